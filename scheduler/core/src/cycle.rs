@@ -18,7 +18,7 @@ use crate::{
     queues::Ledger,
     resources::{PerResource, Resources},
     session::{PodState, Session},
-    shares::Shares,
+    shares::KeptByShare,
     victims::Solved,
 };
 
@@ -124,9 +124,7 @@ fn pre_enqueue(session: &Session<'_>) -> (Vec<PodGroupId>, Reasons) {
     let (mut ready, mut reasons) = (Vec::new(), Reasons::new());
     for group in session.groups() {
         let members = session.members(group);
-        let of = session.group(group);
-        let misses = || !of.unusable.is_empty() && members.ready(of).is_err();
-        if !members.wait() && members.gated() == 0 && !misses() {
+        if !members.wait() && members.gated() == 0 && !misses_unusable(session, group) {
             continue;
         }
         match plugins.iter().try_for_each(|plugin| plugin.pre_enqueue(session, group)) {
@@ -138,6 +136,12 @@ fn pre_enqueue(session: &Session<'_>) -> (Vec<PodGroupId>, Reasons) {
         }
     }
     (ready, reasons)
+}
+
+/// It cannot do without those of its pods that cannot be scheduled.
+fn misses_unusable(session: &Session<'_>, group: PodGroupId) -> bool {
+    let of = session.group(group);
+    !of.unusable.is_empty() && session.members(group).ready(of).is_err()
 }
 
 /// Groups that got all they asked for have none; groups whose pods were all promised room wait
@@ -152,10 +156,9 @@ fn reasons_to_wait(session: &Session<'_>, mut reasons: Reasons) -> Reasons {
     reasons.retain(|group, reason| {
         let members = session.members(*group);
         let nominated = matches!(reason, Reason::Unschedulable { .. });
-        let unusable = &session.group(*group).unusable;
-        members.wait() || members.gated() > 0 || !unusable.is_empty() || nominated
+        members.wait() || members.gated() > 0 || misses_unusable(session, *group) || nominated
     });
-    let mut shares = Shares::default();
+    let shares = KeptByShare::of(session);
     for (group, reason) in &mut reasons {
         deadlines::add_delay(session, *group, reason);
         deadlines::add_protection(session, *group, reason);

@@ -58,7 +58,8 @@ pub(crate) fn add_protection(session: &Session<'_>, id: PodGroupId, reason: &mut
     };
 }
 
-const fn lacks_room(reason: &Reason) -> bool {
+/// Nodes are too full for it, or closed; other things may stand in the way besides.
+pub(crate) const fn lacks_room(reason: &Reason) -> bool {
     matches!(
         reason,
         Reason::NoNode { .. }

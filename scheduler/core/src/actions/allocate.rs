@@ -175,8 +175,11 @@ fn larger_than_fleet(session: &Session<'_>, pods: &[PodId]) -> Option<Reason> {
     }
     let offered = offered_by(session, pods, |pod| session.eligible_nodes(pod));
     let resource = requested.short_in(&offered).resources().next()?;
+    if offered == Resources::default() {
+        return None;
+    }
     let would_do = offered_by(session, pods, |pod| session.eligible_once_open(pod));
-    if offered == Resources::default() || requested.fits_in(&would_do) {
+    if requested.fits_in(&would_do) {
         return None;
     }
     let of =

@@ -5,17 +5,15 @@ use std::{collections::BTreeSet, fmt};
 use super::{Lacking, Remedy};
 use crate::model::{CPU_WORKER, GPU_WORKER, Lack, LeftOut};
 
-/// `labelled pool=b; 3 others are left out`.
+/// `nodes labelled pool=b; 3 others are left out`.
 impl fmt::Display for Lacking {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let lacks: BTreeSet<&Lack> = self.0.keys().flatten().collect();
-        let with: Vec<String> = lacks.iter().filter_map(|lack| lack.label()).collect();
-        let without: Vec<&str> = lacks.iter().filter_map(|lack| lack.unwanted()).collect();
+        let (with, without) = self.lacks();
         let with = (!with.is_empty()).then(|| format!("labelled {}", with.join(" and ")));
         let without =
             (!without.is_empty()).then(|| format!("without label {}", without.join(" or ")));
         let like: Vec<String> = with.into_iter().chain(without).collect();
-        write!(f, "{}; ", like.join(" and "))?;
+        write!(f, "nodes {}; ", like.join(" and "))?;
         match self.0.values().sum::<u32>() {
             1 => f.write_str("another one is left out"),
             others => write!(f, "{others} others are left out"),
@@ -24,6 +22,26 @@ impl fmt::Display for Lacking {
 }
 
 impl Lacking {
+    /// Beside nodes of which something else is told.
+    pub(super) fn besides(&self) -> String {
+        let (with, without) = self.lacks();
+        let with = (!with.is_empty()).then(|| format!("not labelled {}", with.join(" and ")));
+        let without = (!without.is_empty()).then(|| format!("labelled {}", without.join(" or ")));
+        let like: Vec<String> = with.into_iter().chain(without).collect();
+        let like = like.join(" or ");
+        match self.0.values().sum::<u32>() {
+            1 => format!("Another one is left out, which is {like}"),
+            others => format!("{others} others are left out, which are {like}"),
+        }
+    }
+
+    /// Labels that they should have, and that they should not.
+    fn lacks(&self) -> (Vec<String>, Vec<&str>) {
+        let lacks: BTreeSet<&Lack> = self.0.keys().flatten().collect();
+        let with = lacks.iter().filter_map(|lack| lack.label()).collect();
+        (with, lacks.iter().filter_map(|lack| lack.unwanted()).collect())
+    }
+
     /// Those are labelled that lack least, of equals those of which there are most.
     pub(super) fn let_in(&self, pods: u32) -> Option<Remedy> {
         let nearest = self.0.iter().min_by_key(|(lacks, nodes)| (lacks.len(), u32::MAX - **nodes));

@@ -398,7 +398,7 @@ impl fmt::Display for Misfits {
         if self.nodes == 0 {
             return match &self.left_out {
                 None => f.write_str("there are no nodes."),
-                Some(others) => write!(f, "there are no nodes {others}."),
+                Some(others) => write!(f, "there are no {others}."),
             };
         }
         let mut by_words: BTreeMap<String, u32> = BTreeMap::new();
@@ -409,7 +409,7 @@ impl fmt::Display for Misfits {
         write!(f, "{counts}.")?;
         match &self.left_out {
             None => Ok(()),
-            Some(others) => write!(f, " There are no nodes {others}."),
+            Some(others) => write!(f, " {}.", others.besides()),
         }
     }
 }

@@ -65,11 +65,6 @@ impl Misfit {
 }
 
 impl Misfit {
-    /// Whoever runs the cluster could let such nodes take the pod, as large as they are.
-    pub(crate) fn is_closed_at_most(&self) -> bool {
-        self.obstacle() <= Obstacle::Closed
-    }
-
     /// It is about where other pods are, or what the pod has elsewhere, and not about the node.
     const fn binds(&self) -> bool {
         matches!(

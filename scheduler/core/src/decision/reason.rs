@@ -112,7 +112,7 @@ pub enum Reason {
         /// The queue that has its share, it or one above it. Not how much that is: it changes with
         /// whatever others ask for.
         queue: Name,
-        /// What the pods to place next ask for, as far as the share does not hold it.
+        /// What the pods to place next ask for of that of which the share is too small.
         more: Vec<Quantity>,
     },
     /// The pod fits on no node (profile `kube`).

@@ -11,6 +11,7 @@ use crate::{
     cycle::decide,
     decision::{Quantity, Remedy},
     model::{Name, NodeId, PodGroupId, PodId},
+    queues::Shortfall,
     session::{Fits, Session},
 };
 
@@ -21,7 +22,7 @@ const STEPS_MAX: usize = 12;
 const TRIES_MAX: usize = 64;
 
 /// So many cycles after the one in which it starts are looked at, too: it may leave again.
-const CYCLES_AFTER: usize = 4;
+const CYCLES_AFTER: usize = 3;
 
 /// For whom remedies are looked for.
 pub(super) struct Search<'a> {
@@ -184,39 +185,41 @@ impl Search<'_> {
     /// What the next cycle there does for the group, or the few after it if it leaves again in one
     /// of them; for which pods of it there is no node then, and who else gets one.
     fn tried(&self, cluster: &Snapshot) -> (Tried, Missing, Vec<Decision>) {
-        let (tried, plan) = self.tried_once(cluster);
-        if !matches!(tried.0, Tried::Runs { .. }) {
-            return tried;
-        }
-        let (mut then, mut has_left) = (next_snapshot(cluster, &plan), false);
-        for _ in 0..CYCLES_AFTER {
-            let (now, plan) = self.tried_once(&then);
-            if plan.decisions.is_empty() && !has_left {
-                break;
-            }
-            has_left |= self.is_evicted(&then, &plan);
-            match now {
-                (Tried::Waits(reason), missing, others) if has_left => {
-                    return (Tried::Leaves(reason), missing, others);
-                }
-                _ => then = next_snapshot(&then, &plan),
-            }
-        }
-        tried
-    }
-
-    fn tried_once(&self, cluster: &Snapshot) -> ((Tried, Missing, Vec<Decision>), Plan) {
         let (mut session, plan) = decide(cluster, self.profile, &mut ());
         let missing = missing(&mut session, self.group);
         let others = placed_others(&session, &plan, self.group);
-        ((outcome(&session, &plan, self.group), missing, others), plan)
+        match outcome(&session, &plan, self.group) {
+            Tried::Runs { node, fits } => {
+                let left = self.leaves_after(cluster, &plan);
+                left.unwrap_or((Tried::Runs { node, fits }, missing, others))
+            }
+            waits @ (Tried::Waits(_) | Tried::Leaves(_) | Tried::Untold) => {
+                (waits, missing, others)
+            }
+        }
     }
 
-    fn is_evicted(&self, cluster: &Snapshot, plan: &Plan) -> bool {
-        plan.decisions.iter().any(|decision| match decision {
-            Decision::Evict { pod, .. } => cluster.pods[pod.0 as usize].group == Some(self.group),
-            Decision::Bind { .. } | Decision::Pipeline { .. } => false,
-        })
+    /// The same of the cycle, of the few after this plan, in which pods that it needs have left.
+    fn leaves_after(
+        &self,
+        cluster: &Snapshot,
+        plan: &Plan,
+    ) -> Option<(Tried, Missing, Vec<Decision>)> {
+        let (mut then, mut has_left) = (next_snapshot(cluster, plan), false);
+        for _ in 0..CYCLES_AFTER {
+            let (mut session, plan) = decide(&then, self.profile, &mut ());
+            if plan.decisions.is_empty() && !has_left {
+                break;
+            }
+            has_left |= lost_its_minimum(&session, &plan, self.group);
+            if has_left && let Some(reason) = plan.waiting.get(&self.group) {
+                let others = placed_others(&session, &plan, self.group);
+                let waits = Tried::Leaves(reason.clone());
+                return Some((waits, missing(&mut session, self.group), others));
+            }
+            then = next_snapshot(&then, &plan);
+        }
+        None
     }
 }
 
@@ -238,6 +241,15 @@ pub(super) fn placed_others(
         Decision::Evict { .. } => false,
     });
     placed.cloned().collect()
+}
+
+/// Pods of the group leave, and those that stay are too few.
+fn lost_its_minimum(session: &Session<'_>, plan: &Plan, group: PodGroupId) -> bool {
+    let leaves = plan.decisions.iter().any(|decision| match decision {
+        Decision::Evict { pod, .. } => session.pod(*pod).group == Some(group),
+        Decision::Bind { .. } | Decision::Pipeline { .. } => false,
+    });
+    leaves && session.members(group).shortfall(session.group(group)) == Shortfall::BelowMinimum
 }
 
 /// To tell it again would not help.

@@ -34,38 +34,8 @@ impl Reclaimer {
         ledger.tells_shares() && in_share && (self.preemptible || account.keeps_quota(self.request))
     }
 
-    /// The highest queue that has its fair share of something that is asked for, and so keeps the
-    /// job from taking it of a queue that has more of it than its quota.
-    pub fn kept_by_share(&self, ledger: &Ledger) -> Option<QueueId> {
-        if !ledger.tells_shares() || self.may_start(ledger) {
-            return None;
-        }
-        let all = (0..u32::try_from(ledger.len()).unwrap_or(u32::MAX)).map(QueueId);
-        let lenders = all.filter_map(|other| {
-            let (mine, theirs) = diverging(ledger, self.queue, other)?;
-            self.would_be_lent_by(ledger, (theirs, other)).then_some(mine)
-        });
-        let mine: BTreeSet<QueueId> = lenders.collect();
-        let path: Vec<QueueId> = ledger.path(self.queue).collect();
-        let top = path.iter().rposition(|queue| mine.contains(queue))?;
-        path[..=top].iter().rev().copied().find(|queue| {
-            let account = ledger.account(*queue);
-            let after = account.allocated.plus(self.request);
-            self.asked().any(|at| after.values()[at] > account.fair_share.values()[at])
-        })
-    }
-
-    /// Preemptible work of the leaf has what is asked for, and the queue above it, or it, has more
-    /// of that than its quota.
-    fn would_be_lent_by(&self, ledger: &Ledger, (queue, leaf): (QueueId, QueueId)) -> bool {
-        let (queue, leaf) = (ledger.account(queue), ledger.account(leaf));
-        let (quota, used) = (queue.quota.values(), queue.allocated.values());
-        let (all, fixed) = (leaf.allocated.values(), leaf.allocated_non_preemptible.values());
-        self.asked().any(|at| !quota[at].holds(used[at]) && all[at] > fixed[at])
-    }
-
     /// Places of what it asks for in all resources.
-    fn asked(&self) -> impl Iterator<Item = usize> + use<> {
+    pub(crate) fn asked(&self) -> impl Iterator<Item = usize> + use<> {
         let asked = self.request.values();
         [0, 1, 2].into_iter().filter(move |&at| asked[at] > 0)
     }
@@ -80,7 +50,6 @@ impl Reclaimer {
             return !theirs.allocated.within(theirs.allocatable());
         }
         let (used, quota) = (theirs.allocated.values(), theirs.quota.values());
-
         let over = self.asked().any(|at| !quota[at].holds(used[at]));
         let under = |at: usize| matches!(quota[at], Amount::Exactly(quota) if used[at] < quota);
         over || !self.asked().any(under)

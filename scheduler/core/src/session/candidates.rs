@@ -71,7 +71,7 @@ impl Session<'_> {
         let filters = self.filters(pod, |depends_on| depends_on == DependsOn::Shape);
         let may_be = |node| {
             let mut against = filters.iter().filter_map(|filter| filter(node).err());
-            against.all(|misfit| misfit.is_closed_at_most())
+            against.all(|misfit| misfit.is_of_closed_nodes())
         };
         self.node_ids().map(may_be).collect()
     }
@@ -92,13 +92,17 @@ impl Session<'_> {
         let over = self.shape_of(pod).apart_over();
         let apart = (!over.is_empty()).then(|| Box::new(ApartOver(over)));
         let mut misfits = Misfits { apart, ..Misfits::default() };
+        let group = self.pod(pod).group;
+        let has_mates = group.is_some_and(|group| self.members(group).active() > 0);
+        let is_for_mates =
+            |node, worst: &Misfit| has_mates && self.is_for_mates(pod, (node, worst));
         let mut is_any_for_it = within.is_some();
         for node in self.nodes_among(within) {
             let place = outside.get(&node).cloned().map(Misfit::Place);
             let mut is_for_it = true;
             let refusals = filters.iter().filter_map(|filter| filter(node).err());
             let refusals = refusals.inspect(|misfit| is_for_it &= !misfit.is_of_role());
-            misfits.count(refusals.chain(place), |worst| self.is_for_mates(pod, (node, worst)));
+            misfits.count(refusals.chain(place), |worst| is_for_mates(node, worst));
             is_any_for_it |= is_for_it;
         }
         if !is_any_for_it {

@@ -18,12 +18,12 @@ impl Session<'_> {
     /// That would speak against the pod on the node though all others left: pods of its own group
     /// have the room, or it has to be apart from them.
     pub(super) fn is_for_mates(&self, pod: PodId, (node, misfit): (NodeId, &Misfit)) -> bool {
-        if self.mates_on(pod, node).next().is_none() {
-            return false;
-        }
         let is_full =
             matches!(misfit, Misfit::TooLittle { even_when_empty: EvenWhenEmpty::No, .. });
-        misfit.needs_a_node_each() || is_full && !self.fits_beside_mates(pod, node)
+        let has_mates = || self.mates_on(pod, node).next().is_some();
+        (is_full || misfit.needs_a_node_each())
+            && has_mates()
+            && (!is_full || !self.fits_beside_mates(pod, node))
     }
 
     fn fits_beside_mates(&self, pod: PodId, node: NodeId) -> bool {

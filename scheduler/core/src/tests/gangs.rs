@@ -445,3 +445,19 @@ fn a_gang_whose_minimum_was_promised_room_waits_for_that_though_it_has_more_pods
     gang pending: Room was promised on n1 and is being released by pods that are leaving
     ");
 }
+
+#[test]
+fn who_is_promised_room_beside_a_pod_that_cannot_be_scheduled_is_told_so() {
+    assert_snapshot!(plan_of("
+        node n1 gpus=2
+        queue a quota=2
+        queue b quota=0
+        job other gpus=1 queue=b on n1
+        job x pods=3 min=1 gpus=1 queue=a unusable=1 on n1
+    "), @r"
+    x runs on n1
+    other leaves n1 for x (reclaim)
+    x waits for n1
+    x pending: Room was promised on n1 and is being released by pods that are leaving
+    ");
+}

@@ -192,7 +192,7 @@ const OF_THE_OTHER_ROLE: &str = "
 
 #[test]
 fn where_only_one_kind_of_worker_is_labelled_nodes_are_let_in_for_the_other() {
-    assert_snapshot!(plan_with(&restricted(), OF_THE_OTHER_ROLE), @"a pending: Resources were not found for pod default/a due to: no nodes with enough resources were found: 1 node(s) didn't have enough resources: GPUs. There are no nodes labelled node-role.kubernetes.io/gpu-worker; 2 others are left out.");
+    assert_snapshot!(plan_with(&restricted(), OF_THE_OTHER_ROLE), @"a pending: Resources were not found for pod default/a due to: no nodes with enough resources were found: 1 node(s) didn't have enough resources: GPUs. 2 others are left out, which are not labelled node-role.kubernetes.io/gpu-worker.");
     assert_snapshot!(remedies_with(&restricted(), OF_THE_OTHER_ROLE, "a"), @r"
     PodSchedulingErrors
     put label node-role.kubernetes.io/gpu-worker on one of 2 nodes that are left out
@@ -262,4 +262,14 @@ fn a_gang_with_a_topology_is_told_that_there_are_no_nodes() {
     put label pool=a on the node that is left out
       not tried
     ");
+}
+
+#[test]
+fn where_a_node_of_the_pool_is_of_another_role_those_left_out_are_told_beside_it() {
+    let text = "
+        node n1 gpus=8 label node-role.kubernetes.io/cpu-worker
+        node n2 gpus=8 lacks pool=b lacks cpu-worker
+        job a gpus=1
+    ";
+    assert_snapshot!(plan_with(&restricted(), text), @"a pending: Resources were not found for pod default/a due to: no nodes with enough resources were found: 1 node(s) were not labelled as GPU workers. Another one is left out, which is not labelled pool=b.");
 }

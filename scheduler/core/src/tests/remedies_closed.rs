@@ -189,3 +189,33 @@ fn whose_queue_has_its_share_is_told_to_deserve_more() {
       then it runs on (new node) (Now)
     ");
 }
+
+#[test]
+fn a_quota_that_would_not_help_is_not_to_be_raised() {
+    // It has none.
+    assert_snapshot!(remedies_of("
+        node n1 gpus=4
+        queue a quota=-1
+        queue b quota=0
+        job a1 gpus=3 queue=a on n1
+        job b1 gpus=1 queue=b on n1
+        job a2 gpus=2 queue=a
+    ", "a2"), @r"
+    PodSchedulingErrors
+    make room for 1 more pod of its size, or add nodes that have it: short of GPUs
+      then it runs on (new node) (Now)
+    ");
+    // All nodes together would not do.
+    assert_snapshot!(remedies_of("
+        node n1 gpus=4
+        queue a quota=3
+        queue b quota=0
+        job a1 gpus=3 queue=a on n1
+        job b1 gpus=1 queue=b on n1
+        job a2 gpus=2 queue=a
+    ", "a2"), @r"
+    PodSchedulingErrors
+    make room for 1 more pod of its size, or add nodes that have it: short of GPUs
+      then it runs on (new node) (Now)
+    ");
+}
