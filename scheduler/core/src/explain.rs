@@ -16,7 +16,7 @@ use std::collections::BTreeMap;
 use crate::{
     Decision, Plan, Profile, Reason, Snapshot,
     cycle::decide,
-    decision::{EvenWhenEmpty, Misfit, Remedy},
+    decision::{Misfit, Remedy},
     model::{DeviceClaim, Name, NodeId, PodGroupId, PodId, PodShape, QueueId, SharedGpu},
     queues::Account,
     resources::Resources,
@@ -281,10 +281,6 @@ fn missing(session: &mut Session<'_>, group: PodGroupId) -> Missing {
 /// Nodes that nothing but what others use of them keeps the pod from.
 fn only_full(session: &Session<'_>, pod: PodId) -> Vec<NodeId> {
     let out_of_place = session.out_of_place(&[pod], pod);
-    let is_full = |(_, verdict): &(String, Result<Fits, Misfit>)| {
-        matches!(verdict, Ok(_) | Err(Misfit::TooLittle { even_when_empty: EvenWhenEmpty::No, .. }))
-    };
-    let all = session.node_ids().zip(session.verdicts(pod));
-    let full = all.filter(|(_, verdicts)| verdicts.iter().all(is_full));
-    full.map(|(node, _)| node).filter(|node| !out_of_place.contains_key(node)).collect()
+    let full = session.only_too_full(pod).into_iter();
+    full.filter(|node| !out_of_place.contains_key(node)).collect()
 }

@@ -6,41 +6,62 @@ use std::collections::BTreeMap;
 use crate::{
     deadlines::lacks_room,
     decision::{Quantity, Reason, Remedy, Room},
-    model::{Name, PodGroupId, QueueId},
+    model::{Name, NodeId, PodGroupId, PodId, QueueId, ShapeId},
     profile::Action,
-    queues::{Account, Ledger, reclaim::Reclaimer},
-    resources::ResourceName,
-    session::Session,
+    queues::{
+        Account, Ledger,
+        reclaim::{Reclaimer, diverging},
+    },
+    resources::{Amount, ResourceName},
+    session::{Free, Session},
 };
 
-/// How many of the queues below a queue, or below none, have preemptible work beyond their quotas,
-/// of each resource.
-pub(crate) struct KeptByShare(BTreeMap<Option<QueueId>, [u32; 3]>);
+/// What is known of the queues that lend.
+#[derive(Default)]
+pub(crate) struct KeptByShare {
+    /// How much preemptible work beyond their quotas the queues below a queue, or below none, have
+    /// together, of each resource.
+    lent: BTreeMap<Option<QueueId>, [i64; 3]>,
+    /// What nobody has.
+    idle: [i64; 3],
+    /// Would room for pods like this one of the queue, if others left, be on one node?
+    has_node: BTreeMap<(ShapeId, QueueId), bool>,
+}
 
 impl KeptByShare {
     pub(crate) fn of(session: &Session<'_>) -> Self {
-        let (ledger, mut lenders) = (session.ledger(), BTreeMap::new());
-        if ledger.tells_shares() && session.profile.actions.contains(&Action::Reclaim) {
-            for queue in (0..u32::try_from(ledger.len()).unwrap_or(u32::MAX)).map(QueueId) {
-                let account = ledger.account(queue);
-                let counts: &mut [u32; 3] = lenders.entry(account.parent).or_default();
-                (0..3).for_each(|at| counts[at] += u32::from(lends(account, at)));
+        let ledger = session.ledger();
+        if !ledger.tells_shares() || !session.profile.actions.contains(&Action::Reclaim) {
+            return Self::default();
+        }
+        let mut known = Self { idle: ledger.total().values(), ..Self::default() };
+        for queue in (0..u32::try_from(ledger.len()).unwrap_or(u32::MAX)).map(QueueId) {
+            let account = ledger.account(queue);
+            let lent = known.lent.entry(account.parent).or_default();
+            *lent = [0, 1, 2].map(|at| lent[at].saturating_add(lends(account, at)));
+            if account.parent.is_none() {
+                let used = account.allocated.values();
+                known.idle = [0, 1, 2].map(|at| known.idle[at].saturating_sub(used[at]));
             }
         }
-        Self(lenders)
+        known
     }
 
     /// Tells it of the group, if it is only short of room.
-    pub(crate) fn add(&self, session: &Session<'_>, id: PodGroupId, reason: &mut Reason) {
+    pub(crate) fn add(&mut self, session: &Session<'_>, id: PodGroupId, reason: &mut Reason) {
         let group = session.group(id);
         let Some(queue) = group.known_queue().filter(|_| lacks_room(reason)) else { return };
-        let request = session.share_of(&session.next_chunk(id));
+        let pods = session.next_chunk(id);
+        let request = session.share_of(&pods);
         let reclaimer = Reclaimer { queue, preemptible: group.preemptible, request };
         let Some(full) = self.full_for(&reclaimer, session.ledger()) else { return };
         let Remedy::MakeRoom { room: Room::Anywhere | Room::OnlyFull { .. }, .. } = reason.remedy()
         else {
             return;
         };
+        if !pods.iter().all(|pod| self.has_node(session, *pod, &reclaimer)) {
+            return;
+        }
         let account = session.ledger().account(full);
         let names = [ResourceName::Gpu, ResourceName::Cpu, ResourceName::Memory];
         let more = reclaimer
@@ -57,16 +78,24 @@ impl KeptByShare {
     /// The highest queue that has its fair share, and a quota too low for more, of those that have
     /// others beside them, or above them, from whom the job would take it.
     fn full_for(&self, reclaimer: &Reclaimer, ledger: &Ledger) -> Option<QueueId> {
-        if self.0.is_empty() || reclaimer.may_start(ledger) {
+        if self.lent.is_empty() || reclaimer.may_start(ledger) {
             return None;
         }
         let path: Vec<QueueId> = ledger.path(reclaimer.queue).collect();
-        let has_lenders = |queue: &QueueId| {
+        let lent_beside = |queue: &QueueId, at: usize| {
             let account = ledger.account(*queue);
-            let all = self.0.get(&account.parent).copied().unwrap_or_default();
-            reclaimer.asked().any(|at| all[at] > u32::from(lends(account, at)))
+            let all = self.lent.get(&account.parent).copied().unwrap_or_default();
+            all[at] - lends(account, at)
         };
+        let has_lenders = |queue: &QueueId| reclaimer.asked().any(|at| lent_beside(queue, at) > 0);
         let top = path.iter().rposition(has_lenders)?;
+        let has_enough = |at: usize| {
+            let lent = path.iter().map(|queue| lent_beside(queue, at));
+            lent.fold(self.idle[at], i64::saturating_add) >= reclaimer.request.values()[at]
+        };
+        if !reclaimer.asked().all(has_enough) {
+            return None;
+        }
         let full = path[..=top].iter().rev().copied().find(|queue| {
             reclaimer.asked().any(|at| lacks_share(ledger.account(*queue), reclaimer, at))
         })?;
@@ -74,12 +103,45 @@ impl KeptByShare {
         let total = ledger.total().values();
         reclaimer.asked().all(|at| after[at] <= total[at]).then_some(full)
     }
+
+    /// There is a node that is only too full for the pod, and would not be if those left there who
+    /// belong to queues that lend.
+    fn has_node(&mut self, session: &Session<'_>, pod: PodId, of: &Reclaimer) -> bool {
+        let key = (session.pod(pod).shape, of.queue);
+        if let Some(known) = self.has_node.get(&key) {
+            return *known;
+        }
+        let asked = session.share_of(&[pod]).values();
+        let would_fit = |node: NodeId| {
+            let mut free = Free::of(session, node).accounted();
+            let staying = session.room(node).staying.iter();
+            for victim in staying.filter(|victim| may_leave(session, **victim, of)) {
+                free = free.plus(session.share_of(&[*victim]));
+            }
+            free.values().into_iter().zip(asked).all(|(free, asked)| free >= asked || asked <= 0)
+        };
+        let found = session.only_too_full(pod).into_iter().any(would_fit);
+        self.has_node.insert(key, found);
+        found
+    }
 }
 
-/// It has more than its quota, and not all of that is there to stay.
-fn lends(account: &Account, at: usize) -> bool {
+/// It is preemptible, and of a queue that lends to the job's.
+fn may_leave(session: &Session<'_>, victim: PodId, of: &Reclaimer) -> bool {
+    let Some(group) = session.pod(victim).group.map(|group| session.group(group)) else {
+        return false;
+    };
+    let ledger = session.ledger();
+    let lender = group.known_queue().and_then(|queue| diverging(ledger, of.queue, queue));
+    let lends = |(_, theirs)| of.asked().any(|at| lends(ledger.account(theirs), at) > 0);
+    group.preemptible && session.can_evict(victim) && lender.is_some_and(lends)
+}
+
+/// How much it has beyond its quota that is not there to stay.
+fn lends(account: &Account, at: usize) -> i64 {
     let used = account.allocated.values()[at];
-    !account.quota.values()[at].holds(used) && used > account.allocated_non_preemptible.values()[at]
+    let Amount::Exactly(quota) = account.quota.values()[at] else { return 0 };
+    (used - quota).min(used - account.allocated_non_preemptible.values()[at]).max(0)
 }
 
 /// What is asked for is beyond its share, and beyond its quota.

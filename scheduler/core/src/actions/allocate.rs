@@ -135,7 +135,10 @@ fn reason(
 ) -> Reason {
     let (group, members) = (session.group(id), session.members(id));
     let below_minimum = members.shortfall(group) == Shortfall::BelowMinimum;
-    if below_minimum && let Some(larger) = larger_than_fleet(session, pods) {
+    if below_minimum
+        && !misfits.are_of_small_nodes()
+        && let Some(larger) = larger_than_fleet(session, pods)
+    {
         return larger;
     }
     if let Some(no_place) = no_place {

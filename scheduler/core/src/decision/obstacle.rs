@@ -145,6 +145,11 @@ impl Misfits {
         self.nearest() == Some(Obstacle::Mates)
     }
 
+    /// No node would hold the pod, were it empty.
+    pub(crate) fn are_of_small_nodes(&self) -> bool {
+        self.nearest() == Some(Obstacle::TooSmall)
+    }
+
     fn nearest(&self) -> Option<Obstacle> {
         self.counts.keys().map(Refusal::obstacle).min()
     }

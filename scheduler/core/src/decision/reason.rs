@@ -105,11 +105,12 @@ pub enum Reason {
         /// For how long it may run, in milliseconds, not how long it still may, as above.
         minimum_millis: u64,
     },
-    /// Others have more than their quotas, and none of them leaves for it: its queue has its share.
+    /// Others have more than their quotas, and none of them leaves for it: its queue would have more
+    /// than its share.
     FairShare {
         /// Why it does not fit as things are.
         instead: Box<Reason>,
-        /// The queue that has its share, it or one above it. Not how much that is: it changes with
+        /// The queue that would have more, it or one above it. Not how much that is: it changes with
         /// whatever others ask for.
         queue: Name,
         /// What the pods to place next ask for of that of which the share is too small.
@@ -248,15 +249,15 @@ impl Reason {
     }
 }
 
+const LEFT_ALONE: &str = "It was found unschedulable on this node pool once and is not tried here \
+                          again, as its schedulingBackoff is 1";
+
 impl fmt::Display for Reason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Queue(problem) => problem.fmt(f),
             Self::NotReady(not_ready) => self::not_ready(f, not_ready),
-            Self::LeftAlone => f.write_str(
-                "It was found unschedulable on this node pool once and is not tried here again, as \
-                 its schedulingBackoff is 1",
-            ),
+            Self::LeftAlone => f.write_str(LEFT_ALONE),
             Self::OverLimit { queue, limit, allocated, requested } => write!(
                 f,
                 "{queue} quota has reached the allowable limit of {}. Limit is {limit}, currently \
@@ -272,11 +273,9 @@ impl fmt::Display for Reason {
             Self::GangTooLarge { found, required, sub_group, misfits, .. } => {
                 gang_too_large(f, (*found, *required), sub_group.as_deref(), misfits)
             }
-            Self::LargerThanFleet { pods, requested, offered, .. } => write!(
-                f,
-                "The workload cannot run on this cluster as it is: {pods} pods that must run \
-                 together ask for {requested}, and all nodes on which they may run offer {offered}."
-            ),
+            Self::LargerThanFleet { pods, requested, offered, .. } => {
+                larger_than_fleet(f, *pods, requested, offered)
+            }
             Self::NoPlace(no_place) => no_place.fmt(f),
             Self::BehindOthers { depth } => write!(
                 f,
@@ -299,7 +298,10 @@ impl fmt::Display for Reason {
                 minimum_millis.div_ceil(1000)
             ),
             Self::FairShare { instead, queue, .. } => {
-                write!(f, "{instead} Nobody leaves for it, as queue {queue} has its fair share.")
+                write!(
+                    f,
+                    "{instead} Nobody leaves for it, as queue {queue} would have more than its fair share."
+                )
             }
             Self::Unschedulable { misfits, deallocation, preemption } => {
                 f.write_str(&misfits.in_kube_words())?;
@@ -323,6 +325,19 @@ fn over_quota(
         "Non-preemptible workload is over quota. Workload requested {requested}, but {queue} quota \
          is {quota}, while {allocated} are already allocated for non-preemptible pods. Use a \
          preemptible workload to go over quota."
+    )
+}
+
+fn larger_than_fleet(
+    f: &mut fmt::Formatter<'_>,
+    pods: u32,
+    requested: &Quantity,
+    offered: &Quantity,
+) -> fmt::Result {
+    write!(
+        f,
+        "The workload cannot run on this cluster as it is: {pods} pods that must run together ask \
+         for {requested}, and all nodes on which they may run offer {offered}."
     )
 }
 

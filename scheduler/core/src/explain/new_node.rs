@@ -4,7 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::{
     model::{
-        GpuPart, HOSTNAME, Labels, Name, Node, NodeSelectorTerm, Operator, PodShape, Requirement,
+        CPU_WORKER, GPU_WORKER, GpuPart, HOSTNAME, Labels, Name, Node, NodeSelectorTerm, Operator,
+        PodShape, Requirement, SharedGpu,
     },
     resources::Resources,
 };
@@ -38,6 +39,11 @@ fn for_some(
     for key in apart.chain([HOSTNAME]) {
         labels.insert(key.into(), Name::clone(&name));
     }
+    let roles = [GPU_WORKER, CPU_WORKER];
+    if roles.iter().any(|role| labels.remove(*role).is_some()) {
+        let role = if room(shape, 1).gpu_milli > 0 { GPU_WORKER } else { CPU_WORKER };
+        labels.insert(role.into(), Name::default());
+    }
     // Its GPUs are given as they are asked for.
     labels.remove("node-role.kubernetes.io/mig-enabled");
     let node = Node {
@@ -69,9 +75,15 @@ fn room(shape: &PodShape, pods: i64) -> Resources {
 pub(super) fn asked(shape: &PodShape, pods: i64) -> Resources {
     let claims = shape.new_claims_on(&Node::default());
     let mut asked = shape.requests.times(pods).plus(&claims);
-    let devices = shape.shared_gpu.as_ref().map_or(0, |part| i64::from(part.devices));
-    let shared = devices.saturating_mul(1000).saturating_mul(pods);
-    asked.gpu_milli = asked.gpu_milli.saturating_add(shared);
+    if let Some(SharedGpu { part, devices }) = shape.shared_gpu {
+        // Of memory it is not known how much a device has.
+        let pods_of_one = match part {
+            GpuPart::Milli(milli) => (1000 / milli.max(1)).max(1),
+            GpuPart::MemoryMib(_) => 1,
+        };
+        let shared = (pods + pods_of_one - 1) / pods_of_one * i64::from(devices);
+        asked.gpu_milli = asked.gpu_milli.saturating_add(shared.saturating_mul(1000));
+    }
     asked
 }
 

@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::{Fits, Mark, Session};
 use crate::{
-    decision::{ApartOver, Lacking, Misfit, Misfits, PlaceMisfit, worst},
+    decision::{ApartOver, EvenWhenEmpty, Lacking, Misfit, Misfits, PlaceMisfit, worst},
     framework::{DependsOn, NodeFilter, NodeScore, Ranking, Scoring, WaitingRoom},
     model::{NodeId, PodId, ShapeId},
 };
@@ -124,6 +124,19 @@ impl Session<'_> {
         }
         refusing.sort_by_key(|(against, node, _)| (*against, *node));
         refusing.into_iter().map(|(_, node, worst)| (node, worst)).collect()
+    }
+
+    /// Nodes that nothing but what is used of them keeps the pod from.
+    pub fn only_too_full(&self, pod: PodId) -> Vec<NodeId> {
+        let filters = self.filters(pod, |_| true);
+        let is_full = |verdict| {
+            matches!(
+                verdict,
+                Ok(_) | Err(Misfit::TooLittle { even_when_empty: EvenWhenEmpty::No, .. })
+            )
+        };
+        let nodes = self.node_ids();
+        nodes.filter(|node| filters.iter().all(|filter| is_full(filter(*node)))).collect()
     }
 
     /// How many nodes that are left out lack what for the pod; `None`: there are none.

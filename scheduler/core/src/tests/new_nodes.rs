@@ -2,7 +2,10 @@
 
 use insta::assert_snapshot;
 
-use crate::testing::remedies_of;
+use crate::{
+    Profile,
+    testing::{remedies_of, remedies_with},
+};
 
 #[test]
 fn a_gang_whose_pods_are_apart_needs_a_node_for_each() {
@@ -121,4 +124,31 @@ fn a_gang_that_waits_for_its_own_later_pods_is_told_so() {
           part a gpus=1 label app=x
           part b gpus=1 near app=x/host
     ", "own"), @"nothing");
+}
+
+#[test]
+fn nodes_are_added_with_whole_devices_and_for_the_work_that_waits() {
+    // Two halves are one device, and who comes first takes it.
+    assert_snapshot!(remedies_of("
+        node n gpus=1
+        job full gpus=1 non-preemptible on n
+        job v2 gpus=1
+        gang v3 pods=2 part=0.5
+    ", "v3"), @r"
+    PodSchedulingErrors
+    make room for 2 more pods of its size, or add nodes that have it: short of GPUs
+      in all: make room for 4 more pods of its size, or add nodes that have it: short of GPUs
+      then it runs on (new node 2) (Now)
+    ");
+    let mut profile = Profile::kai();
+    profile.plugins.keep_to_roles();
+    assert_snapshot!(remedies_with(&profile, "
+        node c gpus=0 label node-role.kubernetes.io/cpu-worker=
+        node g gpus=2 label node-role.kubernetes.io/gpu-worker=
+        gang x pods=6 gpus=1
+    ", "x"), @r"
+    PodSchedulingErrors
+    add nodes that hold 4 more of its pods, 4 GPUs in all, or let fewer pods suffice
+      then it runs on g (Now)
+    ");
 }

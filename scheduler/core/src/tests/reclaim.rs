@@ -426,7 +426,7 @@ fn who_would_end_beyond_its_fair_share_does_not_begin_whoever_is_further_beyond(
         gang y pods=3 gpus=1 queue=b
         job z pods=2 gpus=1 queue=c needs kind=none
     "), @r"
-    y pending: Resources were found for 0 pods while 3 are required for gang scheduling. Additional pods cannot be scheduled due to: no nodes with enough resources were found: 1 node(s) didn't have enough resources: GPUs. Nobody leaves for it, as queue b has its fair share.
+    y pending: Resources were found for 0 pods while 3 are required for gang scheduling. Additional pods cannot be scheduled due to: no nodes with enough resources were found: 1 node(s) didn't have enough resources: GPUs. Nobody leaves for it, as queue b would have more than its fair share.
     z pending: Resources were not found for pod default/z-0 due to: no nodes with enough resources were found: 1 node(s) didn't match Pod's node affinity/selector.
     ");
 }

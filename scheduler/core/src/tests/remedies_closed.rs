@@ -3,7 +3,7 @@
 
 use insta::assert_snapshot;
 
-use crate::testing::remedies_of;
+use crate::testing::{plan_of, remedies_of};
 
 #[test]
 fn a_gang_hears_of_closed_nodes_before_those_that_its_own_pods_fill() {
@@ -218,4 +218,47 @@ fn a_quota_that_would_not_help_is_not_to_be_raised() {
     make room for 1 more pod of its size, or add nodes that have it: short of GPUs
       then it runs on (new node) (Now)
     ");
+}
+
+#[test]
+fn a_quota_is_to_be_raised_only_where_somebody_would_leave() {
+    // Those who lend are on another node.
+    assert_snapshot!(remedies_of("
+        node n gpus=2 label k=1
+        node m gpus=4
+        queue a quota=2
+        queue b quota=0
+        queue x quota=0
+        job a1 pods=2 gpus=1 queue=a non-preemptible on n n
+        job b1 pods=2 min=1 gpus=1 queue=b on m m
+        job x1 pods=2 min=1 gpus=1 queue=x on m m
+        job b2 gpus=1 queue=b needs k=1
+    ", "b2"), @r"
+    PodSchedulingErrors
+    make room for 1 more pod of its size, or add nodes that have it: short of GPUs
+      then it runs on (new node) (Now)
+    ");
+    // They lend too little.
+    assert_snapshot!(remedies_of("
+        node n gpus=4
+        queue a quota=2
+        queue b quota=0
+        job a1 pods=2 gpus=1 queue=a non-preemptible on n n
+        job a2 gpus=1 queue=a on n
+        job b1 gpus=1 queue=b on n
+        gang b2 pods=2 gpus=1 queue=b
+    ", "b2"), @r"
+    PodSchedulingErrors
+    make room for 2 more pods of its size, or add nodes that have it: short of GPUs
+      then it runs on (new node) (Now)
+    ");
+    // It has less than its share so far.
+    assert_snapshot!(plan_of("
+        node n gpus=2
+        queue a quota=0
+        queue b quota=0
+        job a1 gpus=1 queue=a on n
+        job a2 gpus=1 queue=a on n
+        gang b1 pods=2 gpus=1 queue=b
+    "), @"b1 pending: Resources were found for 0 pods while 2 are required for gang scheduling. Additional pods cannot be scheduled due to: no nodes with enough resources were found: 1 node(s) didn't have enough resources: GPUs. Nobody leaves for it, as queue b would have more than its fair share.");
 }

@@ -251,3 +251,18 @@ fn nothing_less_is_told_of_a_limit_that_is_high_enough_once_there_is_room() {
       then it runs on (new node) (Now)
     ");
 }
+
+#[test]
+fn fewer_pods_do_not_suffice_where_no_node_holds_one() {
+    assert_snapshot!(remedies_of("
+        node n1 gpus=2
+        node n2 gpus=2
+        gang a pods=2 gpus=3
+    ", "a"), @r"
+    PodSchedulingErrors
+    add a node that can hold one of its pods, which has more GPUs, or ask for less a pod
+      then it waits: Resources were found for 1 pods while 2 are required for gang scheduling. Additional pods cannot be scheduled due to: no nodes with enough resources were found: 3 node(s) didn't have enough resources: GPUs.
+    add nodes with room for 1 more pod of its size: short of GPUs
+      then it runs on (new node) (Now)
+    ");
+}
