@@ -158,12 +158,11 @@ fn reasons_to_wait(session: &Session<'_>, mut reasons: Reasons) -> Reasons {
         let nominated = matches!(reason, Reason::Unschedulable { .. });
         members.wait() || members.gated() > 0 || misses_unusable(session, *group) || nominated
     });
-    let mut shares = KeptByShare::of(session);
     for (group, reason) in &mut reasons {
         deadlines::add_delay(session, *group, reason);
         deadlines::add_protection(session, *group, reason);
-        shares.add(session, *group, reason);
     }
+    KeptByShare::of(session).tell(session, &mut reasons);
     for (group, mut nodes) in promised {
         nodes.sort_unstable();
         nodes.dedup();

@@ -4,12 +4,13 @@
 use std::collections::BTreeMap;
 
 use crate::{
+    actions::allocate::Reasons,
     deadlines::lacks_room,
     decision::{Quantity, Reason, Remedy, Room},
-    model::{Name, NodeId, PodGroupId, PodId, QueueId, ShapeId},
+    model::{Name, NodeId, PodId, QueueId, ShapeId},
     profile::Action,
     queues::{
-        Account, Ledger,
+        Account, JobKey, Ledger,
         reclaim::{Reclaimer, diverging},
     },
     resources::{Amount, ResourceName},
@@ -47,40 +48,67 @@ impl KeptByShare {
         known
     }
 
-    /// Tells it of the group, if it is only short of room.
-    pub(crate) fn add(&mut self, session: &Session<'_>, id: PodGroupId, reason: &mut Reason) {
-        let group = session.group(id);
-        let Some(queue) = group.known_queue().filter(|_| lacks_room(reason)) else { return };
-        let pods = session.next_chunk(id);
-        let request = session.share_of(&pods);
-        let reclaimer = Reclaimer { queue, preemptible: group.preemptible, request };
-        let Some(full) = self.full_for(&reclaimer, session.ledger()) else { return };
-        let Remedy::MakeRoom { room: Room::Anywhere | Room::OnlyFull { .. }, .. } = reason.remedy()
-        else {
-            return;
-        };
-        if !pods.iter().all(|pod| self.has_node(session, *pod, &reclaimer)) {
+    /// Tells it of all that are only short of room.
+    pub(crate) fn tell(&mut self, session: &Session<'_>, reasons: &mut Reasons) {
+        if self.lent.is_empty() {
             return;
         }
-        let account = session.ledger().account(full);
-        let names = [ResourceName::Gpu, ResourceName::Cpu, ResourceName::Memory];
-        let more = reclaimer
-            .asked()
-            .filter(|at| lacks_share(account, &reclaimer, *at))
-            .map(|at| Quantity { resource: names[at].clone(), amount: request.values()[at] });
-        *reason = Reason::FairShare {
-            instead: Box::new(reason.clone()),
-            queue: Name::clone(&session.snapshot.queues[full.0 as usize].name),
-            more: more.collect(),
-        };
+        let mut first: BTreeMap<QueueId, JobKey> = BTreeMap::new();
+        let mut others: Vec<(JobKey, Reclaimer)> = Vec::new();
+        for (&id, reason) in reasons.iter_mut() {
+            let group = session.group(id);
+            let Some(queue) = group.known_queue().filter(|_| lacks_room(reason)) else { continue };
+            let pods = session.next_chunk(id);
+            let request = session.share_of(&pods);
+            let reclaimer = Reclaimer { queue, preemptible: group.preemptible, request };
+            let may_start = reclaimer.may_start(session.ledger());
+            let key = session.job_key(id, session.members(id).shortfall(group));
+            if !may_start {
+                let first = first.entry(queue).or_insert(key);
+                *first = key.min(*first);
+            }
+            if !self.would_make_room(session, (&pods, &reclaimer), reason) {
+                continue;
+            }
+            if may_start {
+                others.push((key, reclaimer));
+            } else if let Some(full) = self.full_for(&reclaimer, session.ledger()) {
+                *reason = fair_share(session, reason, (&reclaimer, full));
+            }
+        }
+        for (key, reclaimer) in others {
+            let before = first.get(&reclaimer.queue).filter(|before| **before < key);
+            let (Some(before), Some(reason)) = (before, reasons.get_mut(&key.group())) else {
+                continue;
+            };
+            let of = session.group(before.group());
+            *reason = Reason::BehindShare {
+                instead: Box::new(reason.clone()),
+                queue: Name::clone(&session.snapshot.queues[reclaimer.queue.0 as usize].name),
+                first: format!("{}/{}", of.namespace, of.name).into(),
+            };
+        }
     }
 
-    /// The highest queue that has its fair share, and a quota too low for more, of those that have
-    /// others beside them, or above them, from whom the job would take it.
-    fn full_for(&self, reclaimer: &Reclaimer, ledger: &Ledger) -> Option<QueueId> {
-        if self.lent.is_empty() || reclaimer.may_start(ledger) {
-            return None;
-        }
+    /// Those who lend would make room for the pods, which lack nothing else, if they left.
+    fn would_make_room(
+        &mut self,
+        session: &Session<'_>,
+        (pods, reclaimer): (&[PodId], &Reclaimer),
+        reason: &Reason,
+    ) -> bool {
+        let is_full = || {
+            let remedy = reason.remedy();
+            matches!(remedy, Remedy::MakeRoom { room: Room::Anywhere | Room::OnlyFull { .. }, .. })
+        };
+        self.highest_lent_to(reclaimer, session.ledger()).is_some()
+            && is_full()
+            && pods.iter().all(|pod| self.has_node(session, *pod, reclaimer))
+    }
+
+    /// The place, in the path of the job's queue, of the highest one beside which somebody lends,
+    /// if all of those lend enough.
+    fn highest_lent_to(&self, reclaimer: &Reclaimer, ledger: &Ledger) -> Option<usize> {
         let path: Vec<QueueId> = ledger.path(reclaimer.queue).collect();
         let lent_beside = |queue: &QueueId, at: usize| {
             let account = ledger.account(*queue);
@@ -93,9 +121,14 @@ impl KeptByShare {
             let lent = path.iter().map(|queue| lent_beside(queue, at));
             lent.fold(self.idle[at], i64::saturating_add) >= reclaimer.request.values()[at]
         };
-        if !reclaimer.asked().all(has_enough) {
-            return None;
-        }
+        reclaimer.asked().all(has_enough).then_some(top)
+    }
+
+    /// The highest queue that would have more than its fair share, and has a quota too low for it,
+    /// of those that have lenders beside or above them.
+    fn full_for(&self, reclaimer: &Reclaimer, ledger: &Ledger) -> Option<QueueId> {
+        let top = self.highest_lent_to(reclaimer, ledger)?;
+        let path: Vec<QueueId> = ledger.path(reclaimer.queue).collect();
         let full = path[..=top].iter().rev().copied().find(|queue| {
             reclaimer.asked().any(|at| lacks_share(ledger.account(*queue), reclaimer, at))
         })?;
@@ -123,6 +156,23 @@ impl KeptByShare {
         let found = session.only_too_full(pod).into_iter().any(would_fit);
         self.has_node.insert(key, found);
         found
+    }
+}
+
+fn fair_share(
+    session: &Session<'_>,
+    instead: &Reason,
+    (reclaimer, full): (&Reclaimer, QueueId),
+) -> Reason {
+    let account = session.ledger().account(full);
+    let names = [ResourceName::Gpu, ResourceName::Cpu, ResourceName::Memory];
+    let short = reclaimer.asked().filter(|at| lacks_share(account, reclaimer, *at));
+    let more = short
+        .map(|at| Quantity { resource: names[at].clone(), amount: reclaimer.request.values()[at] });
+    Reason::FairShare {
+        instead: Box::new(instead.clone()),
+        queue: Name::clone(&session.snapshot.queues[full.0 as usize].name),
+        more: more.collect(),
     }
 }
 

@@ -28,6 +28,7 @@ pub(super) fn details(cycle: &Cycle<'_>, reason: &Reason) -> Option<Value> {
         | Reason::PreemptionDelay { .. }
         | Reason::MinRuntime { .. }
         | Reason::FairShare { .. }
+        | Reason::BehindShare { .. }
         | Reason::Unschedulable { .. } => return None,
     };
     let known = (0..).map(QueueId).zip(&cycle.snapshot.queues);

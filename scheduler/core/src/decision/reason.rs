@@ -116,6 +116,15 @@ pub enum Reason {
         /// What the pods to place next ask for of that of which the share is too small.
         more: Vec<Quantity>,
     },
+    /// Others would leave for it, were not one before it in its queue for which they do not.
+    BehindShare {
+        /// Why it does not fit as things are.
+        instead: Box<Reason>,
+        /// Its queue, which would have more than its share with the one before it.
+        queue: Name,
+        /// Namespace and name of that one.
+        first: Name,
+    },
     /// The pod fits on no node (profile `kube`).
     Unschedulable {
         /// Why not.
@@ -213,6 +222,7 @@ impl Reason {
             Self::NoNode { .. }
             | Self::GangTooLarge { .. }
             | Self::FairShare { .. }
+            | Self::BehindShare { .. }
             | Self::LargerThanFleet { .. }
             | Self::BehindOthers { .. }
             | Self::NoPlace(_) => ReasonKind::PodSchedulingErrors,
@@ -287,11 +297,10 @@ impl fmt::Display for Reason {
                 "Room was promised on {} and is being released by pods that are leaving",
                 nodes.join(", ")
             ),
-            Self::PreemptionDelay { instead, delay_millis, since } => write!(
-                f,
-                "{instead} It may make others leave {} s after {since}.",
-                delay_millis.div_ceil(1000)
-            ),
+            Self::PreemptionDelay { instead, delay_millis, since } => {
+                let seconds = delay_millis.div_ceil(1000);
+                write!(f, "{instead} It may make others leave {seconds} s after {since}.")
+            }
             Self::MinRuntime { instead, victim, field, minimum_millis } => write!(
                 f,
                 "{instead} Others will leave for it when {victim} has run for {} s, its {field}.",
@@ -303,6 +312,7 @@ impl fmt::Display for Reason {
                     "{instead} Nobody leaves for it, as queue {queue} would have more than its fair share."
                 )
             }
+            Self::BehindShare { instead, queue, first } => behind_share(f, instead, (queue, first)),
             Self::Unschedulable { misfits, deallocation, preemption } => {
                 f.write_str(&misfits.in_kube_words())?;
                 let preemption = preemption.words(misfits.nodes);
@@ -325,6 +335,18 @@ fn over_quota(
         "Non-preemptible workload is over quota. Workload requested {requested}, but {queue} quota \
          is {quota}, while {allocated} are already allocated for non-preemptible pods. Use a \
          preemptible workload to go over quota."
+    )
+}
+
+fn behind_share(
+    f: &mut fmt::Formatter<'_>,
+    instead: &Reason,
+    (queue, first): (&str, &str),
+) -> fmt::Result {
+    write!(
+        f,
+        "{instead} Nobody leaves for it before {first}, with which queue {queue} would have more \
+         than its fair share."
     )
 }
 

@@ -102,6 +102,11 @@ pub enum Remedy {
         /// How much more than it uses.
         more: Vec<Quantity>,
     },
+    /// One before it in its queue keeps it from making others leave.
+    GoFirst {
+        /// Namespace and name of that one.
+        before: Name,
+    },
     /// No node is large enough, even empty.
     LargerNodes {
         /// In what they are too small.
@@ -251,6 +256,7 @@ impl Reason {
             Self::FairShare { queue, more, .. } => {
                 Remedy::Deserve { queue: Name::clone(queue), more: more.clone() }
             }
+            Self::BehindShare { first, .. } => Remedy::GoFirst { before: Name::clone(first) },
             Self::MinRuntime { victim, field, minimum_millis, .. } => Remedy::Outlast {
                 victim: Name::clone(victim),
                 field,
@@ -382,6 +388,9 @@ impl fmt::Display for Remedy {
                 f.write_str(&of_what(": short of ", short))
             }
             Self::Deserve { queue, more } => deserve(f, queue, more),
+            Self::GoFirst { before } => {
+                write!(f, "give it a higher priority than {before}, or end that one")
+            }
             Self::LargerNodes { short } => {
                 let short = of_what(", which has more ", short);
                 write!(f, "add a node that can hold one of its pods{short}, or ask for less a pod")

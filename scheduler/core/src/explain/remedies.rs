@@ -87,6 +87,11 @@ impl Search<'_> {
         // Before more of those that were taken was tried.
         let mut alone: Option<Vec<Taken>> = None;
         for _ in 0..TRIES_MAX {
+            if let Reason::FairShare { instead, .. } | Reason::BehindShare { instead, .. } = &reason
+                && !self.is_of_use(&cluster, &missing, &reason.remedy())
+            {
+                reason = Reason::clone(instead);
+            }
             let remedy = reason.remedy();
             let remedy = one_more_opened(&taken, &remedy, &others).unwrap_or(remedy);
             let more = more_of_taken(&taken, &remedy, &others);
@@ -119,6 +124,13 @@ impl Search<'_> {
             }
         }
         alone.unwrap_or(taken)
+    }
+
+    /// It does not wait for mere room then.
+    fn is_of_use(&self, cluster: &Snapshot, missing: &Missing, remedy: &Remedy) -> bool {
+        let cured = with_remedy(cluster, (self.group, missing), remedy);
+        let waits = cured.map(|cured| self.tried(&cured).0);
+        !matches!(waits, Some(Tried::Waits(Reason::NoNode { .. } | Reason::GangTooLarge { .. })))
     }
 
     /// The same, each taken once, as much of it as is told. `None`: it does not run so.

@@ -8,7 +8,7 @@ use crate::{
     decision::{Bound, DeviceMisfit, Misfit, PlaceMisfit, Quantity, Remedy, Room},
     model::{
         CORDONED_TAINT, CPU_WORKER, GPU_WORKER, NOT_READY_TAINTS, Name, Node, NodeId, Pod,
-        PodGroupId, PodStatus, Queue, QueueId, QueueProblem, ShapeId, Time,
+        PodGroup, PodGroupId, PodStatus, Queue, QueueId, QueueProblem, ShapeId, Time,
     },
     resources::{Amount, PerResource, ResourceName},
 };
@@ -45,6 +45,7 @@ pub(super) fn with_remedy(
             cluster.after.pod_groups[cluster.group.0 as usize].left_alone = false;
         }
         Remedy::Raise { queue, bound, to, .. } => cluster.raise(queue, *bound, to)?,
+        Remedy::GoFirst { before } => cluster.go_before(before)?,
         Remedy::Deserve { queue, more } => cluster.deserve(queue, more)?,
         Remedy::MakeRoom { pods, room: Room::Anywhere | Room::Added, .. } => {
             cluster.make_room_for_missing(*pods as usize)?;
@@ -155,6 +156,15 @@ impl WhatIf<'_> {
                 pod.status = PodStatus::Pending;
             }
         }
+    }
+
+    /// It has a higher priority than another one.
+    fn go_before(&mut self, other: &str) -> Option<()> {
+        let groups = &mut self.after.pod_groups;
+        let is_other = |group: &&PodGroup| *format!("{}/{}", group.namespace, group.name) == *other;
+        let above = groups.iter().find(is_other)?.priority.saturating_add(1);
+        groups[self.group.0 as usize].priority = above;
+        Some(())
     }
 
     /// Quotas of so much more than is used, where they are lower.

@@ -262,3 +262,19 @@ fn a_quota_is_to_be_raised_only_where_somebody_would_leave() {
         gang b1 pods=2 gpus=1 queue=b
     "), @"b1 pending: Resources were found for 0 pods while 2 are required for gang scheduling. Additional pods cannot be scheduled due to: no nodes with enough resources were found: 1 node(s) didn't have enough resources: GPUs. Nobody leaves for it, as queue b would have more than its fair share.");
 }
+
+#[test]
+fn who_stands_behind_one_that_would_take_more_than_the_share_is_told_to_go_first() {
+    assert_snapshot!(remedies_of("
+        node n gpus=4
+        queue a quota=2
+        queue b quota=0
+        job a1 pods=4 min=3 gpus=1 queue=a on n n n n
+        gang w1 pods=3 gpus=1 queue=b
+        job v4 gpus=1 queue=b
+    ", "v4"), @r"
+    PodSchedulingErrors
+    give it a higher priority than default/w1, or end that one
+      then it runs on n (Later)
+    ");
+}
