@@ -2,22 +2,14 @@
 //! snapshot, the snapshot a plan, and the plan API calls.
 
 mod events;
+mod tell;
 
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    sync::Arc,
-    time::Duration,
-};
+use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
 use anyhow::Context as _;
 use futures::FutureExt as _;
 use kube::Client;
-use schedlab_scheduler_core::{
-    Plan, QueueUse,
-    model::{Name, Queue, QueueId, Time},
-    resources::PerResource,
-    schedule, schedule_before,
-};
+use schedlab_scheduler_core::{Plan, model::Time, schedule, schedule_before};
 use tokio::time::{Instant, timeout};
 
 use events::Event;
@@ -26,14 +18,11 @@ use crate::{
     api::{Api, ApiError},
     apply::{Applier, Outcome},
     binder,
-    config::{Clock, Component, Config, Ends, Flavor, Idle, NodePool},
-    metrics::{self, Metrics, Stopwatch, Timings},
+    config::{Clock, Component, Config, Ends, Flavor, Idle},
+    metrics::{Metrics, Stopwatch, Timings},
     mirror::Mirror,
     pacing::Pacing,
-    pod_groups,
     podgrouper::{self, Grouper},
-    queues,
-    status::QueueStatus,
     trace::Beside,
     translate::Translator,
     usage::{Past, Usage},
@@ -291,25 +280,6 @@ impl Scheduler {
         }
     }
 
-    fn measure(&mut self, plan: &Plan, stopwatch: &Stopwatch, timings: Timings) {
-        let bindings = self.applier.take_binding_times();
-        let Some(metrics) =
-            self.metrics.as_ref().filter(|_| self.config.runs(Component::Scheduler))
-        else {
-            return;
-        };
-        metrics.observe(&metrics::Cycle {
-            snapshot: &self.translator.translation.snapshot,
-            plan,
-            mirror: &self.mirror,
-            pool: NodePool::name(self.config.node_pool.as_ref()),
-            queues: &self.config.status.borrow().queues,
-            stopwatch,
-            timings,
-            bindings: &bindings,
-        });
-    }
-
     /// A cycle that would only decide again what the last one did.
     fn repeat(&mut self, started: Instant, now: Time) {
         let checked = self.rest.as_mut().is_some_and(|rest| {
@@ -385,15 +355,6 @@ impl Scheduler {
         self.past.tell(&mut snapshot.queues, now);
     }
 
-    /// A plan's accounts by the queues' names.
-    fn uses(&self, uses: &BTreeMap<QueueId, QueueUse>) -> BTreeMap<Name, QueueUse> {
-        let queues = &self.translator.translation.snapshot.queues;
-        let named = |(id, used): (&QueueId, &QueueUse)| {
-            (Name::clone(&queues[id.0 as usize].name), used.clone())
-        };
-        uses.iter().map(named).collect()
-    }
-
     /// Takes up the usage that an earlier scheduler noted. What cannot be read is told, and begins
     /// anew.
     async fn remember_usage(&mut self) -> anyhow::Result<()> {
@@ -411,66 +372,6 @@ impl Scheduler {
         let kept = timeout(LAST_WRITE_MAX, self.past.keep(&self.api, now)).await;
         let kept = kept.context("no answer in time").and_then(|kept| Ok(kept?));
         kept.context("cannot write the last minute of the usage history")
-    }
-
-    /// Notes what queues used until now of what they share, and writes what they use from now on.
-    async fn tell_queues(
-        &mut self,
-        capacity: PerResource<i64>,
-        (uses, after): (&BTreeMap<Name, QueueUse>, &BTreeMap<Name, QueueUse>),
-        now: Time,
-    ) -> Result<(), ApiError> {
-        let account =
-            |(name, of): (&Name, &QueueUse)| (Name::clone(name), of.allocated.accounted());
-        self.past.record(&self.api, now, capacity, uses.iter().map(account)).await?;
-        match self.config.flavor {
-            Flavor::Kai if !self.config.runs(Component::QueueController) => Ok(()),
-            Flavor::Kai => {
-                let mut told = after.clone();
-                queues::add_left_alone(&mut told, &self.translator.translation.snapshot);
-                queues::write(&self.api, &mut self.mirror, &told, (capacity, now)).await
-            }
-            Flavor::Kube => Ok(()),
-        }
-    }
-
-    /// Writes what groups use, once the plan is carried out. Of what was not all done the next
-    /// cycle tells.
-    async fn tell_groups(&mut self, plan: Option<&Plan>) -> Result<(), ApiError> {
-        let told = self.config.runs(Component::QueueController)
-            && (plan.is_some() || !self.config.runs(Component::Scheduler));
-        if self.config.flavor == Flavor::Kube || !told {
-            return Ok(());
-        }
-        let looked = (&self.translator.translation.snapshot, plan);
-        pod_groups::write(&self.api, &mut self.mirror, looked, &mut self.pacing).await
-    }
-
-    fn tell_status(&self, plan: &Plan, outcome: &Outcome, uses: &BTreeMap<Name, QueueUse>) {
-        let queue = |queue: &Queue| {
-            let account = uses.get(&queue.name).cloned().unwrap_or_default();
-            QueueStatus {
-                name: Name::clone(&queue.name),
-                quota: queue.quota,
-                limit: queue.limit,
-                fair_share: account.fair_share,
-                allocated: account.allocated,
-                allocated_non_preemptible: account.allocated_non_preemptible,
-                requested: account.requested,
-            }
-        };
-        let queues = self.translator.translation.snapshot.queues.iter().map(queue).collect();
-        let is_told = !self.config.ends_reservations();
-        let idle_reservations = is_told.then(|| self.mirror.idle_reservations()).flatten();
-        self.config.status.send_modify(|status| {
-            status.cycles += 1;
-            status.plans += 1;
-            status.idle_reservations = idle_reservations;
-            status.decisions = plan.decisions.len();
-            status.waiting = plan.waiting.len();
-            status.last_failure.clone_from(&outcome.failure);
-            status.queues = queues;
-        });
     }
 
     /// When to look again.
