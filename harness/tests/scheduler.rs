@@ -27,6 +27,8 @@ mod parts;
 mod replay;
 #[path = "scheduler/sharing.rs"]
 mod sharing;
+#[path = "scheduler/stopping.rs"]
+mod stopping;
 #[path = "scheduler/usage.rs"]
 mod usage;
 #[path = "scheduler/writes.rs"]

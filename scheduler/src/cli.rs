@@ -8,6 +8,7 @@ use std::{
     io::{self, Write as _},
     net::SocketAddr,
     path::{Path, PathBuf},
+    pin::pin,
     sync::Arc,
     time::Duration,
 };
@@ -250,7 +251,7 @@ pub(crate) fn run(arguments: &Run) -> anyhow::Result<()> {
             Some(_) => Standing::Asking,
             None => Standing::Leading,
         });
-        let complaints = complain_of_failures(config.status.subscribe());
+        let mut complaints = pin!(complain_of_failures(config.status.subscribe()));
         let turns = tell_turns(standing.clone());
         let last = standing.clone();
         let metrics = Arc::new(Metrics::with_labels_of_queues(config.queue_metric_labels.clone()));
@@ -273,14 +274,17 @@ pub(crate) fn run(arguments: &Run) -> anyhow::Result<()> {
             complain_of_lease(&last.borrow());
             done
         };
-        tokio::select! {
+        let done = tokio::select! {
             biased;
             done = scheduling => done,
             done = probes => done,
             done = reviews => done,
-            never = complaints => match never {},
+            never = &mut complaints => match never {},
             never = turns => match never {},
-        }
+        };
+        // What failed last of all.
+        let _ = complaints.now_or_never();
+        done
     })
 }
 

@@ -50,7 +50,7 @@ pub async fn run(client: Client, config: Config, now: Clock) -> anyhow::Result<(
 /// yet of the usage history is written then.
 ///
 /// # Errors
-/// As [`run`]; and the usage history cannot be written at the end.
+/// As [`run`].
 pub async fn run_until(
     client: Client,
     config: Config,
@@ -81,7 +81,8 @@ async fn work(
         return tokio::select! { biased; () = stop => Ok(()), done = binding => done };
     }
     let watched = (Clock::clone(&now), metrics);
-    let deciding = cycles(api.clone(), config.clone(), watched, stop).boxed();
+    let stop = stop.shared();
+    let deciding = cycles(api.clone(), config.clone(), watched, stop.clone()).boxed();
     let binding = binder::run(api, &config, now).boxed();
     match config.ends {
         Ends::Never => {
@@ -93,7 +94,7 @@ async fn work(
         }
         Ends::AfterOneCycle => {
             deciding.await?;
-            binding.await
+            tokio::select! { biased; () = stop => Ok(()), done = binding => done }
         }
     }
 }
@@ -104,7 +105,26 @@ async fn cycles(
     (now, metrics): (Clock, Option<Arc<Metrics>>),
     stop: impl Future<Output = ()>,
 ) -> anyhow::Result<()> {
-    for kind in Kind::watched(config.flavor) {
+    let mut stop = std::pin::pin!(stop);
+    // A server that takes requests and answers none is waited for as long as nobody says stop.
+    tokio::select! {
+        biased;
+        () = &mut stop => return Ok(()),
+        listed = listable(&api, config.flavor) => listed?,
+    }
+    let mut scheduler = Box::new(Scheduler::new(api, config, now, metrics));
+    tokio::select! {
+        biased;
+        () = stop => {}
+        done = scheduler.work() => return done,
+    }
+    scheduler.keep_usage().await;
+    Ok(())
+}
+
+/// What the scheduler has to read can be read.
+async fn listable(api: &Api, flavor: Flavor) -> anyhow::Result<()> {
+    for kind in Kind::watched(flavor) {
         match api.get(&format!("{}?limit=1", kind.path())).await {
             // A kind without a definition is asked for again and again.
             Ok(_) | Err(ApiError::NotFound(_)) => {}
@@ -113,13 +133,7 @@ async fn cycles(
             }
         }
     }
-    let mut scheduler = Box::new(Scheduler::new(api, config, now, metrics));
-    tokio::select! {
-        biased;
-        () = stop => {}
-        done = scheduler.work() => return done,
-    }
-    scheduler.keep_usage().await
+    Ok(())
 }
 
 /// Kinds that matter once pods name `need`; those that always do without.
@@ -366,12 +380,16 @@ impl Scheduler {
         Ok(())
     }
 
-    /// Writes what is left to write at the end.
-    async fn keep_usage(&mut self) -> anyhow::Result<()> {
+    /// Writes what is left to write at the end. Where that fails it is told, and the end is none the
+    /// worse: a cluster that is shut down may well have lost its API server by then.
+    async fn keep_usage(&mut self) {
         let now = Time((self.now)().as_millisecond());
         let kept = timeout(LAST_WRITE_MAX, self.past.keep(&self.api, now)).await;
         let kept = kept.context("no answer in time").and_then(|kept| Ok(kept?));
-        kept.context("cannot write the last minute of the usage history")
+        if let Err(error) = kept.context("cannot write the last minute of the usage history") {
+            let told = format!("{error:#}");
+            self.config.status.send_modify(|status| status.last_failure = Some(told));
+        }
     }
 
     /// When to look again.
