@@ -85,6 +85,8 @@ impl Queues {
     }
 
     pub(super) fn observe(&self, cycle: &Cycle<'_>) {
+        // To the end: who tells usage meanwhile would do so by the names of before.
+        let mut names = self.names.lock().expect("nobody panics while holding it");
         self.reset();
         let mut known = BTreeMap::new();
         for (status, queue) in cycle.queues.iter().zip(&cycle.snapshot.queues) {
@@ -94,7 +96,7 @@ impl Queues {
             let shown = if display.is_empty() { &status.name } else { &display };
             // KAI's scheduler calls queues as people see them, its queue controller as the API has
             // them; what asks for past usage finds them by that.
-            let names: [&str; 3] = [shown, &status.name, &display];
+            let of_scheduler: [&str; 3] = [shown, &status.name, &display];
             let of_controller: [&str; 3] = [&status.name, &status.name, &display];
             let more = self.labels.iter().map(|label| {
                 let known = record.and_then(|record| record.labels.get(&*label.queue_label));
@@ -102,18 +104,18 @@ impl Queues {
             });
             let labels: Vec<&str> = of_controller.into_iter().chain(more).collect();
             self.info.with_label_values(&labels).set(1.0);
-            set(&self.fair_share, &names, (status.fair_share, LARGE));
+            set(&self.fair_share, &of_scheduler, (status.fair_share, LARGE));
             let bound = |amount| match amount {
                 Amount::Exactly(amount) => amount,
                 Amount::Unlimited => i64::MIN,
             };
             set(&self.quota, &labels, (status.quota.map(bound), BYTES));
             set(&self.allocated, &labels, (status.allocated.accounted(), BYTES));
-            set(&self.usage, &names, (queue.historical_usage_micro, MILLIONTHS));
+            set(&self.usage, &of_scheduler, (queue.historical_usage_micro, MILLIONTHS));
             self.dashboard(status);
-            known.insert(Name::clone(&status.name), names.map(Name::from));
+            known.insert(Name::clone(&status.name), of_scheduler.map(Name::from));
         }
-        *self.names.lock().expect("nobody panics while holding it") = known;
+        *names = known;
     }
 
     /// Past usage as it is now, which moves from one cycle to the next.

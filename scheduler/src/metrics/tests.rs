@@ -1,5 +1,7 @@
 //! Metrics are recounted from what a cycle decided.
 
+use std::sync::atomic::{AtomicBool, Ordering};
+
 use insta::assert_snapshot;
 use schedlab_json::{Value, json};
 use schedlab_scheduler_core::resources::PerResource;
@@ -121,6 +123,29 @@ fn what_time_alone_changes_is_told_as_it_is_when_asked_for() {
     assert_eq!(at(110), "3600 1", "one started in this hour");
     assert_eq!(at(130), "3600 0.5");
     assert_eq!(at(90 + 3601), "3661 0.005554", "none started in this hour: its age");
+}
+
+/// Whoever asks while a cycle is told neither brings back what it found gone nor keeps it.
+#[test]
+fn a_queue_that_is_gone_stays_gone_though_somebody_asks_meanwhile() {
+    let metrics = Metrics::new();
+    metrics.follow(Some(SharedUsage::new(Usage::over(Duration::from_hours(10), None))));
+    let others: Vec<Value> = (0..100).map(|at| queue(&format!("q{at}"), 1)).collect();
+    let is_done = AtomicBool::new(false);
+    let comes_back = std::thread::scope(|scope| {
+        scope.spawn(|| {
+            while !is_done.load(Ordering::Relaxed) {
+                metrics.text(moment(90));
+            }
+        });
+        let comes_back = (0..20).any(|_| {
+            told_by(&metrics, &[queue("gone", 1)]);
+            told_by(&metrics, &others).contains("gone")
+        });
+        is_done.store(true, Ordering::Relaxed);
+        comes_back
+    });
+    assert!(!comes_back);
 }
 
 fn queue(name: &str, quota: i64) -> Value {
