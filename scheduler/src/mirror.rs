@@ -47,8 +47,8 @@ pub(crate) use pod::{
 };
 pub(crate) use queue::{QueueRecord, QueueTold};
 
-pub(crate) use sharing::RESERVATION_PREFIX;
 use sharing::Sharing;
+pub(crate) use sharing::{RESERVATION_PREFIX, told_idle};
 pub(crate) use volumes::{PodVolume, Volumes};
 
 use crate::{

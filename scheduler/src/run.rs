@@ -20,7 +20,7 @@ use crate::{
     binder,
     config::{Clock, Component, Config, Ends, Flavor, Idle},
     metrics::{Metrics, Stopwatch, Timings},
-    mirror::Mirror,
+    mirror::{Key, Mirror},
     pacing::Pacing,
     podgrouper::{self, Grouper},
     trace::Beside,
@@ -166,6 +166,8 @@ struct Scheduler {
     /// When pods are read that watches told of.
     reads_at: Option<Instant>,
     rest: Option<Rest>,
+    /// Those of the last cycle, where this scheduler does not end them.
+    idle_reservations: BTreeSet<Key>,
 }
 
 /// The last cycle changed nothing and wrote nothing: until there are news, or this moment has
@@ -214,6 +216,7 @@ impl Scheduler {
             due: None,
             reads_at: None,
             rest: None,
+            idle_reservations: BTreeSet::new(),
             api,
             config,
             now,
@@ -266,6 +269,7 @@ impl Scheduler {
             outcome.failure = Some(failed.to_string());
         }
         self.tell_status(&plan, &outcome, &uses);
+        outcome.retry |= self.tell_idle_reservations();
         let (open, close, whole) = (opened - started, applied.elapsed(), started.elapsed());
         self.measure(&plan, &stopwatch, Timings { open, close, whole });
         self.plan_next(started, &plan, &outcome);

@@ -22,7 +22,8 @@ pub struct Status {
     pub last_failure: Option<String>,
     /// Why nothing new is known of past usage, where a database is asked for it.
     pub usage_trouble: Option<String>,
-    /// Reservation pods that keep GPUs for nobody, where nobody ends them, and what helps.
+    /// Reservation pods that keep GPUs for nobody, and did in the cycle before, where this scheduler
+    /// does not end them, and what helps.
     pub idle_reservations: Option<String>,
     /// The queues of the last cycle, by name.
     pub queues: Vec<QueueStatus>,

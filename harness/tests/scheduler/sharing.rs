@@ -403,9 +403,30 @@ fn reservation_pods_that_nobody_ends_are_told() {
         assert_eq!(status.borrow().idle_reservations, None, "it is in use");
         lab.delete_in("default", "pods", "", "a");
         lab.pass(60).await;
-        assert_snapshot!(status.borrow().idle_reservations.clone().unwrap(), @"gpuReservation: found none, and GPU reservation pods that keep a GPU for nobody (kai-resource-reservation/gpu-reservation-4a82e1d0a73ed8e9), which nobody ends: delete them, or set gpuReservation and binding requests until they are gone");
+        assert_snapshot!(status.borrow().idle_reservations.clone().unwrap(), @"gpuReservation: found none, and GPU reservation pods that keep a GPU for nobody (kai-resource-reservation/gpu-reservation-4a82e1d0a73ed8e9), which this scheduler does not end: delete them, or set gpuReservation and binding requests until they are gone");
         lab.delete_in("kai-resource-reservation", "pods", "", "gpu-reservation-4a82e1d0a73ed8e9");
         lab.pass(60).await;
         assert_eq!(status.borrow().idle_reservations, None);
+    });
+}
+
+#[test]
+fn a_reservation_pod_that_stands_a_moment_before_its_sharers_is_not_told() {
+    Lab::tell(async |mut lab| {
+        lab.sleep_until_events();
+        lab.nodes(1, 2);
+        let status = lab.start();
+        lab.pass(5).await;
+        lab.apply(
+            "
+kind: Pod
+metadata: {name: gpu-reservation-1, labels: {runai-gpu-group: g}}
+spec: {schedulerName: theirs, nodeName: n-0, containers: [{name: c, image: i}]}
+",
+        );
+        lab.pass(1).await;
+        assert_eq!(status.borrow().idle_reservations, None, "one cycle saw it");
+        lab.pass(1).await;
+        assert_snapshot!(status.borrow().idle_reservations.clone().unwrap(), @"gpuReservation: found none, and GPU reservation pods that keep a GPU for nobody (default/gpu-reservation-1), which this scheduler does not end: delete them, or set gpuReservation and binding requests until they are gone");
     });
 }

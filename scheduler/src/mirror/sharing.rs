@@ -95,23 +95,27 @@ impl Mirror {
 }
 
 impl Mirror {
-    /// What is to be said of reservation pods whose device nobody shares, where nobody ends them.
-    pub(crate) fn idle_reservations(&self) -> Option<String> {
+    /// Reservation pods whose device nobody shares.
+    pub(crate) fn idle_reservations(&self) -> BTreeSet<Key> {
         let all = self.sharing.reservations.iter();
         let idle = all.filter(|(device, _)| !self.sharing.sharers.contains_key(*device));
-        let idle: Vec<String> = idle.map(|(_, key)| key.to_string()).collect();
-        let (named, more) = idle.split_at(idle.len().min(NAMED_MAX));
-        let more =
-            if more.is_empty() { String::new() } else { format!(" and {} more", more.len()) };
-        (!named.is_empty()).then(|| {
-            format!(
-                "gpuReservation: found none, and GPU reservation pods that keep a GPU for nobody \
-                 ({}{more}), which nobody ends: delete them, or set gpuReservation and binding \
-                 requests until they are gone",
-                named.join(", ")
-            )
-        })
+        idle.map(|(_, key)| key.clone()).collect()
     }
+}
+
+/// What is to be said of idle reservation pods where this scheduler does not end them.
+pub(crate) fn told_idle<'a>(idle: impl Iterator<Item = &'a Key>) -> Option<String> {
+    let idle: Vec<String> = idle.map(Key::to_string).collect();
+    let (named, more) = idle.split_at(idle.len().min(NAMED_MAX));
+    let more = if more.is_empty() { String::new() } else { format!(" and {} more", more.len()) };
+    (!named.is_empty()).then(|| {
+        format!(
+            "gpuReservation: found none, and GPU reservation pods that keep a GPU for nobody \
+             ({}{more}), which this scheduler does not end: delete them, or set gpuReservation \
+             and binding requests until they are gone",
+            named.join(", ")
+        )
+    })
 }
 
 /// Those of its node that it shares, or reserves.

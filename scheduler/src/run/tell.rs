@@ -14,6 +14,7 @@ use crate::{
     apply::Outcome,
     config::{Component, Flavor, NodePool},
     metrics::{self, Stopwatch, Timings},
+    mirror::told_idle,
     pod_groups, queues,
     status::QueueStatus,
 };
@@ -99,16 +100,31 @@ impl Scheduler {
             }
         };
         let queues = self.translator.translation.snapshot.queues.iter().map(queue).collect();
-        let is_told = !self.config.ends_reservations();
-        let idle_reservations = is_told.then(|| self.mirror.idle_reservations()).flatten();
         self.config.status.send_modify(|status| {
             status.cycles += 1;
             status.plans += 1;
-            status.idle_reservations = idle_reservations;
             status.decisions = plan.decisions.len();
             status.waiting = plan.waiting.len();
             status.last_failure.clone_from(&outcome.failure);
             status.queues = queues;
         });
+    }
+
+    /// Tells of reservation pods that are idle, and were in the cycle before: one that stands a
+    /// moment before its sharers have their node is none. Answers whether others are idle now, of
+    /// which the next cycle is to tell.
+    pub(super) fn tell_idle_reservations(&mut self) -> bool {
+        if self.config.ends_reservations() {
+            return false;
+        }
+        let idle = self.mirror.idle_reservations();
+        let told = told_idle(self.idle_reservations.intersection(&idle));
+        self.config.status.send_if_modified(|status| {
+            let is_new = status.idle_reservations != told;
+            status.idle_reservations = told;
+            is_new
+        });
+        let before = std::mem::replace(&mut self.idle_reservations, idle);
+        !self.idle_reservations.is_subset(&before)
     }
 }
