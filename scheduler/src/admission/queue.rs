@@ -96,11 +96,11 @@ fn negative_weights(object: &Value) -> impl Iterator<Item = Malformed> {
         let number = at(object, &format!("/spec/resources/{resource}/{which}"));
         number.and_then(Value::as_f64).unwrap_or_default()
     };
-    let is_meant = move |resource: &&str| {
-        of(resource, "overQuotaWeight") < 0.0 && of(resource, "quota") >= 0.0
-    };
-    ["gpu", "cpu", "memory"].into_iter().filter(is_meant).map(|resource| {
-        Malformed::new(format!("spec.resources.{resource}.overQuotaWeight"), "-1", WEIGHT)
+    ["gpu", "cpu", "memory"].into_iter().filter_map(move |resource| {
+        let weight = of(resource, "overQuotaWeight");
+        let is_meant = weight < 0.0 && of(resource, "quota") >= 0.0;
+        let field = format!("spec.resources.{resource}.overQuotaWeight");
+        is_meant.then(|| Malformed::new(field, weight.to_string(), WEIGHT))
     })
 }
 
