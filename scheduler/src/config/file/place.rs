@@ -105,6 +105,14 @@ impl<'de> de::Visitor<'de> for EachOnce {
         Ok(())
     }
 
+    fn visit_i128<E>(self, _: i128) -> Result<(), E> {
+        Ok(())
+    }
+
+    fn visit_u128<E>(self, _: u128) -> Result<(), E> {
+        Ok(())
+    }
+
     fn visit_f64<E>(self, _: f64) -> Result<(), E> {
         Ok(())
     }

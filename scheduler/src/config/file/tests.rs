@@ -84,6 +84,13 @@ fn a_key_that_stands_twice_is_told_where_it_stands_again() {
     assert_snapshot!(read("period: 1s\nminRuntime: { preemptMinRuntime: 1s, preemptMinRuntime: 2s }"), @"minRuntime: duplicate field `preemptMinRuntime` at line 2 column 38");
 }
 
+#[test]
+fn a_number_beyond_64_bits_is_told_like_another_that_is_too_large() {
+    assert_snapshot!(read("traceDecisions: 99999999999999999999"), @"traceDecisions: invalid type: integer `99999999999999999999` as u128, expected a whole number from 0 on at line 1 column 17");
+    assert_snapshot!(read("traceDecisions: -99999999999999999999"), @"traceDecisions: invalid type: integer `-99999999999999999999` as i128, expected a whole number from 0 on at line 1 column 17");
+    assert_snapshot!(read("kValue: 99999999999999999999"), @"kValue: found 1e20, allowed: 0 to 1000 at line 1 column 9");
+}
+
 /// By which plugins jobs, and pods of a job, are told apart.
 fn order(files: &[&str]) -> String {
     let mut config = Config::kai();
