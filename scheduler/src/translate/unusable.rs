@@ -1,7 +1,7 @@
 //! Waiting pods that cannot be scheduled, as their pod groups know of them: they are there, and of
 //! no help. (KAI counts them as it counts the others.)
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use schedlab_scheduler_core::model::{Name, ShapeId, UnusableMember};
 
@@ -12,7 +12,7 @@ use super::{
 };
 use crate::{
     config::Flavor,
-    mirror::{Key, Mirror},
+    mirror::{Key, Mirror, PodRecord},
 };
 
 impl Trouble {
@@ -55,12 +55,34 @@ impl Translator {
         }
         let Ok(at) = find(&snapshot.pod_groups, key) else { return };
         let group = &mut snapshot.pod_groups[at];
-        for (pod, record) in mirror.pods_of(key) {
-            let Some(trouble) = troubles.get(&pod) else { continue };
+        for (pod, record, trouble) in troubled(mirror, troubles, key) {
             let sub_group = place(&group.sub_groups, record.sub_group()).ok();
             let shape = self.shapes.id(&record.shape, &mut snapshot.shapes);
             let member = trouble.of_member(pod.name, sub_group, shape);
             group.unusable.push(UnusableMember { gated: record.gated, ..member });
         }
     }
+}
+
+/// The members of a group that have any trouble, by name. Whichever are fewer are walked: few pods
+/// have trouble, and few groups many pods.
+fn troubled<'a>(
+    mirror: &'a Mirror,
+    troubles: &'a BTreeMap<Key, Trouble>,
+    group: &Key,
+) -> Vec<(Key, &'a PodRecord, &'a Trouble)> {
+    let Some(members) = mirror.members.get(group) else { return Vec::new() };
+    let first = Key { namespace: Name::clone(&group.namespace), name: "".into() };
+    let near = troubles.range(first..).take_while(|(pod, _)| pod.namespace == group.namespace);
+    if near.clone().nth(members.len()).is_none() {
+        let of_group = near.filter(|(pod, _)| members.contains(&pod.name));
+        let known = of_group
+            .filter_map(|(pod, trouble)| Some((pod.clone(), mirror.pods.get(pod)?, trouble)));
+        return known.collect();
+    }
+    let known = mirror.pods_of(group).filter_map(|(pod, record)| {
+        let trouble = troubles.get(&pod)?;
+        Some((pod, record, trouble))
+    });
+    known.collect()
 }
