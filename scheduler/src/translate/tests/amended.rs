@@ -45,7 +45,7 @@ fn draw(state: &mut u64, below: u64) -> u64 {
 /// A change that may or may not be one: an object of a few names is told anew, or taken away.
 fn change(mirror: &mut Mirror, state: &mut u64, version: u64) {
     let n = |state: &mut u64| draw(state, 4);
-    let (kind, mut object) = match draw(state, 13) {
+    let (kind, mut object) = match draw(state, 15) {
         0 => (Kind::Node, node(&format!("n{}", n(state)))),
         1 => (Kind::Queue, queue(&format!("q{}", n(state)), &format!("q{}", n(state)))),
         2..5 => {
@@ -60,8 +60,16 @@ fn change(mirror: &mut Mirror, state: &mut u64, version: u64) {
             let name = json!({ "name": format!("n{}", n(state)) });
             (Kind::NodeResourceTopology, json!({ "metadata": name, "zones": zones }))
         }
+        13..15 => {
+            let name = json!({ "namespace": "ns", "name": format!("m{}", draw(state, 2)) });
+            (Kind::ConfigMap, json!({ "metadata": name }))
+        }
         _ => {
             let mut spec = json!({});
+            if draw(state, 2) == 0 {
+                let of_map = json!({ "configMapRef": { "name": format!("m{}", draw(state, 2)) } });
+                spec["containers"] = json!([{ "name": "c", "envFrom": [of_map] }]);
+            }
             if draw(state, 2) == 0 {
                 spec["nodeName"] = json!(format!("n{}", n(state)));
             }
