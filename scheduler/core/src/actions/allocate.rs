@@ -136,8 +136,7 @@ fn reason(
     let (group, members) = (session.group(id), session.members(id));
     let below_minimum = members.shortfall(group) == Shortfall::BelowMinimum;
     if below_minimum
-        && !misfits.are_of_small_nodes()
-        && let Some(larger) = larger_than_fleet(session, pods)
+        && let Some(larger) = larger_than_fleet(session, pods, !misfits.are_of_small_nodes())
     {
         return larger;
     }
@@ -168,7 +167,7 @@ fn full_name(session: &Session<'_>, pod: PodId) -> Name {
 }
 
 /// Several pods together ask for more than all nodes on which they may run offer.
-fn larger_than_fleet(session: &Session<'_>, pods: &[PodId]) -> Option<Reason> {
+fn larger_than_fleet(session: &Session<'_>, pods: &[PodId], fewer_may_do: bool) -> Option<Reason> {
     if pods.len() < 2 {
         return None;
     }
@@ -200,6 +199,7 @@ fn larger_than_fleet(session: &Session<'_>, pods: &[PodId]) -> Option<Reason> {
         offered: of(&offered),
         missing: count(beyond.len()),
         more: of(&more),
+        fewer_may_do,
     })
 }
 

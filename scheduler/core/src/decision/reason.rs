@@ -71,6 +71,8 @@ pub enum Reason {
         missing: u32,
         /// What these ask for together.
         more: Quantity,
+        /// Nodes would hold some of them; else none is large enough for one.
+        fewer_may_do: bool,
     },
     /// No place of a topology holds those that are to run together.
     NoPlace(NoPlace),

@@ -3,6 +3,7 @@
 
 mod admit;
 mod gang;
+mod larger;
 
 use std::{collections::BTreeSet, fmt};
 
@@ -123,6 +124,8 @@ pub enum Remedy {
         pods: u32,
         /// What they ask for together of what is short.
         more: Quantity,
+        /// To let fewer pods suffice would do, too.
+        or_fewer: bool,
     },
     /// Nodes keep the pod away, or it keeps away from them.
     Admit {
@@ -244,9 +247,11 @@ impl Reason {
                 of_misfits(misfits, 1)
             }
             Self::GangTooLarge { missing, misfits, .. } => of_misfits(misfits, *missing),
-            Self::LargerThanFleet { missing, more, .. } => {
-                Remedy::LargerFleet { pods: *missing, more: more.clone().rounded_up() }
-            }
+            Self::LargerThanFleet { missing, more, fewer_may_do, .. } => Remedy::LargerFleet {
+                pods: *missing,
+                more: more.clone().rounded_up(),
+                or_fewer: *fewer_may_do,
+            },
             Self::NoPlace(no_place) => of_no_place(no_place),
             Self::BehindOthers { depth } => Remedy::DeeperQueue { depth: *depth },
             Self::Promised { nodes } => Remedy::Wait { nodes: nodes.clone() },
@@ -395,8 +400,8 @@ impl fmt::Display for Remedy {
                 let short = of_what(", which has more ", short);
                 write!(f, "add a node that can hold one of its pods{short}, or ask for less a pod")
             }
-            Self::LargerDevices { mib } => larger_devices(f, *mib),
-            Self::LargerFleet { pods, more } => larger_fleet(f, *pods, more),
+            Self::LargerDevices { mib } => larger::devices(f, *mib),
+            Self::LargerFleet { pods, more, or_fewer } => larger::fleet(f, *pods, more, *or_fewer),
             Self::Admit { misfit, nodes, pods, apart_over: over } => {
                 admit(f, (misfit, over), (*nodes, *pods))
             }
@@ -451,28 +456,6 @@ fn wait_longer(f: &mut fmt::Formatter<'_>, seconds: u64, since: Since) -> fmt::R
 fn outlast(f: &mut fmt::Formatter<'_>, victim: &str, field: &str, seconds: u64) -> fmt::Result {
     let runs = format!("{victim} has run for {seconds} s");
     write!(f, "wait until {runs}, or lower the {field} that protects it")
-}
-
-fn larger_fleet(f: &mut fmt::Formatter<'_>, pods: u32, more: &Quantity) -> fmt::Result {
-    let more = more.counted();
-    write!(
-        f,
-        "add nodes that hold {pods} more of its pods, {more} in all, or let fewer pods suffice"
-    )
-}
-
-fn larger_devices(f: &mut fmt::Formatter<'_>, mib: i64) -> fmt::Result {
-    if mib == 0 {
-        return f.write_str(
-            "label nodes with nvidia.com/gpu.memory, the memory of each of their devices in MiB, \
-             or ask for a fraction of a GPU",
-        );
-    }
-    write!(
-        f,
-        "ask for at most {mib} MiB of GPU memory, which is what the largest device has, or add a \
-         node with larger devices"
-    )
 }
 
 fn wait(f: &mut fmt::Formatter<'_>, nodes: &[Name]) -> fmt::Result {

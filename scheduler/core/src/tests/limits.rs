@@ -184,7 +184,7 @@ fn absurd_requests_neither_fit_nor_wrap() {
         job c gpus=1 queue=q
     "), @r"
     c runs on n1
-    a pending: Resources were found for 0 pods while 3 are required for gang scheduling. Additional pods cannot be scheduled due to: no nodes with enough resources were found: 1 node(s) didn't have enough resources: memory.
+    a pending: The workload cannot run on this cluster as it is: 3 pods that must run together ask for 9223372036.854 GB memory, and all nodes on which they may run offer 1099.511 GB memory.
     b pending: Resources were not found for pod default/b due to: no nodes with enough resources were found: 1 node(s) didn't have enough resources: memory.
     ");
 }

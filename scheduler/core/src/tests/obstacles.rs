@@ -272,8 +272,8 @@ fn a_new_node_gives_what_nodes_of_the_fleet_give_and_is_for_each_shape() {
     ", "x"), @r"
     PodSchedulingErrors
     label a node kind=a, as its node selector asks, or ask for less
-      then it waits: Resources were found for 1 pods from all sub-groups while sub-group work requires 1 pods for gang scheduling. Additional pods cannot be scheduled due to: no nodes with enough resources were found: 2 node(s) didn't match Pod's node affinity/selector.
-    add a node that can hold one of its pods, which has more GPUs, or ask for less a pod
+      then it waits: The workload cannot run on this cluster as it is: 2 pods that must run together ask for 10 GPUs, and all nodes on which they may run offer 1 GPUs.
+    add nodes that hold 1 more of its pods, 9 GPUs in all
       then it runs on (new node) (Now)
     ");
 }

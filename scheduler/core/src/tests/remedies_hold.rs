@@ -260,9 +260,7 @@ fn fewer_pods_do_not_suffice_where_no_node_holds_one() {
         gang a pods=2 gpus=3
     ", "a"), @r"
     PodSchedulingErrors
-    add a node that can hold one of its pods, which has more GPUs, or ask for less a pod
-      then it waits: Resources were found for 1 pods while 2 are required for gang scheduling. Additional pods cannot be scheduled due to: no nodes with enough resources were found: 3 node(s) didn't have enough resources: GPUs.
-    add nodes with room for 1 more pod of its size: short of GPUs
+    add nodes that hold 2 more of its pods, 6 GPUs in all
       then it runs on (new node) (Now)
     ");
 }
