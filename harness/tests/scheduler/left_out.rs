@@ -23,7 +23,7 @@ fn a_job_waits_for_the_first_node_that_is_labelled_for_work_with_gpus() {
         lab.start();
         lab.job("train", "team", (2, 2));
         lab.pass(5).await;
-        assert_snapshot!(lab.pod_groups(), @r#"pg-train {"minMember":2,"priorityClassName":"train","queue":"team"} "PodSchedulingErrors": "Resources were found for 0 pods while 2 are required for gang scheduling. Additional pods cannot be scheduled due to: no nodes with enough resources were found: there are no nodes labelled node-role.kubernetes.io/gpu-worker; 2 others are left out. Remedy: put label node-role.kubernetes.io/gpu-worker on as many of 2 nodes that are left out as its pods need""#);
+        assert_snapshot!(lab.pod_groups(), @r#"pg-train {"minMember":2,"priorityClassName":"train","queue":"team"} "PodSchedulingErrors": "Resources were found for 0 pods while 2 are required for gang scheduling. Additional pods cannot be scheduled due to: no nodes with enough resources were found: there are no nodes labelled node-role.kubernetes.io/gpu-worker; 2 others are left out. Remedy: put label node-role.kubernetes.io/gpu-worker on as many of 2 nodes that are left out as its pods need, such as n-0""#);
         assert_snapshot!(lab.explain("train").await, @r"
         pod group default/pg-train waits
           0 of its pods have a node, 2 wait, 2 must run together
@@ -32,7 +32,7 @@ fn a_job_waits_for_the_first_node_that_is_labelled_for_work_with_gpus() {
         reason: PodSchedulingErrors
           Resources were found for 0 pods while 2 are required for gang scheduling. Additional pods cannot be scheduled due to: no nodes with enough resources were found: there are no nodes labelled node-role.kubernetes.io/gpu-worker; 2 others are left out.
 
-        remedy: put label node-role.kubernetes.io/gpu-worker on as many of 2 nodes that are left out as its pods need
+        remedy: put label node-role.kubernetes.io/gpu-worker on as many of 2 nodes that are left out as its pods need, such as n-0
           not tried: a copy of the cluster cannot show it
 
         queues, from the workload's up
@@ -60,7 +60,7 @@ fn a_job_waits_for_the_first_node_that_is_labelled_for_work_with_gpus() {
 
         waiting
           default/pg-train (2 pods): PodSchedulingErrors: Resources were found for 0 pods while 2 are required for gang scheduling. Additional pods cannot be scheduled due to: no nodes with enough resources were found: there are no nodes labelled node-role.kubernetes.io/gpu-worker; 2 others are left out.
-            remedy: put label node-role.kubernetes.io/gpu-worker on as many of 2 nodes that are left out as its pods need
+            remedy: put label node-role.kubernetes.io/gpu-worker on as many of 2 nodes that are left out as its pods need, such as n-0
         ");
         let label =
             json!({ "metadata": { "labels": { "node-role.kubernetes.io/gpu-worker": "" } } });
@@ -83,7 +83,7 @@ fn a_job_waits_for_the_first_node_of_its_pool() {
         lab.patch("/apis/batch/v1/namespaces/default/jobs/train", &labels).await;
         lab.start();
         lab.pass(5).await;
-        assert_snapshot!(lab.pod_groups(), @r#"pg-train {"minMember":2,"priorityClassName":"train","queue":"team"} "PodSchedulingErrors": "Resources were found for 0 pods while 2 are required for gang scheduling. Additional pods cannot be scheduled due to: no nodes with enough resources were found: there are no nodes labelled pool=a; 2 others are left out. Remedy: put label pool=a on as many of 2 nodes that are left out as its pods need""#);
+        assert_snapshot!(lab.pod_groups(), @r#"pg-train {"minMember":2,"priorityClassName":"train","queue":"team"} "PodSchedulingErrors": "Resources were found for 0 pods while 2 are required for gang scheduling. Additional pods cannot be scheduled due to: no nodes with enough resources were found: there are no nodes labelled pool=a; 2 others are left out. Remedy: put label pool=a on as many of 2 nodes that are left out as its pods need, such as n-0""#);
         let source = Source { client: lab.emulator.client(), config: lab.config.clone() };
         let zip = source.take().await.unwrap();
         let told = replay(Cursor::new(zip), &Wanted::default(), 1).unwrap();
@@ -95,7 +95,7 @@ fn a_job_waits_for_the_first_node_of_its_pool() {
 
         waiting
           default/pg-train (2 pods): PodSchedulingErrors: Resources were found for 0 pods while 2 are required for gang scheduling. Additional pods cannot be scheduled due to: no nodes with enough resources were found: there are no nodes labelled pool=a; 2 others are left out.
-            remedy: put label pool=a on as many of 2 nodes that are left out as its pods need
+            remedy: put label pool=a on as many of 2 nodes that are left out as its pods need, such as n-0
         ");
         lab.patch("/api/v1/nodes/n-1", &labels).await;
         lab.pass(5).await;

@@ -3,7 +3,7 @@
 use std::{collections::BTreeSet, fmt};
 
 use super::{Lacking, Remedy};
-use crate::model::{CPU_WORKER, GPU_WORKER, Lack, LeftOut};
+use crate::model::{CPU_WORKER, GPU_WORKER, Lack, LeftOut, Name};
 
 /// `nodes labelled pool=b; 3 others are left out`.
 impl fmt::Display for Lacking {
@@ -14,7 +14,7 @@ impl fmt::Display for Lacking {
             (!without.is_empty()).then(|| format!("without label {}", without.join(" or ")));
         let like: Vec<String> = with.into_iter().chain(without).collect();
         write!(f, "nodes {}; ", like.join(" and "))?;
-        match self.0.values().sum::<u32>() {
+        match self.nodes() {
             1 => f.write_str("another one is left out"),
             others => write!(f, "{others} others are left out"),
         }
@@ -29,10 +29,14 @@ impl Lacking {
         let without = (!without.is_empty()).then(|| format!("labelled {}", without.join(" or ")));
         let like: Vec<String> = with.into_iter().chain(without).collect();
         let like = like.join(" or ");
-        match self.0.values().sum::<u32>() {
+        match self.nodes() {
             1 => format!("Another one is left out, which is {like}"),
             others => format!("{others} others are left out, which are {like}"),
         }
+    }
+
+    fn nodes(&self) -> u32 {
+        self.0.values().map(|(nodes, _)| nodes).sum()
     }
 
     /// Labels that they should have, and that they should not.
@@ -44,21 +48,30 @@ impl Lacking {
 
     /// Those are labelled that lack least, of equals those of which there are most.
     pub(super) fn let_in(&self, pods: u32) -> Option<Remedy> {
-        let nearest = self.0.iter().min_by_key(|(lacks, nodes)| (lacks.len(), u32::MAX - **nodes));
-        nearest.map(|(lacks, nodes)| Remedy::LetIn { lacks: lacks.clone(), nodes: *nodes, pods })
+        let all = self.0.iter();
+        let nearest = all.min_by_key(|(lacks, (nodes, _))| (lacks.len(), u32::MAX - nodes));
+        nearest.map(|(lacks, (nodes, first))| Remedy::LetIn {
+            lacks: lacks.clone(),
+            nodes: *nodes,
+            pods,
+            first: Name::clone(first),
+        })
     }
 }
 
-/// What is to be done for it.
+/// What is to be done for it; some may lack more than the one that is named.
 pub(super) fn label(
     f: &mut fmt::Formatter<'_>,
     lacks: &BTreeSet<Lack>,
-    (nodes, pods): (u32, u32),
+    (nodes, first, pods): (u32, &str, u32),
 ) -> fmt::Result {
     let (of, it) = match (nodes, pods) {
-        (1, _) => ("the node that is left out".to_owned(), "it"),
-        (_, 0 | 1) => (format!("one of {nodes} nodes that are left out"), "it"),
-        (_, _) => (format!("as many of {nodes} nodes that are left out as its pods need"), "them"),
+        (1, _) => (format!("node {first}, which is left out"), "it"),
+        (_, 0 | 1) => (format!("one of {nodes} nodes that are left out, such as {first}"), "it"),
+        (_, _) => {
+            let such = format!("as many of {nodes} nodes that are left out as its pods need");
+            (format!("{such}, such as {first}"), "them")
+        }
     };
     let with: Vec<String> = lacks.iter().filter_map(Lack::label).collect();
     let without: Vec<&str> = lacks.iter().filter_map(Lack::unwanted).collect();

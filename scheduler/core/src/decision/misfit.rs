@@ -324,7 +324,7 @@ pub struct Misfits {
 
 /// How many nodes lack what for the pod.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Lacking(pub BTreeMap<BTreeSet<Lack>, u32>);
+pub struct Lacking(pub BTreeMap<BTreeSet<Lack>, (u32, Name)>);
 
 /// Labels over which a pod has to be apart from others, but that of the host.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -8,7 +8,8 @@ mod larger;
 use std::{collections::BTreeSet, fmt};
 
 use super::{
-    EvenWhenEmpty, Misfit, Misfits, Preemption, Quantity, Reason, Since, left_out,
+    EvenWhenEmpty, Misfit, Misfits, Preemption, Quantity, Reason, Since,
+    left_out::label,
     misfit::short_name,
     place_misfit::{make_place, of_no_place, prefer_inside},
 };
@@ -144,6 +145,8 @@ pub enum Remedy {
         lacks: BTreeSet<Lack>,
         /// How many of them there are.
         nodes: u32,
+        /// One of them.
+        first: Name,
         /// How many pods have none.
         pods: u32,
     },
@@ -405,7 +408,7 @@ impl fmt::Display for Remedy {
             Self::Admit { misfit, nodes, pods, apart_over: over } => {
                 admit(f, (misfit, over), (*nodes, *pods))
             }
-            Self::LetIn { lacks, nodes, pods } => left_out::label(f, lacks, (*nodes, *pods)),
+            Self::LetIn { lacks, nodes, first, pods } => label(f, lacks, (*nodes, first, *pods)),
             Self::CreateTopology { topology, level } => {
                 write!(f, "create topology {topology} with level {level}, or name one that exists")
             }

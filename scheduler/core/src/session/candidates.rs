@@ -9,7 +9,7 @@ use super::{Fits, Mark, Session};
 use crate::{
     decision::{ApartOver, EvenWhenEmpty, Lacking, Misfit, Misfits, PlaceMisfit, worst},
     framework::{DependsOn, NodeFilter, NodeScore, Ranking, Scoring, WaitingRoom},
-    model::{NodeId, PodId, ShapeId},
+    model::{Name, NodeId, PodId, ShapeId},
 };
 
 /// A node on which a pod fits.
@@ -144,7 +144,13 @@ impl Session<'_> {
         let mut lacking = Lacking::default();
         for left_out in &self.snapshot.left_out {
             let nodes = u32::try_from(left_out.nodes.len()).expect("node ids are 32 bits");
-            *lacking.0.entry(left_out.lacks_for(self.shape_of(pod))).or_default() += nodes;
+            let Some(first) = left_out.nodes.iter().min() else { continue };
+            let lacks = left_out.lacks_for(self.shape_of(pod));
+            let (all, name) = lacking.0.entry(lacks).or_insert_with(|| (0, Name::clone(first)));
+            *all += nodes;
+            if first < name {
+                *name = Name::clone(first);
+            }
         }
         (!lacking.0.is_empty()).then(|| Box::new(lacking))
     }

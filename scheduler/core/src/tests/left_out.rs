@@ -25,7 +25,7 @@ fn nodes_of_another_pool_are_counted_and_one_is_to_be_labelled() {
     assert_snapshot!(plan_of(OF_ANOTHER_POOL), @"a pending: Resources were not found for pod default/a due to: no nodes with enough resources were found: there are no nodes labelled pool=b; 3 others are left out.");
     assert_snapshot!(remedies_of(OF_ANOTHER_POOL, "a"), @r"
     PodSchedulingErrors
-    put label pool=b on one of 3 nodes that are left out
+    put label pool=b on one of 3 nodes that are left out, such as b1
       not tried
     ");
     assert_snapshot!(explained(OF_ANOTHER_POOL, "a"), @r"
@@ -36,7 +36,7 @@ fn nodes_of_another_pool_are_counted_and_one_is_to_be_labelled() {
     reason: PodSchedulingErrors
       Resources were not found for pod default/a due to: no nodes with enough resources were found: there are no nodes labelled pool=b; 3 others are left out.
 
-    remedy: put label pool=b on one of 3 nodes that are left out
+    remedy: put label pool=b on one of 3 nodes that are left out, such as b1
       not tried: a copy of the cluster cannot show it
 
     queues, from the workload's up
@@ -61,7 +61,7 @@ fn a_label_too_many_is_to_be_taken_off() {
     assert_snapshot!(plan_of(text), @"a pending: Resources were found for 0 pods while 2 are required for gang scheduling. Additional pods cannot be scheduled due to: no nodes with enough resources were found: there are no nodes without label pool; another one is left out.");
     assert_snapshot!(remedies_of(text, "a"), @r"
     PodSchedulingErrors
-    take label pool off the node that is left out
+    take label pool off node b1, which is left out
       not tried
     ");
     assert_snapshot!(explained(text, "a"), @r"
@@ -72,7 +72,7 @@ fn a_label_too_many_is_to_be_taken_off() {
     reason: PodSchedulingErrors
       Resources were found for 0 pods while 2 are required for gang scheduling. Additional pods cannot be scheduled due to: no nodes with enough resources were found: there are no nodes without label pool; another one is left out.
 
-    remedy: take label pool off the node that is left out
+    remedy: take label pool off node b1, which is left out
       not tried: a copy of the cluster cannot show it
 
     queues, from the workload's up
@@ -102,12 +102,12 @@ fn the_role_that_is_named_is_that_of_the_work() {
     ");
     assert_snapshot!(remedies_of(text, "a"), @r"
     PodSchedulingErrors
-    put label node-role.kubernetes.io/gpu-worker on as many of 2 nodes that are left out as its pods need
+    put label node-role.kubernetes.io/gpu-worker on as many of 2 nodes that are left out as its pods need, such as n1
       not tried
     ");
     assert_snapshot!(remedies_of(text, "b"), @r"
     PodSchedulingErrors
-    put label node-role.kubernetes.io/cpu-worker on one of 2 nodes that are left out
+    put label node-role.kubernetes.io/cpu-worker on one of 2 nodes that are left out, such as n1
       not tried
     ");
     assert_snapshot!(explained(text, "b"), @r"
@@ -118,7 +118,7 @@ fn the_role_that_is_named_is_that_of_the_work() {
     reason: PodSchedulingErrors
       Resources were not found for pod default/b due to: no nodes with enough resources were found: there are no nodes labelled node-role.kubernetes.io/cpu-worker; 2 others are left out.
 
-    remedy: put label node-role.kubernetes.io/cpu-worker on one of 2 nodes that are left out
+    remedy: put label node-role.kubernetes.io/cpu-worker on one of 2 nodes that are left out, such as n1
       not tried: a copy of the cluster cannot show it
 
     queues, from the workload's up
@@ -149,12 +149,12 @@ fn nodes_that_lack_least_are_to_be_labelled() {
     ");
     assert_snapshot!(remedies_of(text, "a"), @r"
     PodSchedulingErrors
-    take label pool off the node that is left out
+    take label pool off node n3, which is left out
       not tried
     ");
     assert_snapshot!(remedies_of(text, "b"), @r"
     PodSchedulingErrors
-    put label node-role.kubernetes.io/cpu-worker on one of 3 nodes that are left out, and take label pool off it
+    put label node-role.kubernetes.io/cpu-worker on one of 3 nodes that are left out, such as n1, and take label pool off it
       not tried
     ");
     assert_snapshot!(explained(text, "a"), @r"
@@ -165,7 +165,7 @@ fn nodes_that_lack_least_are_to_be_labelled() {
     reason: PodSchedulingErrors
       Resources were not found for pod default/a due to: no nodes with enough resources were found: there are no nodes labelled node-role.kubernetes.io/gpu-worker and without label pool; 3 others are left out.
 
-    remedy: take label pool off the node that is left out
+    remedy: take label pool off node n3, which is left out
       not tried: a copy of the cluster cannot show it
 
     queues, from the workload's up
@@ -195,7 +195,7 @@ fn where_only_one_kind_of_worker_is_labelled_nodes_are_let_in_for_the_other() {
     assert_snapshot!(plan_with(&restricted(), OF_THE_OTHER_ROLE), @"a pending: Resources were not found for pod default/a due to: no nodes with enough resources were found: 1 node(s) didn't have enough resources: GPUs. 2 others are left out, which are not labelled node-role.kubernetes.io/gpu-worker.");
     assert_snapshot!(remedies_with(&restricted(), OF_THE_OTHER_ROLE, "a"), @r"
     PodSchedulingErrors
-    put label node-role.kubernetes.io/gpu-worker on one of 2 nodes that are left out
+    put label node-role.kubernetes.io/gpu-worker on one of 2 nodes that are left out, such as g1
       not tried
     ");
 }
@@ -259,7 +259,7 @@ fn a_gang_with_a_topology_is_told_that_there_are_no_nodes() {
     assert_snapshot!(plan_of(text), @"a pending: Resources were found for 0 pods while 2 are required for gang scheduling. Additional pods cannot be scheduled due to: no nodes with enough resources were found: there are no nodes labelled pool=a; another one is left out.");
     assert_snapshot!(remedies_of(text, "a"), @r"
     PodSchedulingErrors
-    put label pool=a on the node that is left out
+    put label pool=a on node n1, which is left out
       not tried
     ");
 }
