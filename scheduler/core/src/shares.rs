@@ -7,13 +7,13 @@ use crate::{
     actions::allocate::Reasons,
     deadlines::lacks_room,
     decision::{Quantity, Reason, Remedy, Room},
-    model::{Name, NodeId, PodId, QueueId, ShapeId},
+    model::{Name, PodId, QueueId, ShapeId},
     profile::Action,
     queues::{
         Account, JobKey, Ledger,
-        reclaim::{Reclaimer, diverging},
+        reclaim::{Reclaimer, Victims, diverging},
     },
-    resources::{Amount, ResourceName},
+    resources::{Amount, PerResource, ResourceName},
     session::{Free, Session},
 };
 
@@ -25,8 +25,9 @@ pub(crate) struct KeptByShare {
     lent: BTreeMap<Option<QueueId>, [i64; 3]>,
     /// What nobody has.
     idle: [i64; 3],
-    /// Would room for pods like this one of the queue, if others left, be on one node?
-    has_node: BTreeMap<(ShapeId, QueueId), bool>,
+    /// Would nodes hold so many pods of the queue, the first of this shape, if others left? It may
+    /// make them leave, or could with a higher quota.
+    have_nodes: BTreeMap<(ShapeId, usize, QueueId, bool), bool>,
 }
 
 impl KeptByShare {
@@ -103,7 +104,7 @@ impl KeptByShare {
         };
         self.highest_lent_to(reclaimer, session.ledger()).is_some()
             && is_full()
-            && pods.iter().all(|pod| self.has_node(session, *pod, reclaimer))
+            && self.have_nodes(session, pods, reclaimer)
     }
 
     /// The place, in the path of the job's queue, of the highest one beside which somebody lends,
@@ -137,26 +138,57 @@ impl KeptByShare {
         reclaimer.asked().all(|at| after[at] <= total[at]).then_some(full)
     }
 
-    /// There is a node that is only too full for the pod, and would not be if those left there who
-    /// belong to queues that lend.
-    fn has_node(&mut self, session: &Session<'_>, pod: PodId, of: &Reclaimer) -> bool {
-        let key = (session.pod(pod).shape, of.queue);
-        if let Some(known) = self.has_node.get(&key) {
+    /// Nodes that are only too full for the pods would hold them all, if those left there whom the
+    /// job could make leave, or could if its queue had a higher quota.
+    fn have_nodes(&mut self, session: &Session<'_>, pods: &[PodId], of: &Reclaimer) -> bool {
+        let Some(first) = pods.first() else { return false };
+        let key = (session.pod(*first).shape, pods.len(), of.queue, of.may_start(session.ledger()));
+        if let Some(known) = self.have_nodes.get(&key) {
             return *known;
         }
-        let asked = session.share_of(&[pod]).values();
-        let would_fit = |node: NodeId| {
-            let mut free = Free::of(session, node).accounted();
-            let staying = session.room(node).staying.iter();
-            for victim in staying.filter(|victim| may_leave(session, **victim, of)) {
-                free = free.plus(session.share_of(&[*victim]));
-            }
-            free.values().into_iter().zip(asked).all(|(free, asked)| free >= asked || asked <= 0)
+        let mut known: BTreeMap<(QueueId, [i64; 3]), bool> = BTreeMap::new();
+        let mut may_leave = |victim: PodId| {
+            let group = session.pod(victim).group.map(|group| session.group(group));
+            let Some(group) = group.filter(|it| it.preemptible) else { return false };
+            let Some(queue) = group.known_queue().filter(|_| session.can_evict(victim)) else {
+                return false;
+            };
+            let amount = session.share_of(&[victim]);
+            let may_take = || may_take(session, of, (queue, amount));
+            *known.entry((queue, amount.values())).or_insert_with(may_take)
         };
-        let found = session.only_too_full(pod).into_iter().any(would_fit);
-        self.has_node.insert(key, found);
-        found
+        let mut left = pods;
+        for node in session.only_too_full(*first) {
+            let mut free = Free::of_empty(session.node(node));
+            let staying = session.room(node).staying.iter().filter(|pod| !may_leave(**pod));
+            staying.for_each(|pod| _ = session.takes_of(&mut free, *pod, node));
+            while let Some((pod, others)) = left.split_first()
+                && session.takes_of(&mut free, *pod, node)
+            {
+                left = others;
+            }
+            if left.is_empty() {
+                break;
+            }
+        }
+        self.have_nodes.insert(key, left.is_empty());
+        left.is_empty()
     }
+}
+
+/// Could the job take so much of that queue; or, where its own would have more than its share, could
+/// it if that were not so?
+fn may_take(
+    session: &Session<'_>,
+    of: &Reclaimer,
+    (queue, amount): (QueueId, PerResource<i64>),
+) -> bool {
+    let ledger = session.ledger();
+    let Some((_, theirs)) = diverging(ledger, of.queue, queue) else { return false };
+    let lends = of.asked().any(|at| lends(ledger.account(theirs), at) > 0);
+    let victims = Victims::from([(queue, vec![amount])]);
+    let saturation = session.profile.reclaim_saturation_milli;
+    lends && (!of.may_start(ledger) || of.may_take(ledger, &victims, saturation))
 }
 
 fn fair_share(
@@ -174,17 +206,6 @@ fn fair_share(
         queue: Name::clone(&session.snapshot.queues[full.0 as usize].name),
         more: more.collect(),
     }
-}
-
-/// It is preemptible, and of a queue that lends to the job's.
-fn may_leave(session: &Session<'_>, victim: PodId, of: &Reclaimer) -> bool {
-    let Some(group) = session.pod(victim).group.map(|group| session.group(group)) else {
-        return false;
-    };
-    let ledger = session.ledger();
-    let lender = group.known_queue().and_then(|queue| diverging(ledger, of.queue, queue));
-    let lends = |(_, theirs)| of.asked().any(|at| lends(ledger.account(theirs), at) > 0);
-    group.preemptible && session.can_evict(victim) && lender.is_some_and(lends)
 }
 
 /// How much it has beyond its quota that is not there to stay.

@@ -396,9 +396,7 @@ impl fmt::Display for Remedy {
                 f.write_str(&of_what(": short of ", short))
             }
             Self::Deserve { queue, more } => deserve(f, queue, more),
-            Self::GoFirst { before } => {
-                write!(f, "give it a higher priority than {before}, or end that one")
-            }
+            Self::GoFirst { before } => go_first(f, before),
             Self::LargerNodes { short } => {
                 let short = of_what(", which has more ", short);
                 write!(f, "add a node that can hold one of its pods{short}, or ask for less a pod")
@@ -436,6 +434,10 @@ impl fmt::Display for Remedy {
 fn deserve(f: &mut fmt::Formatter<'_>, queue: &str, more: &[Quantity]) -> fmt::Result {
     let more = more.iter().map(Quantity::counted).collect::<Vec<_>>().join(" and ");
     write!(f, "raise the quota of queue {queue} to {more} more than it uses")
+}
+
+fn go_first(f: &mut fmt::Formatter<'_>, before: &str) -> fmt::Result {
+    write!(f, "give it a higher priority than {before}, with which it stays preemptible")
 }
 
 fn make_room(f: &mut fmt::Formatter<'_>, (pods, room): (u32, Room)) -> fmt::Result {

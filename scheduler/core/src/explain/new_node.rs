@@ -50,7 +50,7 @@ fn for_some(
         name,
         labels,
         taints: Vec::new(),
-        allocatable: room(shape, pods),
+        allocatable: roomy(room(shape, pods), &like.allocatable),
         images: BTreeMap::new(),
         unschedulable: false,
         ready: true,
@@ -63,6 +63,15 @@ fn for_some(
         gpu_memory_mib: device_memory(nodes, shape),
     };
     selected_by(shape, &node)
+}
+
+/// With no less CPU and memory than others of its kind have: nobody adds a node without any.
+fn roomy(room: Resources, like: &Resources) -> Resources {
+    Resources {
+        cpu_milli: room.cpu_milli.max(like.cpu_milli),
+        memory_bytes: room.memory_bytes.max(like.memory_bytes),
+        ..room
+    }
 }
 
 fn room(shape: &PodShape, pods: i64) -> Resources {
@@ -94,6 +103,14 @@ fn device_memory(nodes: &[Node], shape: &PodShape) -> i64 {
         Some(GpuPart::Milli(_)) | None => 0,
     };
     nodes.iter().map(|node| node.gpu_memory_mib).fold(asked, i64::max)
+}
+
+/// This node, labelled as the shape selects. `None`: its name would have to be another one.
+pub(super) fn labelled_for(shape: &PodShape, node: &Node) -> Option<Node> {
+    let labelled = selected_by(shape, node)?;
+    let is_same =
+        labelled.name == node.name && labelled.labels.get(HOSTNAME) == node.labels.get(HOSTNAME);
+    is_same.then_some(labelled)
 }
 
 /// The node with a name and labels that the node selector and a term of the required affinity

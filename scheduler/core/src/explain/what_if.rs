@@ -286,6 +286,21 @@ impl WhatIf<'_> {
         }
     }
 
+    /// The node on which least else speaks against the first pod is labelled as that selects; a new
+    /// one, where it selects a node by its name, or none could be labelled so.
+    fn label_selected(&mut self, misfit: &Misfit) -> Option<()> {
+        let shape =
+            self.missing.shapes.first().map(|shape| &self.after.shapes[shape.0 as usize])?;
+        let mut worst = self.missing.worst.iter().filter(|(_, worst)| worst == misfit);
+        let labelled = worst.find_map(|(node, _)| {
+            let at = node.0 as usize;
+            Some((at, new_node::labelled_for(shape, &self.after.nodes[at])?))
+        });
+        let Some((at, labelled)) = labelled else { return self.make_room_for_missing(1) };
+        self.after.nodes[at] = labelled;
+        Some(())
+    }
+
     /// Nodes are as one would make them.
     fn admit(&mut self, misfit: &Misfit, pods: usize) -> Option<()> {
         match misfit {
@@ -305,9 +320,10 @@ impl WhatIf<'_> {
             Misfit::PodAntiAffinity | Misfit::OthersAntiAffinity | Misfit::HostPort { .. } => {
                 self.make_room_for_missing(pods.max(1))?;
             }
-            Misfit::NodeAffinity { .. }
-            | Misfit::NotAligned { .. }
-            | Misfit::Devices(DeviceMisfit::TooFew { .. }) => self.make_room_for_missing(1)?,
+            Misfit::NodeAffinity { .. } => self.label_selected(misfit)?,
+            Misfit::NotAligned { .. } | Misfit::Devices(DeviceMisfit::TooFew { .. }) => {
+                self.make_room_for_missing(1)?;
+            }
             Misfit::Place(PlaceMisfit::TooFull { .. }) => self.make_room_for_all()?,
             Misfit::Place(PlaceMisfit::Unlabelled { topology }) => self.label_all(topology)?,
             Misfit::TooLittle { .. }

@@ -27,16 +27,20 @@ impl Session<'_> {
     }
 
     fn fits_beside_mates(&self, pod: PodId, node: NodeId) -> bool {
-        let of = self.node(node);
-        let mut free = Free::of_empty(of);
-        self.mates_on(pod, node).chain([pod]).all(|pod| {
-            let shape = self.shape_of(pod);
-            let resources = &shape.requests.plus(&shape.new_claims_on(of));
-            let parts = parts_on(of, shape.shared_gpu.as_ref());
-            let asked = Asked { resources, once: &Resources::default(), parts };
-            let fits = free.times(None, asked) > 0;
+        let mut free = Free::of_empty(self.node(node));
+        self.mates_on(pod, node).chain([pod]).all(|pod| self.takes_of(&mut free, pod, node))
+    }
+
+    /// The pod takes of what is free on the node, if it fits there.
+    pub(crate) fn takes_of(&self, free: &mut Free, pod: PodId, node: NodeId) -> bool {
+        let (shape, of) = (self.shape_of(pod), self.node(node));
+        let resources = &shape.requests.plus(&shape.new_claims_on(of));
+        let parts = parts_on(of, shape.shared_gpu.as_ref());
+        let asked = Asked { resources, once: &Resources::default(), parts };
+        let fits = free.times(None, asked) > 0;
+        if fits {
             free.take(asked);
-            fits
-        })
+        }
+        fits
     }
 }

@@ -152,3 +152,41 @@ fn nodes_are_added_with_whole_devices_and_for_the_work_that_waits() {
       then it runs on g (Now)
     ");
 }
+
+#[test]
+fn nodes_are_added_with_the_cores_of_the_others() {
+    assert_snapshot!(remedies_of("
+        node n gpus=4 cpu=16
+        job full pods=4 gpus=1 non-preemptible on n n n n
+        job v2 gpus=1 cpu=4
+        job v3 gpus=1 cpu=1
+    ", "v3"), @r"
+    PodSchedulingErrors
+    make room for 1 more pod of its size, or add nodes that have it: short of GPUs
+      in all: make room for 2 more pods of its size, or add nodes that have it: short of GPUs
+      then it runs on (new node 2) (Now)
+    ");
+}
+
+#[test]
+fn a_node_that_is_labelled_is_one_that_is_there() {
+    assert_snapshot!(remedies_of("
+        node n gpus=1
+        job other gpus=1 non-preemptible on n
+        job v gpus=1 needs k=a
+    ", "v"), @r"
+    PodSchedulingErrors
+    label a node k=a, as its node selector asks, or ask for less
+      then it waits: Resources were not found for pod default/v due to: no nodes with enough resources were found: 1 node(s) didn't have enough resources: GPUs.
+    make room for 1 more pod of its size, or add nodes that have it: short of GPUs
+      then it runs on (new node) (Now)
+    ");
+    assert_snapshot!(remedies_of("
+        node n gpus=1
+        job v gpus=1 needs kubernetes.io/hostname=n-7
+    ", "v"), @r"
+    PodSchedulingErrors
+    add node n-7, which its node selector asks for, or ask for less
+      then it runs on (new node) (Now)
+    ");
+}

@@ -131,7 +131,7 @@ fn a_node_that_is_not_labelled_and_too_small_is_not_labelled() {
     ", "x"), @r"
     PodSchedulingErrors
     label a node kind=z, as its node selector asks, or ask for less
-      then it runs on (new node) (Now)
+      then it runs on n2 (Now)
     ");
     assert_snapshot!(remedies_of("
         node n1 gpus=1
@@ -222,12 +222,12 @@ fn a_new_node_is_labelled_as_required_affinity_asks() {
     assert_snapshot!(told("wants foo=bar"), @r"
     PodSchedulingErrors
     label a node as its node selector and affinity ask, or ask for less
-      then it runs on (new node) (Now)
+      then it runs on n1 (Now)
     ");
     assert_snapshot!(told("needs kind=z wants kind=y wants foo=bar"), @r"
     PodSchedulingErrors
     label a node as its node selector and affinity ask, or ask for less
-      then it runs on (new node) (Now)
+      then it runs on n1 (Now)
     ");
     assert_snapshot!(told("named n7"), @r"
     PodSchedulingErrors
@@ -272,9 +272,9 @@ fn a_new_node_gives_what_nodes_of_the_fleet_give_and_is_for_each_shape() {
     ", "x"), @r"
     PodSchedulingErrors
     label a node kind=a, as its node selector asks, or ask for less
-      then it waits: The workload cannot run on this cluster as it is: 2 pods that must run together ask for 10 GPUs, and all nodes on which they may run offer 1 GPUs.
+      then it waits: The workload cannot run on this cluster as it is: 2 pods that must run together ask for 10 GPUs, and all nodes on which they may run offer 8 GPUs.
     add nodes that hold 1 more of its pods, 9 GPUs in all
-      then it runs on (new node) (Now)
+      then it runs on n1 (Now)
     ");
 }
 

@@ -190,7 +190,7 @@ fn a_node_is_labelled_as_the_selector_asks() {
     ", "a"), @r"
     PodSchedulingErrors
     label a node gpu=a100, as its node selector asks, or ask for less
-      then it runs on (new node) (Now)
+      then it runs on n1 (Now)
     ");
 }
 

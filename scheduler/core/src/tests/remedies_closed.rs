@@ -274,7 +274,29 @@ fn who_stands_behind_one_that_would_take_more_than_the_share_is_told_to_go_first
         job v4 gpus=1 queue=b
     ", "v4"), @r"
     PodSchedulingErrors
-    give it a higher priority than default/w1, or end that one
+    give it a higher priority than default/w1, with which it stays preemptible
       then it runs on n (Later)
     ");
+}
+
+#[test]
+fn a_gang_is_told_to_deserve_more_only_where_nodes_would_hold_all_of_it() {
+    assert_snapshot!(remedies_of("
+        node n1 gpus=4
+        node n2 gpus=4
+        node n3 gpus=4
+        queue a quota=0
+        queue o quota=4
+        queue b quota=0 weight=0
+        job a1 pods=2 gpus=2 min=1 queue=a on n1 n1
+        job a2 gpus=2 queue=a on n2
+        job a3 gpus=2 queue=a on n3
+        job o1 gpus=2 queue=o on n2
+        job o2 gpus=2 queue=o on n3
+        gang b1 pods=2 gpus=4 queue=b
+    ", "b1"), @r"
+PodSchedulingErrors
+make room for 2 more pods of its size, or add nodes that have it: short of GPUs
+  then it runs on (new node) (Now)
+");
 }

@@ -4,7 +4,7 @@ use std::fmt;
 
 use crate::{
     decision::{EvenWhenEmpty, Misfit},
-    model::{CPU_WORKER, GPU_WORKER, Name},
+    model::{CPU_WORKER, GPU_WORKER, HOSTNAME, Name},
 };
 
 /// Of a gang, one pod is placed after the other.
@@ -74,9 +74,11 @@ pub(super) fn admit(
 }
 
 fn selected(f: &mut fmt::Formatter<'_>, label: Option<&Name>) -> fmt::Result {
-    match label {
-        Some(label) => write!(f, "label a node {label}, as its node selector asks")?,
-        None => f.write_str("label a node as its node selector and affinity ask")?,
+    let node = label.and_then(|label| label.strip_prefix(HOSTNAME)?.strip_prefix('='));
+    match (label, node) {
+        (_, Some(node)) => write!(f, "add node {node}, which its node selector asks for")?,
+        (Some(label), None) => write!(f, "label a node {label}, as its node selector asks")?,
+        (None, None) => f.write_str("label a node as its node selector and affinity ask")?,
     }
     f.write_str(", or ask for less")
 }
