@@ -7,7 +7,7 @@ use crate::{
     actions::allocate::Reasons,
     deadlines::lacks_room,
     decision::{Quantity, Reason, Remedy, Room},
-    model::{Name, PodId, QueueId, ShapeId},
+    model::{Name, NodeId, PodId, QueueId, ShapeId},
     profile::Action,
     queues::{
         Account, JobKey, Ledger,
@@ -159,9 +159,7 @@ impl KeptByShare {
         };
         let mut left = pods;
         for node in session.only_too_full(*first) {
-            let mut free = Free::of_empty(session.node(node));
-            let staying = session.room(node).staying.iter().filter(|pod| !may_leave(**pod));
-            staying.for_each(|pod| _ = session.takes_of(&mut free, *pod, node));
+            let mut free = free_without(session, node, &mut may_leave);
             while let Some((pod, others)) = left.split_first()
                 && session.takes_of(&mut free, *pod, node)
             {
@@ -174,6 +172,24 @@ impl KeptByShare {
         self.have_nodes.insert(key, left.is_empty());
         left.is_empty()
     }
+}
+
+/// What is free on the node when those have left who may.
+fn free_without(
+    session: &Session<'_>,
+    node: NodeId,
+    mut may_leave: impl FnMut(PodId) -> bool,
+) -> Free {
+    let staying = &session.room(node).staying;
+    let kept: Vec<PodId> = staying.iter().copied().filter(|pod| !may_leave(*pod)).collect();
+    if kept.len() == staying.len() {
+        return Free::of(session, node);
+    }
+    let mut free = Free::of_empty(session.node(node));
+    for pod in kept {
+        session.takes_of(&mut free, pod, node);
+    }
+    free
 }
 
 /// Could the job take so much of that queue; or, where its own would have more than its share, could
