@@ -233,6 +233,11 @@ pub enum ResourceName {
     Extended(Name),
 }
 
+impl ResourceName {
+    /// What queues account for, in the order of [`PerResource`].
+    pub const ACCOUNTED: [Self; 3] = [Self::Gpu, Self::Cpu, Self::Memory];
+}
+
 impl<T: Copy> PerResource<T> {
     /// Each one changed.
     #[must_use]

@@ -30,6 +30,12 @@ pub(crate) struct KeptByShare {
     have_nodes: BTreeMap<(ShapeId, usize, QueueId, bool), bool>,
 }
 
+/// A job that wants to take back, and whether its queue's share lets it.
+struct Wants {
+    reclaimer: Reclaimer,
+    may_start: bool,
+}
+
 impl KeptByShare {
     pub(crate) fn of(session: &Session<'_>) -> Self {
         let ledger = session.ledger();
@@ -68,12 +74,13 @@ impl KeptByShare {
                 let first = first.entry(queue).or_insert(key);
                 *first = key.min(*first);
             }
-            if !self.would_make_room(session, (&pods, &reclaimer), reason) {
+            let wants = Wants { reclaimer, may_start };
+            let Some(top) = self.would_make_room(session, (&pods, &wants), reason) else {
                 continue;
-            }
+            };
             if may_start {
                 others.push((key, reclaimer));
-            } else if let Some(full) = self.full_for(&reclaimer, session.ledger()) {
+            } else if let Some(full) = full_for(&reclaimer, session.ledger(), top) {
                 *reason = fair_share(session, reason, (&reclaimer, full));
             }
         }
@@ -91,20 +98,20 @@ impl KeptByShare {
         }
     }
 
-    /// Those who lend would make room for the pods, which lack nothing else, if they left.
+    /// The place of [`Self::highest_lent_to`], if those who lend would make room for the pods, which
+    /// lack nothing else, by leaving.
     fn would_make_room(
         &mut self,
         session: &Session<'_>,
-        (pods, reclaimer): (&[PodId], &Reclaimer),
+        (pods, wants): (&[PodId], &Wants),
         reason: &Reason,
-    ) -> bool {
+    ) -> Option<usize> {
         let is_full = || {
             let remedy = reason.remedy();
             matches!(remedy, Remedy::MakeRoom { room: Room::Anywhere | Room::OnlyFull { .. }, .. })
         };
-        self.highest_lent_to(reclaimer, session.ledger()).is_some()
-            && is_full()
-            && self.have_nodes(session, pods, reclaimer)
+        let top = self.highest_lent_to(&wants.reclaimer, session.ledger())?;
+        (is_full() && self.have_nodes(session, pods, wants)).then_some(top)
     }
 
     /// The place, in the path of the job's queue, of the highest one beside which somebody lends,
@@ -125,28 +132,16 @@ impl KeptByShare {
         reclaimer.asked().all(has_enough).then_some(top)
     }
 
-    /// The highest queue that would have more than its fair share, and has a quota too low for it,
-    /// of those that have lenders beside or above them.
-    fn full_for(&self, reclaimer: &Reclaimer, ledger: &Ledger) -> Option<QueueId> {
-        let top = self.highest_lent_to(reclaimer, ledger)?;
-        let path: Vec<QueueId> = ledger.path(reclaimer.queue).collect();
-        let full = path[..=top].iter().rev().copied().find(|queue| {
-            reclaimer.asked().any(|at| lacks_share(ledger.account(*queue), reclaimer, at))
-        })?;
-        let after = ledger.account(full).allocated.plus(reclaimer.request).values();
-        let total = ledger.total().values();
-        reclaimer.asked().all(|at| after[at] <= total[at]).then_some(full)
-    }
-
     /// Nodes that are only too full for the pods would hold them all, if those left there whom the
     /// job could make leave, or could if its queue had a higher quota.
-    fn have_nodes(&mut self, session: &Session<'_>, pods: &[PodId], of: &Reclaimer) -> bool {
+    fn have_nodes(&mut self, session: &Session<'_>, pods: &[PodId], wants: &Wants) -> bool {
         let Some(first) = pods.first() else { return false };
-        let key = (session.pod(*first).shape, pods.len(), of.queue, of.may_start(session.ledger()));
+        let (shape, queue) = (session.pod(*first).shape, wants.reclaimer.queue);
+        let key = (shape, pods.len(), queue, wants.may_start);
         if let Some(known) = self.have_nodes.get(&key) {
             return *known;
         }
-        let mut known: BTreeMap<(QueueId, [i64; 3]), bool> = BTreeMap::new();
+        let mut takable: BTreeMap<(QueueId, [i64; 3]), bool> = BTreeMap::new();
         let mut may_leave = |victim: PodId| {
             let group = session.pod(victim).group.map(|group| session.group(group));
             let Some(group) = group.filter(|it| it.preemptible) else { return false };
@@ -154,8 +149,8 @@ impl KeptByShare {
                 return false;
             };
             let amount = session.share_of(&[victim]);
-            let may_take = || may_take(session, of, (queue, amount));
-            *known.entry((queue, amount.values())).or_insert_with(may_take)
+            let may_take = || may_take(session, wants, (queue, amount));
+            *takable.entry((queue, amount.values())).or_insert_with(may_take)
         };
         let mut left = pods;
         for node in session.only_too_full(*first) {
@@ -196,7 +191,7 @@ fn free_without(
 /// it if that were not so?
 fn may_take(
     session: &Session<'_>,
-    of: &Reclaimer,
+    Wants { reclaimer: of, may_start }: &Wants,
     (queue, amount): (QueueId, PerResource<i64>),
 ) -> bool {
     let ledger = session.ledger();
@@ -204,7 +199,19 @@ fn may_take(
     let lends = of.asked().any(|at| lends(ledger.account(theirs), at) > 0);
     let victims = Victims::from([(queue, vec![amount])]);
     let saturation = session.profile.reclaim_saturation_milli;
-    lends && (!of.may_start(ledger) || of.may_take(ledger, &victims, saturation))
+    lends && (!may_start || of.may_take(ledger, &victims, saturation))
+}
+
+/// The highest queue that would have more than its fair share, and has a quota too low for it, of
+/// those of the path up to the place `top`.
+fn full_for(reclaimer: &Reclaimer, ledger: &Ledger, top: usize) -> Option<QueueId> {
+    let path: Vec<QueueId> = ledger.path(reclaimer.queue).take(top + 1).collect();
+    let full = path.into_iter().rev().find(|queue| {
+        reclaimer.asked().any(|at| lacks_share(ledger.account(*queue), reclaimer, at))
+    })?;
+    let after = ledger.account(full).allocated.plus(reclaimer.request).values();
+    let total = ledger.total().values();
+    reclaimer.asked().all(|at| after[at] <= total[at]).then_some(full)
 }
 
 fn fair_share(
@@ -213,7 +220,7 @@ fn fair_share(
     (reclaimer, full): (&Reclaimer, QueueId),
 ) -> Reason {
     let account = session.ledger().account(full);
-    let names = [ResourceName::Gpu, ResourceName::Cpu, ResourceName::Memory];
+    let names = ResourceName::ACCOUNTED;
     let short = reclaimer.asked().filter(|at| lacks_share(account, reclaimer, *at));
     let more = short
         .map(|at| Quantity { resource: names[at].clone(), amount: reclaimer.request.values()[at] });

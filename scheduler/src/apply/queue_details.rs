@@ -57,7 +57,7 @@ fn amounts(of: PerResource<i64>) -> Value {
 }
 
 fn bounds(of: PerResource<Amount>) -> Value {
-    let names = [ResourceName::Gpu, ResourceName::Cpu, ResourceName::Memory];
+    let names = ResourceName::ACCOUNTED;
     let known = names.iter().zip(of.values()).filter_map(|(name, amount)| match amount {
         Amount::Exactly(amount) => Some(written(name, amount)),
         Amount::Unlimited => None,

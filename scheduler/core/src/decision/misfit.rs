@@ -120,14 +120,8 @@ impl Misfit {
 
     /// A node can be opened to the pods to which it happens.
     pub const fn is_of_closed_nodes(&self) -> bool {
-        matches!(
-            self,
-            Self::Taint { .. }
-                | Self::Unschedulable
-                | Self::NotReady
-                | Self::NoGpuWorker
-                | Self::NoCpuWorker
-        )
+        self.is_of_role()
+            || matches!(self, Self::Taint { .. } | Self::Unschedulable | Self::NotReady)
     }
 
     /// The node is not labelled for such work.

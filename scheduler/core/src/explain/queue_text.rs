@@ -14,8 +14,6 @@ use crate::{
 /// Candidates that are told.
 const CANDIDATES_MAX: usize = 10;
 
-const RESOURCES: [ResourceName; 3] = [ResourceName::Gpu, ResourceName::Cpu, ResourceName::Memory];
-
 /// An explanation of a queue in the words of a snapshot.
 #[derive(Clone, Copy, Debug)]
 pub struct QueueTold<'a> {
@@ -35,7 +33,7 @@ impl fmt::Display for QueueTold<'_> {
         for line in account_lines(&accounts[queue.0 as usize]) {
             writeln!(f, "  {line}")?;
         }
-        for (at, resource) in RESOURCES.iter().enumerate() {
+        for (at, resource) in ResourceName::ACCOUNTED.iter().enumerate() {
             if at == 0 || self.is_bounded(at) {
                 self.derivation(f, resource, &self.explanation.derivations[at])?;
             }
@@ -90,7 +88,7 @@ impl QueueTold<'_> {
         let lines: Vec<String> = accounts
             .flat_map(|(account, at)| {
                 let name = self.name(QueueId(at));
-                let standings = Standing::of(account).into_iter().zip(&RESOURCES);
+                let standings = Standing::of(account).into_iter().zip(&ResourceName::ACCOUNTED);
                 standings.flat_map(|(standing, resource)| standing_lines(name, standing, resource))
             })
             .flatten()

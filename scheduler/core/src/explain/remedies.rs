@@ -54,6 +54,27 @@ struct Taken {
     others: Vec<Decision>,
 }
 
+/// A cluster, pods of the group for which there is no node there, and who else gets one.
+type Stand<'a> = (&'a Snapshot, &'a Missing, &'a [Decision]);
+
+/// A remedy that was tried.
+struct Attempt {
+    remedy: Remedy,
+    /// The cluster with it. `None`: no copy can show it.
+    cured: Option<Snapshot>,
+    tried: Tried,
+    /// Pods of the group for which there is no node then.
+    missing: Missing,
+    /// Who else gets one.
+    others: Vec<Decision>,
+}
+
+impl Attempt {
+    const fn waits_for_mere_room(&self) -> bool {
+        matches!(self.tried, Tried::Waits(Reason::NoNode { .. } | Reason::GangTooLarge { .. }))
+    }
+}
+
 impl Taken {
     /// As much of it as is told.
     fn told(&self) -> &Remedy {
@@ -87,22 +108,13 @@ impl Search<'_> {
         // Before more of those that were taken was tried.
         let mut alone: Option<Vec<Taken>> = None;
         for _ in 0..TRIES_MAX {
-            if let Reason::FairShare { instead, .. } | Reason::BehindShare { instead, .. } = &reason
-                && !self.is_of_use(&cluster, &missing, &reason.remedy())
-            {
-                reason = Reason::clone(instead);
-            }
-            let remedy = reason.remedy();
-            let remedy = one_more_opened(&taken, &remedy, &others).unwrap_or(remedy);
+            let stand = (&cluster, &missing, &others[..]);
+            let Attempt { remedy, cured, tried, missing: missing_then, others: others_then } =
+                self.next_attempt(stand, &reason, &taken);
             let more = more_of_taken(&taken, &remedy, &others);
             if more.is_none() && (taken.len() == STEPS_MAX || is_told(&taken, &remedy)) {
                 break;
             }
-            let cured = with_remedy(&cluster, (self.group, &missing), &remedy);
-            let (tried, missing_then, others_then) = match &cured {
-                Some(cured) => self.tried(cured),
-                None => (Tried::Untold, missing.clone(), others.clone()),
-            };
             let before = std::mem::replace(&mut others, others_then);
             let missing_before = std::mem::replace(&mut missing, missing_then);
             if let Some((at, in_all)) = more {
@@ -126,11 +138,26 @@ impl Search<'_> {
         alone.unwrap_or(taken)
     }
 
-    /// It does not wait for mere room then.
-    fn is_of_use(&self, cluster: &Snapshot, missing: &Missing, remedy: &Remedy) -> bool {
-        let cured = with_remedy(cluster, (self.group, missing), remedy);
-        let waits = cured.map(|cured| self.tried(&cured).0);
-        !matches!(waits, Some(Tried::Waits(Reason::NoNode { .. } | Reason::GangTooLarge { .. })))
+    /// What the reason asks for is tried. Others who do not leave all the same are no reason.
+    fn next_attempt(&self, stand: Stand<'_>, reason: &Reason, taken: &[Taken]) -> Attempt {
+        if let Reason::FairShare { instead, .. } | Reason::BehindShare { instead, .. } = reason {
+            let attempt = self.attempt(stand, reason.remedy());
+            if !attempt.waits_for_mere_room() {
+                return attempt;
+            }
+            return self.next_attempt(stand, instead, taken);
+        }
+        let (remedy, (_, _, others)) = (reason.remedy(), stand);
+        self.attempt(stand, one_more_opened(taken, &remedy, others).unwrap_or(remedy))
+    }
+
+    fn attempt(&self, (cluster, missing, others): Stand<'_>, remedy: Remedy) -> Attempt {
+        let cured = with_remedy(cluster, (self.group, missing), &remedy);
+        let (tried, missing, others) = match &cured {
+            Some(cured) => self.tried(cured),
+            None => (Tried::Untold, missing.clone(), others.to_vec()),
+        };
+        Attempt { remedy, cured, tried, missing, others }
     }
 
     /// The same, each taken once, as much of it as is told. `None`: it does not run so.

@@ -262,7 +262,7 @@ fn room(group: &NodeGroup, resource: &ResourceName) -> String {
 
 /// What is asked for, but the place that every pod takes.
 fn amounts(asks: &Resources) -> impl Iterator<Item = Quantity> + '_ {
-    let fixed = [ResourceName::Gpu, ResourceName::Cpu, ResourceName::Memory];
+    let fixed = ResourceName::ACCOUNTED;
     let others = asks.extended.keys().cloned().map(ResourceName::Extended);
     let all = fixed.into_iter().chain(others);
     let amounts = all.map(|resource| Quantity { amount: asks.amount(&resource), resource });
@@ -281,7 +281,7 @@ fn named(nodes: &[Name]) -> String {
 
 /// GPUs, and every other resource of which the queue has a bound.
 pub(super) fn account_lines(account: &Account) -> Vec<String> {
-    let names = [ResourceName::Gpu, ResourceName::Cpu, ResourceName::Memory];
+    let names = ResourceName::ACCOUNTED;
     let all = names.into_iter().zip(bounds(account));
     let told = all.filter(|(resource, [quota, limit, ..])| {
         let bounded = *quota != Amount::Unlimited || *limit != Amount::Unlimited;

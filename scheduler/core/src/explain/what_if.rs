@@ -171,7 +171,7 @@ impl WhatIf<'_> {
     fn deserve(&mut self, queue: &Name, more: &[Quantity]) -> Option<()> {
         let used = self.missing.used.get(queue)?;
         let quota = self.after.queues.iter().find(|known| known.name == *queue)?.quota;
-        let names = [ResourceName::Gpu, ResourceName::Cpu, ResourceName::Memory];
+        let names = ResourceName::ACCOUNTED;
         for (resource, (used, quota)) in
             names.iter().zip(used.values().into_iter().zip(quota.values()))
         {

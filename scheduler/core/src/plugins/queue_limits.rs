@@ -111,7 +111,7 @@ impl Level<'_> {
         bounds: PerResource<Amount>,
         used: PerResource<i64>,
     ) -> Option<[Quantity; 3]> {
-        let names = [ResourceName::Gpu, ResourceName::Cpu, ResourceName::Memory];
+        let names = ResourceName::ACCOUNTED;
         let bounds = bounds.values().into_iter().zip(used.values());
         let all = names.into_iter().zip(bounds).zip(self.request.values());
         all.filter(|(_, asked)| *asked > 0).find_map(|((resource, (bound, used)), asked)| {
