@@ -122,7 +122,7 @@ fn waiting(snapshot: &Snapshot, plan: &Plan) -> String {
             "  {} ({pods} pods): {}: {reason}\n    remedy: {}\n",
             group_name(snapshot, *group),
             reason.code(),
-            reason.remedy()
+            reason.remedy().told(plan.behind.contains(group))
         )
     };
     let lines: String = plan.waiting.iter().map(line).collect();

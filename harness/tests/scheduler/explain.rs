@@ -201,3 +201,27 @@ fn programs_are_told_the_same_as_json() {
         assert_snapshot!(queue["queues"][0]["standing"], @r#"{"cpu":{"is":"served"},"gpu":{"by":1,"is":"starved"},"memory":{"is":"served"}}"#);
     });
 }
+
+#[test]
+fn who_comes_to_be_the_first_of_its_queue_is_behind_nobody_any_more() {
+    Lab::tell(async |mut lab| {
+        lab.nodes(1, 1);
+        lab.queue("q", 1, -1);
+        lab.start();
+        for name in ["runs", "next", "last"] {
+            lab.job(name, "q", (1, 1));
+            lab.pass(2).await;
+        }
+        assert_snapshot!(lab.pod_groups(), @r#"
+        pg-last {"minMember":1,"priorityClassName":"train","queue":"q"} "PodSchedulingErrors": "Resources were not found for pod default/last-0-4842c due to: no nodes with enough resources were found: 1 node(s) didn't have enough resources: GPUs. Remedy: make room for 1 more pod of its size, or add nodes that have it: short of GPUs; others of its queue are served before it"
+        pg-next {"minMember":1,"priorityClassName":"train","queue":"q"} "PodSchedulingErrors": "Resources were not found for pod default/next-0-bvqq8 due to: no nodes with enough resources were found: 1 node(s) didn't have enough resources: GPUs. Remedy: make room for 1 more pod of its size, or add nodes that have it: short of GPUs"
+        pg-runs {"minMember":1,"priorityClassName":"train","queue":"q"}
+        "#);
+        lab.delete_in("default", "jobs", "batch", "runs");
+        lab.pass(40).await;
+        assert_snapshot!(lab.pod_groups(), @r#"
+        pg-last {"minMember":1,"priorityClassName":"train","queue":"q"} "PodSchedulingErrors": "Resources were not found for pod default/last-0-4842c due to: no nodes with enough resources were found: 1 node(s) didn't have enough resources: GPUs. Remedy: make room for 1 more pod of its size, or add nodes that have it: short of GPUs"
+        pg-next {"minMember":1,"priorityClassName":"train","queue":"q"}
+        "#);
+    });
+}

@@ -6,6 +6,7 @@
 
 mod actions;
 pub mod audit;
+mod behind;
 mod cycle;
 mod deadlines;
 pub mod decision;

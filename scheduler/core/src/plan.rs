@@ -1,6 +1,6 @@
 //! The outcome of a cycle, for the shell to apply.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use crate::{
     decision::{Decision, Reason},
@@ -22,6 +22,9 @@ pub struct Plan {
     pub zones: BTreeMap<PodId, Vec<ZoneShare>>,
     /// Why pod groups with waiting pods wait: one dominant reason each.
     pub waiting: BTreeMap<PodGroupId, Reason>,
+    /// Of those that wait for room, or for what their queue may use, those before which others of
+    /// their queue are served that do so, too.
+    pub behind: BTreeSet<PodGroupId>,
     /// Why single pods wait, where it differs from their group's reason.
     pub waiting_pods: BTreeMap<PodId, Reason>,
     /// Pod groups that are stale now and were not before (`true`), or recovered (`false`).

@@ -30,24 +30,6 @@ pub(crate) struct KeptByShare {
     have_nodes: BTreeMap<(ShapeId, usize, QueueId, bool), bool>,
 }
 
-/// Who of a queue's jobs that wait for room is served first.
-#[derive(Clone, Copy, Default)]
-struct First {
-    to_wait: Option<JobKey>,
-    /// Of those for which its share is too small.
-    to_lack_share: Option<JobKey>,
-}
-
-impl First {
-    fn look_at(&mut self, key: JobKey, may_start: bool) {
-        let sooner = |known: Option<JobKey>| Some(known.map_or(key, |known| known.min(key)));
-        self.to_wait = sooner(self.to_wait);
-        if !may_start {
-            self.to_lack_share = sooner(self.to_lack_share);
-        }
-    }
-}
-
 /// A job that wants to take back, and whether its queue's share lets it.
 struct Wants {
     reclaimer: Reclaimer,
@@ -78,7 +60,7 @@ impl KeptByShare {
         if self.lent.is_empty() {
             return;
         }
-        let mut first: BTreeMap<QueueId, First> = BTreeMap::new();
+        let mut first: BTreeMap<QueueId, JobKey> = BTreeMap::new();
         let mut kept: Vec<(JobKey, Reclaimer, Option<usize>)> = Vec::new();
         for (&id, reason) in reasons.iter() {
             let group = session.group(id);
@@ -88,7 +70,10 @@ impl KeptByShare {
             let reclaimer = Reclaimer { queue, preemptible: group.preemptible, request };
             let may_start = reclaimer.may_start(session.ledger());
             let key = session.job_key(id, session.members(id).shortfall(group));
-            first.entry(queue).or_default().look_at(key, may_start);
+            if !may_start {
+                let first = first.entry(queue).or_insert(key);
+                *first = key.min(*first);
+            }
             let wants = Wants { reclaimer, may_start };
             if let Some(top) = self.would_make_room(session, (&pods, &wants), reason) {
                 kept.push((key, reclaimer, Some(top).filter(|_| !may_start)));
@@ -96,16 +81,13 @@ impl KeptByShare {
         }
         for (key, reclaimer, short_below) in kept {
             let Some(reason) = reasons.get_mut(&key.group()) else { continue };
-            let first = first.get(&reclaimer.queue).copied().unwrap_or_default();
             let told = match short_below {
-                Some(top) => full_for(&reclaimer, session.ledger(), top).map(|full| {
-                    let behind = first.to_wait.is_some_and(|it| it < key);
-                    fair_share(session, reason, (&reclaimer, full, behind))
-                }),
+                Some(top) => full_for(&reclaimer, session.ledger(), top)
+                    .map(|full| fair_share(session, reason, (&reclaimer, full))),
                 None => first
-                    .to_lack_share
-                    .filter(|it| *it < key)
-                    .map(|it| behind_share(session, reason, (reclaimer.queue, it))),
+                    .get(&reclaimer.queue)
+                    .filter(|before| **before < key)
+                    .map(|before| behind_share(session, reason, (reclaimer.queue, *before))),
             };
             if let Some(told) = told {
                 *reason = told;
@@ -232,7 +214,7 @@ fn full_for(reclaimer: &Reclaimer, ledger: &Ledger, top: usize) -> Option<QueueI
 fn fair_share(
     session: &Session<'_>,
     instead: &Reason,
-    (reclaimer, full, behind): (&Reclaimer, QueueId, bool),
+    (reclaimer, full): (&Reclaimer, QueueId),
 ) -> Reason {
     let account = session.ledger().account(full);
     let names = ResourceName::ACCOUNTED;
@@ -243,7 +225,6 @@ fn fair_share(
         instead: Box::new(instead.clone()),
         queue: Name::clone(&session.snapshot.queues[full.0 as usize].name),
         more: more.collect(),
-        behind,
     }
 }
 

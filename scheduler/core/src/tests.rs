@@ -31,6 +31,7 @@ mod queue_audit;
 mod random;
 mod reclaim;
 mod remedies;
+mod remedies_behind;
 mod remedies_closed;
 mod remedies_gangs;
 mod remedies_hold;

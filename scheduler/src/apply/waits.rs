@@ -24,8 +24,8 @@ pub(super) struct Waits {
 }
 
 impl Waits {
-    fn of(reason: &Reason) -> Self {
-        Self::new(reason.code(), reason.to_string(), &reason.remedy().to_string())
+    fn of(reason: &Reason, is_behind: bool) -> Self {
+        Self::new(reason.code(), reason.to_string(), &reason.remedy().told(is_behind))
     }
 
     /// The group cannot be read, and no pod of it is started until it can.
@@ -43,7 +43,7 @@ impl Waits {
 
 /// The words of the last cycle, in the order of groups.
 #[derive(Debug, Default)]
-pub(super) struct Words(Vec<(Key, Reason, Arc<Waits>)>);
+pub(super) struct Words(Vec<(Key, (Reason, bool), Arc<Waits>)>);
 
 impl Words {
     /// The words of this cycle.
@@ -53,9 +53,13 @@ impl Words {
         for (id, reason) in &cycle.plan.waiting {
             let group = &cycle.snapshot.pod_groups[id.0 as usize];
             while before.next_if(|(key, ..)| comes_before(key, group)).is_some() {}
-            let known = before.next_if(|(key, known, _)| is_of(key, group) && known == reason);
-            let entry =
-                known.unwrap_or_else(|| (key(group), reason.clone(), Arc::new(Waits::of(reason))));
+            let is_behind = cycle.plan.behind.contains(id);
+            let is_same = |known: &(Reason, bool)| known.1 == is_behind && known.0 == *reason;
+            let known = before.next_if(|(key, known, _)| is_of(key, group) && is_same(known));
+            let entry = known.unwrap_or_else(|| {
+                let words = Arc::new(Waits::of(reason, is_behind));
+                (key(group), (reason.clone(), is_behind), words)
+            });
             words.insert(*id, Arc::clone(&entry.2));
             self.0.push(entry);
         }

@@ -117,8 +117,6 @@ pub enum Reason {
         queue: Name,
         /// What the pods to place next ask for of that of which the share is too small.
         more: Vec<Quantity>,
-        /// Others of its queue wait for room, too, and are served before it.
-        behind: bool,
     },
     /// Others would leave for it, were not one before it in its queue for which they do not.
     BehindShare {
@@ -310,8 +308,11 @@ impl fmt::Display for Reason {
                 "{instead} Others will leave for it when {victim} has run for {} s, its {field}.",
                 minimum_millis.div_ceil(1000)
             ),
-            Self::FairShare { instead, queue, behind, .. } => {
-                fair_share(f, instead, (queue, *behind))
+            Self::FairShare { instead, queue, .. } => {
+                write!(
+                    f,
+                    "{instead} Nobody leaves for it, as queue {queue} would have more than its fair share."
+                )
             }
             Self::BehindShare { instead, queue, first } => behind_share(f, instead, (queue, first)),
             Self::Unschedulable { misfits, deallocation, preemption } => {
@@ -324,18 +325,6 @@ impl fmt::Display for Reason {
             }
         }
     }
-}
-
-fn fair_share(
-    f: &mut fmt::Formatter<'_>,
-    instead: &Reason,
-    (queue, behind): (&str, bool),
-) -> fmt::Result {
-    let before = if behind { ", and others of its queue are served before it" } else { "" };
-    write!(
-        f,
-        "{instead} Nobody leaves for it, as queue {queue} would have more than its fair share{before}."
-    )
 }
 
 fn over_quota(

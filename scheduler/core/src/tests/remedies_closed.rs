@@ -261,19 +261,6 @@ fn a_quota_is_to_be_raised_only_where_somebody_would_leave() {
         job a2 gpus=1 queue=a on n
         gang b1 pods=2 gpus=1 queue=b
     "), @"b1 pending: Resources were found for 0 pods while 2 are required for gang scheduling. Additional pods cannot be scheduled due to: no nodes with enough resources were found: 1 node(s) didn't have enough resources: GPUs. Nobody leaves for it, as queue b would have more than its fair share.");
-    // Who is served before it is told of, where somebody is.
-    assert_snapshot!(plan_of("
-        node n gpus=2
-        queue a quota=0 priority=200
-        queue b quota=0
-        job a1 gpus=1 queue=a on n
-        job a2 gpus=1 queue=a on n
-        job b1 gpus=1 queue=b
-        job b2 gpus=1 queue=b
-    "), @r"
-    b1 pending: Resources were not found for pod default/b1 due to: no nodes with enough resources were found: 1 node(s) didn't have enough resources: GPUs. Nobody leaves for it, as queue b would have more than its fair share.
-    b2 pending: Resources were not found for pod default/b2 due to: no nodes with enough resources were found: 1 node(s) didn't have enough resources: GPUs. Nobody leaves for it, as queue b would have more than its fair share, and others of its queue are served before it.
-    ");
 }
 
 #[test]
