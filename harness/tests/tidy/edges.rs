@@ -20,7 +20,7 @@ pub(crate) const EDGES: [(&str, &str); 6] = [
             fairshare
             decision framework plan profile queues session words
             plugins victims
-            actions deadlines shares
+            actions behind deadlines shares
             cycle
             explain
             synthetic -> model resources snapshot

@@ -5,7 +5,10 @@ use std::{
     fmt,
 };
 
-use super::{DeviceMisfit, PlaceMisfit, VolumeMisfit, obstacle::worst};
+use super::{
+    DeviceMisfit, PlaceMisfit, VolumeMisfit,
+    obstacle::{has_more, worst},
+};
 use crate::{
     model::{Lack, Name},
     resources::{ResourceName, Shortage},
@@ -32,6 +35,8 @@ pub enum Misfit {
         key: Name,
         /// `value` of the taint.
         value: Name,
+        /// So would another, and not for the node's state.
+        has_more: bool,
     },
     /// The node is cordoned.
     Unschedulable,
@@ -223,7 +228,7 @@ impl fmt::Display for Misfit {
             Self::DeviceMemory { .. } => {
                 f.write_str("node(s) didn't have enough resources: GPU memory")
             }
-            Self::Taint { key, value } => {
+            Self::Taint { key, value, .. } => {
                 write!(f, "node(s) had untolerated taint {{{key}: {value}}}")
             }
             Self::Unschedulable => f.write_str("node(s) were unschedulable"),
@@ -333,6 +338,8 @@ pub struct Refusal {
     pub worst: Misfit,
     /// It would though all others left: for pods of its own gang.
     pub for_mates: bool,
+    /// Its node would refuse the pod all the same if it were open to it.
+    pub has_more: bool,
 }
 
 impl Misfits {
@@ -346,9 +353,11 @@ impl Misfits {
         self.nodes += 1;
         let mut misfits = misfits.into_iter();
         let Some(first) = misfits.next() else { return };
-        let worst = worst(&first, misfits);
+        let others: Vec<Misfit> = misfits.collect();
+        let worst = worst(&first, others.iter().cloned());
         let for_mates = is_for_mates(&worst);
-        *self.counts.entry(Refusal { first, worst, for_mates }).or_default() += 1;
+        let has_more = has_more(&worst, std::iter::once(&first).chain(&others));
+        *self.counts.entry(Refusal { first, worst, for_mates, has_more }).or_default() += 1;
     }
 
     /// Those of other nodes.

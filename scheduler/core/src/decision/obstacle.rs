@@ -8,6 +8,14 @@ use super::{
 };
 use crate::model::{CORDONED_TAINT, NOT_READY_TAINTS};
 
+/// How many nodes something stands in the way on.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Nodes {
+    pub(super) all: u32,
+    /// Of them, those on which more does.
+    pub(super) with_more: u32,
+}
+
 /// How much a misfit stands in the way, the least first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Obstacle {
@@ -65,6 +73,19 @@ impl Misfit {
 }
 
 impl Misfit {
+    /// The node would do if it were labelled, or opened.
+    const fn is_to_be_opened(&self) -> bool {
+        matches!(
+            self,
+            Self::Taint { .. }
+                | Self::Unschedulable
+                | Self::NotReady
+                | Self::NodeAffinity { .. }
+                | Self::NoGpuWorker
+                | Self::NoCpuWorker
+        )
+    }
+
     /// It is about where other pods are, or what the pod has elsewhere, and not about the node.
     const fn binds(&self) -> bool {
         matches!(
@@ -113,13 +134,25 @@ pub(crate) fn worst(first: &Misfit, others: impl Iterator<Item = Misfit>) -> Mis
     }))
 }
 
-/// A taint that Kubernetes puts on a node for its state is not there to be tolerated.
+/// The worst is that the node is not open to the pod, and it would be refused all the same if it were.
+pub(super) fn has_more<'a>(worst: &Misfit, mut all: impl Iterator<Item = &'a Misfit>) -> bool {
+    let is_more = |misfit: &Misfit| {
+        matches!(misfit, Misfit::Taint { has_more: true, .. }) || behind(misfit.clone()) != *worst
+    };
+    worst.is_to_be_opened() && all.any(is_more)
+}
+
+/// A taint that Kubernetes puts on a node for its state is not there to be tolerated. What else
+/// there is besides one is counted by itself.
 fn behind(misfit: Misfit) -> Misfit {
-    let Misfit::Taint { key, .. } = &misfit else { return misfit };
-    if **key == *CORDONED_TAINT {
+    let Misfit::Taint { key, value, .. } = misfit else { return misfit };
+    if *key == *CORDONED_TAINT {
         return Misfit::Unschedulable;
     }
-    if NOT_READY_TAINTS.contains(&&**key) { Misfit::NotReady } else { misfit }
+    if NOT_READY_TAINTS.contains(&&*key) {
+        return Misfit::NotReady;
+    }
+    Misfit::Taint { key, value, has_more: false }
 }
 
 impl Misfits {
@@ -129,12 +162,14 @@ impl Misfits {
     }
 
     /// What stands most in the way on the nodes that are nearest, and on how many of them.
-    pub(super) fn on_nearest(&self) -> BTreeMap<&Misfit, u32> {
+    pub(super) fn on_nearest(&self) -> BTreeMap<&Misfit, Nodes> {
         let nearest = self.nearest();
-        let mut on_nearest = BTreeMap::new();
+        let mut on_nearest: BTreeMap<&Misfit, Nodes> = BTreeMap::new();
         for (refusal, nodes) in &self.counts {
             if Some(refusal.obstacle()) == nearest {
-                *on_nearest.entry(&refusal.worst).or_default() += nodes;
+                let known = on_nearest.entry(&refusal.worst).or_default();
+                known.all += nodes;
+                known.with_more += nodes * u32::from(refusal.has_more);
             }
         }
         on_nearest

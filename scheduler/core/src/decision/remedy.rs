@@ -11,6 +11,7 @@ use super::{
     EvenWhenEmpty, Misfit, Misfits, Preemption, Quantity, Reason, Since,
     left_out::label,
     misfit::short_name,
+    obstacle::Nodes,
     place_misfit::{make_place, of_no_place, prefer_inside},
 };
 use crate::{
@@ -138,6 +139,8 @@ pub enum Remedy {
         pods: u32,
         /// Over which labels, but that of the host, those have to be apart from others.
         apart_over: Vec<Name>,
+        /// More than that keeps them from so many of the nodes.
+        with_more: u32,
     },
     /// No node is labelled for the pod; others are left out.
     LetIn {
@@ -317,13 +320,15 @@ fn of_misfits(misfits: &Misfits, pods: u32) -> Remedy {
         }
     }
     let short = short_of(&shortages);
-    let room = match nearest.values().sum() {
+    let room = match nearest.values().map(|nodes| nodes.all).sum() {
         _ if misfits.mates_are_nearest() => Room::Added,
         nodes if misfits.is_bound() => Room::OnlyFull { nodes },
         _ => Room::Anywhere,
     };
-    // The first of those that are equally common.
-    let commonest = nearest.into_iter().max_by(|(a, m), (b, n)| m.cmp(n).then(b.cmp(a)));
+    // The first of those that are equally common, on nodes on which it stands alone above all.
+    let commonest = nearest.into_iter().max_by_key(|(misfit, nodes)| {
+        (nodes.all - nodes.with_more, nodes.all, std::cmp::Reverse(*misfit))
+    });
     let let_in = misfits.left_out.as_ref().and_then(|others| others.let_in(pods));
     match (is_too_small, devices, commonest) {
         (Some(EvenWhenEmpty::Yes), ..) | (None, None, None) if let Some(let_in) = let_in => let_in,
@@ -335,7 +340,8 @@ fn of_misfits(misfits: &Misfits, pods: u32) -> Remedy {
         (None, None, Some((misfit, nodes))) => {
             let over = misfits.apart.iter().flat_map(|apart| &apart.0);
             let apart_over = over.cloned().collect();
-            Remedy::Admit { misfit: misfit.clone(), nodes, pods, apart_over }
+            let Nodes { all: nodes, with_more } = nodes;
+            Remedy::Admit { misfit: misfit.clone(), nodes, pods, apart_over, with_more }
         }
     }
 }
@@ -419,8 +425,9 @@ impl fmt::Display for Remedy {
             }
             Self::LargerDevices { mib } => larger::devices(f, *mib),
             Self::LargerFleet { pods, more, or_fewer } => larger::fleet(f, *pods, more, *or_fewer),
-            Self::Admit { misfit, nodes, pods, apart_over: over } => {
-                admit(f, (misfit, over), (*nodes, *pods))
+            Self::Admit { misfit, nodes, pods, apart_over: over, with_more } => {
+                admit(f, (misfit, over), (*nodes, *pods))?;
+                admit::more(f, (misfit, *nodes, *with_more))
             }
             Self::LetIn { lacks, nodes, first, pods } => label(f, lacks, (*nodes, first, *pods)),
             Self::CreateTopology { topology, level } => {

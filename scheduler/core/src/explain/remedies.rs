@@ -309,13 +309,14 @@ fn one_more_opened(taken: &[Taken], next: &Remedy, others: &[Decision]) -> Optio
     let last = taken.last().filter(|last| last.others != others)?;
     match (last.told(), next) {
         (
-            Remedy::Admit { misfit, nodes, pods, apart_over },
+            Remedy::Admit { misfit, nodes, pods, apart_over, with_more },
             Remedy::MakeRoom { pods: more, .. },
         ) if misfit.is_of_closed_nodes() && pods < nodes => Some(Remedy::Admit {
             misfit: misfit.clone(),
             nodes: nodes - pods,
             pods: *more,
             apart_over: apart_over.clone(),
+            with_more: *with_more,
         }),
         _ => None,
     }
@@ -352,12 +353,13 @@ fn more_of(first: &Remedy, next: &Remedy) -> Option<Remedy> {
             Some(Remedy::MakeRoom { pods, short: short.clone(), room: *room })
         }
         (
-            Remedy::Admit { misfit, nodes, pods, apart_over },
+            Remedy::Admit { misfit, nodes, pods, apart_over, with_more },
             Remedy::Admit { misfit: again, pods: more, .. },
         ) if misfit == again && (misfit.needs_a_node_each() || misfit.is_of_closed_nodes()) => {
             let pods = pods.saturating_add(*more);
             let (misfit, apart_over) = (misfit.clone(), apart_over.clone());
-            Some(Remedy::Admit { misfit, nodes: *nodes, pods, apart_over })
+            let (nodes, with_more) = (*nodes, *with_more);
+            Some(Remedy::Admit { misfit, nodes, pods, apart_over, with_more })
         }
         _ => None,
     }

@@ -304,7 +304,7 @@ impl WhatIf<'_> {
     /// Nodes are as one would make them.
     fn admit(&mut self, misfit: &Misfit, pods: usize) -> Option<()> {
         match misfit {
-            Misfit::Taint { key, value } => self.open(misfit, pods, |node| {
+            Misfit::Taint { key, value, .. } => self.open(misfit, pods, |node| {
                 node.taints.retain(|taint| taint.key != *key || taint.value != *value);
             }),
             Misfit::Unschedulable => self.open(misfit, pods, |node| {

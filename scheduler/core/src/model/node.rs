@@ -83,6 +83,13 @@ pub struct Taint {
     pub effect: TaintEffect,
 }
 
+impl Taint {
+    /// Kubernetes puts it on nodes that are cordoned or not ready.
+    pub(crate) fn is_of_state(&self) -> bool {
+        *self.key == *CORDONED_TAINT || NOT_READY_TAINTS.contains(&&*self.key)
+    }
+}
+
 /// Label of a node: its own name, as a rule.
 pub const HOSTNAME: &str = "kubernetes.io/hostname";
 

@@ -20,13 +20,15 @@ impl Filter for TaintToleration {
     fn pre_filter<'a>(&self, session: &'a Session<'_>, pod: PodId) -> Option<NodeFilter<'a>> {
         let tolerations = &session.shape_of(pod).tolerations;
         Some(Box::new(move |node| {
-            let mut taints = session.node(node).taints.iter();
-            match taints.find(|taint| keeps_away(taint) && !tolerates(tolerations, taint)) {
-                Some(taint) => {
-                    Err(Misfit::Taint { key: taint.key.clone(), value: taint.value.clone() })
-                }
-                None => Ok(Fits::Now),
-            }
+            let taints = session.node(node).taints.iter();
+            let mut repelling =
+                taints.filter(|taint| keeps_away(taint) && !tolerates(tolerations, taint));
+            let Some(Taint { key, value, .. }) = repelling.next() else { return Ok(Fits::Now) };
+            let has_more = repelling.any(|taint| {
+                let is_same = taint.key == *key && taint.value == *value;
+                !is_same && !taint.is_of_state()
+            });
+            Err(Misfit::Taint { key: key.clone(), value: value.clone(), has_more })
         }))
     }
 }

@@ -176,7 +176,7 @@ fn a_node_that_is_labelled_is_one_that_is_there() {
         job v gpus=1 needs k=a
     ", "v"), @r"
     PodSchedulingErrors
-    label a node k=a, as its node selector asks, or ask for less
+    label a node k=a, as its node selector asks, or ask for less; more than that keeps it from there
       then it waits: Resources were not found for pod default/v due to: no nodes with enough resources were found: 1 node(s) didn't have enough resources: GPUs.
     make room for 1 more pod of its size, or add nodes that have it: short of GPUs
       then it runs on (new node) (Now)

@@ -62,7 +62,7 @@ fn a_node_that_is_closed_and_full_is_opened_first_and_then_emptied() {
         job x gpus=8
     ", "x"), @r"
     PodSchedulingErrors
-    uncordon the node
+    uncordon the node; more than that keeps it from there
       then it waits: Resources were not found for pod default/x due to: no nodes with enough resources were found: 2 node(s) didn't have enough resources: GPUs.
     make room for 1 more pod of its size, or add nodes that have it: short of GPUs
       then it runs on (new node) (Now)
@@ -209,7 +209,7 @@ fn who_would_fit_nowhere_whoever_leaves_does_not_wait_to_get_older() {
         job x gpus=8 delay=600s age=10s
     ", "x"), @r"
     PodSchedulingErrors
-    uncordon the node
+    uncordon the node; more than that keeps it from there
       then it waits: Resources were not found for pod default/x due to: no nodes with enough resources were found: 1 node(s) didn't have enough resources: GPUs.
     make room for 1 more pod of its size, or add nodes that have it: short of GPUs
       then it runs on (new node) (Now)
@@ -385,5 +385,53 @@ fn of_what_stands_in_the_way_on_the_nearest_nodes_the_commonest_goes_first() {
     PodSchedulingErrors
     uncordon one of 2 nodes
       then it runs on n2 (Now)
+    ");
+}
+
+#[test]
+fn what_else_keeps_it_from_a_node_that_is_to_be_opened_is_not_passed_over() {
+    // A second taint, a taint on a cordoned node, a cordoned node that is full.
+    assert_snapshot!(remedies_of("
+        node n1 gpus=4 taint a=b:NoSchedule taint c=d:NoSchedule
+        node n2 gpus=4 taint a=b:NoSchedule taint c=d:NoExecute
+        job w gpus=1
+    ", "w"), @r"
+    PodSchedulingErrors
+    tolerate taint a=b, or take it off one of 2 nodes; more than that keeps it from there
+      then it waits: Resources were not found for pod default/w due to: no nodes with enough resources were found: 1 node(s) had untolerated taint {a: b}, 1 node(s) had untolerated taint {c: d}.
+    tolerate taint c=d, or take it off the node
+      then it runs on n1 (Now)
+    ");
+    assert_snapshot!(remedies_of("
+        node n1 gpus=4 cordoned taint a=b:NoSchedule
+        job w gpus=1
+    ", "w"), @r"
+    PodSchedulingErrors
+    uncordon the node; more than that keeps it from there
+      then it waits: Resources were not found for pod default/w due to: no nodes with enough resources were found: 1 node(s) had untolerated taint {a: b}.
+    tolerate taint a=b, or take it off the node
+      then it runs on n1 (Now)
+    ");
+    assert_snapshot!(remedies_of("
+        node n1 gpus=4 cordoned
+        job x gpus=4 on n1
+        job w gpus=1
+    ", "w"), @r"
+    PodSchedulingErrors
+    uncordon the node; more than that keeps it from there
+      then it waits: Resources were not found for pod default/w due to: no nodes with enough resources were found: 1 node(s) didn't have enough resources: GPUs.
+    make room for 1 more pod of its size, or add nodes that have it: short of GPUs
+      then it runs on (new node) (Now)
+    ");
+    // The node of which there is less to mend comes first; state and its taint are one.
+    assert_snapshot!(remedies_of("
+        node n1 gpus=4 taint a=b:NoSchedule taint c=d:NoSchedule
+        node n2 gpus=4 taint a=b:NoSchedule taint c=d:NoSchedule
+        node n3 gpus=4 cordoned taint node.kubernetes.io/unschedulable=:NoSchedule
+        job w gpus=1
+    ", "w"), @r"
+    PodSchedulingErrors
+    uncordon the node
+      then it runs on n3 (Now)
     ");
 }

@@ -404,7 +404,8 @@ fn of_many_steps_the_first_twelve_are_told_and_what_is_in_the_way_then() {
     let taints: Vec<String> = keys.iter().map(|key| format!("taint {key}=1:NoSchedule")).collect();
     let told = remedies_of(&format!("node n1 gpus=1 {}\njob a gpus=1", taints.join(" ")), "a");
     let steps: Vec<&str> = told.lines().filter(|line| line.starts_with("tolerate")).collect();
-    let expected = |key| format!("tolerate taint {key}=1, or take it off the node");
+    let more = "; more than that keeps it from there";
+    let expected = |key| format!("tolerate taint {key}=1, or take it off the node{more}");
     assert_eq!(steps, keys[..12].iter().map(expected).collect::<Vec<_>>());
     assert!(told.trim_end().ends_with("untolerated taint {m: 1}."), "{told}");
 }

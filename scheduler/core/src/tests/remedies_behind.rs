@@ -70,7 +70,7 @@ fn what_nobody_takes_away_is_told_alone() {
     "), @r"
     a2: make room for 1 more pod of its size, or add nodes that have it: short of GPUs
     a3: add a node that can hold one of its pods, which has more GPUs, or ask for less a pod
-    a4: label a node kind=none, as its node selector asks, or ask for less
+    a4: label a node kind=none, as its node selector asks, or ask for less; more than that keeps it from there
     a5: create 1 more pod, or lower the pod group's minMember by 1
     ");
 }

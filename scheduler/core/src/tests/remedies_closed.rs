@@ -119,7 +119,7 @@ fn as_many_nodes_are_opened_as_are_told() {
         job a gpus=8
     ", "a"), @r"
     PodSchedulingErrors
-    uncordon one of 2 nodes
+    uncordon one of 2 nodes; more than that keeps it from 1 of them
       then it runs on n2 (Now)
     ");
 }

@@ -18,7 +18,7 @@ pub(super) fn admit(
 ) -> fmt::Result {
     let of = of_nodes(nodes, pods);
     match misfit {
-        Misfit::Taint { key, value } => {
+        Misfit::Taint { key, value, .. } => {
             write!(f, "tolerate taint {key}={value}, or take it off {of}")
         }
         Misfit::Unschedulable => write!(f, "uncordon {of}"),
@@ -70,6 +70,20 @@ pub(super) fn admit(
         Misfit::Volume(misfit) => misfit.remedy(f),
         Misfit::Devices(misfit) => misfit.remedy(f),
         Misfit::TooLittle { .. } | Misfit::DeviceMemory { .. } => write!(f, "make room on {of}"),
+    }
+}
+
+/// What is said of the nodes on which that is not all.
+pub(super) fn more(
+    f: &mut fmt::Formatter<'_>,
+    (misfit, nodes, with_more): (&Misfit, u32, u32),
+) -> fmt::Result {
+    match (misfit, with_more) {
+        (_, 0) => Ok(()),
+        _ if with_more == nodes => f.write_str("; more than that keeps it from there"),
+        // Whoever labels a node will see to it that it suits.
+        (Misfit::NodeAffinity { .. }, _) => Ok(()),
+        _ => write!(f, "; more than that keeps it from {with_more} of them"),
     }
 }
 
