@@ -2,6 +2,7 @@
 //! a queue stands. Nothing is written.
 
 mod json;
+mod restraint;
 mod workload;
 
 use anyhow::{Context as _, bail};

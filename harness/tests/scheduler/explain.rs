@@ -225,3 +225,37 @@ fn who_comes_to_be_the_first_of_its_queue_is_behind_nobody_any_more() {
         "#);
     });
 }
+
+#[test]
+fn what_holds_preemption_back_is_noted() {
+    Lab::tell(async |mut lab| {
+        lab.nodes(1, 1);
+        lab.queue("q", 1, -1);
+        lab.restrain(1, 60);
+        lab.start();
+        lab.job("low", "q", (1, 1));
+        lab.pass(2).await;
+        lab.apply(
+            "apiVersion: scheduling.run.ai/v2alpha2\nkind: PodGroup\nmetadata: {name: g}\n\
+             spec: {queue: q, minMember: 1, priorityClassName: build-preemptible}\n---\n\
+             apiVersion: v1\nkind: Pod\n\
+             metadata: {name: p, annotations: {pod-group-name: g}}\n\
+             spec:\n  schedulerName: kai-scheduler\n  \
+             containers: [{name: c, image: i, resources: {limits: {nvidia.com/gpu: 1}}}]\n",
+        );
+        lab.pass(5).await;
+        let told = lab.explain("g").await;
+        assert_snapshot!(told.split("notes").last().unwrap(), @r"
+        At most 1 workloads a cycle have others leave (preemptionPolicy.maxPreemptionsPerCycle): whom that leaves waiting has to wait for another cycle.
+        Work of its queue whose priority is lower by less than 60 does not leave for it (preemptionPolicy.minPriorityDifference).
+        ");
+        lab.stop().await;
+        lab.restrain(1, 25);
+        lab.start();
+        lab.pass(40).await;
+        assert_snapshot!(lab.pods(), @r"
+        low-0 Pending -: Resources were not found for pod default/low-0 due to: no nodes with enough resources were found: 1 node(s) didn't have enough resources: GPUs.
+        p Running n-0
+        ");
+    });
+}

@@ -208,6 +208,13 @@ impl Lab {
         self.scheduler.as_ref().is_some_and(JoinHandle::is_finished)
     }
 
+    /// The scheduler to come holds preemption back: at most so many workloads a cycle, and only for
+    /// priorities that are higher by so much.
+    pub(crate) fn restrain(&mut self, most: usize, difference: i32) {
+        self.config.profile.preemptions_max = Some(most);
+        self.config.profile.priority_difference_min = difference;
+    }
+
     /// The scheduler to come does what kube-scheduler does.
     pub(crate) fn become_kube(&mut self) {
         self.config = Config::kube();

@@ -12,7 +12,7 @@ use schedlab_scheduler_core::{
     schedule,
 };
 
-use super::{Form, Seen, json};
+use super::{Form, Seen, json, restraint};
 use crate::{
     config::{Config, NodePool},
     mirror::{Key, Mirror, PodRecord, Scheduler},
@@ -64,7 +64,10 @@ pub(super) async fn explain(
     }
     let shown = shown.map(|(key, id)| {
         let explanation = explain_group(seen.snapshot(), &seen.config.profile, *id);
-        (explanation, notes(seen, (key, of(*id)), &meant, groups.len()))
+        let mut notes = notes(seen, (key, of(*id)), &meant, groups.len());
+        let of = (*id, waiting.get(id));
+        notes.extend(restraint::notes(seen.snapshot(), &seen.config.profile, of));
+        (explanation, notes)
     });
     Ok(match form {
         Form::Text => {

@@ -2,6 +2,7 @@
 //! alone, so that the same words stand on the pod group, in its event and in an explanation.
 
 mod admit;
+mod behind;
 mod gang;
 mod larger;
 
@@ -374,22 +375,6 @@ const TRY_AGAIN: &str = "take condition UnschedulableOnNodePool off its status, 
 
 const NAME_QUEUE: &str = "name a queue in the pod group's spec.queue; label kai.scheduler/queue of \
                           a workload is for pod groups that are yet to be made";
-
-impl Remedy {
-    /// In words; for one of which those before it in its queue take their part first, with that.
-    #[must_use]
-    pub fn told(&self, is_behind: bool) -> String {
-        let is_taken = matches!(
-            self,
-            Self::Raise { .. }
-                | Self::Deserve { .. }
-                | Self::MakeRoom { .. }
-                | Self::MakePlace { .. }
-        );
-        let before = "; others of its queue are served before it";
-        format!("{self}{}", if is_behind && is_taken { before } else { "" })
-    }
-}
 
 impl fmt::Display for Remedy {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
