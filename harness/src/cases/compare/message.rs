@@ -82,6 +82,7 @@ mod tests {
             quota: gpus(500),
             allocated: gpus(0),
             requested: gpus(590),
+            with_more: false,
         };
         let missing = |text: &str| missing(text, Some(&reason), &reason.to_string());
         let text = "1 node does not have enough capacity. Reason: NonPreemptibleOverQuota, Details: \

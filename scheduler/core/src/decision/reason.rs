@@ -27,6 +27,8 @@ pub enum Reason {
         allocated: Quantity,
         /// What the pods to place next ask for.
         requested: Quantity,
+        /// Another bound, of it or of one above it, is too low as well.
+        with_more: bool,
     },
     /// Work that cannot be preempted must stay inside the quota of every queue on its path.
     NonPreemptibleOverQuota {
@@ -38,6 +40,8 @@ pub enum Reason {
         allocated: Quantity,
         /// What the pods to place next ask for.
         requested: Quantity,
+        /// Another bound is too low as well, as above.
+        with_more: bool,
     },
     /// There is no node for the pod.
     NoNode {
@@ -270,13 +274,13 @@ impl fmt::Display for Reason {
             Self::Queue(problem) => problem.fmt(f),
             Self::NotReady(not_ready) => self::not_ready(f, not_ready),
             Self::LeftAlone => f.write_str(LEFT_ALONE),
-            Self::OverLimit { queue, limit, allocated, requested } => write!(
+            Self::OverLimit { queue, limit, allocated, requested, .. } => write!(
                 f,
                 "{queue} quota has reached the allowable limit of {}. Limit is {limit}, currently \
                  {allocated} allocated and workload requested {requested}",
                 limit.name()
             ),
-            Self::NonPreemptibleOverQuota { queue, quota, allocated, requested } => {
+            Self::NonPreemptibleOverQuota { queue, quota, allocated, requested, .. } => {
                 over_quota(f, queue, [quota, allocated, requested])
             }
             Self::NoNode { pod, misfits } => {

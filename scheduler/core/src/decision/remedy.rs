@@ -89,6 +89,8 @@ pub enum Remedy {
         by: Quantity,
         /// To how much.
         to: Quantity,
+        /// Another bound is too low as well.
+        with_more: bool,
     },
     /// Nodes are too full.
     MakeRoom {
@@ -240,11 +242,11 @@ impl Reason {
             Self::Queue(problem) => of_queue(problem),
             Self::NotReady(not_ready) => gang::of(not_ready),
             Self::LeftAlone => Remedy::TryAgain,
-            Self::OverLimit { queue, limit, allocated, requested } => {
-                raise(queue, Bound::Limit, [limit, allocated, requested])
+            Self::OverLimit { queue, limit, allocated, requested, with_more } => {
+                raise((queue, Bound::Limit, *with_more), [limit, allocated, requested])
             }
-            Self::NonPreemptibleOverQuota { queue, quota, allocated, requested } => {
-                raise(queue, Bound::Quota, [quota, allocated, requested])
+            Self::NonPreemptibleOverQuota { queue, quota, allocated, requested, with_more } => {
+                raise((queue, Bound::Quota, *with_more), [quota, allocated, requested])
             }
             Self::Unschedulable {
                 preemption: Preemption::Nominated | Preemption::OthersTerminate,
@@ -299,11 +301,14 @@ fn of_queue(problem: &QueueProblem) -> Remedy {
     }
 }
 
-fn raise(queue: &Name, bound: Bound, [limit, used, asked]: [&Quantity; 3]) -> Remedy {
+fn raise(
+    (queue, bound, with_more): (&Name, Bound, bool),
+    [limit, used, asked]: [&Quantity; 3],
+) -> Remedy {
     let of = |amount| Quantity { resource: limit.resource.clone(), amount }.rounded_up();
     let to = of(used.amount.saturating_add(asked.amount));
     let by = of(to.amount.saturating_sub(limit.amount));
-    Remedy::Raise { queue: Name::clone(queue), bound, by, to }
+    Remedy::Raise { queue: Name::clone(queue), bound, by, to, with_more }
 }
 
 /// Of the nodes that are nearest: room helps wherever it is only short; else what most of them have
@@ -394,9 +399,10 @@ impl fmt::Display for Remedy {
             Self::OpenGates { pods, sub_group } => gang::open(f, *pods, sub_group.as_ref()),
             Self::MendMembers { pods, first, cure } => gang::mend(f, *pods, (first, cure)),
             Self::TryAgain => f.write_str(TRY_AGAIN),
-            Self::Raise { queue, bound, by, to } => {
+            Self::Raise { queue, bound, by, to, with_more } => {
                 let (bound, by, to) = (bound.as_str(), by.counted(), to.counted());
-                write!(f, "raise the {bound} of queue {queue} by {by} to {to}")
+                write!(f, "raise the {bound} of queue {queue} by {by} to {to}")?;
+                f.write_str(if *with_more { "; another bound is too low as well" } else { "" })
             }
             Self::MakeRoom { pods, short, room } => {
                 make_room(f, (*pods, *room))?;

@@ -181,7 +181,7 @@ impl Search<'_> {
     /// told of the step at `at`. Where others leave once all the rest is taken, it may not have been
     /// too low at all.
     fn least(&self, taken: &[Taken], at: usize) -> Option<Remedy> {
-        let Remedy::Raise { queue, bound, by, to } = taken[at].told() else { return None };
+        let Remedy::Raise { queue, bound, by, to, .. } = taken[at].told() else { return None };
         let of = |amount| Quantity { resource: to.resource.clone(), amount };
         let before = to.amount.saturating_sub(by.amount);
         let raise = |amount: i64| Remedy::Raise {
@@ -189,6 +189,7 @@ impl Search<'_> {
             bound: *bound,
             by: of(amount.saturating_sub(before)),
             to: of(amount),
+            with_more: false,
         };
         let grain = to.grain();
         let (mut too_low, mut enough) = (before, to.amount.saturating_sub(grain));
@@ -327,11 +328,12 @@ fn more_of(first: &Remedy, next: &Remedy) -> Option<Remedy> {
     match (first, next) {
         (
             Remedy::Raise { queue, bound, by, .. },
-            Remedy::Raise { queue: q, bound: b, by: more, to },
+            Remedy::Raise { queue: q, bound: b, by: more, to, with_more },
         ) if queue == q && bound == b && by.resource == more.resource => {
             let amount = by.amount.saturating_add(more.amount);
             let by = Quantity { resource: by.resource.clone(), amount };
-            Some(Remedy::Raise { queue: Name::clone(queue), bound: *bound, by, to: to.clone() })
+            let (queue, to) = (Name::clone(queue), to.clone());
+            Some(Remedy::Raise { queue, bound: *bound, by, to, with_more: *with_more })
         }
         (Remedy::Deserve { queue, more }, Remedy::Deserve { queue: again, more: next })
             if queue == again =>

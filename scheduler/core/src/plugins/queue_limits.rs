@@ -3,9 +3,9 @@
 //! what it is on the node, so that is asked again for every node, and for all pods of its group.
 
 use crate::{
-    decision::{Misfit, Quantity, Reason},
+    decision::{Bound, Misfit, Quantity, Reason},
     framework::{DependsOn, Filter, NodeFilter, PreEnqueue, PreFilter},
-    model::{Name, PodGroupId, PodId, QueueId},
+    model::{Name, PodGroupId, PodId},
     queues::Account,
     resources::{Amount, PerResource, ResourceName},
     session::{Fits, Session},
@@ -63,65 +63,57 @@ fn keeps_bounds(
 ) -> Result<(), Reason> {
     let group = session.group(group);
     let Ok(Some(queue)) = group.queue else { return Ok(()) };
-    for queue in session.ledger().path(queue) {
+    let levels = session.ledger().path(queue).map(|queue| {
         let account = session.ledger().account(queue);
-        let level = Level { session, queue, account, request };
-        level.keeps_limit()?;
-        if !group.preemptible {
-            level.keeps_quota()?;
+        let queue = &session.snapshot.queues[queue.0 as usize].name;
+        Level { queue, account, request }
+    });
+    let mut broken = levels.flat_map(|level| level.broken(group.preemptible));
+    let Some((queue, bound, [most, allocated, requested])) = broken.next() else { return Ok(()) };
+    let with_more = broken.next().is_some();
+    let queue = Name::clone(queue);
+    Err(match bound {
+        Bound::Limit => Reason::OverLimit { queue, limit: most, allocated, requested, with_more },
+        Bound::Quota => {
+            Reason::NonPreemptibleOverQuota { queue, quota: most, allocated, requested, with_more }
         }
-    }
-    Ok(())
+    })
 }
 
 /// One queue, and what is asked of it.
 struct Level<'a> {
-    session: &'a Session<'a>,
-    queue: QueueId,
+    queue: &'a Name,
     account: &'a Account,
     request: PerResource<i64>,
 }
 
-impl Level<'_> {
-    fn keeps_limit(&self) -> Result<(), Reason> {
+/// A bound that would not be kept: how much it is, what is used of it, and what is asked for.
+type Broken<'a> = (&'a Name, Bound, [Quantity; 3]);
+
+impl<'a> Level<'a> {
+    fn broken(self, preemptible: bool) -> impl Iterator<Item = Broken<'a>> {
         let account = self.account;
-        match self.exceeded(account.limit, account.allocated) {
-            None => Ok(()),
-            Some([limit, allocated, requested]) => {
-                Err(Reason::OverLimit { queue: self.name(), limit, allocated, requested })
-            }
-        }
+        let limit = self.exceeded(Bound::Limit, account.limit, account.allocated);
+        let quota = (!preemptible)
+            .then(|| self.exceeded(Bound::Quota, account.quota, account.allocated_non_preemptible));
+        limit.chain(quota.into_iter().flatten())
     }
 
-    fn keeps_quota(&self) -> Result<(), Reason> {
-        let account = self.account;
-        match self.exceeded(account.quota, account.allocated_non_preemptible) {
-            None => Ok(()),
-            Some([quota, allocated, requested]) => {
-                let queue = self.name();
-                Err(Reason::NonPreemptibleOverQuota { queue, quota, allocated, requested })
-            }
-        }
-    }
-
-    /// The first resource that is asked for and of which there would be too much: bound, used
-    /// and asked for.
+    /// For each resource that is asked for and of which there would be too much.
     fn exceeded(
         &self,
+        bound: Bound,
         bounds: PerResource<Amount>,
         used: PerResource<i64>,
-    ) -> Option<[Quantity; 3]> {
-        let names = ResourceName::ACCOUNTED;
+    ) -> impl Iterator<Item = Broken<'a>> + use<'a> {
+        let (queue, request) = (self.queue, self.request.values());
         let bounds = bounds.values().into_iter().zip(used.values());
-        let all = names.into_iter().zip(bounds).zip(self.request.values());
-        all.filter(|(_, asked)| *asked > 0).find_map(|((resource, (bound, used)), asked)| {
-            let Amount::Exactly(bound) = bound else { return None };
+        let all = ResourceName::ACCOUNTED.into_iter().zip(bounds).zip(request);
+        all.filter(|(_, asked)| *asked > 0).filter_map(move |((resource, (most, used)), asked)| {
+            let Amount::Exactly(most) = most else { return None };
             let of = |amount| Quantity { resource: resource.clone(), amount };
-            (used.saturating_add(asked) > bound).then(|| [of(bound), of(used), of(asked)])
+            let is_exceeded = used.saturating_add(asked) > most;
+            is_exceeded.then(|| (queue, bound, [of(most), of(used), of(asked)]))
         })
-    }
-
-    fn name(&self) -> Name {
-        self.session.snapshot.queues[self.queue.0 as usize].name.clone()
     }
 }

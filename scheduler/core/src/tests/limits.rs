@@ -5,7 +5,7 @@ use insta::assert_snapshot;
 use crate::{
     Profile,
     profile::Action,
-    testing::{plan_of, plan_with},
+    testing::{plan_of, plan_with, remedies_of},
 };
 
 #[test]
@@ -224,4 +224,38 @@ fn a_gang_with_device_memory_is_counted_as_its_nodes_price_it() {
     };
     assert_snapshot!(pods_of("1.5"), @"a runs on n1/a-s0, n1");
     assert_snapshot!(pods_of("1.4"), @"a pending: Resources were found for 1 pods from all sub-groups while sub-group s1 requires 1 pods for gang scheduling. Additional pods cannot be scheduled due to: no nodes with enough resources were found: 1 node(s) are too costly: q quota has reached the allowable limit of GPUs. Limit is 1.4 GPUs, currently 0.5 GPUs allocated and workload requested 1 GPUs, 1 node(s) didn't have enough resources: GPUs.");
+}
+
+#[test]
+fn of_several_bounds_that_are_too_low_the_first_is_told_and_that_there_are_more() {
+    let both = |queues: &str| {
+        remedies_of(&format!("node n1 gpus=8 cpu=64\n{queues}\njob w gpus=2 cpu=4 queue=q"), "w")
+    };
+    // Another resource of the same queue, and a queue above it.
+    assert_snapshot!(both("queue q quota=1 limit=1 cpu-limit=2"), @r"
+    OverLimit
+    raise the limit of queue q by 1 GPU to 2 GPUs; another bound is too low as well
+      then it waits: q quota has reached the allowable limit of CPU cores. Limit is 2 CPU cores, currently 0 CPU cores allocated and workload requested 4 CPU cores
+    raise the limit of queue q by 2 CPU cores to 4 CPU cores
+      then it runs on n1 (Now)
+    ");
+    assert_snapshot!(both("queue p quota=1 limit=1\nqueue q parent=p quota=1 limit=1"), @r"
+    OverLimit
+    raise the limit of queue q by 1 GPU to 2 GPUs; another bound is too low as well
+      then it waits: p quota has reached the allowable limit of GPUs. Limit is 1 GPUs, currently 0 GPUs allocated and workload requested 2 GPUs
+    raise the limit of queue p by 1 GPU to 2 GPUs
+      then it runs on n1 (Now)
+    ");
+    // Work that cannot be preempted has a limit and a quota.
+    assert_snapshot!(remedies_of("
+        node n1 gpus=8
+        queue q quota=1 limit=1
+        job w gpus=2 queue=q non-preemptible
+    ", "w"), @r"
+    OverLimit
+    raise the limit of queue q by 1 GPU to 2 GPUs; another bound is too low as well
+      then it waits: Non-preemptible workload is over quota. Workload requested 2 GPUs, but q quota is 1 GPUs, while 0 GPUs are already allocated for non-preemptible pods. Use a preemptible workload to go over quota.
+    raise the quota of queue q by 1 GPU to 2 GPUs
+      then it runs on n1 (Now)
+    ");
 }

@@ -54,7 +54,7 @@ fn every_limit_above_is_raised_one_after_the_other() {
         job b pods=4 min=4 gpus=1 queue=q
     ", "b"), @r"
     OverLimit
-    raise the limit of queue q by 2 GPUs to 4 GPUs
+    raise the limit of queue q by 2 GPUs to 4 GPUs; another bound is too low as well
       then it waits: top quota has reached the allowable limit of GPUs. Limit is 3 GPUs, currently 0 GPUs allocated and workload requested 4 GPUs
     raise the limit of queue top by 1 GPU to 4 GPUs
       then it runs on n1 (Now)

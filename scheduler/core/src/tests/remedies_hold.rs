@@ -175,8 +175,8 @@ fn where_others_are_served_first_bounds_are_raised_and_room_is_made_for_all_of_t
         job x gpus=1 queue=a non-preemptible
     ", "x"), @r"
     OverLimit
-    raise the limit of queue top by 1 GPU to 2 GPUs
-      in all: raise the limit of queue top by 2 GPUs to 3 GPUs
+    raise the limit of queue top by 1 GPU to 2 GPUs; another bound is too low as well
+      in all: raise the limit of queue top by 2 GPUs to 3 GPUs; another bound is too low as well
       then it waits: Non-preemptible workload is over quota. Workload requested 1 GPUs, but top quota is 1 GPUs, while 1 GPUs are already allocated for non-preemptible pods. Use a preemptible workload to go over quota.
     raise the quota of queue top by 1 GPU to 2 GPUs
       in all: raise the quota of queue top by 2 GPUs to 3 GPUs
@@ -226,7 +226,7 @@ fn a_limit_need_not_be_raised_for_those_who_leave_instead() {
         job x gpus=7 queue=q priority=60
     ", "x"), @r"
     OverLimit
-    raise the limit of queue q by 7 GPUs to 11 GPUs
+    raise the limit of queue q by 7 GPUs to 11 GPUs; another bound is too low as well
       least: raise the limit of queue q by 3 GPUs to 7 GPUs
       then it waits: top quota has reached the allowable limit of GPUs. Limit is 6 GPUs, currently 4 GPUs allocated and workload requested 7 GPUs
     raise the limit of queue top by 5 GPUs to 11 GPUs
