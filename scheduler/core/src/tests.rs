@@ -38,6 +38,7 @@ mod remedies_hold;
 mod reservations;
 mod restraint;
 mod scores;
+mod shares;
 mod speakers;
 mod stale;
 mod steady;
