@@ -2,13 +2,16 @@
 
 use crate::{Profile, profile::Action, testing::plan_with};
 
-/// Is any job told that its queue has its share?
-fn told_of(cluster: &str) -> bool {
-    told_with(&Profile::kai(), cluster)
+/// The queue of which a job is told that it would have more than its share.
+fn full_queue(cluster: &str) -> Option<String> {
+    full_queue_with(&Profile::kai(), cluster)
 }
 
-fn told_with(profile: &Profile, cluster: &str) -> bool {
-    plan_with(profile, cluster).contains("would have more than its fair share")
+fn full_queue_with(profile: &Profile, cluster: &str) -> Option<String> {
+    let plan = plan_with(profile, cluster);
+    let (_, told) = plan.split_once("Nobody leaves for it, as queue ")?;
+    let (queue, _) = told.split_once(" would have more than its fair share")?;
+    Some(queue.to_owned())
 }
 
 #[test]
@@ -21,16 +24,16 @@ fn shares_are_told_of_only_where_they_decide_who_leaves() {
         job a2 gpus=1 queue=a on n
         gang b1 pods=2 gpus=1 queue=b
     ";
-    let told = |profile| told_with(&profile, cluster);
-    assert!(told(Profile::kai()));
-    assert!(!told(Profile { actions: vec![Action::Allocate], ..Profile::kai() }));
-    assert!(!told(Profile { fair_shares: false, ..Profile::kai() }));
+    let full = |profile| full_queue_with(&profile, cluster);
+    assert_eq!(full(Profile::kai()).as_deref(), Some("b"));
+    assert_eq!(full(Profile { actions: vec![Action::Allocate], ..Profile::kai() }), None);
+    assert_eq!(full(Profile { fair_shares: false, ..Profile::kai() }), None);
 }
 
 #[test]
 fn what_its_own_queue_has_beyond_its_quota_is_nothing_that_others_lend() {
-    let told = |quota| {
-        told_of(&format!(
+    let full = |quota| {
+        full_queue(&format!(
             "
             node n gpus=4
             queue a quota={quota}
@@ -41,15 +44,15 @@ fn what_its_own_queue_has_beyond_its_quota_is_nothing_that_others_lend() {
         "
         ))
     };
-    assert!(told(1));
-    assert!(!told(2));
+    assert_eq!(full(1).as_deref(), Some("b"));
+    assert_eq!(full(2), None);
 }
 
 #[test]
 fn a_queue_has_its_share_only_of_nodes_that_would_hold_the_pods() {
     // On the one nobody has more than deserved; those who lend are on the other.
-    let told = |label| {
-        told_of(&format!(
+    let full = |label| {
+        full_queue(&format!(
             "
             node n gpus=2 label k=n
             node m gpus=4 label k=m
@@ -64,6 +67,44 @@ fn a_queue_has_its_share_only_of_nodes_that_would_hold_the_pods() {
         "
         ))
     };
-    assert!(told("m"));
-    assert!(!told("n"));
+    assert_eq!(full("m").as_deref(), Some("b"));
+    assert_eq!(full("n"), None);
+}
+
+#[test]
+fn the_queue_named_is_one_beside_or_below_which_somebody_lends() {
+    let full = |a1| {
+        full_queue(&format!(
+            "
+            node n gpus=4
+            queue a quota=0
+            queue d quota=0
+            queue e parent=d quota=0 priority=200
+            queue f parent=d quota=0
+            job a1 gpus=2 {a1} queue=a on n
+            job e1 gpus=2 queue=e on n
+            job f1 gpus=1 queue=f
+        "
+        ))
+    };
+    assert_eq!(full("").as_deref(), Some("d"));
+    assert_eq!(full("non-preemptible").as_deref(), Some("f"));
+}
+
+#[test]
+fn a_queue_above_that_would_have_just_its_share_is_not_named() {
+    let full = full_queue(
+        "
+        node n gpus=4
+        queue a quota=0
+        queue d quota=0
+        queue e parent=d quota=0 priority=200
+        queue f parent=d quota=0
+        job a1 pods=3 min=1 gpus=1 queue=a on n n n
+        job e1 gpus=1 queue=e on n
+        job e2 gpus=1 queue=e needs on=another
+        job f1 gpus=1 queue=f
+    ",
+    );
+    assert_eq!(full.as_deref(), Some("f"));
 }
