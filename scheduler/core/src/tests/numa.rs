@@ -227,3 +227,17 @@ fn zones_that_were_filled_in_one_cycle_are_full_in_the_next() {
     steady after 1
     ");
 }
+
+#[test]
+fn what_was_promised_of_a_zone_is_nobody_elses_though_it_is_idle() {
+    assert_snapshot!(plan_of("
+        node n1 cpu=6 numa=single/pod zone z0:cpu=4 zone z1:cpu=1 zone z2:cpu=1
+        job leaving cpu=2 guaranteed releasing on n1@z0
+        job large cpu=4 guaranteed
+        job small cpu=2 guaranteed
+    "), @r"
+    large waits for n1@z0
+    large pending: Room was promised on n1 and is being released by pods that are leaving
+    small pending: Resources were not found for pod default/small due to: no nodes with enough resources were found: 1 node cannot NUMA-align the pod's resources under its Topology Manager policy.
+    ");
+}
