@@ -67,3 +67,24 @@ fn each_of_several_new_devices_needs_one() {
         job a part=0.5 devices=2
     "), @"a runs on n2/a+a-1");
 }
+
+#[test]
+fn who_gets_a_new_gpu_at_once_needs_room_for_its_reservation_pod_at_once() {
+    // It would share g1 only when another has left.
+    let with_room_for = |pods: u32| {
+        with_reservations(&format!(
+            "
+            node n1 gpus=2 pods={pods}
+            foreign reservation on n1/g1
+            job a part=0.5 on n1/g1
+            job leaving part=0.5 releasing on n1/g1
+            job x part=0.5
+        "
+        ))
+    };
+    assert_snapshot!(with_room_for(5), @"x runs on n1/x");
+    assert_snapshot!(with_room_for(4), @r"
+    x waits for n1/x
+    x pending: Room was promised on n1 and is being released by pods that are leaving
+    ");
+}
