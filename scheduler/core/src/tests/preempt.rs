@@ -2,7 +2,10 @@
 
 use insta::assert_snapshot;
 
-use crate::testing::plan_of;
+use crate::{
+    Decision, Profile, schedule,
+    testing::{plan_of, snapshot_of},
+};
 
 #[test]
 fn a_higher_priority_takes_the_place_of_a_lower_one_of_its_queue() {
@@ -100,6 +103,26 @@ fn of_a_gang_elastic_surplus_leaves_first() {
     high waits for n1
     high pending: Room was promised on n1 and is being released by pods that are leaving
     ");
+}
+
+#[test]
+fn of_the_surplus_whoever_is_served_last_leaves_first() {
+    let mut snapshot = snapshot_of(
+        "
+        node n1 gpus=3
+        queue a quota=3
+        job elastic pods=3 min=1 gpus=1 queue=a priority=50 on n1 n1 n1
+        job high gpus=1 queue=a priority=75
+    ",
+    );
+    let third = snapshot.pods.iter_mut().find(|pod| *pod.name == *"elastic-2").unwrap();
+    third.task_priority = Some(1);
+    let plan = schedule(&snapshot, &Profile::kai());
+    let leaving = plan.decisions.iter().filter_map(|decision| match decision {
+        Decision::Evict { pod, .. } => Some(&*snapshot.pods[pod.0 as usize].name),
+        Decision::Bind { .. } | Decision::Pipeline { .. } => None,
+    });
+    assert_eq!(leaving.collect::<Vec<_>>(), ["elastic-1"]);
 }
 
 #[test]
