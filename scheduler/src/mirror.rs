@@ -38,7 +38,7 @@ use condition::{condition, conditions};
 pub(crate) use config_maps::CONFIG_MAPS;
 use config_maps::ConfigMaps;
 pub(crate) use gpu::{GROUP_LABEL, groups as gpu_groups};
-pub(crate) use group::{GroupRecord, GroupResources, Tries};
+pub(crate) use group::{GroupRecord, GroupResources, Tries, marks};
 pub(crate) use node::NodeRecord;
 pub(crate) use numa::{NumaRecord, PREDICTED, written_shares};
 use pod::Place;

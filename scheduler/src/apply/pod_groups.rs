@@ -3,7 +3,10 @@
 use std::{collections::BTreeMap, sync::Arc};
 
 use schedlab_json::{Value, json};
-use schedlab_scheduler_core::model::{Name, PodGroup, PodGroupId, StalenessGrace, Time};
+use schedlab_scheduler_core::{
+    Reason,
+    model::{Name, PodGroup, PodGroupId, StalenessGrace, Time},
+};
 
 use super::{
     About, Applier, Cycle, Event, Level,
@@ -15,7 +18,8 @@ use super::{
 use crate::{
     api::{Merge, path},
     config::Flavor,
-    mirror::{GroupRecord, Key, Mirror, Tries},
+    mirror::{GroupRecord, Key, Mirror, Tries, marks},
+    parse::text,
     watch::Kind,
 };
 
@@ -115,10 +119,16 @@ impl Applier {
         waits: Option<&Waits>,
     ) -> Option<Chain> {
         let (group, told) = (&cycle.snapshot.pod_groups[id.0 as usize], &record.told);
-        if waits.is_some() && record.tries == (Tries::Once { was_in_vain: true }) {
-            // What it was told when it was tried stays, and is the mark.
+        let is_left_alone = record.tries == (Tries::Once { was_in_vain: true });
+        if waits.is_some_and(|waits| is_left_alone && waits.code != Reason::LeftAlone.code()) {
+            // Nothing else takes the place of the mark.
             return None;
         }
+        let only_try = waits.filter(|waits| {
+            record.tries == (Tries::Once { was_in_vain: false }) && marks(waits.code)
+        });
+        let only_try = only_try.map(Waits::of_only_try);
+        let waits = only_try.as_ref().or(waits);
         let stands = told.waits.as_ref().map(|(code, text)| (&**code, &**text));
         if stands == waits.map(|waits| (waits.code, waits.message.as_str())) {
             return None;
@@ -143,7 +153,8 @@ impl Applier {
             chain.push(Write::event(&event, &self.api.name, cycle.now));
         }
         let transition = told.transition.saturating_add(1);
-        let ours = waits.map(|waits| self.condition(cycle, (id, waits), transition));
+        let before: &[Value] = if is_left_alone { &told.reasons } else { &[] };
+        let ours = waits.map(|waits| self.condition(cycle, (id, waits), (transition, before)));
         let conditions: Value = told.of_others.iter().cloned().chain(ours).collect();
         let change = json!({ "status": { "schedulingConditions": conditions } });
         let path = path(GROUPS, &group.namespace, "podgroups", &group.name);
@@ -151,14 +162,16 @@ impl Applier {
         Some(chain)
     }
 
+    /// What it was tried for in vain (`before`) is told beside why it is not tried again.
     fn condition(
         &self,
         cycle: &Cycle<'_>,
         (id, waits): (PodGroupId, &Waits),
-        transition: u64,
+        (transition, before): (u64, &[Value]),
     ) -> Value {
         let Waits { code, reason, message } = waits;
         let mut explained = json!({ "reason": code, "message": reason });
+        let before = before.iter().filter(|before| text(before, "/reason") != Some(code)).cloned();
         let waiting = cycle.plan.waiting.get(&id);
         if let Some(details) = waiting.and_then(|reason| details(cycle, reason)) {
             explained["details"] = details;
@@ -169,7 +182,7 @@ impl Applier {
             "status": "True",
             "reason": code,
             "message": message,
-            "reasons": [explained],
+            "reasons": [explained].into_iter().chain(before).collect::<Value>(),
             "transitionID": transition.to_string(),
             "lastTransitionTime": rfc3339(cycle.now),
         })

@@ -9,7 +9,10 @@ use super::{
     writes::{Call, Chain},
     *,
 };
-use crate::translate::Translator;
+use crate::{
+    parse::{list, text},
+    translate::Translator,
+};
 
 /// One cycle over these objects: what pod groups are told, and what their pods are.
 fn told(objects: &[Value]) -> String {
@@ -112,7 +115,7 @@ fn a_group_that_is_to_be_tried_once_is_left_alone_once_it_was_tried_in_vain() {
     let once = || json!({ "schedulingBackoff": 1 });
     let tried = |pool, transition| mark(pool, transition, "PodSchedulingErrors");
     let is_left_alone = |told: String| told.contains("is not tried here again");
-    assert_snapshot!(after(once(), &[tried("default", 1)]), @"ns/g-0: It was found unschedulable on this node pool once and is not tried here again, as its schedulingBackoff is 1");
+    assert!(after(once(), &[tried("default", 1)]).contains("\nns/g-0: It was found unschedulable on this node pool once and is not tried here again, as its schedulingBackoff is 1"));
     // What is no such mark: none, that of another pool, a later one of another pool, pods missing.
     for marks in [
         vec![],
@@ -126,6 +129,44 @@ fn a_group_that_is_to_be_tried_once_is_left_alone_once_it_was_tried_in_vain() {
     let ever = json!({ "schedulingBackoff": -1 });
     assert!(!is_left_alone(after(ever, &[tried("default", 1)])));
     assert!(!is_left_alone(after(json!({}), &[tried("default", 1)])));
+}
+
+/// What group `g`, the first of the objects, is told; its status stands so from then on.
+fn told_group(objects: &mut [Value]) -> String {
+    let told = told(objects);
+    let patch = told.lines().find_map(|line| line.split_once("/podgroups/g/status: "));
+    let Some((_, change)) = patch else { return "nothing".to_owned() };
+    let change: Value = serde_json::from_str(change).unwrap();
+    objects[0]["status"] = change["status"].clone();
+    let condition = &change["status"]["schedulingConditions"][0];
+    let reasons: Vec<_> = list(condition, "/reasons").iter().map(|of| &of["reason"]).collect();
+    let (reason, reasons) = (&condition["reason"], json!(reasons));
+    let event = told.lines().next().unwrap();
+    assert!(event.ends_with(text(condition, "/message").unwrap()), "{told}");
+    format!("{event}\n{reason}, with reasons {reasons}")
+}
+
+#[test]
+fn a_group_that_is_tried_once_is_told_what_lets_it_be_tried_again() {
+    let once = group("g", &json!({ "schedulingBackoff": 1 }), &json!([]));
+    let mut objects = [once, queue("q", 1), node(1), pod("g", 0, None)];
+    objects[1]["spec"]["resources"]["gpu"]["limit"] = 0.into();
+    assert_snapshot!(told_group(&mut objects), @r#"
+    event on PodGroup g: Unschedulable: q quota has reached the allowable limit of GPUs. Limit is 0 GPUs, currently 0 GPUs allocated and workload requested 1 GPUs. Remedy: raise the limit of queue q by 1 GPU to 1 GPU; then, as its schedulingBackoff is 1, take condition UnschedulableOnNodePool off its status, move it to another node pool, or set its schedulingBackoff to -1
+    "OverLimit", with reasons ["OverLimit"]
+    "#);
+    assert_snapshot!(told_group(&mut objects), @r#"
+    event on PodGroup g: Unschedulable: It was found unschedulable on this node pool once and is not tried here again, as its schedulingBackoff is 1. Remedy: take condition UnschedulableOnNodePool off its status, move it to another node pool, or set its schedulingBackoff to -1
+    "SchedulingBackoff", with reasons ["SchedulingBackoff","OverLimit"]
+    "#);
+    // That is the mark, too.
+    assert_eq!(told_group(&mut objects), "nothing");
+    assert!(told(&objects).contains("is not tried here again"));
+    objects[0]["spec"]["schedulingBackoff"] = (-1).into();
+    assert_snapshot!(told_group(&mut objects), @r#"
+    event on PodGroup g: Unschedulable: q quota has reached the allowable limit of GPUs. Limit is 0 GPUs, currently 0 GPUs allocated and workload requested 1 GPUs. Remedy: raise the limit of queue q by 1 GPU to 1 GPU
+    "OverLimit", with reasons ["OverLimit"]
+    "#);
 }
 
 #[test]

@@ -34,6 +34,16 @@ impl Waits {
         Some(Self::new("Malformed", trouble.to_string(), &trouble.remedy()))
     }
 
+    /// Whatever cures it, it is not tried here again before it is said to be.
+    pub(super) fn of_only_try(&self) -> Self {
+        let Self { code, reason, message } = self;
+        let message = format!(
+            "{message}; then, as its schedulingBackoff is 1, {}",
+            Reason::LeftAlone.remedy()
+        );
+        Self { code, reason: reason.clone(), message }
+    }
+
     fn new(code: &'static str, reason: String, remedy: &str) -> Self {
         let stop = if reason.ends_with('.') { "" } else { "." };
         let message = format!("{reason}{stop} Remedy: {remedy}");

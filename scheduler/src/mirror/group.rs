@@ -61,6 +61,8 @@ pub(crate) struct GroupTold {
     pub(crate) version: u64,
     /// `status.schedulingConditions[]` of our node pool: reason and message while it waits.
     pub(crate) waits: Option<(Name, Name)>,
+    /// Its `reasons`, where the group is tried once.
+    pub(crate) reasons: Vec<Value>,
     /// The highest `transitionID` of all node pools: the next one is higher.
     pub(crate) transition: u64,
     /// Conditions of other node pools, as they stand: their schedulers look after them.
@@ -94,6 +96,11 @@ const NO_MORE: &str = "no more than there are: lower it or add sub-groups";
 
 /// Of these reasons to wait none says that room was looked for in vain.
 const UNTRIED: [&str; 4] = ["QueueDoesNotExist", "NotReady", "Pipelined", "Malformed"];
+
+/// It says so of a node pool that has tried the group.
+pub(crate) fn marks(reason: &str) -> bool {
+    !UNTRIED.contains(&reason)
+}
 
 impl GroupRecord {
     /// As the scheduler of this node pool sees it.
@@ -164,14 +171,13 @@ fn was_tried_last(object: &Value, pool: &str) -> bool {
     // Where several have the highest number, the first in the list counts, as in KAI.
     conditions.max_by_key(|condition| transition(condition)).is_some_and(|last| {
         let reason = text(last, "/reason").unwrap_or_default();
-        is_of_pool(last, pool)
-            && text(last, "/status") == Some("True")
-            && !UNTRIED.contains(&reason)
+        is_of_pool(last, pool) && text(last, "/status") == Some("True") && marks(reason)
     })
 }
 
 fn told(object: &Value, pool: &str) -> GroupTold {
     let ours = |condition: &&Value| is_of_pool(condition, pool);
+    let is_once = at(object, "/spec/schedulingBackoff").and_then(Value::as_i64) == Some(1);
     let conditions = list(object, "/status/schedulingConditions");
     let of_others = conditions.iter().filter(|condition| !ours(condition)).cloned().collect();
     let condition = conditions.iter().rfind(ours);
@@ -180,6 +186,9 @@ fn told(object: &Value, pool: &str) -> GroupTold {
         |condition: &Value, pointer| Name::from(text(condition, pointer).unwrap_or_default());
     GroupTold {
         version: crate::parse::version(object),
+        reasons: waits
+            .filter(|_| is_once)
+            .map_or_else(Vec::new, |told| list(told, "/reasons").to_vec()),
         waits: waits.map(|told| (part(told, "/reason"), part(told, "/message"))),
         transition: conditions.iter().filter_map(transition).max().unwrap_or(0),
         of_others,
