@@ -210,6 +210,7 @@ mod tests {
     fn all_or_one() -> Value {
         let mut all = sub("x", "nic.x", 1);
         all["allocationMode"] = json!("All");
+        all["count"] = json!(0);
         json!({ "name": "a", "firstAvailable": [all, sub("y", "nic.y", 1)] })
     }
 
@@ -258,7 +259,22 @@ mod tests {
         assert_snapshot!(one(json!({ "name": "a" })), @"spec.devices.requests[0].exactly: found nothing, allowed: exactly or firstAvailable, with a deviceClassName");
         let of_no_class = json!({ "name": "a", "exactly": { "deviceClassName": "" } });
         assert_snapshot!(one(of_no_class), @"spec.devices.requests[0].exactly.deviceClassName: found nothing, allowed: the name of a DeviceClass");
+        let counting = |count: Value| {
+            let exactly = json!({ "deviceClassName": "gpu.x", "count": count });
+            one(json!({ "name": "a", "exactly": exactly })).to_string()
+        };
+        let field = "spec.devices.requests[0].exactly.count";
+        for count in [json!(-1), json!(0), json!(1.5), json!("two"), json!(u64::MAX)] {
+            let told = format!("{field}: found {count}, allowed: a positive number of devices");
+            assert_eq!(counting(count), told);
+        }
+        let all = json!({ "deviceClassName": "gpu.x", "allocationMode": "All", "count": 2 });
+        assert_snapshot!(one(json!({ "name": "a", "exactly": all })), @"spec.devices.requests[0].exactly.count: found 2, allowed: none beside allocationMode All");
+        assert_snapshot!(one(json!({ "name": "a", "firstAvailable": [sub("x", "gpu.x", -2)] })), @"spec.devices.requests[0].firstAvailable[0].count: found -2, allowed: a positive number of devices");
         let two = json!([sub("x", "gpu.x", 1), sub("y", "gpu.y", 1)]);
+        let exactly = json!({ "deviceClassName": "gpu.x" });
+        let both = json!({ "name": "a", "exactly": exactly, "firstAvailable": two });
+        assert_snapshot!(one(both), @"spec.devices.requests[0].exactly: found firstAvailable beside it, allowed: exactly or firstAvailable, with a deviceClassName");
         let many: Vec<_> =
             (0..7).map(|at| json!({ "name": at.to_string(), "firstAvailable": two })).collect();
         assert_snapshot!(read(&json!(many), &json!([])).unwrap_err(), @"spec.devices.requests: found 128, allowed: at most 64 ways to choose of firstAvailable");

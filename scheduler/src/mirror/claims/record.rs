@@ -6,7 +6,11 @@ use schedlab_json::Value;
 use schedlab_scheduler_core::model::Name;
 
 use super::{super::controller, Choices, DeviceId, Key, PodRecord, Selection};
-use crate::parse::{Malformed, at, list, name, text, version};
+use crate::parse::{Malformed, at, list, name, shown, text, version};
+
+const EITHER: &str = "exactly or firstAvailable, with a deviceClassName";
+const COUNT: &str = "a positive number of devices";
+const NO_COUNT: &str = "none beside allocationMode All";
 
 /// What is kept of a `ResourceClaim`.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -185,14 +189,15 @@ fn is_pod(user: &Value) -> bool {
 fn alternatives(request: &Value, at_index: usize) -> Result<Vec<Wanted>, Malformed> {
     let field = format!("spec.devices.requests[{at_index}]");
     let own = text(request, "/name").unwrap_or_default();
-    if let Some(exactly) = request.get("exactly") {
+    let exactly = request.get("exactly").filter(|exactly| !exactly.is_null());
+    let all = list(request, "/firstAvailable");
+    if let Some(exactly) = exactly.filter(|_| all.is_empty()) {
         let field = format!("{field}.exactly");
         return Ok(vec![wanted(exactly, own.to_owned(), &field)?]);
     }
-    let all = list(request, "/firstAvailable");
-    if all.is_empty() {
-        let allowed = "exactly or firstAvailable, with a deviceClassName";
-        return Err(Malformed::new(format!("{field}.exactly"), "nothing", allowed));
+    if exactly.is_some() || all.is_empty() {
+        let found = if all.is_empty() { "nothing" } else { "firstAvailable beside it" };
+        return Err(Malformed::new(format!("{field}.exactly"), found, EITHER));
     }
     let one = |(alternative, at): (&Value, usize)| {
         let name = format!("{own}/{}", text(alternative, "/name").unwrap_or_default());
@@ -212,11 +217,29 @@ fn wanted(of: &Value, request: String, field: &str) -> Result<Wanted, Malformed>
         return Err(Malformed::new(field, "nothing", "the name of a DeviceClass"));
     }
     let count = match text(of, "/allocationMode").unwrap_or("ExactCount") {
-        "ExactCount" => Count::Exactly(at(of, "/count").and_then(Value::as_i64).unwrap_or(1)),
-        "All" => Count::All,
+        "ExactCount" => Count::Exactly(count(of, field)?),
+        "All" => {
+            none(of, field)?;
+            Count::All
+        }
         other => return Err(Malformed::new(format!("{field}.allocationMode"), other, allowed)),
     };
     Ok(Wanted { request: request.into(), selection: Selection::read(of, field)?, count })
+}
+
+/// One where it says nothing.
+fn count(of: &Value, field: &str) -> Result<i64, Malformed> {
+    let Some(found) = of.get("count").filter(|found| !found.is_null()) else { return Ok(1) };
+    let count = found.as_i64().filter(|count| *count > 0);
+    count.ok_or_else(|| Malformed::new(format!("{field}.count"), shown(found), COUNT))
+}
+
+/// All devices are as many as there are; 0 is none, as in the API.
+fn none(of: &Value, field: &str) -> Result<(), Malformed> {
+    match of.get("count").filter(|found| !found.is_null() && **found != 0) {
+        None => Ok(()),
+        Some(found) => Err(Malformed::new(format!("{field}.count"), shown(found), NO_COUNT)),
+    }
 }
 
 fn allocation(allocation: &Value) -> Allocation {
