@@ -50,12 +50,14 @@ impl SharedGpu {
     }
 
     /// Thousandths of GPUs that queues pay for it in all, on devices of so much memory: memory
-    /// is rounded up to whole hundredths of a device, as KAI does.
+    /// is rounded up to whole hundredths of a device, as KAI does. Where nobody knows how much they
+    /// have, it is all of it; KAI takes such devices for 100 MiB large, and charges many GPUs.
     pub fn milli_of(&self, device_mib: i64) -> i64 {
         let milli = match self.part {
             GpuPart::Milli(milli) => milli,
+            GpuPart::MemoryMib(_) if device_mib <= 0 => 1000,
             GpuPart::MemoryMib(mib) => {
-                let device = i128::from(device_mib.max(1));
+                let device = i128::from(device_mib);
                 let hundredths = (i128::from(mib.max(0)) * 100 + device - 1) / device;
                 i64::try_from(hundredths * 10).unwrap_or(i64::MAX)
             }

@@ -223,6 +223,13 @@ mod tests {
     }
 
     #[test]
+    fn memory_of_devices_whose_size_nobody_knows_costs_them_whole() {
+        let of = |asks: &str| gpus(&format!("\nnode n1 gpus=8\njob x {asks}"));
+        assert_eq!(of("part-memory=1000"), (1000, 1000, vec![1000]));
+        assert_eq!(of("part-memory=1000 devices=2"), (2000, 2000, vec![2000]));
+    }
+
+    #[test]
     fn an_instance_costs_as_many_gpus_as_its_profile_has_slices() {
         let of = |asks: &str| gpus(&format!("\nnode n1\njob x {asks}")).0;
         assert_eq!(of("extended nvidia.com/mig-2g.10gb=3"), 6000);
