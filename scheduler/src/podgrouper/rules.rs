@@ -22,6 +22,7 @@ use crate::{
 pub(super) use group::{Group, Member};
 use kinds::Grouping;
 pub(super) use kinds::known_plural;
+pub(super) use parts::Doubt;
 use parts::Parts;
 pub(crate) use wishes::fault;
 

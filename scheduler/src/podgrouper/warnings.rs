@@ -3,7 +3,10 @@
 
 use schedlab_scheduler_core::model::{Name, Time};
 
-use super::{Wrong, rules::Group};
+use super::{
+    Wrong,
+    rules::{Doubt, Group},
+};
 use crate::{
     api::Api,
     apply::{About, Event, Level},
@@ -23,18 +26,25 @@ pub(super) fn of_pod((key, pod, malformed): &Wrong<'_>) -> Warning {
     (About::pod(key, &pod.uid), Trouble::Grouping(malformed.clone()).to_string())
 }
 
-/// The Job of a group that waits for more pods than it has. KAI tells of nothing.
+/// The owner of a group, of what it cannot mean. KAI tells of nothing.
 pub(super) fn of_group(group: &Group) -> Option<Warning> {
     let doubt = group.doubt.as_ref()?;
     let key =
         Key { namespace: Name::clone(&group.namespace), name: Name::clone(&group.owner.name) };
     let uid = Name::clone(&group.owner.uid);
-    let about = About { api_version: "batch/v1", kind: "Job", key, uid };
-    let message = format!(
-        "{doubt}; PodGroup {} waits for pods that do not come: lower its minMember, too",
-        group.name
-    );
-    Some((about, message))
+    let ((api_version, kind), message) = told(doubt, &group.name);
+    Some((About { api_version, kind, key, uid }, message))
+}
+
+/// What kind of owner a doubt is about, and its words.
+pub(super) fn told(doubt: &Doubt, group: &Name) -> ((&'static str, &'static str), String) {
+    match doubt {
+        Doubt::TooManyPods(wrong) => {
+            let then = "waits for pods that do not come: lower its minMember, too";
+            (("batch/v1", "Job"), format!("{wrong}; PodGroup {group} {then}"))
+        }
+        Doubt::Unread(of, wrong) => (*of, format!("{wrong}; it is not read there")),
+    }
 }
 
 /// Tells all of them.

@@ -5,9 +5,10 @@ use std::time::Duration;
 use schedlab_json::{Value, json};
 use schedlab_scheduler_core::model::{Labels, Name, StalenessGrace, SubGroup, TopologyConstraint};
 
+use super::Doubt;
 use crate::{
     mirror::{GroupRecord, Owner},
-    parse::{GoDuration, Malformed, go_duration},
+    parse::{GoDuration, go_duration},
 };
 
 /// A pod's group, and its place there.
@@ -36,8 +37,7 @@ pub(crate) struct Group {
     pub(super) topology: Option<TopologyConstraint>,
     pub(super) preemption_delay: Option<Name>,
     pub(super) staleness_grace: Option<Name>,
-    /// What its owner, a Job, says and cannot mean.
-    pub(in crate::podgrouper) doubt: Option<Malformed>,
+    pub(in crate::podgrouper) doubt: Option<Doubt>,
 }
 
 impl Group {

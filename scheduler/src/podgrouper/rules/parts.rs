@@ -8,8 +8,13 @@ use crate::parse::{Malformed, strings};
 
 /// On Jobs and parts of a JobSet: how many must run together.
 pub(super) const MIN_MEMBER_ANNOTATION: &str = "kai.scheduler/batch-min-member";
-const SEGMENT_SIZE_ANNOTATION: &str = "kai.scheduler/segment-size";
+pub(super) const SEGMENT_SIZE_ANNOTATION: &str = "kai.scheduler/segment-size";
 const SEGMENT_TOPOLOGY: &str = "kai.scheduler/segment-topology";
+/// In which places they are.
+pub(super) const SEGMENT_LEVELS: [&str; 2] = [
+    "kai.scheduler/segment-topology-required-placement",
+    "kai.scheduler/segment-topology-preferred-placement",
+];
 /// More parts than these are a mistake that would fill the memory.
 const PARTS_MAX: u64 = 10_000;
 /// Pods name their sub-group in a label.
@@ -24,8 +29,16 @@ pub(super) struct Parts {
     pub(super) part: Option<Name>,
     /// What distinguishes the groups of one owner.
     pub(super) tail: Option<String>,
-    /// What its owner, a Job, says and cannot mean.
-    pub(super) doubt: Option<Malformed>,
+    pub(super) doubt: Option<Doubt>,
+}
+
+/// What an owner says and cannot mean.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Doubt {
+    /// A Job waits for more pods than it has.
+    TooManyPods(Malformed),
+    /// It stands where nobody reads it, on an object of this API version and kind.
+    Unread((&'static str, &'static str), Malformed),
 }
 
 impl Parts {
@@ -114,7 +127,8 @@ fn job(case: &Case<'_>) -> Result<Parts, Malformed> {
     let doubt = pods.map(|pods| {
         let field = format!("annotation {MIN_MEMBER_ANNOTATION}");
         let found = format!("{minimum}, while at most {pods} of its pods run at once");
-        Malformed::new(field, found, "no more than spec.parallelism and spec.completions")
+        let allowed = "no more than spec.parallelism and spec.completions";
+        Doubt::TooManyPods(Malformed::new(field, found, allowed))
     });
     Ok(Parts { doubt, ..Parts::alike(minimum) })
 }
@@ -153,6 +167,27 @@ pub(super) fn segment_size<const N: usize>(said: [&Labels; N]) -> Result<Option<
     let mut sizes = said.iter().filter_map(|of| of.get(SEGMENT_SIZE_ANNOTATION));
     let stated = sizes.find(|size| !size.is_empty());
     stated.map(|size| positive(SEGMENT_SIZE_ANNOTATION, size)).transpose()
+}
+
+/// Annotations of segments that stand on the owner alone, where KAI does not read them either.
+pub(super) fn unread(
+    case: &Case<'_>,
+    template: &Labels,
+    (annotations, of): (&[&str], (&'static str, &'static str)),
+) -> Option<Doubt> {
+    let is_elsewhere =
+        |key: &str| [&case.pod.annotations, template].iter().any(|of| of.contains_key(key));
+    let unread = annotations.iter().copied();
+    let unread = unread.filter(|key| case.top.annotation(key).is_some() && !is_elsewhere(key));
+    let unread: Vec<&str> = unread.collect();
+    let field = match *unread {
+        [] => return None,
+        [one] => format!("annotation {one}"),
+        _ => format!("annotations {}", unread.join(", ")),
+    };
+    let found = format!("on the {} itself", of.1);
+    let wrong = Malformed::new(field, found, "in the pod template of its workers");
+    Some(Doubt::Unread(of, wrong))
 }
 
 /// Segments of this size, in places that the pod, else the annotations of its template say.

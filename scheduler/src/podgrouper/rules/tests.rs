@@ -86,7 +86,7 @@ fn told_by(
         told = format!("{told}\n  {part}");
     }
     if let Some(doubt) = group.doubt {
-        told = format!("{told}\n  {doubt}");
+        told = format!("{told}\n  {}", super::super::warnings::told(&doubt, &group.name).1);
     }
     match part {
         Some(part) => format!("{told}\n  the pod: {part}"),
@@ -154,11 +154,11 @@ fn a_minimum_of_more_pods_than_a_job_has_at_once_is_in_doubt() {
     };
     assert_snapshot!(of(json!({ "parallelism": 3 })), @r"
     pg-job-u1 of Job min=4 queue=default-queue class=train
-      annotation kai.scheduler/batch-min-member: found 4, while at most 3 of its pods run at once, allowed: no more than spec.parallelism and spec.completions
+      annotation kai.scheduler/batch-min-member: found 4, while at most 3 of its pods run at once, allowed: no more than spec.parallelism and spec.completions; PodGroup pg-job-u1 waits for pods that do not come: lower its minMember, too
     ");
     assert_snapshot!(of(json!({ "parallelism": 4, "completions": 2 })), @r"
     pg-job-u1 of Job min=4 queue=default-queue class=train
-      annotation kai.scheduler/batch-min-member: found 4, while at most 2 of its pods run at once, allowed: no more than spec.parallelism and spec.completions
+      annotation kai.scheduler/batch-min-member: found 4, while at most 2 of its pods run at once, allowed: no more than spec.parallelism and spec.completions; PodGroup pg-job-u1 waits for pods that do not come: lower its minMember, too
     ");
     assert_snapshot!(of(json!({ "parallelism": 4, "completions": 9 })), @"pg-job-u1 of Job min=4 queue=default-queue class=train");
     assert_snapshot!(of(json!({ "parallelism": 0 })), @"pg-job-u1 of Job min=4 queue=default-queue class=train");

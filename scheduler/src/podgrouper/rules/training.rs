@@ -7,8 +7,8 @@ use schedlab_scheduler_core::model::{Name, SubGroup};
 use super::{
     Case,
     parts::{
-        MIN_MEMBER_ANNOTATION, Parts, Segments, count_or, countable, index, inner, leaf, positive,
-        segment_size, segments,
+        MIN_MEMBER_ANNOTATION, Parts, SEGMENT_LEVELS, SEGMENT_SIZE_ANNOTATION, Segments, count_or,
+        countable, index, inner, leaf, positive, segment_size, segments, unread,
     },
     wishes,
 };
@@ -122,7 +122,8 @@ pub(super) fn mpi_job(case: &Case<'_>) -> Result<u64, Malformed> {
     Ok(if is_late && !is_there { all.saturating_sub(launchers).max(1) } else { all })
 }
 
-/// Masters, and workers or segments of workers.
+/// Masters, and workers or segments of workers. As in KAI the pods of the workers say how they are
+/// segmented, not the job.
 pub(super) fn pytorch_job(case: &Case<'_>) -> Result<Parts, Malformed> {
     let specs = "pytorchReplicaSpecs";
     let all = minimum(case, specs)?;
@@ -134,10 +135,15 @@ pub(super) fn pytorch_job(case: &Case<'_>) -> Result<Parts, Malformed> {
         sub_groups.push(leaf("master", masters));
     }
     let mut part = of_pod.filter(|role| matches!(&**role, "master" | "worker"));
-    if let Some(worker) = role("Worker") {
+    let worker = role("Worker");
+    let template = worker.map(|worker| strings(worker, "/template/metadata/annotations"));
+    let template = template.unwrap_or_default();
+    let [required, preferred] = SEGMENT_LEVELS;
+    let of_workers = [SEGMENT_SIZE_ANNOTATION, required, preferred];
+    let doubt = unread(case, &template, (&of_workers, ("kubeflow.org/v1", "PyTorchJob")));
+    if let Some(worker) = worker {
         let least = all.saturating_sub(masters);
-        let template = strings(worker, "/template/metadata/annotations");
-        match segment_size([&case.pod.annotations, &template, &case.top.annotations])? {
+        match segment_size([&case.pod.annotations, &template])? {
             None => sub_groups.push(leaf("worker", least)),
             Some(size) => {
                 let segments = segments(case, template, size)?;
@@ -150,7 +156,8 @@ pub(super) fn pytorch_job(case: &Case<'_>) -> Result<Parts, Malformed> {
             }
         }
     }
-    Ok(Parts { min_member: u32::try_from(all).unwrap_or(u32::MAX), ..Parts::of(sub_groups, part) })
+    let min_member = u32::try_from(all).unwrap_or(u32::MAX);
+    Ok(Parts { min_member, doubt, ..Parts::of(sub_groups, part) })
 }
 
 /// Workers in segments by their index; those beyond the minimum may come later.
@@ -188,6 +195,8 @@ pub(super) fn leader_worker_set(case: &Case<'_>) -> Result<Parts, Malformed> {
     let alone = late && position == 0 && case.pod.node.is_none();
     let pods = if alone { 1 } else { size };
     let worker = strings(template, "/workerTemplate/metadata/annotations");
+    let of = ("leaderworkerset.x-k8s.io/v1", "LeaderWorkerSet");
+    let doubt = unread(case, &worker, (&SEGMENT_LEVELS, of));
     let stated = at(template, "/subGroupPolicy/subGroupSize").and_then(Value::as_u64);
     let wanted = match stated {
         Some(size) => Some(size),
@@ -207,7 +216,7 @@ pub(super) fn leader_worker_set(case: &Case<'_>) -> Result<Parts, Malformed> {
         }
     };
     let tail = index(case, GROUP_INDEX_LABEL).ok().map(|group| format!("group-{group}"));
-    Ok(Parts { tail, ..Parts::of(sub_groups, Some(part)) })
+    Ok(Parts { tail, doubt, ..Parts::of(sub_groups, Some(part)) })
 }
 
 fn leader_and_workers(pods: u64, at: u64) -> (Vec<SubGroup>, Name) {

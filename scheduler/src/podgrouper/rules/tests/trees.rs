@@ -153,6 +153,48 @@ fn workers_stand_in_segments_by_their_index() {
     assert_snapshot!(told(&worker("3"), &pytorch_job(&wrong)), @r#"annotation kai.scheduler/segment-size: found "0", allowed: an integer from 1 to 2147483647"#);
 }
 
+/// KAI reads them there alone; the topology may stand on the job.
+#[test]
+fn what_a_job_says_of_segments_itself_is_told_as_unread() {
+    let said = || {
+        json!({ "kai.scheduler/segment-size": "2", "kai.scheduler/topology": "racks",
+                "kai.scheduler/segment-topology-required-placement": "rack" })
+    };
+    let of = |template: Value, pod: Value| {
+        let spec = json!({ "pytorchReplicaSpecs": { "Worker": {
+            "replicas": 4, "template": { "metadata": { "annotations": template } } } } });
+        let mut chain = pytorch_job(&spec);
+        chain[0].object["metadata"]["annotations"] = said();
+        let labels = json!({ "training.kubeflow.org/replica-type": "worker",
+                             "training.kubeflow.org/replica-index": "3" });
+        told_with(&json!({ "labels": labels, "annotations": pod }), &chain, (&[], None))
+    };
+    assert_snapshot!(of(json!({}), json!({})), @r#"
+    pg-pytorchjob-u1 of PyTorchJob min=4 queue=default-queue class=train
+      {"minMember":4,"name":"worker"}
+      annotations kai.scheduler/segment-size, kai.scheduler/segment-topology-required-placement: found on the PyTorchJob itself, allowed: in the pod template of its workers; it is not read there
+      the pod: worker
+    "#);
+    let sized = json!({ "kai.scheduler/segment-size": "2" });
+    assert_snapshot!(of(sized, json!({})), @r#"
+    pg-pytorchjob-u1 of PyTorchJob min=4 queue=default-queue class=train
+      {"name":"worker"}
+      {"minMember":2,"name":"worker-0","parent":"worker"}
+      {"minMember":2,"name":"worker-1","parent":"worker"}
+      annotation kai.scheduler/segment-topology-required-placement: found on the PyTorchJob itself, allowed: in the pod template of its workers; it is not read there
+      the pod: worker-1
+    "#);
+    let mut levels = said();
+    levels["kai.scheduler/topology"] = Value::Null;
+    assert_snapshot!(of(json!({}), levels), @r#"
+    pg-pytorchjob-u1 of PyTorchJob min=4 queue=default-queue class=train
+      {"name":"worker"}
+      {"minMember":2,"name":"worker-0","parent":"worker","topologyConstraint":{"requiredTopologyLevel":"rack","topology":"racks"}}
+      {"minMember":2,"name":"worker-1","parent":"worker","topologyConstraint":{"requiredTopologyLevel":"rack","topology":"racks"}}
+      the pod: worker-1
+    "#);
+}
+
 #[test]
 fn other_training_jobs_are_gangs_of_all_their_replicas() {
     let job = |kind: &str, field: &str| {
@@ -266,6 +308,17 @@ fn segments_of_a_replica_have_their_places_wherever_their_size_is_said() {
     "#);
     let on_set = of(json!({ "kai.scheduler/segment-size": "2" }), in_template);
     assert_snapshot!(on_set.lines().last().unwrap(), @"  the pod: segment-1");
+    let level = json!({ "kai.scheduler/segment-topology-preferred-placement": "rack" });
+    let sized = json!({ "size": 4, "subGroupPolicy": { "subGroupSize": 2 } });
+    assert_snapshot!(of(level, sized), @r#"
+    pg-leaderworkerset-u1-group-1 of LeaderWorkerSet min=4 queue=default-queue class=train
+      {"name":"segment-0"}
+      {"minMember":1,"name":"leader","parent":"segment-0"}
+      {"minMember":1,"name":"workers","parent":"segment-0"}
+      {"minMember":2,"name":"segment-1"}
+      annotation kai.scheduler/segment-topology-preferred-placement: found on the LeaderWorkerSet itself, allowed: in the pod template of its workers; it is not read there
+      the pod: segment-1
+    "#);
 }
 
 #[test]
