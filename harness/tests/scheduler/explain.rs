@@ -48,7 +48,7 @@ fn the_labs_own_deployment_is_told_why_it_does_not_borrow() {
             free 0 of 8 GPUs
 
         notes
-          It is non-preemptible, since its priority is 125, and from 100 on work is (class inference, which KAI gives to the pods of a Deployment that names none). Such work stays inside the quota of its queue and borrows nothing, or a loan would never come back. Label kai.scheduler/preemptibility: preemptible, or priorityClassName: train, lets it borrow.
+          It is non-preemptible, since its priority is 125, and from 100 on work is (class inference, which KAI gives to the pods of a Deployment that names none). Such work stays inside the quota of its queue and borrows nothing, or a loan would never come back. Label kai.scheduler/preemptibility: preemptible, or priorityClassName: train, lets new pods borrow; those that are there borrow when their PodGroup has spec.preemptibility: preemptible.
           Deployment prod-borrow is no gang: KAI makes one pod group of each of its pods (here 16), and each starts alone. A Job with annotation kai.scheduler/batch-min-member starts whole or not at all.
         ");
         // The remedy is for the next pod that waits.
@@ -56,6 +56,16 @@ fn the_labs_own_deployment_is_told_why_it_does_not_borrow() {
         lab.patch(TEAM_PROD, &quota).await;
         lab.pass(5).await;
         assert_eq!(lab.pods().matches(" Running ").count(), 9);
+        // And the note for who may not borrow: one more runs above the quota.
+        let groups = lab.list("scheduling.run.ai", "podgroups");
+        let waiting =
+            groups.iter().find(|group| group["status"]["schedulingConditions"][0].is_object());
+        let group = waiting.unwrap()["metadata"]["name"].as_str().unwrap();
+        let path = format!("/apis/scheduling.run.ai/v2alpha2/namespaces/default/podgroups/{group}");
+        let preemptible = json!({ "spec": { "preemptibility": "preemptible" } });
+        lab.patch(&path, &preemptible).await;
+        lab.pass(5).await;
+        assert_eq!(lab.pods().matches(" Running ").count(), 10);
     });
 }
 
@@ -93,7 +103,7 @@ fn the_labs_own_deployment_is_told_why_it_is_no_gang() {
             free 0 of 8 GPUs
 
         notes
-          It is non-preemptible, since its priority is 125, and from 100 on work is (class inference, which KAI gives to the pods of a Deployment that names none). Such work stays inside the quota of its queue and borrows nothing, or a loan would never come back. Label kai.scheduler/preemptibility: preemptible, or priorityClassName: train, lets it borrow.
+          It is non-preemptible, since its priority is 125, and from 100 on work is (class inference, which KAI gives to the pods of a Deployment that names none). Such work stays inside the quota of its queue and borrows nothing, or a loan would never come back. Label kai.scheduler/preemptibility: preemptible, or priorityClassName: train, lets new pods borrow; those that are there borrow when their PodGroup has spec.preemptibility: preemptible.
           Deployment gang is no gang: KAI makes one pod group of each of its pods (here 10), and each starts alone. Its annotation kai.scheduler/batch-min-member=10 is read on a Job, not here. A Job with annotation kai.scheduler/batch-min-member starts whole or not at all.
         ");
     });

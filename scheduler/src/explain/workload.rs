@@ -15,7 +15,7 @@ use schedlab_scheduler_core::{
 use super::{Form, Seen, json, restraint};
 use crate::{
     config::{Config, NodePool},
-    mirror::{Key, Mirror, PodRecord, Scheduler},
+    mirror::{GroupRecord, Key, Mirror, PodRecord, Scheduler},
     parse::strings,
     podgrouper::{Grouper, Link},
     translate::Trouble,
@@ -241,7 +241,7 @@ fn notes(
     let serves = top.is_some_and(|top| &*top.owner.kind == "Deployment");
     let mut notes = seen.notes.clone();
     if !group.preemptible {
-        notes.push(why_it_may_not_borrow(seen, (key, group), serves));
+        notes.push(why_it_may_not_borrow(seen.mirror.groups.get(key), group.priority, serves));
     }
     if let Some(top) = top.filter(|_| serves) {
         let asked = strings(&top.object, "/metadata/annotations");
@@ -259,8 +259,7 @@ fn notes(
     notes
 }
 
-fn why_it_may_not_borrow(seen: &Seen, (key, group): (&Key, &PodGroup), serves: bool) -> String {
-    let record = seen.mirror.groups.get(key);
+fn why_it_may_not_borrow(record: Option<&GroupRecord>, priority: i32, serves: bool) -> String {
     let stated = record.is_some_and(|record| record.preemptible == Some(false));
     let class = record.and_then(|record| record.priority_class.as_deref()).unwrap_or("none");
     let from = if serves && class == "inference" {
@@ -268,20 +267,24 @@ fn why_it_may_not_borrow(seen: &Seen, (key, group): (&Key, &PodGroup), serves: b
     } else {
         ""
     };
-    let why = if stated {
-        "it says so (preemptibility)".to_owned()
+    let (why, or_class) = if stated {
+        ("it says so (preemptibility), whatever its class".to_owned(), "")
     } else {
-        format!("its priority is {}, and from 100 on work is (class {class}{from})", group.priority)
+        let why = format!("its priority is {priority}, and from 100 on work is");
+        (format!("{why} (class {class}{from})"), ", or priorityClassName: train,")
     };
     format!(
         "It is non-preemptible, since {why}. Such work stays inside the quota of its queue and \
          borrows nothing, or a loan would never come back. Label kai.scheduler/preemptibility: \
-         preemptible, or priorityClassName: train, lets it borrow."
+         preemptible{or_class} lets new pods borrow; those that are there borrow when their \
+         PodGroup has spec.preemptibility: preemptible."
     )
 }
 
 #[cfg(test)]
 mod tests {
+    use schedlab_json::Value;
+
     use super::*;
     use crate::watch::Kind;
 
@@ -329,5 +332,18 @@ mod tests {
             told("x", "other", [&[("pool", "x")], &[]]),
             "pod ns/p is not of scheduler kai-scheduler"
         );
+    }
+
+    #[test]
+    fn a_class_is_no_remedy_for_who_says_that_it_is_non_preemptible() {
+        let told = |spec: Value| {
+            let record = GroupRecord::read(&json!({ "spec": spec }), "default");
+            why_it_may_not_borrow(Some(&record), 125, false)
+        };
+        let by_class = told(json!({ "priorityClassName": "inference" }));
+        assert!(by_class.contains("or priorityClassName: train, lets new pods"), "{by_class}");
+        let stated = told(json!({ "preemptibility": "non-preemptible" }));
+        assert!(!stated.contains("train"), "{stated}");
+        assert!(stated.contains("preemptibility: preemptible lets new pods"), "{stated}");
     }
 }
