@@ -107,8 +107,8 @@ impl GroupRecord {
     pub(crate) fn read(object: &Value, pool: &str) -> Self {
         let spec = object.get("spec").unwrap_or(&Value::Null);
         let mut reader = Reader { spec, malformed: None };
-        let min_member = reader.minimum(spec, "minMember");
-        let min_sub_group = reader.minimum(spec, "minSubGroup");
+        let min_member = reader.minimum(spec, "spec.minMember");
+        let min_sub_group = reader.minimum(spec, "spec.minSubGroup");
         if min_member.is_some_and(|minimum| minimum > 0) && min_sub_group.is_some() {
             reader.wrong("spec.minSubGroup", "both", ONE_MINIMUM);
         }
@@ -227,12 +227,14 @@ impl Reader<'_> {
         self.malformed.get_or_insert_with(|| Malformed::new(field, found, allowed));
     }
 
-    fn minimum(&mut self, of: &Value, field: &str) -> Option<u32> {
+    /// The last part of the field's path names it.
+    fn minimum(&mut self, of: &Value, path: &str) -> Option<u32> {
+        let (_, field) = path.rsplit_once('.')?;
         let found = of.get(field).filter(|found| !found.is_null())?;
         let minimum = found.as_i64().and_then(|number| i32::try_from(number).ok());
         let minimum = minimum.and_then(|number| u32::try_from(number).ok());
         if minimum.is_none() {
-            self.wrong(&format!("spec.{field}"), &shown(found), MINIMUM);
+            self.wrong(path, &shown(found), MINIMUM);
         }
         minimum
     }
@@ -312,7 +314,8 @@ impl Reader<'_> {
             }
             let is_parent = items.iter().any(|child| text(child, "/parent") == Some(name));
             let least = u32::from(!is_parent);
-            let min_member = self.minimum(item, "minMember");
+            let path = |field: &str| format!("spec.subGroups[{position}].{field}");
+            let min_member = self.minimum(item, &path("minMember"));
             if let (true, Some(minimum)) = (is_parent, min_member) {
                 self.wrong("spec.subGroups: minMember", &format!("{minimum} of {name}"), INNER);
             }
@@ -320,7 +323,7 @@ impl Reader<'_> {
                 name: name.into(),
                 min_member: min_member.unwrap_or(least),
                 parent,
-                min_sub_group: self.minimum(item, "minSubGroup"),
+                min_sub_group: self.minimum(item, &path("minSubGroup")),
                 topology: self.topology(item, ("spec.subGroups: ", name)),
             });
         }
