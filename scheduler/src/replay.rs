@@ -29,12 +29,14 @@ pub fn replay(
     wanted: &Wanted,
     cycles: u32,
 ) -> Result<String, CaptureError> {
-    let Captured { config, mut mirror, notes } = read(file, wanted)?;
+    let Captured { config, mut mirror, mut notes } = read(file, wanted)?;
     podgrouper::note_faults(&mut mirror);
     let mut translator = Translator::of(&config);
     translator.refresh(&mut mirror);
     let Translation { mut snapshot, mut troubles } = translator.translation;
     snapshot.now = after_everything(&mirror);
+    let unjudged = mirror.claims.unjudged(&mirror.pods).into_iter();
+    notes.extend(unjudged.map(|(pod, fault)| format!("Pod {pod}: {fault}")));
     let mut told = format!(
         "{} nodes, {} queues, {} pod groups, {} pods, scheduler {}\n",
         snapshot.nodes.len(),

@@ -18,6 +18,7 @@ const MOMENT: &str = "a time such as 2026-01-31T12:00:00Z";
 const PRIORITY: &str = "an integer from -2147483648 to 2147483647";
 const NAME: &str = "a name";
 const PARENT: &str = "a queue that exists and is not below this one, or none";
+const NODE: &str = "the name of a node";
 const NO_QUEUE: &str = "nothing runs in it or below it";
 const NO_GROUP: &str = "none of its pods is placed";
 
@@ -79,7 +80,13 @@ pub(super) fn doubts(kind: Kind, object: &Value) -> Vec<String> {
     let value = said("/value").filter(|_| kind == Kind::PriorityClass);
     let value = value.filter(|_| int32(object, "/value").is_none());
     let value = value.map(|found| told("value", found, PRIORITY, "it counts as 0"));
-    created.into_iter().chain(value).collect()
+    let is_nameless = kind == Kind::BindRequest
+        && said("/spec/selectedNode").is_none_or(|node| node.as_str() == Some(""));
+    let nowhere = is_nameless.then(|| {
+        let wrong = Malformed::new("spec.selectedNode", "nothing", NODE);
+        format!("{whose}: {wrong}; it sends its pod nowhere")
+    });
+    created.into_iter().chain(value).chain(nowhere).collect()
 }
 
 /// What is wrong with those that were taken, and not told yet. Pods that wait, and are ours, are told

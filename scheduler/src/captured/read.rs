@@ -315,7 +315,9 @@ mod tests {
                     queue("lost", json!({ "parentQueue": "nobody" })),
                 ],
                 "podGroups": [{ "metadata": { "namespace": "ns", "name": "g" },
-                                "spec": { "minMember": -3 } }],
+                                "spec": { "minMember": -3 } },
+                              { "metadata": { "namespace": "ns", "name": "h" },
+                                "spec": { "subGroups": [{ "name": "s", "minMember": -2 }] } }],
                 "nodes": [{ "metadata": { "name": "n" }, "status": { "allocatable": { "cpu": "many" } } }],
                 "unicorns": [{}],
                 "griffins": [],
@@ -331,6 +333,7 @@ mod tests {
         Queue round: spec.parentQueue: found "round", which leads back to it, allowed: a queue that exists and is not below this one, or none; nothing runs in it or below it
         Queue short: spec.resources.gpu.quota: found -7, allowed: -1 (unlimited), or 0 to 9200000000000000 devices; nothing runs in it or below it
         PodGroup ns/g: spec.minMember: found -3, allowed: an integer from 0 to 2147483647; none of its pods is placed
+        PodGroup ns/h: spec.subGroups[0].minMember: found -2, allowed: an integer from 0 to 2147483647; none of its pods is placed
         "#);
     }
 
@@ -351,6 +354,24 @@ mod tests {
         Pod ns/g: metadata.creationTimestamp: found 3, allowed: a time such as 2026-01-31T12:00:00Z; it counts as the oldest
         PriorityClass big: value: found 99999999999, allowed: an integer from -2147483648 to 2147483647; it counts as 0
         "#);
+    }
+
+    #[test]
+    fn a_bind_request_that_names_no_node_is_noted() {
+        let request = |name: &str, spec: Value| json!({ "metadata": { "namespace": "ns", "name": name }, "spec": spec });
+        let none = json!({ "metadata": { "namespace": "ns", "name": "c" } });
+        let requests = [
+            request("a", json!({ "podName": "a" })),
+            request("b", json!({ "podName": "b", "selectedNode": "" })),
+            none,
+            request("d", json!({ "podName": "d", "selectedNode": 5 })),
+        ];
+        assert_snapshot!(notes(&json!({ "rawObjects": { "bindRequests": requests } })), @r"
+        BindRequest ns/a: spec.selectedNode: found nothing, allowed: the name of a node; it sends its pod nowhere
+        BindRequest ns/b: spec.selectedNode: found nothing, allowed: the name of a node; it sends its pod nowhere
+        BindRequest ns/c: spec.selectedNode: found nothing, allowed: the name of a node; it sends its pod nowhere
+        BindRequest ns/d: spec.selectedNode: found 5, allowed: a string; it is left out
+        ");
     }
 
     #[test]

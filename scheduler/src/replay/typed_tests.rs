@@ -46,6 +46,11 @@ fn cluster() -> Value {
 fn with(place: &str, value: Value) -> String {
     let mut cluster = cluster();
     *cluster.pointer_mut(place).expect("a place in the cluster") = value;
+    told(&cluster)
+}
+
+/// The notes and the first cycle.
+fn told(cluster: &Value) -> String {
     let snapshot = json!({ "rawObjects": cluster }).to_string();
     let mut zip = ZipWriter::new(Cursor::new(Vec::new()));
     zip.start_file("snapshot.json", SimpleFileOptions::default()).unwrap();
@@ -62,6 +67,34 @@ fn as_it_stands_the_gang_is_bound() {
     assert_snapshot!(with("/pods/0/spec/nodeSelector", json!({})), @r"
     bind ns/a to n1
     bind ns/b to n1
+    ");
+}
+
+#[test]
+fn an_expression_that_selects_no_device_as_it_cannot_be_judged_is_noted() {
+    let of_class = |expression: &str| {
+        let mut cluster = cluster();
+        let selectors = json!([{ "cel": { "expression": expression } }]);
+        let class = json!({ "metadata": { "name": "x" }, "spec": { "selectors": selectors } });
+        let exactly = json!({ "deviceClassName": "x" });
+        let requests = json!([{ "name": "r", "exactly": exactly }]);
+        cluster["deviceClasses"] = json!([class]);
+        cluster["resourceSlices"] = json!([{ "metadata": { "name": "s" }, "spec": {
+            "nodeName": "n1", "driver": "x", "pool": { "name": "n1", "generation": 1 },
+            "devices": [{ "name": "d" }] } }]);
+        cluster["resourceClaims"] = json!([{ "metadata": { "namespace": "ns", "name": "c" },
+                                             "spec": { "devices": { "requests": requests } } }]);
+        cluster["pods"][0]["spec"]["resourceClaims"] =
+            json!([{ "name": "own", "resourceClaimName": "c" }]);
+        told(&cluster)
+    };
+    assert_snapshot!(of_class("device.driver =="), @r"
+    Pod ns/a: ResourceClaim c: no device is selected by device.driver == (DeviceClass x), which cannot be judged of device d of node n1: it is no CEL expression
+    nothing to decide
+    ");
+    assert_snapshot!(of_class("1 + 1"), @r"
+    Pod ns/a: ResourceClaim c: no device is selected by 1 + 1 (DeviceClass x), which cannot be judged of device d of node n1: it is neither true nor false
+    nothing to decide
     ");
 }
 

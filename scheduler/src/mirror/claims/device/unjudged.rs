@@ -67,19 +67,24 @@ impl Claims {
         }
         let functions = expression::functions();
         let of_class = &self.classes.get(&selection.class)?.selectors;
-        let all: Vec<&String> = of_class.iter().chain(&selection.expressions).collect();
+        let of_class = of_class.iter().map(|one| (one, Some(&selection.class)));
+        let own = selection.expressions.iter().map(|one| (one, None));
+        let all: Vec<Said<'_>> = of_class.chain(own).collect();
         drivers.values().find_map(|device| fault_of(&all, *device, &functions))
     }
 }
 
+/// An expression, and the class that has it where it is not the claim's own.
+type Said<'a> = (&'a String, Option<&'a Name>);
+
 /// The first expression that cannot be judged of a device for which those before it hold.
 fn fault_of(
-    expressions: &[&String],
+    expressions: &[Said<'_>],
     (slice, device): (&SliceRecord, &Value),
     functions: &Context<'_>,
 ) -> Option<String> {
     let context = context(&slice.driver, device, functions);
-    for expression in expressions {
+    for (expression, class) in expressions {
         let judged = expression::compiled(expression, functions)
             .map_err(|why| why.to_string())
             .and_then(|compiled| expression::judged(&compiled, &context));
@@ -89,8 +94,9 @@ fn fault_of(
             Err(why) => {
                 let device = text(device, "/name").unwrap_or_default();
                 let node = slice.node.as_deref().unwrap_or_default();
+                let of = class.map(|class| format!(" (DeviceClass {class})")).unwrap_or_default();
                 return Some(format!(
-                    "no device is selected by {expression}, which cannot be judged of device \
+                    "no device is selected by {expression}{of}, which cannot be judged of device \
                      {device} of node {node}: {why}"
                 ));
             }
@@ -152,7 +158,10 @@ mod tests {
         assert_eq!(told(&format!("{own}.model == 'z'")), [""; 0], "that is a want of devices");
         assert_eq!(told(&format!("{own}.model == 'x'")), [""; 0], "it holds");
         let class = told_with("true", "frob(device)").concat();
-        assert!(class.contains("selected by frob(device), which"), "{class}");
+        assert!(
+            class.contains("selected by frob(device) (DeviceClass gpu.example.com), which"),
+            "{class}"
+        );
         assert!(class.ends_with("frob is unknown"), "{class}");
         let expression = format!("{own}.model");
         let no_answer = told(&expression).concat();
