@@ -10,6 +10,7 @@ mod numa;
 mod pod;
 mod pod_group;
 mod queue;
+mod selection;
 mod selectors;
 mod topology;
 mod volume;
@@ -31,6 +32,7 @@ pub use pod::{
 };
 pub use pod_group::{PodGroup, StalenessGrace, SubGroup, UnusableMember};
 pub use queue::{Queue, QueueProblem};
+pub use selection::Selection;
 pub(crate) use selectors::labels_match;
 pub use topology::{Topology, TopologyConstraint, TopologyLevel};
 pub(crate) use volume::own_name;

@@ -105,7 +105,13 @@ impl KeptByShare {
     ) -> Option<usize> {
         let is_full = || {
             let remedy = reason.remedy();
-            matches!(remedy, Remedy::MakeRoom { room: Room::Anywhere | Room::OnlyFull { .. }, .. })
+            matches!(
+                remedy,
+                Remedy::MakeRoom {
+                    room: Room::Anywhere | Room::OnlyFull { .. } | Room::OrLabelled { .. },
+                    ..
+                }
+            )
         };
         let top = self.highest_lent_to(&wants.reclaimer, session.ledger())?;
         (is_full() && self.have_nodes(session, pods, wants)).then_some(top)

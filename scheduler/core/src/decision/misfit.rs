@@ -10,7 +10,7 @@ use super::{
     obstacle::{has_more, worst},
 };
 use crate::{
-    model::{Lack, Name},
+    model::{Lack, Name, Selection},
     resources::{ResourceName, Shortage},
 };
 
@@ -316,6 +316,8 @@ pub struct Misfits {
     pub counts: BTreeMap<Refusal, u32>,
     /// Where the pod has to be apart from others. `None`: nowhere, or on single nodes.
     pub apart: Option<Box<ApartOver>>,
+    /// How the pod selects nodes.
+    pub selection: Selection,
     /// Nodes that are left out, where no other could be for the pod. `None`: others could, or there
     /// are none.
     pub left_out: Option<Box<Lacking>>,
@@ -368,6 +370,9 @@ impl Misfits {
         }
         if let Some(apart) = other.apart {
             self.apart.get_or_insert_default().0.extend(apart.0);
+        }
+        if self.selection == Selection::All {
+            self.selection = other.selection;
         }
         self.left_out = self.left_out.take().or(other.left_out);
     }

@@ -5,6 +5,7 @@ mod admit;
 mod behind;
 mod gang;
 mod larger;
+mod room;
 
 use std::{collections::BTreeSet, fmt};
 
@@ -22,6 +23,7 @@ use crate::{
 };
 
 use admit::admit;
+pub use room::Room;
 
 /// What would let the pod group run.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -211,21 +213,6 @@ pub enum Remedy {
     },
 }
 
-/// Where room would help.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Room {
-    /// On new nodes as well.
-    Anywhere,
-    /// On new nodes only: pods of its own gang have the others.
-    Added,
-    /// Where nothing else speaks against the pod, on so many nodes: others do not suit its pod
-    /// affinity or topology spread, its claims or its volumes, and a new one might not either.
-    OnlyFull {
-        /// How many there are.
-        nodes: u32,
-    },
-}
-
 /// Which bound of a queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Bound {
@@ -326,11 +313,7 @@ fn of_misfits(misfits: &Misfits, pods: u32) -> Remedy {
         }
     }
     let short = short_of(&shortages);
-    let room = match nearest.values().map(|nodes| nodes.all).sum() {
-        _ if misfits.mates_are_nearest() => Room::Added,
-        nodes if misfits.is_bound() => Room::OnlyFull { nodes },
-        _ => Room::Anywhere,
-    };
+    let room = room::of(misfits, nearest.values().map(|nodes| nodes.all).sum());
     // The first of those that are equally common, on nodes on which it stands alone above all.
     let commonest = nearest.into_iter().max_by_key(|(misfit, nodes)| {
         (nodes.all - nodes.with_more, nodes.all, std::cmp::Reverse(*misfit))
@@ -405,7 +388,7 @@ impl fmt::Display for Remedy {
                 f.write_str(if *with_more { "; another bound is too low as well" } else { "" })
             }
             Self::MakeRoom { pods, short, room } => {
-                make_room(f, (*pods, *room))?;
+                room::make(f, *pods, room)?;
                 f.write_str(&of_what(": short of ", short))
             }
             Self::Deserve { queue, more } => deserve(f, queue, more),
@@ -452,20 +435,6 @@ fn deserve(f: &mut fmt::Formatter<'_>, queue: &str, more: &[Quantity]) -> fmt::R
 
 fn go_first(f: &mut fmt::Formatter<'_>, before: &str) -> fmt::Result {
     write!(f, "give it a higher priority than {before}, with which it stays preemptible")
-}
-
-fn make_room(f: &mut fmt::Formatter<'_>, (pods, room): (u32, Room)) -> fmt::Result {
-    let begin = if room == Room::Added { "add nodes with" } else { "make" };
-    write!(f, "{begin} room for {} of its size", counted(pods, "more pod"))?;
-    match (room, pods) {
-        (Room::Added, _) => Ok(()),
-        (Room::Anywhere, _) => f.write_str(", or add nodes that have it"),
-        (Room::OnlyFull { nodes: 1 }, _) => f.write_str(" on the node that is only too full"),
-        (Room::OnlyFull { nodes }, 1) => {
-            write!(f, " on one of {nodes} nodes that are only too full")
-        }
-        (Room::OnlyFull { .. }, _) => f.write_str(" on nodes that are only too full"),
-    }
 }
 
 fn wait_longer(f: &mut fmt::Formatter<'_>, seconds: u64, since: Since) -> fmt::Result {

@@ -352,7 +352,7 @@ fn more_of(first: &Remedy, next: &Remedy) -> Option<Remedy> {
             Remedy::MakeRoom { pods: more, room: again, .. },
         ) if room == again => {
             let pods = pods.saturating_add(*more);
-            Some(Remedy::MakeRoom { pods, short: short.clone(), room: *room })
+            Some(Remedy::MakeRoom { pods, short: short.clone(), room: room.clone() })
         }
         (
             Remedy::Admit { misfit, nodes, pods, apart_over, with_more },

@@ -47,12 +47,12 @@ pub(super) fn with_remedy(
         Remedy::Raise { queue, bound, to, .. } => cluster.raise(queue, *bound, to)?,
         Remedy::GoFirst { before } => cluster.go_before(before)?,
         Remedy::Deserve { queue, more } => cluster.deserve(queue, more)?,
-        Remedy::MakeRoom { pods, room: Room::Anywhere | Room::Added, .. } => {
-            cluster.make_room_for_missing(*pods as usize)?;
-        }
-        Remedy::MakeRoom { pods, room: Room::OnlyFull { .. }, .. } => {
-            cluster.widen_what_is_full(*pods as usize)?;
-        }
+        Remedy::MakeRoom { pods, room, .. } => match room {
+            Room::Anywhere | Room::Added(_) | Room::OrLabelled { .. } => {
+                cluster.make_room_for_missing(*pods as usize)?;
+            }
+            Room::OnlyFull { .. } => cluster.widen_what_is_full(*pods as usize)?,
+        },
         Remedy::LargerNodes { .. } | Remedy::LargerDevices { .. } => {
             cluster.make_room_for_missing(1)?;
         }

@@ -3,7 +3,7 @@
 use crate::{
     decision::Misfit,
     framework::{DependsOn, Filter, NodeFilter, NodeScore, Score},
-    model::{Name, NodeId, PodId, PodShape},
+    model::{NodeId, PodId},
     session::{Fits, Session},
 };
 
@@ -21,7 +21,7 @@ impl Filter for NodeAffinity {
         if shape.node_selector.is_empty() && shape.node_affinity.is_none() {
             return None;
         }
-        let label = only_label(shape);
+        let label = shape.only_label();
         Some(Box::new(move |node| {
             let selected = shape.selects(session.node(node));
             if selected {
@@ -30,15 +30,6 @@ impl Filter for NodeAffinity {
                 Err(Misfit::NodeAffinity { label: label.clone() })
             }
         }))
-    }
-}
-
-/// `key=value`, where the pod selects nodes by nothing else.
-fn only_label(shape: &PodShape) -> Option<Name> {
-    let mut pairs = shape.node_selector.iter();
-    match (pairs.next(), pairs.next(), &shape.node_affinity) {
-        (Some((key, value)), None, None) => Some(format!("{key}={value}").into()),
-        _ => None,
     }
 }
 

@@ -89,9 +89,11 @@ impl Session<'_> {
         outside: &BTreeMap<NodeId, PlaceMisfit>,
     ) -> Misfits {
         let filters = self.filters(pod, |_| true);
-        let over = self.shape_of(pod).apart_over();
+        let shape = self.shape_of(pod);
+        let over = shape.apart_over();
         let apart = (!over.is_empty()).then(|| Box::new(ApartOver(over)));
-        let mut misfits = Misfits { apart, ..Misfits::default() };
+        let selection = shape.selection();
+        let mut misfits = Misfits { apart, selection, ..Misfits::default() };
         let group = self.pod(pod).group;
         let has_mates = group.is_some_and(|group| self.members(group).active() > 0);
         let is_for_mates =

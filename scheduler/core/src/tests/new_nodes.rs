@@ -178,7 +178,7 @@ fn a_node_that_is_labelled_is_one_that_is_there() {
     PodSchedulingErrors
     label a node k=a, as its node selector asks, or ask for less; more than that keeps it from there
       then it waits: Resources were not found for pod default/v due to: no nodes with enough resources were found: 1 node(s) didn't have enough resources: GPUs.
-    make room for 1 more pod of its size, or add nodes that have it: short of GPUs
+    make room for 1 more pod of its size on the node that is only too full, or add nodes that have it, labelled k=a as its node selector asks: short of GPUs
       then it runs on (new node) (Now)
     ");
     assert_snapshot!(remedies_of("

@@ -117,8 +117,8 @@ fn only_the_node_to_which_a_pod_is_pinned_counts() {
     ");
     assert_snapshot!(pinned("", "job r gpus=8 non-preemptible on g3"), @r"
     PodSchedulingErrors
-    make room for 1 more pod of its size, or add nodes that have it: short of GPUs
-      then it runs on (new node) (Now)
+    make room for 1 more pod of its size on the node that is only too full: short of GPUs
+      then it runs on g3 (Now)
     ");
 }
 

@@ -235,7 +235,7 @@ fn a_quota_is_to_be_raised_only_where_somebody_would_leave() {
         job b2 gpus=1 queue=b needs k=1
     ", "b2"), @r"
     PodSchedulingErrors
-    make room for 1 more pod of its size, or add nodes that have it: short of GPUs
+    make room for 1 more pod of its size on the node that is only too full, or add nodes that have it, labelled k=1 as its node selector asks: short of GPUs
       then it runs on (new node) (Now)
     ");
     // They lend too little.

@@ -1,0 +1,77 @@
+//! Where room is made for pods.
+
+use std::fmt;
+
+use super::counted;
+use crate::{decision::Misfits, model::Selection};
+
+/// Where room would help.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Room {
+    /// On new nodes as well.
+    Anywhere,
+    /// On new nodes only, which the pod selects so: pods of its own gang have the others.
+    Added(Selection),
+    /// Where nothing else speaks against the pod, on so many nodes: others do not suit its pod
+    /// affinity or topology spread, its claims or its volumes, or have other names than it selects,
+    /// and a new one might not suit it either.
+    OnlyFull {
+        /// How many there are.
+        nodes: u32,
+    },
+    /// There, or on new nodes that have the labels that it selects.
+    OrLabelled {
+        /// How many there are.
+        nodes: u32,
+        /// How it selects nodes.
+        selection: Selection,
+    },
+}
+
+/// So many nodes are nearest, and only too full.
+pub(super) fn of(misfits: &Misfits, nodes: u32) -> Room {
+    let selection = misfits.selection.clone();
+    if misfits.mates_are_nearest() {
+        return Room::Added(selection);
+    }
+    match selection {
+        _ if misfits.is_bound() => Room::OnlyFull { nodes },
+        _ if nodes == 0 => Room::Anywhere,
+        Selection::All => Room::Anywhere,
+        Selection::Names => Room::OnlyFull { nodes },
+        Selection::Label(_) | Selection::Labels => Room::OrLabelled { nodes, selection },
+    }
+}
+
+pub(super) fn make(f: &mut fmt::Formatter<'_>, pods: u32, room: &Room) -> fmt::Result {
+    let begin = if matches!(room, Room::Added(_)) { "add nodes with" } else { "make" };
+    write!(f, "{begin} room for {} of its size", counted(pods, "more pod"))?;
+    match room {
+        Room::Added(selection) => labelled(f, selection),
+        Room::Anywhere => f.write_str(OR_ADD),
+        Room::OnlyFull { nodes } => on_full(f, *nodes, pods),
+        Room::OrLabelled { nodes, selection } => {
+            on_full(f, *nodes, pods)?;
+            f.write_str(OR_ADD)?;
+            labelled(f, selection)
+        }
+    }
+}
+
+const OR_ADD: &str = ", or add nodes that have it";
+
+fn on_full(f: &mut fmt::Formatter<'_>, nodes: u32, pods: u32) -> fmt::Result {
+    match (nodes, pods) {
+        (1, _) => f.write_str(" on the node that is only too full"),
+        (_, 1) => write!(f, " on one of {nodes} nodes that are only too full"),
+        _ => f.write_str(" on nodes that are only too full"),
+    }
+}
+
+fn labelled(f: &mut fmt::Formatter<'_>, selection: &Selection) -> fmt::Result {
+    match selection {
+        Selection::All | Selection::Names => Ok(()),
+        Selection::Label(label) => write!(f, ", labelled {label} as its node selector asks"),
+        Selection::Labels => f.write_str(", labelled as its node selector and affinity ask"),
+    }
+}

@@ -1,0 +1,78 @@
+//! Room for pods that select nodes is where they select them.
+
+use insta::assert_snapshot;
+
+use crate::testing::remedies_of;
+
+#[test]
+fn a_node_that_is_added_has_the_labels_that_are_selected() {
+    let told = |asks: &str| {
+        let cluster = "
+            node a gpus=4 label type=h100
+            node b gpus=4
+            job other gpus=4 non-preemptible on a
+        ";
+        remedies_of(&format!("{cluster}\njob x gpus=1 {asks}"), "x")
+    };
+    assert_snapshot!(told("needs type=h100"), @r"
+    PodSchedulingErrors
+    make room for 1 more pod of its size on the node that is only too full, or add nodes that have it, labelled type=h100 as its node selector asks: short of GPUs
+      then it runs on (new node) (Now)
+    ");
+    assert_snapshot!(told("needs type=h100 wants type=h100"), @r"
+    PodSchedulingErrors
+    make room for 1 more pod of its size on the node that is only too full, or add nodes that have it, labelled as its node selector and affinity ask: short of GPUs
+      then it runs on (new node) (Now)
+    ");
+}
+
+#[test]
+fn labels_that_all_nodes_have_are_told_too() {
+    assert_snapshot!(remedies_of("
+        node a gpus=2 label type=h100
+        node b gpus=2 label type=h100
+        job other pods=2 gpus=2 non-preemptible on a b
+        job x gpus=1 needs type=h100
+    ", "x"), @r"
+    PodSchedulingErrors
+    make room for 1 more pod of its size on one of 2 nodes that are only too full, or add nodes that have it, labelled type=h100 as its node selector asks: short of GPUs
+      then it runs on (new node) (Now)
+    ");
+    // Its own pods have all of the nodes.
+    assert_snapshot!(remedies_of("
+        node a gpus=8 label type=h100
+        node b gpus=8 label type=h100
+        gang x pods=3 gpus=5 needs type=h100
+    ", "x"), @r"
+    PodSchedulingErrors
+    add nodes with room for 1 more pod of its size, labelled type=h100 as its node selector asks: short of GPUs
+      then it runs on (new node) (Now)
+    ");
+}
+
+#[test]
+fn no_new_node_is_one_that_is_selected_by_its_name() {
+    let told = |asks: &str| {
+        let cluster = "
+            node a gpus=4 label kubernetes.io/hostname=a
+            node b gpus=4 label kubernetes.io/hostname=b
+            job other gpus=4 non-preemptible on a
+        ";
+        remedies_of(&format!("{cluster}\njob x gpus=1 {asks}"), "x")
+    };
+    assert_snapshot!(told("needs kubernetes.io/hostname=a"), @r"
+    PodSchedulingErrors
+    make room for 1 more pod of its size on the node that is only too full: short of GPUs
+      then it runs on a (Now)
+    ");
+    assert_snapshot!(told("named a"), @r"
+    PodSchedulingErrors
+    make room for 1 more pod of its size on the node that is only too full: short of GPUs
+      then it runs on a (Now)
+    ");
+    assert_snapshot!(told("pods=2 min=2 wants kubernetes.io/hostname=a"), @r"
+    PodSchedulingErrors
+    make room for 2 more pods of its size on the node that is only too full: short of GPUs
+      then it runs on a (Now)
+    ");
+}
