@@ -94,7 +94,9 @@ impl Misfit {
                 | Self::AffinityToMates
                 | Self::TopologySpread(_)
                 | Self::ClaimElsewhere(_)
-                | Self::Volume(VolumeMisfit::Elsewhere | VolumeMisfit::Zone)
+                | Self::Volume(
+                    VolumeMisfit::Elsewhere | VolumeMisfit::Zone | VolumeMisfit::NoneToBind
+                )
                 | Self::Devices(DeviceMisfit::Elsewhere(_))
         )
     }

@@ -1,6 +1,9 @@
 //! How a pod selects nodes, as far as a node that is added has to suit it.
 
-use super::{HOSTNAME, Name, NodeSelectorTerm, Operator, PodShape, Requirement};
+use super::{
+    HOSTNAME, Name, NodeSelectorTerm, Operator, PodShape, Requirement, VolumeAccess, VolumeClaim,
+    VolumeReach,
+};
 
 /// How a pod selects nodes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -12,16 +15,18 @@ pub enum Selection {
     Label(Name),
     /// By labels.
     Labels,
-    /// By their names, so that nodes of other names never suit it.
+    /// By their names, or by volumes of nodes with such names: others never suit it.
     Names,
 }
 
 impl PodShape {
     /// How it selects nodes.
     pub fn selection(&self) -> Selection {
-        let mut terms = self.node_affinity.iter().flatten().peekable();
-        let has_terms = terms.peek().is_some();
-        if self.node_selector.contains_key(HOSTNAME) || has_terms && terms.all(names_nodes) {
+        let affinity = self.node_affinity.as_deref();
+        if self.node_selector.contains_key(HOSTNAME)
+            || affinity.is_some_and(all_name_nodes)
+            || self.volumes.iter().any(VolumeClaim::is_on_named_nodes)
+        {
             return Selection::Names;
         }
         match self.only_label() {
@@ -39,6 +44,26 @@ impl PodShape {
             _ => None,
         }
     }
+}
+
+impl VolumeClaim {
+    /// All that it has, or could get, can be used only from nodes of certain names.
+    fn is_on_named_nodes(&self) -> bool {
+        let is_there = |reach: &VolumeReach| reach.affinity.as_deref().is_some_and(all_name_nodes);
+        match &self.access {
+            VolumeAccess::Nowhere(_) => false,
+            VolumeAccess::Bound(reach) => is_there(reach),
+            VolumeAccess::Open { volumes, made } => {
+                let made = made.iter().map(|made| &made.reach);
+                let mut all = volumes.iter().map(|volume| &volume.reach).chain(made).peekable();
+                all.peek().is_some() && all.all(is_there)
+            }
+        }
+    }
+}
+
+fn all_name_nodes(terms: &[NodeSelectorTerm]) -> bool {
+    !terms.is_empty() && terms.iter().all(names_nodes)
 }
 
 fn names_nodes(term: &NodeSelectorTerm) -> bool {

@@ -76,3 +76,44 @@ fn no_new_node_is_one_that_is_selected_by_its_name() {
       then it runs on a (Now)
     ");
 }
+
+#[test]
+fn room_for_who_has_a_volume_on_one_node_is_there() {
+    let told = |volume: &str, other: &str| {
+        let full = "
+            node a gpus=4 label kubernetes.io/hostname=a
+            job other gpus=4 non-preemptible on a
+        ";
+        remedies_of(&format!("{full}\n{other}\njob x gpus=1 volume {volume}"), "x")
+    };
+    let other = "node b gpus=4 label kubernetes.io/hostname=b";
+    let bound = "data@kubernetes.io/hostname=a";
+    assert_snapshot!(told(bound, ""), @r"
+    PodSchedulingErrors
+    make room for 1 more pod of its size on the node that is only too full: short of GPUs
+      then it runs on a (Now)
+    ");
+    // It is bound when the pod gets a node, which may be of this name only.
+    let open = "data?v1@kubernetes.io/hostname=a";
+    assert_eq!(told(open, ""), told(bound, ""));
+    for volume in [bound, open] {
+        assert_eq!(told(volume, other), told(volume, ""));
+    }
+    // One can be made anywhere.
+    assert_snapshot!(told("data?v1@kubernetes.io/hostname=a,made@", ""), @r"
+    PodSchedulingErrors
+    make room for 1 more pod of its size, or add nodes that have it: short of GPUs
+      then it runs on (new node) (Now)
+    ");
+    // None can be made, and a node of another zone finds none.
+    assert_snapshot!(remedies_of("
+        node a gpus=4 label zone=a
+        node b gpus=4 label zone=b
+        job other gpus=4 non-preemptible on a
+        job x gpus=1 volume data?v1@zone=a
+    ", "x"), @r"
+    PodSchedulingErrors
+    make room for 1 more pod of its size on the node that is only too full: short of GPUs
+      then it runs on a (Now)
+    ");
+}
