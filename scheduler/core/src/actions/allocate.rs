@@ -9,7 +9,7 @@
 use std::collections::{BTreeMap, VecDeque};
 
 use crate::{
-    decision::{Quantity, Reason},
+    decision::{Misfits, Quantity, Reason},
     framework::Line,
     model::{Name, PodGroupId, PodId, ShapeId},
     queues::Shortfall,
@@ -150,12 +150,13 @@ fn reason(
     let misses_minimum = below_minimum || members.of_sub_group(at).active < sub_group.min_member;
     if misses_minimum && (sub_group.min_member > 1 || several) {
         let waiting = u32::try_from(pods.len()).expect("pod ids are 32 bits");
+        let kept_apart_by = session.kept_apart_by(pods).map(Box::new);
         return Reason::GangTooLarge {
             found: found + members.active(),
             required: sub_group.min_member,
             missing: waiting.saturating_sub(found).max(1),
             sub_group: several.then(|| sub_group.name.clone()),
-            misfits,
+            misfits: Misfits { kept_apart_by, ..misfits },
         };
     }
     Reason::NoNode { pod: full_name(session, failed), misfits }

@@ -316,6 +316,9 @@ pub struct Misfits {
     pub counts: BTreeMap<Refusal, u32>,
     /// Where the pod has to be apart from others. `None`: nowhere, or on single nodes.
     pub apart: Option<Box<ApartOver>>,
+    /// What keeps it and others of its gang from each other, where nodes are in too few places for
+    /// that, whoever leaves.
+    pub kept_apart_by: Option<Box<Misfit>>,
     /// How the pod selects nodes.
     pub selection: Selection,
     /// Nodes that are left out, where no other could be for the pod. `None`: others could, or there

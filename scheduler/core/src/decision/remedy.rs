@@ -322,17 +322,20 @@ fn of_misfits(misfits: &Misfits, pods: u32) -> Remedy {
     match (is_too_small, devices, commonest) {
         (Some(EvenWhenEmpty::Yes), ..) | (None, None, None) if let Some(let_in) = let_in => let_in,
         (Some(EvenWhenEmpty::Yes), ..) => Remedy::LargerNodes { short },
-        (Some(EvenWhenEmpty::No), ..) | (None, None, None) => {
-            Remedy::MakeRoom { pods, short, room }
-        }
+        (Some(EvenWhenEmpty::No), ..) | (None, None, None) => match &misfits.kept_apart_by {
+            Some(misfit) if room.is_on_new_nodes() => admitted(misfits, misfit, (Nodes::default(), pods)),
+            Some(_) | None => Remedy::MakeRoom { pods, short, room },
+        },
         (None, Some(mib), _) => Remedy::LargerDevices { mib },
-        (None, None, Some((misfit, nodes))) => {
-            let over = misfits.apart.iter().flat_map(|apart| &apart.0);
-            let apart_over = over.cloned().collect();
-            let Nodes { all: nodes, with_more } = nodes;
-            Remedy::Admit { misfit: misfit.clone(), nodes, pods, apart_over, with_more }
-        }
+        (None, None, Some((misfit, nodes))) => admitted(misfits, misfit, (nodes, pods)),
     }
+}
+
+fn admitted(misfits: &Misfits, misfit: &Misfit, (of, pods): (Nodes, u32)) -> Remedy {
+    let over = misfits.apart.iter().flat_map(|apart| &apart.0);
+    let apart_over = over.cloned().collect();
+    let Nodes { all: nodes, with_more } = of;
+    Remedy::Admit { misfit: misfit.clone(), nodes, pods, apart_over, with_more }
 }
 
 /// Of nodes those count that are short of the fewest resources.

@@ -2,10 +2,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::Session;
+use super::{Free, Session};
 use crate::{
+    decision::Misfit,
     framework::Apart,
-    model::{Name, PodId},
+    model::{Name, PodId, ShapeId},
 };
 
 /// More pods are not compared, each with each other.
@@ -34,6 +35,29 @@ impl Session<'_> {
         let numbered = common?.into_iter().filter_map(|apart| self.numbered(apart));
         let count = |places: &Vec<usize>| places.iter().copied().collect::<BTreeSet<_>>().len();
         numbered.min_by_key(count)
+    }
+
+    /// What keeps these pods from each other, where nodes are in fewer places than they need for that,
+    /// whoever leaves.
+    pub(crate) fn kept_apart_by(&self, pods: &[PodId]) -> Option<Misfit> {
+        let shape = self.shape_of(*pods.first()?);
+        let misfit = match (shape.pod_anti_affinity.is_empty(), &shape.host_ports[..]) {
+            (false, _) => Misfit::PodAntiAffinity,
+            (true, []) => return None,
+            (true, ports) => Misfit::HostPort { port: (ports.len() == 1).then_some(ports[0].port) },
+        };
+        let places = self.places_apart(pods)?;
+        let of_shape: BTreeMap<ShapeId, PodId> =
+            pods.iter().map(|pod| (self.pod(*pod).shape, *pod)).collect();
+        let mut open = BTreeSet::new();
+        for &pod in of_shape.values() {
+            let nodes = self.node_ids().zip(self.eligible_once_open(pod)).zip(&places);
+            let holding = nodes.filter(|((node, eligible), _)| {
+                *eligible && self.takes_of(&mut Free::of_empty(self.node(*node)), pod, *node)
+            });
+            open.extend(holding.map(|(_, place)| *place));
+        }
+        (open.len() < pods.len()).then_some(misfit)
     }
 
     fn parts(&self, pods: (PodId, PodId)) -> Vec<Apart<'_>> {

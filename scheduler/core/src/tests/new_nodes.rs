@@ -16,7 +16,7 @@ fn a_gang_whose_pods_are_apart_needs_a_node_for_each() {
         gang own pods=4 gpus=1 label app=own far app=own/host
     ", "own"), @r"
     PodSchedulingErrors
-    make room for 3 more pods of its size, or add nodes that have it: short of GPUs
+    add 3 nodes without the pods that anti-affinity keeps it from
       then it runs on n2 (Now)
     ");
 }

@@ -264,3 +264,56 @@ fn fewer_pods_do_not_suffice_where_no_node_holds_one() {
       then it runs on (new node) (Now)
     ");
 }
+
+#[test]
+fn room_is_told_only_where_there_are_as_many_places_as_pods_that_keep_apart() {
+    let told = |pods: u32| {
+        let full = "
+            node n1 gpus=4 label zone=a
+            node n2 gpus=4 label zone=b
+            node n3 gpus=4 label zone=a
+            job other pods=2 gpus=4 non-preemptible on n2 n3
+        ";
+        remedies_of(&format!("{full}\ngang x pods={pods} gpus=1 label app=x far app=x/zone"), "x")
+    };
+    assert_snapshot!(told(2), @r"
+    PodSchedulingErrors
+    make room for 1 more pod of its size, or add nodes that have it: short of GPUs
+      then it runs on (new node) (Now)
+    ");
+    assert_snapshot!(told(3), @r"
+    PodSchedulingErrors
+    add 2 nodes, each in a zone of its own without the pods that anti-affinity keeps it from
+      then it runs on (new node) (Now)
+    ");
+    assert_snapshot!(told(4), @r"
+    PodSchedulingErrors
+    add 3 nodes, each in a zone of its own without the pods that anti-affinity keeps it from
+      then it runs on (new node) (Now)
+    ");
+    // One more is open to them once it is uncordoned; ports keep them apart, too.
+    let told = |more: &str| {
+        let full = "
+            node n1 gpus=4
+            node n2 gpus=4
+            job other pods=2 gpus=4 non-preemptible on n1 n2
+            gang x pods=3 gpus=1 port=80
+        ";
+        remedies_of(&format!("{full}\n{more}"), "x")
+    };
+    assert_snapshot!(told(""), @r"
+    PodSchedulingErrors
+    add 3 nodes on which host port 80 is free
+      then it runs on (new node) (Now)
+    ");
+    assert_snapshot!(told("node n3 gpus=4\njob more gpus=4 non-preemptible on n3"), @r"
+    PodSchedulingErrors
+    make room for 3 more pods of its size, or add nodes that have it: short of GPUs
+      then it runs on (new node) (Now)
+    ");
+    assert_snapshot!(told("node n3 gpus=4 cordoned"), @r"
+    PodSchedulingErrors
+    make room for 3 more pods of its size, or add nodes that have it: short of GPUs
+      then it runs on (new node) (Now)
+    ");
+}

@@ -28,6 +28,16 @@ pub enum Room {
     },
 }
 
+impl Room {
+    /// Nodes may be added for it.
+    pub(super) const fn is_on_new_nodes(&self) -> bool {
+        match self {
+            Self::Anywhere | Self::Added(_) | Self::OrLabelled { .. } => true,
+            Self::OnlyFull { .. } => false,
+        }
+    }
+}
+
 /// So many nodes are nearest, and only too full.
 pub(super) fn of(misfits: &Misfits, nodes: u32) -> Room {
     let selection = misfits.selection.clone();
