@@ -193,7 +193,13 @@ impl Misfits {
 }
 
 impl Refusal {
+    /// What is said about places comes last: where it is told, nothing else speaks against the pod,
+    /// and a node that lacks labels is only closed.
     const fn obstacle(&self) -> Obstacle {
-        if self.for_mates { Obstacle::Mates } else { self.worst.obstacle() }
+        match (&self.first, self.for_mates) {
+            (Misfit::Place(PlaceMisfit::Unlabelled { .. }), _) => Obstacle::Closed,
+            (_, true) => Obstacle::Mates,
+            (_, false) => self.worst.obstacle(),
+        }
     }
 }

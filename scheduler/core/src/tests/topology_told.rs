@@ -68,6 +68,27 @@ fn a_node_without_labels_of_the_topology_is_labelled() {
     label nodes with all levels of topology tp
       then it runs on n2 (Now)
     ");
+    // Nothing else speaks against it, and its own pods have the others.
+    assert_snapshot!(told("gpus=1", "gpus=1", "
+        node n2 gpus=2
+        gang x pods=4 gpus=1 close=tp/rack
+    "), @r"
+    x pending: Resources were found for 2 pods while 4 are required for gang scheduling. Additional pods cannot be scheduled due to: no nodes with enough resources were found: 1 node(s) didn't have all labels of topology tp, 2 node(s) didn't have enough resources: GPUs.
+    PodSchedulingErrors
+    label nodes with all levels of topology tp
+      then it runs on n0 (Now)
+    ");
+    // It is too full, too.
+    assert_snapshot!(told("gpus=1", "gpus=1", "
+        node n2 gpus=2
+        job other gpus=2 non-preemptible on n2
+        gang x pods=3 gpus=1 close=tp/rack
+    "), @r"
+    x pending: Resources were found for 2 pods while 3 are required for gang scheduling. Additional pods cannot be scheduled due to: no nodes with enough resources were found: 3 node(s) didn't have enough resources: GPUs.
+    PodSchedulingErrors
+    add nodes with room for 1 more pod of its size: short of GPUs
+      then it runs on n0 (Now)
+    ");
 }
 
 #[test]
