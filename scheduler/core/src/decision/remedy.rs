@@ -22,7 +22,7 @@ use crate::{
     words::round,
 };
 
-use admit::admit;
+use admit::{admit, tolerate};
 pub use room::Room;
 
 /// What would let the pod group run.
@@ -146,6 +146,13 @@ pub enum Remedy {
         apart_over: Vec<Name>,
         /// More than that keeps them from so many of the nodes.
         with_more: u32,
+    },
+    /// Others would have the nodes first, were the taint taken off them.
+    Tolerate {
+        /// `key` of the taint.
+        key: Name,
+        /// `value` of the taint.
+        value: Name,
     },
     /// No node is labelled for the pod; others are left out.
     LetIn {
@@ -323,7 +330,9 @@ fn of_misfits(misfits: &Misfits, pods: u32) -> Remedy {
         (Some(EvenWhenEmpty::Yes), ..) | (None, None, None) if let Some(let_in) = let_in => let_in,
         (Some(EvenWhenEmpty::Yes), ..) => Remedy::LargerNodes { short },
         (Some(EvenWhenEmpty::No), ..) | (None, None, None) => match &misfits.kept_apart_by {
-            Some(misfit) if room.is_on_new_nodes() => admitted(misfits, misfit, (Nodes::default(), pods)),
+            Some(misfit) if room.is_on_new_nodes() => {
+                admitted(misfits, misfit, (Nodes::default(), pods))
+            }
             Some(_) | None => Remedy::MakeRoom { pods, short, room },
         },
         (None, Some(mib), _) => Remedy::LargerDevices { mib },
@@ -406,6 +415,7 @@ impl fmt::Display for Remedy {
                 admit(f, (misfit, over), (*nodes, *pods))?;
                 admit::more(f, (misfit, *nodes, *with_more))
             }
+            Self::Tolerate { key, value } => tolerate(f, key, value),
             Self::LetIn { lacks, nodes, first, pods } => label(f, lacks, (*nodes, first, *pods)),
             Self::CreateTopology { topology, level } => {
                 write!(f, "create topology {topology} with level {level}, or name one that exists")

@@ -9,7 +9,7 @@ use super::{
 use crate::{
     Decision, Plan, Profile, Reason, Snapshot,
     cycle::decide,
-    decision::{Quantity, Remedy},
+    decision::{Misfit, Quantity, Remedy},
     model::{Name, NodeId, PodGroupId, PodId},
     queues::Shortfall,
     session::{Fits, Session},
@@ -148,7 +148,10 @@ impl Search<'_> {
             return self.next_attempt(stand, instead, taken);
         }
         let (remedy, (_, _, others)) = (reason.remedy(), stand);
-        self.attempt(stand, one_more_opened(taken, &remedy, others).unwrap_or(remedy))
+        let attempt =
+            self.attempt(stand, one_more_opened(taken, &remedy, others).unwrap_or(remedy));
+        let tolerated = tolerated_instead(&attempt, others).map(|own| self.attempt(stand, own));
+        tolerated.filter(|own| matches!(own.tried, Tried::Runs { .. })).unwrap_or(attempt)
     }
 
     fn attempt(&self, (cluster, missing, others): Stand<'_>, remedy: Remedy) -> Attempt {
@@ -321,6 +324,18 @@ fn one_more_opened(taken: &[Taken], next: &Remedy, others: &[Decision]) -> Optio
         }),
         _ => None,
     }
+}
+
+/// Where others took what taking a taint off all nodes gave, a toleration may do.
+fn tolerated_instead(attempt: &Attempt, others: &[Decision]) -> Option<Remedy> {
+    let Remedy::Admit { misfit: Misfit::Taint { key, value, .. }, nodes, pods, .. } =
+        &attempt.remedy
+    else {
+        return None;
+    };
+    let are_taken = attempt.waits_for_mere_room() && attempt.others != others;
+    (pods >= nodes && are_taken)
+        .then(|| Remedy::Tolerate { key: Name::clone(key), value: Name::clone(value) })
 }
 
 /// Both remedies together, if the second is only more of the first.

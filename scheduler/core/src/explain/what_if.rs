@@ -8,7 +8,7 @@ use crate::{
     decision::{Bound, DeviceMisfit, Misfit, PlaceMisfit, Quantity, Remedy, Room},
     model::{
         CORDONED_TAINT, CPU_WORKER, GPU_WORKER, NOT_READY_TAINTS, Name, Node, NodeId, Pod,
-        PodGroup, PodGroupId, PodStatus, Queue, QueueId, QueueProblem, ShapeId, Time,
+        PodGroup, PodGroupId, PodStatus, Queue, QueueId, QueueProblem, ShapeId, Time, Toleration,
     },
     resources::{Amount, PerResource, ResourceName},
 };
@@ -59,6 +59,7 @@ pub(super) fn with_remedy(
         Remedy::LargerFleet { .. } => cluster.make_room(missing.beyond_fleet.iter().copied())?,
         Remedy::MakePlace { .. } => cluster.make_room_for_all()?,
         Remedy::Admit { misfit, pods, .. } => cluster.admit(misfit, *pods as usize)?,
+        Remedy::Tolerate { key, value } => cluster.tolerate(key, value),
         Remedy::Wait { .. } => cluster.let_leave(),
         Remedy::WaitLonger { delay_millis: millis, .. }
         | Remedy::Outlast { minimum_millis: millis, .. } => {
@@ -347,6 +348,24 @@ impl WhatIf<'_> {
             | Misfit::QueueBound(_) => return None,
         }
         Some(())
+    }
+
+    /// Pods of the group that wait tolerate the taint.
+    fn tolerate(&mut self, key: &Name, value: &Name) {
+        let Snapshot { pods, shapes, .. } = &mut self.after;
+        let mut tolerant: BTreeMap<ShapeId, ShapeId> = BTreeMap::new();
+        let group = Some(self.group);
+        let waits = |pod: &&mut Pod| pod.group == group && pod.status == PodStatus::Pending;
+        for pod in pods.iter_mut().filter(waits) {
+            let of = pod.shape;
+            pod.shape = *tolerant.entry(of).or_insert_with(|| {
+                let mut shape = shapes[of.0 as usize].clone();
+                let (key, value) = (Some(Name::clone(key)), Some(Name::clone(value)));
+                shape.tolerations.push(Toleration { key, value, effect: None });
+                shapes.push(shape);
+                ShapeId(position(shapes.len() - 1))
+            });
+        }
     }
 
     /// Pods that are leaving have left.

@@ -300,3 +300,32 @@ make room for 2 more pods of its size, or add nodes that have it: short of GPUs
   then it runs on (new node) (Now)
 ");
 }
+
+#[test]
+fn a_taint_is_to_be_tolerated_where_others_would_have_the_node_without_it() {
+    assert_snapshot!(remedies_of("
+        node n1 gpus=4
+        node n2 gpus=4 label kind=t taint a=b:NoSchedule taint c=d:NoSchedule
+        gang first pods=2 gpus=3
+        job x gpus=4 needs kind=t
+    ", "x"), @r"
+    PodSchedulingErrors
+    tolerate taint a=b, or take it off the node
+      then it waits: Resources were not found for pod default/x due to: no nodes with enough resources were found: 1 node(s) didn't match Pod's node affinity/selector, 1 node(s) had untolerated taint {c: d}.
+    tolerate taint c=d; were it taken off, others would have the room first
+      then it runs on n2 (Now)
+    ");
+    // It would not suffice.
+    assert_snapshot!(remedies_of("
+        node n1 gpus=4 taint a=b:NoSchedule
+        job other gpus=1 non-preemptible on n1
+        job first gpus=1
+        job x gpus=4
+    ", "x"), @r"
+    PodSchedulingErrors
+    tolerate taint a=b, or take it off the node
+      then it waits: Resources were not found for pod default/x due to: no nodes with enough resources were found: 1 node(s) didn't have enough resources: GPUs.
+    make room for 1 more pod of its size, or add nodes that have it: short of GPUs
+      then it runs on (new node) (Now)
+    ");
+}

@@ -87,6 +87,11 @@ pub(super) fn more(
     }
 }
 
+/// A toleration is for its own pods alone.
+pub(super) fn tolerate(f: &mut fmt::Formatter<'_>, key: &str, value: &str) -> fmt::Result {
+    write!(f, "tolerate taint {key}={value}; were it taken off, others would have the room first")
+}
+
 fn selected(f: &mut fmt::Formatter<'_>, label: Option<&Name>) -> fmt::Result {
     let node = label.and_then(|label| label.strip_prefix(HOSTNAME)?.strip_prefix('='));
     match (label, node) {
