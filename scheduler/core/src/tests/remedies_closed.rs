@@ -310,7 +310,7 @@ fn a_taint_is_to_be_tolerated_where_others_would_have_the_node_without_it() {
         job x gpus=4 needs kind=t
     ", "x"), @r"
     PodSchedulingErrors
-    tolerate taint a=b, or take it off the node
+    tolerate taint a=b, or take it off the node; more than that keeps it from there
       then it waits: Resources were not found for pod default/x due to: no nodes with enough resources were found: 1 node(s) didn't match Pod's node affinity/selector, 1 node(s) had untolerated taint {c: d}.
     tolerate taint c=d; were it taken off, others would have the room first
       then it runs on n2 (Now)
@@ -323,7 +323,7 @@ fn a_taint_is_to_be_tolerated_where_others_would_have_the_node_without_it() {
         job x gpus=4
     ", "x"), @r"
     PodSchedulingErrors
-    tolerate taint a=b, or take it off the node
+    tolerate taint a=b, or take it off the node; more than that keeps it from there
       then it waits: Resources were not found for pod default/x due to: no nodes with enough resources were found: 1 node(s) didn't have enough resources: GPUs.
     make room for 1 more pod of its size, or add nodes that have it: short of GPUs
       then it runs on (new node) (Now)
