@@ -14,7 +14,7 @@ Feature: Why a workload waits, and what would let it run
     Then job "serve" has 4 pending pods and stays so for 5 cycles
     And the explanation of job "serve" says "Non-preemptible workload is over quota"
     And the explanation of job "serve" says "raise the quota of queue team"
-    And the explanation of job "serve" says "lets it borrow"
+    And the explanation of job "serve" says "lets new pods borrow"
     When the quota of queue "team" becomes 4
     Then job "serve" has 4 running pods
 
