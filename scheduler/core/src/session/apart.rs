@@ -6,7 +6,7 @@ use super::{Free, Session};
 use crate::{
     decision::Misfit,
     framework::Apart,
-    model::{Name, PodId, ShapeId},
+    model::{Name, NodeId, PodId, ShapeId},
 };
 
 /// More pods are not compared, each with each other.
@@ -49,15 +49,19 @@ impl Session<'_> {
         let places = self.places_apart(pods)?;
         let of_shape: BTreeMap<ShapeId, PodId> =
             pods.iter().map(|pod| (self.pod(*pod).shape, *pod)).collect();
+        let open_to = |pod: &PodId| {
+            let (pod, is_eligible) = (*pod, self.once_open(*pod));
+            let holds = move |node: NodeId| {
+                is_eligible(node) && self.takes_of(&mut Free::of_empty(self.node(node)), pod, node)
+            };
+            self.node_ids().zip(&places).filter(move |(node, _)| holds(*node))
+        };
         let mut open = BTreeSet::new();
-        for &pod in of_shape.values() {
-            let nodes = self.node_ids().zip(self.eligible_once_open(pod)).zip(&places);
-            let holding = nodes.filter(|((node, eligible), _)| {
-                *eligible && self.takes_of(&mut Free::of_empty(self.node(*node)), pod, *node)
-            });
-            open.extend(holding.map(|(_, place)| *place));
-        }
-        (open.len() < pods.len()).then_some(misfit)
+        let has_enough = of_shape.values().flat_map(open_to).any(|(_, place)| {
+            open.insert(*place);
+            open.len() == pods.len()
+        });
+        (!has_enough).then_some(misfit)
     }
 
     fn parts(&self, pods: (PodId, PodId)) -> Vec<Apart<'_>> {

@@ -68,12 +68,16 @@ impl Session<'_> {
 
     /// The same, and nodes that whoever runs the cluster could open to it.
     pub fn eligible_once_open(&self, pod: PodId) -> Vec<bool> {
+        self.node_ids().map(self.once_open(pod)).collect()
+    }
+
+    /// The same for one node after the other.
+    pub(super) fn once_open(&self, pod: PodId) -> impl Fn(NodeId) -> bool {
         let filters = self.filters(pod, |depends_on| depends_on == DependsOn::Shape);
-        let may_be = |node| {
+        move |node| {
             let mut against = filters.iter().filter_map(|filter| filter(node).err());
             against.all(|misfit| misfit.is_of_closed_nodes())
-        };
-        self.node_ids().map(may_be).collect()
+        }
     }
 
     /// Why the pod fits on no node. Nodes on which it does are not counted.
