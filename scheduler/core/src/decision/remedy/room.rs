@@ -13,8 +13,8 @@ pub enum Room {
     /// On new nodes only, which the pod selects so: pods of its own gang have the others.
     Added(Selection),
     /// Where nothing else speaks against the pod, on so many nodes: others do not suit its pod
-    /// affinity or topology spread, its claims or its volumes, or have other names than those that it or they select, and a new one
-    /// might not suit it either.
+    /// affinity or topology spread, its claims or its volumes, or have other names than those that it
+    /// or they select, and a new one might not suit it either.
     OnlyFull {
         /// How many there are.
         nodes: u32,
