@@ -14,6 +14,9 @@ pub const GPU_WORKER: &str = "node-role.kubernetes.io/gpu-worker";
 /// The same for work without GPUs.
 pub const CPU_WORKER: &str = "node-role.kubernetes.io/cpu-worker";
 
+/// Label of a node: how many GPUs it has, whatever can be had of them.
+const GPU_COUNT: &str = "nvidia.com/gpu.count";
+
 /// A node and what it offers.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Node {
@@ -60,6 +63,12 @@ impl Node {
     /// It is labelled for work with GPUs.
     pub fn is_gpu_worker(&self) -> bool {
         self.labels.contains_key(GPU_WORKER)
+    }
+
+    /// How many GPUs it has by its label, else how many pods may have, in thousandths.
+    pub(crate) fn gpus_there_milli(&self) -> i64 {
+        let labelled = self.labels.get(GPU_COUNT).and_then(|count| count.parse::<i64>().ok());
+        labelled.map_or(self.allocatable.gpu_milli, |count| count.saturating_mul(1000))
     }
 
     /// It is labelled for work without GPUs.

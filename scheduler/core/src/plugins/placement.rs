@@ -125,11 +125,12 @@ impl Score for ResourcePlacement {
                 let (of, room) = (session.node(node), session.room(node));
                 let (free, total) = if asks_gpus {
                     let parts = room.left_of_shared_milli(of);
-                    (free(node).saturating_add(parts), of.allocatable.gpu_milli)
+                    (free(node).saturating_add(parts), of.gpus_there_milli())
                 } else {
                     (free(node), of.allocatable.cpu_milli)
                 };
-                let part = i128::from(free) * i128::from(super::POINT) / i128::from(total.max(1));
+                let part = i128::from(free) * i128::from(super::POINT);
+                let part = part.checked_div(i128::from(total.max(0))).unwrap_or(0);
                 i64::try_from(part.clamp(0, i128::from(super::POINT))).unwrap_or(0)
             }),
         }
