@@ -10,6 +10,7 @@ mod devices;
 mod pod;
 mod pod_group;
 mod queue;
+mod runtime;
 mod serve;
 mod sharing;
 
@@ -43,6 +44,8 @@ pub struct Admission {
     reservation: Option<GpuReservation>,
     /// Containers see the GPUs only that they ask for.
     blocks_devices: bool,
+    /// The runtime class of pods that ask for GPUs and name none.
+    runtime_class: Option<String>,
 }
 
 /// What becomes of an object.
@@ -65,7 +68,8 @@ impl Admission {
         let reservation = config.gpu_reservation.clone().filter(|_| tells);
         let blocks_devices = config.block_nvidia_visible_devices;
         let api = Api::new(client, scheduler_name.clone());
-        Self { api, scheduler_name, reservation, blocks_devices }
+        let runtime_class = config.gpu_pod_runtime_class.clone();
+        Self { api, scheduler_name, reservation, blocks_devices, runtime_class }
     }
 
     /// Answers an `AdmissionReview` that was sent to a path; `None` when nobody is there.
@@ -110,8 +114,16 @@ impl Admission {
         if self.blocks_devices {
             changes.extend(devices::changes(object, shares));
         }
+        if let Some(class) = &self.runtime_class {
+            changes.extend(runtime::class_of(object, shares, class).filter(|_| !is_set(&changes)));
+        }
         changes
     }
+}
+
+/// The pod is given a runtime class already.
+fn is_set(changes: &[Value]) -> bool {
+    changes.iter().any(|change| text(change, "/path") == Some(runtime::PATH))
 }
 
 /// By what is wrong with an object alone.

@@ -63,6 +63,8 @@ pub struct Config {
     /// Component admission keeps containers that ask for no GPU from seeing one, and refuses pods
     /// that say themselves which they see.
     pub block_nvidia_visible_devices: bool,
+    /// Component admission gives it to pods that ask for GPUs and name no runtime class.
+    pub gpu_pod_runtime_class: Option<String>,
     /// Where it stands which priority kinds of owners have. `None`: as KAI has it built in.
     pub default_priorities: Option<DefaultPriorities>,
     /// The nodes that are this scheduler's, and the pods that go there. `None`: all.
@@ -250,6 +252,7 @@ impl Config {
             binding: Binding::Direct,
             gpu_reservation: None,
             block_nvidia_visible_devices: false,
+            gpu_pod_runtime_class: None,
             default_priorities: None,
             node_pool: None,
             restrict_node_scheduling: false,

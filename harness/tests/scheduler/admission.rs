@@ -215,6 +215,51 @@ fn a_pod_sees_the_gpus_that_it_asks_for_where_that_is_wanted() {
 }
 
 #[test]
+fn pods_with_gpus_that_name_no_runtime_class_are_given_the_one_that_is_configured() {
+    Lab::tell(async |mut lab| {
+        lab.config.gpu_pod_runtime_class = Some("nvidia".to_owned());
+        lab.ask_first();
+        for name in ["nvidia", "mine"] {
+            let class = json!({ "apiVersion": "node.k8s.io/v1", "kind": "RuntimeClass",
+                                "metadata": { "name": name }, "handler": name });
+            lab.send(Method::POST, "/apis/node.k8s.io/v1/runtimeclasses", &class).await;
+        }
+        let pod = async |name: &str, gpus: &str, edit: fn(&mut Value)| {
+            let mut object = json!({
+                "apiVersion": "v1",
+                "kind": "Pod",
+                "metadata": { "name": name },
+                "spec": { "schedulerName": "kai-scheduler", "containers": [
+                    { "name": "c", "image": "i", "resources": { "limits": { "nvidia.com/gpu": gpus } } }] },
+            });
+            edit(&mut object);
+            lab.send(Method::POST, PODS, &object).await
+        };
+        pod("whole", "1", |_| {}).await;
+        pod("cpu", "0", |_| {}).await;
+        let shares = |pod: &mut Value| {
+            pod["metadata"]["annotations"] = json!({ "gpu-fraction": "0.5" });
+            pod["spec"]["containers"][0]["resources"] = json!({});
+        };
+        pod("share", "0", shares).await;
+        pod("own", "1", |pod| pod["spec"]["runtimeClassName"] = json!("mine")).await;
+        pod("foreign", "1", |pod| pod["spec"]["schedulerName"] = json!("default-scheduler")).await;
+        let classes = lab.list("", "pods");
+        let class = |pod: &Value| {
+            format!("{} {}", pod["metadata"]["name"], pod["spec"]["runtimeClassName"])
+        };
+        let classes: Vec<String> = classes.iter().map(class).collect();
+        assert_snapshot!(classes.join("\n"), @r#"
+        "cpu" null
+        "foreign" null
+        "own" "mine"
+        "share" "nvidia"
+        "whole" "nvidia"
+        "#);
+    });
+}
+
+#[test]
 fn what_was_wrong_before_is_told_and_can_be_mended_step_by_step() {
     Lab::tell(async |lab| {
         let spec = json!({ "resources": { "gpu": { "quota": -5 } } });

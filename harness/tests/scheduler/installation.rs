@@ -72,7 +72,7 @@ fn the_chart_has_the_api_server_ask_as_the_program_prints_it() {
         ("{{ $key }}", "Qw=="),
     ];
     let filled = values.iter().fold(template, |text, (from, to)| text.replace(from, to));
-    let (before, rest) = filled.split_once("{{- if not (.Values.config).block").unwrap();
+    let (before, rest) = filled.split_once("{{- if not (or (.Values.config).block").unwrap();
     let (_, after) = rest.split_once("{{- end }}").unwrap();
     let all = [before, after].concat();
     for (text, changed) in [(&filled, Changed::Sharing), (&all, Changed::All)] {

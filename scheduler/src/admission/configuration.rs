@@ -28,14 +28,16 @@ pub struct Service<'a> {
 pub enum Changed {
     /// Those that share GPUs.
     Sharing,
-    /// All: those that ask for no GPU are kept from seeing one.
+    /// All: those that ask for no GPU are kept from seeing one, or those that do are given a runtime
+    /// class.
     All,
 }
 
 impl Changed {
     /// Those that a scheduler with this configuration has something to change at.
     pub const fn by(config: &Config) -> Self {
-        if config.block_nvidia_visible_devices { Self::All } else { Self::Sharing }
+        let all = config.block_nvidia_visible_devices || config.gpu_pod_runtime_class.is_some();
+        if all { Self::All } else { Self::Sharing }
     }
 }
 

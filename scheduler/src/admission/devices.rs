@@ -95,6 +95,16 @@ pub(super) enum Shares {
 
 /// Whole ones, parts that a node cut, or by claims: whoever gives them says which.
 fn asks_for_gpus(container: &Value) -> bool {
+    has_gpus(container) || !list(container, "/resources/claims").is_empty()
+}
+
+/// Containers of both kinds.
+pub(super) fn containers(pod: &Value) -> impl Iterator<Item = &Value> {
+    LISTS.into_iter().flat_map(|kind| list(pod, &format!("/spec/{kind}")))
+}
+
+/// It asks for whole ones, or parts that a node cut.
+pub(super) fn has_gpus(container: &Value) -> bool {
     let is_gpu = |(name, amount): (&Text, &Value)| {
         (name == GPU || mig_gpus(name).is_some())
             && !matches!(amount.as_str(), Some("0" | ""))
@@ -102,7 +112,7 @@ fn asks_for_gpus(container: &Value) -> bool {
     };
     let of = |which| at(container, which).and_then(Value::as_object);
     let mut all = ["/resources/requests", "/resources/limits"].into_iter().filter_map(of).flatten();
-    all.any(is_gpu) || !list(container, "/resources/claims").is_empty()
+    all.any(is_gpu)
 }
 
 #[cfg(test)]

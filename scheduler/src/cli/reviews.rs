@@ -35,6 +35,9 @@ pub(crate) struct Webhooks {
     /// that share GPUs.
     #[arg(long)]
     block_nvidia_visible_devices: bool,
+    /// The configuration sets gpuPodRuntimeClassName: as above.
+    #[arg(long)]
+    gpu_pod_runtime_class_name: bool,
 }
 
 /// Answers the API server's reviews, whether this process leads or not; never, without a
@@ -85,7 +88,7 @@ pub(crate) fn print_webhooks(arguments: &Webhooks) -> anyhow::Result<()> {
         name: &arguments.service,
         authority: authority.as_deref(),
         scheduler_name: &arguments.scheduler_name,
-        changed: if arguments.block_nvidia_visible_devices {
+        changed: if arguments.block_nvidia_visible_devices || arguments.gpu_pod_runtime_class_name {
             Changed::All
         } else {
             Changed::Sharing

@@ -42,6 +42,9 @@ pub struct ConfigFile {
     /// Containers that ask for no GPU see none, and pods that set `NVIDIA_VISIBLE_DEVICES` themselves
     /// are refused, where component admission is asked about all pods [default: false].
     pub block_nvidia_visible_devices: Option<bool>,
+    /// Runtime class of pods that ask for GPUs and name none, as nvidia, where component admission is
+    /// asked about all pods [default: the cluster's].
+    pub gpu_pod_runtime_class_name: Option<String>,
     /// The `ConfigMap` that says which priority class and preemptibility kinds of owners have, as
     /// KAI's podGrouper reads it [default: none].
     pub default_priorities_config_map: Option<DefaultPrioritiesSetting>,
@@ -405,6 +408,9 @@ impl ConfigFile {
         };
         if let Some(found) = not(&self.scheduler_name, names::is_scheduler_name) {
             return wrong("schedulerName", &found, names::SCHEDULER_NAME);
+        }
+        if let Some(found) = not(&self.gpu_pod_runtime_class_name, names::is_object_name) {
+            return wrong("gpuPodRuntimeClassName", &found, names::OBJECT_NAME);
         }
         let Some(PoolSetting { label, value }) = &self.node_pool else { return Ok(()) };
         if let Some(found) = not(label, names::is_label_key) {

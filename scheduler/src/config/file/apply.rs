@@ -40,6 +40,8 @@ impl ConfigFile {
         }
         config.block_nvidia_visible_devices =
             self.block_nvidia_visible_devices.unwrap_or(config.block_nvidia_visible_devices);
+        config.gpu_pod_runtime_class =
+            self.gpu_pod_runtime_class_name.clone().or(config.gpu_pod_runtime_class.take());
         if let Some(DefaultPrioritiesSetting { name, namespace }) =
             &self.default_priorities_config_map
         {
@@ -117,8 +119,9 @@ impl ConfigFile {
             period: _,
             writes_at_once: _,
             trace_decisions: _,
-            gpu_reservation,
-            block_nvidia_visible_devices,
+            gpu_reservation: _,
+            block_nvidia_visible_devices: _,
+            gpu_pod_runtime_class_name: _,
             default_priorities_config_map,
             restrict_node_scheduling,
             full_hierarchy_fairness,
@@ -133,21 +136,19 @@ impl ConfigFile {
             queue_depth_per_action: QueueDepth { allocate, consolidation, reclaim, preempt },
             min_runtime: MinRuntime { preempt_min_runtime, reclaim_min_runtime },
             k_value,
-            preemption_policy:
-                PreemptionSetting {
-                    max_preemptions_per_cycle,
-                    min_priority_difference,
-                    grace_period: _,
-                },
+            preemption_policy,
             staleness_grace_period,
             reclaim_saturation_multiplier,
             allow_consolidating_reclaim,
             max_consolidation_victims,
         } = self;
+        let PreemptionSetting {
+            max_preemptions_per_cycle,
+            min_priority_difference,
+            grace_period: _,
+        } = preemption_policy;
         let depths = [allocate, consolidation, reclaim, preempt];
         let stands = [
-            ("gpuReservation", gpu_reservation.is_some()),
-            ("blockNvidiaVisibleDevices", block_nvidia_visible_devices.is_some()),
             ("defaultPrioritiesConfigMap", default_priorities_config_map.is_some()),
             ("restrictNodeScheduling", restrict_node_scheduling.is_some()),
             ("fullHierarchyFairness", full_hierarchy_fairness.is_some()),
@@ -168,7 +169,17 @@ impl ConfigFile {
             ("allowConsolidatingReclaim", allow_consolidating_reclaim.is_some()),
             ("maxConsolidationVictims", max_consolidation_victims.is_some()),
         ];
-        stands.into_iter().find_map(|(key, stands)| stands.then_some(key))
+        let first = |(key, stands): (_, bool)| stands.then_some(key);
+        self.of_gpus().into_iter().chain(stands).find_map(first)
+    }
+
+    /// What is about pods with GPUs, and whether it stands there.
+    const fn of_gpus(&self) -> [(&'static str, bool); 3] {
+        [
+            ("gpuReservation", self.gpu_reservation.is_some()),
+            ("blockNvidiaVisibleDevices", self.block_nvidia_visible_devices.is_some()),
+            ("gpuPodRuntimeClassName", self.gpu_pod_runtime_class_name.is_some()),
+        ]
     }
 
     fn apply_to_profile(&self, profile: &mut Profile) {
