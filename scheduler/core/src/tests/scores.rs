@@ -315,27 +315,11 @@ fn the_fullest_or_the_emptiest_node_is_better_by_gpus_or_for_cpu_work_by_cores()
     assert_eq!(of(Placement::BinPack, "cpu=0"), packed([2000, 7000, 8000]));
     assert_eq!(of(Placement::Spread, "gpus=1"), [POINT / 2, POINT / 4, POINT]);
     assert_eq!(of(Placement::Spread, "cpu=0"), [POINT / 4, POINT * 7 / 8, POINT]);
-}
-
-#[test]
-fn a_spread_takes_the_label_for_how_many_gpus_a_node_has() {
-    // One of eight is broken; four are shared in time by sixteen; a label that is no number.
-    let cluster = "
-        node n1 gpus=7 label nvidia.com/gpu.count=8
-        node n2 gpus=16 label nvidia.com/gpu.count=4
-        node n3 gpus=7 label nvidia.com/gpu.count=many
-        node n4 gpus=7
-        node n5 gpus=7 label nvidia.com/gpu.count=0
-        job a gpus=3 on n1
-        job b gpus=14 on n2
-        job c gpus=3 on n3
-        job d gpus=3 on n4
-        job x gpus=1
-    ";
-    let of = |placement| kai_scores(placement, "ResourcePlacement", cluster);
-    assert_eq!(of(Placement::Spread), [POINT / 2, POINT / 2, POINT * 4 / 7, POINT * 4 / 7, 0]);
-    let packed = [4000, 2000, 4000, 4000, 7000].map(|free| 9 * POINT - free);
-    assert_eq!(of(Placement::BinPack), packed);
+    // By its label a node has so many GPUs, whatever can be had of them.
+    let labelled = ["8", "0", "many"]
+        .map(|count| format!("node n gpus=7 label nvidia.com/gpu.count={count}\njob x gpus=1"));
+    let of = |text: &String| kai_scores(Placement::Spread, "ResourcePlacement", text);
+    assert_eq!(labelled.each_ref().map(of), [[POINT * 7 / 8], [0], [POINT]]);
 }
 
 #[test]
