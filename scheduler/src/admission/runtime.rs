@@ -10,7 +10,12 @@ pub(super) const PATH: &str = "/spec/runtimeClassName";
 
 /// The operation of a JSON patch that gives it to the pod.
 pub(super) fn class_of(pod: &Value, shares: Shares, class: &str) -> Option<Value> {
-    let is_named = at(pod, PATH).is_some_and(|named| !named.is_null());
     let has_some = matches!(shares, Shares::Gpus) || containers(pod).any(has_gpus);
-    (has_some && !is_named).then(|| json!({ "op": "add", "path": PATH, "value": class }))
+    has_some.then(|| given(pod, class)).flatten()
+}
+
+/// The same, whatever the pod asks for.
+pub(super) fn given(pod: &Value, class: &str) -> Option<Value> {
+    let is_named = at(pod, PATH).is_some_and(|named| !named.is_null());
+    (!is_named).then(|| json!({ "op": "add", "path": PATH, "value": class }))
 }

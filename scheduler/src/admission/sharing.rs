@@ -4,11 +4,12 @@
 
 use schedlab_json::{Value, json};
 
+use super::runtime;
 use crate::{
     binder::{Container, SHARE_VARIABLES},
     config::GpuReservation,
     mirror::CONFIG_MAPS,
-    parse::{annotated, at, list, text},
+    parse::{annotated, list, text},
 };
 
 /// Longest start of a config map's name: a volume's, with all that comes behind, has 63 characters.
@@ -17,12 +18,9 @@ const START_MAX: usize = 34;
 /// The operations of a JSON patch.
 pub(super) fn changes(request: &Value, settings: &GpuReservation) -> Vec<Value> {
     let pod = &request["object"];
-    let mut changes = Vec::new();
-    if let Some(class) = &settings.pod_runtime_class
-        && at(pod, "/spec/runtimeClassName").is_none()
-    {
-        changes.push(set("/spec/runtimeClassName", &json!(class)));
-    }
+    let class = settings.pod_runtime_class.as_deref();
+    let mut changes: Vec<Value> =
+        class.and_then(|class| runtime::given(pod, class)).into_iter().collect();
     // Where the name stands already, whoever set it has seen to the rest.
     let container = Container::of(pod).filter(|_| annotated(pod, CONFIG_MAPS).is_none());
     let Some(container) = container else { return changes };
