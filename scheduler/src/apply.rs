@@ -3,7 +3,7 @@
 //! scheduler that dies at any line is followed by one that sees what was done, decides the same
 //! for the rest, and tells what was left untold.
 
-mod claims;
+pub(crate) mod claims;
 mod events;
 mod evictions;
 mod pending;

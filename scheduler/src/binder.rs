@@ -4,7 +4,9 @@
 //! event. Whatever was begun by a binder that died is found as it stands and finished.
 
 mod attempt;
+mod claims;
 mod order;
+mod refusal;
 mod reservations;
 mod shared_gpu;
 

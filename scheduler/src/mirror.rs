@@ -32,7 +32,9 @@ use schedlab_json::Value;
 use schedlab_scheduler_core::model::{DisruptionBudget, Labels, Lack, Name, PodShape, Topology};
 
 pub(crate) use bind_request::RequestRecord;
-pub(crate) use claims::{ClaimProblem, ClaimRecord, Claimed, Claims, DeviceId, Picked};
+pub(crate) use claims::{
+    Allocation, ClaimProblem, ClaimRecord, Claimed, Claims, DeviceId, Picked, PodClaim,
+};
 pub(crate) use condition::Condition;
 use condition::{condition, conditions};
 pub(crate) use config_maps::CONFIG_MAPS;

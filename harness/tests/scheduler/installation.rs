@@ -262,6 +262,24 @@ metadata: {name: astray, namespace: default}
 spec: {podName: astray, selectedNode: nowhere}
 ";
 
+/// A pod that is sent to a node with a claim that is to be made for it, and cannot be bound.
+const EXTENDED: &str = "
+apiVersion: v1
+kind: Pod
+metadata: {name: extended, namespace: default}
+spec: {schedulerName: theirs, schedulingGates: [{name: wait}], containers: [{name: main, image: train}]}
+---
+apiVersion: scheduling.run.ai/v1alpha2
+kind: BindRequest
+metadata: {name: extended, namespace: default}
+spec:
+  podName: extended
+  selectedNode: n-0
+  extendedResourceClaimAllocation:
+    allocation: {devices: {results: [{request: gpu, driver: gpu.nvidia.com, pool: n-0, device: gpu-7}]}}
+    deviceRequests: [{name: gpu, exactly: {deviceClassName: gpu.nvidia.com}}]
+";
+
 /// A pod that shares a GPU, and is told which by config maps.
 const SHARING: &str = "
 apiVersion: v1
@@ -382,6 +400,7 @@ async fn work(lab: &Lab, client: kube::Client) {
 /// One pod is sent to a node, and one is called back from a node that is not there.
 async fn bind_by_requests(lab: &Lab, client: kube::Client, now: schedlab_scheduler::Clock) {
     lab.apply(ASTRAY);
+    lab.apply(EXTENDED);
     let gpu_reservation = Some(GpuReservation::with_image("reserve"));
     let config = Config { binding: Binding::Requests, gpu_reservation, ..Config::kai() };
     let namespace = json!({ "metadata": { "name": "kai-resource-reservation" } });

@@ -24,7 +24,7 @@ use crate::{
 };
 
 /// Keeps a claim that is allocated from being deleted.
-const FINALIZER: &str = "resource.kubernetes.io/delete-protection";
+pub(crate) const FINALIZER: &str = "resource.kubernetes.io/delete-protection";
 
 /// The node on which a claim is used, and the pods that are to use it.
 type Use = (NodeId, Vec<PodId>);
@@ -70,7 +70,7 @@ impl Applier {
         cycle: &Cycle<'_>,
         uses: &BTreeMap<Key, Use>,
     ) {
-        let free = free();
+        let free = unused();
         let better_free = cycle.plan.waiting.values().filter_map(|reason| {
             let Reason::Unschedulable { deallocation: Deallocation::Of(claim), .. } = reason else {
                 return None;
@@ -89,7 +89,7 @@ impl Applier {
     }
 
     async fn take_back(&mut self, mirror: &mut Mirror) {
-        let free = free();
+        let free = unused();
         let claims = mirror.claims.known.iter();
         let left_over = claims.filter(|(key, claim)| claim.is_left_over(key, &mirror.pods));
         let chains = left_over.map(|(key, claim)| vec![status(key, claim, &free)]).collect();
@@ -98,7 +98,7 @@ impl Applier {
 }
 
 /// Nothing that it had stands in the status any more, what drivers said of its devices included.
-fn free() -> Value {
+pub(crate) fn unused() -> Value {
     json!({ "allocation": null, "reservedFor": null, "devices": null })
 }
 
@@ -122,14 +122,19 @@ fn uses(mirror: &Mirror, cycle: &Cycle<'_>) -> BTreeMap<Key, Use> {
 }
 
 fn is_protected(mirror: &Mirror, key: &Key) -> bool {
-    let claim = mirror.claims.known.get(key);
-    claim.is_some_and(|claim| claim.finalizers.iter().any(|one| &**one == FINALIZER))
+    mirror.claims.known.get(key).is_some_and(|claim| protected(claim).is_none())
+}
+
+/// Finalizers that a claim needs before it is allocated; `None`: it has them.
+pub(crate) fn protected(claim: &ClaimRecord) -> Option<Vec<&str>> {
+    let known = claim.finalizers.iter().map(|one| &**one);
+    let all: Vec<&str> = known.clone().chain([FINALIZER]).collect();
+    known.clone().all(|one| one != FINALIZER).then_some(all)
 }
 
 fn protect(mirror: &Mirror, key: &Key) -> Option<Chain> {
     let claim = mirror.claims.known.get(key)?;
-    let known = claim.finalizers.iter().map(|one| &**one);
-    let finalizers: Vec<&str> = known.chain([FINALIZER]).collect();
+    let finalizers = protected(claim)?;
     let change = json!({ "metadata": {
         "resourceVersion": claim.version.to_string(), "finalizers": finalizers,
     } });
@@ -171,7 +176,8 @@ fn allocate(
     Some(vec![status(key, claim, &change)])
 }
 
-fn user(name: &Name, uid: &Name) -> Value {
+/// Entry of `status.reservedFor`.
+pub(crate) fn user(name: &Name, uid: &Name) -> Value {
     json!({ "resource": "pods", "name": &**name, "uid": &**uid })
 }
 

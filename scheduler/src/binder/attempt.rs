@@ -5,33 +5,13 @@ use schedlab_json::{Value, json};
 use schedlab_scheduler_core::model::{Name, Time};
 use serde::de::IgnoredAny;
 
-use super::{order::Order, shared_gpu};
+use super::{claims, order::Order, refusal::Refusal, shared_gpu};
 use crate::{
     api::{Api, ApiError, Merge, path},
     apply::{About, Event, Level, rfc3339, share},
     mirror::{Key, PREDICTED, written_shares},
     parse::{at, list, name, text},
 };
-
-/// Why the pod is not bound.
-enum Refusal {
-    /// The server, or the state of the cluster, says no.
-    Failed(String),
-    /// Nobody knows what was done.
-    Unknown(ApiError),
-}
-
-impl From<ApiError> for Refusal {
-    fn from(error: ApiError) -> Self {
-        match error {
-            ApiError::NotFound(why)
-            | ApiError::Conflict(why)
-            | ApiError::Gone(why)
-            | ApiError::Refused(why) => Self::Failed(why),
-            unknown @ ApiError::Unknown(_) => Self::Unknown(unknown),
-        }
-    }
-}
 
 /// What became of an attempt, and the pod as it was before it.
 pub(super) struct Attempt {
@@ -98,6 +78,26 @@ async fn bind(
         return Ok(());
     }
     api.get(&path("v1", "", "nodes", &order.node)).await?;
+    if !order.has_claims() {
+        return bind_unbound(api, (key, order), (pod, devices)).await;
+    }
+    let mut ended = claims::reserve(api, (key, order), pod).await;
+    if ended.is_ok() {
+        ended = bind_unbound(api, (key, order), (pod, devices)).await;
+    }
+    if let Err(Refusal::Failed(_)) = ended {
+        ignored(claims::release(api, (key, order)).await)?;
+    }
+    ended
+}
+
+/// Binds a pod that was not bound a moment ago, whose claims have their devices.
+async fn bind_unbound(
+    api: &Api,
+    (key, order): (&Key, &Order),
+    (pod, devices): (&Value, &[Name]),
+) -> Result<(), Refusal> {
+    let uid = name(pod, "/metadata/uid").unwrap_or_else(|| "".into());
     let pod_path = path("v1", &key.namespace, "pods", &key.name);
     shared_gpu::write(api, (key, order), pod, devices).await?;
     if let Some(mut change) = change(order, pod) {

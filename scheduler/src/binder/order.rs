@@ -7,7 +7,7 @@ use schedlab_scheduler_core::model::{Labels, Name};
 
 use crate::{
     mirror::RequestRecord,
-    parse::{at, int32, list, name, strings},
+    parse::{at, int32, list, name, strings, text},
 };
 
 /// A BindRequest.
@@ -22,10 +22,10 @@ pub(super) struct Order {
     pub(super) portion: Name,
     /// What the pod gets besides.
     pub(super) labels: Labels,
-    /// It leaves resource claims to the binder.
-    claims: usize,
-    /// And devices of a claim for extended resources.
-    extended: bool,
+    /// Which devices the pod's resource claims get: `ResourceClaimAllocation`.
+    pub(super) claims: Vec<Value>,
+    /// And a claim for its extended resources: `ExtendedResourceClaimAllocation`.
+    pub(super) extended: Option<Value>,
     /// How many have failed.
     pub(super) attempts: i32,
 }
@@ -47,10 +47,15 @@ impl Order {
             resource_type: part("/spec/receivedResourceType"),
             portion: part("/spec/receivedGPU/portion"),
             labels: strings(object, "/spec/labels"),
-            claims: list(object, "/spec/resourceClaimAllocations").len(),
-            extended: at(object, "/spec/extendedResourceClaimAllocation").is_some(),
+            claims: list(object, "/spec/resourceClaimAllocations").to_vec(),
+            extended: at(object, "/spec/extendedResourceClaimAllocation").cloned(),
             attempts: int32(object, "/status/failedAttempts").unwrap_or(0),
         }
+    }
+
+    /// It leaves devices of claims to the binder.
+    pub(super) fn has_claims(&self) -> bool {
+        !self.claims.is_empty() || self.extended.is_some()
     }
 
     /// There is something left to do.
@@ -60,18 +65,25 @@ impl Order {
 
     /// What in it cannot be carried out, whatever the cluster looks like.
     pub(super) fn problem(&self, request: &str) -> Option<String> {
-        let wrong =
-            |field, found: &str, allowed| format!("{field}: found {found:?}, allowed: {allowed}");
+        let wrong = |field: &str, found: &str, allowed| {
+            format!("{field}: found {found:?}, allowed: {allowed}")
+        };
         if *self.pod != *request {
             return Some(wrong("spec.podName", &self.pod, "the name of the request"));
         }
-        let allowed = "none: a scheduler allocates claims before it asks for the binding";
-        if self.claims > 0 {
-            let found = self.claims.to_string();
-            return Some(wrong("spec.resourceClaimAllocations", &found, allowed));
+        let devices = "the devices that the claim gets";
+        for (asked, at) in self.claims.iter().zip(0..) {
+            if text(asked, "/name").is_none_or(str::is_empty) {
+                let field = format!("spec.resourceClaimAllocations[{at}].name");
+                return Some(wrong(&field, "", "the name of a claim of the pod"));
+            }
+            if !asked["allocation"].is_object() {
+                let field = format!("spec.resourceClaimAllocations[{at}].allocation");
+                return Some(wrong(&field, "", devices));
+            }
         }
-        if self.extended {
-            return Some(wrong("spec.extendedResourceClaimAllocation", "one", allowed));
+        if self.extended.as_ref().is_some_and(|asked| !asked["allocation"].is_object()) {
+            return Some(wrong("spec.extendedResourceClaimAllocation.allocation", "", devices));
         }
         self.node.is_empty().then(|| wrong("spec.selectedNode", "", "the name of a node"))
     }
@@ -106,11 +118,16 @@ mod tests {
         );
         assert_eq!(
             problem(json!({ "podName": "p", "resourceClaimAllocations": [{}] })).unwrap(),
-            "spec.resourceClaimAllocations: found \"1\", allowed: none: a scheduler allocates claims before it asks for the binding"
+            "spec.resourceClaimAllocations[0].name: found \"\", allowed: the name of a claim of the pod"
+        );
+        let unallocated = json!([{ "name": "a", "allocation": {} }, { "name": "b" }]);
+        assert_eq!(
+            problem(json!({ "podName": "p", "resourceClaimAllocations": unallocated })).unwrap(),
+            "spec.resourceClaimAllocations[1].allocation: found \"\", allowed: the devices that the claim gets"
         );
         assert_eq!(
             problem(json!({ "podName": "p", "extendedResourceClaimAllocation": {} })).unwrap(),
-            "spec.extendedResourceClaimAllocation: found \"one\", allowed: none: a scheduler allocates claims before it asks for the binding"
+            "spec.extendedResourceClaimAllocation.allocation: found \"\", allowed: the devices that the claim gets"
         );
         assert_eq!(
             problem(json!({ "podName": "p" })).unwrap(),

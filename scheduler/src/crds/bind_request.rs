@@ -36,13 +36,16 @@ pub struct BindRequestSpec {
     /// Shared GPUs.
     #[serde(default, rename = "selectedGPUGroups", skip_serializing_if = "Option::is_none")]
     pub selected_gpu_groups: Option<Vec<String>>,
-    /// Devices for the pod's resource claims. Our scheduler allocates them itself, and our binder
-    /// refuses requests that leave it to the binder.
+    /// Shared GPUs, as newer versions of KAI name them; taken in place of those where both stand.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub selected_fractional_gpu_groups: Option<Vec<FractionalGpuGroup>>,
+    /// Devices for the pod's resource claims, as KAI's scheduler leaves them to the binder. Our
+    /// scheduler allocates them itself, before it asks for the binding.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "whatever_stands_there")]
     pub resource_claim_allocations: Option<Vec<schedlab_json::Value>>,
-    /// Devices for extended resources of a `DeviceClass`, as KAI's scheduler allocates them. Our
-    /// binder refuses requests that leave it to the binder.
+    /// Devices for extended resources of a `DeviceClass`, as KAI's scheduler allocates them: the
+    /// binder makes a claim of them. Our scheduler asks for none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "any_object")]
     pub extended_resource_claim_allocation: Option<schedlab_json::Value>,
@@ -74,6 +77,18 @@ fn any_object(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
         "nullable": true,
         "x-kubernetes-preserve-unknown-fields": true,
     })
+}
+
+/// A GPU that pods share.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct FractionalGpuGroup {
+    /// Its name among the shared GPUs.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub id: Option<String>,
+    /// `time-slicing` or `sm-sharing`; pods are bound alike.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub compute_sharing_mode: Option<String>,
 }
 
 /// GPUs that a pod receives.

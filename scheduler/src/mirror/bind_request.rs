@@ -28,7 +28,13 @@ impl RequestRecord {
     pub(crate) fn read(object: &Value) -> Self {
         let owners = list(object, "/metadata/ownerReferences").iter();
         let mut pods = owners.filter(|owner| owner["kind"] == "Pod");
-        let groups = list(object, "/spec/selectedGPUGroups").iter().filter_map(Value::as_str);
+        let newer = list(object, "/spec/selectedFractionalGpuGroups").iter();
+        let mut groups: Vec<GpuGroup> =
+            newer.filter_map(|group| text(group, "/id")).map(GpuGroup::from).collect();
+        if groups.is_empty() {
+            let named = list(object, "/spec/selectedGPUGroups").iter();
+            groups = named.filter_map(Value::as_str).map(GpuGroup::from).collect();
+        }
         let phase = text(object, "/status/phase");
         let attempts = int32(object, "/status/failedAttempts").unwrap_or(0);
         let limit = int32(object, "/spec/backoffLimit").unwrap_or(0);
@@ -36,7 +42,7 @@ impl RequestRecord {
             uid: name(object, "/metadata/uid").unwrap_or_else(|| "".into()),
             pod_uid: pods.find_map(|owner| name(owner, "/uid")),
             node: name(object, "/spec/selectedNode").unwrap_or_else(|| "".into()),
-            gpu_groups: groups.map(GpuGroup::from).collect(),
+            gpu_groups: groups,
             zones: at(object, "/spec/predictedNUMAZones")
                 .map(numa::read_shares)
                 .unwrap_or_default(),
@@ -201,6 +207,16 @@ mod tests {
         assert_eq!(node(&mirror), Some("n2"));
         mirror.remove(Kind::BindRequest, Key { namespace: "ns".into(), name: "p".into() }, 7);
         assert_eq!(node(&mirror), None, "gone");
+    }
+
+    #[test]
+    fn shared_gpus_are_read_as_older_and_newer_versions_name_them() {
+        let read = |spec: Value| RequestRecord::read(&json!({ "spec": spec })).gpu_groups;
+        let newer = json!([{ "id": "b", "computeSharingMode": "time-slicing" }]);
+        assert_eq!(read(json!({ "selectedGPUGroups": ["a"] })), ["a".into()]);
+        assert_eq!(read(json!({ "selectedFractionalGpuGroups": newer })), ["b".into()]);
+        let both = json!({ "selectedGPUGroups": ["a"], "selectedFractionalGpuGroups": newer });
+        assert_eq!(read(both), ["b".into()]);
     }
 
     #[test]

@@ -68,6 +68,22 @@ pub(crate) struct PodClaim {
 }
 
 impl Allocation {
+    /// An `AllocationResult`.
+    pub(crate) fn read(allocation: &Value) -> Self {
+        let device = |result: &Value| {
+            let part = |pointer| Name::from(text(result, pointer).unwrap_or_default());
+            let (driver, pool, device) = (part("/driver"), part("/pool"), part("/device"));
+            (DeviceId { driver, pool, device }, part("/request"))
+        };
+        let terms = list(allocation, "/nodeSelector/nodeSelectorTerms").iter();
+        let mut fields = terms.flat_map(|term| list(term, "/matchFields"));
+        let by_name = fields.find(|field| text(field, "/key") == Some("metadata.name"));
+        Self {
+            node: by_name.and_then(|field| name(field, "/values/0")),
+            devices: list(allocation, "/devices/results").iter().map(device).collect(),
+        }
+    }
+
     /// How many devices it has for this request.
     pub(super) fn count_for(&self, request: &Name) -> i64 {
         let of_it = self.devices.values().filter(|of| *of == request).count();
@@ -106,7 +122,7 @@ impl ClaimRecord {
                 .map(|(request, at)| alternatives(request, at))
                 .collect::<Result<Vec<_>, _>>()
                 .and_then(|requests| Choices::read(object, &requests)),
-            allocation: at(object, "/status/allocation").map(allocation),
+            allocation: at(object, "/status/allocation").map(Allocation::read),
             reserved: pods.into_iter().filter_map(user).collect(),
             reserved_otherwise: others.into_iter().cloned().collect(),
             finalizers: finalizers.map(Name::from).collect(),
@@ -136,6 +152,11 @@ impl ClaimRecord {
     /// It was made for this pod.
     pub(crate) fn is_own_of(&self, pod: &Name) -> bool {
         self.owner.as_ref() == Some(pod)
+    }
+
+    /// It was made for another one.
+    pub(crate) fn is_of_another(&self, pod: &Name) -> bool {
+        self.owner.as_ref().is_some_and(|owner| owner != pod)
     }
 
     /// The pods for which it is reserved; `None` for each that is not there.
@@ -239,20 +260,5 @@ fn none(of: &Value, field: &str) -> Result<(), Malformed> {
     match of.get("count").filter(|found| !found.is_null() && **found != 0) {
         None => Ok(()),
         Some(found) => Err(Malformed::new(format!("{field}.count"), shown(found), NO_COUNT)),
-    }
-}
-
-fn allocation(allocation: &Value) -> Allocation {
-    let device = |result: &Value| {
-        let part = |pointer| Name::from(text(result, pointer).unwrap_or_default());
-        let (driver, pool, device) = (part("/driver"), part("/pool"), part("/device"));
-        (DeviceId { driver, pool, device }, part("/request"))
-    };
-    let terms = list(allocation, "/nodeSelector/nodeSelectorTerms").iter();
-    let mut fields = terms.flat_map(|term| list(term, "/matchFields"));
-    let by_name = fields.find(|field| text(field, "/key") == Some("metadata.name"));
-    Allocation {
-        node: by_name.and_then(|field| name(field, "/values/0")),
-        devices: list(allocation, "/devices/results").iter().map(device).collect(),
     }
 }
