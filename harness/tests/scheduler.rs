@@ -7,6 +7,8 @@ mod admission;
 mod binder;
 #[path = "scheduler/explain.rs"]
 mod explain;
+#[path = "scheduler/foreign.rs"]
+mod foreign;
 #[path = "scheduler/gangs.rs"]
 mod gangs;
 #[path = "scheduler/installation.rs"]

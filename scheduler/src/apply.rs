@@ -12,7 +12,7 @@ mod pod_groups;
 mod queue_details;
 mod requests;
 mod untold;
-mod volumes;
+pub(crate) mod volumes;
 mod waits;
 mod warnings;
 mod writes;

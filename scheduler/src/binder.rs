@@ -9,6 +9,7 @@ mod order;
 mod refusal;
 mod reservations;
 mod shared_gpu;
+mod volumes;
 
 use std::{collections::BTreeMap, time::Duration};
 
@@ -30,7 +31,7 @@ use crate::{
     watch::{Kind, News, Watches},
 };
 
-use attempt::Attempt;
+use attempt::{Attempt, Made};
 use order::Order;
 use reservations::{Reservations, Reserved};
 pub(crate) use shared_gpu::{Container, DEVICES, SHARE_VARIABLES};
@@ -42,11 +43,14 @@ const WATCHED: &[Kind] = &[Kind::BindRequest, Kind::Pod];
 /// beside us waits, so that it can finish asking for a gang of which its predecessor asked for half.
 const BURST: Duration = Duration::from_millis(20);
 
-/// After an answer was lost.
+/// After an answer was lost, and while others have to do something first.
 const RETRY: Duration = Duration::from_secs(1);
 
 /// Longest wait between two attempts.
 const BACKOFF_MAX: Duration = Duration::from_mins(5);
+
+/// Volumes that are not bound by then are waited for no longer, as with KAI.
+const PATIENCE: Duration = Duration::from_mins(2);
 
 /// Carries out requests until it is dropped, or after the first round if that was asked for.
 ///
@@ -68,6 +72,7 @@ pub(crate) async fn run(api: Api, config: &Config, now: Clock) -> anyhow::Result
         now,
         orders: BTreeMap::new(),
         due: BTreeMap::new(),
+        waiting: BTreeMap::new(),
         pacing: Pacing::up_to(config.writes_at_once),
         status: config.status.clone(),
         counts_cycles: !config.runs_cycles(),
@@ -92,6 +97,8 @@ struct Binder {
     orders: BTreeMap<Key, Order>,
     /// When to try again, after a failure.
     due: BTreeMap<Key, Instant>,
+    /// Since when others have to do something first.
+    waiting: BTreeMap<Key, Instant>,
     pacing: Pacing,
     status: watch::Sender<Status>,
     /// Nobody else tells that this process is alive.
@@ -145,6 +152,7 @@ impl Binder {
                 }
                 let orders = &self.orders;
                 self.due.retain(|key, _| orders.contains_key(key));
+                self.waiting.retain(|key, _| orders.contains_key(key));
             }
             News::Changed(_, object) => {
                 if let Some(object) = object.object() {
@@ -167,7 +175,7 @@ impl Binder {
             return;
         }
         if known.is_some_and(|known| known.uid != order.uid) {
-            self.due.remove(&key);
+            self.forget(&key);
         }
         if order.is_open() {
             self.orders.insert(key, order);
@@ -179,6 +187,7 @@ impl Binder {
     fn forget(&mut self, key: &Key) {
         self.orders.remove(key);
         self.due.remove(key);
+        self.waiting.remove(key);
     }
 
     /// Tries everything that is due.
@@ -199,8 +208,10 @@ impl Binder {
         let ready = self.reserve(orders, &mut made).await;
         let attempts = ready.into_iter().map(|(key, order, devices)| {
             let api = self.api.clone();
+            let since = self.waiting.get(&key);
+            let is_patient = since.is_none_or(|since| since.elapsed() < PATIENCE);
             async move {
-                let attempt = attempt::make(&api, (&key, &order), &devices).await;
+                let attempt = attempt::make(&api, (&key, &order), &devices, is_patient).await;
                 (key, order, attempt)
             }
         });
@@ -208,10 +219,12 @@ impl Binder {
         let mut pacing = std::mem::replace(&mut self.pacing, Pacing::up_to(1));
         pacing
             .all(attempts, |(key, order, attempt)| match attempt {
-                Ok(attempt) => {
+                Ok(Made::Ended(attempt)) => {
+                    self.waiting.remove(&key);
                     self.note_bound(&key, &order, &attempt);
                     made.push((key, order, attempt));
                 }
+                Ok(Made::Waits) => self.wait(key),
                 Err(error) => self.note(&key, Err(error)),
             })
             .await;
@@ -230,6 +243,13 @@ impl Binder {
         if self.counts_cycles {
             self.status.send_modify(|status| status.cycles += 1);
         }
+    }
+
+    /// Looks again in a while.
+    fn wait(&mut self, key: Key) {
+        let now = Instant::now();
+        self.due.insert(key.clone(), now + RETRY);
+        self.waiting.entry(key).or_insert(now);
     }
 
     fn note_bound(&mut self, key: &Key, order: &Order, attempt: &Attempt) {

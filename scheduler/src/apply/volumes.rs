@@ -6,20 +6,17 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use schedlab_json::json;
+use schedlab_json::{Value, json};
 use schedlab_scheduler_core::{
     Decision,
     model::{Name, NodeId, PodGroupId, PodId},
     plugins::{Chosen, chosen_volumes},
 };
 
-use super::{
-    Applier, Cycle,
-    writes::{Chain, Write},
-};
+use super::{Applier, Cycle, writes::Write};
 use crate::{
     api::{Merge, path},
-    mirror::{Key, Mirror},
+    mirror::{Key, Mirror, Volumes},
     watch::{Kind, Storage},
 };
 
@@ -50,10 +47,21 @@ impl Applier {
         if open.is_empty() {
             return BTreeSet::new();
         }
-        let chosen = chosen_volumes(cycle.snapshot, open.iter().map(|one| (one.pod, one.node)));
+        let snapshot = cycle.snapshot;
+        let chosen = chosen_volumes(open.iter().map(|one| {
+            let pod = &snapshot.pods[one.pod.0 as usize];
+            let claims = &snapshot.shapes[pod.shape.0 as usize].volumes;
+            (&**claims, &snapshot.nodes[one.node.0 as usize])
+        }));
         let mut seen = BTreeSet::new();
         let first = open.iter().filter(|one| seen.insert(&one.claim));
-        let chains = first.filter_map(|one| bind(mirror, cycle, (one, &chosen))).collect();
+        let chains = first.filter_map(|one| {
+            let node = &snapshot.nodes[one.node.0 as usize].name;
+            let change = binding(&mirror.volumes, (&one.claim, node), &chosen)?;
+            let kind = Kind::Storage(change.of);
+            Some(vec![Write::patch(kind, change.path, Merge::Plain, change.merged)])
+        });
+        let chains = chains.collect();
         self.write(mirror, chains).await;
         for one in &open {
             let node = &cycle.snapshot.nodes[one.node.0 as usize].name;
@@ -83,21 +91,29 @@ fn open(mirror: &Mirror, cycle: &Cycle<'_>) -> Vec<Open> {
     open
 }
 
-/// Keeps the chosen volume for the claim, or has one made; nothing, where that was done.
-fn bind(
-    mirror: &Mirror,
-    cycle: &Cycle<'_>,
-    (open, chosen): (&Open, &BTreeMap<Name, Chosen>),
-) -> Option<Chain> {
-    let key = &open.claim;
-    let claim = mirror.volumes.claims.get(key)?;
+/// What is to be written of a claim or a volume.
+pub(crate) struct Change {
+    of: Storage,
+    pub(crate) path: String,
+    /// RFC 7396.
+    pub(crate) merged: Value,
+}
+
+/// Keeps the chosen volume for the claim, or has one made for the node; nothing, where that was
+/// done.
+pub(crate) fn binding(
+    volumes: &Volumes,
+    (key, node): (&Key, &Name),
+    chosen: &BTreeMap<Name, Chosen>,
+) -> Option<Change> {
+    let claim = volumes.claims.get(key)?;
     match chosen.get(key.to_string().as_str())? {
         Chosen::Volume(name) => {
-            let volume = mirror.volumes.known.get(name)?;
+            let volume = volumes.known.get(name)?;
             if volume.is_kept_for(key, claim) {
                 return None;
             }
-            let change = json!({
+            let merged = json!({
                 "metadata": {
                     "resourceVersion": volume.version.to_string(),
                     "annotations": { BY_CONTROLLER: "yes" },
@@ -109,19 +125,18 @@ fn bind(
                 } },
             });
             let path = path("v1", "", "persistentvolumes", name);
-            Some(vec![Write::patch(Kind::Storage(Storage::Volume), path, Merge::Plain, change)])
+            Some(Change { of: Storage::Volume, path, merged })
         }
         Chosen::Made => {
-            let node = &cycle.snapshot.nodes[open.node.0 as usize].name;
             if claim.selected_node.as_ref() == Some(node) {
                 return None;
             }
-            let change = json!({ "metadata": {
+            let merged = json!({ "metadata": {
                 "resourceVersion": claim.version.to_string(),
                 "annotations": { SELECTED_NODE: &**node },
             } });
             let path = path("v1", &key.namespace, "persistentvolumeclaims", &key.name);
-            Some(vec![Write::patch(Kind::Storage(Storage::Claim), path, Merge::Plain, change)])
+            Some(Change { of: Storage::Claim, path, merged })
         }
     }
 }

@@ -5,7 +5,7 @@ use schedlab_json::{Value, json};
 use schedlab_scheduler_core::model::{Name, Time};
 use serde::de::IgnoredAny;
 
-use super::{claims, order::Order, refusal::Refusal, shared_gpu};
+use super::{claims, order::Order, refusal::Refusal, shared_gpu, volumes};
 use crate::{
     api::{Api, ApiError, Merge, path},
     apply::{About, Event, Level, rfc3339, share},
@@ -19,12 +19,22 @@ pub(super) struct Attempt {
     pub(super) ended: Result<(), String>,
 }
 
-/// Binds the pod, if that can be. `devices`: those that are reserved for it.
+/// What an attempt came to.
+pub(super) enum Made {
+    /// An end, for now or for good.
+    Ended(Attempt),
+    /// Nothing yet: it is to be made again when others have done what this waits for.
+    Waits,
+}
+
+/// Binds the pod, if that can be. `devices`: those that are reserved for it. Where it has waited
+/// for others long enough it has failed.
 pub(super) async fn make(
     api: &Api,
     (key, order): (&Key, &Order),
     devices: &[Name],
-) -> Result<Attempt, ApiError> {
+    is_patient: bool,
+) -> Result<Made, ApiError> {
     let pod = api.get(&path("v1", &key.namespace, "pods", &key.name)).await;
     let (pod, ended) = match (pod, order.problem(&key.name)) {
         (pod, Some(problem)) => (pod.ok(), Err(Refusal::Failed(problem))),
@@ -34,11 +44,13 @@ pub(super) async fn make(
         }
         (Err(error), None) => (None, Err(error.into())),
     };
-    match ended {
-        Ok(()) => Ok(Attempt { pod, ended: Ok(()) }),
-        Err(Refusal::Failed(why)) => Ok(Attempt { pod, ended: Err(why) }),
-        Err(Refusal::Unknown(error)) => Err(error),
-    }
+    let ended = match ended {
+        Ok(()) => Ok(()),
+        Err(Refusal::Waits(_)) if is_patient => return Ok(Made::Waits),
+        Err(Refusal::Failed(why) | Refusal::Waits(why)) => Err(why),
+        Err(Refusal::Unknown(error)) => return Err(error),
+    };
+    Ok(Made::Ended(Attempt { pod, ended }))
 }
 
 /// Tells how an attempt ended. Answers the request as it stands then.
@@ -77,7 +89,8 @@ async fn bind(
     if is_bound(pod, &order.node)? {
         return Ok(());
     }
-    api.get(&path("v1", "", "nodes", &order.node)).await?;
+    let node = api.get(&path("v1", "", "nodes", &order.node)).await?;
+    volumes::bind(api, (key, order), (pod, &node)).await?;
     if !order.has_claims() {
         return bind_unbound(api, (key, order), (pod, devices)).await;
     }

@@ -6,6 +6,8 @@ use crate::api::ApiError;
 pub(super) enum Refusal {
     /// The server, or the state of the cluster, says no.
     Failed(String),
+    /// Others have to do something first.
+    Waits(String),
     /// Nobody knows what was done.
     Unknown(ApiError),
 }

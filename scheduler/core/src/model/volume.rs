@@ -119,6 +119,11 @@ impl VolumeProblem {
         }
     }
 
+    /// What keeps the claim from pods, in kube-scheduler's words.
+    pub fn told(&self, claim: &Name) -> String {
+        fmt::from_fn(|f| self.tell(claim, f)).to_string()
+    }
+
     /// In kube-scheduler's words.
     pub(crate) fn tell(&self, claim: &Name, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let name = own_name(claim);

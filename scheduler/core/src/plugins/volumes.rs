@@ -8,12 +8,9 @@ mod limits;
 mod matching;
 
 use crate::{
-    Snapshot,
     decision::{Misfit, VolumeMisfit},
     framework::{DependsOn, Filter, NodeFilter},
-    model::{
-        LabelSelector, Made, Name, Node, NodeId, PodId, VolumeAccess, VolumeClaim, VolumeReach,
-    },
+    model::{LabelSelector, Made, Name, Node, PodId, VolumeAccess, VolumeClaim, VolumeReach},
     session::{Fits, PodState, Session},
 };
 
@@ -35,14 +32,12 @@ pub(super) struct VolumeBinding;
 
 /// What the open claims of pods that get these nodes get: a volume each, or one that is to be made.
 /// Claims that can get neither are left out; there are none where the nodes are those of a plan.
-pub fn chosen_volumes(
-    snapshot: &Snapshot,
-    places: impl Iterator<Item = (PodId, NodeId)>,
+pub fn chosen_volumes<'s>(
+    places: impl Iterator<Item = (&'s [VolumeClaim], &'s Node)>,
 ) -> std::collections::BTreeMap<Name, Chosen> {
     let mut matching = Matching::default();
-    for (pod, node) in places {
-        let shape = &snapshot.shapes[snapshot.pods[pod.0 as usize].shape.0 as usize];
-        matching.add(shape, &snapshot.nodes[node.0 as usize]);
+    for (claims, node) in places {
+        matching.add(claims, node);
     }
     matching.solve().named()
 }
@@ -162,7 +157,7 @@ impl Filter for VolumeBinding {
         let mut matching = Matching::default();
         for other in others() {
             if let Some(node) = session.state(other).charged_on() {
-                matching.add(session.shape_of(other), session.node(node));
+                matching.add(&session.shape_of(other).volumes, session.node(node));
             }
         }
         let base = matching.solve();

@@ -3,7 +3,6 @@
 use insta::assert_snapshot;
 
 use crate::{
-    model::{NodeId, PodId},
     plugins::{Chosen, chosen_volumes},
     testing::{plan_of, snapshot_of},
 };
@@ -134,13 +133,14 @@ fn pods_that_share_a_claim_go_where_one_volume_serves_them() {
 /// What open claims get when the pods, by name, stand on the nodes.
 fn chosen(cluster: &str, places: &[(&str, &str)]) -> String {
     let snapshot = snapshot_of(cluster);
-    let id = |at: Option<usize>| u32::try_from(at.expect("a name of the table")).expect("few");
     let places = places.iter().map(|(pod, node)| {
-        let pod = snapshot.pods.iter().position(|known| &*known.name == *pod);
-        let node = snapshot.nodes.iter().position(|known| &*known.name == *node);
-        (PodId(id(pod)), NodeId(id(node)))
+        let mut pods = snapshot.pods.iter();
+        let pod = pods.find(|known| &*known.name == *pod).expect("a pod of the table");
+        let mut nodes = snapshot.nodes.iter();
+        let node = nodes.find(|known| &*known.name == *node).expect("a node of the table");
+        (&*snapshot.shapes[pod.shape.0 as usize].volumes, node)
     });
-    let told = chosen_volumes(&snapshot, places).into_iter().map(|(claim, chosen)| match chosen {
+    let told = chosen_volumes(places).into_iter().map(|(claim, chosen)| match chosen {
         Chosen::Volume(volume) => format!("{claim} gets {volume}"),
         Chosen::Made => format!("{claim} is made"),
     });

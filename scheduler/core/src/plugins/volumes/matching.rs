@@ -7,7 +7,7 @@ use std::{
 };
 
 use super::{has_storage, is_within};
-use crate::model::{Made, Name, Node, PodShape, Volume, VolumeAccess, VolumeReach};
+use crate::model::{Made, Name, Node, PodShape, Volume, VolumeAccess, VolumeClaim, VolumeReach};
 
 /// What an open claim gets.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -55,9 +55,9 @@ impl Wish<'_> {
 }
 
 impl<'s> Matching<'s> {
-    /// A pod of this shape is, or will be, on the node.
-    pub(super) fn add(&mut self, shape: &'s PodShape, node: &'s Node) {
-        for claim in &shape.volumes {
+    /// A pod with these claims is, or will be, on the node.
+    pub(super) fn add(&mut self, claims: &'s [VolumeClaim], node: &'s Node) {
+        for claim in claims {
             if let VolumeAccess::Open { volumes, made } = &claim.access {
                 let wish = Wish { volumes, made: made.as_ref(), nodes: Vec::new() };
                 self.claims.entry(&claim.name).or_insert(wish).nodes.push(node);
@@ -114,7 +114,7 @@ impl<'s> Solution<'s> {
         node: &'s Node,
     ) -> bool {
         let mut alone = Matching::default();
-        alone.add(shape, node);
+        alone.add(&shape.volumes, node);
         if alone.claims.is_empty() {
             return true;
         }
@@ -129,7 +129,7 @@ impl<'s> Solution<'s> {
             }
         }
         let mut with = matching.clone();
-        with.add(shape, node);
+        with.add(&shape.volumes, node);
         !with.solve().is_short
     }
 

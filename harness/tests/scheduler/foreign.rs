@@ -1,0 +1,237 @@
+//! BindRequests of schedulers that are not ours: what those leave to the binder, it does.
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+use insta::assert_snapshot;
+use schedlab_json::{Value, json};
+use schedlab_scheduler::Component;
+
+use crate::lab::Lab;
+
+/// A pod of a scheduler that is not ours, and its request.
+pub(crate) fn foreign(name: &str, node: &str) -> (Value, Value) {
+    let pod = json!({
+        "apiVersion": "v1", "kind": "Pod",
+        "metadata": { "name": name, "namespace": "default" },
+        "spec": { "schedulerName": "theirs",
+                  "containers": [{ "name": "main", "image": "train" }] },
+    });
+    let request = json!({
+        "apiVersion": "scheduling.run.ai/v1alpha2", "kind": "BindRequest",
+        "metadata": { "name": name, "namespace": "default" },
+        "spec": { "podName": name, "selectedNode": node, "receivedResourceType": "Regular",
+                  "receivedGPU": { "portion": "0.00" }, "labels": { "pool": "a" } },
+    });
+    (pod, request)
+}
+
+#[test]
+fn requests_of_another_scheduler_are_carried_out() {
+    Lab::tell(async |lab| {
+        lab.nodes(2, 8);
+        for (name, node) in [("fine", "n-1"), ("nowhere", "n-7"), ("unnamed", "")] {
+            let (pod, request) = foreign(name, node);
+            lab.create("", "pods", &pod);
+            lab.create("scheduling.run.ai", "bindrequests", &request);
+        }
+        let (_, mut strange) = foreign("strange", "n-0");
+        strange["spec"]["podName"] = json!("fine");
+        lab.create("scheduling.run.ai", "bindrequests", &strange);
+        let binder = lab.binder();
+        lab.pass(10).await;
+        assert_snapshot!(lab.pods(), @r"
+        fine Running n-1
+        nowhere Pending -
+        unnamed Pending -
+        ");
+        assert_snapshot!(lab.requests(), @r#"
+        fine null {"labels":{"pool":"a"},"podName":"fine","receivedGPU":{"portion":"0.00"},"receivedResourceType":"Regular","selectedNode":"n-1"} {"phase":"Succeeded"}
+        nowhere null {"labels":{"pool":"a"},"podName":"nowhere","receivedGPU":{"portion":"0.00"},"receivedResourceType":"Regular","selectedNode":"n-7"} {"failedAttempts":1,"phase":"Failed","reason":"nodes \"n-7\" not found"}
+        strange null {"labels":{"pool":"a"},"podName":"fine","receivedGPU":{"portion":"0.00"},"receivedResourceType":"Regular","selectedNode":"n-0"} {"failedAttempts":1,"phase":"Failed","reason":"spec.podName: found \"fine\", allowed: the name of the request"}
+        unnamed null {"labels":{"pool":"a"},"podName":"unnamed","receivedGPU":{"portion":"0.00"},"receivedResourceType":"Regular","selectedNode":""} {"failedAttempts":1,"phase":"Failed","reason":"spec.selectedNode: found \"\", allowed: the name of a node"}
+        "#);
+        assert_eq!(lab.list("", "pods")[0]["metadata"]["labels"]["pool"], "a");
+        binder.abort();
+    });
+}
+
+/// What of a node's GPUs is for a request.
+fn allocation(request: &str, devices: &[&str]) -> Value {
+    let result = |device: &&str| json!({ "request": request, "driver": "gpu.nvidia.com", "pool": "n-0", "device": device });
+    json!({ "devices": { "results": devices.iter().map(result).collect::<Value>() } })
+}
+
+impl Lab {
+    fn claim(&self, name: &str) {
+        let request = json!({ "name": "gpu", "exactly": { "deviceClassName": "gpu.nvidia.com" } });
+        let claim = json!({
+            "apiVersion": "resource.k8s.io/v1", "kind": "ResourceClaim",
+            "metadata": { "name": name, "namespace": "default" },
+            "spec": { "devices": { "requests": [request] } },
+        });
+        self.create("resource.k8s.io", "resourceclaims", &claim);
+    }
+
+    /// A pod of another scheduler that names these claims, and the request that gives it devices.
+    fn claiming(&self, (name, node): (&str, &str), claims: &[&str], spec: &Value) {
+        let (mut pod, mut request) = foreign(name, node);
+        let named = |claim: &&str| json!({ "name": claim, "resourceClaimName": claim });
+        pod["spec"]["resourceClaims"] = claims.iter().map(named).collect();
+        for (field, value) in spec.as_object().unwrap() {
+            request["spec"][field.as_str()] = value.clone();
+        }
+        self.create("", "pods", &pod);
+        self.create("scheduling.run.ai", "bindrequests", &request);
+    }
+
+    /// Each claim: its devices, for whom, and whether it may be deleted.
+    fn claims(&self) -> String {
+        let told = |claim: &Value| {
+            let all = |list: &Value, field: &str| -> Vec<String> {
+                let list = list.as_array().map_or(&[][..], Vec::as_slice).iter();
+                list.map(|one| one[field].as_str().unwrap().to_owned()).collect()
+            };
+            let status = &claim["status"];
+            format!(
+                "{} {:?} for {:?} {}\n",
+                claim["metadata"]["name"].as_str().unwrap(),
+                all(&status["allocation"]["devices"]["results"], "device"),
+                all(&status["reservedFor"], "name"),
+                claim["metadata"]["finalizers"],
+            )
+        };
+        self.list("resource.k8s.io", "resourceclaims").iter().map(told).collect()
+    }
+
+    fn why(&self) -> String {
+        let told = |request: &Value| {
+            let (name, status) = (&request["metadata"]["name"], &request["status"]);
+            let why = status["reason"].as_str().unwrap_or("-");
+            format!("{} {} {why}\n", name.as_str().unwrap(), status["phase"].as_str().unwrap())
+        };
+        self.list("scheduling.run.ai", "bindrequests").iter().map(told).collect()
+    }
+}
+
+#[test]
+fn claims_get_the_devices_that_a_request_names() {
+    Lab::tell(async |lab| {
+        lab.nodes(1, 8);
+        for claim in ["a", "b", "shared"] {
+            lab.claim(claim);
+        }
+        let of = |claim: &str, device: &str| json!({ "name": claim, "allocation": allocation("gpu", &[device]) });
+        let asked = |of: Value| json!({ "resourceClaimAllocations": of });
+        let both = asked(json!([of("a", "gpu-0"), of("shared", "gpu-7")]));
+        lab.claiming(("first", "n-0"), &["a", "shared"], &both);
+        lab.claiming(("second", "n-0"), &["shared"], &asked(json!([of("shared", "gpu-7")])));
+        lab.claiming(("third", "n-0"), &["shared"], &asked(json!([of("shared", "gpu-6")])));
+        lab.claiming(
+            ("fourth", "n-0"),
+            &["b"],
+            &asked(json!([of("b", "gpu-1"), of("c", "gpu-2")])),
+        );
+        let binder = lab.binder();
+        lab.pass(10).await;
+        assert_snapshot!(lab.pods(), @r"
+        first Running n-0
+        fourth Pending -
+        second Running n-0
+        third Pending -
+        ");
+        assert_snapshot!(lab.why(), @r#"
+        first Succeeded -
+        fourth Failed the pod has no resource claim c, which the request names
+        second Succeeded -
+        third Failed ResourceClaim default/shared has other devices than those that the request names
+        "#);
+        assert_snapshot!(lab.claims(), @r#"
+        a ["gpu-0"] for ["first"] ["resource.kubernetes.io/delete-protection"]
+        b [] for [] ["resource.kubernetes.io/delete-protection"]
+        shared ["gpu-7"] for ["first", "second"] ["resource.kubernetes.io/delete-protection"]
+        "#);
+        binder.abort();
+    });
+}
+
+#[test]
+fn devices_of_a_pod_that_cannot_be_bound_are_taken_back_until_it_can() {
+    Lab::tell(async |lab| {
+        lab.nodes(1, 8);
+        lab.claim("a");
+        let asked = json!({
+            "backoffLimit": 5,
+            "resourceClaimAllocations": [{ "name": "a", "allocation": allocation("gpu", &["gpu-0"]) }],
+        });
+        lab.claiming(("p", "n-0"), &["a"], &asked);
+        let failing = lab.beside(lab.client_that_cannot_bind("p"), &[Component::Binder]);
+        lab.pass(2).await;
+        assert_snapshot!(lab.why(), @"p Failed the server does not allow this method on the requested resource");
+        assert_snapshot!(lab.claims(), @r#"a [] for [] ["resource.kubernetes.io/delete-protection"]"#);
+        failing.abort();
+        let binder = lab.binder();
+        lab.pass(10).await;
+        assert_snapshot!(lab.pods(), @"p Running n-0");
+        assert_snapshot!(lab.claims(), @r#"a ["gpu-0"] for ["p"] ["resource.kubernetes.io/delete-protection"]"#);
+        binder.abort();
+    });
+}
+
+#[test]
+fn a_claim_is_made_for_extended_resources_where_a_request_asks_for_it() {
+    Lab::tell(async |lab| {
+        lab.nodes(1, 8);
+        let name = "container-0-request-0";
+        let asked = json!({ "extendedResourceClaimAllocation": {
+            "allocation": allocation(name, &["gpu-0"]),
+            "deviceRequests": [{ "name": name, "exactly": { "deviceClassName": "gpu.nvidia.com" } }],
+            "containerMappings": [{ "containerName": "main", "resourceName": "nvidia.com/gpu",
+                                    "requestName": name }],
+        } });
+        let mut again = asked.clone();
+        again["backoffLimit"] = json!(5);
+        lab.claiming(("late", "n-0"), &[], &again);
+        let failing = lab.beside(lab.client_that_cannot_bind("late"), &[Component::Binder]);
+        lab.pass(2).await;
+        assert_eq!(
+            (lab.claims(), &lab.list("", "pods")[0]["status"]["extendedResourceClaimStatus"]),
+            (String::new(), &Value::Null)
+        );
+        failing.abort();
+        let binder = lab.binder();
+        lab.pass(10).await;
+        let claim = lab.list("resource.k8s.io", "resourceclaims").remove(0);
+        let name = claim["metadata"]["name"].as_str().unwrap();
+        assert!(name.starts_with("late-extended-resources-"), "{name}");
+        assert_snapshot!(lab.claims().replace(name, "NAME"), @r#"NAME ["gpu-0"] for ["late"] ["resource.kubernetes.io/delete-protection"]"#);
+        let pod = lab.list("", "pods").remove(0);
+        assert_snapshot!(pod["status"]["extendedResourceClaimStatus"].to_string().replace(name, "NAME"), @r#"{"requestMappings":[{"containerName":"main","requestName":"container-0-request-0","resourceName":"nvidia.com/gpu"}],"resourceClaimName":"NAME"}"#);
+        assert_snapshot!(lab.pods(), @"late Running n-0");
+        binder.abort();
+    });
+}
+
+#[test]
+fn a_volume_that_nobody_makes_is_waited_for_no_longer_than_kai_waits() {
+    Lab::tell(async |lab| {
+        lab.nodes(1, 8);
+        lab.apply(
+            "{kind: StorageClass, metadata: {name: cloud}, provisioner: csi.example.com, volumeBindingMode: WaitForFirstConsumer}
+---
+{kind: PersistentVolumeClaim, metadata: {name: data}, spec: {storageClassName: cloud, accessModes: [ReadWriteOnce], resources: {requests: {storage: 1Gi}}}}
+",
+        );
+        let (mut pod, request) = foreign("p", "n-0");
+        pod["spec"]["volumes"] =
+            json!([{ "name": "v", "persistentVolumeClaim": { "claimName": "data" } }]);
+        lab.create("", "pods", &pod);
+        lab.create("scheduling.run.ai", "bindrequests", &request);
+        let binder = lab.binder();
+        lab.pass(119).await;
+        let claim = lab.list("", "persistentvolumeclaims").remove(0);
+        assert_eq!(claim["metadata"]["annotations"]["volume.kubernetes.io/selected-node"], "n-0");
+        assert_eq!(lab.list("scheduling.run.ai", "bindrequests")[0]["status"], Value::Null);
+        lab.pass(3).await;
+        assert_snapshot!(lab.why(), @"p Failed waiting for persistentvolumeclaims to be bound: data");
+        binder.abort();
+    });
+}
