@@ -20,6 +20,7 @@ mod requests;
 mod selectors;
 mod sharing;
 mod topology;
+mod unbound;
 mod volumes;
 
 use std::{
@@ -51,6 +52,7 @@ pub(crate) use queue::{QueueRecord, QueueTold};
 
 use sharing::Sharing;
 pub(crate) use sharing::{RESERVATION_PREFIX, told_idle};
+pub(crate) use unbound::{BINDING_ERROR, Unbound};
 pub(crate) use volumes::{PodVolume, Volumes};
 
 use crate::{

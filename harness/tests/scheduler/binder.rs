@@ -158,7 +158,7 @@ fn what_cannot_be_bound_is_tried_again_told_and_then_scheduled_anew() {
         let binder = lab.beside(failing, &[Component::Binder]);
         lab.pass(1).await;
         assert_snapshot!(lab.requests(), @r#"one-0-lb9r9 {"selected-node":"n-0"} {"backoffLimit":3,"podName":"one-0-lb9r9","receivedGPU":{"count":1,"portion":"1.00"},"receivedResourceType":"Regular","selectedNode":"n-0"} {"failedAttempts":1,"phase":"Failed","reason":"name in URL does not match name in Binding object"}"#);
-        assert_snapshot!(lab.pods(), @"one-0 Pending -");
+        assert_snapshot!(lab.pods(), @"one-0 Pending -: Failed to bind pod default/one-0 to node n-0: name in URL does not match name in Binding object");
         lab.pass(9).await;
         binder.abort();
         assert_snapshot!(lab.attempts(), @r#"
@@ -179,6 +179,7 @@ fn what_cannot_be_bound_is_tried_again_told_and_then_scheduled_anew() {
         assert_snapshot!(lab.events(), @r"
         Pod BindingError Failed to bind pod default/one-0 to node n-0: name in URL does not match name in Binding object
         Pod Scheduled Successfully assigned pod default/one-0 to node n-0 at node-pool default
+        PodGroup BindingError Failed to bind pod default/one-0 to node n-0: name in URL does not match name in Binding object
         ");
         let last = lab.binder();
         lab.pass(20).await;

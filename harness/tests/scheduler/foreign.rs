@@ -38,11 +38,11 @@ fn requests_of_another_scheduler_are_carried_out() {
         lab.create("scheduling.run.ai", "bindrequests", &strange);
         let binder = lab.binder();
         lab.pass(10).await;
-        assert_snapshot!(lab.pods(), @r"
+        assert_snapshot!(lab.pods(), @r#"
         fine Running n-1
-        nowhere Pending -
-        unnamed Pending -
-        ");
+        nowhere Pending -: Failed to bind pod default/nowhere to node n-7: nodes "n-7" not found
+        unnamed Pending -: Failed to bind pod default/unnamed to node : spec.selectedNode: found "", allowed: the name of a node
+        "#);
         assert_snapshot!(lab.requests(), @r#"
         fine null {"labels":{"pool":"a"},"podName":"fine","receivedGPU":{"portion":"0.00"},"receivedResourceType":"Regular","selectedNode":"n-1"} {"phase":"Succeeded"}
         nowhere null {"labels":{"pool":"a"},"podName":"nowhere","receivedGPU":{"portion":"0.00"},"receivedResourceType":"Regular","selectedNode":"n-7"} {"failedAttempts":1,"phase":"Failed","reason":"nodes \"n-7\" not found"}
@@ -233,5 +233,25 @@ fn a_volume_that_nobody_makes_is_waited_for_no_longer_than_kai_waits() {
         lab.pass(3).await;
         assert_snapshot!(lab.why(), @"p Failed waiting for persistentvolumeclaims to be bound: data");
         binder.abort();
+    });
+}
+
+#[test]
+fn a_pod_that_somebody_bound_elsewhere_is_not_told_that_it_waits() {
+    Lab::tell(async |lab| {
+        lab.nodes(2, 8);
+        let (mut pod, request) = foreign("there", "n-1");
+        pod["spec"]["nodeName"] = json!("n-0");
+        lab.create("", "pods", &pod);
+        lab.create("scheduling.run.ai", "bindrequests", &request);
+        let binder = lab.binder();
+        lab.pass(10).await;
+        binder.abort();
+        assert!(lab.requests().contains("the pod is bound to node n-0 already"));
+        let conditions = lab.list("", "pods")[0]["status"]["conditions"].clone();
+        let failed = |condition: &&Value| condition["status"] == "False";
+        let failed = conditions.as_array().unwrap().iter().filter(failed);
+        let kinds: Vec<&str> = failed.filter_map(|failed| failed["type"].as_str()).collect();
+        assert_eq!(kinds, ["PodBound"]);
     });
 }

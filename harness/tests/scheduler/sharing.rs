@@ -12,7 +12,7 @@ use futures::future::OptionFuture;
 use http::{Method, Request, StatusCode};
 use insta::assert_snapshot;
 use schedlab_json::{Value, json};
-use schedlab_scheduler::{Binding, Component, GpuReservation};
+use schedlab_scheduler::{Binding, Component, GpuReservation, explain::Form};
 use tower::{ServiceExt as _, service_fn};
 
 use super::{admission::PODS, lab::Lab};
@@ -217,7 +217,7 @@ fn a_device_that_cannot_be_reserved_is_told_and_its_reservation_ends() {
         ask_for_a_gpu_in_use(&mut lab, &json!({})).await;
         lab.pass(60).await;
         assert_snapshot!(lab.pods(), @r"
-        a Pending -
+        a Pending -: Failed to bind pod default/a to node n-0: GPU reservation pod kai-resource-reservation/gpu-reservation-312e2a78fa96975a has ended
         whole-0 Running n-0
         ");
         assert_snapshot!(lab.list("scheduling.run.ai", "bindrequests")[0]["status"], @r#"{"failedAttempts":1,"phase":"Failed","reason":"GPU reservation pod kai-resource-reservation/gpu-reservation-312e2a78fa96975a has ended"}"#);
@@ -228,6 +228,57 @@ fn a_device_that_cannot_be_reserved_is_told_and_its_reservation_ends() {
         Pod Scheduled Successfully assigned pod default/whole-0 to node n-0 at node-pool default
         Queue GuaranteesAboveCapacity Quotas of the top queues add up to more than the cluster has: 8 of 1 GPUs
         ");
+    });
+}
+
+#[test]
+fn a_pod_whose_binding_fails_is_told_why_wherever_one_looks_and_what_is_missing() {
+    Lab::tell(async |mut lab| {
+        lab.nodes(1, 1);
+        lab.queue("q", 1, -1);
+        lab.config.binding = Binding::Requests;
+        lab.config.reserve_gpus(GpuReservation::with_image("reserve"));
+        lab.start();
+        lab.apply(&half("a"));
+        lab.pass(3).await;
+        let told = async |lab: &Lab| {
+            let pods = lab.list("", "pods");
+            let conditions = pods[0]["status"]["conditions"].as_array().unwrap();
+            let of_pod = conditions.iter().map(|condition| {
+                let [kind, reason] = ["type", "reason"].map(|field| condition[field].clone());
+                format!("{kind} {} {reason}: {}\n", condition["status"], condition["message"])
+            });
+            let json = lab.explain_as("a", Form::Json).await;
+            let json: Value = serde_json::from_str(&json).unwrap();
+            let text = lab.explain("a").await;
+            let (of_pod, trouble) = (of_pod.collect::<String>(), &json["trouble"]);
+            format!("{of_pod}{}\n{text}\n{trouble}\n{}", lab.pod_groups(), lab.events())
+        };
+        let failing = told(&lab).await;
+        assert_snapshot!(failing, @r#"
+        "PodBound" "False" "BindingError": "Failed to bind pod default/a to node n-0: cannot reserve a GPU: namespaces \"kai-resource-reservation\" not found"
+        "PodScheduled" "False" "BindingError": "Failed to bind pod default/a to node n-0: cannot reserve a GPU: namespaces \"kai-resource-reservation\" not found"
+        pg-a {"minMember":1,"priorityClassName":"train","queue":"q"} "BindingError": "Failed to bind pod default/a to node n-0: cannot reserve a GPU: namespaces \"kai-resource-reservation\" not found. Remedy: create namespace kai-resource-reservation; it is tried again by itself"
+
+        pod default/a waits
+
+        reason: Failed to bind pod default/a to node n-0: cannot reserve a GPU: namespaces "kai-resource-reservation" not found
+
+        remedy: create namespace kai-resource-reservation; it is tried again by itself
+
+        {"message":"Failed to bind pod default/a to node n-0: cannot reserve a GPU: namespaces \"kai-resource-reservation\" not found","pod":"default/a","remedy":"create namespace kai-resource-reservation; it is tried again by itself"}
+        Pod BindingError Failed to bind pod default/a to node n-0: cannot reserve a GPU: namespaces "kai-resource-reservation" not found
+        Pod Scheduled Successfully assigned pod default/a to node n-0 at node-pool default
+        PodGroup BindingError Failed to bind pod default/a to node n-0: cannot reserve a GPU: namespaces "kai-resource-reservation" not found
+        "#);
+        let events = lab.list("", "events").len();
+        lab.pass(60).await;
+        assert_eq!(told(&lab).await, failing);
+        assert_eq!(lab.list("", "events").len(), events, "all is told once");
+        lab.reserve_gpus();
+        lab.pass(10).await;
+        assert_snapshot!(lab.pod_groups(), @r#"pg-a {"minMember":1,"priorityClassName":"train","queue":"q"}"#);
+        assert!(lab.explain("a").await.starts_with("pod group default/pg-a has all"));
     });
 }
 

@@ -15,7 +15,7 @@ use super::{
 use crate::{
     api::{Merge, path},
     config::{Flavor, NodePool},
-    mirror::{GROUP_LABEL, Key, Mirror, PREDICTED, written_shares},
+    mirror::{BINDING_ERROR, GROUP_LABEL, Key, Mirror, PREDICTED, written_shares},
     watch::Kind,
 };
 
@@ -124,7 +124,7 @@ impl Applier {
         let change = json!({ "status": { "conditions": [{
             "type": "PodScheduled",
             "status": "False",
-            "reason": "BindingError",
+            "reason": BINDING_ERROR,
             "message": message,
         }] } });
         let path = format!("{}/status", path("v1", &key.namespace, "pods", &key.name));

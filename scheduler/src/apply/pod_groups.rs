@@ -18,7 +18,7 @@ use super::{
 use crate::{
     api::{Merge, path},
     config::Flavor,
-    mirror::{GroupRecord, Key, Mirror, Tries, marks},
+    mirror::{BINDING_ERROR, GroupRecord, Key, Mirror, Tries, Unbound, marks},
     parse::text,
     watch::Kind,
 };
@@ -96,13 +96,16 @@ impl Applier {
         words: &BTreeMap<PodGroupId, Arc<Waits>>,
     ) -> Vec<Chain> {
         let groups = (0..).map(PodGroupId).zip(&cycle.snapshot.pod_groups);
+        let tried = self.refused.keys().cloned().collect();
+        let mut unbound = Unbound::by_group(mirror, &tried);
         // Both are in the order of names.
         let mut records = mirror.groups.iter().peekable();
         let chains = groups.filter_map(|(id, group)| {
             while records.next_if(|(key, _)| comes_before(key, group)).is_some() {}
             let (key, record) = records.next_if(|(key, _)| is_of(key, group))?;
-            let malformed = Waits::malformed((key, record));
-            let waits = malformed.as_ref().or_else(|| words.get(&id).map(|waits| &**waits));
+            let own = Waits::malformed((key, record))
+                .or_else(|| Some(Waits::unbound(&unbound.remove(key)?)));
+            let waits = own.as_ref().or_else(|| words.get(&id).map(|waits| &**waits));
             self.explain_group(
                 cycle,
                 (id, record),
@@ -139,6 +142,7 @@ impl Applier {
         if let Some(Waits { code, message, .. }) = news {
             let (level, reason) = match *code {
                 "NotReady" => (Level::Normal, "NotReady"),
+                BINDING_ERROR => (Level::Warning, BINDING_ERROR),
                 _ => (Level::Warning, "Unschedulable"),
             };
             let occasion = &told.version.to_string();
@@ -172,7 +176,7 @@ impl Applier {
         let Waits { code, reason, message } = waits;
         let mut explained = json!({ "reason": code, "message": reason });
         let before = before.iter().filter(|before| text(before, "/reason") != Some(code)).cloned();
-        let waiting = cycle.plan.waiting.get(&id);
+        let waiting = cycle.plan.waiting.get(&id).filter(|reason| reason.code() == *code);
         if let Some(details) = waiting.and_then(|reason| details(cycle, reason)) {
             explained["details"] = details;
         }

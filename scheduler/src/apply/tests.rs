@@ -255,6 +255,64 @@ fn a_pod_that_the_server_does_not_bind_is_told_why_once() {
     assert_eq!(told(&objects), "");
 }
 
+/// That the binder could not bind the pod.
+fn unbound(mut pod: Value) -> Value {
+    pod["status"]["conditions"] = json!([{
+        "type": "PodBound", "status": "False", "reason": "BindingError",
+        "message": "Failed to bind pod ns/g-0 to node n1: no such thing",
+    }]);
+    pod
+}
+
+#[test]
+fn a_group_of_which_a_pod_cannot_be_bound_to_its_place_is_told_that() {
+    let request = |failed: u32| {
+        let status = json!({ "phase": "Failed", "failedAttempts": failed });
+        json!({ "kind": "BindRequest", "metadata": { "namespace": "ns", "name": "g-0" },
+                "spec": { "podName": "g-0", "selectedNode": "n1", "backoffLimit": 3 },
+                "status": if failed > 0 { status } else { Value::Null } })
+    };
+    let told = |request, pod, fields: Value| {
+        told(&[node(1), queue("q", 1), group("g", &fields, &json!([])), pod, request])
+    };
+    let waiting = || pod("g", 0, None);
+    assert_eq!(told(request(0), waiting(), json!({})), "", "it has not failed yet");
+    let failing = told(request(1), unbound(waiting()), json!({}));
+    assert_snapshot!(failing, @r#"
+    event on PodGroup g: BindingError: Failed to bind pod ns/g-0 to node n1: no such thing. Remedy: mend what it failed for; it is tried again by itself
+    patch /apis/scheduling.run.ai/v2alpha2/namespaces/ns/podgroups/g/status: {"status":{"schedulingConditions":[{"lastTransitionTime":"1970-01-01T00:00:00Z","message":"Failed to bind pod ns/g-0 to node n1: no such thing. Remedy: mend what it failed for; it is tried again by itself","nodePool":"default","reason":"BindingError","reasons":[{"message":"Failed to bind pod ns/g-0 to node n1: no such thing","reason":"BindingError"}],"status":"True","transitionID":"1","type":"UnschedulableOnNodePool"}]}}
+    "#);
+    assert_eq!(told(request(0), unbound(waiting()), json!({})), failing, "and is asked for again");
+    assert_eq!(told(request(3), unbound(waiting()), json!({})), "", "it is given a place anew");
+    assert_eq!(told(request(1), unbound(pod("g", 0, Some("n1"))), json!({})), "", "it runs");
+    let once = told(request(1), unbound(waiting()), json!({ "schedulingBackoff": 1 }));
+    assert_eq!(once, "", "no mark keeps it from being tried");
+}
+
+#[test]
+fn a_group_whose_pod_the_server_does_not_bind_is_told_that() {
+    let mut pod = pod("g", 0, None);
+    pod["status"]["conditions"] = json!([{
+        "type": "PodScheduled", "status": "False", "reason": "BindingError",
+        "message": "Failed to bind pod ns/g-0 to node n1. no such thing",
+    }]);
+    let objects = [node(1), queue("q", 1), group("g", &json!({}), &json!([])), pod];
+    let told = |refused: &[&str]| {
+        cycle_over(&objects, |applier, mirror, cycle| {
+            let key = |name: &&str| Key { namespace: "ns".into(), name: (*name).into() };
+            applier.refused =
+                refused.iter().map(|it| (key(it), "no such thing".to_owned())).collect();
+            let words = applier.words.of(cycle);
+            lines(applier.told_groups(mirror, cycle, &words)).join("\n")
+        })
+    };
+    assert_snapshot!(told(&["g-0"]), @r#"
+    event on PodGroup g: BindingError: Failed to bind pod ns/g-0 to node n1. no such thing. Remedy: mend what it failed for; it is tried again by itself
+    patch /apis/scheduling.run.ai/v2alpha2/namespaces/ns/podgroups/g/status: {"status":{"schedulingConditions":[{"lastTransitionTime":"1970-01-01T00:00:00Z","message":"Failed to bind pod ns/g-0 to node n1. no such thing. Remedy: mend what it failed for; it is tried again by itself","nodePool":"default","reason":"BindingError","reasons":[{"message":"Failed to bind pod ns/g-0 to node n1. no such thing","reason":"BindingError"}],"status":"True","transitionID":"1","type":"UnschedulableOnNodePool"}]}}
+    "#);
+    assert_eq!(told(&[]), "", "this time it was bound");
+}
+
 #[test]
 fn a_group_for_which_a_queue_is_too_small_is_told_for_programs_how_the_queue_stands() {
     let details = |fields: Value| {

@@ -10,7 +10,7 @@ use schedlab_scheduler_core::{
 
 use super::{Cycle, pod_groups::key};
 use crate::{
-    mirror::{GroupRecord, Key},
+    mirror::{BINDING_ERROR, GroupRecord, Key, Unbound},
     translate::Trouble,
 };
 
@@ -32,6 +32,11 @@ impl Waits {
     pub(super) fn malformed((key, group): (&Key, &GroupRecord)) -> Option<Self> {
         let trouble = Trouble::of_group(&key.name, group)?;
         Some(Self::new("Malformed", trouble.to_string(), &trouble.remedy()))
+    }
+
+    /// Its pods have places, and one cannot be bound to its own.
+    pub(super) fn unbound(unbound: &Unbound) -> Self {
+        Self::new(BINDING_ERROR, unbound.message.to_string(), &unbound.remedy())
     }
 
     /// Whatever cures it, it is not tried here again before it is said to be.

@@ -9,11 +9,11 @@ use super::{claims, order::Order, refusal::Refusal, shared_gpu, volumes};
 use crate::{
     api::{Api, ApiError, Merge, path},
     apply::{About, Event, Level, rfc3339, share},
-    mirror::{Key, PREDICTED, written_shares},
+    mirror::{BINDING_ERROR, Key, PREDICTED, written_shares},
     parse::{at, list, name, text},
 };
 
-/// What became of an attempt, and the pod as it was before it.
+/// What became of an attempt, and the pod as it was before it, or as somebody else bound it.
 pub(super) struct Attempt {
     pub(super) pod: Option<Value>,
     pub(super) ended: Result<(), String>,
@@ -36,7 +36,7 @@ pub(super) async fn make(
     is_patient: bool,
 ) -> Result<Made, ApiError> {
     let pod = api.get(&path("v1", &key.namespace, "pods", &key.name)).await;
-    let (pod, ended) = match (pod, order.problem(&key.name)) {
+    let (mut pod, ended) = match (pod, order.problem(&key.name)) {
         (pod, Some(problem)) => (pod.ok(), Err(Refusal::Failed(problem))),
         (Ok(pod), None) => {
             let ended = bind(api, (key, order), (&pod, devices)).await;
@@ -48,6 +48,12 @@ pub(super) async fn make(
         Ok(()) => Ok(()),
         Err(Refusal::Waits(_)) if is_patient => return Ok(Made::Waits),
         Err(Refusal::Failed(why) | Refusal::Waits(why)) => Err(why),
+        Err(Refusal::Elsewhere(on)) => {
+            if let Some(pod) = &mut pod {
+                pod["spec"]["nodeName"] = json!(&*on);
+            }
+            Err(format!("the pod is bound to node {on} already"))
+        }
         Err(Refusal::Unknown(error)) => return Err(error),
     };
     Ok(Made::Ended(Attempt { pod, ended }))
@@ -167,12 +173,12 @@ fn is_bound(pod: &Value, node: &str) -> Result<bool, Refusal> {
     match text(pod, "/spec/nodeName") {
         None | Some("") => Ok(false),
         Some(on) if on == node => Ok(true),
-        Some(on) => Err(Refusal::Failed(format!("the pod is bound to node {on} already"))),
+        Some(on) => Err(Refusal::Elsewhere(on.into())),
     }
 }
 
-/// An event and a condition on the pod, in KAI's words. That they cannot be written changes
-/// nothing.
+/// An event and conditions on the pod, in KAI's words: `PodBound`, and of a failure `PodScheduled`
+/// (in KAI that stays as it was). That they cannot be written changes nothing.
 async fn tell(
     api: &Api,
     (key, order): (&Key, &Order),
@@ -186,15 +192,21 @@ async fn tell(
         }
         Err(why) => {
             let message = format!("Failed to bind pod {key} to node {node}: {why}");
-            (Level::Warning, "False", "BindingError", message)
+            (Level::Warning, "False", BINDING_ERROR, message)
         }
     };
-    let stands = list(pod, "/status/conditions").iter().any(|condition| {
-        condition["type"] == "PodBound"
-            && condition["status"] == status
-            && condition["message"] == *message
-    });
-    if stands {
+    // Of a pod that it bound the server says that it is scheduled.
+    let waits = ended.is_err() && text(pod, "/spec/nodeName").is_none_or(str::is_empty);
+    let kinds: &[&str] = if waits { &["PodBound", "PodScheduled"] } else { &["PodBound"] };
+    let stand = list(pod, "/status/conditions");
+    let stands = |kind: &&str| {
+        stand.iter().any(|condition| {
+            condition["type"] == **kind
+                && condition["status"] == status
+                && condition["message"] == *message
+        })
+    };
+    if kinds.iter().all(stands) {
         return Ok(());
     }
     let uid = name(pod, "/metadata/uid").unwrap_or_else(|| "".into());
@@ -203,14 +215,16 @@ async fn tell(
     let event = Event { about: &about, level, reason, message: &message, gist: None, occasion };
     let (path_of_event, event) = event.request(&api.name, now);
     ignored(api.tell(&path_of_event, event).await)?;
-    let condition = json!({
-        "type": "PodBound",
-        "status": status,
-        "reason": reason,
-        "message": message,
-        "lastTransitionTime": rfc3339(now),
+    let conditions = kinds.iter().map(|kind| {
+        json!({
+            "type": kind,
+            "status": status,
+            "reason": reason,
+            "message": message,
+            "lastTransitionTime": rfc3339(now),
+        })
     });
-    let change = json!({ "status": { "conditions": [condition] } });
+    let change = json!({ "status": { "conditions": conditions.collect::<Value>() } });
     let path = format!("{}/status", path("v1", &key.namespace, "pods", &key.name));
     ignored(api.patch(&path, Merge::Strategic, &change).await.map(|IgnoredAny| ()))
 }

@@ -6,16 +6,16 @@ use std::collections::BTreeMap;
 use anyhow::bail;
 use schedlab_json::json;
 use schedlab_scheduler_core::{
-    Reason,
+    Decision, Plan, Reason,
     explain::{Explanation, Told, explain as explain_group},
-    model::{Name, PodGroup, PodGroupId},
+    model::{Name, Pod, PodGroup, PodGroupId},
     schedule,
 };
 
 use super::{Form, Seen, json, restraint};
 use crate::{
     config::{Config, NodePool},
-    mirror::{GroupRecord, Key, Mirror, PodRecord, Scheduler},
+    mirror::{GroupRecord, Key, Mirror, PodRecord, Scheduler, Unbound},
     parse::strings,
     podgrouper::{Grouper, Link},
     translate::Trouble,
@@ -33,8 +33,14 @@ struct Meant {
     chain: Vec<Link>,
 }
 
-/// What of which name cannot be scheduled as it stands.
-type Wrong<'a> = (&'static str, &'a Key, Trouble);
+/// What of which name cannot be scheduled as it stands, or be bound.
+struct Wrong<'a> {
+    /// `pod` or `podGroup`.
+    kind: &'static str,
+    key: &'a Key,
+    message: String,
+    remedy: String,
+}
 
 pub(super) async fn explain(
     seen: &Seen,
@@ -42,16 +48,19 @@ pub(super) async fn explain(
     form: Form,
 ) -> anyhow::Result<String> {
     let meant = meant(seen, namespace, name).await?;
-    let troubles = &seen.translator.translation.troubles;
-    let of_pods = meant.pods.iter().find_map(|pod| Some(("pod", pod, troubles.get(pod)?.clone())));
-    let trouble = of_pods.or_else(|| meant.groups.iter().find_map(|key| of_group(seen, key)));
+    let plan = schedule(seen.snapshot(), &seen.config.profile);
+    let of_pods = meant.pods.iter().find_map(|pod| of_pod(seen, pod));
+    let of_groups = || meant.groups.iter().find_map(|key| of_group(seen, key));
+    let trouble = of_pods.or_else(of_groups).or_else(|| unbound(seen, &meant.pods, &plan));
     let groups: Vec<(&Key, PodGroupId)> =
         meant.groups.iter().filter_map(|key| Some((key, find(seen, key)?))).collect();
-    let waiting = schedule(seen.snapshot(), &seen.config.profile).waiting;
+    let waiting = plan.waiting;
     let of = |id: PodGroupId| &seen.snapshot().pod_groups[id.0 as usize];
     // A group whose only pod is told of has no more to say.
-    let is_told = |group: &Key| match trouble {
-        Some(("pod", told, _)) => seen.mirror.pods_of(group).all(|(pod, _)| pod == *told),
+    let is_told = |group: &Key| match &trouble {
+        Some(Wrong { kind: "pod", key: told, .. }) => {
+            seen.mirror.pods_of(group).all(|(pod, _)| pod == **told)
+        }
         Some(_) | None => false,
     };
     let waits = groups.iter().filter(|(key, id)| waiting.contains_key(id) && !is_told(key));
@@ -80,9 +89,8 @@ pub(super) async fn explain(
                 group["reason"] = json!(waiting.get(id).map(json::reason));
                 group
             });
-            let trouble = trouble.map(|(kind, key, trouble)| {
-                json!({ kind: key.to_string(), "message": trouble.to_string(),
-                        "remedy": trouble.remedy() })
+            let trouble = trouble.map(|Wrong { kind, key, message, remedy }| {
+                json!({ kind: key.to_string(), "message": message, "remedy": remedy })
             });
             let shown = shown.map(|(of, notes)| json::group(seen.snapshot(), &of, &notes));
             let told = json!({
@@ -102,13 +110,12 @@ fn in_words(
     many: Option<String>,
     shown: Option<(Explanation, Vec<String>)>,
 ) -> String {
-    let trouble = trouble.map(|(kind, key, trouble)| {
-        let remedy = trouble.remedy();
+    let trouble = trouble.map(|Wrong { kind, key, message, remedy }| {
         let what = match kind {
             "pod" => format!("pod {key} waits"),
             _ => format!("pod group {key} starts no more pods"),
         };
-        format!("{what}\n\nreason: {trouble}\n\nremedy: {remedy}\n")
+        format!("{what}\n\nreason: {message}\n\nremedy: {remedy}\n")
     });
     let shown = shown.map(|(explanation, notes)| {
         let text = Told { snapshot: seen.snapshot(), explanation: &explanation }.to_string();
@@ -123,10 +130,30 @@ fn find(seen: &Seen, key: &Key) -> Option<PodGroupId> {
     groups.find(|(_, group)| is_meant(group)).map(|(id, _)| id)
 }
 
+fn of_pod<'a>(seen: &Seen, key: &'a Key) -> Option<Wrong<'a>> {
+    let trouble = seen.translator.translation.troubles.get(key)?;
+    Some(Wrong { kind: "pod", key, message: trouble.to_string(), remedy: trouble.remedy() })
+}
+
 /// The group cannot be read: what runs of it runs on.
 fn of_group<'a>(seen: &Seen, key: &'a Key) -> Option<Wrong<'a>> {
     let trouble = Trouble::of_group(&key.name, seen.mirror.groups.get(key)?)?;
-    Some(("podGroup", key, trouble))
+    Some(Wrong { kind: "podGroup", key, message: trouble.to_string(), remedy: trouble.remedy() })
+}
+
+/// One of them has a place, or is given one now, and could not be bound so far.
+fn unbound<'a>(seen: &Seen, pods: &'a [Key], plan: &Plan) -> Option<Wrong<'a>> {
+    let bound = plan.decisions.iter().filter_map(|decision| match decision {
+        Decision::Bind { pod, .. } => Some(&seen.snapshot().pods[pod.0 as usize]),
+        Decision::Evict { .. } | Decision::Pipeline { .. } => None,
+    });
+    let key = |pod: &Pod| Key { namespace: pod.namespace.clone(), name: pod.name.clone() };
+    let tried = bound.map(key).collect();
+    pods.iter().find_map(|key| {
+        let unbound = Unbound::of_pod((key, seen.mirror.pods.get(key)?), &tried)?;
+        let remedy = unbound.remedy();
+        Some(Wrong { kind: "pod", key, message: unbound.message.to_string(), remedy })
+    })
 }
 
 async fn meant(seen: &Seen, namespace: &str, name: &str) -> anyhow::Result<Meant> {

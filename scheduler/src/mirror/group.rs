@@ -8,7 +8,7 @@ use schedlab_scheduler_core::{
     resources::PerResource,
 };
 
-use super::topology;
+use super::{BINDING_ERROR, topology};
 use crate::parse::{
     GoDuration, Malformed, Unit, at, go_duration, list, name, parse_time, quantity, shown, text,
     time,
@@ -95,7 +95,8 @@ const LEAF: &str = "minMember, as no sub-group is below it";
 const NO_MORE: &str = "no more than there are: lower it or add sub-groups";
 
 /// Of these reasons to wait none says that room was looked for in vain.
-const UNTRIED: [&str; 4] = ["QueueDoesNotExist", "NotReady", "Pipelined", "Malformed"];
+const UNTRIED: [&str; 5] =
+    ["QueueDoesNotExist", "NotReady", "Pipelined", "Malformed", BINDING_ERROR];
 
 /// It says so of a node pool that has tried the group.
 pub(crate) fn marks(reason: &str) -> bool {

@@ -256,6 +256,7 @@ impl Mirror {
             let kind = match object["kind"].as_str() {
                 Some("Node") => Kind::Node,
                 Some("Queue") => Kind::Queue,
+                Some("BindRequest") => Kind::BindRequest,
                 Some("PodGroup") => Kind::PodGroup,
                 Some("DeviceClass") => Kind::DeviceClass,
                 Some("ResourceSlice") => Kind::ResourceSlice,
