@@ -209,9 +209,8 @@ fn may_take(
 /// those of the path up to the place `top`.
 fn full_for(reclaimer: &Reclaimer, ledger: &Ledger, top: usize) -> Option<QueueId> {
     let path: Vec<QueueId> = ledger.path(reclaimer.queue).take(top + 1).collect();
-    let full = path.into_iter().rev().find(|queue| {
-        reclaimer.asked().any(|at| lacks_share(ledger.account(*queue), reclaimer, at))
-    })?;
+    let full =
+        path.into_iter().rev().find(|queue| short_of(ledger, reclaimer, *queue).count() > 0)?;
     let after = ledger.account(full).allocated.plus(reclaimer.request).values();
     let total = ledger.total().values();
     reclaimer.asked().all(|at| after[at] <= total[at]).then_some(full)
@@ -222,10 +221,8 @@ fn fair_share(
     instead: &Reason,
     (reclaimer, full): (&Reclaimer, QueueId),
 ) -> Reason {
-    let account = session.ledger().account(full);
     let names = ResourceName::ACCOUNTED;
-    let short = reclaimer.asked().filter(|at| lacks_share(account, reclaimer, *at));
-    let more = short
+    let more = short_of(session.ledger(), reclaimer, full)
         .map(|at| Quantity { resource: names[at].clone(), amount: reclaimer.request.values()[at] });
     Reason::FairShare {
         instead: Box::new(instead.clone()),
@@ -254,8 +251,14 @@ fn lends(account: &Account, at: usize) -> i64 {
     (used - quota).min(used - account.allocated_non_preemptible.values()[at]).max(0)
 }
 
-/// What is asked for is beyond its share, and beyond its quota.
-fn lacks_share(account: &Account, reclaimer: &Reclaimer, at: usize) -> bool {
-    let after = account.allocated.plus(reclaimer.request).values()[at];
-    after > account.fair_share.values()[at] && !account.quota.values()[at].holds(after)
+/// Places of what the queue would have beyond its share, and beyond its quota. The job's own may not
+/// be beyond it in what nobody asks for either.
+fn short_of(ledger: &Ledger, of: &Reclaimer, queue: QueueId) -> impl Iterator<Item = usize> {
+    let (account, asked) = (ledger.account(queue), of.request.values());
+    let after = account.allocated.plus(of.request).values();
+    let (fair, quota) = (account.fair_share.values(), account.quota.values());
+    let is_own = queue == of.queue;
+    [0, 1, 2].into_iter().filter(move |&at| {
+        (is_own || asked[at] > 0) && after[at] > fair[at] && !quota[at].holds(after[at])
+    })
 }

@@ -312,12 +312,7 @@ impl fmt::Display for Reason {
                 "{instead} Others will leave for it when {victim} has run for {} s, its {field}.",
                 minimum_millis.div_ceil(1000)
             ),
-            Self::FairShare { instead, queue, .. } => {
-                write!(
-                    f,
-                    "{instead} Nobody leaves for it, as queue {queue} would have more than its fair share."
-                )
-            }
+            Self::FairShare { instead, queue, more } => fair_share(f, instead, (queue, more)),
             Self::BehindShare { instead, queue, first } => behind_share(f, instead, (queue, first)),
             Self::Unschedulable { misfits, deallocation, preemption } => {
                 f.write_str(&misfits.in_kube_words())?;
@@ -342,6 +337,23 @@ fn over_quota(
          is {quota}, while {allocated} are already allocated for non-preemptible pods. Use a \
          preemptible workload to go over quota."
     )
+}
+
+/// Of what, where that is more than what the job asks for.
+fn fair_share(
+    f: &mut fmt::Formatter<'_>,
+    instead: &Reason,
+    (queue, more): (&str, &[Quantity]),
+) -> fmt::Result {
+    write!(
+        f,
+        "{instead} Nobody leaves for it, as queue {queue} would have more than its fair share"
+    )?;
+    if more.iter().any(|more| more.amount == 0) {
+        let names: Vec<&str> = more.iter().map(Quantity::name).collect();
+        write!(f, " of {}", names.join(" and "))?;
+    }
+    f.write_str(".")
 }
 
 fn behind_share(

@@ -107,7 +107,7 @@ pub enum Remedy {
     Deserve {
         /// Its name.
         queue: Name,
-        /// How much more than it uses.
+        /// How much more than it uses; nothing: as much as it uses.
         more: Vec<Quantity>,
     },
     /// One before it in its queue keeps it from making others leave.
@@ -442,8 +442,12 @@ impl fmt::Display for Remedy {
 }
 
 fn deserve(f: &mut fmt::Formatter<'_>, queue: &str, more: &[Quantity]) -> fmt::Result {
-    let more = more.iter().map(Quantity::counted).collect::<Vec<_>>().join(" and ");
-    write!(f, "raise the quota of queue {queue} to {more} more than it uses")
+    let (used, more): (Vec<_>, Vec<_>) = more.iter().partition(|more| more.amount == 0);
+    let used = used.into_iter().map(|used| format!("the {} that it uses", used.name()));
+    let more: Vec<String> = more.into_iter().map(Quantity::counted).collect();
+    let more = (!more.is_empty()).then(|| format!("{} more than it uses", more.join(" and ")));
+    let to: Vec<String> = more.into_iter().chain(used).collect();
+    write!(f, "raise the quota of queue {queue} to {}", to.join(" and to "))
 }
 
 fn go_first(f: &mut fmt::Formatter<'_>, before: &str) -> fmt::Result {

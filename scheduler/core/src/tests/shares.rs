@@ -1,6 +1,12 @@
 //! Who is told that nobody leaves for it, as its queue has its share.
 
-use crate::{Profile, profile::Action, testing::plan_with};
+use insta::assert_snapshot;
+
+use crate::{
+    Profile,
+    profile::Action,
+    testing::{plan_of, plan_with, remedies_of},
+};
 
 /// The queue of which a job is told that it would have more than its share.
 fn full_queue(cluster: &str) -> Option<String> {
@@ -107,4 +113,39 @@ fn a_queue_above_that_would_have_just_its_share_is_not_named() {
     ",
     );
     assert_eq!(full.as_deref(), Some("f"));
+}
+
+#[test]
+fn a_queue_that_is_over_its_share_of_what_is_not_asked_for_is_named_too() {
+    // In KAI, too, nobody leaves then: all that the queue would have is compared with its share.
+    let cluster = |cores, more| {
+        format!(
+            "
+            node n gpus=4 cpu=16
+            queue a quota=0 cpu-quota=4
+            queue b quota=0 cpu-quota=2
+            job a1 pods=4 min=1 gpus=1 queue=a on n n n n
+            job a2 cpu=14 queue=a needs on=another
+            job b1 cpu={cores} queue=b on n
+            job b2 gpus=1 {more} queue=b
+        "
+        )
+    };
+    assert_eq!(full_queue(&cluster(7, "")), None);
+    let told = plan_of(&cluster(8, ""));
+    assert!(
+        told.contains("as queue b would have more than its fair share of CPU cores."),
+        "{told}"
+    );
+    assert_snapshot!(remedies_of(&cluster(8, ""), "b2"), @r"
+    PodSchedulingErrors
+    raise the quota of queue b to the CPU cores that it uses
+      then it runs on n (Later)
+    ");
+    // And of what is asked for besides.
+    assert_snapshot!(remedies_of(&cluster(8, "cpu=1"), "b2"), @r"
+    PodSchedulingErrors
+    raise the quota of queue b to 1 CPU core more than it uses
+      then it runs on n (Later)
+    ");
 }
