@@ -11,7 +11,7 @@ use std::collections::{BTreeMap, VecDeque};
 use crate::{
     decision::{Misfits, Quantity, Reason},
     framework::Line,
-    model::{Name, PodGroupId, PodId, ShapeId},
+    model::{Name, PodGroupId, PodId, Selection, ShapeId},
     queues::Shortfall,
     resources::Resources,
     session::{Session, Unplaced},
@@ -193,6 +193,7 @@ fn larger_than_fleet(session: &Session<'_>, pods: &[PodId], fewer_may_do: bool) 
     for shape in &beyond {
         more.add(&shapes[shape.0 as usize].requests);
     }
+    let is_by_name = |shape: &ShapeId| shapes[shape.0 as usize].selection() == Selection::Names;
     let count = |pods: usize| u32::try_from(pods).expect("pod ids are 32 bits");
     Some(Reason::LargerThanFleet {
         pods: count(pods.len()),
@@ -201,6 +202,7 @@ fn larger_than_fleet(session: &Session<'_>, pods: &[PodId], fewer_may_do: bool) 
         missing: count(beyond.len()),
         more: of(&more),
         fewer_may_do,
+        are_bound: !beyond.is_empty() && beyond.iter().all(is_by_name),
     })
 }
 

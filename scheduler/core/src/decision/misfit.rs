@@ -134,6 +134,19 @@ impl Misfit {
         matches!(self, Self::NoGpuWorker | Self::NoCpuWorker)
     }
 
+    /// The pod, or its volumes, select other nodes.
+    pub(crate) const fn is_not_selected(&self) -> bool {
+        matches!(
+            self,
+            Self::NodeAffinity { .. } | Self::Volume(VolumeMisfit::Elsewhere | VolumeMisfit::Zone)
+        )
+    }
+
+    /// Nobody's leaving would make room.
+    pub(crate) const fn is_too_small(&self) -> bool {
+        matches!(self, Self::TooLittle { even_when_empty: EvenWhenEmpty::Yes, .. })
+    }
+
     /// Could it be cured by evicting somebody from the node?
     pub const fn is_curable(&self) -> bool {
         match self {
@@ -321,6 +334,9 @@ pub struct Misfits {
     pub kept_apart_by: Option<Box<Misfit>>,
     /// How the pod selects nodes.
     pub selection: Selection,
+    /// Where it selects nodes by their names: are those too small for it even when empty? `None`: it
+    /// does not, or there are none of them.
+    pub named_are_small: Option<bool>,
     /// Nodes that are left out, where no other could be for the pod. `None`: others could, or there
     /// are none.
     pub left_out: Option<Box<Lacking>>,
@@ -377,6 +393,8 @@ impl Misfits {
         if self.selection == Selection::All {
             self.selection = other.selection;
         }
+        let named = [self.named_are_small, other.named_are_small].into_iter().flatten();
+        self.named_are_small = named.reduce(|one, other| one && other);
         self.left_out = self.left_out.take().or(other.left_out);
     }
 

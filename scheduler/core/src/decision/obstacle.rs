@@ -182,9 +182,9 @@ impl Misfits {
         self.nearest() == Some(Obstacle::Mates)
     }
 
-    /// No node would hold the pod, were it empty.
+    /// No node would hold the pod, were it empty, or none of those to whose names it is bound.
     pub(crate) fn are_of_small_nodes(&self) -> bool {
-        self.nearest() == Some(Obstacle::TooSmall)
+        self.named_are_small == Some(true) || self.nearest() == Some(Obstacle::TooSmall)
     }
 
     fn nearest(&self) -> Option<Obstacle> {

@@ -77,6 +77,8 @@ pub enum Reason {
         more: Quantity,
         /// Nodes would hold some of them; else none is large enough for one.
         fewer_may_do: bool,
+        /// Those are bound to the names of nodes: no other would hold them.
+        are_bound: bool,
     },
     /// No place of a topology holds those that are to run together.
     NoPlace(NoPlace),

@@ -6,6 +6,7 @@ mod behind;
 mod gang;
 mod larger;
 mod room;
+mod wait;
 
 use std::{collections::BTreeSet, fmt};
 
@@ -134,6 +135,11 @@ pub enum Remedy {
         /// To let fewer pods suffice would do, too.
         or_fewer: bool,
     },
+    /// Nodes to whose names pods are bound are too small for them.
+    OtherNodes {
+        /// To let fewer pods suffice would do, too.
+        or_fewer: bool,
+    },
     /// Nodes keep the pod away, or it keeps away from them.
     Admit {
         /// Why most of those do that are nearest.
@@ -250,6 +256,9 @@ impl Reason {
                 of_misfits(misfits, 1)
             }
             Self::GangTooLarge { missing, misfits, .. } => of_misfits(misfits, *missing),
+            Self::LargerThanFleet { are_bound: true, fewer_may_do, .. } => {
+                Remedy::OtherNodes { or_fewer: *fewer_may_do }
+            }
             Self::LargerThanFleet { missing, more, fewer_may_do, .. } => Remedy::LargerFleet {
                 pods: *missing,
                 more: more.clone().rounded_up(),
@@ -327,6 +336,7 @@ fn of_misfits(misfits: &Misfits, pods: u32) -> Remedy {
     });
     let let_in = misfits.left_out.as_ref().and_then(|others| others.let_in(pods));
     match (is_too_small, devices, commonest) {
+        _ if misfits.named_are_small == Some(true) => Remedy::OtherNodes { or_fewer: false },
         (Some(EvenWhenEmpty::Yes), ..) | (None, None, None) if let Some(let_in) = let_in => let_in,
         (Some(EvenWhenEmpty::Yes), ..) => Remedy::LargerNodes { short },
         (Some(EvenWhenEmpty::No), ..) | (None, None, None) => match &misfits.kept_apart_by {
@@ -411,6 +421,7 @@ impl fmt::Display for Remedy {
             }
             Self::LargerDevices { mib } => larger::devices(f, *mib),
             Self::LargerFleet { pods, more, or_fewer } => larger::fleet(f, *pods, more, *or_fewer),
+            Self::OtherNodes { or_fewer } => larger::other_nodes(f, *or_fewer),
             Self::Admit { misfit, nodes, pods, apart_over: over, with_more } => {
                 admit(f, (misfit, over), (*nodes, *pods))?;
                 admit::more(f, (misfit, *nodes, *with_more))
@@ -425,17 +436,13 @@ impl fmt::Display for Remedy {
                 make_place(f, *pods, (level, kept_to, topology))?;
                 f.write_str(if *or_prefer { ", or only prefer that level" } else { "" })
             }
-            Self::DeeperQueue { depth } => write!(
-                f,
-                "end jobs of its queue that wait before it, or raise queueDepthPerAction.allocate \
-                 above {depth}"
-            ),
-            Self::Wait { nodes } => wait(f, nodes),
+            Self::DeeperQueue { depth } => wait::for_turn(f, *depth),
+            Self::Wait { nodes } => wait::for_room(f, nodes),
             Self::WaitLonger { delay_millis, since } => {
-                wait_longer(f, delay_millis.div_ceil(1000), *since)
+                wait::longer(f, delay_millis.div_ceil(1000), *since)
             }
             Self::Outlast { victim, field, minimum_millis } => {
-                outlast(f, victim, field, minimum_millis.div_ceil(1000))
+                wait::outlast(f, victim, field, minimum_millis.div_ceil(1000))
             }
         }
     }
@@ -452,22 +459,6 @@ fn deserve(f: &mut fmt::Formatter<'_>, queue: &str, more: &[Quantity]) -> fmt::R
 
 fn go_first(f: &mut fmt::Formatter<'_>, before: &str) -> fmt::Result {
     write!(f, "give it a higher priority than {before}, with which it stays preemptible")
-}
-
-fn wait_longer(f: &mut fmt::Formatter<'_>, seconds: u64, since: Since) -> fmt::Result {
-    write!(f, "wait until {seconds} s after {since}, or lower its preemption delay")
-}
-
-fn outlast(f: &mut fmt::Formatter<'_>, victim: &str, field: &str, seconds: u64) -> fmt::Result {
-    let runs = format!("{victim} has run for {seconds} s");
-    write!(f, "wait until {runs}, or lower the {field} that protects it")
-}
-
-fn wait(f: &mut fmt::Formatter<'_>, nodes: &[Name]) -> fmt::Result {
-    if nodes.is_empty() {
-        return f.write_str("nothing to do: pods are leaving, and then it runs");
-    }
-    write!(f, "nothing to do: it runs when pods have left {}", nodes.join(", "))
 }
 
 pub(super) fn counted(pods: u32, what: &str) -> String {

@@ -69,6 +69,7 @@ pub(super) fn with_remedy(
         Remedy::NameQueue
         | Remedy::MendMembers { .. }
         | Remedy::LetIn { .. }
+        | Remedy::OtherNodes { .. }
         | Remedy::CreateParent { .. }
         | Remedy::MendQueue { .. }
         | Remedy::DeeperQueue { .. }

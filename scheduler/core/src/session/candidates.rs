@@ -9,7 +9,7 @@ use super::{Fits, Mark, Session};
 use crate::{
     decision::{ApartOver, EvenWhenEmpty, Lacking, Misfit, Misfits, PlaceMisfit, worst},
     framework::{DependsOn, NodeFilter, NodeScore, Ranking, Scoring, WaitingRoom},
-    model::{Name, NodeId, PodId, ShapeId},
+    model::{Name, NodeId, PodId, Selection, ShapeId},
 };
 
 /// A node on which a pod fits.
@@ -97,6 +97,7 @@ impl Session<'_> {
         let over = shape.apart_over();
         let apart = (!over.is_empty()).then(|| Box::new(ApartOver(over)));
         let selection = shape.selection();
+        let is_by_name = selection == Selection::Names;
         let mut misfits = Misfits { apart, selection, ..Misfits::default() };
         let group = self.pod(pod).group;
         let has_mates = group.is_some_and(|group| self.members(group).active() > 0);
@@ -105,11 +106,18 @@ impl Session<'_> {
         let mut is_any_for_it = within.is_some();
         for node in self.nodes_among(within) {
             let place = outside.get(&node).cloned().map(Misfit::Place);
-            let mut is_for_it = true;
+            let (mut is_for_it, mut is_named, mut is_small) = (true, is_by_name, false);
             let refusals = filters.iter().filter_map(|filter| filter(node).err());
-            let refusals = refusals.inspect(|misfit| is_for_it &= !misfit.is_of_role());
+            let refusals = refusals.inspect(|misfit| {
+                is_for_it &= !misfit.is_of_role();
+                is_named &= !misfit.is_not_selected();
+                is_small |= misfit.is_too_small();
+            });
             misfits.count(refusals.chain(place), |worst| is_for_mates(node, worst));
             is_any_for_it |= is_for_it;
+            if is_named {
+                misfits.named_are_small = Some(is_small && misfits.named_are_small != Some(false));
+            }
         }
         if !is_any_for_it {
             misfits.left_out = self.left_out_for(pod);

@@ -117,3 +117,41 @@ fn room_for_who_has_a_volume_on_one_node_is_there() {
       then it runs on a (Now)
     ");
 }
+
+#[test]
+fn nodes_that_are_added_do_not_help_who_is_bound_to_the_name_of_one_that_is_too_small() {
+    // The second is large enough, and has another name.
+    let told = |asks: &str| {
+        let nodes = "
+            node a gpus=4 label kubernetes.io/hostname=a
+            node b gpus=8 label kubernetes.io/hostname=b
+        ";
+        remedies_of(&format!("{nodes}\njob x {asks}"), "x")
+    };
+    let one = told("gpus=6 needs kubernetes.io/hostname=a");
+    assert_snapshot!(one, @r"
+    PodSchedulingErrors
+    let its pods run on other nodes than those to whose names they are bound, which are too small even when empty, or ask for less
+      not tried
+    ");
+    for asks in [
+        "gpus=6 named a",
+        "gpus=6 volume data@kubernetes.io/hostname=a",
+        "pods=2 min=2 gpus=6 wants kubernetes.io/hostname=a",
+    ] {
+        assert_eq!(told(asks), one, "{asks}");
+    }
+    let gang = told("pods=2 min=2 gpus=3 needs kubernetes.io/hostname=a");
+    assert_snapshot!(gang, @r"
+    PodSchedulingErrors
+    let its pods run on other nodes than those to whose names they are bound, which are too small even when empty, or ask for less, or let fewer pods suffice
+      not tried
+    ");
+    assert_eq!(told("pods=2 min=2 gpus=3 named a"), gang);
+    // It is not there.
+    assert_snapshot!(told("gpus=6 needs kubernetes.io/hostname=c"), @r"
+    PodSchedulingErrors
+    add node c, which its node selector asks for, or ask for less
+      then it runs on (new node) (Now)
+    ");
+}

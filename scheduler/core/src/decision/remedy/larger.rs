@@ -15,6 +15,14 @@ pub(super) fn fleet(
     f.write_str(if or_fewer { ", or let fewer pods suffice" } else { "" })
 }
 
+pub(super) fn other_nodes(f: &mut fmt::Formatter<'_>, or_fewer: bool) -> fmt::Result {
+    f.write_str(
+        "let its pods run on other nodes than those to whose names they are bound, which are too \
+         small even when empty, or ask for less",
+    )?;
+    f.write_str(if or_fewer { ", or let fewer pods suffice" } else { "" })
+}
+
 pub(super) fn devices(f: &mut fmt::Formatter<'_>, mib: i64) -> fmt::Result {
     if mib == 0 {
         return f.write_str(
