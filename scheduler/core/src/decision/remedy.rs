@@ -24,7 +24,7 @@ use crate::{
 };
 
 use admit::{admit, tolerate};
-pub use room::Room;
+pub use room::{Added, Room};
 
 /// What would let the pod group run.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -148,8 +148,8 @@ pub enum Remedy {
         nodes: u32,
         /// How many pods have none.
         pods: u32,
-        /// Over which labels, but that of the host, those have to be apart from others.
-        apart_over: Vec<Name>,
+        /// What nodes have to be like that are added for those.
+        added: Added,
         /// More than that keeps them from so many of the nodes.
         with_more: u32,
     },
@@ -352,9 +352,9 @@ fn of_misfits(misfits: &Misfits, pods: u32) -> Remedy {
 
 fn admitted(misfits: &Misfits, misfit: &Misfit, (of, pods): (Nodes, u32)) -> Remedy {
     let over = misfits.apart.iter().flat_map(|apart| &apart.0);
-    let apart_over = over.cloned().collect();
+    let added = Added { apart_over: over.cloned().collect(), selection: misfits.selection.clone() };
     let Nodes { all: nodes, with_more } = of;
-    Remedy::Admit { misfit: misfit.clone(), nodes, pods, apart_over, with_more }
+    Remedy::Admit { misfit: misfit.clone(), nodes, pods, added, with_more }
 }
 
 /// Of nodes those count that are short of the fewest resources.
@@ -422,8 +422,8 @@ impl fmt::Display for Remedy {
             Self::LargerDevices { mib } => larger::devices(f, *mib),
             Self::LargerFleet { pods, more, or_fewer } => larger::fleet(f, *pods, more, *or_fewer),
             Self::OtherNodes { or_fewer } => larger::other_nodes(f, *or_fewer),
-            Self::Admit { misfit, nodes, pods, apart_over: over, with_more } => {
-                admit(f, (misfit, over), (*nodes, *pods))?;
+            Self::Admit { misfit, nodes, pods, added, with_more } => {
+                admit(f, (misfit, added), (*nodes, *pods))?;
                 admit::more(f, (misfit, *nodes, *with_more))
             }
             Self::Tolerate { key, value } => tolerate(f, key, value),

@@ -313,13 +313,13 @@ fn one_more_opened(taken: &[Taken], next: &Remedy, others: &[Decision]) -> Optio
     let last = taken.last().filter(|last| last.others != others)?;
     match (last.told(), next) {
         (
-            Remedy::Admit { misfit, nodes, pods, apart_over, with_more },
+            Remedy::Admit { misfit, nodes, pods, added, with_more },
             Remedy::MakeRoom { pods: more, .. },
         ) if misfit.is_of_closed_nodes() && pods < nodes => Some(Remedy::Admit {
             misfit: misfit.clone(),
             nodes: nodes - pods,
             pods: *more,
-            apart_over: apart_over.clone(),
+            added: added.clone(),
             with_more: *with_more,
         }),
         _ => None,
@@ -370,13 +370,13 @@ fn more_of(first: &Remedy, next: &Remedy) -> Option<Remedy> {
             Some(Remedy::MakeRoom { pods, short: short.clone(), room: room.clone() })
         }
         (
-            Remedy::Admit { misfit, nodes, pods, apart_over, with_more },
+            Remedy::Admit { misfit, nodes, pods, added, with_more },
             Remedy::Admit { misfit: again, pods: more, .. },
         ) if misfit == again && (misfit.needs_a_node_each() || misfit.is_of_closed_nodes()) => {
             let pods = pods.saturating_add(*more);
-            let (misfit, apart_over) = (misfit.clone(), apart_over.clone());
+            let (misfit, added) = (misfit.clone(), added.clone());
             let (nodes, with_more) = (*nodes, *with_more);
-            Some(Remedy::Admit { misfit, nodes, pods, apart_over, with_more })
+            Some(Remedy::Admit { misfit, nodes, pods, added, with_more })
         }
         _ => None,
     }

@@ -58,6 +58,11 @@ pub(super) fn with_remedy(
         }
         Remedy::LargerFleet { .. } => cluster.make_room(missing.beyond_fleet.iter().copied())?,
         Remedy::MakePlace { .. } => cluster.make_room_for_all()?,
+        Remedy::Admit { misfit, added, .. }
+            if misfit.needs_a_node_each() && added.is_selected_by_name() =>
+        {
+            return None;
+        }
         Remedy::Admit { misfit, pods, .. } => cluster.admit(misfit, *pods as usize)?,
         Remedy::Tolerate { key, value } => cluster.tolerate(key, value),
         Remedy::Wait { .. } => cluster.let_leave(),

@@ -112,8 +112,8 @@ fn only_the_node_to_which_a_pod_is_pinned_counts() {
     ");
     assert_snapshot!(pinned("", "job r gpus=1 port=80 non-preemptible on g3"), @r"
     PodSchedulingErrors
-    add a node on which host port 80 is free
-      then it runs on (new node) (Now)
+    let its pods run on other nodes than those to whose names they are bound, or end the pods there that they cannot be beside
+      not tried
     ");
     assert_snapshot!(pinned("", "job r gpus=8 non-preemptible on g3"), @r"
     PodSchedulingErrors

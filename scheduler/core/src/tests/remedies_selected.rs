@@ -155,3 +155,45 @@ fn nodes_that_are_added_do_not_help_who_is_bound_to_the_name_of_one_that_is_too_
       then it runs on (new node) (Now)
     ");
 }
+
+#[test]
+fn nodes_that_are_added_for_pods_that_have_to_be_apart_are_those_that_are_selected() {
+    let told = |asks: &str| {
+        let nodes = "
+            node a gpus=4 label type=h100 label zone=a label kubernetes.io/hostname=a
+            node b gpus=4 label type=h100 label zone=b label kubernetes.io/hostname=b
+            node c gpus=4
+        ";
+        remedies_of(&format!("{nodes}\ngang x pods=4 gpus=1 label app=x {asks}"), "x")
+    };
+    assert_snapshot!(told("far app=x/kubernetes.io/hostname needs type=h100"), @r"
+    PodSchedulingErrors
+    add 2 nodes without the pods that anti-affinity keeps it from, labelled type=h100 as its node selector asks
+      then it runs on (new node) (Now)
+    ");
+    assert_snapshot!(told("far app=x/zone needs type=h100 wants type=h100"), @r"
+    PodSchedulingErrors
+    add 2 nodes, each in a zone of its own without the pods that anti-affinity keeps it from, labelled as its node selector and affinity ask
+      then it runs on (new node) (Now)
+    ");
+    assert_snapshot!(told("port=80 needs type=h100"), @r"
+    PodSchedulingErrors
+    add 2 nodes on which host port 80 is free, labelled type=h100 as its node selector asks
+      then it runs on (new node) (Now)
+    ");
+    assert_snapshot!(told("port=80 wants kubernetes.io/hostname=a"), @r"
+    PodSchedulingErrors
+    let its pods run on other nodes than those to whose names they are bound, or end the pods there that they cannot be beside
+      not tried
+    ");
+    assert_snapshot!(remedies_of("
+        node a gpus=4 label kubernetes.io/hostname=a
+        node b gpus=4 label kubernetes.io/hostname=b
+        job y gpus=1 port=80 non-preemptible on a
+        job x gpus=1 port=80 needs kubernetes.io/hostname=a
+    ", "x"), @r"
+    PodSchedulingErrors
+    let its pods run on other nodes than those to whose names they are bound, or end the pods there that they cannot be beside
+      not tried
+    ");
+}

@@ -3,7 +3,10 @@
 use std::fmt;
 
 use super::counted;
-use crate::{decision::Misfits, model::Selection};
+use crate::{
+    decision::Misfits,
+    model::{Name, Selection},
+};
 
 /// Where room would help.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -26,6 +29,22 @@ pub enum Room {
         /// How it selects nodes.
         selection: Selection,
     },
+}
+
+/// What nodes have to be like that are added for pods.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Added {
+    /// Over which labels, but that of the host, the pods have to be apart from others.
+    pub apart_over: Vec<Name>,
+    /// How the pods select nodes.
+    pub selection: Selection,
+}
+
+impl Added {
+    /// No node that is added has a name that they select.
+    pub(crate) fn is_selected_by_name(&self) -> bool {
+        self.selection == Selection::Names
+    }
 }
 
 impl Room {
@@ -78,7 +97,7 @@ fn on_full(f: &mut fmt::Formatter<'_>, nodes: u32, pods: u32) -> fmt::Result {
     }
 }
 
-fn labelled(f: &mut fmt::Formatter<'_>, selection: &Selection) -> fmt::Result {
+pub(super) fn labelled(f: &mut fmt::Formatter<'_>, selection: &Selection) -> fmt::Result {
     match selection {
         Selection::All | Selection::Names => Ok(()),
         Selection::Label(label) => write!(f, ", labelled {label} as its node selector asks"),
