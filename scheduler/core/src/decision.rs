@@ -17,7 +17,7 @@ pub use misfit::{ApartOver, EvenWhenEmpty, Lacking, Misfit, Misfits, Refusal};
 pub(crate) use obstacle::worst;
 pub use place_misfit::PlaceMisfit;
 pub use reason::{Deallocation, Preemption, Reason, ReasonKind, Since};
-pub use remedy::{Added, Bound, Remedy, Room};
+pub use remedy::{Added, Bound, Places, Remedy, Room};
 pub use volume_misfit::VolumeMisfit;
 pub(crate) use words::Decimal;
 pub use words::Quantity;

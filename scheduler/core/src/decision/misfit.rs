@@ -142,6 +142,11 @@ impl Misfit {
         )
     }
 
+    /// Room is all that is short there.
+    pub(crate) const fn is_too_full(&self) -> bool {
+        matches!(self, Self::TooLittle { even_when_empty: EvenWhenEmpty::No, .. })
+    }
+
     /// Nobody's leaving would make room.
     pub(crate) const fn is_too_small(&self) -> bool {
         matches!(self, Self::TooLittle { even_when_empty: EvenWhenEmpty::Yes, .. })
@@ -346,9 +351,14 @@ pub struct Misfits {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Lacking(pub BTreeMap<BTreeSet<Lack>, (u32, Name)>);
 
-/// Labels over which a pod has to be apart from others, but that of the host.
+/// Places that a pod has to have apart from others.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct ApartOver(pub BTreeSet<Name>);
+pub struct ApartOver {
+    /// Labels over which, but that of the host.
+    pub labels: BTreeSet<Name>,
+    /// Where that is one label: its values on nodes that are only too full.
+    pub full: BTreeSet<Name>,
+}
 
 /// Why one node refuses a pod.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -387,8 +397,10 @@ impl Misfits {
         for (refusal, nodes) in other.counts {
             *self.counts.entry(refusal).or_default() += nodes;
         }
-        if let Some(apart) = other.apart {
-            self.apart.get_or_insert_default().0.extend(apart.0);
+        if let Some(ApartOver { labels, full }) = other.apart.map(|apart| *apart) {
+            let apart = self.apart.get_or_insert_default();
+            apart.labels.extend(labels);
+            apart.full.extend(full);
         }
         if self.selection == Selection::All {
             self.selection = other.selection;

@@ -24,7 +24,7 @@ use crate::{
 };
 
 use admit::{admit, tolerate};
-pub use room::{Added, Room};
+pub use room::{Added, Places, Room};
 
 /// What would let the pod group run.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -103,6 +103,8 @@ pub enum Remedy {
         short: Vec<ResourceName>,
         /// Where it would help.
         room: Room,
+        /// And in which places.
+        places: Option<Places>,
     },
     /// The queue has to deserve more, for others to leave.
     Deserve {
@@ -343,7 +345,7 @@ fn of_misfits(misfits: &Misfits, pods: u32) -> Remedy {
             Some(misfit) if room.is_on_new_nodes() => {
                 admitted(misfits, misfit, (Nodes::default(), pods))
             }
-            Some(_) | None => Remedy::MakeRoom { pods, short, room },
+            Some(_) | None => Remedy::MakeRoom { pods, short, room, places: Places::of(misfits) },
         },
         (None, Some(mib), _) => Remedy::LargerDevices { mib },
         (None, None, Some((misfit, nodes))) => admitted(misfits, misfit, (nodes, pods)),
@@ -351,7 +353,7 @@ fn of_misfits(misfits: &Misfits, pods: u32) -> Remedy {
 }
 
 fn admitted(misfits: &Misfits, misfit: &Misfit, (of, pods): (Nodes, u32)) -> Remedy {
-    let over = misfits.apart.iter().flat_map(|apart| &apart.0);
+    let over = misfits.apart.iter().flat_map(|apart| &apart.labels);
     let added = Added { apart_over: over.cloned().collect(), selection: misfits.selection.clone() };
     let Nodes { all: nodes, with_more } = of;
     Remedy::Admit { misfit: misfit.clone(), nodes, pods, added, with_more }
@@ -409,8 +411,8 @@ impl fmt::Display for Remedy {
                 write!(f, "raise the {bound} of queue {queue} by {by} to {to}")?;
                 f.write_str(if *with_more { "; another bound is too low as well" } else { "" })
             }
-            Self::MakeRoom { pods, short, room } => {
-                room::make(f, *pods, room)?;
+            Self::MakeRoom { pods, short, room, places } => {
+                room::make(f, *pods, (room, places.as_ref()))?;
                 f.write_str(&of_what(": short of ", short))
             }
             Self::Deserve { queue, more } => deserve(f, queue, more),

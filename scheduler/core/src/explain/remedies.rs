@@ -363,11 +363,12 @@ fn more_of(first: &Remedy, next: &Remedy) -> Option<Remedy> {
             Some(Remedy::Deserve { queue: Name::clone(queue), more: all })
         }
         (
-            Remedy::MakeRoom { pods, short, room },
+            Remedy::MakeRoom { pods, short, room, places },
             Remedy::MakeRoom { pods: more, room: again, .. },
         ) if room == again => {
             let pods = pods.saturating_add(*more);
-            Some(Remedy::MakeRoom { pods, short: short.clone(), room: room.clone() })
+            let (short, room, places) = (short.clone(), room.clone(), places.clone());
+            Some(Remedy::MakeRoom { pods, short, room, places })
         }
         (
             Remedy::Admit { misfit, nodes, pods, added, with_more },

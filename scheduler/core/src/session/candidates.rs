@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::{Fits, Mark, Session};
 use crate::{
-    decision::{ApartOver, EvenWhenEmpty, Lacking, Misfit, Misfits, PlaceMisfit, worst},
+    decision::{ApartOver, Lacking, Misfit, Misfits, PlaceMisfit, worst},
     framework::{DependsOn, NodeFilter, NodeScore, Ranking, Scoring, WaitingRoom},
     model::{Name, NodeId, PodId, Selection, ShapeId},
 };
@@ -95,10 +95,11 @@ impl Session<'_> {
         let filters = self.filters(pod, |_| true);
         let shape = self.shape_of(pod);
         let over = shape.apart_over();
-        let apart = (!over.is_empty()).then(|| Box::new(ApartOver(over)));
+        let key = over.iter().next().filter(|_| over.len() == 1).cloned();
+        let mut full = BTreeSet::new();
         let selection = shape.selection();
         let is_by_name = selection == Selection::Names;
-        let mut misfits = Misfits { apart, selection, ..Misfits::default() };
+        let mut misfits = Misfits { selection, ..Misfits::default() };
         let group = self.pod(pod).group;
         let has_mates = group.is_some_and(|group| self.members(group).active() > 0);
         let is_for_mates =
@@ -106,19 +107,22 @@ impl Session<'_> {
         let mut is_any_for_it = within.is_some();
         for node in self.nodes_among(within) {
             let place = outside.get(&node).cloned().map(Misfit::Place);
-            let (mut is_for_it, mut is_named, mut is_small) = (true, is_by_name, false);
-            let refusals = filters.iter().filter_map(|filter| filter(node).err());
-            let refusals = refusals.inspect(|misfit| {
-                is_for_it &= !misfit.is_of_role();
-                is_named &= !misfit.is_not_selected();
-                is_small |= misfit.is_too_small();
-            });
-            misfits.count(refusals.chain(place), |worst| is_for_mates(node, worst));
-            is_any_for_it |= is_for_it;
-            if is_named {
+            let against: Vec<Misfit> =
+                filters.iter().filter_map(|filter| filter(node).err()).collect();
+            is_any_for_it |= !against.iter().any(Misfit::is_of_role);
+            if let Some(key) = &key
+                && place.is_none()
+                && against.iter().all(Misfit::is_too_full)
+            {
+                full.extend(self.node(node).labels.get(key).cloned());
+            }
+            if is_by_name && !against.iter().any(Misfit::is_not_selected) {
+                let is_small = against.iter().any(Misfit::is_too_small);
                 misfits.named_are_small = Some(is_small && misfits.named_are_small != Some(false));
             }
+            misfits.count(against.into_iter().chain(place), |worst| is_for_mates(node, worst));
         }
+        misfits.apart = (!over.is_empty()).then(|| Box::new(ApartOver { labels: over, full }));
         if !is_any_for_it {
             misfits.left_out = self.left_out_for(pod);
         }
@@ -143,14 +147,11 @@ impl Session<'_> {
     /// Nodes that nothing but what is used of them keeps the pod from.
     pub fn only_too_full(&self, pod: PodId) -> Vec<NodeId> {
         let filters = self.filters(pod, |_| true);
-        let is_full = |verdict| {
-            matches!(
-                verdict,
-                Ok(_) | Err(Misfit::TooLittle { even_when_empty: EvenWhenEmpty::No, .. })
-            )
+        let is_full = |node: NodeId| {
+            let mut against = filters.iter().filter_map(|filter| filter(node).err());
+            against.all(|misfit| misfit.is_too_full())
         };
-        let nodes = self.node_ids();
-        nodes.filter(|node| filters.iter().all(|filter| is_full(filter(*node)))).collect()
+        self.node_ids().filter(|node| is_full(*node)).collect()
     }
 
     /// How many nodes that are left out lack what for the pod; `None`: there are none.

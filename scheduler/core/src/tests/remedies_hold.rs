@@ -278,7 +278,7 @@ fn room_is_told_only_where_there_are_as_many_places_as_pods_that_keep_apart() {
     };
     assert_snapshot!(told(2), @r"
     PodSchedulingErrors
-    make room for 1 more pod of its size, or add nodes that have it: short of GPUs
+    make room for 1 more pod of its size in zone b, or add nodes that have it there or in a new zone: short of GPUs
       then it runs on (new node) (Now)
     ");
     assert_snapshot!(told(3), @r"

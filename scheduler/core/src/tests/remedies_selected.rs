@@ -197,3 +197,36 @@ fn nodes_that_are_added_for_pods_that_have_to_be_apart_are_those_that_are_select
       not tried
     ");
 }
+
+#[test]
+fn room_for_pods_that_have_to_be_apart_is_where_none_of_them_is() {
+    let told = |full: &str| {
+        let nodes = "
+            node n1 gpus=4 label zone=a
+            node n2 gpus=4 label zone=b
+            node n3 gpus=4 label zone=c
+            node n4 gpus=4 label zone=c
+        ";
+        let others = format!("job o pods=4 min=1 gpus=4 non-preemptible on {full}");
+        remedies_of(
+            &format!("{nodes}\n{others}\ngang x pods=3 gpus=1 label app=x far app=x/zone"),
+            "x",
+        )
+    };
+    assert_snapshot!(told("n3 n4"), @r"
+    PodSchedulingErrors
+    make room for 1 more pod of its size in zone c, or add nodes that have it there or in a new zone: short of GPUs
+      then it runs on (new node) (Now)
+    ");
+    assert_snapshot!(told("n2 n3 n4"), @r"
+    PodSchedulingErrors
+    make room for 2 more pods of its size in zone b or c, each in one of its own, or add nodes that have it there or in a new zone: short of GPUs
+      then it runs on (new node) (Now)
+    ");
+    // All places are alike for it.
+    assert_snapshot!(told("n1 n2 n3 n4"), @r"
+    PodSchedulingErrors
+    make room for 3 more pods of its size, or add nodes that have it: short of GPUs
+      then it runs on (new node) (Now)
+    ");
+}

@@ -4,7 +4,7 @@ use std::fmt;
 
 use super::counted;
 use crate::{
-    decision::Misfits,
+    decision::{Misfit, Misfits, Refusal},
     model::{Name, Selection},
 };
 
@@ -40,6 +40,38 @@ pub struct Added {
     pub selection: Selection,
 }
 
+/// Of a pod that has to be apart from others, where others are in some of the places.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Places {
+    /// The label of which the places have a value each.
+    pub label: Name,
+    /// Those whose nodes are only too full.
+    pub full: Vec<Name>,
+}
+
+impl Places {
+    pub(super) fn of(misfits: &Misfits) -> Option<Self> {
+        let apart = misfits.apart.as_ref().filter(|apart| !apart.full.is_empty())?;
+        let is_kept_away = |refusal: &Refusal| refusal.worst == Misfit::PodAntiAffinity;
+        misfits.counts.keys().any(is_kept_away).then(|| Self {
+            label: apart.labels.first().expect("there are places").clone(),
+            full: apart.full.iter().cloned().collect(),
+        })
+    }
+
+    fn of_nodes(&self, f: &mut fmt::Formatter<'_>, pods: u32) -> fmt::Result {
+        let told: Vec<&str> = self.full.iter().take(TOLD_MAX).map(|place| &**place).collect();
+        write!(f, " in {} {}", self.label, told.join(" or "))?;
+        if let Some(more) = self.full.len().checked_sub(TOLD_MAX).filter(|more| *more > 0) {
+            write!(f, " or {more} more")?;
+        }
+        f.write_str(if pods > 1 { ", each in one of its own" } else { "" })
+    }
+}
+
+/// Places that are told one by one.
+const TOLD_MAX: usize = 3;
+
 impl Added {
     /// No node that is added has a name that they select.
     pub(crate) fn is_selected_by_name(&self) -> bool {
@@ -72,22 +104,37 @@ pub(super) fn of(misfits: &Misfits, nodes: u32) -> Room {
     }
 }
 
-pub(super) fn make(f: &mut fmt::Formatter<'_>, pods: u32, room: &Room) -> fmt::Result {
+pub(super) fn make(
+    f: &mut fmt::Formatter<'_>,
+    pods: u32,
+    (room, places): (&Room, Option<&Places>),
+) -> fmt::Result {
     let begin = if matches!(room, Room::Added(_)) { "add nodes with" } else { "make" };
     write!(f, "{begin} room for {} of its size", counted(pods, "more pod"))?;
-    match room {
-        Room::Added(selection) => labelled(f, selection),
-        Room::Anywhere => f.write_str(OR_ADD),
-        Room::OnlyFull { nodes } => on_full(f, *nodes, pods),
-        Room::OrLabelled { nodes, selection } => {
+    match (room, places) {
+        (Room::Added(selection), _) => labelled(f, selection),
+        (Room::Anywhere, None) => f.write_str(OR_ADD),
+        (Room::OnlyFull { nodes }, None) => on_full(f, *nodes, pods),
+        (Room::OrLabelled { nodes, selection }, None) => {
             on_full(f, *nodes, pods)?;
             f.write_str(OR_ADD)?;
+            labelled(f, selection)
+        }
+        (Room::OnlyFull { .. }, Some(places)) => places.of_nodes(f, pods),
+        (Room::Anywhere, Some(places)) => or_added(f, pods, places),
+        (Room::OrLabelled { selection, .. }, Some(places)) => {
+            or_added(f, pods, places)?;
             labelled(f, selection)
         }
     }
 }
 
 const OR_ADD: &str = ", or add nodes that have it";
+
+fn or_added(f: &mut fmt::Formatter<'_>, pods: u32, places: &Places) -> fmt::Result {
+    places.of_nodes(f, pods)?;
+    write!(f, "{OR_ADD} there or in a new {}", places.label)
+}
 
 fn on_full(f: &mut fmt::Formatter<'_>, nodes: u32, pods: u32) -> fmt::Result {
     match (nodes, pods) {
