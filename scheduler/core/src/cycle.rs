@@ -162,6 +162,7 @@ fn reasons_to_wait(session: &Session<'_>, mut reasons: Reasons) -> Reasons {
     });
     for (group, reason) in &mut reasons {
         deadlines::add_delay(session, *group, reason);
+        deadlines::add_bound(session, *group, reason);
         deadlines::add_protection(session, *group, reason);
     }
     KeptByShare::of(session).tell(session, &mut reasons);

@@ -43,6 +43,14 @@ pub(crate) fn add_delay(session: &Session<'_>, id: PodGroupId, reason: &mut Reas
     };
 }
 
+/// A job for which others would leave in a cycle in which fewer do waits for that, too.
+pub(crate) fn add_bound(session: &Session<'_>, id: PodGroupId, reason: &mut Reason) {
+    let most = session.profile.preemptions_max.filter(|_| session.is_only_bounded(id));
+    if let Some(most) = most.filter(|_| lacks_room(reason)) {
+        *reason = Reason::PreemptionsBound { instead: Box::new(reason.clone()), most };
+    }
+}
+
 /// A job for which others would leave, were they not protected for a time, waits for that, too.
 pub(crate) fn add_protection(session: &Session<'_>, id: PodGroupId, reason: &mut Reason) {
     if !lacks_room(reason) {

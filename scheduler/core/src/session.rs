@@ -94,6 +94,8 @@ pub struct Session<'s> {
     preemptions: usize,
     protections: BTreeMap<PodGroupId, Protection>,
     too_young: BTreeSet<PodGroupId>,
+    /// For whom others would leave in another cycle.
+    bounded: BTreeSet<PodGroupId>,
     scenarios: Scenarios,
 }
 
@@ -141,6 +143,7 @@ impl<'s> Session<'s> {
             preemptions: 0,
             protections: BTreeMap::new(),
             too_young: BTreeSet::new(),
+            bounded: BTreeSet::new(),
             scenarios: Scenarios::default(),
         };
         for at in 0..snapshot.pods.len() {

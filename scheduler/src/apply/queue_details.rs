@@ -26,6 +26,7 @@ pub(super) fn details(cycle: &Cycle<'_>, reason: &Reason) -> Option<Value> {
         | Reason::BehindOthers { .. }
         | Reason::Promised { .. }
         | Reason::PreemptionDelay { .. }
+        | Reason::PreemptionsBound { .. }
         | Reason::MinRuntime { .. }
         | Reason::FairShare { .. }
         | Reason::BehindShare { .. }

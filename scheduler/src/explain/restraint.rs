@@ -1,35 +1,26 @@
 //! What of the configuration's `preemptionPolicy` may keep who waits for room from having others
-//! leave.
+//! leave, and is not its reason.
 
 use schedlab_scheduler_core::{
     Profile, Reason, Snapshot,
+    decision::ReasonKind,
     model::{PodGroupId, PodStatus},
 };
 
-/// A note for each setting that matters to the group.
-pub(super) fn notes(
+/// A note on that, where it matters to the group.
+pub(super) fn note(
     snapshot: &Snapshot,
     profile: &Profile,
     (group, reason): (PodGroupId, Option<&Reason>),
-) -> Vec<String> {
-    if reason.map(Reason::code) != Some("PodSchedulingErrors") {
-        return Vec::new();
-    }
-    let most = profile.preemptions_max.map(|most| {
-        format!(
-            "At most {most} workloads a cycle have others leave \
-             (preemptionPolicy.maxPreemptionsPerCycle): whom that leaves waiting has to wait for \
-             another cycle."
-        )
-    });
+) -> Option<String> {
     let least = profile.priority_difference_min;
-    let spared = spares_some(snapshot, group, least).then(|| {
+    let lacks_room = reason.map(Reason::kind) == Some(ReasonKind::PodSchedulingErrors);
+    (lacks_room && spares_some(snapshot, group, least)).then(|| {
         format!(
             "Work of its queue whose priority is lower by less than {least} does not leave for it \
              (preemptionPolicy.minPriorityDifference)."
         )
-    });
-    most.into_iter().chain(spared).collect()
+    })
 }
 
 /// Something in its queue has a lower priority, and not by as much as that.

@@ -75,7 +75,7 @@ pub(super) async fn explain(
         let explanation = explain_group(seen.snapshot(), &seen.config.profile, *id);
         let mut notes = notes(seen, (key, of(*id)), &meant, groups.len());
         let of = (*id, waiting.get(id));
-        notes.extend(restraint::notes(seen.snapshot(), &seen.config.profile, of));
+        notes.extend(restraint::note(seen.snapshot(), &seen.config.profile, of));
         (explanation, notes)
     });
     Ok(match form {

@@ -102,6 +102,13 @@ pub enum Reason {
         /// From when on.
         since: Since,
     },
+    /// Others would leave for it, and as many have to for others as may in one cycle.
+    PreemptionsBound {
+        /// Why it does not fit as things are.
+        instead: Box<Reason>,
+        /// For how many workloads of a cycle others may have to leave.
+        most: usize,
+    },
     /// Those that would leave for it have not yet run for as long as they may.
     MinRuntime {
         /// Why it does not fit as things are.
@@ -231,6 +238,7 @@ impl Reason {
             | Self::GangTooLarge { .. }
             | Self::FairShare { .. }
             | Self::BehindShare { .. }
+            | Self::PreemptionsBound { .. }
             | Self::LargerThanFleet { .. }
             | Self::BehindOthers { .. }
             | Self::NoPlace(_) => ReasonKind::PodSchedulingErrors,
@@ -309,6 +317,11 @@ impl fmt::Display for Reason {
                 let seconds = delay_millis.div_ceil(1000);
                 write!(f, "{instead} It may make others leave {seconds} s after {since}.")
             }
+            Self::PreemptionsBound { instead, most } => write!(
+                f,
+                "{instead} Others would leave for it, but do for at most {most} workloads a cycle \
+                 (preemptionPolicy.maxPreemptionsPerCycle)."
+            ),
             Self::MinRuntime { instead, victim, field, minimum_millis } => write!(
                 f,
                 "{instead} Others will leave for it when {victim} has run for {} s, its {field}.",

@@ -217,6 +217,11 @@ pub enum Remedy {
         /// From when on.
         since: Since,
     },
+    /// More workloads of a cycle may have others leave.
+    PreemptMore {
+        /// How many may now.
+        most: usize,
+    },
     /// Others may leave when they have run for long enough.
     Outlast {
         /// Namespace and name of the pod group that is protected for the longest.
@@ -272,6 +277,7 @@ impl Reason {
             Self::PreemptionDelay { delay_millis, since, .. } => {
                 Remedy::WaitLonger { delay_millis: *delay_millis, since: *since }
             }
+            Self::PreemptionsBound { most, .. } => Remedy::PreemptMore { most: *most },
             Self::FairShare { queue, more, .. } => {
                 Remedy::Deserve { queue: Name::clone(queue), more: more.clone() }
             }
@@ -443,6 +449,7 @@ impl fmt::Display for Remedy {
             Self::WaitLonger { delay_millis, since } => {
                 wait::longer(f, delay_millis.div_ceil(1000), *since)
             }
+            Self::PreemptMore { most } => wait::for_cycle(f, *most),
             Self::Outlast { victim, field, minimum_millis } => {
                 wait::outlast(f, victim, field, minimum_millis.div_ceil(1000))
             }

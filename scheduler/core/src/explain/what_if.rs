@@ -75,6 +75,7 @@ pub(super) fn with_remedy(
         | Remedy::MendMembers { .. }
         | Remedy::LetIn { .. }
         | Remedy::OtherNodes { .. }
+        | Remedy::PreemptMore { .. }
         | Remedy::CreateParent { .. }
         | Remedy::MendQueue { .. }
         | Remedy::DeeperQueue { .. }

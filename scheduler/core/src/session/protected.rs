@@ -1,4 +1,5 @@
-//! Jobs for which others would leave, were they not protected for a time.
+//! Jobs for which others would leave, were they not protected for a time, or did not so many leave
+//! for others.
 
 use std::time::Duration;
 
@@ -39,6 +40,15 @@ impl Session<'_> {
 
     pub(crate) fn note_too_young(&mut self, job: PodGroupId) {
         self.too_young.insert(job);
+    }
+
+    /// Others would leave for the job, did they not for others of this cycle already.
+    pub fn is_only_bounded(&self, job: PodGroupId) -> bool {
+        self.bounded.contains(&job)
+    }
+
+    pub(crate) fn note_bounded(&mut self, jobs: impl IntoIterator<Item = PodGroupId>) {
+        self.bounded.extend(jobs);
     }
 
     pub(crate) fn note_protection(&mut self, job: PodGroupId, protection: Protection) {

@@ -2,7 +2,10 @@
 
 use insta::assert_snapshot;
 
-use crate::{Profile, testing::plan_with};
+use crate::{
+    Profile,
+    testing::{plan_with, remedies_with},
+};
 
 const THREE_OUTRANK_THREE: &str = "
     node n1 gpus=3
@@ -33,12 +36,12 @@ fn no_more_workloads_make_others_leave_than_the_profile_allows() {
     low2 leaves n1 for high2 (preempt)
     high2 waits for n1
     high1, high2 pending: Room was promised on n1 and is being released by pods that are leaving
-    high3 pending: Resources were not found for pod default/high3 due to: no nodes with enough resources were found: 1 node(s) didn't have enough resources: GPUs.
+    high3 pending: Resources were not found for pod default/high3 due to: no nodes with enough resources were found: 1 node(s) didn't have enough resources: GPUs. Others would leave for it, but do for at most 2 workloads a cycle (preemptionPolicy.maxPreemptionsPerCycle).
     ");
     assert_snapshot!(plan_with(&bounded(Some(0)), THREE_OUTRANK_THREE), @r"
-    high1 pending: Resources were not found for pod default/high1 due to: no nodes with enough resources were found: 1 node(s) didn't have enough resources: GPUs.
-    high2 pending: Resources were not found for pod default/high2 due to: no nodes with enough resources were found: 1 node(s) didn't have enough resources: GPUs.
-    high3 pending: Resources were not found for pod default/high3 due to: no nodes with enough resources were found: 1 node(s) didn't have enough resources: GPUs.
+    high1 pending: Resources were not found for pod default/high1 due to: no nodes with enough resources were found: 1 node(s) didn't have enough resources: GPUs. Others would leave for it, but do for at most 0 workloads a cycle (preemptionPolicy.maxPreemptionsPerCycle).
+    high2 pending: Resources were not found for pod default/high2 due to: no nodes with enough resources were found: 1 node(s) didn't have enough resources: GPUs. Others would leave for it, but do for at most 0 workloads a cycle (preemptionPolicy.maxPreemptionsPerCycle).
+    high3 pending: Resources were not found for pod default/high3 due to: no nodes with enough resources were found: 1 node(s) didn't have enough resources: GPUs. Others would leave for it, but do for at most 0 workloads a cycle (preemptionPolicy.maxPreemptionsPerCycle).
     ");
 }
 
@@ -58,7 +61,7 @@ fn reclaim_and_preempt_share_the_bound() {
     "), @r"
     lowest leaves n1 for own (reclaim)
     own waits for n1
-    high pending: Resources were not found for pod default/high due to: no nodes with enough resources were found: 1 node(s) didn't have enough resources: GPUs.
+    high pending: Resources were not found for pod default/high due to: no nodes with enough resources were found: 1 node(s) didn't have enough resources: GPUs. Others would leave for it, but do for at most 1 workloads a cycle (preemptionPolicy.maxPreemptionsPerCycle).
     own pending: Room was promised on n1 and is being released by pods that are leaving
     ");
 }
@@ -100,5 +103,46 @@ fn a_priority_must_be_higher_by_the_difference() {
     far leaves n1 for high (preempt)
     high waits for n1
     high pending: Room was promised on n1 and is being released by pods that are leaving
+    ");
+}
+
+#[test]
+fn who_waits_for_another_cycle_is_told_so() {
+    let told = |most, group: &str| {
+        let profile = Profile { preemptions_max: Some(most), ..Profile::kai() };
+        remedies_with(&profile, THREE_OUTRANK_THREE, group)
+    };
+    assert_snapshot!(told(2, "high3"), @r"
+    PodSchedulingErrors
+    wait for another cycle, or raise preemptionPolicy.maxPreemptionsPerCycle above 2
+      not tried
+    ");
+    assert_snapshot!(told(0, "high1"), @r"
+    PodSchedulingErrors
+    raise preemptionPolicy.maxPreemptionsPerCycle above 0
+      not tried
+    ");
+}
+
+#[test]
+fn the_bound_is_told_only_to_those_for_whom_others_would_leave() {
+    let profile = Profile { preemptions_max: Some(1), ..Profile::kai() };
+    assert_snapshot!(plan_with(&profile, "
+        node n1 gpus=2
+        node n2 gpus=2
+        queue a quota=4
+        job low1 gpus=2 queue=a priority=50 on n1
+        job mid1 gpus=2 queue=a priority=60 on n2
+        job high1 gpus=2 queue=a priority=75
+        job high2 gpus=2 queue=a priority=75
+        job mid2 gpus=2 queue=a priority=60
+        gang high3 pods=2 gpus=2 queue=a priority=70
+    "), @r"
+    low1 leaves n1 for high1 (preempt)
+    high1 waits for n1
+    high1 pending: Room was promised on n1 and is being released by pods that are leaving
+    high2 pending: Resources were not found for pod default/high2 due to: no nodes with enough resources were found: 2 node(s) didn't have enough resources: GPUs. Others would leave for it, but do for at most 1 workloads a cycle (preemptionPolicy.maxPreemptionsPerCycle).
+    high3 pending: Resources were found for 0 pods while 2 are required for gang scheduling. Additional pods cannot be scheduled due to: no nodes with enough resources were found: 2 node(s) didn't have enough resources: GPUs.
+    mid2 pending: Resources were not found for pod default/mid2 due to: no nodes with enough resources were found: 2 node(s) didn't have enough resources: GPUs.
     ");
 }

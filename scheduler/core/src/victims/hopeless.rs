@@ -14,12 +14,14 @@ use crate::{
 pub(super) struct Hopeless(BTreeMap<(QueueId, bool, Likeness), Vec<Failed>>);
 
 /// What a job asks for, as far as others ask for the like.
+#[derive(PartialEq, Eq)]
 pub(super) struct Demand {
     /// Its queue, whether it is preemptible, and its pods.
     alike: (QueueId, bool, Likeness),
     how_much: Failed,
 }
 
+#[derive(PartialEq, Eq)]
 pub(super) struct Failed {
     priority: i32,
     /// Of each shape.

@@ -52,6 +52,8 @@ struct Ground {
     pool: Pool,
     rooms: Rooms,
     backlog: Backlog,
+    /// Jobs for which others would leave, had not as many done so as may in a cycle.
+    bounded: Vec<PodGroupId>,
 }
 
 /// Serves every waiting job that may start, so that all of them keep what they are promised, with
@@ -88,6 +90,7 @@ pub(crate) fn serve(session: &mut Session<'_>, purpose: &impl Purpose, solved: &
         }
         session.look_ahead(false);
         commit(session, &served, purpose);
+        session.note_bounded(ground.bounded);
         break solved.add(served);
     }
 }
@@ -107,7 +110,7 @@ impl Ground {
         pool.queues().next()?;
         let kinds = jobs.iter().map(|job| (*job, kind(session, job.key.group())));
         let backlog = Backlog::new(session.ledger(), kinds);
-        Some(Self { pool, rooms, backlog })
+        Some(Self { pool, rooms, backlog, bounded: Vec::new() })
     }
 }
 
@@ -124,6 +127,9 @@ fn serve_each(
     let mut losers = BTreeSet::new();
     while let Some(job) = line.pop(session.ledger()) {
         if purpose.is_preemption() && !session.may_preempt(preemptions) {
+            let rest = std::iter::from_fn(|| line.pop(session.ledger()));
+            let rest: Vec<Waiting> = std::iter::once(job).chain(rest).collect();
+            note_bounded(session, ground, (&rest, &losers), purpose);
             break;
         }
         let wanted = Wanted::of(session, job);
@@ -175,6 +181,38 @@ fn serve_each(
         served.push(Served { wanted, solution, manner: purpose.manner(), causes });
     }
     served
+}
+
+/// Nobody leaves for these in this cycle: those are noted for which somebody would.
+fn note_bounded(
+    session: &mut Session<'_>,
+    ground: &mut Ground,
+    (jobs, losers): (&[Waiting], &BTreeSet<PodGroupId>),
+    purpose: &impl Purpose,
+) {
+    let ledger = session.ledger().clone();
+    let mut known: Vec<(Demand, bool)> = Vec::new();
+    for job in jobs.iter().filter(|job| !losers.contains(&job.key.group())) {
+        let wanted = Wanted::of(session, *job);
+        let before = Before::of(session, &ledger, &ground.rooms);
+        if !purpose.may_start(&before, &wanted) || is_too_young(session, wanted.group) {
+            continue;
+        }
+        let demand = Demand::of(session, &wanted);
+        let same = known.iter().find(|(known, _)| demand.as_ref() == Some(known));
+        let would_leave = if let Some((_, would_leave)) = same {
+            *would_leave
+        } else {
+            let start = session.checkpoint();
+            let found = search(session, ground, (&before, &wanted), purpose);
+            session.undo_to(start);
+            found.is_some_and(|(solution, _)| !solution.victims.is_empty())
+        };
+        if would_leave {
+            ground.bounded.push(wanted.group);
+        }
+        known.extend(demand.map(|demand| (demand, would_leave)));
+    }
 }
 
 fn commit(session: &mut Session<'_>, served: &[Served], purpose: &impl Purpose) {
@@ -281,7 +319,7 @@ fn note(session: &mut Session<'_>, wanted: &Wanted, protection: Option<Protectio
 /// Searches among the units that `may_go`.
 fn search_among(
     session: &mut Session<'_>,
-    Ground { pool, rooms, backlog }: &mut Ground,
+    Ground { pool, rooms, backlog, .. }: &mut Ground,
     (before, wanted): (&Before<'_>, &Wanted),
     purpose: &impl Purpose,
     may_go: impl Fn(&Unit) -> bool,

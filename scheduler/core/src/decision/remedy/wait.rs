@@ -23,6 +23,11 @@ pub(super) fn longer(f: &mut fmt::Formatter<'_>, seconds: u64, since: Since) -> 
     write!(f, "wait until {seconds} s after {since}, or lower its preemption delay")
 }
 
+pub(super) fn for_cycle(f: &mut fmt::Formatter<'_>, most: usize) -> fmt::Result {
+    f.write_str(if most > 0 { "wait for another cycle, or " } else { "" })?;
+    write!(f, "raise preemptionPolicy.maxPreemptionsPerCycle above {most}")
+}
+
 pub(super) fn outlast(
     f: &mut fmt::Formatter<'_>,
     victim: &str,
