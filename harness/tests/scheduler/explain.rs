@@ -174,7 +174,7 @@ fn a_queue_is_told_how_it_stands() {
         all queues
           borrower borrows 8 GPUs: it uses that beyond its quota
 
-        if it asked for more, these could have to leave, the first first
+        if it asked for 1 GPU more, some of these could have to leave, the first first
           default/pg-borrowed of queue borrower: 1 pod, surplus of an elastic job, 7 times
           default/pg-borrowed of queue borrower: 1 pod, the job's minimum
 

@@ -4,13 +4,14 @@
 use crate::{
     Decision, Profile, Snapshot,
     cycle::decide,
+    decision::Quantity,
     fairshare::{Derivation, derivation},
     model::{PodGroupId, PodId, QueueId},
     queues::{
         Account,
         reclaim::{Reclaimer, Victims},
     },
-    resources::{Amount, PerResource},
+    resources::{Amount, PerResource, ResourceName},
     session::Session,
     victims::{self, Piece, Unit},
 };
@@ -24,8 +25,10 @@ pub struct QueueExplanation {
     pub accounts: Vec<Account>,
     /// For GPU, CPU and memory: the divisions that gave it its share, from the top.
     pub derivations: [Vec<Derivation>; 3],
-    /// What it could take if it asked for one GPU more (a core, where no node has GPUs), in the
-    /// order in which that would be considered.
+    /// One GPU; a core, where no node has GPUs.
+    pub one_more: Quantity,
+    /// Of what it could take if it asked for so much more: each of these alone would be acceptable,
+    /// in the order in which that would be considered. A search ends when it has enough.
     pub would_take: Vec<Candidate>,
     /// What others would take from it and from those below it first.
     pub would_lose: Vec<Candidate>,
@@ -83,14 +86,15 @@ pub fn explain_queue(snapshot: &Snapshot, profile: &Profile, queue: QueueId) -> 
     let derivations = std::array::from_fn(|resource| {
         derivation(&snapshot.queues, &requests, whole, (queue, resource))
     });
-    let request = match ledger.total().gpu {
-        0 => PerResource { cpu: 1000, ..PerResource::default() },
-        _ => PerResource { gpu: 1000, ..PerResource::default() },
+    let (resource, request) = match ledger.total().gpu {
+        0 => (ResourceName::Cpu, PerResource { cpu: 1000, ..PerResource::default() }),
+        _ => (ResourceName::Gpu, PerResource { gpu: 1000, ..PerResource::default() }),
     };
+    let one_more = Quantity { resource, amount: 1000 };
     let would_take = could_take(snapshot, profile, (queue, request));
     let would_lose = victims::first_to_leave(&session, queue).into_iter().map(candidate).collect();
     let evictions = evictions(snapshot, profile, queue);
-    QueueExplanation { queue, accounts, derivations, would_take, would_lose, evictions }
+    QueueExplanation { queue, accounts, derivations, one_more, would_take, would_lose, evictions }
 }
 
 /// With one more pod that asks for `request`: its demand counts in the shares. Whoever would not be

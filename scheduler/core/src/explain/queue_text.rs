@@ -39,11 +39,11 @@ impl fmt::Display for QueueTold<'_> {
             }
         }
         self.audit(f)?;
-        self.candidates(
-            f,
-            "if it asked for more, these could have to leave, the first first",
-            would_take,
-        )?;
+        let asked = self.explanation.one_more.counted();
+        let title = format!(
+            "if it asked for {asked} more, some of these could have to leave, the first first"
+        );
+        self.candidates(f, &title, would_take)?;
         self.candidates(f, "if others took back, these of it would leave first", would_lose)?;
         self.evictions(f)
     }

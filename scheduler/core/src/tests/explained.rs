@@ -185,7 +185,7 @@ fn a_queue_tells_of_cores_and_memory_that_are_bounded_and_of_past_usage() {
       b is starved of 4 CPU cores: it asks for that inside its fair share
       b is starved of 4 GB memory: it asks for that inside its fair share
 
-    if it asked for more, these could have to leave, the first first
+    if it asked for 1 GPU more, some of these could have to leave, the first first
       none
 
     if others took back, these of it would leave first

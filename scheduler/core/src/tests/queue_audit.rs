@@ -35,7 +35,7 @@ fn a_share_is_derived_from_the_top_and_a_borrower_would_have_to_leave() {
       prod borrows 4 GPUs: it uses that beyond its quota
       research is starved of 3 GPUs: it asks for that inside its fair share
 
-    if it asked for more, these could have to leave, the first first
+    if it asked for 1 GPU more, some of these could have to leave, the first first
       default/a of queue prod: 1 pod, surplus of an elastic job, 2 times
       default/a of queue prod: 10 pods, the job's minimum
 
@@ -78,7 +78,7 @@ fn what_is_left_over_goes_by_priority_weight_and_rounding() {
       b is starved of 3 GPUs: it asks for that inside its fair share
       c is starved of 2 GPUs: it asks for that inside its fair share
 
-    if it asked for more, these could have to leave, the first first
+    if it asked for 1 GPU more, some of these could have to leave, the first first
       none
 
     if others took back, these of it would leave first
@@ -108,7 +108,7 @@ fn quotas_beyond_the_cluster_are_told() {
     all queues
       b is starved of 2 GPUs: it asks for that inside its fair share
 
-    if it asked for more, these could have to leave, the first first
+    if it asked for 1 GPU more, some of these could have to leave, the first first
       none
 
     if others took back, these of it would leave first
@@ -120,7 +120,7 @@ fn quotas_beyond_the_cluster_are_told() {
 /// Who could have to leave if the queue asked for more.
 fn could_leave(text: &str, queue: &str) -> String {
     let told = queue_explained(text, queue);
-    let section = told.split("\n\n").find(|section| section.starts_with("if it asked for more"));
+    let section = told.split("\n\n").find(|section| section.starts_with("if it asked for 1 "));
     section.expect("it is told of every queue").to_owned()
 }
 
@@ -138,17 +138,17 @@ fn one_more_pod_would_count_in_the_share_of_a_queue_that_asks_for_nothing() {
         )
     };
     assert_snapshot!(could_leave(&cluster("gpus=2", "gpus=1"), "b"), @r"
-    if it asked for more, these could have to leave, the first first
+    if it asked for 1 GPU more, some of these could have to leave, the first first
       default/x of queue a: 1 pod, surplus of an elastic job
       default/x of queue a: 1 pod, the job's minimum
     ");
     assert_snapshot!(could_leave(&cluster("cpu=2", "cpu=1"), "b"), @r"
-    if it asked for more, these could have to leave, the first first
+    if it asked for 1 CPU core more, some of these could have to leave, the first first
       default/x of queue a: 1 pod, surplus of an elastic job
       default/x of queue a: 1 pod, the job's minimum
     ");
     assert_snapshot!(could_leave(&cluster("gpus=4", "gpus=1"), "b"), @r"
-    if it asked for more, these could have to leave, the first first
+    if it asked for 1 GPU more, some of these could have to leave, the first first
       none
     ");
 }
@@ -169,11 +169,11 @@ fn nobody_could_have_to_leave_who_has_no_more_than_the_quota() {
         )
     };
     assert_snapshot!(could_leave(&cluster("job own gpus=2 queue=a on n1", ""), "a"), @r"
-    if it asked for more, these could have to leave, the first first
+    if it asked for 1 GPU more, some of these could have to leave, the first first
       none
     ");
     assert_snapshot!(could_leave(&cluster("", "job y gpus=2 queue=b on n1"), "a"), @r"
-    if it asked for more, these could have to leave, the first first
+    if it asked for 1 GPU more, some of these could have to leave, the first first
       default/y of queue b: 1 pod, the job's minimum
     ");
 }
