@@ -36,8 +36,13 @@ pub enum Changed {
 impl Changed {
     /// Those that a scheduler with this configuration has something to change at.
     pub const fn by(config: &Config) -> Self {
-        let all = config.block_nvidia_visible_devices || config.gpu_pod_runtime_class.is_some();
-        if all { Self::All } else { Self::Sharing }
+        let gives_class = config.gpu_pod_runtime_class.is_some();
+        Self::where_set([config.block_nvidia_visible_devices, gives_class])
+    }
+
+    /// The same, where `blockNvidiaVisibleDevices` and `gpuPodRuntimeClassName` are set, or not.
+    pub const fn where_set([blocks, gives_class]: [bool; 2]) -> Self {
+        if blocks || gives_class { Self::All } else { Self::Sharing }
     }
 }
 

@@ -88,11 +88,10 @@ pub(crate) fn print_webhooks(arguments: &Webhooks) -> anyhow::Result<()> {
         name: &arguments.service,
         authority: authority.as_deref(),
         scheduler_name: &arguments.scheduler_name,
-        changed: if arguments.block_nvidia_visible_devices || arguments.gpu_pod_runtime_class_name {
-            Changed::All
-        } else {
-            Changed::Sharing
-        },
+        changed: Changed::where_set([
+            arguments.block_nvidia_visible_devices,
+            arguments.gpu_pod_runtime_class_name,
+        ]),
     };
     let mut out = io::stdout().lock();
     for configuration in &admission::configurations(&service) {
