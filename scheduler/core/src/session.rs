@@ -408,7 +408,12 @@ impl<'s> Session<'s> {
         demand.iter().map(|(id, count)| (shape(*id), *count)).collect()
     }
 
-    /// The group's place in its queue, if it stands so to its minimum.
+    /// The group's place in its queue.
+    pub fn waiting_key(&self, group: PodGroupId) -> JobKey {
+        self.job_key(group, self.members(group).shortfall(self.group(group)))
+    }
+
+    /// The same, if it stood so to its minimum.
     pub fn job_key(&self, group: PodGroupId, shortfall: Shortfall) -> JobKey {
         let ranks = self.age_ranks.get_or_init(|| age_ranks(&self.snapshot.pod_groups));
         let (priority, age_rank) = (self.group(group).priority, ranks[group.0 as usize]);

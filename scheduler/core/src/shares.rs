@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 
 use crate::{
     actions::allocate::Reasons,
+    behind::FirstJobs,
     deadlines::lacks_room,
     decision::{Quantity, Reason, Remedy, Room},
     model::{Name, NodeId, PodId, QueueId, ShapeId},
@@ -60,7 +61,7 @@ impl KeptByShare {
         if self.lent.is_empty() {
             return;
         }
-        let mut first: BTreeMap<QueueId, JobKey> = BTreeMap::new();
+        let mut first = FirstJobs::default();
         let mut kept: Vec<(JobKey, Reclaimer, Option<usize>)> = Vec::new();
         for (&id, reason) in reasons.iter() {
             let group = session.group(id);
@@ -69,10 +70,9 @@ impl KeptByShare {
             let request = session.share_of(&pods);
             let reclaimer = Reclaimer { queue, preemptible: group.preemptible, request };
             let may_start = reclaimer.may_start(session.ledger());
-            let key = session.job_key(id, session.members(id).shortfall(group));
+            let key = session.waiting_key(id);
             if !may_start {
-                let first = first.entry(queue).or_insert(key);
-                *first = key.min(*first);
+                first.take(queue, key);
             }
             let wants = Wants { reclaimer, may_start };
             if let Some(top) = self.would_make_room(session, (&pods, &wants), reason) {
@@ -85,9 +85,8 @@ impl KeptByShare {
                 Some(top) => full_for(&reclaimer, session.ledger(), top)
                     .map(|full| fair_share(session, reason, (&reclaimer, full))),
                 None => first
-                    .get(&reclaimer.queue)
-                    .filter(|before| **before < key)
-                    .map(|before| behind_share(session, reason, (reclaimer.queue, *before))),
+                    .before(reclaimer.queue, key)
+                    .map(|before| behind_share(session, reason, (reclaimer.queue, before))),
             };
             if let Some(told) = told {
                 *reason = told;

@@ -63,7 +63,7 @@ fn waiting(session: &Session<'_>, id: PodGroupId) -> Option<Waiting> {
     let group = session.group(id);
     let Ok(Some(queue)) = group.queue else { return None };
     let request = session.share_of(&session.next_chunk(id));
-    let key = session.job_key(id, session.members(id).shortfall(group));
+    let key = session.waiting_key(id);
     Some(Waiting { queue, key, request })
 }
 

@@ -366,7 +366,7 @@ pub(super) fn waiting(session: &Session<'_>, id: PodGroupId) -> Option<Waiting> 
         return None;
     }
     let request = session.share_of(&session.next_chunk(id));
-    Some(Waiting { queue, key: session.job_key(id, members.shortfall(group)), request })
+    Some(Waiting { queue, key: session.waiting_key(id), request })
 }
 
 fn kind(session: &Session<'_>, id: PodGroupId) -> Kind {
