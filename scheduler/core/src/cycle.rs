@@ -115,8 +115,8 @@ pub(crate) fn decide<'s>(
 
 /// What the next cycle does before anybody is evicted.
 pub(crate) fn serve_again(session: &mut Session<'_>) {
-    let (ready, mut reasons) = pre_enqueue(session);
-    allocate::run(session, ready, &mut reasons);
+    let (ready, _) = pre_enqueue(session);
+    allocate::rehearse(session, ready);
 }
 
 /// Pod groups with waiting pods: those that may be served, and why the others may not. Pods that

@@ -22,6 +22,23 @@ pub(crate) type Reasons = BTreeMap<PodGroupId, Reason>;
 
 /// Serves all of `groups` that wait; `reasons` tells why some still do.
 pub(crate) fn run(session: &mut Session<'_>, groups: Vec<PodGroupId>, reasons: &mut Reasons) {
+    let hopeless = serve(session, groups, |session, group, why| {
+        let reason = why.told(session, group);
+        reasons.insert(group, reason);
+    });
+    hopeless.explain(session, reasons);
+}
+
+/// The same, where nobody asks why: in rehearsals, of which profiles with PostFilter plugins have none.
+pub(crate) fn rehearse(session: &mut Session<'_>, groups: Vec<PodGroupId>) {
+    serve(session, groups, |_, _, _| {});
+}
+
+fn serve(
+    session: &mut Session<'_>,
+    groups: Vec<PodGroupId>,
+    mut waits: impl FnMut(&mut Session<'_>, PodGroupId, Why),
+) -> Hopeless {
     let (groups, too_large): (Vec<_>, Vec<_>) =
         groups.into_iter().partition(|group| session.could_fit(*group));
     let mut line = session.profile.plugins.queue_sort.line_up(session, groups);
@@ -37,13 +54,11 @@ pub(crate) fn run(session: &mut Session<'_>, groups: Vec<PodGroupId>, reasons: &
                     line.push(session, group);
                 }
             }
-            Outcome::Waits(reason) => {
-                reasons.insert(group, reason);
-            }
+            Outcome::Waits(why) => waits(session, group, why),
             Outcome::IsHopeless => {}
         }
     }
-    hopeless.explain(session, reasons);
+    hopeless
 }
 
 /// Those that speak badly for their queues, and that PreFilter plugins refuse, have their turns
@@ -60,19 +75,42 @@ fn step_aside(session: &mut Session<'_>, line: &mut dyn Line, aside: &mut VecDeq
 /// What came of a group's turn.
 enum Outcome {
     Placed,
-    Waits(Reason),
+    Waits(Why),
     /// Why is told when nothing changes any more.
     IsHopeless,
+}
+
+/// Why a group waits.
+enum Why {
+    /// No node is looked at for it.
+    Refused(Reason),
+    /// There is none for these pods.
+    NoRoom(Vec<PodId>, Unplaced),
+}
+
+impl Why {
+    /// In a reason; PostFilter plugins have their say.
+    fn told(self, session: &mut Session<'_>, group: PodGroupId) -> Reason {
+        let (pods, unplaced) = match self {
+            Self::Refused(reason) => return reason,
+            Self::NoRoom(pods, unplaced) => (pods, unplaced),
+        };
+        let mut reason = reason(session, group, &pods, unplaced);
+        for plugin in &session.profile.plugins.post_filter {
+            reason = plugin.post_filter(session, pods[0], reason);
+        }
+        reason
+    }
 }
 
 /// Places the next pods of the group.
 fn place_next(session: &mut Session<'_>, group: PodGroupId, hopeless: &mut Hopeless) -> Outcome {
     let pods = session.next_chunk(group);
-    let Some(&first) = pods.first() else {
-        return Outcome::Waits(nothing_to_gain(session, group));
-    };
+    if pods.is_empty() {
+        return Outcome::Waits(Why::Refused(nothing_to_gain(session, group)));
+    }
     if let Err(reason) = session.pre_filter(group, &pods) {
-        return Outcome::Waits(reason);
+        return Outcome::Waits(Why::Refused(reason));
     }
     let key = Hopeless::key(session, &pods);
     if let Some(groups) = key.as_ref().and_then(|key| hopeless.0.get_mut(key)) {
@@ -84,11 +122,7 @@ fn place_next(session: &mut Session<'_>, group: PodGroupId, hopeless: &mut Hopel
         hopeless.0.insert(key, vec![group]);
         return Outcome::IsHopeless;
     }
-    let mut reason = reason(session, group, &pods, unplaced);
-    for plugin in &session.profile.plugins.post_filter {
-        reason = plugin.post_filter(session, first, reason);
-    }
-    Outcome::Waits(reason)
+    Outcome::Waits(Why::NoRoom(pods, unplaced))
 }
 
 /// Groups whose next pods found no room in this action, by the shapes of those. Nobody leaves
