@@ -50,6 +50,21 @@ Feature: Several pods share one GPU
       | large | pod  | team  | 1    |      | gpu-fraction=1.5 |
     Then pod "large" is pending because "annotation gpu-fraction: found"
 
+  Scenario: A GPU that cannot be reserved is told with what is missing
+    Given GPUs that pods share are reserved
+    When these workloads are submitted:
+      | name  | kind | queue | pods | gpus | annotations      |
+      | small | pod  | team  | 1    |      | gpu-fraction=0.5 |
+    Then after 10 seconds pod "small" is pending because "cannot reserve a GPU: namespaces"
+    And now an event of pod "small" says "create namespace kai-resource-reservation"
+    When this manifest is applied:
+      """
+      apiVersion: v1
+      kind: Namespace
+      metadata: {name: kai-resource-reservation}
+      """
+    Then pod "small" has 1 running pods
+
   Scenario: A reservation pod holds a shared GPU for as long as anybody shares it
     Given GPUs that pods share are reserved
     And this manifest is applied:

@@ -252,6 +252,7 @@ fn a_pod_whose_binding_fails_is_told_why_wherever_one_looks_and_what_is_missing(
             let json: Value = serde_json::from_str(&json).unwrap();
             let text = lab.explain("a").await;
             let (of_pod, trouble) = (of_pod.collect::<String>(), &json["trouble"]);
+            assert_eq!(json["podGroups"][0]["reason"]["code"], "BindingError");
             format!("{of_pod}{}\n{text}\n{trouble}\n{}", lab.pod_groups(), lab.events())
         };
         let failing = told(&lab).await;

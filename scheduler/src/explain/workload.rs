@@ -1,10 +1,10 @@
 //! Which pod groups a name means, and what is said of them beyond the cycle itself: where their
 //! priority comes from, and why several groups are no gang.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use anyhow::bail;
-use schedlab_json::json;
+use schedlab_json::{Value, json};
 use schedlab_scheduler_core::{
     Decision, Plan, Reason,
     explain::{Explanation, Told, explain as explain_group},
@@ -15,7 +15,7 @@ use schedlab_scheduler_core::{
 use super::{Form, Seen, json, restraint};
 use crate::{
     config::{Config, NodePool},
-    mirror::{GroupRecord, Key, Mirror, PodRecord, Scheduler, Unbound},
+    mirror::{BINDING_ERROR, GroupRecord, Key, Mirror, PodRecord, Scheduler, Unbound},
     parse::strings,
     podgrouper::{Grouper, Link},
     translate::Trouble,
@@ -31,6 +31,13 @@ struct Meant {
     groups: Vec<Key>,
     /// The owners of the first pod, nearest first.
     chain: Vec<Link>,
+}
+
+/// Why groups wait.
+struct Waiting {
+    by_plan: BTreeMap<PodGroupId, Reason>,
+    /// As a pod that has a place cannot be bound to it.
+    unbound: BTreeMap<Key, Unbound>,
 }
 
 /// What of which name cannot be scheduled as it stands, or be bound.
@@ -51,10 +58,12 @@ pub(super) async fn explain(
     let plan = schedule(seen.snapshot(), &seen.config.profile);
     let of_pods = meant.pods.iter().find_map(|pod| of_pod(seen, pod));
     let of_groups = || meant.groups.iter().find_map(|key| of_group(seen, key));
-    let trouble = of_pods.or_else(of_groups).or_else(|| unbound(seen, &meant.pods, &plan));
+    let tried = tried(seen, &plan);
+    let trouble = of_pods.or_else(of_groups).or_else(|| unbound(seen, &meant.pods, &tried));
     let groups: Vec<(&Key, PodGroupId)> =
         meant.groups.iter().filter_map(|key| Some((key, find(seen, key)?))).collect();
-    let waiting = plan.waiting;
+    let unbound = Unbound::by_group(&seen.mirror, &tried);
+    let waiting = Waiting { by_plan: plan.waiting, unbound };
     let of = |id: PodGroupId| &seen.snapshot().pod_groups[id.0 as usize];
     // A group whose only pod is told of has no more to say.
     let is_told = |group: &Key| match &trouble {
@@ -63,7 +72,7 @@ pub(super) async fn explain(
         }
         Some(_) | None => false,
     };
-    let waits = groups.iter().filter(|(key, id)| waiting.contains_key(id) && !is_told(key));
+    let waits = groups.iter().filter(|(key, id)| waiting.by_plan.contains_key(id) && !is_told(key));
     let oldest = waits.min_by_key(|(_, id)| (of(*id).created, &of(*id).uid));
     let shown = oldest.or(groups.first().filter(|_| trouble.is_none()));
     if trouble.is_none() && groups.is_empty() {
@@ -74,7 +83,7 @@ pub(super) async fn explain(
     let shown = shown.map(|(key, id)| {
         let explanation = explain_group(seen.snapshot(), &seen.config.profile, *id);
         let mut notes = notes(seen, (key, of(*id)), &meant, groups.len());
-        let of = (*id, waiting.get(id));
+        let of = (*id, waiting.by_plan.get(id));
         notes.extend(restraint::note(seen.snapshot(), &seen.config.profile, of));
         (explanation, notes)
     });
@@ -84,9 +93,9 @@ pub(super) async fn explain(
             in_words(seen, trouble, many, shown)
         }
         Form::Json => {
-            let groups = groups.iter().map(|(_, id)| {
+            let groups = groups.iter().map(|(key, id)| {
                 let mut group = json::title(of(*id));
-                group["reason"] = json!(waiting.get(id).map(json::reason));
+                group["reason"] = json!(waiting.reason((key, *id)));
                 group
             });
             let trouble = trouble.map(|Wrong { kind, key, message, remedy }| {
@@ -141,16 +150,34 @@ fn of_group<'a>(seen: &Seen, key: &'a Key) -> Option<Wrong<'a>> {
     Some(Wrong { kind: "podGroup", key, message: trouble.to_string(), remedy: trouble.remedy() })
 }
 
-/// One of them has a place, or is given one now, and could not be bound so far.
-fn unbound<'a>(seen: &Seen, pods: &'a [Key], plan: &Plan) -> Option<Wrong<'a>> {
+impl Waiting {
+    fn code(&self, (key, id): (&Key, PodGroupId)) -> Option<&'static str> {
+        let by_plan = || self.by_plan.get(&id).map(Reason::code);
+        self.unbound.get(key).map(|_| BINDING_ERROR).or_else(by_plan)
+    }
+
+    fn reason(&self, (key, id): (&Key, PodGroupId)) -> Option<Value> {
+        let by_plan = || self.by_plan.get(&id).map(json::reason);
+        let unbound = self.unbound.get(key);
+        let unbound = unbound.map(|it| json!({ "code": BINDING_ERROR, "message": &*it.message }));
+        unbound.or_else(by_plan)
+    }
+}
+
+/// Pods that the next cycle would bind.
+fn tried(seen: &Seen, plan: &Plan) -> BTreeSet<Key> {
     let bound = plan.decisions.iter().filter_map(|decision| match decision {
         Decision::Bind { pod, .. } => Some(&seen.snapshot().pods[pod.0 as usize]),
         Decision::Evict { .. } | Decision::Pipeline { .. } => None,
     });
     let key = |pod: &Pod| Key { namespace: pod.namespace.clone(), name: pod.name.clone() };
-    let tried = bound.map(key).collect();
+    bound.map(key).collect()
+}
+
+/// One of them has a place, or is given one now, and could not be bound so far.
+fn unbound<'a>(seen: &Seen, pods: &'a [Key], tried: &BTreeSet<Key>) -> Option<Wrong<'a>> {
     pods.iter().find_map(|key| {
-        let unbound = Unbound::of_pod((key, seen.mirror.pods.get(key)?), &tried)?;
+        let unbound = Unbound::of_pod((key, seen.mirror.pods.get(key)?), tried)?;
         let remedy = unbound.remedy();
         Some(Wrong { kind: "pod", key, message: unbound.message.to_string(), remedy })
     })
@@ -241,14 +268,10 @@ fn group_of(pod: &Key, record: &PodRecord) -> Option<Key> {
 }
 
 /// Several pod groups under one name, by what they wait for.
-fn summary(
-    name: &str,
-    groups: &[(&Key, PodGroupId)],
-    waiting: &BTreeMap<PodGroupId, Reason>,
-) -> String {
+fn summary(name: &str, groups: &[(&Key, PodGroupId)], waiting: &Waiting) -> String {
     let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
-    for (_, id) in groups {
-        *counts.entry(waiting.get(id).map_or("", Reason::code)).or_default() += 1;
+    for group in groups {
+        *counts.entry(waiting.code(*group).unwrap_or_default()).or_default() += 1;
     }
     let count = |(reason, count): (&str, usize)| match reason {
         "" => format!("{count} do not wait"),
@@ -310,8 +333,6 @@ fn why_it_may_not_borrow(record: Option<&GroupRecord>, priority: i32, serves: bo
 
 #[cfg(test)]
 mod tests {
-    use schedlab_json::Value;
-
     use super::*;
     use crate::watch::Kind;
 
