@@ -231,7 +231,7 @@ fn a_new_node_is_labelled_as_required_affinity_asks() {
     ");
     assert_snapshot!(told("named n7"), @r"
     PodSchedulingErrors
-    label a node as its node selector and affinity ask, or ask for less
+    add a node of a name that its node selector and affinity ask for, or ask for less
       then it runs on n7 (Now)
     ");
     assert_snapshot!(told("needs kind=z wants kind=y"), @r"

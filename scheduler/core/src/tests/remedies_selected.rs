@@ -149,6 +149,11 @@ fn nodes_that_are_added_do_not_help_who_is_bound_to_the_name_of_one_that_is_too_
     ");
     assert_eq!(told("pods=2 min=2 gpus=3 named a"), gang);
     // It is not there.
+    assert_snapshot!(told("gpus=6 named c"), @r"
+    PodSchedulingErrors
+    add a node of a name that its node selector and affinity ask for, or ask for less
+      then it runs on c (Now)
+    ");
     assert_snapshot!(told("gpus=6 needs kubernetes.io/hostname=c"), @r"
     PodSchedulingErrors
     add node c, which its node selector asks for, or ask for less

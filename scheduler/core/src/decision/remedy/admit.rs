@@ -28,7 +28,7 @@ pub(super) fn admit(
         }
         Misfit::Unschedulable => write!(f, "uncordon {of}"),
         Misfit::NotReady => write!(f, "bring {of} back to Ready"),
-        Misfit::NodeAffinity { label } => selected(f, label.as_ref()),
+        Misfit::NodeAffinity { label } => selected(f, (label.as_ref(), added)),
         Misfit::PodAffinity => f.write_str("start the pods that its pod affinity asks for"),
         Misfit::AffinityToMates => f.write_str(MATES_FIRST),
         _ if misfit.needs_a_node_each() && added.is_selected_by_name() => f.write_str(OTHER_NAMES),
@@ -98,11 +98,14 @@ pub(super) fn tolerate(f: &mut fmt::Formatter<'_>, key: &str, value: &str) -> fm
     write!(f, "tolerate taint {key}={value}; were it taken off, others would have the room first")
 }
 
-fn selected(f: &mut fmt::Formatter<'_>, label: Option<&Name>) -> fmt::Result {
+fn selected(f: &mut fmt::Formatter<'_>, (label, added): (Option<&Name>, &Added)) -> fmt::Result {
     let node = label.and_then(|label| label.strip_prefix(HOSTNAME)?.strip_prefix('='));
     match (label, node) {
         (_, Some(node)) => write!(f, "add node {node}, which its node selector asks for")?,
         (Some(label), None) => write!(f, "label a node {label}, as its node selector asks")?,
+        (None, None) if added.is_selected_by_name() => {
+            f.write_str("add a node of a name that its node selector and affinity ask for")?;
+        }
         (None, None) => f.write_str("label a node as its node selector and affinity ask")?,
     }
     f.write_str(", or ask for less")
