@@ -17,7 +17,7 @@ Feature: Volumes by requests of another scheduler
   Scenario: A pod gets the disk of its node once there is one
     Given the manifest "volumes/disk-claim.yaml" is applied
     When the manifest "volumes/theirs.yaml" is applied
-    Then eventually within 1 minute the field "status.conditions.0.message" of pod "theirs" is "Failed to bind pod default/theirs to node b-1: node b-1 has no volume for persistentvolumeclaim default/data"
+    Then pod "theirs" is pending because "Failed to bind pod default/theirs to node b-1: node b-1 has no volume for persistentvolumeclaim default/data"
     When the manifest "volumes/disk.yaml" is applied
     Then eventually within 1 minute pod "theirs" is running
     And pod "theirs" is on node "b-1"

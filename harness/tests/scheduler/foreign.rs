@@ -134,9 +134,9 @@ fn claims_get_the_devices_that_a_request_names() {
         lab.pass(10).await;
         assert_snapshot!(lab.pods(), @r"
         first Running n-0
-        fourth Pending -
+        fourth Pending -: Failed to bind pod default/fourth to node n-0: the pod has no resource claim c, which the request names
         second Running n-0
-        third Pending -
+        third Pending -: Failed to bind pod default/third to node n-0: ResourceClaim default/shared has other devices than those that the request names
         ");
         assert_snapshot!(lab.why(), @r#"
         first Succeeded -
