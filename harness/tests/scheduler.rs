@@ -13,6 +13,8 @@ mod foreign;
 mod gangs;
 #[path = "scheduler/installation.rs"]
 mod installation;
+#[path = "scheduler/kartas.rs"]
+mod kartas;
 #[path = "scheduler/lab.rs"]
 mod lab;
 #[path = "scheduler/leader.rs"]

@@ -222,7 +222,7 @@ const fn name_of(kind: Kind) -> Option<&'static str> {
         Kind::Storage(Storage::Attachment) => Some("volumeAttachments"),
         Kind::ConfigMap => Some("configMaps"),
         Kind::ResourceClaim => Some("resourceClaims"),
-        Kind::Namespace | Kind::PodDisruptionBudget => None,
+        Kind::Namespace | Kind::Karta | Kind::PodDisruptionBudget => None,
     }
 }
 

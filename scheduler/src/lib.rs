@@ -12,6 +12,7 @@ pub mod config;
 pub mod crds;
 pub mod explain;
 pub mod health;
+mod karta;
 pub mod leader;
 pub mod metrics;
 mod mirror;

@@ -13,7 +13,7 @@ use crate::{
 };
 
 /// Values that stand where nobody expects them.
-fn oddities() -> Vec<Value> {
+pub(crate) fn oddities() -> Vec<Value> {
     vec![
         Value::Null,
         json!(true),
@@ -171,7 +171,7 @@ fn objects(yaml: &str) -> Vec<(Kind, Value)> {
 }
 
 /// Every place in an object.
-fn places(value: &Value, at: &str) -> Vec<String> {
+pub(crate) fn places(value: &Value, at: &str) -> Vec<String> {
     let escaped = |key: &str| key.replace('~', "~0").replace('/', "~1");
     let inner: Vec<String> = match value {
         Value::Object(fields) => fields

@@ -57,6 +57,7 @@ pub(crate) use volumes::{PodVolume, Volumes};
 
 use crate::{
     config::NodePool,
+    karta::Kartas,
     parse::{Malformed, text},
     watch::{Need, Unread},
 };
@@ -148,6 +149,8 @@ pub(crate) struct Mirror {
     /// Queues that are there and not looked at: of other pools.
     pub(crate) other_queues: BTreeSet<Name>,
     pub(crate) topologies: BTreeMap<Name, Topology>,
+    /// What says how kinds of workloads are grouped that the grouper does not know.
+    pub(crate) kartas: Kartas,
     /// Zones of nodes, by the node's name.
     pub(crate) topologies_of_nodes: BTreeMap<Name, NumaRecord>,
     pub(crate) budgets: BTreeMap<Key, DisruptionBudget>,

@@ -5,12 +5,14 @@
 //! alone.
 
 mod defaults;
+mod kartas;
 mod marks;
 mod rules;
 mod wanted;
 mod warnings;
 
 use std::collections::BTreeMap;
+use std::mem;
 use std::time::Duration;
 
 use schedlab_json::Value;
@@ -24,8 +26,8 @@ use crate::{
     parse::Malformed,
 };
 use defaults::{Defaults, Source};
+use kartas::News;
 pub(crate) use marks::mark;
-use marks::{mark_one, write_marks};
 use rules::{Around, Member};
 pub(crate) use rules::{Link, fault};
 use wanted::Wanted;
@@ -95,11 +97,25 @@ impl Grouper {
         (mirror, now): (&mut Mirror, Time),
         pacing: &mut Pacing,
     ) -> Result<(), ApiError> {
+        let news = News::of(mirror);
+        self.heed(&news, api, (&mut *mirror, now), pacing).await?;
+        mirror.kartas.take_changed();
+        Ok(())
+    }
+
+    async fn heed(
+        &mut self,
+        news: &News,
+        api: &Api,
+        (mirror, now): (&mut Mirror, Time),
+        pacing: &mut Pacing,
+    ) -> Result<(), ApiError> {
         self.owners.clear();
         forget_changed(mirror);
-        let said = self.forgotten(mirror, now);
-        let waiting = self.waiting(mirror);
-        if waiting.is_empty() {
+        let said = self.forgotten(mirror, (now, news));
+        let (waiting, moving) = (self.waiting(mirror), news.pods(mirror));
+        warnings::tell(api, news.warnings(mirror).into_iter(), now, pacing).await;
+        if waiting.is_empty() && moving.is_empty() {
             return Ok(());
         }
         let defaults = self.defaults.look(api, &mirror.classes, now).await?;
@@ -119,6 +135,12 @@ impl Grouper {
                 None => drop(self.of_others.insert(key.clone(), pod.told.version)),
             }
         }
+        for (key, pod) in &moving {
+            // Who cannot be grouped anew stays where it is.
+            if let Some(Ok(member)) = self.find(api, (key, pod), mirror, &defaults).await? {
+                wanted.move_to(key, pod, member);
+            }
+        }
         let (refused, ended) = wanted.ensure(api, mirror, pacing).await;
         let refused = |(key, pod)| Some((key, pod, refused.get(key)?.clone()));
         wrong.extend(waiting.iter().map(|(key, pod)| (key, pod)).filter_map(refused));
@@ -130,17 +152,7 @@ impl Grouper {
             mirror.note_ungrouped(key.clone(), malformed);
         }
         ended?;
-        for (pod, group, _) in wanted.members.iter().filter(|(.., part)| part.is_none()) {
-            mirror.assume_grouped(pod, group);
-        }
-        // Where a pod stands in its group is a label, which no binding carries; who comes with a
-        // node gets no binding at all.
-        let marks = wanted.members.iter().filter_map(|(pod, group, part)| {
-            let placed = || mirror.pods.get(pod).is_some_and(|pod| pod.node.is_some());
-            (part.is_some() || placed()).then(|| mark_one(api, pod, (group, part.as_ref())))
-        });
-        let marks = marks.collect();
-        write_marks(marks, mirror, pacing).await
+        wanted.mark(api, mirror, pacing).await
     }
 
     /// Pods have no groups though time may bring them some: what is in the way can be mended, and
@@ -150,14 +162,18 @@ impl Grouper {
     }
 
     /// What was said of pods that could not be grouped, if it is time to look at all of them again, and
-    /// at those that have lost their groups.
-    fn forgotten(&mut self, mirror: &mut Mirror, now: Time) -> BTreeMap<Key, (u64, Malformed)> {
-        if now.since(self.looked) < LOOK_AGAIN {
+    /// at those that have lost their groups: after a while, or when there are news.
+    fn forgotten(
+        &mut self,
+        mirror: &mut Mirror,
+        (now, news): (Time, &News),
+    ) -> BTreeMap<Key, (u64, Malformed)> {
+        if news.is_none() && now.since(self.looked) < LOOK_AGAIN {
             return BTreeMap::new();
         }
         self.looked = now;
         self.lost.clear();
-        std::mem::take(&mut mirror.ungrouped)
+        mem::take(&mut mirror.ungrouped)
     }
 
     /// Pods without a group that were not looked at yet as they are now.
@@ -201,7 +217,19 @@ impl Grouper {
             Some(beside) => self.owner(api, &key.namespace, &beside).await?.object(),
             None => None,
         };
+        let karta = rules::described(&chain)
+            .and_then(|owner| mirror.kartas.of(&owner.api_version, &owner.kind));
+        let whole = match karta {
+            Some(_) => kartas::whole(api, key).await?,
+            None => Some(Ok(Value::Null)),
+        };
+        let whole = match whole {
+            Some(Ok(whole)) => whole,
+            Some(Err(malformed)) => return Ok(Some(Err(malformed))),
+            None => return Ok(None),
+        };
         let around = Around {
+            karta: karta.map(|karta| (karta, &whole)),
             pods: &mirror.pods,
             classes: &mirror.classes,
             pool_label: &self.pool_label,

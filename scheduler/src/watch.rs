@@ -40,6 +40,7 @@ pub(crate) enum Kind {
     PriorityClass,
     Queue,
     Topology,
+    Karta,
     DeviceClass,
     ResourceSlice,
     Storage(Storage),
@@ -81,6 +82,7 @@ impl Kind {
                 Self::PriorityClass,
                 Self::Queue,
                 Self::Topology,
+                Self::Karta,
                 Self::DeviceClass,
                 Self::ResourceSlice,
                 Self::Storage(Storage::Class),
@@ -126,6 +128,7 @@ impl Kind {
             | Self::PriorityClass
             | Self::Queue
             | Self::Topology
+            | Self::Karta
             | Self::DeviceClass
             | Self::ResourceSlice
             | Self::NodeResourceTopology
@@ -158,6 +161,7 @@ impl Kind {
             Self::PriorityClass => ("scheduling.k8s.io/v1", "priorityclasses"),
             Self::Queue => ("scheduling.run.ai/v2", "queues"),
             Self::Topology => ("kai.scheduler/v1alpha1", "topologies"),
+            Self::Karta => ("run.ai/v1alpha1", "kartas"),
             Self::DeviceClass => ("resource.k8s.io/v1", "deviceclasses"),
             Self::ResourceSlice => ("resource.k8s.io/v1", "resourceslices"),
             Self::Storage(Storage::Class) => ("storage.k8s.io/v1", "storageclasses"),
@@ -187,6 +191,7 @@ impl Kind {
     fn definition(self) -> Option<&'static str> {
         match self {
             Self::NodeResourceTopology => Some("noderesourcetopologies.topology.node.k8s.io"),
+            Self::Karta => Some("kartas.run.ai"),
             Self::Namespace
             | Self::PriorityClass
             | Self::Queue

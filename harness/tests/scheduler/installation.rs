@@ -335,6 +335,9 @@ const FOREIGN_OWNERS: [(&str, &str, &str); 35] = [
 const ZONES_OF_NODES: (&str, &str, &str, &str) =
     ("topology.node.k8s.io", "v1alpha2", "noderesourcetopologies", "NodeResourceTopology");
 
+/// The kind that says how kinds of workloads are grouped.
+const KARTAS: (&str, &str, &str, &str) = ("run.ai", "v1alpha1", "kartas", "Karta");
+
 /// A life in which everything happens that the scheduler asks the API server for.
 async fn work(lab: &Lab, client: kube::Client) {
     lab.create("", "namespaces", &json!({ "metadata": { "name": "kai-scheduler" } }));
@@ -378,6 +381,7 @@ async fn work(lab: &Lab, client: kube::Client) {
     }
     lab.define(("scheduler.grove.io", "v1alpha1", "podgangs", "PodGang"));
     lab.define(ZONES_OF_NODES);
+    lab.define(KARTAS);
     lab.apply(CLAIMED);
     lab.apply(STORING);
     lab.pass(90).await;

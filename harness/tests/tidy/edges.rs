@@ -40,7 +40,7 @@ pub(crate) const EDGES: [(&str, &str); 6] = [
         "scheduler",
         "
             api crds pacing parse status trace usage
-            config
+            config karta
             watch
             mirror
             translate

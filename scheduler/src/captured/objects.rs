@@ -50,6 +50,7 @@ pub(super) fn instead(kind: Kind, object: &Value) -> &'static str {
         Kind::Namespace
         | Kind::PriorityClass
         | Kind::Topology
+        | Kind::Karta
         | Kind::DeviceClass
         | Kind::ResourceSlice
         | Kind::Storage(_)

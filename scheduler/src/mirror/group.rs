@@ -8,7 +8,7 @@ use schedlab_scheduler_core::{
     resources::PerResource,
 };
 
-use super::{BINDING_ERROR, topology};
+use super::{BINDING_ERROR, Owner, pod, topology};
 use crate::parse::{
     GoDuration, Malformed, Unit, at, go_duration, list, name, parse_time, quantity, shown, text,
     time,
@@ -18,6 +18,8 @@ use crate::parse::{
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct GroupRecord {
     pub(crate) uid: Name,
+    /// Whose pods it is of, if anybody's.
+    pub(crate) owner: Option<Owner>,
     /// Its label says so, or nobody asks for one: its pods are scheduled here.
     pub(crate) in_pool: bool,
     /// What that label says, where somebody asks for one.
@@ -126,6 +128,7 @@ impl GroupRecord {
         };
         Self {
             uid: text(object, "/metadata/uid").unwrap_or_default().into(),
+            owner: list(object, "/metadata/ownerReferences").first().map(pod::owner),
             in_pool: true,
             pool_label: None,
             queue: name(spec, "/queue"),

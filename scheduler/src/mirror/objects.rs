@@ -10,6 +10,7 @@ use super::{
     QueueRecord, RequestRecord, Sharing, disruption_budget, put, topology,
 };
 use crate::{
+    karta::KartaRecord,
     parse::{Malformed, strings, version},
     watch::Kind,
 };
@@ -31,6 +32,7 @@ impl Mirror {
                 self.other_queues.clear();
             }
             Kind::Topology => self.topologies.clear(),
+            Kind::Karta => self.kartas.keep(objects),
             Kind::NodeResourceTopology => self.topologies_of_nodes.clear(),
             Kind::PodDisruptionBudget => self.budgets.clear(),
             Kind::DeviceClass => self.claims.clear_classes(),
@@ -79,6 +81,11 @@ impl Mirror {
             Kind::Queue => self.upsert_queue(key.name, QueueRecord::read(object)),
             Kind::Topology => {
                 if put(&mut self.topologies, key.name, topology::read(object)) {
+                    self.everything_changed();
+                }
+            }
+            Kind::Karta => {
+                if self.kartas.put(key.name, KartaRecord::read(object)) {
                     self.everything_changed();
                 }
             }
@@ -160,6 +167,7 @@ impl Mirror {
             Kind::Namespace
             | Kind::PriorityClass
             | Kind::Topology
+            | Kind::Karta
             | Kind::DeviceClass
             | Kind::ResourceSlice
             | Kind::Storage(_)
@@ -190,6 +198,7 @@ impl Mirror {
             | Kind::Node
             | Kind::PriorityClass
             | Kind::Topology
+            | Kind::Karta
             | Kind::NodeResourceTopology
             | Kind::DeviceClass
             | Kind::ResourceSlice
@@ -218,6 +227,7 @@ impl Mirror {
                 self.queues.remove(&key.name).is_some() || other
             }
             Kind::Topology => self.topologies.remove(&key.name).is_some(),
+            Kind::Karta => self.kartas.put(key.name, None),
             Kind::NodeResourceTopology => {
                 if self.topologies_of_nodes.remove(&key.name).is_some() {
                     self.node_changed(key.name);

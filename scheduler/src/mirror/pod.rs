@@ -298,7 +298,7 @@ pub(crate) fn owner_above(object: &Value) -> Option<Owner> {
     }
 }
 
-fn owner(reference: &Value) -> Owner {
+pub(super) fn owner(reference: &Value) -> Owner {
     let part = |pointer| text(reference, pointer).unwrap_or_default().into();
     Owner {
         api_version: part("/apiVersion"),

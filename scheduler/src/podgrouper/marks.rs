@@ -17,20 +17,33 @@ pub(crate) async fn mark(
     pacing: &mut Pacing,
 ) -> Result<(), ApiError> {
     let lacking = mirror.pods.iter().filter(|(_, pod)| pod.lacks_mark());
-    let marks =
-        lacking.filter_map(|(key, pod)| Some(mark_one(api, key, (pod.group.as_ref()?, None))));
+    let marks = lacking
+        .filter_map(|(key, pod)| Some(mark_one(api, key, (pod.group.as_ref()?, &Part::Whole))));
     write_marks(marks.collect(), mirror, pacing).await
+}
+
+/// Where a pod stands in its group.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Part {
+    /// The group has no sub-groups, and the pod names none.
+    Whole,
+    /// In no sub-group, whichever it names.
+    None,
+    /// In this sub-group.
+    In(Name),
 }
 
 /// Marks a pod with its group, and with its place in it.
 pub(super) fn mark_one<'a>(
     api: &'a Api,
     pod: &Key,
-    (group, part): (&Name, Option<&Name>),
+    (group, part): (&Name, &Part),
 ) -> impl Future<Output = Result<Value, ApiError>> + use<'a> {
     let mut change = json!({ "metadata": { "annotations": { "pod-group-name": &**group } } });
-    if let Some(part) = part {
-        change["metadata"]["labels"] = json!({ SUB_GROUP_LABEL: &**part });
+    match part {
+        Part::Whole => {}
+        Part::None => change["metadata"]["labels"] = json!({ SUB_GROUP_LABEL: null }),
+        Part::In(part) => change["metadata"]["labels"] = json!({ SUB_GROUP_LABEL: &**part }),
     }
     let path = path("v1", &pod.namespace, "pods", &pod.name);
     async move { api.patch(&path, Merge::Plain, &change).await }

@@ -3,6 +3,7 @@
 
 mod group;
 mod grove;
+mod karta;
 mod kinds;
 mod parts;
 mod ray;
@@ -16,6 +17,7 @@ use schedlab_scheduler_core::model::{Labels, Name};
 
 use super::defaults::Defaults;
 use crate::{
+    karta::Karta,
     mirror::{ClassRecord, Key, Owner, PodRecord, owner_above},
     parse::{Malformed, list, strings},
 };
@@ -49,6 +51,8 @@ pub(super) struct Around<'a> {
     pub(super) defaults: &'a Defaults,
     /// What [`beside`] named, if it exists.
     pub(super) beside: Option<&'a Value>,
+    /// What says how pods of the owner that [`described`] named are grouped, and the pod as a whole.
+    pub(super) karta: Option<(&'a Karta, &'a Value)>,
 }
 
 /// Whom a group belongs to: the top owner that counts, and what is written on it.
@@ -88,7 +92,8 @@ pub(super) fn group_of(
 ) -> Result<Member, Malformed> {
     ends_well(chain)?;
     let case = case(key, pod, chain, around)?;
-    let Parts { min_member, min_sub_group, sub_groups, part, tail, doubt } = parts::of(&case)?;
+    let Parts { min_member, min_sub_group, sub_groups, part, tail, topology, doubt } =
+        parts::of(&case)?;
     let queue = wishes::queue(&case);
     let group = Group {
         name: group_name(&case, tail.as_deref()),
@@ -101,10 +106,10 @@ pub(super) fn group_of(
         queue,
         priority_class: wishes::priority_class(&case),
         preemptibility: wishes::preemptibility(&case)?,
-        topology: if case.grouping == Grouping::Grove {
-            grove::topology(&case)?
-        } else {
-            wishes::topology(&case.top.annotations)?
+        topology: match topology {
+            Some(topology) => Some(topology),
+            None if case.grouping == Grouping::Grove => grove::topology(&case)?,
+            None => wishes::topology(&case.top.annotations)?,
         },
         preemption_delay: wishes::time(&case, wishes::DELAY_ANNOTATION)?,
         staleness_grace: wishes::time(&case, wishes::GRACE_ANNOTATION)?,
@@ -149,8 +154,16 @@ pub(super) fn beside(pod: &PodRecord, chain: &[Link]) -> Option<Owner> {
         | Grouping::AmlJob
         | Grouping::RunaiJob
         | Grouping::Spark
+        | Grouping::Karta
         | Grouping::Default => None,
     }
+}
+
+/// The owner that counts, if it is of a kind of which nobody but a Karta knows how it is grouped.
+pub(super) fn described(chain: &[Link]) -> Option<&Owner> {
+    let (chain, _) = kinds::below_skipped(chain);
+    let top = chain.last()?;
+    (!top.object.is_null() && kinds::is_unlisted(&top.owner)).then_some(&top.owner)
 }
 
 fn case<'a>(
@@ -160,7 +173,10 @@ fn case<'a>(
     around: Around<'a>,
 ) -> Result<Case<'a>, Malformed> {
     let (chain, skipped) = kinds::below_skipped(chain);
-    let grouping = kinds::grouping_of(pod, chain);
+    let grouping = match around.karta {
+        Some(_) => Grouping::Karta,
+        None => kinds::grouping_of(pod, chain),
+    };
     let itself = || Owner {
         api_version: "v1".into(),
         kind: "Pod".into(),
@@ -230,6 +246,11 @@ fn group_name(case: &Case<'_>, tail: Option<&str>) -> Name {
         Grouping::RunaiJob => {
             let run = case.key.name.rsplit_once('-').map_or(&*case.key.name, |(run, _)| run);
             named(run, &case.top.owner.uid, None)
+        }
+        // The owner's name has no place in it, as in KAI.
+        Grouping::Karta => {
+            let tail = tail.map(|tail| format!("-{tail}")).unwrap_or_default();
+            format!("pg-{}{tail}", case.top.owner.uid).into()
         }
         Grouping::EachPod
         | Grouping::Serving

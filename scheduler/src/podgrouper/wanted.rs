@@ -7,12 +7,13 @@ use schedlab_scheduler_core::model::Name;
 
 use super::{
     GROUPS, beside,
+    marks::{Part, mark_one, write_marks},
     rules::{Group, Member},
     warnings::{self, Warning},
 };
 use crate::{
     api::{Api, ApiError, Merge, path},
-    mirror::{GroupRecord, Key, Mirror},
+    mirror::{GroupRecord, Key, Mirror, PodRecord},
     pacing::Pacing,
     parse::Malformed,
     watch::Kind,
@@ -27,7 +28,7 @@ pub(super) struct Wanted {
     positions: BTreeMap<Key, usize>,
     groups: Vec<(Key, Vec<Group>)>,
     /// Pods, the names of their groups, and where they stand in them.
-    pub(super) members: Vec<(Key, Name, Option<Name>)>,
+    members: Vec<(Key, Name, Part)>,
     /// Of groups that were written: what of their owners cannot be meant.
     pub(super) doubts: Vec<Warning>,
 }
@@ -35,8 +36,18 @@ pub(super) struct Wanted {
 impl Wanted {
     /// A pod that is to be marked with its group.
     pub(super) fn add(&mut self, pod: &Key, Member { group, part }: Member) {
+        let part = part.map_or(Part::Whole, Part::In);
         self.members.push((pod.clone(), Name::clone(&group.name), part));
         self.need(pod, Some(group));
+    }
+
+    /// A pod that may be in another group, or elsewhere in its own, than it is to be.
+    pub(super) fn move_to(&mut self, key: &Key, pod: &PodRecord, Member { group, part }: Member) {
+        if pod.group.as_ref() != Some(&group.name) || pod.sub_group() != part.as_ref() {
+            let part = part.map_or(Part::None, Part::In);
+            self.members.push((key.clone(), Name::clone(&group.name), part));
+        }
+        self.need(key, Some(group));
     }
 
     /// The group of a pod, if there is one.
@@ -97,6 +108,26 @@ impl Wanted {
             false
         });
         (out, ended)
+    }
+
+    /// Marks the pods, where neither their bindings nor their status will.
+    pub(super) async fn mark(
+        &self,
+        api: &Api,
+        mirror: &mut Mirror,
+        pacing: &mut Pacing,
+    ) -> Result<(), ApiError> {
+        for (pod, group, _) in self.members.iter().filter(|(.., part)| *part == Part::Whole) {
+            mirror.assume_grouped(pod, group);
+        }
+        // Where a pod stands in its group is a label, which no binding carries; who comes with a
+        // node gets no binding at all.
+        let marks = self.members.iter().filter_map(|(pod, group, part)| {
+            let placed = || mirror.pods.get(pod).is_some_and(|pod| pod.node.is_some());
+            (*part != Part::Whole || placed()).then(|| mark_one(api, pod, (group, part)))
+        });
+        let marks = marks.collect();
+        write_marks(marks, mirror, pacing).await
     }
 }
 

@@ -59,6 +59,8 @@ fn declared(kind: Kind, generator: &mut SchemaGenerator) -> Schema {
         Kind::Queue => custom::<QueueSpec, QueueStatus>(generator),
         Kind::Topology => custom::<TopologySpec, TopologyStatus>(generator),
         Kind::NodeResourceTopology => node_resource_topology(generator),
+        // It is in no snapshot.
+        Kind::Karta => custom::<serde_json::Value, serde_json::Value>(generator),
         Kind::PodDisruptionBudget => generator.subschema_for::<PodDisruptionBudget>(),
         Kind::DeviceClass => generator.subschema_for::<DeviceClass>(),
         Kind::ResourceSlice => generator.subschema_for::<ResourceSlice>(),

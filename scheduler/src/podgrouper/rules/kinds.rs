@@ -40,6 +40,8 @@ pub(super) enum Grouping {
     RunaiJob,
     /// All pods of one Spark application.
     Spark,
+    /// As a Karta says of the kind.
+    Karta,
     /// All pods of the top owner, one at a time.
     Default,
 }
@@ -48,6 +50,8 @@ pub(super) enum Grouping {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Rule {
     Group(Grouping),
+    /// As kinds that are not listed.
+    Unlisted,
     /// What it owns decides; its labels and annotations hold where that says nothing.
     Skip,
     /// Each of what it owns is a workload of its own.
@@ -58,7 +62,7 @@ use Grouping::{
     AmlJob, Default as ByTopOwner, EachPod, Grove, Interactive, Job, JobSet, Knative,
     LeaderWorkerSet, MpiJob, PyTorchJob, Ray, Replicas, RunaiJob, Serving,
 };
-use Rule::{Each, Group, Skip};
+use Rule::{Each, Group, Skip, Unlisted};
 
 /// API group, kind, plural, rule. Versions do not matter.
 const KINDS: [(&str, &str, &str, Rule); 46] = [
@@ -66,7 +70,7 @@ const KINDS: [(&str, &str, &str, Rule); 46] = [
     ("apps", "ReplicaSet", "replicasets", Group(ByTopOwner)),
     ("apps", "Deployment", "deployments", Group(EachPod)),
     ("apps", "StatefulSet", "statefulsets", Group(ByTopOwner)),
-    ("apps", "DaemonSet", "daemonsets", Group(ByTopOwner)),
+    ("apps", "DaemonSet", "daemonsets", Unlisted),
     ("batch", "Job", "jobs", Group(Job)),
     ("batch", "CronJob", "cronjobs", Each),
     ("jobset.x-k8s.io", "JobSet", "jobsets", Group(JobSet)),
@@ -86,7 +90,7 @@ const KINDS: [(&str, &str, &str, Rule); 46] = [
     ("grove.io", "PodCliqueScalingGroup", "podcliquescalinggroups", Group(Grove)),
     ("grove.io", "PodCliqueSet", "podcliquesets", Group(Grove)),
     ("grove.io", "PodGangSet", "podgangsets", Group(Grove)),
-    ("scheduler.grove.io", "PodGang", super::GANGS, Group(ByTopOwner)),
+    ("scheduler.grove.io", "PodGang", super::GANGS, Unlisted),
     ("nvidia.com", "DynamoGraphDeployment", "dynamographdeployments", Skip),
     ("serving.knative.dev", "Revision", "revisions", Group(Knative)),
     ("serving.knative.dev", "Configuration", "configurations", Each),
@@ -96,7 +100,7 @@ const KINDS: [(&str, &str, &str, Rule); 46] = [
     ("tekton.dev", "PipelineRun", "pipelineruns", Group(ByTopOwner)),
     ("machinelearning.seldon.io", "SeldonDeployment", "seldondeployments", Group(ByTopOwner)),
     ("kubevirt.io", "VirtualMachineInstance", "virtualmachineinstances", Group(ByTopOwner)),
-    ("kubevirt.io", "VirtualMachine", "virtualmachines", Group(ByTopOwner)),
+    ("kubevirt.io", "VirtualMachine", "virtualmachines", Unlisted),
     ("workspace.devfile.io", "DevWorkspace", "devworkspaces", Group(ByTopOwner)),
     ("amlarc.azureml.com", "AmlJob", "amljobs", Group(AmlJob)),
     ("egx.nvidia.io", "SPOTRequest", "spotrequests", Group(Serving)),
@@ -107,7 +111,7 @@ const KINDS: [(&str, &str, &str, Rule); 46] = [
     ("run.ai", "DistributedWorkload", "distributedworkloads", Skip),
     ("run.ai", "InferenceWorkload", "inferenceworkloads", Skip),
     ("run.ai", "DistributedInferenceWorkload", "distributedinferenceworkloads", Skip),
-    ("sparkoperator.k8s.io", "SparkApplication", "sparkapplications", Group(ByTopOwner)),
+    ("sparkoperator.k8s.io", "SparkApplication", "sparkapplications", Unlisted),
 ];
 
 fn row(owner: &Owner) -> Option<&'static (&'static str, &'static str, &'static str, Rule)> {
@@ -124,8 +128,13 @@ pub(crate) fn known_plural(owner: &Owner) -> Option<&'static str> {
 pub(super) fn grouping(owner: &Owner) -> Grouping {
     match row(owner) {
         Some((.., Group(grouping))) => *grouping,
-        Some((.., Skip | Each)) | None => Grouping::Default,
+        Some((.., Skip | Each | Unlisted)) | None => Grouping::Default,
     }
+}
+
+/// Nobody but a Karta says how what stands below an owner is grouped.
+pub(super) fn is_unlisted(owner: &Owner) -> bool {
+    matches!(row(owner), None | Some((.., Unlisted)))
 }
 
 /// How a pod with these owners is grouped.
@@ -152,7 +161,7 @@ pub(super) fn below_skipped(chain: &[Link]) -> (&[Link], &[Link]) {
                 counts -= 1;
                 inherited = counts;
             }
-            Some((.., Each | Group(_))) | None => break,
+            Some((.., Each | Group(_) | Unlisted)) | None => break,
         }
     }
     (&chain[..counts], &chain[counts..inherited.max(counts)])

@@ -3,7 +3,7 @@
 use schedlab_json::Value;
 use schedlab_scheduler_core::model::{Labels, Name, SubGroup, TopologyConstraint};
 
-use super::{Case, grove, kinds::Grouping, ray, training, wishes};
+use super::{Case, grove, karta, kinds::Grouping, ray, training, wishes};
 use crate::parse::{Malformed, strings};
 
 /// On Jobs and parts of a JobSet: how many must run together.
@@ -29,6 +29,8 @@ pub(super) struct Parts {
     pub(super) part: Option<Name>,
     /// What distinguishes the groups of one owner.
     pub(super) tail: Option<String>,
+    /// Where the whole group runs, if its kind says so.
+    pub(super) topology: Option<TopologyConstraint>,
     pub(super) doubt: Option<Doubt>,
 }
 
@@ -63,6 +65,7 @@ pub(super) fn of(case: &Case<'_>) -> Result<Parts, Malformed> {
         Grouping::Grove => grove::gang(case)?,
         Grouping::Knative => Parts::alike(min_scale(case)),
         Grouping::Job => job(case)?,
+        Grouping::Karta => karta::group(case)?,
         _ if is_unread => Parts::alike(1),
         Grouping::JobSet => training::job_set(case)?,
         Grouping::PyTorchJob => training::pytorch_job(case)?,

@@ -4,8 +4,10 @@ use insta::assert_snapshot;
 use schedlab_json::json;
 
 use super::{parts::MIN_MEMBER_ANNOTATION, *};
+use crate::karta::Kartas;
 
 mod grove;
+mod karta;
 mod ray;
 mod trees;
 
@@ -41,14 +43,29 @@ fn told_with(metadata: &Value, chain: &[Link], around: (&[Value], Option<&Value>
 /// The same, where a config map says what kinds of owners have by default.
 fn told_by(
     defaults: &Value,
+    pod_and_chain: (&Value, &[Link]),
+    around: (&[Value], Option<&Value>),
+) -> String {
+    told_among(&Kartas::default(), defaults, pod_and_chain, around)
+}
+
+fn pod_of(name: &str, metadata: &Value) -> Value {
+    let mut pod = json!({ "metadata": metadata });
+    for (field, value) in [("name", name), ("namespace", "ns"), ("uid", "u0")] {
+        pod["metadata"][field] = json!(value);
+    }
+    pod
+}
+
+/// The same, where Kartas say how kinds are grouped.
+fn told_among(
+    kartas: &Kartas,
+    defaults: &Value,
     (metadata, chain): (&Value, &[Link]),
     (others, beside): (&[Value], Option<&Value>),
 ) -> String {
     let pod = |name: &str, metadata: &Value| {
-        let mut pod = json!({ "metadata": metadata });
-        for (field, value) in [("name", name), ("namespace", "ns"), ("uid", "u0")] {
-            pod["metadata"][field] = json!(value);
-        }
+        let pod = pod_of(name, metadata);
         (Key::of(&pod), PodRecord::read(&pod, "kai-scheduler"))
     };
     let classes = ["train", "inference", "build"]
@@ -56,7 +73,10 @@ fn told_by(
     let classes = BTreeMap::from(classes);
     let (key, record) = pod("p", metadata);
     let others = others.iter().map(|labels| pod("other", &json!({ "labels": labels })));
+    let whole = pod_of("p", metadata);
+    let karta = described(chain).and_then(|owner| kartas.of(&owner.api_version, &owner.kind));
     let around = Around {
+        karta: karta.map(|karta| (karta, &whole)),
         pods: &others.collect(),
         classes: &classes,
         pool_label: "kai.scheduler/node-pool",
@@ -292,10 +312,15 @@ fn a_group_keeps_what_is_written_on_its_owner_and_says_who_that_is() {
     });
     let chain = [link("Job", json!({ "metadata": metadata }))];
     let pod = json!({ "metadata": { "name": "p", "labels": { "user": "ada" } } });
-    let (pods, classes) = (BTreeMap::new(), BTreeMap::new());
-    let defaults = &Defaults::default();
-    let around =
-        Around { pods: &pods, classes: &classes, pool_label: "pool", defaults, beside: None };
+    let (pods, classes, defaults) = Default::default();
+    let around = Around {
+        pods: &pods,
+        classes: &classes,
+        pool_label: "pool",
+        defaults: &defaults,
+        beside: None,
+        karta: None,
+    };
     let group_of = |chain: &[Link]| {
         group_of(&Key::of(&pod), &PodRecord::read(&pod, "kai-scheduler"), chain, around)
     };
@@ -335,7 +360,6 @@ fn a_group_keeps_what_is_written_on_its_owner_and_says_who_that_is() {
       }
     }
     "#);
-    let soon =
-        json!({ "metadata": { "annotations": { "kai.scheduler/preemption-delay": "soon" } } });
-    assert_snapshot!(group_of(&[link("Job", soon)]).unwrap_err(), @"annotation kai.scheduler/preemption-delay: found soon, allowed: a duration such as 90s or 1h30m");
+    let soon = json!({ "annotations": { "kai.scheduler/preemption-delay": "soon" } });
+    assert_snapshot!(group_of(&[link("Job", json!({ "metadata": soon }))]).unwrap_err(), @"annotation kai.scheduler/preemption-delay: found soon, allowed: a duration such as 90s or 1h30m");
 }

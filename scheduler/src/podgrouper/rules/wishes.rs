@@ -93,6 +93,7 @@ pub(super) fn priority_class(case: &Case<'_>) -> Name {
         | Grouping::AmlJob
         | Grouping::RunaiJob
         | Grouping::Spark
+        | Grouping::Karta
         | Grouping::Default => "train".into(),
     }
 }

@@ -1,0 +1,303 @@
+//! Kinds that nobody knows but a Karta: their pods are the groups that it describes, from when it
+//! is there.
+
+use insta::assert_snapshot;
+use schedlab_json::{Value, json};
+
+use super::lab::Lab;
+
+/// A workload of one master and some workers, and how its pods refer to it.
+fn flow(lab: &Lab, name: &str, workers: &Value) -> Value {
+    let object = json!({
+        "apiVersion": "jobs.example.com/v1", "kind": "PyFlow",
+        "metadata": { "name": name, "namespace": "default", "labels": { "kai.scheduler/queue": "q" } },
+        "spec": { "workers": workers },
+    });
+    let uid = lab.create("jobs.example.com", "pyflows", &object);
+    json!({ "apiVersion": "jobs.example.com/v1", "kind": "PyFlow", "name": name, "uid": uid,
+            "controller": true })
+}
+
+/// A pod that asks for a GPU.
+fn pod(lab: &Lab, name: &str, role: &str, owner: &Value) {
+    let pod = json!({
+        "apiVersion": "v1", "kind": "Pod",
+        "metadata": { "name": name, "namespace": "default", "labels": { "role": role },
+                      "ownerReferences": [owner] },
+        "spec": {
+            "schedulerName": "kai-scheduler",
+            "containers": [{ "name": "main", "image": "train",
+                             "resources": { "limits": { "nvidia.com/gpu": 1 } } }],
+        },
+    });
+    lab.create("", "pods", &pod);
+}
+
+fn define_flows(lab: &Lab) {
+    lab.define(("jobs.example.com", "v1", "pyflows", "PyFlow"));
+}
+
+/// The definition of Kartas, which have no namespace.
+fn define_kartas(lab: &Lab) {
+    let definition = json!({
+        "apiVersion": "apiextensions.k8s.io/v1",
+        "kind": "CustomResourceDefinition",
+        "metadata": { "name": "kartas.run.ai" },
+        "spec": {
+            "group": "run.ai",
+            "scope": "Cluster",
+            "names": { "plural": "kartas", "singular": "karta", "kind": "Karta" },
+            "versions": [{
+                "name": "v1alpha1", "served": true, "storage": true,
+                "schema": { "openAPIV3Schema": {
+                    "type": "object", "x-kubernetes-preserve-unknown-fields": true,
+                } },
+            }],
+        },
+    });
+    lab.create("apiextensions.k8s.io", "customresourcedefinitions", &definition);
+}
+
+/// The Karta of that kind of workload.
+fn karta(name: &str, replicas: &str, sub_groups: &[&str]) -> Value {
+    let sub_groups: Vec<Value> =
+        sub_groups.iter().map(|name| json!({ "componentName": name })).collect();
+    let role = |name: &str, replicas: &str| {
+        json!({
+            "name": name,
+            "ownerRef": "flow",
+            "specDefinition": { "podTemplateSpecPath": ".spec.template" },
+            "scaleDefinition": { "replicasPath": replicas },
+            "podSelector": { "componentTypeSelector": {
+                "keyPath": ".metadata.labels.role", "value": name } },
+        })
+    };
+    json!({
+        "apiVersion": "run.ai/v1alpha1", "kind": "Karta",
+        "metadata": { "name": name, "labels": {
+            "run.ai/karta-group": "jobs.example.com",
+            "run.ai/karta-version": "v1",
+            "run.ai/karta-kind": "PyFlow",
+        } },
+        "spec": {
+            "structureDefinition": {
+                "rootComponent": {
+                    "name": "flow",
+                    "kind": { "group": "jobs.example.com", "version": "v1", "kind": "PyFlow" },
+                    "statusDefinition": { "statusMappings": {} },
+                },
+                "childComponents": [role("master", "1"), role("worker", replicas)],
+            },
+            "optimizationInstructions": { "gangScheduling": {
+                "podGroup": { "name": "training", "subGroups": sub_groups },
+            } },
+        },
+    })
+}
+
+/// Each pod with its phase and where it stands, and each pod group; without those of Jobs.
+fn told(lab: &Lab, owner: &Value) -> String {
+    let uid = owner["uid"].as_str().unwrap_or_default();
+    let mut lines = Vec::new();
+    for pod in lab.list("", "pods") {
+        let part = |pointer| pod.pointer(pointer).and_then(Value::as_str).unwrap_or("-");
+        lines.push(format!(
+            "{} {} in {} {}",
+            part("/metadata/name"),
+            part("/status/phase"),
+            part("/metadata/annotations/pod-group-name"),
+            part("/metadata/labels/kai.scheduler~1subgroup-name"),
+        ));
+    }
+    for group in lab.list("scheduling.run.ai", "podgroups") {
+        lines.push(format!(
+            "{} {}",
+            group["metadata"]["name"].as_str().unwrap_or_default(),
+            group["spec"]
+        ));
+    }
+    lines.retain(|line| !line.contains("job-"));
+    lines.join("\n").replace(uid, "UID")
+}
+
+#[test]
+fn the_pods_of_a_kind_that_a_karta_describes_are_one_gang() {
+    Lab::tell(async |mut lab| {
+        lab.nodes(1, 3);
+        lab.queue("q", 8, -1);
+        define_flows(&lab);
+        define_kartas(&lab);
+        lab.create("run.ai", "kartas", &karta("flows", ".spec.workers", &["master", "worker"]));
+        lab.start();
+        lab.pass(2).await;
+        let owner = flow(&lab, "f", &json!(3));
+        for (name, role) in [("m", "master"), ("w0", "worker"), ("w1", "worker"), ("w2", "worker")]
+        {
+            pod(&lab, name, role, &owner);
+        }
+        lab.pass(5).await;
+        assert_snapshot!(told(&lab, &owner), @r#"
+        m Pending in pg-UID-training master
+        w0 Pending in pg-UID-training worker
+        w1 Pending in pg-UID-training worker
+        w2 Pending in pg-UID-training worker
+        pg-UID-training {"minSubGroup":2,"priorityClassName":"train","queue":"q","subGroups":[{"minMember":1,"name":"master"},{"minMember":3,"name":"worker"}]}
+        "#);
+        lab.apply("{apiVersion: v1, kind: Node, metadata: {name: more}, status: {capacity: {cpu: '8', pods: '9', nvidia.com/gpu: '1'}}}");
+        lab.pass(5).await;
+        assert!(lab.pods().lines().all(|pod| pod.contains("Running")), "{}", lab.pods());
+    });
+}
+
+#[test]
+fn pods_follow_a_karta_that_comes_changes_and_goes() {
+    Lab::tell(async |mut lab| {
+        lab.nodes(1, 2);
+        lab.queue("q", 8, -1);
+        define_flows(&lab);
+        lab.sleep_until_events();
+        lab.start();
+        let owner = flow(&lab, "f", &json!(2));
+        for (name, role) in [("m", "master"), ("w0", "worker"), ("w1", "worker")] {
+            pod(&lab, name, role, &owner);
+        }
+        lab.pass(5).await;
+        assert_snapshot!(told(&lab, &owner), @r#"
+        m Running in pg-f-UID -
+        w0 Running in pg-f-UID -
+        w1 Pending in pg-f-UID -
+        pg-f-UID {"minMember":1,"priorityClassName":"train","queue":"q"}
+        "#);
+        define_kartas(&lab);
+        lab.pass(5).await;
+        lab.create("run.ai", "kartas", &karta("flows", ".spec.workers", &["master", "worker"]));
+        lab.pass(5).await;
+        assert_snapshot!(told(&lab, &owner), @r#"
+        m Running in pg-UID-training master
+        w0 Running in pg-UID-training worker
+        w1 Pending in pg-UID-training worker
+        pg-UID-training {"minSubGroup":2,"priorityClassName":"train","queue":"q","subGroups":[{"minMember":1,"name":"master"},{"minMember":2,"name":"worker"}]}
+        pg-f-UID {"minMember":1,"priorityClassName":"train","queue":"q"}
+        "#);
+        let gang = json!({ "podGroup": { "name": "all", "subGroups": null } });
+        let gang = json!({ "spec": { "optimizationInstructions": { "gangScheduling": gang } } });
+        lab.patch("/apis/run.ai/v1alpha1/kartas/flows", &gang).await;
+        lab.pass(5).await;
+        assert_snapshot!(told(&lab, &owner), @r#"
+        m Running in pg-UID-all -
+        w0 Running in pg-UID-all -
+        w1 Pending in pg-UID-all -
+        pg-UID-all {"minMember":3,"priorityClassName":"train","queue":"q"}
+        pg-UID-training {"minSubGroup":2,"priorityClassName":"train","queue":"q","subGroups":[{"minMember":1,"name":"master"},{"minMember":2,"name":"worker"}]}
+        pg-f-UID {"minMember":1,"priorityClassName":"train","queue":"q"}
+        "#);
+        lab.delete("kartas", "run.ai", "flows");
+        lab.pass(5).await;
+        assert_snapshot!(told(&lab, &owner).lines().take(3).collect::<Vec<_>>().join("\n"), @r"
+        m Running in pg-f-UID -
+        w0 Running in pg-f-UID -
+        w1 Pending in pg-f-UID -
+        ");
+    });
+}
+
+/// Whoever starts next finds the pods where the last one left them.
+#[test]
+fn pods_follow_a_karta_though_the_scheduler_dies_after_every_write() {
+    Lab::tell(async |mut lab| {
+        lab.nodes(1, 2);
+        lab.queue("q", 8, -1);
+        define_flows(&lab);
+        define_kartas(&lab);
+        lab.create("run.ai", "kartas", &karta("flows", ".spec.workers", &[]));
+        lab.start();
+        let owner = flow(&lab, "f", &json!(1));
+        for (name, role) in [("m", "master"), ("w0", "worker")] {
+            pod(&lab, name, role, &owner);
+        }
+        lab.pass(5).await;
+        lab.stop().await;
+        let sub_groups =
+            [json!({ "componentName": "master" }), json!({ "componentName": "worker" })];
+        let gang = json!({ "podGroup": { "name": "parts", "subGroups": sub_groups } });
+        let gang = json!({ "spec": { "optimizationInstructions": { "gangScheduling": gang } } });
+        lab.patch("/apis/run.ai/v1alpha1/kartas/flows", &gang).await;
+        lab.dies_after_every(1, 6).await;
+        lab.start();
+        lab.pass(5).await;
+        assert_snapshot!(told(&lab, &owner), @r#"
+        m Running in pg-UID-parts master
+        w0 Running in pg-UID-parts worker
+        pg-UID-parts {"minSubGroup":2,"priorityClassName":"train","queue":"q","subGroups":[{"minMember":1,"name":"master"},{"minMember":1,"name":"worker"}]}
+        pg-UID-training {"minMember":2,"priorityClassName":"train","queue":"q"}
+        "#);
+    });
+}
+
+#[test]
+fn who_made_a_karta_that_cannot_be_used_is_told_and_the_pods_are_grouped_without_it() {
+    Lab::tell(async |mut lab| {
+        lab.nodes(1, 8);
+        lab.queue("q", 8, -1);
+        define_flows(&lab);
+        define_kartas(&lab);
+        lab.create("run.ai", "kartas", &karta("endless", "[repeat(1)]", &[]));
+        lab.start();
+        let owner = flow(&lab, "f", &json!(2));
+        pod(&lab, "w0", "worker", &owner);
+        lab.pass(5).await;
+        assert_snapshot!(told(&lab, &owner), @r#"
+        w0 Running in pg-f-UID -
+        pg-f-UID {"minMember":1,"priorityClassName":"train","queue":"q"}
+        "#);
+        assert_snapshot!(lab.events(), @r"
+        Karta PodGrouperWarning spec.structureDefinition.childComponents[1].scaleDefinition.replicasPath of Karta endless: found repeat, allowed: what this scheduler knows of jq; until then it groups no pods
+        Pod Scheduled Successfully assigned pod default/w0 to node n-0 at node-pool default
+        ");
+        for name in ["one", "other"] {
+            lab.create("run.ai", "kartas", &karta(name, ".spec.workers", &[]));
+        }
+        lab.pass(5).await;
+        assert_snapshot!(lab.events(), @r"
+        Karta PodGrouperWarning spec.structureDefinition.childComponents[1].scaleDefinition.replicasPath of Karta endless: found repeat, allowed: what this scheduler knows of jq; until then it groups no pods
+        Karta PodGrouperWarning spec.structureDefinition.rootComponent.kind: found PyFlow of jobs.example.com/v1, as in Karta one, allowed: a kind that no other Karta with gangScheduling describes; until then it groups no pods
+        Karta PodGrouperWarning spec.structureDefinition.rootComponent.kind: found PyFlow of jobs.example.com/v1, as in Karta other, allowed: a kind that no other Karta with gangScheduling describes; until then it groups no pods
+        Pod Scheduled Successfully assigned pod default/w0 to node n-0 at node-pool default
+        ");
+    });
+}
+
+/// The rest is scheduled on, and so is the workload once it is mended.
+#[test]
+fn a_workload_that_its_karta_does_not_explain_waits_and_its_pods_are_told_why() {
+    Lab::tell(async |mut lab| {
+        lab.nodes(1, 8);
+        lab.queue("q", 8, -1);
+        define_flows(&lab);
+        define_kartas(&lab);
+        lab.create("run.ai", "kartas", &karta("flows", ".spec.workers", &[]));
+        lab.start();
+        let owner = flow(&lab, "f", &json!("many"));
+        pod(&lab, "w0", "worker", &owner);
+        lab.job("job", "q", (1, 1));
+        lab.pass(5).await;
+        assert_snapshot!(lab.pods(), @r#"
+        job-0 Running n-0
+        w0 Pending -: The pod cannot be put into a PodGroup: spec.structureDefinition.childComponents[1].scaleDefinition.replicasPath of Karta flows: found "many", allowed: a whole number up to 2147483647
+        "#);
+        assert_snapshot!(lab.events(), @r#"
+        Pod PodGrouperWarning The pod cannot be put into a PodGroup: spec.structureDefinition.childComponents[1].scaleDefinition.replicasPath of Karta flows: found "many", allowed: a whole number up to 2147483647
+        Pod Scheduled Successfully assigned pod default/job-0 to node n-0 at node-pool default
+        Pod Unschedulable The pod cannot be put into a PodGroup: spec.structureDefinition.childComponents[1].scaleDefinition.replicasPath of Karta flows: found "many", allowed: a whole number up to 2147483647
+        "#);
+        let workers = json!({ "spec": { "workers": 1 } });
+        lab.patch("/apis/jobs.example.com/v1/namespaces/default/pyflows/f", &workers).await;
+        pod(&lab, "m", "master", &owner);
+        lab.pass(70).await;
+        assert_snapshot!(told(&lab, &owner), @r#"
+        m Running in pg-UID-training -
+        w0 Running in pg-UID-training -
+        pg-UID-training {"minMember":2,"priorityClassName":"train","queue":"q"}
+        "#);
+    });
+}
