@@ -185,8 +185,10 @@ impl Api {
         }
     }
 
-    /// Creates an object; one that is there already gets the manifest's fields.
+    /// Creates an object; one that is there already gets the manifest's fields. Owners are known by
+    /// their names: nobody can write down the UID that a server will give them.
     pub async fn apply(&mut self, object: &Value) -> anyhow::Result<Applied> {
+        let object = &self.with_owners(object).await.with_context(|| title(object))?;
         let (collection, name) = self.place(object).await?;
         let applied = match self.admitted(&collection, object).await {
             Ok(_) => Ok(Applied::Created),
@@ -196,6 +198,23 @@ impl Api {
             Err(error) => Err(error),
         };
         applied.map_err(refusal).with_context(|| title(object))
+    }
+
+    /// The object, with the UIDs of the owners that it refers to without one.
+    async fn with_owners(&mut self, object: &Value) -> anyhow::Result<Value> {
+        let mut object = object.clone();
+        let namespace = object["metadata"]["namespace"].clone();
+        let owners = object.pointer_mut("/metadata/ownerReferences").and_then(Value::as_array_mut);
+        for owner in owners.into_iter().flatten().filter(|owner| owner.get("uid").is_none()) {
+            let named = json!({
+                "apiVersion": owner["apiVersion"], "kind": owner["kind"],
+                "metadata": { "name": owner["name"], "namespace": namespace },
+            });
+            let path = self.path(&named).await?;
+            let there = self.get(&path).await.map_err(refusal)?;
+            owner["uid"] = there["metadata"]["uid"].clone();
+        }
+        Ok(object)
     }
 
     /// Creates an object. A real server may not have heard yet of a priority class that it has:
