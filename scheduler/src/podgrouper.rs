@@ -135,10 +135,13 @@ impl Grouper {
                 None => drop(self.of_others.insert(key.clone(), pod.told.version)),
             }
         }
+        // Who cannot be grouped anew stays where it is.
+        let mut stays = Vec::new();
         for (key, pod) in &moving {
-            // Who cannot be grouped anew stays where it is.
-            if let Some(Ok(member)) = self.find(api, (key, pod), mirror, &defaults).await? {
-                wanted.move_to(key, pod, member);
+            match self.find(api, (key, pod), mirror, &defaults).await? {
+                Some(Ok(member)) => wanted.move_to(key, pod, member),
+                Some(Err(malformed)) => stays.push((key, pod, malformed)),
+                None => {}
             }
         }
         let (refused, ended) = wanted.ensure(api, mirror, pacing).await;
@@ -146,7 +149,7 @@ impl Grouper {
         wrong.extend(waiting.iter().map(|(key, pod)| (key, pod)).filter_map(refused));
         let is_news =
             |(key, _, wrong): &&Wrong<'_>| said.get(*key).is_none_or(|(_, was)| was != wrong);
-        let news = wrong.iter().filter(is_news).map(warnings::of_pod);
+        let news = wrong.iter().filter(is_news).chain(&stays).map(warnings::of_pod);
         warnings::tell(api, news.chain(wanted.doubts.drain(..)), now, pacing).await;
         for (key, _, malformed) in wrong {
             mirror.note_ungrouped(key.clone(), malformed);

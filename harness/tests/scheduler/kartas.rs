@@ -191,6 +191,13 @@ fn pods_follow_a_karta_that_comes_changes_and_goes() {
         pg-UID-training {"minSubGroup":2,"priorityClassName":"train","queue":"q","subGroups":[{"minMember":1,"name":"master"},{"minMember":2,"name":"worker"}]}
         pg-f-UID {"minMember":1,"priorityClassName":"train","queue":"q"}
         "#);
+        let gang = json!({ "podGroup": { "subGroups": [{ "componentName": "boss" }] } });
+        let gang = json!({ "spec": { "optimizationInstructions": { "gangScheduling": gang } } });
+        lab.patch("/apis/run.ai/v1alpha1/kartas/flows", &gang).await;
+        lab.pass(5).await;
+        assert!(told(&lab, &owner).starts_with("m Running in pg-UID-all"));
+        let warned = lab.events().lines().filter(|it| it.contains("found boss")).count();
+        assert_eq!(warned, 1, "{}", lab.events());
         lab.delete("kartas", "run.ai", "flows");
         lab.pass(5).await;
         assert_snapshot!(told(&lab, &owner).lines().take(3).collect::<Vec<_>>().join("\n"), @r"
@@ -251,7 +258,7 @@ fn who_made_a_karta_that_cannot_be_used_is_told_and_the_pods_are_grouped_without
         pg-f-UID {"minMember":1,"priorityClassName":"train","queue":"q"}
         "#);
         assert_snapshot!(lab.events(), @r"
-        Karta PodGrouperWarning spec.structureDefinition.childComponents[1].scaleDefinition.replicasPath of Karta endless: found repeat, allowed: what this scheduler knows of jq; until then it groups no pods
+        Karta PodGrouperWarning spec.structureDefinition.childComponents[1].scaleDefinition.replicasPath of Karta endless: found repeat, allowed: functions and operators of jq that this scheduler knows; until then it groups no pods
         Pod Scheduled Successfully assigned pod default/w0 to node n-0 at node-pool default
         ");
         for name in ["one", "other"] {
@@ -259,7 +266,7 @@ fn who_made_a_karta_that_cannot_be_used_is_told_and_the_pods_are_grouped_without
         }
         lab.pass(5).await;
         assert_snapshot!(lab.events(), @r"
-        Karta PodGrouperWarning spec.structureDefinition.childComponents[1].scaleDefinition.replicasPath of Karta endless: found repeat, allowed: what this scheduler knows of jq; until then it groups no pods
+        Karta PodGrouperWarning spec.structureDefinition.childComponents[1].scaleDefinition.replicasPath of Karta endless: found repeat, allowed: functions and operators of jq that this scheduler knows; until then it groups no pods
         Karta PodGrouperWarning spec.structureDefinition.rootComponent.kind: found PyFlow of jobs.example.com/v1, as in Karta one, allowed: a kind that no other Karta with gangScheduling describes; until then it groups no pods
         Karta PodGrouperWarning spec.structureDefinition.rootComponent.kind: found PyFlow of jobs.example.com/v1, as in Karta other, allowed: a kind that no other Karta with gangScheduling describes; until then it groups no pods
         Pod Scheduled Successfully assigned pod default/w0 to node n-0 at node-pool default

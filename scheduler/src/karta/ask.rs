@@ -3,8 +3,8 @@
 use super::jq::{Found, Object, Program, Purse, Unreadable};
 use crate::parse::Malformed;
 
-const EXPRESSION: &str = "a jq expression that ends by itself";
-const KNOWN: &str = "what this scheduler knows of jq";
+const EXPRESSION: &str = "a jq expression of at most 4096 bytes";
+const KNOWN: &str = "functions and operators of jq that this scheduler knows";
 const HOLDS: &str = "an expression that holds for its kind";
 const ONE: &str = "one text, number, true or false";
 const COUNT: &str = "a whole number up to 2147483647";

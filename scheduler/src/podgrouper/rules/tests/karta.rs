@@ -310,10 +310,10 @@ fn a_karta_that_cannot_be_used_groups_nothing() {
     };
     let child =
         |field: &str, value: Value| wrong(with(all(), &format!("{CHILDREN}/1/{field}"), value));
-    assert_snapshot!(child("scaleDefinition/replicasPath", json!(".spec |")), @"spec.structureDefinition.childComponents[1].scaleDefinition.replicasPath of Karta pyflow: found .spec |, allowed: a jq expression that ends by itself");
-    assert_snapshot!(child("scaleDefinition/replicasPath", json!("[range(9)]")), @"spec.structureDefinition.childComponents[1].scaleDefinition.replicasPath of Karta pyflow: found range, allowed: what this scheduler knows of jq");
+    assert_snapshot!(child("scaleDefinition/replicasPath", json!(".spec |")), @"spec.structureDefinition.childComponents[1].scaleDefinition.replicasPath of Karta pyflow: found .spec |, allowed: a jq expression of at most 4096 bytes");
+    assert_snapshot!(child("scaleDefinition/replicasPath", json!("[range(9)]")), @"spec.structureDefinition.childComponents[1].scaleDefinition.replicasPath of Karta pyflow: found range, allowed: functions and operators of jq that this scheduler knows");
     assert_snapshot!(child("scaleDefinition/replicasPath", json!(3)), @"spec.structureDefinition.childComponents[1].scaleDefinition.replicasPath of Karta pyflow: found 3, allowed: a jq expression");
-    assert_snapshot!(child("podSelector/componentTypeSelector/keyPath", json!("..")), @"spec.structureDefinition.childComponents[1].podSelector.componentTypeSelector.keyPath of Karta pyflow: found .., allowed: what this scheduler knows of jq");
+    assert_snapshot!(child("podSelector/componentTypeSelector/keyPath", json!("..")), @"spec.structureDefinition.childComponents[1].podSelector.componentTypeSelector.keyPath of Karta pyflow: found .., allowed: functions and operators of jq that this scheduler knows");
     assert_snapshot!(child("name", json!("master")), @"spec.structureDefinition.childComponents[1].name of Karta pyflow: found master, allowed: a name that no other component has");
     assert_snapshot!(child("name", json!("")), @"spec.structureDefinition.childComponents[1].name of Karta pyflow: found nothing, allowed: a name that no other component has");
     assert_snapshot!(child("ownerRef", json!("boss")), @"spec.structureDefinition.childComponents[1].ownerRef of Karta pyflow: found boss, allowed: the name of another component that leads to the root");
@@ -329,7 +329,7 @@ fn a_karta_that_cannot_be_used_groups_nothing() {
     let member = karta(&members(&json!([{ "componentName": "boss" }])));
     assert_snapshot!(wrong(member), @"spec.optimizationInstructions.gangScheduling.podGroups[0].members[0].componentName of Karta pyflow: found boss, allowed: the name of a component");
     let filter = karta(&members(&json!([{ "componentName": "worker", "filters": ["env"] }])));
-    assert_snapshot!(wrong(filter), @"spec.optimizationInstructions.gangScheduling.podGroups[0].members[0].filters[0] of Karta pyflow: found env, allowed: what this scheduler knows of jq");
+    assert_snapshot!(wrong(filter), @"spec.optimizationInstructions.gangScheduling.podGroups[0].members[0].filters[0] of Karta pyflow: found env, allowed: functions and operators of jq that this scheduler knows");
 }
 
 #[test]
