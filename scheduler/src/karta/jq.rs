@@ -73,7 +73,7 @@ impl Found {
 
     fn number(value: &Val) -> Self {
         let number = value.as_f64().unwrap_or(f64::NAN);
-        // Go writes both of them so.
+        // 3.0 is whole, as it is where KAI reads it.
         number.to_string().parse().map_or(Self::Number(number), Self::Whole)
     }
 }
@@ -211,7 +211,10 @@ impl Purse {
             }
             Val::Obj(fields) => {
                 self.take(1);
-                fields.values().take_while(|_| !self.is_overdrawn()).for_each(|of| self.pay(of));
+                for (key, field) in fields.iter().take_while(|_| !self.is_overdrawn()) {
+                    self.pay(key);
+                    self.pay(field);
+                }
             }
         }
     }
