@@ -2,24 +2,24 @@
 //! rights that it uses.
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+#[path = "life.rs"]
+mod life;
+
 use std::{
     collections::{BTreeMap, BTreeSet},
     fs,
     path::Path,
     sync::{Arc, Mutex},
-    time::Duration,
 };
 
 use http::{Method, Request};
 use schedlab_json::{Value, json};
 use schedlab_scheduler::{
-    Binding, Component, Config, ConfigFile, GpuReservation,
+    ConfigFile,
     admission::{self, Changed},
     crds,
-    leader::{Election, Standing, lead},
 };
 use serde::Deserialize as _;
-use tokio::sync::watch;
 use tower::{ServiceExt as _, service_fn};
 
 use super::lab::Lab;
@@ -159,7 +159,7 @@ fn the_rights_are_those_that_the_scheduler_uses() {
         rules(&text("kustomize/rbac.yaml")).values().flat_map(rights).collect();
     let used = Lab::tell(async |lab| {
         let (client, used) = noting(&lab);
-        work(&lab, client).await;
+        life::live(&lab, client).await;
         let used = used.lock().unwrap();
         used.clone()
     });
@@ -169,279 +169,6 @@ fn the_rights_are_those_that_the_scheduler_uses() {
         missing.is_empty() && idle.is_empty(),
         "not granted: {missing:#?}\nnot used: {idle:#?}"
     );
-}
-
-/// A pod with a claim, and a node that publishes what it asks for.
-const CLAIMED: &str = "
-apiVersion: v1
-kind: Node
-metadata: {name: published, annotations: {schedlab.dev/published-gpus: '1'}}
-status: {capacity: {cpu: '8', memory: 8Gi, pods: '100'}}
----
-apiVersion: resource.k8s.io/v1
-kind: ResourceClaim
-metadata: {name: one, namespace: default, labels: {kai.scheduler/queue: borrower}}
-spec: {devices: {requests: [{name: gpu, exactly: {deviceClassName: gpu.nvidia.com}}]}}
----
-apiVersion: v1
-kind: Pod
-metadata: {name: claiming, namespace: default, labels: {kai.scheduler/queue: borrower}}
-spec:
-  schedulerName: kai-scheduler
-  priorityClassName: train
-  resourceClaims: [{name: gpu, resourceClaimName: one}]
-  containers: [{name: main, image: train}]
-";
-
-/// A pod with two claims on volumes: one is there, the other is to be made. It needs a config map.
-const STORING: &str = "
-apiVersion: storage.k8s.io/v1
-kind: StorageClass
-metadata: {name: disks}
-provisioner: kubernetes.io/no-provisioner
-volumeBindingMode: WaitForFirstConsumer
----
-apiVersion: storage.k8s.io/v1
-kind: StorageClass
-metadata: {name: cloud}
-provisioner: csi.example.com
-volumeBindingMode: WaitForFirstConsumer
----
-apiVersion: v1
-kind: PersistentVolume
-metadata: {name: disk}
-spec:
-  storageClassName: disks
-  capacity: {storage: 1Gi}
-  accessModes: [ReadWriteOnce]
-  local: {path: /disk}
-  nodeAffinity: {required: {nodeSelectorTerms: [{matchExpressions: [{key: none, operator: DoesNotExist}]}]}}
----
-apiVersion: v1
-kind: PersistentVolumeClaim
-metadata: {name: on-disk, namespace: default}
-spec:
-  storageClassName: disks
-  accessModes: [ReadWriteOnce]
-  resources: {requests: {storage: 1Gi}}
----
-apiVersion: v1
-kind: PersistentVolumeClaim
-metadata: {name: in-cloud, namespace: default}
-spec:
-  storageClassName: cloud
-  accessModes: [ReadWriteOnce]
-  resources: {requests: {storage: 1Gi}}
----
-apiVersion: v1
-kind: Pod
-metadata: {name: storing, namespace: default, labels: {kai.scheduler/queue: borrower}}
-spec:
-  schedulerName: kai-scheduler
-  priorityClassName: train
-  volumes:
-  - {name: a, persistentVolumeClaim: {claimName: on-disk}}
-  - {name: b, persistentVolumeClaim: {claimName: in-cloud}}
-  containers: [{name: main, image: train, envFrom: [{configMapRef: {name: settings}}]}]
----
-apiVersion: v1
-kind: ConfigMap
-metadata: {name: settings, namespace: default}
-";
-
-/// A pod with a request that nobody can carry out.
-const ASTRAY: &str = "
-apiVersion: v1
-kind: Pod
-metadata: {name: astray, namespace: default, labels: {kai.scheduler/queue: borrower}}
-spec: {schedulerName: kai-scheduler, containers: [{name: main, image: train}]}
----
-apiVersion: scheduling.run.ai/v1alpha2
-kind: BindRequest
-metadata: {name: astray, namespace: default}
-spec: {podName: astray, selectedNode: nowhere}
-";
-
-/// A pod that is sent to a node with a claim that is to be made for it, and cannot be bound.
-const EXTENDED: &str = "
-apiVersion: v1
-kind: Pod
-metadata: {name: extended, namespace: default}
-spec: {schedulerName: theirs, schedulingGates: [{name: wait}], containers: [{name: main, image: train}]}
----
-apiVersion: scheduling.run.ai/v1alpha2
-kind: BindRequest
-metadata: {name: extended, namespace: default}
-spec:
-  podName: extended
-  selectedNode: n-0
-  extendedResourceClaimAllocation:
-    allocation: {devices: {results: [{request: gpu, driver: gpu.nvidia.com, pool: n-0, device: gpu-7}]}}
-    deviceRequests: [{name: gpu, exactly: {deviceClassName: gpu.nvidia.com}}]
-";
-
-/// A pod that shares a GPU, and is told which by config maps.
-const SHARING: &str = "
-apiVersion: v1
-kind: Pod
-metadata:
-  name: sharing
-  namespace: default
-  labels: {kai.scheduler/queue: owner}
-  annotations: {gpu-fraction: '0.5', runai/shared-gpu-configmap: shared}
-spec: {schedulerName: kai-scheduler, containers: [{name: main, image: train}]}
-";
-
-/// Kinds of others that own pods.
-const FOREIGN_OWNERS: [(&str, &str, &str); 35] = [
-    ("kubeflow.org", "tfjobs", "TFJob"),
-    ("kubeflow.org", "xgboostjobs", "XGBoostJob"),
-    ("kubeflow.org", "jaxjobs", "JAXJob"),
-    ("kubeflow.org", "mpijobs", "MPIJob"),
-    ("kubeflow.org", "notebooks", "Notebook"),
-    ("kubeflow.org", "scheduledworkflows", "ScheduledWorkflow"),
-    ("ray.io", "rayclusters", "RayCluster"),
-    ("ray.io", "rayjobs", "RayJob"),
-    ("ray.io", "rayservices", "RayService"),
-    ("leaderworkerset.x-k8s.io", "leaderworkersets", "LeaderWorkerSet"),
-    ("grove.io", "podcliques", "PodClique"),
-    ("grove.io", "podcliquescalinggroups", "PodCliqueScalingGroup"),
-    ("grove.io", "podcliquesets", "PodCliqueSet"),
-    ("grove.io", "podgangsets", "PodGangSet"),
-    ("nvidia.com", "dynamographdeployments", "DynamoGraphDeployment"),
-    ("serving.knative.dev", "revisions", "Revision"),
-    ("serving.knative.dev", "configurations", "Configuration"),
-    ("serving.knative.dev", "services", "Service"),
-    ("argoproj.io", "workflows", "Workflow"),
-    ("tekton.dev", "taskruns", "TaskRun"),
-    ("tekton.dev", "pipelineruns", "PipelineRun"),
-    ("machinelearning.seldon.io", "seldondeployments", "SeldonDeployment"),
-    ("kubevirt.io", "virtualmachineinstances", "VirtualMachineInstance"),
-    ("kubevirt.io", "virtualmachines", "VirtualMachine"),
-    ("workspace.devfile.io", "devworkspaces", "DevWorkspace"),
-    ("amlarc.azureml.com", "amljobs", "AmlJob"),
-    ("egx.nvidia.io", "spotrequests", "SPOTRequest"),
-    ("run.ai", "runaijobs", "RunaiJob"),
-    ("run.ai", "workloadrunners", "WorkloadRunner"),
-    ("run.ai", "trainingworkloads", "TrainingWorkload"),
-    ("run.ai", "interactiveworkloads", "InteractiveWorkload"),
-    ("run.ai", "distributedworkloads", "DistributedWorkload"),
-    ("run.ai", "inferenceworkloads", "InferenceWorkload"),
-    ("run.ai", "distributedinferenceworkloads", "DistributedInferenceWorkload"),
-    ("sparkoperator.k8s.io", "sparkapplications", "SparkApplication"),
-];
-
-/// The kind that topology updaters bring.
-const ZONES_OF_NODES: (&str, &str, &str, &str) =
-    ("topology.node.k8s.io", "v1alpha2", "noderesourcetopologies", "NodeResourceTopology");
-
-/// The kind that says how kinds of workloads are grouped.
-const KARTAS: (&str, &str, &str, &str) = ("run.ai", "v1alpha1", "kartas", "Karta");
-
-/// A life in which everything happens that the scheduler asks the API server for.
-async fn work(lab: &Lab, client: kube::Client) {
-    lab.create("", "namespaces", &json!({ "metadata": { "name": "kai-scheduler" } }));
-    lab.nodes(1, 8);
-    lab.queue("borrower", 0, -1);
-    lab.queue("owner", 8, -1);
-    lab.queue("default-queue", 0, 0);
-    lab.job("borrowed", "borrower", (8, 1));
-    let clock = lab.emulator.clock().clone();
-    let now: schedlab_scheduler::Clock = Arc::new(move || clock.now());
-    let election = Election::new("kai-scheduler", "kai-scheduler", "me");
-    let config = Config { usage_window: Some(Duration::from_hours(1)), ..Config::kai() };
-    let run = schedlab_scheduler::run(client.clone(), config, Arc::clone(&now));
-    let (told, _) = watch::channel(Standing::default());
-    let elected = lead(client.clone(), (election, now.clone()), told, run, std::future::pending());
-    let task = tokio::spawn(elected);
-    lab.pass(5).await;
-    lab.job("owned", "owner", (4, 4));
-    lab.job("too-large", "owner", (40, 40));
-    lab.queue("q", 0, -1);
-    lab.apply(super::WORKLOADS);
-    // Kinds whose controllers the emulator has not got.
-    let template = json!({
-        "metadata": { "labels": { "app": "agent" } },
-        "spec": { "restartPolicy": "Always", "containers": [{ "name": "c", "image": "i" }] },
-    });
-    let daemons = json!({
-        "selector": { "matchLabels": { "app": "agent" } }, "template": template,
-    });
-    owned_pod(lab, ("apps", "daemonsets", "DaemonSet"), &daemons);
-    let jobs = json!({
-        "schedule": "@daily",
-        "jobTemplate": { "spec": { "template": { "spec": {
-            "restartPolicy": "Never", "containers": [{ "name": "c", "image": "i" }],
-        } } } },
-    });
-    owned_pod(lab, ("batch", "cronjobs", "CronJob"), &jobs);
-    for (group, plural, kind) in FOREIGN_OWNERS {
-        lab.define((group, "v1", plural, kind));
-        owned_pod(lab, (group, plural, kind), &json!({}));
-    }
-    lab.define(("scheduler.grove.io", "v1alpha1", "podgangs", "PodGang"));
-    lab.define(ZONES_OF_NODES);
-    lab.define(KARTAS);
-    lab.apply(CLAIMED);
-    lab.apply(STORING);
-    lab.pass(90).await;
-    task.abort();
-    // The next one looks for what this one left untold.
-    let next =
-        tokio::spawn(schedlab_scheduler::run(client.clone(), Config::kai(), Arc::clone(&now)));
-    lab.pass(5).await;
-    next.abort();
-    // One that does not schedule has no other word to say to a pod than its group.
-    let mut config = Config::kai();
-    config.components.remove(&Component::Scheduler);
-    let grouper = tokio::spawn(schedlab_scheduler::run(client.clone(), config, Arc::clone(&now)));
-    lab.job("grouped", "owner", (1, 1));
-    lab.pass(5).await;
-    grouper.abort();
-    bind_by_requests(lab, client, now).await;
-}
-
-/// One pod is sent to a node, and one is called back from a node that is not there.
-async fn bind_by_requests(lab: &Lab, client: kube::Client, now: schedlab_scheduler::Clock) {
-    lab.apply(ASTRAY);
-    lab.apply(EXTENDED);
-    let gpu_reservation = Some(GpuReservation::with_image("reserve"));
-    let config = Config { binding: Binding::Requests, gpu_reservation, ..Config::kai() };
-    let namespace = json!({ "metadata": { "name": "kai-resource-reservation" } });
-    lab.create("", "namespaces", &namespace);
-    let known = json!({ "metadata": { "name": "shared-0", "namespace": "default" } });
-    lab.create("", "configmaps", &known);
-    let run = tokio::spawn(schedlab_scheduler::run(client, config, now));
-    lab.delete_in("default", "jobs", "batch", "owned");
-    lab.pass(60).await;
-    lab.job("requested", "owner", (1, 1));
-    lab.apply(SHARING);
-    lab.pass(5).await;
-    run.abort();
-}
-
-/// Creates an owner and a pod of it.
-fn owned_pod(lab: &Lab, (group, plural, kind): (&str, &str, &str), spec: &Value) {
-    let api_version = format!("{group}/v1");
-    let owner = json!({
-        "apiVersion": api_version, "kind": kind,
-        "metadata": { "name": "owner", "namespace": "default" }, "spec": spec,
-    });
-    let uid = lab.create(group, plural, &owner);
-    let pod = json!({
-        "apiVersion": "v1", "kind": "Pod",
-        "metadata": {
-            "name": format!("of-{plural}"), "namespace": "default",
-            "labels": { "grove.io/podgang": "gang" },
-            "ownerReferences": [{ "apiVersion": api_version, "kind": kind, "name": "owner",
-                                  "uid": uid, "controller": true }],
-        },
-        "spec": {
-            "schedulerName": "kai-scheduler",
-            "containers": [{ "name": "main", "image": "train" }],
-        },
-    });
-    lab.create("", "pods", &pod);
 }
 
 /// A client, and what is asked for through it, as "group resource verb".
