@@ -30,7 +30,9 @@ impl Unbound {
     /// By pod group, of the first such pod each.
     pub(crate) fn by_group(mirror: &Mirror, tried: &BTreeSet<Key>) -> BTreeMap<Key, Self> {
         let mut first = BTreeMap::new();
-        for (key, pod) in &mirror.pods {
+        let with_places: BTreeSet<&Key> = mirror.requests.keys().chain(tried).collect();
+        let pods = with_places.into_iter().filter_map(|key| mirror.pods.get_key_value(key));
+        for (key, pod) in pods {
             if let (Some(unbound), Some(group)) = (Self::of_pod((key, pod), tried), &pod.group) {
                 let (namespace, name) = (Name::clone(&key.namespace), Name::clone(group));
                 first.entry(Key { namespace, name }).or_insert(unbound);

@@ -56,6 +56,9 @@ struct Ground {
     bounded: Vec<PodGroupId>,
 }
 
+/// So many kinds of jobs are searched for only to tell them what they wait for.
+const LOOKED_FOR_MAX: u32 = 16;
+
 /// Serves every waiting job that may start, so that all of them keep what they are promised, with
 /// what was `solved` earlier in the cycle; what is solved now is added to it.
 pub(crate) fn serve(session: &mut Session<'_>, purpose: &impl Purpose, solved: &mut Solved) {
@@ -183,7 +186,8 @@ fn serve_each(
     served
 }
 
-/// Nobody leaves for these in this cycle: those are noted for which somebody would.
+/// Nobody leaves for these in this cycle: those are noted for which somebody would, as far as the
+/// first searches tell it.
 fn note_bounded(
     session: &mut Session<'_>,
     ground: &mut Ground,
@@ -192,6 +196,7 @@ fn note_bounded(
 ) {
     let ledger = session.ledger().clone();
     let mut known: Vec<(Demand, bool)> = Vec::new();
+    let mut searches = 0;
     for job in jobs.iter().filter(|job| !losers.contains(&job.key.group())) {
         let wanted = Wanted::of(session, *job);
         let before = Before::of(session, &ledger, &ground.rooms);
@@ -202,7 +207,10 @@ fn note_bounded(
         let same = known.iter().find(|(known, _)| demand.as_ref() == Some(known));
         let would_leave = if let Some((_, would_leave)) = same {
             *would_leave
+        } else if searches == LOOKED_FOR_MAX {
+            continue;
         } else {
+            searches += 1;
             let start = session.checkpoint();
             let found = search(session, ground, (&before, &wanted), purpose);
             session.undo_to(start);
