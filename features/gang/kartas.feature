@@ -3,6 +3,7 @@ Feature: A kind that the scheduler does not know is a gang as its Karta says
 
   Background:
     Given a fleet of 1 node with 8 GPUs each
+    And the manifest "gang/karta-definition.yaml" is applied
     And these queues:
       | queue    | quota |
       | training | 8     |

@@ -197,7 +197,47 @@ impl Api {
             }
             Err(error) => Err(error),
         };
-        applied.map_err(refusal).with_context(|| title(object))
+        let applied = applied.map_err(refusal).with_context(|| title(object))?;
+        if object["kind"] == "CustomResourceDefinition" {
+            self.wait_until_served(object).await.with_context(|| title(object))?;
+        }
+        Ok(applied)
+    }
+
+    /// A real server takes a moment until it knows objects of a kind that was defined just now, and
+    /// the next object of a manifest may be one.
+    async fn wait_until_served(&self, definition: &Value) -> anyhow::Result<()> {
+        let end = tokio::time::Instant::now() + HEARSAY_MAX;
+        let spec = &definition["spec"];
+        let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+        let (group, plural) = (text(&spec["group"]), text(&spec["names"]["plural"]));
+        let versions = spec["versions"].as_array().into_iter().flatten();
+        for version in versions.filter(|version| version["served"] == true) {
+            let version = root(&format!("{group}/{}", text(&version["name"])));
+            while !self.serves(&version, &plural).await.map_err(refusal)? {
+                anyhow::ensure!(
+                    tokio::time::Instant::now() < end,
+                    "{version}/{plural} is not served {} s after it was defined",
+                    HEARSAY_MAX.as_secs()
+                );
+                tokio::time::sleep(ASK).await;
+            }
+        }
+        Ok(())
+    }
+
+    /// The kind is found, and its objects are.
+    async fn serves(&self, version: &str, plural: &str) -> Result<bool, kube::Error> {
+        let found = async {
+            self.get(&format!("{version}/{plural}?limit=1")).await?;
+            let kinds = self.get(version).await?;
+            let mut kinds = kinds["resources"].as_array().into_iter().flatten();
+            Ok(kinds.any(|kind| kind["name"] == plural))
+        };
+        match found.await {
+            Err(error) if is_not_found(&error) => Ok(false),
+            found => found,
+        }
     }
 
     /// The object, with the UIDs of the owners that it refers to without one.

@@ -9,7 +9,7 @@ pub(crate) struct Fenced {
 }
 
 /// In the order in which what is left of them goes: what stands on nodes goes before them.
-pub(crate) const FENCED: [Fenced; 14] = [
+pub(crate) const FENCED: [Fenced; 15] = [
     Fenced { folder: "/api/v1", plural: NAMESPACES, kind: "Namespace" },
     Fenced { folder: "/apis/scheduling.run.ai/v2", plural: "queues", kind: "Queue" },
     Fenced { folder: KUEUE, plural: "clusterqueues", kind: "ClusterQueue" },
@@ -26,6 +26,7 @@ pub(crate) const FENCED: [Fenced; 14] = [
         kind: "PriorityClass",
     },
     Fenced { folder: "/apis/kai.scheduler/v1alpha1", plural: "topologies", kind: "Topology" },
+    Fenced { folder: "/apis/run.ai/v1alpha1", plural: "kartas", kind: "Karta" },
     Fenced { folder: "/api/v1", plural: "persistentvolumes", kind: "PersistentVolume" },
     Fenced { folder: STORAGE, plural: "storageclasses", kind: "StorageClass" },
     Fenced { folder: STORAGE, plural: "csinodes", kind: "CSINode" },
