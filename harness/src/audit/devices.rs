@@ -9,7 +9,7 @@ use schedlab_scheduler_core::{
     model::Name,
 };
 
-use super::keep;
+use super::{keep, read::node_selector_term};
 use crate::fields::{at, list, text};
 
 const GPU: &str = "nvidia.com/gpu";
@@ -97,12 +97,15 @@ pub(super) fn claim(claim: &Value) -> ClaimView {
         let part = |path| text(result, path).unwrap_or_default();
         format!("device {} of pool {} ({})", part("/device"), part("/pool"), part("/driver")).into()
     };
+    let selector = at(claim, "/status/allocation/nodeSelector");
     let terms = list(claim, "/status/allocation/nodeSelector/nodeSelectorTerms").iter();
-    let mut fields = terms.flat_map(|term| list(term, "/matchFields"));
+    let mut fields = terms.clone().flat_map(|term| list(term, "/matchFields"));
     let field = fields.find(|field| text(field, "/key") == Some("metadata.name"));
+    let field = field.filter(|field| list(field, "/values").len() == 1);
     let users = list(claim, "/status/reservedFor").iter();
     ClaimView {
         node: field.and_then(|field| list(field, "/values").first()?.as_str()).map(Name::from),
+        terms: selector.map(|_| terms.map(node_selector_term).collect()),
         devices: list(claim, "/status/allocation/devices/results").iter().map(device).collect(),
         users: users.filter_map(|user| text(user, "/uid")).map(Name::from).collect(),
     }

@@ -228,7 +228,7 @@ fn effect(name: &str) -> Option<TaintEffect> {
     }
 }
 
-fn node_selector_term(term: &Value) -> NodeSelectorTerm {
+pub(super) fn node_selector_term(term: &Value) -> NodeSelectorTerm {
     let read = |path: &str| list(term, path).iter().filter_map(requirement).collect();
     NodeSelectorTerm { labels: read("/matchExpressions"), fields: read("/matchFields") }
 }

@@ -29,3 +29,26 @@ fn a_device_is_in_one_claim_and_a_claim_on_one_node_for_who_is_bound() {
     let anew = audited(&format!("{begun}{right}+2s claim x device=1 on=n1 for=a"));
     assert!(anew.contains("claim default/x was allocated anew while it is in use"), "{anew}");
 }
+
+#[test]
+fn a_claim_on_a_device_of_several_nodes_is_used_on_those_alone() {
+    let begun = "
+        +0s node e1 gpus=8 label=zone:e
+        +0s node e2 gpus=8 label=zone:e
+        +0s group g queue=q min=1
+        +0s pod a group=g claim=x
+        +0s pod b group=g claim=x
+    ";
+    let right = "
+        +1s claim x device=0 zone=e for=a
+        +1s bind a e1
+        +1s claim x device=0 zone=e for=b
+        +1s bind b e2
+    ";
+    assert_eq!(audited(&format!("{begun}{right}")), "");
+    let elsewhere = audited(&format!("{begun}+1s claim x device=0 zone=e for=a\n+1s bind a n1"));
+    assert!(
+        elsewhere.contains("bound to n1, from where the devices of claim default/x cannot be used"),
+        "{elsewhere}"
+    );
+}

@@ -274,20 +274,28 @@ fn pod(name: &str, words: &Words<'_>, revision: u64) -> Value {
     })
 }
 
-/// `device=0 on=n1 for=a`: allocated there, for pod `a`.
+/// `device=0 on=n1 for=a`: allocated there, for pod `a`; `zone=x` for `on`: allocated for all nodes
+/// of that zone.
 fn claim(name: &str, words: &Words<'_>, user: Option<&Value>) -> Value {
-    let field = |node| json!({"key": "metadata.name", "operator": "In", "values": [node]});
+    let one_of = |key, value| json!({"key": key, "operator": "In", "values": [value]});
+    let (class, term) = match words.value("zone") {
+        Some(zone) => ("nic", json!({"matchExpressions": [one_of("zone", zone)]})),
+        None => (
+            "gpu",
+            json!({"matchFields": [one_of("metadata.name", words.value("on").unwrap_or_default())]}),
+        ),
+    };
     let device = |device| json!({"driver": "gpu", "pool": words.value("on"), "device": device});
     let allocation = words.value("device").map(|one| {
         json!({
             "devices": {"results": [device(one)]},
-            "nodeSelector": {"nodeSelectorTerms": [{"matchFields": [field(words.value("on"))]}]},
+            "nodeSelector": {"nodeSelectorTerms": [term]},
         })
     });
     let users: Vec<&Value> = user.map(|pod| &pod["metadata"]).into_iter().collect();
     json!({
         "metadata": {"name": name, "namespace": "default"},
-        "spec": {"devices": {"requests": [{"exactly": {"deviceClassName": "gpu"}}]}},
+        "spec": {"devices": {"requests": [{"exactly": {"deviceClassName": class}}]}},
         "status": {"allocation": allocation, "reservedFor": users},
     })
 }

@@ -17,7 +17,7 @@ mod volume;
 
 use std::sync::Arc;
 
-pub use claim::{DeviceClaim, HeldClaim};
+pub use claim::{DeviceClaim, DeviceReach, DeviceWish, HeldClaim};
 pub use disruption_budget::DisruptionBudget;
 pub use gpu::{GpuGroup, GpuPart, MigStrategy, SharedGpu, mig_gpus};
 pub use left_out::{Lack, LeftOut};

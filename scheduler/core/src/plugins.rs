@@ -24,11 +24,13 @@ mod taint_toleration;
 mod topology_places;
 mod topology_spread;
 mod volumes;
+mod wide_devices;
 
 use std::sync::Arc;
 
 pub(crate) use dynamic_resources::deallocation;
 pub use volumes::{Chosen, chosen_volumes};
+pub use wide_devices::chosen_devices;
 
 use crate::framework::{Filter, Plugins, PreFilter, Ranking, Score, Scoring, WaitingRoom};
 
@@ -69,6 +71,9 @@ impl Plugins {
             filter.push(Arc::new(mig::LegacyMig));
         } else {
             filter.push(Arc::new(node_resources::NodeResourcesFit::WithClaims));
+        }
+        if is_active("dynamicresources") {
+            filter.push(Arc::new(wide_devices::WideDevices));
         }
         if is_active("numa") {
             filter.push(Arc::new(numa::Numa));
@@ -117,6 +122,7 @@ impl Plugins {
             vec![Arc::new(volumes::VolumeClaims), Arc::new(dynamic_resources::ClaimUsers)];
         filter.extend(filters(node_resources::NodeResourcesFit::WithoutClaims));
         filter.push(Arc::new(dynamic_resources::DynamicResources));
+        filter.push(Arc::new(wide_devices::WideDevices));
         Self {
             pre_enqueue: Vec::new(),
             queue_sort: Arc::new(queue_sort::PrioritySort),

@@ -47,3 +47,4 @@ mod time;
 mod topology;
 mod topology_told;
 mod volumes;
+mod wide_devices;

@@ -10,7 +10,7 @@ use schedlab_json::{Value, json};
 use schedlab_scheduler_core::{
     Decision, Reason,
     decision::Deallocation,
-    model::{Name, NodeId, PodGroupId, PodId},
+    model::{Name, Node, NodeId, PodGroupId, PodId},
 };
 
 use super::{
@@ -26,8 +26,9 @@ use crate::{
 /// Keeps a claim that is allocated from being deleted.
 pub(crate) const FINALIZER: &str = "resource.kubernetes.io/delete-protection";
 
-/// The node on which a claim is used, and the pods that are to use it.
-type Use = (NodeId, Vec<PodId>);
+/// The pods that are to use a claim, one at least, and their nodes: one, or, where its devices are
+/// of several, some of these.
+type Use = Vec<(PodId, NodeId)>;
 
 impl Applier {
     /// Pod groups that cannot be bound now, since a claim of them could not be allocated.
@@ -51,9 +52,9 @@ impl Applier {
             .filter_map(|(key, of)| allocate(mirror, cycle, (key, of), &picked))
             .collect();
         self.write(mirror, allocate).await;
-        let lacking = uses.iter().flat_map(|(key, (_, pods))| {
+        let lacking = uses.iter().flat_map(|(key, pods)| {
             let reserved = mirror.claims.known.get(key).map(|claim| &claim.reserved);
-            pods.iter().filter(move |pod| {
+            pods.iter().map(|(pod, _)| pod).filter(move |pod| {
                 let uid = &cycle.snapshot.pods[pod.0 as usize].uid;
                 !reserved.is_some_and(|reserved| reserved.iter().any(|(_, known)| known == uid))
             })
@@ -115,7 +116,7 @@ fn uses(mirror: &Mirror, cycle: &Cycle<'_>) -> BTreeMap<Key, Use> {
         let claims = mirror.pods.get(&key).into_iter().flat_map(|record| &record.claims);
         for name in claims.filter_map(|one| one.claim.as_ref()) {
             let claim = Key { namespace: Name::clone(&key.namespace), name: Name::clone(name) };
-            uses.entry(claim).or_insert_with(|| (*node, Vec::new())).1.push(*pod);
+            uses.entry(claim).or_default().push((*pod, *node));
         }
     }
     uses
@@ -143,34 +144,42 @@ fn protect(mirror: &Mirror, key: &Key) -> Option<Chain> {
 
 /// Devices for those that have none.
 fn pick(mirror: &Mirror, cycle: &Cycle<'_>, uses: &BTreeMap<Key, Use>) -> BTreeMap<Key, Picked> {
-    let mut by_node: BTreeMap<NodeId, Vec<&Key>> = BTreeMap::new();
-    for (key, (node, _)) in uses {
-        let claim = mirror.claims.known.get(key).filter(|_| is_protected(mirror, key));
-        if claim.is_some_and(|claim| claim.allocation.is_none()) {
-            by_node.entry(*node).or_default().push(key);
-        }
+    let lacks = |key: &&Key| {
+        let claim = mirror.claims.known.get(*key).filter(|_| is_protected(mirror, key));
+        claim.is_some_and(|claim| claim.allocation.is_none())
+    };
+    let node = |id: NodeId| &cycle.snapshot.nodes[id.0 as usize];
+    let open: Vec<(&Key, Vec<&Node>)> = uses
+        .iter()
+        .filter(|(key, _)| lacks(key))
+        .map(|(key, of)| (key, of.iter().map(|(_, at)| node(*at)).collect()))
+        .collect();
+    let mut picked = mirror.claims.pick_wide(&open);
+    let mut by_node: BTreeMap<&Name, Vec<&Key>> = BTreeMap::new();
+    for (key, nodes) in open.iter().filter(|(key, _)| !picked.contains_key(*key)) {
+        by_node.entry(&nodes[0].name).or_default().push(*key);
     }
-    let node = |id: NodeId| &cycle.snapshot.nodes[id.0 as usize].name;
-    by_node.into_iter().flat_map(|(id, claims)| mirror.claims.pick(node(id), &claims)).collect()
+    picked.extend(by_node.into_iter().flat_map(|(at, claims)| mirror.claims.pick(at, &claims)));
+    picked
 }
 
 /// Devices for a claim that has none, and the pods that are to use it.
 fn allocate(
     mirror: &Mirror,
     cycle: &Cycle<'_>,
-    (key, (node, pods)): (&Key, &Use),
+    (key, pods): (&Key, &Use),
     picked: &BTreeMap<Key, Picked>,
 ) -> Option<Chain> {
     let claim = mirror.claims.known.get(key).filter(|_| is_protected(mirror, key))?;
     let mut users = claim.reserved_otherwise.clone();
     users.extend(claim.reserved.iter().map(|(name, uid)| user(name, uid)));
-    users.extend(pods.iter().map(|pod| {
+    users.extend(pods.iter().map(|(pod, _)| {
         let pod = &cycle.snapshot.pods[pod.0 as usize];
         user(&pod.name, &pod.uid)
     }));
     let mut change = json!({ "reservedFor": users });
     if claim.allocation.is_none() {
-        let node = &cycle.snapshot.nodes[node.0 as usize].name;
+        let node = &cycle.snapshot.nodes[pods.first()?.1.0 as usize].name;
         change["allocation"] = allocation(mirror, (claim, node), picked.get(key)?);
     }
     Some(vec![status(key, claim, &change)])
@@ -181,7 +190,7 @@ pub(crate) fn user(name: &Name, uid: &Name) -> Value {
     json!({ "resource": "pods", "name": &**name, "uid": &**uid })
 }
 
-/// These devices of the node.
+/// These devices, for a pod on the node.
 fn allocation(mirror: &Mirror, (claim, node): (&ClaimRecord, &Name), picked: &Picked) -> Value {
     let results: Vec<Value> = picked
         .iter()
@@ -198,11 +207,11 @@ fn allocation(mirror: &Mirror, (claim, node): (&ClaimRecord, &Name), picked: &Pi
     if !config.is_empty() {
         devices["config"] = config.into_iter().collect();
     }
-    let field = json!({ "key": "metadata.name", "operator": "In", "values": [&**node] });
-    json!({
-        "devices": devices,
-        "nodeSelector": { "nodeSelectorTerms": [{ "matchFields": [field] }] },
-    })
+    let mut allocation = json!({ "devices": devices });
+    if let Some(selector) = mirror.claims.node_selector(picked, node) {
+        allocation["nodeSelector"] = selector;
+    }
+    allocation
 }
 
 fn status(key: &Key, claim: &ClaimRecord, status: &Value) -> Write {

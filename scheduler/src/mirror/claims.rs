@@ -12,12 +12,13 @@ mod problem;
 mod record;
 mod set;
 mod unused;
+mod wide;
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use schedlab_json::Value;
 use schedlab_scheduler_core::{
-    model::{DeviceClaim, Name, Node, VolumeClaim},
+    model::{DeviceClaim, DeviceReach, Name, Node, VolumeClaim},
     resources::Resources,
 };
 
@@ -32,6 +33,7 @@ use crate::config::Flavor;
 use device::{ClassRecord, SliceRecord, devices};
 use record::Count;
 use unused::Unused;
+use wide::Wide;
 
 /// A claim has so many at most (`resource.k8s.io`).
 const DEVICES_MAX: i64 = 32;
@@ -55,6 +57,8 @@ pub(crate) struct Claims {
     slices: BTreeMap<Name, SliceRecord>,
     /// What slices and classes come to, by node.
     devices: BTreeMap<Name, Vec<Device>>,
+    /// Devices that several nodes can use.
+    wide: Wide,
     /// Classes whose devices are GPUs, though their names do not say so.
     all_gpus: BTreeSet<Name>,
     /// Names of the classes and selections whose devices need no count of their own, as they are
@@ -92,6 +96,7 @@ pub(crate) struct Claimed {
 }
 
 /// What a claim asks for, on any node, and of all devices of its node.
+#[derive(Default)]
 struct Asked {
     devices: Resources,
     every: BTreeMap<Name, Resources>,
@@ -144,9 +149,12 @@ impl Claims {
         self.wanted_all = wanted_all.cloned().collect();
         let sets = self.known.values().filter_map(|claim| claim.wanted.as_ref().ok());
         self.sets = sets.filter_map(|set| Some((set.name()?, set.clone()))).collect();
-        self.devices = devices(&self.slices, &self.classes, &self.selections);
+        let published = devices(&self.slices, &self.classes, &self.selections);
+        self.devices = published.of_nodes;
+        self.wide = Wide::of(published.wide);
         self.wider = overlaps::count_together(&mut self.devices);
         self.look_for_gpus();
+        self.look_who_serves();
     }
 
     /// Pods that name the claim, or for which it was made.
@@ -229,7 +237,14 @@ impl Claims {
             let claim = claim.ok_or_else(|| ClaimProblem::Missing(Name::clone(name)))?;
             let allocated_on = self.allocated_on(&claim_key, claim, pods);
             let allocation = claim.allocation.as_ref().filter(|_| allocated_on.is_some());
-            let Asked { devices, every } = self.asked(name, claim, allocation)?;
+            let asked = self.asked(name, claim, allocation)?;
+            let reach = match allocated_on {
+                Some(_) => DeviceReach::OneNode,
+                None => self.reach(&claim_key, claim, pods)?,
+            };
+            // Devices of several nodes are none that a node offers.
+            let is_of_one_node = reach == DeviceReach::OneNode;
+            let Asked { devices, every } = if is_of_one_node { asked } else { Asked::default() };
             let besides = allocation.zip(allocated_on.as_ref());
             let besides =
                 besides.and_then(|(has, node)| self.besides(has, node, (&devices, &every)));
@@ -242,9 +257,10 @@ impl Claims {
                 allocated_on,
                 besides,
                 reserved_for_others: claim.strangers(&claim_key, pods),
+                reach,
             };
             let is_had = pod.node.is_some() || shared.allocated_on.is_none();
-            let is_had = is_had && shared.every.is_empty();
+            let is_had = is_had && shared.every.is_empty() && is_of_one_node;
             if shared.is_own && is_had && self.gpu_devices == GpuDevices::AreGpus {
                 claimed.own.add(&std::mem::take(&mut shared.devices));
                 shared.allocated_on = None;

@@ -2,7 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use schedlab_scheduler_core::{model::DeviceClaim, resources::Resources};
+use schedlab_scheduler_core::{
+    model::{DeviceClaim, DeviceReach},
+    resources::Resources,
+};
 
 use super::{name, whole};
 use crate::cases::format::{Case, ClaimSpec, Job, Task};
@@ -56,6 +59,7 @@ fn claim(case: &Case, spec: &ClaimSpec) -> DeviceClaim {
         allocated_on: None,
         besides: None,
         reserved_for_others: u32::try_from(others).unwrap_or(u32::MAX),
+        reach: DeviceReach::OneNode,
     }
 }
 
@@ -70,6 +74,7 @@ fn missing(wanted: &str) -> DeviceClaim {
         allocated_on: None,
         besides: None,
         reserved_for_others: 0,
+        reach: DeviceReach::OneNode,
     }
 }
 

@@ -78,6 +78,10 @@ fn judge_bind(auditor: &mut Auditor, name: &Name, pod: &PodView, node: &Name) {
         let detail = format!("pod {name} was bound to {node}, but claim {claim} {why}");
         auditor.breach(Rule::Devices, concerns.clone(), detail);
     }
+    if let Some(why) = refusal(&seen, |view| out_of_reach(auditor, pod, view)) {
+        let detail = format!("pod {name} was bound to {node}, {why}");
+        auditor.breach(Rule::Devices, concerns.clone(), detail);
+    }
     if let Some((claim, elsewhere)) = sharing::claim_elsewhere(auditor, pod, node) {
         let detail = format!("pod {name} uses claim {claim} on {node}; others do on {elsewhere}");
         auditor.breach(Rule::Devices, concerns, detail);
@@ -125,6 +129,17 @@ fn unfit_node(auditor: &Auditor, pod: &PodView, node: &NodeView) -> Option<Strin
     let affine = |terms: &Vec<NodeSelectorTerm>| terms.iter().any(|term| matches(term, node));
     let refused = pod.node_affinity.as_ref().is_some_and(|terms| !affine(terms));
     refused.then(|| "which does not match its node affinity".to_owned())
+}
+
+/// A claim of the pod has devices that the node cannot use.
+fn out_of_reach(auditor: &Auditor, pod: &PodView, node: &NodeView) -> Option<String> {
+    let can_use = |terms: &Vec<NodeSelectorTerm>| terms.iter().any(|term| matches(term, node));
+    let is_out = |claim: &&Name| {
+        let claim = auditor.view.claims.get(*claim);
+        claim.and_then(|claim| claim.terms.as_ref()).is_some_and(|terms| !can_use(terms))
+    };
+    let claim = pod.claims.keys().find(is_out)?;
+    Some(format!("from where the devices of claim {claim} cannot be used"))
 }
 
 const NO_SCHEDULE: TaintEffect = TaintEffect::NoSchedule;

@@ -191,7 +191,8 @@ impl Names<'_> {
 
 /// The devices of its claims there.
 fn claims_on(shape: &PodShape, node: &Node) -> BTreeMap<Name, Amounts> {
-    let claims = shape.claims.iter();
+    // Those on devices of several nodes take nothing of any, and pods on several may use one.
+    let claims = shape.claims.iter().filter(|claim| claim.is_of_one_node());
     claims.map(|claim| (claim.name.clone(), amounts(&claim.devices_on(node)))).collect()
 }
 

@@ -34,13 +34,17 @@ pub(super) fn overfull(auditor: &Auditor, name: &Name, node: &NodeView) -> Optio
     })
 }
 
-/// A claim of the pod, and another node where pods use it.
+/// A claim of the pod, and another node where pods use it, though it is not allocated for several.
 pub(super) fn claim_elsewhere<'a>(
     auditor: &Auditor,
     pod: &'a PodView,
     node: &Name,
 ) -> Option<(&'a Name, Name)> {
-    pod.claims.keys().find_map(|claim| {
+    let is_for_several = |claim: &Name| {
+        let view = auditor.view.claims.get(claim);
+        view.is_some_and(|claim| claim.node.is_none() && !claim.devices.is_empty())
+    };
+    pod.claims.keys().filter(|claim| !is_for_several(claim)).find_map(|claim| {
         let mut others = auditor.accounts.nodes_of_claim(claim).filter(|other| *other != node);
         Some((claim, others.next()?.clone()))
     })

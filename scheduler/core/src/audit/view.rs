@@ -177,6 +177,8 @@ pub struct PodView {
 pub struct ClaimView {
     /// Where it is allocated, if it says so.
     pub node: Option<Name>,
+    /// From which nodes its devices can be used: any term suffices. `None`: from all.
+    pub terms: Option<Vec<NodeSelectorTerm>>,
     /// The devices that it has got, under names that are unique in the cluster.
     pub devices: BTreeSet<Name>,
     /// Uids of the pods for which it is reserved.

@@ -14,6 +14,8 @@ pub enum DeviceMisfit {
         /// Not even were nobody there?
         even_when_empty: EvenWhenEmpty,
     },
+    /// It claims devices of several nodes, and too few that are free can be used from there.
+    NoneFree,
     /// This claim has its devices elsewhere.
     Elsewhere(Name),
     /// This claim has as many users as it may.
@@ -30,6 +32,9 @@ impl DeviceMisfit {
             Self::TooFew { even_when_empty: EvenWhenEmpty::Yes } => {
                 f.write_str("claim fewer devices, or add a node that publishes as many")
             }
+            Self::NoneFree => f.write_str(
+                "free or publish devices that can be used where there is room for the pod",
+            ),
             Self::Elsewhere(claim) => {
                 write!(f, "make room where claim {claim} is, or end the pods that use it")
             }
@@ -41,7 +46,7 @@ impl DeviceMisfit {
 impl fmt::Display for DeviceMisfit {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Self::TooFew { .. } => "cannot allocate all claims",
+            Self::TooFew { .. } | Self::NoneFree => "cannot allocate all claims",
             Self::Elsewhere(_) => "resourceclaim not available on the node",
             Self::InUse(_) => "node(s) do not matter: resourceclaim in use",
         })

@@ -97,7 +97,7 @@ impl Misfit {
                 | Self::Volume(
                     VolumeMisfit::Elsewhere | VolumeMisfit::Zone | VolumeMisfit::NoneToBind
                 )
-                | Self::Devices(DeviceMisfit::Elsewhere(_))
+                | Self::Devices(DeviceMisfit::Elsewhere(_) | DeviceMisfit::NoneFree)
         )
     }
 }
@@ -122,7 +122,9 @@ const fn of_volume(misfit: &VolumeMisfit) -> Obstacle {
 
 const fn of_devices(misfit: &DeviceMisfit) -> Obstacle {
     match misfit {
-        DeviceMisfit::TooFew { even_when_empty: EvenWhenEmpty::No } => Obstacle::Closed,
+        DeviceMisfit::TooFew { even_when_empty: EvenWhenEmpty::No } | DeviceMisfit::NoneFree => {
+            Obstacle::Closed
+        }
         DeviceMisfit::TooFew { even_when_empty: EvenWhenEmpty::Yes } => Obstacle::OtherKind,
         DeviceMisfit::Elsewhere(_) => Obstacle::Elsewhere,
         DeviceMisfit::InUse(_) => Obstacle::Everywhere,

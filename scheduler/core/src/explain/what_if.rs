@@ -351,7 +351,9 @@ impl WhatIf<'_> {
             | Misfit::GpusWithoutClaim
             | Misfit::Place(PlaceMisfit::Elsewhere { .. })
             | Misfit::Volume(_)
-            | Misfit::Devices(DeviceMisfit::Elsewhere(_) | DeviceMisfit::InUse(_))
+            | Misfit::Devices(
+                DeviceMisfit::NoneFree | DeviceMisfit::Elsewhere(_) | DeviceMisfit::InUse(_),
+            )
             | Misfit::QueueBound(_) => return None,
         }
         Some(())

@@ -1,9 +1,10 @@
 //! Claims on devices (`resource.k8s.io`): several pods may share one, all on the node where it is
-//! allocated, and the devices are taken once.
+//! allocated, and the devices are taken once. Devices that several nodes can use are of no node:
+//! who claims them is bound to nodes as with a volume.
 
-use std::{borrow::Cow, collections::BTreeMap};
+use std::{borrow::Cow, collections::BTreeMap, sync::Arc};
 
-use super::{Name, Node, PodShape};
+use super::{Name, Node, NodeSelectorTerm, PodShape, Volume};
 use crate::resources::Resources;
 
 /// A claim as a pod uses it.
@@ -27,6 +28,30 @@ pub struct DeviceClaim {
     pub besides: Option<(Name, Resources)>,
     /// For how many pods it is reserved that are not in the snapshot.
     pub reserved_for_others: u32,
+    /// From where its devices can be used.
+    pub reach: DeviceReach,
+}
+
+/// From which nodes the devices of a claim can be used.
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub enum DeviceReach {
+    /// From the node whose they are.
+    #[default]
+    OneNode,
+    /// It has devices that the nodes of any of these terms can use; `None`: all nodes can.
+    Had(Option<Vec<NodeSelectorTerm>>),
+    /// It has none yet, and gets one for each wish.
+    Open(Vec<DeviceWish>),
+}
+
+/// One device of several nodes that a claim wants.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct DeviceWish {
+    /// Unlike that of any other wish.
+    pub name: Name,
+    /// The devices that will do, and that no claim has, those to be given first before others.
+    /// They are given as volumes are: each to one wish, where it can be used.
+    pub devices: Vec<Arc<Volume>>,
 }
 
 /// A claim that is allocated on a node, and that no pod of the snapshot has there.
@@ -47,6 +72,11 @@ impl DeviceClaim {
     /// Its devices are GPUs.
     pub fn is_gpu(&self) -> bool {
         self.devices.gpu_milli > 0 || self.every.values().any(|one| one.gpu_milli > 0)
+    }
+
+    /// All who use it run on one node.
+    pub fn is_of_one_node(&self) -> bool {
+        self.reach == DeviceReach::OneNode
     }
 
     /// What it takes on the node.

@@ -7,7 +7,7 @@
 use crate::{
     decision::{Deallocation, DeviceMisfit, EvenWhenEmpty, Misfit, Misfits, Reason},
     framework::{DependsOn, Filter, NodeFilter, PostFilter},
-    model::{DeviceClaim, Name, NodeId, PodId},
+    model::{DeviceClaim, DeviceReach, Name, NodeId, PodId},
     resources::Resources,
     session::{Fits, Session},
 };
@@ -82,7 +82,8 @@ impl<'a> Placed<'a> {
     /// It keeps its devices while anybody has it, who leaves included.
     fn of(session: &'a Session<'_>, pod: PodId, claim: &'a DeviceClaim) -> Self {
         let used_on = || Some(&session.node(users(session, pod, claim).next()?).name);
-        Self { claim, on: claim.allocated_on.as_ref().or_else(used_on) }
+        let on = claim.allocated_on.as_ref().or_else(used_on).filter(|_| claim.is_of_one_node());
+        Self { claim, on }
     }
 }
 
@@ -112,7 +113,7 @@ pub(crate) fn deallocation(session: &Session<'_>, pod: PodId, misfits: &Misfits)
     let is_idle = |claim: &&DeviceClaim| {
         let elsewhere = Misfit::Devices(DeviceMisfit::Elsewhere(Name::clone(&claim.name)));
         misfits.counts.keys().any(|refusal| refusal.first == elsewhere)
-            && claim.allocated_on.is_some()
+            && (claim.allocated_on.is_some() || matches!(claim.reach, DeviceReach::Had(_)))
             && claim.reserved_for_others == 0
             && users(session, pod, claim).next().is_none()
     };

@@ -86,7 +86,8 @@ impl Users {
     }
 }
 
-/// It is allocated on one node as long as anybody has it, who was asked to leave included.
+/// It is allocated on one node as long as anybody has it, who was asked to leave included; unless
+/// its devices are of several nodes.
 fn fits_with(
     claim: &DeviceClaim,
     Users { states, has_left }: &Users,
@@ -101,14 +102,14 @@ fn fits_with(
     let leave = leave_elsewhere.count() > 0;
     let is_freed = (leave || *has_left) && claim.reserved_for_others == 0;
     let used_elsewhere = stay.clone().any(|other| other != node) || states.iter().any(is_stuck);
-    if used_elsewhere || (is_elsewhere && !is_freed) {
+    if claim.is_of_one_node() && (used_elsewhere || (is_elsewhere && !is_freed)) {
         return Err(Misfit::ClaimElsewhere(claim.name.clone()));
     }
     let count = u32::try_from(stay.count()).unwrap_or(u32::MAX);
     if count.saturating_add(claim.reserved_for_others) >= DeviceClaim::USERS_MAX {
         return Err(Misfit::ClaimFull(claim.name.clone()));
     }
-    Ok(if is_freed && leave { Fits::Later } else { Fits::Now })
+    Ok(if claim.is_of_one_node() && is_freed && leave { Fits::Later } else { Fits::Now })
 }
 
 impl Filter for ClaimedGpus {
@@ -135,7 +136,7 @@ mod tests {
     use std::collections::BTreeMap;
 
     use super::*;
-    use crate::resources::Resources;
+    use crate::{model::DeviceReach, resources::Resources};
 
     const HERE: NodeId = NodeId(0);
     const THERE: NodeId = NodeId(1);
@@ -151,6 +152,7 @@ mod tests {
             allocated_on: None,
             besides: None,
             reserved_for_others: 0,
+            reach: DeviceReach::OneNode,
         };
         change(&mut claim);
         let users = Users { states: states.to_vec(), has_left: false };

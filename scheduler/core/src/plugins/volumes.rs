@@ -5,7 +5,7 @@
 //! gets is settled for all pods together ([`chosen_volumes`]), so that no two claims get the same.
 
 mod limits;
-mod matching;
+pub(super) mod matching;
 
 use crate::{
     decision::{Misfit, VolumeMisfit},
@@ -163,8 +163,13 @@ impl Filter for VolumeBinding {
         let base = matching.solve();
         Some(Box::new(move |node| {
             let fits = free.clone()?.into_iter().max().unwrap_or(Fits::Now);
-            let has_all = base.takes(&matching, shape, session.node(node));
-            if has_all { Ok(fits) } else { Err(Misfit::Volume(VolumeMisfit::NoneToBind)) }
+            let mut alone = Matching::default();
+            alone.add(&shape.volumes, session.node(node));
+            if base.takes(&matching, alone) {
+                Ok(fits)
+            } else {
+                Err(Misfit::Volume(VolumeMisfit::NoneToBind))
+            }
         }))
     }
 }

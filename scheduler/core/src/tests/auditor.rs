@@ -165,6 +165,7 @@ fn devices_are_given_once_and_as_many_as_were_asked_for() {
 fn a_claim_is_had_by_who_is_bound_with_it_and_its_devices_by_nobody_else() {
     let claim = |node: Option<&str>, devices: &[&str], users: &[&str]| ClaimView {
         node: node.map(name),
+        terms: None,
         devices: devices.iter().map(|one| name(one)).collect(),
         users: users.iter().map(|one| name(one)).collect(),
     };

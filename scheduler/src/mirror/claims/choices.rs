@@ -107,6 +107,11 @@ impl Choices {
         }
     }
 
+    /// Whichever set it gets, a request of it is such a one.
+    pub(super) fn all_have(&self, is_one: impl Fn(&Wanted) -> bool) -> bool {
+        self.0.iter().all(|set| set.wanted().iter().any(&is_one))
+    }
+
     /// It has the choice.
     pub(super) fn are_several(&self) -> bool {
         self.0.len() > 1

@@ -12,8 +12,11 @@ use kube_cel::cel::{self, Context};
 use schedlab_json::{Map, Value};
 use schedlab_scheduler_core::model::Name;
 
-use super::expression::{self, Expression, with_room};
-use crate::parse::{Malformed, at, list, name, text};
+use super::{
+    expression::{self, Expression, with_room},
+    wide::{Place, WideDevice},
+};
+use crate::parse::{Malformed, at, list, text};
 
 /// Tells a device from all others.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -83,7 +86,8 @@ impl Selection {
 /// A `ResourceSlice`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct SliceRecord {
-    node: Option<Name>,
+    /// Which nodes can use its devices; `None`: each of them says so.
+    place: Option<Place>,
     driver: Name,
     pool: Name,
     generation: i64,
@@ -105,13 +109,21 @@ impl SliceRecord {
     pub(super) fn read(object: &Value) -> Self {
         let part = |pointer| Name::from(text(object, pointer).unwrap_or_default());
         Self {
-            node: name(object, "/spec/nodeName"),
+            place: (at(object, "/spec/perDeviceNodeSelection") != Some(&Value::Bool(true)))
+                .then(|| Place::read(at(object, "/spec").unwrap_or(&Value::Null))),
             driver: part("/spec/driver"),
             pool: part("/spec/pool/name"),
             generation: at(object, "/spec/pool/generation").and_then(Value::as_i64).unwrap_or(0),
             slices: at(object, "/spec/pool/resourceSliceCount").and_then(Value::as_i64),
             devices: list(object, "/spec/devices").to_vec(),
         }
+    }
+}
+
+impl SliceRecord {
+    /// Which nodes can use one of its devices.
+    fn place_of(&self, device: &Value) -> Place {
+        self.place.clone().unwrap_or_else(|| Place::read(device))
     }
 }
 
@@ -155,12 +167,21 @@ impl Kind {
     }
 }
 
-/// All devices of nodes, of the newest generation of each pool, in the order of their names.
+/// All devices.
+#[derive(Debug, Default)]
+pub(super) struct Published {
+    /// Those of one node, in the order of their names.
+    pub(super) of_nodes: BTreeMap<Name, Vec<Device>>,
+    /// Those of several.
+    pub(super) wide: Vec<WideDevice>,
+}
+
+/// All devices of the newest generation of each pool.
 pub(super) fn devices(
     slices: &BTreeMap<Name, SliceRecord>,
     classes: &BTreeMap<Name, ClassRecord>,
     selections: &BTreeSet<Selection>,
-) -> BTreeMap<Name, Vec<Device>> {
+) -> Published {
     with_room(|| selected(slices, classes, selections))
 }
 
@@ -168,7 +189,7 @@ fn selected(
     slices: &BTreeMap<Name, SliceRecord>,
     classes: &BTreeMap<Name, ClassRecord>,
     selections: &BTreeSet<Selection>,
-) -> BTreeMap<Name, Vec<Device>> {
+) -> Published {
     let functions = expression::functions();
     let narrower = |one| Kind::of_selection(one, classes, &functions);
     let of_classes = classes.iter().map(|class| Kind::of_class(class, &functions));
@@ -185,25 +206,30 @@ fn selected(
             Ordering::Greater => (*newest, *count) = (slice.generation, 1),
         }
     }
-    let mut by_node: BTreeMap<Name, Vec<Device>> = BTreeMap::new();
+    let mut published = Published::default();
     for slice in slices.values() {
-        let Some(node) = &slice.node else { continue };
         let (newest, count) = newest[&(&slice.driver, &slice.pool)];
         if newest != slice.generation {
             continue;
         }
         let is_whole = slice.slices.is_none_or(|slices| slices == count);
-        let devices = slice.devices.iter().map(|one| device((slice, is_whole), one, kinds));
-        by_node.entry(Name::clone(node)).or_default().extend(devices);
+        for one in &slice.devices {
+            let device = || device((slice, is_whole), one, kinds);
+            match slice.place_of(one) {
+                Place::Node(node) => published.of_nodes.entry(node).or_default().push(device()),
+                Place::Nodes(term) => published.wide.extend(WideDevice::of(device(), term)),
+                Place::Nowhere => {}
+            }
+        }
     }
-    for devices in by_node.values_mut() {
+    for devices in published.of_nodes.values_mut() {
         devices.sort_by_cached_key(|one| natural(&one.id.device));
     }
-    by_node
+    published
 }
 
 /// `gpu-10` comes after `gpu-9`.
-fn natural(name: &str) -> (String, u64, String) {
+pub(super) fn natural(name: &str) -> (String, u64, String) {
     let head = name.trim_end_matches(|c: char| c.is_ascii_digit());
     let number = name.strip_prefix(head).and_then(|tail| tail.parse().ok()).unwrap_or(0);
     (head.to_owned(), number, name.to_owned())
@@ -364,7 +390,8 @@ mod tests {
         let classes = BTreeMap::from([("gpu.example.com".into(), ClassRecord::read(&class))]);
         let one = selection(&[expression]).unwrap();
         let found = devices(&slices, &classes, &[one.clone()].into());
-        let taken = found[&Name::from("n")].iter().filter(|is| is.kinds.contains(&one.name()));
+        let taken =
+            found.of_nodes[&Name::from("n")].iter().filter(|is| is.kinds.contains(&one.name()));
         taken.map(|device| device.id.device.to_string()).collect()
     }
 
@@ -450,7 +477,7 @@ mod tests {
         .map(Result::unwrap)
         .into();
         let found = devices(&slices, &classes, &selections);
-        let found: Vec<Vec<&str>> = found[&Name::from("n")]
+        let found: Vec<Vec<&str>> = found.of_nodes[&Name::from("n")]
             .iter()
             .map(|device| device.kinds.iter().map(|kind| &**kind).collect())
             .collect();

@@ -21,7 +21,8 @@ impl Claims {
         self.all_gpus.clear();
         self.uncounted.clear();
         if self.gpu_devices == GpuDevices::AreDevices {
-            self.devices.values_mut().flatten().for_each(|device| device.is_gpu = false);
+            let all = self.devices.values_mut().flatten().chain(self.wide.all_mut());
+            all.for_each(|device| device.is_gpu = false);
             return;
         }
         let takes_gpus_alone = |class: &&Name| {

@@ -3,9 +3,12 @@
 use std::collections::BTreeMap;
 
 use schedlab_json::Value;
-use schedlab_scheduler_core::model::Name;
+use schedlab_scheduler_core::model::{Name, NodeSelectorTerm};
 
-use super::{super::controller, Choices, DeviceId, Key, PodRecord, Selection};
+use super::{
+    super::{controller, selectors::node_term},
+    Choices, DeviceId, Key, PodRecord, Selection,
+};
 use crate::parse::{Malformed, at, list, name, shown, text, version};
 
 const EITHER: &str = "exactly or firstAvailable, with a deviceClassName";
@@ -54,6 +57,8 @@ pub(crate) enum Count {
 pub(crate) struct Allocation {
     /// Where, if it says so.
     pub(crate) node: Option<Name>,
+    /// From which nodes its devices can be used: any of these; `None`: from all.
+    pub(super) terms: Option<Vec<NodeSelectorTerm>>,
     /// And the request for which each was given.
     pub(crate) devices: BTreeMap<DeviceId, Name>,
 }
@@ -78,8 +83,16 @@ impl Allocation {
         let terms = list(allocation, "/nodeSelector/nodeSelectorTerms").iter();
         let mut fields = terms.flat_map(|term| list(term, "/matchFields"));
         let by_name = fields.find(|field| text(field, "/key") == Some("metadata.name"));
+        let by_name = by_name.filter(|field| list(field, "/values").len() == 1);
+        // A term that cannot be read selects no node.
+        let selector = at(allocation, "/nodeSelector").filter(|selector| !selector.is_null());
+        let terms = selector.map(|selector| {
+            let terms = list(selector, "/nodeSelectorTerms").iter();
+            terms.filter_map(|term| node_term(term).ok()).collect()
+        });
         Self {
             node: by_name.and_then(|field| name(field, "/values/0")),
+            terms,
             devices: list(allocation, "/devices/results").iter().map(device).collect(),
         }
     }

@@ -58,6 +58,17 @@ impl DeviceSet {
         counts.sum()
     }
 
+    /// The devices of a plain set: the request for which each is, and the how manieth of it.
+    pub(super) fn each(&self) -> impl Iterator<Item = (&Wanted, i64)> {
+        self.wanted.iter().flat_map(|one| {
+            let count = match one.count {
+                Count::Exactly(count) => count,
+                Count::All => 0,
+            };
+            (0..count).map(move |at| (one, at))
+        })
+    }
+
     /// What all of these plain sets ask for, one after the other.
     pub(super) fn all_of(plain: &[&Self]) -> Self {
         let wanted = plain.iter().flat_map(|set| &set.wanted).cloned().collect();

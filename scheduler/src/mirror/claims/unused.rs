@@ -85,5 +85,6 @@ impl Mirror {
         let nodes = before.keys().chain(now.keys());
         let changed = nodes.filter(|node| before.get(*node) != now.get(*node));
         self.changes.nodes.extend(changed.cloned());
+        self.look_at_wide_devices();
     }
 }

@@ -1,5 +1,7 @@
 //! Claims that are allocated and that no pod with a node uses.
 
+use schedlab_scheduler_core::model::DeviceReach;
+
 use super::*;
 
 /// Node n1 publishes two GPUs.
@@ -217,4 +219,45 @@ fn under_profile_kube_devices_are_no_gpus_and_every_claim_stands_for_itself() {
     p asks for [(Gpu, 1000), (Pods, 1)]: ns/c {"devices of class gpu.x": 2}
     q asks for [(Gpu, 1000), (Pods, 1)]: ns/own (own) {"devices of class gpu.x": 1}
     "#);
+}
+
+#[test]
+fn pods_that_wait_are_told_which_devices_of_several_nodes_are_free() {
+    let slice = json!({ "kind": "ResourceSlice", "metadata": { "name": "s" }, "spec": {
+        "allNodes": true, "driver": "net.x", "pool": { "name": "p", "generation": 1 },
+        "devices": [{ "name": "0" }, { "name": "1" }],
+    } });
+    let class = json!({ "kind": "DeviceClass", "metadata": { "name": "net.x" }, "spec": {} });
+    let claim = |name: &str, device: Option<&str>| {
+        let result = |device| json!({ "driver": "net.x", "pool": "p", "device": device });
+        let results: Vec<Value> = device.map(result).into_iter().collect();
+        let allocation = json!({ "devices": { "results": results } });
+        json!({ "kind": "ResourceClaim", "metadata": { "name": name, "namespace": "ns" },
+                "spec": { "devices": { "requests": [
+                    { "name": "r", "exactly": { "deviceClassName": "net.x" } }] } },
+                "status": device.map(|_| json!({ "allocation": allocation })) })
+    };
+    let pod = in_group(claiming(&json!({}), "Pending"));
+    let objects = [slice, class, node("n1"), group("g", &json!({})), claim("c", None), pod];
+    let mut mirror = mirror(&objects);
+    let mut translator = Translator::new(Flavor::Kai, 0);
+    let mut told = |change: &dyn Fn(&mut Mirror)| {
+        change(&mut mirror);
+        translator.refresh(&mut mirror);
+        let snapshot = &translator.translation.snapshot;
+        let DeviceReach::Open(wishes) =
+            &snapshot.shapes[snapshot.pods[0].shape.0 as usize].claims[0].reach
+        else {
+            return "not open".to_owned();
+        };
+        let devices = wishes[0].devices.iter().map(|device| &*device.name);
+        devices.collect::<Vec<_>>().join(" ")
+    };
+    let other = claim("d", Some("0"));
+    let told = [
+        told(&|_| {}),
+        told(&|mirror| mirror.upsert(Kind::ResourceClaim, &other)),
+        told(&|mirror| mirror.remove(Kind::ResourceClaim, Key::of(&other), 1)),
+    ];
+    assert_eq!(told, ["net.x/p/0 net.x/p/1", "net.x/p/1", "net.x/p/0 net.x/p/1"]);
 }

@@ -1,5 +1,6 @@
 //! Which open claim gets which volume: a matching in which no volume is given twice. It is looked
 //! for anew whenever somebody asks, so there is nothing to be undone when a pod goes elsewhere.
+//! Devices of several nodes are given in the same way.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -7,7 +8,10 @@ use std::{
 };
 
 use super::{has_storage, is_within};
-use crate::model::{Made, Name, Node, PodShape, Volume, VolumeAccess, VolumeClaim, VolumeReach};
+use crate::model::{
+    DeviceClaim, DeviceReach, DeviceWish, Made, Name, Node, Volume, VolumeAccess, VolumeClaim,
+    VolumeReach,
+};
 
 /// What an open claim gets.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -20,7 +24,7 @@ pub enum Chosen {
 
 /// Open claims, and where those are who use them.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Matching<'s> {
+pub(in crate::plugins) struct Matching<'s> {
     claims: BTreeMap<&'s Name, Wish<'s>>,
 }
 
@@ -33,7 +37,7 @@ struct Wish<'s> {
 
 /// Which claim has which volume.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Solution<'s> {
+pub(in crate::plugins) struct Solution<'s> {
     claim_of: BTreeMap<&'s Name, &'s Name>,
     made: BTreeSet<&'s Name>,
     /// Some claim gets nothing.
@@ -56,7 +60,7 @@ impl Wish<'_> {
 
 impl<'s> Matching<'s> {
     /// A pod with these claims is, or will be, on the node.
-    pub(super) fn add(&mut self, claims: &'s [VolumeClaim], node: &'s Node) {
+    pub(in crate::plugins) fn add(&mut self, claims: &'s [VolumeClaim], node: &'s Node) {
         for claim in claims {
             if let VolumeAccess::Open { volumes, made } = &claim.access {
                 let wish = Wish { volumes, made: made.as_ref(), nodes: Vec::new() };
@@ -65,8 +69,33 @@ impl<'s> Matching<'s> {
         }
     }
 
+    /// A pod with these claims on devices is, or will be, on the node.
+    pub(in crate::plugins) fn add_devices(&mut self, claims: &'s [DeviceClaim], node: &'s Node) {
+        for claim in claims {
+            if let DeviceReach::Open(wishes) = &claim.reach {
+                self.add_wishes(wishes, node);
+            }
+        }
+    }
+
+    /// A pod that wants such devices is, or will be, on the node.
+    pub(in crate::plugins) fn add_wishes(&mut self, wishes: &'s [DeviceWish], node: &'s Node) {
+        for DeviceWish { name, devices } in wishes {
+            let wish = Wish { volumes: devices, made: None, nodes: Vec::new() };
+            self.claims.entry(name).or_insert(wish).nodes.push(node);
+        }
+    }
+
+    /// The others come, too.
+    fn join(&mut self, others: Self) {
+        for (name, Wish { volumes, made, nodes }) in others.claims {
+            let wish = Wish { volumes, made, nodes: Vec::new() };
+            self.claims.entry(name).or_insert(wish).nodes.extend(nodes);
+        }
+    }
+
     /// As many claims as can be get a volume: those first for which none can be made.
-    pub(super) fn solve(&self) -> Solution<'s> {
+    pub(in crate::plugins) fn solve(&self) -> Solution<'s> {
         let mut solution = Solution::default();
         let (makeable, bound): (Vec<_>, Vec<_>) =
             self.claims.iter().partition(|(_, wish)| wish.can_be_made());
@@ -106,15 +135,9 @@ impl<'s> Matching<'s> {
 }
 
 impl<'s> Solution<'s> {
-    /// A pod of this shape can be on the node, too, beside those of `matching`, whose solution it is.
-    pub(super) fn takes(
-        &self,
-        matching: &Matching<'s>,
-        shape: &'s PodShape,
-        node: &'s Node,
-    ) -> bool {
-        let mut alone = Matching::default();
-        alone.add(&shape.volumes, node);
+    /// A pod that comes alone with these claims can be there beside those of `matching`, whose
+    /// solution it is.
+    pub(in crate::plugins) fn takes(&self, matching: &Matching<'s>, alone: Matching<'s>) -> bool {
         if alone.claims.is_empty() {
             return true;
         }
@@ -129,7 +152,7 @@ impl<'s> Solution<'s> {
             }
         }
         let mut with = matching.clone();
-        with.add(&shape.volumes, node);
+        with.join(alone);
         !with.solve().is_short
     }
 
@@ -139,7 +162,7 @@ impl<'s> Solution<'s> {
     }
 
     /// By the claims' names.
-    pub(super) fn named(self) -> BTreeMap<Name, Chosen> {
+    pub(in crate::plugins) fn named(self) -> BTreeMap<Name, Chosen> {
         let given = self.claim_of.into_iter();
         let given = given.map(|(volume, claim)| (claim.clone(), Chosen::Volume(volume.clone())));
         given.chain(self.made.into_iter().map(|claim| (claim.clone(), Chosen::Made))).collect()

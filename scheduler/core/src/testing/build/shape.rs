@@ -5,10 +5,11 @@ use std::collections::BTreeMap;
 use super::super::words::{Words, pair};
 use crate::{
     model::{
-        ContainerRequests, DeviceClaim, GpuPart, HeldClaim, HostPort, Inclusion, LabelSelector,
-        Name, NamespaceSet, NodeSelectorTerm, NumaPolicy, NumaScope, NumaTopology, NumaZone,
-        Operator, PodAffinityTerm, PodShape, Requirement, SharedGpu, TaintEffect, Toleration,
-        TopologyConstraint, TopologySpread, WhenUnsatisfiable, ZoneShare,
+        ContainerRequests, DeviceClaim, DeviceReach, DeviceWish, GpuPart, HeldClaim, HostPort,
+        Inclusion, LabelSelector, Name, NamespaceSet, NodeSelectorTerm, NumaPolicy, NumaScope,
+        NumaTopology, NumaZone, Operator, PodAffinityTerm, PodShape, Requirement, SharedGpu,
+        TaintEffect, Toleration, TopologyConstraint, TopologySpread, VolumeAccess,
+        WhenUnsatisfiable, ZoneShare,
     },
     resources::Resources,
 };
@@ -50,7 +51,9 @@ pub(super) fn of(words: &mut Words<'_>) -> PodShape {
         shared_gpu: shared_gpu(words),
         legacy_mig: words.flag("legacy-mig"),
         gpus_by_claim: words.flag("by-claim"),
-        claims: words.each("claim").into_iter().map(claim).collect(),
+        claims: (words.each("claim").into_iter().map(claim))
+            .chain(words.each("wide").into_iter().map(wide_claim))
+            .collect(),
         volumes: super::volume::all(words),
         node_selector: words.each("needs").into_iter().map(super::label).collect(),
         node_affinity: (!affinity.is_empty()).then_some(affinity),
@@ -183,7 +186,28 @@ fn claim(word: &str) -> DeviceClaim {
         besides: besides.and_then(|of| Some((allocated_on.clone()?, devices_of(of)))),
         allocated_on,
         reserved_for_others: 0,
+        reach: DeviceReach::OneNode,
     }
+}
+
+/// On devices of several nodes: `x?d1@zone=a,d2@` gets one of these, `x*2?d1@,d2@` two, and
+/// `x@zone=a` has one that nodes of the zone can use.
+fn wide_claim(word: &str) -> DeviceClaim {
+    let of = super::volume::unattached(word);
+    let (name, count) = of.name.split_once('*').unwrap_or((&of.name, "1"));
+    let reach = match of.access {
+        VolumeAccess::Open { volumes: devices, .. } => {
+            let count: u32 = count.parse().expect("a count");
+            let wish = |at| {
+                let name = format!("{name} {at}").into();
+                DeviceWish { name, devices: devices.clone() }
+            };
+            DeviceReach::Open((0..count).map(wish).collect())
+        }
+        VolumeAccess::Bound(reach) => DeviceReach::Had(reach.affinity),
+        VolumeAccess::Nowhere(_) => DeviceReach::OneNode,
+    };
+    DeviceClaim { reach, ..claim(&format!("{name}:0")) }
 }
 
 /// `nic*2`, which a node offers as `extended nic=2`.

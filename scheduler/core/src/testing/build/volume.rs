@@ -33,7 +33,7 @@ pub(super) fn attached(volume: &str) -> AttachedVolume {
     AttachedVolume { driver: "csi".into(), volume: volume.into() }
 }
 
-fn unattached(word: &str) -> VolumeClaim {
+pub(super) fn unattached(word: &str) -> VolumeClaim {
     let (word, is_exclusive) = match word.strip_prefix("once:") {
         Some(word) => (word, true),
         None => (word, false),

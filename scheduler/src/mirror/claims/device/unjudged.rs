@@ -12,7 +12,10 @@ use super::{
     expression::{self, with_room},
 };
 use crate::{
-    mirror::{Claims, Key, PodRecord, claims::Choices},
+    mirror::{
+        Claims, Key, PodRecord,
+        claims::{Choices, wide::Place},
+    },
     parse::text,
 };
 
@@ -56,11 +59,12 @@ impl Claims {
     /// each is looked at.
     fn fault(&self, selection: &Selection) -> Option<String> {
         let name = selection.name();
-        if self.devices.values().flatten().any(|device| device.kinds.contains(&name)) {
+        let all = self.devices.values().flatten().chain(self.wide.all());
+        if all.into_iter().any(|device| device.kinds.contains(&name)) {
             return None;
         }
         let mut drivers: BTreeMap<&Name, (&SliceRecord, &Value)> = BTreeMap::new();
-        for slice in self.slices.values().filter(|slice| slice.node.is_some()) {
+        for slice in self.slices.values() {
             if let Some(first) = slice.devices.first() {
                 drivers.entry(&slice.driver).or_insert((slice, first));
             }
@@ -92,12 +96,15 @@ fn fault_of(
             Ok(true) => {}
             Ok(false) => return None,
             Err(why) => {
+                let place = match slice.place_of(device) {
+                    Place::Node(node) => format!("node {node}"),
+                    Place::Nodes(_) | Place::Nowhere => format!("pool {}", slice.pool),
+                };
                 let device = text(device, "/name").unwrap_or_default();
-                let node = slice.node.as_deref().unwrap_or_default();
                 let of = class.map(|class| format!(" (DeviceClass {class})")).unwrap_or_default();
                 return Some(format!(
                     "no device is selected by {expression}{of}, which cannot be judged of device \
-                     {device} of node {node}: {why}"
+                     {device} of {place}: {why}"
                 ));
             }
         }

@@ -1,0 +1,107 @@
+@claims @placement
+Feature: Devices that several nodes can use
+  A driver may publish devices for all nodes, or for those of a selector, as what is reached by a
+  network. They are of no node: a pod goes where a free one can be used, each is given once, and
+  the claim's node selector says from where it can be used.
+
+  Background:
+    Given a fleet:
+      | pool | nodes | gpus | labels                        |
+      | east | 2     | 1    | topology.kubernetes.io/zone=e |
+      | west | 1     | 1    | topology.kubernetes.io/zone=w |
+    And these queues:
+      | queue  | quota |
+      | team-a | 4     |
+    And the manifest "claims/wide.yaml" is applied
+
+  Scenario: Pods on different nodes get the devices that are for all nodes, and no more
+    When the manifest "claims/wide-three.yaml" is applied
+    Then queue "team-a" has 2 running and 1 pending pods
+    And queue "team-a" is pending because "cannot allocate all claims"
+    And queue "team-a" has 2 running and 1 pending pods and stays so for 5 cycles
+    When pod "wide-0" is deleted
+    Then pod "wide-2" is running
+
+  Scenario: A pod goes where the device of its claim can be used
+    When this manifest is applied:
+      """yaml
+      apiVersion: resource.k8s.io/v1
+      kind: ResourceClaim
+      metadata: {name: western, namespace: default}
+      spec: {devices: {requests: [{name: nic, exactly: {deviceClassName: west.example.com}}]}}
+      ---
+      apiVersion: v1
+      kind: Pod
+      metadata: {name: drawn, namespace: default, labels: {kai.scheduler/queue: team-a}}
+      spec:
+        schedulerName: kai-scheduler
+        resourceClaims: [{name: nic, resourceClaimName: western}]
+        containers: [{name: main, image: train}]
+      """
+    Then pod "drawn" is running
+    And node "west-1" has 1 running pods
+    And the field "status.allocation.devices.results.0.device" of claim "western" is "w-0"
+    And the field "status.allocation.nodeSelector.nodeSelectorTerms.0.matchExpressions.0.key" of claim "western" is "topology.kubernetes.io/zone"
+
+  Scenario: A claim that pods on several nodes share is allocated once
+    When the manifest "claims/wide-shared.yaml" is applied
+    Then queue "team-a" has 3 running pods
+    And node "east-1" has 1 running pods
+    And node "east-2" has 1 running pods
+    And node "west-1" has 1 running pods
+    And the field "status.allocation.devices.results.0.device" of claim "both" is "a-0"
+    And the field "status.allocation.devices.results.1.device" of claim "both" is ""
+    And the field "status.allocation.nodeSelector" of claim "both" is ""
+    And the field "status.reservedFor.2.resource" of claim "both" is "pods"
+    When this manifest is applied:
+      """yaml
+      apiVersion: apps/v1
+      kind: Deployment
+      metadata: {name: more, namespace: default, labels: {kai.scheduler/queue: team-a}}
+      spec:
+        replicas: 2
+        selector: {matchLabels: {app: more}}
+        template:
+          metadata: {labels: {app: more, kai.scheduler/queue: team-a}}
+          spec:
+            schedulerName: kai-scheduler
+            resourceClaims: [{name: nic, resourceClaimTemplateName: one-of-fabric}]
+            containers: [{name: main, image: train}]
+      """
+    Then deployment "more" has 1 running and 1 pending pods
+
+  Scenario Outline: A scheduler that dies at any write gives no device twice
+    When the scheduler dies before its write number <write> and is restarted
+    And the manifest "claims/wide-three.yaml" is applied
+    Then eventually within 1 minute queue "team-a" has 2 running and 1 pending pods and stays so for 5 cycles
+    And the scheduler has died 1 time
+
+    Examples:
+      | write |
+      | 1     |
+      | 3     |
+      | 5     |
+      | 7     |
+      | 9     |
+
+  @kube
+  Scenario: So it is under the default kube-scheduler
+    Given the scheduler profile "kube"
+    When this manifest is applied:
+      """yaml
+      apiVersion: apps/v1
+      kind: Deployment
+      metadata: {name: own, namespace: default}
+      spec:
+        replicas: 3
+        selector: {matchLabels: {app: own}}
+        template:
+          metadata: {labels: {app: own}}
+          spec:
+            resourceClaims: [{name: nic, resourceClaimTemplateName: one-of-fabric}]
+            containers: [{name: main, image: train, resources: {claims: [{name: nic}], limits: {nvidia.com/gpu: 1}}}]
+      """
+    Then deployment "own" has 2 running and 1 pending pods
+    And deployment "own" is pending because "1 cannot allocate all claims"
+    When deployment "own" is scaled to 2
+    Then deployment "own" is running
