@@ -111,7 +111,7 @@ fn has_storage(made: &Made, node: &Node) -> bool {
     made.room.as_ref().is_none_or(|room| room.iter().any(matches))
 }
 
-fn is_within(reach: &VolumeReach, node: &Node) -> bool {
+pub(super) fn is_within(reach: &VolumeReach, node: &Node) -> bool {
     selects(reach, node) && is_in_zones(reach, node)
 }
 

@@ -2,10 +2,10 @@
 //! where enough that are free can. Which a claim gets is settled for all pods together
 //! ([`chosen_devices`]), so that no two claims get the same. Nobody is evicted for them.
 
-use std::collections::BTreeMap;
+use std::{cell::RefCell, collections::BTreeMap};
 
 use super::volumes::{
-    Chosen,
+    Chosen, is_within,
     matching::{Matching, Solution},
 };
 use crate::{
@@ -51,12 +51,17 @@ impl Filter for WideDevices {
             return None;
         }
         let (given, matching) = given(session, pod);
+        // Nodes that can use the same devices are alike.
+        let known: RefCell<BTreeMap<Vec<bool>, bool>> = RefCell::default();
         Some(Box::new(move |node| {
             let node = session.node(node);
             claims.iter().try_for_each(|claim| is_within_reach(claim, node))?;
-            let mut alone = Matching::default();
-            alone.add_devices(claims, node);
-            if given.takes(&matching, alone) {
+            let has_enough = || {
+                let mut alone = Matching::default();
+                alone.add_devices(claims, node);
+                given.takes(&matching, alone)
+            };
+            if *known.borrow_mut().entry(usable(claims, node)).or_insert_with(has_enough) {
                 return Ok(Fits::Now);
             }
             Err(Misfit::Devices(DeviceMisfit::NoneFree))
@@ -73,6 +78,16 @@ fn given<'s>(session: &'s Session<'_>, pod: PodId) -> (Solution<'s>, Matching<'s
         }
     }
     (matching.solve(), matching)
+}
+
+/// Which of the devices that the claims may get the node can use.
+fn usable(claims: &[DeviceClaim], node: &Node) -> Vec<bool> {
+    let wishes = claims.iter().flat_map(|claim| match &claim.reach {
+        DeviceReach::Open(wishes) => wishes.as_slice(),
+        DeviceReach::OneNode | DeviceReach::Had(_) => &[],
+    });
+    let devices = wishes.flat_map(|wish| &wish.devices);
+    devices.map(|device| is_within(&device.reach, node)).collect()
 }
 
 /// Devices that the claim has can be used from the node.
