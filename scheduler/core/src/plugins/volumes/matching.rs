@@ -112,7 +112,7 @@ impl<'s> Matching<'s> {
         solution
     }
 
-    /// Finds a volume for the claim; who has it already may have to take another.
+    /// Finds a volume for the claim; where none is free, who has it already may have to take another.
     fn give(
         &self,
         claim: &'s Name,
@@ -120,12 +120,18 @@ impl<'s> Matching<'s> {
         seen: &mut BTreeSet<&'s Name>,
     ) -> bool {
         let wish = &self.claims[claim];
-        for volume in wish.volumes.iter().filter(|volume| wish.suits(&volume.reach)) {
+        let suiting = || wish.volumes.iter().filter(|volume| wish.suits(&volume.reach));
+        let is_free = |volume: &&Arc<Volume>| !solution.claim_of.contains_key(&volume.name);
+        if let Some(free) = suiting().find(is_free) {
+            solution.claim_of.insert(&free.name, claim);
+            return true;
+        }
+        for volume in suiting() {
             if !seen.insert(&volume.name) {
                 continue;
             }
-            let before = solution.claim_of.get(&volume.name).copied();
-            if before.is_none_or(|before| self.give(before, solution, seen)) {
+            let before = solution.claim_of[&volume.name];
+            if self.give(before, solution, seen) {
                 solution.claim_of.insert(&volume.name, claim);
                 return true;
             }

@@ -207,13 +207,13 @@ fn claims_that_are_allocated_at_once_get_devices_that_all_their_nodes_can_use() 
         told.collect::<Vec<_>>().join("\n")
     };
     assert_snapshot!(picked(&mirror, &[("x", &[&a]), ("y", &[&a, &b]), ("z", &[&a])]), @r#"
-    x: all-0 null
-    y: all-1 null
-    z: a-1 a-0 {"nodeSelectorTerms":[{"matchExpressions":[{"key":"zone","operator":"In","values":["a"]}]}]}
+    x: a-0 {"nodeSelectorTerms":[{"matchExpressions":[{"key":"zone","operator":"In","values":["a"]}]}]}
+    y: all-0 null
+    z: a-1 all-1 {"nodeSelectorTerms":[{"matchExpressions":[{"key":"zone","operator":"In","values":["a"]}]}]}
     "#);
     assert_snapshot!(picked(&mirror, &[("x", &[&b]), ("y", &[&b]), ("z", &[&b])]), @"
-    x: all-1 null
-    y: all-0 null
+    x: all-0 null
+    y: all-1 null
     ");
     mirror.upsert_claim(
         &key("y"),
@@ -221,6 +221,6 @@ fn claims_that_are_allocated_at_once_get_devices_that_all_their_nodes_can_use() 
     );
     assert_snapshot!(picked(&mirror, &[("x", &[&b]), ("z", &[&a])]), @r#"
     x: all-1 null
-    z: a-1 a-0 {"nodeSelectorTerms":[{"matchExpressions":[{"key":"zone","operator":"In","values":["a"]}]}]}
+    z: a-0 a-1 {"nodeSelectorTerms":[{"matchExpressions":[{"key":"zone","operator":"In","values":["a"]}]}]}
     "#);
 }
