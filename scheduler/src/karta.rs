@@ -15,6 +15,7 @@ use schedlab_json::Value;
 use schedlab_scheduler_core::model::Name;
 
 use crate::parse::{Malformed, name, text};
+pub(crate) use jq::Allowance;
 pub(crate) use tree::{Karta, Part};
 
 pub(crate) const API_VERSION: &str = "run.ai/v1alpha1";

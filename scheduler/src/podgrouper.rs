@@ -21,6 +21,7 @@ use schedlab_scheduler_core::model::{Name, Time};
 use crate::{
     api::{Api, ApiError, path},
     config::{Config, NODE_POOL_LABEL},
+    karta::Allowance,
     mirror::{Key, Mirror, Owner, PodRecord, Scheduler, owner_above},
     pacing::Pacing,
     parse::Malformed,
@@ -35,7 +36,7 @@ use wanted::Wanted;
 const GROUPS: &str = "scheduling.run.ai/v2alpha2";
 
 /// How long it is believed that a pod cannot be grouped: its owner may be mended, and nobody tells.
-pub(crate) const LOOK_AGAIN: Duration = Duration::from_mins(1);
+const LOOK_AGAIN: Duration = Duration::from_mins(1);
 
 /// Longest chain of owners that is followed.
 const CHAIN_MAX: usize = 16;
@@ -48,6 +49,15 @@ enum Answer {
     Nothing,
     /// We may not read it.
     Refused,
+}
+
+impl Found {
+    fn member(self) -> Option<Member> {
+        match self {
+            Self::Member(member) => Some(*member),
+            Self::Wrong(_) | Self::LeftAlone | Self::Later => None,
+        }
+    }
 }
 
 impl Answer {
@@ -77,6 +87,23 @@ pub(crate) struct Grouper {
     lost: BTreeMap<Key, u64>,
     /// When all that could not be grouped was looked at last.
     looked: Time,
+    /// Some pods are left to the next cycle.
+    is_behind: bool,
+    /// What Kartas may cost in this cycle.
+    allowance: Allowance,
+    /// Workloads, by uid, of which a pod cost more than one may: so do all others.
+    too_costly: BTreeMap<Name, Malformed>,
+}
+
+/// Where a pod belongs.
+enum Found {
+    Member(Box<Member>),
+    /// It cannot be grouped.
+    Wrong(Malformed),
+    /// Whose owners are about to go, or whose group is of another node pool, is left alone.
+    LeftAlone,
+    /// It is looked at in another cycle.
+    Later,
 }
 
 impl Grouper {
@@ -85,7 +112,19 @@ impl Grouper {
         let pool_label = pool.map_or(NODE_POOL_LABEL, |pool| &pool.label).to_owned();
         let defaults = Source::new(config.default_priorities.clone());
         let (plurals, owners, of_others, lost, looked) = Default::default();
-        Self { pool_label, plurals, owners, defaults, of_others, lost, looked }
+        let (allowance, too_costly) = (Allowance::new(), BTreeMap::new());
+        Self {
+            pool_label,
+            plurals,
+            owners,
+            defaults,
+            of_others,
+            lost,
+            looked,
+            is_behind: false,
+            allowance,
+            too_costly,
+        }
     }
 
     /// Groups every pod that is in no group yet, or whose group is gone, and whose group is ours:
@@ -111,6 +150,9 @@ impl Grouper {
         pacing: &mut Pacing,
     ) -> Result<(), ApiError> {
         self.owners.clear();
+        self.too_costly.clear();
+        self.allowance = Allowance::new();
+        self.is_behind = false;
         forget_changed(mirror);
         let said = self.forgotten(mirror, (now, news));
         let (waiting, moving) = (self.waiting(mirror), news.pods(mirror));
@@ -122,26 +164,34 @@ impl Grouper {
         let (mut wanted, mut wrong) = (Wanted::default(), Vec::new());
         for (key, pod) in &waiting {
             let found = self.find(api, (key, pod), mirror, &defaults).await?;
+            if matches!(found, Found::Later) {
+                self.is_behind = true;
+                continue;
+            }
             if let Some(name) = &pod.group {
                 // One that does not come (back) is looked for once a minute.
                 self.lost.insert(key.clone(), pod.told.version);
-                let found = found.and_then(Result::ok).map(|member| member.group);
-                wanted.need(key, found.filter(|group| group.name == *name));
+                let group = found.member().map(|member| member.group);
+                wanted.need(key, group.filter(|group| group.name == *name));
                 continue;
             }
             match found {
-                Some(Ok(member)) => wanted.add(key, member),
-                Some(Err(malformed)) => wrong.push((key, pod, malformed)),
-                None => drop(self.of_others.insert(key.clone(), pod.told.version)),
+                Found::Member(member) => wanted.add(key, *member),
+                Found::Wrong(malformed) => wrong.push((key, pod, malformed)),
+                Found::LeftAlone | Found::Later => {
+                    self.of_others.insert(key.clone(), pod.told.version);
+                }
             }
         }
         // Who cannot be grouped anew stays where it is.
         let mut stays = Vec::new();
         for (key, pod) in &moving {
+            // They are looked at once, all of them.
+            self.allowance = Allowance::new();
             match self.find(api, (key, pod), mirror, &defaults).await? {
-                Some(Ok(member)) => wanted.move_to(key, pod, member),
-                Some(Err(malformed)) => stays.push((key, pod, malformed)),
-                None => {}
+                Found::Member(member) => wanted.move_to(key, pod, *member),
+                Found::Wrong(malformed) => stays.push((key, pod, malformed)),
+                Found::LeftAlone | Found::Later => {}
             }
         }
         let (refused, ended) = wanted.ensure(api, mirror, pacing).await;
@@ -159,9 +209,13 @@ impl Grouper {
     }
 
     /// Pods have no groups though time may bring them some: what is in the way can be mended, and
-    /// nobody tells.
-    pub(crate) fn is_stuck(&self, mirror: &Mirror) -> bool {
-        !mirror.ungrouped.is_empty() || !self.lost.is_empty()
+    /// nobody tells; or they are those that another cycle looks at.
+    pub(crate) fn looks_again_after(&self, mirror: &Mirror) -> Option<Duration> {
+        if self.is_behind {
+            return Some(Duration::ZERO);
+        }
+        let is_stuck = !mirror.ungrouped.is_empty() || !self.lost.is_empty();
+        is_stuck.then_some(LOOK_AGAIN)
     }
 
     /// What was said of pods that could not be grouped, if it is time to look at all of them again, and
@@ -202,37 +256,42 @@ impl Grouper {
         waiting.map(|(key, pod)| (key, pod.clone())).collect()
     }
 
-    /// Where a pod belongs; `None`: whose owners are about to go, or whose group is of another node
-    /// pool, is left alone.
+    /// Where a pod belongs.
     async fn find(
         &mut self,
         api: &Api,
         (key, pod): (&Key, &PodRecord),
         mirror: &Mirror,
         defaults: &Defaults,
-    ) -> Result<Option<Result<Member, Malformed>>, ApiError> {
+    ) -> Result<Found, ApiError> {
         let chain = self.chain(api, &key.namespace, pod).await?;
         // What is gone with its owner is not to come back.
         if pod.group.is_some() && chain.iter().any(|link| !stays(&link.object)) {
-            return Ok(None);
+            return Ok(Found::LeftAlone);
         }
         let beside = match rules::beside(pod, &chain) {
             Some(beside) => self.owner(api, &key.namespace, &beside).await?.object(),
             None => None,
         };
-        let karta = rules::described(&chain)
-            .and_then(|owner| mirror.kartas.of(&owner.api_version, &owner.kind));
-        let whole = match karta {
-            Some(_) => kartas::whole(api, key).await?,
-            None => Some(Ok(Value::Null)),
-        };
-        let whole = match whole {
-            Some(Ok(whole)) => whole,
-            Some(Err(malformed)) => return Ok(Some(Err(malformed))),
-            None => return Ok(None),
-        };
+        let described = rules::described(&chain);
+        let karta = described.and_then(|owner| mirror.kartas.of(&owner.api_version, &owner.kind));
+        let mut whole = Value::Null;
+        if let (Some(owner), Some(_)) = (described, karta) {
+            if let Some(wrong) = self.too_costly.get(&owner.uid) {
+                return Ok(Found::Wrong(wrong.clone()));
+            }
+            if self.allowance.is_spent() {
+                return Ok(Found::Later);
+            }
+            whole = match kartas::whole(api, key).await? {
+                Some(Ok(whole)) => whole,
+                Some(Err(malformed)) => return Ok(Found::Wrong(malformed)),
+                None => return Ok(Found::LeftAlone),
+            };
+        }
         let around = Around {
             karta: karta.map(|karta| (karta, &whole)),
+            allowance: &self.allowance,
             pods: &mirror.pods,
             classes: &mirror.classes,
             pool_label: &self.pool_label,
@@ -240,10 +299,18 @@ impl Grouper {
             defaults,
         };
         let found = rules::group_of(key, pod, &chain, around);
-        let is_ours = |member: &Member| mirror.is_in_pool(&member.group.labels);
         Ok(match found {
-            Ok(member) => is_ours(&member).then_some(Ok(member)),
-            Err(malformed) => Some(Err(malformed)),
+            Ok(member) if mirror.is_in_pool(&member.group.labels) => {
+                Found::Member(Box::new(member))
+            }
+            Ok(_) => Found::LeftAlone,
+            Err(malformed) => {
+                let too_costly = described.filter(|_| karta.is_some());
+                if let Some(owner) = too_costly.filter(|_| self.allowance.was_exceeded()) {
+                    self.too_costly.insert(Name::clone(&owner.uid), malformed.clone());
+                }
+                Found::Wrong(malformed)
+            }
         })
     }
 

@@ -337,9 +337,8 @@ impl Scheduler {
     }
 
     fn looks_again_after(&self) -> Option<Duration> {
-        let is_stuck = self.grouper.is_stuck(&self.mirror);
-        let looks = is_stuck && self.config.runs(Component::Podgrouper);
-        let own = looks.then_some(podgrouper::LOOK_AGAIN);
+        let own = self.grouper.looks_again_after(&self.mirror);
+        let own = own.filter(|_| self.config.runs(Component::Podgrouper));
         own.into_iter().chain(self.applier.look_again_after()).min()
     }
 

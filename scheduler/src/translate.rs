@@ -58,6 +58,9 @@ pub(crate) enum Trouble {
     SubGroup(Name, SubGroupProblem),
 }
 
+/// What a pod whose owners make no pod group is told, before what is wrong with them.
+pub(crate) const UNGROUPED: &str = "The pod cannot be put into a PodGroup: ";
+
 impl Trouble {
     /// The pod group of this name cannot be read; `None`: it can.
     pub(crate) fn of_group(name: &Name, group: &GroupRecord) -> Option<Self> {
@@ -92,9 +95,7 @@ impl fmt::Display for Trouble {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Pod(malformed) => write!(f, "The pod cannot be scheduled: {malformed}"),
-            Self::Grouping(malformed) => {
-                write!(f, "The pod cannot be put into a PodGroup: {malformed}")
-            }
+            Self::Grouping(malformed) => write!(f, "{UNGROUPED}{malformed}"),
             Self::NoGroup => {
                 write!(f, "The pod belongs to no PodGroup: name one in annotation pod-group-name")
             }

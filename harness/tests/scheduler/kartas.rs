@@ -297,6 +297,13 @@ fn a_workload_that_its_karta_does_not_explain_waits_and_its_pods_are_told_why() 
         Pod Scheduled Successfully assigned pod default/job-0 to node n-0 at node-pool default
         Pod Unschedulable The pod cannot be put into a PodGroup: spec.structureDefinition.childComponents[1].scaleDefinition.replicasPath of Karta flows: found "many", allowed: a whole number up to 2147483647
         "#);
+        assert_snapshot!(lab.explain("w0").await, @r#"
+        pod default/w0 waits
+
+        reason: The pod cannot be put into a PodGroup: spec.structureDefinition.childComponents[1].scaleDefinition.replicasPath of Karta flows: found "many", allowed: a whole number up to 2147483647
+
+        remedy: mend what is named there
+        "#);
         let workers = json!({ "spec": { "workers": 1 } });
         lab.patch("/apis/jobs.example.com/v1/namespaces/default/pyflows/f", &workers).await;
         pod(&lab, "m", "master", &owner);
@@ -306,5 +313,36 @@ fn a_workload_that_its_karta_does_not_explain_waits_and_its_pods_are_told_why() 
         w0 Running in pg-UID-training -
         pg-UID-training {"minMember":2,"priorityClassName":"train","queue":"q"}
         "#);
+    });
+}
+
+#[test]
+fn workloads_of_a_karta_that_costs_too_much_hold_up_nobody_else() {
+    Lab::tell(async |mut lab| {
+        lab.nodes(1, 8);
+        lab.queue("q", 8, -1);
+        define_flows(&lab);
+        define_kartas(&lab);
+        // It makes the list as often as that has items.
+        let costly = "[.spec.workers as $all | $all[] | $all] | length";
+        lab.create("run.ai", "kartas", &karta("flows", costly, &[]));
+        let workers: Value = (0..2000).collect();
+        for at in 0..20 {
+            let owner = flow(&lab, &format!("f{at:02}"), &workers);
+            pod(&lab, &format!("w{at:02}-a"), "worker", &owner);
+            pod(&lab, &format!("w{at:02}-b"), "worker", &owner);
+        }
+        lab.job("x-other", "q", (1, 1));
+        lab.start();
+        let mut told = Vec::new();
+        for _ in 0..4 {
+            lab.pass(1).await;
+            let pods = lab.pods();
+            let count = pods.lines().filter(|pod| pod.contains("makes too many values")).count();
+            let runs = |pod: &str| pod.starts_with("x-other") && pod.contains("Running");
+            told.push((count, pods.lines().any(runs)));
+        }
+        // Those that were told are looked at again, as they are others now, before the rest.
+        assert_eq!(told, [(32, true), (32, true), (40, true), (40, true)]);
     });
 }

@@ -18,7 +18,7 @@ use crate::{
     mirror::{BINDING_ERROR, GroupRecord, Key, Mirror, PodRecord, Scheduler, Unbound},
     parse::strings,
     podgrouper::{Grouper, Link},
-    translate::Trouble,
+    translate::{Trouble, UNGROUPED},
 };
 
 const MIN_MEMBER_ANNOTATION: &str = "kai.scheduler/batch-min-member";
@@ -141,7 +141,18 @@ fn find(seen: &Seen, key: &Key) -> Option<PodGroupId> {
 
 fn of_pod<'a>(seen: &Seen, key: &'a Key) -> Option<Wrong<'a>> {
     let trouble = seen.translator.translation.troubles.get(key)?;
-    Some(Wrong { kind: "pod", key, message: trouble.to_string(), remedy: trouble.remedy() })
+    let told = said_by_grouper(seen, key).filter(|_| *trouble == Trouble::NoGroup);
+    let (message, remedy) = match told {
+        Some(told) => (told, "mend what is named there".to_owned()),
+        None => (trouble.to_string(), trouble.remedy()),
+    };
+    Some(Wrong { kind: "pod", key, message, remedy })
+}
+
+/// Why the grouper put the pod into no group: its owners alone tell that, who are not read here.
+fn said_by_grouper(seen: &Seen, key: &Key) -> Option<String> {
+    let told = seen.mirror.pods.get(key)?.told.scheduled.as_ref()?;
+    told.message.starts_with(UNGROUPED).then(|| told.message.to_string())
 }
 
 /// The group cannot be read: what runs of it runs on.

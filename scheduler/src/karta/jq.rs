@@ -183,6 +183,39 @@ fn compiled(text: &str) -> Result<Filter<Metered>, Unreadable> {
 /// What an expression that costs too much is told.
 const OVERDRAWN: &str = "it makes too many values, or too large ones";
 
+/// What all pods that are grouped in one cycle may cost: who comes when it is spent comes in the
+/// next one, so that what waits for nothing else is not held up.
+const BUDGET_OF_ALL: usize = 16 * BUDGET;
+
+/// What is left for a cycle.
+#[derive(Debug)]
+pub(crate) struct Allowance {
+    left: Cell<usize>,
+    was_exceeded: Cell<bool>,
+}
+
+impl Allowance {
+    pub(crate) const fn new() -> Self {
+        Self { left: Cell::new(BUDGET_OF_ALL), was_exceeded: Cell::new(false) }
+    }
+
+    pub(crate) const fn is_spent(&self) -> bool {
+        self.left.get() == 0
+    }
+
+    /// The last pod cost more than one may.
+    pub(crate) const fn was_exceeded(&self) -> bool {
+        self.was_exceeded.get()
+    }
+
+    /// A pod was grouped, or could not be.
+    pub(super) fn pay(&self, purse: &Purse) {
+        let spent = purse.0.get().map_or(BUDGET, |left| BUDGET - left);
+        self.left.set(self.left.get().saturating_sub(spent));
+        self.was_exceeded.set(purse.is_overdrawn());
+    }
+}
+
 /// What is left of a budget.
 pub(super) struct Purse(Cell<Option<usize>>);
 

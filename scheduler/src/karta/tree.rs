@@ -7,7 +7,7 @@ use schedlab_scheduler_core::model::{Name, TopologyConstraint};
 
 use super::{
     ask::{Asked, Asking},
-    jq::{Found, Object, Purse},
+    jq::{Allowance, Found, Object, Purse},
 };
 use crate::parse::Malformed;
 
@@ -111,9 +111,24 @@ pub(crate) struct Part {
 
 impl Karta {
     /// The group of a pod of a workload.
-    pub(crate) fn group(&self, workload: &Value, pod: &Value) -> Result<Grouped, Malformed> {
+    pub(crate) fn group(
+        &self,
+        (workload, pod): (&Value, &Value),
+        allowance: &Allowance,
+    ) -> Result<Grouped, Malformed> {
         let purse = Purse::new();
-        let asking = |object| Asking { of: Object::of(object), purse: &purse };
+        let grouped = self.group_for(&purse, workload, pod);
+        allowance.pay(&purse);
+        grouped
+    }
+
+    fn group_for(
+        &self,
+        purse: &Purse,
+        workload: &Value,
+        pod: &Value,
+    ) -> Result<Grouped, Malformed> {
+        let asking = |object| Asking { of: Object::of(object), purse };
         let scales = self.components.iter().map(|_| OnceCell::new()).collect();
         let case = Case { karta: self, workload: asking(workload), pod: asking(pod), scales };
         match &self.gang {

@@ -17,7 +17,7 @@ use schedlab_scheduler_core::model::{Labels, Name};
 
 use super::defaults::Defaults;
 use crate::{
-    karta::Karta,
+    karta::{Allowance, Karta},
     mirror::{ClassRecord, Key, Owner, PodRecord, owner_above},
     parse::{Malformed, list, strings},
 };
@@ -53,6 +53,8 @@ pub(super) struct Around<'a> {
     pub(super) beside: Option<&'a Value>,
     /// What says how pods of the owner that [`described`] named are grouped, and the pod as a whole.
     pub(super) karta: Option<(&'a Karta, &'a Value)>,
+    /// What that may cost.
+    pub(super) allowance: &'a Allowance,
 }
 
 /// Whom a group belongs to: the top owner that counts, and what is written on it.

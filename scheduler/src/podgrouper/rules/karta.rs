@@ -15,7 +15,7 @@ const WORD: &str = "words of a-z, 0-9, - and ., which begin and end with a lette
 
 pub(super) fn group(case: &Case<'_>) -> Result<Parts, Malformed> {
     let Some((karta, pod)) = case.around.karta else { return Ok(Parts::alike(1)) };
-    let grouped = karta.group(case.top.object, pod)?;
+    let grouped = karta.group((case.top.object, pod), case.around.allowance)?;
     let tail = (!grouped.words.is_empty()).then(|| grouped.words.join("-"));
     if let Some(tail) = tail.as_deref().filter(|tail| !can_end_a_name(case, tail)) {
         return Err(Malformed::new(grouped.field, tail, WORD));

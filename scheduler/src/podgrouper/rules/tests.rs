@@ -77,6 +77,7 @@ fn told_among(
     let karta = described(chain).and_then(|owner| kartas.of(&owner.api_version, &owner.kind));
     let around = Around {
         karta: karta.map(|karta| (karta, &whole)),
+        allowance: &Allowance::new(),
         pods: &others.collect(),
         classes: &classes,
         pool_label: "kai.scheduler/node-pool",
@@ -310,21 +311,22 @@ fn a_group_keeps_what_is_written_on_its_owner_and_says_who_that_is() {
             "kai.scheduler/staleness-grace-period": "-1s",
         },
     });
-    let chain = [link("Job", json!({ "metadata": metadata }))];
     let pod = json!({ "metadata": { "name": "p", "labels": { "user": "ada" } } });
-    let (pods, classes, defaults) = Default::default();
+    let (pods, classes, defaults) = &Default::default();
     let around = Around {
-        pods: &pods,
-        classes: &classes,
+        pods,
+        classes,
         pool_label: "pool",
-        defaults: &defaults,
+        defaults,
         beside: None,
         karta: None,
+        allowance: &Allowance::new(),
     };
     let group_of = |chain: &[Link]| {
         group_of(&Key::of(&pod), &PodRecord::read(&pod, "kai-scheduler"), chain, around)
     };
-    let manifest = group_of(&chain).unwrap().group.manifest();
+    let manifest =
+        group_of(&[link("Job", json!({ "metadata": metadata }))]).unwrap().group.manifest();
     assert_snapshot!(serde_json::to_string_pretty(&manifest).unwrap(), @r#"
     {
       "apiVersion": "scheduling.run.ai/v2alpha2",
@@ -360,6 +362,5 @@ fn a_group_keeps_what_is_written_on_its_owner_and_says_who_that_is() {
       }
     }
     "#);
-    let soon = json!({ "annotations": { "kai.scheduler/preemption-delay": "soon" } });
-    assert_snapshot!(group_of(&[link("Job", json!({ "metadata": soon }))]).unwrap_err(), @"annotation kai.scheduler/preemption-delay: found soon, allowed: a duration such as 90s or 1h30m");
+    assert_snapshot!(group_of(&[link("Job", json!({ "metadata": { "annotations": { "kai.scheduler/preemption-delay": "soon" } } }))]).unwrap_err(), @"annotation kai.scheduler/preemption-delay: found soon, allowed: a duration such as 90s or 1h30m");
 }
