@@ -71,6 +71,15 @@ impl Order {
         if *self.pod != *request {
             return Some(wrong("spec.podName", &self.pod, "the name of the request"));
         }
+        if !["", "Regular", "Fraction"].contains(&&*self.resource_type) {
+            let field = "spec.receivedResourceType";
+            return Some(wrong(field, &self.resource_type, "Regular or Fraction"));
+        }
+        let is_part = self.portion.parse().is_ok_and(|part: f64| (0.0..=1.0).contains(&part));
+        if !self.portion.is_empty() && !is_part {
+            let field = "spec.receivedGPU.portion";
+            return Some(wrong(field, &self.portion, "a number from 0 to 1, as 0.50"));
+        }
         let devices = "the devices that the claim gets";
         for (asked, at) in self.claims.iter().zip(0..) {
             if text(asked, "/name").is_none_or(str::is_empty) {
@@ -129,6 +138,17 @@ mod tests {
             problem(json!({ "podName": "p", "extendedResourceClaimAllocation": {} })).unwrap(),
             "spec.extendedResourceClaimAllocation.allocation: found \"\", allowed: the devices that the claim gets"
         );
+        assert_eq!(
+            problem(json!({ "podName": "p", "receivedResourceType": "Banana" })).unwrap(),
+            "spec.receivedResourceType: found \"Banana\", allowed: Regular or Fraction"
+        );
+        let portion = |portion: &str| json!({ "podName": "p", "selectedNode": "n", "receivedGPU": { "portion": portion } });
+        assert_eq!(
+            problem(portion("abc")).unwrap(),
+            "spec.receivedGPU.portion: found \"abc\", allowed: a number from 0 to 1, as 0.50"
+        );
+        assert_eq!(problem(portion("NaN")).unwrap().len(), problem(portion("abc")).unwrap().len());
+        assert_eq!((problem(portion("0.00")), problem(portion("1"))), (None, None));
         assert_eq!(
             problem(json!({ "podName": "p" })).unwrap(),
             "spec.selectedNode: found \"\", allowed: the name of a node"
