@@ -123,7 +123,7 @@ fn as_it_runs<'a>(group: PodGroup, running: impl Iterator<Item = &'a PodRecord>)
 
 /// A group without parts.
 fn whole(min_member: u32) -> SubGroup {
-    let name = "default".into();
+    let name = PodGroup::WHOLE.into();
     SubGroup { name, min_member, parent: None, min_sub_group: None, topology: None }
 }
 

@@ -397,7 +397,7 @@ fn larger_than_fleet(
 }
 
 fn not_ready(f: &mut fmt::Formatter<'_>, not_ready: &NotReady) -> fmt::Result {
-    let NotReady { sub_group, required, exist, gated, unusable } = not_ready;
+    let NotReady { sub_group, required, exist, gated, unusable, only_part: _ } = not_ready;
     write!(f, "Job is not ready for scheduling. Waiting for {required} pods")?;
     match sub_group {
         Some(name) => {

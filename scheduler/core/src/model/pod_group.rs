@@ -80,6 +80,9 @@ pub struct SubGroup {
 }
 
 impl PodGroup {
+    /// The name of the only part of a group that has no sub-groups.
+    pub const WHOLE: &str = "default";
+
     /// Its queue, if it names one that there is.
     pub fn known_queue(&self) -> Option<QueueId> {
         self.queue.as_ref().ok().copied().flatten()

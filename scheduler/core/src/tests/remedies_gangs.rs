@@ -31,6 +31,19 @@ fn members_of_a_part_that_are_missing_are_created() {
 }
 
 #[test]
+fn the_minimum_of_the_only_part_is_lowered_where_it_stands() {
+    assert_snapshot!(remedies_of("
+        node n1 gpus=8
+        gang a
+          part workers pods=1 min=2 gpus=1
+    ", "a"), @r"
+    NotReady
+    create 1 more pod of sub-group workers, or lower its minMember by 1
+      then it runs on n1 (Now)
+    ");
+}
+
+#[test]
 fn new_members_are_like_those_that_run_and_belong_to_the_part_that_misses_them() {
     assert_snapshot!(remedies_of("
         node n1 gpus=8

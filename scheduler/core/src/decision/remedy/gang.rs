@@ -16,6 +16,7 @@ pub(super) fn of(not_ready: &NotReady) -> Remedy {
     let there = exist + outside.map_or(0, |outside| outside.pods);
     let missing = required.saturating_sub(there);
     if missing > 0 {
+        let sub_group = sub_group.or_else(|| not_ready.only_part.clone());
         return Remedy::AddMembers { pods: missing, sub_group };
     }
     let to_mend = required.saturating_sub(not_ready.without_gates());

@@ -8,6 +8,8 @@ use crate::model::{Name, PodGroup, UnusableMember};
 pub struct NotReady {
     /// Which part of the gang, where it has several.
     pub sub_group: Option<Name>,
+    /// The only part of the gang, where that is a sub-group: its minimum stands there.
+    pub only_part: Option<Name>,
     /// How many pods it takes.
     pub required: u32,
     /// Pods that exist and are not finished.
@@ -51,7 +53,13 @@ impl Members {
         }
         let alive = self.sub_groups.iter().map(SubMembers::alive).sum();
         let required = group.sub_groups.iter().map(|of| of.min_member).sum();
-        NotReady::of((None, required), (alive, self.gated()), unusable(group, |_| true))
+        let whole =
+            NotReady::of((None, required), (alive, self.gated()), unusable(group, |_| true));
+        let only_part = match group.sub_groups.as_slice() {
+            [only] if &*only.name != PodGroup::WHOLE => Some(Name::clone(&only.name)),
+            _ => None,
+        };
+        NotReady { only_part, ..whole }
     }
 }
 
@@ -62,7 +70,8 @@ impl NotReady {
         (alive, gated): (u32, u32),
         unusable: Option<Unusable>,
     ) -> Self {
-        let besides = Self { sub_group, required, exist: alive + gated, gated, unusable };
+        let exist = alive + gated;
+        let besides = Self { sub_group, only_part: None, required, exist, gated, unusable };
         let (pods, gated_too) = besides.inside();
         Self { exist: besides.exist + pods, gated: gated + gated_too, ..besides }
     }
