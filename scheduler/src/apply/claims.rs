@@ -123,22 +123,21 @@ fn uses(mirror: &Mirror, cycle: &Cycle<'_>) -> BTreeMap<Key, Use> {
 }
 
 fn is_protected(mirror: &Mirror, key: &Key) -> bool {
-    mirror.claims.known.get(key).is_some_and(|claim| protected(claim).is_none())
+    mirror.claims.known.get(key).is_some_and(|claim| protection(claim).is_none())
 }
 
-/// Finalizers that a claim needs before it is allocated; `None`: it has them.
-pub(crate) fn protected(claim: &ClaimRecord) -> Option<Vec<&str>> {
+/// The finalizer that a claim needs before it is allocated; `None`: it has it.
+pub(crate) fn protection(claim: &ClaimRecord) -> Option<Value> {
     let known = claim.finalizers.iter().map(|one| &**one);
-    let all: Vec<&str> = known.clone().chain([FINALIZER]).collect();
-    known.clone().all(|one| one != FINALIZER).then_some(all)
+    let finalizers: Vec<&str> = known.clone().chain([FINALIZER]).collect();
+    let version = claim.version.to_string();
+    let change = || json!({ "metadata": { "resourceVersion": version, "finalizers": finalizers } });
+    known.clone().all(|one| one != FINALIZER).then(change)
 }
 
 fn protect(mirror: &Mirror, key: &Key) -> Option<Chain> {
     let claim = mirror.claims.known.get(key)?;
-    let finalizers = protected(claim)?;
-    let change = json!({ "metadata": {
-        "resourceVersion": claim.version.to_string(), "finalizers": finalizers,
-    } });
+    let change = protection(claim)?;
     Some(vec![Write::patch(Kind::ResourceClaim, claim_path(key), Merge::Plain, change)])
 }
 
@@ -215,12 +214,15 @@ fn allocation(mirror: &Mirror, (claim, node): (&ClaimRecord, &Name), picked: &Pi
 }
 
 fn status(key: &Key, claim: &ClaimRecord, status: &Value) -> Write {
-    let version = claim.version.to_string();
-    let change = json!({ "metadata": { "resourceVersion": version }, "status": status });
     let path = format!("{}/status", claim_path(key));
-    Write::patch(Kind::ResourceClaim, path, Merge::Plain, change)
+    Write::patch(Kind::ResourceClaim, path, Merge::Plain, status_of(claim.version, status))
 }
 
-fn claim_path(key: &Key) -> String {
+/// A change of the status, where nobody changed the claim since that version.
+pub(crate) fn status_of(version: u64, status: &Value) -> Value {
+    json!({ "metadata": { "resourceVersion": version.to_string() }, "status": status })
+}
+
+pub(crate) fn claim_path(key: &Key) -> String {
     path("resource.k8s.io/v1", &key.namespace, "resourceclaims", &key.name)
 }

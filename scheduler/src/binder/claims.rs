@@ -9,7 +9,7 @@ use serde::de::IgnoredAny;
 use super::{order::Order, refusal::Refusal};
 use crate::{
     api::{Api, ApiError, Merge, path},
-    apply::claims::{FINALIZER, protected, unused, user},
+    apply::claims::{FINALIZER, claim_path, protection, status_of, unused, user},
     mirror::{Allocation, ClaimRecord, Key, PodClaim},
     parse::{annotated, at, list, name, text},
 };
@@ -131,10 +131,7 @@ async fn try_to_allocate(api: &Api, wanted: &Wanted<'_>) -> Result<Option<&'stat
         return Ok(None);
     }
     let mut version = claim.version;
-    if let Some(finalizers) = protected(&claim) {
-        let change = json!({ "metadata": {
-            "resourceVersion": version.to_string(), "finalizers": finalizers,
-        } });
+    if let Some(change) = protection(&claim) {
         version = api.patch_metadata(&path, Merge::Plain, &change).await?.version();
     }
     let mut users = list(&object, "/status/reservedFor").to_vec();
@@ -179,8 +176,7 @@ async fn try_to_free(api: &Api, wanted: &Wanted<'_>) -> Result<(), ApiError> {
 }
 
 async fn write(api: &Api, (path, version): (&str, u64), status: &Value) -> Result<(), ApiError> {
-    let version = version.to_string();
-    let change = json!({ "metadata": { "resourceVersion": version }, "status": status });
+    let change = status_of(version, status);
     let IgnoredAny = api.patch(&format!("{path}/status"), Merge::Plain, &change).await?;
     Ok(())
 }
@@ -223,10 +219,6 @@ async fn tell_pod(api: &Api, key: &Key, told: &Value) -> Result<Value, ApiError>
     let path = format!("{}/status", path("v1", &key.namespace, "pods", &key.name));
     let change = json!({ "status": { "extendedResourceClaimStatus": told } });
     api.patch(&path, Merge::Plain, &change).await
-}
-
-fn claim_path(key: &Key) -> String {
-    path(VERSION, &key.namespace, "resourceclaims", &key.name)
 }
 
 fn of(pod: &Key, claim: &Name) -> Key {

@@ -147,7 +147,10 @@ mod tests {
             problem(portion("abc")).unwrap(),
             "spec.receivedGPU.portion: found \"abc\", allowed: a number from 0 to 1, as 0.50"
         );
-        assert_eq!(problem(portion("NaN")).unwrap().len(), problem(portion("abc")).unwrap().len());
+        assert_eq!(
+            problem(portion("NaN")).unwrap(),
+            "spec.receivedGPU.portion: found \"NaN\", allowed: a number from 0 to 1, as 0.50"
+        );
         assert_eq!((problem(portion("0.00")), problem(portion("1"))), (None, None));
         assert_eq!(
             problem(json!({ "podName": "p" })).unwrap(),
