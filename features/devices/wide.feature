@@ -15,7 +15,9 @@ Feature: Devices that several nodes can use
     And the manifest "claims/wide.yaml" is applied
 
   Scenario: Pods on different nodes get the devices that are for all nodes, and no more
-    When the manifest "claims/wide-three.yaml" is applied
+    When the manifest "claims/wide-two.yaml" is applied
+    Then queue "team-a" has 2 running pods
+    When the manifest "claims/wide-third.yaml" is applied
     Then queue "team-a" has 2 running and 1 pending pods
     And queue "team-a" is pending because "cannot allocate all claims"
     And queue "team-a" has 2 running and 1 pending pods and stays so for 5 cycles
@@ -72,7 +74,8 @@ Feature: Devices that several nodes can use
 
   Scenario Outline: A scheduler that dies at any write gives no device twice
     When the scheduler dies before its write number <write> and is restarted
-    And the manifest "claims/wide-three.yaml" is applied
+    And the manifest "claims/wide-two.yaml" is applied
+    And the manifest "claims/wide-third.yaml" is applied
     Then eventually within 1 minute queue "team-a" has 2 running and 1 pending pods and stays so for 5 cycles
     And the scheduler has died 1 time
 
