@@ -154,12 +154,38 @@ pub fn summary(report: &Report, wall: Duration) -> String {
         format!("{crashes} deaths of the scheduler, each before another write: no rule broken\n")
     };
     format!(
-        "\n{} scenarios: {}\n{steps} steps: {passed_steps} passed\n{crashes}{time} in {:.2} s (seed {})\n",
+        "\n{}{} scenarios: {}\n{steps} steps: {passed_steps} passed\n{crashes}{time} in {:.2} s (seed {})\n",
+        failures(report),
         report.cases.len(),
         parts.join(", "),
         wall.as_secs_f64(),
         report.seed
     )
+}
+
+/// How many lines of a failure stand in the summary.
+const LINES: usize = 8;
+
+/// What failed, once more: whoever sees only the end of a long run's log can go on from there.
+fn failures(report: &Report) -> String {
+    let mut out = String::new();
+    if report.cases.len() == 1 {
+        return out;
+    }
+    let failed = |case: &&CaseReport| matches!(case.outcome, Outcome::Failed | Outcome::Pending);
+    for case in report.cases.iter().filter(failed) {
+        let Some(failure) = &case.failure else { continue };
+        let _ = writeln!(out, "✘ {}:{}  {}", case.file, failure.line, case.name);
+        let lines: Vec<&str> = failure.message.lines().collect();
+        for line in lines.iter().take(LINES) {
+            let _ = writeln!(out, "    {line}");
+        }
+        if lines.len() > LINES {
+            let _ = writeln!(out, "    … {} more lines above", lines.len() - LINES);
+        }
+        let _ = writeln!(out, "    again: {}\n", failure.reproduce);
+    }
+    out
 }
 
 /// A length of virtual time as people say it.
@@ -221,6 +247,43 @@ mod tests {
         let text = summary(&Report { cases, ..Report::default() }, Duration::ZERO);
         let counts = "3 scenarios: 1 passed, 1 failed, 1 failed for being flaky, 1 flaky\n";
         assert!(text.contains(counts), "{text}");
+    }
+
+    #[test]
+    fn what_failed_stands_at_the_end_too_with_the_head_of_its_words() {
+        let mut long = case(Outcome::Failed, false, true);
+        let lines: Vec<String> = (1..=10).map(|line| format!("line {line}")).collect();
+        long.failure.as_mut().unwrap().message = lines.join("\n");
+        let cases = vec![
+            case(Outcome::Passed, true, true),
+            case(Outcome::Failed, false, true),
+            case(Outcome::Skipped, false, false),
+            long,
+        ];
+        insta::assert_snapshot!(summary(&Report { cases, ..Report::default() }, Duration::ZERO), @r"
+        ✘ f.feature:7  a
+            expected 8, found 7
+            again: schedlab run f.feature:5 --seed 1
+
+        ✘ f.feature:7  a
+            line 1
+            line 2
+            line 3
+            line 4
+            line 5
+            line 6
+            line 7
+            line 8
+            … 2 more lines above
+            again: schedlab run f.feature:5 --seed 1
+
+        4 scenarios: 1 passed, 2 failed, 1 skipped, 1 flaky
+        0 steps: 0 passed
+        6.000 s of virtual time in 0.00 s (seed 0)
+        ");
+        let alone = Report { cases: vec![case(Outcome::Failed, false, true)], ..Report::default() };
+        let text = summary(&alone, Duration::ZERO);
+        assert!(!text.contains("expected 8"), "it stands right above: {text}");
     }
 
     #[test]
