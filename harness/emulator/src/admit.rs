@@ -10,6 +10,7 @@ mod custom;
 mod defaults;
 mod device;
 mod event;
+mod features;
 mod job;
 mod limits;
 mod metadata;
@@ -69,6 +70,7 @@ pub(crate) fn prepare(admission: &Admission<'_>, object: &mut Value) -> Result<(
 
 /// Completes what webhooks see only when it is judged, and checks a new object.
 pub(crate) fn check(admission: &Admission<'_>, object: &mut Value) -> Result<(), ApiError> {
+    features::drop_disabled(admission, None, object);
     workload::complete(admission, object);
     metadata::check(admission, object)?;
     custom::check(admission, false, None, object)?;
@@ -107,6 +109,7 @@ pub(crate) fn check_update(
     old: &Value,
     new: &mut Value,
 ) -> Result<(), ApiError> {
+    features::drop_disabled(admission, Some(old), new);
     // What stands is right already.
     if !object::is_metadata_alike(old, new, |_| true) {
         metadata::check(admission, new)?;

@@ -38,6 +38,9 @@ pub struct Options {
     pub log_keep: Option<Duration>,
     /// Whether kubelets and controllers act; without them it is an API server alone.
     pub acts: bool,
+    /// Features that are on although Kubernetes 1.35 has them off, by the names of their gates.
+    /// Without its feature, what a write says in a field is passed over.
+    pub features: Vec<&'static str>,
 }
 
 impl Options {
@@ -50,6 +53,7 @@ impl Options {
             workload_kinds: true,
             log_keep: None,
             acts: true,
+            features: Vec::new(),
         }
     }
 }
@@ -209,6 +213,7 @@ pub fn beginning(
 ) -> Result<Store, ApiError> {
     let now = options.clock.now();
     let mut store = Store::new(options.seed);
+    store.features.clone_from(&options.features);
     let first = start_objects(options.workload_kinds).into_iter();
     let more = objects.into_iter().map(|(resource, object)| creation(&resource, object));
     first.chain(more).try_for_each(|write| store.write(write, now).map(drop))?;

@@ -40,6 +40,8 @@ pub struct Store {
     log: Vec<Arc<LogEntry>>,
     compacted: u64,
     pub(crate) names: Names,
+    /// Features that are on although Kubernetes 1.35 has them off, by the names of their gates.
+    pub(crate) features: Vec<&'static str>,
 }
 
 /// The log no longer reaches back that far.
@@ -78,6 +80,7 @@ impl Store {
             log: Vec::new(),
             compacted: 1,
             names: Names::new(seed),
+            features: Vec::new(),
         }
     }
 

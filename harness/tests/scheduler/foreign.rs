@@ -176,17 +176,35 @@ fn devices_of_a_pod_that_cannot_be_bound_are_taken_back_until_it_can() {
     });
 }
 
+/// What a request says that gives a pod a device for an extended resource.
+fn extended() -> Value {
+    let name = "container-0-request-0";
+    json!({ "extendedResourceClaimAllocation": {
+        "allocation": allocation(name, &["gpu-0"]),
+        "deviceRequests": [{ "name": name, "exactly": { "deviceClassName": "gpu.nvidia.com" } }],
+        "containerMappings": [{ "containerName": "main", "resourceName": "nvidia.com/gpu",
+                                "requestName": name }],
+    } })
+}
+
 #[test]
-fn a_claim_is_made_for_extended_resources_where_a_request_asks_for_it() {
+fn a_server_whose_feature_is_off_has_no_claims_for_extended_resources() {
     Lab::tell(async |lab| {
         lab.nodes(1, 8);
-        let name = "container-0-request-0";
-        let asked = json!({ "extendedResourceClaimAllocation": {
-            "allocation": allocation(name, &["gpu-0"]),
-            "deviceRequests": [{ "name": name, "exactly": { "deviceClassName": "gpu.nvidia.com" } }],
-            "containerMappings": [{ "containerName": "main", "resourceName": "nvidia.com/gpu",
-                                    "requestName": name }],
-        } });
+        lab.claiming(("late", "n-0"), &[], &extended());
+        let binder = lab.binder();
+        lab.pass(10).await;
+        assert_snapshot!(lab.pods(), @"late Pending -: Failed to bind pod default/late to node n-0: the API server keeps no status.extendedResourceClaimStatus of pods: its feature DRAExtendedResource is off");
+        assert_eq!(lab.claims(), "");
+        binder.abort();
+    });
+}
+
+#[test]
+fn a_claim_is_made_for_extended_resources_where_a_request_asks_for_it() {
+    Lab::tell_with(&["DRAExtendedResource"], async |lab| {
+        lab.nodes(1, 8);
+        let asked = extended();
         let mut again = asked.clone();
         again["backoffLimit"] = json!(5);
         lab.claiming(("late", "n-0"), &[], &again);

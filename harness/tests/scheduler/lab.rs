@@ -34,6 +34,11 @@ pub(crate) struct Lab {
 impl Lab {
     /// Runs a story on a runtime of its own, whose time is virtual.
     pub(crate) fn tell<T>(story: impl AsyncFnOnce(Self) -> T) -> T {
+        Self::tell_with(&[], story)
+    }
+
+    /// Runs it where features of Kubernetes are on that 1.35 has off.
+    pub(crate) fn tell_with<T>(features: &[&'static str], story: impl AsyncFnOnce(Self) -> T) -> T {
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_time()
             .start_paused(true)
@@ -41,18 +46,14 @@ impl Lab {
             .unwrap();
         runtime.block_on(async {
             let epoch: Timestamp = "2026-01-01T00:00:00Z".parse().unwrap();
-            let emulator = Emulator::start(Options::at(Clock::starting_at(epoch)));
+            let options = Options::at(Clock::starting_at(epoch));
+            let emulator = Emulator::start(Options { features: features.to_vec(), ..options });
             let lab = Self { emulator, config: Config::kai(), scheduler: None };
-            let definitions = crds::all();
-            for definition in &definitions {
-                lab.create(
-                    "apiextensions.k8s.io",
-                    "customresourcedefinitions",
-                    &definition.clone(),
-                );
+            for definition in crds::all() {
+                lab.create("apiextensions.k8s.io", "customresourcedefinitions", &definition);
             }
-            for class in &crds::priority_classes() {
-                lab.create("scheduling.k8s.io", "priorityclasses", &class.clone());
+            for class in crds::priority_classes() {
+                lab.create("scheduling.k8s.io", "priorityclasses", &class);
             }
             story(lab).await
         })

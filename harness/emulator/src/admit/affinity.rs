@@ -58,6 +58,11 @@ pub(super) fn check_tolerations(spec: &Value, field: &str, errors: &mut FieldErr
                 let rule = "value must be empty when `operator` is 'Exists'";
                 errors.invalid(place("operator"), &of("value").into(), rule);
             }
+            // Comparisons are named, and refused as long as their feature is off.
+            "Lt" | "Gt" => {
+                let named = ["Equal", "Exists", "Lt", "Gt"];
+                errors.unsupported(place("operator"), &operator.into(), &named);
+            }
             _ => errors.unsupported(place("operator"), &operator.into(), &["Equal", "Exists"]),
         }
         if !effect.is_empty() && !EFFECTS.contains(&effect) {
