@@ -34,7 +34,7 @@ use schedlab_scheduler_core::model::{DisruptionBudget, Labels, Lack, Name, PodSh
 
 pub(crate) use bind_request::RequestRecord;
 pub(crate) use claims::{
-    Allocation, ClaimProblem, ClaimRecord, Claimed, Claims, DeviceId, Picked, PodClaim,
+    Allocation, ClaimProblem, ClaimRecord, Claimed, Claims, DeviceId, Picked, PodClaim, SliceFault,
 };
 pub(crate) use condition::Condition;
 use condition::{condition, conditions};

@@ -5,13 +5,14 @@ use schedlab_scheduler_core::model::{Name, Time};
 use super::{About, Applier, Event, Level, pod_groups, writes::Write};
 use crate::{
     config::Flavor,
-    mirror::{CLASS_LABEL, GroupRecord, Key, Mirror},
+    mirror::{CLASS_LABEL, GroupRecord, Key, Mirror, SliceFault},
     translate::is_known_class,
 };
 
 impl Applier {
     pub(super) async fn warn(&mut self, mirror: &mut Mirror, now: Time) {
         let mut warnings = nodes(mirror);
+        warnings.extend(slices(mirror));
         if self.flavor == Flavor::Kai {
             warnings.extend(zones(mirror));
             warnings.extend(groups(mirror));
@@ -42,6 +43,17 @@ fn nodes(mirror: &Mirror) -> Vec<Warning> {
         Some((about, "Malformed", format!("{malformed}; until then it counts as nothing")))
     };
     mirror.nodes.iter().filter_map(warning).collect()
+}
+
+fn slices(mirror: &Mirror) -> Vec<Warning> {
+    let faults = mirror.claims.slice_faults();
+    let warning = |(name, uid, SliceFault { wrong, instead }): (&Name, &Name, &SliceFault)| {
+        let key = Key { namespace: "".into(), name: Name::clone(name) };
+        let (api_version, kind) = ("resource.k8s.io/v1", "ResourceSlice");
+        let about = About { api_version, kind, key, uid: Name::clone(uid) };
+        (about, "Malformed", format!("{wrong}; until then {instead}"))
+    };
+    faults.map(warning).collect()
 }
 
 fn zones(mirror: &Mirror) -> Vec<Warning> {
@@ -168,5 +180,21 @@ mod tests {
         PodGroup owned: PriorityClassNotFound: label priorityClassName: PriorityClass 'urgent' does not exist: 'train' is used
         PodGroup pods: PriorityClassNotFound: label priorityClassName: PriorityClass 'fast' does not exist: 'train' is used
         ");
+    }
+
+    #[test]
+    fn a_slice_or_a_device_that_cannot_be_used_is_told_on_the_slice() {
+        let requirement = json!({ "key": "rank", "operator": "Gt", "values": ["abc"] });
+        let term = json!({ "matchExpressions": [requirement] });
+        let devices = json!([
+            { "name": "a", "nodeSelector": { "nodeSelectorTerms": [term] } },
+            { "name": "b", "nodeName": "n" },
+        ]);
+        let slice = json!({ "metadata": { "name": "gpus" }, "spec": {
+            "driver": "gpu.x", "pool": { "name": "n", "generation": 1 },
+            "perDeviceNodeSelection": true, "devices": devices } });
+        let mut mirror = Mirror::new("kai-scheduler");
+        mirror.upsert(Kind::ResourceSlice, &slice);
+        assert_snapshot!(told(&slices(&mirror)), @r#"ResourceSlice gpus: Malformed: spec.devices[0].nodeSelector.nodeSelectorTerms[0].matchExpressions[0].values[0]: found "abc", allowed: an integer; until then the device is not used"#);
     }
 }

@@ -7,7 +7,7 @@ use schedlab_json::Value;
 use schedlab_scheduler_core::model::{Name, QueueProblem};
 
 use crate::{
-    mirror::{Key, Mirror, QueueRecord},
+    mirror::{Key, Mirror, QueueRecord, SliceFault},
     parse::{Malformed, at, int32, parse_time, shown, text},
     translate::queue_problem,
     watch::Kind,
@@ -116,7 +116,11 @@ pub(super) fn faults(mirror: &Mirror, told: &BTreeSet<(Kind, Key)>) -> Vec<Strin
         let wrong = Some(wrong).filter(|_| untold(Kind::Pod, key))?;
         Some(format!("Pod {key}: {wrong}; it counts as nothing"))
     });
-    nodes.chain(zones).chain(queues).chain(groups).chain(pods).collect()
+    let slices = mirror.claims.slice_faults();
+    let slices = slices.map(|(name, _, SliceFault { wrong, instead })| {
+        format!("ResourceSlice {name}: {wrong}; {instead}")
+    });
+    nodes.chain(zones).chain(slices).chain(queues).chain(groups).chain(pods).collect()
 }
 
 /// Its own fault, not one of a queue above it.

@@ -375,6 +375,14 @@ mod tests {
     }
 
     #[test]
+    fn a_slice_that_cannot_be_used_is_noted() {
+        let spec = json!({ "driver": "gpu.x", "pool": { "name": "n", "generation": 1 },
+                           "nodeName": "n", "allNodes": true });
+        let slices = [json!({ "metadata": { "name": "s" }, "spec": spec })];
+        assert_snapshot!(notes(&json!({ "rawObjects": { "resourceSlices": slices } })), @"ResourceSlice s: spec: found nodeName and allNodes, allowed: exactly one of nodeName, nodeSelector, allNodes and perDeviceNodeSelection; none of its devices is used");
+    }
+
+    #[test]
     fn a_pod_with_a_bind_request_is_on_its_way_and_the_schedulers_name_is_learned() {
         let json = json!({
             "schedulerParams": { "SchedulerName": "theirs" },

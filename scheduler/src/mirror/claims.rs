@@ -11,6 +11,7 @@ mod picks;
 mod problem;
 mod record;
 mod set;
+mod slice;
 mod unused;
 mod wide;
 
@@ -27,11 +28,13 @@ pub(crate) use device::{Device, DeviceId, Selection};
 pub(crate) use picks::Picked;
 pub(crate) use problem::ClaimProblem;
 pub(crate) use record::{Allocation, ClaimRecord, PodClaim};
+pub(crate) use slice::SliceFault;
 
 use super::{Key, Mirror, PodRecord, put};
 use crate::config::Flavor;
-use device::{ClassRecord, SliceRecord, devices};
+use device::{ClassRecord, devices};
 use record::Count;
+use slice::SliceRecord;
 use unused::Unused;
 use wide::Wide;
 

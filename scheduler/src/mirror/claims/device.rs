@@ -3,10 +3,7 @@
 
 mod unjudged;
 
-use std::{
-    cmp::Ordering,
-    collections::{BTreeMap, BTreeSet},
-};
+use std::collections::{BTreeMap, BTreeSet};
 
 use kube_cel::cel::{self, Context};
 use schedlab_json::{Map, Value};
@@ -14,7 +11,8 @@ use schedlab_scheduler_core::model::Name;
 
 use super::{
     expression::{self, Expression, with_room},
-    wide::{Place, WideDevice},
+    slice::{Place, SliceRecord},
+    wide::WideDevice,
 };
 use crate::parse::{Malformed, at, list, text};
 
@@ -83,19 +81,6 @@ impl Selection {
     }
 }
 
-/// A `ResourceSlice`.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct SliceRecord {
-    /// Which nodes can use its devices; `None`: each of them says so.
-    place: Option<Place>,
-    driver: Name,
-    pool: Name,
-    generation: i64,
-    /// How many slices the pool has, if it says so.
-    slices: Option<i64>,
-    devices: Vec<Value>,
-}
-
 /// A `DeviceClass`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct ClassRecord {
@@ -103,28 +88,6 @@ pub(super) struct ClassRecord {
     selectors: Vec<String>,
     /// What it tells drivers of its devices, as it stands there.
     pub(super) config: Vec<Value>,
-}
-
-impl SliceRecord {
-    pub(super) fn read(object: &Value) -> Self {
-        let part = |pointer| Name::from(text(object, pointer).unwrap_or_default());
-        Self {
-            place: (at(object, "/spec/perDeviceNodeSelection") != Some(&Value::Bool(true)))
-                .then(|| Place::read(at(object, "/spec").unwrap_or(&Value::Null))),
-            driver: part("/spec/driver"),
-            pool: part("/spec/pool/name"),
-            generation: at(object, "/spec/pool/generation").and_then(Value::as_i64).unwrap_or(0),
-            slices: at(object, "/spec/pool/resourceSliceCount").and_then(Value::as_i64),
-            devices: list(object, "/spec/devices").to_vec(),
-        }
-    }
-}
-
-impl SliceRecord {
-    /// Which nodes can use one of its devices.
-    fn place_of(&self, device: &Value) -> Place {
-        self.place.clone().unwrap_or_else(|| Place::read(device))
-    }
 }
 
 impl ClassRecord {
@@ -195,30 +158,21 @@ fn selected(
     let of_classes = classes.iter().map(|class| Kind::of_class(class, &functions));
     let kinds: Vec<Kind> = of_classes.chain(selections.iter().filter_map(narrower)).collect();
     let kinds = (kinds.as_slice(), &functions);
-    // By pool, the newest generation, and how many slices are of it.
-    let mut newest: BTreeMap<(&Name, &Name), (i64, i64)> = BTreeMap::new();
-    for slice in slices.values() {
-        let (newest, count) =
-            newest.entry((&slice.driver, &slice.pool)).or_insert((slice.generation, 0));
-        match slice.generation.cmp(newest) {
-            Ordering::Less => {}
-            Ordering::Equal => *count += 1,
-            Ordering::Greater => (*newest, *count) = (slice.generation, 1),
-        }
-    }
+    let newest = newest(slices);
     let mut published = Published::default();
     for slice in slices.values() {
-        let (newest, count) = newest[&(&slice.driver, &slice.pool)];
-        if newest != slice.generation {
+        let Newest { generation, count, is_sound } = newest[&(&slice.driver, &slice.pool)];
+        if generation != slice.generation {
             continue;
         }
-        let is_whole = slice.slices.is_none_or(|slices| slices == count);
-        for one in &slice.devices {
-            let device = || device((slice, is_whole), one, kinds);
-            match slice.place_of(one) {
-                Place::Node(node) => published.of_nodes.entry(node).or_default().push(device()),
-                Place::Nodes(term) => published.wide.extend(WideDevice::of(device(), term)),
-                Place::Nowhere => {}
+        let is_whole = is_sound && slice.slices.is_none_or(|slices| slices == count);
+        for (place, one) in &slice.devices {
+            let device = device((slice, is_whole), one, kinds);
+            match place {
+                Place::Node(node) => {
+                    published.of_nodes.entry(Name::clone(node)).or_default().push(device);
+                }
+                Place::Nodes(term) => published.wide.push(WideDevice::of(device, term.clone())),
             }
         }
     }
@@ -226,6 +180,33 @@ fn selected(
         devices.sort_by_cached_key(|one| natural(&one.id.device));
     }
     published
+}
+
+/// The newest generation of a pool.
+struct Newest {
+    generation: i64,
+    /// How many slices are of it.
+    count: i64,
+    /// All that these offer can be used.
+    is_sound: bool,
+}
+
+/// By driver and name of the pool.
+fn newest(slices: &BTreeMap<Name, SliceRecord>) -> BTreeMap<(&Name, &Name), Newest> {
+    let mut all: BTreeMap<(&Name, &Name), Newest> = BTreeMap::new();
+    for slice in slices.values() {
+        let generation = slice.generation;
+        let none = || Newest { generation, count: 0, is_sound: true };
+        let newest = all.entry((&slice.driver, &slice.pool)).or_insert_with(none);
+        if generation > newest.generation {
+            *newest = none();
+        }
+        if generation == newest.generation {
+            newest.count += 1;
+            newest.is_sound &= slice.is_sound();
+        }
+    }
+    all
 }
 
 /// `gpu-10` comes after `gpu-9`.

@@ -18,29 +18,16 @@ use super::{
     PodRecord, Selection,
     device::natural,
     record::{Count, Wanted},
+    slice::Term,
 };
-use crate::{
-    mirror::selectors::node_term,
-    parse::{Malformed, at, list, name},
-};
-
-/// Which nodes can use a device.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Place {
-    /// This one.
-    Node(Name),
-    /// Those that a term selects, as it stands there; without one, all.
-    Nodes(Option<Value>),
-    /// It does not say, or not so that it can be read.
-    Nowhere,
-}
+use crate::parse::{Malformed, list};
 
 /// A device that several nodes can use.
 #[derive(Clone, Debug)]
 pub(super) struct WideDevice {
     device: Device,
     /// Of its nodes; `None`: all.
-    term: Option<Value>,
+    term: Option<Term>,
     /// As the core gives it to claims.
     given: Arc<Volume>,
 }
@@ -56,30 +43,13 @@ pub(super) struct Wide {
     free: BTreeSet<DeviceId>,
 }
 
-impl Place {
-    /// Of a slice's spec, or of a device that says it for itself.
-    pub(super) fn read(of: &Value) -> Self {
-        if let Some(node) = name(of, "/nodeName") {
-            return Self::Node(node);
-        }
-        if at(of, "/allNodes") == Some(&Value::Bool(true)) {
-            return Self::Nodes(None);
-        }
-        match list(of, "/nodeSelector/nodeSelectorTerms") {
-            [term] => Self::Nodes(Some(term.clone())),
-            _ => Self::Nowhere,
-        }
-    }
-}
-
 impl WideDevice {
-    /// `None`: the term of its nodes cannot be read.
-    pub(super) fn of(device: Device, term: Option<Value>) -> Option<Self> {
-        let affinity = term.as_ref().map(node_term).transpose().ok()?;
+    pub(super) fn of(device: Device, term: Option<Term>) -> Self {
+        let affinity = term.as_ref().map(|term| vec![term.read.clone()]);
         let DeviceId { driver, pool, device: own } = &device.id;
-        let reach = VolumeReach { affinity: affinity.map(|term| vec![term]), zones: Vec::new() };
+        let reach = VolumeReach { affinity, zones: Vec::new() };
         let given = Volume { name: format!("{driver}/{pool}/{own}").into(), reach };
-        Some(Self { device, term, given: Arc::new(given) })
+        Self { device, term, given: Arc::new(given) }
     }
 }
 
@@ -257,7 +227,8 @@ impl Claims {
             let field = json!({ "key": "metadata.name", "operator": "In", "values": [&**node] });
             return Some(json!({ "nodeSelectorTerms": [{ "matchFields": [field] }] }));
         };
-        let terms: Vec<&Value> = wide.iter().filter_map(|wide| wide.term.as_ref()).collect();
+        let terms: Vec<&Value> =
+            wide.iter().filter_map(|wide| Some(&wide.term.as_ref()?.said)).collect();
         let mut term = json!({});
         for part in ["matchExpressions", "matchFields"] {
             let all = requirements(&terms, part);

@@ -8,14 +8,11 @@ use schedlab_json::Value;
 use schedlab_scheduler_core::model::Name;
 
 use super::{
-    Selection, SliceRecord, context,
+    Place, Selection, SliceRecord, context,
     expression::{self, with_room},
 };
 use crate::{
-    mirror::{
-        Claims, Key, PodRecord,
-        claims::{Choices, wide::Place},
-    },
+    mirror::{Claims, Key, PodRecord, claims::Choices},
     parse::text,
 };
 
@@ -63,7 +60,7 @@ impl Claims {
         if all.into_iter().any(|device| device.kinds.contains(&name)) {
             return None;
         }
-        let mut drivers: BTreeMap<&Name, (&SliceRecord, &Value)> = BTreeMap::new();
+        let mut drivers: BTreeMap<&Name, (&SliceRecord, &(Place, Value))> = BTreeMap::new();
         for slice in self.slices.values() {
             if let Some(first) = slice.devices.first() {
                 drivers.entry(&slice.driver).or_insert((slice, first));
@@ -84,7 +81,7 @@ type Said<'a> = (&'a String, Option<&'a Name>);
 /// The first expression that cannot be judged of a device for which those before it hold.
 fn fault_of(
     expressions: &[Said<'_>],
-    (slice, device): (&SliceRecord, &Value),
+    (slice, (place, device)): (&SliceRecord, &(Place, Value)),
     functions: &Context<'_>,
 ) -> Option<String> {
     let context = context(&slice.driver, device, functions);
@@ -96,9 +93,9 @@ fn fault_of(
             Ok(true) => {}
             Ok(false) => return None,
             Err(why) => {
-                let place = match slice.place_of(device) {
+                let place = match place {
                     Place::Node(node) => format!("node {node}"),
-                    Place::Nodes(_) | Place::Nowhere => format!("pool {}", slice.pool),
+                    Place::Nodes(_) => format!("pool {}", slice.pool),
                 };
                 let device = text(device, "/name").unwrap_or_default();
                 let of = class.map(|class| format!(" (DeviceClass {class})")).unwrap_or_default();
