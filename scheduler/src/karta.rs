@@ -29,26 +29,37 @@ pub(crate) type Described = (Name, Name);
 #[derive(Debug, PartialEq)]
 pub(crate) struct KartaRecord {
     uid: Name,
-    /// The kind that it describes.
-    of: Described,
+    /// The kind that it describes; `None`: it is not found, as it is malformed.
+    of: Option<Described>,
     karta: Result<Karta, Malformed>,
 }
 
 impl KartaRecord {
-    /// `None`: it groups nothing, or nobody is to find it.
+    /// `None`: it groups nothing.
     pub(crate) fn read(object: &Value) -> Option<Self> {
-        let of = read::described(object)?;
         let uid = text(object, "/metadata/uid").unwrap_or_default().into();
-        Some(Self { uid, of, karta: read::karta(object) })
+        let (of, karta) = match read::described(object) {
+            Ok(of) => (Some(of?), read::karta(object)),
+            Err(wrong) => (None, Err(wrong)),
+        };
+        Some(Self { uid, of, karta })
     }
 }
 
-/// All Kartas that group pods, by name.
+/// All Kartas that group pods, or are to, by name.
 #[derive(Debug, Default)]
 pub(crate) struct Kartas {
     known: BTreeMap<Name, KartaRecord>,
-    /// Kinds of which a Karta came, changed or went since somebody took them.
-    changed: BTreeSet<Described>,
+    changed: Changed,
+}
+
+/// What is different since somebody took it.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Changed {
+    /// Kinds of which a Karta came, changed or went.
+    pub(crate) kinds: BTreeSet<Described>,
+    /// Kartas that came or changed, and are not found.
+    unfound: BTreeSet<Name>,
 }
 
 impl Kartas {
@@ -57,12 +68,17 @@ impl Kartas {
         if self.known.get(&name) == record.as_ref() {
             return false;
         }
-        self.changed.extend(record.as_ref().map(|record| record.of.clone()));
         let before = match record {
-            Some(record) => self.known.insert(name, record),
+            Some(record) => {
+                match &record.of {
+                    Some(of) => self.changed.kinds.insert(of.clone()),
+                    None => self.changed.unfound.insert(Name::clone(&name)),
+                };
+                self.known.insert(name, record)
+            }
             None => self.known.remove(&name),
         };
-        self.changed.extend(before.map(|record| record.of));
+        self.changed.kinds.extend(before.and_then(|record| record.of));
         true
     }
 
@@ -77,11 +93,11 @@ impl Kartas {
         }
     }
 
-    pub(crate) fn changed(&self) -> &BTreeSet<Described> {
+    pub(crate) fn changed(&self) -> &Changed {
         &self.changed
     }
 
-    pub(crate) fn take_changed(&mut self) -> BTreeSet<Described> {
+    pub(crate) fn take_changed(&mut self) -> Changed {
         mem::take(&mut self.changed)
     }
 
@@ -92,22 +108,21 @@ impl Kartas {
     }
 
     fn usable(&self, api_version: &str, kind: &str) -> impl Iterator<Item = (&Name, &Karta)> {
-        let meant = self
-            .known
-            .iter()
-            .filter(move |(_, record)| *record.of.0 == *api_version && *record.of.1 == *kind);
+        let is_meant = move |of: &Described| *of.0 == *api_version && *of.1 == *kind;
+        let meant =
+            self.known.iter().filter(move |(_, record)| record.of.as_ref().is_some_and(is_meant));
         meant.filter_map(|(name, record)| Some((name, record.karta.as_ref().ok()?)))
     }
 
-    /// Kartas of these kinds that count as not there: name, UID, and why.
-    pub(crate) fn wrong(
-        &self,
-        kinds: &BTreeSet<Described>,
-    ) -> impl Iterator<Item = (&Name, &Name, Malformed)> {
-        let meant = self.known.iter().filter(|(_, record)| kinds.contains(&record.of));
+    /// Kartas among these that count as not there: name, UID, and why.
+    pub(crate) fn wrong(&self, among: &Changed) -> impl Iterator<Item = (&Name, &Name, Malformed)> {
+        let meant = self.known.iter().filter(|(name, record)| match &record.of {
+            Some(of) => among.kinds.contains(of),
+            None => among.unfound.contains(*name),
+        });
         meant.filter_map(|(name, record)| {
             let alone = || {
-                let (api_version, kind) = &record.of;
+                let (api_version, kind) = record.of.as_ref()?;
                 let (other, _) =
                     self.usable(api_version, kind).find(|(other, _)| *other != name)?;
                 let found = format!("{kind} of {api_version}, as in Karta {other}");

@@ -274,6 +274,40 @@ fn who_made_a_karta_that_cannot_be_used_is_told_and_the_pods_are_grouped_without
     });
 }
 
+/// As in KAI such a Karta groups nothing, and nobody would know why.
+#[test]
+fn who_made_a_karta_that_is_not_found_is_told_once() {
+    Lab::tell(async |mut lab| {
+        lab.nodes(1, 8);
+        lab.queue("q", 8, -1);
+        define_flows(&lab);
+        define_kartas(&lab);
+        let mut bare = karta("bare", ".spec.workers", &["worker"]);
+        bare["metadata"] = json!({ "name": "bare" });
+        let mut yes = karta("yes", ".spec.workers", &[]);
+        yes["spec"]["optimizationInstructions"]["gangScheduling"] = json!("yes");
+        for karta in [&bare, &yes] {
+            lab.create("run.ai", "kartas", karta);
+        }
+        lab.start();
+        let owner = flow(&lab, "f", &json!(2));
+        pod(&lab, "w0", "worker", &owner);
+        lab.pass(5).await;
+        lab.stop().await;
+        lab.start();
+        lab.pass(5).await;
+        assert_snapshot!(told(&lab, &owner), @r#"
+        w0 Running in pg-f-UID -
+        pg-f-UID {"minMember":1,"priorityClassName":"train","queue":"q"}
+        "#);
+        assert_snapshot!(lab.events(), @r#"
+        Karta PodGrouperWarning metadata.labels[run.ai/karta-group] of Karta bare: found nothing, while that is "jobs.example.com", allowed: the group of its rootComponent.kind; until then it groups no pods
+        Karta PodGrouperWarning spec.optimizationInstructions.gangScheduling of Karta yes: found "yes", allowed: an object; until then it groups no pods
+        Pod Scheduled Successfully assigned pod default/w0 to node n-0 at node-pool default
+        "#);
+    });
+}
+
 /// The rest is scheduled on, and so is the workload once it is mended.
 #[test]
 fn a_workload_that_its_karta_does_not_explain_waits_and_its_pods_are_told_why() {

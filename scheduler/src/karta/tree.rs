@@ -279,8 +279,7 @@ impl Case<'_> {
             return Ok(None);
         }
         let name = of_pod.word(&self.pod)?;
-        let is_there = names.contains(&name);
-        is_there.then_some(Some(name.clone())).ok_or_else(|| of_pod.wrong(&name, INSTANCE))
+        if names.contains(&name) { Ok(Some(name)) } else { Err(of_pod.wrong(&name, INSTANCE)) }
     }
 
     /// How many pods a component and those below it start with.

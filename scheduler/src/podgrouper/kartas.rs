@@ -1,8 +1,6 @@
 //! What becomes of pods when a Karta of their kind comes, changes or goes: in KAI they are grouped
 //! anew as soon as anything changes on them.
 
-use std::collections::BTreeSet;
-
 use schedlab_json::Value;
 use schedlab_scheduler_core::model::Name;
 
@@ -10,22 +8,23 @@ use super::{may_be_grouped, warnings::Warning};
 use crate::{
     api::{Api, ApiError, path},
     apply::About,
-    karta::{self, Described},
+    karta::{self, Changed},
     mirror::{GroupRecord, Key, Mirror, PodRecord},
     parse::Malformed,
 };
 
-/// Kinds that are described differently now: to who has just started, all of them.
+/// Kartas and kinds that are different now: to who has just started, all of them.
 #[derive(Debug)]
-pub(super) struct News(BTreeSet<Described>);
+pub(super) struct News(Changed);
 
 impl News {
     pub(super) fn of(mirror: &Mirror) -> Self {
         Self(mirror.kartas.changed().clone())
     }
 
+    /// Nothing is described differently.
     pub(super) fn is_none(&self) -> bool {
-        self.0.is_empty()
+        self.0.kinds.is_empty()
     }
 
     /// Those who made Kartas that count as not there.
@@ -56,7 +55,7 @@ impl News {
         let Some(owner) = &group.owner else { return false };
         let described = (Name::clone(&owner.api_version), Name::clone(&owner.kind));
         let is_ours = key.name.starts_with("pg-") && key.name.contains(&*owner.uid);
-        is_ours && self.0.contains(&described)
+        is_ours && self.0.kinds.contains(&described)
     }
 }
 

@@ -333,13 +333,14 @@ fn a_karta_that_cannot_be_used_groups_nothing() {
 }
 
 #[test]
-fn kartas_that_nobody_is_to_find_group_nothing_and_none_is_told() {
+fn kartas_that_nobody_is_to_find_group_nothing() {
     let all = || karta(&whole(&json!([])));
     let alone = |karta: Value| {
         assert!(KartaRecord::read(&karta).is_none(), "{karta}");
         worker(karta, flow())
     };
-    assert_snapshot!(alone(with(all(), "/metadata/labels/run.ai~1karta-kind", json!("Other"))), @r#"
+    let other = with(all(), "/metadata/labels/run.ai~1karta-kind", json!("Other"));
+    assert_snapshot!(worker(other, flow()), @r#"
     pg-pyflow-u1 of PyFlow min=1 queue=a class=build
       within {"requiredTopologyLevel":"row","topology":"hall"}
     "#);
