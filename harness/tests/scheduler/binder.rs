@@ -188,6 +188,43 @@ fn what_cannot_be_bound_is_tried_again_told_and_then_scheduled_anew() {
     });
 }
 
+/// Whoever starts next does so a long while later.
+#[test]
+fn a_failure_to_bind_is_told_on_the_group_once_wherever_the_scheduler_dies() {
+    for writes in 0.. {
+        let (tried, told) = Lab::tell(async |mut lab| {
+            lab.nodes(1, 8);
+            lab.queue("a", 8, -1);
+            lab.only(&[Component::Scheduler, Component::Podgrouper, Component::QueueController]);
+            lab.start();
+            lab.job("one", "a", (1, 1));
+            lab.pass(3).await;
+            lab.stop().await;
+            let name = lab.list("", "pods")[0]["metadata"]["name"].as_str().unwrap().to_owned();
+            let failing = lab.client_that_cannot_bind(name.leak());
+            let binder = lab.beside(failing, &[Component::Binder]);
+            lab.pass(1).await;
+            binder.abort();
+            lab.pass(70).await;
+            let tried = lab.start_doomed(writes);
+            lab.pass(3).await;
+            lab.stop().await;
+            lab.pass(70).await;
+            lab.start();
+            lab.pass(5).await;
+            let is_told = |event: &&Value| {
+                event["reason"] == "BindingError" && event["involvedObject"]["kind"] == "PodGroup"
+            };
+            let told = lab.list("", "events").iter().filter(is_told).count();
+            (tried.load(Ordering::Relaxed), told)
+        });
+        assert_eq!(told, 1, "after {writes}");
+        if tried <= writes {
+            return;
+        }
+    }
+}
+
 #[test]
 fn a_gang_of_which_one_pod_cannot_be_bound_does_not_hold_half_of_its_places() {
     Lab::tell(async |mut lab| {

@@ -2,6 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
+use insta::assert_snapshot;
 use schedlab_json::{Value, json};
 use schedlab_scheduler::{
     Binding, Component, Config, GpuReservation,
@@ -282,4 +283,37 @@ fn owned_pod(lab: &Lab, (group, plural, kind): (&str, &str, &str), spec: &Value)
         },
     });
     lab.create("", "pods", &pod);
+}
+
+/// Its oldest pod is gone, and the group is as old as before: whoever is to be protected for a
+/// while since its start has been.
+#[test]
+fn a_group_that_never_stopped_keeps_its_start_when_a_scheduler_starts_anew() {
+    Lab::tell(async |mut lab| {
+        lab.nodes(1, 1);
+        lab.queue("q", 8, -1);
+        lab.start();
+        lab.job("train", "q", (2, 1));
+        let start = |lab: &Lab| {
+            let group = lab.list("scheduling.run.ai", "podgroups").remove(0);
+            group["metadata"]["annotations"]["kai.scheduler/last-start-timestamp"].clone()
+        };
+        lab.pass(120).await;
+        let told = start(&lab);
+        let pods = lab.list("", "pods");
+        let oldest = pods.iter().find(|pod| pod["spec"]["nodeName"].is_string()).unwrap();
+        let oldest = oldest["metadata"]["name"].as_str().unwrap();
+        lab.apply("{apiVersion: v1, kind: Node, metadata: {name: more}, status: {capacity: {cpu: '8', pods: '9', nvidia.com/gpu: '1'}}}");
+        lab.pass(10).await;
+        assert_snapshot!(lab.pods(), @r"
+        train-0 Running n-0
+        train-1 Running more
+        ");
+        lab.delete_in("default", "pods", "", oldest);
+        lab.pass(10).await;
+        lab.stop().await;
+        lab.start();
+        lab.pass(10).await;
+        assert_eq!(start(&lab), told);
+    });
 }

@@ -79,7 +79,7 @@ impl Applier {
             |status| matches!(status, PodStatus::Bound | PodStatus::Running | PodStatus::Away);
         let mut active: BTreeSet<PodGroupId> =
             pods.iter().filter(|pod| is_active(pod.status)).filter_map(|pod| pod.group).collect();
-        let mut chains = Vec::new();
+        let (mut starts, mut chains) = (Vec::new(), Vec::new());
         for decision in &cycle.plan.decisions {
             let Decision::Bind { pod, node } = decision else {
                 continue;
@@ -90,12 +90,14 @@ impl Applier {
                 continue;
             }
             if let Some(group) = cycle.group(*pod).filter(|group| active.insert(*group)) {
-                chains.extend(
+                starts.extend(
                     self.mark_start(&cycle.snapshot.pod_groups[group.0 as usize], cycle.now),
                 );
             }
             chains.push(vec![self.scheduled((&key, &pods[pod.0 as usize].uid), place, cycle.now)]);
         }
+        // Where an event tells of a pod, the start of its group is told.
+        self.write(mirror, starts).await;
         self.write(mirror, chains).await;
     }
 

@@ -22,23 +22,37 @@ const START_MILLIS: i64 = 60_000;
 
 const EVENTS: &str = "/api/v1/events?fieldSelector=reason%3DScheduled";
 
+/// A pod that has got a node, of which no event tells.
+struct Untold {
+    pod: Key,
+    uid: Name,
+    node: Name,
+}
+
 impl Applier {
     pub(super) async fn catch_up(&mut self, mirror: &mut Mirror, cycle: &Cycle<'_>) {
         if !self.untold {
             return;
         }
-        let mut chains = self.untold_starts(mirror, cycle);
-        match self.untold_events(mirror, cycle.now).await {
-            Ok(events) => chains.extend(events),
+        let untold = match self.untold_pods(mirror, cycle.now).await {
+            Ok(untold) => untold,
             // Who may not read events cannot know which are missing.
-            Err(ApiError::Refused(message)) => self.outcome.failure = Some(message),
+            Err(ApiError::Refused(message)) => {
+                self.outcome.failure = Some(message);
+                Vec::new()
+            }
             Err(error) => return self.failed(error),
-        }
-        self.write(mirror, chains).await;
+        };
+        // As when it is told at once: a start before the event of who started.
+        self.write(mirror, self.untold_starts(mirror, cycle, &untold)).await;
+        let events = untold
+            .iter()
+            .map(|Untold { pod, uid, node }| vec![self.scheduled((pod, uid), node, cycle.now)]);
+        self.write(mirror, events.collect()).await;
         self.untold = false;
     }
 
-    async fn untold_events(&self, mirror: &Mirror, now: Time) -> Result<Vec<Chain>, ApiError> {
+    async fn untold_pods(&self, mirror: &Mirror, now: Time) -> Result<Vec<Untold>, ApiError> {
         let is_news = |pod: &PodRecord| {
             let is_new = pod.told.bound_at.is_some_and(|at| at.0 > now.0 - NEWS_MILLIS);
             pod.ours && (pod.is_requested() || is_new)
@@ -58,32 +72,38 @@ impl Applier {
             !told.contains(&*scheduled(&about, &message).name())
         };
         let untold = news.into_iter().filter(is_untold);
-        let chain = |(key, pod, node): (&Key, &PodRecord, &Name)| {
-            vec![self.scheduled((key, &pod.uid), node, now)]
-        };
-        Ok(untold.map(chain).collect())
+        let untold = untold.map(|(key, pod, node)| Untold {
+            pod: key.clone(),
+            uid: Name::clone(&pod.uid),
+            node: Name::clone(node),
+        });
+        Ok(untold.collect())
     }
 
-    /// Groups whose first pods were bound long after their last start that was told.
-    fn untold_starts(&self, mirror: &Mirror, cycle: &Cycle<'_>) -> Vec<Chain> {
+    /// Groups of which nothing tells that they started, or whose first pods were bound long after
+    /// their last start that was told, and nothing tells of these: others lost an older pod.
+    fn untold_starts(&self, mirror: &Mirror, cycle: &Cycle<'_>, untold: &[Untold]) -> Vec<Chain> {
         if self.flavor == Flavor::Kube {
             return Vec::new();
         }
-        let mut first: BTreeMap<Key, Time> = BTreeMap::new();
+        let untold: BTreeSet<&Key> = untold.iter().map(|untold| &untold.pod).collect();
+        let mut first: BTreeMap<Key, (Time, &Key)> = BTreeMap::new();
         for (key, pod) in mirror.pods.iter().filter(|(_, pod)| pod.ours && !pod.is_finished()) {
             let at = pod.told.bound_at.or_else(|| pod.is_requested().then_some(cycle.now));
             if let (Some(group), Some(at)) = (&pod.group, at) {
                 let namespace = Name::clone(&key.namespace);
                 let group = Key { namespace, name: Name::clone(group) };
-                let since = first.entry(group).or_insert(at);
-                *since = at.min(*since);
+                let since = first.entry(group).or_insert((at, key));
+                *since = (at, key).min(*since);
             }
         }
         let groups = cycle.snapshot.pod_groups.iter();
         let started = groups.filter_map(|group| {
-            let at = *first.get(&pod_groups::key(group))?;
-            let told = group.last_start.is_some_and(|told| at.0 < told.0 + START_MILLIS);
-            if told { None } else { self.mark_start(group, at) }
+            let (at, pod) = *first.get(&pod_groups::key(group))?;
+            let is_told = group
+                .last_start
+                .is_some_and(|told| at.0 < told.0 + START_MILLIS || !untold.contains(pod));
+            if is_told { None } else { self.mark_start(group, at) }
         });
         started.collect()
     }
