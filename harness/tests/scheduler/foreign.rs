@@ -41,7 +41,7 @@ fn requests_of_another_scheduler_are_carried_out() {
         assert_snapshot!(lab.pods(), @r#"
         fine Running n-1
         nowhere Pending -: Failed to bind pod default/nowhere to node n-7: nodes "n-7" not found
-        unnamed Pending -: Failed to bind pod default/unnamed to node : spec.selectedNode: found "", allowed: the name of a node
+        unnamed Pending -: Failed to bind pod default/unnamed: spec.selectedNode: found "", allowed: the name of a node
         "#);
         assert_snapshot!(lab.requests(), @r#"
         fine null {"labels":{"pool":"a"},"podName":"fine","receivedGPU":{"portion":"0.00"},"receivedResourceType":"Regular","selectedNode":"n-1"} {"phase":"Succeeded"}

@@ -191,7 +191,8 @@ async fn tell(
             (Level::Normal, "True", "Bound", format!("Pod bound successfully to node {node}"))
         }
         Err(why) => {
-            let message = format!("Failed to bind pod {key} to node {node}: {why}");
+            let to = if node.is_empty() { String::new() } else { format!(" to node {node}") };
+            let message = format!("Failed to bind pod {key}{to}: {why}");
             (Level::Warning, "False", BINDING_ERROR, message)
         }
     };
