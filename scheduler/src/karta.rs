@@ -14,7 +14,7 @@ use std::{
 use schedlab_json::Value;
 use schedlab_scheduler_core::model::Name;
 
-use crate::parse::{Malformed, name, text};
+use crate::parse::{Malformed, name, uid};
 pub(crate) use jq::Allowance;
 pub(crate) use tree::{Karta, Part};
 
@@ -37,7 +37,7 @@ pub(crate) struct KartaRecord {
 impl KartaRecord {
     /// `None`: it groups nothing.
     pub(crate) fn read(object: &Value) -> Option<Self> {
-        let uid = text(object, "/metadata/uid").unwrap_or_default().into();
+        let uid = uid(object);
         let (of, karta) = match read::described(object) {
             Ok(of) => (Some(of?), read::karta(object)),
             Err(wrong) => (None, Err(wrong)),

@@ -108,6 +108,11 @@ pub(crate) fn version(object: &Value) -> u64 {
     text(object, "/metadata/resourceVersion").and_then(|text| text.parse().ok()).unwrap_or(0)
 }
 
+/// `metadata.uid`; empty when there is none.
+pub(crate) fn uid(object: &Value) -> Name {
+    name(object, "/metadata/uid").unwrap_or_default()
+}
+
 /// A JSON value in a message: strings in quotes, long things cut.
 pub(crate) fn shown(value: &Value) -> String {
     value.to_string()

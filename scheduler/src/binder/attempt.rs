@@ -10,7 +10,7 @@ use crate::{
     api::{Api, ApiError, Merge, path},
     apply::{About, Event, Level, rfc3339, share},
     mirror::{BINDING_ERROR, Key, PREDICTED, written_shares},
-    parse::{at, list, name, text},
+    parse::{at, list, text, uid},
 };
 
 /// What became of an attempt, and the pod as it was before it, or as somebody else bound it.
@@ -87,7 +87,7 @@ async fn bind(
     (key, order): (&Key, &Order),
     (pod, devices): (&Value, &[Name]),
 ) -> Result<(), Refusal> {
-    let uid = name(pod, "/metadata/uid").unwrap_or_else(|| "".into());
+    let uid = uid(pod);
     if !order.is_about(&uid) {
         let why = format!("pod {key} is not the one for which the request was made");
         return Err(Refusal::Failed(why));
@@ -116,7 +116,7 @@ async fn bind_unbound(
     (key, order): (&Key, &Order),
     (pod, devices): (&Value, &[Name]),
 ) -> Result<(), Refusal> {
-    let uid = name(pod, "/metadata/uid").unwrap_or_else(|| "".into());
+    let uid = uid(pod);
     let pod_path = path("v1", &key.namespace, "pods", &key.name);
     shared_gpu::write(api, (key, order), pod, devices).await?;
     if let Some(mut change) = change(order, pod) {
@@ -210,7 +210,7 @@ async fn tell(
     if kinds.iter().all(stands) {
         return Ok(());
     }
-    let uid = name(pod, "/metadata/uid").unwrap_or_else(|| "".into());
+    let uid = uid(pod);
     let about = About::pod(key, &uid);
     let occasion = &*order.uid;
     let event = Event { about: &about, level, reason, message: &message, gist: None, occasion };

@@ -11,7 +11,7 @@ use crate::{
     api::{Api, ApiError, Merge, path},
     apply::claims::{FINALIZER, claim_path, protection, status_of, unused, user},
     mirror::{Allocation, ClaimRecord, Key, PodClaim},
-    parse::{annotated, at, list, name, text},
+    parse::{annotated, at, list, name, text, uid},
 };
 
 const VERSION: &str = "resource.k8s.io/v1";
@@ -100,13 +100,7 @@ fn named(pod: &Value, asked: &Value) -> Result<Name, String> {
 
 /// Writes the devices, if the claim has none, and that the pod uses them.
 async fn allocate(api: &Api, wanted: &Wanted<'_>) -> Result<(), Refusal> {
-    let mut tries = 1..TRIES;
-    let refused = loop {
-        match try_to_allocate(api, wanted).await {
-            Err(ApiError::Conflict(_)) if tries.next().is_some() => {}
-            ended => break ended?,
-        }
-    };
+    let refused = again(|| try_to_allocate(api, wanted)).await?;
     refused
         .map_or(Ok(()), |why| Err(Refusal::Failed(format!("ResourceClaim {} {why}", wanted.claim))))
 }
@@ -150,13 +144,21 @@ async fn try_to_allocate(api: &Api, wanted: &Wanted<'_>) -> Result<Option<&'stat
 /// Takes the pod from those who use the claim, and its devices, if nobody is left and they are
 /// those of the request.
 async fn free(api: &Api, wanted: &Wanted<'_>) -> Result<(), ApiError> {
-    let mut tries = 1..TRIES;
-    loop {
-        match try_to_free(api, wanted).await {
-            Err(ApiError::Conflict(_)) if tries.next().is_some() => {}
+    again(|| try_to_free(api, wanted)).await
+}
+
+/// Tries again where somebody else wrote at the same time.
+async fn again<T, F>(attempt: impl Fn() -> F) -> Result<T, ApiError>
+where
+    F: Future<Output = Result<T, ApiError>>,
+{
+    for _ in 1..TRIES {
+        match attempt().await {
+            Err(ApiError::Conflict(_)) => {}
             ended => return ended,
         }
     }
+    attempt().await
 }
 
 async fn try_to_free(api: &Api, wanted: &Wanted<'_>) -> Result<(), ApiError> {
@@ -223,8 +225,4 @@ async fn tell_pod(api: &Api, key: &Key, told: &Value) -> Result<Value, ApiError>
 
 fn of(pod: &Key, claim: &Name) -> Key {
     Key { namespace: Name::clone(&pod.namespace), name: Name::clone(claim) }
-}
-
-fn uid(pod: &Value) -> Name {
-    name(pod, "/metadata/uid").unwrap_or_else(|| "".into())
 }

@@ -13,7 +13,7 @@ use crate::{
     api::{Api, ApiError, path},
     config::GpuReservation,
     mirror::{Key, RESERVATION_PREFIX, gpu_groups},
-    parse::{annotated, at, name, strings, text, version},
+    parse::{annotated, at, name, strings, text, uid, version},
     watch::News,
 };
 
@@ -110,7 +110,7 @@ impl Reservations {
     fn upsert(&mut self, pod: &Value) {
         let key = Key::of(pod);
         let groups = gpu_groups(&strings(pod, "/metadata/labels"));
-        let uid = name(pod, "/metadata/uid").unwrap_or_else(|| "".into());
+        let uid = uid(pod);
         let known = self.pods.get(&key).filter(|known| known.uid == uid);
         if known.is_some_and(|known| known.version >= version(pod)) {
             return;
@@ -132,7 +132,7 @@ impl Reservations {
     /// A pod was bound just now.
     pub(super) fn note_bound(&mut self, key: &Key, order: &Order, pod: &Value) {
         self.waiting.remove(key);
-        let uid = name(pod, "/metadata/uid").unwrap_or_else(|| "".into());
+        let uid = uid(pod);
         let (node, groups) = (Name::clone(&order.node), order.gpu_groups.clone());
         let sharer = Sharer { uid, node, version: version(pod), groups, holds: true, index: None };
         self.pods.insert(key.clone(), sharer);

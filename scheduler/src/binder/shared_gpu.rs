@@ -8,7 +8,7 @@ use super::order::Order;
 use crate::{
     api::{Api, ApiError, Merge, path},
     mirror::{CONFIG_MAPS, Key},
-    parse::{annotated, at, list, name, text},
+    parse::{annotated, at, list, text, uid},
 };
 
 /// Which devices a container sees.
@@ -70,7 +70,7 @@ pub(super) async fn write(
     if devices.is_empty() {
         return Ok(());
     }
-    let uid = name(pod, "/metadata/uid").unwrap_or_else(|| "".into());
+    let uid = uid(pod);
     for (name, data) in maps(prefix, &container, (order, devices)) {
         let object = json!({
             "apiVersion": "v1",

@@ -4,7 +4,7 @@ use schedlab_json::Value;
 use schedlab_scheduler_core::model::{GpuGroup, Name, Time, ZoneShare};
 
 use super::{Key, Mirror, Place, PodRecord, gpu, numa};
-use crate::parse::{at, int32, list, name, text, time, version};
+use crate::parse::{at, int32, list, name, text, time, uid, version};
 
 /// What is kept of a BindRequest. It has the name of its pod.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -39,7 +39,7 @@ impl RequestRecord {
         let attempts = int32(object, "/status/failedAttempts").unwrap_or(0);
         let limit = int32(object, "/spec/backoffLimit").unwrap_or(0);
         Self {
-            uid: name(object, "/metadata/uid").unwrap_or_else(|| "".into()),
+            uid: uid(object),
             pod_uid: pods.find_map(|owner| name(owner, "/uid")),
             node: name(object, "/spec/selectedNode").unwrap_or_else(|| "".into()),
             gpu_groups: groups,

@@ -11,7 +11,7 @@ use schedlab_scheduler_core::{
 use super::{BINDING_ERROR, Owner, pod, topology};
 use crate::parse::{
     GoDuration, Malformed, Unit, at, go_duration, list, name, parse_time, quantity, shown, text,
-    time,
+    time, uid,
 };
 
 /// What is kept of a pod group.
@@ -127,7 +127,7 @@ impl GroupRecord {
             parse_time(annotations.get(key)?.as_str()?)
         };
         Self {
-            uid: text(object, "/metadata/uid").unwrap_or_default().into(),
+            uid: uid(object),
             owner: list(object, "/metadata/ownerReferences").first().map(pod::owner),
             in_pool: true,
             pool_label: None,

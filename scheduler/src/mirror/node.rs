@@ -8,7 +8,7 @@ use schedlab_scheduler_core::model::{Lack, LeftOut, Name, Node, Taint};
 use super::{Mirror, condition, requests, selectors};
 use crate::{
     config::NodePool,
-    parse::{Malformed, at, list, strings, text},
+    parse::{Malformed, at, list, strings, text, uid},
 };
 
 /// What is kept of a node.
@@ -56,7 +56,7 @@ impl NodeRecord {
             unschedulable,
             ready,
         };
-        Self { uid: text(object, "/metadata/uid").unwrap_or_default().into(), node, malformed }
+        Self { uid: uid(object), node, malformed }
     }
 }
 

@@ -10,7 +10,7 @@ use schedlab_scheduler_core::{
 };
 
 use super::requests;
-use crate::parse::{Malformed, list, milli, name, text};
+use crate::parse::{Malformed, list, milli, name, text, uid};
 
 /// Where a pod was foretold to be, written with its binding.
 pub(crate) const PREDICTED: &str = "kai.scheduler/numa-placement-predicted";
@@ -47,7 +47,7 @@ impl NumaRecord {
             malformed.get_or_insert(Malformed::new("zones", zones.len(), FEW));
             zones.clear();
         }
-        let uid = name(object, "/metadata/uid").unwrap_or_else(|| "".into());
+        let uid = uid(object);
         Self { uid, topology: NumaTopology { policy, scope, zones }, malformed }
     }
 }

@@ -11,7 +11,7 @@ use schedlab_scheduler_core::{
 use super::{Condition, Mirror, conditions};
 use crate::{
     config::NodePool,
-    parse::{GoDuration, Malformed, go_duration, list, name, shown, strings, text, time, version},
+    parse::{GoDuration, Malformed, go_duration, list, name, shown, strings, time, uid, version},
 };
 
 /// What is kept of a queue.
@@ -74,7 +74,7 @@ impl QueueRecord {
             memory: reader.weight("memory"),
         };
         Self {
-            uid: text(object, "/metadata/uid").unwrap_or_default().into(),
+            uid: uid(object),
             display_name: name(spec, "/displayName").unwrap_or_default(),
             labels: strings(object, "/metadata/labels"),
             parent: name(spec, "/parentQueue"),

@@ -12,7 +12,7 @@ use crate::{
     apply::{About, Event, Level},
     config::DefaultPriorities,
     mirror::{ClassRecord, Key, Owner},
-    parse::{Malformed, name, text},
+    parse::{Malformed, name, text, uid},
     translate::is_known_class,
 };
 
@@ -149,7 +149,7 @@ impl Source {
         wrong: Vec<String>,
         now: Time,
     ) -> Result<(), ApiError> {
-        let uid = text(object, "/metadata/uid").unwrap_or_default().into();
+        let uid = uid(object);
         let about = About { api_version: "v1", kind: "ConfigMap", key: key.clone(), uid };
         for found in wrong {
             let message = format!("{found}; until then it gives no kind of owner a default");

@@ -10,7 +10,7 @@ use schedlab_scheduler_core::model::{Name, NodeSelectorTerm};
 use super::Claims;
 use crate::{
     mirror::selectors::node_term,
-    parse::{Malformed, at, list, name, shown, text},
+    parse::{Malformed, at, list, name, shown, text, uid},
 };
 
 const OF_SLICE: [&str; 4] = ["nodeName", "nodeSelector", "allNodes", PER_DEVICE];
@@ -81,7 +81,7 @@ impl SliceRecord {
             Err(wrong) => (Vec::new(), vec![SliceFault { wrong, instead: NO_DEVICE }]),
         };
         Self {
-            uid: part("/metadata/uid"),
+            uid: uid(object),
             driver: part("/spec/driver"),
             pool: part("/spec/pool/name"),
             generation: number("/spec/pool/generation").unwrap_or(0),

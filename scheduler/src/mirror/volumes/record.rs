@@ -10,7 +10,7 @@ use super::{
     super::{controller, selectors},
     Key, zones,
 };
-use crate::parse::{Unit, at, list, name, quantity, strings, text, version};
+use crate::parse::{Unit, at, list, name, quantity, strings, text, uid, version};
 
 /// Provisioner of classes whose volumes somebody makes beforehand.
 const NO_PROVISIONER: &str = "kubernetes.io/no-provisioner";
@@ -118,7 +118,7 @@ impl VolumeClaimRecord {
         let selector = at(object, "/spec/selector").filter(|selector| !selector.is_null());
         Self {
             version: version(object),
-            uid: name(object, "/metadata/uid").unwrap_or_default(),
+            uid: uid(object),
             owner: controller(object).filter(|is| &*is.kind == "Pod").map(|owner| owner.uid),
             class: name(object, "/spec/storageClassName").filter(|class| !class.is_empty()),
             volume: name(object, "/spec/volumeName").filter(|volume| !volume.is_empty()),
