@@ -45,6 +45,12 @@ impl Lab {
         kube::Client::new(service, "default")
     }
 
+    /// When the only pod group started, as it is told.
+    pub(crate) fn last_start(&self) -> Value {
+        let group = self.list("scheduling.run.ai", "podgroups").remove(0);
+        group["metadata"]["annotations"]["kai.scheduler/last-start-timestamp"].clone()
+    }
+
     /// How requests came to stand as they do, in milliseconds since the first was made.
     fn attempts(&self) -> String {
         let log = self.emulator.log_since(1).unwrap();
@@ -237,8 +243,10 @@ fn a_gang_of_which_one_pod_cannot_be_bound_does_not_hold_half_of_its_places() {
         let name = lab.list("", "pods")[0]["metadata"]["name"].as_str().unwrap().to_owned();
         let failing = lab.client_that_cannot_bind(name.leak());
         let binder = lab.beside(failing, &[Component::Binder]);
+        let start = lab.last_start();
         lab.pass(30).await;
         assert_snapshot!(lab.outcome(), @"gang: 1 Pending, 3 Running; 3 bound, 0 evicted; 4 Scheduled");
+        assert_eq!(lab.last_start(), start, "what is asked for again starts nobody else");
         lab.pass(120).await;
         assert_snapshot!(lab.outcome(), @"gang: 4 Running; 7 bound, 4 evicted; 8 Scheduled");
         binder.abort();

@@ -294,12 +294,8 @@ fn a_group_that_never_stopped_keeps_its_start_when_a_scheduler_starts_anew() {
         lab.queue("q", 8, -1);
         lab.start();
         lab.job("train", "q", (2, 1));
-        let start = |lab: &Lab| {
-            let group = lab.list("scheduling.run.ai", "podgroups").remove(0);
-            group["metadata"]["annotations"]["kai.scheduler/last-start-timestamp"].clone()
-        };
         lab.pass(120).await;
-        let told = start(&lab);
+        let told = lab.last_start();
         let pods = lab.list("", "pods");
         let oldest = pods.iter().find(|pod| pod["spec"]["nodeName"].is_string()).unwrap();
         let oldest = oldest["metadata"]["name"].as_str().unwrap();
@@ -314,6 +310,6 @@ fn a_group_that_never_stopped_keeps_its_start_when_a_scheduler_starts_anew() {
         lab.stop().await;
         lab.start();
         lab.pass(10).await;
-        assert_eq!(start(&lab), told);
+        assert_eq!(lab.last_start(), told);
     });
 }
