@@ -85,7 +85,8 @@ fn check_node_affinity(affinity: &Value, field: &str, errors: &mut FieldErrors) 
     for (index, one) in preferred.iter().enumerate() {
         let place = format!("{field}.preferredDuringSchedulingIgnoredDuringExecution[{index}]");
         check_weight(one, &place, errors);
-        check_term(&one["preference"], &format!("{place}.preference"), errors);
+        let place = format!("{place}.preference");
+        check_term(&one["preference"], &place, Values::Any, errors);
     }
 }
 
@@ -97,7 +98,7 @@ pub(super) fn check_node_selector(selector: &Value, field: &str, errors: &mut Fi
         errors.required(&*place, "must have at least one node selector term");
     }
     for (index, term) in terms.iter().enumerate() {
-        check_term(term, &format!("{place}[{index}]"), errors);
+        check_term(term, &format!("{place}[{index}]"), Values::OfLabels, errors);
     }
 }
 
@@ -108,7 +109,14 @@ fn check_weight(preferred: &Value, place: &str, errors: &mut FieldErrors) {
     }
 }
 
-fn check_term(term: &Value, field: &str, errors: &mut FieldErrors) {
+/// Which values labels are compared with: a preference is none the worse for one that no label has.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Values {
+    OfLabels,
+    Any,
+}
+
+fn check_term(term: &Value, field: &str, values: Values, errors: &mut FieldErrors) {
     for (index, expression) in list(term, &["matchExpressions"]).iter().enumerate() {
         let place = format!("{field}.matchExpressions[{index}]");
         let by_number = ["Gt", "Lt"];
@@ -118,6 +126,39 @@ fn check_term(term: &Value, field: &str, errors: &mut FieldErrors) {
             errors.required(format!("{place}.values"), rule);
         }
         selector::check_expression(expression, &place, &by_number, errors);
+        if values == Values::OfLabels {
+            selector::check_values(expression, &place, errors);
+        }
+    }
+    for (index, requirement) in list(term, &["matchFields"]).iter().enumerate() {
+        check_field(requirement, &format!("{field}.matchFields[{index}]"), errors);
+    }
+}
+
+/// The only field by which nodes are selected is their name.
+fn check_field(requirement: &Value, place: &str, errors: &mut FieldErrors) {
+    let values = list(requirement, &["values"]);
+    match text(requirement, &["operator"]) {
+        "In" | "NotIn" if values.len() == 1 => {}
+        "In" | "NotIn" => {
+            let rule = "must be only one value when `operator` is 'In' or 'NotIn' for node field \
+                        selector";
+            errors.required(format!("{place}.values"), rule);
+        }
+        other => {
+            let rule = "not a valid selector operator";
+            errors.invalid(format!("{place}.operator"), &other.into(), rule);
+        }
+    }
+    let key = text(requirement, &["key"]);
+    if key != "metadata.name" {
+        let rule = "not a valid field selector key";
+        return errors.invalid(format!("{place}.key"), &key.into(), rule);
+    }
+    for (index, value) in values.iter().enumerate() {
+        if let Some(rule) = value.as_str().and_then(names::dns_subdomain) {
+            errors.invalid(format!("{place}.values[{index}]"), value, &rule);
+        }
     }
 }
 

@@ -19,10 +19,15 @@ pub(super) fn check(selector: &Value, field: &str, errors: &mut FieldErrors) {
     for (index, expression) in list(selector, &["matchExpressions"]).iter().enumerate() {
         let place = format!("{field}.matchExpressions[{index}]");
         check_expression(expression, &place, &[], errors);
-        for (index, value) in list(expression, &["values"]).iter().enumerate() {
-            if let Some(rule) = value.as_str().and_then(names::label_value) {
-                errors.invalid(format!("{place}.values[{index}]"), value, &rule);
-            }
+        check_values(expression, &place, errors);
+    }
+}
+
+/// Checks that labels can have the values of the expression that stands at `field`.
+pub(super) fn check_values(expression: &Value, field: &str, errors: &mut FieldErrors) {
+    for (index, value) in list(expression, &["values"]).iter().enumerate() {
+        if let Some(rule) = value.as_str().and_then(names::label_value) {
+            errors.invalid(format!("{field}.values[{index}]"), value, &rule);
         }
     }
 }
