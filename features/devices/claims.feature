@@ -76,6 +76,32 @@ Feature: GPUs by resource claims
     When workload "kept" is deleted
     Then queue "team-a" has 4 running pods
 
+  Scenario: Who may look at devices takes none of them
+    Given this manifest is applied:
+      """yaml
+      apiVersion: v1
+      kind: Namespace
+      metadata: {name: monitoring, labels: {resource.kubernetes.io/admin-access: "true"}}
+      ---
+      apiVersion: resource.k8s.io/v1
+      kind: ResourceClaim
+      metadata: {name: watched, namespace: monitoring}
+      spec: {devices: {requests: [{name: gpu, exactly: {deviceClassName: gpu.nvidia.com, adminAccess: true}}]}}
+      """
+    And this status is written:
+      """yaml
+      apiVersion: resource.k8s.io/v1
+      kind: ResourceClaim
+      metadata: {name: watched, namespace: monitoring}
+      status:
+        allocation:
+          devices: {results: [{request: gpu, driver: gpu.nvidia.com, pool: published-0, device: gpu-0, adminAccess: true}]}
+          nodeSelector: {nodeSelectorTerms: [{matchFields: [{key: metadata.name, operator: In, values: [published-0]}]}]}
+      """
+    When the manifest "claims/four-pods.yaml" is applied
+    Then queue "team-a" has 4 running pods
+    And queue "team-a" has 4 running pods and stays so for 5 cycles
+
   Scenario: A claim on GPUs serves the queue that its label names
     Given the manifest "claims/shared.yaml" is applied
     When the manifest "claims/others.yaml" is applied

@@ -83,8 +83,9 @@ pub(crate) fn gpu_milli(claim: &Value) -> i128 {
         let all = list(request, "/firstAvailable").iter().map(|one| (had(&name(one)), one));
         all.clone().find(|(had, _)| *had > 0).or_else(|| all.clone().next())
     });
-    let of_gpus =
-        asked.filter(|(_, asked)| is_gpu(text(asked, "/deviceClassName").unwrap_or_default()));
+    let of_gpus = asked.filter(|(_, asked)| {
+        is_gpu(text(asked, "/deviceClassName").unwrap_or_default()) && !is_admin(asked)
+    });
     let count = |(had, asked): (usize, &Value)| match text(asked, "/allocationMode") {
         Some("All") => i128::try_from(had.max(1)).unwrap_or(i128::MAX / 1000),
         _ => i128::from(at(asked, "/count").and_then(Value::as_i64).unwrap_or(1)),
@@ -95,7 +96,11 @@ pub(crate) fn gpu_milli(claim: &Value) -> i128 {
 pub(super) fn claim(claim: &Value) -> ClaimView {
     let device = |result: &Value| {
         let part = |path| text(result, path).unwrap_or_default();
-        format!("device {} of pool {} ({})", part("/device"), part("/pool"), part("/driver")).into()
+        let name =
+            format!("device {} of pool {} ({})", part("/device"), part("/pool"), part("/driver"));
+        // To look after a device is no having it: whoever else may have it.
+        let uid = text(claim, "/metadata/uid").unwrap_or_default();
+        if is_admin(result) { format!("{name}, to look at ({uid})").into() } else { name.into() }
     };
     let selector = at(claim, "/status/allocation/nodeSelector");
     let terms = list(claim, "/status/allocation/nodeSelector/nodeSelectorTerms").iter();
@@ -109,6 +114,11 @@ pub(super) fn claim(claim: &Value) -> ClaimView {
         devices: list(claim, "/status/allocation/devices/results").iter().map(device).collect(),
         users: users.filter_map(|user| text(user, "/uid")).map(Name::from).collect(),
     }
+}
+
+/// A request, or what came of one, that is for looking after devices.
+fn is_admin(of: &Value) -> bool {
+    at(of, "/adminAccess").and_then(Value::as_bool) == Some(true)
 }
 
 fn is_gpu(name: &str) -> bool {
@@ -136,5 +146,26 @@ mod tests {
         assert_eq!(with(&[]), 1000, "one at least");
         assert_eq!(with(&["r/all", "r/all"]), 2000);
         assert_eq!(with(&["r/three", "r/three", "r/three"]), 3000);
+    }
+
+    #[test]
+    fn who_looks_after_a_device_has_none() {
+        let looking = |admin: bool| {
+            json!({
+                "metadata": { "uid": "u" },
+                "spec": { "devices": { "requests": [
+                    { "name": "r", "exactly": { "deviceClassName": "gpu.x", "adminAccess": admin } },
+                ] } },
+                "status": { "allocation": { "devices": { "results": [
+                    { "request": "r", "driver": "gpu.x", "pool": "n", "device": "a", "adminAccess": admin },
+                ] } } },
+            })
+        };
+        let told = |admin: bool| (claim(&looking(admin)).devices, gpu_milli(&looking(admin)));
+        assert_eq!(told(false), ([Name::from("device a of pool n (gpu.x)")].into(), 1000));
+        assert_eq!(
+            told(true),
+            ([Name::from("device a of pool n (gpu.x), to look at (u)")].into(), 0)
+        );
     }
 }

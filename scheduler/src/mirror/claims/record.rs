@@ -59,7 +59,7 @@ pub(crate) struct Allocation {
     pub(crate) node: Option<Name>,
     /// From which nodes its devices can be used: any of these; `None`: from all.
     pub(super) terms: Option<Vec<NodeSelectorTerm>>,
-    /// And the request for which each was given.
+    /// Those that nobody else can be given, and the request for which each was given.
     pub(crate) devices: BTreeMap<DeviceId, Name>,
 }
 
@@ -80,6 +80,7 @@ impl Allocation {
             let (driver, pool, device) = (part("/driver"), part("/pool"), part("/device"));
             (DeviceId { driver, pool, device }, part("/request"))
         };
+        let results = list(allocation, "/devices/results").iter();
         let terms = list(allocation, "/nodeSelector/nodeSelectorTerms").iter();
         let mut fields = terms.flat_map(|term| list(term, "/matchFields"));
         let by_name = fields.find(|field| text(field, "/key") == Some("metadata.name"));
@@ -93,7 +94,7 @@ impl Allocation {
         Self {
             node: by_name.and_then(|field| name(field, "/values/0")),
             terms,
-            devices: list(allocation, "/devices/results").iter().map(device).collect(),
+            devices: results.filter(|result| !only_looks(result)).map(device).collect(),
         }
     }
 
@@ -212,6 +213,11 @@ impl ClaimRecord {
         let strange = self.users(key, pods).filter(Option::is_none).count();
         u32::try_from(strange + self.reserved_otherwise.len()).unwrap_or(u32::MAX)
     }
+}
+
+/// A device was given for looking after it (`adminAccess`), whoever has it.
+fn only_looks(result: &Value) -> bool {
+    at(result, "/adminAccess") == Some(&Value::Bool(true))
 }
 
 /// An entry of `status.reservedFor` names a pod.

@@ -130,6 +130,7 @@ fn usable(devices: &[Value], of_all: Option<&Place>) -> (Vec<(Place, Value)>, Ve
     for (index, device) in devices.iter().enumerate() {
         let field = format!("spec.devices[{index}]");
         let place = named_once(device, &mut named, (&field, index))
+            .and_then(|()| is_understood(device, &field))
             .and_then(|()| place_of_device(device, &field, of_all));
         match place {
             Ok(place) => usable.push((place, device.clone())),
@@ -154,6 +155,28 @@ fn named_once(
     }
     let found = format!("{name:?}, which spec.devices[{first}] is called");
     Err(Malformed::new(field, found, "a name that no other device of the slice has"))
+}
+
+/// Nothing keeps others from a device than that somebody has it. What a driver says of that besides
+/// belongs to features of Kubernetes that are off unless somebody switches them on.
+fn is_understood(device: &Value, field: &str) -> Result<(), Malformed> {
+    let keeps_off = |taint: &&Value| {
+        matches!(text(taint, "/effect").unwrap_or_default(), "NoSchedule" | "NoExecute")
+    };
+    if let Some(taint) = list(device, "/taints").iter().find(keeps_off) {
+        let allowed = "no taint NoSchedule or NoExecute, as no claim is asked what it tolerates";
+        return Err(Malformed::new(format!("{field}.taints"), shown(taint), allowed));
+    }
+    let unknown = [
+        ("consumesCounters", "none, as what devices share of each other is not counted"),
+        ("bindingConditions", "none, as pods are not kept waiting for them"),
+    ];
+    for (of, allowed) in unknown {
+        if let [first, ..] = list(device, &format!("/{of}")) {
+            return Err(Malformed::new(format!("{field}.{of}"), shown(first), allowed));
+        }
+    }
+    Ok(())
 }
 
 fn place_of_device(

@@ -182,6 +182,22 @@ fn a_device_that_cannot_be_told_or_placed_is_not_used_and_others_of_its_slice_ar
 }
 
 #[test]
+fn a_device_with_rules_that_are_not_kept_is_not_used() {
+    let devices = json!([
+        { "name": "a", "taints": [{ "key": "x", "effect": "None" }, { "key": "ill", "effect": "NoExecute" }] },
+        { "name": "b", "consumesCounters": [{ "counterSet": "memory" }] },
+        { "name": "c", "bindingConditions": ["attached"] },
+        { "name": "d", "taints": [{ "key": "x", "effect": "None" }], "consumesCounters": [] },
+    ]);
+    assert_snapshot!(told(&json!({ "nodeName": "n", "devices": devices })), @r#"
+    s: spec.devices[0].taints: found {"effect":"NoExecute","key":"ill"}, allowed: no taint NoSchedule or NoExecute, as no claim is asked what it tolerates; the device is not used
+    s: spec.devices[1].consumesCounters: found {"counterSet":"memory"}, allowed: none, as what devices share of each other is not counted; the device is not used
+    s: spec.devices[2].bindingConditions: found "attached", allowed: none, as pods are not kept waiting for them; the device is not used
+    used: d
+    "#);
+}
+
+#[test]
 fn a_pool_with_a_device_that_cannot_be_used_is_not_there_as_a_whole() {
     let is_whole = |says: Value| {
         let slices = BTreeMap::from([("s".into(), SliceRecord::read(&slice(&says)))]);
