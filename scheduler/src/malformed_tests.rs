@@ -126,6 +126,25 @@ kind: PodDisruptionBudget
 metadata: {name: odd, namespace: ns}
 spec: {selector: {matchLabels: {a: b}, matchExpressions: [{key: a, operator: In, values: [b]}]}}
 status: {disruptionsAllowed: 1, disruptedPods: {x: "2026-01-01T00:00:00Z"}}
+---
+kind: DeviceClass
+metadata: {name: odd}
+spec: {selectors: [{cel: {expression: device.driver == 'odd'}}]}
+---
+kind: ResourceSlice
+metadata: {name: odd, uid: s}
+spec:
+  driver: odd
+  pool: {name: odd, generation: 1, resourceSliceCount: 1}
+  perDeviceNodeSelection: true
+  devices:
+  - {name: a, nodeName: good, attributes: {a: {int: 1}}, capacity: {c: {value: 1Gi}}}
+  - name: b
+    nodeSelector:
+      nodeSelectorTerms:
+      - matchExpressions: [{key: a, operator: Gt, values: ["1"]}]
+        matchFields: [{key: metadata.name, operator: In, values: [good]}]
+  - {name: c, allNodes: true}
 "#;
 
 /// A pod that nothing stands in the way of, and a node for it alone.
@@ -163,6 +182,8 @@ fn objects(yaml: &str) -> Vec<(Kind, Value)> {
             "PodGroup" => Kind::PodGroup,
             "PriorityClass" => Kind::PriorityClass,
             "PodDisruptionBudget" => Kind::PodDisruptionBudget,
+            "DeviceClass" => Kind::DeviceClass,
+            "ResourceSlice" => Kind::ResourceSlice,
             _ => Kind::Pod,
         };
         (kind, object)
