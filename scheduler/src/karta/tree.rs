@@ -16,6 +16,9 @@ const OWN: &str = "a pod that the podSelector of a component with pods describes
 const SCALED: &str = "a component with at least one replica";
 const INSTANCE: &str = "an instance that the workload has";
 const PAIRED: &str = "as many as instances";
+/// A PodGroup counts no more.
+const PODS_MAX: u32 = i32::MAX as u32;
+const COUNTED: &str = "at most 2147483647 pods";
 
 /// How the pods of a kind are grouped.
 #[derive(Debug, PartialEq)]
@@ -26,11 +29,13 @@ pub(crate) struct Karta {
     pub(super) gang: Gang,
 }
 
+/// A component of the kind; what it says of pods is asked of a workload or of a pod.
 #[derive(Debug, PartialEq)]
 pub(super) struct Component {
     pub(super) name: Name,
     /// None of the root.
     pub(super) parent: Option<usize>,
+    /// It says where its pods are described; others are made of components alone.
     pub(super) has_pods: bool,
     pub(super) scale: Option<Scale>,
     /// The names of its instances, where it may have several.
@@ -43,6 +48,7 @@ pub(super) struct Component {
 /// How many pods a component has, by instance.
 #[derive(Debug, PartialEq)]
 pub(super) struct Scale {
+    /// Where that is said.
     pub(super) field: String,
     pub(super) replicas: Option<Asked>,
     pub(super) least: Option<Asked>,
@@ -52,10 +58,13 @@ pub(super) struct Scale {
 /// By what a pod is known to be a component's.
 #[derive(Debug, PartialEq)]
 pub(super) enum Selector {
+    /// Something is found.
     Has(Asked),
+    /// True is found.
     Is(Asked),
 }
 
+/// Which pods of the kind start together.
 #[derive(Debug, PartialEq)]
 pub(super) enum Gang {
     /// One group a workload, of components or of all pods.
@@ -65,24 +74,30 @@ pub(super) enum Gang {
         topology: Option<TopologyConstraint>,
         sub_groups: Vec<SubGroup>,
     },
-    /// Such a group that nobody can make.
+    /// Such a group that nobody can make: pods of the kind are told why.
     Unusable(Malformed),
     /// Groups of the pods for which expressions find the same.
     Members(Vec<Member>),
 }
 
+/// A component whose pods are a sub-group, with those of the components below it.
 #[derive(Debug, PartialEq)]
 pub(super) struct SubGroup {
+    /// Where its component is named.
     pub(super) field: String,
     pub(super) component: usize,
     pub(super) topology: Option<TopologyConstraint>,
 }
 
+/// Pods of a component that are grouped by what these expressions find on each.
 #[derive(Debug, PartialEq)]
 pub(super) struct Member {
+    /// Where the keys stand.
     pub(super) field: String,
     pub(super) component: usize,
+    /// The words of the group's name.
     pub(super) keys: Vec<Asked>,
+    /// All hold for the pods that it takes.
     pub(super) filters: Vec<Asked>,
 }
 
@@ -134,7 +149,7 @@ impl Karta {
         match &self.gang {
             Gang::Group { field, name, topology, sub_groups } => {
                 let (parts, part) = case.parts(sub_groups)?;
-                let minimum = if parts.is_empty() { case.pods_below(0, None)? } else { 0 };
+                let minimum = if parts.is_empty() { case.start(field, 0, None)? } else { 0 };
                 let (words, field) = (vec![name.to_string()], field.clone());
                 Ok(Grouped { words, field, topology: topology.clone(), minimum, parts, part })
             }
@@ -174,7 +189,7 @@ impl Case<'_> {
         let (mut parts, mut part) = (Vec::new(), None);
         for SubGroup { field, component, topology } in sub_groups {
             let name = &self.component(*component).name;
-            let minimum = self.pods_below(*component, None)?;
+            let minimum = self.start(field, *component, None)?;
             if minimum == 0 {
                 let found = format!("{name} with no replicas");
                 return Err(Malformed::new(field, found, SCALED));
@@ -221,7 +236,7 @@ impl Case<'_> {
         let words = member.keys.iter().map(|key| key.word(&self.pod));
         let words = words.collect::<Result<Vec<String>, Malformed>>()?;
         let instance = instance.as_deref().map(|name| (own, name));
-        let minimum = self.pods_below(member.component, instance)?;
+        let minimum = self.start(&member.field, member.component, instance)?;
         let field = member.field.clone();
         Ok(Grouped { words, field, topology: None, minimum, parts: Vec::new(), part: None })
     }
@@ -282,7 +297,15 @@ impl Case<'_> {
         if names.contains(&name) { Ok(Some(name)) } else { Err(of_pod.wrong(&name, INSTANCE)) }
     }
 
-    /// How many pods a component and those below it start with.
+    /// With how many pods starts what this field says to group.
+    fn start(&self, field: &str, at: usize, instance: Instance<'_>) -> Result<u32, Malformed> {
+        let pods = self.pods_below(at, instance)?;
+        let too_many = || Malformed::new(field, "a workload with more", COUNTED);
+        Some(pods).filter(|pods| *pods <= PODS_MAX).ok_or_else(too_many)
+    }
+
+    /// How many pods a component and those below it start with; there may be more than can be
+    /// counted.
     fn pods_below(&self, at: usize, instance: Instance<'_>) -> Result<u32, Malformed> {
         if self.karta.components.iter().any(|component| component.scale.is_some()) {
             self.by_scale(at, instance)

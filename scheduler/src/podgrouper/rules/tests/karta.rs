@@ -157,6 +157,7 @@ fn replicas_multiply_on_the_way_down_and_the_least_counts() {
     pg-u1-training of PyFlow min=3 queue=a class=build
       within {"requiredTopologyLevel":"row","topology":"hall"}
     "#);
+    assert_snapshot!(of(json!({ "replicasPath": "2147483647" }), flow()), @"spec.optimizationInstructions.gangScheduling.podGroup.name of Karta pyflow: found a workload with more, allowed: at most 2147483647 pods");
     assert_snapshot!(of(Value::Null, least(json!("1"))), @r#"
     pg-u1-training of PyFlow min=2 queue=a class=build
       within {"requiredTopologyLevel":"row","topology":"hall"}
