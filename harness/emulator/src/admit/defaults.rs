@@ -73,7 +73,6 @@ pub(super) fn fill(kind: &Kind, object: &mut Value) {
         ("batch", "Job") => fill_job(&mut object["spec"]),
         ("batch", "CronJob") => fill_cron_job(object),
         ("resource.k8s.io", "ResourceClaim") => fill_claim(&mut object["spec"]),
-        ("resource.k8s.io", "ResourceSlice") => leave_out_partitions(&mut object["spec"]),
         ("resource.k8s.io", "ResourceClaimTemplate") => {
             set_default(object, &["spec", "metadata"], json!({}));
             fill_claim(&mut object["spec"]["spec"]);
@@ -88,18 +87,6 @@ pub(super) fn fill(kind: &Kind, object: &mut Value) {
             set_default(object, &["volumeBindingMode"], "Immediate");
         }
         _ => {}
-    }
-}
-
-/// Parts of devices, which a real server keeps only where its feature `DRAPartitionableDevices` is on.
-fn leave_out_partitions(slice: &mut Value) {
-    for field in ["sharedCounters", "perDeviceNodeSelection"] {
-        object::remove(slice, &[field]);
-    }
-    for device in items_mut(slice, "devices") {
-        for field in ["consumesCounters", "nodeName", "nodeSelector", "allNodes"] {
-            object::remove(device, &[field]);
-        }
     }
 }
 
