@@ -35,6 +35,20 @@ fn the_first_of_each_queue_is_behind_nobody() {
 }
 
 #[test]
+fn who_waits_for_no_more_of_anything_keeps_nobody_behind() {
+    assert_snapshot!(told("
+        node n gpus=1
+        queue a quota=1
+        job a1 gpus=1 queue=a on n
+        gang a2 pods=1 min=2 gpus=1 queue=a priority=60
+        job a3 gpus=1 queue=a
+    "), @r"
+    a2: create 1 more pod, or lower the pod group's minMember by 1
+    a3: make room for 1 more pod of its size, or add nodes that have it: short of GPUs
+    ");
+}
+
+#[test]
 fn bounds_of_queues_and_shares_are_for_those_before_first() {
     assert_snapshot!(told("
         node n gpus=4
