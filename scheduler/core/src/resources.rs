@@ -115,6 +115,14 @@ impl Resources {
         }
     }
 
+    /// The greater amount of each.
+    #[must_use]
+    pub fn greater(&self, other: &Self) -> Self {
+        let mut greater = self.plus(other);
+        greater.subtract(&self.lesser(other));
+        greater
+    }
+
     /// Negative amounts count as zero; of extended resources only those that are there remain.
     #[must_use]
     pub fn at_least_zero(&self) -> Self {

@@ -14,6 +14,7 @@ mod fleet;
 mod free;
 mod mates;
 mod members;
+mod misfits;
 mod next_cycle;
 mod no_place;
 mod node;

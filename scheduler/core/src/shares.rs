@@ -107,7 +107,7 @@ impl KeptByShare {
             matches!(
                 remedy,
                 Remedy::MakeRoom {
-                    room: Room::Anywhere | Room::OnlyFull { .. } | Room::OrLabelled { .. },
+                    room: Room::Anywhere | Room::OnlyFull { .. } | Room::OrAdded { .. },
                     ..
                 }
             )

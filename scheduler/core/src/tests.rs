@@ -35,6 +35,7 @@ mod remedies_behind;
 mod remedies_closed;
 mod remedies_gangs;
 mod remedies_hold;
+mod remedies_places;
 mod remedies_selected;
 mod reservations;
 mod restraint;

@@ -161,39 +161,56 @@ fn nothing_to_gain(session: &Session<'_>, group: PodGroupId) -> Reason {
     Reason::NotReady(members.not_ready(of))
 }
 
-fn reason(
+fn reason(session: &Session<'_>, id: PodGroupId, pods: &[PodId], unplaced: Unplaced) -> Reason {
+    let below_minimum = session.members(id).shortfall(session.group(id)) == Shortfall::BelowMinimum;
+    let fewer_may_do = !unplaced.misfits.are_of_small_nodes();
+    let larger = below_minimum.then(|| larger_than_fleet(session, pods, fewer_may_do)).flatten();
+    let Some(mut larger) = larger else { return as_things_are(session, id, pods, unplaced) };
+    if let Reason::LargerThanFleet { instead, .. } = &mut larger
+        && unplaced.misfits.site.is_some()
+    {
+        *instead = Some(Box::new(as_things_are(session, id, pods, unplaced)));
+    }
+    larger
+}
+
+fn as_things_are(
     session: &Session<'_>,
     id: PodGroupId,
     pods: &[PodId],
-    Unplaced { pod, found, misfits, no_place }: Unplaced,
+    Unplaced { pod, found, mut misfits, no_place }: Unplaced,
 ) -> Reason {
-    let (group, members) = (session.group(id), session.members(id));
-    let below_minimum = members.shortfall(group) == Shortfall::BelowMinimum;
-    if below_minimum
-        && let Some(larger) = larger_than_fleet(session, pods, !misfits.are_of_small_nodes())
-    {
-        return larger;
-    }
     if let Some(no_place) = no_place {
         return Reason::NoPlace(*no_place);
     }
+    let (group, members) = (session.group(id), session.members(id));
+    let below_minimum = members.shortfall(group) == Shortfall::BelowMinimum;
     let failed = pods.get(found as usize).copied().unwrap_or(pod);
     let at = session.pod(failed).sub_group;
     let sub_group = &group.sub_groups[at];
     let several = group.sub_groups.len() > 1;
     let misses_minimum = below_minimum || members.of_sub_group(at).active < sub_group.min_member;
     if misses_minimum && (sub_group.min_member > 1 || several) {
+        if let Some(site) = &mut misfits.site {
+            site.asks = largest(session, pods.get(found as usize..).unwrap_or(pods));
+        }
         let waiting = u32::try_from(pods.len()).expect("pod ids are 32 bits");
-        let kept_apart_by = session.kept_apart_by(pods).map(Box::new);
+        let kept_apart = session.kept_apart(id, pods).map(Box::new);
         return Reason::GangTooLarge {
             found: found + members.active(),
             required: sub_group.min_member,
             missing: waiting.saturating_sub(found).max(1),
             sub_group: several.then(|| sub_group.name.clone()),
-            misfits: Misfits { kept_apart_by, ..misfits },
+            misfits: Misfits { kept_apart, ..misfits },
         };
     }
     Reason::NoNode { pod: full_name(session, failed), misfits }
+}
+
+/// What any of the pods asks for at most.
+fn largest(session: &Session<'_>, pods: &[PodId]) -> Resources {
+    let rooms = pods.iter().map(|pod| session.shape_of(*pod).room_for(1));
+    rooms.reduce(|most, room| most.greater(&room)).unwrap_or_default()
 }
 
 fn full_name(session: &Session<'_>, pod: PodId) -> Name {
@@ -237,6 +254,7 @@ fn larger_than_fleet(session: &Session<'_>, pods: &[PodId], fewer_may_do: bool) 
         more: of(&more),
         fewer_may_do,
         are_bound: !beyond.is_empty() && beyond.iter().all(is_by_name),
+        instead: None,
     })
 }
 

@@ -6,7 +6,7 @@ use std::{
 };
 
 use super::{
-    DeviceMisfit, PlaceMisfit, VolumeMisfit,
+    DeviceMisfit, KeptApart, PlaceMisfit, Site, VolumeMisfit,
     obstacle::{has_more, worst},
 };
 use crate::{
@@ -62,6 +62,15 @@ pub enum Misfit {
     },
     /// It would be spread too unevenly over this key.
     TopologySpread(Name),
+    /// So it would, but not if the key had as few values as it has: `minDomains` asks for more.
+    TooFewDomains {
+        /// The key over which it is to be spread.
+        key: Name,
+        /// How many values it has.
+        domains: u32,
+        /// How many are asked for.
+        least: u32,
+    },
     /// The node lacks the label of this key, over which the pod is to be spread.
     TopologySpreadLabel(Name),
     /// GPUs of the node are not to be had in parts.
@@ -166,7 +175,8 @@ impl Misfit {
             | Self::QueueBound(_)
             | Self::ClaimElsewhere(_)
             | Self::ClaimFull(_)
-            | Self::TopologySpread(_) => true,
+            | Self::TopologySpread(_)
+            | Self::TooFewDomains { .. } => true,
             Self::DeviceMemory { .. }
             | Self::Taint { .. }
             | Self::Unschedulable
@@ -204,6 +214,7 @@ impl Misfit {
             | Self::OthersAntiAffinity
             | Self::HostPort { .. }
             | Self::TopologySpread(_)
+            | Self::TooFewDomains { .. }
             | Self::TopologySpreadLabel(_)
             | Self::WholeGpusOnly
             | Self::MigInstancesOnly
@@ -264,7 +275,7 @@ impl fmt::Display for Misfit {
             Self::HostPort { .. } => {
                 f.write_str("node(s) didn't have free ports for the requested pod ports")
             }
-            Self::TopologySpread(_) => f.write_str(UNEVEN),
+            Self::TopologySpread(_) | Self::TooFewDomains { .. } => f.write_str(UNEVEN),
             Self::TopologySpreadLabel(_) => f.write_str(
                 "node(s) didn't match pod topology spread constraints (missing required label)",
             ),
@@ -332,11 +343,12 @@ pub struct Misfits {
     pub nodes: u32,
     /// How many of them refuse it for what. A node is counted once.
     pub counts: BTreeMap<Refusal, u32>,
-    /// Where the pod has to be apart from others. `None`: nowhere, or on single nodes.
-    pub apart: Option<Box<ApartOver>>,
+    /// What a node has to be like that is added for the pod. `None`: it does not matter to the pod
+    /// where others are.
+    pub site: Option<Box<Site>>,
     /// What keeps it and others of its gang from each other, where nodes are in too few places for
     /// that, whoever leaves.
-    pub kept_apart_by: Option<Box<Misfit>>,
+    pub kept_apart: Option<Box<KeptApart>>,
     /// How the pod selects nodes.
     pub selection: Selection,
     /// Where it selects nodes by their names: are those too small for it even when empty? `None`: it
@@ -350,15 +362,6 @@ pub struct Misfits {
 /// How many nodes lack what for the pod.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Lacking(pub BTreeMap<BTreeSet<Lack>, (u32, Name)>);
-
-/// Places that a pod has to have apart from others.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct ApartOver {
-    /// Labels over which, but that of the host.
-    pub labels: BTreeSet<Name>,
-    /// Where that is one label: its values on nodes that are only too full.
-    pub full: BTreeSet<Name>,
-}
 
 /// Why one node refuses a pod.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -397,10 +400,9 @@ impl Misfits {
         for (refusal, nodes) in other.counts {
             *self.counts.entry(refusal).or_default() += nodes;
         }
-        if let Some(ApartOver { labels, full }) = other.apart.map(|apart| *apart) {
-            let apart = self.apart.get_or_insert_default();
-            apart.labels.extend(labels);
-            apart.full.extend(full);
+        match (&mut self.site, other.site) {
+            (Some(site), Some(other)) => site.add(*other),
+            (site, other) => *site = site.take().or(other),
         }
         if self.selection == Selection::All {
             self.selection = other.selection;

@@ -49,6 +49,7 @@ impl Misfit {
             | Self::OthersAntiAffinity
             | Self::HostPort { .. }
             | Self::TopologySpread(_)
+            | Self::TooFewDomains { .. }
             | Self::TopologySpreadLabel(_)
             | Self::LegacyMigThere
             | Self::QueueBound(_) => Obstacle::Closed,
@@ -93,6 +94,7 @@ impl Misfit {
             Self::PodAffinity
                 | Self::AffinityToMates
                 | Self::TopologySpread(_)
+                | Self::TooFewDomains { .. }
                 | Self::ClaimElsewhere(_)
                 | Self::Volume(
                     VolumeMisfit::Elsewhere | VolumeMisfit::Zone | VolumeMisfit::NoneToBind

@@ -79,6 +79,8 @@ pub enum Reason {
         fewer_may_do: bool,
         /// Those are bound to the names of nodes: no other would hold them.
         are_bound: bool,
+        /// Why they do not fit as things are, where it matters to them where others are.
+        instead: Option<Box<Reason>>,
     },
     /// No place of a topology holds those that are to run together.
     NoPlace(NoPlace),

@@ -1,30 +1,36 @@
 //! What cures a reason to wait: one step that a person can take. It follows from the reason
 //! alone, so that the same words stand on the pod group, in its event and in an explanation.
 
+mod added;
 mod admit;
 mod behind;
 mod gang;
 mod larger;
+mod misfits;
+mod places;
 mod room;
 mod wait;
 
 use std::{collections::BTreeSet, fmt};
 
 use super::{
-    EvenWhenEmpty, Misfit, Misfits, Preemption, Quantity, Reason, Since,
+    Misfit, Preemption, Quantity, Reason, Since,
     left_out::label,
     misfit::short_name,
-    obstacle::Nodes,
     place_misfit::{make_place, of_no_place, prefer_inside},
 };
 use crate::{
     model::{Lack, Name, QueueProblem},
-    resources::{ResourceName, Shortage},
+    resources::ResourceName,
     words::round,
 };
 
+pub use added::Added;
+pub(crate) use added::Batch;
 use admit::{admit, tolerate};
-pub use room::{Added, Places, Room};
+use misfits::{of_larger, of_misfits};
+pub use places::KeptFrom;
+pub use room::{Places, Room};
 
 /// What would let the pod group run.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -155,6 +161,15 @@ pub enum Remedy {
         /// More than that keeps them from so many of the nodes.
         with_more: u32,
     },
+    /// In the places that they select its pods cannot be, and no node that is added is in another.
+    OtherPlaces {
+        /// The label of the places.
+        label: Name,
+        /// Those that they select.
+        values: Vec<Name>,
+        /// From whom they have to be apart.
+        from: KeptFrom,
+    },
     /// Others would have the nodes first, were the taint taken off them.
     Tolerate {
         /// `key` of the taint.
@@ -266,11 +281,13 @@ impl Reason {
             Self::LargerThanFleet { are_bound: true, fewer_may_do, .. } => {
                 Remedy::OtherNodes { or_fewer: *fewer_may_do }
             }
-            Self::LargerThanFleet { missing, more, fewer_may_do, .. } => Remedy::LargerFleet {
-                pods: *missing,
-                more: more.clone().rounded_up(),
-                or_fewer: *fewer_may_do,
-            },
+            Self::LargerThanFleet { missing, more, fewer_may_do, instead, .. } => {
+                instead.as_deref().and_then(of_larger).unwrap_or_else(|| Remedy::LargerFleet {
+                    pods: *missing,
+                    more: more.clone().rounded_up(),
+                    or_fewer: *fewer_may_do,
+                })
+            }
             Self::NoPlace(no_place) => of_no_place(no_place),
             Self::BehindOthers { depth } => Remedy::DeeperQueue { depth: *depth },
             Self::Promised { nodes } => Remedy::Wait { nodes: nodes.clone() },
@@ -320,59 +337,6 @@ fn raise(
     let to = of(used.amount.saturating_add(asked.amount));
     let by = of(to.amount.saturating_sub(limit.amount));
     Remedy::Raise { queue: Name::clone(queue), bound, by, to, with_more }
-}
-
-/// Of the nodes that are nearest: room helps wherever it is only short; else what most of them have
-/// against the pod.
-fn of_misfits(misfits: &Misfits, pods: u32) -> Remedy {
-    let nearest = misfits.on_nearest();
-    let (mut shortages, mut is_too_small, mut devices) = (Vec::new(), None, None);
-    for misfit in nearest.keys() {
-        if let Misfit::TooLittle { of, even_when_empty } = misfit {
-            shortages.push(of);
-            is_too_small = Some(*even_when_empty);
-        }
-        if let Misfit::DeviceMemory { mib } = misfit {
-            devices = devices.max(Some(*mib));
-        }
-    }
-    let short = short_of(&shortages);
-    let room = room::of(misfits, nearest.values().map(|nodes| nodes.all).sum());
-    // The first of those that are equally common, on nodes on which it stands alone above all.
-    let commonest = nearest.into_iter().max_by_key(|(misfit, nodes)| {
-        (nodes.all - nodes.with_more, nodes.all, std::cmp::Reverse(*misfit))
-    });
-    let let_in = misfits.left_out.as_ref().and_then(|others| others.let_in(pods));
-    match (is_too_small, devices, commonest) {
-        _ if misfits.named_are_small == Some(true) => Remedy::OtherNodes { or_fewer: false },
-        (Some(EvenWhenEmpty::Yes), ..) | (None, None, None) if let Some(let_in) = let_in => let_in,
-        (Some(EvenWhenEmpty::Yes), ..) => Remedy::LargerNodes { short },
-        (Some(EvenWhenEmpty::No), ..) | (None, None, None) => match &misfits.kept_apart_by {
-            Some(misfit) if room.is_on_new_nodes() => {
-                admitted(misfits, misfit, (Nodes::default(), pods))
-            }
-            Some(_) | None => Remedy::MakeRoom { pods, short, room, places: Places::of(misfits) },
-        },
-        (None, Some(mib), _) => Remedy::LargerDevices { mib },
-        (None, None, Some((misfit, nodes))) => admitted(misfits, misfit, (nodes, pods)),
-    }
-}
-
-fn admitted(misfits: &Misfits, misfit: &Misfit, (of, pods): (Nodes, u32)) -> Remedy {
-    let over = misfits.apart.iter().flat_map(|apart| &apart.labels);
-    let added = Added { apart_over: over.cloned().collect(), selection: misfits.selection.clone() };
-    let Nodes { all: nodes, with_more } = of;
-    Remedy::Admit { misfit: misfit.clone(), nodes, pods, added, with_more }
-}
-
-/// Of nodes those count that are short of the fewest resources.
-fn short_of(shortages: &[&Shortage]) -> Vec<ResourceName> {
-    let fewest = shortages.iter().map(|of| of.resources().count()).min();
-    let least = shortages.iter().filter(|of| Some(of.resources().count()) == fewest);
-    let mut short: Vec<ResourceName> = least.flat_map(|of| of.resources()).collect();
-    short.sort();
-    short.dedup();
-    short
 }
 
 impl Bound {
@@ -434,6 +398,7 @@ impl fmt::Display for Remedy {
                 admit(f, (misfit, added), (*nodes, *pods))?;
                 admit::more(f, (misfit, *nodes, *with_more))
             }
+            Self::OtherPlaces { label, values, from } => places::other(f, (label, values), *from),
             Self::Tolerate { key, value } => tolerate(f, key, value),
             Self::LetIn { lacks, nodes, first, pods } => label(f, lacks, (*nodes, first, *pods)),
             Self::CreateTopology { topology, level } => {

@@ -81,6 +81,14 @@ impl fmt::Display for Quantity {
     }
 }
 
+/// `a`, `a and b`, `a, b and c`.
+pub(super) fn listing(all: &[String], and: &str) -> String {
+    match all {
+        [before @ .., last] if !before.is_empty() => format!("{} {and} {last}", before.join(", ")),
+        _ => all.join(""),
+    }
+}
+
 /// A fraction as a decimal, to thousandths, without trailing zeros.
 pub(crate) struct Decimal {
     pub(crate) amount: i64,

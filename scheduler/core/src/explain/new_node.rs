@@ -5,43 +5,53 @@ use std::collections::{BTreeMap, BTreeSet};
 use crate::{
     model::{
         CPU_WORKER, GPU_WORKER, GpuPart, HOSTNAME, Labels, Name, Node, NodeSelectorTerm, Operator,
-        PodShape, Requirement, SharedGpu,
+        PodShape, Requirement,
     },
     resources::Resources,
 };
 
-/// A node labelled `like` one that is there, on which `pods` pods of `shape` have room; for each of
-/// them one, where they have to be apart. `None`: they could select none.
-pub(super) fn for_pods(
-    nodes: &[Node],
+/// Where a node that is added is.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Site<'a> {
+    /// In places in which others are.
+    pub(super) at: &'a [(Name, Name)],
+    /// Alone in places of these labels.
+    pub(super) fresh: &'a [Name],
+}
+
+/// One more node, labelled `like` one that is there, on which `pods` pods of `shape` have room; for
+/// each of them one, where they have to be apart. `None`: they could select none.
+pub(super) fn add_for_pods(
+    nodes: &mut Vec<Node>,
     like: Option<&Node>,
     (shape, pods): (&PodShape, i64),
-) -> Option<Vec<Node>> {
-    let are_new = nodes.iter().filter(|node| node.name.starts_with("(new node"));
-    let first = i64::try_from(are_new.count()).unwrap_or(0) + 1;
-    let name = |at| if at == 1 { "(new node)".into() } else { format!("(new node {at})").into() };
+    site: Site<'_>,
+) -> Option<()> {
     let are_apart = !(shape.pod_anti_affinity.is_empty()
         && shape.topology_spread.is_empty()
         && shape.host_ports.is_empty());
     let (count, pods_each) = if are_apart { (pods, 1) } else { (1, pods) };
-    (first..first + count).map(|at| for_some(nodes, like, name(at), (shape, pods_each))).collect()
+    (0..count).try_for_each(|_| add(nodes, like, (shape, shape.room_for(pods_each)), site))
 }
 
-fn for_some(
-    nodes: &[Node],
+/// One more node that has so much room.
+pub(super) fn add(
+    nodes: &mut Vec<Node>,
     like: Option<&Node>,
-    name: Name,
-    (shape, pods): (&PodShape, i64),
-) -> Option<Node> {
+    (shape, room): (&PodShape, Resources),
+    Site { at, fresh }: Site<'_>,
+) -> Option<()> {
+    let name = name_of_next(nodes);
     let like = like.cloned().unwrap_or_default();
     let mut labels = like.labels;
     let apart = shape.pod_anti_affinity.iter().map(|term| &*term.topology_key);
-    for key in apart.chain([HOSTNAME]) {
-        labels.insert(key.into(), Name::clone(&name));
+    for label in apart.chain([HOSTNAME]).chain(fresh.iter().map(|label| &**label)) {
+        labels.insert(label.into(), unused(nodes, (shape, label)).unwrap_or(name.clone()));
     }
+    labels.extend(at.iter().cloned());
     let roles = [GPU_WORKER, CPU_WORKER];
     if roles.iter().any(|role| labels.remove(*role).is_some()) {
-        let role = if room(shape, 1).gpu_milli > 0 { GPU_WORKER } else { CPU_WORKER };
+        let role = if shape.room_for(1).gpu_milli > 0 { GPU_WORKER } else { CPU_WORKER };
         labels.insert(role.into(), Name::default());
     }
     // Its GPUs are given as they are asked for.
@@ -50,7 +60,7 @@ fn for_some(
         name,
         labels,
         taints: Vec::new(),
-        allocatable: roomy(room(shape, pods), &like.allocatable),
+        allocatable: roomy(room, &like.allocatable),
         images: BTreeMap::new(),
         unschedulable: false,
         ready: true,
@@ -62,7 +72,21 @@ fn for_some(
         numa: None,
         gpu_memory_mib: device_memory(nodes, shape),
     };
-    selected_by(shape, &node)
+    nodes.push(selected_by(shape, &node)?);
+    Some(())
+}
+
+fn name_of_next(nodes: &[Node]) -> Name {
+    match nodes.iter().filter(|node| node.name.starts_with("(new node")).count() {
+        0 => "(new node)".into(),
+        others => format!("(new node {})", others + 1).into(),
+    }
+}
+
+/// A value of the label that it selects, and no node has.
+fn unused(nodes: &[Node], (shape, label): (&PodShape, &str)) -> Option<Name> {
+    let is_new = |value: &Name| nodes.iter().all(|node| node.labels.get(label) != Some(value));
+    shape.values_of(label)?.into_iter().find(is_new)
 }
 
 /// With no less CPU and memory than others of its kind have: nobody adds a node without any.
@@ -70,30 +94,9 @@ fn roomy(room: Resources, like: &Resources) -> Resources {
     Resources {
         cpu_milli: room.cpu_milli.max(like.cpu_milli),
         memory_bytes: room.memory_bytes.max(like.memory_bytes),
+        pods: room.pods.saturating_mul(2).max(110),
         ..room
     }
-}
-
-fn room(shape: &PodShape, pods: i64) -> Resources {
-    let mut room = asked(shape, pods);
-    room.pods = room.pods.saturating_mul(2).max(110);
-    room
-}
-
-/// What `pods` pods of `shape` take, devices of which they ask for parts as a whole.
-pub(super) fn asked(shape: &PodShape, pods: i64) -> Resources {
-    let claims = shape.new_claims_on(&Node::default());
-    let mut asked = shape.requests.times(pods).plus(&claims);
-    if let Some(SharedGpu { part, devices }) = shape.shared_gpu {
-        // Of memory it is not known how much a device has.
-        let pods_of_one = match part {
-            GpuPart::Milli(milli) => (1000 / milli.max(1)).max(1),
-            GpuPart::MemoryMib(_) => 1,
-        };
-        let shared = (pods + pods_of_one - 1) / pods_of_one * i64::from(devices);
-        asked.gpu_milli = asked.gpu_milli.saturating_add(shared.saturating_mul(1000));
-    }
-    asked
 }
 
 /// As much as any device has, or more where that is asked for.
@@ -116,6 +119,9 @@ pub(super) fn labelled_for(shape: &PodShape, node: &Node) -> Option<Node> {
 /// The node with a name and labels that the node selector and a term of the required affinity
 /// ask for.
 fn selected_by(shape: &PodShape, node: &Node) -> Option<Node> {
+    if shape.selects(node) {
+        return Some(node.clone());
+    }
     let any = [NodeSelectorTerm::default()];
     let mut terms = shape.node_affinity.as_deref().unwrap_or(&any).iter();
     terms.find_map(|term| Some(adapted(shape, term, node)).filter(|node| shape.selects(node)))
@@ -168,8 +174,6 @@ fn value_with(wanted: &[Requirement], now: Option<&Name>) -> Option<Name> {
 
 #[cfg(test)]
 mod tests {
-    use std::slice::from_ref;
-
     use super::*;
 
     fn wish((key, operator, values): (&str, Operator, &[&str])) -> Requirement {
@@ -186,9 +190,10 @@ mod tests {
         let shape = PodShape { node_affinity: Some(terms.collect()), ..PodShape::default() };
         let labels = BTreeMap::from([("k".into(), "2".into())]);
         let there = Node { labels, ..Node::default() };
-        match for_pods(from_ref(&there), Some(&there), (&shape, 1)) {
+        let mut nodes = vec![there.clone()];
+        match add_for_pods(&mut nodes, Some(&there), (&shape, 1), Site::default()) {
             None => "no node".to_owned(),
-            Some(nodes) => nodes[0].labels.get("k").map_or("no label", |value| &**value).to_owned(),
+            Some(()) => nodes[1].labels.get("k").map_or("no label", |value| &**value).to_owned(),
         }
     }
 

@@ -148,8 +148,7 @@ impl Search<'_> {
             return self.next_attempt(stand, instead, taken);
         }
         let (remedy, (_, _, others)) = (reason.remedy(), stand);
-        let attempt =
-            self.attempt(stand, one_more_opened(taken, &remedy, others).unwrap_or(remedy));
+        let attempt = self.attempt(stand, one_more_node(taken, &remedy, others).unwrap_or(remedy));
         let tolerated = tolerated_instead(&attempt, others).map(|own| self.attempt(stand, own));
         tolerated.filter(|own| matches!(own.tried, Tried::Runs { .. })).unwrap_or(attempt)
     }
@@ -308,20 +307,22 @@ fn more_of_taken(taken: &[Taken], next: &Remedy, others: &[Decision]) -> Option<
     all.find_map(|(at, one)| Some((at, more_of(one.told(), next)?)))
 }
 
-/// Where others took what opening a node gave, another one that is closed does as well as `next`.
-fn one_more_opened(taken: &[Taken], next: &Remedy, others: &[Decision]) -> Option<Remedy> {
+/// Where others took what one node gave that was opened, or added, another one does as well as `next`.
+fn one_more_node(taken: &[Taken], next: &Remedy, others: &[Decision]) -> Option<Remedy> {
     let last = taken.last().filter(|last| last.others != others)?;
     match (last.told(), next) {
         (
             Remedy::Admit { misfit, nodes, pods, added, with_more },
             Remedy::MakeRoom { pods: more, .. },
-        ) if misfit.is_of_closed_nodes() && pods < nodes => Some(Remedy::Admit {
-            misfit: misfit.clone(),
-            nodes: nodes - pods,
-            pods: *more,
-            added: added.clone(),
-            with_more: *with_more,
-        }),
+        ) if misfit.is_of_closed_nodes() && pods < nodes || misfit.place_need().is_some() => {
+            Some(Remedy::Admit {
+                misfit: misfit.clone(),
+                nodes: nodes.saturating_sub(*pods),
+                pods: *more,
+                added: added.clone(),
+                with_more: *with_more,
+            })
+        }
         _ => None,
     }
 }
@@ -373,7 +374,7 @@ fn more_of(first: &Remedy, next: &Remedy) -> Option<Remedy> {
         (
             Remedy::Admit { misfit, nodes, pods, added, with_more },
             Remedy::Admit { misfit: again, pods: more, .. },
-        ) if misfit == again && (misfit.needs_a_node_each() || misfit.is_of_closed_nodes()) => {
+        ) if misfit == again && (misfit.place_need().is_some() || misfit.is_of_closed_nodes()) => {
             let pods = pods.saturating_add(*more);
             let (misfit, added) = (misfit.clone(), added.clone());
             let (nodes, with_more) = (*nodes, *with_more);

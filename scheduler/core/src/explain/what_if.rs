@@ -1,14 +1,18 @@
 //! The cluster as it would be after a remedy.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, slice};
 
-use super::new_node;
+use super::new_node::{self, Site};
 use crate::{
     Snapshot,
-    decision::{Bound, DeviceMisfit, Misfit, PlaceMisfit, Quantity, Remedy, Room},
+    decision::{
+        Added, Batch, Bound, DeviceMisfit, KeptFrom, Misfit, PlaceMisfit, PlaceNeed, Quantity,
+        Remedy, Room,
+    },
     model::{
-        CORDONED_TAINT, CPU_WORKER, GPU_WORKER, NOT_READY_TAINTS, Name, Node, NodeId, Pod,
-        PodGroup, PodGroupId, PodStatus, Queue, QueueId, QueueProblem, ShapeId, Time, Toleration,
+        CORDONED_TAINT, CPU_WORKER, GPU_WORKER, NOT_READY_TAINTS, Name, Node, NodeId,
+        NodeSelectorTerm, Pod, PodGroup, PodGroupId, PodShape, PodStatus, Queue, QueueId,
+        QueueProblem, ShapeId, Time, Toleration,
     },
     resources::{Amount, PerResource, ResourceName},
 };
@@ -47,23 +51,26 @@ pub(super) fn with_remedy(
         Remedy::Raise { queue, bound, to, .. } => cluster.raise(queue, *bound, to)?,
         Remedy::GoFirst { before } => cluster.go_before(before)?,
         Remedy::Deserve { queue, more } => cluster.deserve(queue, more)?,
-        Remedy::MakeRoom { pods, room, .. } => match room {
-            Room::Anywhere | Room::Added(_) | Room::OrLabelled { .. } => {
-                cluster.make_room_for_missing(*pods as usize)?;
+        Remedy::MakeRoom { pods, room, places, .. } => match room {
+            Room::Anywhere | Room::Added(_) | Room::OrAdded { .. } => {
+                let fresh = places.as_ref().map(|places| slice::from_ref(&places.label));
+                let missing = missing.shapes.iter().copied().cycle().take(*pods as usize);
+                cluster.make_room(missing, fresh.unwrap_or_default())?;
             }
             Room::OnlyFull { .. } => cluster.widen_what_is_full(*pods as usize)?,
         },
         Remedy::LargerNodes { .. } | Remedy::LargerDevices { .. } => {
             cluster.make_room_for_missing(1)?;
         }
-        Remedy::LargerFleet { .. } => cluster.make_room(missing.beyond_fleet.iter().copied())?,
-        Remedy::MakePlace { .. } => cluster.make_room_for_all()?,
-        Remedy::Admit { misfit, added, .. }
-            if misfit.needs_a_node_each() && added.is_selected_by_name() =>
-        {
-            return None;
+        Remedy::LargerFleet { .. } => {
+            cluster.make_room(missing.beyond_fleet.iter().copied(), &[])?;
         }
-        Remedy::Admit { misfit, pods, .. } => cluster.admit(misfit, *pods as usize)?,
+        Remedy::MakePlace { .. } => cluster.make_room_for_all()?,
+        Remedy::Admit { misfit, pods, added, .. } => match misfit.place_need() {
+            Some(need) => cluster.find_place(need, (*pods, added))?,
+            None => cluster.admit(misfit, *pods as usize)?,
+        },
+        Remedy::OtherPlaces { label, from, .. } => cluster.leave_places(label, *from)?,
         Remedy::Tolerate { key, value } => cluster.tolerate(key, value),
         Remedy::Wait { .. } => cluster.let_leave(),
         Remedy::WaitLonger { delay_millis: millis, .. }
@@ -212,14 +219,14 @@ impl WhatIf<'_> {
     /// For the next `pods` pods for which there is no node, and for others like them if it has
     /// fewer.
     fn make_room_for_missing(&mut self, pods: usize) -> Option<()> {
-        self.make_room(self.missing.shapes.iter().copied().cycle().take(pods))
+        self.make_room(self.missing.shapes.iter().copied().cycle().take(pods), &[])
     }
 
     /// For the same, in turns on the nodes that are only too full.
     fn widen_what_is_full(&mut self, pods: usize) -> Option<()> {
         let Missing { shapes, only_full, .. } = self.missing;
         for (shape, node) in shapes.iter().cycle().zip(only_full.iter().cycle()).take(pods) {
-            let asked = new_node::asked(&self.after.shapes[shape.0 as usize], 1);
+            let asked = self.after.shapes[shape.0 as usize].room_for(1);
             self.after.nodes[node.0 as usize].allocatable.add(&asked);
         }
         (!only_full.is_empty()).then_some(())
@@ -231,23 +238,65 @@ impl WhatIf<'_> {
         let waiting = self.after.pods.iter();
         let waiting = waiting.filter(|pod| pod.group == group && pod.status == PodStatus::Pending);
         let shapes: Vec<ShapeId> = waiting.map(|pod| pod.shape).collect();
-        self.make_room(shapes.into_iter())
+        self.make_room(shapes.into_iter(), &[])
     }
 
-    /// For each shape a node that holds all pods of it, or one for each pod.
-    fn make_room(&mut self, pods: impl Iterator<Item = ShapeId>) -> Option<()> {
+    /// For each shape a node that holds all pods of it, or one for each pod, alone in places of these
+    /// labels.
+    fn make_room(&mut self, pods: impl Iterator<Item = ShapeId>, fresh: &[Name]) -> Option<()> {
         let mut counts: BTreeMap<ShapeId, i64> = BTreeMap::new();
         for shape in pods {
             *counts.entry(shape).or_default() += 1;
         }
-        let like = self.like();
-        let node_for = |(shape, pods): (ShapeId, i64)| {
-            let shape = &self.after.shapes[shape.0 as usize];
-            new_node::for_pods(&self.after.nodes, like, (shape, pods))
+        if counts.is_empty() {
+            return None;
+        }
+        let like = self.like().cloned();
+        let (Snapshot { nodes, shapes, .. }, site) = (&mut self.after, Site { at: &[], fresh });
+        counts.into_iter().try_for_each(|(shape, pods)| {
+            new_node::add_for_pods(nodes, like.as_ref(), (&shapes[shape.0 as usize], pods), site)
+        })
+    }
+
+    /// Nodes are added where the next pods without one may be, or they may be elsewhere.
+    fn find_place(&mut self, need: PlaceNeed<'_>, (pods, added): (u32, &Added)) -> Option<()> {
+        let Some(Batch { pods_each, at, fresh }) = added.batch(need, pods) else {
+            let PlaceNeed::Domains { key, domains, .. } = need else { return None };
+            let least = i32::try_from(domains).ok();
+            self.change_shapes(|shape| {
+                let spreads = shape.topology_spread.iter_mut();
+                let mine = spreads.filter(|spread| spread.topology_key == *key);
+                mine.for_each(|spread| spread.min_domains = least);
+            });
+            return Some(());
         };
-        let nodes: Option<Vec<Vec<Node>>> = counts.into_iter().map(node_for).collect();
-        let nodes = nodes.filter(|nodes| !nodes.is_empty())?;
-        self.after.nodes.extend(nodes.into_iter().flatten());
+        let like = self.like().cloned();
+        let room = added.asks.times(i64::from(pods_each));
+        let next = self.missing.shapes.iter().cycle().step_by(pods_each as usize);
+        let Snapshot { nodes, shapes, .. } = &mut self.after;
+        at.iter().zip(next).try_for_each(|(at, shape)| {
+            let (shape, site) = (&shapes[shape.0 as usize], Site { at, fresh: &fresh });
+            new_node::add(nodes, like.as_ref(), (shape, room.clone()), site)
+        })
+    }
+
+    /// Fewer pods suffice, or they select places of this label no more.
+    fn leave_places(&mut self, label: &Name, from: KeptFrom) -> Option<()> {
+        if let KeptFrom::Mates { fewer: Some(fewer) } = from {
+            let group = &mut self.after.pod_groups[self.group.0 as usize];
+            group.sub_groups.first_mut()?.min_member = fewer;
+            return Some(());
+        }
+        self.change_shapes(|shape| {
+            shape.node_selector.remove(label);
+            for term in shape.node_affinity.iter_mut().flatten() {
+                term.labels.retain(|wanted| wanted.key != *label);
+            }
+            // A term that asks for nothing selects nothing.
+            let asks =
+                |term: &NodeSelectorTerm| !(term.labels.is_empty() && term.fields.is_empty());
+            shape.node_affinity = shape.node_affinity.take().filter(|terms| terms.iter().all(asks));
+        });
         Some(())
     }
 
@@ -325,9 +374,6 @@ impl WhatIf<'_> {
             }),
             Misfit::NoGpuWorker => self.open(misfit, pods, |node| node.label(GPU_WORKER)),
             Misfit::NoCpuWorker => self.open(misfit, pods, |node| node.label(CPU_WORKER)),
-            Misfit::PodAntiAffinity | Misfit::OthersAntiAffinity | Misfit::HostPort { .. } => {
-                self.make_room_for_missing(pods.max(1))?;
-            }
             Misfit::NodeAffinity { .. } => self.label_selected(misfit)?,
             Misfit::NotAligned { .. } | Misfit::Devices(DeviceMisfit::TooFew { .. }) => {
                 self.make_room_for_missing(1)?;
@@ -338,7 +384,11 @@ impl WhatIf<'_> {
             | Misfit::DeviceMemory { .. }
             | Misfit::PodAffinity
             | Misfit::AffinityToMates
+            | Misfit::PodAntiAffinity
+            | Misfit::OthersAntiAffinity
+            | Misfit::HostPort { .. }
             | Misfit::TopologySpread(_)
+            | Misfit::TooFewDomains { .. }
             | Misfit::TopologySpreadLabel(_)
             | Misfit::WholeGpusOnly
             | Misfit::MigInstancesOnly
@@ -361,16 +411,23 @@ impl WhatIf<'_> {
 
     /// Pods of the group that wait tolerate the taint.
     fn tolerate(&mut self, key: &Name, value: &Name) {
+        self.change_shapes(|shape| {
+            let (key, value) = (Some(Name::clone(key)), Some(Name::clone(value)));
+            shape.tolerations.push(Toleration { key, value, effect: None });
+        });
+    }
+
+    /// Pods of the group that wait ask for something else.
+    fn change_shapes(&mut self, change: impl Fn(&mut PodShape)) {
         let Snapshot { pods, shapes, .. } = &mut self.after;
-        let mut tolerant: BTreeMap<ShapeId, ShapeId> = BTreeMap::new();
+        let mut changed: BTreeMap<ShapeId, ShapeId> = BTreeMap::new();
         let group = Some(self.group);
         let waits = |pod: &&mut Pod| pod.group == group && pod.status == PodStatus::Pending;
         for pod in pods.iter_mut().filter(waits) {
             let of = pod.shape;
-            pod.shape = *tolerant.entry(of).or_insert_with(|| {
+            pod.shape = *changed.entry(of).or_insert_with(|| {
                 let mut shape = shapes[of.0 as usize].clone();
-                let (key, value) = (Some(Name::clone(key)), Some(Name::clone(value)));
-                shape.tolerations.push(Toleration { key, value, effect: None });
+                change(&mut shape);
                 shapes.push(shape);
                 ShapeId(position(shapes.len() - 1))
             });

@@ -4,7 +4,7 @@
 
 use std::{borrow::Cow, collections::BTreeMap, sync::Arc};
 
-use super::{Name, Node, NodeSelectorTerm, PodShape, Volume};
+use super::{GpuPart, Name, Node, NodeSelectorTerm, PodShape, SharedGpu, Volume};
 use crate::resources::Resources;
 
 /// A claim as a pod uses it.
@@ -105,6 +105,23 @@ impl PodShape {
         let new =
             self.claims.iter().filter(|claim| claim.allocated_on.as_ref() != Some(&node.name));
         new.fold(Resources::default(), |sum, claim| sum.plus(&claim.devices_on(node)))
+    }
+
+    /// What so many pods of it take of a node that is added, devices of which they ask for parts as
+    /// a whole.
+    pub fn room_for(&self, pods: i64) -> Resources {
+        let claims = self.new_claims_on(&Node::default());
+        let mut room = self.requests.times(pods).plus(&claims);
+        if let Some(SharedGpu { part, devices }) = self.shared_gpu {
+            // Of memory it is not known how much a device has.
+            let pods_of_one = match part {
+                GpuPart::Milli(milli) => (1000 / milli.max(1)).max(1),
+                GpuPart::MemoryMib(_) => 1,
+            };
+            let shared = (pods + pods_of_one - 1) / pods_of_one * i64::from(devices);
+            room.gpu_milli = room.gpu_milli.saturating_add(shared.saturating_mul(1000));
+        }
+        room
     }
 
     /// What it takes depends on the node.

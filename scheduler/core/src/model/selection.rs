@@ -1,5 +1,7 @@
 //! How a pod selects nodes, as far as a node that is added has to suit it.
 
+use std::collections::BTreeSet;
+
 use super::{
     HOSTNAME, Name, NodeSelectorTerm, Operator, PodShape, Requirement, VolumeAccess, VolumeClaim,
     VolumeReach,
@@ -34,6 +36,21 @@ impl PodShape {
             None if self.node_selector.is_empty() && self.node_affinity.is_none() => Selection::All,
             None => Selection::Labels,
         }
+    }
+
+    /// The only values of a label with which it selects nodes. `None`: others would do.
+    pub(crate) fn values_of(&self, label: &str) -> Option<BTreeSet<Name>> {
+        if let Some(value) = self.node_selector.get(label) {
+            return Some(BTreeSet::from([Name::clone(value)]));
+        }
+        let one_of = |term: &NodeSelectorTerm| {
+            let mut wanted = term.labels.iter().filter(|wanted| &*wanted.key == label);
+            let named = wanted.find(|wanted| wanted.operator == Operator::In)?;
+            Some(named.values.clone())
+        };
+        let terms: Option<Vec<Vec<Name>>> =
+            self.node_affinity.as_ref()?.iter().map(one_of).collect();
+        Some(terms?.into_iter().flatten().collect())
     }
 
     /// `key=value`, where it selects nodes by nothing else.

@@ -81,16 +81,27 @@ impl<'a> Domains<'a> {
         let key = || Name::clone(&self.constraint.topology_key);
         let value = self.value(session, node);
         let value = value.ok_or_else(|| Misfit::TopologySpreadLabel(key()))?;
-        let enough = self.constraint.min_domains.is_none_or(|least| {
-            i64::from(least) <= i64::try_from(self.counts.len()).unwrap_or(i64::MAX)
-        });
-        let least = if enough { self.counts.values().copied().min().unwrap_or(0) } else { 0 };
+        let least = self.counts.values().copied().min().unwrap_or(0);
         let itself = i64::from(labels_match(self.constraint.selector.as_ref(), &pod.labels));
         let here = self.counts.get(value).copied().unwrap_or(0);
-        if here + itself - least > i64::from(self.constraint.max_skew) {
+        let is_uneven = |least| here + itself - least > i64::from(self.constraint.max_skew);
+        if is_uneven(least) {
             return Err(Misfit::TopologySpread(key()));
         }
-        Ok(())
+        // The least count is nothing where there are fewer domains than there have to be.
+        match self.too_few_domains() {
+            Some((domains, least)) if is_uneven(0) => {
+                Err(Misfit::TooFewDomains { key: key(), domains, least })
+            }
+            Some(_) | None => Ok(()),
+        }
+    }
+
+    /// How many domains there are, and how many there have to be, if that is more.
+    fn too_few_domains(&self) -> Option<(u32, u32)> {
+        let domains = u32::try_from(self.counts.len()).unwrap_or(u32::MAX);
+        let least = u32::try_from(self.constraint.min_domains?).unwrap_or(0);
+        (domains < least).then_some((domains, least))
     }
 }
 

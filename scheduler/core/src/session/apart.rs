@@ -4,9 +4,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::{Free, Session};
 use crate::{
-    decision::Misfit,
+    decision::{KeptApart, Misfit, Pin},
     framework::Apart,
-    model::{Name, NodeId, PodId, ShapeId},
+    model::{HOSTNAME, Name, NodeId, PodGroupId, PodId, ShapeId},
 };
 
 /// More pods are not compared, each with each other.
@@ -17,6 +17,14 @@ impl Session<'_> {
     /// the widest such places, if there are several kinds. `None`: some may be together on some node,
     /// or they are too many to compare.
     pub(crate) fn places_apart(&self, pods: &[PodId]) -> Option<Vec<usize>> {
+        let common = self.parts_in_common(pods)?.into_iter();
+        let numbered = common.filter_map(|apart| self.numbered(apart));
+        let count = |places: &Vec<usize>| places.iter().copied().collect::<BTreeSet<_>>().len();
+        numbered.min_by_key(count)
+    }
+
+    /// What no two of these pods can have in common. `None`: as above.
+    fn parts_in_common(&self, pods: &[PodId]) -> Option<Vec<Apart<'_>>> {
         if pods.len() < 2 || pods.len() > COMPARED_MAX {
             return None;
         }
@@ -32,20 +40,24 @@ impl Session<'_> {
                 return None;
             }
         }
-        let numbered = common?.into_iter().filter_map(|apart| self.numbered(apart));
-        let count = |places: &Vec<usize>| places.iter().copied().collect::<BTreeSet<_>>().len();
-        numbered.min_by_key(count)
+        common
     }
 
     /// What keeps these pods from each other, where nodes are in fewer places than they need for that,
     /// whoever leaves.
-    pub(crate) fn kept_apart_by(&self, pods: &[PodId]) -> Option<Misfit> {
+    pub(crate) fn kept_apart(&self, group: PodGroupId, pods: &[PodId]) -> Option<KeptApart> {
         let shape = self.shape_of(*pods.first()?);
         let misfit = match (shape.pod_anti_affinity.is_empty(), &shape.host_ports[..]) {
             (false, _) => Misfit::PodAntiAffinity,
             (true, []) => return None,
             (true, ports) => Misfit::HostPort { port: (ports.len() == 1).then_some(ports[0].port) },
         };
+        if let Some(pin) = self.pinned_apart(pods) {
+            let (of, members) = (self.group(group), self.members(group));
+            let is_all = of.sub_groups.len() == 1 && members.active() == 0;
+            let fewer = u32::try_from(pin.values.len()).ok().filter(|_| is_all);
+            return Some(KeptApart { misfit, pin: Some(pin), fewer });
+        }
         let places = self.places_apart(pods)?;
         let of_shape: BTreeMap<ShapeId, PodId> =
             pods.iter().map(|pod| (self.pod(*pod).shape, *pod)).collect();
@@ -61,7 +73,23 @@ impl Session<'_> {
             open.insert(*place);
             open.len() == pods.len()
         });
-        (!has_enough).then_some(misfit)
+        (!has_enough).then_some(KeptApart { misfit, pin: None, fewer: None })
+    }
+
+    /// They have to be apart over a label of which they select fewer values than they are.
+    fn pinned_apart(&self, pods: &[PodId]) -> Option<Pin> {
+        let common = self.parts_in_common(pods)?;
+        let labels = common.into_iter().filter_map(|apart| match apart {
+            Apart::Label(label) => Some(label),
+            Apart::Node => None,
+        });
+        let mut labels = labels.filter(|label| ***label != *HOSTNAME);
+        labels.find_map(|label| {
+            let values = pods.iter().map(|pod| self.shape_of(*pod).values_of(label));
+            let values: Option<Vec<BTreeSet<Name>>> = values.collect();
+            let values: BTreeSet<Name> = values?.into_iter().flatten().collect();
+            (values.len() < pods.len()).then(|| Pin { label: Name::clone(label), values })
+        })
     }
 
     fn parts(&self, pods: (PodId, PodId)) -> Vec<Apart<'_>> {

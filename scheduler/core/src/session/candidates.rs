@@ -7,9 +7,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::{Fits, Mark, Session};
 use crate::{
-    decision::{ApartOver, Lacking, Misfit, Misfits, PlaceMisfit, worst},
+    decision::{Misfit, worst},
     framework::{DependsOn, NodeFilter, NodeScore, Ranking, Scoring, WaitingRoom},
-    model::{Name, NodeId, PodId, Selection, ShapeId},
+    model::{NodeId, PodId, ShapeId},
 };
 
 /// A node on which a pod fits.
@@ -80,55 +80,6 @@ impl Session<'_> {
         }
     }
 
-    /// Why the pod fits on no node. Nodes on which it does are not counted.
-    pub fn misfits(&self, pod: PodId, within: Option<&BTreeSet<NodeId>>) -> Misfits {
-        self.misfits_beside(pod, within, &BTreeMap::new())
-    }
-
-    /// The same, where nodes are `outside` of its places, too.
-    pub(super) fn misfits_beside(
-        &self,
-        pod: PodId,
-        within: Option<&BTreeSet<NodeId>>,
-        outside: &BTreeMap<NodeId, PlaceMisfit>,
-    ) -> Misfits {
-        let filters = self.filters(pod, |_| true);
-        let shape = self.shape_of(pod);
-        let over = shape.apart_over();
-        let key = over.iter().next().filter(|_| over.len() == 1).cloned();
-        let mut full = BTreeSet::new();
-        let selection = shape.selection();
-        let is_by_name = selection == Selection::Names;
-        let mut misfits = Misfits { selection, ..Misfits::default() };
-        let group = self.pod(pod).group;
-        let has_mates = group.is_some_and(|group| self.members(group).active() > 0);
-        let is_for_mates =
-            |node, worst: &Misfit| has_mates && self.is_for_mates(pod, (node, worst));
-        let mut is_any_for_it = within.is_some();
-        for node in self.nodes_among(within) {
-            let place = outside.get(&node).cloned().map(Misfit::Place);
-            let against: Vec<Misfit> =
-                filters.iter().filter_map(|filter| filter(node).err()).collect();
-            is_any_for_it |= !against.iter().any(Misfit::is_of_role);
-            if let Some(key) = &key
-                && place.is_none()
-                && against.iter().all(Misfit::is_too_full)
-            {
-                full.extend(self.node(node).labels.get(key).cloned());
-            }
-            if is_by_name && !against.iter().any(Misfit::is_not_selected) {
-                let is_small = against.iter().any(Misfit::is_too_small);
-                misfits.named_are_small = Some(is_small && misfits.named_are_small != Some(false));
-            }
-            misfits.count(against.into_iter().chain(place), |worst| is_for_mates(node, worst));
-        }
-        misfits.apart = (!over.is_empty()).then(|| Box::new(ApartOver { labels: over, full }));
-        if !is_any_for_it {
-            misfits.left_out = self.left_out_for(pod);
-        }
-        misfits
-    }
-
     /// What stands most in the pod's way on nodes that refuse it, those first on which least does.
     pub fn worst_misfits(&self, pod: PodId) -> Vec<(NodeId, Misfit)> {
         let filters = self.filters(pod, |_| true);
@@ -152,22 +103,6 @@ impl Session<'_> {
             against.all(|misfit| misfit.is_too_full())
         };
         self.node_ids().filter(|node| is_full(*node)).collect()
-    }
-
-    /// How many nodes that are left out lack what for the pod; `None`: there are none.
-    fn left_out_for(&self, pod: PodId) -> Option<Box<Lacking>> {
-        let mut lacking = Lacking::default();
-        for left_out in &self.snapshot.left_out {
-            let nodes = u32::try_from(left_out.nodes.len()).expect("node ids are 32 bits");
-            let Some(first) = left_out.nodes.iter().min() else { continue };
-            let lacks = left_out.lacks_for(self.shape_of(pod));
-            let (all, name) = lacking.0.entry(lacks).or_insert_with(|| (0, Name::clone(first)));
-            *all += nodes;
-            if first < name {
-                *name = Name::clone(first);
-            }
-        }
-        (!lacking.0.is_empty()).then(|| Box::new(lacking))
     }
 
     /// Something speaks against the pod on each of these nodes, whoever leaves.
@@ -296,6 +231,11 @@ impl Session<'_> {
             let weight = i128::from(scoring.weight);
             (scoring, scores.into_iter().map(|score| i128::from(score) * weight).collect())
         })
+    }
+
+    /// All that have a say about the pod.
+    pub(super) fn all_filters(&self, pod: PodId) -> Vec<NodeFilter<'_>> {
+        self.filters(pod, |_| true)
     }
 
     fn filters(&self, pod: PodId, wanted: impl Fn(DependsOn) -> bool) -> Vec<NodeFilter<'_>> {

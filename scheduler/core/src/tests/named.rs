@@ -32,8 +32,8 @@ fn the_key_over_which_pods_are_spread_is_named() {
         job a gpus=1 label app=x spread app=x/zone/1
     ", "a"), @r"
     PodSchedulingErrors
-    make room where its topology spread over zone wants it, or allow a larger maxSkew
-      not tried
+    add a node with 1 GPU in zone b or in a new zone, as its topology spread over zone asks, or allow a larger maxSkew
+      then it runs on (new node) (Now)
     ");
 }
 

@@ -16,7 +16,7 @@ fn a_gang_whose_pods_are_apart_needs_a_node_for_each() {
         gang own pods=4 gpus=1 label app=own far app=own/host
     ", "own"), @r"
     PodSchedulingErrors
-    add 3 nodes without the pods that anti-affinity keeps it from
+    add 3 nodes with 1 GPU each without the pods that anti-affinity keeps it from
       then it runs on n2 (Now)
     ");
 }
@@ -57,12 +57,12 @@ fn a_new_node_has_what_is_asked_for_in_the_way_in_which_it_is() {
     ");
     assert_snapshot!(told("cpu=1 port=80"), @r"
     PodSchedulingErrors
-    add a node on which host port 80 is free
+    add a node with 1 CPU core on which host port 80 is free
       then it runs on (new node) (Now)
     ");
     assert_snapshot!(told("cpu=1 far app=x/host"), @r"
     PodSchedulingErrors
-    add a node without the pods that anti-affinity keeps it from
+    add a node with 1 CPU core without the pods that anti-affinity keeps it from
       then it runs on (new node) (Now)
     ");
     assert_snapshot!(told("cpu=1 near app=y/host"), @r"
@@ -93,7 +93,7 @@ fn as_many_nodes_are_added_as_pods_keep_apart() {
         job x pods=4 min=4 gpus=1 label app=x far app=x/host
     ", "x"), @r"
     PodSchedulingErrors
-    add 3 nodes without the pods that anti-affinity keeps it from
+    add 3 nodes with 1 GPU each without the pods that anti-affinity keeps it from
       then it runs on (new node) (Now)
     ");
     assert_snapshot!(remedies_of("
@@ -101,7 +101,7 @@ fn as_many_nodes_are_added_as_pods_keep_apart() {
         job x pods=3 min=3 gpus=1 port=80
     ", "x"), @r"
     PodSchedulingErrors
-    add 2 nodes on which host port 80 is free
+    add 2 nodes with 1 GPU each on which host port 80 is free
       then it runs on (new node) (Now)
     ");
 }

@@ -248,7 +248,7 @@ fn a_remedy_is_told_once() {
         job x pods=3 min=3 gpus=1 label app=x far app=x/host
     ", "x"), @r"
     PodSchedulingErrors
-    add 2 nodes without the pods that anti-affinity keeps it from
+    add 2 nodes with 1 GPU each without the pods that anti-affinity keeps it from
       then it runs on (new node) (Now)
     ");
 }

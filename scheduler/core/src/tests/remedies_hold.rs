@@ -70,7 +70,7 @@ fn who_gets_room_first_is_counted_only_where_somebody_does() {
       in all: make room for 2 more pods of its size on the node that is only too full: short of GPUs
       then it runs on n1 (Now)
     ");
-    // A node that is added is in the first zone.
+    // A node that is added is where it is wanted, not in the first zone.
     assert_snapshot!(remedies_of("
         node n0 gpus=1 label zone=a
         node n1 gpus=1 label zone=b
@@ -79,12 +79,10 @@ fn who_gets_room_first_is_counted_only_where_somebody_does() {
         job w0 gpus=2 label app=w spread app=w/zone/1
     ", "w0"), @r"
     PodSchedulingErrors
-    add a node that can hold one of its pods, which has more GPUs, or ask for less a pod
-      then it waits: Resources were not found for pod default/w0 due to: no nodes with enough resources were found: 1 node(s) didn't match pod topology spread constraints, 2 node(s) didn't have enough resources: GPUs.
-    make room where its topology spread over zone wants it, or allow a larger maxSkew
-      not tried
+    add a node with 2 GPUs in zone b or in a new zone, as its topology spread over zone asks
+      then it runs on (new node) (Now)
     ");
-    // One that is added is in the zone of the pod that does not want it near.
+    // One that is added is in another zone than the pod that does not want it near.
     assert_snapshot!(remedies_of("
         node n1 gpus=1 label zone=a
         job o gpus=1 far app=x/zone non-preemptible on n1
@@ -92,8 +90,9 @@ fn who_gets_room_first_is_counted_only_where_somebody_does() {
         job x gpus=1 label app=x
     ", "x"), @r"
     PodSchedulingErrors
-    add a node without the pods that anti-affinity keeps it from
-      then it waits: Resources were not found for pod default/x due to: no nodes with enough resources were found: 2 node(s) didn't have enough resources: GPUs.
+    add a node with 1 GPU in a zone without the pods that anti-affinity keeps it from
+      in all: add 2 nodes with 1 GPU each, each in a zone of its own without the pods that anti-affinity keeps it from
+      then it runs on (new node 2) (Now)
     ");
 }
 
@@ -113,17 +112,17 @@ fn a_node_that_is_added_for_pods_apart_is_where_none_of_the_others_is() {
     };
     assert_snapshot!(told(3, "far app=x/zone"), @r"
     PodSchedulingErrors
-    add a node in a zone without the pods that anti-affinity keeps it from
+    add a node with 1 GPU in a zone without the pods that anti-affinity keeps it from
       then it runs on (new node) (Now)
     ");
     assert_snapshot!(told(4, "far app=x/zone far app=x/rack far app=x/host"), @r"
     PodSchedulingErrors
-    add 2 nodes, each in a rack and zone of its own without the pods that anti-affinity keeps it from
+    add 2 nodes with 1 GPU each, each in a rack and zone of its own without the pods that anti-affinity keeps it from
       then it runs on (new node) (Now)
     ");
     assert_snapshot!(told(3, "far app=x/host"), @r"
     PodSchedulingErrors
-    add a node without the pods that anti-affinity keeps it from
+    add a node with 1 GPU without the pods that anti-affinity keeps it from
       then it runs on (new node) (Now)
     ");
 }
@@ -283,12 +282,12 @@ fn room_is_told_only_where_there_are_as_many_places_as_pods_that_keep_apart() {
     ");
     assert_snapshot!(told(3), @r"
     PodSchedulingErrors
-    add 2 nodes, each in a zone of its own without the pods that anti-affinity keeps it from
+    add 2 nodes with 1 GPU each, each in a zone of its own without the pods that anti-affinity keeps it from
       then it runs on (new node) (Now)
     ");
     assert_snapshot!(told(4), @r"
     PodSchedulingErrors
-    add 3 nodes, each in a zone of its own without the pods that anti-affinity keeps it from
+    add 3 nodes with 1 GPU each, each in a zone of its own without the pods that anti-affinity keeps it from
       then it runs on (new node) (Now)
     ");
     // One more is open to them once it is uncordoned; ports keep them apart, too.
@@ -303,7 +302,7 @@ fn room_is_told_only_where_there_are_as_many_places_as_pods_that_keep_apart() {
     };
     assert_snapshot!(told(""), @r"
     PodSchedulingErrors
-    add 3 nodes on which host port 80 is free
+    add 3 nodes with 1 GPU each on which host port 80 is free
       then it runs on (new node) (Now)
     ");
     assert_snapshot!(told("node n3 gpus=4\njob more gpus=4 non-preemptible on n3"), @r"

@@ -173,17 +173,17 @@ fn nodes_that_are_added_for_pods_that_have_to_be_apart_are_those_that_are_select
     };
     assert_snapshot!(told("far app=x/kubernetes.io/hostname needs type=h100"), @r"
     PodSchedulingErrors
-    add 2 nodes without the pods that anti-affinity keeps it from, labelled type=h100 as its node selector asks
+    add 2 nodes with 1 GPU each without the pods that anti-affinity keeps it from, labelled type=h100 as its node selector asks
       then it runs on (new node) (Now)
     ");
     assert_snapshot!(told("far app=x/zone needs type=h100 wants type=h100"), @r"
     PodSchedulingErrors
-    add 2 nodes, each in a zone of its own without the pods that anti-affinity keeps it from, labelled as its node selector and affinity ask
+    add 2 nodes with 1 GPU each, each in a zone of its own without the pods that anti-affinity keeps it from, labelled as its node selector and affinity ask
       then it runs on (new node) (Now)
     ");
     assert_snapshot!(told("port=80 needs type=h100"), @r"
     PodSchedulingErrors
-    add 2 nodes on which host port 80 is free, labelled type=h100 as its node selector asks
+    add 2 nodes with 1 GPU each on which host port 80 is free, labelled type=h100 as its node selector asks
       then it runs on (new node) (Now)
     ");
     assert_snapshot!(told("port=80 wants kubernetes.io/hostname=a"), @r"

@@ -2,25 +2,24 @@
 
 use std::fmt;
 
-use super::room::{Added, labelled};
+use super::added::{Added, elsewhere};
 use crate::{
     decision::{EvenWhenEmpty, Misfit},
-    model::{CPU_WORKER, GPU_WORKER, HOSTNAME, Name, Selection},
+    model::{CPU_WORKER, GPU_WORKER, HOSTNAME, Name},
 };
 
 /// Of a gang, one pod is placed after the other.
 const MATES_FIRST: &str = "let the pods of its own gang that its pod affinity asks for come first, by a higher label \
      kai.scheduler/task-priority or a sub-group whose name comes before its own";
 
-/// No other node has such a name.
-const OTHER_NAMES: &str = "let its pods run on other nodes than those to whose names they are bound, or end the pods \
-     there that they cannot be beside";
-
 pub(super) fn admit(
     f: &mut fmt::Formatter<'_>,
     (misfit, added): (&Misfit, &Added),
     (nodes, pods): (u32, u32),
 ) -> fmt::Result {
+    if let Some(need) = misfit.place_need() {
+        return elsewhere(f, (need, added), pods);
+    }
     let of = of_nodes(nodes, pods);
     match misfit {
         Misfit::Taint { key, value, .. } => {
@@ -29,13 +28,15 @@ pub(super) fn admit(
         Misfit::Unschedulable => write!(f, "uncordon {of}"),
         Misfit::NotReady => write!(f, "bring {of} back to Ready"),
         Misfit::NodeAffinity { label } => selected(f, (label.as_ref(), added)),
-        Misfit::PodAffinity => f.write_str("start the pods that its pod affinity asks for"),
         Misfit::AffinityToMates => f.write_str(MATES_FIRST),
-        _ if misfit.needs_a_node_each() && added.is_selected_by_name() => f.write_str(OTHER_NAMES),
-        Misfit::PodAntiAffinity => apart(f, pods, (&added.apart_over, &added.selection)),
-        Misfit::OthersAntiAffinity => apart(f, pods, (&[], &added.selection)),
-        Misfit::HostPort { port } => host_port(f, pods, (*port, &added.selection)),
-        Misfit::TopologySpread(key) => spread(f, key),
+        Misfit::TooLittle { .. }
+        | Misfit::DeviceMemory { .. }
+        | Misfit::PodAffinity
+        | Misfit::PodAntiAffinity
+        | Misfit::OthersAntiAffinity
+        | Misfit::HostPort { .. }
+        | Misfit::TopologySpread(_)
+        | Misfit::TooFewDomains { .. } => write!(f, "make room on {of}"),
         Misfit::TopologySpreadLabel(key) => {
             write!(f, "label nodes with {key}, the key over which it is to be spread")
         }
@@ -75,7 +76,6 @@ pub(super) fn admit(
         Misfit::Place(misfit) => misfit.remedy(f),
         Misfit::Volume(misfit) => misfit.remedy(f),
         Misfit::Devices(misfit) => misfit.remedy(f),
-        Misfit::TooLittle { .. } | Misfit::DeviceMemory { .. } => write!(f, "make room on {of}"),
     }
 }
 
@@ -111,48 +111,10 @@ fn selected(f: &mut fmt::Formatter<'_>, (label, added): (Option<&Name>, &Added))
     f.write_str(", or ask for less")
 }
 
-fn spread(f: &mut fmt::Formatter<'_>, key: &Name) -> fmt::Result {
-    write!(f, "make room where its topology spread over {key} wants it, or allow a larger maxSkew")
-}
-
-fn host_port(
-    f: &mut fmt::Formatter<'_>,
-    pods: u32,
-    (port, selection): (Option<u16>, &Selection),
-) -> fmt::Result {
-    let nodes = a_node_each(pods);
-    match port {
-        Some(port) => write!(f, "add {nodes} on which host port {port} is free")?,
-        None => write!(f, "add {nodes} on which its host ports are free")?,
-    }
-    labelled(f, selection)
-}
-
-/// Nodes in places of their own; without labels: the nodes themselves are.
-fn apart(
-    f: &mut fmt::Formatter<'_>,
-    pods: u32,
-    (over, selection): (&[Name], &Selection),
-) -> fmt::Result {
-    write!(f, "add {}", a_node_each(pods))?;
-    match (over, pods) {
-        ([], _) => {}
-        (places, 0 | 1) => write!(f, " in a {}", places.join(" and "))?,
-        (places, _) => write!(f, ", each in a {} of its own", places.join(" and "))?,
-    }
-    f.write_str(" without the pods that anti-affinity keeps it from")?;
-    labelled(f, selection)
-}
-
 fn of_nodes(nodes: u32, pods: u32) -> String {
     match (nodes, pods) {
         (1, _) => "the node".to_owned(),
         (_, 0 | 1) => format!("one of {nodes} nodes"),
         (_, _) => format!("up to {} of {nodes} nodes", pods.min(nodes)),
     }
-}
-
-/// A node for each pod.
-fn a_node_each(pods: u32) -> String {
-    if pods > 1 { format!("{pods} nodes") } else { "a node".to_owned() }
 }

@@ -4,7 +4,7 @@ use std::fmt;
 
 use super::counted;
 use crate::{
-    decision::{Misfit, Misfits, Refusal},
+    decision::{Misfits, Refusal},
     model::{Name, Selection},
 };
 
@@ -23,21 +23,12 @@ pub enum Room {
         nodes: u32,
     },
     /// There, or on new nodes that have the labels that it selects.
-    OrLabelled {
+    OrAdded {
         /// How many there are.
         nodes: u32,
         /// How it selects nodes.
         selection: Selection,
     },
-}
-
-/// What nodes have to be like that are added for pods.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Added {
-    /// Over which labels, but that of the host, the pods have to be apart from others.
-    pub apart_over: Vec<Name>,
-    /// How the pods select nodes.
-    pub selection: Selection,
 }
 
 /// Of a pod that has to be apart from others, where others are in some of the places.
@@ -51,11 +42,11 @@ pub struct Places {
 
 impl Places {
     pub(super) fn of(misfits: &Misfits) -> Option<Self> {
-        let apart = misfits.apart.as_ref().filter(|apart| !apart.full.is_empty())?;
-        let is_kept_away = |refusal: &Refusal| refusal.worst == Misfit::PodAntiAffinity;
+        let site = misfits.site.as_ref().filter(|site| !site.full.is_empty())?;
+        let is_kept_away = |refusal: &Refusal| refusal.worst.is_of_apartness();
         misfits.counts.keys().any(is_kept_away).then(|| Self {
-            label: apart.labels.first().expect("there are places").clone(),
-            full: apart.full.iter().cloned().collect(),
+            label: site.apart_over.first().expect("there are places").clone(),
+            full: site.full.iter().cloned().collect(),
         })
     }
 
@@ -72,18 +63,11 @@ impl Places {
 /// Places that are told one by one.
 const TOLD_MAX: usize = 3;
 
-impl Added {
-    /// No node that is added has a name that they select.
-    pub(crate) fn is_selected_by_name(&self) -> bool {
-        self.selection == Selection::Names
-    }
-}
-
 impl Room {
     /// Nodes may be added for it.
     pub(super) const fn is_on_new_nodes(&self) -> bool {
         match self {
-            Self::Anywhere | Self::Added(_) | Self::OrLabelled { .. } => true,
+            Self::Anywhere | Self::Added(_) | Self::OrAdded { .. } => true,
             Self::OnlyFull { .. } => false,
         }
     }
@@ -98,10 +82,17 @@ pub(super) fn of(misfits: &Misfits, nodes: u32) -> Room {
     match selection {
         _ if misfits.is_bound() => Room::OnlyFull { nodes },
         _ if nodes == 0 => Room::Anywhere,
-        Selection::All => Room::Anywhere,
+        Selection::All if !keeps_away(misfits) => Room::Anywhere,
         Selection::Names => Room::OnlyFull { nodes },
-        Selection::Label(_) | Selection::Labels => Room::OrLabelled { nodes, selection },
+        Selection::All | Selection::Label(_) | Selection::Labels => {
+            Room::OrAdded { nodes, selection }
+        }
     }
+}
+
+/// On some nodes there are others that it cannot be beside: room there would not help.
+fn keeps_away(misfits: &Misfits) -> bool {
+    misfits.counts.keys().any(|refusal| refusal.worst.needs_a_node_each())
 }
 
 pub(super) fn make(
@@ -115,14 +106,14 @@ pub(super) fn make(
         (Room::Added(selection), _) => labelled(f, selection),
         (Room::Anywhere, None) => f.write_str(OR_ADD),
         (Room::OnlyFull { nodes }, None) => on_full(f, *nodes, pods),
-        (Room::OrLabelled { nodes, selection }, None) => {
+        (Room::OrAdded { nodes, selection }, None) => {
             on_full(f, *nodes, pods)?;
             f.write_str(OR_ADD)?;
             labelled(f, selection)
         }
         (Room::OnlyFull { .. }, Some(places)) => places.of_nodes(f, pods),
         (Room::Anywhere, Some(places)) => or_added(f, pods, places),
-        (Room::OrLabelled { selection, .. }, Some(places)) => {
+        (Room::OrAdded { selection, .. }, Some(places)) => {
             or_added(f, pods, places)?;
             labelled(f, selection)
         }

@@ -299,16 +299,17 @@ fn topology(word: &str) -> Name {
     if word == "host" { "kubernetes.io/hostname".into() } else { word.into() }
 }
 
-/// `app=x/zone/1`.
+/// `app=x/zone/1`, and `app=x/zone/1:3` over three domains at least.
 fn spread(word: &str, when_unsatisfiable: WhenUnsatisfiable) -> TopologySpread {
     let (term, skew) = word.rsplit_once('/').expect("label/topology/skew");
+    let (skew, least) = skew.split_once(':').map_or((skew, None), |(a, b)| (a, Some(b)));
     let (label, topology_key) = term.split_once('/').expect("label/topology/skew");
     TopologySpread {
         max_skew: skew.parse().expect("a skew"),
         topology_key: topology(topology_key),
         when_unsatisfiable,
         selector: Some(selector(label)),
-        min_domains: None,
+        min_domains: least.map(|least| least.parse().expect("a count")),
         node_affinity_policy: Inclusion::Honor,
         node_taints_policy: Inclusion::Ignore,
     }
