@@ -94,6 +94,8 @@ pub(crate) struct Claimed {
     pub(crate) own: Resources,
     /// By others.
     pub(crate) shared: Vec<DeviceClaim>,
+    /// Classes of which it asks for GPUs.
+    pub(crate) gpu_classes: BTreeSet<Name>,
     /// Volumes.
     pub(crate) volumes: Vec<VolumeClaim>,
 }
@@ -241,6 +243,7 @@ impl Claims {
             let allocated_on = self.allocated_on(&claim_key, claim, pods);
             let allocation = claim.allocation.as_ref().filter(|_| allocated_on.is_some());
             let asked = self.asked(name, claim, allocation)?;
+            claimed.gpu_classes.extend(self.gpu_classes(claim));
             let reach = match allocated_on {
                 Some(_) => DeviceReach::OneNode,
                 None => self.reach(&claim_key, claim, pods)?,
@@ -334,6 +337,13 @@ impl Claims {
             }
         }
         Ok(Asked { devices, every })
+    }
+
+    /// Classes of GPUs that it asks for.
+    fn gpu_classes(&self, claim: &ClaimRecord) -> BTreeSet<Name> {
+        let wanted = claim.wanted.iter().flat_map(Choices::wanted);
+        let classes = wanted.map(|wanted| &wanted.selection.class);
+        classes.filter(|class| self.is_gpu(class)).cloned().collect()
     }
 
     /// What a device of the selection counts as for who asked for it so.

@@ -323,6 +323,7 @@ fn read_shape(object: &Value, spec: &Value) -> (PodShape, Option<Malformed>) {
         shared_gpu,
         legacy_mig: gpu::is_legacy_mig(object),
         gpus_by_claim: false,
+        gpu_classes: Vec::new(),
         claims: Vec::new(),
         volumes: Vec::new(),
         node_selector: strings(spec, "/nodeSelector"),

@@ -75,6 +75,7 @@ impl Shapes {
         }
         let mut with = PodShape::clone(shape);
         with.gpus_by_claim = key.1.own.gpu_milli > 0;
+        with.gpu_classes = key.1.gpu_classes.iter().cloned().collect();
         with.requests.add(&key.1.own);
         with.claims.clone_from(&key.1.shared);
         with.volumes.clone_from(&key.1.volumes);

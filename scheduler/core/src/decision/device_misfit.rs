@@ -2,8 +2,8 @@
 
 use std::fmt;
 
-use super::EvenWhenEmpty;
-use crate::model::Name;
+use super::{EvenWhenEmpty, misfit::short_name};
+use crate::{model::Name, resources::Shortage};
 
 /// Why a pod does not fit on a node for its claims on devices. Who allocates knows of no pods to
 /// evict: a claim keeps its devices until it is given back.
@@ -11,6 +11,8 @@ use crate::model::Name;
 pub enum DeviceMisfit {
     /// Its claims without devices cannot all get some there.
     TooFew {
+        /// Of what.
+        of: Shortage,
         /// Not even were nobody there?
         even_when_empty: EvenWhenEmpty,
     },
@@ -26,11 +28,12 @@ impl DeviceMisfit {
     /// What is to be done.
     pub(super) fn remedy(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::TooFew { even_when_empty: EvenWhenEmpty::No } => {
+            Self::TooFew { even_when_empty: EvenWhenEmpty::No, .. } => {
                 f.write_str("end pods whose claims have the devices that it asks for")
             }
-            Self::TooFew { even_when_empty: EvenWhenEmpty::Yes } => {
-                f.write_str("claim fewer devices, or add a node that publishes as many")
+            Self::TooFew { of, even_when_empty: EvenWhenEmpty::Yes } => {
+                let names: Vec<Name> = of.resources().map(short_name).collect();
+                write!(f, "claim fewer {0}, or add a node that publishes as many", names.join(", "))
             }
             Self::NoneFree => f.write_str(
                 "free or publish devices that can be used where there is room for the pod",

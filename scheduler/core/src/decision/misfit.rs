@@ -344,7 +344,7 @@ pub struct Misfits {
     /// How many of them refuse it for what. A node is counted once.
     pub counts: BTreeMap<Refusal, u32>,
     /// What a node has to be like that is added for the pod. `None`: it does not matter to the pod
-    /// where others are.
+    /// where others are, or who gives GPUs.
     pub site: Option<Box<Site>>,
     /// What keeps it and others of its gang from each other, where nodes are in too few places for
     /// that, whoever leaves.

@@ -124,10 +124,9 @@ const fn of_volume(misfit: &VolumeMisfit) -> Obstacle {
 
 const fn of_devices(misfit: &DeviceMisfit) -> Obstacle {
     match misfit {
-        DeviceMisfit::TooFew { even_when_empty: EvenWhenEmpty::No } | DeviceMisfit::NoneFree => {
-            Obstacle::Closed
-        }
-        DeviceMisfit::TooFew { even_when_empty: EvenWhenEmpty::Yes } => Obstacle::OtherKind,
+        DeviceMisfit::TooFew { even_when_empty: EvenWhenEmpty::No, .. }
+        | DeviceMisfit::NoneFree => Obstacle::Closed,
+        DeviceMisfit::TooFew { even_when_empty: EvenWhenEmpty::Yes, .. } => Obstacle::OtherKind,
         DeviceMisfit::Elsewhere(_) => Obstacle::Elsewhere,
         DeviceMisfit::InUse(_) => Obstacle::Everywhere,
     }

@@ -128,6 +128,8 @@ pub enum Remedy {
     LargerNodes {
         /// In what they are too small.
         short: Vec<ResourceName>,
+        /// Classes of the GPUs that claims of its pods ask for.
+        gpu_classes: Vec<Name>,
     },
     /// No device has as much memory as is asked for of one.
     LargerDevices {
@@ -387,10 +389,7 @@ impl fmt::Display for Remedy {
             }
             Self::Deserve { queue, more } => deserve(f, queue, more),
             Self::GoFirst { before } => go_first(f, before),
-            Self::LargerNodes { short } => {
-                let short = of_what(", which has more ", short);
-                write!(f, "add a node that can hold one of its pods{short}, or ask for less a pod")
-            }
+            Self::LargerNodes { short, gpu_classes } => larger::nodes(f, short, gpu_classes),
             Self::LargerDevices { mib } => larger::devices(f, *mib),
             Self::LargerFleet { pods, more, or_fewer } => larger::fleet(f, *pods, more, *or_fewer),
             Self::OtherNodes { or_fewer } => larger::other_nodes(f, *or_fewer),

@@ -1,4 +1,5 @@
-//! What a node has to be like that is added for a pod for which it matters where others are.
+//! What a node has to be like that is added for a pod to which it matters where others are, or who
+//! gives GPUs.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -11,6 +12,8 @@ use crate::{model::Name, resources::Resources};
 pub struct Site {
     /// What one pod asks for.
     pub asks: Resources,
+    /// Classes of the GPUs that its claims ask for.
+    pub gpu_classes: Vec<Name>,
     /// Labels over which it has to be apart from others.
     pub apart_over: BTreeSet<Name>,
     /// Where that is one label: its values on nodes that are only too full.

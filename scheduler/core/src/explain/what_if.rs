@@ -378,6 +378,9 @@ impl WhatIf<'_> {
             Misfit::NotAligned { .. } | Misfit::Devices(DeviceMisfit::TooFew { .. }) => {
                 self.make_room_for_missing(1)?;
             }
+            Misfit::GpusByClaim | Misfit::GpusWithoutClaim => {
+                self.make_room_for_missing(pods.max(1))?;
+            }
             Misfit::Place(PlaceMisfit::TooFull { .. }) => self.make_room_for_all()?,
             Misfit::Place(PlaceMisfit::Unlabelled { topology }) => self.label_all(topology)?,
             Misfit::TooLittle { .. }
@@ -397,8 +400,6 @@ impl WhatIf<'_> {
             | Misfit::ClaimElsewhere(_)
             | Misfit::ClaimFull(_)
             | Misfit::ClaimOfQueue { .. }
-            | Misfit::GpusByClaim
-            | Misfit::GpusWithoutClaim
             | Misfit::Place(PlaceMisfit::Elsewhere { .. })
             | Misfit::Volume(_)
             | Misfit::Devices(

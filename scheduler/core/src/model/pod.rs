@@ -114,6 +114,8 @@ pub struct PodShape {
     pub legacy_mig: bool,
     /// Its whole GPUs are those of claims of its own.
     pub gpus_by_claim: bool,
+    /// Classes of the GPUs that its claims ask for, of its own or others.
+    pub gpu_classes: Vec<Name>,
     /// Claims on devices that others may use, too, or that are allocated. Those are not in
     /// `requests`; what an unallocated claim of the pod's own asks for is.
     pub claims: Vec<DeviceClaim>,

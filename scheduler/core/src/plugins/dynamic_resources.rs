@@ -67,9 +67,13 @@ fn fits(session: &Session<'_>, node: NodeId, claims: &[Placed<'_>]) -> Result<Fi
         wanted.add(&without.claim.devices_on(of));
     }
     if !wanted.fits_in(&room.idle) || !wanted.fits_in(&room.free_later()) {
-        let fits_when_empty = wanted.fits_in(&of.room());
-        let even_when_empty = if fits_when_empty { EvenWhenEmpty::No } else { EvenWhenEmpty::Yes };
-        return Err(DeviceMisfit::TooFew { even_when_empty });
+        let never = wanted.short_in(&of.room());
+        return Err(if never.is_empty() {
+            let now = wanted.short_in(&room.free_later());
+            DeviceMisfit::TooFew { of: now, even_when_empty: EvenWhenEmpty::No }
+        } else {
+            DeviceMisfit::TooFew { of: never, even_when_empty: EvenWhenEmpty::Yes }
+        });
     }
     let elsewhere = claims.iter().find(|placed| placed.on.is_some_and(|on| *on != of.name));
     match elsewhere {

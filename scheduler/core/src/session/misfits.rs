@@ -104,7 +104,7 @@ struct Survey<'a> {
 }
 
 impl<'a> Survey<'a> {
-    /// `None`: it does not matter to the pod where others are.
+    /// `None`: it does not matter to the pod where others are, or who gives GPUs.
     fn of(session: &'a Session<'_>, pod: PodId) -> Option<Self> {
         let (shape, shunned) = (session.shape_of(pod), session.shunned_over(pod));
         let hard = shape.topology_spread.iter();
@@ -112,16 +112,17 @@ impl<'a> Survey<'a> {
             hard.filter(|spread| spread.when_unsatisfiable == WhenUnsatisfiable::DoNotSchedule);
         let spread: Vec<&Name> = hard.map(|spread| &spread.topology_key).collect();
         let is_alone = !(shape.pod_anti_affinity.is_empty() && shape.host_ports.is_empty());
-        let cares =
-            is_alone || !(shunned.is_empty() && spread.is_empty() && shape.pod_affinity.is_empty());
+        let cares = is_alone
+            || !(shunned.is_empty() && spread.is_empty() && shape.pod_affinity.is_empty())
+            || !shape.gpu_classes.is_empty();
         let mut apart_over = shape.apart_over();
         apart_over.extend(shunned.into_iter().filter(|label| **label != *HOSTNAME));
         let spread = spread.into_iter().filter(|label| ***label != *HOSTNAME);
         let even = spread.map(|label| (Name::clone(label), BTreeSet::new())).collect();
-        let asks = shape.room_for(1);
+        let (asks, gpu_classes) = (shape.room_for(1), shape.gpu_classes.clone());
         cares.then(|| Self {
             shape,
-            site: Site { asks, apart_over, even, is_alone, ..Site::default() },
+            site: Site { asks, gpu_classes, apart_over, even, is_alone, ..Site::default() },
             values: BTreeMap::new(),
             shut: BTreeMap::new(),
         })

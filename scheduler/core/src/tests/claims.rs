@@ -2,7 +2,7 @@
 
 use insta::assert_snapshot;
 
-use crate::testing::{plan_of, rounds_of};
+use crate::testing::{plan_of, remedies_of, rounds_of};
 
 #[test]
 fn a_claim_takes_its_devices_once_for_all_who_share_it() {
@@ -152,6 +152,26 @@ fn gpus_are_given_to_claims_or_by_a_device_plugin() {
     c pending: Resources were not found for pod default/c due to: no nodes with enough resources were found: 1 node(s) didn't have enough resources: GPUs, 1 node(s) give GPUs to resource claims only.
     d pending: Resources were not found for pod default/d due to: no nodes with enough resources were found: 1 node(s) didn't have enough resources: GPUs, 1 node(s) publish no GPUs for resource claims.
     e pending: Resources were not found for pod default/e due to: no nodes with enough resources were found: 1 node(s) didn't have enough resources: GPUs, 1 node(s) give GPUs to resource claims only.
+    ");
+}
+
+#[test]
+fn who_claims_gpus_that_nobody_publishes_is_told_of_which_class() {
+    assert_snapshot!(remedies_of("
+        node n1 cpu=8
+        job x gpus=1 by-claim class gpu.x
+    ", "x"), @r"
+    PodSchedulingErrors
+    add a node that can hold one of its pods, which has more devices of class gpu.x, or ask for less a pod
+      then it runs on (new node) (Now)
+    ");
+    assert_snapshot!(remedies_of("
+        node n1 gpus=2
+        gang x pods=2 gpus=1 by-claim class gpu.x
+    ", "x"), @r"
+    PodSchedulingErrors
+    ask for GPUs as a resource, or add a node with a driver for claims, which publishes devices of class gpu.x
+      then it runs on (new node) (Now)
     ");
 }
 

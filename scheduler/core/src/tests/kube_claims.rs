@@ -126,7 +126,7 @@ fn what_is_to_be_done_is_told() {
         job b claim y:nic*2
     ", "b"), @r"
     Unschedulable
-    claim fewer devices, or add a node that publishes as many
+    claim fewer nic, or add a node that publishes as many
       then it runs on (new node) (Now)
     ");
     assert_snapshot!(kube_remedies_of("

@@ -53,7 +53,7 @@ fn a_new_node_has_what_is_asked_for_in_the_way_in_which_it_is() {
     assert_snapshot!(told("gpus=1 by-claim"), @r"
     PodSchedulingErrors
     ask for GPUs as a resource, or add a node with a driver for claims
-      not tried
+      then it runs on (new node) (Now)
     ");
     assert_snapshot!(told("cpu=1 port=80"), @r"
     PodSchedulingErrors

@@ -222,6 +222,31 @@ fn under_profile_kube_devices_are_no_gpus_and_every_claim_stands_for_itself() {
 }
 
 #[test]
+fn classes_of_gpus_that_a_pod_claims_are_known_though_nobody_publishes_any() {
+    let class =
+        |name: &str| json!({ "kind": "DeviceClass", "metadata": { "name": name }, "spec": {} });
+    let [claim, mut pod] = wanting_all(&json!([]));
+    let mut other = claim.clone();
+    other["metadata"]["name"] = json!("d");
+    other["spec"]["devices"]["requests"][0]["exactly"] = json!({ "deviceClassName": "net.x" });
+    let claims = json!([
+        { "name": "c", "resourceClaimName": "c" }, { "name": "d", "resourceClaimName": "d" },
+    ]);
+    pod["spec"]["resourceClaims"] = claims;
+    let objects = [
+        class("gpu.x"),
+        class("net.x"),
+        node("n1"),
+        claim,
+        other,
+        in_group(pod),
+        group("g", &json!({})),
+    ];
+    let translation = translate(mirror(&objects), Flavor::Kai);
+    assert_eq!(translation.snapshot.shapes[0].gpu_classes, ["gpu.x".into()]);
+}
+
+#[test]
 fn pods_that_wait_are_told_which_devices_of_several_nodes_are_free() {
     let slice = json!({ "kind": "ResourceSlice", "metadata": { "name": "s" }, "spec": {
         "allNodes": true, "driver": "net.x", "pool": { "name": "p", "generation": 1 },

@@ -29,6 +29,8 @@ pub struct Added {
     pub is_only_way: bool,
     /// How the pods select nodes.
     pub selection: Selection,
+    /// Classes of the GPUs that their claims ask for.
+    pub gpu_classes: Vec<Name>,
 }
 
 /// Nodes that are alike.
@@ -64,6 +66,7 @@ impl Added {
             is_pinned: key.is_some_and(|key| site.pinned.contains(key)),
             is_only_way: site.room_if_uneven < pods,
             selection,
+            gpu_classes: site.gpu_classes.clone(),
         }
     }
 

@@ -2,7 +2,10 @@
 
 use std::fmt;
 
-use super::added::{Added, elsewhere};
+use super::{
+    added::{Added, elsewhere},
+    larger::of_classes,
+};
 use crate::{
     decision::{EvenWhenEmpty, Misfit},
     model::{CPU_WORKER, GPU_WORKER, HOSTNAME, Name},
@@ -68,14 +71,20 @@ pub(super) fn admit(
         Misfit::GpusByClaim => {
             f.write_str("ask for GPUs by a resource claim, or add a node with a device plugin")
         }
-        Misfit::GpusWithoutClaim => {
-            f.write_str("ask for GPUs as a resource, or add a node with a driver for claims")
-        }
+        Misfit::GpusWithoutClaim => without_driver(f, &added.gpu_classes),
         Misfit::NoGpuWorker => write!(f, "label {of} {GPU_WORKER}, if it is for work with GPUs"),
         Misfit::NoCpuWorker => write!(f, "label {of} {CPU_WORKER}, if it is for work without GPUs"),
         Misfit::Place(misfit) => misfit.remedy(f),
         Misfit::Volume(misfit) => misfit.remedy(f),
         Misfit::Devices(misfit) => misfit.remedy(f),
+    }
+}
+
+fn without_driver(f: &mut fmt::Formatter<'_>, gpu_classes: &[Name]) -> fmt::Result {
+    f.write_str("ask for GPUs as a resource, or add a node with a driver for claims")?;
+    match gpu_classes {
+        [] => Ok(()),
+        classes => write!(f, ", which publishes {}", of_classes(classes)),
     }
 }
 

@@ -2,7 +2,33 @@
 
 use std::fmt;
 
-use crate::decision::Quantity;
+use crate::{
+    decision::{Quantity, misfit::short_name},
+    model::Name,
+    resources::ResourceName,
+};
+
+pub(super) fn nodes(
+    f: &mut fmt::Formatter<'_>,
+    short: &[ResourceName],
+    gpu_classes: &[Name],
+) -> fmt::Result {
+    let name = |resource: &ResourceName| {
+        let is_claimed = *resource == ResourceName::Gpu && !gpu_classes.is_empty();
+        if is_claimed { of_classes(gpu_classes).into() } else { short_name(resource.clone()) }
+    };
+    let short: Vec<Name> = short.iter().map(name).collect();
+    f.write_str("add a node that can hold one of its pods")?;
+    if !short.is_empty() {
+        write!(f, ", which has more {}", short.join(", "))?;
+    }
+    f.write_str(", or ask for less a pod")
+}
+
+/// Who claims GPUs by these classes gets them where a `ResourceSlice` publishes some.
+pub(super) fn of_classes(classes: &[Name]) -> String {
+    format!("devices of class {}", classes.join(" and "))
+}
 
 pub(super) fn fleet(
     f: &mut fmt::Formatter<'_>,

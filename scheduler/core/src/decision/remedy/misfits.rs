@@ -36,9 +36,11 @@ pub(super) fn of_misfits(misfits: &Misfits, pods: u32) -> Remedy {
     match (is_too_small, devices, commonest) {
         _ if misfits.named_are_small == Some(true) => Remedy::OtherNodes { or_fewer: false },
         (Some(EvenWhenEmpty::Yes), ..) | (None, None, None) if let Some(let_in) = let_in => let_in,
-        (Some(EvenWhenEmpty::Yes), ..) => {
-            on_others(misfits, pods).unwrap_or(Remedy::LargerNodes { short })
-        }
+        (Some(EvenWhenEmpty::Yes), ..) => on_others(misfits, pods).unwrap_or_else(|| {
+            let site = misfits.site.as_ref();
+            let gpu_classes = site.map_or_else(Vec::new, |site| site.gpu_classes.clone());
+            Remedy::LargerNodes { short, gpu_classes }
+        }),
         (Some(EvenWhenEmpty::No), ..) | (None, None, None) => match &misfits.kept_apart {
             Some(kept) if room.is_on_new_nodes() => {
                 admitted(misfits, &kept.misfit, (Nodes::default(), pods))

@@ -17,7 +17,8 @@ use crate::{
 /// `gpus=1 part=0.5 part-memory=4000 devices=2 cpu=2 memory=1Gi extended nic=1`, `needs zone=a`
 /// (selector), `wants zone=a` and `named n1` (affinity; one of them suffices), `prefers zone=a:10`,
 /// `tolerates key=value:NoSchedule`, `near app=x/zone`, `far app=x/zone`, `likes app=x/zone@team=a`,
-/// `spread app=x/zone/1`, `evenly app=x/zone/1`, `port=80`, `image x`.
+/// `spread app=x/zone/1`, `evenly app=x/zone/1`, `port=80`, `image x`, `class gpu.x` (of GPUs that it
+/// claims).
 pub(super) fn of(words: &mut Words<'_>) -> PodShape {
     let gpu_milli = words.milli("gpus").unwrap_or(0);
     let (cpu_milli, memory_bytes) = (words.milli("cpu"), words.bytes("memory"));
@@ -51,6 +52,7 @@ pub(super) fn of(words: &mut Words<'_>) -> PodShape {
         shared_gpu: shared_gpu(words),
         legacy_mig: words.flag("legacy-mig"),
         gpus_by_claim: words.flag("by-claim"),
+        gpu_classes: words.each("class").into_iter().map(Name::from).collect(),
         claims: (words.each("claim").into_iter().map(claim))
             .chain(words.each("wide").into_iter().map(wide_claim))
             .collect(),
