@@ -226,6 +226,17 @@ fn a_spread_needs_room_in_the_domains_that_it_wants() {
     add 3 nodes with 2 GPUs each, as its topology spread over kubernetes.io/hostname asks, or allow a larger maxSkew
       then it runs on (new node) (Now)
     ");
+    // It selects no other zone, and shares no host.
+    assert_snapshot!(remedies_of("
+        node n1 gpus=4 label zone=a
+        node n2 gpus=1 label zone=b
+        job r gpus=1 label app=x non-preemptible on n1
+        job x gpus=2 label app=x spread app=x/zone/1 far app=x/host wants zone=a wants zone=b
+    ", "x"), @r"
+    PodSchedulingErrors
+    add a node with 2 GPUs in zone b, as its topology spread over zone asks, labelled as its node selector and affinity ask
+      then it runs on (new node) (Now)
+    ");
     // Its pods have to be apart as well.
     assert_snapshot!(remedies_of("
         node n1 gpus=8 label zone=a

@@ -92,17 +92,17 @@ impl Added {
         let mut fresh: Vec<Name> = fresh.cloned().collect();
         let alike = |nodes: u32| (0..nodes).map(|_| near.clone()).collect();
         let (pods_each, at) = match need {
+            PlaceNeed::Even(key) if !self.even.is_empty() && (pods == 1 || !self.are_alone) => {
+                fresh.retain(|label| label != key);
+                let there = self.even.iter().map(|value| (Name::clone(key), Name::clone(value)));
+                let there = there.map(|there| near.iter().cloned().chain([there]).collect());
+                (pods, there.take(if pods == 1 { 1 } else { self.even.len() }).collect())
+            }
             _ if self.are_alone => (1, alike(pods)),
             PlaceNeed::Near => (pods, alike(1)),
             PlaceNeed::Domains { domains, least, .. } => {
                 let nodes = pods.min(least.saturating_sub(domains)).max(1);
                 (pods - nodes + 1, alike(nodes))
-            }
-            PlaceNeed::Even(key) if !self.even.is_empty() => {
-                fresh.retain(|label| label != key);
-                let there = self.even.iter().map(|value| (Name::clone(key), Name::clone(value)));
-                let there = there.map(|there| near.iter().cloned().chain([there]).collect());
-                (pods, there.take(if pods == 1 { 1 } else { self.even.len() }).collect())
             }
             PlaceNeed::Apart | PlaceNeed::Port(_) | PlaceNeed::Even(_) => (1, alike(pods)),
         };
