@@ -58,7 +58,8 @@ pub(crate) fn read(file: impl Read + Seek, wanted: &Wanted) -> Result<Captured, 
     let mirror = Mirror::new(&config.scheduler_name)
         .of_pool(config.node_pool.clone())
         .of_workers(config.restrict_node_scheduling);
-    let mut objects = Objects { mirror, notes: Vec::new(), mistyped: BTreeSet::new() };
+    let mut objects =
+        Objects { mirror, notes: Vec::new(), taken: BTreeSet::new(), mistyped: BTreeSet::new() };
     pass(&mut archive, &mut objects)?;
     notes.extend(objects.notes);
     notes.extend(objects::faults(&objects.mirror, &objects.mistyped));
@@ -114,6 +115,8 @@ impl Reader for About {
 struct Objects {
     mirror: Mirror,
     notes: Vec<String>,
+    /// What was taken so far.
+    taken: BTreeSet<(Kind, Key)>,
     /// Objects with a value of another type than their kind gives it, of which is told.
     mistyped: BTreeSet<(Kind, Key)>,
 }
@@ -130,10 +133,16 @@ impl Reader for Objects {
 impl Objects {
     fn object(&mut self, (list, at): (&str, usize), object: &Value) {
         let Some(kind) = kind_of(list) else { return };
-        match objects::fault((list, at), object) {
-            None => self.named(kind, object),
-            Some(fault) => self.wrong(&fault),
+        if let Some(fault) = objects::fault((list, at), object) {
+            return self.wrong(&fault);
         }
+        let key = Key::of(object);
+        if !self.taken.insert((kind, key.clone())) {
+            let found = format!("{} again", objects::called(kind, &key));
+            let field = format!("rawObjects.{list}[{at}]");
+            return self.wrong(&Malformed::new(field, found, "each object once"));
+        }
+        self.named(kind, object);
     }
 
     fn named(&mut self, kind: Kind, object: &Value) {
@@ -298,6 +307,20 @@ mod tests {
         let mut half = zipped(FILE, "{}").into_inner();
         half.truncate(half.len() / 2);
         assert_snapshot!(told(Cursor::new(half)), @"found no whole zip (invalid Zip archive: Could not find EOCD), allowed: a zip with snapshot.json in it");
+    }
+
+    #[test]
+    fn an_object_that_stands_twice_counts_once_and_is_noted() {
+        let queue = |name: &str, quota: u32| json!({ "metadata": { "name": name }, "spec": { "resources": { "gpu": { "quota": quota } } } });
+        let pod = |namespace: &str| json!({ "metadata": { "namespace": namespace, "name": "p" } });
+        let objects = json!({
+            "queues": [queue("a", 1), queue("b", 1), queue("a", 100)],
+            "pods": [pod("x"), pod("y"), pod("x")],
+        });
+        assert_snapshot!(notes(&json!({ "rawObjects": objects })), @r"
+        rawObjects.pods[2]: found Pod x/p again, allowed: each object once; it is left out
+        rawObjects.queues[2]: found Queue a again, allowed: each object once; it is left out
+        ");
     }
 
     #[test]

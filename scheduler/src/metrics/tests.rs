@@ -243,3 +243,22 @@ fn a_cycle_that_binds_evicts_and_leaves_one_waiting_is_measured() {
     kai_usage_query_latency_milliseconds_count 0
     "#);
 }
+
+#[test]
+fn what_was_evicted_of_a_group_is_told_as_long_as_the_group_is_there() {
+    let metrics = Metrics::new();
+    let counter = |objects: &[Value]| {
+        let text = told_by(&metrics, objects);
+        let mut lines = text.lines().filter(|line| line.contains("_evicted_pods_total{"));
+        lines.next().map(str::to_owned)
+    };
+    let mut objects = vec![four_gpus(), queue("lent", 0), queue("owner", 4)];
+    objects.extend([group("borrowed", "lent", 1), group("owned", "owner", 1)]);
+    let no_pod_left = objects.clone();
+    objects.extend((0..4).map(|at| pod("borrowed", at, Some("n1"))));
+    objects.extend((0..4).map(|at| pod("owned", at, None)));
+    let evicted = counter(&objects);
+    assert!(evicted.as_ref().is_some_and(|line| line.ends_with(" 1")), "{evicted:?}");
+    assert_eq!(counter(&no_pod_left), evicted);
+    assert_eq!(counter(&no_pod_left[..3]), None);
+}

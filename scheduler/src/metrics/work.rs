@@ -13,6 +13,7 @@ use schedlab_scheduler_core::{
 };
 
 use super::{Cycle, Register, priority_of};
+use crate::mirror::Key;
 
 /// Waits of which the 99th percentile is taken.
 const WAITS_MAX: usize = 1000;
@@ -149,11 +150,10 @@ impl Work {
             let key = (Name::clone(&group.namespace), Name::clone(&group.name));
             self.series.entry(key).or_default().insert(series);
         }
+        // One of which no pod is left is in no snapshot.
         let lives = |(namespace, name): &(Name, Name)| {
-            let groups = &cycle.snapshot.pod_groups;
-            let key = |group: &PodGroup| (Name::clone(&group.namespace), Name::clone(&group.name));
-            let wanted = (Name::clone(namespace), Name::clone(name));
-            groups.binary_search_by_key(&wanted, key).is_ok()
+            let key = Key { namespace: Name::clone(namespace), name: Name::clone(name) };
+            cycle.mirror.groups.contains_key(&key)
         };
         let gone: Vec<(Name, Name)> =
             self.series.keys().filter(|key| !lives(key)).cloned().collect();
