@@ -7,6 +7,7 @@
 
 mod post;
 mod target;
+mod trust;
 
 use std::collections::BTreeMap;
 use std::fmt;

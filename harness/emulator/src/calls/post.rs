@@ -10,13 +10,13 @@ use http_body_util::{BodyExt, Full};
 use hyper::body::Bytes;
 use hyper::client::conn::http1;
 use hyper_util::rt::TokioIo;
-use rustls::pki_types::pem::PemObject;
-use rustls::pki_types::{CertificateDer, ServerName};
-use rustls::{CertificateError, ClientConfig, RootCertStore};
+use rustls::CertificateError;
+use rustls::pki_types::ServerName;
 use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 
 use super::target::Target;
+use super::trust::trusting;
 use crate::error::go_json;
 use crate::object::go_type;
 use schedlab_json::Value;
@@ -75,19 +75,6 @@ async fn exchanged(target: &Target, review: String) -> Result<(u16, Bytes), Stri
     Ok((code, body.to_bytes()))
 }
 
-/// Trusts who is in a bundle of certificates, and nobody else.
-fn trusting(authority: &[u8]) -> Result<ClientConfig, String> {
-    let mut roots = RootCertStore::empty();
-    for certificate in CertificateDer::pem_slice_iter(authority).flatten() {
-        roots.add(certificate).map_err(|error| error.to_string())?;
-    }
-    let provider = Arc::new(rustls::crypto::ring::default_provider());
-    let config = ClientConfig::builder_with_provider(provider)
-        .with_safe_default_protocol_versions()
-        .map_err(|error| error.to_string())?;
-    Ok(config.with_root_certificates(roots).with_no_client_auth())
-}
-
 fn dialled(host: &str, port: u16, error: &io::Error) -> String {
     if error.kind() == io::ErrorKind::ConnectionRefused {
         return format!("dial tcp {host}:{port}: connect: connection refused");
@@ -108,7 +95,9 @@ fn greeted(error: &io::Error) -> String {
             error.to_string()
         };
     };
-    let why = if *wrong == CertificateError::UnknownIssuer {
+    // Of one that may sign others rustls does not ask who signed it, as long as it is not trusted itself.
+    let is_strange = matches!(wrong, CertificateError::UnknownIssuer | CertificateError::Other(_));
+    let why = if is_strange {
         "certificate signed by unknown authority".to_owned()
     } else {
         wrong.to_string()

@@ -13,7 +13,7 @@ use http_body_util::{BodyExt, Full};
 use hyper::body::{Bytes, Incoming};
 use hyper::service::service_fn;
 use hyper_util::rt::TokioIo;
-use rcgen::{CertificateParams, KeyPair};
+use rcgen::{BasicConstraints, CertificateParams, IsCa, KeyPair};
 use rustls::ServerConfig;
 use rustls::pki_types::{PrivateKeyDer, PrivatePkcs8KeyDer};
 use schedlab_json::{Value, json};
@@ -37,7 +37,10 @@ impl Hook {
     pub(crate) async fn start() -> Self {
         let key = KeyPair::generate().unwrap();
         let names = vec!["127.0.0.1".to_owned()];
-        let certificate = CertificateParams::new(names).unwrap().self_signed(&key).unwrap();
+        let mut params = CertificateParams::new(names).unwrap();
+        // As `openssl req -x509` makes them.
+        params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+        let certificate = params.self_signed(&key).unwrap();
         let provider = Arc::new(rustls::crypto::ring::default_provider());
         let secret = PrivateKeyDer::from(PrivatePkcs8KeyDer::from(key.serialize_der()));
         let config = ServerConfig::builder_with_provider(provider)
