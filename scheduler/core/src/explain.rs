@@ -22,6 +22,7 @@ use crate::{
     resources::Resources,
     session::{Fits, Session},
 };
+use new_node::Size;
 #[cfg(test)]
 pub(crate) use next_snapshot::next_snapshot;
 pub use queue::{Candidate, QueueExplanation, Standing, explain_queue};
@@ -145,7 +146,8 @@ pub fn explain(snapshot: &Snapshot, profile: &Profile, group: PodGroupId) -> Exp
     };
     if let Some(reason) = &explanation.reason {
         let plight = Plight { reason: reason.clone(), missing, others };
-        explanation.remedies = Search { snapshot, profile, group }.remedies(plight);
+        explanation.remedies =
+            Search { snapshot, profile, group, size: Size::Ample }.remedies(plight);
     }
     explanation
 }

@@ -32,6 +32,7 @@ mod random;
 mod reclaim;
 mod remedies;
 mod remedies_behind;
+mod remedies_beside;
 mod remedies_closed;
 mod remedies_gangs;
 mod remedies_hold;

@@ -10,17 +10,30 @@ use crate::{
     resources::Resources,
 };
 
+/// How large nodes are that are added for pods: it matters to others who are served before those.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) enum Size {
+    /// One holds all pods of a shape, if they need not be apart, and has no less CPU and memory than
+    /// others have.
+    #[default]
+    Ample,
+    /// Each holds one pod, if they need not be together, and no more of what that asks for.
+    Exact,
+}
+
 /// Where a node that is added is.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Site<'a> {
+    /// How large it is.
+    pub(super) size: Size,
     /// In places in which others are.
     pub(super) at: &'a [(Name, Name)],
     /// Alone in places of these labels.
     pub(super) fresh: &'a [Name],
 }
 
-/// One more node, labelled `like` one that is there, on which `pods` pods of `shape` have room; for
-/// each of them one, where they have to be apart. `None`: they could select none.
+/// More nodes, labelled `like` one that is there, on which `pods` pods of `shape` have room. `None`:
+/// they could select none.
 pub(super) fn add_for_pods(
     nodes: &mut Vec<Node>,
     like: Option<&Node>,
@@ -30,7 +43,9 @@ pub(super) fn add_for_pods(
     let are_apart = !(shape.pod_anti_affinity.is_empty()
         && shape.topology_spread.is_empty()
         && shape.host_ports.is_empty());
-    let (count, pods_each) = if are_apart { (pods, 1) } else { (1, pods) };
+    let may_be_apart = shape.pod_affinity.is_empty() && shape.claims.is_empty();
+    let is_for_each = are_apart || may_be_apart && site.size == Size::Exact;
+    let (count, pods_each) = if is_for_each { (pods, 1) } else { (1, pods) };
     (0..count).try_for_each(|_| add(nodes, like, (shape, shape.room_for(pods_each)), site))
 }
 
@@ -39,7 +54,7 @@ pub(super) fn add(
     nodes: &mut Vec<Node>,
     like: Option<&Node>,
     (shape, room): (&PodShape, Resources),
-    Site { at, fresh }: Site<'_>,
+    Site { size, at, fresh }: Site<'_>,
 ) -> Option<()> {
     let name = name_of_next(nodes);
     let like = like.cloned().unwrap_or_default();
@@ -60,7 +75,7 @@ pub(super) fn add(
         name,
         labels,
         taints: Vec::new(),
-        allocatable: roomy(room, &like.allocatable),
+        allocatable: sized(size, room, &like.allocatable),
         images: BTreeMap::new(),
         unschedulable: false,
         ready: true,
@@ -89,11 +104,16 @@ fn unused(nodes: &[Node], (shape, label): (&PodShape, &str)) -> Option<Name> {
     shape.values_of(label)?.into_iter().find(is_new)
 }
 
-/// With no less CPU and memory than others of its kind have: nobody adds a node without any.
-fn roomy(room: Resources, like: &Resources) -> Resources {
+/// Where none is asked for, with no less CPU and memory than others of its kind have: nobody adds a
+/// node without any.
+fn sized(size: Size, room: Resources, like: &Resources) -> Resources {
+    let at_least = |asked: i64, like: i64| match size {
+        Size::Exact if asked > 0 => asked,
+        Size::Exact | Size::Ample => asked.max(like),
+    };
     Resources {
-        cpu_milli: room.cpu_milli.max(like.cpu_milli),
-        memory_bytes: room.memory_bytes.max(like.memory_bytes),
+        cpu_milli: at_least(room.cpu_milli, like.cpu_milli),
+        memory_bytes: at_least(room.memory_bytes, like.memory_bytes),
         pods: room.pods.saturating_mul(2).max(110),
         ..room
     }

@@ -3,6 +3,7 @@
 
 use super::{
     Step, Tried, decisions_for, missing,
+    new_node::Size,
     next_snapshot::next_snapshot,
     what_if::{Missing, with_remedy},
 };
@@ -21,6 +22,9 @@ const STEPS_MAX: usize = 12;
 /// Most cycles that are tried in search of them.
 const TRIES_MAX: usize = 64;
 
+/// So often in a row more of one is tried, though others get no other nodes for it.
+const IN_VAIN_MAX: usize = 8;
+
 /// So many cycles after the one in which it starts are looked at, too: it may leave again.
 const CYCLES_AFTER: usize = 3;
 
@@ -32,9 +36,12 @@ pub(super) struct Search<'a> {
     pub(super) profile: &'a Profile,
     /// Who waits.
     pub(super) group: PodGroupId,
+    /// How large nodes are that are added.
+    pub(super) size: Size,
 }
 
 /// How the group stands before a remedy.
+#[derive(Clone)]
 pub(super) struct Plight {
     /// Why it waits.
     pub(super) reason: Reason,
@@ -50,8 +57,12 @@ struct Taken {
     step: Step,
     /// The pods without a node before it was.
     missing: Missing,
-    /// Who else got a node before it was taken last.
+    /// Who else got a node before it was taken first.
+    others_before: Vec<Decision>,
+    /// And before it was taken last.
     others: Vec<Decision>,
+    /// So often in a row more of it changed nothing for others.
+    in_vain: usize,
 }
 
 /// A cluster, pods of the group for which there is no node there, and who else gets one.
@@ -76,6 +87,25 @@ impl Attempt {
 }
 
 impl Taken {
+    /// When these pods had no node, and others those.
+    fn first(remedy: Remedy, (missing, others): (&Missing, &[Decision])) -> Self {
+        let step = Step { remedy, in_all: None, least: None, tried: Tried::Untold };
+        let (others_before, others) = (others.to_vec(), others.to_vec());
+        Self { step, missing: missing.clone(), others_before, others, in_vain: 0 }
+    }
+
+    /// When others have those nodes.
+    fn take_more(&mut self, in_all: Remedy, others: &[Decision]) {
+        self.step.in_all = Some(in_all);
+        self.in_vain = if self.others == others { self.in_vain + 1 } else { 0 };
+        self.others = others.to_vec();
+    }
+
+    /// Others may have taken what it gave.
+    fn may_be_too_little(&self, others: &[Decision]) -> bool {
+        self.others_before != others && (self.others != others || self.in_vain < IN_VAIN_MAX)
+    }
+
     /// As much of it as is told.
     fn told(&self) -> &Remedy {
         self.step.in_all.as_ref().unwrap_or(&self.step.remedy)
@@ -84,8 +114,22 @@ impl Taken {
 
 impl Search<'_> {
     /// The remedies for who stands like this, in the order in which they are needed, until the
-    /// group runs or nothing more can be tried.
+    /// group runs or nothing more can be tried. Whoever adds nodes may add such as others are or such
+    /// as its pods need: what is told has to do either way.
     pub(super) fn remedies(&self, plight: Plight) -> Vec<Step> {
+        let exact = Search { size: Size::Exact, ..*self };
+        let mut taken = self.chain(plight.clone());
+        if taken.last().is_some_and(|last| last.step.runs()) && !exact.runs_as_told(&taken) {
+            let others = exact.chain(plight);
+            if exact.runs_as_told(&others) && self.runs_as_told(&others) {
+                taken = others;
+            }
+        }
+        taken.into_iter().map(|one| one.step).collect()
+    }
+
+    /// The same with nodes of this size.
+    fn chain(&self, plight: Plight) -> Vec<Taken> {
         let mut taken = self.one_by_one(plight);
         let runs = |taken: &[Taken]| matches!(taken.last(), Some(last) if last.step.runs());
         let had_more = taken.len() > 1 && taken.iter().any(|one| one.step.in_all.is_some());
@@ -97,11 +141,11 @@ impl Search<'_> {
                 taken[at].step.least = self.least(&taken, at);
             }
         }
-        taken.into_iter().map(|one| one.step).collect()
+        taken
     }
 
     /// One remedy on top of the other. Where others took what one gave, more of it is needed,
-    /// however many others were taken since.
+    /// however many others were taken since: then all that is told by now is tried anew.
     fn one_by_one(&self, plight: Plight) -> Vec<Taken> {
         let Plight { mut reason, mut missing, mut others } = plight;
         let (mut taken, mut cluster) = (Vec::<Taken>::new(), self.snapshot.clone());
@@ -109,22 +153,21 @@ impl Search<'_> {
         let mut alone: Option<Vec<Taken>> = None;
         for _ in 0..TRIES_MAX {
             let stand = (&cluster, &missing, &others[..]);
-            let Attempt { remedy, cured, tried, missing: missing_then, others: others_then } =
-                self.next_attempt(stand, &reason, &taken);
-            let more = more_of_taken(&taken, &remedy, &others);
-            if more.is_none() && (taken.len() == STEPS_MAX || is_told(&taken, &remedy)) {
+            let mut attempt = self.next_attempt(stand, &reason, &taken);
+            let more = more_of_taken(&taken, &attempt.remedy, &others);
+            if more.is_none() && (taken.len() == STEPS_MAX || is_told(&taken, &attempt.remedy)) {
                 break;
             }
-            let before = std::mem::replace(&mut others, others_then);
-            let missing_before = std::mem::replace(&mut missing, missing_then);
             if let Some((at, in_all)) = more {
                 alone.get_or_insert_with(|| taken.clone());
-                (taken[at].step.in_all, taken[at].others) = (Some(in_all), before);
+                taken[at].take_more(in_all, &others);
+                attempt = self.all_as_told(&taken).unwrap_or(attempt);
             } else {
                 alone = None;
-                let step = Step { remedy, in_all: None, least: None, tried: Tried::Untold };
-                taken.push(Taken { step, missing: missing_before, others: before });
+                taken.push(Taken::first(attempt.remedy.clone(), (&missing, &others)));
             }
+            let Attempt { cured, tried, .. } = attempt;
+            (missing, others) = (attempt.missing, attempt.others);
             if let Some(last) = taken.last_mut() {
                 last.step.tried = tried.clone();
             }
@@ -154,7 +197,7 @@ impl Search<'_> {
     }
 
     fn attempt(&self, (cluster, missing, others): Stand<'_>, remedy: Remedy) -> Attempt {
-        let cured = with_remedy(cluster, (self.group, missing), &remedy);
+        let cured = with_remedy(cluster, (self.group, missing), &remedy, self.size);
         let (tried, missing, others) = match &cured {
             Some(cured) => self.tried(cured),
             None => (Tried::Untold, missing.clone(), others.to_vec()),
@@ -167,7 +210,7 @@ impl Search<'_> {
         let mut missing = taken.first()?.missing.clone();
         let (mut again, mut cluster) = (Vec::<Taken>::new(), self.snapshot.clone());
         for one in taken {
-            cluster = with_remedy(&cluster, (self.group, &missing), one.told())?;
+            cluster = with_remedy(&cluster, (self.group, &missing), one.told(), self.size)?;
             let (tried, missing_then, _) = self.tried(&cluster);
             let missing = std::mem::replace(&mut missing, missing_then);
             let step = Step { tried, ..one.step.clone() };
@@ -212,16 +255,38 @@ impl Search<'_> {
 
     /// It runs when all is taken, of each as little as is known to do, and `other` at its place.
     fn runs_with(&self, taken: &[Taken], (at, other): (usize, &Remedy)) -> bool {
-        let mut cluster = self.snapshot.clone();
-        for (place, one) in taken.iter().enumerate() {
+        let least = |(place, one): (usize, &Taken)| {
             let least = one.step.least.as_ref().unwrap_or(one.told());
-            let remedy = if place == at { other } else { least };
-            match with_remedy(&cluster, (self.group, &one.missing), remedy) {
-                Some(cured) => cluster = cured,
-                None => return false,
-            }
-        }
-        matches!(self.tried(&cluster).0, Tried::Runs { .. })
+            if place == at { other.clone() } else { least.clone() }
+        };
+        let cured = self.with_all(taken, taken.iter().enumerate().map(least));
+        cured.is_some_and(|cured| matches!(self.tried(&cured).0, Tried::Runs { .. }))
+    }
+
+    /// It runs when all is taken as it is told.
+    fn runs_as_told(&self, taken: &[Taken]) -> bool {
+        let all = self.all_as_told(taken);
+        all.is_some_and(|all| matches!(all.tried, Tried::Runs { .. }))
+    }
+
+    /// All of them, as they are told.
+    fn all_as_told(&self, taken: &[Taken]) -> Option<Attempt> {
+        let remedy = taken.last()?.told().clone();
+        let cured = self.with_all(taken, taken.iter().map(|one| one.told().clone()))?;
+        let (tried, missing, others) = self.tried(&cured);
+        Some(Attempt { remedy, cured: Some(cured), tried, missing, others })
+    }
+
+    /// The cluster with these in place of those that were taken.
+    fn with_all(
+        &self,
+        taken: &[Taken],
+        remedies: impl Iterator<Item = Remedy>,
+    ) -> Option<Snapshot> {
+        let mut all = taken.iter().zip(remedies);
+        all.try_fold(self.snapshot.clone(), |cluster, (one, remedy)| {
+            with_remedy(&cluster, (self.group, &one.missing), &remedy, self.size)
+        })
     }
 
     /// What the next cycle there does for the group, or the few after it if it leaves again in one
@@ -303,7 +368,7 @@ fn is_told(taken: &[Taken], remedy: &Remedy) -> bool {
 /// The place of the one of which `next` is only more, if others got nodes otherwise since, and
 /// both together.
 fn more_of_taken(taken: &[Taken], next: &Remedy, others: &[Decision]) -> Option<(usize, Remedy)> {
-    let mut all = taken.iter().enumerate().rev().filter(|(_, one)| one.others != others);
+    let mut all = taken.iter().enumerate().rev().filter(|(_, one)| one.may_be_too_little(others));
     all.find_map(|(at, one)| Some((at, more_of(one.told(), next)?)))
 }
 
@@ -371,6 +436,16 @@ fn more_of(first: &Remedy, next: &Remedy) -> Option<Remedy> {
             let (short, room, places) = (short.clone(), room.clone(), places.clone());
             Some(Remedy::MakeRoom { pods, short, room, places })
         }
+        (
+            Remedy::MakePlace { topology, level, pods, kept_to, or_prefer },
+            Remedy::MakePlace { topology: t, level: l, .. },
+        ) if topology == t && level == l => Some(Remedy::MakePlace {
+            topology: Name::clone(topology),
+            level: Name::clone(level),
+            pods: pods.saturating_add(1),
+            kept_to: kept_to.clone(),
+            or_prefer: *or_prefer,
+        }),
         (
             Remedy::Admit { misfit, nodes, pods, added, with_more },
             Remedy::Admit { misfit: again, pods: more, .. },

@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, slice};
 
-use super::new_node::{self, Site};
+use super::new_node::{self, Site, Size};
 use crate::{
     Snapshot,
     decision::{
@@ -33,13 +33,14 @@ pub(super) struct Missing {
 }
 
 /// A copy of the cluster in which somebody has done what `remedy` says for `group`, of which pods
-/// have no node. `None`: what it depends on stands in no snapshot.
+/// have no node, with nodes of this size. `None`: what it depends on stands in no snapshot.
 pub(super) fn with_remedy(
     snapshot: &Snapshot,
     (group, missing): (PodGroupId, &Missing),
     remedy: &Remedy,
+    size: Size,
 ) -> Option<Snapshot> {
-    let mut cluster = WhatIf { after: snapshot.clone(), group, missing };
+    let mut cluster = WhatIf { after: snapshot.clone(), group, missing, size };
     match remedy {
         Remedy::CreateQueue { .. } => cluster.create_queue(),
         Remedy::UseLeaf { leaf, .. } => cluster.use_leaf(leaf)?,
@@ -65,7 +66,7 @@ pub(super) fn with_remedy(
         Remedy::LargerFleet { .. } => {
             cluster.make_room(missing.beyond_fleet.iter().copied(), &[])?;
         }
-        Remedy::MakePlace { .. } => cluster.make_room_for_all()?,
+        Remedy::MakePlace { pods, .. } => cluster.make_room_for_all(*pods as usize)?,
         Remedy::Admit { misfit, pods, added, .. } => match misfit.place_need() {
             Some(need) => cluster.find_place(need, (*pods, added))?,
             None => cluster.admit(misfit, *pods as usize)?,
@@ -96,6 +97,7 @@ struct WhatIf<'a> {
     after: Snapshot,
     group: PodGroupId,
     missing: &'a Missing,
+    size: Size,
 }
 
 impl WhatIf<'_> {
@@ -232,17 +234,18 @@ impl WhatIf<'_> {
         (!only_full.is_empty()).then_some(())
     }
 
-    /// For all pods that wait.
-    fn make_room_for_all(&mut self) -> Option<()> {
+    /// For all pods that wait, and for others like them if `pods` are more, in one place.
+    fn make_room_for_all(&mut self, pods: usize) -> Option<()> {
+        self.size = Size::Ample;
         let group = Some(self.group);
         let waiting = self.after.pods.iter();
         let waiting = waiting.filter(|pod| pod.group == group && pod.status == PodStatus::Pending);
         let shapes: Vec<ShapeId> = waiting.map(|pod| pod.shape).collect();
-        self.make_room(shapes.into_iter(), &[])
+        let pods = pods.max(shapes.len());
+        self.make_room(shapes.into_iter().cycle().take(pods), &[])
     }
 
-    /// For each shape a node that holds all pods of it, or one for each pod, alone in places of these
-    /// labels.
+    /// For each shape nodes that hold all pods of it, alone in places of these labels.
     fn make_room(&mut self, pods: impl Iterator<Item = ShapeId>, fresh: &[Name]) -> Option<()> {
         let mut counts: BTreeMap<ShapeId, i64> = BTreeMap::new();
         for shape in pods {
@@ -252,7 +255,8 @@ impl WhatIf<'_> {
             return None;
         }
         let like = self.like().cloned();
-        let (Snapshot { nodes, shapes, .. }, site) = (&mut self.after, Site { at: &[], fresh });
+        let (Snapshot { nodes, shapes, .. }, site) =
+            (&mut self.after, Site { size: self.size, at: &[], fresh });
         counts.into_iter().try_for_each(|(shape, pods)| {
             new_node::add_for_pods(nodes, like.as_ref(), (&shapes[shape.0 as usize], pods), site)
         })
@@ -273,10 +277,11 @@ impl WhatIf<'_> {
         let like = self.like().cloned();
         let room = added.asks.times(i64::from(pods_each));
         let next = self.missing.shapes.iter().cycle().step_by(pods_each as usize);
+        let anywhere = Site { size: self.size, at: &[], fresh: &fresh };
         let Snapshot { nodes, shapes, .. } = &mut self.after;
         at.iter().zip(next).try_for_each(|(at, shape)| {
-            let (shape, site) = (&shapes[shape.0 as usize], Site { at, fresh: &fresh });
-            new_node::add(nodes, like.as_ref(), (shape, room.clone()), site)
+            let shape = &shapes[shape.0 as usize];
+            new_node::add(nodes, like.as_ref(), (shape, room.clone()), Site { at, ..anywhere })
         })
     }
 
@@ -381,7 +386,7 @@ impl WhatIf<'_> {
             Misfit::GpusByClaim | Misfit::GpusWithoutClaim => {
                 self.make_room_for_missing(pods.max(1))?;
             }
-            Misfit::Place(PlaceMisfit::TooFull { .. }) => self.make_room_for_all()?,
+            Misfit::Place(PlaceMisfit::TooFull { .. }) => self.make_room_for_all(0)?,
             Misfit::Place(PlaceMisfit::Unlabelled { topology }) => self.label_all(topology)?,
             Misfit::TooLittle { .. }
             | Misfit::DeviceMemory { .. }

@@ -138,7 +138,7 @@ fn nodes_are_added_with_whole_devices_and_for_the_work_that_waits() {
     PodSchedulingErrors
     make room for 2 more pods of its size, or add nodes that have it: short of GPUs
       in all: make room for 4 more pods of its size, or add nodes that have it: short of GPUs
-      then it runs on (new node 2) (Now)
+      then it runs on (new node) (Now)
     ");
     let mut profile = Profile::kai();
     profile.plugins.keep_to_roles();
@@ -164,7 +164,7 @@ fn nodes_are_added_with_the_cores_of_the_others() {
     PodSchedulingErrors
     make room for 1 more pod of its size, or add nodes that have it: short of GPUs
       in all: make room for 2 more pods of its size, or add nodes that have it: short of GPUs
-      then it runs on (new node 2) (Now)
+      then it runs on (new node) (Now)
     ");
 }
 

@@ -139,7 +139,7 @@ fn who_would_leave_again_for_others_is_told_what_it_takes_to_stay() {
     PodSchedulingErrors
     make room for 1 more pod of its size, or add nodes that have it: short of GPUs
       in all: make room for 3 more pods of its size, or add nodes that have it: short of GPUs
-      then it runs on (new node 3) (Now)
+      then it runs on (new node) (Now)
     ");
 }
 

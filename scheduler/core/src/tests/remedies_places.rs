@@ -132,7 +132,7 @@ fn others_who_wait_take_what_is_added_first() {
     PodSchedulingErrors
     add a node with 1 GPU in another zone, as minDomains 3 of its topology spread over zone asks
       in all: add a node with 2 GPUs in another zone, as minDomains 3 of its topology spread over zone asks
-      then it runs on (new node 2) (Now)
+      then it runs on (new node) (Now)
     ");
 }
 

@@ -1,0 +1,66 @@
+//! Room for who waits beside others who take of it first: what is told suffices for all of them.
+
+use insta::assert_snapshot;
+
+use crate::testing::remedies_of;
+
+#[test]
+fn pods_without_gpus_that_come_before_take_nodes_of_its_size() {
+    assert_snapshot!(remedies_of("
+        node m0 gpus=8 cpu=64
+        node m1 gpus=8 cpu=64
+        job full cpu=40 non-preemptible on m0
+        job el pods=4 min=1 cpu=30 priority=60
+        job one gpus=8 cpu=30
+    ", "one"), @r"
+    PodSchedulingErrors
+    make room for 1 more pod of its size, or add nodes that have it: short of CPU cores
+      in all: make room for 3 more pods of its size, or add nodes that have it: short of CPU cores
+      then it runs on (new node) (Now)
+    ");
+}
+
+#[test]
+fn pods_that_keep_apart_and_come_before_take_a_node_of_its_size_each() {
+    assert_snapshot!(remedies_of("
+        node n1 gpus=8
+        node n2 gpus=8
+        node n3 gpus=8
+        node n4 gpus=8
+        queue a quota=64
+        queue c quota=24 priority=200 limit=24
+        job full pods=4 min=4 gpus=8 queue=a non-preemptible on n1 n2 n3 n4
+        gang oth pods=3 gpus=2 queue=c non-preemptible label app=oth far app=oth/kubernetes.io/hostname
+        gang mine pods=4 gpus=8 queue=a non-preemptible
+    ", "mine"), @r"
+    PodSchedulingErrors
+    make room for 4 more pods of its size, or add nodes that have it: short of GPUs
+      in all: make room for 7 more pods of its size, or add nodes that have it: short of GPUs
+      then it runs on (new node 4) (Now)
+    ");
+}
+
+#[test]
+fn a_bound_is_raised_once_more_when_room_lets_others_in() {
+    assert_snapshot!(remedies_of("
+        node n0 gpus=8 label rack=r0
+        node n1 gpus=8 label rack=r0
+        node n2 gpus=8 label rack=r1
+        node n3 gpus=8 label rack=r1
+        topology t levels rack
+        queue b quota=16 limit=12
+        queue c quota=24
+        job f pods=3 gpus=8 queue=c non-preemptible on n0 n1 n2
+        job e1 gpus=8 queue=b on n3
+        job e2 gpus=8 queue=b priority=60
+        gang g pods=4 gpus=8 queue=b together=t/rack
+    ", "g"), @r"
+    OverLimit
+    raise the limit of queue b by 28 GPUs to 40 GPUs
+      in all: raise the limit of queue b by 36 GPUs to 48 GPUs
+      then it waits: node-group r0 can allocate only 0 of 4 required pods. node-group r1 can allocate only 0 of 4 required pods. topology t, requirement rack couldn't be satisfied.
+    make room for 4 pods in one rack of topology t
+      in all: make room for 5 pods in one rack of topology t
+      then it runs on (new node) (Now)
+    ");
+}
