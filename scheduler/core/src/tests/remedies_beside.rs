@@ -64,3 +64,25 @@ fn a_bound_is_raised_once_more_when_room_lets_others_in() {
       then it runs on (new node) (Now)
     ");
 }
+
+#[test]
+fn a_bound_is_told_for_all_whom_the_room_lets_in_before() {
+    assert_snapshot!(remedies_of("
+        node n1 gpus=8
+        node n2 gpus=8 taint k=v:NoSchedule
+        queue a quota=8 priority=200
+        queue b quota=8 limit=8
+        job r gpus=8 queue=b non-preemptible on n1
+        job o gpus=4 queue=a
+        job j4 gpus=12 queue=b priority=60
+        gang j7 pods=2 gpus=8 queue=b tolerates k=v:NoSchedule
+    ", "j7"), @r"
+    OverLimit
+    raise the limit of queue b by 16 GPUs to 24 GPUs
+      in all: raise the limit of queue b by 28 GPUs to 36 GPUs
+      then it waits: Resources were found for 1 pods while 2 are required for gang scheduling. Additional pods cannot be scheduled due to: no nodes with enough resources were found: 2 node(s) didn't have enough resources: GPUs.
+    make room for 1 more pod of its size, or add nodes that have it: short of GPUs
+      in all: make room for 3 more pods of its size, or add nodes that have it: short of GPUs
+      then it runs on n2 (Now)
+    ");
+}
