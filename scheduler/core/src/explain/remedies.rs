@@ -19,7 +19,7 @@ use crate::{
 /// Most remedies that are told one after the other.
 const STEPS_MAX: usize = 12;
 
-/// Most cycles that are tried in search of them.
+/// Most remedies that are tried in search of them, more of one that was taken in two cycles.
 const TRIES_MAX: usize = 64;
 
 /// So often in a row more of one is tried, though others get no other nodes for it.
@@ -128,7 +128,7 @@ impl Search<'_> {
         taken.into_iter().map(|one| one.step).collect()
     }
 
-    /// The same with nodes of this size.
+    /// The same with nodes of one size.
     fn chain(&self, plight: Plight) -> Vec<Taken> {
         let mut taken = self.one_by_one(plight);
         let runs = |taken: &[Taken]| matches!(taken.last(), Some(last) if last.step.runs());
