@@ -4,6 +4,7 @@
 //! queues above it), and so does undoing it. Which change to make is decided elsewhere.
 
 mod apart;
+mod at_odds;
 mod candidates;
 mod claims;
 mod commit;

@@ -36,6 +36,7 @@ mod remedies_beside;
 mod remedies_closed;
 mod remedies_gangs;
 mod remedies_hold;
+mod remedies_levels;
 mod remedies_places;
 mod remedies_selected;
 mod reservations;

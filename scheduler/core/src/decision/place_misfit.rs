@@ -68,6 +68,9 @@ pub(super) fn of_no_place(no_place: &NoPlace) -> Remedy {
         Some(WrongLevel::PrefersWider { required, preferred }) => {
             return Remedy::PreferInside { required, preferred };
         }
+        Some(WrongLevel::KeptApart { wider, .. }) => {
+            return Remedy::OnlyPrefer { topology, level: Name::clone(level), wider };
+        }
         None => {}
     }
     let in_use = places.iter().filter(|_| *are_in_use).map(|(place, _)| Name::clone(place));
@@ -82,6 +85,16 @@ pub(super) fn prefer_inside(
     wider: &str,
 ) -> fmt::Result {
     write!(f, "prefer {required} or a level inside of it, or require {wider} or none")
+}
+
+/// Not to require a level no place of which holds all of its pods.
+pub(super) fn only_prefer(
+    f: &mut fmt::Formatter<'_>,
+    (level, topology): (&str, &str),
+    wider: Option<&Name>,
+) -> fmt::Result {
+    write!(f, "only prefer {level} of topology {topology}")?;
+    wider.map_or(Ok(()), |wider| write!(f, ", or require {wider} instead"))
 }
 
 /// In one place of the level, or in one of those that are named.

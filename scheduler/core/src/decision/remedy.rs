@@ -17,7 +17,7 @@ use super::{
     Misfit, Preemption, Quantity, Reason, Since,
     left_out::label,
     misfit::short_name,
-    place_misfit::{make_place, of_no_place, prefer_inside},
+    place_misfit::{make_place, of_no_place, only_prefer, prefer_inside},
 };
 use crate::{
     model::{Lack, Name, QueueProblem},
@@ -203,6 +203,15 @@ pub enum Remedy {
         required: Name,
         /// The level that is preferred.
         preferred: Name,
+    },
+    /// No place of the required level holds all of its pods, whoever leaves.
+    OnlyPrefer {
+        /// The topology.
+        topology: Name,
+        /// The level that is required.
+        level: Name,
+        /// A wider one that would do, too.
+        wider: Option<Name>,
     },
     /// No place of the topology is large enough, or free enough.
     MakePlace {
@@ -404,6 +413,9 @@ impl fmt::Display for Remedy {
                 write!(f, "create topology {topology} with level {level}, or name one that exists")
             }
             Self::PreferInside { required, preferred } => prefer_inside(f, required, preferred),
+            Self::OnlyPrefer { topology, level, wider } => {
+                only_prefer(f, (level, topology), wider.as_ref())
+            }
             Self::MakePlace { topology, level, pods, kept_to, or_prefer } => {
                 make_place(f, *pods, (level, kept_to, topology))?;
                 f.write_str(if *or_prefer { ", or only prefer that level" } else { "" })

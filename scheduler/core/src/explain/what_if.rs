@@ -1,5 +1,7 @@
 //! The cluster as it would be after a remedy.
 
+mod levels;
+
 use std::{collections::BTreeMap, slice};
 
 use super::new_node::{self, Site, Size};
@@ -72,6 +74,7 @@ pub(super) fn with_remedy(
             None => cluster.admit(misfit, *pods as usize)?,
         },
         Remedy::OtherPlaces { label, from, .. } => cluster.leave_places(label, *from)?,
+        Remedy::OnlyPrefer { topology, level, .. } => cluster.only_prefer(topology, level),
         Remedy::Tolerate { key, value } => cluster.tolerate(key, value),
         Remedy::Wait { .. } => cluster.let_leave(),
         Remedy::WaitLonger { delay_millis: millis, .. }

@@ -10,7 +10,7 @@ use crate::{
 };
 
 /// More pods are not compared, each with each other.
-const COMPARED_MAX: usize = 64;
+pub(super) const COMPARED_MAX: usize = 64;
 
 impl Session<'_> {
     /// By node the number of the place that it is in, where no two of these pods can be in one place;
@@ -92,7 +92,7 @@ impl Session<'_> {
         })
     }
 
-    fn parts(&self, pods: (PodId, PodId)) -> Vec<Apart<'_>> {
+    pub(super) fn parts(&self, pods: (PodId, PodId)) -> Vec<Apart<'_>> {
         let filters = self.profile.plugins.filter.iter();
         filters.flat_map(|filter| filter.parts(self, pods)).collect()
     }

@@ -49,6 +49,15 @@ pub enum WrongLevel {
         /// The level on which they would like one.
         preferred: Name,
     },
+    /// No place holds two of them.
+    KeptApart {
+        /// Names of the two.
+        pods: [Name; 2],
+        /// The label over which they are kept apart; `None`: they have a host port in common.
+        over: Option<Name>,
+        /// A wider level on which there is a place that holds all of them as things are.
+        wider: Option<Name>,
+    },
 }
 
 impl NoPlace {
@@ -88,6 +97,17 @@ impl fmt::Display for NoPlace {
                      requiredTopologyLevel {required}"
                 );
             }
+            Some(WrongLevel::KeptApart { pods: [one, other], over, .. }) => {
+                write!(
+                    f,
+                    "requiredTopologyLevel {level} of topology {topology} asks for one place for \
+                     {one} and {other}, "
+                )?;
+                return match over {
+                    Some(label) => write!(f, "and anti-affinity over {label} keeps them apart"),
+                    None => f.write_str("and a node has the host port of both only once"),
+                };
+            }
         }
         for (place, fitting) in places.iter().take(TOLD_MAX) {
             write!(f, "node-group {place} can allocate only {fitting} of {pods} required pods. ")?;
@@ -118,6 +138,9 @@ impl Session<'_> {
         if no_place.wrong.is_some() {
             return Unplaced::in_no(no_place, together);
         }
+        if let Some(at_odds) = self.at_odds(sought) {
+            return at_odds;
+        }
         let counted = self.how_many_fit(constraint, together, within);
         let places = counted.unwrap_or(no_place.places);
         let no_place = NoPlace { places, ..no_place };
@@ -142,11 +165,14 @@ impl Session<'_> {
 
     /// Each of the places that hold them was tried, and why they are in none of them.
     pub(super) fn in_none_of(
-        &self,
+        &mut self,
         sought: Sought<'_>,
         tried: &BTreeSet<NodeId>,
         why: Vec<Unplaced>,
     ) -> Unplaced {
+        if let Some(at_odds) = self.at_odds(sought) {
+            return at_odds;
+        }
         let all = why.into_iter().reduce(Unplaced::and);
         let mut all = all.expect("there is a place, or it is said why there is none");
         let others = self.nodes_among(sought.within).filter(|node| !tried.contains(node));

@@ -44,9 +44,20 @@ pub(super) struct Levels<'a> {
     preferred: Option<usize>,
 }
 
-impl Levels<'_> {
+impl<'a> Levels<'a> {
     pub(super) const fn is_required(&self) -> bool {
         self.required > 0
+    }
+
+    /// How deep the level of that label lies. `None`: nodes of one place may have several values.
+    pub(super) fn required_depth(&self, label: &str) -> Option<usize> {
+        let mut levels = self.topology.levels.iter().take(self.required);
+        levels.position(|level| *level.label == *label).map(|at| at + 1)
+    }
+
+    /// The level just around the one that lies so deep.
+    pub(super) fn around(&self, depth: usize) -> Option<&'a Name> {
+        self.topology.levels.get(depth.checked_sub(2)?).map(|level| &level.label)
     }
 
     /// The place of the required level in which the node is. `None`: it lacks a label.
@@ -248,10 +259,16 @@ impl Session<'_> {
 
     /// Where pods of the same part are, or were promised room.
     pub(super) fn nodes_in_use(&self, together: Together<'_>) -> BTreeSet<NodeId> {
+        let staying = self.pods_in_use(together).into_iter();
+        staying.filter_map(|pod| self.state(pod).charged_on()).collect()
+    }
+
+    /// Those pods.
+    pub(super) fn pods_in_use(&self, together: Together<'_>) -> Vec<PodId> {
         let group = self.group(together.group);
         let pods = self.placed_pods.get(&together.group).into_iter().flatten();
-        let staying = pods.filter(|pod| group.is_within(self.pod(**pod).sub_group, together.part));
-        staying.filter_map(|pod| self.state(*pod).charged_on()).collect()
+        let of_it = pods.filter(|pod| group.is_within(self.pod(**pod).sub_group, together.part));
+        of_it.filter(|pod| self.state(**pod).charged_on().is_some()).copied().collect()
     }
 }
 
