@@ -14,8 +14,8 @@ mod words;
 
 use crate::model::{Name, NodeId, PodGroupId, PodId};
 pub use device_misfit::DeviceMisfit;
-pub use misfit::{EvenWhenEmpty, Lacking, Misfit, Misfits, Refusal};
-pub(crate) use obstacle::worst;
+pub use misfit::{EvenWhenEmpty, Lacking, Misfit, Misfits, Opening, Refusal};
+pub(crate) use obstacle::{has_more, worst};
 pub use place_misfit::PlaceMisfit;
 pub use reason::{Deallocation, Preemption, Reason, ReasonKind, Since};
 pub(crate) use remedy::Batch;

@@ -19,6 +19,7 @@ mod misfits;
 mod next_cycle;
 mod no_place;
 mod node;
+mod opening;
 mod parts;
 mod placing;
 mod protected;

@@ -354,9 +354,21 @@ pub struct Misfits {
     /// Where it selects nodes by their names: are those too small for it even when empty? `None`: it
     /// does not, or there are none of them.
     pub named_are_small: Option<bool>,
+    /// Where it and others have to be in one place: the nodes that have to be opened in the one of which
+    /// the fewest have to. `None`: no place would hold them then.
+    pub opening: Option<Box<Opening>>,
     /// Nodes that are left out, where no other could be for the pod. `None`: others could, or there
     /// are none.
     pub left_out: Option<Box<Lacking>>,
+}
+
+/// Nodes that are closed to pods.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Opening {
+    /// What closes them.
+    pub misfit: Misfit,
+    /// Their names.
+    pub nodes: Vec<Name>,
 }
 
 /// How many nodes lack what for the pod.
@@ -409,6 +421,7 @@ impl Misfits {
         }
         let named = [self.named_are_small, other.named_are_small].into_iter().flatten();
         self.named_are_small = named.reduce(|one, other| one && other);
+        self.opening = self.opening.take().or(other.opening);
         self.left_out = self.left_out.take().or(other.left_out);
     }
 

@@ -140,7 +140,7 @@ pub(crate) fn worst(first: &Misfit, others: impl Iterator<Item = Misfit>) -> Mis
 }
 
 /// The worst is that the node is not open to the pod, and it would be refused all the same if it were.
-pub(super) fn has_more<'a>(worst: &Misfit, mut all: impl Iterator<Item = &'a Misfit>) -> bool {
+pub(crate) fn has_more<'a>(worst: &Misfit, mut all: impl Iterator<Item = &'a Misfit>) -> bool {
     let is_more = |misfit: &Misfit| {
         matches!(misfit, Misfit::Taint { has_more: true, .. }) || behind(misfit.clone()) != *worst
     };

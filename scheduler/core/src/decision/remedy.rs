@@ -163,6 +163,13 @@ pub enum Remedy {
         /// More than that keeps them from so many of the nodes.
         with_more: u32,
     },
+    /// These nodes keep the pods away that have to be in one place.
+    Open {
+        /// Why.
+        misfit: Misfit,
+        /// Their names.
+        nodes: Vec<Name>,
+    },
     /// In the places that they select its pods cannot be, and no node that is added is in another.
     OtherPlaces {
         /// The label of the places.
@@ -406,6 +413,7 @@ impl fmt::Display for Remedy {
                 admit(f, (misfit, added), (*nodes, *pods))?;
                 admit::more(f, (misfit, *nodes, *with_more))
             }
+            Self::Open { misfit, nodes } => admit::open(f, misfit, nodes),
             Self::OtherPlaces { label, values, from } => places::other(f, (label, values), *from),
             Self::Tolerate { key, value } => tolerate(f, key, value),
             Self::LetIn { lacks, nodes, first, pods } => label(f, lacks, (*nodes, first, *pods)),

@@ -71,8 +71,11 @@ pub(super) fn with_remedy(
         Remedy::MakePlace { pods, .. } => cluster.make_room_for_all(*pods as usize)?,
         Remedy::Admit { misfit, pods, added, .. } => match misfit.place_need() {
             Some(need) => cluster.find_place(need, (*pods, added))?,
-            None => cluster.admit(misfit, *pods as usize)?,
+            None => cluster.admit(misfit, (*pods as usize, &cluster.closed_by(misfit, *pods)))?,
         },
+        Remedy::Open { misfit, nodes } => {
+            cluster.admit(misfit, (nodes.len(), &cluster.named(nodes)))?;
+        }
         Remedy::OtherPlaces { label, from, .. } => cluster.leave_places(label, *from)?,
         Remedy::OnlyPrefer { topology, level, .. } => cluster.only_prefer(topology, level),
         Remedy::Tolerate { key, value } => cluster.tolerate(key, value),
@@ -342,11 +345,21 @@ impl WhatIf<'_> {
         Some(())
     }
 
-    /// For each of so many pods a node of those that keep it away so is as one would make it.
-    fn open(&mut self, misfit: &Misfit, pods: usize, open: impl Fn(&mut Node)) {
-        let worst = self.missing.worst.iter();
-        let closed = worst.filter(|(_, worst)| worst == misfit).map(|(node, _)| *node);
-        for node in closed.take(pods.max(1)) {
+    /// For each of so many pods a node of those that keep it away so.
+    fn closed_by(&self, misfit: &Misfit, pods: u32) -> Vec<NodeId> {
+        let closed = self.missing.worst.iter().filter(|(_, worst)| worst == misfit);
+        closed.map(|(node, _)| *node).take(pods.max(1) as usize).collect()
+    }
+
+    /// Nodes of these names.
+    fn named(&self, names: &[Name]) -> Vec<NodeId> {
+        let nodes = self.after.nodes.iter().zip(0..);
+        nodes.filter(|(node, _)| names.contains(&node.name)).map(|(_, at)| NodeId(at)).collect()
+    }
+
+    /// They are as one would make them.
+    fn open(&mut self, nodes: &[NodeId], open: impl Fn(&mut Node)) {
+        for node in nodes {
             open(&mut self.after.nodes[node.0 as usize]);
         }
     }
@@ -366,22 +379,22 @@ impl WhatIf<'_> {
         Some(())
     }
 
-    /// Nodes are as one would make them.
-    fn admit(&mut self, misfit: &Misfit, pods: usize) -> Option<()> {
+    /// Nodes let so many pods in, these that are closed among them.
+    fn admit(&mut self, misfit: &Misfit, (pods, closed): (usize, &[NodeId])) -> Option<()> {
         match misfit {
-            Misfit::Taint { key, value, .. } => self.open(misfit, pods, |node| {
+            Misfit::Taint { key, value, .. } => self.open(closed, |node| {
                 node.taints.retain(|taint| taint.key != *key || taint.value != *value);
             }),
-            Misfit::Unschedulable => self.open(misfit, pods, |node| {
+            Misfit::Unschedulable => self.open(closed, |node| {
                 node.unschedulable = false;
                 take_off(node, &[CORDONED_TAINT]);
             }),
-            Misfit::NotReady => self.open(misfit, pods, |node| {
+            Misfit::NotReady => self.open(closed, |node| {
                 node.ready = true;
                 take_off(node, &NOT_READY_TAINTS);
             }),
-            Misfit::NoGpuWorker => self.open(misfit, pods, |node| node.label(GPU_WORKER)),
-            Misfit::NoCpuWorker => self.open(misfit, pods, |node| node.label(CPU_WORKER)),
+            Misfit::NoGpuWorker => self.open(closed, |node| node.label(GPU_WORKER)),
+            Misfit::NoCpuWorker => self.open(closed, |node| node.label(CPU_WORKER)),
             Misfit::NodeAffinity { .. } => self.label_selected(misfit)?,
             Misfit::NotAligned { .. } | Misfit::Devices(DeviceMisfit::TooFew { .. }) => {
                 self.make_room_for_missing(1)?;

@@ -167,18 +167,20 @@ impl Session<'_> {
     pub(super) fn in_none_of(
         &mut self,
         sought: Sought<'_>,
-        tried: &BTreeSet<NodeId>,
-        why: Vec<Unplaced>,
+        tried: Vec<(BTreeSet<NodeId>, Unplaced)>,
     ) -> Unplaced {
         if let Some(at_odds) = self.at_odds(sought) {
             return at_odds;
         }
-        let all = why.into_iter().reduce(Unplaced::and);
+        let opening = self.opening(sought.together.pods, &tried);
+        let nodes: BTreeSet<NodeId> = tried.iter().flat_map(|(nodes, _)| nodes).copied().collect();
+        let all = tried.into_iter().map(|(_, why)| why).reduce(Unplaced::and);
         let mut all = all.expect("there is a place, or it is said why there is none");
-        let others = self.nodes_among(sought.within).filter(|node| !tried.contains(node));
+        let others = self.nodes_among(sought.within).filter(|node| !nodes.contains(node));
         let others: BTreeSet<NodeId> = others.collect();
-        let outside = self.outside(sought, Some(tried));
+        let outside = self.outside(sought, Some(&nodes));
         all.misfits.add(self.misfits_beside(all.pod, Some(&others), &outside));
+        all.misfits.opening = opening.or(all.misfits.opening);
         all
     }
 

@@ -159,7 +159,7 @@ impl Session<'_> {
             (Err(no_place), Gets::Room) => return Err(self.without_place(sought, no_place)),
             (Err(no_place), Gets::Promise) => return Err(Unplaced::in_no(no_place, together)),
         };
-        let (mut why, mut tried) = (Vec::new(), BTreeSet::new());
+        let mut tried = Vec::new();
         for Place { nodes, ranks, is_widest } in places {
             let wider = ranks.map(|ranks| self.preferred_nodes.replace(ranks));
             let settled = self.settle_inside(together, Some(&nodes), gets);
@@ -168,16 +168,13 @@ impl Session<'_> {
             }
             match settled {
                 Ok(()) => return Ok(()),
-                Err(unplaced) if is_widest => {
-                    why.push(unplaced);
-                    tried.extend(nodes);
-                }
+                Err(unplaced) if is_widest => tried.push((nodes, unplaced)),
                 Err(_) => {}
             }
         }
         Err(match gets {
-            Gets::Room => self.in_none_of(sought, &tried, why),
-            Gets::Promise => why.swap_remove(0),
+            Gets::Room => self.in_none_of(sought, tried),
+            Gets::Promise => tried.swap_remove(0).1,
         })
     }
 

@@ -88,3 +88,81 @@ fn parts_of_a_gang_and_those_that_run_keep_each_other_from_a_place_too() {
     nothing
     ");
 }
+
+#[test]
+fn nodes_are_opened_where_those_are_that_it_has_to_be_with() {
+    let told = |closed: &str| {
+        remedies_of(
+            &format!(
+                "
+            topology t levels rack kubernetes.io/hostname
+            node n1 gpus=8 label rack=r1
+            node n2 gpus=8 label rack=r1 {closed}
+            node n3 gpus=8 label rack=r2
+            node n4 gpus=8 label rack=r2 {closed}
+            job o gpus=8 non-preemptible on n3
+            gang x pods=2 gpus=8 together=t/rack
+        "
+            ),
+            "x",
+        )
+    };
+    assert_snapshot!(told("cordoned"), @r"
+    PodSchedulingErrors
+    uncordon n2
+      then it runs on n1 (Now)
+    ");
+    assert_snapshot!(told("taint k=v:NoSchedule"), @r"
+    PodSchedulingErrors
+    tolerate taint k=v, or take it off n2
+      then it runs on n1 (Now)
+    ");
+    assert_snapshot!(told("not-ready"), @r"
+    PodSchedulingErrors
+    make room for 2 pods in one rack of topology t
+      then it runs on n1 (Now)
+    ");
+}
+
+#[test]
+fn no_more_nodes_are_opened_than_the_place_needs() {
+    let told = |r1: &str, r2: &str| {
+        remedies_of(
+            &format!(
+                "
+                topology t levels rack kubernetes.io/hostname
+                node n1 gpus=8 label rack=r1 {r1}
+                node n2 gpus=8 label rack=r1 cordoned
+                node n3 gpus=8 label rack=r1
+                node n4 gpus=8 label rack=r2 {r2}
+                node n5 gpus=8 label rack=r2 {r2}
+                node n6 gpus=8 label rack=r2 cordoned
+                gang x pods=3 gpus=8 together=t/rack
+                "
+            ),
+            "x",
+        )
+    };
+    assert_snapshot!(told("cordoned", ""), @r"
+    PodSchedulingErrors
+    uncordon n6
+      then it runs on n4 (Now)
+    ");
+    assert_snapshot!(told("cordoned", "cordoned"), @r"
+    PodSchedulingErrors
+    uncordon n1 and n2
+      then it runs on n1 (Now)
+    ");
+    assert_snapshot!(told("taint k=v:NoSchedule", "cordoned"), @r"
+    PodSchedulingErrors
+    uncordon n4, n5 and n6
+      then it runs on n4 (Now)
+    ");
+    assert_snapshot!(told("taint k=v:NoSchedule cordoned", "taint k=v:NoSchedule"), @r"
+    PodSchedulingErrors
+    tolerate taint k=v, or take it off n4 and n5
+      then it waits: Resources were found for 2 pods while 3 are required for gang scheduling. Additional pods cannot be scheduled due to: no nodes with enough resources were found: 3 node(s) didn't have enough resources: GPUs, 3 node(s) were unschedulable.
+    uncordon n6
+      then it runs on n4 (Now)
+    ");
+}

@@ -182,7 +182,7 @@ fn misfits_of_all_places_that_were_tried_are_counted_together() {
     "), @r"
     x pending: Resources were not found for pod default/x due to: no nodes with enough resources were found: 2 node(s) had untolerated taint {k: v}.
     PodSchedulingErrors
-    tolerate taint k=v, or take it off the node
+    tolerate taint k=v, or take it off n1
       then it runs on n1 (Now)
     ");
     assert_snapshot!(told("gpus=4", "gpus=4 cordoned", "
@@ -191,7 +191,7 @@ fn misfits_of_all_places_that_were_tried_are_counted_together() {
     "), @r"
     x pending: Resources were not found for pod default/x due to: no nodes with enough resources were found: 1 node(s) didn't have enough resources: GPUs, 1 node(s) were unschedulable.
     PodSchedulingErrors
-    uncordon the node
+    uncordon n1
       then it runs on n1 (Now)
     ");
 }

@@ -7,7 +7,7 @@ use super::{
     larger::of_classes,
 };
 use crate::{
-    decision::{EvenWhenEmpty, Misfit},
+    decision::{EvenWhenEmpty, Misfit, words::listing},
     model::{CPU_WORKER, GPU_WORKER, HOSTNAME, Name},
 };
 
@@ -23,7 +23,20 @@ pub(super) fn admit(
     if let Some(need) = misfit.place_need() {
         return elsewhere(f, (need, added), pods);
     }
-    let of = of_nodes(nodes, pods);
+    to_nodes(f, (misfit, added), &of_nodes(nodes, pods))
+}
+
+/// Nodes that are told by name.
+pub(super) fn open(f: &mut fmt::Formatter<'_>, misfit: &Misfit, nodes: &[Name]) -> fmt::Result {
+    let names: Vec<String> = nodes.iter().map(ToString::to_string).collect();
+    to_nodes(f, (misfit, &Added::default()), &listing(&names, "and"))
+}
+
+fn to_nodes(
+    f: &mut fmt::Formatter<'_>,
+    (misfit, added): (&Misfit, &Added),
+    of: &str,
+) -> fmt::Result {
     match misfit {
         Misfit::Taint { key, value, .. } => {
             write!(f, "tolerate taint {key}={value}, or take it off {of}")

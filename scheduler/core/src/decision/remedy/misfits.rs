@@ -2,7 +2,7 @@
 
 use super::{Added, KeptFrom, Places, Remedy, Room, room};
 use crate::{
-    decision::{EvenWhenEmpty, KeptApart, Misfit, Misfits, Pin, Reason, obstacle::Nodes},
+    decision::{EvenWhenEmpty, KeptApart, Misfit, Misfits, Opening, Pin, Reason, obstacle::Nodes},
     resources::{ResourceName, Shortage},
 };
 
@@ -50,12 +50,16 @@ pub(super) fn of_misfits(misfits: &Misfits, pods: u32) -> Remedy {
             }),
         },
         (None, Some(mib), _) => Remedy::LargerDevices { mib },
-        (None, None, Some((misfit, nodes))) => match &misfits.kept_apart {
+        (None, None, Some((misfit, nodes))) => match (&misfits.kept_apart, &misfits.opening) {
             // Opening nodes would not do.
-            Some(kept) if misfit.is_of_closed_nodes() => {
+            (Some(kept), _) if misfit.is_of_closed_nodes() => {
                 admitted(misfits, &kept.misfit, (Nodes::default(), pods))
             }
-            Some(_) | None => admitted(misfits, misfit, (nodes, pods)),
+            (None, Some(opening)) if misfit.is_of_closed_nodes() => {
+                let Opening { misfit, nodes } = Opening::clone(opening);
+                Remedy::Open { misfit, nodes }
+            }
+            _ => admitted(misfits, misfit, (nodes, pods)),
         },
     }
 }
