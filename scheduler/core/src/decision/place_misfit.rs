@@ -4,7 +4,7 @@ use std::fmt;
 
 use super::{Remedy, remedy::counted};
 use crate::{
-    model::Name,
+    model::{Name, Selection},
     session::{NoPlace, WrongLevel},
 };
 
@@ -61,7 +61,7 @@ impl PlaceMisfit {
 
 /// What cures that there is no place.
 pub(super) fn of_no_place(no_place: &NoPlace) -> Remedy {
-    let NoPlace { topology, level, pods, places, are_in_use, would_spread, wrong } = no_place;
+    let NoPlace { topology, level, pods, places, are_in_use, wrong, .. } = no_place;
     let topology = Name::clone(topology);
     match wrong.as_deref().cloned() {
         Some(WrongLevel::Unknown { level }) => return Remedy::CreateTopology { topology, level },
@@ -73,9 +73,15 @@ pub(super) fn of_no_place(no_place: &NoPlace) -> Remedy {
         }
         None => {}
     }
-    let in_use = places.iter().filter(|_| *are_in_use).map(|(place, _)| Name::clone(place));
-    let (level, kept_to) = (Name::clone(level), in_use.collect());
-    Remedy::MakePlace { topology, level, pods: *pods, kept_to, or_prefer: *would_spread }
+    let in_use = places.iter().map(|(place, _)| Name::clone(place));
+    let kept_to = if *are_in_use { in_use.collect() } else { no_place.selected.clone() };
+    let is_told =
+        |selected: &Name| kept_to.iter().any(|place| **selected == *format!("{level}={place}"));
+    let selection = no_place.selection.clone();
+    let is_told = matches!(&selection, Selection::Label(selected) if is_told(selected));
+    let selection = if is_told { Selection::All } else { selection };
+    let (level, pods, or_prefer) = (Name::clone(level), *pods, no_place.would_spread);
+    Remedy::MakePlace { topology, level, pods, kept_to, selection, or_prefer }
 }
 
 /// To prefer a level that is not wider than the required one.
@@ -108,6 +114,23 @@ pub(super) fn make_place(
         places => format!("{level} {}", places.join(" or ")),
     };
     write!(f, "make room for {} in {place} of topology {topology}", counted(pods, "pod"))
+}
+
+/// On such nodes of that place, or in no one place.
+pub(super) fn on_selected(
+    f: &mut fmt::Formatter<'_>,
+    (selection, or_prefer): (&Selection, bool),
+) -> fmt::Result {
+    match selection {
+        Selection::All | Selection::Names => {}
+        Selection::Label(label) => {
+            write!(f, " on nodes labelled {label}, as its node selector asks")?;
+        }
+        Selection::Labels => {
+            f.write_str(" on nodes that its node selector and affinity ask for")?;
+        }
+    }
+    f.write_str(if or_prefer { ", or only prefer that level" } else { "" })
 }
 
 impl fmt::Display for PlaceMisfit {

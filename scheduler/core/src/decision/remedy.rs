@@ -17,10 +17,10 @@ use super::{
     Misfit, Preemption, Quantity, Reason, Since,
     left_out::label,
     misfit::short_name,
-    place_misfit::{make_place, of_no_place, only_prefer, prefer_inside},
+    place_misfit::{make_place, of_no_place, on_selected, only_prefer, prefer_inside},
 };
 use crate::{
-    model::{Lack, Name, QueueProblem},
+    model::{Lack, Name, QueueProblem, Selection},
     resources::ResourceName,
     words::round,
 };
@@ -230,6 +230,8 @@ pub enum Remedy {
         pods: u32,
         /// One of these, if there are any.
         kept_to: Vec<Name>,
+        /// How they select nodes there.
+        selection: Selection,
         /// To prefer the level would do, too.
         or_prefer: bool,
     },
@@ -424,9 +426,9 @@ impl fmt::Display for Remedy {
             Self::OnlyPrefer { topology, level, wider } => {
                 only_prefer(f, (level, topology), wider.as_ref())
             }
-            Self::MakePlace { topology, level, pods, kept_to, or_prefer } => {
+            Self::MakePlace { topology, level, pods, kept_to, selection, or_prefer } => {
                 make_place(f, *pods, (level, kept_to, topology))?;
-                f.write_str(if *or_prefer { ", or only prefer that level" } else { "" })
+                on_selected(f, (selection, *or_prefer))
             }
             Self::DeeperQueue { depth } => wait::for_turn(f, *depth),
             Self::Wait { nodes } => wait::for_room(f, nodes),

@@ -437,13 +437,14 @@ fn more_of(first: &Remedy, next: &Remedy) -> Option<Remedy> {
             Some(Remedy::MakeRoom { pods, short, room, places })
         }
         (
-            Remedy::MakePlace { topology, level, pods, kept_to, or_prefer },
+            Remedy::MakePlace { topology, level, pods, kept_to, selection, or_prefer },
             Remedy::MakePlace { topology: t, level: l, .. },
         ) if topology == t && level == l => Some(Remedy::MakePlace {
             topology: Name::clone(topology),
             level: Name::clone(level),
             pods: pods.saturating_add(1),
             kept_to: kept_to.clone(),
+            selection: selection.clone(),
             or_prefer: *or_prefer,
         }),
         (

@@ -11,7 +11,7 @@ use super::{
 };
 use crate::{
     decision::PlaceMisfit,
-    model::{Name, NodeId, PodId, TopologyConstraint},
+    model::{Name, NodeId, PodId, PodShape, Selection, ShapeId, TopologyConstraint},
 };
 
 /// There is no place for pods that are put together.
@@ -27,6 +27,10 @@ pub struct NoPlace {
     pub places: Vec<(Name, u64)>,
     /// Others of them run there, so that no other place will do.
     pub are_in_use: bool,
+    /// Of that level they select no other places; none: they may be in any.
+    pub selected: Vec<Name>,
+    /// How they select nodes.
+    pub selection: Selection,
     /// They would run if they only preferred that level.
     pub would_spread: bool,
     /// There are no such places, however much is free.
@@ -70,6 +74,8 @@ impl NoPlace {
             pods: u32::try_from(together.pods.len()).expect("pod ids are 32 bits"),
             places: Vec::new(),
             are_in_use: false,
+            selected: Vec::new(),
+            selection: Selection::All,
             would_spread: false,
             wrong: None,
         }
@@ -160,7 +166,28 @@ impl Session<'_> {
                 return Unplaced { pod, found, misfits, no_place: None };
             }
         }
-        Unplaced::in_no(NoPlace { would_spread, ..no_place }, together)
+        let (selected, selection) = self.selected_places(constraint, together.pods);
+        Unplaced::in_no(NoPlace { selected, selection, would_spread, ..no_place }, together)
+    }
+
+    /// The only places of the required level that all of them select, and how they select nodes.
+    fn selected_places(
+        &self,
+        constraint: &TopologyConstraint,
+        pods: &[PodId],
+    ) -> (Vec<Name>, Selection) {
+        let shapes: BTreeSet<ShapeId> = pods.iter().map(|pod| self.pod(*pod).shape).collect();
+        let shapes = shapes.iter().map(|shape| &self.snapshot.shapes[shape.0 as usize]);
+        let levels = self.levels(constraint).ok();
+        let label = levels.as_ref().and_then(Levels::required_label);
+        let values = shapes.clone().filter_map(|shape| shape.values_of(label?));
+        let all = values.reduce(|one, other| one.intersection(&other).cloned().collect());
+        let selections = shapes.map(PodShape::selection);
+        let selection = selections.reduce(|one, other| {
+            let is_same = one == other;
+            if is_same { one } else { Selection::Labels }
+        });
+        (all.into_iter().flatten().collect(), selection.unwrap_or_default())
     }
 
     /// Each of the places that hold them was tried, and why they are in none of them.

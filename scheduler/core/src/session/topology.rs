@@ -9,7 +9,7 @@ use std::{
 
 use super::{Asked, Free, NoPlace, Session, WrongLevel, parts_on};
 use crate::{
-    model::{Name, NodeId, PodGroupId, PodId, PodShape, Topology, TopologyConstraint},
+    model::{Name, NodeId, PodGroupId, PodId, PodShape, ShapeId, Topology, TopologyConstraint},
     resources::{PerResource, Resources},
 };
 
@@ -47,6 +47,11 @@ pub(super) struct Levels<'a> {
 impl<'a> Levels<'a> {
     pub(super) const fn is_required(&self) -> bool {
         self.required > 0
+    }
+
+    /// The label of the required level.
+    pub(super) fn required_label(&self) -> Option<&'a Name> {
+        self.topology.levels.get(self.required.checked_sub(1)?).map(|level| &level.label)
     }
 
     /// How deep the level of that label lies. `None`: nodes of one place may have several values.
@@ -117,7 +122,10 @@ impl Session<'_> {
         let root = self.domains(topology, together.pods, within);
         let in_use = self.nodes_in_use(together);
         let are_in_use = required > 0 && !in_use.is_empty();
-        let may_be = root.usable(required, &in_use);
+        let mut may_be = root.usable(required, &in_use);
+        if required > 0 {
+            may_be = self.selected(may_be, together.pods);
+        }
         let deepest = preferred.unwrap_or(required).max(required);
         let holds = self.holding(together.pods);
         let ranks = preferred.map(|_| root.ranks(deepest)).unwrap_or_default();
@@ -154,13 +162,27 @@ impl Session<'_> {
         }
         let Levels { topology, required, .. } = self.levels(constraint).ok()?;
         let root = self.domains(topology, together.pods, within);
-        let places = root.usable(required, &self.nodes_in_use(together)).into_iter();
+        let places = root.usable(required, &self.nodes_in_use(together));
+        let places = self.selected(places, together.pods).into_iter();
         let count = |place: &Domain| {
             let nodes = place.nodes.iter().map(|node| (*node, Free::of(self, *node)));
             let left = self.left_over(together.pods, nodes, |_, _| true);
             together.pods.len() as u64 - left.into_iter().map(|(_, left)| left).sum::<u64>()
         };
         Some(places.map(|place| (place.name.clone(), count(place))).collect())
+    }
+
+    /// Those with nodes for each of the pods, as these select nodes.
+    fn selected<'a>(&self, mut places: Vec<&'a Domain>, pods: &[PodId]) -> Vec<&'a Domain> {
+        let shapes: BTreeSet<ShapeId> = pods.iter().map(|pod| self.pod(*pod).shape).collect();
+        let shapes = shapes.iter().map(|shape| &self.snapshot.shapes[shape.0 as usize]);
+        let is_choosy =
+            |shape: &PodShape| !shape.node_selector.is_empty() || shape.node_affinity.is_some();
+        for shape in shapes.filter(|shape| is_choosy(shape)) {
+            let is_for_it = |node: &NodeId| shape.selects(self.node(*node));
+            places.retain(|place| place.nodes.iter().any(is_for_it));
+        }
+        places
     }
 
     /// The places of the widest level that the pods of the group are required to keep to, each of

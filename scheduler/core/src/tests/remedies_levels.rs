@@ -166,3 +166,51 @@ fn no_more_nodes_are_opened_than_the_place_needs() {
       then it runs on n4 (Now)
     ");
 }
+
+#[test]
+fn room_is_made_in_the_place_that_its_selector_leaves() {
+    let full = "job r pods=4 gpus=7 non-preemptible on n1 n2 n3 n4";
+    assert_snapshot!(told(&format!("{full}\ngang x pods=3 gpus=2 together=t/rack needs rack=r2")), @r"
+    x pending: node-group r2 can allocate only 0 of 3 required pods. topology t, requirement rack couldn't be satisfied.
+    PodSchedulingErrors
+    make room for 3 pods in rack r2 of topology t
+      then it runs on (new node) (Now)
+    ");
+    assert_snapshot!(told(&format!("{full}\ngang x pods=3 gpus=2 together=t/rack needs zone=z")), @r"
+    x pending: node-group r1 can allocate only 0 of 3 required pods. node-group r2 can allocate only 0 of 3 required pods. topology t, requirement rack couldn't be satisfied.
+    PodSchedulingErrors
+    make room for 3 pods in one rack of topology t on nodes labelled zone=z, as its node selector asks
+      then it runs on (new node) (Now)
+    ");
+    assert_snapshot!(told("
+        job r pods=2 gpus=7 non-preemptible on n3 n4
+        gang x pods=3 gpus=2 together=t/rack needs rack=r2
+    "), @r"
+    x pending: node-group r2 can allocate only 0 of 3 required pods. topology t, requirement rack couldn't be satisfied.
+    PodSchedulingErrors
+    make room for 3 pods in rack r2 of topology t
+      then it runs on (new node) (Now)
+    ");
+    assert_snapshot!(told("
+        node n5 gpus=8 label zone=z label rack=r2 label pool=a
+        job r pods=5 gpus=7 non-preemptible on n1 n2 n3 n4 n5
+        gang x pods=2 gpus=3 together=t/rack needs pool=a
+    "), @r"
+    x pending: node-group r2 can allocate only 0 of 2 required pods. topology t, requirement rack couldn't be satisfied.
+    PodSchedulingErrors
+    make room for 2 pods in one rack of topology t on nodes labelled pool=a, as its node selector asks
+      then it runs on (new node) (Now)
+    ");
+    assert_snapshot!(told("gang x pods=2 gpus=3 close=t/rack needs rack=r3"), @r"
+    x pending: Resources were found for 0 pods while 2 are required for gang scheduling. Additional pods cannot be scheduled due to: no nodes with enough resources were found: 4 node(s) didn't match Pod's node affinity/selector.
+    PodSchedulingErrors
+    label a node rack=r3, as its node selector asks, or ask for less
+      then it runs on n1 (Now)
+    ");
+    assert_snapshot!(told("gang x pods=2 gpus=3 together=t/rack needs rack=r3"), @r"
+    x pending: Resources were found for 0 pods while 2 are required for gang scheduling. Additional pods cannot be scheduled due to: no nodes with enough resources were found: 4 node(s) didn't match Pod's node affinity/selector.
+    PodSchedulingErrors
+    label a node rack=r3, as its node selector asks, or ask for less
+      then it runs on n1 (Now)
+    ");
+}
