@@ -22,6 +22,11 @@ pub struct Site {
     pub even: BTreeMap<Name, BTreeSet<Name>>,
     /// Labels of a node that is near the pods that its affinity asks for; `None`: none is.
     pub near: Option<Vec<(Name, Name)>>,
+    /// Labels of the place of a topology in which it has to be, from the widest; none: it may be in any,
+    /// or no node that is added would be there.
+    pub inside: Vec<(Name, Name)>,
+    /// So many pods have to be in one place, and the only ones with room are new; 0: that is not so.
+    pub together: u32,
     /// It cannot share a node with all others like it.
     pub is_alone: bool,
     /// How many like it have room on nodes of which nothing but the spread speaks against it.

@@ -10,8 +10,8 @@ use super::{
     topology::{Levels, Together},
 };
 use crate::{
-    decision::PlaceMisfit,
-    model::{Name, NodeId, PodId, PodShape, Selection, ShapeId, TopologyConstraint},
+    decision::{PlaceMisfit, Site},
+    model::{HOSTNAME, Name, NodeId, PodId, PodShape, Selection, ShapeId, TopologyConstraint},
 };
 
 /// There is no place for pods that are put together.
@@ -199,6 +199,7 @@ impl Session<'_> {
         if let Some(at_odds) = self.at_odds(sought) {
             return at_odds;
         }
+        let inside = self.nearest(sought.constraint, &tried);
         let opening = self.opening(sought.together.pods, &tried);
         let nodes: BTreeSet<NodeId> = tried.iter().flat_map(|(nodes, _)| nodes).copied().collect();
         let all = tried.into_iter().map(|(_, why)| why).reduce(Unplaced::and);
@@ -207,8 +208,33 @@ impl Session<'_> {
         let others: BTreeSet<NodeId> = others.collect();
         let outside = self.outside(sought, Some(&nodes));
         all.misfits.add(self.misfits_beside(all.pod, Some(&others), &outside));
+        let are_apart = self.places_apart(sought.together.pods).is_some();
+        // A part of it may have to be in a place of its own inside of that.
+        let of_part = |site: &Site| !site.inside.is_empty() || site.together > 0;
+        let site = all.misfits.site.as_mut().filter(|site| !of_part(site));
+        if let Some(site) = site {
+            let is_shut = |label: &Name| **label == *HOSTNAME || site.apart_over.contains(label);
+            if !inside.iter().any(|(label, _)| is_shut(label)) {
+                site.inside = inside;
+            } else if !are_apart {
+                site.together = NoPlace::of(sought.constraint, sought.together).pods;
+            }
+        }
         all.misfits.opening = opening.or(all.misfits.opening);
         all
+    }
+
+    /// Labels of the place that comes nearest to holding all.
+    fn nearest(
+        &self,
+        constraint: &TopologyConstraint,
+        tried: &[(BTreeSet<NodeId>, Unplaced)],
+    ) -> Vec<(Name, Name)> {
+        let levels = self.levels(constraint).ok().filter(Levels::is_required);
+        let nearest = tried.iter().rev().max_by_key(|(_, why)| why.found);
+        let node = nearest.and_then(|(nodes, _)| nodes.first());
+        let labels = levels.zip(node).map(|(levels, node)| levels.labels_of(self, *node));
+        labels.unwrap_or_default()
     }
 
     /// Nodes outside of all places in which those of `pods` could run that are put together with

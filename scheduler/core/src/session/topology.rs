@@ -54,6 +54,12 @@ impl<'a> Levels<'a> {
         self.topology.levels.get(self.required.checked_sub(1)?).map(|level| &level.label)
     }
 
+    /// The labels of the place of the required level in which the node is.
+    pub(super) fn labels_of(&self, session: &Session<'_>, node: NodeId) -> Vec<(Name, Name)> {
+        let labels = self.topology.levels.iter().map(|level| Name::clone(&level.label));
+        labels.zip(self.place_of(session, node).unwrap_or_default()).collect()
+    }
+
     /// How deep the level of that label lies. `None`: nodes of one place may have several values.
     pub(super) fn required_depth(&self, label: &str) -> Option<usize> {
         let mut levels = self.topology.levels.iter().take(self.required);

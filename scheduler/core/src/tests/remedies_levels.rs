@@ -214,3 +214,61 @@ fn room_is_made_in_the_place_that_its_selector_leaves() {
       then it runs on n1 (Now)
     ");
 }
+
+#[test]
+fn nodes_are_added_in_the_place_in_which_the_others_are() {
+    assert_snapshot!(told("
+        gang x pods=3 gpus=2 label app=x far app=x/host together=t/rack
+    "), @r"
+    x pending: Resources were found for 2 pods while 3 are required for gang scheduling. Additional pods cannot be scheduled due to: no nodes with enough resources were found: 4 node(s) didn't match pod anti-affinity rules.
+    PodSchedulingErrors
+    add a node with 2 GPUs in rack r1 without the pods that anti-affinity keeps it from
+      then it runs on (new node) (Now)
+    ");
+    assert_snapshot!(told("gang x pods=4 gpus=2 port=80 together=t/rack"), @r"
+    x pending: Resources were found for 2 pods while 4 are required for gang scheduling. Additional pods cannot be scheduled due to: no nodes with enough resources were found: 4 node(s) didn't have free ports for the requested pod ports.
+    PodSchedulingErrors
+    add 2 nodes with 2 GPUs each in rack r1 on which host port 80 is free
+      then it runs on (new node) (Now)
+    ");
+    assert_snapshot!(told("
+        node n5 gpus=8 label zone=z label rack=r2
+        job y gpus=1 label app=y non-preemptible on n1
+        gang x pods=4 gpus=2 label app=x far app=x/host together=t/rack
+    "), @r"
+    x pending: Resources were found for 3 pods while 4 are required for gang scheduling. Additional pods cannot be scheduled due to: no nodes with enough resources were found: 5 node(s) didn't match pod anti-affinity rules.
+    PodSchedulingErrors
+    add a node with 2 GPUs in rack r2 without the pods that anti-affinity keeps it from
+      then it runs on (new node) (Now)
+    ");
+    assert_snapshot!(told("
+        gang x pods=4 gpus=1 label app=x spread app=x/host/1 far app=x/host together=t/rack
+    "), @r"
+    x pending: Resources were found for 2 pods while 4 are required for gang scheduling. Additional pods cannot be scheduled due to: no nodes with enough resources were found: 4 node(s) didn't match pod topology spread constraints.
+    PodSchedulingErrors
+    add 2 nodes with 1 GPU each in rack r1, as its topology spread over kubernetes.io/hostname asks
+      then it runs on (new node) (Now)
+    ");
+}
+
+#[test]
+fn where_others_are_in_all_places_a_new_one_has_to_hold_all_of_it() {
+    assert_snapshot!(told("
+        job y pods=2 gpus=1 label app=y non-preemptible on n1 n3
+        gang x pods=2 gpus=2 far app=y/rack together=t/rack
+    "), @r"
+    x pending: Resources were found for 0 pods while 2 are required for gang scheduling. Additional pods cannot be scheduled due to: no nodes with enough resources were found: 4 node(s) didn't match pod anti-affinity rules.
+    PodSchedulingErrors
+    add a node with 4 GPUs in a rack without the pods that anti-affinity keeps it from
+      then it runs on (new node) (Now)
+    ");
+    assert_snapshot!(told("
+        job y pods=4 gpus=1 label app=y non-preemptible on n1 n2 n3 n4
+        gang x pods=2 gpus=2 far app=y/host together=t/kubernetes.io/hostname
+    "), @r"
+    x pending: Resources were found for 0 pods while 2 are required for gang scheduling. Additional pods cannot be scheduled due to: no nodes with enough resources were found: 4 node(s) didn't match pod anti-affinity rules.
+    PodSchedulingErrors
+    add a node with 4 GPUs without the pods that anti-affinity keeps it from
+      then it runs on (new node) (Now)
+    ");
+}

@@ -17,10 +17,14 @@ pub struct Added {
     pub asks: Resources,
     /// Labels of a node that is near those that the pods' affinity asks for.
     pub near: Option<Vec<(Name, Name)>>,
+    /// Labels of the place of a topology in which the pods have to be, from the widest.
+    pub inside: Vec<(Name, Name)>,
     /// Over which labels, but that of the host, the pods have to be apart from others.
     pub apart_over: Vec<Name>,
     /// Values of the label over which they are to be spread, where that would have them.
     pub even: Vec<Name>,
+    /// So many pods have to be in one place, which no other node is in; 0: that is not so.
+    pub together: u32,
     /// The pods cannot share a node.
     pub are_alone: bool,
     /// The pods select no other value of that label than nodes have.
@@ -60,6 +64,8 @@ impl Added {
         Self {
             asks: site.asks.clone(),
             near: site.near.clone(),
+            inside: site.inside.clone(),
+            together: site.together,
             apart_over: apart_over.into_iter().collect(),
             even: even.cloned().collect(),
             are_alone: site.is_alone,
@@ -77,7 +83,9 @@ impl Added {
 
     /// The nodes that so many pods need. `None`: none would do.
     pub(crate) fn batch(&self, need: PlaceNeed<'_>, pods: u32) -> Option<Batch> {
-        let (pods, near) = (pods.max(1), self.near.clone().unwrap_or_default());
+        let pods = pods.max(1);
+        let near = self.near.iter().flatten().chain(&self.inside);
+        let near: Vec<(Name, Name)> = near.cloned().collect();
         let is_host = |label: &Name| **label == *HOSTNAME;
         if self.is_selected_by_name()
             || near.iter().any(|(label, _)| is_host(label))
@@ -98,6 +106,9 @@ impl Added {
                 let there = there.map(|there| near.iter().cloned().chain([there]).collect());
                 (pods, there.take(if pods == 1 { 1 } else { self.even.len() }).collect())
             }
+            PlaceNeed::Apart | PlaceNeed::Port(_) if self.together > 0 => {
+                (pods.max(self.together), alike(1))
+            }
             _ if self.are_alone => (1, alike(pods)),
             PlaceNeed::Near => (pods, alike(1)),
             PlaceNeed::Domains { domains, least, .. } => {
@@ -109,6 +120,14 @@ impl Added {
         Some(Batch { pods_each, at, fresh })
     }
 
+    /// ` in zone a and rack r1`, where they have to be in such places.
+    fn there(&self) -> String {
+        let near = self.near.iter().flatten().chain(self.inside.last());
+        let mut near: Vec<String> = near.map(|(label, value)| format!("{label} {value}")).collect();
+        near.dedup();
+        if near.is_empty() { String::new() } else { format!(" in {}", near.join(" and ")) }
+    }
+
     /// Nodes that are added for pods apart, `2 nodes with 1 GPU each, each in a zone of its own`.
     fn nodes(
         &self,
@@ -116,11 +135,7 @@ impl Added {
         Batch { pods_each, at, fresh }: &Batch,
     ) -> fmt::Result {
         f.write_str(&sized(at.len(), &self.asks.times(i64::from(*pods_each))))?;
-        let near = self.near.iter().flatten();
-        let near: Vec<String> = near.map(|(label, value)| format!("{label} {value}")).collect();
-        if !near.is_empty() {
-            write!(f, " in {}", near.join(" and "))?;
-        }
+        f.write_str(&self.there())?;
         match (&fresh[..], at.len()) {
             ([], _) => Ok(()),
             (labels, 1) => write!(f, " in a {}", labels.join(" and ")),
@@ -198,7 +213,7 @@ fn even(f: &mut fmt::Formatter<'_>, key: &Name, (added, batch): (&Added, &Batch)
     let room = added.asks.times(i64::from(batch.pods_each));
     let values: Vec<String> = added.even.iter().map(ToString::to_string).collect();
     match batch.at.len() {
-        nodes if **key == *HOSTNAME => f.write_str(&sized(nodes, &room)),
+        nodes if **key == *HOSTNAME => write!(f, "{}{}", sized(nodes, &room), added.there()),
         1 if is_new => write!(f, "{} in a new {key}", sized(1, &room)),
         nodes if is_new => write!(f, "{}, each in a new {key}", sized(nodes, &room)),
         1 => {
@@ -219,7 +234,7 @@ fn in_others(
     let nodes = batch.at.len();
     f.write_str(&sized(nodes, &added.asks.times(i64::from(batch.pods_each))))?;
     if **key == *HOSTNAME {
-        return Ok(());
+        return f.write_str(&added.there());
     }
     write!(f, "{} in another {key}", if nodes > 1 { ", each" } else { "" })
 }
