@@ -106,6 +106,17 @@ impl Taken {
         self.others_before != others && (self.others != others || self.in_vain < IN_VAIN_MAX)
     }
 
+    const fn may_add_nodes(&self) -> bool {
+        matches!(
+            self.step.remedy,
+            Remedy::MakeRoom { .. }
+                | Remedy::LargerNodes { .. }
+                | Remedy::LargerDevices { .. }
+                | Remedy::LargerFleet { .. }
+                | Remedy::Admit { .. }
+        )
+    }
+
     /// As much of it as is told.
     fn told(&self) -> &Remedy {
         self.step.in_all.as_ref().unwrap_or(&self.step.remedy)
@@ -119,7 +130,9 @@ impl Search<'_> {
     pub(super) fn remedies(&self, plight: Plight) -> Vec<Step> {
         let exact = Search { size: Size::Exact, ..*self };
         let mut taken = self.chain(plight.clone());
-        if taken.last().is_some_and(|last| last.step.runs()) && !exact.runs_as_told(&taken) {
+        let runs = taken.last().is_some_and(|last| last.step.runs());
+        let of_nodes = taken.iter().any(Taken::may_add_nodes);
+        if runs && of_nodes && !exact.runs_as_told(&taken) {
             let others = exact.chain(plight);
             if exact.runs_as_told(&others) && self.runs_as_told(&others) {
                 taken = others;
