@@ -14,12 +14,12 @@ mod words;
 
 use crate::model::{Name, NodeId, PodGroupId, PodId};
 pub use device_misfit::DeviceMisfit;
-pub use misfit::{EvenWhenEmpty, Lacking, Misfit, Misfits, Opening, Refusal};
+pub use misfit::{EvenWhenEmpty, Lacking, Misfit, Misfits, Opening, PlaceWants, Refusal};
 pub(crate) use obstacle::{has_more, worst};
 pub use place_misfit::PlaceMisfit;
 pub use reason::{Deallocation, Preemption, Reason, ReasonKind, Since};
 pub(crate) use remedy::Batch;
-pub use remedy::{Added, Bound, KeptFrom, Places, Remedy, Room};
+pub use remedy::{Added, Bound, InOne, KeptFrom, Places, Remedy, Room};
 pub(crate) use site::PlaceNeed;
 pub use site::{KeptApart, Pin, Site};
 pub use volume_misfit::VolumeMisfit;

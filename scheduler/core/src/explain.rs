@@ -274,10 +274,23 @@ fn missing(session: &mut Session<'_>, group: PodGroupId) -> Missing {
     };
     session.undo_to(start);
     let shapes = missing.iter().map(|pod| session.pod(*pod).shape).collect();
+    let of = session.group(group);
+    let is_in_one = |part: &usize| {
+        of.topology_of(Some(*part)).is_some_and(|constraint| constraint.required.is_some())
+    };
+    let part = |pod: &PodId| of.lineage(session.pod(*pod).sub_group).find(is_in_one);
+    let parts = missing.iter().map(part).collect();
     let used = accounts(session, group).into_iter();
     let name = |queue: QueueId| Name::clone(&session.snapshot.queues[queue.0 as usize].name);
     let used = used.map(|(queue, account)| (name(queue), account.allocated)).collect();
-    Missing { shapes, only_full, worst, used, beyond_fleet: session.beyond_empty_fleet(&pods) }
+    Missing {
+        shapes,
+        parts,
+        only_full,
+        worst,
+        used,
+        beyond_fleet: session.beyond_empty_fleet(&pods),
+    }
 }
 
 /// Nodes that nothing but what others use of them keeps the pod from.

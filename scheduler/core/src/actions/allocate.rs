@@ -9,7 +9,7 @@
 use std::collections::{BTreeMap, VecDeque};
 
 use crate::{
-    decision::{Misfits, Quantity, Reason},
+    decision::{InOne, Misfits, Quantity, Reason},
     framework::Line,
     model::{Name, PodGroupId, PodId, Selection, ShapeId},
     queues::Shortfall,
@@ -196,6 +196,10 @@ fn as_things_are(
         }
         let waiting = u32::try_from(pods.len()).expect("pod ids are 32 bits");
         let kept_apart = session.kept_apart(id, pods).map(Box::new);
+        let in_one = in_one(session, id, pods.get(found as usize..).unwrap_or(pods));
+        if !in_one.is_empty() {
+            misfits.places.get_or_insert_default().in_one = in_one;
+        }
         return Reason::GangTooLarge {
             found: found + members.active(),
             required: sub_group.min_member,
@@ -205,6 +209,18 @@ fn as_things_are(
         };
     }
     Reason::NoNode { pod: full_name(session, failed), misfits }
+}
+
+/// Of the pods those of parts of the gang that have to be in one place each.
+fn in_one(session: &Session<'_>, id: PodGroupId, pods: &[PodId]) -> Vec<InOne> {
+    let group = session.group(id);
+    let parts = (0..group.sub_groups.len()).filter_map(|part| {
+        let level = group.topology_of(Some(part))?.required.clone()?;
+        let is_inside = |pod: &&PodId| group.is_within(session.pod(**pod).sub_group, Some(part));
+        let pods = u32::try_from(pods.iter().filter(is_inside).count()).unwrap_or(u32::MAX);
+        (pods > 1).then_some(InOne { pods, level })
+    });
+    parts.collect()
 }
 
 /// What any of the pods asks for at most.

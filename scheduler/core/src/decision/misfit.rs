@@ -6,7 +6,7 @@ use std::{
 };
 
 use super::{
-    DeviceMisfit, KeptApart, PlaceMisfit, Site, VolumeMisfit,
+    DeviceMisfit, InOne, KeptApart, PlaceMisfit, Site, VolumeMisfit,
     obstacle::{has_more, worst},
 };
 use crate::{
@@ -354,12 +354,21 @@ pub struct Misfits {
     /// Where it selects nodes by their names: are those too small for it even when empty? `None`: it
     /// does not, or there are none of them.
     pub named_are_small: Option<bool>,
-    /// Where it and others have to be in one place: the nodes that have to be opened in the one of which
-    /// the fewest have to. `None`: no place would hold them then.
-    pub opening: Option<Box<Opening>>,
+    /// What it and others need of places of a topology. `None`: nothing but room.
+    pub places: Option<Box<PlaceWants>>,
     /// Nodes that are left out, where no other could be for the pod. `None`: others could, or there
     /// are none.
     pub left_out: Option<Box<Lacking>>,
+}
+
+/// What pods need of places of a topology.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct PlaceWants {
+    /// Where all have to be in one: the nodes that have to be opened in the one of which the fewest have
+    /// to. `None`: no place would hold them then.
+    pub opening: Option<Opening>,
+    /// Of a gang those that need a node, and have to be in one place each.
+    pub in_one: Vec<InOne>,
 }
 
 /// Nodes that are closed to pods.
@@ -421,7 +430,7 @@ impl Misfits {
         }
         let named = [self.named_are_small, other.named_are_small].into_iter().flatten();
         self.named_are_small = named.reduce(|one, other| one && other);
-        self.opening = self.opening.take().or(other.opening);
+        self.places = self.places.take().or(other.places);
         self.left_out = self.left_out.take().or(other.left_out);
     }
 

@@ -30,7 +30,7 @@ pub(crate) use added::Batch;
 use admit::{admit, tolerate};
 use misfits::{of_larger, of_misfits};
 pub use places::KeptFrom;
-pub use room::{Places, Room};
+pub use room::{InOne, Places, Room};
 
 /// What would let the pod group run.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -8,8 +8,8 @@ use super::new_node::{self, Site, Size};
 use crate::{
     Snapshot,
     decision::{
-        Added, Batch, Bound, DeviceMisfit, KeptFrom, Misfit, PlaceMisfit, PlaceNeed, Quantity,
-        Remedy, Room,
+        Added, Batch, Bound, DeviceMisfit, KeptFrom, Misfit, PlaceMisfit, PlaceNeed, Places,
+        Quantity, Remedy, Room,
     },
     model::{
         CORDONED_TAINT, CPU_WORKER, GPU_WORKER, NOT_READY_TAINTS, Name, Node, NodeId,
@@ -24,6 +24,8 @@ use crate::{
 pub(super) struct Missing {
     /// What they ask for, the first one first.
     pub(super) shapes: Vec<ShapeId>,
+    /// For each the narrowest part of the gang that has to be in one place.
+    pub(super) parts: Vec<Option<usize>>,
     /// Nodes that are too full for the first of them, and would take it otherwise.
     pub(super) only_full: Vec<NodeId>,
     /// What stands most in its way on nodes that refuse it, those first on which the least does.
@@ -56,9 +58,8 @@ pub(super) fn with_remedy(
         Remedy::Deserve { queue, more } => cluster.deserve(queue, more)?,
         Remedy::MakeRoom { pods, room, places, .. } => match room {
             Room::Anywhere | Room::Added(_) | Room::OrAdded { .. } => {
-                let fresh = places.as_ref().map(|places| slice::from_ref(&places.label));
-                let missing = missing.shapes.iter().copied().cycle().take(*pods as usize);
-                cluster.make_room(missing, fresh.unwrap_or_default())?;
+                let fresh = places.as_ref().and_then(Places::apart_over).map(slice::from_ref);
+                cluster.make_room_by_part(*pods as usize, fresh.unwrap_or_default())?;
             }
             Room::OnlyFull { .. } => cluster.widen_what_is_full(*pods as usize)?,
         },

@@ -220,7 +220,9 @@ impl Session<'_> {
                 site.together = NoPlace::of(sought.constraint, sought.together).pods;
             }
         }
-        all.misfits.opening = opening.or(all.misfits.opening);
+        if let Some(opening) = opening {
+            all.misfits.places.get_or_insert_default().opening = Some(opening);
+        }
         all
     }
 

@@ -23,7 +23,7 @@ impl Session<'_> {
         &self,
         pods: &[PodId],
         tried: &[(BTreeSet<NodeId>, Unplaced)],
-    ) -> Option<Box<Opening>> {
+    ) -> Option<Opening> {
         let ways = tried.iter().flat_map(|(place, why)| {
             let missing = pods.len().saturating_sub(why.found as usize);
             ways(&self.closed_to(why.pod, place), u32::try_from(missing).unwrap_or(u32::MAX))
@@ -35,7 +35,7 @@ impl Session<'_> {
         let mut nodes: Vec<NodeId> = alike.map(|closed| closed.node).collect();
         nodes.sort();
         let nodes = nodes.into_iter().map(|node| Name::clone(&self.node(node).name)).collect();
-        Some(Box::new(Opening { misfit, nodes }))
+        Some(Opening { misfit, nodes })
     }
 
     fn closed_to(&self, pod: PodId, place: &BTreeSet<NodeId>) -> Vec<Closed> {

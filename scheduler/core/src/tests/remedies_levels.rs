@@ -272,3 +272,40 @@ fn where_others_are_in_all_places_a_new_one_has_to_hold_all_of_it() {
       then it runs on (new node) (Now)
     ");
 }
+
+#[test]
+fn a_part_of_a_gang_is_told_how_many_of_its_pods_need_one_place() {
+    let full = "job r pods=4 gpus=8 non-preemptible on n1 n2 n3 n4";
+    assert_snapshot!(told(&format!("{full}
+        gang x
+          part s1 gpus=2
+          part s2 pods=3 gpus=2 together=t/kubernetes.io/hostname
+    ")), @r"
+    x pending: Resources were found for 0 pods from all sub-groups while sub-group s1 requires 1 pods for gang scheduling. Additional pods cannot be scheduled due to: no nodes with enough resources were found: 4 node(s) didn't have enough resources: GPUs.
+    PodSchedulingErrors
+    make room for 4 more pods of its size, of which 3 in one kubernetes.io/hostname, or add nodes that have it: short of GPUs
+      then it runs on (new node) (Now)
+    ");
+    assert_snapshot!(told(&format!("{full}
+        gang x
+          part s1 gpus=2
+          part s2 pods=2 gpus=4 together=t/kubernetes.io/hostname
+          part s3 pods=4 gpus=1 together=t/rack
+    ")), @r"
+    x pending: Resources were found for 0 pods from all sub-groups while sub-group s1 requires 1 pods for gang scheduling. Additional pods cannot be scheduled due to: no nodes with enough resources were found: 4 node(s) didn't have enough resources: GPUs.
+    PodSchedulingErrors
+    make room for 7 more pods of its size, of which 2 in one kubernetes.io/hostname and 4 in one rack, or add nodes that have it: short of GPUs
+      then it runs on (new node) (Now)
+    ");
+    assert_snapshot!(told("
+        job r pods=4 gpus=6 non-preemptible on n1 n2 n3 n4
+        gang x
+          part s1 gpus=2
+          part s2 pods=3 gpus=2 together=t/kubernetes.io/hostname
+    "), @r"
+    x pending: node-group n1 can allocate only 0 of 3 required pods. node-group n2 can allocate only 1 of 3 required pods. node-group n3 can allocate only 1 of 3 required pods. So it is with 1 more. topology t, requirement kubernetes.io/hostname couldn't be satisfied.
+    PodSchedulingErrors
+    make room for 3 pods in one kubernetes.io/hostname of topology t, or only prefer that level
+      then it runs on n1 (Now)
+    ");
+}

@@ -50,18 +50,21 @@ pub(super) fn of_misfits(misfits: &Misfits, pods: u32) -> Remedy {
             }),
         },
         (None, Some(mib), _) => Remedy::LargerDevices { mib },
-        (None, None, Some((misfit, nodes))) => match (&misfits.kept_apart, &misfits.opening) {
+        (None, None, Some((misfit, nodes))) => match (&misfits.kept_apart, opening(misfits)) {
             // Opening nodes would not do.
             (Some(kept), _) if misfit.is_of_closed_nodes() => {
                 admitted(misfits, &kept.misfit, (Nodes::default(), pods))
             }
-            (None, Some(opening)) if misfit.is_of_closed_nodes() => {
-                let Opening { misfit, nodes } = Opening::clone(opening);
-                Remedy::Open { misfit, nodes }
-            }
+            (None, Some(opening)) if misfit.is_of_closed_nodes() => opening,
             _ => admitted(misfits, misfit, (nodes, pods)),
         },
     }
+}
+
+/// Of nodes of one place, where they have to be in one.
+fn opening(misfits: &Misfits) -> Option<Remedy> {
+    let Opening { misfit, nodes } = misfits.places.as_ref()?.opening.clone()?;
+    Some(Remedy::Open { misfit, nodes })
 }
 
 /// Pods need a node each, and of those that are only too full there are not so many.

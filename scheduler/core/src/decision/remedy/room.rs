@@ -4,7 +4,7 @@ use std::fmt;
 
 use super::counted;
 use crate::{
-    decision::{Misfits, Refusal},
+    decision::{Misfits, Refusal, words::listing},
     model::{Name, Selection},
 };
 
@@ -31,33 +31,63 @@ pub enum Room {
     },
 }
 
-/// Of a pod that has to be apart from others, where others are in some of the places.
+/// Where room would help besides.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Places {
-    /// The label of which the places have a value each.
-    pub label: Name,
-    /// Those whose nodes are only too full.
-    pub full: Vec<Name>,
+pub enum Places {
+    /// Of a pod that has to be apart from others, where others are in some of the places.
+    Apart {
+        /// The label of which the places have a value each.
+        label: Name,
+        /// Those whose nodes are only too full.
+        full: Vec<Name>,
+    },
+    /// Of a gang with parts that have to be in one place each.
+    Together(Vec<InOne>),
+}
+
+/// Pods that have to be in one place.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct InOne {
+    /// How many.
+    pub pods: u32,
+    /// The level of which one place is required.
+    pub level: Name,
 }
 
 impl Places {
     pub(super) fn of(misfits: &Misfits) -> Option<Self> {
-        let site = misfits.site.as_ref().filter(|site| !site.full.is_empty())?;
         let is_kept_away = |refusal: &Refusal| refusal.worst.is_of_apartness();
-        misfits.counts.keys().any(is_kept_away).then(|| Self {
-            label: site.apart_over.first().expect("there are places").clone(),
-            full: site.full.iter().cloned().collect(),
-        })
+        let site = misfits.site.as_ref().filter(|site| !site.full.is_empty());
+        let apart = site.filter(|_| misfits.counts.keys().any(is_kept_away)).map(|site| {
+            let label = site.apart_over.first().expect("there are places").clone();
+            Self::Apart { label, full: site.full.iter().cloned().collect() }
+        });
+        let in_one = misfits.places.as_ref().map(|places| places.in_one.clone());
+        let in_one = in_one.filter(|in_one| !in_one.is_empty());
+        apart.or_else(|| in_one.map(Self::Together))
     }
 
-    fn of_nodes(&self, f: &mut fmt::Formatter<'_>, pods: u32) -> fmt::Result {
-        let told: Vec<&str> = self.full.iter().take(TOLD_MAX).map(|place| &**place).collect();
-        write!(f, " in {} {}", self.label, told.join(" or "))?;
-        if let Some(more) = self.full.len().checked_sub(TOLD_MAX).filter(|more| *more > 0) {
-            write!(f, " or {more} more")?;
+    /// The label of which each of the pods needs a value of its own.
+    pub(crate) const fn apart_over(&self) -> Option<&Name> {
+        match self {
+            Self::Apart { label, .. } => Some(label),
+            Self::Together(_) => None,
         }
-        f.write_str(if pods > 1 { ", each in one of its own" } else { "" })
     }
+}
+
+fn of_nodes(f: &mut fmt::Formatter<'_>, (label, full): (&Name, &[Name]), pods: u32) -> fmt::Result {
+    let told: Vec<&str> = full.iter().take(TOLD_MAX).map(|place| &**place).collect();
+    write!(f, " in {label} {}", told.join(" or "))?;
+    if let Some(more) = full.len().checked_sub(TOLD_MAX).filter(|more| *more > 0) {
+        write!(f, " or {more} more")?;
+    }
+    f.write_str(if pods > 1 { ", each in one of its own" } else { "" })
+}
+
+fn together(f: &mut fmt::Formatter<'_>, all: &[InOne]) -> fmt::Result {
+    let each = all.iter().map(|InOne { pods, level }| format!("{pods} in one {level}"));
+    write!(f, ", of which {}", listing(&each.collect::<Vec<_>>(), "and"))
 }
 
 /// Places that are told one by one.
@@ -102,7 +132,15 @@ pub(super) fn make(
 ) -> fmt::Result {
     let begin = if matches!(room, Room::Added(_)) { "add nodes with" } else { "make" };
     write!(f, "{begin} room for {} of its size", counted(pods, "more pod"))?;
-    match (room, places) {
+    let apart = match places {
+        Some(Places::Apart { label, full }) => Some((label, &full[..])),
+        Some(Places::Together(all)) => {
+            together(f, all)?;
+            None
+        }
+        None => None,
+    };
+    match (room, apart) {
         (Room::Added(selection), _) => labelled(f, selection),
         (Room::Anywhere, None) => f.write_str(OR_ADD),
         (Room::OnlyFull { nodes }, None) => on_full(f, *nodes, pods),
@@ -111,7 +149,7 @@ pub(super) fn make(
             f.write_str(OR_ADD)?;
             labelled(f, selection)
         }
-        (Room::OnlyFull { .. }, Some(places)) => places.of_nodes(f, pods),
+        (Room::OnlyFull { .. }, Some(places)) => of_nodes(f, places, pods),
         (Room::Anywhere, Some(places)) => or_added(f, pods, places),
         (Room::OrAdded { selection, .. }, Some(places)) => {
             or_added(f, pods, places)?;
@@ -122,9 +160,9 @@ pub(super) fn make(
 
 const OR_ADD: &str = ", or add nodes that have it";
 
-fn or_added(f: &mut fmt::Formatter<'_>, pods: u32, places: &Places) -> fmt::Result {
-    places.of_nodes(f, pods)?;
-    write!(f, "{OR_ADD} there or in a new {}", places.label)
+fn or_added(f: &mut fmt::Formatter<'_>, pods: u32, places: (&Name, &[Name])) -> fmt::Result {
+    of_nodes(f, places, pods)?;
+    write!(f, "{OR_ADD} there or in a new {}", places.0)
 }
 
 fn on_full(f: &mut fmt::Formatter<'_>, nodes: u32, pods: u32) -> fmt::Result {
