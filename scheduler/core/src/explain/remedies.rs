@@ -126,7 +126,7 @@ impl Taken {
 impl Search<'_> {
     /// The remedies for who stands like this, in the order in which they are needed, until the
     /// group runs or nothing more can be tried. Whoever adds nodes may add such as others are or such
-    /// as its pods need: what is told has to do either way.
+    /// as its pods need: what is told does with the latter, and with both if it is the same.
     pub(super) fn remedies(&self, plight: Plight) -> Vec<Step> {
         let exact = Search { size: Size::Exact, ..*self };
         let mut taken = self.chain(plight.clone());
@@ -134,7 +134,7 @@ impl Search<'_> {
         let of_nodes = taken.iter().any(Taken::may_add_nodes);
         if runs && of_nodes && !exact.runs_as_told(&taken) {
             let others = exact.chain(plight);
-            if exact.runs_as_told(&others) && self.runs_as_told(&others) {
+            if exact.runs_as_told(&others) {
                 taken = others;
             }
         }

@@ -40,6 +40,25 @@ fn pods_that_keep_apart_and_come_before_take_a_node_of_its_size_each() {
     ");
 }
 
+/// On one node for all, as large as that, the huge one would come first, which no node of its size
+/// holds.
+#[test]
+fn nodes_of_its_size_are_told_where_larger_ones_would_let_others_in() {
+    assert_snapshot!(remedies_of("
+        node n1 gpus=8 cpu=64
+        node n2 gpus=8 cpu=64
+        job full pods=2 min=2 gpus=8 non-preemptible on n1 n2
+        job huge gpus=14 priority=60
+        job oth pods=4 gpus=1 cpu=8 priority=60
+        gang mine pods=2 gpus=4 cpu=8
+    ", "mine"), @r"
+    PodSchedulingErrors
+    make room for 2 more pods of its size, or add nodes that have it: short of GPUs
+      in all: make room for 6 more pods of its size, or add nodes that have it: short of GPUs
+      then it runs on (new node 5) (Now)
+    ");
+}
+
 #[test]
 fn a_bound_is_raised_once_more_when_room_lets_others_in() {
     assert_snapshot!(remedies_of("
