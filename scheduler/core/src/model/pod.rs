@@ -155,6 +155,11 @@ impl PodShape {
             || self.claims.iter().any(DeviceClaim::is_gpu)
     }
 
+    /// It may not be beside just any pods: it has anti-affinity, or host ports.
+    pub fn minds_others(&self) -> bool {
+        !(self.pod_anti_affinity.is_empty() && self.host_ports.is_empty())
+    }
+
     /// Labels over which it has to be apart from others, but that of the host.
     pub fn apart_over(&self) -> BTreeSet<Name> {
         let over = self.pod_anti_affinity.iter().map(|term| &term.topology_key);

@@ -44,10 +44,7 @@ impl Session<'_> {
 
     /// Those of them that need the widest level at least.
     fn odds<'a>(&'a self, levels: Levels<'a>, together: Together<'_>) -> Option<Odds<'a>> {
-        let minds = |pod: &PodId| {
-            let shape = self.shape_of(*pod);
-            !(shape.pod_anti_affinity.is_empty() && shape.host_ports.is_empty())
-        };
+        let minds = |pod: &PodId| self.shape_of(*pod).minds_others();
         let there = self.pods_in_use(together);
         if !together.pods.iter().chain(&there).any(minds) {
             return None;

@@ -59,6 +59,11 @@ impl Session<'_> {
         if !matches!(against, [only] if only.is_of_spread()) {
             return 0;
         }
+        self.room_on(node, pod)
+    }
+
+    /// How many pods like it the node has room for, whatever else speaks against them.
+    pub(super) fn room_on(&self, node: NodeId, pod: PodId) -> u32 {
         let (shape, of) = (self.shape_of(pod), self.node(node));
         let (once, parts) = (&shape.new_claims_on(of), parts_on(of, shape.shared_gpu.as_ref()));
         Free::of(self, node).times(None, Asked { resources: &shape.requests, once, parts })
@@ -111,7 +116,7 @@ impl<'a> Survey<'a> {
         let hard =
             hard.filter(|spread| spread.when_unsatisfiable == WhenUnsatisfiable::DoNotSchedule);
         let spread: Vec<&Name> = hard.map(|spread| &spread.topology_key).collect();
-        let is_alone = !(shape.pod_anti_affinity.is_empty() && shape.host_ports.is_empty());
+        let is_alone = shape.minds_others();
         let cares = is_alone
             || !(shunned.is_empty() && spread.is_empty() && shape.pod_affinity.is_empty())
             || !shape.gpu_classes.is_empty();

@@ -2,7 +2,7 @@
 
 use std::{cmp::Reverse, collections::BTreeSet};
 
-use super::{Asked, Free, Session, Unplaced, parts_on};
+use super::{Session, Unplaced};
 use crate::{
     decision::{Misfit, Opening, has_more, worst},
     model::{Name, NodeId, PodId},
@@ -40,17 +40,14 @@ impl Session<'_> {
 
     fn closed_to(&self, pod: PodId, place: &BTreeSet<NodeId>) -> Vec<Closed> {
         let (filters, shape) = (self.all_filters(pod), self.shape_of(pod));
-        let is_alone = !(shape.pod_anti_affinity.is_empty() && shape.host_ports.is_empty());
+        let is_alone = shape.minds_others();
         let closed = place.iter().filter_map(|node| {
             let against: Vec<Misfit> =
                 filters.iter().filter_map(|filter| filter(*node).err()).collect();
             let (first, others) = against.split_first()?;
             let misfit = worst(first, others.iter().cloned());
             let opens = misfit.is_of_closed_nodes() && !has_more(&misfit, against.iter());
-            let of = self.node(*node);
-            let (once, parts) = (&shape.new_claims_on(of), parts_on(of, shape.shared_gpu.as_ref()));
-            let asked = Asked { resources: &shape.requests, once, parts };
-            let room = Free::of(self, *node).times(None, asked);
+            let room = self.room_on(*node, pod);
             let room = if is_alone { room.min(1) } else { room };
             (opens && room > 0).then_some(Closed { node: *node, misfit, room })
         });
