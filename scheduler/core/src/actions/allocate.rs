@@ -22,23 +22,23 @@ pub(crate) type Reasons = BTreeMap<PodGroupId, Reason>;
 
 /// Serves all of `groups` that wait; `reasons` tells why some still do.
 pub(crate) fn run(session: &mut Session<'_>, groups: Vec<PodGroupId>, reasons: &mut Reasons) {
-    let hopeless = serve(session, groups, |session, group, why| {
+    let mut waits = |session: &mut Session<'_>, group, why: Why| {
         let reason = why.told(session, group);
         reasons.insert(group, reason);
-    });
+    };
+    let hopeless = serve(session, groups, Some(&mut waits));
     hopeless.explain(session, reasons);
 }
 
 /// The same, where nobody asks why: in rehearsals, of which profiles with PostFilter plugins have none.
 pub(crate) fn rehearse(session: &mut Session<'_>, groups: Vec<PodGroupId>) {
-    serve(session, groups, |_, _, _| {});
+    serve(session, groups, None);
 }
 
-fn serve(
-    session: &mut Session<'_>,
-    groups: Vec<PodGroupId>,
-    mut waits: impl FnMut(&mut Session<'_>, PodGroupId, Why),
-) -> Hopeless {
+/// Who asks why a group waits.
+type Asks<'a> = Option<&'a mut dyn FnMut(&mut Session<'_>, PodGroupId, Why)>;
+
+fn serve(session: &mut Session<'_>, groups: Vec<PodGroupId>, mut asks: Asks<'_>) -> Hopeless {
     let (groups, too_large): (Vec<_>, Vec<_>) =
         groups.into_iter().partition(|group| session.could_fit(*group));
     let mut line = session.profile.plugins.queue_sort.line_up(session, groups);
@@ -46,7 +46,7 @@ fn serve(
     loop {
         step_aside(session, &mut *line, &mut aside);
         let Some(group) = line.pop(session).or_else(|| aside.pop_front()) else { break };
-        match place_next(session, group, &mut hopeless) {
+        match place_next(session, group, &mut hopeless, asks.is_some()) {
             Outcome::Placed => {
                 session.commit();
                 line.served(session, group);
@@ -54,7 +54,11 @@ fn serve(
                     line.push(session, group);
                 }
             }
-            Outcome::Waits(why) => waits(session, group, why),
+            Outcome::Waits(why) => {
+                if let Some(tell) = &mut asks {
+                    tell(session, group, why);
+                }
+            }
             Outcome::IsHopeless => {}
         }
     }
@@ -103,8 +107,14 @@ impl Why {
     }
 }
 
-/// Places the next pods of the group.
-fn place_next(session: &mut Session<'_>, group: PodGroupId, hopeless: &mut Hopeless) -> Outcome {
+/// Places the next pods of the group. Why there is no room is looked for only where somebody asks at
+/// once.
+fn place_next(
+    session: &mut Session<'_>,
+    group: PodGroupId,
+    hopeless: &mut Hopeless,
+    is_asked: bool,
+) -> Outcome {
     let pods = session.next_chunk(group);
     if pods.is_empty() {
         return Outcome::Waits(Why::Refused(nothing_to_gain(session, group)));
@@ -117,7 +127,9 @@ fn place_next(session: &mut Session<'_>, group: PodGroupId, hopeless: &mut Hopel
         groups.push(group);
         return Outcome::IsHopeless;
     }
-    let Err(unplaced) = session.place_all(&pods) else { return Outcome::Placed };
+    let is_told = is_asked && key.is_none();
+    let placed = if is_told { session.place_all(&pods) } else { session.place_all_untold(&pods) };
+    let Err(unplaced) = placed else { return Outcome::Placed };
     if let Some(key) = key {
         hopeless.0.insert(key, vec![group]);
         return Outcome::IsHopeless;

@@ -136,15 +136,18 @@ impl<'a> Survey<'a> {
     fn look_at(&mut self, node: &Node, against: &[Misfit], is_out_of_place: bool) {
         let site = &mut self.site;
         let of_place = against.iter().filter(|misfit| misfit.place_need().is_some());
-        site.kept_by =
-            site.kept_by.iter().chain(of_place).min_by_key(|misfit| rank(misfit)).cloned();
-        let value_of = |label: &Name| Some((Name::clone(label), node.labels.get(label)?.clone()));
-        let values = site.apart_over.iter().chain(site.even.keys()).filter_map(value_of);
-        for (label, value) in values.collect::<Vec<_>>() {
-            if against.iter().any(Misfit::is_of_apartness) {
-                self.shut.entry(label.clone()).or_default().insert(value.clone());
+        if let Some(nearest) = of_place.min_by_key(|misfit| rank(misfit))
+            && site.kept_by.as_ref().is_none_or(|kept| rank(nearest) < rank(kept))
+        {
+            site.kept_by = Some(nearest.clone());
+        }
+        let is_shut = against.iter().any(Misfit::is_of_apartness);
+        for label in site.apart_over.iter().chain(site.even.keys()) {
+            let Some(value) = node.labels.get(label) else { continue };
+            if is_shut {
+                note(&mut self.shut, label, value);
             }
-            self.values.entry(label).or_default().insert(value);
+            note(&mut self.values, label, value);
         }
         if let (1, Some(label)) = (site.apart_over.len(), site.apart_over.first())
             && !is_out_of_place
@@ -163,6 +166,8 @@ impl<'a> Survey<'a> {
         let is_far = |misfit| matches!(misfit, &Misfit::PodAffinity | &Misfit::AffinityToMates);
         if site.near.is_none() && !against.iter().any(is_far) {
             let keys = self.shape.pod_affinity.iter().map(|term| &term.topology_key);
+            let value_of =
+                |label: &Name| Some((Name::clone(label), node.labels.get(label)?.clone()));
             let near: BTreeMap<Name, Name> = keys.filter_map(value_of).collect();
             site.near = Some(near.into_iter().collect());
         }
@@ -182,6 +187,15 @@ impl<'a> Survey<'a> {
             Some(Pin { label: Name::clone(label), values: all_of(label, &shut)? })
         });
         site
+    }
+}
+
+/// A value of the label is there. Most are known: of those nothing is copied.
+fn note(values: &mut BTreeMap<Name, BTreeSet<Name>>, label: &Name, value: &Name) {
+    match values.get_mut(label) {
+        Some(known) if known.contains(value) => {}
+        Some(known) => drop(known.insert(Name::clone(value))),
+        None => drop(values.insert(Name::clone(label), BTreeSet::from([Name::clone(value)]))),
     }
 }
 

@@ -51,8 +51,17 @@ impl Unplaced {
 enum Gets {
     /// Room, at once or when it is free.
     Room,
-    /// The promise of room.
+    /// The same, where nobody asks why there is none.
+    RoomUntold,
+    /// The promise of room; nobody asks either.
     Promise,
+}
+
+impl Gets {
+    /// What speaks against each node costs more to tell than that something does.
+    const fn is_told(self) -> bool {
+        matches!(self, Self::Room)
+    }
 }
 
 impl Session<'_> {
@@ -71,7 +80,16 @@ impl Session<'_> {
     /// All of `pods` get room, at once or when it is free; all or none of them. What permit
     /// plugins say decides whether some may go before others.
     pub fn place_all(&mut self, pods: &[PodId]) -> Result<(), Unplaced> {
-        self.settle(pods, Gets::Room)?;
+        self.get_room(pods, Gets::Room)
+    }
+
+    /// The same, where nobody asks why there is no room for them.
+    pub fn place_all_untold(&mut self, pods: &[PodId]) -> Result<(), Unplaced> {
+        self.get_room(pods, Gets::RoomUntold)
+    }
+
+    fn get_room(&mut self, pods: &[PodId], gets: Gets) -> Result<(), Unplaced> {
+        self.settle(pods, gets)?;
         let permits = &self.profile.plugins.permit;
         if permits.iter().any(|permit| permit.permit(self, pods) == Permission::WaitTogether) {
             for pod in pods {
@@ -123,15 +141,13 @@ impl Session<'_> {
         let start = self.checkpoint();
         for (&pod, found) in pods.iter().zip(0..) {
             let Some((node, fits)) = self.best_node(pod, within) else {
-                let misfits = match gets {
-                    Gets::Room => self.misfits(pod, within),
-                    Gets::Promise => Misfits::default(),
-                };
+                let told = gets.is_told().then(|| self.misfits(pod, within));
                 self.undo_to(start);
+                let misfits = told.unwrap_or_default();
                 return Err(Unplaced { pod, found, misfits, no_place: None });
             };
             match gets {
-                Gets::Room => self.reserve(pod, node, fits),
+                Gets::Room | Gets::RoomUntold => self.reserve(pod, node, fits),
                 Gets::Promise => self.promise(pod, node),
             }
         }
@@ -154,10 +170,10 @@ impl Session<'_> {
     /// In the first place in which all of them fit.
     fn settle_in_place(&mut self, sought: Sought<'_>, gets: Gets) -> Result<(), Unplaced> {
         let Sought { constraint, together, within } = sought;
-        let places = match (self.places(constraint, together, within), gets) {
-            (Ok(places), _) => places,
-            (Err(no_place), Gets::Room) => return Err(self.without_place(sought, no_place)),
-            (Err(no_place), Gets::Promise) => return Err(Unplaced::in_no(no_place, together)),
+        let places = match self.places(constraint, together, within) {
+            Ok(places) => places,
+            Err(no_place) if gets.is_told() => return Err(self.without_place(sought, no_place)),
+            Err(no_place) => return Err(Unplaced::in_no(no_place, together)),
         };
         let mut tried = Vec::new();
         for Place { nodes, ranks, is_widest } in places {
@@ -172,16 +188,13 @@ impl Session<'_> {
                 Err(_) => {}
             }
         }
-        Err(match gets {
-            Gets::Room => self.in_none_of(sought, tried),
-            Gets::Promise => tried.swap_remove(0).1,
-        })
+        Err(if gets.is_told() { self.in_none_of(sought, tried) } else { tried.swap_remove(0).1 })
     }
 
     /// Whether there is a place for them in which all of them fit; nothing comes of it.
     pub(super) fn try_in_place(&mut self, sought: Sought<'_>) -> Result<(), Unplaced> {
         let start = self.checkpoint();
-        let settled = self.settle_in_place(sought, Gets::Room);
+        let settled = self.settle_in_place(sought, Gets::RoomUntold);
         self.undo_to(start);
         settled
     }
