@@ -31,6 +31,20 @@ impl Lab {
         self.beside(self.emulator.client(), &[Component::Binder])
     }
 
+    /// Nodes with so many GPUs each, one queue, and all but who binds.
+    fn start_without_binder(&mut self, (nodes, gpus): (u32, u32), queue: &str) {
+        self.nodes(nodes, gpus);
+        self.queue(queue, 8, -1);
+        self.only(&[Component::Scheduler, Component::Podgrouper, Component::QueueController]);
+        self.start();
+    }
+
+    /// It cannot bind the first of the pods.
+    fn binder_that_fails_one(&self) -> Process {
+        let name = self.list("", "pods")[0]["metadata"]["name"].as_str().unwrap().to_owned();
+        self.beside(self.client_that_cannot_bind(name.leak()), &[Component::Binder])
+    }
+
     /// A client whose bindings of one pod get lost: the server looks for another pod.
     pub(crate) fn client_that_cannot_bind(&self, pod: &'static str) -> kube::Client {
         let router = self.emulator.service();
@@ -127,10 +141,7 @@ fn a_gang_is_bound_whole_and_once_whenever_scheduler_and_binder_die_together() {
 fn a_gang_is_bound_whole_and_once_whenever_the_binder_dies_alone() {
     for writes in 0.. {
         let (tried, told) = Lab::tell(async |mut lab| {
-            lab.nodes(1, 8);
-            lab.queue("a", 8, -1);
-            lab.only(&[Component::Scheduler, Component::Podgrouper, Component::QueueController]);
-            lab.start();
+            lab.start_without_binder((1, 8), "a");
             let (client, tried) = lab.doomed_client(writes);
             let doomed = lab.beside(client, &[Component::Binder]);
             lab.job("gang", "a", (2, 2));
@@ -153,15 +164,10 @@ fn a_gang_is_bound_whole_and_once_whenever_the_binder_dies_alone() {
 #[test]
 fn what_cannot_be_bound_is_tried_again_told_and_then_scheduled_anew() {
     Lab::tell(async |mut lab| {
-        lab.nodes(1, 8);
-        lab.queue("a", 8, -1);
-        lab.only(&[Component::Scheduler, Component::Podgrouper, Component::QueueController]);
-        lab.start();
+        lab.start_without_binder((1, 8), "a");
         lab.job("one", "a", (1, 1));
         lab.pass(3).await;
-        let name = lab.list("", "pods")[0]["metadata"]["name"].as_str().unwrap().to_owned();
-        let failing = lab.client_that_cannot_bind(name.leak());
-        let binder = lab.beside(failing, &[Component::Binder]);
+        let binder = lab.binder_that_fails_one();
         lab.pass(1).await;
         assert_snapshot!(lab.requests(), @r#"one-0-lb9r9 {"selected-node":"n-0"} {"backoffLimit":3,"podName":"one-0-lb9r9","receivedGPU":{"count":1,"portion":"1.00"},"receivedResourceType":"Regular","selectedNode":"n-0"} {"failedAttempts":1,"phase":"Failed","reason":"name in URL does not match name in Binding object"}"#);
         assert_snapshot!(lab.pods(), @"one-0 Pending -: Failed to bind pod default/one-0 to node n-0: name in URL does not match name in Binding object");
@@ -199,16 +205,11 @@ fn what_cannot_be_bound_is_tried_again_told_and_then_scheduled_anew() {
 fn a_failure_to_bind_is_told_on_the_group_once_wherever_the_scheduler_dies() {
     for writes in 0.. {
         let (tried, told) = Lab::tell(async |mut lab| {
-            lab.nodes(1, 8);
-            lab.queue("a", 8, -1);
-            lab.only(&[Component::Scheduler, Component::Podgrouper, Component::QueueController]);
-            lab.start();
+            lab.start_without_binder((1, 8), "a");
             lab.job("one", "a", (1, 1));
             lab.pass(3).await;
             lab.stop().await;
-            let name = lab.list("", "pods")[0]["metadata"]["name"].as_str().unwrap().to_owned();
-            let failing = lab.client_that_cannot_bind(name.leak());
-            let binder = lab.beside(failing, &[Component::Binder]);
+            let binder = lab.binder_that_fails_one();
             lab.pass(1).await;
             binder.abort();
             lab.pass(70).await;
@@ -234,15 +235,10 @@ fn a_failure_to_bind_is_told_on_the_group_once_wherever_the_scheduler_dies() {
 #[test]
 fn a_gang_of_which_one_pod_cannot_be_bound_does_not_hold_half_of_its_places() {
     Lab::tell(async |mut lab| {
-        lab.nodes(1, 8);
-        lab.queue("a", 8, -1);
-        lab.only(&[Component::Scheduler, Component::Podgrouper, Component::QueueController]);
-        lab.start();
+        lab.start_without_binder((1, 8), "a");
         lab.job("gang", "a", (4, 4));
         lab.pass(3).await;
-        let name = lab.list("", "pods")[0]["metadata"]["name"].as_str().unwrap().to_owned();
-        let failing = lab.client_that_cannot_bind(name.leak());
-        let binder = lab.beside(failing, &[Component::Binder]);
+        let binder = lab.binder_that_fails_one();
         let start = lab.last_start();
         lab.pass(30).await;
         assert_snapshot!(lab.outcome(), @"gang: 1 Pending, 3 Running; 3 bound, 0 evicted; 4 Scheduled");
@@ -256,10 +252,7 @@ fn a_gang_of_which_one_pod_cannot_be_bound_does_not_hold_half_of_its_places() {
 #[test]
 fn another_binder_carries_out_our_requests() {
     Lab::tell(async |mut lab| {
-        lab.nodes(1, 2);
-        lab.queue("q", 8, -1);
-        lab.only(&[Component::Scheduler, Component::Podgrouper, Component::QueueController]);
-        lab.start();
+        lab.start_without_binder((1, 2), "q");
         lab.job("first", "q", (2, 2));
         lab.pass(3).await;
         lab.job("second", "q", (1, 1));
@@ -287,10 +280,7 @@ fn another_binder_carries_out_our_requests() {
 #[test]
 fn a_request_for_a_node_that_is_gone_is_taken_back() {
     Lab::tell(async |mut lab| {
-        lab.nodes(2, 8);
-        lab.queue("q", 8, -1);
-        lab.only(&[Component::Scheduler, Component::Podgrouper, Component::QueueController]);
-        lab.start();
+        lab.start_without_binder((2, 8), "q");
         lab.job("train", "q", (2, 2));
         lab.pass(3).await;
         lab.delete("nodes", "", "n-0");
