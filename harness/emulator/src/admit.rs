@@ -118,7 +118,9 @@ pub(crate) fn check_update(
         let mut errors = FieldErrors::new();
         match (&*admission.kind.resource.group, &*admission.kind.kind) {
             ("", "Node") => node::check_amounts(new, &mut errors),
-            ("resource.k8s.io", "ResourceClaim") => device::check_status(old, new, &mut errors),
+            ("resource.k8s.io", "ResourceClaim") => {
+                device::check_status(admission, (old, new), &mut errors);
+            }
             _ => {}
         }
         errors.refuse(admission.kind, &admission.key.name)?;

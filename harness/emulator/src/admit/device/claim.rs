@@ -64,7 +64,7 @@ type Change<'c> = (Option<&'c Value>, &'c Value);
 pub(super) fn check(admission: &Admission<'_>, (old, new): Change<'_>, errors: &mut FieldErrors) {
     let spec = &new["spec"];
     match old {
-        None => check_rights(admission, spec, "spec", errors),
+        None => check_rights(admission, spec, errors),
         Some(old) if old["spec"] != *spec => {
             errors.invalid_in_go("spec", &in_go(spec, SPEC), "field is immutable");
         }
@@ -80,7 +80,7 @@ pub(super) fn check_template(
 ) {
     let spec = &new["spec"];
     if old.is_none() {
-        check_rights(admission, &spec["spec"], "spec.spec", errors);
+        check_rights(admission, &spec["spec"], errors);
     }
     check_labels(spec, "spec.metadata.labels", errors);
     for field in ["name", "generateName"] {
@@ -100,18 +100,25 @@ pub(super) fn check_template(
     }
 }
 
-/// Whether who writes into this namespace may see devices that others use.
-fn check_rights(admission: &Admission<'_>, spec: &Value, field: &str, errors: &mut FieldErrors) {
+/// Whether who writes into this namespace may see devices that others use. The API server calls
+/// the field of a template as it stands in a claim.
+fn check_rights(admission: &Admission<'_>, spec: &Value, errors: &mut FieldErrors) {
     let asks = |request: &Value| request["exactly"]["adminAccess"] == true;
     let requests = list(spec, &["devices", "requests"]);
-    let Some(index) = requests.iter().position(asks) else { return };
+    if let Some(index) = requests.iter().position(asks) {
+        demand_rights(admission, format!("spec.devices.requests[{index}].adminAccess"), errors);
+    }
+}
+
+/// In this field somebody asks for devices that others use, or gets some.
+pub(super) fn demand_rights(admission: &Admission<'_>, field: String, errors: &mut FieldErrors) {
     let namespace = Key::new(Resource::new("", "namespaces"), "", &admission.key.namespace);
     let namespace = admission.store.find(&namespace);
     if namespace.and_then(|namespace| object::label(namespace, ADMIN)) != Some("true") {
         let rule = format!(
             "admin access to devices requires the `{ADMIN}: true` label on the containing namespace"
         );
-        errors.forbidden(format!("{field}.devices.requests[{index}].adminAccess"), &rule);
+        errors.forbidden(field, &rule);
     }
 }
 

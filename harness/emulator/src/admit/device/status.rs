@@ -2,9 +2,9 @@
 
 use std::collections::BTreeSet;
 
-use super::claim::{check_reference, check_references, references};
+use super::claim::{check_reference, check_references, demand_rights, references};
 use super::{ITEMS_MAX, bounded, check_driver, check_label, check_once, check_opaque, check_pool};
-use crate::admit::affinity;
+use crate::admit::{Admission, affinity};
 use crate::error::FieldErrors;
 use crate::error::in_go::{Field, in_go};
 use crate::object::{list, text};
@@ -47,9 +47,19 @@ const ALLOCATION: &[Field] = &[
 ];
 
 /// Checks the new status of a claim.
-pub(crate) fn check(old: &Value, new: &Value, errors: &mut FieldErrors) {
+pub(crate) fn check(
+    admission: &Admission<'_>,
+    (old, new): (&Value, &Value),
+    errors: &mut FieldErrors,
+) {
     let (before, after) = (&old["status"], &new["status"]);
     let allocation = &after["allocation"];
+    if let Some(index) =
+        for_admins(allocation).filter(|_| for_admins(&before["allocation"]).is_none())
+    {
+        let place = format!("status.allocation.devices.results[{index}].adminAccess");
+        demand_rights(admission, place, errors);
+    }
     let mut seen = BTreeSet::new();
     let at = ("status", "reservedFor");
     for (place, user) in bounded(after, at, RESERVATIONS_MAX, errors) {
@@ -71,6 +81,12 @@ pub(crate) fn check(old: &Value, new: &Value, errors: &mut FieldErrors) {
     } else if had.is_null() && !allocation.is_null() {
         check_allocation(&new["spec"]["devices"], allocation, errors);
     }
+}
+
+/// The first device that was given to who may look at those of others.
+fn for_admins(allocation: &Value) -> Option<usize> {
+    let results = list(allocation, &["devices", "results"]);
+    results.iter().position(|result| result["adminAccess"] == true)
 }
 
 fn check_allocation(asked: &Value, allocation: &Value, errors: &mut FieldErrors) {
