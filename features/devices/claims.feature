@@ -102,6 +102,77 @@ Feature: GPUs by resource claims
     Then queue "team-a" has 4 running pods
     And queue "team-a" has 4 running pods and stays so for 5 cycles
 
+  Scenario: Who looks after devices gets them, though others have them, and pays nothing
+    Given the manifest "claims/four-pods.yaml" is applied
+    And queue "team-a" has 4 running pods
+    When the manifest "claims/watchers.yaml" is applied
+    Then pod "monitoring/exporter" is running
+    And pod "monitoring/probe" is running
+    And the field "status.allocation.devices.results.0.adminAccess" of claim "all-of-a-node" is "true"
+    And the field "status.allocation.devices.results.1.device" of claim "all-of-a-node" is "gpu-1"
+    And queue "team-b" uses 0 GPUs
+    And queue "team-a" has 4 running pods and stays so for 5 cycles
+
+  Scenario: Who looks after devices keeps nobody from them
+    Given the manifest "claims/watchers.yaml" is applied
+    And pod "monitoring/exporter" is running
+    When the manifest "claims/four-pods.yaml" is applied
+    Then queue "team-a" has 4 running pods
+
+  Scenario: Who looks after a device beside one of its own pays for its own, and gets it from who has more
+    Given the manifest "claims/four-pods.yaml" is applied
+    And queue "team-a" has 4 running pods
+    When this manifest is applied:
+      """yaml
+      apiVersion: v1
+      kind: Namespace
+      metadata: {name: monitoring, labels: {resource.kubernetes.io/admin-access: "true"}}
+      ---
+      apiVersion: resource.k8s.io/v1
+      kind: ResourceClaim
+      metadata: {name: both, namespace: monitoring, labels: {kai.scheduler/queue: team-b}}
+      spec:
+        devices:
+          requests:
+          - {name: watched, exactly: {deviceClassName: gpu.nvidia.com, adminAccess: true}}
+          - {name: own, exactly: {deviceClassName: gpu.nvidia.com}}
+      ---
+      apiVersion: v1
+      kind: Pod
+      metadata: {name: tester, namespace: monitoring, labels: {kai.scheduler/queue: team-b}}
+      spec:
+        schedulerName: kai-scheduler
+        priorityClassName: train
+        resourceClaims: [{name: gpus, resourceClaimName: both}]
+        containers: [{name: main, image: probe}]
+      """
+    Then eventually within 2 minutes pod "monitoring/tester" is running
+    And 1 pod of queue "team-a" was evicted for queue "team-b"
+    And queue "team-b" uses 1 GPU
+    And the field "status.allocation.devices.results.0.adminAccess" of claim "both" is "true"
+    And the field "status.allocation.devices.results.1.request" of claim "both" is "own"
+    And the field "status.allocation.devices.results.1.adminAccess" of claim "both" is ""
+
+  Scenario: Where there are too few devices to look after is told
+    Given the manifest "claims/watchers.yaml" is applied
+    When this manifest is applied:
+      """yaml
+      apiVersion: resource.k8s.io/v1
+      kind: ResourceClaim
+      metadata: {name: three, namespace: monitoring}
+      spec: {devices: {requests: [{name: watched, exactly: {deviceClassName: gpu.nvidia.com, count: 3, adminAccess: true}}]}}
+      ---
+      apiVersion: v1
+      kind: Pod
+      metadata: {name: greedy, namespace: monitoring, labels: {kai.scheduler/queue: team-b}}
+      spec:
+        schedulerName: kai-scheduler
+        priorityClassName: train
+        resourceClaims: [{name: gpus, resourceClaimName: three}]
+        containers: [{name: main, image: probe}]
+      """
+    Then pod "monitoring/greedy" is pending because "didn't have enough resources: devices with adminAccess: 3 of class gpu.nvidia.com"
+
   Scenario: A claim on GPUs serves the queue that its label names
     Given the manifest "claims/shared.yaml" is applied
     When the manifest "claims/others.yaml" is applied

@@ -43,6 +43,33 @@ Feature: Devices by resource claims under the default kube-scheduler
     And the field "status.allocation.devices.config.0.source" of claim "pair" is "FromClaim"
     And the field "status.allocation.devices.config.0.opaque.parameters.sharing.strategy" of claim "pair" is "TimeSlicing"
 
+  Scenario: Who looks after devices gets all of a node, though others have them
+    Given the manifest "claims/kube-own.yaml" is applied
+    And deployment "own" is running
+    When this manifest is applied:
+      """yaml
+      apiVersion: v1
+      kind: Namespace
+      metadata: {name: monitoring, labels: {resource.kubernetes.io/admin-access: "true"}}
+      ---
+      apiVersion: resource.k8s.io/v1
+      kind: ResourceClaim
+      metadata: {name: all, namespace: monitoring}
+      spec: {devices: {requests: [{name: watched, exactly: {deviceClassName: gpu.nvidia.com, allocationMode: All, adminAccess: true}}]}}
+      ---
+      apiVersion: v1
+      kind: Pod
+      metadata: {name: exporter, namespace: monitoring}
+      spec:
+        resourceClaims: [{name: gpus, resourceClaimName: all}]
+        containers: [{name: main, image: dcgm-exporter, resources: {claims: [{name: gpus}]}}]
+      """
+    Then pod "monitoring/exporter" is running
+    And deployment "own" is running
+    And the field "status.allocation.devices.results.0.adminAccess" of claim "all" is "true"
+    And the field "status.allocation.devices.results.1.device" of claim "all" is "gpu-1"
+    And the field "status.allocation.nodeSelector.nodeSelectorTerms.0.matchFields.0.key" of claim "all" is "metadata.name"
+
   Scenario: A claim that nobody uses is given back where it keeps a pod off its node
     Given this manifest is applied:
       """yaml

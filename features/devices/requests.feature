@@ -65,3 +65,59 @@ Feature: Devices by requests of another scheduler
       """
     Then pod "theirs" is pending because "Failed to bind pod default/theirs to node published-0: the pod has no resource claim second, which the request names"
     And the field "status.allocation" of claim "gpu" is ""
+
+  Scenario: A claim that looks after devices has those of the first request
+    Given this manifest is applied:
+      """yaml
+      apiVersion: v1
+      kind: Namespace
+      metadata: {name: monitoring, labels: {resource.kubernetes.io/admin-access: "true"}}
+      ---
+      apiVersion: resource.k8s.io/v1
+      kind: ResourceClaim
+      metadata: {name: watched, namespace: monitoring}
+      spec: {devices: {requests: [{name: gpu, exactly: {deviceClassName: gpu.nvidia.com, adminAccess: true}}]}}
+      ---
+      apiVersion: v1
+      kind: Pod
+      metadata: {name: first, namespace: monitoring}
+      spec:
+        schedulerName: theirs
+        resourceClaims: [{name: gpu, resourceClaimName: watched}]
+        containers: [{name: main, image: probe}]
+      ---
+      apiVersion: v1
+      kind: Pod
+      metadata: {name: second, namespace: monitoring}
+      spec:
+        schedulerName: theirs
+        resourceClaims: [{name: gpu, resourceClaimName: watched}]
+        containers: [{name: main, image: probe}]
+      ---
+      apiVersion: scheduling.run.ai/v1alpha2
+      kind: BindRequest
+      metadata: {name: first, namespace: monitoring}
+      spec:
+        podName: first
+        selectedNode: published-0
+        resourceClaimAllocations:
+          - name: gpu
+            allocation:
+              devices: {results: [{request: gpu, driver: gpu.nvidia.com, pool: published-0, device: gpu-0, adminAccess: true}]}
+      """
+    And pod "monitoring/first" is running
+    When this manifest is applied:
+      """yaml
+      apiVersion: scheduling.run.ai/v1alpha2
+      kind: BindRequest
+      metadata: {name: second, namespace: monitoring}
+      spec:
+        podName: second
+        selectedNode: published-0
+        resourceClaimAllocations:
+          - name: gpu
+            allocation:
+              devices: {results: [{request: gpu, driver: gpu.nvidia.com, pool: published-0, device: gpu-1, adminAccess: true}]}
+      """
+    Then pod "monitoring/second" is pending because "ResourceClaim monitoring/watched has other devices than those that the request names"
+    And the field "status.allocation.devices.results.0.device" of claim "watched" is "gpu-0"

@@ -34,7 +34,8 @@ use schedlab_scheduler_core::model::{DisruptionBudget, Labels, Lack, Name, PodSh
 
 pub(crate) use bind_request::RequestRecord;
 pub(crate) use claims::{
-    Allocation, ClaimProblem, ClaimRecord, Claimed, Claims, DeviceId, Picked, PodClaim, SliceFault,
+    Access, Allocation, ClaimProblem, ClaimRecord, Claimed, Claims, Pick, Picked, PodClaim,
+    SliceFault,
 };
 pub(crate) use condition::Condition;
 use condition::{condition, conditions};

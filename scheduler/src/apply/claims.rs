@@ -19,7 +19,7 @@ use super::{
 };
 use crate::{
     api::{Merge, path},
-    mirror::{ClaimRecord, DeviceId, Key, Mirror, Picked},
+    mirror::{Access, ClaimRecord, Key, Mirror, Pick, Picked},
     watch::Kind,
 };
 
@@ -193,13 +193,16 @@ pub(crate) fn user(name: &Name, uid: &Name) -> Value {
 fn allocation(mirror: &Mirror, (claim, node): (&ClaimRecord, &Name), picked: &Picked) -> Value {
     let results: Vec<Value> = picked
         .iter()
-        .map(|(request, id)| {
-            let DeviceId { driver, pool, device } = id;
-            json!({ "request": &**request, "driver": &**driver, "pool": &**pool,
-                    "device": &**device })
+        .map(|Pick { request, device: id, access }| {
+            let mut result = json!({ "request": &**request, "driver": &*id.driver,
+                                     "pool": &*id.pool, "device": &*id.device });
+            if *access == Access::Admin {
+                result["adminAccess"] = json!(true);
+            }
+            result
         })
         .collect();
-    let mut served: Vec<&Name> = picked.iter().map(|(request, _)| request).collect();
+    let mut served: Vec<&Name> = picked.iter().map(|one| &one.request).collect();
     served.dedup();
     let mut devices = json!({ "results": results });
     let config = mirror.claims.config(claim, &served);

@@ -117,7 +117,7 @@ async fn try_to_allocate(api: &Api, wanted: &Wanted<'_>) -> Result<Option<&'stat
         return Ok(Some("is being deleted"));
     }
     let asked = Allocation::read(wanted.allocation);
-    if claim.allocation.as_ref().is_some_and(|has| has.devices != asked.devices) {
+    if claim.allocation.as_ref().is_some_and(|has| !has.is_of_those_of(&asked)) {
         return Ok(Some("has other devices than those that the request names"));
     }
     let is_reserved = claim.reserved.iter().any(|(_, user)| *user == uid);
@@ -171,7 +171,7 @@ async fn try_to_free(api: &Api, wanted: &Wanted<'_>) -> Result<(), ApiError> {
     let mut users = list(&object, "/status/reservedFor").to_vec();
     users.retain(|user| text(user, "/uid") != Some(&*uid));
     let asked = Allocation::read(wanted.allocation);
-    let is_ours = claim.allocation.is_some_and(|has| has.devices == asked.devices);
+    let is_ours = claim.allocation.is_some_and(|has| has.is_of_those_of(&asked));
     let status =
         if users.is_empty() && is_ours { unused() } else { json!({ "reservedFor": users }) };
     write(api, (&path, claim.version), &status).await

@@ -13,6 +13,8 @@ mod record;
 mod set;
 mod slice;
 mod unused;
+#[cfg(test)]
+mod watchers;
 mod wide;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -25,9 +27,9 @@ use schedlab_scheduler_core::{
 
 pub(crate) use choices::Choices;
 pub(crate) use device::{Device, DeviceId, Selection};
-pub(crate) use picks::Picked;
+pub(crate) use picks::{Pick, Picked};
 pub(crate) use problem::ClaimProblem;
-pub(crate) use record::{Allocation, ClaimRecord, PodClaim};
+pub(crate) use record::{Access, Allocation, ClaimRecord, PodClaim};
 pub(crate) use slice::SliceFault;
 
 use super::{Key, Mirror, PodRecord, put};
@@ -191,7 +193,7 @@ impl Claims {
         let had = |set: &Name| had.and_then(|had| had.get(set)).copied().unwrap_or(0);
         let sets = self.sets.iter();
         let sets: Vec<(Name, i64)> = sets
-            .map(|(name, set)| (Name::clone(name), set.count(free(), of_node) + had(name)))
+            .map(|(name, set)| (Name::clone(name), set.offered(free(), of_node, had(name))))
             .collect();
         node.allocatable.extended.extend(sets);
         node.held_claims = self.held_claims(&node.name);
@@ -327,7 +329,7 @@ impl Claims {
         let kinds = kinds.filter(|(kind, _)| !self.uncounted.contains(kind));
         devices.extended.extend(kinds.map(|(kind, count)| (of_kind(&kind), count)));
         let mut every: BTreeMap<Name, Resources> = BTreeMap::new();
-        for wanted in set.wanted().filter(|wanted| wanted.count == Count::All) {
+        for wanted in set.taken().filter(|wanted| wanted.count == Count::All) {
             let one = self.one_of(&wanted.selection);
             match allocation {
                 Some(allocation) => devices.add(&one.times(allocation.count_for(&wanted.request))),
@@ -341,7 +343,7 @@ impl Claims {
 
     /// Classes of GPUs that it asks for.
     fn gpu_classes(&self, claim: &ClaimRecord) -> BTreeSet<Name> {
-        let wanted = claim.wanted.iter().flat_map(Choices::wanted);
+        let wanted = claim.wanted.iter().flat_map(Choices::taken);
         let classes = wanted.map(|wanted| &wanted.selection.class);
         classes.filter(|class| self.is_gpu(class)).cloned().collect()
     }
@@ -468,9 +470,13 @@ impl Mirror {
 /// How many devices that is, were all of them free; more than there are while a pool is not
 /// published whole, or where they are too many for a claim: then nobody gets them.
 fn published(all: &Selection, of_node: &[Device]) -> i64 {
-    let is_known = of_node.iter().all(|device| device.pool_is_whole);
     let count = i64::try_from(all.count(of_node)).unwrap_or(i64::MAX);
-    if is_known && count <= DEVICES_MAX { count } else { i64::MAX }
+    if are_known(of_node) && count <= DEVICES_MAX { count } else { i64::MAX }
+}
+
+/// What is published of the node's devices is all that there is.
+fn are_known(of_node: &[Device]) -> bool {
+    of_node.iter().all(|device| device.pool_is_whole)
 }
 
 /// A device of a class or a selection, as a resource. No pod can ask for it by that name.

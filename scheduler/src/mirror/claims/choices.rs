@@ -10,13 +10,16 @@ use schedlab_scheduler_core::model::Name;
 
 use super::{
     device::{Device, DeviceId, Selection},
-    record::{Allocation, Count, Wanted},
+    record::{Access, Allocation, Count, Wanted},
     set::DeviceSet,
 };
 use crate::parse::Malformed;
 
 /// More of them are not looked through.
 const CHOICES_MAX: usize = 64;
+
+/// How often a node offers what takes nothing of it: more often than claims can be there.
+const OFTEN: i64 = 1_000_000;
 
 /// What to choose from, best first; at least one.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -54,6 +57,11 @@ impl Choices {
         self.0.iter().flat_map(DeviceSet::wanted)
     }
 
+    /// Requests that take devices.
+    pub(super) fn taken(&self) -> impl Iterator<Item = &Wanted> {
+        self.wanted().filter(|wanted| wanted.access == Access::Alone)
+    }
+
     /// What it is counted as; `None`: any devices do, and they are counted by themselves.
     pub(super) fn name(&self) -> Option<Name> {
         match self.0.as_slice() {
@@ -65,27 +73,46 @@ impl Choices {
         }
     }
 
+    /// How many of the sets the node offers, of which so many are had. Whatever is only looked after
+    /// (`adminAccess`) is there for everybody.
+    pub(super) fn offered<'d>(
+        &self,
+        free: impl Iterator<Item = &'d Device>,
+        of_node: &'d [Device],
+        had: i64,
+    ) -> i64 {
+        match self.0.as_slice() {
+            [only] if only.leaves_enough(of_node) => OFTEN,
+            [only] if only.takes_none() => only.pick(&[], of_node).map_or(0, |_| OFTEN),
+            _ => self.count(free, of_node) + had,
+        }
+    }
+
     /// How many times the free devices of the node make one of the sets.
     pub(super) fn count<'d>(
         &self,
         free: impl Iterator<Item = &'d Device>,
-        of_node: &[Device],
+        of_node: &'d [Device],
     ) -> i64 {
         let mut free: Vec<&Device> = free.collect();
         let mut count = 0;
-        while let Some(picked) = self.pick(&free, of_node).filter(|picked| !picked.is_empty()) {
-            free.retain(|device| picked.iter().all(|(_, id)| **id != device.id));
+        while let Some(picked) = self.pick(&free, of_node) {
+            let before = free.len();
+            free.retain(|device| !takes(&picked, device));
+            if free.len() == before {
+                break;
+            }
             count += 1;
         }
         count
     }
 
-    /// Free devices of the node for each request of the first set that can be had.
-    pub(crate) fn pick<'d>(
-        &self,
+    /// Devices of the node for each request of the first set that can be had.
+    pub(crate) fn pick<'s, 'd>(
+        &'s self,
         free: &[&'d Device],
-        of_node: &[Device],
-    ) -> Option<Vec<(&Name, &'d DeviceId)>> {
+        of_node: &'d [Device],
+    ) -> Option<Vec<(&'s Wanted, &'d DeviceId)>> {
         self.0.iter().find_map(|set| set.pick(free, of_node))
     }
 
@@ -129,7 +156,8 @@ impl Choices {
     /// How many GPUs it wants, but for what it wants all of.
     pub(super) fn gpus(&self, is_gpu: impl Fn(&Name) -> bool) -> Result<i64, Malformed> {
         let of = |set: &DeviceSet| {
-            let wanted = set.wanted().iter().filter(|wanted| is_gpu(&wanted.selection.class));
+            let wanted = set.wanted().iter().filter(|wanted| wanted.access == Access::Alone);
+            let wanted = wanted.filter(|wanted| is_gpu(&wanted.selection.class));
             let counts = wanted.map(|wanted| match wanted.count {
                 Count::Exactly(count) => count,
                 Count::All => 0,
@@ -138,7 +166,7 @@ impl Choices {
         };
         let all_gpus =
             |wanted: &Wanted| wanted.count == Count::All && is_gpu(&wanted.selection.class);
-        if self.are_several() && self.wanted().any(all_gpus) {
+        if self.are_several() && self.taken().any(all_gpus) {
             return Err(Malformed::new(
                 "spec.devices.requests",
                 "firstAvailable with allocationMode All of GPUs",
@@ -155,6 +183,12 @@ impl Choices {
             None => Ok(gpus),
         }
     }
+}
+
+/// One of the picks takes the device.
+pub(super) fn takes(picked: &[(&Wanted, &DeviceId)], device: &Device) -> bool {
+    let mut taken = picked.iter().filter(|(of, _)| of.access == Access::Alone);
+    taken.any(|(_, id)| **id == device.id)
 }
 
 #[cfg(test)]
@@ -190,7 +224,7 @@ mod tests {
         let devices = devices(all);
         let free: Vec<&Device> = devices.iter().collect();
         let picked = choices.pick(&free, &devices).unwrap_or_default();
-        let picked = picked.iter().map(|(request, id)| format!("{request}:{}", id.device));
+        let picked = picked.iter().map(|(of, id)| format!("{}:{}", of.request, id.device));
         let count = choices.count(devices.iter(), &devices);
         format!("{count} sets, {}", picked.collect::<Vec<_>>().join(" "))
     }
@@ -230,7 +264,7 @@ mod tests {
         let all = devices(&[x("1"), x("2"), y("3")]);
         let free: Vec<&Device> = all.iter().skip(1).collect();
         let picked = choices.pick(&free, &all).unwrap();
-        assert_eq!(&**picked[0].0, "a/y", "of all devices one is had");
+        assert_eq!(&*picked[0].0.request, "a/y", "of all devices one is had");
         assert_snapshot!(choices.name().unwrap(), @"the first to be had of all of class nic.x, or 1 of class nic.y");
     }
 

@@ -4,14 +4,29 @@ use std::collections::BTreeMap;
 
 use schedlab_scheduler_core::model::Name;
 
-use super::{Choices, Claims, DeviceId, Key, device::Device, set::DeviceSet};
+use super::{
+    Choices, Claims, DeviceId, Key,
+    choices::takes,
+    device::Device,
+    record::{Access, Wanted},
+    set::DeviceSet,
+};
 
-/// Devices, and the request for which each is given.
-pub(crate) type Picked = Vec<(Name, DeviceId)>;
+/// A device that a claim gets.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Pick {
+    /// The request for which it is given.
+    pub(crate) request: Name,
+    pub(crate) device: DeviceId,
+    pub(crate) access: Access,
+}
+
+/// All that a claim gets.
+pub(crate) type Picked = Vec<Pick>;
 
 impl Claims {
-    /// Devices of the node that nobody has, for each of these claims; claims that are not in the
-    /// answer find too few. Those that are choosy are served first. Any devices do for the rest, so
+    /// Devices of the node that nobody has, or any to look after, for each of these claims; claims
+    /// that are not in the answer find too few. Those that are choosy are served first. Any devices do for the rest, so
     /// that one may have to leave to another what suits it, too.
     pub(crate) fn pick(&self, node: &Name, claims: &[&Key]) -> BTreeMap<Key, Picked> {
         let of_node = self.devices_of(node);
@@ -48,10 +63,15 @@ impl Claims {
     }
 }
 
-/// They are not free any more.
-fn taken(free: &mut Vec<&Device>, picks: &[(&Name, &DeviceId)]) -> Picked {
-    free.retain(|device| picks.iter().all(|(_, id)| **id != device.id));
-    picks.iter().map(|(request, id)| (Name::clone(request), (*id).clone())).collect()
+/// Those that are taken are not free any more.
+fn taken(free: &mut Vec<&Device>, picks: &[(&Wanted, &DeviceId)]) -> Picked {
+    free.retain(|device| !takes(picks, device));
+    let pick = |(of, id): &(&Wanted, &DeviceId)| Pick {
+        request: Name::clone(&of.request),
+        device: (*id).clone(),
+        access: of.access,
+    };
+    picks.iter().map(pick).collect()
 }
 
 #[cfg(test)]
@@ -94,7 +114,8 @@ mod tests {
         let keys: Vec<Key> = claims.iter().map(|(name, _)| key(name)).collect();
         let picked = mirror.claims.pick(&"n".into(), &keys.iter().collect::<Vec<_>>());
         let told = claims.iter().map(|(name, model)| {
-            let devices = picked.get(&key(name)).into_iter().flatten().map(|(_, id)| &*id.device);
+            let devices =
+                picked.get(&key(name)).into_iter().flatten().map(|one| &*one.device.device);
             format!("{name} ({model}): {}", devices.collect::<Vec<_>>().join(" "))
         });
         told.collect::<Vec<_>>().join(", ").replace(": ,", ": none,")

@@ -41,6 +41,16 @@ pub(crate) struct Wanted {
     pub(crate) request: Name,
     pub(crate) selection: Selection,
     pub(crate) count: Count,
+    pub(crate) access: Access,
+}
+
+/// Whether a request's devices are its own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Access {
+    /// Nobody else has them.
+    Alone,
+    /// It looks after them, whoever has them (`adminAccess`).
+    Admin,
 }
 
 /// How many devices a request gets.
@@ -61,6 +71,8 @@ pub(crate) struct Allocation {
     pub(super) terms: Option<Vec<NodeSelectorTerm>>,
     /// Those that nobody else can be given, and the request for which each was given.
     pub(crate) devices: BTreeMap<DeviceId, Name>,
+    /// Those that it looks after, whoever has them.
+    looked_after: BTreeMap<DeviceId, Name>,
 }
 
 /// A claim as a pod names it.
@@ -81,6 +93,7 @@ impl Allocation {
             (DeviceId { driver, pool, device }, part("/request"))
         };
         let results = list(allocation, "/devices/results").iter();
+        let (looked_after, had): (Vec<_>, Vec<_>) = results.partition(|result| only_looks(result));
         let terms = list(allocation, "/nodeSelector/nodeSelectorTerms").iter();
         let mut fields = terms.flat_map(|term| list(term, "/matchFields"));
         let by_name = fields.find(|field| text(field, "/key") == Some("metadata.name"));
@@ -94,8 +107,14 @@ impl Allocation {
         Self {
             node: by_name.and_then(|field| name(field, "/values/0")),
             terms,
-            devices: results.filter(|result| !only_looks(result)).map(device).collect(),
+            devices: had.into_iter().map(device).collect(),
+            looked_after: looked_after.into_iter().map(device).collect(),
         }
+    }
+
+    /// It is of the same devices.
+    pub(crate) fn is_of_those_of(&self, other: &Self) -> bool {
+        self.devices == other.devices && self.looked_after == other.looked_after
     }
 
     /// How many devices it has for this request.
@@ -215,9 +234,9 @@ impl ClaimRecord {
     }
 }
 
-/// A device was given for looking after it (`adminAccess`), whoever has it.
-fn only_looks(result: &Value) -> bool {
-    at(result, "/adminAccess") == Some(&Value::Bool(true))
+/// A device is asked for, or was given, for looking after it (`adminAccess`), whoever has it.
+fn only_looks(of: &Value) -> bool {
+    at(of, "/adminAccess") == Some(&Value::Bool(true))
 }
 
 /// An entry of `status.reservedFor` names a pod.
@@ -233,7 +252,9 @@ fn alternatives(request: &Value, at_index: usize) -> Result<Vec<Wanted>, Malform
     let all = list(request, "/firstAvailable");
     if let Some(exactly) = exactly.filter(|_| all.is_empty()) {
         let field = format!("{field}.exactly");
-        return Ok(vec![wanted(exactly, own.to_owned(), &field)?]);
+        let wanted = wanted(exactly, own.to_owned(), &field)?;
+        let access = if only_looks(exactly) { Access::Admin } else { Access::Alone };
+        return Ok(vec![Wanted { access, ..wanted }]);
     }
     if exactly.is_some() || all.is_empty() {
         let found = if all.is_empty() { "nothing" } else { "firstAvailable beside it" };
@@ -242,16 +263,17 @@ fn alternatives(request: &Value, at_index: usize) -> Result<Vec<Wanted>, Malform
     let one = |(alternative, at): (&Value, usize)| {
         let name = format!("{own}/{}", text(alternative, "/name").unwrap_or_default());
         let field = format!("{field}.firstAvailable[{at}]");
+        if only_looks(alternative) {
+            let field = format!("{field}.adminAccess");
+            return Err(Malformed::new(field, "true", "adminAccess in exactly alone"));
+        }
         wanted(alternative, name, &field)
     };
     all.iter().zip(0..).map(one).collect()
 }
 
 fn wanted(of: &Value, request: String, field: &str) -> Result<Wanted, Malformed> {
-    let allowed = "allocationMode ExactCount or All, no adminAccess";
-    if of.get("adminAccess") == Some(&Value::Bool(true)) {
-        return Err(Malformed::new(format!("{field}.adminAccess"), "true", allowed));
-    }
+    let allowed = "allocationMode ExactCount or All";
     if text(of, "/deviceClassName").is_none_or(str::is_empty) {
         let field = format!("{field}.deviceClassName");
         return Err(Malformed::new(field, "nothing", "the name of a DeviceClass"));
@@ -264,7 +286,8 @@ fn wanted(of: &Value, request: String, field: &str) -> Result<Wanted, Malformed>
         }
         other => return Err(Malformed::new(format!("{field}.allocationMode"), other, allowed)),
     };
-    Ok(Wanted { request: request.into(), selection: Selection::read(of, field)?, count })
+    let selection = Selection::read(of, field)?;
+    Ok(Wanted { request: request.into(), selection, count, access: Access::Alone })
 }
 
 /// One where it says nothing.

@@ -1,5 +1,6 @@
 //! The devices that a claim gets together: as many as its requests ask for, and alike in what its
-//! constraints name. A node offers such sets as a resource, as many as its free devices make.
+//! constraints name. A node offers such sets as a resource, as many as its free devices make. Sets
+//! of devices that are only looked after (`adminAccess`) take none, and whoever has them is no matter.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -7,8 +8,9 @@ use schedlab_json::Value;
 use schedlab_scheduler_core::model::Name;
 
 use super::{
+    DEVICES_MAX, are_known,
     device::{Device, DeviceId, Selection},
-    record::{Count, Wanted},
+    record::{Access, Count, Wanted},
 };
 use crate::parse::{Malformed, list, name, shown};
 
@@ -46,7 +48,30 @@ impl DeviceSet {
 
     /// Any devices of its selections do, and it says how many.
     pub(super) fn is_plain(&self) -> bool {
-        self.constraints.is_empty() && self.wanted.iter().all(|one| one.count != Count::All)
+        let is_plain = |one: &Wanted| one.count != Count::All && one.access == Access::Alone;
+        self.constraints.is_empty() && self.wanted.iter().all(is_plain)
+    }
+
+    /// It looks after some devices.
+    pub(super) fn looks(&self) -> bool {
+        self.wanted.iter().any(|one| one.access == Access::Admin)
+    }
+
+    /// It has none of its devices for itself.
+    pub(super) fn takes_none(&self) -> bool {
+        self.looks() && self.wanted.iter().all(|one| one.access == Access::Admin)
+    }
+
+    /// Whichever free devices it takes, the node has enough others for it to look after.
+    pub(super) fn leaves_enough(&self, of_node: &[Device]) -> bool {
+        let Some(counts) = self.counts(of_node) else { return false };
+        let all = || self.wanted.iter().zip(&counts);
+        let suffice = |(one, _): (&Wanted, &usize)| {
+            let rivals = all().filter(|(other, _)| one.shares_with(other, of_node));
+            let rivals = rivals.fold(0_usize, |sum, (_, count)| sum.saturating_add(*count));
+            one.access == Access::Alone || one.selection.count(of_node) >= rivals
+        };
+        self.constraints.is_empty() && self.looks() && all().all(suffice)
     }
 
     /// How many devices a plain set is of.
@@ -82,34 +107,47 @@ impl DeviceSet {
 
     /// What it is counted as; `None`: any devices do, and they are counted by themselves.
     pub(super) fn name(&self) -> Option<Name> {
-        (!self.constraints.is_empty()).then(|| self.told().into())
+        if !self.constraints.is_empty() || self.takes_none() {
+            return Some(self.told().into());
+        }
+        self.looks().then(|| format!("devices together: {}", self.told()).into())
     }
 
     /// In words, which are the same for what is the same.
     pub(super) fn told(&self) -> String {
         let names_requests = self.constraints.iter().any(|one| !one.requests.is_empty());
+        let takes_none = self.takes_none();
         let part = |one: &Wanted| {
+            let access = match one.access {
+                Access::Admin if !takes_none => " with adminAccess",
+                Access::Admin | Access::Alone => "",
+            };
             let request = names_requests.then(|| format!(" as {}", one.request));
             let count = match one.count {
                 Count::Exactly(count) => count.to_string(),
                 Count::All => "all".to_owned(),
             };
-            format!("{count} of class {}{}", one.selection.name(), request.unwrap_or_default())
+            let request = request.unwrap_or_default();
+            format!("{count} of class {}{access}{request}", one.selection.name())
         };
         let alike: Vec<String> = self.constraints.iter().map(Alike::told).collect();
         let parts: Vec<String> = self.wanted.iter().map(part).collect();
         let parts = parts.join(" and ");
         match alike.as_slice() {
+            [] if takes_none => format!("devices with adminAccess: {parts}"),
             [] => parts,
-            alike => format!("devices alike in {}: {parts}", alike.join(" and ")),
+            alike => {
+                let access = if takes_none { " with adminAccess," } else { "" };
+                format!("devices{access} alike in {}: {parts}", alike.join(" and "))
+            }
         }
     }
 
-    /// Devices by what they are counted as, but for what it wants all of.
+    /// Devices that it takes by what they are counted as, but for what it wants all of.
     pub(super) fn kinds(&self, of: &dyn Fn(&Selection) -> BTreeSet<Name>) -> BTreeMap<Name, i64> {
         let mut kinds: BTreeMap<Name, i64> = BTreeMap::new();
-        for Wanted { selection, count, .. } in &self.wanted {
-            let Count::Exactly(count) = count else { continue };
+        for Wanted { selection, count, access, .. } in &self.wanted {
+            let (Count::Exactly(count), Access::Alone) = (count, access) else { continue };
             for kind in of(selection) {
                 let entry = kinds.entry(kind).or_default();
                 *entry = entry.saturating_add(*count);
@@ -118,35 +156,70 @@ impl DeviceSet {
         kinds
     }
 
-    /// Free devices of the node for each request, of the fewest that are alike and suffice, and of
-    /// those first what the fewest can use; `None`: there are too few.
-    pub(crate) fn pick<'d>(
-        &self,
+    /// Devices of the node for each request, free ones but for what it looks after, of the fewest
+    /// that are alike and suffice, and of those first what the fewest can use; `None`: there are
+    /// too few.
+    pub(crate) fn pick<'s, 'd>(
+        &'s self,
         free: &[&'d Device],
-        of_node: &[Device],
-    ) -> Option<Vec<(&Name, &'d DeviceId)>> {
-        let counts: Vec<usize> =
-            self.wanted.iter().map(|wanted| wanted.among(of_node)).collect::<Option<_>>()?;
+        of_node: &'d [Device],
+    ) -> Option<Vec<(&'s Wanted, &'d DeviceId)>> {
+        let counts = self.counts(of_node)?;
+        let mut devices = self.candidates(free, of_node);
         let mut alike: BTreeMap<Vec<Option<&str>>, usize> = BTreeMap::new();
-        for device in free {
+        for Candidate { device, .. } in &devices {
             *alike.entry(self.values(device)).or_default() += 1;
         }
         let suits = |(wanted, count): (&Wanted, &usize)| {
             let selection = wanted.selection.name();
-            let suiting = free.iter().filter(|device| device.kinds.contains(&selection));
-            suiting.count() >= *count
+            devices.iter().filter(|one| one.suits(wanted, &selection)).count() >= *count
         };
         if !self.wanted.iter().zip(&counts).all(suits) {
             return None;
         }
-        let mut free = free.to_vec();
-        free.sort_by_key(|device| (alike[&self.values(device)], device.kinds.len()));
-        let mut search = Search { free: &free, counts, picked: Vec::new(), tries: TRIES };
+        let sort_key =
+            |one: &Candidate<'d>| (alike[&self.values(one.device)], one.device.kinds.len());
+        devices.sort_by_cached_key(sort_key);
+        let mut search = Search {
+            devices: &devices,
+            order: self.order(),
+            counts,
+            picked: Vec::new(),
+            tries: TRIES,
+        };
         self.search(&mut search, 0).then(|| {
+            search.picked.sort_by_key(|(request, _)| *request);
             let of =
-                |(request, at): &(usize, usize)| (&self.wanted[*request].request, &free[*at].id);
+                |(request, at): &(usize, usize)| (&self.wanted[*request], &devices[*at].device.id);
             search.picked.iter().map(of).collect()
         })
+    }
+
+    /// How many devices each request gets on the node; `None`: more than any node has, or than can
+    /// be written to the claim.
+    fn counts(&self, of_node: &[Device]) -> Option<Vec<usize>> {
+        let counts: Vec<usize> =
+            self.wanted.iter().map(|wanted| wanted.among(of_node)).collect::<Option<_>>()?;
+        let sum = counts.iter().fold(0_usize, |sum, count| sum.saturating_add(*count));
+        let are_too_many = i64::try_from(sum).map_or(true, |sum| sum > DEVICES_MAX);
+        (!self.looks() || !are_too_many).then_some(counts)
+    }
+
+    /// The devices that may be picked.
+    fn candidates<'d>(&self, free: &[&'d Device], of_node: &'d [Device]) -> Vec<Candidate<'d>> {
+        if !self.looks() {
+            return free.iter().map(|device| Candidate { device, is_free: true }).collect();
+        }
+        let free: BTreeSet<&DeviceId> = free.iter().map(|device| &device.id).collect();
+        let of_node = of_node.iter();
+        of_node.map(|device| Candidate { device, is_free: free.contains(&device.id) }).collect()
+    }
+
+    /// Its requests, those first that need free devices: what the others get leaves them none.
+    fn order(&self) -> Vec<usize> {
+        let mut order: Vec<usize> = (0..self.wanted.len()).collect();
+        order.sort_by_key(|at| self.wanted[*at].access == Access::Admin);
+        order
     }
 
     /// What decides whether devices are alike.
@@ -155,28 +228,29 @@ impl DeviceSet {
         attributes.map(|value| value.map(String::as_str)).collect()
     }
 
-    /// Picks for this request and all that follow; what it picked in vain it puts back.
-    fn search(&self, search: &mut Search<'_, '_>, request: usize) -> bool {
-        let Some(wanted) = self.wanted.get(request) else { return true };
+    /// Picks for the request of this place and all that follow; what it picked in vain it puts back.
+    fn search(&self, search: &mut Search<'_, '_>, place: usize) -> bool {
+        let Some(request) = search.order.get(place).copied() else { return true };
+        let wanted = &self.wanted[request];
         let mut its = search.picked.iter().filter(|(of, _)| *of == request);
         if its.clone().count() >= search.counts[request] {
-            return self.search(search, request + 1);
+            return self.search(search, place + 1);
         }
         // Which of its devices a request got first is all the same.
         let from = its.next_back().map_or(0, |(_, at)| at + 1);
         let selection = wanted.selection.name();
-        (from..search.free.len()).any(|at| {
+        (from..search.devices.len()).any(|at| {
             search.tries = search.tries.saturating_sub(1);
             search.tries > 0
-                && search.free[at].kinds.contains(&selection)
+                && search.devices[at].suits(wanted, &selection)
                 && self.may_join(search, request, at)
-                && self.goes_on_with(search, request, at)
+                && self.goes_on_with(search, place, at)
         })
     }
 
-    fn goes_on_with(&self, search: &mut Search<'_, '_>, request: usize, at: usize) -> bool {
-        search.picked.push((request, at));
-        let found = self.search(search, request);
+    fn goes_on_with(&self, search: &mut Search<'_, '_>, place: usize, at: usize) -> bool {
+        search.picked.push((search.order[place], at));
+        let found = self.search(search, place);
         if !found {
             search.picked.pop();
         }
@@ -189,7 +263,7 @@ impl DeviceSet {
         is_new
             && self.constraints.iter().all(|one| {
                 let bound = |request: usize| one.binds(&self.wanted[request].request);
-                let value = |at: usize| search.free[at].attributes.get(&one.attribute);
+                let value = |at: usize| search.devices[at].device.attributes.get(&one.attribute);
                 let mut others = search.picked.iter().filter(|(request, _)| bound(*request));
                 !bound(request)
                     || (value(at).is_some() && others.all(|(_, other)| value(*other) == value(at)))
@@ -197,13 +271,29 @@ impl DeviceSet {
     }
 }
 
-/// The way to a set: by request, which of the free devices are picked.
+/// A device that may be picked.
+#[derive(Clone, Copy)]
+struct Candidate<'d> {
+    device: &'d Device,
+    is_free: bool,
+}
+
+/// The way to a set: by request, which of the devices are picked.
 struct Search<'s, 'd> {
-    free: &'s [&'d Device],
+    devices: &'s [Candidate<'d>],
+    /// In which order requests are served.
+    order: Vec<usize>,
     /// How many each request gets.
     counts: Vec<usize>,
     picked: Vec<(usize, usize)>,
     tries: u32,
+}
+
+impl Candidate<'_> {
+    /// It may be given for the request, whose selection has this name.
+    fn suits(&self, wanted: &Wanted, selection: &Name) -> bool {
+        (self.is_free || wanted.access == Access::Admin) && self.device.kinds.contains(selection)
+    }
 }
 
 impl Wanted {
@@ -211,8 +301,17 @@ impl Wanted {
     fn among(&self, of_node: &[Device]) -> Option<usize> {
         match self.count {
             Count::Exactly(count) => usize::try_from(count).ok(),
+            // For who takes all of them the core knows that they are not.
+            Count::All if self.access == Access::Admin && !are_known(of_node) => None,
             Count::All => Some(self.selection.count(of_node).max(1)),
         }
+    }
+
+    /// It is the same request, or a device of the node would do for either.
+    fn shares_with(&self, other: &Self, of_node: &[Device]) -> bool {
+        let (own, theirs) = (self.selection.name(), other.selection.name());
+        let is_of_both = |one: &Device| one.kinds.contains(&own) && one.kinds.contains(&theirs);
+        self.request == other.request || of_node.iter().any(is_of_both)
     }
 }
 
@@ -270,7 +369,8 @@ mod tests {
     fn wanted(request: &str, count: i64) -> Wanted {
         let exactly = json!({ "deviceClassName": "gpu.x" });
         let selection = Selection::read(&exactly, "").unwrap();
-        Wanted { request: request.into(), selection, count: Count::Exactly(count) }
+        let count = Count::Exactly(count);
+        Wanted { request: request.into(), selection, count, access: Access::Alone }
     }
 
     fn set(constraints: &Value, wanted: Vec<Wanted>) -> Result<DeviceSet, Malformed> {
@@ -301,7 +401,7 @@ mod tests {
         let devices = devices(text);
         let free: Vec<&Device> = devices.iter().collect();
         let picked = set.pick(&free, &devices).map(|picked| {
-            let devices = picked.iter().map(|(request, id)| format!("{request}:{}", id.device));
+            let devices = picked.iter().map(|(of, id)| format!("{}:{}", of.request, id.device));
             devices.collect::<Vec<_>>().join(" ")
         });
         let count = Choices::of(set.clone()).count(devices.iter(), &devices);

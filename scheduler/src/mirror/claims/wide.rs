@@ -14,10 +14,10 @@ use schedlab_scheduler_core::{
 };
 
 use super::{
-    ClaimProblem, ClaimRecord, Claims, DEVICES_MAX, Device, DeviceId, Key, Mirror, Picked,
+    ClaimProblem, ClaimRecord, Claims, DEVICES_MAX, Device, DeviceId, Key, Mirror, Pick, Picked,
     PodRecord, Selection,
     device::natural,
-    record::{Count, Wanted},
+    record::{Access, Count, Wanted},
     slice::Term,
 };
 use crate::parse::{Malformed, list};
@@ -116,7 +116,7 @@ impl Claims {
 
     /// It asks for GPUs that queues pay for.
     fn is_paid_for(&self, claim: &ClaimRecord) -> bool {
-        let mut wanted = claim.wanted.iter().flat_map(super::Choices::wanted);
+        let mut wanted = claim.wanted.iter().flat_map(super::Choices::taken);
         wanted.any(|one| self.is_gpu(&one.selection.class))
     }
 
@@ -173,14 +173,17 @@ impl Claims {
         if choices.are_several() {
             return why("requests", "firstAvailable of", "exactly");
         }
+        if !choices.wanted().all(is_wide) {
+            return why("requests", "devices of one node beside", "requests for either alone");
+        }
+        if choices.wanted().any(|one| one.access == Access::Admin) {
+            return why("requests", "adminAccess to", "adminAccess to devices of one node");
+        }
         if choices.name().is_some() {
             return why("constraints", "some on", "none");
         }
         if choices.wanted().any(|one| one.count == Count::All) {
             return why("requests", "allocationMode All of", "allocationMode ExactCount");
-        }
-        if !choices.wanted().all(is_wide) {
-            return why("requests", "devices of one node beside", "requests for either alone");
         }
         if !choices.wanted().all(|one| self.serves(one)) {
             return why("requests", "GPUs, which queues pay for, among", "GPUs of one node");
@@ -210,7 +213,8 @@ impl Claims {
             let set = self.known.get(*key)?.wanted.as_ref().ok()?.plain()?;
             let its = set.each().map(|(Wanted { request, .. }, at)| {
                 let device = by_name.get(chosen.get(&wish(key, request, at))?)?;
-                Some((Name::clone(request), (*device).clone()))
+                let (request, device) = (Name::clone(request), (*device).clone());
+                Some(Pick { request, device, access: Access::Alone })
             });
             Some(((*key).clone(), its.collect::<Option<Picked>>()?))
         });
@@ -222,7 +226,7 @@ impl Claims {
     /// them say; `None`: all nodes can use them.
     pub(crate) fn node_selector(&self, picked: &Picked, node: &Name) -> Option<Value> {
         let wide: Option<Vec<&WideDevice>> =
-            picked.iter().map(|(_, id)| self.wide.get(id)).collect();
+            picked.iter().map(|one| self.wide.get(&one.device)).collect();
         let Some(wide) = wide.filter(|wide| !wide.is_empty()) else {
             let field = json!({ "key": "metadata.name", "operator": "In", "values": [&**node] });
             return Some(json!({ "nodeSelectorTerms": [{ "matchFields": [field] }] }));

@@ -173,6 +173,8 @@ fn what_only_devices_of_several_nodes_could_serve_and_they_do_not_is_told() {
     assert_snapshot!(told(json!({ "requests": [of("gpu.x")] })), @"ResourceClaim x cannot be allocated: spec.devices.requests: found GPUs, which queues pay for, among devices of several nodes, allowed: GPUs of one node; mend ResourceClaim x: spec.devices.requests allows GPUs of one node");
     let many = json!({ "deviceClassName": "net", "count": i64::MAX });
     assert_snapshot!(told(json!({ "requests": [{ "name": "r", "exactly": many }] })), @"ResourceClaim x cannot be allocated: spec.devices.requests: found more than 32 devices of several nodes, allowed: 32 at most; mend ResourceClaim x: spec.devices.requests allows 32 at most");
+    let looks = json!({ "deviceClassName": "net", "adminAccess": true });
+    assert_snapshot!(told(json!({ "requests": [{ "name": "r", "exactly": looks }] })), @"ResourceClaim x cannot be allocated: spec.devices.requests: found adminAccess to devices of several nodes, allowed: adminAccess to devices of one node; mend ResourceClaim x: spec.devices.requests allows adminAccess to devices of one node");
     assert_snapshot!(told(first(["net", "net"])), @"ResourceClaim x cannot be allocated: spec.devices.requests: found firstAvailable of devices of several nodes, allowed: exactly; mend ResourceClaim x: spec.devices.requests allows exactly");
     assert_snapshot!(told(first(["net", "local"])), @r#"ns/x: {"the first to be had of 1 of class net, or 1 of class local": 1} and 0 milli-GPUs of one node"#);
     assert_snapshot!(told(json!({ "requests": [of("net")] })), @"ns/x: one of net/p/a");
@@ -200,7 +202,8 @@ fn claims_that_are_allocated_at_once_get_devices_that_all_their_nodes_can_use() 
         let uses: Vec<(&Key, Vec<&Node>)> =
             keys.iter().zip(uses).map(|(key, (_, nodes))| (key, nodes.to_vec())).collect();
         let told = mirror.claims.pick_wide(&uses).into_iter().map(|(key, picked)| {
-            let devices = picked.iter().map(|(_, id)| &*id.device).collect::<Vec<_>>().join(" ");
+            let devices =
+                picked.iter().map(|one| &*one.device.device).collect::<Vec<_>>().join(" ");
             let selector = mirror.claims.node_selector(&picked, &"n".into());
             format!("{}: {devices} {}", key.name, selector.unwrap_or_default())
         });
