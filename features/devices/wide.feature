@@ -108,3 +108,50 @@ Feature: Devices that several nodes can use
     And deployment "own" is pending because "1 cannot allocate all claims"
     When deployment "own" is scaled to 2
     Then deployment "own" is running
+
+  Scenario: A claim gets devices of its node beside one that several nodes can use
+    Given this manifest is applied:
+      """yaml
+      apiVersion: resource.k8s.io/v1
+      kind: DeviceClass
+      metadata: {name: disk.example.com}
+      spec: {selectors: [{cel: {expression: device.driver == 'disk.example.com'}}]}
+      ---
+      apiVersion: resource.k8s.io/v1
+      kind: ResourceSlice
+      metadata: {name: disks-east-2}
+      spec:
+        nodeName: east-2
+        driver: disk.example.com
+        pool: {name: east-2, generation: 1, resourceSliceCount: 1}
+        devices: [{name: d-0}, {name: d-1}]
+      """
+    When this manifest is applied:
+      """yaml
+      apiVersion: resource.k8s.io/v1
+      kind: ResourceClaim
+      metadata: {name: both, namespace: default}
+      spec:
+        devices:
+          requests:
+          - {name: nic, exactly: {deviceClassName: fabric.example.com}}
+          - {name: disks, exactly: {deviceClassName: disk.example.com, count: 2}}
+      ---
+      apiVersion: v1
+      kind: Pod
+      metadata: {name: drawn, namespace: default, labels: {kai.scheduler/queue: team-a}}
+      spec:
+        schedulerName: kai-scheduler
+        resourceClaims: [{name: both, resourceClaimName: both}]
+        containers: [{name: main, image: train}]
+      """
+    Then pod "drawn" is running
+    And node "east-2" has 1 running pods
+    And the field "status.allocation.devices.results.0.device" of claim "both" is "a-0"
+    And the field "status.allocation.devices.results.2.device" of claim "both" is "d-1"
+    And the field "status.allocation.nodeSelector.nodeSelectorTerms.0.matchFields.0.values.0" of claim "both" is "east-2"
+    When the manifest "claims/wide-two.yaml" is applied
+    Then queue "team-a" has 2 running and 1 pending pods
+    And queue "team-a" is pending because "cannot allocate all claims"
+    When pod "drawn" is deleted
+    Then queue "team-a" has 2 running pods

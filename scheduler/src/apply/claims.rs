@@ -153,13 +153,7 @@ fn pick(mirror: &Mirror, cycle: &Cycle<'_>, uses: &BTreeMap<Key, Use>) -> BTreeM
         .filter(|(key, _)| lacks(key))
         .map(|(key, of)| (key, of.iter().map(|(_, at)| node(*at)).collect()))
         .collect();
-    let mut picked = mirror.claims.pick_wide(&open);
-    let mut by_node: BTreeMap<&Name, Vec<&Key>> = BTreeMap::new();
-    for (key, nodes) in open.iter().filter(|(key, _)| !picked.contains_key(*key)) {
-        by_node.entry(&nodes[0].name).or_default().push(*key);
-    }
-    picked.extend(by_node.into_iter().flat_map(|(at, claims)| mirror.claims.pick(at, &claims)));
-    picked
+    mirror.claims.pick_all(&open)
 }
 
 /// Devices for a claim that has none, and the pods that are to use it.

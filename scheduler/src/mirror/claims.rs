@@ -251,7 +251,7 @@ impl Claims {
                 None => self.reach(&claim_key, claim, pods)?,
             };
             // Devices of several nodes are none that a node offers.
-            let is_of_one_node = reach == DeviceReach::OneNode;
+            let is_of_one_node = reach.is_one_node();
             let Asked { devices, every } = if is_of_one_node { asked } else { Asked::default() };
             let besides = allocation.zip(allocated_on.as_ref());
             let besides =
@@ -268,7 +268,8 @@ impl Claims {
                 reach,
             };
             let is_had = pod.node.is_some() || shared.allocated_on.is_none();
-            let is_had = is_had && shared.every.is_empty() && is_of_one_node;
+            let is_had = is_had && shared.every.is_empty();
+            let is_had = is_had && shared.reach == DeviceReach::OneNode;
             if shared.is_own && is_had && self.gpu_devices == GpuDevices::AreGpus {
                 claimed.own.add(&std::mem::take(&mut shared.devices));
                 shared.allocated_on = None;
@@ -312,11 +313,12 @@ impl Claims {
         let set = claim.wanted.as_ref();
         let set = set.map_err(|wrong| ClaimProblem::Malformed(Name::clone(name), wrong.clone()))?;
         let mut devices = Resources::default();
-        devices.extended.extend(set.name().map(|name| (name, 1)));
         let mut classes = set.wanted().map(|wanted| &wanted.selection.class);
         if let Some(class) = classes.find(|class| !self.classes.contains_key(*class)) {
             return Err(ClaimProblem::NoClass(Name::clone(name), Name::clone(class)));
         }
+        let Some(set) = self.of_node(claim) else { return Ok(Asked::default()) };
+        devices.extended.extend(set.name().map(|name| (name, 1)));
         let is_gpu = |class: &Name| self.is_gpu(class);
         let gpus = match allocation {
             Some(allocation) => set.gpus_had(allocation, is_gpu),

@@ -42,6 +42,9 @@ pub enum DeviceReach {
     Had(Option<Vec<NodeSelectorTerm>>),
     /// It has none yet, and gets one for each wish.
     Open(Vec<DeviceWish>),
+    /// It has none yet, and gets one for each wish besides devices of the node, from which alone all
+    /// of them are used then.
+    Beside(Vec<DeviceWish>),
 }
 
 /// One device of several nodes that a claim wants.
@@ -65,6 +68,24 @@ pub struct HeldClaim {
     pub is_given_back: bool,
 }
 
+impl DeviceReach {
+    /// Some of the devices are a node's.
+    pub fn is_one_node(&self) -> bool {
+        match self {
+            Self::OneNode | Self::Beside(_) => true,
+            Self::Had(_) | Self::Open(_) => false,
+        }
+    }
+
+    /// The devices of several nodes that it gets.
+    pub fn wishes(&self) -> &[DeviceWish] {
+        match self {
+            Self::Open(wishes) | Self::Beside(wishes) => wishes,
+            Self::OneNode | Self::Had(_) => &[],
+        }
+    }
+}
+
 impl DeviceClaim {
     /// It is for so many pods at most (`resource.k8s.io`).
     pub const USERS_MAX: u32 = 256;
@@ -76,7 +97,7 @@ impl DeviceClaim {
 
     /// All who use it run on one node.
     pub fn is_of_one_node(&self) -> bool {
-        self.reach == DeviceReach::OneNode
+        self.reach.is_one_node()
     }
 
     /// What it takes on the node.

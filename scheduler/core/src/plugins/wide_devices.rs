@@ -47,7 +47,7 @@ impl Filter for WideDevices {
 
     fn pre_filter<'a>(&self, session: &'a Session<'_>, pod: PodId) -> Option<NodeFilter<'a>> {
         let claims = &session.shape_of(pod).claims;
-        if claims.iter().all(DeviceClaim::is_of_one_node) {
+        if claims.iter().all(|claim| claim.reach == DeviceReach::OneNode) {
             return None;
         }
         let (given, matching) = given(session, pod);
@@ -82,10 +82,7 @@ fn given<'s>(session: &'s Session<'_>, pod: PodId) -> (Solution<'s>, Matching<'s
 
 /// Which of the devices that the claims may get the node can use.
 fn usable(claims: &[DeviceClaim], node: &Node) -> Vec<bool> {
-    let wishes = claims.iter().flat_map(|claim| match &claim.reach {
-        DeviceReach::Open(wishes) => wishes.as_slice(),
-        DeviceReach::OneNode | DeviceReach::Had(_) => &[],
-    });
+    let wishes = claims.iter().flat_map(|claim| claim.reach.wishes());
     let devices = wishes.flat_map(|wish| &wish.devices);
     devices.map(|device| is_within(&device.reach, node)).collect()
 }

@@ -27,6 +27,42 @@ fn each_device_is_given_once_whichever_nodes_its_users_are_on() {
 }
 
 #[test]
+fn a_claim_on_devices_of_a_node_and_of_several_needs_both_on_one_node() {
+    let cluster = "
+        node n1 gpus=2 by-claim label zone=a
+        node n2 gpus=2 by-claim label zone=b
+        job a wide x:2?d1@zone=b
+        job b wide y:1?d1@zone=b,d2@zone=a
+        job c wide z:1?d1@,d2@
+        job d wide v:2?d3@
+    ";
+    assert_snapshot!(plan_of(cluster), @"
+    a runs on n2
+    b runs on n1
+    c pending: Resources were not found for pod default/c due to: no nodes with enough resources were found: 1 cannot allocate all claims, 1 node(s) didn't have enough resources: GPUs.
+    d pending: Resources were not found for pod default/d due to: no nodes with enough resources were found: 2 node(s) didn't have enough resources: GPUs.
+    ");
+    assert_snapshot!(kube_plan_of(cluster), @"
+    a runs on n2
+    b runs on n1
+    c, d pending: 0/2 nodes are available: 2 cannot allocate all claims. still not schedulable, preemption: 0/2 nodes are available: 2 Preemption is not helpful for scheduling.
+    ");
+}
+
+#[test]
+fn who_shares_a_claim_on_both_is_on_its_node() {
+    assert_snapshot!(plan_of("
+        node n1 gpus=1 by-claim cpu=1
+        node n2 gpus=1 by-claim cpu=1
+        job a cpu=1 wide x:1?d1@
+        job b cpu=1 wide x:1?d1@
+    "), @"
+    a runs on n1
+    b pending: Resources were not found for pod default/b due to: no nodes with enough resources were found: 1 node(s) are not where claim x is, 1 node(s) didn't have enough resources: CPU cores.
+    ");
+}
+
+#[test]
 fn a_gang_waits_for_the_devices_of_all_its_pods() {
     assert_snapshot!(plan_of("
         node n1 gpus=1

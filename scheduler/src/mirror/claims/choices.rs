@@ -47,7 +47,6 @@ impl Choices {
     }
 
     /// Nothing to choose from.
-    #[cfg(test)]
     pub(super) fn of(set: DeviceSet) -> Self {
         Self(vec![set])
     }
@@ -130,6 +129,14 @@ impl Choices {
     pub(super) fn plain(&self) -> Option<&DeviceSet> {
         match self.0.as_slice() {
             [only] if only.is_plain() => Some(only),
+            _ => None,
+        }
+    }
+
+    /// The set of claims that have neither a choice nor constraints.
+    pub(super) fn unbound(&self) -> Option<&DeviceSet> {
+        match self.0.as_slice() {
+            [only] if only.is_unbound() => Some(only),
             _ => None,
         }
     }

@@ -1,8 +1,8 @@
 //! Which devices claims get that are allocated on a node at once.
 
-use std::collections::BTreeMap;
+use std::{borrow::Cow, collections::BTreeMap};
 
-use schedlab_scheduler_core::model::Name;
+use schedlab_scheduler_core::model::{Name, Node};
 
 use super::{
     Choices, Claims, DeviceId, Key,
@@ -25,18 +25,56 @@ pub(crate) struct Pick {
 pub(crate) type Picked = Vec<Pick>;
 
 impl Claims {
+    /// Devices for each of these claims, which pods on these nodes use; claims that are not in the
+    /// answer find too few.
+    pub(crate) fn pick_all(&self, claims: &[(&Key, Vec<&Node>)]) -> BTreeMap<Key, Picked> {
+        let mut wide = self.pick_wide(claims);
+        let mut by_node: BTreeMap<&Name, Vec<&Key>> = BTreeMap::new();
+        for (key, nodes) in claims {
+            let of_node = self.known.get(*key).is_some_and(|claim| self.of_node(claim).is_some());
+            if let Some(node) = nodes.first().filter(|_| of_node) {
+                by_node.entry(&node.name).or_default().push(*key);
+            }
+        }
+        let mut picked = BTreeMap::new();
+        for (key, of_node) in by_node.into_iter().flat_map(|(at, claims)| self.pick(at, &claims)) {
+            match (self.wants_wide(&key), wide.remove(&key)) {
+                (false, _) => drop(picked.insert(key, of_node)),
+                (true, Some(wide)) => {
+                    let both = self.in_order(&key, [of_node, wide].concat());
+                    picked.insert(key, both);
+                }
+                (true, None) => {}
+            }
+        }
+        wide.retain(|key, _| {
+            self.known.get(key).is_some_and(|claim| self.of_node(claim).is_none())
+        });
+        picked.extend(wide);
+        picked
+    }
+
+    /// As the claim's requests are.
+    fn in_order(&self, key: &Key, mut picked: Picked) -> Picked {
+        let wanted = self.known.get(key).into_iter().flat_map(|claim| &claim.wanted);
+        let requests: Vec<&Name> =
+            wanted.flat_map(Choices::wanted).map(|wanted| &wanted.request).collect();
+        picked.sort_by_key(|one| requests.iter().position(|request| **request == one.request));
+        picked
+    }
+
     /// Devices of the node that nobody has, or any to look after, for each of these claims; claims
     /// that are not in the answer find too few. Those that are choosy are served first. Any devices do for the rest, so
     /// that one may have to leave to another what suits it, too.
-    pub(crate) fn pick(&self, node: &Name, claims: &[&Key]) -> BTreeMap<Key, Picked> {
+    pub(super) fn pick(&self, node: &Name, claims: &[&Key]) -> BTreeMap<Key, Picked> {
         let of_node = self.devices_of(node);
         let is_free = |device: &&Device| !self.held.contains_key(&device.id);
         let mut free: Vec<&Device> = of_node.iter().filter(is_free).collect();
         let mut picked = BTreeMap::new();
-        let known = claims.iter().filter_map(|key| {
-            let wanted = self.known.get(*key)?.wanted.as_ref().ok()?;
-            Some((*key, wanted))
-        });
+        let known =
+            claims.iter().filter_map(|key| Some((*key, self.of_node(self.known.get(*key)?)?)));
+        let known: Vec<(&Key, Cow<'_, Choices>)> = known.collect();
+        let known = known.iter().map(|(key, of)| (*key, &**of));
         let (plain, choosy): (Vec<_>, Vec<_>) = known.partition(|(_, of)| of.plain().is_some());
         let mut alone = |(key, of): (&Key, &Choices), free: &mut Vec<&Device>| {
             if let Some(picks) = of.pick(free, of_node) {

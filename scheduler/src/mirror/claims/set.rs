@@ -52,6 +52,17 @@ impl DeviceSet {
         self.constraints.is_empty() && self.wanted.iter().all(is_plain)
     }
 
+    /// It has no constraints.
+    pub(super) fn is_unbound(&self) -> bool {
+        self.constraints.is_empty()
+    }
+
+    /// These of its requests, where it has no constraints.
+    pub(super) fn of(&self, are_of_it: impl Fn(&Wanted) -> bool) -> Self {
+        let wanted = self.wanted.iter().filter(|one| are_of_it(one)).cloned().collect();
+        Self { wanted, constraints: BTreeSet::new() }
+    }
+
     /// It looks after some devices.
     pub(super) fn looks(&self) -> bool {
         self.wanted.iter().any(|one| one.access == Access::Admin)

@@ -1,8 +1,9 @@
 //! Devices that a `ResourceSlice` publishes for several nodes: for all, or for those of a selector.
-//! No node offers them. Claims that want nothing else get one for each device that they ask for,
-//! as claims on volumes get volumes.
+//! No node offers them. Claims get one for each such device that they ask for, as claims on volumes
+//! get volumes, and what they want of a node besides as if they wanted nothing else.
 
 use std::{
+    borrow::Cow,
     collections::{BTreeMap, BTreeSet},
     sync::Arc,
 };
@@ -14,10 +15,11 @@ use schedlab_scheduler_core::{
 };
 
 use super::{
-    ClaimProblem, ClaimRecord, Claims, DEVICES_MAX, Device, DeviceId, Key, Mirror, Pick, Picked,
-    PodRecord, Selection,
+    Choices, ClaimProblem, ClaimRecord, Claims, DEVICES_MAX, Device, DeviceId, Key, Mirror, Pick,
+    Picked, PodRecord, Selection,
     device::natural,
     record::{Access, Count, Wanted},
+    set::DeviceSet,
     slice::Term,
 };
 use crate::parse::{Malformed, list};
@@ -111,12 +113,43 @@ impl Claims {
             return Err(ClaimProblem::Malformed(Name::clone(&key.name), why));
         }
         let wishes = self.wishes(key, claim, |id| self.wide.free.contains(id));
-        Ok(wishes.map_or(DeviceReach::OneNode, DeviceReach::Open))
+        Ok(match (wishes, self.of_node(claim)) {
+            (None, _) => DeviceReach::OneNode,
+            (Some(wishes), None) => DeviceReach::Open(wishes),
+            (Some(wishes), Some(_)) => DeviceReach::Beside(wishes),
+        })
+    }
+
+    /// What the claim wants of devices of several nodes, if they can be given.
+    fn wide_part(&self, claim: &ClaimRecord) -> Option<DeviceSet> {
+        let set = claim.wanted.as_ref().ok()?.unbound()?;
+        let is_wide = |one: &Wanted| self.wide.alone.contains_key(&one.selection.name());
+        let wide = set.of(is_wide);
+        let can_be_given =
+            wide.is_plain() && !set.looks() && wide.wanted().iter().all(|one| self.serves(one));
+        let is_wanted = !wide.wanted().is_empty() && !are_too_many(set.wanted());
+        (is_wanted && can_be_given).then_some(wide)
+    }
+
+    /// The claim wants devices of several nodes that can be given.
+    pub(super) fn wants_wide(&self, key: &Key) -> bool {
+        self.known.get(key).is_some_and(|claim| self.wide_part(claim).is_some())
+    }
+
+    /// What the claim wants of devices of its node; `None`: it wants nothing of it.
+    pub(super) fn of_node<'a>(&self, claim: &'a ClaimRecord) -> Option<Cow<'a, Choices>> {
+        let wanted = claim.wanted.as_ref().ok()?;
+        if self.wide_part(claim).is_none() {
+            return Some(Cow::Borrowed(wanted));
+        }
+        let is_wide = |one: &Wanted| self.wide.alone.contains_key(&one.selection.name());
+        let of_node = wanted.unbound()?.of(|one| !is_wide(one));
+        (!of_node.wanted().is_empty()).then(|| Cow::Owned(Choices::of(of_node)))
     }
 
     /// It asks for GPUs that queues pay for.
     fn is_paid_for(&self, claim: &ClaimRecord) -> bool {
-        let mut wanted = claim.wanted.iter().flat_map(super::Choices::taken);
+        let mut wanted = claim.wanted.iter().flat_map(Choices::taken);
         wanted.any(|one| self.is_gpu(&one.selection.class))
     }
 
@@ -128,13 +161,7 @@ impl Claims {
         claim: &ClaimRecord,
         is_free: impl Fn(&DeviceId) -> bool,
     ) -> Option<Vec<DeviceWish>> {
-        let set = claim.wanted.as_ref().ok()?.plain()?;
-        if set.wanted().is_empty()
-            || are_too_many(set.wanted())
-            || !set.wanted().iter().all(|one| self.serves(one))
-        {
-            return None;
-        }
+        let set = self.wide_part(claim)?;
         let wishes = set.each().map(|(Wanted { request, selection, .. }, at)| DeviceWish {
             name: wish(key, request, at),
             devices: self.wide_of(selection, &is_free),
@@ -173,22 +200,22 @@ impl Claims {
         if choices.are_several() {
             return why("requests", "firstAvailable of", "exactly");
         }
-        if !choices.wanted().all(is_wide) {
-            return why("requests", "devices of one node beside", "requests for either alone");
+        if choices.wanted().any(|one| one.access == Access::Admin && is_wide(one)) {
+            return why("requests", "adminAccess to", "adminAccess to devices of one node");
         }
         if choices.wanted().any(|one| one.access == Access::Admin) {
-            return why("requests", "adminAccess to", "adminAccess to devices of one node");
+            return why("requests", "adminAccess beside", "a claim for either");
         }
         if choices.name().is_some() {
             return why("constraints", "some on", "none");
         }
-        if choices.wanted().any(|one| one.count == Count::All) {
+        if choices.wanted().any(|one| one.count == Count::All && is_wide(one)) {
             return why("requests", "allocationMode All of", "allocationMode ExactCount");
         }
-        if !choices.wanted().all(|one| self.serves(one)) {
+        if choices.wanted().any(|one| is_wide(one) && !self.serves(one)) {
             return why("requests", "GPUs, which queues pay for, among", "GPUs of one node");
         }
-        if choices.plain().is_some_and(|set| are_too_many(set.wanted())) {
+        if choices.unbound().is_some_and(|set| are_too_many(set.wanted())) {
             return why("requests", "more than 32", "32 at most");
         }
         None
@@ -196,7 +223,7 @@ impl Claims {
 
     /// Devices of several nodes that nobody has for each of these claims, which pods on these
     /// nodes use; claims that are not in the answer find too few, or want others.
-    pub(crate) fn pick_wide(&self, claims: &[(&Key, Vec<&Node>)]) -> BTreeMap<Key, Picked> {
+    pub(super) fn pick_wide(&self, claims: &[(&Key, Vec<&Node>)]) -> BTreeMap<Key, Picked> {
         let is_free = |id: &DeviceId| !self.held.contains_key(id);
         let wishes = |key: &Key| self.wishes(key, self.known.get(key)?, is_free);
         let wanted: Vec<(&Key, Vec<DeviceWish>, &[&Node])> = claims
@@ -210,7 +237,7 @@ impl Claims {
         let by_name: BTreeMap<&Name, &DeviceId> =
             self.wide.devices.iter().map(|wide| (&wide.given.name, &wide.device.id)).collect();
         let picked = wanted.iter().filter_map(|(key, _, _)| {
-            let set = self.known.get(*key)?.wanted.as_ref().ok()?.plain()?;
+            let set = self.wide_part(self.known.get(*key)?)?;
             let its = set.each().map(|(Wanted { request, .. }, at)| {
                 let device = by_name.get(chosen.get(&wish(key, request, at))?)?;
                 let (request, device) = (Name::clone(request), (*device).clone());

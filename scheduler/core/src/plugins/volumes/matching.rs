@@ -9,8 +9,7 @@ use std::{
 
 use super::{has_storage, is_within};
 use crate::model::{
-    DeviceClaim, DeviceReach, DeviceWish, Made, Name, Node, Volume, VolumeAccess, VolumeClaim,
-    VolumeReach,
+    DeviceClaim, DeviceWish, Made, Name, Node, Volume, VolumeAccess, VolumeClaim, VolumeReach,
 };
 
 /// What an open claim gets.
@@ -72,9 +71,7 @@ impl<'s> Matching<'s> {
     /// A pod with these claims on devices is, or will be, on the node.
     pub(in crate::plugins) fn add_devices(&mut self, claims: &'s [DeviceClaim], node: &'s Node) {
         for claim in claims {
-            if let DeviceReach::Open(wishes) = &claim.reach {
-                self.add_wishes(wishes, node);
-            }
+            self.add_wishes(claim.reach.wishes(), node);
         }
     }
 

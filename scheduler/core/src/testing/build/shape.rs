@@ -193,10 +193,11 @@ fn claim(word: &str) -> DeviceClaim {
 }
 
 /// On devices of several nodes: `x?d1@zone=a,d2@` gets one of these, `x*2?d1@,d2@` two, and
-/// `x@zone=a` has one that nodes of the zone can use.
+/// `x@zone=a` has one that nodes of the zone can use. `x:2?d1@` gets one, and two GPUs of its node.
 fn wide_claim(word: &str) -> DeviceClaim {
     let of = super::volume::unattached(word);
     let (name, count) = of.name.split_once('*').unwrap_or((&of.name, "1"));
+    let is_beside = name.contains(':');
     let reach = match of.access {
         VolumeAccess::Open { volumes: devices, .. } => {
             let count: u32 = count.parse().expect("a count");
@@ -204,12 +205,14 @@ fn wide_claim(word: &str) -> DeviceClaim {
                 let name = format!("{name} {at}").into();
                 DeviceWish { name, devices: devices.clone() }
             };
-            DeviceReach::Open((0..count).map(wish).collect())
+            let wishes = (0..count).map(wish).collect();
+            if is_beside { DeviceReach::Beside(wishes) } else { DeviceReach::Open(wishes) }
         }
         VolumeAccess::Bound(reach) => DeviceReach::Had(reach.affinity),
         VolumeAccess::Nowhere(_) => DeviceReach::OneNode,
     };
-    DeviceClaim { reach, ..claim(&format!("{name}:0")) }
+    let local = if is_beside { name.to_owned() } else { format!("{name}:0") };
+    DeviceClaim { reach, ..claim(&local) }
 }
 
 /// `nic*2`, which a node offers as `extended nic=2`.

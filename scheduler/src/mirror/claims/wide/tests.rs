@@ -82,19 +82,21 @@ fn taken(mirror: &Mirror) -> String {
         Err(problem) => return format!("{problem}; {}", problem.remedy()),
     };
     let told = claimed.shared.iter().map(|DeviceClaim { name, devices, reach, .. }| {
+        let of_node =
+            format!("{:?} and {} milli-GPUs of one node", devices.extended, devices.gpu_milli);
+        let told = |wishes: &[DeviceWish]| {
+            let wish = |wish: &DeviceWish| {
+                let devices = wish.devices.iter().map(|device| &*device.name);
+                format!("one of {}", devices.collect::<Vec<_>>().join(" "))
+            };
+            wishes.iter().map(wish).collect::<Vec<_>>().join(" and ")
+        };
         let reach = match reach {
-            DeviceReach::OneNode => {
-                format!("{:?} and {} milli-GPUs of one node", devices.extended, devices.gpu_milli)
-            }
+            DeviceReach::OneNode => of_node,
             DeviceReach::Had(None) => "used from all nodes".to_owned(),
             DeviceReach::Had(Some(terms)) => format!("used from {:?}", terms[0].labels[0].values),
-            DeviceReach::Open(wishes) => {
-                let wish = |wish: &DeviceWish| {
-                    let devices = wish.devices.iter().map(|device| &*device.name);
-                    format!("one of {}", devices.collect::<Vec<_>>().join(" "))
-                };
-                wishes.iter().map(wish).collect::<Vec<_>>().join(" and ")
-            }
+            DeviceReach::Open(wishes) => told(wishes),
+            DeviceReach::Beside(wishes) => format!("{}, and {of_node}", told(wishes)),
         };
         format!("{name}: {reach}")
     });
@@ -169,7 +171,9 @@ fn what_only_devices_of_several_nodes_could_serve_and_they_do_not_is_told() {
     let alike = json!([{ "matchAttribute": "net/zone" }]);
     assert_snapshot!(told(json!({ "requests": [{ "name": "r", "exactly": all }] })), @"ResourceClaim x cannot be allocated: spec.devices.requests: found allocationMode All of devices of several nodes, allowed: allocationMode ExactCount; mend ResourceClaim x: spec.devices.requests allows allocationMode ExactCount");
     assert_snapshot!(told(json!({ "requests": [of("net")], "constraints": alike })), @"ResourceClaim x cannot be allocated: spec.devices.constraints: found some on devices of several nodes, allowed: none; mend ResourceClaim x: spec.devices.constraints allows none");
-    assert_snapshot!(told(json!({ "requests": [of("net"), of("local")] })), @"ResourceClaim x cannot be allocated: spec.devices.requests: found devices of one node beside devices of several nodes, allowed: requests for either alone; mend ResourceClaim x: spec.devices.requests allows requests for either alone");
+    let mut local = of("local");
+    local["exactly"]["adminAccess"] = json!(true);
+    assert_snapshot!(told(json!({ "requests": [of("net"), local] })), @"ResourceClaim x cannot be allocated: spec.devices.requests: found adminAccess beside devices of several nodes, allowed: a claim for either; mend ResourceClaim x: spec.devices.requests allows a claim for either");
     assert_snapshot!(told(json!({ "requests": [of("gpu.x")] })), @"ResourceClaim x cannot be allocated: spec.devices.requests: found GPUs, which queues pay for, among devices of several nodes, allowed: GPUs of one node; mend ResourceClaim x: spec.devices.requests allows GPUs of one node");
     let many = json!({ "deviceClassName": "net", "count": i64::MAX });
     assert_snapshot!(told(json!({ "requests": [{ "name": "r", "exactly": many }] })), @"ResourceClaim x cannot be allocated: spec.devices.requests: found more than 32 devices of several nodes, allowed: 32 at most; mend ResourceClaim x: spec.devices.requests allows 32 at most");
@@ -178,6 +182,64 @@ fn what_only_devices_of_several_nodes_could_serve_and_they_do_not_is_told() {
     assert_snapshot!(told(first(["net", "net"])), @"ResourceClaim x cannot be allocated: spec.devices.requests: found firstAvailable of devices of several nodes, allowed: exactly; mend ResourceClaim x: spec.devices.requests allows exactly");
     assert_snapshot!(told(first(["net", "local"])), @r#"ns/x: {"the first to be had of 1 of class net, or 1 of class local": 1} and 0 milli-GPUs of one node"#);
     assert_snapshot!(told(json!({ "requests": [of("net")] })), @"ns/x: one of net/p/a");
+}
+
+/// Two devices for all nodes, and two of node n.
+fn both() -> impl Iterator<Item = Value> {
+    let of_node = json!({ "nodeName": "n" });
+    let net = slice("net", json!({ "allNodes": true }), json!([{ "name": "a" }, { "name": "b" }]));
+    let gpus = slice("gpu.x", of_node, json!([{ "name": "0" }, { "name": "1" }]));
+    [net, gpus].into_iter().chain(["net", "gpu.x"].map(class))
+}
+
+/// A claim on two devices of the node, or on all, after one for all nodes.
+fn beside(of_node: &Value) -> Value {
+    claim(
+        "x",
+        &json!({ "requests": [
+            { "name": "nic", "exactly": { "deviceClassName": "net" } },
+            { "name": "gpus", "exactly": of_node },
+        ] }),
+    )
+}
+
+#[test]
+fn devices_of_a_node_are_claimed_beside_those_of_several() {
+    let two = || beside(&json!({ "deviceClassName": "gpu.x", "count": 2 }));
+    let with = |claims: &[Value]| {
+        taken(&mirror(both().chain(claims.iter().cloned()).chain([pod(&["x"])])))
+    };
+    assert_snapshot!(with(&[two()]), @"ns/x: one of net/p/a net/p/b, and {} and 2000 milli-GPUs of one node");
+    let other = allocated(exactly("other", "net", 1), &["a"], &Value::Null);
+    assert_snapshot!(with(&[two(), other]), @"ns/x: one of net/p/b, and {} and 2000 milli-GPUs of one node");
+    let mut had = allocated(two(), &["a"], &Value::Null);
+    let results = had["status"]["allocation"]["devices"]["results"].as_array_mut().unwrap();
+    results[0]["request"] = json!("nic");
+    results.extend(["0", "1"].map(
+        |device| json!({ "request": "gpus", "driver": "gpu.x", "pool": "p", "device": device }),
+    ));
+    assert_snapshot!(with(&[had]), @"ns/x: {} and 2000 milli-GPUs of one node");
+}
+
+#[test]
+fn a_claim_gets_both_or_nothing_and_is_of_the_node_then() {
+    let all = json!({ "deviceClassName": "gpu.x", "allocationMode": "All" });
+    let two = json!({ "deviceClassName": "gpu.x", "count": 2 });
+    let node = Node { name: "n".into(), ..Node::default() };
+    let picked = |objects: &[Value]| {
+        let mirror = mirror(both().chain(objects.iter().cloned()));
+        let picked = mirror.claims.pick_all(&[(&key("x"), vec![&node])]);
+        let Some(picked) = picked.get(&key("x")) else { return "nothing".to_owned() };
+        let one = |one: &Pick| format!("{}:{}", one.request, one.device.device);
+        let told = picked.iter().map(one).collect::<Vec<_>>().join(" ");
+        format!("{told} {}", mirror.claims.node_selector(picked, &"n".into()).unwrap_or_default())
+    };
+    assert_snapshot!(picked(&[beside(&two)]), @r#"nic:a gpus:0 gpus:1 {"nodeSelectorTerms":[{"matchFields":[{"key":"metadata.name","operator":"In","values":["n"]}]}]}"#);
+    assert_snapshot!(picked(&[beside(&all)]), @r#"nic:a gpus:0 gpus:1 {"nodeSelectorTerms":[{"matchFields":[{"key":"metadata.name","operator":"In","values":["n"]}]}]}"#);
+    let others = allocated(exactly("other", "net", 2), &["a", "b"], &Value::Null);
+    assert_snapshot!(picked(&[beside(&two), others]), @"nothing");
+    let three = json!({ "deviceClassName": "gpu.x", "count": 3 });
+    assert_snapshot!(picked(&[beside(&three)]), @"nothing");
 }
 
 #[test]
