@@ -155,3 +155,55 @@ Feature: Devices that several nodes can use
     And queue "team-a" is pending because "cannot allocate all claims"
     When pod "drawn" is deleted
     Then queue "team-a" has 2 running pods
+
+  Scenario Outline: Devices are given of a pool all of whose slices are there
+    Given this manifest is applied:
+      """yaml
+      apiVersion: resource.k8s.io/v1
+      kind: DeviceClass
+      metadata: {name: disk.example.com}
+      spec: {selectors: [{cel: {expression: device.driver == 'disk.example.com'}}]}
+      ---
+      apiVersion: resource.k8s.io/v1
+      kind: ResourceSlice
+      metadata: {name: disks-1}
+      spec:
+        <place>
+        driver: disk.example.com
+        pool: {name: disks, generation: 1, resourceSliceCount: 2}
+        devices: [{name: d-0}]
+      """
+    When this manifest is applied:
+      """yaml
+      apiVersion: resource.k8s.io/v1
+      kind: ResourceClaim
+      metadata: {name: disk, namespace: default}
+      spec: {devices: {requests: [{name: disk, exactly: {deviceClassName: disk.example.com}}]}}
+      ---
+      apiVersion: v1
+      kind: Pod
+      metadata: {name: early, namespace: default, labels: {kai.scheduler/queue: team-a}}
+      spec:
+        schedulerName: kai-scheduler
+        resourceClaims: [{name: disk, resourceClaimName: disk}]
+        containers: [{name: main, image: train}]
+      """
+    Then pod "early" is pending because "<reason>"
+    When this manifest is applied:
+      """yaml
+      apiVersion: resource.k8s.io/v1
+      kind: ResourceSlice
+      metadata: {name: disks-2}
+      spec:
+        <place>
+        driver: disk.example.com
+        pool: {name: disks, generation: 1, resourceSliceCount: 2}
+        devices: [{name: d-1}]
+      """
+    Then pod "early" is running
+    And the field "status.allocation.devices.results.0.device" of claim "disk" is "d-0"
+
+    Examples:
+      | place            | reason                           |
+      | nodeName: east-2 | devices of class disk.example.com |
+      | allNodes: true   | cannot allocate all claims       |

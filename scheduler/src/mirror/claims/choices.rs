@@ -205,6 +205,7 @@ mod tests {
 
     use super::*;
     use crate::mirror::ClaimRecord;
+    use crate::mirror::claims::device::Pool;
 
     fn sub(name: &str, class: &str, count: i64) -> Value {
         json!({ "name": name, "deviceClassName": class, "count": count })
@@ -219,7 +220,7 @@ mod tests {
     fn devices(all: &[(&str, &[&str])]) -> Vec<Device> {
         let device = |(name, kinds): &(&str, &[&str])| Device {
             id: DeviceId { driver: "d".into(), pool: "p".into(), device: (*name).into() },
-            pool_is_whole: true,
+            pool: Pool::Whole,
             is_gpu: true,
             kinds: kinds.iter().copied().map(Name::from).collect(),
             attributes: BTreeMap::new(),

@@ -81,12 +81,15 @@ mod tests {
         prelude::*,
     };
 
-    use super::{super::device::DeviceId, *};
+    use super::{
+        super::device::{DeviceId, Pool},
+        *,
+    };
 
     fn device(kinds: BTreeSet<Name>) -> Device {
         Device {
             id: DeviceId { driver: "d".into(), pool: "p".into(), device: "x".into() },
-            pool_is_whole: true,
+            pool: Pool::Whole,
             is_gpu: true,
             kinds,
             attributes: BTreeMap::new(),
