@@ -9,6 +9,7 @@ mod queue;
 mod queue_text;
 mod remedies;
 mod text;
+mod trial;
 mod what_if;
 
 use std::collections::BTreeMap;
@@ -27,8 +28,9 @@ use new_node::Size;
 pub(crate) use next_snapshot::next_snapshot;
 pub use queue::{Candidate, QueueExplanation, Standing, explain_queue};
 pub use queue_text::QueueTold;
-use remedies::{Plight, Search, placed_others};
+use remedies::{Plight, Search};
 pub use text::Told;
+use trial::placed_others;
 use what_if::Missing;
 
 /// What is to be said about one pod group.
@@ -79,6 +81,9 @@ pub enum Tried {
         node: Name,
         /// Now, or when others have left.
         fits: Fits,
+        /// Nodes that are added may hold no more than one of its pods each: on a larger one others would
+        /// run before it.
+        on_small: bool,
     },
     /// It starts, and soon has to leave for others; then it waits for this.
     Leaves(Reason),

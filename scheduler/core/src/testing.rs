@@ -25,11 +25,14 @@
 //! there is one queue without bounds. Lines lower down are younger.
 
 mod build;
+mod by_hand;
 mod rounds;
 mod show;
 mod words;
 
 use std::sync::Arc;
+
+use by_hand::{Way, by_hand, comes_to_run};
 
 use crate::{
     Decision, Plan, Profile, Reason, Snapshot,
@@ -118,8 +121,9 @@ fn remedies(snapshot: &Snapshot, profile: &Profile, group: &str) -> String {
         };
         let in_all = line("in all", in_all) + &line("least", least);
         match tried {
-            Tried::Runs { node, fits } => {
-                format!("{remedy}{in_all}\n  then it runs on {node} ({fits:?})")
+            Tried::Runs { node, fits, on_small } => {
+                let only = if *on_small { ", on small nodes" } else { "" };
+                format!("{remedy}{in_all}\n  then it runs on {node} ({fits:?}{only})")
             }
             Tried::Leaves(reason) => format!("{remedy}{in_all}\n  then it leaves: {reason}"),
             Tried::Waits(reason) => format!("{remedy}{in_all}\n  then it waits: {reason}"),
@@ -128,6 +132,33 @@ fn remedies(snapshot: &Snapshot, profile: &Profile, group: &str) -> String {
     });
     let reason = explanation.reason.as_ref().map_or("nothing", Reason::code);
     std::iter::once(reason.to_owned()).chain(steps).collect::<Vec<_>>().join("\n")
+}
+
+/// Of each group that waits and is told remedies with which it runs, how those are that do not let it
+/// run as somebody takes them who reads them, in each way; and how many were taken.
+pub(crate) fn false_remedies(text: &str) -> (Vec<String>, usize) {
+    let (snapshot, profile) = (snapshot_of(text), Profile::kai());
+    let (mut wrong, mut all) = (Vec::new(), 0);
+    for group in schedule(&snapshot, &profile).waiting.into_keys() {
+        let steps = explain(&snapshot, &profile, group).remedies;
+        let Some(Tried::Runs { on_small, .. }) = steps.last().map(|last| &last.tried) else {
+            continue;
+        };
+        let ways = [Way::OnePodEach, Way::OneForAll];
+        for way in ways.into_iter().filter(|way| *way == Way::OnePodEach || !on_small) {
+            let mut told = steps.iter().map(|step| step.in_all.as_ref().unwrap_or(&step.remedy));
+            let cured = told.try_fold(snapshot.clone(), |cluster, remedy| {
+                by_hand((&cluster, &profile), group, remedy, way)
+            });
+            all += usize::from(cured.is_some());
+            if let Some(cured) = cured.filter(|cured| !comes_to_run(cured, &profile, group)) {
+                let name = &snapshot.pod_groups[group.0 as usize].name;
+                let rounds = rounds::until_steady(cured);
+                wrong.push(format!("{way:?} {name}: {}\n{rounds}", remedies_of(text, name)));
+            }
+        }
+    }
+    (wrong, all)
 }
 
 /// All that is to be said about a pod group.

@@ -38,6 +38,7 @@ mod remedies_gangs;
 mod remedies_hold;
 mod remedies_levels;
 mod remedies_places;
+mod remedies_random;
 mod remedies_selected;
 mod reservations;
 mod restraint;

@@ -89,12 +89,16 @@ pub(super) fn title(group: &PodGroup) -> Value {
 
 fn step(step: &Step) -> Value {
     let outcome = match &step.tried {
-        Tried::Runs { node, fits } => {
+        Tried::Runs { node, fits, on_small } => {
             let when = match fits {
                 Fits::Now => "at once",
                 Fits::Later => "when others have left",
             };
-            json!({ "runs": true, "node": &**node, "when": when })
+            let mut outcome = json!({ "runs": true, "node": &**node, "when": when });
+            if *on_small {
+                outcome["onSmallNodes"] = Value::Bool(true);
+            }
+            outcome
         }
         Tried::Leaves(next) => json!({ "runs": false, "leaves": true, "reason": reason(next) }),
         Tried::Waits(next) => json!({ "runs": false, "reason": reason(next) }),

@@ -17,8 +17,11 @@ pub(super) enum Size {
     /// others have.
     #[default]
     Ample,
-    /// Each holds one pod, if they need not be together, and no more of what that asks for.
+    /// Each holds one pod, or all of them where those have to be together, and no more of what they
+    /// ask for.
     Exact,
+    /// One holds all pods of a shape, if they need not be apart, and no more of what they ask for.
+    Whole,
 }
 
 /// Where a node that is added is.
@@ -30,6 +33,8 @@ pub(super) struct Site<'a> {
     pub(super) at: &'a [(Name, Name)],
     /// Alone in places of these labels.
     pub(super) fresh: &'a [Name],
+    /// Those for which nodes are added have to be on one.
+    pub(super) is_one: bool,
 }
 
 /// More nodes, labelled `like` one that is there, on which `pods` pods of `shape` have room. `None`:
@@ -43,7 +48,7 @@ pub(super) fn add_for_pods(
     let are_apart = !(shape.pod_anti_affinity.is_empty()
         && shape.topology_spread.is_empty()
         && shape.host_ports.is_empty());
-    let may_be_apart = shape.pod_affinity.is_empty() && shape.claims.is_empty();
+    let may_be_apart = shape.pod_affinity.is_empty() && shape.claims.is_empty() && !site.is_one;
     let is_for_each = are_apart || may_be_apart && site.size == Size::Exact;
     let (count, pods_each) = if is_for_each { (pods, 1) } else { (1, pods) };
     (0..count).try_for_each(|_| add(nodes, like, (shape, shape.room_for(pods_each)), site))
@@ -54,7 +59,7 @@ pub(super) fn add(
     nodes: &mut Vec<Node>,
     like: Option<&Node>,
     (shape, room): (&PodShape, Resources),
-    Site { size, at, fresh }: Site<'_>,
+    Site { size, at, fresh, .. }: Site<'_>,
 ) -> Option<()> {
     let name = name_of_next(nodes);
     let like = like.cloned().unwrap_or_default();
@@ -91,7 +96,8 @@ pub(super) fn add(
     Some(())
 }
 
-fn name_of_next(nodes: &[Node]) -> Name {
+/// The name that a node has which is added next.
+pub(super) fn name_of_next(nodes: &[Node]) -> Name {
     match nodes.iter().filter(|node| node.name.starts_with("(new node")).count() {
         0 => "(new node)".into(),
         others => format!("(new node {})", others + 1).into(),
@@ -108,8 +114,8 @@ fn unused(nodes: &[Node], (shape, label): (&PodShape, &str)) -> Option<Name> {
 /// node without any.
 fn sized(size: Size, room: Resources, like: &Resources) -> Resources {
     let at_least = |asked: i64, like: i64| match size {
-        Size::Exact if asked > 0 => asked,
-        Size::Exact | Size::Ample => asked.max(like),
+        Size::Exact | Size::Whole if asked > 0 => asked,
+        Size::Exact | Size::Whole | Size::Ample => asked.max(like),
     };
     Resources {
         cpu_milli: at_least(room.cpu_milli, like.cpu_milli),

@@ -2,18 +2,15 @@
 //! those before it were taken.
 
 use super::{
-    Step, Tried, decisions_for, missing,
+    Step, Tried,
     new_node::Size,
-    next_snapshot::next_snapshot,
+    trial::tried,
     what_if::{Missing, with_remedy},
 };
 use crate::{
-    Decision, Plan, Profile, Reason, Snapshot,
-    cycle::decide,
+    Decision, Profile, Reason, Snapshot,
     decision::{Misfit, Quantity, Remedy},
-    model::{Name, NodeId, PodGroupId, PodId},
-    queues::Shortfall,
-    session::{Fits, Session},
+    model::{Name, PodGroupId},
 };
 
 /// Most remedies that are told one after the other.
@@ -24,9 +21,6 @@ const TRIES_MAX: usize = 64;
 
 /// So often in a row more of one is tried, though others get no other nodes for it.
 const IN_VAIN_MAX: usize = 8;
-
-/// So many cycles after the one in which it starts are looked at, too: it may leave again.
-const CYCLES_AFTER: usize = 3;
 
 /// For whom remedies are looked for.
 pub(super) struct Search<'a> {
@@ -110,6 +104,7 @@ impl Taken {
         matches!(
             self.step.remedy,
             Remedy::MakeRoom { .. }
+                | Remedy::MakePlace { .. }
                 | Remedy::LargerNodes { .. }
                 | Remedy::LargerDevices { .. }
                 | Remedy::LargerFleet { .. }
@@ -126,17 +121,26 @@ impl Taken {
 impl Search<'_> {
     /// The remedies for who stands like this, in the order in which they are needed, until the
     /// group runs or nothing more can be tried. Whoever adds nodes may add such as others are or such
-    /// as its pods need: what is told does with the latter, and with both if it is the same.
+    /// as its pods need: what is told does with the latter, and with both if it is the same. Where one for
+    /// all of its pods would not do, that is told.
     pub(super) fn remedies(&self, plight: Plight) -> Vec<Step> {
-        let exact = Search { size: Size::Exact, ..*self };
+        let [exact, whole] = [Size::Exact, Size::Whole].map(|size| Search { size, ..*self });
         let mut taken = self.chain(plight.clone());
         let runs = taken.last().is_some_and(|last| last.step.runs());
         let of_nodes = taken.iter().any(Taken::may_add_nodes);
-        if runs && of_nodes && !exact.runs_as_told(&taken) {
+        let mut does_with_small = runs && of_nodes && exact.runs_as_told(&taken);
+        if runs && of_nodes && !does_with_small {
             let others = exact.chain(plight);
             if exact.runs_as_told(&others) {
-                taken = others;
+                (taken, does_with_small) = (others, true);
             }
+        }
+        if does_with_small
+            && !whole.runs_as_told(&taken)
+            && let Some(Tried::Runs { on_small, .. }) =
+                taken.last_mut().map(|last| &mut last.step.tried)
+        {
+            *on_small = true;
         }
         taken.into_iter().map(|one| one.step).collect()
     }
@@ -212,7 +216,7 @@ impl Search<'_> {
     fn attempt(&self, (cluster, missing, others): Stand<'_>, remedy: Remedy) -> Attempt {
         let cured = with_remedy(cluster, (self.group, missing), &remedy, self.size);
         let (tried, missing, others) = match &cured {
-            Some(cured) => self.tried(cured),
+            Some(cured) => tried(cured, self.profile, self.group),
             None => (Tried::Untold, missing.clone(), others.to_vec()),
         };
         Attempt { remedy, cured, tried, missing, others }
@@ -224,7 +228,7 @@ impl Search<'_> {
         let (mut again, mut cluster) = (Vec::<Taken>::new(), self.snapshot.clone());
         for one in taken {
             cluster = with_remedy(&cluster, (self.group, &missing), one.told(), self.size)?;
-            let (tried, missing_then, _) = self.tried(&cluster);
+            let (tried, missing_then, _) = tried(&cluster, self.profile, self.group);
             let missing = std::mem::replace(&mut missing, missing_then);
             let step = Step { tried, ..one.step.clone() };
             again.push(Taken { step, missing, ..one.clone() });
@@ -273,7 +277,9 @@ impl Search<'_> {
             if place == at { other.clone() } else { least.clone() }
         };
         let cured = self.with_all(taken, taken.iter().enumerate().map(least));
-        cured.is_some_and(|cured| matches!(self.tried(&cured).0, Tried::Runs { .. }))
+        cured.is_some_and(|cured| {
+            matches!(tried(&cured, self.profile, self.group).0, Tried::Runs { .. })
+        })
     }
 
     /// It runs when all is taken as it is told.
@@ -286,7 +292,7 @@ impl Search<'_> {
     fn all_as_told(&self, taken: &[Taken]) -> Option<Attempt> {
         let remedy = taken.last()?.told().clone();
         let cured = self.with_all(taken, taken.iter().map(|one| one.told().clone()))?;
-        let (tried, missing, others) = self.tried(&cured);
+        let (tried, missing, others) = tried(&cured, self.profile, self.group);
         Some(Attempt { remedy, cured: Some(cured), tried, missing, others })
     }
 
@@ -301,75 +307,12 @@ impl Search<'_> {
             with_remedy(&cluster, (self.group, &one.missing), &remedy, self.size)
         })
     }
-
-    /// What the next cycle there does for the group, or the few after it if it leaves again in one
-    /// of them; for which pods of it there is no node then, and who else gets one.
-    fn tried(&self, cluster: &Snapshot) -> (Tried, Missing, Vec<Decision>) {
-        let (mut session, plan) = decide(cluster, self.profile, &mut ());
-        let missing = missing(&mut session, self.group);
-        let others = placed_others(&session, &plan, self.group);
-        match outcome(&session, &plan, self.group) {
-            Tried::Runs { node, fits } => {
-                let left = self.leaves_after(cluster, &plan);
-                left.unwrap_or((Tried::Runs { node, fits }, missing, others))
-            }
-            waits @ (Tried::Waits(_) | Tried::Leaves(_) | Tried::Untold) => {
-                (waits, missing, others)
-            }
-        }
-    }
-
-    /// The same of the cycle, of the few after this plan, in which pods that it needs have left.
-    fn leaves_after(
-        &self,
-        cluster: &Snapshot,
-        plan: &Plan,
-    ) -> Option<(Tried, Missing, Vec<Decision>)> {
-        let (mut then, mut has_left) = (next_snapshot(cluster, plan), false);
-        for _ in 0..CYCLES_AFTER {
-            let (mut session, plan) = decide(&then, self.profile, &mut ());
-            if plan.decisions.is_empty() && !has_left {
-                break;
-            }
-            has_left |= lost_its_minimum(&session, &plan, self.group);
-            if has_left && let Some(reason) = plan.waiting.get(&self.group) {
-                let others = placed_others(&session, &plan, self.group);
-                let waits = Tried::Leaves(reason.clone());
-                return Some((waits, missing(&mut session, self.group), others));
-            }
-            then = next_snapshot(&then, &plan);
-        }
-        None
-    }
 }
 
 impl Step {
     const fn runs(&self) -> bool {
         matches!(self.tried, Tried::Runs { .. })
     }
-}
-
-/// Who else gets a node, and which.
-pub(super) fn placed_others(
-    session: &Session<'_>,
-    plan: &Plan,
-    group: PodGroupId,
-) -> Vec<Decision> {
-    let is_other = |pod: PodId| session.pod(pod).group != Some(group);
-    let placed = plan.decisions.iter().filter(|decision| match decision {
-        Decision::Bind { pod, .. } | Decision::Pipeline { pod, .. } => is_other(*pod),
-        Decision::Evict { .. } => false,
-    });
-    placed.cloned().collect()
-}
-
-/// Pods of the group leave, and those that stay are too few.
-fn lost_its_minimum(session: &Session<'_>, plan: &Plan, group: PodGroupId) -> bool {
-    let leaves = plan.decisions.iter().any(|decision| match decision {
-        Decision::Evict { pod, .. } => session.pod(*pod).group == Some(group),
-        Decision::Bind { .. } | Decision::Pipeline { .. } => false,
-    });
-    leaves && session.members(group).shortfall(session.group(group)) == Shortfall::BelowMinimum
 }
 
 /// To tell it again would not help.
@@ -444,7 +387,7 @@ fn more_of(first: &Remedy, next: &Remedy) -> Option<Remedy> {
         (
             Remedy::MakeRoom { pods, short, room, places },
             Remedy::MakeRoom { pods: more, room: again, .. },
-        ) if room == again => {
+        ) if room.is_like(again) => {
             let pods = pods.saturating_add(*more);
             let (short, room, places) = (short.clone(), room.clone(), places.clone());
             Some(Remedy::MakeRoom { pods, short, room, places })
@@ -470,22 +413,5 @@ fn more_of(first: &Remedy, next: &Remedy) -> Option<Remedy> {
             Some(Remedy::Admit { misfit, nodes, pods, added, with_more })
         }
         _ => None,
-    }
-}
-
-fn outcome(session: &Session<'_>, plan: &Plan, group: PodGroupId) -> Tried {
-    let decided = decisions_for(session, plan, group);
-    let placed = decided.iter().find_map(|decision| match decision {
-        Decision::Bind { node, .. } => Some((*node, Fits::Now)),
-        Decision::Pipeline { pod, node } => {
-            (session.pod(*pod).group == Some(group)).then_some((*node, Fits::Later))
-        }
-        Decision::Evict { .. } => None,
-    });
-    let name = |node: NodeId| Name::clone(&session.node(node).name);
-    match (placed, plan.waiting.get(&group)) {
-        (Some((node, fits)), _) => Tried::Runs { node: name(node), fits },
-        (None, Some(reason)) => Tried::Waits(reason.clone()),
-        (None, None) => Tried::Untold,
     }
 }

@@ -15,6 +15,10 @@ use crate::{
 /// Names of nodes that are told of each group of them.
 const NAMES_MAX: usize = 8;
 
+/// What is added to a remedy that does with small nodes only.
+const ON_SMALL: &str = ", if nodes that are added have room for one of its pods each; others would have \
+                        the room of larger ones before it";
+
 /// An explanation in the words of a snapshot.
 #[derive(Clone, Copy, Debug)]
 pub struct Told<'a> {
@@ -103,12 +107,10 @@ impl Told<'_> {
                 writeln!(f, "  if others leave or wait for it, less is enough: {least}")?;
             }
             match tried {
-                Tried::Runs { node, fits: Fits::Now } => {
-                    writeln!(f, "  tried on a copy of the cluster: it runs on {node} at once")?;
-                }
-                Tried::Runs { node, fits: Fits::Later } => writeln!(
+                Tried::Runs { node, fits, on_small } => writeln!(
                     f,
-                    "  tried on a copy of the cluster: it runs on {node} when others have left"
+                    "  tried on a copy of the cluster: it runs on {node} {}",
+                    when(*fits, *on_small)
                 )?,
                 Tried::Leaves(reason) => writeln!(
                     f,
@@ -180,6 +182,14 @@ impl Told<'_> {
     fn node(&self, node: NodeId) -> &Name {
         &self.snapshot.nodes[node.0 as usize].name
     }
+}
+
+fn when(fits: Fits, on_small: bool) -> String {
+    let when = match fits {
+        Fits::Now => "at once",
+        Fits::Later => "when others have left",
+    };
+    format!("{when}{}", if on_small { ON_SMALL } else { "" })
 }
 
 fn judged(group: &NodeGroup) -> String {

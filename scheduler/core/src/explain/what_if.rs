@@ -16,7 +16,7 @@ use crate::{
         NodeSelectorTerm, Pod, PodGroup, PodGroupId, PodShape, PodStatus, Queue, QueueId,
         QueueProblem, ShapeId, Time, Toleration,
     },
-    resources::{Amount, PerResource, ResourceName},
+    resources::{Amount, PerResource, ResourceName, Resources},
 };
 
 /// The pods to place next for which there is no node.
@@ -69,10 +69,12 @@ pub(super) fn with_remedy(
         Remedy::LargerFleet { .. } => {
             cluster.make_room(missing.beyond_fleet.iter().copied(), &[])?;
         }
-        Remedy::MakePlace { pods, .. } => cluster.make_room_for_all(*pods as usize)?,
-        Remedy::Admit { misfit, pods, added, .. } => match misfit.place_need() {
+        Remedy::MakePlace { topology, level, pods, kept_to, .. } => {
+            cluster.make_place((topology, level, kept_to), *pods as usize)?;
+        }
+        Remedy::Admit { misfit, nodes, pods, added, .. } => match misfit.place_need() {
             Some(need) => cluster.find_place(need, (*pods, added))?,
-            None => cluster.admit(misfit, (*pods as usize, &cluster.closed_by(misfit, *pods)))?,
+            None => cluster.admit_first(misfit, (*nodes, *pods))?,
         },
         Remedy::Open { misfit, nodes } => {
             cluster.admit(misfit, (nodes.len(), &cluster.named(nodes)))?;
@@ -80,7 +82,7 @@ pub(super) fn with_remedy(
         Remedy::OtherPlaces { label, from, .. } => cluster.leave_places(label, *from)?,
         Remedy::OnlyPrefer { topology, level, .. } => cluster.only_prefer(topology, level),
         Remedy::Tolerate { key, value } => cluster.tolerate(key, value),
-        Remedy::Wait { .. } => cluster.let_leave(),
+        Remedy::Wait { .. } => cluster.after.let_leave(),
         Remedy::WaitLonger { delay_millis: millis, .. }
         | Remedy::Outlast { minimum_millis: millis, .. } => {
             let delay = i64::try_from(*millis).unwrap_or(i64::MAX);
@@ -241,32 +243,32 @@ impl WhatIf<'_> {
         (!only_full.is_empty()).then_some(())
     }
 
-    /// For all pods that wait, and for others like them if `pods` are more, in one place.
-    fn make_room_for_all(&mut self, pods: usize) -> Option<()> {
-        self.size = Size::Ample;
-        let group = Some(self.group);
-        let waiting = self.after.pods.iter();
-        let waiting = waiting.filter(|pod| pod.group == group && pod.status == PodStatus::Pending);
-        let shapes: Vec<ShapeId> = waiting.map(|pod| pod.shape).collect();
-        let pods = pods.max(shapes.len());
-        self.make_room(shapes.into_iter().cycle().take(pods), &[])
-    }
-
     /// For each shape nodes that hold all pods of it, alone in places of these labels.
     fn make_room(&mut self, pods: impl Iterator<Item = ShapeId>, fresh: &[Name]) -> Option<()> {
+        let (like, size) = (self.like().cloned(), self.size);
+        self.add_nodes(pods, like.as_ref(), Site { size, fresh, ..Site::default() })
+    }
+
+    /// The same, there.
+    fn add_nodes(
+        &mut self,
+        pods: impl Iterator<Item = ShapeId>,
+        like: Option<&Node>,
+        site: Site<'_>,
+    ) -> Option<()> {
         let mut counts: BTreeMap<ShapeId, i64> = BTreeMap::new();
         for shape in pods {
             *counts.entry(shape).or_default() += 1;
         }
-        if counts.is_empty() {
-            return None;
+        let Snapshot { nodes, shapes, .. } = &mut self.after;
+        let mut pods = counts.iter().map(|(of, pods)| (&shapes[of.0 as usize], *pods));
+        if site.is_one {
+            let each = pods.clone().map(|(shape, pods)| shape.room_for(pods));
+            let room = each.fold(Resources::default(), |sum, room| sum.plus(&room));
+            return new_node::add(nodes, like, (pods.next()?.0, room), site);
         }
-        let like = self.like().cloned();
-        let (Snapshot { nodes, shapes, .. }, site) =
-            (&mut self.after, Site { size: self.size, at: &[], fresh });
-        counts.into_iter().try_for_each(|(shape, pods)| {
-            new_node::add_for_pods(nodes, like.as_ref(), (&shapes[shape.0 as usize], pods), site)
-        })
+        pods.len().checked_sub(1)?;
+        pods.try_for_each(|pods| new_node::add_for_pods(nodes, like, pods, site))
     }
 
     /// Nodes are added where the next pods without one may be, or they may be elsewhere.
@@ -284,7 +286,7 @@ impl WhatIf<'_> {
         let like = self.like().cloned();
         let room = added.asks.times(i64::from(pods_each));
         let next = self.missing.shapes.iter().cycle().step_by(pods_each as usize);
-        let anywhere = Site { size: self.size, at: &[], fresh: &fresh };
+        let anywhere = Site { size: self.size, fresh: &fresh, ..Site::default() };
         let Snapshot { nodes, shapes, .. } = &mut self.after;
         at.iter().zip(next).try_for_each(|(at, shape)| {
             let shape = &shapes[shape.0 as usize];
@@ -380,6 +382,12 @@ impl WhatIf<'_> {
         Some(())
     }
 
+    /// Nodes let so many pods in, so many that are closed among them.
+    fn admit_first(&mut self, misfit: &Misfit, (nodes, pods): (u32, u32)) -> Option<()> {
+        let closed = self.closed_by(misfit, pods.min(nodes));
+        self.admit(misfit, (pods as usize, &closed))
+    }
+
     /// Nodes let so many pods in, these that are closed among them.
     fn admit(&mut self, misfit: &Misfit, (pods, closed): (usize, &[NodeId])) -> Option<()> {
         match misfit {
@@ -403,7 +411,9 @@ impl WhatIf<'_> {
             Misfit::GpusByClaim | Misfit::GpusWithoutClaim => {
                 self.make_room_for_missing(pods.max(1))?;
             }
-            Misfit::Place(PlaceMisfit::TooFull { .. }) => self.make_room_for_all(0)?,
+            Misfit::Place(PlaceMisfit::TooFull { topology, level, pods }) => {
+                self.make_place((topology, level, &[]), *pods as usize)?;
+            }
             Misfit::Place(PlaceMisfit::Unlabelled { topology }) => self.label_all(topology)?,
             Misfit::TooLittle { .. }
             | Misfit::DeviceMemory { .. }
@@ -456,10 +466,12 @@ impl WhatIf<'_> {
             });
         }
     }
+}
 
+impl Snapshot {
     /// Pods that are leaving have left.
-    fn let_leave(&mut self) {
-        for pod in &mut self.after.pods {
+    pub(super) fn let_leave(&mut self) {
+        for pod in &mut self.pods {
             if pod.status == PodStatus::Releasing {
                 (pod.status, pod.node) = (PodStatus::Failed, None);
             }

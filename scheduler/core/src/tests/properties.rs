@@ -61,7 +61,7 @@ fn job() -> impl Strategy<Value = Job> {
 }
 
 /// A table; what runs has room.
-fn cluster() -> impl Strategy<Value = String> {
+pub(super) fn cluster() -> impl Strategy<Value = String> {
     let nodes = prop::collection::vec((0..9_u32, 4..20_u32, 0..11_u32), 1..6);
     let queues = prop::collection::vec((0..9_i32, -1..9_i32), 3..4);
     (nodes, queues, prop::collection::vec(job(), 0..14)).prop_map(|(nodes, queues, jobs)| {

@@ -32,14 +32,23 @@ pub(super) fn every_seed<S: Strategy<Value = String>>(
     clusters: impl Fn() -> S + Sync,
     is_right: impl Fn(&str) -> bool + Sync,
 ) -> Vec<String> {
+    wrong_seeds(count, clusters, |text, seed| wrong(text, seed, &is_right))
+}
+
+/// The same, of what `wrong` says is wrong.
+pub(super) fn wrong_seeds<S: Strategy<Value = String>>(
+    count: u32,
+    clusters: impl Fn() -> S + Sync,
+    wrong: impl Fn(&str, u32) -> Option<String> + Sync,
+) -> Vec<String> {
     let threads = thread::available_parallelism().map_or(1, NonZeroUsize::get);
-    let (clusters, is_right) = (&clusters, &is_right);
+    let (clusters, wrong) = (&clusters, &wrong);
     thread::scope(|scope| {
         let part = |first: usize| {
             move || {
                 let clusters = clusters();
                 let mut seeds = (0..count).skip(first).step_by(threads);
-                seeds.find_map(|seed| wrong(&nth(&clusters, seed), seed, is_right))
+                seeds.find_map(|seed| wrong(&nth(&clusters, seed), seed))
             }
         };
         let parts: Vec<_> = (0..threads).map(|first| scope.spawn(part(first))).collect();
@@ -104,7 +113,7 @@ enum Asks {
 
 /// Up to four nodes, two departments of two teams each, and up to a dozen jobs of which some
 /// run.
-fn cluster() -> impl Strategy<Value = String> {
+pub(super) fn cluster() -> impl Strategy<Value = String> {
     let node = prop_oneof![Just(2_u32), Just(4), Just(8)];
     let quota = prop_oneof![Just(0_u32), 1..6_u32];
     let weight = 0..4_u32;

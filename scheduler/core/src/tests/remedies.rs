@@ -284,7 +284,7 @@ fn a_place_of_the_topology_is_made() {
     ", "a"), @r"
     PodSchedulingErrors
     make room for 6 pods in one zone of topology dc, or only prefer that level
-      then it runs on n1 (Now)
+      then it runs on (new node) (Now)
     ");
 }
 

@@ -55,7 +55,7 @@ fn nodes_of_its_size_are_told_where_larger_ones_would_let_others_in() {
     PodSchedulingErrors
     make room for 2 more pods of its size, or add nodes that have it: short of GPUs
       in all: make room for 6 more pods of its size, or add nodes that have it: short of GPUs
-      then it runs on (new node 5) (Now)
+      then it runs on (new node 5) (Now, on small nodes)
     ");
 }
 

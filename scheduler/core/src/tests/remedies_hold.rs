@@ -316,3 +316,41 @@ fn room_is_told_only_where_there_are_as_many_places_as_pods_that_keep_apart() {
       then it runs on (new node) (Now)
     ");
 }
+
+#[test]
+fn who_is_only_moved_or_loses_as_much_as_it_gets_does_not_run() {
+    assert_snapshot!(remedies_of("
+        node n0 gpus=1 cpu=12 cordoned
+        node n1 gpus=1 cpu=17
+        job first pods=3 min=1 gpus=1 cpu=4 priority=60 near app=x/host
+        job near pods=3 min=3 gpus=0 cpu=1 label app=x priority=100
+        job x pods=4 min=1 gpus=1 cpu=2 on n0 n1
+    ", "x"), @r"
+    PodSchedulingErrors
+    uncordon the node; more than that keeps it from there
+      then it waits: Resources were not found for pod default/x-2 due to: no nodes with enough resources were found: 2 node(s) didn't have enough resources: GPUs.
+    add nodes with room for 1 more pod of its size: short of GPUs
+      then it waits: Resources were not found for pod default/x-2 due to: no nodes with enough resources were found: 1 node(s) didn't have enough resources: CPU cores, 2 node(s) didn't have enough resources: GPUs.
+    make room for 1 more pod of its size, or add nodes that have it: short of CPU cores
+      in all: make room for 2 more pods of its size, or add nodes that have it: short of CPU cores
+      then it runs on (new node 3) (Now)
+    ");
+}
+
+#[test]
+fn room_on_more_nodes_that_are_only_too_full_is_more_of_the_same() {
+    assert_snapshot!(remedies_of("
+        node n0 gpus=5 cpu=15 label zone=a
+        job o pods=2 gpus=2 cpu=1 non-preemptible on n0 n0
+        job y pods=4 min=2 gpus=0 cpu=14 priority=60
+        job z pods=4 min=4 gpus=0 cpu=2 priority=60
+        job x pods=2 min=2 gpus=4 cpu=2 needs zone=a
+    ", "x"), @r"
+    PodSchedulingErrors
+    add nodes that hold 1 more of its pods, 4 GPUs in all, or let fewer pods suffice
+      then it waits: Resources were found for 1 pods while 2 are required for gang scheduling. Additional pods cannot be scheduled due to: no nodes with enough resources were found: 2 node(s) didn't have enough resources: GPUs.
+    make room for 1 more pod of its size on the node that is only too full, or add nodes that have it, labelled zone=a as its node selector asks: short of GPUs
+      in all: make room for 13 more pods of its size on the node that is only too full, or add nodes that have it, labelled zone=a as its node selector asks: short of GPUs
+      then it runs on (new node 2) (Now)
+    ");
+}

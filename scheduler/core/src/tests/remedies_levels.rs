@@ -120,7 +120,7 @@ fn nodes_are_opened_where_those_are_that_it_has_to_be_with() {
     assert_snapshot!(told("not-ready"), @r"
     PodSchedulingErrors
     make room for 2 pods in one rack of topology t
-      then it runs on n1 (Now)
+      then it runs on (new node) (Now)
     ");
 }
 
@@ -307,5 +307,26 @@ fn a_part_of_a_gang_is_told_how_many_of_its_pods_need_one_place() {
     PodSchedulingErrors
     make room for 3 pods in one kubernetes.io/hostname of topology t, or only prefer that level
       then it runs on n1 (Now)
+    ");
+}
+
+#[test]
+fn room_in_one_place_is_told_that_does_with_nodes_of_the_size_of_its_pods() {
+    assert_snapshot!(remedies_of("
+        topology t levels zone rack kubernetes.io/hostname
+        node n0 gpus=2 label zone=z1 label rack=r2
+        node n1 gpus=8 label zone=z1 label rack=r3
+        node n2 gpus=8 label zone=z1 label rack=r3
+        node n3 gpus=8 label zone=z0 label rack=r1
+        queue top quota=4
+        queue a parent=top quota=7 limit=28
+        gang o pods=2 gpus=1 cpu=1 queue=a priority=60 non-preemptible together=t/rack
+        gang x pods=3 gpus=8 cpu=1 queue=a together=t/zone close=t/rack
+        job r gpus=2 queue=a non-preemptible on n0
+    ", "x"), @r"
+    PodSchedulingErrors
+    make room for 3 pods in one zone of topology t
+      in all: make room for 5 pods in one zone of topology t
+      then it runs on (new node 3) (Now)
     ");
 }

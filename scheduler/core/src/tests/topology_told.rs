@@ -162,7 +162,7 @@ fn to_prefer_a_level_is_told_to_whom_it_would_help() {
     x pending: node-group r0 can allocate only 4 of 6 required pods. node-group r1 can allocate only 4 of 6 required pods. topology tp, requirement rack couldn't be satisfied.
     PodSchedulingErrors
     make room for 6 pods in one rack of topology tp, or only prefer that level
-      then it runs on n0 (Now)
+      then it runs on (new node) (Now)
     ");
     assert_snapshot!(told("gpus=4", "gpus=4", "
         job r pods=3 min=3 gpus=1 non-preemptible on n0 n0 n1
@@ -171,7 +171,7 @@ fn to_prefer_a_level_is_told_to_whom_it_would_help() {
     x pending: node-group r0 can allocate only 2 of 6 required pods. node-group r1 can allocate only 3 of 6 required pods. topology tp, requirement rack couldn't be satisfied.
     PodSchedulingErrors
     make room for 6 pods in one rack of topology tp
-      then it runs on n0 (Now)
+      then it runs on (new node) (Now)
     ");
 }
 
@@ -290,6 +290,6 @@ fn levels_that_lead_to_no_place_are_told_and_the_neighbours_run() {
     x pending: node-group a1 can allocate only 1 of 2 required pods. topology dc, requirement rack couldn't be satisfied.
     PodSchedulingErrors
     make room for 2 pods in one rack of topology dc
-      then it runs on n1 (Now)
+      then it runs on (new node) (Now)
     ");
 }

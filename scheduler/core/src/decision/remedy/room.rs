@@ -103,6 +103,18 @@ impl Room {
     }
 }
 
+impl Room {
+    /// It is in the same places, on however many nodes.
+    pub(crate) fn is_like(&self, other: &Self) -> bool {
+        if let (Self::OrAdded { selection: one, .. }, Self::OrAdded { selection: two, .. }) =
+            (self, other)
+        {
+            return one == two;
+        }
+        self == other
+    }
+}
+
 /// So many nodes are nearest, and only too full.
 pub(super) fn of(misfits: &Misfits, nodes: u32) -> Room {
     let selection = misfits.selection.clone();
