@@ -39,11 +39,12 @@ fn waits_after(
     fits: Fits,
 ) -> Option<Then> {
     let (mut then, mut has_left) = (quiet_after(cluster, plan), false);
-    for cycle in 1..=CYCLES_AFTER {
+    // Why it waits who leaves in the last of them is told in the next.
+    for cycle in 1..=CYCLES_AFTER + 1 {
         let (mut session, plan) = decide(&then, profile, &mut ());
         has_left |= lost_its_minimum(&session, &plan, group);
         let after = quiet_after(&then, &plan);
-        let is_last = cycle == CYCLES_AFTER || plan.decisions.is_empty();
+        let is_last = cycle >= CYCLES_AFTER || plan.decisions.is_empty();
         let has_more = held(&after, group) > held(cluster, group);
         if (has_left || is_last && !has_more)
             && let Some(reason) = plan.waiting.get(&group).cloned()

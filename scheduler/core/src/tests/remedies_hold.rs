@@ -354,3 +354,34 @@ fn room_on_more_nodes_that_are_only_too_full_is_more_of_the_same() {
       then it runs on (new node 2) (Now)
     ");
 }
+
+#[test]
+fn who_leaves_in_the_last_cycle_that_is_looked_at_does_not_run() {
+    assert_snapshot!(remedies_of("
+        node n0 gpus=7 cpu=4 label zone=a extended nic=0
+        node n1 gpus=3 cpu=18 label zone=b extended nic=1 numa=best-effort/pod zone z0:gpus=1,cpu=9 zone z1:gpus=1,cpu=9
+        node n2 gpus=8 cpu=13 label zone=a extended nic=2 numa=restricted/pod zone z0:gpus=4,cpu=6 zone z1:gpus=4,cpu=6
+        queue lab quota=8 limit=20
+        queue q0 parent=lab quota=1 limit=2
+        queue q1 parent=lab quota=6 limit=5
+        queue q2  quota=2 limit=3
+        job j00 pods=1 min=1 gpus=1 cpu=2 queue=q1 priority=60
+        job j01 pods=3 min=2 gpus=3 cpu=0 queue=q0 priority=100
+        job j02 pods=4 min=4 gpus=3 cpu=1 queue=q0 priority=100  on n0 n0 n1 n2
+        job j03 pods=2 min=2 gpus=2 cpu=3 queue=q1 priority=40 guaranteed
+        job j04 pods=1 min=1 gpus=4 cpu=2 queue=q2 priority=60 claim y:nic*2
+        job j05 pods=4 min=3 gpus=1 cpu=0 queue=q2 priority=50  on n0 n2 n2
+        job j06 pods=3 min=3 gpus=3 cpu=4 queue=q2 priority=60
+        job j07 pods=3 min=2 gpus=4 cpu=2 queue=q1 priority=100 claim y:nic*2
+        job j08 pods=2 min=2 gpus=1 cpu=0 queue=q2 priority=100
+        job j09 pods=4 min=3 gpus=2 cpu=3 queue=q1 priority=40
+        job j10 pods=3 min=2 gpus=0 cpu=1 queue=q0 priority=60
+        job j11 pods=3 min=3 gpus=3 cpu=3 queue=q2 priority=40 label app=x far app=x/host
+        job j12 pods=3 min=3 gpus=0 cpu=4 queue=q2 priority=50 claim x:nic*1
+    ", "j05"), @r"
+    OverLimit
+    raise the limit of queue q2 by 1 GPU to 4 GPUs
+      in all: raise the limit of queue q2 by 3 GPUs to 6 GPUs
+      then it runs on n2 (Now)
+    ");
+}
