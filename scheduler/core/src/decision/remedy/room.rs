@@ -101,9 +101,7 @@ impl Room {
             Self::OnlyFull { .. } => false,
         }
     }
-}
 
-impl Room {
     /// It is in the same places, on however many nodes.
     pub(crate) fn is_like(&self, other: &Self) -> bool {
         if let (Self::OrAdded { selection: one, .. }, Self::OrAdded { selection: two, .. }) =
