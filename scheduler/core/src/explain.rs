@@ -81,9 +81,8 @@ pub enum Tried {
         node: Name,
         /// Now, or when others have left.
         fits: Fits,
-        /// Nodes that are added may hold no more than one of its pods each: on a larger one others would
-        /// run before it.
-        on_small: bool,
+        /// With which nodes, if any are added: on others somebody else would run before it.
+        new_nodes: NewNodes,
     },
     /// It starts, and soon has to leave for others; then it waits for this.
     Leaves(Reason),
@@ -91,6 +90,20 @@ pub enum Tried {
     Waits(Reason),
     /// It depends on what the snapshot does not show.
     Untold,
+}
+
+/// Nodes with which a group is known to run that are added for it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum NewNodes {
+    /// Such as hold one of its pods each, and one that holds all of them.
+    #[default]
+    OfAnySize,
+    /// Such as hold one of its pods each.
+    OnePodEach,
+    /// One that holds all of its pods, where they may be on one.
+    AllOnOne,
+    /// One that holds all of them and has besides no less CPU and memory than others have.
+    LargeOne,
 }
 
 /// One pod and the nodes.

@@ -38,7 +38,7 @@ use crate::{
     Decision, Plan, Profile, Reason, Snapshot,
     audit::{self, Rule, Rules},
     decision::Remedy,
-    explain::{QueueTold, Step, Told, Tried, explain, explain_queue},
+    explain::{NewNodes, QueueTold, Step, Told, Tried, explain, explain_queue},
     model::{PodGroupId, QueueId},
     profile::Placement,
     schedule,
@@ -121,8 +121,13 @@ fn remedies(snapshot: &Snapshot, profile: &Profile, group: &str) -> String {
         };
         let in_all = line("in all", in_all) + &line("least", least);
         match tried {
-            Tried::Runs { node, fits, on_small } => {
-                let only = if *on_small { ", on small nodes" } else { "" };
+            Tried::Runs { node, fits, new_nodes } => {
+                let only = match new_nodes {
+                    NewNodes::OfAnySize => "",
+                    NewNodes::OnePodEach => ", on small nodes",
+                    NewNodes::AllOnOne => ", on one node",
+                    NewNodes::LargeOne => ", on a large node",
+                };
                 format!("{remedy}{in_all}\n  then it runs on {node} ({fits:?}{only})")
             }
             Tried::Leaves(reason) => format!("{remedy}{in_all}\n  then it leaves: {reason}"),
@@ -141,11 +146,16 @@ pub(crate) fn false_remedies(text: &str) -> (Vec<String>, usize) {
     let (mut wrong, mut all) = (Vec::new(), 0);
     for group in schedule(&snapshot, &profile).waiting.into_keys() {
         let steps = explain(&snapshot, &profile, group).remedies;
-        let Some(Tried::Runs { on_small, .. }) = steps.last().map(|last| &last.tried) else {
+        let Some(Tried::Runs { new_nodes, .. }) = steps.last().map(|last| &last.tried) else {
             continue;
         };
-        let ways = [Way::OnePodEach, Way::OneForAll];
-        for way in ways.into_iter().filter(|way| *way == Way::OnePodEach || !on_small) {
+        let ways: &[Way] = match new_nodes {
+            NewNodes::OfAnySize => &[Way::OnePodEach, Way::OneForAll],
+            NewNodes::OnePodEach => &[Way::OnePodEach],
+            NewNodes::AllOnOne => &[Way::OneForAll],
+            NewNodes::LargeOne => &[],
+        };
+        for &way in ways {
             let mut told = steps.iter().map(|step| step.in_all.as_ref().unwrap_or(&step.remedy));
             let cured = told.try_fold(snapshot.clone(), |cluster, remedy| {
                 by_hand((&cluster, &profile), group, remedy, way)

@@ -5,7 +5,7 @@
 use schedlab_json::{Map, Value, json};
 use schedlab_scheduler_core::{
     Decision, Reason, Snapshot,
-    explain::{Candidate, Explanation, QueueExplanation, Standing, Step, Tried},
+    explain::{Candidate, Explanation, NewNodes, QueueExplanation, Standing, Step, Tried},
     model::{DeviceClaim, LeftOut, PodGroup, PodGroupId, PodId},
     queues::Account,
     resources::{Amount, PerResource, Resources},
@@ -89,14 +89,20 @@ pub(super) fn title(group: &PodGroup) -> Value {
 
 fn step(step: &Step) -> Value {
     let outcome = match &step.tried {
-        Tried::Runs { node, fits, on_small } => {
+        Tried::Runs { node, fits, new_nodes } => {
             let when = match fits {
                 Fits::Now => "at once",
                 Fits::Later => "when others have left",
             };
             let mut outcome = json!({ "runs": true, "node": &**node, "when": when });
-            if *on_small {
-                outcome["onSmallNodes"] = Value::Bool(true);
+            let only = match new_nodes {
+                NewNodes::OfAnySize => None,
+                NewNodes::OnePodEach => Some("onePodEach"),
+                NewNodes::AllOnOne => Some("allOnOne"),
+                NewNodes::LargeOne => Some("largeOne"),
+            };
+            if let Some(only) = only {
+                outcome["addedNodes"] = Value::from(only);
             }
             outcome
         }

@@ -2,7 +2,7 @@
 //! those before it were taken.
 
 use super::{
-    Step, Tried,
+    NewNodes, Step, Tried,
     new_node::Size,
     trial::tried,
     what_if::{Missing, with_remedy},
@@ -121,28 +121,34 @@ impl Taken {
 impl Search<'_> {
     /// The remedies for who stands like this, in the order in which they are needed, until the
     /// group runs or nothing more can be tried. Whoever adds nodes may add such as others are or such
-    /// as its pods need: what is told does with the latter, and with both if it is the same. Where one for
-    /// all of its pods would not do, that is told.
+    /// as its pods need: what is told does with the latter, if anything does, and with both if it is the
+    /// same. Which nodes would do is told, if not all.
     pub(super) fn remedies(&self, plight: Plight) -> Vec<Step> {
-        let [exact, whole] = [Size::Exact, Size::Whole].map(|size| Search { size, ..*self });
         let mut taken = self.chain(plight.clone());
-        let runs = taken.last().is_some_and(|last| last.step.runs());
-        let of_nodes = taken.iter().any(Taken::may_add_nodes);
-        let mut does_with_small = runs && of_nodes && exact.runs_as_told(&taken);
-        if runs && of_nodes && !does_with_small {
-            let others = exact.chain(plight);
-            if exact.runs_as_told(&others) {
-                (taken, does_with_small) = (others, true);
-            }
-        }
-        if does_with_small
-            && !whole.runs_as_told(&taken)
-            && let Some(Tried::Runs { on_small, .. }) =
-                taken.last_mut().map(|last| &mut last.step.tried)
+        if taken.last().is_some_and(|last| last.step.runs())
+            && taken.iter().any(Taken::may_add_nodes)
         {
-            *on_small = true;
+            taken = self.with_new_nodes(taken, plight);
         }
         taken.into_iter().map(|one| one.step).collect()
+    }
+
+    /// Remedies with which it runs, these if others do no better, and with which nodes.
+    fn with_new_nodes(&self, mut taken: Vec<Taken>, plight: Plight) -> Vec<Taken> {
+        let [exact, whole] = [Size::Exact, Size::Whole].map(|size| Search { size, ..*self });
+        let mut do_small = exact.runs_as_told(&taken);
+        if !do_small {
+            let others = exact.chain(plight);
+            do_small = exact.runs_as_told(&others);
+            taken = if do_small { others } else { taken };
+        }
+        let with = NewNodes::of(do_small, whole.runs_as_told(&taken));
+        if let Some(Tried::Runs { new_nodes, .. }) =
+            taken.last_mut().map(|last| &mut last.step.tried)
+        {
+            *new_nodes = with;
+        }
+        taken
     }
 
     /// The same with nodes of one size.
@@ -306,6 +312,17 @@ impl Search<'_> {
         all.try_fold(self.snapshot.clone(), |cluster, (one, remedy)| {
             with_remedy(&cluster, (self.group, &one.missing), &remedy, self.size)
         })
+    }
+}
+
+impl NewNodes {
+    const fn of(do_small: bool, does_one: bool) -> Self {
+        match (do_small, does_one) {
+            (true, true) => Self::OfAnySize,
+            (true, false) => Self::OnePodEach,
+            (false, true) => Self::AllOnOne,
+            (false, false) => Self::LargeOne,
+        }
     }
 }
 

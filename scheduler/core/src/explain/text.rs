@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use super::{Explanation, NodeGroup, NodesFor, Step, Tried};
+use super::{Explanation, NewNodes, NodeGroup, NodesFor, Step, Tried};
 use crate::{
     Decision, Snapshot,
     decision::{Decimal, Quantity},
@@ -14,10 +14,6 @@ use crate::{
 
 /// Names of nodes that are told of each group of them.
 const NAMES_MAX: usize = 8;
-
-/// What is added to a remedy that does with small nodes only.
-const ON_SMALL: &str = ", if nodes that are added have room for one of its pods each; others would have \
-                        the room of larger ones before it";
 
 /// An explanation in the words of a snapshot.
 #[derive(Clone, Copy, Debug)]
@@ -107,10 +103,10 @@ impl Told<'_> {
                 writeln!(f, "  if others leave or wait for it, less is enough: {least}")?;
             }
             match tried {
-                Tried::Runs { node, fits, on_small } => writeln!(
+                Tried::Runs { node, fits, new_nodes } => writeln!(
                     f,
                     "  tried on a copy of the cluster: it runs on {node} {}",
-                    when(*fits, *on_small)
+                    when(*fits, *new_nodes)
                 )?,
                 Tried::Leaves(reason) => writeln!(
                     f,
@@ -184,12 +180,23 @@ impl Told<'_> {
     }
 }
 
-fn when(fits: Fits, on_small: bool) -> String {
+fn when(fits: Fits, new_nodes: NewNodes) -> String {
     let when = match fits {
         Fits::Now => "at once",
         Fits::Later => "when others have left",
     };
-    format!("{when}{}", if on_small { ON_SMALL } else { "" })
+    let (only, unlike) = match new_nodes {
+        NewNodes::OfAnySize => return when.to_owned(),
+        NewNodes::OnePodEach => {
+            ("nodes that are added have room for one of its pods each", "larger")
+        }
+        NewNodes::AllOnOne => ("one node that is added has room for all of its pods", "smaller"),
+        NewNodes::LargeOne => (
+            "one node that is added has room for all of its pods, and CPU and memory as others have",
+            "smaller",
+        ),
+    };
+    format!("{when}, if {only}; others would have the room of {unlike} ones before it")
 }
 
 fn judged(group: &NodeGroup) -> String {

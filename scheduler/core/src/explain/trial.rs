@@ -1,6 +1,6 @@
 //! What comes of a remedy: what the cycles after it do for a pod group.
 
-use super::{Missing, Tried, decisions_for, missing, next_snapshot::next_snapshot};
+use super::{Missing, NewNodes, Tried, decisions_for, missing, next_snapshot::next_snapshot};
 use crate::{
     Decision, Plan, Profile, Snapshot,
     cycle::decide,
@@ -77,7 +77,9 @@ fn outcome(session: &Session<'_>, plan: &Plan, group: PodGroupId) -> Tried {
     });
     let name = |node: NodeId| Name::clone(&session.node(node).name);
     match (placed, plan.waiting.get(&group)) {
-        (Some((node, fits)), _) => Tried::Runs { node: name(node), fits, on_small: false },
+        (Some((node, fits)), _) => {
+            Tried::Runs { node: name(node), fits, new_nodes: NewNodes::default() }
+        }
         (None, Some(reason)) => Tried::Waits(reason.clone()),
         (None, None) => Tried::Untold,
     }

@@ -385,3 +385,31 @@ fn who_leaves_in_the_last_cycle_that_is_looked_at_does_not_run() {
       then it runs on n2 (Now)
     ");
 }
+
+#[test]
+fn where_small_nodes_would_not_do_it_is_told_which_do() {
+    assert_snapshot!(remedies_of("
+        node n0 gpus=6 cpu=8 label zone=a extended nic=0
+        node n1 gpus=0 cpu=14 label zone=b extended nic=1 numa=single/pod zone z0:gpus=0,cpu=7 zone z1:gpus=0,cpu=7
+        queue lab quota=8 limit=20
+        queue q0 parent=lab quota=1 limit=1
+        queue q1 parent=lab quota=5 limit=-1
+        queue q2 quota=0 limit=1
+        job j01 pods=2 min=1 gpus=2 queue=q0 priority=40 guaranteed on n0
+        job j03 pods=3 min=1 gpus=1 cpu=2 queue=q1 priority=50
+        job j05 pods=4 min=4 gpus=2 cpu=2 queue=q0 priority=60 guaranteed on n0 n0
+        job j06 pods=2 min=2 gpus=2 cpu=1 queue=q0 priority=60 port=80
+        job j07 pods=3 min=1 gpus=0 cpu=1 queue=q1 priority=100 label app=x near app=x/zone on n0 n0
+        job j09 pods=4 min=2 gpus=2 cpu=3 queue=q0 priority=60 claim y:nic*2
+        job j10 pods=2 min=2 gpus=4 cpu=4 queue=q1 priority=60 port=80
+        job j12 pods=4 min=2 gpus=1 cpu=4 queue=q1 priority=60 port=80
+    ", "j01"), @"
+    OverLimit
+    raise the limit of queue q0 by 7 GPUs to 8 GPUs
+      in all: raise the limit of queue q0 by 11 GPUs to 12 GPUs
+      then it waits: Resources were not found for pod default/j01-1 due to: no nodes with enough resources were found: 2 node(s) didn't have enough resources: GPUs.
+    make room for 1 more pod of its size, or add nodes that have it: short of GPUs
+      in all: make room for 5 more pods of its size, or add nodes that have it: short of GPUs
+      then it runs on (new node) (Now, on one node)
+    ");
+}
