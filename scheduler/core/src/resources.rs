@@ -42,6 +42,10 @@ pub enum Amount {
 }
 
 impl Resources {
+    /// So much a node offers of what it gives to whoever asks, and has no less of then: more than pods
+    /// can be there.
+    pub const FOR_ALL: i64 = 1 << 20;
+
     /// The part that queues account for.
     pub const fn accounted(&self) -> PerResource<i64> {
         PerResource { gpu: self.gpu_milli, cpu: self.cpu_milli, memory: self.memory_bytes }

@@ -274,6 +274,9 @@ fn room(group: &NodeGroup, resource: &ResourceName) -> String {
     let of =
         |all: &Resources| Quantity { amount: all.amount(resource), resource: resource.clone() };
     let (free, all) = (of(&group.free), of(&group.allocatable));
+    if all.amount == Resources::FOR_ALL {
+        return format!("any number of {}", all.unit());
+    }
     format!("{} of {}", free.number(), all.counted())
 }
 

@@ -3,7 +3,10 @@
 
 use insta::assert_snapshot;
 
-use crate::testing::{explained, queue_explained};
+use crate::{
+    resources::Resources,
+    testing::{explained, queue_explained},
+};
 
 #[test]
 fn what_the_next_cycle_decides_for_a_group_names_who_goes_where_and_who_leaves() {
@@ -361,5 +364,25 @@ fn a_topology_refuses_nodes_outside_of_the_places_that_hold_all() {
         free 4 of 4 GPUs
       n3: topology refuses: node(s) didn't have all labels of topology dc
         free 8 of 8 GPUs
+    ");
+}
+
+#[test]
+fn what_a_node_gives_to_whoever_asks_is_not_counted() {
+    let told = explained(
+        &format!(
+            "
+            node n1 cpu=1 extended looks={all}
+            job r cpu=1 extended looks=1 priority=100 on n1
+            job x cpu=1 extended looks=1
+        ",
+            all = Resources::FOR_ALL
+        ),
+        "x",
+    );
+    assert_snapshot!(told.split("\n\n").last().unwrap_or_default(), @"
+    nodes for pod default/x, which asks for 1 CPU core, 1 looks
+      n1: NodeResourcesFit refuses: node(s) didn't have enough resources: CPU cores
+        free 0 of 1 CPU core, any number of looks
     ");
 }

@@ -6,7 +6,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use schedlab_json::Value;
-use schedlab_scheduler_core::model::Name;
+use schedlab_scheduler_core::{model::Name, resources::Resources};
 
 use super::{
     device::{Device, DeviceId, Selection},
@@ -17,9 +17,6 @@ use crate::parse::Malformed;
 
 /// More of them are not looked through.
 const CHOICES_MAX: usize = 64;
-
-/// How often a node offers what takes nothing of it: more often than claims can be there.
-const OFTEN: i64 = 1_000_000;
 
 /// What to choose from, best first; at least one.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -81,8 +78,10 @@ impl Choices {
         had: i64,
     ) -> i64 {
         match self.0.as_slice() {
-            [only] if only.leaves_enough(of_node) => OFTEN,
-            [only] if only.takes_none() => only.pick(&[], of_node).map_or(0, |_| OFTEN),
+            [only] if only.leaves_enough(of_node) => Resources::FOR_ALL,
+            [only] if only.takes_none() => {
+                only.pick(&[], of_node).map_or(0, |_| Resources::FOR_ALL)
+            }
             _ => self.count(free, of_node) + had,
         }
     }
