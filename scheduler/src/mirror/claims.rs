@@ -34,7 +34,7 @@ pub(crate) use slice::SliceFault;
 
 use super::{Key, Mirror, PodRecord, put};
 use crate::config::Flavor;
-use device::{ClassRecord, Pool, devices};
+use device::{ClassRecord, devices};
 use record::Count;
 use slice::SliceRecord;
 use unused::Unused;
@@ -187,7 +187,7 @@ impl Claims {
         node.published = self.wanted_all.iter().map(published).collect();
         let free = || {
             let devices = of_node.iter();
-            devices.filter(|device| self.is_free(device))
+            devices.filter(|device| !self.held.contains_key(&device.id))
         };
         let had = self.sets_had.get(&node.name);
         let had = |set: &Name| had.and_then(|had| had.get(set)).copied().unwrap_or(0);
@@ -200,21 +200,12 @@ impl Claims {
         node
     }
 
-    /// What a device counts as; as nothing where somebody has it who is not counted as having it,
-    /// or nobody can be given it.
+    /// What a device counts as; as nothing where somebody has it who is not counted as having it.
     fn offer(&self, device: &Device) -> Resources {
-        match self.held.get(&device.id) {
-            Some(false) => Resources::default(),
-            None if !device.can_be_given() => Resources::default(),
-            Some(true) | None => {
-                self.counted((if device.is_gpu { 1000 } else { 0 }, &device.kinds))
-            }
+        if self.held.get(&device.id) == Some(&false) {
+            return Resources::default();
         }
-    }
-
-    /// Who asks for it may get it.
-    fn is_free(&self, device: &Device) -> bool {
-        device.can_be_given() && !self.held.contains_key(&device.id)
+        self.counted((if device.is_gpu { 1000 } else { 0 }, &device.kinds))
     }
 
     /// One device that is of these kinds.
@@ -487,7 +478,7 @@ fn published(all: &Selection, of_node: &[Device]) -> i64 {
 
 /// What is published of the node's devices is all that there is.
 fn are_known(of_node: &[Device]) -> bool {
-    of_node.iter().all(|device| device.pool == Pool::Whole)
+    of_node.iter().all(|device| device.pool_is_whole)
 }
 
 /// A device of a class or a selection, as a resource. No pod can ask for it by that name.

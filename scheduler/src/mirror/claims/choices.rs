@@ -204,7 +204,6 @@ mod tests {
 
     use super::*;
     use crate::mirror::ClaimRecord;
-    use crate::mirror::claims::device::Pool;
 
     fn sub(name: &str, class: &str, count: i64) -> Value {
         json!({ "name": name, "deviceClassName": class, "count": count })
@@ -219,7 +218,7 @@ mod tests {
     fn devices(all: &[(&str, &[&str])]) -> Vec<Device> {
         let device = |(name, kinds): &(&str, &[&str])| Device {
             id: DeviceId { driver: "d".into(), pool: "p".into(), device: (*name).into() },
-            pool: Pool::Whole,
+            pool_is_whole: true,
             is_gpu: true,
             kinds: kinds.iter().copied().map(Name::from).collect(),
             attributes: BTreeMap::new(),

@@ -24,35 +24,18 @@ pub(crate) struct DeviceId {
     pub(crate) device: Name,
 }
 
-/// What is known of a pool.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Pool {
-    /// All slices of it are there, and all that they offer can be used.
-    Whole,
-    /// All slices are there, and some of what they offer cannot be used.
-    Unsound,
-    /// Some slices are yet to come: what others say may not be true any more.
-    Partial,
-}
-
 /// A device of a node.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Device {
     pub(crate) id: DeviceId,
-    pub(crate) pool: Pool,
+    /// All slices of its pool are there.
+    pub(crate) pool_is_whole: bool,
     /// It counts as a GPU: its driver, or a class that takes it, is one of GPUs.
     pub(crate) is_gpu: bool,
     /// Names of the classes and [selections](Selection) that take it.
     pub(crate) kinds: BTreeSet<Name>,
     /// Its attributes by name, with the domain; values with their types, as the API has them.
     pub(crate) attributes: BTreeMap<Name, String>,
-}
-
-impl Device {
-    /// To who does not have it yet; as in kube-scheduler, of a pool of which all is known.
-    pub(crate) fn can_be_given(&self) -> bool {
-        self.pool != Pool::Partial
-    }
 }
 
 /// The devices that a request may get: those of a class for which its own expressions hold, too.
@@ -94,8 +77,7 @@ impl Selection {
     /// How many of these devices are of it.
     pub(super) fn count(&self, devices: &[Device]) -> usize {
         let name = self.name();
-        let of_it = devices.iter().filter(|device| device.kinds.contains(&name));
-        of_it.filter(|device| device.can_be_given()).count()
+        devices.iter().filter(|device| device.kinds.contains(&name)).count()
     }
 }
 
@@ -183,13 +165,9 @@ fn selected(
         if generation != slice.generation {
             continue;
         }
-        let pool = match slice.slices.is_none_or(|slices| slices == count) {
-            true if is_sound => Pool::Whole,
-            true => Pool::Unsound,
-            false => Pool::Partial,
-        };
+        let is_whole = is_sound && slice.slices.is_none_or(|slices| slices == count);
         for (place, one) in &slice.devices {
-            let device = device((slice, pool), one, kinds);
+            let device = device((slice, is_whole), one, kinds);
             match place {
                 Place::Node(node) => {
                     published.of_nodes.entry(Name::clone(node)).or_default().push(device);
@@ -246,7 +224,7 @@ fn compiled<'e>(
 }
 
 fn device(
-    (slice, pool): (&SliceRecord, Pool),
+    (slice, pool_is_whole): (&SliceRecord, bool),
     one: &Value,
     (kinds, functions): (&[Kind], &Context<'_>),
 ) -> Device {
@@ -261,7 +239,7 @@ fn device(
     let kinds: Vec<&Kind> = kinds.iter().filter(takes).collect();
     let is_gpu = is_gpu(&slice.driver) || kinds.iter().any(|kind| kind.is_gpu);
     let kinds = kinds.iter().map(|kind| Name::clone(&kind.name)).collect();
-    Device { id, pool, is_gpu, kinds, attributes: attributes(&slice.driver, one) }
+    Device { id, pool_is_whole, is_gpu, kinds, attributes: attributes(&slice.driver, one) }
 }
 
 /// A name without a domain is of the driver's, unless it stands there with that domain, too.

@@ -81,15 +81,12 @@ mod tests {
         prelude::*,
     };
 
-    use super::{
-        super::device::{DeviceId, Pool},
-        *,
-    };
+    use super::{super::device::DeviceId, *};
 
     fn device(kinds: BTreeSet<Name>) -> Device {
         Device {
             id: DeviceId { driver: "d".into(), pool: "p".into(), device: "x".into() },
-            pool: Pool::Whole,
+            pool_is_whole: true,
             is_gpu: true,
             kinds,
             attributes: BTreeMap::new(),

@@ -68,7 +68,7 @@ impl Claims {
     /// that one may have to leave to another what suits it, too.
     pub(super) fn pick(&self, node: &Name, claims: &[&Key]) -> BTreeMap<Key, Picked> {
         let of_node = self.devices_of(node);
-        let is_free = |device: &&Device| self.is_free(device);
+        let is_free = |device: &&Device| !self.held.contains_key(&device.id);
         let mut free: Vec<&Device> = of_node.iter().filter(is_free).collect();
         let mut picked = BTreeMap::new();
         let known =

@@ -222,8 +222,8 @@ impl DeviceSet {
             return free.iter().map(|device| Candidate { device, is_free: true }).collect();
         }
         let free: BTreeSet<&DeviceId> = free.iter().map(|device| &device.id).collect();
-        let given = of_node.iter().filter(|device| device.can_be_given());
-        given.map(|device| Candidate { device, is_free: free.contains(&device.id) }).collect()
+        let of_node = of_node.iter();
+        of_node.map(|device| Candidate { device, is_free: free.contains(&device.id) }).collect()
     }
 
     /// Its requests, those first that need free devices: what the others get leaves them none.
@@ -376,7 +376,6 @@ mod tests {
 
     use super::*;
     use crate::mirror::claims::Choices;
-    use crate::mirror::claims::device::Pool;
 
     fn wanted(request: &str, count: i64) -> Wanted {
         let exactly = json!({ "deviceClassName": "gpu.x" });
@@ -399,7 +398,7 @@ mod tests {
             let part = Name::from;
             Device {
                 id: DeviceId { driver: part("gpu.x"), pool: part("n"), device: part(name) },
-                pool: Pool::Whole,
+                pool_is_whole: true,
                 is_gpu: true,
                 kinds: BTreeSet::from(["gpu.x".into()]),
                 attributes: zone.into_iter().collect(),

@@ -112,7 +112,7 @@ impl Claims {
         if let Some(why) = self.unserved(claim) {
             return Err(ClaimProblem::Malformed(Name::clone(&key.name), why));
         }
-        let wishes = self.wishes(key, claim, |device| self.wide.free.contains(&device.id));
+        let wishes = self.wishes(key, claim, |id| self.wide.free.contains(id));
         Ok(match (wishes, self.of_node(claim)) {
             (None, _) => DeviceReach::OneNode,
             (Some(wishes), None) => DeviceReach::Open(wishes),
@@ -159,7 +159,7 @@ impl Claims {
         &self,
         key: &Key,
         claim: &ClaimRecord,
-        is_free: impl Fn(&Device) -> bool,
+        is_free: impl Fn(&DeviceId) -> bool,
     ) -> Option<Vec<DeviceWish>> {
         let set = self.wide_part(claim)?;
         let wishes = set.each().map(|(Wanted { request, selection, .. }, at)| DeviceWish {
@@ -178,11 +178,11 @@ impl Claims {
     fn wide_of(
         &self,
         selection: &Selection,
-        is_free: impl Fn(&Device) -> bool,
+        is_free: impl Fn(&DeviceId) -> bool,
     ) -> Vec<Arc<Volume>> {
         let name = selection.name();
         let of_it = self.wide.devices.iter().filter(|wide| wide.device.kinds.contains(&name));
-        let free = of_it.filter(|wide| is_free(&wide.device));
+        let free = of_it.filter(|wide| is_free(&wide.device.id));
         free.map(|wide| Arc::clone(&wide.given)).collect()
     }
 
@@ -224,7 +224,7 @@ impl Claims {
     /// Devices of several nodes that nobody has for each of these claims, which pods on these
     /// nodes use; claims that are not in the answer find too few, or want others.
     pub(super) fn pick_wide(&self, claims: &[(&Key, Vec<&Node>)]) -> BTreeMap<Key, Picked> {
-        let is_free = |device: &Device| self.is_free(device);
+        let is_free = |id: &DeviceId| !self.held.contains_key(id);
         let wishes = |key: &Key| self.wishes(key, self.known.get(key)?, is_free);
         let wanted: Vec<(&Key, Vec<DeviceWish>, &[&Node])> = claims
             .iter()
@@ -308,8 +308,7 @@ impl Mirror {
         let allocations = left_over.filter_map(|(_, claim)| claim.allocation.as_ref());
         let left_over: BTreeSet<&DeviceId> =
             allocations.flat_map(|allocation| allocation.devices.keys()).collect();
-        let given = claims.wide.all().filter(|device| device.can_be_given());
-        let ids = given.map(|device| &device.id);
+        let ids = claims.wide.all().map(|device| &device.id);
         let free = ids.filter(|id| !claims.held.contains_key(*id) || left_over.contains(*id));
         let free: BTreeSet<DeviceId> = free.cloned().collect();
         if free != claims.wide.free {

@@ -4,7 +4,7 @@ use schedlab_json::json;
 use super::*;
 use crate::mirror::{
     Mirror,
-    claims::device::{Device, Pool, devices},
+    claims::device::{Device, devices},
 };
 
 /// A slice with one device that says this besides; null takes a field away.
@@ -202,7 +202,7 @@ fn a_pool_with_a_device_that_cannot_be_used_is_not_there_as_a_whole() {
     let is_whole = |says: Value| {
         let slices = BTreeMap::from([("s".into(), SliceRecord::read(&slice(&says)))]);
         let published = devices(&slices, &BTreeMap::new(), &[].into());
-        published.of_nodes["n"].iter().all(|device: &Device| device.pool == Pool::Whole)
+        published.of_nodes["n"].iter().all(|device: &Device| device.pool_is_whole)
     };
     assert!(is_whole(json!({ "nodeName": "n" })));
     assert!(!is_whole(json!({ "nodeName": "n", "devices": [{ "name": "a" }, {}] })));
