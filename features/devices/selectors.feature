@@ -144,3 +144,61 @@ Feature: GPUs by what they are
     Then pod "one" is pending because "devices of class mixed.example.com" and stays so for 10 cycles
     And pod "modest" is running
     And no pods of queue "team-a" were evicted
+
+  Scenario: A pod of whose claims the node can serve one only gets none, and is told why
+    Given this manifest is applied:
+      """yaml
+      apiVersion: resource.k8s.io/v1
+      kind: DeviceClass
+      metadata: {name: disk.example.com}
+      spec: {selectors: [{cel: {expression: device.driver == 'disk.example.com'}}]}
+      ---
+      apiVersion: resource.k8s.io/v1
+      kind: ResourceSlice
+      metadata: {name: disks}
+      spec:
+        nodeName: small-0
+        driver: disk.example.com
+        pool: {name: disks, generation: 1, resourceSliceCount: 1}
+        devices:
+        - {name: d-0, attributes: {fast: {bool: true}, safe: {bool: true}, calm: {bool: false}}}
+        - {name: d-1, attributes: {fast: {bool: true}, safe: {bool: false}, calm: {bool: true}}}
+      """
+    When this manifest is applied:
+      """yaml
+      apiVersion: resource.k8s.io/v1
+      kind: ResourceClaim
+      metadata: {name: alike, namespace: default}
+      spec:
+        devices:
+          requests:
+          - {name: disk, exactly: {deviceClassName: disk.example.com, selectors: [{cel: {expression: "device.attributes['disk.example.com'].fast"}}]}}
+          constraints: [{matchAttribute: disk.example.com/fast}]
+      ---
+      apiVersion: resource.k8s.io/v1
+      kind: ResourceClaim
+      metadata: {name: safe, namespace: default}
+      spec:
+        devices:
+          requests:
+          - {name: disk, exactly: {deviceClassName: disk.example.com, selectors: [{cel: {expression: "device.attributes['disk.example.com'].safe"}}]}}
+      ---
+      apiVersion: resource.k8s.io/v1
+      kind: ResourceClaim
+      metadata: {name: of-nobody, namespace: default}
+      spec:
+        devices:
+          requests:
+          - {name: disk, exactly: {deviceClassName: disk.example.com, selectors: [{cel: {expression: "device.attributes['disk.example.com'].calm"}}]}}
+      ---
+      apiVersion: v1
+      kind: Pod
+      metadata: {name: both, namespace: default, labels: {kai.scheduler/queue: team-a}}
+      spec:
+        schedulerName: kai-scheduler
+        resourceClaims: [{name: a, resourceClaimName: alike}, {name: b, resourceClaimName: safe}]
+        containers: [{name: main, image: train}]
+      """
+    And 5 cycles pass
+    Then pod "both" is pending because "Waits on node small-0, which has no devices for ResourceClaim default/safe beside those that other claims get there now"
+    And the field "status.allocation" of claim "alike" is ""

@@ -166,6 +166,7 @@ impl Applier {
     }
 
     async fn decide(&mut self, mirror: &mut Mirror, cycle: &Cycle<'_>) {
+        self.unbound.clear();
         let mut blocked = self.allocate_claims(mirror, cycle).await;
         blocked.extend(self.bind_volumes(mirror, cycle, &blocked).await);
         let (mut losing, together) = (BTreeSet::new(), Together::of(cycle));

@@ -95,15 +95,16 @@ pub enum Tried {
 /// Nodes with which a group is known to run that are added for it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum NewNodes {
-    /// Such as hold one of its pods each, and one that holds all of them.
+    /// Such as hold one of its pods each, and such as hold all that may be on one, or it is not
+    /// known that their size matters.
     #[default]
     OfAnySize,
-    /// Such as hold one of its pods each.
+    /// Such as hold one of the pods each for which there is to be room.
     OnePodEach,
-    /// One that holds all of its pods, where they may be on one.
-    AllOnOne,
-    /// One that holds all of them and has besides no less CPU and memory than others have.
-    LargeOne,
+    /// Such as hold all of these that may be on one node.
+    Whole,
+    /// Such as hold all of these and have besides no less CPU and memory than others have.
+    Large,
 }
 
 /// One pod and the nodes.
@@ -260,7 +261,10 @@ fn node_groups(session: &Session<'_>, (pod, missing): (PodId, &[PodId])) -> Vec<
         let shared = shared_gpu.filter(|shared| shared.is_known_on(of));
         let free_of_one = shared.map(|shared| shared.part_of(of, room.idle_of_one(of)));
         let mates = session.mates_on(pod, node).count();
-        let likeness = (refusals, room.idle.clone(), of.allocatable.clone(), free_of_one, mates);
+        let mut free = room.idle.clone();
+        let for_all = of.allocatable.extended.iter().filter(|(_, all)| **all == Resources::FOR_ALL);
+        free.extended.extend(for_all.map(|(name, all)| (Name::clone(name), *all)));
+        let likeness = (refusals, free, of.allocatable.clone(), free_of_one, mates);
         alike.entry(likeness).or_default().push(Name::clone(&of.name));
     }
     let group = |((refusals, free, allocatable, free_of_one, mates), nodes)| NodeGroup {

@@ -125,8 +125,8 @@ fn remedies(snapshot: &Snapshot, profile: &Profile, group: &str) -> String {
                 let only = match new_nodes {
                     NewNodes::OfAnySize => "",
                     NewNodes::OnePodEach => ", on small nodes",
-                    NewNodes::AllOnOne => ", on one node",
-                    NewNodes::LargeOne => ", on a large node",
+                    NewNodes::Whole => ", on one node",
+                    NewNodes::Large => ", on a large node",
                 };
                 format!("{remedy}{in_all}\n  then it runs on {node} ({fits:?}{only})")
             }
@@ -152,8 +152,8 @@ pub(crate) fn false_remedies(text: &str) -> (Vec<String>, usize) {
         let ways: &[Way] = match new_nodes {
             NewNodes::OfAnySize => &[Way::OnePodEach, Way::OneForAll],
             NewNodes::OnePodEach => &[Way::OnePodEach],
-            NewNodes::AllOnOne => &[Way::OneForAll],
-            NewNodes::LargeOne => &[],
+            NewNodes::Whole => &[Way::OneForAll],
+            NewNodes::Large => &[],
         };
         for &way in ways {
             let mut told = steps.iter().map(|step| step.in_all.as_ref().unwrap_or(&step.remedy));

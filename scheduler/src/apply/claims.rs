@@ -47,9 +47,21 @@ impl Applier {
         let protect: Vec<Chain> = unprotected.filter_map(|key| protect(mirror, key)).collect();
         self.write(mirror, protect).await;
         let picked = pick(mirror, cycle, &uses);
+        let without = without_devices(mirror, &uses, &picked);
+        for ((pod, node), claim) in &without {
+            let (pod, node) = (cycle.key(*pod), &cycle.snapshot.nodes[node.0 as usize].name);
+            let text = format!(
+                "Waits on node {node}, which has no devices for ResourceClaim {claim} beside those \
+                 that other claims get there now"
+            );
+            self.unbound.insert(pod, text);
+        }
         let allocate: Vec<Chain> = uses
             .iter()
-            .filter_map(|(key, of)| allocate(mirror, cycle, (key, of), &picked))
+            .filter_map(|(key, of)| {
+                let with = of.iter().filter(|user| !without.contains_key(user));
+                allocate(mirror, cycle, (key, &with.copied().collect()), &picked)
+            })
             .collect();
         self.write(mirror, allocate).await;
         let lacking = uses.iter().flat_map(|(key, pods)| {
@@ -141,16 +153,29 @@ fn protect(mirror: &Mirror, key: &Key) -> Option<Chain> {
     Some(vec![Write::patch(Kind::ResourceClaim, claim_path(key), Merge::Plain, change)])
 }
 
+/// Pods with a claim that gets no devices now, which it is: others of theirs are not allocated for them
+/// either.
+fn without_devices<'u>(
+    mirror: &Mirror,
+    uses: &'u BTreeMap<Key, Use>,
+    picked: &BTreeMap<Key, Picked>,
+) -> BTreeMap<(PodId, NodeId), &'u Key> {
+    let without = uses.iter().filter(|(key, _)| lacks(mirror, key) && !picked.contains_key(*key));
+    without.flat_map(|(key, of)| of.iter().map(move |user| (*user, key))).collect()
+}
+
+/// The claim can be allocated, and is not.
+fn lacks(mirror: &Mirror, key: &Key) -> bool {
+    let claim = mirror.claims.known.get(key).filter(|_| is_protected(mirror, key));
+    claim.is_some_and(|claim| claim.allocation.is_none())
+}
+
 /// Devices for those that have none.
 fn pick(mirror: &Mirror, cycle: &Cycle<'_>, uses: &BTreeMap<Key, Use>) -> BTreeMap<Key, Picked> {
-    let lacks = |key: &&Key| {
-        let claim = mirror.claims.known.get(*key).filter(|_| is_protected(mirror, key));
-        claim.is_some_and(|claim| claim.allocation.is_none())
-    };
     let node = |id: NodeId| &cycle.snapshot.nodes[id.0 as usize];
     let open: Vec<(&Key, Vec<&Node>)> = uses
         .iter()
-        .filter(|(key, _)| lacks(key))
+        .filter(|(key, _)| lacks(mirror, key))
         .map(|(key, of)| (key, of.iter().map(|(_, at)| node(*at)).collect()))
         .collect();
     mirror.claims.pick_all(&open)
@@ -164,6 +189,7 @@ fn allocate(
     picked: &BTreeMap<Key, Picked>,
 ) -> Option<Chain> {
     let claim = mirror.claims.known.get(key).filter(|_| is_protected(mirror, key))?;
+    let (_, at) = pods.first()?;
     let mut users = claim.reserved_otherwise.clone();
     users.extend(claim.reserved.iter().map(|(name, uid)| user(name, uid)));
     users.extend(pods.iter().map(|(pod, _)| {
@@ -172,7 +198,7 @@ fn allocate(
     }));
     let mut change = json!({ "reservedFor": users });
     if claim.allocation.is_none() {
-        let node = &cycle.snapshot.nodes[pods.first()?.1.0 as usize].name;
+        let node = &cycle.snapshot.nodes[at.0 as usize].name;
         change["allocation"] = allocation(mirror, (claim, node), picked.get(key)?);
     }
     Some(vec![status(key, claim, &change)])

@@ -41,7 +41,6 @@ impl Applier {
         cycle: &Cycle<'_>,
         blocked: &BTreeSet<Option<PodGroupId>>,
     ) -> BTreeSet<Option<PodGroupId>> {
-        self.unbound.clear();
         let mut open = open(mirror, cycle);
         open.retain(|one| !blocked.contains(&cycle.group(one.pod)));
         if open.is_empty() {

@@ -98,8 +98,8 @@ fn step(step: &Step) -> Value {
             let only = match new_nodes {
                 NewNodes::OfAnySize => None,
                 NewNodes::OnePodEach => Some("onePodEach"),
-                NewNodes::AllOnOne => Some("allOnOne"),
-                NewNodes::LargeOne => Some("largeOne"),
+                NewNodes::Whole => Some("whole"),
+                NewNodes::Large => Some("large"),
             };
             if let Some(only) = only {
                 outcome["addedNodes"] = Value::from(only);
@@ -205,7 +205,7 @@ fn per_resource(amounts: PerResource<i64>) -> Value {
 fn resources(of: &Resources) -> Value {
     let mut told = per_resource(of.accounted());
     for (name, amount) in &of.extended {
-        told[&**name] = json!(amount);
+        told[&**name] = json!(if *amount == Resources::FOR_ALL { -1 } else { *amount });
     }
     told
 }

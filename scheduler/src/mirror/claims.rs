@@ -64,6 +64,8 @@ pub(crate) struct Claims {
     devices: BTreeMap<Name, Vec<Device>>,
     /// Devices that several nodes can use.
     wide: Wide,
+    /// Slices with a device that another one has, too.
+    doubled: Vec<(Name, SliceFault)>,
     /// Classes whose devices are GPUs, though their names do not say so.
     all_gpus: BTreeSet<Name>,
     /// Names of the classes and selections whose devices need no count of their own, as they are
@@ -159,6 +161,7 @@ impl Claims {
         let published = devices(&self.slices, &self.classes, &self.selections);
         self.devices = published.of_nodes;
         self.wide = Wide::of(published.wide);
+        self.doubled = published.doubled;
         self.wider = overlaps::count_together(&mut self.devices);
         self.look_for_gpus();
         self.look_who_serves();

@@ -142,7 +142,12 @@ impl Search<'_> {
             do_small = exact.runs_as_told(&others);
             taken = if do_small { others } else { taken };
         }
-        let with = NewNodes::of(do_small, whole.runs_as_told(&taken));
+        let with = match (do_small, whole.runs_as_told(&taken)) {
+            (true, false) => NewNodes::OnePodEach,
+            (false, true) => NewNodes::Whole,
+            (false, false) if self.runs_as_told(&taken) => NewNodes::Large,
+            (true, true) | (false, false) => NewNodes::OfAnySize,
+        };
         if let Some(Tried::Runs { new_nodes, .. }) =
             taken.last_mut().map(|last| &mut last.step.tried)
         {
@@ -312,17 +317,6 @@ impl Search<'_> {
         all.try_fold(self.snapshot.clone(), |cluster, (one, remedy)| {
             with_remedy(&cluster, (self.group, &one.missing), &remedy, self.size)
         })
-    }
-}
-
-impl NewNodes {
-    const fn of(do_small: bool, does_one: bool) -> Self {
-        match (do_small, does_one) {
-            (true, true) => Self::OfAnySize,
-            (true, false) => Self::OnePodEach,
-            (false, true) => Self::AllOnOne,
-            (false, false) => Self::LargeOne,
-        }
     }
 }
 

@@ -188,11 +188,14 @@ fn when(fits: Fits, new_nodes: NewNodes) -> String {
     let (only, unlike) = match new_nodes {
         NewNodes::OfAnySize => return when.to_owned(),
         NewNodes::OnePodEach => {
-            ("nodes that are added have room for one of its pods each", "larger")
+            ("each node that is added has room for one of these pods", "larger")
         }
-        NewNodes::AllOnOne => ("one node that is added has room for all of its pods", "smaller"),
-        NewNodes::LargeOne => (
-            "one node that is added has room for all of its pods, and CPU and memory as others have",
+        NewNodes::Whole => {
+            ("what is added has room on one node for all that may be on one", "smaller")
+        }
+        NewNodes::Large => (
+            "what is added has room on one node for all that may be on one, and CPU and memory as \
+             others have",
             "smaller",
         ),
     };

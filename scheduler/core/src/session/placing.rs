@@ -194,7 +194,7 @@ impl Session<'_> {
     /// Whether there is a place for them in which all of them fit; nothing comes of it.
     pub(super) fn try_in_place(&mut self, sought: Sought<'_>) -> Result<(), Unplaced> {
         let start = self.checkpoint();
-        let settled = self.settle_in_place(sought, Gets::RoomUntold);
+        let settled = self.settle_in_place(sought, Gets::Room);
         self.undo_to(start);
         settled
     }

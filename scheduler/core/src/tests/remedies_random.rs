@@ -24,7 +24,7 @@ fn whoever_is_told_to_run_does_with_nodes_that_hold_one_of_its_pods_each_or_all(
 }
 
 fn all_hold<S: Strategy<Value = String>>(kind: &str, clusters: impl Fn() -> S + Sync) {
-    let count = ProptestConfig::default().cases / CLUSTERS_PER_CASE;
+    let count = (ProptestConfig::default().cases / CLUSTERS_PER_CASE).max(1);
     let tried = AtomicUsize::new(0);
     let wrong = random::wrong_seeds(count, clusters, |text, seed| {
         let (wrong, all) = false_remedies(text);
@@ -33,6 +33,7 @@ fn all_hold<S: Strategy<Value = String>>(kind: &str, clusters: impl Fn() -> S + 
     });
     assert!(wrong.is_empty(), "{kind}\n{}", wrong.join("\n"));
     let tried = tried.into_inner();
+    assert!(tried > 0, "no remedy of {count} clusters of {kind} was taken");
     println!("{count} clusters of {kind}, seeds 0 to {}: {tried} remedies hold", count - 1);
 }
 

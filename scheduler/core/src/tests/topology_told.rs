@@ -293,3 +293,15 @@ fn levels_that_lead_to_no_place_are_told_and_the_neighbours_run() {
       then it runs on (new node) (Now)
     ");
 }
+
+#[test]
+fn what_keeps_parts_with_places_of_their_own_from_all_nodes_is_told_before_their_places() {
+    assert_snapshot!(plan_of("
+        topology t levels zone rack
+        node n1 gpus=4 label zone=a label rack=a1 taint team=x:NoSchedule
+        node n2 gpus=4 label zone=b label rack=b1 taint team=x:NoSchedule
+        gang g together=t/zone
+          part p pods=2 gpus=8 together=t/rack
+          part q pods=2 gpus=8 together=t/rack
+    "), @"g pending: Resources were found for 0 pods from all sub-groups while sub-group p requires 2 pods for gang scheduling. Additional pods cannot be scheduled due to: no nodes with enough resources were found: 2 node(s) had untolerated taint {team: x}.");
+}

@@ -9,6 +9,7 @@ use schedlab_json::Value;
 use schedlab_scheduler_core::{model::Name, resources::Resources};
 
 use super::{
+    DEVICES_MAX,
     device::{Device, DeviceId, Selection},
     record::{Access, Allocation, Count, Wanted},
     set::DeviceSet,
@@ -38,6 +39,12 @@ impl Choices {
             let longer =
                 ways.iter().flat_map(|way| alternatives.iter().map(move |one| with(way, one)));
             ways = longer.collect();
+        }
+        if let Some(most) =
+            ways.iter().map(|way| exactly(way)).max().filter(|most| *most > DEVICES_MAX)
+        {
+            let found = format!("{most} devices");
+            return Err(Malformed::new("spec.devices.requests", found, "32 devices at most"));
         }
         let sets = ways.into_iter().map(|way| DeviceSet::read(claim, way, &names));
         Ok(Self(sets.collect::<Result<_, _>>()?))
@@ -124,12 +131,10 @@ impl Choices {
         })
     }
 
-    /// So many of each selection, whichever devices: the set of claims that have no choice.
-    pub(super) fn plain(&self) -> Option<&DeviceSet> {
-        match self.0.as_slice() {
-            [only] if only.is_plain() => Some(only),
-            _ => None,
-        }
+    /// What it takes, where any devices do for that and it says how many.
+    pub(super) fn taken_plainly(&self) -> Option<DeviceSet> {
+        let takes = self.unbound()?.of(|one| one.access == Access::Alone);
+        takes.is_plain().then_some(takes)
     }
 
     /// The set of claims that have neither a choice nor constraints.
@@ -189,6 +194,15 @@ impl Choices {
             None => Ok(gpus),
         }
     }
+}
+
+/// How many devices the requests ask for that say how many.
+fn exactly(wanted: &[Wanted]) -> i64 {
+    let counts = wanted.iter().map(|one| match one.count {
+        Count::Exactly(count) => count,
+        Count::All => 0,
+    });
+    counts.fold(0, i64::saturating_add)
 }
 
 /// One of the picks takes the device.
@@ -272,6 +286,16 @@ mod tests {
         let picked = choices.pick(&free, &all).unwrap();
         assert_eq!(&*picked[0].0.request, "a/y", "of all devices one is had");
         assert_snapshot!(choices.name().unwrap(), @"the first to be had of all of class nic.x, or 1 of class nic.y");
+    }
+
+    #[test]
+    fn a_claim_on_more_devices_than_it_can_have_is_refused() {
+        let of = |count| {
+            json!([{ "name": "a", "exactly": { "deviceClassName": "x", "count": 20 } },
+                                { "name": "b", "exactly": { "deviceClassName": "x", "count": count } }])
+        };
+        assert!(read(&of(12), &json!([])).is_ok());
+        assert_snapshot!(read(&of(13), &json!([])).unwrap_err(), @"spec.devices.requests: found 33 devices, allowed: 32 devices at most");
     }
 
     #[test]

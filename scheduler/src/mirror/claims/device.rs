@@ -11,7 +11,7 @@ use schedlab_scheduler_core::model::Name;
 
 use super::{
     expression::{self, Expression, with_room},
-    slice::{Place, SliceRecord},
+    slice::{NOT_THIS, Place, SliceFault, SliceRecord},
     wide::WideDevice,
 };
 use crate::parse::{Malformed, at, list, text};
@@ -137,6 +137,8 @@ pub(super) struct Published {
     pub(super) of_nodes: BTreeMap<Name, Vec<Device>>,
     /// Those of several.
     pub(super) wide: Vec<WideDevice>,
+    /// Slices with a device that one before them has, too.
+    pub(super) doubled: Vec<(Name, SliceFault)>,
 }
 
 /// All devices of the newest generation of each pool.
@@ -160,14 +162,18 @@ fn selected(
     let kinds = (kinds.as_slice(), &functions);
     let newest = newest(slices);
     let mut published = Published::default();
-    for slice in slices.values() {
-        let Newest { generation, count, is_sound } = newest[&(&slice.driver, &slice.pool)];
-        if generation != slice.generation {
+    for (name, slice) in slices {
+        let Newest { generation, count, is_sound, first } = &newest[&(&slice.driver, &slice.pool)];
+        if *generation != slice.generation {
             continue;
         }
-        let is_whole = is_sound && slice.slices.is_none_or(|slices| slices == count);
+        let is_whole = *is_sound && slice.slices.is_none_or(|slices| slices == *count);
         for (place, one) in &slice.devices {
             let device = device((slice, is_whole), one, kinds);
+            if let Some(first) = first.get(&*device.id.device).filter(|first| **first != name) {
+                published.doubled.push((Name::clone(name), doubled(&device.id, first)));
+                continue;
+            }
             match place {
                 Place::Node(node) => {
                     published.of_nodes.entry(Name::clone(node)).or_default().push(device);
@@ -182,21 +188,30 @@ fn selected(
     published
 }
 
+/// What is wrong with a slice whose device is in that one, too.
+fn doubled(DeviceId { device, .. }: &DeviceId, first: &str) -> SliceFault {
+    let found = format!("{:?}, which ResourceSlice {first} of the same pool has", &**device);
+    let allowed = "names that no other device of the pool has";
+    SliceFault { wrong: Malformed::new("spec.devices", found, allowed), instead: NOT_THIS }
+}
+
 /// The newest generation of a pool.
-struct Newest {
+struct Newest<'s> {
     generation: i64,
     /// How many slices are of it.
     count: i64,
-    /// All that these offer can be used.
+    /// All that these offer can be used, and each device is in one of them.
     is_sound: bool,
+    /// The first slice of each device.
+    first: BTreeMap<&'s str, &'s Name>,
 }
 
 /// By driver and name of the pool.
-fn newest(slices: &BTreeMap<Name, SliceRecord>) -> BTreeMap<(&Name, &Name), Newest> {
-    let mut all: BTreeMap<(&Name, &Name), Newest> = BTreeMap::new();
-    for slice in slices.values() {
+fn newest(slices: &BTreeMap<Name, SliceRecord>) -> BTreeMap<(&Name, &Name), Newest<'_>> {
+    let mut all: BTreeMap<(&Name, &Name), Newest<'_>> = BTreeMap::new();
+    for (name, slice) in slices {
         let generation = slice.generation;
-        let none = || Newest { generation, count: 0, is_sound: true };
+        let none = || Newest { generation, count: 0, is_sound: true, first: BTreeMap::new() };
         let newest = all.entry((&slice.driver, &slice.pool)).or_insert_with(none);
         if generation > newest.generation {
             *newest = none();
@@ -204,6 +219,9 @@ fn newest(slices: &BTreeMap<Name, SliceRecord>) -> BTreeMap<(&Name, &Name), Newe
         if generation == newest.generation {
             newest.count += 1;
             newest.is_sound &= slice.is_sound();
+            for device in slice.devices.iter().filter_map(|(_, device)| text(device, "/name")) {
+                newest.is_sound &= *newest.first.entry(device).or_insert(name) == name;
+            }
         }
     }
     all

@@ -1,11 +1,14 @@
 //! Which devices claims get that are allocated on a node at once.
 
-use std::{borrow::Cow, collections::BTreeMap};
+use std::{
+    borrow::Cow,
+    collections::{BTreeMap, BTreeSet},
+};
 
 use schedlab_scheduler_core::model::{Name, Node};
 
 use super::{
-    Choices, Claims, DeviceId, Key,
+    Choices, Claims, DEVICES_MAX, DeviceId, Key,
     choices::takes,
     device::Device,
     record::{Access, Wanted},
@@ -51,6 +54,7 @@ impl Claims {
             self.known.get(key).is_some_and(|claim| self.of_node(claim).is_none())
         });
         picked.extend(wide);
+        picked.retain(|_, its| i64::try_from(its.len()).is_ok_and(|count| count <= DEVICES_MAX));
         picked
     }
 
@@ -64,8 +68,8 @@ impl Claims {
     }
 
     /// Devices of the node that nobody has, or any to look after, for each of these claims; claims
-    /// that are not in the answer find too few. Those that are choosy are served first. Any devices do for the rest, so
-    /// that one may have to leave to another what suits it, too.
+    /// that are not in the answer find too few. Those that are choosy are served first. Any devices
+    /// do for what others take, so that one may have to leave to another what suits it, too.
     pub(super) fn pick(&self, node: &Name, claims: &[&Key]) -> BTreeMap<Key, Picked> {
         let of_node = self.devices_of(node);
         let is_free = |device: &&Device| !self.held.contains_key(&device.id);
@@ -74,28 +78,29 @@ impl Claims {
         let known =
             claims.iter().filter_map(|key| Some((*key, self.of_node(self.known.get(*key)?)?)));
         let known: Vec<(&Key, Cow<'_, Choices>)> = known.collect();
-        let known = known.iter().map(|(key, of)| (*key, &**of));
-        let (plain, choosy): (Vec<_>, Vec<_>) = known.partition(|(_, of)| of.plain().is_some());
-        let mut alone = |(key, of): (&Key, &Choices), free: &mut Vec<&Device>| {
-            if let Some(picks) = of.pick(free, of_node) {
+        let known = known.iter().map(|(key, of)| (*key, &**of, of.taken_plainly()));
+        let (plain, choosy): (Vec<_>, Vec<_>) = known.partition(|(_, _, takes)| takes.is_some());
+        let mut alone = |(key, of): (&Key, &Choices), (from, free): (&[&Device], &mut Vec<_>)| {
+            if let Some(picks) = of.pick(from, of_node) {
                 picked.insert(key.clone(), taken(free, &picks));
             }
         };
-        for claim in choosy {
-            alone(claim, &mut free);
+        for (key, of, _) in choosy {
+            alone((key, of), (&free.clone(), &mut free));
         }
-        let sets: Vec<&DeviceSet> = plain.iter().filter_map(|(_, of)| of.plain()).collect();
+        let sets: Vec<&DeviceSet> = plain.iter().filter_map(|(_, _, it)| it.as_ref()).collect();
         let together = DeviceSet::all_of(&sets);
         let Some(picks) = together.pick(&free, of_node) else {
-            for claim in plain {
-                alone(claim, &mut free);
+            for (key, of, _) in plain {
+                alone((key, of), (&free.clone(), &mut free));
             }
             return picked;
         };
-        let mut rest = picks.into_iter();
-        for ((key, _), set) in plain.iter().zip(sets) {
-            let its: Vec<_> = rest.by_ref().take(set.devices()).collect();
-            picked.insert((*key).clone(), taken(&mut free, &its));
+        let mut rest = picks.iter().map(|(_, id)| *id);
+        for ((key, of, _), set) in plain.iter().zip(&sets) {
+            let its: BTreeSet<&DeviceId> = rest.by_ref().take(set.devices()).collect();
+            let own = free.iter().filter(|device| its.contains(&device.id));
+            alone((key, of), (&own.copied().collect::<Vec<_>>(), &mut free));
         }
         picked
     }
@@ -120,17 +125,24 @@ mod tests {
     use super::*;
     use crate::mirror::Mirror;
 
-    /// A claim on a device of this model, or on any two.
+    /// A claim on a device of this model, or on any two; `red and looks` looks after one besides.
     fn claim(name: &str, model: &str) -> Value {
         let attribute = "device.attributes['gpu.x']";
+        let (model, looks) = match model.strip_suffix(" and looks") {
+            Some(model) => (model, true),
+            None => (model, false),
+        };
         let exactly = match model {
             "any two" => json!({ "deviceClassName": "gpu.x", "count": 2 }),
             model => json!({ "deviceClassName": "gpu.x", "selectors": [
                 { "cel": { "expression": format!("{attribute}.{model}") } },
             ] }),
         };
+        let mut requests = vec![json!({ "name": "r", "exactly": exactly })];
+        let looked_after = json!({ "deviceClassName": "gpu.x", "adminAccess": true });
+        requests.extend(looks.then(|| json!({ "name": "w", "exactly": looked_after })));
         json!({ "kind": "ResourceClaim", "metadata": { "name": name, "namespace": "ns" },
-                "spec": { "devices": { "requests": [{ "name": "r", "exactly": exactly }] } } })
+                "spec": { "devices": { "requests": requests } } })
     }
 
     /// What claims get of a device that is red and blue, and one that is red and green.
@@ -164,6 +176,7 @@ mod tests {
         assert_snapshot!(told(&[("a", "red"), ("b", "blue")]), @"a (red): 1, b (blue): 0");
         assert_snapshot!(told(&[("a", "red"), ("b", "green")]), @"a (red): 0, b (green): 1");
         assert_snapshot!(told(&[("a", "any two")]), @"a (any two): 0 1");
+        assert_snapshot!(told(&[("a", "red and looks"), ("b", "blue")]), @"a (red and looks): 1 0, b (blue): 0");
     }
 
     #[test]

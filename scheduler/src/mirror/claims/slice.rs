@@ -20,7 +20,7 @@ const ONE_OF_SLICE: &str =
     "exactly one of nodeName, nodeSelector, allNodes and perDeviceNodeSelection";
 const ONE_OF_DEVICE: &str = "exactly one of nodeName, nodeSelector and allNodes";
 const NO_DEVICE: &str = "none of its devices is used";
-const NOT_THIS: &str = "the device is not used";
+pub(super) const NOT_THIS: &str = "the device is not used";
 
 /// A `ResourceSlice`.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -65,10 +65,12 @@ pub(crate) struct SliceFault {
 impl Claims {
     /// What is wrong with slices, with their names and uids.
     pub(crate) fn slice_faults(&self) -> impl Iterator<Item = (&Name, &Name, &SliceFault)> {
-        self.slices.iter().flat_map(|(name, slice)| {
+        let own = self.slices.iter().flat_map(|(name, slice)| {
             let SliceRecord { uid, faults, .. } = slice;
             faults.iter().map(move |fault| (name, uid, fault))
-        })
+        });
+        let of_slice = |(name, fault)| Some((name, &self.slices.get(name)?.uid, fault));
+        own.chain(self.doubled.iter().map(|(name, fault)| (name, fault)).filter_map(of_slice))
     }
 }
 

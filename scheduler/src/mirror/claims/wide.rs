@@ -15,8 +15,8 @@ use schedlab_scheduler_core::{
 };
 
 use super::{
-    Choices, ClaimProblem, ClaimRecord, Claims, DEVICES_MAX, Device, DeviceId, Key, Mirror, Pick,
-    Picked, PodRecord, Selection,
+    Choices, ClaimProblem, ClaimRecord, Claims, Device, DeviceId, Key, Mirror, Pick, Picked,
+    PodRecord, Selection,
     device::natural,
     record::{Access, Count, Wanted},
     set::DeviceSet,
@@ -127,7 +127,7 @@ impl Claims {
         let wide = set.of(is_wide);
         let can_be_given =
             wide.is_plain() && !set.looks() && wide.wanted().iter().all(|one| self.serves(one));
-        let is_wanted = !wide.wanted().is_empty() && !are_too_many(set.wanted());
+        let is_wanted = !wide.wanted().is_empty();
         (is_wanted && can_be_given).then_some(wide)
     }
 
@@ -206,6 +206,9 @@ impl Claims {
         if choices.wanted().any(|one| one.access == Access::Admin) {
             return why("requests", "adminAccess beside", "a claim for either");
         }
+        if choices.name().is_some() && !choices.wanted().all(is_wide) {
+            return why("constraints", "some beside", "a claim for either");
+        }
         if choices.name().is_some() {
             return why("constraints", "some on", "none");
         }
@@ -214,9 +217,6 @@ impl Claims {
         }
         if choices.wanted().any(|one| is_wide(one) && !self.serves(one)) {
             return why("requests", "GPUs, which queues pay for, among", "GPUs of one node");
-        }
-        if choices.unbound().is_some_and(|set| are_too_many(set.wanted())) {
-            return why("requests", "more than 32", "32 at most");
         }
         None
     }
@@ -280,15 +280,6 @@ fn requirements<'t>(terms: &[&'t Value], part: &str) -> Vec<&'t Value> {
         }
     }
     all
-}
-
-/// More than a claim can have.
-fn are_too_many(wanted: &[Wanted]) -> bool {
-    let counts = wanted.iter().map(|one| match one.count {
-        Count::Exactly(count) => count,
-        Count::All => 0,
-    });
-    counts.fold(0, i64::saturating_add) > DEVICES_MAX
 }
 
 /// What a wish is called.

@@ -198,6 +198,35 @@ fn a_device_with_rules_that_are_not_kept_is_not_used() {
 }
 
 #[test]
+fn a_device_that_two_slices_of_a_pool_have_is_there_once() {
+    let of = |name: &str, says: &Value| {
+        let mut slice = slice(says);
+        slice["metadata"]["name"] = json!(name);
+        slice
+    };
+    let node = json!({ "nodeName": "n" });
+    let more = json!({ "nodeName": "n", "devices": [{ "name": "b" }, { "name": "a" }] });
+    let told = |slices: &[Value]| {
+        let mut mirror = Mirror::of(slices);
+        mirror.claims.refresh();
+        let faults = mirror.claims.slice_faults();
+        let faults =
+            faults.map(|(name, _, fault)| format!("{name}: {}; {}", fault.wrong, fault.instead));
+        let devices = mirror.claims.devices_of(&"n".into()).iter();
+        let devices =
+            devices.map(|one| format!("{} (whole: {})", one.id.device, one.pool_is_whole));
+        faults.chain(devices).collect::<Vec<_>>().join("\n")
+    };
+    assert_snapshot!(told(&[of("s", &node), of("t", &more)]), @r#"
+    t: spec.devices: found "a", which ResourceSlice s of the same pool has, allowed: names that no other device of the pool has; the device is not used
+    a (whole: false)
+    b (whole: false)
+    "#);
+    let newer = json!({ "nodeName": "n", "pool": { "name": "p", "generation": 2 } });
+    assert_snapshot!(told(&[of("s", &node), of("t", &newer)]), @"a (whole: true)");
+}
+
+#[test]
 fn a_pool_with_a_device_that_cannot_be_used_is_not_there_as_a_whole() {
     let is_whole = |says: Value| {
         let slices = BTreeMap::from([("s".into(), SliceRecord::read(&slice(&says)))]);
