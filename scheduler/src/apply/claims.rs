@@ -153,8 +153,8 @@ fn protect(mirror: &Mirror, key: &Key) -> Option<Chain> {
     Some(vec![Write::patch(Kind::ResourceClaim, claim_path(key), Merge::Plain, change)])
 }
 
-/// Pods with a claim that gets no devices now, which it is: others of theirs are not allocated for them
-/// either.
+/// Pods with a claim that gets no devices now, and which it is: others of theirs are not allocated
+/// for them either.
 fn without_devices<'u>(
     mirror: &Mirror,
     uses: &'u BTreeMap<Key, Use>,

@@ -270,9 +270,9 @@ impl Claims {
                 reserved_for_others: claim.strangers(&claim_key, pods),
                 reach,
             };
-            let is_had = pod.node.is_some() || shared.allocated_on.is_none();
-            let is_had = is_had && shared.every.is_empty();
-            let is_had = is_had && shared.reach == DeviceReach::OneNode;
+            let is_had = (pod.node.is_some() || shared.allocated_on.is_none())
+                && shared.every.is_empty()
+                && shared.reach == DeviceReach::OneNode;
             if shared.is_own && is_had && self.gpu_devices == GpuDevices::AreGpus {
                 claimed.own.add(&std::mem::take(&mut shared.devices));
                 shared.allocated_on = None;
