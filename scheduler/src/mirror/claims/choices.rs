@@ -12,7 +12,7 @@ use super::{
     DEVICES_MAX,
     device::{Device, DeviceId, Selection},
     record::{Access, Allocation, Count, Wanted},
-    set::DeviceSet,
+    set::{DeviceSet, exactly},
 };
 use crate::parse::Malformed;
 
@@ -194,15 +194,6 @@ impl Choices {
             None => Ok(gpus),
         }
     }
-}
-
-/// How many devices the requests ask for that say how many.
-fn exactly(wanted: &[Wanted]) -> i64 {
-    let counts = wanted.iter().map(|one| match one.count {
-        Count::Exactly(count) => count,
-        Count::All => 0,
-    });
-    counts.fold(0, i64::saturating_add)
 }
 
 /// One of the picks takes the device.

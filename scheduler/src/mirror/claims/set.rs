@@ -87,11 +87,7 @@ impl DeviceSet {
 
     /// How many devices a plain set is of.
     pub(super) fn devices(&self) -> usize {
-        let counts = self.wanted.iter().filter_map(|one| match one.count {
-            Count::Exactly(count) => usize::try_from(count).ok(),
-            Count::All => None,
-        });
-        counts.sum()
+        usize::try_from(exactly(&self.wanted)).unwrap_or(usize::MAX)
     }
 
     /// The devices of a plain set: the request for which each is, and the how manieth of it.
@@ -280,6 +276,15 @@ impl DeviceSet {
                     || (value(at).is_some() && others.all(|(_, other)| value(*other) == value(at)))
             })
     }
+}
+
+/// How many devices the requests ask for that say how many.
+pub(super) fn exactly(wanted: &[Wanted]) -> i64 {
+    let counts = wanted.iter().map(|one| match one.count {
+        Count::Exactly(count) => count,
+        Count::All => 0,
+    });
+    counts.fold(0, i64::saturating_add)
 }
 
 /// A device that may be picked.
