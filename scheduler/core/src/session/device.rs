@@ -66,11 +66,12 @@ impl SharedDevice {
         }
     }
 
+    /// A device that everybody leaves is given at once to nobody: it goes back as a whole.
     fn fits(&self, units: i64, capacity: i64) -> Option<Fits> {
         if self.later() + units > capacity {
             return None;
         }
-        let at_once = self.has > 0 && self.has + units <= capacity;
+        let at_once = self.has > self.releases && self.has + units <= capacity;
         Some(if at_once { Fits::Now } else { Fits::Later })
     }
 }
@@ -305,7 +306,7 @@ mod tests {
         assert_eq!(of("part=0.5"), "g2 Now");
         assert_eq!(of("part=0.5 devices=2"), "g2 Now, new Later");
         assert_eq!(of("part=0.5 devices=3"), "none");
-        assert_eq!(of("part=0.4 devices=2"), "g2 Now, g1 Now");
+        assert_eq!(of("part=0.4 devices=2"), "g2 Now, new Later");
         assert_eq!(of("part=0.8"), "new Later");
     }
 
