@@ -19,7 +19,7 @@ use std::sync::Arc;
 
 pub use claim::{DeviceClaim, DeviceReach, DeviceWish, HeldClaim};
 pub use disruption_budget::DisruptionBudget;
-pub use gpu::{GpuGroup, GpuPart, MigStrategy, SharedGpu, mig_gpus};
+pub use gpu::{GpuGroup, GpuPart, MIG_ENABLED, MIG_STRATEGY, MigStrategy, SharedGpu, mig_gpus};
 pub use left_out::{Lack, LeftOut};
 pub use node::{
     CORDONED_TAINT, CPU_WORKER, GPU_WORKER, HOSTNAME, NOT_READY_TAINTS, Node, Taint, TaintEffect,

@@ -10,7 +10,7 @@ use super::{
     obstacle::{has_more, worst},
 };
 use crate::{
-    model::{Lack, Name, Selection},
+    model::{Lack, MIG_ENABLED, Name, Selection},
     resources::{ResourceName, Shortage},
 };
 
@@ -77,6 +77,8 @@ pub enum Misfit {
     WholeGpusOnly,
     /// GPUs of the node are to be had as MIG instances only.
     MigInstancesOnly,
+    /// GPUs of the node are not to be had as MIG instances: its label says that they are not split.
+    NotSplit,
     /// The pod asks for MIG instances in a way that is served no more.
     LegacyMig,
     /// A pod runs there that uses MIG instances nobody knows of.
@@ -186,6 +188,7 @@ impl Misfit {
             | Self::AffinityToMates
             | Self::WholeGpusOnly
             | Self::MigInstancesOnly
+            | Self::NotSplit
             | Self::LegacyMig
             | Self::LegacyMigThere
             | Self::ClaimOfQueue { .. }
@@ -218,6 +221,7 @@ impl Misfit {
             | Self::TopologySpreadLabel(_)
             | Self::WholeGpusOnly
             | Self::MigInstancesOnly
+            | Self::NotSplit
             | Self::LegacyMig
             | Self::LegacyMigThere
             | Self::ClaimElsewhere(_)
@@ -245,6 +249,8 @@ fn insufficient(resource: &ResourceName) -> String {
     }
 }
 
+const WHOLE_ONLY: &str = "node(s) give whole GPUs only (MIG strategy single)";
+const INSTANCES_ONLY: &str = "node(s) give MIG instances only (MIG strategy mixed)";
 const UNEVEN: &str = "node(s) didn't match pod topology spread constraints";
 
 impl fmt::Display for Misfit {
@@ -279,11 +285,10 @@ impl fmt::Display for Misfit {
             Self::TopologySpreadLabel(_) => f.write_str(
                 "node(s) didn't match pod topology spread constraints (missing required label)",
             ),
-            Self::WholeGpusOnly => {
-                f.write_str("node(s) give whole GPUs only (MIG strategy single)")
-            }
-            Self::MigInstancesOnly => {
-                f.write_str("node(s) give MIG instances only (MIG strategy mixed)")
+            Self::WholeGpusOnly => f.write_str(WHOLE_ONLY),
+            Self::MigInstancesOnly => f.write_str(INSTANCES_ONLY),
+            Self::NotSplit => {
+                write!(f, "node(s) give no MIG instances (label {MIG_ENABLED} is not true)")
             }
             Self::LegacyMig => f.write_str("node(s) take no pods that ask for MIG by annotation"),
             Self::LegacyMigThere => {

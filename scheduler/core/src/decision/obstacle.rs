@@ -57,6 +57,7 @@ impl Misfit {
             Self::DeviceMemory { .. }
             | Self::WholeGpusOnly
             | Self::MigInstancesOnly
+            | Self::NotSplit
             | Self::GpusByClaim
             | Self::GpusWithoutClaim
             | Self::NoGpuWorker

@@ -125,6 +125,7 @@ impl Misfit {
             | Self::TopologySpreadLabel(_)
             | Self::WholeGpusOnly
             | Self::MigInstancesOnly
+            | Self::NotSplit
             | Self::LegacyMig
             | Self::LegacyMigThere
             | Self::ClaimElsewhere(_)

@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::{
     model::{
-        CPU_WORKER, GPU_WORKER, GpuPart, HOSTNAME, Labels, Name, Node, NodeSelectorTerm, Operator,
-        PodShape, Requirement,
+        CPU_WORKER, GPU_WORKER, GpuPart, HOSTNAME, Labels, MIG_ENABLED, MIG_STRATEGY, Name, Node,
+        NodeSelectorTerm, Operator, PodShape, Requirement,
     },
     resources::Resources,
 };
@@ -75,7 +75,8 @@ pub(super) fn add(
         labels.insert(role.into(), Name::default());
     }
     // Its GPUs are given as they are asked for.
-    labels.remove("node-role.kubernetes.io/mig-enabled");
+    labels.remove(MIG_ENABLED);
+    labels.remove(MIG_STRATEGY);
     let node = Node {
         name,
         labels,

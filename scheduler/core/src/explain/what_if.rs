@@ -427,6 +427,7 @@ impl WhatIf<'_> {
             | Misfit::TopologySpreadLabel(_)
             | Misfit::WholeGpusOnly
             | Misfit::MigInstancesOnly
+            | Misfit::NotSplit
             | Misfit::LegacyMig
             | Misfit::LegacyMigThere
             | Misfit::ClaimElsewhere(_)

@@ -66,6 +66,11 @@ impl SharedGpu {
     }
 }
 
+/// The label that says whether a node's GPUs are split.
+pub const MIG_ENABLED: &str = "node-role.kubernetes.io/mig-enabled";
+/// The label that says how.
+pub const MIG_STRATEGY: &str = "nvidia.com/mig.strategy";
+
 /// How the GPUs of a node are split.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MigStrategy {
@@ -76,14 +81,26 @@ pub enum MigStrategy {
 }
 
 impl Node {
-    /// How its GPUs are split, where the labels `node-role.kubernetes.io/mig-enabled` and
-    /// `nvidia.com/mig.strategy` say so.
+    /// Its GPUs are split, as the label `node-role.kubernetes.io/mig-enabled` says, or, where that
+    /// is not there, the instances that it offers.
+    pub fn is_split(&self) -> bool {
+        let mut offered = self.allocatable.extended.iter();
+        self.says_whether_split()
+            .unwrap_or_else(|| offered.any(|(name, count)| *count > 0 && mig_gpus(name).is_some()))
+    }
+
+    /// What the label says, if it is there; nothing but true is.
+    pub fn says_whether_split(&self) -> Option<bool> {
+        let label = self.labels.get(MIG_ENABLED)?;
+        Some(matches!(&**label, "1" | "t" | "T" | "true" | "TRUE" | "True"))
+    }
+
+    /// How its GPUs are split, where they are and the label `nvidia.com/mig.strategy` tells it.
     pub fn mig_strategy(&self) -> Option<MigStrategy> {
-        let label = |key| self.labels.get(key).map(|value| &**value);
-        if label("node-role.kubernetes.io/mig-enabled") != Some("true") {
+        if !self.is_split() {
             return None;
         }
-        match label("nvidia.com/mig.strategy")? {
+        match &**self.labels.get(MIG_STRATEGY)? {
             "single" => Some(MigStrategy::Single),
             "mixed" => Some(MigStrategy::Mixed),
             _ => None,

@@ -4,12 +4,13 @@
 use crate::{
     decision::Misfit,
     framework::{DependsOn, Filter, NodeFilter},
-    model::{MigStrategy, NodeId, PodId, PodShape},
+    model::{MigStrategy, Node, NodeId, PodId, PodShape},
     session::{Fits, Session},
 };
 
 /// Where all GPUs are split alike, an instance looks like a whole GPU and has no parts; where
-/// profiles are mixed, GPUs are only to be had as instances.
+/// profiles are mixed, GPUs are only to be had as instances; and where the label says that none is
+/// split, nobody gets one.
 #[derive(Debug)]
 pub(super) struct MigNodes;
 
@@ -26,15 +27,20 @@ impl Filter for MigNodes {
     fn pre_filter<'a>(&self, session: &'a Session<'_>, pod: PodId) -> Option<NodeFilter<'a>> {
         let shape = session.shape_of(pod);
         shape.asks_gpus().then(|| {
-            let filter = |node| allows(session.node(node).mig_strategy(), shape);
+            let filter = |node| allows(session.node(node), shape);
             Box::new(filter) as NodeFilter<'a>
         })
     }
 }
 
-fn allows(strategy: Option<MigStrategy>, shape: &PodShape) -> Result<Fits, Misfit> {
-    match strategy {
-        Some(MigStrategy::Single) if shape.shared_gpu.is_some() => Err(Misfit::WholeGpusOnly),
+fn allows(node: &Node, shape: &PodShape) -> Result<Fits, Misfit> {
+    if shape.asks_mig() && node.says_whether_split() == Some(false) {
+        return Err(Misfit::NotSplit);
+    }
+    match node.mig_strategy() {
+        Some(MigStrategy::Single) if shape.shared_gpu.is_some() || shape.asks_mig() => {
+            Err(Misfit::WholeGpusOnly)
+        }
         Some(MigStrategy::Mixed) if !shape.asks_mig() => Err(Misfit::MigInstancesOnly),
         Some(MigStrategy::Single | MigStrategy::Mixed) | None => Ok(Fits::Now),
     }

@@ -4,7 +4,7 @@ use insta::assert_snapshot;
 
 use crate::{
     Profile, schedule,
-    testing::{plan_of, snapshot_of},
+    testing::{plan_of, remedies_of, snapshot_of},
 };
 
 const MIXED: &str =
@@ -63,6 +63,46 @@ fn where_instances_look_like_gpus_there_are_no_parts_of_them() {
     ")), @r"
     b runs on n1
     a pending: Resources were not found for pod default/a due to: no nodes with enough resources were found: 1 node(s) give whole GPUs only (MIG strategy single).
+    ");
+}
+
+#[test]
+fn where_instances_look_like_gpus_nobody_gets_one_by_its_profile() {
+    assert_snapshot!(plan_of(&format!("
+        node n1 gpus=2 extended nvidia.com/mig-1g.5gb=2 {SINGLE}
+        job a extended nvidia.com/mig-1g.5gb=1
+    ")), @"a pending: Resources were not found for pod default/a due to: no nodes with enough resources were found: 1 node(s) give whole GPUs only (MIG strategy single).");
+}
+
+#[test]
+fn a_node_is_split_as_its_label_says_or_else_as_its_instances_do() {
+    let instances = "node n1 gpus=1 extended nvidia.com/mig-1g.5gb=1";
+    let asks = "job a extended nvidia.com/mig-1g.5gb=1";
+    let enabled = "label node-role.kubernetes.io/mig-enabled";
+    assert_snapshot!(remedies_of(&format!("\n{instances} {enabled}=false\n{asks}"), "a"), @"
+    PodSchedulingErrors
+    add a node that gives MIG instances
+      not tried
+    ");
+    assert_snapshot!(plan_of(&format!("\n{instances} {enabled}=True\n{asks}")), @"a runs on n1");
+    let mixed = "label nvidia.com/mig.strategy=mixed";
+    assert_snapshot!(plan_of(&format!("\n{instances} {mixed}\n{asks}\njob b gpus=1")), @"
+    a runs on n1
+    b pending: Resources were not found for pod default/b due to: no nodes with enough resources were found: 1 node(s) give MIG instances only (MIG strategy mixed).
+    ");
+    assert_snapshot!(plan_of(&format!("\n{instances}\n{asks}\njob b gpus=1")), @"
+    a runs on n1
+    b runs on n1
+    ");
+    assert_snapshot!(plan_of(&format!("\nnode n1 gpus=1 {mixed}\njob b gpus=1")), @"b runs on n1");
+    // A node like it that is added for whole GPUs is not split.
+    assert_snapshot!(remedies_of("
+        node n1 extended nvidia.com/mig-1g.5gb=1 label nvidia.com/mig.strategy=mixed
+        job b gpus=1
+    ", "b"), @"
+    PodSchedulingErrors
+    add a node that can hold one of its pods, which has more GPUs, or ask for less a pod
+      then it runs on (new node) (Now)
     ");
 }
 

@@ -56,7 +56,8 @@ fn to_nodes(
         Misfit::TopologySpreadLabel(key) => {
             write!(f, "label nodes with {key}, the key over which it is to be spread")
         }
-        Misfit::WholeGpusOnly => f.write_str("ask for whole GPUs, or add a node that gives parts"),
+        Misfit::WholeGpusOnly => f.write_str("ask for whole GPUs, or add a node that gives less"),
+        Misfit::NotSplit => f.write_str("add a node that gives MIG instances"),
         Misfit::MigInstancesOnly => {
             f.write_str("ask for MIG instances, or add a node that gives whole GPUs")
         }
