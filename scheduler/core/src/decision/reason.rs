@@ -286,12 +286,9 @@ impl fmt::Display for Reason {
             Self::Queue(problem) => problem.fmt(f),
             Self::NotReady(not_ready) => self::not_ready(f, not_ready),
             Self::LeftAlone => f.write_str(LEFT_ALONE),
-            Self::OverLimit { queue, limit, allocated, requested, .. } => write!(
-                f,
-                "{queue} quota has reached the allowable limit of {}. Limit is {limit}, currently \
-                 {allocated} allocated and workload requested {requested}",
-                limit.name()
-            ),
+            Self::OverLimit { queue, limit, allocated, requested, .. } => {
+                over_limit(f, queue, [limit, allocated, requested])
+            }
             Self::NonPreemptibleOverQuota { queue, quota, allocated, requested, .. } => {
                 over_quota(f, queue, [quota, allocated, requested])
             }
@@ -343,6 +340,22 @@ impl fmt::Display for Reason {
     }
 }
 
+fn over_limit(
+    f: &mut fmt::Formatter<'_>,
+    queue: &str,
+    [limit, allocated, requested]: [&Quantity; 3],
+) -> fmt::Result {
+    write!(
+        f,
+        "{queue} quota has reached the allowable limit of {}. Limit is {}, currently {} allocated \
+         and workload requested {}",
+        limit.name(),
+        limit.brief(),
+        allocated.brief(),
+        requested.brief()
+    )
+}
+
 fn over_quota(
     f: &mut fmt::Formatter<'_>,
     queue: &str,
@@ -351,8 +364,10 @@ fn over_quota(
     write!(
         f,
         "Non-preemptible workload is over quota. Workload requested {requested}, but {queue} quota \
-         is {quota}, while {allocated} are already allocated for non-preemptible pods. Use a \
-         preemptible workload to go over quota."
+         is {}, while {} are already allocated for non-preemptible pods. Use a preemptible workload \
+         to go over quota.",
+        quota.brief(),
+        allocated.brief()
     )
 }
 

@@ -53,6 +53,16 @@ impl Quantity {
         if self.amount == self.per_unit() { one.to_owned() } else { self.to_string() }
     }
 
+    /// The amount with its unit as KAI writes it where it is told before of what: `2 cores`, `1 GB`.
+    pub(crate) fn brief(&self) -> String {
+        let unit = match &self.resource {
+            ResourceName::Cpu => "cores",
+            ResourceName::Memory => "GB",
+            ResourceName::Gpu | ResourceName::Pods | ResourceName::Extended(_) => self.unit(),
+        };
+        format!("{} {unit}", self.number())
+    }
+
     /// At least as much, of which no part is lost when it is written down.
     #[must_use]
     pub fn rounded_up(self) -> Self {

@@ -101,9 +101,9 @@ fn a_limit_on_cpu_holds_as_one_on_gpus_does() {
         queue q cpu-limit=1.5
         job a cpu=1 queue=q
         job b cpu=1 queue=q
-    "), @r"
+    "), @"
     a runs on n1
-    b pending: q quota has reached the allowable limit of CPU cores. Limit is 1.5 CPU cores, currently 1 CPU cores allocated and workload requested 1 CPU cores
+    b pending: q quota has reached the allowable limit of CPU cores. Limit is 1.5 cores, currently 1 cores allocated and workload requested 1 cores
     ");
 }
 
@@ -113,7 +113,7 @@ fn a_limit_on_memory_is_told_in_gigabytes() {
         node n1 gpus=8
         queue q memory-limit=1G
         job a cpu=1 memory=2G queue=q
-    "), @"a pending: q quota has reached the allowable limit of memory. Limit is 1 GB memory, currently 0 GB memory allocated and workload requested 2 GB memory");
+    "), @"a pending: q quota has reached the allowable limit of memory. Limit is 1 GB, currently 0 GB allocated and workload requested 2 GB");
 }
 
 #[test]
@@ -232,10 +232,10 @@ fn of_several_bounds_that_are_too_low_the_first_is_told_and_that_there_are_more(
         remedies_of(&format!("node n1 gpus=8 cpu=64\n{queues}\njob w gpus=2 cpu=4 queue=q"), "w")
     };
     // Another resource of the same queue, and a queue above it.
-    assert_snapshot!(both("queue q quota=1 limit=1 cpu-limit=2"), @r"
+    assert_snapshot!(both("queue q quota=1 limit=1 cpu-limit=2"), @"
     OverLimit
     raise the limit of queue q by 1 GPU to 2 GPUs; another bound is too low as well
-      then it waits: q quota has reached the allowable limit of CPU cores. Limit is 2 CPU cores, currently 0 CPU cores allocated and workload requested 4 CPU cores
+      then it waits: q quota has reached the allowable limit of CPU cores. Limit is 2 cores, currently 0 cores allocated and workload requested 4 cores
     raise the limit of queue q by 2 CPU cores to 4 CPU cores
       then it runs on n1 (Now)
     ");
