@@ -4,7 +4,11 @@ pub(super) mod message;
 mod sums;
 mod zones;
 
-use std::{collections::BTreeMap, fmt::Write, time::Duration};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fmt::Write,
+    time::Duration,
+};
 
 use schedlab_scheduler_core::{
     Decision, Plan, Snapshot,
@@ -138,7 +142,7 @@ fn differs(
     let mut more = sums::differences(snapshot, outcome, tasks);
     more.extend(too_young((case, snapshot), outcome, tasks));
     if let Some(expected) = wrong_zones {
-        let found: Vec<Vec<usize>> = tasks.iter().map(|(_, _, fate)| zones(fate)).collect();
+        let found: Vec<BTreeSet<usize>> = tasks.iter().map(|(_, _, fate)| zones(fate)).collect();
         more.push(format!("in zones {found:?}, not {expected:?}"));
     }
     if !(wrong_state || wrong_node) && more.is_empty() {
@@ -195,7 +199,7 @@ fn apart(case: &Case, tasks: &[Played<'_>]) -> Option<String> {
 }
 
 /// Idle and releasing (less promised) GPUs. A shared device is taken while somebody is on it,
-/// and released when everybody leaves.
+/// and released when everybody leaves. Whoever is moved still leaves the node where it was.
 fn node_differences(
     (case, expected): (&Case, &Expected),
     snapshot: &Snapshot,
@@ -206,10 +210,14 @@ fn node_differences(
         let idle = node.allocatable.get("gpus").copied().unwrap_or(0.0);
         nodes.insert(&node.name, NodeGpus { idle, ..NodeGpus::default() });
     }
-    for (_, task, fate) in tasks {
+    let name = |node: NodeId| &*snapshot.nodes[node.0 as usize].name;
+    for ((_, task, fate), pod) in tasks.iter().zip(&snapshot.pods) {
         let Some(node) = fate.node else { continue };
-        let now = &*snapshot.nodes[node.0 as usize].name;
-        nodes.entry(now).or_default().add(task, fate);
+        nodes.entry(name(node)).or_default().add(task, (fate.state, &fate.gpu_groups));
+        let is_moved = fate.state == "Pipelined" && pod.status != PodStatus::Pending;
+        if let Some(left) = pod.node.filter(|_| is_moved) {
+            nodes.entry(name(left)).or_default().add(task, ("Releasing", &pod.gpu_groups));
+        }
     }
     let mut found = Vec::new();
     for (name, outcome) in &expected.nodes {
@@ -231,19 +239,20 @@ struct NodeGpus<'a> {
 }
 
 impl<'a> NodeGpus<'a> {
-    fn add(&mut self, task: &Task, fate: &'a Fate) {
-        let (stays, leaves, waits) = match fate.state {
+    fn add(&mut self, task: &Task, (state, groups): (&str, &'a [GpuGroup])) {
+        let (stays, leaves, waits) = match state {
             "Running" | "Bound" | "Binding" | "Allocated" | "StuckInReleasing" => (1.0, 0.0, 0.0),
             "Releasing" => (0.0, 1.0, 0.0),
             "Pipelined" => (0.0, 0.0, 1.0),
             _ => return,
         };
         if task.gpu_fraction.is_none() && task.gpu_memory_mib.is_none() {
-            self.idle -= task.gpus_total * (stays + leaves);
-            self.releasing += task.gpus_total * (leaves - waits);
+            let gpus = task.request.get("gpus").copied().unwrap_or(task.gpus_total);
+            self.idle -= gpus * (stays + leaves);
+            self.releasing += gpus * (leaves - waits);
             return;
         }
-        for group in &fate.gpu_groups {
+        for group in groups {
             let device = self.shared.entry(group).or_default();
             *device = [device[0] + stays, device[1] + leaves, device[2] + waits];
         }

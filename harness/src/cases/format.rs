@@ -164,6 +164,9 @@ pub(super) struct Cluster {
 /// What matters of claims; slices are in the nodes' GPUs already, where their class is one of GPUs.
 #[derive(Clone, Debug, Default, Deserialize)]
 pub(super) struct Dra {
+    /// The classes that there are. Absent: all that claims name.
+    #[serde(default)]
+    pub(super) device_classes: Option<Vec<String>>,
     #[serde(default)]
     pub(super) resource_claims: Vec<ClaimSpec>,
     #[serde(default)]
@@ -384,6 +387,9 @@ pub(super) struct Task {
     pub(super) legacy_mig: bool,
     #[serde(default)]
     pub(super) resource_claim_names: Vec<String>,
+    /// Names of the claims that were made for it, by the templates' names.
+    #[serde(default)]
+    pub(super) resource_claim_templates: BTreeMap<String, String>,
     /// No case has a volume, only pods that name one.
     #[serde(default)]
     pub(super) pvc_names: Vec<String>,
@@ -391,28 +397,34 @@ pub(super) struct Task {
     pub(super) pod_affinity_topology_key: Option<String>,
     #[serde(default)]
     pub(super) pod_anti_affinity_topology_key: Option<String>,
-    #[serde(flatten)]
-    pub(super) other: BTreeMap<String, Value>,
 }
 
 pub(super) const NOTHING_EXPECTED: &str = "nothing is expected of it, in `expected` or `observed`";
 
-/// Task fields that ask for more than whole devices, and what they ask for.
-const BEYOND_WHOLE_DEVICES: [(&str, &str); 1] =
-    [("resource_claim_templates", "claims from templates")];
+impl Task {
+    /// The names of all its claims.
+    pub(super) fn claims(&self) -> impl Iterator<Item = &String> {
+        self.resource_claim_names.iter().chain(self.resource_claim_templates.values())
+    }
+}
 
 impl Case {
-    /// What it needs that the core does not know yet, or that it would show nothing; `None`: it can
-    /// be run.
+    /// The claim of this name that pods of the job may use.
+    pub(super) fn claim(&self, job: &Job, name: &str) -> Option<&ClaimSpec> {
+        let mut claims = self.cluster.dra.iter().flat_map(|dra| &dra.resource_claims);
+        claims.find(|claim| claim.name == *name && claim.namespace == job.namespace)
+    }
+
+    /// The class is there.
+    pub(super) fn has_class(&self, class: &str) -> bool {
+        let classes = self.cluster.dra.as_ref().and_then(|dra| dra.device_classes.as_ref());
+        classes.is_none_or(|classes| classes.iter().any(|known| known == class))
+    }
+
+    /// Why it cannot be run, or would show nothing.
     pub(super) fn unsupported(&self) -> Option<&'static str> {
-        let tasks = self.jobs.iter().flat_map(|job| &job.tasks);
-        let mut beyond = tasks.flat_map(|task| task.other.iter()).filter_map(|(field, value)| {
-            let empty = value.is_null() || value.as_array().is_some_and(Vec::is_empty);
-            let known = BEYOND_WHOLE_DEVICES.iter().find(|(name, _)| name == field);
-            known.filter(|_| !empty).map(|(_, what)| *what)
-        });
         let shows_nothing = !self.jobs.is_empty() && self.expected.is_empty();
-        beyond.next().or(shows_nothing.then_some(NOTHING_EXPECTED))
+        shows_nothing.then_some(NOTHING_EXPECTED)
     }
 }
 

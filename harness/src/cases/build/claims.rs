@@ -26,19 +26,19 @@ pub(super) fn has_gpus(case: &Case, node: &str) -> bool {
     slices.any(|slice| slice.node == node && is_gpu(&slice.class))
 }
 
-/// The claims of a task; one that nobody made is for devices that no node has.
+/// The claims of a task; one that nobody made, or of a class that is not there, is for devices that
+/// no node has.
 pub(super) fn of(case: &Case, job: &Job, task: &Task) -> Vec<DeviceClaim> {
-    let claims = || case.cluster.dra.iter().flat_map(|dra| &dra.resource_claims);
-    let known = |wanted: &String| {
-        claims().find(|claim| claim.name == *wanted && claim.namespace == job.namespace)
+    let named = task.resource_claim_names.iter().map(|name| (name, false));
+    let made = task.resource_claim_templates.values().map(|name| (name, true));
+    let of = |(wanted, is_own): (&String, bool)| match case.claim(job, wanted) {
+        Some(spec) if case.has_class(&spec.class) => claim(case, spec, is_own),
+        Some(_) | None => missing(wanted),
     };
-    let names = task.resource_claim_names.iter();
-    names
-        .map(|wanted| known(wanted).map_or_else(|| missing(wanted), |it| claim(case, it)))
-        .collect()
+    named.chain(made).map(of).collect()
 }
 
-fn claim(case: &Case, spec: &ClaimSpec) -> DeviceClaim {
+fn claim(case: &Case, spec: &ClaimSpec, is_own: bool) -> DeviceClaim {
     let mut devices = Resources::default();
     if is_gpu(&spec.class) {
         devices.gpu_milli = whole(spec.count * 1000.0);
@@ -55,7 +55,7 @@ fn claim(case: &Case, spec: &ClaimSpec) -> DeviceClaim {
         devices,
         every: BTreeMap::new(),
         queue: spec.labels.get(QUEUE_LABEL).map(|queue| name(queue)),
-        is_own: false,
+        is_own,
         allocated_on: None,
         besides: None,
         reserved_for_others: u32::try_from(others).unwrap_or(u32::MAX),

@@ -1,5 +1,7 @@
 //! Which zones tasks are in, and what is left of each.
 
+use std::collections::BTreeSet;
+
 use schedlab_scheduler_core::{Snapshot, model::ZoneShare, resources::Resources};
 
 use super::{
@@ -10,8 +12,8 @@ use super::{
     Fate,
 };
 
-/// Positions of the zones of which a task has something.
-pub(super) fn positions(snapshot: &Snapshot, fate: &Fate) -> Vec<usize> {
+/// Positions of the zones of which a task has something, as zones are published.
+pub(super) fn positions(snapshot: &Snapshot, fate: &Fate) -> BTreeSet<usize> {
     let numa = fate.node.and_then(|node| snapshot.nodes[node.0 as usize].numa.as_ref());
     let zones = numa.map_or(&[][..], |numa| &numa.zones);
     let shares = fate.zones.iter();

@@ -1,6 +1,6 @@
 //! What must have become of jobs, tasks and nodes.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde::Deserialize;
 
@@ -32,7 +32,7 @@ pub(in super::super) struct Outcome {
     pub(in super::super) running_for_more_than_s: Option<u64>,
     /// Positions of zones, where they are compared.
     #[serde(default)]
-    pub(in super::super) numa_zones: Option<Vec<usize>>,
+    pub(in super::super) numa_zones: Option<BTreeSet<usize>>,
 }
 
 /// What its tasks ask for together, where that is compared.

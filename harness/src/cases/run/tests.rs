@@ -89,3 +89,67 @@ fn limits_of_calls_hold_after_the_match_too() {
     ]);
     assert!(told.contains("1 binds in one session, 0 allowed"), "{told}");
 }
+
+/// A GPU by a claim of this class, which the task names, or a template does.
+fn told_of_claim(class: &str, names: (&str, Value), expected: Value) -> String {
+    let claim = json!({ "name": "c", "deviceClassName": "gpu.x", "count": 1 });
+    let slice = json!({ "Name": "s", "DeviceClassName": "gpu.x", "nodeName": "n", "Count": 4 });
+    let dra = json!({
+        "device_classes": [class], "resource_claims": [claim], "resource_slices": [slice],
+    });
+    let (field, names) = names;
+    told(&[
+        ("/cluster/dra", dra),
+        ("/jobs/0/tasks/0/request", json!({ "gpus": 1 })),
+        (&format!("/jobs/0/tasks/0/{field}"), names),
+        (EXPECTED, expected),
+    ])
+}
+
+#[test]
+fn claims_are_named_or_made_from_templates_and_their_class_has_to_be_there() {
+    let names = || ("resource_claim_names", json!(["c"]));
+    let made = || ("resource_claim_templates", json!({ "t": "c" }));
+    // Without the label of a queue nobody may share a claim on GPUs.
+    assert_eq!(told_of_claim("gpu.x", names(), outcome("Pending")), "passed");
+    assert_eq!(told_of_claim("gpu.x", made(), outcome("Binding")), "passed");
+    assert_eq!(told_of_claim("gpu.y", made(), outcome("Pending")), "passed");
+    let unknown = ("resource_claim_templates", json!({ "t": "nobody" }));
+    assert_eq!(told_of_claim("gpu.x", unknown, outcome("Pending")), "passed");
+    let gpus = json!({ "nodes": { "n": { "idle_gpus": 3, "releasing_gpus": 0 } } });
+    assert_eq!(told_of_claim("gpu.x", made(), gpus), "passed");
+}
+
+#[test]
+fn who_is_moved_leaves_the_node_where_it_was() {
+    let task = |id: &str, node: &str, gpus: u32| {
+        let state = if node.is_empty() { "Pending" } else { "Running" };
+        let mut task =
+            json!({ "id": id, "state": state, "gpus_total": gpus, "request": { "gpus": gpus } });
+        if !node.is_empty() {
+            task["node"] = json!(node);
+        }
+        task
+    };
+    let job = |name: &str, task: Value| {
+        json!({ "name": name, "queue": "q", "priority": 50, "preemptibility": "preemptible",
+                "age_s": 60, "gang": { "pod_sets": [{ "name": "default", "min_available": 1 }] },
+                "tasks": [task] })
+    };
+    let node = |name: &str| json!({ "name": name, "allocatable": { "gpus": 2 } });
+    let jobs = [
+        job("j", task("j-0", "m", 1)),
+        job("k", task("k-0", "n", 1)),
+        job("l", task("l-0", "", 2)),
+    ];
+    // The one that moves is still there, and promised room where the other one stays.
+    let figures =
+        |idle: u32, releasing: i32| json!({ "idle_gpus": idle, "releasing_gpus": releasing });
+    let told = told(&[
+        ("/actions", json!(["consolidation"])),
+        ("/cluster/nodes", json!([node("m"), node("n")])),
+        ("/jobs", json!(jobs)),
+        (EXPECTED, json!({ "nodes": { "m": figures(1, -1), "n": figures(1, -1) } })),
+    ]);
+    assert_eq!(told, "passed");
+}

@@ -10,7 +10,7 @@ use super::super::format::{
     Case, ConstraintSpec, Gang, Job, NodeSpec, QueueSpec, Share, State, Task, TopologySpec,
 };
 
-pub(super) use devices::{claim, claim_status, class, slice};
+pub(super) use devices::{claim, claim_status, claim_template, class, slice};
 pub(super) use pods::pod;
 
 /// The pod count that recorded decisions allowed on a node, whatever it said.

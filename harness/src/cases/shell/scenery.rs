@@ -1,6 +1,9 @@
 //! What a case begins with, made object by object, each as old as the case says.
 
-use std::{collections::BTreeSet, time::Duration};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    time::Duration,
+};
 
 use anyhow::anyhow;
 use jiff::Timestamp;
@@ -104,7 +107,7 @@ impl<'a> Scenery<'a> {
         let classes = claims().map(|claim| &claim.class);
         let classes: BTreeSet<&String> =
             classes.chain(slices().map(|slice| &slice.class)).collect();
-        for class in classes {
+        for class in classes.into_iter().filter(|class| self.case.has_class(class)) {
             self.create("resource.k8s.io", "deviceclasses", objects::class(class))?;
         }
         for slice in slices() {
@@ -112,6 +115,23 @@ impl<'a> Scenery<'a> {
         }
         for claim in claims() {
             self.create("resource.k8s.io", "resourceclaims", objects::claim(claim))?;
+        }
+        self.claim_templates()
+    }
+
+    /// Those whose claims the case has.
+    fn claim_templates(self) -> anyhow::Result<()> {
+        let of_task = |job: &'a Job, task: &'a Task| {
+            let wanted = task.resource_claim_templates.iter();
+            wanted.filter_map(move |(template, claim)| {
+                Some(((objects::namespace(job), template), self.case.claim(job, claim)?))
+            })
+        };
+        let tasks = self.case.jobs.iter().flat_map(|job| job.tasks.iter().map(move |it| (job, it)));
+        let wanted: BTreeMap<_, _> = tasks.flat_map(|(job, task)| of_task(job, task)).collect();
+        for ((_, template), claim) in wanted {
+            let template = objects::claim_template(template, claim);
+            self.create("resource.k8s.io", "resourceclaimtemplates", template)?;
         }
         Ok(())
     }

@@ -3,7 +3,7 @@
 use schedlab_json::{Value, json};
 
 use super::{
-    super::super::format::{Case, ClaimSpec, SliceSpec},
+    super::super::format::{Case, ClaimSpec, SliceSpec, Task},
     plain,
 };
 use crate::fields::{at, list, text};
@@ -23,8 +23,10 @@ pub(super) fn inexpressible(case: &Case) -> Option<&'static str> {
         claims().filter(|claim| claim.status.is_none()).map(|claim| &claim.name).collect();
     let tasks = case.jobs.iter().flat_map(|job| &job.tasks);
     let mut placed = tasks.filter(|task| super::is_placed(task));
+    let is_without = |task: &Task| task.claims().any(|name| given.contains(&name));
+    let has_templates = |task: &Task| !task.resource_claim_templates.is_empty();
     placed
-        .any(|task| task.resource_claim_names.iter().any(|name| given.contains(&name)))
+        .any(|task| is_without(task) || has_templates(task))
         .then_some("through the shell: a running task whose claim has no devices")
 }
 
@@ -73,6 +75,20 @@ pub(in super::super) fn claim(spec: &ClaimSpec) -> Value {
         "kind": "ResourceClaim",
         "metadata": { "name": plain(&spec.name), "namespace": namespace, "labels": labels },
         "spec": { "devices": { "requests": [{ "name": plain(&spec.name), "exactly": exactly }] } },
+    })
+}
+
+/// Of this name, from which such claims are made for pods.
+pub(in super::super) fn claim_template(name: &str, spec: &ClaimSpec) -> Value {
+    let claim = claim(spec);
+    json!({
+        "apiVersion": "resource.k8s.io/v1",
+        "kind": "ResourceClaimTemplate",
+        "metadata": { "name": plain(name), "namespace": claim["metadata"]["namespace"] },
+        "spec": {
+            "metadata": { "labels": claim["metadata"]["labels"] },
+            "spec": claim["spec"],
+        },
     })
 }
 

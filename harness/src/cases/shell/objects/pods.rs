@@ -27,7 +27,9 @@ pub(in super::super) fn pod(job: &Job, task: &Task, on_node: Option<&str>) -> Va
     if let Some(affinity) = affinity(task) {
         spec["affinity"] = affinity;
     }
-    let claims: Vec<Value> = task.resource_claim_names.iter().enumerate().map(claim).collect();
+    let named = task.resource_claim_names.iter().map(|name| ("resourceClaimName", name));
+    let made = task.resource_claim_templates.keys().map(|of| ("resourceClaimTemplateName", of));
+    let claims: Vec<Value> = named.chain(made).enumerate().map(claim).collect();
     if !claims.is_empty() {
         spec["containers"][0]["resources"]["claims"] =
             claims.iter().map(|claim| json!({ "name": claim["name"] })).collect();
@@ -85,7 +87,7 @@ fn amounts(task: &Task) -> Map {
 }
 
 fn devices(task: &Task) -> Map {
-    let whole = !is_shared(task) && task.resource_claim_names.is_empty();
+    let whole = !is_shared(task) && task.claims().next().is_none();
     let named = task.request.iter().filter_map(|(name, amount)| match name.as_str() {
         "cpu_millis" | "memory_bytes" | "pods" => None,
         "gpus" => whole.then(|| ("nvidia.com/gpu".to_owned(), amount)),
@@ -161,6 +163,6 @@ fn affinity(task: &Task) -> Option<Value> {
     (affinity != json!({})).then_some(affinity)
 }
 
-fn claim((at, name): (usize, &String)) -> Value {
-    json!({ "name": format!("claim-{at}"), "resourceClaimName": plain(name) })
+fn claim((at, (field, name)): (usize, (&str, &String))) -> Value {
+    json!({ "name": format!("claim-{at}"), field: plain(name) })
 }
