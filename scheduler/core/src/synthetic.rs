@@ -401,3 +401,6 @@ fn pod(name: Name, (group, shape): (PodGroupId, ShapeId), node: Option<NodeId>) 
         unbindable: false,
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -95,3 +95,25 @@ impl NumaTopology {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn devices_that_nobody_asks_for_are_not_aligned() {
+        let of = |count: i64| Resources {
+            extended: std::iter::once(("nic".into(), count)).collect(),
+            ..Resources::default()
+        };
+        let zone = NumaZone { name: "z0".into(), allocatable: of(2), available: of(2) };
+        let zones = NumaTopology {
+            policy: NumaPolicy::SingleNumaNode,
+            scope: NumaScope::Pod,
+            zones: vec![zone],
+        };
+        let aligned = |count: i64| zones.aligned(&PodShape::default(), &of(count));
+        assert_eq!(aligned(1), of(1));
+        assert_eq!(aligned(0), Resources::default());
+    }
+}

@@ -46,3 +46,16 @@ impl TaskRule {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rules_are_those_of_kais_plugins() {
+        let of_jobs = JobRule::ALL.map(JobRule::plugin);
+        assert_eq!(of_jobs, ["priority", "elastic"]);
+        let of_tasks = TaskRule::ALL.map(TaskRule::plugin);
+        assert_eq!(of_tasks, ["kubeflow", "ray", "taskorder"]);
+    }
+}

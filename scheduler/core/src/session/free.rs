@@ -266,6 +266,8 @@ mod tests {
             "node n1 gpus=2 cpu=4 memory=1Gi gpu-memory=3\njob a part-memory=1 cpu=1 memory=0Gi on n1/g1",
         );
         assert_eq!(free, PerResource { gpu: 1667, cpu: 3000, memory: 1 << 30 });
+        let half = accounted("node n1 gpus=1 cpu=1\njob a part=0.5 cpu=1 on n1/g1");
+        assert_eq!(half.gpu, 500);
         let overfull = accounted("node n1 gpus=1 cpu=1\njob a cpu=2 memory=0Gi gpus=2 on n1");
         assert_eq!(overfull, PerResource { gpu: 0, cpu: 0, memory: 1 << 40 });
     }

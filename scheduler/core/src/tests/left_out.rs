@@ -53,6 +53,19 @@ fn nodes_of_another_pool_are_counted_and_one_is_to_be_labelled() {
 }
 
 #[test]
+fn the_first_by_name_is_named_of_all_that_lack_the_same_for_the_pod() {
+    assert_snapshot!(remedies_of("
+        node b1 gpus=8 lacks pool=b lacks gpu-worker
+        node b2 gpus=8 lacks pool=b
+        job a cpu=1
+    ", "a"), @"
+    PodSchedulingErrors
+    put label pool=b on one of 2 nodes that are left out, such as b1
+      not tried
+    ");
+}
+
+#[test]
 fn a_label_too_many_is_to_be_taken_off() {
     let text = "
         node b1 gpus=8 lacks pool=

@@ -217,6 +217,19 @@ fn a_spread_needs_room_in_the_domains_that_it_wants() {
     add a node with 10 GPUs in each of zone b and c, as its topology spread over zone asks
       then it runs on n1 (Now)
     ");
+    // Nor is there room on a node for which a skew is not all that matters.
+    let split =
+        "label node-role.kubernetes.io/mig-enabled=true label nvidia.com/mig.strategy=mixed";
+    assert_snapshot!(remedies_of(&format!("
+        node n1 gpus=8 label zone=a
+        node n2 gpus=1 label zone=b
+        node n3 gpus=8 label zone=b {split}
+        gang x pods=6 gpus=2 label app=x spread app=x/zone/1
+    "), "x"), @"
+    PodSchedulingErrors
+    add a node with 10 GPUs in zone b, as its topology spread over zone asks
+      then it runs on n1 (Now)
+    ");
     assert_snapshot!(remedies_of("
         node n1 gpus=8
         node n2 gpus=1

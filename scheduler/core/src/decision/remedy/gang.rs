@@ -54,3 +54,32 @@ pub(super) fn mend(
 fn inside(sub_group: Option<&Name>) -> String {
     sub_group.map_or_else(String::new, |name| format!(" of sub-group {name}"))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pods_of_no_sub_group_are_mended_before_more_are_created() {
+        let cured = |required: u32, outside: u32| {
+            let unusable = Unusable {
+                pods: outside,
+                gated: 0,
+                is_outside: true,
+                first: "ns/a-0".into(),
+                problem: "no SubGroup".into(),
+                cure: "label it".into(),
+            };
+            of(&NotReady {
+                sub_group: Some("part".into()),
+                only_part: None,
+                required,
+                exist: 1,
+                gated: 0,
+                unusable: Some(unusable),
+            })
+        };
+        assert!(matches!(cured(4, 2), Remedy::AddMembers { pods: 1, .. }));
+        assert!(matches!(cured(3, 2), Remedy::MendMembers { pods: 2, .. }));
+    }
+}
