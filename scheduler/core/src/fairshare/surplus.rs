@@ -169,3 +169,25 @@ fn by_fraction(denied: &BTreeMap<usize, Fraction>, queues: &[QueueDemand]) -> Ve
 fn gcd(a: i128, b: i128) -> i128 {
     if b == 0 { a } else { gcd(b, a % b) }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{model::Time, resources::Amount};
+
+    #[test]
+    fn parts_keep_the_proportion_of_any_weights() {
+        let of = |weight_milli| QueueDemand {
+            name: "q".into(),
+            priority: 0,
+            created: Time(0),
+            quota: Amount::Exactly(0),
+            limit: Amount::Unlimited,
+            weight_milli,
+            usage_micro: 0,
+            request: 1,
+        };
+        let told = parts(0, &[of(1_000_003), of(7)], &[0, 1]);
+        assert_eq!(told, [(0, 1_000_003), (1, 7)]);
+    }
+}

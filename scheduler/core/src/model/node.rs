@@ -119,3 +119,18 @@ pub enum TaintEffect {
     /// No new pod, and running ones leave.
     NoExecute,
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn taints_of_a_nodes_state_are_known_by_their_keys() {
+        let is_of_state = |key: &str| {
+            let effect = TaintEffect::NoSchedule;
+            Taint { key: key.into(), value: "".into(), effect }.is_of_state()
+        };
+        assert!(is_of_state(CORDONED_TAINT) && NOT_READY_TAINTS.into_iter().all(is_of_state));
+        assert!(!is_of_state("nvidia.com/gpu"));
+    }
+}

@@ -143,6 +143,15 @@ mod tests {
 
     /// Does a pod fit here, and there, with a claim that others use so?
     fn fits(states: &[PodState], change: impl Fn(&mut DeviceClaim)) -> [Result<Fits, Misfit>; 2] {
+        fits_after(states, false, change)
+    }
+
+    /// The same where one that had the claim may have left.
+    fn fits_after(
+        states: &[PodState],
+        has_left: bool,
+        change: impl Fn(&mut DeviceClaim),
+    ) -> [Result<Fits, Misfit>; 2] {
         let mut claim = DeviceClaim {
             name: "x".into(),
             devices: Resources::default(),
@@ -155,7 +164,7 @@ mod tests {
             reach: DeviceReach::OneNode,
         };
         change(&mut claim);
-        let users = Users { states: states.to_vec(), has_left: false };
+        let users = Users { states: states.to_vec(), has_left };
         [(HERE, "here"), (THERE, "there")]
             .map(|(node, name)| fits_with(&claim, &users, (node, &name.into())))
     }
@@ -191,6 +200,8 @@ mod tests {
         let leaves = [PodState::Releasing(HERE)];
         assert_eq!(fits(&leaves, allocated(0)), [Ok(Fits::Now), Ok(Fits::Later)]);
         assert_eq!(fits(&leaves, allocated(1)), [Ok(Fits::Now), elsewhere()]);
+        assert_eq!(fits_after(&[], true, allocated(0)), [Ok(Fits::Now), Ok(Fits::Now)]);
+        assert_eq!(fits_after(&[], true, allocated(1)), [Ok(Fits::Now), elsewhere()]);
     }
 
     #[test]

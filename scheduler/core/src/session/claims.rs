@@ -91,7 +91,12 @@ fn move_devices(free: &mut Resources, devices: &Resources, was_taken: bool, is_t
 
 #[cfg(test)]
 mod tests {
-    use crate::{Profile, model::NodeId, session::Session, testing::snapshot_of};
+    use crate::{
+        Profile,
+        model::{NodeId, PodId},
+        session::Session,
+        testing::snapshot_of,
+    };
 
     /// GPUs, in thousandths, of the first of the table: idle, on their way back, and what the
     /// waiting pod would take.
@@ -118,6 +123,27 @@ mod tests {
         let all_leave = "job a claim x:2 releasing on n1\njob b claim x:2 releasing on n1";
         assert_eq!(with(all_leave), (6000, 2000, 2000));
         assert_eq!(with("job a claim y:3 claim w:1 on n1"), (4000, 0, 2000));
+    }
+
+    #[test]
+    fn of_a_queues_pods_that_have_a_claim_the_first_pays_for_it() {
+        let text = "
+            node n1 gpus=8 by-claim
+            queue q
+            queue r
+            job a claim y:1 on n1 queue=q
+            job b claim x:1 queue=q
+            job c claim x:1 on n1 queue=r
+            job d claim x:1 on n1 queue=q
+            job e claim x:1 on n1 queue=q
+        ";
+        let (snapshot, profile) = (snapshot_of(text), Profile::kai());
+        let session = Session::new(&snapshot, &profile);
+        let claim = &session.shape_of(PodId(4)).claims[0].name;
+        let pods = snapshot.pods.iter().zip((0..).map(PodId));
+        let pays = pods.filter(|(_, pod)| session.first_user(*pod, claim));
+        let pays: Vec<&str> = pays.map(|(pod, _)| &*pod.name).collect();
+        assert_eq!(pays, ["c", "d"]);
     }
 
     #[test]

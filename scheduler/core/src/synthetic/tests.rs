@@ -34,22 +34,19 @@ fn job(snapshot: &Snapshot, group: &PodGroup, id: PodGroupId) -> String {
     let pods: Vec<&Pod> = snapshot.pods.iter().filter(|pod| pod.group == Some(id)).collect();
     let shape = |pod: &Pod| &snapshot.shapes[pod.shape.0 as usize];
     let gpus = shape(pods[0]).requests.gpu_milli / 1000;
-    let mut words = format!("{}x{gpus}", pods.len());
     assert_eq!(group.sub_groups[0].min_member as usize, pods.len());
-    if !group.preemptible {
-        words += " pinned";
-    }
-    if let Some(node) = pods[0].node {
-        words += &format!(" on {}", node.0);
-    }
     let required = group.topology.as_ref().and_then(|topology| topology.required.as_ref());
     let last = |label: &Name| label.rsplit('/').next().unwrap_or_default().to_owned();
-    words += &required.map_or(String::new(), |level| format!(" in a {}", last(level)));
-    for term in pods.iter().flat_map(|pod| &shape(pod).pod_anti_affinity).take(1) {
-        assert!(pods.iter().all(|pod| labels_match_own(term, pod)));
-        words += &format!(" apart by {}", last(&term.topology_key));
-    }
-    words
+    let apart = pods.iter().flat_map(|pod| &shape(pod).pod_anti_affinity).next();
+    assert!(apart.is_none_or(|term| pods.iter().all(|pod| labels_match_own(term, pod))));
+    let words = [
+        Some(format!("{}x{gpus}", pods.len())),
+        (!group.preemptible).then(|| "pinned".to_owned()),
+        pods[0].node.map(|node| format!("on {}", node.0)),
+        required.map(|level| format!("in a {}", last(level))),
+        apart.map(|term| format!("apart by {}", last(&term.topology_key))),
+    ];
+    words.into_iter().flatten().collect::<Vec<_>>().join(" ")
 }
 
 fn labels_match_own(term: &PodAffinityTerm, pod: &Pod) -> bool {
@@ -133,7 +130,7 @@ fn borrowed_gpus_are_wanted_back() {
 }
 
 #[test]
-fn gangs_want_places_of_their_own_or_to_be_apart() {
+fn gangs_want_places_of_their_own() {
     assert_snapshot!(told(&gangs_in_places_against_singles(10)), @"
     node-00000 8 zone-000 rack-0000, node-00001 8 zone-000 rack-0000, node-00002 8 zone-000 rack-0000, node-00003 8 zone-000 rack-0000, node-00004 8 zone-000 rack-0000, node-00005 8 zone-000 rack-0000, node-00006 8 zone-000 rack-0000, node-00007 8 zone-000 rack-0000, node-00008 8 zone-000 rack-0001, node-00009 8 zone-000 rack-0001
     /department-0 16, department-0/queue-0-0 1, department-0/queue-0-1 1, department-0/queue-0-2 1, department-0/queue-0-3 1, department-0/queue-0-4 1, department-0/queue-0-5 1, department-0/queue-0-6 1, department-0/queue-0-7 1, department-0/queue-0-8 1, department-0/queue-0-9 1, /department-1 16, department-1/queue-1-0 1, department-1/queue-1-1 1, department-1/queue-1-2 1, department-1/queue-1-3 1, department-1/queue-1-4 1, department-1/queue-1-5 1, department-1/queue-1-6 1, department-1/queue-1-7 1, department-1/queue-1-8 1, department-1/queue-1-9 1, /department-2 16, department-2/queue-2-0 1, department-2/queue-2-1 1, department-2/queue-2-2 1, department-2/queue-2-3 1, department-2/queue-2-4 1, department-2/queue-2-5 1, department-2/queue-2-6 1, department-2/queue-2-7 1, department-2/queue-2-8 1, department-2/queue-2-9 1, /department-3 16, department-3/queue-3-0 1, department-3/queue-3-1 1, department-3/queue-3-2 1, department-3/queue-3-3 1, department-3/queue-3-4 1, department-3/queue-3-5 1, department-3/queue-3-6 1, department-3/queue-3-7 1, department-3/queue-3-8 1, department-3/queue-3-9 1, /department-4 16, department-4/queue-4-0 1, department-4/queue-4-1 1, department-4/queue-4-2 1, department-4/queue-4-3 1, department-4/queue-4-4 1, department-4/queue-4-5 1, department-4/queue-4-6 1, department-4/queue-4-7 1, department-4/queue-4-8 1, department-4/queue-4-9 1
@@ -168,6 +165,10 @@ fn gangs_want_places_of_their_own_or_to_be_apart() {
     queue-4-7: 8x8 in a rack, 4x1 in a zone, 16x1 in a zone
     queue-4-9: 8x1 in a rack, 4x2 in a rack, 16x2 in a rack
     ");
+}
+
+#[test]
+fn gangs_want_to_be_apart() {
     assert_snapshot!(told(&gangs_apart_against_singles(1)), @"
     node-00000 8 zone-000 rack-0000
     /department-0 1, department-0/queue-0-0 0, department-0/queue-0-1 0, department-0/queue-0-2 0, department-0/queue-0-3 0, department-0/queue-0-4 0, department-0/queue-0-5 0, department-0/queue-0-6 0, department-0/queue-0-7 0, department-0/queue-0-8 0, department-0/queue-0-9 0, /department-1 1, department-1/queue-1-0 0, department-1/queue-1-1 0, department-1/queue-1-2 0, department-1/queue-1-3 0, department-1/queue-1-4 0, department-1/queue-1-5 0, department-1/queue-1-6 0, department-1/queue-1-7 0, department-1/queue-1-8 0, department-1/queue-1-9 0, /department-2 1, department-2/queue-2-0 0, department-2/queue-2-1 0, department-2/queue-2-2 0, department-2/queue-2-3 0, department-2/queue-2-4 0, department-2/queue-2-5 0, department-2/queue-2-6 0, department-2/queue-2-7 0, department-2/queue-2-8 0, department-2/queue-2-9 0, /department-3 1, department-3/queue-3-0 0, department-3/queue-3-1 0, department-3/queue-3-2 0, department-3/queue-3-3 0, department-3/queue-3-4 0, department-3/queue-3-5 0, department-3/queue-3-6 0, department-3/queue-3-7 0, department-3/queue-3-8 0, department-3/queue-3-9 0, /department-4 1, department-4/queue-4-0 0, department-4/queue-4-1 0, department-4/queue-4-2 0, department-4/queue-4-3 0, department-4/queue-4-4 0, department-4/queue-4-5 0, department-4/queue-4-6 0, department-4/queue-4-7 0, department-4/queue-4-8 0, department-4/queue-4-9 0

@@ -95,6 +95,8 @@ fn a_node_is_split_as_its_label_says_or_else_as_its_instances_do() {
     b runs on n1
     ");
     assert_snapshot!(plan_of(&format!("\nnode n1 gpus=1 {mixed}\njob b gpus=1")), @"b runs on n1");
+    let none = "node n1 gpus=1 extended nvidia.com/mig-1g.5gb=0";
+    assert_snapshot!(plan_of(&format!("\n{none} {mixed}\njob b gpus=1")), @"b runs on n1");
     // A node like it that is added for whole GPUs is not split.
     assert_snapshot!(remedies_of("
         node n1 extended nvidia.com/mig-1g.5gb=1 label nvidia.com/mig.strategy=mixed

@@ -4,7 +4,7 @@ use insta::assert_snapshot;
 
 use crate::{
     Profile,
-    testing::{plan_of, plan_with},
+    testing::{plan_of, plan_with, remedies_with},
 };
 
 fn with_reservations(text: &str) -> String {
@@ -25,6 +25,31 @@ fn the_first_pod_on_a_gpu_needs_room_for_a_reservation_pod_too() {
         node n1 gpus=2 pods=2
         job a part=0.5
     "), @"a runs on n1/a");
+}
+
+#[test]
+fn a_node_is_full_of_pods_or_too_small_for_a_reservation_pod_besides() {
+    let mut profile = Profile::kai();
+    profile.plugins.leave_room_for_reservations();
+    let small = "
+        node n1 gpus=2 pods=1
+        job a part=0.5
+    ";
+    assert_snapshot!(remedies_with(&profile, small, "a"), @"
+    PodSchedulingErrors
+    add a node that can hold one of its pods, which has more pods, or ask for less a pod
+      then it runs on (new node) (Now)
+    ");
+    let full = "
+        node n1 gpus=2 pods=2
+        job o cpu=1 non-preemptible on n1
+        job a part=0.5
+    ";
+    assert_snapshot!(remedies_with(&profile, full, "a"), @"
+    PodSchedulingErrors
+    make room for 1 more pod of its size, or add nodes that have it: short of pods
+      then it runs on (new node) (Now)
+    ");
 }
 
 #[test]
