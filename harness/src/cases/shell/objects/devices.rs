@@ -1,5 +1,7 @@
 //! Devices that are had by claims: classes, what nodes publish, and claims.
 
+use std::collections::BTreeSet;
+
 use schedlab_json::{Value, json};
 
 use super::{
@@ -22,6 +24,11 @@ pub(super) fn inexpressible(case: &Case) -> Option<&'static str> {
     let given: Vec<&String> =
         claims().filter(|claim| claim.status.is_none()).map(|claim| &claim.name).collect();
     let tasks = case.jobs.iter().flat_map(|job| &job.tasks);
+    let mut made = BTreeSet::new();
+    let mut of_templates = tasks.clone().flat_map(|task| task.resource_claim_templates.values());
+    if !of_templates.all(|claim| made.insert(claim)) {
+        return Some("through the shell: a claim that a template made for several pods");
+    }
     let mut placed = tasks.filter(|task| super::is_placed(task));
     let is_without = |task: &Task| task.claims().any(|name| given.contains(&name));
     let has_templates = |task: &Task| !task.resource_claim_templates.is_empty();
