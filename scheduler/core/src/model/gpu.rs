@@ -2,6 +2,7 @@
 //! taken as a whole from what a node offers.
 
 use super::{Name, Node};
+use crate::resources::Resources;
 
 /// A part of each of so many devices of one node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -84,9 +85,7 @@ impl Node {
     /// Its GPUs are split, as the label `node-role.kubernetes.io/mig-enabled` says, or, where that
     /// is not there, the instances that it offers.
     pub fn is_split(&self) -> bool {
-        let mut offered = self.allocatable.extended.iter();
-        self.says_whether_split()
-            .unwrap_or_else(|| offered.any(|(name, count)| *count > 0 && mig_gpus(name).is_some()))
+        self.says_whether_split().unwrap_or_else(|| are_instances(&self.allocatable))
     }
 
     /// What the label says, if it is there; nothing but true is.
@@ -112,6 +111,12 @@ impl Node {
     pub fn gpu_units(&self) -> i64 {
         self.gpu_memory_mib.max(1).saturating_mul(1000)
     }
+}
+
+/// There are MIG instances among them.
+pub(super) fn are_instances(resources: &Resources) -> bool {
+    let mut extended = resources.extended.iter();
+    extended.any(|(name, count)| *count > 0 && mig_gpus(name).is_some())
 }
 
 /// Whole GPUs that queues pay for one instance of a MIG profile (`nvidia.com/mig-2g.10gb`: two);

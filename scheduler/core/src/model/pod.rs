@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 
 use super::{
     ContainerRequests, DeviceClaim, GpuGroup, HOSTNAME, Labels, Name, Node, NodeId, PodGroupId,
-    ShapeId, SharedGpu, TaintEffect, Time, VolumeClaim, ZoneShare, mig_gpus,
+    ShapeId, SharedGpu, TaintEffect, Time, VolumeClaim, ZoneShare, gpu::are_instances,
 };
 use crate::resources::Resources;
 
@@ -187,8 +187,7 @@ impl PodShape {
 
     /// It asks for MIG instances as resources.
     pub fn asks_mig(&self) -> bool {
-        let mut extended = self.requests.extended.iter();
-        extended.any(|(name, count)| *count > 0 && mig_gpus(name).is_some())
+        are_instances(&self.requests)
     }
 }
 
