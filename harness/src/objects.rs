@@ -1,5 +1,5 @@
 //! Kubernetes objects from the rows of feature tables: queues, workloads. Pure text in, JSON
-//! out; what a row may say is in `docs/writing-features.md`.
+//! out; what a row may say is in `docs/reference/features.md`.
 
 mod fleet;
 mod manifest;

@@ -1,6 +1,6 @@
 //! The real Kueue beside the real kube-scheduler, on a control plane of the test's own: what target
 //! `kueue` claims passes, and what it lacks is skipped with the reason. `SCHEDLAB_KUEUE` names a copy
-//! of Kueue's module with its manager built in it, as `docs/clusters.md` tells; without one this is
+//! of Kueue's module with its manager built in it, as `docs/reference/clusters.md` tells; without one this is
 //! skipped, and `SCHEDLAB_REQUIRE=kueue` makes that a failure. `SCHEDLAB_KUEUE_FEATURES` are
 //! other arguments of the run than the test's own, `SCHEDLAB_KUEUE_LOG` a file for Kueue's log.
 #![expect(clippy::print_stdout, reason = "a test says what it leaves out")]

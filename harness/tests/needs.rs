@@ -85,13 +85,13 @@ fn a_scenario_bears_webhooks_where_they_are_asked_and_nowhere_else() {
 
 #[test]
 fn what_may_differ_between_clusters_is_a_scenario() {
-    let text = include_str!("../../docs/cluster-differences.md");
+    let text = include_str!("../../docs/reference/cluster-differences.md");
     let there: BTreeSet<String> = cases().unwrap().iter().map(Case::id).collect();
     let known = Known::read(text);
     // The features are read without the folder that they stand in.
     let ids = known.ids().map(|id| id.strip_prefix("features/").unwrap_or(id));
     let gone: Vec<&str> = ids.filter(|id| !there.contains(*id)).collect();
-    assert!(gone.is_empty(), "docs/cluster-differences.md names what is not there: {gone:?}");
+    assert!(gone.is_empty(), "docs/reference/cluster-differences.md names what is not there: {gone:?}");
     assert!(known.ids().next().is_some());
 }
 

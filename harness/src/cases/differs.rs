@@ -1,4 +1,4 @@
-//! Cases that end otherwise here, with reason: each is argued for in docs/kai-differences.md.
+//! Cases that end otherwise here, with reason: each is argued for in docs/reference/kai-differences.md.
 
 /// Id of the case, and why.
 const CASES: [(&str, &str); 2] = [

@@ -9,7 +9,7 @@
 //!
 //! A pod line with `pods` is a gang. `gpu_milli` below 1000 for each of its GPUs asks for shares of
 //! them, `models` lists the GPU models that will do, `leaves_after_secs` instead of `runs_secs`
-//! takes the work away so long after it came. `docs/fleets.md` tells all fields, what they mean and
+//! takes the work away so long after it came. `docs/reference/fleets.md` tells all fields, what they mean and
 //! what they are when they are left out.
 
 use std::path::Path;

@@ -34,7 +34,7 @@ fn profile(world: &mut World, name: String) -> StepResult {
     Ok(())
 }
 
-/// Keys of the scheduler's configuration file (docs/configuring.md); what they do not say stays.
+/// Keys of the scheduler's configuration file (docs/reference/configuration.md); what they do not say stays.
 /// ```gherkin
 /// Given the scheduler's configuration:
 ///   """yaml

@@ -116,7 +116,7 @@ fn a_configuration_is_read_where_it_is_mounted() {
     // kustomize has the place; what is put there, and the argument, the documents tell.
     let (folder, map) = mounted(&plain("kustomize/deployment.yaml"));
     assert_eq!((&*folder, &*map), ("/etc/schedlab/config", "schedlab-scheduler-config"));
-    let told = text("../docs/configuring.md");
+    let told = text("../docs/reference/configuration.md");
     assert!(told.contains(&format!("value: {argument} ")) && told.contains(&map));
 }
 

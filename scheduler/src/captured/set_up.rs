@@ -14,7 +14,7 @@ use crate::{
 
 const OBJECT: &str = "an object, as KAI writes it";
 const ARRAY: &str = "an array, as KAI writes it";
-const FILE: &str = "what stands in a configuration file (docs/configuring.md)";
+const FILE: &str = "what stands in a configuration file (docs/reference/configuration.md)";
 
 /// The parts of a snapshot that speak of its scheduler.
 #[derive(Debug, Default)]

@@ -1,5 +1,5 @@
 //! What is asked of Prometheus, and what its answers mean. Metrics are those that KAI asks for; the
-//! scheduler and KAI's queue controller tell those of the queues (`docs/metrics.md`), and
+//! scheduler and KAI's queue controller tell those of the queues (`docs/reference/metrics.md`), and
 //! kube-state-metrics those of the nodes.
 
 use std::collections::BTreeMap;

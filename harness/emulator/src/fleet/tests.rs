@@ -298,10 +298,10 @@ fn a_taint_may_be_written_as_in_feature_tables() {
     insta::assert_snapshot!(taints, @r#"[{"effect":"NoSchedule","key":"gpu","value":"yes"},{"effect":"NoExecute","key":"k"}]"#);
 }
 
-/// What `docs/fleets.md` shows is read.
+/// What `docs/reference/fleets.md` shows is read.
 #[test]
 fn the_documented_fleet_is_a_fleet() {
-    let text = include_str!("../../../../docs/fleets.md");
+    let text = include_str!("../../../../docs/reference/fleets.md");
     let yaml = text.split("```yaml\n").nth(1).and_then(|rest| rest.split("```").next()).unwrap();
     assert_eq!(fleet(yaml).nodes().len(), 6);
 }

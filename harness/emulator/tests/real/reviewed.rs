@@ -1,4 +1,4 @@
-//! The differences that have been looked at: the lists of `docs/emulator-differences.md`.
+//! The differences that have been looked at: the lists of `docs/reference/emulator-differences.md`.
 //!
 //! ```text
 //! - `a-objects.http`, bad JSON, `POST configmaps`: `.message`, `.details`
@@ -47,7 +47,7 @@ impl std::fmt::Display for Asked<'_> {
 
 impl Reviewed {
     pub(crate) fn read() -> Self {
-        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/emulator-differences.md");
+        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/reference/emulator-differences.md");
         let text = std::fs::read_to_string(path).unwrap();
         let lines = text.lines().enumerate();
         Self(lines.filter_map(|(index, line)| entry(index + 1, line)).collect())
@@ -80,7 +80,7 @@ impl Reviewed {
     /// The lines that nothing differs in any more.
     pub(crate) fn stale(&self) -> Vec<String> {
         let unused = self.0.iter().filter(|entry| !entry.is_used.get() && !entry.is_of_kubectl());
-        let file = "docs/emulator-differences.md";
+        let file = "docs/reference/emulator-differences.md";
         unused.map(|entry| format!("{file}:{}: does not differ any more", entry.line)).collect()
     }
 }

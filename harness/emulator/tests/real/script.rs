@@ -14,7 +14,7 @@
 //! `hook.rs`) and saved names are replaced everywhere. A body is YAML and sent
 //! as JSON, unless a `Content-Type` header says that it is to be sent as it stands. `=>` begins
 //! what the answer must be: its code and the message of a refusal, or the events of a watch.
-//! Where the two servers need not agree stands in `docs/emulator-differences.md`.
+//! Where the two servers need not agree stands in `docs/reference/emulator-differences.md`.
 
 use std::path::{Path, PathBuf};
 

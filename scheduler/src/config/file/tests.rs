@@ -262,10 +262,10 @@ fn what_is_wrong_with_a_usage_database_is_told() {
 
 #[test]
 fn the_published_schema_is_that_of_the_program() {
-    let published = include_str!("../../../../docs/scheduler-config.schema.json");
+    let published = include_str!("../../../../docs/reference/scheduler-config.schema.json");
     let published: schedlab_json::Value = serde_json::from_str(published).unwrap();
     let again =
-        "write it anew: schedlab-scheduler config-schema > docs/scheduler-config.schema.json";
+        "write it anew: schedlab-scheduler config-schema > docs/reference/scheduler-config.schema.json";
     assert_eq!(published, schedlab_json::to_value(&ConfigFile::schema()).unwrap(), "{again}");
 }
 
