@@ -30,7 +30,7 @@ Feature: GPUs by resource claims
   Scenario: Pods that ask for GPUs as a resource stay off published ones
     When 3 pods "plain" with 1 GPU each are submitted to queue "team-a"
     Then node "plugged-0" has 2 running pods
-    And queue "team-a" is pending because "give GPUs to resource claims only"
+    And queue "team-a" is pending because "offer GPUs to resource claims only"
 
   Scenario: A shared claim is allocated once, for all who share it
     When the manifest "claims/shared.yaml" is applied

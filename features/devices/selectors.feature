@@ -200,5 +200,5 @@ Feature: GPUs by what they are
         containers: [{name: main, image: train}]
       """
     And 5 cycles pass
-    Then pod "both" is pending because "Waits on node small-0, which has no devices for ResourceClaim default/safe beside those that other claims get there now"
+    Then pod "both" is pending because "Waits on node small-0: no devices are left for ResourceClaim default/safe beside those that other claims get in this cycle"
     And the field "status.allocation" of claim "alike" is ""

@@ -54,7 +54,7 @@ Feature: A gang is placed whole or not at all
   Scenario: A gang larger than the fleet waits and is told so
     When a gang "huge" of 33 pods with 1 GPU each is submitted to queue "training"
     Then gang "huge" has 33 pending pods and stays so for 5 cycles
-    And gang "huge" is pending because "33 pods that must run together ask for 33 GPUs, and all nodes on which they may run offer 32 GPUs"
+    And gang "huge" is pending because "33 pods that must run together request 33 GPUs, and all nodes on which they may run offer 32 GPUs"
     When a node "node-5" with 8 GPUs is added
     Then gang "huge" has 33 running pods
 

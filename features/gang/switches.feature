@@ -37,7 +37,7 @@ Feature: A PodGroup says how it is tried and told
       | name | queue | pods | gpus | gang  |
       | rank | team  | 2    | 1    | train |
     And 5 cycles pass
-    Then pod "rank" is pending because "is not tried here again, as its schedulingBackoff is 1"
+    Then pod "rank" is pending because "is not tried again here, because its schedulingBackoff is 1"
     And the field "status.requested.nvidia.com/gpu" of queue "team" is "2"
     And queue "team" has a fair share of 0 GPUs
 

@@ -49,4 +49,4 @@ Feature: GPUs that are split into instances
   Scenario: Whole GPUs come from nodes that are not split
     When 3 pods "whole" with 1 GPU each are submitted to queue "team"
     Then pod "whole" has 2 running and 1 pending pods and stays so for 5 cycles
-    And pod "whole" is pending because "node(s) give MIG instances only (MIG strategy mixed)"
+    And pod "whole" is pending because "node(s) offer MIG instances only (MIG strategy mixed)"

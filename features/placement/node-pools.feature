@@ -63,7 +63,7 @@ Feature: A scheduler for each node pool
       | first  | gang | bare  | 1    | 1    | kai.scheduler/node-pool=a100 |
       | second | gang | below | 1    | 1    | kai.scheduler/node-pool=a100 |
     Then gang "first" is pending because "Queue 'bare' does not exist"
-    And the field "status.schedulingConditions.0.message" of gang "first" is "Queue 'bare' does not exist. Remedy: mend queue bare: label kai.scheduler/node-pool: found none or another, allowed: a100 in this node pool"
+    And the field "status.schedulingConditions.0.message" of gang "first" is "Queue 'bare' does not exist. Remedy: fix queue bare: label kai.scheduler/node-pool: got none or another, expected a100 in this node pool"
     And gang "second" is pending because "its parent 'top' does not exist"
     When the label "kai.scheduler/node-pool" of queue "bare" becomes "a100"
     And the label "kai.scheduler/node-pool" of queue "top" becomes "a100"

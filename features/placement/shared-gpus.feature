@@ -109,7 +109,7 @@ Feature: Several pods share one GPU
   Scenario: Who asks for no GPU sees none, and nobody may ask for all
     Given containers see only the GPUs that they ask for
     And the scheduler's webhooks are asked
-    Then this manifest is refused with 'spec.containers[0].env[0]: found NVIDIA_VISIBLE_DEVICES "all"':
+    Then this manifest is refused with 'spec.containers[0].env[0]: got NVIDIA_VISIBLE_DEVICES "all"':
       """yaml
       apiVersion: v1
       kind: Pod

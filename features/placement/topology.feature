@@ -20,21 +20,21 @@ Feature: Pods that talk to each other run close together
       """
 
   Scenario: A level has a name of its own, which may change while the levels stay
-    Then this manifest is refused with 'each alias stands once':
+    Then this manifest is refused with 'each alias must be unique':
       """
       apiVersion: kai.scheduler/v1alpha1
       kind: Topology
       metadata: {name: twice}
       spec: {levels: [{nodeLabel: zone, alias: here}, {nodeLabel: rack, alias: here}]}
       """
-    And this manifest is refused with 'an alias is no nodeLabel of the topology':
+    And this manifest is refused with 'an alias must not be a nodeLabel of the topology':
       """
       apiVersion: kai.scheduler/v1alpha1
       kind: Topology
       metadata: {name: mixed}
       spec: {levels: [{nodeLabel: zone, alias: rack}, {nodeLabel: rack}]}
       """
-    And this manifest is refused with 'levels cannot be changed, but for their aliases':
+    And this manifest is refused with 'levels are immutable, except for their aliases':
       """
       apiVersion: kai.scheduler/v1alpha1
       kind: Topology

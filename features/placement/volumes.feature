@@ -81,7 +81,7 @@ Feature: Pods go where their volumes can be used
   Scenario: A pod keeps its place until its volume has been made there
     Given the manifest "volumes/cloud-claim.yaml" is applied
     When the manifest "volumes/reader.yaml" is applied
-    Then pod "reader" is pending because 'Waits on node b-1, where it has room, until persistentvolumeclaim "data" is bound'
+    Then pod "reader" is pending because 'Waits on node b-1 until persistentvolumeclaim "data" is bound'
     When the manifest "volumes/made.yaml" is applied
     Then pod "reader" is running
     And pod "reader" is on node "b-1"

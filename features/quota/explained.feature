@@ -23,7 +23,7 @@ Feature: Why a workload waits, and what would let it run
       | name | kind       | queue | pods | gpus |
       | web  | deployment | team  | 3    | 1    |
     Then deployment "web" has 2 running and 1 pending pods
-    And the explanation of deployment "web" says "web is no gang"
+    And the explanation of deployment "web" says "web is not a gang"
 
   Scenario: Work that is too large is told which nodes are too small
     Given these workloads are submitted:
@@ -36,6 +36,6 @@ Feature: Why a workload waits, and what would let it run
     When these workloads are submitted:
       | name | kind       | queue | pods | gpus | labels                             |
       | web  | deployment | team  | 1    | 1    | kai.scheduler/preemptibility=maybe |
-    Then deployment "web" is pending because "label kai.scheduler/preemptibility: found maybe"
-    And the explanation of deployment "web" says "label kai.scheduler/preemptibility: found maybe"
+    Then deployment "web" is pending because "label kai.scheduler/preemptibility: got maybe"
+    And the explanation of deployment "web" says "label kai.scheduler/preemptibility: got maybe"
     And the explanation of deployment "web" says "preemptible or non-preemptible"

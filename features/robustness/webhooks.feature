@@ -10,7 +10,7 @@ Feature: What the scheduler could not use is refused when it is written
       | training   | department | 8     |
 
   Scenario: A queue whose parents would lead back to it is refused
-    Then this manifest is refused with 'spec.parentQueue: found "training", which leads back to it':
+    Then this manifest is refused with 'spec.parentQueue: got "training", which leads back to it':
       """yaml
       apiVersion: scheduling.run.ai/v2
       kind: Queue
@@ -26,7 +26,7 @@ Feature: What the scheduler could not use is refused when it is written
     Then pod "work" has 2 running pods
 
   Scenario: A queue that says nothing of resources is refused
-    Then this manifest is refused with "Queue silent: spec.resources: found nothing":
+    Then this manifest is refused with "Queue silent: spec.resources: got nothing":
       """yaml
       apiVersion: scheduling.run.ai/v2
       kind: Queue
@@ -36,7 +36,7 @@ Feature: What the scheduler could not use is refused when it is written
     And queue "training" uses 0 GPUs
 
   Scenario: A share of more than a GPU is refused, and a share of one runs
-    Then this manifest is refused with 'annotation gpu-fraction: found "1.5"':
+    Then this manifest is refused with 'annotation gpu-fraction: got "1.5"':
       """yaml
       apiVersion: v1
       kind: Pod

@@ -16,7 +16,7 @@ mod race;
 mod wipe;
 
 use anyhow::Context as _;
-use schedlab_control_plane::{Assets, Temporary};
+use schedlab_control_plane::{Assets, TemporaryControlPlane};
 
 use race::Took;
 
@@ -26,21 +26,23 @@ const ROUNDS: usize = 3;
 
 #[expect(clippy::print_stderr, reason = "a bench says what it leaves out")]
 fn main() -> anyhow::Result<()> {
-    let assets =
-        match schedlab_control_plane::find(None, &["etcd", "kube-apiserver", "kube-scheduler"]) {
-            Ok(assets) => assets,
-            Err(why) => {
-                eprintln!("skipped: pods bound a second: {why}");
-                return Ok(());
-            }
-        };
+    let assets = match schedlab_control_plane::find_assets(
+        None,
+        &["etcd", "kube-apiserver", "kube-scheduler"],
+    ) {
+        Ok(assets) => assets,
+        Err(why) => {
+            eprintln!("skipped: pods bound a second: {why}");
+            return Ok(());
+        }
+    };
     let rounds = std::env::args().skip(1).find_map(|argument| argument.parse().ok());
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     runtime.block_on(measure(&assets, rounds.unwrap_or(ROUNDS)))
 }
 
 async fn measure(assets: &Assets, rounds: usize) -> anyhow::Result<()> {
-    let plane = Temporary::boot(assets, wipe::NOBODY_ELSE).await?;
+    let plane = TemporaryControlPlane::boot(assets, wipe::NOBODY_ELSE).await?;
     fleet::install(&plane).await.context("cannot install the fleet")?;
     let (mut ours, mut theirs) = (Vec::new(), Vec::new());
     for round in 0..rounds {

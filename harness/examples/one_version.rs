@@ -13,7 +13,7 @@ use schedlab::api::Api;
 use schedlab_emulator::clock::Clock;
 use schedlab_json::json;
 use schedlab_scheduler::Config;
-use schedlab_scheduler::leader::{Election, Standing, lead};
+use schedlab_scheduler::leader_election::{ElectionConfig, LeaderState, lead};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch;
 
@@ -36,7 +36,7 @@ async fn main() -> anyhow::Result<()> {
     let client = match wrong {
         ["boundless"] => {
             // Limits are this plugin's.
-            config.go_without(["proportion".to_owned()].into());
+            config.disable_plugins(["proportion".to_owned()].into());
             client
         }
         ["flat"] => {
@@ -80,15 +80,15 @@ async fn elected(client: kube::Client, config: Config) -> anyhow::Result<()> {
     let mut terminated = signal(SignalKind::terminate())?;
     let secs = Duration::from_secs;
     let identity = format!("one-version-{}", std::process::id());
-    let election = Election::new("default", &config.scheduler_name, &identity);
-    let election = election.timed(secs(3), secs(2), secs(1))?;
+    let election = ElectionConfig::new("default", &config.scheduler_name, &identity);
+    let election = election.with_timings(secs(3), secs(2), secs(1))?;
     let clock = Clock::real();
     let now = Arc::new(move || clock.now());
-    let (told, _standing) = watch::channel(Standing::default());
+    let (told, _standing) = watch::channel(LeaderState::default());
     let stop = async move {
         terminated.recv().await;
     };
-    lead(client.clone(), (election, now), told, Box::pin(work(client, config)), stop).await
+    lead(client.clone(), election, now, told, Box::pin(work(client, config)), stop).await
 }
 
 /// What a broken version does to a cluster that another one left to it.
@@ -100,7 +100,7 @@ async fn do_wrong(api: &Api, how: Option<&str>) -> anyhow::Result<()> {
         Some("forgets") => drop(api.delete(&format!("{groups}/giant")).await?),
         Some("rewrites") => {
             let marks = json!({"metadata": {"annotations": {"schedlab.dev/gpu-devices": "7"}}});
-            api.merge("/api/v1/namespaces/default/pods/steady-3", &marks).await?;
+            api.merge_patch("/api/v1/namespaces/default/pods/steady-3", &marks).await?;
         }
         Some("recreates") => {
             let queue = "/apis/scheduling.run.ai/v2/queues/upgrade-steady";

@@ -1,5 +1,5 @@
-//! Plain Kubernetes requests in JSON, through the cluster's client. Kinds are found by
-//! discovery, so any kind that the cluster knows can be written.
+//! JSON requests to the Kubernetes API. Kinds are looked up by discovery, so objects of any kind
+//! that the cluster serves can be written.
 
 mod schema;
 mod version;
@@ -15,26 +15,27 @@ use schedlab_json::{Value, json};
 use serde::de::{DeserializeOwned, IgnoredAny};
 
 use crate::fields;
-pub use version::NoVersion;
+pub use version::VersionError;
 
 /// Our field manager and User-Agent.
 const MANAGER: &str = "schedlab";
 
-/// What a server says of a priority class that is not there, before its name.
-const NO_CLASS: &str = "no PriorityClass with name ";
+/// The start of an API server's message about an unknown priority class; the name follows.
+const MISSING_PRIORITY_CLASS: &str = "no PriorityClass with name ";
 
-/// The finalizer with which Kueue keeps pods.
-const KUEUE_KEEPS: &str = "kueue.x-k8s.io/managed";
+/// The finalizer that Kueue adds to pods.
+const KUEUE_FINALIZER: &str = "kueue.x-k8s.io/managed";
 
-/// How long its admission may not know one that is there, and how often it is asked again.
-const HEARSAY_MAX: Duration = Duration::from_secs(10);
-const ASK: Duration = Duration::from_millis(50);
+/// How long the admission of an API server may lag behind its storage, and how often a rejected
+/// request is retried meanwhile.
+const ADMISSION_LAG_MAX: Duration = Duration::from_secs(10);
+const POLL_INTERVAL: Duration = Duration::from_millis(50);
 
-/// A Kubernetes API.
+/// A client of a Kubernetes API. It caches discovery.
 #[derive(Clone)]
 pub struct Api {
     client: kube::Client,
-    /// Plural and scope by `apiVersion` and `kind`.
+    /// Collections by `apiVersion` and `kind`.
     kinds: BTreeMap<(String, String), Collection>,
 }
 
@@ -45,7 +46,7 @@ struct Collection {
     namespaced: bool,
 }
 
-/// What an object is called: kind, namespace and name.
+/// Kind, namespace and name of an object, for messages.
 pub fn title(object: &Value) -> String {
     let field = |at: &str| fields::text(object, at).unwrap_or_default();
     let namespace = match field("/metadata/namespace") {
@@ -59,22 +60,22 @@ pub fn title(object: &Value) -> String {
 }
 
 impl Api {
-    /// Talks through this client.
+    /// Uses this client.
     pub fn new(client: kube::Client) -> Self {
         Self { client, kinds: BTreeMap::new() }
     }
 
-    /// The client itself.
+    /// The underlying client.
     pub fn client(&self) -> &kube::Client {
         &self.client
     }
 
-    /// GET of one object or list.
+    /// GET of an object or list.
     pub async fn get(&self, path: &str) -> Result<Value, kube::Error> {
         self.send(Request::get(path), None).await
     }
 
-    /// What tells the cluster from all others: the uid of its namespace `kube-system`.
+    /// The uid of the namespace `kube-system`, which identifies a cluster.
     pub async fn cluster_uid(&self) -> Result<Option<String>, kube::Error> {
         match self.get("/api/v1/namespaces/kube-system").await {
             Ok(namespace) => Ok(namespace["metadata"]["uid"].as_str().map(str::to_owned)),
@@ -83,48 +84,49 @@ impl Api {
         }
     }
 
-    /// PATCH by JSON merge.
-    pub async fn merge(&self, path: &str, change: &Value) -> Result<Value, kube::Error> {
+    /// PATCH with a JSON merge patch.
+    pub async fn merge_patch(&self, path: &str, change: &Value) -> Result<Value, kube::Error> {
         let request =
-            Request::patch(written(path)).header("content-type", "application/merge-patch+json");
+            Request::patch(write_path(path)).header("content-type", "application/merge-patch+json");
         self.send(request, Some(change)).await
     }
 
     /// POST.
     pub async fn post(&self, path: &str, object: &Value) -> Result<Value, kube::Error> {
-        self.send(posting(path), Some(object)).await
+        self.send(post_request(path), Some(object)).await
     }
 
     /// PUT.
     pub async fn put(&self, path: &str, object: &Value) -> Result<Value, kube::Error> {
-        let request = Request::put(written(path)).header("content-type", "application/json");
+        let request = Request::put(write_path(path)).header("content-type", "application/json");
         self.send(request, Some(object)).await
     }
 
-    /// DELETE, in the background.
+    /// DELETE with background propagation.
     pub async fn delete(&self, path: &str) -> Result<Value, kube::Error> {
         self.delete_with(path, json!({})).await
     }
 
-    /// DELETE of what nobody is left to end: without a grace period. A server reads the query
-    /// of a DELETE only where it has no body, so the body says it.
-    pub async fn delete_at_once(&self, path: &str) -> Result<Value, kube::Error> {
+    /// DELETE without a grace period, for pods whose containers no kubelet will terminate. Options
+    /// are in the body: a server ignores the query of a DELETE that has a body.
+    pub async fn delete_immediately(&self, path: &str) -> Result<Value, kube::Error> {
         self.delete_with(path, json!({ "gracePeriodSeconds": 0 })).await
     }
 
-    /// Lets pods go that were deleted and that Kueue keeps: it waits for others in the place of those of
-    /// a group, and where their namespace goes, none come.
-    pub async fn let_go(&self, pods: &str) -> Result<(), kube::Error> {
+    /// Removes Kueue's finalizer from deleted pods of a collection. Kueue keeps a deleted pod of a
+    /// group until a replacement exists, and in a namespace that is being deleted there will be
+    /// none.
+    pub async fn remove_kueue_finalizers(&self, pods: &str) -> Result<(), kube::Error> {
         let list = self.get(pods).await?;
         for pod in list["items"].as_array().into_iter().flatten() {
             let kept = pod["metadata"]["finalizers"].as_array().into_iter().flatten();
-            let by_others = kept.clone().any(|keeper| *keeper != KUEUE_KEEPS);
+            let by_others = kept.clone().any(|keeper| *keeper != KUEUE_FINALIZER);
             if kept.count() == 0 || by_others || pod["metadata"]["deletionTimestamp"].is_null() {
                 continue;
             }
             let name = pod["metadata"]["name"].as_str().unwrap_or_default();
             let change = json!({ "metadata": { "finalizers": null } });
-            match self.merge(&format!("{pods}/{name}"), &change).await {
+            match self.merge_patch(&format!("{pods}/{name}"), &change).await {
                 Err(error) if !is_not_found(&error) => return Err(error),
                 Ok(_) | Err(_) => {}
             }
@@ -140,8 +142,8 @@ impl Api {
         self.send(request, Some(&options)).await
     }
 
-    /// Whether whoever asks may do everything, as an administrator may.
-    pub async fn allows_everything(&self) -> Result<bool, kube::Error> {
+    /// Whether the client may do everything, as an administrator may.
+    pub async fn has_full_access(&self) -> Result<bool, kube::Error> {
         let review = json!({
             "apiVersion": "authorization.k8s.io/v1",
             "kind": "SelfSubjectAccessReview",
@@ -151,96 +153,99 @@ impl Api {
         Ok(self.post(path, &review).await?["status"]["allowed"] == Value::Bool(true))
     }
 
-    /// Creates an object. A priority class may be there already: rows call for them by value.
-    pub async fn create(&mut self, object: &Value) -> anyhow::Result<Made> {
+    /// Creates an object. A priority class may exist already, because several table rows may need
+    /// it.
+    pub async fn create(&mut self, object: &Value) -> anyhow::Result<CreateOutcome> {
         if object["kind"] == "PriorityClass" {
-            let made = self.ensure(object).await?;
-            if made == Made::Known {
-                self.known_priority_class(object).await?;
+            let made = self.create_if_absent(object).await?;
+            if made == CreateOutcome::AlreadyExists {
+                self.check_priority_class(object).await?;
             }
             return Ok(made);
         }
-        let (collection, _) = self.place(object).await?;
-        let created = self.admitted(&collection, object).await;
-        created.map(|_| Made::New).map_err(refusal).with_context(|| title(object))
+        let (collection, _) = self.locate(object).await?;
+        let created = self.create_when_admitted(&collection, object).await;
+        created.map(|_| CreateOutcome::Created).map_err(api_error).with_context(|| title(object))
     }
 
-    /// A priority class that is there is no other than this one.
-    async fn known_priority_class(&mut self, object: &Value) -> anyhow::Result<()> {
+    /// Fails if the existing priority class has another value.
+    async fn check_priority_class(&mut self, object: &Value) -> anyhow::Result<()> {
         let path = self.path(object).await?;
-        let there = self.get(&path).await.map_err(refusal)?;
-        let (found, known) = (&object["value"], &there["value"]);
-        let told = || format!("value: found {found}, allowed is {known}: the class is there");
-        anyhow::ensure!(found == known, "{}: {}", title(object), told());
+        let existing = self.get(&path).await.map_err(api_error)?;
+        let (supported, known) = (&object["value"], &existing["value"]);
+        let problem = || format!("value: got {supported}, expected {known}: the class exists");
+        anyhow::ensure!(supported == known, "{}: {}", title(object), problem());
         Ok(())
     }
 
-    /// Creates an object, unless it is there.
-    pub async fn ensure(&mut self, object: &Value) -> anyhow::Result<Made> {
-        let (collection, _) = self.place(object).await?;
-        match self.admitted(&collection, object).await {
-            Ok(_) => Ok(Made::New),
-            Err(kube::Error::Api(status)) if status.reason == "AlreadyExists" => Ok(Made::Known),
-            Err(error) => Err(refusal(error)).with_context(|| title(object)),
+    /// Creates an object unless it exists.
+    pub async fn create_if_absent(&mut self, object: &Value) -> anyhow::Result<CreateOutcome> {
+        let (collection, _) = self.locate(object).await?;
+        match self.create_when_admitted(&collection, object).await {
+            Ok(_) => Ok(CreateOutcome::Created),
+            Err(kube::Error::Api(status)) if status.reason == "AlreadyExists" => {
+                Ok(CreateOutcome::AlreadyExists)
+            }
+            Err(error) => Err(api_error(error)).with_context(|| title(object)),
         }
     }
 
-    /// Creates an object; one that is there already gets the manifest's fields. Owners are known by
-    /// their names: nobody can write down the UID that a server will give them.
-    pub async fn apply(&mut self, object: &Value) -> anyhow::Result<Applied> {
+    /// Creates an object, or patches an existing one with the manifest's fields. Owner references
+    /// need no uid: it is looked up by name.
+    pub async fn apply(&mut self, object: &Value) -> anyhow::Result<ApplyOutcome> {
         let object = &self.with_owners(object).await.with_context(|| title(object))?;
-        let (collection, name) = self.place(object).await?;
-        let applied = match self.admitted(&collection, object).await {
-            Ok(_) => Ok(Applied::Created),
+        let (collection, name) = self.locate(object).await?;
+        let applied = match self.create_when_admitted(&collection, object).await {
+            Ok(_) => Ok(ApplyOutcome::Created),
             Err(kube::Error::Api(status)) if status.reason == "AlreadyExists" => {
-                self.change(&format!("{collection}/{name}"), object).await
+                self.patch_existing(&format!("{collection}/{name}"), object).await
             }
             Err(error) => Err(error),
         };
-        let applied = applied.map_err(refusal).with_context(|| title(object))?;
+        let applied = applied.map_err(api_error).with_context(|| title(object))?;
         if object["kind"] == "CustomResourceDefinition" {
             self.wait_until_served(object).await.with_context(|| title(object))?;
         }
         Ok(applied)
     }
 
-    /// A real server takes a moment until it knows objects of a kind that was defined just now, and
-    /// the next object of a manifest may be one.
+    /// Waits until a new CRD is served, because the next object of the manifest may be of its kind.
+    /// A real API server takes a moment.
     async fn wait_until_served(&self, definition: &Value) -> anyhow::Result<()> {
-        let end = tokio::time::Instant::now() + HEARSAY_MAX;
+        let end = tokio::time::Instant::now() + ADMISSION_LAG_MAX;
         let spec = &definition["spec"];
         let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
         let (group, plural) = (text(&spec["group"]), text(&spec["names"]["plural"]));
         let versions = spec["versions"].as_array().into_iter().flatten();
         for version in versions.filter(|version| version["served"] == true) {
-            let version = root(&format!("{group}/{}", text(&version["name"])));
-            while !self.serves(&version, &plural).await.map_err(refusal)? {
+            let version = api_root(&format!("{group}/{}", text(&version["name"])));
+            while !self.is_served(&version, &plural).await.map_err(api_error)? {
                 anyhow::ensure!(
                     tokio::time::Instant::now() < end,
-                    "{version}/{plural} is not served {} s after it was defined",
-                    HEARSAY_MAX.as_secs()
+                    "{version}/{plural} is not served {} s after its definition",
+                    ADMISSION_LAG_MAX.as_secs()
                 );
-                tokio::time::sleep(ASK).await;
+                tokio::time::sleep(POLL_INTERVAL).await;
             }
         }
         Ok(())
     }
 
-    /// The kind is found, and its objects are.
-    async fn serves(&self, version: &str, plural: &str) -> Result<bool, kube::Error> {
-        let found = async {
+    /// Whether a kind and its objects are served.
+    async fn is_served(&self, version: &str, plural: &str) -> Result<bool, kube::Error> {
+        let version_kinds = async {
             self.get(&format!("{version}/{plural}?limit=1")).await?;
             let kinds = self.get(version).await?;
             let mut kinds = kinds["resources"].as_array().into_iter().flatten();
             Ok(kinds.any(|kind| kind["name"] == plural))
         };
-        match found.await {
+        match version_kinds.await {
             Err(error) if is_not_found(&error) => Ok(false),
-            found => found,
+            supported => supported,
         }
     }
 
-    /// The object, with the UIDs of the owners that it refers to without one.
+    /// The object with the uids of its owner references filled in.
     async fn with_owners(&mut self, object: &Value) -> anyhow::Result<Value> {
         let mut object = object.clone();
         let namespace = object["metadata"]["namespace"].clone();
@@ -251,66 +256,76 @@ impl Api {
                 "metadata": { "name": owner["name"], "namespace": namespace },
             });
             let path = self.path(&named).await?;
-            let there = self.get(&path).await.map_err(refusal)?;
-            owner["uid"] = there["metadata"]["uid"].clone();
+            let existing = self.get(&path).await.map_err(api_error)?;
+            owner["uid"] = existing["metadata"]["uid"].clone();
         }
         Ok(object)
     }
 
-    /// Creates an object. A real server may not have heard yet of a priority class that it has:
-    /// its admission reads from a watch of its own.
-    async fn admitted(&self, collection: &str, object: &Value) -> Result<IgnoredAny, kube::Error> {
-        let end = tokio::time::Instant::now() + HEARSAY_MAX;
+    /// Creates an object, and retries if admission does not yet know its priority class although it
+    /// exists: a real API server's admission reads from a watch of its own.
+    async fn create_when_admitted(
+        &self,
+        collection: &str,
+        object: &Value,
+    ) -> Result<IgnoredAny, kube::Error> {
+        let end = tokio::time::Instant::now() + ADMISSION_LAG_MAX;
         loop {
-            let created = self.send(posting(collection), Some(object)).await;
+            let created = self.send(post_request(collection), Some(object)).await;
             let Err(kube::Error::Api(status)) = &created else { return created };
-            let class =
-                status.message.split_once(NO_CLASS).and_then(|(_, rest)| rest.split(' ').next());
+            let class = status
+                .message
+                .split_once(MISSING_PRIORITY_CLASS)
+                .and_then(|(_, rest)| rest.split(' ').next());
             let Some(class) = class else { return created };
             let path = format!("/apis/scheduling.k8s.io/v1/priorityclasses/{class}");
             if self.get(&path).await.is_err() || tokio::time::Instant::now() > end {
                 return created;
             }
-            tokio::time::sleep(ASK).await;
+            tokio::time::sleep(POLL_INTERVAL).await;
         }
     }
 
-    async fn change(&self, path: &str, object: &Value) -> Result<Applied, kube::Error> {
+    async fn patch_existing(
+        &self,
+        path: &str,
+        object: &Value,
+    ) -> Result<ApplyOutcome, kube::Error> {
         let before = self.get(path).await?;
-        self.merge(path, object).await?;
-        Ok(Applied::Changed(Box::new(before)))
+        self.merge_patch(path, object).await?;
+        Ok(ApplyOutcome::Changed(Box::new(before)))
     }
 
-    /// Writes the status of an object that is there.
+    /// Writes the status of an existing object.
     pub async fn write_status(&mut self, object: &Value) -> anyhow::Result<()> {
         let has_one = object.get("status").is_some();
-        anyhow::ensure!(has_one, "{}: found no status, allowed is one", title(object));
+        anyhow::ensure!(has_one, "{}: status: got nothing, expected a status", title(object));
         let path = format!("{}/status", self.path(object).await?);
         let change = json!({ "status": object["status"] });
-        let written = self.merge(&path, &change).await;
-        written.map(drop).map_err(refusal).with_context(|| title(object))
+        let written = self.merge_patch(&path, &change).await;
+        written.map(drop).map_err(api_error).with_context(|| title(object))
     }
 
-    /// Brings an object back to what it was.
+    /// Restores an object to an earlier state.
     pub async fn restore(&mut self, mut before: Value) -> anyhow::Result<()> {
         let path = self.path(&before).await?;
-        let now = self.get(&path).await.map_err(refusal)?;
-        // Whatever was written since.
+        let now = self.get(&path).await.map_err(api_error)?;
+        // Overwrites whatever was written since.
         before["metadata"]["resourceVersion"] = now["metadata"]["resourceVersion"].clone();
-        self.put(&path, &before).await.map(drop).map_err(refusal).context(path)
+        self.put(&path, &before).await.map(drop).map_err(api_error).context(path)
     }
 
     /// The path of an object.
     pub async fn path(&mut self, object: &Value) -> anyhow::Result<String> {
-        let (collection, name) = self.place(object).await?;
+        let (collection, name) = self.locate(object).await?;
         Ok(format!("{collection}/{name}"))
     }
 
-    /// The path of an object's collection, and its name.
-    async fn place(&mut self, object: &Value) -> anyhow::Result<(String, String)> {
+    /// The path of an object's collection, and the object's name.
+    async fn locate(&mut self, object: &Value) -> anyhow::Result<(String, String)> {
         let field = |at: &str| fields::text(object, at).unwrap_or_default();
         let (version, kind) = (field("/apiVersion").to_owned(), field("/kind").to_owned());
-        let root = root(&version);
+        let root = api_root(&version);
         let collection = self.collection(&version, &kind).await?;
         let namespace = match field("/metadata/namespace") {
             "" => "default",
@@ -327,16 +342,16 @@ impl Api {
 
     async fn collection(&mut self, version: &str, kind: &str) -> anyhow::Result<Collection> {
         let key = (version.to_owned(), kind.to_owned());
-        if let Some(known) = self.kinds.get(&key) {
-            return Ok(known.clone());
+        if let Some(cached) = self.kinds.get(&key) {
+            return Ok(cached.clone());
         }
-        let list = match self.get(&root(version)).await {
+        let list = match self.get(&api_root(version)).await {
             Ok(list) => list,
             Err(error) if is_not_found(&error) => {
-                let versions = self.versions().await?.join(", ");
-                anyhow::bail!("apiVersion: found {version}, allowed are {versions}");
+                let versions = self.served_versions().await?.join(", ");
+                anyhow::bail!("apiVersion: got {version}, expected {versions}");
             }
-            Err(error) => return Err(refusal(error)),
+            Err(error) => return Err(api_error(error)),
         };
         for resource in list["resources"].as_array().into_iter().flatten() {
             let plural = resource["name"].as_str().unwrap_or_default();
@@ -348,24 +363,24 @@ impl Api {
             let collection = Collection { plural: plural.to_owned(), namespaced };
             self.kinds.insert((version.to_owned(), kind), collection);
         }
-        let found = self.kinds.get(&key).cloned();
-        found.with_context(|| {
-            let known = self.kinds.keys().filter(|(of, _)| of == version).map(|(_, kind)| &**kind);
-            let known: Vec<&str> = known.collect();
-            format!("kind: found {kind}, {version} has {}", known.join(", "))
+        let supported = self.kinds.get(&key).cloned();
+        supported.with_context(|| {
+            let cached = self.kinds.keys().filter(|(of, _)| of == version).map(|(_, kind)| &**kind);
+            let cached: Vec<&str> = cached.collect();
+            format!("kind: got {kind}, expected {}", cached.join(", "))
         })
     }
 
     /// Every `apiVersion` that the cluster serves.
-    async fn versions(&self) -> anyhow::Result<Vec<String>> {
-        let groups = self.get("/apis").await.map_err(refusal)?;
+    async fn served_versions(&self) -> anyhow::Result<Vec<String>> {
+        let groups = self.get("/apis").await.map_err(api_error)?;
         let groups = groups["groups"].as_array().into_iter().flatten();
         let served = groups.flat_map(|group| group["versions"].as_array().into_iter().flatten());
         let named = served.filter_map(|version| version["groupVersion"].as_str());
         Ok(std::iter::once("v1").chain(named).map(str::to_owned).collect())
     }
 
-    /// Who does not look at the answer asks for it as `IgnoredAny`.
+    /// Sends a request. Callers that ignore the response use `IgnoredAny`.
     async fn send<T: DeserializeOwned>(
         &self,
         request: http::request::Builder,
@@ -379,8 +394,8 @@ impl Api {
     }
 }
 
-fn posting(path: &str) -> http::request::Builder {
-    Request::post(written(path)).header("content-type", "application/json")
+fn post_request(path: &str) -> http::request::Builder {
+    Request::post(write_path(path)).header("content-type", "application/json")
 }
 
 impl fmt::Debug for Api {
@@ -389,53 +404,53 @@ impl fmt::Debug for Api {
     }
 }
 
-/// What creating an object did.
+/// The result of creating an object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Made {
-    /// It was not there.
-    New,
-    /// It was there and stays as it is.
-    Known,
+pub enum CreateOutcome {
+    /// It was created.
+    Created,
+    /// It exists already and is unchanged.
+    AlreadyExists,
 }
 
-/// What applying an object did.
+/// The result of applying an object.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Applied {
-    /// It was not there.
+pub enum ApplyOutcome {
+    /// It was created.
     Created,
-    /// It was there and got new fields; this is what it was before.
+    /// It existed and was patched; this is its earlier state.
     Changed(Box<Value>),
 }
 
-/// The server said no.
+/// An error response of an API server.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{message}{}", in_parentheses(reason))]
-pub struct Refusal {
-    /// Its own words.
+pub struct ApiError {
+    /// `Status.message`.
     pub message: String,
     /// `Status.reason`.
     pub reason: String,
-    /// The field that is wrong, where it tells, as `spec.containers[0].name`.
+    /// The invalid field, for example `spec.containers[0].name`, if the server reports it.
     pub field: Option<String>,
-    /// The field is one that the kind does not have.
-    pub unknown: bool,
+    /// Whether the kind has no field of that name.
+    pub is_unknown_field: bool,
 }
 
-/// A server gives some answers no reason.
+/// Some error responses have no reason.
 fn in_parentheses(reason: &str) -> String {
     if reason.is_empty() { String::new() } else { format!(" ({reason})") }
 }
 
-/// The server's own words.
-pub fn refusal(error: kube::Error) -> anyhow::Error {
+/// Converts an error to [`ApiError`] if the server sent it.
+pub fn api_error(error: kube::Error) -> anyhow::Error {
     let kube::Error::Api(status) = error else { return error.into() };
     let causes = status.details.iter().flat_map(|details| &details.causes);
-    // Of a patch as a whole a server says `patch`, and the field in its words.
+    // For an invalid patch, servers report the field `patch`, and the real one in the message.
     let is_field = |field: &String| !field.is_empty() && field != "patch";
     let cause = causes.map(|cause| cause.field.clone()).find(is_field);
     let undecodable = || undecodable_field(&status.message).map(str::to_owned);
-    Refusal {
-        unknown: status.message.contains("unknown field \""),
+    ApiError {
+        is_unknown_field: status.message.contains("unknown field \""),
         field: cause.or_else(undecodable),
         message: status.message.clone(),
         reason: status.reason.clone(),
@@ -443,8 +458,8 @@ pub fn refusal(error: kube::Error) -> anyhow::Error {
     .into()
 }
 
-/// An error with its causes, each told once; of an answer its message.
-pub fn causes(error: &(dyn std::error::Error + 'static)) -> String {
+/// An error with its causes, each once; for an error response its message.
+pub fn error_chain(error: &(dyn std::error::Error + 'static)) -> String {
     if let Some(kube::Error::Api(status)) = error.downcast_ref() {
         return status.message.clone();
     }
@@ -460,26 +475,26 @@ pub fn causes(error: &(dyn std::error::Error + 'static)) -> String {
     words
 }
 
-/// A path for writing. Fields that a kind does not have are refused, as kubectl asks for it.
-fn written(path: &str) -> String {
+/// A path for writing, with our field manager. Unknown fields are rejected, as with kubectl.
+fn write_path(path: &str) -> String {
     format!("{path}?fieldManager={MANAGER}&fieldValidation=Strict")
 }
 
-/// Whether the answer was 401.
+/// Whether the response was 401.
 pub fn is_unauthorized(error: &kube::Error) -> bool {
     matches!(error, kube::Error::Api(status) if status.code == 401)
 }
 
-/// Whether the answer was 404.
+/// Whether the response was 404.
 pub fn is_not_found(error: &kube::Error) -> bool {
     matches!(error, kube::Error::Api(status) if status.code == 404)
 }
 
-/// Whether the answer was 429: what was asked may be asked again later.
-pub fn is_too_early(error: &kube::Error) -> bool {
+/// Whether the response was 429: the request may be repeated later.
+pub fn is_too_many_requests(error: &kube::Error) -> bool {
     matches!(error, kube::Error::Api(status) if status.code == 429)
 }
 
-fn root(version: &str) -> String {
+fn api_root(version: &str) -> String {
     if version.contains('/') { format!("/apis/{version}") } else { format!("/api/{version}") }
 }

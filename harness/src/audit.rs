@@ -1,19 +1,19 @@
-//! The audit of a running cluster: are the scheduler's rules kept, after every write? The rules
-//! themselves are the core's ([`schedlab_scheduler_core::audit`]); here their view is read from
-//! raw API objects, never through the scheduler's own translation, and a breach is told with
-//! the history that led to it.
+//! The audit of a running cluster: checks the scheduler's rules after every write. The rules are
+//! the core's ([`schedlab_scheduler_core::audit`]). Their view of the cluster is read here from raw
+//! API objects, never through the scheduler's own conversion, and a violation comes with the
+//! history that led to it.
 //!
-//! What a write costs depends on what it changes, not on the size of the cluster. Left out:
-//! everything that no rule asks for.
+//! The cost of a write depends on what it changes, not on the size of the cluster. Fields that no
+//! rule needs are not read.
 
-mod apart;
-mod departures;
+mod background;
 mod devices;
+mod gpu_fractions;
 mod history;
-mod parts;
+mod numa;
+mod parse;
 mod queue_status;
-mod read;
-mod zones;
+mod unexplained_deletions;
 
 use std::{
     collections::BTreeMap,
@@ -25,47 +25,47 @@ use jiff::Timestamp;
 use schedlab_emulator::Observer;
 use schedlab_emulator::store::{EventKind, LogEntry, Object};
 use schedlab_json::Value;
-use schedlab_scheduler::Status;
+use schedlab_scheduler::Progress;
 use schedlab_scheduler_core::{
     audit::{Auditor, Rule, Rules, Writer},
     model::{Name, Time},
 };
 use tokio::sync::watch;
 
-use crate::happenings::{asked_to_leave, eviction_cause};
-pub(crate) use apart::Apart;
-pub(crate) use departures::Departure;
-use departures::Departures;
+use crate::change::{eviction_message, requests_deletion};
+pub(crate) use background::BackgroundAudit;
 use devices::Devices;
-pub(crate) use devices::{gpu_milli as gpu_milli_claimed, names as claim_names};
+pub(crate) use devices::{claim_names, claimed_gpu_milli};
+pub(crate) use gpu_fractions::{charged_milli, gpu_memory_mib, is_reservation_pod, shared_devices};
 use history::History;
-pub(crate) use parts::{gpu_memory_mib, paid_milli, reserves, shared_devices};
-pub(crate) use read::{eviction, requests};
+pub(crate) use parse::{parse_eviction, pod_requests};
+pub(crate) use unexplained_deletions::PodDeletion;
+use unexplained_deletions::PodDeletions;
 
-/// Follows one cluster. Clones share what they know, so one can observe and another be asked.
+/// The audit of one cluster. Clones share their state, so one can observe and another be queried.
 #[derive(Clone, Debug)]
 pub struct Audit {
     state: Arc<Mutex<State>>,
 }
 
-/// A rule that was not kept, and how it came to that.
+/// A violated rule, and the history that led to it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Breach {
-    /// Which rule.
+pub struct Violation {
+    /// The rule.
     pub rule: Rule,
-    /// When, as an offset from the first thing seen.
+    /// When, as an offset from the first observed write.
     pub at: String,
-    /// What was found and what is allowed.
+    /// What was observed and what is allowed.
     pub detail: String,
-    /// The last lines of the log about the objects involved, oldest first.
+    /// The last log lines about the objects involved, oldest first.
     pub history: Vec<String>,
 }
 
-impl fmt::Display for Breach {
+impl fmt::Display for Violation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { rule, at, detail, history } = self;
-        writeln!(f, "rule {} ({}) was broken at {at}: {detail}", rule.number(), rule.name())?;
-        write!(f, "  how it came to this:")?;
+        writeln!(f, "rule {} ({}) was violated at {at}: {detail}", rule.number(), rule.name())?;
+        write!(f, "  history:")?;
         history.iter().try_for_each(|line| write!(f, "\n    {line}"))
     }
 }
@@ -76,100 +76,101 @@ struct State {
     auditor: Auditor,
     /// Values of priority classes by name.
     priorities: BTreeMap<String, i32>,
-    /// Pod groups as they came, to be read again when a priority class changes.
-    groups: BTreeMap<Name, Object>,
-    /// Queues as they came: what they say of themselves is judged at rest.
+    /// Pod groups as last observed, to be converted again when a priority class changes.
+    pod_groups: BTreeMap<Name, Object>,
+    /// Queues as last observed; their status is checked when the cluster is idle.
     queues: BTreeMap<Name, Object>,
-    /// Nodes as they came, to be read again when their devices change.
+    /// Nodes as last observed, to be converted again when their devices change.
     nodes: BTreeMap<Name, Object>,
-    /// `NodeResourceTopology` objects as they came.
+    /// `NodeResourceTopology` objects as last observed.
     topologies: BTreeMap<Name, Object>,
     devices: Devices,
-    /// MiB of each GPU, by node.
+    /// Memory of each GPU in MiB, by node.
     gpu_memory: BTreeMap<Name, i64>,
     history: History,
-    departures: Departures,
-    breaches: Vec<Breach>,
-    /// What the scheduler tells of its cycles.
-    pulse: Option<watch::Receiver<Status>>,
+    deletions: PodDeletions,
+    violations: Vec<Violation>,
+    /// The scheduler's status, reported after each cycle.
+    status: Option<watch::Receiver<Progress>>,
 }
 
 impl Audit {
-    /// An audit by `rules` of the scheduler that writes under the field manager `scheduler`.
+    /// An audit of the scheduler that writes with the field manager `scheduler`.
     pub fn new(rules: Rules, scheduler: &str) -> Self {
         let state = State {
             scheduler: scheduler.to_owned(),
             auditor: Auditor::new(rules),
             priorities: BTreeMap::new(),
-            groups: BTreeMap::new(),
+            pod_groups: BTreeMap::new(),
             queues: BTreeMap::new(),
             nodes: BTreeMap::new(),
             topologies: BTreeMap::new(),
             devices: Devices::default(),
             gpu_memory: BTreeMap::new(),
             history: History::default(),
-            departures: Departures::default(),
-            breaches: Vec::new(),
-            pulse: None,
+            deletions: PodDeletions::default(),
+            violations: Vec::new(),
+            status: None,
         };
         Self { state: Arc::new(Mutex::new(state)) }
     }
 
-    /// Has it hear when cycles end: in real time the writes of one may take their time.
-    pub fn listen(&self, pulse: watch::Receiver<Status>) {
-        self.state().pulse = Some(pulse);
+    /// Sets the source of the scheduler's cycle count: in real time, the writes of one cycle may
+    /// take a while.
+    pub fn follow_status(&self, status: watch::Receiver<Progress>) {
+        self.state().status = Some(status);
     }
 
-    /// What to hand to the store: it sees every write, in the order of revisions.
+    /// An observer for the store, which calls it for every write in the order of revisions.
     pub fn observer(&self) -> Observer {
         let audit = self.clone();
         Box::new(move |entry| audit.observe(entry))
     }
 
-    /// One write.
+    /// Observes one write.
     pub fn observe(&self, entry: &Arc<LogEntry>) {
         let mut state = self.state();
-        if let Some(cycles) = state.pulse.as_ref().map(|pulse| pulse.borrow().cycles) {
+        if let Some(cycles) = state.status.as_ref().map(|status| status.borrow().cycles) {
             state.auditor.cycles_ended(cycles);
         }
         state.history.push(entry);
-        let State { departures, scheduler, .. } = &mut *state;
+        let State { deletions: departures, scheduler, .. } = &mut *state;
         departures.observe(entry, scheduler);
-        state.tell(entry);
-        state.collect();
+        state.apply(entry);
+        state.collect_breaches();
     }
 
-    /// Nothing has been moving, with a scheduler that has had its say: half a gang or a queue
-    /// status that does not add up is a breach now.
+    /// Checks rules that hold only when the cluster is idle and the scheduler had time to act: an
+    /// incomplete gang or a wrong queue status is a violation now.
     pub fn at_rest(&self, now: Timestamp) {
         let mut state = self.state();
-        let at = moment(now);
-        state.auditor.at_rest(at);
-        let said: Vec<_> = state
+        let at = to_time(now);
+        state.auditor.quiescent(at);
+        let allocations: Vec<_> = state
             .queues
             .iter()
             .filter_map(|(name, queue)| Some((name.clone(), queue_status::allocated(queue)?)))
             .collect();
-        for (queue, allocated) in said {
+        for (queue, allocated) in allocations {
             state.auditor.queue_status(at, &queue, &allocated);
         }
-        state.collect();
+        state.collect_breaches();
     }
 
-    /// The scheduler was killed at this moment: what it was in the middle of may stay half done
-    /// until the next [`Self::at_rest`].
+    /// The scheduler was killed at this moment: whatever it was doing may stay incomplete until the
+    /// next [`Self::at_rest`].
     pub fn scheduler_killed(&self, now: Timestamp) {
-        self.state().auditor.scheduler_killed(moment(now));
+        self.state().auditor.scheduler_killed(to_time(now));
     }
 
-    /// Running pods that were taken away for no reason that anybody but the scheduler had.
-    pub(crate) fn unexplained(&self, now: Timestamp) -> Vec<Departure> {
-        self.state().departures.unexplained(now).cloned().collect()
+    /// Running pods that were deleted although nobody but the scheduler had a reason.
+    pub(crate) fn unexplained_deletions(&self, now: Timestamp) -> Vec<PodDeletion> {
+        self.state().deletions.unexplained(now).cloned().collect()
     }
 
-    /// Everything broken so far, in the order in which it was noticed.
-    pub fn breaches(&self) -> Vec<Breach> {
-        self.state().breaches.clone()
+    /// All violations so far, in the order of their discovery.
+    pub fn violations(&self) -> Vec<Violation> {
+        self.state().violations.clone()
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -178,75 +179,76 @@ impl Audit {
 }
 
 impl State {
-    fn tell(&mut self, entry: &LogEntry) {
-        let (at, key) = (moment(entry.time), &entry.key);
+    fn apply(&mut self, entry: &LogEntry) {
+        let (at, key) = (to_time(entry.time), &entry.key);
         let gone = entry.kind == EventKind::Deleted;
         let object = (!gone).then_some(&entry.object);
         match (&*key.resource.group, &*key.resource.plural) {
-            ("", "pods") => self.pod(at, entry, object),
+            ("", "pods") => self.apply_pod(at, entry, object),
             ("", "nodes") => {
                 if let Some(node) = object {
                     self.gpu_memory.insert(key.name.clone(), gpu_memory_mib(node));
                 }
-                keep(&mut self.nodes, &key.name, object);
-                self.node(at, &key.name);
+                update_object(&mut self.nodes, &key.name, object);
+                self.apply_node(at, &key.name);
             }
             ("scheduling.run.ai", "queues") => {
-                if keep(&mut self.queues, &key.name, object) {
-                    self.auditor.queue(at, &key.name, object.map(|queue| read::queue(queue)));
+                if update_object(&mut self.queues, &key.name, object) {
+                    self.auditor.queue(at, &key.name, object.map(|queue| parse::queue_view(queue)));
                 }
-                self.auditor.passed(at);
+                self.auditor.advance_to(at);
             }
             ("scheduling.run.ai", "podgroups") => {
                 let name = full_name(entry);
-                if keep(&mut self.groups, &name, object) {
-                    let group = object.map(|group| read::group(group, &self.priorities));
+                if update_object(&mut self.pod_groups, &name, object) {
+                    let group = object.map(|group| parse::group_view(group, &self.priorities));
                     self.auditor.group(at, &name, group);
                 }
-                self.auditor.passed(at);
+                self.auditor.advance_to(at);
             }
             ("resource.k8s.io", "resourceclaims") => {
                 let name = full_name(entry);
-                self.devices.claim(&name, object);
-                self.auditor.claim(at, &name, object.map(|claim| devices::claim(claim)));
+                self.devices.update_claim(&name, object);
+                self.auditor.claim(at, &name, object.map(|claim| devices::claim_view(claim)));
             }
             ("resource.k8s.io", "resourceslices") => {
-                if let Some(node) = self.devices.slice(&key.name, object) {
-                    self.node(at, &node);
+                if let Some(node) = self.devices.update_slice(&key.name, object) {
+                    self.apply_node(at, &node);
                 }
             }
             ("topology.node.k8s.io", "noderesourcetopologies") => {
-                keep(&mut self.topologies, &key.name, object);
-                self.node(at, &key.name);
+                update_object(&mut self.topologies, &key.name, object);
+                self.apply_node(at, &key.name);
             }
-            ("scheduling.k8s.io", "priorityclasses") => self.priority_class(at, entry),
-            _ => self.auditor.passed(at),
+            ("scheduling.k8s.io", "priorityclasses") => self.apply_priority_class(at, entry),
+            _ => self.auditor.advance_to(at),
         }
     }
 
-    fn node(&mut self, at: Time, name: &Name) {
+    fn apply_node(&mut self, at: Time, name: &Name) {
         let node = self.nodes.get(name);
         let topology = self.topologies.get(name).map(|topology| &**topology);
-        let view = node.map(|node| self.devices.add_to(read::node(node), name));
-        let view = view.map(|view| zones::add_to(view, topology));
+        let view = node.map(|node| self.devices.add_published_gpus(parse::node_view(node), name));
+        let view = view.map(|view| numa::add_numa_zones(view, topology));
         self.auditor.node(at, name, view);
     }
 
-    fn pod(&mut self, at: Time, entry: &LogEntry, object: Option<&Object>) {
+    fn apply_pod(&mut self, at: Time, entry: &LogEntry, object: Option<&Object>) {
         let name = full_name(entry);
-        let read = |pod| self.devices.add_claims(read::pod(pod), pod);
-        let pod = object.map(|pod| parts::add(read(pod), pod, &self.gpu_memory));
-        // A DELETE names no field manager; the pod was told who evicts it.
-        let cause = eviction_cause(&entry.object).filter(|_| asked_to_leave(entry));
+        let read = |pod| self.devices.add_claims(parse::pod_view(pod), pod);
+        let pod = object.map(|pod| gpu_fractions::add_fractions(read(pod), pod, &self.gpu_memory));
+        // A DELETE has no field manager; the scheduler announces an eviction in the pod's
+        // condition.
+        let cause = eviction_message(&entry.object).filter(|_| requests_deletion(entry));
         let scheduler = cause.is_some() || *entry.manager == *self.scheduler;
         let writer = if scheduler { Writer::Scheduler } else { Writer::Other };
-        if let Some(eviction) = cause.and_then(|cause| eviction(&name, cause)) {
-            self.auditor.evicted_for(at, &eviction);
+        if let Some(eviction) = cause.and_then(|cause| parse_eviction(&name, cause)) {
+            self.auditor.eviction(at, &eviction);
         }
         self.auditor.pod(at, &name, pod.as_ref(), writer);
     }
 
-    fn priority_class(&mut self, at: Time, entry: &LogEntry) {
+    fn apply_priority_class(&mut self, at: Time, entry: &LogEntry) {
         let name = entry.key.name.to_string();
         match entry.kind {
             EventKind::Added | EventKind::Modified => {
@@ -257,26 +259,31 @@ impl State {
                 self.priorities.remove(&name);
             }
         }
-        for (name, group) in &self.groups {
-            self.auditor.group(at, name, Some(read::group(group, &self.priorities)));
+        for (name, group) in &self.pod_groups {
+            self.auditor.group(at, name, Some(parse::group_view(group, &self.priorities)));
         }
     }
 
-    /// Takes over what the auditor has newly found, with the history as it is now.
-    fn collect(&mut self) {
-        for breach in &self.auditor.breaches()[self.breaches.len()..] {
-            self.breaches.push(Breach {
+    /// Copies new violations from the auditor, with the history so far.
+    fn collect_breaches(&mut self) {
+        for breach in &self.auditor.breaches()[self.violations.len()..] {
+            self.violations.push(Violation {
                 rule: breach.rule,
                 at: self.history.offset(breach.at),
                 detail: breach.detail.clone(),
-                history: self.history.about(&breach.concerns),
+                history: self.history.lines_about(&breach.objects),
             });
         }
     }
 }
 
-/// Keeps an object. Answers whether its spec is another now: most writes change a status only.
-fn keep(objects: &mut BTreeMap<Name, Object>, name: &Name, object: Option<&Object>) -> bool {
+/// Stores an object's new state. Returns whether its spec changed: most writes change only the
+/// status.
+fn update_object(
+    objects: &mut BTreeMap<Name, Object>,
+    name: &Name,
+    object: Option<&Object>,
+) -> bool {
     let known = match object {
         Some(object) => objects.insert(name.clone(), object.clone()),
         None => objects.remove(name),
@@ -291,6 +298,6 @@ fn full_name(entry: &LogEntry) -> Name {
     format!("{}/{}", entry.key.namespace, entry.key.name).into()
 }
 
-fn moment(time: Timestamp) -> Time {
+fn to_time(time: Timestamp) -> Time {
     Time(time.as_millisecond())
 }

@@ -1,22 +1,21 @@
-//! Scheduling cases as neutral data: one cluster, the actions to take, and what must have become
-//! of every job; and single decisions with their inputs. They are read, run on the scheduler's
-//! core directly (without an API, a clock or a store) and compared. A case that needs what the
-//! core does not know, or in which it decides otherwise on purpose, is not applicable and says
-//! why. Cases that go on for rounds are run a second time as objects of an emulated cluster, with
-//! the whole scheduler.
+//! Recorded scheduling cases in a neutral JSON format: a cluster, the actions to run and the
+//! expected outcome of every job; and single decisions with their inputs. They run on the
+//! scheduler's core directly, without API, clock or store. A case that the core does not support,
+//! or in which it differs on purpose, is not applicable, with a reason. Cases with rounds run a
+//! second time through the whole scheduler on an emulated cluster.
 
 mod build;
 mod compare;
-mod differs;
-#[cfg(test)]
-mod example;
+mod decisions;
+mod e2e;
+mod expected_failures;
 mod folder;
 mod format;
-mod oracle;
 mod read;
 mod report;
 mod run;
-mod shell;
+#[cfg(test)]
+mod test_case;
 
 pub use folder::run_folder;
-pub use report::{Counts, FileReport, Judged, Report, Verdict};
+pub use report::{CaseResult, Counts, FileReport, Report, Verdict};

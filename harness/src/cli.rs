@@ -1,4 +1,4 @@
-//! What people type. Parsing only; each verb's work is in [`crate::commands`].
+//! The command line. Parsing only; the subcommands are implemented in [`crate::commands`].
 
 mod compare;
 
@@ -10,82 +10,116 @@ use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
+use crate::clusters::Kubelets;
 use crate::commands;
-use crate::exit::Exit;
+use crate::exit::ExitStatus;
 use crate::features::{Shard, TagExpression};
-use crate::ground::Kubelets;
 use crate::report::Reporter;
 use crate::runner::Crashes;
-use crate::target::Which;
+use crate::target::SchedulerSource;
 use crate::text::duration;
 
-pub use compare::{DiffRuns, Upgrade, UpgradeCluster, UpgradeWay};
+pub use compare::{DiffRuns, Upgrade, UpgradeCluster, UpgradeStrategy};
 
-/// Runs GPU-scheduling features on emulated clusters.
+/// Tests Kubernetes GPU schedulers with Gherkin features, on emulated and real clusters.
 #[derive(Debug, Parser)]
 #[command(name = "schedlab", version, after_help = EXIT_CODES)]
 pub struct Cli {
-    /// What to do.
+    /// The subcommand.
     #[command(subcommand)]
     pub command: Command,
 }
 
-const EXIT_CODES: &str = "Exit codes: 0 passed, 1 failed, 2 usage, 3 harness or target could \
-not start, 4 nothing selected, 5 snapshots pending or flaky as failure, 130 interrupted.";
+const EXIT_CODES: &str = "Exit codes: 0 passed, 1 failed, 2 invalid command line, 3 harness or \
+target could not start, 4 nothing selected, 5 snapshots pending or only flaky failures, \
+130 interrupted.";
 
-/// The verbs.
+const RUN_EXAMPLES: &str = "\
+Examples:
+  schedlab run features/gang --tags 'not @slow'
+  schedlab run features/reclaim/owner-returns.feature:11 --seed 1
+  schedlab run features --cluster control-plane --baseline results/emulator/latest";
+
+const UP_EXAMPLE: &str = "\
+Example:
+  schedlab up --fleet fixtures/fleets/lab.yaml --kubeconfig /tmp/kubeconfig";
+
+const SIMULATE_EXAMPLES: &str = "\
+Examples:
+  schedlab simulate --nodes nodes.csv --pods pods.csv --compress 2
+  schedlab simulate --nodes nodes.csv --pods pods.csv --inflate 130% --json";
+
+const UPGRADE_EXAMPLES: &str = "\
+Examples:
+  schedlab upgrade --from image:schedlab/scheduler:v1 --to image:schedlab/scheduler:v2
+  schedlab upgrade --way rolling --from chart:kind-configs/chart \\
+    --to 'chart:kind-configs/chart --set image.tag=dev'";
+
+/// The subcommands.
 #[derive(Debug, Subcommand)]
 pub enum Command {
     /// Run scenarios and compare their snapshots.
+    #[command(after_help = RUN_EXAMPLES)]
     Run(Box<Run>),
-    /// Show which scenarios a selection means, without running them.
+    /// List the scenarios that a selection matches, without running them.
+    #[command(after_help = "Example:\n  schedlab list features --tags @gang --format json")]
     List(List),
     /// Parse features and match their steps, without a cluster.
+    #[command(after_help = "Example:\n  schedlab check features/quota")]
     Check(Check),
-    /// Show the vocabulary: every step, what it means and an example.
+    /// Print the step catalogue: every step with its meaning and an example.
+    #[command(after_help = "Example:\n  schedlab steps evicted")]
     Steps(Steps),
-    /// Boot a cluster to play in: emulator in real time, scheduler, kubeconfig. Ctrl-C ends it.
+    /// Serve an emulated cluster with schedulers for kubectl until Ctrl-C.
+    #[command(after_help = UP_EXAMPLE)]
     Up(Up),
-    /// Look at pending snapshots and take or drop them.
-    #[command(subcommand)]
+    /// Review, accept or reject pending snapshots.
+    #[command(subcommand, after_help = "Example:\n  schedlab snapshot review snapshots/gang")]
     Snapshot(SnapshotVerb),
-    /// Runs a program for as long as standard input is open.
+    /// Run a program for as long as standard input is open.
     #[command(hide = true)]
     Keep(Keep),
-    /// Play a whole trace in virtual time and report what came of it.
+    /// Replay a workload trace in virtual time and report utilisation, waiting times and evictions.
+    #[command(after_help = SIMULATE_EXAMPLES)]
     Simulate(Box<crate::simulate::Args>),
-    /// Run recorded scheduling cases and decisions on the scheduler's core and compare; those that
-    /// go on for rounds also by the whole scheduler on an emulated cluster.
+    /// Run recorded scheduling cases and decisions on the scheduler's core and compare the
+    /// outcomes; cases with rounds also run end to end on an emulated cluster.
+    #[command(after_help = "Example:\n  schedlab cases cases --filter reclaim")]
     Cases(Cases),
-    /// Decide cycles over a captured cluster: a zip of schedlab-scheduler snapshot, or of KAI's
-    /// /get-snapshot. Prints plans and why pods wait.
+    /// Run scheduling cycles over a captured cluster and print plans and pending reasons. The input
+    /// is a zip of `schedlab-scheduler snapshot` or of KAI's /get-snapshot.
+    #[command(after_help = "Example:\n  schedlab replay snapshot.zip --cycles 5")]
     Replay(commands::Replay),
-    /// Show what differs between two runs: placements and what happened, scenario by scenario.
+    /// Compare placements and events of two runs, scenario by scenario.
+    #[command(after_help = "Example:\n  schedlab diff 20261121T160318Z-seed1 latest --common")]
     Diff(DiffRuns),
-    /// Replace one version of a scheduler by another under load, and back, and judge what came of it.
+    /// Replace one version of a scheduler by another under load, and back, and check invariants.
+    #[command(after_help = UPGRADE_EXAMPLES)]
     Upgrade(Upgrade),
-    /// Say what this machine can run, and what to install for the rest.
+    /// Show which clusters this machine can run, and what to install for the others.
+    #[command(after_help = "Example:\n  schedlab doctor kind")]
     Doctor(Doctor),
-    /// Take away what a crash left: processes, containers, networks, namespaces, folders.
+    /// Remove what crashed runs left behind: processes, containers, networks, namespaces, folders.
+    #[command(after_help = "Example:\n  schedlab clean --dry-run")]
     Clean(Clean),
 }
 
-/// How data is shown.
+/// Output format.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Format {
-    /// For people.
+    /// Text for people.
     Text,
-    /// For programs.
+    /// JSON for programs.
     Json,
 }
 
 /// `schedlab doctor`.
 #[derive(Debug, Args)]
 pub struct Doctor {
-    /// Look at this alone, and end with 3 if it cannot run.
+    /// Check only this kind of cluster, and exit with 3 if it cannot run.
     #[arg(value_enum)]
-    pub target: Option<crate::doctor::Target>,
-    /// How to tell it.
+    pub target: Option<crate::doctor::Check>,
+    /// Output format.
     #[arg(long, value_enum, default_value_t = Format::Text)]
     pub format: Format,
 }
@@ -93,10 +127,10 @@ pub struct Doctor {
 /// `schedlab clean`.
 #[derive(Debug, Args)]
 pub struct Clean {
-    /// Only say what would be removed.
+    /// Print what would be removed, without removing it.
     #[arg(long)]
     pub dry_run: bool,
-    /// How to tell it.
+    /// Output format.
     #[arg(long, value_enum, default_value_t = Format::Text)]
     pub format: Format,
 }
@@ -104,172 +138,198 @@ pub struct Clean {
 /// `schedlab run`.
 #[derive(Debug, Args)]
 pub struct Run {
-    /// Which scenarios.
+    /// Selection of scenarios.
     #[command(flatten)]
     pub selection: Selection,
-    /// How they run.
+    /// Execution options.
     #[command(flatten)]
-    pub flow: Flow,
-    /// Where they run.
+    pub execution: ExecutionArgs,
+    /// Cluster and scheduler options.
     #[command(flatten)]
-    pub stage: Stage,
-    /// What is written about them: `pretty`, `junit=PATH`, `json=PATH`, separated by commas.
-    #[arg(long, value_delimiter = ',', default_value = "pretty")]
+    pub environment: EnvironmentArgs,
+    /// Reports to write, separated by commas: `pretty`, `junit=PATH`, `json=PATH`.
+    #[arg(long, value_delimiter = ',', default_value = "pretty", help_heading = "Results")]
     pub reporter: Vec<Reporter>,
-    /// An earlier run, by its folder or its name in the results folder: a scenario that passes
-    /// but shows other placements or events than there fails, and is tried again as any other.
-    #[arg(long, value_name = "RUN")]
-    pub like: Option<String>,
-    /// A text that says which scenarios may differ from it, and why: a line "- `file: name`" for
-    /// each.
-    #[arg(long, value_name = "FILE", requires = "like")]
-    pub known: Option<PathBuf>,
+    /// An earlier run, by its folder or its name in the results folder. A scenario that passes but
+    /// differs from it in placements or events fails, and is retried like any other.
+    #[arg(long, alias = "like", value_name = "RUN", help_heading = "Results")]
+    pub baseline: Option<String>,
+    /// File that lists the scenarios that may differ from the baseline, and why: a line "- `file:
+    /// name`" for each.
+    #[arg(
+        long,
+        alias = "known",
+        value_name = "FILE",
+        requires = "baseline",
+        help_heading = "Results"
+    )]
+    pub expected_differences: Option<PathBuf>,
     /// Folder for the results of runs.
-    #[arg(long, default_value = "results", value_name = "DIR")]
+    #[arg(long, default_value = "results", value_name = "DIR", help_heading = "Results")]
     pub results: PathBuf,
 }
 
-/// Which scenarios.
+/// Selection of scenarios.
 #[derive(Clone, Debug, Default, Args)]
+#[command(next_help_heading = "Selection")]
 pub struct Selection {
-    /// Feature files or folders; `FILE:LINE` means the scenario (or example row) at that line.
+    /// Feature files or folders; `FILE:LINE` selects the scenario or example row at that line.
     #[arg(default_value = "features")]
     pub paths: Vec<String>,
-    /// Only scenarios whose tags match, as `@gang and not @slow`.
+    /// Only scenarios whose tags match, such as `@gang and not @slow`.
     #[arg(short, long, value_name = "EXPR")]
     pub tags: Option<TagExpression>,
-    /// Only scenarios whose name contains this (any of these, when given more than once).
+    /// Only scenarios whose name contains TEXT; any of them, if repeated.
     #[arg(short, long, value_name = "TEXT")]
     pub name: Vec<String>,
-    /// `--name` means the whole name.
+    /// Match `--name` against the whole name.
     #[arg(long, requires = "name")]
     pub exact: bool,
-    /// Only what failed in the last run.
+    /// Only scenarios that failed in the last run.
     #[arg(long)]
     pub last_failed: bool,
-    /// Only part M of N of the selection, as `1/4`; which part a scenario is in depends on its
-    /// file and name alone.
+    /// Only part M of N of the selection, such as `1/4`; the part of a scenario depends on its file
+    /// and name alone.
     #[arg(long, value_name = "M/N")]
     pub shard: Option<Shard>,
 }
 
-/// How scenarios run.
+/// Execution options.
 #[derive(Clone, Debug, Args)]
-pub struct Flow {
-    /// Scenarios at a time. When absent as many as there are cores; on a real cluster, where they
-    /// wait more than they work, several times as many.
+#[command(next_help_heading = "Execution")]
+pub struct ExecutionArgs {
+    /// Number of scenarios to run in parallel [default: the number of cores; more on a real
+    /// cluster, where scenarios mostly wait].
     #[arg(short, long)]
     pub jobs: Option<NonZeroUsize>,
-    /// Try a failed scenario again so many times, with the same seed.
+    /// Retry a failed scenario up to N times, with the same seed.
     #[arg(long, default_value_t = 0, value_name = "N")]
     pub retries: u32,
-    /// Whether a scenario that passes only on a retry counts as passed.
+    /// Verdict of a scenario that passes only on a retry.
     #[arg(long, value_enum, default_value_t = FlakyResult::Pass)]
     pub flaky_result: FlakyResult,
-    /// Start no further scenario after the first failure.
+    /// Start no scenario after the first failure.
     #[arg(long)]
     pub fail_fast: bool,
-    /// Run everything so many times and fail where two runs differ in a byte; in real time, where
-    /// no two do not, fail where one of them fails.
+    /// Run every scenario N times; in virtual time fail if two runs differ in any write, in real
+    /// time fail if one of them fails.
     #[arg(long, default_value = "1", value_name = "N")]
     pub repeat: NonZeroUsize,
-    /// Play each scenario that passes again with a scheduler that dies before its Nth write and
-    /// starts anew; `each`: once for every write, `every:N`: for every Nth. No rule may be broken;
-    /// what the scenario claims need not hold then. On the emulator only.
+    /// Run each passed scenario again with a scheduler that is killed before its Nth write and
+    /// restarted; `each`: once for every write, `every:N`: for every Nth. Fails if an audit rule is
+    /// broken; the scenario's own assertions need not hold. Emulator only.
     #[arg(long, value_name = "each|every:N|N")]
     pub crash_before: Option<Crashes>,
     /// Seed of every random choice.
     #[arg(long, default_value_t = 1)]
     pub seed: u64,
-    /// Run in an order that the seed decides (reports keep the files' order).
+    /// Start scenarios in an order derived from the seed; reports keep the order of the files.
     #[arg(long)]
     pub shuffle: bool,
-    /// How much virtual time one step may take, as `90s` or `2h`.
+    /// Maximum time of one step on the cluster's clock, such as `90s` or `2h`.
     #[arg(long, value_parser = duration, default_value = "30d", value_name = "TIME")]
     pub timeout: Duration,
 }
 
-/// What `--timeout` is when nobody says it.
+/// Default of `--timeout`.
 pub(crate) const TIMEOUT: Duration = Duration::from_hours(30 * 24);
 
-/// What `--patience` is when nobody says it.
-pub(crate) const PATIENCE: Duration = Duration::from_mins(2);
+/// Default of `--min-wait`.
+pub(crate) const MIN_WAIT: Duration = Duration::from_mins(2);
 
-/// Where scenarios run.
+/// Cluster and scheduler options.
 #[derive(Clone, Debug, Args)]
-pub struct Stage {
-    /// The cluster.
+#[command(next_help_heading = "Cluster")]
+pub struct EnvironmentArgs {
+    /// The cluster to run on.
     #[arg(long, value_enum, default_value_t = ClusterName::Emulator)]
     pub cluster: ClusterName,
-    /// Folder with etcd, kube-apiserver and kube-controller-manager; `KUBEBUILDER_ASSETS`, else
-    /// what `make control-plane` built, when absent.
+    /// Folder with etcd, kube-apiserver and kube-controller-manager [default: $KUBEBUILDER_ASSETS,
+    /// else the output of `make control-plane`].
     #[arg(long, value_name = "DIR")]
     pub assets: Option<PathBuf>,
-    /// The kubeconfig of `--cluster kubeconfig`; KUBECONFIG, else ~/.kube/config, when absent.
+    /// Kubeconfig of `--cluster kubeconfig` [default: $KUBECONFIG, else ~/.kube/config].
     #[arg(long, value_name = "FILE")]
     pub kubeconfig: Option<PathBuf>,
-    /// The context in that kubeconfig: yes, this is the cluster in which scenarios may make
-    /// nodes and namespaces.
-    #[arg(long, value_name = "NAME")]
+    /// Context of that kubeconfig to use; requires `--confirm`.
+    #[arg(long, value_name = "NAME", requires = "confirm")]
+    pub context: Option<String>,
+    /// Confirm that scenarios may create nodes and namespaces in the cluster of `--context`.
+    #[arg(long, requires = "context")]
+    pub confirm: bool,
+    /// Old name of `--context NAME --confirm`.
+    #[arg(long, value_name = "NAME", hide = true, conflicts_with_all = ["context", "confirm"])]
     pub yes_this_cluster: Option<String>,
-    /// The image of `--cluster container`: `schedlab/cluster` (kind-configs/image cluster),
-    /// `rancher/k3s` or `kwok/cluster`, of any registry and tag; `schedlab/cluster:dev` when absent.
+    /// Image of `--cluster container`: `schedlab/cluster` (kind-configs/image cluster),
+    /// `rancher/k3s` or `kwok/cluster`, of any registry and tag [default: schedlab/cluster:dev].
     #[arg(long, value_name = "IMAGE")]
     pub image: Option<String>,
-    /// The kind cluster of this name is used and kept, and made if it is not there; without a
-    /// name one is made for the run and deleted.
+    /// Use and keep the kind cluster of this name, and create it if it does not exist [default: a
+    /// new cluster that is deleted after the run].
     #[arg(long, value_name = "NAME")]
     pub kind_cluster: Option<String>,
-    /// What the nodes of a new kind cluster are; `SCHEDLAB_NODE_IMAGE`, else kind's own choice,
-    /// when absent.
+    /// Node image of a new kind cluster [default: $SCHEDLAB_NODE_IMAGE, else kind's own].
     #[arg(long, value_name = "IMAGE")]
     pub node_image: Option<String>,
-    /// kind's configuration of a new cluster, as those in kind-configs; one node when absent.
+    /// kind configuration of a new cluster, such as those in kind-configs [default: one node].
     #[arg(long, value_name = "FILE")]
     pub kind_config: Option<PathBuf>,
-    /// Who plays the kubelets of simulated nodes on a real cluster. kwok starts pods at once and
-    /// may end those of Jobs; scenarios that need more are skipped.
+    /// What simulates kubelets on a real cluster. kwok starts pods at once and may finish those of
+    /// Jobs; scenarios that need more are skipped.
     #[arg(long, value_enum, default_value_t = Kubelets::Auto, value_name = "WHO")]
     pub kubelets: Kubelets,
-    /// The scheduler: `ours`, `process:COMMAND` with the placeholders {kubeconfig},
-    /// {scheduler-name}, {profile} and {dir}, `installed:NAME` for one that runs there, or
-    /// `deployment[:IMAGE]` for ours, installed on a kind cluster as people install it.
-    #[arg(long, default_value = "ours", value_name = "WHICH")]
-    pub scheduler: Which,
-    /// What that scheduler is and can do; known by name are
-    /// schedlab-scheduler, kai-scheduler, kube-scheduler and kueue.
-    #[arg(long, value_name = "FILE")]
+    /// The scheduler under test: `ours`; `process:COMMAND` with the placeholders {kubeconfig},
+    /// {scheduler-name}, {profile} and {dir}; `installed:NAME` for one that runs there already; or
+    /// `deployment[:IMAGE]` for ours, installed on a kind cluster.
+    #[arg(long, default_value = "ours", value_name = "WHICH", help_heading = "Scheduler")]
+    pub scheduler: SchedulerSource,
+    /// Declaration of the scheduler's capabilities: a file, or one of the names schedlab-scheduler,
+    /// kai-scheduler, kube-scheduler and kueue.
+    #[arg(long, value_name = "FILE", help_heading = "Scheduler")]
     pub target: Option<PathBuf>,
-    /// What durations are multiplied with on a real cluster; a scenario that speaks of more than
-    /// a minute is shortened to it when absent.
+    /// Factor for durations on a real cluster [default: chosen per scenario so that its longest
+    /// wait is a minute].
     #[arg(long, value_name = "FACTOR", value_parser = factor)]
     pub time_scale: Option<f64>,
-    /// How long what shall happen is waited for at least on a real cluster: a busy machine needs
-    /// a while, and what never happens is known the later.
-    #[arg(long, value_parser = duration, default_value = "2m", value_name = "TIME")]
-    pub patience: Duration,
-    /// Also run scenarios that need what the cluster or the scheduler lacks.
+    /// Minimum wait of `eventually` assertions on a real cluster: more tolerates a busy machine,
+    /// less fails earlier.
+    #[arg(
+        long,
+        alias = "patience",
+        value_parser = duration,
+        default_value = "2m",
+        value_name = "TIME"
+    )]
+    pub min_wait: Duration,
+    /// Also run scenarios whose requirements the cluster or the scheduler does not meet.
     #[arg(long)]
     pub force: bool,
 }
 
-/// The kinds of clusters.
+impl EnvironmentArgs {
+    /// The kubeconfig context in which scenarios may create objects.
+    pub fn confirmed_context(&self) -> Option<&String> {
+        self.context.as_ref().or(self.yes_this_cluster.as_ref())
+    }
+}
+
+/// Kinds of clusters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum ClusterName {
-    /// In this process, in virtual time.
+    /// An emulated cluster in this process, in virtual time.
     Emulator,
     /// etcd, kube-apiserver and kube-controller-manager as processes on this machine.
     ControlPlane,
-    /// The cluster that a kubeconfig names.
+    /// An existing cluster, by its kubeconfig.
     Kubeconfig,
-    /// A container: our own image, k3s or kwok's.
+    /// A cluster in one container: our own image, k3s or kwok.
     Container,
     /// A kind cluster.
     Kind,
 }
 
 impl ClusterName {
-    /// As it is said on the command line.
+    /// Name on the command line.
     pub fn name(self) -> &'static str {
         match self {
             Self::Emulator => "emulator",
@@ -281,33 +341,33 @@ impl ClusterName {
     }
 }
 
-/// What a flaky scenario counts as.
+/// Verdict of a flaky scenario.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum FlakyResult {
-    /// As passed, and reported as flaky.
+    /// Passed, and reported as flaky.
     Pass,
-    /// As a failure, in every report (exit code 5).
+    /// Failed, in every report (exit code 5).
     Fail,
 }
 
 /// `schedlab list`.
 #[derive(Debug, Args)]
 pub struct List {
-    /// Which scenarios.
+    /// Selection of scenarios.
     #[command(flatten)]
     pub selection: Selection,
-    /// How to show them.
-    #[arg(long, value_enum, default_value_t = ListFormat::Terse)]
+    /// Output format.
+    #[arg(long, value_enum, default_value_t = ListFormat::Terse, help_heading = "Output")]
     pub format: ListFormat,
     /// Folder for the results of runs (for `--last-failed`).
-    #[arg(long, default_value = "results", value_name = "DIR")]
+    #[arg(long, default_value = "results", value_name = "DIR", help_heading = "Output")]
     pub results: PathBuf,
 }
 
 /// Formats of `schedlab list`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum ListFormat {
-    /// `path:line: name`, one a line.
+    /// `path:line: name`, one per line.
     Terse,
     /// A JSON array.
     Json,
@@ -324,57 +384,67 @@ pub struct Check {
 /// `schedlab steps`.
 #[derive(Debug, Args)]
 pub struct Steps {
-    /// Only steps whose pattern or meaning contains this.
+    /// Only steps whose pattern, meaning, example or area contains this text.
     pub containing: Option<String>,
 }
 
 /// `schedlab up`.
 #[derive(Debug, Args)]
 pub struct Up {
-    /// Fleet of nodes, a YAML file; the lab's 4 nodes with 8 GPUs each when absent.
-    #[arg(long, value_name = "FILE")]
+    /// Fleet file in YAML [default: the lab's 4 nodes with 8 GPUs each].
+    #[arg(long, value_name = "FILE", help_heading = "Fleet")]
     pub fleet: Option<PathBuf>,
-    /// Which scheduler runs beside it. Beside `kai`, as on a real cluster, `kube` runs too, for
-    /// pods without a schedulerName.
-    #[arg(long, value_enum, default_value_t = ProfileName::Kai)]
+    /// Profile of the scheduler. With `kai`, `kube` runs too, for pods without a schedulerName, as
+    /// on a real cluster.
+    #[arg(long, value_enum, default_value_t = ProfileName::Kai, help_heading = "Scheduler")]
     pub profile: ProfileName,
-    /// No scheduler beside it.
-    #[arg(long, conflicts_with = "profile")]
+    /// Run no scheduler.
+    #[arg(long, conflicts_with = "profile", help_heading = "Scheduler")]
     pub no_scheduler: bool,
-    /// No nodes at all.
-    #[arg(long, conflicts_with = "fleet")]
+    /// Start without nodes.
+    #[arg(long, conflicts_with = "fleet", help_heading = "Fleet")]
     pub empty: bool,
-    /// Address to listen on; beyond the loopback interface whoever reaches it and has the
-    /// kubeconfig is an administrator.
-    #[arg(long, default_value_t = IpAddr::from(Ipv4Addr::LOCALHOST), value_name = "ADDRESS")]
+    /// Address to listen on. Outside of the loopback interface, every holder of the kubeconfig is
+    /// an administrator.
+    #[arg(
+        long,
+        default_value_t = IpAddr::from(Ipv4Addr::LOCALHOST),
+        value_name = "ADDRESS",
+        help_heading = "Server"
+    )]
     pub address: IpAddr,
-    /// Port there; a free one when 0.
-    #[arg(long, default_value_t = 0)]
+    /// Port to listen on; 0 chooses a free one.
+    #[arg(long, default_value_t = 0, help_heading = "Server")]
     pub port: u16,
-    /// Where to write the kubeconfig, removed at the end; `-` means standard output.
-    #[arg(long, default_value = "schedlab.kubeconfig", value_name = "FILE")]
+    /// Kubeconfig to write, deleted at the end; `-` prints it to standard output.
+    #[arg(
+        long,
+        default_value = "schedlab.kubeconfig",
+        value_name = "FILE",
+        help_heading = "Server"
+    )]
     pub kubeconfig: PathBuf,
 }
 
-/// The built-in scheduling profiles.
+/// Built-in scheduling profiles.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum ProfileName {
-    /// Queues, gangs, fair share: KAI's behaviour.
+    /// Queues, gangs and fair share, as in KAI.
     Kai,
-    /// What the default kube-scheduler does.
+    /// The behaviour of the default kube-scheduler.
     Kube,
 }
 
 /// `schedlab cases`.
 #[derive(Debug, Args)]
 pub struct Cases {
-    /// Folder of JSON files with `cases` or `entries`; other JSON files in it are left alone.
+    /// Folder of JSON files with `cases` or `entries`; other JSON files in it are ignored.
     #[arg(value_name = "DIR")]
     pub folder: PathBuf,
-    /// Only cases whose id, or whose file's name, contains this.
+    /// Only cases whose id or file name contains TEXT.
     #[arg(long, default_value = "", value_name = "TEXT")]
     pub filter: String,
-    /// A table by file and the failures, or JSON with every verdict.
+    /// Output format.
     #[arg(long, value_enum, default_value_t = CasesFormat::Terse)]
     pub format: CasesFormat,
 }
@@ -382,16 +452,16 @@ pub struct Cases {
 /// Formats of `schedlab cases`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum CasesFormat {
-    /// A table, the failures, and a line with the sum.
+    /// A table by file, the failures, and a line with totals.
     Terse,
-    /// One JSON object.
+    /// One JSON object with every verdict.
     Json,
 }
 
 /// `schedlab keep`.
 #[derive(Debug, Args)]
 pub struct Keep {
-    /// Where its output goes.
+    /// Log file for its output.
     #[arg(long)]
     pub log: PathBuf,
     /// The program and its arguments.
@@ -403,27 +473,30 @@ pub struct Keep {
 #[derive(Debug, Subcommand)]
 pub enum SnapshotVerb {
     /// Show each pending snapshot and ask: (a)ccept, (r)eject or (s)kip.
+    #[command(after_help = "Example:\n  schedlab snapshot review snapshots/gang")]
     Review(SnapshotFolder),
-    /// Take every pending snapshot.
+    /// Accept every pending snapshot.
+    #[command(after_help = "Example:\n  schedlab snapshot accept snapshots/gang")]
     Accept(SnapshotFolder),
-    /// Drop every pending snapshot.
+    /// Reject every pending snapshot.
+    #[command(after_help = "Example:\n  schedlab snapshot reject snapshots/gang")]
     Reject(SnapshotFolder),
 }
 
-/// Where snapshots are.
+/// Arguments of the snapshot subcommands.
 #[derive(Debug, Args)]
 pub struct SnapshotFolder {
-    /// Pending snapshots or folders with them; the folder `snapshots` when absent.
+    /// Pending snapshots, or folders with them [default: snapshots].
     pub paths: Vec<PathBuf>,
 }
 
-/// Runs the program.
+/// Parses the command line and runs the subcommand.
 pub fn main() -> ExitCode {
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,
         Err(error) => {
             let _ = error.print();
-            return if error.use_stderr() { Exit::Usage } else { Exit::Passed }.into();
+            return if error.use_stderr() { ExitStatus::Usage } else { ExitStatus::Passed }.into();
         }
     };
     let ended = match cli.command {
@@ -433,7 +506,7 @@ pub fn main() -> ExitCode {
         Command::Steps(args) => commands::steps(&args),
         Command::Up(args) => commands::up(&args),
         Command::Keep(args) => {
-            crate::processes::keep(&args.log, &args.words).map(|()| Exit::Passed)
+            crate::process::run_watchdog(&args.log, &args.words).map(|()| ExitStatus::Passed)
         }
         Command::Snapshot(verb) => commands::snapshot(&verb),
         Command::Simulate(args) => commands::simulate(&args),
@@ -447,10 +520,10 @@ pub fn main() -> ExitCode {
     ended.unwrap_or_else(|error| commands::report_error(&error)).into()
 }
 
-/// A factor above 0.
+/// Parses a factor above 0.
 fn factor(text: &str) -> Result<f64, String> {
     let factor = text.parse().ok().filter(|factor| *factor > 0.0 && f64::is_finite(*factor));
-    factor.ok_or_else(|| "allowed is a number above 0, as 0.1 or 1".to_owned())
+    factor.ok_or_else(|| "expected a number above 0, such as 0.1 or 1".to_owned())
 }
 
 #[cfg(test)]

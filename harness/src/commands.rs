@@ -1,23 +1,23 @@
-//! What each verb does. Data goes to standard output, everything else to standard error.
+//! The subcommands. Data goes to standard output, everything else to standard error.
 
-mod again;
 mod cases;
 mod check;
 mod clean;
 mod diff;
 mod doctor;
+mod environment;
 mod output;
 mod replay;
+mod reproduce;
 mod run;
 mod simulate;
 mod snapshot;
-mod stage;
 mod steps;
 mod up;
 mod upgrade;
 
-use crate::exit::Exit;
-use crate::features::Problems;
+use crate::exit::ExitStatus;
+use crate::features::Diagnostics;
 
 pub use cases::cases;
 pub use check::{check, list};
@@ -33,27 +33,31 @@ pub use steps::steps;
 pub use up::up;
 pub use upgrade::upgrade;
 
-/// Tells an error that ended a command, and how the program ends.
-pub fn report_error(error: &anyhow::Error) -> Exit {
+/// Prints the error that ended a command and returns the exit status.
+pub fn report_error(error: &anyhow::Error) -> ExitStatus {
     let mut output = Output::detect();
-    if let Some(problems) = error.downcast_ref::<Problems>() {
+    if let Some(problems) = error.downcast_ref::<Diagnostics>() {
         output.note(&problems.to_string());
-        return Exit::Failed;
+        return ExitStatus::Failed;
     }
     if let Some(nothing) = error.downcast_ref::<NothingSelected>() {
         output.note(&nothing.to_string());
-        return Exit::NothingSelected;
+        return ExitStatus::NothingSelected;
     }
     output.note(&format!("schedlab: {error:#}"));
-    if error.downcast_ref::<UsageError>().is_some() { Exit::Usage } else { Exit::NotStarted }
+    if error.downcast_ref::<UsageError>().is_some() {
+        ExitStatus::Usage
+    } else {
+        ExitStatus::NotStarted
+    }
 }
 
-/// No scenario matches what was asked for, and why.
+/// No scenario matches the selection, and why.
 #[derive(Debug, thiserror::Error)]
 #[error("nothing selected: {0}")]
 pub struct NothingSelected(pub String);
 
-/// A command line that asks for something impossible.
+/// An invalid command line.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
 pub struct UsageError(pub String);

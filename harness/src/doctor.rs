@@ -1,5 +1,5 @@
-//! What this machine can run: the emulator always, real clusters where their programs are. Looks
-//! only; nothing is started or changed.
+//! Checks what this machine can run: always the emulator, and real clusters if their programs are
+//! installed. Nothing is started or changed.
 
 mod clusters;
 mod machine;
@@ -10,16 +10,16 @@ use std::fmt;
 use clap::ValueEnum;
 use serde::Serialize;
 
-use crate::tools::ToolError;
+use crate::external_tools::ToolError;
 
-/// What a user may want to run.
+/// What can be checked.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, ValueEnum)]
 #[serde(rename_all = "kebab-case")]
-pub enum Target {
-    /// Features in this process.
+pub enum Check {
+    /// Features on the emulator, in this process.
     #[default]
     Emulator,
-    /// Features on etcd and Kubernetes' own programs on this machine.
+    /// Features on a control plane of etcd and Kubernetes' own programs.
     ControlPlane,
     /// Features on a cluster in a container.
     Container,
@@ -27,71 +27,73 @@ pub enum Target {
     Kind,
     /// Features on any cluster.
     Kubeconfig,
-    /// Installing the scheduler by its chart.
+    /// Installing the scheduler with its Helm chart.
     Helm,
-    /// Looking at `schedlab up` and at real clusters.
+    /// Inspecting `schedlab up` and real clusters.
     Kubectl,
 }
 
-/// What was found out.
+/// The results of all checks.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Examined {
-    /// By target.
-    pub abilities: Vec<Ability>,
-    /// Cores, memory, disk, limits.
+pub struct DoctorReport {
+    /// One result per check.
+    #[serde(rename = "abilities")]
+    pub checks: Vec<CheckResult>,
+    /// Cores, memory, disk and limits.
     pub machine: Vec<String>,
 }
 
-/// Whether a target can run here.
+/// The result of one check.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Ability {
-    /// The target.
-    pub target: Target,
+pub struct CheckResult {
+    /// What was checked.
+    #[serde(rename = "target")]
+    pub check: Check,
     /// Whether nothing is missing.
     pub ready: bool,
-    /// What there is for it, with versions.
+    /// What was found, with versions.
     pub found: Vec<String>,
-    /// What it lacks.
-    pub missing: Vec<Missing>,
+    /// What is missing.
+    pub missing: Vec<MissingPrerequisite>,
 }
 
-/// Something that is not there.
+/// A missing prerequisite.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Missing {
-    /// What.
+pub struct MissingPrerequisite {
+    /// The prerequisite.
     pub what: String,
-    /// What to do.
+    /// How to get it.
     pub remedy: String,
 }
 
-impl Ability {
-    fn of(target: Target) -> Self {
-        Self { target, ready: true, found: Vec::new(), missing: Vec::new() }
+impl CheckResult {
+    fn new(check: Check) -> Self {
+        Self { check, ready: true, found: Vec::new(), missing: Vec::new() }
     }
 
-    fn has(&mut self, what: impl Into<String>) {
+    fn add_found(&mut self, what: impl Into<String>) {
         self.found.push(what.into());
     }
 
-    fn lacks(&mut self, what: impl Into<String>, remedy: impl Into<String>) {
+    fn add_missing(&mut self, what: impl Into<String>, hint: impl Into<String>) {
         self.ready = false;
-        self.missing.push(Missing { what: what.into(), remedy: remedy.into() });
+        self.missing.push(MissingPrerequisite { what: what.into(), remedy: hint.into() });
     }
 
-    /// Takes in what a program said about itself.
-    fn take(&mut self, name: &str, said: Result<String, ToolError>) {
-        match said {
-            Ok(words) => self.has(format!("{name} {}", words.trim())),
+    /// Adds the output of a program as found, or its error as missing.
+    fn add_tool_output(&mut self, name: &str, output: Result<String, ToolError>) {
+        match output {
+            Ok(version) => self.add_found(format!("{name} {}", version.trim())),
             Err(error) => {
-                let said = error.said.lines().next().unwrap_or_default();
-                let remedy = error.remedy.unwrap_or_else(|| format!("try `{}`", error.command));
-                self.lacks(format!("{name}: {said}"), remedy);
+                let first_line = error.output.lines().next().unwrap_or_default();
+                let hint = error.hint.unwrap_or_else(|| format!("try `{}`", error.command));
+                self.add_missing(format!("{name}: {first_line}"), hint);
             }
         }
     }
 }
 
-impl fmt::Display for Target {
+impl fmt::Display for Check {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Emulator => "emulator",
@@ -105,19 +107,19 @@ impl fmt::Display for Target {
     }
 }
 
-/// Looks at these alone.
-pub async fn examine(targets: &[Target]) -> Examined {
+/// Runs these checks.
+pub async fn run_checks(checks: &[Check]) -> DoctorReport {
     let mut abilities = Vec::new();
-    for target in targets {
-        abilities.push(match target {
-            Target::Emulator => clusters::emulator(),
-            Target::ControlPlane => clusters::control_plane().await,
-            Target::Container => clusters::container().await,
-            Target::Kind => clusters::kind().await,
-            Target::Kubeconfig => clusters::kubeconfig().await,
-            Target::Helm => programs::helm().await,
-            Target::Kubectl => programs::kubectl().await,
+    for check in checks {
+        abilities.push(match check {
+            Check::Emulator => clusters::emulator(),
+            Check::ControlPlane => clusters::control_plane().await,
+            Check::Container => clusters::container().await,
+            Check::Kind => clusters::kind().await,
+            Check::Kubeconfig => clusters::kubeconfig().await,
+            Check::Helm => programs::helm().await,
+            Check::Kubectl => programs::kubectl().await,
         });
     }
-    Examined { abilities, machine: machine::facts() }
+    DoctorReport { checks: abilities, machine: machine::facts() }
 }

@@ -1,27 +1,27 @@
-//! How a run ends, in the numbers that scripts see.
+//! Exit codes.
 
 use std::process::ExitCode;
 
-/// The end of a command.
+/// Exit status of a command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Exit {
-    /// Everything that was selected passed.
+pub enum ExitStatus {
+    /// Everything selected passed.
     Passed,
-    /// At least one scenario failed, or a feature file is wrong.
+    /// At least one scenario failed, or a feature file is invalid.
     Failed,
-    /// The command line asks for something impossible.
+    /// The command line is invalid.
     Usage,
     /// The harness or its target could not start.
     NotStarted,
     /// No scenario matched the selection.
     NothingSelected,
-    /// Snapshots wait for review, or a flaky scenario counts as failure.
+    /// Snapshots are pending review, or a flaky scenario counts as a failure.
     Pending,
     /// Ctrl-C.
     Interrupted,
 }
 
-impl Exit {
+impl ExitStatus {
     /// The process exit code.
     pub fn code(self) -> u8 {
         match self {
@@ -36,8 +36,8 @@ impl Exit {
     }
 }
 
-impl From<Exit> for ExitCode {
-    fn from(exit: Exit) -> Self {
+impl From<ExitStatus> for ExitCode {
+    fn from(exit: ExitStatus) -> Self {
         Self::from(exit.code())
     }
 }

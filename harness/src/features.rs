@@ -1,12 +1,13 @@
-//! Feature files: loaded, checked where the Gherkin parser is silent, flattened into cases.
+//! Feature files: loads them, makes checks that the Gherkin parser omits, and flattens them into
+//! cases.
 //!
-//! A [`Case`] is one thing to run: a scenario, or one example row of an outline, with the steps
-//! of its backgrounds in front.
+//! A [`Case`] is the unit of a run: a scenario, or one example row of an outline, with the steps of
+//! its backgrounds in front.
 
 mod case;
+mod diagnostics;
 mod examples;
-mod needs;
-mod problem;
+mod requirements;
 mod select;
 mod source;
 mod tags;
@@ -15,26 +16,26 @@ use std::path::{Path, PathBuf};
 
 use gherkin::StepType;
 
-use crate::report::Problem;
+use crate::report::Diagnostic;
 
-pub(crate) use case::split;
-pub use case::{Case, Place};
-pub use needs::{VIRTUAL_TIME, WEBHOOKS};
-pub use problem::Problems;
+pub(crate) use case::split_at_features_folder;
+pub use case::{Case, CaseLocation};
+pub use diagnostics::Diagnostics;
+pub use requirements::{VIRTUAL_TIME, WEBHOOKS};
 pub use select::{Query, Shard, last_failed, select};
 pub use tags::TagExpression;
 
-/// A path from the command line: a folder or file, and perhaps a line in it.
+/// A path from the command line: a folder or file, optionally with a line.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Asked {
+pub struct FeaturePath {
     /// The file or folder.
     pub path: PathBuf,
-    /// `:LINE`.
+    /// The `:LINE` suffix.
     pub line: Option<usize>,
 }
 
-impl Asked {
-    /// Splits `path:line`. A path that exists is taken whole.
+impl FeaturePath {
+    /// Parses `path` or `path:line`. An existing path is taken as a whole.
     pub fn parse(text: &str) -> Self {
         let whole = Self { path: PathBuf::from(text), line: None };
         if whole.path.exists() {
@@ -47,42 +48,42 @@ impl Asked {
     }
 }
 
-/// Everything that was loaded.
+/// All loaded features.
 #[derive(Clone, Debug, Default)]
 pub struct Suite {
-    /// The cases of all files, in the order of file names and lines.
+    /// The cases of all files, by file name and line.
     pub cases: Vec<Case>,
-    /// The files, as shown.
+    /// Display paths of the files.
     pub files: Vec<String>,
-    /// Scenarios that assert nothing: a run with them would show nothing.
-    pub silent: Vec<Problem>,
+    /// Diagnostics for scenarios without an assertion.
+    pub without_assertions: Vec<Diagnostic>,
 }
 
-/// Loads every feature under the paths. What is wrong in the files is told together.
-pub fn load(asked: &[Asked]) -> Result<Suite, Problems> {
+/// Loads every feature under the paths. Errors of all files are collected and returned together.
+pub fn load(paths: &[FeaturePath]) -> Result<Suite, Diagnostics> {
     let mut files = Vec::new();
     let mut problems = Vec::new();
-    for asked in asked {
-        collect(&asked.path, &mut files);
+    for path in paths {
+        collect_feature_files(&path.path, &mut files);
     }
     files.sort();
     files.dedup();
     let mut suite = Suite::default();
     for file in &files {
         let (cases, found) = load_file(file);
-        suite.silent.extend(silent(&cases));
+        suite.without_assertions.extend(cases_without_assertions(&cases));
         suite.cases.extend(cases);
         problems.extend(found);
-        suite.files.push(shown(file));
+        suite.files.push(display_path(file));
     }
     if problems.is_empty() {
         return Ok(suite);
     }
-    problems.append(&mut suite.silent);
-    Err(Problems::sorted(problems))
+    problems.append(&mut suite.without_assertions);
+    Err(Diagnostics::sorted(problems))
 }
 
-fn collect(path: &Path, files: &mut Vec<PathBuf>) {
+fn collect_feature_files(path: &Path, files: &mut Vec<PathBuf>) {
     if !path.is_dir() {
         files.push(path.to_path_buf());
         return;
@@ -90,48 +91,48 @@ fn collect(path: &Path, files: &mut Vec<PathBuf>) {
     let entries = std::fs::read_dir(path).into_iter().flatten().flatten();
     for entry in entries.map(|entry| entry.path()) {
         if entry.is_dir() {
-            collect(&entry, files);
+            collect_feature_files(&entry, files);
         } else if entry.extension().is_some_and(|e| e == "feature") {
             files.push(entry);
         }
     }
 }
 
-/// The cases of a file, as far as they can be read, and what is wrong with it.
-fn load_file(path: &Path) -> (Vec<Case>, Vec<Problem>) {
-    let file = shown(path);
+/// The cases of a file, as far as it can be parsed, and its diagnostics.
+fn load_file(path: &Path) -> (Vec<Case>, Vec<Diagnostic>) {
+    let file = display_path(path);
     let read = crate::text::read(path)
-        .map_err(|error| Problems::one(&file, error.line, error.message()))
-        .and_then(|text| flattened(&file, &text));
+        .map_err(|error| Diagnostics::one(&file, error.line, error.message()))
+        .and_then(|text| parse_cases(&file, &text));
     read.unwrap_or_else(|problems| (Vec::new(), problems.0))
 }
 
-/// A scenario that asserts nothing cannot fail: what it is named after is not shown.
-fn silent(cases: &[Case]) -> Vec<Problem> {
+/// A scenario without an assertion cannot fail, so it does not show what its name claims.
+fn cases_without_assertions(cases: &[Case]) -> Vec<Diagnostic> {
     let asserts = |case: &Case| case.steps.iter().any(|step| step.ty == StepType::Then);
     let silent = cases.iter().filter(|case| !case.steps.is_empty() && !asserts(case));
-    let mut places: Vec<(&str, usize)> =
-        silent.map(|case| (&*case.place.file, case.place.scenario.start)).collect();
-    places.dedup();
-    let message = "this scenario asserts nothing: found no `Then`, it needs at least one";
-    let problem = |(file, line): (&str, usize)| Problem::new(file, line, message.to_owned());
-    places.into_iter().map(problem).collect()
+    let mut locations: Vec<(&str, usize)> =
+        silent.map(|case| (&*case.location.file, case.location.scenario.start)).collect();
+    locations.dedup();
+    let message = "this scenario asserts nothing: got no `Then` step, expected at least one";
+    let problem = |(file, line): (&str, usize)| Diagnostic::new(file, line, message.to_owned());
+    locations.into_iter().map(problem).collect()
 }
 
-/// Loads one feature from its text.
-pub fn load_text(file: &str, text: &str) -> Result<Vec<Case>, Problems> {
-    let (cases, problems) = flattened(file, text)?;
-    if problems.is_empty() { Ok(cases) } else { Err(Problems(problems)) }
+/// Parses one feature from its text.
+pub fn load_text(file: &str, text: &str) -> Result<Vec<Case>, Diagnostics> {
+    let (cases, problems) = parse_cases(file, text)?;
+    if problems.is_empty() { Ok(cases) } else { Err(Diagnostics(problems)) }
 }
 
-fn flattened(file: &str, text: &str) -> Result<(Vec<Case>, Vec<Problem>), Problems> {
-    let source = source::Source::read(file, text)?;
+fn parse_cases(file: &str, text: &str) -> Result<(Vec<Case>, Vec<Diagnostic>), Diagnostics> {
+    let source = source::Source::parse(file, text)?;
     let feature = source::parse(file, &source)?;
     Ok(case::flatten(file, &feature, &source))
 }
 
-/// A path as reports show it: with `/`, without a leading `./`.
-pub fn shown(path: &Path) -> String {
+/// A path as reports display it: with `/` and without a leading `./`.
+pub fn display_path(path: &Path) -> String {
     let text = path.to_string_lossy().replace('\\', "/");
     text.strip_prefix("./").map_or(text.clone(), str::to_owned)
 }

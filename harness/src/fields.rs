@@ -1,17 +1,17 @@
-//! Fields of raw API objects by path, as `/metadata/labels/kai.scheduler~1queue`. As
-//! [`Value::pointer`], without its copies: this runs at every write.
+//! Fields of raw API objects by JSON pointer, for example `/metadata/labels/kai.scheduler~1queue`.
+//! Like [`Value::pointer`] without its allocations, because this runs at every write.
 
 use schedlab_emulator::object::field;
 use schedlab_json::Value;
 
-/// What stands at a path. Lists are not looked into.
+/// The value at a path. Lists are not indexed.
 pub(crate) fn at<'a>(object: &'a Value, path: &str) -> Option<&'a Value> {
     let (mut value, mut rest) = (object, path.strip_prefix('/')?);
     loop {
-        // Keys are short: looking at one byte after the other is the quickest.
+        // Keys are short: a byte-by-byte search is the fastest.
         let end = rest.bytes().position(|byte| byte == b'/').unwrap_or(rest.len());
         let (key, more) = rest.split_at(end);
-        // No key is written with a `~` of its own: what is found need not be looked at for it.
+        // No key contains a literal `~`, so the unescaped lookup can come first.
         value = field(value, key).or_else(|| escaped(value, key))?;
         match more.strip_prefix('/') {
             Some(more) => rest = more,
@@ -20,7 +20,7 @@ pub(crate) fn at<'a>(object: &'a Value, path: &str) -> Option<&'a Value> {
     }
 }
 
-/// What stands at a key with a slash in it, which a path writes `~1`.
+/// The value of a key with a slash, which a path writes as `~1`.
 fn escaped<'a>(value: &'a Value, key: &str) -> Option<&'a Value> {
     if !key.as_bytes().contains(&b'~') {
         return None;
@@ -29,12 +29,12 @@ fn escaped<'a>(value: &'a Value, key: &str) -> Option<&'a Value> {
     value.as_object()?.iter().find(|(name, _)| is_it(name)).map(|(_, value)| value)
 }
 
-/// The text at a path.
+/// The string at a path.
 pub(crate) fn text<'a>(object: &'a Value, path: &str) -> Option<&'a str> {
     at(object, path)?.as_str()
 }
 
-/// The list at a path; nothing there is an empty one.
+/// The list at a path; empty if there is none.
 pub(crate) fn list<'a>(object: &'a Value, path: &str) -> &'a [Value] {
     at(object, path).and_then(Value::as_array).map_or(&[], Vec::as_slice)
 }

@@ -1,6 +1,6 @@
-//! A request to stop, seen by all threads: Ctrl-C, SIGTERM as `timeout`, docker and CI send it, or
-//! SIGHUP when a terminal is closed. The first ends what is under way and takes away what was made;
-//! the second ends the process.
+//! Requests to stop, visible to all threads: Ctrl-C, SIGTERM (sent by `timeout`, docker and CI), or
+//! SIGHUP when a terminal is closed. The first request stops the current work and cleans up; the
+//! second ends the process immediately.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,19 +9,19 @@ use anyhow::Context as _;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::watch;
 
-use crate::exit::Exit;
+use crate::exit::ExitStatus;
 
-/// Whether somebody asked to stop. Clones share it.
+/// Whether a stop was requested. Clones share their state.
 #[derive(Clone, Debug, Default)]
 pub struct Interrupt(Arc<watch::Sender<bool>>);
 
-/// Somebody asked to stop before the work was done.
+/// A stop was requested before the work was done.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("interrupted")]
 pub struct Interrupted;
 
 impl Interrupt {
-    /// Hears the signals of this process from now on.
+    /// Listens for the signals of this process.
     pub fn listen() -> anyhow::Result<Self> {
         let interrupt = Self::default();
         let runtime = tokio::runtime::Builder::new_current_thread()
@@ -32,47 +32,48 @@ impl Interrupt {
             let _inside = runtime.enter();
             Signals::listen()?
         };
-        let heard = interrupt.clone();
+        let raised = interrupt.clone();
         std::thread::spawn(move || {
             runtime.block_on(async {
-                signals.asked().await;
-                heard.raise();
-                signals.asked_again().await;
-                // It means now.
-                std::process::exit(i32::from(Exit::Interrupted.code()));
+                signals.received().await;
+                raised.raise();
+                signals.received_deliberately().await;
+                // The second request ends the process without cleanup.
+                std::process::exit(i32::from(ExitStatus::Interrupted.code()));
             });
         });
         Ok(interrupt)
     }
 
-    /// Asks everybody to stop.
+    /// Requests a stop.
     pub fn raise(&self) {
         self.0.send_replace(true);
     }
 
-    /// Whether somebody asked.
+    /// Whether a stop was requested.
     pub fn is_raised(&self) -> bool {
         *self.0.borrow()
     }
 
-    /// Waits until somebody asks.
-    pub async fn raised(&self) {
-        // The sender is ours: it outlives the wait.
+    /// Waits for a stop request.
+    pub async fn wait(&self) {
+        // `self` holds the sender, so it outlives this wait.
         let _ = self.0.subscribe().wait_for(|raised| *raised).await;
     }
 
-    /// What the work comes to, unless somebody asks to stop before.
+    /// Runs `work`, and cancels it when a stop is requested.
     pub async fn unless<T, E>(&self, work: impl Future<Output = Result<T, E>>) -> anyhow::Result<T>
     where
         anyhow::Error: From<E>,
     {
         tokio::select! {
-            () = self.raised() => Err(Interrupted.into()),
+            () = self.wait() => Err(Interrupted.into()),
             done = work => Ok(done?),
         }
     }
 
-    /// The same, but who asks waits this long for work that cannot be given up halfway.
+    /// Like [`Self::unless`], but cancels the work only after `grace`: for work that must not be
+    /// left half done.
     pub async fn unless_after<T, E>(
         &self,
         grace: Duration,
@@ -81,43 +82,43 @@ impl Interrupt {
     where
         anyhow::Error: From<E>,
     {
-        let asked = async {
-            self.raised().await;
+        let deadline = async {
+            self.wait().await;
             tokio::time::sleep(grace).await;
         };
         tokio::select! {
-            () = asked => Err(Interrupted.into()),
+            () = deadline => Err(Interrupted.into()),
             done = work => Ok(done?),
         }
     }
 }
 
-/// The signals that ask a process to end.
+/// The signals that request a stop.
 #[derive(Debug)]
 pub struct Signals {
     interrupt: Signal,
     terminate: Signal,
-    /// `None` where it is ignored: `nohup` lets a process outlive its terminal.
-    hang_up: Option<Signal>,
+    /// `None` if SIGHUP is ignored: `nohup` lets a process outlive its terminal.
+    sighup: Option<Signal>,
 }
 
 impl Signals {
-    /// Hears them from now on, on the current runtime.
+    /// Listens for the signals, on the current runtime.
     pub fn listen() -> anyhow::Result<Self> {
         let listen = |kind| signal(kind).context("cannot listen for Ctrl-C");
         let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
-        let hang_up = (!ignores_hang_up(&status)).then(|| listen(SignalKind::hangup()));
+        let hang_up = (!ignores_sighup(&status)).then(|| listen(SignalKind::hangup()));
         Ok(Self {
             interrupt: listen(SignalKind::interrupt())?,
             terminate: listen(SignalKind::terminate())?,
-            hang_up: hang_up.transpose()?,
+            sighup: hang_up.transpose()?,
         })
     }
 
-    /// Waits for one of them.
-    pub async fn asked(&mut self) {
+    /// Waits for one of the signals.
+    pub async fn received(&mut self) {
         let hung_up = async {
-            match &mut self.hang_up {
+            match &mut self.sighup {
                 Some(signal) => signal.recv().await,
                 None => std::future::pending().await,
             }
@@ -129,15 +130,15 @@ impl Signals {
         }
     }
 
-    /// Waits for one that is sent on purpose: of a closed terminal both the kernel and the shell
-    /// tell.
-    async fn asked_again(&mut self) {
+    /// Waits for a signal that is sent deliberately. SIGHUP does not count: both the kernel and the
+    /// shell send it for a closed terminal.
+    async fn received_deliberately(&mut self) {
         tokio::select! { _ = self.interrupt.recv() => {}, _ = self.terminate.recv() => {} }
     }
 }
 
-/// By `/proc/self/status`: a bit for each signal that is ignored, the first for SIGHUP.
-fn ignores_hang_up(status: &str) -> bool {
+/// Whether `/proc/self/status` shows SIGHUP as ignored: one bit per ignored signal, SIGHUP first.
+fn ignores_sighup(status: &str) -> bool {
     let ignored = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
     let ignored = ignored.and_then(|bits| u64::from_str_radix(bits.trim(), 16).ok());
     ignored.unwrap_or(0) & 1 == 1
@@ -148,17 +149,17 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn work_that_would_never_end_ends_when_somebody_asks() {
+    async fn a_stop_request_cancels_work() {
         let interrupt = Interrupt::default();
-        let asked = interrupt.clone();
+        let raiser = interrupt.clone();
         let work = interrupt.unless(std::future::pending::<anyhow::Result<()>>());
-        let (ended, ()) = tokio::join!(work, async move { asked.raise() });
+        let (ended, ()) = tokio::join!(work, async move { raiser.raise() });
         assert!(ended.unwrap_err().is::<Interrupted>());
         assert!(interrupt.is_raised());
     }
 
     #[tokio::test(start_paused = true)]
-    async fn work_that_cannot_be_given_up_halfway_is_waited_for_but_not_for_ever() {
+    async fn work_with_a_grace_period_is_cancelled_after_it() {
         let interrupt = Interrupt::default();
         interrupt.raise();
         let grace = Duration::from_secs(10);
@@ -173,15 +174,15 @@ mod tests {
     }
 
     #[test]
-    fn whether_hang_ups_are_ignored_is_the_lowest_bit() {
+    fn the_lowest_bit_tells_whether_sighup_is_ignored() {
         let status = |bits: &str| format!("SigBlk:\t0000000000000001\nSigIgn:\t{bits}\n");
-        assert!(ignores_hang_up(&status("0000000000001001")));
-        assert!(!ignores_hang_up(&status("0000000000001000")));
-        assert!(!ignores_hang_up(""));
+        assert!(ignores_sighup(&status("0000000000001001")));
+        assert!(!ignores_sighup(&status("0000000000001000")));
+        assert!(!ignores_sighup(""));
     }
 
     #[tokio::test]
-    async fn work_that_is_not_interrupted_comes_to_what_it_does() {
+    async fn uninterrupted_work_returns_its_result() {
         let done = Interrupt::default().unless(async { anyhow::Ok(7) }).await;
         assert_eq!(done.unwrap(), 7);
     }

@@ -1,89 +1,93 @@
-//! Kubeconfigs, found and merged as kubectl does it: the file that is named, else all that
-//! `KUBECONFIG` lists as one, else `~/.kube/config`.
+//! Finds and merges kubeconfigs as kubectl does: the named file, else all files that `KUBECONFIG`
+//! lists, else `~/.kube/config`.
 
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, anyhow, bail};
 use kube::config::Kubeconfig;
 
-use crate::api::causes;
+use crate::api::error_chain;
 
-/// The file that is named, or a list of files as in `KUBECONFIG`.
-pub(crate) fn place(named: Option<&Path>) -> anyhow::Result<PathBuf> {
-    if let Some(named) = named {
+/// The named file, or a list of files as in `KUBECONFIG`.
+pub(crate) fn find_path(path: Option<&Path>) -> anyhow::Result<PathBuf> {
+    if let Some(named) = path {
         return Ok(named.to_path_buf());
     }
-    if let Some(listed) = std::env::var_os("KUBECONFIG").filter(|value| !value.is_empty()) {
-        return Ok(PathBuf::from(listed));
+    if let Some(paths) = std::env::var_os("KUBECONFIG").filter(|value| !value.is_empty()) {
+        return Ok(PathBuf::from(paths));
     }
     let home = std::env::var_os("HOME")
         .context("no kubeconfig: name one with --kubeconfig, or set KUBECONFIG")?;
     Ok(PathBuf::from(home).join(".kube/config"))
 }
 
-/// The same place, for a process that runs elsewhere.
-pub(crate) fn absolute(place: &Path) -> anyhow::Result<PathBuf> {
-    let files = files(place).into_iter();
+/// The same paths, absolute.
+pub(crate) fn absolute(path: &Path) -> anyhow::Result<PathBuf> {
+    let files = files(path).into_iter();
     let files: Vec<PathBuf> = files.map(std::path::absolute).collect::<Result<_, _>>()?;
-    Ok(PathBuf::from(std::env::join_paths(files).context("a path has a colon in it")?))
+    Ok(PathBuf::from(std::env::join_paths(files).context("a path contains a colon")?))
 }
 
-/// Reads what is at a place. The first file that says something counts; of several, those that
-/// are not there are passed over.
-pub(crate) fn read(place: &Path) -> anyhow::Result<Kubeconfig> {
-    let shown = place.display();
-    let files = files(place);
+/// Reads and merges the files of `path`. The first file that sets a value wins; of several files,
+/// missing ones are skipped.
+pub(crate) fn load(path: &Path) -> anyhow::Result<Kubeconfig> {
+    let shown = path.display();
+    let files = files(path);
     let mut found = files.iter().filter(|file| files.len() == 1 || file.exists()).peekable();
     if found.peek().is_none() {
-        bail!("cannot read kubeconfig {shown}: none of these files is there");
+        bail!("cannot read kubeconfig {shown}: none of these files exists");
     }
     let mut merged = Kubeconfig::default();
     for file in found {
         let unreadable = |error: kube::config::KubeconfigError| {
-            anyhow!("cannot read kubeconfig {}: {}", file.display(), causes(&error))
+            anyhow!("cannot read kubeconfig {}: {}", file.display(), error_chain(&error))
         };
         let mut next = Kubeconfig::read_from(file).map_err(unreadable)?;
-        // kubectl writes it so where there is none.
+        // kubectl writes an empty string if there is no current context.
         next.current_context = next.current_context.filter(|context| !context.is_empty());
         merged = merged.merge(next).map_err(unreadable)?;
     }
     if merged.contexts.is_empty() {
         let nothing = merged.clusters.is_empty() && merged.auth_infos.is_empty();
         let what = if nothing { "is empty" } else { "has no context" };
-        bail!("kubeconfig {shown} {what}: allowed is a file with clusters, users and contexts");
+        bail!("kubeconfig {shown} {what}: expected a file with clusters, users and contexts");
     }
     Ok(merged)
 }
 
-/// The context that counts where none is named; or why there is none.
-pub(crate) fn current(kubeconfig: &Kubeconfig) -> Result<&str, String> {
+/// The current context.
+///
+/// # Errors
+/// Why there is none, as the end of a sentence about the kubeconfig.
+pub(crate) fn current_context(kubeconfig: &Kubeconfig) -> Result<&str, String> {
     let current = kubeconfig.current_context.as_deref();
     let current = current.ok_or_else(|| "has no current context".to_owned())?;
     let is_there = kubeconfig.contexts.iter().any(|context| context.name == current);
     is_there
         .then_some(current)
-        .ok_or_else(|| format!("has no context {current:?}, which it says is the current one"))
+        .ok_or_else(|| format!("has no context {current:?}, which is its current-context"))
 }
 
-/// What a run leaves behind is found by the kubeconfig that led there: no pipe does.
-pub(crate) fn can_be_read_again(place: &Path) -> anyhow::Result<()> {
+/// Fails if a file is not a regular file. Cleanup after a crash reads the kubeconfig again, and a
+/// pipe can be read only once.
+pub(crate) fn check_rereadable(path: &Path) -> anyhow::Result<()> {
     let is_odd = |file: &&PathBuf| file.metadata().is_ok_and(|found| !found.is_file());
-    match files(place).iter().find(is_odd) {
-        Some(odd) => bail!(
-            "kubeconfig {}: found what is no regular file, as `<(…)` makes it; allowed is a file \
-             that can be read again, when what was made on the cluster is taken away",
-            odd.display()
+    match files(path).iter().find(is_odd) {
+        Some(not_regular) => bail!(
+            "kubeconfig {}: got something other than a regular file, such as `<(…)`; expected a \
+             file that can be read again when the cluster is cleaned up",
+            not_regular.display()
         ),
         None => Ok(()),
     }
 }
 
-/// A file whose own name has a colon in it is one.
-fn files(place: &Path) -> Vec<PathBuf> {
-    if place.exists() {
-        return vec![place.to_path_buf()];
+/// The files of a path. An existing file whose name contains a colon is one file.
+fn files(path: &Path) -> Vec<PathBuf> {
+    if path.exists() {
+        return vec![path.to_path_buf()];
     }
-    std::env::split_paths(place).filter(|file| !file.as_os_str().is_empty()).collect()
+    std::env::split_paths(path).filter(|file| !file.as_os_str().is_empty()).collect()
 }
 
 #[cfg(test)]
@@ -101,24 +105,30 @@ mod tests {
     }
 
     fn current_of(kubeconfig: &Kubeconfig) -> String {
-        current(kubeconfig).map_or_else(|why| why, str::to_owned)
+        current_context(kubeconfig).map_or_else(|why| why, str::to_owned)
     }
 
-    fn told(place: &Path) -> String {
-        read(place).unwrap_err().to_string()
+    fn load_error(path: &Path) -> String {
+        load(path).unwrap_err().to_string()
     }
 
     #[test]
-    fn what_can_be_read_once_only_is_no_way_back() {
+    fn a_kubeconfig_must_be_a_regular_file() {
         let folder = tempfile::tempdir().unwrap();
-        assert!(can_be_read_again(&written(folder.path(), "plain", "")).is_ok());
-        assert!(can_be_read_again(&folder.path().join("absent")).is_ok(), "it is told elsewhere");
-        let told = can_be_read_again(Path::new("/dev/null")).unwrap_err().to_string();
-        assert!(told.starts_with("kubeconfig /dev/null: found what is no regular file"), "{told}");
+        assert!(check_rereadable(&written(folder.path(), "plain", "")).is_ok());
+        assert!(
+            check_rereadable(&folder.path().join("absent")).is_ok(),
+            "it is reported elsewhere"
+        );
+        let error = check_rereadable(Path::new("/dev/null")).unwrap_err().to_string();
+        assert!(
+            error.starts_with("kubeconfig /dev/null: got something other than a regular file"),
+            "{error}"
+        );
     }
 
     #[test]
-    fn several_files_are_one_kubeconfig_and_the_first_to_say_something_counts() {
+    fn files_are_merged_and_the_first_value_wins() {
         let folder = tempfile::tempdir().unwrap();
         let one = |name: &str, server: &str, current: &str| {
             let text = format!(
@@ -131,46 +141,46 @@ mod tests {
         let (first, second) =
             (one("first", "https://1", "''"), one("second", "https://2", "second"));
         let absent = folder.path().join("absent");
-        let place = PathBuf::from(std::env::join_paths([absent, first.clone(), second]).unwrap());
-        let merged = read(&place).unwrap();
+        let path = PathBuf::from(std::env::join_paths([absent, first.clone(), second]).unwrap());
+        let merged = load(&path).unwrap();
         assert_eq!(contexts(&merged), ["first", "second"]);
         assert_eq!(merged.current_context.as_deref(), Some("second"));
         let server = merged.clusters[0].cluster.as_ref().unwrap().server.as_deref();
         assert_eq!((server, merged.clusters.len()), (Some("https://1"), 1));
-        assert_eq!(contexts(&read(&absolute(&place).unwrap()).unwrap()), ["first", "second"]);
+        assert_eq!(contexts(&load(&absolute(&path).unwrap()).unwrap()), ["first", "second"]);
         let with_colon = folder.path().join("a:b");
         std::fs::copy(&first, &with_colon).unwrap();
-        assert_eq!(contexts(&read(&with_colon).unwrap()), ["first"]);
+        assert_eq!(contexts(&load(&with_colon).unwrap()), ["first"]);
     }
 
     #[test]
-    fn the_current_context_is_one_that_is_there() {
+    fn the_current_context_must_exist() {
         let folder = tempfile::tempdir().unwrap();
         let one = |current: &str| {
             let text = format!(
                 "{current}\nclusters: [{{name: c, cluster: {{server: s}}}}]\n\
                  contexts: [{{name: here, context: {{cluster: c, user: u}}}}]\n"
             );
-            let read = read(&written(folder.path(), "kubeconfig", &text)).unwrap();
+            let read = load(&written(folder.path(), "kubeconfig", &text)).unwrap();
             current_of(&read)
         };
         assert_eq!(one("current-context: here"), "here");
         assert_eq!(one(""), "has no current context");
-        let told = "has no context \"gone\", which it says is the current one";
-        assert_eq!(one("current-context: gone"), told);
+        let expected = "has no context \"gone\", which is its current-context";
+        assert_eq!(one("current-context: gone"), expected);
     }
 
     #[test]
-    fn what_is_absent_empty_or_no_kubeconfig_is_named() {
+    fn missing_empty_and_invalid_kubeconfigs_are_reported() {
         let folder = tempfile::tempdir().unwrap();
         let shown = |name: &str| folder.path().join(name).display().to_string();
         assert!(
-            told(&folder.path().join("a"))
+            load_error(&folder.path().join("a"))
                 .starts_with(&format!("cannot read kubeconfig {}: ", shown("a")))
         );
         let both = PathBuf::from(format!("{}:{}", shown("a"), shown("b")));
         let none = format!("cannot read kubeconfig {}: none of these files", both.display());
-        assert!(told(&both).starts_with(&none), "{}", told(&both));
+        assert!(load_error(&both).starts_with(&none), "{}", load_error(&both));
         for (text, what) in [
             ("", "is empty"),
             ("# nothing\n", "is empty"),
@@ -178,11 +188,11 @@ mod tests {
             ("clusters: [{name: c, cluster: {server: s}}]\n", "has no context"),
         ] {
             let path = written(folder.path(), "kubeconfig", text);
-            let words = format!("kubeconfig {} {what}: allowed is", path.display());
-            assert!(told(&path).starts_with(&words), "{text}: {}", told(&path));
+            let expected = format!("kubeconfig {} {what}: expected", path.display());
+            assert!(load_error(&path).starts_with(&expected), "{text}: {}", load_error(&path));
         }
         let broken = written(folder.path(), "broken", "contexts: 5\n");
-        let words = format!("cannot read kubeconfig {}: ", broken.display());
-        assert!(told(&broken).starts_with(&words), "{}", told(&broken));
+        let expected = format!("cannot read kubeconfig {}: ", broken.display());
+        assert!(load_error(&broken).starts_with(&expected), "{}", load_error(&broken));
     }
 }

@@ -1,48 +1,48 @@
-//! Proves what a Kubernetes GPU scheduler does: features in, verdict out.
+//! Conformance tests for Kubernetes GPU schedulers: runs Gherkin features and reports a verdict.
 //!
-//! Read downwards: [`cli`] is what people type and [`commands`] what it does; [`features`]
-//! loads and selects scenarios, [`vocabulary`] knows every step, [`runner`] runs scenarios,
-//! each on a thread and a clock of its own, and [`report`] tells what came of them. Steps
-//! (`steps`) act on a [`world::World`], which reaches its [`cluster`] through a Kubernetes
-//! client. What a scenario showed is put into words by [`snapshots`] and compared with what a
-//! person [`reviewed`]; the [`audit`] watches every write.
+//! From the top: [`cli`] parses the command line and [`commands`] implements the subcommands;
+//! [`features`] loads and selects scenarios; [`catalogue`] knows every step; [`runner`] runs each
+//! scenario on a thread and a clock of its own; [`report`] writes the results. Steps (`steps`) act
+//! on a [`world::World`], which reaches its [`scenario_cluster`] through a Kubernetes client.
+//! [`render`] turns what a scenario showed into text, which [`snapshots`] compares with reviewed
+//! files; [`audit`] watches every write.
 
 pub mod cli;
 pub mod commands;
 pub mod exit;
 pub mod interrupt;
 
+pub mod catalogue;
 pub mod features;
-pub mod vocabulary;
 
 pub mod runner;
 
 pub mod diff;
 pub mod report;
-pub mod reviewed;
+pub mod snapshots;
 
-mod objects;
+mod manifests;
 mod steps;
 pub mod world;
 
 pub mod api;
-pub mod cluster;
-pub mod ground;
+pub mod cleanup;
+pub mod clusters;
+pub mod external_tools;
 mod kubeconfig;
-pub mod leftovers;
-mod processes;
+pub mod observed;
+mod process;
 pub mod progress;
+pub mod scenario_cluster;
 pub mod target;
+mod tenancy;
 pub mod text;
-pub mod tools;
-mod veil;
-pub mod view;
 
 pub mod audit;
-mod fenced;
+pub mod change;
+mod cluster_scoped;
 mod fields;
-pub mod happenings;
-pub mod snapshots;
+pub mod render;
 
 pub mod cases;
 pub mod doctor;

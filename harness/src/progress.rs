@@ -1,5 +1,5 @@
-//! What is being booted, how long it takes, and what is slow: on a terminal a spinner, elsewhere
-//! one line for each step when it is done and one when it takes longer than it should.
+//! Progress of starting a cluster: on a terminal a spinner, elsewhere one line when a step is done
+//! and one when it takes longer than usual.
 
 use std::io::{IsTerminal as _, Write as _};
 use std::sync::mpsc::{self, RecvTimeoutError, Sender};
@@ -9,17 +9,17 @@ use std::time::Duration;
 use indicatif::{ProgressBar, ProgressStyle};
 use tokio::time::Instant;
 
-/// One thing after another.
+/// A sequence of timed steps.
 #[derive(Debug)]
 pub struct Progress {
     began: Instant,
     slowest: Option<(String, Duration)>,
 }
 
-/// One thing that takes time.
+/// A running step.
 #[derive(Debug)]
 pub struct Step {
-    what: String,
+    name: String,
     began: Instant,
     bar: ProgressBar,
     watcher: Option<(Sender<()>, JoinHandle<()>)>,
@@ -32,7 +32,7 @@ impl Default for Progress {
 }
 
 impl Progress {
-    /// Begins a step that usually takes no longer than this.
+    /// Starts a step that usually takes no longer than `usual`.
     pub fn begin(&self, what: &str, usual: Duration) -> Step {
         let bar =
             if std::io::stderr().is_terminal() { spinner(what) } else { ProgressBar::hidden() };
@@ -43,35 +43,35 @@ impl Progress {
             let mut wait = usual;
             while ended.recv_timeout(wait) == Err(RecvTimeoutError::Timeout) {
                 let (secs, usual) = (so_far.as_secs_f64(), usual.as_secs_f64());
-                say(&on, &format!("SLOW {name}: {secs:.0} s so far, usually {usual:.0} s"));
-                // Twice as long until the next complaint.
+                print_line(&on, &format!("SLOW {name}: {secs:.0} s so far, usually {usual:.0} s"));
+                // Doubles the time until the next message.
                 wait = so_far;
                 so_far *= 2;
             }
         });
         let watcher = Some((end, watcher));
-        Step { what: what.to_owned(), began: Instant::now(), bar, watcher }
+        Step { name: what.to_owned(), began: Instant::now(), bar, watcher }
     }
 
-    /// A step is done. Answers how long it took.
+    /// Ends a step. Returns its duration.
     pub fn done(&mut self, mut step: Step) -> Duration {
         let took = step.began.elapsed();
         step.stop();
-        say(&step.bar, &format!("  {}: {:.1} s", step.what, took.as_secs_f64()));
+        print_line(&step.bar, &format!("  {}: {:.1} s", step.name, took.as_secs_f64()));
         if self.slowest.as_ref().is_none_or(|(_, most)| took > *most) {
-            self.slowest = Some((step.what.clone(), took));
+            self.slowest = Some((step.name.clone(), took));
         }
         took
     }
 
-    /// How long everything took, and what took longest.
+    /// Total duration and the slowest step.
     pub fn summary(&self) -> String {
         let total = self.began.elapsed().as_secs_f64();
         match &self.slowest {
             Some((what, took)) => {
-                format!("{total:.1} s in all, {:.1} s of it for {what}", took.as_secs_f64())
+                format!("{total:.1} s in total, {:.1} s of it for {what}", took.as_secs_f64())
             }
-            None => format!("{total:.1} s in all"),
+            None => format!("{total:.1} s in total"),
         }
     }
 }
@@ -81,40 +81,40 @@ impl Step {
         self.bar.finish_and_clear();
         if let Some((end, watcher)) = self.watcher.take() {
             drop(end);
-            // It only prints.
+            // The watcher only prints.
             let _ = watcher.join();
         }
     }
 }
 
-/// The parts of a boot, told as they come: each begins when it is named and ends with the next.
+/// Progress of a startup whose steps are reported one after another.
 #[derive(Debug)]
-pub struct Boot {
+pub struct BootProgress {
     progress: Progress,
     usual: Duration,
-    part: Option<Step>,
+    step: Option<Step>,
 }
 
-impl Boot {
-    /// None yet; one usually takes no longer than this.
+impl BootProgress {
+    /// No step yet; a step usually takes no longer than `usual`.
     pub fn new(usual: Duration) -> Self {
-        Self { progress: Progress::default(), usual, part: None }
+        Self { progress: Progress::default(), usual, step: None }
     }
 
-    /// A part begins.
+    /// Starts a step.
     pub fn begin(&mut self, what: &str) {
-        self.part = Some(self.progress.begin(what, self.usual));
+        self.step = Some(self.progress.begin(what, self.usual));
     }
 
-    /// The part that was begun, if one was, is done.
+    /// Ends the current step, if any.
     pub fn end(&mut self) {
-        if let Some(part) = self.part.take() {
+        if let Some(part) = self.step.take() {
             self.progress.done(part);
         }
     }
 }
 
-/// A step that is dropped has failed; the error says why.
+/// A dropped step has failed; the error is reported elsewhere.
 impl Drop for Step {
     fn drop(&mut self) {
         self.stop();
@@ -129,9 +129,9 @@ fn spinner(what: &str) -> ProgressBar {
     bar
 }
 
-fn say(bar: &ProgressBar, line: &str) {
+fn print_line(bar: &ProgressBar, line: &str) {
     bar.suspend(|| {
-        // Nobody has to listen.
+        // Standard error may be closed.
         let _ = writeln!(std::io::stderr().lock(), "{line}");
     });
 }
@@ -142,13 +142,13 @@ mod tests {
 
     #[test]
     fn a_part_of_a_boot_is_done_when_it_has_ended() {
-        let mut boot = Boot::new(Duration::from_mins(1));
+        let mut boot = BootProgress::new(Duration::from_mins(1));
         boot.end();
         assert_eq!(boot.progress.slowest, None);
         boot.begin("creating a cluster");
         boot.end();
         let done = boot.progress.slowest.map(|(what, _)| what);
-        assert_eq!((done.as_deref(), boot.part.is_none()), (Some("creating a cluster"), true));
+        assert_eq!((done.as_deref(), boot.step.is_none()), (Some("creating a cluster"), true));
     }
 
     #[test]

@@ -1,15 +1,15 @@
-//! What came of a run, as data. How it is shown is in the modules below: for people, for CI,
-//! for programs, and in the results folder.
+//! The result of a run as data. The submodules render it for people, for CI and for programs, and
+//! write the results folder.
 //!
-//! Nothing in a [`Report`] depends on the machine's speed: two runs of the same scenarios with
-//! the same seed write the same `report.json`, byte for byte. Wall times stay outside.
+//! Nothing in a [`Report`] depends on the machine's speed: two emulated runs of the same scenarios
+//! with the same seed write the same `report.json`, byte for byte. Wall times are left out.
 
+mod diagnostic;
 mod github;
 mod junit;
 mod pretty;
-mod problem;
 mod results;
-mod showing;
+mod run_outcome;
 mod writable;
 
 use std::collections::BTreeSet;
@@ -19,23 +19,23 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+pub use diagnostic::Diagnostic;
 pub use github::annotations;
 pub use junit::junit;
-pub use pretty::{Colours, Painter, summary};
-pub use problem::Problem;
+pub use pretty::{Colors, PrettyPrinter, summary};
 pub(crate) use results::json;
 pub use results::{latest_report, write_results};
-pub use showing::{Showing, WorkloadShowing};
-pub use writable::unwritable;
+pub use run_outcome::{RunOutcome, WorkloadOutcome};
+pub use writable::first_unwritable;
 
-/// Where a report goes and in which form.
+/// Format and destination of a report.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Reporter {
-    /// To standard output, for people.
+    /// Text on standard output.
     Pretty,
-    /// `JUnit` XML to a file.
+    /// `JUnit` XML in a file.
     Junit(PathBuf),
-    /// JSON to a file.
+    /// JSON in a file.
     Json(PathBuf),
 }
 
@@ -47,69 +47,66 @@ impl FromStr for Reporter {
             None if text == "pretty" => Ok(Self::Pretty),
             Some(("junit", path)) if !path.is_empty() => Ok(Self::Junit(path.into())),
             Some(("json", path)) if !path.is_empty() => Ok(Self::Json(path.into())),
-            _ => Err(format!(
-                "`{text}` is no reporter; allowed are pretty, junit=PATH and json=PATH"
-            )),
+            _ => Err(format!("got reporter `{text}`, expected pretty, junit=PATH or json=PATH")),
         }
     }
 }
 
-/// A run.
+/// The report on a run.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Report {
     /// Seed of every random choice.
     pub seed: u64,
-    /// On what kind of cluster it was.
+    /// Kind of the cluster, as in `--cluster`.
     #[serde(default = "emulator")]
     pub cluster: String,
-    /// What came of each case, in the order of files and lines.
+    /// Results of the cases, by file and line.
     pub cases: Vec<CaseReport>,
-    /// What made the run fail beside its cases: files that cannot be read, a cluster that does not
-    /// start, snapshots that nobody shows.
+    /// Errors outside the cases: unreadable files, a cluster that does not start, orphan snapshots.
     #[serde(skip_serializing_if = "Vec::is_empty", default)]
-    pub problems: Vec<Problem>,
+    pub problems: Vec<Diagnostic>,
 }
 
-/// What came of one case.
+/// The result of one case.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CaseReport {
-    /// Names it in results: file and scenario name.
+    /// Identifies it in results: file and scenario name.
     pub id: String,
-    /// Its file.
+    /// Display path of its file.
     pub file: String,
-    /// Its line in that file.
+    /// Line of the case in that file.
     pub line: usize,
-    /// Its feature.
+    /// Name of its feature.
     pub feature: String,
-    /// Its rule.
+    /// Name of its rule.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub rule: Option<String>,
-    /// Its name.
+    /// Name of the scenario or example row.
     pub name: String,
-    /// Its tags.
+    /// Tags without `@`.
     pub tags: Vec<String>,
     /// The verdict.
     pub outcome: Outcome,
     /// Why it was skipped.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub skipped: Option<String>,
-    /// It failed first and passed on a retry; whether that is a failure, the verdict says.
+    /// It failed first and passed on a retry. The verdict says whether that counts as a failure.
     #[serde(skip_serializing_if = "std::ops::Not::not", default)]
     pub flaky: bool,
-    /// How many deaths of its scheduler it was played with, and no rule was broken.
+    /// Number of crashes of its scheduler that broke no rule.
     #[serde(skip_serializing_if = "is_zero", default)]
     pub crashes: u32,
-    /// How much of the cluster's time it took.
+    /// Duration on the cluster's clock, in milliseconds.
     pub virtual_millis: u64,
-    /// Its steps.
+    /// Results of its steps.
     pub steps: Vec<StepReport>,
-    /// Why it did not pass; on a flaky one, why it failed at first.
+    /// Why it did not pass; for a flaky case, why the first attempt failed.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub failure: Option<Failure>,
-    /// Who ran where and what happened to whom, for comparison with other runs.
-    #[serde(skip_serializing_if = "Option::is_none", default)]
-    pub showing: Option<Showing>,
-    /// How long it took here. No part of the data that is compared.
+    /// Placements and pod histories, to compare with other runs.
+    #[serde(rename = "showing", skip_serializing_if = "Option::is_none", default)]
+    pub run_outcome: Option<RunOutcome>,
+    /// Wall time; not part of the compared data.
     #[serde(skip)]
     pub wall: Duration,
 }
@@ -120,44 +117,44 @@ const fn is_zero(number: &u32) -> bool {
 }
 
 impl CaseReport {
-    /// Why it did not pass, in words; on a flaky one these are of its first attempt, not of the
-    /// steps that are reported.
-    fn why(&self) -> Option<String> {
+    /// The failure message. For a flaky case it belongs to the first attempt, not to the reported
+    /// steps, and says so.
+    fn failure_text(&self) -> Option<String> {
         let Failure { message, .. } = self.failure.as_ref()?;
-        Some(if self.flaky { format!("{FLAKY}\n{message}") } else { message.clone() })
+        Some(if self.flaky { format!("{FLAKY_HEADING}\n{message}") } else { message.clone() })
     }
 }
 
-/// What stands above the failure of a case that passed on a retry.
-const FLAKY: &str = "flaky: the first attempt failed:";
+/// Heading above the failure of a case that passed on a retry.
+const FLAKY_HEADING: &str = "flaky: the first attempt failed:";
 
 /// The verdict on a case.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Outcome {
-    /// Every step held.
+    /// Every step passed.
     Passed,
-    /// Something did not.
+    /// A step or a rule failed.
     Failed,
-    /// A snapshot of it waits for review.
+    /// A new snapshot is pending review.
     Pending,
-    /// It was not run: Ctrl-C, or `--fail-fast`.
+    /// It was not run, because of Ctrl-C or `--fail-fast`.
     NotRun,
     /// The cluster or the scheduler cannot run it.
     Skipped,
 }
 
-/// What came of one step.
+/// The result of one step.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StepReport {
     /// `Given`, `When`, `Then`, `And`, `But`.
     pub keyword: String,
     /// The rest of the line.
     pub text: String,
-    /// The table or the text that stands below it, line by line.
+    /// The table or doc string below it, line by line.
     #[serde(skip_serializing_if = "Vec::is_empty", default)]
     pub below: Vec<String>,
-    /// Its line.
+    /// Line of the step.
     pub line: usize,
     /// The verdict.
     pub outcome: Outcome,
@@ -166,37 +163,37 @@ pub struct StepReport {
 /// Why a case did not pass.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Failure {
-    /// What kind of thing went wrong.
+    /// Kind of failure.
     pub kind: FailureKind,
-    /// The line of the step, or of the case.
+    /// Line of the step, or of the case.
     pub line: usize,
-    /// In words; may have many lines.
+    /// The message; may have several lines.
     pub message: String,
-    /// The command that runs this case alone in the same way.
+    /// The command that reproduces this case alone.
     pub reproduce: String,
 }
 
-/// What kind of thing went wrong.
+/// Kind of failure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum FailureKind {
-    /// No step of the vocabulary matches.
+    /// No step of the catalogue matches.
     UndefinedStep,
-    /// More than one matches.
+    /// More than one step matches.
     AmbiguousStep,
-    /// A step did not hold.
+    /// A step failed.
     Step,
-    /// A step took more virtual time than `--timeout`.
+    /// A step exceeded `--timeout`.
     Timeout,
-    /// Something in the emulator or the scheduler panicked.
+    /// The emulator or the scheduler panicked.
     Panic,
-    /// A rule of the audit was broken.
+    /// An audit rule was broken.
     Audit,
-    /// A snapshot differs or waits for review.
+    /// A snapshot differs or is pending review.
     Snapshot,
-    /// Two runs of the same seed differ.
+    /// Two runs with the same seed differ.
     Nondeterministic,
-    /// It shows something else than in the run that it is held against.
+    /// Its outcome differs from the baseline run.
     Different,
     /// The cluster could not start.
     NotStarted,
@@ -213,7 +210,7 @@ fn emulator() -> String {
 }
 
 impl Report {
-    /// Whether its time is virtual, so that the order of what happened is no chance.
+    /// Whether the run was in virtual time, so that the order of events is deterministic.
     pub fn is_virtual(&self) -> bool {
         self.cluster == emulator()
     }
@@ -225,7 +222,7 @@ impl Report {
         failed.map(|case| case.id.clone()).collect()
     }
 
-    /// How many cases came to this verdict.
+    /// Number of cases with this verdict.
     pub fn count(&self, outcome: Outcome) -> usize {
         self.cases.iter().filter(|case| case.outcome == outcome).count()
     }
@@ -258,16 +255,16 @@ pub(crate) mod tests {
             virtual_millis: 1500,
             steps: Vec::<StepReport>::new(),
             failure: failed.then_some(failure),
-            showing: None,
+            run_outcome: None,
             wall: Duration::ZERO,
         }
     }
 
     #[test]
-    fn reporters_are_named_with_their_path() {
+    fn reporters_parse_with_their_path() {
         assert_eq!("junit=a.xml".parse(), Ok(Reporter::Junit("a.xml".into())));
         assert_eq!("pretty".parse(), Ok(Reporter::Pretty));
-        assert!("html".parse::<Reporter>().unwrap_err().contains("allowed are"));
+        assert!("html".parse::<Reporter>().unwrap_err().contains("expected"));
         assert!("json=".parse::<Reporter>().is_err());
     }
 }

@@ -1,10 +1,10 @@
-//! Runs cases: each on a thread, a runtime and a paused clock of its own, many at a time.
-//! Results come in the order of the cases, whatever the threads do.
+//! Runs cases in parallel, each on its own thread, runtime and (on the emulator) paused clock.
+//! Results are in the order of the cases, whatever the scheduling of threads.
 
 mod attempt;
 mod crashes;
 mod panics;
-mod pool;
+mod workers;
 
 use std::num::NonZeroUsize;
 use std::sync::Arc;
@@ -12,186 +12,192 @@ use std::time::Duration;
 
 use cucumber::step::Collection;
 
+use crate::catalogue;
 use crate::cli::FlakyResult;
-use crate::diff::Reference;
+use crate::clusters::RealCluster;
+use crate::diff::Baseline;
 use crate::features::{Case, VIRTUAL_TIME, WEBHOOKS};
-use crate::ground::Ground;
 use crate::interrupt::Interrupt;
 use crate::report::{CaseReport, Failure, FailureKind, Outcome, StepReport};
-use crate::reviewed::Update;
+use crate::snapshots::Update;
 use crate::target::Target;
-use crate::vocabulary;
-use crate::world::{Pace, World};
+use crate::world::{TimeScale, World};
 
 pub use crashes::Crashes;
-pub use pool::Progress;
+pub use workers::Progress;
 
-/// The seed of the runs whose snapshots are reviewed.
+/// Seed of the runs whose snapshots are reviewed byte for byte.
 pub const REVIEWED_SEED: u64 = 1;
 
-/// What waits for longer is not run against a scheduler whose own times stay what they are.
+/// A case that waits longer is skipped for a scheduler whose own durations cannot be scaled.
 const WAIT_MAX: Duration = Duration::from_secs(90);
 
-/// How cases run.
+/// Settings of a run.
 #[derive(Clone, Debug)]
 pub struct Settings {
-    /// Cases at a time.
+    /// Number of cases run in parallel.
     pub jobs: NonZeroUsize,
     /// Seed of every random choice.
     pub seed: u64,
-    /// Virtual time that one step may take.
+    /// Time on the cluster's clock that one step may take.
     pub timeout: Duration,
-    /// Further tries of a failed case.
+    /// Number of retries of a failed case.
     pub retries: u32,
-    /// What a case counts as that passes only on a retry.
+    /// Verdict of a case that passes only on a retry.
     pub flaky_result: FlakyResult,
-    /// Runs of each case, which must not differ.
+    /// Number of runs of each case; in virtual time they must not differ.
     pub repeat: NonZeroUsize,
-    /// Also play each case with a scheduler that dies.
+    /// Run each passed case again with crashes of the scheduler.
     pub crashes: Option<Crashes>,
-    /// Run in an order that the seed decides.
+    /// Start cases in an order derived from the seed.
     pub shuffle: bool,
     /// Start no case after the first failure.
     pub fail_fast: bool,
-    /// What to do with snapshots that differ.
+    /// What to do with differing snapshots.
     pub update: Update,
-    /// Ctrl-C sets it.
+    /// Set by Ctrl-C.
     pub interrupted: Interrupt,
-    /// The real cluster in which they run; the emulator when there is none.
-    pub ground: Option<Arc<Ground>>,
-    /// What durations are multiplied with on a real cluster; by what they are when not said.
+    /// The real cluster; `None` for the emulator.
+    pub real_cluster: Option<Arc<RealCluster>>,
+    /// Factor for durations on a real cluster; `None`: chosen per case.
     pub time_scale: Option<f64>,
-    /// How long what shall happen is waited for at least on a real cluster.
-    pub patience: Duration,
-    /// The scheduler that is tested.
+    /// Minimum wait of `eventually` assertions on a real cluster.
+    pub min_wait: Duration,
+    /// The scheduler under test.
     pub target: Target,
-    /// Run also what cannot be expected to pass.
+    /// Also run cases whose requirements are not met.
     pub force: bool,
-    /// The options that a verdict depends on, to run a failed case again.
-    pub again: String,
-    /// The earlier run that a passed case must be like.
-    pub like: Option<Arc<Reference>>,
+    /// Command line options that reproduce a failed case, except path and seed.
+    pub reproduce_options: String,
+    /// The earlier run whose outcomes a passed case must repeat.
+    pub baseline: Option<Arc<Baseline>>,
 }
 
 impl Settings {
-    /// Why a case cannot run here, if so.
-    fn unfit(&self, case: &Case) -> Option<String> {
+    /// Why a case cannot run with these settings, if so.
+    fn skip_reason(&self, case: &Case) -> Option<String> {
         if self.force {
             return None;
         }
-        let is_tagged = |wanted: &str| case.tags.iter().any(|tag| tag == wanted);
-        if self.ground.is_some() && is_tagged(VIRTUAL_TIME) {
+        let is_tagged = |tag_name: &str| case.tags.iter().any(|tag| tag == tag_name);
+        if self.real_cluster.is_some() && is_tagged(VIRTUAL_TIME) {
             return Some("it needs virtual time (@virtual-time)".to_owned());
         }
-        if self.ground.is_some() && is_tagged(WEBHOOKS) && !self.target.is_on_cluster() {
-            let why = "its API server finds webhooks of a scheduler that is installed (@webhooks)";
+        if self.real_cluster.is_some() && is_tagged(WEBHOOKS) && !self.target.is_on_cluster() {
+            let why = "it needs the webhooks of an installed scheduler (@webhooks)";
             return Some(why.to_owned());
         }
-        if let Some(kwok) = self.ground.as_ref().and_then(|ground| ground.kwok()) {
-            if kwok.ends_jobs && case.makes_jobs() {
-                return Some("kwok ends pods of Jobs as soon as they run".to_owned());
+        if let Some(kwok) = self.real_cluster.as_ref().and_then(|ground| ground.kwok()) {
+            if kwok.completes_jobs && case.creates_jobs() {
+                return Some("kwok finishes pods of Jobs as soon as they run".to_owned());
             }
-            if case.times_pods() {
-                return Some("kwok starts and stops pods in its own time".to_owned());
+            if case.depends_on_pod_timing() {
+                return Some("kwok starts and terminates pods with its own timing".to_owned());
             }
         }
         let name = &self.target.name;
         let longest = case.longest_wait();
-        if !self.target.keeps_pace() && longest > WAIT_MAX {
+        if !self.target.can_scale_time() && longest > WAIT_MAX {
             let secs = longest.as_secs();
-            return Some(format!("it waits for {secs} s, and {name} cannot be made faster"));
+            return Some(format!(
+                "it waits for {secs} s, and durations of {name} cannot be scaled"
+            ));
         }
-        let lacks = self.target.lacks(&case.capabilities());
+        let lacks = self.target.missing_capabilities(&case.capabilities());
         (!lacks.is_empty()).then(|| format!("{name} lacks {}", lacks.join(", ")))
     }
 
-    /// How long a case's durations are.
-    fn pace(&self, case: &Case) -> Pace {
-        if self.ground.is_none() {
-            return Pace::default();
+    /// Scale of a case's durations.
+    fn time_scale(&self, case: &Case) -> TimeScale {
+        if self.real_cluster.is_none() {
+            return TimeScale::default();
         }
-        let own = || if self.target.keeps_pace() { case.time_factor() } else { 1.0 };
-        Pace::real(self.time_scale.unwrap_or_else(own), self.patience)
+        let own = || if self.target.can_scale_time() { case.time_factor() } else { 1.0 };
+        TimeScale::real(self.time_scale.unwrap_or_else(own), self.min_wait)
     }
 }
 
-/// Runs the cases and tells how they go on. Reports come in the order of `cases`.
+/// Runs the cases and reports progress. Reports are in the order of `cases`.
 pub fn run(
     cases: &[&Case],
     settings: &Settings,
     progress: &mut dyn FnMut(Progress<'_>),
 ) -> Vec<CaseReport> {
-    panics::keep_silent();
-    let steps = vocabulary::collection();
-    pool::run(cases, settings, &|case| judge(case, &steps, settings), progress)
+    panics::install_hook();
+    let steps = catalogue::step_collection();
+    workers::run(cases, settings, &|case| run_case(case, &steps, settings), progress)
 }
 
-/// The verdict on a case.
-fn judge(case: &Case, steps: &Collection<World>, settings: &Settings) -> CaseReport {
-    let mut report = played(case, steps, settings);
+/// Runs a case and applies `flaky_result`.
+fn run_case(case: &Case, steps: &Collection<World>, settings: &Settings) -> CaseReport {
+    let mut report = run_with_retries(case, steps, settings);
     if settings.flaky_result == FlakyResult::Fail && report.flaky {
         report.outcome = Outcome::Failed;
     }
     report
 }
 
-/// Runs one case as often as the settings ask.
-fn played(case: &Case, steps: &Collection<World>, settings: &Settings) -> CaseReport {
-    if let Some(unmatched) = unmatched(case, steps, settings) {
+/// Runs a case with retries, crashes and repetitions as the settings require.
+fn run_with_retries(case: &Case, steps: &Collection<World>, settings: &Settings) -> CaseReport {
+    if let Some(unmatched) = unmatched_report(case, steps, settings) {
         return unmatched;
     }
-    if let Some(why) = settings.unfit(case) {
-        return CaseReport { outcome: Outcome::Skipped, skipped: Some(why), ..blank(case) };
+    if let Some(why) = settings.skip_reason(case) {
+        return CaseReport {
+            outcome: Outcome::Skipped,
+            skipped: Some(why),
+            ..not_run_report(case)
+        };
     }
-    let mut first = held(case, steps, settings);
+    let mut first = run_and_compare(case, steps, settings);
     for _ in 0..settings.retries {
         if first.report.outcome != Outcome::Failed {
             break;
         }
         let failure = first.report.failure.take();
-        first = held(case, steps, settings);
+        first = run_and_compare(case, steps, settings);
         if first.report.outcome == Outcome::Passed {
             first.report.flaky = true;
             first.report.failure = failure;
         }
     }
     if let (Some(crashes), Outcome::Passed) = (settings.crashes, first.report.outcome) {
-        let case = (case, first.deaths);
-        return crashes::survive(first.report, case, steps, settings, crashes);
+        let attempt::Attempt { report, crashes: own_crashes, .. } = first;
+        return crashes::run_with_crashes(report, case, own_crashes, steps, settings, crashes);
     }
-    if settings.ground.is_some() {
-        return each_passes(first.report, settings.repeat.get(), || {
-            held(case, steps, settings).report
+    if settings.real_cluster.is_some() {
+        return repeat_until_failure(first.report, settings.repeat.get(), || {
+            run_and_compare(case, steps, settings).report
         });
     }
     for run in 2..=settings.repeat.get() {
-        let again = attempt::attempt(case, steps, settings);
-        first.report.wall += again.report.wall;
-        if again.report.outcome == Outcome::NotRun {
-            return again.report;
+        let repetition = attempt::run_attempt(case, steps, settings);
+        first.report.wall += repetition.report.wall;
+        if repetition.report.outcome == Outcome::NotRun {
+            return repetition.report;
         }
-        if let Some(message) = difference(&first, &again, run) {
-            let line = case.place.line;
-            fail(&mut first.report, FailureKind::Nondeterministic, line, message, settings);
+        if let Some(message) = difference(&first, &repetition, run) {
+            let line = case.location.line;
+            mark_failed(&mut first.report, FailureKind::Nondeterministic, line, message, settings);
             break;
         }
     }
     first.report
 }
 
-/// Repeats a case whose time is real: no two of its runs are equal, but each must pass. The first
-/// that does not is the verdict, and says which run it was.
-fn each_passes(
+/// Repeats a case in real time, where runs are never identical, but each must pass. The first
+/// failure is the verdict and says which run it was.
+fn repeat_until_failure(
     mut report: CaseReport,
     runs: usize,
-    mut again: impl FnMut() -> CaseReport,
+    mut run_again: impl FnMut() -> CaseReport,
 ) -> CaseReport {
     for run in 2..=runs {
         if report.outcome != Outcome::Passed {
             break;
         }
         let (wall, flaky) = (report.wall, report.flaky);
-        report = again();
+        report = run_again();
         report.wall += wall;
         report.flaky |= flaky && report.outcome == Outcome::Passed;
         if let Some(failure) = &mut report.failure {
@@ -201,95 +207,114 @@ fn each_passes(
     report
 }
 
-/// Runs a case once and holds what it shows against an earlier run.
-fn held(case: &Case, steps: &Collection<World>, settings: &Settings) -> attempt::Attempt {
-    let mut attempt = attempt::attempt(case, steps, settings);
-    if let Some(like) = &settings.like
+/// Runs a case once and compares its outcome with the baseline.
+fn run_and_compare(
+    case: &Case,
+    steps: &Collection<World>,
+    settings: &Settings,
+) -> attempt::Attempt {
+    let mut attempt = attempt::run_attempt(case, steps, settings);
+    if let Some(baseline) = &settings.baseline
         && attempt.report.outcome == Outcome::Passed
-        && let Some(unlike) = like.unlike(&attempt.report)
+        && let Some(unlike) = baseline.difference(&attempt.report)
     {
-        let line = case.place.line;
-        fail(&mut attempt.report, FailureKind::Different, line, unlike, settings);
+        let line = case.location.line;
+        mark_failed(&mut attempt.report, FailureKind::Different, line, unlike, settings);
     }
     attempt
 }
 
-fn difference(first: &attempt::Attempt, again: &attempt::Attempt, run: usize) -> Option<String> {
-    let (a, b) = (&first.report, &again.report);
+fn difference(
+    first: &attempt::Attempt,
+    repetition: &attempt::Attempt,
+    run: usize,
+) -> Option<String> {
+    let (a, b) = (&first.report, &repetition.report);
     if (a.outcome, &a.steps, a.virtual_millis, &a.failure)
         != (b.outcome, &b.steps, b.virtual_millis, &b.failure)
     {
-        return Some(format!("run {run} does not come to the same verdict as run 1"));
+        return Some(format!("run {run} has another verdict than run 1"));
     }
-    let lines = first.history.iter().zip(&again.history).enumerate();
+    let lines = first.history.iter().zip(&repetition.history).enumerate();
     let unequal = lines.filter(|(_, (a, b))| a != b).map(|(n, (a, b))| (n, a.clone(), b.clone()));
-    let shorter = first.history.len().min(again.history.len());
-    let rest = (first.history.len() != again.history.len())
-        .then(|| (shorter, "an end".to_owned(), "more".to_owned()));
+    let shorter = first.history.len().min(repetition.history.len());
+    let rest = (first.history.len() != repetition.history.len())
+        .then(|| (shorter, "end of the run".to_owned(), "further writes".to_owned()));
     unequal.chain(rest).next().map(|(index, a, b)| {
         format!("run {run} differs from run 1 at write {}:\n- {a}\n+ {b}", index + 1)
     })
 }
 
-/// The verdict on a case of which a step is undefined or ambiguous: it does not run.
-fn unmatched(case: &Case, steps: &Collection<World>, settings: &Settings) -> Option<CaseReport> {
+/// The report on a case with an undefined or ambiguous step; `None` when all steps match.
+fn unmatched_report(
+    case: &Case,
+    steps: &Collection<World>,
+    settings: &Settings,
+) -> Option<CaseReport> {
     let (step, (kind, message)) =
-        case.steps.iter().find_map(|step| mismatch(step, steps).map(|found| (step, found)))?;
-    let mut report = blank(case);
+        case.steps.iter().find_map(|step| step_mismatch(step, steps).map(|found| (step, found)))?;
+    let mut report = not_run_report(case);
     for known in &mut report.steps {
         if known.line == step.position.line {
             known.outcome = Outcome::Failed;
         }
     }
-    fail(&mut report, kind, step.position.line, message, settings);
+    mark_failed(&mut report, kind, step.position.line, message, settings);
     Some(report)
 }
 
-/// Why a step cannot be run, if so.
-pub fn mismatch(step: &gherkin::Step, steps: &Collection<World>) -> Option<(FailureKind, String)> {
+/// Why a step cannot run, if so.
+pub fn step_mismatch(
+    step: &gherkin::Step,
+    steps: &Collection<World>,
+) -> Option<(FailureKind, String)> {
     match steps.find(step) {
-        Ok(Some(_)) => stray(step).map(|message| (FailureKind::UndefinedStep, message)),
-        Ok(None) => Some((FailureKind::UndefinedStep, vocabulary::undefined(step))),
-        Err(error) => Some((FailureKind::AmbiguousStep, vocabulary::ambiguous(step, &error))),
+        Ok(Some(_)) => {
+            unused_argument_message(step).map(|message| (FailureKind::UndefinedStep, message))
+        }
+        Ok(None) => Some((FailureKind::UndefinedStep, catalogue::undefined_step_message(step))),
+        Err(error) => {
+            Some((FailureKind::AmbiguousStep, catalogue::ambiguous_step_message(step, &error)))
+        }
     }
 }
 
-/// What stands below a step that reads nothing there: it would be lost. Steps that read a table or
-/// a text end with a colon, all of them.
-fn stray(step: &gherkin::Step) -> Option<String> {
+/// The message for a table or doc string below a step that takes none. Steps that take one end with
+/// a colon.
+fn unused_argument_message(step: &gherkin::Step) -> Option<String> {
     let found = match (&step.table, &step.docstring) {
         (Some(_), _) => "a table",
-        (None, Some(_)) => "a text",
+        (None, Some(_)) => "a doc string",
         (None, None) => return None,
     };
     (!step.value.ends_with(':')).then(|| {
         format!(
-            "found {found} below `{}`, which reads none: steps that do end with a colon",
+            "got {found} below `{}`, which takes none: steps that take one end with a colon",
             step.value
         )
     })
 }
 
-/// What stands below a step: another table makes another scenario.
-fn below(step: &gherkin::Step) -> Vec<String> {
+/// The table or doc string below a step, line by line.
+fn argument_lines(step: &gherkin::Step) -> Vec<String> {
     let row = |row: &Vec<String>| format!("| {} |", row.join(" | "));
     let rows = step.table.iter().flat_map(|table| table.rows.iter().map(row));
     rows.chain(step.docstring.iter().flat_map(|text| text.lines().map(str::to_owned))).collect()
 }
 
-/// A report on a case of which nothing has run.
-fn blank(case: &Case) -> CaseReport {
+/// The report on a case that has not run.
+fn not_run_report(case: &Case) -> CaseReport {
     let step = |step: &gherkin::Step| StepReport {
         keyword: step.keyword.trim().to_owned(),
         text: step.value.clone(),
-        below: below(step),
+        below: argument_lines(step),
         line: step.position.line,
         outcome: Outcome::NotRun,
     };
     CaseReport {
         id: case.id(),
-        file: case.place.file.clone(),
-        line: case.place.line,
+        file: case.location.file.clone(),
+        line: case.location.line,
         feature: case.feature.clone(),
         rule: case.rule.clone(),
         name: case.name.clone(),
@@ -301,22 +326,22 @@ fn blank(case: &Case) -> CaseReport {
         virtual_millis: 0,
         steps: case.steps.iter().map(step).collect(),
         failure: None,
-        showing: None,
+        run_outcome: None,
         wall: Duration::ZERO,
     }
 }
 
-/// Marks a case as failed, with the line that reproduces it.
-fn fail(
+/// Marks a case as failed, with the command that reproduces it.
+fn mark_failed(
     report: &mut CaseReport,
     kind: FailureKind,
     line: usize,
     message: String,
     settings: &Settings,
 ) {
-    let Settings { seed, again, .. } = settings;
-    let place = crate::text::shell_word(&format!("{}:{}", report.file, report.line));
-    let reproduce = format!("schedlab run {place} --seed {seed}{again}");
+    let Settings { seed, reproduce_options: again, .. } = settings;
+    let location = crate::text::shell_word(&format!("{}:{}", report.file, report.line));
+    let reproduce = format!("schedlab run {location} --seed {seed}{again}");
     report.outcome = Outcome::Failed;
     report.flaky = false;
     report.failure = Some(Failure { kind, line, message, reproduce });
@@ -345,13 +370,13 @@ pub(crate) mod tests {
             fail_fast: false,
             update: Update::No,
             interrupted: Interrupt::default(),
-            ground: None,
+            real_cluster: None,
             time_scale: None,
-            patience: Duration::from_mins(2),
+            min_wait: Duration::from_mins(2),
             target: Target::ours(),
             force: false,
-            again: String::new(),
-            like: None,
+            reproduce_options: String::new(),
+            baseline: None,
         }
     }
 
@@ -359,14 +384,14 @@ pub(crate) mod tests {
         Regex::new(text).unwrap()
     }
 
-    /// The verdict on a scenario of these lines.
+    /// The report on a scenario with these steps.
     pub(crate) fn verdict(lines: &str, steps: &Collection<World>) -> CaseReport {
-        panics::keep_silent();
+        panics::install_hook();
         let text = format!("Feature: f\n  Scenario: s\n{lines}\n");
-        judge(&load_text("f.feature", &text).unwrap()[0], steps, &settings())
+        run_case(&load_text("f.feature", &text).unwrap()[0], steps, &settings())
     }
 
-    /// Two steps that overlap, and one that never ends.
+    /// Two overlapping steps, and one that never ends.
     fn steps() -> Collection<World> {
         Collection::new()
             .given(None, regex("^a task panics$"), |_, _| Box::pin(async {}))
@@ -379,10 +404,10 @@ pub(crate) mod tests {
         assert!(lost.await.is_err());
     }
 
-    fn judged(step: &str, settings: &Settings) -> CaseReport {
+    fn run_step_once(step: &str, settings: &Settings) -> CaseReport {
         let text = format!("Feature: f\n  Scenario: s\n    Given {step}\n");
-        panics::keep_silent();
-        judge(&load_text("f.feature", &text).unwrap()[0], &steps(), settings)
+        panics::install_hook();
+        run_case(&load_text("f.feature", &text).unwrap()[0], &steps(), settings)
     }
 
     fn message(report: &CaseReport) -> String {
@@ -391,41 +416,41 @@ pub(crate) mod tests {
 
     #[test]
     fn a_step_that_two_patterns_match_fails_before_anything_runs() {
-        let report = judged("a task panics", &settings());
+        let report = run_step_once("a task panics", &settings());
         let kind = report.failure.as_ref().map(|failure| failure.kind);
         assert_eq!(kind, Some(FailureKind::AmbiguousStep));
         assert_snapshot!(message(&report), @r"
         more than one step of the vocabulary says `Given a task panics`
         it may be: Given a task panics
         it may be: Given an? .*
-        allowed is one: the words of one of them must change (harness/src/steps)
+        expected one: the words of one of them must change (harness/src/steps)
         ");
     }
 
     #[test]
-    fn a_panic_that_nobody_looks_at_fails_the_case() {
+    fn an_unobserved_task_panic_fails_the_case() {
         let text = "Feature: f\n  Scenario: s\n    Given a task panics\n";
         let steps =
             Collection::new().given(None, regex("^a task panics$"), |_, _| Box::pin(lose_a_task()));
-        panics::keep_silent();
-        let report = judge(&load_text("f.feature", text).unwrap()[0], &steps, &settings());
+        panics::install_hook();
+        let report = run_case(&load_text("f.feature", text).unwrap()[0], &steps, &settings());
         assert_eq!(report.outcome, Outcome::Failed);
         assert!(message(&report).contains("a task panicked at"), "{}", message(&report));
         assert!(message(&report).contains("nobody looks"), "{}", message(&report));
     }
 
     #[test]
-    fn a_step_that_never_ends_is_ended_in_virtual_time() {
-        let report = judged("nothing ends", &settings());
+    fn a_step_that_never_ends_times_out_in_virtual_time() {
+        let report = run_step_once("nothing ends", &settings());
         assert_eq!(report.failure.as_ref().map(|f| f.kind), Some(FailureKind::Timeout));
         assert_eq!(report.virtual_millis, 3_600_000);
     }
 
     #[test]
-    fn after_an_interrupt_nothing_is_judged() {
+    fn after_an_interrupt_no_case_gets_a_verdict() {
         let settings = settings();
         settings.interrupted.raise();
-        let report = judged("nothing ends", &settings);
+        let report = run_step_once("nothing ends", &settings);
         assert_eq!((report.outcome, report.failure), (Outcome::NotRun, None));
     }
 
@@ -436,12 +461,12 @@ pub(crate) mod tests {
         let steps = Collection::new().given(None, regex("^luck$"), |_, _| {
             Box::pin(async { assert!(RUNS.fetch_add(1, Ordering::Relaxed) > 0, "bad luck") })
         });
-        panics::keep_silent();
+        panics::install_hook();
         let text = "Feature: f\n  Scenario: s\n    Given luck\n";
         let case = &load_text("f.feature", text).unwrap()[0];
         let judged = |flaky_result| {
             RUNS.store(0, Ordering::Relaxed);
-            judge(case, &steps, &Settings { retries: 1, flaky_result, ..settings() })
+            run_case(case, &steps, &Settings { retries: 1, flaky_result, ..settings() })
         };
         let report = judged(FlakyResult::Pass);
         assert_eq!((report.outcome, report.flaky), (Outcome::Passed, true));
@@ -452,22 +477,22 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn in_real_time_each_run_has_a_verdict_and_the_first_failure_counts() {
+    fn in_real_time_repetitions_end_at_the_first_failure() {
         let case =
             &load_text("f.feature", "Feature: f\n  Scenario: s\n    Given a clock\n").unwrap()[0];
-        let passed = || CaseReport { outcome: Outcome::Passed, ..blank(case) };
+        let passed = || CaseReport { outcome: Outcome::Passed, ..not_run_report(case) };
         let mut runs = 1;
-        let report = each_passes(passed(), 4, || {
+        let report = repeat_until_failure(passed(), 4, || {
             runs += 1;
             let mut report = passed();
             if runs == 3 {
-                fail(&mut report, FailureKind::Step, 1, "too few".to_owned(), &settings());
+                mark_failed(&mut report, FailureKind::Step, 1, "too few".to_owned(), &settings());
             }
             report
         });
         assert_eq!((report.outcome, runs), (Outcome::Failed, 3));
         assert!(message(&report).contains("run 3 of 4: too few"), "{}", message(&report));
-        assert_eq!(each_passes(passed(), 4, passed).outcome, Outcome::Passed);
+        assert_eq!(repeat_until_failure(passed(), 4, passed).outcome, Outcome::Passed);
     }
 
     #[test]
@@ -481,7 +506,7 @@ pub(crate) mod tests {
         let text = "Feature: f\n  Scenario: s\n    Given a clock\n";
         let case = &load_text("f.feature", text).unwrap()[0];
         let twice = NonZeroUsize::new(2).unwrap();
-        let report = judge(case, &steps, &Settings { repeat: twice, ..settings() });
+        let report = run_case(case, &steps, &Settings { repeat: twice, ..settings() });
         assert_eq!(report.failure.map(|f| f.kind), Some(FailureKind::Nondeterministic));
     }
 }

@@ -1,19 +1,19 @@
-//! A whole trace through the emulator and the scheduler in virtual time: what would this
-//! scheduler have made of that work? Ends in a report as table and JSON.
+//! Replays a workload trace through the emulator and the scheduler in virtual time, and reports
+//! utilisation, waiting times, fragmentation and evictions as a table or JSON.
 //!
-//! Shares of GPUs are KAI's, where its rules are played; kube-scheduler gives whole ones. Evicted
-//! work starts over. Nothing ticks while nothing changes, so months of a quiet fleet cost what
-//! happens in them.
+//! GPU fractions are KAI's; profile `kube` allocates whole GPUs instead. Evicted jobs start over.
+//! Nothing runs while nothing changes, so the cost depends on the number of events, not on the
+//! simulated time.
 
-mod bend;
-mod bounds;
 mod csv_files;
+mod driver;
 mod json_lines;
+mod limits;
+mod metrics;
 mod objects;
-mod play;
 mod report;
-mod tally;
 mod trace;
+mod transform;
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -21,53 +21,73 @@ use std::{
     str::FromStr,
 };
 
-use schedlab_scheduler::{Config, GivenError, GivenFile};
+use schedlab_scheduler::{Config, ConfigSource, ConfigSourceError};
+
+use crate::text::counted;
 
 pub use report::{Reason, Report, Waiting};
-pub use trace::{End, Fault, Trace, TraceJob, TraceNode, TraceQueue};
+pub use trace::{JobEnd, Trace, TraceError, TraceJob, TraceNode, TraceQueue};
 
-/// `simulate`'s arguments.
+/// Arguments of `schedlab simulate`.
 #[derive(Clone, Debug, clap::Args)]
 pub struct Args {
-    /// Nodes: CSV with the columns of openb, or JSON lines
-    #[arg(long, value_name = "FILE")]
+    /// Nodes: CSV with the columns of openb, or JSON lines.
+    #[arg(long, value_name = "FILE", help_heading = "Trace")]
     pub nodes: PathBuf,
-    /// Work: CSV with the columns of openb, or JSON lines
-    #[arg(long, value_name = "FILE")]
+    /// Pods: CSV with the columns of openb, or JSON lines.
+    #[arg(long, value_name = "FILE", help_heading = "Trace")]
     pub pods: PathBuf,
-    /// Queues: CSV or JSON lines; work that names none is dealt out among the leaves in turn
-    #[arg(long, value_name = "FILE")]
+    /// Queues: CSV or JSON lines; pods without a queue are assigned to the leaf queues in turn.
+    #[arg(long, value_name = "FILE", help_heading = "Trace")]
     pub queues: Option<PathBuf>,
-    /// Arrivals this many times as dense
-    #[arg(long, value_name = "N", default_value_t = 1.0, value_parser = positive)]
+    /// Make arrivals N times as dense.
+    #[arg(
+        long,
+        value_name = "N",
+        default_value_t = 1.0,
+        value_parser = positive,
+        help_heading = "Transformations"
+    )]
     pub compress: f64,
-    /// This part of the nodes of each kind (0.1: a tenth)
-    #[arg(long, value_name = "F", default_value_t = 1.0, value_parser = fraction)]
+    /// Keep this fraction of the nodes of each kind (0.1: a tenth).
+    #[arg(
+        long,
+        value_name = "F",
+        default_value_t = 1.0,
+        value_parser = fraction,
+        help_heading = "Transformations"
+    )]
     pub scale_fleet: f64,
-    /// Packing: draw pods until their GPUs are so many percent of the fleet's; they stay
-    /// (not with --compress)
-    #[arg(long, value_name = "PERCENT", value_parser = percentage, conflicts_with = "compress")]
+    /// Packing experiment: draw pods until their GPUs are this percentage of the fleet's; they
+    /// never end.
+    #[arg(
+        long,
+        value_name = "PERCENT",
+        value_parser = percentage,
+        conflicts_with = "compress",
+        help_heading = "Transformations"
+    )]
     pub inflate: Option<u64>,
-    /// Chance in drawing and in names
-    #[arg(long, default_value_t = 0)]
+    /// Seed of drawn pods and generated names.
+    #[arg(long, default_value_t = 0, help_heading = "Transformations")]
     pub seed: u64,
-    /// Whose rules: `kai` or `kube`
-    #[arg(long, default_value = "kai")]
+    /// Profile of the scheduler: `kai` or `kube`.
+    #[arg(long, default_value = "kai", help_heading = "Scheduler")]
     pub profile: Profile,
-    /// How that scheduler is set up: a file as `schedlab-scheduler run --config` reads it
-    #[arg(long, value_name = "FILE")]
+    /// Configuration file of the scheduler, as for `schedlab-scheduler run --config`.
+    #[arg(long, value_name = "FILE", help_heading = "Scheduler")]
     pub config: Option<PathBuf>,
-    /// JSON instead of the table
-    #[arg(long)]
+    /// Print JSON instead of a table.
+    #[arg(long, help_heading = "Output")]
     pub json: bool,
 }
 
-/// Which scheduler is played with.
+/// The scheduler's profile.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Profile {
-    /// Queues, gangs, reclaim.
+    /// Queues, gangs, fair share and reclaim, as in KAI.
     Kai,
-    /// As default kube-scheduler.
+    /// As the default kube-scheduler.
     Kube,
 }
 
@@ -78,122 +98,123 @@ impl FromStr for Profile {
         match name {
             "kai" => Ok(Self::Kai),
             "kube" => Ok(Self::Kube),
-            other => Err(format!("no profile is called {other:?}: kai or kube")),
+            other => Err(format!("got profile {other:?}, expected kai or kube")),
         }
     }
 }
 
 fn positive(text: &str) -> Result<f64, String> {
     let number = text.parse::<f64>().ok().filter(|number| *number > 0.0 && number.is_finite());
-    number.ok_or_else(|| "a number above 0 is allowed".to_owned())
+    number.ok_or_else(|| "expected a number above 0".to_owned())
 }
 
 fn fraction(text: &str) -> Result<f64, String> {
     positive(text)
         .ok()
         .filter(|part| *part <= 1.0)
-        .ok_or_else(|| "a number above 0 and up to 1 is allowed".to_owned())
+        .ok_or_else(|| "expected a number above 0 and up to 1".to_owned())
 }
 
 fn percentage(text: &str) -> Result<u64, String> {
     let number = text.strip_suffix('%').unwrap_or(text).parse().ok();
     number
         .filter(|percent| (1..=10_000).contains(percent))
-        .ok_or_else(|| "a percentage from 1% to 10000% is allowed".to_owned())
+        .ok_or_else(|| "expected a percentage from 1% to 10000%".to_owned())
 }
 
-/// Warnings and outcome of a simulation.
+/// Result of a simulation.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Simulation {
-    /// What the reader should know about how the trace was taken.
+    /// How the trace was interpreted, where that may surprise.
     pub warnings: Vec<String>,
-    /// What came out.
+    /// The report.
     pub report: Report,
 }
 
-/// Reads the trace, bends it as asked, plays it.
+/// Loads the trace, transforms it and replays it.
 ///
 /// # Errors
-/// [`Fault`] for a file that cannot be read as what it should be; else the cluster refused
-/// something, which is a bug.
+/// [`TraceError`] for an invalid file. Any other error is a request that the cluster rejected,
+/// which is a bug.
 pub fn simulate(args: &Args) -> anyhow::Result<Simulation> {
     let mut trace = load(args)?;
     let config = config(args)?;
-    bend(args, &mut trace)?;
-    deal_out(&mut trace);
+    transform(args, &mut trace)?;
+    assign_queues(&mut trace);
     let mut warnings = Vec::new();
     if args.profile == Profile::Kube {
-        let (gangs, jobs) = (bend::split_gangs(&mut trace), trace.jobs.len());
+        let (gangs, jobs) = (transform::split_gangs(&mut trace), trace.jobs.len());
         if gangs > 0 {
             warnings.push(format!(
-                "{gangs} jobs are gangs, of which kube-scheduler knows nothing: each of their pods \
-                 is a job of its own, {jobs} jobs in all"
+                "kube-scheduler does not support the {} of the trace: each of their pods becomes a \
+                 job of its own, {} in total",
+                counted(gangs, "gang"),
+                counted(jobs, "job")
             ));
         }
     }
     trace.jobs.sort_by(|a, b| a.arrives_secs.total_cmp(&b.arrives_secs));
-    let played = play::play(&trace, config)?;
-    let report = report::report(&trace, &played);
+    let result = driver::run_trace(&trace, config)?;
+    let report = report::report(&trace, &result);
     if report.shares_rounded_up > 0 {
         warnings.push(format!(
-            "{} of {} jobs ask for shares of GPUs, of which kube-scheduler knows nothing: they get \
-             whole ones",
-            report.shares_rounded_up, report.jobs
+            "kube-scheduler does not support the GPU fractions of {} of {}: they get whole GPUs",
+            report.shares_rounded_up,
+            counted(report.jobs, "job")
         ));
     }
     Ok(Simulation { warnings, report })
 }
 
-/// Bends the trace as asked, as far as something is left to play.
-fn bend(args: &Args, trace: &mut Trace) -> anyhow::Result<()> {
+/// Applies the requested transformations; an error when nothing is left to replay.
+fn transform(args: &Args, trace: &mut Trace) -> anyhow::Result<()> {
     let nodes = trace.nodes.len();
-    bend::scale_fleet(trace, args.scale_fleet);
+    transform::scale_fleet(trace, args.scale_fleet);
     if trace.nodes.is_empty() {
         anyhow::bail!(
-            "--scale-fleet: found {}, which leaves none of {nodes} nodes, allowed is more",
-            args.scale_fleet
+            "--scale-fleet: got {}, which leaves none of {}, expected a larger fraction",
+            args.scale_fleet,
+            counted(nodes, "node")
         );
     }
     let is_bare = trace.gpus() == 0;
     match args.inflate {
         Some(_) if is_bare => {
             anyhow::bail!(
-                "--inflate: found no GPU on the {} nodes of {} that are left, allowed is a fleet \
-                 with some",
-                trace.nodes.len(),
+                "--inflate: got no GPU on {} of {}, expected a fleet with GPUs",
+                counted(trace.nodes.len(), "remaining node"),
                 args.nodes.display()
             );
         }
         Some(_) if trace.jobs.iter().all(|job| job.gpus == 0) => {
             anyhow::bail!(
-                "--inflate: found no work that asks for a GPU in {}, allowed is work of which \
-                 some does",
+                "--inflate: got no pod that requests a GPU in {}, expected at least one",
                 args.pods.display()
             );
         }
-        Some(percent) => bend::inflate(trace, percent, args.seed),
-        None => bend::compress(trace, args.compress),
+        Some(percent) => transform::inflate(trace, percent, args.seed),
+        None => transform::compress(trace, args.compress),
     }
-    if trace.jobs.iter().all(|job| bounds::SECS.holds_part(job.arrives_secs)) {
+    if trace.jobs.iter().all(|job| limits::SECS.contains_fraction(job.arrives_secs)) {
         return Ok(());
     }
     anyhow::bail!(
-        "--compress: found {:?}, with which work comes later than in a hundred years, allowed is \
-         more",
+        "--compress: got {:?}, which moves arrivals beyond a hundred years, expected a larger \
+         factor",
         args.compress
     )
 }
 
-fn config(args: &Args) -> Result<Config, GivenError> {
+fn config(args: &Args) -> Result<Config, ConfigSourceError> {
     let mut config = match args.profile {
         Profile::Kai => Config::kai(),
         Profile::Kube => Config::kube(),
     };
-    GivenFile::read(args.config.as_deref())?.apply(&mut config, |_| {})?;
+    ConfigSource::read(args.config.as_deref())?.apply(&mut config, |_| {})?;
     Ok(Config { seed: args.seed, ..config })
 }
 
-fn load(args: &Args) -> Result<Trace, Fault> {
+fn load(args: &Args) -> Result<Trace, TraceError> {
     let json = |path: &PathBuf| path.extension().is_some_and(|end| end != "csv");
     let nodes = if json(&args.nodes) {
         json_lines::nodes(&args.nodes)?
@@ -212,11 +233,11 @@ fn load(args: &Args) -> Result<Trace, Fault> {
     check_members(args, &trace)?;
     check_queues(args, &trace)?;
     check_classes(args, &trace)?;
-    check_something(args, &trace)?;
+    check_not_empty(args, &trace)?;
     Ok(trace)
 }
 
-/// Without queues all work is in one that may use everything, in one department.
+/// The default queues: one queue without limits below one department.
 fn one_queue() -> Vec<TraceQueue> {
     let all = |name: &str, parent: &str| TraceQueue {
         line: 0,
@@ -230,17 +251,17 @@ fn one_queue() -> Vec<TraceQueue> {
     vec![all("trace", ""), all("default-queue", "trace")]
 }
 
-fn check_something(args: &Args, trace: &Trace) -> Result<(), Fault> {
+fn check_not_empty(args: &Args, trace: &Trace) -> Result<(), TraceError> {
     if trace.nodes.is_empty() {
-        return Err(fault((&args.nodes, 0, ""), "no node".to_owned(), "at least one"));
+        return Err(trace_error(&args.nodes, 0, "", "no node".to_owned(), "at least one"));
     }
     if trace.jobs.is_empty() {
-        return Err(fault((&args.pods, 0, ""), "no work".to_owned(), "at least one pod"));
+        return Err(trace_error(&args.pods, 0, "", "no pod".to_owned(), "at least one pod"));
     }
     Ok(())
 }
 
-fn check_names(args: &Args, trace: &Trace) -> Result<(), Fault> {
+fn check_names(args: &Args, trace: &Trace) -> Result<(), TraceError> {
     let nodes: Vec<(&str, u64)> =
         trace.nodes.iter().map(|node| (node.name.as_str(), node.line)).collect();
     let jobs = trace.jobs.iter().map(|job| (job.name.as_str(), job.line)).collect();
@@ -250,14 +271,20 @@ fn check_names(args: &Args, trace: &Trace) -> Result<(), Fault> {
     {
         let mut seen = BTreeSet::new();
         if let Some((twice, line)) = names.into_iter().find(|(name, _)| !seen.insert(*name)) {
-            return Err(fault((file, line, "name"), format!("{twice} again"), "each name once"));
+            return Err(trace_error(
+                file,
+                line,
+                "name",
+                format!("the duplicate {twice}"),
+                "unique names",
+            ));
         }
     }
     Ok(())
 }
 
-/// No pod has the name of a member of a gang.
-fn check_members(args: &Args, trace: &Trace) -> Result<(), Fault> {
+/// Rejects a pod with the name of a gang's member.
+fn check_members(args: &Args, trace: &Trace) -> Result<(), TraceError> {
     let gangs = trace.jobs.iter().filter(|job| job.pods > 1);
     let gangs: BTreeMap<&str, &TraceJob> = gangs.map(|gang| (gang.name.as_str(), gang)).collect();
     let gang_of = |name: &str| {
@@ -270,17 +297,18 @@ fn check_members(args: &Args, trace: &Trace) -> Result<(), Fault> {
         if let Some(gang) = gang_of(&pod.name) {
             let (name, gang, line) = (&pod.name, &gang.name, gang.line);
             let found = format!("{name}, a pod of {gang} in line {line}");
-            return Err(fault((&args.pods, pod.line, "name"), found, "each name once"));
+            return Err(trace_error(&args.pods, pod.line, "name", found, "unique names"));
         }
     }
     Ok(())
 }
 
-/// There is one at least, parents exist and stand above, and work names leaves.
-fn check_queues(args: &Args, trace: &Trace) -> Result<(), Fault> {
+/// Checks that there is a queue, that parents exist without a cycle, and that jobs name leaf
+/// queues.
+fn check_queues(args: &Args, trace: &Trace) -> Result<(), TraceError> {
     let file = queue_file(args);
     if trace.queues.is_empty() {
-        return Err(fault((file, 0, ""), "no queue".to_owned(), "at least one"));
+        return Err(trace_error(file, 0, "", "no queue".to_owned(), "at least one"));
     }
     let by_name: BTreeMap<&str, &TraceQueue> =
         trace.queues.iter().map(|queue| (queue.name.as_str(), queue)).collect();
@@ -288,40 +316,43 @@ fn check_queues(args: &Args, trace: &Trace) -> Result<(), Fault> {
         let (mut above, mut steps) = (queue.parent.as_str(), 0);
         while !above.is_empty() {
             steps += 1;
-            let here = (file, queue.line, "parent");
+            let error = |found: String, allowed: &str| {
+                trace_error(file, queue.line, "parent", found, allowed)
+            };
             let Some(next) = by_name.get(above) else {
-                return Err(fault(here, above.to_owned(), "the name of another queue"));
+                return Err(error(above.to_owned(), "the name of another queue"));
             };
             if steps > trace.queues.len() {
-                let found = format!("a circle above {}", queue.name);
-                return Err(fault(here, found, "a tree"));
+                let found = format!("a cycle above {}", queue.name);
+                return Err(error(found, "a tree"));
             }
             above = &next.parent;
         }
     }
     let leaves = leaves(trace);
-    let astray = |job: &&TraceJob| !job.queue.is_empty() && !leaves.contains(&job.queue);
-    match trace.jobs.iter().find(astray) {
+    let names_no_leaf = |job: &&TraceJob| !job.queue.is_empty() && !leaves.contains(&job.queue);
+    match trace.jobs.iter().find(names_no_leaf) {
         Some(job) => {
             let allowed = format!("a leaf queue: {}", leaves.join(", "));
-            Err(fault((&args.pods, job.line, "queue"), job.queue.clone(), &allowed))
+            Err(trace_error(&args.pods, job.line, "queue", job.queue.clone(), &allowed))
         }
         None => Ok(()),
     }
 }
 
-/// Work names priority classes that there are.
-fn check_classes(args: &Args, trace: &Trace) -> Result<(), Fault> {
+/// Checks that jobs name existing priority classes.
+fn check_classes(args: &Args, trace: &Trace) -> Result<(), TraceError> {
     let known: Vec<String> = schedlab_scheduler::crds::priority_classes()
         .iter()
         .filter_map(|class| class["metadata"]["name"].as_str().map(str::to_owned))
         .collect();
-    let strange =
+    let has_unknown_class =
         |job: &&TraceJob| !job.priority_class.is_empty() && !known.contains(&job.priority_class);
-    match trace.jobs.iter().find(strange) {
+    match trace.jobs.iter().find(has_unknown_class) {
         Some(job) => {
-            let here = (args.pods.as_path(), job.line, "priority_class");
-            Err(fault(here, format!("{:?}", job.priority_class), &known.join(", ")))
+            let found = format!("{:?}", job.priority_class);
+            let allowed = known.join(", ");
+            Err(trace_error(&args.pods, job.line, "priority_class", found, &allowed))
         }
         None => Ok(()),
     }
@@ -331,8 +362,8 @@ fn queue_file(args: &Args) -> &Path {
     args.queues.as_deref().unwrap_or(Path::new(""))
 }
 
-fn fault((file, line, column): (&Path, u64, &str), found: String, allowed: &str) -> Fault {
-    Fault {
+fn trace_error(file: &Path, line: u64, column: &str, found: String, allowed: &str) -> TraceError {
+    TraceError {
         file: file.display().to_string(),
         line,
         column: column.to_owned(),
@@ -347,11 +378,11 @@ fn leaves(trace: &Trace) -> Vec<String> {
     leaves.map(|queue| queue.name.clone()).collect()
 }
 
-/// Work that names no queue goes to the leaves in turn.
-fn deal_out(trace: &mut Trace) {
+/// Assigns jobs without a queue to the leaf queues in turn.
+fn assign_queues(trace: &mut Trace) {
     let leaves = leaves(trace);
-    let homeless = trace.jobs.iter_mut().filter(|job| job.queue.is_empty());
-    for (job, leaf) in homeless.zip(leaves.iter().cycle()) {
+    let without_queue = trace.jobs.iter_mut().filter(|job| job.queue.is_empty());
+    for (job, leaf) in without_queue.zip(leaves.iter().cycle()) {
         job.queue.clone_from(leaf);
     }
 }

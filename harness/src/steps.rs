@@ -1,7 +1,6 @@
-//! The steps, by what they are about. Their doc comments are the vocabulary that
-//! `schedlab steps` shows: one sentence or two, then an example.
+//! The step functions by area. Their doc comments are the step catalogue that `schedlab steps`
+//! prints: one or two sentences, then an example.
 
-mod allowed;
 mod evictions;
 mod failure;
 mod faults;
@@ -15,9 +14,10 @@ mod queues;
 mod reasons;
 mod scheduler;
 mod snapshots;
-mod strangers;
 mod subjects;
+mod syntax_help;
 mod time;
+mod unknown_names;
 mod usage;
 mod workloads;
 
@@ -26,29 +26,29 @@ use gherkin::Step;
 
 use crate::world::World;
 
-pub(crate) use allowed::ALLOWED;
 pub(crate) use failure::StepResult;
-pub(crate) use strangers::stranger;
+pub(crate) use syntax_help::SYNTAX_HELP;
+pub(crate) use unknown_names::unknown_name;
 
-/// The sources of all steps, by area and file, in reading order.
+/// Area title, file and source of all step functions, in reading order.
 pub(crate) const SOURCES: &[(&str, &str, &str)] = &[
-    ("the fleet", "steps/fleet.rs", include_str!("steps/fleet.rs")),
-    ("the scheduler", "steps/scheduler.rs", include_str!("steps/scheduler.rs")),
+    ("fleet", "steps/fleet.rs", include_str!("steps/fleet.rs")),
+    ("scheduler", "steps/scheduler.rs", include_str!("steps/scheduler.rs")),
     ("queues", "steps/queues.rs", include_str!("steps/queues.rs")),
     ("workloads", "steps/workloads.rs", include_str!("steps/workloads.rs")),
     ("faults", "steps/faults.rs", include_str!("steps/faults.rs")),
     ("time", "steps/time.rs", include_str!("steps/time.rs")),
     ("pods", "steps/pods.rs", include_str!("steps/pods.rs")),
     ("placement", "steps/placement.rs", include_str!("steps/placement.rs")),
-    ("use of queues", "steps/usage.rs", include_str!("steps/usage.rs")),
+    ("queue usage", "steps/usage.rs", include_str!("steps/usage.rs")),
     ("reasons and events", "steps/reasons.rs", include_str!("steps/reasons.rs")),
     ("fields", "steps/fields.rs", include_str!("steps/fields.rs")),
     ("evictions", "steps/evictions.rs", include_str!("steps/evictions.rs")),
     ("snapshots", "steps/snapshots.rs", include_str!("steps/snapshots.rs")),
 ];
 
-/// Whether a step shows something that is compared with a snapshot.
-pub(crate) fn shows(step: &Step, steps: &Collection<World>) -> bool {
+/// Whether a step adds to the text that is compared with a snapshot.
+pub(crate) fn is_snapshot_step(step: &Step, steps: &Collection<World>) -> bool {
     let location = steps.find(step).ok().flatten().and_then(|(_, _, location, _)| location);
     location.is_some_and(|location| location.path.ends_with("steps/snapshots.rs"))
 }

@@ -1,5 +1,6 @@
-//! The scheduler that is tested: ours in this process, a program that we start, or one that runs
-//! on the cluster already. What it can do is declared; scenarios that need more are skipped.
+//! The target: the scheduler under test. It is ours in this process, a program that we start, or
+//! one that is installed on the cluster. Its capabilities are declared; scenarios that need others
+//! are skipped.
 
 mod kueue;
 mod queues;
@@ -14,13 +15,13 @@ use schedlab_json::Value;
 use schedlab_scheduler::{Config, config::names};
 use serde::Deserialize;
 
+use crate::external_tools::check_starts_with_program;
 use crate::text;
-use crate::tools::starts_with_program;
 
 pub(crate) use queues::QueueApi;
 
-/// What is known of a target without a file, by the name of its program or scheduler.
-const KNOWN: [(&str, &str); 6] = [
+/// Built-in target files, by the name of the program or scheduler.
+const BUILT_IN_TARGETS: [(&str, &str); 6] = [
     ("deployment", include_str!("target/deployment.yaml")),
     ("kai-scheduler", include_str!("target/kai-scheduler.yaml")),
     ("schedlab-scheduler", include_str!("target/schedlab-scheduler.yaml")),
@@ -29,64 +30,64 @@ const KNOWN: [(&str, &str); 6] = [
     ("kueue", include_str!("target/kueue.yaml")),
 ];
 
-/// The scheduler that manifests name.
-const KAI: &str = "kai-scheduler";
+/// The scheduler name that features use in manifests.
+const KAI_SCHEDULER: &str = "kai-scheduler";
 
-/// Tags that name what a scheduler can do, and what each means.
+/// Tags that name a capability of a scheduler, and the meaning of each.
 pub const CAPABILITIES: [(&str, &str); 26] = [
-    ("quota", "queues have a quota that holds"),
-    ("non-preemptible", "who may not be evicted stays within the quota"),
-    ("queue-priority", "queues are served by their priority"),
-    ("min-runtime", "who has just started is left alone for a time"),
-    ("borrowing", "what nobody uses may be used over the quota"),
-    ("reclaim", "what was borrowed is taken back"),
-    ("fair-share", "what is over is shared by weight"),
-    ("time-based-fairness", "who used much before waits for who did not"),
-    ("gang", "all pods of a group start or none"),
+    ("quota", "queues have quotas that are enforced"),
+    ("non-preemptible", "non-preemptible pods stay within the quota"),
+    ("queue-priority", "queues are ordered by their priority"),
+    ("min-runtime", "pods are protected from eviction for a minimum runtime"),
+    ("borrowing", "queues may use idle resources over their quota"),
+    ("reclaim", "borrowed resources are reclaimed"),
+    ("fair-share", "resources beyond all quotas are shared by weight"),
+    ("time-based-fairness", "queues with a high past usage get a smaller share"),
+    ("gang", "all pods of a group start, or none"),
     ("elastic", "a gang grows beyond its minimum, and shrinks to it"),
-    ("sub-groups", "a gang has parts with minimums of their own"),
-    ("podgrouper", "gangs are made from jobs and their like"),
-    ("consolidation", "pods are moved to make room in one place"),
-    ("bin-packing", "one node is filled before the next, and those with GPUs are kept for them"),
-    ("shared-gpus", "parts of a GPU are given away"),
-    ("sparing-devices", "who is content with any device leaves to others what only they want"),
-    ("topology", "a gang stays within a rack or a zone"),
+    ("sub-groups", "a gang has sub-groups with minimums of their own"),
+    ("podgrouper", "PodGroups are created for Jobs and other workloads"),
+    ("consolidation", "pods are moved to free contiguous resources"),
+    ("bin-packing", "nodes are filled one by one, and GPU nodes are kept for GPU pods"),
+    ("shared-gpus", "pods can request a fraction of a GPU"),
+    ("sparing-devices", "claims that any device satisfies leave scarce devices to other claims"),
+    ("topology", "a gang stays within a topology domain, such as a rack"),
     ("lab", "the operations lab's manifests: queues and gangs together"),
-    ("osmo", "pools as OSMO lays them out on queues"),
-    ("starvation", "who waits is served in the end, by queue and priority"),
-    ("kai-words", "reasons and events in KAI's words"),
+    ("osmo", "OSMO's pools, which map to queues"),
+    ("starvation", "pending pods do not starve, whatever their queue and priority"),
+    ("kai-words", "reasons and events have KAI's wording"),
     (
         "kai-settings",
-        "KAI's settings: configuration, placement strategy, default times, fair shares told",
+        "KAI's settings: configuration, placement strategy, default times, reported fair shares",
     ),
-    ("webhooks", "its webhooks are asked before queues, pod groups and pods are stored"),
-    ("kube-profile", "what the default kube-scheduler does"),
-    ("snapshots", "what is submitted in one step it sees in one cycle: placements are compared"),
+    ("webhooks", "its webhooks admit queues, pod groups and pods"),
+    ("kube-profile", "features of the default kube-scheduler"),
+    ("snapshots", "objects of one step are scheduled in one cycle, so placements can be compared"),
     ("faults", "it can be stopped, started and killed at a write"),
 ];
 
-/// Which scheduler, as people say it.
+/// Where the scheduler under test comes from: the value of `--scheduler`.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Which {
+pub enum SchedulerSource {
     /// Ours, in this process.
     Ours,
-    /// A program, with placeholders.
+    /// A command that we start, with placeholders.
     Process(String),
-    /// The scheduler of that name, which runs on the cluster.
+    /// The scheduler with this name, which runs on the cluster.
     Installed(String),
     /// Ours, installed on the cluster from this image.
     Deployment(String),
 }
 
-/// The image that `kind-configs/image scheduler` built last.
-const LAST_BUILT: &str = "schedlab/scheduler:dev";
+/// The image that `kind-configs/image scheduler` builds.
+const LAST_BUILT_IMAGE: &str = "schedlab/scheduler:dev";
 
-/// From one cycle to the next of ours as a Deployment: scenarios wait for its cycles most of their
-/// time.
+/// The time between two cycles of our scheduler as a Deployment. Short, because scenarios spend
+/// most of their time waiting for cycles.
 pub(crate) const DEPLOYED_PERIOD: Duration = Duration::from_millis(500);
 
-impl Which {
-    /// The scheduler that runs on the cluster before us.
+impl SchedulerSource {
+    /// The name of the scheduler, if it was installed before the run.
     pub(crate) fn installed(&self) -> Option<String> {
         match self {
             Self::Installed(name) => Some(name.clone()),
@@ -95,80 +96,82 @@ impl Which {
     }
 }
 
-impl FromStr for Which {
+impl FromStr for SchedulerSource {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         match text.split_once(':') {
             None if text == "ours" => Ok(Self::Ours),
             Some(("process", command)) if !command.trim().is_empty() => {
-                starts_with_program(command)?;
+                check_starts_with_program(command)?;
                 Ok(Self::Process(command.trim().to_owned()))
             }
             Some(("installed", name)) if !name.is_empty() => Ok(Self::Installed(name.to_owned())),
-            None if text == "deployment" => Ok(Self::Deployment(LAST_BUILT.to_owned())),
+            None if text == "deployment" => Ok(Self::Deployment(LAST_BUILT_IMAGE.to_owned())),
             Some(("deployment", image)) if !image.is_empty() => {
                 Ok(Self::Deployment(image.to_owned()))
             }
-            _ => Err("allowed are ours, process:COMMAND, installed:NAME and deployment[:IMAGE]"
-                .to_owned()),
+            _ => {
+                Err("expected ours, process:COMMAND, installed:NAME or deployment[:IMAGE]"
+                    .to_owned())
+            }
         }
     }
 }
 
-/// What is put in the folder of a scheduler's process beside the target's files: how it reaches the
-/// cluster, and what it prints.
+/// Files that we create in the folder of a scheduler process, next to those of the target: its
+/// kubeconfig and its output.
 pub(crate) const KUBECONFIG: &str = "kubeconfig";
 pub(crate) const LOG: &str = "log";
 
-/// What stands for what in the command of a process.
+/// Placeholders in the command of a process.
 const PLACEHOLDERS: [&str; 4] = ["{kubeconfig}", "{scheduler-name}", "{profile}", "{dir}"];
 
-/// What stands for a program of the command line in the command of a target file.
-const PROGRAM: &str = "{program}";
+/// Placeholder for the program of `--scheduler process:PROGRAM` in the command of a target file.
+const PROGRAM_PLACEHOLDER: &str = "{program}";
 
-/// Whether a command has no placeholders but these. What is not written as one is the shell's.
-pub(crate) fn only_placeholders(command: &str, known: &[&str]) -> Result<(), String> {
+/// Fails if a command contains an unknown placeholder. Other braces are left to the shell.
+pub(crate) fn check_placeholders(command: &str, known: &[&str]) -> Result<(), String> {
     let named = command.split('{').skip(1).filter_map(|rest| rest.split_once('}'));
     let is_word =
         |name: &&str| !name.is_empty() && name.chars().all(|c| c.is_ascii_lowercase() || c == '-');
     let mut named = named.map(|(name, _)| name).filter(is_word).map(|name| format!("{{{name}}}"));
     match named.find(|name| !known.contains(&name.as_str())) {
-        Some(odd) => {
+        Some(unknown) => {
             let known = known.join(", ");
-            Err(format!("there is no placeholder {odd} in a command; there are {known}"))
+            Err(format!("unknown placeholder: got {unknown}, expected one of {known}"))
         }
         None => Ok(()),
     }
 }
 
-/// A scheduler to be tested.
+/// A scheduler under test and its capabilities.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Target {
-    /// What it is called in reports.
+    /// Its name in reports.
     pub name: String,
-    /// How it comes to run.
-    pub which: Which,
-    /// How it is told of queues.
+    /// Where it comes from.
+    pub source: SchedulerSource,
+    /// The API for its queues.
     pub(crate) queues: QueueApi,
-    /// What pods name in `spec.schedulerName`.
+    /// The value of `spec.schedulerName` for its pods; `None` is the built-in default.
     scheduler_name: Option<String>,
-    /// From one of its cycles to the next, where that is not what is built in.
+    /// The time between two of its cycles; `None` is the built-in default.
     period: Option<Duration>,
-    /// Names of what it can do; `None`: everything.
+    /// The names of its capabilities; `None` is all of them.
     capabilities: Option<BTreeSet<String>>,
-    /// Files that its command names as `{dir}/NAME`, with placeholders.
+    /// Files that its command refers to as `{dir}/NAME`, with placeholders.
     pub(crate) files: BTreeMap<String, String>,
 }
 
-/// A target file.
+/// The format of a target file.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
-struct File {
+struct TargetFile {
     name: String,
     #[serde(default)]
     scheduler_name: Option<String>,
-    /// A [`QueueApi`] by its name.
+    /// The name of a [`QueueApi`].
     queues: String,
     capabilities: Vec<String>,
     #[serde(default)]
@@ -177,20 +180,20 @@ struct File {
     files: BTreeMap<String, String>,
 }
 
-fn known_names() -> String {
-    KNOWN.iter().map(|(name, _)| *name).collect::<Vec<_>>().join(", ")
+fn built_in_names() -> String {
+    BUILT_IN_TARGETS.iter().map(|(name, _)| *name).collect::<Vec<_>>().join(", ")
 }
 
-fn known(name: &str) -> Option<&'static (&'static str, &'static str)> {
-    KNOWN.iter().find(|(known, _)| *known == name)
+fn built_in(name: &str) -> Option<&'static (&'static str, &'static str)> {
+    BUILT_IN_TARGETS.iter().find(|(known, _)| *known == name)
 }
 
 impl Target {
-    /// Ours, in this process.
+    /// Our scheduler, in this process.
     pub fn ours() -> Self {
         Self {
             name: "ours".to_owned(),
-            which: Which::Ours,
+            source: SchedulerSource::Ours,
             queues: QueueApi::Kai,
             scheduler_name: None,
             period: None,
@@ -199,104 +202,106 @@ impl Target {
         }
     }
 
-    /// Whether it names one that is known, none of them ours in this process, and no file.
-    pub(crate) fn is_known(file: &Path) -> bool {
-        file.to_str().and_then(known).is_some() && !file.exists()
+    /// Whether `file` is the name of a built-in target and not a file.
+    pub(crate) fn is_built_in(file: &Path) -> bool {
+        file.to_str().and_then(built_in).is_some() && !file.exists()
     }
 
-    /// What a command line asks for; `file` declares it where it is not known, or names one that is.
-    pub fn find(which: &Which, file: Option<&Path>) -> anyhow::Result<Self> {
+    /// The target for a command line. `file` is a target file or the name of a built-in target;
+    /// without it, the name of the scheduler or program selects a built-in target.
+    pub fn find(source: &SchedulerSource, file: Option<&Path>) -> anyhow::Result<Self> {
         if let Some(path) = file {
-            let named = path.to_str().and_then(known).filter(|_| Self::is_known(path));
-            if let Some((name, text)) = named {
-                return Self::read(name, text, which);
+            let built_in_target =
+                path.to_str().and_then(built_in).filter(|_| Self::is_built_in(path));
+            if let Some((name, text)) = built_in_target {
+                return Self::parse(name, text, source);
             }
             let shown = path.display().to_string();
-            let others = if path.exists() {
+            let known_targets = if path.exists() {
                 String::new()
             } else {
-                format!("; known without a file are {}", known_names())
+                format!("; built-in targets are {}", built_in_names())
             };
-            let text = text::read(path)
-                .map_err(|unreadable| anyhow!("target file {}{others}", unreadable.of(&shown)))?;
-            return Self::read(&shown, &text, which);
+            let text = text::read(path).map_err(|unreadable| {
+                anyhow!("target file {}{known_targets}", unreadable.in_file(&shown))
+            })?;
+            return Self::parse(&shown, &text, source);
         }
-        let name = match which {
-            Which::Ours => return Ok(Self::ours()),
-            Which::Installed(name) => name.clone(),
-            Which::Deployment(_) => "deployment".to_owned(),
-            Which::Process(command) => {
+        let name = match source {
+            SchedulerSource::Ours => return Ok(Self::ours()),
+            SchedulerSource::Installed(name) => name.clone(),
+            SchedulerSource::Deployment(_) => "deployment".to_owned(),
+            SchedulerSource::Process(command) => {
                 let program = command.split_whitespace().next().unwrap_or_default();
                 program.rsplit('/').next().unwrap_or_default().to_owned()
             }
         };
-        let (_, text) = known(&name).with_context(|| {
+        let (_, text) = built_in(&name).with_context(|| {
             format!(
-                "what {name:?} can do is not known: declare it in a target file with --target; \
-                 known are {}",
-                known_names()
+                "the capabilities of {name:?} are unknown: declare them in a target file with \
+                 --target; built-in targets are {}",
+                built_in_names()
             )
         })?;
-        Self::read(&name, text, which)
+        Self::parse(&name, text, source)
     }
 
-    fn read(place: &str, text: &str, which: &Which) -> anyhow::Result<Self> {
-        let file: File = serde_saphyr::from_str(text)
-            .map_err(|error| anyhow::anyhow!("{place}: no target file: {error}"))?;
+    fn parse(location: &str, text: &str, source: &SchedulerSource) -> anyhow::Result<Self> {
+        let file: TargetFile = serde_saphyr::from_str(text)
+            .map_err(|error| anyhow::anyhow!("{location}: invalid target file: {error}"))?;
         let known: Vec<&str> = CAPABILITIES.iter().map(|(name, _)| *name).collect();
         if let Some(unknown) = file.capabilities.iter().find(|one| !known.contains(&one.as_str())) {
             let line = text.lines().position(|line| line.contains(unknown.as_str()));
             anyhow::bail!(
-                "{place}:{}: there is no capability {unknown:?}; allowed are {}",
+                "{location}:{}: capabilities: got {unknown:?}, expected {}",
                 line.map_or(1, |line| line + 1),
                 known.join(", ")
             );
         }
         let named = [("name", Some(&file.name)), ("schedulerName", file.scheduler_name.as_ref())];
         for (field, name) in named {
-            let allowed = names::SCHEDULER_NAME;
-            if let Some(odd) = name.filter(|name| !names::is_scheduler_name(name)) {
-                anyhow::bail!("{place}: {field}: found {odd:?}, allowed: {allowed}");
+            let allowed = names::SCHEDULER_NAME_RULE;
+            if let Some(invalid) = name.filter(|name| !names::is_scheduler_name(name)) {
+                anyhow::bail!("{location}: {field}: got {invalid:?}, expected {allowed}");
             }
         }
-        if let Some(odd) = file.files.keys().find(|name| !is_plain_name(name)) {
+        if let Some(invalid) = file.files.keys().find(|name| !is_plain_name(name)) {
             anyhow::bail!(
-                "{place}: files: found {odd:?}, allowed is the name of a file in the scheduler's \
+                "{location}: files: got {invalid:?}, expected the name of a file in the scheduler's \
                  folder, without a path, and neither {KUBECONFIG:?} nor {LOG:?}"
             );
         }
-        let queues =
-            QueueApi::named(&file.queues).map_err(|unknown| anyhow!("{place}: {unknown}"))?;
-        let which = match (which, file.command) {
-            (Which::Ours, Some(command)) => {
+        let queues = QueueApi::from_name(&file.queues)
+            .map_err(|unknown| anyhow!("{location}: {unknown}"))?;
+        let source = match (source, file.command) {
+            (SchedulerSource::Ours, Some(command)) => {
                 anyhow::ensure!(
-                    !command.contains(PROGRAM),
-                    "{place}: command: {PROGRAM} stands for what --scheduler process:PROGRAM \
-                     names, and nothing is named"
+                    !command.contains(PROGRAM_PLACEHOLDER),
+                    "{location}: command: {PROGRAM_PLACEHOLDER} needs --scheduler process:PROGRAM"
                 );
-                Which::Process(command)
+                SchedulerSource::Process(command)
             }
-            (Which::Process(command), Some(rest)) if !command.contains(' ') => {
-                // The program alone: the file knows its arguments.
-                Which::Process(rest.replacen(PROGRAM, command, 1))
+            (SchedulerSource::Process(command), Some(rest)) if !command.contains(' ') => {
+                // Only the program is given: the target file contains its arguments.
+                SchedulerSource::Process(rest.replacen(PROGRAM_PLACEHOLDER, command, 1))
             }
-            // What runs there is known by its own name, or by that of its target.
-            (Which::Installed(name), _) if *name == file.name => {
-                Which::Installed(file.scheduler_name.clone().unwrap_or(file.name.clone()))
+            // An installed scheduler is selected by its own name or by the name of its target.
+            (SchedulerSource::Installed(name), _) if *name == file.name => {
+                SchedulerSource::Installed(file.scheduler_name.clone().unwrap_or(file.name.clone()))
             }
             (which, _) => which.clone(),
         };
-        if let Which::Process(command) = &which {
-            starts_with_program(command)
-                .and_then(|()| only_placeholders(command, &PLACEHOLDERS))
-                .map_err(|odd| anyhow!("the command of {place}: {odd}"))?;
+        if let SchedulerSource::Process(command) = &source {
+            check_starts_with_program(command)
+                .and_then(|()| check_placeholders(command, &PLACEHOLDERS))
+                .map_err(|problem| anyhow!("{location}: command: {problem}"))?;
         }
-        let installed = which.installed();
-        let period = matches!(which, Which::Deployment(_)).then_some(DEPLOYED_PERIOD);
+        let installed = source.installed();
+        let period = matches!(source, SchedulerSource::Deployment(_)).then_some(DEPLOYED_PERIOD);
         Ok(Self {
             period,
             name: file.name,
-            which,
+            source,
             queues,
             scheduler_name: installed.or(file.scheduler_name),
             capabilities: Some(file.capabilities.into_iter().collect()),
@@ -304,7 +309,7 @@ impl Target {
         })
     }
 
-    /// How it is set up before a scenario says more.
+    /// The initial configuration, before a scenario changes it.
     pub(crate) fn config(&self, seed: u64) -> Config {
         let mut config = match self.queues {
             QueueApi::Kai => Config::kai(),
@@ -317,32 +322,33 @@ impl Target {
         Config { seed, ..config }
     }
 
-    /// Gives it the pods of an object that features write for KAI, in templates, too.
-    pub(crate) fn claim_pods(&self, object: &mut Value) {
+    /// Assigns the pods and pod templates of an object to this scheduler, if features wrote them
+    /// for KAI.
+    pub(crate) fn set_scheduler_name(&self, object: &mut Value) {
         if let Some(name) = &self.scheduler_name {
             rename_scheduler(object, name);
         }
     }
 
-    /// Whether its own times can be made shorter: those of a program cannot.
-    pub(crate) fn keeps_pace(&self) -> bool {
-        self.which == Which::Ours
+    /// Whether its own delays can be shortened; those of a program cannot.
+    pub(crate) fn can_scale_time(&self) -> bool {
+        self.source == SchedulerSource::Ours
     }
 
-    /// Whether it runs on the cluster, where an API server finds its webhooks.
+    /// Whether it runs on the cluster, where an API server can reach its webhooks.
     pub(crate) fn is_on_cluster(&self) -> bool {
-        matches!(self.which, Which::Installed(_) | Which::Deployment(_))
+        matches!(self.source, SchedulerSource::Installed(_) | SchedulerSource::Deployment(_))
     }
 
-    /// Whether it tells this process which share it gives each queue.
-    pub(crate) fn tells_shares(&self) -> bool {
-        self.which == Which::Ours
+    /// Whether it reports the fair share of each queue to this process.
+    pub(crate) fn reports_fair_shares(&self) -> bool {
+        self.source == SchedulerSource::Ours
     }
 
-    /// What it lacks of what is needed.
-    pub(crate) fn lacks<'n>(&self, needed: &BTreeSet<&'n str>) -> Vec<&'n str> {
-        let Some(can) = &self.capabilities else { return Vec::new() };
-        needed.iter().copied().filter(|need| !can.contains(*need)).collect()
+    /// The needed capabilities that it lacks.
+    pub(crate) fn missing_capabilities<'n>(&self, required: &BTreeSet<&'n str>) -> Vec<&'n str> {
+        let Some(capabilities) = &self.capabilities else { return Vec::new() };
+        required.iter().copied().filter(|need| !capabilities.contains(*need)).collect()
     }
 }
 
@@ -351,7 +357,7 @@ fn rename_scheduler(value: &mut Value, new: &str) {
         Value::Array(items) => items.iter_mut().for_each(|item| rename_scheduler(item, new)),
         Value::Object(fields) => {
             for (key, value) in fields.iter_mut() {
-                if key == "schedulerName" && *value == KAI {
+                if key == "schedulerName" && *value == KAI_SCHEDULER {
                     *value = new.into();
                 } else {
                     rename_scheduler(value, new);
@@ -362,7 +368,7 @@ fn rename_scheduler(value: &mut Value, new: &str) {
     }
 }
 
-/// A file of its own in the folder of a scheduler's process, beside those that we put there.
+/// Whether `name` is a plain file name that does not collide with our own files.
 fn is_plain_name(name: &str) -> bool {
     let path = Path::new(name);
     path.file_name().is_some_and(|only| only == path) && ![KUBECONFIG, LOG].contains(&name)
@@ -375,55 +381,63 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_target_and_its_scheduler_have_names() {
+    fn names_in_a_target_file_are_validated() {
         let read = |names: &str| {
             let text = format!("{names}\nqueues: none\ncapabilities: []");
-            Target::read("t.yaml", &text, &Which::Ours).map(|_| ()).map_err(|e| e.to_string())
+            Target::parse("t.yaml", &text, &SchedulerSource::Ours)
+                .map(|_| ())
+                .map_err(|e| e.to_string())
         };
         assert_eq!(read("name: x\nschedulerName: y"), Ok(()));
-        let allowed =
-            "allowed: 1 to 63 letters, digits, -, _ and ., a letter or digit first and last";
-        let told = format!("t.yaml: name: found \"\", {allowed}");
-        assert_eq!(read("name: ''"), Err(told));
-        let told = format!("t.yaml: schedulerName: found \"My Scheduler!\", {allowed}");
-        assert_eq!(read("name: x\nschedulerName: My Scheduler!"), Err(told));
+        let allowed = "expected 1 to 63 letters, digits, -, _ or ., starting and ending with a letter or digit";
+        let expected = format!("t.yaml: name: got \"\", {allowed}");
+        assert_eq!(read("name: ''"), Err(expected));
+        let expected = format!("t.yaml: schedulerName: got \"My Scheduler!\", {allowed}");
+        assert_eq!(read("name: x\nschedulerName: My Scheduler!"), Err(expected));
     }
 
     #[test]
-    fn a_target_file_says_what_is_wrong_and_where() {
+    fn errors_in_a_target_file_have_a_location() {
         let text = "name: mine\nqueues: none\ncapabilities:\n- gangs\n";
-        let error = Target::read("t.yaml", text, &Which::Ours).unwrap_err().to_string();
-        assert!(error.starts_with("t.yaml:4: there is no capability \"gangs\""), "{error}");
-        let error =
-            Target::read("t.yaml", "name: x\nqueues: volcano\ncapabilities: []", &Which::Ours);
-        let allowed = "t.yaml: queues: found \"volcano\", allowed are scheduling.run.ai/v2, \
+        let error = Target::parse("t.yaml", text, &SchedulerSource::Ours).unwrap_err().to_string();
+        assert!(error.starts_with("t.yaml:4: capabilities: got \"gangs\""), "{error}");
+        let error = Target::parse(
+            "t.yaml",
+            "name: x\nqueues: volcano\ncapabilities: []",
+            &SchedulerSource::Ours,
+        );
+        let allowed = "t.yaml: queues: got \"volcano\", expected scheduling.run.ai/v2, \
                        kueue.x-k8s.io/v1beta2, none";
         assert_eq!(error.unwrap_err().to_string(), allowed);
         for name in ["../../x.yaml", "/x.yaml", "sub/x.yaml", "..", "", "kubeconfig", "log"] {
             let text =
                 format!("name: x\nqueues: none\ncapabilities: []\nfiles: {{{name:?}: text}}");
-            let error = Target::read("t.yaml", &text, &Which::Ours).unwrap_err().to_string();
+            let error =
+                Target::parse("t.yaml", &text, &SchedulerSource::Ours).unwrap_err().to_string();
             assert!(
-                error.starts_with(&format!("t.yaml: files: found {name:?}, allowed is")),
+                error.starts_with(&format!("t.yaml: files: got {name:?}, expected")),
                 "{error}"
             );
         }
         let text = "name: x\nqueues: none\ncapabilities: []\nfiles: {a.yaml: text}";
-        assert!(Target::read("t.yaml", text, &Which::Ours).is_ok());
+        assert!(Target::parse("t.yaml", text, &SchedulerSource::Ours).is_ok());
     }
 
     #[test]
-    fn kueue_is_known_by_its_name_and_its_pods_are_the_default_schedulers() {
-        let default = Which::Installed("default-scheduler".to_owned());
+    fn the_kueue_target_uses_the_default_scheduler() {
+        let default = SchedulerSource::Installed("default-scheduler".to_owned());
         let (by_name, by_target) = ("installed:kueue".parse().unwrap(), Path::new("kueue"));
         for target in [
             Target::find(&by_name, None).unwrap(),
             Target::find(&default, Some(by_target)).unwrap(),
         ] {
-            assert_eq!((&*target.name, &target.which), ("kueue", &default));
+            assert_eq!((&*target.name, &target.source), ("kueue", &default));
             assert_eq!(target.queues, QueueApi::Kueue);
             assert_eq!(target.config(0).scheduler_name, "default-scheduler");
-            assert_eq!(target.lacks(&BTreeSet::from(["quota", "elastic"])), ["elastic"]);
+            assert_eq!(
+                target.missing_capabilities(&BTreeSet::from(["quota", "elastic"])),
+                ["elastic"]
+            );
         }
         let second = "installed:second".parse().unwrap();
         let second = Target::find(&second, Some(by_target)).unwrap();
@@ -431,25 +445,31 @@ mod tests {
     }
 
     #[test]
-    fn what_is_known_can_be_read_and_lacks_what_it_does_not_name() {
-        let which: Which = "process:/opt/kube-scheduler".parse().unwrap();
+    fn built_in_targets_lack_undeclared_capabilities() {
+        let which: SchedulerSource = "process:/opt/kube-scheduler".parse().unwrap();
         let target = Target::find(&which, None).unwrap();
-        assert_eq!(target.lacks(&BTreeSet::from(["gang", "kube-profile"])), ["gang"]);
-        let Which::Process(command) = &target.which else { panic!("{target:?}") };
+        assert_eq!(
+            target.missing_capabilities(&BTreeSet::from(["gang", "kube-profile"])),
+            ["gang"]
+        );
+        let SchedulerSource::Process(command) = &target.source else { panic!("{target:?}") };
         assert!(command.starts_with("/opt/kube-scheduler --config"), "{command}");
         let ours = Target::find(&"process:schedlab-scheduler".parse().unwrap(), None).unwrap();
-        assert!(ours.lacks(&BTreeSet::from(["gang", "reclaim", "quota"])).is_empty());
-        let odd = "process:schedlab-scheduler run --kubeconfig {kubecfg} ${HOME}".parse().unwrap();
-        let odd = Target::find(&odd, None).unwrap_err().to_string();
-        assert!(odd.contains("there is no placeholder {kubecfg}"), "{odd}");
-        let strange = Target::find(&"installed:mine".parse().unwrap(), None).unwrap_err();
-        assert!(strange.to_string().contains("--target"), "{strange}");
+        assert!(
+            ours.missing_capabilities(&BTreeSet::from(["gang", "reclaim", "quota"])).is_empty()
+        );
+        let error =
+            "process:schedlab-scheduler run --kubeconfig {kubecfg} ${HOME}".parse().unwrap();
+        let error = Target::find(&error, None).unwrap_err().to_string();
+        assert!(error.contains("unknown placeholder: got {kubecfg}"), "{error}");
+        let error = Target::find(&"installed:mine".parse().unwrap(), None).unwrap_err();
+        assert!(error.to_string().contains("--target"), "{error}");
     }
 
     #[test]
-    fn pods_that_are_written_for_kai_are_for_whoever_is_tested() {
+    fn pods_for_kai_get_the_targets_scheduler_name() {
         let text = "name: mine\nschedulerName: my-sched\nqueues: none\ncapabilities: []\n";
-        let mine = Target::read("t.yaml", text, &Which::Ours).unwrap();
+        let mine = Target::parse("t.yaml", text, &SchedulerSource::Ours).unwrap();
         let named = |name: &str| json!({"spec": {"jobs": [{"template": {"spec": {"schedulerName": name}}}]}});
         for (target, written, there) in [
             (&mine, "kai-scheduler", "my-sched"),
@@ -457,7 +477,7 @@ mod tests {
             (&Target::ours(), "kai-scheduler", "kai-scheduler"),
         ] {
             let mut object = named(written);
-            target.claim_pods(&mut object);
+            target.set_scheduler_name(&mut object);
             assert_eq!(object, named(there));
         }
     }

@@ -1,15 +1,15 @@
-//! Replaces one version of a scheduler by another under load, and back again: running work is
-//! not touched, nothing is bound twice, no gang breaks, queue status is recomputed, and what the
-//! old version wrote is still read. Everything is judged by what the API shows; which cluster it
-//! is plays no part here.
+//! Replaces one version of a scheduler by another under load, and back again. Invariants: running
+//! pods are not touched, nothing is bound twice, no gang breaks, queue status is recomputed, and
+//! objects of the old version still load. Everything is judged by the API; the kind of cluster does
+//! not matter here.
 
-mod checks;
+mod capture;
+mod invariants;
+mod monitor;
 mod process;
+mod running_version;
 mod spec;
-mod state;
-mod version;
-mod watching;
-mod work;
+mod workload;
 
 use std::fmt;
 use std::path::PathBuf;
@@ -19,33 +19,33 @@ use serde::Serialize;
 use tokio::time::Instant;
 
 use crate::api::Api;
-use crate::ground::Installation;
-use crate::leftovers::Run;
+use crate::cleanup::Run;
+use crate::clusters::SchedulerInstaller;
 use crate::progress::Progress;
-pub use checks::Check;
+use capture::ClusterCapture;
+pub use invariants::Check;
+use monitor::Monitor;
+use running_version::RunningVersion;
 pub use spec::Spec;
-use state::State;
-use version::Version;
-use watching::Watching;
-use work::Round;
+use workload::Direction;
 
-/// How long a version may take for what it is waited for.
-const PATIENCE: Duration = Duration::from_mins(1);
+/// How long to wait for a version to reach an expected state.
+const WAIT_MAX: Duration = Duration::from_mins(1);
 
-/// How long nothing may change for the cluster to count as quiet.
-const QUIET: Duration = Duration::from_secs(2);
+/// Time without changes after which the cluster counts as quiet.
+const QUIET_AFTER: Duration = Duration::from_secs(2);
 
-/// How one version follows the other.
+/// How the new version replaces the old one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Way {
-    /// The new one starts while the old one still runs, as a rolling Deployment does.
+pub enum Strategy {
+    /// The new one starts while the old one still runs, like a rolling Deployment.
     Rolling,
     /// The old one stops first.
     StopAndStart,
 }
 
-impl fmt::Display for Way {
+impl fmt::Display for Strategy {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Rolling => "rolling",
@@ -54,49 +54,51 @@ impl fmt::Display for Way {
     }
 }
 
-/// What came of an upgrade and its way back.
+/// The verdict on an upgrade and the way back.
 #[derive(Clone, Debug, Serialize)]
 pub struct Verdict {
-    /// The way.
-    pub way: Way,
-    /// There, then back.
-    pub moves: Vec<Move>,
+    /// How one version replaced the other.
+    #[serde(rename = "way")]
+    pub strategy: Strategy,
+    /// The upgrade, then the way back.
+    #[serde(rename = "moves")]
+    pub transitions: Vec<Transition>,
 }
 
-/// One version replaced by another.
+/// One replacement of a version.
 #[derive(Clone, Debug, Serialize)]
-pub struct Move {
-    /// From and to what, in words.
+pub struct Transition {
+    /// Title, such as `upgrade to image:…`.
     pub title: String,
-    /// What was checked.
+    /// Results of the checks.
     pub checks: Vec<Check>,
-    /// What is different afterwards: `-` before, `+` after.
+    /// Differences of pods and queues: `-` before, `+` after.
     pub diff: Vec<String>,
 }
 
 impl Verdict {
-    /// Whether every check held.
+    /// Whether every check passed.
     pub fn passed(&self) -> bool {
-        self.moves.iter().flat_map(|one| &one.checks).all(Check::held)
+        self.transitions.iter().flat_map(|one| &one.checks).all(Check::passed)
     }
 }
 
-/// A cluster with its fleet and kinds, and nothing that schedules.
+/// A cluster with its fleet and CRDs and no scheduler.
 #[derive(Debug)]
-pub struct Bench {
-    /// As an administrator.
+pub struct UpgradeEnvironment {
+    /// Client with administrator rights.
     pub api: Api,
-    /// How processes reach it.
+    /// Kubeconfig for scheduler processes.
     pub kubeconfig: PathBuf,
     /// Name of the scheduler in `spec.schedulerName`.
     pub scheduler_name: String,
-    /// Notes what is started.
+    /// Registers started resources for cleanup.
     pub run: Run,
-    /// Where versions are installed that are no processes.
-    pub(crate) installation: Option<Installation>,
+    /// Installs versions that are not processes; `None` where only processes run.
+    pub(crate) installation: Option<SchedulerInstaller>,
 }
 
-/// Why an upgrade could not be judged.
+/// The old version did not start.
 #[derive(Debug, thiserror::Error)]
 #[error("{version}: {why}\n{log}")]
 pub struct NotStarted {
@@ -105,156 +107,168 @@ pub struct NotStarted {
     log: String,
 }
 
-/// Goes there and back again.
+/// Runs an upgrade and the way back.
 pub async fn upgrade(
-    bench: &mut Bench,
-    (from, to): (&Spec, &Spec),
-    way: Way,
+    environment: &mut UpgradeEnvironment,
+    from: &Spec,
+    to: &Spec,
+    strategy: Strategy,
     progress: &mut Progress,
 ) -> anyhow::Result<Verdict> {
-    let mut view = Watching::open(&bench.api).await?;
-    work::queues(&mut bench.api, &mut view).await?;
+    let mut monitor = Monitor::open(&environment.api).await?;
+    workload::create_queues(&mut environment.api, &mut monitor).await?;
     let step = progress.begin("the old version at work", Duration::from_secs(10));
-    let mut old = Version::start(bench, from, "old").await?;
-    work::standing(&mut bench.api, &bench.scheduler_name).await?;
-    if let Err(why) = wait(&mut view, &mut old, work::stands).await? {
-        let (version, log) = (from.to_string(), old.last_words().await);
+    let mut old = RunningVersion::start(environment, from, "old").await?;
+    workload::submit_initial(&mut environment.api, &environment.scheduler_name).await?;
+    if let Err(why) =
+        wait_until_quiet(&mut monitor, &mut old, workload::initial_is_scheduled).await?
+    {
+        let (version, log) = (from.to_string(), old.log_excerpt().await);
         return Err(NotStarted { version, why, log }.into());
     }
     progress.done(step);
-    let mut moves = Vec::new();
-    let (there, new) = replace(bench, &mut view, (old, to), Round::There(way), progress).await?;
-    let failed = !there.checks.iter().all(Check::held);
-    moves.push(there);
+    let mut transitions = Vec::new();
+    let (there, new) =
+        replace(environment, &mut monitor, old, to, Direction::Forward(strategy), progress).await?;
+    let failed = !there.checks.iter().all(Check::passed);
+    transitions.push(there);
     if failed {
-        // What is broken already says nothing of the way back.
-        return Ok(Verdict { way, moves });
+        // After a failure the way back shows nothing.
+        return Ok(Verdict { strategy, transitions });
     }
-    let (back, _last) = replace(bench, &mut view, (new, from), Round::Back(way), progress).await?;
-    moves.push(back);
-    Ok(Verdict { way, moves })
+    let (back, _last) =
+        replace(environment, &mut monitor, new, from, Direction::Back(strategy), progress).await?;
+    transitions.push(back);
+    Ok(Verdict { strategy, transitions })
 }
 
-/// Replaces the running scheduler and judges what came of it.
+/// Replaces the running scheduler and runs the checks.
 async fn replace(
-    bench: &mut Bench,
-    view: &mut Watching,
-    (old, to): (Version, &Spec),
-    round: Round,
+    environment: &mut UpgradeEnvironment,
+    monitor: &mut Monitor,
+    old: RunningVersion,
+    to: &Spec,
+    direction: Direction,
     progress: &mut Progress,
-) -> anyhow::Result<(Move, Version)> {
-    let title = format!("{} {to}", round.words());
-    let step = format!("{}, {}", round.name(), round.way());
+) -> anyhow::Result<(Transition, RunningVersion)> {
+    let title = format!("{} {to}", direction.title_prefix());
+    let step = format!("{}, {}", direction.name(), direction.strategy());
     let step = progress.begin(&step, Duration::from_secs(15));
-    view.drain().await?;
-    view.forget();
-    let before = view.state();
-    let (mut new, finished) = match round.way() {
-        Way::Rolling => roll(bench, view, (old, to), round).await?,
-        Way::StopAndStart => stop_and_start(bench, view, (old, to), round).await?,
+    monitor.drain().await?;
+    monitor.reset();
+    let before = monitor.capture();
+    let (mut new, finished) = match direction.strategy() {
+        Strategy::Rolling => rolling_replace(environment, monitor, old, to, direction).await?,
+        Strategy::StopAndStart => stop_and_start(environment, monitor, old, to, direction).await?,
     };
-    let told = match work::told(&view.state(), round) {
+    let pending_reasons = match workload::over_limit_have_reasons(&monitor.capture(), direction) {
         Err(_) if finished.is_ok() => {
-            wait(view, &mut new, |state| work::told(state, round)).await?
+            wait_until_quiet(monitor, &mut new, |state| {
+                workload::over_limit_have_reasons(state, direction)
+            })
+            .await?
         }
-        told => told,
+        result => result,
     };
-    let after = view.state();
-    let mut checks = checks::all(&before, &after, view.seen());
+    let after = monitor.capture();
+    let mut checks = invariants::all(&before, &after, monitor.violations());
     if let Err(why) = finished {
-        checks.push(Check::failed("new work is scheduled", vec![why, new.last_words().await]));
+        checks.push(Check::failed("new work is scheduled", vec![why, new.log_excerpt().await]));
     } else {
-        checks.push(Check::held_by("new work is scheduled", "a gang finished, a new pod runs"));
-        checks.push(checks::told(told));
+        checks.push(Check::passed_with("new work is scheduled", "a gang finished, a new pod runs"));
+        checks.push(invariants::pending_reasons(pending_reasons));
     }
     progress.done(step);
-    Ok((Move { title, checks, diff: state::diff(&before, &after) }, new))
+    Ok((Transition { title, checks, diff: capture::diff(&before, &after) }, new))
 }
 
-/// The new version stands by, or works beside the old one, when that is told to go. Work that is
-/// half done just then is finished by either. Answers why new work was not scheduled.
-async fn roll(
-    bench: &mut Bench,
-    view: &mut Watching,
-    (old, to): (Version, &Spec),
-    round: Round,
-) -> anyhow::Result<(Version, Result<(), String>)> {
+/// Starts the new version beside the old one and then stops the old one. Either may finish the
+/// half-bound gang. The inner error says why new work was not scheduled.
+async fn rolling_replace(
+    environment: &mut UpgradeEnvironment,
+    monitor: &mut Monitor,
+    old: RunningVersion,
+    to: &Spec,
+    direction: Direction,
+) -> anyhow::Result<(RunningVersion, Result<(), String>)> {
     if old.is_replaced() {
-        // The cluster tells the old one to go as soon as the new one stands by.
-        work::half_bound(bench, view, round).await?;
-        let mut new = Version::start(bench, to, round.name()).await?;
+        // The Deployment stops the old version as soon as the new one is ready.
+        workload::create_half_bound_gang(environment, monitor, direction).await?;
+        let mut new = RunningVersion::start(environment, to, direction.name()).await?;
         if let Some(why) = new.ended() {
-            // The old one has gone on meanwhile.
-            view.settle().await?;
+            // The old version has kept running meanwhile.
+            monitor.settle().await?;
             return Ok((new, Err(why)));
         }
-        let finished = finish(bench, view, &mut new, round).await?;
+        let finished = complete_pending_work(environment, monitor, &mut new, direction).await?;
         return Ok((new, finished));
     }
-    let mut new = Version::start(bench, to, round.name()).await?;
-    if let Err(why) = wait(view, &mut new, |_| Ok(())).await? {
+    let mut new = RunningVersion::start(environment, to, direction.name()).await?;
+    if let Err(why) = wait_until_quiet(monitor, &mut new, |_| Ok(())).await? {
         return Ok((new, Err(why)));
     }
-    work::half_bound(bench, view, round).await?;
+    workload::create_half_bound_gang(environment, monitor, direction).await?;
     old.end().await?;
-    let finished = finish(bench, view, &mut new, round).await?;
+    let finished = complete_pending_work(environment, monitor, &mut new, direction).await?;
     Ok((new, finished))
 }
 
-/// Nobody is there for a while: what is half done then, the new version finds so.
+/// Stops the old version before the new one starts: the new one finds a half-bound gang.
 async fn stop_and_start(
-    bench: &mut Bench,
-    view: &mut Watching,
-    (old, to): (Version, &Spec),
-    round: Round,
-) -> anyhow::Result<(Version, Result<(), String>)> {
+    environment: &mut UpgradeEnvironment,
+    monitor: &mut Monitor,
+    old: RunningVersion,
+    to: &Spec,
+    direction: Direction,
+) -> anyhow::Result<(RunningVersion, Result<(), String>)> {
     old.end().await?;
-    work::forget_queue_status(&bench.api, view.view()).await?;
-    work::half_bound(bench, view, round).await?;
-    let mut new = Version::start(bench, to, round.name()).await?;
-    let finished = finish(bench, view, &mut new, round).await?;
+    workload::clear_queue_status(&environment.api, monitor.view()).await?;
+    workload::create_half_bound_gang(environment, monitor, direction).await?;
+    let mut new = RunningVersion::start(environment, to, direction.name()).await?;
+    let finished = complete_pending_work(environment, monitor, &mut new, direction).await?;
     Ok((new, finished))
 }
 
-/// Waits until what was half done is done, and what is submitted now as well.
-async fn finish(
-    bench: &mut Bench,
-    view: &mut Watching,
-    new: &mut Version,
-    round: Round,
+/// Waits until the half-bound gang is complete and newly submitted pods run.
+async fn complete_pending_work(
+    environment: &mut UpgradeEnvironment,
+    monitor: &mut Monitor,
+    new: &mut RunningVersion,
+    direction: Direction,
 ) -> anyhow::Result<Result<(), String>> {
-    let whole = wait(view, new, |state| work::gang_is_whole(state, round)).await?;
+    let whole =
+        wait_until_quiet(monitor, new, |state| workload::gang_is_whole(state, direction)).await?;
     if whole.is_err() {
         return Ok(whole);
     }
-    work::fresh(&mut bench.api, &bench.scheduler_name, round).await?;
-    wait(view, new, |state| work::fresh_runs(state, round)).await
+    workload::submit_new(&mut environment.api, &environment.scheduler_name, direction).await?;
+    wait_until_quiet(monitor, new, |state| workload::new_pod_runs(state, direction)).await
 }
 
-/// Waits until something is so and nothing changes any more. `Err` inside: it did not come to
-/// that, and what was missing last.
-async fn wait(
-    view: &mut Watching,
-    scheduler: &mut Version,
-    is_so: impl Fn(&State) -> Result<(), String>,
+/// Waits until a condition holds and nothing changes any more. The inner error says what was
+/// missing at the end.
+async fn wait_until_quiet(
+    monitor: &mut Monitor,
+    scheduler: &mut RunningVersion,
+    is_so: impl Fn(&ClusterCapture) -> Result<(), String>,
 ) -> anyhow::Result<Result<(), String>> {
-    let end = Instant::now() + PATIENCE;
-    let mut last = view.state();
+    let end = Instant::now() + WAIT_MAX;
+    let mut last = monitor.capture();
     let mut since = Instant::now();
     loop {
         let so = is_so(&last);
-        if so.is_ok() && since.elapsed() >= QUIET {
+        if so.is_ok() && since.elapsed() >= QUIET_AFTER {
             return Ok(Ok(()));
         }
         if let Some(why) = scheduler.ended() {
-            view.settle().await?;
+            monitor.settle().await?;
             return Ok(Err(why));
         }
         if Instant::now() >= end {
-            let why = so.err().unwrap_or_else(|| "it never came to rest".to_owned());
-            return Ok(Err(format!("not within {} s: {why}", PATIENCE.as_secs())));
+            let why = so.err().unwrap_or_else(|| "the cluster never became quiet".to_owned());
+            return Ok(Err(format!("not within {} s: {why}", WAIT_MAX.as_secs())));
         }
-        let Ok(taken) = tokio::time::timeout(QUIET, view.next()).await else { continue };
+        let Ok(taken) = tokio::time::timeout(QUIET_AFTER, monitor.next()).await else { continue };
         let now = taken?;
         if now != last {
             last = now;

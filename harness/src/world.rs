@@ -1,12 +1,13 @@
-//! What a scenario's steps act on: one cluster, its scheduler, and what was shown so far.
+//! The state that a scenario's steps act on: one cluster, its scheduler, and the snapshot parts
+//! shown so far.
 
-mod claims;
+mod assertions;
 mod evictions;
-mod pace;
 mod queues;
-mod read;
-mod setup;
+mod scheduler;
+mod step_input;
 mod submit;
+mod time_scale;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
@@ -22,106 +23,114 @@ use tokio::time::Instant;
 
 use crate::api::Api;
 use crate::audit::Audit;
-use crate::cluster::{Cluster as _, Emulated, Place, Real, Under};
+use crate::clusters::RealCluster;
 use crate::features::Case;
-use crate::ground::Ground;
+use crate::observed::{ObservedCluster, Phase, Pod};
+use crate::scenario_cluster::{
+    Cluster as _, EmulatedCluster, ScenarioCluster, SchedulerUnderTest, TenantCluster,
+};
 use crate::target::Target;
-use crate::view::{Phase, Pod, View};
 
-pub(crate) use claims::{Claim, TimeWord};
-pub use pace::Pace;
+pub(crate) use assertions::{Assertion, Temporal};
+pub use time_scale::TimeScale;
 
-/// How long a step waits for pods to start or to leave before it takes them as they are.
-const MOTION_MAX: Duration = Duration::from_mins(10);
+/// How long a step waits for pods to start or terminate before it takes them as they are.
+const TRANSITION_MAX: Duration = Duration::from_mins(10);
 
-/// How long something may be written in every other cycle before that is a failure: somebody
-/// writes the same again and again.
-const BUSY_MAX: Duration = Duration::from_mins(3);
-const BUSY_MAX_REAL: Duration = Duration::from_mins(10);
+/// How long the scheduler may write in every other cycle before the scenario fails: it repeats the
+/// same write and never converges.
+const CHURN_MAX: Duration = Duration::from_mins(3);
+const CHURN_MAX_REAL: Duration = Duration::from_mins(10);
 
-/// How long the writes of one decision may take to come one after another.
-const MOMENT_REAL: Duration = Duration::from_secs(5);
+/// On a real cluster: how long the writes of one scheduling decision may be spread out.
+const WRITE_BURST_REAL: Duration = Duration::from_secs(5);
 
-/// How long the watches may lag behind what was written.
+/// How long the watches may lag behind the writes.
 const CATCH_UP_MAX: Duration = Duration::from_secs(10);
 
-/// One scenario's world.
+/// The cluster, scheduler and recorded state of one scenario.
 #[derive(Debug, cucumber::World)]
 #[world(init = Self::unplaced)]
 pub struct World {
-    /// Kubernetes, as an administrator.
+    /// Kubernetes client with administrator rights.
     pub(crate) api: Api,
-    /// What the cluster says of itself.
-    pub(crate) view: View,
-    cluster: Place,
-    /// Which scheduler is tested.
+    /// Informer-like cache of the objects that steps read.
+    pub(crate) view: ObservedCluster,
+    cluster: ScenarioCluster,
+    /// The scheduler under test.
     target: Target,
-    /// How long the feature's durations are here.
-    pace: Pace,
+    /// Scale of the feature's durations on this cluster.
+    time_scale: TimeScale,
     scheduler: Scheduler,
-    /// The scheduler dies before so many-th of its writes, whatever the scenario says.
-    dies_before: Option<u32>,
-    /// Where a step last said that the scheduler shall die at a write, and how often it had before.
-    deaths_before: Option<(String, usize)>,
-    /// Watches every write once the scheduler has started.
+    /// The scheduler is killed before this write, counted from 1, independent of the scenario's
+    /// steps.
+    crash_before_write: Option<u32>,
+    /// Location of the last step that kills the scheduler at a write, and the crash count before
+    /// it.
+    expected_crash: Option<(String, usize)>,
+    /// Checks every write; `None` until the scheduler has started.
     audit: Option<Audit>,
     case: Case,
-    /// What was submitted, by the name of the workload, so that it can go and come again.
+    /// Submitted objects by workload name, so that a step can delete and resubmit them.
     submitted: BTreeMap<String, Vec<Value>>,
-    /// Paths of what steps deleted.
+    /// API paths that steps deleted.
     deleted: BTreeSet<String>,
-    /// What the target was last told of the queues, where it has an API of its own for them.
-    retold: Vec<Value>,
-    /// Work that arrives by itself, by name.
+    /// Objects last written to the target's own queue API; empty when it reads KAI's queues.
+    last_synced: Vec<Value>,
+    /// Periodic submissions by name; `None` once a step has ended them.
     streams: BTreeMap<String, Option<JoinHandle<anyhow::Error>>>,
-    /// The line of the step that is run.
-    line: usize,
-    /// What the claim of this step found when it last did not hold.
-    found: Option<String>,
-    /// What snapshot steps showed.
-    shown: Vec<String>,
-    /// Writes and time at which the cluster was last at rest.
-    rest: Option<(u64, Instant)>,
+    /// Line of the step that runs now.
+    step_line: usize,
+    /// Why the assertion of the current step last did not hold.
+    last_mismatch: Option<String>,
+    /// Text of the snapshot steps so far.
+    snapshot_parts: Vec<String>,
+    /// Write count and time at which the cluster last came to rest.
+    last_settled: Option<(u64, Instant)>,
 }
 
 #[derive(Debug)]
 enum Scheduler {
-    /// It starts when time first passes.
-    Awaited(Box<Config>),
-    /// It was started; it may have been stopped or killed since.
-    Started(Box<Under>),
-    /// The scenario has none.
+    /// Starts when time first passes.
+    NotStarted(Box<Config>),
+    /// Started; it may have been stopped or killed since.
+    Started(Box<SchedulerUnderTest>),
+    /// The scenario runs without a scheduler.
     Absent,
 }
 
 impl World {
-    /// Boots an empty cluster for a case, on the current runtime.
+    /// Starts an empty emulated cluster for a case, on the current runtime.
     pub async fn emulated(case: &Case, seed: u64) -> anyhow::Result<Self> {
-        let cluster = Place::Emulated(Emulated::start(seed));
-        Self::on(cluster, case, &Target::ours(), (seed, Pace::default())).await
+        let cluster = ScenarioCluster::Emulated(EmulatedCluster::start(seed));
+        Self::with_cluster(cluster, case, &Target::ours(), seed, TimeScale::default()).await
     }
 
-    /// Gives a case a part of a real cluster, on the current runtime.
+    /// Starts a tenant of a real cluster for a case, on the current runtime.
     pub async fn real(
         case: &Case,
-        ground: &Arc<Ground>,
+        real_cluster: &Arc<RealCluster>,
         target: &Target,
-        (seed, pace): (u64, Pace),
+        seed: u64,
+        time_scale: TimeScale,
     ) -> anyhow::Result<Self> {
-        let cluster = Place::Real(Box::new(Real::start(ground).await?));
-        Self::on(cluster, case, target, (seed, pace)).await
+        let cluster = ScenarioCluster::Real(Box::new(TenantCluster::start(real_cluster).await?));
+        Self::with_cluster(cluster, case, target, seed, time_scale).await
     }
 
-    async fn on(
-        cluster: Place,
+    async fn with_cluster(
+        cluster: ScenarioCluster,
         case: &Case,
         target: &Target,
-        (seed, pace): (u64, Pace),
+        seed: u64,
+        time_scale: TimeScale,
     ) -> anyhow::Result<Self> {
         let api = Api::new(cluster.client());
         let view = match &cluster {
-            Place::Emulated(emulated) => View::within(emulated.emulator())?,
-            Place::Real(_) => View::open(&api).await?,
+            ScenarioCluster::Emulated(emulated) => {
+                ObservedCluster::in_process(emulated.emulator())?
+            }
+            ScenarioCluster::Real(_) => ObservedCluster::start(&api).await?,
         };
         let config = target.config(seed);
         Ok(Self {
@@ -129,63 +138,63 @@ impl World {
             view,
             cluster,
             target: target.clone(),
-            pace,
-            scheduler: Scheduler::Awaited(Box::new(config)),
-            dies_before: None,
-            deaths_before: None,
+            time_scale,
+            scheduler: Scheduler::NotStarted(Box::new(config)),
+            crash_before_write: None,
+            expected_crash: None,
             audit: None,
             case: case.clone(),
-            line: case.place.line,
+            step_line: case.location.line,
             submitted: BTreeMap::new(),
             deleted: BTreeSet::new(),
-            retold: Vec::new(),
+            last_synced: Vec::new(),
             streams: BTreeMap::new(),
-            found: None,
-            shown: Vec::new(),
-            rest: None,
+            last_mismatch: None,
+            snapshot_parts: Vec::new(),
+            last_settled: None,
         })
     }
 
     fn unplaced() -> anyhow::Result<Self> {
-        anyhow::bail!("a world belongs to a case: the runner starts it")
+        anyhow::bail!("a World is created by the runner, for one case")
     }
 
-    /// Lets time pass.
-    pub(crate) async fn pass(&mut self, time: Duration) -> anyhow::Result<()> {
-        self.wait(self.pace.of(time)).await
+    /// Lets a duration of the feature, scaled, pass on the cluster's clock.
+    pub(crate) async fn run_for(&mut self, time: Duration) -> anyhow::Result<()> {
+        self.wait(self.time_scale.scaled(time)).await
     }
 
-    /// Lets the scheduler run so many cycles.
-    pub(crate) async fn pass_cycles(&mut self, cycles: u32) -> anyhow::Result<()> {
+    /// Lets the scheduler run this number of cycles.
+    pub(crate) async fn run_for_cycles(&mut self, cycles: u32) -> anyhow::Result<()> {
         self.wait(self.period() * cycles).await
     }
 
     async fn wait(&mut self, time: Duration) -> anyhow::Result<()> {
-        self.begin();
+        self.ensure_scheduler_started();
         let end = Instant::now() + time;
-        while self.change_before(end).await? {}
-        self.cluster.have_cycles().await;
+        while self.next_change_before(end).await? {}
+        self.cluster.wait_for_cycles().await;
         Ok(())
     }
 
-    /// Takes in everything that was written until now.
+    /// Processes all watch events of writes made until now.
     pub(crate) async fn catch_up(&mut self) -> anyhow::Result<()> {
-        self.streams_flow().await?;
+        self.check_streams().await?;
         self.view.drain().await?;
-        let Some(marks) = self.cluster.marks() else { return Ok(()) };
+        let Some(marks) = self.cluster.watermarks() else { return Ok(()) };
         let end = Instant::now() + CATCH_UP_MAX;
-        while !self.view.has_seen(&marks) {
-            if !self.change_before(end).await? {
+        while !self.view.has_reached(&marks) {
+            if !self.next_change_before(end).await? {
                 break;
             }
         }
         self.view.drain().await
     }
 
-    /// Waits for one change and takes it in; `false` when none came until then, or the scheduler
-    /// ended by itself.
-    async fn change_before(&mut self, end: Instant) -> anyhow::Result<bool> {
-        self.streams_flow().await?;
+    /// Waits for one watch event and processes it. Returns `false` when none came before `end`, or
+    /// when the scheduler exited by itself.
+    async fn next_change_before(&mut self, end: Instant) -> anyhow::Result<bool> {
+        self.check_streams().await?;
         let ended = self.scheduler_ended();
         tokio::select! {
             biased;
@@ -195,119 +204,123 @@ impl World {
         }
     }
 
-    /// Lets the cluster run until nothing changes any more and no pod is on its way.
+    /// Waits until nothing changes any more and no pod is starting or terminating.
     pub(crate) async fn settle(&mut self) -> anyhow::Result<()> {
-        self.begin();
+        self.ensure_scheduler_started();
         if self.is_at_rest() {
             return Ok(());
         }
-        let end = Instant::now() + self.pace.of(MOTION_MAX);
-        let busy_max = if self.is_real() { BUSY_MAX_REAL } else { BUSY_MAX };
+        let end = Instant::now() + self.time_scale.scaled(TRANSITION_MAX);
+        let busy_max = if self.is_real() { CHURN_MAX_REAL } else { CHURN_MAX };
         loop {
             let settled = self.cluster.settle(busy_max).await;
             settled.with_context(|| self.last_writes())?;
             let writes = self.cluster.writes();
             self.catch_up().await?;
-            // While the watches were caught up with, somebody may have gone on.
+            // A component may have written while the watches caught up.
             let goes_on = self.is_real() && writes != self.cluster.writes();
-            let moves = (self.in_motion() || goes_on) && self.dead_scheduler().is_none();
+            let moves =
+                (self.has_pods_in_transition() || goes_on) && self.scheduler_failure().is_none();
             if !moves || Instant::now() >= end {
                 break;
             }
             if !goes_on {
-                self.change_before(end).await?;
+                self.next_change_before(end).await?;
             }
         }
-        if let (Some(audit), true) = (&self.audit, self.scheduler_runs()) {
+        if let (Some(audit), true) = (&self.audit, self.is_scheduler_running()) {
             audit.at_rest(self.cluster.now());
         }
-        self.rest = Some((self.cluster.writes(), Instant::now()));
+        self.last_settled = Some((self.cluster.writes(), Instant::now()));
         Ok(())
     }
 
-    /// Whether nothing has happened since everything settled. In virtual time a moment later is
-    /// another moment: a cycle may have been due.
+    /// Whether nothing has been written since the cluster settled. In virtual time the clock must
+    /// not have moved either: a cycle may have been due.
     fn is_at_rest(&self) -> bool {
-        match (&self.cluster, self.rest) {
+        match (&self.cluster, self.last_settled) {
             (_, None) => false,
-            (Place::Emulated(_), rest) => rest == Some((self.cluster.writes(), Instant::now())),
-            (Place::Real(_), Some((writes, _))) => writes == self.cluster.writes(),
+            (ScenarioCluster::Emulated(_), rest) => {
+                rest == Some((self.cluster.writes(), Instant::now()))
+            }
+            (ScenarioCluster::Real(_), Some((writes, _))) => writes == self.cluster.writes(),
         }
     }
 
-    /// How long what is written as one may take: in virtual time no time passes meanwhile.
-    pub(crate) fn moment(&self) -> Duration {
-        if self.is_real() { MOMENT_REAL } else { Duration::ZERO }
+    /// How long the writes of one decision may be spread out; zero in virtual time.
+    pub(crate) fn write_burst_window(&self) -> Duration {
+        if self.is_real() { WRITE_BURST_REAL } else { Duration::ZERO }
     }
 
-    /// Whether its time is real.
+    /// Whether the cluster runs in real time.
     fn is_real(&self) -> bool {
-        matches!(self.cluster, Place::Real(_))
+        matches!(self.cluster, ScenarioCluster::Real(_))
     }
 
-    /// Pods of others on its nodes, in words.
-    pub(crate) async fn guests(&self) -> Option<String> {
-        self.cluster.guests().await
+    /// Describes pods that do not belong to the scenario on its nodes; `None` when there are none.
+    pub(crate) async fn foreign_pods(&self) -> Option<String> {
+        self.cluster.foreign_pods().await
     }
 
-    /// Takes away everything that the scenario made. Answers what is left.
+    /// Deletes everything that the scenario created. Returns what could not be deleted.
     pub(crate) async fn close(mut self) -> Vec<String> {
-        // One that does not run need not be ended.
+        // The error means that no scheduler runs, which is fine here.
         let _ = self.stop_scheduler();
         self.streams.values().flatten().for_each(JoinHandle::abort);
         self.cluster.close().await
     }
 
-    /// Whether a pod on a living node has not started yet or has not gone yet.
-    fn in_motion(&self) -> bool {
+    /// Whether a pod on a ready node is still starting or terminating.
+    fn has_pods_in_transition(&self) -> bool {
         let on_its_way = |pod: Pod<'_>| matches!(pod.phase(), Phase::Starting | Phase::Terminating);
-        self.view.pods().any(|pod| on_its_way(pod) && self.view.node_lives(pod.node()))
+        self.view.pods().any(|pod| on_its_way(pod) && self.view.is_node_ready(pod.node()))
     }
 
-    /// The first rule that was broken, with its history.
-    pub(crate) fn breach(&self) -> Option<String> {
-        self.audit.as_ref()?.breaches().first().map(ToString::to_string)
+    /// The first audit rule that was broken, with the history that shows it.
+    pub(crate) fn first_breach(&self) -> Option<String> {
+        self.audit.as_ref()?.violations().first().map(ToString::to_string)
     }
 
-    /// What must not be left at the end of a case.
-    pub(crate) async fn leftovers(&mut self) -> Option<String> {
+    /// Settles the cluster at the end of a case and returns what is still wrong: an error, a broken
+    /// rule, or a crash that did not happen.
+    pub(crate) async fn end_of_case_failure(&mut self) -> Option<String> {
         if let Err(error) = self.settle().await {
             return Some(format!("at the end of the scenario: {error:#}"));
         }
-        self.breach().or_else(|| self.outlived())
+        self.first_breach().or_else(|| self.missed_crash())
     }
 
-    /// When the cluster's time began.
-    pub(crate) fn born(&self) -> jiff::Timestamp {
-        self.cluster.born()
+    /// Start of the cluster's clock.
+    pub(crate) fn start_time(&self) -> jiff::Timestamp {
+        self.cluster.started_at()
     }
 
-    /// How long the feature's durations are here.
-    pub(crate) fn pace(&self) -> Pace {
-        self.pace
+    /// Scale of the feature's durations on this cluster.
+    pub(crate) fn time_scale(&self) -> TimeScale {
+        self.time_scale
     }
 
-    /// Milliseconds of the cluster's time since it began.
+    /// Milliseconds on the cluster's clock since its start.
     pub(crate) fn elapsed_millis(&self) -> u64 {
         self.cluster.elapsed_millis()
     }
 
-    /// Adds to what is compared with the snapshot.
-    pub(crate) fn show(&mut self, title: &str, text: &str) {
-        self.shown.push(format!("## {title}\n\n{}\n", text.trim_end()));
+    /// Adds a titled part to the text that is compared with the snapshot.
+    pub(crate) fn add_snapshot_part(&mut self, title: &str, text: &str) {
+        self.snapshot_parts.push(format!("## {title}\n\n{}\n", text.trim_end()));
     }
 
-    /// What snapshot steps showed, one after another.
-    pub(crate) fn shown(&self) -> &[String] {
-        &self.shown
+    /// Parts added by snapshot steps, in order.
+    pub(crate) fn snapshot_parts(&self) -> &[String] {
+        &self.snapshot_parts
     }
 
-    /// Every change so far.
+    /// Every write so far.
     pub(crate) fn log(&self) -> Vec<Arc<LogEntry>> {
         self.cluster.log()
     }
 
-    /// Every write, a line each, to compare two runs.
+    /// Every write as one line, to compare two runs.
     pub(crate) fn history(&self) -> Vec<String> {
         let line = |entry: &Arc<LogEntry>| {
             format!("{} {} {:?} {}", entry.time, entry.manager, entry.kind, entry.object)
@@ -315,7 +328,7 @@ impl World {
         self.cluster.log().iter().map(line).collect()
     }
 
-    /// The last writes, for somebody who wonders why there is no end to them.
+    /// The last ten writes, to explain why the cluster does not settle.
     fn last_writes(&self) -> String {
         let log = self.cluster.log();
         let last = log.iter().rev().take(10).rev().map(|entry| {
@@ -328,15 +341,15 @@ impl World {
         format!("the last writes were:\n{}", last.collect::<Vec<_>>().join("\n"))
     }
 
-    /// A file beside the feature's folder.
-    pub(crate) fn fixture(&self, name: &str) -> PathBuf {
-        self.case.base().join("fixtures").join(name)
+    /// Path of a file in the `fixtures` folder beside the `features` folder.
+    pub(crate) fn fixture_path(&self, name: &str) -> PathBuf {
+        self.case.base_folder().join("fixtures").join(name)
     }
 
-    /// `file:line` of a table's row, the header being 0.
-    pub(crate) fn place(&self, table_line: usize, row: usize) -> String {
+    /// `file:line` of a table's row; row 0 is the header.
+    pub(crate) fn row_location(&self, table_line: usize, row: usize) -> String {
         let lines = self.case.tables.get(&table_line);
         let line = lines.and_then(|lines| lines.get(row)).copied().unwrap_or(table_line + row);
-        format!("{}:{line}", self.case.place.file)
+        format!("{}:{line}", self.case.location.file)
     }
 }

@@ -483,8 +483,8 @@ fn a_breach_tells_the_history_that_led_to_it() {
         +61.5s bind b n1
     ";
     assert_snapshot!(first_breach_in_full(&format!("{LAB}{history}")), @"
-    rule 1 (capacity) was broken at +1m01.5s: with pod default/b, pods on node n1 ask for 3 nvidia.com/gpu; it has 2
-      how it came to this:
+    rule 1 (capacity) was violated at +1m01.5s: with pod default/b, pods on node n1 ask for 3 nvidia.com/gpu; it has 2
+      history:
               +0s r1     node n1 created, is ready (by admin)
               +0s r8     pod default/b created (by admin)
               +1s r9     pod default/a bound to n1 (by kai-scheduler)

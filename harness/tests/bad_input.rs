@@ -68,9 +68,9 @@ fn a_queue_with_an_unknown_parent_and_a_circle_of_queues() {
         "Given these queues:\n| queue | parent |\n| a | b |\n| b | a |",
         "Given these queues:\n| queue | parent |\n| a | a |",
     ]), @r"
-    features/f.feature:5: column `parent`: found ghost, allowed is a queue beside it or in the cluster, and there is no other
-    features/f.feature:5: column `parent`: found the circle a below b below a, allowed is a tree
-    features/f.feature:5: column `parent`: found the circle a below a, allowed is a tree
+    features/f.feature:5: column `parent`: got ghost, expected a queue beside it or in the cluster, and there is no other
+    features/f.feature:5: column `parent`: got the circle a below b below a, expected a tree
+    features/f.feature:5: column `parent`: got the circle a below a, expected a tree
     ");
 }
 
@@ -84,8 +84,8 @@ fn queues_of_a_fixture_that_form_no_tree() {
     };
     let (lost, hen) = (queue("a", "ghost"), queue("hen", "egg"));
     assert_snapshot!([lost, format!("{hen}---\n{}", queue("egg", "hen"))].map(|yaml| of_fixture(&yaml)).join("\n"), @r#"
-    fixtures/x.yaml:5:16: Queue a: spec.parentQueue: found ghost, allowed is a queue beside it or in the cluster, and there is no other
-    fixtures/x.yaml:5:16: Queue hen: spec.parentQueue: found the circle hen below egg below hen, allowed is a tree
+    fixtures/x.yaml:5:16: Queue a: spec.parentQueue: got ghost, expected a queue beside it or in the cluster, and there is no other
+    fixtures/x.yaml:5:16: Queue hen: spec.parentQueue: got the circle hen below egg below hen, expected a tree
     "#);
 }
 
@@ -96,12 +96,12 @@ fn quantities_of_queues() {
     let runtime = "Given these queues:\n| queue | reclaim min runtime |\n| a | soon |".to_owned();
     let steps = [quota("-3"), quota("NaN"), quota("1e99"), quota("8GPU"), weight, runtime];
     assert_snapshot!(all_told(&steps.each_ref().map(|steps| &**steps)), @r"
-    features/f.feature:5: column `quota`: found -3, allowed is a number from 0 to 1000000000 (GPUs, CPU cores, GB of memory), `unlimited`, or `unset`
-    features/f.feature:5: column `quota`: found NaN, allowed is a number from 0 to 1000000000 (GPUs, CPU cores, GB of memory), `unlimited`, or `unset`
-    features/f.feature:5: column `quota`: found 1e99, allowed is a number from 0 to 1000000000 (GPUs, CPU cores, GB of memory), `unlimited`, or `unset`
-    features/f.feature:5: column `quota`: found 8GPU, allowed is a number from 0 to 1000000000 (GPUs, CPU cores, GB of memory), `unlimited`, or `unset`
-    features/f.feature:5: column `weight`: found -1, allowed is a number from 0 to 1000000000, or `unset`
-    features/f.feature:5: column `reclaim min runtime`: found soon, allowed is a duration such as 90s or 1h30m
+    features/f.feature:5: column `quota`: got -3, expected a number from 0 to 1000000000 (GPUs, CPU cores, GB of memory), `unlimited`, or `unset`
+    features/f.feature:5: column `quota`: got NaN, expected a number from 0 to 1000000000 (GPUs, CPU cores, GB of memory), `unlimited`, or `unset`
+    features/f.feature:5: column `quota`: got 1e99, expected a number from 0 to 1000000000 (GPUs, CPU cores, GB of memory), `unlimited`, or `unset`
+    features/f.feature:5: column `quota`: got 8GPU, expected a number from 0 to 1000000000 (GPUs, CPU cores, GB of memory), `unlimited`, or `unset`
+    features/f.feature:5: column `weight`: got -1, expected a number from 0 to 1000000000, or `unset`
+    features/f.feature:5: column `reclaim min runtime`: got soon, expected a duration such as 90s or 1h30m
     ");
 }
 
@@ -123,16 +123,16 @@ fn quantities_of_workloads() {
         of("exit code", "256"),
     ];
     assert_snapshot!(all_told(&steps.each_ref().map(|steps| &**steps)), @r"
-    features/f.feature:5: column `gpus`: found -1, allowed is a whole number from 0 to 4294967295
-    features/f.feature:5: column `gpus`: found 0.5, allowed is a whole number from 0 to 4294967295
-    features/f.feature:5: column `gpus`: found 99999999999999999999, allowed is a whole number from 0 to 4294967295
-    features/f.feature:5: column `cpu`: found -1, allowed is a quantity from 0 on
+    features/f.feature:5: column `gpus`: got -1, expected a whole number from 0 to 4294967295
+    features/f.feature:5: column `gpus`: got 0.5, expected a whole number from 0 to 4294967295
+    features/f.feature:5: column `gpus`: got 99999999999999999999, expected a whole number from 0 to 4294967295
+    features/f.feature:5: column `cpu`: got -1, expected a quantity from 0 on
     features/f.feature:5: column `cpu`: found lots: not a quantity: write a number with at most one suffix of m, k, M, G, T, P, E, Ki, Mi, Gi, Ti, Pi, Ei
     features/f.feature:5: column `memory`: found 99999999999Ei: too large: a quantity holds at most 9223372036854775807 (2^63 - 1)
-    features/f.feature:5: column `pods`: found -2, allowed is a whole number from 1 to 100000
-    features/f.feature:5: column `pods`: found 4000000000, allowed is a whole number from 1 to 100000
-    features/f.feature:5: column `run time`: found soon, allowed is a duration such as 90s or 1h30m
-    features/f.feature:5: column `exit code`: found 256, allowed is a whole number from 0 to 255
+    features/f.feature:5: column `pods`: got -2, expected a whole number from 1 to 100000
+    features/f.feature:5: column `pods`: got 4000000000, expected a whole number from 1 to 100000
+    features/f.feature:5: column `run time`: got soon, expected a duration such as 90s or 1h30m
+    features/f.feature:5: column `exit code`: got 256, expected a whole number from 0 to 255
     ");
 }
 
@@ -157,11 +157,11 @@ fn quantities_of_fleets() {
         "Given a fleet:\n| pool | memory |\n| a | -4Gi |",
         "Given a fleet:\n| pool | cpu |\n| a | ten |",
     ]), @r"
-    features/f.feature:3: column `nodes`: found 0, allowed is a whole number from 1 to 100000
-    features/f.feature:3: column `nodes`: found -2, allowed is a whole number from 1 to 100000
-    features/f.feature:3: column `nodes`: found 99999999999, allowed is a whole number from 1 to 100000
-    features/f.feature:3: gpus: found 5000, allowed is a whole number from 0 to 1024
-    features/f.feature:5: memory: found -4Gi: negative; allowed is more than zero
+    features/f.feature:3: column `nodes`: got 0, expected a whole number from 1 to 100000
+    features/f.feature:3: column `nodes`: got -2, expected a whole number from 1 to 100000
+    features/f.feature:3: column `nodes`: got 99999999999, expected a whole number from 1 to 100000
+    features/f.feature:3: gpus: got 5000, expected a whole number from 0 to 1024
+    features/f.feature:5: memory: got -4Gi: negative; expected more than zero
     features/f.feature:5: cpu: found ten: not a quantity: write a number with at most one suffix of m, k, M, G, T, P, E, Ki, Mi, Gi, Ti, Pi, Ei
     ");
 }
@@ -193,11 +193,11 @@ fn names_that_stand_twice() {
         "Given a queue \"a\" with a quota of 1\nAnd a queue \"a\" with a quota of 2",
     ]);
     assert_snapshot!(format!("{told}\n{}", of_fixture(&format!("{pod}---\n{pod}"))), @r#"
-    features/f.feature:6: found Queue a again, which features/f.feature:5 has already; allowed is each object once
-    features/f.feature:7: found Pod default/a again, which features/f.feature:5 has already; allowed is each object once
-    features/f.feature:6: found Node a again, which features/f.feature:5 has already; allowed is each object once
+    features/f.feature:6: got Queue a again, which features/f.feature:5 has already; expected each object once
+    features/f.feature:7: got Pod default/a again, which features/f.feature:5 has already; expected each object once
+    features/f.feature:6: got Node a again, which features/f.feature:5 has already; expected each object once
     features/f.feature:4: Queue a: queues.scheduling.run.ai "a" already exists (AlreadyExists)
-    fixtures/x.yaml:7:18: found Pod a again, which fixtures/x.yaml:3:18 has already; allowed is each object once
+    fixtures/x.yaml:7:18: got Pod a again, which fixtures/x.yaml:3:18 has already; expected each object once
     "#);
 }
 
@@ -223,8 +223,8 @@ fn rows_that_are_short_or_long_and_tables_without_rows() {
     features/f.feature:5: this row has 3 cells, but line 4 gives the table 2: queue, quota
     features/f.feature:5: this row does not end in `|`: | a | 8
     features/f.feature:4: the column `queue` stands twice in this table
-    features/f.feature:4: there is no column `qouta`; allowed are: queue, parent, quota, weight, limit, priority, cpu quota, cpu weight, cpu limit, memory quota, memory weight, memory limit, reclaim min runtime, preempt min runtime
-    features/f.feature:4: found no row below this header, allowed are one or more
+    features/f.feature:4: there is no column `qouta`; expected queue, parent, quota, weight, limit, priority, cpu quota, cpu weight, cpu limit, memory quota, memory weight, memory limit, reclaim min runtime, preempt min runtime
+    features/f.feature:4: got no row below this header, expected one or more
     features/f.feature:3: this step needs a table below it; its columns are pool, nodes, gpus, gpu model, gpu memory, cpu, memory, pods, labels, taints
     ");
 }
@@ -284,7 +284,7 @@ fn a_gang_that_is_larger_than_the_fleet_waits_and_says_so() {
     assert_snapshot!(told(&lab, &steps), @r#"
     gang "big" is not running: 10 pending (big-0, big-1, big-2, big-3, …)
     (at +4.002s)
-    pending big-0, big-1, big-2 and 7 more: The workload cannot run on this cluster as it is: 10 pods that must run together ask for 10 GPUs, and all nodes on which they may run offer 8 GPUs.
+    pending big-0, big-1, big-2 and 7 more: The workload cannot run on this cluster as it is: 10 pods that must run together request 10 GPUs, and all nodes on which they may run offer 8 GPUs.
     "#);
 }
 
@@ -309,17 +309,15 @@ fn fields_kinds_and_types_that_are_wrong_in_a_fixture() {
     fixtures/x.yaml:1:1: Queue a: Queue.scheduling.run.ai "a" is invalid: spec: Required value (Invalid)
     fixtures/x.yaml:4:19: PodGroup a: PodGroup.scheduling.run.ai "a" is invalid: spec.minMember: Invalid value: -1: spec.minMember in body should be greater than or equal to 0 (Invalid)
     fixtures/x.yaml:4:8: Pod a: Pod in version "v1" cannot be handled as a Pod: json: cannot unmarshal object into Go struct field PodSpec.spec.containers of type []v1.Container (BadRequest)
-    fixtures/x.yaml:1:1: kind: found Podd, v1 has ConfigMap, Endpoints, Event, LimitRange, Namespace, Node, PersistentVolume, PersistentVolumeClaim, Pod, PodTemplate, ReplicationController, ResourceQuota, Secret, Service, ServiceAccount
+    fixtures/x.yaml:1:1: kind: got Podd, expected ConfigMap, Endpoints, Event, LimitRange, Namespace, Node, PersistentVolume, PersistentVolumeClaim, Pod, PodTemplate, ReplicationController, ResourceQuota, Secret, Service, ServiceAccount
     fixtures/x.yaml:1:1: apiVersion: found nothing, an object needs one
     fixtures/x.yaml:3:1: Namespace without a name: Namespace "" is invalid: metadata.name: Required value: name or generateName is required (Invalid)
     fixtures/x.yaml:4:2: not YAML that can be read: tabs disallowed within this context (block indentation)
     fixtures/x.yaml:3:1: not YAML that can be read: duplicate mapping key: kind not allowed here
-    fixtures/x.yaml:1: found no object, allowed are one or more
+    fixtures/x.yaml:1: got no object, expected one or more
     "#);
     let version = of_fixture("apiVersion: apps/v1beta9\nkind: Deployment\nmetadata: {name: a}\n");
-    assert!(
-        version.starts_with("fixtures/x.yaml:1:1: apiVersion: found apps/v1beta9, allowed are")
-    );
+    assert!(version.starts_with("fixtures/x.yaml:1:1: apiVersion: got apps/v1beta9, expected"));
     assert!(version.contains(", apps/v1,"), "{version}");
 }
 
@@ -329,8 +327,8 @@ fn a_length_of_time_that_nobody_lives_to_see() {
         "Given a queue \"a\" with a quota of 1\nThen for 99999999999999999999h queue \"a\" has 0 running pods",
         "When 99999999 days pass",
     ]), @r"
-    features/f.feature:4: when: found 99999999999999999999h, allowed is a length of time such as 90s, 10m, 1h 30m or 2d, at most 36525d
-    features/f.feature:3: span: found 99999999 days, allowed is a length of time such as 90s, 10m, 1h 30m or 2d, at most 36525d
+    features/f.feature:4: when: got 99999999999999999999h, expected a length of time such as 90s, 10m, 1h 30m or 2d, at most 36525d
+    features/f.feature:3: span: got 99999999 days, expected a length of time such as 90s, 10m, 1h 30m or 2d, at most 36525d
     ");
 }
 
@@ -370,7 +368,7 @@ fn a_fleet_file_that_is_refused_is_named_with_the_line_in_it() {
         ),
     ];
     assert_snapshot!(told.join("\n"), @r#"
-    fixtures/fleets/x.yaml: found nothing, allowed are `pools:` with one or more pools, or Nodes as Kubernetes objects
+    fixtures/fleets/x.yaml: got nothing, expected `pools:` with one or more pools, or Nodes as Kubernetes objects
     fixtures/fleets/x.yaml:3:15: gpuProduct: "NVIDIA H100": a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character (e.g. 'MyValue',  or 'my_value',  or '12345', regex used for validation is '(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?')
     fixtures/fleets/x.yaml:5:34: Node a: Node "a" is invalid: metadata.taints[0].effect: Unsupported value: "Never": supported values: "NoSchedule", "PreferNoSchedule", "NoExecute" (Invalid)
     "#);

@@ -79,7 +79,7 @@ fn a_step_that_takes_too_long_tells_what_it_waited_for_and_how_long_it_may_take(
         "{}",
         run.all()
     );
-    let again = "again: schedlab run features/f.feature:2 --seed 1 --timeout 90s";
+    let again = "reproduce: schedlab run features/f.feature:2 --seed 1 --timeout 90s";
     assert!(run.out.contains(again), "{}", run.all());
 }
 
@@ -163,7 +163,7 @@ fn a_short_row_is_told_with_file_line_and_what_is_allowed() {
 fn a_bad_cell_is_told_with_its_own_line() {
     let run = Lab::of("bad-cell").run(&["run"]);
     assert_eq!(run.code, 1);
-    let words = "features/queues.feature:8: column `quota`: found eight, allowed is a number";
+    let words = "features/queues.feature:8: column `quota`: got eight, expected a number";
     assert!(run.out.contains(words), "{}", run.out);
 }
 
@@ -284,7 +284,7 @@ fn with_another_seed_a_snapshot_holds_up_to_names_and_ties() {
     lab.write("features/seeds.feature", &feature(12));
     let other = run("2");
     assert_eq!(other.code, 1, "{}", other.all());
-    assert!(other.out.contains("differs, up to what is equal there"), "{}", other.out);
+    assert!(other.out.contains("differs, even up to symmetry"), "{}", other.out);
     assert!(!lab.exists("snapshots/seeds__pods-are-placed.snap.new"));
 }
 

@@ -15,7 +15,7 @@ use futures::{Stream, StreamExt as _, TryStreamExt as _};
 use k8s_openapi::api::core::v1::{Event, Node, Pod};
 use kube::Client;
 use kube::api::{Api, DeleteParams, ListParams, PostParams, WatchEvent, WatchParams};
-use schedlab_control_plane::{Assets, Kept, PROGRAMS, Temporary, assets_for_a_test};
+use schedlab_control_plane::{Assets, ChildProcess, PROGRAMS, TemporaryControlPlane, test_assets};
 use schedlab_json::Value;
 use tempfile::TempDir;
 
@@ -205,7 +205,7 @@ fn the_scheduler_of_an_upgrade_ends_with_it_even_when_that_is_killed() {
 
 /// A cluster of somebody else.
 struct Others {
-    plane: Temporary,
+    plane: TemporaryControlPlane,
     client: Client,
 }
 
@@ -233,8 +233,8 @@ impl Others {
     async fn boot(assets: &Assets) -> Self {
         // Nobody makes the accounts that the API server would ask for.
         let own = ["--disable-admission-plugins=ServiceAccount"];
-        let mut plane = Temporary::boot(assets, &own).await.unwrap();
-        plane.manage().unwrap();
+        let mut plane = TemporaryControlPlane::boot(assets, &own).await.unwrap();
+        plane.start_controller_manager().unwrap();
         let client = plane.client().await.unwrap();
         Self { plane, client }
     }
@@ -255,7 +255,7 @@ impl Others {
         let nodes: Api<Node> = Api::all(self.client.clone());
         let mut news = nodes.watch(&WatchParams::default(), "0").await.unwrap().boxed();
         let kubeconfig = self.plane.kubeconfig_file().display().to_string();
-        let named = ["--kubeconfig", &kubeconfig, "--yes-this-cluster", "schedlab"];
+        let named = ["--kubeconfig", &kubeconfig, "--context", "schedlab", "--confirm"];
         let args = [&["run", MANY, "--cluster", "kubeconfig"][..], &named].concat();
         let running = Running::start(&args, "ready in").unwrap();
         loop {
@@ -268,12 +268,12 @@ impl Others {
     }
 
     /// Starts the controller that tells of nodes; it goes when it is dropped.
-    fn tells_of_nodes(&self) -> Kept {
+    fn tells_of_nodes(&self) -> ChildProcess {
         let kubeconfig = format!("--kubeconfig={}", self.plane.kubeconfig_file().display());
         let more = ["--controllers=node-lifecycle-controller", "--leader-elect=false"];
         let more = more.into_iter().chain(["--secure-port=0"]).map(str::to_owned);
         let arguments: Vec<String> = more.chain([kubeconfig]).collect();
-        self.plane.start("kube-controller-manager", &arguments).unwrap()
+        self.plane.start_program("kube-controller-manager", &arguments).unwrap()
     }
 
     /// Names of nodes, in the order in which the node controller tells of them for this reason.
@@ -328,7 +328,7 @@ impl Others {
 
 #[tokio::test]
 async fn on_a_cluster_of_somebody_else_a_run_that_ends_before_its_time_leaves_nothing() {
-    let Some(assets) = assets_for_a_test(&PROGRAMS) else { return };
+    let Some(assets) = test_assets(&PROGRAMS) else { return };
     let others = Others::boot(&assets).await;
     let before = others.names().await;
     let (mut running, node) = others.running().await;
@@ -349,7 +349,7 @@ async fn on_a_cluster_of_somebody_else_a_run_that_ends_before_its_time_leaves_no
 
 #[tokio::test]
 async fn on_a_cluster_of_somebody_else_no_news_of_a_runs_nodes_stays() {
-    let Some(assets) = assets_for_a_test(&PROGRAMS) else { return };
+    let Some(assets) = test_assets(&PROGRAMS) else { return };
     let others = Others::boot(&assets).await;
     let _controller = others.tells_of_nodes();
     for signal in ["-INT", "-KILL"] {

@@ -22,9 +22,9 @@ mod wishes;
 use std::ops::Range;
 
 use anyhow::Context as _;
-use schedlab_control_plane::{Temporary, assets_for_a_test};
+use schedlab_control_plane::{TemporaryControlPlane, test_assets};
 use schedlab_json::{Value, json};
-use schedlab_scheduler::{Config, preview::preview};
+use schedlab_scheduler::{Config, node_scores::score_nodes};
 
 use clusters::{Cluster, LAST, NAMESPACES};
 use real::{Fate, Real};
@@ -39,10 +39,10 @@ const NODES: &str = "/api/v1/nodes";
 #[test]
 fn the_real_scheduler_sees_the_same_nodes_and_scores_and_goes_where_ours_could() {
     let programs = ["etcd", "kube-apiserver", "kube-scheduler"];
-    let Some(assets) = assets_for_a_test(&programs) else { return };
+    let Some(assets) = test_assets(&programs) else { return };
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let tally = runtime.block_on(async {
-        let plane = Temporary::boot(&assets, wipe::NOBODY_ELSE).await?;
+        let plane = TemporaryControlPlane::boot(&assets, wipe::NOBODY_ELSE).await?;
         let mut real = Real::start(&plane).await?;
         let spaces = NAMESPACES.map(|(name, place)| {
             let labels = json!({ "place": place });
@@ -99,7 +99,7 @@ async fn compare(real: &mut Real, seed: u64) -> anyhow::Result<Tally> {
         as_it_came(&mut created);
         pods.push(created);
         let told = [&nodes, &pods].map(Clone::clone);
-        let ours = preview(&Config::kube(), &told[0], &told[1], (namespace, &name));
+        let ours = score_nodes(&Config::kube(), &told[0], &told[1], (namespace, &name));
         let ours = ours.map_err(anyhow::Error::msg)?;
         tally.count(&fate);
         let found = differences(&fate, &ours);

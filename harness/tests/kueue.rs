@@ -13,8 +13,8 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::Context as _;
-use schedlab::api::{Api, refusal};
-use schedlab_control_plane::{Assets, Kept, Temporary, assets_for_a_test};
+use schedlab::api::{Api, api_error};
+use schedlab_control_plane::{Assets, ChildProcess, TemporaryControlPlane, test_assets};
 use schedlab_json::{Value, json};
 use told::{Run, Told};
 
@@ -45,13 +45,13 @@ const FEATURES: [&str; 5] = [
 
 /// A cluster with Kueue; its processes end with it.
 struct Cluster {
-    plane: Temporary,
-    _others: [Kept; 3],
+    plane: TemporaryControlPlane,
+    _others: [ChildProcess; 3],
 }
 
 impl Cluster {
     async fn boot(kueue: &Path, assets: &Assets) -> anyhow::Result<Self> {
-        let plane = Temporary::boot(assets, &[NO_ACCOUNTS]).await?;
+        let plane = TemporaryControlPlane::boot(assets, &[NO_ACCOUNTS]).await?;
         let kubeconfig = format!("--kubeconfig={}", plane.kubeconfig_file().display());
         let manager = [
             kubeconfig.clone(),
@@ -59,22 +59,23 @@ impl Cluster {
             "--leader-elect=false".to_owned(),
             "--secure-port=0".to_owned(),
         ];
-        let manager = plane.start("kube-controller-manager", &manager)?;
+        let manager = plane.start_program("kube-controller-manager", &manager)?;
         let scheduler = config(&plane, "scheduler.json", &scheduler_config(&plane))?;
         let scheduler =
-            plane.start("kube-scheduler", &[scheduler, "--secure-port=0".to_owned()])?;
+            plane.start_program("kube-scheduler", &[scheduler, "--secure-port=0".to_owned()])?;
         let mut api = Api::new(plane.client().await?);
         for file in fs::read_dir(kueue.join("config/components/crd/bases"))? {
             for definition in documents(&file?.path())? {
                 api.create(&definition).await?;
             }
         }
-        until(async || api.get(&format!("{KUEUE}/workloads")).await.map_err(refusal)).await?;
+        until(async || api.get(&format!("{KUEUE}/workloads")).await.map_err(api_error)).await?;
         let (webhooks, health) = (free_port()?, free_port()?);
         let kueue_config = config(&plane, "kueue.json", &kueue_config(&plane, webhooks, health)?)?;
         let program = kueue.join("manager");
         let nobody_asks = "--feature-gates=VisibilityOnDemand=false".to_owned();
-        let kueue_itself = plane.start_other(&program, &[kubeconfig, kueue_config, nobody_asks])?;
+        let kueue_itself =
+            plane.start_external(&program, &[kubeconfig, kueue_config, nobody_asks])?;
         for mut configuration in documents(&kueue.join("config/components/webhook/manifests.yaml"))?
         {
             redirect(&mut configuration, webhooks, &authority(&plane)?);
@@ -90,17 +91,17 @@ impl Cluster {
         let flavor = json!({"apiVersion": "kueue.x-k8s.io/v1beta2", "kind": "ResourceFlavor",
                             "metadata": {"name": "trial"}});
         let flavors = format!("{KUEUE}/resourceflavors");
-        let made = until(async || api.post(&flavors, &flavor).await.map_err(refusal)).await;
+        let made = until(async || api.post(&flavors, &flavor).await.map_err(api_error)).await;
         let log = || fs::read_to_string(self.plane.folder().join("manager.log"));
         made.with_context(|| log().unwrap_or_default())?;
-        api.delete(&format!("{flavors}/trial")).await.map(drop).map_err(refusal)
+        api.delete(&format!("{flavors}/trial")).await.map(drop).map_err(api_error)
     }
 
     /// Runs features there.
     fn run(&self, features: &[&str]) -> Run {
         let kubeconfig = self.plane.kubeconfig_file().display().to_string();
-        let mut args = vec!["--cluster", "kubeconfig", "--yes-this-cluster", "schedlab"];
-        args.extend(["--scheduler", "installed:kueue", "--patience", "30s"]);
+        let mut args = vec!["--cluster", "kubeconfig", "--context", "schedlab", "--confirm"];
+        args.extend(["--scheduler", "installed:kueue", "--min-wait", "30s"]);
         args.extend(["--kubeconfig", &kubeconfig]);
         let run = told::run("..", &[features, &args].concat());
         run.unwrap_or_else(|err| panic!("no report: {err}"))
@@ -125,13 +126,13 @@ async fn until(ask: impl AsyncFn() -> anyhow::Result<Value>) -> anyhow::Result<(
 }
 
 /// Writes a configuration; the argument that names it.
-fn config(plane: &Temporary, name: &str, text: &Value) -> anyhow::Result<String> {
+fn config(plane: &TemporaryControlPlane, name: &str, text: &Value) -> anyhow::Result<String> {
     let file = plane.folder().join(name);
     fs::write(&file, text.to_string())?;
     Ok(format!("--config={}", file.display()))
 }
 
-fn scheduler_config(plane: &Temporary) -> Value {
+fn scheduler_config(plane: &TemporaryControlPlane) -> Value {
     json!({
         "apiVersion": "kubescheduler.config.k8s.io/v1",
         "kind": "KubeSchedulerConfiguration",
@@ -141,7 +142,11 @@ fn scheduler_config(plane: &Temporary) -> Value {
 }
 
 /// Its webhooks show the certificate of the API server, which is for this machine.
-fn kueue_config(plane: &Temporary, webhooks: u16, health: u16) -> anyhow::Result<Value> {
+fn kueue_config(
+    plane: &TemporaryControlPlane,
+    webhooks: u16,
+    health: u16,
+) -> anyhow::Result<Value> {
     let certificates = plane.folder().join("webhook");
     fs::create_dir(&certificates)?;
     for (of, here) in [("serving.crt", "tls.crt"), ("serving.key", "tls.key")] {
@@ -173,7 +178,7 @@ fn redirect(configuration: &mut Value, port: u16, authority: &str) {
 }
 
 /// Who signed the certificate of the API server, as the kubeconfig says it.
-fn authority(plane: &Temporary) -> anyhow::Result<String> {
+fn authority(plane: &TemporaryControlPlane) -> anyhow::Result<String> {
     let kubeconfig: Value = serde_saphyr::from_str(plane.kubeconfig())?;
     let authority = &kubeconfig["clusters"][0]["cluster"]["certificate-authority-data"];
     authority.as_str().map(str::to_owned).context("our own kubeconfig")
@@ -204,7 +209,7 @@ fn kueue() -> Option<PathBuf> {
 
 #[tokio::test]
 async fn kueue_passes_what_it_claims_and_leaves_nothing_behind() {
-    let Some((kueue, assets)) = kueue().zip(assets_for_a_test(&PROGRAMS)) else { return };
+    let Some((kueue, assets)) = kueue().zip(test_assets(&PROGRAMS)) else { return };
     let cluster = Cluster::boot(&kueue, &assets).await.expect("a cluster with Kueue");
     let told = std::env::var("SCHEDLAB_KUEUE_FEATURES").ok();
     let features: Vec<&str> = match &told {

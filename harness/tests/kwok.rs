@@ -10,7 +10,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use schedlab_control_plane::{Assets, Kept, PROGRAMS, Temporary, assets_for_a_test};
+use schedlab_control_plane::{Assets, ChildProcess, PROGRAMS, TemporaryControlPlane, test_assets};
 use schedlab_json::Value;
 use told::Run;
 
@@ -42,14 +42,16 @@ spec:
 
 /// A cluster with a kwok; its processes end with it.
 struct Cluster {
-    plane: Temporary,
-    _kwok: Kept,
-    _manager: Kept,
+    plane: TemporaryControlPlane,
+    _kwok: ChildProcess,
+    _manager: ChildProcess,
 }
 
 impl Cluster {
     async fn boot(kwok: &Path, assets: &Assets) -> Self {
-        let plane = Temporary::boot(assets, &[NO_ACCOUNTS]).await.expect("a control plane boots");
+        let plane = TemporaryControlPlane::boot(assets, &[NO_ACCOUNTS])
+            .await
+            .expect("a control plane boots");
         let kubeconfig = format!("--kubeconfig={}", plane.kubeconfig_file().display());
         let manager = [
             kubeconfig.clone(),
@@ -57,7 +59,7 @@ impl Cluster {
             "--leader-elect=false".to_owned(),
             "--secure-port=0".to_owned(),
         ];
-        let manager = plane.start("kube-controller-manager", &manager).expect("it starts");
+        let manager = plane.start_program("kube-controller-manager", &manager).expect("it starts");
         let stages = Path::new(env!("CARGO_MANIFEST_DIR")).join("../kind-configs/kwok/stages.yaml");
         let stages = fs::read_to_string(stages).expect("the stages are there") + JOBS_END;
         let config = plane.folder().join("kwok.yaml");
@@ -68,14 +70,14 @@ impl Cluster {
             "--manage-all-nodes=true".to_owned(),
             "--node-lease-duration-seconds=40".to_owned(),
         ];
-        let kwok = plane.start_other(kwok, &arguments).expect("kwok starts");
+        let kwok = plane.start_external(kwok, &arguments).expect("kwok starts");
         Self { plane, _kwok: kwok, _manager: manager }
     }
 
     /// Runs the feature there.
     fn run(&self) -> Run {
         let kubeconfig = self.plane.kubeconfig_file().display().to_string();
-        let here = ["--yes-this-cluster", "schedlab", "--kubeconfig", &kubeconfig];
+        let here = ["--context", "schedlab", "--confirm", "--kubeconfig", &kubeconfig];
         let args = [&["kwok.feature", "--cluster", "kubeconfig"], &here[..]].concat();
         told::run("tests/fixtures/kwok", &args).unwrap_or_else(|err| panic!("no report: {err}"))
     }
@@ -104,7 +106,7 @@ fn kwok() -> Option<PathBuf> {
 
 #[tokio::test]
 async fn a_kwok_that_manages_all_nodes_is_found_and_left_to_do_it() {
-    let Some((kwok, assets)) = kwok().zip(assets_for_a_test(&PROGRAMS)) else { return };
+    let Some((kwok, assets)) = kwok().zip(test_assets(&PROGRAMS)) else { return };
     let cluster = Cluster::boot(&kwok, &assets).await;
     let Run { cases, stderr: err } = cluster.run();
     let told =

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
-use schedlab::diff::Known;
+use schedlab::diff::ExpectedDifferences;
 use schedlab::features::{Case, VIRTUAL_TIME, WEBHOOKS, load_text};
 
 /// Scenarios that need virtual time though their steps do not show it.
@@ -50,7 +50,7 @@ fn cases() -> std::io::Result<Vec<Case>> {
 fn needs(cases: &[Case]) -> BTreeMap<(String, usize), (BTreeSet<String>, bool)> {
     let mut needs: BTreeMap<_, (BTreeSet<String>, bool)> = BTreeMap::new();
     for case in cases {
-        let place = (case.place.file.clone(), case.place.scenario.start);
+        let place = (case.location.file.clone(), case.location.scenario.start);
         let entry = needs.entry(place).or_default();
         entry.0.extend(case.needs_virtual_time());
         let known = EXACT.iter().filter(|(name, _)| case.name.starts_with(name));
@@ -87,11 +87,14 @@ fn a_scenario_bears_webhooks_where_they_are_asked_and_nowhere_else() {
 fn what_may_differ_between_clusters_is_a_scenario() {
     let text = include_str!("../../docs/reference/cluster-differences.md");
     let there: BTreeSet<String> = cases().unwrap().iter().map(Case::id).collect();
-    let known = Known::read(text);
+    let known = ExpectedDifferences::parse(text);
     // The features are read without the folder that they stand in.
     let ids = known.ids().map(|id| id.strip_prefix("features/").unwrap_or(id));
     let gone: Vec<&str> = ids.filter(|id| !there.contains(*id)).collect();
-    assert!(gone.is_empty(), "docs/reference/cluster-differences.md names what is not there: {gone:?}");
+    assert!(
+        gone.is_empty(),
+        "docs/reference/cluster-differences.md names what is not there: {gone:?}"
+    );
     assert!(known.ids().next().is_some());
 }
 
@@ -103,14 +106,14 @@ fn case(steps: &str) -> Case {
 
 #[test]
 fn what_kwok_does_its_own_way_is_told_from_the_steps() {
-    let jobs = |steps: &str| case(steps).makes_jobs();
+    let jobs = |steps: &str| case(steps).creates_jobs();
     assert!(jobs("Given these workloads are submitted:\n| name | kind |\n| a | job |"));
     let manifest =
         "Given this manifest is applied:\n\"\"\"\napiVersion: batch/v1\nkind: Job\n\"\"\"";
     assert!(jobs(manifest));
     assert!(!jobs(&manifest.replace("kind: Job", "kind: Pod")));
     assert!(!jobs("Given these workloads are submitted:\n| name | kind |\n| job-1 | pod |"));
-    let times = |steps: &str| case(steps).times_pods();
+    let times = |steps: &str| case(steps).depends_on_pod_timing();
     assert!(times("Then now workload \"a\" has 2 starting pods"));
     assert!(times("Given these workloads are submitted:\n| name | startup |\n| a | 2s |"));
     assert!(!times("Given these workloads are submitted:\n| name | run time |\n| a | 2s |"));
@@ -122,7 +125,7 @@ fn what_the_files_of_a_step_hold_counts_too() {
     let text = "Feature: f\n  Scenario: s\n    When the manifest \"FILE\" is applied\n";
     let makes_jobs = |name: &str| {
         let shown = file.display().to_string();
-        load_text(&shown, &text.replace("FILE", name)).expect("it is a feature")[0].makes_jobs()
+        load_text(&shown, &text.replace("FILE", name)).expect("it is a feature")[0].creates_jobs()
     };
     assert!(makes_jobs("lab/exercise-d-gang.yaml"));
     assert!(!makes_jobs("lab/original/exercise-d-gang.yaml"));

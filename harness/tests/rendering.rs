@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, sync::Arc};
 
 use insta::assert_snapshot;
 use jiff::{SignedDuration, Timestamp};
-use schedlab::snapshots::{Cluster, FairShares, event_stream, placement};
+use schedlab::render::{ClusterObjects, FairShares, event_stream, placement};
 use schedlab_emulator::store::{EventKind, Key, LogEntry, Resource, Subresource};
 use schedlab_json::{Value, json};
 
@@ -62,7 +62,7 @@ fn generated(mut pod: Value, prefix: &str, owner: &str) -> Value {
 fn placed(nodes: &[Value], pods: &[Value], queues: &[Value], fair: &FairShares) -> String {
     let refs = |objects: &'_ [Value]| -> Vec<Value> { objects.to_vec() };
     let (nodes, pods, queues) = (refs(nodes), refs(pods), refs(queues));
-    let cluster = Cluster {
+    let cluster = ClusterObjects {
         nodes: &nodes.iter().collect::<Vec<_>>(),
         pods: &pods.iter().collect::<Vec<_>>(),
         queues: &queues.iter().collect::<Vec<_>>(),
@@ -216,7 +216,7 @@ impl Log {
             object,
             previous,
             manager: manager.into(),
-            part: Subresource::None,
+            subresource: Subresource::None,
         }));
     }
 }

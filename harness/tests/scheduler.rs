@@ -42,7 +42,7 @@ use std::sync::atomic::Ordering;
 
 use insta::assert_snapshot;
 use lab::Lab;
-use schedlab_scheduler::Status;
+use schedlab_scheduler::Progress;
 use tokio::sync::watch;
 
 #[test]
@@ -115,7 +115,7 @@ fn what_waits_is_told_why_once_and_then_left_alone() {
 }
 
 /// Writes to the cluster, and cycles and plans of its scheduler.
-fn told(lab: &Lab, status: &watch::Receiver<Status>) -> (usize, u64, u64) {
+fn told(lab: &Lab, status: &watch::Receiver<Progress>) -> (usize, u64, u64) {
     let status = status.borrow();
     (lab.writes(), status.cycles, status.plans)
 }
@@ -169,11 +169,11 @@ fn borrowed_room_is_given_back_and_victims_are_told_for_whom() {
         Pod Scheduled Successfully assigned pod default/owner-0 to node n-0 at node-pool default
         Pod Scheduled Successfully assigned pod default/owner-1 to node n-0 at node-pool default
         2 × Pod Unschedulable Resources were not found for pod default/borrower-0 due to: no nodes with enough resources were found: 1 node(s) didn't have enough resources: GPUs.
-        2 × Pod Unschedulable Room was promised on n-0 and is being released by pods that are leaving
+        2 × Pod Unschedulable Pipelined to n-0: waiting for terminating pods to release capacity
         PodGroup Evict Pod default/borrower-0 was preempted by workload default/pg-owner
         PodGroup Evict Pod default/borrower-3 was preempted by workload default/pg-owner
         PodGroup Unschedulable Resources were not found for pod default/borrower-0 due to: no nodes with enough resources were found: 1 node(s) didn't have enough resources: GPUs
-        PodGroup Unschedulable Room was promised on n-0 and is being released by pods that are leaving
+        PodGroup Unschedulable Pipelined to n-0: waiting for terminating pods to release capacity
         ");
     });
 }
@@ -216,10 +216,10 @@ fn the_rest_of_a_gang_that_stays_below_its_minimum_is_evicted_after_its_grace() 
         ");
         lab.pass(120).await;
         assert_snapshot!(lab.pods(), @r"
-        gang-0 Pending -: The workload cannot run on this cluster as it is: 4 pods that must run together ask for 4 GPUs, and all nodes on which they may run offer 2 GPUs.
-        gang-1 Pending -: The workload cannot run on this cluster as it is: 4 pods that must run together ask for 4 GPUs, and all nodes on which they may run offer 2 GPUs.
-        gang-2 Pending -: The workload cannot run on this cluster as it is: 4 pods that must run together ask for 4 GPUs, and all nodes on which they may run offer 2 GPUs.
-        gang-3 Pending -: The workload cannot run on this cluster as it is: 4 pods that must run together ask for 4 GPUs, and all nodes on which they may run offer 2 GPUs.
+        gang-0 Pending -: The workload cannot run on this cluster as it is: 4 pods that must run together request 4 GPUs, and all nodes on which they may run offer 2 GPUs.
+        gang-1 Pending -: The workload cannot run on this cluster as it is: 4 pods that must run together request 4 GPUs, and all nodes on which they may run offer 2 GPUs.
+        gang-2 Pending -: The workload cannot run on this cluster as it is: 4 pods that must run together request 4 GPUs, and all nodes on which they may run offer 2 GPUs.
+        gang-3 Pending -: The workload cannot run on this cluster as it is: 4 pods that must run together request 4 GPUs, and all nodes on which they may run offer 2 GPUs.
         ");
         assert_snapshot!(lab.events(), @r"
         Pod Evict Workload doesn't meet the minimum required number of pods (4), evicting remaining pod: default/gang-1
@@ -230,13 +230,13 @@ fn the_rest_of_a_gang_that_stays_below_its_minimum_is_evicted_after_its_grace() 
         Pod Scheduled Successfully assigned pod default/gang-2 to node n-1 at node-pool default
         Pod Scheduled Successfully assigned pod default/gang-3 to node n-0 at node-pool default
         2 × Pod Unschedulable Resources were found for 2 pods while 4 are required for gang scheduling
-        4 × Pod Unschedulable The workload cannot run on this cluster as it is: 4 pods that must run together ask for 4 GPUs, and all nodes on which they may run offer 2 GPUs.
+        4 × Pod Unschedulable The workload cannot run on this cluster as it is: 4 pods that must run together request 4 GPUs, and all nodes on which they may run offer 2 GPUs.
         PodGroup Evict Workload doesn't meet the minimum required number of pods (4), evicting remaining pod: default/gang-1
         PodGroup Evict Workload doesn't meet the minimum required number of pods (4), evicting remaining pod: default/gang-2
         PodGroup StaleJob Job has fewer pods than its minimum and will be evicted unless they return
         PodGroup Unschedulable Resources were found for 2 pods while 4 are required for gang scheduling
-        PodGroup Unschedulable The workload cannot run on this cluster as it is: 4 pods that must run together ask for 4 GPUs, and all nodes on which they may run offer 2 GPUs
-        Queue GuaranteesAboveCapacity Quotas of the top queues add up to more than the cluster has: 4 of 2 GPUs
+        PodGroup Unschedulable The workload cannot run on this cluster as it is: 4 pods that must run together request 4 GPUs, and all nodes on which they may run offer 2 GPUs
+        Queue GuaranteesAboveCapacity Quotas of the top-level queues add up to more than the cluster capacity: 4 of 2 GPUs
         ");
     });
 }
@@ -295,7 +295,7 @@ fn pods_of_a_node_that_is_gone_are_replaced_elsewhere() {
         Pod Scheduled Successfully assigned pod default/gang-2 to node n-1 at node-pool default
         Pod Scheduled Successfully assigned pod default/gang-3 to node n-0 at node-pool default
         Pod Scheduled Successfully assigned pod default/gang-3 to node n-1 at node-pool default
-        Queue GuaranteesAboveCapacity Quotas of the top queues add up to more than the cluster has: 8 of 4 GPUs
+        Queue GuaranteesAboveCapacity Quotas of the top-level queues add up to more than the cluster capacity: 8 of 4 GPUs
         ");
     });
 }

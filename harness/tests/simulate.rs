@@ -70,16 +70,16 @@ fn a_broken_row_is_told_by_file_line_and_column() {
         told("sn,cpu_milli,memory_mib,gpu,model\nn1,64000,,2,T4\n", good),
     ];
     assert_snapshot!(messages.join("\n"), @r#"
-    pods.csv:3: num_gpu: found "one", allowed is a whole number from 0 to 1024
-    pods.csv:3: found 10 values, allowed is 11 as in the header
-    pods.csv:2: gpu_milli: found "1001", allowed is a whole number from 0 to 1000
-    pods.csv:2: num_gpu: found "-1", allowed is a whole number from 0 to 1024
-    pods.csv:2: cpu_milli: found "99999999999999999999", allowed is a whole number from 0 to 1000000000
-    pods.csv:2: deletion_time: found "30", allowed is a time that is not before creation_time and scheduled_time
-    pods.csv:2: name: found "P_1", allowed is a name of lower-case letters, digits and '-', with letters or digits at the ends of its parts between dots, at most 200 long
-    pods.csv:3: name: found p1 again, allowed is each name once
-    nodes.csv:1: found the columns sn, cpu_milli, gpu without memory_mib, allowed is sn, cpu_milli, memory_mib, gpu, model
-    nodes.csv:2: memory_mib: found nothing, allowed is a whole number from 1 to 1073741824
+    pods.csv:3: num_gpu: got "one", expected a whole number from 0 to 1024
+    pods.csv:3: got 10 values, expected 11 as in the header
+    pods.csv:2: gpu_milli: got "1001", expected a whole number from 0 to 1000
+    pods.csv:2: num_gpu: got "-1", expected a whole number from 0 to 1024
+    pods.csv:2: cpu_milli: got "99999999999999999999", expected a whole number from 0 to 1000000000
+    pods.csv:2: deletion_time: got "30", expected a time that is not before creation_time and scheduled_time
+    pods.csv:2: name: got "P_1", expected a name of lower-case letters, digits and '-', with letters or digits at the ends of its parts between dots, at most 200 long
+    pods.csv:3: name: got p1 again, expected each name once
+    nodes.csv:1: got the columns sn, cpu_milli, gpu without memory_mib, expected sn, cpu_milli, memory_mib, gpu, model
+    nodes.csv:2: memory_mib: got nothing, expected a whole number from 1 to 1073741824
     "#);
 }
 
@@ -100,12 +100,12 @@ fn a_broken_line_of_json_is_told_by_file_line_and_field() {
         told("{\"name\": \"a\", \"queue\": \"nobody\"}\n"),
     ];
     assert_snapshot!(messages.join("\n"), @"
-    pods.jsonl:1: column 19: found unknown field `gpu`, expected one of `name`, `pods`, `cpu_milli`, `memory_mib`, `gpus`, `gpu_milli`, `models`, `queue`, `priority_class`, `arrives_secs`, `runs_secs`, `leaves_after_secs`, allowed is one JSON object of this kind
-    pods.jsonl:2: pods: found 0, allowed is a whole number from 1 to 100000
-    pods.jsonl:1: gpu_milli: found 3000, allowed is 1 to 1000 for each of its GPUs
-    pods.jsonl:1: runs_secs: found -1, allowed is seconds from 0 to those of a hundred years
-    pods.jsonl:1: runs_secs: found leaves_after_secs beside it, allowed is one of the two
-    pods.jsonl:1: queue: found nobody, allowed is a leaf queue: default-queue
+    pods.jsonl:1: column 19: got unknown field `gpu`, expected one of `name`, `pods`, `cpu_milli`, `memory_mib`, `gpus`, `gpu_milli`, `models`, `queue`, `priority_class`, `arrives_secs`, `runs_secs`, `leaves_after_secs`, expected one JSON object of this kind
+    pods.jsonl:2: pods: got 0, expected a whole number from 1 to 100000
+    pods.jsonl:1: gpu_milli: got 3000, expected 1 to 1000 for each of its GPUs
+    pods.jsonl:1: runs_secs: got -1, expected seconds from 0 to those of a hundred years
+    pods.jsonl:1: runs_secs: got leaves_after_secs beside it, expected one of the two
+    pods.jsonl:1: queue: got nobody, expected a leaf queue: default-queue
     ");
 }
 
@@ -158,10 +158,10 @@ fn queues_form_a_tree() {
         told("name,parent\na,\n"),
     ];
     assert_snapshot!(messages.join("\n"), @r#"
-    queues.csv:2: parent: found b, allowed is the name of another queue
-    queues.csv:2: parent: found a circle above a, allowed is a tree
-    queues.csv:2: quota: found "-2", allowed is a number from 0 to 1000000000, or -1 for no bound
-    queues.csv:1: found the columns name, parent without quota, allowed is name, quota, parent, weight, limit, priority
+    queues.csv:2: parent: got b, expected the name of another queue
+    queues.csv:2: parent: got a circle above a, expected a tree
+    queues.csv:2: quota: got "-2", expected a number from 0 to 1000000000, or -1 for no bound
+    queues.csv:1: got the columns name, parent without quota, expected name, quota, parent, weight, limit, priority
     "#);
 }
 
@@ -243,15 +243,15 @@ fn work_that_never_starts_is_counted_by_reason() {
     assert_snapshot!(table.split("\n\n").last().expect("a part"), @"
     never started: jobs, the first of them, and why
           1 p1: Resources were not found for the pod due to: no nodes with enough resources were found: 2 node(s) didn't have enough resources: GPUs.
-          1 p10: The workload cannot run on this cluster as it is: 10 pods that must run together ask for 140 GPUs, and all nodes on which they may run offer 4 GPUs.
-          1 p11: The workload cannot run on this cluster as it is: 11 pods that must run together ask for 165 GPUs, and all nodes on which they may run offer 4 GPUs.
-          1 p12: The workload cannot run on this cluster as it is: 12 pods that must run together ask for 192 GPUs, and all nodes on which they may run offer 4 GPUs.
-          1 p2: The workload cannot run on this cluster as it is: 2 pods that must run together ask for 12 GPUs, and all nodes on which they may run offer 4 GPUs.
-          1 p3: The workload cannot run on this cluster as it is: 3 pods that must run together ask for 21 GPUs, and all nodes on which they may run offer 4 GPUs.
-          1 p4: The workload cannot run on this cluster as it is: 4 pods that must run together ask for 32 GPUs, and all nodes on which they may run offer 4 GPUs.
-          1 p5: The workload cannot run on this cluster as it is: 5 pods that must run together ask for 45 GPUs, and all nodes on which they may run offer 4 GPUs.
-          1 p6: The workload cannot run on this cluster as it is: 6 pods that must run together ask for 60 GPUs, and all nodes on which they may run offer 4 GPUs.
-          1 p7: The workload cannot run on this cluster as it is: 7 pods that must run together ask for 77 GPUs, and all nodes on which they may run offer 4 GPUs.
+          1 p10: The workload cannot run on this cluster as it is: 10 pods that must run together request 140 GPUs, and all nodes on which they may run offer 4 GPUs.
+          1 p11: The workload cannot run on this cluster as it is: 11 pods that must run together request 165 GPUs, and all nodes on which they may run offer 4 GPUs.
+          1 p12: The workload cannot run on this cluster as it is: 12 pods that must run together request 192 GPUs, and all nodes on which they may run offer 4 GPUs.
+          1 p2: The workload cannot run on this cluster as it is: 2 pods that must run together request 12 GPUs, and all nodes on which they may run offer 4 GPUs.
+          1 p3: The workload cannot run on this cluster as it is: 3 pods that must run together request 21 GPUs, and all nodes on which they may run offer 4 GPUs.
+          1 p4: The workload cannot run on this cluster as it is: 4 pods that must run together request 32 GPUs, and all nodes on which they may run offer 4 GPUs.
+          1 p5: The workload cannot run on this cluster as it is: 5 pods that must run together request 45 GPUs, and all nodes on which they may run offer 4 GPUs.
+          1 p6: The workload cannot run on this cluster as it is: 6 pods that must run together request 60 GPUs, and all nodes on which they may run offer 4 GPUs.
+          1 p7: The workload cannot run on this cluster as it is: 7 pods that must run together request 77 GPUs, and all nodes on which they may run offer 4 GPUs.
           2 more for 2 other reasons (all with --json)
     ");
 }
@@ -310,12 +310,12 @@ fn bending_a_trace_leaves_something_to_play() {
         lab.refused(&lab.args(NODES, PODS)),
     ];
     assert_snapshot!(told.join("\n"), @"
-    --scale-fleet: found 0.1, which leaves none of 2 nodes, allowed is more
-    --inflate: found no work that asks for a GPU in pods.csv, allowed is work of which some does
-    --inflate: found no GPU on the 1 nodes of bare.csv that are left, allowed is a fleet with some
-    --compress: found 1e-300, with which work comes later than in a hundred years, allowed is more
-    nodes.csv: found no node, allowed is at least one
-    pods.csv: found no work, allowed is at least one pod
+    --scale-fleet: got 0.1, which leaves none of 2 nodes, expected more
+    --inflate: got no work that asks for a GPU in pods.csv, expected work of which some does
+    --inflate: got no GPU on the 1 nodes of bare.csv that are left, expected a fleet with some
+    --compress: got 1e-300, with which work comes later than in a hundred years, expected more
+    nodes.csv: got no node, expected at least one
+    pods.csv: got no work, expected at least one pod
     ");
 }
 
@@ -408,7 +408,7 @@ fn a_scheduler_is_set_up_by_its_configuration_file() {
     assert!(packed < spread, "on one node {packed} % is stranded, on two {spread} %");
     assert_snapshot!(lab.refused(&with("placementStrategy: {gpu: tight}")), @"config.yaml: placementStrategy.gpu: unknown variant `tight`, expected one of `binpack`, `spread`, `leastfragmentation` at line 1 column 26");
     let kube = Args { profile: Profile::Kube, ..with("placementStrategy: {gpu: spread}") };
-    assert_snapshot!(lab.refused(&kube), @"config.yaml: placementStrategy: found a setting, allowed: nothing with profile kube at line 1 column 20");
+    assert_snapshot!(lab.refused(&kube), @"config.yaml: placementStrategy: got a value, expected no value with profile kube at line 1 column 20");
     let missing = Args { config: Some("nowhere.yaml".into()), ..with("") };
     assert_snapshot!(lab.refused(&missing), @"cannot read nowhere.yaml: No such file or directory (os error 2)");
 }

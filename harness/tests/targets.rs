@@ -109,7 +109,7 @@ fn a_scheduler_that_ends_by_itself_is_told_with_its_last_words_and_not_waited_fo
     let target = target.to_str().expect("its path is text");
     let scenario = at("features/placement/kube.feature", "Scenario: The emptiest node");
     let broken = "process:sh -c 'echo no such flag: --lead; exit 2'";
-    let args = ["--target", target, "--force", "--patience", "1h"];
+    let args = ["--target", target, "--force", "--min-wait", "1h"];
     let Some(all) = run_as(broken, &[&[&*scenario], &args[..]].concat()) else {
         return;
     };
@@ -140,7 +140,7 @@ fn kube_scheduler_that_is_forced_fails_queues_and_gangs_for_what_it_did() {
         at("features/gang/gang.feature", "| jobset "),
     ];
     let scenarios = scenarios.each_ref().map(String::as_str);
-    let Some(all) = run(&[&scenarios[..], &["--force", "--patience", "8s"]].concat()) else {
+    let Some(all) = run(&[&scenarios[..], &["--force", "--min-wait", "8s"]].concat()) else {
         return;
     };
     assert_eq!(all.len(), forced.len());

@@ -3,6 +3,8 @@
 
 #[path = "tidy/edges.rs"]
 mod edges;
+#[path = "tidy/parameters.rs"]
+mod parameters;
 #[path = "tidy/source.rs"]
 mod source;
 
@@ -12,7 +14,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use schedlab::features::{Asked, Case, load};
+use schedlab::features::{Case, FeaturePath, load};
 use source::{Source, files, sources};
 
 const FILE_LINES_MAX: usize = 800;
@@ -84,9 +86,21 @@ fn files_and_functions_stay_small() {
 }
 
 #[test]
+fn no_function_takes_a_tuple() {
+    let mut found = Vec::new();
+    for source in all_sources() {
+        let path = source.path.display();
+        let tuples = parameters::tuple_parameters(&source).into_iter();
+        found.extend(tuples.map(|one| format!("{path}:{} {}", one.line, one.function)));
+    }
+    assert_none(&found, "name the pair as a struct, or take two parameters");
+}
+
+#[test]
 fn modules_import_only_what_the_table_allows() {
     let mut found = Vec::new();
     for (folder, table) in edges::EDGES {
+        let mut actual = edges::Edges::new();
         let allowed = edges::parsed(table);
         let sources = crate_sources(folder, "src");
         let tests: BTreeSet<String> = sources.iter().flat_map(Source::test_modules).collect();
@@ -98,13 +112,32 @@ fn modules_import_only_what_the_table_allows() {
             let named = source.modules_named().into_iter();
             let named: BTreeSet<String> =
                 named.map(|name| homes.get(&name).cloned().unwrap_or(name)).collect();
+            let others = named.iter().filter(|name| **name != module).cloned();
+            actual.entry(module.clone()).or_default().extend(others);
             let bad = named.iter().filter(|name| **name != module && !may.contains(*name));
             found.extend(
                 bad.map(|name| format!("{}: {module} imports {name}", source.path.display())),
             );
         }
+        if let Some(circle) = edges::circle(&actual) {
+            found.push(format!("{folder}: circle {}", circle.join(" -> ")));
+        }
     }
     assert_none(&found, "who may import whom is decided in harness/tests/tidy/edges.rs");
+}
+
+#[test]
+fn a_circle_among_modules_is_found() {
+    let edges = |pairs: &[(&str, &str)]| {
+        let mut all = edges::Edges::new();
+        for (from, to) in pairs {
+            all.entry((*from).to_owned()).or_default().insert((*to).to_owned());
+        }
+        all
+    };
+    assert_eq!(edges::circle(&edges(&[("a", "b"), ("b", "c"), ("a", "c")])), None);
+    let circle = edges::circle(&edges(&[("a", "b"), ("b", "c"), ("c", "b")]));
+    assert_eq!(circle, Some(vec!["b".to_owned(), "c".to_owned(), "b".to_owned()]));
 }
 
 #[test]
@@ -123,11 +156,12 @@ fn every_test_runs_and_none_sleeps() {
 /// A scenario of `kueue#6757` is tagged `@bug-kueue-6757`.
 #[test]
 fn bugs_and_the_tags_of_their_scenarios_are_the_same() {
-    let table = fs::read_to_string(root().join("docs/reference/bugs.md")).expect("the table can be read");
+    let table =
+        fs::read_to_string(root().join("docs/reference/bugs.md")).expect("the table can be read");
     let first = |row: &str| row.strip_prefix("| ")?.split_once(" |").map(|(bug, _)| bug.to_owned());
     let bugs = table.lines().filter_map(first).filter(|bug| bug.contains('#'));
     let rows: BTreeSet<String> = bugs.map(|bug| format!("bug-{}", bug.replace('#', "-"))).collect();
-    let asked = Asked { path: root().join("features"), line: None };
+    let asked = FeaturePath { path: root().join("features"), line: None };
     let suite = load(&[asked]).expect("the features can be read");
     let tags = suite.cases.iter().flat_map(|case| &case.tags);
     let tags: BTreeSet<String> = tags.filter(|tag| tag.starts_with("bug-")).cloned().collect();
@@ -176,9 +210,9 @@ fn every_fixture_is_named_somewhere() {
 #[test]
 fn every_snapshot_belongs_to_a_scenario_and_none_waits_for_review() {
     let root = root();
-    let asked = Asked { path: root.join("features"), line: None };
+    let asked = FeaturePath { path: root.join("features"), line: None };
     let suite = load(&[asked]).expect("the features can be read");
-    let needed: BTreeSet<PathBuf> = suite.cases.iter().map(Case::snapshot).collect();
+    let needed: BTreeSet<PathBuf> = suite.cases.iter().map(Case::snapshot_path).collect();
     let found: Vec<String> = files(&root.join("snapshots"))
         .iter()
         .filter(|path| !needed.contains(*path))

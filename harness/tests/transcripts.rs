@@ -9,7 +9,7 @@ mod cluster;
 mod transcript;
 
 use cluster::{Real, Up};
-use schedlab_control_plane::assets_for_a_test;
+use schedlab_control_plane::test_assets;
 use transcript::play;
 
 const PLAY: &str = include_str!("transcripts/play.txt");
@@ -17,7 +17,7 @@ const PLAY: &str = include_str!("transcripts/play.txt");
 #[tokio::test(flavor = "multi_thread")]
 async fn kubectl_prints_the_same_on_schedlab_up_and_on_a_control_plane() {
     let programs = ["etcd", "kube-apiserver", "kube-controller-manager", "kubectl"];
-    let Some(assets) = assets_for_a_test(&programs) else { return };
+    let Some(assets) = test_assets(&programs) else { return };
     let up = Up::start();
     let real = Real::start(&assets).await.expect("a control plane boots");
     let played = |kubeconfig: &str| {
@@ -27,6 +27,6 @@ async fn kubectl_prints_the_same_on_schedlab_up_and_on_a_control_plane() {
     let (theirs, ours) = tokio::join!(played(real.kubeconfig()), played(&up.kubeconfig()));
     let (theirs, ours) = (theirs.expect("it plays"), ours.expect("it plays"));
     let pairs = theirs.iter().zip(&ours).filter(|(their, our)| their.text != our.text);
-    let wrong: Vec<String> = pairs.map(|(their, our)| their.against(our)).collect();
+    let wrong: Vec<String> = pairs.map(|(their, our)| their.diff(our)).collect();
     assert!(wrong.is_empty(), "{}\n{} of {} differ", wrong.join("\n"), wrong.len(), theirs.len());
 }

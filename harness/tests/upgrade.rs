@@ -4,7 +4,7 @@
 use std::path::Path;
 use std::process::Command;
 
-use schedlab_control_plane::{PROGRAMS, assets_for_a_test};
+use schedlab_control_plane::{PROGRAMS, test_assets};
 use schedlab_json::Value;
 
 struct Ended {
@@ -60,7 +60,7 @@ fn an_equal_version_takes_over_and_gives_back_in_both_ways() {
 /// Skipped where there are no programs; `SCHEDLAB_REQUIRE=control-plane` makes that a failure.
 #[test]
 fn on_a_control_plane_an_equal_version_passes_and_one_that_evicts_is_caught() {
-    if assets_for_a_test(&PROGRAMS).is_none() {
+    if test_assets(&PROGRAMS).is_none() {
         return;
     }
     let there = ["--cluster", "control-plane"];

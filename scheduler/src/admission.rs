@@ -1,9 +1,9 @@
-//! Admission webhooks: what the scheduler could not use is refused before it is stored. The rules
-//! are those by which objects are read for decisions (`mirror`, `queues`), which tell the same
-//! faults in conditions where no webhook is installed; where decisions take what is not said for
-//! something, KAI's webhook may want it said, and so do these. What was wrong before is let pass with a
-//! warning, or nobody could ever mend it step by step. Pods that share GPUs are given what tells
-//! them which, and others see none, where that is wanted.
+//! Admission webhooks for Queues, PodGroups and pods. Objects that the scheduler could not use are
+//! denied. Validation is that of `cache` and `queues`, which report the same faults in conditions
+//! where no webhook is installed; in addition fields are required that KAI's webhooks require. A
+//! fault that the old object has, too, causes a warning only, so that it can be corrected step by
+//! step. The mutating webhook gives pods that share GPUs their device environment, hides GPUs from
+//! containers without GPU request, and sets the runtime class, as configured.
 
 mod configuration;
 mod devices;
@@ -15,145 +15,154 @@ mod serve;
 mod sharing;
 
 use base64::{Engine as _, engine::general_purpose::STANDARD};
-use devices::Shares;
+use devices::GpuSharing;
 use kube::Client;
 use schedlab_json::{Value, json};
 
 use crate::{
-    api::Api,
+    api::ApiClient,
+    cache::PodRecord,
     config::{Binding, Config, GpuReservation},
-    mirror::PodRecord,
     parse::{Malformed, text},
 };
 
-pub use configuration::{Changed, Service, configurations};
+pub use configuration::{PatchedPods, WebhookService, webhook_configurations};
 pub use serve::{Certificate, serve};
 
-const QUEUES: &str = "/validate-queue";
-const POD_GROUPS: &str = "/validate-podgroup";
-const PODS: &str = "/validate-pod";
-const SHARING: &str = "/mutate-pod";
+const QUEUES_PATH: &str = "/validate-queue";
+const POD_GROUPS_PATH: &str = "/validate-podgroup";
+const PODS_PATH: &str = "/validate-pod";
+const MUTATE_PODS_PATH: &str = "/mutate-pod";
 
-/// Judges objects on their way into the cluster.
+/// The admission webhooks of one scheduler.
 #[derive(Clone)]
 pub struct Admission {
-    api: Api,
+    api: ApiClient,
     scheduler_name: String,
-    /// How devices are reserved that pods share, where a binder tells them which: nobody else
-    /// writes what they are made to wait for.
+    /// GPU reservation settings. `None` without binding by requests: then no binder writes the
+    /// ConfigMaps that the patched pods need.
     reservation: Option<GpuReservation>,
-    /// Containers see the GPUs only that they ask for.
+    /// Containers without GPU request must not see GPUs.
     blocks_devices: bool,
-    /// The runtime class of pods that ask for GPUs and name none.
+    /// Runtime class for pods that request GPUs and name none.
     runtime_class: Option<String>,
 }
 
-/// What becomes of an object.
-enum Verdict {
-    /// It passes, and its writer is told this.
+/// The outcome of an admission review.
+enum ReviewOutcome {
+    /// Allowed, with warnings for the client.
     Allowed(Vec<String>),
-    /// It passes, with these operations of a JSON patch.
-    Changed(Vec<Value>),
-    /// It does not: the field, and why.
+    /// Allowed, with the operations of a JSON patch.
+    Patched(Vec<Value>),
+    /// Denied: field and message.
     Denied(String, String),
-    /// Nobody can say.
+    /// The review failed with an internal error.
     Failed(String),
 }
 
 impl Admission {
-    /// With a client to look at what is there already.
+    /// Creates the webhooks; `client` reads existing queues.
     pub fn new(client: Client, config: &Config) -> Self {
         let scheduler_name = config.scheduler_name.clone();
         let tells = config.binding == Binding::Requests;
         let reservation = config.gpu_reservation.clone().filter(|_| tells);
         let blocks_devices = config.block_nvidia_visible_devices;
-        let api = Api::new(client, scheduler_name.clone());
+        let api = ApiClient::new(client, scheduler_name.clone());
         let runtime_class = config.gpu_pod_runtime_class.clone();
         Self { api, scheduler_name, reservation, blocks_devices, runtime_class }
     }
 
-    /// Answers an `AdmissionReview` that was sent to a path; `None` when nobody is there.
-    pub async fn answer(&self, path: &str, review: &Value) -> Option<Value> {
+    /// Answers an `AdmissionReview` sent to a URL path; `None`: the path is unknown.
+    pub async fn review(&self, path: &str, review: &Value) -> Option<Value> {
         let request = &review["request"];
         let verdict = match path {
-            QUEUES => queue::judge(&self.api, request).await,
-            POD_GROUPS => {
+            QUEUES_PATH => queue::review(&self.api, request).await,
+            POD_GROUPS_PATH => {
                 let advice = pod_group::advice(&request["object"]);
-                advised(request, judged(request, pod_group::fault), advice)
+                with_advice(request, validate(request, pod_group::fault), advice)
             }
-            PODS => judged(request, |object| self.fault(object)),
-            SHARING => Verdict::Changed(self.changes(request)),
+            PODS_PATH => validate(request, |object| self.fault(object)),
+            MUTATE_PODS_PATH => ReviewOutcome::Patched(self.pod_patch(request)),
             _ => return None,
         };
-        Some(answer(review, verdict))
+        Some(response(review, verdict))
     }
 
-    /// What is wrong with a pod of this scheduler.
+    /// The first fault of a pod; `None` as well for pods of other schedulers.
     fn fault(&self, object: &Value) -> Option<Malformed> {
-        let pod = PodRecord::read(object, &self.scheduler_name);
-        if !pod.ours {
+        let pod = PodRecord::from_object(object, &self.scheduler_name);
+        if !pod.is_ours {
             return None;
         }
         let of_devices = || devices::fault(object).filter(|_| self.blocks_devices);
         pod::fault(&pod).or_else(of_devices)
     }
 
-    /// What a pod of this scheduler is given: the share that it has of GPUs, and no sight of others.
-    /// One that is wrong gets nothing: it is refused, or told so.
-    fn changes(&self, request: &Value) -> Vec<Value> {
+    /// JSON patch operations for a pod: environment of its GPU share, hidden GPUs, runtime class.
+    /// None for pods of other schedulers, or with a fault that validation reports.
+    fn pod_patch(&self, request: &Value) -> Vec<Value> {
         let object = &request["object"];
-        let pod = PodRecord::read(object, &self.scheduler_name);
-        if !pod.ours || pod.malformed.is_some() {
+        let pod = PodRecord::from_object(object, &self.scheduler_name);
+        if !pod.is_ours || pod.malformed.is_some() {
             return Vec::new();
         }
-        let shares = pod.shape.shared_gpu.map_or(Shares::Nothing, |_| Shares::Gpus);
+        let shares = pod.shape.fractional_gpu.map_or(GpuSharing::None, |_| GpuSharing::Shared);
         let mut changes = match (&self.reservation, shares) {
-            (Some(settings), Shares::Gpus) => sharing::changes(request, settings),
-            (Some(_) | None, Shares::Gpus | Shares::Nothing) => Vec::new(),
+            (Some(settings), GpuSharing::Shared) => sharing::patch(request, settings),
+            (Some(_) | None, GpuSharing::Shared | GpuSharing::None) => Vec::new(),
         };
         if self.blocks_devices {
-            changes.extend(devices::changes(object, shares));
+            changes.extend(devices::patch(object, shares));
         }
         if let Some(class) = &self.runtime_class {
-            changes.extend(runtime::class_of(object, shares, class).filter(|_| !is_set(&changes)));
+            changes.extend(
+                runtime::gpu_pod_class_patch(object, shares, class)
+                    .filter(|_| !sets_runtime_class(&changes)),
+            );
         }
         changes
     }
 }
 
-/// The pod is given a runtime class already.
-fn is_set(changes: &[Value]) -> bool {
+/// An operation sets the runtime class already.
+fn sets_runtime_class(changes: &[Value]) -> bool {
     changes.iter().any(|change| text(change, "/path") == Some(runtime::PATH))
 }
 
-/// By what is wrong with an object alone.
-fn judged(request: &Value, fault: impl Fn(&Value) -> Option<Malformed>) -> Verdict {
-    let Some(found) = fault(&request["object"]) else { return Verdict::Allowed(Vec::new()) };
-    denied(request, &found, fault(&request["oldObject"]).as_ref())
+/// Outcome for an object that can be validated without others.
+fn validate(request: &Value, fault: impl Fn(&Value) -> Option<Malformed>) -> ReviewOutcome {
+    let Some(found) = fault(&request["object"]) else { return ReviewOutcome::Allowed(Vec::new()) };
+    deny_or_warn(request, &found, fault(&request["oldObject"]).as_ref())
 }
 
-/// Who writes what is not refused is told what of it counts in another way than it looks.
-fn advised(request: &Value, verdict: Verdict, advice: Option<Malformed>) -> Verdict {
+/// Adds a warning about a value with a surprising meaning, unless the object is denied.
+fn with_advice(
+    request: &Value,
+    verdict: ReviewOutcome,
+    advice: Option<Malformed>,
+) -> ReviewOutcome {
     match verdict {
-        Verdict::Allowed(mut said) => {
-            said.extend(advice.map(|advice| format!("{}: {advice}", named(request))));
-            Verdict::Allowed(said)
+        ReviewOutcome::Allowed(mut warnings) => {
+            warnings.extend(advice.map(|advice| format!("{}: {advice}", object_title(request))));
+            ReviewOutcome::Allowed(warnings)
         }
-        refused @ (Verdict::Changed(_) | Verdict::Denied(..) | Verdict::Failed(_)) => refused,
+        refused @ (ReviewOutcome::Patched(_)
+        | ReviewOutcome::Denied(..)
+        | ReviewOutcome::Failed(_)) => refused,
     }
 }
 
-/// A fault is refused, one that was there before is told.
-fn denied(request: &Value, found: &Malformed, before: Option<&Malformed>) -> Verdict {
-    let said = format!("{}: {found}", named(request));
+/// Denies a new fault; a fault that the old object has, too, yields a warning.
+fn deny_or_warn(request: &Value, found: &Malformed, before: Option<&Malformed>) -> ReviewOutcome {
+    let message = format!("{}: {found}", object_title(request));
     if before == Some(found) {
-        return Verdict::Allowed(vec![said]);
+        return ReviewOutcome::Allowed(vec![message]);
     }
-    Verdict::Denied(found.field.clone(), said)
+    ReviewOutcome::Denied(found.field.clone(), message)
 }
 
-/// As messages name the object: `PodGroup team/train`.
-fn named(request: &Value) -> String {
+/// Kind and name for messages: `PodGroup team/train`.
+fn object_title(request: &Value) -> String {
     let of = |pointer| text(request, pointer).unwrap_or_default();
     let name = Some(of("/name")).filter(|name| !name.is_empty());
     let name = name.unwrap_or_else(|| of("/object/metadata/generateName"));
@@ -163,24 +172,24 @@ fn named(request: &Value) -> String {
     }
 }
 
-fn answer(review: &Value, verdict: Verdict) -> Value {
+fn response(review: &Value, verdict: ReviewOutcome) -> Value {
     let request = &review["request"];
     let mut response = json!({ "uid": request["uid"], "allowed": false });
     match verdict {
-        Verdict::Allowed(warnings) => {
+        ReviewOutcome::Allowed(warnings) => {
             response["allowed"] = true.into();
             if !warnings.is_empty() {
                 response["warnings"] = warnings.into();
             }
         }
-        Verdict::Changed(operations) => {
+        ReviewOutcome::Patched(operations) => {
             response["allowed"] = true.into();
             if !operations.is_empty() {
                 response["patchType"] = "JSONPatch".into();
                 response["patch"] = STANDARD.encode(Value::Array(operations).to_string()).into();
             }
         }
-        Verdict::Denied(field, why) => {
+        ReviewOutcome::Denied(field, why) => {
             let cause = json!({ "reason": "FieldValueInvalid", "field": field, "message": why });
             response["status"] = json!({
                 "code": 422,
@@ -194,7 +203,7 @@ fn answer(review: &Value, verdict: Verdict) -> Value {
                 },
             });
         }
-        Verdict::Failed(why) => {
+        ReviewOutcome::Failed(why) => {
             response["status"] = json!({ "code": 500, "reason": "InternalError", "message": why });
         }
     }

@@ -1,4 +1,4 @@
-//! Requests to the API server: plain JSON in and out, and what their failures mean here.
+//! Requests to the API server with JSON bodies, and the classification of their errors.
 
 use std::sync::{
     Arc,
@@ -14,21 +14,21 @@ use thiserror::Error;
 /// Why a request failed.
 #[derive(Debug, Error)]
 pub(crate) enum ApiError {
-    /// The object, or its kind, does not exist.
+    /// The object or its kind does not exist.
     #[error("{0}")]
     NotFound(String),
-    /// It exists already, or stands differently by now.
+    /// The object exists already, or has changed.
     #[error("{0}")]
     Conflict(String),
-    /// The resource version is too old to go on from.
+    /// The resourceVersion has expired.
     #[error("{0}")]
     Gone(String),
-    /// The server said no, and will say so again.
+    /// The server rejects the request; a retry would fail, too.
     #[error("{0}")]
     Refused(String),
-    /// Nobody knows whether the server did it.
+    /// It is unknown whether the server has carried out the request.
     #[error("{0}")]
-    Unknown(#[source] kube::Error),
+    OutcomeUnknown(#[source] kube::Error),
 }
 
 impl From<kube::Error> for ApiError {
@@ -42,27 +42,27 @@ impl From<kube::Error> for ApiError {
                     409 => Self::Conflict(message),
                     410 => Self::Gone(message),
                     400..=499 => Self::Refused(message),
-                    _ => Self::Unknown(kube::Error::Api(status)),
+                    _ => Self::OutcomeUnknown(kube::Error::Api(status)),
                 }
             }
-            other => Self::Unknown(other),
+            other => Self::OutcomeUnknown(other),
         }
     }
 }
 
-/// How a patch is merged.
+/// The type of a patch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Merge {
-    /// RFC 7396.
-    Plain,
-    /// Lists are merged by key; built-in kinds only.
+pub(crate) enum PatchKind {
+    /// JSON merge patch (RFC 7396).
+    Merge,
+    /// Strategic merge patch: lists are merged by key; for built-in kinds only.
     Strategic,
 }
 
-/// Asks for the metadata alone, in place of the whole object.
+/// Requests metadata instead of the whole object.
 const METADATA: &str = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1";
 
-/// What is read of an answer that is the metadata alone.
+/// The decoded part of a metadata response.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Metadata {
@@ -70,58 +70,58 @@ pub(crate) struct Metadata {
 }
 
 impl Metadata {
-    /// `resourceVersion` as a number; 0 when it is none.
+    /// `resourceVersion` as a number; 0 if it is none.
     pub(crate) fn version(&self) -> u64 {
         self.resource_version.parse().unwrap_or(0)
     }
 }
 
 #[derive(Deserialize)]
-struct Partial {
+struct MetadataOnly {
     metadata: Metadata,
 }
 
-/// What is read of an answer.
-pub(crate) trait Answer: Sized {
-    fn read(text: &str) -> serde_json::Result<Self>;
+/// The decoded part of a response.
+pub(crate) trait ResponseBody: Sized {
+    fn parse(text: &str) -> serde_json::Result<Self>;
 }
 
-/// All of it.
-impl Answer for Value {
-    fn read(text: &str) -> serde_json::Result<Self> {
+/// The whole body.
+impl ResponseBody for Value {
+    fn parse(text: &str) -> serde_json::Result<Self> {
         serde_json::from_str(text)
     }
 }
 
-/// Nothing but that it is whole.
-impl Answer for IgnoredAny {
-    fn read(text: &str) -> serde_json::Result<Self> {
+/// Only checks that the body is complete.
+impl ResponseBody for IgnoredAny {
+    fn parse(text: &str) -> serde_json::Result<Self> {
         serde_json::from_str(text)
     }
 }
 
-impl Answer for Partial {
-    fn read(text: &str) -> serde_json::Result<Self> {
+impl ResponseBody for MetadataOnly {
+    fn parse(text: &str) -> serde_json::Result<Self> {
         serde_json::from_str(text)
     }
 }
 
-/// The API server.
+/// A client of the API server that counts its requests.
 #[derive(Clone)]
-pub(crate) struct Api {
+pub(crate) struct ApiClient {
     pub(crate) client: Client,
-    /// The field manager of our writes, and the component of our events.
+    /// Field manager of writes, and component of events.
     pub(crate) name: String,
-    /// Requests so far, by whichever clone.
+    /// Number of requests of all clones.
     requests: Arc<AtomicU64>,
 }
 
-impl Api {
+impl ApiClient {
     pub(crate) fn new(client: Client, name: String) -> Self {
         Self { client, name, requests: Arc::default() }
     }
 
-    /// How many requests were made.
+    /// Number of requests so far.
     pub(crate) fn requests(&self) -> u64 {
         self.requests.load(Ordering::Relaxed)
     }
@@ -130,51 +130,51 @@ impl Api {
         self.send(Request::get(path), Vec::new()).await
     }
 
-    /// Who does not look at the answer asks for it as `IgnoredAny`, here and below.
-    pub(crate) async fn create<T: Answer>(
+    /// `T` is `IgnoredAny` if the response is not needed, here and below.
+    pub(crate) async fn create<T: ResponseBody>(
         &self,
         path: &str,
         object: &Value,
     ) -> Result<T, ApiError> {
-        self.send(self.post(path), text(object)).await
+        self.send(self.post_request(path), to_bytes(object)).await
     }
 
-    /// Creates an event, of which nothing is read back.
-    pub(crate) async fn tell(&self, path: &str, event: Vec<u8>) -> Result<(), ApiError> {
-        let request = self.post(path).header("accept", METADATA);
+    /// Creates an event. The response is ignored.
+    pub(crate) async fn create_event(&self, path: &str, event: Vec<u8>) -> Result<(), ApiError> {
+        let request = self.post_request(path).header("accept", METADATA);
         let IgnoredAny = self.send(request, event).await?;
         Ok(())
     }
 
-    pub(crate) async fn patch<T: Answer>(
+    pub(crate) async fn patch<T: ResponseBody>(
         &self,
         path: &str,
-        merge: Merge,
+        merge: PatchKind,
         change: &Value,
     ) -> Result<T, ApiError> {
-        self.send(self.patching(path, merge), text(change)).await
+        self.send(self.patch_request(path, merge), to_bytes(change)).await
     }
 
-    /// As `patch`, answered with no more than the metadata.
+    /// Like `patch`, with only the metadata in the response.
     pub(crate) async fn patch_metadata(
         &self,
         path: &str,
-        merge: Merge,
+        merge: PatchKind,
         change: &impl Serialize,
     ) -> Result<Metadata, ApiError> {
-        let request = self.patching(path, merge).header("accept", METADATA);
-        Ok(self.send::<Partial>(request, text(change)).await?.metadata)
+        let request = self.patch_request(path, merge).header("accept", METADATA);
+        Ok(self.send::<MetadataOnly>(request, to_bytes(change)).await?.metadata)
     }
 
-    fn post(&self, path: &str) -> http::request::Builder {
+    fn post_request(&self, path: &str) -> http::request::Builder {
         Request::post(format!("{path}?fieldManager={}", self.name))
             .header("content-type", "application/json")
     }
 
-    fn patching(&self, path: &str, merge: Merge) -> http::request::Builder {
+    fn patch_request(&self, path: &str, merge: PatchKind) -> http::request::Builder {
         let media_type = match merge {
-            Merge::Plain => "application/merge-patch+json",
-            Merge::Strategic => "application/strategic-merge-patch+json",
+            PatchKind::Merge => "application/merge-patch+json",
+            PatchKind::Strategic => "application/strategic-merge-patch+json",
         };
         Request::patch(format!("{path}?fieldManager={}", self.name))
             .header("content-type", media_type)
@@ -182,43 +182,49 @@ impl Api {
 
     pub(crate) async fn delete(&self, path: &str, options: &Value) -> Result<Value, ApiError> {
         let request = Request::delete(path).header("content-type", "application/json");
-        self.send(request, text(options)).await
+        self.send(request, to_bytes(options)).await
     }
 
-    async fn send<T: Answer>(
+    async fn send<T: ResponseBody>(
         &self,
         request: http::request::Builder,
         body: Vec<u8>,
     ) -> Result<T, ApiError> {
         self.requests.fetch_add(1, Ordering::Relaxed);
-        let request = request.body(body).expect("paths are made of names that a URI may hold");
-        answer(&self.client, request).await
+        let request = request.body(body).expect("paths consist of names that are valid in a URI");
+        send_request(&self.client, request).await
     }
 }
 
-/// The tree that a request is answered with.
-pub(crate) async fn tree_of(client: &Client, request: Request<Vec<u8>>) -> Result<Value, ApiError> {
-    answer(client, request).await
+/// Sends a request and decodes the response.
+pub(crate) async fn request_json(
+    client: &Client,
+    request: Request<Vec<u8>>,
+) -> Result<Value, ApiError> {
+    send_request(client, request).await
 }
 
-async fn answer<T: Answer>(client: &Client, request: Request<Vec<u8>>) -> Result<T, ApiError> {
+async fn send_request<T: ResponseBody>(
+    client: &Client,
+    request: Request<Vec<u8>>,
+) -> Result<T, ApiError> {
     let text = client.request_text(request).await?;
-    T::read(&text).map_err(|error| ApiError::Unknown(kube::Error::SerdeError(error)))
+    T::parse(&text).map_err(|error| ApiError::OutcomeUnknown(kube::Error::SerdeError(error)))
 }
 
-pub(crate) fn text(value: &impl Serialize) -> Vec<u8> {
-    serde_json::to_vec(value).expect("a value has a text")
+pub(crate) fn to_bytes(value: &impl Serialize) -> Vec<u8> {
+    serde_json::to_vec(value).expect("values can be serialized")
 }
 
-/// Path of an object, or of a collection when `name` is empty.
+/// Path of an object, or of a collection if `name` is empty.
 pub(crate) fn path(api_version: &str, namespace: &str, plural: &str, name: &str) -> String {
     let root = if api_version.contains('/') { "/apis/" } else { "/api/" };
     let mut path = String::with_capacity(128);
     path.push_str(root);
     path.push_str(api_version);
-    for (before, part) in [("/namespaces/", namespace), ("/", plural), ("/", name)] {
+    for (separator, part) in [("/namespaces/", namespace), ("/", plural), ("/", name)] {
         if !part.is_empty() {
-            path.push_str(before);
+            path.push_str(separator);
             path.push_str(part);
         }
     }

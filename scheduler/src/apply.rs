@@ -1,19 +1,19 @@
-//! A plan into API calls: decisions first, in the plan's own order as far as they wait for each
-//! other; then what is told of them; then why others wait. Everything can be done again: a
-//! scheduler that dies at any line is followed by one that sees what was done, decides the same
-//! for the rest, and tells what was left untold.
+//! Applies a plan through the API: first the decisions, in the order of the plan where they depend
+//! on each other; then events about them; then the reasons why pods wait. All writes can be
+//! repeated: the successor of a scheduler that died sees what was written, decides the same for the
+//! rest, and writes the missing events.
 
+mod bind_requests;
 pub(crate) mod claims;
 mod events;
 mod evictions;
 mod pending;
+mod pending_messages;
 mod placements;
 mod pod_groups;
 mod queue_details;
-mod requests;
-mod untold;
+mod recover;
 pub(crate) mod volumes;
-mod waits;
 mod warnings;
 mod writes;
 
@@ -29,66 +29,67 @@ use schedlab_scheduler_core::{
 };
 
 use crate::{
-    api::Api,
+    api::ApiClient,
+    cache::{ClusterCache, ObjectKey, PodRecord},
+    concurrency::WriteLimiter,
     config::{Binding, Config, Flavor, NodePool},
-    mirror::{Key, Mirror, PodRecord},
-    pacing::Pacing,
-    translate::Translation,
+    snapshot_builder::BuiltSnapshot,
 };
 
-pub(crate) use events::{About, Event, Level};
-use evictions::Together;
-pub(crate) use placements::share;
-use waits::Words;
+pub(crate) use events::{Event, EventType, InvolvedObject};
+use evictions::EvictionGroupSizes;
+use pending_messages::MessageCache;
+pub(crate) use placements::shared_gpu_labels;
 
-/// What applying left to be done.
+/// The result of applying a plan.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Outcome {
-    /// Something has to be tried again.
+    /// Something must be retried in the next cycle.
     pub(crate) retry: bool,
-    /// Nobody knows whether a write was done: the pods have to be listed anew.
+    /// The outcome of a write is unknown: pods must be listed again.
     pub(crate) in_doubt: bool,
-    /// Pods are not bound before their volumes are: news of those come.
-    pub(crate) held: bool,
-    /// The last thing that the server refused.
+    /// Pods are not bound until their volumes are; events of the volumes will follow.
+    pub(crate) waits_for_volumes: bool,
+    /// The last error of the API server.
     pub(crate) failure: Option<String>,
 }
 
-/// Writes plans, and remembers what it has told so as not to repeat it.
+/// Applies plans. Remembers what was written, to avoid repetition.
 pub(crate) struct Applier {
-    api: Api,
+    api: ApiClient,
     flavor: Flavor,
     binding: Binding,
     node_pool: Option<NodePool>,
-    /// What conditions and events call our node pool.
+    /// Name of the node pool in conditions and events.
     pool: String,
-    /// Seconds that evicted pods have at least.
+    /// Minimum grace period of evicted pods, in seconds.
     grace_secs: Option<i64>,
-    pacing: Pacing,
-    /// Pods may stand bound without having been told: we have just begun, or lost an answer.
-    untold: bool,
-    /// How long each binding took, since somebody last asked.
+    limiter: WriteLimiter,
+    /// Pods may have been bound without an event: after a start, and after a write of unknown
+    /// outcome.
+    needs_recovery: bool,
+    /// Durations of bindings since the last call of `take_binding_times`.
     binding_times: Vec<Duration>,
-    /// Pods bound in this cycle.
-    bound: BTreeSet<Key>,
-    /// Why the server bound others not.
-    refused: BTreeMap<Key, String>,
-    /// What pods are told that are not bound before their volumes are.
-    unbound: BTreeMap<Key, String>,
-    /// Promises told, by pod: the name of the event.
-    promised: BTreeMap<Key, String>,
-    /// Warnings told, by the names of their events.
-    warned: BTreeSet<String>,
-    /// Pods that have no group yet, and how long they are not told so.
-    new: BTreeMap<Key, Duration>,
-    /// Why groups waited.
-    words: Words,
-    /// The last pod whose reason was told anew.
-    refreshed: Option<Key>,
+    /// Pods that were bound in this cycle.
+    bound: BTreeSet<ObjectKey>,
+    /// Pods that the API server refused to bind in this cycle, with its message.
+    refused: BTreeMap<ObjectKey, String>,
+    /// Messages for pods that are held until their volumes or devices are ready.
+    held_messages: BTreeMap<ObjectKey, String>,
+    /// Names of the `Pipelined` events that were written, by pod.
+    reported_pipelined: BTreeMap<ObjectKey, String>,
+    /// Names of the warning events that were written.
+    reported_warnings: BTreeSet<String>,
+    /// Pods without group, with the rest of their grace period before this is reported.
+    grouping_grace: BTreeMap<ObjectKey, Duration>,
+    /// Messages of waiting groups.
+    messages: MessageCache,
+    /// The last pod whose message was updated.
+    last_refreshed: Option<ObjectKey>,
     outcome: Outcome,
 }
 
-/// One cycle, as everything that is applied sees it.
+/// A cycle, as all parts of the applier see it.
 pub(crate) struct Cycle<'a> {
     pub(crate) snapshot: &'a Snapshot,
     pub(crate) plan: &'a Plan,
@@ -100,18 +101,19 @@ impl Cycle<'_> {
         self.snapshot.pods[pod.0 as usize].group
     }
 
-    fn key(&self, pod: PodId) -> Key {
+    fn key(&self, pod: PodId) -> ObjectKey {
         let pod = &self.snapshot.pods[pod.0 as usize];
-        Key { namespace: Name::clone(&pod.namespace), name: Name::clone(&pod.name) }
+        ObjectKey { namespace: Name::clone(&pod.namespace), name: Name::clone(&pod.name) }
     }
 }
 
 impl Applier {
-    pub(crate) fn new(api: Api, config: &Config) -> Self {
-        let (bound, refused, unbound, promised) = Default::default();
-        let (warned, new, words, refreshed, outcome) = Default::default();
-        let (flavor, pacing) = (config.flavor, Pacing::up_to(config.writes_at_once));
-        let (untold, binding_times) = (true, Vec::new());
+    pub(crate) fn new(api: ApiClient, config: &Config) -> Self {
+        let (bound, refused, held_messages, reported_pipelined) = Default::default();
+        let (reported_warnings, grouping_grace, messages, last_refreshed, outcome) =
+            Default::default();
+        let (flavor, limiter) = (config.flavor, WriteLimiter::with_limit(config.writes_at_once));
+        let (needs_recovery, binding_times) = (true, Vec::new());
         let grace = config.eviction_grace.map(|grace| grace.as_secs_f64().ceil());
         #[expect(clippy::cast_possible_truncation, reason = "saturates, as is meant")]
         let grace_secs = grace.map(|grace| grace as i64);
@@ -124,82 +126,85 @@ impl Applier {
             node_pool,
             pool,
             grace_secs,
-            pacing,
-            untold,
+            limiter,
+            needs_recovery,
             binding_times,
             bound,
             refused,
-            unbound,
-            promised,
-            warned,
-            new,
-            words,
-            refreshed,
+            held_messages,
+            reported_pipelined: reported_pipelined,
+            reported_warnings,
+            grouping_grace,
+            messages,
+            last_refreshed,
             outcome,
         }
     }
 
-    /// Applies a plan, and keeps the mirror up with what was written.
+    /// Applies a plan, and updates the cache with the responses.
     pub(crate) async fn apply(
         &mut self,
-        mirror: &mut Mirror,
-        translation: &Translation,
+        cache: &mut ClusterCache,
+        built: &BuiltSnapshot,
         plan: &Plan,
     ) -> Outcome {
         self.outcome = Outcome::default();
-        let snapshot = &translation.snapshot;
+        let snapshot = &built.snapshot;
         let cycle = Cycle { snapshot, plan, now: snapshot.now };
-        self.promised.retain(|key, _| mirror.pods.get(key).is_some_and(PodRecord::waits));
-        self.catch_up(mirror, &cycle).await;
-        self.clear_requests(mirror).await;
-        self.warn(mirror, cycle.now).await;
-        self.mark_stale(mirror, &cycle).await;
-        self.decide(mirror, &cycle).await;
-        self.explain(mirror, &cycle, &translation.troubles).await;
-        self.untold |= self.outcome.in_doubt;
+        self.reported_pipelined
+            .retain(|key, _| cache.pods.get(key).is_some_and(PodRecord::is_waiting));
+        self.recover(cache, &cycle).await;
+        self.delete_obsolete_bind_requests(cache).await;
+        self.warn(cache, cycle.now).await;
+        self.mark_stale(cache, &cycle).await;
+        self.apply_decisions(cache, &cycle).await;
+        self.report_pending(cache, &cycle, &built.unschedulable).await;
+        self.needs_recovery |= self.outcome.in_doubt;
         std::mem::take(&mut self.outcome)
     }
 
-    /// How long each binding took, since this was last asked.
+    /// Returns the durations of bindings since the last call.
     pub(crate) fn take_binding_times(&mut self) -> Vec<Duration> {
         std::mem::take(&mut self.binding_times)
     }
 
-    async fn decide(&mut self, mirror: &mut Mirror, cycle: &Cycle<'_>) {
-        self.unbound.clear();
-        let mut blocked = self.allocate_claims(mirror, cycle).await;
-        blocked.extend(self.bind_volumes(mirror, cycle, &blocked).await);
-        let (mut losing, together) = (BTreeSet::new(), Together::of(cycle));
+    async fn apply_decisions(&mut self, cache: &mut ClusterCache, cycle: &Cycle<'_>) {
+        self.held_messages.clear();
+        let mut blocked = self.allocate_claims(cache, cycle).await;
+        blocked.extend(self.bind_volumes(cache, cycle, &blocked).await);
+        let (mut losing, together) = (BTreeSet::new(), EvictionGroupSizes::new(cycle));
         let mut chains = Vec::new();
         for decision in &cycle.plan.decisions {
             chains.extend(match decision {
                 Decision::Bind { pod, .. } if blocked.contains(&cycle.group(*pod)) => None,
                 Decision::Bind { pod, node } => Some(match self.binding {
-                    Binding::Direct => self.bind(mirror, cycle, (*pod, *node)),
-                    Binding::Requests => self.request(cycle, *pod, *node),
+                    Binding::Direct => self.bind(cache, cycle, (*pod, *node)),
+                    Binding::Requests => self.create_bind_request(cycle, *pod, *node),
                 }),
                 Decision::Evict { pod, cause } => {
-                    // Its group is marked before the first of it is asked to leave.
+                    // The group is annotated before its first pod is evicted.
                     let group = cycle.group(*pod).filter(|group| losing.insert(*group));
                     let group = group.map(|group| &cycle.snapshot.pod_groups[group.0 as usize]);
                     let mark = group.and_then(|group| self.mark_eviction(group, cycle.now));
-                    let evict = self.evict(mirror, cycle, (*pod, cause), &together);
+                    let evict = self.evict(cache, cycle, (*pod, cause), &together);
                     Some(mark.into_iter().chain(evict).collect())
                 }
-                Decision::Pipeline { pod, node } => self.promise(mirror, cycle, *pod, *node),
+                Decision::Pipeline { pod, node } => {
+                    self.report_pipelined(cache, cycle, *pod, *node)
+                }
             });
         }
         self.bound.clear();
         self.refused.clear();
-        self.write(mirror, chains).await;
-        self.tell_bound(mirror, cycle).await;
+        self.write(cache, chains).await;
+        self.report_bound(cache, cycle).await;
     }
 }
 
-/// As Kubernetes writes times: whole seconds.
+/// Kubernetes writes times in whole seconds.
 const SECONDS: DateTimePrinter = DateTimePrinter::new().precision(Some(0));
 
-/// A moment as Kubernetes writes it.
+/// Formats a time as Kubernetes does.
 pub(crate) fn rfc3339(at: Time) -> String {
     let at = jiff::Timestamp::from_millisecond(at.0).unwrap_or_default();
     SECONDS.timestamp_to_string(&at)

@@ -1,12 +1,12 @@
-//! The binder: carries out BindRequests, ours and those of any other scheduler that speaks KAI's
-//! API. A request is tried until it is done or its attempts are used up, each time twice as long
-//! after the last one; how it ended stands in its status, in a condition of the pod and in an
-//! event. Whatever was begun by a binder that died is found as it stands and finished.
+//! The binder: executes BindRequests, of this scheduler or of any other that uses KAI's API. A
+//! request is retried with exponential backoff until it succeeds or its attempts are used up. The
+//! result is written to its status, to a condition of the pod and to an event. All progress is in
+//! the cluster, so that a restarted binder completes what its predecessor began.
 
 mod attempt;
+mod bind_request;
 mod claims;
-mod order;
-mod refusal;
+mod error;
 mod reservations;
 mod shared_gpu;
 mod volumes;
@@ -23,97 +23,99 @@ use tokio::{
 };
 
 use crate::{
-    api::{Api, ApiError},
-    config::{Clock, Config, Ends},
-    mirror::Key,
-    pacing::Pacing,
-    status::Status,
-    watch::{Kind, News, Watches},
+    api::{ApiClient, ApiError},
+    cache::ObjectKey,
+    concurrency::WriteLimiter,
+    config::{Clock, Config, RunUntil},
+    progress::Progress,
+    watch::{Kind, WatchEvent, Watches},
 };
 
-use attempt::{Attempt, Made};
-use order::Order;
-use reservations::{Reservations, Reserved};
-pub(crate) use shared_gpu::{Container, DEVICES, SHARE_VARIABLES};
+use attempt::{Attempt, AttemptOutcome};
+use bind_request::BindRequest;
+use reservations::{Reservation, Reservations};
+pub(crate) use shared_gpu::{SHARE_VARIABLES, SharingContainer, VISIBLE_DEVICES};
 
-/// What it has to know; pods only where it reserves what they share.
-const WATCHED: &[Kind] = &[Kind::BindRequest, Kind::Pod];
+/// Watched kinds; pods only if the binder reserves shared GPUs.
+const WATCHED_KINDS: &[Kind] = &[Kind::BindRequest, Kind::Pod];
 
-/// Requests that come in a burst are waited for this long: longer than a scheduler that starts
-/// beside us waits, so that it can finish asking for a gang of which its predecessor asked for half.
-const BURST: Duration = Duration::from_millis(20);
+/// Delay after the first watch event of a round, to collect bursts of requests. Longer than the
+/// start-up delay of a scheduler, so that a restarted one can complete the requests of a gang of
+/// which its predecessor wrote a part.
+const BURST_DELAY: Duration = Duration::from_millis(20);
 
-/// After an answer was lost, and while others have to do something first.
-const RETRY: Duration = Duration::from_secs(1);
+/// Delay after an unconfirmed API request, and while an attempt waits for other controllers.
+const RETRY_DELAY: Duration = Duration::from_secs(1);
 
-/// Longest wait between two attempts.
+/// Maximum backoff between two attempts.
 const BACKOFF_MAX: Duration = Duration::from_mins(5);
 
-/// Volumes that are not bound by then are waited for no longer, as with KAI.
-const PATIENCE: Duration = Duration::from_mins(2);
+/// Time limit for the binding of volumes, as in KAI.
+const VOLUME_BIND_TIMEOUT: Duration = Duration::from_mins(2);
 
-/// Carries out requests until it is dropped, or after the first round if that was asked for.
+/// Executes requests until the future is dropped; with [`RunUntil::FirstCycle`] for one round.
 ///
 /// # Errors
-/// The API server cannot be reached or does not let requests be read.
-pub(crate) async fn run(api: Api, config: &Config, now: Clock) -> anyhow::Result<()> {
+/// The API server cannot be reached or denies reading BindRequests.
+pub(crate) async fn run(api: ApiClient, config: &Config, now: Clock) -> anyhow::Result<()> {
     let path = Kind::BindRequest.path();
     match api.get(&format!("{path}?limit=1")).await {
-        // Until they are defined nobody can write one.
+        // Without the CRD there are no requests.
         Ok(_) | Err(ApiError::NotFound(_)) => {}
         Err(error) => return Err(error).with_context(|| format!("cannot list {path}")),
     }
-    let watched = if config.gpu_reservation.is_some() { WATCHED } else { &WATCHED[..1] };
+    let watched =
+        if config.gpu_reservation.is_some() { WATCHED_KINDS } else { &WATCHED_KINDS[..1] };
     let mut binder = Binder {
         watches: Watches::start(&api.client, watched.iter().copied()),
         unlisted: watched.to_vec(),
         reservations: config.gpu_reservation.clone().map(Reservations::new),
         api,
         now,
-        orders: BTreeMap::new(),
-        due: BTreeMap::new(),
-        waiting: BTreeMap::new(),
-        pacing: Pacing::up_to(config.writes_at_once),
-        status: config.status.clone(),
+        requests: BTreeMap::new(),
+        retry_at: BTreeMap::new(),
+        waiting_since: BTreeMap::new(),
+        limiter: WriteLimiter::with_limit(config.writes_at_once),
+        status: config.progress.clone(),
         counts_cycles: !config.runs_cycles(),
     };
     loop {
-        binder.hear().await;
-        binder.work().await;
-        if config.ends == Ends::AfterOneCycle {
+        binder.wait_for_round().await;
+        binder.run_round().await;
+        if config.run_until == RunUntil::FirstCycle {
             return Ok(());
         }
     }
 }
 
 struct Binder {
-    api: Api,
+    api: ApiClient,
     now: Clock,
     watches: Watches,
-    /// Kinds of which nothing is known yet.
+    /// Kinds whose first list has not arrived yet.
     unlisted: Vec<Kind>,
     reservations: Option<Reservations>,
-    /// Requests that are neither done nor given up.
-    orders: BTreeMap<Key, Order>,
-    /// When to try again, after a failure.
-    due: BTreeMap<Key, Instant>,
-    /// Since when others have to do something first.
-    waiting: BTreeMap<Key, Instant>,
-    pacing: Pacing,
-    status: watch::Sender<Status>,
-    /// Nobody else tells that this process is alive.
+    /// Requests that neither succeeded nor used up their attempts.
+    requests: BTreeMap<ObjectKey, BindRequest>,
+    /// Time of the next attempt after a failure.
+    retry_at: BTreeMap<ObjectKey, Instant>,
+    /// Start of waiting for other controllers, such as the volume binder.
+    waiting_since: BTreeMap<ObjectKey, Instant>,
+    limiter: WriteLimiter,
+    status: watch::Sender<Progress>,
+    /// Rounds count as cycles, for liveness in a process that runs only the binder.
     counts_cycles: bool,
 }
 
 impl Binder {
-    /// Hears news until a round is due: some time after the first of them, or when something is
-    /// to be tried again.
-    async fn hear(&mut self) {
+    /// Receives watch events until a round is due: [`BURST_DELAY`] after the first event, or at the
+    /// next retry.
+    async fn wait_for_round(&mut self) {
         let mut round: Option<Instant> = None;
         loop {
-            let again = self.due.values().min().copied();
-            let patience = self.reservations.as_ref().and_then(|all| all.deadline(&self.due));
-            let due = round.into_iter().chain(again).chain(patience).min();
+            let next_retry = self.retry_at.values().min().copied();
+            let patience = self.reservations.as_ref().and_then(|all| all.deadline(&self.retry_at));
+            let due = round.into_iter().chain(next_retry).chain(patience).min();
             let is_due = async {
                 match due {
                     Some(due) => sleep_until(due).await,
@@ -123,9 +125,9 @@ impl Binder {
             tokio::select! {
                 biased;
                 Some(news) = self.watches.next() => {
-                    self.take(news);
+                    self.on_event(news);
                     if self.unlisted.is_empty() {
-                        round.get_or_insert(Instant::now() + BURST);
+                        round.get_or_insert(Instant::now() + BURST_DELAY);
                     }
                 }
                 () = is_due => return,
@@ -133,35 +135,35 @@ impl Binder {
         }
     }
 
-    fn take(&mut self, news: News) {
+    fn on_event(&mut self, news: WatchEvent) {
         let kind = news.kind();
-        if matches!(news, News::All(..)) {
+        if matches!(news, WatchEvent::Listed(..)) {
             self.unlisted.retain(|unlisted| *unlisted != kind);
         }
         if kind == Kind::Pod {
             if let Some(reservations) = &mut self.reservations {
-                reservations.take(news);
+                reservations.on_event(news);
             }
             return;
         }
         match news {
-            News::All(_, objects) => {
-                self.orders.clear();
+            WatchEvent::Listed(_, objects) => {
+                self.requests.clear();
                 for object in &objects {
                     self.upsert(object);
                 }
-                let orders = &self.orders;
-                self.due.retain(|key, _| orders.contains_key(key));
-                self.waiting.retain(|key, _| orders.contains_key(key));
+                let requests = &self.requests;
+                self.retry_at.retain(|key, _| requests.contains_key(key));
+                self.waiting_since.retain(|key, _| requests.contains_key(key));
             }
-            News::Changed(_, object) => {
-                if let Some(object) = object.object() {
+            WatchEvent::Changed(_, object) => {
+                if let Some(object) = object.decode() {
                     self.upsert(&object);
                 }
             }
-            News::Gone(_, gone) => {
-                let key = Key::of_unread(&gone);
-                if self.orders.get(&key).is_some_and(|known| known.version <= gone.version) {
+            WatchEvent::Deleted(_, gone) => {
+                let key = ObjectKey::of_raw(&gone);
+                if self.requests.get(&key).is_some_and(|known| known.version <= gone.version) {
                     self.forget(&key);
                 }
             }
@@ -169,150 +171,151 @@ impl Binder {
     }
 
     fn upsert(&mut self, object: &Value) {
-        let (key, order) = (Key::of(object), Order::read(object));
-        let known = self.orders.get(&key);
-        if known.is_some_and(|known| known.uid == order.uid && known.version >= order.version) {
+        let (key, request) = (ObjectKey::from_object(object), BindRequest::read(object));
+        let known = self.requests.get(&key);
+        if known.is_some_and(|known| known.uid == request.uid && known.version >= request.version) {
             return;
         }
-        if known.is_some_and(|known| known.uid != order.uid) {
+        if known.is_some_and(|known| known.uid != request.uid) {
             self.forget(&key);
         }
-        if order.is_open() {
-            self.orders.insert(key, order);
+        if request.is_open() {
+            self.requests.insert(key, request);
         } else {
             self.forget(&key);
         }
     }
 
-    fn forget(&mut self, key: &Key) {
-        self.orders.remove(key);
-        self.due.remove(key);
-        self.waiting.remove(key);
+    fn forget(&mut self, key: &ObjectKey) {
+        self.requests.remove(key);
+        self.retry_at.remove(key);
+        self.waiting_since.remove(key);
     }
 
-    /// Tries everything that is due.
-    async fn work(&mut self) {
+    /// Attempts all requests that are due.
+    async fn run_round(&mut self) {
         if !self.unlisted.is_empty() {
             return;
         }
         let (started, at) = (Instant::now(), Time((self.now)().as_millisecond()));
-        let due = &self.due;
-        let is_due = |key: &Key| due.get(key).is_none_or(|due| *due <= started);
-        let orders: Vec<(Key, Order)> = self
-            .orders
+        let due = &self.retry_at;
+        let is_due = |key: &ObjectKey| due.get(key).is_none_or(|due| *due <= started);
+        let requests: Vec<(ObjectKey, BindRequest)> = self
+            .requests
             .iter()
             .filter(|(key, _)| is_due(key))
-            .map(|(key, order)| (key.clone(), order.clone()))
+            .map(|(key, request)| (key.clone(), request.clone()))
             .collect();
         let mut made = Vec::new();
-        let ready = self.reserve(orders, &mut made).await;
-        let attempts = ready.into_iter().map(|(key, order, devices)| {
+        let ready = self.reserve(requests, &mut made).await;
+        let attempts = ready.into_iter().map(|(key, request, devices)| {
             let api = self.api.clone();
-            let since = self.waiting.get(&key);
-            let is_patient = since.is_none_or(|since| since.elapsed() < PATIENCE);
+            let since = self.waiting_since.get(&key);
+            let is_patient = since.is_none_or(|since| since.elapsed() < VOLUME_BIND_TIMEOUT);
             async move {
-                let attempt = attempt::make(&api, (&key, &order), &devices, is_patient).await;
-                (key, order, attempt)
+                let attempt = attempt::run(&api, &key, &request, &devices, is_patient).await;
+                (key, request, attempt)
             }
         });
         let attempts: Vec<_> = attempts.collect();
-        let mut pacing = std::mem::replace(&mut self.pacing, Pacing::up_to(1));
-        pacing
-            .all(attempts, |(key, order, attempt)| match attempt {
-                Ok(Made::Ended(attempt)) => {
-                    self.waiting.remove(&key);
-                    self.note_bound(&key, &order, &attempt);
-                    made.push((key, order, attempt));
+        let mut limiter = std::mem::replace(&mut self.limiter, WriteLimiter::with_limit(1));
+        limiter
+            .run_all(attempts, |(key, request, attempt)| match attempt {
+                Ok(AttemptOutcome::Finished(attempt)) => {
+                    self.waiting_since.remove(&key);
+                    self.record_bound(&key, &request, &attempt);
+                    made.push((key, request, attempt));
                 }
-                Ok(Made::Waits) => self.wait(key),
-                Err(error) => self.note(&key, Err(error)),
+                Ok(AttemptOutcome::Waiting) => self.retry_later(key),
+                Err(error) => self.record_result(&key, Err(error)),
             })
             .await;
-        // So that no gang stands half bound for longer than its bindings take.
-        let conclusions = made.into_iter().map(|(key, order, attempt)| {
+        // Results are written after all bindings, so that a gang is not partly bound for longer
+        // than necessary.
+        let conclusions = made.into_iter().map(|(key, request, attempt)| {
             let api = self.api.clone();
             async move {
-                let ended = attempt::conclude(&api, (&key, &order), &attempt, at).await;
-                (key, ended)
+                let result = attempt::record_result(&api, &key, &request, &attempt, at).await;
+                (key, result)
             }
         });
         let conclusions: Vec<_> = conclusions.collect();
-        pacing.all(conclusions, |(key, ended)| self.note(&key, ended)).await;
-        self.pacing = pacing;
-        self.end_idle().await;
+        limiter.run_all(conclusions, |(key, ended)| self.record_result(&key, ended)).await;
+        self.limiter = limiter;
+        self.delete_idle_reservations().await;
         if self.counts_cycles {
             self.status.send_modify(|status| status.cycles += 1);
         }
     }
 
-    /// Looks again in a while.
-    fn wait(&mut self, key: Key) {
+    /// Schedules another attempt after [`RETRY_DELAY`].
+    fn retry_later(&mut self, key: ObjectKey) {
         let now = Instant::now();
-        self.due.insert(key.clone(), now + RETRY);
-        self.waiting.entry(key).or_insert(now);
+        self.retry_at.insert(key.clone(), now + RETRY_DELAY);
+        self.waiting_since.entry(key).or_insert(now);
     }
 
-    fn note_bound(&mut self, key: &Key, order: &Order, attempt: &Attempt) {
+    fn record_bound(&mut self, key: &ObjectKey, request: &BindRequest, attempt: &Attempt) {
         if let (Some(reservations), Some(pod), Ok(())) =
-            (&mut self.reservations, &attempt.pod, &attempt.ended)
-            && !order.gpu_groups.is_empty()
+            (&mut self.reservations, &attempt.pod, &attempt.result)
+            && !request.gpu_groups.is_empty()
         {
-            reservations.note_bound(key, order, pod);
+            reservations.record_bound(key, request, pod);
         }
     }
 
-    /// Picks the requests that need no device or have theirs, and reserves devices for others;
-    /// `made`: those that can get none.
+    /// Returns the requests whose devices are known (or not needed), and starts reservations for
+    /// the others. Requests that get no device are added to `made` as failed.
     async fn reserve(
         &mut self,
-        orders: Vec<(Key, Order)>,
-        made: &mut Vec<(Key, Order, Attempt)>,
-    ) -> Vec<(Key, Order, Vec<Name>)> {
+        requests: Vec<(ObjectKey, BindRequest)>,
+        made: &mut Vec<(ObjectKey, BindRequest, Attempt)>,
+    ) -> Vec<(ObjectKey, BindRequest, Vec<Name>)> {
         if let Some(reservations) = &mut self.reservations {
-            reservations.retain(&self.orders);
+            reservations.retain(&self.requests);
         }
         let mut ready = Vec::new();
-        for (key, order) in orders {
+        for (key, request) in requests {
             let reserved = match &mut self.reservations {
-                None => Reserved::Ready(Vec::new()),
-                Some(reservations) => reservations.reserve(&self.api, (&key, &order)).await,
+                None => Reservation::Ready(Vec::new()),
+                Some(reservations) => reservations.reserve(&self.api, &key, &request).await,
             };
             match reserved {
-                Reserved::Ready(devices) => ready.push((key, order, devices)),
-                // News of its devices come.
-                Reserved::Later => drop(self.due.remove(&key)),
-                Reserved::Unknown(error) => self.note(&key, Err(error)),
-                Reserved::Never(attempt) => made.push((key, order, attempt)),
+                Reservation::Ready(devices) => ready.push((key, request, devices)),
+                // Watch events of the reservation pods trigger the next attempt.
+                Reservation::Pending => drop(self.retry_at.remove(&key)),
+                Reservation::Unconfirmed(error) => self.record_result(&key, Err(error)),
+                Reservation::Failed(attempt) => made.push((key, request, attempt)),
             }
         }
         ready
     }
 
-    /// Ends reservation pods that keep a device for nobody.
-    async fn end_idle(&mut self) {
+    /// Deletes reservation pods whose device no pod shares.
+    async fn delete_idle_reservations(&mut self) {
         let Some(reservations) = &mut self.reservations else { return };
-        for (key, error) in reservations.end_idle(&self.api, &self.orders).await {
-            let told = format!("GPU reservation pod {key} cannot be deleted: {error}");
-            self.status.send_modify(|status| status.last_failure = Some(told));
+        for (key, error) in reservations.delete_idle(&self.api, &self.requests).await {
+            let message = format!("cannot delete GPU reservation pod {key}: {error}");
+            self.status.send_modify(|status| status.last_failure = Some(message));
         }
     }
 
-    fn note(&mut self, key: &Key, ended: Result<Value, ApiError>) {
+    fn record_result(&mut self, key: &ObjectKey, ended: Result<Value, ApiError>) {
         let now = Instant::now();
         match ended {
             Ok(object) => {
-                self.due.remove(key);
+                self.retry_at.remove(key);
                 self.upsert(&object);
-                if let Some(order) = self.orders.get(key) {
-                    self.due.insert(key.clone(), now + backoff(order.attempts));
+                if let Some(request) = self.requests.get(key) {
+                    self.retry_at.insert(key.clone(), now + backoff(request.failed_attempts));
                 }
             }
-            // It went with its pod.
+            // It was deleted with its pod.
             Err(ApiError::NotFound(_)) => self.forget(key),
             Err(error) => {
-                self.due.insert(key.clone(), now + RETRY);
-                let told = format!("BindRequest {key}: {error}");
-                self.status.send_modify(|status| status.last_failure = Some(told));
+                self.retry_at.insert(key.clone(), now + RETRY_DELAY);
+                let message = format!("BindRequest {key}: {error}");
+                self.status.send_modify(|status| status.last_failure = Some(message));
             }
         }
     }
@@ -329,7 +332,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_attempt_waits_twice_as_long_as_the_one_before_and_none_for_ever() {
+    fn backoff_doubles_up_to_a_maximum() {
         let secs = [1, 2, 3, 4, 9, 10, 1000, i32::MAX, -1].map(|at| backoff(at).as_secs());
         assert_eq!(secs, [1, 2, 4, 8, 256, 300, 300, 300, 1]);
     }

@@ -1,7 +1,8 @@
-//! The command line. Exit codes: 0 done, 1 failed or led no more, 2 wrong arguments (clap's).
+//! The command line. Exit codes: 0 success, 1 failure or lost leadership, 2 invalid arguments (from
+//! clap).
 
-mod reviews;
 mod settings;
+mod webhooks;
 
 use std::{
     convert::Infallible,
@@ -18,13 +19,13 @@ use clap::{Parser, Subcommand, ValueEnum};
 use futures::FutureExt as _;
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use schedlab_scheduler::{
-    Binding, Clock, Component, Config, ConfigFile, Metrics, Status,
-    captured::Source,
+    Binding, Clock, Component, Config, ConfigFile, Metrics, Progress,
     config::names,
     crds, explain,
     health::{self, Health},
-    leader::{Election, Standing, lead},
+    leader_election::{ElectionConfig, LeaderState, lead},
     replay,
+    snapshot_file::SnapshotSource,
 };
 use tokio::{
     net::TcpListener,
@@ -32,9 +33,15 @@ use tokio::{
     sync::watch,
 };
 
-pub(crate) use reviews::{Webhooks, print_webhooks};
+pub(crate) use webhooks::{Webhooks, print_webhooks};
 
-/// A KAI-compatible Kubernetes scheduler.
+/// Help headings of flags that several verbs have.
+const CLUSTER: &str = "Cluster";
+const CONFIGURATION: &str = "Configuration";
+const COMPONENTS: &str = "Components";
+const ENDPOINTS: &str = "Endpoints";
+
+/// A Kubernetes scheduler that is compatible with KAI
 #[derive(Debug, Parser)]
 #[command(version)]
 pub(crate) struct Arguments {
@@ -44,200 +51,217 @@ pub(crate) struct Arguments {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
-    /// Schedule until stopped.
+    /// Run the scheduler until it is terminated
     Run(Box<Run>),
-    /// Say why a workload waits and what would let it run, or how a queue stands.
+    /// Explain why a workload is pending and what would let it run, or how a queue is used
     Explain(Explain),
-    /// Decide over a captured cluster (a zip in the layout of KAI's snapshots), and print plan and
-    /// reasons.
+    /// Run cycles over a captured cluster, and print plan and reasons
     Replay(Replay),
-    /// Write a cluster as the scheduler sees it into such a zip.
+    /// Capture a cluster, as the scheduler sees it, into a zip file in the format of KAI's snapshots
     Snapshot(Snapshot),
-    /// Print the JSON Schema of the configuration file.
+    /// Print the JSON Schema of the configuration file
+    #[command(
+        after_help = "Example:\n  schedlab-scheduler config-schema > scheduler-config.schema.json"
+    )]
     ConfigSchema,
-    /// Print the custom resource definitions and priority classes, as YAML for `kubectl apply -f -`.
+    /// Print the custom resource definitions and priority classes as YAML
+    #[command(after_help = "Example:\n  schedlab-scheduler crds | kubectl apply -f -")]
     Crds,
-    /// Print the configuration that has the API server ask component admission, as YAML.
+    /// Print the webhook configurations for component admission as YAML
     Webhooks(Webhooks),
 }
 
 #[derive(Debug, clap::Args)]
+#[command(after_help = "Example:\n  schedlab-scheduler replay snapshot.zip --cycles 3")]
 pub(crate) struct Replay {
-    /// The zip.
+    /// Captured cluster: a zip file in the format of KAI's snapshots
     file: PathBuf,
-    /// Most cycles; fewer if one decides nothing.
-    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
+    /// Maximum number of cycles; stops earlier after a cycle without decisions
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
     cycles: u32,
-    /// Whose pods are scheduled [default: what the snapshot says, else kai-scheduler].
-    #[arg(long, value_parser = names::scheduler_name)]
+    /// Schedule the pods of this scheduler [default: from the snapshot, else kai-scheduler]
+    #[arg(long, value_name = "NAME", value_parser = names::parse_scheduler_name, help_heading = CONFIGURATION)]
     scheduler_name: Option<String>,
-    /// A configuration file; what it says wins over what the snapshot says of its scheduler.
-    #[arg(long, value_name = "FILE")]
+    /// Configuration file; takes precedence over the configuration in the snapshot
+    #[arg(long, value_name = "FILE", help_heading = CONFIGURATION)]
     config: Option<PathBuf>,
 }
 
 #[derive(Debug, clap::Args)]
+#[command(after_help = "Example:\n  schedlab-scheduler snapshot --output snapshot.zip")]
 pub(crate) struct Snapshot {
-    /// How to reach the cluster; without it, as kubectl does, else as a pod in the cluster.
-    #[arg(long)]
-    kubeconfig: Option<PathBuf>,
-    /// The scheduler whose input it is [default: kai-scheduler].
-    #[arg(long, value_parser = names::scheduler_name)]
-    scheduler_name: Option<String>,
-    /// That scheduler's configuration file; the flag beside it wins.
-    #[arg(long, value_name = "FILE")]
-    config: Option<PathBuf>,
-    /// Where the zip is written.
-    #[arg(long, short)]
+    /// Zip file to write
+    #[arg(long, short, value_name = "FILE")]
     output: PathBuf,
+    /// Kubeconfig file of the cluster [default: as kubectl, else the service account of the pod]
+    #[arg(long, value_name = "FILE", help_heading = CLUSTER)]
+    kubeconfig: Option<PathBuf>,
+    /// Capture the input of this scheduler [default: kai-scheduler]
+    #[arg(long, value_name = "NAME", value_parser = names::parse_scheduler_name, help_heading = CONFIGURATION)]
+    scheduler_name: Option<String>,
+    /// Configuration file of that scheduler; flags take precedence
+    #[arg(long, value_name = "FILE", help_heading = CONFIGURATION)]
+    config: Option<PathBuf>,
 }
 
 #[derive(Debug, clap::Args)]
+#[command(
+    after_help = "Example:\n  schedlab-scheduler explain team-a/training --config scheduler.yaml"
+)]
 pub(crate) struct Explain {
-    /// NAMESPACE/NAME of a pod group, of a pod, or of what owns pods; or `queue NAME`.
+    /// NAMESPACE/NAME of a pod group, a pod or an owner of pods; or `queue NAME`
     #[arg(required = true, num_args = 1..=2, value_names = ["NAMESPACE/NAME", "QUEUE"])]
-    what: Vec<String>,
-    /// How to reach the cluster; without it, as kubectl does, else as a pod in the cluster.
-    #[arg(long)]
-    kubeconfig: Option<PathBuf>,
-    /// For people, or for programs.
-    #[arg(long, short, value_enum, default_value_t = Output::Text)]
+    target: Vec<String>,
+    /// Output format
+    #[arg(long, short, value_name = "FORMAT", value_enum, default_value_t = Output::Text)]
     output: Output,
-    /// Whose rules: those of the scheduler that serves the workload.
-    #[arg(long, value_enum, default_value_t = Profile::Kai)]
+    /// Kubeconfig file of the cluster [default: as kubectl, else the service account of the pod]
+    #[arg(long, value_name = "FILE", help_heading = CLUSTER)]
+    kubeconfig: Option<PathBuf>,
+    /// Scheduling rules of the scheduler that serves the workload
+    #[arg(long, value_enum, default_value_t = Profile::Kai, help_heading = CONFIGURATION)]
     profile: Profile,
-    /// The workload's scheduler [default: kai-scheduler, or default-scheduler for profile kube].
-    #[arg(long, value_parser = names::scheduler_name)]
+    /// Name of that scheduler [default: kai-scheduler, or default-scheduler with profile kube]
+    #[arg(long, value_name = "NAME", value_parser = names::parse_scheduler_name, help_heading = CONFIGURATION)]
     scheduler_name: Option<String>,
-    /// That scheduler's configuration file; flags beside it win.
-    #[arg(long, value_name = "FILE")]
+    /// Configuration file of that scheduler; flags take precedence
+    #[arg(long, value_name = "FILE", help_heading = CONFIGURATION)]
     config: Option<PathBuf>,
-    /// Its window of the usage history, as 24h.
-    #[arg(long, value_parser = period)]
+    /// Window of its usage history, for example 24h [default: none]
+    #[arg(long, value_name = "DURATION", value_parser = positive_duration, help_heading = CONFIGURATION)]
     usage_window: Option<Duration>,
 }
 
 #[derive(Debug, clap::Args)]
+#[command(
+    after_help = "Example:\n  schedlab-scheduler run --config scheduler.yaml --health-address 0.0.0.0:8080 \
+                  --leader-elect"
+)]
 pub(crate) struct Run {
-    /// How to reach the cluster; without it, as kubectl does, else as a pod in the cluster.
-    #[arg(long)]
-    kubeconfig: Option<PathBuf>,
-    /// What to behave like.
-    #[arg(long, value_enum, default_value_t = Profile::Kai)]
-    profile: Profile,
-    /// A configuration file, as `config-schema` describes it; flags beside it win.
-    #[arg(long, value_name = "FILE")]
-    config: Option<PathBuf>,
-    /// Run a single cycle and end.
+    /// Run a single cycle and exit
     #[arg(long)]
     once: bool,
-    /// Schedule the pods that name this scheduler [default: kai-scheduler, or default-scheduler
-    /// for profile kube].
-    #[arg(long, value_parser = names::scheduler_name)]
+    /// Kubeconfig file of the cluster [default: as kubectl, else the service account of the pod]
+    #[arg(long, value_name = "FILE", help_heading = CLUSTER)]
+    kubeconfig: Option<PathBuf>,
+    /// Scheduling rules and API
+    #[arg(long, value_enum, default_value_t = Profile::Kai, help_heading = CONFIGURATION)]
+    profile: Profile,
+    /// Configuration file (see `config-schema`); flags take precedence
+    #[arg(long, value_name = "FILE", help_heading = CONFIGURATION)]
+    config: Option<PathBuf>,
+    /// Schedule the pods with this spec.schedulerName [default: kai-scheduler, or default-scheduler
+    /// with profile kube]
+    #[arg(long, value_name = "NAME", value_parser = names::parse_scheduler_name, help_heading = CONFIGURATION)]
     scheduler_name: Option<String>,
-    /// Time from one cycle to the next, as 1s or 500ms [default: 1s].
-    #[arg(long, value_parser = period)]
+    /// Time from the start of one cycle to the next, for example 500ms [default: 1s]
+    #[arg(long, value_name = "DURATION", value_parser = positive_duration, help_heading = CONFIGURATION)]
     period: Option<Duration>,
-    /// Window of the usage history for time-based fairness, as 24h; without it past usage
-    /// plays no part.
-    #[arg(long, value_parser = period)]
+    /// Window of the usage history for time-based fairness, for example 24h [default: none, past
+    /// usage has no effect]
+    #[arg(long, value_name = "DURATION", value_parser = positive_duration, help_heading = CONFIGURATION)]
     usage_window: Option<Duration>,
-    /// Most writes to the API server under way at once [default: 32].
-    #[arg(long, value_parser = clap::value_parser!(u16).range(1..))]
+    /// Maximum number of concurrent writes to the API server [default: 32]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..), help_heading = CONFIGURATION)]
     writes_at_once: Option<u16>,
-    /// Do not put pods into PodGroups: another pod grouper does.
-    #[arg(long)]
-    no_grouping: bool,
-    /// Which parts run here, and no others [default: all].
-    #[arg(long, value_enum, value_delimiter = ',')]
+    /// Components that run in this process, separated by commas [default: all]
+    #[arg(long, value_name = "COMPONENTS", value_enum, value_delimiter = ',', help_heading = COMPONENTS)]
     components: Vec<Component>,
-    /// How pods get to their nodes [default: direct where all parts run in one process, else
-    /// requests].
-    #[arg(long, value_enum)]
+    /// Do not run component podgrouper, as another pod grouper runs
+    #[arg(long, help_heading = COMPONENTS)]
+    no_grouping: bool,
+    /// How pods are bound to nodes [default: requests if components are selected, else direct]
+    #[arg(long, value_enum, help_heading = COMPONENTS)]
     binding: Option<Binding>,
-    /// Where probes (/livez, /readyz) and Prometheus (/metrics) are answered, as 0.0.0.0:8080;
-    /// without it nowhere.
-    #[arg(long, value_name = "ADDRESS:PORT")]
+    /// Serve probes (/livez, /readyz) and Prometheus metrics (/metrics) at this address, for example
+    /// 0.0.0.0:8080 [default: not served]
+    #[arg(long, value_name = "ADDRESS:PORT", help_heading = ENDPOINTS)]
     health_address: Option<SocketAddr>,
-    /// Serve the scheduler's input as a zip at /get-snapshot of that address. It shows every pod.
-    #[arg(long, requires = "health_address")]
+    /// Serve the scheduler's input as a zip file at /get-snapshot of the health address; it contains
+    /// all pods
+    #[arg(long, requires = "health_address", help_heading = ENDPOINTS)]
     serve_snapshots: bool,
-    /// Serve how the last cycles decided, plugin by plugin, at /get-trace of that address: so many
-    /// lines at most.
+    /// Serve a trace of the decisions of the last cycles, per plugin, at /get-trace of the health
+    /// address, with at most this many lines
     #[arg(
         long,
         value_name = "LINES",
         requires = "health_address",
-        value_parser = clap::value_parser!(u32).range(1..=1_000_000)
+        value_parser = clap::value_parser!(u32).range(1..=1_000_000),
+        help_heading = ENDPOINTS
     )]
     trace_decisions: Option<u32>,
-    /// Folder with tls.crt and tls.key, read anew when they change: component admission answers the
-    /// API server's reviews with it. Without it nobody does.
-    #[arg(long, value_name = "DIR")]
+    /// Serve the webhooks of component admission with tls.crt and tls.key in this folder, which are
+    /// reloaded when they change [default: not served]
+    #[arg(long, value_name = "DIR", help_heading = ENDPOINTS)]
     webhook_cert_dir: Option<PathBuf>,
-    /// Where reviews are answered.
+    /// Address of the webhooks
     #[arg(
         long,
         value_name = "ADDRESS:PORT",
         default_value = "0.0.0.0:9443",
-        requires = "webhook_cert_dir"
+        requires = "webhook_cert_dir",
+        help_heading = ENDPOINTS
     )]
     webhook_address: SocketAddr,
     #[command(flatten)]
     election: ElectionArguments,
 }
 
-/// Named as in Kubernetes' own components.
+/// Flags are named as in Kubernetes' own components.
 #[derive(Debug, clap::Args)]
+#[command(next_help_heading = "Leader election")]
 struct ElectionArguments {
-    /// Schedule only while this process holds the lease: several may run, one works.
+    /// Schedule only while this process holds the lease, so that several replicas may run
     #[arg(long = "leader-elect")]
     elect: bool,
-    /// Namespace of the lease [default: that of the pod, or of the kubeconfig's context].
+    /// Namespace of the lease [default: that of the pod, or of the kubeconfig's context]
     #[arg(
         long = "leader-elect-resource-namespace",
         value_name = "NAMESPACE",
-        value_parser = names::object_name
+        value_parser = names::parse_object_name
     )]
     namespace: Option<String>,
-    /// Name of the lease [default: the scheduler's].
-    #[arg(long = "leader-elect-resource-name", value_name = "NAME", value_parser = names::object_name)]
+    /// Name of the lease [default: the scheduler's name]
+    #[arg(long = "leader-elect-resource-name", value_name = "NAME", value_parser = names::parse_object_name)]
     name: Option<String>,
-    /// How long others wait after the leader's last sign of life; whole seconds.
-    #[arg(long = "leader-elect-lease-duration", value_name = "TIME", default_value = "15s", value_parser = period)]
+    /// Time after the leader's last renewal for which other candidates wait; whole seconds
+    #[arg(long = "leader-elect-lease-duration", value_name = "DURATION", default_value = "15s", value_parser = positive_duration)]
     lease_duration: Duration,
-    /// A leader that could not renew for so long ends.
-    #[arg(long = "leader-elect-renew-deadline", value_name = "TIME", default_value = "10s", value_parser = period)]
+    /// Time without successful renewal after which a leader exits
+    #[arg(long = "leader-elect-renew-deadline", value_name = "DURATION", default_value = "10s", value_parser = positive_duration)]
     renew_deadline: Duration,
-    /// Time from one try to the next.
-    #[arg(long = "leader-elect-retry-period", value_name = "TIME", default_value = "2s", value_parser = period)]
+    /// Time between two tries to acquire or renew the lease
+    #[arg(long = "leader-elect-retry-period", value_name = "DURATION", default_value = "2s", value_parser = positive_duration)]
     retry_period: Duration,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum Output {
+    /// For people
     Text,
+    /// For programs
     Json,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum Profile {
-    /// KAI: queues, gangs, reclaim, preemption, consolidation.
+    /// As KAI: queues, gangs, reclaim, preemption, consolidation
     Kai,
-    /// Default kube-scheduler: pod by pod, by priority.
+    /// As the default kube-scheduler: pod by pod, by priority
     Kube,
 }
 
-fn period(text: &str) -> Result<Duration, String> {
-    let allowed = "allowed: a time above 0, as 1s, 500ms or 24h";
+fn positive_duration(text: &str) -> Result<Duration, String> {
+    let allowed = "expected a duration above 0, for example 1s, 500ms or 24h";
     let parsed: Result<jiff::SignedDuration, _> = text.parse();
     let duration = parsed.map_err(|_| allowed.to_owned())?;
     Duration::try_from(duration).ok().filter(|period| !period.is_zero()).ok_or(allowed.to_owned())
 }
 
-/// Schedules until the process is told to stop, leads no more, or cannot start.
+/// Schedules until the process is terminated, loses leadership, or cannot start.
 pub(crate) fn run(arguments: &Run) -> anyhow::Result<()> {
-    // A second thread gives signs of life while the first one decides.
+    // With a second thread the lease is renewed while the first one computes decisions.
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(2)
         .enable_all()
@@ -245,33 +269,33 @@ pub(crate) fn run(arguments: &Run) -> anyhow::Result<()> {
         .context("cannot start the runtime")?;
     runtime.block_on(async {
         let client = client(arguments.kubeconfig.as_deref()).await?;
-        let config = settings::of(arguments)?;
+        let config = settings::run_config(arguments)?;
         let election = election(arguments, &config, &client)?;
-        let (told, standing) = watch::channel(match election {
-            Some(_) => Standing::Asking,
-            None => Standing::Leading,
+        let (state_sender, leader_state) = watch::channel(match election {
+            Some(_) => LeaderState::Acquiring,
+            None => LeaderState::Leading,
         });
-        let mut complaints = pin!(complain_of_failures(config.status.subscribe()));
-        let turns = tell_turns(standing.clone());
-        let last = standing.clone();
-        let metrics = Arc::new(Metrics::with_labels_of_queues(config.queue_metric_labels.clone()));
-        let status = config.status.subscribe();
-        let source = Source { client: client.clone(), config: config.clone() };
+        let mut failures = pin!(report_failures(config.progress.subscribe()));
+        let leadership_changes = report_leadership(leader_state.clone());
+        let last = leader_state.clone();
+        let metrics = Arc::new(Metrics::with_queue_labels(config.queue_metric_labels.clone()));
+        let status = config.progress.subscribe();
+        let source = SnapshotSource { client: client.clone(), config: config.clone() };
         let snapshots = arguments.serve_snapshots.then_some(source);
         let trace = config.trace.clone();
         let now: Clock = Arc::new(wall_clock);
         let (measured, at) = (Arc::clone(&metrics), Arc::clone(&now));
-        let health = Health { standing, status, metrics: measured, now: at, snapshots, trace };
-        let probes = probes(arguments.health_address, health).await?;
-        let reviews = reviews::answered(arguments, &config, &client).await?;
-        let stop = stopped()?.shared();
+        let health = Health { leader_state, status, metrics: measured, now: at, snapshots, trace };
+        let probes = serve_probes(arguments.health_address, health).await?;
+        let reviews = webhooks::serve_reviews(arguments, &config, &client).await?;
+        let stop = termination_signal()?.shared();
         let measured = (Arc::clone(&now), Some(metrics));
         let work = schedlab_scheduler::run_until(client.clone(), config, measured, stop.clone());
         let scheduling = async {
             let Some(election) = election else { return work.await };
-            let stop = stopped_idle(stop, last.clone());
-            let done = lead(client, (election, now), told, work, stop).await;
-            complain_of_lease(&last.borrow());
+            let stop = stop_unless_leading(stop, last.clone());
+            let done = lead(client, election, now, state_sender, work, stop).await;
+            report_unreleased_lease(&last.borrow());
             done
         };
         let done = tokio::select! {
@@ -279,17 +303,17 @@ pub(crate) fn run(arguments: &Run) -> anyhow::Result<()> {
             done = scheduling => done,
             done = probes => done,
             done = reviews => done,
-            never = &mut complaints => match never {},
-            never = turns => match never {},
+            never = &mut failures => match never {},
+            never = leadership_changes => match never {},
         };
-        // What failed last of all.
-        let _ = complaints.now_or_never();
+        // Report the last failures.
+        let _ = failures.now_or_never();
         done
     })
 }
 
-/// Returns when somebody wants the process to end, as Ctrl-C or as the kubelet does.
-fn stopped() -> anyhow::Result<impl Future<Output = ()>> {
+/// Completes at SIGTERM or SIGINT.
+fn termination_signal() -> anyhow::Result<impl Future<Output = ()>> {
     let mut terminated = signal(SignalKind::terminate()).context("cannot wait for SIGTERM")?;
     let mut interrupted = signal(SignalKind::interrupt()).context("cannot wait for SIGINT")?;
     Ok(async move {
@@ -300,16 +324,19 @@ fn stopped() -> anyhow::Result<impl Future<Output = ()>> {
     })
 }
 
-/// The same for one that does not lead; the work of a leader ends by itself, and in order.
-async fn stopped_idle(stop: impl Future<Output = ()>, standing: watch::Receiver<Standing>) {
+/// Completes at `stop` unless this process leads: the work of a leader ends by itself, in order.
+async fn stop_unless_leading(
+    stop: impl Future<Output = ()>,
+    standing: watch::Receiver<LeaderState>,
+) {
     stop.await;
-    if *standing.borrow() == Standing::Leading {
+    if *standing.borrow() == LeaderState::Leading {
         std::future::pending::<()>().await;
     }
 }
 
-/// Answers probes; never, when there is no address for them.
-async fn probes(
+/// Serves the health endpoints; pending forever without an address.
+async fn serve_probes(
     address: Option<SocketAddr>,
     health: Health,
 ) -> anyhow::Result<impl Future<Output = anyhow::Result<()>>> {
@@ -325,7 +352,7 @@ async fn probes(
         let Some(listener) = listener else { return std::future::pending().await };
         match health::serve(listener, health).await {
             Ok(never) => match never {},
-            Err(error) => Err(error).context("probes are answered no more"),
+            Err(error) => Err(error).context("the health endpoints failed"),
         }
     })
 }
@@ -334,67 +361,68 @@ fn election(
     arguments: &Run,
     config: &Config,
     client: &kube::Client,
-) -> anyhow::Result<Option<Election>> {
-    let asked = &arguments.election;
-    if !asked.elect {
+) -> anyhow::Result<Option<ElectionConfig>> {
+    let flags = &arguments.election;
+    if !flags.elect {
         return Ok(None);
     }
     let host = std::fs::read_to_string("/proc/sys/kernel/hostname")
-        .context("cannot tell this candidate from others: no host name")?;
+        .context("cannot determine the identity of this candidate: no host name")?;
     let identity = format!("{}_{}", host.trim(), std::process::id());
-    let namespace = asked.namespace.as_deref();
-    let name = asked.name.as_deref().unwrap_or(&config.scheduler_name);
-    let election = Election::new(namespace.unwrap_or(client.default_namespace()), name, &identity)
-        .timed(asked.lease_duration, asked.renew_deadline, asked.retry_period);
+    let namespace = flags.namespace.as_deref();
+    let name = flags.name.as_deref().unwrap_or(&config.scheduler_name);
+    let election =
+        ElectionConfig::new(namespace.unwrap_or(client.default_namespace()), name, &identity)
+            .with_timings(flags.lease_duration, flags.renew_deadline, flags.retry_period);
     Ok(Some(election?))
 }
 
-/// Prints what is decided over a captured cluster.
+/// Prints plan and reasons over a captured cluster.
 pub(crate) fn replay(arguments: &Replay) -> anyhow::Result<()> {
     let shown = arguments.file.display();
     let file =
         std::fs::File::open(&arguments.file).with_context(|| format!("cannot read {shown}"))?;
-    let told = replay::replay(file, &settings::of_replay(arguments)?, arguments.cycles);
-    let told = told.map_err(|error| anyhow!(error.in_zip(&shown.to_string())))?;
-    write!(io::stdout().lock(), "{told}").context("cannot write to standard output")
+    let output = replay::replay(file, &settings::replay_config(arguments)?, arguments.cycles);
+    let output = output.map_err(|error| anyhow!(error.message_for(&shown.to_string())))?;
+    write!(io::stdout().lock(), "{output}").context("cannot write to standard output")
 }
 
-/// Writes a snapshot.
+/// Writes a snapshot of the cluster to a file.
 pub(crate) fn snapshot(arguments: &Snapshot) -> anyhow::Result<()> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let zip = runtime.block_on(async {
         let client = client(arguments.kubeconfig.as_deref()).await?;
-        let config = settings::of_snapshot(arguments)?;
-        anyhow::Ok(Source { client, config }.take().await?)
+        let config = settings::snapshot_config(arguments)?;
+        anyhow::Ok(SnapshotSource { client, config }.capture().await?)
     })?;
     let shown = arguments.output.display();
     std::fs::write(&arguments.output, zip).with_context(|| format!("cannot write {shown}"))
 }
 
-/// Reads the cluster once and prints what is to be said.
+/// Reads the cluster once and prints the explanation.
 pub(crate) fn explain(arguments: &Explain) -> anyhow::Result<()> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let text = runtime.block_on(async {
         let client = client(arguments.kubeconfig.as_deref()).await?;
-        let config = settings::of_another(arguments)?;
+        let config = settings::explain_config(arguments)?;
         let now: Clock = Arc::new(wall_clock);
         let form = match arguments.output {
-            Output::Text => explain::Form::Text,
-            Output::Json => explain::Form::Json,
+            Output::Text => explain::OutputFormat::Text,
+            Output::Json => explain::OutputFormat::Json,
         };
-        match &arguments.what[..] {
+        match &arguments.target[..] {
             [kind, queue] if kind == "queue" => {
-                explain::queue(client, config, now, (queue, form)).await
+                explain::queue(client, config, now, queue, form).await
             }
             [workload] => {
                 let parts = workload.split_once('/').with_context(|| {
-                    format!("found {workload}, allowed: NAMESPACE/NAME, or queue NAME")
+                    format!("got {workload}, expected NAMESPACE/NAME, or queue NAME")
                 })?;
                 let (namespace, name) = parts;
-                explain::workload(client, config, now, (namespace, name, form)).await
+                explain::workload(client, config, now, namespace, name, form).await
             }
             other => {
-                anyhow::bail!("found {}, allowed: NAMESPACE/NAME, or queue NAME", other.join(" "))
+                anyhow::bail!("got {}, expected NAMESPACE/NAME, or queue NAME", other.join(" "))
             }
         }
     })?;
@@ -403,7 +431,8 @@ pub(crate) fn explain(arguments: &Explain) -> anyhow::Result<()> {
 
 /// Prints the JSON Schema of the configuration file.
 pub(crate) fn print_config_schema() -> anyhow::Result<()> {
-    let schema = serde_json::to_string_pretty(&ConfigFile::schema()).context("no JSON")?;
+    let schema = serde_json::to_string_pretty(&ConfigFile::schema())
+        .context("cannot format the schema as JSON")?;
     writeln!(io::stdout().lock(), "{schema}").context("cannot write to standard output")
 }
 
@@ -421,22 +450,22 @@ async fn client(kubeconfig: Option<&Path>) -> anyhow::Result<kube::Client> {
             "no cluster: pass --kubeconfig, set KUBECONFIG, or run in a pod with a service account",
         )?,
     };
-    kube::Client::try_from(config).context("cannot make a client of that configuration")
+    kube::Client::try_from(config).context("cannot create a client from that configuration")
 }
 
-/// Says what the API server refuses, what the usage database lacks and which GPUs are kept for
-/// nobody, once for each that is new. Outlives the work: the lease is released after that.
-async fn complain_of_failures(mut status: watch::Receiver<Status>) -> Infallible {
+/// Prints API failures, problems of the usage database and idle GPU reservations, each once when it
+/// changes. Runs beyond the end of work, until the lease is released.
+async fn report_failures(mut status: watch::Receiver<Progress>) -> Infallible {
     let mut last = [None, None, None];
     while status.changed().await.is_ok() {
         let now = {
-            let Status { last_failure, usage_trouble, idle_reservations, .. } =
+            let Progress { last_failure, usage_error: usage_trouble, idle_reservations, .. } =
                 &*status.borrow_and_update();
             [last_failure, usage_trouble, idle_reservations].map(Option::clone)
         };
         for (now, last) in now.iter().zip(&last) {
-            if let Some(told) = now.as_ref().filter(|_| now != last) {
-                complain(told);
+            if let Some(message) = now.as_ref().filter(|_| now != last) {
+                print_error(message);
             }
         }
         last = now;
@@ -444,43 +473,43 @@ async fn complain_of_failures(mut status: watch::Receiver<Status>) -> Infallible
     std::future::pending().await
 }
 
-/// Says that nobody can lead for a while; the process ends all the same.
-fn complain_of_lease(last: &Standing) {
-    if let Standing::Unreleased(_) = last {
-        complain(&last.to_string());
+/// Prints that the lease could not be released, so that no candidate can lead for a while.
+fn report_unreleased_lease(last: &LeaderState) {
+    if let LeaderState::ReleaseFailed(_) = last {
+        print_error(&last.to_string());
     }
 }
 
-/// Says when it leads, and who does instead. Alone it has nothing to tell.
-async fn tell_turns(mut standing: watch::Receiver<Standing>) -> Infallible {
+/// Prints changes of leadership. Without election there are none.
+async fn report_leadership(mut standing: watch::Receiver<LeaderState>) -> Infallible {
     let mut last = None;
     while standing.changed().await.is_ok() {
         let now = standing.borrow_and_update().clone();
         if last.as_ref() != Some(&now) {
-            complain(&now.to_string());
+            print_error(&now.to_string());
         }
         last = Some(now);
     }
     std::future::pending().await
 }
 
-/// The machine's time.
+/// The system clock.
 #[expect(clippy::disallowed_methods, reason = "a scheduler of its own runs in real time")]
 fn wall_clock() -> jiff::Timestamp {
     jiff::Timestamp::try_from(std::time::SystemTime::now()).unwrap_or_default()
 }
 
-/// Prints the definitions, one YAML document each.
+/// Prints the definitions as YAML documents.
 pub(crate) fn print_crds() -> anyhow::Result<()> {
     let mut out = io::stdout().lock();
     for object in crds::all().iter().chain(&crds::priority_classes()) {
-        let yaml = serde_yaml::to_string(object).context("a definition is no YAML")?;
+        let yaml = serde_yaml::to_string(object).context("cannot format a definition as YAML")?;
         write!(out, "---\n{yaml}").context("cannot write to standard output")?;
     }
     Ok(())
 }
 
-/// One line to standard error; when that is closed, nobody listens.
-pub(crate) fn complain(line: &str) {
+/// Prints a line to standard error; ignores a closed one.
+pub(crate) fn print_error(line: &str) {
     let _ = writeln!(io::stderr(), "schedlab-scheduler: {line}");
 }

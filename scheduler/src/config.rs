@@ -1,10 +1,11 @@
-//! How a scheduler is set up. Decisions are set up by the core's [`Profile`]; this is the rest.
+//! Configuration of a scheduler process. Decisions are configured by the core's [`Profile`], which
+//! is part of it.
 
 pub(crate) mod arguments;
 mod file;
-mod given;
 pub mod names;
 pub(crate) mod plugins;
+mod source;
 
 use std::{
     cmp::Reverse,
@@ -17,125 +18,125 @@ use clap::ValueEnum;
 use schedlab_scheduler_core::{
     Profile,
     framework::Plugins,
-    profile::{JobRule, TaskRule},
+    profile::{JobOrderRule, TaskOrderRule},
 };
 use schemars::JsonSchema;
 use serde::Deserialize;
 use tokio::sync::watch;
 
-pub(crate) use file::Grace;
+pub(crate) use file::GraceSetting;
 pub use file::{ConfigFile, FileError};
-pub use given::{GivenError, GivenFile};
+pub use source::{ConfigSource, ConfigSourceError};
 
-use crate::{status::Status, trace::Trace, usage::UsageDatabase};
+use crate::{progress::Progress, trace::Trace, usage::UsageDatabase};
 
-/// The label of node pools, where the configuration names none.
+/// Default label of node pools.
 pub(crate) const NODE_POOL_LABEL: &str = "kai.scheduler/node-pool";
 
-/// Tells the time. Handed in, so that a scheduler can run on virtual time.
+/// Returns the current time. A parameter, so that a scheduler can run on virtual time.
 pub type Clock = Arc<dyn Fn() -> jiff::Timestamp + Send + Sync>;
 
-/// One scheduler's set-up.
+/// Configuration of one scheduler.
 #[derive(Clone, Debug)]
 pub struct Config {
-    /// Pods with this `spec.schedulerName` are scheduled; all others only take room.
+    /// Pods with this `spec.schedulerName` are scheduled; all others only occupy resources.
     pub scheduler_name: String,
-    /// Whose API, events and texts are spoken.
+    /// Whose API, events and messages are used.
     pub flavor: Flavor,
     /// Actions and plugins of a cycle.
     pub profile: Profile,
-    /// Plugins that are not asked, by KAI's names: [`Config::go_without`].
-    pub plugins_off: BTreeSet<String>,
-    /// Which plugins come first, where it is not as KAI has it; the highest does:
-    /// [`Config::prioritize`].
+    /// Disabled plugins, by KAI's names. Set by [`Config::disable_plugins`].
+    pub disabled_plugins: BTreeSet<String>,
+    /// Priorities of plugins that differ from KAI's; higher ones come first. Set by
+    /// [`Config::set_plugin_priorities`].
     pub plugin_priorities: BTreeMap<String, i32>,
     /// Time from the start of one cycle to the start of the next.
     pub period: Duration,
-    /// What happens while nothing changes.
-    pub idle: Idle,
-    /// What is done here; the rest is another process's work.
+    /// Whether cycles run while nothing changes.
+    pub idle_policy: IdlePolicy,
+    /// Components that run in this process.
     pub components: BTreeSet<Component>,
-    /// How decisions reach the cluster. (Flavor `kai`; `kube` binds directly.)
+    /// How pods are bound. (Flavor `kai`; `kube` always binds directly.)
     pub binding: Binding,
-    /// How the binder reserves GPUs that pods share. `None`: it does not, and no device plugin knows
-    /// that they are taken. Set by [`Config::reserve_gpus`].
+    /// Reservation pods for shared GPUs. `None`: none are created, so device plugins do not know
+    /// that these GPUs are in use. Set by [`Config::enable_gpu_reservation`].
     pub gpu_reservation: Option<GpuReservation>,
-    /// Component admission keeps containers that ask for no GPU from seeing one, and refuses pods
-    /// that say themselves which they see.
+    /// Component admission hides GPUs from containers that request none, and denies pods that set
+    /// `NVIDIA_VISIBLE_DEVICES` themselves.
     pub block_nvidia_visible_devices: bool,
-    /// Component admission gives it to pods that ask for GPUs and name no runtime class.
+    /// Runtime class that component admission sets on pods that request GPUs and name none.
     pub gpu_pod_runtime_class: Option<String>,
-    /// Where it stands which priority kinds of owners have. `None`: as KAI has it built in.
+    /// `ConfigMap` with default priority classes per owner kind. `None`: KAI's built-in defaults.
     pub default_priorities: Option<DefaultPriorities>,
-    /// The nodes that are this scheduler's, and the pods that go there. `None`: all.
+    /// Node pool that this scheduler serves. `None`: all nodes and pods.
     pub node_pool: Option<NodePool>,
-    /// Nodes that are labelled neither as GPU nor as CPU workers do not exist for it; the profile's
-    /// plugins keep work to what nodes are labelled for. Set by [`Config::restrict_nodes`].
+    /// Ignores nodes without a GPU or CPU worker label, and restricts pods to nodes with the
+    /// matching label. Set by [`Config::restrict_nodes`].
     pub restrict_node_scheduling: bool,
-    /// Queues are a tree. Else, as in KAI, those with a parent stand side by side, whatever it is, and
-    /// those without do not exist.
+    /// Queues form a tree. If false, as in KAI, queues with any parent are siblings, and queues
+    /// without one are ignored.
     pub full_hierarchy_fairness: bool,
-    /// Labels of queues that metrics about them tell, in the order of those labels.
+    /// Queue labels that become labels of queue metrics, ordered by queue label.
     pub queue_metric_labels: Vec<QueueMetricLabel>,
-    /// Most writes under way at once. With 1 they follow each other, in an order of their own
-    /// that repeats: what virtual time wants.
+    /// Maximum number of concurrent writes to the API. With 1 the order of writes is deterministic,
+    /// as virtual time requires.
     pub writes_at_once: usize,
-    /// Window of the queues' usage history. `None`, as in KAI without a usage database: past
-    /// usage plays no part in the shares.
+    /// Window of the scheduler's own usage history. `None`: it keeps none, and unless there is a
+    /// usage database, fair shares ignore past usage (as in KAI without a usage database).
     pub usage_window: Option<Duration>,
-    /// After so long past usage counts for half. `None`: alike over the whole window.
+    /// Half-life of past usage in the own history. `None`: no decay within the window.
     pub usage_half_life: Option<Duration>,
-    /// Knows past usage better than the own history, which counts where this does not answer.
+    /// External usage database. The own history is used while it gives no current answer.
     pub usage_database: Option<UsageDatabase>,
-    /// The least time that pods have to end, and to save their work, when they are evicted for
-    /// others. `None`: as long as they say themselves.
+    /// Minimum termination grace period of evicted pods, to save their work. `None`: each pod's
+    /// own.
     pub eviction_grace: Option<Duration>,
-    /// Where cycles note how they decide; [`Config::trace`] wraps the plugins. `None`: nowhere.
+    /// Trace of decisions per plugin. Set by [`Config::enable_trace`]. `None`: no trace.
     pub trace: Option<Trace>,
-    /// Breaks ties where a rule asks for chance.
+    /// Seed of random tie-breaking.
     pub seed: u64,
-    /// When it ends by itself.
-    pub ends: Ends,
-    /// Where the scheduler tells how far it is: subscribe before [`crate::run`] takes it.
-    pub status: watch::Sender<Status>,
+    /// When the scheduler stops by itself.
+    pub run_until: RunUntil,
+    /// Channel of progress reports; subscribe before passing the configuration to [`crate::run`].
+    pub progress: watch::Sender<Progress>,
 }
 
-/// How a pod that was given a node gets there.
+/// How a pod is bound to the node that the scheduler chose.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Binding {
-    /// The scheduler binds it.
+    /// The scheduler creates the Binding.
     Direct,
-    /// The scheduler writes a BindRequest, as KAI's does, and a binder binds it, ours or KAI's.
+    /// The scheduler writes a BindRequest, as KAI's does; a binder (ours or KAI's) binds the pod.
     Requests,
 }
 
-/// What one process may do alone.
+/// A part of the scheduler that can run in a process of its own.
 #[derive(
     Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, ValueEnum, Deserialize, JsonSchema,
 )]
 #[serde(rename_all = "kebab-case")]
 pub enum Component {
-    /// Gives nodes to pods, evicts pods, and says why others wait.
+    /// Assigns pods to nodes, evicts pods, and reports why pods are pending.
     Scheduler,
-    /// Carries out BindRequests (profile `kai` only), where they are written or where the
-    /// scheduler runs elsewhere.
+    /// Executes BindRequests (profile `kai` only) if binding is by requests or the scheduler runs
+    /// in another process.
     Binder,
-    /// Puts pods into PodGroups by their owners (profile `kai` only).
+    /// Assigns pods to PodGroups by their owners (profile `kai` only).
     Podgrouper,
     /// Writes the status of queues (profile `kai` only).
     QueueController,
-    /// Judges queues, pod groups and pods before they are stored, and gives pods that share GPUs
-    /// what tells them which (profile `kai` only), where it is given a certificate.
+    /// Serves admission webhooks (profile `kai` only; needs a certificate): validates queues, pod
+    /// groups and pods, and gives pods that share GPUs their device environment.
     Admission,
 }
 
 impl Component {
-    /// What a list of parts may be.
+    /// What a list of components must be, for messages.
     pub const ALLOWED: &str = "one or more, each once";
 
-    /// What is wrong with a list of parts.
-    pub fn misfit(list: &[Self]) -> Option<String> {
+    /// What is wrong with a list of components; `None`: it is valid.
+    pub fn list_error(list: &[Self]) -> Option<String> {
         if list.is_empty() {
             return Some("none".to_owned());
         }
@@ -148,69 +149,69 @@ impl Component {
     }
 }
 
-/// Whose behaviour clients of the API see.
+/// The scheduler whose API behavior clients see.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Flavor {
-    /// Queues and PodGroups, with KAI's events and texts.
+    /// KAI's: Queues and PodGroups, KAI's events and messages.
     Kai,
-    /// Single pods, with kube-scheduler's events and texts.
+    /// kube-scheduler's: single pods, its events and messages.
     Kube,
 }
 
-/// A `ConfigMap` with the priority classes and preemptibility of kinds of owners, for pods and
-/// owners that name none.
+/// A `ConfigMap` with default priority class and preemptibility per owner kind, for pods and owners
+/// that set none.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DefaultPriorities {
-    /// `None`: the scheduler's.
+    /// Its namespace; `None`: the scheduler's.
     pub namespace: Option<String>,
     /// Its name.
     pub name: String,
 }
 
-/// A label of queues that becomes one of the metrics about them.
+/// A queue label that becomes a label of queue metrics.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct QueueMetricLabel {
-    /// The queue's.
+    /// Key of the queue label.
     pub queue_label: String,
-    /// The metrics'.
+    /// Name of the metric label.
     pub metric_label: String,
-    /// What it is where a queue lacks the label.
+    /// Value for queues without the label.
     pub default: String,
 }
 
-/// Nodes and pods whose label says so.
+/// A node pool: nodes and pods with a label.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NodePool {
-    /// The label's key, on nodes as on pods.
+    /// Key of the label on nodes and pods.
     pub label: String,
-    /// Its value; empty: those without the label.
+    /// Value of the label; empty: nodes and pods without the label.
     pub value: String,
 }
 
 impl NodePool {
-    /// What conditions and events call a pool; that of nodes without the label is `default`.
+    /// Name of the pool in conditions and events; `default` for nodes without the label.
     pub(crate) fn name(pool: Option<&Self>) -> &str {
         pool.map(|pool| &*pool.value).filter(|value| !value.is_empty()).unwrap_or("default")
     }
 }
 
-/// How reservation pods are made.
+/// Settings of reservation pods for shared GPUs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct GpuReservation {
-    /// Where they stand; it has to exist.
+    /// Namespace of the pods; it has to exist.
     pub namespace: String,
-    /// KAI's image for them, or one that writes the same annotation.
+    /// KAI's reservation image, or one that writes the same annotation.
     pub image: String,
-    /// `spec.serviceAccountName`: it may patch pods there.
+    /// `spec.serviceAccountName`; the account must be allowed to patch pods in the namespace.
     pub service_account: Option<String>,
     /// `spec.runtimeClassName`.
     pub runtime_class: Option<String>,
-    /// That of pods that share GPUs and name none, where component admission is asked.
+    /// Runtime class that component admission sets on pods that share GPUs and name none.
     pub pod_runtime_class: Option<String>,
 }
 
 impl GpuReservation {
-    /// In KAI's namespace.
+    /// Default settings with this image, in KAI's namespace.
     pub fn with_image(image: &str) -> Self {
         let namespace = "kai-resource-reservation".to_owned();
         let (service_account, runtime_class, pod_runtime_class) = (None, None, None);
@@ -219,35 +220,35 @@ impl GpuReservation {
     }
 }
 
-/// When a scheduler ends by itself.
+/// When a scheduler stops by itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Ends {
-    /// It runs until it is stopped.
-    Never,
+pub enum RunUntil {
+    /// It runs until it is stopped from outside.
+    Stopped,
     /// After its first cycle.
-    AfterOneCycle,
+    FirstCycle,
 }
 
-/// What a scheduler does while nothing changes.
+/// When cycles run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Idle {
-    /// A cycle each period, as KAI does.
+pub enum IdlePolicy {
+    /// Every period, as in KAI.
     EveryPeriod,
-    /// Nothing, until something changes or a deadline of the last plan is reached.
+    /// When something changed, or a deadline of the last plan is reached.
     UntilEvent,
 }
 
 impl Config {
-    /// As KAI runs: queues, gangs, all five actions, a cycle a second.
+    /// KAI's defaults: queues, gangs, all five actions, one cycle per second.
     pub fn kai() -> Self {
         Self {
             scheduler_name: "kai-scheduler".to_owned(),
             flavor: Flavor::Kai,
             profile: Profile::kai(),
-            plugins_off: BTreeSet::new(),
+            disabled_plugins: BTreeSet::new(),
             plugin_priorities: BTreeMap::new(),
             period: Duration::from_secs(1),
-            idle: Idle::EveryPeriod,
+            idle_policy: IdlePolicy::EveryPeriod,
             components: Component::value_variants().iter().copied().collect(),
             binding: Binding::Direct,
             gpu_reservation: None,
@@ -265,150 +266,152 @@ impl Config {
             eviction_grace: None,
             trace: None,
             seed: 0,
-            ends: Ends::Never,
-            status: watch::Sender::default(),
+            run_until: RunUntil::Stopped,
+            progress: watch::Sender::default(),
         }
     }
 
-    /// Only these parts run here. The binder may be another process then: where nothing else is
-    /// said, it is asked by requests.
-    pub fn only(&mut self, components: BTreeSet<Component>) {
+    /// Runs only these components in this process. As the binder may be another process then,
+    /// binding changes to requests.
+    pub fn run_only(&mut self, components: BTreeSet<Component>) {
         self.components = components;
         if self.flavor == Flavor::Kai {
             self.binding = Binding::Requests;
         }
     }
 
-    /// Are BindRequests carried out here?
-    pub(crate) fn binds_requests(&self) -> bool {
-        let wanted = self.binding == Binding::Requests || !self.runs(Component::Scheduler);
-        self.runs(Component::Binder) && wanted
+    /// This process executes BindRequests.
+    pub(crate) fn executes_bind_requests(&self) -> bool {
+        let is_needed = self.binding == Binding::Requests || !self.runs(Component::Scheduler);
+        self.runs(Component::Binder) && is_needed
     }
 
-    /// Are reservation pods ended when nobody shares their device any more, here or by a binder that
-    /// is another process? (Those of profile `kai`; `kube` has none.)
-    pub(crate) fn ends_reservations(&self) -> bool {
-        let by_requests = self.binding == Binding::Requests || !self.runs(Component::Scheduler);
-        let by_binder = self.gpu_reservation.is_some() || !self.runs(Component::Binder);
-        self.flavor == Flavor::Kube || (by_requests && by_binder)
+    /// Idle reservation pods are deleted, by this process or by a binder in another one. (Always
+    /// true for flavor `kube`, which has none.)
+    pub(crate) fn deletes_idle_reservations(&self) -> bool {
+        let uses_requests = self.binding == Binding::Requests || !self.runs(Component::Scheduler);
+        let has_reserving_binder = self.gpu_reservation.is_some() || !self.runs(Component::Binder);
+        self.flavor == Flavor::Kube || (uses_requests && has_reserving_binder)
     }
 
-    /// Is there anything to do here but to bind and to answer reviews?
+    /// This process runs cycles, that is, more than binder and webhooks.
     pub(crate) fn runs_cycles(&self) -> bool {
-        let beside = [Component::Binder, Component::Admission];
-        self.components.iter().any(|component| !beside.contains(component))
+        let serving_only = [Component::Binder, Component::Admission];
+        self.components.iter().any(|component| !serving_only.contains(component))
     }
 
-    /// Is this done here?
+    /// This process runs the component.
     pub fn runs(&self, component: Component) -> bool {
         self.components.contains(&component)
     }
 
-    /// These plugins are not asked, and all others are.
-    pub fn go_without(&mut self, plugins: BTreeSet<String>) {
-        self.plugins_off = plugins;
-        self.list_plugins();
+    /// Disables these plugins, and enables all others.
+    pub fn disable_plugins(&mut self, plugins: BTreeSet<String>) {
+        self.disabled_plugins = plugins;
+        self.rebuild_plugins();
     }
 
-    /// These plugins have these priorities, and all others KAI's.
-    pub fn prioritize(&mut self, priorities: BTreeMap<String, i32>) {
+    /// Sets the priorities of these plugins; all others get KAI's.
+    pub fn set_plugin_priorities(&mut self, priorities: BTreeMap<String, i32>) {
         self.plugin_priorities = priorities;
-        self.list_plugins();
+        self.rebuild_plugins();
     }
 
-    /// Plugins come in this order, whatever their priorities are.
-    pub(crate) fn line_up(&mut self, plugins: &[&str]) {
-        let as_in_kai = |rules: &[&str]| {
-            let named = plugins.iter().filter(|name| rules.contains(name));
-            named.is_sorted_by_key(|name| Reverse(plugins::priority(name)))
+    /// Orders plugins by this list, by assigning priorities if KAI's would give another order.
+    pub(crate) fn set_plugin_order(&mut self, plugins: &[&str]) {
+        let is_kai_order = |rules: &[&str]| {
+            let listed = plugins.iter().filter(|name| rules.contains(name));
+            listed.is_sorted_by_key(|name| Reverse(plugins::priority(name)))
         };
-        let is_known = as_in_kai(&JobRule::ALL.map(JobRule::plugin))
-            && as_in_kai(&TaskRule::ALL.map(TaskRule::plugin));
+        let matches_kai = is_kai_order(&JobOrderRule::ALL.map(JobOrderRule::plugin))
+            && is_kai_order(&TaskOrderRule::ALL.map(TaskOrderRule::plugin));
         let mut priorities = BTreeMap::new();
-        if !is_known {
+        if !matches_kai {
             let last_first = (1..).zip(plugins.iter().rev());
             priorities.extend(last_first.map(|(at, name)| ((*name).to_owned(), at * 100)));
         }
-        self.prioritize(priorities);
+        self.set_plugin_priorities(priorities);
     }
 
-    /// The place of a plugin among all, by its priority, then by name.
-    pub(crate) fn place<'n>(&self, plugin: &'n str) -> impl Ord + use<'n> {
+    /// Sort key of a plugin: priority, then name.
+    pub(crate) fn plugin_order_key<'n>(&self, plugin: &'n str) -> impl Ord + use<'n> {
         (Reverse(self.plugin_priority(plugin)), plugin)
     }
 
-    /// The higher it is, the earlier the plugin comes.
+    /// Priority of a plugin; higher ones come first.
     pub(crate) fn plugin_priority(&self, plugin: &str) -> i32 {
-        let given = self.plugin_priorities.get(plugin).copied();
-        given.unwrap_or_else(|| plugins::priority(plugin))
+        let configured = self.plugin_priorities.get(plugin).copied();
+        configured.unwrap_or_else(|| plugins::priority(plugin))
     }
 
-    /// Are nodes kept to the work that they are labelled for?
+    /// Sets [`Config::restrict_node_scheduling`].
     pub fn restrict_nodes(&mut self, is_restricted: bool) {
         self.restrict_node_scheduling = is_restricted;
-        self.list_plugins();
+        self.rebuild_plugins();
     }
 
-    /// The binder reserves GPUs that pods share, and nodes keep room for the pods that do.
-    pub fn reserve_gpus(&mut self, reservation: GpuReservation) {
+    /// Sets [`Config::gpu_reservation`]; the profile then keeps capacity for the reservation pods.
+    pub fn enable_gpu_reservation(&mut self, reservation: GpuReservation) {
         self.gpu_reservation = Some(reservation);
-        self.list_plugins();
+        self.rebuild_plugins();
     }
 
-    /// The last lines of how cycles decide are kept, so many at most.
-    pub fn trace(&mut self, lines: usize) {
-        self.trace = Some(Trace::of_lines(lines));
-        self.list_plugins();
+    /// Keeps a trace of the last cycles, at most this many lines.
+    pub fn enable_trace(&mut self, lines: usize) {
+        self.trace = Some(Trace::with_capacity(lines));
+        self.rebuild_plugins();
     }
 
-    /// The profile's plugins are those that the rest of the set-up asks for.
-    fn list_plugins(&mut self) {
+    /// Rebuilds the profile's plugins from the rest of the configuration.
+    fn rebuild_plugins(&mut self) {
         let mut plugins = match self.flavor {
-            Flavor::Kai => Plugins::kai_with(|name| !self.plugins_off.contains(name)),
+            Flavor::Kai => Plugins::kai_with(|name| !self.disabled_plugins.contains(name)),
             Flavor::Kube => Plugins::kube(),
         };
         if self.restrict_node_scheduling {
-            plugins.keep_to_roles();
+            plugins.enforce_node_roles();
         }
         if self.gpu_reservation.is_some() {
-            plugins.leave_room_for_reservations();
+            plugins.count_reservation_pods();
         }
-        self.profile.fair_shares = !self.plugins_off.contains("proportion");
-        self.profile.min_runtimes = !self.plugins_off.contains("minruntime");
-        self.profile.job_order = self.in_order(JobRule::ALL, JobRule::plugin);
-        self.profile.task_order = self.in_order(TaskRule::ALL, TaskRule::plugin);
+        self.profile.uses_fair_shares = !self.disabled_plugins.contains("proportion");
+        self.profile.protects_min_runtime = !self.disabled_plugins.contains("minruntime");
+        self.profile.job_order = self.ordered_rules(JobOrderRule::ALL, JobOrderRule::plugin);
+        self.profile.task_order = self.ordered_rules(TaskOrderRule::ALL, TaskOrderRule::plugin);
         self.profile.plugins = match &self.trace {
-            Some(trace) => trace.watch(&plugins),
+            Some(trace) => trace.wrap(&plugins),
             None => plugins,
         };
     }
 
-    /// The rules of the plugins that are asked.
-    fn in_order<R: Copy>(
+    /// Order rules of the enabled plugins, sorted by plugin priority.
+    fn ordered_rules<R: Copy>(
         &self,
         rules: impl IntoIterator<Item = R>,
         plugin: fn(R) -> &'static str,
     ) -> Vec<R> {
-        let asked = rules.into_iter().filter(|rule| !self.plugins_off.contains(plugin(*rule)));
-        let mut asked: Vec<R> = asked.collect();
-        asked.sort_by_key(|rule| self.place(plugin(*rule)));
-        asked
+        let enabled =
+            rules.into_iter().filter(|rule| !self.disabled_plugins.contains(plugin(*rule)));
+        let mut enabled: Vec<R> = enabled.collect();
+        enabled.sort_by_key(|rule| self.plugin_order_key(plugin(*rule)));
+        enabled
     }
 
-    /// Evicted pods have at least this time to end. Those that take it are not stuck.
-    pub fn give_grace(&mut self, grace: Duration) {
+    /// Sets [`Config::eviction_grace`]; the profile's limit for stuck terminating pods grows with
+    /// it.
+    pub fn set_eviction_grace(&mut self, grace: Duration) {
         let before = self.eviction_grace.replace(grace).unwrap_or_default();
-        let longer = |most: Duration| most.saturating_sub(before) + grace;
-        self.profile.release_max = self.profile.release_max.map(longer);
+        let lengthened = |max: Duration| max.saturating_sub(before) + grace;
+        self.profile.release_timeout = self.profile.release_timeout.map(lengthened);
     }
 
-    /// The name of the first of these parts that profile `kube` does not have.
-    pub fn not_of_kube<'a>(parts: impl IntoIterator<Item = &'a Component>) -> Option<String> {
+    /// Name of the first of these components that profile `kube` does not have.
+    pub fn first_not_in_kube<'a>(parts: impl IntoIterator<Item = &'a Component>) -> Option<String> {
         let mut others = parts.into_iter().filter(|part| **part != Component::Scheduler);
         others.next()?.name()
     }
 
-    /// As default kube-scheduler runs: pod by pod, by priority.
+    /// kube-scheduler's defaults: pod by pod, by priority.
     pub fn kube() -> Self {
         Self {
             scheduler_name: "default-scheduler".to_owned(),

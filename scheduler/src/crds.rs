@@ -1,5 +1,5 @@
-//! The kinds that the scheduler brings along, as Kubernetes needs to know them: KAI's Queue,
-//! PodGroup, BindRequest and Topology, and the four priority classes its users expect.
+//! The `CustomResourceDefinition`s that the scheduler installs: KAI's Queue, PodGroup, BindRequest
+//! and Topology, and KAI's four priority classes.
 
 #[expect(clippy::duplicated_attributes, reason = "columns differ by name only")]
 mod bind_request;
@@ -27,29 +27,29 @@ pub use topology::{Topology, TopologyLevel, TopologySpec, TopologyStatus};
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Condition {
-    /// What is told.
+    /// Type of the condition.
     #[serde(rename = "type")]
     pub kind: String,
     /// `True`, `False` or `Unknown`.
     pub status: String,
-    /// One word.
+    /// Reason in `CamelCase`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
-    /// One sentence.
+    /// Message for people.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub message: Option<String>,
-    /// When it was last looked at; the scheduler does not say.
+    /// When it was last probed; the scheduler does not set it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last_probe_time: Option<String>,
     /// When `status` last changed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last_transition_time: Option<String>,
-    /// The generation that was looked at.
+    /// The generation of the object that the condition is based on.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub observed_generation: Option<i64>,
 }
 
-/// The `CustomResourceDefinition`s, by name.
+/// The `CustomResourceDefinition`s, ordered by name.
 pub fn all() -> Vec<Value> {
     let mut definitions = [BindRequest::crd(), PodGroup::crd(), Queue::crd(), Topology::crd()]
         .map(|definition| schedlab_json::to_value(&definition).expect("a derived CRD is JSON"));
@@ -78,7 +78,7 @@ mod tests {
 
     use super::*;
 
-    /// Every schema below, itself included.
+    /// The schema and all nested schemas.
     fn schemas(schema: &Value) -> Vec<&Value> {
         let inner = schema["properties"].as_object().into_iter().flat_map(Map::values);
         let inner = inner.chain(schema.get("items")).chain(schema.get("additionalProperties"));
@@ -86,7 +86,7 @@ mod tests {
     }
 
     #[test]
-    fn schemas_are_structural_and_set_nothing_that_the_user_left_out() {
+    fn schemas_are_structural_and_have_no_defaults() {
         for definition in all() {
             let schema = &definition["spec"]["versions"][0]["schema"]["openAPIV3Schema"];
             for part in schemas(schema) {
@@ -98,9 +98,9 @@ mod tests {
         }
     }
 
-    /// What `kubectl explain` shows.
+    /// As shown by `kubectl explain`.
     #[test]
-    fn every_kind_and_field_says_what_it_is_for() {
+    fn every_kind_and_field_has_a_description() {
         for definition in all() {
             let schema = &definition["spec"]["versions"][0]["schema"]["openAPIV3Schema"];
             let fields = |part: &Value| {
@@ -117,8 +117,8 @@ mod tests {
     }
 
     #[test]
-    fn the_definitions_are_kais() {
-        let told = |definition: &Value| {
+    fn the_definitions_have_the_names_and_versions_of_kai() {
+        let rendered = |definition: &Value| {
             let version = &definition["spec"]["versions"][0];
             format!(
                 "{} {} {} status={}",
@@ -128,8 +128,8 @@ mod tests {
                 version["subresources"]["status"].is_object(),
             )
         };
-        let told: Vec<String> = all().iter().map(told).collect();
-        insta::assert_snapshot!(told.join("\n"), @r"
+        let rendered: Vec<String> = all().iter().map(rendered).collect();
+        insta::assert_snapshot!(rendered.join("\n"), @r"
         bindrequests.scheduling.run.ai v1alpha2 Namespaced status=true
         podgroups.scheduling.run.ai v2alpha2 Namespaced status=true
         queues.scheduling.run.ai v2 Cluster status=true

@@ -1,6 +1,5 @@
-//! What a cluster's probes ask: `/livez` (and `/healthz`) whether the process answers, `/readyz`
-//! whether it does its part, as the leader or as one that stands by; `/metrics` for
-//! Prometheus; and what is served besides where it was asked for.
+//! HTTP endpoints: `/livez` (and `/healthz`) for liveness, `/readyz` for readiness as leader or
+//! standby, `/metrics` for Prometheus, and if enabled `/get-snapshot` and `/get-trace`.
 
 use std::{convert::Infallible, fmt, io, sync::Arc, time::Duration};
 
@@ -19,80 +18,85 @@ use tokio::{
 };
 
 use crate::{
-    captured::Source, config::Clock, leader::Standing, metrics::Metrics, status::Status,
-    trace::Trace,
+    config::Clock, leader_election::LeaderState, metrics::Metrics, progress::Progress,
+    snapshot_file::SnapshotSource, trace::Trace,
 };
 
-/// Whoever is not done by then has gone to sleep; a snapshot of a large cluster takes a while.
-const PATIENCE: Duration = Duration::from_mins(2);
+/// Time limit of a connection; large enough for a snapshot of a large cluster.
+const CONNECTION_TIMEOUT: Duration = Duration::from_mins(2);
 
-/// What the answers are made of.
+/// State that the endpoints report.
 #[derive(Clone)]
 pub struct Health {
-    /// Where the scheduler stands among its candidates; [`Standing::Leading`] if it is alone.
-    pub standing: watch::Receiver<Standing>,
-    /// How far its cycles are.
-    pub status: watch::Receiver<Status>,
-    /// What it measures.
+    /// State of leader election; [`LeaderState::Leading`] without election.
+    pub leader_state: watch::Receiver<LeaderState>,
+    /// Progress of cycles.
+    pub status: watch::Receiver<Progress>,
+    /// Metrics of the scheduler.
     pub metrics: Arc<Metrics>,
-    /// When that is told.
+    /// Clock for time-dependent metrics.
     pub now: Clock,
-    /// Whose snapshots are served at `/get-snapshot`; `None`: nobody's.
-    pub snapshots: Option<Source>,
-    /// What is served at `/get-trace`; `None`: nothing.
+    /// Source of `/get-snapshot`; `None`: not served.
+    pub snapshots: Option<SnapshotSource>,
+    /// Trace served at `/get-trace`; `None`: not served.
     pub trace: Option<Trace>,
 }
 
-type Answer = Response<Full<Bytes>>;
+type HttpResponse = Response<Full<Bytes>>;
 
 impl fmt::Debug for Health {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Health").field("standing", &self.standing).finish_non_exhaustive()
+        f.debug_struct("Health").field("standing", &self.leader_state).finish_non_exhaustive()
     }
 }
 
 impl Health {
-    /// Whether it does its part, and in which way it does or does not.
+    /// Readiness with an explanation: `Ok` if ready.
     pub fn readiness(&self) -> Result<String, String> {
-        let standing = self.standing.borrow();
+        let standing = self.leader_state.borrow();
         match &*standing {
-            Standing::Asking | Standing::Refused(_) | Standing::Unreleased(_) => {
+            LeaderState::Acquiring | LeaderState::Rejected(_) | LeaderState::ReleaseFailed(_) => {
                 Err(standing.to_string())
             }
-            Standing::StandingBy(_) => Ok(standing.to_string()),
-            Standing::Leading => match self.status.borrow().cycles {
-                0 => Err("leads, and has not seen the whole cluster yet".to_owned()),
-                cycles => Ok(format!("leads, {cycles} cycles done")),
+            LeaderState::Standby(_) => Ok(standing.to_string()),
+            LeaderState::Leading => match self.status.borrow().cycles {
+                0 => Err("leads, but has not completed a cycle yet".to_owned()),
+                cycles => Ok(format!("leads, cycles completed: {cycles}")),
             },
         }
     }
 
-    async fn answer(&self, path: &str) -> Answer {
+    async fn respond(&self, path: &str) -> HttpResponse {
         match (path, &self.snapshots) {
             ("/metrics", _) => {
                 let text = "text/plain; version=0.0.4; charset=utf-8";
-                typed(self.metrics.text((self.now)()).into(), text)
+                response_with_type(self.metrics.text((self.now)()).into(), text)
             }
-            ("/get-snapshot", Some(source)) => match source.take().await {
-                Ok(zip) => typed(zip.into(), "application/zip"),
-                Err(error) => plain(StatusCode::BAD_GATEWAY, error.to_string()),
+            ("/get-snapshot", Some(source)) => match source.capture().await {
+                Ok(zip) => response_with_type(zip.into(), "application/zip"),
+                Err(error) => text_response(StatusCode::BAD_GATEWAY, error.to_string()),
             },
-            ("/get-snapshot", None) => {
-                plain(StatusCode::NOT_FOUND, "snapshots are served with --serve-snapshots".into())
-            }
-            ("/get-trace", _) => self.traced(),
+            ("/get-snapshot", None) => text_response(
+                StatusCode::NOT_FOUND,
+                "snapshots are not served: run with --serve-snapshots".into(),
+            ),
+            ("/get-trace", _) => self.trace_response(),
             _ => self.probe(path),
         }
     }
 
-    fn traced(&self) -> Answer {
+    fn trace_response(&self) -> HttpResponse {
         let text = self.trace.as_ref().map(Trace::text);
-        let off =
-            || plain(StatusCode::NOT_FOUND, "decisions are traced with --trace-decisions".into());
-        text.map_or_else(off, |text| plain(StatusCode::OK, text))
+        let off = || {
+            text_response(
+                StatusCode::NOT_FOUND,
+                "decisions are not traced: run with --trace-decisions".into(),
+            )
+        };
+        text.map_or_else(off, |text| text_response(StatusCode::OK, text))
     }
 
-    fn probe(&self, path: &str) -> Answer {
+    fn probe(&self, path: &str) -> HttpResponse {
         let (status, text) = match path {
             "/livez" | "/healthz" => (StatusCode::OK, "ok".to_owned()),
             "/readyz" => match self.readiness() {
@@ -100,43 +104,43 @@ impl Health {
                 Err(why) => (StatusCode::SERVICE_UNAVAILABLE, why),
             },
             _ => {
-                let allowed = "allowed: /livez, /readyz, /healthz, /metrics, /get-snapshot, \
+                let allowed = "expected /livez, /readyz, /healthz, /metrics, /get-snapshot, \
                                /get-trace";
                 (StatusCode::NOT_FOUND, allowed.to_owned())
             }
         };
-        plain(status, text)
+        text_response(status, text)
     }
 }
 
-fn plain(status: StatusCode, text: String) -> Answer {
+fn text_response(status: StatusCode, text: String) -> HttpResponse {
     let mut response = Response::new(Full::from(text + "\n"));
     *response.status_mut() = status;
     response
 }
 
-fn typed(body: Full<Bytes>, media_type: &'static str) -> Answer {
+fn response_with_type(body: Full<Bytes>, media_type: &'static str) -> HttpResponse {
     let mut response = Response::new(body);
     response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(media_type));
     response
 }
 
-/// Answers probes until it is dropped.
+/// Serves the endpoints until the future is dropped.
 ///
 /// # Errors
-/// The listener is broken.
+/// The listener fails.
 pub async fn serve(listener: TcpListener, health: Health) -> io::Result<Infallible> {
     loop {
         let (connection, _) = listener.accept().await?;
-        // Whoever goes away in the middle has lost nothing.
-        tokio::spawn(timeout(PATIENCE, answer(connection, health.clone())));
+        // Errors of single connections are ignored.
+        tokio::spawn(timeout(CONNECTION_TIMEOUT, serve_connection(connection, health.clone())));
     }
 }
 
-async fn answer(connection: TcpStream, health: Health) -> hyper::Result<()> {
+async fn serve_connection(connection: TcpStream, health: Health) -> hyper::Result<()> {
     let service = service_fn(|request: Request<Incoming>| {
         let health = health.clone();
-        async move { Ok::<_, Infallible>(health.answer(request.uri().path()).await) }
+        async move { Ok::<_, Infallible>(health.respond(request.uri().path()).await) }
     });
     http1::Builder::new().serve_connection(TokioIo::new(connection), service).await
 }
@@ -147,10 +151,10 @@ mod tests {
 
     use super::*;
 
-    fn health(standing: Standing, cycles: u64) -> Health {
-        let status = Status { cycles, ..Status::default() };
+    fn health(standing: LeaderState, cycles: u64) -> Health {
+        let status = Progress { cycles, ..Progress::default() };
         Health {
-            standing: watch::channel(standing).1,
+            leader_state: watch::channel(standing).1,
             status: watch::channel(status).1,
             metrics: Arc::default(),
             now: Arc::new(jiff::Timestamp::default),
@@ -159,52 +163,52 @@ mod tests {
         }
     }
 
-    fn readiness(standing: Standing, cycles: u64) -> Result<String, String> {
+    fn readiness(standing: LeaderState, cycles: u64) -> Result<String, String> {
         health(standing, cycles).readiness()
     }
 
     #[test]
-    fn who_stands_by_is_ready_and_a_leader_is_once_it_has_seen_the_cluster() {
-        let leader = || Standing::StandingBy("a".to_owned());
-        assert!(readiness(Standing::Asking, 0).is_err());
-        assert!(readiness(Standing::Refused("no".to_owned()), 0).is_err());
-        assert_eq!(readiness(leader(), 0), Ok("stands by, a leads".to_owned()));
-        assert!(readiness(Standing::Leading, 0).is_err());
-        assert_eq!(readiness(Standing::Leading, 3), Ok("leads, 3 cycles done".to_owned()));
+    fn a_standby_is_ready_and_a_leader_is_ready_after_its_first_cycle() {
+        let leader = || LeaderState::Standby("a".to_owned());
+        assert!(readiness(LeaderState::Acquiring, 0).is_err());
+        assert!(readiness(LeaderState::Rejected("no".to_owned()), 0).is_err());
+        assert_eq!(readiness(leader(), 0), Ok("standing by, a leads".to_owned()));
+        assert!(readiness(LeaderState::Leading, 0).is_err());
+        assert_eq!(readiness(LeaderState::Leading, 3), Ok("leads, cycles completed: 3".to_owned()));
     }
 
-    /// Status and text of an answer.
-    async fn told(health: &Health, path: &str) -> String {
-        let answer = health.answer(path).await;
+    /// Status and text of a response.
+    async fn response_text(health: &Health, path: &str) -> String {
+        let answer = health.respond(path).await;
         let status = answer.status().as_u16();
         let text = answer.into_body().collect().await.unwrap().to_bytes();
         format!("{status} {}", String::from_utf8_lossy(&text).trim_end())
     }
 
     #[tokio::test]
-    async fn metrics_are_told_as_prometheus_reads_them() {
-        let health = health(Standing::Leading, 0);
-        let answer = health.answer("/metrics").await;
+    async fn metrics_are_served_in_the_prometheus_text_format() {
+        let health = health(LeaderState::Leading, 0);
+        let answer = health.respond("/metrics").await;
         assert!(answer.headers()[CONTENT_TYPE].to_str().unwrap().starts_with("text/plain"));
-        let told = told(&health, "/metrics").await;
-        assert!(told.starts_with("200 "), "{told}");
-        assert!(told.contains("# TYPE kai_task_bind_latency_milliseconds histogram"), "{told}");
+        let text = response_text(&health, "/metrics").await;
+        assert!(text.starts_with("200 "), "{text}");
+        assert!(text.contains("# TYPE kai_task_bind_latency_milliseconds histogram"), "{text}");
     }
 
     #[tokio::test]
-    async fn an_unknown_path_is_told_the_known_ones() {
-        let health = health(Standing::Leading, 0);
-        assert_eq!(told(&health, "/livez").await, "200 ok");
-        assert_eq!(told(&health, "/healthz").await, "200 ok");
-        let early = "503 leads, and has not seen the whole cluster yet";
-        assert_eq!(told(&health, "/readyz").await, early);
-        let allowed = "404 allowed: /livez, /readyz, /healthz, /metrics, /get-snapshot, /get-trace";
-        assert_eq!(told(&health, "/debug").await, allowed);
-        let off = "404 snapshots are served with --serve-snapshots";
-        assert_eq!(told(&health, "/get-snapshot").await, off);
-        let off = "404 decisions are traced with --trace-decisions";
-        assert_eq!(told(&health, "/get-trace").await, off);
-        let health = Health { trace: Some(Trace::of_lines(1)), ..health };
-        assert_eq!(told(&health, "/get-trace").await, "200 ");
+    async fn an_unknown_path_lists_the_known_ones() {
+        let health = health(LeaderState::Leading, 0);
+        assert_eq!(response_text(&health, "/livez").await, "200 ok");
+        assert_eq!(response_text(&health, "/healthz").await, "200 ok");
+        let early = "503 leads, but has not completed a cycle yet";
+        assert_eq!(response_text(&health, "/readyz").await, early);
+        let allowed = "404 expected /livez, /readyz, /healthz, /metrics, /get-snapshot, /get-trace";
+        assert_eq!(response_text(&health, "/debug").await, allowed);
+        let off = "404 snapshots are not served: run with --serve-snapshots";
+        assert_eq!(response_text(&health, "/get-snapshot").await, off);
+        let off = "404 decisions are not traced: run with --trace-decisions";
+        assert_eq!(response_text(&health, "/get-trace").await, off);
+        let health = Health { trace: Some(Trace::with_capacity(1)), ..health };
+        assert_eq!(response_text(&health, "/get-trace").await, "200 ");
     }
 }

@@ -1,9 +1,10 @@
-//! Kartas (`run.ai/v1alpha1`): what a kind of workload is made of, and how its pods are grouped,
-//! in the words of whoever knows the kind. They are another project's, and need not be there.
+//! Kartas (`run.ai/v1alpha1`): custom resources that describe the components of a workload kind
+//! and how its pods are grouped. The CRD belongs to another project and may be missing. This module
+//! parses and evaluates Kartas; [`crate::podgrouper`] turns the result into PodGroups.
 
-mod ask;
+mod definition;
+mod expression;
 mod jq;
-mod read;
 mod tree;
 
 use std::{
@@ -15,118 +16,127 @@ use schedlab_json::Value;
 use schedlab_scheduler_core::model::Name;
 
 use crate::parse::{Malformed, name, uid};
-pub(crate) use jq::Allowance;
-pub(crate) use tree::{Karta, Part};
+pub(crate) use jq::CycleBudget;
+pub(crate) use tree::{Karta, SubGroupSpec};
 
 pub(crate) const API_VERSION: &str = "run.ai/v1alpha1";
 
-const ALONE: &str = "a kind that no other Karta with gangScheduling describes";
+const UNIQUE_KIND: &str = "a kind that no other Karta with gangScheduling describes";
 
-/// API version and kind.
-pub(crate) type Described = (Name, Name);
+/// API version and kind of the workloads that a Karta describes.
+pub(crate) type DescribedKind = (Name, Name);
 
-/// A Karta as it is kept.
+/// A parsed Karta, or the error that makes it unusable.
 #[derive(Debug, PartialEq)]
 pub(crate) struct KartaRecord {
     uid: Name,
-    /// The kind that it describes; `None`: it is not found, as it is malformed.
-    of: Option<Described>,
+    /// The kind that it describes; `None`: it cannot be determined, as the object is malformed.
+    kind: Option<DescribedKind>,
     karta: Result<Karta, Malformed>,
 }
 
 impl KartaRecord {
-    /// `None`: it groups nothing.
-    pub(crate) fn read(object: &Value) -> Option<Self> {
+    /// Parses an object. `None`: it has no gang scheduling section or is being deleted.
+    pub(crate) fn from_object(object: &Value) -> Option<Self> {
         let uid = uid(object);
-        let (of, karta) = match read::described(object) {
-            Ok(of) => (Some(of?), read::karta(object)),
+        let (of, karta) = match definition::described_kind(object) {
+            Ok(of) => (Some(of?), definition::parse_karta(object)),
             Err(wrong) => (None, Err(wrong)),
         };
-        Some(Self { uid, of, karta })
+        Some(Self { uid, kind: of, karta })
     }
 }
 
-/// All Kartas that group pods, or are to, by name.
+/// All Kartas with a gang scheduling section, by name.
 #[derive(Debug, Default)]
 pub(crate) struct Kartas {
-    known: BTreeMap<Name, KartaRecord>,
-    changed: Changed,
+    by_name: BTreeMap<Name, KartaRecord>,
+    changed: KartaChanges,
 }
 
-/// What is different since somebody took it.
+/// Kartas that changed since the changes were last taken.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Changed {
-    /// Kinds of which a Karta came, changed or went.
-    pub(crate) kinds: BTreeSet<Described>,
-    /// Kartas that came or changed, and are not found.
-    unfound: BTreeSet<Name>,
+pub(crate) struct KartaChanges {
+    /// Kinds with a created, changed or deleted Karta.
+    pub(crate) kinds: BTreeSet<DescribedKind>,
+    /// Names of created or changed Kartas whose kind cannot be determined.
+    malformed: BTreeSet<Name>,
 }
 
 impl Kartas {
-    /// Answers whether anything is different now.
+    /// Sets or (with `None`) removes a Karta. Returns whether that is a change.
     pub(crate) fn put(&mut self, name: Name, record: Option<KartaRecord>) -> bool {
-        if self.known.get(&name) == record.as_ref() {
+        if self.by_name.get(&name) == record.as_ref() {
             return false;
         }
         let before = match record {
             Some(record) => {
-                match &record.of {
+                match &record.kind {
                     Some(of) => self.changed.kinds.insert(of.clone()),
-                    None => self.changed.unfound.insert(Name::clone(&name)),
+                    None => self.changed.malformed.insert(Name::clone(&name)),
                 };
-                self.known.insert(name, record)
+                self.by_name.insert(name, record)
             }
-            None => self.known.remove(&name),
+            None => self.by_name.remove(&name),
         };
-        self.changed.kinds.extend(before.and_then(|record| record.of));
+        self.changed.kinds.extend(before.and_then(|record| record.kind));
         true
     }
 
-    /// Takes away those that are not among these objects.
-    pub(crate) fn keep(&mut self, objects: &[Value]) {
-        let kept: BTreeSet<Name> =
+    /// Removes all Kartas that are not among the listed objects.
+    pub(crate) fn retain_listed(&mut self, objects: &[Value]) {
+        let listed: BTreeSet<Name> =
             objects.iter().filter_map(|object| name(object, "/metadata/name")).collect();
         let gone: Vec<Name> =
-            self.known.keys().filter(|name| !kept.contains(*name)).cloned().collect();
+            self.by_name.keys().filter(|name| !listed.contains(*name)).cloned().collect();
         for name in gone {
             self.put(name, None);
         }
     }
 
-    pub(crate) fn changed(&self) -> &Changed {
+    pub(crate) fn changed(&self) -> &KartaChanges {
         &self.changed
     }
 
-    pub(crate) fn take_changed(&mut self) -> Changed {
+    pub(crate) fn take_changes(&mut self) -> KartaChanges {
         mem::take(&mut self.changed)
     }
 
-    /// The one that says how pods of this kind are grouped. Of several none counts, as in KAI.
-    pub(crate) fn of(&self, api_version: &str, kind: &str) -> Option<&Karta> {
-        let mut kartas = self.usable(api_version, kind).map(|(_, karta)| karta);
+    /// The valid Karta of a kind. `None` if there are several, as in KAI.
+    pub(crate) fn for_kind(&self, api_version: &str, kind: &str) -> Option<&Karta> {
+        let mut kartas = self.usable_for_kind(api_version, kind).map(|(_, karta)| karta);
         kartas.next().filter(|_| kartas.next().is_none())
     }
 
-    fn usable(&self, api_version: &str, kind: &str) -> impl Iterator<Item = (&Name, &Karta)> {
-        let is_meant = move |of: &Described| *of.0 == *api_version && *of.1 == *kind;
-        let meant =
-            self.known.iter().filter(move |(_, record)| record.of.as_ref().is_some_and(is_meant));
+    fn usable_for_kind(
+        &self,
+        api_version: &str,
+        kind: &str,
+    ) -> impl Iterator<Item = (&Name, &Karta)> {
+        let is_meant = move |of: &DescribedKind| *of.0 == *api_version && *of.1 == *kind;
+        let meant = self
+            .by_name
+            .iter()
+            .filter(move |(_, record)| record.kind.as_ref().is_some_and(is_meant));
         meant.filter_map(|(name, record)| Some((name, record.karta.as_ref().ok()?)))
     }
 
-    /// Kartas among these that count as not there: name, UID, and why.
-    pub(crate) fn wrong(&self, among: &Changed) -> impl Iterator<Item = (&Name, &Name, Malformed)> {
-        let meant = self.known.iter().filter(|(name, record)| match &record.of {
+    /// Changed Kartas that are ignored: name, UID and reason.
+    pub(crate) fn invalid(
+        &self,
+        among: &KartaChanges,
+    ) -> impl Iterator<Item = (&Name, &Name, Malformed)> {
+        let meant = self.by_name.iter().filter(|(name, record)| match &record.kind {
             Some(of) => among.kinds.contains(of),
-            None => among.unfound.contains(*name),
+            None => among.malformed.contains(*name),
         });
         meant.filter_map(|(name, record)| {
             let alone = || {
-                let (api_version, kind) = record.of.as_ref()?;
+                let (api_version, kind) = record.kind.as_ref()?;
                 let (other, _) =
-                    self.usable(api_version, kind).find(|(other, _)| *other != name)?;
-                let found = format!("{kind} of {api_version}, as in Karta {other}");
-                Some(Malformed::new(read::KIND, found, ALONE))
+                    self.usable_for_kind(api_version, kind).find(|(other, _)| *other != name)?;
+                let found = format!("{kind} of {api_version}, also described by Karta {other}");
+                Some(Malformed::new(definition::KIND, found, UNIQUE_KIND))
             };
             let wrong = record.karta.as_ref().err().cloned().or_else(alone)?;
             Some((name, &record.uid, wrong))

@@ -1,32 +1,32 @@
-//! The scheduler's shell: Kubernetes on one side, the pure core (`schedlab-scheduler-core`) on
-//! the other. [`run`] watches a cluster, translates it into a snapshot, asks the core for a
-//! plan and applies that plan through the API. Nothing is kept outside the cluster: a
-//! scheduler that starts anew goes on where the old one stopped.
+//! The scheduler's shell: the Kubernetes side of the pure core (`schedlab-scheduler-core`).
+//! [`run`] watches a cluster, builds a snapshot, lets the core compute a plan and applies that
+//! plan through the API. All state lives in the cluster: a restarted scheduler continues where
+//! its predecessor stopped. Scheduling decisions themselves are made in the core only.
 
 pub mod admission;
 mod api;
 mod apply;
 mod binder;
-pub mod captured;
+mod cache;
+mod concurrency;
 pub mod config;
 pub mod crds;
 pub mod explain;
 pub mod health;
 mod karta;
-pub mod leader;
+pub mod leader_election;
 pub mod metrics;
-mod mirror;
-mod pacing;
+pub mod node_scores;
 mod parse;
 mod pod_groups;
 mod podgrouper;
-pub mod preview;
+pub mod progress;
 mod queues;
 pub mod replay;
 mod run;
-pub mod status;
+mod snapshot_builder;
+pub mod snapshot_file;
 pub mod trace;
-mod translate;
 pub mod usage;
 mod watch;
 
@@ -34,9 +34,9 @@ mod watch;
 mod malformed_tests;
 
 pub use config::{
-    Binding, Clock, Component, Config, ConfigFile, DefaultPriorities, Ends, Flavor, GivenError,
-    GivenFile, GpuReservation, Idle, NodePool, QueueMetricLabel,
+    Binding, Clock, Component, Config, ConfigFile, ConfigSource, ConfigSourceError,
+    DefaultPriorities, Flavor, GpuReservation, IdlePolicy, NodePool, QueueMetricLabel, RunUntil,
 };
 pub use metrics::Metrics;
+pub use progress::{Progress, QueueSummary};
 pub use run::{run, run_until};
-pub use status::{QueueStatus, Status};

@@ -21,7 +21,7 @@ fn main() -> ExitCode {
     match done {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            cli::complain(&format!("{error:#}"));
+            cli::print_error(&format!("{error:#}"));
             ExitCode::FAILURE
         }
     }

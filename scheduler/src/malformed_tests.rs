@@ -1,19 +1,19 @@
-//! Objects of any form: whatever an API server, or a hole in one, lets through, the scheduler
-//! goes on and schedules the rest.
+//! Robustness against malformed objects: whatever an API server lets through, the scheduler keeps
+//! scheduling all other pods.
 
 use schedlab_json::{Value, json};
 use schedlab_scheduler_core::{Decision, Profile, schedule};
 
 use crate::{
+    cache::{ClusterCache, ObjectKey},
     config::Flavor,
-    mirror::{Key, Mirror},
     parse::version,
-    translate::Translator,
+    snapshot_builder::SnapshotBuilder,
     watch::Kind,
 };
 
-/// Values that stand where nobody expects them.
-pub(crate) fn oddities() -> Vec<Value> {
+/// Unexpected values to substitute for any field.
+pub(crate) fn odd_values() -> Vec<Value> {
     vec![
         Value::Null,
         json!(true),
@@ -38,7 +38,7 @@ pub(crate) fn oddities() -> Vec<Value> {
     ]
 }
 
-/// One object of each kind with everything that is read in it.
+/// One object per kind with all fields that the scheduler reads.
 const OBJECTS: &str = r#"
 kind: Pod
 metadata:
@@ -147,7 +147,7 @@ spec:
   - {name: c, allNodes: true}
 "#;
 
-/// A pod that nothing stands in the way of, and a node for it alone.
+/// A valid pod, and a node that only this pod tolerates.
 const GOOD: &str = "
 kind: Node
 metadata: {name: good}
@@ -191,28 +191,28 @@ fn objects(yaml: &str) -> Vec<(Kind, Value)> {
     yaml.split("---\n").map(object).collect()
 }
 
-/// Every place in an object.
-pub(crate) fn places(value: &Value, at: &str) -> Vec<String> {
+/// JSON pointers of all values in an object.
+pub(crate) fn pointers(value: &Value, at: &str) -> Vec<String> {
     let escaped = |key: &str| key.replace('~', "~0").replace('/', "~1");
     let inner: Vec<String> = match value {
         Value::Object(fields) => fields
             .iter()
-            .flat_map(|(key, field)| places(field, &format!("{at}/{}", escaped(key))))
+            .flat_map(|(key, field)| pointers(field, &format!("{at}/{}", escaped(key))))
             .collect(),
         Value::Array(items) => (0..)
             .zip(items)
-            .flat_map(|(index, item): (usize, _)| places(item, &format!("{at}/{index}")))
+            .flat_map(|(index, item): (usize, _)| pointers(item, &format!("{at}/{index}")))
             .collect(),
         Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => Vec::new(),
     };
     inner.into_iter().chain([at.to_owned()]).collect()
 }
 
-fn binds_good(mirror: &mut Mirror, flavor: Flavor, profile: &Profile) -> bool {
-    mirror.changes.everything = true;
-    let mut translator = Translator::new(flavor, 0);
-    translator.refresh(mirror);
-    let snapshot = &translator.translation.snapshot;
+fn binds_good(cache: &mut ClusterCache, flavor: Flavor, profile: &Profile) -> bool {
+    cache.changes.everything = true;
+    let mut translator = SnapshotBuilder::new(flavor, 0);
+    translator.refresh(cache);
+    let snapshot = &translator.built.snapshot;
     let plan = schedule(snapshot, profile);
     plan.decisions.iter().any(|decision| match decision {
         Decision::Bind { pod, .. } => &*snapshot.pods[pod.0 as usize].name == "good",
@@ -220,17 +220,17 @@ fn binds_good(mirror: &mut Mirror, flavor: Flavor, profile: &Profile) -> bool {
     })
 }
 
-/// Every object with every oddity in every place.
+/// Every object with every odd value in every field.
 fn odd_objects() -> Vec<(Kind, String, Value)> {
     let mut odd = Vec::new();
     for (kind, whole) in objects(OBJECTS) {
-        let changes = places(&whole, "")
-            .into_iter()
-            .flat_map(|place| oddities().into_iter().map(move |oddity| (place.clone(), oddity)));
-        for (place, oddity) in changes {
+        let changes = pointers(&whole, "").into_iter().flat_map(|pointer| {
+            odd_values().into_iter().map(move |odd_value| (pointer.clone(), odd_value))
+        });
+        for (pointer, odd_value) in changes {
             let mut object = whole.clone();
-            let what = format!("{kind:?} {place} = {oddity}");
-            *object.pointer_mut(&place).expect("a place of it") = oddity;
+            let what = format!("{kind:?} {pointer} = {odd_value}");
+            *object.pointer_mut(&pointer).expect("the pointer is of this object") = odd_value;
             odd.push((kind, what, object));
         }
     }
@@ -238,20 +238,20 @@ fn odd_objects() -> Vec<(Kind, String, Value)> {
 }
 
 #[test]
-fn any_value_in_any_place_leaves_the_rest_scheduled() {
+fn any_value_in_any_field_leaves_the_rest_scheduled() {
     let flavors = [(Flavor::Kai, Profile::kai()), (Flavor::Kube, Profile::kube())];
     let around: Vec<_> = objects(GOOD).into_iter().chain(objects(OBJECTS)).collect();
-    let good = Key { namespace: "ns".into(), name: "good".into() };
+    let good = ObjectKey { namespace: "ns".into(), name: "good".into() };
     for ((kind, what, object), (flavor, profile)) in
         odd_objects().iter().zip(flavors.iter().cycle())
     {
-        let mut mirror = Mirror::new("kai-scheduler");
+        let mut cache = ClusterCache::new("kai-scheduler");
         for (kind, object) in &around {
-            mirror.upsert(*kind, object);
+            cache.upsert(*kind, object);
         }
-        mirror.upsert(*kind, object);
-        assert!(binds_good(&mut mirror, *flavor, profile), "{flavor:?} {what}");
-        mirror.remove(*kind, Key::of(object), version(object));
-        assert!(mirror.pods.contains_key(&good), "{what}");
+        cache.upsert(*kind, object);
+        assert!(binds_good(&mut cache, *flavor, profile), "{flavor:?} {what}");
+        cache.remove(*kind, ObjectKey::from_object(object), version(object));
+        assert!(cache.pods.contains_key(&good), "{what}");
     }
 }

@@ -1,10 +1,10 @@
-//! What Prometheus asks: KAI's own metrics under KAI's names, and those of the dashboard in KAI's
-//! blog, all with the prefix `kai_`. They are brought up to date after each cycle that decided
-//! something anew, and what time alone changes when it is asked for; nothing here touches a decision.
+//! Prometheus metrics: KAI's own under KAI's names, and those of the dashboard in KAI's blog, all
+//! with the prefix `kai_`. They are updated after each cycle with a new decision; time-dependent
+//! values are updated when they are scraped. Nothing here affects decisions.
 
 mod cycles;
 mod queues;
-mod work;
+mod workloads;
 
 use std::{
     fmt,
@@ -21,62 +21,67 @@ use schedlab_scheduler_core::{
     model::{Name, Time},
 };
 
-pub(crate) use cycles::{Stopwatch, Timings};
+pub(crate) use cycles::{CycleTimings, Stopwatch};
 
-use crate::{config::QueueMetricLabel, mirror::Mirror, status::QueueStatus, usage::SharedUsage};
+use crate::{
+    cache::ClusterCache, config::QueueMetricLabel, progress::QueueSummary, usage::SharedUsage,
+};
 
 /// The metrics of one scheduler.
 pub struct Metrics {
     registry: Registry,
-    cycles: cycles::Cycles,
-    queues: queues::Queues,
+    cycles: cycles::CycleMetrics,
+    queues: queues::QueueMetrics,
     usage_query: Histogram,
-    work: Mutex<work::Work>,
-    /// The history by which queues share, where it moves by time alone.
-    usage: OnceLock<SharedUsage>,
+    workloads: Mutex<workloads::WorkloadMetrics>,
+    /// The usage history, for values that change with time alone.
+    usage_history: OnceLock<SharedUsage>,
 }
 
-/// A cycle that is over, as metrics see it.
-pub(crate) struct Cycle<'a> {
+/// A finished cycle as input of metrics.
+pub(crate) struct CycleObservation<'a> {
     pub(crate) snapshot: &'a Snapshot,
     pub(crate) plan: &'a Plan,
-    pub(crate) mirror: &'a Mirror,
-    /// The name of the node pool.
+    pub(crate) cache: &'a ClusterCache,
+    /// Name of the node pool.
     pub(crate) pool: &'a str,
-    pub(crate) queues: &'a [QueueStatus],
+    pub(crate) queues: &'a [QueueSummary],
     pub(crate) stopwatch: &'a Stopwatch,
-    pub(crate) timings: Timings,
-    /// How long each binding took.
+    pub(crate) timings: CycleTimings,
+    /// Latency of each binding.
     pub(crate) bindings: &'a [Duration],
 }
 
 impl Metrics {
-    /// All metrics, nothing measured yet.
+    /// Registers all metrics.
     pub fn new() -> Self {
-        Self::with_labels_of_queues(Vec::new())
+        Self::with_queue_labels(Vec::new())
     }
 
-    /// The same, and those about queues tell some of their labels.
-    pub fn with_labels_of_queues(labels: Vec<QueueMetricLabel>) -> Self {
+    /// Like [`Self::new`], with queue labels on the queue controller's metrics.
+    pub fn with_queue_labels(labels: Vec<QueueMetricLabel>) -> Self {
         let registry = Registry::new();
-        let register = Register(&registry);
-        let queues = queues::Queues::new(&register, labels);
-        let cycles = cycles::Cycles::new(&register);
-        let work = Mutex::new(work::Work::new(&register));
+        let register = Registrar(&registry);
+        let queues = queues::QueueMetrics::new(&register, labels);
+        let cycles = cycles::CycleMetrics::new(&register);
+        let workloads = Mutex::new(workloads::WorkloadMetrics::new(&register));
         let usage_query = register.latency(
             "usage_query_latency_milliseconds",
-            "From asking the usage database to its answers",
+            "Latency of queries to the usage database",
         );
-        Self { registry, cycles, queues, usage_query, work, usage: OnceLock::new() }
+        Self { registry, cycles, queues, usage_query, workloads, usage_history: OnceLock::new() }
     }
 
-    /// In Prometheus' text format, as things stand at `now`.
+    /// All metrics in Prometheus' text format, with time-dependent values as of `now`.
     pub fn text(&self, now: jiff::Timestamp) -> String {
         let now = Time(now.as_millisecond());
-        self.work.lock().expect("nobody panics while holding it").estimate(now);
-        if let Some(usage) = self.usage.get() {
+        self.workloads
+            .lock()
+            .expect("no thread panics while holding the lock")
+            .set_wait_estimates(now);
+        if let Some(usage) = self.usage_history.get() {
             let usage = usage.lock();
-            self.queues.tell_usage(|queue| usage.micro(queue, now));
+            self.queues.set_usage(|queue| usage.usage_micro(queue, now));
         }
         let mut text = Vec::new();
         let written = TextEncoder::new().encode(&self.registry.gather(), &mut text);
@@ -84,22 +89,22 @@ impl Metrics {
         String::from_utf8(text).expect("text is UTF-8")
     }
 
-    /// From now on past usage is told from there.
-    pub(crate) fn follow(&self, usage: Option<SharedUsage>) {
+    /// Sets the source of time-dependent usage values.
+    pub(crate) fn set_usage_history(&self, usage: Option<SharedUsage>) {
         if let Some(usage) = usage {
-            let _ = self.usage.set(usage);
+            let _ = self.usage_history.set(usage);
         }
     }
 
-    /// How long the usage database took to answer, or not to.
+    /// Records the latency of a query to the usage database, failed or not.
     pub(crate) fn observe_usage_query(&self, took: Duration) {
         self.usage_query.observe(millis(took));
     }
 
-    pub(crate) fn observe(&self, cycle: &Cycle<'_>) {
+    pub(crate) fn observe(&self, cycle: &CycleObservation<'_>) {
         self.cycles.observe(cycle);
         self.queues.observe(cycle);
-        let mut work = self.work.lock().expect("nobody panics while holding it");
+        let mut work = self.workloads.lock().expect("no thread panics while holding the lock");
         work.observe(cycle);
     }
 }
@@ -116,26 +121,26 @@ impl fmt::Debug for Metrics {
     }
 }
 
-/// Makes metrics that are part of a registry.
-struct Register<'a>(&'a Registry);
+/// Creates metrics in a registry.
+struct Registrar<'a>(&'a Registry);
 
-impl Register<'_> {
+impl Registrar<'_> {
     fn gauge(&self, name: &str, help: &str, labels: &[&str]) -> GaugeVec {
-        self.kept(GaugeVec::new(opts(name, help), labels))
+        self.register(GaugeVec::new(opts(name, help), labels))
     }
 
     fn counter(&self, name: &str, help: &str, labels: &[&str]) -> CounterVec {
-        self.kept(CounterVec::new(opts(name, help), labels))
+        self.register(CounterVec::new(opts(name, help), labels))
     }
 
-    /// In milliseconds, with KAI's buckets.
+    /// A histogram in milliseconds with KAI's buckets.
     fn latency(&self, name: &str, help: &str) -> Histogram {
-        let buckets = prometheus::exponential_buckets(5.0, 2.0, 10).expect("a growing row");
+        let buckets = prometheus::exponential_buckets(5.0, 2.0, 10).expect("increasing buckets");
         let opts = HistogramOpts::from(opts(name, help)).buckets(buckets);
-        self.kept(Histogram::with_opts(opts))
+        self.register(Histogram::with_opts(opts))
     }
 
-    fn kept<C: Collector + Clone + 'static>(&self, made: prometheus::Result<C>) -> C {
+    fn register<C: Collector + Clone + 'static>(&self, made: prometheus::Result<C>) -> C {
         let collector = made.expect("names and labels are valid");
         self.0.register(Box::new(collector.clone())).expect("each name is used once");
         collector
@@ -146,7 +151,7 @@ fn opts(name: &str, help: &str) -> Opts {
     Opts::new(name, help).namespace("kai")
 }
 
-/// Amounts in the units of metrics.
+/// Converts an amount to the unit of a metric.
 #[expect(clippy::cast_precision_loss, reason = "metrics are floats")]
 fn scaled(amount: i64, per_unit: i64) -> f64 {
     amount as f64 / per_unit as f64
@@ -156,13 +161,16 @@ fn millis(time: Duration) -> f64 {
     time.as_secs_f64() * 1000.0
 }
 
-/// The class of a pod group's work, or its priority where it names none.
-fn priority_of(cycle: &Cycle<'_>, group: &schedlab_scheduler_core::model::PodGroup) -> Name {
-    let key = crate::mirror::Key {
+/// Value of label `priority`: the priority class of a pod group, or else its priority.
+fn priority_label(
+    cycle: &CycleObservation<'_>,
+    group: &schedlab_scheduler_core::model::PodGroup,
+) -> Name {
+    let key = crate::cache::ObjectKey {
         namespace: Name::clone(&group.namespace),
         name: Name::clone(&group.name),
     };
-    let class = cycle.mirror.groups.get(&key).and_then(|record| record.priority_class.clone());
+    let class = cycle.cache.groups.get(&key).and_then(|record| record.priority_class.clone());
     class.unwrap_or_else(|| group.priority.to_string().into())
 }
 

@@ -1,5 +1,5 @@
-//! Reading Kubernetes objects leniently. A field of the wrong form becomes a [`Malformed`] that
-//! names it, what was found and what is allowed; the rest of the object is still read.
+//! Lenient parsing of Kubernetes objects. A field with an invalid value becomes a [`Malformed`]
+//! with its path, the value and the allowed values; the rest of the object is parsed nevertheless.
 
 mod duration;
 mod quantity;
@@ -12,20 +12,20 @@ use schedlab_scheduler_core::model::{Name, Time};
 pub(crate) use duration::{GoDuration, go_duration, long_duration};
 pub(crate) use quantity::{Unit, milli, quantity};
 
-/// A field that cannot be used as it is.
+/// A field with an invalid value.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Malformed {
-    /// Path of the field, as `spec.resources.gpu.quota`.
+    /// Path of the field, such as `spec.resources.gpu.quota`.
     pub(crate) field: String,
-    /// What stands there.
+    /// The value.
     pub(crate) found: String,
-    /// What may stand there.
+    /// The allowed values.
     pub(crate) allowed: &'static str,
 }
 
 impl fmt::Display for Malformed {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: found {}, allowed: {}", self.field, self.found, self.allowed)
+        write!(f, "{}: got {}, expected {}", self.field, self.found, self.allowed)
     }
 }
 
@@ -43,13 +43,13 @@ impl Malformed {
     }
 }
 
-/// What stands at a JSON pointer without escapes, as paths of fields are. Every watch event is
-/// read with it, so nothing is copied, as `Value::pointer` does for the sake of escapes.
+/// The value at a JSON pointer without escapes. Copies nothing, unlike `Value::pointer`, which must
+/// handle escapes; every watch event is parsed with it.
 pub(crate) fn at<'a>(object: &'a Value, pointer: &str) -> Option<&'a Value> {
     debug_assert!(pointer.starts_with('/') && !pointer.contains('~'), "{pointer}");
     let (mut value, mut rest) = (object, pointer.strip_prefix('/')?);
     loop {
-        // Names are short: looking at one byte after the other is the quickest.
+        // Names are short, so a search by bytes is fastest.
         let end = rest.bytes().position(|byte| byte == b'/').unwrap_or(rest.len());
         let (field, more) = rest.split_at(end);
         value = match value {
@@ -64,22 +64,22 @@ pub(crate) fn at<'a>(object: &'a Value, pointer: &str) -> Option<&'a Value> {
     }
 }
 
-/// The string at a JSON pointer; `None` when absent or not a string.
+/// The string at a JSON pointer; `None` if missing or no string.
 pub(crate) fn text<'a>(object: &'a Value, pointer: &str) -> Option<&'a str> {
     at(object, pointer).and_then(Value::as_str)
 }
 
-/// The string at a JSON pointer as a name; `None` when absent or empty.
+/// The string at a JSON pointer as a name; `None` if missing or empty.
 pub(crate) fn name(object: &Value, pointer: &str) -> Option<Name> {
     text(object, pointer).filter(|text| !text.is_empty()).map(Name::from)
 }
 
-/// The list at a JSON pointer; empty when absent.
+/// The array at a JSON pointer; empty if missing.
 pub(crate) fn list<'a>(object: &'a Value, pointer: &str) -> &'a [Value] {
     at(object, pointer).and_then(Value::as_array).map_or(&[], Vec::as_slice)
 }
 
-/// The map of strings at a JSON pointer; what is not a string is left out.
+/// The map of strings at a JSON pointer, without entries of other types.
 pub(crate) fn strings(object: &Value, pointer: &str) -> BTreeMap<Name, Name> {
     let entries = at(object, pointer).and_then(Value::as_object);
     let entry = |(key, value): (&Text, &Value)| {
@@ -88,37 +88,37 @@ pub(crate) fn strings(object: &Value, pointer: &str) -> BTreeMap<Name, Name> {
     entries.into_iter().flatten().filter_map(entry).collect()
 }
 
-/// The number at a JSON pointer, if it fits.
+/// The number at a JSON pointer; `None` if missing or no `i32`.
 pub(crate) fn int32(object: &Value, pointer: &str) -> Option<i32> {
     at(object, pointer).and_then(Value::as_i64).and_then(|number| i32::try_from(number).ok())
 }
 
-/// The moment at a JSON pointer.
+/// The time at a JSON pointer; `None` if missing or malformed.
 pub(crate) fn time(object: &Value, pointer: &str) -> Option<Time> {
     text(object, pointer).and_then(parse_time)
 }
 
-/// A moment as Kubernetes writes it.
+/// Parses a time in RFC 3339 format.
 pub(crate) fn parse_time(text: &str) -> Option<Time> {
     text.parse::<jiff::Timestamp>().ok().map(|moment| Time(moment.as_millisecond()))
 }
 
-/// `metadata.resourceVersion` as a number; 0 when it is none.
+/// `metadata.resourceVersion` as a number; 0 if it is none.
 pub(crate) fn version(object: &Value) -> u64 {
     text(object, "/metadata/resourceVersion").and_then(|text| text.parse().ok()).unwrap_or(0)
 }
 
-/// `metadata.uid`; empty when there is none.
+/// `metadata.uid`; empty if missing.
 pub(crate) fn uid(object: &Value) -> Name {
     name(object, "/metadata/uid").unwrap_or_default()
 }
 
-/// A JSON value in a message: strings in quotes, long things cut.
+/// A JSON value for a message, with strings in quotes.
 pub(crate) fn shown(value: &Value) -> String {
     value.to_string()
 }
 
-/// What an annotation says.
-pub(crate) fn annotated<'a>(object: &'a Value, key: &str) -> Option<&'a str> {
+/// The value of an annotation.
+pub(crate) fn annotation<'a>(object: &'a Value, key: &str) -> Option<&'a str> {
     at(object, "/metadata/annotations")?.get(key)?.as_str()
 }

@@ -1,5 +1,5 @@
-//! What the pods of each group use and ask for, as `status.resourcesStatus` of their PodGroup.
-//! Written only when it differs from what stands there.
+//! Writes `status.resourcesStatus` of PodGroups: allocated and requested resources of their pods.
+//! A status is written only when it differs from the observed one.
 
 use std::collections::BTreeMap;
 
@@ -7,72 +7,75 @@ use schedlab_json::{Value, json};
 use schedlab_scheduler_core::{
     Decision, Plan, Snapshot,
     model::{Node, Pod, PodId, PodStatus},
-    queues::{Bill, Prices},
+    queues::{Charge, ChargeTable},
     resources::PerResource,
 };
 
 use crate::{
-    api::{Api, ApiError, Merge, Metadata, path},
-    mirror::{GroupRecord, GroupResources, Key, Mirror},
-    pacing::Pacing,
+    api::{ApiClient, ApiError, Metadata, PatchKind, path},
+    cache::{ClusterCache, GroupResources, ObjectKey, PodGroupRecord},
+    concurrency::WriteLimiter,
     parse::milli,
 };
 
-/// Brings the status of every group up to date. `plan`: what was just carried out.
+/// Updates the status of every group. `plan` is the plan that was just applied.
 pub(crate) async fn write(
-    api: &Api,
-    mirror: &mut Mirror,
-    (snapshot, plan): (&Snapshot, Option<&Plan>),
-    pacing: &mut Pacing,
+    api: &ApiClient,
+    cache: &mut ClusterCache,
+    snapshot: &Snapshot,
+    plan: Option<&Plan>,
+    limiter: &mut WriteLimiter,
 ) -> Result<(), ApiError> {
-    let uses = uses(snapshot, plan);
-    let named = snapshot.pod_groups.iter().zip(&uses);
+    let uses = resources_by_group(snapshot, plan);
+    let with_resources = snapshot.pod_groups.iter().zip(&uses);
     let of_group: BTreeMap<(&str, &str), GroupResources> =
-        named.map(|(group, uses)| ((&*group.namespace, &*group.name), *uses)).collect();
-    // Of a group without pods here, those of another node pool may be alive.
-    let is_ours = |key: &Key| {
-        of_group.contains_key(&(&*key.namespace, &*key.name)) || !mirror.lives_elsewhere(key)
+        with_resources.map(|(group, uses)| ((&*group.namespace, &*group.name), *uses)).collect();
+    // A group without pods in this node pool may have pods in another one.
+    let is_ours = |key: &ObjectKey| {
+        of_group.contains_key(&(&*key.namespace, &*key.name)) || !cache.has_foreign_pods(key)
     };
-    let differs = |(key, group): (&Key, &GroupRecord)| {
+    let differs = |(key, group): (&ObjectKey, &PodGroupRecord)| {
         let now = of_group.get(&(&*key.namespace, &*key.name)).copied().unwrap_or_default();
-        (now != group.told.resources && is_ours(key))
-            .then(|| (key.clone(), group.told.version, now))
+        (now != group.reported.resources && is_ours(key))
+            .then(|| (key.clone(), group.reported.version, now))
     };
-    let due: Vec<(Key, u64, GroupResources)> = mirror.groups.iter().filter_map(differs).collect();
-    let writes = due.into_iter().map(|(key, version, now)| {
+    let changed: Vec<(ObjectKey, u64, GroupResources)> =
+        cache.groups.iter().filter_map(differs).collect();
+    let writes = changed.into_iter().map(|(key, version, now)| {
         let path = path("scheduling.run.ai/v2alpha2", &key.namespace, "podgroups", &key.name);
-        // Of the answer only the version is read: without this condition, what somebody changed in
-        // between would be taken for known.
+        // Only the version of the response is read, so without this precondition a change by
+        // another writer would be missed.
         let change = json!({
             "metadata": { "resourceVersion": version.to_string() },
             "status": { "resourcesStatus": status(&now) },
         });
         async move {
             let path = format!("{path}/status");
-            (key, now, api.patch_metadata(&path, Merge::Plain, &change).await)
+            (key, now, api.patch_metadata(&path, PatchKind::Merge, &change).await)
         }
     });
-    let mut ended = Ok(());
-    let take =
-        |(key, now, written): (Key, GroupResources, Result<Metadata, ApiError>)| match written {
+    let mut result = Ok(());
+    let take = |(key, now, written): (ObjectKey, GroupResources, Result<Metadata, ApiError>)| {
+        match written {
             Ok(metadata) => {
-                if let Some(group) = mirror.groups.get_mut(&key) {
-                    group.told.version = metadata.version();
-                    group.told.resources = now;
+                if let Some(group) = cache.groups.get_mut(&key) {
+                    group.reported.version = metadata.version();
+                    group.reported.resources = now;
                 }
             }
-            // It is gone; the watch will tell.
+            // The group was deleted; a watch event will follow.
             Err(ApiError::NotFound(_)) => {}
-            // After a conflict the next cycle tells, when the watch has told of what came between.
-            Err(error) => ended = Err(error),
-        };
-    pacing.all(writes, take).await;
-    ended
+            // After a conflict the next cycle retries, once the other write's watch event arrived.
+            Err(error) => result = Err(error),
+        }
+    };
+    limiter.run_all(writes, take).await;
+    result
 }
 
-/// By position of the group.
-fn uses(snapshot: &Snapshot, plan: Option<&Plan>) -> Vec<GroupResources> {
-    let prices = Prices::of(snapshot);
+/// Resources by index of the group in the snapshot.
+fn resources_by_group(snapshot: &Snapshot, plan: Option<&Plan>) -> Vec<GroupResources> {
+    let prices = ChargeTable::new(snapshot);
     let bound: BTreeMap<PodId, &Node> = plan
         .into_iter()
         .flat_map(|plan| &plan.decisions)
@@ -81,12 +84,13 @@ fn uses(snapshot: &Snapshot, plan: Option<&Plan>) -> Vec<GroupResources> {
             Decision::Evict { .. } | Decision::Pipeline { .. } => None,
         })
         .collect();
-    let mut bills = vec![(Bill::default(), Bill::default()); snapshot.pod_groups.len()];
+    let mut bills = vec![(Charge::default(), Charge::default()); snapshot.pod_groups.len()];
     for (id, pod) in (0..).map(PodId).zip(&snapshot.pods) {
         let Some(group) = pod.group.filter(|_| is_alive(pod)) else { continue };
         let node = pod.node.map(|node| &snapshot.nodes[node.0 as usize]);
         let node = node.or_else(|| bound.get(&id).copied());
-        let bill = node.map_or_else(|| prices.to_share(pod.shape), |on| prices.on(pod.shape, on));
+        let bill = node
+            .map_or_else(|| prices.for_fair_share(pod.shape), |on| prices.on_node(pod.shape, on));
         let (requested, allocated) = &mut bills[group.0 as usize];
         if node.is_some() {
             allocated.add(bill.clone());
@@ -94,7 +98,10 @@ fn uses(snapshot: &Snapshot, plan: Option<&Plan>) -> Vec<GroupResources> {
         requested.add(bill);
     }
     for (group, (requested, _)) in snapshot.pod_groups.iter().zip(&mut bills) {
-        group.unusable.iter().for_each(|member| requested.add(prices.to_share(member.shape)));
+        group
+            .unschedulable_members
+            .iter()
+            .for_each(|member| requested.add(prices.for_fair_share(member.shape)));
     }
     let uses = snapshot.pod_groups.iter().zip(bills).map(|(group, (requested, allocated))| {
         let allocated = allocated.total();
@@ -111,13 +118,13 @@ fn is_alive(pod: &Pod) -> bool {
         | PodStatus::Gated
         | PodStatus::Bound
         | PodStatus::Running
-        | PodStatus::Away
+        | PodStatus::OnExcludedNode
         | PodStatus::Releasing => true,
         PodStatus::Succeeded | PodStatus::Failed => false,
     }
 }
 
-/// For a merge patch: what is not used is taken away by `null`.
+/// `status.resourcesStatus` as a merge patch; unused resources are null.
 fn status(now: &GroupResources) -> Value {
     let amounts = |of: PerResource<i64>| -> Value {
         let named = [

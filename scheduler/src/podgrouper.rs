@@ -1,14 +1,14 @@
-//! Puts pods into PodGroups by their owners, as KAI's pod grouper does: the chain of owners is
-//! fetched, [`rules`] say which group it makes, the group is created or corrected, and only then
-//! is the pod marked with it: by its binding, by the status that says why it waits, or, where
-//! neither is written, by a write of its own. A pod that is marked, by us or by its maker, is left
-//! alone.
+//! Assigns pods to PodGroups by their owners, like KAI's pod grouper: fetches the owner chain,
+//! derives the group with [`rules`], creates or corrects the PodGroup, and then annotates the pod
+//! with its name. The annotation travels with the pod's Binding or with the status that reports
+//! why the pod is pending; if neither is written, it is a write of its own. Pods that already have
+//! the annotation are not touched, whoever set it.
 
 mod defaults;
-mod kartas;
-mod marks;
+mod desired_groups;
+mod karta_changes;
+mod mark_pods;
 mod rules;
-mod wanted;
 mod warnings;
 
 use std::collections::BTreeMap;
@@ -19,383 +19,401 @@ use schedlab_json::Value;
 use schedlab_scheduler_core::model::{Name, Time};
 
 use crate::{
-    api::{Api, ApiError, path},
+    api::{ApiClient, ApiError, path},
+    cache::{ClusterCache, ObjectKey, Owner, PodRecord, Scheduler, parent_owner},
+    concurrency::WriteLimiter,
     config::{Config, NODE_POOL_LABEL},
-    karta::Allowance,
-    mirror::{Key, Mirror, Owner, PodRecord, Scheduler, owner_above},
-    pacing::Pacing,
+    karta::CycleBudget,
     parse::Malformed,
 };
-use defaults::{Defaults, Source};
-use kartas::News;
-pub(crate) use marks::mark;
-use rules::{Around, Member};
-pub(crate) use rules::{Link, fault};
-use wanted::Wanted;
+use defaults::{Defaults, DefaultsSource};
+use desired_groups::DesiredGroups;
+use karta_changes::PendingKartaChanges;
+pub(crate) use mark_pods::mark_pods;
+use rules::{GroupingContext, Member};
+pub(crate) use rules::{Link, annotation_fault};
 
-const GROUPS: &str = "scheduling.run.ai/v2alpha2";
+const POD_GROUP_API: &str = "scheduling.run.ai/v2alpha2";
 
-/// How long it is believed that a pod cannot be grouped: its owner may be mended, and nobody tells.
-const LOOK_AGAIN: Duration = Duration::from_mins(1);
+/// Time after which pods that could not be grouped are tried again. Owners are not watched, so a
+/// corrected owner causes no event.
+const RETRY_PERIOD: Duration = Duration::from_mins(1);
 
-/// Longest chain of owners that is followed.
-const CHAIN_MAX: usize = 16;
+/// Maximum length of an owner chain; owners above are ignored.
+const OWNERS_MAX: usize = 16;
 
-/// What the server says of an owner.
+/// Result of fetching an owner.
 #[derive(Clone, Debug)]
-enum Answer {
+enum OwnerLookup {
     Object(Value),
-    /// There is none, or none any more.
-    Nothing,
-    /// We may not read it.
-    Refused,
+    /// The owner, or its kind, does not exist.
+    NotFound,
+    /// The API server denies reading it.
+    Forbidden,
 }
 
-impl Found {
+impl GroupingResult {
     fn member(self) -> Option<Member> {
         match self {
             Self::Member(member) => Some(*member),
-            Self::Wrong(_) | Self::LeftAlone | Self::Later => None,
+            Self::Invalid(_) | Self::Skipped | Self::Deferred => None,
         }
     }
 }
 
-impl Answer {
+impl OwnerLookup {
     fn object(self) -> Option<Value> {
         match self {
             Self::Object(object) => Some(object),
-            Self::Nothing | Self::Refused => None,
+            Self::NotFound | Self::Forbidden => None,
         }
     }
 }
 
-/// Groups pods, and keeps what it learned about kinds.
+/// The pod grouper, with its caches of API resources and owners.
 #[derive(Debug)]
-pub(crate) struct Grouper {
-    /// The label that names node pools.
+pub(crate) struct PodGrouper {
+    /// Key of the label that assigns pods and nodes to node pools.
     pool_label: String,
-    /// Plural names by API version and kind; `None`: the server has no such kind.
+    /// Resource names by API version and kind; `None`: the API server has no such kind.
     plurals: BTreeMap<(Name, Name), Option<String>>,
-    /// Owners asked for in this cycle.
-    owners: BTreeMap<(Name, Owner), Answer>,
-    /// What kinds of owners have by default.
-    defaults: Source,
-    /// Pods whose groups are of other node pools, as they stood at this version: they are left to
-    /// the schedulers of those.
-    of_others: BTreeMap<Key, u64>,
-    /// Pods whose groups are gone, or yet to come, as they stood when they were looked at.
-    lost: BTreeMap<Key, u64>,
-    /// When all that could not be grouped was looked at last.
-    looked: Time,
-    /// Some pods are left to the next cycle.
-    is_behind: bool,
-    /// What Kartas may cost in this cycle.
-    allowance: Allowance,
-    /// Workloads, by uid, of which a pod cost more than one may: so do all others.
-    too_costly: BTreeMap<Name, Malformed>,
+    /// Owners fetched in this cycle, by namespace.
+    owners: BTreeMap<(Name, Owner), OwnerLookup>,
+    /// The ConfigMap with default priority classes and preemptibility per owner kind.
+    defaults: DefaultsSource,
+    /// Pods whose groups belong to other node pools, by the resourceVersion for which that was
+    /// found. The schedulers of those pools group them.
+    in_other_pools: BTreeMap<ObjectKey, u64>,
+    /// Pods that name a PodGroup that does not exist, by the resourceVersion for which that was
+    /// found.
+    missing_groups: BTreeMap<ObjectKey, u64>,
+    /// When pods that could not be grouped were last tried again.
+    last_full_check: Time,
+    /// Grouping of some pods was deferred to the next cycle.
+    has_deferred: bool,
+    /// Remaining budget for evaluating Kartas in this cycle.
+    cycle_budget: CycleBudget,
+    /// Workloads, by UID, of which one pod exceeded the per-pod budget. Their other pods would,
+    /// too, and get the same error without an evaluation.
+    over_budget: BTreeMap<Name, Malformed>,
 }
 
-/// Where a pod belongs.
-enum Found {
+/// Which group a pod belongs to, if any.
+enum GroupingResult {
     Member(Box<Member>),
-    /// It cannot be grouped.
-    Wrong(Malformed),
-    /// Whose owners are about to go, or whose group is of another node pool, is left alone.
-    LeftAlone,
-    /// It is looked at in another cycle.
-    Later,
+    /// The owners or the pod contain an invalid value.
+    Invalid(Malformed),
+    /// The owners are gone or being deleted, or the group belongs to another node pool.
+    Skipped,
+    /// Retried in the next cycle, as the budget of this one is used up.
+    Deferred,
 }
 
-impl Grouper {
+impl PodGrouper {
     pub(crate) fn new(config: &Config) -> Self {
         let pool = config.node_pool.as_ref();
         let pool_label = pool.map_or(NODE_POOL_LABEL, |pool| &pool.label).to_owned();
-        let defaults = Source::new(config.default_priorities.clone());
-        let (plurals, owners, of_others, lost, looked) = Default::default();
-        let (allowance, too_costly) = (Allowance::new(), BTreeMap::new());
+        let defaults = DefaultsSource::new(config.default_priorities.clone());
+        let (plurals, owners, in_other_pools, missing_groups, last_full_check) = Default::default();
+        let (cycle_budget, over_budget) = (CycleBudget::new(), BTreeMap::new());
         Self {
             pool_label,
             plurals,
             owners,
             defaults,
-            of_others,
-            lost,
-            looked,
-            is_behind: false,
-            allowance,
-            too_costly,
+            in_other_pools,
+            missing_groups,
+            last_full_check,
+            has_deferred: false,
+            cycle_budget,
+            over_budget,
         }
     }
 
-    /// Groups every pod that is in no group yet, or whose group is gone, and whose group is ours:
-    /// which node pool it is for may stand on its owner alone. An error ends the cycle's grouping;
-    /// what is missing is grouped in the next.
+    /// Groups every pod that has no group yet, or whose group is gone. Groups of other node pools
+    /// are skipped; the pool label may be on the owner only, so that is known after the owners were
+    /// read.
+    ///
+    /// # Errors
+    /// An API error ends grouping for this cycle; the remaining pods are grouped in the next one.
     pub(crate) async fn group(
         &mut self,
-        api: &Api,
-        (mirror, now): (&mut Mirror, Time),
-        pacing: &mut Pacing,
+        api: &ApiClient,
+        cache: &mut ClusterCache,
+        now: Time,
+        limiter: &mut WriteLimiter,
     ) -> Result<(), ApiError> {
-        let news = News::of(mirror);
-        self.heed(&news, api, (&mut *mirror, now), pacing).await?;
-        mirror.kartas.take_changed();
+        let changes = PendingKartaChanges::from_cache(cache);
+        self.group_pods(&changes, api, cache, now, limiter).await?;
+        cache.kartas.take_changes();
         Ok(())
     }
 
-    async fn heed(
+    async fn group_pods(
         &mut self,
-        news: &News,
-        api: &Api,
-        (mirror, now): (&mut Mirror, Time),
-        pacing: &mut Pacing,
+        changes: &PendingKartaChanges,
+        api: &ApiClient,
+        cache: &mut ClusterCache,
+        now: Time,
+        limiter: &mut WriteLimiter,
     ) -> Result<(), ApiError> {
         self.owners.clear();
-        self.too_costly.clear();
-        self.allowance = Allowance::new();
-        self.is_behind = false;
-        forget_changed(mirror);
-        let said = self.forgotten(mirror, (now, news));
-        let (waiting, moving) = (self.waiting(mirror), news.pods(mirror));
-        warnings::tell(api, news.warnings(mirror).into_iter(), now, pacing).await;
+        self.over_budget.clear();
+        self.cycle_budget = CycleBudget::new();
+        self.has_deferred = false;
+        drop_outdated_failures(cache);
+        let reported = self.take_failures_if_due(cache, now, changes);
+        let (waiting, moving) = (self.pods_to_group(cache), changes.affected_pods(cache));
+        warnings::emit(api, changes.warnings(cache).into_iter(), now, limiter).await;
         if waiting.is_empty() && moving.is_empty() {
             return Ok(());
         }
-        let defaults = self.defaults.look(api, &mirror.classes, now).await?;
-        let (mut wanted, mut wrong) = (Wanted::default(), Vec::new());
+        let defaults = self.defaults.load(api, &cache.priority_classes, now).await?;
+        let (mut desired, mut ungrouped) = (DesiredGroups::default(), Vec::new());
         for (key, pod) in &waiting {
-            let found = self.find(api, (key, pod), mirror, &defaults).await?;
-            if matches!(found, Found::Later) {
-                self.is_behind = true;
+            let found = self.find_group(api, key, pod, cache, &defaults).await?;
+            if matches!(found, GroupingResult::Deferred) {
+                self.has_deferred = true;
                 continue;
             }
             if let Some(name) = &pod.group {
-                // One that does not come (back) is looked for once a minute.
-                self.lost.insert(key.clone(), pod.told.version);
+                // A group that does not appear is looked for again after `RETRY_PERIOD`.
+                self.missing_groups.insert(key.clone(), pod.reported.version);
                 let group = found.member().map(|member| member.group);
-                wanted.need(key, group.filter(|group| group.name == *name));
+                desired.require(key, group.filter(|group| group.name == *name));
                 continue;
             }
             match found {
-                Found::Member(member) => wanted.add(key, *member),
-                Found::Wrong(malformed) => wrong.push((key, pod, malformed)),
-                Found::LeftAlone | Found::Later => {
-                    self.of_others.insert(key.clone(), pod.told.version);
+                GroupingResult::Member(member) => desired.add(key, *member),
+                GroupingResult::Invalid(malformed) => {
+                    ungrouped.push(UngroupedPod { key, pod, reason: malformed })
+                }
+                GroupingResult::Skipped | GroupingResult::Deferred => {
+                    self.in_other_pools.insert(key.clone(), pod.reported.version);
                 }
             }
         }
-        // Who cannot be grouped anew stays where it is.
-        let mut stays = Vec::new();
+        // A pod that cannot be regrouped keeps its group.
+        let mut unmoved = Vec::new();
         for (key, pod) in &moving {
-            // They are looked at once, all of them.
-            self.allowance = Allowance::new();
-            match self.find(api, (key, pod), mirror, &defaults).await? {
-                Found::Member(member) => wanted.move_to(key, pod, *member),
-                Found::Wrong(malformed) => stays.push((key, pod, malformed)),
-                Found::LeftAlone | Found::Later => {}
+            // These are computed once per change, without a limit over all of them.
+            self.cycle_budget = CycleBudget::new();
+            match self.find_group(api, key, pod, cache, &defaults).await? {
+                GroupingResult::Member(member) => desired.move_to(key, pod, *member),
+                GroupingResult::Invalid(malformed) => {
+                    unmoved.push(UngroupedPod { key, pod, reason: malformed })
+                }
+                GroupingResult::Skipped | GroupingResult::Deferred => {}
             }
         }
-        let (refused, ended) = wanted.ensure(api, mirror, pacing).await;
-        let refused = |(key, pod)| Some((key, pod, refused.get(key)?.clone()));
-        wrong.extend(waiting.iter().map(|(key, pod)| (key, pod)).filter_map(refused));
-        let is_news =
-            |(key, _, wrong): &&Wrong<'_>| said.get(*key).is_none_or(|(_, was)| was != wrong);
-        let news = wrong.iter().filter(is_news).chain(&stays).map(warnings::of_pod);
-        warnings::tell(api, news.chain(wanted.doubts.drain(..)), now, pacing).await;
-        for (key, _, malformed) in wrong {
-            mirror.note_ungrouped(key.clone(), malformed);
+        let (rejected, result) = desired.ensure(api, cache, limiter).await;
+        let rejected =
+            |(key, pod)| Some(UngroupedPod { key, pod, reason: rejected.get(key)?.clone() });
+        ungrouped.extend(waiting.iter().map(|(key, pod)| (key, pod)).filter_map(rejected));
+        let is_new = |pod: &&UngroupedPod<'_>| {
+            reported.get(pod.key).is_none_or(|(_, was)| *was != pod.reason)
+        };
+        let warnings = ungrouped.iter().filter(is_new).chain(&unmoved).map(warnings::for_pod);
+        warnings::emit(api, warnings.chain(desired.warnings.drain(..)), now, limiter).await;
+        for UngroupedPod { key, reason, .. } in ungrouped {
+            cache.record_grouping_error(key.clone(), reason);
         }
-        ended?;
-        wanted.mark(api, mirror, pacing).await
+        result?;
+        desired.mark(api, cache, limiter).await
     }
 
-    /// Pods have no groups though time may bring them some: what is in the way can be mended, and
-    /// nobody tells; or they are those that another cycle looks at.
-    pub(crate) fn looks_again_after(&self, mirror: &Mirror) -> Option<Duration> {
-        if self.is_behind {
+    /// When to run again without an event: at once if pods were deferred, after [`RETRY_PERIOD`] if
+    /// some pods have no group. `None`: every pod is grouped.
+    pub(crate) fn requeue_after(&self, cache: &ClusterCache) -> Option<Duration> {
+        if self.has_deferred {
             return Some(Duration::ZERO);
         }
-        let is_stuck = !mirror.ungrouped.is_empty() || !self.lost.is_empty();
-        is_stuck.then_some(LOOK_AGAIN)
+        let is_stuck = !cache.grouping_errors.is_empty() || !self.missing_groups.is_empty();
+        is_stuck.then_some(RETRY_PERIOD)
     }
 
-    /// What was said of pods that could not be grouped, if it is time to look at all of them again, and
-    /// at those that have lost their groups: after a while, or when there are news.
-    fn forgotten(
+    /// Clears and returns the recorded grouping failures when they are due for a retry: after
+    /// [`RETRY_PERIOD`], or as soon as a Karta changed. Otherwise returns nothing.
+    fn take_failures_if_due(
         &mut self,
-        mirror: &mut Mirror,
-        (now, news): (Time, &News),
-    ) -> BTreeMap<Key, (u64, Malformed)> {
-        if news.is_none() && now.since(self.looked) < LOOK_AGAIN {
+        cache: &mut ClusterCache,
+        now: Time,
+        changes: &PendingKartaChanges,
+    ) -> BTreeMap<ObjectKey, (u64, Malformed)> {
+        if changes.is_empty() && now.since(self.last_full_check) < RETRY_PERIOD {
             return BTreeMap::new();
         }
-        self.looked = now;
-        self.lost.clear();
-        mem::take(&mut mirror.ungrouped)
+        self.last_full_check = now;
+        self.missing_groups.clear();
+        mem::take(&mut cache.grouping_errors)
     }
 
-    /// Pods without a group that were not looked at yet as they are now.
-    fn waiting(&mut self, mirror: &Mirror) -> Vec<(Key, PodRecord)> {
-        let is_same = |key: &Key, version: &u64| {
-            mirror.pods.get(key).filter(|pod| pod.told.version == *version)
+    /// Pods without an existing group that were not tried yet at their current resourceVersion.
+    fn pods_to_group(&mut self, cache: &ClusterCache) -> Vec<(ObjectKey, PodRecord)> {
+        let is_same = |key: &ObjectKey, version: &u64| {
+            cache.pods.get(key).filter(|pod| pod.reported.version == *version)
         };
-        self.of_others
+        self.in_other_pools
             .retain(|key, version| is_same(key, version).is_some_and(|pod| pod.group.is_none()));
-        self.lost.retain(|key, version| {
-            is_same(key, version).is_some_and(|pod| has_lost_group(mirror, key, pod))
+        self.missing_groups.retain(|key, version| {
+            is_same(key, version).is_some_and(|pod| has_missing_group(cache, key, pod))
         });
-        let is_known = |key: &Key| {
-            mirror.ungrouped.contains_key(key)
-                || self.of_others.contains_key(key)
-                || self.lost.contains_key(key)
+        let is_known = |key: &ObjectKey| {
+            cache.grouping_errors.contains_key(key)
+                || self.in_other_pools.contains_key(key)
+                || self.missing_groups.contains_key(key)
         };
-        let lost = mirror.missing_groups().flat_map(|group| mirror.pods_of(group));
+        let lost = cache.missing_groups().flat_map(|group| cache.pods_of(group));
         let lost = lost.filter(|(_, pod)| may_be_grouped(pod));
-        let new = mirror.pods.iter().filter(|(_, pod)| wants_group(pod));
+        let new = cache.pods.iter().filter(|(_, pod)| needs_group(pod));
         let waiting = new.map(|(key, pod)| (key.clone(), pod)).chain(lost);
         let waiting = waiting.filter(|(key, _)| !is_known(key));
         waiting.map(|(key, pod)| (key, pod.clone())).collect()
     }
 
-    /// Where a pod belongs.
-    async fn find(
+    /// Derives the group of a pod from its owners.
+    async fn find_group(
         &mut self,
-        api: &Api,
-        (key, pod): (&Key, &PodRecord),
-        mirror: &Mirror,
+        api: &ApiClient,
+        key: &ObjectKey,
+        pod: &PodRecord,
+        cache: &ClusterCache,
         defaults: &Defaults,
-    ) -> Result<Found, ApiError> {
-        let chain = self.chain(api, &key.namespace, pod).await?;
-        // What is gone with its owner is not to come back.
-        if pod.group.is_some() && chain.iter().any(|link| !stays(&link.object)) {
-            return Ok(Found::LeftAlone);
+    ) -> Result<GroupingResult, ApiError> {
+        let chain = self.owner_chain(api, &key.namespace, pod).await?;
+        // A group that went with its owner must not be created again.
+        if pod.group.is_some() && chain.iter().any(|link| !exists(&link.object)) {
+            return Ok(GroupingResult::Skipped);
         }
-        let beside = match rules::beside(pod, &chain) {
-            Some(beside) => self.owner(api, &key.namespace, &beside).await?.object(),
+        let beside = match rules::related_object(pod, &chain) {
+            Some(beside) => self.look_up_owner(api, &key.namespace, &beside).await?.object(),
             None => None,
         };
-        let described = rules::described(&chain);
-        let karta = described.and_then(|owner| mirror.kartas.of(&owner.api_version, &owner.kind));
-        let mut whole = Value::Null;
+        let described = rules::karta_owner(&chain);
+        let karta =
+            described.and_then(|owner| cache.kartas.for_kind(&owner.api_version, &owner.kind));
+        let mut pod_object = Value::Null;
         if let (Some(owner), Some(_)) = (described, karta) {
-            if let Some(wrong) = self.too_costly.get(&owner.uid) {
-                return Ok(Found::Wrong(wrong.clone()));
+            if let Some(wrong) = self.over_budget.get(&owner.uid) {
+                return Ok(GroupingResult::Invalid(wrong.clone()));
             }
-            if self.allowance.is_spent() {
-                return Ok(Found::Later);
+            if self.cycle_budget.is_spent() {
+                return Ok(GroupingResult::Deferred);
             }
-            whole = match kartas::whole(api, key).await? {
+            pod_object = match karta_changes::fetch_pod(api, key).await? {
                 Some(Ok(whole)) => whole,
-                Some(Err(malformed)) => return Ok(Found::Wrong(malformed)),
-                None => return Ok(Found::LeftAlone),
+                Some(Err(malformed)) => return Ok(GroupingResult::Invalid(malformed)),
+                None => return Ok(GroupingResult::Skipped),
             };
         }
-        let around = Around {
-            karta: karta.map(|karta| (karta, &whole)),
-            allowance: &self.allowance,
-            pods: &mirror.pods,
-            classes: &mirror.classes,
+        let around = GroupingContext {
+            karta: karta.map(|karta| (karta, &pod_object)),
+            cycle_budget: &self.cycle_budget,
+            pods: &cache.pods,
+            classes: &cache.priority_classes,
             pool_label: &self.pool_label,
-            beside: beside.as_ref(),
+            related_object: beside.as_ref(),
             defaults,
         };
         let found = rules::group_of(key, pod, &chain, around);
         Ok(match found {
-            Ok(member) if mirror.is_in_pool(&member.group.labels) => {
-                Found::Member(Box::new(member))
+            Ok(member) if cache.is_in_pool(&member.group.labels) => {
+                GroupingResult::Member(Box::new(member))
             }
-            Ok(_) => Found::LeftAlone,
+            Ok(_) => GroupingResult::Skipped,
             Err(malformed) => {
                 let too_costly = described.filter(|_| karta.is_some());
-                if let Some(owner) = too_costly.filter(|_| self.allowance.was_exceeded()) {
-                    self.too_costly.insert(Name::clone(&owner.uid), malformed.clone());
+                if let Some(owner) = too_costly.filter(|_| self.cycle_budget.was_exceeded()) {
+                    self.over_budget.insert(Name::clone(&owner.uid), malformed.clone());
                 }
-                Found::Wrong(malformed)
+                GroupingResult::Invalid(malformed)
             }
         })
     }
 
-    /// The owners of a pod that we may read, nearest first.
-    pub(crate) async fn chain(
+    /// The readable owners of a pod, nearest first. The chain ends at an owner that must not be
+    /// read.
+    pub(crate) async fn owner_chain(
         &mut self,
-        api: &Api,
+        api: &ApiClient,
         namespace: &Name,
         pod: &PodRecord,
     ) -> Result<Vec<Link>, ApiError> {
         let mut chain = Vec::new();
         let mut next = pod.owner.clone();
-        while let Some(owner) = next.filter(|_| chain.len() < CHAIN_MAX) {
-            let object = match self.owner(api, namespace, &owner).await? {
-                Answer::Object(object) => object,
-                Answer::Nothing => Value::Null,
-                Answer::Refused => break,
+        while let Some(owner) = next.filter(|_| chain.len() < OWNERS_MAX) {
+            let object = match self.look_up_owner(api, namespace, &owner).await? {
+                OwnerLookup::Object(object) => object,
+                OwnerLookup::NotFound => Value::Null,
+                OwnerLookup::Forbidden => break,
             };
-            next = owner_above(&object);
+            next = parent_owner(&object);
             chain.push(Link { owner, object });
         }
         Ok(chain)
     }
 
-    async fn owner(
+    async fn look_up_owner(
         &mut self,
-        api: &Api,
+        api: &ApiClient,
         namespace: &Name,
         owner: &Owner,
-    ) -> Result<Answer, ApiError> {
+    ) -> Result<OwnerLookup, ApiError> {
         let cached = (Name::clone(namespace), owner.clone());
         if let Some(known) = self.owners.get(&cached) {
             return Ok(known.clone());
         }
-        let answer = self.fetch(api, namespace, owner).await?;
+        let answer = self.fetch_owner(api, namespace, owner).await?;
         self.owners.insert(cached, answer.clone());
         Ok(answer)
     }
 
-    async fn fetch(
+    async fn fetch_owner(
         &mut self,
-        api: &Api,
+        api: &ApiClient,
         namespace: &Name,
         owner: &Owner,
-    ) -> Result<Answer, ApiError> {
+    ) -> Result<OwnerLookup, ApiError> {
         let Some(plural) = self.plural(api, owner).await? else {
-            return Ok(Answer::Nothing);
+            return Ok(OwnerLookup::NotFound);
         };
         let path = path(&owner.api_version, namespace, &plural, &owner.name);
         match api.get(&path).await {
-            Ok(object) if owner.uid.is_empty() || is_it(&object, owner) => {
-                Ok(Answer::Object(object))
+            Ok(object) if owner.uid.is_empty() || has_uid_of(&object, owner) => {
+                Ok(OwnerLookup::Object(object))
             }
             // Another object of that name, or none.
-            Ok(_) | Err(ApiError::NotFound(_)) => Ok(Answer::Nothing),
-            Err(ApiError::Refused(_)) => Ok(Answer::Refused),
+            Ok(_) | Err(ApiError::NotFound(_)) => Ok(OwnerLookup::NotFound),
+            Err(ApiError::Refused(_)) => Ok(OwnerLookup::Forbidden),
             Err(error) => Err(error),
         }
     }
 
-    async fn plural(&mut self, api: &Api, owner: &Owner) -> Result<Option<String>, ApiError> {
+    async fn plural(&mut self, api: &ApiClient, owner: &Owner) -> Result<Option<String>, ApiError> {
         let kind = (Name::clone(&owner.api_version), Name::clone(&owner.kind));
         if let Some(known) = self.plurals.get(&kind) {
             return Ok(known.clone());
         }
         let plural = match rules::known_plural(owner) {
             Some(plural) => Some(plural.to_owned()),
-            None => discover(api, owner).await?,
+            None => discover_plural(api, owner).await?,
         };
         self.plurals.insert(kind, plural.clone());
         Ok(plural)
     }
 }
 
-/// An owner that is there, and is not being deleted.
-fn stays(object: &Value) -> bool {
+/// The owner exists and is not being deleted.
+fn exists(object: &Value) -> bool {
     !object.is_null() && object["metadata"].get("deletionTimestamp").is_none()
 }
 
-fn is_it(object: &Value, owner: &Owner) -> bool {
+fn has_uid_of(object: &Value, owner: &Owner) -> bool {
     object["metadata"]["uid"].as_str() == Some(&owner.uid)
 }
 
-/// What the server calls many of a kind.
-async fn discover(api: &Api, owner: &Owner) -> Result<Option<String>, ApiError> {
+/// Looks up the resource name (plural) of a kind by API discovery.
+async fn discover_plural(api: &ApiClient, owner: &Owner) -> Result<Option<String>, ApiError> {
     let resources = match api.get(&path(&owner.api_version, "", "", "")).await {
         Ok(resources) => resources,
         Err(ApiError::NotFound(_) | ApiError::Refused(_)) => return Ok(None),
@@ -409,47 +427,52 @@ async fn discover(api: &Api, owner: &Owner) -> Result<Option<String>, ApiError> 
     Ok(found.and_then(|resource| resource["name"].as_str()).map(str::to_owned))
 }
 
-/// A pod that cannot be grouped as it stands, and why.
-type Wrong<'w> = (&'w Key, &'w PodRecord, Malformed);
+/// A pod that cannot be grouped, with the reason.
+struct UngroupedPod<'w> {
+    key: &'w ObjectKey,
+    pod: &'w PodRecord,
+    reason: Malformed,
+}
 
-/// What was said of pods that have changed since.
-fn forget_changed(mirror: &mut Mirror) {
-    let pods = &mirror.pods;
-    mirror.ungrouped.retain(|key, (version, _)| {
-        pods.get(key).is_some_and(|pod| pod.told.version == *version && pod.group.is_none())
+/// Drops grouping failures of pods that changed since.
+fn drop_outdated_failures(cache: &mut ClusterCache) {
+    let pods = &cache.pods;
+    cache.grouping_errors.retain(|key, (version, _)| {
+        pods.get(key).is_some_and(|pod| pod.reported.version == *version && pod.group.is_none())
     });
 }
 
-/// For whoever groups nothing: pods that nobody could group as they stand.
-pub(crate) fn note_faults(mirror: &mut Mirror) {
-    forget_changed(mirror);
-    let is_new = |key: &Key, pod: &PodRecord| {
-        pod.ours && wants_group(pod) && !mirror.ungrouped.contains_key(key)
+/// Records invalid labels and annotations of ungrouped pods, for processes that do not run the pod
+/// grouper.
+pub(crate) fn record_faults(cache: &mut ClusterCache) {
+    drop_outdated_failures(cache);
+    let is_new = |key: &ObjectKey, pod: &PodRecord| {
+        pod.is_ours && needs_group(pod) && !cache.grouping_errors.contains_key(key)
     };
-    let alone = mirror.pods.iter().filter(|(key, pod)| is_new(key, pod));
-    let wrong = alone.filter_map(|(key, pod)| Some((key.clone(), fault(pod)?)));
+    let alone = cache.pods.iter().filter(|(key, pod)| is_new(key, pod));
+    let wrong = alone.filter_map(|(key, pod)| Some((key.clone(), annotation_fault(pod)?)));
     for (key, wrong) in wrong.collect::<Vec<_>>() {
-        mirror.note_ungrouped(key, wrong);
+        cache.record_grouping_error(key, wrong);
     }
 }
 
-fn wants_group(pod: &PodRecord) -> bool {
+fn needs_group(pod: &PodRecord) -> bool {
     pod.group.is_none() && may_be_grouped(pod)
 }
 
-/// It is in a group that is not there (any more).
-fn has_lost_group(mirror: &Mirror, pod: &Key, of: &PodRecord) -> bool {
-    of.group.as_ref().is_some_and(|name| !mirror.groups.contains_key(&beside(pod, name)))
+/// The pod names a PodGroup that does not exist.
+fn has_missing_group(cache: &ClusterCache, pod: &ObjectKey, of: &PodRecord) -> bool {
+    of.group.as_ref().is_some_and(|name| !cache.groups.contains_key(&key_in_namespace(pod, name)))
 }
 
-/// An object in the namespace of a pod.
-fn beside(pod: &Key, name: &Name) -> Key {
-    Key { namespace: Name::clone(&pod.namespace), name: Name::clone(name) }
+/// Key of an object in the namespace of a pod.
+fn key_in_namespace(pod: &ObjectKey, name: &Name) -> ObjectKey {
+    ObjectKey { namespace: Name::clone(&pod.namespace), name: Name::clone(name) }
 }
 
 fn may_be_grouped(pod: &PodRecord) -> bool {
     pod.scheduler == Scheduler::This
         && !pod.skip_grouping
         && !pod.is_finished()
-        && pod.leaving_since.is_none()
+        && pod.releasing_since.is_none()
 }

@@ -1,130 +1,138 @@
-//! Queue status: what is used, which queues stand below, and what is wrong with the set-up.
-//! Written only when it differs from what stands there.
+//! Writes the status of Queues: allocated and requested resources, child queues, and conditions
+//! that warn about the configuration. A status is written only when it differs from the observed
+//! one.
 
-mod left_alone;
+mod untried_requests;
 mod warnings;
 
 use std::collections::BTreeMap;
 
 use schedlab_scheduler_core::{
-    QueueUse,
+    QueueUsage,
     model::{Name, Time},
     resources::{PerResource, Resources},
 };
 use serde::Serialize;
 
 use crate::{
-    api::{Api, ApiError, Merge, path},
-    apply::{About, Event, Level, rfc3339},
-    mirror::{Condition, Key, Mirror, QueueRecord, QueueTold},
+    api::{ApiClient, ApiError, PatchKind, path},
+    apply::{Event, EventType, InvolvedObject, rfc3339},
+    cache::{ClusterCache, Condition, ObjectKey, QueueRecord, ReportedQueueStatus},
     parse::milli,
 };
 
-pub(crate) use left_alone::add as add_left_alone;
+pub(crate) use untried_requests::add_untried_requests;
 
-/// The conditions of each queue that has any.
+/// Warning conditions of each queue that has any.
 pub(crate) fn warnings(
     queues: &BTreeMap<Name, QueueRecord>,
     capacity: PerResource<i64>,
 ) -> BTreeMap<Name, BTreeMap<Name, Condition>> {
-    warnings::of(queues, capacity)
+    warnings::conditions_by_queue(queues, capacity)
 }
 
-/// Brings the status of every queue up to date. An error leaves the rest for the next cycle.
+/// Updates the status of every queue.
+///
+/// # Errors
+/// The first API error; the remaining queues are updated in the next cycle.
 pub(crate) async fn write(
-    api: &Api,
-    mirror: &mut Mirror,
-    uses: &BTreeMap<Name, QueueUse>,
-    (capacity, now): (PerResource<i64>, Time),
+    api: &ApiClient,
+    cache: &mut ClusterCache,
+    uses: &BTreeMap<Name, QueueUsage>,
+    capacity: PerResource<i64>,
+    now: Time,
 ) -> Result<(), ApiError> {
-    let mut warnings = warnings::of(&mirror.queues, capacity);
+    let mut warnings = warnings::conditions_by_queue(&cache.queues, capacity);
     let mut children: BTreeMap<Name, Vec<Name>> = BTreeMap::new();
-    for (name, record) in &mirror.queues {
+    for (name, record) in &cache.queues {
         if let Some(parent) = &record.parent {
             children.entry(Name::clone(parent)).or_default().push(Name::clone(name));
         }
     }
-    let mut outrun = Ok(());
-    for (name, record) in &mut mirror.queues {
+    let mut conflict_result = Ok(());
+    for (name, record) in &mut cache.queues {
         let account = uses.get(name).cloned().unwrap_or_default();
-        let mut told = QueueTold {
-            version: record.told.version,
+        let mut desired = ReportedQueueStatus {
+            version: record.reported.version,
             children: children.remove(name).unwrap_or_default(),
             allocated: quantities(&account.allocated),
             allocated_non_preemptible: quantities(&account.allocated_non_preemptible),
             requested: quantities(&account.requested),
             conditions: warnings.remove(name).unwrap_or_default(),
         };
-        if record.told == told {
+        if record.reported == desired {
             continue;
         }
-        let about = About {
+        let about = InvolvedObject {
             api_version: "scheduling.run.ai/v2",
             kind: "Queue",
-            key: Key { namespace: "".into(), name: Name::clone(name) },
+            key: ObjectKey { namespace: "".into(), name: Name::clone(name) },
             uid: Name::clone(&record.uid),
         };
-        warn(api, &about, (&record.told.conditions, &told.conditions), now).await?;
+        emit_warnings(api, &about, &record.reported.conditions, &desired.conditions, now).await?;
         let path = path("scheduling.run.ai/v2", "", "queues", &format!("{name}/status"));
-        let metadata = Seen { resource_version: record.told.version.to_string() };
-        let change = Change { metadata, status: Status::new(&record.told, &told, now) };
-        match api.patch_metadata(&path, Merge::Plain, &change).await {
+        let metadata = ObservedMetadata { resource_version: record.reported.version.to_string() };
+        let change =
+            QueuePatch { metadata, status: StatusPatch::new(&record.reported, &desired, now) };
+        match api.patch_metadata(&path, PatchKind::Merge, &change).await {
             Ok(metadata) => {
-                // What the watch will tell of this is no news then, for nothing came between.
-                told.version = metadata.version();
-                record.told = told;
+                // The watch event of this write then carries nothing new, as no other write came
+                // between.
+                desired.version = metadata.version();
+                record.reported = desired;
             }
-            // It is gone; the watch will tell.
+            // The queue was deleted; a watch event will follow.
             Err(ApiError::NotFound(_)) => {}
-            // Somebody changed it: the next cycle tells, when the watch has told of that.
-            Err(conflict @ ApiError::Conflict(_)) => outrun = Err(conflict),
+            // Another writer changed it; the next cycle retries after its watch event.
+            Err(conflict @ ApiError::Conflict(_)) => conflict_result = Err(conflict),
             Err(error) => return Err(error),
         }
     }
-    outrun
+    conflict_result
 }
 
-/// An event for each new warning.
-async fn warn(
-    api: &Api,
-    about: &About,
-    (stands, wanted): (&BTreeMap<Name, Condition>, &BTreeMap<Name, Condition>),
+/// Writes an event for each new or changed warning.
+async fn emit_warnings(
+    api: &ApiClient,
+    about: &InvolvedObject,
+    reported: &BTreeMap<Name, Condition>,
+    desired: &BTreeMap<Name, Condition>,
     now: Time,
 ) -> Result<(), ApiError> {
-    for (kind, condition) in wanted.iter().filter(|(kind, is)| stands.get(*kind) != Some(is)) {
+    for (kind, condition) in desired.iter().filter(|(kind, is)| reported.get(*kind) != Some(is)) {
         let event = Event {
-            about,
-            level: Level::Warning,
+            involved: about,
+            event_type: EventType::Warning,
             reason: kind,
             message: &condition.message,
-            gist: None,
-            occasion: &rfc3339(now),
+            dedup_key: None,
+            dedup_scope: &rfc3339(now),
         };
-        let (path, body) = event.request(&api.name, now);
-        if let Err(ApiError::Unknown(error)) = api.tell(&path, body).await {
-            return Err(ApiError::Unknown(error));
+        let (path, body) = event.to_request(&api.name, now);
+        if let Err(ApiError::OutcomeUnknown(error)) = api.create_event(&path, body).await {
+            return Err(ApiError::OutcomeUnknown(error));
         }
     }
     Ok(())
 }
 
-/// A merge patch of the queue as it was seen. Of the answer only the version is read: without this
-/// condition, what somebody changed in between would be taken for known.
+/// Merge patch of a queue. The resourceVersion makes it fail if another writer changed the queue:
+/// only the version of the response is read, so such a change would be missed.
 #[derive(Serialize)]
-struct Change<'q> {
-    metadata: Seen,
-    status: Status<'q>,
+struct QueuePatch<'q> {
+    metadata: ObservedMetadata,
+    status: StatusPatch<'q>,
 }
 
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-struct Seen {
+struct ObservedMetadata {
     resource_version: String,
 }
 
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-struct Status<'q> {
+struct StatusPatch<'q> {
     child_queues: Vec<&'q str>,
     allocated: Amounts<'q>,
     allocated_non_preemptible: Amounts<'q>,
@@ -133,7 +141,7 @@ struct Status<'q> {
     conditions: Option<Vec<StatusCondition<'q>>>,
 }
 
-/// What is not used any more is taken away by `null`.
+/// Amounts by resource name; `None` removes a resource that is not used any more.
 type Amounts<'q> = BTreeMap<&'q str, Option<&'q str>>;
 
 #[derive(Serialize)]
@@ -147,9 +155,9 @@ struct StatusCondition<'q> {
     last_transition_time: String,
 }
 
-impl<'q> Status<'q> {
-    /// From what `stands` to what is `wanted`.
-    fn new(stands: &'q QueueTold, wanted: &'q QueueTold, now: Time) -> Self {
+impl<'q> StatusPatch<'q> {
+    /// The change from the reported to the desired status.
+    fn new(reported: &'q ReportedQueueStatus, desired: &'q ReportedQueueStatus, now: Time) -> Self {
         let condition = |(kind, is): (&'q Name, &'q Condition)| StatusCondition {
             kind,
             status: &is.status,
@@ -157,26 +165,29 @@ impl<'q> Status<'q> {
             message: &is.message,
             last_transition_time: rfc3339(now),
         };
-        let differ = stands.conditions != wanted.conditions;
+        let differ = reported.conditions != desired.conditions;
         Self {
-            child_queues: wanted.children.iter().map(|name| &**name).collect(),
-            allocated: amounts(&stands.allocated, &wanted.allocated),
+            child_queues: desired.children.iter().map(|name| &**name).collect(),
+            allocated: amounts(&reported.allocated, &desired.allocated),
             allocated_non_preemptible: amounts(
-                &stands.allocated_non_preemptible,
-                &wanted.allocated_non_preemptible,
+                &reported.allocated_non_preemptible,
+                &desired.allocated_non_preemptible,
             ),
-            requested: amounts(&stands.requested, &wanted.requested),
-            conditions: differ.then(|| wanted.conditions.iter().map(condition).collect()),
+            requested: amounts(&reported.requested, &desired.requested),
+            conditions: differ.then(|| desired.conditions.iter().map(condition).collect()),
         }
     }
 }
 
-fn amounts<'q>(stands: &'q BTreeMap<Name, Name>, wanted: &'q BTreeMap<Name, Name>) -> Amounts<'q> {
-    let gone = stands.keys().map(|name| (&**name, None));
-    gone.chain(wanted.iter().map(|(name, is)| (&**name, Some(&**is)))).collect()
+fn amounts<'q>(
+    reported: &'q BTreeMap<Name, Name>,
+    desired: &'q BTreeMap<Name, Name>,
+) -> Amounts<'q> {
+    let gone = reported.keys().map(|name| (&**name, None));
+    gone.chain(desired.iter().map(|(name, is)| (&**name, Some(&**is)))).collect()
 }
 
-/// Amounts as Kubernetes writes them; what is zero is left out.
+/// Amounts as Kubernetes quantities, without zeros.
 fn quantities(resources: &Resources) -> BTreeMap<Name, Name> {
     let used = |name: &str, amount: i64, text: &dyn Fn(i64) -> String| {
         (amount != 0).then(|| (name.into(), text(amount).into()))

@@ -1,5 +1,5 @@
-//! Decides cycles over a captured cluster, and prints plans and reasons. The cluster is closed:
-//! nothing arrives and nothing finishes; whoever is evicted waits again in the next cycle.
+//! Replays cycles over a snapshot file, and prints plans and reasons. The cluster is closed: no
+//! pods arrive or finish; an evicted pod waits again in the next cycle.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -14,76 +14,76 @@ use schedlab_scheduler_core::{
 };
 
 use crate::{
-    captured::{CaptureError, Captured, Wanted, read},
-    mirror::{Key, Mirror},
+    cache::{ClusterCache, ObjectKey},
     podgrouper,
-    translate::{Translation, Translator, Trouble},
+    snapshot_builder::{BuiltSnapshot, SnapshotBuilder, UnschedulableReason},
+    snapshot_file::{LoadedSnapshot, Overrides, SnapshotFileError, read},
 };
 
-/// Replays at most `cycles` cycles of a snapshot in KAI's layout; fewer if one decides nothing.
+/// Replays at most `cycles` cycles of a snapshot file; stops after a cycle without decisions.
 ///
 /// # Errors
-/// The file is no such snapshot.
+/// The file is no valid snapshot.
 pub fn replay(
     file: impl Read + Seek,
-    wanted: &Wanted,
+    overrides: &Overrides,
     cycles: u32,
-) -> Result<String, CaptureError> {
-    let Captured { config, mut mirror, mut notes } = read(file, wanted)?;
-    podgrouper::note_faults(&mut mirror);
-    let mut translator = Translator::of(&config);
-    translator.refresh(&mut mirror);
-    let Translation { mut snapshot, mut troubles } = translator.translation;
-    snapshot.now = after_everything(&mirror);
-    let unjudged = mirror.claims.unjudged(&mirror.pods).into_iter();
+) -> Result<String, SnapshotFileError> {
+    let LoadedSnapshot { config, mut cache, mut notes } = read(file, overrides)?;
+    podgrouper::record_faults(&mut cache);
+    let mut builder = SnapshotBuilder::from_config(&config);
+    builder.refresh(&mut cache);
+    let BuiltSnapshot { mut snapshot, mut unschedulable } = builder.built;
+    snapshot.now = time_after_last_event(&cache);
+    let unjudged = cache.resource_claims.unevaluable_selectors(&cache.pods).into_iter();
     notes.extend(unjudged.map(|(pod, fault)| format!("Pod {pod}: {fault}")));
-    let mut told = format!(
-        "{} nodes, {} queues, {} pod groups, {} pods, scheduler {}\n",
-        snapshot.nodes.len(),
-        snapshot.queues.len(),
-        snapshot.pod_groups.len(),
-        snapshot.pods.len(),
+    let mut output = format!(
+        "{}, {}, {}, {}, scheduler {}\n",
+        counted(snapshot.nodes.len(), "node"),
+        counted(snapshot.queues.len(), "queue"),
+        counted(snapshot.pod_groups.len(), "pod group"),
+        counted(snapshot.pods.len(), "pod"),
         config.scheduler_name
     );
     if !notes.is_empty() {
-        told.push_str("\nnotes on the snapshot\n");
+        output.push_str("\nnotes on the snapshot\n");
     }
     for note in &notes {
-        let _ = writeln!(told, "  {note}");
+        let _ = writeln!(output, "  {note}");
     }
     for cycle in 1..=cycles {
         let plan = schedule(&snapshot, &config.profile);
-        let _ = writeln!(told, "\ncycle {cycle}");
-        told.push_str(&decided(&snapshot, &plan));
+        let _ = writeln!(output, "\ncycle {cycle}");
+        output.push_str(&decisions_text(&snapshot, &plan));
         if cycle == cycles || plan.decisions.is_empty() {
-            told.push_str(&waiting(&snapshot, &plan));
+            output.push_str(&waiting_text(&snapshot, &plan));
             break;
         }
-        go_on(&mut snapshot, &plan, config.period.as_millis());
-        give_back_claims(&mut snapshot, &plan);
-        troubles.extend(not_to_return(&mut snapshot, &plan, &mirror));
+        advance(&mut snapshot, &plan, config.period.as_millis());
+        release_claims(&mut snapshot, &plan);
+        unschedulable.extend(drop_unreadable_evicted(&mut snapshot, &plan, &cache));
     }
-    if !troubles.is_empty() {
-        told.push_str("\ncannot be scheduled as they stand\n");
+    if !unschedulable.is_empty() {
+        output.push_str("\nunschedulable pods\n");
     }
-    for (pod, trouble) in &troubles {
-        let _ = writeln!(told, "  {pod}: {trouble}\n    remedy: {}", trouble.remedy());
+    for (pod, reason) in &unschedulable {
+        let _ = writeln!(output, "  {pod}: {reason}\n    remedy: {}", reason.remedy());
     }
-    Ok(told)
+    Ok(output)
 }
 
-/// A second after the last thing that is known to have happened: a snapshot names no time.
-fn after_everything(mirror: &Mirror) -> Time {
-    let pods = mirror.pods.values();
-    let pods = pods.flat_map(|pod| [Some(pod.created), pod.started, pod.leaving_since]);
-    let groups = mirror.groups.values();
+/// One second after the latest time in the snapshot, which has no time of its own.
+fn time_after_last_event(cache: &ClusterCache) -> Time {
+    let pods = cache.pods.values();
+    let pods = pods.flat_map(|pod| [Some(pod.created), pod.started, pod.releasing_since]);
+    let groups = cache.groups.values();
     let groups =
         groups.flat_map(|group| [Some(group.created), group.last_start, group.last_eviction]);
     let last = pods.chain(groups).flatten().max().unwrap_or_default();
     Time(last.0.saturating_add(1000))
 }
 
-fn decided(snapshot: &Snapshot, plan: &Plan) -> String {
+fn decisions_text(snapshot: &Snapshot, plan: &Plan) -> String {
     let pod = |id: &PodId| {
         let pod = &snapshot.pods[id.0 as usize];
         format!("{}/{}", pod.namespace, pod.name)
@@ -92,16 +92,16 @@ fn decided(snapshot: &Snapshot, plan: &Plan) -> String {
     let line = |decision: &Decision| match decision {
         Decision::Bind { pod: id, node: to } => format!("  bind {} to {}\n", pod(id), node(to)),
         Decision::Pipeline { pod: id, node: to } => {
-            format!("  promise {} room on {}\n", pod(id), node(to))
+            format!("  pipeline {} to {}\n", pod(id), node(to))
         }
         Decision::Evict { pod: id, cause } => {
-            let whom =
+            let preemptor =
                 cause.preemptor().map(|group| format!(" for {}", group_name(snapshot, group)));
-            format!("  evict {}{} ({})\n", pod(id), whom.unwrap_or_default(), cause.action())
+            format!("  evict {}{} ({})\n", pod(id), preemptor.unwrap_or_default(), cause.action())
         }
     };
     if plan.decisions.is_empty() {
-        return "  nothing to decide\n".to_owned();
+        return "  no decisions\n".to_owned();
     }
     plan.decisions.iter().map(line).collect()
 }
@@ -111,7 +111,7 @@ fn group_name(snapshot: &Snapshot, group: PodGroupId) -> String {
     format!("{}/{}", group.namespace, group.name)
 }
 
-fn waiting(snapshot: &Snapshot, plan: &Plan) -> String {
+fn waiting_text(snapshot: &Snapshot, plan: &Plan) -> String {
     let mut counts: BTreeMap<PodGroupId, usize> = BTreeMap::new();
     for pod in snapshot.pods.iter().filter(|pod| pod.status == PodStatus::Pending) {
         if let Some(group) = pod.group {
@@ -119,20 +119,29 @@ fn waiting(snapshot: &Snapshot, plan: &Plan) -> String {
         }
     }
     let line = |(group, reason): (&PodGroupId, &schedlab_scheduler_core::Reason)| {
-        let pods = counts.get(group).copied().unwrap_or(0);
+        let pods = counted(counts.get(group).copied().unwrap_or(0), "pod");
         format!(
-            "  {} ({pods} pods): {}: {reason}\n    remedy: {}\n",
+            "  {} ({pods}): {}: {reason}\n    remedy: {}\n",
             group_name(snapshot, *group),
             reason.code(),
-            reason.remedy().told(plan.behind.contains(group))
+            reason.suggestion().message(plan.blocked_by_head_of_line.contains(group))
         )
     };
     let lines: String = plan.waiting.iter().map(line).collect();
-    if lines.is_empty() { "\nnobody waits\n".to_owned() } else { format!("\nwaiting\n{lines}") }
+    if lines.is_empty() {
+        "\nno pod group waits\n".to_owned()
+    } else {
+        format!("\nwaiting\n{lines}")
+    }
 }
 
-/// A period later.
-fn go_on(snapshot: &mut Snapshot, plan: &Plan, period_millis: u128) {
+/// A number with its noun, such as `1 pod` or `2 pods`.
+fn counted(count: usize, noun: &str) -> String {
+    if count == 1 { format!("1 {noun}") } else { format!("{count} {noun}s") }
+}
+
+/// Applies the plan and advances the time by one period.
+fn advance(snapshot: &mut Snapshot, plan: &Plan, period_millis: u128) {
     let period = i64::try_from(period_millis).unwrap_or(1000);
     snapshot.now = Time(snapshot.now.0.saturating_add(period));
     for decision in &plan.decisions {
@@ -146,8 +155,8 @@ fn go_on(snapshot: &mut Snapshot, plan: &Plan, period_millis: u128) {
         pod.started = node.map(|_| snapshot.now);
         let groups = plan.gpu_groups.get(id).filter(|_| node.is_some());
         pod.gpu_groups = groups.cloned().unwrap_or_default();
-        let zones = plan.zones.get(id).filter(|_| node.is_some());
-        pod.zones = zones.cloned().unwrap_or_default();
+        let zones = plan.numa_allocations.get(id).filter(|_| node.is_some());
+        pod.numa_allocations = zones.cloned().unwrap_or_default();
         let Some(group) = pod.group.map(|group| &mut snapshot.pod_groups[group.0 as usize]) else {
             continue;
         };
@@ -158,36 +167,42 @@ fn go_on(snapshot: &mut Snapshot, plan: &Plan, period_millis: u128) {
     }
 }
 
-/// Those that were evicted and cannot be read, or are of a group that cannot: nobody starts them
+/// Drops evicted pods that are malformed or belong to a malformed group, since they are not started
 /// again.
-fn not_to_return(snapshot: &mut Snapshot, plan: &Plan, mirror: &Mirror) -> BTreeMap<Key, Trouble> {
-    let mut troubles = BTreeMap::new();
+fn drop_unreadable_evicted(
+    snapshot: &mut Snapshot,
+    plan: &Plan,
+    cache: &ClusterCache,
+) -> BTreeMap<ObjectKey, UnschedulableReason> {
+    let mut unschedulable = BTreeMap::new();
     for decision in &plan.decisions {
         let Decision::Evict { pod, .. } = decision else { continue };
         let pod = &mut snapshot.pods[pod.0 as usize];
         let Some(group) = pod.group.map(|group| &mut snapshot.pod_groups[group.0 as usize]) else {
             continue;
         };
-        let key = |name: &Name| Key { namespace: pod.namespace.clone(), name: name.clone() };
-        let own = mirror.pods.get(&key(&pod.name)).and_then(|record| record.malformed.clone());
-        let record = mirror.groups.get(&key(&group.name));
-        let of_group = record.and_then(|record| Trouble::of_group(&group.name, record));
-        if let Some(trouble) = own.map(Trouble::Pod).or_else(|| of_group.clone()) {
+        let key = |name: &Name| ObjectKey { namespace: pod.namespace.clone(), name: name.clone() };
+        let own = cache.pods.get(&key(&pod.name)).and_then(|record| record.malformed.clone());
+        let record = cache.groups.get(&key(&group.name));
+        let of_group =
+            record.and_then(|record| UnschedulableReason::for_malformed_group(&group.name, record));
+        if let Some(reason) =
+            own.map(UnschedulableReason::MalformedPod).or_else(|| of_group.clone())
+        {
             if of_group.is_none() {
                 let (name, part) = (Name::clone(&pod.name), Some(pod.sub_group));
-                group.unusable.push(trouble.of_member(name, part, pod.shape));
-                group.unusable.sort_by(|a, b| a.pod.cmp(&b.pod));
+                group.unschedulable_members.push(reason.member(name, part, pod.shape));
+                group.unschedulable_members.sort_by(|a, b| a.pod.cmp(&b.pod));
             }
-            troubles.insert(key(&pod.name), trouble);
+            unschedulable.insert(key(&pod.name), reason);
             pod.status = PodStatus::Failed;
         }
     }
-    troubles
+    unschedulable
 }
 
-/// Claims that only pods had which were evicted are given back: their devices are free, and they
-/// are allocated anew, on any node.
-fn give_back_claims(snapshot: &mut Snapshot, plan: &Plan) {
+/// Releases claims that only evicted pods used, so that they can be allocated on any node.
+fn release_claims(snapshot: &mut Snapshot, plan: &Plan) {
     let evicted = plan.decisions.iter().filter_map(|decision| match decision {
         Decision::Evict { pod, .. } => Some(&snapshot.pods[pod.0 as usize]),
         Decision::Bind { .. } | Decision::Pipeline { .. } => None,
@@ -211,7 +226,7 @@ fn give_back_claims(snapshot: &mut Snapshot, plan: &Plan) {
 }
 
 #[cfg(test)]
-mod typed_tests;
+mod mistyped_tests;
 
 #[cfg(test)]
 mod tests {
@@ -232,11 +247,11 @@ mod tests {
                 "status": { "phase": "Running" } })
     }
 
-    /// Two pods on n1 share a claim that is allocated there, and these are evicted.
+    /// Two pods on n1 share a claim that is allocated there; then these pods are evicted.
     fn after_eviction(
         evicted: &[u32],
         (group, cpu): (&Value, &str),
-    ) -> (Snapshot, BTreeMap<Key, Trouble>) {
+    ) -> (Snapshot, BTreeMap<ObjectKey, UnschedulableReason>) {
         let name = |name: &str| json!({ "namespace": "ns", "name": name });
         let result = json!({ "request": "r", "driver": "gpu.x", "pool": "n1", "device": "gpu-0" });
         let exactly = json!({ "deviceClassName": "gpu.x" });
@@ -255,21 +270,21 @@ mod tests {
             pod("a", "n1", cpu),
             pod("b", "n1", cpu),
         ];
-        let mut mirror = Mirror::of(&objects);
-        let mut translator = Translator::new(Flavor::Kai, 0);
-        translator.refresh(&mut mirror);
-        let mut snapshot = translator.translation.snapshot;
+        let mut cache = ClusterCache::from_objects(&objects);
+        let mut builder = SnapshotBuilder::new(Flavor::Kai, 0);
+        builder.refresh(&mut cache);
+        let mut snapshot = builder.built.snapshot;
         let cause = EvictionCause::StaleGang { min_member: 1 };
         let evict = |pod: &u32| Decision::Evict { pod: PodId(*pod), cause: cause.clone() };
         let plan = Plan { decisions: evicted.iter().map(evict).collect(), ..Plan::default() };
-        go_on(&mut snapshot, &plan, 1000);
-        give_back_claims(&mut snapshot, &plan);
-        let troubles = not_to_return(&mut snapshot, &plan, &mirror);
-        (snapshot, troubles)
+        advance(&mut snapshot, &plan, 1000);
+        release_claims(&mut snapshot, &plan);
+        let unschedulable = drop_unreadable_evicted(&mut snapshot, &plan, &cache);
+        (snapshot, unschedulable)
     }
 
     #[test]
-    fn a_claim_goes_when_the_last_pod_that_has_it_is_evicted() {
+    fn a_claim_is_released_with_its_last_evicted_pod() {
         let allocated = |evicted: &[u32]| {
             let (snapshot, _) = after_eviction(evicted, (&json!({}), "1"));
             let mut claims = snapshot.shapes.iter().flat_map(|shape| &shape.claims);
@@ -281,12 +296,12 @@ mod tests {
     }
 
     #[test]
-    fn who_is_evicted_waits_again_unless_it_or_its_group_cannot_be_read() {
+    fn an_evicted_pod_waits_again_unless_it_or_its_group_is_malformed() {
         let after = |group: Value, cpu: &str| {
-            let (snapshot, troubles) = after_eviction(&[0], (&group, cpu));
-            let told: Vec<String> = troubles.keys().map(Key::to_string).collect();
-            let unusable = snapshot.pod_groups[0].unusable.len();
-            (snapshot.pods[0].status, told.join(" "), unusable)
+            let (snapshot, unschedulable) = after_eviction(&[0], (&group, cpu));
+            let output: Vec<String> = unschedulable.keys().map(ObjectKey::to_string).collect();
+            let unusable = snapshot.pod_groups[0].unschedulable_members.len();
+            (snapshot.pods[0].status, output.join(" "), unusable)
         };
         assert_eq!(after(json!({}), "1"), (PodStatus::Pending, String::new(), 0));
         let left_out = |unusable| (PodStatus::Failed, "ns/a".to_owned(), unusable);

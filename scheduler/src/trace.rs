@@ -1,77 +1,92 @@
-//! What each plugin said at each extension point, cycle after cycle, for whoever wants to follow a
-//! decision step by step. Off unless plugins are wrapped by [`Trace::watch`]; the last lines are
-//! kept, and no more than were asked for.
+//! A trace of the verdicts of plugins at each extension point, cycle by cycle, to follow a decision
+//! in detail. Off unless the plugins are wrapped by [`Trace::wrap`]. Keeps a bounded number of the
+//! last lines.
 
 mod log;
-mod watched;
+mod traced_plugin;
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use schedlab_scheduler_core::{
-    Onlooker,
+    CycleObserver,
     framework::{Plugins, Scoring},
     model::{NodeId, PodGroupId, PodId, Time},
     profile::Action,
     session::Session,
 };
 
-use log::Log;
-use watched::Watched;
+use log::TraceLog;
+use traced_plugin::TracedPlugin;
 
-/// The trace of one scheduler. Clones are the same one.
+/// The trace of a scheduler. Clones share their lines.
 #[derive(Clone, Debug)]
-pub struct Trace(Arc<Mutex<Log>>);
+pub struct Trace(Arc<Mutex<TraceLog>>);
 
 impl Trace {
-    /// Keeps so many lines at most.
-    pub fn of_lines(most: usize) -> Self {
-        Self(Arc::new(Mutex::new(Log::of_lines(most))))
+    /// Keeps at most this many lines.
+    pub fn with_capacity(most: usize) -> Self {
+        Self(Arc::new(Mutex::new(TraceLog::with_capacity(most))))
     }
 
-    /// All that is kept, oldest first.
+    /// The kept lines, oldest first.
     pub fn text(&self) -> String {
         self.log().text()
     }
 
-    /// The same plugins, whose answers are noted here.
+    /// Wraps plugins so that their verdicts are recorded.
     #[must_use]
-    pub fn watch(&self, plugins: &Plugins) -> Plugins {
+    pub fn wrap(&self, plugins: &Plugins) -> Plugins {
         Plugins {
-            pre_enqueue: plugins.pre_enqueue.iter().map(|it| Watched::arc(it, self) as _).collect(),
-            queue_sort: Watched::arc(&plugins.queue_sort, self),
-            pre_filter: plugins.pre_filter.iter().map(|it| Watched::arc(it, self) as _).collect(),
-            filter: plugins.filter.iter().map(|it| Watched::arc(it, self) as _).collect(),
-            post_filter: plugins.post_filter.iter().map(|it| Watched::arc(it, self) as _).collect(),
+            pre_enqueue: plugins
+                .pre_enqueue
+                .iter()
+                .map(|it| TracedPlugin::wrap(it, self) as _)
+                .collect(),
+            queue_sort: TracedPlugin::wrap(&plugins.queue_sort, self),
+            pre_filter: plugins
+                .pre_filter
+                .iter()
+                .map(|it| TracedPlugin::wrap(it, self) as _)
+                .collect(),
+            filter: plugins.filter.iter().map(|it| TracedPlugin::wrap(it, self) as _).collect(),
+            post_filter: plugins
+                .post_filter
+                .iter()
+                .map(|it| TracedPlugin::wrap(it, self) as _)
+                .collect(),
             score: plugins
                 .score
                 .iter()
-                .map(|it| Scoring { plugin: Watched::arc(&it.plugin, self), weight: it.weight })
+                .map(|it| Scoring {
+                    plugin: TracedPlugin::wrap(&it.plugin, self),
+                    weight: it.weight,
+                })
                 .collect(),
             ranking: plugins.ranking,
-            reserve: plugins.reserve.iter().map(|it| Watched::arc(it, self) as _).collect(),
-            permit: plugins.permit.iter().map(|it| Watched::arc(it, self) as _).collect(),
-            waiting: plugins.waiting,
+            reserve: plugins.reserve.iter().map(|it| TracedPlugin::wrap(it, self) as _).collect(),
+            permit: plugins.permit.iter().map(|it| TracedPlugin::wrap(it, self) as _).collect(),
+            pipeline_policy: plugins.pipeline_policy,
         }
     }
 
-    /// A cycle begins.
-    pub(crate) fn cycle(&self, now: Time) {
+    /// Records the start of a cycle.
+    pub(crate) fn begin_cycle(&self, now: Time) {
         let moment = jiff::Timestamp::from_millisecond(now.0).unwrap_or_default();
         self.log().line(format!("cycle at {moment}"));
     }
 
-    fn log(&self) -> MutexGuard<'_, Log> {
+    fn log(&self) -> MutexGuard<'_, TraceLog> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// One answer about a pod group, or about something as a whole.
-    fn says(&self, (point, plugin): (&str, &str), subject: &str, verdict: &str) {
+    /// Records a verdict about a pod group, or about a pod as a whole.
+    fn record(&self, (point, plugin): (&str, &str), subject: &str, verdict: &str) {
         self.log().line(format!("  {point} {plugin}: {subject}: {verdict}"));
     }
 
-    /// One answer about a pod on a node; equal ones are counted.
-    fn says_of_node(&self, about: (&'static str, &str), subject: &str, answer: (&str, &str)) {
-        self.log().count(about, subject, answer);
+    /// Records a verdict about a pod on a node; equal verdicts are merged to one line.
+    fn record_node(&self, about: (&'static str, &str), subject: &str, answer: (&str, &str)) {
+        self.log().record_node(about, subject, answer);
     }
 }
 
@@ -89,20 +104,20 @@ fn node_name<'s>(session: &Session<'s>, node: NodeId) -> &'s str {
     &session.node(node).name
 }
 
-/// Notes when actions begin and end, beside another onlooker.
-pub(crate) struct Beside<'a, O> {
-    pub(crate) other: &'a mut O,
+/// Records start and end of actions, and forwards to another observer.
+pub(crate) struct TracedObserver<'a, O> {
+    pub(crate) inner: &'a mut O,
     pub(crate) trace: &'a Trace,
 }
 
-impl<O: Onlooker> Onlooker for Beside<'_, O> {
-    fn begins(&mut self, action: Action, session: &Session<'_>) {
+impl<O: CycleObserver> CycleObserver for TracedObserver<'_, O> {
+    fn on_action_start(&mut self, action: Action, session: &Session<'_>) {
         self.trace.log().line(format!(" {} begins", action.as_str()));
-        self.other.begins(action, session);
+        self.inner.on_action_start(action, session);
     }
 
-    fn ended(&mut self, action: Action, session: &Session<'_>) {
-        self.other.ended(action, session);
+    fn on_action_end(&mut self, action: Action, session: &Session<'_>) {
+        self.inner.on_action_end(action, session);
         let decided = session.decisions().len();
         self.trace.log().line(format!(" {} ended: {decided} decisions so far", action.as_str()));
     }

@@ -1,13 +1,13 @@
-//! What queues used over a sliding window, for time-based fairness; what was used long ago may
-//! count for less. Integrated over time at each change, so nothing ticks. [`kept`] writes it into
-//! the cluster, so that a scheduler that starts anew goes on with it. Where a [`database`] is
-//! configured, its word counts before the own history.
+//! Historical usage of queues over a window, for time-based fairness, with optional decay. The own
+//! history integrates usage at each change, without periodic sampling; [`store`] persists it in the
+//! cluster, so that a restarted scheduler continues it. A configured database ([`external`]) takes
+//! precedence over the own history.
 
-mod database;
-mod kept;
-mod moments;
-mod past;
+mod external;
 mod prometheus;
+mod schedule;
+mod source;
+mod store;
 
 use std::{
     collections::{BTreeMap, VecDeque},
@@ -20,30 +20,29 @@ use schedlab_scheduler_core::{
     resources::PerResource,
 };
 
-pub use database::{Asked, Reached, Timing, UsageDatabase, Window};
-pub use moments::Moments;
-pub(crate) use past::Past;
+pub use external::{Endpoint, Timing, UsageDatabase, UsageQueries, Window};
+pub use schedule::CronSchedule;
+pub(crate) use source::UsageSource;
 
-/// The history of all queues, and of the cluster they share.
+/// Usage history of all queues, and capacity history of the cluster.
 #[derive(Debug)]
-pub(crate) struct Usage {
+pub(crate) struct UsageHistory {
     window: Duration,
-    /// After so long, use counts for half.
+    /// Age at which usage counts half; `None`: no decay.
     half_life: Option<Duration>,
-    queues: BTreeMap<Name, History>,
-    capacity: History,
-    /// How often anything changed.
+    queues: BTreeMap<Name, TimeSeries>,
+    capacity: TimeSeries,
+    /// Number of recorded changes.
     changes: u64,
 }
 
-impl Usage {
-    pub(crate) fn over(window: Duration, half_life: Option<Duration>) -> Self {
+impl UsageHistory {
+    pub(crate) fn new(window: Duration, half_life: Option<Duration>) -> Self {
         let (queues, capacity, changes) = Default::default();
         Self { window, half_life, queues, capacity, changes }
     }
 
-    /// From `now` on the cluster has this capacity, and queues use so much of it. A queue that
-    /// is not named uses nothing.
+    /// Records capacity and usage by queue from `now` on. A queue that is not listed uses nothing.
     pub(crate) fn record(
         &mut self,
         now: Time,
@@ -52,28 +51,28 @@ impl Usage {
     ) {
         let since = self.window_start(now);
         let mut changes = u64::from(self.capacity.record(now, capacity));
-        self.capacity.forget_before(since);
+        self.capacity.drop_before(since);
         for name in queues.keys() {
             self.queues.entry(Name::clone(name)).or_default();
         }
         for (name, history) in &mut self.queues {
             let used = queues.get(name).copied().unwrap_or_default();
             changes += u64::from(history.record(now, used));
-            history.forget_before(since);
+            history.drop_before(since);
         }
         self.queues.retain(|_, history| !history.is_empty());
         self.changes += changes;
     }
 
-    /// Used over the window, in millionths of the capacity over the window.
-    pub(crate) fn micro(&self, queue: &Name, now: Time) -> PerResource<i64> {
+    /// Usage of a queue over the window, in millionths of the capacity over the window.
+    pub(crate) fn usage_micro(&self, queue: &Name, now: Time) -> PerResource<i64> {
         let Some(history) = self.queues.get(queue) else {
             return PerResource::default();
         };
         let since = self.window_start(now);
-        let integral = |history: &History| match self.half_life {
+        let integral = |history: &TimeSeries| match self.half_life {
             None => history.integral(since, now).values(),
-            Some(half_life) => history.faded(since, now, half_life).values(),
+            Some(half_life) => history.decayed_integral(since, now, half_life).values(),
         };
         let [used, capacity] = [history, &self.capacity].map(integral);
         let micro = |resource: usize| {
@@ -90,23 +89,23 @@ impl Usage {
     }
 }
 
-/// The same history for the scheduler, which records it, and for metrics, which tell it.
+/// The history, shared by the scheduler, which records it, and metrics, which export it.
 #[derive(Clone, Debug)]
-pub(crate) struct SharedUsage(Arc<Mutex<Usage>>);
+pub(crate) struct SharedUsage(Arc<Mutex<UsageHistory>>);
 
 impl SharedUsage {
-    pub(crate) fn new(usage: Usage) -> Self {
+    pub(crate) fn new(usage: UsageHistory) -> Self {
         Self(Arc::new(Mutex::new(usage)))
     }
 
-    pub(crate) fn lock(&self) -> MutexGuard<'_, Usage> {
-        self.0.lock().expect("nobody panics while holding it")
+    pub(crate) fn lock(&self) -> MutexGuard<'_, UsageHistory> {
+        self.0.lock().expect("no thread panics while holding the lock")
     }
 }
 
-/// Amounts that held from a moment on, with the integral up to that moment.
+/// A step function of amounts over time, with running integrals.
 #[derive(Debug, Default)]
-struct History {
+struct TimeSeries {
     points: VecDeque<Point>,
 }
 
@@ -129,13 +128,13 @@ impl Point {
     }
 }
 
-impl History {
-    /// Nothing was used in the window.
+impl TimeSeries {
+    /// All amounts are zero.
     fn is_empty(&self) -> bool {
         self.points.iter().all(|point| point.amount == PerResource::default())
     }
 
-    /// Whether that is new.
+    /// Records an amount from `at` on; returns whether it changed.
     fn record(&mut self, at: Time, amount: PerResource<i64>) -> bool {
         let last = self.points.back();
         if last.is_some_and(|last| last.amount == amount) {
@@ -146,16 +145,16 @@ impl History {
         true
     }
 
-    /// Keeps the last point at or before the moment: its amount reaches into the window.
-    fn forget_before(&mut self, moment: Time) {
+    /// Drops old points, except the last one at or before `moment`, whose amount reaches into the
+    /// window.
+    fn drop_before(&mut self, moment: Time) {
         while self.points.get(1).is_some_and(|second| second.at <= moment) {
             self.points.pop_front();
         }
     }
 
-    /// The integral in which an amount counts for half after each half-life. Only ratios of it
-    /// are used, so it is counted in weighted milliseconds.
-    fn faded(&self, from: Time, until: Time, half_life: Duration) -> PerResource<i128> {
+    /// Integral with exponential decay by half-life, in arbitrary units, as only ratios are used.
+    fn decayed_integral(&self, from: Time, until: Time, half_life: Duration) -> PerResource<i128> {
         let mut sum = PerResource::default();
         let mut points = self.points.iter().peekable();
         while let Some(point) = points.next() {
@@ -188,7 +187,7 @@ impl History {
     }
 }
 
-/// What all time before `at` weighs at `now`, in millionths of a half-life's worth.
+/// Weight at `now` of all time before `at`, relative to 10^12 for all time before `now`.
 #[expect(
     clippy::cast_precision_loss,
     clippy::cast_possible_truncation,
@@ -215,38 +214,38 @@ mod tests {
     }
 
     #[test]
-    fn usage_is_the_part_of_capacity_used_over_the_window() {
-        let mut usage = Usage::over(Duration::from_hours(10), None);
+    fn usage_is_the_fraction_of_capacity_over_the_window() {
+        let mut usage = UsageHistory::new(Duration::from_hours(10), None);
         usage.record(Time(0), gpus(8), &used(&[("a", 8)]));
         usage.record(Time(HOUR), gpus(8), &used(&[("a", 4), ("b", 4)]));
-        assert_eq!(usage.micro(&"a".into(), Time(2 * HOUR)).gpu, 750_000);
-        assert_eq!(usage.micro(&"b".into(), Time(2 * HOUR)).gpu, 250_000);
-        assert_eq!(usage.micro(&"c".into(), Time(2 * HOUR)).gpu, 0);
+        assert_eq!(usage.usage_micro(&"a".into(), Time(2 * HOUR)).gpu, 750_000);
+        assert_eq!(usage.usage_micro(&"b".into(), Time(2 * HOUR)).gpu, 250_000);
+        assert_eq!(usage.usage_micro(&"c".into(), Time(2 * HOUR)).gpu, 0);
     }
 
     #[test]
-    fn what_lies_before_the_window_is_forgotten() {
-        let mut usage = Usage::over(Duration::from_hours(10), None);
+    fn usage_before_the_window_is_dropped() {
+        let mut usage = UsageHistory::new(Duration::from_hours(10), None);
         usage.record(Time(0), gpus(8), &used(&[("a", 8)]));
         usage.record(Time(HOUR), gpus(8), &used(&[]));
         usage.record(Time(2 * HOUR), gpus(8), &used(&[("b", 8)]));
-        assert_eq!(usage.micro(&"a".into(), Time(10 * HOUR)).gpu, 100_000);
-        assert_eq!(usage.micro(&"a".into(), Time(10 * HOUR + HOUR / 2)).gpu, 50_000);
-        assert_eq!(usage.micro(&"a".into(), Time(11 * HOUR)).gpu, 0);
+        assert_eq!(usage.usage_micro(&"a".into(), Time(10 * HOUR)).gpu, 100_000);
+        assert_eq!(usage.usage_micro(&"a".into(), Time(10 * HOUR + HOUR / 2)).gpu, 50_000);
+        assert_eq!(usage.usage_micro(&"a".into(), Time(11 * HOUR)).gpu, 0);
         usage.record(Time(12 * HOUR), gpus(8), &used(&[("b", 8)]));
         assert!(!usage.queues.contains_key("a"));
-        assert_eq!(usage.micro(&"b".into(), Time(12 * HOUR)).gpu, 1_000_000);
+        assert_eq!(usage.usage_micro(&"b".into(), Time(12 * HOUR)).gpu, 1_000_000);
     }
     #[test]
-    fn use_counts_for_half_after_a_half_life() {
-        let mut usage = Usage::over(Duration::from_hours(10), Some(Duration::from_hours(1)));
+    fn usage_counts_half_after_one_half_life() {
+        let mut usage = UsageHistory::new(Duration::from_hours(10), Some(Duration::from_hours(1)));
         usage.record(Time(0), gpus(8), &used(&[("a", 8)]));
         usage.record(Time(HOUR), gpus(8), &used(&[("b", 8)]));
         usage.record(Time(2 * HOUR), gpus(8), &used(&[]));
-        let [a, b] = ["a", "b"].map(|queue| usage.micro(&queue.into(), Time(2 * HOUR)).gpu);
+        let [a, b] = ["a", "b"].map(|queue| usage.usage_micro(&queue.into(), Time(2 * HOUR)).gpu);
         // An hour an hour ago, against the last hour: one to two.
         assert_eq!((a, b), (333_333, 666_666));
-        let later = usage.micro(&"b".into(), Time(5 * HOUR)).gpu;
+        let later = usage.usage_micro(&"b".into(), Time(5 * HOUR)).gpu;
         assert!((64_000..65_000).contains(&later), "{later}");
     }
 }

@@ -1,10 +1,9 @@
-//! Lists and watches of the kinds that decisions depend on. A watch goes on from the last
-//! resource version it saw, begins anew with a list when that is too old, and waits a fixed
-//! time after a failure. Lines that are no objects are skipped, so that one of them cannot stop
-//! the rest.
+//! Lists and watches of the kinds that decisions depend on. A watch continues from the last
+//! resourceVersion it saw, lists again when that has expired, and retries with a growing delay
+//! after a failure. Lines that contain no object are skipped.
 
-mod bell;
 mod line;
+mod wake_flag;
 
 use std::{collections::BTreeMap, pin::Pin, sync::Arc, task::Context, task::Poll, time::Duration};
 
@@ -20,20 +19,20 @@ use schedlab_scheduler_core::model::Name;
 use serde::Deserialize;
 
 use self::{
-    bell::Bell,
-    line::{Said, glance},
+    line::{LineKind, peek},
+    wake_flag::WakeFlag,
 };
 use crate::{
-    api::{ApiError, path, tree_of},
+    api::{ApiError, path, request_json},
     config::Flavor,
     parse::at,
 };
 
-/// Wait after the first failure in a row; doubled with each further one.
+/// Delay after the first failure in a row; it doubles with each further failure.
 const RETRY_FIRST: Duration = Duration::from_secs(1);
 const RETRY_MAX: Duration = Duration::from_secs(32);
 
-/// The kinds that are mirrored, in the order in which their news are taken.
+/// The watched kinds, in the order in which their events are handled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Kind {
     Namespace,
@@ -43,7 +42,7 @@ pub(crate) enum Kind {
     Karta,
     DeviceClass,
     ResourceSlice,
-    Storage(Storage),
+    Storage(StorageKind),
     ConfigMap,
     NodeResourceTopology,
     Node,
@@ -54,9 +53,9 @@ pub(crate) enum Kind {
     Pod,
 }
 
-/// What claims on volumes depend on, in the order in which its news are taken.
+/// The kinds that volume claims depend on, in the order in which their events are handled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Storage {
+pub(crate) enum StorageKind {
     /// `StorageClass`.
     Class,
     /// `PersistentVolume`.
@@ -74,7 +73,7 @@ pub(crate) enum Storage {
 }
 
 impl Kind {
-    /// What a scheduler of this flavor has to know.
+    /// The kinds that a scheduler of this flavor watches.
     pub(crate) fn watched(flavor: Flavor) -> &'static [Self] {
         match flavor {
             Flavor::Kai => &[
@@ -85,13 +84,13 @@ impl Kind {
                 Self::Karta,
                 Self::DeviceClass,
                 Self::ResourceSlice,
-                Self::Storage(Storage::Class),
-                Self::Storage(Storage::Volume),
-                Self::Storage(Storage::Claim),
-                Self::Storage(Storage::Driver),
-                Self::Storage(Storage::Capacity),
-                Self::Storage(Storage::Node),
-                Self::Storage(Storage::Attachment),
+                Self::Storage(StorageKind::Class),
+                Self::Storage(StorageKind::Volume),
+                Self::Storage(StorageKind::Claim),
+                Self::Storage(StorageKind::Driver),
+                Self::Storage(StorageKind::Capacity),
+                Self::Storage(StorageKind::Node),
+                Self::Storage(StorageKind::Attachment),
                 Self::ConfigMap,
                 Self::NodeResourceTopology,
                 Self::Node,
@@ -104,13 +103,13 @@ impl Kind {
                 Self::Namespace,
                 Self::DeviceClass,
                 Self::ResourceSlice,
-                Self::Storage(Storage::Class),
-                Self::Storage(Storage::Volume),
-                Self::Storage(Storage::Claim),
-                Self::Storage(Storage::Driver),
-                Self::Storage(Storage::Capacity),
-                Self::Storage(Storage::Node),
-                Self::Storage(Storage::Attachment),
+                Self::Storage(StorageKind::Class),
+                Self::Storage(StorageKind::Volume),
+                Self::Storage(StorageKind::Claim),
+                Self::Storage(StorageKind::Driver),
+                Self::Storage(StorageKind::Capacity),
+                Self::Storage(StorageKind::Node),
+                Self::Storage(StorageKind::Attachment),
                 Self::Node,
                 Self::PodDisruptionBudget,
                 Self::ResourceClaim,
@@ -119,7 +118,7 @@ impl Kind {
         }
     }
 
-    /// What pods have to name before anybody asks for the kind; `None`: it matters at any time.
+    /// What pods must use before the kind is watched; `None`: it is always watched.
     pub(crate) const fn need(self) -> Option<Need> {
         match self {
             Self::Storage(_) => Some(Need::Volumes),
@@ -141,21 +140,22 @@ impl Kind {
         }
     }
 
-    /// How the kind is asked for: of config maps no decision needs more than their names.
-    pub(crate) fn asks_for(self, path: &str, asking: Asking) -> Request<Vec<u8>> {
+    /// A GET request. `ConfigMap`s are requested as metadata only, since decisions need just their
+    /// names.
+    pub(crate) fn get_request(self, path: &str, asking: ResponseForm) -> Request<Vec<u8>> {
         let mut request = Request::get(path);
         if self == Self::ConfigMap {
             let of = match asking {
-                Asking::One => "PartialObjectMetadata",
-                Asking::List => "PartialObjectMetadataList",
+                ResponseForm::Object => "PartialObjectMetadata",
+                ResponseForm::List => "PartialObjectMetadataList",
             };
             let accepted = format!("application/json;as={of};g=meta.k8s.io;v=v1");
             request = request.header(ACCEPT, accepted);
         }
-        request.body(Vec::new()).expect("a fixed path, a version, a fixed header")
+        request.body(Vec::new()).expect("path, version and header are valid")
     }
 
-    /// Where all of them are listed.
+    /// Path of the collection, over all namespaces.
     pub(crate) fn path(self) -> String {
         let (api_version, plural) = match self {
             Self::PriorityClass => ("scheduling.k8s.io/v1", "priorityclasses"),
@@ -164,13 +164,13 @@ impl Kind {
             Self::Karta => ("run.ai/v1alpha1", "kartas"),
             Self::DeviceClass => ("resource.k8s.io/v1", "deviceclasses"),
             Self::ResourceSlice => ("resource.k8s.io/v1", "resourceslices"),
-            Self::Storage(Storage::Class) => ("storage.k8s.io/v1", "storageclasses"),
-            Self::Storage(Storage::Volume) => ("v1", "persistentvolumes"),
-            Self::Storage(Storage::Claim) => ("v1", "persistentvolumeclaims"),
-            Self::Storage(Storage::Driver) => ("storage.k8s.io/v1", "csidrivers"),
-            Self::Storage(Storage::Capacity) => ("storage.k8s.io/v1", "csistoragecapacities"),
-            Self::Storage(Storage::Node) => ("storage.k8s.io/v1", "csinodes"),
-            Self::Storage(Storage::Attachment) => ("storage.k8s.io/v1", "volumeattachments"),
+            Self::Storage(StorageKind::Class) => ("storage.k8s.io/v1", "storageclasses"),
+            Self::Storage(StorageKind::Volume) => ("v1", "persistentvolumes"),
+            Self::Storage(StorageKind::Claim) => ("v1", "persistentvolumeclaims"),
+            Self::Storage(StorageKind::Driver) => ("storage.k8s.io/v1", "csidrivers"),
+            Self::Storage(StorageKind::Capacity) => ("storage.k8s.io/v1", "csistoragecapacities"),
+            Self::Storage(StorageKind::Node) => ("storage.k8s.io/v1", "csinodes"),
+            Self::Storage(StorageKind::Attachment) => ("storage.k8s.io/v1", "volumeattachments"),
             Self::ConfigMap => ("v1", "configmaps"),
             Self::NodeResourceTopology => {
                 ("topology.node.k8s.io/v1alpha2", "noderesourcetopologies")
@@ -186,9 +186,9 @@ impl Kind {
         path(api_version, "", plural, "")
     }
 
-    /// The definition without which nobody need ask for it; `None`: it is part of any cluster that
-    /// is scheduled.
-    fn definition(self) -> Option<&'static str> {
+    /// Name of the `CustomResourceDefinition` of a kind that a cluster may lack; `None` for kinds
+    /// that are always there.
+    fn crd_name(self) -> Option<&'static str> {
         match self {
             Self::NodeResourceTopology => Some("noderesourcetopologies.topology.node.k8s.io"),
             Self::Karta => Some("kartas.run.ai"),
@@ -210,15 +210,15 @@ impl Kind {
     }
 }
 
-/// What is asked for.
+/// What the response to a request contains.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Asking {
-    /// Objects, one by one.
-    One,
+pub(crate) enum ResponseForm {
+    /// An object, or watch events of objects.
+    Object,
     List,
 }
 
-/// What pods may name.
+/// Kinds that are watched only once a pod uses them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Need {
     Volumes,
@@ -229,102 +229,103 @@ impl Need {
     pub(crate) const ALL: [Self; 2] = [Self::Volumes, Self::ConfigMaps];
 }
 
-/// What the watches say.
+/// An event of a watch.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) enum News {
-    /// All objects of a kind, in place of everything known of it.
-    All(Kind, Vec<Value>),
-    /// An object is new or different.
-    Changed(Kind, Unread),
-    /// An object is gone.
-    Gone(Kind, Unread),
+pub(crate) enum WatchEvent {
+    /// A list: all objects of a kind.
+    Listed(Kind, Vec<Value>),
+    /// An object was added or modified.
+    Changed(Kind, RawObject),
+    /// An object was deleted.
+    Deleted(Kind, RawObject),
 }
 
-impl News {
-    /// Of which kind it is.
+impl WatchEvent {
+    /// The kind of its objects.
     pub(crate) fn kind(&self) -> Kind {
         match self {
-            Self::All(kind, _) | Self::Changed(kind, _) | Self::Gone(kind, _) => *kind,
+            Self::Listed(kind, _) | Self::Changed(kind, _) | Self::Deleted(kind, _) => *kind,
         }
     }
 }
 
-/// An object as the watch wrote it, of which no more was read than which one it is: most are
-/// answers to writes of ours come back, and known already.
+/// An object as text, with only its identity decoded. Most watch events repeat the response to a
+/// write, which the cache knows.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Unread {
+pub(crate) struct RawObject {
     pub(crate) namespace: Name,
     pub(crate) name: Name,
-    /// `metadata.resourceVersion` as a number; 0 when it is none.
+    /// `metadata.resourceVersion` as a number; 0 if it is none.
     pub(crate) version: u64,
     line: String,
 }
 
-impl Unread {
+impl RawObject {
     #[cfg(test)]
-    pub(crate) fn of(object: &Value) -> Self {
+    pub(crate) fn from_value(object: &Value) -> Self {
         let line = schedlab_json::json!({ "type": "MODIFIED", "object": object }).to_string();
-        glance(line.as_bytes()).expect("a line of a watch").2
+        peek(line.as_bytes()).expect("the test writes a valid line").2
     }
 
-    /// The object; `None` where the line holds none after all.
-    pub(crate) fn object(&self) -> Option<Value> {
+    /// Decodes the object; `None` if the line contains none.
+    pub(crate) fn decode(&self) -> Option<Value> {
         let line: Line = serde_json::from_str(&self.line).ok()?;
         Some(line.object)
     }
 }
 
-/// All watches of one scheduler, or of another of its parts.
+/// The watches of a component.
 pub(crate) struct Watches {
     /// In the order of the kinds.
-    kinds: BTreeMap<Kind, (BoxStream<'static, News>, Bell)>,
-    whole: Arc<AtomicWaker>,
+    kinds: BTreeMap<Kind, (BoxStream<'static, WatchEvent>, WakeFlag)>,
+    parent_waker: Arc<AtomicWaker>,
 }
 
 impl Watches {
     pub(crate) fn start(client: &Client, kinds: impl IntoIterator<Item = Kind>) -> Self {
-        let mut watches = Self { kinds: BTreeMap::new(), whole: Arc::new(AtomicWaker::new()) };
+        let mut watches =
+            Self { kinds: BTreeMap::new(), parent_waker: Arc::new(AtomicWaker::new()) };
         for kind in kinds {
-            watches.begin(client, kind);
+            watches.start_kind(client, kind);
         }
         watches
     }
 
-    /// Begins a kind, or begins it anew after an answer was lost and nobody knows how it stands.
-    pub(crate) fn begin(&mut self, client: &Client, kind: Kind) {
-        let watch = (watch(client.clone(), kind).boxed(), Bell::new(&self.whole));
+    /// Starts the watch of a kind, or restarts it with a list, as after a write of unknown outcome.
+    pub(crate) fn start_kind(&mut self, client: &Client, kind: Kind) {
+        let watch = (watch(client.clone(), kind).boxed(), WakeFlag::new(&self.parent_waker));
         self.kinds.insert(kind, watch);
     }
 
-    /// How many there are.
-    pub(crate) fn started(&self) -> usize {
+    /// Number of watched kinds.
+    pub(crate) fn kind_count(&self) -> usize {
         self.kinds.len()
     }
 }
 
 impl Stream for Watches {
-    type Item = News;
+    type Item = WatchEvent;
 
-    /// Kinds are asked in their order, so equal runs hear equal news; those that have not rung
-    /// since they were asked last have none.
-    fn poll_next(mut self: Pin<&mut Self>, ctx: &mut Context<'_>) -> Poll<Option<News>> {
-        self.whole.register(ctx.waker());
+    /// Polls kinds in their order, so that equal runs handle events in the same order; skips those
+    /// that were not woken since the last poll.
+    fn poll_next(mut self: Pin<&mut Self>, ctx: &mut Context<'_>) -> Poll<Option<WatchEvent>> {
+        self.parent_waker.register(ctx.waker());
         for (kind, bell) in self.kinds.values_mut() {
-            if let Poll::Ready(news) = bell.ask(|ctx| kind.poll_next_unpin(ctx)) {
-                return Poll::Ready(news);
+            if let Poll::Ready(event) = bell.poll_if_woken(|ctx| kind.poll_next_unpin(ctx)) {
+                return Poll::Ready(event);
             }
         }
         Poll::Pending
     }
 }
 
-/// Where one watch is.
+/// State of one watch.
 enum State {
-    /// Knows nothing.
+    /// No resourceVersion yet: a list comes next.
     Listing,
-    /// Knows everything up to this resource version.
+    /// Listed up to this resourceVersion: the watch comes next.
     Connecting(String),
-    /// Reads lines.
+    /// Reads the lines of the watch.
     Reading(String, Lines),
 }
 
@@ -337,26 +338,26 @@ struct Watch {
     line: Vec<u8>,
 }
 
-fn watch(client: Client, kind: Kind) -> impl Stream<Item = News> {
+fn watch(client: Client, kind: Kind) -> impl Stream<Item = WatchEvent> {
     let watch = Watch { client, kind, failures: 0, line: Vec::new() };
     unfold((watch, State::Listing), |(mut watch, mut state)| async move {
         loop {
-            let (news, next) = watch.step(state).await;
+            let (event, next) = watch.step(state).await;
             state = next;
-            if let Some(news) = news {
-                return Some((news, (watch, state)));
+            if let Some(event) = event {
+                return Some((event, (watch, state)));
             }
         }
     })
 }
 
 impl Watch {
-    async fn step(&mut self, state: State) -> (Option<News>, State) {
+    async fn step(&mut self, state: State) -> (Option<WatchEvent>, State) {
         match state {
             State::Listing => match self.list().await {
                 Ok((version, objects)) => {
                     self.failures = 0;
-                    (Some(News::All(self.kind, objects)), State::Connecting(version))
+                    (Some(WatchEvent::Listed(self.kind, objects)), State::Connecting(version))
                 }
                 Err(error) => self.after_failure(&error, State::Listing).await,
             },
@@ -369,8 +370,8 @@ impl Watch {
     }
 
     async fn list(&self) -> Result<(String, Vec<Value>), ApiError> {
-        let request = self.kind.asks_for(&self.kind.path(), Asking::List);
-        let mut list = tree_of(&self.client, request).await?;
+        let request = self.kind.get_request(&self.kind.path(), ResponseForm::List);
+        let mut list = request_json(&self.client, request).await?;
         let version = at(&list, "/metadata/resourceVersion").and_then(Value::as_str);
         let version = version.unwrap_or("0").to_owned();
         let objects = match list.get_mut("items").map(Value::take) {
@@ -383,12 +384,16 @@ impl Watch {
     async fn connect(&self, version: &str) -> Result<Lines, ApiError> {
         let path = self.kind.path();
         let path = format!("{path}?watch=true&allowWatchBookmarks=true&resourceVersion={version}");
-        let request = self.kind.asks_for(&path, Asking::One);
+        let request = self.kind.get_request(&path, ResponseForm::Object);
         Ok(Box::pin(self.client.request_stream(request).await?))
     }
 
-    /// A kind that does not exist (yet) is asked for again, as is a server that is away.
-    async fn after_failure(&mut self, error: &ApiError, state: State) -> (Option<News>, State) {
+    /// Retries after a delay. A kind that does not exist counts as an empty list once.
+    async fn after_failure(
+        &mut self,
+        error: &ApiError,
+        state: State,
+    ) -> (Option<WatchEvent>, State) {
         if matches!(error, ApiError::Gone(_)) {
             return (None, State::Listing);
         }
@@ -396,11 +401,11 @@ impl Watch {
         let wait = RETRY_FIRST.saturating_mul(1 << self.failures.min(5)).min(RETRY_MAX);
         self.failures = self.failures.saturating_add(1);
         if absent {
-            return (Some(News::All(self.kind, Vec::new())), State::Listing);
+            return (Some(WatchEvent::Listed(self.kind, Vec::new())), State::Listing);
         }
-        if let (ApiError::NotFound(_), Some(definition)) = (error, self.kind.definition()) {
-            // Whatever goes wrong with that, the kind itself is asked for again.
-            if let Ok(Definition::CameJustNow) = self.definition_comes(definition).await {
+        if let (ApiError::NotFound(_), Some(definition)) = (error, self.kind.crd_name()) {
+            // If this fails, the kind is listed again anyway.
+            if let Ok(DefinitionState::Created) = self.wait_for_definition(definition).await {
                 self.failures = 0;
                 return (None, State::Listing);
             }
@@ -409,51 +414,52 @@ impl Watch {
         (None, state)
     }
 
-    /// Waits until the definition is there, or its watch ends.
-    async fn definition_comes(&self, name: &str) -> Result<Definition, ApiError> {
+    /// Waits until the `CustomResourceDefinition` exists or its watch ends.
+    async fn wait_for_definition(&self, name: &str) -> Result<DefinitionState, ApiError> {
         let definitions = path("apiextensions.k8s.io/v1", "", "customresourcedefinitions", "");
         let named = format!("{definitions}?fieldSelector=metadata.name%3D{name}");
-        let request = Request::get(&named).body(Vec::new()).expect("a fixed path");
-        let list = tree_of(&self.client, request).await?;
+        let request = Request::get(&named).body(Vec::new()).expect("the path is valid");
+        let list = request_json(&self.client, request).await?;
         if !crate::parse::list(&list, "/items").is_empty() {
-            return Ok(Definition::WasThere);
+            return Ok(DefinitionState::Existed);
         }
         let version = at(&list, "/metadata/resourceVersion").and_then(Value::as_str).unwrap_or("0");
         let watch = format!("{named}&watch=true&resourceVersion={version}");
-        let request = Request::get(watch).body(Vec::new()).expect("a fixed path and a version");
+        let request = Request::get(watch).body(Vec::new()).expect("path and version are valid");
         let mut lines = Box::pin(self.client.request_stream(request).await?);
         let mut line = Vec::new();
         while lines.read_until(b'\n', &mut line).await.is_ok_and(|read| read > 0) {
-            if glance(&line).is_some_and(|(said, ..)| said == Said::Changed) {
-                return Ok(Definition::CameJustNow);
+            if peek(&line).is_some_and(|(line_kind, ..)| line_kind == LineKind::Changed) {
+                return Ok(DefinitionState::Created);
             }
             line.clear();
         }
-        Ok(Definition::Unknown)
+        Ok(DefinitionState::Unknown)
     }
 
-    async fn read(&mut self, version: String, mut lines: Lines) -> (Option<News>, State) {
+    async fn read(&mut self, version: String, mut lines: Lines) -> (Option<WatchEvent>, State) {
         self.line.clear();
         match lines.read_until(b'\n', &mut self.line).await {
             Ok(0) | Err(_) => return self.after_end(version).await,
             Ok(_) => self.failures = 0,
         }
-        let Some((said, seen, object)) = glance(&self.line) else {
+        let Some((line_kind, seen, object)) = peek(&self.line) else {
             return (None, State::Reading(version, lines));
         };
-        let seen = if seen.is_empty() { version } else { seen };
-        let news = match said {
-            Said::Changed => Some(News::Changed(self.kind, object)),
-            Said::Gone => Some(News::Gone(self.kind, object)),
-            Said::TooOld => return (None, State::Listing),
-            Said::Failed => return self.after_end(seen).await,
-            Said::Nothing => None,
+        let version_seen = if seen.is_empty() { version } else { seen };
+        let event = match line_kind {
+            LineKind::Changed => Some(WatchEvent::Changed(self.kind, object)),
+            LineKind::Deleted => Some(WatchEvent::Deleted(self.kind, object)),
+            LineKind::Expired => return (None, State::Listing),
+            LineKind::Failed => return self.after_end(version_seen).await,
+            LineKind::Ignored => None,
         };
-        (news, State::Reading(seen, lines))
+        (event, State::Reading(version_seen, lines))
     }
 
-    /// Servers end watches now and then; one that ended without a word is not taken up at once.
-    async fn after_end(&mut self, version: String) -> (Option<News>, State) {
+    /// Servers end watches from time to time. A watch that ended without any line is resumed after
+    /// a delay.
+    async fn after_end(&mut self, version: String) -> (Option<WatchEvent>, State) {
         if self.failures > 0 {
             tokio::time::sleep(RETRY_FIRST).await;
         }
@@ -462,15 +468,15 @@ impl Watch {
     }
 }
 
-/// What is known of the definition of a kind.
+/// What is known of a `CustomResourceDefinition`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Definition {
-    WasThere,
-    CameJustNow,
+enum DefinitionState {
+    Existed,
+    Created,
     Unknown,
 }
 
-/// One line of a watch, of which its kind is known.
+/// A line of a watch, of which only the object is decoded.
 #[derive(Deserialize)]
 struct Line {
     object: Value,

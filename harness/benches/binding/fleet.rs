@@ -2,8 +2,8 @@
 
 use anyhow::Context as _;
 use futures::{StreamExt as _, TryStreamExt as _, stream};
-use schedlab::api::{Api, refusal};
-use schedlab_control_plane::Temporary;
+use schedlab::api::{Api, api_error};
+use schedlab_control_plane::TemporaryControlPlane;
 use schedlab_json::{Value, json};
 use schedlab_scheduler::crds;
 
@@ -14,7 +14,7 @@ const AT_ONCE: usize = 8;
 const QUEUES: usize = 4;
 
 /// What the scheduler under test needs, 500 nodes, and a tree of queues that share them.
-pub(crate) async fn install(plane: &Temporary) -> anyhow::Result<()> {
+pub(crate) async fn install(plane: &TemporaryControlPlane) -> anyhow::Result<()> {
     let api = Api::new(plane.client().await?);
     let definitions = crds::all().into_iter();
     make(&api, "/apis/apiextensions.k8s.io/v1/customresourcedefinitions", definitions).await?;
@@ -72,7 +72,7 @@ async fn make(
 ) -> anyhow::Result<()> {
     let posts = objects.into_iter().map(|object| async move {
         let made = api.post(path, &object).await;
-        made.map(drop).map_err(refusal).with_context(|| path.to_owned())
+        made.map(drop).map_err(api_error).with_context(|| path.to_owned())
     });
     stream::iter(posts).buffer_unordered(AT_ONCE).try_collect().await
 }

@@ -16,9 +16,9 @@ use kube::{
     core::{PartialObjectMeta, WatchEvent},
 };
 use schedlab::api::Api;
-use schedlab_control_plane::{Temporary, config};
+use schedlab_control_plane::{TemporaryControlPlane, client_config};
 use schedlab_json::json;
-use schedlab_scheduler::{Clock, Config, Idle};
+use schedlab_scheduler::{Clock, Config, IdlePolicy};
 use tokio::{
     sync::oneshot,
     time::{Instant, sleep},
@@ -60,7 +60,7 @@ fn pods() -> f64 {
 }
 
 /// kube-scheduler with its defaults, and no limit to its requests a second.
-pub(crate) async fn theirs(plane: &Temporary, namespace: &str) -> anyhow::Result<Took> {
+pub(crate) async fn theirs(plane: &TemporaryControlPlane, namespace: &str) -> anyhow::Result<Took> {
     let config = json!({
         "apiVersion": "kubescheduler.config.k8s.io/v1",
         "kind": "KubeSchedulerConfiguration",
@@ -72,19 +72,26 @@ pub(crate) async fn theirs(plane: &Temporary, namespace: &str) -> anyhow::Result
     let file = tempfile::NamedTempFile::new().context("no temporary file")?;
     fs::write(file.path(), config.to_string())?;
     let arguments = [format!("--config={}", file.path().display()), "--secure-port=0".to_owned()];
-    race(plane, namespace, "default-scheduler", || plane.start("kube-scheduler", &arguments)).await
+    race(plane, namespace, "default-scheduler", || {
+        plane.start_program("kube-scheduler", &arguments)
+    })
+    .await
 }
 
 /// Our scheduler as its command line starts it, on a thread of its own.
-pub(crate) async fn ours(plane: &Temporary, namespace: &str) -> anyhow::Result<Took> {
+pub(crate) async fn ours(plane: &TemporaryControlPlane, namespace: &str) -> anyhow::Result<Took> {
     let kubeconfig = plane.kubeconfig().to_owned();
     race(plane, namespace, "kai-scheduler", || {
         let (life, end) = oneshot::channel::<()>();
         let thread = thread::spawn(move || -> anyhow::Result<()> {
             let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
             runtime.block_on(async {
-                let client = kube::Client::try_from(config(&kubeconfig).await?)?;
-                let config = Config { idle: Idle::UntilEvent, writes_at_once: 32, ..Config::kai() };
+                let client = kube::Client::try_from(client_config(&kubeconfig).await?)?;
+                let config = Config {
+                    idle_policy: IdlePolicy::UntilEvent,
+                    writes_at_once: 32,
+                    ..Config::kai()
+                };
                 tokio::select! {
                     ended = schedlab_scheduler::run(client, config, wall_clock()) => ended,
                     _ = end => Ok(()),
@@ -110,7 +117,7 @@ impl Drop for Ours {
 }
 
 async fn race<T>(
-    plane: &Temporary,
+    plane: &TemporaryControlPlane,
     namespace: &str,
     scheduler: &str,
     start: impl FnOnce() -> anyhow::Result<T>,

@@ -9,7 +9,7 @@ use std::{
 
 use schedlab_scheduler_core::{
     Decision, Profile, Snapshot,
-    audit::{Rules, breaches_of},
+    audit::{Rules, audit_plan},
     profile::Action,
     schedule, synthetic,
 };
@@ -55,19 +55,19 @@ const FAMILIES: [Family; 7] = [
     },
     Family {
         name: "reclaim: a hopeless gang of 10 x 8 GPUs",
-        cluster: synthetic::hopeless_gang_against_singles,
+        cluster: synthetic::infeasible_gang_against_singles,
         bound: (1000, 1000),
         kai: &[(10, 0.07), (50, 4.8), (100, 24.8), (200, 121.8), (500, 126.4), (1000, 132.0)],
     },
     Family {
         name: "reclaim: 60 gangs, each in one rack or zone, from one-GPU jobs",
-        cluster: synthetic::gangs_in_places_against_singles,
+        cluster: synthetic::gangs_in_one_domain_against_singles,
         bound: (1000, 1000),
         kai: &[],
     },
     Family {
         name: "reclaim: 60 gangs apart by rack or node, from one-GPU jobs",
-        cluster: synthetic::gangs_apart_against_singles,
+        cluster: synthetic::gangs_in_separate_domains_against_singles,
         bound: (1000, 1000),
         kai: &[],
     },
@@ -161,7 +161,7 @@ fn cycle(cluster: &Snapshot, profile: &Profile) -> (Duration, String) {
         (start.elapsed(), plan)
     };
     let (first, plan) = once();
-    let breaches = breaches_of(cluster, &plan, Rules::kai());
+    let breaches = audit_plan(cluster, &plan, Rules::kai());
     assert!(breaches.is_empty(), "the plan breaks rules: {:?}", breaches.first());
     let count = |is: fn(&Decision) -> bool| plan.decisions.iter().filter(|one| is(one)).count();
     let binds = count(|decision| matches!(decision, Decision::Bind { .. }));

@@ -53,7 +53,7 @@ async fn cycles() -> (Duration, Duration) {
     let epoch = "2026-01-01T00:00:00Z".parse().expect("a timestamp");
     let emulator = full_fleet(Clock::starting_at(epoch));
     let config = Config::kai();
-    let mut status = config.status.subscribe();
+    let mut status = config.progress.subscribe();
     let clock = emulator.clock().clone();
     let scheduler = tokio::spawn(schedlab_scheduler::run(
         emulator.client(),
@@ -89,7 +89,7 @@ async fn cycles() -> (Duration, Duration) {
 /// An API server with the fleet's objects, on which no kubelet and no controller acts: the time
 /// taken is the scheduler's and the server's.
 pub(crate) fn full_fleet(clock: Clock) -> Emulator {
-    let options = Options { acts: false, ..Options::at(clock) };
+    let options = Options { runs_controllers: false, ..Options::with_clock(clock) };
     let emulator = Emulator::start(options);
     for definition in &crds::all() {
         let definitions = Resource::new("apiextensions.k8s.io", "customresourcedefinitions");

@@ -1,60 +1,70 @@
-//! The programs of a control plane: where they are, and what to do when they are not.
+//! Finds the programs of a control plane.
 
 use std::path::{Path, PathBuf};
 
-/// What a cluster for features needs.
+/// The programs of a cluster that runs features.
 pub const PROGRAMS: [&str; 3] = ["etcd", "kube-apiserver", "kube-controller-manager"];
 
 /// The version that `make control-plane` builds.
 const VERSION: &str = "v1.35.4";
 
-/// Where the programs are.
+/// The folder with the programs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Assets(PathBuf);
 
-/// They are not where they should be.
+/// Programs that were not found.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "no control plane: {} ({place}) has no {}; build them with `make control-plane`, or name a \
+    "no control plane: {} ({origin}) has no {}; build them with `make control-plane`, or name a \
      folder that has them with --assets or KUBEBUILDER_ASSETS",
     folder.display(), programs.join(", ")
 )]
-pub struct Missing {
-    /// Where they were looked for.
+pub struct MissingPrograms {
+    /// The searched folder.
     pub folder: PathBuf,
-    /// Why there.
-    place: &'static str,
-    /// Those that are not there.
+    /// The setting that named the folder.
+    origin: &'static str,
+    /// The missing programs.
     pub programs: Vec<&'static str>,
 }
 
 impl Assets {
-    /// Where a program of that name is.
+    /// The path of a program.
     pub fn program(&self, name: &str) -> PathBuf {
         self.0.join(name)
     }
 
-    /// Where all of them are.
+    /// The folder with all programs.
     pub fn folder(&self) -> &Path {
         &self.0
     }
 }
 
-/// Looks where it was told to, else where `KUBEBUILDER_ASSETS` says, else where
-/// `make control-plane` puts them; all of these programs must be there.
-pub fn find(told: Option<&Path>, programs: &[&'static str]) -> Result<Assets, Missing> {
+/// Finds the programs in the given folder, in `KUBEBUILDER_ASSETS`, or in the folder of
+/// `make control-plane`; the first one that is set counts.
+///
+/// # Errors
+/// The folder lacks some of the programs.
+pub fn find_assets(
+    folder_argument: Option<&Path>,
+    programs: &[&'static str],
+) -> Result<Assets, MissingPrograms> {
     let named = std::env::var_os("KUBEBUILDER_ASSETS").filter(|value| !value.is_empty());
-    let (place, folder) = match (told, named) {
-        (Some(told), _) => ("--assets", told.to_path_buf()),
+    let (origin, folder) = match (folder_argument, named) {
+        (Some(folder_argument), _) => ("--assets", folder_argument.to_path_buf()),
         (None, Some(named)) => ("KUBEBUILDER_ASSETS", PathBuf::from(named)),
-        (None, None) => ("the cache of `make control-plane`", cache()),
+        (None, None) => ("the cache of `make control-plane`", cache_folder()),
     };
     let is_missing = |program: &&str| !folder.join(program).is_file();
     let programs: Vec<&str> = programs.iter().copied().filter(is_missing).collect();
-    if programs.is_empty() { Ok(Assets(folder)) } else { Err(Missing { folder, place, programs }) }
+    if programs.is_empty() {
+        Ok(Assets(folder))
+    } else {
+        Err(MissingPrograms { folder, origin, programs })
+    }
 }
 
-fn cache() -> PathBuf {
+fn cache_folder() -> PathBuf {
     let cache = std::env::var_os("XDG_CACHE_HOME").map(PathBuf::from);
     let cache = cache.filter(|path| path.is_absolute());
     let home = || PathBuf::from(std::env::var_os("HOME").unwrap_or_default()).join(".cache");
@@ -66,10 +76,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_missing_is_named_with_what_to_do() {
+    fn missing_programs_are_named_with_the_command_that_builds_them() {
         let folder = tempfile::tempdir().unwrap();
         std::fs::write(folder.path().join("etcd"), "").unwrap();
-        let error = find(Some(folder.path()), &PROGRAMS).unwrap_err().to_string();
+        let error = find_assets(Some(folder.path()), &PROGRAMS).unwrap_err().to_string();
         assert!(error.contains("has no kube-apiserver, kube-controller-manager"), "{error}");
         assert!(error.contains("make control-plane"), "{error}");
     }

@@ -1,12 +1,13 @@
-//! The real etcd, kube-apiserver and kube-controller-manager as processes on the loopback
-//! interface: for features that run on them, and for tests that hold us against them. What a
-//! process needs to end with its caller is the caller's to say; tests have [`Temporary`].
+//! Runs the real etcd, kube-apiserver and kube-controller-manager as processes on the loopback
+//! interface: for features that run on a real control plane, and for tests that compare the
+//! emulator with it. The caller provides processes that end with it; tests use
+//! [`TemporaryControlPlane`].
 
 mod assets;
 mod identity;
 mod plane;
 mod temporary;
 
-pub use assets::{Assets, Missing, PROGRAMS, find};
-pub use plane::{ControlPlane, Process, config};
-pub use temporary::{Kept, Temporary, assets_for_a_test};
+pub use assets::{Assets, MissingPrograms, PROGRAMS, find_assets};
+pub use plane::{ControlPlane, Process, client_config};
+pub use temporary::{ChildProcess, TemporaryControlPlane, test_assets};

@@ -1,5 +1,5 @@
-//! One control plane: each process on a port that was free, with keys of its own in a folder of
-//! its own.
+//! A control plane: etcd, kube-apiserver and kube-controller-manager on free ports, with their own
+//! keys and folder.
 
 use std::fs;
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
@@ -14,23 +14,23 @@ use serde_json::{Value, json};
 use tokio::time::{Instant, sleep};
 
 use crate::assets::Assets;
-use crate::identity::{Identity, secretly};
+use crate::identity::{Credentials, write_private};
 
-/// How long it may take to be ready; a machine that is very busy needs a while.
+/// The time limit until the API server is ready, with a margin for busy machines.
 const READY_WITHIN: Duration = Duration::from_mins(2);
 
-/// How often it is asked.
-const ASK: Duration = Duration::from_millis(50);
+/// The interval of readiness checks.
+const POLL_INTERVAL: Duration = Duration::from_millis(50);
 
-/// What the API server makes last of what its first user needs.
-const LAST_MADE: [&str; 3] = [
+/// The objects that the API server creates last during startup.
+const BOOTSTRAP_PATHS: [&str; 3] = [
     "/api/v1/namespaces/kube-node-lease",
     "/api/v1/namespaces/default",
     "/apis/scheduling.k8s.io/v1/priorityclasses/system-node-critical",
 ];
 
-/// What a control plane does besides storing: workloads, namespaces and the accounts in them,
-/// garbage. Nodes are ours.
+/// The controllers that run: workloads, namespaces, service accounts, garbage collection. The
+/// emulator's controllers run the nodes.
 const CONTROLLERS: &str = "namespace-controller,garbage-collector-controller,\
     serviceaccount-controller,serviceaccount-token-controller,\
     root-ca-certificate-publisher-controller,\
@@ -39,19 +39,19 @@ const CONTROLLERS: &str = "namespace-controller,garbage-collector-controller,\
     persistentvolume-protection-controller,persistentvolumeclaim-protection-controller,\
     ephemeral-volume-controller,resourceclaim-controller";
 
-/// A process that ends when it is dropped.
+/// A process that is killed on drop.
 pub trait Process {
-    /// Whether it runs.
-    fn lives(&mut self) -> bool;
+    /// Whether the process is running.
+    fn is_running(&mut self) -> bool;
 }
 
-/// A control plane that runs.
+/// A running control plane.
 #[derive(Debug)]
 pub struct ControlPlane<P> {
     assets: Assets,
     folder: PathBuf,
     kubeconfig: String,
-    /// etcd, the API server, the controller manager, and who else belongs to it.
+    /// etcd, the API server, the controller manager, and attached processes.
     processes: Vec<(&'static str, P)>,
 }
 
@@ -62,18 +62,18 @@ impl<P> Drop for ControlPlane<P> {
 }
 
 impl<P: Process> ControlPlane<P> {
-    /// Starts etcd and the API server; they come up beside each other. `own` are the caller's
-    /// arguments for the API server; `keep` starts a program with its output in a file.
+    /// Starts etcd and the API server in parallel. `own` are additional arguments of the API server;
+    /// `keep` starts a program with its output in a file.
     pub fn start(
         assets: &Assets,
         folder: &Path,
         own: &[&str],
         keep: impl Fn(&Path, &[String], &Path) -> anyhow::Result<P>,
     ) -> anyhow::Result<Self> {
-        let identity = Identity::write(folder)?;
+        let identity = Credentials::write(folder)?;
         let [etcd, peers, api] = free_ports()?;
         let kubeconfig = kubeconfig(api, &identity)?;
-        secretly(&folder.join("kubeconfig"), &kubeconfig)?;
+        write_private(&folder.join("kubeconfig"), &kubeconfig)?;
         let (assets, folder) = (assets.clone(), folder.to_path_buf());
         let mut plane = Self { assets, folder, kubeconfig, processes: Vec::new() };
         plane.run("etcd", &etcd_arguments(&plane.folder, etcd, peers), &keep)?;
@@ -94,70 +94,71 @@ impl<P: Process> ControlPlane<P> {
         Ok(())
     }
 
-    /// Its programs.
+    /// The programs of the control plane.
     pub fn assets(&self) -> &Assets {
         &self.assets
     }
 
-    /// How others reach it as an administrator. The same is in the file `kubeconfig` of its
-    /// folder.
+    /// The kubeconfig of the administrator, which is also in the file `kubeconfig` of the folder.
     pub fn kubeconfig(&self) -> &str {
         &self.kubeconfig
     }
 
-    /// Starts the controller manager. It gives up after some seconds where the API server does
-    /// not answer for it, and on a busy machine that takes longer: so it comes last.
-    pub fn manage(
+    /// Starts the controller manager. Call it when the API server is ready: the controller manager
+    /// exits if the API server does not respond within some seconds.
+    pub fn start_controller_manager(
         &mut self,
         keep: impl Fn(&Path, &[String], &Path) -> anyhow::Result<P>,
     ) -> anyhow::Result<()> {
         self.run("kube-controller-manager", &manager_arguments(&self.folder), keep)
     }
 
-    /// Has a process that serves it end with it. It writes to `NAME.log` in its folder.
-    pub fn keep(&mut self, name: &'static str, process: P) {
+    /// Attaches a process that ends with the control plane. Its log is `NAME.log` in the folder.
+    pub fn attach(&mut self, name: &'static str, process: P) {
         self.processes.push((name, process));
     }
 
-    /// Says which of its processes has ended, with its last words, if one has.
-    pub fn alive(&mut self) -> anyhow::Result<()> {
+    /// Returns an error with the end of the log if a process has ended.
+    pub fn check_running(&mut self) -> anyhow::Result<()> {
         let mut processes = self.processes.iter_mut();
-        match processes.find_map(|(name, kept)| (!kept.lives()).then_some(*name)) {
-            Some(name) => anyhow::bail!("{name} ended: {}", last_words(&self.folder, name)),
+        match processes.find_map(|(name, process)| (!process.is_running()).then_some(*name)) {
+            Some(name) => anyhow::bail!("{name} ended: {}", log_tail(&self.folder, name)),
             None => Ok(()),
         }
     }
 
-    /// Waits until the API server is ready; answers its version.
-    pub async fn ready(&mut self) -> anyhow::Result<String> {
-        let client = Client::try_from(config(&self.kubeconfig).await?).context("no client")?;
+    /// Waits until the API server is ready and returns its version.
+    pub async fn wait_ready(&mut self) -> anyhow::Result<String> {
+        let client = Client::try_from(client_config(&self.kubeconfig).await?)
+            .context("cannot create a client")?;
         let end = Instant::now() + READY_WITHIN;
         loop {
-            self.alive()?;
+            self.check_running()?;
             if is_ready(&client).await {
                 let version = get(&client, "/version").await?;
                 let version: Value = serde_json::from_str(&version)?;
                 return Ok(version["gitVersion"].as_str().unwrap_or("unknown").to_owned());
             }
             if Instant::now() > end {
-                let words = last_words(&self.folder, "kube-apiserver");
-                anyhow::bail!("the control plane was not ready in {READY_WITHIN:?}: {words}");
+                let log = log_tail(&self.folder, "kube-apiserver");
+                anyhow::bail!("the control plane is not ready after {READY_WITHIN:?}: {log}");
             }
-            sleep(ASK).await;
+            sleep(POLL_INTERVAL).await;
         }
     }
 }
 
-/// How to reach what a kubeconfig names, on the current runtime.
-pub async fn config(kubeconfig: &str) -> anyhow::Result<kube::Config> {
-    let kubeconfig = Kubeconfig::from_yaml(kubeconfig).context("our own kubeconfig")?;
+/// The client configuration of a kubeconfig.
+pub async fn client_config(kubeconfig: &str) -> anyhow::Result<kube::Config> {
+    let kubeconfig =
+        Kubeconfig::from_yaml(kubeconfig).context("invalid kubeconfig of the control plane")?;
     let options = KubeConfigOptions::default();
     let config = kube::Config::from_custom_kubeconfig(kubeconfig, &options).await;
-    config.context("our own kubeconfig")
+    config.context("invalid kubeconfig of the control plane")
 }
 
 async fn is_ready(client: &Client) -> bool {
-    for path in LAST_MADE.into_iter().chain(["/healthz"]) {
+    for path in BOOTSTRAP_PATHS.into_iter().chain(["/healthz"]) {
         if get(client, path).await.is_err() {
             return false;
         }
@@ -171,24 +172,24 @@ async fn get(client: &Client, path: &str) -> anyhow::Result<String> {
 }
 
 /// The end of a process's log.
-fn last_words(folder: &Path, name: &str) -> String {
+fn log_tail(folder: &Path, name: &str) -> String {
     let log = fs::read_to_string(folder.join(format!("{name}.log"))).unwrap_or_default();
     let lines: Vec<&str> = log.lines().collect();
     if lines.is_empty() {
-        return "it said nothing".to_owned();
+        return "its log is empty".to_owned();
     }
     let last = lines.len().saturating_sub(8);
     format!("its log ends with\n  {}", lines[last..].join("\n  "))
 }
 
-/// Ports that are free now.
+/// Three ports that are currently free.
 fn free_ports() -> anyhow::Result<[u16; 3]> {
     let free = || TcpListener::bind(SocketAddr::from((Ipv4Addr::LOCALHOST, 0)));
-    let held = [free(), free(), free()]
+    let bound = [free(), free(), free()]
         .map(|bound| bound.and_then(|listener| Ok((listener.local_addr()?.port(), listener))));
     let mut ports = [0; 3];
-    for (port, bound) in ports.iter_mut().zip(&held) {
-        match bound {
+    for (port, listener) in ports.iter_mut().zip(&bound) {
+        match listener {
             Ok((free, _)) => *port = *free,
             Err(error) => anyhow::bail!("no free port on the loopback interface: {error}"),
         }
@@ -206,7 +207,7 @@ fn etcd_arguments(folder: &Path, port: u16, peers: u16) -> Vec<String> {
         format!("--initial-advertise-peer-urls={peer}"),
         format!("--initial-cluster=default={peer}"),
         "--log-level=warn".to_owned(),
-        // It is gone with the run: nothing has to be on a disk.
+        // The data is temporary and need not survive a crash.
         "--unsafe-no-fsync=true".to_owned(),
     ]
 }
@@ -246,14 +247,14 @@ fn manager_arguments(folder: &Path) -> Vec<String> {
         "--kube-api-qps=300".to_owned(),
         "--kube-api-burst=600".to_owned(),
         "--concurrent-namespace-syncs=20".to_owned(),
-        // A claim without a volume is looked at again no sooner, whatever volume comes; each time
-        // there is an event, and nobody may wait for quiet in vain.
+        // The interval at which pending claims are retried. Each retry records an event, so a shorter
+        // one would keep the cluster from settling.
         "--pvclaimbinder-sync-period=5s".to_owned(),
         "--profiling=false".to_owned(),
     ]
 }
 
-fn kubeconfig(port: u16, identity: &Identity) -> anyhow::Result<String> {
+fn kubeconfig(port: u16, identity: &Credentials) -> anyhow::Result<String> {
     let authority = ByteString(identity.authority.as_bytes().to_vec());
     let config = json!({
         "apiVersion": "v1",
@@ -266,5 +267,5 @@ fn kubeconfig(port: u16, identity: &Identity) -> anyhow::Result<String> {
         "contexts": [{"name": "schedlab", "context": {"cluster": "schedlab", "user": "schedlab"}}],
         "current-context": "schedlab",
     });
-    serde_yaml::to_string(&config).context("a kubeconfig can be written as YAML")
+    serde_yaml::to_string(&config).context("cannot serialize the kubeconfig")
 }

@@ -1,4 +1,4 @@
-//! A control plane for one test or benchmark. Everything ends when it is dropped, or when we do.
+//! A control plane for a test or benchmark. All processes end on drop, and with the test process.
 
 use std::fs::File;
 use std::path::{Path, PathBuf};
@@ -8,12 +8,12 @@ use anyhow::Context as _;
 use kube::Client;
 use tempfile::TempDir;
 
-use crate::assets::{Assets, find};
-use crate::plane::{ControlPlane, Process, config};
+use crate::assets::{Assets, find_assets};
+use crate::plane::{ControlPlane, Process, client_config};
 
-/// Starts its arguments, and ends them when standard input does: also when we are killed. It ends
-/// with them, too.
-const KEEPER: &str = r#"
+/// A shell script that runs its arguments as a program and kills it when standard input closes,
+/// also if the test process is killed. It ends with the program.
+const WATCHDOG_SCRIPT: &str = r#"
 exec 3<&0
 "$@" </dev/null 3<&- & pid=$!
 { read -r _; kill -9 "$pid"; } <&3 & reader=$!
@@ -21,14 +21,14 @@ wait "$pid"
 kill "$reader"
 "#;
 
-/// The version that tests hold us against.
+/// The version that tests require.
 const VERSION: &str = " v1.35.";
 
-/// The programs that a test needs; without them it says that it is skipped, or fails where that
-/// is not allowed.
-pub fn assets_for_a_test(programs: &[&'static str]) -> Option<Assets> {
-    let found = find(None, programs).map_err(|missing| missing.to_string());
-    match found.and_then(|assets| is_tested(&assets).map(|()| assets)) {
+/// The programs that a test needs. Without them the test is skipped, or fails if
+/// `SCHEDLAB_REQUIRE` includes `control-plane`.
+pub fn test_assets(programs: &[&'static str]) -> Option<Assets> {
+    let found = find_assets(None, programs).map_err(|missing| missing.to_string());
+    match found.and_then(|assets| check_version(&assets).map(|()| assets)) {
         Ok(assets) => Some(assets),
         Err(why) => {
             skip(&why);
@@ -37,112 +37,119 @@ pub fn assets_for_a_test(programs: &[&'static str]) -> Option<Assets> {
     }
 }
 
-fn is_tested(assets: &Assets) -> Result<(), String> {
+fn check_version(assets: &Assets) -> Result<(), String> {
     let program = assets.program("kube-apiserver");
-    let told = Command::new(&program).arg("--version").output();
-    let told = told.map_err(|error| format!("{}: {error}", program.display()))?.stdout;
-    let told = String::from_utf8_lossy(&told);
-    if told.contains(VERSION) {
+    let output = Command::new(&program).arg("--version").output();
+    let output = output.map_err(|error| format!("{}: {error}", program.display()))?.stdout;
+    let output = String::from_utf8_lossy(&output);
+    if output.contains(VERSION) {
         return Ok(());
     }
-    Err(format!("{} is {}; tests hold for{VERSION}x", program.display(), told.trim()))
+    Err(format!("{} is {}; tests require{VERSION}x", program.display(), output.trim()))
 }
 
-/// Nothing can be tested here: says so, or fails where that is not allowed.
-#[expect(clippy::print_stdout, reason = "a test says what it leaves out")]
+/// Prints that the test is skipped, or fails if that is not allowed.
+#[expect(clippy::print_stdout, reason = "a skipped test reports itself")]
 fn skip(why: &str) {
     let required = std::env::var("SCHEDLAB_REQUIRE").unwrap_or_default();
     let is_required = required.split(',').any(|kind| kind.trim() == "control-plane");
-    assert!(!is_required, "{why}; SCHEDLAB_REQUIRE asks for it");
+    assert!(!is_required, "{why}; SCHEDLAB_REQUIRE requires it");
     println!("skipped: {why}");
 }
 
-/// etcd and kube-apiserver, and whoever is started beside them.
+/// etcd, kube-apiserver and further processes.
 #[derive(Debug)]
-pub struct Temporary {
-    // In the order in which they end.
-    plane: ControlPlane<Kept>,
+pub struct TemporaryControlPlane {
+    // Fields are dropped in this order.
+    plane: ControlPlane<ChildProcess>,
     folder: TempDir,
 }
 
-impl Temporary {
-    /// Starts both, with arguments of the test's own for the API server, and waits until they
-    /// are ready.
+impl TemporaryControlPlane {
+    /// Starts etcd and the API server with additional arguments, and waits until they are ready.
     pub async fn boot(assets: &Assets, own: &[&str]) -> anyhow::Result<Self> {
-        let folder = tempfile::tempdir().context("no temporary folder")?;
-        let plane = ControlPlane::start(assets, folder.path(), own, Kept::start)?;
-        let mut booted = Self { plane, folder };
-        booted.plane.ready().await?;
-        Ok(booted)
+        let folder = tempfile::tempdir().context("cannot create a temporary folder")?;
+        let plane = ControlPlane::start(assets, folder.path(), own, ChildProcess::start)?;
+        let mut control_plane = Self { plane, folder };
+        control_plane.plane.wait_ready().await?;
+        Ok(control_plane)
     }
 
-    /// Starts the controller manager beside them.
-    pub fn manage(&mut self) -> anyhow::Result<()> {
-        self.plane.manage(Kept::start)
+    /// Starts the controller manager.
+    pub fn start_controller_manager(&mut self) -> anyhow::Result<()> {
+        self.plane.start_controller_manager(ChildProcess::start)
     }
 
-    /// A client that may do everything, on the current runtime.
+    /// A client of the administrator.
     pub async fn client(&self) -> anyhow::Result<Client> {
-        Client::try_from(config(self.kubeconfig()).await?).context("no client")
+        Client::try_from(client_config(self.kubeconfig()).await?).context("cannot create a client")
     }
 
-    /// How others reach it as an administrator.
+    /// The kubeconfig of the administrator.
     pub fn kubeconfig(&self) -> &str {
         self.plane.kubeconfig()
     }
 
-    /// The same as a file.
+    /// The file with the kubeconfig.
     pub fn kubeconfig_file(&self) -> PathBuf {
         self.folder().join("kubeconfig")
     }
 
-    /// Where its files and logs are; gone when it is.
+    /// The folder with files and logs, removed on drop.
     pub fn folder(&self) -> &Path {
         self.folder.path()
     }
 
-    /// Starts another of its programs beside it; its output goes to the log of that name.
-    pub fn start(&self, program: &str, arguments: &[String]) -> anyhow::Result<Kept> {
-        self.start_other(&self.plane.assets().program(program), arguments)
+    /// Starts another program of the assets, with its output in the log of that name.
+    pub fn start_program(
+        &self,
+        program: &str,
+        arguments: &[String],
+    ) -> anyhow::Result<ChildProcess> {
+        self.start_external(&self.plane.assets().program(program), arguments)
     }
 
-    /// The same with a program of somebody else.
-    pub fn start_other(&self, program: &Path, arguments: &[String]) -> anyhow::Result<Kept> {
+    /// Starts a program from any path, with its output in the log of that name.
+    pub fn start_external(
+        &self,
+        program: &Path,
+        arguments: &[String],
+    ) -> anyhow::Result<ChildProcess> {
         let name = program.file_name().unwrap_or_default().to_string_lossy();
-        Kept::start(program, arguments, &self.folder().join(format!("{name}.log")))
+        ChildProcess::start(program, arguments, &self.folder().join(format!("{name}.log")))
     }
 }
 
-/// A process that ends with us.
+/// A process that ends with the test process.
 #[derive(Debug)]
-pub struct Kept {
-    keeper: Child,
-    /// Closing it ends the process.
-    life: Option<ChildStdin>,
+pub struct ChildProcess {
+    watchdog: Child,
+    /// Closing standard input ends the process.
+    stdin: Option<ChildStdin>,
 }
 
-impl Kept {
+impl ChildProcess {
     fn start(program: &Path, arguments: &[String], log: &Path) -> anyhow::Result<Self> {
         let log = File::create(log).with_context(|| format!("cannot write {}", log.display()))?;
         let mut command = Command::new("sh");
-        command.args(["-c", KEEPER, "keeper"]).arg(program).args(arguments);
+        command.args(["-c", WATCHDOG_SCRIPT, "keeper"]).arg(program).args(arguments);
         command.stdin(Stdio::piped()).stdout(log.try_clone()?).stderr(log);
         let keeper = command.spawn();
         let mut keeper = keeper.with_context(|| format!("cannot start {}", program.display()))?;
         let life = keeper.stdin.take();
-        Ok(Self { keeper, life })
+        Ok(Self { watchdog: keeper, stdin: life })
     }
 }
 
-impl Process for Kept {
-    fn lives(&mut self) -> bool {
-        matches!(self.keeper.try_wait(), Ok(None))
+impl Process for ChildProcess {
+    fn is_running(&mut self) -> bool {
+        matches!(self.watchdog.try_wait(), Ok(None))
     }
 }
 
-impl Drop for Kept {
+impl Drop for ChildProcess {
     fn drop(&mut self) {
-        self.life = None;
-        let _ = self.keeper.wait();
+        self.stdin = None;
+        let _ = self.watchdog.wait();
     }
 }

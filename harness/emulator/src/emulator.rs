@@ -1,5 +1,5 @@
-//! The cluster as others hold it: a store with everything a new cluster has, and its actors at
-//! work on the runtime it was started on.
+//! An emulated cluster: a store with the objects of a new cluster, its API, and its controllers on
+//! the current runtime.
 
 use std::fmt;
 use std::mem;
@@ -9,97 +9,100 @@ use std::time::Duration;
 
 use tokio::task::JoinHandle;
 
-use crate::actors::{KubeletDefaults, key_of, namespace_defaults};
-use crate::calls::{Service, Webhooks};
 use crate::clock::Clock;
-use crate::driver::Driver;
+use crate::controller_manager::ControllerManager;
+use crate::controllers::{KubeletDefaults, key_of, namespace_defaults};
 use crate::error::ApiError;
 use crate::fleet::{Fleet, FleetError};
 use crate::http::Router;
 use crate::serve::{Reach, Server};
 use crate::shared::{Observer, SharedStore};
 use crate::store::{
-    Compacted, FieldValidation, LogEntry, Names, Op, Resource, Store, Write, Written,
+    Compacted, FieldValidation, IdGenerator, LogEntry, Op, Resource, Store, Write, WriteOutcome,
 };
+use crate::webhook_client::{ServiceHandler, Webhooks};
 use schedlab_json::{Value, json};
 
-/// How a cluster starts.
+/// The options of a cluster.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// Its time.
+    /// The clock of the cluster.
     pub clock: Clock,
-    /// Equal seeds give equal uids and names.
+    /// The seed of uids and generated names.
     pub seed: u64,
-    /// How pods behave that do not say it themselves.
-    pub defaults: KubeletDefaults,
-    /// Whether `JobSet`, `TrainJob` and `PyTorchJob` are known.
+    /// The timing of pods without annotations.
+    pub kubelet_defaults: KubeletDefaults,
+    /// Whether the CRDs of `JobSet`, `TrainJob` and `PyTorchJob` are installed.
     pub workload_kinds: bool,
-    /// For how long the log keeps a change (a real API server: five minutes); for ever when `None`.
-    pub log_keep: Option<Duration>,
-    /// Whether kubelets and controllers act; without them it is an API server alone.
-    pub acts: bool,
-    /// Features that are on although Kubernetes 1.35 has them off, by the names of their gates.
-    /// Without its feature, what a write says in a field is passed over.
+    /// How long the log keeps a change; `None` keeps it forever. kube-apiserver keeps 5 min.
+    pub log_retention: Option<Duration>,
+    /// Whether kubelets and controllers run; without them it is only an API server.
+    pub runs_controllers: bool,
+    /// Feature gates that are enabled although Kubernetes 1.35 disables them by default. Writes drop
+    /// the fields of disabled features.
     pub features: Vec<&'static str>,
 }
 
 impl Options {
-    /// What most clusters want, at the times of a clock.
-    pub fn at(clock: Clock) -> Self {
+    /// The default options with a clock.
+    pub fn with_clock(clock: Clock) -> Self {
         Self {
             clock,
             seed: 0,
-            defaults: KubeletDefaults::default(),
+            kubelet_defaults: KubeletDefaults::default(),
             workload_kinds: true,
-            log_keep: None,
-            acts: true,
+            log_retention: None,
+            runs_controllers: true,
             features: Vec::new(),
         }
     }
 }
 
-/// A cluster in memory. Clones are the same cluster; with the last of them its actors stop.
+/// An emulated cluster. Clones refer to the same cluster; dropping the last one stops its
+/// controllers.
 #[derive(Clone)]
 pub struct Emulator {
     shared: SharedStore,
     router: Router,
     webhooks: Webhooks,
-    _actors: Option<Arc<Actors>>,
+    _controllers: Option<Arc<ControllerTask>>,
 }
 
-/// The actors' task, which ends with the cluster.
-struct Actors(JoinHandle<()>);
+/// The task of the controllers, aborted on drop.
+struct ControllerTask(JoinHandle<()>);
 
-impl Drop for Actors {
+impl Drop for ControllerTask {
     fn drop(&mut self) {
         self.0.abort();
     }
 }
 
-/// A cluster did not come to rest in time.
+/// A cluster did not settle in time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("still changing after {limit:?}")]
-pub struct Unsettled {
-    /// How long it was given.
+pub struct SettleTimeout {
+    /// The time limit.
     pub limit: Duration,
 }
 
 impl Emulator {
-    /// Starts a cluster on the current tokio runtime: virtual when that runtime's clock is paused.
+    /// Starts a cluster on the current tokio runtime. Its time is virtual if the runtime is paused.
     pub fn start(options: Options) -> Self {
-        let store = beginning(&options, []).expect("what a new cluster has is valid");
+        let store = initial_store(&options, []).expect("the objects of a new cluster are valid");
         Self::start_with(store, options)
     }
 
-    /// Starts a cluster that has what is in a store, as [`beginning`] makes it.
+    /// Starts a cluster with a store that [`initial_store`] created.
     pub fn start_with(store: Store, options: Options) -> Self {
         let shared = SharedStore::new(store, options.clock);
         let webhooks = Webhooks::default();
-        let driver = Driver::new(shared.clone(), options.defaults, options.log_keep)
-            .with_webhooks(webhooks.clone());
-        let actors = options.acts.then(|| Arc::new(Actors(tokio::spawn(driver.run()))));
+        let manager =
+            ControllerManager::new(shared.clone(), options.kubelet_defaults, options.log_retention)
+                .with_webhooks(webhooks.clone());
+        let controllers =
+            options.runs_controllers.then(|| Arc::new(ControllerTask(tokio::spawn(manager.run()))));
         let router = Router::with_webhooks(shared.clone(), webhooks.clone());
-        Self { router, webhooks, shared, _actors: actors }
+        Self { router, webhooks, shared, _controllers: controllers }
     }
 
     /// A client in the same process, without a socket; its default namespace is `default`.
@@ -107,37 +110,37 @@ impl Emulator {
         self.router.client()
     }
 
-    /// Its API, as a service for HTTP requests.
+    /// The API as a service for HTTP requests.
     pub fn service(&self) -> Router {
         self.router.clone()
     }
 
-    /// Opens its API to other processes of this machine, over TLS; port 0 picks a free one.
+    /// Serves the API to other processes of this machine over TLS. Port 0 picks a free port.
     pub async fn serve(&self, address: SocketAddr) -> anyhow::Result<Server> {
         Server::start(self.service(), address, Reach::Loopback).await
     }
 
-    /// Opens its API to whoever reaches the address and has the kubeconfig.
+    /// Serves the API to all machines that reach the address.
     pub async fn serve_network(&self, address: SocketAddr) -> anyhow::Result<Server> {
         Server::start(self.service(), address, Reach::Network).await
     }
 
-    /// Puts up a webhook in this process, for configurations that name this service.
-    pub fn serve_webhook(&self, namespace: &str, name: &str, service: Service) {
-        self.webhooks.serve(namespace, name, service);
+    /// Registers a webhook in this process, for webhook configurations with this service.
+    pub fn serve_webhook(&self, namespace: &str, name: &str, service: ServiceHandler) {
+        self.webhooks.register_service(namespace, name, service);
     }
 
-    /// Takes such a webhook away.
-    pub fn withdraw_webhook(&self, namespace: &str, name: &str) {
-        self.webhooks.withdraw(namespace, name);
+    /// Removes a webhook in this process.
+    pub fn remove_webhook(&self, namespace: &str, name: &str) {
+        self.webhooks.remove_service(namespace, name);
     }
 
-    /// Its clock.
+    /// The clock of the cluster.
     pub fn clock(&self) -> &Clock {
         self.shared.clock()
     }
 
-    /// Its store.
+    /// The store of the cluster.
     pub fn store(&self) -> &SharedStore {
         &self.shared
     }
@@ -147,31 +150,37 @@ impl Emulator {
         self.shared.revision()
     }
 
-    /// What happened after a revision, oldest first; after 0, everything since the beginning.
+    /// The changes after a revision, oldest first; after 0, all changes.
+    ///
+    /// # Errors
+    /// The log was compacted beyond the revision.
     pub fn log_since(&self, revision: u64) -> Result<Vec<Arc<LogEntry>>, Compacted> {
         self.shared.read(|store| store.log_since(revision.max(1)).map(<[_]>::to_vec))
     }
 
     /// Has every change from now on observed, under the store's lock, in the order of revisions.
-    pub fn on_write(&self, observer: Observer) {
+    pub fn observe_writes(&self, observer: Observer) {
         self.shared.observe(observer);
     }
 
     /// Creates an object, as an administrator would.
-    pub fn create(&self, resource: &Resource, object: Value) -> Result<Written, ApiError> {
-        self.shared.write(creation(resource, object))
+    pub fn create(&self, resource: &Resource, object: Value) -> Result<WriteOutcome, ApiError> {
+        self.shared.write(create_write(resource, object))
     }
 
-    /// Adds nodes; all of them or, when one is refused, none: told where that one is written.
+    /// Adds the nodes of a fleet. If one is refused, none is added.
+    ///
+    /// # Errors
+    /// A node is refused; the error has its location in the fleet file.
     pub fn add_fleet(&self, fleet: &Fleet) -> Result<(), FleetError> {
         let nodes = Resource::new("", "nodes");
-        let tried = fleet.written().map(|node| (true, node));
-        let made = fleet.written().map(|node| (false, node));
+        let dry_runs = fleet.nodes_with_locations().map(|node| (true, node));
+        let writes = fleet.nodes_with_locations().map(|node| (false, node));
         self.shared.change(|store, now| {
-            tried.chain(made).try_for_each(|(dry_run, (node, place))| {
-                let write = Write { dry_run, ..creation(&nodes, node.clone()) };
+            dry_runs.chain(writes).try_for_each(|(dry_run, (node, location))| {
+                let write = Write { dry_run, ..create_write(&nodes, node.clone()) };
                 let refused = |error: ApiError| FleetError {
-                    place: place.of(error.field().unwrap_or_default()),
+                    location: location.of_field(error.field().unwrap_or_default()),
                     message: error.to_string(),
                 };
                 store.write(write, now).map(drop).map_err(refused)
@@ -179,9 +188,11 @@ impl Emulator {
         })
     }
 
-    /// Lets the cluster run until nothing was written for `quiet`, or until `limit` of its own
-    /// time has passed. In virtual time that millisecond or second counts.
-    pub async fn settle(&self, quiet: Duration, limit: Duration) -> Result<(), Unsettled> {
+    /// Waits until nothing was written for `quiet`. Both durations are in the cluster's time.
+    ///
+    /// # Errors
+    /// The cluster is still changing after `limit`.
+    pub async fn settle(&self, quiet: Duration, limit: Duration) -> Result<(), SettleTimeout> {
         let end = tokio::time::Instant::now() + limit;
         loop {
             let before = self.revision();
@@ -190,7 +201,7 @@ impl Emulator {
                 return Ok(());
             }
             if tokio::time::Instant::now() >= end {
-                return Err(Unsettled { limit });
+                return Err(SettleTimeout { limit });
             }
         }
     }
@@ -202,31 +213,31 @@ impl fmt::Debug for Emulator {
     }
 }
 
-/// What a cluster has before anything acts in it: what every cluster has, then these objects. To
-/// start many alike, make it once and hand out copies.
+/// The store of a new cluster with additional objects, before its controllers start. To start many
+/// equal clusters, create it once and clone it.
 ///
 /// # Errors
 /// An object is refused.
-pub fn beginning(
+pub fn initial_store(
     options: &Options,
     objects: impl IntoIterator<Item = (Resource, Value)>,
 ) -> Result<Store, ApiError> {
     let now = options.clock.now();
     let mut store = Store::new(options.seed);
     store.features.clone_from(&options.features);
-    let first = start_objects(options.workload_kinds).into_iter();
-    let more = objects.into_iter().map(|(resource, object)| creation(&resource, object));
+    let first = initial_objects(options.workload_kinds).into_iter();
+    let more = objects.into_iter().map(|(resource, object)| create_write(&resource, object));
     first.chain(more).try_for_each(|write| store.write(write, now).map(drop))?;
-    // With uids from a source of their own: nothing else is named otherwise for their sake.
-    let common = mem::replace(&mut store.names, Names::new(!options.seed));
-    let defaults = if options.acts { namespace_defaults(&store) } else { Vec::new() };
-    let mut more = defaults.into_iter().chain([own_service()]);
+    // Their uids come from a separate generator, so that they do not affect other generated names.
+    let common = mem::replace(&mut store.ids, IdGenerator::new(!options.seed));
+    let defaults = if options.runs_controllers { namespace_defaults(&store) } else { Vec::new() };
+    let mut more = defaults.into_iter().chain([kubernetes_service()]);
     more.try_for_each(|write| store.write(write, now).map(drop))?;
-    store.names = common;
+    store.ids = common;
     Ok(store)
 }
 
-fn creation(resource: &Resource, object: Value) -> Write {
+fn create_write(resource: &Resource, object: Value) -> Write {
     let key = key_of(resource, &object);
     Write {
         field_validation: FieldValidation::Strict,
@@ -234,8 +245,8 @@ fn creation(resource: &Resource, object: Value) -> Write {
     }
 }
 
-/// The service by which pods would call the API server, were there a network.
-fn own_service() -> Write {
+/// The `kubernetes` service of the API server.
+fn kubernetes_service() -> Write {
     let service = json!({
         "apiVersion": "v1",
         "kind": "Service",
@@ -249,11 +260,11 @@ fn own_service() -> Write {
             "type": "ClusterIP",
         },
     });
-    creation(&Resource::new("", "services"), service)
+    create_write(&Resource::new("", "services"), service)
 }
 
-/// What a new cluster has.
-fn start_objects(workload_kinds: bool) -> Vec<Write> {
+/// The namespaces, priority classes and CRDs of a new cluster.
+fn initial_objects(workload_kinds: bool) -> Vec<Write> {
     let namespaces = Resource::new("", "namespaces");
     let classes = Resource::new("scheduling.k8s.io", "priorityclasses");
     let mut writes: Vec<Write> = ["default", "kube-system", "kube-public", "kube-node-lease"]
@@ -261,7 +272,7 @@ fn start_objects(workload_kinds: bool) -> Vec<Write> {
         .map(|name| {
             let object =
                 json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}});
-            creation(&namespaces, object)
+            create_write(&namespaces, object)
         })
         .collect();
     let system = [
@@ -284,12 +295,12 @@ fn start_objects(workload_kinds: bool) -> Vec<Write> {
             "value": value,
             "description": description,
         });
-        creation(&classes, object)
+        create_write(&classes, object)
     }));
     if workload_kinds {
         let definitions = Resource::new("apiextensions.k8s.io", "customresourcedefinitions");
-        let all = crate::crds::workload_kinds().into_iter();
-        writes.extend(all.map(|definition| creation(&definitions, definition)));
+        let all = crate::third_party_crds::workload_crds().into_iter();
+        writes.extend(all.map(|definition| create_write(&definitions, definition)));
     }
     writes
 }
@@ -297,27 +308,19 @@ fn start_objects(workload_kinds: bool) -> Vec<Write> {
 #[cfg(test)]
 mod adoption_tests;
 #[cfg(test)]
-mod claim_tests;
-#[cfg(test)]
-mod claimed_tests;
-#[cfg(test)]
 mod deployment_tests;
 #[cfg(test)]
 mod disruption_tests;
 #[cfg(test)]
+mod emulator_tests;
+#[cfg(test)]
 mod event_tests;
-#[cfg(test)]
-mod facade_tests;
-#[cfg(test)]
-mod history_tests;
 #[cfg(test)]
 mod job_policy_tests;
 #[cfg(test)]
 mod job_tests;
 #[cfg(test)]
-pub(crate) mod lab;
-#[cfg(test)]
-mod life_tests;
+mod lifecycle_tests;
 #[cfg(test)]
 mod mount_tests;
 #[cfg(test)]
@@ -325,9 +328,17 @@ mod pods_tests;
 #[cfg(test)]
 mod quota_tests;
 #[cfg(test)]
+mod resource_claim_tests;
+#[cfg(test)]
+mod revision_tests;
+#[cfg(test)]
 mod sidecar_tests;
 #[cfg(test)]
+pub(crate) mod test_cluster;
+#[cfg(test)]
 mod training_tests;
+#[cfg(test)]
+mod volume_claim_template_tests;
 #[cfg(test)]
 mod volume_tests;
 #[cfg(test)]

@@ -1,9 +1,9 @@
-//! What the API answers when it refuses: a `Status` with the reasons and codes that clients
-//! act on. How a value can be wrong is in [`field`].
+//! Errors of the API: a `Status` with the reasons and codes that clients depend on. Validation
+//! errors of fields are in [`field`].
 
 pub mod field;
+pub(crate) mod go_format;
 pub(crate) mod go_json;
-pub(crate) mod in_go;
 
 use serde::{Deserialize, Serialize};
 
@@ -11,7 +11,7 @@ use crate::kinds::Resource;
 
 pub use field::FieldErrors;
 
-/// A refusal, in the API's own shape.
+/// An error response, as a `Status`.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error, Serialize, Deserialize)]
 #[error("{message}")]
 pub struct ApiError {
@@ -24,7 +24,7 @@ pub struct ApiError {
     /// `Status.details`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub details: Option<Box<Details>>,
-    /// `Status.metadata.continue`: how to go on after an expired `continue` token.
+    /// `Status.metadata.continue`: the token with which a list continues after its token expired.
     #[serde(default, skip)]
     pub continue_token: Option<String>,
     /// Texts for `Warning` headers.
@@ -42,55 +42,56 @@ pub struct Details {
     /// Its API group.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub group: String,
-    /// Its resource (plural), as Kubernetes' misnamed field has it; `Invalid` has the kind here.
+    /// The plural resource (Kubernetes names the field `kind`); the kind if the reason is
+    /// `Invalid`.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub kind: String,
     /// Its uid.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub uid: String,
-    /// What is wrong, field by field.
+    /// The errors by field.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub causes: Vec<Cause>,
-    /// When to try again.
+    /// Seconds after which the client may retry.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub retry_after_seconds: Option<u32>,
 }
 
-/// One thing that is wrong.
+/// One cause of an error.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Cause {
     /// `FieldValueInvalid`, `FieldValueRequired`, …
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub reason: String,
-    /// In words.
+    /// The message.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub message: String,
-    /// Where, as `spec.containers[0].name`.
+    /// The path of the field, for instance `spec.containers[0].name`.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub field: String,
 }
 
-/// The field that a decoder complains of: one that the kind does not have, or one that holds
-/// something else. Such refusals name it in their message only.
+/// The field that a decoding error names in its message: an unknown field, or one with a value of
+/// the wrong type. Decoding errors have no causes.
 pub fn undecodable_field(message: &str) -> Option<&str> {
     let quoted = |before: &str, after: char| {
         let (_, rest) = message.split_once(before)?;
         rest.split(after).next()
     };
-    // Go names the type first: `PodSpec.spec.containers`.
+    // Go puts the type before the path: `PodSpec.spec.containers`.
     let mistyped = || Some(quoted("Go struct field ", ' ')?.split_once('.')?.1);
     quoted("unknown field \"", '"').or_else(mistyped)
 }
 
 impl ApiError {
-    /// The field that is wrong, where the refusal tells.
+    /// The path of the invalid field, if the error names one.
     pub fn field(&self) -> Option<&str> {
         let causes = self.details.iter().flat_map(|details| &details.causes);
         let cause = causes.map(|cause| cause.field.as_str()).find(|field| !field.is_empty());
         cause.or_else(|| undecodable_field(&self.message))
     }
 
-    /// A refusal without details.
+    /// An error without details.
     pub fn new(code: u16, reason: &str, message: impl Into<String>) -> Self {
         Self {
             code,
@@ -102,7 +103,7 @@ impl ApiError {
         }
     }
 
-    fn about(code: u16, reason: &str, resource: &Resource, name: &str) -> Self {
+    fn for_object(code: u16, reason: &str, resource: &Resource, name: &str) -> Self {
         let details = Details {
             name: name.to_owned(),
             group: resource.group.as_ref().to_owned(),
@@ -114,19 +115,19 @@ impl ApiError {
         error
     }
 
-    fn saying(mut self, message: String) -> Self {
+    fn with_message(mut self, message: String) -> Self {
         self.message = message;
         self
     }
 
-    /// With one more cause.
+    /// Adds a cause.
     #[must_use]
     pub fn with_cause(mut self, cause: Cause) -> Self {
         self.details.get_or_insert_default().causes.push(cause);
         self
     }
 
-    /// With the time after which another try makes sense.
+    /// Sets the seconds after which the client may retry.
     #[must_use]
     pub fn with_retry_after(mut self, seconds: u32) -> Self {
         self.details.get_or_insert_default().retry_after_seconds = Some(seconds);
@@ -135,11 +136,11 @@ impl ApiError {
 
     /// 404: no such object.
     pub fn not_found(resource: &Resource, name: &str) -> Self {
-        Self::about(404, "NotFound", resource, name)
-            .saying(format!("{resource} \"{name}\" not found"))
+        Self::for_object(404, "NotFound", resource, name)
+            .with_message(format!("{resource} \"{name}\" not found"))
     }
 
-    /// 404: no such path or kind.
+    /// 404: the path or the kind does not exist.
     pub fn no_such_resource() -> Self {
         let mut error =
             Self::new(404, "NotFound", "the server could not find the requested resource");
@@ -147,53 +148,53 @@ impl ApiError {
         error
     }
 
-    /// 409: the name is taken.
+    /// 409: an object of this name exists.
     pub fn already_exists(resource: &Resource, name: &str) -> Self {
-        Self::about(409, "AlreadyExists", resource, name)
-            .saying(format!("{resource} \"{name}\" already exists"))
+        Self::for_object(409, "AlreadyExists", resource, name)
+            .with_message(format!("{resource} \"{name}\" already exists"))
     }
 
-    /// 409: the object is not what the writer thinks it is.
+    /// 409: the write conflicts with the current state of the object.
     pub fn conflict(resource: &Resource, name: &str, why: &str) -> Self {
-        Self::about(409, "Conflict", resource, name)
-            .saying(format!("Operation cannot be fulfilled on {resource} \"{name}\": {why}"))
+        Self::for_object(409, "Conflict", resource, name)
+            .with_message(format!("Operation cannot be fulfilled on {resource} \"{name}\": {why}"))
     }
 
-    /// 409: the writer's `resourceVersion` is stale.
+    /// 409: the `resourceVersion` of the write is not the current one.
     pub fn modified(resource: &Resource, name: &str) -> Self {
         let why = "the object has been modified; \
                    please apply your changes to the latest version and try again";
         Self::conflict(resource, name, why)
     }
 
-    /// 403: refused by admission.
+    /// 403: rejected by admission.
     pub fn forbidden(resource: &Resource, name: &str, why: &str) -> Self {
         let what = if name.is_empty() { String::new() } else { format!(" \"{name}\"") };
-        Self::about(403, "Forbidden", resource, name)
-            .saying(format!("{resource}{what} is forbidden: {why}"))
+        Self::for_object(403, "Forbidden", resource, name)
+            .with_message(format!("{resource}{what} is forbidden: {why}"))
     }
 
-    /// 400: the request itself makes no sense.
+    /// 400: the request is malformed.
     pub fn bad_request(message: impl Into<String>) -> Self {
         Self::new(400, "BadRequest", message)
     }
 
-    /// 410: that revision is no longer in the log.
+    /// 410: the revision is no longer in the log.
     pub fn expired(message: impl Into<String>) -> Self {
         Self::new(410, "Expired", message)
     }
 
-    /// 410 for a watch from `asked` when the log starts after `oldest`.
-    pub fn too_old(asked: u64, oldest: u64) -> Self {
-        Self::expired(format!("too old resource version: {asked} ({oldest})"))
+    /// 410: a watch from revision `requested`, when the log starts after `oldest`.
+    pub fn too_old(requested: u64, oldest: u64) -> Self {
+        Self::expired(format!("too old resource version: {requested} ({oldest})"))
     }
 
-    /// 504: a revision that is not yet.
-    pub fn too_large_revision(asked: u64, current: u64) -> Self {
+    /// 504: the revision does not exist yet.
+    pub fn too_large_revision(requested: u64, current: u64) -> Self {
         Self::new(
             504,
             "Timeout",
-            format!("Timeout: Too large resource version: {asked}, current: {current}"),
+            format!("Timeout: Too large resource version: {requested}, current: {current}"),
         )
         .with_cause(Cause {
             reason: "ResourceVersionTooLarge".to_owned(),
@@ -203,12 +204,12 @@ impl ApiError {
         .with_retry_after(1)
     }
 
-    /// 429: not now.
+    /// 429: the client must retry later.
     pub fn too_many_requests(message: impl Into<String>) -> Self {
         Self::new(429, "TooManyRequests", message)
     }
 
-    /// 405: the resource does not do this.
+    /// 405: the resource does not support the method.
     pub fn method_not_allowed() -> Self {
         let message = "the server does not allow this method on the requested resource";
         let mut error = Self::new(405, "MethodNotAllowed", message);
@@ -216,15 +217,15 @@ impl ApiError {
         error
     }
 
-    /// 500: the object is not one that the server can do this with.
+    /// 500: the server cannot perform the operation on this object.
     pub fn internal(why: String) -> Self {
         let message = format!("Internal error occurred: {why}");
         let cause = Cause { message: why, ..Cause::default() };
         Self::new(500, "InternalError", message).with_cause(cause)
     }
 
-    /// 500: what the server did not foresee, in its own words and without a reason.
-    pub fn unforeseen(message: impl Into<String>) -> Self {
+    /// 500: an error without a reason, with the message as it is.
+    pub fn without_reason(message: impl Into<String>) -> Self {
         Self::new(500, "", message)
     }
 

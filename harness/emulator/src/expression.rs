@@ -1,37 +1,39 @@
-//! CEL expressions: whether they can be compiled, and how deep they may go. The library reads and judges them by recursion with large
-//! frames, and panics on some: what has more than a few steps is looked at on a stack of its own,
-//! and what makes the library panic is no expression.
+//! CEL expressions: parsing, type checks, and limits of depth. The CEL library recurses with large
+//! stack frames and panics on some input, so an expression with more than a few operators gets a
+//! large stack of its own, and one that makes the library panic counts as invalid.
 
+mod cel_type;
 mod check;
 mod functions;
-mod kind;
-mod place;
+mod location;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
+pub(crate) use cel_type::CelType;
 pub(crate) use check::{Scope, check};
-pub(crate) use kind::Kind;
 
-/// How many bytes an expression may have; `resource.k8s.io` allows no more.
+/// The maximum length in bytes; the limit of `resource.k8s.io`.
 const LENGTH_MAX: usize = 10 * 1024;
-/// Expressions of so few steps leave room on any stack.
-const FEW: usize = 24;
-/// Enough for the longest expression in a debug build. It is reserved, and taken as it is used.
-const STACK: usize = 1 << 30;
+/// Expressions with at most this many punctuation characters fit on any stack.
+const SHALLOW_PUNCTUATION_MAX: usize = 24;
+/// The stack size for other expressions: enough for the longest one in a debug build. Memory is
+/// reserved, and used only as needed.
+const STACK_BYTES: usize = 1 << 30;
 
-/// Whether an expression is short enough to be read at all. The library itself says no where
-/// brackets are nested too deep.
-pub(crate) fn is_bounded(text: &str) -> bool {
+/// Whether an expression is short enough to be parsed. The library itself limits the nesting of
+/// brackets.
+pub(crate) fn is_within_length_limit(text: &str) -> bool {
     text.len() <= LENGTH_MAX
 }
 
-/// Whether it needs no stack of its own.
-pub(crate) fn is_plain(text: &str) -> bool {
-    text.bytes().filter(u8::is_ascii_punctuation).count() <= FEW
+/// Whether the expression fits on any stack.
+pub(crate) fn is_shallow(text: &str) -> bool {
+    text.bytes().filter(u8::is_ascii_punctuation).count() <= SHALLOW_PUNCTUATION_MAX
 }
 
-/// Reads or judges expressions; `None`: the library panicked.
-pub(crate) fn with_room<R>(plain: bool, of: impl FnOnce() -> R) -> Option<R> {
+/// Runs `of`, which parses or evaluates expressions, with enough stack; `None` if the library
+/// panicked.
+pub(crate) fn with_large_stack<R>(plain: bool, of: impl FnOnce() -> R) -> Option<R> {
     let guarded = || catch_unwind(AssertUnwindSafe(of)).ok();
-    if plain { guarded() } else { stacker::grow(STACK, guarded) }
+    if plain { guarded() } else { stacker::grow(STACK_BYTES, guarded) }
 }

@@ -1,10 +1,10 @@
-//! Fleets: which nodes a cluster has, from a short YAML text.
+//! Fleets: the nodes of a cluster, defined by a short YAML text.
 //!
 //! ```yaml
 //! pools:
 //! - name: h100                       # nodes h100-0 … h100-3
-//!   count: 4                         # or `names: [dgx-a, dgx-b]`; 1 when neither is there
-//!   gpus: 8                          # nvidia.com/gpu of each node; 0 when absent
+//!   count: 4                         # or `names: [dgx-a, dgx-b]`; default 1
+//!   gpus: 8                          # nvidia.com/gpu of each node; default 0
 //!   gpuProduct: NVIDIA-H100-80GB-HBM3
 //!   gpuMemory: 80Gi                  # of one GPU
 //!   cpu: 128
@@ -14,22 +14,22 @@
 //!   labels: {team: research}
 //!   annotations: {}
 //!   taints: [{key: gpu, value: "true", effect: NoSchedule}]
-//!   topology:                        # label: nodes in one domain, counted over the whole fleet
+//!   topology:                        # label: nodes per domain, counted over the whole fleet
 //!     topology.kubernetes.io/zone: 4 # zone-0, zone-1, …
 //!     example.com/rack: 2            # rack-0, rack-1, …
-//!   objects: slim                    # or realistic: as heavy as nodes of real GPU clusters
+//!   objects: slim                    # or realistic: as large as nodes of real GPU clusters
 //!   kubelet: {startup: 2s, runTime: 10m, termination: 1s}
 //! ```
 //!
-//! Nodes as plain Kubernetes YAML (`Node`, `NodeList` or `List`, several documents) are a fleet
-//! too. What is wrong is told with file, line and column, and nothing is half-applied.
+//! Nodes in plain Kubernetes YAML (`Node`, `NodeList` or `List`, several documents) are also a
+//! fleet. Errors have file, line and column. A fleet is added as a whole or not at all.
 
 mod labels;
+mod manifests;
 mod node;
-mod plain;
+mod node_padding;
 mod pool;
-mod realistic;
-mod scalar;
+mod spanned_value;
 mod taint;
 
 use std::fmt;
@@ -39,46 +39,46 @@ use serde_saphyr::Location;
 
 use crate::yaml;
 use pool::Pool;
-use scalar::Place;
 use schedlab_json::Value;
+use spanned_value::FleetFile;
 
 /// The nodes of a cluster.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Fleet {
     nodes: Vec<Value>,
-    /// Where each node is written.
-    places: Vec<FleetPlace>,
+    /// The location of each node.
+    locations: Vec<FleetLocation>,
 }
 
-/// Where a node is written.
+/// A location in a fleet file.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct FleetPlace {
+pub struct FleetLocation {
     /// The file.
     pub file: String,
-    /// The line, from 1; 0 when the whole file is meant.
+    /// The line, from 1; 0 for the whole file.
     pub line: u64,
     /// The column, from 1.
     pub column: u64,
-    /// Where a node is written as Kubernetes has it.
-    source: Option<Source>,
+    /// The YAML of a plain Kubernetes node, to locate its fields; `None` for a node of a pool.
+    source: Option<NodeSource>,
 }
 
-/// A part of a text that is one object.
+/// The place of a node in Kubernetes YAML.
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct Source {
+struct NodeSource {
     text: Arc<str>,
-    /// Which document, from 0.
+    /// The index of the document, from 0.
     document: usize,
-    /// The path to the object in it: nothing, or that of an item.
+    /// The path of the node in the document; empty for the document itself.
     prefix: String,
 }
 
-impl FleetPlace {
-    /// The place of a field of the node, as near as it can be told.
+impl FleetLocation {
+    /// The location of a field of the node; that of the node if the field cannot be located.
     #[must_use]
-    pub fn of(&self, field: &str) -> Self {
+    pub fn of_field(&self, field: &str) -> Self {
         let located = self.source.as_ref().and_then(|source| {
-            let Source { text, document, prefix } = source;
+            let NodeSource { text, document, prefix } = source;
             yaml::locate(text, *document, &format!("{prefix}{field}"))
         });
         let Some(at) = located.filter(|_| !field.is_empty()) else { return self.clone() };
@@ -86,7 +86,7 @@ impl FleetPlace {
     }
 }
 
-impl fmt::Display for FleetPlace {
+impl fmt::Display for FleetLocation {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { file, line, column, .. } = self;
         if *line == 0 {
@@ -96,44 +96,45 @@ impl fmt::Display for FleetPlace {
     }
 }
 
-/// What is wrong in a fleet's file.
+/// An error in a fleet file.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{place}: {message}")]
+#[error("{location}: {message}")]
 pub struct FleetError {
-    /// Where it stands.
-    pub place: FleetPlace,
-    /// What was found and what is allowed.
+    /// The location of the error.
+    pub location: FleetLocation,
+    /// The field, the value and what is expected.
     pub message: String,
 }
 
 impl Fleet {
-    /// Reads a fleet. `file` is its name in messages.
+    /// Parses a fleet. `file` is the file name for errors.
     pub fn parse(file: &str, text: &str) -> Result<Self, FleetError> {
-        let place = Place { file };
-        let speaks = |line: &str| !line.trim().is_empty() && !line.trim_start().starts_with('#');
-        if !text.lines().any(speaks) {
-            let message = "found nothing, allowed are `pools:` with one or more pools, or Nodes as \
+        let file = FleetFile { name: file };
+        let has_content =
+            |line: &str| !line.trim().is_empty() && !line.trim_start().starts_with('#');
+        if !text.lines().any(has_content) {
+            let message = "got nothing, expected `pools:` with one or more pools, or Nodes as \
                            Kubernetes objects";
-            return Err(place.error(Location::UNKNOWN, message.to_owned()));
+            return Err(file.error(Location::UNKNOWN, message.to_owned()));
         }
         let mut fleet = Self::default();
-        if plain::is_plain(text) {
-            for (node, at) in plain::nodes(place, text)? {
+        if manifests::is_kubernetes_yaml(text) {
+            for (node, at) in manifests::nodes(file, text)? {
                 fleet.add(node, at);
             }
             return Ok(fleet);
         }
-        for pool in &Pool::parse_all(place, text)? {
+        for pool in &Pool::parse_all(file, text)? {
             for (name, at) in &pool.node_names {
-                fleet.add(node::object(pool, name, fleet.nodes.len()), place.at(*at));
+                fleet.add(node::object(pool, name, fleet.nodes.len()), file.location(*at));
             }
         }
         Ok(fleet)
     }
 
-    fn add(&mut self, node: Value, place: FleetPlace) {
+    fn add(&mut self, node: Value, location: FleetLocation) {
         self.nodes.push(node);
-        self.places.push(place);
+        self.locations.push(location);
     }
 
     /// The nodes, as Kubernetes objects.
@@ -141,9 +142,9 @@ impl Fleet {
         &self.nodes
     }
 
-    /// Each node and where it is written: a pool's at the pool's name.
-    pub fn written(&self) -> impl Iterator<Item = (&Value, &FleetPlace)> {
-        self.nodes.iter().zip(&self.places)
+    /// The nodes with their locations. A node of a pool is located at the pool's name.
+    pub fn nodes_with_locations(&self) -> impl Iterator<Item = (&Value, &FleetLocation)> {
+        self.nodes.iter().zip(&self.locations)
     }
 }
 

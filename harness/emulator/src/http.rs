@@ -1,22 +1,22 @@
-//! The API over HTTP: paths, parameters, forms of answers, watches. Requests come from a client
-//! in the same process ([`Router`] is a [`tower::Service`]) or through [`crate::serve`]; what
-//! they mean is the store's affair.
+//! The HTTP API: paths, query parameters, response formats and watches. Requests come from a client
+//! in the same process ([`Router`] is a [`tower::Service`]) or through [`crate::serve`]. The store
+//! implements their semantics.
 
 mod accept;
-mod consult;
+mod access_review;
 mod decode;
 mod discovery;
 mod encode;
-mod feed;
 mod openapi;
 mod path;
 mod protobuf;
 mod query;
 mod read;
-mod reply;
-mod review;
+mod response;
+mod serialized_cache;
 mod table;
-mod texts;
+mod watch_stream;
+mod webhook_context;
 mod write;
 
 #[cfg(test)]
@@ -35,36 +35,36 @@ use http_body::Body;
 use http_body_util::BodyExt;
 use hyper::body::Bytes;
 
-use crate::calls::Webhooks;
 use crate::error::ApiError;
 use crate::kinds::{Kind, Origin};
 use crate::shared::SharedStore;
+use crate::webhook_client::Webhooks;
 use schedlab_json::json;
 
 use accept::{Accept, Encoding};
 use path::{Path, Target};
 use query::Query;
-pub(crate) use reply::refusal;
-pub use reply::{Reply, ReplyBody};
-use texts::Texts;
+pub(crate) use response::error_response;
+pub use response::{ApiResponse, ResponseBody};
+use serialized_cache::SerializedCache;
 
 /// The version of Kubernetes that the API speaks.
 pub const KUBERNETES_VERSION: &str = "v1.35.4";
 
-/// Answers HTTP requests from a store. Clones answer from the same one.
+/// Handles HTTP requests with a store. Clones share the store.
 #[derive(Clone, Debug)]
 pub struct Router {
     store: SharedStore,
     webhooks: Webhooks,
     documents: Arc<openapi::Documents>,
-    texts: Texts,
+    serialized: SerializedCache,
 }
 
-/// One request to a collection, an object or a part of one.
-struct Call<'r> {
+/// A request to a collection, an object or a subresource.
+struct RequestContext<'r> {
     store: &'r SharedStore,
     webhooks: &'r Webhooks,
-    texts: &'r Texts,
+    serialized: &'r SerializedCache,
     kind: Arc<Kind>,
     target: &'r Target,
     query: &'r Query,
@@ -79,9 +79,9 @@ impl Router {
         Self::with_webhooks(store, Webhooks::default())
     }
 
-    /// A router for a store that calls these webhooks where they are configured.
+    /// A router for a store whose writes call admission webhooks.
     pub fn with_webhooks(store: SharedStore, webhooks: Webhooks) -> Self {
-        Self { store, webhooks, documents: Arc::default(), texts: Texts::default() }
+        Self { store, webhooks, documents: Arc::default(), serialized: SerializedCache::default() }
     }
 
     /// A client in the same process, without a socket.
@@ -89,23 +89,23 @@ impl Router {
         kube::Client::new(self.clone(), "default")
     }
 
-    /// Answers one request.
-    pub async fn answer<B>(&self, request: Request<B>) -> Reply
+    /// Handles one request.
+    pub async fn handle<B>(&self, request: Request<B>) -> ApiResponse
     where
         B: Body<Data = Bytes> + Send,
         B::Error: std::fmt::Display,
     {
         let (parts, body) = request.into_parts();
         let body =
-            if parts.method == Method::GET { Ok(Bytes::new()) } else { received(body).await };
-        let reply = match body {
-            Ok(body) => self.answer_whole(&parts, &body).await,
+            if parts.method == Method::GET { Ok(Bytes::new()) } else { read_body(body).await };
+        let response = match body {
+            Ok(body) => self.handle_request(&parts, &body).await,
             Err(error) => Err(error),
         };
-        reply.unwrap_or_else(|error| refusal(&error))
+        response.unwrap_or_else(|error| error_response(&error))
     }
 
-    async fn answer_whole(&self, parts: &Parts, body: &[u8]) -> Result<Reply, ApiError> {
+    async fn handle_request(&self, parts: &Parts, body: &[u8]) -> Result<ApiResponse, ApiError> {
         let path = Path::parse(parts.uri.path());
         let accept = parts.headers.get(ACCEPT).and_then(|value| value.to_str().ok());
         let accept = accept.unwrap_or_default();
@@ -114,25 +114,25 @@ impl Router {
         }
         let mut accept = Accept::parse(accept)?;
         let query = Query::parse(parts.uri.query());
-        if query.is_on("pretty") && accept.encoding == Encoding::Json {
+        if query.is_enabled("pretty") && accept.encoding == Encoding::Json {
             accept.encoding = Encoding::Pretty;
         }
         if let Path::Target(target) = &path {
-            return self.answer_target(parts, (target, &query, &accept), body).await;
+            return self.handle_object(parts, target, &query, &accept, body).await;
         }
         if parts.method != Method::GET {
             return Err(ApiError::method_not_allowed());
         }
-        self.answer_page(&path, &accept)
+        self.handle_non_object(&path, &accept)
     }
 
-    /// What is not about objects.
-    fn answer_page(&self, path: &Path, accept: &Accept) -> Result<Reply, ApiError> {
+    /// Handles a GET of a path that names no object: discovery, OpenAPI, health and version.
+    fn handle_non_object(&self, path: &Path, accept: &Accept) -> Result<ApiResponse, ApiError> {
         let encoding = accept.encoding;
-        let page = |page: &schedlab_json::Value| reply::object(StatusCode::OK, encoding, page);
+        let page = |page: &schedlab_json::Value| response::object(StatusCode::OK, encoding, page);
         match path {
             Path::Root => Ok(page(&self.store.read(|store| discovery::root(store.kinds())))),
-            Path::Health => Ok(reply::text("ok")),
+            Path::Health => Ok(response::text("ok")),
             Path::Version => Ok(page(&version())),
             Path::Core => Ok(self.store.read(|store| discovery::core(store.kinds(), accept))),
             Path::Groups => Ok(self.store.read(|store| discovery::groups(store.kinds(), accept))),
@@ -146,21 +146,23 @@ impl Router {
                 .map(|found| page(&found)),
             Path::OpenApi => Ok(page(&openapi::Documents::index(&self.store))),
             Path::OpenApiOf(group, version) => {
-                let document = self.documents.of(&self.store, group, version)?;
-                Ok(reply::raw(StatusCode::OK, "application/json", document))
+                let document = self.documents.document(&self.store, group, version)?;
+                Ok(response::raw(StatusCode::OK, "application/json", document))
             }
-            Path::Target(_) | Path::OpenApiV2 | Path::Unknown => Ok(reply::no_such_page()),
+            Path::Target(_) | Path::OpenApiV2 | Path::Unknown => Ok(response::page_not_found()),
         }
     }
 
-    async fn answer_target(
+    async fn handle_object(
         &self,
         parts: &Parts,
-        (target, query, accept): (&Target, &Query, &Accept),
+        target: &Target,
+        query: &Query,
+        accept: &Accept,
         body: &[u8],
-    ) -> Result<Reply, ApiError> {
-        if let Some(reply) = review::answer(parts, target, accept, body) {
-            return reply;
+    ) -> Result<ApiResponse, ApiError> {
+        if let Some(response) = access_review::respond(parts, target, accept, body) {
+            return response;
         }
         let Target { group, version, plural, .. } = target;
         let plural =
@@ -168,14 +170,24 @@ impl Router {
         let found = self.store.read(|store| store.kinds().by_path(group, version, plural).cloned());
         let Some(kind) = found else { return self.no_such_kind(group, version) };
         let headers = &parts.headers;
-        let Self { store, webhooks, texts, .. } = self;
-        let call = Call { store, webhooks, texts, kind, target, query, accept, headers, body };
-        Ok(call.answer(&parts.method).await)
+        let Self { store, webhooks, serialized, .. } = self;
+        let context = RequestContext {
+            store,
+            webhooks,
+            serialized,
+            kind,
+            target,
+            query,
+            accept,
+            headers,
+            body,
+        };
+        Ok(context.handle(&parts.method).await)
     }
 
-    /// 404: as a Status where the group's version is served, or the group is the server's own; as
-    /// a page where nothing is.
-    fn no_such_kind(&self, group: &str, version: &str) -> Result<Reply, ApiError> {
+    /// The 404 for an unknown kind: a `Status` if the group is served or built-in, otherwise a plain
+    /// page.
+    fn no_such_kind(&self, group: &str, version: &str) -> Result<ApiResponse, ApiError> {
         let is_served = self.store.read(|store| {
             store.kinds().iter().any(|kind| {
                 *kind.resource.group == *group
@@ -186,22 +198,23 @@ impl Router {
         if is_served || group.is_empty() {
             return Err(ApiError::no_such_resource());
         }
-        Ok(reply::no_such_page())
+        Ok(response::page_not_found())
     }
 }
 
-impl Call<'_> {
-    async fn answer(&self, method: &Method) -> Reply {
-        let mut reply = self.done(method).await.unwrap_or_else(|error| refusal(&error));
+impl RequestContext<'_> {
+    async fn handle(&self, method: &Method) -> ApiResponse {
+        let mut response =
+            self.dispatch(method).await.unwrap_or_else(|error| error_response(&error));
         if self.kind.is("", "Endpoints") {
             let warning = "v1 Endpoints is deprecated in v1.33+; use discovery.k8s.io/v1 \
                            EndpointSlice";
-            reply::warn(&mut reply, &[warning.to_owned()]);
+            response::warn(&mut response, &[warning.to_owned()]);
         }
-        reply
+        response
     }
 
-    async fn done(&self, method: &Method) -> Result<Reply, ApiError> {
+    async fn dispatch(&self, method: &Method) -> Result<ApiResponse, ApiError> {
         self.check_table()?;
         let Target { namespace, name, subresource, .. } = self.target;
         let is_object = name.is_some();
@@ -215,17 +228,17 @@ impl Call<'_> {
                 ApiError::method_not_allowed()
             });
         }
-        let asks_watch = *method == Method::GET && !is_object && self.query.is_on("watch");
+        let asks_watch = *method == Method::GET && !is_object && self.query.is_enabled("watch");
         if self.target.is_watch || asks_watch {
             return self.watch();
         }
         match (method.as_str(), is_object, subresource.as_deref()) {
             ("GET", true, None) => self.get(),
-            ("GET", true, Some(part)) => self.get_part(part),
+            ("GET", true, Some(part)) => self.get_subresource(part),
             ("GET", false, _) => self.list(),
-            ("POST", false, _) if self.target.is_bindings() => self.bind_named().await,
+            ("POST", false, _) if self.target.is_bindings() => self.create_binding().await,
             ("POST", false, _) => self.create().await,
-            ("POST", true, Some(part)) => self.create_part(part).await,
+            ("POST", true, Some(part)) => self.create_subresource(part).await,
             ("PUT", true, part) => self.update(part).await,
             ("PATCH", true, part) => self.patch(part).await,
             ("DELETE", true, None) => self.delete().await,
@@ -235,14 +248,15 @@ impl Call<'_> {
     }
 }
 
-async fn received<B>(body: B) -> Result<Bytes, ApiError>
+async fn read_body<B>(body: B) -> Result<Bytes, ApiError>
 where
     B: Body<Data = Bytes>,
     B::Error: std::fmt::Display,
 {
-    let body = body.collect().await.map_err(|error| {
-        ApiError::bad_request(format!("the body of the request broke off: {error}"))
-    })?;
+    let body = body
+        .collect()
+        .await
+        .map_err(|error| ApiError::bad_request(format!("cannot read the request body: {error}")))?;
     let body = body.to_bytes();
     if body.len() > decode::BODY_BYTES_MAX {
         let message = format!("limit is {}", decode::BODY_BYTES_MAX);
@@ -275,9 +289,9 @@ where
     B: Body<Data = Bytes> + Send + 'static,
     B::Error: std::fmt::Display,
 {
-    type Response = Reply;
+    type Response = ApiResponse;
     type Error = Infallible;
-    type Future = Pin<Box<dyn Future<Output = Result<Reply, Infallible>> + Send>>;
+    type Future = Pin<Box<dyn Future<Output = Result<ApiResponse, Infallible>> + Send>>;
 
     fn poll_ready(&mut self, _context: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
         Poll::Ready(Ok(()))
@@ -285,6 +299,6 @@ where
 
     fn call(&mut self, request: Request<B>) -> Self::Future {
         let router = self.clone();
-        Box::pin(async move { Ok(router.answer(request).await) })
+        Box::pin(async move { Ok(router.handle(request).await) })
     }
 }

@@ -1,14 +1,14 @@
-//! Every kind of object the API knows: one table of built-in kinds ([`table`]) and the kinds that
-//! CRDs add while it runs. It knows no objects.
+//! The registry of API kinds: the built-in kinds ([`builtin_table`]) and the custom kinds that CRDs
+//! add at run time. It holds no objects.
 
 pub mod schema;
 
-mod custom;
-pub(crate) mod declared;
-mod definition;
+mod builtin_table;
+mod crd_validation;
+mod custom_kind;
 pub(crate) mod metadata;
 mod scale;
-mod table;
+pub(crate) mod type_info;
 pub(crate) mod typed;
 mod version;
 
@@ -18,11 +18,11 @@ use std::sync::Arc;
 
 use schema::Schema;
 
-pub use custom::from_crd;
-pub(crate) use custom::version_rank;
+pub use custom_kind::from_crd;
+pub(crate) use custom_kind::version_rank;
 pub use scale::Scale;
 
-/// A collection: API group and plural name, whatever the version it is asked for in.
+/// A resource: API group and plural name, in any version.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Resource {
     /// API group; empty for the core group.
@@ -37,14 +37,14 @@ impl Resource {
         Self { group: group.into(), plural: plural.into() }
     }
 
-    /// Whether it is this one.
+    /// Whether it is the resource `plural` of `group`.
     pub fn is(&self, group: &str, plural: &str) -> bool {
         &*self.plural == plural && &*self.group == group
     }
 }
 
 impl fmt::Display for Resource {
-    /// As messages have it: `pods`, `deployments.apps`.
+    /// As in API messages: `pods`, `deployments.apps`.
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         if self.group.is_empty() {
             return formatter.write_str(&self.plural);
@@ -56,9 +56,9 @@ impl fmt::Display for Resource {
 /// One kind of object.
 #[derive(Clone, Debug)]
 pub struct Kind {
-    /// Its collection.
+    /// Its resource.
     pub resource: Resource,
-    /// Its kind, as in `kind:`.
+    /// The name of the kind, as in `kind:`.
     pub kind: Arc<str>,
     /// The kind of its lists.
     pub list_kind: Arc<str>,
@@ -68,35 +68,35 @@ pub struct Kind {
     pub short_names: Vec<Arc<str>>,
     /// Categories, for discovery.
     pub categories: Vec<Arc<str>>,
-    /// Whether its objects live in namespaces.
+    /// Whether its objects are namespaced.
     pub namespaced: bool,
-    /// When `metadata.generation` grows.
+    /// When `metadata.generation` increases.
     pub generation: Generation,
     /// Served and stored versions, the preferred one first. Never empty.
     pub versions: Vec<Version>,
     /// The name of the version in which objects are stored.
     pub storage: Arc<str>,
-    /// Where it comes from.
+    /// Where the kind is defined.
     pub origin: Origin,
 }
 
-/// When `metadata.generation` grows.
+/// When `metadata.generation` increases.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Generation {
-    /// The kind has none.
+    /// Never: its objects have no generation.
     None,
-    /// It starts at 1 and grows with every change outside `metadata` and `status`.
+    /// It starts at 1 and increases with every change outside `metadata` and `status`.
     OnSpec,
 }
 
-/// Where a kind comes from.
+/// Where a kind is defined.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Origin {
-    /// The API server itself.
+    /// Built into the API server.
     BuiltIn,
     /// A `CustomResourceDefinition`.
     Custom,
-    /// Another view on the objects of another collection: `events.k8s.io` events.
+    /// A second API for the objects of another resource: `events.k8s.io` events.
     View,
 }
 
@@ -105,37 +105,38 @@ pub enum Origin {
 pub struct Version {
     /// `v1`, `v2alpha2`, …
     pub name: Arc<str>,
-    /// Whether requests may ask for it.
+    /// Whether requests may use it.
     pub served: bool,
-    /// Whether it has `/status`; then writes of the object itself leave its status alone.
+    /// Whether it has the subresource `/status`; then updates of the object do not change its
+    /// status.
     pub status: bool,
-    /// Whether it has `/scale`, and where its numbers stand.
+    /// The field paths of the subresource `/scale`, if it has one.
     pub scale: Option<Scale>,
-    /// Columns of a CRD for the `Table` form; built-in kinds have theirs in `http`.
+    /// `additionalPrinterColumns` of a CRD; the columns of built-in kinds are in `http`.
     pub columns: Vec<Column>,
     /// The structural schema of a CRD.
     pub schema: Option<Arc<Schema>>,
-    /// JSON paths of a CRD's own field selectors.
+    /// The paths of `selectableFields` of a CRD.
     pub selectable: Vec<Path>,
 }
 
-/// Steps from an object's root to a field.
+/// The path from the root of an object to a field.
 pub type Path = Vec<Arc<str>>;
 
 /// One of `additionalPrinterColumns`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Column {
-    /// Heading.
+    /// The column heading.
     pub name: String,
     /// `string`, `integer`, `number`, `boolean`, `date`.
     pub kind: String,
     /// `format`, for instance `int32`.
     pub format: String,
-    /// Meaning.
+    /// The description.
     pub description: String,
-    /// 0 is always shown, more only in wide output.
+    /// 0 is always shown, greater values only in wide output.
     pub priority: i64,
-    /// Where the value stands, as `.spec.queue`.
+    /// The JSON path of the value, for instance `.spec.queue`.
     pub json_path: String,
 }
 
@@ -158,21 +159,21 @@ impl Kind {
         format!("{}/{version}", self.resource.group)
     }
 
-    /// The Go package of a built-in kind, as messages have it.
+    /// The Go package of a built-in kind, as messages name it.
     pub fn package(&self) -> &str {
-        match self.home().group.split('.').next() {
+        match self.storage_resource().group.split('.').next() {
             None | Some("") => "core",
             Some(_) => self.resource.group.split('.').next().unwrap_or_default(),
         }
     }
 
-    /// Whether its objects can have something at this path of keys and positions
-    /// (`spec.containers.0.env`), in the version that is stored.
-    pub fn declares(&self, path: &str) -> bool {
-        declared::Declared::object(self, self.stored().schema.as_deref()).knows(path)
+    /// Whether the type declares this path of keys and indexes (`spec.containers.0.env`) in the
+    /// storage version.
+    pub fn has_path(&self, path: &str) -> bool {
+        type_info::TypeInfo::object(self, self.stored().schema.as_deref()).has_path(path)
     }
 
-    /// Whether it is this built-in or custom kind.
+    /// Whether it is the kind `kind` of `group`.
     pub fn is(&self, group: &str, kind: &str) -> bool {
         &*self.kind == kind && &*self.resource.group == group
     }
@@ -190,24 +191,24 @@ impl Kinds {
     /// The built-in kinds.
     pub fn built_in() -> Self {
         let mut kinds = Self { by_resource: BTreeMap::new(), by_kind: BTreeMap::new(), edition: 0 };
-        for kind in table::built_in() {
+        for kind in builtin_table::built_in() {
             kinds.register(kind);
         }
         kinds
     }
 
-    /// The kind of a collection.
+    /// The kind of a resource.
     pub fn get(&self, resource: &Resource) -> Option<&Arc<Kind>> {
         self.by_resource.get(resource)
     }
 
-    /// The kind behind a path; only if that version is served.
+    /// The kind of a request path; `None` if the version is not served.
     pub fn by_path(&self, group: &str, version: &str, plural: &str) -> Option<&Arc<Kind>> {
         let kind = self.get(&Resource::new(group, plural))?;
         kind.version(version).filter(|version| version.served).map(|_| kind)
     }
 
-    /// The kind by its group and kind, as owner references and bodies name it.
+    /// The kind by group and kind, as in owner references and request bodies.
     pub fn by_kind(&self, group: &str, kind: &str) -> Option<&Arc<Kind>> {
         self.get(self.by_kind.get(&(Arc::from(group), Arc::from(kind)))?)
     }
@@ -217,13 +218,13 @@ impl Kinds {
         self.by_resource.values()
     }
 
-    /// Grows whenever a kind comes, changes or goes: what is derived from the kinds (discovery,
-    /// OpenAPI) is good for one edition.
+    /// A counter that increases with every change of the registry. Caches of derived data
+    /// (discovery, OpenAPI) are valid for one edition.
     pub fn edition(&self) -> u64 {
         self.edition
     }
 
-    /// Adds a kind, or replaces the one of the same collection.
+    /// Adds a kind, or replaces the kind of the same resource.
     pub fn register(&mut self, kind: Kind) {
         self.unregister(&kind.resource.clone());
         let key = (Arc::clone(&kind.resource.group), Arc::clone(&kind.kind));
@@ -232,7 +233,7 @@ impl Kinds {
         self.edition += 1;
     }
 
-    /// Takes a kind away.
+    /// Removes the kind of a resource.
     pub fn unregister(&mut self, resource: &Resource) {
         if let Some(kind) = self.by_resource.remove(resource) {
             self.by_kind.remove(&(Arc::clone(&kind.resource.group), Arc::clone(&kind.kind)));
@@ -246,14 +247,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_kind_knows_which_paths_lead_somewhere() {
+    fn a_kind_has_only_the_paths_that_its_type_declares() {
         let kinds = Kinds::built_in();
         let pod = kinds.by_kind("", "Pod").unwrap();
         for path in ["spec.containers.0.env", "metadata.annotations.a.dev/b.c", "status"] {
-            assert!(pod.declares(path), "{path}");
+            assert!(pod.has_path(path), "{path}");
         }
         for path in ["spec.container.0.env", "spec.containers.0.env.x", "status.phase.0", "stat"] {
-            assert!(!pod.declares(path), "{path}");
+            assert!(!pod.has_path(path), "{path}");
         }
     }
 
@@ -267,7 +268,7 @@ mod tests {
     }
 
     #[test]
-    fn a_collection_is_shown_as_messages_have_it() {
+    fn a_resource_is_displayed_as_in_api_messages() {
         assert_eq!(Resource::new("", "pods").to_string(), "pods");
         assert_eq!(Resource::new("apps", "deployments").to_string(), "deployments.apps");
     }

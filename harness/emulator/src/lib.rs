@@ -1,53 +1,53 @@
 //! A Kubernetes API in memory: API server, kubelets, garbage collector and workload
-//! controllers in one process, on a clock that can be virtual. It knows no scheduler.
+//! controllers in one process, on a clock that can be virtual. It contains no scheduler.
 //!
-//! Read downwards: what everything speaks of, what the API stores ([`store`]), what changes it on
-//! the way in, how many share it, the two doors onto it, who acts on it ([`actors`]), and the
-//! whole ([`Emulator`]).
+//! The modules build on each other in this order: shared types, the object store ([`store`]),
+//! admission and writes, shared access, the HTTP API, the controllers ([`controllers`]), and the
+//! cluster as a whole ([`Emulator`]).
 
 pub mod clock;
 pub mod error;
 mod expression;
+mod kubelet_timing;
 mod names;
 pub mod object;
-mod pace;
+mod pod_requests;
 pub mod quantity;
-mod requests;
 pub mod yaml;
 
 pub mod kinds;
 pub mod select;
 pub mod store;
 
-mod listener;
 mod quota;
+mod watch_notifier;
 
-mod admit;
-mod hooks;
+mod admission;
 pub mod patch;
+mod webhook_matching;
 mod write;
 
 mod shared;
 
-pub mod calls;
+pub mod webhook_client;
 
 pub mod http;
 pub mod serve;
 pub mod watch;
 
-pub mod actors;
-pub mod crds;
-mod driver;
+mod controller_manager;
+pub mod controllers;
 pub mod fleet;
-pub mod remote;
+pub mod remote_controllers;
+pub mod third_party_crds;
 
 mod emulator;
 
-pub use actors::{DOWN, KubeletDefaults};
-pub use admit::NOT_READY;
-pub use calls::{Service, Webhooks};
-pub use emulator::{Emulator, Options, Unsettled, beginning};
-pub use fleet::{Fleet, FleetError, FleetPlace};
+pub use admission::NOT_READY;
+pub use controllers::{KubeletDefaults, NODE_DOWN};
+pub use emulator::{Emulator, Options, SettleTimeout, initial_store};
+pub use fleet::{Fleet, FleetError, FleetLocation};
 pub use http::Router;
 pub use serve::{Reach, Server};
 pub use shared::{Observer, SharedStore};
+pub use webhook_client::{ServiceHandler, Webhooks};

@@ -1,6 +1,7 @@
-//! What names, label keys and label values may look like, and the rule's words where they do not.
+//! Rules for names, label keys and label values, with the API server's texts. Each function returns
+//! the violated rules; `None` or an empty list means valid.
 
-/// RFC 1123 label: part of most names. `None` is fine, else the rule that is broken.
+/// RFC 1123 label, for instance a namespace or container name.
 pub(crate) fn dns_label(name: &str) -> Option<String> {
     let fine = name.len() <= 63 && is_dns_label(name);
     if name.len() > 63 {
@@ -14,7 +15,7 @@ pub(crate) fn dns_label(name: &str) -> Option<String> {
     })
 }
 
-/// RFC 1123 subdomain: most names.
+/// RFC 1123 subdomain: the rule for most object names.
 pub(crate) fn dns_subdomain(name: &str) -> Option<String> {
     if name.len() > 253 {
         return Some("must be no more than 253 characters".to_owned());
@@ -29,7 +30,7 @@ pub(crate) fn dns_subdomain(name: &str) -> Option<String> {
     })
 }
 
-/// RFC 1035 label: services.
+/// RFC 1035 label: the rule for service names.
 pub(crate) fn dns_1035_label(name: &str) -> Option<String> {
     if name.len() > 63 {
         return Some("must be no more than 63 characters".to_owned());
@@ -43,7 +44,7 @@ pub(crate) fn dns_1035_label(name: &str) -> Option<String> {
     })
 }
 
-/// A name as programs in C have them.
+/// C identifier.
 pub(crate) fn c_identifier(name: &str) -> Option<&'static str> {
     let is_part = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_';
     let fine =
@@ -55,7 +56,7 @@ pub(crate) fn c_identifier(name: &str) -> Option<&'static str> {
     )
 }
 
-/// What is wrong with a port's name.
+/// Port name (IANA_SVC_NAME).
 pub(crate) fn port_name(name: &str) -> Vec<&'static str> {
     let is_part = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'-';
     [
@@ -76,7 +77,7 @@ pub(crate) fn port_name(name: &str) -> Vec<&'static str> {
     .collect()
 }
 
-/// A key of a config map or a secret.
+/// Key of a config map or a secret.
 pub(crate) fn config_key(key: &str) -> Option<&'static str> {
     let letter = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
     (key.is_empty() || !key.chars().all(letter)).then_some(
@@ -93,7 +94,7 @@ fn is_dns_label(name: &str) -> bool {
         && !name.ends_with('-')
 }
 
-/// What is wrong with a label, annotation, taint or resource key: `[prefix/]name`.
+/// Key of a label, annotation, taint or resource: `[prefix/]name`.
 pub(crate) fn qualified_name(key: &str) -> Vec<String> {
     const NAME: &str = "must consist of alphanumeric characters, '-', '_' or '.', and must start \
                         and end with an alphanumeric character (e.g. 'MyName',  or 'my.name',  or \
@@ -126,7 +127,7 @@ pub(crate) fn qualified_name(key: &str) -> Vec<String> {
     rules
 }
 
-/// A share of a whole.
+/// Percentage, such as `25%`.
 pub(crate) fn percentage(text: &str) -> Option<String> {
     let digits = text.strip_suffix('%').filter(|digits| !digits.is_empty());
     let is_share = digits.is_some_and(|digits| digits.bytes().all(|one| one.is_ascii_digit()));
@@ -137,7 +138,7 @@ pub(crate) fn percentage(text: &str) -> Option<String> {
     })
 }
 
-/// A label's value.
+/// Label value.
 pub(crate) fn label_value(value: &str) -> Option<String> {
     if value.len() > 63 {
         return Some("must be no more than 63 bytes".to_owned());

@@ -1,29 +1,28 @@
-//! Reading and writing the fields that every Kubernetes object has, on plain JSON. It knows no
-//! kind.
+//! Access to fields of Kubernetes objects as plain JSON, for any kind.
 
 use schedlab_json::{Map, Value};
 
-/// What stands in a field of a map.
+/// The value of a field; `None` if `value` is no map or lacks the field.
 pub fn field<'v>(value: &'v Value, name: &str) -> Option<&'v Value> {
     value.as_object()?.get(name)
 }
 
-/// What stands at `path`.
+/// The value at `path`.
 pub fn at<'v>(value: &'v Value, path: &[&str]) -> Option<&'v Value> {
     path.iter().try_fold(value, |value, name| field(value, name))
 }
 
-/// The text at `path`; empty where there is none.
+/// The string at `path`; empty if there is none.
 pub fn text<'v>(value: &'v Value, path: &[&str]) -> &'v str {
     at(value, path).and_then(Value::as_str).unwrap_or_default()
 }
 
-/// The whole number at `path`.
+/// The integer at `path`.
 pub fn number(value: &Value, path: &[&str]) -> Option<i64> {
     at(value, path).and_then(Value::as_i64)
 }
 
-/// The list at `path`; empty where there is none.
+/// The list at `path`; empty if there is none.
 pub fn list<'v>(value: &'v Value, path: &[&str]) -> &'v [Value] {
     at(value, path).and_then(Value::as_array).map_or(&[], Vec::as_slice)
 }
@@ -53,24 +52,24 @@ pub fn resource_version(object: &Value) -> &str {
     text(object, &["metadata", "resourceVersion"])
 }
 
-/// One label.
+/// The value of a label.
 pub fn label<'v>(object: &'v Value, key: &str) -> Option<&'v str> {
     at(object, &["metadata", "labels", key]).and_then(Value::as_str)
 }
 
-/// One annotation.
+/// The value of an annotation.
 pub fn annotation<'v>(object: &'v Value, key: &str) -> Option<&'v str> {
     at(object, &["metadata", "annotations", key]).and_then(Value::as_str)
 }
 
-/// Whether its deletion has begun.
+/// Whether the object is being deleted.
 pub fn is_deleting(object: &Value) -> bool {
     at(object, &["metadata", "deletionTimestamp"]).is_some_and(|time| !time.is_null())
 }
 
-/// Whether two states of an object have the same in these fields of their metadata. Looking
-/// through both at once is quicker than looking each field up.
-pub(crate) fn is_metadata_alike(
+/// Whether the selected metadata fields of two states are equal. One pass over both maps is faster
+/// than a lookup of each field.
+pub(crate) fn metadata_fields_equal(
     before: &Value,
     after: &Value,
     is_asked: impl Fn(&str) -> bool,
@@ -82,7 +81,7 @@ pub(crate) fn is_metadata_alike(
     fields(before).eq(fields(after))
 }
 
-/// Its finalizers.
+/// `metadata.finalizers`.
 pub fn finalizers(object: &Value) -> impl Iterator<Item = &str> {
     list(object, &["metadata", "finalizers"]).iter().filter_map(Value::as_str)
 }
@@ -96,7 +95,7 @@ pub fn condition<'v>(object: &'v Value, kind: &str) -> Option<&'v str> {
         .map(|condition| text(condition, &["status"]))
 }
 
-/// What Go's decoder calls a value of this type.
+/// The name of the JSON type in errors of Go's decoder.
 pub(crate) fn go_type(value: &Value) -> &'static str {
     match value {
         Value::Null => "null",
@@ -108,27 +107,27 @@ pub(crate) fn go_type(value: &Value) -> &'static str {
     }
 }
 
-/// Sets what stands at `path`; makes the maps on the way, and replaces what is not a map.
+/// Sets the value at `path`. Creates missing maps on the way, and replaces values that are no maps.
 pub fn set(value: &mut Value, path: &[&str], new: Value) {
-    let Some((last, way)) = path.split_last() else {
+    let Some((last, parents)) = path.split_last() else {
         *value = new;
         return;
     };
-    let mut place = value;
-    for field in way {
-        place = as_map(place).entry(*field).or_insert_with(|| Value::Object(Map::new()));
+    let mut parent = value;
+    for field in parents {
+        parent = as_map(parent).entry(*field).or_insert_with(|| Value::Object(Map::new()));
     }
-    as_map(place).insert(*last, new);
+    as_map(parent).insert(*last, new);
 }
 
-/// Sets what stands at `path` unless something (not null) stands there.
+/// Sets the value at `path` if it is absent or null.
 pub fn set_default(value: &mut Value, path: &[&str], new: impl Into<Value>) {
     if at(value, path).is_none_or(Value::is_null) {
         set(value, path, new.into());
     }
 }
 
-/// The same for a text that is no pointer in the API's own types, where an empty one is not set.
+/// Like [`set_default`], for a string that is no pointer in Go: an empty string counts as absent.
 pub fn fill_text(value: &mut Value, path: &[&str], text: &str) {
     if at(value, path).is_some_and(|found| found == "") {
         set(value, path, text.into());
@@ -136,7 +135,7 @@ pub fn fill_text(value: &mut Value, path: &[&str], text: &str) {
     set_default(value, path, text);
 }
 
-/// The same for a count that is no pointer, where 0 is not set.
+/// Like [`set_default`], for an integer that is no pointer in Go: 0 counts as absent.
 pub fn fill_count(value: &mut Value, field: &str, count: i64) {
     if value[field] == 0 {
         remove(value, &[field]);
@@ -144,20 +143,20 @@ pub fn fill_count(value: &mut Value, field: &str, count: i64) {
     set_default(value, &[field], count);
 }
 
-/// Takes away what stands at `path`.
+/// Removes the value at `path` and returns it.
 pub fn remove(value: &mut Value, path: &[&str]) -> Option<Value> {
-    let (last, way) = path.split_last()?;
-    let mut place = value;
-    for field in way {
-        place = place.get_mut(field)?;
+    let (last, parents) = path.split_last()?;
+    let mut parent = value;
+    for field in parents {
+        parent = parent.get_mut(field)?;
     }
-    place.as_object_mut()?.remove(last)
+    parent.as_object_mut()?.remove(last)
 }
 
-/// `value` as a map; one that is not a map becomes an empty one.
+/// `value` as a map; any other value is replaced by an empty map.
 pub fn as_map(value: &mut Value) -> &mut Map {
     if !value.is_object() {
         *value = Value::Object(Map::new());
     }
-    value.as_object_mut().expect("it was just made one")
+    value.as_object_mut().expect("replaced by a map above")
 }

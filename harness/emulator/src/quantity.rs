@@ -1,17 +1,17 @@
-//! Kubernetes quantities (`100m`, `1.5Gi`, `2e3`) as exact numbers of thousandths.
+//! Kubernetes quantities (`100m`, `1.5Gi`, `2e3`) as exact integers in thousandths.
 //!
-//! Finer parts than a thousandth are rounded up, as Kubernetes does when it scales. Whether a
-//! quantity may be negative is the caller's rule.
+//! Smaller fractions are rounded up, as in Kubernetes. Whether a quantity may be negative is
+//! checked by the caller.
 
 use schedlab_json::Value;
 
 /// Thousandths of a unit: `1` is 1000, `250m` is 250, `1Ki` is 1024000.
 pub type Milli = i128;
 
-/// Largest magnitude accepted: what fits Kubernetes' own 63-bit whole units.
+/// The maximum: 2^63 - 1 whole units, as in Kubernetes.
 const WHOLE_MAX: Milli = (i64::MAX as Milli) * 1000;
 
-/// Why a text is no quantity.
+/// Why a text is not a quantity.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum BadQuantity {
     /// Not a number with a known suffix.
@@ -19,12 +19,12 @@ pub enum BadQuantity {
         "not a quantity: write a number with at most one suffix of m, k, M, G, T, P, E, Ki, Mi, Gi, Ti, Pi, Ei"
     )]
     Malformed,
-    /// Too large.
+    /// More than 2^63 - 1 whole units.
     #[error("too large: a quantity holds at most 9223372036854775807 (2^63 - 1)")]
     TooLarge,
 }
 
-/// Thousandths of what stands in an object's field; `None`: not a quantity.
+/// The quantity in a JSON field, in thousandths; `None` if it is not a quantity.
 pub fn thousandths(value: &Value) -> Option<Milli> {
     match value {
         Value::String(text) => parse(text).ok(),
@@ -33,7 +33,11 @@ pub fn thousandths(value: &Value) -> Option<Milli> {
     }
 }
 
-/// Parses a quantity.
+/// Parses a quantity into thousandths.
+///
+/// # Errors
+///
+/// The text is not a quantity, or it is too large.
 pub fn parse(text: &str) -> Result<Milli, BadQuantity> {
     if let Some(milli) = whole(text) {
         return Ok(milli);
@@ -64,7 +68,7 @@ pub fn parse(text: &str) -> Result<Milli, BadQuantity> {
     Ok(if negative { -milli } else { milli })
 }
 
-/// Most quantities: few digits, and a suffix that divides nothing.
+/// Fast path for most quantities: few digits and an integral suffix.
 fn whole(text: &str) -> Option<Milli> {
     let end = text.bytes().position(|byte| !byte.is_ascii_digit()).unwrap_or(text.len());
     let (digits, suffix) = text.split_at_checked(end).filter(|_| end > 0 && end < 10)?;
@@ -73,7 +77,7 @@ fn whole(text: &str) -> Option<Milli> {
     (milli <= WHOLE_MAX).then_some(milli)
 }
 
-/// What a suffix multiplies thousandths by, as numerator and denominator.
+/// The factor of a suffix to thousandths, as numerator and denominator.
 fn scale(suffix: &str) -> Result<(Milli, Milli), BadQuantity> {
     let times: Milli = match suffix {
         "n" => return Ok((1, 1_000_000)),
@@ -97,7 +101,7 @@ fn scale(suffix: &str) -> Result<(Milli, Milli), BadQuantity> {
     Ok((times, 1))
 }
 
-/// `e3`, `E-2`.
+/// The factor of a decimal exponent such as `e3` or `E-2`.
 fn exponent(suffix: &str) -> Result<(Milli, Milli), BadQuantity> {
     let power = suffix.strip_prefix(['e', 'E']).ok_or(BadQuantity::Malformed)?;
     let power: i32 = power.parse().map_err(|_| BadQuantity::Malformed)?;
@@ -133,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_quantity_is_refused_with_its_reason() {
+    fn an_invalid_quantity_is_rejected_with_its_reason() {
         for text in ["", "Gi", "1.2.3", "1 Gi", "ten", "1gi", "--1", "1e", "0x10", "."] {
             assert_eq!(parse(text), Err(BadQuantity::Malformed), "{text}");
         }

@@ -1,8 +1,8 @@
-//! Resource quotas: which objects a quota counts and for how much, what is left of it, and what
-//! is said to whom it leaves out.
+//! Computation of resource quotas: the objects that a quota counts, their usage, and the error for
+//! an object that exceeds the quota.
 //!
-//! Pure functions, for those who let objects in (`write`) and those who count anew (`actors`).
-//! Left out: volume attribute classes, and pods whose affinity reaches other namespaces, as scopes.
+//! Pure functions, used by admission (`write`) and by the quota controller. Left out: the scopes
+//! `VolumeAttributesClass` and `CrossNamespacePodAffinity`.
 
 mod scope;
 mod usage;
@@ -16,43 +16,44 @@ use crate::object::{self, list, map};
 use crate::quantity::{Milli, thousandths};
 use schedlab_json::{Map, Value};
 
-pub(crate) use usage::{free_again, is_over};
+pub(crate) use usage::{has_released_resources, release_time};
 use usage::{is_counted_as, usage};
 
-/// How much of something: thousandths, and whether it is written in powers of 1024.
+/// An amount in thousandths, and whether it is written in binary units.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Amount {
     milli: Milli,
     binary: bool,
 }
 
-/// Amounts under the names that quotas use.
+/// Amounts by quota resource name.
 type Amounts = BTreeMap<String, Amount>;
 
-/// One thing that quotas may count, at one moment.
+/// An object that quotas may count, at one time.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Item<'o> {
-    /// The collection that it is in.
+    /// The resource of the object.
     pub(crate) resource: &'o Resource,
-    /// The object.
+    /// The object itself.
     pub(crate) object: &'o Value,
-    /// The time.
+    /// The time at which usage is computed; a pod that is being deleted may stop counting.
     pub(crate) now: Timestamp,
 }
 
-/// Does this quota count this object under any of its names?
+/// Whether the quota counts the object under any of its names.
 pub(crate) fn counts(quota: &Value, item: Item<'_>) -> bool {
-    bounds(quota).keys().any(|name| is_counted_as(item.resource, name)) && scope::holds(quota, item)
+    hard_limits(quota).keys().any(|name| is_counted_as(item.resource, name))
+        && scope::is_in_scope(quota, item)
 }
 
-/// The collections of which a quota counts objects.
+/// The resources whose objects the quota counts.
 pub(crate) fn collections(quota: &Value) -> BTreeSet<Resource> {
-    bounds(quota).keys().filter_map(|name| usage::collection(name)).collect()
+    hard_limits(quota).keys().filter_map(|name| usage::collection(name)).collect()
 }
 
-/// The status of a quota that counts these things.
+/// The status of a quota that counts these objects.
 pub(crate) fn status<'o>(quota: &Value, items: impl Iterator<Item = Item<'o>>) -> Value {
-    let bounds = bounds(quota);
+    let bounds = hard_limits(quota);
     let known = bounds.keys().filter(|name| usage::collection(name).is_some());
     let mut used: Amounts = known.map(|name| (name.clone(), Amount::default())).collect();
     for item in items.filter(|item| counts(quota, *item)) {
@@ -62,23 +63,23 @@ pub(crate) fn status<'o>(quota: &Value, items: impl Iterator<Item = Item<'o>>) -
             }
         }
     }
-    told(&bounds, &used)
+    status_of(&bounds, &used)
 }
 
-/// The status of a quota once it has let in an object that it counts, or what has grown of it
-/// since it was `before`.
+/// The status of a quota after it admitted an object, or the growth of an object since `before`.
 ///
 /// # Errors
-/// Why it lets the object not in, in the words of the real server.
-pub(crate) fn charged(
+///
+/// The API server's message if the object exceeds the quota.
+pub(crate) fn charge(
     quota: &Value,
     item: Item<'_>,
     before: Option<Item<'_>>,
 ) -> Result<Value, String> {
     let name = object::name(quota);
-    let bounds = bounds(quota);
+    let bounds = hard_limits(quota);
     let had = before.map(usage).unwrap_or_default();
-    if let Some(missing) = usage::unsaid(item, &bounds) {
+    if let Some(missing) = usage::missing_container_amounts(item, &bounds) {
         return Err(format!("failed quota: {name}: must specify {missing}"));
     }
     let mut used = amounts(quota, &["status", "used"]);
@@ -89,11 +90,11 @@ pub(crate) fn charged(
         let unknown = unknown.join(",");
         return Err(format!("status unknown for quota: {name}, resources: {unknown}"));
     }
-    let (mut asked, mut already, mut most) = (Amounts::new(), Amounts::new(), Amounts::new());
+    let (mut requested, mut already, mut most) = (Amounts::new(), Amounts::new(), Amounts::new());
     for (name, all) in usage(item) {
         let Some(bound) = bounds.get(&name) else { continue };
         let more = all.milli - had.get(&name).map_or(0, |had| had.milli);
-        // Who counts anew sees what has become less.
+        // A decrease is left to the quota controller.
         if more <= 0 {
             continue;
         }
@@ -102,42 +103,43 @@ pub(crate) fn charged(
         let sum = plus(now, more);
         used.insert(name.clone(), sum);
         if sum.milli > bound.milli {
-            asked.insert(name.clone(), more);
+            requested.insert(name.clone(), more);
             already.insert(name.clone(), now);
             most.insert(name, *bound);
         }
     }
-    if asked.is_empty() {
-        return Ok(told(&bounds, &used));
+    if requested.is_empty() {
+        return Ok(status_of(&bounds, &used));
     }
-    let [asked, already, most] = [asked, already, most].map(|amounts| listed(&amounts));
-    Err(format!("exceeded quota: {name}, requested: {asked}, used: {already}, limited: {most}"))
+    let [requested, already, most] =
+        [requested, already, most].map(|amounts| format_amounts(&amounts));
+    Err(format!("exceeded quota: {name}, requested: {requested}, used: {already}, limited: {most}"))
 }
 
-/// What the quota allows: as it was taken in by who counts, else as it is written.
-fn bounds(quota: &Value) -> Amounts {
+/// The hard limits: from the status if the controller has set them, else from the spec.
+fn hard_limits(quota: &Value) -> Amounts {
     let taken_in = amounts(quota, &["status", "hard"]);
     if taken_in.is_empty() { amounts(quota, &["spec", "hard"]) } else { taken_in }
 }
 
 fn amounts(quota: &Value, path: &[&str]) -> Amounts {
     let written = map(quota, path).into_iter().flatten();
-    written.map(|(name, amount)| (name.to_string(), Amount::read(amount))).collect()
+    written.map(|(name, amount)| (name.to_string(), Amount::from_value(amount))).collect()
 }
 
-fn told(bounds: &Amounts, used: &Amounts) -> Value {
+fn status_of(bounds: &Amounts, used: &Amounts) -> Value {
     let shown = |amounts: &Amounts| -> Map {
-        amounts.iter().map(|(name, amount)| (name.clone(), amount.shown())).collect()
+        amounts.iter().map(|(name, amount)| (name.clone(), amount.canonical())).collect()
     };
     schedlab_json::json!({"hard": shown(bounds), "used": shown(used)})
 }
 
-fn listed(amounts: &Amounts) -> String {
-    let each = amounts.iter().map(|(name, amount)| format!("{name}={}", amount.shown()));
+fn format_amounts(amounts: &Amounts) -> String {
+    let each = amounts.iter().map(|(name, amount)| format!("{name}={}", amount.canonical()));
     each.collect::<Vec<_>>().join(",")
 }
 
-/// A sum is written as its first part that is not zero.
+/// A sum has the units of its first nonzero part.
 fn plus(sum: Amount, more: Amount) -> Amount {
     let binary = if sum.milli == 0 { more.binary } else { sum.binary };
     Amount { milli: sum.milli.saturating_add(more.milli), binary }
@@ -146,13 +148,13 @@ fn plus(sum: Amount, more: Amount) -> Amount {
 impl Amount {
     const ONE: Self = Self { milli: 1000, binary: false };
 
-    fn read(value: &Value) -> Self {
+    fn from_value(value: &Value) -> Self {
         let binary = value.as_str().is_some_and(|text| text.ends_with('i'));
         Self { milli: thousandths(value).unwrap_or(0), binary }
     }
 
-    /// In canonical form.
-    fn shown(self) -> String {
+    /// The canonical form.
+    fn canonical(self) -> String {
         let whole = self.milli % 1000 == 0;
         let number = self.milli / 1000;
         if self.binary && whole && number.abs() >= 1024 && number % 1024 != 0 {
@@ -167,12 +169,12 @@ impl Amount {
     }
 }
 
-/// An amount in canonical form, in powers of 1024 or of ten.
-pub(crate) fn shown(milli: Milli, binary: bool) -> String {
-    Amount { milli, binary }.shown()
+/// The canonical form of an amount, in binary or decimal units.
+pub(crate) fn canonical_amount(milli: Milli, binary: bool) -> String {
+    Amount { milli, binary }.canonical()
 }
 
-/// The names of an object's containers, of both kinds.
+/// The containers and init containers of a pod.
 fn containers(pod: &Value) -> impl Iterator<Item = &Value> {
     let of = |field: &'static str| list(pod, &["spec", field]).iter();
     of("containers").chain(of("initContainers"))

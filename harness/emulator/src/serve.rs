@@ -1,6 +1,6 @@
-//! The door for everyone outside the process: the API over TLS, with a bearer token, on the
-//! loopback interface. Every server has a certificate authority and a token of its own, both in
-//! the kubeconfig it hands out, so that nothing else can talk to it by accident.
+//! Serves the API to other processes: over TLS with a bearer token, on the loopback interface. Every
+//! server has its own certificate authority and token, both in its kubeconfig, so that no other
+//! client can use it by accident.
 
 mod kubeconfig;
 mod tls;
@@ -26,35 +26,35 @@ use tokio::task::{JoinHandle, JoinSet};
 use tokio_rustls::TlsAcceptor;
 
 use crate::error::ApiError;
-use crate::http::{Reply, Router, refusal};
+use crate::http::{ApiResponse, Router, error_response};
 
 pub use tls::random_token;
 
-/// How long open requests may take to end when a server stops; watches never end by themselves.
-const FAREWELL: Duration = Duration::from_millis(300);
+/// How long a stopping server waits for open requests. Watches never end by themselves.
+const SHUTDOWN_GRACE: Duration = Duration::from_millis(300);
 
-/// Who may reach a server.
+/// From where a server can be reached.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reach {
-    /// This machine only.
+    /// From this machine only.
     Loopback,
-    /// Whoever reaches the address. Everyone with the kubeconfig is an administrator.
+    /// From every machine that reaches the address. The kubeconfig grants administrator access.
     Network,
 }
 
 /// A running server. It stops when it is dropped.
 #[derive(Debug)]
 pub struct Server {
-    /// Where it listens.
+    /// The address on which it listens.
     pub address: SocketAddr,
-    /// What kubectl and other clients need to reach it, as YAML.
+    /// The kubeconfig for clients, as YAML.
     pub kubeconfig: String,
     stop: watch::Sender<bool>,
     task: JoinHandle<()>,
 }
 
 impl Server {
-    /// Starts a server on the current tokio runtime. Port 0 picks a free one.
+    /// Starts a server on the current tokio runtime. Port 0 picks a free port.
     pub async fn start(router: Router, address: SocketAddr, reach: Reach) -> anyhow::Result<Self> {
         if reach == Reach::Loopback && !address.ip().is_loopback() {
             bail!(
@@ -69,17 +69,18 @@ impl Server {
         let address = listener.local_addr().context("a bound socket has an address")?;
         let identity = tls::Identity::new(address.ip())?;
         let token = random_token()?;
-        let kubeconfig = kubeconfig::text(address, &identity.authority, &token)?;
+        let kubeconfig = kubeconfig::render(address, &identity.authority, &token)?;
         let (stop, stopping) = watch::channel(false);
-        let door = Door { router, token: token.into(), acceptor: identity.acceptor };
-        let task = tokio::spawn(accept(listener, door, stopping));
+        let context =
+            ConnectionContext { router, token: token.into(), acceptor: identity.acceptor };
+        let task = tokio::spawn(accept(listener, context, stopping));
         Ok(Self { address, kubeconfig, stop, task })
     }
 
-    /// Stops listening, lets open requests end, and returns when all is over.
+    /// Stops the server after its open requests.
     pub async fn shut_down(mut self) {
         self.stop.send_replace(true);
-        // The task ends by itself; that it panicked would have been printed.
+        // The task ends by itself; a panic has been printed already.
         let _ = (&mut self.task).await;
     }
 }
@@ -90,23 +91,27 @@ impl Drop for Server {
     }
 }
 
-/// What every connection needs.
+/// The state shared by all connections.
 #[derive(Clone)]
-struct Door {
+struct ConnectionContext {
     router: Router,
     token: Arc<str>,
     acceptor: TlsAcceptor,
 }
 
-async fn accept(listener: TcpListener, door: Door, mut stopping: watch::Receiver<bool>) {
+async fn accept(
+    listener: TcpListener,
+    context: ConnectionContext,
+    mut stopping: watch::Receiver<bool>,
+) {
     let mut connections = JoinSet::new();
     loop {
         tokio::select! {
             accepted = listener.accept() => match accepted {
                 Ok((stream, _)) => {
-                    connections.spawn(connection(stream, door.clone(), stopping.clone()));
+                    connections.spawn(connection(stream, context.clone(), stopping.clone()));
                 }
-                // Out of file descriptors, most likely: others must end first.
+                // Most likely out of file descriptors: wait for other connections to end.
                 Err(_) => tokio::time::sleep(Duration::from_millis(10)).await,
             },
             Some(_) = connections.join_next() => {}
@@ -115,23 +120,27 @@ async fn accept(listener: TcpListener, door: Door, mut stopping: watch::Receiver
     }
     drop(listener);
     let all_ended = async { while connections.join_next().await.is_some() {} };
-    if tokio::time::timeout(FAREWELL, all_ended).await.is_err() {
+    if tokio::time::timeout(SHUTDOWN_GRACE, all_ended).await.is_err() {
         connections.shutdown().await;
     }
 }
 
-/// Until the server is told to stop, or is gone.
+/// Waits until the server stops or is dropped.
 async fn stopped(stopping: &mut watch::Receiver<bool>) {
     let _ = stopping.wait_for(|stop| *stop).await;
 }
 
-async fn connection(stream: TcpStream, door: Door, mut stopping: watch::Receiver<bool>) {
-    // Events of a watch are small and must not wait for each other.
+async fn connection(
+    stream: TcpStream,
+    context: ConnectionContext,
+    mut stopping: watch::Receiver<bool>,
+) {
+    // Watch events are small and must not be delayed.
     let _ = stream.set_nodelay(true);
-    let Ok(stream) = door.acceptor.clone().accept(stream).await else { return };
+    let Ok(stream) = context.acceptor.clone().accept(stream).await else { return };
     let service = service_fn(move |request: Request<Incoming>| {
-        let door = door.clone();
-        async move { Ok::<_, Infallible>(door.answer(request).await) }
+        let context = context.clone();
+        async move { Ok::<_, Infallible>(context.respond(request).await) }
     });
     let builder = auto::Builder::new(TokioExecutor::new());
     let mut connection = std::pin::pin!(builder.serve_connection(TokioIo::new(stream), service));
@@ -142,20 +151,20 @@ async fn connection(stream: TcpStream, door: Door, mut stopping: watch::Receiver
     let _ = connection.await;
 }
 
-impl Door {
-    async fn answer(&self, request: Request<Incoming>) -> Reply {
-        if self.is_known(&request) || is_public(request.uri().path()) {
-            return self.router.answer(request).await;
+impl ConnectionContext {
+    async fn respond(&self, request: Request<Incoming>) -> ApiResponse {
+        if self.is_authenticated(&request) || is_public_path(request.uri().path()) {
+            return self.router.handle(request).await;
         }
-        refusal(&ApiError::new(401, "Unauthorized", "Unauthorized"))
+        error_response(&ApiError::new(401, "Unauthorized", "Unauthorized"))
     }
 
-    fn is_known(&self, request: &Request<Incoming>) -> bool {
+    fn is_authenticated(&self, request: &Request<Incoming>) -> bool {
         let header = request.headers().get(AUTHORIZATION).and_then(|value| value.to_str().ok());
         header.and_then(|header| header.strip_prefix("Bearer ")) == Some(&*self.token)
     }
 }
 
-fn is_public(path: &str) -> bool {
+fn is_public_path(path: &str) -> bool {
     matches!(path, "/healthz" | "/livez" | "/readyz" | "/version")
 }

@@ -1,4 +1,4 @@
-//! The store as everyone holds it: one lock, one clock, and word of every change.
+//! Shared access to the store: one lock, one clock, and change notifications.
 
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
@@ -8,19 +8,19 @@ use tokio::sync::watch;
 
 use crate::clock::Clock;
 use crate::error::ApiError;
-use crate::listener::Listener;
-use crate::store::{LogEntry, Store, Write, Written};
+use crate::store::{LogEntry, Store, Write, WriteOutcome};
+use crate::watch_notifier::WatchNotifier;
 
-/// Is told of every change under the store's lock, in the order of revisions.
+/// A callback for every change, called under the store's lock in revision order.
 pub type Observer = Box<dyn FnMut(&Arc<LogEntry>) + Send>;
 
-/// A store shared by doors and actors. Clones are the same store.
+/// A store shared by the HTTP API and the controllers. Clones refer to the same store.
 #[derive(Clone)]
 pub struct SharedStore {
-    shared: Arc<Shared>,
+    inner: Arc<Inner>,
 }
 
-struct Shared {
+struct Inner {
     state: Mutex<State>,
     revision: watch::Sender<u64>,
     clock: Clock,
@@ -29,82 +29,82 @@ struct Shared {
 struct State {
     store: Store,
     observers: Vec<Observer>,
-    listeners: Vec<Weak<Listener>>,
+    watch_notifiers: Vec<Weak<WatchNotifier>>,
 }
 
 impl SharedStore {
-    /// Shares a store whose changes happen at the times of `clock`.
+    /// Shares a store whose changes are stamped with the time of `clock`.
     pub fn new(store: Store, clock: Clock) -> Self {
         let revision = watch::Sender::new(store.revision());
-        let state = Mutex::new(State { store, observers: Vec::new(), listeners: Vec::new() });
-        Self { shared: Arc::new(Shared { state, revision, clock }) }
+        let state = Mutex::new(State { store, observers: Vec::new(), watch_notifiers: Vec::new() });
+        Self { inner: Arc::new(Inner { state, revision, clock }) }
     }
 
-    /// The clock of its changes.
+    /// The clock that stamps changes.
     pub fn clock(&self) -> &Clock {
-        &self.shared.clock
+        &self.inner.clock
     }
 
-    /// Looks at the store. Keep it short: everyone waits.
+    /// Reads the store under its lock. Keep `look` short.
     pub fn read<R>(&self, look: impl FnOnce(&Store) -> R) -> R {
         look(&self.state().store)
     }
 
-    /// Changes the store, in one go for everybody else, at the clock's time.
+    /// Changes the store atomically at the clock's time, then notifies observers and watches.
     pub fn change<R>(&self, change: impl FnOnce(&mut Store, Timestamp) -> R) -> R {
         let mut state = self.state();
-        let State { store, observers, listeners } = &mut *state;
-        let (before, now) = (store.revision(), self.shared.clock.now());
+        let State { store, observers, watch_notifiers } = &mut *state;
+        let (before, now) = (store.revision(), self.inner.clock.now());
         let result = change(store, now);
         let after = store.revision();
         if after > before {
             let entries = store.log_since(before).unwrap_or_default();
-            tell(observers, entries);
-            tell_listeners(listeners, entries, now);
-            self.shared.revision.send_replace(after);
+            notify_observers(observers, entries);
+            notify_watches(watch_notifiers, entries, now);
+            self.inner.revision.send_replace(after);
         }
         result
     }
 
-    /// Does one write.
-    pub fn write(&self, write: Write) -> Result<Written, ApiError> {
+    /// Applies one write.
+    pub fn write(&self, write: Write) -> Result<WriteOutcome, ApiError> {
         self.change(|store, now| store.write(write, now))
     }
 
     /// The revision of the last change.
     pub fn revision(&self) -> u64 {
-        *self.shared.revision.borrow()
+        *self.inner.revision.borrow()
     }
 
-    /// Word of every change: the revision it led to. Several changes may come as one.
-    pub fn revisions(&self) -> watch::Receiver<u64> {
-        self.shared.revision.subscribe()
+    /// Subscribes to the current revision. Several changes may arrive as one notification.
+    pub fn subscribe_revisions(&self) -> watch::Receiver<u64> {
+        self.inner.revision.subscribe()
     }
 
-    /// Has a listener told of every change from now on. `begin` makes it, between two changes.
-    pub(crate) fn listen<R>(
+    /// Registers a watch notifier for all later changes. `begin` creates it under the store's lock.
+    pub(crate) fn subscribe<R>(
         &self,
-        begin: impl FnOnce(&Store) -> Result<(R, Listener), ApiError>,
-    ) -> Result<(R, Arc<Listener>), ApiError> {
+        begin: impl FnOnce(&Store) -> Result<(R, WatchNotifier), ApiError>,
+    ) -> Result<(R, Arc<WatchNotifier>), ApiError> {
         let mut state = self.state();
-        let (made, listener) = begin(&state.store)?;
-        let listener = Arc::new(listener);
-        state.listeners.push(Arc::downgrade(&listener));
-        Ok((made, listener))
+        let (made, notifier) = begin(&state.store)?;
+        let notifier = Arc::new(notifier);
+        state.watch_notifiers.push(Arc::downgrade(&notifier));
+        Ok((made, notifier))
     }
 
-    /// Has every change from now on observed.
+    /// Registers an observer for all later changes.
     pub fn observe(&self, observer: Observer) {
         self.state().observers.push(observer);
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
-        // A panic of an observer leaves the store whole: it changes in single steps.
-        self.shared.state.lock().unwrap_or_else(PoisonError::into_inner)
+        // The store stays consistent if an observer panics: each change is complete by then.
+        self.inner.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-fn tell(observers: &mut [Observer], entries: &[Arc<LogEntry>]) {
+fn notify_observers(observers: &mut [Observer], entries: &[Arc<LogEntry>]) {
     for entry in entries {
         for observer in &mut *observers {
             observer(entry);
@@ -112,12 +112,16 @@ fn tell(observers: &mut [Observer], entries: &[Arc<LogEntry>]) {
     }
 }
 
-/// Those that are gone are forgotten.
-fn tell_listeners(listeners: &mut Vec<Weak<Listener>>, entries: &[Arc<LogEntry>], now: Timestamp) {
-    listeners.retain(|listener| {
-        let listener = listener.upgrade();
-        let told = listener.map(|it| it.tell(entries.iter().map(|entry| &**entry), now));
-        told.is_some()
+/// Notifies the live watches and drops the others.
+fn notify_watches(
+    notifiers: &mut Vec<Weak<WatchNotifier>>,
+    entries: &[Arc<LogEntry>],
+    now: Timestamp,
+) {
+    notifiers.retain(|notifier| {
+        let notifier = notifier.upgrade();
+        let notified = notifier.map(|it| it.notify(entries.iter().map(|entry| &**entry), now));
+        notified.is_some()
     });
 }
 

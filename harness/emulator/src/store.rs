@@ -1,12 +1,14 @@
-//! Objects, one revision for all of them, and the log of what happened. No `async` here, and no
-//! rules: what a write means is in `write`, which ends every change in `Store::commit`.
+//! The object store: all objects, one revision counter for all of them, and the log of changes.
+//!
+//! Synchronous. It contains no API rules: `write` decides what a write means and applies every
+//! change through `Store::commit`.
 
-mod consult;
+mod continue_token;
+mod delete_options;
+mod id_generator;
 mod list;
-mod names;
-mod op;
-mod options;
-mod token;
+mod request;
+mod webhook_context;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -19,19 +21,21 @@ use crate::object;
 use schedlab_json::Value;
 
 pub use crate::kinds::Resource;
-pub(crate) use consult::{Answer, Begun, Consultation, Question, Said, Stop, Webhook};
-pub use list::{ListQuery, Listed};
-pub(crate) use names::Names;
-pub use op::{
-    DeleteOptions, EventKind, FieldValidation, Key, LogEntry, Object, Op, PatchBody, Preconditions,
-    Propagation, Slips, Subresource, Write, Written,
+pub(crate) use id_generator::IdGenerator;
+pub use list::{ListPage, ListQuery};
+pub use request::{
+    DeleteOptions, DuplicateFields, EventKind, FieldValidation, Key, LogEntry, Object, Op,
+    PatchBody, Preconditions, Propagation, Subresource, Write, WriteOutcome,
+};
+pub(crate) use webhook_context::{
+    CompletedCall, FirstAttempt, PendingCall, Webhook, WebhookContext, WebhookVerdict, WriteError,
 };
 
 /// Namespace and name.
-type Place = (Arc<str>, Arc<str>);
-type Collection = BTreeMap<Place, Object>;
+type NamespacedName = (Arc<str>, Arc<str>);
+type Collection = BTreeMap<NamespacedName, Object>;
 
-/// Everything the API server remembers. A copy shares the objects and goes its own way.
+/// The state of the API server. A clone shares the objects; later changes are independent.
 #[derive(Clone, Debug)]
 pub struct Store {
     kinds: Kinds,
@@ -39,35 +43,35 @@ pub struct Store {
     dependents: BTreeMap<Arc<str>, BTreeSet<Key>>,
     log: Vec<Arc<LogEntry>>,
     compacted: u64,
-    pub(crate) names: Names,
-    /// Features that are on although Kubernetes 1.35 has them off, by the names of their gates.
+    pub(crate) ids: IdGenerator,
+    /// Feature gates that are enabled although Kubernetes 1.35 disables them by default.
     pub(crate) features: Vec<&'static str>,
 }
 
-/// The log no longer reaches back that far.
+/// The requested revision is older than the log. The API reports it as 410 Gone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("too old resource version: {asked} ({oldest})")]
+#[error("too old resource version: {requested} ({oldest})")]
 pub struct Compacted {
-    /// The revision asked for.
-    pub asked: u64,
-    /// The oldest one that can be asked for.
+    /// The requested revision.
+    pub requested: u64,
+    /// The oldest revision that the log still covers.
     pub oldest: u64,
 }
 
 impl From<Compacted> for ApiError {
     fn from(compacted: Compacted) -> Self {
-        Self::too_old(compacted.asked, compacted.oldest)
+        Self::too_old(compacted.requested, compacted.oldest)
     }
 }
 
-/// A change that every rule has let through.
-pub(crate) struct Change<'w> {
+/// A change that has passed admission and validation.
+pub(crate) struct Commit<'w> {
     pub(crate) key: &'w Key,
-    /// `None` takes the object away.
+    /// The new state; `None` removes the object.
     pub(crate) object: Option<Value>,
     pub(crate) now: Timestamp,
     pub(crate) manager: &'w Arc<str>,
-    pub(crate) part: Subresource,
+    pub(crate) subresource: Subresource,
 }
 
 impl Store {
@@ -79,12 +83,12 @@ impl Store {
             dependents: BTreeMap::new(),
             log: Vec::new(),
             compacted: 1,
-            names: Names::new(seed),
+            ids: IdGenerator::new(seed),
             features: Vec::new(),
         }
     }
 
-    /// The kinds it knows now.
+    /// The registered kinds, built-in and custom.
     pub fn kinds(&self) -> &Kinds {
         &self.kinds
     }
@@ -98,15 +102,19 @@ impl Store {
         self.compacted + self.log.len() as u64
     }
 
-    /// One object, or `NotFound`.
+    /// One object.
+    ///
+    /// # Errors
+    /// 404 if it does not exist.
     pub fn get(&self, key: &Key) -> Result<Object, ApiError> {
         self.find(key).cloned().ok_or_else(|| ApiError::not_found(&key.resource, &key.name))
     }
 
-    /// One object, if it is there. Views (`events.k8s.io`) are not followed: ask for the home.
+    /// One object, if it exists. The key must use the storage resource: an alias such as
+    /// `events.k8s.io` events is not resolved.
     pub fn find(&self, key: &Key) -> Option<&Object> {
-        let place = (Arc::clone(&key.namespace), Arc::clone(&key.name));
-        self.collections.get(&key.resource)?.get(&place)
+        let namespaced_name = (Arc::clone(&key.namespace), Arc::clone(&key.name));
+        self.collections.get(&key.resource)?.get(&namespaced_name)
     }
 
     /// The objects of a collection, ordered by namespace and name.
@@ -115,16 +123,16 @@ impl Store {
         resource: &Resource,
         namespace: Option<&'s str>,
     ) -> impl Iterator<Item = &'s Object> + use<'s> {
-        let start: Place = (Arc::from(namespace.unwrap_or_default()), Arc::from(""));
+        let start: NamespacedName = (Arc::from(namespace.unwrap_or_default()), Arc::from(""));
         self.collections
             .get(resource)
             .into_iter()
             .flat_map(move |collection| collection.range(start.clone()..))
-            .take_while(move |((of, _), _)| namespace.is_none_or(|wanted| **of == *wanted))
+            .take_while(move |((of, _), _)| namespace.is_none_or(|namespace| **of == *namespace))
             .map(|(_, object)| object)
     }
 
-    /// How many objects a collection has.
+    /// The number of objects of a collection.
     pub fn count(&self, resource: &Resource) -> usize {
         self.collections.get(resource).map_or(0, BTreeMap::len)
     }
@@ -139,52 +147,53 @@ impl Store {
         self.dependents.get(uid).into_iter().flatten()
     }
 
-    /// What happened after `revision`, oldest first.
+    /// The changes after `revision`, oldest first.
     pub fn log_since(&self, revision: u64) -> Result<&[Arc<LogEntry>], Compacted> {
         let Some(skipped) = revision.checked_sub(self.compacted) else {
-            return Err(Compacted { asked: revision, oldest: self.compacted });
+            return Err(Compacted { requested: revision, oldest: self.compacted });
         };
         let skipped = usize::try_from(skipped).unwrap_or(usize::MAX);
         Ok(self.log.get(skipped..).unwrap_or_default())
     }
 
-    /// How many changes the log holds.
+    /// The number of changes in the log.
     pub fn log_len(&self) -> usize {
         self.log.len()
     }
 
-    /// Forgets what happened up to and including `revision`.
+    /// Drops the log up to and including `revision`.
     pub fn compact_to(&mut self, revision: u64) {
         let revision = revision.min(self.revision());
         let dropped = revision.saturating_sub(self.compacted);
-        self.log.drain(..usize::try_from(dropped).expect("no more than the log has"));
+        self.log.drain(..usize::try_from(dropped).expect("compaction drops at most the whole log"));
         self.compacted += dropped;
     }
 
-    /// The revision up to which everything happened before `time`.
+    /// The last revision that was written before `time`.
     pub fn revision_before(&self, time: Timestamp) -> u64 {
         self.compacted + self.log.partition_point(|entry| entry.time < time) as u64
     }
 
-    /// Makes a change: the next revision, the object with it, the owner index, one log entry.
-    pub(crate) fn commit(&mut self, change: Change<'_>) -> Object {
+    /// Applies a change under the next revision: updates the object, the owner index and the log.
+    pub(crate) fn commit(&mut self, change: Commit<'_>) -> Object {
         let revision = self.revision() + 1;
-        let Change { key, object, now, manager, part } = change;
-        let place = (Arc::clone(&key.namespace), Arc::clone(&key.name));
+        let Commit { key, object, now, manager, subresource: part } = change;
+        let namespaced_name = (Arc::clone(&key.namespace), Arc::clone(&key.name));
         let collection = self.collections.entry(key.resource.clone()).or_default();
         let (kind, object, previous) = if let Some(value) = object {
-            let object = Arc::new(stamped(value, revision));
-            let previous = collection.insert(place, Arc::clone(&object));
+            let object = Arc::new(with_resource_version(value, revision));
+            let previous = collection.insert(namespaced_name, Arc::clone(&object));
             let kind = if previous.is_some() { EventKind::Modified } else { EventKind::Added };
             (kind, object, previous)
         } else {
-            let last = collection.remove(&place).expect("only what is there is taken away");
-            let object = Arc::new(stamped(Value::clone(&last), revision));
+            let last =
+                collection.remove(&namespaced_name).expect("only existing objects are removed");
+            let object = Arc::new(with_resource_version(Value::clone(&last), revision));
             (EventKind::Deleted, object, Some(last))
         };
-        let left = previous.as_deref();
-        let came = (kind != EventKind::Deleted).then_some(&*object);
-        self.reindex(key, left, came);
+        let before = previous.as_deref();
+        let after = (kind != EventKind::Deleted).then_some(&*object);
+        self.reindex(key, before, after);
         self.log.push(Arc::new(LogEntry {
             revision,
             time: now,
@@ -193,7 +202,7 @@ impl Store {
             object: Arc::clone(&object),
             previous,
             manager: Arc::clone(manager),
-            part,
+            subresource: part,
         }));
         object
     }
@@ -209,9 +218,9 @@ impl Store {
             return;
         }
         for uid in before {
-            let left = self.dependents.entry(Arc::clone(&uid)).or_default();
-            left.remove(key);
-            if left.is_empty() {
+            let before = self.dependents.entry(Arc::clone(&uid)).or_default();
+            before.remove(key);
+            if before.is_empty() {
                 self.dependents.remove(&uid);
             }
         }
@@ -221,8 +230,8 @@ impl Store {
     }
 }
 
-/// The object with its revision.
-fn stamped(mut object: Value, revision: u64) -> Value {
+/// Sets `metadata.resourceVersion`.
+fn with_resource_version(mut object: Value, revision: u64) -> Value {
     object::set(&mut object, &["metadata", "resourceVersion"], revision.to_string().into());
     object
 }

@@ -1,10 +1,10 @@
-//! What a watch sees: the store's log from a revision on, through selectors, with an object that
-//! starts or stops matching shown as added or deleted. Synchronous, but for [`Tail`], which waits.
+//! Watches: the store's log after a revision, filtered by selectors. An object that starts or stops
+//! matching appears as added or deleted. Only [`LiveWatch`] waits; all else is synchronous.
 //!
-//! The log is the buffer, so a slow watcher never loses an event; one that the log no longer
-//! reaches is told that it is too late.
+//! The log is the buffer, so a slow watcher loses no event. A watch that falls behind a compacted
+//! log ends with [`Compacted`].
 
-mod tail;
+mod live;
 
 use std::sync::Arc;
 
@@ -17,22 +17,22 @@ use crate::select::{FieldSelector, LabelSelector};
 use crate::store::{Compacted, EventKind, LogEntry, Object, Resource, Store};
 use schedlab_json::Value;
 
-pub use tail::Tail;
+pub use live::LiveWatch;
 
-/// What a client asks to watch.
+/// The parameters of a WATCH request.
 #[derive(Clone, Debug)]
 pub struct WatchQuery {
-    /// The collection, where its objects are stored.
+    /// The collection, by its storage resource.
     pub resource: Resource,
-    /// Only this namespace.
+    /// Restricts the watch to a namespace; `None` watches all namespaces.
     pub namespace: Option<String>,
     /// `labelSelector`.
     pub labels: LabelSelector,
     /// `fieldSelector`.
     pub fields: FieldSelector,
-    /// `resourceVersion`; empty is none.
+    /// `resourceVersion`; empty if absent.
     pub resource_version: String,
-    /// `resourceVersionMatch`; empty is none.
+    /// `resourceVersionMatch`; empty if absent.
     pub version_match: String,
     /// `sendInitialEvents`.
     pub initial_events: Option<bool>,
@@ -40,28 +40,28 @@ pub struct WatchQuery {
     pub bookmarks: bool,
 }
 
-/// One event of a watch.
+/// A watch event.
 #[derive(Clone, Debug, PartialEq)]
 pub enum WatchEvent {
-    /// It came, or began to match.
+    /// The object was created, or began to match.
     Added(Object),
-    /// It changed.
+    /// The object changed.
     Modified(Object),
-    /// It went, or ceased to match.
+    /// The object was removed, or ceased to match.
     Deleted(Object),
-    /// Nothing happened up to this revision that was not sent.
+    /// All events up to this revision have been sent.
     Bookmark {
-        /// The revision.
+        /// The revision of the bookmark.
         revision: u64,
-        /// All objects that were there at the start have been sent.
+        /// It ends the initial events of a streamed list.
         ends_initial_events: bool,
     },
 }
 
-/// A bookmark goes along with other activity when this much time has passed without an event.
+/// A watch without events for this long sends a bookmark with the next activity of the store.
 const BOOKMARK_INTERVAL: SignedDuration = SignedDuration::from_secs(60);
 
-/// Where a watch stands.
+/// The position of a watch in the log.
 #[derive(Clone, Debug)]
 pub struct Cursor {
     query: WatchQuery,
@@ -70,9 +70,10 @@ pub struct Cursor {
 }
 
 impl Cursor {
-    /// Starts a watch; the events are those of the objects that are there already, if asked for.
-    /// Errors: 400 and 422 for queries that make no sense, 504 for initial events at a revision
-    /// that is not yet.
+    /// Starts a watch. Returns the initial events, if the query requests them.
+    ///
+    /// # Errors
+    /// 422 or 500 for an invalid query, 504 for initial events at a future revision.
     pub fn start(
         store: &Store,
         query: WatchQuery,
@@ -80,11 +81,11 @@ impl Cursor {
     ) -> Result<(Self, Vec<WatchEvent>), ApiError> {
         check(&query)?;
         let current = store.revision();
-        let asked = parse_revision(&query.resource_version)?;
-        let initial = query.initial_events.unwrap_or(asked == 0);
-        let revision = if asked == 0 || initial { current } else { asked };
-        if initial && asked > current {
-            return Err(ApiError::too_large_revision(asked, current));
+        let requested = parse_revision(&query.resource_version)?;
+        let initial = query.initial_events.unwrap_or(requested == 0);
+        let revision = if requested == 0 || initial { current } else { requested };
+        if initial && requested > current {
+            return Err(ApiError::too_large_revision(requested, current));
         }
         let cursor = Self { query, revision, last_sent: now };
         let mut events = Vec::new();
@@ -99,7 +100,7 @@ impl Cursor {
         Ok((cursor, events))
     }
 
-    /// What happened since; at most `limit` events, and then there may be more at once.
+    /// The next events, at most `limit`. If it returns `limit` events, more may be available.
     pub fn advance(
         &mut self,
         store: &Store,
@@ -128,21 +129,21 @@ impl Cursor {
         Ok(events)
     }
 
-    /// The revision of the first change that it has not read; 0: there is none.
-    fn next_unread(&self, current: u64) -> u64 {
+    /// The revision of the first unread change; 0 if there is none.
+    fn first_unseen(&self, current: u64) -> u64 {
         if self.is_behind(current) { self.revision + 1 } else { 0 }
     }
 
-    /// Goes on from there: nothing of its kind happened before.
+    /// Advances to a revision before which there is no change of the watched kind.
     fn skip_to(&mut self, revision: u64) {
         self.revision = self.revision.max(revision);
     }
 
-    fn wants_bookmarks(&self) -> bool {
+    fn sends_bookmarks(&self) -> bool {
         self.query.bookmarks
     }
 
-    /// Whether the log goes on behind it.
+    /// Whether the watch has not yet read up to `revision`.
     pub fn is_behind(&self, revision: u64) -> bool {
         self.revision < revision
     }
@@ -159,7 +160,12 @@ impl Cursor {
         if entry.key.resource != self.query.resource {
             return None;
         }
-        if self.query.namespace.as_ref().is_some_and(|wanted| **wanted != *entry.key.namespace) {
+        if self
+            .query
+            .namespace
+            .as_ref()
+            .is_some_and(|namespace| **namespace != *entry.key.namespace)
+        {
             return None;
         }
         let before = entry.previous.as_ref().filter(|object| self.selects(object));
@@ -181,7 +187,7 @@ impl Cursor {
     }
 }
 
-/// The object that a bookmark carries.
+/// The object of a BOOKMARK event.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Bookmark<'k> {
@@ -205,7 +211,7 @@ struct InitialEventsEnd {
 }
 
 impl<'k> Bookmark<'k> {
-    /// For a watch of a kind, in this API version.
+    /// A bookmark for a watch of a kind in an API version.
     pub fn new(
         kind: &'k str,
         api_version: &'k str,
@@ -225,7 +231,7 @@ fn parse_revision(text: &str) -> Result<u64, ApiError> {
     text.parse().map_err(|_| {
         let why =
             format!("Invalid value: {text:?}: strconv.ParseUint: parsing {text:?}: invalid syntax");
-        ApiError::unforeseen(format!("resourceVersion: {why}"))
+        ApiError::without_reason(format!("resourceVersion: {why}"))
     })
 }
 
@@ -246,7 +252,7 @@ fn check(query: &WatchQuery) -> Result<(), ApiError> {
     if !found.is_empty() && !is_newer {
         errors.unsupported(FIELD, &found.into(), &["NotOlderThan"]);
     }
-    errors.refuse_options("ListOptions")
+    errors.into_options_result("ListOptions")
 }
 
 #[cfg(test)]

@@ -1,13 +1,13 @@
-//! What each write means: the way of a request through decoding, preconditions, admission and
-//! bookkeeping to `Store::commit`. One file a verb.
+//! Write requests: decoding, preconditions, admission and bookkeeping, up to `Store::commit`. One
+//! file per verb.
 
+mod apply_validation;
 mod bind;
-mod configuration;
 mod crd;
 mod create;
 mod delete;
 mod evict;
-mod history;
+mod managed_fields_bootstrap;
 mod patch;
 mod quota;
 mod request;
@@ -20,29 +20,35 @@ use jiff::Timestamp;
 use crate::error::ApiError;
 use crate::kinds::{Origin, Resource};
 use crate::store::{
-    Consultation, Key, ListQuery, Object, Op, Preconditions, Stop, Store, Subresource, Write,
-    Written,
+    Key, ListQuery, Object, Op, Preconditions, Store, Subresource, WebhookContext, Write,
+    WriteError, WriteOutcome,
 };
 
-use request::Request;
+use request::WriteRequest;
 
 impl Store {
-    /// Does one write, or nothing at all. No webhook is asked.
-    pub fn write(&mut self, write: Write, now: Timestamp) -> Result<Written, ApiError> {
-        self.attempt(write, now, None).map_err(|stop| match stop {
-            Stop::Refused(error) => error,
-            Stop::Asks(..) => unreachable!("nobody is asked where nobody is consulted"),
+    /// Applies one write atomically, without calling webhooks.
+    ///
+    /// # Errors
+    /// The write is refused; the store is unchanged.
+    pub fn write(&mut self, write: Write, now: Timestamp) -> Result<WriteOutcome, ApiError> {
+        self.try_write(write, now, None).map_err(|stop| match stop {
+            WriteError::Refused(error) => error,
+            WriteError::NeedsWebhooks(..) => {
+                unreachable!("no webhook is called without a webhook context")
+            }
         })
     }
 
-    /// Does one write, or nothing at all: then it is refused, or hangs on what webhooks say.
-    pub(crate) fn attempt(
+    /// Applies one write atomically. On an error the store is unchanged: the write was refused, or it
+    /// needs verdicts of webhooks.
+    pub(crate) fn try_write(
         &mut self,
         write: Write,
         now: Timestamp,
-        consultation: Option<Box<Consultation>>,
-    ) -> Result<Written, Stop> {
-        let (mut request, op) = Request::new(self, write, (now, consultation))?;
+        webhook_context: Option<Box<WebhookContext>>,
+    ) -> Result<WriteOutcome, WriteError> {
+        let (mut request, op) = WriteRequest::new(self, write, now, webhook_context)?;
         let written = match op {
             Op::Create(body) => create::create(self, &mut request, body),
             Op::Update(subresource, body) => update::update(self, &mut request, subresource, body),
@@ -51,14 +57,14 @@ impl Store {
             Op::Bind(binding) => bind::bind(self, &mut request, binding),
             Op::Evict(eviction) => evict::evict(self, &mut request, eviction),
         };
-        let mut written = written.map_err(|stop| stop.warning(&request.warnings))?;
-        crd::follow(self, &request, &written);
+        let mut written = written.map_err(|stop| stop.with_warnings(&request.warnings))?;
+        crd::sync_kind_registry(self, &request, &written);
         written.warnings = request.warnings;
         Ok(written)
     }
 
-    /// Deletes every object that `query` selects, as `write` would one by one, and says what they
-    /// were. `write` holds a delete; its key's name is not looked at.
+    /// Deletes every object that `query` selects, one by one, and returns them. `write` is the
+    /// deletion to apply to each; the name in its key is ignored.
     pub fn delete_collection(
         &mut self,
         write: &Write,
@@ -81,24 +87,28 @@ impl Store {
     }
 }
 
-/// What a writer says of the object it means.
-struct Seen<'w> {
+/// The state of the object that a writer expects.
+struct WritePreconditions<'w> {
     uid: Option<&'w str>,
     revision: Option<&'w str>,
-    by_update: bool,
+    is_update: bool,
 }
 
-/// Refuses a write by someone who saw another object, or another state of it.
-fn check_seen(request: &Request, old: &Object, seen: &Seen<'_>) -> Result<(), ApiError> {
+/// Refuses a write that expects another uid or another resourceVersion.
+fn check_preconditions(
+    request: &WriteRequest,
+    old: &Object,
+    expected: &WritePreconditions<'_>,
+) -> Result<(), ApiError> {
     let (resource, name) = (&request.key.resource, &*request.key.name);
     let uid = crate::object::uid(old);
-    if let Some(seen) = seen.uid.filter(|seen| *seen != uid) {
-        let why = format!("UID in precondition: {seen}, UID in object meta: {uid}");
+    if let Some(expected) = expected.uid.filter(|expected| *expected != uid) {
+        let why = format!("UID in precondition: {expected}, UID in object meta: {uid}");
         return Err(ApiError::conflict(resource, name, &precondition_failed(request, &why)));
     }
     let revision = crate::object::resource_version(old);
-    match seen.revision {
-        Some(stale) if stale != revision && seen.by_update => {
+    match expected.revision {
+        Some(stale) if stale != revision && expected.is_update => {
             Err(ApiError::modified(resource, name))
         }
         Some(stale) if stale != revision => {
@@ -112,8 +122,8 @@ fn check_seen(request: &Request, old: &Object, seen: &Seen<'_>) -> Result<(), Ap
     }
 }
 
-/// In the words of the real server's storage, which names the object's key in etcd.
-fn precondition_failed(request: &Request, why: &str) -> String {
+/// The message of kube-apiserver's storage layer, which names the object's etcd key.
+fn precondition_failed(request: &WriteRequest, why: &str) -> String {
     let Key { resource, namespace, name } = &request.key;
     let folder = match (&*resource.group, &*resource.plural) {
         ("", "nodes") => "minions".to_owned(),
@@ -128,33 +138,33 @@ fn precondition_failed(request: &Request, why: &str) -> String {
     )
 }
 
-/// Refuses a deletion by someone who means another object, or another state of it.
-fn check_deleted(
-    request: &Request,
+/// Refuses a deletion whose preconditions name another uid or another resourceVersion.
+fn check_delete_preconditions(
+    request: &WriteRequest,
     old: &Object,
     preconditions: &Preconditions,
 ) -> Result<(), ApiError> {
     let uid = crate::object::uid(old);
     let revision = crate::object::resource_version(old);
-    let (what, seen, found, how) = match preconditions {
-        Preconditions { uid: Some(seen), .. } if seen != uid => {
-            ("UID", seen, uid, "deleted and then recreated")
+    let (what, expected, found, how) = match preconditions {
+        Preconditions { uid: Some(expected), .. } if expected != uid => {
+            ("UID", expected, uid, "deleted and then recreated")
         }
-        Preconditions { resource_version: Some(seen), .. } if seen != revision => {
-            ("ResourceVersion", seen, revision, "modified")
+        Preconditions { resource_version: Some(expected), .. } if expected != revision => {
+            ("ResourceVersion", expected, revision, "modified")
         }
         Preconditions { .. } => return Ok(()),
     };
     let kind = Resource::new(&request.kind.resource.group, &request.kind.kind);
     let why = format!(
-        "the {what} in the precondition ({seen}) does not match the {what} in record ({found}). \
+        "the {what} in the precondition ({expected}) does not match the {what} in record ({found}). \
          The object might have been {how}"
     );
     Err(ApiError::conflict(&kind, &request.key.name, &why))
 }
 
-/// Whether the kind's subresource can be written at all.
-fn check_subresource(request: &Request, subresource: Subresource) -> Result<(), ApiError> {
+/// Refuses a subresource that the kind does not have.
+fn check_subresource(request: &WriteRequest, subresource: Subresource) -> Result<(), ApiError> {
     let version = request.kind.stored();
     let there = match subresource {
         Subresource::None => true,

@@ -1,37 +1,39 @@
-//! Where the fields of an object stand in its YAML.
+//! Locations of fields in YAML documents.
 
 use std::fmt;
 
 use serde::de::{Deserialize, Deserializer, MapAccess, SeqAccess, Visitor};
 use serde_saphyr::{Location, Spanned};
 
-/// The place of a field in a document of `text`, counted from 0, or of the last thing on the way
-/// that is there; `None` where there is no such document. Paths are those of the API's messages:
+/// The location of a field in a document of `text` (counted from 0), or of its closest ancestor
+/// that exists; `None` if there is no such document. Paths are those of API messages:
 /// `spec.containers[0].name`, `limits[nvidia.com/gpu]`.
 pub fn locate(text: &str, document: usize, field: &str) -> Option<Location> {
-    // The API's own messages look for the taints of a node in its metadata.
+    // The API server reports node taints at `metadata.taints`.
     let field = &field.replacen("metadata.taints", "spec.taints", 1);
     let documents: Vec<Spanned<Tree>> = serde_saphyr::from_multiple(text).ok()?;
     let tree = documents.get(document)?;
     Some(find(tree, field).unwrap_or(tree.referenced))
 }
 
-/// YAML as its shape and places.
+/// A YAML tree with the locations of keys and values, without the scalars.
 enum Tree {
     Map(Vec<(Spanned<String>, Spanned<Tree>)>),
     List(Vec<Spanned<Tree>>),
     Leaf,
 }
 
-/// The place of what a path leads to, or of the last thing on the way that is there.
+/// The location of a path, or of its closest ancestor that exists; `None` if not even the first
+/// step exists.
 fn find(at: &Spanned<Tree>, path: &str) -> Option<Location> {
     let path = path.strip_prefix('.').unwrap_or(path);
     match &at.value {
         _ if path.is_empty() => None,
         Tree::Leaf => None,
         Tree::Map(entries) => {
-            let fitting = entries.iter().filter_map(|entry| Some((entry, after(path, &entry.0)?)));
-            // Keys may hold dots: of two that fit the longer is meant.
+            let fitting =
+                entries.iter().filter_map(|entry| Some((entry, rest_after_key(path, &entry.0)?)));
+            // Keys may contain dots: the longest matching key is meant.
             let ((key, value), rest) = fitting.max_by_key(|((key, _), _)| key.value.len())?;
             let here = match value.value {
                 Tree::Leaf => value.referenced,
@@ -47,8 +49,8 @@ fn find(at: &Spanned<Tree>, path: &str) -> Option<Location> {
     }
 }
 
-/// What follows a key in a path: `spec.a[0]` and `limits[nvidia.com/gpu]` are both used.
-fn after<'p>(path: &'p str, key: &Spanned<String>) -> Option<&'p str> {
+/// The rest of a path after a key. Both `spec.a[0]` and `limits[nvidia.com/gpu]` are used.
+fn rest_after_key<'p>(path: &'p str, key: &Spanned<String>) -> Option<&'p str> {
     let bracketed = path.strip_prefix('[').and_then(|path| path.strip_prefix(&*key.value));
     if let Some(rest) = bracketed.and_then(|rest| rest.strip_prefix(']')) {
         return Some(rest);
@@ -59,13 +61,13 @@ fn after<'p>(path: &'p str, key: &Spanned<String>) -> Option<&'p str> {
 
 impl<'de> Deserialize<'de> for Tree {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_any(Shape)
+        deserializer.deserialize_any(TreeVisitor)
     }
 }
 
-struct Shape;
+struct TreeVisitor;
 
-impl<'de> Visitor<'de> for Shape {
+impl<'de> Visitor<'de> for TreeVisitor {
     type Value = Tree;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

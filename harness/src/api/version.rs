@@ -1,4 +1,4 @@
-//! What a server says it is. A proxy on the way may answer in its place.
+//! The version of an API server. A proxy on the way may respond in its place.
 
 use http::{Request, StatusCode};
 use http_body_util::BodyExt as _;
@@ -8,50 +8,53 @@ use schedlab_json::Value;
 
 use super::{Api, MANAGER};
 
-/// How many characters of what no API server says are shown.
-const SHOWN_MAX: usize = 80;
+/// How many characters of an unexpected response are shown.
+const BODY_CHARS_MAX: usize = 80;
 
-/// Why a server does not tell its version.
+/// Why a server's version is unknown.
 #[derive(Debug, thiserror::Error)]
-pub enum NoVersion {
-    /// It cannot be reached, or refuses to tell it.
+pub enum VersionError {
+    /// The request failed.
     #[error(transparent)]
-    Untold(#[from] kube::Error),
-    /// It is something else.
-    #[error("what answers there is no Kubernetes API server: status {status}, it says {said:?}")]
-    Stranger {
-        /// Of its answer.
+    Request(#[from] kube::Error),
+    /// The response is not from a Kubernetes API server.
+    #[error("the response is not from a Kubernetes API server: status {status}, body {body:?}")]
+    NotKubernetes {
+        /// The status code of the response.
         status: StatusCode,
-        /// First words of its answer.
-        said: String,
+        /// The first characters of the body.
+        body: String,
     },
 }
 
 impl Api {
     /// The server's version.
-    pub async fn version(&self) -> Result<String, NoVersion> {
+    pub async fn version(&self) -> Result<String, VersionError> {
         let request = Request::get("/version").header("user-agent", MANAGER).body(Body::empty());
         let request = request.map_err(kube::Error::HttpError)?;
-        let answer = self.client.send(request).await?;
-        let status = answer.status();
-        let text = answer.into_body().collect().await?.to_bytes();
-        let told: Value = serde_json::from_slice(&text).unwrap_or_default();
-        match told["gitVersion"].as_str() {
+        let response = self.client.send(request).await?;
+        let status = response.status();
+        let text = response.into_body().collect().await?.to_bytes();
+        let body: Value = serde_json::from_slice(&text).unwrap_or_default();
+        match body["gitVersion"].as_str() {
             Some(version) if status.is_success() => return Ok(version.to_owned()),
             Some(_) | None => {}
         }
-        if told["kind"] == "Status"
-            && let Ok(refusal) = serde_json::from_slice::<Status>(&text)
+        if body["kind"] == "Status"
+            && let Ok(status) = serde_json::from_slice::<Status>(&text)
         {
-            return Err(kube::Error::Api(Box::new(refusal)).into());
+            return Err(kube::Error::Api(Box::new(status)).into());
         }
-        Err(NoVersion::Stranger { status, said: first_words(&String::from_utf8_lossy(&text)) })
+        Err(VersionError::NotKubernetes {
+            status,
+            body: first_words(&String::from_utf8_lossy(&text)),
+        })
     }
 }
 
 fn first_words(text: &str) -> String {
     let line = text.split_whitespace().collect::<Vec<_>>().join(" ");
-    match line.char_indices().nth(SHOWN_MAX) {
+    match line.char_indices().nth(BODY_CHARS_MAX) {
         Some((end, _)) => format!("{}…", line.get(..end).unwrap_or_default()),
         None => line,
     }
@@ -64,37 +67,40 @@ mod tests {
     use http::Response;
 
     use super::*;
-    use crate::api::causes;
+    use crate::api::error_chain;
 
-    async fn told(status: u16, body: &'static str) -> Result<String, String> {
-        let answer = tower::service_fn(move |_: Request<Body>| async move {
+    async fn version_or_error(status: u16, body: &'static str) -> Result<String, String> {
+        let service = tower::service_fn(move |_: Request<Body>| async move {
             let body = Body::from(body.as_bytes().to_vec());
             Ok::<_, Infallible>(Response::builder().status(status).body(body).unwrap())
         });
-        let api = Api::new(kube::Client::new(answer, "default"));
+        let api = Api::new(kube::Client::new(service, "default"));
         api.version().await.map_err(|error| match error {
-            NoVersion::Untold(error) => causes(&error),
-            NoVersion::Stranger { .. } => error.to_string(),
+            VersionError::Request(error) => error_chain(&error),
+            VersionError::NotKubernetes { .. } => error.to_string(),
         })
     }
 
     #[tokio::test]
-    async fn who_is_no_api_server_is_told_by_status_and_first_words() {
+    async fn a_response_from_another_server_is_shown_with_its_status() {
         let page = "<!DOCTYPE html>\n<html><head>\n  <title>Sign in</title></head></html>";
-        let stranger = |status: &str, said: &str| {
-            let what = "what answers there is no Kubernetes API server: status";
-            Err(format!("{what} {status}, it says \"{said}\""))
+        let not_kubernetes = |status: &str, body: &str| {
+            let what = "the response is not from a Kubernetes API server: status";
+            Err(format!("{what} {status}, body \"{body}\""))
         };
         let line = "<!DOCTYPE html> <html><head> <title>Sign in</title></head></html>";
-        assert_eq!(told(200, page).await, stranger("200 OK", line));
-        assert_eq!(told(403, page).await, stranger("403 Forbidden", line));
-        assert_eq!(told(502, "").await, stranger("502 Bad Gateway", ""));
-        assert_eq!(told(200, "{}").await, stranger("200 OK", "{}"));
-        let long = "x".repeat(SHOWN_MAX) + "…";
-        assert_eq!(first_words(&"x".repeat(SHOWN_MAX + 1)), long);
-        assert_eq!(told(200, r#"{"gitVersion": "v1.35.4"}"#).await, Ok("v1.35.4".to_owned()));
-        let refusal =
+        assert_eq!(version_or_error(200, page).await, not_kubernetes("200 OK", line));
+        assert_eq!(version_or_error(403, page).await, not_kubernetes("403 Forbidden", line));
+        assert_eq!(version_or_error(502, "").await, not_kubernetes("502 Bad Gateway", ""));
+        assert_eq!(version_or_error(200, "{}").await, not_kubernetes("200 OK", "{}"));
+        let long = "x".repeat(BODY_CHARS_MAX) + "…";
+        assert_eq!(first_words(&"x".repeat(BODY_CHARS_MAX + 1)), long);
+        assert_eq!(
+            version_or_error(200, r#"{"gitVersion": "v1.35.4"}"#).await,
+            Ok("v1.35.4".to_owned())
+        );
+        let status =
             r#"{"kind": "Status", "message": "no entry", "reason": "Forbidden", "code": 403}"#;
-        assert_eq!(told(403, refusal).await, Err("no entry".to_owned()));
+        assert_eq!(version_or_error(403, status).await, Err("no entry".to_owned()));
     }
 }

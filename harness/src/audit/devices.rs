@@ -1,4 +1,4 @@
-//! Claims on devices and the devices that nodes publish, from raw objects of `resource.k8s.io`.
+//! ResourceClaims and published devices, from raw objects of `resource.k8s.io`.
 
 use std::collections::BTreeMap;
 
@@ -9,12 +9,12 @@ use schedlab_scheduler_core::{
     model::Name,
 };
 
-use super::{keep, read::node_selector_term};
+use super::{parse::node_selector_term, update_object};
 use crate::fields::{at, list, text};
 
-const GPU: &str = "nvidia.com/gpu";
+const GPU_RESOURCE: &str = "nvidia.com/gpu";
 
-/// What is known of them.
+/// The observed claims and slices.
 #[derive(Debug, Default)]
 pub(super) struct Devices {
     claims: BTreeMap<Name, Object>,
@@ -22,83 +22,83 @@ pub(super) struct Devices {
 }
 
 impl Devices {
-    pub(super) fn claim(&mut self, name: &Name, claim: Option<&Object>) {
-        keep(&mut self.claims, name, claim);
+    pub(super) fn update_claim(&mut self, name: &Name, claim: Option<&Object>) {
+        update_object(&mut self.claims, name, claim);
     }
 
-    /// The node of the slice.
-    pub(super) fn slice(&mut self, name: &Name, slice: Option<&Object>) -> Option<Name> {
+    /// Records a slice and returns its node.
+    pub(super) fn update_slice(&mut self, name: &Name, slice: Option<&Object>) -> Option<Name> {
         let known = slice.or_else(|| self.slices.get(name));
         let node = known.and_then(|slice| text(slice, "/spec/nodeName")).map(Name::from);
-        keep(&mut self.slices, name, slice);
+        update_object(&mut self.slices, name, slice);
         node
     }
 
-    /// The node with the GPUs that are published for it.
-    pub(super) fn add_to(&self, mut view: NodeView, node: &Name) -> NodeView {
+    /// Adds the GPUs that are published for a node to its view.
+    pub(super) fn add_published_gpus(&self, mut view: NodeView, node: &Name) -> NodeView {
         let of_node =
             self.slices.values().filter(|slice| text(slice, "/spec/nodeName") == Some(node));
         let of_gpus = of_node.filter(|slice| is_gpu(text(slice, "/spec/driver").unwrap_or("")));
         let gpus: usize = of_gpus.map(|slice| list(slice, "/spec/devices").len()).sum();
         if gpus > 0 {
             let published = 1000 * i128::try_from(gpus).unwrap_or(i128::MAX / 1000);
-            *view.allocatable.entry(GPU.into()).or_default() += published;
+            *view.allocatable.entry(GPU_RESOURCE.into()).or_default() += published;
         }
         view
     }
 
-    /// The pod with what it has by its claims.
+    /// Adds the devices that a pod has through its claims to its view.
     pub(super) fn add_claims(&self, mut view: PodView, pod: &Value) -> PodView {
         let namespace = text(pod, "/metadata/namespace").unwrap_or_default();
-        for name in names(pod) {
+        for name in claim_names(pod) {
             let name: Name = format!("{namespace}/{name}").into();
-            let gpus = self.claims.get(&name).map_or(0, |claim| gpu_milli(claim));
-            view.claims.insert(name, Amounts::from([(GPU.into(), gpus)]));
+            let gpus = self.claims.get(&name).map_or(0, |claim| claimed_gpu_milli(claim));
+            view.claims.insert(name, Amounts::from([(GPU_RESOURCE.into(), gpus)]));
         }
         view
     }
 }
 
-/// The names of a pod's claims, as far as they have one.
-pub(crate) fn names(pod: &Value) -> impl Iterator<Item = &str> {
+/// The names of a pod's claims that exist.
+pub(crate) fn claim_names(pod: &Value) -> impl Iterator<Item = &str> {
     let made = list(pod, "/status/resourceClaimStatuses").iter();
     let all = list(pod, "/spec/resourceClaims").iter().chain(made);
     all.filter_map(|one| text(one, "/resourceClaimName"))
 }
 
-/// Thousandths of GPUs that a claim asks for; of one that wants all of a node (`allocationMode: All`),
-/// those that it has, and at least one. A class of GPUs is known by its name. Of alternatives the
-/// one that was had counts; before, the first, as all are of equally many, or none is had by
-/// who pays for GPUs.
-pub(crate) fn gpu_milli(claim: &Value) -> i128 {
+/// The GPUs of a claim, in thousandths. With `allocationMode: All` these are the allocated ones,
+/// and at least one. A DeviceClass counts as GPUs if its name contains `gpu`. Of alternatives, the
+/// allocated one counts; before the allocation the first one, because the audit charges GPUs only
+/// where all alternatives have the same number.
+pub(crate) fn claimed_gpu_milli(claim: &Value) -> i128 {
     let results = list(claim, "/status/allocation/devices/results");
-    let had =
+    let allocated =
         |name: &str| results.iter().filter(|result| text(result, "/request") == Some(name)).count();
-    let asked = list(claim, "/spec/devices/requests").iter().filter_map(|request| {
+    let counted_requests = list(claim, "/spec/devices/requests").iter().filter_map(|request| {
         let own = text(request, "/name").unwrap_or_default();
         if let Some(exactly) = at(request, "/exactly") {
-            return Some((had(own), exactly));
+            return Some((allocated(own), exactly));
         }
         let name = |one| format!("{own}/{}", text(one, "/name").unwrap_or_default());
-        let all = list(request, "/firstAvailable").iter().map(|one| (had(&name(one)), one));
-        all.clone().find(|(had, _)| *had > 0).or_else(|| all.clone().next())
+        let all = list(request, "/firstAvailable").iter().map(|one| (allocated(&name(one)), one));
+        all.clone().find(|(allocated, _)| *allocated > 0).or_else(|| all.clone().next())
     });
-    let of_gpus = asked.filter(|(_, asked)| {
-        is_gpu(text(asked, "/deviceClassName").unwrap_or_default()) && !is_admin(asked)
+    let of_gpus = counted_requests.filter(|(_, request)| {
+        is_gpu(text(request, "/deviceClassName").unwrap_or_default()) && !is_admin(request)
     });
-    let count = |(had, asked): (usize, &Value)| match text(asked, "/allocationMode") {
-        Some("All") => i128::try_from(had.max(1)).unwrap_or(i128::MAX / 1000),
-        _ => i128::from(at(asked, "/count").and_then(Value::as_i64).unwrap_or(1)),
+    let count = |(allocated, request): (usize, &Value)| match text(request, "/allocationMode") {
+        Some("All") => i128::try_from(allocated.max(1)).unwrap_or(i128::MAX / 1000),
+        _ => i128::from(at(request, "/count").and_then(Value::as_i64).unwrap_or(1)),
     };
-    of_gpus.map(|asked| 1000 * count(asked)).sum()
+    of_gpus.map(|counted| 1000 * count(counted)).sum()
 }
 
-pub(super) fn claim(claim: &Value) -> ClaimView {
+pub(super) fn claim_view(claim: &Value) -> ClaimView {
     let device = |result: &Value| {
         let part = |path| text(result, path).unwrap_or_default();
         let name =
             format!("device {} of pool {} ({})", part("/device"), part("/pool"), part("/driver"));
-        // To look after a device is no having it: whoever else may have it.
+        // Administrative access does not occupy a device, whoever else uses it.
         let uid = text(claim, "/metadata/uid").unwrap_or_default();
         if is_admin(result) { format!("{name}, to look at ({uid})").into() } else { name.into() }
     };
@@ -116,7 +116,7 @@ pub(super) fn claim(claim: &Value) -> ClaimView {
     }
 }
 
-/// A request, or what came of one, that is for looking after devices.
+/// Whether a request or its result has administrative access.
 fn is_admin(of: &Value) -> bool {
     at(of, "/adminAccess").and_then(Value::as_bool) == Some(true)
 }
@@ -132,13 +132,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_claim_with_alternatives_takes_what_the_one_has_that_was_had() {
+    fn a_claim_with_alternatives_counts_the_allocated_one() {
         let alternative = |name: &str, mode: &str, count: u32| json!({ "name": name, "deviceClassName": "gpu.x", "allocationMode": mode, "count": count });
         let all = [alternative("all", "All", 0), alternative("three", "ExactCount", 3)];
-        let with = |had: &[&str]| {
-            let results = had.iter().map(|request| json!({ "request": request }));
+        let with = |allocated: &[&str]| {
+            let results = allocated.iter().map(|request| json!({ "request": request }));
             let results: Vec<Value> = results.collect();
-            gpu_milli(&json!({
+            claimed_gpu_milli(&json!({
                 "spec": { "devices": { "requests": [{ "name": "r", "firstAvailable": all.as_slice() }] } },
                 "status": { "allocation": { "devices": { "results": results } } },
             }))
@@ -149,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn who_looks_after_a_device_has_none() {
+    fn administrative_access_occupies_no_device() {
         let looking = |admin: bool| {
             json!({
                 "metadata": { "uid": "u" },
@@ -161,10 +161,14 @@ mod tests {
                 ] } } },
             })
         };
-        let told = |admin: bool| (claim(&looking(admin)).devices, gpu_milli(&looking(admin)));
-        assert_eq!(told(false), ([Name::from("device a of pool n (gpu.x)")].into(), 1000));
+        let claim_and_gpus =
+            |admin: bool| (claim_view(&looking(admin)).devices, claimed_gpu_milli(&looking(admin)));
         assert_eq!(
-            told(true),
+            claim_and_gpus(false),
+            ([Name::from("device a of pool n (gpu.x)")].into(), 1000)
+        );
+        assert_eq!(
+            claim_and_gpus(true),
             ([Name::from("device a of pool n (gpu.x), to look at (u)")].into(), 0)
         );
     }

@@ -1,73 +1,73 @@
-//! What happened last, kept so that a breach can tell how it came to be. Bounded; of a write only
-//! what it means is kept, for whole objects would hold the memory that the next ones could take.
+//! The recent history of the cluster, which explains a violation. It is bounded, and keeps only the
+//! meaning of each write: whole objects would occupy too much memory.
 
 use std::{collections::VecDeque, sync::Arc};
 
 use jiff::Timestamp;
 use schedlab_emulator::store::{Key, LogEntry};
-use schedlab_scheduler_core::{audit::Concern, model::Time};
+use schedlab_scheduler_core::{audit::AuditedObject, model::Time};
 
 use crate::{
+    change::{Change, changes, offset},
     fields::text,
-    happenings::{Happening, happenings, offset},
 };
 
-/// How many writes are kept that mean something, and how many lines are told of one breach.
+/// How many meaningful writes are kept, and how many lines are shown per violation.
 const WRITES_MAX: usize = 4096;
 const LINES_MAX: usize = 24;
 
 #[derive(Debug, Default)]
 pub(super) struct History {
     start: Option<Timestamp>,
-    writes: VecDeque<Write>,
+    writes: VecDeque<HistoryEntry>,
 }
 
 /// A write that means something to a person.
 #[derive(Debug)]
-struct Write {
+struct HistoryEntry {
     time: Timestamp,
     revision: u64,
     key: Key,
-    /// Where a pod is.
+    /// The node of a pod.
     node: Option<Box<str>>,
-    what: Vec<Happening>,
-    by: Arc<str>,
+    changes: Vec<Change>,
+    manager: Arc<str>,
 }
 
 impl History {
     pub(super) fn push(&mut self, entry: &LogEntry) {
         self.start.get_or_insert(entry.time);
-        if !is_of_concern(&entry.key) {
+        if !is_tracked(&entry.key) {
             return;
         }
-        let what = happenings(entry);
+        let what = changes(entry);
         if what.is_empty() {
             return;
         }
         if self.writes.len() == WRITES_MAX {
             self.writes.pop_front();
         }
-        self.writes.push_back(Write {
+        self.writes.push_back(HistoryEntry {
             time: entry.time,
             revision: entry.revision,
             key: entry.key.clone(),
             node: text(&entry.object, "/spec/nodeName").map(Box::from),
-            what,
-            by: Arc::clone(&entry.manager),
+            changes: what,
+            manager: Arc::clone(&entry.manager),
         });
     }
 
-    /// Time since the first write, as people read it.
+    /// Time since the first write, for people.
     pub(super) fn offset(&self, at: Time) -> String {
         let start = self.start.unwrap_or_default().as_millisecond();
         offset(at.0 - start)
     }
 
-    /// What happened to these objects, oldest first.
-    pub(super) fn about(&self, concerns: &[Concern]) -> Vec<String> {
+    /// The history of these objects, oldest first.
+    pub(super) fn lines_about(&self, concerns: &[AuditedObject]) -> Vec<String> {
         let relevant = self.writes.iter().rev().filter(|write| {
             let node = write.node.as_deref();
-            concerns.iter().any(|concern| names(concern, &write.key, node))
+            concerns.iter().any(|concern| concerns_object(concern, &write.key, node))
         });
         let mut lines: Vec<String> =
             relevant.map(|write| self.line(write)).take(LINES_MAX).collect();
@@ -75,8 +75,8 @@ impl History {
         lines
     }
 
-    fn line(&self, write: &Write) -> String {
-        let Write { time, revision, key, what, by, .. } = write;
+    fn line(&self, write: &HistoryEntry) -> String {
+        let HistoryEntry { time, revision, key, changes: what, manager: by, .. } = write;
         let what: Vec<String> = what.iter().map(ToString::to_string).collect();
         let at = self.offset(Time(time.as_millisecond()));
         let kind = key.resource.plural.trim_end_matches('s');
@@ -86,20 +86,22 @@ impl History {
     }
 }
 
-/// Whether a concern can be about it: see [`names`].
-fn is_of_concern(key: &Key) -> bool {
+/// Whether a violation can concern objects of this kind: see [`concerns_object`].
+fn is_tracked(key: &Key) -> bool {
     matches!(&*key.resource.plural, "pods" | "podgroups" | "resourceclaims" | "nodes" | "queues")
 }
 
-fn names(concern: &Concern, key: &Key, node_of_pod: Option<&str>) -> bool {
+fn concerns_object(concern: &AuditedObject, key: &Key, node_of_pod: Option<&str>) -> bool {
     let full = |name: &str| name.split_once('/') == Some((&*key.namespace, &*key.name));
     match (concern, &*key.resource.plural) {
-        (Concern::Pod(name), "pods")
-        | (Concern::Group(name), "podgroups")
-        | (Concern::Claim(name), "resourceclaims") => full(name),
-        (Concern::Node(name), "nodes") | (Concern::Queue(name), "queues") => *key.name == **name,
-        // A node's trouble is told by the pods on it.
-        (Concern::Node(name), "pods") => node_of_pod == Some(name),
+        (AuditedObject::Pod(name), "pods")
+        | (AuditedObject::Group(name), "podgroups")
+        | (AuditedObject::Claim(name), "resourceclaims") => full(name),
+        (AuditedObject::Node(name), "nodes") | (AuditedObject::Queue(name), "queues") => {
+            *key.name == **name
+        }
+        // A violation on a node is explained by its pods.
+        (AuditedObject::Node(name), "pods") => node_of_pod == Some(name),
         _ => false,
     }
 }

@@ -1,4 +1,4 @@
-//! What a Queue says of itself.
+//! The reported status of a Queue.
 
 use schedlab_emulator::quantity::thousandths;
 use schedlab_json::Value;
@@ -6,8 +6,8 @@ use schedlab_scheduler_core::audit::Amounts;
 
 /// `status.allocated`, for the resources that queues account for.
 pub(super) fn allocated(queue: &Value) -> Option<Amounts> {
-    let said = queue.pointer("/status/allocated")?.as_object()?;
-    let amounts = said.iter().filter_map(|(resource, amount)| {
+    let allocated = queue.pointer("/status/allocated")?.as_object()?;
+    let amounts = allocated.iter().filter_map(|(resource, amount)| {
         matches!(resource.as_str(), "nvidia.com/gpu" | "cpu" | "memory")
             .then_some((resource.as_str().into(), thousandths(amount)?))
     });

@@ -1,27 +1,28 @@
-//! From a case to the core's snapshot and profile.
+//! Converts a case to the core's snapshot and profile.
 
 mod claims;
+mod numa_zones;
 mod queues;
-mod zones;
 
 use std::{collections::BTreeMap, time::Duration};
 
 use schedlab_scheduler::{
     Config,
-    captured::{CaptureError, learn_configuration},
+    snapshot_file::{SnapshotFileError, apply_kai_configuration},
 };
 use schedlab_scheduler_core::{
     Snapshot,
     model::{
-        DeviceClaim, GpuPart, LabelSelector, Name, Node, NodeId, NodeSelectorTerm, Operator, Pod,
-        PodAffinityTerm, PodGroup, PodGroupId, PodShape, PodStatus, PreemptionPolicy, QueueId,
-        QueueProblem, Requirement, ShapeId, SharedGpu, StalenessGrace, SubGroup, Time, Topology,
-        TopologyConstraint, TopologyLevel, VolumeAccess, VolumeClaim, VolumeProblem,
+        DeviceClaim, FractionalGpu, GpuFraction, LabelSelector, Name, Node, NodeId,
+        NodeSelectorTerm, Operator, Pod, PodAffinityTerm, PodGroup, PodGroupId, PodShape,
+        PodStatus, PreemptionPolicy, QueueId, QueueProblem, Requirement, ShapeId, StalenessGrace,
+        SubGroup, Time, Topology, TopologyConstraint, TopologyLevel, VolumeAccess, VolumeClaim,
+        VolumeProblem,
     },
     resources::{Amount, Resources},
 };
 
-pub(super) use zones::{ZoneAmounts, shares as zone_shares};
+pub(super) use numa_zones::{NumaZoneAmounts, numa_shares as zone_shares};
 
 use super::format::{
     ActionName, Case, ConstraintSpec, Gang, Job, NodeSpec, Preemptibility, State, Task,
@@ -29,51 +30,51 @@ use super::format::{
 };
 
 const START: Time = Time(1_767_225_600_000);
-/// The node label that required affinity of cases looks at.
+/// The node label that required affinities of cases select.
 const TYPE_LABEL: &str = "kai.scheduler/type";
-/// The pod count that recorded decisions allowed on a node, whatever it said.
+/// Allocatable pods per node in the recordings.
 const PODS_PER_NODE: i64 = 500;
 
-/// The cluster of a case. Pods and groups are in the order of the case's tasks and jobs, which
-/// is not that of their names.
+/// The snapshot of a case. Pods and groups are in the order of the case's tasks and jobs, not by
+/// name.
 pub(super) fn snapshot(case: &Case) -> Snapshot {
     let mut snapshot = Snapshot { now: START, ..Snapshot::default() };
     snapshot.nodes = case.cluster.nodes.iter().map(|spec| node(case, spec)).collect();
     snapshot.nodes.sort_by(|a, b| a.name.cmp(&b.name));
     snapshot.topologies = case.cluster.topologies.iter().map(topology).collect();
-    let queues = queues::tree(&case.queues);
+    let queues = queues::queue_tree(&case.queues);
     snapshot.queues = queues.usable;
     for (job, at) in case.jobs.iter().zip(0..) {
-        let queue = queues.answers.get(job.queue.as_str()).cloned();
+        let queue = queues.by_job_queue.get(job.queue.as_str()).cloned();
         let queue = queue.unwrap_or_else(|| Err(QueueProblem::Missing { queue: name(&job.queue) }));
         snapshot.pod_groups.push(pod_group(job, queue.map(Some)));
         for task in &job.tasks {
-            let shape = shape(&mut snapshot, (case, job), task);
-            let pod = pod(&snapshot, (job, PodGroupId(at)), task, shape);
+            let shape = shape(&mut snapshot, case, job, task);
+            let pod = pod(&snapshot, job, PodGroupId(at), task, shape);
             snapshot.pods.push(pod);
         }
     }
     snapshot
 }
 
-/// The scheduler of a case: KAI's configuration as recorded, and test settings of the recordings:
-/// victims of a consolidation without limit, and no grace for stale gangs but in the cases about
-/// it, which take that action alone.
+/// The scheduler's configuration of a case: KAI's as recorded, with the test settings of the
+/// recordings: unlimited consolidation victims, and no staleness grace except in cases that run
+/// only that action.
 ///
 /// # Errors
-/// The configuration is not of KAI's form.
-pub(super) fn config(case: &Case) -> Result<Config, CaptureError> {
+/// The configuration is not in KAI's format.
+pub(super) fn config(case: &Case) -> Result<Config, SnapshotFileError> {
     let mut config = Config::kai();
-    learn_configuration(case.configuration(), &mut config)?;
+    apply_kai_configuration(case.configuration(), &mut config)?;
     let grace = if case.actions == [ActionName::StaleGangEviction] { 60 } else { 0 };
     config.profile.consolidation_victims_max = usize::MAX;
     config.profile.staleness_grace = Duration::from_secs(grace);
     Ok(config)
 }
 
-/// What of its configuration nothing here goes by.
-pub(super) fn passed_over(case: &Case) -> Vec<String> {
-    learn_configuration(case.configuration(), &mut Config::kai()).unwrap_or_default()
+/// Settings of the case that are ignored.
+pub(super) fn ignored_settings(case: &Case) -> Vec<String> {
+    apply_kai_configuration(case.configuration(), &mut Config::kai()).unwrap_or_default()
 }
 
 fn node(case: &Case, spec: &NodeSpec) -> Node {
@@ -85,8 +86,8 @@ fn node(case: &Case, spec: &NodeSpec) -> Node {
         name: name(&spec.name),
         labels: labels.collect(),
         allocatable,
-        gpus_by_claim: claims::has_gpus(case, &spec.name),
-        numa: spec.numa.as_ref().map(zones::topology),
+        gpus_via_dra: claims::has_gpus(case, &spec.name),
+        numa: spec.numa.as_ref().map(numa_zones::numa_topology),
         gpu_memory_mib: spec.gpu_memory_mib,
         ready: true,
         ..Node::default()
@@ -125,8 +126,8 @@ fn pod_group(job: &Job, queue: Result<Option<QueueId>, QueueProblem>) -> PodGrou
             })
         }),
         preemption_delay: Duration::from_secs(job.preemption_delay_s),
-        left_alone: false,
-        unusable: Vec::new(),
+        is_skipped: false,
+        unschedulable_members: Vec::new(),
     }
 }
 
@@ -154,23 +155,23 @@ fn constraint(spec: &ConstraintSpec) -> TopologyConstraint {
     }
 }
 
-fn shape(snapshot: &mut Snapshot, (case, job): (&Case, &Job), task: &Task) -> ShapeId {
+fn shape(snapshot: &mut Snapshot, case: &Case, job: &Job, task: &Task) -> ShapeId {
     let mut requests = resources(&task.request);
     let shared_gpu = shared_gpu(task);
     if shared_gpu.is_some() {
         requests.gpu_milli = 0;
     }
-    let claims = claims::of(case, job, task);
+    let claims = claims::task_claims(case, job, task);
     if claims.iter().any(DeviceClaim::is_gpu) {
         requests.gpu_milli = 0;
     }
     let shape = PodShape {
         requests,
         guaranteed: job.qos_class == "Guaranteed",
-        shared_gpu,
+        fractional_gpu: shared_gpu,
         legacy_mig: task.legacy_mig,
         claims,
-        volumes: task.pvc_names.iter().map(|volume| missing(volume)).collect(),
+        volumes: task.pvc_names.iter().map(|volume| missing_volume(volume)).collect(),
         node_affinity: (!task.required_node_affinity_in.is_empty()).then(|| vec![affinity(task)]),
         pod_affinity: affinity_to_like(task, task.pod_affinity_topology_key.as_deref()),
         pod_anti_affinity: affinity_to_like(task, task.pod_anti_affinity_topology_key.as_deref()),
@@ -184,16 +185,16 @@ fn shape(snapshot: &mut Snapshot, (case, job): (&Case, &Job), task: &Task) -> Sh
     ShapeId(u32::try_from(at).expect("a case has few shapes"))
 }
 
-fn shared_gpu(task: &Task) -> Option<SharedGpu> {
-    let fraction = task.gpu_fraction.map(|part| GpuPart::Milli(whole(part * 1000.0)));
-    let part = fraction.or_else(|| task.gpu_memory_mib.map(GpuPart::MemoryMib))?;
-    Some(SharedGpu { part, devices: task.gpu_fraction_devices.unwrap_or(1).max(1) })
+fn shared_gpu(task: &Task) -> Option<FractionalGpu> {
+    let fraction = task.gpu_fraction.map(|part| GpuFraction::Milli(whole(part * 1000.0)));
+    let part = fraction.or_else(|| task.gpu_memory_mib.map(GpuFraction::MemoryMib))?;
+    Some(FractionalGpu { fraction: part, devices: task.gpu_fraction_devices.unwrap_or(1).max(1) })
 }
 
-/// No case has a claim on a volume, only pods that name one.
-fn missing(volume: &str) -> VolumeClaim {
-    let access = VolumeAccess::Nowhere(VolumeProblem::Missing);
-    VolumeClaim { name: name(volume), is_exclusive: false, attached: None, access }
+/// No case has a volume claim; pods only name missing ones.
+fn missing_volume(volume: &str) -> VolumeClaim {
+    let access = VolumeAccess::Unavailable(VolumeProblem::Missing);
+    VolumeClaim { name: name(volume), is_exclusive: false, attached_volume: None, access }
 }
 
 fn affinity(task: &Task) -> NodeSelectorTerm {
@@ -214,7 +215,7 @@ fn affinity_to_like(task: &Task, topology_key: Option<&str>) -> Vec<PodAffinityT
     topology_key.map(term).into_iter().collect()
 }
 
-fn pod(snapshot: &Snapshot, (job, group): (&Job, PodGroupId), task: &Task, shape: ShapeId) -> Pod {
+fn pod(snapshot: &Snapshot, job: &Job, group: PodGroupId, task: &Task, shape: ShapeId) -> Pod {
     let (status, released_since) = match task.state {
         State::Pending | State::Pipelined => (PodStatus::Pending, None),
         State::Gated => (PodStatus::Gated, None),
@@ -248,17 +249,17 @@ fn pod(snapshot: &Snapshot, (job, group): (&Job, PodGroupId), task: &Task, shape
         } else {
             task.gpu_groups.iter().map(|group| name(group)).collect()
         },
-        zones: zones::shares(task),
-        nominated,
+        numa_allocations: numa_zones::numa_shares(task),
+        nominated_node: nominated,
         task_priority: label.and_then(|label| {
             let text = label.as_str().map_or_else(|| label.to_string(), str::to_owned);
             text.parse().ok()
         }),
-        leads: None,
+        leader_role: None,
         created: START,
         started: None,
-        released_since,
-        unbindable: false,
+        releasing_since: released_since,
+        binding_failed: false,
     }
 }
 
@@ -283,7 +284,7 @@ fn resources(amounts: &BTreeMap<String, f64>) -> Resources {
     resources
 }
 
-/// -1 is no bound.
+/// -1 means unlimited.
 fn amount(value: f64, unit: f64) -> Amount {
     if value < 0.0 { Amount::Unlimited } else { Amount::Exactly(whole(value * unit)) }
 }

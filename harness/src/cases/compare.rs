@@ -1,8 +1,8 @@
-//! What became of each task, and how that differs from what is expected.
+//! The outcome of each task, and its differences from the expected one.
 
 pub(super) mod message;
+mod numa_zones;
 mod sums;
-mod zones;
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -12,46 +12,46 @@ use std::{
 
 use schedlab_scheduler_core::{
     Decision, Plan, Snapshot,
-    model::{GpuGroup, NodeId, Pod, PodStatus, ZoneShare},
+    model::{GpuGroup, NodeId, NumaAllocation, Pod, PodStatus},
 };
 
 use super::format::{Case, Expected, Outcome, State, Task};
 
-/// A task, its job and what became of it.
-type Played<'a> = (&'a str, &'a Task, &'a Fate);
+/// Job name, task and outcome.
+type ComparedTask<'a> = (&'a str, &'a Task, &'a TaskOutcome);
 
-/// What became of a task.
+/// The outcome of a task.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Fate {
+pub(super) struct TaskOutcome {
     pub(super) state: &'static str,
     pub(super) node: Option<NodeId>,
-    /// The shared devices it has, or was promised, there.
+    /// Shared GPUs it uses on the node, or is pipelined to.
     pub(super) gpu_groups: Vec<GpuGroup>,
-    /// What it has of that node's zones, or was promised.
-    pub(super) zones: Vec<ZoneShare>,
+    /// NUMA allocations on the node, or planned ones.
+    pub(super) numa_zones: Vec<NumaAllocation>,
 }
 
-/// The fate of every pod of the snapshot under `plan`. States that the core does not tell apart are
-/// called as the case begins with them.
-pub(super) fn fates(case: &Case, snapshot: &Snapshot, plan: &Plan) -> Vec<Fate> {
-    let mut fates = decided(snapshot, plan);
+/// The outcome of every pod under `plan`. States that the core does not distinguish keep the case's
+/// initial name.
+pub(super) fn task_outcomes(case: &Case, snapshot: &Snapshot, plan: &Plan) -> Vec<TaskOutcome> {
+    let mut outcomes = outcomes_of_plan(snapshot, plan);
     let tasks = case.jobs.iter().flat_map(|job| &job.tasks);
-    for ((task, pod), fate) in tasks.zip(&snapshot.pods).zip(&mut fates) {
-        match (task.state, fate.state) {
-            (State::Binding, "Bound") => fate.state = "Binding",
-            (State::Allocated, "Bound") => fate.state = "Allocated",
-            (State::Deleted, "Failed") => fate.state = "Deleted",
-            (State::Pipelined, "Pending") if pod.nominated.is_some() => {
-                (fate.state, fate.node) = ("Pipelined", pod.nominated);
+    for ((task, pod), actual) in tasks.zip(&snapshot.pods).zip(&mut outcomes) {
+        match (task.state, actual.state) {
+            (State::Binding, "Bound") => actual.state = "Binding",
+            (State::Allocated, "Bound") => actual.state = "Allocated",
+            (State::Deleted, "Failed") => actual.state = "Deleted",
+            (State::Pipelined, "Pending") if pod.nominated_node.is_some() => {
+                (actual.state, actual.node) = ("Pipelined", pod.nominated_node);
             }
             _ => {}
         }
     }
-    fates
+    outcomes
 }
 
-fn decided(snapshot: &Snapshot, plan: &Plan) -> Vec<Fate> {
-    let mut fates: Vec<Fate> = snapshot
+fn outcomes_of_plan(snapshot: &Snapshot, plan: &Plan) -> Vec<TaskOutcome> {
+    let mut outcomes: Vec<TaskOutcome> = snapshot
         .pods
         .iter()
         .map(|pod| {
@@ -59,98 +59,107 @@ fn decided(snapshot: &Snapshot, plan: &Plan) -> Vec<Fate> {
                 PodStatus::Pending => "Pending",
                 PodStatus::Gated => "Gated",
                 PodStatus::Bound => "Bound",
-                PodStatus::Running | PodStatus::Away => "Running",
+                PodStatus::Running | PodStatus::OnExcludedNode => "Running",
                 PodStatus::Releasing if is_stuck(snapshot, pod) => "StuckInReleasing",
                 PodStatus::Releasing => "Releasing",
                 PodStatus::Succeeded => "Succeeded",
                 PodStatus::Failed => "Failed",
             };
-            let (gpu_groups, zones) = (pod.gpu_groups.clone(), pod.zones.clone());
-            Fate { state, node: pod.node, gpu_groups, zones }
+            let (gpu_groups, zones) = (pod.gpu_groups.clone(), pod.numa_allocations.clone());
+            TaskOutcome { state, node: pod.node, gpu_groups, numa_zones: zones }
         })
         .collect();
     let placed = |pod, node, state| {
         let gpu_groups = plan.gpu_groups.get(pod).cloned().unwrap_or_default();
-        let zones = plan.zones.get(pod).cloned().unwrap_or_default();
-        Fate { state, node: Some(node), gpu_groups, zones }
+        let zones = plan.numa_allocations.get(pod).cloned().unwrap_or_default();
+        TaskOutcome { state, node: Some(node), gpu_groups, numa_zones: zones }
     };
     for decision in &plan.decisions {
         match decision {
             Decision::Bind { pod, node } => {
-                fates[pod.0 as usize] = placed(pod, *node, "Binding");
+                outcomes[pod.0 as usize] = placed(pod, *node, "Binding");
             }
-            Decision::Evict { pod, .. } => fates[pod.0 as usize].state = "Releasing",
+            Decision::Evict { pod, .. } => outcomes[pod.0 as usize].state = "Releasing",
             Decision::Pipeline { pod, node } => {
-                fates[pod.0 as usize] = placed(pod, *node, "Pipelined");
+                outcomes[pod.0 as usize] = placed(pod, *node, "Pipelined");
             }
         }
     }
-    fates
+    outcomes
 }
 
-/// On its way out for longer than its room is counted on.
+/// Whether the pod has been terminating for so long that its resources no longer count as
+/// releasing.
 fn is_stuck(snapshot: &Snapshot, pod: &Pod) -> bool {
-    let since = pod.released_since.unwrap_or(snapshot.now);
+    let since = pod.releasing_since.unwrap_or(snapshot.now);
     snapshot.now.since(since) > Duration::from_mins(2)
 }
 
-/// Where `fates` differ from what the case expects, one line each.
-pub(super) fn differences(case: &Case, snapshot: &Snapshot, fates: &[Fate]) -> Vec<String> {
+/// Differences between outcomes and expectations, one per line.
+pub(super) fn differences(
+    case: &Case,
+    snapshot: &Snapshot,
+    outcomes: &[TaskOutcome],
+) -> Vec<String> {
     let expected = &case.expected;
-    let tasks: Vec<Played<'_>> = case
+    let tasks: Vec<ComparedTask<'_>> = case
         .jobs
         .iter()
         .flat_map(|job| job.tasks.iter().map(move |task| (job.name.as_str(), task)))
-        .zip(fates)
-        .map(|((job, task), fate)| (job, task, fate))
+        .zip(outcomes)
+        .map(|((job, task), actual)| (job, task, actual))
         .collect();
     let mut found = Vec::new();
     for (name, outcome) in &expected.jobs {
         let of_job: Vec<_> = tasks.iter().filter(|(job, ..)| job == name).copied().collect();
-        found.extend(differs((case, snapshot), name, outcome, &of_job));
+        found.extend(outcome_difference(case, snapshot, name, outcome, &of_job));
     }
     for (name, outcome) in &expected.tasks {
         let of_task = tasks.iter().filter(|(_, task, _)| task.id == *name);
         let of_task: Vec<_> = of_task.copied().collect();
         if !expected.dead_task_ids.contains(name) {
-            found.extend(differs((case, snapshot), name, outcome, &of_task));
+            found.extend(outcome_difference(case, snapshot, name, outcome, &of_task));
         }
     }
-    found.extend(apart(case, &tasks));
-    found.extend(node_differences((case, expected), snapshot, &tasks));
-    found.extend(zones::differences((case, expected), snapshot, fates));
+    found.extend(sharing_difference(case, &tasks));
+    found.extend(node_differences(case, expected, snapshot, &tasks));
+    found.extend(numa_zones::differences(case, expected, snapshot, outcomes));
     found
 }
 
-fn differs(
-    (case, snapshot): (&Case, &Snapshot),
+fn outcome_difference(
+    case: &Case,
+    snapshot: &Snapshot,
     name: &str,
     outcome: &Outcome,
-    tasks: &[Played<'_>],
+    tasks: &[ComparedTask<'_>],
 ) -> Option<String> {
-    let node_name = |fate: &Fate| fate.node.map(|node| &*snapshot.nodes[node.0 as usize].name);
-    let wrong_state = tasks.iter().any(|(_, _, fate)| fate.state != outcome.status);
+    let node_name =
+        |actual: &TaskOutcome| actual.node.map(|node| &*snapshot.nodes[node.0 as usize].name);
+    let wrong_state = tasks.iter().any(|(_, _, actual)| actual.state != outcome.status);
     let wrong_node = outcome
         .node
         .as_deref()
-        .is_some_and(|node| tasks.iter().any(|(_, _, fate)| node_name(fate) != Some(node)));
-    let zones = |fate: &Fate| zones::positions(snapshot, fate);
+        .is_some_and(|node| tasks.iter().any(|(_, _, actual)| node_name(actual) != Some(node)));
+    let zones = |actual: &TaskOutcome| numa_zones::positions(snapshot, actual);
     let wrong_zones = outcome
         .numa_zones
         .as_ref()
-        .filter(|expected| tasks.iter().any(|(_, _, fate)| zones(fate) != **expected));
+        .filter(|expected| tasks.iter().any(|(_, _, actual)| zones(actual) != **expected));
     let mut more = sums::differences(snapshot, outcome, tasks);
-    more.extend(too_young((case, snapshot), outcome, tasks));
+    more.extend(too_young(case, snapshot, outcome, tasks));
     if let Some(expected) = wrong_zones {
-        let found: Vec<BTreeSet<usize>> = tasks.iter().map(|(_, _, fate)| zones(fate)).collect();
+        let found: Vec<BTreeSet<usize>> =
+            tasks.iter().map(|(_, _, actual)| zones(actual)).collect();
         more.push(format!("in zones {found:?}, not {expected:?}"));
     }
     if !(wrong_state || wrong_node) && more.is_empty() {
         return None;
     }
-    let mut text = format!("{name}: {}{} expected;", outcome.status, on(outcome.node.as_deref()));
-    for (_, task, fate) in tasks {
-        let _ = write!(text, " {} {}{}", task.id, fate.state, on(node_name(fate)));
+    let mut text =
+        format!("{name}: {}{} expected;", outcome.status, on_node(outcome.node.as_deref()));
+    for (_, task, actual) in tasks {
+        let _ = write!(text, " {} {}{}", task.id, actual.state, on_node(node_name(actual)));
     }
     for more in more {
         let _ = write!(text, " {more}");
@@ -158,11 +167,12 @@ fn differs(
     Some(text)
 }
 
-/// It was started too lately, or never.
+/// Describes a job that started too recently or never.
 fn too_young(
-    (case, snapshot): (&Case, &Snapshot),
+    case: &Case,
+    snapshot: &Snapshot,
     outcome: &Outcome,
-    tasks: &[Played<'_>],
+    tasks: &[ComparedTask<'_>],
 ) -> Option<String> {
     let least = Duration::from_secs(outcome.running_for_more_than_s?);
     let (job, ..) = tasks.first()?;
@@ -172,19 +182,19 @@ fn too_young(
     (!is_older).then(|| format!("running for {ran:?}, not for more than {least:?}"))
 }
 
-fn on(node: Option<&str>) -> String {
+fn on_node(node: Option<&str>) -> String {
     node.map(|node| format!(" on {node}")).unwrap_or_default()
 }
 
-/// Tasks that shared a device of their node when the case was recorded, stand on one node here, and
-/// share none; or the other way round.
-fn apart(case: &Case, tasks: &[Played<'_>]) -> Option<String> {
+/// Tasks that shared a GPU in the recording and do not share one here on the same node, or the
+/// reverse.
+fn sharing_difference(case: &Case, tasks: &[ComparedTask<'_>]) -> Option<String> {
     let recorded = case.recorded_devices();
     let compared: Vec<_> = tasks
         .iter()
-        .filter_map(|(_, task, fate)| {
-            let node = fate.node.filter(|_| !fate.gpu_groups.is_empty())?;
-            Some((node, &task.id, *fate, *recorded.get(task.id.as_str())?))
+        .filter_map(|(_, task, actual)| {
+            let node = actual.node.filter(|_| !actual.gpu_groups.is_empty())?;
+            Some((node, &task.id, *actual, *recorded.get(task.id.as_str())?))
         })
         .collect();
     let pairs = compared.iter().enumerate().flat_map(|(at, one)| {
@@ -193,17 +203,19 @@ fn apart(case: &Case, tasks: &[Played<'_>]) -> Option<String> {
     pairs.into_iter().find_map(|((_, left, mine, theirs), (_, right, others, seen))| {
         let shares = mine.gpu_groups.iter().any(|group| others.gpu_groups.contains(group));
         let together = theirs.0 == seen.0 && theirs.1.iter().any(|group| seen.1.contains(group));
-        let told = if together { "do not share a device" } else { "share a device" };
-        (theirs.0 == seen.0 && shares != together).then(|| format!("{left} and {right} {told}"))
+        let difference = if together { "do not share a device" } else { "share a device" };
+        (theirs.0 == seen.0 && shares != together)
+            .then(|| format!("{left} and {right} {difference}"))
     })
 }
 
-/// Idle and releasing (less promised) GPUs. A shared device is taken while somebody is on it,
-/// and released when everybody leaves. Whoever is moved still leaves the node where it was.
+/// Differences in idle and releasing (minus pipelined) GPUs. A shared GPU is used while a task is
+/// on it, and releasing when all its tasks are. A moved task still releases its old node.
 fn node_differences(
-    (case, expected): (&Case, &Expected),
+    case: &Case,
+    expected: &Expected,
     snapshot: &Snapshot,
-    tasks: &[Played<'_>],
+    tasks: &[ComparedTask<'_>],
 ) -> Vec<String> {
     let mut nodes: BTreeMap<&str, NodeGpus<'_>> = BTreeMap::new();
     for node in &case.cluster.nodes {
@@ -211,12 +223,12 @@ fn node_differences(
         nodes.insert(&node.name, NodeGpus { idle, ..NodeGpus::default() });
     }
     let name = |node: NodeId| &*snapshot.nodes[node.0 as usize].name;
-    for ((_, task, fate), pod) in tasks.iter().zip(&snapshot.pods) {
-        let Some(node) = fate.node else { continue };
-        nodes.entry(name(node)).or_default().add(task, (fate.state, &fate.gpu_groups));
-        let is_moved = fate.state == "Pipelined" && pod.status != PodStatus::Pending;
+    for ((_, task, actual), pod) in tasks.iter().zip(&snapshot.pods) {
+        let Some(node) = actual.node else { continue };
+        nodes.entry(name(node)).or_default().add(task, actual.state, &actual.gpu_groups);
+        let is_moved = actual.state == "Pipelined" && pod.status != PodStatus::Pending;
         if let Some(left) = pod.node.filter(|_| is_moved) {
-            nodes.entry(name(left)).or_default().add(task, ("Releasing", &pod.gpu_groups));
+            nodes.entry(name(left)).or_default().add(task, "Releasing", &pod.gpu_groups);
         }
     }
     let mut found = Vec::new();
@@ -229,17 +241,17 @@ fn node_differences(
     found
 }
 
-/// The GPUs of a node: whole ones, and who is on shared ones.
+/// The GPUs of a node: whole ones, and the tasks on shared ones.
 #[derive(Default)]
 struct NodeGpus<'a> {
     idle: f64,
     releasing: f64,
-    /// Pods that stay on, leave, and were promised each shared device.
+    /// Number of pods staying on, leaving and pipelined to each shared GPU.
     shared: BTreeMap<&'a str, [f64; 3]>,
 }
 
 impl<'a> NodeGpus<'a> {
-    fn add(&mut self, task: &Task, (state, groups): (&str, &'a [GpuGroup])) {
+    fn add(&mut self, task: &Task, state: &str, groups: &'a [GpuGroup]) {
         let (stays, leaves, waits) = match state {
             "Running" | "Bound" | "Binding" | "Allocated" | "StuckInReleasing" => (1.0, 0.0, 0.0),
             "Releasing" => (0.0, 1.0, 0.0),

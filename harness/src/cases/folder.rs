@@ -1,5 +1,4 @@
-//! A folder of cases: every JSON file in it with `cases` or `entries`, read and run on all
-//! cores.
+//! Runs a folder of cases: every JSON file with `cases` or `entries`, in parallel.
 
 use std::{
     num::NonZeroUsize,
@@ -16,26 +15,27 @@ use anyhow::{Context as _, anyhow};
 use schedlab_json::Value;
 
 use super::{
+    decisions::DecisionCase,
+    e2e,
     format::Case,
-    oracle::Entry,
     read,
-    report::{FileReport, Judged, Report, Verdict},
-    run, shell,
+    report::{CaseResult, FileReport, Report, Verdict},
+    run,
 };
 use crate::text;
 
-/// Reads the folder and runs what is selected: all whose id contains `filter`.
+/// Runs the cases of a folder whose id or file name contains `filter`.
 ///
 /// # Errors
 /// The folder or a file cannot be read, or a file is not JSON.
 pub fn run_folder(folder: &Path, filter: &str) -> anyhow::Result<Report> {
     let paths = json_files(folder)?;
-    let files = in_parallel(&paths, |path| contents(path, filter));
+    let files = in_parallel(&paths, |path| read_file(path, filter));
     let files = files.into_iter().collect::<anyhow::Result<Vec<_>>>()?;
-    let files: Vec<(String, Vec<Item>)> = files.into_iter().flatten().collect();
-    let items: Vec<&Item> = files.iter().flat_map(|(_, items)| items).collect();
-    let mut judged = in_parallel(&items, |item| item.judge()).into_iter();
-    let report = |(file, items): &(String, Vec<Item>)| FileReport {
+    let files: Vec<(String, Vec<WorkItem>)> = files.into_iter().flatten().collect();
+    let items: Vec<&WorkItem> = files.iter().flat_map(|(_, items)| items).collect();
+    let mut judged = in_parallel(&items, |item| item.run()).into_iter();
+    let report = |(file, items): &(String, Vec<WorkItem>)| FileReport {
         file: file.clone(),
         judged: judged.by_ref().take(items.len()).collect(),
     };
@@ -57,50 +57,50 @@ fn json_files(folder: &Path) -> anyhow::Result<Vec<PathBuf>> {
     Ok(paths)
 }
 
-/// What can be run on its own.
-enum Item {
+/// A unit of work.
+enum WorkItem {
     Case(Arc<Case>),
-    /// The same through the shell.
-    Shell(Arc<Case>),
-    Entry(String, Entry),
-    /// What is not of the format: the id, and where and why.
-    Unread(String, Vec<String>),
+    /// The case through the whole scheduler.
+    EndToEnd(Arc<Case>),
+    Decision(String, DecisionCase),
+    /// An invalid case: its id, and the errors with their location.
+    Invalid(String, Vec<String>),
 }
 
-/// A file's name and what is selected of it; then, by another name, what of that is run a second
-/// time.
-fn contents(path: &Path, filter: &str) -> anyhow::Result<Vec<(String, Vec<Item>)>> {
+/// Reads a file: its selected cases, and under another name those that also run through the whole
+/// scheduler.
+fn read_file(path: &Path, filter: &str) -> anyhow::Result<Vec<(String, Vec<WorkItem>)>> {
     let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
     let shown = path.display().to_string();
-    let text = text::read(path).map_err(|unreadable| anyhow!(unreadable.of(&shown)))?;
+    let text = text::read(path).map_err(|unreadable| anyhow!(unreadable.in_file(&shown)))?;
     let mut content: Value =
         serde_json::from_str(&text).map_err(|error| anyhow!("{shown}: {error}"))?;
     let (mut items, mut again) = (Vec::new(), Vec::new());
     let stem = name.trim_end_matches(".json").to_owned();
-    let place = |list: &str, at: usize| format!("{shown}: {list}[{at}]");
+    let location = |list: &str, at: usize| format!("{shown}: {list}[{at}]");
     for (at, case) in list(&mut content, "cases").into_iter().enumerate() {
         let id = case.get("id").and_then(Value::as_str).unwrap_or_default().to_owned();
         if !id.contains(filter) && !stem.contains(filter) {
             continue;
         }
-        match read::case(case) {
+        match read::parse_case(case) {
             Ok(case) => {
                 let case = Arc::new(case);
-                again.extend(case.rounds.is_some().then(|| Item::Shell(Arc::clone(&case))));
-                items.push(Item::Case(case));
+                again.extend(case.rounds.is_some().then(|| WorkItem::EndToEnd(Arc::clone(&case))));
+                items.push(WorkItem::Case(case));
             }
             Err(wrong) => {
-                let place = format!("{} ({id})", place("cases", at));
-                items.push(Item::unread(id, &place, wrong));
+                let location = format!("{} ({id})", location("cases", at));
+                items.push(WorkItem::invalid(id, &location, wrong));
             }
         }
     }
     for (at, entry) in list(&mut content, "entries").into_iter().enumerate() {
         let id = format!("{stem}#{at}");
         if id.contains(filter) {
-            items.push(match Entry::read(entry) {
-                Ok(entry) => Item::Entry(id, entry),
-                Err(wrong) => Item::unread(id, &place("entries", at), vec![wrong]),
+            items.push(match DecisionCase::parse(entry) {
+                Ok(entry) => WorkItem::Decision(id, entry),
+                Err(wrong) => WorkItem::invalid(id, &location("entries", at), vec![wrong]),
             });
         }
     }
@@ -115,40 +115,40 @@ fn list(content: &mut Value, field: &str) -> Vec<Value> {
     }
 }
 
-impl Item {
-    fn unread(id: String, place: &str, wrong: Vec<String>) -> Self {
-        Self::Unread(id, wrong.into_iter().map(|why| format!("{place}: {why}")).collect())
+impl WorkItem {
+    fn invalid(id: String, location: &str, wrong: Vec<String>) -> Self {
+        Self::Invalid(id, wrong.into_iter().map(|why| format!("{location}: {why}")).collect())
     }
 
-    fn judge(&self) -> Judged {
+    fn run(&self) -> CaseResult {
         let (id, title) = match self {
             Self::Case(case) => (case.id.clone(), case.title.clone()),
-            Self::Shell(case) => (format!("{}, through the shell", case.id), case.title.clone()),
-            Self::Entry(id, _) | Self::Unread(id, _) => (id.clone(), String::new()),
+            Self::EndToEnd(case) => (format!("{}, through the shell", case.id), case.title.clone()),
+            Self::Decision(id, _) | Self::Invalid(id, _) => (id.clone(), String::new()),
         };
         let verdict = catch_unwind(AssertUnwindSafe(|| self.verdict()));
         let panicked = || Verdict::Failed(vec!["the scheduler panicked".to_owned()]);
         let notes = match self {
             Self::Case(case) => case.notes.clone(),
-            Self::Shell(_) | Self::Entry(..) | Self::Unread(..) => Vec::new(),
+            Self::EndToEnd(_) | Self::Decision(..) | Self::Invalid(..) => Vec::new(),
         };
-        Judged { id, title, notes, verdict: verdict.unwrap_or_else(|_| panicked()) }
+        CaseResult { id, title, notes, verdict: verdict.unwrap_or_else(|_| panicked()) }
     }
 
     fn verdict(&self) -> Verdict {
         match self {
             Self::Case(case) => run::verdict(case),
-            Self::Shell(case) => shell::verdict(case),
-            Self::Entry(_, entry) => match entry.difference() {
+            Self::EndToEnd(case) => e2e::verdict(case),
+            Self::Decision(_, entry) => match entry.difference() {
                 Some(difference) => Verdict::Failed(vec![difference]),
                 None => Verdict::Passed,
             },
-            Self::Unread(_, wrong) => Verdict::Failed(wrong.clone()),
+            Self::Invalid(_, wrong) => Verdict::Failed(wrong.clone()),
         }
     }
 }
 
-/// `work` done on every item, by as many threads as there are cores; results in order.
+/// Maps items in parallel on all cores; results are in order.
 fn in_parallel<T: Sync, R: Send>(items: &[T], work: impl Fn(&T) -> R + Sync) -> Vec<R> {
     let next = AtomicUsize::new(0);
     let take = || {

@@ -1,5 +1,5 @@
-//! The neutral format: what of it the core's cases need. Amounts are as the fields say: devices,
-//! millicores, bytes, 10^6 bytes, seconds.
+//! The JSON format of cases, as far as it is used. Units are in the field names: devices,
+//! millicores, bytes, megabytes, seconds.
 
 mod expected;
 
@@ -10,15 +10,15 @@ use serde::{Deserialize, Deserializer, Serialize};
 
 pub(super) use expected::{Expected, Outcome, Sums};
 
-/// One cluster and what must come of it.
+/// A case: a cluster and its expected outcome.
 #[derive(Clone, Debug, Deserialize)]
 pub(super) struct Case {
-    /// Unique name.
+    /// Unique id.
     pub(super) id: String,
-    /// What it is about.
+    /// Title.
     #[serde(default)]
     pub(super) title: String,
-    /// Absent: rounds where `rounds` are given.
+    /// Absent: rounds if `rounds` is given, else a single pass.
     #[serde(default)]
     pub(super) mode: Option<Mode>,
     pub(super) actions: Vec<ActionName>,
@@ -31,21 +31,21 @@ pub(super) struct Case {
     pub(super) cluster: Cluster,
     pub(super) queues: Vec<QueueSpec>,
     pub(super) jobs: Vec<Job>,
-    /// What must have become of it. Where the file tells that in words or not at all, it is what
-    /// was recorded, once [`Self::expect_what_was_recorded`] was called.
+    /// The expected outcome. If absent or written in prose, it is taken from the recording by
+    /// [`Self::expect_what_was_recorded`].
     #[serde(default, deserialize_with = "or_nothing")]
     pub(super) expected: Expected,
     #[serde(default)]
     observed: Option<Observed>,
-    /// What of it is passed over, found when it was read.
+    /// Notes on ignored parts, added when the case is parsed.
     #[serde(skip)]
     pub(super) notes: Vec<String>,
 }
 
-/// The plugins of the session.
+/// The recorded scheduler configuration.
 #[derive(Clone, Debug, Default, Deserialize)]
 pub(super) struct Config {
-    /// Absent: all.
+    /// Absent: all plugins.
     #[serde(default)]
     plugins: Option<Vec<String>>,
     #[serde(default)]
@@ -56,7 +56,7 @@ pub(super) struct Config {
     numa_plugin_active: bool,
 }
 
-/// What was recorded.
+/// The recorded outcome.
 #[derive(Clone, Debug, Deserialize)]
 struct Observed {
     #[serde(rename = "final")]
@@ -112,7 +112,7 @@ impl ActionName {
     }
 }
 
-/// The states in which tasks begin.
+/// The initial states of tasks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 pub(super) enum State {
     Pending,
@@ -125,9 +125,9 @@ pub(super) enum State {
     StuckInReleasing,
     Succeeded,
     Failed,
-    /// Promised its node, which is still being freed.
+    /// Pipelined to a node whose resources are still being released.
     Pipelined,
-    /// It is gone.
+    /// Deleted.
     Deleted,
 }
 
@@ -161,10 +161,10 @@ pub(super) struct Cluster {
     pub(super) dra: Option<Dra>,
 }
 
-/// What matters of claims; slices are in the nodes' GPUs already, where their class is one of GPUs.
+/// Resource claims. GPU slices are already part of the nodes' GPUs.
 #[derive(Clone, Debug, Default, Deserialize)]
 pub(super) struct Dra {
-    /// The classes that there are. Absent: all that claims name.
+    /// Existing device classes. Absent: all classes that claims name.
     #[serde(default)]
     pub(super) device_classes: Option<Vec<String>>,
     #[serde(default)]
@@ -232,7 +232,7 @@ pub(super) struct NodeSpec {
     pub(super) gpu_memory_mib: i64,
 }
 
-/// Zones of a node. Amounts are millicores, bytes and devices.
+/// NUMA zones of a node, in millicores, bytes and devices.
 #[derive(Clone, Debug, Deserialize)]
 pub(super) struct NumaSpec {
     pub(super) policy: NumaPolicyName,
@@ -387,10 +387,10 @@ pub(super) struct Task {
     pub(super) legacy_mig: bool,
     #[serde(default)]
     pub(super) resource_claim_names: Vec<String>,
-    /// Names of the claims that were made for it, by the templates' names.
+    /// Claim names by template name.
     #[serde(default)]
     pub(super) resource_claim_templates: BTreeMap<String, String>,
-    /// No case has a volume, only pods that name one.
+    /// Names of volume claims, none of which exists.
     #[serde(default)]
     pub(super) pvc_names: Vec<String>,
     #[serde(default)]
@@ -399,29 +399,29 @@ pub(super) struct Task {
     pub(super) pod_anti_affinity_topology_key: Option<String>,
 }
 
-pub(super) const NOTHING_EXPECTED: &str = "nothing is expected of it, in `expected` or `observed`";
+pub(super) const NOTHING_EXPECTED: &str = "it has no expectation in `expected` or `observed`";
 
 impl Task {
-    /// The names of all its claims.
+    /// Names of all its claims.
     pub(super) fn claims(&self) -> impl Iterator<Item = &String> {
         self.resource_claim_names.iter().chain(self.resource_claim_templates.values())
     }
 }
 
 impl Case {
-    /// The claim of this name that pods of the job may use.
+    /// The claim of this name in the job's namespace.
     pub(super) fn claim(&self, job: &Job, name: &str) -> Option<&ClaimSpec> {
         let mut claims = self.cluster.dra.iter().flat_map(|dra| &dra.resource_claims);
         claims.find(|claim| claim.name == *name && claim.namespace == job.namespace)
     }
 
-    /// The class is there.
+    /// Whether the device class exists.
     pub(super) fn has_class(&self, class: &str) -> bool {
         let classes = self.cluster.dra.as_ref().and_then(|dra| dra.device_classes.as_ref());
         classes.is_none_or(|classes| classes.iter().any(|known| known == class))
     }
 
-    /// Why it cannot be run, or would show nothing.
+    /// Why the case is not applicable, if so.
     pub(super) fn unsupported(&self) -> Option<&'static str> {
         let shows_nothing = !self.jobs.is_empty() && self.expected.is_empty();
         shows_nothing.then_some(NOTHING_EXPECTED)
@@ -429,14 +429,14 @@ impl Case {
 }
 
 impl Case {
-    /// Most calls of a session. Where the plugin was off that is asked before any call, and no limits
-    /// are given, none is allowed.
+    /// Maximum numbers of calls per session. If the predicates plugin is off and no limits are
+    /// given, none is allowed.
     pub(super) fn call_limits(&self) -> Option<CallLimits> {
         let none = self.config.predicates_plugin_active == Some(false);
         self.call_limits_per_session.or(none.then(CallLimits::default))
     }
 
-    /// Node and shared devices of each task, as recorded at the end.
+    /// Recorded node and shared GPUs of each task at the end.
     pub(super) fn recorded_devices(&self) -> BTreeMap<&str, (&str, &[String])> {
         self.recorded()
             .filter_map(|(id, task)| Some((id, (task.node.as_deref()?, &*task.gpu_groups))))
@@ -449,7 +449,7 @@ impl Case {
         jobs.flat_map(|job| &job.tasks).map(|(id, task)| (id.as_str(), task))
     }
 
-    /// Where nothing else is expected.
+    /// Uses the recorded outcome when the case expects nothing else.
     pub(super) fn expect_what_was_recorded(&mut self) {
         if !self.expected.is_empty() {
             return;
@@ -469,7 +469,7 @@ impl Case {
 }
 
 impl Case {
-    /// As it stands in KAI's configuration file.
+    /// The configuration in the format of KAI's configuration file.
     pub(super) fn configuration(&self) -> Value {
         let Config { plugins, plugin_arguments, predicates_plugin_active, numa_plugin_active } =
             &self.config;
@@ -480,9 +480,9 @@ impl Case {
             |name: &&str| *name != "predicates" || *predicates_plugin_active != Some(false);
         let numa = numa_plugin_active.then_some("numa");
         let tiers = plugins.as_ref().map(|plugins| {
-            let asked = plugins.iter().map(String::as_str).filter(|name| *name != "numa");
-            let asked = asked.filter(is_active).chain(numa).map(plugin);
-            json!([{ "plugins": asked.collect::<Vec<Value>>() }])
+            let enabled = plugins.iter().map(String::as_str).filter(|name| *name != "numa");
+            let enabled = enabled.filter(is_active).chain(numa).map(plugin);
+            json!([{ "plugins": enabled.collect::<Vec<Value>>() }])
         });
         json!({ "actions": actions.join(","), "tiers": tiers })
     }

@@ -1,4 +1,4 @@
-//! A case as its file has it: read, its defaults filled in, and looked over for what it cannot mean.
+//! Parses a case, fills in defaults and validates it.
 
 mod check;
 mod fields;
@@ -11,31 +11,32 @@ use super::{
     format::{Case, Gang, Mode, PodSet},
 };
 
-pub(super) use check::circle;
+pub(super) use check::parent_cycle;
 
-/// The case, or all that is wrong with it, one line each. What is passed over stands in its notes.
-pub(super) fn case(value: Value) -> Result<Case, Vec<String>> {
-    let strange = fields::unknown(&value);
-    let case = typed::<Case>(value);
+/// Parses a case, or returns all errors, one per line. Ignored parts are listed in its notes.
+pub(super) fn parse_case(value: Value) -> Result<Case, Vec<String>> {
+    let unknown_fields = fields::unknown_fields(&value);
+    let case = deserialize::<Case>(value);
     let mut case = match case {
         Ok(case) => with_defaults(case),
-        Err(error) => return Err([vec![error], strange].concat()),
+        Err(error) => return Err([vec![error], unknown_fields].concat()),
     };
     let wrong = check::problems(&case);
     if !wrong.is_empty() {
-        return Err([wrong, strange].concat());
+        return Err([wrong, unknown_fields].concat());
     }
-    case.notes = [strange, check::strays(&case), build::passed_over(&case)].concat();
+    case.notes =
+        [unknown_fields, check::unknown_sub_groups(&case), build::ignored_settings(&case)].concat();
     Ok(case)
 }
 
-/// Told with the field, what was found there and what is allowed.
-pub(super) fn typed<T: DeserializeOwned>(value: Value) -> Result<T, String> {
+/// Deserializes a value; errors name the field.
+pub(super) fn deserialize<T: DeserializeOwned>(value: Value) -> Result<T, String> {
     let value = serde_json::Value::from(value);
     serde_path_to_error::deserialize(&value).map_err(|error| {
         let path = error.path().to_string();
-        let place = if path == "." { String::new() } else { format!("{path}: ") };
-        format!("{place}{}", error.inner())
+        let prefix = if path == "." { String::new() } else { format!("{path}: ") };
+        format!("{prefix}{}", error.inner())
     })
 }
 

@@ -1,77 +1,77 @@
-//! What came of a folder of cases: a table by file, or JSON.
+//! The result of a folder of cases, as a table by file or JSON.
 
 use std::{collections::BTreeMap, fmt::Write as _};
 
 use serde::Serialize;
 
-/// All of it.
+/// The result of a folder.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Report {
     /// By file name.
     pub files: Vec<FileReport>,
 }
 
-/// What came of one file.
+/// The result of one file.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct FileReport {
-    /// Its name.
+    /// Name of the file.
     pub file: String,
-    /// In the order of the file.
-    pub judged: Vec<Judged>,
+    /// Results in file order.
+    pub judged: Vec<CaseResult>,
 }
 
-/// What came of one case or entry.
+/// The result of one case or decision.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Judged {
-    /// Which.
+pub struct CaseResult {
+    /// Id of the case or decision.
     pub id: String,
-    /// What it is about; empty for entries.
+    /// Title; empty for decisions.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub title: String,
-    /// What of it was passed over.
+    /// Notes on ignored parts.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub notes: Vec<String>,
-    /// Passed or not.
+    /// The verdict.
     #[serde(flatten)]
     pub verdict: Verdict,
 }
 
-/// Passed or not.
+/// The verdict.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(tag = "verdict", content = "why", rename_all = "snake_case")]
 pub enum Verdict {
-    /// It ended as recorded.
+    /// The outcome is as recorded.
     Passed,
-    /// It ended otherwise: how, line by line.
+    /// The outcome differs; the differences, line by line.
     Failed(Vec<String>),
-    /// It was not run, and why.
+    /// It was not run, with the reason.
     NotApplicable(String),
 }
 
-/// How many of each.
+/// Numbers of verdicts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
-    /// Ended as recorded.
+    /// As recorded.
     pub passed: usize,
-    /// Ended otherwise.
+    /// Different.
     pub failed: usize,
     /// Not run.
     pub not_applicable: usize,
 }
 
 impl Report {
-    /// How many of each in all files.
+    /// Numbers of verdicts in all files.
     pub fn counts(&self) -> Counts {
-        Counts::of(self.files.iter().flat_map(|file| &file.judged))
+        Counts::count(self.files.iter().flat_map(|file| &file.judged))
     }
 
-    /// A table by file, then every failure, then the sum.
+    /// A table by file, then every failure and note, then the sum.
     pub fn terse(&self) -> String {
         let width = self.files.iter().map(|file| file.file.len()).max().unwrap_or(0);
         let head = ["passed", "failed", "n/a"];
         let mut text = format!("{:width$} {:>6} {:>6} {:>4}\n", "file", head[0], head[1], head[2]);
         for file in &self.files {
-            let Counts { passed, failed, not_applicable } = Counts::of(&file.judged);
+            let Counts { passed, failed, not_applicable } = Counts::count(&file.judged);
             let name = &file.file;
             let _ = write!(text, "{name:width$} {passed:>6} {failed:>6} {not_applicable:>4}");
             let reasons = file.reasons();
@@ -98,7 +98,7 @@ impl Report {
 }
 
 impl FileReport {
-    /// Why some were not run, and how many for each reason.
+    /// Reasons for cases that were not run, with their counts.
     fn reasons(&self) -> Vec<String> {
         let mut reasons: BTreeMap<&str, usize> = BTreeMap::new();
         for judged in &self.judged {
@@ -111,7 +111,7 @@ impl FileReport {
 }
 
 impl Counts {
-    fn of<'a>(all: impl IntoIterator<Item = &'a Judged>) -> Self {
+    fn count<'a>(all: impl IntoIterator<Item = &'a CaseResult>) -> Self {
         let mut counts = Self::default();
         for judged in all {
             match judged.verdict {
@@ -123,7 +123,7 @@ impl Counts {
         counts
     }
 
-    /// How many in all.
+    /// Number of all cases.
     pub fn all(self) -> usize {
         self.passed + self.failed + self.not_applicable
     }

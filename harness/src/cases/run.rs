@@ -1,4 +1,5 @@
-//! Runs a case: once, or in rounds in which promised and evicted pods come back.
+//! Runs a case on the core: once, or in rounds in which pipelined and evicted pods become pending
+//! again.
 
 use std::time::Duration;
 
@@ -10,15 +11,16 @@ use schedlab_scheduler_core::{
 
 use super::{
     build,
-    compare::{self, Fate, fates},
-    differs,
+    compare::{self, TaskOutcome, task_outcomes},
+    expected_failures,
     format::{CallLimits, Case, Rounds},
     report::Verdict,
 };
 
-/// Runs the case, if the core knows what it needs.
+/// Runs the case, if it is applicable.
 pub(super) fn verdict(case: &Case) -> Verdict {
-    if let Some(why) = differs::reason(&case.id).or_else(|| case.unsupported()) {
+    if let Some(why) = expected_failures::expected_failure(&case.id).or_else(|| case.unsupported())
+    {
         return Verdict::NotApplicable(why.to_owned());
     }
     match build::config(case) {
@@ -30,14 +32,14 @@ pub(super) fn verdict(case: &Case) -> Verdict {
     }
 }
 
-/// How the outcome differs from what the case expects: nothing when it passes.
+/// Differences between the outcome and the case's expectations.
 fn differences(case: &Case, profile: &Profile) -> Vec<String> {
     let snapshot = build::snapshot(case);
     if let Some(rounds) = &case.rounds {
         return in_rounds(case, rounds, snapshot, profile);
     }
     let plan = schedule(&snapshot, profile);
-    let mut found = compare::differences(case, &snapshot, &fates(case, &snapshot, &plan));
+    let mut found = compare::differences(case, &snapshot, &task_outcomes(case, &snapshot, &plan));
     found.extend(compare::message::differences(case, &plan));
     found.extend(calls_over_limit(case.call_limits(), &plan));
     found
@@ -55,56 +57,61 @@ fn in_rounds(
     for _ in 0..rounds.until_match {
         let plan = schedule(&snapshot, profile);
         found.extend(calls_over_limit(limits, &plan));
-        snapshot = next_round(case, &snapshot, &fates(case, &snapshot, &plan), delay);
+        snapshot = next_round(case, &snapshot, &task_outcomes(case, &snapshot, &plan), delay);
     }
     let nothing = Plan::default();
-    found.extend(compare::differences(case, &snapshot, &fates(case, &snapshot, &nothing)));
+    found.extend(compare::differences(case, &snapshot, &task_outcomes(case, &snapshot, &nothing)));
     for round in 0..rounds.after_match {
         if !found.is_empty() {
             break;
         }
         let plan = schedule(&snapshot, profile);
-        let outcome = fates(case, &snapshot, &plan);
+        let outcome = task_outcomes(case, &snapshot, &plan);
         let mut moved = compare::differences(case, &snapshot, &outcome);
         moved.extend(compare::message::differences(case, &plan));
         moved.extend(calls_over_limit(limits, &plan));
-        found.extend(moved.into_iter().map(|text| format!("moved in round {round}: {text}")));
+        found.extend(moved.into_iter().map(|text| format!("changed in round {round}: {text}")));
         snapshot = next_round(case, &snapshot, &outcome, delay);
     }
     found
 }
 
-/// Bound pods run; evicted and promised ones wait again, at once.
-fn next_round(case: &Case, snapshot: &Snapshot, fates: &[Fate], delay: Duration) -> Snapshot {
+/// The snapshot of the next round: bound pods run; evicted and pipelined ones are pending again.
+fn next_round(
+    case: &Case,
+    snapshot: &Snapshot,
+    outcomes: &[TaskOutcome],
+    delay: Duration,
+) -> Snapshot {
     let mut next = snapshot.clone();
     let passed = i64::try_from(delay.as_millis()).unwrap_or(i64::MAX);
     next.now = Time(next.now.0.saturating_add(passed));
-    for (pod, fate) in next.pods.iter_mut().zip(fates) {
+    for (pod, actual) in next.pods.iter_mut().zip(outcomes) {
         let group = pod.group.expect("every task of a case has a job");
         let stays = case.jobs[group.0 as usize].delete_when_released;
-        match fate.state {
+        match actual.state {
             "Binding" => {
                 next.pod_groups[group.0 as usize].last_start = Some(next.now);
-                (pod.status, pod.node) = (PodStatus::Running, fate.node);
-                pod.gpu_groups.clone_from(&fate.gpu_groups);
-                pod.zones.clone_from(&fate.zones);
+                (pod.status, pod.node) = (PodStatus::Running, actual.node);
+                pod.gpu_groups.clone_from(&actual.gpu_groups);
+                pod.numa_allocations.clone_from(&actual.numa_zones);
             }
             "Releasing" if stays => {
                 pod.status = PodStatus::Releasing;
-                pod.released_since = pod.released_since.or(Some(next.now));
+                pod.releasing_since = pod.releasing_since.or(Some(next.now));
             }
-            "Releasing" | "Pipelined" => wait_again(pod),
+            "Releasing" | "Pipelined" => return_to_pending(pod),
             _ => {}
         }
     }
     next
 }
 
-fn wait_again(pod: &mut Pod) {
-    (pod.status, pod.node, pod.released_since) = (PodStatus::Pending, None, None);
-    pod.nominated = None;
+fn return_to_pending(pod: &mut Pod) {
+    (pod.status, pod.node, pod.releasing_since) = (PodStatus::Pending, None, None);
+    pod.nominated_node = None;
     pod.gpu_groups.clear();
-    pod.zones.clear();
+    pod.numa_allocations.clear();
 }
 
 fn calls_over_limit(limits: Option<CallLimits>, plan: &Plan) -> Vec<String> {
@@ -116,8 +123,13 @@ fn calls_over_limit(limits: Option<CallLimits>, plan: &Plan) -> Vec<String> {
         ("pipelines", count(|one| matches!(one, Decision::Pipeline { .. })), limits.pipelines),
     ];
     let over = counts.into_iter().filter(|(_, made, allowed)| made > allowed);
-    over.map(|(what, made, allowed)| format!("{made} {what} in one session, {allowed} allowed"))
-        .collect()
+    over.map(|(what, made, allowed)| {
+        format!(
+            "got {made} {what} in one session, expected at most \
+        {allowed}"
+        )
+    })
+    .collect()
 }
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! What is compared: runs with runs, versions of a scheduler with each other.
+//! Arguments of `diff` and `upgrade`.
 
 use std::path::PathBuf;
 
@@ -14,73 +14,85 @@ pub struct DiffRuns {
     pub run_a: String,
     /// The second run.
     pub run_b: String,
-    /// In which order pods were served, and so who shares a node with whom, is no difference (it
-    /// never is one when a run was on a real cluster).
-    #[arg(long)]
+    /// Ignore the order of events, and so which pods share a node; always ignored for runs on a
+    /// real cluster.
+    #[arg(long, help_heading = "Comparison")]
     pub any_order: bool,
-    /// A text that says which scenarios may differ, and why: a line "- `file: name`" for each.
-    #[arg(long, value_name = "FILE")]
-    pub known: Option<PathBuf>,
-    /// Compare what both runs have, and do not mind what only one of them has.
-    #[arg(long)]
+    /// File that lists the scenarios that may differ, and why: a line "- `file: name`" for each.
+    #[arg(long, alias = "known", value_name = "FILE", help_heading = "Comparison")]
+    pub expected_differences: Option<PathBuf>,
+    /// Compare only scenarios that both runs have.
+    #[arg(long, help_heading = "Comparison")]
     pub common: bool,
-    /// How to tell it.
-    #[arg(long, value_enum, default_value_t = Format::Text)]
+    /// Output format.
+    #[arg(long, value_enum, default_value_t = Format::Text, help_heading = "Output")]
     pub format: Format,
     /// Folder for the results of runs.
-    #[arg(long, default_value = "results", value_name = "DIR")]
+    #[arg(long, default_value = "results", value_name = "DIR", help_heading = "Output")]
     pub results: PathBuf,
 }
 
 /// `schedlab upgrade`.
 #[derive(Debug, Args)]
 pub struct Upgrade {
-    /// The old version: `process:COMMAND`, with {kubeconfig} and {scheduler-name} in it;
-    /// `image:REFERENCE` for our manifests with that image; `chart:CHART` with arguments for helm.
-    #[arg(long, value_name = "SPEC")]
+    /// The old version: `process:COMMAND`, with the placeholders {kubeconfig} and {scheduler-name};
+    /// `image:REFERENCE` for our manifests with that image; or `chart:CHART` with arguments for
+    /// helm.
+    #[arg(long, value_name = "SPEC", help_heading = "Versions")]
     pub from: crate::upgrade::Spec,
-    /// The new version, of the same sort.
-    #[arg(long, value_name = "SPEC")]
+    /// The new version, of the same kind.
+    #[arg(long, value_name = "SPEC", help_heading = "Versions")]
     pub to: crate::upgrade::Spec,
-    /// How one follows the other.
-    #[arg(long, value_enum, default_value_t = UpgradeWay::Both)]
-    pub way: UpgradeWay,
-    /// Where; when absent, processes on the emulator, images and charts on kind.
-    #[arg(long, value_enum)]
+    /// How the new version replaces the old one.
+    #[arg(
+        long,
+        value_enum,
+        default_value_t = UpgradeStrategy::Both,
+        help_heading = "Versions"
+    )]
+    pub way: UpgradeStrategy,
+    /// The cluster [default: emulator for processes, kind for images and charts].
+    #[arg(long, value_enum, help_heading = "Cluster")]
     pub cluster: Option<UpgradeCluster>,
-    /// Folder with etcd, kube-apiserver and kube-controller-manager; `KUBEBUILDER_ASSETS`, else
-    /// what `make control-plane` built, when absent.
-    #[arg(long, value_name = "DIR")]
+    /// Folder with etcd, kube-apiserver and kube-controller-manager [default: $KUBEBUILDER_ASSETS,
+    /// else the output of `make control-plane`].
+    #[arg(long, value_name = "DIR", help_heading = "Cluster")]
     pub assets: Option<PathBuf>,
-    /// Image of kind's nodes; `SCHEDLAB_NODE_IMAGE`, else kind's own choice, when absent.
-    #[arg(long, value_name = "IMAGE")]
+    /// Image of kind's nodes [default: $SCHEDLAB_NODE_IMAGE, else kind's own].
+    #[arg(long, value_name = "IMAGE", help_heading = "Cluster")]
     pub node_image: Option<String>,
     /// The scheduler's name in `spec.schedulerName`.
-    #[arg(long, default_value = "kai-scheduler", value_name = "NAME", value_parser = names::scheduler_name)]
+    #[arg(
+        long,
+        default_value = "kai-scheduler",
+        value_name = "NAME",
+        value_parser = names::parse_scheduler_name,
+        help_heading = "Versions"
+    )]
     pub scheduler_name: String,
-    /// How to tell it.
-    #[arg(long, value_enum, default_value_t = Format::Text)]
+    /// Output format.
+    #[arg(long, value_enum, default_value_t = Format::Text, help_heading = "Output")]
     pub format: Format,
 }
 
-/// On which cluster versions of a scheduler replace each other, each way on a new one.
+/// Clusters for upgrades; each replacement gets a new one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum UpgradeCluster {
-    /// In this process, in real time.
+    /// An emulated cluster in this process, in real time.
     Emulator,
     /// etcd, kube-apiserver and kube-controller-manager as processes on this machine.
     ControlPlane,
-    /// A kind cluster, for versions that are installed.
+    /// A kind cluster, for images and charts.
     Kind,
 }
 
-/// How one version follows the other.
+/// How the new version replaces the old one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum UpgradeWay {
+pub enum UpgradeStrategy {
     /// The new one starts while the old one still runs.
     Rolling,
     /// The old one stops first.
     StopAndStart,
-    /// One after the other, each on a cluster of its own.
+    /// Both, each on its own cluster.
     Both,
 }

@@ -1,4 +1,4 @@
-//! `list` and `check`: what a run would do, without a cluster.
+//! `schedlab list` and `schedlab check`: load and match features without a cluster.
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
@@ -7,16 +7,17 @@ use serde::Serialize;
 
 use super::{NothingSelected, Output, UsageError};
 use crate::cli::{Check, List, ListFormat, Selection};
-use crate::exit::Exit;
-use crate::features::{self, Asked, Case, Problems, Query, Suite};
-use crate::report::Problem;
-use crate::{report, runner, vocabulary};
+use crate::exit::ExitStatus;
+use crate::features::{self, Case, Diagnostics, FeaturePath, Query, Suite};
+use crate::report::Diagnostic;
+use crate::text::counted;
+use crate::{catalogue, report, runner};
 
-/// What a selection means in terms of loaded features.
+/// Builds the query of a command line selection.
 pub(super) fn query(selection: &Selection, results: &std::path::Path) -> anyhow::Result<Query> {
     let ids = if selection.last_failed { Some(last_failed(results)?) } else { None };
     Ok(Query {
-        asked: selection.paths.iter().map(|path| Asked::parse(path)).collect(),
+        paths: selection.paths.iter().map(|path| FeaturePath::parse(path)).collect(),
         tags: selection.tags.clone(),
         names: selection.name.clone(),
         exact: selection.exact,
@@ -31,64 +32,64 @@ fn last_failed(results: &std::path::Path) -> anyhow::Result<BTreeSet<String>> {
     features::last_failed(&latest)
 }
 
-/// Loads the features that are asked for.
-pub(super) fn load(asked: &[Asked]) -> anyhow::Result<Suite> {
-    for asked in asked {
-        if !asked.path.exists() {
-            let path = features::shown(&asked.path);
+/// Loads the features of the given paths.
+pub(super) fn load(paths: &[FeaturePath]) -> anyhow::Result<Suite> {
+    for path in paths {
+        if !path.path.exists() {
+            let path = features::display_path(&path.path);
             return Err(UsageError(format!("{path}: no such file or folder")).into());
         }
-        if asked.line == Some(0) {
-            let path = features::shown(&asked.path);
-            let allowed = "allowed is the line of a scenario, from 1 on";
-            return Err(UsageError(format!("{path}:0: found line 0, {allowed}")).into());
+        if path.line == Some(0) {
+            let path = features::display_path(&path.path);
+            let message = "got line 0, expected the line of a scenario, from 1";
+            return Err(UsageError(format!("{path}:0: {message}")).into());
         }
     }
-    let mut suite = features::load(asked)?;
-    if suite.silent.is_empty() {
+    let mut suite = features::load(paths)?;
+    if suite.without_assertions.is_empty() {
         return Ok(suite);
     }
-    let mut problems = std::mem::take(&mut suite.silent);
-    problems.extend(not_understood(&suite));
-    Err(Problems::sorted(problems).into())
+    let mut problems = std::mem::take(&mut suite.without_assertions);
+    problems.extend(unmatched_steps(&suite));
+    Err(Diagnostics::sorted(problems).into())
 }
 
-/// Steps that the vocabulary does not know, or knows twice; each once.
-fn not_understood(suite: &Suite) -> Vec<Problem> {
-    let steps = vocabulary::collection();
+/// Diagnostics of undefined and ambiguous steps; each once.
+fn unmatched_steps(suite: &Suite) -> Vec<Diagnostic> {
+    let steps = catalogue::step_collection();
     let mut seen = BTreeSet::new();
     let mut problems = Vec::new();
     for case in &suite.cases {
         for step in &case.steps {
-            let place = (&case.place.file, step.position.line, &step.value);
-            let Some((_, message)) = runner::mismatch(step, &steps) else { continue };
-            if seen.insert(place) {
-                problems.push(Problem::new(&case.place.file, step.position.line, message));
+            let step_key = (&case.location.file, step.position.line, &step.value);
+            let Some((_, message)) = runner::step_mismatch(step, &steps) else { continue };
+            if seen.insert(step_key) {
+                problems.push(Diagnostic::new(&case.location.file, step.position.line, message));
             }
         }
     }
     problems
 }
 
-/// Says that nothing is left of a selection.
+/// The error for an empty selection.
 pub(super) fn nothing_selected(suite: &Suite, query: &Query) -> NothingSelected {
     let why = match &query.ids {
         Some(failed) if failed.is_empty() => "nothing failed in the last run".to_owned(),
         Some(_) | None => format!(
-            "{} scenarios in {} files, none of which matches the paths, lines, tags and names \
-             given; see them with `schedlab list`",
-            suite.cases.len(),
-            suite.files.len()
+            "none of {} in {} matches the given paths, lines, tags and names; see them with \
+             `schedlab list`",
+            counted(suite.cases.len(), "scenario"),
+            counted(suite.files.len(), "file")
         ),
     };
     NothingSelected(why)
 }
 
 /// `schedlab list`.
-pub fn list(args: &List) -> anyhow::Result<Exit> {
+pub fn list(args: &List) -> anyhow::Result<ExitStatus> {
     let mut output = Output::detect();
     let query = query(&args.selection, &args.results)?;
-    let suite = load(&query.asked)?;
+    let suite = load(&query.paths)?;
     let cases = features::select(&suite.cases, &query);
     if cases.is_empty() {
         return Err(nothing_selected(&suite, &query).into());
@@ -97,18 +98,18 @@ pub fn list(args: &List) -> anyhow::Result<Exit> {
         ListFormat::Terse => terse(&cases),
         ListFormat::Json => json(&cases)?,
     });
-    Ok(Exit::Passed)
+    Ok(ExitStatus::Passed)
 }
 
 fn terse(cases: &[&Case]) -> String {
     cases.iter().fold(String::new(), |mut out, case| {
-        let _ = writeln!(out, "{}:{}: {}", case.place.file, case.place.line, case.name);
+        let _ = writeln!(out, "{}:{}: {}", case.location.file, case.location.line, case.name);
         out
     })
 }
 
 #[derive(Serialize)]
-struct Listed<'a> {
+struct ListedCase<'a> {
     id: String,
     file: &'a str,
     line: usize,
@@ -120,12 +121,12 @@ struct Listed<'a> {
 }
 
 fn json(cases: &[&Case]) -> anyhow::Result<String> {
-    let listed: Vec<Listed<'_>> = cases
+    let listed: Vec<ListedCase<'_>> = cases
         .iter()
-        .map(|case| Listed {
+        .map(|case| ListedCase {
             id: case.id(),
-            file: &case.place.file,
-            line: case.place.line,
+            file: &case.location.file,
+            line: case.location.line,
             feature: &case.feature,
             rule: case.rule.as_deref(),
             name: &case.name,
@@ -137,23 +138,24 @@ fn json(cases: &[&Case]) -> anyhow::Result<String> {
 }
 
 /// `schedlab check`.
-pub fn check(args: &Check) -> anyhow::Result<Exit> {
+pub fn check(args: &Check) -> anyhow::Result<ExitStatus> {
     let mut output = Output::detect();
-    let asked: Vec<Asked> = args.paths.iter().map(|path| Asked::parse(path)).collect();
-    let suite = load(&asked)?;
+    let paths: Vec<FeaturePath> = args.paths.iter().map(|path| FeaturePath::parse(path)).collect();
+    let suite = load(&paths)?;
     if suite.cases.is_empty() {
         return Err(nothing_selected(&suite, &Query::default()).into());
     }
-    let problems = not_understood(&suite);
+    let problems = unmatched_steps(&suite);
     for problem in &problems {
         output.note(&format!("{problem}\n"));
     }
-    let count: usize = suite.cases.iter().map(|case| case.steps.len()).sum();
+    let steps: usize = suite.cases.iter().map(|case| case.steps.len()).sum();
     output.data(&format!(
-        "{} scenarios in {} files, {count} steps: {} not understood\n",
-        suite.cases.len(),
-        suite.files.len(),
+        "{} in {}, {}: {} undefined or ambiguous\n",
+        counted(suite.cases.len(), "scenario"),
+        counted(suite.files.len(), "file"),
+        counted(steps, "step"),
         problems.len(),
     ));
-    Ok(if problems.is_empty() { Exit::Passed } else { Exit::Failed })
+    Ok(if problems.is_empty() { ExitStatus::Passed } else { ExitStatus::Failed })
 }

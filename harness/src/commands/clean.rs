@@ -1,4 +1,4 @@
-//! `schedlab clean`: takes away what a crash left.
+//! `schedlab clean`: removes resources that crashed runs left behind.
 
 use std::fmt::Write as _;
 
@@ -6,62 +6,74 @@ use anyhow::Context as _;
 use serde::Serialize;
 
 use super::Output;
+use crate::cleanup::{self, CleanupMode, CleanupOutcome, RunReport, RunState};
 use crate::cli::{Clean, Format};
-use crate::exit::Exit;
-use crate::leftovers::{self, Doing, End, Life, RunReport};
+use crate::exit::ExitStatus;
 
 #[derive(Serialize)]
 struct Cleaned {
     runs: Vec<RunReport>,
-    /// What has our mark and no record here: told, never touched.
+    /// Resources with our label but without a record here: reported, never removed.
     unrecorded: Vec<String>,
 }
 
-/// Takes away what runs left whose process is gone. Ends with 1 when something stays.
-pub fn clean(args: &Clean) -> anyhow::Result<Exit> {
+/// Removes resources of runs whose process is gone. Exits with 1 when a removal fails.
+pub fn clean(args: &Clean) -> anyhow::Result<ExitStatus> {
     let mut output = Output::detect();
-    let state = leftovers::state_folder()?;
+    let state = cleanup::state_folder()?;
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
         .context("cannot start a runtime")?;
-    let doing = if args.dry_run { Doing::Look } else { Doing::Remove };
-    let runs = runtime.block_on(leftovers::clean(&state, doing))?;
-    let cleaned = Cleaned { runs, unrecorded: leftovers::unrecorded(&state)? };
+    let doing = if args.dry_run { CleanupMode::DryRun } else { CleanupMode::Remove };
+    let runs = runtime.block_on(cleanup::clean(&state, doing))?;
+    let cleaned = Cleaned { runs, unrecorded: cleanup::find_unrecorded(&state)? };
     output.data(&match args.format {
         Format::Json => serde_json::to_string_pretty(&cleaned)? + "\n",
         Format::Text => text(&cleaned),
     });
-    let ends = cleaned.runs.iter().flat_map(|run| &run.things);
-    let failed = ends.into_iter().any(|one| one.end.why_not().is_some());
-    Ok(if failed { Exit::Failed } else { Exit::Passed })
+    let ends = cleaned.runs.iter().flat_map(|run| &run.resources);
+    let failed = ends.into_iter().any(|one| one.outcome.failure().is_some());
+    Ok(if failed { ExitStatus::Failed } else { ExitStatus::Passed })
 }
 
 fn text(cleaned: &Cleaned) -> String {
     let mut out = String::new();
     for run in &cleaned.runs {
         let RunReport { run: id, verb, .. } = run;
-        let life = match run.life {
-            Life::Ended => "ended",
-            Life::Lives => "still runs: left alone",
-            Life::Elsewhere => "is another machine's or container's: left alone, clean up there",
+        let life = match run.state {
+            RunState::Ended => "ended",
+            RunState::Running => "is still running: skipped",
+            RunState::Unreachable => {
+                "belongs to another machine or container: skipped, clean up \
+                there"
+            }
         };
         let _ = writeln!(out, "run {id} ({verb}) {life}");
-        for one in &run.things {
-            let _ = match &one.end {
-                End::Removed => writeln!(out, "  removed {}", one.thing),
-                End::There => writeln!(out, "  would remove {}", one.thing),
-                End::Gone => writeln!(out, "  gone already: {}", one.thing),
-                End::NotYet => {
-                    writeln!(out, "  nothing yet: {} (docker may be at it: clean again)", one.thing)
+        for one in &run.resources {
+            let _ = match &one.outcome {
+                CleanupOutcome::Removed => writeln!(out, "  removed {}", one.resource),
+                CleanupOutcome::Present => writeln!(out, "  would remove {}", one.resource),
+                CleanupOutcome::Absent => writeln!(out, "  already gone: {}", one.resource),
+                CleanupOutcome::Pending => {
+                    writeln!(
+                        out,
+                        "  not created yet: {} (docker may be creating it: run clean \
+                        again)",
+                        one.resource
+                    )
                 }
-                End::Failed { why } => writeln!(out, "  STILL THERE {}: {why}", one.thing),
-                End::Unknown { why } => writeln!(out, "  CANNOT TELL {}: {why}", one.thing),
+                CleanupOutcome::Failed { why } => {
+                    writeln!(out, "  NOT REMOVED {}: {why}", one.resource)
+                }
+                CleanupOutcome::Unknown { why } => {
+                    writeln!(out, "  UNKNOWN {}: {why}", one.resource)
+                }
             };
         }
     }
     for one in &cleaned.unrecorded {
-        let _ = writeln!(out, "not ours to judge (no record in this state folder): {one}");
+        let _ = writeln!(out, "skipped, without a record in this state folder: {one}");
     }
     if out.is_empty() {
         out.push_str("nothing to clean\n");

@@ -1,4 +1,4 @@
-//! `schedlab diff`: what differs between two runs.
+//! `schedlab diff`: compares two runs.
 
 use std::path::{Path, PathBuf};
 
@@ -6,78 +6,82 @@ use serde::Serialize;
 
 use super::{Output, UsageError};
 use crate::cli::{DiffRuns, Format};
-use crate::diff::{self, Diff, Known, Order, Reference};
-use crate::exit::Exit;
+use crate::diff::{self, Baseline, Diff, EventOrder, ExpectedDifferences};
+use crate::exit::ExitStatus;
 use crate::report::Report;
-use crate::text;
+use crate::text::{self, counted};
 
 #[derive(Serialize)]
-struct Told<'a> {
+struct DiffOutput<'a> {
     a: &'a str,
     b: &'a str,
     #[serde(flatten)]
     diff: &'a Diff,
 }
 
-/// Compares two runs: 0 when equal, 1 when not or when one has scenarios that the other lacks, 4 when
-/// they have none in common.
-pub fn diff(args: &DiffRuns) -> anyhow::Result<Exit> {
+/// Compares two runs. Exits with 0 when equal, with 1 when they differ or one has scenarios that
+/// the other lacks, and with 4 when they have no scenario in common.
+pub fn diff(args: &DiffRuns) -> anyhow::Result<ExitStatus> {
     let mut output = Output::detect();
-    let (a, in_a) = read(&args.run_a, &args.results)?;
-    let (b, in_b) = read(&args.run_b, &args.results)?;
+    let (a, in_a) = read_run(&args.run_a, &args.results)?;
+    let (b, in_b) = read_run(&args.run_b, &args.results)?;
     let order = if in_a.is_virtual() && in_b.is_virtual() && !args.any_order {
-        Order::Counts
+        EventOrder::Compared
     } else {
-        Order::IsChance
+        EventOrder::Ignored
     };
-    let diff = diff::diff(&in_a, &in_b, order).but(&known_differences(args.known.as_deref())?);
-    if diff.differ.is_empty() && diff.known.is_empty() && diff.equal == 0 {
+    let diff = diff::diff(&in_a, &in_b, order)
+        .without_expected(&expected_differences(args.expected_differences.as_deref())?);
+    if diff.differ.is_empty() && diff.expected.is_empty() && diff.equal == 0 {
         output.note(&format!("{a} and {b} have no scenario in common: nothing is compared"));
-        return Ok(Exit::NothingSelected);
+        return Ok(ExitStatus::NothingSelected);
     }
     output.data(&match args.format {
-        Format::Json => serde_json::to_string_pretty(&Told { a: &a, b: &b, diff: &diff })? + "\n",
+        Format::Json => {
+            serde_json::to_string_pretty(&DiffOutput { a: &a, b: &b, diff: &diff })? + "\n"
+        }
         Format::Text => diff::text(&diff, &title(&a, &in_a), &title(&b, &in_b)),
     });
     let missing = diff.only_a.len() + diff.only_b.len();
     if missing > 0 && !args.common {
         output.note(&format!(
-            "{missing} scenarios are in one run alone: --common compares what both have"
+            "{} in one run only: --common compares what both have",
+            counted(missing, "scenario")
         ));
-        return Ok(Exit::Failed);
+        return Ok(ExitStatus::Failed);
     }
-    Ok(if diff.differ.is_empty() { Exit::Passed } else { Exit::Failed })
+    Ok(if diff.differ.is_empty() { ExitStatus::Passed } else { ExitStatus::Failed })
 }
 
-/// The run that another one, on a cluster of which `order` is told, shall be like.
-pub(super) fn reference(
+/// Loads the baseline for a run whose events are compared with `order`.
+pub(super) fn baseline(
     run: &str,
-    known: Option<&Path>,
+    expected: Option<&Path>,
     results: &Path,
-    order: Order,
-) -> anyhow::Result<Reference> {
-    let (title, report) = read(run, results)?;
-    Ok(Reference::new(&title, &report, known_differences(known)?, order))
+    order: EventOrder,
+) -> anyhow::Result<Baseline> {
+    let (title, report) = read_run(run, results)?;
+    Ok(Baseline::new(&title, &report, expected_differences(expected)?, order))
 }
 
-fn known_differences(file: Option<&Path>) -> anyhow::Result<Known> {
-    let Some(file) = file else { return Ok(Known::default()) };
+fn expected_differences(file: Option<&Path>) -> anyhow::Result<ExpectedDifferences> {
+    let Some(file) = file else { return Ok(ExpectedDifferences::default()) };
     let text = text::read(file);
-    let text = text.map_err(|error| UsageError(error.of(&file.display().to_string())))?;
-    Ok(Known::read(&text))
+    let text = text.map_err(|error| UsageError(error.in_file(&file.display().to_string())))?;
+    Ok(ExpectedDifferences::parse(&text))
 }
 
 fn title(folder: &str, report: &Report) -> String {
     format!(
-        "{folder}: {} scenarios on {}, seed {}",
-        report.cases.len(),
+        "{folder}: {} on {}, seed {}",
+        counted(report.cases.len(), "scenario"),
         report.cluster,
         report.seed
     )
 }
 
-/// A run by its folder, its name in the results folder, `latest`, or its report file.
-fn read(run: &str, results: &Path) -> anyhow::Result<(String, Report)> {
+/// Loads a run by its folder, its name in the results folder, `latest`, or its report file.
+fn read_run(run: &str, results: &Path) -> anyhow::Result<(String, Report)> {
     let candidates = [PathBuf::from(run), results.join(run)];
     let file = candidates.iter().find_map(|path| {
         let inside = path.join("report.json");
@@ -85,22 +89,22 @@ fn read(run: &str, results: &Path) -> anyhow::Result<(String, Report)> {
     });
     let Some(file) = file else {
         return Err(UsageError(format!(
-            "`{run}` is no run: neither {run}/report.json nor {}/{run}/report.json is there; a run \
-             is a folder that `schedlab run` wrote, its name in {0}, or `latest`{}",
+            "got run `{run}`, expected a folder that `schedlab run` wrote, its name in {0}, or \
+             `latest`: neither {run}/report.json nor {}/{run}/report.json exists{}",
             results.display(),
-            known(results)
+            newest_runs(results)
         ))
         .into());
     };
     let text = text::read(&file)
-        .map_err(|unreadable| UsageError(unreadable.of(&file.display().to_string())))?;
+        .map_err(|unreadable| UsageError(unreadable.in_file(&file.display().to_string())))?;
     let report: Report = serde_json::from_str(&text).map_err(|error| {
         UsageError(format!("{}: not a report of `schedlab run`: {error}", file.display()))
     })?;
-    let file = named(&file);
+    let file = resolve_latest(&file);
     let shown = file.strip_prefix("./").unwrap_or(&file);
     let folder = shown.parent().filter(|_| shown.ends_with("report.json")).unwrap_or(shown);
-    if report.cases.iter().all(|case| case.showing.is_none()) {
+    if report.cases.iter().all(|case| case.run_outcome.is_none()) {
         let message = "has no placements and events: it was written by an older schedlab, or \
                        nothing was run; run it again";
         return Err(UsageError(format!("{} {message}", file.display())).into());
@@ -108,8 +112,8 @@ fn read(run: &str, results: &Path) -> anyhow::Result<(String, Report)> {
     Ok((folder.display().to_string(), report))
 }
 
-/// `latest` by the name of the run that it is now.
-fn named(file: &Path) -> PathBuf {
+/// Resolves `latest` to the run it points to.
+fn resolve_latest(file: &Path) -> PathBuf {
     let named = || {
         let folder = file.parent()?;
         let target = std::fs::read_link(folder).ok()?;
@@ -118,8 +122,8 @@ fn named(file: &Path) -> PathBuf {
     named().unwrap_or_else(|| file.to_path_buf())
 }
 
-/// The newest runs, for somebody who mistyped one.
-fn known(results: &Path) -> String {
+/// The newest runs, as a hint for a mistyped name.
+fn newest_runs(results: &Path) -> String {
     let entries = std::fs::read_dir(results).into_iter().flatten().flatten();
     let mut names: Vec<String> = entries
         .filter(|entry| entry.path().join("report.json").is_file())
@@ -127,5 +131,15 @@ fn known(results: &Path) -> String {
         .collect();
     names.sort();
     let newest: Vec<String> = names.into_iter().rev().take(5).collect();
-    if newest.is_empty() { String::new() } else { format!("; there are {}", newest.join(", ")) }
+    if newest.is_empty() {
+        String::new()
+    } else {
+        format!(
+            "; the newest are {}",
+            newest.join(
+                ", \
+        "
+            )
+        )
+    }
 }

@@ -1,37 +1,36 @@
-//! The two streams, and whether they show colours and progress.
+//! The output streams, their colors and the progress bar.
 
 use std::io::{IsTerminal as _, Write as _};
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
-use crate::report::Colours;
-use crate::reviewed::Ci;
+use crate::report::Colors;
+use crate::snapshots::Ci;
 
 /// Standard output and standard error.
 #[derive(Debug)]
 pub(crate) struct Output {
-    /// Colours of standard output.
-    pub(crate) colours: Colours,
+    /// Colors of standard output.
+    pub(crate) colors: Colors,
     /// Whether this is a CI job.
     pub(crate) ci: Ci,
     bar: ProgressBar,
 }
 
 impl Output {
-    /// As the environment has it: `NO_COLOR`, `CI`, terminals.
+    /// Detects settings from `NO_COLOR`, `CLICOLOR_FORCE`, `CI` and the terminals.
     pub(crate) fn detect() -> Self {
         let set = |name: &str| std::env::var_os(name).is_some_and(|value| !value.is_empty());
         let ci = set("CI") && std::env::var("CI").is_ok_and(|ci| ci != "false" && ci != "0");
-        let colours =
-            !set("NO_COLOR") && (std::io::stdout().is_terminal() || set("CLICOLOR_FORCE"));
+        let colors = !set("NO_COLOR") && (std::io::stdout().is_terminal() || set("CLICOLOR_FORCE"));
         Self {
-            colours: if colours { Colours::On } else { Colours::Off },
+            colors: if colors { Colors::On } else { Colors::Off },
             ci: if ci { Ci::Yes } else { Ci::No },
             bar: ProgressBar::hidden(),
         }
     }
 
-    /// Shows a progress bar on standard error, when that is a terminal.
+    /// Shows a progress bar on standard error, if that is a terminal.
     pub(crate) fn expect(&mut self, cases: usize) {
         if !std::io::stderr().is_terminal() {
             return;
@@ -42,30 +41,30 @@ impl Output {
         self.bar.set_draw_target(ProgressDrawTarget::stderr_with_hz(10));
     }
 
-    /// Names what is being done.
+    /// Sets the message of the progress bar.
     pub(crate) fn doing(&self, what: &str) {
         self.bar.set_message(what.to_owned());
     }
 
-    /// One more done.
+    /// Advances the progress bar.
     pub(crate) fn done(&self) {
         self.bar.inc(1);
     }
 
-    /// Takes the progress bar away.
+    /// Removes the progress bar.
     pub(crate) fn finish(&self) {
         self.bar.finish_and_clear();
     }
 
-    /// Data.
+    /// Writes data to standard output.
     pub(crate) fn data(&mut self, text: &str) {
         self.bar.suspend(|| {
-            // A reader that has gone away (`schedlab list | head`) wants no more of it.
+            // A closed pipe (`schedlab list | head`) is not an error.
             let _ = std::io::stdout().lock().write_all(text.as_bytes());
         });
     }
 
-    /// Anything that is not data; one line or more.
+    /// Writes a message, one or more lines, to standard error.
     pub(crate) fn note(&mut self, text: &str) {
         self.bar.suspend(|| {
             let _ = writeln!(std::io::stderr().lock(), "{text}");

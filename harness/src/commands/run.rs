@@ -1,4 +1,4 @@
-//! `schedlab run`.
+//! `schedlab run`: runs scenarios and reports the results.
 
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
@@ -8,21 +8,23 @@ use std::time::Duration;
 use anyhow::Context as _;
 use schedlab_emulator::clock::Clock;
 
-use super::{Output, UsageError, again, check, stage};
+use super::{Output, UsageError, check, environment, reproduce};
 use crate::cli::{ClusterName, Run};
-use crate::diff::{Order, Reference};
-use crate::exit::Exit;
-use crate::features::{self, Asked, Case, Problems, Suite};
-use crate::ground::{Access, Ground, KindCluster, OWN_IMAGE};
+use crate::clusters::{DEFAULT_CLUSTER_IMAGE, KindOptions, KubeconfigAccess, RealCluster};
+use crate::diff::{Baseline, EventOrder};
+use crate::exit::ExitStatus;
+use crate::features::{self, Case, Diagnostics, FeaturePath, Suite};
 use crate::interrupt::Interrupt;
-use crate::progress::Boot;
-use crate::report::{self, CaseReport, Outcome, Painter, Problem, Report, Reporter};
-use crate::reviewed::{self, Ci, Update};
+use crate::progress::BootProgress;
+use crate::report::{self, CaseReport, Diagnostic, Outcome, PrettyPrinter, Report, Reporter};
 use crate::runner::{self, Crashes, Progress, Settings};
-use crate::target::Which;
+use crate::snapshots::{self, Ci, Update};
+use crate::target::SchedulerSource;
+use crate::text::counted;
 
-/// Runs scenarios, compares snapshots, reports. What keeps them from running is in the reports, too.
-pub fn run(args: &Run) -> anyhow::Result<Exit> {
+/// Runs scenarios, compares snapshots and writes reports. An error before the first scenario is
+/// reported, too.
+pub fn run(args: &Run) -> anyhow::Result<ExitStatus> {
     let mut output = Output::detect();
     let ended = run_selected(args, &mut output);
     if let Err(error) = &ended {
@@ -31,47 +33,51 @@ pub fn run(args: &Run) -> anyhow::Result<Exit> {
     ended
 }
 
-fn run_selected(args: &Run, output: &mut Output) -> anyhow::Result<Exit> {
+fn run_selected(args: &Run, output: &mut Output) -> anyhow::Result<ExitStatus> {
     let mut settings = settings(args, output.ci)?;
     let clock = Clock::real();
     let began = clock.now();
     let query = check::query(&args.selection, &args.results)?;
-    let suite = check::load(&query.asked)?;
+    let suite = check::load(&query.paths)?;
     let cases = features::select(&suite.cases, &query);
     if cases.is_empty() {
         return Err(check::nothing_selected(&suite, &query).into());
     }
-    if args.flow.jobs.is_none() && shares_devices(&settings.target.which, &cases) {
+    if args.execution.jobs.is_none() && shares_devices(&settings.target.source, &cases) {
         settings.jobs = NonZeroUsize::MIN;
     }
-    if let Some(message) = report::unwritable(&args.results, &args.reporter) {
+    if let Some(message) = report::first_unwritable(&args.results, &args.reporter) {
         return Err(UsageError(message).into());
     }
-    stage::has_program(&args.stage, &settings.target)?;
+    environment::check_program(&args.environment, &settings.target)?;
     let interrupted = Interrupt::listen()?;
     settings.interrupted = interrupted.clone();
-    settings.ground = match ground(args, &settings, &interrupted, output) {
-        Err(_) if interrupted.is_raised() => return Ok(Exit::Interrupted),
+    settings.real_cluster = match start_cluster(args, &settings, &interrupted, output) {
+        Err(_) if interrupted.is_raised() => return Ok(ExitStatus::Interrupted),
         booted => booted?,
     };
-    if let Some(like) = &settings.like {
-        let new = cases.iter().filter(|case| !like.has(&case.id())).count();
+    if let Some(baseline) = &settings.baseline {
+        let new = cases.iter().filter(|case| !baseline.has_case(&case.id())).count();
         if new > 0 {
-            output.note(&format!("{new} scenarios were not run there: compared with nothing"));
+            let scenarios = counted(new, "scenario");
+            output.note(&format!("{scenarios} not in the baseline: not compared"));
         }
     }
     let reports = run_cases(&cases, args, &settings, output);
-    if let Some(ground) = settings.ground.take().and_then(Arc::into_inner) {
+    if let Some(real_cluster) = settings.real_cluster.take().and_then(Arc::into_inner) {
         let stamp = began.strftime("%Y%m%dT%H%M%SZ").to_string();
-        leave(ground, &reports, &args.results.join("logs").join(stamp), output);
+        close_cluster(real_cluster, &reports, &args.results.join("logs").join(stamp), output);
     }
-    let mut left = leftovers(&suite, &query.asked, output.ci);
-    left.extend(nobody_died(settings.crashes, &reports).map(|problem| (Exit::Failed, problem)));
+    let mut diagnostics = snapshot_diagnostics(&suite, &query.paths, output.ci);
+    diagnostics.extend(
+        no_crash_diagnostic(settings.crashes, &reports)
+            .map(|problem| (ExitStatus::Failed, problem)),
+    );
     let report = Report {
         seed: settings.seed,
-        cluster: args.stage.cluster.name().to_owned(),
+        cluster: args.environment.cluster.name().to_owned(),
         cases: reports,
-        problems: left.iter().map(|(_, problem)| problem.clone()).collect(),
+        problems: diagnostics.iter().map(|(_, problem)| problem.clone()).collect(),
     };
     let wall = clock.now().duration_since(began).try_into().unwrap_or_default();
     if args.reporter.contains(&Reporter::Pretty) {
@@ -81,109 +87,126 @@ fn run_selected(args: &Run, output: &mut Output) -> anyhow::Result<Exit> {
         output.note(&problem.to_string());
     }
     write(args, &report, began, output)?;
-    Ok(exit(&report, &left, &interrupted))
+    Ok(exit(&report, &diagnostics, &interrupted))
 }
 
-/// Whether schedulers of node pools would see each other's devices, which have no pools.
-fn shares_devices(which: &Which, cases: &[&Case]) -> bool {
+/// Whether schedulers of different node pools would compete for the same devices, which belong to
+/// no pool.
+fn shares_devices(which: &SchedulerSource, cases: &[&Case]) -> bool {
     let has_claims = |case: &&Case| case.tags.iter().any(|tag| tag == "claims");
-    matches!(which, Which::Deployment(_)) && cases.iter().any(has_claims)
+    matches!(which, SchedulerSource::Deployment(_)) && cases.iter().any(has_claims)
 }
 
-/// The run that this one shall be like.
-fn like(args: &Run) -> anyhow::Result<Option<Reference>> {
-    let order = match args.stage.cluster {
-        ClusterName::Emulator => Order::Counts,
+/// Loads the baseline run, if one is given.
+fn baseline(args: &Run) -> anyhow::Result<Option<Baseline>> {
+    let order = match args.environment.cluster {
+        ClusterName::Emulator => EventOrder::Compared,
         ClusterName::ControlPlane
         | ClusterName::Kubeconfig
         | ClusterName::Container
-        | ClusterName::Kind => Order::IsChance,
+        | ClusterName::Kind => EventOrder::Ignored,
     };
-    let read =
-        |run: &String| super::diff::reference(run, args.known.as_deref(), &args.results, order);
-    args.like.as_ref().map(read).transpose()
+    let expected = args.expected_differences.as_deref();
+    let read = |run: &String| super::diff::baseline(run, expected, &args.results, order);
+    args.baseline.as_ref().map(read).transpose()
 }
 
-/// Takes leave of a real cluster; where a scenario failed, its logs are kept.
-fn leave(ground: Ground, reports: &[CaseReport], logs: &Path, output: &mut Output) {
+/// Closes a real cluster. Saves its logs when a scenario failed.
+fn close_cluster(
+    real_cluster: RealCluster,
+    reports: &[CaseReport],
+    logs: &Path,
+    output: &mut Output,
+) {
     if reports.iter().any(|case| case.outcome == Outcome::Failed) {
-        match ground.export_logs(logs) {
+        match real_cluster.export_logs(logs) {
             Ok(true) => output.note(&format!("logs of the cluster: {}", logs.display())),
             Ok(false) => {}
-            Err(error) => output.note(&format!("no logs of the cluster: {error:#}")),
+            Err(error) => output.note(&format!("cannot save the logs of the cluster: {error:#}")),
         }
     }
-    if let Some(came) = ground.who_came() {
+    if let Some(came) = real_cluster.pods_that_landed() {
         output.note(&came);
     }
-    for left in ground.close() {
+    for left in real_cluster.close() {
         output.note(&format!("could not be removed: {left}"));
     }
 }
 
-/// Boots or reaches the real cluster that is asked for.
-fn ground(
+/// Starts or connects to the requested real cluster; `None` for the emulator.
+fn start_cluster(
     args: &Run,
     settings: &Settings,
     interrupt: &Interrupt,
     output: &mut Output,
-) -> anyhow::Result<Option<Arc<Ground>>> {
-    let (stage, scheduler) = (&args.stage, &settings.target.which);
-    let mut boot = Boot::new(usual(stage.cluster));
+) -> anyhow::Result<Option<Arc<RealCluster>>> {
+    let (environment, scheduler) = (&args.environment, &settings.target.source);
+    let mut boot = BootProgress::new(usual_boot_time(environment.cluster));
     let clock = Clock::real();
     let began = clock.now();
-    let mut tell = |what: &str| {
+    let mut report_step = |what: &str| {
         boot.end();
         output.note(what);
         boot.begin(what);
     };
-    let ground = match stage.cluster {
+    let real_cluster = match environment.cluster {
         ClusterName::Emulator => return Ok(None),
         ClusterName::ControlPlane => {
             boot.begin("booting a control plane");
-            Ground::control_plane(stage.assets.as_deref(), stage.kubelets, interrupt)?
+            RealCluster::control_plane(
+                environment.assets.as_deref(),
+                environment.kubelets,
+                interrupt,
+            )?
         }
         ClusterName::Kubeconfig => {
-            boot.begin("reaching the cluster");
-            let access = Access {
-                path: stage.kubeconfig.clone(),
-                confirmed: stage.yes_this_cluster.clone(),
+            boot.begin("connecting to the cluster");
+            let access = KubeconfigAccess {
+                path: environment.kubeconfig.clone(),
+                confirmed: environment.confirmed_context().cloned(),
                 scheduler: scheduler.installed(),
             };
-            Ground::kubeconfig(&access, stage.kubelets, interrupt)?
+            RealCluster::kubeconfig(&access, environment.kubelets, interrupt)?
         }
-        ClusterName::Container => Ground::container(
-            (stage.image.as_deref().unwrap_or(OWN_IMAGE), scheduler),
-            stage.kubelets,
+        ClusterName::Container => RealCluster::container(
+            environment.image.as_deref().unwrap_or(DEFAULT_CLUSTER_IMAGE),
+            scheduler,
+            environment.kubelets,
             interrupt,
-            &mut tell,
+            &mut report_step,
         )?,
         ClusterName::Kind => {
-            let wanted = KindCluster {
-                keep: stage.kind_cluster.clone(),
-                node_image: stage.node_image.clone(),
-                config: stage.kind_config.clone(),
+            let options = KindOptions {
+                keep: environment.kind_cluster.clone(),
+                node_image: environment.node_image.clone(),
+                config: environment.kind_config.clone(),
             };
-            let wanted = (&wanted, scheduler, settings.jobs.get());
-            Ground::kind(wanted, stage.kubelets, interrupt, &mut tell)?
+            RealCluster::kind(
+                &options,
+                scheduler,
+                settings.jobs.get(),
+                environment.kubelets,
+                interrupt,
+                &mut report_step,
+            )?
         }
     };
     drop(boot);
     let took = clock.now().duration_since(began).as_secs_f64();
-    output.note(&format!("{}, ready in {took:.1} s", ground.title()));
-    match ground.who_may_come() {
+    output.note(&format!("{}, ready in {took:.1} s", real_cluster.description()));
+    match real_cluster.pods_that_may_land() {
         Ok(None) => {}
         Ok(Some(waiting)) => output.note(&waiting),
-        Err(error) => output.note(&format!("cannot tell which pods of others wait: {error:#}")),
+        Err(error) => output.note(&format!("cannot list pending pods of others: {error:#}")),
     }
-    Ok(Some(Arc::new(ground)))
+    Ok(Some(Arc::new(real_cluster)))
 }
 
-/// Schedulers in a cluster at a time, two replicas each.
-const SHARDS_MOST: NonZeroUsize = NonZeroUsize::new(16).expect("16 is not 0");
+/// Maximum number of concurrent schedulers in a cluster, two replicas each.
+const SHARDS_MAX: NonZeroUsize = NonZeroUsize::new(16).expect("16 is not 0");
 
-/// How long a part of its boot takes on a machine that is not busy.
-fn usual(cluster: ClusterName) -> Duration {
+/// Usual duration of a startup step on an idle machine.
+fn usual_boot_time(cluster: ClusterName) -> Duration {
     Duration::from_secs(match cluster {
         ClusterName::Emulator | ClusterName::ControlPlane | ClusterName::Kubeconfig => 5,
         ClusterName::Container => 10,
@@ -192,48 +215,50 @@ fn usual(cluster: ClusterName) -> Duration {
 }
 
 fn crashes(args: &Run) -> anyhow::Result<Option<Crashes>> {
-    if args.flow.crash_before.is_some() && args.stage.cluster != ClusterName::Emulator {
-        let message =
-            "--crash-before: allowed on the emulator only, whose runs are equal but for it";
+    if args.execution.crash_before.is_some() && args.environment.cluster != ClusterName::Emulator {
+        let message = "--crash-before: expected --cluster emulator, whose runs are deterministic";
         return Err(UsageError(message.to_owned()).into());
     }
-    Ok(args.flow.crash_before)
+    Ok(args.execution.crash_before)
 }
 
 fn settings(args: &Run, ci: Ci) -> anyhow::Result<Settings> {
     let cores = std::thread::available_parallelism().unwrap_or(NonZeroUsize::MIN);
     let times = |more| cores.saturating_mul(NonZeroUsize::new(more).unwrap_or(cores));
-    let like = like(args)?;
+    let baseline = baseline(args)?;
     let word = std::env::var("INSTA_UPDATE").ok();
     Ok(Settings {
-        jobs: args.flow.jobs.unwrap_or(match (args.stage.cluster, &args.stage.scheduler) {
-            (ClusterName::Emulator, _) => cores,
-            // One scheduler for all would divide all nodes among all queues.
-            (_, Which::Installed(_)) => NonZeroUsize::MIN,
-            // One scheduler each, in the cluster, whose node takes a hundred pods.
-            (_, Which::Deployment(_)) => times(2).min(SHARDS_MOST),
-            // They wait more than they work, and all that works is here.
-            (ClusterName::ControlPlane | ClusterName::Container, _) => times(12),
-            // Somebody else may need that cluster, or a node has to do its part.
-            (ClusterName::Kubeconfig | ClusterName::Kind, _) => times(5),
-        }),
-        seed: args.flow.seed,
-        timeout: args.flow.timeout,
-        retries: args.flow.retries,
-        flaky_result: args.flow.flaky_result,
-        repeat: args.flow.repeat,
+        jobs: args.execution.jobs.unwrap_or(
+            match (args.environment.cluster, &args.environment.scheduler) {
+                (ClusterName::Emulator, _) => cores,
+                // A shared scheduler would distribute all nodes among the queues of all scenarios.
+                (_, SchedulerSource::Installed(_)) => NonZeroUsize::MIN,
+                // One scheduler per scenario runs in the cluster, whose node takes about a hundred
+                // pods.
+                (_, SchedulerSource::Deployment(_)) => times(2).min(SHARDS_MAX),
+                // Scenarios mostly wait, and all work happens on this machine.
+                (ClusterName::ControlPlane | ClusterName::Container, _) => times(12),
+                // The cluster may be shared, or its node is slow.
+                (ClusterName::Kubeconfig | ClusterName::Kind, _) => times(5),
+            },
+        ),
+        seed: args.execution.seed,
+        timeout: args.execution.timeout,
+        retries: args.execution.retries,
+        flaky_result: args.execution.flaky_result,
+        repeat: args.execution.repeat,
         crashes: crashes(args)?,
-        shuffle: args.flow.shuffle,
-        fail_fast: args.flow.fail_fast,
-        update: Update::from_words(word.as_deref(), ci).map_err(UsageError)?,
+        shuffle: args.execution.shuffle,
+        fail_fast: args.execution.fail_fast,
+        update: Update::from_env(word.as_deref(), ci).map_err(UsageError)?,
         interrupted: Interrupt::default(),
-        ground: None,
-        time_scale: args.stage.time_scale,
-        patience: args.stage.patience,
-        target: stage::target(&args.stage)?,
-        force: args.stage.force,
-        again: again::options(args, like.as_ref().map(Reference::title)),
-        like: like.map(Arc::new),
+        real_cluster: None,
+        time_scale: args.environment.time_scale,
+        min_wait: args.environment.min_wait,
+        target: environment::target(&args.environment)?,
+        force: args.environment.force,
+        reproduce_options: reproduce::options(args, baseline.as_ref().map(Baseline::title)),
+        baseline: baseline.map(Arc::new),
     })
 }
 
@@ -243,7 +268,7 @@ fn run_cases(
     settings: &Settings,
     output: &mut Output,
 ) -> Vec<CaseReport> {
-    let mut painter = Painter::new(output.colours);
+    let mut painter = PrettyPrinter::new(output.colors);
     let pretty = args.reporter.contains(&Reporter::Pretty);
     output.expect(cases.len());
     let reports = runner::run(cases, settings, &mut |progress| match progress {
@@ -252,46 +277,57 @@ fn run_cases(
         Progress::Reported(case) if pretty => output.data(&painter.case(case)),
         Progress::Reported(_) => {}
         Progress::Slow(case, time) => {
-            let place = format!("{}:{}", case.place.file, case.place.line);
-            output.note(&format!("SLOW {place} has been running for {} s", time.as_secs()));
+            let location = format!("{}:{}", case.location.file, case.location.line);
+            output.note(&format!("SLOW {location} has been running for {} s", time.as_secs()));
         }
     });
     output.finish();
     reports
 }
 
-/// Nothing is shown by deaths of which there were none.
-fn nobody_died(asked: Option<Crashes>, reports: &[CaseReport]) -> Option<Problem> {
+/// An error when `--crash-before` caused no crash at all: the run then shows nothing.
+fn no_crash_diagnostic(
+    crash_points: Option<Crashes>,
+    reports: &[CaseReport],
+) -> Option<Diagnostic> {
     let held = [Outcome::Passed, Outcome::Skipped];
     let none = reports.iter().all(|case| held.contains(&case.outcome) && case.crashes == 0);
     let passed = reports.iter().filter(|case| case.outcome == Outcome::Passed).count();
-    (asked.is_some() && none && passed > 0).then(|| {
-        let why = "no scheduler wrote so often in the scenarios that passed, so that none died";
-        Problem::new("", 0, format!("--crash-before: {why}: {passed} scenarios"))
+    (crash_points.is_some() && none && passed > 0).then(|| {
+        let scenarios = counted(passed, "passed scenario");
+        let message = format!(
+            "--crash-before: no scheduler crashed, because none wrote so often in {scenarios}"
+        );
+        Diagnostic::new("", 0, message)
     })
 }
 
-/// Snapshots that nobody shows, and under CI those that wait for review.
-fn leftovers(suite: &Suite, asked: &[Asked], ci: Ci) -> Vec<(Exit, Problem)> {
-    let steps = crate::vocabulary::collection();
-    let shows = |case: &Case| case.steps.iter().any(|step| crate::steps::shows(step, &steps));
-    let folders = asked.iter().filter(|asked| asked.line.is_none() && asked.path.is_dir());
-    let folders: Vec<PathBuf> = folders.map(|asked| asked.path.clone()).collect();
-    let orphans = reviewed::orphans(suite, &folders, &shows).into_iter().map(|path| {
-        let message = "orphan snapshot: no scenario shows it any more; rename it or delete it";
-        (Exit::Failed, Problem::new(&path.display().to_string(), 0, message.to_owned()))
+/// Diagnostics for orphan snapshots and, in CI, for pending ones.
+fn snapshot_diagnostics(
+    suite: &Suite,
+    paths: &[FeaturePath],
+    ci: Ci,
+) -> Vec<(ExitStatus, Diagnostic)> {
+    let steps = crate::catalogue::step_collection();
+    let shows =
+        |case: &Case| case.steps.iter().any(|step| crate::steps::is_snapshot_step(step, &steps));
+    let folders = paths.iter().filter(|path| path.line.is_none() && path.path.is_dir());
+    let folders: Vec<PathBuf> = folders.map(|path| path.path.clone()).collect();
+    let orphans = snapshots::orphans(suite, &folders, &shows).into_iter().map(|path| {
+        let message = "orphan snapshot: no scenario uses it any more; rename it or delete it";
+        (ExitStatus::Failed, Diagnostic::new(&path.display().to_string(), 0, message.to_owned()))
     });
     let waiting = match ci {
         Ci::No => Vec::new(),
         Ci::Yes => {
-            let bases = suite.cases.iter().map(|case| case.base().join("snapshots"));
+            let bases = suite.cases.iter().map(|case| case.base_folder().join("snapshots"));
             let bases: std::collections::BTreeSet<PathBuf> = bases.collect();
-            reviewed::pending(&bases.into_iter().collect::<Vec<_>>())
+            snapshots::pending(&bases.into_iter().collect::<Vec<_>>())
         }
     };
     let waiting = waiting.into_iter().map(|path| {
-        let message = format!("waits for review: {}", reviewed::review(&path));
-        (Exit::Pending, Problem::new(&path.display().to_string(), 0, message))
+        let message = format!("pending review: {}", snapshots::review_command(&path));
+        (ExitStatus::Pending, Diagnostic::new(&path.display().to_string(), 0, message))
     });
     orphans.chain(waiting).collect()
 }
@@ -302,15 +338,15 @@ fn write(
     began: jiff::Timestamp,
     output: &mut Output,
 ) -> anyhow::Result<()> {
-    write_asked(args, report, output)?;
+    write_reporters(args, report, output)?;
     let run = format!("{}-seed{}", began.strftime("%Y%m%dT%H%M%SZ"), report.seed);
     let folder = report::write_results(&args.results, &run, report)?;
     output.note(&format!("results: {}", folder.display()));
     Ok(())
 }
 
-/// Writes what is asked for; the results folder is that of runs that took place.
-fn write_asked(args: &Run, report: &Report, output: &mut Output) -> anyhow::Result<()> {
+/// Writes the requested reports; only completed runs go to the results folder.
+fn write_reporters(args: &Run, report: &Report, output: &mut Output) -> anyhow::Result<()> {
     for reporter in &args.reporter {
         let (path, text) = match reporter {
             Reporter::Pretty => continue,
@@ -325,43 +361,47 @@ fn write_asked(args: &Run, report: &Report, output: &mut Output) -> anyhow::Resu
     Ok(())
 }
 
-/// Who reads the reports alone must not take those of an earlier run for those of this one.
+/// Overwrites the reports, so that those of an earlier run are not mistaken for this one's.
 fn write_error(args: &Run, error: &anyhow::Error, output: &mut Output) -> anyhow::Result<()> {
-    if report::unwritable(&args.results, &args.reporter).is_some() {
+    if report::first_unwritable(&args.results, &args.reporter).is_some() {
         return Ok(());
     }
-    let problems = match error.downcast_ref::<Problems>() {
-        Some(Problems(problems)) => problems.clone(),
-        None => vec![Problem::new("", 0, format!("{error:#}"))],
+    let problems = match error.downcast_ref::<Diagnostics>() {
+        Some(Diagnostics(problems)) => problems.clone(),
+        None => vec![Diagnostic::new("", 0, format!("{error:#}"))],
     };
-    let cluster = args.stage.cluster.name().to_owned();
-    let report = Report { seed: args.flow.seed, cluster, cases: Vec::new(), problems };
-    write_asked(args, &report, output)
+    let cluster = args.environment.cluster.name().to_owned();
+    let report = Report { seed: args.execution.seed, cluster, cases: Vec::new(), problems };
+    write_reporters(args, &report, output)
 }
 
-fn exit(report: &Report, left: &[(Exit, Problem)], interrupt: &Interrupt) -> Exit {
+fn exit(
+    report: &Report,
+    diagnostics: &[(ExitStatus, Diagnostic)],
+    interrupt: &Interrupt,
+) -> ExitStatus {
     let has = |outcome| report.count(outcome) > 0;
     let all_skipped = report.count(Outcome::Skipped) == report.cases.len();
-    // What failed for being flaky is told with what its first attempt failed of.
+    // A flaky failure carries the failure of its first attempt.
     let failed = |case: &&CaseReport| case.outcome == Outcome::Failed && !case.flaky;
     let not_started = |case: &CaseReport| {
         let kind = case.failure.as_ref().map(|failure| failure.kind);
         kind == Some(report::FailureKind::NotStarted)
     };
     if interrupt.is_raised() {
-        Exit::Interrupted
+        ExitStatus::Interrupted
     } else if all_skipped {
-        Exit::NothingSelected
+        ExitStatus::NothingSelected
     } else if report.cases.iter().filter(failed).any(not_started) {
-        Exit::NotStarted
+        ExitStatus::NotStarted
     } else if report.cases.iter().any(|case| failed(&case))
-        || left.iter().any(|(exit, _)| *exit == Exit::Failed)
+        || diagnostics.iter().any(|(exit, _)| *exit == ExitStatus::Failed)
     {
-        Exit::Failed
-    } else if has(Outcome::Pending) || has(Outcome::Failed) || !left.is_empty() {
-        Exit::Pending
+        ExitStatus::Failed
+    } else if has(Outcome::Pending) || has(Outcome::Failed) || !diagnostics.is_empty() {
+        ExitStatus::Pending
     } else {
-        Exit::Passed
+        ExitStatus::Passed
     }
 }
 
@@ -372,7 +412,7 @@ mod tests {
     use crate::report::tests::case;
 
     #[test]
-    fn who_failed_for_being_flaky_alone_ends_a_run_with_5() {
+    fn a_run_with_only_flaky_failures_exits_with_5() {
         let exit = |cases: Vec<CaseReport>| {
             exit(&Report { cases, ..Report::default() }, &[], &Interrupt::default())
         };
@@ -381,9 +421,9 @@ mod tests {
             flaky.failure.as_mut().unwrap().kind = FailureKind::NotStarted;
             flaky
         };
-        assert_eq!(exit(vec![flaky(Outcome::Passed)]), Exit::Passed);
-        assert_eq!(exit(vec![flaky(Outcome::Failed)]), Exit::Pending);
+        assert_eq!(exit(vec![flaky(Outcome::Passed)]), ExitStatus::Passed);
+        assert_eq!(exit(vec![flaky(Outcome::Failed)]), ExitStatus::Pending);
         let failed = case(Outcome::Failed, false, true);
-        assert_eq!(exit(vec![flaky(Outcome::Failed), failed]), Exit::Failed);
+        assert_eq!(exit(vec![flaky(Outcome::Failed), failed]), ExitStatus::Failed);
     }
 }

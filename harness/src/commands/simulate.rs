@@ -1,21 +1,22 @@
-//! `schedlab simulate`: a trace in, a table or JSON out.
+//! `schedlab simulate`: replays a trace and prints a table or JSON.
 
-use schedlab_scheduler::GivenError;
+use schedlab_scheduler::ConfigSourceError;
 
 use super::{Output, UsageError};
-use crate::exit::Exit;
-use crate::simulate::{self, Fault};
+use crate::exit::ExitStatus;
+use crate::simulate::{self, TraceError};
 
-/// Plays the trace. A broken rule of the scheduler is a failure, whatever the figures are.
-pub fn simulate(args: &simulate::Args) -> anyhow::Result<Exit> {
+/// Runs the simulation. A broken audit rule is a failure, whatever the figures are.
+pub fn simulate(args: &simulate::Args) -> anyhow::Result<ExitStatus> {
     let mut output = Output::detect();
-    let simulation = simulate::simulate(args).map_err(|error| match error.downcast::<Fault>() {
-        Ok(fault) => UsageError(fault.to_string()).into(),
-        Err(error) => match error.downcast::<GivenError>() {
+    let simulation =
+        simulate::simulate(args).map_err(|error| match error.downcast::<TraceError>() {
             Ok(fault) => UsageError(fault.to_string()).into(),
-            Err(error) => error,
-        },
-    })?;
+            Err(error) => match error.downcast::<ConfigSourceError>() {
+                Ok(fault) => UsageError(fault.to_string()).into(),
+                Err(error) => error,
+            },
+        })?;
     for warning in &simulation.warnings {
         output.note(&format!("warning: {warning}"));
     }
@@ -28,5 +29,5 @@ pub fn simulate(args: &simulate::Args) -> anyhow::Result<Exit> {
     for breach in &report.breaches {
         output.note(breach);
     }
-    Ok(if report.breaches.is_empty() { Exit::Passed } else { Exit::Failed })
+    Ok(if report.breaches.is_empty() { ExitStatus::Passed } else { ExitStatus::Failed })
 }

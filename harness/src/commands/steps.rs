@@ -1,16 +1,16 @@
-//! `schedlab steps`: the vocabulary, for people who write features.
+//! `schedlab steps`: prints the step catalogue.
 
 use std::fmt::Write as _;
 
 use super::Output;
+use crate::catalogue::{StepDoc, all_step_docs};
 use crate::cli::Steps;
-use crate::exit::Exit;
-use crate::vocabulary::{StepDoc, vocabulary};
+use crate::exit::ExitStatus;
 
 /// Prints every step with its meaning and an example.
-pub fn steps(args: &Steps) -> anyhow::Result<Exit> {
+pub fn steps(args: &Steps) -> anyhow::Result<ExitStatus> {
     let mut output = Output::detect();
-    let wanted = |step: &StepDoc| {
+    let matches = |step: &StepDoc| {
         args.containing.as_ref().is_none_or(|text| {
             let text = text.to_lowercase();
             [&step.pattern, &step.meaning, &step.example, &step.area.to_owned()]
@@ -18,16 +18,16 @@ pub fn steps(args: &Steps) -> anyhow::Result<Exit> {
                 .any(|field| field.to_lowercase().contains(&text))
         })
     };
-    let steps: Vec<StepDoc> = vocabulary().into_iter().filter(wanted).collect();
+    let steps: Vec<StepDoc> = all_step_docs().into_iter().filter(matches).collect();
     if steps.is_empty() {
         output.note("no step contains that; `schedlab steps` alone shows all of them");
-        return Ok(Exit::NothingSelected);
+        return Ok(ExitStatus::NothingSelected);
     }
     output.data(&text(&steps));
-    Ok(Exit::Passed)
+    Ok(ExitStatus::Passed)
 }
 
-/// The vocabulary as text.
+/// The catalogue as text.
 pub(crate) fn text(steps: &[StepDoc]) -> String {
     let mut out = String::new();
     let mut area = "";

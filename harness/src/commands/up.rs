@@ -1,5 +1,5 @@
-//! `schedlab up`: a cluster to play in. The emulator in real time behind TLS, the scheduler in
-//! this process, and a kubeconfig for as long as it lasts.
+//! `schedlab up`: a cluster for kubectl. Runs the emulator in real time behind TLS and the
+//! schedulers in this process, and writes a kubeconfig until it ends.
 
 use std::io::Write as _;
 use std::net::{SocketAddr, TcpStream, ToSocketAddrs as _};
@@ -15,19 +15,20 @@ use schedlab_scheduler::Config;
 
 use super::{Output, UsageError};
 use crate::api::Api;
+use crate::cleanup::{Resource, Run};
 use crate::cli::{ProfileName, Up};
-use crate::cluster::install;
-use crate::exit::Exit;
+use crate::exit::ExitStatus;
 use crate::interrupt::Signals;
-use crate::leftovers::{Run, Thing};
+use crate::scenario_cluster::install_scheduler_objects;
+use crate::text::counted;
 
 /// The fleet of the operations lab.
 const LAB: &str = "pools:\n- name: node\n  names: [node-1, node-2, node-3, node-4]\n  gpus: 8\n";
 
-/// Boots a cluster and keeps it until Ctrl-C.
-pub fn up(args: &Up) -> anyhow::Result<Exit> {
+/// Starts a cluster and serves it until Ctrl-C.
+pub fn up(args: &Up) -> anyhow::Result<ExitStatus> {
     let fleet = if args.empty { Fleet::default() } else { fleet(args.fleet.as_deref())? };
-    refuse_taken(&args.kubeconfig)?;
+    check_not_taken(&args.kubeconfig)?;
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
         .build()
@@ -38,19 +39,18 @@ pub fn up(args: &Up) -> anyhow::Result<Exit> {
 pub(super) fn fleet(path: Option<&Path>) -> anyhow::Result<Fleet> {
     let Some(path) = path else { return Ok(Fleet::parse("the lab's fleet", LAB)?) };
     let file = path.display().to_string();
-    let text = crate::text::read(path).map_err(|error| UsageError(error.of(&file)))?;
+    let text = crate::text::read(path).map_err(|error| UsageError(error.in_file(&file)))?;
     let fleet = Fleet::parse(&file, &text);
     Ok(fleet.map_err(|error| UsageError(error.to_string()))?)
 }
 
-/// A kubeconfig that somebody else wrote, or that leads to a cluster that lives, is not ours to
-/// overwrite.
-fn refuse_taken(path: &Path) -> anyhow::Result<()> {
+/// Refuses to overwrite a kubeconfig that is not ours or that belongs to a running cluster.
+fn check_not_taken(path: &Path) -> anyhow::Result<()> {
     let Ok(text) = std::fs::read_to_string(path) else { return Ok(()) };
     let why = if !text.contains("schedlab") {
-        "is not one of schedlab's".to_owned()
-    } else if let Some(server) = server_of(&text).filter(|server| answers(server)) {
-        format!("leads to a cluster that runs at {server}")
+        "was not written by schedlab".to_owned()
+    } else if let Some(server) = server_of(&text).filter(|server| accepts_connections(server)) {
+        format!("belongs to a cluster that runs at {server}")
     } else {
         return Ok(());
     };
@@ -58,7 +58,7 @@ fn refuse_taken(path: &Path) -> anyhow::Result<()> {
     Err(UsageError(format!("{path} exists and {why}; name another with --kubeconfig")).into())
 }
 
-/// Host and port of the server in a kubeconfig of ours.
+/// Host and port of the server in one of our kubeconfigs.
 fn server_of(kubeconfig: &str) -> Option<String> {
     let config: schedlab_json::Value = serde_yaml::from_str(kubeconfig).ok()?;
     let server = config.pointer("/clusters/0/cluster/server")?.as_str()?;
@@ -66,21 +66,21 @@ fn server_of(kubeconfig: &str) -> Option<String> {
     Some(authority)
 }
 
-fn answers(server: &str) -> bool {
+fn accepts_connections(server: &str) -> bool {
     let addresses = server.to_socket_addrs().into_iter().flatten();
     let soon = Duration::from_secs(1);
     addresses.into_iter().any(|address| TcpStream::connect_timeout(&address, soon).is_ok())
 }
 
-async fn serve(args: &Up, fleet: &Fleet) -> anyhow::Result<Exit> {
+async fn serve(args: &Up, fleet: &Fleet) -> anyhow::Result<ExitStatus> {
     let mut output = Output::detect();
-    // Before anything is printed: whoever reads it may end the cluster at once.
+    // Before the first output: a reader of it may end the cluster at once.
     let mut signals = Signals::listen()?;
-    let emulator = Emulator::start(Options::at(Clock::real()));
+    let emulator = Emulator::start(Options::with_clock(Clock::real()));
     emulator.add_fleet(fleet).map_err(|error| UsageError(error.to_string()))?;
-    install(&Api::new(emulator.client())).await?;
+    install_scheduler_objects(&Api::new(emulator.client())).await?;
     let configs = schedulers(args);
-    let beside = beside(&configs);
+    let schedulers_text = describe_schedulers(&configs);
     let clock = emulator.clock().clone();
     let now: schedlab_scheduler::Clock = Arc::new(move || clock.now());
     let mut scheduling = tokio::task::JoinSet::new();
@@ -93,15 +93,15 @@ async fn serve(args: &Up, fleet: &Fleet) -> anyhow::Result<Exit> {
     } else {
         emulator.serve_network(address).await?
     };
-    let kubeconfig = Kubeconfig::give(&args.kubeconfig, &server, &mut output).await?;
-    let file = match &kubeconfig.given {
+    let kubeconfig = Kubeconfig::write(&args.kubeconfig, &server, &mut output).await?;
+    let file = match &kubeconfig.file {
         Some((path, _)) => path.to_string_lossy(),
         None => "<the file you keep it in>".into(),
     };
     output.note(&format!(
-        "{} nodes and {beside} at https://{}\ntry: kubectl --kubeconfig {file} \
+        "{} and {schedulers_text} at https://{}\ntry: kubectl --kubeconfig {file} \
          get nodes,pods -A\nCtrl-C ends it",
-        fleet.nodes().len(),
+        counted(fleet.nodes().len(), "node"),
         server.address,
     ));
     let exit = tokio::select! {
@@ -111,19 +111,19 @@ async fn serve(args: &Up, fleet: &Fleet) -> anyhow::Result<Exit> {
                 Ok(Err(error)) => error,
                 Err(panic) => panic.into(),
             };
-            Err(error.context("the scheduler ended"))
+            Err(error.context("the scheduler exited"))
         }
-        () = signals.asked() => Ok(Exit::Passed),
+        () = signals.received() => Ok(ExitStatus::Passed),
     };
     server.shut_down().await;
-    kubeconfig.take_back(&mut output).await;
+    kubeconfig.remove(&mut output).await;
     if exit.is_ok() {
-        output.note("the cluster is gone");
+        output.note("the cluster has stopped");
     }
     exit
 }
 
-/// As a cluster with KAI has them: kube-scheduler takes the pods that name no scheduler.
+/// The schedulers of a cluster with KAI: kube-scheduler takes the pods that name no scheduler.
 fn schedulers(args: &Up) -> Vec<Config> {
     match args.profile {
         _ if args.no_scheduler => Vec::new(),
@@ -132,8 +132,8 @@ fn schedulers(args: &Up) -> Vec<Config> {
     }
 }
 
-/// Which pods they take.
-fn beside(configs: &[Config]) -> String {
+/// Describes which pods the schedulers take.
+fn describe_schedulers(configs: &[Config]) -> String {
     let names: Vec<&str> = configs.iter().map(|config| &*config.scheduler_name).collect();
     match names.as_slice() {
         [] => "no scheduler".to_owned(),
@@ -145,8 +145,7 @@ fn beside(configs: &[Config]) -> String {
     }
 }
 
-/// Writes a file that nobody else can read: the token in a kubeconfig makes its reader an
-/// administrator.
+/// Writes a file with mode 0600: the token in a kubeconfig grants administrator rights.
 pub(super) fn write_private(path: &Path, text: &str) -> anyhow::Result<()> {
     let mut options = std::fs::OpenOptions::new();
     options.write(true).create(true).truncate(true);
@@ -155,36 +154,37 @@ pub(super) fn write_private(path: &Path, text: &str) -> anyhow::Result<()> {
     written.with_context(|| format!("cannot write {}", path.display()))
 }
 
-/// A kubeconfig file that goes when the cluster goes, unless somebody else has written it anew.
+/// A kubeconfig file that is deleted with the cluster, unless it was overwritten meanwhile.
 struct Kubeconfig {
-    /// The file, and the run that takes it away; none where the text went to standard output.
-    given: Option<(PathBuf, Run)>,
+    /// The file, and the run that deletes it; `None` when the text went to standard output.
+    file: Option<(PathBuf, Run)>,
 }
 
 impl Kubeconfig {
-    /// Writes the file and its path, or for `-` the text itself.
-    async fn give(path: &Path, server: &Server, output: &mut Output) -> anyhow::Result<Self> {
+    /// Writes the file and prints its path; for `-`, prints the text itself.
+    async fn write(path: &Path, server: &Server, output: &mut Output) -> anyhow::Result<Self> {
         let text = &server.kubeconfig;
         if path == Path::new("-") {
             output.data(&format!("{}\n", text.trim_end()));
-            return Ok(Self { given: None });
+            return Ok(Self { file: None });
         }
-        let whole = std::path::absolute(path).context("no folder to write a kubeconfig to")?;
+        let whole =
+            std::path::absolute(path).context("cannot resolve the path of the kubeconfig")?;
         let leads_to = server_of(text).context("our own kubeconfig")?;
         let run = Run::begin("up")?;
-        let noted = run.note(Thing::Kubeconfig { path: whole, server: leads_to });
+        let noted = run.register(Resource::Kubeconfig { path: whole, server: leads_to });
         if let Err(error) = noted.and_then(|()| write_private(path, text)) {
-            // What is left of it is in the record still.
+            // Its remains are still registered for cleanup.
             run.end().await;
             return Err(error);
         }
         output.data(&format!("{}\n", path.display()));
-        Ok(Self { given: Some((path.to_path_buf(), run)) })
+        Ok(Self { file: Some((path.to_path_buf(), run)) })
     }
 
-    /// Removes it.
-    async fn take_back(self, output: &mut Output) {
-        let Some((_, run)) = self.given else { return };
+    /// Deletes the file.
+    async fn remove(self, output: &mut Output) {
+        let Some((_, run)) = self.file else { return };
         for left in run.end().await {
             output.note(&format!("could not be removed: {left:?}; try schedlab clean"));
         }

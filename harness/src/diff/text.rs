@@ -1,28 +1,28 @@
-//! A comparison for people: `-` is the first run, `+` the second.
+//! Text of a comparison: `-` is the first run, `+` the second.
 
 use std::fmt::Write as _;
 
 use super::{Diff, Difference};
 
-/// How many names of scenarios are listed.
+/// Maximum number of listed ids.
 const LISTED_MAX: usize = 10;
 
-/// The text; `a` and `b` say which runs they are.
+/// Renders a comparison; `a` and `b` are the titles of the runs.
 pub fn text(diff: &Diff, a: &str, b: &str) -> String {
     let mut out = format!("- {a}\n+ {b}\n");
-    let known = diff.known.iter().map(|case| (case, "  (known)"));
+    let known = diff.expected.iter().map(|case| (case, "  (expected)"));
     for (case, word) in diff.differ.iter().map(|case| (case, "")).chain(known) {
         let name = case.id.split_once(": ").map_or(&*case.id, |(_, name)| name);
-        let _ = write!(out, "\n{}  {name}{word}\n", case.place);
-        out.push_str(&told(&case.differences));
+        let _ = write!(out, "\n{}  {name}{word}\n", case.location);
+        out.push_str(&differences_text(&case.differences));
     }
-    alone(&mut out, "- only here:", &diff.only_a);
-    alone(&mut out, "+ only here:", &diff.only_b);
-    alone(&mut out, "- skipped in the other:", &diff.skipped_b);
-    alone(&mut out, "+ skipped in the other:", &diff.skipped_a);
-    let known = match diff.known.len() {
+    list_ids(&mut out, "- only here:", &diff.only_a);
+    list_ids(&mut out, "+ only here:", &diff.only_b);
+    list_ids(&mut out, "- skipped in the other:", &diff.skipped_b);
+    list_ids(&mut out, "+ skipped in the other:", &diff.skipped_a);
+    let known = match diff.expected.len() {
         0 => String::new(),
-        known => format!("{known} different for a known reason, "),
+        known => format!("{known} different as expected, "),
     };
     let skipped = match diff.skipped_a.len() + diff.skipped_b.len() {
         0 => String::new(),
@@ -30,7 +30,8 @@ pub fn text(diff: &Diff, a: &str, b: &str) -> String {
     };
     let _ = writeln!(
         out,
-        "\nscenarios: {} different, {known}{} equal, {} in the first run alone, {} in the second alone{skipped}",
+        "\nscenarios: {} different, {known}{} equal, {} in the first run only, {} in the second \
+         only{skipped}",
         diff.differ.len(),
         diff.equal,
         diff.only_a.len(),
@@ -39,8 +40,8 @@ pub fn text(diff: &Diff, a: &str, b: &str) -> String {
     out
 }
 
-/// What differs in one scenario.
-pub(super) fn told(differences: &[Difference]) -> String {
+/// Renders the differences of one scenario.
+pub(super) fn differences_text(differences: &[Difference]) -> String {
     let mut out = String::new();
     for difference in differences {
         let _ = writeln!(out, "  {}", difference.about);
@@ -54,7 +55,7 @@ pub(super) fn told(differences: &[Difference]) -> String {
     out
 }
 
-fn alone(out: &mut String, words: &str, ids: &[String]) {
+fn list_ids(out: &mut String, words: &str, ids: &[String]) {
     if ids.is_empty() {
         return;
     }

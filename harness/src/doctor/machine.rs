@@ -1,8 +1,8 @@
-//! Cores, memory, disk and limits.
+//! Facts about the machine: cores, memory, disk and limits.
 
 use std::num::NonZeroUsize;
 
-/// With less than this a one-node cluster does not come up; several need more.
+/// Minimum limits for a one-node kind cluster; several nodes need more.
 const WATCHES_MIN: u64 = 8192;
 const INSTANCES_MIN: u64 = 128;
 
@@ -24,7 +24,8 @@ pub(super) fn facts() -> Vec<String> {
     facts
 }
 
-/// A kind cluster that meets these limits fails with "too many open files".
+/// A message and a hint if the inotify limits are too low; kind would fail with "too many open
+/// files".
 pub(super) fn inotify_too_low() -> Option<(String, &'static str)> {
     let (watches, instances) = (limit("max_user_watches")?, limit("max_user_instances")?);
     (watches < WATCHES_MIN || instances < INSTANCES_MIN).then(|| {
@@ -33,7 +34,7 @@ pub(super) fn inotify_too_low() -> Option<(String, &'static str)> {
     })
 }
 
-/// In gigabytes.
+/// A field of `/proc/meminfo`, in gigabytes.
 #[expect(clippy::cast_precision_loss, reason = "memory is far below 2^53 kB")]
 fn memory(field: &str) -> Option<f64> {
     let text = std::fs::read_to_string("/proc/meminfo").ok()?;

@@ -8,72 +8,73 @@ use gherkin::{Background, Feature, Rule, Scenario, Step};
 
 use super::examples;
 use super::source::Source;
-use crate::report::Problem;
+use crate::report::Diagnostic;
 
-/// One thing to run.
+/// One scenario or example row.
 #[derive(Clone, Debug)]
 pub struct Case {
-    /// Where it stands.
-    pub place: Place,
+    /// Location in its file.
+    pub location: CaseLocation,
     /// Name of its feature.
     pub feature: String,
-    /// Name of its rule, when it is in one.
+    /// Name of its rule, if any.
     pub rule: Option<String>,
-    /// Its own name; an example row's carries the row.
+    /// Name of the scenario; that of an example row contains its values.
     pub name: String,
     /// Tags of feature, rule, scenario and examples, without `@`.
     pub tags: Vec<String>,
     /// Steps of the backgrounds, then its own.
     pub steps: Vec<Step>,
-    /// Lines of the rows of the file's tables, by the line of the first.
+    /// Line numbers of table rows, by the line of the table's first row.
     pub tables: Arc<BTreeMap<usize, Vec<usize>>>,
 }
 
-/// Where a case stands.
+/// Location of a case.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Place {
-    /// The file, as shown.
+pub struct CaseLocation {
+    /// Display path of the file.
     pub file: String,
-    /// The line that means this case alone: its example row, or the scenario.
+    /// The line that identifies the case: its example row, or its scenario.
     pub line: usize,
-    /// The lines of the scenario it comes from.
+    /// The lines of its scenario.
     pub scenario: std::ops::Range<usize>,
 }
 
 impl Case {
-    /// What names it in results: stable when lines move.
+    /// Identifies the case in results; does not change when lines move.
     pub fn id(&self) -> String {
-        format!("{}: {}", self.place.file, self.name)
+        format!("{}: {}", self.location.file, self.name)
     }
 
-    /// The folder beside which `snapshots/` and `fixtures/` stand: the one that holds
-    /// `features/`, else the feature's own.
-    pub fn base(&self) -> PathBuf {
-        split(&self.place.file).0
+    /// The folder that contains `features/`, `snapshots/` and `fixtures/`; the feature's own folder
+    /// when it is in no `features/` folder.
+    pub fn base_folder(&self) -> PathBuf {
+        split_at_features_folder(&self.location.file).0
     }
 
-    /// Its snapshot, as `snapshots/<area>/<feature>__<scenario>.snap` under the base.
-    pub fn snapshot(&self) -> PathBuf {
-        let (base, inner) = split(&self.place.file);
+    /// Path of its snapshot: `snapshots/<area>/<feature>__<scenario>.snap` below the base folder.
+    pub fn snapshot_path(&self) -> PathBuf {
+        let (base, inner) = split_at_features_folder(&self.location.file);
         let stem = inner.file_stem().map_or_else(String::new, |s| s.to_string_lossy().into_owned());
         let area = inner.parent().unwrap_or(Path::new(""));
         base.join("snapshots").join(area).join(format!("{stem}__{}.snap", slug(&self.name)))
     }
 }
 
-/// The folder that holds `features`, and the path inside `features`, wherever one stands oneself.
-pub(crate) fn split(file: &str) -> (PathBuf, PathBuf) {
+/// Splits a path into the folder that contains `features` and the path inside `features`, whatever
+/// the working directory.
+pub(crate) fn split_at_features_folder(file: &str) -> (PathBuf, PathBuf) {
     let names_it = |path: &str| path.split('/').any(|part| part == "features");
     if !names_it(file)
         && let Ok(whole) = std::path::absolute(file)
         && let Some(whole) = whole.to_str().filter(|whole| names_it(whole))
     {
-        return split_named(whole);
+        return split_at_named_folder(whole);
     }
-    split_named(file)
+    split_at_named_folder(file)
 }
 
-fn split_named(file: &str) -> (PathBuf, PathBuf) {
+fn split_at_named_folder(file: &str) -> (PathBuf, PathBuf) {
     let parts: Vec<&str> = file.split('/').collect();
     let at =
         parts.iter().rposition(|part| *part == "features").map_or(parts.len() - 1, |at| at + 1);
@@ -97,17 +98,21 @@ fn slug(name: &str) -> String {
             slug.push('-');
         }
     }
-    // File names have an end.
+    // File systems limit the length of names.
     let short: String = slug.chars().take(100).collect();
     short.trim_end_matches('-').to_owned()
 }
 
-/// The cases of a feature, in the order of their lines, and what is wrong with others.
-pub(super) fn flatten(file: &str, feature: &Feature, source: &Source) -> (Vec<Case>, Vec<Problem>) {
+/// The cases of a feature by line, and the diagnostics of the others.
+pub(super) fn flatten(
+    file: &str,
+    feature: &Feature,
+    source: &Source,
+) -> (Vec<Case>, Vec<Diagnostic>) {
     let mut flattener =
         Flattener { file, feature, source, cases: Vec::new(), problems: Vec::new() };
     flattener.feature();
-    flattener.duplicates();
+    flattener.check_duplicate_names();
     (flattener.cases, flattener.problems)
 }
 
@@ -116,7 +121,7 @@ struct Flattener<'a> {
     feature: &'a Feature,
     source: &'a Source,
     cases: Vec<Case>,
-    problems: Vec<Problem>,
+    problems: Vec<Diagnostic>,
 }
 
 impl<'a> Flattener<'a> {
@@ -149,7 +154,11 @@ impl<'a> Flattener<'a> {
         let rule_tags = rule.map_or(&[][..], |r| r.tags.as_slice());
         let tags = [&self.feature.tags, rule_tags, &scenario.tags].concat();
         let template = Case {
-            place: Place { file: self.file.to_owned(), line: start, scenario: start..end },
+            location: CaseLocation {
+                file: self.file.to_owned(),
+                line: start,
+                scenario: start..end,
+            },
             feature: self.feature.name.clone(),
             rule: rule.map(|r| r.name.clone()),
             name: scenario.name.clone(),
@@ -163,23 +172,24 @@ impl<'a> Flattener<'a> {
         }
     }
 
-    /// Snapshots and results go by name, so names must differ.
-    fn duplicates(&mut self) {
+    /// Snapshots and results are identified by name, so names must differ.
+    fn check_duplicate_names(&mut self) {
         let mut seen = BTreeMap::new();
         for case in &self.cases {
             let slug = slug(&case.name);
             if slug.is_empty() {
-                let message = "a scenario needs a name".to_owned();
-                self.problems.push(Problem::new(self.file, case.place.line, message));
-            } else if let Some(first) = seen.insert(slug, case.place.line) {
-                let message = format!("the name `{}` stands already at line {first}", case.name);
-                self.problems.push(Problem::new(self.file, case.place.line, message));
+                let message = "this scenario has no name".to_owned();
+                self.problems.push(Diagnostic::new(self.file, case.location.line, message));
+            } else if let Some(first) = seen.insert(slug, case.location.line) {
+                let message =
+                    format!("duplicate scenario name `{}`, first used in line {first}", case.name);
+                self.problems.push(Diagnostic::new(self.file, case.location.line, message));
             }
         }
     }
 
     fn problem(&mut self, line: usize, message: String) {
-        self.problems.push(Problem::new(self.file, line, message));
+        self.problems.push(Diagnostic::new(self.file, line, message));
     }
 }
 
@@ -193,13 +203,13 @@ mod tests {
 
     use insta::assert_snapshot;
 
-    use super::{slug, split};
+    use super::{slug, split_at_features_folder};
     use crate::features::{Case, load_text};
 
     fn cases(text: &str) -> String {
         let line = |case: &Case| {
             let steps: Vec<String> = case.steps.iter().map(|s| s.value.clone()).collect();
-            format!("{} {} {:?} {steps:?}", case.place.line, case.name, case.tags)
+            format!("{} {} {:?} {steps:?}", case.location.line, case.name, case.tags)
         };
         match load_text("features/quota/q.feature", text) {
             Ok(cases) => cases.iter().map(line).collect::<Vec<_>>().join("\n"),
@@ -229,7 +239,7 @@ Feature: f
     }
 
     #[test]
-    fn an_empty_scenario_and_a_name_that_stands_twice_are_refused() {
+    fn an_empty_scenario_and_a_duplicate_name_are_rejected() {
         assert_snapshot!(cases("Feature: f
   Scenario: One thing
     Given a
@@ -243,20 +253,26 @@ Feature: f
     }
 
     #[test]
-    fn a_feature_without_scenarios_is_refused() {
+    fn a_feature_without_scenarios_is_rejected() {
         assert_snapshot!(cases("Feature: f\n"), @"features/quota/q.feature:1: this feature has no scenario");
     }
 
     #[test]
-    fn snapshots_stand_beside_the_features_folder() {
+    fn the_snapshots_folder_is_a_sibling_of_the_features_folder() {
         let case = &load_text(
             "x/features/a/b/q.feature",
             "Feature: f\n Scenario: A gang, whole\n  Given a\n",
         )
         .unwrap()[0];
-        assert_eq!(case.snapshot(), PathBuf::from("x/snapshots/a/b/q__a-gang-whole.snap"));
-        assert_eq!(split("features/q.feature"), (PathBuf::from(""), PathBuf::from("q.feature")));
-        assert_eq!(split("/t/q.feature"), (PathBuf::from("/t"), PathBuf::from("q.feature")));
+        assert_eq!(case.snapshot_path(), PathBuf::from("x/snapshots/a/b/q__a-gang-whole.snap"));
+        assert_eq!(
+            split_at_features_folder("features/q.feature"),
+            (PathBuf::from(""), PathBuf::from("q.feature"))
+        );
+        assert_eq!(
+            split_at_features_folder("/t/q.feature"),
+            (PathBuf::from("/t"), PathBuf::from("q.feature"))
+        );
         assert_eq!(slug("  A 10-GPU gang (of 8) waits!"), "a-10-gpu-gang-of-8-waits");
     }
 }

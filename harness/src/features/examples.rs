@@ -1,50 +1,50 @@
-//! Outlines: one case for each example row, with the row's values in the place of `<column>`.
+//! Outlines: one case per example row, with `<column>` placeholders substituted.
 
 use gherkin::{Examples, Scenario, Step};
 
 use super::case::Case;
-use super::problem::Problems;
+use super::diagnostics::Diagnostics;
 use super::source::Source;
-use crate::report::Problem;
+use crate::report::Diagnostic;
 
-/// The cases of a scenario: itself, or one for each of its example rows.
+/// The cases of a scenario: the scenario itself, or one per example row.
 pub(super) fn expand(
     template: &Case,
     scenario: &Scenario,
     source: &Source,
-) -> Result<Vec<Case>, Problems> {
-    let file = &template.place.file;
+) -> Result<Vec<Case>, Diagnostics> {
+    let file = &template.location.file;
     if scenario.examples.is_empty() {
         return match scenario.keyword.as_str() {
             "Scenario Outline" | "Scenario Template" => {
                 let message = format!("outline `{}` has no examples", scenario.name);
-                Err(Problems::one(file, scenario.position.line, message))
+                Err(Diagnostics::one(file, scenario.position.line, message))
             }
             _ => Ok(vec![template.clone()]),
         };
     }
     let mut cases = Vec::new();
     for examples in &scenario.examples {
-        let block = Block::read(file, examples, source)?;
+        let block = ExampleBlock::parse(file, examples, source)?;
         block.check_placeholders(scenario)?;
-        for row in &block.rows {
-            cases.push(block.case(template, scenario, row));
+        for &(line, row) in &block.rows {
+            cases.push(block.case(template, scenario, line, row));
         }
     }
     Ok(cases)
 }
 
-struct Block<'a> {
+struct ExampleBlock<'a> {
     file: &'a str,
     header: &'a [String],
     rows: Vec<(usize, &'a [String])>,
     tags: &'a [String],
 }
 
-impl<'a> Block<'a> {
-    fn read(file: &'a str, examples: &'a Examples, source: &Source) -> Result<Self, Problems> {
+impl<'a> ExampleBlock<'a> {
+    fn parse(file: &'a str, examples: &'a Examples, source: &Source) -> Result<Self, Diagnostics> {
         let line = examples.position.line;
-        let empty = || Problems::one(file, line, "these examples have no row".to_owned());
+        let empty = || Diagnostics::one(file, line, "these examples have no row".to_owned());
         let table = examples.table.as_ref().ok_or_else(empty)?;
         let (header, rows) = table.rows.split_first().ok_or_else(empty)?;
         if rows.is_empty() {
@@ -57,7 +57,7 @@ impl<'a> Block<'a> {
     }
 
     /// Every `<name>` of the outline must be a column.
-    fn check_placeholders(&self, scenario: &Scenario) -> Result<(), Problems> {
+    fn check_placeholders(&self, scenario: &Scenario) -> Result<(), Diagnostics> {
         let used = scenario
             .steps
             .iter()
@@ -65,37 +65,40 @@ impl<'a> Block<'a> {
         let unknown = used.filter(|(_, name)| !self.header.iter().any(|column| column == name));
         let columns = self.header.join(", ");
         let problem = |(line, name)| {
-            let message = format!("`<{name}>` is no column of the examples; columns are {columns}");
-            Problem::new(self.file, line, message)
+            let message = format!(
+                "got placeholder `<{name}>`, expected a column of the examples: \
+                {columns}"
+            );
+            Diagnostic::new(self.file, line, message)
         };
-        let problems: Vec<Problem> = unknown.map(problem).collect();
-        if problems.is_empty() { Ok(()) } else { Err(Problems(problems)) }
+        let problems: Vec<Diagnostic> = unknown.map(problem).collect();
+        if problems.is_empty() { Ok(()) } else { Err(Diagnostics(problems)) }
     }
 
-    fn case(&self, template: &Case, scenario: &Scenario, (line, row): &(usize, &[String])) -> Case {
+    fn case(&self, template: &Case, scenario: &Scenario, line: usize, row: &[String]) -> Case {
         let mut case = template.clone();
-        case.place.line = *line;
+        case.location.line = line;
         case.tags.extend(self.tags.iter().cloned());
-        let named = self.filled(&scenario.name, row);
+        let named = self.substitute(&scenario.name, row);
         case.name =
             if named == scenario.name { format!("{named} [{}]", row.join(", ")) } else { named };
-        case.steps = template.steps.iter().map(|step| self.filled_step(step, row)).collect();
+        case.steps = template.steps.iter().map(|step| self.substitute_in_step(step, row)).collect();
         case
     }
 
-    fn filled_step(&self, step: &Step, row: &[String]) -> Step {
+    fn substitute_in_step(&self, step: &Step, row: &[String]) -> Step {
         let mut step = step.clone();
-        step.value = self.filled(&step.value, row);
-        step.docstring = step.docstring.map(|text| self.filled(&text, row));
+        step.value = self.substitute(&step.value, row);
+        step.docstring = step.docstring.map(|text| self.substitute(&text, row));
         if let Some(table) = &mut step.table {
             for cell in table.rows.iter_mut().flatten() {
-                *cell = self.filled(cell, row);
+                *cell = self.substitute(cell, row);
             }
         }
         step
     }
 
-    fn filled(&self, text: &str, row: &[String]) -> String {
+    fn substitute(&self, text: &str, row: &[String]) -> String {
         self.header.iter().zip(row).fold(text.to_owned(), |text, (column, value)| {
             text.replace(&format!("<{column}>"), value)
         })
@@ -116,7 +119,7 @@ mod tests {
         match load_text("f.feature", text) {
             Ok(cases) => cases
                 .iter()
-                .map(|c| format!("{} {}: {}", c.place.line, c.name, c.steps[0].value))
+                .map(|c| format!("{} {}: {}", c.location.line, c.name, c.steps[0].value))
                 .collect::<Vec<_>>()
                 .join("\n"),
             Err(problems) => problems.to_string(),
@@ -140,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn rows_without_a_placeholder_in_the_name_are_told_apart_by_their_values() {
+    fn rows_without_a_placeholder_in_the_name_get_their_values_appended() {
         assert_snapshot!(cases("Feature: f
   Scenario Outline: it holds
     Given a <kind> with <n>
@@ -155,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn a_placeholder_without_column_and_examples_without_rows_are_refused() {
+    fn a_placeholder_without_column_and_examples_without_rows_are_rejected() {
         assert_snapshot!(cases("Feature: f
   Scenario Outline: a
     Given a <size>

@@ -1,4 +1,4 @@
-//! Which cases a command line means.
+//! Selection of cases by the command line.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -6,34 +6,35 @@ use std::str::FromStr;
 
 use super::case::Case;
 use super::tags::TagExpression;
-use super::{Asked, shown};
+use super::{FeaturePath, display_path};
 
-/// What is asked for.
+/// Selection criteria; all must hold.
 #[derive(Clone, Debug, Default)]
 pub struct Query {
-    /// Files, folders, lines.
-    pub asked: Vec<Asked>,
+    /// Files, folders and lines; a case must match one.
+    pub paths: Vec<FeaturePath>,
     /// Condition on tags.
     pub tags: Option<TagExpression>,
-    /// Texts, any of which the name contains (or is).
+    /// Texts of which the name must contain (or equal) one; empty: any name.
     pub names: Vec<String>,
-    /// Names are whole.
+    /// Compare whole names.
     pub exact: bool,
-    /// Ids, one of which it must be.
+    /// Ids of which the case must have one.
     pub ids: Option<BTreeSet<String>>,
-    /// Part of the selection.
+    /// The part of the selection to run.
     pub shard: Option<Shard>,
 }
 
-/// The cases that are meant, in their order.
+/// The selected cases, in their order.
 pub fn select<'a>(cases: &'a [Case], query: &Query) -> Vec<&'a Case> {
-    let chosen = cases.iter().filter(|case| query.means(case));
-    let located = chosen.filter(|case| query.asked.iter().any(|asked| at(asked, case, cases)));
-    located.filter(|case| query.shard.is_none_or(|shard| shard.holds(&case.id()))).collect()
+    let chosen = cases.iter().filter(|case| query.matches(case));
+    let located =
+        chosen.filter(|case| query.paths.iter().any(|path| is_at_path(path, case, cases)));
+    located.filter(|case| query.shard.is_none_or(|shard| shard.contains(&case.id()))).collect()
 }
 
 impl Query {
-    fn means(&self, case: &Case) -> bool {
+    fn matches(&self, case: &Case) -> bool {
         let tags = self.tags.as_ref().is_none_or(|tags| tags.matches(&case.tags));
         let name = self.names.is_empty()
             || self.names.iter().any(|name| {
@@ -44,32 +45,34 @@ impl Query {
     }
 }
 
-fn at(asked: &Asked, case: &Case, cases: &[Case]) -> bool {
-    let path = shown(&asked.path);
-    let inside = Path::new(&case.place.file).starts_with(&path) || path == ".";
-    let Some(line) = asked.line else { return inside };
+fn is_at_path(requested: &FeaturePath, case: &Case, cases: &[Case]) -> bool {
+    let path = display_path(&requested.path);
+    let inside = Path::new(&case.location.file).starts_with(&path) || path == ".";
+    let Some(line) = requested.line else { return inside };
     if !inside {
         return false;
     }
-    let is_row = |c: &Case| c.place.file == case.place.file && c.place.line == line;
+    let is_row = |c: &Case| c.location.file == case.location.file && c.location.line == line;
     if cases.iter().any(is_row) {
-        return case.place.line == line;
+        return case.location.line == line;
     }
-    // A line above every scenario means the feature.
-    case.place.scenario.contains(&line)
-        || !cases.iter().any(|c| c.place.file == case.place.file && c.place.scenario.start <= line)
+    // A line above every scenario selects the whole feature.
+    case.location.scenario.contains(&line)
+        || !cases
+            .iter()
+            .any(|c| c.location.file == case.location.file && c.location.scenario.start <= line)
 }
 
-/// Part `index` of `of`, counted from 1.
+/// Part `index` of `count`, counted from 1.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Shard {
     index: u64,
-    of: u64,
+    count: u64,
 }
 
 impl Shard {
-    fn holds(self, id: &str) -> bool {
-        fnv1a(id) % self.of == self.index - 1
+    fn contains(self, id: &str) -> bool {
+        fnv1a(id) % self.count == self.index - 1
     }
 }
 
@@ -79,20 +82,20 @@ impl FromStr for Shard {
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         let parts = text.split_once('/').map(|(m, n)| (m.trim().parse(), n.trim().parse()));
         match parts {
-            Some((Ok(index), Ok(of))) if index >= 1 && index <= of => Ok(Self { index, of }),
-            _ => Err(format!("`{text}` is no part; allowed is M/N with 1 ≤ M ≤ N, as 1/4")),
+            Some((Ok(index), Ok(of))) if index >= 1 && index <= of => Ok(Self { index, count: of }),
+            _ => Err(format!("got `{text}`, expected M/N with 1 ≤ M ≤ N, such as 1/4")),
         }
     }
 }
 
-/// A hash that is the same on every machine and in every version.
+/// A hash that is stable across machines and versions.
 fn fnv1a(text: &str) -> u64 {
     text.bytes().fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
         (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
     })
 }
 
-/// Ids of what failed in the last run, from its `report.json`.
+/// Ids of the cases that failed in the last run, from its `report.json`.
 pub fn last_failed(report: &str) -> anyhow::Result<BTreeSet<String>> {
     let report: crate::report::Report = serde_json::from_str(report)?;
     Ok(report.failed_ids())
@@ -122,11 +125,11 @@ mod tests {
 
     fn at_path(path: &str) -> Query {
         let (path, line) = path.split_once(':').map_or((path, None), |(p, l)| (p, l.parse().ok()));
-        Query { asked: vec![Asked { path: path.into(), line }], ..Query::default() }
+        Query { paths: vec![FeaturePath { path: path.into(), line }], ..Query::default() }
     }
 
     #[test]
-    fn a_line_means_its_scenario_its_row_or_above_all_the_feature() {
+    fn a_line_selects_its_scenario_or_row_and_a_line_above_all_scenarios_the_feature() {
         let all = ["a gang waits", "queue x waits", "queue y waits"];
         assert_eq!(names(&at_path("features")), all);
         assert_eq!(names(&at_path("features/f.feature:4")), all[..1]);
@@ -137,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn names_are_parts_unless_exact_and_tags_filter() {
+    fn names_match_substrings_unless_exact_and_tags_filter() {
         let named = |name: &str, exact| {
             names(&Query { names: vec![name.to_owned()], exact, ..at_path("features") })
         };

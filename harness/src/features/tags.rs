@@ -13,7 +13,7 @@ pub struct TagExpression {
 }
 
 impl TagExpression {
-    /// Whether a case with these tags (without `@`) is meant.
+    /// Whether the condition holds for these tags (without `@`).
     pub fn matches(&self, tags: &[String]) -> bool {
         holds(&self.operation, tags)
     }
@@ -34,8 +34,8 @@ impl FromStr for TagExpression {
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         let operation = text.trim().parse().map_err(|_| {
             format!(
-                "`{text}` is no tag expression; allowed are @tags, `and`, `or`, `not` and \
-                 parentheses, as in `@gang and not (@slow or @lab)`"
+                "got tag expression `{text}`, expected @tags, `and`, `or`, `not` and parentheses, \
+                 such as `@gang and not (@slow or @lab)`"
             )
         })?;
         Ok(Self { text: text.trim().to_owned(), operation })
@@ -53,7 +53,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn and_binds_stronger_than_or_and_not_strongest() {
+    fn and_binds_tighter_than_or_and_not_tightest() {
         let expression: TagExpression = "@a or @b and not @c".parse().unwrap();
         let tags = |names: &[&str]| names.iter().map(|n| (*n).to_owned()).collect::<Vec<_>>();
         assert!(expression.matches(&tags(&["a", "c"])));
@@ -63,8 +63,8 @@ mod tests {
     }
 
     #[test]
-    fn a_broken_expression_says_what_is_allowed() {
+    fn an_invalid_expression_is_rejected_with_the_expected_syntax() {
         let error = "gang and".parse::<TagExpression>().unwrap_err();
-        assert!(error.contains("allowed are @tags"), "{error}");
+        assert!(error.contains("expected @tags"), "{error}");
     }
 }

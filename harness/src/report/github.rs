@@ -1,38 +1,38 @@
-//! Annotations that GitHub shows beside the lines of a change.
+//! Workflow commands that GitHub shows as annotations beside the changed lines.
 
 use std::fmt::Write as _;
 
-use super::{Outcome, Problem, Report};
+use super::{Diagnostic, Outcome, Report};
 
-/// One `::error` line for each case that did not pass, and for each problem beside them.
+/// One `::error` line for each case that did not pass and for each diagnostic.
 pub fn annotations(report: &Report) -> String {
     let mut out = String::new();
     for case in report.cases.iter().filter(|c| c.outcome != Outcome::Passed) {
-        let (Some(failure), Some(why)) = (&case.failure, case.why()) else { continue };
+        let (Some(failure), Some(why)) = (&case.failure, case.failure_text()) else { continue };
         let _ = writeln!(
             out,
             "::error file={},line={},title={}::{}",
-            property(&case.file),
+            escape_property(&case.file),
             failure.line,
-            property(&case.name),
-            data(&format!("{why}\n{}", failure.reproduce)),
+            escape_property(&case.name),
+            escape_data(&format!("{why}\n{}", failure.reproduce)),
         );
     }
-    for Problem { file, line, message } in &report.problems {
-        let place = match (&**file, line) {
+    for Diagnostic { file, line, message } in &report.problems {
+        let location = match (&**file, line) {
             ("", _) => String::new(),
-            (file, 0) => format!("file={},", property(file)),
-            (file, line) => format!("file={},line={line},", property(file)),
+            (file, 0) => format!("file={},", escape_property(file)),
+            (file, line) => format!("file={},line={line},", escape_property(file)),
         };
-        let _ = writeln!(out, "::error {place}title=schedlab::{}", data(message));
+        let _ = writeln!(out, "::error {location}title=schedlab::{}", escape_data(message));
     }
     out
 }
 
-fn data(text: &str) -> String {
+fn escape_data(text: &str) -> String {
     text.replace('%', "%25").replace('\r', "%0D").replace('\n', "%0A")
 }
 
-fn property(text: &str) -> String {
-    data(text).replace(':', "%3A").replace(',', "%2C")
+fn escape_property(text: &str) -> String {
+    escape_data(text).replace(':', "%3A").replace(',', "%2C")
 }

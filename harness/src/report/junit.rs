@@ -1,5 +1,5 @@
-//! The report as `JUnit` XML: one suite a feature, one test case a case. Who reads nothing else
-//! must see that a run failed: each problem beside the cases is a test case with an error.
+//! The report as `JUnit` XML: one suite per feature file, one test case per case. Each diagnostic
+//! becomes a test case with an error, so that readers of the XML alone see the failure.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -8,11 +8,11 @@ use quick_junit::{
     NonSuccessKind, Report as JunitReport, TestCase, TestCaseStatus, TestRerun, TestSuite,
 };
 
-use super::{CaseReport, FLAKY, Failure, Outcome, Problem, Report};
+use super::{CaseReport, Diagnostic, FLAKY_HEADING, Failure, Outcome, Report};
 
-/// The XML text.
+/// Renders the report as XML.
 pub fn junit(report: &Report) -> anyhow::Result<String> {
-    let mut suites: BTreeMap<&str, (Vec<&CaseReport>, Vec<&Problem>)> = BTreeMap::new();
+    let mut suites: BTreeMap<&str, (Vec<&CaseReport>, Vec<&Diagnostic>)> = BTreeMap::new();
     for case in &report.cases {
         suites.entry(&case.file).or_default().0.push(case);
     }
@@ -28,13 +28,15 @@ pub fn junit(report: &Report) -> anyhow::Result<String> {
         suite.add_property(("seed", report.seed.to_string().as_str()));
         suite.set_time(cases.iter().map(|c| c.wall).sum::<Duration>());
         suite.add_test_cases(cases.into_iter().map(|case| test_case(case, seconds)));
-        suite.add_test_cases(problems.into_iter().map(|problem| errored(file, problem)));
+        suite.add_test_cases(
+            problems.into_iter().map(|problem| diagnostic_test_case(file, problem)),
+        );
         junit.add_test_suite(suite);
     }
     Ok(junit.to_string()?)
 }
 
-/// `seconds` is what the cluster's time is called.
+/// `seconds` is the property name of the cluster's time.
 fn test_case(case: &CaseReport, seconds: &str) -> TestCase {
     let mut test = TestCase::new(&*case.name, status(case));
     test.set_classname(&*case.feature);
@@ -44,7 +46,7 @@ fn test_case(case: &CaseReport, seconds: &str) -> TestCase {
     test
 }
 
-fn errored(file: &str, problem: &Problem) -> TestCase {
+fn diagnostic_test_case(file: &str, problem: &Diagnostic) -> TestCase {
     let mut status = TestCaseStatus::non_success(NonSuccessKind::Error);
     status.set_message(first_line(&problem.message));
     status.set_description(problem.to_string());
@@ -66,13 +68,13 @@ fn status(case: &CaseReport) -> TestCaseStatus {
     if let Some(why) = &case.skipped {
         status.set_message(why.as_str());
     }
-    let (Some(failure), Some(why)) = (&case.failure, case.why()) else { return status };
+    let (Some(failure), Some(why)) = (&case.failure, case.failure_text()) else { return status };
     if case.outcome == Outcome::Passed {
         status.add_rerun(rerun(failure));
         return status;
     }
     let found = first_line(&failure.message);
-    let heading = if case.flaky { format!("{FLAKY} {found}") } else { found.to_owned() };
+    let heading = if case.flaky { format!("{FLAKY_HEADING} {found}") } else { found.to_owned() };
     status.set_message(heading);
     status.set_description(format!("{why}\n\n{}", failure.reproduce));
     status
@@ -99,7 +101,7 @@ mod tests {
     use crate::report::tests::case;
 
     #[test]
-    fn a_failure_a_flaky_pass_and_a_skipped_case_are_told_apart() {
+    fn failures_flaky_passes_and_skips_are_distinguished() {
         let report = Report {
             seed: 1,
             cluster: "emulator".to_owned(),
@@ -117,7 +119,7 @@ mod tests {
     }
 
     #[test]
-    fn a_flaky_case_that_counts_as_failed_is_a_failure_with_the_words_of_its_first_attempt() {
+    fn a_flaky_case_counted_as_failed_reports_the_message_of_its_first_attempt() {
         let report = Report { cases: vec![case(Outcome::Failed, true, true)], ..Report::default() };
         let xml = junit(&report).unwrap();
         assert!(xml.contains(r#"tests="1" skipped="0" errors="0" failures="1""#), "{xml}");
@@ -138,8 +140,8 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_beside_the_cases_is_an_error_in_the_suite_of_its_file() {
-        let wrong = |file: &str, line| Problem::new(file, line, "is wrong\nat all".to_owned());
+    fn a_diagnostic_is_an_error_in_the_suite_of_its_file() {
+        let wrong = |file: &str, line| Diagnostic::new(file, line, "is wrong\nat all".to_owned());
         let report = Report {
             cases: vec![case(Outcome::Passed, false, false)],
             problems: vec![wrong("f.feature", 7), wrong("", 0)],

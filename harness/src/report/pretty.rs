@@ -1,16 +1,17 @@
-//! The report for people: what passed in one line, what failed with everything needed to see
-//! why and to see it again.
+//! The report for people: one line for a passed case, all details and the reproduce command for a
+//! failed one.
 
 use std::fmt::Write as _;
 use std::time::Duration;
 
 use console::Style;
 
-use super::{CaseReport, FLAKY, Outcome, Report};
+use super::{CaseReport, FLAKY_HEADING, Outcome, Report};
+use crate::text::counted;
 
-/// Paints with or without colours.
+/// Prints case reports, with or without colors.
 #[derive(Clone, Debug)]
-pub struct Painter {
+pub struct PrettyPrinter {
     good: Style,
     bad: Style,
     warn: Style,
@@ -19,12 +20,12 @@ pub struct Painter {
     feature: Option<String>,
 }
 
-impl Painter {
-    /// A painter; plain without colours.
-    pub fn new(colours: Colours) -> Self {
-        let style = || match colours {
-            Colours::On => Style::new().force_styling(true),
-            Colours::Off => Style::new().force_styling(false),
+impl PrettyPrinter {
+    /// A printer with or without colors.
+    pub fn new(colors: Colors) -> Self {
+        let style = || match colors {
+            Colors::On => Style::new().force_styling(true),
+            Colors::Off => Style::new().force_styling(false),
         };
         Self {
             good: style().green(),
@@ -36,8 +37,8 @@ impl Painter {
         }
     }
 
-    /// The lines for one case, its feature's heading before the first of a feature. What was not
-    /// run is counted in the end, not listed.
+    /// The lines for one case, with the feature's heading before the first case of a feature. Cases
+    /// that were not run are only counted in the summary.
     pub fn case(&mut self, case: &CaseReport) -> String {
         let mut out = String::new();
         if case.outcome == Outcome::NotRun {
@@ -51,13 +52,16 @@ impl Painter {
             self.feature = Some(heading);
         }
         let detail = case.skipped.as_ref().map_or_else(
-            || format!("{} steps, {}", case.steps.len(), virtual_time(case.virtual_millis)),
+            || {
+                let steps = counted(case.steps.len(), "step");
+                format!("{steps}, {}", virtual_time(case.virtual_millis))
+            },
             |why| format!("skipped: {why}"),
         );
         let flaky = match (case.flaky, case.outcome == Outcome::Failed) {
             (false, _) => "",
             (true, false) => "  flaky",
-            (true, true) => "  failed for being flaky",
+            (true, true) => "  failed as flaky",
         };
         let (mark, style) = self.mark(case.outcome);
         let _ = writeln!(
@@ -76,19 +80,20 @@ impl Painter {
         for step in &case.steps {
             let (mark, style) = self.mark(step.outcome);
             let line = format!("{mark} {} {}", step.keyword, step.text);
-            let place = format!("{}:{}", case.file, step.line);
-            let _ = writeln!(out, "      {}  {}", style.apply_to(line), self.dim.apply_to(place));
-            if said_by(step.outcome) {
+            let location = format!("{}:{}", case.file, step.line);
+            let _ =
+                writeln!(out, "      {}  {}", style.apply_to(line), self.dim.apply_to(location));
+            if has_failure_message(step.outcome) {
                 self.message(&failure.message, out);
             }
         }
         if case.flaky {
-            let _ = writeln!(out, "      {}", self.warn.apply_to(FLAKY));
+            let _ = writeln!(out, "      {}", self.warn.apply_to(FLAKY_HEADING));
         }
-        if !case.steps.iter().any(|step| said_by(step.outcome)) {
+        if !case.steps.iter().any(|step| has_failure_message(step.outcome)) {
             self.message(&failure.message, out);
         }
-        let _ = writeln!(out, "      {} {}", self.bold.apply_to("again:"), failure.reproduce);
+        let _ = writeln!(out, "      {} {}", self.bold.apply_to("reproduce:"), failure.reproduce);
     }
 
     fn message(&self, message: &str, out: &mut String) {
@@ -107,21 +112,21 @@ impl Painter {
     }
 }
 
-/// Whether the failure of a case is that of a step with this outcome.
-fn said_by(outcome: Outcome) -> bool {
+/// Whether a step with this outcome carries the failure of its case.
+fn has_failure_message(outcome: Outcome) -> bool {
     matches!(outcome, Outcome::Failed | Outcome::Pending)
 }
 
-/// Whether output is coloured.
+/// Whether output is colored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Colours {
-    /// With ANSI colours.
+pub enum Colors {
+    /// ANSI colors.
     On,
-    /// Plain.
+    /// No colors.
     Off,
 }
 
-/// The last lines of a run.
+/// The summary at the end of a run.
 pub fn summary(report: &Report, wall: Duration) -> String {
     let steps: usize = report.cases.iter().map(|case| case.steps.len()).sum();
     let passed_steps = report.cases.iter().flat_map(|case| &case.steps);
@@ -134,7 +139,7 @@ pub fn summary(report: &Report, wall: Duration) -> String {
     };
     let others = [
         (report.count(Outcome::Failed) - flaky(Outcome::Failed), "failed"),
-        (flaky(Outcome::Failed), "failed for being flaky"),
+        (flaky(Outcome::Failed), "failed as flaky"),
         (report.count(Outcome::Pending), "pending"),
         (report.count(Outcome::Skipped), "skipped"),
         (report.count(Outcome::NotRun), "not run"),
@@ -145,28 +150,30 @@ pub fn summary(report: &Report, wall: Duration) -> String {
     let time = if report.is_virtual() {
         format!("{} of virtual time", virtual_time(millis))
     } else {
-        format!("{} of real time, side by side", virtual_time(millis))
+        format!("{} of real time, in parallel", virtual_time(millis))
     };
-    let crashes: u32 = report.cases.iter().map(|case| case.crashes).sum();
+    let crashes: usize = report.cases.iter().map(|case| case.crashes as usize).sum();
     let crashes = if crashes == 0 {
         String::new()
     } else {
-        format!("{crashes} deaths of the scheduler, each before another write: no rule broken\n")
+        let crashes = counted(crashes, "scheduler crash");
+        format!("{crashes}, each before a different write: no rule broken\n")
     };
+    let scenarios = counted(report.cases.len(), "scenario");
+    let steps = counted(steps, "step");
     format!(
-        "\n{}{} scenarios: {}\n{steps} steps: {passed_steps} passed\n{crashes}{time} in {:.2} s (seed {})\n",
+        "\n{}{scenarios}: {}\n{steps}: {passed_steps} passed\n{crashes}{time} in {:.2} s (seed {})\n",
         failures(report),
-        report.cases.len(),
         parts.join(", "),
         wall.as_secs_f64(),
         report.seed
     )
 }
 
-/// How many lines of a failure stand in the summary.
-const LINES: usize = 8;
+/// Maximum number of lines of a failure in the summary.
+const SUMMARY_LINES_MAX: usize = 8;
 
-/// What failed, once more: whoever sees only the end of a long run's log can go on from there.
+/// Repeats the failures, because the end of a long log is often all that is read.
 fn failures(report: &Report) -> String {
     let mut out = String::new();
     if report.cases.len() == 1 {
@@ -177,18 +184,19 @@ fn failures(report: &Report) -> String {
         let Some(failure) = &case.failure else { continue };
         let _ = writeln!(out, "✘ {}:{}  {}", case.file, failure.line, case.name);
         let lines: Vec<&str> = failure.message.lines().collect();
-        for line in lines.iter().take(LINES) {
+        for line in lines.iter().take(SUMMARY_LINES_MAX) {
             let _ = writeln!(out, "    {line}");
         }
-        if lines.len() > LINES {
-            let _ = writeln!(out, "    … {} more lines above", lines.len() - LINES);
+        if lines.len() > SUMMARY_LINES_MAX {
+            let more = counted(lines.len() - SUMMARY_LINES_MAX, "more line");
+            let _ = writeln!(out, "    … {more} above");
         }
-        let _ = writeln!(out, "    again: {}\n", failure.reproduce);
+        let _ = writeln!(out, "    reproduce: {}\n", failure.reproduce);
     }
     out
 }
 
-/// A length of virtual time as people say it.
+/// A duration in its two largest units.
 fn virtual_time(millis: u64) -> String {
     let seconds = millis / 1000;
     let (days, hours, minutes) = (seconds / 86_400, seconds / 3600 % 24, seconds / 60 % 60);
@@ -207,7 +215,7 @@ mod tests {
     use crate::report::tests::case;
 
     #[test]
-    fn what_the_first_attempt_of_a_flaky_case_failed_of_stands_below_a_heading() {
+    fn the_first_failure_of_a_flaky_case_is_printed_below_a_heading() {
         let step = StepReport {
             keyword: "Then".to_owned(),
             text: "8 pods run".to_owned(),
@@ -215,42 +223,42 @@ mod tests {
             outcome: Outcome::Passed,
             below: Vec::new(),
         };
-        let told = |outcome| {
+        let printed = |outcome| {
             let case = CaseReport { steps: vec![step.clone()], ..case(outcome, true, true) };
-            Painter::new(Colours::Off).case(&case)
+            PrettyPrinter::new(Colors::Off).case(&case)
         };
-        insta::assert_snapshot!(told(Outcome::Passed), @r"
+        insta::assert_snapshot!(printed(Outcome::Passed), @r"
         f  f.feature
-          ✔ a  flaky  1 steps, 1.500 s
+          ✔ a  flaky  1 step, 1.500 s
               ✔ Then 8 pods run  f.feature:7
               flaky: the first attempt failed:
                   expected 8, found 7
-              again: schedlab run f.feature:5 --seed 1
+              reproduce: schedlab run f.feature:5 --seed 1
         ");
-        insta::assert_snapshot!(told(Outcome::Failed), @r"
+        insta::assert_snapshot!(printed(Outcome::Failed), @r"
         f  f.feature
-          ✘ a  failed for being flaky  1 steps, 1.500 s
+          ✘ a  failed as flaky  1 step, 1.500 s
               ✔ Then 8 pods run  f.feature:7
               flaky: the first attempt failed:
                   expected 8, found 7
-              again: schedlab run f.feature:5 --seed 1
+              reproduce: schedlab run f.feature:5 --seed 1
         ");
     }
 
     #[test]
-    fn what_failed_for_being_flaky_is_counted_apart() {
+    fn flaky_failures_are_counted_separately() {
         let cases = vec![
             case(Outcome::Passed, true, true),
             case(Outcome::Failed, true, true),
             case(Outcome::Failed, false, true),
         ];
         let text = summary(&Report { cases, ..Report::default() }, Duration::ZERO);
-        let counts = "3 scenarios: 1 passed, 1 failed, 1 failed for being flaky, 1 flaky\n";
+        let counts = "3 scenarios: 1 passed, 1 failed, 1 failed as flaky, 1 flaky\n";
         assert!(text.contains(counts), "{text}");
     }
 
     #[test]
-    fn what_failed_stands_at_the_end_too_with_the_head_of_its_words() {
+    fn the_summary_repeats_each_failure_with_its_first_lines() {
         let mut long = case(Outcome::Failed, false, true);
         let lines: Vec<String> = (1..=10).map(|line| format!("line {line}")).collect();
         long.failure.as_mut().unwrap().message = lines.join("\n");
@@ -263,7 +271,7 @@ mod tests {
         insta::assert_snapshot!(summary(&Report { cases, ..Report::default() }, Duration::ZERO), @r"
         ✘ f.feature:7  a
             expected 8, found 7
-            again: schedlab run f.feature:5 --seed 1
+            reproduce: schedlab run f.feature:5 --seed 1
 
         ✘ f.feature:7  a
             line 1
@@ -275,7 +283,7 @@ mod tests {
             line 7
             line 8
             … 2 more lines above
-            again: schedlab run f.feature:5 --seed 1
+            reproduce: schedlab run f.feature:5 --seed 1
 
         4 scenarios: 1 passed, 2 failed, 1 skipped, 1 flaky
         0 steps: 0 passed
@@ -293,11 +301,11 @@ mod tests {
             summary(&report, Duration::from_secs(2))
         };
         assert!(on("emulator").contains("0.000 s of virtual time in 2.00 s"), "{}", on("emulator"));
-        assert!(on("kind").contains("0.000 s of real time, side by side in 2.00 s"));
+        assert!(on("kind").contains("0.000 s of real time, in parallel in 2.00 s"));
     }
 
     #[test]
-    fn virtual_time_is_told_in_its_two_largest_units() {
+    fn virtual_time_is_printed_in_its_two_largest_units() {
         assert_eq!(virtual_time(1_500), "1.500 s");
         assert_eq!(virtual_time(61_000), "1 min 1 s");
         assert_eq!(virtual_time(7_260_000), "2 h 1 min");

@@ -6,9 +6,9 @@ use anyhow::Context as _;
 
 use super::{Report, junit};
 
-/// Writes a run's results and makes `latest` mean them. Answers the run's folder.
+/// Writes a run's results and points `latest` to them. Returns the run's folder.
 pub fn write_results(folder: &Path, run: &str, report: &Report) -> anyhow::Result<PathBuf> {
-    let path = fresh(folder, run);
+    let path = unused_folder(folder, run);
     std::fs::create_dir_all(&path).with_context(|| format!("cannot create {}", path.display()))?;
     let write = |name: &str, text: String| {
         let file = path.join(name);
@@ -29,13 +29,13 @@ pub(crate) fn json(report: &Report) -> anyhow::Result<String> {
 pub fn latest_report(folder: &Path) -> anyhow::Result<String> {
     let path = folder.join("latest").join("report.json");
     std::fs::read_to_string(&path)
-        .with_context(|| format!("no last run: {} cannot be read", path.display()))
+        .with_context(|| format!("there is no last run: cannot read {}", path.display()))
 }
 
-fn fresh(folder: &Path, run: &str) -> PathBuf {
+fn unused_folder(folder: &Path, run: &str) -> PathBuf {
     let numbered = (2..).map(|n| folder.join(format!("{run}-{n}")));
     let mut candidates = std::iter::once(folder.join(run)).chain(numbered);
-    candidates.find(|path| !path.exists()).expect("numbers do not end")
+    candidates.find(|path| !path.exists()).expect("there is always a free number")
 }
 
 fn point_latest(folder: &Path, run: &Path) -> anyhow::Result<()> {
@@ -57,7 +57,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn latest_means_the_newest_of_two_runs_in_one_second() {
+    fn latest_points_to_the_newer_of_two_runs_in_the_same_second() {
         let folder = tempfile::tempdir().unwrap();
         let first = Report { seed: 1, ..Report::default() };
         let second = Report { seed: 2, ..Report::default() };

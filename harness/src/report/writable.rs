@@ -1,26 +1,29 @@
-//! Whether results can be written, asked before anything runs: nothing is left behind by it.
+//! Checks before a run whether results can be written. Leaves no file behind.
 
 use std::io;
 use std::path::Path;
 
 use super::Reporter;
 
-/// Why one of the places cannot be written, if so.
-pub fn unwritable(results: &Path, reporters: &[Reporter]) -> Option<String> {
+/// Why one of the destinations cannot be written, if so.
+pub fn first_unwritable(results: &Path, reporters: &[Reporter]) -> Option<String> {
     let files = reporters.iter().filter_map(|reporter| match reporter {
         Reporter::Pretty => None,
-        Reporter::Junit(path) | Reporter::Json(path) => Some(("--reporter", path, file(path))),
+        Reporter::Junit(path) | Reporter::Json(path) => {
+            Some(("--reporter", path, check_file(path)))
+        }
     });
     let results = results.to_path_buf();
-    let mut places = std::iter::once(("--results", &results, folder(&results))).chain(files);
-    places.find_map(|(option, path, tried)| {
+    let mut destinations =
+        std::iter::once(("--results", &results, check_folder(&results))).chain(files);
+    destinations.find_map(|(option, path, tried)| {
         let error = tried.err()?;
         Some(format!("{option} {}: cannot be written: {error}", path.display()))
     })
 }
 
-/// A folder that is there or can be made.
-fn folder(path: &Path) -> io::Result<()> {
+/// Checks that a folder exists or can be created.
+fn check_folder(path: &Path) -> io::Result<()> {
     let here = Path::new(".");
     let mut above = path.ancestors().map(|path| if path == Path::new("") { here } else { path });
     let there = above.find(|path| path.symlink_metadata().is_ok()).unwrap_or(here);
@@ -33,8 +36,8 @@ fn folder(path: &Path) -> io::Result<()> {
     std::fs::remove_file(&trial)
 }
 
-/// A file that is there or can be made: its folder is not made for it.
-fn file(path: &Path) -> io::Result<()> {
+/// Checks that a file exists or can be created; its folder must exist.
+fn check_file(path: &Path) -> io::Result<()> {
     if path.exists() {
         return std::fs::OpenOptions::new().append(true).open(path).map(drop);
     }
@@ -43,7 +46,7 @@ fn file(path: &Path) -> io::Result<()> {
         let message = format!("the folder {} is not there", above.display());
         return Err(io::Error::new(io::ErrorKind::NotFound, message));
     }
-    folder(above)
+    check_folder(above)
 }
 
 #[cfg(test)]
@@ -51,18 +54,18 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_cannot_be_written_is_told_and_nothing_is_left_behind() {
+    fn an_unwritable_path_is_reported_and_no_file_is_left_behind() {
         let temporary = tempfile::tempdir().unwrap();
         let at = |name: &str| temporary.path().join(name);
         std::fs::write(at("file"), "as it was").unwrap();
         let fine = [Reporter::Pretty, Reporter::Json(at("file")), Reporter::Junit(at("new.xml"))];
-        assert_eq!(unwritable(&at("results/deep"), &fine), None);
-        let told = |results: &str, report: &str| {
-            let wrong = unwritable(&at(results), &[Reporter::Junit(at(report))]);
+        assert_eq!(first_unwritable(&at("results/deep"), &fine), None);
+        let message = |results: &str, report: &str| {
+            let wrong = first_unwritable(&at(results), &[Reporter::Junit(at(report))]);
             wrong.unwrap().replace(&*temporary.path().to_string_lossy(), "T")
         };
         insta::assert_snapshot!(
-            [told("file/results", "x"), told("results", "missing/x"), told("results", "")].join("\n"),
+            [message("file/results", "x"), message("results", "missing/x"), message("results", "")].join("\n"),
             @r"
         --results T/file/results: cannot be written: T/file is not a folder
         --reporter T/missing/x: cannot be written: the folder T/missing is not there

@@ -1,4 +1,5 @@
-//! One run of one case: a world, its steps, and what must hold after each and at the end.
+//! One run of one case: builds its world, runs its steps, and checks invariants after each step and
+//! at the end.
 
 use std::any::Any;
 use std::fmt::Write as _;
@@ -12,127 +13,141 @@ use schedlab_emulator::clock::Clock;
 use tokio::runtime;
 
 use super::{
-    CaseReport, FailureKind, Outcome, REVIEWED_SEED, Settings, StepReport, blank, fail, panics,
+    CaseReport, FailureKind, Outcome, REVIEWED_SEED, Settings, StepReport, mark_failed,
+    not_run_report, panics,
 };
 use crate::features::Case;
 use crate::interrupt::Interrupted;
-use crate::reviewed::{self, Verdict};
-use crate::snapshots::{showing, symmetric, symmetric_but_shares};
-use crate::steps::{shows, stranger};
+use crate::render::{canonical, canonical_without_shares, run_outcome};
+use crate::snapshots::{self, SnapshotComparison};
+use crate::steps::{is_snapshot_step, unknown_name};
 use crate::world::World;
 
-/// What came of one run.
+/// Result of one run.
 pub(super) struct Attempt {
-    /// The verdict.
+    /// The report.
     pub(super) report: CaseReport,
-    /// Every write, a line each; empty unless runs are to be compared.
+    /// Every write as a line; empty unless runs are compared.
     pub(super) history: Vec<String>,
-    /// How often its scheduler was killed at a write.
-    pub(super) deaths: usize,
+    /// How often the scheduler was killed at a write.
+    pub(super) crashes: usize,
 }
 
-/// So long the cluster goes on after a scenario of which only the rules are judged.
-const AFTERMATH: Duration = Duration::from_mins(2);
+/// How long the cluster continues after a scenario of which only the invariants are checked.
+const SETTLE_AFTER_CRASH: Duration = Duration::from_mins(2);
 
-struct Broken {
+struct StepFailure {
     kind: FailureKind,
     line: usize,
     message: String,
 }
 
-/// What is asked of one run.
+/// What one run checks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Asked {
-    /// Everything that the scenario says.
-    All,
-    /// That no rule is broken, though its scheduler dies before so many-th of its writes. What the
-    /// scenario says of the time that things take, or of what was written, need not hold then.
-    Rules {
-        /// Counted from 1.
-        dies_before: u32,
+pub(super) enum Mode {
+    /// All assertions and invariants.
+    Full,
+    /// Audit rules and panics only, with a scheduler that is killed before one write. Assertions on
+    /// timing or on writes need not hold after a crash.
+    InvariantsOnly {
+        /// The write, counted from 1.
+        crash_before_write: u32,
     },
 }
 
-/// Runs a case once, from nothing.
-pub(super) fn attempt(case: &Case, steps: &Collection<World>, settings: &Settings) -> Attempt {
-    once(case, steps, settings, Asked::All)
+/// Runs a case once on a new cluster.
+pub(super) fn run_attempt(case: &Case, steps: &Collection<World>, settings: &Settings) -> Attempt {
+    run_in_mode(case, steps, settings, Mode::Full)
 }
 
-/// Runs a case once, from nothing, and judges what is asked.
-pub(super) fn once(
+/// Runs a case once on a new cluster, in the given mode.
+pub(super) fn run_in_mode(
     case: &Case,
     steps: &Collection<World>,
     settings: &Settings,
-    asked: Asked,
+    mode: Mode,
 ) -> Attempt {
     let stopwatch = Clock::real();
     let began = stopwatch.now();
-    panics::note();
+    panics::start_recording();
     let mut builder = runtime::Builder::new_current_thread();
-    let runtime = match &settings.ground {
+    let runtime = match &settings.real_cluster {
         None => builder.enable_time().start_paused(true).build(),
         Some(_) => builder.enable_all().build(),
     };
     let runtime = runtime.expect("this machine can wait for time and sockets");
-    let mut attempt = runtime.block_on(run(case, steps, settings, asked));
+    let mut attempt = runtime.block_on(run_on_cluster(case, steps, settings, mode));
     drop(runtime);
     let wall = stopwatch.now().duration_since(began);
     attempt.report.wall = Duration::try_from(wall).unwrap_or_default();
     attempt
 }
 
-async fn run(case: &Case, steps: &Collection<World>, settings: &Settings, asked: Asked) -> Attempt {
-    let world = match &settings.ground {
+async fn run_on_cluster(
+    case: &Case,
+    steps: &Collection<World>,
+    settings: &Settings,
+    mode: Mode,
+) -> Attempt {
+    let world = match &settings.real_cluster {
         None => World::emulated(case, settings.seed).await,
-        Some(ground) => {
-            let pace = settings.pace(case);
-            World::real(case, ground, &settings.target, (settings.seed, pace)).await
+        Some(real_cluster) => {
+            let time_scale = settings.time_scale(case);
+            World::real(case, real_cluster, &settings.target, settings.seed, time_scale).await
         }
     };
     let mut world = match world {
         Ok(world) => world,
         Err(error) => {
-            let mut report = blank(case);
+            let mut report = not_run_report(case);
             let message = format!("the cluster could not start: {error:#}");
-            fail(&mut report, FailureKind::NotStarted, case.place.line, message, settings);
-            return Attempt { report, history: Vec::new(), deaths: 0 };
+            mark_failed(
+                &mut report,
+                FailureKind::NotStarted,
+                case.location.line,
+                message,
+                settings,
+            );
+            return Attempt { report, history: Vec::new(), crashes: 0 };
         }
     };
-    let mut attempt = match asked {
-        Asked::All => play(&mut world, case, steps, settings).await,
-        Asked::Rules { dies_before } => {
-            world.let_it_die_before(dies_before);
-            keep_rules(&mut world, case, steps, settings).await
+    let mut attempt = match mode {
+        Mode::Full => run_steps(&mut world, case, steps, settings).await,
+        Mode::InvariantsOnly { crash_before_write: dies_before } => {
+            world.crash_before_write(dies_before);
+            run_ignoring_assertions(&mut world, case, steps, settings).await
         }
     };
-    attempt.deaths = world.scheduler_deaths();
-    if let (Some(guests), Some(failure)) = (world.guests().await, &mut attempt.report.failure) {
-        failure.message = format!("{}\n{guests}", failure.message);
+    attempt.crashes = world.scheduler_crashes();
+    if let (Some(foreign_pods), Some(failure)) =
+        (world.foreign_pods().await, &mut attempt.report.failure)
+    {
+        failure.message = format!("{}\n{foreign_pods}", failure.message);
     }
     let left = world.close().await;
     if !left.is_empty() && attempt.report.outcome == Outcome::Passed {
         let message = format!("the scenario's objects could not be removed:\n{}", left.join("\n"));
-        fail(&mut attempt.report, FailureKind::Step, case.place.line, message, settings);
+        mark_failed(&mut attempt.report, FailureKind::Step, case.location.line, message, settings);
     }
     attempt
 }
 
-async fn play(
+async fn run_steps(
     world: &mut World,
     case: &Case,
     steps: &Collection<World>,
     settings: &Settings,
 ) -> Attempt {
-    let mut report = blank(case);
+    let mut report = not_run_report(case);
     let mut broken = None;
     for (index, step) in case.steps.iter().enumerate() {
         if settings.interrupted.is_raised() {
-            return Attempt { report, history: Vec::new(), deaths: 0 };
+            return Attempt { report, history: Vec::new(), crashes: 0 };
         }
         broken = match run_step(world, step, steps, settings).await {
-            Ended::Held => None,
-            Ended::Broken(broken) => Some(broken),
-            Ended::Interrupted => return Attempt { report, history: Vec::new(), deaths: 0 },
+            StepOutcome::Passed => None,
+            StepOutcome::Failed(broken) => Some(broken),
+            StepOutcome::Interrupted => return Attempt { report, history: Vec::new(), crashes: 0 },
         };
         report.steps[index].outcome =
             if broken.is_some() { Outcome::Failed } else { Outcome::Passed };
@@ -141,65 +156,65 @@ async fn play(
         }
     }
     if broken.is_none() {
-        let leftovers = async { Ok::<_, Interrupted>(world.leftovers().await) };
+        let leftovers = async { Ok::<_, Interrupted>(world.end_of_case_failure().await) };
         let Ok(left) = settings.interrupted.unless(leftovers).await else {
-            return Attempt { report, history: Vec::new(), deaths: 0 };
+            return Attempt { report, history: Vec::new(), crashes: 0 };
         };
-        let line = case.place.line;
-        broken = left.map(|message| Broken { kind: FailureKind::Step, line, message });
+        let line = case.location.line;
+        broken = left.map(|message| StepFailure { kind: FailureKind::Step, line, message });
     }
     report.virtual_millis = world.elapsed_millis();
-    report.showing = Some(showing(&world.log()));
+    report.run_outcome = Some(run_outcome(&world.log()));
     match broken {
-        Some(Broken { kind, line, message }) => {
-            fail(&mut report, kind, line, message, settings);
+        Some(StepFailure { kind, line, message }) => {
+            mark_failed(&mut report, kind, line, message, settings);
         }
-        None => compare_snapshot(case, (world, steps), settings, &mut report),
+        None => compare_snapshot(case, world, steps, settings, &mut report),
     }
     let history = if settings.repeat.get() > 1 { world.history() } else { Vec::new() };
-    Attempt { report, history, deaths: 0 }
+    Attempt { report, history, crashes: 0 }
 }
 
-/// Goes through all steps, whether or not what they claim holds, and gives what comes of them time.
-async fn keep_rules(
+/// Runs all steps, ignoring failed assertions, and then lets the cluster settle.
+async fn run_ignoring_assertions(
     world: &mut World,
     case: &Case,
     steps: &Collection<World>,
     settings: &Settings,
 ) -> Attempt {
-    let mut report = blank(case);
+    let mut report = not_run_report(case);
     report.outcome = Outcome::Passed;
     let judged = |kind| matches!(kind, FailureKind::Audit | FailureKind::Panic);
     for step in &case.steps {
         match run_step(world, step, steps, settings).await {
-            Ended::Broken(Broken { kind, line, message }) if judged(kind) => {
-                fail(&mut report, kind, line, message, settings);
+            StepOutcome::Failed(StepFailure { kind, line, message }) if judged(kind) => {
+                mark_failed(&mut report, kind, line, message, settings);
                 break;
             }
-            Ended::Held | Ended::Broken(_) => {}
-            Ended::Interrupted => {
+            StepOutcome::Passed | StepOutcome::Failed(_) => {}
+            StepOutcome::Interrupted => {
                 report.outcome = Outcome::NotRun;
                 break;
             }
         }
     }
     if report.outcome == Outcome::Passed {
-        // The last write may be the one that it died before.
-        let rested = world.pass(AFTERMATH).await;
-        let broken = world.breach().map(|breach| (FailureKind::Audit, breach));
+        // The crash may have happened before the last write.
+        let rested = world.run_for(SETTLE_AFTER_CRASH).await;
+        let broken = world.first_breach().map(|breach| (FailureKind::Audit, breach));
         let stuck = || rested.err().map(|error| (FailureKind::Timeout, format!("{error:#}")));
         if let Some((kind, message)) = broken.or_else(stuck) {
-            fail(&mut report, kind, case.place.line, message, settings);
+            mark_failed(&mut report, kind, case.location.line, message, settings);
         }
     }
     report.virtual_millis = world.elapsed_millis();
-    Attempt { report, history: Vec::new(), deaths: 0 }
+    Attempt { report, history: Vec::new(), crashes: 0 }
 }
 
-/// How a step ended.
-enum Ended {
-    Held,
-    Broken(Broken),
+/// Result of a step.
+enum StepOutcome {
+    Passed,
+    Failed(StepFailure),
     Interrupted,
 }
 
@@ -208,29 +223,30 @@ async fn run_step(
     step: &Step,
     steps: &Collection<World>,
     settings: &Settings,
-) -> Ended {
-    let broken =
-        |(kind, message)| Ended::Broken(Broken { kind, line: step.position.line, message });
+) -> StepOutcome {
+    let broken = |(kind, message)| {
+        StepOutcome::Failed(StepFailure { kind, line: step.position.line, message })
+    };
     let (function, _, _, context) =
         steps.find(step).ok().flatten().expect("every step was matched before the case ran");
-    world.at_line(step.position.line);
-    let here = world.here();
+    world.set_step_line(step.position.line);
+    let here = world.step_location();
     let words = context.matches.iter().map(|(_, word)| word.clone()).collect::<Vec<_>>();
     let future = AssertUnwindSafe(function(world, context)).catch_unwind();
     let future = settings.interrupted.unless(async { Ok::<_, Interrupted>(future.await) });
     let ended = tokio::time::timeout(settings.timeout, future).await;
-    let panicked = panics::take();
+    let panicked = panics::take_recorded();
     match ended {
-        Ok(Err(_)) => return Ended::Interrupted,
+        Ok(Err(_)) => return StepOutcome::Interrupted,
         Ok(Ok(Ok(()))) => {}
-        Ok(Ok(Err(payload))) => return broken(own_failure(&*payload, panicked, (&here, &words))),
+        Ok(Ok(Err(payload))) => return broken(step_failure(&*payload, panicked, &here, &words)),
         Err(_) => {
-            let found = world.found().map(|found| format!("\nlast found: {found}"));
+            let found = world.last_mismatch().map(|found| format!("\nlast mismatch: {found}"));
             let message = format!(
-                "the step took more than {} s of the cluster's time (--timeout){}\n{}",
+                "the step exceeded {} s on the cluster's clock (--timeout){}\n{}",
                 settings.timeout.as_secs_f64(),
                 found.unwrap_or_default(),
-                world.state_of_affairs()
+                world.state_summary()
             );
             return broken((FailureKind::Timeout, with_panics(message, &panicked)));
         }
@@ -238,18 +254,19 @@ async fn run_step(
     if !panicked.is_empty() {
         return broken((FailureKind::Panic, with_panics(String::new(), &panicked)));
     }
-    if let Some(breach) = world.breach() {
+    if let Some(breach) = world.first_breach() {
         return broken((FailureKind::Audit, breach));
     }
-    if let Some(message) = world.dead_scheduler() {
+    if let Some(message) = world.scheduler_failure() {
         return broken((FailureKind::Panic, message));
     }
-    let stranger = is_claim(step, steps).then(|| stranger(world, &step.value)).flatten();
-    stranger.map_or(Ended::Held, |message| broken((FailureKind::Step, message)))
+    let unknown_name =
+        is_assertion(step, steps).then(|| unknown_name(world, &step.value)).flatten();
+    unknown_name.map_or(StepOutcome::Passed, |message| broken((FailureKind::Step, message)))
 }
 
-/// Whether a step says what is, and not what comes to be.
-fn is_claim(step: &Step, steps: &Collection<World>) -> bool {
+/// Whether a step is an assertion.
+fn is_assertion(step: &Step, steps: &Collection<World>) -> bool {
     let as_claim = || Step { ty: StepType::Then, ..step.clone() };
     match step.ty {
         StepType::Then => true,
@@ -258,30 +275,32 @@ fn is_claim(step: &Step, steps: &Collection<World>) -> bool {
     }
 }
 
-/// What a step that did not hold says; a real panic says where, too. `words` are the values in
-/// the sentence that stands `here`.
-fn own_failure(
+/// The message of a failed step; for a panic outside the steps, with its source location. `words`
+/// are the values in the sentence at `location`.
+fn step_failure(
     payload: &(dyn Any + Send),
     mut panicked: Vec<panics::Panic>,
-    (here, words): (&str, &[String]),
+    location: &str,
+    words: &[String],
 ) -> (FailureKind, String) {
-    let message = panics::text(payload);
+    let message = panics::payload_text(payload);
     let own = panicked.iter().position(|panic| panic.message == message);
     let own = own.map(|index| panicked.remove(index));
-    let place = own.filter(|panic| !panic.place.contains("harness/src/steps"));
-    let message = match (out_of_range(&message, words), place) {
-        (Some(words), _) => format!("{here}: {words}"),
-        (None, Some(panic)) => format!("panic at {}: {message}", panic.place),
+    let outside_steps = own.filter(|panic| !panic.location.contains("harness/src/steps"));
+    let message = match (out_of_range_message(&message, words), outside_steps) {
+        (Some(words), _) => format!("{location}: {words}"),
+        (None, Some(panic)) => format!("panic at {}: {message}", panic.location),
         (None, None) => message,
     };
     (FailureKind::Step, with_panics(message, &panicked))
 }
 
-/// A part of the sentence that its type cannot hold; cucumber tells it in Rust's words.
-fn out_of_range(message: &str, words: &[String]) -> Option<String> {
+/// The message for a value in the sentence that its type cannot hold; Cucumber reports it as a Rust
+/// parse error.
+fn out_of_range_message(message: &str, words: &[String]) -> Option<String> {
     let (name, rest) = message.split_once(" can not be parsed to ")?;
-    let (_, told) = rest.split_once(": ")?;
-    if let Ok(words) = serde_json::from_str::<String>(told) {
+    let (_, error) = rest.split_once(": ")?;
+    if let Ok(words) = serde_json::from_str::<String>(error) {
         return Some(format!("{name}: {words}"));
     }
     let (kind, _) = rest.split_once(": ParseIntError")?;
@@ -295,7 +314,7 @@ fn out_of_range(message: &str, words: &[String]) -> Option<String> {
         "i32" => (i64::from(i32::MIN), i64::from(i32::MAX)),
         _ => (0, i64::from(u32::MAX)),
     };
-    Some(format!("{name}: found {found}, allowed is a whole number from {least} to {most}"))
+    Some(format!("{name}: got {found}, expected a whole number from {least} to {most}"))
 }
 
 fn with_panics(mut message: String, panicked: &[panics::Panic]) -> String {
@@ -303,55 +322,57 @@ fn with_panics(mut message: String, panicked: &[panics::Panic]) -> String {
         if !message.is_empty() {
             message.push('\n');
         }
-        let _ = write!(message, "a task panicked at {}: {}", panic.place, panic.message);
+        let _ = write!(message, "a task panicked at {}: {}", panic.location, panic.message);
     }
     message
 }
 
-/// Compares what the case's snapshot steps showed with the reviewed file.
+/// Compares the parts of the case's snapshot steps with the reviewed file.
 fn compare_snapshot(
     case: &Case,
-    (world, steps): (&World, &Collection<World>),
+    world: &World,
+    steps: &Collection<World>,
     settings: &Settings,
     report: &mut CaseReport,
 ) {
     report.outcome = Outcome::Passed;
-    let parts = world.shown();
+    let parts = world.snapshot_parts();
     if parts.is_empty() {
         return;
     }
     let text = parts.join("\n");
-    let path = case.snapshot();
-    let file = &case.place.file;
-    let as_reviewed = settings.ground.is_none() && settings.seed == REVIEWED_SEED;
-    let compared = match settings.ground {
-        None if as_reviewed => reviewed::compare(&path, file, &case.name, &text, settings.update),
-        // Another seed gives pods other names and breaks ties in another way, as real time does.
-        None => reviewed::compare_form(&path, &text, symmetric),
-        Some(_) if settings.target.tells_shares() => {
-            reviewed::compare_form(&path, &text, symmetric)
+    let path = case.snapshot_path();
+    let file = &case.location.file;
+    let as_reviewed = settings.real_cluster.is_none() && settings.seed == REVIEWED_SEED;
+    let compared = match settings.real_cluster {
+        None if as_reviewed => snapshots::compare(&path, file, &case.name, &text, settings.update),
+        // Another seed or real time gives pods other names and breaks ties differently.
+        None => snapshots::compare_canonical(&path, &text, canonical),
+        Some(_) if settings.target.reports_fair_shares() => {
+            snapshots::compare_canonical(&path, &text, canonical)
         }
-        Some(_) => reviewed::compare_form(&path, &text, symmetric_but_shares),
+        Some(_) => snapshots::compare_canonical(&path, &text, canonical_without_shares),
     };
     let (outcome, message) = match compared {
-        Ok(Verdict::Same | Verdict::Written) => return,
-        Ok(Verdict::New(message)) => (Outcome::Pending, message),
-        Ok(Verdict::Differs(message)) => (Outcome::Failed, message),
+        Ok(SnapshotComparison::Same | SnapshotComparison::Written) => return,
+        Ok(SnapshotComparison::New(message)) => (Outcome::Pending, message),
+        Ok(SnapshotComparison::Differs(message)) => (Outcome::Failed, message),
         Err(error) => (Outcome::Failed, format!("{error:#}")),
     };
-    // A form has no parts that could be looked for.
-    let holds = |part: &String| as_reviewed && reviewed::has(&path, part);
+    // The canonical form has no parts to search for.
+    let holds = |part: &String| as_reviewed && snapshots::contains(&path, part);
     let held: Vec<bool> = parts.iter().map(holds).collect();
-    let showing = case.steps.iter().map(|step| shows(step, steps));
+    let showing = case.steps.iter().map(|step| is_snapshot_step(step, steps));
     let showing = showing.zip(&mut report.steps).filter(|(shows, _)| *shows).map(|(_, step)| step);
-    let line = mark(showing.zip(held), outcome).unwrap_or(case.place.line);
-    fail(report, FailureKind::Snapshot, line, message, settings);
+    let line = mark_snapshot_steps(showing.zip(held), outcome).unwrap_or(case.location.line);
+    mark_failed(report, FailureKind::Snapshot, line, message, settings);
     report.outcome = outcome;
 }
 
-/// Steps whose part is as reviewed held, the others did not; where only the order of parts or their
-/// number differs, the last did not. Answers the line of the first that did not.
-fn mark<'r>(
+/// Sets the outcome of snapshot steps: those whose part matches the reviewed file passed. When only
+/// the order or number of parts differs, the last step gets the outcome. Returns the line of the
+/// first mismatch.
+fn mark_snapshot_steps<'r>(
     showing: impl Iterator<Item = (&'r mut StepReport, bool)>,
     outcome: Outcome,
 ) -> Option<usize> {

@@ -1,5 +1,5 @@
-//! A scenario again and again, each time with a scheduler that dies before another of its writes and
-//! is started anew: no rule may be broken, wherever that is.
+//! Crash sweep: runs a scenario repeatedly, each time killing the scheduler before another write
+//! and restarting it. No audit rule may be broken.
 
 use std::num::NonZeroU32;
 use std::str::FromStr;
@@ -8,18 +8,17 @@ use cucumber::step::Collection;
 
 use super::{
     CaseReport, Outcome, Settings,
-    attempt::{Asked, once},
+    attempt::{Mode, run_in_mode},
 };
 use crate::features::Case;
 use crate::world::World;
 
-/// Before which of its writes the scheduler dies.
+/// The writes before which the scheduler is killed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Crashes {
-    /// Before each, one run after the other; or before every so many-th, which are others in each
-    /// scenario.
+    /// Before every N-th write, one run each; the offset depends on the scenario.
     Every(NonZeroU32),
-    /// Before this one, counted from 1.
+    /// Before this write, counted from 1.
     Before(u32),
 }
 
@@ -28,7 +27,7 @@ impl FromStr for Crashes {
 
     fn from_str(text: &str) -> Result<Self, String> {
         let allowed =
-            || format!("found {text}, allowed are each, every:N and N, a whole number from 1");
+            || format!("got {text}, expected each, every:N or N, with N a whole number from 1");
         if text == "each" {
             return Ok(Self::Every(NonZeroU32::MIN));
         }
@@ -45,29 +44,35 @@ impl Crashes {
         let (first, step, count) = match self {
             Self::Before(write) => (write, 1, 1),
             Self::Every(nth) => {
-                (1 + u32::try_from(case.place.line).unwrap_or(0) % nth, nth.get(), usize::MAX)
+                (1 + u32::try_from(case.location.line).unwrap_or(0) % nth, nth.get(), usize::MAX)
             }
         };
         (first..=u32::MAX).step_by(step as usize).take(count)
     }
 }
 
-/// The verdict on a case that passed as it is. A scenario may kill its scheduler itself: those
-/// deaths, `own`, are no sign that ours was one of them.
-pub(super) fn survive(
+/// Runs a passed case with crashes. `own_crashes` is the number of crashes that the scenario itself causes:
+/// a run without more crashes than that ends the sweep.
+pub(super) fn run_with_crashes(
     mut passed: CaseReport,
-    (case, own): (&Case, usize),
+    case: &Case,
+    own_crashes: usize,
     steps: &Collection<World>,
     settings: &Settings,
     crashes: Crashes,
 ) -> CaseReport {
     for dies_before in crashes.writes(case) {
-        let again = once(case, steps, settings, Asked::Rules { dies_before });
-        passed.wall += again.report.wall;
-        if again.report.outcome != Outcome::Passed {
-            return told(again.report, dies_before);
+        let crashed = run_in_mode(
+            case,
+            steps,
+            settings,
+            Mode::InvariantsOnly { crash_before_write: dies_before },
+        );
+        passed.wall += crashed.report.wall;
+        if crashed.report.outcome != Outcome::Passed {
+            return add_crash_context(crashed.report, dies_before);
         }
-        if again.deaths <= own {
+        if crashed.crashes <= own_crashes {
             break;
         }
         passed.crashes += 1;
@@ -75,10 +80,10 @@ pub(super) fn survive(
     passed
 }
 
-fn told(mut report: CaseReport, write: u32) -> CaseReport {
+fn add_crash_context(mut report: CaseReport, write: u32) -> CaseReport {
     if let Some(failure) = &mut report.failure {
         let message = &failure.message;
-        failure.message = format!("the scheduler died before its write {write}: {message}");
+        failure.message = format!("scheduler killed before its write {write}: {message}");
         failure.reproduce = format!("{} --crash-before {write}", failure.reproduce);
     }
     report
@@ -90,10 +95,10 @@ mod tests {
 
     use super::*;
     use crate::{
+        catalogue,
         features::load_text,
         report::FailureKind,
-        runner::{judge, panics, tests::settings},
-        vocabulary,
+        runner::{panics, run_case, tests::settings},
     };
 
     const TEXT: &str = "Feature: f
@@ -104,58 +109,58 @@ mod tests {
     Then queue \"a\" has 1 running pod
 ";
 
-    fn judged(more: &str, steps: &Collection<World>, crashes: &str) -> CaseReport {
-        panics::keep_silent();
+    fn run_with_crash_points(more: &str, steps: &Collection<World>, crashes: &str) -> CaseReport {
+        panics::install_hook();
         let case = &load_text("f.feature", &format!("{TEXT}{more}")).unwrap()[0];
-        judge(case, steps, &Settings { crashes: Some(crashes.parse().unwrap()), ..settings() })
+        run_case(case, steps, &Settings { crashes: Some(crashes.parse().unwrap()), ..settings() })
     }
 
-    async fn panic_after_a_death(world: &mut World) {
-        if world.scheduler_deaths() > 0 {
+    async fn panic_after_a_crash(world: &mut World) {
+        if world.scheduler_crashes() > 0 {
             let ended = tokio::spawn(async { panic!("it cannot start again") }).await;
             assert!(ended.is_err());
         }
     }
 
     #[test]
-    fn each_death_is_survived_and_counted() {
-        let steps = vocabulary::collection();
-        let each = judged("", &steps, "each");
+    fn each_crash_is_survived_and_counted() {
+        let steps = catalogue::step_collection();
+        let each = run_with_crash_points("", &steps, "each");
         assert_eq!(each.outcome, Outcome::Passed, "{:?}", each.failure);
         assert!(each.crashes > 3, "{}", each.crashes);
-        let some = judged("", &steps, "every:3").crashes;
+        let some = run_with_crash_points("", &steps, "every:3").crashes;
         assert!((1..each.crashes).contains(&some), "{some} of {}", each.crashes);
-        assert_eq!(judged("", &steps, "2").crashes, 1);
+        assert_eq!(run_with_crash_points("", &steps, "2").crashes, 1);
     }
 
     #[test]
-    fn what_goes_wrong_after_a_death_fails_the_case() {
+    fn a_panic_after_a_crash_fails_the_case() {
         let regex = Regex::new("^nothing panics$").unwrap();
-        let steps = vocabulary::collection()
-            .then(None, regex, |world: &mut World, _| Box::pin(panic_after_a_death(world)));
-        let report = judged("    Then nothing panics\n", &steps, "each");
+        let steps = catalogue::step_collection()
+            .then(None, regex, |world: &mut World, _| Box::pin(panic_after_a_crash(world)));
+        let report = run_with_crash_points("    Then nothing panics\n", &steps, "each");
         let failure = report.failure.expect("something panicked");
         assert_eq!(failure.kind, FailureKind::Panic, "{}", failure.message);
-        let told = "the scheduler died before its write 1: ";
-        assert!(failure.message.starts_with(told), "{}", failure.message);
+        let prefix = "the scheduler died before its write 1: ";
+        assert!(failure.message.starts_with(prefix), "{}", failure.message);
         assert!(failure.reproduce.ends_with(" --crash-before 1"), "{}", failure.reproduce);
     }
 
     #[test]
-    fn what_a_scenario_claims_need_not_hold_after_a_death() {
+    fn assertions_of_the_scenario_need_not_hold_after_a_crash() {
         let regex = Regex::new("^it never died$").unwrap();
-        let steps = vocabulary::collection().then(None, regex, |world: &mut World, _| {
-            Box::pin(async { assert_eq!(world.scheduler_deaths(), 0) })
+        let steps = catalogue::step_collection().then(None, regex, |world: &mut World, _| {
+            Box::pin(async { assert_eq!(world.scheduler_crashes(), 0) })
         });
-        let report = judged("    Then it never died\n", &steps, "each");
+        let report = run_with_crash_points("    Then it never died\n", &steps, "each");
         assert_eq!(report.outcome, Outcome::Passed, "{:?}", report.failure);
     }
 
     #[test]
-    fn other_words_are_refused() {
+    fn invalid_crash_points_are_rejected() {
         for wrong in ["0", "-1", "all", "every:0", "every:", ""] {
-            let told = wrong.parse::<Crashes>().unwrap_err();
-            assert!(told.starts_with(&format!("found {wrong}, allowed are each")), "{told}");
+            let error = wrong.parse::<Crashes>().unwrap_err();
+            assert!(error.starts_with(&format!("got {wrong}, expected each")), "{error}");
         }
     }
 }

@@ -1,21 +1,21 @@
-//! Traces as CSV with a header: the columns of Alibaba's openb trace, and a `queue` column where
-//! there is one. A row that cannot be read is one message with file, line and column.
+//! Parses traces in CSV with a header: the columns of Alibaba's openb trace and an optional `queue`
+//! column. An invalid row is one error with file, line and column.
 
 use std::{path::Path, str::FromStr};
 
 use super::{
-    bounds::{
-        self, Bound, CPU_MILLI, GPU_MILLI, GPUS, JOB_NAME, MEMORY_MIB, NODE_NAME, NameBound,
+    limits::{
+        self, CPU_MILLI, GPU_MILLI, GPUS, IntRange, JOB_NAME, MEMORY_MIB, NODE_NAME, NameLimit,
         QUEUE_NAME, SECS,
     },
-    trace::{End, Fault, TraceJob, TraceNode, TraceQueue},
+    trace::{JobEnd, TraceError, TraceJob, TraceNode, TraceQueue},
 };
 
-/// The columns that a file must have, and those that it may have.
+/// Required and optional columns.
 type Columns = (&'static [&'static str], &'static [&'static str]);
 
 const NODES: Columns = (&["sn", "cpu_milli", "memory_mib", "gpu"], &["model"]);
-/// openb's `qos` and `pod_phase` say nothing that is played.
+/// openb's `qos` and `pod_phase` are accepted and ignored.
 const JOBS: Columns = (
     &["name", "cpu_milli", "memory_mib", "num_gpu", "gpu_milli"],
     &[
@@ -31,27 +31,27 @@ const JOBS: Columns = (
 );
 const QUEUES: Columns = (&["name", "quota"], &["parent", "weight", "limit", "priority"]);
 
-/// A file's text with its header, ready to be read row by row.
+/// A parsed CSV file.
 struct Table {
     file: String,
     header: csv::StringRecord,
     rows: Vec<csv::StringRecord>,
 }
 
-/// One row, by column names.
+/// One row, accessed by column name.
 struct Row<'a> {
     table: &'a Table,
     record: &'a csv::StringRecord,
 }
 
-pub(super) fn nodes(path: &Path) -> Result<Vec<TraceNode>, Fault> {
-    let table = Table::read(path, NODES)?;
+pub(super) fn nodes(path: &Path) -> Result<Vec<TraceNode>, TraceError> {
+    let table = Table::parse(path, NODES)?;
     let node = |row: Row<'_>| {
         Ok(TraceNode {
             line: line(row.record),
             name: row.name("sn", NODE_NAME)?,
-            cpu_milli: row.count("cpu_milli", CPU_MILLI.of_a_node())?,
-            memory_mib: row.count("memory_mib", MEMORY_MIB.of_a_node())?,
+            cpu_milli: row.count("cpu_milli", CPU_MILLI.at_least_one())?,
+            memory_mib: row.count("memory_mib", MEMORY_MIB.at_least_one())?,
             gpus: row.count("gpu", GPUS)?,
             model: row.models("model", None)?.concat(),
         })
@@ -59,14 +59,14 @@ pub(super) fn nodes(path: &Path) -> Result<Vec<TraceNode>, Fault> {
     table.rows().map(node).collect()
 }
 
-/// Run time is deletion minus start; what never was scheduled vanishes at its deletion. Without
-/// times (a list of pods, not a trace) everything comes at once and stays.
-pub(super) fn jobs(path: &Path) -> Result<Vec<TraceJob>, Fault> {
-    let table = Table::read(path, JOBS)?;
+/// Run time is deletion minus start; a pod that never was scheduled is removed at its deletion
+/// time. Without times (a list of pods, not a trace) all pods arrive at once and stay.
+pub(super) fn jobs(path: &Path) -> Result<Vec<TraceJob>, TraceError> {
+    let table = Table::parse(path, JOBS)?;
     table.rows().map(|row| job(&row)).collect()
 }
 
-fn job(row: &Row<'_>) -> Result<TraceJob, Fault> {
+fn job(row: &Row<'_>) -> Result<TraceJob, TraceError> {
     let gpus = row.count("num_gpu", GPUS)?;
     let share = row.count("gpu_milli", GPU_MILLI)?;
     let allowed = match (gpus, share) {
@@ -76,7 +76,7 @@ fn job(row: &Row<'_>) -> Result<TraceJob, Fault> {
         (2.., _) => Some("1000, as it has several GPUs"),
     };
     if let Some(allowed) = allowed {
-        return Err(row.fault("gpu_milli", allowed));
+        return Err(row.error("gpu_milli", allowed));
     }
     let (arrives, end) = times(row)?;
     Ok(TraceJob {
@@ -95,29 +95,29 @@ fn job(row: &Row<'_>) -> Result<TraceJob, Fault> {
     })
 }
 
-/// When it comes, and how it ends.
-fn times(row: &Row<'_>) -> Result<(f64, End), Fault> {
+/// Arrival in seconds, and the end of the job.
+fn times(row: &Row<'_>) -> Result<(f64, JobEnd), TraceError> {
     let created = row.optional_count("creation_time", SECS)?.unwrap_or(0);
     let scheduled = row.optional_count("scheduled_time", SECS)?;
     let deleted = row.optional_count("deletion_time", SECS)?;
     if scheduled.is_some_and(|scheduled| scheduled < created) {
-        return Err(row.fault("scheduled_time", "a time that is not before creation_time"));
+        return Err(row.error("scheduled_time", "a time that is not before creation_time"));
     }
     let since = |start: u64, end: u64| {
         let allowed = "a time that is not before creation_time and scheduled_time";
         let secs = end.checked_sub(start).map(seconds);
-        secs.ok_or_else(|| row.fault("deletion_time", allowed))
+        secs.ok_or_else(|| row.error("deletion_time", allowed))
     };
     let end = match (scheduled, deleted) {
-        (Some(start), Some(end)) => End::RunsSecs(since(start, end)?),
-        (None, Some(end)) => End::LeavesAfterSecs(since(created, end)?),
-        (Some(_) | None, None) => End::Never,
+        (Some(start), Some(end)) => JobEnd::RunsSecs(since(start, end)?),
+        (None, Some(end)) => JobEnd::LeavesAfterSecs(since(created, end)?),
+        (Some(_) | None, None) => JobEnd::Never,
     };
     Ok((seconds(created), end))
 }
 
-pub(super) fn queues(path: &Path) -> Result<Vec<TraceQueue>, Fault> {
-    let table = Table::read(path, QUEUES)?;
+pub(super) fn queues(path: &Path) -> Result<Vec<TraceQueue>, TraceError> {
+    let table = Table::parse(path, QUEUES)?;
     let queue = |row: Row<'_>| {
         Ok(TraceQueue {
             line: line(row.record),
@@ -138,9 +138,9 @@ fn seconds(count: u64) -> f64 {
 }
 
 impl Table {
-    fn read(path: &Path, columns: Columns) -> Result<Self, Fault> {
+    fn parse(path: &Path, columns: Columns) -> Result<Self, TraceError> {
         let file = path.display().to_string();
-        let whole = |found: String, allowed: &str| Fault {
+        let whole = |found: String, allowed: &str| TraceError {
             file: file.clone(),
             line: 0,
             column: String::new(),
@@ -148,11 +148,11 @@ impl Table {
             allowed: allowed.to_owned(),
         };
         let text = crate::text::read(path)
-            .map_err(|error| Fault::unreadable(path, &error, "a CSV file that can be read"))?;
-        // A quote that stays open would take the rows below it for one.
+            .map_err(|error| TraceError::unreadable(path, &error, "a CSV file that can be read"))?;
+        // An unclosed quote would swallow the rows below it.
         if let Some(above) = text.lines().position(|row| row.matches('"').count() % 2 == 1) {
             let found = "a quote that this line does not close".to_owned();
-            return Err(Fault { line: above as u64 + 1, ..whole(found, "one row a line") });
+            return Err(TraceError { line: above as u64 + 1, ..whole(found, "one row a line") });
         }
         let mut reader = csv::ReaderBuilder::new()
             .flexible(true)
@@ -161,7 +161,7 @@ impl Table {
         let header = reader.headers().map_err(|error| whole(error.to_string(), "a header line"))?;
         let header = header.clone();
         if let Err((found, allowed)) = check_header(&header, columns) {
-            return Err(Fault { line: 1, ..whole(found, &allowed) });
+            return Err(TraceError { line: 1, ..whole(found, &allowed) });
         }
         let mut rows = Vec::new();
         for record in reader.into_records() {
@@ -170,7 +170,7 @@ impl Table {
                 let found = format!("{} values", record.len());
                 let allowed = format!("{} as in the header", header.len());
                 let line = line(&record);
-                return Err(Fault { line, ..whole(found, &allowed) });
+                return Err(TraceError { line, ..whole(found, &allowed) });
             }
             rows.push(record);
         }
@@ -182,7 +182,8 @@ impl Table {
     }
 }
 
-/// Every column is one that is read, and stands once; else what was found and what is allowed.
+/// Checks that every column is known, unique and, if required, present. The error is what was found
+/// and what was expected.
 fn check_header(header: &csv::StringRecord, columns: Columns) -> Result<(), (String, String)> {
     let (required, optional) = columns;
     let here: Vec<&str> = header.iter().collect();
@@ -210,75 +211,75 @@ fn line(record: &csv::StringRecord) -> u64 {
 }
 
 impl Row<'_> {
-    /// What stands in a column, or nothing where there is no such column.
+    /// The text in a column; empty when there is no such column.
     fn text(&self, column: &str) -> &str {
         let at = self.table.header.iter().position(|name| name == column);
         at.and_then(|at| self.record.get(at)).unwrap_or_default()
     }
 
-    fn name(&self, column: &str, bound: NameBound) -> Result<String, Fault> {
+    fn name(&self, column: &str, bound: NameLimit) -> Result<String, TraceError> {
         let name = self.text(column);
-        if bound.holds(name) {
+        if bound.is_valid(name) {
             Ok(name.to_owned())
         } else {
-            Err(self.fault(column, &bound.to_string()))
+            Err(self.error(column, &bound.to_string()))
         }
     }
 
-    /// GPU models, with this between them; there may be none.
-    fn models(&self, column: &str, between: Option<char>) -> Result<Vec<String>, Fault> {
+    /// GPU models separated by `between`; possibly none.
+    fn models(&self, column: &str, between: Option<char>) -> Result<Vec<String>, TraceError> {
         let text = self.text(column);
         let models = text.split(|c| Some(c) == between).filter(|model| !model.is_empty());
-        let model = |model: &str| bounds::is_model(model).then(|| model.to_owned());
+        let model = |model: &str| limits::is_model(model).then(|| model.to_owned());
         let models: Option<Vec<String>> = models.map(model).collect();
-        models.ok_or_else(|| self.fault(column, bounds::MODEL))
+        models.ok_or_else(|| self.error(column, limits::MODEL))
     }
 
-    fn count(&self, column: &str, bound: Bound) -> Result<u64, Fault> {
+    fn count(&self, column: &str, bound: IntRange) -> Result<u64, TraceError> {
         let count = self.optional_count(column, bound)?;
-        count.ok_or_else(|| self.fault(column, &bound.to_string()))
+        count.ok_or_else(|| self.error(column, &bound.to_string()))
     }
 
-    fn optional_count(&self, column: &str, bound: Bound) -> Result<Option<u64>, Fault> {
-        self.parsed(column, &bound.to_string(), |count| bound.holds(*count))
+    fn optional_count(&self, column: &str, bound: IntRange) -> Result<Option<u64>, TraceError> {
+        self.parsed(column, &bound.to_string(), |count| bound.contains(*count))
     }
 
-    fn amount(&self, column: &str, otherwise: f64) -> Result<f64, Fault> {
-        let amount = self.parsed(column, bounds::AMOUNT, |amount| bounds::is_amount(*amount))?;
+    fn amount(&self, column: &str, otherwise: f64) -> Result<f64, TraceError> {
+        let amount = self.parsed(column, limits::AMOUNT, |amount| limits::is_amount(*amount))?;
         Ok(amount.unwrap_or(otherwise))
     }
 
-    fn weight(&self, column: &str) -> Result<f64, Fault> {
-        let weight = self.parsed(column, bounds::WEIGHT, |weight| bounds::is_weight(*weight))?;
+    fn weight(&self, column: &str) -> Result<f64, TraceError> {
+        let weight = self.parsed(column, limits::WEIGHT, |weight| limits::is_weight(*weight))?;
         Ok(weight.unwrap_or(1.0))
     }
 
-    fn priority(&self, column: &str) -> Result<i64, Fault> {
-        let priority = self.parsed::<i32>(column, bounds::PRIORITY, |_| true)?;
+    fn priority(&self, column: &str) -> Result<i64, TraceError> {
+        let priority = self.parsed::<i32>(column, limits::PRIORITY, |_| true)?;
         Ok(priority.map_or(100, i64::from))
     }
 
-    /// What stands in a column, if something does.
+    /// The parsed value of a column, if it is not empty.
     fn parsed<T: FromStr>(
         &self,
         column: &str,
         allowed: &str,
         fits: impl Fn(&T) -> bool,
-    ) -> Result<Option<T>, Fault> {
+    ) -> Result<Option<T>, TraceError> {
         let text = self.text(column);
         if text.is_empty() {
             return Ok(None);
         }
         let parsed = text.parse().ok().filter(fits);
-        parsed.map(Some).ok_or_else(|| self.fault(column, allowed))
+        parsed.map(Some).ok_or_else(|| self.error(column, allowed))
     }
 
-    fn fault(&self, column: &str, allowed: &str) -> Fault {
+    fn error(&self, column: &str, allowed: &str) -> TraceError {
         let found = match self.text(column) {
             "" => "nothing".to_owned(),
             text => format!("{text:?}"),
         };
-        Fault {
+        TraceError {
             file: self.table.file.clone(),
             line: line(self.record),
             column: column.to_owned(),

@@ -1,4 +1,4 @@
-//! Traces as JSON lines, one object a line, in a form of our own:
+//! Parses traces in JSON lines, one object per line, in a format of our own:
 //!
 //! ```text
 //! nodes   {"name": "n1", "gpus": 8, "model": "H100", "cpu_milli": 64000, "memory_mib": 524288}
@@ -7,31 +7,31 @@
 //!          "arrives_secs": 60, "runs_secs": 3600}
 //! ```
 //!
-//! A pod line with `pods` is a gang. `gpu_milli` below 1000 for each of its GPUs asks for shares of
-//! them, `models` lists the GPU models that will do, `leaves_after_secs` instead of `runs_secs`
-//! takes the work away so long after it came. `docs/reference/fleets.md` tells all fields, what they mean and
-//! what they are when they are left out.
+//! A pod line with `pods` is a gang. `gpu_milli` below 1000 for each of its GPUs requests
+//! fractions, `models` lists acceptable GPU models, and `leaves_after_secs` instead of `runs_secs`
+//! removes the job this long after its arrival. `docs/reference/fleets.md` documents all fields and
+//! their defaults.
 
 use std::path::Path;
 
-use schedlab_json::{Value, types_in_words};
+use schedlab_json::{Value, plain_type_names};
 use serde::{Deserialize, de::DeserializeOwned};
 
 use super::{
-    bounds::{
-        self, Bound, CPU_MILLI, GPUS, JOB_NAME, MEMORY_MIB, NODE_NAME, NameBound, PODS, QUEUE_NAME,
-        SECS,
+    limits::{
+        self, CPU_MILLI, GPUS, IntRange, JOB_NAME, MEMORY_MIB, NODE_NAME, NameLimit, PODS,
+        QUEUE_NAME, SECS,
     },
-    trace::{End, Fault, TraceJob, TraceNode, TraceQueue},
+    trace::{JobEnd, TraceError, TraceJob, TraceNode, TraceQueue},
 };
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct NodeLine {
     name: String,
-    #[serde(default = "plenty_of_cores")]
+    #[serde(default = "default_cpu_milli")]
     cpu_milli: u64,
-    #[serde(default = "plenty_of_memory")]
+    #[serde(default = "default_memory_mib")]
     memory_mib: u64,
     #[serde(default)]
     gpus: u64,
@@ -79,11 +79,11 @@ struct JobLine {
     leaves_after_secs: Option<f64>,
 }
 
-fn plenty_of_cores() -> u64 {
+fn default_cpu_milli() -> u64 {
     128_000
 }
 
-fn plenty_of_memory() -> u64 {
+fn default_memory_mib() -> u64 {
     1 << 20
 }
 
@@ -103,7 +103,7 @@ fn one_pod() -> u64 {
     1
 }
 
-pub(super) fn nodes(path: &Path) -> Result<Vec<TraceNode>, Fault> {
+pub(super) fn nodes(path: &Path) -> Result<Vec<TraceNode>, TraceError> {
     lines::<NodeLine>(path)?
         .into_iter()
         .map(|(at, node)| {
@@ -111,14 +111,14 @@ pub(super) fn nodes(path: &Path) -> Result<Vec<TraceNode>, Fault> {
             at.name(&name, NODE_NAME)?;
             at.model("model", &model)?;
             at.count("gpus", gpus, GPUS)?;
-            at.count("cpu_milli", cpu_milli, CPU_MILLI.of_a_node())?;
-            at.count("memory_mib", memory_mib, MEMORY_MIB.of_a_node())?;
+            at.count("cpu_milli", cpu_milli, CPU_MILLI.at_least_one())?;
+            at.count("memory_mib", memory_mib, MEMORY_MIB.at_least_one())?;
             Ok(TraceNode { line: at.line, name, cpu_milli, memory_mib, gpus, model })
         })
         .collect()
 }
 
-pub(super) fn queues(path: &Path) -> Result<Vec<TraceQueue>, Fault> {
+pub(super) fn queues(path: &Path) -> Result<Vec<TraceQueue>, TraceError> {
     lines::<QueueLine>(path)?
         .into_iter()
         .map(|(at, queue)| {
@@ -126,22 +126,22 @@ pub(super) fn queues(path: &Path) -> Result<Vec<TraceQueue>, Fault> {
             at.name(&name, QUEUE_NAME)?;
             at.amount("quota", quota)?;
             at.amount("limit", limit)?;
-            if !bounds::is_weight(weight) {
-                return Err(at.fault("weight", &shown(weight), bounds::WEIGHT));
+            if !limits::is_weight(weight) {
+                return Err(at.error("weight", &number_text(weight), limits::WEIGHT));
             }
             if i32::try_from(priority).is_err() {
-                return Err(at.fault("priority", &priority.to_string(), bounds::PRIORITY));
+                return Err(at.error("priority", &priority.to_string(), limits::PRIORITY));
             }
             Ok(TraceQueue { line: at.line, name, parent, quota, weight, limit, priority })
         })
         .collect()
 }
 
-pub(super) fn jobs(path: &Path) -> Result<Vec<TraceJob>, Fault> {
+pub(super) fn jobs(path: &Path) -> Result<Vec<TraceJob>, TraceError> {
     lines::<JobLine>(path)?.into_iter().map(|(at, line)| job(&at, line)).collect()
 }
 
-fn job(at: &At, line: JobLine) -> Result<TraceJob, Fault> {
+fn job(at: &LineLocation, line: JobLine) -> Result<TraceJob, TraceError> {
     at.name(&line.name, JOB_NAME)?;
     at.time("arrives_secs", line.arrives_secs)?;
     at.count("pods", line.pods, PODS)?;
@@ -152,15 +152,15 @@ fn job(at: &At, line: JobLine) -> Result<TraceJob, Fault> {
     let whole = line.gpus * 1000;
     if line.gpu_milli.is_some_and(|share| share == 0 || share > whole) {
         let found = line.gpu_milli.unwrap_or_default().to_string();
-        return Err(at.fault("gpu_milli", &found, "1 to 1000 for each of its GPUs"));
+        return Err(at.error("gpu_milli", &found, "1 to 1000 for each of its GPUs"));
     }
     let end = match (line.runs_secs, line.leaves_after_secs) {
         (Some(_), Some(_)) => {
-            return Err(at.fault("runs_secs", "leaves_after_secs beside it", "one of the two"));
+            return Err(at.error("runs_secs", "leaves_after_secs beside it", "one of the two"));
         }
-        (Some(secs), None) => End::RunsSecs(at.time("runs_secs", secs)?),
-        (None, Some(secs)) => End::LeavesAfterSecs(at.time("leaves_after_secs", secs)?),
-        (None, None) => End::Never,
+        (Some(secs), None) => JobEnd::RunsSecs(at.time("runs_secs", secs)?),
+        (None, Some(secs)) => JobEnd::LeavesAfterSecs(at.time("leaves_after_secs", secs)?),
+        (None, None) => JobEnd::Never,
     };
     Ok(TraceJob {
         line: at.line,
@@ -178,55 +178,55 @@ fn job(at: &At, line: JobLine) -> Result<TraceJob, Fault> {
     })
 }
 
-/// As somebody would write it.
-fn shown(number: f64) -> String {
+/// Formats a number for an error message.
+fn number_text(number: f64) -> String {
     if number.abs() < 1e15 { number.to_string() } else { format!("{number:e}") }
 }
 
-/// Where a line stands.
-struct At {
+/// Location of a line.
+struct LineLocation {
     file: String,
     line: u64,
 }
 
-impl At {
-    fn name(&self, name: &str, bound: NameBound) -> Result<(), Fault> {
-        if bound.holds(name) {
+impl LineLocation {
+    fn name(&self, name: &str, bound: NameLimit) -> Result<(), TraceError> {
+        if bound.is_valid(name) {
             return Ok(());
         }
-        Err(self.fault("name", &format!("{name:?}"), &bound.to_string()))
+        Err(self.error("name", &format!("{name:?}"), &bound.to_string()))
     }
 
-    fn model(&self, field: &str, model: &str) -> Result<(), Fault> {
-        if bounds::is_model(model) {
+    fn model(&self, field: &str, model: &str) -> Result<(), TraceError> {
+        if limits::is_model(model) {
             return Ok(());
         }
-        Err(self.fault(field, &format!("{model:?}"), bounds::MODEL))
+        Err(self.error(field, &format!("{model:?}"), limits::MODEL))
     }
 
-    fn count(&self, field: &str, count: u64, bound: Bound) -> Result<(), Fault> {
-        if bound.holds(count) {
+    fn count(&self, field: &str, count: u64, bound: IntRange) -> Result<(), TraceError> {
+        if bound.contains(count) {
             return Ok(());
         }
-        Err(self.fault(field, &count.to_string(), &bound.to_string()))
+        Err(self.error(field, &count.to_string(), &bound.to_string()))
     }
 
-    fn amount(&self, field: &str, amount: f64) -> Result<(), Fault> {
-        if bounds::is_amount(amount) {
+    fn amount(&self, field: &str, amount: f64) -> Result<(), TraceError> {
+        if limits::is_amount(amount) {
             return Ok(());
         }
-        Err(self.fault(field, &shown(amount), bounds::AMOUNT))
+        Err(self.error(field, &number_text(amount), limits::AMOUNT))
     }
 
-    fn time(&self, field: &str, secs: f64) -> Result<f64, Fault> {
-        if SECS.holds_part(secs) {
+    fn time(&self, field: &str, secs: f64) -> Result<f64, TraceError> {
+        if SECS.contains_fraction(secs) {
             return Ok(secs);
         }
-        Err(self.fault(field, &shown(secs), "seconds from 0 to those of a hundred years"))
+        Err(self.error(field, &number_text(secs), "seconds from 0 to those of a hundred years"))
     }
 
-    fn fault(&self, field: &str, found: &str, allowed: &str) -> Fault {
-        Fault {
+    fn error(&self, field: &str, found: &str, allowed: &str) -> TraceError {
+        TraceError {
             file: self.file.clone(),
             line: self.line,
             column: field.to_owned(),
@@ -236,28 +236,28 @@ impl At {
     }
 }
 
-fn lines<T: DeserializeOwned>(path: &Path) -> Result<Vec<(At, T)>, Fault> {
+fn lines<T: DeserializeOwned>(path: &Path) -> Result<Vec<(LineLocation, T)>, TraceError> {
     let file = path.display().to_string();
     let text = crate::text::read(path)
-        .map_err(|error| Fault::unreadable(path, &error, "a file of JSON lines"))?;
+        .map_err(|error| TraceError::unreadable(path, &error, "a file of JSON lines"))?;
     let lines = (1..).zip(text.lines()).filter(|(_, line)| !line.trim().is_empty());
     lines
         .map(|(line, text)| {
-            let at = At { file: file.clone(), line };
+            let at = LineLocation { file: file.clone(), line };
             let allowed = "one JSON object of this kind";
-            // A list would be taken for the fields in their order.
+            // Serde would accept a list as the fields in order.
             if !text.trim_start().starts_with('{')
                 && let Ok(other) = serde_json::from_str::<Value>(text)
             {
-                return Err(at.fault("", &other.to_string(), allowed));
+                return Err(at.error("", &other.to_string(), allowed));
             }
             match serde_json::from_str(text) {
                 Ok(read) => Ok((at, read)),
                 Err(error) => {
                     let column = format!("column {}", error.column());
-                    let error = types_in_words(&error.to_string());
+                    let error = plain_type_names(&error.to_string());
                     let found = error.split(" at line").next().unwrap_or_default();
-                    Err(at.fault(&column, found, allowed))
+                    Err(at.error(&column, found, allowed))
                 }
             }
         })

@@ -1,11 +1,11 @@
-//! The trace's nodes, queues and work as Kubernetes objects.
+//! Kubernetes objects for the trace's nodes, queues and jobs.
 
 use schedlab_emulator::store::Resource;
 use schedlab_json::{Value, json};
 
-use super::trace::{End, TraceJob, TraceNode, TraceQueue};
+use super::trace::{JobEnd, TraceJob, TraceNode, TraceQueue};
 
-/// Where all work of a trace lives.
+/// Namespace of all jobs of a trace.
 pub(super) const NAMESPACE: &str = "default";
 
 pub(super) fn pods() -> Resource {
@@ -51,20 +51,20 @@ pub(super) fn queue(queue: &TraceQueue) -> Value {
     })
 }
 
-/// How often a job has been started over after an eviction is part of its pods' names.
+/// Name of a job's objects; restarts after evictions append the attempt.
 pub(super) fn job_name(job: &TraceJob, attempt: u32) -> String {
     if attempt == 0 { job.name.clone() } else { format!("{}-r{attempt}", job.name) }
 }
 
-/// For whom objects are made.
+/// The scheduler for which objects are built.
 #[derive(Clone, Debug)]
 pub(super) struct Scheduler {
     pub(super) name: String,
-    /// It gives pods shares of GPUs; else they get whole ones.
+    /// Whether it supports GPU fractions; otherwise pods get whole GPUs.
     pub(super) shares_gpus: bool,
 }
 
-/// The objects of a job: a pod, or a gang with its group.
+/// The objects of a job: a pod, or a gang with its pod group.
 pub(super) fn job(job: &TraceJob, attempt: u32, scheduler: &Scheduler) -> Vec<(Resource, Value)> {
     let name = job_name(job, attempt);
     if job.pods == 1 {
@@ -89,17 +89,17 @@ pub(super) fn job(job: &TraceJob, attempt: u32, scheduler: &Scheduler) -> Vec<(R
 }
 
 fn pod(job: &TraceJob, name: &str, scheduler: &Scheduler) -> Value {
-    let mut asked = json!({
+    let mut requests = json!({
         "cpu": format!("{}m", job.cpu_milli), "memory": format!("{}Mi", job.memory_mib),
     });
     let mut annotations = json!({});
-    if let Some(each) = job.share().filter(|_| scheduler.shares_gpus) {
+    if let Some(each) = job.gpu_share_milli().filter(|_| scheduler.shares_gpus) {
         annotations["gpu-fraction"] = json!(format!("0.{each:03}"));
         annotations["gpu-fraction-num-devices"] = json!(job.gpus.to_string());
     } else if job.gpus > 0 {
-        asked["nvidia.com/gpu"] = json!(job.gpus.to_string());
+        requests["nvidia.com/gpu"] = json!(job.gpus.to_string());
     }
-    if let End::RunsSecs(secs) = job.end {
+    if let JobEnd::RunsSecs(secs) = job.end {
         annotations["schedlab.dev/run-time"] = json!(format!("{secs:.3}s"));
     }
     let mut pod = json!({
@@ -115,7 +115,7 @@ fn pod(job: &TraceJob, name: &str, scheduler: &Scheduler) -> Value {
             "priorityClassName": priority_class(job),
             "containers": [{
                 "name": "work", "image": "work",
-                "resources": {"requests": asked, "limits": asked},
+                "resources": {"requests": requests, "limits": requests},
             }],
         },
     });

@@ -1,91 +1,93 @@
-//! What a simulation found, as JSON and as a table.
+//! The report of a simulation, as JSON and as a table.
 
 use std::{collections::BTreeMap, fmt::Write as _};
 
 use serde::Serialize;
 
 use super::{
-    play::Played,
-    tally::{JobTally, figure},
+    driver::SimulationResult,
+    metrics::{JobMetrics, to_f64},
     trace::Trace,
 };
+use crate::text::counted;
 
-/// What came out.
+/// The report of a simulation.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Report {
-    /// Nodes of the fleet.
+    /// Number of nodes of the fleet.
     pub nodes: usize,
-    /// Its GPUs.
+    /// Number of GPUs of the fleet.
     pub gpus: u64,
-    /// Jobs that came.
+    /// Number of jobs that arrived.
     pub jobs: usize,
-    /// Jobs that asked for shares of GPUs and got whole ones: profile `kube` knows no shares.
+    /// Jobs that requested GPU fractions and got whole GPUs, because profile `kube` has no
+    /// fractions.
     pub shares_rounded_up: usize,
-    /// Virtual time from the first job to the end.
+    /// Virtual time from the first job to the end, in seconds.
     pub virtual_secs: f64,
-    /// GPUs that running pods really use, ÷ all, in percent, over time. None of these figures is
-    /// there where there is nothing that it is a part of: no GPUs, or not a second that passed.
+    /// GPUs used by running pods ÷ all GPUs, in percent, averaged over time. This and the following
+    /// figures are `None` without GPUs or when less than a second passed.
     pub utilisation_percent: Option<f64>,
-    /// GPUs bound to pods ÷ all, in percent, over time.
+    /// GPUs bound to pods ÷ all GPUs, in percent, averaged over time.
     pub allocation_percent: Option<f64>,
-    /// The same at its highest.
+    /// Highest allocation, in percent.
     pub allocation_peak_percent: Option<f64>,
-    /// The same at the end: FGD's figure of packing.
+    /// Allocation at the end, in percent: FGD's packing figure.
     pub allocation_end_percent: Option<f64>,
-    /// Of the GPUs that were free, those on nodes of which something was taken, in percent, over
-    /// time: no job of whole nodes can have them.
+    /// Free GPUs on partly used nodes ÷ all free GPUs, in percent, averaged over time: a whole-node
+    /// job cannot use them.
     pub fragmentation_percent: Option<f64>,
-    /// Pods evicted by the scheduler.
+    /// Number of pods evicted by the scheduler.
     pub evictions: u64,
-    /// Breaches of the scheduler's rules.
+    /// Broken audit rules.
     pub breaches: Vec<String>,
-    /// Waiting by the size of jobs, in GPUs.
+    /// Waiting times by job size in GPUs.
     pub waiting_by_gpus: Vec<Waiting>,
-    /// Waiting by queue.
+    /// Waiting times by queue.
     pub waiting_by_queue: Vec<Waiting>,
-    /// Why jobs never started, the most frequent reason first.
+    /// Reasons of jobs that never started, the most frequent first.
     pub never_started: Vec<Reason>,
 }
 
-/// Why some jobs never started.
+/// A reason why jobs never started.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Reason {
-    /// What the scheduler told their pods last.
+    /// The scheduler's last message about their pods.
     pub reason: String,
-    /// How many jobs.
+    /// Number of jobs with this reason.
     pub jobs: usize,
-    /// The first of them in the trace.
+    /// The first such job in the trace.
     pub first: String,
 }
 
-/// How long jobs of one kind waited from coming to running whole, in seconds; nothing where none
-/// of them ran.
+/// Waiting times from arrival until all pods were bound, in seconds; `None` when no job of the
+/// group ran.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Waiting {
-    /// Which jobs.
+    /// Name of the group.
     pub of: String,
-    /// How many.
+    /// Number of jobs.
     pub jobs: usize,
-    /// How many never started.
+    /// Number of jobs that never started.
     pub never_started: usize,
-    /// Half waited no longer than this.
+    /// Median.
     pub median_secs: Option<f64>,
-    /// Nine in ten.
+    /// 90th percentile.
     pub p90_secs: Option<f64>,
-    /// Ninety-nine in a hundred.
+    /// 99th percentile.
     pub p99_secs: Option<f64>,
-    /// The longest.
+    /// Maximum.
     pub max_secs: Option<f64>,
-    /// Pods of them that were evicted.
+    /// Number of evicted pods.
     pub evictions: u64,
 }
 
-/// What is said of jobs to which the scheduler said nothing.
-const UNTOLD: &str = "the scheduler gave no reason before they left";
-/// The table shows so many reasons; JSON has all.
+/// Reason shown for jobs without a message from the scheduler.
+const NO_REASON_GIVEN: &str = "the scheduler reported no reason before they were removed";
+/// Maximum number of reasons in the table; JSON has all.
 const REASONS_SHOWN: usize = 10;
 
-/// By thousandths of GPUs.
+/// Size groups by their upper bound in thousandths of a GPU.
 const SIZES: [(&str, u64); 8] = [
     ("no GPU", 0),
     ("part of a GPU", 999),
@@ -97,42 +99,45 @@ const SIZES: [(&str, u64); 8] = [
     ("more", u64::MAX),
 ];
 
-pub(super) fn report(trace: &Trace, played: &Played) -> Report {
-    let fleet = &played.tally.fleet;
-    let all = figure(fleet.milli) / 1000.0;
-    // Work that stays for ever is seen until the last pod came: that may take no time at all.
+pub(super) fn report(trace: &Trace, result: &SimulationResult) -> Report {
+    let fleet = &result.metrics.fleet;
+    let all = to_f64(fleet.milli) / 1000.0;
+    // Without finite jobs the simulation ends when the last pod arrived, possibly after no time at
+    // all.
     let over_time = |part: f64, whole: f64| percent(part, whole).filter(|_| fleet.secs >= 1.0);
     let free_secs = fleet.secs * all - fleet.taken_secs;
-    let tallies = trace.jobs.iter().zip(played.tally.jobs());
+    let metrics = trace.jobs.iter().zip(result.metrics.jobs());
     let size = |milli: u64| SIZES.iter().position(|(_, most)| milli <= *most).unwrap_or(0);
-    let by_size = tallies.clone().map(|(job, tally)| (size(job.gpu_milli_in_all()), tally));
-    let by_queue = tallies.map(|(job, tally)| (job.queue.as_str(), tally));
+    let by_size = metrics.clone().map(|(job, metrics)| (size(job.total_gpu_milli()), metrics));
+    let by_queue = metrics.map(|(job, metrics)| (job.queue.as_str(), metrics));
     Report {
         nodes: trace.nodes.len(),
         gpus: fleet.milli / 1000,
         jobs: trace.jobs.len(),
-        shares_rounded_up: played.shares_rounded_up,
+        shares_rounded_up: result.shares_rounded_up,
         virtual_secs: fleet.secs,
         utilisation_percent: over_time(fleet.busy_secs, fleet.secs * all),
         allocation_percent: over_time(fleet.taken_secs, fleet.secs * all),
-        allocation_peak_percent: percent(figure(fleet.taken_peak_milli) / 1000.0, all),
-        allocation_end_percent: percent(figure(fleet.taken_milli) / 1000.0, all),
+        allocation_peak_percent: percent(to_f64(fleet.taken_peak_milli) / 1000.0, all),
+        allocation_end_percent: percent(to_f64(fleet.taken_milli) / 1000.0, all),
         fragmentation_percent: over_time(fleet.stranded_secs, free_secs),
-        evictions: played.tally.jobs().iter().map(|job| job.evictions).sum(),
-        breaches: played.breaches.iter().map(ToString::to_string).collect(),
+        evictions: result.metrics.jobs().iter().map(|job| job.evictions).sum(),
+        breaches: result.breaches.iter().map(ToString::to_string).collect(),
         waiting_by_gpus: grouped(by_size, |size| SIZES[*size].0.to_owned()),
         waiting_by_queue: grouped(by_queue, |queue| (*queue).to_owned()),
-        never_started: reasons(trace, played),
+        never_started: never_started_reasons(trace, result),
     }
 }
 
-fn reasons(trace: &Trace, played: &Played) -> Vec<Reason> {
+fn never_started_reasons(trace: &Trace, result: &SimulationResult) -> Vec<Reason> {
     let mut reasons: BTreeMap<&str, Reason> = BTreeMap::new();
-    let never = trace.jobs.iter().zip(played.tally.jobs()).filter(|(_, job)| job.waits.is_empty());
-    for (job, tally) in never {
-        let told = if tally.told.is_empty() { UNTOLD } else { &tally.told };
-        let fresh = || Reason { reason: told.to_owned(), jobs: 0, first: job.name.clone() };
-        reasons.entry(told).or_insert_with(fresh).jobs += 1;
+    let never =
+        trace.jobs.iter().zip(result.metrics.jobs()).filter(|(_, job)| job.waits.is_empty());
+    for (job, metrics) in never {
+        let reason =
+            if metrics.last_reason.is_empty() { NO_REASON_GIVEN } else { &metrics.last_reason };
+        let fresh = || Reason { reason: reason.to_owned(), jobs: 0, first: job.name.clone() };
+        reasons.entry(reason).or_insert_with(fresh).jobs += 1;
     }
     let mut reasons: Vec<Reason> = reasons.into_values().collect();
     reasons.sort_by_key(|reason| std::cmp::Reverse(reason.jobs));
@@ -140,20 +145,20 @@ fn reasons(trace: &Trace, played: &Played) -> Vec<Reason> {
 }
 
 fn grouped<'a, K: Ord>(
-    tallies: impl Iterator<Item = (K, &'a JobTally)>,
+    metrics: impl Iterator<Item = (K, &'a JobMetrics)>,
     name: impl Fn(&K) -> String,
 ) -> Vec<Waiting> {
-    let mut groups: BTreeMap<K, Vec<&JobTally>> = BTreeMap::new();
-    for (key, tally) in tallies {
-        groups.entry(key).or_default().push(tally);
+    let mut groups: BTreeMap<K, Vec<&JobMetrics>> = BTreeMap::new();
+    for (key, metrics) in metrics {
+        groups.entry(key).or_default().push(metrics);
     }
     groups.iter().map(|(key, jobs)| waiting(name(key), jobs)).collect()
 }
 
-fn waiting(of: String, jobs: &[&JobTally]) -> Waiting {
+fn waiting(of: String, jobs: &[&JobMetrics]) -> Waiting {
     let mut waits: Vec<f64> = jobs.iter().flat_map(|job| &job.waits).copied().collect();
     waits.sort_by(f64::total_cmp);
-    // Nearest rank: the smallest wait that so many percent do not exceed.
+    // Nearest-rank percentile.
     let rank = |percent: usize| {
         let at = (waits.len() * percent).div_ceil(100).saturating_sub(1);
         waits.get(at).copied()
@@ -175,17 +180,19 @@ fn percent(part: f64, whole: f64) -> Option<f64> {
 }
 
 impl Report {
-    /// The report as people read it.
+    /// The report as a table.
     pub fn table(&self) -> String {
         let mut text = String::new();
         let days = self.virtual_secs / 86_400.0;
         let _ = writeln!(
             text,
-            "{} nodes with {} GPUs; {} jobs in {days:.2} days",
-            self.nodes, self.gpus, self.jobs
+            "{} with {}; {} in {days:.2} days",
+            counted(self.nodes, "node"),
+            counted(usize::try_from(self.gpus).unwrap_or(usize::MAX), "GPU"),
+            counted(self.jobs, "job")
         );
         for (name, value, unit) in [
-            ("utilisation", self.utilisation_percent, "% of all GPUs really used, over time"),
+            ("utilisation", self.utilisation_percent, "% of all GPUs used, over time"),
             ("allocation", self.allocation_percent, "% of all GPUs bound to pods, over time"),
             ("  at its peak", self.allocation_peak_percent, "%"),
             ("  at the end", self.allocation_end_percent, "%"),
@@ -203,7 +210,8 @@ impl Report {
             "\n{of:<24} {jobs:>7} {never:>6} {median:>9} {p90:>9} {p99:>9} {max:>9} {evicted:>8}"
         );
         for row in self.waiting_by_gpus.iter().chain(&self.waiting_by_queue) {
-            let times = [row.median_secs, row.p90_secs, row.p99_secs, row.max_secs].map(length);
+            let times =
+                [row.median_secs, row.p90_secs, row.p99_secs, row.max_secs].map(duration_text);
             let [median, p90, p99, max] = times;
             let Waiting { of, jobs, never_started, evictions, .. } = row;
             let _ = writeln!(
@@ -212,15 +220,15 @@ impl Report {
                  {evictions:>8}"
             );
         }
-        self.never(&mut text);
+        self.write_never_started(&mut text);
         text
     }
 
-    fn never(&self, text: &mut String) {
+    fn write_never_started(&self, text: &mut String) {
         if self.never_started.is_empty() {
             return;
         }
-        let _ = writeln!(text, "\nnever started: jobs, the first of them, and why");
+        let _ = writeln!(text, "\nnever started: number of jobs, the first of them, and why");
         for Reason { reason, jobs, first } in self.never_started.iter().take(REASONS_SHOWN) {
             let _ = writeln!(text, "{jobs:>7} {first}: {reason}");
         }
@@ -232,7 +240,7 @@ impl Report {
     }
 }
 
-fn length(secs: Option<f64>) -> String {
+fn duration_text(secs: Option<f64>) -> String {
     let Some(secs) = secs else { return "-".to_owned() };
     match secs {
         secs if secs < 120.0 => format!("{secs:.1}s"),

@@ -1,94 +1,93 @@
-//! A trace: the nodes of a fleet, its queues, and what was asked of it when. How it is read from
-//! files stands in [`super::csv_files`] and [`super::json_lines`], how it is bent in
-//! [`super::bend`].
+//! A workload trace: nodes, queues and jobs with their arrival times. Parsed by
+//! [`super::csv_files`] and [`super::json_lines`], transformed by [`super::transform`].
 
 use std::fmt;
 use std::path::Path;
 
-use crate::text::Unreadable;
+use crate::text::TextFileError;
 
-/// All of it.
+/// A workload trace.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Trace {
-    /// Nodes, in the order of the file.
+    /// Nodes, in file order.
     pub nodes: Vec<TraceNode>,
-    /// Queues, parents before their children.
+    /// Queues.
     pub queues: Vec<TraceQueue>,
-    /// Work, by arrival.
+    /// Jobs, by arrival.
     pub jobs: Vec<TraceJob>,
 }
 
-/// A node.
+/// A node of a trace.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct TraceNode {
-    /// Line of its file.
+    /// Line in its file.
     pub line: u64,
-    /// Its name.
+    /// Name.
     pub name: String,
-    /// Thousandths of a core.
+    /// CPU in millicores.
     pub cpu_milli: u64,
     /// Memory in MiB.
     pub memory_mib: u64,
-    /// Whole GPUs.
+    /// Number of GPUs.
     pub gpus: u64,
-    /// GPU model, empty when there is none.
+    /// GPU model; empty when unknown.
     pub model: String,
 }
 
-/// A queue, in GPUs; cores and memory are not bounded.
+/// A queue with its GPU amounts; CPU and memory are unlimited.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct TraceQueue {
-    /// Line of its file.
+    /// Line in its file.
     pub line: u64,
-    /// Its name.
+    /// Name.
     pub name: String,
-    /// The queue above it; empty for a top queue.
+    /// Parent queue; empty for a root queue.
     pub parent: String,
-    /// GPUs it deserves; -1: all.
+    /// GPU quota; -1: unlimited.
     pub quota: f64,
-    /// Its part of what is left over.
+    /// Over-quota weight.
     pub weight: f64,
-    /// Most GPUs it may use; -1: no limit.
+    /// GPU limit; -1: unlimited.
     pub limit: f64,
-    /// Higher is served first.
+    /// Queue priority; higher is served first.
     pub priority: i64,
 }
 
-/// A piece of work: one pod, or a gang of equal pods.
+/// A job: one pod, or a gang of identical pods.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct TraceJob {
-    /// Line of its file.
+    /// Line in its file.
     pub line: u64,
-    /// Its name.
+    /// Name.
     pub name: String,
-    /// How many pods; at least one. They run together or not at all.
+    /// Number of pods, at least one. They run together or not at all.
     pub pods: u64,
-    /// What each pod asks for.
+    /// CPU request of each pod, in millicores.
     pub cpu_milli: u64,
-    /// As above.
+    /// Memory request of each pod, in MiB.
     pub memory_mib: u64,
-    /// GPUs of each pod, a share of one as one.
+    /// GPU devices of each pod; a fraction counts as one.
     pub gpus: u64,
-    /// Thousandths of GPUs that each pod uses.
+    /// GPU request of each pod, in thousandths.
     pub gpu_milli: u64,
-    /// GPU models that will do; none: every model.
+    /// Acceptable GPU models; empty: any.
     pub models: Vec<String>,
-    /// Its queue; empty: dealt out among the leaf queues in turn.
+    /// Its queue; empty: assigned to the leaf queues in turn.
     pub queue: String,
     /// Its priority class; empty: `train`.
     pub priority_class: String,
-    /// When it comes, in seconds from the start.
+    /// Arrival, in seconds from the start.
     pub arrives_secs: f64,
     /// How it ends.
-    pub end: End,
+    pub end: JobEnd,
 }
 
-/// How a piece of work ends.
+/// How a job ends.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub enum End {
-    /// So many seconds after it started.
+pub enum JobEnd {
+    /// This many seconds after it started.
     RunsSecs(f64),
-    /// So many seconds after it came, started or not: somebody took it away.
+    /// This many seconds after its arrival, started or not: its owner removed it.
     LeavesAfterSecs(f64),
     /// Never.
     #[default]
@@ -96,43 +95,43 @@ pub enum End {
 }
 
 impl TraceJob {
-    /// Thousandths of GPUs of all its pods.
-    pub fn gpu_milli_in_all(&self) -> u64 {
+    /// GPU request of all its pods, in thousandths.
+    pub fn total_gpu_milli(&self) -> u64 {
         self.gpu_milli.saturating_mul(self.pods)
     }
 
-    /// Thousandths of each of its GPUs, where it does not ask for whole ones.
-    pub fn share(&self) -> Option<u64> {
+    /// Requested thousandths of each of its GPUs, if it requests fractions.
+    pub fn gpu_share_milli(&self) -> Option<u64> {
         let each = (self.gpus > 0).then(|| self.gpu_milli.div_ceil(self.gpus))?;
         (each < 1000).then_some(each)
     }
 }
 
 impl Trace {
-    /// GPUs of the fleet.
+    /// Number of GPUs of the fleet.
     pub fn gpus(&self) -> u64 {
         self.nodes.iter().map(|node| node.gpus).sum()
     }
 }
 
-/// What is wrong with a file, and where: one line for its author.
+/// An error in a trace file, printed as one line.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub struct Fault {
-    /// The file.
+pub struct TraceError {
+    /// Display path of the file.
     pub file: String,
-    /// Its line, from 1; 0 when the file as a whole is wrong.
+    /// Line, from 1; 0 for the whole file.
     pub line: u64,
-    /// The column or field.
+    /// Column or field; may be empty.
     pub column: String,
-    /// What stands there.
+    /// The invalid value.
     pub found: String,
-    /// What may stand there.
+    /// What was expected.
     pub allowed: String,
 }
 
-impl Fault {
-    /// A file that cannot be read, or is no text.
-    pub(super) fn unreadable(path: &Path, error: &Unreadable, allowed: &str) -> Self {
+impl TraceError {
+    /// The error for a file that cannot be read or is not UTF-8.
+    pub(super) fn unreadable(path: &Path, error: &TextFileError, allowed: &str) -> Self {
         let allowed = if error.line > 0 { "UTF-8 text" } else { allowed };
         Self {
             file: path.display().to_string(),
@@ -144,7 +143,7 @@ impl Fault {
     }
 }
 
-impl fmt::Display for Fault {
+impl fmt::Display for TraceError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { file, line, column, found, allowed } = self;
         f.write_str(file)?;
@@ -154,6 +153,6 @@ impl fmt::Display for Fault {
         if !column.is_empty() {
             write!(f, ": {column}")?;
         }
-        write!(f, ": found {found}, allowed is {allowed}")
+        write!(f, ": got {found}, expected {allowed}")
     }
 }

@@ -1,17 +1,19 @@
-//! Who was evicted, and for whom: as the scheduler itself says in its events. Who was deleted while
-//! it ran counts, too, where nothing announced it and nobody else had a reason to.
+//! Evictions as the scheduler reports them in events, and running pods deleted without an event or
+//! another cause.
 
 use std::collections::BTreeSet;
 
 use cucumber::then;
 
 use super::StepResult;
-use super::parameters::{Count, Stays, When};
+use super::parameters::{Count, StableCycles, Timing};
 use super::subjects::Subject;
-use crate::view::{Eviction, Pod, victims};
+use crate::observed::{Eviction, Pod, victim_count};
+use crate::text::counted;
 use crate::world::World;
 
-/// So many pods were evicted by the scheduler since the scenario began, whether it said so or not.
+/// This number of pods were evicted by the scheduler since the scenario began, with or without an
+/// event.
 /// ```gherkin
 /// Then 4 pods of queue "team-b" were evicted
 /// Then for 10 minutes no pods of the cluster were evicted
@@ -20,18 +22,18 @@ use crate::world::World;
 #[then(expr = "{when}{count} pod(s) of {subject} was/were evicted{stays}")]
 async fn evicted(
     world: &mut World,
-    when: When,
+    when: Timing,
     count: Count,
     subject: Subject,
-    stays: Stays,
+    stays: StableCycles,
 ) -> StepResult {
-    let claim = |world: &World| counted(world, count, &subject, |_| true, "");
+    let claim = |world: &World| check_count(world, count, &subject, |_| true, "");
     world.expect(when.0, stays.0, &claim).await?;
     Ok(())
 }
 
-/// So many pods were evicted for a workload or queue: the scheduler's words name a pod of it, the
-/// pod's group or what made the pod.
+/// This number of pods were evicted for a workload or queue: the scheduler's message names one of
+/// its pods, the pod group or the owner.
 /// ```gherkin
 /// Then 4 pods of queue "team-b" were evicted for queue "team-a"
 /// Then 1 pod of job "low" was evicted for job "high"
@@ -40,25 +42,26 @@ async fn evicted(
 #[expect(clippy::too_many_arguments, reason = "one for each value in the sentence")]
 async fn evicted_for(
     world: &mut World,
-    when: When,
+    when: Timing,
     count: Count,
     subject: Subject,
     other: Subject,
-    stays: Stays,
+    stays: StableCycles,
 ) -> StepResult {
     let words = format!(" for {other}");
     let claim = |world: &World| {
-        let names: BTreeSet<&str> = other.pods_ever(&world.view).flat_map(Pod::names).collect();
+        let names: BTreeSet<&str> =
+            other.pods_ever(&world.view).flat_map(Pod::known_names).collect();
         let is_for = |eviction: &Eviction<'_>| {
-            eviction.tells_of(&names) || tells_of_queue(world, eviction, &other)
+            eviction.mentions_any(&names) || names_queue(world, eviction, &other)
         };
-        counted(world, count, &subject, is_for, &words)
+        check_count(world, count, &subject, is_for, &words)
     };
     world.expect(when.0, stays.0, &claim).await?;
     Ok(())
 }
 
-/// So many pods were evicted with words that contain these.
+/// This number of pods were evicted with a message that contains this text.
 /// ```gherkin
 /// Then 2 pods of the cluster were evicted with "resource consolidation"
 /// ```
@@ -66,59 +69,61 @@ async fn evicted_for(
 #[expect(clippy::too_many_arguments, reason = "one for each value in the sentence")]
 async fn evicted_with(
     world: &mut World,
-    when: When,
+    when: Timing,
     count: Count,
     subject: Subject,
     words: String,
-    stays: Stays,
+    stays: StableCycles,
 ) -> StepResult {
-    super::reasons::check_words(&words)?;
+    super::reasons::require_text(&words)?;
     let with = format!(" with {words:?}");
     let claim = |world: &World| {
-        let tells = |eviction: &Eviction<'_>| {
+        let has_text = |eviction: &Eviction<'_>| {
             eviction.message.is_some_and(|message| message.contains(&words))
         };
-        counted(world, count, &subject, tells, &with)
+        check_count(world, count, &subject, has_text, &with)
     };
     world.expect(when.0, stays.0, &claim).await?;
     Ok(())
 }
 
-/// Words that name queues name the victim's own, too.
-fn tells_of_queue(world: &World, eviction: &Eviction<'_>, queue: &Subject) -> bool {
-    let is_victims = eviction.pod.is_none_or(|pod| queue.means(pod, &world.view));
-    queue.is_queue() && !is_victims && eviction.tells_of_queue(queue.name())
+/// A message that names queues names the victim's own queue, too.
+fn names_queue(world: &World, eviction: &Eviction<'_>, queue: &Subject) -> bool {
+    let is_victims = eviction.pod.is_none_or(|pod| queue.includes(pod, &world.view));
+    queue.is_queue() && !is_victims && eviction.mentions_queue(queue.name())
 }
 
-fn counted(
+fn check_count(
     world: &World,
     count: Count,
     subject: &Subject,
-    wanted: impl Fn(&Eviction<'_>) -> bool,
+    matches: impl Fn(&Eviction<'_>) -> bool,
     words: &str,
 ) -> Result<(), String> {
-    let unannounced = world.unannounced();
+    let unannounced = world.unannounced_evictions();
     let all = world.view.evictions(&unannounced);
-    let of_subject =
-        |eviction: &&Eviction<'_>| eviction.pod.is_some_and(|pod| subject.means(pod, &world.view));
-    let found = victims(all.iter().filter(of_subject).filter(|eviction| wanted(eviction)));
-    if count.means(found) {
+    let of_subject = |eviction: &&Eviction<'_>| {
+        eviction.pod.is_some_and(|pod| subject.includes(pod, &world.view))
+    };
+    let found = victim_count(all.iter().filter(of_subject).filter(|eviction| matches(eviction)));
+    if count.matches(found) {
         return Ok(());
     }
-    let told: Vec<String> =
+    let lines: Vec<String> =
         all.iter().map(|eviction| format!("\n  {} {eviction}", eviction.time)).collect();
     Err(format!(
-        "expected {count} pods of {subject} evicted{words}, found {found}; evicted were: {}",
-        if told.is_empty() { "none".to_owned() } else { told.concat() }
+        "got {} of {subject}{words}, expected {count}; evictions: {}",
+        counted(found, "evicted pod"),
+        if lines.is_empty() { "none".to_owned() } else { lines.concat() }
     ))
 }
 
 #[cfg(test)]
 mod tests {
+    use crate::catalogue;
+    use crate::observed::Phase;
     use crate::report::Outcome;
     use crate::runner::tests::{regex, verdict};
-    use crate::view::Phase;
-    use crate::vocabulary;
     use crate::world::World;
 
     const WORK: &str = "
@@ -130,11 +135,11 @@ mod tests {
       | j    | job  | q     | 3    | 1    |
     And queue \"q\" has 7 running pods";
 
-    /// Deletes a running pod of `a` and one of `j`, under this name.
+    /// Deletes a running pod of `a` and one of `j`, with this user agent.
     async fn delete_one_of_each(world: &mut World, by: &str) {
         world.catch_up().await.unwrap();
         for workload in ["a", "j"] {
-            let is_one = |pod: &crate::view::Pod<'_>| {
+            let is_one = |pod: &crate::observed::Pod<'_>| {
                 pod.belongs_to("workload", workload) && pod.phase() == Phase::Running
             };
             let path = world.view.pods().find(is_one).unwrap().path();
@@ -143,9 +148,9 @@ mod tests {
         }
     }
 
-    /// Why a scenario failed that ends with these lines; nothing when it passed.
-    fn found(lines: &str) -> String {
-        let steps = vocabulary::collection()
+    /// The failure message of a scenario that ends with these lines; empty when it passed.
+    fn failure_of(lines: &str) -> String {
+        let steps = catalogue::step_collection()
             .when(None, regex("^a stranger deletes two$"), |world, _| {
                 Box::pin(delete_one_of_each(world, "kube-controller-manager"))
             })
@@ -159,21 +164,25 @@ mod tests {
     }
 
     #[test]
-    fn who_is_deleted_without_a_word_was_evicted() {
+    fn a_pod_deleted_without_an_event_counts_as_evicted() {
         for who in ["a stranger", "the scheduler"] {
             let silent = format!("When {who} deletes two\n    And 15 seconds pass\n    Then ");
-            let told = found(&format!("{silent}no pods of the cluster were evicted"));
-            assert!(told.contains("expected no pods of the cluster evicted, found 2"), "{told}");
+            let failure = failure_of(&format!("{silent}no pods of the cluster were evicted"));
+            assert!(
+                failure.contains("expected no pods of the cluster evicted, found 2"),
+                "{failure}"
+            );
             let why = ": it was deleted while it ran, though nothing announced it";
-            assert_eq!(told.matches(why).count(), 4, "in the claim and below it: {told}");
-            assert_eq!(found(&format!("{silent}1 pod of job \"j\" was evicted")), "");
-            let with = found(&format!("{silent}1 pod of pod \"a\" was evicted with \"deleted\""));
+            assert_eq!(failure.matches(why).count(), 4, "in the claim and below it: {failure}");
+            assert_eq!(failure_of(&format!("{silent}1 pod of job \"j\" was evicted")), "");
+            let with =
+                failure_of(&format!("{silent}1 pod of pod \"a\" was evicted with \"deleted\""));
             assert!(with.contains("evicted with \"deleted\", found 0"), "{with}");
         }
     }
 
     #[test]
-    fn what_steps_and_controllers_take_away_was_not_evicted() {
+    fn pods_deleted_by_steps_and_controllers_do_not_count_as_evicted() {
         for cause in [
             "1 pod of pod \"a\" is deleted",
             "1 pod of job \"j\" is deleted",
@@ -186,15 +195,15 @@ mod tests {
             "node \"node-1\" dies",
             "node \"node-1\" is tainted with \"gpu=broken:NoExecute\"",
         ] {
-            let told = found(&format!(
+            let failure = failure_of(&format!(
                 "When {cause}\n    Then for 10 minutes no pods of the cluster were evicted"
             ));
-            assert_eq!(told, "", "{cause}");
+            assert_eq!(failure, "", "{cause}");
         }
     }
 
     #[test]
-    fn a_pod_that_two_events_tell_of_was_evicted_once() {
+    fn a_pod_with_two_eviction_events_counts_once() {
         let event = |name: &str| {
             let about = "involvedObject: {kind: Pod, namespace: default, name: gone}";
             let metadata = format!("metadata: {{name: {name}, namespace: default}}");
@@ -212,6 +221,6 @@ mod tests {
         };
         let lines = [pod, &event("first"), &event("second")].map(apply).concat();
         let gone = "When pod \"gone\" is deleted\n    Then 1 pod of the cluster was evicted";
-        assert_eq!(found(&format!("{lines}{gone}")), "");
+        assert_eq!(failure_of(&format!("{lines}{gone}")), "");
     }
 }

@@ -1,11 +1,11 @@
-//! Why a step did not hold.
+//! The error type of steps.
 
 use std::fmt;
 
-/// What a step returns.
+/// Result of a step function.
 pub(crate) type StepResult = Result<(), Failure>;
 
-/// A failure, shown with all its causes.
+/// An error that displays all its causes.
 #[derive(Debug)]
 pub(crate) struct Failure(anyhow::Error);
 

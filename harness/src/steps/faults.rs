@@ -1,28 +1,28 @@
-//! What happens to nodes.
+//! Faults and maintenance of nodes.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
 
 use anyhow::anyhow;
 use cucumber::{given, when};
-use schedlab_emulator::{DOWN, object};
+use schedlab_emulator::{NODE_DOWN, object};
 use schedlab_json::{Value, json};
 
 use super::StepResult;
-use super::strangers::known;
 use super::subjects::Workload;
+use super::unknown_names::require_known;
 use crate::api;
-use crate::view::{Kind, Pod};
+use crate::observed::{Pod, WatchedKind};
 use crate::world::World;
 
 const NODES: &str = "/api/v1/nodes";
 
-/// How long `kubectl drain` lets a pod be that its budget protects, before it tries again.
+/// How long `kubectl drain` waits before it retries a pod protected by a disruption budget.
 const DRAIN_PERIOD: Duration = Duration::from_secs(5);
-/// How often it is tried again; kubectl itself never ends.
+/// Retries per pod; kubectl itself never gives up.
 const DRAIN_ROUNDS: usize = 60;
 
-/// A node stops answering: its heartbeats end, its pods run on or not, nobody knows.
+/// A node stops sending heartbeats; whether its pods still run is unknown.
 /// ```gherkin
 /// When node "node-1" dies
 /// ```
@@ -32,31 +32,34 @@ async fn dies(world: &mut World, name: String) -> StepResult {
     annotate(world, &name, json!("true")).await
 }
 
-/// A node that died answers again.
+/// A node that died sends heartbeats again.
 /// ```gherkin
 /// When node "node-1" returns
 /// ```
 #[when(expr = "node {string} returns")]
 async fn returns(world: &mut World, name: String) -> StepResult {
-    has(world, &name, "died", |node| object::annotation(node, DOWN).is_some()).await?;
+    require_state(world, &name, "has not died", |node| {
+        object::annotation(node, NODE_DOWN).is_some()
+    })
+    .await?;
     annotate(world, &name, Value::Null).await
 }
 
-/// What is to be undone was done.
-async fn has(
+/// Requires that the state that a step reverts was set before.
+async fn require_state(
     world: &mut World,
     name: &str,
-    done: &str,
+    missing: &str,
     is_done: impl Fn(&Value) -> bool,
 ) -> anyhow::Result<()> {
-    known(world, "node", name).await?;
-    let node = world.view.get(Kind::Nodes, name);
-    anyhow::ensure!(node.is_some_and(is_done), "found node {name:?}, allowed is one that {done}");
+    require_known(world, "node", name).await?;
+    let node = world.view.get(WatchedKind::Nodes, name);
+    anyhow::ensure!(node.is_some_and(is_done), "node {name:?} {missing}");
     Ok(())
 }
 
 async fn annotate(world: &mut World, name: &str, down: Value) -> StepResult {
-    let patch = json!({"metadata": {"annotations": {DOWN: down}}});
+    let patch = json!({"metadata": {"annotations": {NODE_DOWN: down}}});
     change(world, name, &patch).await
 }
 
@@ -67,18 +70,18 @@ async fn annotate(world: &mut World, name: &str, down: Value) -> StepResult {
 #[given(expr = "node {string} is deleted")]
 #[when(expr = "node {string} is deleted")]
 async fn deleted(world: &mut World, name: String) -> StepResult {
-    known(world, "node", &name).await?;
+    require_known(world, "node", &name).await?;
     world.delete(&format!("{NODES}/{name}")).await?;
     Ok(())
 }
 
 async fn change(world: &mut World, name: &str, patch: &Value) -> StepResult {
-    known(world, "node", name).await?;
-    world.change(&format!("{NODES}/{name}"), patch).await?;
+    require_known(world, "node", name).await?;
+    world.patch_requiring_change(&format!("{NODES}/{name}"), patch).await?;
     Ok(())
 }
 
-/// Deletes the node on which a workload's pods are.
+/// Deletes the node on which all pods of a workload run.
 /// ```gherkin
 /// When the node of pod "a" is deleted
 /// ```
@@ -90,26 +93,30 @@ async fn node_of_deleted(world: &mut World, which: Workload) -> StepResult {
         pods.iter().map(|pod| pod.node().to_owned()).filter(|node| !node.is_empty()).collect();
     let mut nodes = nodes.into_iter();
     let (Some(node), None) = (nodes.next(), nodes.next()) else {
-        return Err(anyhow!("{which} is on no node, or on more than one").into());
+        return Err(anyhow!(
+            "the pods of {which} are on no node or on several, expected exactly \
+            one"
+        )
+        .into());
     };
     deleted(world, node).await
 }
 
-/// Adds a node again as it was first added, under its old name.
+/// Adds a deleted node again, with its original name and spec.
 /// ```gherkin
 /// When node "node-1" is added again
 /// ```
 #[when(expr = "node {string} is added again")]
 async fn added_again(world: &mut World, name: String) -> StepResult {
     world.catch_up().await?;
-    if world.view.get(Kind::Nodes, &name).is_some() {
-        return Err(anyhow!("found node {name:?}, allowed is one that is there no more").into());
+    if world.view.get(WatchedKind::Nodes, &name).is_some() {
+        return Err(anyhow!("node {name:?} still exists, expected a deleted one").into());
     }
-    world.resubmit(("node", &name)).await?;
+    world.resubmit("node", &name).await?;
     Ok(())
 }
 
-/// No new pod may go to the node.
+/// Cordons a node: no new pod may be scheduled to it.
 /// ```gherkin
 /// When node "node-1" is cordoned
 /// ```
@@ -123,42 +130,44 @@ fn cordon() -> Value {
     json!({"spec": {"unschedulable": true}})
 }
 
-/// New pods may go to the node again.
+/// Uncordons a node.
 /// ```gherkin
 /// When node "node-1" is uncordoned
 /// ```
 #[when(expr = "node {string} is uncordoned")]
 async fn uncordoned(world: &mut World, name: String) -> StepResult {
-    has(world, &name, "is cordoned", |node| node["spec"]["unschedulable"] == true).await?;
+    require_state(world, &name, "is not cordoned", |node| node["spec"]["unschedulable"] == true)
+        .await?;
     let patch = json!({"spec": {"unschedulable": null}});
     change(world, &name, &patch).await
 }
 
-/// Cordons a node and evicts its pods through the API, as `kubectl drain` does: what a disruption
-/// budget protects is tried again every 5 seconds, for 5 minutes.
+/// Cordons a node and evicts its pods through the API, as `kubectl drain` does: evictions rejected
+/// by a disruption budget are retried every 5 seconds for 5 minutes.
 /// ```gherkin
 /// When node "node-1" is drained
 /// ```
 #[when(expr = "node {string} is drained")]
 async fn drained(world: &mut World, name: String) -> StepResult {
-    known(world, "node", &name).await?;
-    // One that is cordoned already is drained all the same.
+    require_known(world, "node", &name).await?;
+    // The node may be cordoned already.
     world.patch(&format!("{NODES}/{name}"), &cordon()).await?;
     let mut rounds = 0..DRAIN_ROUNDS;
     loop {
         world.catch_up().await?;
-        let on_it = |pod: &Pod<'_>| pod.node() == name && pod.holds_room() && !pod.is_leaving();
+        let on_it =
+            |pod: &Pod<'_>| pod.node() == name && pod.holds_resources() && !pod.is_terminating();
         let pods = world.view.pods().filter(on_it);
         let pods: Vec<(String, String)> =
             pods.map(|pod| (pod.namespace().to_owned(), pod.name().to_owned())).collect();
         let mut kept = None;
         for (namespace, pod) in pods {
-            let refused = evict(world, (&namespace, &pod)).await?;
+            let refused = evict(world, &namespace, &pod).await?;
             kept = kept.or(refused.map(|error| error.context(format!("pod {namespace}/{pod}"))));
         }
         match (kept, rounds.next()) {
             (None, _) => return Ok(()),
-            (Some(_), Some(_)) => world.pass(DRAIN_PERIOD).await?,
+            (Some(_), Some(_)) => world.run_for(DRAIN_PERIOD).await?,
             (Some(error), None) => {
                 return Err(error
                     .context(format!("node {name:?} is not drained after 5 minutes"))
@@ -168,10 +177,11 @@ async fn drained(world: &mut World, name: String) -> StepResult {
     }
 }
 
-/// Evicts a pod; says why not, when its time may yet come.
+/// Evicts a pod; returns the error when a later retry may succeed.
 async fn evict(
     world: &mut World,
-    (namespace, pod): (&str, &str),
+    namespace: &str,
+    pod: &str,
 ) -> anyhow::Result<Option<anyhow::Error>> {
     let eviction = json!({
         "apiVersion": "policy/v1",
@@ -179,16 +189,16 @@ async fn evict(
         "metadata": {"namespace": namespace, "name": pod},
     });
     let path = format!("/api/v1/namespaces/{namespace}/pods/{pod}");
-    world.note_deleted(&path);
+    world.record_deletion(&path);
     match world.api.post(&format!("{path}/eviction"), &eviction).await {
         Ok(_) => Ok(None),
         Err(error) if api::is_not_found(&error) => Ok(None),
-        Err(error) if api::is_too_early(&error) => Ok(Some(api::refusal(error))),
-        Err(error) => Err(api::refusal(error).context(format!("pod {namespace}/{pod}"))),
+        Err(error) if api::is_too_many_requests(&error) => Ok(Some(api::api_error(error))),
+        Err(error) => Err(api::api_error(error).context(format!("pod {namespace}/{pod}"))),
     }
 }
 
-/// Adds a taint, as `key=value:Effect`.
+/// Adds a taint, written `key=value:Effect`.
 /// ```gherkin
 /// When node "node-1" is tainted with "gpu=broken:NoExecute"
 /// ```
@@ -199,7 +209,11 @@ async fn tainted(world: &mut World, name: String, taint: String) -> StepResult {
         .rsplit_once(':')
         .map(|(key, effect)| (key.split_once('=').unwrap_or((key, "")), effect));
     let Some(((key, value), effect)) = parts else {
-        return Err(anyhow!("{taint:?} is no taint; allowed is key=value:NoSchedule").into());
+        return Err(anyhow!(
+            "got taint {taint:?}, expected key=value:Effect, such as \
+            gpu=true:NoSchedule"
+        )
+        .into());
     };
     let mut taints = taints(world, &name).await?;
     taints.retain(|taint| taint["key"] != *key);
@@ -207,7 +221,7 @@ async fn tainted(world: &mut World, name: String, taint: String) -> StepResult {
     set_taints(world, &name, taints).await
 }
 
-/// Takes the taints of this key away.
+/// Removes the taints with this key.
 /// ```gherkin
 /// When the taint "gpu" of node "node-1" is removed
 /// ```
@@ -217,17 +231,15 @@ async fn untainted(world: &mut World, key: String, name: String) -> StepResult {
     let before = taints.len();
     taints.retain(|taint| taint["key"] != *key);
     if taints.len() == before {
-        return Err(
-            anyhow!("found no taint {key:?} on node {name:?}, allowed is one of its").into()
-        );
+        return Err(anyhow!("node {name:?} has no taint {key:?}").into());
     }
     set_taints(world, &name, taints).await
 }
 
 async fn taints(world: &mut World, name: &str) -> anyhow::Result<Vec<Value>> {
-    known(world, "node", name).await?;
-    let node = world.view.get(Kind::Nodes, name);
-    let node = node.ok_or_else(|| anyhow!("there is no node {name:?} any more"))?;
+    require_known(world, "node", name).await?;
+    let node = world.view.get(WatchedKind::Nodes, name);
+    let node = node.ok_or_else(|| anyhow!("node {name:?} no longer exists"))?;
     Ok(node["spec"]["taints"].as_array().cloned().unwrap_or_default())
 }
 

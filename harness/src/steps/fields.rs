@@ -1,4 +1,4 @@
-//! Single fields of objects.
+//! Assertions on single fields of objects.
 
 use anyhow::anyhow;
 use cucumber::then;
@@ -7,13 +7,13 @@ use schedlab_json::Value;
 use schedlab_scheduler::crds;
 
 use super::StepResult;
-use super::parameters::{Stays, When};
+use super::parameters::{StableCycles, Timing};
 use super::subjects::Subject;
-use crate::view::Kind;
+use crate::observed::WatchedKind;
 use crate::world::World;
 
-/// A field of a queue, pod, node, pod group or resource claim, by its path; texts and numbers alike,
-/// and what is not there is `""`.
+/// The value of a field of a queue, pod, node, pod group or resource claim, by its path. Numbers
+/// and text compare as text; a missing field is `""`.
 /// ```gherkin
 /// Then the field "status.conditions.0.status" of queue "team-a" is "True"
 /// Then the field "metadata.annotations.schedlab.dev/gpu-devices" of pod "a" is "0,1"
@@ -22,47 +22,54 @@ use crate::world::World;
 #[expect(clippy::too_many_arguments, reason = "one for each value in the sentence")]
 async fn field(
     world: &mut World,
-    when: When,
+    when: Timing,
     path: String,
     subject: Subject,
     value: String,
-    stays: Stays,
+    stays: StableCycles,
 ) -> StepResult {
-    let kind = kind(&subject)?;
+    let kind = kind_of(&subject)?;
     let claim = |world: &World| {
-        let object = object(world.view.all(kind), &subject);
-        let object = object.ok_or_else(|| format!("there is no {subject}"))?;
-        let found = at(object, &path).map(text).unwrap_or_default();
-        if found == value { Ok(()) } else { Err(format!("{path} of {subject} is {found:?}")) }
+        let object = find_object(world.view.all(kind), &subject);
+        let object = object.ok_or_else(|| format!("{subject} does not exist"))?;
+        let found = value_at(object, &path).map(text).unwrap_or_default();
+        if found == value {
+            Ok(())
+        } else {
+            Err(format!(
+                "{path} of {subject}: got {found:?}, \
+            expected {value:?}"
+            ))
+        }
     };
     world.expect(when.0, stays.0, &claim).await?;
-    // What is not there is never so, and `""`.
-    let ever = object(world.view.ever(kind), &subject);
-    let ever = ever.ok_or_else(|| anyhow!("there is no {subject} and there was none"))?;
-    if at(ever, &path).is_none() && !declares(ever, &path) {
+    // A missing object would equal `""`, so the object must have existed.
+    let ever = find_object(world.view.all_ever_seen(kind), &subject);
+    let ever = ever.ok_or_else(|| anyhow!("{subject} does not exist and never did"))?;
+    if value_at(ever, &path).is_none() && !declares(ever, &path) {
         let kind = ever.get("kind").map(text).unwrap_or_default();
-        return Err(anyhow!("{path} of {subject} is no field of a {kind}").into());
+        return Err(anyhow!("{path} of {subject} is not a field of {kind}").into());
     }
     Ok(())
 }
 
-/// Of which kind is the object that a subject names?
-fn kind(subject: &Subject) -> anyhow::Result<Kind> {
-    match subject.word() {
-        "queue" => Ok(Kind::Queues),
-        "pod" => Ok(Kind::Pods),
-        "node" => Ok(Kind::Nodes),
-        "gang" | "workload" => Ok(Kind::PodGroups),
-        "claim" => Ok(Kind::Claims),
+/// The kind of object that a subject names.
+fn kind_of(subject: &Subject) -> anyhow::Result<WatchedKind> {
+    match subject.kind_word() {
+        "queue" => Ok(WatchedKind::Queues),
+        "pod" => Ok(WatchedKind::Pods),
+        "node" => Ok(WatchedKind::Nodes),
+        "gang" | "workload" => Ok(WatchedKind::PodGroups),
+        "claim" => Ok(WatchedKind::Claims),
         _ => Err(anyhow!(
-            "found {subject}, allowed is a queue, pod, node or claim, or a gang or workload, \
-             which is its pod group"
+            "got {subject}, expected a queue, pod, node or claim, or a gang or workload (its pod \
+             group)"
         )),
     }
 }
 
-/// The one of that name, which may have a namespace before it.
-fn object<'v>(
+/// Finds an object by `name` or `namespace/name`.
+fn find_object<'v>(
     mut objects: impl Iterator<Item = &'v Value>,
     subject: &Subject,
 ) -> Option<&'v Value> {
@@ -76,7 +83,7 @@ fn object<'v>(
     })
 }
 
-/// Whether an object of this kind can have a field at a path; without its type, any.
+/// Whether an object's kind declares a field at a path; `true` for kinds without a schema.
 fn declares(object: &Value, path: &str) -> bool {
     let text = |field: &str| object[field].as_str().unwrap_or_default();
     let group = text("apiVersion").split_once('/').map_or("", |(group, _)| group);
@@ -84,24 +91,24 @@ fn declares(object: &Value, path: &str) -> bool {
     for custom in crds::all() {
         kinds.register(from_crd(&custom).0);
     }
-    kinds.by_kind(group, text("kind")).is_none_or(|kind| kind.declares(path))
+    kinds.by_kind(group, text("kind")).is_none_or(|kind| kind.has_path(path))
 }
 
-/// Follows a path of keys and positions; keys may have dots of their own.
-fn at<'v>(object: &'v Value, path: &str) -> Option<&'v Value> {
+/// Follows a path of keys and list indexes separated by dots; keys may contain dots.
+fn value_at<'v>(object: &'v Value, path: &str) -> Option<&'v Value> {
     if path.is_empty() {
         return Some(object);
     }
     if let Some(items) = object.as_array() {
         let (index, rest) = path.split_once('.').unwrap_or((path, ""));
-        return at(items.get(index.parse::<usize>().ok()?)?, rest);
+        return value_at(items.get(index.parse::<usize>().ok()?)?, rest);
     }
     let fields = object.as_object()?;
     let longest = fields.keys().filter(|key| {
         path.strip_prefix(key.as_str()).is_some_and(|r| r.is_empty() || r.starts_with('.'))
     });
     let key = longest.max_by_key(|key| key.len())?;
-    at(&fields[key], path.strip_prefix(key.as_str())?.trim_start_matches('.'))
+    value_at(&fields[key], path.strip_prefix(key.as_str())?.trim_start_matches('.'))
 }
 
 fn text(value: &Value) -> String {
@@ -112,13 +119,13 @@ fn text(value: &Value) -> String {
 mod tests {
     use schedlab_json::json;
 
-    use super::at;
+    use super::value_at;
 
     #[test]
     fn paths_follow_keys_with_dots_and_positions() {
         let object = json!({"metadata": {"annotations": {"schedlab.dev/x": "1"}}, "l": [{"a": 2}]});
-        assert_eq!(at(&object, "metadata.annotations.schedlab.dev/x"), Some(&json!("1")));
-        assert_eq!(at(&object, "l.0.a"), Some(&json!(2)));
-        assert_eq!(at(&object, "l.1.a"), None);
+        assert_eq!(value_at(&object, "metadata.annotations.schedlab.dev/x"), Some(&json!("1")));
+        assert_eq!(value_at(&object, "l.0.a"), Some(&json!(2)));
+        assert_eq!(value_at(&object, "l.1.a"), None);
     }
 }

@@ -1,28 +1,28 @@
-//! Nodes.
+//! Nodes and fleets.
 
 use cucumber::{given, when};
 use gherkin::Step;
-use schedlab_emulator::{Fleet, FleetPlace};
+use schedlab_emulator::{Fleet, FleetLocation};
 use schedlab_json::Value;
 
 use super::StepResult;
-use crate::objects::{Document, FLEET_COLUMNS, Origin, fleet};
+use crate::manifests::{Document, FLEET_COLUMNS, SourceLocation, nodes_from_row};
 use crate::world::World;
 
-/// Nodes `node-1`, `node-2` … with so many GPUs each, and CPU and memory enough.
+/// Nodes `node-1`, `node-2` … with this number of GPUs each and ample CPU and memory.
 /// ```gherkin
 /// Given a fleet of 4 nodes with 8 GPUs each
 /// ```
 #[given(expr = "a fleet of {int} node(s) with {int} GPU(s) each")]
 async fn nodes_with_gpus(world: &mut World, nodes: String, gpus: String) -> StepResult {
-    let row = world.sentence(&[("nodes", &nodes), ("gpus", &gpus)]);
-    let nodes = world.written_here(fleet(&row)?);
+    let row = world.inline_row(&[("nodes", &nodes), ("gpus", &gpus)]);
+    let nodes = world.inline_documents(nodes_from_row(&row)?);
     world.submit(nodes).await?;
     Ok(())
 }
 
-/// Pools of equal nodes, `<pool>-1` and so on; without a count one node that bears the pool's
-/// name. Columns: pool, nodes, gpus, gpu model, gpu memory, cpu, memory, pods, labels
+/// Pools of identical nodes, named `<pool>-1`, `<pool>-2` …; without a node count, one node with
+/// the pool's name. Columns: pool, nodes, gpus, gpu model, gpu memory, cpu, memory, pods, labels
 /// (`key=value, …`), taints (`key=value:NoSchedule, …`).
 /// ```gherkin
 /// Given a fleet:
@@ -32,7 +32,7 @@ async fn nodes_with_gpus(world: &mut World, nodes: String, gpus: String) -> Step
 /// ```
 #[given(expr = "a fleet:")]
 async fn pools(world: &mut World, step: &Step) -> StepResult {
-    let nodes = world.objects_of(step, FLEET_COLUMNS, &fleet)?;
+    let nodes = world.objects_from_table(step, FLEET_COLUMNS, &nodes_from_row)?;
     world.submit(nodes).await?;
     Ok(())
 }
@@ -45,15 +45,15 @@ async fn pools(world: &mut World, step: &Step) -> StepResult {
 async fn fleet_file(world: &mut World, file: String) -> StepResult {
     let (path, text) = world.fixture_text(&file)?;
     let fleet = Fleet::parse(&path, &text)?;
-    let document = |(node, place): (&Value, &FleetPlace)| Document {
-        origin: Origin::Fleet(place.clone()),
+    let document = |(node, location): (&Value, &FleetLocation)| Document {
+        location: SourceLocation::Fleet(location.clone()),
         object: node.clone(),
     };
-    world.submit(fleet.written().map(document).collect()).await?;
+    world.submit(fleet.nodes_with_locations().map(document).collect()).await?;
     Ok(())
 }
 
-/// One more node.
+/// Adds one node.
 /// ```gherkin
 /// When a node "node-9" with 8 GPUs is added
 /// ```
@@ -61,8 +61,8 @@ async fn fleet_file(world: &mut World, file: String) -> StepResult {
 #[when(expr = "a node {string} with {int} GPU(s) is added")]
 async fn one_node(world: &mut World, name: String, gpus: u32) -> StepResult {
     let gpus = gpus.to_string();
-    let row = world.sentence(&[("pool", &name), ("gpus", &gpus)]);
-    let node = world.written_here(fleet(&row)?);
+    let row = world.inline_row(&[("pool", &name), ("gpus", &gpus)]);
+    let node = world.inline_documents(nodes_from_row(&row)?);
     world.submit(node).await?;
     Ok(())
 }

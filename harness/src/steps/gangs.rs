@@ -1,5 +1,4 @@
-//! Whether gangs are whole: whether as many of their members are there as their pod groups ask
-//! for, in each part of them.
+//! Whether gangs meet the minimum of their pod group and of each of its sub-groups.
 
 use std::collections::BTreeMap;
 
@@ -7,22 +6,23 @@ use schedlab_emulator::object;
 use schedlab_json::Value;
 
 use crate::fields;
-use crate::view::{Phase, Pod, View};
+use crate::observed::{ObservedCluster, Phase, Pod};
+use crate::text::counted;
 
-/// Label of the sub-group of which a pod is.
+/// Label that names a pod's sub-group.
 const SUB_GROUP: &str = "kai.scheduler/subgroup-name";
 
-/// The pods of one pod group, and the group; those that have none are taken for one gang.
+/// The pods of one pod group, and the group. Pods without a group form one gang.
 pub(super) struct Gang<'v> {
     pods: Vec<Pod<'v>>,
     group: Option<&'v Value>,
 }
 
-/// The gangs of which these pods are members.
-pub(super) fn gangs<'v>(view: &'v View, pods: &[Pod<'v>]) -> Vec<Gang<'v>> {
+/// The gangs of these pods.
+pub(super) fn gangs<'v>(view: &'v ObservedCluster, pods: &[Pod<'v>]) -> Vec<Gang<'v>> {
     let mut gangs: BTreeMap<Option<&str>, Gang<'v>> = BTreeMap::new();
     for pod in pods {
-        let group = pod.group(view);
+        let group = pod.pod_group(view);
         let uid = group.and_then(|group| fields::text(group, "/metadata/uid"));
         gangs.entry(uid).or_insert_with(|| Gang { pods: Vec::new(), group }).pods.push(*pod);
     }
@@ -30,30 +30,32 @@ pub(super) fn gangs<'v>(view: &'v View, pods: &[Pod<'v>]) -> Vec<Gang<'v>> {
 }
 
 impl Gang<'_> {
-    /// The fewest pods of which it may be. A group without a minimum needs all of its pods.
-    pub(super) fn least(&self) -> usize {
+    /// Minimum number of members. A group without a minimum needs all of its pods.
+    pub(super) fn min_members(&self) -> usize {
         match self.sub_groups() {
             [] => {
                 let min = self.group.and_then(|group| number(group, "/spec/minMember"));
                 min.unwrap_or(self.pods.len())
             }
-            _ => self.least_below(None),
+            _ => self.min_members_below(None),
         }
     }
 
-    /// What is not there, when some of it is.
-    pub(super) fn torn(&self) -> Option<String> {
-        let there = self.pods.iter().filter(|pod| is_there(**pod)).count();
+    /// What is missing when the gang is placed only in part; `None` when it is complete or absent.
+    pub(super) fn partial_placement(&self) -> Option<String> {
+        let there = self.pods.iter().filter(|pod| counts_as_placed(**pod)).count();
         let is_whole = match self.sub_groups() {
-            [] => there >= self.least(),
+            [] => there >= self.min_members(),
             _ => self.is_whole_below(None),
         };
         (there > 0 && !is_whole).then(|| {
             let short: Vec<String> =
-                self.sub_groups().iter().filter_map(|part| self.short(part)).collect();
+                self.sub_groups().iter().filter_map(|part| self.shortfall(part)).collect();
             match short.as_slice() {
-                [] => format!("{there} of at least {} pods have a node", self.least()),
-                short => format!("{there} pods have a node, {}", short.join(", ")),
+                [] => {
+                    format!("{there} of at least {} on nodes", counted(self.min_members(), "pod"))
+                }
+                short => format!("{} on nodes, {}", counted(there, "pod"), short.join(", ")),
             }
         })
     }
@@ -62,15 +64,15 @@ impl Gang<'_> {
         self.group.map_or(&[], |group| fields::list(group, "/spec/subGroups"))
     }
 
-    /// The sub-groups right below another, or below the group itself.
-    fn below(&self, parent: Option<&str>) -> impl Iterator<Item = &Value> {
+    /// The direct children of a sub-group, or of the group itself.
+    fn children(&self, parent: Option<&str>) -> impl Iterator<Item = &Value> {
         let parent_of = |part| fields::text(part, "/parent").filter(|name| !name.is_empty());
         self.sub_groups().iter().filter(move |part| parent_of(part) == parent)
     }
 
-    /// How many of the sub-groups below it a sub-group, or the group itself, needs.
-    fn needed_below(&self, parent: Option<&str>) -> usize {
-        let said = match parent {
+    /// How many of its children a sub-group, or the group itself, needs.
+    fn required_children(&self, parent: Option<&str>) -> usize {
+        let declared = match parent {
             None => self.group.and_then(|group| number(group, "/spec/minSubGroup")),
             Some(name) => {
                 let mut parts = self.sub_groups().iter();
@@ -79,44 +81,45 @@ impl Gang<'_> {
                     .and_then(|part| number(part, "/minSubGroup"))
             }
         };
-        said.unwrap_or_else(|| self.below(parent).count())
+        declared.unwrap_or_else(|| self.children(parent).count())
     }
 
-    fn least_below(&self, parent: Option<&str>) -> usize {
-        let mut least: Vec<usize> = self.below(parent).map(|part| self.least_of(part)).collect();
+    fn min_members_below(&self, parent: Option<&str>) -> usize {
+        let mut least: Vec<usize> =
+            self.children(parent).map(|part| self.min_members_of(part)).collect();
         least.sort_unstable();
-        least.iter().take(self.needed_below(parent)).sum()
+        least.iter().take(self.required_children(parent)).sum()
     }
 
-    fn least_of(&self, part: &Value) -> usize {
+    fn min_members_of(&self, part: &Value) -> usize {
         let name = name_of(part);
-        if self.below(Some(name)).next().is_none() {
+        if self.children(Some(name)).next().is_none() {
             return number(part, "/minMember").unwrap_or(0);
         }
-        self.least_below(Some(name))
+        self.min_members_below(Some(name))
     }
 
     fn is_whole_below(&self, parent: Option<&str>) -> bool {
-        let whole = self.below(parent).filter(|part| match name_of(part) {
-            name if self.below(Some(name)).next().is_some() => self.is_whole_below(Some(name)),
-            _ => self.short(part).is_none(),
+        let whole = self.children(parent).filter(|part| match name_of(part) {
+            name if self.children(Some(name)).next().is_some() => self.is_whole_below(Some(name)),
+            _ => self.shortfall(part).is_none(),
         });
-        whole.count() >= self.needed_below(parent)
+        whole.count() >= self.required_children(parent)
     }
 
-    /// What a sub-group that has pods of its own lacks.
-    fn short(&self, part: &Value) -> Option<String> {
+    /// What a leaf sub-group lacks.
+    fn shortfall(&self, part: &Value) -> Option<String> {
         let name = name_of(part);
         let its = |pod: &&Pod<'_>| object::label(pod.0, SUB_GROUP) == Some(name);
-        let there = self.pods.iter().filter(its).filter(|pod| is_there(**pod)).count();
+        let there = self.pods.iter().filter(its).filter(|pod| counts_as_placed(**pod)).count();
         let least = number(part, "/minMember").unwrap_or(0);
         (there < least).then(|| format!("{there} of at least {least} of sub-group {name:?}"))
     }
 }
 
-/// Whether a pod is where its gang needs it; one that finished well has been.
-fn is_there(pod: Pod<'_>) -> bool {
-    pod.holds_room() || pod.phase() == Phase::Succeeded
+/// Whether a pod counts towards its gang: it has a node, or it succeeded.
+fn counts_as_placed(pod: Pod<'_>) -> bool {
+    pod.holds_resources() || pod.phase() == Phase::Succeeded
 }
 
 fn name_of(part: &Value) -> &str {
@@ -133,15 +136,15 @@ mod tests {
 
     use super::*;
 
-    /// What is torn of a group, by its pods: sub-group, node, phase.
-    fn torn(spec: &Value, pods: &[(&str, &str, &str)]) -> Option<String> {
+    /// Partial placement of a group whose pods are given as sub-group, node, phase.
+    fn partial_placement(spec: &Value, pods: &[(&str, &str, &str)]) -> Option<String> {
         let group = json!({"spec": spec});
         let pods = pods.iter().map(|(part, node, phase)| {
             json!({"metadata": {"labels": {SUB_GROUP: part}}, "spec": {"nodeName": node},
                    "status": {"phase": phase}})
         });
         let pods: Vec<Value> = pods.collect();
-        Gang { pods: pods.iter().map(Pod).collect(), group: Some(&group) }.torn()
+        Gang { pods: pods.iter().map(Pod).collect(), group: Some(&group) }.partial_placement()
     }
 
     #[test]
@@ -151,35 +154,38 @@ mod tests {
         ]});
         let (waits, runs) = (("workers", "", "Pending"), ("workers", "n", "Running"));
         let leader = ("leader", "n", "Running");
-        assert_eq!(torn(&spec, &[leader, runs, runs, waits, waits]), None);
-        assert_eq!(torn(&spec, &[("leader", "", "Pending"), waits, waits]), None);
-        insta::assert_snapshot!(torn(&spec, &[runs, runs, runs]).unwrap(), @r#"3 pods have a node, 0 of at least 1 of sub-group "leader""#);
+        assert_eq!(partial_placement(&spec, &[leader, runs, runs, waits, waits]), None);
+        assert_eq!(partial_placement(&spec, &[("leader", "", "Pending"), waits, waits]), None);
+        insta::assert_snapshot!(partial_placement(&spec, &[runs, runs, runs]).unwrap(), @r#"3 pods have a node, 0 of at least 1 of sub-group "leader""#);
     }
 
     #[test]
-    fn a_gang_needs_as_many_sub_groups_as_it_says() {
+    fn a_gang_needs_as_many_sub_groups_as_min_sub_group() {
         let part = |name: &str, parent: &str, min: u32| json!({"name": name, "parent": parent, "minMember": min});
         let spec = json!({"minSubGroup": 1, "subGroups": [
             {"name": "a"}, {"name": "b", "minSubGroup": 1},
             part("a1", "a", 2), part("a2", "a", 2), part("b1", "b", 3), part("b2", "b", 1),
         ]});
         let runs = |part| (part, "n", "Running");
-        assert_eq!(torn(&spec, &[runs("b2")]), None);
-        assert_eq!(torn(&spec, &[runs("a1"), runs("a1"), runs("a2"), runs("a2")]), None);
-        let told = torn(&spec, &[runs("a1"), runs("a1")]).unwrap();
+        assert_eq!(partial_placement(&spec, &[runs("b2")]), None);
+        assert_eq!(
+            partial_placement(&spec, &[runs("a1"), runs("a1"), runs("a2"), runs("a2")]),
+            None
+        );
+        let missing = partial_placement(&spec, &[runs("a1"), runs("a1")]).unwrap();
         assert!(
-            told.starts_with("2 pods have a node, 0 of at least 2 of sub-group \"a2\""),
-            "{told}"
+            missing.starts_with("2 pods have a node, 0 of at least 2 of sub-group \"a2\""),
+            "{missing}"
         );
     }
 
     #[test]
-    fn a_member_that_finished_has_been_there() {
+    fn a_finished_member_counts_as_placed() {
         let spec = json!({"minMember": 2});
         let (done, runs) = (("", "n", "Succeeded"), ("", "n", "Running"));
-        assert_eq!(torn(&spec, &[done, runs]), None);
-        assert_eq!(torn(&spec, &[("", "", "Pending"), ("", "", "Pending")]), None);
-        let failed = torn(&spec, &[("", "n", "Failed"), runs]);
+        assert_eq!(partial_placement(&spec, &[done, runs]), None);
+        assert_eq!(partial_placement(&spec, &[("", "", "Pending"), ("", "", "Pending")]), None);
+        let failed = partial_placement(&spec, &[("", "n", "Failed"), runs]);
         assert_eq!(failed.as_deref(), Some("1 of at least 2 pods have a node"));
     }
 }

@@ -1,4 +1,4 @@
-//! The values that steps take, as people write them.
+//! Parameter types of steps and their syntax.
 
 use std::str::FromStr;
 use std::time::Duration;
@@ -6,20 +6,20 @@ use std::time::Duration;
 use anyhow::Context as _;
 use cucumber::Parameter;
 
-use crate::text::{DURATION, duration, written};
-use crate::view::Phase;
-use crate::world::TimeWord;
+use crate::observed::Phase;
+use crate::text::{DURATION_REGEX, duration, go_duration};
+use crate::world::Temporal;
 
-/// `90 seconds`, `10m`, `1h 30m`.
+/// A duration: `90 seconds`, `10m`, `1h 30m`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Span(pub(crate) Duration);
+pub(crate) struct DurationValue(pub(crate) Duration);
 
-impl Parameter for Span {
+impl Parameter for DurationValue {
     const NAME: &'static str = "duration";
-    const REGEX: &'static str = DURATION;
+    const REGEX: &'static str = DURATION_REGEX;
 }
 
-impl FromStr for Span {
+impl FromStr for DurationValue {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
@@ -27,106 +27,104 @@ impl FromStr for Span {
     }
 }
 
-impl Span {
-    /// As objects say it: in whole seconds or, where there is a part of one, in milliseconds.
-    pub(crate) fn written(self) -> anyhow::Result<String> {
+impl DurationValue {
+    /// In Go's notation: whole seconds, or milliseconds when there is a fraction.
+    pub(crate) fn go_duration(self) -> anyhow::Result<String> {
         let Self(time) = self;
-        written(time)
-            .with_context(|| format!("found {time:?}, allowed is a whole number of milliseconds"))
+        go_duration(time)
+            .with_context(|| format!("got {time:?}, expected a whole number of milliseconds"))
     }
 }
 
-/// The same, and more than none.
+/// A duration of more than zero.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct SomeTime(pub(crate) Duration);
+pub(crate) struct PositiveDuration(pub(crate) Duration);
 
-impl Parameter for SomeTime {
+impl Parameter for PositiveDuration {
     const NAME: &'static str = "duration";
-    const REGEX: &'static str = DURATION;
+    const REGEX: &'static str = DURATION_REGEX;
 }
 
-impl FromStr for SomeTime {
+impl FromStr for PositiveDuration {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
-        let Span(time) = text.parse()?;
+        let DurationValue(time) = text.parse()?;
         if time.is_zero() {
-            return Err(format!(
-                "found {text}, allowed is a length of time of more than 0 seconds"
-            ));
+            return Err(format!("got {text}, expected a duration of more than 0 seconds"));
         }
         Ok(Self(time))
     }
 }
 
-/// A whole number that is not 0.
+/// A whole number from 1.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct AtLeastOne(pub(crate) u32);
+pub(crate) struct PositiveInt(pub(crate) u32);
 
-impl FromStr for AtLeastOne {
+impl FromStr for PositiveInt {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         let most = i32::MAX.unsigned_abs();
         let number = text.parse().ok().filter(|number| (1..=most).contains(number));
-        let wrong = || format!("found {text}, allowed is a whole number from 1 to {most}");
+        let wrong = || format!("got {text}, expected a whole number from 1 to {most}");
         number.map(Self).ok_or_else(wrong)
     }
 }
 
-/// KAI's k, in thousandths.
+/// KAI's `kValue`, in thousandths.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct KMilli(pub(crate) i64);
+pub(crate) struct KValueMilli(pub(crate) i64);
 
-impl FromStr for KMilli {
+impl FromStr for KValueMilli {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         let k: Option<f64> = text.parse().ok().filter(|k| (0.0..=1000.0).contains(k));
-        let k = k.ok_or_else(|| format!("found {text}, allowed is a number from 0 to 1000"))?;
+        let k = k.ok_or_else(|| format!("got {text}, expected a number from 0 to 1000"))?;
         #[expect(clippy::cast_possible_truncation, reason = "it is at most a million")]
         Ok(Self((k * 1000.0).round() as i64))
     }
 }
 
-/// When a claim must hold; nothing means: once everything has settled.
+/// When an assertion must hold; empty: once everything has settled.
 #[derive(Clone, Copy, Debug, Parameter, PartialEq, Eq)]
 #[param(
     name = "when",
     regex = "(?:(?:eventually within|never within|after|for) [0-9]+(?:[.][0-9]+)? ?[a-z]+(?: ?[0-9]+(?:[.][0-9]+)? ?(?:ms|milliseconds?|s|seconds?|m|minutes?|h|hours?|d|days?))*,? |now,? )?"
 )]
-pub(crate) struct When(pub(crate) TimeWord);
+pub(crate) struct Timing(pub(crate) Temporal);
 
-impl FromStr for When {
+impl FromStr for Timing {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         let text = text.trim().trim_end_matches(',');
         let word = |word: &str| text.strip_prefix(word).map(duration);
         let timed = [
-            (word("eventually within "), TimeWord::EventuallyWithin as fn(Duration) -> TimeWord),
-            (word("never within "), TimeWord::NeverWithin),
-            (word("after "), TimeWord::After),
-            (word("for "), TimeWord::For),
+            (word("eventually within "), Temporal::EventuallyWithin as fn(Duration) -> Temporal),
+            (word("never within "), Temporal::NeverWithin),
+            (word("after "), Temporal::After),
+            (word("for "), Temporal::For),
         ];
         for (time, of) in timed {
             let Some(time) = time else { continue };
             let time = time?;
             if time.is_zero() && !text.starts_with("after") {
-                return Err(format!("found {text}, allowed is more than 0 seconds"));
+                return Err(format!("got {text}, expected more than 0 seconds"));
             }
             return Ok(Self(of(time)));
         }
-        Ok(Self(if text == "now" { TimeWord::Now } else { TimeWord::Settled }))
+        Ok(Self(if text == "now" { Temporal::Now } else { Temporal::Settled }))
     }
 }
 
-/// `and stays so for N cycles`; nothing means none.
+/// `and stays so for N cycles`; empty: no cycles.
 #[derive(Clone, Copy, Debug, Parameter, PartialEq, Eq)]
 #[param(name = "stays", regex = "(?:,? and stays so for [0-9]+ cycles?)?")]
-pub(crate) struct Stays(pub(crate) u32);
+pub(crate) struct StableCycles(pub(crate) u32);
 
-impl FromStr for Stays {
+impl FromStr for StableCycles {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
@@ -134,28 +132,34 @@ impl FromStr for Stays {
         match digits.as_str() {
             "" => Ok(Self(0)),
             digits if digits.bytes().all(|digit| digit == b'0') => {
-                Err("found 0 cycles, allowed is at least one".to_owned())
+                Err("got 0 cycles, expected at least one".to_owned())
             }
-            digits => digits.parse().map(Self).map_err(|_| format!("{digits} cycles: too many")),
+            digits => digits.parse().map(Self).map_err(|_| {
+                format!(
+                    "got {digits} cycles, expected \
+                at most {}",
+                    u32::MAX
+                )
+            }),
         }
     }
 }
 
-/// A number that may be a bound: `8`, `no`, `at least 2`, `at most 3`.
+/// A number or bound: `8`, `no`, `at least 2`, `at most 3`.
 #[derive(Clone, Copy, Debug, Parameter, PartialEq, Eq)]
 #[param(name = "count", regex = "(?:at least |at most )?(?:no|[0-9]+)")]
 pub(crate) enum Count {
-    /// So many.
+    /// Exactly this number.
     Exactly(usize),
-    /// So many or more.
+    /// This number or more.
     AtLeast(usize),
-    /// So many or fewer.
+    /// This number or fewer.
     AtMost(usize),
 }
 
 impl Count {
-    /// Whether a number is meant.
-    pub(crate) fn means(self, number: usize) -> bool {
+    /// Whether a number satisfies this.
+    pub(crate) fn matches(self, number: usize) -> bool {
         match self {
             Self::Exactly(count) => number == count,
             Self::AtLeast(count) => number >= count,
@@ -171,12 +175,12 @@ impl FromStr for Count {
         let number = |text: &str| match text {
             "no" => Ok(0),
             digits => digits.parse().map_err(|_| {
-                format!("found {digits}, allowed is a whole number from 0 to {}", usize::MAX)
+                format!("got {digits}, expected a whole number from 0 to {}", usize::MAX)
             }),
         };
         match (text.strip_prefix("at least "), text.strip_prefix("at most ")) {
             (Some(rest), _) => match number(rest)? {
-                0 => Err(format!("found {text}, which all are; allowed is `at least 1` or more")),
+                0 => Err(format!("got {text}, which always holds; expected `at least 1` or more")),
                 count => Ok(Self::AtLeast(count)),
             },
             (_, Some(rest)) => number(rest).map(Self::AtMost),
@@ -196,15 +200,15 @@ impl std::fmt::Display for Count {
     }
 }
 
-/// Pods counted by state: `8 running and 4 pending pods`, `no pods`, `at least 2 pods`.
+/// Pod counts by state: `8 running and 4 pending pods`, `no pods`, `at least 2 pods`.
 #[derive(Clone, Debug, Parameter, PartialEq, Eq)]
 #[param(
-    name = "tally",
+    name = "pods",
     regex = "(?:at least |at most )?(?:no|[0-9]+)(?: (?:running|pending|gated|starting|terminating|succeeded|failed))?(?:(?:,| and) (?:at least |at most )?(?:no|[0-9]+) (?:running|pending|gated|starting|terminating|succeeded|failed))* pods?"
 )]
-pub(crate) struct Tally(pub(crate) Vec<(Count, Option<Phase>)>);
+pub(crate) struct PodCounts(pub(crate) Vec<(Count, Option<Phase>)>);
 
-impl FromStr for Tally {
+impl FromStr for PodCounts {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
@@ -231,12 +235,12 @@ fn phase(word: &str) -> Option<Phase> {
     phases.into_iter().find(|phase| phase.to_string() == word)
 }
 
-/// The state of all of a workload's pods; `gone`: there is none.
+/// The state of all of a workload's pods; `None` for `gone`: there are no pods.
 #[derive(Clone, Copy, Debug, Parameter, PartialEq, Eq)]
 #[param(name = "state", regex = "running|pending|gated|starting|terminating|succeeded|failed|gone")]
-pub(crate) struct State(pub(crate) Option<Phase>);
+pub(crate) struct WorkloadState(pub(crate) Option<Phase>);
 
-impl FromStr for State {
+impl FromStr for WorkloadState {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
@@ -247,18 +251,18 @@ impl FromStr for State {
 /// The state of a node.
 #[derive(Clone, Copy, Debug, Parameter, PartialEq, Eq)]
 #[param(name = "condition", regex = "ready|not ready|cordoned|gone")]
-pub(crate) enum Condition {
-    /// It is there and its heartbeats come.
+pub(crate) enum NodeState {
+    /// It exists and sends heartbeats.
     Ready,
-    /// It is there and they do not.
+    /// It exists and sends none.
     NotReady,
-    /// No new pod may go to it.
+    /// It is unschedulable.
     Cordoned,
-    /// It is not there.
+    /// It does not exist.
     Gone,
 }
 
-impl FromStr for Condition {
+impl FromStr for NodeState {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
@@ -267,12 +271,12 @@ impl FromStr for Condition {
             "not ready" => Ok(Self::NotReady),
             "cordoned" => Ok(Self::Cordoned),
             "gone" => Ok(Self::Gone),
-            _ => Err(format!("found {text}, allowed are ready, not ready, cordoned and gone")),
+            _ => Err(format!("got {text}, expected ready, not ready, cordoned and gone")),
         }
     }
 }
 
-impl std::fmt::Display for Condition {
+impl std::fmt::Display for NodeState {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(match self {
             Self::Ready => "ready",
@@ -283,15 +287,15 @@ impl std::fmt::Display for Condition {
     }
 }
 
-/// A field of a queue, as tables name it.
+/// A field of a queue, by its table column.
 #[derive(Clone, Debug, Parameter, PartialEq, Eq)]
 #[param(
     name = "field",
     regex = "quota|weight|limit|priority|cpu quota|cpu weight|cpu limit|memory quota|memory weight|memory limit"
 )]
-pub(crate) struct Field(pub(crate) String);
+pub(crate) struct QueueField(pub(crate) String);
 
-impl FromStr for Field {
+impl FromStr for QueueField {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
@@ -299,12 +303,12 @@ impl FromStr for Field {
     }
 }
 
-/// An amount for a queue: a number, `unlimited` or `unset`.
+/// An amount of a queue field: a number, `unlimited` or `unset`.
 #[derive(Clone, Debug, Parameter, PartialEq, Eq)]
 #[param(name = "amount", regex = "-?[0-9]+(?:[.][0-9]+)?|unlimited|unset")]
-pub(crate) struct Amount(pub(crate) String);
+pub(crate) struct QueueAmount(pub(crate) String);
 
-impl FromStr for Amount {
+impl FromStr for QueueAmount {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
@@ -312,7 +316,7 @@ impl FromStr for Amount {
     }
 }
 
-/// What queues account for.
+/// The resources that queues account for.
 #[derive(Clone, Copy, Debug, Parameter, PartialEq, Eq)]
 #[param(name = "resource", regex = "GPUs?|CPU cores?|GB of memory")]
 pub(crate) enum Resource {
@@ -343,15 +347,15 @@ mod tests {
     #[test]
     fn time_words_have_one_meaning_each() {
         let minute = Duration::from_mins(1);
-        let of = |text: &str| text.parse::<When>().map(|when| when.0);
-        assert_eq!(of(""), Ok(TimeWord::Settled));
-        assert_eq!(of("now "), Ok(TimeWord::Now));
-        assert_eq!(of("eventually within 1 minute, "), Ok(TimeWord::EventuallyWithin(minute)));
-        assert_eq!(of("for 60s "), Ok(TimeWord::For(minute)));
-        assert_eq!(of("never within 1m "), Ok(TimeWord::NeverWithin(minute)));
-        assert_eq!(of("after 60 seconds "), Ok(TimeWord::After(minute)));
-        assert_eq!(of("after 1h 30m, "), Ok(TimeWord::After(90 * minute)));
-        let regex = regex::Regex::new(&format!("^{}$", When::REGEX)).unwrap();
+        let of = |text: &str| text.parse::<Timing>().map(|when| when.0);
+        assert_eq!(of(""), Ok(Temporal::Settled));
+        assert_eq!(of("now "), Ok(Temporal::Now));
+        assert_eq!(of("eventually within 1 minute, "), Ok(Temporal::EventuallyWithin(minute)));
+        assert_eq!(of("for 60s "), Ok(Temporal::For(minute)));
+        assert_eq!(of("never within 1m "), Ok(Temporal::NeverWithin(minute)));
+        assert_eq!(of("after 60 seconds "), Ok(Temporal::After(minute)));
+        assert_eq!(of("after 1h 30m, "), Ok(Temporal::After(90 * minute)));
+        let regex = regex::Regex::new(&format!("^{}$", Timing::REGEX)).unwrap();
         for text in ["for 60s ", "after 1h30m, ", "never within 1 hour 30 minutes "] {
             assert!(regex.is_match(text), "{text}");
         }
@@ -360,7 +364,7 @@ mod tests {
 
     #[test]
     fn parts_of_a_second_are_kept() {
-        let written = |text: &str| text.parse::<Span>().unwrap().written().ok();
+        let written = |text: &str| text.parse::<DurationValue>().unwrap().go_duration().ok();
         assert_eq!(written("10 minutes").as_deref(), Some("600s"));
         assert_eq!(written("900 ms").as_deref(), Some("900ms"));
         assert_eq!(written("1.9 seconds").as_deref(), Some("1900ms"));
@@ -368,38 +372,39 @@ mod tests {
     }
 
     #[test]
-    fn a_bound_that_all_keep_is_none() {
-        let told = |text: &str| text.parse::<Count>().unwrap_err();
+    fn a_bound_that_always_holds_is_rejected() {
+        let error = |text: &str| text.parse::<Count>().unwrap_err();
         assert_eq!(
-            told("at least no"),
-            "found at least no, which all are; allowed is `at least 1` or more"
+            error("at least no"),
+            "got at least no, which all are; expected `at least 1` or more"
         );
         assert_eq!(
-            told("at least 0"),
-            "found at least 0, which all are; allowed is `at least 1` or more"
+            error("at least 0"),
+            "got at least 0, which all are; expected `at least 1` or more"
         );
-        assert!("at least no running pods".parse::<Tally>().is_err());
+        assert!("at least no running pods".parse::<PodCounts>().is_err());
         assert_eq!("at most no".parse(), Ok(Count::AtMost(0)));
         assert_eq!(
-            told("99999999999999999999"),
-            "found 99999999999999999999, allowed is a whole number from 0 to 18446744073709551615"
+            error("99999999999999999999"),
+            "got 99999999999999999999, expected a whole number from 0 to 18446744073709551615"
         );
     }
 
     #[test]
-    fn tallies_count_by_state() {
-        let tally: Tally = "8 running, no starting and at least 4 pending pods".parse().unwrap();
+    fn pod_counts_parse_by_state() {
+        let counts: PodCounts =
+            "8 running, no starting and at least 4 pending pods".parse().unwrap();
         assert_eq!(
-            tally.0,
+            counts.0,
             [
                 (Count::Exactly(8), Some(Phase::Running)),
                 (Count::Exactly(0), Some(Phase::Starting)),
                 (Count::AtLeast(4), Some(Phase::Pending)),
             ]
         );
-        assert_eq!("no pods".parse::<Tally>().unwrap().0, [(Count::Exactly(0), None)]);
+        assert_eq!("no pods".parse::<PodCounts>().unwrap().0, [(Count::Exactly(0), None)]);
         assert_eq!(
-            "1 failed pod".parse::<Tally>().unwrap().0,
+            "1 failed pod".parse::<PodCounts>().unwrap().0,
             [(Count::Exactly(1), Some(Phase::Failed))]
         );
     }

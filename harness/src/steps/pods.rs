@@ -1,6 +1,6 @@
-//! How many pods are in which state. Every claim may begin with a time word (`now`,
-//! `eventually within T`, `for T`, `never within T`, `after T`) and end in `and stays so for N
-//! cycles`; without a time word everything settles first.
+//! Pod counts and states. An assertion may begin with a temporal operator (`now`, `eventually
+//! within T`, `for T`, `never within T`, `after T`) and end in `and stays so for N cycles`; without
+//! an operator everything settles first.
 
 use std::cell::RefCell;
 use std::{collections::BTreeMap, fmt};
@@ -10,56 +10,57 @@ use tokio::time::Instant;
 
 use super::StepResult;
 use super::gangs::{Gang, gangs};
-use super::parameters::{Span, State, Stays, Tally, When};
+use super::parameters::{DurationValue, PodCounts, StableCycles, Timing, WorkloadState};
 use super::subjects::{Subject, Workload};
-use crate::view::{Phase, Pod};
-use crate::world::{Claim, TimeWord, World};
+use crate::observed::{Phase, Pod};
+use crate::text::counted;
+use crate::world::{Assertion, Temporal, World};
 
-/// Pods by state: of a queue (and those below it), a workload, a node, a namespace or the
-/// cluster. States: running, pending, gated, starting, terminating, succeeded, failed; only
-/// those named are compared. `N pods` alone counts all that are not finished.
+/// Pods by state, of a queue (and the queues below it), a workload, a node, a namespace or the
+/// cluster. States: running, pending, gated, starting, terminating, succeeded, failed; only those
+/// named are compared. `N pods` alone counts all pods that are not finished.
 /// ```gherkin
 /// Then queue "team-a" has 8 running and 4 pending pods
 /// Then eventually within 10 minutes job "train" has 3 running pods and stays so for 5 cycles
 /// Then for 2 hours the cluster has at most 32 running pods
 /// Then never within 1 hour queue "team-a" has at least 9 running pods
 /// ```
-#[then(expr = "{when}{subject} has {tally}{stays}")]
-async fn counts(
+#[then(expr = "{when}{subject} has {pods}{stays}")]
+async fn has_pod_counts(
     world: &mut World,
-    when: When,
+    when: Timing,
     subject: Subject,
-    tally: Tally,
-    stays: Stays,
+    counts: PodCounts,
+    stays: StableCycles,
 ) -> StepResult {
-    let claim = |world: &World| holds(&subject.pods(&world.view), &subject, &tally);
+    let claim = |world: &World| check_counts(&subject.pods(&world.view), &subject, &counts);
     world.expect(when.0, stays.0, &claim).await?;
     Ok(())
 }
 
-/// The same as a starting point: everything settles, and then this must hold.
+/// Precondition: everything settles, and then this must hold.
 /// ```gherkin
 /// Given queue "team-a" has 8 running pods
 /// ```
-#[given(expr = "{subject} has {tally}")]
-async fn counted(world: &mut World, subject: Subject, tally: Tally) -> StepResult {
-    counts(world, When(TimeWord::Settled), subject, tally, Stays(0)).await
+#[given(expr = "{subject} has {pods}")]
+async fn given_pod_counts(world: &mut World, subject: Subject, counts: PodCounts) -> StepResult {
+    has_pod_counts(world, Timing(Temporal::Settled), subject, counts, StableCycles(0)).await
 }
 
-fn holds(pods: &[Pod<'_>], subject: &Subject, tally: &Tally) -> Result<(), String> {
-    let found = ByPhase::of(pods);
-    let wrong = tally.0.iter().find(|(count, phase)| !count.means(found.count(*phase)));
+fn check_counts(pods: &[Pod<'_>], subject: &Subject, counts: &PodCounts) -> Result<(), String> {
+    let found = ByPhase::from_pods(pods);
+    let wrong = counts.0.iter().find(|(count, phase)| !count.matches(found.count(*phase)));
     let Some((count, phase)) = wrong else { return Ok(()) };
     let state = phase.map_or(String::new(), |phase| format!("{phase} "));
-    let there = found.count(*phase);
-    Err(format!("expected {count} {state}pods of {subject}, found {there}: {found}"))
+    let pods = counted(found.count(*phase), &format!("{state}pod"));
+    Err(format!("got {pods} of {subject}, expected {count}: {found}"))
 }
 
-/// Names of pods by where they are in their lives.
+/// Names of pods by phase.
 struct ByPhase<'v>(BTreeMap<Phase, Vec<&'v str>>);
 
 impl<'v> ByPhase<'v> {
-    fn of(pods: &[Pod<'v>]) -> Self {
+    fn from_pods(pods: &[Pod<'v>]) -> Self {
         let mut by_phase: BTreeMap<Phase, Vec<&str>> = BTreeMap::new();
         for pod in pods {
             by_phase.entry(pod.phase()).or_default().push(pod.name());
@@ -67,7 +68,7 @@ impl<'v> ByPhase<'v> {
         Self(by_phase)
     }
 
-    /// How many are in this phase; `None`: in any but the last ones.
+    /// Number of pods in this phase; for `None`, of all that are not finished.
     fn count(&self, phase: Option<Phase>) -> usize {
         let counted = self.0.iter().filter(|(is, _)| match phase {
             Some(phase) => **is == phase,
@@ -101,10 +102,10 @@ impl fmt::Display for ByPhase<'_> {
 #[then(expr = "{when}{workload} is {state}{stays}")]
 async fn is_in_state(
     world: &mut World,
-    when: When,
+    when: Timing,
     which: Workload,
-    state: State,
-    stays: Stays,
+    state: WorkloadState,
+    stays: StableCycles,
 ) -> StepResult {
     let claim = |world: &World| {
         let pods = which.pods(&world.view);
@@ -113,61 +114,73 @@ async fn is_in_state(
             Some(phase) => !pods.is_empty() && pods.iter().all(|pod| pod.phase() == phase),
         };
         let name = state.0.map_or("gone".to_owned(), |phase| phase.to_string());
-        if holds { Ok(()) } else { Err(format!("{which} is not {name}: {}", ByPhase::of(&pods))) }
+        if holds {
+            Ok(())
+        } else {
+            Err(format!("{which} is not {name}: {}", ByPhase::from_pods(&pods)))
+        }
     };
     world.expect(when.0, stays.0, &claim).await?;
     Ok(())
 }
 
-/// The same as a starting point: everything settles, and then this must hold.
+/// Precondition: everything settles, and then this must hold.
 /// ```gherkin
 /// Given gang "train" is running
 /// ```
 #[given(expr = "{workload} is {state}")]
-async fn stands(world: &mut World, which: Workload, state: State) -> StepResult {
-    is_in_state(world, When(TimeWord::Settled), which, state, Stays(0)).await
+async fn given_state(world: &mut World, which: Workload, state: WorkloadState) -> StepResult {
+    is_in_state(world, Timing(Temporal::Settled), which, state, StableCycles(0)).await
 }
 
-/// A gang is never in between: as many pods as its minimum hold a node or have succeeded, or none
-/// does. `for` and `and stays so` mean what lasts: binds of one moment come one after another.
+/// A gang is complete or absent: as many pods as its minimum have a node or have succeeded, or none
+/// does. `for` and `and stays so` ignore transient states, because the binds of one decision come
+/// one after another.
 /// ```gherkin
 /// Then for 10 minutes gang "train" is whole or absent
 /// ```
 #[then(expr = "{when}{workload} is whole or absent{stays}")]
-async fn whole(world: &mut World, when: When, which: Workload, stays: Stays) -> StepResult {
+async fn whole(
+    world: &mut World,
+    when: Timing,
+    which: Workload,
+    stays: StableCycles,
+) -> StepResult {
     let claim = |world: &World| {
         let pods = which.pods(&world.view);
         let gangs = gangs(&world.view, &pods);
-        if !gangs.is_empty() && gangs.iter().all(|gang| gang.least() <= 1) {
+        if !gangs.is_empty() && gangs.iter().all(|gang| gang.min_members() <= 1) {
             let alone = match gangs.len() {
                 1 => format!("its group of {} needs", pods.len()),
                 groups => format!("{} pods in {groups} groups, each of which needs", pods.len()),
             };
-            return Err(format!("{which} is no gang: {alone} one pod only"));
+            return Err(format!("{which} is not a gang: {alone} only one pod"));
         }
-        match gangs.iter().find_map(Gang::torn) {
+        match gangs.iter().find_map(Gang::partial_placement) {
             None => Ok(()),
-            Some(have) => Err(format!("{which} is torn: {have}: {}", ByPhase::of(&pods))),
+            Some(have) => {
+                Err(format!("{which} is partly placed: {have}: {}", ByPhase::from_pods(&pods)))
+            }
         }
     };
-    let lasts = matches!(when.0, TimeWord::For(_));
-    let first = if lasts { TimeWord::Settled } else { when.0 };
+    let lasts = matches!(when.0, Temporal::For(_));
+    let first = if lasts { Temporal::Settled } else { when.0 };
     world.expect(first, 0, &claim).await?;
     if lasts || stays.0 > 0 {
-        let then = if lasts { when.0 } else { TimeWord::Now };
-        world.expect(then, stays.0, &lasting(&claim)).await?;
+        let then = if lasts { when.0 } else { Temporal::Now };
+        world.expect(then, stays.0, &ignoring_transients(&claim)).await?;
     }
     Ok(())
 }
 
-/// The same claim, which fails only when time moves on from a moment that it did not hold in.
-fn lasting(claim: Claim<'_>) -> impl Fn(&World) -> Result<(), String> {
+/// The same assertion, but it fails only when time advances while it does not hold.
+fn ignoring_transients(claim: Assertion<'_>) -> impl Fn(&World) -> Result<(), String> {
     let broken: RefCell<Option<(Instant, String)>> = RefCell::default();
     move |world| {
         let now = Instant::now();
         let mut broken = broken.borrow_mut();
         if let Some((since, found)) = &*broken
-            && *since + world.moment() < now
+            && *since + world.write_burst_window() < now
         {
             return Err(found.clone());
         }
@@ -186,37 +199,42 @@ fn lasting(claim: Claim<'_>) -> impl Fn(&World) -> Result<(), String> {
 /// Then job "urgent" started before job "batch"
 /// ```
 #[then(expr = "{workload} started before {workload}")]
-async fn before(world: &mut World, first: Workload, second: Workload) -> StepResult {
+async fn started_before(world: &mut World, first: Workload, second: Workload) -> StepResult {
     let claim = |world: &World| {
-        let (a, b) = (start(world, &first)?, start(world, &second)?);
+        let (a, b) = (first_start(world, &first)?, first_start(world, &second)?);
         if a < b { Ok(()) } else { Err(format!("{first} started at {a}, {second} at {b}")) }
     };
-    world.expect(TimeWord::Settled, 0, &claim).await?;
+    world.expect(Temporal::Settled, 0, &claim).await?;
     Ok(())
 }
 
-/// The first pod of one workload started so much later than the first of another.
+/// The first pod of one workload started at least this much later than the first of another.
 /// ```gherkin
 /// Then job "owner" started at least 30 seconds after job "borrower"
 /// ```
 #[then(expr = "{workload} started at least {duration} after {workload}")]
-async fn later(world: &mut World, late: Workload, by: Span, early: Workload) -> StepResult {
+async fn started_later(
+    world: &mut World,
+    late: Workload,
+    by: DurationValue,
+    early: Workload,
+) -> StepResult {
     let claim = |world: &World| {
-        let (a, b) = (start(world, &early)?, start(world, &late)?);
+        let (a, b) = (first_start(world, &early)?, first_start(world, &late)?);
         let apart = std::time::Duration::try_from(b.duration_since(a)).unwrap_or_default();
-        if apart >= world.pace().of(by.0) {
+        if apart >= world.time_scale().scaled(by.0) {
             Ok(())
         } else {
             Err(format!("{early} started at {a}, {late} at {b}"))
         }
     };
-    world.expect(TimeWord::Settled, 0, &claim).await?;
+    world.expect(Temporal::Settled, 0, &claim).await?;
     Ok(())
 }
 
-/// When its first pod started, whether or not that is still there.
-fn start(world: &World, which: &Workload) -> Result<jiff::Timestamp, String> {
+/// Start of the workload's first pod, whether or not that pod still exists.
+fn first_start(world: &World, which: &Workload) -> Result<jiff::Timestamp, String> {
     let pods: Vec<Pod<'_>> = which.pods_ever(&world.view).collect();
-    let starts = pods.iter().filter_map(|pod| pod.started().parse().ok());
-    starts.min().ok_or_else(|| format!("{which} has not started: {}", ByPhase::of(&pods)))
+    let starts = pods.iter().filter_map(|pod| pod.start_time().parse().ok());
+    starts.min().ok_or_else(|| format!("{which} has not started: {}", ByPhase::from_pods(&pods)))
 }

@@ -1,60 +1,63 @@
-//! What is shown for a person's eye and compared with the reviewed snapshot, one file a
-//! scenario: `snapshots/<area>/<feature>__<scenario>.snap`.
+//! Views of the cluster that a person reviews, compared with one snapshot file per scenario:
+//! `snapshots/<area>/<feature>__<scenario>.snap`.
 
 use cucumber::then;
 
 use super::StepResult;
-use crate::snapshots::{Cluster, FairShares, event_stream, placement};
-use crate::view::{Kind, View};
-use crate::world::{TimeWord, World};
+use crate::observed::{ObservedCluster, WatchedKind};
+use crate::render::{ClusterObjects, FairShares, event_stream, placement};
+use crate::world::{Temporal, World};
 
-/// Where everything runs, once it has settled: nodes with their GPUs, and queues with quota,
-/// fair share and use.
+/// Placement once everything has settled: nodes with their GPUs, and queues with quota, fair share
+/// and usage.
 /// ```gherkin
 /// Then the placement matches its snapshot
 /// ```
 #[then(expr = "the placement matches its snapshot")]
 async fn placement_matches(world: &mut World) -> StepResult {
-    world.expect(TimeWord::Settled, 0, &|_| Ok(())).await?;
+    world.expect(Temporal::Settled, 0, &|_| Ok(())).await?;
     let text = placement_text(world);
-    world.show("placement", &text);
+    world.add_snapshot_part("placement", &text);
     Ok(())
 }
 
-/// The same at this very moment.
+/// The placement now, without settling first.
 /// ```gherkin
 /// Then now the placement matches its snapshot
 /// ```
 #[then(expr = "now the placement matches its snapshot")]
 async fn placement_matches_now(world: &mut World) -> StepResult {
-    world.expect(TimeWord::Now, 0, &|_| Ok(())).await?;
+    world.expect(Temporal::Now, 0, &|_| Ok(())).await?;
     let text = placement_text(world);
-    world.show("placement", &text);
+    world.add_snapshot_part("placement", &text);
     Ok(())
 }
 
-/// What happened since the beginning, once everything has settled: one event a line, with time
-/// and cause.
+/// All events since the start of the scenario, once everything has settled: one event a line, with
+/// time and cause.
 /// ```gherkin
 /// Then the events match their snapshot
 /// ```
 #[then(expr = "the events match their snapshot")]
 async fn events_match(world: &mut World) -> StepResult {
-    world.expect(TimeWord::Settled, 0, &|_| Ok(())).await?;
-    let text = event_stream(&world.log(), world.born());
-    world.show("events", &text);
+    world.expect(Temporal::Settled, 0, &|_| Ok(())).await?;
+    let text = event_stream(&world.log(), world.start_time());
+    world.add_snapshot_part("events", &text);
     Ok(())
 }
 
 fn placement_text(world: &World) -> String {
     let view = &world.view;
-    let (nodes, pods) = (all(view, Kind::Nodes), all(view, Kind::Pods));
-    let (queues, pod_groups) = (all(view, Kind::Queues), all(view, Kind::PodGroups));
-    let cluster = Cluster { nodes: &nodes, pods: &pods, queues: &queues, pod_groups: &pod_groups };
+    let (nodes, pods) =
+        (all_of_kind(view, WatchedKind::Nodes), all_of_kind(view, WatchedKind::Pods));
+    let (queues, pod_groups) =
+        (all_of_kind(view, WatchedKind::Queues), all_of_kind(view, WatchedKind::PodGroups));
+    let cluster =
+        ClusterObjects { nodes: &nodes, pods: &pods, queues: &queues, pod_groups: &pod_groups };
     placement(cluster, &fair_shares(world))
 }
 
-fn all(view: &View, kind: Kind) -> Vec<&schedlab_json::Value> {
+fn all_of_kind(view: &ObservedCluster, kind: WatchedKind) -> Vec<&schedlab_json::Value> {
     view.all(kind).collect()
 }
 

@@ -1,4 +1,4 @@
-//! Whom a claim is about: a queue, a workload, a node … and which pods that means.
+//! The subject of an assertion: a queue, a workload, a node …, and the pods that it selects.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -8,20 +8,20 @@ use cucumber::Parameter;
 use schedlab_emulator::object::annotation;
 
 use crate::audit::claim_names;
-use crate::view::{Kind, Pod, View, WORKLOAD};
+use crate::observed::{ObservedCluster, Pod, WORKLOAD_LABEL, WatchedKind};
 
-/// `queue "a"`, `job "train"`, `node "node-1"`, `the cluster`: a set of pods.
+/// `queue "a"`, `job "train"`, `node "node-1"`, `the cluster`: selects a set of pods.
 #[derive(Clone, Debug, Parameter, PartialEq, Eq)]
 #[param(
     name = "subject",
     regex = "(?:queue|namespace|node|claim|workload|pod|gang|job|deployment|statefulset|jobset|trainjob|pytorchjob) (?:\"[^\"]*\"|'[^']*')|the cluster"
 )]
 pub(crate) struct Subject {
-    word: String,
+    kind_word: String,
     name: String,
 }
 
-/// `job "train"`: a workload, whatever its kind.
+/// `job "train"`: a workload of any kind.
 #[derive(Clone, Debug, Parameter, PartialEq, Eq)]
 #[param(
     name = "workload",
@@ -30,47 +30,55 @@ pub(crate) struct Subject {
 pub(crate) struct Workload(pub(crate) Subject);
 
 impl Workload {
-    /// The word for its kind, and its name.
-    pub(crate) fn key(&self) -> (&str, &str) {
-        (&self.0.word, &self.0.name)
+    /// Kind, as written in the step.
+    pub(crate) fn kind(&self) -> &str {
+        &self.0.kind_word
     }
 
-    /// Its pods.
-    pub(crate) fn pods<'v>(&self, view: &'v View) -> Vec<Pod<'v>> {
+    /// Name of the workload.
+    pub(crate) fn name(&self) -> &str {
+        &self.0.name
+    }
+
+    /// The workload's current pods.
+    pub(crate) fn pods<'v>(&self, view: &'v ObservedCluster) -> Vec<Pod<'v>> {
         self.0.pods(view)
     }
 
-    /// Its pods that are there, and those that are gone.
-    pub(crate) fn pods_ever<'v>(&'v self, view: &'v View) -> impl Iterator<Item = Pod<'v>> {
+    /// The workload's current and deleted pods.
+    pub(crate) fn pods_ever<'v>(
+        &'v self,
+        view: &'v ObservedCluster,
+    ) -> impl Iterator<Item = Pod<'v>> {
         self.0.pods_ever(view)
     }
 }
 
 impl Subject {
-    /// Its name; empty for the cluster.
+    /// Name; empty for the cluster.
     pub(crate) fn name(&self) -> &str {
         &self.name
     }
 
-    /// The word for its kind.
-    pub(crate) fn word(&self) -> &str {
-        &self.word
+    /// The word before the name; `the cluster` for the cluster.
+    pub(crate) fn kind_word(&self) -> &str {
+        &self.kind_word
     }
 
-    /// Whether it is a queue.
+    /// Whether the subject is a queue.
     pub(crate) fn is_queue(&self) -> bool {
-        self.word == "queue"
+        self.kind_word == "queue"
     }
 
-    /// Whether it is everybody.
-    pub(crate) fn is_all(&self) -> bool {
-        self.word == "the cluster"
+    /// Whether the subject is the whole cluster.
+    pub(crate) fn is_cluster(&self) -> bool {
+        self.kind_word == "the cluster"
     }
 
-    /// Whether an object of this kind may be meant, if it has the name. A gang may be of any kind
-    /// that has pods, as a workload may.
-    pub(crate) fn may_be_a(&self, kind: &str) -> bool {
-        match self.word.as_str() {
+    /// Whether the subject can name an object of this kind. A gang or workload can be any kind that
+    /// has pods.
+    pub(crate) fn can_be_kind(&self, kind: &str) -> bool {
+        match self.kind_word.as_str() {
             "workload" | "gang" => {
                 !matches!(kind, "Queue" | "Namespace" | "Node" | "ResourceClaim")
             }
@@ -79,35 +87,39 @@ impl Subject {
         }
     }
 
-    /// The pods that are meant, in the order of their names.
-    pub(crate) fn pods<'v>(&self, view: &'v View) -> Vec<Pod<'v>> {
-        if self.word == "queue" {
-            let is_in = |queue: &&str| is_in(queue, &self.name, view);
-            let names =
-                view.all(Kind::Queues).filter_map(|queue| queue["metadata"]["name"].as_str());
+    /// The selected current pods, in the order of their names.
+    pub(crate) fn pods<'v>(&self, view: &'v ObservedCluster) -> Vec<Pod<'v>> {
+        if self.kind_word == "queue" {
+            let is_in = |queue: &&str| is_in_subtree(queue, &self.name, view);
+            let names = view
+                .all(WatchedKind::Queues)
+                .filter_map(|queue| queue["metadata"]["name"].as_str());
             let queues: BTreeSet<&str> = names.filter(is_in).chain([&*self.name]).collect();
             let is_its =
                 |pod: &Pod<'_>| pod.queue(view).is_some_and(|queue| queues.contains(queue));
             return view.pods().filter(is_its).collect();
         }
-        view.pods().filter(|pod| self.means(*pod, view)).collect()
+        view.pods().filter(|pod| self.includes(*pod, view)).collect()
     }
 
-    /// The same, and those that are gone.
-    pub(crate) fn pods_ever<'v>(&'v self, view: &'v View) -> impl Iterator<Item = Pod<'v>> {
-        view.pods_ever().filter(|pod| self.means(*pod, view))
+    /// The selected current and deleted pods.
+    pub(crate) fn pods_ever<'v>(
+        &'v self,
+        view: &'v ObservedCluster,
+    ) -> impl Iterator<Item = Pod<'v>> {
+        view.pods_ever_seen().filter(|pod| self.includes(*pod, view))
     }
 
-    /// Whether a pod is one of those meant.
-    pub(crate) fn means(&self, pod: Pod<'_>, view: &View) -> bool {
-        match self.word.as_str() {
+    /// Whether the subject selects a pod.
+    pub(crate) fn includes(&self, pod: Pod<'_>, view: &ObservedCluster) -> bool {
+        match self.kind_word.as_str() {
             "the cluster" => true,
-            "queue" => pod.queue(view).is_some_and(|queue| is_in(queue, &self.name, view)),
+            "queue" => pod.queue(view).is_some_and(|queue| is_in_subtree(queue, &self.name, view)),
             "namespace" => pod.namespace() == self.name,
             "node" => pod.node() == self.name,
             "claim" => claim_names(pod.0).any(|name| name == self.name),
-            // Pods that were submitted together are known by the name they were given.
-            "pod" => is_named(pod, &self.name) || pod.label(WORKLOAD) == Some(&self.name),
+            // Pods submitted together share the workload's name as a label.
+            "pod" => is_named(pod, &self.name) || pod.label(WORKLOAD_LABEL) == Some(&self.name),
             word => pod.belongs_to(word, &self.name) || is_in_group(pod, &self.name),
         }
     }
@@ -120,20 +132,20 @@ fn is_named(pod: Pod<'_>, name: &str) -> bool {
     }
 }
 
-/// A gang from a manifest is known by its group's name alone.
+/// A gang from a manifest is identified by its group's name alone.
 fn is_in_group(pod: Pod<'_>, name: &str) -> bool {
     annotation(pod.0, "pod-group-name") == Some(name)
 }
 
-/// Whether a queue is another or below it.
-fn is_in(queue: &str, other: &str, view: &View) -> bool {
+/// Whether a queue is another queue or a descendant of it.
+fn is_in_subtree(queue: &str, other: &str, view: &ObservedCluster) -> bool {
     let mut at = Some(queue);
-    // A circle of parents ends where it began.
+    // Bounds the walk when the parents form a cycle.
     for _ in 0..64 {
         match at {
             Some(name) if name == other => return true,
             Some(name) => {
-                let object = view.at_ever(Kind::Queues, ("", name));
+                let object = view.get_ever_seen(WatchedKind::Queues, "", name);
                 at = object.and_then(|queue| queue["spec"]["parentQueue"].as_str());
             }
             None => return false,
@@ -147,14 +159,14 @@ impl FromStr for Subject {
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         let Some((word, quoted)) = text.split_once(' ').filter(|(word, _)| *word != "the") else {
-            return Ok(Self { word: text.to_owned(), name: String::new() });
+            return Ok(Self { kind_word: text.to_owned(), name: String::new() });
         };
-        // Names have no quotes in them.
+        // Names contain no quotes.
         let name = quoted.trim_matches(['"', '\'']);
         if name.is_empty() {
-            return Err(format!("found {text}, allowed is the name of a {word}"));
+            return Err(format!("got {text}, expected the name of a {word}"));
         }
-        Ok(Self { word: word.to_owned(), name: name.to_owned() })
+        Ok(Self { kind_word: word.to_owned(), name: name.to_owned() })
     }
 }
 
@@ -168,7 +180,7 @@ impl FromStr for Workload {
 
 impl fmt::Display for Subject {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.word)?;
+        f.write_str(&self.kind_word)?;
         if self.name.is_empty() { Ok(()) } else { write!(f, " {:?}", self.name) }
     }
 }
@@ -184,13 +196,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn either_quote_means_the_same_and_a_name_is_not_empty() {
+    fn single_and_double_quotes_are_equal_and_empty_names_are_rejected() {
         let subject = |text: &str| text.parse::<Subject>();
         assert_eq!(subject("queue 'a'"), subject("queue \"a\""));
         assert_eq!(subject("the cluster").map(|cluster| cluster.name), Ok(String::new()));
         assert_eq!(
             subject("queue \"\""),
-            Err("found queue \"\", allowed is the name of a queue".to_owned())
+            Err("got queue \"\", expected the name of a queue".to_owned())
         );
         assert!("pod ''".parse::<Workload>().is_err());
     }

@@ -4,34 +4,34 @@ use anyhow::anyhow;
 use cucumber::{given, when};
 
 use super::StepResult;
-use super::parameters::Span;
+use super::parameters::DurationValue;
 use crate::world::World;
 
-/// Lets so much of the cluster's time pass.
+/// Lets this much of the cluster's time pass.
 /// ```gherkin
 /// When 10 minutes pass
 /// ```
 #[given(expr = "{duration} pass(es)")]
 #[when(expr = "{duration} pass(es)")]
-async fn time_passes(world: &mut World, span: Span) -> StepResult {
-    world.pass(span.0).await?;
+async fn time_passes(world: &mut World, span: DurationValue) -> StepResult {
+    world.run_for(span.0).await?;
     Ok(())
 }
 
-/// Lets the scheduler run so many cycles.
+/// Lets the scheduler run this number of cycles.
 /// ```gherkin
 /// When 5 cycles pass
 /// ```
 #[when(expr = "{int} cycle(s) pass(es)")]
 async fn cycles_pass(world: &mut World, cycles: u32) -> StepResult {
     if cycles == 0 {
-        return Err(anyhow!("found 0 cycles, allowed is at least one").into());
+        return Err(anyhow!("got 0 cycles, expected at least one").into());
     }
-    world.pass_cycles(cycles).await?;
+    world.run_for_cycles(cycles).await?;
     Ok(())
 }
 
-/// Lets the cluster run until nothing changes any more and every pod has started or gone.
+/// Waits until nothing changes any more and every pod has started or terminated.
 /// ```gherkin
 /// Given everything has settled
 /// ```

@@ -1,4 +1,4 @@
-//! What queues use and deserve.
+//! Usage and fair share of queues.
 
 use std::collections::BTreeSet;
 
@@ -7,14 +7,14 @@ use schedlab_emulator::quantity::thousandths;
 use schedlab_json::Value;
 
 use super::StepResult;
-use super::parameters::{Resource, Stays, When};
+use super::parameters::{Resource, StableCycles, Timing};
 use super::subjects::Subject;
-use crate::audit::{claim_names, gpu_memory_mib, gpu_milli_claimed, paid_milli};
-use crate::view::{Kind, Pod, View};
+use crate::audit::{self, charged_milli, claim_names, gpu_memory_mib};
+use crate::observed::{ObservedCluster, Pod, WatchedKind};
 use crate::world::World;
 
-/// What the running pods of a queue (and those below it) hold, counted from the pods; the
-/// queue's own status must say the same.
+/// Resources held by the running pods of a queue (and of the queues below it), counted from the
+/// pods; the queue's status must report the same.
 /// ```gherkin
 /// Then queue "team-a" uses 16 GPUs
 /// Then queue "team-a" uses 4.5 CPU cores
@@ -23,21 +23,21 @@ use crate::world::World;
 #[expect(clippy::too_many_arguments, reason = "one for each value in the sentence")]
 async fn uses(
     world: &mut World,
-    when: When,
+    when: Timing,
     queue: String,
     amount: f64,
     resource: Resource,
-    stays: Stays,
+    stays: StableCycles,
 ) -> StepResult {
     let claim = |world: &World| {
         let counted = from_pods(world, &queue, resource)?;
-        let told = from_status(world, &queue, resource);
-        if !same(counted, amount) {
+        let reported = from_status(world, &queue, resource);
+        if !approx_eq(counted, amount) {
             return Err(format!("the pods of queue {queue:?} hold {counted}, expected {amount}"));
         }
-        match told {
-            Some(told) if !same(told, amount) => Err(format!(
-                "the pods of queue {queue:?} hold {counted}, but its status says {told}"
+        match reported {
+            Some(reported) if !approx_eq(reported, amount) => Err(format!(
+                "the pods of queue {queue:?} hold {counted}, but its status reports {reported}"
             )),
             Some(_) | None => Ok(()),
         }
@@ -46,7 +46,7 @@ async fn uses(
     Ok(())
 }
 
-/// What the scheduler's last cycle took for the queue's fair share.
+/// The queue's fair share in the scheduler's last cycle.
 /// ```gherkin
 /// Then queue "team-a" has a fair share of 20 GPUs
 /// ```
@@ -54,22 +54,22 @@ async fn uses(
 #[expect(clippy::too_many_arguments, reason = "one for each value in the sentence")]
 async fn fair_share(
     world: &mut World,
-    when: When,
+    when: Timing,
     queue: String,
     amount: f64,
     resource: Resource,
-    stays: Stays,
+    stays: StableCycles,
 ) -> StepResult {
     let claim = |world: &World| {
         let status = world.scheduler_status();
         let known = status.queues.iter().find(|known| *known.name == *queue);
-        let known = known.ok_or_else(|| format!("the scheduler knows no queue {queue:?}"))?;
+        let known = known.ok_or_else(|| format!("the scheduler reports no queue {queue:?}"))?;
         let share = match resource {
             Resource::Gpu => scaled(i128::from(known.fair_share.gpu), 1000.0),
             Resource::Cpu => scaled(i128::from(known.fair_share.cpu), 1000.0),
             Resource::Memory => scaled(i128::from(known.fair_share.memory), 1e9),
         };
-        if same(share, amount) {
+        if approx_eq(share, amount) {
             return Ok(());
         }
         Err(format!("the fair share of queue {queue:?} is {share}, expected {amount}"))
@@ -81,36 +81,37 @@ async fn fair_share(
 fn from_pods(world: &World, queue: &str, resource: Resource) -> Result<f64, String> {
     let subject: Subject = format!("queue \"{queue}\"").parse()?;
     let pods = subject.pods(&world.view);
-    let held = pods.iter().filter(|pod| pod.holds_room());
+    let held = pods.iter().filter(|pod| pod.holds_resources());
     Ok(match resource {
         Resource::Gpu => {
             let held: Vec<Pod<'_>> = held.copied().collect();
-            scaled(gpus_paid(&world.view, &held), 1000.0)
+            scaled(charged_gpu_milli(&world.view, &held), 1000.0)
         }
-        Resource::Cpu => scaled(held.map(|pod| pod.asked("cpu")).sum(), 1000.0),
-        Resource::Memory => scaled(held.map(|pod| pod.asked("memory")).sum(), 1e12),
+        Resource::Cpu => scaled(held.map(|pod| pod.requested("cpu")).sum(), 1000.0),
+        Resource::Memory => scaled(held.map(|pod| pod.requested("memory")).sum(), 1e12),
     })
 }
 
-/// Whole GPUs, parts as queues pay them, and those of claims, once for all who share one.
-fn gpus_paid(view: &View, pods: &[Pod<'_>]) -> i128 {
+/// Thousandths of GPUs charged to a queue: whole GPUs, fractions, and claimed GPUs, each shared
+/// claim once.
+fn charged_gpu_milli(view: &ObservedCluster, pods: &[Pod<'_>]) -> i128 {
     let alone = pods.iter().map(|pod| {
-        let node = view.get(Kind::Nodes, pod.node());
-        pod.gpu_milli() + paid_milli(pod.0, node.map_or(0, gpu_memory_mib))
+        let node = view.get(WatchedKind::Nodes, pod.node());
+        pod.gpu_milli() + charged_milli(pod.0, node.map_or(0, gpu_memory_mib))
     });
-    alone.sum::<i128>() + gpus_claimed(view, pods)
+    alone.sum::<i128>() + claimed_gpu_milli(view, pods)
 }
 
-/// GPUs that the pods have by claims, in thousandths.
-pub(super) fn gpus_claimed(view: &View, pods: &[Pod<'_>]) -> i128 {
+/// GPUs that the pods have through claims, in thousandths.
+pub(super) fn claimed_gpu_milli(view: &ObservedCluster, pods: &[Pod<'_>]) -> i128 {
     let names: BTreeSet<&str> = pods.iter().flat_map(|pod| claim_names(pod.0)).collect();
-    let claims = names.into_iter().filter_map(|name| view.get(Kind::Claims, name));
-    claims.map(gpu_milli_claimed).sum()
+    let claims = names.into_iter().filter_map(|name| view.get(WatchedKind::Claims, name));
+    claims.map(audit::claimed_gpu_milli).sum()
 }
 
-/// `status.allocated`, when the queue has one.
+/// `status.allocated`, if the queue has it.
 fn from_status(world: &World, queue: &str, resource: Resource) -> Option<f64> {
-    let queue = world.view.get(Kind::Queues, queue)?;
+    let queue = world.view.get(WatchedKind::Queues, queue)?;
     let allocated = queue["status"]["allocated"].as_object()?;
     let key = match resource {
         Resource::Gpu => "nvidia.com/gpu",
@@ -127,6 +128,6 @@ fn scaled(amount: i128, unit: f64) -> f64 {
     amount as f64 / unit
 }
 
-fn same(a: f64, b: f64) -> bool {
+fn approx_eq(a: f64, b: f64) -> bool {
     (a - b).abs() < 1e-6
 }

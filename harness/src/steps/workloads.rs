@@ -1,4 +1,4 @@
-//! Workloads: what is submitted, changed and deleted.
+//! Workloads: submitting, changing and deleting them.
 
 use anyhow::{Context as _, anyhow};
 use cucumber::{given, then, when};
@@ -6,23 +6,24 @@ use gherkin::Step;
 use schedlab_json::json;
 
 use super::StepResult;
-use super::parameters::{SomeTime, Span};
-use super::reasons::check_words;
+use super::parameters::{DurationValue, PositiveDuration};
+use super::reasons::require_text;
 use super::subjects::Workload;
-use crate::objects::{WORKLOAD_COLUMNS, workload};
-use crate::view::{Phase, Pod};
+use crate::manifests::{WORKLOAD_COLUMNS, workload_from_row};
+use crate::observed::{Phase, Pod};
+use crate::text::counted;
 use crate::world::World;
 
-/// Workloads, one a row, in this order. Kinds: pod (with `pods`: that many, `<name>-0` …), gang
-/// (a pod group and its pods), job, deployment, statefulset, jobset, trainjob, pytorchjob (one
-/// master, the rest workers). Columns: name, kind, queue, pods, gpus, cpu, memory, min (of a gang,
-/// job or pytorchjob: members that must run together), priority (a class, or a number), preemptible
-/// (yes, no), run time, startup, termination, exit code, grace (seconds), preemption delay,
-/// staleness grace, sub-groups (of a gang: `leader 1, workers 2/4`), gang (of a pod: the gang that
-/// it is a further member of), gated (of a pod or gang: yes, or how many of the pods wait for a
-/// gate), labels, annotations, node selector,
-/// node affinity (`key in a b; key gt 3`), prefer (the same), together by, apart by, spread by
-/// (a node label), tolerations (`key=value:Effect`), host port, node, scheduler, namespace.
+/// Submits workloads, one per row, in this order. Kinds: pod (with `pods`: that many, `<name>-0`
+/// …), gang (a pod group and its pods), job, deployment, statefulset, jobset, trainjob, pytorchjob
+/// (one master, the rest workers). Columns: name, kind, queue, pods, gpus, cpu, memory, min (of a
+/// gang, job or pytorchjob: members that must run together), priority (a class, or a number),
+/// preemptible (yes, no), run time, startup, termination, exit code, grace (seconds), preemption
+/// delay, staleness grace, sub-groups (of a gang: `leader 1, workers 2/4`), gang (of a pod: the
+/// existing gang that it joins), gated (of a pod or gang: yes, or the number of gated pods),
+/// labels, annotations, node selector, node affinity (`key in a b; key gt 3`), prefer (preferred
+/// node affinity, same syntax), together by, apart by, spread by (a node label), tolerations
+/// (`key=value:Effect`), host port, node, scheduler, namespace.
 /// ```gherkin
 /// When these workloads are submitted:
 ///   | name  | kind | queue  | pods | gpus | min | priority | run time |
@@ -33,12 +34,14 @@ use crate::world::World;
 #[when(expr = "these workloads are submitted:")]
 async fn workloads(world: &mut World, step: &Step) -> StepResult {
     let scheduler = world.scheduler_name();
-    let objects = world.objects_of(step, WORKLOAD_COLUMNS, &|row| workload(row, &scheduler))?;
+    let objects = world
+        .objects_from_table(step, WORKLOAD_COLUMNS, &|row| workload_from_row(row, &scheduler))?;
     world.submit(objects).await?;
     Ok(())
 }
 
-/// So many single pods, `<name>-0` and so on, preemptible as KAI's priority class `train` is.
+/// Submits this number of single pods, `<name>-0`, `<name>-1` …, preemptible like KAI's priority
+/// class `train`.
 /// ```gherkin
 /// When 8 pods "work" with 1 GPU each are submitted to queue "team-a"
 /// ```
@@ -55,7 +58,7 @@ async fn single_pods(
     submit(world, &cells).await
 }
 
-/// The same, non-preemptible: they stay inside the queue's quota.
+/// Submits non-preemptible single pods, which may not exceed the queue's quota.
 /// ```gherkin
 /// When 8 non-preemptible pods "serve" with 1 GPU each are submitted to queue "team-a"
 /// ```
@@ -82,7 +85,7 @@ async fn non_preemptible(
     submit(world, &cells).await
 }
 
-/// A pod group of which all pods must run together.
+/// Submits a pod group whose pods must all run together.
 /// ```gherkin
 /// When a gang "train" of 10 pods with 1 GPU each is submitted to queue "team-a"
 /// ```
@@ -105,14 +108,14 @@ async fn gang(
 }
 
 async fn submit(world: &mut World, cells: &[(&str, &str)]) -> StepResult {
-    let objects = workload(&world.sentence(cells), &world.scheduler_name())?;
-    let objects = world.written_here(objects);
+    let objects = workload_from_row(&world.inline_row(cells), &world.scheduler_name())?;
+    let objects = world.inline_documents(objects);
     world.submit(objects).await?;
     Ok(())
 }
 
-/// Work arrives by itself from now on: so many pods each time, `<name>-0-0` and so on, which run
-/// for so long. Claims about a cluster that never rests need a time word.
+/// Submits this number of pods periodically from now on, `<name>-0-0` and so on; each runs for this
+/// time. Assertions about a cluster that never settles need a temporal operator.
 /// ```gherkin
 /// When every 10 minutes 4 pods "small" with 1 GPU each that run for 15 minutes arrive in queue "a"
 /// ```
@@ -123,17 +126,17 @@ async fn submit(world: &mut World, cells: &[(&str, &str)]) -> StepResult {
     expr = "every {duration} {int} pod(s) {string} with {int} GPU(s) each that run(s) for {duration} arrive(s) in queue {string}"
 )]
 #[expect(clippy::too_many_arguments, reason = "one for each value in the sentence")]
-#[expect(clippy::needless_pass_by_value, reason = "steps are handed what the sentence says")]
+#[expect(clippy::needless_pass_by_value, reason = "cucumber passes parameters by value")]
 fn stream(
     world: &mut World,
-    every: SomeTime,
+    every: PositiveDuration,
     pods: String,
     name: String,
     gpus: String,
-    time: Span,
+    time: DurationValue,
     queue: String,
 ) -> StepResult {
-    let time = time.written().with_context(|| world.here())?;
+    let time = time.go_duration().with_context(|| world.step_location())?;
     let cells = [
         ("name", &*name),
         ("pods", &pods),
@@ -141,11 +144,11 @@ fn stream(
         ("run time", &time),
         ("queue", &queue),
     ];
-    let objects = workload(&world.sentence(&cells), &world.scheduler_name())?;
-    world.stream(&name, every.0, move |number| {
+    let objects = workload_from_row(&world.inline_row(&cells), &world.scheduler_name())?;
+    world.start_stream(&name, every.0, move |number| {
         let numbered = objects.iter().zip(0..).map(|(object, index)| {
             let mut object = object.clone();
-            let workload = object["metadata"]["labels"][crate::view::WORKLOAD].clone();
+            let workload = object["metadata"]["labels"][crate::observed::WORKLOAD_LABEL].clone();
             let workload = workload.as_str().unwrap_or_default();
             object["metadata"]["name"] = json!(format!("{workload}-{number}-{index}"));
             object
@@ -155,19 +158,19 @@ fn stream(
     Ok(())
 }
 
-/// No more of that work arrives.
+/// Ends a periodic submission.
 /// ```gherkin
 /// When no more pods "small" arrive
 /// ```
 #[when(expr = "no more pods {string} arrive")]
-#[expect(clippy::needless_pass_by_value, reason = "steps are handed what the sentence says")]
+#[expect(clippy::needless_pass_by_value, reason = "cucumber passes parameters by value")]
 fn stream_ends(world: &mut World, name: String) -> StepResult {
     world.end_stream(&name)?;
     Ok(())
 }
 
-/// Plain Kubernetes YAML from a file under fixtures/: created, or changed where it is there. Parents of
-/// its queues stand in it or in the cluster.
+/// Applies plain Kubernetes YAML from a file under fixtures/: creates or updates its objects.
+/// Parents of its queues must be in the file or in the cluster.
 /// ```gherkin
 /// When the manifest "lab/exercise-a.yaml" is applied
 /// ```
@@ -175,12 +178,12 @@ fn stream_ends(world: &mut World, name: String) -> StepResult {
 #[when(expr = "the manifest {string} is applied")]
 async fn manifest_file(world: &mut World, file: String) -> StepResult {
     let documents = world.read_fixture(&file)?;
-    super::queues::form_a_tree(world, &documents).await?;
+    super::queues::check_tree(world, &documents).await?;
     world.apply(documents).await?;
     Ok(())
 }
 
-/// Plain Kubernetes YAML below the step: created, or changed where it is there.
+/// Applies the plain Kubernetes YAML below the step: creates or updates its objects.
 /// ```gherkin
 /// When this manifest is applied:
 ///   """yaml
@@ -197,7 +200,7 @@ async fn manifest(world: &mut World, step: &Step) -> StepResult {
     Ok(())
 }
 
-/// Status of objects that are there, as those write it whose part it is.
+/// Writes the status of existing objects, as their controllers would.
 /// ```gherkin
 /// When this status is written:
 ///   """yaml
@@ -215,7 +218,7 @@ async fn status(world: &mut World, step: &Step) -> StepResult {
     Ok(())
 }
 
-/// The API server refuses the manifest below the step, in words that contain this.
+/// The API server rejects the manifest below the step with a message that contains this text.
 /// ```gherkin
 /// Then this manifest is refused with "must be greater than or equal to 0":
 ///   """yaml
@@ -228,16 +231,20 @@ async fn status(world: &mut World, step: &Step) -> StepResult {
 #[when(expr = "this manifest is refused with {string}:")]
 #[then(expr = "this manifest is refused with {string}:")]
 async fn refused(world: &mut World, step: &Step, words: String) -> StepResult {
-    check_words(&words)?;
+    require_text(&words)?;
     let documents = world.read_docstring(step)?;
     match world.apply(documents).await {
-        Ok(()) => Err(anyhow!("the API server took it").into()),
+        Ok(()) => Err(anyhow!("the API server accepted the manifest").into()),
         Err(error) if format!("{error:#}").contains(&words) => Ok(()),
-        Err(error) => Err(anyhow!("it was refused with other words: {error:#}").into()),
+        Err(error) => Err(anyhow!(
+            "the manifest was rejected with another message: \
+            {error:#}"
+        )
+        .into()),
     }
 }
 
-/// A priority class.
+/// Creates a priority class.
 /// ```gherkin
 /// Given a priority class "urgent" with value 90
 /// ```
@@ -249,7 +256,7 @@ async fn priority_class(world: &mut World, name: String, value: i32) -> StepResu
         "metadata": {"name": name},
         "value": value,
     });
-    let class = world.written_here(vec![class]);
+    let class = world.inline_documents(vec![class]);
     world.submit(class).await?;
     Ok(())
 }
@@ -261,11 +268,11 @@ async fn priority_class(world: &mut World, name: String, value: i32) -> StepResu
 #[when(expr = "{workload} is deleted")]
 async fn deleted(world: &mut World, which: Workload) -> StepResult {
     let live = which.0.pods(&world.view).len();
-    match world.submitted(which.key()) {
+    match world.submitted(which.kind(), which.name()) {
         Ok(objects) => {
-            let there = world.withdraw(&objects).await?;
+            let there = world.delete_all(&objects).await?;
             if there == 0 {
-                return Err(anyhow!("found nothing of {which} there, it was deleted before").into());
+                return Err(anyhow!("nothing of {which} exists, it was deleted before").into());
             }
         }
         Err(error) if live == 0 => return Err(error.into()),
@@ -274,7 +281,7 @@ async fn deleted(world: &mut World, which: Workload) -> StepResult {
     Ok(())
 }
 
-/// Deletes so many of a workload's pods, the last by name first.
+/// Deletes this number of a workload's pods, in reverse order of their names.
 /// ```gherkin
 /// When 2 pods of gang "train" are deleted
 /// ```
@@ -288,7 +295,7 @@ async fn delete_pods(world: &mut World, which: &Workload, count: usize) -> StepR
     world.catch_up().await?;
     let pods = which.pods(&world.view);
     if pods.len() < count {
-        return Err(anyhow!("{which} has only {} pods", pods.len()).into());
+        return Err(anyhow!("{which} has only {}", counted(pods.len(), "pod")).into());
     }
     let paths: Vec<String> = pods.iter().rev().take(count).map(Pod::path).collect();
     for path in paths {
@@ -297,14 +304,14 @@ async fn delete_pods(world: &mut World, which: &Workload, count: usize) -> StepR
     Ok(())
 }
 
-/// Submits once more, under the same names, what was submitted as this workload and is gone. What
-/// is leaving is waited for.
+/// Submits a deleted workload again, with the same names. Waits for pods that are still
+/// terminating.
 /// ```gherkin
 /// When pod "a" is submitted again
 /// ```
 #[when(expr = "{workload} is submitted again")]
-async fn again(world: &mut World, which: Workload) -> StepResult {
-    world.resubmit(which.key()).await?;
+async fn submitted_again(world: &mut World, which: Workload) -> StepResult {
+    world.resubmit(which.kind(), which.name()).await?;
     Ok(())
 }
 
@@ -314,7 +321,7 @@ async fn again(world: &mut World, which: Workload) -> StepResult {
 /// ```
 #[when(expr = "{workload} is scaled to {int}")]
 async fn scaled(world: &mut World, which: Workload, replicas: u32) -> StepResult {
-    let objects = world.submitted(which.key())?;
+    let objects = world.submitted(which.kind(), which.name())?;
     for object in objects {
         let patch = match object["kind"].as_str() {
             Some("Deployment" | "StatefulSet") => json!({"spec": {"replicas": replicas}}),
@@ -322,40 +329,42 @@ async fn scaled(world: &mut World, which: Workload, replicas: u32) -> StepResult
             _ => continue,
         };
         let at = world.api.path(&object).await?;
-        world.change(&at, &patch).await?;
+        world.patch_requiring_change(&at, &patch).await?;
         return Ok(());
     }
-    Err(anyhow!("{which} has nothing to scale: allowed are deployments, statefulsets, jobs").into())
+    Err(anyhow!("{which} cannot be scaled, expected a deployment, statefulset or job").into())
 }
 
-/// So many of a workload's running pods fail now, as if their containers had exited with 1.
+/// Makes this number of a workload's running pods fail now, as if their containers had exited with
+/// 1.
 /// ```gherkin
 /// When 1 pod of gang "train" fails
 /// ```
 #[given(expr = "{int} pod(s) of {workload} fail(s)")]
 #[when(expr = "{int} pod(s) of {workload} fail(s)")]
 async fn fail(world: &mut World, count: usize, which: Workload) -> StepResult {
-    end(world, &which, count, "1").await
+    end_pods(world, &which, count, "1").await
 }
 
-/// So many of a workload's running pods finish now, as if their containers had exited with 0.
+/// Makes this number of a workload's running pods finish now, as if their containers had exited
+/// with 0.
 /// ```gherkin
 /// When 1 pod of gang "train" finishes
 /// ```
 #[given(expr = "{int} pod(s) of {workload} finish(es)")]
 #[when(expr = "{int} pod(s) of {workload} finish(es)")]
 async fn finish(world: &mut World, count: usize, which: Workload) -> StepResult {
-    end(world, &which, count, "0").await
+    end_pods(world, &which, count, "0").await
 }
 
-/// The kubelet reads the pod's run time anew: what has run longer than a moment ends.
-async fn end(world: &mut World, which: &Workload, count: usize, code: &str) -> StepResult {
+/// The kubelet rereads the run time annotation: a pod that has run longer ends at once.
+async fn end_pods(world: &mut World, which: &Workload, count: usize, code: &str) -> StepResult {
     world.settle().await?;
     let pods = which.pods(&world.view);
     let running = pods.iter().filter(|pod| pod.phase() == Phase::Running);
     let paths: Vec<String> = running.take(count).map(Pod::path).collect();
     if paths.len() < count {
-        return Err(anyhow!("{which} has only {} running pods", paths.len()).into());
+        return Err(anyhow!("{which} has only {}", counted(paths.len(), "running pod")).into());
     }
     let annotations = json!({"schedlab.dev/run-time": "0s", "schedlab.dev/exit-code": code});
     for path in paths {
@@ -364,12 +373,12 @@ async fn end(world: &mut World, which: &Workload, count: usize, code: &str) -> S
     Ok(())
 }
 
-/// Lifts the scheduling gates of a workload's pods, of which one at least has some.
+/// Removes the scheduling gates of a workload's pods, of which at least one must have some.
 /// ```gherkin
 /// When the gates of gang "train" are lifted
 /// ```
 #[when(expr = "the gates of {workload} are lifted")]
-async fn lifted(world: &mut World, which: Workload) -> StepResult {
+async fn gates_lifted(world: &mut World, which: Workload) -> StepResult {
     patch_pods(world, &which, &json!({"spec": {"schedulingGates": null}})).await
 }
 
@@ -407,12 +416,12 @@ async fn patch_pods(
         changed |= world.patch(&path, patch).await?;
     }
     if !changed {
-        return Err(anyhow!("found all pods of {which} so already, allowed is a change").into());
+        return Err(anyhow!("the patch changes no pod of {which}").into());
     }
     Ok(())
 }
 
-/// Changes any field of a gang's pod group, by JSON merge.
+/// Patches a gang's pod group by JSON merge.
 /// ```gherkin
 /// When the pod group of gang "train" becomes:
 ///   """yaml
@@ -421,37 +430,42 @@ async fn patch_pods(
 /// ```
 #[when(expr = "the pod group of {workload} becomes:")]
 async fn pod_group(world: &mut World, step: &Step, which: Workload) -> StepResult {
-    let mut change = world.read_change(step)?;
+    let mut change = world.read_patch(step)?;
     world.catch_up().await?;
     let pods = which.pods(&world.view);
-    let group = pods.first().and_then(|pod| pod.group(&world.view)).cloned();
+    let group = pods.first().and_then(|pod| pod.pod_group(&world.view)).cloned();
     let Some(group) = group else { return Err(anyhow!("{which} has no pod group").into()) };
     let field = |name: &str| group["metadata"][name].as_str().unwrap_or_default().to_owned();
     let groups = "/apis/scheduling.run.ai/v2alpha2/namespaces";
     let at = format!("{groups}/{}/podgroups/{}", field("namespace"), field("name"));
-    if let Err(error) = world.change(&at, &change.object).await {
-        // The server's words about a patch name no object.
+    if let Err(error) = world.patch_requiring_change(&at, &change.object).await {
+        // The server's error about a patch does not name the object.
         for part in ["apiVersion", "kind"] {
             change.object[part] = group[part].clone();
         }
         change.object["metadata"]["name"] = json!(field("name"));
-        return Err(world.told(&change, error).await.into());
+        return Err(world.locate_error(&change, error).await.into());
     }
     Ok(())
 }
 
-/// Lets a workload's pods run for so long and no longer, from their start; one at least has not ended.
+/// Limits the run time of a workload's pods, counted from their start; at least one must not have
+/// ended.
 /// ```gherkin
 /// Given pods of gang "train" run for 10 minutes
 /// ```
 #[given(expr = "pods of {workload} run for {duration}")]
 #[when(expr = "pods of {workload} run for {duration}")]
-async fn run_time(world: &mut World, which: Workload, time: Span) -> StepResult {
-    let text = time.written().with_context(|| world.here())?;
+async fn run_time(world: &mut World, which: Workload, time: DurationValue) -> StepResult {
+    let text = time.go_duration().with_context(|| world.step_location())?;
     world.catch_up().await?;
     let ended = [Phase::Succeeded, Phase::Failed, Phase::Terminating];
     if which.pods(&world.view).iter().all(|pod| ended.contains(&pod.phase())) {
-        return Err(anyhow!("found no pod of {which} that runs or will, allowed is one").into());
+        return Err(anyhow!(
+            "all pods of {which} have ended, expected at least one that has \
+            not"
+        )
+        .into());
     }
     let annotations = json!({"schedlab.dev/run-time": text});
     patch_pods(world, &which, &json!({"metadata": {"annotations": annotations}})).await

@@ -1,10 +1,11 @@
-//! Queues and gangs as Kueue is told of them.
+//! Translates queues and gangs from KAI's API to Kueue's.
 //!
-//! A queue with queues below it is a cohort, any other a cluster queue; one cohort stands above
-//! all. What a queue's quota leaves to those below it, and what the nodes have beyond all quotas, is
-//! the quota of a cohort itself, so that it can be borrowed. Pods come one by one, as pods do for
-//! KAI: a pod of a Job is enlisted, not the Job, which Kueue would suspend until it has no pods.
-//! A gang is a pod group of Kueue's, which knows its size and no lower minimum.
+//! A queue with children becomes a Cohort, any other a ClusterQueue; one root Cohort is above all.
+//! The part of a queue's quota that its children do not have becomes the quota of its Cohort, and
+//! capacity beyond all quotas that of the root Cohort, so that it can be borrowed. Pods are queued
+//! individually, as with KAI: the queue label is set on a Job's pod template and not on the Job,
+//! which Kueue would suspend as a whole. A gang becomes a pod group of Kueue's, which has a size
+//! and no smaller minimum.
 
 use std::collections::BTreeMap;
 
@@ -13,63 +14,63 @@ use schedlab_emulator::quantity::thousandths;
 use schedlab_json::{Value, json};
 
 use crate::fields;
-use crate::view::QUEUE;
+use crate::observed::QUEUE_LABEL;
 
-/// The version that Kueue v0.17 stores.
+/// The API version, which is the storage version of Kueue v0.17.
 pub(super) const VERSION: &str = "kueue.x-k8s.io/v1beta2";
 
-/// The cohort above all queues.
-const EVERYBODY: &str = "schedlab-everybody";
-/// The flavor of all nodes.
-const NODES: &str = "schedlab-nodes";
-/// The label with which pods name their local queue.
-const LOCAL_QUEUE: &str = "kueue.x-k8s.io/queue-name";
-/// The label with which pods name their group, and the annotation with its size.
-const GROUP: &str = "kueue.x-k8s.io/pod-group-name";
-const GROUP_SIZE: &str = "kueue.x-k8s.io/pod-group-total-count";
+/// The name of the Cohort above all queues.
+const ROOT_COHORT: &str = "schedlab-everybody";
+/// The name of the ResourceFlavor for all nodes.
+const NODES_FLAVOR: &str = "schedlab-nodes";
+/// Label of pods with their LocalQueue.
+const LOCAL_QUEUE_LABEL: &str = "kueue.x-k8s.io/queue-name";
+/// Label of pods with their group, and the annotation with the group's size.
+const GROUP_LABEL: &str = "kueue.x-k8s.io/pod-group-name";
+const GROUP_SIZE_ANNOTATION: &str = "kueue.x-k8s.io/pod-group-total-count";
 
-/// How KAI's pods name their group.
-const KAI_GROUP: &str = "pod-group-name";
-/// How many pods of a Job must run together.
-const KAI_MINIMUM: &str = "kai.scheduler/batch-min-member";
+/// KAI's annotation of pods with their pod group.
+const KAI_GROUP_ANNOTATION: &str = "pod-group-name";
+/// KAI's annotation of Jobs with the number of pods that must run together.
+const KAI_MIN_MEMBER_ANNOTATION: &str = "kai.scheduler/batch-min-member";
 
-/// Of CPU and memory there is as much as anybody wants: a million cores, a million GB.
-const PLENTY: i64 = 1_000_000_000;
+/// Stands for unlimited CPU and memory: a million cores, a million GB.
+const UNLIMITED_AMOUNT: i64 = 1_000_000_000;
 
-/// A resource that queues account for.
-struct Covered {
-    /// In KAI's queues.
+/// A resource for which queues have quotas.
+struct CoveredResource {
+    /// Its key in KAI's queues.
     kai: &'static str,
-    /// In pods.
+    /// Its name in pods.
     name: &'static str,
-    /// What one of KAI's units is.
+    /// The suffix for one unit of KAI's queues in a Kubernetes quantity.
     unit: &'static str,
 }
 
-const COVERED: [Covered; 3] = [
-    Covered { kai: "gpu", name: "nvidia.com/gpu", unit: "" },
-    Covered { kai: "cpu", name: "cpu", unit: "m" },
-    Covered { kai: "memory", name: "memory", unit: "M" },
+const COVERED_RESOURCES: [CoveredResource; 3] = [
+    CoveredResource { kai: "gpu", name: "nvidia.com/gpu", unit: "" },
+    CoveredResource { kai: "cpu", name: "cpu", unit: "m" },
+    CoveredResource { kai: "memory", name: "memory", unit: "M" },
 ];
 
-/// What Kueue is told for these queues of KAI's API on these nodes.
-pub(super) fn queues(queues: &[Value], nodes: &[Value]) -> Vec<Value> {
-    let tree = Tree { queues, gpus: gpus(nodes) };
+/// Kueue's objects for these queues of KAI's API, on these nodes.
+pub(super) fn kueue_objects(queues: &[Value], nodes: &[Value]) -> Vec<Value> {
+    let tree = QueueTree { queues, gpus: gpus(nodes) };
     let flavor = json!({"apiVersion": VERSION, "kind": "ResourceFlavor",
-                        "metadata": {"name": NODES}});
+                        "metadata": {"name": NODES_FLAVOR}});
     let (parents, leaves): (Vec<&Value>, Vec<&Value>) =
-        queues.iter().partition(|queue| tree.below(name(queue)).next().is_some());
-    let mut objects = vec![flavor, tree.everybody()];
+        queues.iter().partition(|queue| tree.children(name(queue)).next().is_some());
+    let mut objects = vec![flavor, tree.root_cohort()];
     objects.extend(parents.into_iter().map(|queue| tree.cohort(queue)));
     objects.extend(leaves.into_iter().map(|queue| tree.cluster_queue(queue)));
     objects
 }
 
-/// GPUs of all nodes.
+/// The number of GPUs on all nodes.
 fn gpus(nodes: &[Value]) -> i64 {
     let has = |node: &Value| thousandths(&node["status"]["allocatable"]["nvidia.com/gpu"]);
     let milli: i128 = nodes.iter().filter_map(has).sum();
-    i64::try_from(milli / 1000).unwrap_or(PLENTY)
+    i64::try_from(milli / 1000).unwrap_or(UNLIMITED_AMOUNT)
 }
 
 fn name(object: &Value) -> &str {
@@ -80,71 +81,72 @@ fn parent(queue: &Value) -> &str {
     fields::text(queue, "/spec/parentQueue").unwrap_or_default()
 }
 
-/// What a queue has of a resource.
+/// The quota of a Cohort or ClusterQueue for one resource.
 struct Quota {
     nominal: i64,
-    /// How much more it may use; `None`: whatever is there.
+    /// The borrowing limit; `None` is unlimited.
     borrowing: Option<i64>,
 }
 
-struct Tree<'q> {
+struct QueueTree<'q> {
     queues: &'q [Value],
-    /// What the nodes have.
+    /// The number of GPUs on all nodes.
     gpus: i64,
 }
 
-impl<'q> Tree<'q> {
-    fn below(&self, parent_name: &str) -> impl Iterator<Item = &'q Value> {
+impl<'q> QueueTree<'q> {
+    fn children(&self, parent_name: &str) -> impl Iterator<Item = &'q Value> {
         self.queues.iter().filter(move |queue| parent(queue) == parent_name)
     }
 
-    /// All that there is of a resource.
-    fn all(&self, covered: &Covered) -> i64 {
-        if covered.kai == "gpu" { self.gpus } else { PLENTY }
+    /// The total amount of a resource.
+    fn capacity(&self, covered: &CoveredResource) -> i64 {
+        if covered.kai == "gpu" { self.gpus } else { UNLIMITED_AMOUNT }
     }
 
-    fn quota(&self, queue: &Value, covered: &Covered) -> i64 {
-        amount(queue, covered, "quota").unwrap_or(self.all(covered))
+    fn quota(&self, queue: &Value, covered: &CoveredResource) -> i64 {
+        amount(queue, covered, "quota").unwrap_or(self.capacity(covered))
     }
 
-    /// What the queues below one have together.
-    fn quota_below(&self, queue_name: &str, covered: &Covered) -> i64 {
-        let quotas = self.below(queue_name).map(|queue| self.quota(queue, covered));
+    /// The sum of the children's quotas.
+    fn quota_of_children(&self, queue_name: &str, covered: &CoveredResource) -> i64 {
+        let quotas = self.children(queue_name).map(|queue| self.quota(queue, covered));
         quotas.fold(0, i64::saturating_add)
     }
 
-    fn everybody(&self) -> Value {
-        let rest = |covered: &Covered| {
-            let nominal = (self.all(covered) - self.quota_below("", covered)).max(0);
+    fn root_cohort(&self) -> Value {
+        let rest = |covered: &CoveredResource| {
+            let nominal = (self.capacity(covered) - self.quota_of_children("", covered)).max(0);
             Quota { nominal, borrowing: None }
         };
         let spec = json!({"resourceGroups": resource_groups(rest)});
-        json!({"apiVersion": VERSION, "kind": "Cohort", "metadata": {"name": EVERYBODY},
+        json!({"apiVersion": VERSION, "kind": "Cohort", "metadata": {"name": ROOT_COHORT},
                "spec": spec})
     }
 
     fn cohort(&self, queue: &Value) -> Value {
-        let rest = |covered: &Covered| {
-            let below = self.quota_below(name(queue), covered);
+        let rest = |covered: &CoveredResource| {
+            let below = self.quota_of_children(name(queue), covered);
             let quota = self.quota(queue, covered).max(below);
             let limit = amount(queue, covered, "limit");
             Quota { nominal: quota - below, borrowing: limit.map(|limit| (limit - quota).max(0)) }
         };
-        let mut spec = json!({"parentName": above(queue), "resourceGroups": resource_groups(rest)});
+        let mut spec =
+            json!({"parentName": parent_cohort(queue), "resourceGroups": resource_groups(rest)});
         add_weight(queue, &mut spec);
         json!({"apiVersion": VERSION, "kind": "Cohort", "metadata": {"name": name(queue)},
                "spec": spec})
     }
 
     fn cluster_queue(&self, queue: &Value) -> Value {
-        let own = |covered: &Covered| {
+        let own = |covered: &CoveredResource| {
             let quota = self.quota(queue, covered);
             let limit = amount(queue, covered, "limit");
             let nominal = limit.map_or(quota, |limit| limit.min(quota));
             Quota { nominal, borrowing: limit.map(|limit| limit - nominal) }
         };
         let mut spec = json!({
-            "cohortName": above(queue),
+            "cohortName": parent_cohort(queue),
             "namespaceSelector": {},
             "resourceGroups": resource_groups(own),
             "preemption": {"reclaimWithinCohort": "Any", "withinClusterQueue": "LowerPriority"},
@@ -155,46 +157,46 @@ impl<'q> Tree<'q> {
     }
 }
 
-/// In whole units of KAI's. Nothing where it is unlimited; what is not said is zero.
-fn amount(queue: &Value, covered: &Covered, field: &str) -> Option<i64> {
-    let told = queue["spec"]["resources"][covered.kai][field].as_f64().unwrap_or(0.0);
+/// In KAI's units. `None` if it is unlimited (-1); a missing value is 0.
+fn amount(queue: &Value, covered: &CoveredResource, field: &str) -> Option<i64> {
+    let amount = queue["spec"]["resources"][covered.kai][field].as_f64().unwrap_or(0.0);
     #[expect(clippy::cast_possible_truncation, reason = "the API takes no more than 10^12")]
-    (told >= 0.0).then_some(told as i64)
+    (amount >= 0.0).then_some(amount as i64)
 }
 
-/// The cohort that a queue belongs to.
-fn above(queue: &Value) -> &str {
+/// The Cohort that contains a queue.
+fn parent_cohort(queue: &Value) -> &str {
     match parent(queue) {
-        "" => EVERYBODY,
+        "" => ROOT_COHORT,
         parent => parent,
     }
 }
 
-/// What is over is divided by the weight for GPUs; Kueue has one for all resources.
+/// Uses the over-quota weight for GPUs; Kueue has one weight for all resources.
 fn add_weight(queue: &Value, spec: &mut Value) {
     if let Some(weight) = queue["spec"]["resources"]["gpu"]["overQuotaWeight"].as_number() {
         spec["fairSharing"] = json!({"weight": weight.to_string()});
     }
 }
 
-fn resource_groups(quota: impl Fn(&Covered) -> Quota) -> Value {
-    let resource = |covered: &Covered| {
-        let (told, unit) = (quota(covered), covered.unit);
+fn resource_groups(quota: impl Fn(&CoveredResource) -> Quota) -> Value {
+    let resource = |covered: &CoveredResource| {
+        let (quota, unit) = (quota(covered), covered.unit);
         let mut resource =
-            json!({"name": covered.name, "nominalQuota": format!("{}{unit}", told.nominal)});
-        if let Some(more) = told.borrowing {
-            resource["borrowingLimit"] = json!(format!("{more}{unit}"));
+            json!({"name": covered.name, "nominalQuota": format!("{}{unit}", quota.nominal)});
+        if let Some(limit) = quota.borrowing {
+            resource["borrowingLimit"] = json!(format!("{limit}{unit}"));
         }
         resource
     };
-    let resources: Vec<Value> = COVERED.iter().map(resource).collect();
-    let names: Vec<&str> = COVERED.iter().map(|covered| covered.name).collect();
-    json!([{"coveredResources": names, "flavors": [{"name": NODES, "resources": resources}]}])
+    let resources: Vec<Value> = COVERED_RESOURCES.iter().map(resource).collect();
+    let names: Vec<&str> = COVERED_RESOURCES.iter().map(|covered| covered.name).collect();
+    json!([{"coveredResources": names, "flavors": [{"name": NODES_FLAVOR, "resources": resources}]}])
 }
 
-/// Gives pods the marks by which Kueue takes them. Those of another scheduler, and those that have
-/// their node, are none of its business.
-pub(super) fn enlist(objects: Vec<&mut Value>, scheduler: &str) {
+/// Adds Kueue's labels to pods and pod templates. Pods of other schedulers and pods that already
+/// have a node are left out.
+pub(super) fn assign_queues(objects: Vec<&mut Value>, scheduler: &str) {
     let mut sizes: BTreeMap<(String, String), usize> = BTreeMap::new();
     for object in &objects {
         if let Some(group) = group_of(object) {
@@ -203,65 +205,65 @@ pub(super) fn enlist(objects: Vec<&mut Value>, scheduler: &str) {
     }
     for object in objects {
         let group = group_of(object).map(|group| (group.1.clone(), sizes[&group]));
-        let marks = Marks { scheduler, group: group.or_else(|| gang_of_job(object)) };
-        marks.put(object, None);
+        let labels = QueueLabels { scheduler, group: group.or_else(|| gang_of_job(object)) };
+        labels.apply(object, None);
     }
 }
 
-/// The namespace and name of a pod's group.
+/// Namespace and name of a pod's group.
 fn group_of(object: &Value) -> Option<(String, String)> {
-    let group = annotation(object, KAI_GROUP).filter(|_| object["kind"] == "Pod")?;
+    let group = annotation(object, KAI_GROUP_ANNOTATION).filter(|_| object["kind"] == "Pod")?;
     let namespace = fields::text(object, "/metadata/namespace").unwrap_or("default");
     Some((namespace.to_owned(), group.to_owned()))
 }
 
-/// The name and size of a Job's gang, where all of its pods must run together.
+/// Name and size of a Job's gang, if all of its pods must run together.
 fn gang_of_job(object: &Value) -> Option<(String, usize)> {
     let pods = object["spec"]["parallelism"].as_u64().filter(|_| object["kind"] == "Job")?;
-    let minimum: u64 = annotation(object, KAI_MINIMUM)?.parse().ok()?;
+    let minimum: u64 = annotation(object, KAI_MIN_MEMBER_ANNOTATION)?.parse().ok()?;
     let size = usize::try_from(pods).ok().filter(|_| minimum == pods && pods > 1)?;
     Some((name(object).to_owned(), size))
 }
 
-struct Marks<'m> {
+struct QueueLabels<'m> {
     scheduler: &'m str,
-    /// Name and size.
+    /// Name and size of the pod group.
     group: Option<(String, usize)>,
 }
 
-impl Marks<'_> {
-    /// Marks the pod that this is, or those that it has templates for, which are of their owner's
-    /// queue if they name none.
-    fn put(&self, value: &mut Value, owners: Option<&str>) {
-        let own = value["metadata"]["labels"][QUEUE].as_str().map(str::to_owned);
-        let queue = own.as_deref().or(owners);
-        if let (Some(queue), true) = (queue, self.takes(value)) {
-            value["metadata"]["labels"][LOCAL_QUEUE] = json!(queue);
+impl QueueLabels<'_> {
+    /// Labels a pod, or all pod templates inside an object. They use their owner's queue unless
+    /// they name one.
+    fn apply(&self, value: &mut Value, owner_queue: Option<&str>) {
+        let own = value["metadata"]["labels"][QUEUE_LABEL].as_str().map(str::to_owned);
+        let queue = own.as_deref().or(owner_queue);
+        if let (Some(queue), true) = (queue, self.is_managed(value)) {
+            value["metadata"]["labels"][LOCAL_QUEUE_LABEL] = json!(queue);
             if let Some((group, size)) = &self.group {
-                value["metadata"]["labels"][GROUP] = json!(group);
-                value["metadata"]["annotations"][GROUP_SIZE] = json!(size.to_string());
+                value["metadata"]["labels"][GROUP_LABEL] = json!(group);
+                value["metadata"]["annotations"][GROUP_SIZE_ANNOTATION] = json!(size.to_string());
             }
             return;
         }
         match value {
-            Value::Array(items) => items.iter_mut().for_each(|item| self.put(item, queue)),
+            Value::Array(items) => items.iter_mut().for_each(|item| self.apply(item, queue)),
             Value::Object(fields) => {
-                fields.iter_mut().for_each(|(_, field)| self.put(field, queue));
+                fields.iter_mut().for_each(|(_, field)| self.apply(field, queue));
             }
             Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
         }
     }
 
-    fn takes(&self, value: &Value) -> bool {
+    fn is_managed(&self, value: &Value) -> bool {
         let spec = &value["spec"];
         let named = spec["schedulerName"].as_str().unwrap_or(self.scheduler);
         spec["containers"].is_array() && spec["nodeName"].is_null() && named == self.scheduler
     }
 }
 
-/// The queue in an object's namespace through which its pods come to the cluster's.
+/// The LocalQueue through which an object's pods reach their ClusterQueue.
 pub(super) fn local_queue(object: &Value) -> Option<Value> {
-    let queue = marked(object)?;
+    let queue = queue_label(object)?;
     let namespace = fields::text(object, "/metadata/namespace").unwrap_or("default");
     Some(json!({
         "apiVersion": VERSION,
@@ -271,12 +273,12 @@ pub(super) fn local_queue(object: &Value) -> Option<Value> {
     }))
 }
 
-fn marked(value: &Value) -> Option<&str> {
+fn queue_label(value: &Value) -> Option<&str> {
     match value {
-        Value::Array(items) => items.iter().find_map(marked),
+        Value::Array(items) => items.iter().find_map(queue_label),
         Value::Object(fields) => {
-            let label = value["metadata"]["labels"][LOCAL_QUEUE].as_str();
-            label.or_else(|| fields.iter().find_map(|(_, field)| marked(field)))
+            let label = value["metadata"]["labels"][LOCAL_QUEUE_LABEL].as_str();
+            label.or_else(|| fields.iter().find_map(|(_, field)| queue_label(field)))
         }
         Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => None,
     }
@@ -288,8 +290,8 @@ mod tests {
 
     use super::*;
 
-    /// A queue with a quota of GPUs and a limit; -1 is unlimited.
-    fn queue(name: &str, parent: &str, (quota, limit): (i64, i64), weight: i64) -> Value {
+    /// A queue with a quota and a limit for GPUs; -1 is unlimited.
+    fn queue(name: &str, parent: &str, quota: i64, limit: i64, weight: i64) -> Value {
         let free = json!({"quota": -1, "limit": -1, "overQuotaWeight": 1});
         let gpu = json!({"quota": quota, "limit": limit, "overQuotaWeight": weight});
         json!({"metadata": {"name": name}, "spec": {"parentQueue": parent,
@@ -302,8 +304,8 @@ mod tests {
         gpus.iter().map(node).collect()
     }
 
-    /// A line for each cohort and cluster queue: where it is, and what it has of a resource.
-    fn told(queues: &[Value], gpus: &[u32], resource: usize) -> String {
+    /// A line for each Cohort and ClusterQueue with its parent and its quota for one resource.
+    fn summary(queues: &[Value], gpus: &[u32], resource: usize) -> String {
         let line = |object: &Value| {
             let (kind, spec) = (object["kind"].as_str().unwrap(), &object["spec"]);
             let above = spec["cohortName"].as_str().or(spec["parentName"].as_str());
@@ -311,27 +313,27 @@ mod tests {
             let weight = &spec["fairSharing"]["weight"];
             format!("{kind} {} in {}: {quota} weight {weight}", name(object), above.unwrap_or("-"))
         };
-        let told = super::queues(queues, &nodes(gpus));
-        told.iter().skip(1).map(line).collect::<Vec<_>>().join("\n")
+        let objects = kueue_objects(queues, &nodes(gpus));
+        objects.iter().skip(1).map(line).collect::<Vec<_>>().join("\n")
     }
 
     #[test]
-    fn what_quotas_leave_over_is_anybodys_at_each_level() {
+    fn quota_not_given_to_children_can_be_borrowed() {
         let queues = [
-            queue("department", "", (16, 20), 1),
-            queue("a", "department", (8, -1), 3),
-            queue("b", "department", (4, 6), 1),
-            queue("guest", "", (0, -1), 0),
-            queue("free", "", (-1, -1), 1),
+            queue("department", "", 16, 20, 1),
+            queue("a", "department", 8, -1, 3),
+            queue("b", "department", 4, 6, 1),
+            queue("guest", "", 0, -1, 0),
+            queue("free", "", -1, -1, 1),
         ];
-        assert_snapshot!(told(&queues[..4], &[8, 8, 8], 0), @r#"
+        assert_snapshot!(summary(&queues[..4], &[8, 8, 8], 0), @r#"
         Cohort schedlab-everybody in -: {"name":"nvidia.com/gpu","nominalQuota":"8"} weight null
         Cohort department in schedlab-everybody: {"borrowingLimit":"4","name":"nvidia.com/gpu","nominalQuota":"4"} weight "1"
         ClusterQueue a in department: {"name":"nvidia.com/gpu","nominalQuota":"8"} weight "3"
         ClusterQueue b in department: {"borrowingLimit":"2","name":"nvidia.com/gpu","nominalQuota":"4"} weight "1"
         ClusterQueue guest in schedlab-everybody: {"name":"nvidia.com/gpu","nominalQuota":"0"} weight "0"
         "#);
-        assert_snapshot!(told(&queues, &[8, 8, 8], 0), @r#"
+        assert_snapshot!(summary(&queues, &[8, 8, 8], 0), @r#"
         Cohort schedlab-everybody in -: {"name":"nvidia.com/gpu","nominalQuota":"0"} weight null
         Cohort department in schedlab-everybody: {"borrowingLimit":"4","name":"nvidia.com/gpu","nominalQuota":"4"} weight "1"
         ClusterQueue a in department: {"name":"nvidia.com/gpu","nominalQuota":"8"} weight "3"
@@ -342,32 +344,32 @@ mod tests {
     }
 
     #[test]
-    fn cpu_and_memory_are_plenty_where_a_queue_does_not_say() {
-        let mut team = queue("team", "", (1, -1), 1);
-        assert_snapshot!(told(&[team.clone()], &[8], 1), @r#"
+    fn cpu_and_memory_are_unlimited_by_default() {
+        let mut team = queue("team", "", 1, -1, 1);
+        assert_snapshot!(summary(&[team.clone()], &[8], 1), @r#"
         Cohort schedlab-everybody in -: {"name":"cpu","nominalQuota":"0m"} weight null
         ClusterQueue team in schedlab-everybody: {"name":"cpu","nominalQuota":"1000000000m"} weight "1"
         "#);
         team["spec"]["resources"]["cpu"] = json!({"quota": 2500, "limit": 6000});
         team["spec"]["resources"]["memory"] = json!({"quota": 0, "limit": 64_000});
-        assert_snapshot!(told(&[team.clone()], &[8], 1), @r#"
+        assert_snapshot!(summary(&[team.clone()], &[8], 1), @r#"
         Cohort schedlab-everybody in -: {"name":"cpu","nominalQuota":"999997500m"} weight null
         ClusterQueue team in schedlab-everybody: {"borrowingLimit":"3500m","name":"cpu","nominalQuota":"2500m"} weight "1"
         "#);
-        assert_snapshot!(told(&[team], &[8], 2), @r#"
+        assert_snapshot!(summary(&[team], &[8], 2), @r#"
         Cohort schedlab-everybody in -: {"name":"memory","nominalQuota":"1000000000M"} weight null
         ClusterQueue team in schedlab-everybody: {"borrowingLimit":"64000M","name":"memory","nominalQuota":"0M"} weight "1"
         "#);
     }
 
     #[test]
-    fn a_circle_and_an_unknown_parent_are_told_as_they_are() {
+    fn cycles_and_unknown_parents_are_translated_unchanged() {
         let queues = [
-            queue("egg", "hen", (4, -1), 1),
-            queue("hen", "egg", (4, -1), 1),
-            queue("orphan", "ghost", (4, 2), 1),
+            queue("egg", "hen", 4, -1, 1),
+            queue("hen", "egg", 4, -1, 1),
+            queue("orphan", "ghost", 4, 2, 1),
         ];
-        assert_snapshot!(told(&queues, &[8], 0), @r#"
+        assert_snapshot!(summary(&queues, &[8], 0), @r#"
         Cohort schedlab-everybody in -: {"name":"nvidia.com/gpu","nominalQuota":"8"} weight null
         Cohort egg in hen: {"name":"nvidia.com/gpu","nominalQuota":"0"} weight "1"
         Cohort hen in egg: {"name":"nvidia.com/gpu","nominalQuota":"0"} weight "1"
@@ -377,15 +379,15 @@ mod tests {
 
     fn pod(name: &str, queue: &str, group: Option<&str>) -> Value {
         let mut pod = json!({"kind": "Pod", "metadata": {"name": name, "namespace": "ns",
-            "labels": {QUEUE: queue}}, "spec": {"containers": [], "schedulerName": "s"}});
+            "labels": {QUEUE_LABEL: queue}}, "spec": {"containers": [], "schedulerName": "s"}});
         if let Some(group) = group {
-            pod["metadata"]["annotations"][KAI_GROUP] = json!(group);
+            pod["metadata"]["annotations"][KAI_GROUP_ANNOTATION] = json!(group);
         }
         pod
     }
 
     #[test]
-    fn a_gang_is_a_pod_group_of_as_many_as_come_with_it() {
+    fn a_gang_is_a_pod_group_with_the_number_of_its_pods() {
         let mut pods = [
             pod("a", "team", Some("train")),
             pod("b", "team", Some("train")),
@@ -395,10 +397,10 @@ mod tests {
         ];
         pods[3]["spec"]["schedulerName"] = json!("another");
         pods[4]["spec"]["nodeName"] = json!("node-1");
-        enlist(pods.iter_mut().collect(), "s");
+        assign_queues(pods.iter_mut().collect(), "s");
         let shown = pods.map(|pod| {
-            let entrance = local_queue(&pod).map_or("-".to_owned(), |it| it.to_string());
-            format!("{}\n  {entrance}", pod["metadata"])
+            let local = local_queue(&pod).map_or("-".to_owned(), |it| it.to_string());
+            format!("{}\n  {local}", pod["metadata"])
         });
         assert_snapshot!(shown.join("\n"), @r#"
         {"annotations":{"kueue.x-k8s.io/pod-group-total-count":"2","pod-group-name":"train"},"labels":{"kai.scheduler/queue":"team","kueue.x-k8s.io/pod-group-name":"train","kueue.x-k8s.io/queue-name":"team"},"name":"a","namespace":"ns"}
@@ -415,13 +417,13 @@ mod tests {
     }
 
     #[test]
-    fn pods_of_a_job_come_one_by_one_unless_all_must_run_together() {
+    fn pods_of_a_job_are_a_group_only_if_all_must_run_together() {
         let job = |minimum: &str| {
             let template = json!({"spec": {"containers": []}});
             let mut job = json!({"kind": "Job", "metadata": {"name": "train",
-                "labels": {QUEUE: "team"}, "annotations": {KAI_MINIMUM: minimum}},
+                "labels": {QUEUE_LABEL: "team"}, "annotations": {KAI_MIN_MEMBER_ANNOTATION: minimum}},
                 "spec": {"parallelism": 4, "template": template}});
-            enlist(vec![&mut job], "s");
+            assign_queues(vec![&mut job], "s");
             format!("{} {}", job["metadata"]["labels"], job["spec"]["template"]["metadata"])
         };
         assert_snapshot!(job("4"), @r#"{"kai.scheduler/queue":"team"} {"annotations":{"kueue.x-k8s.io/pod-group-total-count":"4"},"labels":{"kueue.x-k8s.io/pod-group-name":"train","kueue.x-k8s.io/queue-name":"team"}}"#);

@@ -1,14 +1,14 @@
-//! The queue API of a target. Features say queues and who works for them in KAI's words, and
-//! steps read and change those; where a target has words of its own, they are said in them, too.
+//! The queue API of a target. Features describe queues and gangs with KAI's API, and steps read and
+//! change those objects; for a target with another API they are also translated.
 
 use schedlab_json::Value;
 
 use super::kueue;
 
-/// How a target is told of queues.
+/// The API with which queues are configured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum QueueApi {
-    /// It knows none.
+    /// The target has no queues.
     None,
     /// KAI's `scheduling.run.ai/v2`.
     Kai,
@@ -17,43 +17,47 @@ pub(crate) enum QueueApi {
 }
 
 impl QueueApi {
-    /// Each by its name in a target file.
+    /// The APIs by their names in a target file.
     const NAMES: [(&str, Self); 3] =
         [("scheduling.run.ai/v2", Self::Kai), (kueue::VERSION, Self::Kueue), ("none", Self::None)];
 
-    /// The one of this name in a target file; else what is allowed.
-    pub(super) fn named(name: &str) -> Result<Self, String> {
+    /// The API with this name in a target file.
+    ///
+    /// # Errors
+    /// A message with the known names.
+    pub(super) fn from_name(name: &str) -> Result<Self, String> {
         let known = Self::NAMES.iter().find(|(known, _)| *known == name);
         known.map(|(_, api)| *api).ok_or_else(|| {
             let names = Self::NAMES.map(|(name, _)| name).join(", ");
-            format!("queues: found {name:?}, allowed are {names}")
+            format!("queues: got {name:?}, expected {names}")
         })
     }
 
-    /// The cluster-scoped objects that say these queues of KAI's API, on a cluster of these nodes, in the order
-    /// of their creation. `None`: KAI's own say it, or nobody wants to know.
-    pub(crate) fn retold(self, queues: &[Value], nodes: &[Value]) -> Option<Vec<Value>> {
+    /// The cluster-scoped objects of the target's own API for these queues of KAI's API, on a
+    /// cluster with these nodes, in the order of creation. `None` if the target uses KAI's objects
+    /// or has no queues.
+    pub(crate) fn translate_queues(self, queues: &[Value], nodes: &[Value]) -> Option<Vec<Value>> {
         match self {
             Self::None | Self::Kai => None,
-            Self::Kueue => Some(kueue::queues(queues, nodes)),
+            Self::Kueue => Some(kueue::kueue_objects(queues, nodes)),
         }
     }
 
-    /// Tells of which queue and gang the pods are that these objects are or have templates for;
-    /// only those of this scheduler.
-    pub(crate) fn enlist<'o>(
+    /// Adds the labels of the target's own API to pods and pod templates in these objects that
+    /// belong to this scheduler.
+    pub(crate) fn assign_queues<'o>(
         self,
         objects: impl IntoIterator<Item = &'o mut Value>,
         scheduler: &str,
     ) {
         match self {
             Self::None | Self::Kai => {}
-            Self::Kueue => kueue::enlist(objects.into_iter().collect(), scheduler),
+            Self::Kueue => kueue::assign_queues(objects.into_iter().collect(), scheduler),
         }
     }
 
-    /// What has to be in its namespace before an object that was enlisted.
-    pub(crate) fn entrance(self, object: &Value) -> Option<Value> {
+    /// The namespaced object that must exist before an object whose queue was assigned.
+    pub(crate) fn local_queue_for(self, object: &Value) -> Option<Value> {
         match self {
             Self::None | Self::Kai => None,
             Self::Kueue => kueue::local_queue(object),

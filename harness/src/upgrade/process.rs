@@ -1,73 +1,81 @@
-//! A scheduler as a process of its own.
+//! A scheduler as a process.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::Context as _;
 
-use super::Bench;
-use super::spec::filled;
-use crate::processes::Kept;
+use super::UpgradeEnvironment;
+use super::spec::fill_placeholders;
+use crate::process::ChildProcess;
 
-/// How long it may take to end, as Kubernetes has it.
+/// Grace period, as in Kubernetes.
 const GRACE: Duration = Duration::from_secs(30);
 
-/// How often it is looked at while it ends: a child's end cannot be waited for with a limit.
-const LOOK_AGAIN: Duration = Duration::from_millis(20);
+/// Poll interval while it exits: waiting for a child has no timeout.
+const POLL_INTERVAL: Duration = Duration::from_millis(20);
 
-/// How many lines of its output are shown, at its beginning and at its end.
+/// Number of log lines shown from the beginning and from the end.
 const LINES_SHOWN: usize = 5;
 
-/// A process that schedules, until it is dropped or we are gone.
+/// A scheduler process, killed when it is dropped or when schedlab exits.
 #[derive(Debug)]
-pub(super) struct Scheduler {
-    kept: Kept,
+pub(super) struct SchedulerProcess {
+    child: ChildProcess,
     log: PathBuf,
-    /// How it ended by itself.
+    /// How it exited by itself.
     ended: Option<String>,
 }
 
-impl Scheduler {
-    pub(super) fn start(bench: &Bench, command: &str, name: &str) -> anyhow::Result<Self> {
-        let folder = bench.kubeconfig.parent().context("a kubeconfig is in a folder")?;
+impl SchedulerProcess {
+    pub(super) fn start(
+        environment: &UpgradeEnvironment,
+        command: &str,
+        name: &str,
+    ) -> anyhow::Result<Self> {
+        let folder = environment.kubeconfig.parent().context("a kubeconfig is in a folder")?;
         let log = folder.join(format!("{name}.log"));
-        let kubeconfig = bench.kubeconfig.to_string_lossy();
+        let kubeconfig = environment.kubeconfig.to_string_lossy();
         // `exec`: signals reach the command itself.
-        let command = format!("exec {}", filled(command, &kubeconfig, &bench.scheduler_name));
-        let (words, environment) = (["-c".to_owned(), command], [("KUBECONFIG", &*kubeconfig)]);
-        let kept = Kept::start(Path::new("/bin/sh"), &words, &environment, &log, &bench.run)?;
-        Ok(Self { kept, log, ended: None })
+        let command = format!(
+            "exec {}",
+            fill_placeholders(command, &kubeconfig, &environment.scheduler_name)
+        );
+        let (arguments, variables) = (["-c".to_owned(), command], [("KUBECONFIG", &*kubeconfig)]);
+        let shell = Path::new("/bin/sh");
+        let child = ChildProcess::start(shell, &arguments, &variables, &log, &environment.run)?;
+        Ok(Self { child, log, ended: None })
     }
 
-    /// Ends it as Kubernetes ends a container: it is asked, waited for, and at last killed.
+    /// Ends it like Kubernetes ends a container: SIGTERM, grace period, SIGKILL.
     pub(super) async fn end(mut self) {
-        self.kept.ask_to_end();
+        self.child.terminate();
         let gone = async {
             while self.ended().is_none() {
-                tokio::time::sleep(LOOK_AGAIN).await;
+                tokio::time::sleep(POLL_INTERVAL).await;
             }
         };
-        // Who does not go in time is killed by its drop.
+        // After the grace period, dropping it kills it.
         let _ = tokio::time::timeout(GRACE, gone).await;
     }
 
-    /// How it ended, if it did.
+    /// How it exited, if it did.
     pub(super) fn ended(&mut self) -> Option<&str> {
-        self.ended = self.ended.take().or_else(|| self.kept.ended());
+        self.ended = self.ended.take().or_else(|| self.child.exit_status());
         self.ended.as_deref()
     }
 
-    /// What it said: the beginning, where an error stands, and the end.
-    pub(super) fn last_words(&self) -> String {
+    /// Excerpt of its log: the beginning, where an error usually is, and the end.
+    pub(super) fn log_excerpt(&self) -> String {
         let text = std::fs::read_to_string(&self.log).unwrap_or_default();
-        words(&text)
+        excerpt(&text)
     }
 }
 
-fn words(text: &str) -> String {
+fn excerpt(text: &str) -> String {
     let lines: Vec<&str> = text.lines().filter(|line| !line.trim().is_empty()).collect();
     if lines.is_empty() {
-        return "it said nothing".to_owned();
+        return "no output".to_owned();
     }
     let mut shown: Vec<&str> = lines.iter().take(LINES_SHOWN).copied().collect();
     let last = lines.len().saturating_sub(LINES_SHOWN).max(LINES_SHOWN);
@@ -75,7 +83,7 @@ fn words(text: &str) -> String {
         shown.push("…");
     }
     shown.extend(lines.iter().skip(last));
-    format!("it said:\n  {}", shown.join("\n  "))
+    format!("output:\n  {}", shown.join("\n  "))
 }
 
 #[cfg(test)]
@@ -83,12 +91,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn of_a_long_output_the_beginning_and_the_end_are_shown_and_of_a_short_one_all() {
+    fn a_long_log_shows_its_beginning_and_end_and_a_short_one_everything() {
         let numbers =
             |count: u32| (1..=count).map(|n| n.to_string()).collect::<Vec<_>>().join("\n");
-        assert_eq!(words(&numbers(7)), "it said:\n  1\n  2\n  3\n  4\n  5\n  6\n  7");
-        let long = words(&numbers(90));
+        assert_eq!(excerpt(&numbers(7)), "output:\n  1\n  2\n  3\n  4\n  5\n  6\n  7");
+        let long = excerpt(&numbers(90));
         assert!(long.contains("\n  5\n  …\n  86\n"), "{long}");
-        assert_eq!(words("\n"), "it said nothing");
+        assert_eq!(excerpt("\n"), "no output");
     }
 }

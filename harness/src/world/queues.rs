@@ -1,77 +1,77 @@
-//! What a target with a queue API of its own is told of the scenario's queues and of who works for
-//! them. KAI's objects stay what steps read and change; the others follow them.
+//! Syncs the scenario's queues to a target that has its own queue API (Kueue). KAI's objects stay
+//! what steps read and change; the target's objects are derived from them.
 
 use anyhow::Context as _;
 use schedlab_json::Value;
 
 use super::World;
-use crate::objects::Document;
+use crate::manifests::Document;
 
 const QUEUES: &str = "/apis/scheduling.run.ai/v2/queues";
 const NODES: &str = "/api/v1/nodes";
 
 impl World {
-    /// Gives work the marks of its queue, as the target knows them.
-    pub(super) fn enlist(&self, documents: &mut [Document]) {
+    /// Sets the labels and annotations by which the target assigns workloads to a queue.
+    pub(super) fn assign_queue(&self, documents: &mut [Document]) {
         let objects = documents.iter_mut().map(|document| &mut document.object);
-        self.target.queues.enlist(objects, &self.scheduler_name());
+        self.target.queues.assign_queues(objects, &self.scheduler_name());
     }
 
-    /// Makes what has to be in its namespace before an object.
-    pub(super) async fn open_entrance(&mut self, object: &Value) -> anyhow::Result<()> {
-        match self.target.queues.entrance(object) {
-            Some(entrance) => self.api.ensure(&entrance).await.map(drop),
+    /// Creates the local queue that an object needs in its namespace.
+    pub(super) async fn ensure_local_queue(&mut self, object: &Value) -> anyhow::Result<()> {
+        match self.target.queues.local_queue_for(object) {
+            Some(local_queue) => self.api.create_if_absent(&local_queue).await.map(drop),
             None => Ok(()),
         }
     }
 
-    /// Tells the target of the queues anew, when one of these objects says something of them.
-    pub(super) async fn retell_queues<'o>(
+    /// Syncs the target's queues when one of these objects is a queue or a node.
+    pub(super) async fn sync_queues<'o>(
         &mut self,
         written: impl IntoIterator<Item = &'o Value>,
     ) -> anyhow::Result<()> {
         let mut written = written.into_iter();
         if written.any(|object| object["kind"] == "Queue" || object["kind"] == "Node") {
-            self.retell_all_queues().await?;
+            self.sync_all_queues().await?;
         }
         Ok(())
     }
 
-    /// The same when an object of this path went.
-    pub(super) async fn retell_queues_without(&mut self, path: &str) -> anyhow::Result<()> {
+    /// Syncs the target's queues after the object at this path was deleted.
+    pub(super) async fn sync_queues_after_deletion(&mut self, path: &str) -> anyhow::Result<()> {
         match path.rsplit_once('/') {
-            Some((QUEUES | NODES, _)) => self.retell_all_queues().await,
+            Some((QUEUES | NODES, _)) => self.sync_all_queues().await,
             _ => Ok(()),
         }
     }
 
-    /// Tells the target of the queues anew: what is new or changed is applied, what follows from
-    /// none any more goes.
-    async fn retell_all_queues(&mut self) -> anyhow::Result<()> {
-        if self.target.queues.retold(&[], &[]).is_none() {
+    /// Applies new and changed objects of the target and deletes those that no queue needs any
+    /// more.
+    async fn sync_all_queues(&mut self) -> anyhow::Result<()> {
+        if self.target.queues.translate_queues(&[], &[]).is_none() {
             return Ok(());
         }
-        let (queues, nodes) = (self.listed(QUEUES).await?, self.listed(NODES).await?);
-        let wanted = self.target.queues.retold(&queues, &nodes).unwrap_or_default();
+        let (queues, nodes) = (self.list(QUEUES).await?, self.list(NODES).await?);
+        let desired = self.target.queues.translate_queues(&queues, &nodes).unwrap_or_default();
         let is_same = |a: &Value, b: &Value| crate::api::title(a) == crate::api::title(b);
-        let before = std::mem::take(&mut self.retold);
+        let before = std::mem::take(&mut self.last_synced);
         for object in before.iter().rev() {
-            if !wanted.iter().any(|one| is_same(one, object)) {
+            if !desired.iter().any(|one| is_same(one, object)) {
                 let path = self.api.path(object).await?;
-                self.api.delete(&path).await.map_err(crate::api::refusal).context(path)?;
+                self.api.delete(&path).await.map_err(crate::api::api_error).context(path)?;
             }
         }
-        for object in &wanted {
+        for object in &desired {
             if !before.contains(object) {
-                self.api.apply(object).await.context("a queue as the target knows it")?;
+                self.api.apply(object).await.context("cannot sync a queue to the target")?;
             }
         }
-        self.retold = wanted;
+        self.last_synced = desired;
         Ok(())
     }
 
-    async fn listed(&self, collection: &str) -> anyhow::Result<Vec<Value>> {
-        let mut list = self.api.get(collection).await.map_err(crate::api::refusal)?;
+    async fn list(&self, collection: &str) -> anyhow::Result<Vec<Value>> {
+        let mut list = self.api.get(collection).await.map_err(crate::api::api_error)?;
         Ok(list["items"].as_array_mut().map(std::mem::take).unwrap_or_default())
     }
 }
@@ -81,17 +81,17 @@ mod tests {
     use insta::assert_snapshot;
     use schedlab_json::json;
 
-    use crate::cluster::{Emulated, Place};
     use crate::features::load_text;
-    use crate::objects::{queue, workload};
-    use crate::target::{Target, Which};
-    use crate::world::{Pace, World};
+    use crate::manifests::{queue_from_row, workload_from_row};
+    use crate::scenario_cluster::{EmulatedCluster, ScenarioCluster};
+    use crate::target::{SchedulerSource, Target};
+    use crate::world::{TimeScale, World};
 
     use super::*;
 
     const KUEUE: &str = "/apis/kueue.x-k8s.io/v1beta2";
 
-    /// The least definition of a kind of Kueue's.
+    /// A minimal CRD of one of Kueue's kinds.
     fn definition(kind: &str, plural: &str, scope: &str) -> Value {
         let open = json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true});
         let version = json!({"name": "v1beta2", "served": true, "storage": true,
@@ -105,34 +105,35 @@ mod tests {
         })
     }
 
-    /// An emulator that knows Kueue's kinds, and nobody who reads them.
+    /// A world on an emulator with Kueue's CRDs and no controller.
     async fn world() -> World {
         let case = load_text("f.feature", "Feature: f\n  Scenario: s\n    Given a\n").unwrap();
-        let kueue = Target::find(&Which::Installed("kueue".to_owned()), None).unwrap();
-        let place = Place::Emulated(Emulated::start(1));
-        let mut world = World::on(place, &case[0], &kueue, (1, Pace::default())).await.unwrap();
+        let kueue = Target::find(&SchedulerSource::Installed("kueue".to_owned()), None).unwrap();
+        let cluster = ScenarioCluster::Emulated(EmulatedCluster::start(1));
+        let mut world =
+            World::with_cluster(cluster, &case[0], &kueue, 1, TimeScale::default()).await.unwrap();
         for (kind, plural, scope) in [
             ("ResourceFlavor", "resourceflavors", "Cluster"),
             ("Cohort", "cohorts", "Cluster"),
             ("ClusterQueue", "clusterqueues", "Cluster"),
             ("LocalQueue", "localqueues", "Namespaced"),
         ] {
-            let kind = world.written_here(vec![definition(kind, plural, scope)]);
+            let kind = world.inline_documents(vec![definition(kind, plural, scope)]);
             world.submit(kind).await.unwrap();
         }
         world
     }
 
-    async fn make(world: &mut World, cells: &[(&str, &str)]) {
-        let queue = world.written_here(vec![queue(&world.sentence(cells)).unwrap()]);
+    async fn create_queue(world: &mut World, cells: &[(&str, &str)]) {
+        let queue = world.inline_documents(vec![queue_from_row(&world.inline_row(cells)).unwrap()]);
         world.submit(queue).await.unwrap();
     }
 
-    /// Each cohort and cluster queue, what it is in, and its quota of GPUs.
-    async fn told(world: &World) -> String {
+    /// Each cohort and cluster queue with its parent and its GPU quota.
+    async fn cohorts_and_cluster_queues(world: &World) -> String {
         let mut lines = Vec::new();
         for plural in ["cohorts", "clusterqueues"] {
-            for object in world.listed(&format!("{KUEUE}/{plural}")).await.unwrap() {
+            for object in world.list(&format!("{KUEUE}/{plural}")).await.unwrap() {
                 let spec = &object["spec"];
                 let above = spec["cohortName"].as_str().or(spec["parentName"].as_str());
                 let gpus = &spec["resourceGroups"][0]["flavors"][0]["resources"][0];
@@ -145,44 +146,44 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn kueue_is_told_of_every_change_of_a_queue() {
+    async fn every_queue_change_is_synced_to_kueue() {
         let mut world = world().await;
-        make(&mut world, &[("queue", "team"), ("quota", "4")]).await;
-        assert_snapshot!(told(&world).await, @r#"
+        create_queue(&mut world, &[("queue", "team"), ("quota", "4")]).await;
+        assert_snapshot!(cohorts_and_cluster_queues(&world).await, @r#"
         cohorts "schedlab-everybody" in -: "0"
         clusterqueues "team" in schedlab-everybody: "4"
         "#);
-        make(&mut world, &[("queue", "night"), ("parent", "team"), ("quota", "1")]).await;
-        assert_snapshot!(told(&world).await, @r#"
+        create_queue(&mut world, &[("queue", "night"), ("parent", "team"), ("quota", "1")]).await;
+        assert_snapshot!(cohorts_and_cluster_queues(&world).await, @r#"
         cohorts "schedlab-everybody" in -: "0"
         cohorts "team" in schedlab-everybody: "3"
         clusterqueues "night" in team: "1"
         "#);
         let quota = json!({"spec": {"resources": {"gpu": {"quota": 2}}}});
         world.patch(&format!("{QUEUES}/night"), &quota).await.unwrap();
-        assert_snapshot!(told(&world).await, @r#"
+        assert_snapshot!(cohorts_and_cluster_queues(&world).await, @r#"
         cohorts "schedlab-everybody" in -: "0"
         cohorts "team" in schedlab-everybody: "2"
         clusterqueues "night" in team: "2"
         "#);
         world.delete(&format!("{QUEUES}/night")).await.unwrap();
-        assert_snapshot!(told(&world).await, @r#"
+        assert_snapshot!(cohorts_and_cluster_queues(&world).await, @r#"
         cohorts "schedlab-everybody" in -: "0"
         clusterqueues "team" in schedlab-everybody: "4"
         "#);
     }
 
     #[tokio::test(start_paused = true)]
-    async fn work_finds_the_door_of_its_queue_in_its_namespace() {
+    async fn a_workload_gets_a_local_queue_in_its_namespace() {
         let mut world = world().await;
-        make(&mut world, &[("queue", "team"), ("quota", "4")]).await;
+        create_queue(&mut world, &[("queue", "team"), ("quota", "4")]).await;
         let cells = [("name", "a"), ("queue", "team"), ("gpus", "1")];
-        let pod = workload(&world.sentence(&cells), &world.scheduler_name()).unwrap();
-        let pod = world.written_here(pod);
+        let pod = workload_from_row(&world.inline_row(&cells), &world.scheduler_name()).unwrap();
+        let pod = world.inline_documents(pod);
         world.submit(pod).await.unwrap();
-        let pods = world.listed("/api/v1/namespaces/default/pods").await.unwrap();
+        let pods = world.list("/api/v1/namespaces/default/pods").await.unwrap();
         assert_eq!(pods[0]["metadata"]["labels"]["kueue.x-k8s.io/queue-name"], "team");
-        let doors = world.listed(&format!("{KUEUE}/namespaces/default/localqueues")).await.unwrap();
+        let doors = world.list(&format!("{KUEUE}/namespaces/default/localqueues")).await.unwrap();
         assert_eq!(doors[0]["spec"]["clusterQueue"], "team");
     }
 }

@@ -1,4 +1,4 @@
-//! What steps write into the cluster: whole or not at all, and remembered by name.
+//! Writes of steps: applied completely or not at all, and remembered by workload name.
 
 use std::time::Duration;
 
@@ -6,89 +6,90 @@ use anyhow::Context as _;
 use schedlab_json::Value;
 
 use super::World;
-use crate::api::{Api, Applied, Made};
-use crate::objects::Document;
-use crate::view::WORKLOAD;
+use crate::api::{Api, ApplyOutcome, CreateOutcome};
+use crate::manifests::Document;
+use crate::observed::WORKLOAD_LABEL;
 
 impl World {
-    /// Creates objects in their order. When one is refused, those made before it go again.
+    /// Creates objects in order. When one is rejected, the ones created before it are deleted
+    /// again.
     pub(crate) async fn submit(&mut self, mut documents: Vec<Document>) -> anyhow::Result<()> {
-        self.rest = None;
+        self.last_settled = None;
         for document in &mut documents {
-            self.pace.object(&mut document.object);
+            self.time_scale.scale_object(&mut document.object);
         }
-        self.enlist(&mut documents);
-        let _held = self.hold_scheduler();
+        self.assign_queue(&mut documents);
+        let _held = self.suspend_scheduler();
         let mut made: Vec<Value> = Vec::new();
         for document in &documents {
-            self.open_entrance(&document.object).await?;
+            self.ensure_local_queue(&document.object).await?;
             match self.api.create(&document.object).await {
-                Ok(Made::New) => made.push(document.object.clone()),
-                Ok(Made::Known) => {}
+                Ok(CreateOutcome::Created) => made.push(document.object.clone()),
+                Ok(CreateOutcome::AlreadyExists) => {}
                 Err(error) => {
-                    self.withdraw(&made).await?;
-                    return Err(self.told(document, error).await);
+                    self.delete_all(&made).await?;
+                    return Err(self.locate_error(document, error).await);
                 }
             }
         }
-        self.retell_queues(documents.iter().map(|document| &document.object)).await?;
-        self.until_up(&documents).await?;
+        self.sync_queues(documents.iter().map(|document| &document.object)).await?;
+        self.wait_ready(&documents).await?;
         self.remember(documents);
         Ok(())
     }
 
-    /// Applies a manifest: what is there already is changed. When one of its objects is refused,
-    /// everything is as it was before.
+    /// Applies a manifest: creates or updates each object. When one is rejected, all changes are
+    /// rolled back.
     pub(crate) async fn apply(&mut self, mut documents: Vec<Document>) -> anyhow::Result<()> {
-        self.rest = None;
+        self.last_settled = None;
         for document in &mut documents {
-            self.pace.object(&mut document.object);
-            self.target.claim_pods(&mut document.object);
+            self.time_scale.scale_object(&mut document.object);
+            self.target.set_scheduler_name(&mut document.object);
         }
-        self.enlist(&mut documents);
-        let _held = self.hold_scheduler();
-        let mut done: Vec<(Value, Applied)> = Vec::new();
+        self.assign_queue(&mut documents);
+        let _held = self.suspend_scheduler();
+        let mut done: Vec<(Value, ApplyOutcome)> = Vec::new();
         for document in &documents {
-            self.open_entrance(&document.object).await?;
+            self.ensure_local_queue(&document.object).await?;
             match self.api.apply(&document.object).await {
                 Ok(applied) => done.push((document.object.clone(), applied)),
                 Err(error) => {
-                    self.undo(done).await?;
-                    return Err(self.told(document, error).await);
+                    self.roll_back(done).await?;
+                    return Err(self.locate_error(document, error).await);
                 }
             }
         }
-        self.retell_queues(documents.iter().map(|document| &document.object)).await?;
-        self.until_up(&documents).await?;
+        self.sync_queues(documents.iter().map(|document| &document.object)).await?;
+        self.wait_ready(&documents).await?;
         self.remember(documents);
         Ok(())
     }
 
-    /// Writes the status of objects that are there.
+    /// Writes the status of existing objects.
     pub(crate) async fn write_status(&mut self, documents: &[Document]) -> anyhow::Result<()> {
-        self.rest = None;
+        self.last_settled = None;
         for document in documents {
             if let Err(error) = self.api.write_status(&document.object).await {
-                return Err(self.told(document, error).await);
+                return Err(self.locate_error(document, error).await);
             }
         }
         Ok(())
     }
 
-    async fn undo(&mut self, done: Vec<(Value, Applied)>) -> anyhow::Result<()> {
+    async fn roll_back(&mut self, done: Vec<(Value, ApplyOutcome)>) -> anyhow::Result<()> {
         for (object, applied) in done.into_iter().rev() {
             match applied {
-                Applied::Created => {
-                    self.withdraw(&[object]).await?;
+                ApplyOutcome::Created => {
+                    self.delete_all(&[object]).await?;
                 }
-                Applied::Changed(before) => self.api.restore(*before).await?,
+                ApplyOutcome::Changed(before) => self.api.restore(*before).await?,
             }
         }
         Ok(())
     }
 
-    /// Has work arrive by itself: what `make` gives for 0, 1, 2 …, one each time.
-    pub(crate) fn stream(
+    /// Submits the objects of `make(0)`, `make(1)` … periodically.
+    pub(crate) fn start_stream(
         &mut self,
         name: &str,
         every: Duration,
@@ -97,47 +98,47 @@ impl World {
         let arrives = self.streams.contains_key(name);
         anyhow::ensure!(
             !arrives,
-            "found {name:?} again, allowed is a name under which no work arrived yet"
+            "periodic submission {name:?} exists already, expected a new name"
         );
-        let (every, pace) = (self.pace.of(every), self.pace);
+        let (every, pace) = (self.time_scale.scaled(every), self.time_scale);
         let (queues, scheduler) = (self.target.queues, self.scheduler_name());
         let make = move |number| {
             let mut objects = make(number);
             for object in &mut objects {
-                pace.object(object);
+                pace.scale_object(object);
             }
-            queues.enlist(&mut objects, &scheduler);
+            queues.assign_queues(&mut objects, &scheduler);
             let entrances: Vec<Value> =
-                objects.iter().filter_map(|object| queues.entrance(object)).collect();
+                objects.iter().filter_map(|object| queues.local_queue_for(object)).collect();
             (entrances, objects)
         };
-        let task = tokio::spawn(arrivals(self.api.clone(), every, make));
+        let task = tokio::spawn(submit_periodically(self.api.clone(), every, make));
         self.streams.insert(name.to_owned(), Some(task));
         Ok(())
     }
 
-    /// Work that is to arrive does, or was told not to any more.
-    pub(super) async fn streams_flow(&mut self) -> anyhow::Result<()> {
+    /// Returns an error when a periodic submission has failed.
+    pub(super) async fn check_streams(&mut self) -> anyhow::Result<()> {
         for (name, stream) in &mut self.streams {
             if let Some(task) = stream.take_if(|task| task.is_finished())
                 && let Ok(why) = task.await
             {
-                return Err(why.context(format!("no more work arrives as {name:?}")));
+                return Err(why.context(format!("periodic submission {name:?} failed")));
             }
         }
         Ok(())
     }
 
-    /// Ends the arrival of work.
+    /// Ends a periodic submission.
     pub(crate) fn end_stream(&mut self, name: &str) -> anyhow::Result<()> {
         let stream = self.streams.get_mut(name).and_then(Option::take);
-        stream.with_context(|| format!("no work arrives as {name:?}"))?.abort();
+        stream.with_context(|| format!("there is no periodic submission {name:?}"))?.abort();
         Ok(())
     }
 
     fn remember(&mut self, documents: Vec<Document>) {
         for Document { object, .. } in documents {
-            let label = object["metadata"]["labels"][WORKLOAD].as_str();
+            let label = object["metadata"]["labels"][WORKLOAD_LABEL].as_str();
             let name = label.or_else(|| object["metadata"]["name"].as_str()).unwrap_or_default();
             let known = self.submitted.entry(name.to_owned()).or_default();
             if !known.contains(&object) {
@@ -146,39 +147,40 @@ impl World {
         }
     }
 
-    /// Creates again what was submitted as a workload and is gone; what leaves is waited for.
-    pub(crate) async fn resubmit(&mut self, (kind, name): (&str, &str)) -> anyhow::Result<()> {
-        self.rest = None;
-        let objects = self.submitted((kind, name))?;
-        self.until_gone(&objects).await?;
+    /// Recreates a submitted workload that was deleted. Waits for pods that are still terminating.
+    pub(crate) async fn resubmit(&mut self, kind: &str, name: &str) -> anyhow::Result<()> {
+        self.last_settled = None;
+        let objects = self.submitted(kind, name)?;
+        self.wait_deleted(&objects).await?;
         let mut there = Vec::new();
-        // Rows that call for a class by value share it; it stays when those who had it go.
+        // Rows with the same numeric priority share a class, which stays when a workload is
+        // deleted.
         for object in objects.iter().filter(|object| object["kind"] != "PriorityClass") {
             let path = self.api.path(object).await?;
             match self.api.get(&path).await {
                 Ok(_) => there.push(crate::api::title(object)),
                 Err(error) if crate::api::is_not_found(&error) => {}
-                Err(error) => return Err(crate::api::refusal(error)),
+                Err(error) => return Err(crate::api::api_error(error)),
             }
         }
         anyhow::ensure!(
             there.is_empty(),
-            "found {} there and not leaving, allowed is what is gone or was deleted",
+            "got {} there and not leaving, expected what is gone or was deleted",
             there.join(", ")
         );
         for object in objects {
-            self.api.ensure(&object).await?;
+            self.api.create_if_absent(&object).await?;
         }
         Ok(())
     }
 
-    /// The objects that were submitted as a workload of this kind (`workload`, `gang`, `pod`: of
-    /// any) and name.
-    pub(crate) fn submitted(&self, (kind, name): (&str, &str)) -> anyhow::Result<Vec<Value>> {
+    /// The objects submitted as a workload of this kind and name; `workload`, `gang` and `pod`
+    /// match any kind.
+    pub(crate) fn submitted(&self, kind: &str, name: &str) -> anyhow::Result<Vec<Value>> {
         let is_meant = |object: &&Value| {
             let found = object["kind"].as_str().unwrap_or_default();
             match kind {
-                "workload" | "gang" | "pod" => is_work(object),
+                "workload" | "gang" | "pod" => is_workload(object),
                 _ => found.eq_ignore_ascii_case(kind),
             }
         };
@@ -186,27 +188,27 @@ impl World {
         let meant: Vec<Value> = objects.filter(is_meant).cloned().collect();
         anyhow::ensure!(
             !meant.is_empty(),
-            "nothing was submitted as {kind} {name:?}; submitted were: {}",
-            self.names_submitted().join(", ")
+            "no {kind} {name:?} was submitted; submitted: {}",
+            self.submitted_names().join(", ")
         );
         Ok(meant)
     }
 
-    /// Everything that was submitted.
+    /// All submitted objects.
     pub(crate) fn all_submitted(&self) -> impl Iterator<Item = &Value> {
         self.submitted.values().flatten()
     }
 
-    /// Names of the work that was submitted or arrives by itself.
-    pub(crate) fn names_submitted(&self) -> Vec<String> {
-        let work = self.submitted.iter().filter(|(_, objects)| objects.iter().any(is_work));
+    /// Names of submitted workloads and of periodic submissions.
+    pub(crate) fn submitted_names(&self) -> Vec<String> {
+        let work = self.submitted.iter().filter(|(_, objects)| objects.iter().any(is_workload));
         work.map(|(name, _)| name).chain(self.streams.keys()).cloned().collect()
     }
 
-    /// Kinds of the objects that were submitted under a name.
-    pub(crate) fn kinds_submitted(&self, name: &str) -> Vec<String> {
+    /// Kinds of the objects submitted under a name.
+    pub(crate) fn submitted_kinds(&self, name: &str) -> Vec<String> {
         let objects = self.submitted.get(name).into_iter().flatten();
-        let work = objects.filter(|object| is_work(object));
+        let work = objects.filter(|object| is_workload(object));
         let mut kinds: Vec<String> =
             work.filter_map(|object| object["kind"].as_str()).map(str::to_owned).collect();
         kinds.sort_unstable();
@@ -214,61 +216,65 @@ impl World {
         kinds
     }
 
-    /// Deletes objects that were submitted, the last first; those that are gone stay so. Answers how
-    /// many were there.
-    pub(crate) async fn withdraw(&mut self, objects: &[Value]) -> anyhow::Result<usize> {
-        self.rest = None;
+    /// Deletes submitted objects, the last first; missing ones are skipped. Returns how many
+    /// existed.
+    pub(crate) async fn delete_all(&mut self, objects: &[Value]) -> anyhow::Result<usize> {
+        self.last_settled = None;
         let mut there = 0;
         for object in objects.iter().rev() {
             let path = self.api.path(object).await?;
-            self.note_deleted(&path);
+            self.record_deletion(&path);
             match self.api.delete(&path).await {
                 Ok(_) => there += 1,
                 Err(error) if crate::api::is_not_found(&error) => {}
-                Err(error) => return Err(crate::api::refusal(error)),
+                Err(error) => return Err(crate::api::api_error(error)),
             }
         }
-        self.retell_queues(objects).await?;
+        self.sync_queues(objects).await?;
         Ok(there)
     }
 
-    /// Changes one object by JSON merge. A step that changes nothing is a slip of the pen.
-    pub(crate) async fn change(&mut self, at: &str, patch: &Value) -> anyhow::Result<()> {
+    /// Patches one object by JSON merge. A patch that changes nothing is an error in the step.
+    pub(crate) async fn patch_requiring_change(
+        &mut self,
+        at: &str,
+        patch: &Value,
+    ) -> anyhow::Result<()> {
         let changed = self.patch(at, patch).await?;
-        anyhow::ensure!(changed, "{at}: found all of this so already, allowed is a change");
+        anyhow::ensure!(changed, "{at}: the patch changes nothing");
         Ok(())
     }
 
-    /// Patches one object by JSON merge. Answers whether that changed something.
+    /// Patches one object by JSON merge. Returns whether that changed it.
     pub(crate) async fn patch(&mut self, at: &str, patch: &Value) -> anyhow::Result<bool> {
-        self.rest = None;
+        self.last_settled = None;
         let mut patch = patch.clone();
-        self.pace.object(&mut patch);
+        self.time_scale.scale_object(&mut patch);
         let before = self.api.get(at).await.ok();
-        let patched = self.api.merge(at, &patch).await;
-        let patched = patched.map_err(crate::api::refusal).with_context(|| at.to_owned())?;
-        self.retell_queues([&patched]).await?;
+        let patched = self.api.merge_patch(at, &patch).await;
+        let patched = patched.map_err(crate::api::api_error).with_context(|| at.to_owned())?;
+        self.sync_queues([&patched]).await?;
         let version = |object: &Value| object["metadata"]["resourceVersion"].clone();
         Ok(before.is_none_or(|before| version(&before) != version(&patched)))
     }
 
-    /// Deletes one object.
+    /// Deletes the object at an API path.
     pub(crate) async fn delete(&mut self, path: &str) -> anyhow::Result<()> {
-        self.rest = None;
-        self.note_deleted(path);
+        self.last_settled = None;
+        self.record_deletion(path);
         let deleted = self.api.delete(path).await;
-        deleted.map_err(crate::api::refusal).with_context(|| path.to_owned())?;
-        self.retell_queues_without(path).await
+        deleted.map_err(crate::api::api_error).with_context(|| path.to_owned())?;
+        self.sync_queues_after_deletion(path).await
     }
 }
 
-/// Neither a queue nor a node of the name that a workload may bear, too.
-fn is_work(object: &Value) -> bool {
+/// Whether an object belongs to a workload: a queue or a node may have the same name.
+fn is_workload(object: &Value) -> bool {
     object["kind"] != "Queue" && object["kind"] != "Node"
 }
 
-/// Until something is refused.
-async fn arrivals(
+/// Submits objects periodically until a request fails; returns the error.
+async fn submit_periodically(
     mut api: Api,
     every: Duration,
     make: impl Fn(usize) -> (Vec<Value>, Vec<Value>),
@@ -277,7 +283,7 @@ async fn arrivals(
         tokio::time::sleep(every).await;
         let (entrances, objects) = make(number);
         for entrance in entrances {
-            if let Err(why) = api.ensure(&entrance).await {
+            if let Err(why) = api.create_if_absent(&entrance).await {
                 return why;
             }
         }
@@ -287,5 +293,5 @@ async fn arrivals(
             }
         }
     }
-    anyhow::anyhow!("more arrived than can be counted")
+    anyhow::anyhow!("too many submissions to count")
 }

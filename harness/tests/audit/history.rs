@@ -4,10 +4,10 @@
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use jiff::{SignedDuration, Timestamp};
-use schedlab::audit::{Audit, Breach};
+use schedlab::audit::{Audit, Violation};
 use schedlab_emulator::store::{EventKind, Key, LogEntry, Object, Resource, Subresource};
 use schedlab_json::{Value, json};
-use schedlab_scheduler::Status;
+use schedlab_scheduler::Progress;
 use schedlab_scheduler_core::audit::Rules;
 use tokio::sync::watch;
 
@@ -20,7 +20,7 @@ pub(crate) fn breaches_of(history: &str) -> String {
 
 /// As [`breaches_of`], where time is real and a moment has some length.
 pub(crate) fn breaches_in_real_time(history: &str) -> String {
-    told(&audit_of(history, Rules { moment: Duration::from_secs(5), ..Rules::kai() }))
+    told(&audit_of(history, Rules { window: Duration::from_secs(5), ..Rules::kai() }))
 }
 
 /// As [`breaches_of`], by the lights of profile `kube`.
@@ -33,19 +33,19 @@ pub(crate) fn first_breach_in_full(history: &str) -> String {
     audit_of(history, Rules::kai()).first().map(ToString::to_string).unwrap_or_default()
 }
 
-fn told(breaches: &[Breach]) -> String {
-    let line = |breach: &Breach| {
+fn told(breaches: &[Violation]) -> String {
+    let line = |breach: &Violation| {
         format!("rule {} ({}): {}", breach.rule.number(), breach.rule.name(), breach.detail)
     };
     breaches.iter().map(line).collect::<Vec<_>>().join("\n")
 }
 
-fn audit_of(history: &str, rules: Rules) -> Vec<Breach> {
+fn audit_of(history: &str, rules: Rules) -> Vec<Violation> {
     let audit = Audit::new(rules, SCHEDULER);
     let mut teller =
         Teller { audit, objects: BTreeMap::new(), revision: 0, status: watch::Sender::default() };
     if history.contains(" cycle") {
-        teller.audit.listen(teller.status.subscribe());
+        teller.audit.follow_status(teller.status.subscribe());
     }
     for line in history.lines().map(str::trim).filter(|line| !line.is_empty()) {
         let (at, what) = line.split_once(' ').expect("a time and a write");
@@ -57,7 +57,7 @@ fn audit_of(history: &str, rules: Rules) -> Vec<Breach> {
     // What comes last is judged when its moment is over.
     let later: Timestamp = "2026-01-02T00:00:00Z".parse().expect("a time");
     teller.write(later, "someone", ("", "namespaces", "later"), Some(json!({})));
-    teller.audit.breaches()
+    teller.audit.violations()
 }
 
 struct Teller {
@@ -65,7 +65,7 @@ struct Teller {
     objects: BTreeMap<Key, Object>,
     revision: u64,
     /// What the scheduler tells of itself.
-    status: watch::Sender<Status>,
+    status: watch::Sender<Progress>,
 }
 
 /// `key=value` words of a line; a bare word is a flag.
@@ -178,7 +178,8 @@ impl Teller {
             self.objects.insert(key.clone(), object.clone());
         }
         let (revision, manager, part) = (self.revision, manager.into(), Subresource::None);
-        let entry = LogEntry { revision, time, kind, key, object, previous, manager, part };
+        let entry =
+            LogEntry { revision, time, kind, key, object, previous, manager, subresource: part };
         self.audit.observe(&Arc::new(entry));
     }
 }

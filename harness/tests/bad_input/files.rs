@@ -43,12 +43,12 @@ fn files_that_are_no_text_are_told_with_the_line() {
         lab.run(&["diff", "old", "old"]).err,
     ];
     assert_snapshot!(told.concat(), @r"
-    features/f.feature:2: found the byte 0xff at byte 14 of the line, allowed is UTF-8 text
-    schedlab: fleet.yaml:3: found the byte 0xfc at byte 15 of the line, allowed is UTF-8 text
-    schedlab: n.csv:2: found the byte 0xe4 at byte 2 of the line, allowed is UTF-8 text
-    schedlab: cases/c.json:2: found the byte 0xfe at byte 3 of the line, allowed is UTF-8 text
-    schedlab: target file target.yaml:1: found the byte 0xe9 at byte 8 of the line, allowed is UTF-8 text
-    schedlab: old/report.json:1: found the byte 0xe9 at byte 12 of the line, allowed is UTF-8 text
+    features/f.feature:2: got the byte 0xff at byte 14 of the line, expected UTF-8 text
+    schedlab: fleet.yaml:3: got the byte 0xfc at byte 15 of the line, expected UTF-8 text
+    schedlab: n.csv:2: got the byte 0xe4 at byte 2 of the line, expected UTF-8 text
+    schedlab: cases/c.json:2: got the byte 0xfe at byte 3 of the line, expected UTF-8 text
+    schedlab: target file target.yaml:1: got the byte 0xe9 at byte 8 of the line, expected UTF-8 text
+    schedlab: old/report.json:1: got the byte 0xe9 at byte 12 of the line, expected UTF-8 text
     ");
 }
 
@@ -59,7 +59,7 @@ fn a_line_that_no_file_has() {
     for verb in ["run", "list", "check"] {
         let asked = lab.run(&[verb, "features/f.feature:0"]);
         assert_eq!((asked.code, &*asked.out), (2, ""), "{}", asked.all());
-        let told = "schedlab: features/f.feature:0: found line 0, allowed is the line of a scenario, from 1 on\n";
+        let told = "schedlab: features/f.feature:0: got line 0, expected the line of a scenario, from 1 on\n";
         assert_eq!(asked.err, told);
     }
 }
@@ -123,8 +123,8 @@ fn features_that_cannot_be_read() {
     features/f.feature:1: this feature has no scenario
     features/f.feature:2: scenario `s` has no step
     features/f.feature:3: `Gven` is no keyword and would be read as description; did you mean `Given`?
-    features/f.feature:4: found `Nothing more` among steps, allowed are Given, When, Then, And, But, *
-    features/f.feature:2: this step stands where only description is read; allowed are steps below Background:, Scenario:, Example: and Scenario Outline:
+    features/f.feature:4: got `Nothing more` among steps, alexpectediven, When, Then, And, But, *
+    features/f.feature:2: this step stands where only description is read; expected steps below Background:, Scenario:, Example: and Scenario Outline:
     features/f.feature:4: the name `s` stands already at line 2
     features/f.feature:4: this scenario asserts nothing: found no `Then`, it needs at least one
     features/f.feature: found an empty file, a feature begins with `Feature:` and its name
@@ -216,11 +216,11 @@ fn fleets_that_cannot_be_read() {
     ];
     assert_snapshot!(told.concat(), @r#"
     schedlab: fleet.yaml:3:3: unknown field `gpu`, expected one of name, count, names, gpus, gpusBy, gpuProduct, gpuMemory, cpu, memory, ephemeralStorage, pods, labels, annotations, taints, topology, objects, kubelet
-    schedlab: fleet.yaml:3:9: gpus: found -1, allowed is a whole number from 0 to 1024
-    schedlab: fleet.yaml:3:11: memory: found 99999999999Ei: too large: a quantity holds at most 9223372036854775807 (2^63 - 1)
-    schedlab: fleet.yaml:3:9: name: found a again, which fleet.yaml:2:9 has already; pools need names of their own
+    schedlab: fleet.yaml:3:9: gpus: got -1, expected a whole number from 0 to 1024
+    schedlab: fleet.yaml:3:11: memory: got 99999999999Ei: too large: a quantity holds at most 9223372036854775807 (2^63 - 1)
+    schedlab: fleet.yaml:3:9: pool name: got a twice, expected unique names; first at fleet.yaml:2:9
     schedlab: fleet.yaml:1:8: unclosed bracket '['
-    schedlab: fleet.yaml: found nothing, allowed are `pools:` with one or more pools, or Nodes as Kubernetes objects
+    schedlab: fleet.yaml: got nothing, expected `pools:` with one or more pools, or Nodes as Kubernetes objects
     schedlab: fleet.yaml:4:12: taints[0].key: "a b": name part must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character (e.g. 'MyName',  or 'my.name',  or '123-abc', regex used for validation is '([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]')
     schedlab: fleet.yaml:8:34: Node "a" is invalid: metadata.taints[0].effect: Unsupported value: "Never": supported values: "NoSchedule", "PreferNoSchedule", "NoExecute"
     "#);

@@ -25,8 +25,8 @@ fn topologies_and_pod_groups_that_kai_refuses() {
         ),
     ];
     assert_snapshot!(told.join("\n"), @r#"
-    fixtures/x.yaml:5:3: Topology t: Topology.kai.scheduler "t" is invalid: spec.levels: Invalid value: each nodeLabel stands once (Invalid)
-    fixtures/x.yaml:5:3: Topology t: Topology.kai.scheduler "t" is invalid: spec.levels: Invalid value: kubernetes.io/hostname is the last level, if it is one (Invalid)
+    fixtures/x.yaml:5:3: Topology t: Topology.kai.scheduler "t" is invalid: spec.levels: Invalid value: each nodeLabel must be unique (Invalid)
+    fixtures/x.yaml:5:3: Topology t: Topology.kai.scheduler "t" is invalid: spec.levels: Invalid value: kubernetes.io/hostname must be the last level (Invalid)
     fixtures/x.yaml:5:3: Topology t: Topology.kai.scheduler "t" is invalid: spec.levels: Invalid value: 0: spec.levels in body should have at least 1 items (Invalid)
     fixtures/x.yaml:5:24: Topology t: Topology.kai.scheduler "t" is invalid: spec.levels[0].nodeLabel: Invalid value: "bad label!": spec.levels[0].nodeLabel in body should match '^([a-z0-9]([-a-z0-9]*[a-z0-9])?([.][a-z0-9]([-a-z0-9]*[a-z0-9])?)*/)?(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])$' (Invalid)
     fixtures/x.yaml:5:22: PodGroup a: PodGroup.scheduling.run.ai "a" is invalid: spec.schedulingBackoff: Unsupported value: 7: supported values: "-1", "1" (Invalid)
@@ -84,13 +84,13 @@ fn minimums_of_sub_groups_that_cannot_be_reached() {
     assert_snapshot!(told.join("\n"), @r#"
     pod "p" is not running: 1 pending (p)
     (at +4.002s)
-    pending p: PodGroup g cannot be scheduled: spec.minSubGroup: found 3, with 2 sub-groups, allowed: no more than there are: lower it or add sub-groups
+    pending p: PodGroup g cannot be scheduled: spec.minSubGroup: got 3, with 2 sub-groups, expected no more than there are: lower it or add sub-groups
     pod "p" is not running: 1 pending (p)
     (at +4.002s)
-    pending p: PodGroup g cannot be scheduled: spec.subGroups: minSubGroup: found 2, with 1 sub-groups below top, allowed: no more than there are: lower it or add sub-groups
+    pending p: PodGroup g cannot be scheduled: spec.subGroups: minSubGroup: got 2, with 1 sub-groups below top, expected no more than there are: lower it or add sub-groups
     pod "p" is not running: 1 pending (p)
     (at +4.002s)
-    pending p: PodGroup g cannot be scheduled: spec.subGroups: minMember: found 2 of top, allowed: minSubGroup, as other sub-groups are below it
+    pending p: PodGroup g cannot be scheduled: spec.subGroups: minMember: got 2 of top, expected minSubGroup, as other sub-groups are below it
     "#);
 }
 
@@ -112,11 +112,11 @@ fn words_that_yaml_does_not_read_as_text() {
         ),
     ];
     assert_snapshot!(told.join("\n"), @r#"
-    fixtures/x.yaml:4:9: metadata.name: found n, which YAML reads as the truth value false, allowed is a text: write "n" in quotes: Pod without a name: Pod in version "v1" cannot be handled as a Pod: json: cannot unmarshal bool into Go struct field ObjectMeta.metadata.name of type string (BadRequest)
-    fixtures/x.yaml:4:9: metadata.name: found 0x10, which YAML reads as the number 16, allowed is a text: write "0x10" in quotes: Pod without a name: Pod in version "v1" cannot be handled as a Pod: json: cannot unmarshal number into Go struct field ObjectMeta.metadata.name of type string (BadRequest)
-    fixtures/x.yaml:4:9: metadata.name: found 1e3, which YAML reads as the number 1000.0, allowed is a text: write "1e3" in quotes: Pod without a name: Pod in version "v1" cannot be handled as a Pod: json: cannot unmarshal number into Go struct field ObjectMeta.metadata.name of type string (BadRequest)
-    fixtures/x.yaml:4:39: metadata.labels.debug: found on, which YAML reads as the truth value true, allowed is a text: write "on" in quotes: Pod a: Pod in version "v1" cannot be handled as a Pod: json: cannot unmarshal bool into Go struct field ObjectMeta.metadata.labels of type string (BadRequest)
-    fixtures/x.yaml:4:36: metadata.annotations.version: found 1.10, which YAML reads as the number 1.1, allowed is a text: write "1.10" in quotes: Pod a: Pod in version "v1" cannot be handled as a Pod: json: cannot unmarshal number into Go struct field ObjectMeta.metadata.annotations of type string (BadRequest)
-    fixtures/x.yaml:5:16: spec.displayName: found no, which YAML reads as the truth value false, allowed is a text: write "no" in quotes: Queue a: Queue.scheduling.run.ai "a" is invalid: spec.displayName: Invalid value: "boolean": spec.displayName in body must be of type string: "boolean" (Invalid)
+    fixtures/x.yaml:4:9: metadata.name: got n, which YAML reads as the truth value false, expected a text: write "n" in quotes: Pod without a name: Pod in version "v1" cannot be handled as a Pod: json: cannot unmarshal bool into Go struct field ObjectMeta.metadata.name of type string (BadRequest)
+    fixtures/x.yaml:4:9: metadata.name: got 0x10, which YAML reads as the number 16, expected a text: write "0x10" in quotes: Pod without a name: Pod in version "v1" cannot be handled as a Pod: json: cannot unmarshal number into Go struct field ObjectMeta.metadata.name of type string (BadRequest)
+    fixtures/x.yaml:4:9: metadata.name: got 1e3, which YAML reads as the number 1000.0, expected a text: write "1e3" in quotes: Pod without a name: Pod in version "v1" cannot be handled as a Pod: json: cannot unmarshal number into Go struct field ObjectMeta.metadata.name of type string (BadRequest)
+    fixtures/x.yaml:4:39: metadata.labels.debug: got on, which YAML reads as the truth value true, expected a text: write "on" in quotes: Pod a: Pod in version "v1" cannot be handled as a Pod: json: cannot unmarshal bool into Go struct field ObjectMeta.metadata.labels of type string (BadRequest)
+    fixtures/x.yaml:4:36: metadata.annotations.version: got 1.10, which YAML reads as the number 1.1, expected a text: write "1.10" in quotes: Pod a: Pod in version "v1" cannot be handled as a Pod: json: cannot unmarshal number into Go struct field ObjectMeta.metadata.annotations of type string (BadRequest)
+    fixtures/x.yaml:5:16: spec.displayName: got no, which YAML reads as the truth value false, expected a text: write "no" in quotes: Queue a: Queue.scheduling.run.ai "a" is invalid: spec.displayName: Invalid value: "boolean": spec.displayName in body must be of type string: "boolean" (Invalid)
     "#);
 }

@@ -31,27 +31,27 @@ fn amounts_of_nothing_and_less() {
     ];
     let steps = steps.map(|steps| format!("{FLEET}{steps}"));
     assert_snapshot!(all_told(&steps.each_ref().map(String::as_str)), @"
-    features/f.feature:4: every: found 0 seconds, allowed is a length of time of more than 0 seconds
-    features/f.feature:4: column `pods`: found 0, allowed is a whole number from 1 to 100000
-    features/f.feature:4: column `pods`: found 0, allowed is a whole number from 1 to 100000
-    features/f.feature:4: column `pods`: found 0, allowed is a whole number from 1 to 100000
-    features/f.feature:4: column `pods`: found 0, allowed is a whole number from 1 to 100000
-    features/f.feature:6: column `pods`: found 0, allowed is a whole number from 1 to 100000
-    features/f.feature:6: column `min`: found 5, allowed is a whole number from 0 to 2
-    features/f.feature:6: column `min`: found 5, allowed is a whole number from 1 to 2
-    features/f.feature:4: period: found 0 seconds, allowed is a length of time of more than 0 seconds
-    features/f.feature:4: window: found 0 hours, allowed is a length of time of more than 0 seconds
-    features/f.feature:4: k: found -1, allowed is a number from 0 to 1000
-    features/f.feature:4: k: found 1e300, allowed is a number from 0 to 1000
-    features/f.feature:4: found no fairness over time before this step, allowed is one: what was used without a window is forgotten at once
-    features/f.feature:5: time: found 0 hours, allowed is a length of time of more than 0 seconds
-    features/f.feature:4: most: found 0, allowed is a whole number from 1 to 2147483647
-    features/f.feature:4: least: found -5, allowed is a whole number from 1 to 2147483647
-    features/f.feature:4: write: found 0, allowed is a whole number from 1 to 2147483647
-    features/f.feature:4: write: found 0, allowed is a whole number from 1 to 2147483647
-    features/f.feature:4: writes: found 0, allowed is a whole number from 1 to 2147483647
-    features/f.feature:6: column `reclaim min runtime`: found 5, allowed is a duration such as 90s or 1h30m
-    features/f.feature:6: column `run time`: found 10, allowed is a duration such as 90s or 1h30m
+    features/f.feature:4: every: got 0 seconds, expected a length of time of more than 0 seconds
+    features/f.feature:4: column `pods`: got 0, expected a whole number from 1 to 100000
+    features/f.feature:4: column `pods`: got 0, expected a whole number from 1 to 100000
+    features/f.feature:4: column `pods`: got 0, expected a whole number from 1 to 100000
+    features/f.feature:4: column `pods`: got 0, expected a whole number from 1 to 100000
+    features/f.feature:6: column `pods`: got 0, expected a whole number from 1 to 100000
+    features/f.feature:6: column `min`: got 5, expected a whole number from 0 to 2
+    features/f.feature:6: column `min`: got 5, expected a whole number from 1 to 2
+    features/f.feature:4: period: got 0 seconds, expected a length of time of more than 0 seconds
+    features/f.feature:4: window: got 0 hours, expected a length of time of more than 0 seconds
+    features/f.feature:4: k: got -1, expected a number from 0 to 1000
+    features/f.feature:4: k: got 1e300, expected a number from 0 to 1000
+    features/f.feature:4: got no fairness over time before this step, expected one: what was used without a window is forgotten at once
+    features/f.feature:5: time: got 0 hours, expected a length of time of more than 0 seconds
+    features/f.feature:4: most: got 0, expected a whole number from 1 to 2147483647
+    features/f.feature:4: least: got -5, expected a whole number from 1 to 2147483647
+    features/f.feature:4: write: got 0, expected a whole number from 1 to 2147483647
+    features/f.feature:4: write: got 0, expected a whole number from 1 to 2147483647
+    features/f.feature:4: writes: got 0, expected a whole number from 1 to 2147483647
+    features/f.feature:6: column `reclaim min runtime`: got 5, expected a duration such as 90s or 1h30m
+    features/f.feature:6: column `run time`: got 10, expected a duration such as 90s or 1h30m
     ");
 }
 
@@ -110,7 +110,7 @@ fn claims_that_only_sound_as_if_they_held() {
     pod "o-0" is no gang: its group of 1 needs one pod only
     status.podIPz of pod "o-0" is no field of a Pod
     status.allocatd.cpu of queue "q" is no field of a Queue
-    found deployment "a", allowed is a queue, pod, node or claim, or a gang or workload, which is its pod group
+    got deployment "a", expected a queue, pod, node or claim, or a gang or workload, which is its pod group
     there is no pod "o" and there was none
     status.phas of pod "o-0" is no field of a Pod
     no node ever had a label "rackk": nothing is within one
@@ -146,8 +146,8 @@ fn work_arrives_under_names_of_its_own() {
         ),
     ];
     assert_snapshot!(all_told(&steps.each_ref().map(String::as_str)), @r#"
-    found "s" again, allowed is a name under which no work arrived yet
-    found "s" again, allowed is a name under which no work arrived yet
+    got "s" again, expected a name under which no work arrived yet
+    got "s" again, expected a name under which no work arrived yet
     no more work arrives as "s": Pod default/s-0-0: pods "s-0-0" already exists (AlreadyExists)
     "#);
 }
@@ -197,14 +197,14 @@ fn claims_about_nobody_and_bounds_that_all_keep() {
     assert_snapshot!(all_told(&steps.each_ref().map(String::as_str)), @r#"
     there is no queue "typo" and there was none; known are: a
     there is no gang "typo" and there was none; submitted were: none
-    features/f.feature:5: subject: found queue "", allowed is the name of a queue
-    features/f.feature:5: subject: found workload '', allowed is the name of a workload
+    features/f.feature:5: subject: got queue "", expected the name of a queue
+    features/f.feature:5: subject: got workload '', expected the name of a workload
     there is no node "" and there was none; known are: node-1
     there is no claim "nope" and there was none; known are: none
-    features/f.feature:5: subject: found queue "", allowed is the name of a queue
-    features/f.feature:5: tally: found at least no, which all are; allowed is `at least 1` or more
-    features/f.feature:5: count: found at least 0, which all are; allowed is `at least 1` or more
-    features/f.feature:5: count: found 99999999999999999999, allowed is a whole number from 0 to 18446744073709551615
+    features/f.feature:5: subject: got queue "", expected the name of a queue
+    features/f.feature:5: tally: got at least no, which all are; expected `at least 1` or more
+    features/f.feature:5: count: got at least 0, which all are; expected `at least 1` or more
+    features/f.feature:5: count: got 99999999999999999999, expected a whole number from 0 to 18446744073709551615
     found "", which every text contains; name some words
     "#);
 }
@@ -271,9 +271,9 @@ fn a_pod_group_that_cannot_be_changed_so_and_a_pod_that_cannot_be_drained() {
     features/f.feature:9: PodGroup g: found the unknown field spec.minMembr, allowed beside it are markUnschedulable, minMember, minSubGroup, preemptibility, preemptionDelay, priorityClassName, queue, schedulingBackoff, stalenessGracePeriod, subGroups, topologyConstraint
     features/f.feature:9: /apis/scheduling.run.ai/v2alpha2/namespaces/default/podgroups/g: PodGroup.scheduling.run.ai "g" is invalid: spec.minMember: Invalid value: "string": spec.minMember in body must be of type integer: "string" (Invalid)
     features/f.feature:9: not YAML that can be read: unclosed bracket '['
-    features/f.feature:8: found no fields, allowed are one or more
+    features/f.feature:8: got no fields, expected one or more
     node "node-1" is not drained after 5 minutes: pod default/g-0: Cannot evict pod as it would violate the pod's disruption budget. (TooManyRequests)
-    features/f.feature:7: found 500µs, allowed is a whole number of milliseconds
+    features/f.feature:7: got 500µs, expected a whole number of milliseconds
     "#);
 }
 
@@ -297,19 +297,19 @@ fn what_is_undone_was_done_and_nothing_lasts_for_no_time() {
     ];
     let steps = steps.map(|steps| format!("{FLEET}{steps}"));
     assert_snapshot!(all_told(&steps.each_ref().map(String::as_str)), @r#"
-    found node "node-1", allowed is one that died
-    found node "node-1", allowed is one that is there no more
-    found node "node-1", allowed is one that is cordoned
-    found no taint "gpu" on node "node-1", allowed is one of its
+    got node "node-1", expected one that died
+    got node "node-1", expected one that is there no more
+    got node "node-1", expected one that is cordoned
+    got no taint "gpu" on node "node-1", expected one of its
     features/f.feature:5: there is no queue "nowhere" and there was none; known are: q
-    found 0 cycles, allowed is at least one
-    features/f.feature:4: when: found never within 0 seconds, allowed is more than 0 seconds
-    features/f.feature:4: stays: found 0 cycles, allowed is at least one
-    found `never within` with `and stays so`, allowed is one of them: never says for how long
-    features/f.feature:5: PriorityClass urgent: value: found 200, allowed is 90: the class is there
-    features/f.feature:6: Node node-1: found no status, allowed is one
-    features/f.feature:8: column `parent`: found the circle top below leaf below top, allowed is a tree
-    found Pod default/x-0 there and not leaving, allowed is what is gone or was deleted
+    got 0 cycles, expected at least one
+    features/f.feature:4: when: got never within 0 seconds, expected more than 0 seconds
+    features/f.feature:4: stays: got 0 cycles, expected at least one
+    got `never within` with `and stays so`, expected one of them: never says for how long
+    features/f.feature:5: PriorityClass urgent: value: got 200, expected 90: the class exists
+    features/f.feature:6: Node node-1: status: got nothing, expected a status
+    features/f.feature:8: column `parent`: got the circle top below leaf below top, expected a tree
+    got Pod default/x-0 there and not leaving, expected what is gone or was deleted
     no node has a label "rack"
     (at +4.002s)
     "#);
@@ -338,20 +338,20 @@ fn steps_that_change_nothing() {
     ];
     let steps = steps.map(|steps| format!("{FLEET}{begin}{steps}"));
     assert_snapshot!(all_told(&steps.each_ref().map(String::as_str)), @r#"
-    found all pods of pod "a" so already, allowed is a change
-    found no pod of pod "a" that runs or will, allowed is one
-    /apis/apps/v1/namespaces/default/deployments/web: found all of this so already, allowed is a change
-    found all pods of pod "a" so already, allowed is a change
-    features/f.feature:16: /apis/scheduling.run.ai/v2alpha2/namespaces/default/podgroups/g: found all of this so already, allowed is a change
+    got all pods of pod "a" so already, expected a change
+    got no pod of pod "a" that runs or will, expected one
+    /apis/apps/v1/namespaces/default/deployments/web: got all of this so already, expected a change
+    got all pods of pod "a" so already, expected a change
+    features/f.feature:16: /apis/scheduling.run.ai/v2alpha2/namespaces/default/podgroups/g: got all of this so already, expected a change
     found nothing of pod "a" there, it was deleted before
-    /api/v1/nodes/node-1: found all of this so already, allowed is a change
-    /api/v1/nodes/node-1: found all of this so already, allowed is a change
-    /api/v1/nodes/node-1: found all of this so already, allowed is a change
-    /apis/scheduling.run.ai/v2/queues/q: found all of this so already, allowed is a change
-    /apis/scheduling.run.ai/v2/queues/q: found all of this so already, allowed is a change
-    features/f.feature:14: found a scheduler that runs, allowed is one that was stopped or has died
-    features/f.feature:15: found no scheduler, allowed is one that runs
-    features/f.feature:15: found no scheduler, allowed is one that runs
+    /api/v1/nodes/node-1: got all of this so already, expected a change
+    /api/v1/nodes/node-1: got all of this so already, expected a change
+    /api/v1/nodes/node-1: got all of this so already, expected a change
+    /apis/scheduling.run.ai/v2/queues/q: got all of this so already, expected a change
+    /apis/scheduling.run.ai/v2/queues/q: got all of this so already, expected a change
+    features/f.feature:14: got a scheduler that runs, expected one that was stopped or has died
+    features/f.feature:15: got no scheduler, expected one that runs
+    features/f.feature:15: got no scheduler, expected one that runs
     features/f.feature:14: the scheduler did not die: until the end it wrote less often than that
     "#);
 }

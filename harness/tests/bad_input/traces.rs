@@ -55,21 +55,21 @@ fn rows_of_csv_that_are_broken() {
         queues("a,,eight"),
     ];
     assert_snapshot!(told.concat(), @r#"
-    schedlab: nodes.csv:2: gpu: found "-2", allowed is a whole number from 0 to 1024
-    schedlab: nodes.csv:2: gpu: found "99999999999999999999", allowed is a whole number from 0 to 1024
-    schedlab: nodes.csv:2: found 4 values, allowed is 5 as in the header
-    schedlab: nodes.csv:3: name: found n1 again, allowed is each name once
-    schedlab: nodes.csv:2: model: found "A b!", allowed is letters, digits, '-', '_' and '.', a letter or digit at both ends, at most 63 long
-    schedlab: nodes.csv:2: found a quote that this line does not close, allowed is one row a line
-    schedlab: nodes.csv:2: found a quote that this line does not close, allowed is one row a line
-    schedlab: pods.csv:3: num_gpu: found "one", allowed is a whole number from 0 to 1024
-    schedlab: pods.csv:3: found 6 values, allowed is 5 as in the header
-    schedlab: pods.csv:3: name: found p1 again, allowed is each name once
-    schedlab: pods.csv:3: found a quote that this line does not close, allowed is one row a line
-    schedlab: queues.csv:2: parent: found ghost, allowed is the name of another queue
-    schedlab: queues.csv:2: parent: found a circle above a, allowed is a tree
-    schedlab: queues.csv:2: quota: found "-7", allowed is a number from 0 to 1000000000, or -1 for no bound
-    schedlab: queues.csv:2: quota: found "eight", allowed is a number from 0 to 1000000000, or -1 for no bound
+    schedlab: nodes.csv:2: gpu: got "-2", expected a whole number from 0 to 1024
+    schedlab: nodes.csv:2: gpu: got "99999999999999999999", expected a whole number from 0 to 1024
+    schedlab: nodes.csv:2: got 4 values, expected 5 as in the header
+    schedlab: nodes.csv:3: name: got n1 again, expected each name once
+    schedlab: nodes.csv:2: model: got "A b!", expected letters, digits, '-', '_' and '.', a letter or digit at both ends, at most 63 long
+    schedlab: nodes.csv:2: got a quote that this line does not close, expected one row a line
+    schedlab: nodes.csv:2: got a quote that this line does not close, expected one row a line
+    schedlab: pods.csv:3: num_gpu: got "one", expected a whole number from 0 to 1024
+    schedlab: pods.csv:3: got 6 values, expected 5 as in the header
+    schedlab: pods.csv:3: name: got p1 again, expected each name once
+    schedlab: pods.csv:3: got a quote that this line does not close, expected one row a line
+    schedlab: queues.csv:2: parent: got ghost, expected the name of another queue
+    schedlab: queues.csv:2: parent: got a circle above a, expected a tree
+    schedlab: queues.csv:2: quota: got "-7", expected a number from 0 to 1000000000, or -1 for no bound
+    schedlab: queues.csv:2: quota: got "eight", expected a number from 0 to 1000000000, or -1 for no bound
     "#);
 }
 
@@ -89,15 +89,15 @@ fn files_of_csv_that_are_empty_or_lack_columns() {
         refused([("nodes.csv", NODES), ("pods.csv", &pods), ("queues.jsonl", "")]),
     ];
     assert_snapshot!(told.concat(), @r"
-    schedlab: nodes.csv:1: found an empty file, allowed is a header of sn, cpu_milli, memory_mib, gpu, model
-    schedlab: pods.csv:1: found an empty file, allowed is a header of name, cpu_milli, memory_mib, num_gpu, gpu_milli, gpu_spec, qos, pod_phase, creation_time, deletion_time, scheduled_time, queue, priority_class
-    schedlab: nodes.csv:1: found the columns sn, gpu without cpu_milli, memory_mib, allowed is sn, cpu_milli, memory_mib, gpu, model
-    schedlab: pods.csv:1: found the columns name without cpu_milli, memory_mib, num_gpu, gpu_milli, allowed is name, cpu_milli, memory_mib, num_gpu, gpu_milli, gpu_spec, qos, pod_phase, creation_time, deletion_time, scheduled_time, queue, priority_class
-    schedlab: queues.csv:1: found the columns name, parent without quota, allowed is name, quota, parent, weight, limit, priority
-    schedlab: nodes.csv: found no node, allowed is at least one
-    schedlab: pods.csv: found no work, allowed is at least one pod
-    schedlab: queues.csv: found no queue, allowed is at least one
-    schedlab: queues.jsonl: found no queue, allowed is at least one
+    schedlab: nodes.csv:1: got an empty file, expected a header of sn, cpu_milli, memory_mib, gpu, model
+    schedlab: pods.csv:1: got an empty file, expected a header of name, cpu_milli, memory_mib, num_gpu, gpu_milli, gpu_spec, qos, pod_phase, creation_time, deletion_time, scheduled_time, queue, priority_class
+    schedlab: nodes.csv:1: got the columns sn, gpu without cpu_milli, memory_mib, expected sn, cpu_milli, memory_mib, gpu, model
+    schedlab: pods.csv:1: got the columns name without cpu_milli, memory_mib, num_gpu, gpu_milli, expected name, cpu_milli, memory_mib, num_gpu, gpu_milli, gpu_spec, qos, pod_phase, creation_time, deletion_time, scheduled_time, queue, priority_class
+    schedlab: queues.csv:1: got the columns name, parent without quota, expected name, quota, parent, weight, limit, priority
+    schedlab: nodes.csv: got no node, expected at least one
+    schedlab: pods.csv: got no work, expected at least one pod
+    schedlab: queues.csv: got no queue, expected at least one
+    schedlab: queues.jsonl: got no queue, expected at least one
     ");
 }
 
@@ -134,23 +134,23 @@ fn rows_of_csv_that_are_impossible() {
         lab(node, pod, "a,,8,1,-1,99999999999"),
     ];
     assert_snapshot!(told.concat(), @r#"
-    schedlab: nodes.csv:2: cpu_milli: found "0", allowed is a whole number from 1 to 1000000000
-    schedlab: nodes.csv:2: memory_mib: found "0", allowed is a whole number from 1 to 1073741824
-    schedlab: nodes.csv:2: gpu: found "2000", allowed is a whole number from 0 to 1024
-    schedlab: nodes.csv:2: memory_mib: found "1099511627776", allowed is a whole number from 1 to 1073741824
-    schedlab: pods.csv:2: gpu_milli: found "500", allowed is 0, as it has no GPU
-    schedlab: pods.csv:2: gpu_milli: found "0", allowed is a whole number from 1 to 1000, a whole GPU
-    schedlab: pods.csv:2: gpu_milli: found "500", allowed is 1000, as it has several GPUs
-    schedlab: pods.csv:2: num_gpu: found "1099511627776", allowed is a whole number from 0 to 1024
-    schedlab: pods.csv:2: creation_time: found "-5", allowed is a whole number from 0 to 3155760000
-    schedlab: pods.csv:2: scheduled_time: found "4", allowed is a time that is not before creation_time
-    schedlab: pods.csv:2: deletion_time: found "4", allowed is a time that is not before creation_time and scheduled_time
-    schedlab: pods.csv:2: deletion_time: found "6", allowed is a time that is not before creation_time and scheduled_time
-    schedlab: pods.csv:2: creation_time: found "1099511627776", allowed is a whole number from 0 to 3155760000
-    schedlab: pods.csv:2: priority_class: found "nobody", allowed is train, build-preemptible, build, inference
-    schedlab: queues.csv:2: quota: found "1e300", allowed is a number from 0 to 1000000000, or -1 for no bound
-    schedlab: queues.csv:2: weight: found "-1", allowed is a number from 0 to 1000000000
-    schedlab: queues.csv:2: priority: found "99999999999", allowed is a whole number from -2147483648 to 2147483647
+    schedlab: nodes.csv:2: cpu_milli: got "0", expected a whole number from 1 to 1000000000
+    schedlab: nodes.csv:2: memory_mib: got "0", expected a whole number from 1 to 1073741824
+    schedlab: nodes.csv:2: gpu: got "2000", expected a whole number from 0 to 1024
+    schedlab: nodes.csv:2: memory_mib: got "1099511627776", expected a whole number from 1 to 1073741824
+    schedlab: pods.csv:2: gpu_milli: got "500", expected 0, as it has no GPU
+    schedlab: pods.csv:2: gpu_milli: got "0", expected a whole number from 1 to 1000, a whole GPU
+    schedlab: pods.csv:2: gpu_milli: got "500", expected 1000, as it has several GPUs
+    schedlab: pods.csv:2: num_gpu: got "1099511627776", expected a whole number from 0 to 1024
+    schedlab: pods.csv:2: creation_time: got "-5", expected a whole number from 0 to 3155760000
+    schedlab: pods.csv:2: scheduled_time: got "4", expected a time that is not before creation_time
+    schedlab: pods.csv:2: deletion_time: got "4", expected a time that is not before creation_time and scheduled_time
+    schedlab: pods.csv:2: deletion_time: got "6", expected a time that is not before creation_time and scheduled_time
+    schedlab: pods.csv:2: creation_time: got "1099511627776", expected a whole number from 0 to 3155760000
+    schedlab: pods.csv:2: priority_class: got "nobody", expected train, build-preemptible, build, inference
+    schedlab: queues.csv:2: quota: got "1e300", expected a number from 0 to 1000000000, or -1 for no bound
+    schedlab: queues.csv:2: weight: got "-1", expected a number from 0 to 1000000000
+    schedlab: queues.csv:2: priority: got "99999999999", expected a whole number from -2147483648 to 2147483647
     "#);
 }
 
@@ -168,9 +168,9 @@ fn columns_that_nobody_reads() {
         of("sn,cpu_milli,memory_mib,gpu,gpu\nn1,1,1,1,1\n", pods, queues),
     ];
     assert_snapshot!(told.concat(), @r#"
-    schedlab: queues.csv:1: found the column "qouta", allowed is name, quota, parent, weight, limit, priority
-    schedlab: pods.csv:1: found the column "que", allowed is name, cpu_milli, memory_mib, num_gpu, gpu_milli, gpu_spec, qos, pod_phase, creation_time, deletion_time, scheduled_time, queue, priority_class
-    schedlab: nodes.csv:1: found the column gpu again, allowed is each column once
+    schedlab: queues.csv:1: got the column "qouta", expected name, quota, parent, weight, limit, priority
+    schedlab: pods.csv:1: got the column "que", expected name, cpu_milli, memory_mib, num_gpu, gpu_milli, gpu_spec, qos, pod_phase, creation_time, deletion_time, scheduled_time, queue, priority_class
+    schedlab: nodes.csv:1: got the column gpu again, expected each column once
     "#);
 }
 
@@ -199,20 +199,20 @@ fn lines_of_json_that_are_impossible() {
         of(node, pod, "{\"name\": \"a\", \"quota\": 8, \"priority\": 99999999999}"),
     ];
     assert_snapshot!(told.concat(), @r#"
-    schedlab: nodes.jsonl:1: cpu_milli: found 0, allowed is a whole number from 1 to 1000000000
-    schedlab: nodes.jsonl:1: memory_mib: found 0, allowed is a whole number from 1 to 1073741824
-    schedlab: nodes.jsonl:1: gpus: found 2000, allowed is a whole number from 0 to 1024
-    schedlab: nodes.jsonl:1: model: found "A b!", allowed is letters, digits, '-', '_' and '.', a letter or digit at both ends, at most 63 long
-    schedlab: pods.jsonl:1: models: found "A b!", allowed is letters, digits, '-', '_' and '.', a letter or digit at both ends, at most 63 long
-    schedlab: pods.jsonl:1: pods: found 1099511627776, allowed is a whole number from 1 to 100000
-    schedlab: pods.jsonl:1: gpus: found 4096, allowed is a whole number from 0 to 1024
-    schedlab: pods.jsonl:1: arrives_secs: found -1, allowed is seconds from 0 to those of a hundred years
-    schedlab: pods.jsonl:1: arrives_secs: found 1000000000000, allowed is seconds from 0 to those of a hundred years
-    schedlab: pods.jsonl:1: leaves_after_secs: found -1, allowed is seconds from 0 to those of a hundred years
-    schedlab: pods.jsonl:1: priority_class: found "nobody", allowed is train, build-preemptible, build, inference
-    schedlab: queues.jsonl:1: quota: found 1e300, allowed is a number from 0 to 1000000000, or -1 for no bound
-    schedlab: queues.jsonl:1: weight: found -1, allowed is a number from 0 to 1000000000
-    schedlab: queues.jsonl:1: priority: found 99999999999, allowed is a whole number from -2147483648 to 2147483647
+    schedlab: nodes.jsonl:1: cpu_milli: got 0, expected a whole number from 1 to 1000000000
+    schedlab: nodes.jsonl:1: memory_mib: got 0, expected a whole number from 1 to 1073741824
+    schedlab: nodes.jsonl:1: gpus: got 2000, expected a whole number from 0 to 1024
+    schedlab: nodes.jsonl:1: model: got "A b!", expected letters, digits, '-', '_' and '.', a letter or digit at both ends, at most 63 long
+    schedlab: pods.jsonl:1: models: got "A b!", expected letters, digits, '-', '_' and '.', a letter or digit at both ends, at most 63 long
+    schedlab: pods.jsonl:1: pods: got 1099511627776, expected a whole number from 1 to 100000
+    schedlab: pods.jsonl:1: gpus: got 4096, expected a whole number from 0 to 1024
+    schedlab: pods.jsonl:1: arrives_secs: got -1, expected seconds from 0 to those of a hundred years
+    schedlab: pods.jsonl:1: arrives_secs: got 1000000000000, expected seconds from 0 to those of a hundred years
+    schedlab: pods.jsonl:1: leaves_after_secs: got -1, expected seconds from 0 to those of a hundred years
+    schedlab: pods.jsonl:1: priority_class: got "nobody", expected train, build-preemptible, build, inference
+    schedlab: queues.jsonl:1: quota: got 1e300, expected a number from 0 to 1000000000, or -1 for no bound
+    schedlab: queues.jsonl:1: weight: got -1, expected a number from 0 to 1000000000
+    schedlab: queues.jsonl:1: priority: got 99999999999, expected a whole number from -2147483648 to 2147483647
     "#);
 }
 
@@ -239,18 +239,18 @@ fn lines_of_json_that_are_broken() {
         of("nodes", pod, queue),
     ];
     assert_snapshot!(told.concat(), @r#"
-    schedlab: nodes.jsonl:1: column 20: found unknown field `gpu`, expected one of `name`, `cpu_milli`, `memory_mib`, `gpus`, `model`, allowed is one JSON object of this kind
-    schedlab: nodes.jsonl:1: column 13: found EOF while parsing an object, allowed is one JSON object of this kind
-    schedlab: nodes.jsonl:1: column 25: found invalid value: integer `-8`, expected a whole number from 0 on, allowed is one JSON object of this kind
-    schedlab: pods.jsonl:2: pods: found 0, allowed is a whole number from 1 to 100000
-    schedlab: pods.jsonl:1: queue: found nobody, allowed is a leaf queue: a
-    schedlab: queues.jsonl:1: parent: found b, allowed is the name of another queue
-    schedlab: queues.jsonl:1: quota: found -8, allowed is a number from 0 to 1000000000, or -1 for no bound
-    schedlab: queues.jsonl:2: name: found a again, allowed is each name once
-    schedlab: pods.jsonl:3: name: found a-1, a pod of a in line 1, allowed is each name once
-    schedlab: nodes.jsonl:1: found ["n1"], allowed is one JSON object of this kind
-    schedlab: nodes.jsonl:1: found 8, allowed is one JSON object of this kind
-    schedlab: nodes.jsonl:1: column 2: found a word that JSON does not have, allowed is one JSON object of this kind
+    schedlab: nodes.jsonl:1: column 20: got unknown field `gpu`, expected one of `name`, `cpu_milli`, `memory_mib`, `gpus`, `model`, expected one JSON object of this kind
+    schedlab: nodes.jsonl:1: column 13: got EOF while parsing an object, expected one JSON object of this kind
+    schedlab: nodes.jsonl:1: column 25: got invalid value: integer `-8`, expected a whole number from 0 on, expected one JSON object of this kind
+    schedlab: pods.jsonl:2: pods: got 0, expected a whole number from 1 to 100000
+    schedlab: pods.jsonl:1: queue: got nobody, expected a leaf queue: a
+    schedlab: queues.jsonl:1: parent: got b, expected the name of another queue
+    schedlab: queues.jsonl:1: quota: got -8, expected a number from 0 to 1000000000, or -1 for no bound
+    schedlab: queues.jsonl:2: name: got a again, expected each name once
+    schedlab: pods.jsonl:3: name: got a-1, a pod of a in line 1, expected each name once
+    schedlab: nodes.jsonl:1: got ["n1"], expected one JSON object of this kind
+    schedlab: nodes.jsonl:1: got 8, expected one JSON object of this kind
+    schedlab: nodes.jsonl:1: column 2: got an invalid JSON literal, expected one JSON object of this kind
     "#);
 }
 
@@ -258,5 +258,5 @@ fn lines_of_json_that_are_broken() {
 fn traces_that_are_not_there() {
     let run = Lab::empty().run(&["simulate", "--nodes", "n.csv", "--pods", "p.jsonl"]);
     assert_eq!(run.code, 2, "{}", run.all());
-    assert_snapshot!(run.err, @"schedlab: n.csv: found No such file or directory (os error 2), allowed is a CSV file that can be read");
+    assert_snapshot!(run.err, @"schedlab: n.csv: got No such file or directory (os error 2), expected a CSV file that can be read");
 }

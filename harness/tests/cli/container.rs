@@ -91,7 +91,7 @@ fn is_whole(read: &[u8]) -> bool {
 #[test]
 fn an_image_that_nobody_knows_is_refused_before_anything_starts() {
     let ran = run_with(&[], &["container", "--image", "nginx:1"]);
-    could_not_start(&ran, &["--image nginx:1", "rancher/k3s"]);
+    could_not_start(&ran, &["--image: got nginx:1", "rancher/k3s"]);
 }
 
 #[test]

@@ -85,7 +85,7 @@ fn another_table_below_a_step_is_another_scenario() {
 fn a_run_must_be_like_the_one_that_it_is_held_against() {
     let lab = Lab::of("diff");
     lab.run(&["run", "--results", "old"]);
-    let like = ["run", "--like", "old/latest", "--retries", "1"];
+    let like = ["run", "--baseline", "old/latest", "--retries", "1"];
     let alike = lab.run(&like);
     assert_eq!(alike.code, 0, "{}", alike.all());
     let feature = lab.read("features/strategy.feature");
@@ -95,7 +95,7 @@ fn a_run_must_be_like_the_one_that_it_is_held_against() {
     let told = ["not as in old/", "- 4 small on one node", "+ 1 small on each of 4 nodes"];
     assert!(told.iter().all(|line| unlike.out.contains(line)), "{}", unlike.all());
     lab.write("known.md", "- `features/strategy.feature: A few pods`\n");
-    let known = lab.run(&[&like[..], &["--known", "known.md"]].concat());
+    let known = lab.run(&[&like[..], &["--expected-differences", "known.md"]].concat());
     assert_eq!(known.code, 0, "{}", known.all());
 }
 

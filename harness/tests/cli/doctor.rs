@@ -143,7 +143,7 @@ fn an_old_kubectl_is_not_enough() {
     let kubectl = "#!/bin/sh\necho '{\"clientVersion\": {\"gitVersion\": \"v1.20.2\"}}'\n";
     let ended = doctor(&[("kubectl", kubectl)], &["kubectl"]);
     assert_eq!(ended.code, 3, "{}", ended.all());
-    assert!(ended.out.contains("kubectl is 1.20"), "{}", ended.out);
+    assert!(ended.out.contains("kubectl has version 1.20"), "{}", ended.out);
     let new = kubectl.replace("1.20.2", "1.35.4");
     assert_eq!(doctor(&[("kubectl", &new)], &["kubectl"]).code, 0);
 }

@@ -130,7 +130,7 @@ fn a_daemon_that_hangs_is_not_waited_for() {
     let hangs = "exec /bin/sleep 600";
     for cluster in ["container", "kind"] {
         let ran = run_with(&[("docker", hangs)], &[cluster]);
-        could_not_start(&ran, &["no answer within", "its daemon hangs: restart it"]);
+        could_not_start(&ran, &["no response within", "its daemon hangs: restart it"]);
     }
 }
 

@@ -88,7 +88,7 @@ fn answer_with(mut stream: TcpStream, status: u16, body: &dyn Fn(&str) -> String
 fn a_server_that_cannot_be_reached_is_named() {
     // Nobody may listen on the port that is kept for multiplexers.
     let server = "https://127.0.0.1:1";
-    let words = ["--kubeconfig", "kubeconfig", "--yes-this-cluster", "here"];
+    let words = ["--kubeconfig", "kubeconfig", "--context", "here", "--confirm"];
     let said = refused(&Lab::of("passes"), server, &words);
     assert!(said.contains("https://127.0.0.1:1/ cannot be reached"), "{said}");
 }
@@ -97,8 +97,8 @@ fn a_server_that_cannot_be_reached_is_named() {
 fn a_cluster_whose_name_nobody_said_is_not_touched() {
     let lab = Lab::of("passes");
     let said = refused(&lab, "https://127.0.0.1:1", &["--kubeconfig", "kubeconfig"]);
-    assert!(said.contains("--yes-this-cluster here"), "{said}");
-    let words = ["--kubeconfig", "kubeconfig", "--yes-this-cluster", "there"];
+    assert!(said.contains("--context here --confirm"), "{said}");
+    let words = ["--kubeconfig", "kubeconfig", "--context", "there", "--confirm"];
     let said = refused(&lab, "https://127.0.0.1:1", &words);
     assert!(said.contains("no such context; it has: here"), "{said}");
     let said = refused(&lab, "https://127.0.0.1:1", &["--kubeconfig", "absent"]);
@@ -121,15 +121,15 @@ fn all_files_of_the_variable_are_one_kubeconfig() {
         assert_eq!((ended.code, &*ended.out), (3, ""), "{}", ended.all());
         ended.err
     };
-    let said = here("first:absent:second", &["--yes-this-cluster", "there"]);
-    assert!(said.contains(&format!("{server}/ does not let us do everything")), "{said}");
+    let said = here("first:absent:second", &["--context", "there", "--confirm"]);
+    assert!(said.contains(&format!("{server}/ does not allow everything")), "{said}");
     let said = here("first:second", &[]);
-    assert!(said.contains("first:second means the cluster \"here\""), "{said}");
-    let said = here("first:second", &["--yes-this-cluster", "nowhere"]);
-    assert!(said.contains("no such context; it has: here, there"), "{said}");
+    assert!(said.contains("the current context of first:second is \"here\""), "{said}");
+    let said = here("first:second", &["--context", "nowhere", "--confirm"]);
+    assert!(said.contains("no such context; contexts: here, there"), "{said}");
     lab.write("empty", "");
-    let said = here("empty", &["--yes-this-cluster", "here"]);
-    assert!(said.contains("schedlab: kubeconfig empty is empty: allowed is"), "{said}");
+    let said = here("empty", &["--context", "here", "--confirm"]);
+    assert!(said.contains("schedlab: kubeconfig empty is empty: expected"), "{said}");
     let doctor = lab.run_with(&["doctor", "kubeconfig"], &[("KUBECONFIG", "first:second")]);
     assert!(doctor.out.contains("contexts here there"), "{}", doctor.out);
     lab.write("undecided", &second.replace("current-context", "other"));
@@ -143,9 +143,9 @@ fn all_files_of_the_variable_are_one_kubeconfig() {
 #[test]
 fn who_may_not_do_everything_is_told_so_and_nothing_is_written() {
     let (server, writes) = without_all_rights();
-    let words = ["--kubeconfig", "kubeconfig", "--yes-this-cluster", "here"];
+    let words = ["--kubeconfig", "kubeconfig", "--context", "here", "--confirm"];
     let said = refused(&Lab::of("passes"), &server, &words);
-    assert!(said.contains("does not let us do everything"), "{said}");
+    assert!(said.contains("does not allow everything"), "{said}");
     assert!(said.contains("nothing was changed"), "{said}");
     assert_eq!(writes.try_iter().collect::<Vec<_>>(), Vec::<String>::new());
 }
@@ -154,11 +154,11 @@ fn who_may_not_do_everything_is_told_so_and_nothing_is_written() {
 fn the_doctor_knows_who_may_not_do_everything() {
     let (server, _) = without_all_rights();
     let lab = Lab::of("passes");
-    refused(&lab, &server, &["--kubeconfig", "kubeconfig", "--yes-this-cluster", "here"]);
+    refused(&lab, &server, &["--kubeconfig", "kubeconfig", "--context", "here", "--confirm"]);
     let doctor = lab.run_with(&["doctor", "kubeconfig"], &[("KUBECONFIG", "kubeconfig")]);
     assert_eq!(doctor.code, 3, "{}", doctor.all());
-    assert!(doctor.out.contains("here answers: v1.35.4"), "{}", doctor.out);
-    assert!(doctor.out.contains("context here is no administrator's"), "{}", doctor.out);
+    assert!(doctor.out.contains("here: v1.35.4"), "{}", doctor.out);
+    assert!(doctor.out.contains("context here has no administrator rights"), "{}", doctor.out);
 }
 
 #[test]
@@ -172,12 +172,12 @@ fn who_is_not_known_is_told_to_log_in() {
         }
     });
     let lab = Lab::of("passes");
-    let words = ["--kubeconfig", "kubeconfig", "--yes-this-cluster", "here"];
+    let words = ["--kubeconfig", "kubeconfig", "--context", "here", "--confirm"];
     let said = refused(&lab, &server, &words);
-    assert!(said.contains(&format!("{server}/ does not know us: Unauthorized\n")), "{said}");
-    assert!(said.contains("to do: log in there again"), "{said}");
+    assert!(said.contains(&format!("{server}/ rejects our credentials: Unauthorized\n")), "{said}");
+    assert!(said.contains("to do: log in again"), "{said}");
     let doctor = lab.run_with(&["doctor", "kubeconfig"], &[("KUBECONFIG", "kubeconfig")]);
-    assert!(doctor.out.contains("to do: log in there again"), "{}", doctor.out);
+    assert!(doctor.out.contains("to do: log in again"), "{}", doctor.out);
 }
 
 #[test]
@@ -190,9 +190,9 @@ fn a_page_in_the_place_of_a_cluster_is_told_as_such() {
         }
     });
     let lab = Lab::of("passes");
-    let words = ["--kubeconfig", "kubeconfig", "--yes-this-cluster", "here"];
+    let words = ["--kubeconfig", "kubeconfig", "--context", "here", "--confirm"];
     let said = refused(&lab, &server, &words);
-    let what = "what answers there is no Kubernetes API server: status 200 OK, it says \"<html> \
+    let what = "the response is not from a Kubernetes API server: status 200 OK, body \"<html> \
                 Please sign in</html>\"\n";
     assert!(
         said.contains(&format!("schedlab: {server}/: {what}to do: is there a proxy")),
@@ -272,7 +272,7 @@ fn what_a_cluster_that_was_killed_leaves_goes_with_clean_and_that_of_others_stay
 fn a_cluster_of_schedlab_up_plays_the_nodes_of_scenarios_itself() {
     let lab = Lab::of("passes");
     let mut up = up(&lab, "kubeconfig");
-    let named = ["--kubeconfig", "kubeconfig", "--yes-this-cluster", "schedlab"];
+    let named = ["--kubeconfig", "kubeconfig", "--context", "schedlab", "--confirm"];
     let run = |more: &[&str]| {
         let args = [&["run", "--cluster", "kubeconfig"], &named[..], more].concat();
         let args = [&args[..], &["--scheduler", "installed:kai-scheduler"]].concat();
@@ -280,7 +280,7 @@ fn a_cluster_of_schedlab_up_plays_the_nodes_of_scenarios_itself() {
     };
     let passed = run(&[]);
     assert_eq!(passed.code, 0, "{}", passed.all());
-    assert!(passed.err.contains(", its emulator plays its nodes"), "{}", passed.all());
+    assert!(passed.err.contains(", its emulator simulates its nodes"), "{}", passed.all());
     let refused = run(&["--kubelets", "kwok"]);
     assert_eq!(refused.code, 3, "{}", refused.all());
     assert!(refused.err.contains("--kubelets kwok: the cluster is an emulator"), "{}", refused.err);
@@ -294,13 +294,13 @@ fn a_scheduler_that_nobody_there_is_is_known_before_the_first_scenario() {
     let mut up = up(&lab, "kubeconfig");
     lab.write("target.yaml", "name: nobody\nqueues: none\ncapabilities: []\n");
     let args = ["run", "--cluster", "kubeconfig", "--kubeconfig", "kubeconfig"];
-    let more = ["--yes-this-cluster", "schedlab", "--target", "target.yaml"];
+    let more = ["--context", "schedlab", "--confirm", "--target", "target.yaml"];
     let args = [&args[..], &more, &["--scheduler", "installed:nobody"]].concat();
     let ended = lab.run_with(&args, &[("XDG_STATE_HOME", lab.path("state").to_str().unwrap())]);
     let pressed = Command::new("kill").args(["-INT", &up.id().to_string()]).status();
     assert!(pressed.unwrap().success() && up.wait().unwrap().success());
     assert_eq!((ended.code, &*ended.out), (3, ""), "{}", ended.all());
-    let words = "schedlab: --scheduler installed:nobody: nobody of that name runs there";
+    let words = "schedlab: --scheduler installed:nobody: no scheduler of that name responds";
     assert!(ended.err.contains(words), "{}", ended.err);
     assert_eq!(std::fs::read_dir(lab.path("state/schedlab/runs")).unwrap().count(), 0);
 }

@@ -23,7 +23,7 @@ fn on_control_plane(program: &str, kwok: Option<&str>) -> (Lab, Ended) {
 fn a_kwok_that_is_not_there_is_told_before_anything_is_started() {
     let (lab, ended) = on_control_plane("touch started", None);
     assert_eq!(ended.code, 3, "{}", ended.all());
-    assert!(ended.err.contains("--kubelets kwok: it cannot be started"), "{}", ended.err);
+    assert!(ended.err.contains("--kubelets kwok: cannot start it"), "{}", ended.err);
     assert!(ended.err.contains("SCHEDLAB_KWOK names"), "{}", ended.err);
     assert!(ended.err.contains("name a program that is kwok"), "{}", ended.err);
     assert!(!lab.exists("started") && !lab.exists("state/schedlab/runs"), "{}", ended.all());

@@ -12,19 +12,16 @@ fn refused(words: &[&str]) -> String {
 #[test]
 fn an_option_of_another_cluster_is_refused() {
     for (words, told) in [
-        (
-            ["control-plane", "--image", "foo"],
-            "--image: it means nothing on --cluster control-plane",
-        ),
-        (["container", "--kind-cluster", "foo"], "it is for --cluster kind"),
-        (["emulator", "--yes-this-cluster", "mine"], "it is for --cluster kubeconfig"),
-        (["kind", "--kubeconfig", "mine"], "it is for --cluster kubeconfig"),
-        (["kubeconfig", "--assets", "mine"], "it is for --cluster control-plane"),
-        (["control-plane", "--node-image", "foo"], "it is for --cluster kind"),
-        (["emulator", "--kind-config", "foo"], "it is for --cluster kind"),
-        (["emulator", "--time-scale", "0.5"], "it is for --cluster control-plane, kubeconfig"),
+        ("control-plane --image foo", "--image: has no effect on --cluster control-plane"),
+        ("container --kind-cluster foo", "it is for --cluster kind"),
+        ("emulator --context mine --confirm", "it is for --cluster kubeconfig"),
+        ("kind --kubeconfig mine", "it is for --cluster kubeconfig"),
+        ("kubeconfig --assets mine", "it is for --cluster control-plane"),
+        ("control-plane --node-image foo", "it is for --cluster kind"),
+        ("emulator --kind-config foo", "it is for --cluster kind"),
+        ("emulator --time-scale 0.5", "it is for --cluster control-plane, kubeconfig"),
     ] {
-        let said = refused(&words);
+        let said = refused(&words.split(' ').collect::<Vec<_>>());
         assert!(said.contains(told), "{words:?}: {said}");
     }
 }
@@ -56,8 +53,8 @@ fn a_target_file_whose_program_nobody_names_is_refused() {
     lab.write("target.yaml", text);
     let ended = lab.run(&["run", "--cluster", "control-plane", "--target", "target.yaml"]);
     assert_eq!((ended.code, &*ended.out), (3, ""), "{}", ended.all());
-    let told = "schedlab: target.yaml: command: {program} stands for what --scheduler \
-                process:PROGRAM names, and nothing is named\n";
+    let told = "schedlab: target.yaml: command: {program} needs --scheduler \
+                process:PROGRAM\n";
     assert_eq!(ended.err, told);
 }
 

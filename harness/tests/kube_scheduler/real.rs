@@ -11,8 +11,8 @@ use std::{
 use anyhow::{Context as _, bail};
 use futures::{AsyncBufRead, AsyncBufReadExt as _, StreamExt as _, TryStreamExt as _, stream};
 use http::Request;
-use schedlab::api::{Api, refusal};
-use schedlab_control_plane::{Kept, Temporary};
+use schedlab::api::{Api, api_error};
+use schedlab_control_plane::{ChildProcess, TemporaryControlPlane};
 use schedlab_json::{Value, json};
 
 /// Weighted scores by plugin, by the names of the nodes on which a pod fits.
@@ -36,12 +36,12 @@ pub(crate) struct Real {
     log: PathBuf,
     read: u64,
     pods: Box<dyn AsyncBufRead + Unpin>,
-    _process: Kept,
+    _process: ChildProcess,
 }
 
 impl Real {
     /// Starts it with its defaults.
-    pub(crate) async fn start(plane: &Temporary) -> anyhow::Result<Self> {
+    pub(crate) async fn start(plane: &TemporaryControlPlane) -> anyhow::Result<Self> {
         let api = Api::new(plane.client().await?);
         let config = json!({
             "apiVersion": "kubescheduler.config.k8s.io/v1",
@@ -58,7 +58,7 @@ impl Real {
             "--secure-port=0".to_owned(),
             "--vmodule=schedule_one=10".to_owned(),
         ];
-        let process = plane.start("kube-scheduler", &arguments)?;
+        let process = plane.start_program("kube-scheduler", &arguments)?;
         let watch = Request::get("/api/v1/pods?watch=true").body(Vec::new())?;
         let pods = Box::new(api.client().request_stream(watch).await?);
         let log = plane.folder().join("kube-scheduler.log");
@@ -76,7 +76,7 @@ impl Real {
             let namespace = object["metadata"]["namespace"].as_str().unwrap_or_default();
             let path = path.replace("{namespace}", namespace);
             let made = self.api.post(&path, &object).await;
-            made.map(drop).map_err(refusal).with_context(|| format!("{path}: {object:#}"))
+            made.map(drop).map_err(api_error).with_context(|| format!("{path}: {object:#}"))
         });
         stream::iter(posts).buffer_unordered(AT_ONCE).try_collect().await
     }

@@ -9,7 +9,9 @@ use http_body_util::{BodyExt as _, Full};
 use hyper::body::Bytes;
 use insta::assert_snapshot;
 use schedlab_json::{Value, json};
-use schedlab_scheduler::admission::{Admission, Changed, Service, configurations};
+use schedlab_scheduler::admission::{
+    Admission, PatchedPods, WebhookService, webhook_configurations,
+};
 
 use super::lab::Lab;
 
@@ -23,18 +25,18 @@ impl Lab {
         let admission = Admission::new(self.emulator.client(), &self.config);
         let answer = move |path: String, review: Value| {
             let (admission, review) = (admission.clone(), review);
-            let answer = async move { admission.answer(&path, &review).await };
+            let answer = async move { admission.review(&path, &review).await };
             answer.map(Option::unwrap_or_default).boxed()
         };
         self.emulator.serve_webhook("kai-scheduler", "schedlab-scheduler", Arc::new(answer));
-        let service = Service {
+        let service = WebhookService {
             namespace: "kai-scheduler",
             name: "schedlab-scheduler",
-            authority: None,
+            ca_bundle: None,
             scheduler_name: "kai-scheduler",
-            changed: Changed::by(&self.config),
+            patched_pods: PatchedPods::for_config(&self.config),
         };
-        let [judges, changes] = configurations(&service);
+        let [judges, changes] = webhook_configurations(&service);
         let group = "admissionregistration.k8s.io";
         self.create(group, "validatingwebhookconfigurations", &judges);
         self.create(group, "mutatingwebhookconfigurations", &changes);
@@ -51,7 +53,7 @@ impl Lab {
             },
         );
         let request = request.body(Full::new(Bytes::from(body.to_string()))).unwrap();
-        let reply = self.emulator.service().answer(request).await;
+        let reply = self.emulator.service().handle(request).await;
         let mut told = reply.status().as_u16().to_string();
         let warnings: Vec<_> = reply.headers().get_all("warning").iter().cloned().collect();
         let body = reply.into_body().collect().await.unwrap().to_bytes();
@@ -88,14 +90,14 @@ impl Lab {
 fn a_queue_that_could_not_be_used_is_refused() {
     Lab::tell(async |lab| {
         lab.ask_first();
-        assert_snapshot!(lab.queue_under("a", "", -5).await, @r#"422 admission webhook "queues.admission.kai.scheduler" denied the request: Queue a: spec.resources.gpu.quota: found -5, allowed: -1 (unlimited), or 0 to 9200000000000000 devices"#);
-        assert_snapshot!(lab.post(QUEUES, "Queue", "a", &json!({})).await, @r#"422 admission webhook "queues.admission.kai.scheduler" denied the request: Queue a: spec.resources: found nothing, allowed: quota, overQuotaWeight and limit of gpu, cpu and memory, -1 for unlimited (what is left out counts as 0: nothing may run)"#);
+        assert_snapshot!(lab.queue_under("a", "", -5).await, @r#"422 admission webhook "queues.admission.kai.scheduler" denied the request: Queue a: spec.resources.gpu.quota: got -5, expected -1 (unlimited), or 0 to 9200000000000000 devices"#);
+        assert_snapshot!(lab.post(QUEUES, "Queue", "a", &json!({})).await, @r#"422 admission webhook "queues.admission.kai.scheduler" denied the request: Queue a: spec.resources: got nothing, expected quota, overQuotaWeight and limit of gpu, cpu and memory, -1 for unlimited (omitted values count as 0: nothing may run)"#);
         let runtime = json!({ "spec": { "preemptMinRuntime": "soon" } });
         assert_snapshot!(lab.queue_under("a", "", 4).await, @"201");
         let a = format!("{QUEUES}/a");
-        assert_snapshot!(lab.send(Method::PATCH, &a, &runtime).await, @r#"422 admission webhook "queues.admission.kai.scheduler" denied the request: Queue a: spec.preemptMinRuntime: found "soon", allowed: a duration such as 90s or 1h30m, not negative"#);
+        assert_snapshot!(lab.send(Method::PATCH, &a, &runtime).await, @r#"422 admission webhook "queues.admission.kai.scheduler" denied the request: Queue a: spec.preemptMinRuntime: got "soon", expected a duration such as 90s or 1h30m, not negative"#);
         let alone = json!({ "spec": { "parentQueue": "a" } });
-        assert_snapshot!(lab.send(Method::PATCH, &a, &alone).await, @r#"422 admission webhook "queues.admission.kai.scheduler" denied the request: Queue a: spec.parentQueue: found "a", which leads back to it, allowed: a queue that is not below this one, or none"#);
+        assert_snapshot!(lab.send(Method::PATCH, &a, &alone).await, @r#"422 admission webhook "queues.admission.kai.scheduler" denied the request: Queue a: spec.parentQueue: got "a", which leads back to it, expected a queue that is not below this one, or none"#);
     });
 }
 
@@ -108,12 +110,12 @@ fn who_writes_a_negative_number_that_counts_as_none_is_told_so() {
         let spec = json!({ "resources": { "gpu": gpu, "cpu": all, "memory": all } });
         assert_snapshot!(lab.post(QUEUES, "Queue", "a", &spec).await, @r#"
         201
-          299 - "Queue a: spec.resources.gpu.overQuotaWeight: found -1, allowed: 0 or more (-1 counts as 0: the queue gets nothing of what quotas leave over)"
+          299 - "Queue a: spec.resources.gpu.overQuotaWeight: got -1, expected 0 or more (-1 counts as 0: the queue gets no capacity beyond quotas)"
         "#);
         let spec = json!({ "minMember": 1, "queue": "a", "preemptionDelay": "-5s" });
         assert_snapshot!(lab.post(GROUPS, "PodGroup", "g", &spec).await, @r#"
         201
-          299 - "PodGroup default/g: spec.preemptionDelay: found \"-5s\", allowed: a time above 0 (a negative one counts as none: others are asked to leave for the group at once)"
+          299 - "PodGroup default/g: spec.preemptionDelay: got \"-5s\", expected a duration above 0 (a negative one counts as 0: victims are evicted for the group at once)"
         "#);
     });
 }
@@ -127,15 +129,15 @@ fn a_queue_that_would_close_a_circle_is_refused_and_one_that_has_children_stays(
         201
           299 - "Queue early: Queue 'early' cannot be used: its parent 'late' does not exist"
         "#);
-        assert_snapshot!(lab.queue_under("late", "early", 4).await, @r#"422 admission webhook "queues.admission.kai.scheduler" denied the request: Queue late: spec.parentQueue: found "early", which leads back to it, allowed: a queue that is not below this one, or none"#);
+        assert_snapshot!(lab.queue_under("late", "early", 4).await, @r#"422 admission webhook "queues.admission.kai.scheduler" denied the request: Queue late: spec.parentQueue: got "early", which leads back to it, expected a queue that is not below this one, or none"#);
         assert_snapshot!(lab.queue_under("late", "top", 10).await, @r#"
         201
-          299 - "Queue top: Quotas of the queues below add up to more than its own: 10 of 8 GPUs"
+          299 - "Queue top: Quotas of the child queues add up to more than the queue's own quota: 10 of 8 GPUs"
         "#);
         let under_early = json!({ "spec": { "parentQueue": "early" } });
         let top = format!("{QUEUES}/top");
-        assert_snapshot!(lab.send(Method::PATCH, &top, &under_early).await, @r#"422 admission webhook "queues.admission.kai.scheduler" denied the request: Queue top: spec.parentQueue: found "early", which leads back to it, allowed: a queue that is not below this one, or none"#);
-        assert_snapshot!(lab.send(Method::DELETE, &top, &json!({})).await, @r#"422 admission webhook "queues.admission.kai.scheduler" denied the request: Queue top: metadata.name: found queues below it (late), allowed: only a queue with no queues below it is deleted"#);
+        assert_snapshot!(lab.send(Method::PATCH, &top, &under_early).await, @r#"422 admission webhook "queues.admission.kai.scheduler" denied the request: Queue top: spec.parentQueue: got "early", which leads back to it, expected a queue that is not below this one, or none"#);
+        assert_snapshot!(lab.send(Method::DELETE, &top, &json!({})).await, @r#"422 admission webhook "queues.admission.kai.scheduler" denied the request: Queue top: metadata.name: got child queues (late), expected no child queues, or it cannot be deleted"#);
         let early = format!("{QUEUES}/early");
         assert_snapshot!(lab.send(Method::DELETE, &early, &json!({})).await, @"200");
     });
@@ -147,13 +149,13 @@ fn a_pod_group_is_judged_by_the_rules_of_its_condition() {
         lab.ask_first();
         let group = async |name: &str, spec: Value| lab.post(GROUPS, "PodGroup", name, &spec).await;
         let both = json!({ "minMember": 2, "minSubGroup": 1, "queue": "q" });
-        assert_snapshot!(group("both", both).await, @r#"422 admission webhook "podgroups.admission.kai.scheduler" denied the request: PodGroup default/both: spec.minSubGroup: found both, allowed: one of minMember and minSubGroup"#);
+        assert_snapshot!(group("both", both).await, @r#"422 admission webhook "podgroups.admission.kai.scheduler" denied the request: PodGroup default/both: spec.minSubGroup: got both, expected one of minMember and minSubGroup"#);
         let circle = json!({ "minSubGroup": 1, "queue": "q", "subGroups": [
             { "name": "a", "parent": "b" }, { "name": "b", "parent": "a" }] });
-        assert_snapshot!(group("circle", circle).await, @r#"422 admission webhook "podgroups.admission.kai.scheduler" denied the request: PodGroup default/circle: spec.subGroups: parent: found a circle, allowed: the name of another sub-group that leads to the root"#);
+        assert_snapshot!(group("circle", circle).await, @r#"422 admission webhook "podgroups.admission.kai.scheduler" denied the request: PodGroup default/circle: spec.subGroups: parent: got a circle, expected the name of another sub-group that leads to the root"#);
         let twice = json!({ "queue": "q", "subGroups": [
             { "name": "a", "minMember": 1 }, { "name": "a", "minMember": 1 }] });
-        assert_snapshot!(group("twice", twice).await, @r#"422 admission webhook "podgroups.admission.kai.scheduler" denied the request: PodGroup default/twice: spec.subGroups: name: found a, allowed: a name that no other sub-group has"#);
+        assert_snapshot!(group("twice", twice).await, @r#"422 admission webhook "podgroups.admission.kai.scheduler" denied the request: PodGroup default/twice: spec.subGroups: name: got a, expected a name that no other sub-group has"#);
         assert_snapshot!(group("sound", json!({ "minMember": 2, "queue": "q" })).await, @"201");
     });
 }
@@ -176,9 +178,9 @@ fn a_pod_of_this_scheduler_is_judged_by_what_it_shares() {
             lab.send(Method::POST, &format!("{PODS}?dryRun=All"), &object).await
         };
         let of = |share: &str| json!({ "gpu-fraction": share });
-        assert_snapshot!(pod("kai-scheduler", of("1.5"), None).await, @r#"422 admission webhook "pods.admission.kai.scheduler" denied the request: Pod default/p: annotation gpu-fraction: found "1.5", allowed: a number above 0 and below 1"#);
-        assert_snapshot!(pod("kai-scheduler", of("0.5"), Some(1)).await, @r#"422 admission webhook "pods.admission.kai.scheduler" denied the request: Pod default/p: annotation gpu-fraction: found "0.5", allowed: one of gpu-fraction, gpu-memory and whole GPUs"#);
-        assert_snapshot!(pod("kai-scheduler", json!({ "gpu-memory": "-1" }), None).await, @r#"422 admission webhook "pods.admission.kai.scheduler" denied the request: Pod default/p: annotation gpu-memory: found "-1", allowed: a positive integer of MiB"#);
+        assert_snapshot!(pod("kai-scheduler", of("1.5"), None).await, @r#"422 admission webhook "pods.admission.kai.scheduler" denied the request: Pod default/p: annotation gpu-fraction: got "1.5", expected a number above 0 and below 1"#);
+        assert_snapshot!(pod("kai-scheduler", of("0.5"), Some(1)).await, @r#"422 admission webhook "pods.admission.kai.scheduler" denied the request: Pod default/p: annotation gpu-fraction: got "0.5", expected one of gpu-fraction, gpu-memory and whole GPUs"#);
+        assert_snapshot!(pod("kai-scheduler", json!({ "gpu-memory": "-1" }), None).await, @r#"422 admission webhook "pods.admission.kai.scheduler" denied the request: Pod default/p: annotation gpu-memory: got "-1", expected a positive integer of MiB"#);
         assert_snapshot!(pod("default-scheduler", of("1.5"), None).await, @"201");
         assert_snapshot!(pod("kai-scheduler", of("0.5"), None).await, @"201");
     });
@@ -200,7 +202,7 @@ fn a_pod_sees_the_gpus_that_it_asks_for_where_that_is_wanted() {
             lab.send(Method::POST, PODS, &object).await
         };
         let all = json!([{ "name": "NVIDIA_VISIBLE_DEVICES", "value": "all" }]);
-        assert_snapshot!(pod("greedy", "kai-scheduler", all.clone()).await, @r#"422 admission webhook "pods.admission.kai.scheduler" denied the request: Pod default/greedy: spec.containers[0].env[0]: found NVIDIA_VISIBLE_DEVICES "all", allowed: "void" or "none": which GPUs a container sees follows from what it asks for (blockNvidiaVisibleDevices)"#);
+        assert_snapshot!(pod("greedy", "kai-scheduler", all.clone()).await, @r#"422 admission webhook "pods.admission.kai.scheduler" denied the request: Pod default/greedy: spec.containers[0].env[0]: got NVIDIA_VISIBLE_DEVICES "all", expected "void" or "none": the requests of a container determine which GPUs it sees (blockNvidiaVisibleDevices)"#);
         assert_snapshot!(pod("foreign", "default-scheduler", all).await, @"201");
         assert_snapshot!(pod("modest", "kai-scheduler", json!([])).await, @"201");
         let seen = |pod: &Value| {
@@ -269,9 +271,9 @@ fn what_was_wrong_before_is_told_and_can_be_mended_step_by_step() {
         let label = json!({ "metadata": { "labels": { "team": "x" } } });
         assert_snapshot!(lab.send(Method::PATCH, &a, &label).await, @r#"
         200
-          299 - "Queue a: spec.resources.gpu.quota: found -5, allowed: -1 (unlimited), or 0 to 9200000000000000 devices"
+          299 - "Queue a: spec.resources.gpu.quota: got -5, expected -1 (unlimited), or 0 to 9200000000000000 devices"
         "#);
         let worse = json!({ "spec": { "resources": { "gpu": { "quota": -6 } } } });
-        assert_snapshot!(lab.send(Method::PATCH, &a, &worse).await, @r#"422 admission webhook "queues.admission.kai.scheduler" denied the request: Queue a: spec.resources.gpu.quota: found -6, allowed: -1 (unlimited), or 0 to 9200000000000000 devices"#);
+        assert_snapshot!(lab.send(Method::PATCH, &a, &worse).await, @r#"422 admission webhook "queues.admission.kai.scheduler" denied the request: Queue a: spec.resources.gpu.quota: got -6, expected -1 (unlimited), or 0 to 9200000000000000 devices"#);
     });
 }

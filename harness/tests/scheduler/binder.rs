@@ -23,7 +23,7 @@ impl Lab {
     /// Another process beside the scheduler's.
     pub(crate) fn beside(&self, client: kube::Client, components: &[Component]) -> Process {
         let (clock, mut config) = (self.emulator.clock().clone(), self.config.clone());
-        config.only(components.iter().copied().collect());
+        config.run_only(components.iter().copied().collect());
         tokio::spawn(schedlab_scheduler::run(client, config, Arc::new(move || clock.now())))
     }
 

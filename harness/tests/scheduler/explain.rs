@@ -3,7 +3,7 @@
 
 use insta::assert_snapshot;
 use schedlab_json::json;
-use schedlab_scheduler::explain::Form;
+use schedlab_scheduler::explain::OutputFormat;
 
 use super::lab::Lab;
 
@@ -21,7 +21,7 @@ fn the_labs_own_deployment_is_told_why_it_does_not_borrow() {
         lab.apply(BORROWER);
         lab.pass(5).await;
         assert_snapshot!(lab.explain("prod-borrow").await, @r"
-        prod-borrow has 16 pod groups: 8 do not wait, 8 wait (NonPreemptibleOverQuota); one of them:
+        prod-borrow has 16 pod groups: 8 not pending, 8 pending (NonPreemptibleOverQuota); one of them:
 
         pod group default/pg-prod-borrow-v9szv9kd6h-shp9b waits
           0 of its pods have a node, 1 wait, 1 must run together
@@ -48,8 +48,8 @@ fn the_labs_own_deployment_is_told_why_it_does_not_borrow() {
             free 0 of 8 GPUs
 
         notes
-          It is non-preemptible, since its priority is 125, and from 100 on work is (class inference, which KAI gives to the pods of a Deployment that names none). Such work stays inside the quota of its queue and borrows nothing, or a loan would never come back. Label kai.scheduler/preemptibility: preemptible, or priorityClassName: train, lets new pods borrow; those that are there borrow when their PodGroup has spec.preemptibility: preemptible.
-          Deployment prod-borrow is no gang: KAI makes one pod group of each of its pods (here 16), and each starts alone. A Job with annotation kai.scheduler/batch-min-member starts whole or not at all.
+          It is non-preemptible, since its priority is 125, and priorities from 100 are non-preemptible (class inference, KAI's default for pods of a Deployment). Non-preemptible workloads must stay within the quota of their queue, as borrowed capacity could not be reclaimed. Label kai.scheduler/preemptibility: preemptible, or priorityClassName: train, lets new pods borrow; existing pods borrow when their PodGroup has spec.preemptibility: preemptible.
+          Deployment prod-borrow is not a gang: as in KAI each of its pods (here 16) is a pod group of its own and starts alone. A Job with annotation kai.scheduler/batch-min-member starts as a whole or not at all.
         ");
         // The remedy is for the next pod that waits.
         let quota = json!({ "spec": { "resources": { "gpu": { "quota": 9 } } } });
@@ -78,7 +78,7 @@ fn the_labs_own_deployment_is_told_why_it_is_no_gang() {
         lab.apply(GANG);
         lab.pass(5).await;
         assert_snapshot!(lab.explain("gang").await, @r"
-        gang has 10 pod groups: 8 do not wait, 2 wait (PodSchedulingErrors); one of them:
+        gang has 10 pod groups: 8 not pending, 2 pending (PodSchedulingErrors); one of them:
 
         pod group default/pg-gang waits
           0 of its pods have a node, 1 wait, 1 must run together
@@ -87,7 +87,7 @@ fn the_labs_own_deployment_is_told_why_it_is_no_gang() {
         reason: PodSchedulingErrors
           Resources were not found for pod default/gang-wzcvvgw6np due to: no nodes with enough resources were found: 1 node(s) didn't have enough resources: GPUs.
 
-        remedy: make room for 1 more pod of its size, or add nodes that have it: short of GPUs
+        remedy: free capacity for 1 more pod of its size, or add nodes that have it: short of GPUs
           tried on a copy of the cluster: it runs on (new node) at once
 
         queues, from the workload's up
@@ -103,8 +103,8 @@ fn the_labs_own_deployment_is_told_why_it_is_no_gang() {
             free 0 of 8 GPUs
 
         notes
-          It is non-preemptible, since its priority is 125, and from 100 on work is (class inference, which KAI gives to the pods of a Deployment that names none). Such work stays inside the quota of its queue and borrows nothing, or a loan would never come back. Label kai.scheduler/preemptibility: preemptible, or priorityClassName: train, lets new pods borrow; those that are there borrow when their PodGroup has spec.preemptibility: preemptible.
-          Deployment gang is no gang: KAI makes one pod group of each of its pods (here 10), and each starts alone. Its annotation kai.scheduler/batch-min-member=10 is read on a Job, not here. A Job with annotation kai.scheduler/batch-min-member starts whole or not at all.
+          It is non-preemptible, since its priority is 125, and priorities from 100 are non-preemptible (class inference, KAI's default for pods of a Deployment). Non-preemptible workloads must stay within the quota of their queue, as borrowed capacity could not be reclaimed. Label kai.scheduler/preemptibility: preemptible, or priorityClassName: train, lets new pods borrow; existing pods borrow when their PodGroup has spec.preemptibility: preemptible.
+          Deployment gang is not a gang: as in KAI each of its pods (here 10) is a pod group of its own and starts alone. Annotation kai.scheduler/batch-min-member=10 has an effect on Jobs only. A Job with annotation kai.scheduler/batch-min-member starts as a whole or not at all.
         ");
     });
 }
@@ -142,11 +142,11 @@ fn what_cannot_be_read_is_told_with_what_is_allowed() {
         assert_snapshot!(lab.explain("odd").await, @r#"
         pod default/odd waits
 
-        reason: The pod cannot be scheduled: annotation gpu-fraction: found "lots", allowed: a number above 0 and below 1
+        reason: The pod cannot be scheduled: annotation gpu-fraction: got "lots", expected a number above 0 and below 1
 
-        remedy: mend the pod: annotation gpu-fraction allows a number above 0 and below 1
+        remedy: fix the pod: annotation gpu-fraction: expected a number above 0 and below 1
         "#);
-        assert_snapshot!(lab.explain("nobody").await, @"default/nobody: scheduler kai-scheduler has no pod group and no pod of that name, and none whose owner has it");
+        assert_snapshot!(lab.explain("nobody").await, @"default/nobody: scheduler kai-scheduler has no pod group and no pod of that name, and no pod with an owner of that name");
     });
 }
 
@@ -181,7 +181,7 @@ fn a_queue_is_told_how_it_stands() {
         if others took back, these of it would leave first
           none
         ");
-        assert_snapshot!(lab.explain_queue("nobody").await, @"queue nobody does not exist; there are: borrower, owner");
+        assert_snapshot!(lab.explain_queue("nobody").await, @"queue nobody does not exist; existing queues: borrower, owner");
     });
 }
 
@@ -194,7 +194,7 @@ fn programs_are_told_the_same_as_json() {
         lab.start();
         lab.pass(3).await;
         let told: schedlab_json::Value =
-            serde_json::from_str(&lab.explain_as("train", Form::Json).await).unwrap();
+            serde_json::from_str(&lab.explain_as("train", OutputFormat::Json).await).unwrap();
         assert_eq!(told["workload"], "default/train");
         assert_eq!(told["podGroups"][0]["reason"]["code"], "OverLimit");
         let shown = &told["explained"];
@@ -206,7 +206,7 @@ fn programs_are_told_the_same_as_json() {
         assert_eq!((&accounts["limit"]["gpu"], &accounts["limit"]["cpu"]), (&json!(1), &json!(-1)));
         assert_eq!(accounts["requested"]["gpu"], 2);
         let queue: schedlab_json::Value =
-            serde_json::from_str(&lab.explain_queue_as("q", Form::Json).await).unwrap();
+            serde_json::from_str(&lab.explain_queue_as("q", OutputFormat::Json).await).unwrap();
         assert_snapshot!(queue["derivation"]["gpu"], @r#"[{"divided":2,"fairShares":{"q":1}}]"#);
         assert_snapshot!(queue["queues"][0]["standing"], @r#"{"cpu":{"is":"served"},"gpu":{"by":1,"is":"starved"},"memory":{"is":"served"}}"#);
     });
@@ -223,14 +223,14 @@ fn who_comes_to_be_the_first_of_its_queue_is_behind_nobody_any_more() {
             lab.pass(2).await;
         }
         assert_snapshot!(lab.pod_groups(), @r#"
-        pg-last {"minMember":1,"priorityClassName":"train","queue":"q"} "PodSchedulingErrors": "Resources were not found for pod default/last-0-4842c due to: no nodes with enough resources were found: 1 node(s) didn't have enough resources: GPUs. Remedy: make room for 1 more pod of its size, or add nodes that have it: short of GPUs; others of its queue are served before it"
-        pg-next {"minMember":1,"priorityClassName":"train","queue":"q"} "PodSchedulingErrors": "Resources were not found for pod default/next-0-bvqq8 due to: no nodes with enough resources were found: 1 node(s) didn't have enough resources: GPUs. Remedy: make room for 1 more pod of its size, or add nodes that have it: short of GPUs"
+        pg-last {"minMember":1,"priorityClassName":"train","queue":"q"} "PodSchedulingErrors": "Resources were not found for pod default/last-0-4842c due to: no nodes with enough resources were found: 1 node(s) didn't have enough resources: GPUs. Remedy: free capacity for 1 more pod of its size, or add nodes that have it: short of GPUs; other jobs of its queue come first"
+        pg-next {"minMember":1,"priorityClassName":"train","queue":"q"} "PodSchedulingErrors": "Resources were not found for pod default/next-0-bvqq8 due to: no nodes with enough resources were found: 1 node(s) didn't have enough resources: GPUs. Remedy: free capacity for 1 more pod of its size, or add nodes that have it: short of GPUs"
         pg-runs {"minMember":1,"priorityClassName":"train","queue":"q"}
         "#);
         lab.delete_in("default", "jobs", "batch", "runs");
         lab.pass(40).await;
         assert_snapshot!(lab.pod_groups(), @r#"
-        pg-last {"minMember":1,"priorityClassName":"train","queue":"q"} "PodSchedulingErrors": "Resources were not found for pod default/last-0-4842c due to: no nodes with enough resources were found: 1 node(s) didn't have enough resources: GPUs. Remedy: make room for 1 more pod of its size, or add nodes that have it: short of GPUs"
+        pg-last {"minMember":1,"priorityClassName":"train","queue":"q"} "PodSchedulingErrors": "Resources were not found for pod default/last-0-4842c due to: no nodes with enough resources were found: 1 node(s) didn't have enough resources: GPUs. Remedy: free capacity for 1 more pod of its size, or add nodes that have it: short of GPUs"
         pg-next {"minMember":1,"priorityClassName":"train","queue":"q"}
         "#);
     });
@@ -256,7 +256,7 @@ fn what_holds_preemption_back_is_noted() {
         lab.pass(5).await;
         let told = lab.explain("g").await;
         let note = told.split("notes").last().unwrap().trim();
-        assert_snapshot!(note, @"Work of its queue whose priority is lower by less than 60 does not leave for it (preemptionPolicy.minPriorityDifference).");
+        assert_snapshot!(note, @"Jobs of its queue whose priority is lower by less than 60 are not preempted for it (preemptionPolicy.minPriorityDifference).");
         lab.stop().await;
         lab.restrain(1, 25);
         lab.start();

@@ -41,13 +41,13 @@ fn requests_of_another_scheduler_are_carried_out() {
         assert_snapshot!(lab.pods(), @r#"
         fine Running n-1
         nowhere Pending -: Failed to bind pod default/nowhere to node n-7: nodes "n-7" not found
-        unnamed Pending -: Failed to bind pod default/unnamed: spec.selectedNode: found "", allowed: the name of a node
+        unnamed Pending -: Failed to bind pod default/unnamed: spec.selectedNode: got "", expected the name of a node
         "#);
         assert_snapshot!(lab.requests(), @r#"
         fine null {"labels":{"pool":"a"},"podName":"fine","receivedGPU":{"portion":"0.00"},"receivedResourceType":"Regular","selectedNode":"n-1"} {"phase":"Succeeded"}
         nowhere null {"labels":{"pool":"a"},"podName":"nowhere","receivedGPU":{"portion":"0.00"},"receivedResourceType":"Regular","selectedNode":"n-7"} {"failedAttempts":1,"phase":"Failed","reason":"nodes \"n-7\" not found"}
-        strange null {"labels":{"pool":"a"},"podName":"fine","receivedGPU":{"portion":"0.00"},"receivedResourceType":"Regular","selectedNode":"n-0"} {"failedAttempts":1,"phase":"Failed","reason":"spec.podName: found \"fine\", allowed: the name of the request"}
-        unnamed null {"labels":{"pool":"a"},"podName":"unnamed","receivedGPU":{"portion":"0.00"},"receivedResourceType":"Regular","selectedNode":""} {"failedAttempts":1,"phase":"Failed","reason":"spec.selectedNode: found \"\", allowed: the name of a node"}
+        strange null {"labels":{"pool":"a"},"podName":"fine","receivedGPU":{"portion":"0.00"},"receivedResourceType":"Regular","selectedNode":"n-0"} {"failedAttempts":1,"phase":"Failed","reason":"spec.podName: got \"fine\", expected the name of the request"}
+        unnamed null {"labels":{"pool":"a"},"podName":"unnamed","receivedGPU":{"portion":"0.00"},"receivedResourceType":"Regular","selectedNode":""} {"failedAttempts":1,"phase":"Failed","reason":"spec.selectedNode: got \"\", expected the name of a node"}
         "#);
         assert_eq!(lab.list("", "pods")[0]["metadata"]["labels"]["pool"], "a");
         binder.abort();
@@ -136,13 +136,13 @@ fn claims_get_the_devices_that_a_request_names() {
         first Running n-0
         fourth Pending -: Failed to bind pod default/fourth to node n-0: the pod has no resource claim c, which the request names
         second Running n-0
-        third Pending -: Failed to bind pod default/third to node n-0: ResourceClaim default/shared has other devices than those that the request names
+        third Pending -: Failed to bind pod default/third to node n-0: ResourceClaim default/shared has other devices than the request
         ");
         assert_snapshot!(lab.why(), @r#"
         first Succeeded -
         fourth Failed the pod has no resource claim c, which the request names
         second Succeeded -
-        third Failed ResourceClaim default/shared has other devices than those that the request names
+        third Failed ResourceClaim default/shared has other devices than the request
         "#);
         assert_snapshot!(lab.claims(), @r#"
         a ["gpu-0"] for ["first"] ["resource.kubernetes.io/delete-protection"]
@@ -194,7 +194,7 @@ fn a_server_whose_feature_is_off_has_no_claims_for_extended_resources() {
         lab.claiming(("late", "n-0"), &[], &extended());
         let binder = lab.binder();
         lab.pass(10).await;
-        assert_snapshot!(lab.pods(), @"late Pending -: Failed to bind pod default/late to node n-0: the API server keeps no status.extendedResourceClaimStatus of pods: its feature DRAExtendedResource is off");
+        assert_snapshot!(lab.pods(), @"late Pending -: Failed to bind pod default/late to node n-0: the API server dropped status.extendedResourceClaimStatus of the pod: its feature gate DRAExtendedResource is disabled");
         assert_eq!(lab.claims(), "");
         binder.abort();
     });

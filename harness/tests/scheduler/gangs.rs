@@ -50,7 +50,7 @@ fn a_gang_of_which_a_pod_cannot_be_scheduled_is_told_which_and_why() {
         g-1 Pending -: Job is not ready for scheduling. Waiting for 3 pods, currently 3 exist, 0 are gated, 1 of them cannot be scheduled: default/g-2: Missing required configmaps: [settings]
         g-2 Pending -: Missing required configmaps: [settings]
 
-        "NotReady": "Job is not ready for scheduling. Waiting for 3 pods, currently 3 exist, 0 are gated, 1 of them cannot be scheduled: default/g-2: Missing required configmaps: [settings]. Remedy: mend pod default/g-2: create ConfigMap settings"
+        "NotReady": "Job is not ready for scheduling. Waiting for 3 pods, currently 3 exist, 0 are gated, 1 of them cannot be scheduled: default/g-2: Missing required configmaps: [settings]. Remedy: fix pod default/g-2: create ConfigMap settings"
         requested: {"nvidia.com/gpu":"3"}
         2 × Pod Unschedulable Job is not ready for scheduling
         Pod Unschedulable Missing required configmaps: [settings]
@@ -70,7 +70,7 @@ fn a_gang_of_which_a_pod_cannot_be_scheduled_is_told_which_and_why() {
         reason: NotReady
           Job is not ready for scheduling. Waiting for 3 pods, currently 3 exist, 0 are gated, 1 of them cannot be scheduled: default/g-2: Missing required configmaps: [settings]
 
-        remedy: mend pod default/g-2: create ConfigMap settings
+        remedy: fix pod default/g-2: create ConfigMap settings
           not tried: a copy of the cluster cannot show it
 
         queues, from the workload's up
@@ -99,32 +99,32 @@ fn a_gang_of_which_no_pod_can_be_scheduled_is_told_so_and_what_it_asks_for() {
         lab.apply(&gang([SHARES_TOO_MUCH, LACKS_CONFIG_MAP, LACKS_CONFIG_MAP]));
         lab.pass(5).await;
         assert_snapshot!(told(&lab), @r#"
-        g-0 Pending -: The pod cannot be scheduled: annotation gpu-fraction: found "1.5", allowed: a number above 0 and below 1
+        g-0 Pending -: The pod cannot be scheduled: annotation gpu-fraction: got "1.5", expected a number above 0 and below 1
         g-1 Pending -: Missing required configmaps: [settings]
         g-2 Pending -: Missing required configmaps: [settings]
 
-        "NotReady": "Job is not ready for scheduling. Waiting for 3 pods, currently 3 exist, 0 are gated, 3 of them cannot be scheduled, such as default/g-0: annotation gpu-fraction: found \"1.5\", allowed: a number above 0 and below 1. Remedy: mend 3 pods, such as default/g-0: annotation gpu-fraction allows a number above 0 and below 1"
+        "NotReady": "Job is not ready for scheduling. Waiting for 3 pods, currently 3 exist, 0 are gated, 3 of them cannot be scheduled, such as default/g-0: annotation gpu-fraction: got \"1.5\", expected a number above 0 and below 1. Remedy: fix 3 pods, such as default/g-0: annotation gpu-fraction: expected a number above 0 and below 1"
         requested: {"nvidia.com/gpu":"3"}
         2 × Pod Unschedulable Missing required configmaps: [settings]
-        Pod Unschedulable The pod cannot be scheduled: annotation gpu-fraction: found "1.5", allowed: a number above 0 and below 1
+        Pod Unschedulable The pod cannot be scheduled: annotation gpu-fraction: got "1.5", expected a number above 0 and below 1
         PodGroup NotReady Job is not ready for scheduling
         "#);
         assert_snapshot!(lab.queues(), @r#"q {"allocated":{},"allocatedNonPreemptible":{},"childQueues":[],"requested":{"nvidia.com/gpu":"3"}}"#);
         assert_snapshot!(lab.explain("g").await, @r#"
         pod default/g-0 waits
 
-        reason: The pod cannot be scheduled: annotation gpu-fraction: found "1.5", allowed: a number above 0 and below 1
+        reason: The pod cannot be scheduled: annotation gpu-fraction: got "1.5", expected a number above 0 and below 1
 
-        remedy: mend the pod: annotation gpu-fraction allows a number above 0 and below 1
+        remedy: fix the pod: annotation gpu-fraction: expected a number above 0 and below 1
 
         pod group default/g waits
           0 of its pods have a node, 3 wait, 3 must run together
           priority 50, preemptible
 
         reason: NotReady
-          Job is not ready for scheduling. Waiting for 3 pods, currently 3 exist, 0 are gated, 3 of them cannot be scheduled, such as default/g-0: annotation gpu-fraction: found "1.5", allowed: a number above 0 and below 1
+          Job is not ready for scheduling. Waiting for 3 pods, currently 3 exist, 0 are gated, 3 of them cannot be scheduled, such as default/g-0: annotation gpu-fraction: got "1.5", expected a number above 0 and below 1
 
-        remedy: mend 3 pods, such as default/g-0: annotation gpu-fraction allows a number above 0 and below 1
+        remedy: fix 3 pods, such as default/g-0: annotation gpu-fraction: expected a number above 0 and below 1
           not tried: a copy of the cluster cannot show it
 
         queues, from the workload's up
@@ -132,7 +132,7 @@ fn a_gang_of_which_no_pod_can_be_scheduled_is_told_so_and_what_it_asks_for() {
 
         plugins, whatever the node
           UsableQueue: passes
-          Gang: refuses: Job is not ready for scheduling. Waiting for 3 pods, currently 3 exist, 0 are gated, 3 of them cannot be scheduled, such as default/g-0: annotation gpu-fraction: found "1.5", allowed: a number above 0 and below 1
+          Gang: refuses: Job is not ready for scheduling. Waiting for 3 pods, currently 3 exist, 0 are gated, 3 of them cannot be scheduled, such as default/g-0: annotation gpu-fraction: got "1.5", expected a number above 0 and below 1
         "#);
     });
 }
@@ -157,7 +157,7 @@ fn a_gang_with_a_gated_pod_is_told_of_the_gate_only() {
 
         "NotReady": "Job is not ready for scheduling. Waiting for 3 pods, currently 3 exist, 1 are gated. Remedy: remove the scheduling gates of 1 pod"
         requested: {"nvidia.com/gpu":"3"}
-        Pod Malformed label kai.scheduler/task-priority: found high, allowed: an integer of 32 bits; until then it counts as none
+        Pod Malformed label kai.scheduler/task-priority: got high, expected an integer of 32 bits; the label is ignored until it is fixed
         2 × Pod Unschedulable Job is not ready for scheduling
         PodGroup NotReady Job is not ready for scheduling
         "#);
@@ -215,7 +215,7 @@ fn a_job_that_never_has_the_pods_of_its_minimum_is_told_so_and_runs_when_its_gro
             event["reason"] == "PodGrouperWarning" && event["involvedObject"]["kind"] == "Job"
         });
         let warned: Vec<String> = warned.map(|event| event["message"].to_string()).collect();
-        assert_snapshot!(without_endings(&warned.join("\n")), @r#""annotation kai.scheduler/batch-min-member: found 5, while at most 3 of its pods run at once, allowed: no more than spec.parallelism and spec.completions; PodGroup pg-train waits for pods that do not come: lower its minMember, too""#);
+        assert_snapshot!(without_endings(&warned.join("\n")), @r#""annotation kai.scheduler/batch-min-member: got 5 (at most 3 of its pods run at once), expected at most spec.parallelism and spec.completions; PodGroup pg-train waits for pods that are never created: lower its minMember, too""#);
         let annotations = json!({ "kai.scheduler/batch-min-member": "3" });
         let change = json!({ "metadata": { "annotations": annotations } });
         lab.patch("/apis/batch/v1/namespaces/default/jobs/train", &change).await;

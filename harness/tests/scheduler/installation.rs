@@ -16,7 +16,7 @@ use http::{Method, Request};
 use schedlab_json::{Value, json};
 use schedlab_scheduler::{
     ConfigFile,
-    admission::{self, Changed},
+    admission::{self, PatchedPods},
     crds,
 };
 use serde::Deserialize as _;
@@ -75,18 +75,18 @@ fn the_chart_has_the_api_server_ask_as_the_program_prints_it() {
     let (before, rest) = filled.split_once("{{- if not (or (.Values.config).block").unwrap();
     let (_, after) = rest.split_once("{{- end }}").unwrap();
     let all = [before, after].concat();
-    for (text, changed) in [(&filled, Changed::Sharing), (&all, Changed::All)] {
+    for (text, changed) in [(&filled, PatchedPods::GpuSharing), (&all, PatchedPods::All)] {
         let plain: Vec<&str> = text.lines().filter(|line| !line.contains("{{")).collect();
         let objects = documents(&plain.join("\n"));
         assert_eq!(objects[0]["kind"], "Secret");
-        let service = admission::Service {
+        let service = admission::WebhookService {
             namespace: "kai",
             name: "scheduler",
-            authority: Some("QQ=="),
+            ca_bundle: Some("QQ=="),
             scheduler_name: "mine",
-            changed,
+            patched_pods: changed,
         };
-        assert_eq!(objects[1..], admission::configurations(&service));
+        assert_eq!(objects[1..], admission::webhook_configurations(&service));
     }
 }
 

@@ -196,7 +196,7 @@ fn pods_follow_a_karta_that_comes_changes_and_goes() {
         lab.patch("/apis/run.ai/v1alpha1/kartas/flows", &gang).await;
         lab.pass(5).await;
         assert!(told(&lab, &owner).starts_with("m Running in pg-UID-all"));
-        let warned = lab.events().lines().filter(|it| it.contains("found boss")).count();
+        let warned = lab.events().lines().filter(|it| it.contains("got boss")).count();
         assert_eq!(warned, 1, "{}", lab.events());
         lab.delete("kartas", "run.ai", "flows");
         lab.pass(5).await;
@@ -258,7 +258,7 @@ fn who_made_a_karta_that_cannot_be_used_is_told_and_the_pods_are_grouped_without
         pg-f-UID {"minMember":1,"priorityClassName":"train","queue":"q"}
         "#);
         assert_snapshot!(lab.events(), @r"
-        Karta PodGrouperWarning spec.structureDefinition.childComponents[1].scaleDefinition.replicasPath of Karta endless: found repeat, allowed: functions and operators of jq that this scheduler knows; until then it groups no pods
+        Karta PodGrouperWarning spec.structureDefinition.childComponents[1].scaleDefinition.replicasPath of Karta endless: got repeat, expected functions and operators of jq that this scheduler supports; until this is fixed it groups no pods
         Pod Scheduled Successfully assigned pod default/w0 to node n-0 at node-pool default
         ");
         for name in ["one", "other"] {
@@ -266,9 +266,9 @@ fn who_made_a_karta_that_cannot_be_used_is_told_and_the_pods_are_grouped_without
         }
         lab.pass(5).await;
         assert_snapshot!(lab.events(), @r"
-        Karta PodGrouperWarning spec.structureDefinition.childComponents[1].scaleDefinition.replicasPath of Karta endless: found repeat, allowed: functions and operators of jq that this scheduler knows; until then it groups no pods
-        Karta PodGrouperWarning spec.structureDefinition.rootComponent.kind: found PyFlow of jobs.example.com/v1, as in Karta one, allowed: a kind that no other Karta with gangScheduling describes; until then it groups no pods
-        Karta PodGrouperWarning spec.structureDefinition.rootComponent.kind: found PyFlow of jobs.example.com/v1, as in Karta other, allowed: a kind that no other Karta with gangScheduling describes; until then it groups no pods
+        Karta PodGrouperWarning spec.structureDefinition.childComponents[1].scaleDefinition.replicasPath of Karta endless: got repeat, expected functions and operators of jq that this scheduler supports; until this is fixed it groups no pods
+        Karta PodGrouperWarning spec.structureDefinition.rootComponent.kind: got PyFlow of jobs.example.com/v1, also described by Karta one, expected a kind that no other Karta with gangScheduling describes; until this is fixed it groups no pods
+        Karta PodGrouperWarning spec.structureDefinition.rootComponent.kind: got PyFlow of jobs.example.com/v1, also described by Karta other, expected a kind that no other Karta with gangScheduling describes; until this is fixed it groups no pods
         Pod Scheduled Successfully assigned pod default/w0 to node n-0 at node-pool default
         ");
     });
@@ -301,8 +301,8 @@ fn who_made_a_karta_that_is_not_found_is_told_once() {
         pg-f-UID {"minMember":1,"priorityClassName":"train","queue":"q"}
         "#);
         assert_snapshot!(lab.events(), @r#"
-        Karta PodGrouperWarning metadata.labels[run.ai/karta-group] of Karta bare: found nothing, while that is "jobs.example.com", allowed: the group of its rootComponent.kind; until then it groups no pods
-        Karta PodGrouperWarning spec.optimizationInstructions.gangScheduling of Karta yes: found "yes", allowed: an object; until then it groups no pods
+        Karta PodGrouperWarning metadata.labels[run.ai/karta-group] of Karta bare: got nothing for rootComponent.kind "jobs.example.com", expected the group of its rootComponent.kind; until this is fixed it groups no pods
+        Karta PodGrouperWarning spec.optimizationInstructions.gangScheduling of Karta yes: got "yes", expected an object; until this is fixed it groups no pods
         Pod Scheduled Successfully assigned pod default/w0 to node n-0 at node-pool default
         "#);
     });
@@ -324,19 +324,19 @@ fn a_workload_that_its_karta_does_not_explain_waits_and_its_pods_are_told_why() 
         lab.pass(5).await;
         assert_snapshot!(lab.pods(), @r#"
         job-0 Running n-0
-        w0 Pending -: The pod cannot be put into a PodGroup: spec.structureDefinition.childComponents[1].scaleDefinition.replicasPath of Karta flows: found "many", allowed: a whole number up to 2147483647
+        w0 Pending -: The pod cannot be put into a PodGroup: spec.structureDefinition.childComponents[1].scaleDefinition.replicasPath of Karta flows: got "many", expected a whole number up to 2147483647
         "#);
         assert_snapshot!(lab.events(), @r#"
-        Pod PodGrouperWarning The pod cannot be put into a PodGroup: spec.structureDefinition.childComponents[1].scaleDefinition.replicasPath of Karta flows: found "many", allowed: a whole number up to 2147483647
+        Pod PodGrouperWarning The pod cannot be put into a PodGroup: spec.structureDefinition.childComponents[1].scaleDefinition.replicasPath of Karta flows: got "many", expected a whole number up to 2147483647
         Pod Scheduled Successfully assigned pod default/job-0 to node n-0 at node-pool default
-        Pod Unschedulable The pod cannot be put into a PodGroup: spec.structureDefinition.childComponents[1].scaleDefinition.replicasPath of Karta flows: found "many", allowed: a whole number up to 2147483647
+        Pod Unschedulable The pod cannot be put into a PodGroup: spec.structureDefinition.childComponents[1].scaleDefinition.replicasPath of Karta flows: got "many", expected a whole number up to 2147483647
         "#);
         assert_snapshot!(lab.explain("w0").await, @r#"
         pod default/w0 waits
 
-        reason: The pod cannot be put into a PodGroup: spec.structureDefinition.childComponents[1].scaleDefinition.replicasPath of Karta flows: found "many", allowed: a whole number up to 2147483647
+        reason: The pod cannot be put into a PodGroup: spec.structureDefinition.childComponents[1].scaleDefinition.replicasPath of Karta flows: got "many", expected a whole number up to 2147483647
 
-        remedy: mend what is named there
+        remedy: fix what the message names
         "#);
         let workers = json!({ "spec": { "workers": 1 } });
         lab.patch("/apis/jobs.example.com/v1/namespaces/default/pyflows/f", &workers).await;

@@ -21,7 +21,9 @@ use schedlab_emulator::{
     store::{DeleteOptions, Key, Op, Resource, Write},
 };
 use schedlab_json::{Value, json};
-use schedlab_scheduler::{Component, Config, Ends, Idle, Status, crds, explain::Form};
+use schedlab_scheduler::{
+    Component, Config, IdlePolicy, Progress, RunUntil, crds, explain::OutputFormat,
+};
 use tokio::{sync::watch, task::JoinHandle};
 use tower::{ServiceExt as _, service_fn};
 
@@ -46,7 +48,7 @@ impl Lab {
             .unwrap();
         runtime.block_on(async {
             let epoch: Timestamp = "2026-01-01T00:00:00Z".parse().unwrap();
-            let options = Options::at(Clock::starting_at(epoch));
+            let options = Options::with_clock(Clock::starting_at(epoch));
             let emulator = Emulator::start(Options { features: features.to_vec(), ..options });
             let lab = Self { emulator, config: Config::kai(), scheduler: None };
             for definition in crds::all() {
@@ -129,7 +131,7 @@ impl Lab {
 
     /// The scheduler to come runs no cycle while nothing changes.
     pub(crate) fn sleep_until_events(&mut self) {
-        self.config.idle = Idle::UntilEvent;
+        self.config.idle_policy = IdlePolicy::UntilEvent;
     }
 
     pub(crate) fn delete(&self, plural: &str, group: &str, name: &str) {
@@ -153,39 +155,38 @@ impl Lab {
 
     /// What the command line says of a workload in namespace `default`, without random endings.
     pub(crate) async fn explain(&self, name: &str) -> String {
-        self.explain_as(name, Form::Text).await
+        self.explain_as(name, OutputFormat::Text).await
     }
 
     /// The same in some form.
-    pub(crate) async fn explain_as(&self, name: &str, form: Form) -> String {
+    pub(crate) async fn explain_as(&self, name: &str, form: OutputFormat) -> String {
         let clock = self.emulator.clock().clone();
         let (client, now) = (self.emulator.client(), Arc::new(move || clock.now()));
-        let workload = ("default", name, form);
+        let config = self.config.clone();
         let told =
-            schedlab_scheduler::explain::workload(client, self.config.clone(), now, workload).await;
+            schedlab_scheduler::explain::workload(client, config, now, "default", name, form).await;
         let told = told.unwrap_or_else(|error| format!("{error:#}\n"));
         match form {
-            Form::Text => without_endings(&told),
-            Form::Json => told,
+            OutputFormat::Text => without_endings(&told),
+            OutputFormat::Json => told,
         }
     }
 
     /// What the command line says of a queue.
     pub(crate) async fn explain_queue(&self, name: &str) -> String {
-        self.explain_queue_as(name, Form::Text).await
+        self.explain_queue_as(name, OutputFormat::Text).await
     }
 
     /// The same in some form.
-    pub(crate) async fn explain_queue_as(&self, name: &str, form: Form) -> String {
+    pub(crate) async fn explain_queue_as(&self, name: &str, form: OutputFormat) -> String {
         let clock = self.emulator.clock().clone();
         let (client, now) = (self.emulator.client(), Arc::new(move || clock.now()));
         let told =
-            schedlab_scheduler::explain::queue(client, self.config.clone(), now, (name, form))
-                .await;
+            schedlab_scheduler::explain::queue(client, self.config.clone(), now, name, form).await;
         let told = told.unwrap_or_else(|error| format!("{error:#}\n"));
         match form {
-            Form::Text => without_endings(&told),
-            Form::Json => told,
+            OutputFormat::Text => without_endings(&told),
+            OutputFormat::Json => told,
         }
     }
 
@@ -196,12 +197,12 @@ impl Lab {
 
     /// The scheduler to come only does these parts of its work.
     pub(crate) fn only(&mut self, components: &[Component]) {
-        self.config.only(components.iter().copied().collect());
+        self.config.run_only(components.iter().copied().collect());
     }
 
     /// The scheduler to come runs a single cycle.
     pub(crate) fn end_after_one_cycle(&mut self) {
-        self.config.ends = Ends::AfterOneCycle;
+        self.config.run_until = RunUntil::FirstCycle;
     }
 
     /// The scheduler ended by itself.
@@ -265,7 +266,7 @@ impl Lab {
         );
     }
 
-    pub(crate) fn start(&mut self) -> watch::Receiver<Status> {
+    pub(crate) fn start(&mut self) -> watch::Receiver<Progress> {
         self.start_with(self.emulator.client())
     }
 
@@ -318,12 +319,12 @@ impl Lab {
         (kube::Client::new(service, "default"), plug)
     }
 
-    pub(crate) fn start_with(&mut self, client: kube::Client) -> watch::Receiver<Status> {
+    pub(crate) fn start_with(&mut self, client: kube::Client) -> watch::Receiver<Progress> {
         let clock = self.emulator.clock().clone();
         let run =
             schedlab_scheduler::run(client, self.config.clone(), Arc::new(move || clock.now()));
         self.scheduler = Some(tokio::spawn(run));
-        self.config.status.subscribe()
+        self.config.progress.subscribe()
     }
 
     pub(crate) async fn stop(&mut self) {

@@ -7,8 +7,8 @@ use http::Request;
 use insta::assert_snapshot;
 use schedlab_json::{Value, json};
 use schedlab_scheduler::{
-    Config, Status,
-    leader::{Election, Standing, lead},
+    Config, Progress,
+    leader_election::{ElectionConfig, LeaderState, lead},
 };
 use tokio::{
     sync::{oneshot, watch},
@@ -19,8 +19,8 @@ use super::lab::Lab;
 
 /// One scheduler among several.
 struct Candidate {
-    standing: watch::Receiver<Standing>,
-    status: watch::Receiver<Status>,
+    standing: watch::Receiver<LeaderState>,
+    status: watch::Receiver<Progress>,
     stop: oneshot::Sender<()>,
     task: JoinHandle<anyhow::Result<()>>,
 }
@@ -38,13 +38,13 @@ impl Candidate {
         let clock = lab.emulator.clock().clone();
         let now: schedlab_scheduler::Clock = std::sync::Arc::new(move || clock.now());
         let config = Config::kai();
-        let status = config.status.subscribe();
-        let (told, standing) = watch::channel(Standing::default());
+        let status = config.progress.subscribe();
+        let (told, standing) = watch::channel(LeaderState::default());
         let (stop, stopped) = oneshot::channel();
-        let election = Election::new(namespace, "kai-scheduler", name);
+        let election = ElectionConfig::new(namespace, "kai-scheduler", name);
         let work = schedlab_scheduler::run(client.clone(), config, std::sync::Arc::clone(&now));
         let stopped = async { stopped.await.unwrap_or(()) };
-        let task = tokio::spawn(lead(client, (election, now), told, work, stopped));
+        let task = tokio::spawn(lead(client, election, now, told, work, stopped));
         Self { standing, status, stop, task }
     }
 

@@ -7,9 +7,9 @@ use insta::assert_snapshot;
 use schedlab_json::json;
 use schedlab_scheduler::{
     NodePool,
-    captured::{Source, Wanted},
-    explain::Form,
+    explain::OutputFormat,
     replay::replay,
+    snapshot_file::{Overrides, SnapshotSource},
 };
 
 use super::lab::{Lab, without_endings};
@@ -23,16 +23,16 @@ fn a_job_waits_for_the_first_node_that_is_labelled_for_work_with_gpus() {
         lab.start();
         lab.job("train", "team", (2, 2));
         lab.pass(5).await;
-        assert_snapshot!(lab.pod_groups(), @r#"pg-train {"minMember":2,"priorityClassName":"train","queue":"team"} "PodSchedulingErrors": "Resources were found for 0 pods while 2 are required for gang scheduling. Additional pods cannot be scheduled due to: no nodes with enough resources were found: there are no nodes labelled node-role.kubernetes.io/gpu-worker; 2 others are left out. Remedy: put label node-role.kubernetes.io/gpu-worker on as many of 2 nodes that are left out as its pods need, such as n-0""#);
+        assert_snapshot!(lab.pod_groups(), @r#"pg-train {"minMember":2,"priorityClassName":"train","queue":"team"} "PodSchedulingErrors": "Resources were found for 0 pods while 2 are required for gang scheduling. Additional pods cannot be scheduled due to: no nodes with enough resources were found: there are no nodes labelled node-role.kubernetes.io/gpu-worker; 2 others are excluded. Remedy: add label node-role.kubernetes.io/gpu-worker to as many of 2 excluded nodes as its pods need, such as n-0""#);
         assert_snapshot!(lab.explain("train").await, @r"
         pod group default/pg-train waits
           0 of its pods have a node, 2 wait, 2 must run together
           priority 50, preemptible
 
         reason: PodSchedulingErrors
-          Resources were found for 0 pods while 2 are required for gang scheduling. Additional pods cannot be scheduled due to: no nodes with enough resources were found: there are no nodes labelled node-role.kubernetes.io/gpu-worker; 2 others are left out.
+          Resources were found for 0 pods while 2 are required for gang scheduling. Additional pods cannot be scheduled due to: no nodes with enough resources were found: there are no nodes labelled node-role.kubernetes.io/gpu-worker; 2 others are excluded.
 
-        remedy: put label node-role.kubernetes.io/gpu-worker on as many of 2 nodes that are left out as its pods need, such as n-0
+        remedy: add label node-role.kubernetes.io/gpu-worker to as many of 2 excluded nodes as its pods need, such as n-0
           not tried: a copy of the cluster cannot show it
 
         queues, from the workload's up
@@ -44,23 +44,23 @@ fn a_job_waits_for_the_first_node_that_is_labelled_for_work_with_gpus() {
           QueueLimits: passes
 
         nodes for pod default/train-0-rbxwg, which asks for 1 GPU
-          2 nodes (n-0, n-1): left out for want of label node-role.kubernetes.io/gpu-worker or node-role.kubernetes.io/cpu-worker
+          2 nodes (n-0, n-1): left out for lack of label node-role.kubernetes.io/gpu-worker or node-role.kubernetes.io/cpu-worker
         ");
-        let told = lab.explain_as("train", Form::Json).await;
+        let told = lab.explain_as("train", OutputFormat::Json).await;
         let told: schedlab_json::Value = serde_json::from_str(&told).unwrap();
-        assert_snapshot!(told["explained"]["nodes"]["leftOut"], @r#"[{"nodes":["n-0","n-1"],"why":"for want of label node-role.kubernetes.io/gpu-worker or node-role.kubernetes.io/cpu-worker"}]"#);
-        let source = Source { client: lab.emulator.client(), config: lab.config.clone() };
-        let zip = source.take().await.unwrap();
-        let told = replay(Cursor::new(zip), &Wanted::default(), 1).unwrap();
+        assert_snapshot!(told["explained"]["nodes"]["leftOut"], @r#"[{"nodes":["n-0","n-1"],"why":"for lack of label node-role.kubernetes.io/gpu-worker or node-role.kubernetes.io/cpu-worker"}]"#);
+        let source = SnapshotSource { client: lab.emulator.client(), config: lab.config.clone() };
+        let zip = source.capture().await.unwrap();
+        let told = replay(Cursor::new(zip), &Overrides::default(), 1).unwrap();
         assert_snapshot!(without_endings(&told), @r"
         0 nodes, 1 queues, 1 pod groups, 2 pods, scheduler kai-scheduler
 
         cycle 1
-          nothing to decide
+          no decisions
 
         waiting
-          default/pg-train (2 pods): PodSchedulingErrors: Resources were found for 0 pods while 2 are required for gang scheduling. Additional pods cannot be scheduled due to: no nodes with enough resources were found: there are no nodes labelled node-role.kubernetes.io/gpu-worker; 2 others are left out.
-            remedy: put label node-role.kubernetes.io/gpu-worker on as many of 2 nodes that are left out as its pods need, such as n-0
+          default/pg-train (2 pods): PodSchedulingErrors: Resources were found for 0 pods while 2 are required for gang scheduling. Additional pods cannot be scheduled due to: no nodes with enough resources were found: there are no nodes labelled node-role.kubernetes.io/gpu-worker; 2 others are excluded.
+            remedy: add label node-role.kubernetes.io/gpu-worker to as many of 2 excluded nodes as its pods need, such as n-0
         ");
         let label =
             json!({ "metadata": { "labels": { "node-role.kubernetes.io/gpu-worker": "" } } });
@@ -83,19 +83,19 @@ fn a_job_waits_for_the_first_node_of_its_pool() {
         lab.patch("/apis/batch/v1/namespaces/default/jobs/train", &labels).await;
         lab.start();
         lab.pass(5).await;
-        assert_snapshot!(lab.pod_groups(), @r#"pg-train {"minMember":2,"priorityClassName":"train","queue":"team"} "PodSchedulingErrors": "Resources were found for 0 pods while 2 are required for gang scheduling. Additional pods cannot be scheduled due to: no nodes with enough resources were found: there are no nodes labelled pool=a; 2 others are left out. Remedy: put label pool=a on as many of 2 nodes that are left out as its pods need, such as n-0""#);
-        let source = Source { client: lab.emulator.client(), config: lab.config.clone() };
-        let zip = source.take().await.unwrap();
-        let told = replay(Cursor::new(zip), &Wanted::default(), 1).unwrap();
+        assert_snapshot!(lab.pod_groups(), @r#"pg-train {"minMember":2,"priorityClassName":"train","queue":"team"} "PodSchedulingErrors": "Resources were found for 0 pods while 2 are required for gang scheduling. Additional pods cannot be scheduled due to: no nodes with enough resources were found: there are no nodes labelled pool=a; 2 others are excluded. Remedy: add label pool=a to as many of 2 excluded nodes as its pods need, such as n-0""#);
+        let source = SnapshotSource { client: lab.emulator.client(), config: lab.config.clone() };
+        let zip = source.capture().await.unwrap();
+        let told = replay(Cursor::new(zip), &Overrides::default(), 1).unwrap();
         assert_snapshot!(without_endings(&told), @r"
         0 nodes, 1 queues, 1 pod groups, 2 pods, scheduler kai-scheduler
 
         cycle 1
-          nothing to decide
+          no decisions
 
         waiting
-          default/pg-train (2 pods): PodSchedulingErrors: Resources were found for 0 pods while 2 are required for gang scheduling. Additional pods cannot be scheduled due to: no nodes with enough resources were found: there are no nodes labelled pool=a; 2 others are left out.
-            remedy: put label pool=a on as many of 2 nodes that are left out as its pods need, such as n-0
+          default/pg-train (2 pods): PodSchedulingErrors: Resources were found for 0 pods while 2 are required for gang scheduling. Additional pods cannot be scheduled due to: no nodes with enough resources were found: there are no nodes labelled pool=a; 2 others are excluded.
+            remedy: add label pool=a to as many of 2 excluded nodes as its pods need, such as n-0
         ");
         lab.patch("/api/v1/nodes/n-1", &labels).await;
         lab.pass(5).await;

@@ -6,7 +6,7 @@ use insta::assert_snapshot;
 use schedlab_json::{Value, json};
 use schedlab_scheduler::{
     Binding, Component, Config, GpuReservation,
-    leader::{Election, Standing, lead},
+    leader_election::{ElectionConfig, LeaderState, lead},
 };
 use tokio::sync::watch;
 
@@ -189,11 +189,11 @@ pub(crate) async fn live(lab: &Lab, client: kube::Client) {
     lab.job("borrowed", "borrower", (8, 1));
     let clock = lab.emulator.clock().clone();
     let now: schedlab_scheduler::Clock = Arc::new(move || clock.now());
-    let election = Election::new("kai-scheduler", "kai-scheduler", "me");
+    let election = ElectionConfig::new("kai-scheduler", "kai-scheduler", "me");
     let config = Config { usage_window: Some(Duration::from_hours(1)), ..Config::kai() };
     let run = schedlab_scheduler::run(client.clone(), config, Arc::clone(&now));
-    let (told, _) = watch::channel(Standing::default());
-    let elected = lead(client.clone(), (election, now.clone()), told, run, std::future::pending());
+    let (told, _) = watch::channel(LeaderState::default());
+    let elected = lead(client.clone(), election, now.clone(), told, run, std::future::pending());
     let task = tokio::spawn(elected);
     lab.pass(5).await;
     lab.job("owned", "owner", (4, 4));

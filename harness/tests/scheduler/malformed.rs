@@ -341,10 +341,10 @@ fn pods_name_the_field_that_cannot_be_used() {
         pod("labels: {kai.scheduler/queue: nowhere}", ""),
     ];
     assert_snapshot!(pods.map(|pod| told(&pod)).concat(), @r"
-    odd Pending -: The pod cannot be scheduled: spec.affinity: values: found many, allowed: an integer for Gt and Lt
+    odd Pending -: The pod cannot be scheduled: spec.affinity: values: got many, expected an integer for Gt and Lt
     odd Running n-0
-    event: Pod Malformed label kai.scheduler/task-priority: found high, allowed: an integer of 32 bits; until then it counts as none
-    odd Pending -: The pod cannot be put into a PodGroup: label kai.scheduler/preemptibility: found perhaps, allowed: preemptible or non-preemptible
+    event: Pod Malformed label kai.scheduler/task-priority: got high, expected an integer of 32 bits; the label is ignored until it is fixed
+    odd Pending -: The pod cannot be put into a PodGroup: label kai.scheduler/preemptibility: got perhaps, expected preemptible or non-preemptible
     odd Pending -: PodGroup nobody, named in annotation pod-group does not exist
     odd Pending -: Queue 'nowhere' does not exist
     ");
@@ -380,24 +380,24 @@ fn queues_and_pod_groups_name_the_field_that_cannot_be_used() {
         told(&group("topologyConstraint: {topology: nowhere, preferredTopologyLevel: rack}")),
     ];
     assert_snapshot!(told.concat(), @r#"
-    Queue: "Queue 'bad' cannot be used: spec.resources.gpu.quota: found -7, allowed: -1 (unlimited), or 0 to 9200000000000000 devices"
-    Queue: "Queue 'bad' cannot be used: spec.resources.gpu.limit: found 1e+30, allowed: -1 (unlimited), or 0 to 9200000000000000 devices"
-    Queue: "Queue 'bad' cannot be used: spec.resources.gpu.overQuotaWeight: found -3, allowed: -1 (none, as 0), or 0 to 9200000000000000"
-    Queue: "Queue 'bad' cannot be used: spec.preemptMinRuntime: found \"soon\", allowed: a duration such as 90s or 1h30m, not negative"
+    Queue: "Queue 'bad' cannot be used: spec.resources.gpu.quota: got -7, expected -1 (unlimited), or 0 to 9200000000000000 devices"
+    Queue: "Queue 'bad' cannot be used: spec.resources.gpu.limit: got 1e+30, expected -1 (unlimited), or 0 to 9200000000000000 devices"
+    Queue: "Queue 'bad' cannot be used: spec.resources.gpu.overQuotaWeight: got -3, expected -1 (none, as 0), or 0 to 9200000000000000"
+    Queue: "Queue 'bad' cannot be used: spec.preemptMinRuntime: got \"soon\", expected a duration such as 90s or 1h30m, not negative"
     Queue: "Queue 'bad' cannot be used: its parent 'ghost' does not exist"
-    Queue: "Queue 'bad' cannot be used: spec.parentQueue leads round in a circle, bad -> bad"
-    odd Pending -: PodGroup odd cannot be scheduled: spec.stalenessGracePeriod: found "soon", allowed: a duration such as 90s or 1h30m
-    event: PodGroup Malformed spec.stalenessGracePeriod: found "soon", allowed: a duration such as 90s or 1h30m
-    odd Pending -: PodGroup odd cannot be scheduled: spec.preemptionDelay: found "later", allowed: a duration such as 90s or 1h30m
-    event: PodGroup Malformed spec.preemptionDelay: found "later", allowed: a duration such as 90s or 1h30m
-    odd Pending -: PodGroup odd cannot be scheduled: spec.subGroups: name: found a, allowed: a name that no other sub-group has
-    event: PodGroup Malformed spec.subGroups: name: found a, allowed: a name that no other sub-group has
-    odd Pending -: PodGroup odd cannot be scheduled: spec.subGroups: parent: found a circle, allowed: the name of another sub-group that leads to the root
-    event: PodGroup Malformed spec.subGroups: parent: found a circle, allowed: the name of another sub-group that leads to the root
-    odd Pending -: PodGroup odd cannot be scheduled: spec.subGroups[0].minMember: found nothing of default, allowed: minMember, as no sub-group is below it
-    event: PodGroup Malformed spec.subGroups[0].minMember: found nothing of default, allowed: minMember, as no sub-group is below it
-    odd Pending -: PodGroup odd cannot be scheduled: spec.topologyConstraint: found topology nowhere without a level, allowed: requiredTopologyLevel, preferredTopologyLevel or both beside it
-    event: PodGroup Malformed spec.topologyConstraint: found topology nowhere without a level, allowed: requiredTopologyLevel, preferredTopologyLevel or both beside it
+    Queue: "Queue 'bad' cannot be used: spec.parentQueue forms a cycle: bad -> bad"
+    odd Pending -: PodGroup odd cannot be scheduled: spec.stalenessGracePeriod: got "soon", expected a duration such as 90s or 1h30m
+    event: PodGroup Malformed spec.stalenessGracePeriod: got "soon", expected a duration such as 90s or 1h30m
+    odd Pending -: PodGroup odd cannot be scheduled: spec.preemptionDelay: got "later", expected a duration such as 90s or 1h30m
+    event: PodGroup Malformed spec.preemptionDelay: got "later", expected a duration such as 90s or 1h30m
+    odd Pending -: PodGroup odd cannot be scheduled: spec.subGroups: name: got a, expected a name that no other sub-group has
+    event: PodGroup Malformed spec.subGroups: name: got a, expected a name that no other sub-group has
+    odd Pending -: PodGroup odd cannot be scheduled: spec.subGroups: parent: got a circle, expected the name of another sub-group that leads to the root
+    event: PodGroup Malformed spec.subGroups: parent: got a circle, expected the name of another sub-group that leads to the root
+    odd Pending -: PodGroup odd cannot be scheduled: spec.subGroups[0].minMember: got nothing of default, expected minMember, as it has no child sub-group
+    event: PodGroup Malformed spec.subGroups[0].minMember: got nothing of default, expected minMember, as it has no child sub-group
+    odd Pending -: PodGroup odd cannot be scheduled: spec.topologyConstraint: got topology nowhere without a level, expected requiredTopologyLevel, preferredTopologyLevel or both beside it
+    event: PodGroup Malformed spec.topologyConstraint: got topology nowhere without a level, expected requiredTopologyLevel, preferredTopologyLevel or both beside it
     odd Pending -: topology nowhere with level rack does not exist
     "#);
 }
@@ -415,7 +415,7 @@ fn workloads_name_the_annotation_that_cannot_be_used() {
         told(&job("kai.scheduler/batch-min-member: \"-1\"")),
     ];
     assert_snapshot!(told.concat(), @r#"
-    odd-klksk Pending -: The pod cannot be put into a PodGroup: annotation kai.scheduler/batch-min-member: found "many", allowed: an integer from 1 to 2147483647
-    odd-klksk Pending -: The pod cannot be put into a PodGroup: annotation kai.scheduler/batch-min-member: found "-1", allowed: an integer from 1 to 2147483647
+    odd-klksk Pending -: The pod cannot be put into a PodGroup: annotation kai.scheduler/batch-min-member: got "many", expected an integer from 1 to 2147483647
+    odd-klksk Pending -: The pod cannot be put into a PodGroup: annotation kai.scheduler/batch-min-member: got "-1", expected an integer from 1 to 2147483647
     "#);
 }

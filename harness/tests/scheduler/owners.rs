@@ -109,7 +109,7 @@ fn owners_that_do_not_control_are_followed_as_well() {
         assert_snapshot!(lab.pods(), @r"
         below Running n-0
         direct Running n-0
-        lost Pending -: The pod cannot be put into a PodGroup: metadata.ownerReferences of Part torn: found 2 owners, allowed: one, or one with controller: true
+        lost Pending -: The pod cannot be put into a PodGroup: metadata.ownerReferences of Part torn: got 2 owners, expected one, or one with controller: true
         ");
     });
 }
@@ -293,8 +293,8 @@ fn defaults_of_kinds_that_cannot_be_used_are_told_at_their_config_map_once() {
         let mut told: Vec<_> = of_map.map(|event| event["message"].as_str().unwrap()).collect();
         told.sort_unstable();
         assert_snapshot!(told.join("\n"), @r#"
-        configmaps "priorities" not found; until then it gives no kind of owner a default
-        data.types[0].priorityName: found "urgent", allowed: the name of a PriorityClass that exists; until then it gives no kind of owner a default
+        configmaps "priorities" not found; until this is fixed it sets no defaults
+        data.types[0].priorityName: got "urgent", expected the name of a PriorityClass that exists; until this is fixed it sets no defaults
         "#);
         assert_eq!(lab.pods().matches("Running").count(), 3);
     });

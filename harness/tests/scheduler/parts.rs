@@ -25,11 +25,11 @@ spec:
         lab.start();
         lab.pass(5).await;
         lab.stop().await;
-        assert_snapshot!(lab.events(), @"Pod PodGrouperWarning The pod cannot be put into a PodGroup: label kai.scheduler/preemptibility: found maybe, allowed: preemptible or non-preemptible");
+        assert_snapshot!(lab.events(), @"Pod PodGrouperWarning The pod cannot be put into a PodGroup: label kai.scheduler/preemptibility: got maybe, expected preemptible or non-preemptible");
         lab.only(&[Component::Scheduler]);
         lab.start();
         lab.pass(5).await;
-        assert_snapshot!(lab.pods(), @"odd Pending -: The pod cannot be put into a PodGroup: label kai.scheduler/preemptibility: found maybe, allowed: preemptible or non-preemptible");
+        assert_snapshot!(lab.pods(), @"odd Pending -: The pod cannot be put into a PodGroup: label kai.scheduler/preemptibility: got maybe, expected preemptible or non-preemptible");
     });
 }
 

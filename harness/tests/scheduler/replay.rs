@@ -5,8 +5,8 @@ use std::io::Cursor;
 use insta::assert_snapshot;
 use schedlab_scheduler::{
     Config,
-    captured::{Source, Wanted},
     replay::replay,
+    snapshot_file::{Overrides, SnapshotSource},
 };
 
 use super::lab::Lab;
@@ -44,28 +44,28 @@ fn a_captured_cluster_decides_what_its_scheduler_would_decide() {
         lab.pass(5).await;
         lab.stop().await;
         lab.apply(OWNED);
-        let source = Source { client: lab.emulator.client(), config: Config::kai() };
-        let zip = source.take().await.unwrap();
-        let told = replay(Cursor::new(zip), &Wanted::default(), 5).unwrap();
+        let source = SnapshotSource { client: lab.emulator.client(), config: Config::kai() };
+        let zip = source.capture().await.unwrap();
+        let told = replay(Cursor::new(zip), &Overrides::default(), 5).unwrap();
         assert_snapshot!(super::lab::without_endings(&told), @r"
-        1 nodes, 2 queues, 2 pod groups, 6 pods, scheduler kai-scheduler
+        1 node, 2 queues, 2 pod groups, 6 pods, scheduler kai-scheduler
 
         cycle 1
           evict default/borrowed-3 for default/owned (reclaim)
           evict default/borrowed-0 for default/owned (reclaim)
-          promise default/owned-0 room on n-0
-          promise default/owned-1 room on n-0
+          pipeline default/owned-0 to n-0
+          pipeline default/owned-1 to n-0
 
         cycle 2
           bind default/owned-0 to n-0
           bind default/owned-1 to n-0
 
         cycle 3
-          nothing to decide
+          no decisions
 
         waiting
           default/pg-borrowed (2 pods): PodSchedulingErrors: Resources were not found for pod default/borrowed-0 due to: no nodes with enough resources were found: 1 node(s) didn't have enough resources: GPUs.
-            remedy: make room for 1 more pod of its size, or add nodes that have it: short of GPUs
+            remedy: free capacity for 1 more pod of its size, or add nodes that have it: short of GPUs
         ");
     });
 }
@@ -81,7 +81,10 @@ fn the_harness_replays_too() {
         lab.start();
         lab.stop().await;
         lab.apply(OWNED);
-        Source { client: lab.emulator.client(), config: Config::kai() }.take().await.unwrap()
+        SnapshotSource { client: lab.emulator.client(), config: Config::kai() }
+            .capture()
+            .await
+            .unwrap()
     });
     std::fs::write(&path, &zip).unwrap();
     let run = |words: &[&str]| {
@@ -90,12 +93,12 @@ fn the_harness_replays_too() {
     };
     let shown = path.to_str().unwrap();
     let told = run(&[shown, "--cycles", "2"]);
-    let expected = replay(Cursor::new(zip), &Wanted::default(), 2).unwrap();
+    let expected = replay(Cursor::new(zip), &Overrides::default(), 2).unwrap();
     assert!(expected.contains("bind default/owned-0 to n-0"), "{expected}");
     assert_eq!(String::from_utf8(told.stdout).unwrap(), expected);
     std::fs::write(&path, "no zip").unwrap();
     let refused = run(&[shown]);
     let words = String::from_utf8(refused.stderr).unwrap();
     assert_eq!(refused.status.code(), Some(2), "{words}");
-    assert!(words.starts_with(&format!("schedlab: {shown}: found no whole zip")), "{words}");
+    assert!(words.starts_with(&format!("schedlab: {shown}: got no complete zip")), "{words}");
 }

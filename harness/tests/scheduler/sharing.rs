@@ -12,7 +12,7 @@ use futures::future::OptionFuture;
 use http::{Method, Request, StatusCode};
 use insta::assert_snapshot;
 use schedlab_json::{Value, json};
-use schedlab_scheduler::{Binding, Component, GpuReservation, explain::Form};
+use schedlab_scheduler::{Binding, Component, GpuReservation, explain::OutputFormat};
 use tower::{ServiceExt as _, service_fn};
 
 use super::{admission::PODS, lab::Lab};
@@ -45,7 +45,7 @@ impl Lab {
             &json!({ "metadata": { "name": "kai-resource-reservation" } }),
         );
         self.config.binding = Binding::Requests;
-        self.config.reserve_gpus(GpuReservation::with_image("reserve"));
+        self.config.enable_gpu_reservation(GpuReservation::with_image("reserve"));
     }
 
     /// Sends a pod to the API server, which asks its webhooks.
@@ -226,7 +226,7 @@ fn a_device_that_cannot_be_reserved_is_told_and_its_reservation_ends() {
         Pod Bound Pod bound successfully to node n-0
         Pod OutOfnvidia.com/gpu Pod was rejected: Node didn't have enough resource: nvidia.com/gpu, requested: 1, used: 1, capacity: 1
         Pod Scheduled Successfully assigned pod default/whole-0 to node n-0 at node-pool default
-        Queue GuaranteesAboveCapacity Quotas of the top queues add up to more than the cluster has: 8 of 1 GPUs
+        Queue GuaranteesAboveCapacity Quotas of the top-level queues add up to more than the cluster capacity: 8 of 1 GPUs
         ");
     });
 }
@@ -237,7 +237,7 @@ fn a_pod_whose_binding_fails_is_told_why_wherever_one_looks_and_what_is_missing(
         lab.nodes(1, 1);
         lab.queue("q", 1, -1);
         lab.config.binding = Binding::Requests;
-        lab.config.reserve_gpus(GpuReservation::with_image("reserve"));
+        lab.config.enable_gpu_reservation(GpuReservation::with_image("reserve"));
         lab.start();
         lab.apply(&half("a"));
         lab.pass(3).await;
@@ -248,7 +248,7 @@ fn a_pod_whose_binding_fails_is_told_why_wherever_one_looks_and_what_is_missing(
                 let [kind, reason] = ["type", "reason"].map(|field| condition[field].clone());
                 format!("{kind} {} {reason}: {}\n", condition["status"], condition["message"])
             });
-            let json = lab.explain_as("a", Form::Json).await;
+            let json = lab.explain_as("a", OutputFormat::Json).await;
             let json: Value = serde_json::from_str(&json).unwrap();
             let text = lab.explain("a").await;
             let (of_pod, trouble) = (of_pod.collect::<String>(), &json["trouble"]);
@@ -259,15 +259,15 @@ fn a_pod_whose_binding_fails_is_told_why_wherever_one_looks_and_what_is_missing(
         assert_snapshot!(failing, @r#"
         "PodBound" "False" "BindingError": "Failed to bind pod default/a to node n-0: cannot reserve a GPU: namespaces \"kai-resource-reservation\" not found"
         "PodScheduled" "False" "BindingError": "Failed to bind pod default/a to node n-0: cannot reserve a GPU: namespaces \"kai-resource-reservation\" not found"
-        pg-a {"minMember":1,"priorityClassName":"train","queue":"q"} "BindingError": "Failed to bind pod default/a to node n-0: cannot reserve a GPU: namespaces \"kai-resource-reservation\" not found. Remedy: create namespace kai-resource-reservation; it is tried again by itself"
+        pg-a {"minMember":1,"priorityClassName":"train","queue":"q"} "BindingError": "Failed to bind pod default/a to node n-0: cannot reserve a GPU: namespaces \"kai-resource-reservation\" not found. Remedy: create namespace kai-resource-reservation; binding is retried automatically"
 
         pod default/a waits
 
         reason: Failed to bind pod default/a to node n-0: cannot reserve a GPU: namespaces "kai-resource-reservation" not found
 
-        remedy: create namespace kai-resource-reservation; it is tried again by itself
+        remedy: create namespace kai-resource-reservation; binding is retried automatically
 
-        {"message":"Failed to bind pod default/a to node n-0: cannot reserve a GPU: namespaces \"kai-resource-reservation\" not found","pod":"default/a","remedy":"create namespace kai-resource-reservation; it is tried again by itself"}
+        {"message":"Failed to bind pod default/a to node n-0: cannot reserve a GPU: namespaces \"kai-resource-reservation\" not found","pod":"default/a","remedy":"create namespace kai-resource-reservation; binding is retried automatically"}
         Pod BindingError Failed to bind pod default/a to node n-0: cannot reserve a GPU: namespaces "kai-resource-reservation" not found
         Pod Scheduled Successfully assigned pod default/a to node n-0 at node-pool default
         PodGroup BindingError Failed to bind pod default/a to node n-0: cannot reserve a GPU: namespaces "kai-resource-reservation" not found
@@ -348,7 +348,7 @@ fn nothing_is_reserved_for_a_request_that_cannot_be_carried_out() {
         lab.only(&[Component::Binder]);
         lab.start();
         lab.pass(10).await;
-        assert_snapshot!(lab.list("scheduling.run.ai", "bindrequests")[0]["status"], @r#"{"failedAttempts":1,"phase":"Failed","reason":"spec.selectedNode: found \"\", allowed: the name of a node"}"#);
+        assert_snapshot!(lab.list("scheduling.run.ai", "bindrequests")[0]["status"], @r#"{"failedAttempts":1,"phase":"Failed","reason":"spec.selectedNode: got \"\", expected the name of a node"}"#);
     });
 }
 
@@ -455,7 +455,7 @@ fn reservation_pods_that_nobody_ends_are_told() {
         assert_eq!(status.borrow().idle_reservations, None, "it is in use");
         lab.delete_in("default", "pods", "", "a");
         lab.pass(60).await;
-        assert_snapshot!(status.borrow().idle_reservations.clone().unwrap(), @"gpuReservation: found none, and GPU reservation pods that keep a GPU for nobody (kai-resource-reservation/gpu-reservation-4a82e1d0a73ed8e9), which this scheduler does not end: delete them, or set gpuReservation and binding requests until they are gone");
+        assert_snapshot!(status.borrow().idle_reservations.clone().unwrap(), @"gpuReservation: got none, but there are idle GPU reservation pods (kai-resource-reservation/gpu-reservation-4a82e1d0a73ed8e9), which this scheduler does not delete: delete them, or set gpuReservation and binding requests until they are gone");
         lab.delete_in("kai-resource-reservation", "pods", "", "gpu-reservation-4a82e1d0a73ed8e9");
         lab.pass(60).await;
         assert_eq!(status.borrow().idle_reservations, None);
@@ -479,6 +479,6 @@ spec: {schedulerName: theirs, nodeName: n-0, containers: [{name: c, image: i}]}
         lab.pass(1).await;
         assert_eq!(status.borrow().idle_reservations, None, "one cycle saw it");
         lab.pass(1).await;
-        assert_snapshot!(status.borrow().idle_reservations.clone().unwrap(), @"gpuReservation: found none, and GPU reservation pods that keep a GPU for nobody (default/gpu-reservation-1), which this scheduler does not end: delete them, or set gpuReservation and binding requests until they are gone");
+        assert_snapshot!(status.borrow().idle_reservations.clone().unwrap(), @"gpuReservation: got none, but there are idle GPU reservation pods (default/gpu-reservation-1), which this scheduler does not delete: delete them, or set gpuReservation and binding requests until they are gone");
     });
 }

@@ -78,7 +78,7 @@ fn an_api_server_that_goes_first_makes_the_end_no_failure() {
         lab.nodes(1, 8);
         lab.queue("q", 0, -1);
         let (client, plug) = lab.client_with_a_plug();
-        let status = lab.config.status.subscribe();
+        let status = lab.config.progress.subscribe();
         let stop = async {
             lab.pass(5).await;
             lab.job("train", "q", (1, 1));
@@ -86,6 +86,6 @@ fn an_api_server_that_goes_first_makes_the_end_no_failure() {
             plug.send(true).unwrap();
         };
         assert_eq!(lab.end_of(client, stop).await, "it ends well");
-        assert_snapshot!(status.borrow().last_failure.clone().unwrap(), @"cannot write the last minute of the usage history: no answer in time: deadline has elapsed");
+        assert_snapshot!(status.borrow().last_failure.clone().unwrap(), @"cannot write the last minute of the usage history: no response in time: deadline has elapsed");
     });
 }

@@ -15,8 +15,8 @@ use kube::client::Body;
 use schedlab_emulator::Fleet;
 use schedlab_json::{Value, json};
 use schedlab_scheduler::{
-    NodePool, Status,
-    usage::{Asked, Reached, Timing, UsageDatabase, Window},
+    NodePool, Progress,
+    usage::{Endpoint, Timing, UsageDatabase, UsageQueries, Window},
 };
 use tokio::sync::watch;
 use tower::service_fn;
@@ -76,23 +76,23 @@ fn prometheus(says: Says) -> (UsageDatabase, Arc<Mutex<Says>>) {
         }
     });
     let database = UsageDatabase {
-        reached: Reached::By(kube::Client::new(service, "default")),
+        endpoint: Endpoint::Client(kube::Client::new(service, "default")),
         window: Window::Sliding(Duration::from_hours(24)),
         half_life: None,
         resolution: Duration::from_mins(1),
-        asked: Asked::of_kai(),
+        queries: UsageQueries::kai_defaults(),
         timing: Timing {
             fetch_interval: Duration::from_mins(1),
             staleness: Duration::from_mins(5),
-            wait: Duration::from_mins(1),
-            query: Duration::from_secs(10),
+            first_answer_timeout: Duration::from_mins(1),
+            query_timeout: Duration::from_secs(10),
         },
     };
     (database, words)
 }
 
 /// Two queues without a quota that each want all eight GPUs, with time to look at them.
-async fn contested(lab: &mut Lab, database: UsageDatabase) -> watch::Receiver<Status> {
+async fn contested(lab: &mut Lab, database: UsageDatabase) -> watch::Receiver<Progress> {
     lab.nodes(1, 8);
     for queue in ["a", "b"] {
         lab.queue(queue, 0, -1);
@@ -105,13 +105,13 @@ async fn contested(lab: &mut Lab, database: UsageDatabase) -> watch::Receiver<St
 }
 
 /// Fair shares in GPUs, and what is wrong.
-fn told(status: &watch::Receiver<Status>) -> String {
+fn told(status: &watch::Receiver<Progress>) -> String {
     let status = status.borrow();
     let shares = status.queues.iter().map(|queue| {
         let gpus = queue.fair_share.gpu / 1000;
         format!("{}={gpus} ", queue.name)
     });
-    format!("{}{}", shares.collect::<String>(), status.usage_trouble.as_deref().unwrap_or("well"))
+    format!("{}{}", shares.collect::<String>(), status.usage_error.as_deref().unwrap_or("well"))
 }
 
 #[test]
@@ -122,12 +122,12 @@ fn a_queue_that_used_much_deserves_less_until_the_answer_is_stale() {
         assert_snapshot!(told(&status), @"a=0 b=8 well");
         *words.lock().unwrap() = Says::Failure;
         lab.pass(60).await;
-        assert_snapshot!(told(&status), @"a=0 b=8 usage of queues from a client: kai_queue_allocated_gpus: answered 503 Service Unavailable: too slow; the last good answer counts for 300s, then no past usage");
+        assert_snapshot!(told(&status), @"a=0 b=8 usage of queues from a client: kai_queue_allocated_gpus: status 503 Service Unavailable: too slow; the last good response is used for 300s, then no past usage");
         lab.pass(240).await;
-        assert_snapshot!(told(&status), @"a=4 b=4 usage of queues from a client: kai_queue_allocated_gpus: answered 503 Service Unavailable: too slow; the last good answer counts for 300s, then no past usage");
+        assert_snapshot!(told(&status), @"a=4 b=4 usage of queues from a client: kai_queue_allocated_gpus: status 503 Service Unavailable: too slow; the last good response is used for 300s, then no past usage");
         *words.lock().unwrap() = Says::Silence;
         lab.pass(120).await;
-        assert_snapshot!(told(&status), @"a=4 b=4 usage of queues from a client: no answer within 10s; the last good answer counts for 300s, then no past usage");
+        assert_snapshot!(told(&status), @"a=4 b=4 usage of queues from a client: no response within 10s; the last good response is used for 300s, then no past usage");
         *words.lock().unwrap() = Says::AllUsedBy("b");
         lab.pass(120).await;
         assert_snapshot!(told(&status), @"a=8 b=0 well");
@@ -139,12 +139,12 @@ fn what_prometheus_says_wrong_is_told_and_scheduling_goes_on() {
     Lab::tell(async |mut lab| {
         let (database, words) = prometheus(Says::Nonsense);
         let status = contested(&mut lab, database).await;
-        assert_snapshot!(told(&status), @"a=4 b=4 usage of queues from a client: kai_queue_allocated_gpus: queue_name=a: found NaN, allowed: a number from 0; the last good answer counts for 300s, then no past usage");
+        assert_snapshot!(told(&status), @"a=4 b=4 usage of queues from a client: kai_queue_allocated_gpus: queue_name=a: got NaN, expected a number of at least 0; the last good response is used for 300s, then no past usage");
         let running = lab.pods().matches("Running").count();
         assert_eq!(running, 8);
         *words.lock().unwrap() = Says::AllUsedBy("team-of-yore");
         lab.pass(60).await;
-        assert_snapshot!(told(&status), @"a=4 b=4 usage of queues from a client: found 1 queues, as team-of-yore, and none that is here: all count as unused");
+        assert_snapshot!(told(&status), @"a=4 b=4 usage of queues from a client: none of its queues (1, first team-of-yore) exists here: all count as unused");
     });
 }
 
@@ -152,7 +152,7 @@ fn what_prometheus_says_wrong_is_told_and_scheduling_goes_on() {
 fn the_first_cycle_waits_for_the_first_answer_but_not_for_ever() {
     Lab::tell(async |mut lab| {
         let (mut database, _) = prometheus(Says::Silence);
-        database.timing.wait = Duration::from_secs(6);
+        database.timing.first_answer_timeout = Duration::from_secs(6);
         let status = contested(&mut lab, database).await;
         assert_eq!(status.borrow().cycles, 0);
         lab.pass(2).await;
@@ -174,7 +174,7 @@ fn while_prometheus_says_nothing_the_own_history_counts() {
         lab.queue("b", 0, -1);
         lab.job("of-b", "b", (8, 1));
         lab.pass(3).await;
-        assert_snapshot!(told(&status), @"a=0 b=8 usage of queues from a client: kai_queue_allocated_gpus: answered 503 Service Unavailable: too slow; the last good answer counts for 300s, then the own history");
+        assert_snapshot!(told(&status), @"a=0 b=8 usage of queues from a client: kai_queue_allocated_gpus: status 503 Service Unavailable: too slow; the last good response is used for 300s, then the scheduler's own history");
     });
 }
 
@@ -193,7 +193,7 @@ fn an_explanation_reads_past_usage_where_the_scheduler_keeps_it() {
         lab.nodes(1, 8);
         lab.queue("a", 0, -1);
         lab.job("of-a", "a", (8, 1));
-        assert_snapshot!(explained(&lab, "a").await, @"  ConfigMap kai-scheduler-usage, the usage history, is found in no namespace: no queue counts as having used anything");
+        assert_snapshot!(explained(&lab, "a").await, @"  ConfigMap kai-scheduler-usage with the usage history exists in no namespace: all queues count as unused");
         lab.start();
         lab.pass(1800).await;
         lab.queue("b", 0, -1);
@@ -214,7 +214,7 @@ fn an_explanation_reads_past_usage_where_the_scheduler_keeps_it() {
         assert_snapshot!(explained(&lab, "b").await, @"
         priority 100, round 1: of 8, a (weight 1, past usage 99 % of the cluster) wants 7 and gets 0
         priority 100, round 1: of 8, b (weight 1) wants 8 and gets 7
-          usage of queues from a client: kai_queue_allocated_gpus: answered 503 Service Unavailable: too slow; the last good answer counts for 300s, then the own history
+          usage of queues from a client: kai_queue_allocated_gpus: status 503 Service Unavailable: too slow; the last good response is used for 300s, then the scheduler's own history
         ");
     });
 }
@@ -253,7 +253,7 @@ fn an_explanation_finds_the_usage_history_in_any_namespace() {
         assert_snapshot!(explained(&lab, "a").await, @"
         priority 100, round 1: of 8, a (weight 1) wants 8 and gets 4
         priority 100, round 1: of 8, b (weight 1) wants 8 and gets 4
-          ConfigMap kai-scheduler/kai-scheduler-usage: data.history.json: found expected ident at line 1 column 2, allowed: what the scheduler wrote; the usage history begins anew
+          ConfigMap kai-scheduler/kai-scheduler-usage: data.history.json: got expected ident at line 1 column 2, expected a history that the scheduler wrote; the usage history starts empty
         ");
     });
 }

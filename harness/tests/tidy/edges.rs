@@ -39,17 +39,17 @@ pub(crate) const EDGES: [(&str, &str); 6] = [
     (
         "scheduler",
         "
-            api crds pacing parse status trace usage
+            api concurrency crds parse progress trace usage
             config karta
             watch
-            mirror
-            translate
+            cache
+            snapshot_builder
             apply metrics podgrouper
             binder pod_groups queues
-            admission captured explain preview run
-            replay -> captured config mirror podgrouper translate
-            leader -> api config
-            health -> captured config leader metrics status trace
+            admission explain node_scores run snapshot_file
+            replay -> cache config podgrouper snapshot_builder snapshot_file
+            leader_election -> api config
+            health -> config leader_election metrics progress snapshot_file trace
             cli ->
         ",
     ),
@@ -64,41 +64,70 @@ pub(crate) const EDGES: [(&str, &str); 6] = [
     (
         "harness/emulator",
         "
-            clock crds expression names object pace quantity requests yaml
+            clock expression kubelet_timing names object pod_requests quantity third_party_crds yaml
             error kinds select
             patch store
-            listener quota
-            admit hooks shared watch
+            quota watch_notifier
+            admission shared watch webhook_matching
             write
-            calls
-            actors http
-            driver fleet serve
-            remote
+            webhook_client
+            controllers http
+            controller_manager fleet serve
+            remote_controllers
             emulator
         ",
     ),
     (
         "harness",
         "
-            api exit fenced fields kubeconfig progress report text tools
-            happenings interrupt leftovers
+            api exit cluster_scoped fields kubeconfig progress report text external_tools
+            change interrupt cleanup
             audit
-            processes veil
-            snapshots view
-            cluster ground objects target
+            process tenancy
+            render observed
+            scenario_cluster clusters manifests target
             cases
             diff doctor simulate upgrade
-            cli commands features reviewed runner steps vocabulary world
+            catalogue cli commands features snapshots runner steps world
         ",
     ),
 ];
 
 /// Edges between modules of one layer that are ruled out all the same.
-pub(crate) const APART: [(&str, &str); 2] = [("actors", "http"), ("http", "actors")];
+pub(crate) const APART: [(&str, &str); 2] = [("controllers", "http"), ("http", "controllers")];
+
+/// By module, the modules that it imports.
+pub(crate) type Edges = BTreeMap<String, BTreeSet<String>>;
+
+/// A circle of imports, if there is one: its modules in order, the first one again at the end.
+pub(crate) fn circle(edges: &Edges) -> Option<Vec<String>> {
+    let mut cleared = BTreeSet::new();
+    edges.keys().find_map(|module| circle_from(module, edges, &mut Vec::new(), &mut cleared))
+}
+
+fn circle_from(
+    module: &str,
+    edges: &Edges,
+    path: &mut Vec<String>,
+    cleared: &mut BTreeSet<String>,
+) -> Option<Vec<String>> {
+    if let Some(start) = path.iter().position(|earlier| earlier == module) {
+        return Some(path.iter().skip(start).cloned().chain([module.to_owned()]).collect());
+    }
+    if cleared.contains(module) {
+        return None;
+    }
+    path.push(module.to_owned());
+    let imported = edges.get(module).into_iter().flatten();
+    let found = imported.into_iter().find_map(|next| circle_from(next, edges, path, cleared));
+    path.pop();
+    cleared.insert(module.to_owned());
+    found
+}
 
 /// What each module of a crate may import.
-pub(crate) fn parsed(table: &str) -> BTreeMap<String, BTreeSet<String>> {
-    let mut allowed: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
+pub(crate) fn parsed(table: &str) -> Edges {
+    let mut allowed = Edges::new();
     let mut below: BTreeSet<String> = BTreeSet::new();
     for line in table.lines().map(str::trim).filter(|line| !line.is_empty()) {
         let words = |text: &str| text.split_whitespace().map(str::to_owned).collect::<Vec<_>>();

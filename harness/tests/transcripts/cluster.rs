@@ -6,13 +6,13 @@ use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 
 use anyhow::Context as _;
-use schedlab::api::{Api, refusal};
-use schedlab::cluster::collections;
-use schedlab::ground::OWN_CLUSTER;
-use schedlab_control_plane::{Assets, Temporary};
+use schedlab::api::{Api, api_error};
+use schedlab::clusters::ACTORS_OWN_CONTROL_PLANE;
+use schedlab::scenario_cluster::collections;
+use schedlab_control_plane::{Assets, TemporaryControlPlane};
 use schedlab_emulator::clock::Clock;
-use schedlab_emulator::crds::workload_kinds;
-use schedlab_emulator::remote::{Cast, Troupe};
+use schedlab_emulator::remote_controllers::{RemoteControllers, RemoteOptions};
+use schedlab_emulator::third_party_crds::workload_crds;
 use schedlab_emulator::{Fleet, KubeletDefaults};
 use schedlab_json::Value;
 use schedlab_scheduler::{Config, crds};
@@ -66,28 +66,29 @@ impl Drop for Up {
 /// `schedlab up` has.
 pub(crate) struct Real {
     _schedulers: JoinSet<anyhow::Result<()>>,
-    _troupe: Troupe,
-    plane: Temporary,
+    _troupe: RemoteControllers,
+    plane: TemporaryControlPlane,
 }
 
 impl Real {
     pub(crate) async fn start(assets: &Assets) -> anyhow::Result<Self> {
-        let mut plane = Temporary::boot(assets, &["--allow-privileged=true", ADDRESSES]).await?;
-        plane.manage()?;
+        let mut plane =
+            TemporaryControlPlane::boot(assets, &["--allow-privileged=true", ADDRESSES]).await?;
+        plane.start_controller_manager()?;
         let api = Api::new(plane.client().await?);
         install(&api).await?;
         let clock = Clock::real();
-        let troupe = Troupe::start(Cast {
+        let troupe = RemoteControllers::start(RemoteOptions {
             client: plane.client().await?,
             clock: clock.clone(),
-            actors: OWN_CLUSTER.to_vec(),
+            controllers: ACTORS_OWN_CONTROL_PLANE.to_vec(),
             collections: collections(false),
-            defaults: KubeletDefaults::default(),
+            kubelet_defaults: KubeletDefaults::default(),
             observe: Box::new(|_| ()),
         });
         let troupe = troupe.await.context("cannot watch the cluster")?;
         for node in Fleet::parse("the fleet", FLEET)?.nodes() {
-            api.post("/api/v1/nodes", node).await.map_err(refusal)?;
+            api.post("/api/v1/nodes", node).await.map_err(api_error)?;
         }
         let mut schedulers = JoinSet::new();
         let now: schedlab_scheduler::Clock = Arc::new(move || clock.now());
@@ -105,12 +106,12 @@ impl Real {
 
 /// Brings the kinds and the priority classes that `schedlab up` has.
 async fn install(api: &Api) -> anyhow::Result<()> {
-    let definitions: Vec<Value> = crds::all().into_iter().chain(workload_kinds()).collect();
+    let definitions: Vec<Value> = crds::all().into_iter().chain(workload_crds()).collect();
     for definition in &definitions {
-        api.post(DEFINITIONS, definition).await.map_err(refusal)?;
+        api.post(DEFINITIONS, definition).await.map_err(api_error)?;
     }
     for class in crds::priority_classes() {
-        api.post("/apis/scheduling.k8s.io/v1/priorityclasses", &class).await.map_err(refusal)?;
+        api.post("/apis/scheduling.k8s.io/v1/priorityclasses", &class).await.map_err(api_error)?;
     }
     for definition in &definitions {
         let text = |at: &str| definition.pointer(at).and_then(Value::as_str).unwrap_or_default();

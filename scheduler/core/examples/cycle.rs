@@ -1,5 +1,5 @@
-//! Times one cycle on clusters made by rule: `cycle [NODES…]`. Wall time is for people to read;
-//! what is asserted is what was decided.
+//! Times one cycle on generated clusters: `cycle [NODES…]`. The wall times are for people to read;
+//! tests assert the decisions.
 #![expect(clippy::print_stdout, reason = "prints its measurements")]
 #![expect(clippy::disallowed_methods, reason = "measures from outside the core")]
 
@@ -14,9 +14,9 @@ const CASES: [Case; 7] = [
     ("8N pending singles in 100 queues", |nodes| synthetic::pending_singles(nodes, 100)),
     ("N/2 x 8 gang against 8N singles", synthetic::large_gang_against_singles),
     ("8N singles against 8N singles", synthetic::singles_against_singles),
-    ("60 gangs, each in a rack or zone", synthetic::gangs_in_places_against_singles),
-    ("60 gangs, apart by rack or host", synthetic::gangs_apart_against_singles),
-    ("hopeless 10 x 8 gang", synthetic::hopeless_gang_against_singles),
+    ("60 gangs, each in a rack or zone", synthetic::gangs_in_one_domain_against_singles),
+    ("60 gangs, apart by rack or host", synthetic::gangs_in_separate_domains_against_singles),
+    ("hopeless 10 x 8 gang", synthetic::infeasible_gang_against_singles),
 ];
 
 fn main() {

@@ -1,4 +1,4 @@
-//! What a cycle does, one file an action.
+//! The actions of a scheduling cycle, one per file.
 
 pub(crate) mod allocate;
 pub(crate) mod consolidate;

@@ -1,127 +1,127 @@
-//! Are the rules kept? Judges a history of facts about a cluster, written independently of how
-//! plans are made: it shares no arithmetic, no accounts and no order with the scheduler, or it
-//! would share its errors. Facts are told one at a time, each costs what it changes, and what
-//! is broken is a [`Breach`] with the rule, the moment, the object and the numbers.
+//! Audits the invariants of a scheduler against a history of facts about a cluster. It is
+//! independent of the code that makes plans: it shares no arithmetic, accounts or ordering with the
+//! scheduler, or it would share its errors. Facts are reported one at a time, each costs as much as
+//! it changes, and every violation is a [`Breach`] with rule, time, objects and numbers.
 //!
-//! Two ways in: [`Auditor`] for whoever watches a cluster, [`breaches_of`] for one snapshot and
-//! the plan made of it. Judged are decisions at their moment, not later states: a quota may be
-//! edited below its use. What else changed within the same moment may not have been seen by
-//! the scheduler yet, so a decision is right if it was right before or after that change.
+//! There are two entry points: [`Auditor`] for watching a cluster, and [`audit_plan`] for one
+//! snapshot and its plan. Decisions are checked at their time, not later states: a quota may be
+//! lowered below its use. The scheduler may not yet have seen other changes of the same window, so
+//! a decision is right if it was right before or after such a change.
 
 mod accounts;
 mod binding;
 mod breach;
 mod eviction;
 mod gang;
+mod numa;
 mod plan;
 mod sharing;
 mod view;
-mod zones;
 
 use std::{collections::BTreeSet, time::Duration};
 
 use crate::model::{Name, Time};
 use accounts::Accounts;
-pub use breach::{Breach, Concern, Rule};
-pub use eviction::{Eviction, Why};
-use gang::Open;
-pub use plan::breaches_of;
+pub use breach::{AuditedObject, Breach, Rule};
+pub use eviction::{Eviction, EvictionKind};
+use gang::PendingChanges;
+pub use plan::audit_plan;
 pub use view::{
-    Amounts, ClaimView, GroupView, NodeView, Part, Phase, PodView, QueueView, SubGroupView, Writer,
+    Amounts, ClaimView, DeviceShare, GroupView, NodeView, Phase, PodView, QueueView, SubGroupView,
+    Writer,
 };
-use view::{Recent, Span, View};
+use view::{ClusterView, RecentValue, TimeSpan};
 
-/// Which rules apply.
+/// Which rules apply, and how strictly.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Rules {
-    /// By whose lights.
-    pub conduct: Conduct,
-    /// Which queues' limits and quotas hold.
-    pub bounds: Bounds,
-    /// How long a moment is: no two writes of one decision lie further apart, and what changed
-    /// before it was seen by the scheduler. Zero under virtual time, where a scheduler's cycle
-    /// takes none.
-    pub moment: Duration,
+    /// The profile of the scheduler.
+    pub profile: AuditProfile,
+    /// On which levels of the queue tree limits and quotas hold.
+    pub bounds: BoundLevels,
+    /// The maximum time between two writes of one decision; changes before that were seen by the
+    /// scheduler. Zero under virtual time, where a cycle takes no time.
+    pub window: Duration,
 }
 
-/// By whose lights a scheduler is judged: the exceptions of each profile, by name.
+/// The profile by which a scheduler is audited, with its exceptions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Conduct {
-    /// Profile `kai`: queues, gangs, preemptible victims. Whole gangs may fall below quota when
-    /// reclaimed (rule 7 looks before it subtracts), priority protects inside one queue only
-    /// (9), victim sets need not be minimal and promises are forgotten each cycle (10, 11, 20).
+pub enum AuditProfile {
+    /// Profile `kai`: queues, gangs, preemptible victims. Reclaimed gangs may leave their queue
+    /// below its quota (rule 7 compares before it subtracts), priority protects within one queue
+    /// only (9), victim sets need not be minimal, and pipelined placements are forgotten after each
+    /// cycle (10, 11, 20).
     Kai,
-    /// Profile `kube`: no queues, no gangs, no zones of nodes; every pod of lower priority is a
-    /// victim, and a node that is not ready is judged by its taints alone.
+    /// Profile `kube`: no queues, gangs or NUMA zones; every pod of lower priority may be a victim,
+    /// and nodes that are not ready are checked by their taints alone.
     Kube,
 }
 
-/// Whose limits and quotas hold for a pod.
+/// The queues whose limits and quotas hold for a pod.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Bounds {
-    /// Those of its queue and of all above it.
-    OfAll,
-    /// Those of its queue: queues stand side by side.
-    OfItsQueue,
-    /// Nobody's: the scheduler goes without them.
-    OfNone,
+pub enum BoundLevels {
+    /// Its queue and all ancestors.
+    All,
+    /// Its leaf queue only (no full hierarchy).
+    LeafOnly,
+    /// No queue: the scheduler does not enforce them.
+    None,
 }
 
 impl Rules {
-    /// Profile `kai`.
+    /// The rules of profile `kai`.
     pub fn kai() -> Self {
-        Self { conduct: Conduct::Kai, bounds: Bounds::OfAll, moment: Duration::ZERO }
+        Self { profile: AuditProfile::Kai, bounds: BoundLevels::All, window: Duration::ZERO }
     }
 
-    /// Profile `kube`.
+    /// The rules of profile `kube`.
     pub fn kube() -> Self {
-        Self { conduct: Conduct::Kube, bounds: Bounds::OfAll, moment: Duration::ZERO }
+        Self { profile: AuditProfile::Kube, bounds: BoundLevels::All, window: Duration::ZERO }
     }
 }
 
-/// Follows a cluster and judges what its scheduler does.
+/// Follows a cluster and audits its scheduler.
 #[derive(Clone, Debug)]
 pub struct Auditor {
     rules: Rules,
-    view: View,
+    view: ClusterView,
     accounts: Accounts,
-    /// The time of what was told last.
+    /// Time of the last reported fact.
     now: Time,
-    /// Gangs that the scheduler is in the middle of.
-    open: Open,
-    /// Groups that have been whole since they last were absent: a member that fails later is
-    /// no breach.
+    /// Gangs whose changes may not be complete.
+    pending: PendingChanges,
+    /// Groups that were whole since they were last absent: a member that fails later is no breach.
     started: BTreeSet<Name>,
     breaches: Vec<Breach>,
 }
 
 impl Auditor {
-    /// An auditor that knows nothing yet. Pods that are first seen bound were bound by others.
+    /// An auditor of an empty cluster. Pods that first appear bound count as bound by others.
     pub fn new(rules: Rules) -> Self {
         Self {
             rules,
-            view: View::default(),
+            view: ClusterView::default(),
             accounts: Accounts::default(),
             now: Time(i64::MIN),
-            open: Open::default(),
+            pending: PendingChanges::default(),
             started: BTreeSet::new(),
             breaches: Vec::new(),
         }
     }
 
-    /// What is broken so far, in the order in which it was noticed.
+    /// All breaches so far, in order of detection.
     pub fn breaches(&self) -> &[Breach] {
         &self.breaches
     }
 
-    /// A node came, changed, or (`None`) went.
+    /// A node was created, changed, or (`None`) deleted.
     pub fn node(&mut self, at: Time, name: &Name, node: Option<NodeView>) {
         self.advance(at);
         let span = self.span();
         set(&mut self.view.nodes, name, node, span);
     }
 
-    /// A queue came, changed, or (`None`) went.
+    /// A queue was created, changed, or (`None`) deleted.
     pub fn queue(&mut self, at: Time, name: &Name, queue: Option<QueueView>) {
         self.advance(at);
         if self.view.queues.get(name).and_then(|queue| queue.now.as_ref()) == queue.as_ref() {
@@ -132,7 +132,7 @@ impl Auditor {
         self.accounts.rebuild_queues(&self.view);
     }
 
-    /// A pod group came, changed, or (`None`) went.
+    /// A pod group was created, changed, or (`None`) deleted.
     pub fn group(&mut self, at: Time, name: &Name, group: Option<GroupView>) {
         self.advance(at);
         if self.view.groups.get(name).and_then(|group| group.now.as_ref()) == group.as_ref() {
@@ -144,7 +144,7 @@ impl Auditor {
         self.accounts.charge_group(&self.view, name, accounts::Sign::Plus);
     }
 
-    /// A pod came, changed, or (`None`) went; `writer` did it.
+    /// A pod was created, changed, or (`None`) deleted by `writer`.
     pub fn pod(&mut self, at: Time, name: &Name, pod: Option<&PodView>, writer: Writer) {
         self.advance(at);
         let before = match pod {
@@ -153,62 +153,61 @@ impl Auditor {
         };
         self.accounts.pod_changed(&self.view, name, before.as_ref(), pod);
         let before = before.filter(|old| pod.is_none_or(|new| new.uid == old.uid));
-        self.judge_pod(name, before.as_ref(), pod, writer);
+        self.check_pod(name, before.as_ref(), pod, writer);
     }
 
-    /// A claim on devices came, changed, or (`None`) went. Claims that are told of must be
-    /// allocated to, and reserved for, whoever is bound with them.
+    /// A device claim was created, changed, or (`None`) deleted. Reported claims must be allocated
+    /// to, and reserved for, the pods that are bound with them.
     pub fn claim(&mut self, at: Time, name: &Name, claim: Option<ClaimView>) {
         self.advance(at);
         let before = match &claim {
             Some(claim) => self.view.claims.insert(name.clone(), claim.clone()),
             None => self.view.claims.remove(name),
         };
-        sharing::judge_claim(self, name, &before.unwrap_or_default(), &claim.unwrap_or_default());
+        sharing::check_claim(self, name, &before.unwrap_or_default(), &claim.unwrap_or_default());
     }
 
-    /// The scheduler gave its cause for an eviction.
-    pub fn evicted_for(&mut self, at: Time, eviction: &Eviction) {
+    /// The scheduler reported its cause for an eviction.
+    pub fn eviction(&mut self, at: Time, eviction: &Eviction) {
         self.advance(at);
-        eviction::judge_cause(self, eviction);
-        if eviction.why == Why::Consolidate {
-            gang::note_moved(self, &eviction.pod);
+        eviction::check_cause(self, eviction);
+        if eviction.kind == EvictionKind::Consolidate {
+            gang::record_move(self, &eviction.pod);
         }
     }
 
-    /// A queue's status says that so much of it is used, in all and by work that cannot be
-    /// evicted. Told when nothing has been moving for a while; it must be what pods add up to.
+    /// A queue status reports its use. Call it when the cluster has been quiescent for a while; the
+    /// status must equal the sum over its pods.
     pub fn queue_status(&mut self, at: Time, name: &Name, allocated: &Amounts) {
         self.advance(at);
-        accounts::judge_status(self, name, allocated);
+        accounts::check_status(self, name, allocated);
     }
 
-    /// Time has come to `at`, whatever else happened.
-    pub fn passed(&mut self, at: Time) {
+    /// Advances the time to `at` without another fact.
+    pub fn advance_to(&mut self, at: Time) {
         self.advance(at);
     }
 
-    /// The scheduler tells how many cycles it has ended: what it has written until now belongs to
-    /// them or to the next one.
+    /// The scheduler reported the number of completed cycles: its writes so far belong to them or
+    /// to the next one.
     pub fn cycles_ended(&mut self, cycles: u64) {
-        self.open.cycles = Some(cycles);
+        self.pending.cycles = Some(cycles);
     }
 
-    /// The scheduler was killed just now, perhaps in the middle of a transaction.
+    /// The scheduler was killed, possibly in the middle of a transaction.
     pub fn scheduler_killed(&mut self, at: Time) {
         self.advance(at);
-        self.open.cut_short(self.now);
+        self.pending.interrupt(self.now);
     }
 
-    /// Nothing has been moving for a while, with a scheduler that has had its say: no gang may
-    /// be half there now.
-    pub fn at_rest(&mut self, at: Time) {
+    /// The cluster is quiescent and the scheduler has finished: no gang may be bound in part.
+    pub fn quiescent(&mut self, at: Time) {
         self.advance(at);
-        self.close_moments();
-        gang::judge_rest(self);
+        self.close_pending();
+        gang::check_quiescent(self);
     }
 
-    fn judge_pod(
+    fn check_pod(
         &mut self,
         name: &Name,
         before: Option<&PodView>,
@@ -216,50 +215,50 @@ impl Auditor {
         writer: Writer,
     ) {
         if let (Some(before), Some(after)) = (before, after) {
-            binding::judge(self, name, before, after);
+            binding::check(self, name, before, after);
         }
-        eviction::judge(self, name, before, after, writer);
-        gang::note(self, before, after, writer);
+        eviction::check(self, name, before, after, writer);
+        gang::record(self, before, after, writer);
     }
 
-    /// Time has come to `at`: what the scheduler has not touched for a moment is judged.
+    /// Advances the time and checks gangs that did not change within the window.
     fn advance(&mut self, at: Time) {
         if at <= self.now {
             return;
         }
-        let due = self.open.due(at, self.rules.moment);
-        self.judge_gangs(&due);
+        let due = self.pending.take_due(at, self.rules.window);
+        self.check_gangs(&due);
         self.now = at;
     }
 
-    /// Nothing more comes of what was begun.
-    fn close_moments(&mut self) {
-        let due = self.open.all();
-        self.judge_gangs(&due);
+    /// Checks all pending changes: no more writes follow.
+    fn close_pending(&mut self) {
+        let due = self.pending.take_all();
+        self.check_gangs(&due);
     }
 
-    fn judge_gangs(&mut self, due: &Open) {
-        match self.rules.conduct {
-            Conduct::Kai => gang::judge(self, due),
-            Conduct::Kube => {}
+    fn check_gangs(&mut self, due: &PendingChanges) {
+        match self.rules.profile {
+            AuditProfile::Kai => gang::check(self, due),
+            AuditProfile::Kube => {}
         }
     }
 
-    /// From now to where the scheduler has seen what changes now.
-    fn span(&self) -> Span {
-        Span { from: self.now, until: self.now.after(self.rules.moment) }
+    /// The time until the scheduler has seen a change that happens now.
+    fn span(&self) -> TimeSpan {
+        TimeSpan { from: self.now, until: self.now.after(self.rules.window) }
     }
 
-    fn breach(&mut self, rule: Rule, concerns: Vec<Concern>, detail: String) {
-        self.breaches.push(Breach { rule, at: self.now, concerns, detail });
+    fn report(&mut self, rule: Rule, concerns: Vec<AuditedObject>, detail: String) {
+        self.breaches.push(Breach { rule, at: self.now, objects: concerns, detail });
     }
 }
 
 fn set<T>(
-    map: &mut std::collections::BTreeMap<Name, Recent<T>>,
+    map: &mut std::collections::BTreeMap<Name, RecentValue<T>>,
     name: &Name,
     value: Option<T>,
-    span: Span,
+    span: TimeSpan,
 ) {
     map.entry(name.clone()).or_default().set(value, span);
 }

@@ -1,136 +1,139 @@
-//! One cycle, phase by phase.
+//! One scheduling cycle, phase by phase.
 
 use std::collections::BTreeMap;
 
 use crate::{
-    Plan, Profile, QueueUse, Reason, Snapshot,
+    Plan, Profile, QueueUsage, Reason, Snapshot,
     actions::{
         allocate::{self, Reasons},
         consolidate, preempt, reclaim,
         stale_gangs::{self, Staleness},
     },
-    behind::behind_others,
-    deadlines,
-    decision::Preemption,
-    framework::WaitingRoom,
+    decision::PreemptionOutcome,
+    fair_share_reason::AtFairShare,
+    framework::PipelinePolicy,
+    head_of_line::blocked_by_head_of_line,
     model::{NodeId, PodGroupId, PodId, QueueId},
     plugins::deallocation,
     profile::Action,
-    queues::Ledger,
+    queues::QueueAccounts,
+    requeue,
     resources::{PerResource, Resources},
     session::{PodState, Session},
-    shares::KeptByShare,
-    victims::Solved,
+    solver::AcceptedSolutions,
 };
 
-/// Looks on while a cycle is decided: it measures or notes, and changes nothing.
-pub trait Onlooker {
-    /// An action is about to begin.
-    fn begins(&mut self, action: Action, session: &Session<'_>);
-    /// It is over; what it decided stands behind what was decided before.
-    fn ended(&mut self, action: Action, session: &Session<'_>);
+/// Observes a cycle, for measurements and traces. It changes nothing.
+pub trait CycleObserver {
+    /// Called before an action starts.
+    fn on_action_start(&mut self, action: Action, session: &Session<'_>);
+    /// Called after an action ended; its decisions follow those of earlier actions.
+    fn on_action_end(&mut self, action: Action, session: &Session<'_>);
 }
 
-/// Nobody looks on.
-impl Onlooker for () {
-    fn begins(&mut self, _: Action, _: &Session<'_>) {}
-    fn ended(&mut self, _: Action, _: &Session<'_>) {}
+/// No observer.
+impl CycleObserver for () {
+    fn on_action_start(&mut self, _: Action, _: &Session<'_>) {}
+    fn on_action_end(&mut self, _: Action, _: &Session<'_>) {}
 }
 
 /// Decides one scheduling cycle.
 pub fn schedule(snapshot: &Snapshot, profile: &Profile) -> Plan {
-    schedule_before(snapshot, profile, &mut ())
+    schedule_observed(snapshot, profile, &mut ())
 }
 
-/// The same before an onlooker.
-pub fn schedule_before(
+/// Like [`schedule`], with an observer.
+pub fn schedule_observed(
     snapshot: &Snapshot,
     profile: &Profile,
-    onlooker: &mut dyn Onlooker,
+    observer: &mut dyn CycleObserver,
 ) -> Plan {
-    decide(snapshot, profile, onlooker).1
+    decide(snapshot, profile, observer).1
 }
 
-/// The same, and the session as it stands afterwards.
+/// Like [`schedule_observed`]; also returns the session after the cycle.
 pub(crate) fn decide<'s>(
     snapshot: &'s Snapshot,
     profile: &'s Profile,
-    onlooker: &mut dyn Onlooker,
+    observer: &mut dyn CycleObserver,
 ) -> (Session<'s>, Plan) {
-    // 1. The cluster as it is, and how it is shared.
+    // 1. The state of the cluster, and the fair shares.
     let mut session = Session::new(snapshot, profile);
-    let mut ledger = session.ledger().clone();
-    let queues = queue_uses(&ledger);
+    let mut accounts = session.accounts().clone();
+    let queues = queue_uses(&accounts);
 
-    // 2. PreEnqueue: who is fit to be looked at.
+    // 2. PreEnqueue: which pod groups are tried.
     let (ready, mut reasons) = pre_enqueue(&session);
 
-    // 3. The actions, each on what the ones before left.
-    let (mut staleness, mut solved) = (Staleness::default(), Solved::new(serve_again));
+    // 3. The actions, each on the result of the ones before.
+    let (mut staleness, mut accepted) =
+        (Staleness::default(), AcceptedSolutions::new(allocate_again));
     for &action in &profile.actions {
-        onlooker.begins(action, &session);
+        observer.on_action_start(action, &session);
         match action {
             Action::Allocate => allocate::run(&mut session, ready.clone(), &mut reasons),
-            Action::Consolidate => consolidate::run(&mut session, &mut solved),
-            Action::Reclaim => reclaim::run(&mut session, &mut solved),
-            Action::Preempt => preempt::run(&mut session, &mut solved),
+            Action::Consolidate => consolidate::run(&mut session, &mut accepted),
+            Action::Reclaim => reclaim::run(&mut session, &mut accepted),
+            Action::Preempt => preempt::run(&mut session, &mut accepted),
             Action::StaleGangEviction => staleness = stale_gangs::run(&mut session),
         }
-        onlooker.ended(action, &session);
+        observer.on_action_end(action, &session);
     }
 
     if let Some(&depth) = profile.queue_depth.get(&Action::Allocate) {
-        let unseen = ready.iter().filter(|group| session.members(**group).wait());
-        for group in unseen {
-            reasons.entry(*group).or_insert(Reason::BehindOthers { depth });
+        let beyond_depth = ready.iter().filter(|group| session.members(**group).has_waiting());
+        for group in beyond_depth {
+            reasons.entry(*group).or_insert(Reason::QueueDepthReached { depth });
         }
     }
 
-    // 4. Why whoever still waits does.
-    let waiting = reasons_to_wait(&session, reasons);
+    // 4. The reasons of all groups that are still pending.
+    let pending = pending_reasons(&session, reasons);
 
-    // 5. When to look again though nothing happened.
-    let next_end = staleness.next_end.into_iter().chain(deadlines::next_end(&session)).min();
+    // 5. When to run again without an event.
+    let next_deadline =
+        staleness.next_deadline.into_iter().chain(requeue::next_deadline(&session)).min();
     let look_again_in_millis =
-        next_end.map(|left| u64::try_from(left.as_millis()).unwrap_or(u64::MAX));
+        next_deadline.map(|left| u64::try_from(left.as_millis()).unwrap_or(u64::MAX));
 
-    // 6. What the queues use when all of that is done.
-    session.book_decisions(&mut ledger);
+    // 6. The use of the queues after all decisions.
+    session.apply_decisions(&mut accounts);
 
     let plan = Plan {
         gpu_groups: session.chosen_gpu_groups(),
-        zones: session.chosen_zones(),
+        numa_allocations: session.chosen_numa_allocations(),
         decisions: session.take_decisions(),
-        behind: behind_others(&session, &waiting),
-        waiting,
+        blocked_by_head_of_line: blocked_by_head_of_line(&session, &pending),
+        waiting: pending,
         waiting_pods: BTreeMap::new(),
-        stale: staleness.changed,
-        shared: ledger.total(),
+        staleness_changes: staleness.changed,
+        total_shared: accounts.total(),
         queues,
-        queues_after: queue_uses(&ledger),
-        look_again_in_millis,
+        queues_after: queue_uses(&accounts),
+        requeue_after_millis: look_again_in_millis,
     };
     (session, plan)
 }
 
-/// What the next cycle does before anybody is evicted.
-pub(crate) fn serve_again(session: &mut Session<'_>) {
+/// Allocates pending jobs as the next cycle does before it evicts.
+pub(crate) fn allocate_again(session: &mut Session<'_>) {
     let (ready, _) = pre_enqueue(session);
     allocate::rehearse(session, ready);
 }
 
-/// Pod groups with waiting pods: those that may be served, and why the others may not. Pods that
-/// cannot be scheduled matter where their group cannot do without them.
+/// Splits the pod groups with pending pods into those that may be placed and those with a reason
+/// why not. Unschedulable pods matter if their group cannot run without them.
 fn pre_enqueue(session: &Session<'_>) -> (Vec<PodGroupId>, Reasons) {
     let plugins = &session.profile.plugins.pre_enqueue;
     let (mut ready, mut reasons) = (Vec::new(), Reasons::new());
     for group in session.groups() {
         let members = session.members(group);
-        if !members.wait() && members.gated() == 0 && !misses_unusable(session, group) {
+        if !members.has_waiting() && members.gated() == 0 && !needs_unusable_members(session, group)
+        {
             continue;
         }
         match plugins.iter().try_for_each(|plugin| plugin.pre_enqueue(session, group)) {
-            Ok(()) if members.wait() => ready.push(group),
+            Ok(()) if members.has_waiting() => ready.push(group),
             Ok(()) => {}
             Err(reason) => {
                 reasons.insert(group, reason);
@@ -140,68 +143,74 @@ fn pre_enqueue(session: &Session<'_>) -> (Vec<PodGroupId>, Reasons) {
     (ready, reasons)
 }
 
-/// It cannot do without those of its pods that cannot be scheduled.
-fn misses_unusable(session: &Session<'_>, group: PodGroupId) -> bool {
+/// Whether the group cannot run without its unschedulable pods.
+fn needs_unusable_members(session: &Session<'_>, group: PodGroupId) -> bool {
     let of = session.group(group);
-    !of.unusable.is_empty() && session.members(group).ready(of).is_err()
+    !of.unschedulable_members.is_empty() && session.members(group).check_ready(of).is_err()
 }
 
-/// Groups that got all they asked for have none; groups whose pods were all promised room wait
-/// for just that.
-fn reasons_to_wait(session: &Session<'_>, mut reasons: Reasons) -> Reasons {
-    let mut promised: BTreeMap<PodGroupId, Vec<NodeId>> = BTreeMap::new();
+/// Completes the reasons: groups that got all their pods have none; groups whose pending pods were
+/// all pipelined wait for the release of that capacity.
+fn pending_reasons(session: &Session<'_>, mut reasons: Reasons) -> Reasons {
+    let mut pipelined: BTreeMap<PodGroupId, Vec<NodeId>> = BTreeMap::new();
     for (pod, id) in session.snapshot.pods.iter().zip(session.pod_ids()) {
-        if let (Some(group), PodState::Promised(node)) = (pod.group, session.state(id)) {
-            promised.entry(group).or_default().push(node);
+        if let (Some(group), PodState::Pipelined(node)) = (pod.group, session.state(id)) {
+            pipelined.entry(group).or_default().push(node);
         }
     }
     reasons.retain(|group, reason| {
         let members = session.members(*group);
         let nominated = matches!(reason, Reason::Unschedulable { .. });
-        members.wait() || members.gated() > 0 || misses_unusable(session, *group) || nominated
+        members.has_waiting()
+            || members.gated() > 0
+            || needs_unusable_members(session, *group)
+            || nominated
     });
     for (group, reason) in &mut reasons {
-        deadlines::add_delay(session, *group, reason);
-        deadlines::add_bound(session, *group, reason);
-        deadlines::add_protection(session, *group, reason);
+        requeue::add_preemption_delay(session, *group, reason);
+        requeue::add_preemption_limit(session, *group, reason);
+        requeue::add_min_runtime(session, *group, reason);
     }
-    KeptByShare::of(session).tell(session, &mut reasons);
-    for (group, mut nodes) in promised {
+    AtFairShare::new(session).update_reasons(session, &mut reasons);
+    for (group, mut nodes) in pipelined {
         nodes.sort_unstable();
         nodes.dedup();
-        // Why there was no room for its minimum is no longer so.
-        let its_minimum_waits = session.members(group).minimum_waits(session.group(group));
-        if its_minimum_waits && session.profile.plugins.waiting == WaitingRoom::AnyNode {
+        // The reason why its minimum did not fit is obsolete.
+        let is_minimum_pipelined =
+            session.members(group).minimum_is_pipelined(session.group(group));
+        if is_minimum_pipelined
+            && session.profile.plugins.pipeline_policy == PipelinePolicy::AnyNode
+        {
             reasons.remove(&group);
         }
-        reasons.entry(group).or_insert_with(|| promised_room(session, group, &nodes));
+        reasons.entry(group).or_insert_with(|| pipelined_reason(session, group, &nodes));
     }
     reasons
 }
 
-fn promised_room(session: &Session<'_>, group: PodGroupId, nodes: &[NodeId]) -> Reason {
-    match session.profile.plugins.waiting {
-        WaitingRoom::AnyNode => {
+fn pipelined_reason(session: &Session<'_>, group: PodGroupId, nodes: &[NodeId]) -> Reason {
+    match session.profile.plugins.pipeline_policy {
+        PipelinePolicy::AnyNode => {
             let nodes = nodes.iter().map(|node| session.node(*node).name.clone()).collect();
-            Reason::Promised { nodes }
+            Reason::Pipelined { nodes }
         }
-        WaitingRoom::NominatedNode => {
+        PipelinePolicy::NominatedNode => {
             let of_group = |pod: &PodId| session.pod(*pod).group == Some(group);
             let pod = session.pod_ids().find(of_group).expect("it was promised room");
-            let misfits = session.misfits(pod, None);
-            let deallocation = deallocation(session, pod, &misfits);
-            let preemption = Preemption::OthersTerminate;
-            Reason::Unschedulable { misfits, deallocation, preemption }
+            let fit_errors = session.fit_errors(pod, None);
+            let deallocation = deallocation(session, pod, &fit_errors);
+            let preemption = PreemptionOutcome::VictimsTerminating;
+            Reason::Unschedulable { fit_errors, deallocation, preemption }
         }
     }
 }
 
-fn queue_uses(ledger: &Ledger) -> BTreeMap<QueueId, QueueUse> {
-    let count = u32::try_from(ledger.len()).expect("queue ids are 32 bits");
+fn queue_uses(accounts: &QueueAccounts) -> BTreeMap<QueueId, QueueUsage> {
+    let count = u32::try_from(accounts.len()).expect("queue ids are 32 bits");
     (0..count)
         .map(|at| {
-            let account = ledger.account(QueueId(at));
-            let queue_use = QueueUse {
+            let account = accounts.account(QueueId(at));
+            let queue_use = QueueUsage {
                 fair_share: account.fair_share,
                 allocated: resources(account.allocated),
                 allocated_non_preemptible: resources(account.allocated_non_preemptible),

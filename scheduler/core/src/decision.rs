@@ -1,53 +1,59 @@
-//! What can be decided about a pod, and why. `Display` of these types is the only place where
-//! their words live.
+//! What can be decided about a pod, and why. The texts of these types are written only in their
+//! `Display` implementations.
 
-mod device_misfit;
-mod left_out;
-mod misfit;
-mod obstacle;
-mod place_misfit;
+mod device_fit_error;
+mod excluded_nodes;
+mod fit_error;
+mod fit_error_rank;
+mod format;
+mod node_requirements;
 mod reason;
-mod remedy;
-mod site;
-mod volume_misfit;
-mod words;
+mod suggestion;
+mod topology_fit_error;
+mod volume_fit_error;
 
 use crate::model::{Name, NodeId, PodGroupId, PodId};
-pub use device_misfit::DeviceMisfit;
-pub use misfit::{EvenWhenEmpty, Lacking, Misfit, Misfits, Opening, PlaceWants, Refusal};
-pub(crate) use obstacle::{has_more, worst};
-pub use place_misfit::PlaceMisfit;
-pub use reason::{Deallocation, Preemption, Reason, ReasonKind, Since};
-pub(crate) use remedy::Batch;
-pub use remedy::{Added, Bound, InOne, KeptFrom, Places, Remedy, Room};
-pub(crate) use site::PlaceNeed;
-pub use site::{KeptApart, Pin, Site};
-pub use volume_misfit::VolumeMisfit;
-pub(crate) use words::Decimal;
-pub use words::Quantity;
+pub use device_fit_error::DeviceFitError;
+pub use fit_error::{
+    DomainRequirements, EvenWhenEmpty, ExcludedNodeCounts, FitError, FitErrors, NodeRefusal,
+    NodesToOpen,
+};
+pub(crate) use fit_error_rank::{has_other_errors, worst_fit_error};
+pub(crate) use format::Decimal;
+pub use format::Quantity;
+pub(crate) use node_requirements::PlacementNeed;
+pub use node_requirements::{MutualExclusion, NodeRequirements, PinnedLabel};
+pub use reason::{DeallocationOutcome, DelayStart, PreemptionOutcome, Reason, ReasonKind};
+pub(crate) use suggestion::NodeBatch;
+pub use suggestion::{
+    AddedNodes, CapacityLocation, DomainHint, ExclusionSource, QueueBound, SingleDomain, Suggestion,
+};
+pub use topology_fit_error::TopologyFitError;
+pub use volume_fit_error::VolumeFitError;
 
 /// One step of a plan.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Decision {
-    /// Bind the pod to the node now.
+    /// Bind the pod to the node in this cycle.
     Bind {
-        /// Which pod.
+        /// The pending pod.
         pod: PodId,
-        /// To which node.
+        /// The node it is bound to.
         node: NodeId,
     },
-    /// Ask the pod to leave, with its grace period.
+    /// Evict the pod with its grace period.
     Evict {
-        /// Which pod.
+        /// The victim.
         pod: PodId,
-        /// For whom and why.
+        /// Why it is evicted, and its preemptor.
         cause: EvictionCause,
     },
-    /// The pod gets this room when it is free. Nothing of it survives the cycle but an event.
+    /// Pipeline the pod: it is to get capacity that is still being released. Only an event survives
+    /// the cycle; the next cycle decides again.
     Pipeline {
-        /// Which pod.
+        /// The pod that waits.
         pod: PodId,
-        /// On which node.
+        /// The node whose capacity it waits for.
         node: NodeId,
     },
 }
@@ -55,32 +61,34 @@ pub enum Decision {
 /// Why a pod is evicted.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum EvictionCause {
-    /// Another queue takes back its share.
+    /// Another queue reclaims its share.
     Reclaim {
-        /// For whom.
+        /// The pod group that reclaims.
         preemptor: PodGroupId,
-        /// One line on the victim's and one on the reclaimer's queue.
+        /// Two lines for the victim's event: usage of the victim's queue and of the reclaimer's
+        /// queue.
         usage: Name,
     },
-    /// A higher priority in the same queue (profile `kai`), or on the node (profile `kube`).
+    /// A job of higher priority preempts it: in the same queue (profile `kai`) or on the node
+    /// (profile `kube`).
     Preempt {
-        /// For whom.
+        /// The pod group that preempts.
         preemptor: PodGroupId,
     },
-    /// Moved to make contiguous room; it is placed elsewhere.
+    /// It is moved to make contiguous capacity and is pipelined to another node.
     Consolidate {
-        /// For whom.
+        /// The pod group that gets the capacity.
         preemptor: PodGroupId,
     },
     /// Its gang stayed below its minimum for longer than its grace.
     StaleGang {
-        /// The minimum.
+        /// The gang's minimum number of pods.
         min_member: u32,
     },
 }
 
 impl EvictionCause {
-    /// For whom; `None`: for nobody.
+    /// The pod group that gets the capacity; `None` for a stale gang.
     pub const fn preemptor(&self) -> Option<PodGroupId> {
         match self {
             Self::Reclaim { preemptor, .. }
@@ -90,7 +98,7 @@ impl EvictionCause {
         }
     }
 
-    /// The action, as KAI names it on the pod group.
+    /// The name of the action that KAI writes on the pod group.
     pub const fn action(&self) -> &'static str {
         match self {
             Self::Reclaim { .. } => "reclaim",

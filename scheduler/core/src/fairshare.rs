@@ -1,7 +1,6 @@
-//! How one amount of one resource is divided between sibling queues, and from there down the
-//! whole tree: quota first, then what is left by priority, weight and past usage, in whole
-//! units. The rules are KAI's. A pure function over plain numbers, exact in integers; who asks
-//! for how much is counted in [`crate::queues`].
+//! Divides one amount of one resource between sibling queues, and from there down the tree: quotas
+//! first, then the surplus by priority, weight and past usage, in whole units. The rules are KAI's.
+//! A pure function over integers; [`crate::queues`] counts the requests.
 
 mod surplus;
 #[cfg(test)]
@@ -13,14 +12,14 @@ use crate::{
     resources::Amount,
 };
 
-pub use tree::{Derivation, derivation, fair_shares};
+pub use tree::{LevelDivision, divisions_on_path, fair_shares};
 
-/// What one queue brings to a division.
+/// One queue in a division.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct QueueDemand {
-    /// Breaks ties between queues of one age.
+    /// Breaks ties between queues of the same age.
     pub name: Name,
-    /// Higher ones are served first from what quotas leave over.
+    /// Queues with higher priority get surplus first.
     pub priority: i32,
     /// Older queues get a disputed unit.
     pub created: Time,
@@ -28,96 +27,112 @@ pub struct QueueDemand {
     pub quota: Amount,
     /// What it may use at most.
     pub limit: Amount,
-    /// Its part of what is left over, in thousandths. Negative ones count as zero.
+    /// Weight for the surplus, in thousandths. Negative weights count as zero.
     pub weight_milli: i64,
-    /// Past usage, as millionths of the capacity over the window.
+    /// Past usage, in millionths of the capacity over the usage window.
     pub usage_micro: i64,
-    /// Allocated and waiting.
+    /// What its pods have allocated and request.
     pub request: i64,
 }
 
 /// What is divided, and how.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Pot {
+pub struct DivisionInput {
     /// The amount, in the units of [`crate::resources::Resources`].
     pub total: i64,
-    /// Surplus is handed out in multiples of this: a whole GPU is 1000, a millicore and a byte 1.
+    /// Surplus is granted in multiples of this: 1000 for GPUs (a whole GPU), 1 for millicores and
+    /// bytes.
     pub unit: i64,
-    /// Weight of past usage, in thousandths.
+    /// `kValue`: weight of past usage, in thousandths.
     pub k_value_milli: i64,
 }
 
 /// The outcome of a division.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Division {
-    /// The fair share of each queue, in the order given.
+    /// The fair share of each queue, in the order of the input.
     pub shares: Vec<i64>,
-    /// What nobody wanted or could get.
+    /// What no queue wanted or could get.
     pub rest: i64,
 }
 
-/// One step of a division; queues are positions in the order given.
+/// One step of a division. Queues are positions in the input.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Step {
-    /// Its quota, as far as it asks for it.
+pub enum DivisionStep {
+    /// A queue is granted its quota, at most its request.
     Quota {
-        /// Who.
+        /// Position of the queue.
         queue: usize,
-        /// How much.
-        given: i64,
+        /// Amount granted.
+        granted: i64,
     },
-    /// What the quotas left over, negative when they add up to more than there is.
-    Left {
-        /// How much.
+    /// The surplus after all quotas.
+    Surplus {
+        /// The amount; negative when quotas exceed the total.
         amount: i128,
     },
-    /// A part of what is left.
-    Part {
-        /// Who.
+    /// A queue is granted part of the surplus.
+    SurplusShare {
+        /// Position of the queue.
         queue: usize,
-        /// Counts the rounds of its priority, from 1.
+        /// Round within its priority, from 1.
         round: u32,
-        /// What there was at the beginning of the round.
-        pot: i64,
-        /// What it still wanted.
+        /// Surplus at the start of the round.
+        surplus: i64,
+        /// What the queue still wanted.
         want: i64,
-        /// What it got.
-        given: i64,
+        /// Amount granted.
+        granted: i64,
     },
-    /// A unit that rounding had left over.
+    /// A queue is granted a unit that rounding had left over.
     Remainder {
-        /// Who.
+        /// Position of the queue.
         queue: usize,
-        /// How much.
-        given: i64,
+        /// Amount granted.
+        granted: i64,
     },
 }
 
-/// Divides `pot` between `queues`. Quotas are met even when they add up to more than there is,
-/// so shares may exceed the total; a share never exceeds what its queue asks for by more than
-/// part of one unit.
-pub fn divide(pot: Pot, queues: &[QueueDemand]) -> Division {
-    divide_telling(pot, queues, &mut None)
+/// Divides `input.total` between `queues`. Quotas are met even when they exceed the total, so
+/// shares may sum to more than the total. A share never exceeds its queue's request by a whole
+/// unit.
+pub fn divide(input: DivisionInput, queues: &[QueueDemand]) -> Division {
+    divide_with_steps(input, queues, &mut None)
 }
 
-/// The same, and how it came about, where somebody wants to know.
-pub fn divide_telling(pot: Pot, queues: &[QueueDemand], told: &mut Option<Vec<Step>>) -> Division {
+/// Like [`divide`], and records the steps if `steps` is `Some`.
+pub fn divide_with_steps(
+    input: DivisionInput,
+    queues: &[QueueDemand],
+    steps: &mut Option<Vec<DivisionStep>>,
+) -> Division {
     let wants: Vec<i64> = queues.iter().map(QueueDemand::requestable).collect();
     let mut shares: Vec<i64> = queues
         .iter()
         .zip(&wants)
-        .map(|(queue, want)| queue.deserved(pot.total).min(*want))
+        .map(|(queue, want)| queue.deserved(input.total).min(*want))
         .collect();
-    let given: i128 = shares.iter().map(|share| i128::from(*share)).sum();
-    let left = i128::from(pot.total) - given;
-    if let Some(told) = told {
-        told.extend(shares.iter().enumerate().map(|(queue, &given)| Step::Quota { queue, given }));
-        told.push(Step::Left { amount: left });
+    let granted: i128 = shares.iter().map(|share| i128::from(*share)).sum();
+    let left = i128::from(input.total) - granted;
+    if let Some(steps) = steps {
+        steps.extend(
+            shares
+                .iter()
+                .enumerate()
+                .map(|(queue, &granted)| DivisionStep::Quota { queue, granted }),
+        );
+        steps.push(DivisionStep::Surplus { amount: left });
     }
     let rest = if left > 0 {
         let left =
             i64::try_from(left).expect("no more than the total, since shares are not negative");
-        surplus::hand_out(Pot { total: left, ..pot }, queues, &wants, (&mut shares, told))
+        surplus::divide_surplus(
+            DivisionInput { total: left, ..input },
+            queues,
+            &wants,
+            &mut shares,
+            steps,
+        )
     } else {
         0
     };
@@ -125,7 +140,7 @@ pub fn divide_telling(pot: Pot, queues: &[QueueDemand], told: &mut Option<Vec<St
 }
 
 impl QueueDemand {
-    /// What it asks for, as far as its limit lets it have it.
+    /// Its request, capped by its limit.
     fn requestable(&self) -> i64 {
         match self.limit {
             Amount::Exactly(limit) => self.request.min(limit).max(0),

@@ -1,119 +1,119 @@
-//! The extension points of a cycle, named as Kubernetes names them. A [`Plugins`] lists, in
-//! order, what is asked at each point; two lists are built in (see [`crate::plugins`]), and
-//! anybody can make another. PreBind, Bind and PostBind are the shell's.
+//! The extension points of a cycle, named after those of Kubernetes. [`Plugins`] lists the plugins
+//! of each point in order; two sets are built in (see [`crate::plugins`]). PreBind, Bind and
+//! PostBind belong to the crate that applies plans.
 //!
-//! A filter or score is asked about many nodes for one pod: its PreFilter or PreScore looks at
-//! the pod once and answers with a closure for nodes, or with `None` when it has no say. What an
-//! answer depends on ([`DependsOn`]) decides for how long [`crate::session`] may remember it.
+//! A filter or score checks many nodes for one pod: its PreFilter or PreScore looks at the pod once
+//! and returns a closure for nodes, or `None` when it does not apply. [`DependsOn`] says for how
+//! long [`crate::session`] may cache the result.
 
 use std::{fmt::Debug, sync::Arc};
 
 use crate::{
-    decision::{Misfit, Reason},
+    decision::{FitError, Reason},
     model::{Name, NodeId, PodGroupId, PodId},
-    session::{Fits, Session},
+    session::{Fit, Session},
 };
 
 /// The plugins of a scheduler at each extension point, in order.
 #[derive(Clone, Debug)]
 pub struct Plugins {
-    /// Is the pod group fit to be looked at at all?
+    /// Whether a pod group can be considered at all.
     pub pre_enqueue: Vec<Arc<dyn PreEnqueue>>,
-    /// In which order pod groups are served.
+    /// The order in which pod groups are served.
     pub queue_sort: Arc<dyn QueueSort>,
-    /// May these pods get room together, wherever it is?
+    /// Whether pods may be placed together, on whichever nodes.
     pub pre_filter: Vec<Arc<dyn PreFilter>>,
-    /// May this pod get room on this node?
+    /// Whether a pod fits on a node.
     pub filter: Vec<Arc<dyn Filter>>,
     /// What to do at once for a pod without a node.
     pub post_filter: Vec<Arc<dyn PostFilter>>,
-    /// Which node is best: a weighted sum.
+    /// Weighted scores that rank nodes.
     pub score: Vec<Scoring>,
-    /// How scores add up.
+    /// How scores are combined.
     pub ranking: Ranking,
-    /// Takes the chosen room.
+    /// Takes the chosen capacity.
     pub reserve: Vec<Arc<dyn Reserve>>,
-    /// May pods that got room go there now?
+    /// Whether placed pods may be bound now.
     pub permit: Vec<Arc<dyn Permit>>,
-    /// On which nodes a pod may wait for room that is being released.
-    pub waiting: WaitingRoom,
+    /// On which nodes a pod may wait for capacity that is being released.
+    pub pipeline_policy: PipelinePolicy,
 }
 
-/// A score and its weight.
+/// A score plugin and its weight.
 #[derive(Clone, Debug)]
 pub struct Scoring {
-    /// Who scores.
+    /// The plugin.
     pub plugin: Arc<dyn Score>,
-    /// What its (normalized) score is multiplied with.
+    /// Factor for its normalized score.
     pub weight: i64,
 }
 
-/// How the scores of a list add up.
+/// How the scores of all plugins are combined.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ranking {
-    /// They are added.
+    /// By their sum.
     Sum,
-    /// They are added, and weights are such that a score always outranks all after it; none is
-    /// normalized in a way that changes its order. Then the best node can be looked up.
+    /// By their sum, with weights such that each score outranks all later ones and normalization
+    /// keeps its order. Nodes can then be kept ranked.
     Bands,
 }
 
-/// On which nodes a pod may wait for room that is being released.
+/// On which nodes a pod may wait for capacity that is being released (be pipelined).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum WaitingRoom {
-    /// On any node (KAI).
+pub enum PipelinePolicy {
+    /// Any node (KAI).
     AnyNode,
-    /// On the node for which it was nominated (kube-scheduler).
+    /// The nominated node only (kube-scheduler).
     NominatedNode,
 }
 
-/// On what an answer about a pod and a node depends.
+/// What the result of a filter or score depends on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DependsOn {
-    /// On the pod's shape and the node as it stands in the snapshot: it never changes.
+    /// The pod's shape and the node in the snapshot: it never changes.
     Shape,
-    /// On the pod's shape and the room of that node.
-    Room,
-    /// On more: the pod itself, or pods on other nodes.
+    /// The pod's shape and the node's free capacity.
+    NodeCapacity,
+    /// More: the pod itself, or pods on other nodes.
     Cluster,
 }
 
-/// When the pod fits on a node, or why not.
-pub type NodeFilter<'a> = Box<dyn Fn(NodeId) -> Result<Fits, Misfit> + 'a>;
+/// When the pod fits on a node, or why it does not.
+pub type NodeFilter<'a> = Box<dyn Fn(NodeId) -> Result<Fit, FitError> + 'a>;
 
-/// The score of a node, more is better.
+/// Score of a node; higher is better.
 pub type NodeScore<'a> = Box<dyn Fn(NodeId) -> i64 + 'a>;
 
-/// PreEnqueue: is the pod group fit to be looked at at all?
+/// PreEnqueue: whether a pod group can be considered at all.
 pub trait PreEnqueue: Debug + Send + Sync {
-    /// Why it has to wait, whatever room there is.
+    /// Returns the reason when it cannot, whatever capacity is free.
     fn pre_enqueue(&self, session: &Session<'_>, group: PodGroupId) -> Result<(), Reason>;
 }
 
-/// QueueSort: in which order pod groups are served.
+/// QueueSort: the order in which pod groups are served.
 pub trait QueueSort: Debug + Send + Sync {
-    /// All of `groups`, in a line.
-    fn line_up(&self, session: &Session<'_>, groups: Vec<PodGroupId>) -> Box<dyn Line>;
+    /// A queue of all `groups`.
+    fn new_queue(&self, session: &Session<'_>, groups: Vec<PodGroupId>) -> Box<dyn JobQueue>;
 }
 
-/// Pod groups in the order in which they are served, which changes as they are.
-pub trait Line {
-    /// The next of those that speak badly for their queues: where there is no room for one, it
-    /// should be taken out, so that the queue's next one speaks.
-    fn reaching(&mut self, session: &Session<'_>) -> Option<PodGroupId>;
-    /// It steps aside.
+/// Pod groups in the order in which they are served. The order changes while they are served.
+pub trait JobQueue {
+    /// The next first-in-queue job that would take its queue beyond its share. If it cannot be
+    /// placed, the caller removes it so that the queue competes with its next job.
+    fn next_over_share(&mut self, session: &Session<'_>) -> Option<PodGroupId>;
+    /// Removes a group before its turn.
     fn remove(&mut self, session: &Session<'_>, group: PodGroupId);
-    /// Who is next.
+    /// Removes and returns the next group.
     fn pop(&mut self, session: &Session<'_>) -> Option<PodGroupId>;
-    /// It has more to ask for.
+    /// Adds a group that has more pods to place.
     fn push(&mut self, session: &Session<'_>, group: PodGroupId);
-    /// Pods of it got room.
-    fn served(&mut self, session: &Session<'_>, group: PodGroupId);
+    /// Updates the order after pods of `group` were placed.
+    fn on_allocated(&mut self, session: &Session<'_>, group: PodGroupId);
 }
 
-/// PreFilter for pods that are placed together: may they get room, wherever it is?
+/// PreFilter for pods that are placed together: whether they may be placed, on whichever nodes.
 pub trait PreFilter: Debug + Send + Sync {
-    /// Why they may not.
+    /// Returns the reason when they may not.
     fn pre_filter(
         &self,
         session: &Session<'_>,
@@ -124,72 +124,77 @@ pub trait PreFilter: Debug + Send + Sync {
 
 /// PreFilter and Filter for one pod.
 pub trait Filter: Debug + Send + Sync {
-    /// On what its answers depend.
+    /// What its results depend on.
     fn depends_on(&self) -> DependsOn;
-    /// It refuses nodes for the pods that are there, or elsewhere, whatever room there is.
-    fn keeps_apart(&self) -> bool {
+    /// It rejects nodes because of other pods, whatever capacity is free.
+    fn is_anti_affinity(&self) -> bool {
         false
     }
-    /// What two pods that come cannot have in common, whoever else is there.
-    fn parts<'a>(&self, session: &'a Session<'_>, pods: (PodId, PodId)) -> Vec<Apart<'a>> {
-        let _ = (session, pods);
+    /// What two pending pods cannot share, whichever other pods exist.
+    fn exclusion_domains<'a>(
+        &self,
+        session: &'a Session<'_>,
+        a: PodId,
+        b: PodId,
+    ) -> Vec<ExclusionDomain<'a>> {
+        let _ = (session, a, b);
         Vec::new()
     }
-    /// Looks at the pod. `None`: no node is refused.
+    /// Checks the pod. `None`: it rejects no node.
     fn pre_filter<'a>(&self, session: &'a Session<'_>, pod: PodId) -> Option<NodeFilter<'a>>;
 }
 
-/// What two pods cannot have in common.
+/// What two pods cannot share.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Apart<'a> {
+pub enum ExclusionDomain<'a> {
     /// Their node.
     Node,
-    /// The value of this label of their nodes.
+    /// Nodes with the same value of this label.
     Label(&'a Name),
 }
 
 /// PostFilter: what to do at once for a pod without a node.
 pub trait PostFilter: Debug + Send + Sync {
-    /// Changes the session and commits, or answers why it did not.
+    /// Changes and commits the session, or returns why it did not.
     fn post_filter(&self, session: &mut Session<'_>, pod: PodId, reason: Reason) -> Reason;
 }
 
 /// PreScore, Score and NormalizeScore.
 pub trait Score: Debug + Send + Sync {
-    /// On what its answers depend.
+    /// What its results depend on.
     fn depends_on(&self) -> DependsOn;
-    /// It has a say about this pod.
+    /// Whether it scores nodes for this pod.
     fn applies(&self, session: &Session<'_>, pod: PodId) -> bool;
-    /// Looks at the pod and at the nodes on which it fits.
+    /// Checks the pod and the nodes on which it fits.
     fn pre_score<'a>(
         &self,
         session: &'a Session<'_>,
         pod: PodId,
         feasible: &[NodeId],
     ) -> NodeScore<'a>;
-    /// Brings the scores of all nodes on which the pod fits onto one scale.
+    /// Brings the scores of all feasible nodes onto one scale.
     fn normalize_score(&self, scores: &mut [i64]) {
         let _ = scores;
     }
 }
 
-/// Reserve: takes the chosen room. Undone with the session.
+/// Reserve: takes the chosen capacity. Undone with the session.
 pub trait Reserve: Debug + Send + Sync {
-    /// The pod is to have this room, at once or later.
-    fn reserve(&self, session: &mut Session<'_>, pod: PodId, node: NodeId, fits: Fits);
+    /// Allocates the pod on `node`, or pipelines it, as `fits` says.
+    fn reserve(&self, session: &mut Session<'_>, pod: PodId, node: NodeId, fits: Fit);
 }
 
-/// Permit: may pods that got room together go there now?
+/// Permit: whether pods that were placed together may be bound now.
 pub trait Permit: Debug + Send + Sync {
-    /// Asked when all have room.
-    fn permit(&self, session: &Session<'_>, pods: &[PodId]) -> Permission;
+    /// Called once all pods are placed.
+    fn permit(&self, session: &Session<'_>, pods: &[PodId]) -> PermitStatus;
 }
 
-/// The answer to that.
+/// Result of a permit plugin.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Permission {
-    /// Whoever can, goes.
-    Go,
-    /// All wait until all can go.
-    WaitTogether,
+pub enum PermitStatus {
+    /// Pods that fit now are bound now.
+    Allow,
+    /// All pods wait (are pipelined) until all can be bound.
+    Wait,
 }

@@ -1,37 +1,36 @@
-//! What a scheduler decides, as a pure function: [`schedule`] takes a [`Snapshot`] of the
-//! cluster and a [`Profile`] and answers a [`Plan`]. No IO, no clock, no hash order; equal
-//! snapshots give equal plans, and a pod that cannot run is a decision with a [`Reason`],
-//! never an error. Translating Kubernetes objects and applying plans is the shell's work
-//! (crate `schedlab-scheduler`).
+//! The decisions of the scheduler as a pure function: [`schedule`] takes a [`Snapshot`] of the
+//! cluster and a [`Profile`] and returns a [`Plan`]. No IO, no clock, no hash order: equal
+//! snapshots give equal plans. A pod that cannot run is a result with a [`Reason`], never an error.
+//! The crate `schedlab-scheduler` translates Kubernetes objects and applies plans.
 
 mod actions;
 pub mod audit;
-mod behind;
 mod cycle;
-mod deadlines;
 pub mod decision;
 pub mod explain;
+mod fair_share_reason;
 pub mod fairshare;
 pub mod framework;
+mod head_of_line;
+pub mod messages;
 pub mod model;
 pub mod plan;
 pub mod plugins;
 pub mod profile;
 pub mod queues;
+mod requeue;
 pub mod resources;
 pub mod session;
-mod shares;
 pub mod snapshot;
+mod solver;
 pub mod synthetic;
 #[cfg(test)]
 mod testing;
 #[cfg(test)]
 mod tests;
-mod victims;
-pub mod words;
 
-pub use cycle::{Onlooker, schedule, schedule_before};
+pub use cycle::{CycleObserver, schedule, schedule_observed};
 pub use decision::{Decision, EvictionCause, Reason};
-pub use plan::{Plan, QueueUse};
+pub use plan::{Plan, QueueUsage};
 pub use profile::Profile;
 pub use snapshot::Snapshot;

@@ -1,56 +1,55 @@
-//! The outcome of a cycle, for the shell to apply.
+//! The result of a cycle, to be applied by the crate `schedlab-scheduler`.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::{
     decision::{Decision, Reason},
-    model::{GpuGroup, PodGroupId, PodId, QueueId, ZoneShare},
+    model::{GpuGroup, NumaAllocation, PodGroupId, PodId, QueueId},
     resources::{PerResource, Resources},
 };
 
 /// What one cycle decided.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Plan {
-    /// Bindings, evictions and promises, in the order in which they were decided. Decisions of
-    /// one transaction (a gang; an eviction set with its preemptor) stand together.
+    /// Bindings, evictions and pipelined pods in the order of the decisions. Those of one
+    /// transaction (a gang; victims with their preemptor) are adjacent.
     pub decisions: Vec<Decision>,
-    /// The shared devices of pods that were bound or promised room above. A name that no pod
-    /// of the snapshot has is a device that nobody shares yet.
+    /// Shared GPUs of the pods bound or pipelined above. A name that no pod of the snapshot has is
+    /// a GPU that was not shared before.
     pub gpu_groups: BTreeMap<PodId, Vec<GpuGroup>>,
-    /// What pods that were bound or promised room above have of their node's zones, where they
-    /// have something.
-    pub zones: BTreeMap<PodId, Vec<ZoneShare>>,
-    /// Why pod groups with waiting pods wait: one dominant reason each.
+    /// What the pods bound or pipelined above get of their node's NUMA zones, if anything.
+    pub numa_allocations: BTreeMap<PodId, Vec<NumaAllocation>>,
+    /// The dominant reason of each pending pod group.
     pub waiting: BTreeMap<PodGroupId, Reason>,
-    /// Of those that wait for room, or for what their queue may use, those before which others of
-    /// their queue are served that do so, too.
-    pub behind: BTreeSet<PodGroupId>,
-    /// Why single pods wait, where it differs from their group's reason.
+    /// Pending groups that are blocked by an earlier job of their queue, which waits for capacity
+    /// or its queue's share as well.
+    pub blocked_by_head_of_line: BTreeSet<PodGroupId>,
+    /// Reasons of single pods, where they differ from that of their group.
     pub waiting_pods: BTreeMap<PodId, Reason>,
-    /// Pod groups that are stale now and were not before (`true`), or recovered (`false`).
-    pub stale: BTreeMap<PodGroupId, bool>,
-    /// What queues share: fair shares are divided from it. What ready nodes have, MIG instances
-    /// counted as GPUs, without what pods of other schedulers take there.
-    pub shared: PerResource<i64>,
-    /// How the cluster was shared, before anything was decided.
-    pub queues: BTreeMap<QueueId, QueueUse>,
-    /// The same once the decisions are carried out; fair shares are divided anew by the next
-    /// cycle only.
-    pub queues_after: BTreeMap<QueueId, QueueUse>,
-    /// When something will have changed by time alone (a grace or a minimum run time ends), in
-    /// milliseconds from now; `None`: nothing.
-    pub look_again_in_millis: Option<u64>,
+    /// Pod groups that became stale (`true`) or recovered (`false`).
+    pub staleness_changes: BTreeMap<PodGroupId, bool>,
+    /// Total that the queues share, from which fair shares are divided: allocatable of ready nodes,
+    /// with MIG instances as GPUs, minus pods of other schedulers.
+    pub total_shared: PerResource<i64>,
+    /// Accounts of the queues before the decisions.
+    pub queues: BTreeMap<QueueId, QueueUsage>,
+    /// Accounts of the queues after the decisions. Fair shares stay as they were; the next cycle
+    /// divides them again.
+    pub queues_after: BTreeMap<QueueId, QueueUsage>,
+    /// When a deadline (a grace or minimum runtime) changes the result, in milliseconds from now;
+    /// `None` when no deadline does.
+    pub requeue_after_millis: Option<u64>,
 }
 
-/// A queue's accounts.
+/// Accounts of a queue.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct QueueUse {
+pub struct QueueUsage {
     /// Its fair share, in the units of [`Resources`].
     pub fair_share: PerResource<i64>,
-    /// Used by bound pods of it and of its children.
+    /// Used by bound pods of the queue and its descendants.
     pub allocated: Resources,
-    /// Of that, by non-preemptible pods.
+    /// Part of it that non-preemptible pods use.
     pub allocated_non_preemptible: Resources,
-    /// Allocated, and asked for by pending pods.
+    /// Allocated plus what pending pods request.
     pub requested: Resources,
 }

@@ -1,4 +1,4 @@
-//! The rules, one file each, and the two lists that are built in: [`Plugins::kai`] and
+//! The scheduling plugins, one per file, and the two built-in plugin lists: [`Plugins::kai`] and
 //! [`Plugins::kube`].
 
 mod default_preemption;
@@ -9,6 +9,7 @@ mod host_ports;
 mod image_locality;
 mod inter_pod_affinity;
 mod mig;
+mod multi_node_devices;
 mod node_affinity;
 mod node_resources;
 mod node_roles;
@@ -21,35 +22,34 @@ mod queue_sort;
 mod reservation_pods;
 mod resource_claims;
 mod taint_toleration;
-mod topology_places;
+mod topology_domains;
 mod topology_spread;
 mod volumes;
-mod wide_devices;
 
 use std::sync::Arc;
 
 pub(crate) use dynamic_resources::deallocation;
-pub use volumes::{Chosen, chosen_volumes};
-pub use wide_devices::chosen_devices;
+pub use multi_node_devices::assign_devices;
+pub use volumes::{VolumeChoice, assign_volumes};
 
-use crate::framework::{Filter, Plugins, PreFilter, Ranking, Score, Scoring, WaitingRoom};
+use crate::framework::{Filter, PipelinePolicy, Plugins, PreFilter, Ranking, Score, Scoring};
 
-/// Units in which KAI's scores are added: billionths of a point.
+/// One point of a KAI score, in the integer unit of this crate (billionths of a point).
 const POINT: i64 = 1_000_000_000;
 
 impl Plugins {
-    /// What KAI asks.
+    /// The plugins of KAI.
     pub fn kai() -> Self {
         Self::kai_with(|_| true)
     }
 
-    /// What KAI asks when only some of its plugins, by KAI's names, are configured. Serving
-    /// order, gangs and the room of nodes are no plugins that one can do without.
+    /// The plugins of KAI, limited to those whose KAI name is active. Job order, gangs and node
+    /// resources are always active.
     pub fn kai_with(is_active: impl Fn(&str) -> bool) -> Self {
         let scores: Vec<(&str, Arc<dyn Score>, i64)> = vec![
             ("nominatednode", Arc::new(placement::NominatedNode), 10_000_000 * POINT),
             ("podaffinity", Arc::new(inter_pod_affinity::PodAffinity), 1_000_000 * POINT),
-            ("topology", Arc::new(topology_places::TopologyPlaces), 100_000 * POINT),
+            ("topology", Arc::new(topology_domains::TopologyDomains), 100_000 * POINT),
             ("gpusharingorder", Arc::new(placement::SharedDevicesFirst), 10_000 * POINT),
             ("nodeavailability", Arc::new(placement::NodeAvailability), 1_000 * POINT),
             ("numa", Arc::new(numa::Numa), 100),
@@ -57,7 +57,8 @@ impl Plugins {
             ("nodeplacement", Arc::new(placement::ResourcePlacement), 1),
         ];
         let scores = scores.into_iter().filter(|(name, ..)| is_active(name));
-        // What no node can cure stands first: it is the reason, whatever room there is.
+        // Filters that no node can satisfy come first, so that they are the reason even if nodes
+        // lack capacity.
         let mut filter: Vec<Arc<dyn Filter>> = Vec::new();
         if is_active("dynamicresources") {
             filter.push(Arc::new(resource_claims::ResourceClaims));
@@ -73,7 +74,7 @@ impl Plugins {
             filter.push(Arc::new(node_resources::NodeResourcesFit::WithClaims));
         }
         if is_active("dynamicresources") {
-            filter.push(Arc::new(wide_devices::WideDevices));
+            filter.push(Arc::new(multi_node_devices::MultiNodeDevices));
         }
         if is_active("numa") {
             filter.push(Arc::new(numa::Numa));
@@ -93,21 +94,21 @@ impl Plugins {
             ranking: Ranking::Bands,
             reserve: vec![Arc::new(gang::NodeRoom)],
             permit: vec![Arc::new(gang::Gang)],
-            waiting: WaitingRoom::AnyNode,
+            pipeline_policy: PipelinePolicy::AnyNode,
         }
     }
 
-    /// Nodes take only the work that their roles say: [`crate::model::Node::is_gpu_worker`].
-    pub fn keep_to_roles(&mut self) {
+    /// Adds the filter for node roles: [`crate::model::Node::is_gpu_worker`].
+    pub fn enforce_node_roles(&mut self) {
         self.filter.push(Arc::new(node_roles::NodeRoles));
     }
 
-    /// Nodes keep room for reservation pods, one for each device that pods share.
-    pub fn leave_room_for_reservations(&mut self) {
+    /// Adds the filter that keeps a pod slot for the reservation pod of each shared device.
+    pub fn count_reservation_pods(&mut self) {
         self.filter.push(Arc::new(reservation_pods::ReservationPods));
     }
 
-    /// What kube-scheduler asks by default, with its default weights.
+    /// The default plugins of kube-scheduler, with their default weights.
     pub fn kube() -> Self {
         let scores: Vec<(Arc<dyn Score>, i64)> = vec![
             (Arc::new(taint_toleration::TaintToleration), 3),
@@ -122,13 +123,13 @@ impl Plugins {
             vec![Arc::new(volumes::VolumeClaims), Arc::new(dynamic_resources::ClaimUsers)];
         filter.extend(filters(node_resources::NodeResourcesFit::WithoutClaims));
         filter.push(Arc::new(dynamic_resources::DynamicResources));
-        filter.push(Arc::new(wide_devices::WideDevices));
+        filter.push(Arc::new(multi_node_devices::MultiNodeDevices));
         Self {
             pre_enqueue: Vec::new(),
             queue_sort: Arc::new(queue_sort::PrioritySort),
             pre_filter: Vec::new(),
             filter,
-            // What comes of the second is told first.
+            // The message of the second plugin is printed first.
             post_filter: vec![
                 Arc::new(default_preemption::DefaultPreemption),
                 Arc::new(dynamic_resources::DynamicResources),
@@ -137,13 +138,14 @@ impl Plugins {
             ranking: Ranking::Sum,
             reserve: vec![Arc::new(gang::NodeRoom)],
             permit: Vec::new(),
-            waiting: WaitingRoom::NominatedNode,
+            pipeline_policy: PipelinePolicy::NominatedNode,
         }
     }
 }
 
-/// In the order of default kube-scheduler: the first that refuses a node is its reason. It keeps
-/// pods off nodes that are not ready by their taints alone; KAI looks at the condition, too.
+/// The filters of default kube-scheduler, in its order: the first that rejects a node is the
+/// reason. kube-scheduler rejects nodes that are not ready by their taints alone; KAI also checks
+/// the condition.
 fn filters(fit: node_resources::NodeResourcesFit) -> Vec<Arc<dyn Filter>> {
     vec![
         Arc::new(node_status::NodeUnschedulable),

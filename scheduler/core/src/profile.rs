@@ -1,84 +1,85 @@
-//! How the scheduler is set up: which actions, which plugins with which arguments.
+//! Configuration of the scheduler: its actions and its plugins with their arguments.
 
 mod order;
 
 use std::{collections::BTreeMap, time::Duration};
 
-pub use order::{JobRule, TaskRule};
+pub use order::{JobOrderRule, TaskOrderRule};
 
 use crate::framework::Plugins;
 
-/// Actions and plugins of one scheduler. Two are built in: [`Profile::kai`], [`Profile::kube`].
+/// Actions and plugins of one scheduler. Built in: [`Profile::kai`] and [`Profile::kube`].
 #[derive(Clone, Debug)]
 pub struct Profile {
-    /// What a cycle does, in order.
+    /// Actions of a cycle, in order.
     pub actions: Vec<Action>,
-    /// What is asked at each extension point, in order.
+    /// Plugins of each extension point, in order.
     pub plugins: Plugins,
-    /// What tells jobs of a queue apart, each rule once; the first that does decides, and where
-    /// none does the older job comes first. Victims are taken in the reverse order.
-    pub job_order: Vec<JobRule>,
-    /// What tells pods of a job apart, in the same way.
-    pub task_order: Vec<TaskRule>,
-    /// How nodes are chosen for pods that ask for GPUs.
+    /// Rules that order the jobs of a queue, each at most once. The first rule that distinguishes
+    /// two jobs decides; otherwise the older job comes first. Victims are taken in reverse order.
+    pub job_order: Vec<JobOrderRule>,
+    /// Rules that order the pods of a job, in the same way.
+    pub task_order: Vec<TaskOrderRule>,
+    /// How nodes are chosen for pods that request GPUs.
     pub gpu_placement: Placement,
-    /// How nodes are chosen for pods that ask for none.
+    /// How nodes are chosen for pods that request none.
     pub cpu_placement: Placement,
-    /// Which device of a node pods go to that ask for part of one: the fullest, or the emptiest.
+    /// How a GPU of the node is chosen for pods that request a fraction: the fullest or the
+    /// emptiest.
     pub device_placement: Placement,
-    /// Sibling queues are told apart by what they deserve and use, and take back by it (KAI's plugin
-    /// `proportion`); else the older one comes first, and none takes back anything.
-    pub fair_shares: bool,
-    /// Weight of historical usage in the fair share, in thousandths (KAI's `kValue`).
+    /// Sibling queues are ordered by fair share and reclaim by it (KAI's plugin `proportion`). When
+    /// false, the older queue comes first and none reclaims.
+    pub uses_fair_shares: bool,
+    /// KAI's `kValue`: weight of past usage in the fair share, in thousandths.
     pub k_value_milli: i64,
-    /// Grace of stale gangs that set none.
+    /// Grace of stale gangs without a grace of their own.
     pub staleness_grace: Duration,
-    /// A pod that takes longer than this to leave is stuck: its room is promised to nobody.
-    pub release_max: Option<Duration>,
-    /// How much further from their fair share than the reclaimer its victims' queues must stay,
-    /// in thousandths, at least 1000.
+    /// A pod that takes longer to terminate counts as stuck: no pod is pipelined to its capacity.
+    pub release_timeout: Option<Duration>,
+    /// KAI's reclaimer saturation multiplier: how much further over fair share than the reclaimer a
+    /// victim's queue must be, in thousandths, at least 1000.
     pub reclaim_saturation_milli: i64,
-    /// What a reclaimer takes is judged by what is lost; else work that only moves for it counts as
-    /// taken, too (KAI's `allowConsolidatingReclaim`).
-    pub consolidating_reclaim: bool,
-    /// Most victim jobs of one consolidation.
+    /// KAI's `allowConsolidatingReclaim`: victims that are moved to another node do not count as
+    /// reclaimed. When false, they do.
+    pub allow_consolidating_reclaim: bool,
+    /// Maximum number of victim jobs of one consolidation.
     pub consolidation_victims_max: usize,
-    /// Most jobs of a leaf queue, in serving order, that an action looks at; all, where it is
-    /// not named. (Of stale gangs all are looked at.)
+    /// Maximum number of jobs of a leaf queue, in order, that an action considers; no entry means
+    /// all. Stale gang eviction considers all.
     pub queue_depth: BTreeMap<Action, usize>,
-    /// Running work is protected for a time (KAI's plugin `minruntime`).
-    pub min_runtimes: bool,
-    /// Protects running work from preemption where no queue says otherwise.
+    /// Running work is protected for a minimum runtime (KAI's plugin `minruntime`).
+    pub protects_min_runtime: bool,
+    /// Minimum runtime before preemption, for queues without one.
     pub preempt_min_runtime: Duration,
-    /// Protects running work from reclaim where no queue says otherwise.
+    /// Minimum runtime before reclaim, for queues without one.
     pub reclaim_min_runtime: Duration,
-    /// Which queue says first how long running work is protected from reclaim.
+    /// Which queue's minimum runtime applies to reclaim.
     pub reclaim_resolve_method: ResolveMethod,
-    /// Most workloads of one cycle for which others have to leave (preempt and reclaim together);
-    /// `None`: all that may.
+    /// Maximum number of jobs per cycle that evict others (preempt and reclaim together); `None`:
+    /// no limit.
     pub preemptions_max: Option<usize>,
-    /// By how much a priority must be higher to take a place inside its queue; at least 1.
+    /// How much higher a priority must be to preempt within its queue; at least 1.
     pub priority_difference_min: i32,
 }
 
-/// The actions of a cycle.
+/// An action of a cycle.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Action {
-    /// Place pending pods on free room.
+    /// Place pending pods on free capacity.
     Allocate,
-    /// Move running work together to make room.
+    /// Move running work to make contiguous capacity.
     Consolidate,
-    /// Take back what other queues borrowed.
+    /// Reclaim what other queues use beyond their share.
     Reclaim,
-    /// Higher priority first inside a queue. Profile `kube` preempts within [`Self::Allocate`],
+    /// Preempt lower priorities within a queue. Profile `kube` preempts within [`Self::Allocate`],
     /// by a PostFilter plugin.
     Preempt,
-    /// Evict what is left of gangs below their minimum.
+    /// Evict the remaining pods of gangs below their minimum.
     StaleGangEviction,
 }
 
 impl Action {
-    /// As KAI names it.
+    /// KAI's name.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Allocate => "allocate",
@@ -90,29 +91,29 @@ impl Action {
     }
 }
 
-/// Where pods go first.
+/// How nodes or GPUs are chosen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Placement {
-    /// Onto the fullest node.
+    /// The fullest first.
     BinPack,
-    /// Onto the emptiest node.
+    /// The emptiest first.
     Spread,
-    /// Where the least is broken up of what the cluster's pods could still use of its GPUs. Among
-    /// devices, as `BinPack`.
+    /// The node where GPU fragmentation grows least, measured by what the cluster's pods could
+    /// still use. For GPUs like `BinPack`.
     LeastFragmentation,
 }
 
-/// Which queue of a victim is asked first for its minimum run time; then those above it are.
+/// Which queue of a victim is the first whose minimum runtime applies; its ancestors follow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ResolveMethod {
-    /// The one just below the lowest queue that is above reclaimer and victim (KAI's default).
+    /// The ancestor just below the lowest common ancestor of reclaimer and victim (KAI's default).
     Lca,
-    /// Its leaf queue.
+    /// The leaf queue.
     Queue,
 }
 
 impl Profile {
-    /// What KAI does by default.
+    /// KAI's defaults.
     pub fn kai() -> Self {
         Self {
             actions: vec![
@@ -123,20 +124,20 @@ impl Profile {
                 Action::StaleGangEviction,
             ],
             plugins: Plugins::kai(),
-            job_order: JobRule::ALL.to_vec(),
-            task_order: TaskRule::ALL.to_vec(),
+            job_order: JobOrderRule::ALL.to_vec(),
+            task_order: TaskOrderRule::ALL.to_vec(),
             gpu_placement: Placement::BinPack,
             cpu_placement: Placement::BinPack,
             device_placement: Placement::BinPack,
-            fair_shares: true,
+            uses_fair_shares: true,
             k_value_milli: 1000,
             staleness_grace: Duration::from_mins(1),
-            release_max: Some(Duration::from_mins(2)),
+            release_timeout: Some(Duration::from_mins(2)),
             reclaim_saturation_milli: 1000,
-            consolidating_reclaim: true,
+            allow_consolidating_reclaim: true,
             consolidation_victims_max: 16,
             queue_depth: BTreeMap::new(),
-            min_runtimes: true,
+            protects_min_runtime: true,
             preempt_min_runtime: Duration::ZERO,
             reclaim_min_runtime: Duration::ZERO,
             reclaim_resolve_method: ResolveMethod::Lca,
@@ -145,13 +146,13 @@ impl Profile {
         }
     }
 
-    /// What default kube-scheduler does.
+    /// The defaults of kube-scheduler.
     pub fn kube() -> Self {
         Self {
             actions: vec![Action::Allocate],
             plugins: Plugins::kube(),
-            // A preemptor waits for its victims for as long as they take.
-            release_max: None,
+            // A preemptor waits for its victims however long they take.
+            release_timeout: None,
             ..Self::kai()
         }
     }

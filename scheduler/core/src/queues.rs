@@ -1,25 +1,25 @@
-//! The queue tree at work: what each queue deserves and uses ([`Ledger`]), which queue is served
-//! next ([`standing`]), the jobs in that order ([`JobLine`]), and who may take back from whom
-//! ([`reclaim`]). The division itself is in [`crate::fairshare`].
+//! The queue tree in use: what each queue deserves and uses ([`QueueAccounts`]), which queue is
+//! served next ([`queue_key`]), the jobs in that order ([`JobsByQueue`]), and which queue may
+//! reclaim from which ([`reclaim`]). The division itself is in [`crate::fairshare`].
 
-mod claims;
-mod ledger;
-mod line;
-mod price;
-mod race;
+mod accounts;
+mod charge;
+mod job_order;
+pub mod queue_key;
+mod queue_order;
 pub mod reclaim;
-pub mod standing;
+mod shared_claims;
 mod usage;
 
-pub use ledger::{Account, Ledger};
-pub use line::{JobKey, JobLine, Shortfall, Waiting, first_of_each};
-pub use price::{Bill, Prices, with_mig};
-pub use race::{Direction, Offer, Race};
+pub use accounts::{Account, QueueAccounts};
+pub use charge::{Charge, ChargeTable, accounted_with_mig};
+pub use job_order::{JobKey, JobsByQueue, MinimumStatus, QueuedJob, first_per_queue};
+pub use queue_order::{Direction, JobCandidate, QueueOrder};
 pub use usage::usage_lines;
 
 use crate::model::PodGroup;
 
-/// For each pod group its rank by creation, then uid, then place.
+/// The rank of each pod group by creation, then uid, then position.
 pub fn age_ranks(groups: &[PodGroup]) -> Vec<u32> {
     let mut order: Vec<usize> = (0..groups.len()).collect();
     order.sort_by(|&a, &b| {

@@ -1,4 +1,4 @@
-//! Exact amounts of what nodes offer and pods ask: integers only, so that equal inputs give
+//! Exact amounts of what nodes offer and pods request: integers only, so that equal inputs give
 //! equal decisions on every machine.
 
 use std::collections::BTreeMap;
@@ -42,21 +42,21 @@ pub enum Amount {
 }
 
 impl Resources {
-    /// So much a node offers of what it gives to whoever asks, and has no less of then: more than pods
-    /// can be there.
-    pub const FOR_ALL: i64 = 1 << 20;
+    /// Amount of a resource that is never used up, however many pods request it: more than the pods
+    /// that fit on a node.
+    pub const INEXHAUSTIBLE: i64 = 1 << 20;
 
-    /// The part that queues account for.
+    /// The resources that queues account for.
     pub const fn accounted(&self) -> PerResource<i64> {
         PerResource { gpu: self.gpu_milli, cpu: self.cpu_milli, memory: self.memory_bytes }
     }
 
-    /// Adds `other`; stops at the ends of `i64` instead of wrapping.
+    /// Adds `other`, saturating.
     pub fn add(&mut self, other: &Self) {
         self.change(other, i64::saturating_add);
     }
 
-    /// Takes `other` away; stops at the ends of `i64` instead of wrapping.
+    /// Subtracts `other`, saturating.
     pub fn subtract(&mut self, other: &Self) {
         self.change(other, i64::saturating_sub);
     }
@@ -76,7 +76,7 @@ impl Resources {
         }
     }
 
-    /// The sum; stops at the ends of `i64` instead of wrapping.
+    /// The sum, saturating.
     #[must_use]
     pub fn plus(&self, other: &Self) -> Self {
         let mut sum = self.clone();
@@ -84,7 +84,7 @@ impl Resources {
         sum
     }
 
-    /// So many times as much; stops at the ends of `i64` instead of wrapping.
+    /// The multiple, saturating.
     #[must_use]
     pub fn times(&self, count: i64) -> Self {
         let extended = self.extended.iter();
@@ -99,9 +99,10 @@ impl Resources {
         }
     }
 
-    /// The smaller amount of each. What only one of them names is not there in the other.
+    /// The smaller amount of each resource. A resource that only one of them names counts as zero
+    /// in the other.
     #[must_use]
-    pub fn lesser(&self, other: &Self) -> Self {
+    pub fn elementwise_min(&self, other: &Self) -> Self {
         let extended = self
             .extended
             .iter()
@@ -119,15 +120,15 @@ impl Resources {
         }
     }
 
-    /// The greater amount of each.
+    /// The larger amount of each resource.
     #[must_use]
-    pub fn greater(&self, other: &Self) -> Self {
+    pub fn elementwise_max(&self, other: &Self) -> Self {
         let mut greater = self.plus(other);
-        greater.subtract(&self.lesser(other));
+        greater.subtract(&self.elementwise_min(other));
         greater
     }
 
-    /// Negative amounts count as zero; of extended resources only those that are there remain.
+    /// Negative amounts become zero; extended resources that are not positive are dropped.
     #[must_use]
     pub fn at_least_zero(&self) -> Self {
         let extended = self.extended.iter().filter(|(_, amount)| **amount > 0);
@@ -140,8 +141,8 @@ impl Resources {
         }
     }
 
-    /// What there is more than nothing of.
-    pub fn amounts(&self) -> impl Iterator<Item = (ResourceName, i64)> + '_ {
+    /// The positive amounts.
+    pub fn positive_amounts(&self) -> impl Iterator<Item = (ResourceName, i64)> + '_ {
         let fixed = [
             (ResourceName::Gpu, self.gpu_milli),
             (ResourceName::Cpu, self.cpu_milli),
@@ -154,36 +155,40 @@ impl Resources {
         fixed.into_iter().chain(extended).filter(|(_, amount)| *amount > 0)
     }
 
-    /// Everything asked for here is there. What is not asked for may be short.
-    pub fn fits_in(&self, room: &Self) -> bool {
-        let fits = |asked: i64, free: i64| asked <= 0 || asked <= free;
-        fits(self.gpu_milli, room.gpu_milli)
-            && fits(self.cpu_milli, room.cpu_milli)
-            && fits(self.memory_bytes, room.memory_bytes)
-            && fits(self.pods, room.pods)
-            && self.extended.iter().all(|(name, asked)| fits(*asked, room.extended_of(name)))
+    /// Every positive amount is available in `room`.
+    pub fn fits_in(&self, available: &Self) -> bool {
+        let fits = |requested: i64, free: i64| requested <= 0 || requested <= free;
+        fits(self.gpu_milli, available.gpu_milli)
+            && fits(self.cpu_milli, available.cpu_milli)
+            && fits(self.memory_bytes, available.memory_bytes)
+            && fits(self.pods, available.pods)
+            && self
+                .extended
+                .iter()
+                .all(|(name, requested)| fits(*requested, available.extended_of(name)))
     }
 
-    /// How much of one of the other extended resources; 0 when it is not there.
+    /// Amount of an extended resource; 0 when absent.
     pub fn extended_of(&self, name: &str) -> i64 {
         self.extended.get(name).copied().unwrap_or(0)
     }
 
-    /// What is asked for here and is short there.
-    pub fn short_in(&self, room: &Self) -> Shortage {
-        let short = |asked: i64, free: i64| asked > 0 && asked > free;
+    /// The resources of which `room` has too little.
+    pub fn shortage_in(&self, available: &Self) -> Shortage {
+        let short = |requested: i64, free: i64| requested > 0 && requested > free;
         let extended = self.extended.iter();
-        let extended = extended.filter(|(name, asked)| short(**asked, room.extended_of(name)));
+        let extended =
+            extended.filter(|(name, requested)| short(**requested, available.extended_of(name)));
         Shortage {
-            gpu: short(self.gpu_milli, room.gpu_milli),
-            cpu: short(self.cpu_milli, room.cpu_milli),
-            memory: short(self.memory_bytes, room.memory_bytes),
-            pods: short(self.pods, room.pods),
+            gpu: short(self.gpu_milli, available.gpu_milli),
+            cpu: short(self.cpu_milli, available.cpu_milli),
+            memory: short(self.memory_bytes, available.memory_bytes),
+            pods: short(self.pods, available.pods),
             extended: extended.map(|(name, _)| name.clone()).collect(),
         }
     }
 
-    /// How much of one resource.
+    /// Amount of one resource.
     pub fn amount(&self, resource: &ResourceName) -> i64 {
         match resource {
             ResourceName::Gpu => self.gpu_milli,
@@ -199,15 +204,15 @@ impl Resources {
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 #[expect(clippy::struct_excessive_bools, reason = "a set of resources, made for every node")]
 pub struct Shortage {
-    /// `nvidia.com/gpu` is.
+    /// `nvidia.com/gpu` is short.
     pub gpu: bool,
-    /// `cpu` is.
+    /// `cpu` is short.
     pub cpu: bool,
-    /// `memory` is.
+    /// `memory` is short.
     pub memory: bool,
-    /// `pods` is.
+    /// `pods` is short.
     pub pods: bool,
-    /// Others that are.
+    /// Extended resources that are short.
     pub extended: Vec<Name>,
 }
 
@@ -217,7 +222,7 @@ impl Shortage {
         *self == Self::default()
     }
 
-    /// What is short, in a fixed order.
+    /// The resources that are short, in a fixed order.
     pub fn resources(&self) -> impl Iterator<Item = ResourceName> + '_ {
         let fixed = [
             (self.gpu, ResourceName::Gpu),
@@ -230,7 +235,7 @@ impl Shortage {
     }
 }
 
-/// Which resource.
+/// Name of a resource.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum ResourceName {
     /// `nvidia.com/gpu`.
@@ -241,30 +246,30 @@ pub enum ResourceName {
     Memory,
     /// `pods`.
     Pods,
-    /// Another one.
+    /// An extended resource.
     Extended(Name),
 }
 
 impl ResourceName {
-    /// What queues account for, in the order of [`PerResource`].
+    /// The resources that queues account for, in the order of [`PerResource`].
     pub const ACCOUNTED: [Self; 3] = [Self::Gpu, Self::Cpu, Self::Memory];
 }
 
 impl<T: Copy> PerResource<T> {
-    /// Each one changed.
+    /// Applies `change` to each value.
     #[must_use]
     pub fn map<U>(self, change: impl Fn(T) -> U) -> PerResource<U> {
         PerResource { gpu: change(self.gpu), cpu: change(self.cpu), memory: change(self.memory) }
     }
 
-    /// GPU, CPU, memory.
+    /// The values for GPU, CPU and memory.
     pub const fn values(self) -> [T; 3] {
         [self.gpu, self.cpu, self.memory]
     }
 }
 
 impl PerResource<i64> {
-    /// Sum of each; never wraps.
+    /// Sum of each, saturating.
     #[must_use]
     pub const fn plus(self, other: Self) -> Self {
         Self {
@@ -274,7 +279,7 @@ impl PerResource<i64> {
         }
     }
 
-    /// Difference of each; never wraps.
+    /// Difference of each, saturating.
     #[must_use]
     pub const fn minus(self, other: Self) -> Self {
         Self {
@@ -284,21 +289,21 @@ impl PerResource<i64> {
         }
     }
 
-    /// Negative parts count as zero.
+    /// Negative values become zero.
     #[must_use]
     pub fn at_least_zero(self) -> Self {
         Self { gpu: self.gpu.max(0), cpu: self.cpu.max(0), memory: self.memory.max(0) }
     }
 
-    /// No part of it exceeds its bound.
+    /// No value exceeds its bound.
     pub fn within(self, bounds: PerResource<Amount>) -> bool {
-        self.values().into_iter().zip(bounds.values()).all(|(value, bound)| bound.holds(value))
+        self.values().into_iter().zip(bounds.values()).all(|(value, bound)| bound.allows(value))
     }
 }
 
 impl Amount {
     /// `value` does not exceed it.
-    pub const fn holds(self, value: i64) -> bool {
+    pub const fn allows(self, value: i64) -> bool {
         match self {
             Self::Exactly(bound) => value <= bound,
             Self::Unlimited => true,

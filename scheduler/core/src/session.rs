@@ -1,34 +1,34 @@
-//! What-if over a snapshot: pods are placed, promised room, evicted; every change is written
-//! down, can be undone back to a [`Checkpoint`], and reaches the plan only by
-//! [`Session::commit`]. A change costs what it changes (one or two nodes, one pod group, the
-//! queues above it), and so does undoing it. Which change to make is decided elsewhere.
+//! What-if over a snapshot: pods are allocated, pipelined and evicted. Every change is logged, can
+//! be undone back to a [`Checkpoint`], and reaches the plan only by [`Session::commit`]. A change,
+//! and undoing it, costs what it touches: one or two nodes, one pod group, its queues. Which change
+//! to make is decided elsewhere.
 
-mod apart;
-mod at_odds;
-mod candidates;
 mod claims;
 mod commit;
-mod customs;
-mod demand;
+mod conflicting_pods;
+mod constraint_index;
 mod device;
-mod fleet;
-mod free;
-mod mates;
+mod empty_cluster;
+mod exclusion;
+mod fit_errors;
+mod free_capacity;
+mod gang_peers;
+mod gpu_demand;
 mod members;
-mod misfits;
 mod next_cycle;
-mod no_place;
 mod node;
-mod opening;
-mod parts;
-mod placing;
-mod protected;
-mod scenarios;
-mod selected;
+mod node_ranking;
+mod nodes_to_open;
+mod numa;
+mod placement;
+mod portions;
+mod preemption_blocks;
+mod scenario_counts;
+mod selector_cache;
 mod state;
 mod task_order;
 mod topology;
-mod zones;
+mod topology_diagnosis;
 
 use std::{
     cell::OnceCell,
@@ -38,389 +38,400 @@ use std::{
 use crate::{
     Decision, Profile, Snapshot,
     model::{GpuGroup, Node, NodeId, Pod, PodGroup, PodGroupId, PodId, PodShape, QueueId, ShapeId},
-    queues::{Bill, JobKey, Ledger, Prices, Shortfall, age_ranks},
+    queues::{Charge, ChargeTable, JobKey, MinimumStatus, QueueAccounts, age_ranks},
     resources::PerResource,
 };
-pub use candidates::{ScoredNode, Verdicts};
-use customs::Customs;
-pub use device::{Choice, Device, SharedDevice};
-pub(crate) use free::{Asked, Free, Freed, parts_on};
-pub use members::{Members, NotReady, SubMembers, Unusable};
-pub use no_place::{NoPlace, WrongLevel};
-pub use node::{ChangedNodes, Fits, Mark, NodeRoom};
-use parts::{Parts, PodParts};
-pub use placing::Unplaced;
-pub use protected::Protection;
-pub use scenarios::Scenarios;
-pub use selected::Minding;
-use selected::Selected;
-use state::Hold;
-pub use state::{PodState, Stays};
+use constraint_index::ConstraintIndex;
+pub use device::{Device, DeviceChoice, SharedDevice};
+pub(crate) use free_capacity::{CapacityRequest, FreeCapacity, FreedCapacity, fraction_on};
+pub use members::{GangReadiness, Members, SubGroupMembers, UnschedulableMembers};
+pub use node::{ChangeCursor, ChangedNodes, Fit, NodeInfo};
+pub use node_ranking::{FilterResults, ScoredNode};
+pub use placement::PlacementFailure;
+use portions::{PodPortions, Portions};
+pub use preemption_blocks::MinRuntimeProtection;
+pub use scenario_counts::ScenarioCounts;
+pub use selector_cache::MatchingTerms;
+use selector_cache::SelectorCache;
+use state::Occupancy;
+pub use state::{PodState, Presence};
+pub use topology_diagnosis::{InvalidLevel, NoTopologyDomain};
 
-pub use zones::{Counted, ZoneRoom};
+pub use numa::{Availability, NumaZoneCapacity};
 
-/// One cycle's view of the cluster: the snapshot and what was decided since.
+/// One cycle's view of the cluster: the snapshot and the changes since.
 #[derive(Clone, Debug)]
 pub struct Session<'s> {
-    /// The cluster as it was when the cycle began.
+    /// The cluster at the start of the cycle.
     pub snapshot: &'s Snapshot,
-    /// How the scheduler is set up.
+    /// The configuration of the scheduler.
     pub profile: &'s Profile,
-    nodes: Vec<NodeRoom>,
+    nodes: Vec<NodeInfo>,
     pods: Vec<PodState>,
-    parts: Parts,
-    prices: Prices,
+    portions: Portions,
+    charges: ChargeTable,
     members: Vec<Members>,
     task_ranks: Vec<u32>,
-    /// Taken when they are first asked for: many cycles have nobody in line.
+    /// Computed on first use: many cycles queue no jobs.
     age_ranks: OnceCell<Vec<u32>>,
-    /// Likewise: few set-ups ask.
+    /// Computed on first use: few profiles need it.
     gpu_demand: OnceCell<Vec<(ShapeId, i64)>>,
-    /// In which places of each topology nodes are.
-    paths: OnceCell<topology::Paths>,
-    ledger: Ledger,
-    log: Vec<Change>,
+    /// The domains of nodes, by topology.
+    domain_paths: OnceCell<topology::DomainPaths>,
+    accounts: QueueAccounts,
+    log: Vec<StateChange>,
     changed: ChangedNodes,
-    candidates: candidates::Candidates,
-    empty_fleet: fleet::EmptyFleet,
-    customs: Customs,
-    selected: Selected,
+    rankings: node_ranking::NodeRankings,
+    empty_cluster: empty_cluster::EmptyCluster,
+    constraints: ConstraintIndex,
+    selectors: SelectorCache,
     looks_ahead: bool,
-    /// The most zones of a node, where they are published.
-    zones_max: usize,
-    /// Pods of groups that keep to places of a topology.
-    placed_pods: BTreeMap<PodGroupId, Vec<PodId>>,
-    /// While pods are put together: which nodes are better, for the place's sake.
+    /// The maximum number of NUMA zones of a node; 0 when none are published.
+    numa_zones_max: usize,
+    /// Pods of groups with topology constraints.
+    topology_pods: BTreeMap<PodGroupId, Vec<PodId>>,
+    /// While pods are placed in a domain: which of its nodes are preferred.
     preferred_nodes: Option<BTreeMap<NodeId, i64>>,
     decisions: Vec<Decision>,
-    /// Workloads for which others had to leave.
+    /// Number of jobs that evicted others.
     preemptions: usize,
-    protections: BTreeMap<PodGroupId, Protection>,
-    too_young: BTreeSet<PodGroupId>,
-    /// For whom others would leave in another cycle.
-    bounded: BTreeSet<PodGroupId>,
-    scenarios: Scenarios,
+    min_runtime_protections: BTreeMap<PodGroupId, MinRuntimeProtection>,
+    blocked_by_delay: BTreeSet<PodGroupId>,
+    /// Jobs that could evict others in a later cycle.
+    blocked_by_limit: BTreeSet<PodGroupId>,
+    scenarios: ScenarioCounts,
 }
 
-/// A pod changed its state; this is the one it had.
+/// A pod's state and portions before a change.
 #[derive(Clone, Copy, Debug)]
-struct Change {
+struct StateChange {
     pod: PodId,
     before: PodState,
-    parts_before: PodParts,
+    portions_before: PodPortions,
 }
 
-/// A point to which everything later can be undone.
+/// A point to which later changes can be undone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Checkpoint(usize);
 
 impl<'s> Session<'s> {
-    /// The cluster as the snapshot shows it.
+    /// The cluster as in the snapshot.
     pub fn new(snapshot: &'s Snapshot, profile: &'s Profile) -> Self {
-        let state_of = |pod| PodState::of(pod, snapshot.now, profile.release_max);
-        let prices = Prices::of(snapshot);
+        let state_of = |pod| PodState::from_pod(pod, snapshot.now, profile.release_timeout);
+        let charges = ChargeTable::new(snapshot);
         let mut session = Self {
             snapshot,
             profile,
-            nodes: snapshot.nodes.iter().map(NodeRoom::empty).collect(),
+            nodes: snapshot.nodes.iter().map(NodeInfo::empty).collect(),
             pods: snapshot.pods.iter().map(state_of).collect(),
-            members: snapshot.pod_groups.iter().map(Members::of).collect(),
+            members: snapshot.pod_groups.iter().map(Members::new).collect(),
             task_ranks: task_order::task_ranks(snapshot, &profile.task_order),
             age_ranks: OnceCell::new(),
             gpu_demand: OnceCell::new(),
-            paths: OnceCell::new(),
-            parts: Parts::of(snapshot),
-            ledger: Ledger::open(snapshot, profile, &prices),
-            prices,
+            domain_paths: OnceCell::new(),
+            portions: Portions::new(snapshot),
+            accounts: QueueAccounts::new(snapshot, profile, &charges),
+            charges,
             log: Vec::new(),
             changed: ChangedNodes::default(),
-            candidates: candidates::Candidates::default(),
-            empty_fleet: fleet::EmptyFleet::of(&snapshot.nodes),
-            customs: Customs::of(snapshot),
-            selected: Selected::default(),
+            rankings: node_ranking::NodeRankings::default(),
+            empty_cluster: empty_cluster::EmptyCluster::new(&snapshot.nodes),
+            constraints: ConstraintIndex::new(snapshot),
+            selectors: SelectorCache::default(),
             looks_ahead: false,
-            zones_max: zones::most(snapshot),
-            placed_pods: placed_pods(snapshot),
+            numa_zones_max: numa::max_numa_zones(snapshot),
+            topology_pods: pods_with_topology(snapshot),
             preferred_nodes: None,
             decisions: Vec::new(),
             preemptions: 0,
-            protections: BTreeMap::new(),
-            too_young: BTreeSet::new(),
-            bounded: BTreeSet::new(),
-            scenarios: Scenarios::default(),
+            min_runtime_protections: BTreeMap::new(),
+            blocked_by_delay: BTreeSet::new(),
+            blocked_by_limit: BTreeSet::new(),
+            scenarios: ScenarioCounts::default(),
         };
         for at in 0..snapshot.pods.len() {
             let pod = PodId(u32::try_from(at).expect("pod ids are 32 bits"));
-            session.take_room(pod, session.pods[at]);
+            session.add_to_node(pod, session.pods[at]);
         }
-        session.heed_published_zones();
+        session.apply_published_numa();
         session.changed = ChangedNodes::default();
         session
     }
 
-    /// A point to come back to.
+    /// A point to return to.
     pub const fn checkpoint(&self) -> Checkpoint {
         Checkpoint(self.log.len())
     }
 
-    /// Takes back everything that was done since. A checkpoint from before the last commit
-    /// takes back what was done since that commit.
+    /// Undoes all changes since `checkpoint`; one from before the last commit undoes the changes
+    /// since that commit.
     pub fn undo_to(&mut self, checkpoint: Checkpoint) {
         while self.log.len() > checkpoint.0 {
-            let change = self.log.pop().expect("longer than the checkpoint");
-            let Change { pod, before, parts_before } = change;
-            self.set_state(pod, before, parts_before);
+            let change = self.log.pop().expect("the log is longer than the checkpoint");
+            let StateChange { pod, before, portions_before } = change;
+            self.set_state(pod, before, portions_before);
         }
     }
 
-    /// The waiting pod takes idle room on `node` now.
-    pub fn place(&mut self, pod: PodId, node: NodeId) {
+    /// Allocates the pending pod on idle capacity of `node`.
+    pub fn allocate(&mut self, pod: PodId, node: NodeId) {
         debug_assert_eq!(self.state(pod), PodState::Pending);
-        let parts = self.choose_parts(pod, node, Hold::Has);
-        self.step(pod, PodState::Holding(node), parts);
+        let portions = self.choose_portion(pod, node, Occupancy::Allocated);
+        self.change_state(pod, PodState::Allocated(node), portions);
     }
 
-    /// The pod is promised room on `node`: idle, or being released. It waits, or was evicted in
-    /// this session and moves.
-    pub fn promise(&mut self, pod: PodId, node: NodeId) {
+    /// Pipelines the pod to idle or releasing capacity of `node`. The pod is pending, or was
+    /// evicted in this session and moves.
+    pub fn pipeline(&mut self, pod: PodId, node: NodeId) {
         let after = match self.state(pod) {
-            PodState::Pending => PodState::Promised(node),
+            PodState::Pending => PodState::Pipelined(node),
             PodState::Releasing(from) => PodState::Moving { from, to: node },
             other @ (PodState::Gated
-            | PodState::Holding(_)
+            | PodState::Allocated(_)
             | PodState::Stuck(_)
-            | PodState::Promised(_)
+            | PodState::Pipelined(_)
             | PodState::Moving { .. }
-            | PodState::Away
-            | PodState::Lost
+            | PodState::OnExcludedNode
+            | PodState::OnMissingNode
             | PodState::Finished) => {
-                debug_assert!(false, "promised room while {other:?}");
+                debug_assert!(false, "cannot pipeline a pod in state {other:?}");
                 return;
             }
         };
-        let parts = self.choose_parts(pod, node, Hold::IsPromised);
-        self.step(pod, after, parts);
+        let portions = self.choose_portion(pod, node, Occupancy::Pipelined);
+        self.change_state(pod, after, portions);
     }
 
-    /// The pod is asked to leave its node: its room is being released. See [`Self::can_evict`].
+    /// Evicts the pod: its capacity becomes releasing. See [`Self::can_evict`].
     pub fn evict(&mut self, pod: PodId) {
         debug_assert!(self.can_evict(pod));
-        if let PodState::Holding(node) = self.state(pod) {
-            self.step(pod, PodState::Releasing(node), self.parts.of_pod(pod));
+        if let PodState::Allocated(node) = self.state(pod) {
+            self.change_state(pod, PodState::Releasing(node), self.portions.of_pod(pod));
         }
     }
 
-    /// The pod, evicted since the last commit, stays where it is after all.
-    pub fn restore(&mut self, pod: PodId) {
+    /// Cancels an eviction made since the last commit: the pod stays.
+    pub fn cancel_eviction(&mut self, pod: PodId) {
         if let PodState::Releasing(node) | PodState::Moving { from: node, .. } = self.state(pod) {
-            self.step(pod, PodState::Holding(node), self.parts.of_pod(pod));
+            self.change_state(pod, PodState::Allocated(node), self.portions.of_pod(pod));
         }
     }
 
-    /// What was promised to the pod in this cycle is promised no more. It waits, or leaves.
-    pub fn withdraw(&mut self, pod: PodId) {
+    /// Cancels the pod's pipelining. It is pending again, or releasing if it was evicted.
+    pub fn cancel_pipeline(&mut self, pod: PodId) {
         let after = match self.state(pod) {
-            PodState::Promised(_) => PodState::Pending,
+            PodState::Pipelined(_) => PodState::Pending,
             PodState::Moving { from, .. } => PodState::Releasing(from),
             PodState::Pending
             | PodState::Gated
-            | PodState::Holding(_)
+            | PodState::Allocated(_)
             | PodState::Releasing(_)
             | PodState::Stuck(_)
-            | PodState::Away
-            | PodState::Lost
+            | PodState::OnExcludedNode
+            | PodState::OnMissingNode
             | PodState::Finished => return,
         };
-        self.step(pod, after, self.parts.of_pod(pod).promise_nothing());
+        self.change_state(pod, after, self.portions.of_pod(pod).without_pipelined());
     }
 
-    /// It holds a node, and did so before this cycle.
+    /// It was allocated on a node before this cycle and still is.
     pub fn can_evict(&self, pod: PodId) -> bool {
-        matches!(self.state(pod), PodState::Holding(_)) && self.pod(pod).node.is_some()
+        matches!(self.state(pod), PodState::Allocated(_)) && self.pod(pod).node.is_some()
     }
 
-    fn step(&mut self, pod: PodId, after: PodState, parts: PodParts) {
-        let (before, parts_before) = (self.state(pod), self.parts.of_pod(pod));
-        self.log.push(Change { pod, before, parts_before });
-        self.set_state(pod, after, parts);
+    fn change_state(&mut self, pod: PodId, after: PodState, portions: PodPortions) {
+        let (before, portions_before) = (self.state(pod), self.portions.of_pod(pod));
+        self.log.push(StateChange { pod, before, portions_before });
+        self.set_state(pod, after, portions);
     }
 
-    fn set_state(&mut self, pod: PodId, after: PodState, parts: PodParts) {
+    fn set_state(&mut self, pod: PodId, after: PodState, portions: PodPortions) {
         let before = std::mem::replace(&mut self.pods[pod.0 as usize], after);
-        self.give_room(pod, before);
-        self.parts.set(pod, parts);
-        self.take_room(pod, after);
-        if let Some((queue, group)) = self.account_of(pod) {
-            let (before, after) = (before.charged_on(), after.charged_on());
-            let bill = |node| self.bill_on(pod, node);
-            let (before, after) = (before.map(bill), after.map(bill));
+        self.remove_from_node(pod, before);
+        self.portions.set(pod, portions);
+        self.add_to_node(pod, after);
+        if let Some((queue, group)) = self.queue_and_group(pod) {
+            let (before, after) = (before.charged_node(), after.charged_node());
+            let charge = |node| self.charge_on(pod, node);
+            let (before, after) = (before.map(charge), after.map(charge));
             if before == after {
                 return;
             }
-            if let Some(bill) = before {
-                self.ledger.refund(queue, &bill, group.preemptible);
+            if let Some(charge) = before {
+                self.accounts.refund(queue, &charge, group.preemptible);
             }
-            if let Some(bill) = after {
-                self.ledger.charge(queue, &bill, group.preemptible);
+            if let Some(charge) = after {
+                self.accounts.charge(queue, &charge, group.preemptible);
             }
         }
     }
 
-    /// What its queue pays for the pod while it has, or was promised, room on `node`.
-    pub fn bill_on(&self, pod: PodId, node: NodeId) -> Bill {
-        self.prices.on(self.pod(pod).shape, self.node(node))
+    /// What its queue is charged while the pod is allocated on or pipelined to `node`.
+    pub fn charge_on(&self, pod: PodId, node: NodeId) -> Charge {
+        self.charges.on_node(self.pod(pod).shape, self.node(node))
     }
 
-    /// The shared devices of the pod where it is, or where it was promised room.
+    /// The shared GPUs of the pod where it is allocated or pipelined.
     pub fn gpu_groups(&self, pod: PodId) -> &[GpuGroup] {
-        let parts = self.parts.of_pod(pod);
-        let promised = self.state(pod).is_promised();
-        &self.parts.portion(if promised { parts.promised } else { parts.held }).groups
+        let portions = self.portions.of_pod(pod);
+        let promised = self.state(pod).is_pipelined();
+        &self
+            .portions
+            .portion(if promised { portions.pipelined } else { portions.allocated })
+            .gpu_groups
     }
 
-    /// The shared devices that the pod has, or had when it was evicted.
-    pub fn held_gpu_groups(&self, pod: PodId) -> &[GpuGroup] {
-        self.parts.held_by(pod, Hold::Has)
+    /// The shared GPUs that the pod has, or had before its eviction.
+    pub fn allocated_gpu_groups(&self, pod: PodId) -> &[GpuGroup] {
+        self.portions.gpu_groups_of(pod, Occupancy::Allocated)
     }
 
-    /// It was evicted in this cycle and promised the room where it is, down to the devices.
-    pub fn is_promised_what_it_has(&self, pod: PodId) -> bool {
+    /// It was evicted in this cycle and pipelined to the very capacity it had, down to the GPUs.
+    pub fn is_pipelined_in_place(&self, pod: PodId) -> bool {
         matches!(self.state(pod), PodState::Moving { from, to } if from == to)
-            && self.parts.is_promised_what_is_held(pod)
+            && self.portions.is_pipelined_in_place(pod)
     }
 
-    fn take_room(&mut self, pod: PodId, state: PodState) {
+    fn add_to_node(&mut self, pod: PodId, state: PodState) {
         let shape = self.shape_of(pod);
-        let PodShape { requests, shared_gpu, .. } = shape;
-        for (node, hold) in state.holds() {
-            let (room, of) =
+        let PodShape { requests, fractional_gpu, .. } = shape;
+        for (node, occupancy) in state.occupied_nodes() {
+            let (info, of) =
                 (&mut self.nodes[node.0 as usize], &self.snapshot.nodes[node.0 as usize]);
-            room.take(pod, requests, hold);
-            room.change_claims((of, shape), hold, 1);
-            if let Some(shared) = shared_gpu {
+            info.allocate(pod, requests, occupancy);
+            info.change_claims(of, shape, occupancy, 1);
+            if let Some(shared) = fractional_gpu {
                 let units = shared.units_on(of);
-                room.change_parts(self.parts.held_by(pod, hold), hold, units);
+                info.change_device_use(
+                    self.portions.gpu_groups_of(pod, occupancy),
+                    occupancy,
+                    units,
+                );
             }
-            room.take_zones(self.parts.zones_held_by(pod, hold), hold);
-            self.changed.note(node, self.snapshot.nodes.len());
+            info.allocate_numa(self.portions.numa_of(pod, occupancy), occupancy);
+            self.changed.record(node, self.snapshot.nodes.len());
         }
         let (of, rank) = (self.pod(pod), self.task_ranks[pod.0 as usize]);
         if let Some(group) = of.group {
-            self.members[group.0 as usize].enter((pod, rank), of, state);
+            self.members[group.0 as usize].add(pod, rank, of, state);
         }
     }
 
-    fn give_room(&mut self, pod: PodId, state: PodState) {
+    fn remove_from_node(&mut self, pod: PodId, state: PodState) {
         let shape = self.shape_of(pod);
-        let PodShape { requests, shared_gpu, .. } = shape;
-        for (node, hold) in state.holds() {
-            let (room, of) =
+        let PodShape { requests, fractional_gpu, .. } = shape;
+        for (node, occupancy) in state.occupied_nodes() {
+            let (info, of) =
                 (&mut self.nodes[node.0 as usize], &self.snapshot.nodes[node.0 as usize]);
-            room.give(pod, requests, hold);
-            room.change_claims((of, shape), hold, -1);
-            if let Some(shared) = shared_gpu {
+            info.release(pod, requests, occupancy);
+            info.change_claims(of, shape, occupancy, -1);
+            if let Some(shared) = fractional_gpu {
                 let units = shared.units_on(of);
-                room.change_parts(self.parts.held_by(pod, hold), hold, -units);
+                info.change_device_use(
+                    self.portions.gpu_groups_of(pod, occupancy),
+                    occupancy,
+                    -units,
+                );
             }
-            room.give_zones(self.parts.zones_held_by(pod, hold), hold);
-            self.changed.note(node, self.snapshot.nodes.len());
+            info.release_numa(self.portions.numa_of(pod, occupancy), occupancy);
+            self.changed.record(node, self.snapshot.nodes.len());
         }
         let (of, rank) = (self.pod(pod), self.task_ranks[pod.0 as usize]);
         if let Some(group) = of.group {
-            self.members[group.0 as usize].leave((pod, rank), of, state);
+            self.members[group.0 as usize].remove(pod, rank, of, state);
         }
     }
 
-    fn account_of(&self, pod: PodId) -> Option<(QueueId, &'s PodGroup)> {
+    fn queue_and_group(&self, pod: PodId) -> Option<(QueueId, &'s PodGroup)> {
         let group = self.group(self.pod(pod).group?);
-        group.known_queue().map(|queue| (queue, group))
+        group.queue_id().map(|queue| (queue, group))
     }
 
-    /// Where the pod is now.
+    /// Current state of the pod.
     pub fn state(&self, pod: PodId) -> PodState {
         self.pods[pod.0 as usize]
     }
 
-    /// The place of a pod among its group's; the first is served first and evicted last.
+    /// Rank of a pod in its group: the lowest is placed first and evicted last.
     pub fn task_rank(&self, pod: PodId) -> u32 {
         self.task_ranks[pod.0 as usize]
     }
 
-    /// The room of a node now.
-    pub fn room(&self, node: NodeId) -> &NodeRoom {
+    /// Current capacity of a node.
+    pub fn node_info(&self, node: NodeId) -> &NodeInfo {
         &self.nodes[node.0 as usize]
     }
 
-    /// The members of a pod group now.
+    /// Current members of a pod group.
     pub fn members(&self, group: PodGroupId) -> &Members {
         &self.members[group.0 as usize]
     }
 
-    /// The accounts of all queues now.
-    pub const fn ledger(&self) -> &Ledger {
-        &self.ledger
+    /// Current accounts of all queues.
+    pub const fn accounts(&self) -> &QueueAccounts {
+        &self.accounts
     }
 
-    /// Which nodes changed, in order, for whoever keeps something about them.
+    /// Log of changed nodes, for caches of what is derived from nodes.
     pub const fn changed_nodes(&self) -> &ChangedNodes {
         &self.changed
     }
 
-    /// From now on nodes are compared as they will be when everything is released (`true`), or
-    /// with those first on which a pod fits at once. What is promised ahead is kept only if the
-    /// next cycle, which finds the room free, would choose the same node.
-    pub fn look_ahead(&mut self, ahead: bool) {
+    /// Whether nodes are compared as they will be when everything is released (`true`), or nodes
+    /// where a pod fits now come first. A pod pipelined with look-ahead keeps its capacity only if
+    /// the next cycle, which finds it free, chooses the same node.
+    pub fn set_look_ahead(&mut self, ahead: bool) {
         self.looks_ahead = ahead;
-        self.candidates = candidates::Candidates::default();
+        self.rankings = node_ranking::NodeRankings::default();
     }
 
-    /// Nodes are compared as they will be when everything is released.
+    /// Whether nodes are compared as they will be when everything is released.
     pub const fn looks_ahead(&self) -> bool {
         self.looks_ahead
     }
 
-    /// Which nodes are better for the pods that are being put together, and by how much.
+    /// Preferred nodes for the pods being placed, with the size of the preference.
     pub const fn preferred_nodes(&self) -> Option<&BTreeMap<NodeId, i64>> {
         self.preferred_nodes.as_ref()
     }
 
-    /// The node as the snapshot shows it.
+    /// The node in the snapshot.
     pub fn node(&self, node: NodeId) -> &'s Node {
         &self.snapshot.nodes[node.0 as usize]
     }
 
-    /// The pod as the snapshot shows it.
+    /// The pod in the snapshot.
     pub fn pod(&self, pod: PodId) -> &'s Pod {
         &self.snapshot.pods[pod.0 as usize]
     }
 
-    /// What the pod asks for and where it may run.
+    /// What the pod requests and where it may run.
     pub fn shape_of(&self, pod: PodId) -> &'s PodShape {
         &self.snapshot.shapes[self.pod(pod).shape.0 as usize]
     }
 
-    /// The pod group as the snapshot shows it.
+    /// The pod group in the snapshot.
     pub fn group(&self, group: PodGroupId) -> &'s PodGroup {
         &self.snapshot.pod_groups[group.0 as usize]
     }
 
-    /// The shapes of which most pods ask for GPUs, each with how many there are that have not ended.
+    /// The most frequent shapes that request GPUs, each with its number of unfinished pods.
     pub fn gpu_demand(&self) -> Vec<(&'s PodShape, i64)> {
-        let demand = self.gpu_demand.get_or_init(|| demand::of_gpus(self.snapshot));
+        let demand = self.gpu_demand.get_or_init(|| gpu_demand::gpu_demand(self.snapshot));
         let shape = |id: ShapeId| &self.snapshot.shapes[id.0 as usize];
         demand.iter().map(|(id, count)| (shape(*id), *count)).collect()
     }
 
-    /// The group's place in its queue.
-    pub fn waiting_key(&self, group: PodGroupId) -> JobKey {
-        self.job_key(group, self.members(group).shortfall(self.group(group)))
+    /// The group's current position in its queue.
+    pub fn current_job_key(&self, group: PodGroupId) -> JobKey {
+        self.job_key(group, self.members(group).minimum_status(self.group(group)))
     }
 
-    /// The same, if it stood so to its minimum.
-    pub fn job_key(&self, group: PodGroupId, shortfall: Shortfall) -> JobKey {
+    /// The group's position in its queue, for the given status.
+    pub fn job_key(&self, group: PodGroupId, minimum_status: MinimumStatus) -> JobKey {
         let ranks = self.age_ranks.get_or_init(|| age_ranks(&self.snapshot.pod_groups));
         let (priority, age_rank) = (self.group(group).priority, ranks[group.0 as usize]);
-        JobKey::new(&self.profile.job_order, priority, shortfall, age_rank, group)
+        JobKey::new(&self.profile.job_order, priority, minimum_status, age_rank, group)
     }
 
     /// The pods of the group to place next: see [`Members::next_chunk`].
@@ -428,54 +439,60 @@ impl<'s> Session<'s> {
         self.members(group).next_chunk(self.group(group))
     }
 
-    /// What the waiting pods of a job ask for together when it is asked whose turn it is, and what
-    /// may be taken back for them: as when shares are divided.
-    pub fn share_of(&self, pods: &[PodId]) -> PerResource<i64> {
-        self.sum_of(pods, Prices::to_share)
+    /// What the pending pods of a job request together, as counted for fair shares, queue order and
+    /// reclaim.
+    pub fn fair_share_request(&self, pods: &[PodId]) -> PerResource<i64> {
+        self.additional_charge_for(pods, ChargeTable::for_fair_share)
     }
 
-    /// What the waiting pods of a job ask for together when limits and quotas are checked.
-    pub fn request_of(&self, pods: &[PodId]) -> PerResource<i64> {
-        self.sum_of(pods, Prices::to_keep_bounds)
+    /// What the pending pods of a job request together, as counted for limits and quotas.
+    pub fn bounds_request(&self, pods: &[PodId]) -> PerResource<i64> {
+        self.additional_charge_for(pods, ChargeTable::for_bounds)
     }
 
-    fn sum_of(&self, pods: &[PodId], bill: fn(&Prices, ShapeId) -> Bill) -> PerResource<i64> {
+    fn additional_charge_for(
+        &self,
+        pods: &[PodId],
+        charge: fn(&ChargeTable, ShapeId) -> Charge,
+    ) -> PerResource<i64> {
         let Some(first) = pods.first() else { return PerResource::default() };
-        let bills = pods.iter().map(|pod| bill(&self.prices, self.pod(*pod).shape));
-        self.due(*first, &bills.collect())
+        let charges = pods.iter().map(|pod| charge(&self.charges, self.pod(*pod).shape));
+        self.additional_charge(*first, &charges.collect())
     }
 
-    /// What the queue of the pod would pay for the bill, besides what it pays now. For work that
-    /// cannot be preempted, claims count that only work that can be has.
-    pub fn due(&self, pod: PodId, bill: &Bill) -> PerResource<i64> {
-        let Some((queue, group)) = self.account_of(pod) else { return bill.total() };
-        let due = self.ledger.due(queue, bill, group.preemptible);
-        if group.preemptible { due.all } else { due.non_preemptible }
+    /// What the pod's queue would be charged in addition. For non-preemptible work, claims count
+    /// that only preemptible work has.
+    pub fn additional_charge(&self, pod: PodId, charge: &Charge) -> PerResource<i64> {
+        let Some((queue, group)) = self.queue_and_group(pod) else { return charge.total() };
+        let change = self.accounts.charge_change(queue, charge, group.preemptible);
+        if group.preemptible { change.all } else { change.non_preemptible }
     }
 
-    /// All pod groups, by name.
+    /// All pod groups, in name order.
     pub fn groups(&self) -> impl Iterator<Item = PodGroupId> + use<> {
         let count = u32::try_from(self.snapshot.pod_groups.len());
         (0..count.expect("pod group ids are 32 bits")).map(PodGroupId)
     }
 
-    /// All pods, by name.
+    /// All pods, in name order.
     pub fn pod_ids(&self) -> impl Iterator<Item = PodId> + use<> {
         let count = u32::try_from(self.snapshot.pods.len()).expect("pod ids are 32 bits");
         (0..count).map(PodId)
     }
 
-    /// All nodes, by name.
+    /// All nodes, in name order.
     pub fn node_ids(&self) -> impl Iterator<Item = NodeId> + use<> {
         let count = u32::try_from(self.snapshot.nodes.len()).expect("node ids are 32 bits");
         (0..count).map(NodeId)
     }
 }
 
-fn placed_pods(snapshot: &Snapshot) -> BTreeMap<PodGroupId, Vec<PodId>> {
+fn pods_with_topology(snapshot: &Snapshot) -> BTreeMap<PodGroupId, Vec<PodId>> {
     let mut placed: BTreeMap<PodGroupId, Vec<PodId>> = BTreeMap::new();
     let groups = (0..).map(PodGroupId).zip(&snapshot.pod_groups);
-    placed.extend(groups.filter(|(_, group)| group.is_placed()).map(|(id, _)| (id, Vec::new())));
+    placed.extend(
+        groups.filter(|(_, group)| group.has_topology_constraint()).map(|(id, _)| (id, Vec::new())),
+    );
     if placed.is_empty() {
         return placed;
     }

@@ -1,23 +1,24 @@
-//! Everything that a decision may depend on, at one moment.
+//! Everything that a decision may depend on, at one point in time.
 
 use std::collections::BTreeMap;
 
 use crate::model::{
-    DisruptionBudget, Labels, LeftOut, Name, Node, Pod, PodGroup, PodShape, Queue, Time, Topology,
+    DisruptionBudget, ExcludedNodes, Labels, Name, Node, Pod, PodGroup, PodShape, Queue, Time,
+    Topology,
 };
 
-/// The cluster at one moment. Lists are sorted by (namespace and) name; ids are positions.
+/// The cluster at one point in time. Lists are sorted by namespace and name; ids are positions.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Snapshot {
-    /// The moment.
+    /// The current time.
     pub now: Time,
-    /// Breaks ties where a rule asks for chance.
+    /// Breaks ties where a rule requires randomness.
     pub seed: u64,
-    /// Nodes by name.
+    /// Nodes that the scheduler uses, by name.
     pub nodes: Vec<Node>,
-    /// Nodes that are there beside those, and that no pod is placed on.
-    pub left_out: Vec<LeftOut>,
-    /// Queues by name, parents resolved, none broken.
+    /// Nodes of the cluster that the scheduler excludes.
+    pub excluded_nodes: Vec<ExcludedNodes>,
+    /// Valid queues by name, with resolved parents.
     pub queues: Vec<Queue>,
     /// Topologies by name.
     pub topologies: Vec<Topology>,
@@ -25,10 +26,10 @@ pub struct Snapshot {
     pub shapes: Vec<PodShape>,
     /// Pod groups by namespace and name.
     pub pod_groups: Vec<PodGroup>,
-    /// Pods by namespace and name: ours and, as room taken, everybody's.
+    /// Pods by namespace and name; those of other schedulers only use capacity.
     pub pods: Vec<Pod>,
-    /// Disruption budgets by namespace and name; only profile `kube` knows any.
+    /// Disruption budgets by namespace and name; only profile `kube` uses them.
     pub budgets: Vec<DisruptionBudget>,
-    /// Labels of namespaces, by name. One that is not here has no label but its name's.
+    /// Labels by namespace. A missing namespace has only the label with its name.
     pub namespaces: BTreeMap<Name, Labels>,
 }

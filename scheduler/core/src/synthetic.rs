@@ -1,6 +1,6 @@
-//! Clusters made by rule, in the shapes on which schedulers are compared: uniform nodes of eight
-//! GPUs, two departments of queues, and work that all fits, must be reclaimed for, or never
-//! fits. For `make bench` and for tests that count; nothing in a decision depends on it.
+//! Generated clusters for benchmarks: uniform nodes with eight GPUs, two departments of queues, and
+//! jobs that all fit, that need reclaim, or that never fit. Used by `make bench` and by tests that
+//! count decisions; no decision depends on this module.
 
 use std::time::Duration;
 
@@ -14,7 +14,7 @@ use crate::{
     resources::{Amount, PerResource, Resources},
 };
 
-/// GPUs of every node made here.
+/// GPUs of every generated node.
 pub const GPUS_PER_NODE: u32 = 8;
 
 const TOPOLOGY: &str = "racks";
@@ -24,8 +24,8 @@ const HOST: &str = "kubernetes.io/hostname";
 
 const START: Time = Time(1_767_225_600_000);
 
-/// One pending one-GPU job for every GPU of an empty cluster, spread over `queues` leaf queues
-/// in two departments.
+/// One pending one-GPU job for every GPU of an empty cluster, spread over `queues` leaf queues in
+/// two departments.
 pub fn pending_singles(nodes: u32, queues: u32) -> Snapshot {
     let gpus = nodes * GPUS_PER_NODE;
     let mut cluster = Cluster::new(nodes);
@@ -37,18 +37,18 @@ pub fn pending_singles(nodes: u32, queues: u32) -> Snapshot {
     cluster.finish()
 }
 
-/// So many pending one-GPU jobs in four queues, each with a quota of a quarter of an empty cluster.
+/// `jobs` pending one-GPU jobs in four queues, each with a quota of a quarter of the empty cluster.
 pub fn pending_jobs(nodes: u32, jobs: u32) -> Snapshot {
     Cluster::in_four_queues(nodes, jobs, |_| None)
 }
 
-/// The same jobs, of which every second one runs: on one node after the other.
+/// Like [`pending_jobs`], but every second job runs, on one node after the other.
 pub fn half_running_jobs(nodes: u32, jobs: u32) -> Snapshot {
     Cluster::in_four_queues(nodes, jobs, |job| (job % 2 == 0).then_some(NodeId(job % nodes)))
 }
 
-/// A fleet at work: one-GPU jobs of a hundred queues run on fifteen of sixteen GPUs, and a third
-/// as many pods wait, in jobs of one, two, four and eight GPUs.
+/// A busy cluster: one-GPU jobs of a hundred queues run on fifteen of sixteen GPUs, and a third as
+/// many pods are pending, in jobs of one, two, four and eight GPUs.
 pub fn full_fleet(nodes: u32) -> Snapshot {
     let gpus = nodes * GPUS_PER_NODE;
     let (running, pending) = (gpus / 16 * 15, gpus / 16 * 5);
@@ -69,14 +69,14 @@ pub fn full_fleet(nodes: u32) -> Snapshot {
     cluster.finish()
 }
 
-/// Every GPU runs a one-GPU job that borrowed it; one gang of half the nodes, eight GPUs a pod,
-/// wants them back.
+/// Every GPU runs a one-GPU job of a borrowing queue; one gang of half the nodes, with eight GPUs
+/// per pod, reclaims them.
 pub fn large_gang_against_singles(nodes: u32) -> Snapshot {
     let gang = Job { pods: nodes / 2, gpus: GPUS_PER_NODE, ..Job::default() };
     Cluster::against_singles(nodes, Occupants::Preemptible, &[("gang".into(), gang)])
 }
 
-/// Every GPU runs a one-GPU job that borrowed it; as many one-GPU jobs want all of them back.
+/// Every GPU runs a one-GPU job of a borrowing queue; as many one-GPU jobs reclaim all of them.
 pub fn singles_against_singles(nodes: u32) -> Snapshot {
     let jobs: Vec<_> = (0..nodes * GPUS_PER_NODE)
         .map(|job| (format!("pending-{job:06}"), Job::default()))
@@ -84,39 +84,40 @@ pub fn singles_against_singles(nodes: u32) -> Snapshot {
     Cluster::against_singles(nodes, Occupants::Preemptible, &jobs)
 }
 
-/// Every GPU is taken, one on each node by a job that cannot be evicted: a gang of ten times
-/// eight GPUs never fits, whoever leaves.
-pub fn hopeless_gang_against_singles(nodes: u32) -> Snapshot {
+/// Every GPU is in use, one on each node by a non-preemptible job: a gang of ten pods with eight
+/// GPUs never fits.
+pub fn infeasible_gang_against_singles(nodes: u32) -> Snapshot {
     let gang = Job { pods: 10, gpus: GPUS_PER_NODE, ..Job::default() };
     Cluster::against_singles(nodes, Occupants::OnePinnedOnEachNode, &[("gang".into(), gang)])
 }
 
-/// Every GPU runs a one-GPU job of a department that borrowed it, in racks of eight nodes and zones
-/// of eight racks; sixty gangs of the other four departments each want theirs in one rack or zone.
-pub fn gangs_in_places_against_singles(nodes: u32) -> Snapshot {
-    Cluster::lent_to_one_department(nodes, Kept::Together)
+/// Every GPU runs a one-GPU job of a borrowing department, in racks of eight nodes and zones of
+/// eight racks; sixty gangs of the other four departments each require one rack or zone.
+pub fn gangs_in_one_domain_against_singles(nodes: u32) -> Snapshot {
+    Cluster::lent_to_one_department(nodes, GangPlacement::SameDomain)
 }
 
-/// The same, but no two pods of a gang may be in one rack, or on one node.
-pub fn gangs_apart_against_singles(nodes: u32) -> Snapshot {
-    Cluster::lent_to_one_department(nodes, Kept::Apart)
+/// Like [`gangs_in_one_domain_against_singles`], but no two pods of a gang may share a rack, or a
+/// node.
+pub fn gangs_in_separate_domains_against_singles(nodes: u32) -> Snapshot {
+    Cluster::lent_to_one_department(nodes, GangPlacement::SeparateDomains)
 }
 
-/// How the pods of a gang are to be placed: each in places of its level.
+/// How the pods of a gang are placed with respect to the domains of a level.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Kept {
-    Together,
-    Apart,
+enum GangPlacement {
+    SameDomain,
+    SeparateDomains,
 }
 
-/// Who runs on the nodes.
+/// The jobs that run on the nodes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Occupants {
     Preemptible,
     OnePinnedOnEachNode,
 }
 
-/// A job of equal pods, all of which must run together.
+/// A job of equal pods that must all run together.
 #[derive(Clone, Copy, Debug)]
 struct Job {
     queue: QueueId,
@@ -132,7 +133,7 @@ impl Default for Job {
     }
 }
 
-/// A snapshot in the making. Names are padded with zeros, so that lists stay sorted by name.
+/// A snapshot builder. Names are zero-padded, so that lists stay sorted by name.
 struct Cluster {
     snapshot: Snapshot,
 }
@@ -166,9 +167,9 @@ impl Cluster {
         cluster.finish()
     }
 
-    fn lent_to_one_department(nodes: u32, kept: Kept) -> Snapshot {
+    fn lent_to_one_department(nodes: u32, kept: GangPlacement) -> Snapshot {
         let mut cluster = Self::new(nodes);
-        cluster.stand_in_racks();
+        cluster.label_racks();
         let gpus = nodes * GPUS_PER_NODE;
         let leaves = cluster.five_departments(gpus);
         for at in 0..60_usize {
@@ -180,13 +181,15 @@ impl Cluster {
             };
             let level = match (kept, at / 9 % 2) {
                 (_, 0) => RACK,
-                (Kept::Together, _) => ZONE,
-                (Kept::Apart, _) => HOST,
+                (GangPlacement::SameDomain, _) => ZONE,
+                (GangPlacement::SeparateDomains, _) => HOST,
             };
             let name = format!("gang-{at:02}");
             match kept {
-                Kept::Together => cluster.job_in_one(level, &name, job),
-                Kept::Apart => cluster.job_apart_by(level, &name, job),
+                GangPlacement::SameDomain => cluster.job_in_one_domain(level, &name, job),
+                GangPlacement::SeparateDomains => {
+                    cluster.job_in_separate_domains(level, &name, job)
+                }
             }
         }
         for at in 0..gpus {
@@ -208,7 +211,7 @@ impl Cluster {
         cluster.finish()
     }
 
-    /// Two departments; `queues` leaves with equal quotas, taking turns between them.
+    /// Two departments with alternating `queues` leaf queues of equal quota.
     fn departments(&mut self, queues: u32, gpus: u32) -> Vec<QueueId> {
         let departments =
             ["department-a", "department-b"].map(|name| self.queue(name, None, gpus / 2));
@@ -221,7 +224,7 @@ impl Cluster {
             .collect()
     }
 
-    /// Five departments with equal quotas, one after the other ten leaves of each.
+    /// Five departments of equal quota with ten leaf queues each.
     fn five_departments(&mut self, gpus: u32) -> Vec<QueueId> {
         let mut leaves = Vec::new();
         for department in 0..5 {
@@ -233,8 +236,8 @@ impl Cluster {
         leaves
     }
 
-    /// Eight nodes a rack, eight racks a zone.
-    fn stand_in_racks(&mut self) {
+    /// Labels the nodes: eight nodes per rack, eight racks per zone.
+    fn label_racks(&mut self) {
         for (node, at) in self.snapshot.nodes.iter_mut().zip(0..) {
             let labels = [
                 (ZONE.into(), format!("zone-{:03}", at / 64).as_str().into()),
@@ -272,12 +275,12 @@ impl Cluster {
         let group = PodGroupId(position(self.snapshot.pod_groups.len()));
         for at in 0..job.pods {
             let pod_name = format!("{name}-{at:05}");
-            self.snapshot.pods.push(pod(pod_name.as_str().into(), (group, shape), job.node));
+            self.snapshot.pods.push(pod(pod_name.as_str().into(), group, shape, job.node));
         }
     }
 
-    /// All pods of the job in one place of the level.
-    fn job_in_one(&mut self, level: &str, name: &str, job: Job) {
+    /// Adds a job whose pods require one domain of the level.
+    fn job_in_one_domain(&mut self, level: &str, name: &str, job: Job) {
         self.job(name, job);
         let constraint = TopologyConstraint {
             topology: TOPOLOGY.into(),
@@ -288,8 +291,8 @@ impl Cluster {
         group.topology = Some(constraint);
     }
 
-    /// No two pods of the job in one place of the level.
-    fn job_apart_by(&mut self, level: &str, name: &str, job: Job) {
+    /// Adds a job of which no two pods may share a domain of the level.
+    fn job_in_separate_domains(&mut self, level: &str, name: &str, job: Job) {
         let first = self.snapshot.pods.len();
         self.job(name, job);
         let its_own =
@@ -333,7 +336,7 @@ impl Cluster {
     }
 }
 
-/// Position of the last of `len`.
+/// Index of the last of `len` elements.
 fn position(len: usize) -> u32 {
     u32::try_from(len - 1).expect("a cluster has fewer than 2^32 of anything")
 }
@@ -372,12 +375,12 @@ fn pod_group(name: &str, job: Job) -> PodGroup {
         stale_since: None,
         staleness_grace: None,
         preemption_delay: Duration::ZERO,
-        left_alone: false,
-        unusable: Vec::new(),
+        is_skipped: false,
+        unschedulable_members: Vec::new(),
     }
 }
 
-fn pod(name: Name, (group, shape): (PodGroupId, ShapeId), node: Option<NodeId>) -> Pod {
+fn pod(name: Name, group: PodGroupId, shape: ShapeId, node: Option<NodeId>) -> Pod {
     Pod {
         namespace: "default".into(),
         uid: name.clone(),
@@ -391,14 +394,14 @@ fn pod(name: Name, (group, shape): (PodGroupId, ShapeId), node: Option<NodeId>) 
         status: if node.is_some() { PodStatus::Running } else { PodStatus::Pending },
         node,
         gpu_groups: Vec::new(),
-        zones: Vec::new(),
-        nominated: None,
+        numa_allocations: Vec::new(),
+        nominated_node: None,
         task_priority: None,
-        leads: None,
+        leader_role: None,
         created: START,
         started: node.map(|_| START),
-        released_since: None,
-        unbindable: false,
+        releasing_since: None,
+        binding_failed: false,
     }
 }
 

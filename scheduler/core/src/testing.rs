@@ -24,50 +24,53 @@
 //! Every word is `key=value` or stands alone; unknown words are refused. Without a `queue` line
 //! there is one queue without bounds. Lines lower down are younger.
 
+mod apply_suggestion;
 mod build;
-mod by_hand;
 mod rounds;
 mod show;
-mod words;
+mod tokens;
 
 use std::sync::Arc;
 
-use by_hand::{Way, by_hand, comes_to_run};
+use apply_suggestion::{AddedNodeSize, apply_suggestion, runs_after_cycles};
 
 use crate::{
     Decision, Plan, Profile, Reason, Snapshot,
     audit::{self, Rule, Rules},
-    decision::Remedy,
-    explain::{NewNodes, QueueTold, Step, Told, Tried, explain, explain_queue},
+    decision::Suggestion,
+    explain::{
+        ExplanationText, NewNodeSize, QueueExplanationText, SuggestedStep, TrialOutcome, explain,
+        explain_queue,
+    },
+    messages::eviction_message,
     model::{PodGroupId, QueueId},
     profile::Placement,
     schedule,
-    words::eviction_message,
 };
 
-/// The cluster of `text`.
+/// The snapshot of `text`.
 pub(crate) fn snapshot_of(text: &str) -> Snapshot {
     build::snapshot(text, build::Grouping::ByLine)
 }
 
-/// The same where every pod is for itself.
+/// Like [`snapshot_of`], with a pod group for each pod.
 pub(crate) fn kube_snapshot_of(text: &str) -> Snapshot {
     build::snapshot(text, build::Grouping::EachPod)
 }
 
-/// What profile `kai` decides, and what of it the audit objects to.
+/// The plan of profile `kai`, and what the audit objects to.
 pub(crate) fn plan_of(text: &str) -> String {
     plan_with(&Profile::kai(), text)
 }
 
-/// The same with a profile of one's own.
+/// Like [`plan_of`], with another profile.
 pub(crate) fn plan_with(profile: &Profile, text: &str) -> String {
     let snapshot = snapshot_of(text);
     let plan = schedule(&snapshot, profile);
     report(&snapshot, &plan, Rules::kai())
 }
 
-/// The same where work is spread.
+/// Like [`plan_of`], with placement `Spread`.
 pub(crate) fn spread_plan_of(text: &str) -> String {
     let spread = Placement::Spread;
     let profile = Profile {
@@ -79,14 +82,14 @@ pub(crate) fn spread_plan_of(text: &str) -> String {
     plan_with(&profile, text)
 }
 
-/// What profile `kube` decides: every pod is for itself, and queues do not exist.
+/// The plan of profile `kube`: each pod is its own group, and there are no queues.
 pub(crate) fn kube_plan_of(text: &str) -> String {
     let snapshot = kube_snapshot_of(text);
     let plan = schedule(&snapshot, &Profile::kube());
     report(&snapshot, &plan, Rules::kube())
 }
 
-/// What every evicted pod is told under profile `kai`.
+/// The eviction messages of profile `kai`.
 pub(crate) fn messages_of(text: &str) -> String {
     let snapshot = snapshot_of(text);
     let plan = schedule(&snapshot, &Profile::kai());
@@ -97,94 +100,104 @@ pub(crate) fn messages_of(text: &str) -> String {
     messages.collect::<Vec<_>>().join("\n")
 }
 
-/// Why a pod group waits, what is to be done, and what came of trying it; then, step by step.
-pub(crate) fn remedies_of(text: &str, group: &str) -> String {
-    remedies_with(&Profile::kai(), text, group)
+/// Why a pod group is pending, and the suggestions with the result of trying each.
+pub(crate) fn suggestions_of(text: &str, group: &str) -> String {
+    suggestions_with(&Profile::kai(), text, group)
 }
 
-/// The same of a pod under profile `kube`.
-pub(crate) fn kube_remedies_of(text: &str, pod: &str) -> String {
-    remedies(&kube_snapshot_of(text), &Profile::kube(), pod)
+/// Like [`suggestions_of`], for a pod under profile `kube`.
+pub(crate) fn kube_suggestions_of(text: &str, pod: &str) -> String {
+    suggestions(&kube_snapshot_of(text), &Profile::kube(), pod)
 }
 
-/// The same with a profile of one's own.
-pub(crate) fn remedies_with(profile: &Profile, text: &str, group: &str) -> String {
-    remedies(&snapshot_of(text), profile, group)
+/// Like [`suggestions_of`], with another profile.
+pub(crate) fn suggestions_with(profile: &Profile, text: &str, group: &str) -> String {
+    suggestions(&snapshot_of(text), profile, group)
 }
 
-fn remedies(snapshot: &Snapshot, profile: &Profile, group: &str) -> String {
+fn suggestions(snapshot: &Snapshot, profile: &Profile, group: &str) -> String {
     let explanation = explain(snapshot, profile, group_of(snapshot, group));
-    let steps = explanation.remedies.iter().map(|Step { remedy, in_all, least, tried }| {
-        let line = |word, it: &Option<Remedy>| match it {
-            Some(it) => format!("\n  {word}: {it}"),
-            None => String::new(),
-        };
-        let in_all = line("in all", in_all) + &line("least", least);
-        match tried {
-            Tried::Runs { node, fits, new_nodes } => {
-                let only = match new_nodes {
-                    NewNodes::OfAnySize => "",
-                    NewNodes::OnePodEach => ", on small nodes",
-                    NewNodes::Whole => ", on one node",
-                    NewNodes::Large => ", on a large node",
-                };
-                format!("{remedy}{in_all}\n  then it runs on {node} ({fits:?}{only})")
+    let steps = explanation.suggestions.iter().map(
+        |SuggestedStep { suggestion, total: in_all, minimum: least, outcome }| {
+            let line = |word, it: &Option<Suggestion>| match it {
+                Some(it) => format!("\n  {word}: {it}"),
+                None => String::new(),
+            };
+            let in_all = line("in all", in_all) + &line("least", least);
+            match outcome {
+                TrialOutcome::Runs { node, fits, new_nodes } => {
+                    let only = match new_nodes {
+                        NewNodeSize::Any => "",
+                        NewNodeSize::OnePodEach => ", on small nodes",
+                        NewNodeSize::AllPodsOfNode => ", on one node",
+                        NewNodeSize::Large => ", on a large node",
+                    };
+                    format!("{suggestion}{in_all}\n  then it runs on {node} ({fits:?}{only})")
+                }
+                TrialOutcome::EvictedAgain(reason) => {
+                    format!("{suggestion}{in_all}\n  then it leaves: {reason}")
+                }
+                TrialOutcome::StillPending(reason) => {
+                    format!("{suggestion}{in_all}\n  then it waits: {reason}")
+                }
+                TrialOutcome::NotSimulated => format!("{suggestion}{in_all}\n  not tried"),
             }
-            Tried::Leaves(reason) => format!("{remedy}{in_all}\n  then it leaves: {reason}"),
-            Tried::Waits(reason) => format!("{remedy}{in_all}\n  then it waits: {reason}"),
-            Tried::Untold => format!("{remedy}{in_all}\n  not tried"),
-        }
-    });
+        },
+    );
     let reason = explanation.reason.as_ref().map_or("nothing", Reason::code);
     std::iter::once(reason.to_owned()).chain(steps).collect::<Vec<_>>().join("\n")
 }
 
-/// Of each group that waits and is told remedies with which it runs, how those are that do not let it
-/// run as somebody takes them who reads them, in each way; and how many were taken.
-pub(crate) fn false_remedies(text: &str) -> (Vec<String>, usize) {
+/// Applies the suggestions of each pending group that are said to let it run, in each way of adding
+/// nodes. Returns those that do not let it run, and how many were applied.
+pub(crate) fn ineffective_suggestions(text: &str) -> (Vec<String>, usize) {
     let (snapshot, profile) = (snapshot_of(text), Profile::kai());
     let (mut wrong, mut all) = (Vec::new(), 0);
     for group in schedule(&snapshot, &profile).waiting.into_keys() {
-        let steps = explain(&snapshot, &profile, group).remedies;
-        let Some(Tried::Runs { new_nodes, .. }) = steps.last().map(|last| &last.tried) else {
+        let steps = explain(&snapshot, &profile, group).suggestions;
+        let Some(TrialOutcome::Runs { new_nodes, .. }) = steps.last().map(|last| &last.outcome)
+        else {
             continue;
         };
-        let ways: &[Way] = match new_nodes {
-            NewNodes::OfAnySize => &[Way::OnePodEach, Way::OneForAll],
-            NewNodes::OnePodEach => &[Way::OnePodEach],
-            NewNodes::Whole => &[Way::OneForAll],
-            NewNodes::Large => &[],
+        let ways: &[AddedNodeSize] = match new_nodes {
+            NewNodeSize::Any => &[AddedNodeSize::OnePodEach, AddedNodeSize::OneForAll],
+            NewNodeSize::OnePodEach => &[AddedNodeSize::OnePodEach],
+            NewNodeSize::AllPodsOfNode => &[AddedNodeSize::OneForAll],
+            NewNodeSize::Large => &[],
         };
         for &way in ways {
-            let mut told = steps.iter().map(|step| step.in_all.as_ref().unwrap_or(&step.remedy));
-            let cured = told.try_fold(snapshot.clone(), |cluster, remedy| {
-                by_hand((&cluster, &profile), group, remedy, way)
+            let mut suggestions =
+                steps.iter().map(|step| step.total.as_ref().unwrap_or(&step.suggestion));
+            let changed = suggestions.try_fold(snapshot.clone(), |cluster, suggestion| {
+                apply_suggestion(&cluster, &profile, group, suggestion, way)
             });
-            all += usize::from(cured.is_some());
-            if let Some(cured) = cured.filter(|cured| !comes_to_run(cured, &profile, group)) {
+            all += usize::from(changed.is_some());
+            if let Some(changed) =
+                changed.filter(|changed| !runs_after_cycles(changed, &profile, group))
+            {
                 let name = &snapshot.pod_groups[group.0 as usize].name;
-                let rounds = rounds::until_steady(cured);
-                wrong.push(format!("{way:?} {name}: {}\n{rounds}", remedies_of(text, name)));
+                let rounds = rounds::until_steady(changed);
+                wrong.push(format!("{way:?} {name}: {}\n{rounds}", suggestions_of(text, name)));
             }
         }
     }
     (wrong, all)
 }
 
-/// All that is to be said about a pod group.
+/// The explanation of a pod group.
 pub(crate) fn explained(text: &str, group: &str) -> String {
     let snapshot = snapshot_of(text);
     let explanation = explain(&snapshot, &Profile::kai(), group_of(&snapshot, group));
-    Told { snapshot: &snapshot, explanation: &explanation }.to_string()
+    ExplanationText { snapshot: &snapshot, explanation: &explanation }.to_string()
 }
 
-/// All that is to be said about a queue.
+/// The explanation of a queue.
 pub(crate) fn queue_explained(text: &str, queue: &str) -> String {
     let snapshot = snapshot_of(text);
     let at = snapshot.queues.iter().position(|known| *known.name == *queue);
     let id = QueueId(u32::try_from(at.expect("a queue of that name")).expect("few queues"));
     let explanation = explain_queue(&snapshot, &Profile::kai(), id);
-    QueueTold { snapshot: &snapshot, explanation: &explanation }.to_string()
+    QueueExplanationText { snapshot: &snapshot, explanation: &explanation }.to_string()
 }
 
 fn group_of(snapshot: &Snapshot, name: &str) -> PodGroupId {
@@ -192,8 +205,8 @@ fn group_of(snapshot: &Snapshot, name: &str) -> PodGroupId {
     PodGroupId(u32::try_from(at.expect("a job or gang of that name")).expect("few groups"))
 }
 
-/// What profile `kai` decides cycle after cycle, until it decides nothing any more. Pods that
-/// were evicted are gone, and wait again, before the next cycle.
+/// The plans of profile `kai`, cycle after cycle, until one is empty. Evicted pods are pending
+/// again in the next cycle.
 pub(crate) fn rounds_of(text: &str) -> String {
     rounds::until_steady(snapshot_of(text))
 }
@@ -206,7 +219,7 @@ fn report(snapshot: &Snapshot, plan: &Plan, rules: Rules) -> String {
 
 /// What the audit objects to.
 fn breaches(snapshot: &Snapshot, plan: &Plan, rules: Rules) -> Vec<String> {
-    let mut breaches = audit::breaches_of(snapshot, plan, rules);
+    let mut breaches = audit::audit_plan(snapshot, plan, rules);
     breaches.retain(|breach| breach.rule != Rule::Gang || breach.at == snapshot.now);
     breaches.iter().map(|breach| format!("BREACH {breach:?}")).collect()
 }

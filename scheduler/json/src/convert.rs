@@ -1,5 +1,5 @@
-//! What becomes a value by itself, what it is compared with, and the way from `serde_json`'s trees
-//! and back, for libraries that speak of those.
+//! Conversions to [`Value`], comparisons with primitive types, and conversions from and to the
+//! values of `serde_json`.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -56,7 +56,7 @@ impl From<Number> for Value {
     }
 }
 
-/// What no number of JSON can say is `null`.
+/// NaN and infinities become `null`.
 impl From<f64> for Value {
     fn from(number: f64) -> Self {
         Number::from_f64(number).map_or(Self::Null, Self::Number)

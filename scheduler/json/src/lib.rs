@@ -1,14 +1,13 @@
-//! JSON as objects are kept in memory. A [`Value`] has the names and the meaning of
-//! `serde_json`'s; what differs is what it costs. Kubernetes' objects are many small maps of short
-//! strings, and are copied, compared and dropped at every write: a map here is a list in the order
-//! of its keys, and a short string stands in its place.
+//! JSON values in memory. [`Value`] has the API and semantics of `serde_json::Value` at lower cost:
+//! Kubernetes objects consist of many small maps with short strings, and are copied, compared and
+//! dropped at every write. Maps are sorted vectors, and short strings are stored inline.
 
 mod convert;
 mod literal;
 mod map;
 mod serial;
 mod tree;
-mod words;
+mod type_names;
 
 use std::fmt;
 use std::ops;
@@ -17,7 +16,7 @@ pub use serde_json::Number;
 
 pub use map::{Entry, IntoIter, Iter, Map};
 pub use tree::to_value;
-pub use words::types_in_words;
+pub use type_names::plain_type_names;
 
 #[cfg(test)]
 mod tests;
@@ -25,7 +24,7 @@ mod tests;
 /// A string, or the key of a map.
 pub type Text = smol_str::SmolStr;
 
-/// Any JSON.
+/// Any JSON value.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Value {
     /// `null`.
@@ -33,94 +32,94 @@ pub enum Value {
     Null,
     /// `true` or `false`.
     Bool(bool),
-    /// Whole or not.
+    /// An integer or floating-point number.
     Number(Number),
     /// A string.
     String(Text),
-    /// A list.
+    /// An array.
     Array(Vec<Value>),
-    /// A map.
+    /// An object.
     Object(Map),
 }
 
-/// What a tree says, as a type.
+/// Converts a value to a type.
 ///
 /// # Errors
-/// As `serde_json::from_value`: it says something else.
+/// As `serde_json::from_value`: the value does not match the type.
 pub fn from_value<T: serde::de::DeserializeOwned>(value: Value) -> serde_json::Result<T> {
     serde_json::from_value(value.into())
 }
 
-/// What finds a value in another: the key of a map, or a place in a list.
+/// An index into a value: the key of an object, or a position in an array.
 pub trait Index {
-    /// What stands there.
-    fn of<'v>(&self, value: &'v Value) -> Option<&'v Value>;
-    /// What stands there, to be changed.
-    fn of_mut<'v>(&self, value: &'v mut Value) -> Option<&'v mut Value>;
-    /// What stands there, made where it can be.
+    /// The value at the index.
+    fn index_into<'v>(&self, value: &'v Value) -> Option<&'v Value>;
+    /// The mutable value at the index.
+    fn index_into_mut<'v>(&self, value: &'v mut Value) -> Option<&'v mut Value>;
+    /// The value at the index, created if possible.
     ///
     /// # Panics
-    /// Where nothing can be made, as `serde_json` does.
-    fn made<'v>(&self, value: &'v mut Value) -> &'v mut Value;
+    /// If it cannot be created, as in `serde_json`.
+    fn index_or_insert<'v>(&self, value: &'v mut Value) -> &'v mut Value;
 }
 
 impl Index for str {
-    fn of<'v>(&self, value: &'v Value) -> Option<&'v Value> {
+    fn index_into<'v>(&self, value: &'v Value) -> Option<&'v Value> {
         value.as_object()?.get(self)
     }
 
-    fn of_mut<'v>(&self, value: &'v mut Value) -> Option<&'v mut Value> {
+    fn index_into_mut<'v>(&self, value: &'v mut Value) -> Option<&'v mut Value> {
         value.as_object_mut()?.get_mut(self)
     }
 
-    fn made<'v>(&self, value: &'v mut Value) -> &'v mut Value {
+    fn index_or_insert<'v>(&self, value: &'v mut Value) -> &'v mut Value {
         if value.is_null() {
             *value = Value::Object(Map::new());
         }
-        let map = value.as_object_mut().expect("only a map has keys");
+        let map = value.as_object_mut().expect("only an object has keys");
         map.entry(self).or_insert(Value::Null)
     }
 }
 
 impl Index for String {
-    fn of<'v>(&self, value: &'v Value) -> Option<&'v Value> {
-        self.as_str().of(value)
+    fn index_into<'v>(&self, value: &'v Value) -> Option<&'v Value> {
+        self.as_str().index_into(value)
     }
 
-    fn of_mut<'v>(&self, value: &'v mut Value) -> Option<&'v mut Value> {
-        self.as_str().of_mut(value)
+    fn index_into_mut<'v>(&self, value: &'v mut Value) -> Option<&'v mut Value> {
+        self.as_str().index_into_mut(value)
     }
 
-    fn made<'v>(&self, value: &'v mut Value) -> &'v mut Value {
-        self.as_str().made(value)
+    fn index_or_insert<'v>(&self, value: &'v mut Value) -> &'v mut Value {
+        self.as_str().index_or_insert(value)
     }
 }
 
 impl Index for usize {
-    fn of<'v>(&self, value: &'v Value) -> Option<&'v Value> {
+    fn index_into<'v>(&self, value: &'v Value) -> Option<&'v Value> {
         value.as_array()?.get(*self)
     }
 
-    fn of_mut<'v>(&self, value: &'v mut Value) -> Option<&'v mut Value> {
+    fn index_into_mut<'v>(&self, value: &'v mut Value) -> Option<&'v mut Value> {
         value.as_array_mut()?.get_mut(*self)
     }
 
-    fn made<'v>(&self, value: &'v mut Value) -> &'v mut Value {
-        self.of_mut(value).expect("a list that is so long")
+    fn index_or_insert<'v>(&self, value: &'v mut Value) -> &'v mut Value {
+        self.index_into_mut(value).expect("the array has this position")
     }
 }
 
 impl<I: Index + ?Sized> Index for &I {
-    fn of<'v>(&self, value: &'v Value) -> Option<&'v Value> {
-        (**self).of(value)
+    fn index_into<'v>(&self, value: &'v Value) -> Option<&'v Value> {
+        (**self).index_into(value)
     }
 
-    fn of_mut<'v>(&self, value: &'v mut Value) -> Option<&'v mut Value> {
-        (**self).of_mut(value)
+    fn index_into_mut<'v>(&self, value: &'v mut Value) -> Option<&'v mut Value> {
+        (**self).index_into_mut(value)
     }
 
-    fn made<'v>(&self, value: &'v mut Value) -> &'v mut Value {
-        (**self).made(value)
+    fn index_or_insert<'v>(&self, value: &'v mut Value) -> &'v mut Value {
+        (**self).index_or_insert(value)
     }
 }
 
@@ -129,107 +128,107 @@ impl<I: Index> ops::Index<I> for Value {
 
     fn index(&self, index: I) -> &Value {
         static NOTHING: Value = Value::Null;
-        index.of(self).unwrap_or(&NOTHING)
+        index.index_into(self).unwrap_or(&NOTHING)
     }
 }
 
 impl<I: Index> ops::IndexMut<I> for Value {
     fn index_mut(&mut self, index: I) -> &mut Value {
-        index.made(self)
+        index.index_or_insert(self)
     }
 }
 
 impl Value {
-    /// What stands at a key or place.
+    /// The value at a key or position.
     pub fn get(&self, index: impl Index) -> Option<&Value> {
-        index.of(self)
+        index.index_into(self)
     }
 
-    /// What stands at a key or place, to be changed.
+    /// The mutable value at a key or position.
     pub fn get_mut(&mut self, index: impl Index) -> Option<&mut Value> {
-        index.of_mut(self)
+        index.index_into_mut(self)
     }
 
-    /// What stands at a JSON Pointer (RFC 6901).
+    /// The value at a JSON Pointer (RFC 6901).
     pub fn pointer(&self, pointer: &str) -> Option<&Value> {
         steps(pointer)?.try_fold(self, |value, step| match value {
             Value::Object(map) => map.get(&step),
-            Value::Array(items) => items.get(place(&step)?),
+            Value::Array(items) => items.get(array_index(&step)?),
             Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => None,
         })
     }
 
-    /// What stands at a JSON Pointer, to be changed.
+    /// The mutable value at a JSON Pointer.
     pub fn pointer_mut(&mut self, pointer: &str) -> Option<&mut Value> {
         steps(pointer)?.try_fold(self, |value, step| match value {
             Value::Object(map) => map.get_mut(&step),
-            Value::Array(items) => items.get_mut(place(&step)?),
+            Value::Array(items) => items.get_mut(array_index(&step)?),
             Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => None,
         })
     }
 
-    /// Leaves `null` in its place.
+    /// Takes the value and leaves `null`.
     #[must_use]
     pub fn take(&mut self) -> Value {
         std::mem::take(self)
     }
 
-    /// The map that it is.
+    /// The object; `None` for other types.
     pub fn as_object(&self) -> Option<&Map> {
         if let Value::Object(map) = self { Some(map) } else { None }
     }
 
-    /// The map that it is, to be changed.
+    /// The mutable object; `None` for other types.
     pub fn as_object_mut(&mut self) -> Option<&mut Map> {
         if let Value::Object(map) = self { Some(map) } else { None }
     }
 
-    /// The list that it is.
+    /// The array; `None` for other types.
     pub fn as_array(&self) -> Option<&Vec<Value>> {
         if let Value::Array(items) = self { Some(items) } else { None }
     }
 
-    /// The list that it is, to be changed.
+    /// The mutable array; `None` for other types.
     pub fn as_array_mut(&mut self) -> Option<&mut Vec<Value>> {
         if let Value::Array(items) = self { Some(items) } else { None }
     }
 
-    /// The string that it is.
+    /// The string; `None` for other types.
     pub fn as_str(&self) -> Option<&str> {
         if let Value::String(text) = self { Some(text) } else { None }
     }
 
-    /// The number that it is.
+    /// The number; `None` for other types.
     pub fn as_number(&self) -> Option<&Number> {
         if let Value::Number(number) = self { Some(number) } else { None }
     }
 
-    /// The whole number that it is.
+    /// The number, if it is an `i64`.
     pub fn as_i64(&self) -> Option<i64> {
         self.as_number()?.as_i64()
     }
 
-    /// The whole number from 0 on that it is.
+    /// The number, if it is a `u64`.
     pub fn as_u64(&self) -> Option<u64> {
         self.as_number()?.as_u64()
     }
 
-    /// The number that it is, perhaps rounded.
+    /// The number as `f64`, rounded if necessary.
     pub fn as_f64(&self) -> Option<f64> {
         self.as_number()?.as_f64()
     }
 
-    /// Whether it is true, where it is one of the two.
+    /// The boolean; `None` for other types.
     pub fn as_bool(&self) -> Option<bool> {
         if let Value::Bool(is) = self { Some(*is) } else { None }
     }
 
-    /// Whether it is a map.
+    /// Whether it is an object.
     pub fn is_object(&self) -> bool {
         self.as_object().is_some()
     }
 
-    /// Whether it is a list.
+    /// Whether it is an array.
     pub fn is_array(&self) -> bool {
         self.as_array().is_some()
     }
@@ -244,17 +243,17 @@ impl Value {
         self.as_number().is_some()
     }
 
-    /// Whether it is a whole number that an `i64` holds.
+    /// Whether it is a number that fits `i64`.
     pub fn is_i64(&self) -> bool {
         self.as_i64().is_some()
     }
 
-    /// Whether it is a whole number that a `u64` holds.
+    /// Whether it is a number that fits `u64`.
     pub fn is_u64(&self) -> bool {
         self.as_u64().is_some()
     }
 
-    /// Whether it is `true` or `false`.
+    /// Whether it is a boolean.
     pub fn is_boolean(&self) -> bool {
         self.as_bool().is_some()
     }
@@ -265,20 +264,20 @@ impl Value {
     }
 }
 
-/// The steps of a JSON Pointer; the empty one has none.
+/// The segments of a JSON Pointer; the empty one has none.
 fn steps(pointer: &str) -> Option<impl Iterator<Item = String>> {
     let is_pointer = pointer.is_empty() || pointer.starts_with('/');
     let step = |step: &str| step.replace("~1", "/").replace("~0", "~");
     is_pointer.then(|| pointer.split('/').skip(1).map(step))
 }
 
-/// A place in a list, as JSON Pointers write it.
-fn place(step: &str) -> Option<usize> {
+/// A position in an array, in the syntax of JSON Pointers.
+fn array_index(step: &str) -> Option<usize> {
     let is_plain = !step.starts_with('+') && (step == "0" || !step.starts_with('0'));
     step.parse().ok().filter(|_| is_plain)
 }
 
-/// As JSON in one line, or with `{:#}` in many.
+/// Compact JSON, or pretty-printed with `{:#}`.
 impl fmt::Display for Value {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         let text = if formatter.alternate() {

@@ -1,10 +1,10 @@
-//! JSON in the source.
+//! The `json!` macro.
 
-/// A [`Value`](crate::Value) as it would be written in JSON, with expressions in the place of
-/// values. A key that is an expression stands in parentheses.
+/// Builds a [`Value`](crate::Value) from JSON syntax in which values may be expressions. A key that
+/// is an expression must be in parentheses.
 ///
 /// # Panics
-/// Where a value cannot be JSON, as [`to_value`](crate::to_value) says.
+/// If a value cannot be represented in JSON, see [`to_value`](crate::to_value).
 #[macro_export]
 macro_rules! json {
     (null) => { $crate::Value::Null };
@@ -15,10 +15,10 @@ macro_rules! json {
         $crate::__fields!(map $($fields)+);
         $crate::Value::Object(map)
     }};
-    ($value:expr) => { $crate::to_value(&$value).expect("what is written as JSON can be JSON") };
+    ($value:expr) => { $crate::to_value(&$value).expect("values in json! can be represented in JSON") };
 }
 
-/// The items of a list, one after the other.
+/// The items of an array.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __items {
@@ -37,7 +37,7 @@ macro_rules! __items {
     };
 }
 
-/// The fields of a map, one after the other.
+/// The fields of an object.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __fields {

@@ -1,5 +1,5 @@
-//! A map: its fields in a list, in the order of their keys. Most have a few; those are looked
-//! through, for keys of another length are passed over at once.
+//! JSON objects as vectors sorted by key. Most have few fields; a linear search is fastest for
+//! these, since keys of other lengths are skipped at once.
 
 use std::cmp::Ordering;
 use std::fmt;
@@ -8,47 +8,47 @@ use std::vec;
 
 use super::{Text, Value};
 
-/// Up to so many fields are looked through; among more, a key is searched by order.
-const FEW: usize = 16;
+/// Up to this many fields, a lookup is a linear search; beyond, a binary search.
+const LINEAR_SEARCH_MAX: usize = 16;
 
-/// A map of JSON, in the order of its keys.
+/// A JSON object, ordered by key.
 #[derive(Clone, Default, PartialEq, Eq)]
 pub struct Map(Vec<(Text, Value)>);
 
 impl Map {
-    /// Without fields.
+    /// An empty map.
     pub const fn new() -> Self {
         Self(Vec::new())
     }
 
-    /// How many fields it has.
+    /// Number of fields.
     pub fn len(&self) -> usize {
         self.0.len()
     }
 
-    /// Whether it has no field.
+    /// Whether it has no fields.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// What stands at a key.
+    /// The value of a key.
     pub fn get(&self, key: &str) -> Option<&Value> {
-        self.place(key).map(|place| &self.0[place].1)
+        self.position(key).map(|place| &self.0[place].1)
     }
 
-    /// What stands at a key, to be changed.
+    /// The mutable value of a key.
     pub fn get_mut(&mut self, key: &str) -> Option<&mut Value> {
-        self.place(key).map(|place| &mut self.0[place].1)
+        self.position(key).map(|place| &mut self.0[place].1)
     }
 
-    /// Whether something stands at a key.
+    /// Whether the key exists.
     pub fn contains_key(&self, key: &str) -> bool {
-        self.place(key).is_some()
+        self.position(key).is_some()
     }
 
-    /// Sets what stands at a key; answers what stood there.
+    /// Sets the value of a key; returns the previous one.
     pub fn insert(&mut self, key: impl Into<Text> + AsRef<str>, value: Value) -> Option<Value> {
-        if self.is_behind(key.as_ref()) {
+        if self.is_after_all(key.as_ref()) {
             self.0.push((key.into(), value));
             return None;
         }
@@ -61,78 +61,78 @@ impl Map {
         }
     }
 
-    /// Takes a field away; answers what stood there.
+    /// Removes a key; returns its value.
     pub fn remove(&mut self, key: &str) -> Option<Value> {
-        self.place(key).map(|place| self.0.remove(place).1)
+        self.position(key).map(|place| self.0.remove(place).1)
     }
 
-    /// Takes all fields away.
+    /// Removes all fields.
     pub fn clear(&mut self) {
         self.0.clear();
     }
 
-    /// The place of a key, for what stands there or is to.
+    /// The entry of a key, to insert a missing value.
     pub fn entry(&mut self, key: impl Into<Text> + AsRef<str>) -> Entry<'_> {
         let found = self.search(key.as_ref());
         Entry { fields: &mut self.0, key: key.into(), found }
     }
 
-    /// The fields.
+    /// Iterates over keys and values.
     pub fn iter(&self) -> Iter<'_> {
         Iter(self.0.iter())
     }
 
-    /// The fields, their values to be changed.
+    /// Iterates over keys and mutable values.
     pub fn iter_mut(&mut self) -> impl DoubleEndedIterator<Item = (&Text, &mut Value)> {
         self.0.iter_mut().map(|(key, value)| (&*key, value))
     }
 
-    /// The keys.
+    /// Iterates over keys.
     pub fn keys(&self) -> impl DoubleEndedIterator<Item = &Text> + ExactSizeIterator {
         self.0.iter().map(|(key, _)| key)
     }
 
-    /// The values, in the order of their keys.
+    /// Iterates over values, in the order of their keys.
     pub fn values(&self) -> impl DoubleEndedIterator<Item = &Value> + ExactSizeIterator {
         self.0.iter().map(|(_, value)| value)
     }
 
-    /// The values, to be changed.
+    /// Iterates over mutable values.
     pub fn values_mut(&mut self) -> impl DoubleEndedIterator<Item = &mut Value> {
         self.0.iter_mut().map(|(_, value)| value)
     }
 
-    /// The values themselves.
+    /// Iterates over owned values.
     pub fn into_values(self) -> impl DoubleEndedIterator<Item = Value> {
         self.0.into_iter().map(|(_, value)| value)
     }
 
-    /// Leaves the fields of which `keeps` says so.
+    /// Keeps the fields for which `keeps` returns true.
     pub fn retain(&mut self, mut keeps: impl FnMut(&Text, &mut Value) -> bool) {
         self.0.retain_mut(|(key, value)| keeps(key, value));
     }
 
-    fn place(&self, key: &str) -> Option<usize> {
-        if self.0.len() > FEW {
+    fn position(&self, key: &str) -> Option<usize> {
+        if self.0.len() > LINEAR_SEARCH_MAX {
             return self.search(key).ok();
         }
-        self.0.iter().position(|(field, _)| is_same(field.as_bytes(), key.as_bytes()))
+        self.0.iter().position(|(field, _)| is_same_key(field.as_bytes(), key.as_bytes()))
     }
 
-    /// Where a key is, or would be.
+    /// The position of a key, or where to insert it.
     fn search(&self, key: &str) -> Result<usize, usize> {
         self.0.binary_search_by(|(field, _)| compare(field.as_bytes(), key.as_bytes()))
     }
 
-    /// Whether a key comes behind all others.
-    fn is_behind(&self, key: &str) -> bool {
+    /// Whether the key is greater than all others.
+    fn is_after_all(&self, key: &str) -> bool {
         let last = self.0.last().map(|(last, _)| compare(last.as_bytes(), key.as_bytes()));
         last.is_none_or(Ordering::is_lt)
     }
 }
 
-/// Whether two keys are one. Most have up to 16 bytes: two words, which may overlap, hold them.
-fn is_same(one: &[u8], other: &[u8]) -> bool {
+/// Whether two keys are equal. Most have up to 16 bytes, which two words cover that may overlap.
+fn is_same_key(one: &[u8], other: &[u8]) -> bool {
     one.len() == other.len()
         && match one.len() {
             8..=16 => ends::<8>(one) == ends::<8>(other),
@@ -145,7 +145,7 @@ fn ends<const N: usize>(key: &[u8]) -> (Option<&[u8; N]>, Option<&[u8; N]>) {
     (key.first_chunk(), key.last_chunk())
 }
 
-/// The order of two keys. Most differ in their first word.
+/// Order of two keys. Most differ in their first word.
 fn compare(one: &[u8], other: &[u8]) -> Ordering {
     let words = one.first_chunk().copied().zip(other.first_chunk().copied());
     match words.map(|(one, other)| (u64::from_be_bytes(one), u64::from_be_bytes(other))) {
@@ -154,7 +154,7 @@ fn compare(one: &[u8], other: &[u8]) -> Ordering {
     }
 }
 
-/// The place of a key in a map.
+/// The entry of a key in a map.
 pub struct Entry<'m> {
     fields: &'m mut Vec<(Text, Value)>,
     key: Text,
@@ -162,12 +162,12 @@ pub struct Entry<'m> {
 }
 
 impl<'m> Entry<'m> {
-    /// What stands there, or else this.
+    /// The value, inserted if missing.
     pub fn or_insert(self, value: Value) -> &'m mut Value {
         self.or_insert_with(|| value)
     }
 
-    /// What stands there, or else what this makes.
+    /// The value, created and inserted if missing.
     pub fn or_insert_with(self, value: impl FnOnce() -> Value) -> &'m mut Value {
         let place = match self.found {
             Ok(place) => place,
@@ -180,7 +180,7 @@ impl<'m> Entry<'m> {
     }
 }
 
-/// Of one key it has what was said last.
+/// Of duplicate keys the last value is kept.
 impl<K: Into<Text> + AsRef<str>, V: Into<Value>> FromIterator<(K, V)> for Map {
     fn from_iter<I: IntoIterator<Item = (K, V)>>(fields: I) -> Self {
         let mut map = Self::new();
@@ -199,7 +199,7 @@ impl<K: Into<Text> + AsRef<str>, V: Into<Value>> Extend<(K, V)> for Map {
     }
 }
 
-/// The fields of a map.
+/// Iterator over the fields of a map.
 #[derive(Clone)]
 pub struct Iter<'m>(slice::Iter<'m, (Text, Value)>);
 
@@ -223,7 +223,7 @@ impl DoubleEndedIterator for Iter<'_> {
 
 impl ExactSizeIterator for Iter<'_> {}
 
-/// The fields of a map that is taken apart.
+/// Iterator over the owned fields of a map.
 pub type IntoIter = vec::IntoIter<(Text, Value)>;
 
 impl<'m> IntoIterator for &'m Map {
@@ -260,7 +260,7 @@ impl std::ops::Index<&str> for Map {
     type Output = Value;
 
     fn index(&self, key: &str) -> &Value {
-        self.get(key).expect("a key of the map")
+        self.get(key).expect("the map has this key")
     }
 }
 

@@ -1,4 +1,4 @@
-//! Trees are written and read as `serde_json`'s own are.
+//! Serialization and deserialization, as for `serde_json::Value`.
 
 use std::fmt;
 
@@ -56,7 +56,7 @@ impl<'de> Deserialize<'de> for Map {
     }
 }
 
-/// Any tree.
+/// Deserializes any value.
 struct Tree;
 
 impl<'de> Visitor<'de> for Tree {
@@ -125,7 +125,7 @@ impl<'de> Visitor<'de> for Tree {
     }
 }
 
-/// Of one key a map has what was said last.
+/// Of duplicate keys the last value is kept.
 fn read<'de, A: MapAccess<'de>>(mut fields: A) -> Result<Map, A::Error> {
     let mut map = Map::new();
     while let Some((key, value)) = fields.next_entry::<Text, Value>()? {

@@ -1,4 +1,4 @@
-//! Held against `serde_json` and the standard library's maps.
+//! Comparison with `serde_json` and the maps of the standard library.
 
 use std::collections::BTreeMap;
 
@@ -26,33 +26,33 @@ fn trees() -> impl Strategy<Value = serde_json::Value> {
     })
 }
 
-/// What is done to a map.
+/// An operation on a map.
 #[derive(Clone, Debug)]
-enum Doing {
+enum MapOperation {
     Insert(String, u8),
     Remove(String),
     Default(String, u8),
     Keep(u8),
 }
 
-fn doings() -> impl Strategy<Value = Vec<Doing>> {
-    // Of every length that is compared in another way.
+fn map_operations() -> impl Strategy<Value = Vec<MapOperation>> {
+    // Keys of all lengths that are compared differently.
     let key = "[a-e]{1,2}|name(space|d)?|label(s|[a-c]{3,13})|[a-b]{3}other[a-b]{3}";
     let doing = prop_oneof![
-        3 => (key, any::<u8>()).prop_map(|(key, number)| Doing::Insert(key, number)),
-        1 => key.prop_map(Doing::Remove),
-        1 => (key, any::<u8>()).prop_map(|(key, number)| Doing::Default(key, number)),
-        1 => any::<u8>().prop_map(Doing::Keep),
+        3 => (key, any::<u8>()).prop_map(|(key, number)| MapOperation::Insert(key, number)),
+        1 => key.prop_map(MapOperation::Remove),
+        1 => (key, any::<u8>()).prop_map(|(key, number)| MapOperation::Default(key, number)),
+        1 => any::<u8>().prop_map(MapOperation::Keep),
     ];
     prop::collection::vec(doing, 0..64)
 }
 
 proptest! {
     #[test]
-    fn trees_are_read_written_and_turned_as_serde_json_does(tree in trees()) {
+    fn values_are_read_written_and_converted_as_by_serde_json(tree in trees()) {
         let text = tree.to_string();
         let read: Value = serde_json::from_str(&text).unwrap();
-        // Numbers may be read a little off, by both.
+        // Both may round numbers while parsing.
         let tree: serde_json::Value = serde_json::from_str(&text).unwrap();
         prop_assert_eq!(serde_json::to_vec(&read).unwrap(), serde_json::to_vec(&tree).unwrap());
         prop_assert_eq!(format!("{read} {read:#}"), format!("{tree} {tree:#}"));
@@ -61,20 +61,20 @@ proptest! {
     }
 
     #[test]
-    fn a_map_is_what_a_map_in_order_is(doings in doings()) {
+    fn a_map_behaves_like_a_btree_map(doings in map_operations()) {
         let (mut map, mut model) = (Map::new(), BTreeMap::<String, Value>::new());
         for doing in doings {
             match doing {
-                Doing::Insert(key, number) => {
+                MapOperation::Insert(key, number) => {
                     let stood = map.insert(key.clone(), number.into());
                     prop_assert_eq!(stood, model.insert(key, number.into()));
                 }
-                Doing::Remove(key) => prop_assert_eq!(map.remove(&key), model.remove(&key)),
-                Doing::Default(key, number) => {
+                MapOperation::Remove(key) => prop_assert_eq!(map.remove(&key), model.remove(&key)),
+                MapOperation::Default(key, number) => {
                     let is = map.entry(key.as_str()).or_insert(number.into()).clone();
                     prop_assert_eq!(&is, model.entry(key).or_insert(number.into()));
                 }
-                Doing::Keep(most) => {
+                MapOperation::Keep(most) => {
                     let keeps = |value: &Value| value.as_u64() <= Some(most.into());
                     map.retain(|_, value| keeps(value));
                     model.retain(|_, value| keeps(value));
@@ -91,7 +91,7 @@ proptest! {
     }
 
     #[test]
-    fn pointers_lead_where_serde_json_says(tree in trees(), pointer in "(/[a-b0-2]{1,2}){0,3}") {
+    fn pointers_resolve_as_in_serde_json(tree in trees(), pointer in "(/[a-b0-2]{1,2}){0,3}") {
         let value = Value::from(tree.clone());
         let found = value.pointer(&pointer).cloned().map(serde_json::Value::from);
         prop_assert_eq!(found.as_ref(), tree.pointer(&pointer));
@@ -99,14 +99,14 @@ proptest! {
 }
 
 #[test]
-fn of_a_key_that_is_said_twice_the_last_counts() {
+fn the_last_value_of_a_duplicate_key_is_kept() {
     let read: Value = serde_json::from_str(r#"{"b": 1, "a": 2, "b": 3}"#).unwrap();
     assert_eq!(read.to_string(), r#"{"a":2,"b":3}"#);
     let made: Map = [("b", 1), ("a", 2), ("b", 3)].into_iter().collect();
     assert_eq!(Value::Object(made), read);
 }
 
-/// Of everything that serde can say, one.
+/// One field for each type in the data model of serde.
 #[derive(Serialize)]
 struct Everything {
     unit: (),
@@ -139,7 +139,7 @@ enum Variant {
 }
 
 #[test]
-fn whatever_is_written_is_the_tree_that_serde_json_makes_of_it() {
+fn to_value_equals_that_of_serde_json() {
     let everything = Everything {
         unit: (),
         nothing: None,
@@ -159,9 +159,9 @@ fn whatever_is_written_is_the_tree_that_serde_json_makes_of_it() {
     assert_eq!(to_value(&everything).unwrap(), Value::from(theirs));
 }
 
-/// As `serde_json` refuses them.
+/// With the errors of `serde_json`.
 #[test]
-fn what_cannot_be_a_tree_is_refused_in_the_same_words() {
+fn to_value_fails_with_the_messages_of_serde_json() {
     let keys = BTreeMap::from([(vec![1], 1)]);
     let theirs = serde_json::to_value(&keys).unwrap_err();
     assert_eq!(to_value(&keys).unwrap_err().to_string(), theirs.to_string());
@@ -169,9 +169,9 @@ fn what_cannot_be_a_tree_is_refused_in_the_same_words() {
     assert_eq!(to_value(&u128::MAX).unwrap_err().to_string(), theirs.to_string());
 }
 
-/// As in `serde_json`'s macro of the name.
+/// As the macro of `serde_json`.
 #[test]
-fn literals_hold_expressions_and_any_depth() {
+fn json_literals_may_be_nested_and_contain_expressions() {
     let (name, list) = ("n", [1, 2]);
     let ours = json!({
         "a": {}, "b": [], "c": [null, true, -1.5, "x", [], {}, {"d": [{}]}], (name): list.len() + 1,
@@ -190,7 +190,7 @@ fn literals_hold_expressions_and_any_depth() {
 }
 
 #[test]
-fn indices_answer_null_for_nothing_and_make_what_is_set() {
+fn indexing_returns_null_for_missing_values_and_creates_assigned_ones() {
     let mut value = json!({"a": [1, {"b": "x"}]});
     assert_eq!(value["a"][1]["b"], "x");
     assert_eq!(value["a"][7]["b"], Value::Null);
@@ -200,7 +200,7 @@ fn indices_answer_null_for_nothing_and_make_what_is_set() {
 }
 
 #[test]
-fn pointers_with_escapes_are_read() {
+fn pointers_may_contain_escapes() {
     let mut value = json!({"a/b": {"c~d": [1, 2]}});
     assert_eq!(value.pointer("/a~1b/c~0d/1"), Some(&json!(2)));
     assert_eq!(value.pointer("/a~1b/c~0d/01"), None);

@@ -1,4 +1,4 @@
-//! What serde writes, as a tree, with the meaning that it has in `serde_json`.
+//! Serializer from serde's data model to [`Value`], with the semantics of `serde_json`.
 
 use serde::ser::{
     Error as _, Serialize, SerializeMap, SerializeSeq, SerializeStruct, SerializeStructVariant,
@@ -8,31 +8,31 @@ use serde_json::Error;
 
 use super::{Map, Number, Text, Value};
 
-/// Anything that can be written as JSON, as a tree.
+/// Converts a serializable value.
 ///
 /// # Errors
-/// As `serde_json::to_value`: a map whose keys are no strings, or what refuses to be written.
+/// As `serde_json::to_value`: a map has keys that are no strings, or serialization fails.
 pub fn to_value<T: Serialize + ?Sized>(of: &T) -> serde_json::Result<Value> {
     of.serialize(Tree)
 }
 
-/// Writes one tree.
+/// Serializes one value.
 struct Tree;
 
-/// Items that become a list, under the name of a variant if they have one.
+/// Items of an array, inside an object with the name of the variant if there is one.
 struct Items {
     variant: Option<&'static str>,
     items: Vec<Value>,
 }
 
-/// Fields that become a map, under the name of a variant if they have one.
+/// Fields of an object, inside an object with the name of the variant if there is one.
 struct Fields {
     variant: Option<&'static str>,
     map: Map,
     key: Option<Text>,
 }
 
-/// What stands under the name of a variant.
+/// Wraps the value of a variant in an object with its name.
 fn named(variant: Option<&'static str>, value: Value) -> Value {
     match variant {
         Some(variant) => [(variant, value)].into_iter().collect(),
@@ -48,7 +48,7 @@ fn fields(variant: Option<&'static str>) -> Fields {
     Fields { variant, map: Map::new(), key: None }
 }
 
-/// What a key of a map is written as: a string, or a number or truth in letters.
+/// The key of a map as string; numbers and booleans are formatted.
 fn key_of(key: &(impl Serialize + ?Sized)) -> Result<Text, Error> {
     match to_value(key)? {
         Value::String(text) => Ok(text),

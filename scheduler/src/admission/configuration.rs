@@ -1,104 +1,105 @@
-//! What has an API server ask component admission.
+//! Webhook configurations that make an API server call component admission.
 
 use schedlab_json::{Value, json};
 
-use super::{POD_GROUPS, PODS, QUEUES, SHARING};
+use super::{MUTATE_PODS_PATH, POD_GROUPS_PATH, PODS_PATH, QUEUES_PATH};
 use crate::config::Config;
 
 const API: &str = "admissionregistration.k8s.io/v1";
 
-/// The service in front of the scheduler.
+/// The Service in front of component admission, and the pods that it mutates.
 #[derive(Clone, Copy, Debug)]
-pub struct Service<'a> {
-    /// Its namespace.
+pub struct WebhookService<'a> {
+    /// Namespace of the Service.
     pub namespace: &'a str,
-    /// Its name.
+    /// Name of the Service, and of the webhook configurations.
     pub name: &'a str,
-    /// The PEM, in base64, of who signed its certificate; without it something else has to fill
-    /// it in.
-    pub authority: Option<&'a str>,
-    /// The scheduler whose pods are changed.
+    /// CA certificate of the webhook's serving certificate as base64-encoded PEM. `None`: another
+    /// tool, such as cert-manager, sets `caBundle`.
+    pub ca_bundle: Option<&'a str>,
+    /// Name of the scheduler whose pods are mutated.
     pub scheduler_name: &'a str,
-    /// Which of them.
-    pub changed: Changed,
+    /// Which pods of that scheduler are mutated.
+    pub patched_pods: PatchedPods,
 }
 
-/// Which pods of a scheduler are changed; no other one is asked about.
+/// The pods for which the API server calls the mutating webhook.
 #[derive(Clone, Copy, Debug)]
-pub enum Changed {
-    /// Those that share GPUs.
-    Sharing,
-    /// All: those that ask for no GPU are kept from seeing one, or those that do are given a runtime
+pub enum PatchedPods {
+    /// Pods that request a GPU fraction or GPU memory.
+    GpuSharing,
+    /// All pods: GPUs are hidden from containers that request none, or GPU pods get a runtime
     /// class.
     All,
 }
 
-impl Changed {
-    /// Those that a scheduler with this configuration has something to change at.
-    pub const fn by(config: &Config) -> Self {
+impl PatchedPods {
+    /// The pods that a scheduler with this configuration mutates.
+    pub const fn for_config(config: &Config) -> Self {
         let gives_class = config.gpu_pod_runtime_class.is_some();
-        Self::where_set([config.block_nvidia_visible_devices, gives_class])
+        Self::for_settings([config.block_nvidia_visible_devices, gives_class])
     }
 
-    /// The same, where `blockNvidiaVisibleDevices` and `gpuPodRuntimeClassName` are set, or not.
-    pub const fn where_set([blocks, gives_class]: [bool; 2]) -> Self {
-        if blocks || gives_class { Self::All } else { Self::Sharing }
+    /// Like [`Self::for_config`], by whether `blockNvidiaVisibleDevices` and
+    /// `gpuPodRuntimeClassName` are set.
+    pub const fn for_settings([blocks, gives_class]: [bool; 2]) -> Self {
+        if blocks || gives_class { Self::All } else { Self::GpuSharing }
     }
 }
 
-/// The configurations of those that judge and of the one that changes pods.
-pub fn configurations(service: &Service<'_>) -> [Value; 2] {
+/// The validating and the mutating webhook configuration.
+pub fn webhook_configurations(service: &WebhookService<'_>) -> [Value; 2] {
     let of = |kind: &str, webhooks: Value| {
         json!({ "apiVersion": API, "kind": kind, "metadata": { "name": service.name },
                 "webhooks": webhooks })
     };
     [
-        of("ValidatingWebhookConfiguration", judges(service)),
-        of("MutatingWebhookConfiguration", json!([sharing(service)])),
+        of("ValidatingWebhookConfiguration", validating_webhooks(service)),
+        of("MutatingWebhookConfiguration", json!([mutating_webhook(service)])),
     ]
 }
 
-fn judges(service: &Service<'_>) -> Value {
+fn validating_webhooks(service: &WebhookService<'_>) -> Value {
     let writes = ["CREATE", "UPDATE"];
     let all = ["CREATE", "UPDATE", "DELETE"];
-    let mut pods = webhook(service, ("pods", PODS), &rule("", "v1", "pods", &writes));
-    // Pods of all schedulers are asked about; without us they must start all the same.
+    let mut pods = webhook(service, "pods", PODS_PATH, &rule("", "v1", "pods", &writes));
+    // Pods of all schedulers are reviewed; they must start without this webhook, too.
     pods["failurePolicy"] = "Ignore".into();
     let groups = rule("scheduling.run.ai", "v2alpha2", "podgroups", &writes);
     json!([
-        webhook(service, ("queues", QUEUES), &rule("scheduling.run.ai", "v2", "queues", &all)),
-        webhook(service, ("podgroups", POD_GROUPS), &groups),
+        webhook(service, "queues", QUEUES_PATH, &rule("scheduling.run.ai", "v2", "queues", &all)),
+        webhook(service, "podgroups", POD_GROUPS_PATH, &groups),
         pods,
     ])
 }
 
-/// Without an answer no such pod is created: one that would not learn which GPUs are its own might
-/// use all.
-fn sharing(service: &Service<'_>) -> Value {
+/// The failure policy is `Fail`: a sharing pod without this patch could use all GPUs of its node.
+fn mutating_webhook(service: &WebhookService<'_>) -> Value {
     let ours = Value::from(service.scheduler_name);
-    let mut webhook = webhook(service, ("sharing", SHARING), &rule("", "v1", "pods", &["CREATE"]));
+    let mut webhook =
+        webhook(service, "sharing", MUTATE_PODS_PATH, &rule("", "v1", "pods", &["CREATE"]));
     let of_ours = json!({
         "name": "of-this-scheduler",
         "expression": format!("has(object.spec.schedulerName) && object.spec.schedulerName == {ours}"),
     });
-    // gpu-fraction, gpu-memory.
+    // Matches gpu-fraction and gpu-memory.
     let sharing = json!({
         "name": "asks-by-annotation",
         "expression": "has(object.metadata.annotations) && \
                        object.metadata.annotations.exists(key, key.startsWith('gpu'))",
     });
-    webhook["matchConditions"] = match service.changed {
-        Changed::Sharing => json!([of_ours, sharing]),
-        Changed::All => json!([of_ours]),
+    webhook["matchConditions"] = match service.patched_pods {
+        PatchedPods::GpuSharing => json!([of_ours, sharing]),
+        PatchedPods::All => json!([of_ours]),
     };
     webhook
 }
 
-fn webhook(service: &Service<'_>, (name, path): (&str, &str), rule: &Value) -> Value {
+fn webhook(service: &WebhookService<'_>, name: &str, path: &str, rule: &Value) -> Value {
     let mut client = json!({
         "service": { "namespace": service.namespace, "name": service.name, "path": path },
     });
-    if let Some(authority) = service.authority {
+    if let Some(authority) = service.ca_bundle {
         client["caBundle"] = authority.into();
     }
     json!({

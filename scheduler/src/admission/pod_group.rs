@@ -1,56 +1,56 @@
-//! What is wrong with a PodGroup. Decisions take a minimum of no sub-groups for none, and look at
-//! none of a leaf; whoever writes it is asked to say what is meant, as by KAI's webhook.
+//! Validates PodGroups. Stricter than decisions, as KAI's webhook is: decisions treat
+//! `minSubGroup: 0` as unset and ignore `minSubGroup` of leaf sub-groups; both are rejected here.
 
 use schedlab_json::Value;
 
 use crate::{
-    mirror::GroupRecord,
+    cache::PodGroupRecord,
     parse::{GoDuration, Malformed, at, go_duration, list, shown, text},
 };
 
-const NAME: &str = "a name, by which pods say where they stand";
-const LEAF: &str = "minMember, as no sub-group is below it";
+const NAME: &str = "a name, to which pods refer by label";
+const LEAF: &str = "minMember, as it has no child sub-group";
 const SOME: &str = "an integer from 1 to 2147483647";
-const DELAY: &str = "a time above 0 (a negative one counts as none: others are asked to leave for the \
+const DELAY: &str = "a duration above 0 (a negative one counts as 0: victims are evicted for the \
                      group at once)";
 
-/// The first thing.
+/// The first fault.
 pub(super) fn fault(object: &Value) -> Option<Malformed> {
-    GroupRecord::read(object, "").malformed.or_else(|| unsaid(object))
+    PodGroupRecord::from_object(object, "").malformed.or_else(|| missing_field(object))
 }
 
-/// What is used, but hardly as it was meant: a negative grace lasts for ever, a negative delay is none.
+/// A valid value with a surprising meaning: a negative delay counts as 0, although a negative grace
+/// period means never.
 pub(super) fn advice(object: &Value) -> Option<Malformed> {
     let found = at(object, "/spec/preemptionDelay")?;
     let is_negative = matches!(found.as_str().and_then(go_duration), Some(GoDuration::Negative));
     is_negative.then(|| Malformed::new("spec.preemptionDelay", shown(found), DELAY))
 }
 
-/// What cannot be used is known of already: this is about what is missing, or stands where it
-/// means nothing.
-fn unsaid(object: &Value) -> Option<Malformed> {
-    if says_none(object, "/spec/minSubGroup") {
+/// Faults that decisions tolerate: missing fields, or fields without effect.
+fn missing_field(object: &Value) -> Option<Malformed> {
+    if is_zero(object, "/spec/minSubGroup") {
         return Some(Malformed::new("spec.minSubGroup", "0", SOME));
     }
     let parts = list(object, "/spec/subGroups");
-    parts.iter().zip(0..).find_map(|(part, at)| unsaid_of_part(parts, (part, at)))
+    parts.iter().zip(0..).find_map(|(part, at)| missing_field_of_sub_group(parts, part, at))
 }
 
-fn unsaid_of_part(parts: &[Value], (part, index): (&Value, usize)) -> Option<Malformed> {
+fn missing_field_of_sub_group(parts: &[Value], part: &Value, index: usize) -> Option<Malformed> {
     let name = text(part, "/name").unwrap_or_default();
     let field = |of: &str| format!("spec.subGroups[{index}].{of}");
     if name.is_empty() {
         return Some(Malformed::new(field("name"), "nothing", NAME));
     }
     if parts.iter().any(|other| text(other, "/parent") == Some(name)) {
-        let none = says_none(part, "/minSubGroup");
+        let none = is_zero(part, "/minSubGroup");
         return none.then(|| Malformed::new(field("minSubGroup"), format!("0 of {name}"), SOME));
     }
     let found = at(part, "/minSubGroup").filter(|found| !found.is_null())?;
     Some(Malformed::new(field("minSubGroup"), format!("{found} of {name}"), LEAF))
 }
 
-fn says_none(of: &Value, pointer: &str) -> bool {
+fn is_zero(of: &Value, pointer: &str) -> bool {
     at(of, pointer).and_then(Value::as_i64) == Some(0)
 }
 
@@ -61,42 +61,45 @@ mod tests {
 
     use super::*;
 
-    fn told(spec: &Value) -> String {
+    fn fault_text(spec: &Value) -> String {
         let wrong = fault(&json!({ "spec": spec }));
         wrong.map_or_else(|| "nothing".to_owned(), |wrong| wrong.to_string())
     }
 
-    fn parts(parts: &Value) -> String {
-        told(&json!({ "subGroups": parts }))
+    fn fault_text_of_sub_groups(parts: &Value) -> String {
+        fault_text(&json!({ "subGroups": parts }))
     }
 
     #[test]
-    fn every_sub_group_has_a_name_and_every_leaf_a_minimum_of_pods() {
-        assert_snapshot!(parts(&json!([{ "name": "a" }])), @"spec.subGroups[0].minMember: found nothing of a, allowed: minMember, as no sub-group is below it");
-        assert_snapshot!(parts(&json!([{ "name": "a", "minMember": 1 }, { "name": "b", "minSubGroup": 0 }])), @"spec.subGroups[1].minMember: found nothing of b, allowed: minMember, as no sub-group is below it");
-        assert_snapshot!(parts(&json!([{ "name": "", "minMember": 1 }])), @"spec.subGroups[0].name: found nothing, allowed: a name, by which pods say where they stand");
+    fn every_sub_group_needs_a_name_and_every_leaf_a_min_member() {
+        assert_snapshot!(fault_text_of_sub_groups(&json!([{ "name": "a" }])), @"spec.subGroups[0].minMember: got nothing of a, expected minMember, as it has no child sub-group");
+        assert_snapshot!(fault_text_of_sub_groups(&json!([{ "name": "a", "minMember": 1 }, { "name": "b", "minSubGroup": 0 }])), @"spec.subGroups[1].minMember: got nothing of b, expected minMember, as it has no child sub-group");
+        assert_snapshot!(fault_text_of_sub_groups(&json!([{ "name": "", "minMember": 1 }])), @"spec.subGroups[0].name: got nothing, expected a name, to which pods refer by label");
         let both = json!({ "name": "a", "minMember": 1, "minSubGroup": 0 });
-        assert_snapshot!(parts(&json!([both])), @"spec.subGroups[0].minSubGroup: found 0 of a, allowed: minMember, as no sub-group is below it");
+        assert_snapshot!(fault_text_of_sub_groups(&json!([both])), @"spec.subGroups[0].minSubGroup: got 0 of a, expected minMember, as it has no child sub-group");
         let below = json!({ "name": "b", "parent": "a", "minMember": 0 });
-        assert_eq!(parts(&json!([{ "name": "a" }, below])), "nothing");
-        assert_eq!(parts(&json!([{ "name": "a", "minSubGroup": 1 }, below])), "nothing");
-        assert_snapshot!(parts(&json!([{ "name": "a", "minSubGroup": 0 }, below])), @"spec.subGroups[0].minSubGroup: found 0 of a, allowed: an integer from 1 to 2147483647");
+        assert_eq!(fault_text_of_sub_groups(&json!([{ "name": "a" }, below])), "nothing");
+        assert_eq!(
+            fault_text_of_sub_groups(&json!([{ "name": "a", "minSubGroup": 1 }, below])),
+            "nothing"
+        );
+        assert_snapshot!(fault_text_of_sub_groups(&json!([{ "name": "a", "minSubGroup": 0 }, below])), @"spec.subGroups[0].minSubGroup: got 0 of a, expected an integer from 1 to 2147483647");
         let one = json!([{ "name": "a", "minMember": 1 }]);
-        assert_snapshot!(told(&json!({ "minSubGroup": 0, "subGroups": one })), @"spec.minSubGroup: found 0, allowed: an integer from 1 to 2147483647");
+        assert_snapshot!(fault_text(&json!({ "minSubGroup": 0, "subGroups": one })), @"spec.minSubGroup: got 0, expected an integer from 1 to 2147483647");
     }
 
     #[test]
-    fn a_level_of_a_topology_stands_beside_its_name() {
+    fn a_topology_constraint_needs_both_a_topology_and_a_level() {
         let level = json!({ "requiredTopologyLevel": "rack" });
-        assert_snapshot!(told(&json!({ "topologyConstraint": level })), @"spec.topologyConstraint.topology: found nothing, allowed: the name of a Topology");
+        assert_snapshot!(fault_text(&json!({ "topologyConstraint": level })), @"spec.topologyConstraint.topology: got nothing, expected the name of a Topology");
         let part = json!({ "name": "a", "minMember": 1, "topologyConstraint": level });
-        assert_snapshot!(parts(&json!([part])), @"spec.subGroups: topologyConstraint.topology: found nothing in a, allowed: the name of a Topology");
+        assert_snapshot!(fault_text_of_sub_groups(&json!([part])), @"spec.subGroups: topologyConstraint.topology: got nothing in a, expected the name of a Topology");
         let whole = json!({ "topology": "dc", "requiredTopologyLevel": "rack" });
-        assert_eq!(told(&json!({ "topologyConstraint": whole })), "nothing");
-        assert_eq!(told(&json!({ "topologyConstraint": {} })), "nothing");
+        assert_eq!(fault_text(&json!({ "topologyConstraint": whole })), "nothing");
+        assert_eq!(fault_text(&json!({ "topologyConstraint": {} })), "nothing");
         let alone = json!({ "topology": "dc", "preferredTopologyLevel": "" });
-        assert_snapshot!(told(&json!({ "topologyConstraint": alone })), @"spec.topologyConstraint: found topology dc without a level, allowed: requiredTopologyLevel, preferredTopologyLevel or both beside it");
+        assert_snapshot!(fault_text(&json!({ "topologyConstraint": alone })), @"spec.topologyConstraint: got topology dc without a level, expected requiredTopologyLevel, preferredTopologyLevel or both beside it");
         let part = json!({ "name": "a", "minMember": 1, "topologyConstraint": alone });
-        assert_snapshot!(parts(&json!([part])), @"spec.subGroups: topologyConstraint: found topology dc without a level in a, allowed: requiredTopologyLevel, preferredTopologyLevel or both beside it");
+        assert_snapshot!(fault_text_of_sub_groups(&json!([part])), @"spec.subGroups: topologyConstraint: got topology dc without a level in a, expected requiredTopologyLevel, preferredTopologyLevel or both beside it");
     }
 }

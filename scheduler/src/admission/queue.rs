@@ -1,5 +1,5 @@
-//! A Queue among the others: what it is by itself, where its chain of parents leads, and whether
-//! anything hangs on it.
+//! Validates Queues: their own fields, cycles in the parent chain, and children on deletion. Quota
+//! sums only cause warnings.
 
 use std::collections::BTreeMap;
 
@@ -9,63 +9,64 @@ use schedlab_scheduler_core::{
     resources::PerResource,
 };
 
-use super::{Verdict, denied, named};
+use super::{ReviewOutcome, deny_or_warn, object_title};
 use crate::{
-    api::{Api, path},
-    mirror::QueueRecord,
+    api::{ApiClient, path},
+    cache::QueueRecord,
     parse::{Malformed, at, list, text},
     queues::warnings,
-    translate::queue_problem,
+    snapshot_builder::queue_problem,
 };
 
 const RESOURCES: &str = "quota, overQuotaWeight and limit of gpu, cpu and memory, -1 for unlimited \
-                         (what is left out counts as 0: nothing may run)";
-const WEIGHT: &str = "0 or more (-1 counts as 0: the queue gets nothing of what quotas \
-                      leave over)";
+                         (omitted values count as 0: nothing may run)";
+const WEIGHT: &str = "0 or more (-1 counts as 0: the queue gets no capacity beyond \
+                      quotas)";
 const PARENT: &str = "a queue that is not below this one, or none";
-const CHILDLESS: &str = "only a queue with no queues below it is deleted";
+const NO_CHILD_QUEUES: &str = "no child queues, or it cannot be deleted";
 
 type Queues = BTreeMap<Name, QueueRecord>;
 
-pub(super) async fn judge(api: &Api, request: &Value) -> Verdict {
+pub(super) async fn review(api: &ApiClient, request: &Value) -> ReviewOutcome {
     let others = match api.get(&path("scheduling.run.ai/v2", "", "queues", "")).await {
-        Ok(all) => read(&all),
-        Err(error) => return Verdict::Failed(format!("cannot list the queues: {error}")),
+        Ok(all) => parse_list(&all),
+        Err(error) => return ReviewOutcome::Failed(format!("cannot list the queues: {error}")),
     };
     let name: Name = text(request, "/name").unwrap_or_default().into();
     if request["operation"] == "DELETE" {
-        return deletion(request, &name, &others);
+        return review_delete(request, &name, &others);
     }
-    written(request, &name, others)
+    review_write(request, &name, others)
 }
 
-fn read(all: &Value) -> Queues {
+fn parse_list(all: &Value) -> Queues {
     let named = |object: &Value| Some((text(object, "/metadata/name")?.into(), object.clone()));
     let items = list(all, "/items").iter().filter_map(named);
-    items.map(|(name, object)| (name, QueueRecord::read(&object))).collect()
+    items.map(|(name, object)| (name, QueueRecord::from_object(&object))).collect()
 }
 
-fn deletion(request: &Value, name: &Name, others: &Queues) -> Verdict {
+fn review_delete(request: &Value, name: &Name, others: &Queues) -> ReviewOutcome {
     let below = others.iter().filter(|(_, queue)| queue.parent.as_ref() == Some(name));
     let below: Vec<&str> = below.map(|(child, _)| &**child).collect();
     if below.is_empty() {
-        return Verdict::Allowed(Vec::new());
+        return ReviewOutcome::Allowed(Vec::new());
     }
     let found = Malformed::new(
         "metadata.name",
-        format!("queues below it ({})", below.join(", ")),
-        CHILDLESS,
+        format!("child queues ({})", below.join(", ")),
+        NO_CHILD_QUEUES,
     );
-    denied(request, &found, None)
+    deny_or_warn(request, &found, None)
 }
 
-/// What is wrong with the queue itself, then with its place in the tree; the rest is told.
-fn written(request: &Value, name: &Name, mut all: Queues) -> Verdict {
-    let queue = QueueRecord::read(&request["object"]);
-    let before = request.get("oldObject").filter(|old| !old.is_null()).map(QueueRecord::read);
+/// Reviews a create or update: denies faults of the queue and cycles; the rest are warnings.
+fn review_write(request: &Value, name: &Name, mut all: Queues) -> ReviewOutcome {
+    let queue = QueueRecord::from_object(&request["object"]);
+    let before =
+        request.get("oldObject").filter(|old| !old.is_null()).map(QueueRecord::from_object);
     let fault = |queue: &QueueRecord| queue.malformed.clone().or_else(|| unset(queue));
     if let Some(found) = fault(&queue) {
-        return denied(request, &found, before.as_ref().and_then(fault).as_ref());
+        return deny_or_warn(request, &found, before.as_ref().and_then(fault).as_ref());
     }
     let parent = queue.parent.clone();
     let moved = before.as_ref().is_none_or(|before| before.parent != parent);
@@ -73,24 +74,28 @@ fn written(request: &Value, name: &Name, mut all: Queues) -> Verdict {
     let problem = queue_problem(&all, name);
     if let (true, Some(QueueProblem::Cycle { .. })) = (moved, &problem) {
         let chain = format!("{:?}, which leads back to it", parent.as_deref().unwrap_or_default());
-        return denied(request, &Malformed::new("spec.parentQueue", chain, PARENT), None);
+        return deny_or_warn(request, &Malformed::new("spec.parentQueue", chain, PARENT), None);
     }
     let no_bound = PerResource { gpu: i64::MAX, cpu: i64::MAX, memory: i64::MAX };
-    let mut told = warnings(&all, no_bound);
-    let own = told.remove(name).into_iter().flatten();
-    let mut said: Vec<String> =
-        own.map(|(_, condition)| format!("{}: {}", named(request), condition.message)).collect();
-    said.extend(negative_weights(&request["object"]).map(|it| format!("{}: {it}", named(request))));
+    let mut conditions = warnings(&all, no_bound);
+    let own = conditions.remove(name).into_iter().flatten();
+    let mut warnings: Vec<String> = own
+        .map(|(_, condition)| format!("{}: {}", object_title(request), condition.message))
+        .collect();
+    warnings.extend(
+        negative_weights(&request["object"]).map(|it| format!("{}: {it}", object_title(request))),
+    );
     if let Some(parent) = parent.filter(|_| moved) {
-        let of_parent = told.remove(&parent).into_iter().flatten();
+        let of_parent = conditions.remove(&parent).into_iter().flatten();
         let sums = of_parent.filter(|(kind, _)| &**kind == "GuaranteesAboveQuota");
-        said.extend(sums.map(|(_, told)| format!("Queue {parent}: {}", told.message)));
+        warnings
+            .extend(sums.map(|(_, condition)| format!("Queue {parent}: {}", condition.message)));
     }
-    Verdict::Allowed(said)
+    ReviewOutcome::Allowed(warnings)
 }
 
-/// Weights that are none, though they look as no bound does in a quota and in a limit. Where the
-/// quota has no bound either they have nothing to do.
+/// Negative over-quota weights. They count as 0, although -1 means unlimited in quota and limit.
+/// With an unlimited quota the weight has no effect, so there is no warning.
 fn negative_weights(object: &Value) -> impl Iterator<Item = Malformed> {
     let of = |resource: &str, which: &str| {
         let number = at(object, &format!("/spec/resources/{resource}/{which}"));
@@ -104,7 +109,7 @@ fn negative_weights(object: &Value) -> impl Iterator<Item = Malformed> {
     })
 }
 
-/// Nothing may run in a queue that says nothing of resources: KAI refuses it.
+/// KAI rejects a queue without any resources, in which nothing may run.
 fn unset(queue: &QueueRecord) -> Option<Malformed> {
-    (queue.unset.len() == 9).then(|| Malformed::new("spec.resources", "nothing", RESOURCES))
+    (queue.unset_fields.len() == 9).then(|| Malformed::new("spec.resources", "nothing", RESOURCES))
 }

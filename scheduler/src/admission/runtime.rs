@@ -1,21 +1,21 @@
-//! The runtime class of pods with GPUs that name none, where the configuration does
-//! (`gpuPodRuntimeClassName`, as KAI's admission, which overwrites what a pod names).
+//! Sets the runtime class of GPU pods that name none (`gpuPodRuntimeClassName`). KAI's admission
+//! also overwrites the class that a pod names.
 
 use schedlab_json::{Value, json};
 
-use super::devices::{Shares, containers, has_gpus};
+use super::devices::{GpuSharing, containers, requests_gpus};
 use crate::parse::at;
 
 pub(super) const PATH: &str = "/spec/runtimeClassName";
 
-/// The operation of a JSON patch that gives it to the pod.
-pub(super) fn class_of(pod: &Value, shares: Shares, class: &str) -> Option<Value> {
-    let has_some = matches!(shares, Shares::Gpus) || containers(pod).any(has_gpus);
-    has_some.then(|| given(pod, class)).flatten()
+/// JSON patch operation that sets the class of a pod that requests GPUs.
+pub(super) fn gpu_pod_class_patch(pod: &Value, shares: GpuSharing, class: &str) -> Option<Value> {
+    let has_some = matches!(shares, GpuSharing::Shared) || containers(pod).any(requests_gpus);
+    has_some.then(|| class_patch(pod, class)).flatten()
 }
 
-/// The same, whatever the pod asks for.
-pub(super) fn given(pod: &Value, class: &str) -> Option<Value> {
+/// Like [`gpu_pod_class_patch`], independent of what the pod requests.
+pub(super) fn class_patch(pod: &Value, class: &str) -> Option<Value> {
     let is_named = at(pod, PATH).is_some_and(|named| !named.is_null());
     (!is_named).then(|| json!({ "op": "add", "path": PATH, "value": class }))
 }

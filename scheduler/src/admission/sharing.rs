@@ -1,49 +1,53 @@
-//! What a pod that shares GPUs is given on its way into the cluster: the container that gets them
-//! takes from a config map which they are and which part of them is its own. The binder writes the
-//! config map before it binds the pod; annotation `runai/shared-gpu-configmap` tells it the name.
+//! Patches pods that share GPUs: the sharing container reads its devices and portion from a
+//! ConfigMap. The binder writes that ConfigMap before it binds the pod; its name prefix is in
+//! annotation `runai/shared-gpu-configmap`.
 
 use schedlab_json::{Value, json};
 
 use super::runtime;
 use crate::{
-    binder::{Container, SHARE_VARIABLES},
+    binder::{SHARE_VARIABLES, SharingContainer},
+    cache::SHARED_GPU_CONFIG_MAP_ANNOTATION,
     config::GpuReservation,
-    mirror::CONFIG_MAPS,
-    parse::{annotated, list, text},
+    parse::{annotation, list, text},
 };
 
-/// Longest start of a config map's name: a volume's, with all that comes behind, has 63 characters.
-const START_MAX: usize = 34;
+/// Maximum length of the pod's name in the prefix: the volume name with all suffixes has at most 63
+/// characters.
+const PREFIX_MAX: usize = 34;
 
-/// The operations of a JSON patch.
-pub(super) fn changes(request: &Value, settings: &GpuReservation) -> Vec<Value> {
+/// JSON patch operations for a pod that shares GPUs.
+pub(super) fn patch(request: &Value, settings: &GpuReservation) -> Vec<Value> {
     let pod = &request["object"];
     let class = settings.pod_runtime_class.as_deref();
     let mut changes: Vec<Value> =
-        class.and_then(|class| runtime::given(pod, class)).into_iter().collect();
-    // Where the name stands already, whoever set it has seen to the rest.
-    let container = Container::of(pod).filter(|_| annotated(pod, CONFIG_MAPS).is_none());
+        class.and_then(|class| runtime::class_patch(pod, class)).into_iter().collect();
+    // If the annotation is set, its writer also added environment and volume.
+    let container = SharingContainer::from_pod(pod)
+        .filter(|_| annotation(pod, SHARED_GPU_CONFIG_MAP_ANNOTATION).is_none());
     let Some(container) = container else { return changes };
-    let start = start(request);
+    let start = config_map_prefix(request);
     let map = format!("{start}-{}", container.position());
-    let annotation = format!("/metadata/annotations/{}", CONFIG_MAPS.replace('/', "~1"));
-    changes.push(set(&annotation, &json!(start)));
+    let annotation =
+        format!("/metadata/annotations/{}", SHARED_GPU_CONFIG_MAP_ANNOTATION.replace('/', "~1"));
+    changes.push(add_operation(&annotation, &json!(start)));
     let mut volumes = list(pod, "/spec/volumes").to_vec();
     volumes.push(json!({ "name": format!("{map}-vol"), "configMap": { "name": map } }));
-    changes.push(set("/spec/volumes", &Value::Array(volumes)));
+    changes.push(add_operation("/spec/volumes", &Value::Array(volumes)));
     let environment = environment(&container, &map);
-    changes.push(set(&format!("{}/env", container.pointer()), &Value::Array(environment)));
+    changes
+        .push(add_operation(&format!("{}/env", container.pointer()), &Value::Array(environment)));
     changes
 }
 
-/// Puts a value where there may be one.
-fn set(path: &str, value: &Value) -> Value {
+/// JSON patch operation that sets a value, whether or not one exists.
+fn add_operation(path: &str, value: &Value) -> Value {
     json!({ "op": "add", "path": path, "value": value })
 }
 
-/// Ours come first, so that others may refer to them; what the pod says of the same is dropped, or
-/// it could take the GPUs of others.
-fn environment(container: &Container<'_>, map: &str) -> Vec<Value> {
+/// Environment of the container. Our variables come first, so that others may refer to them; the
+/// pod's own values of them are dropped, as they could select GPUs of other pods.
+fn environment(container: &SharingContainer<'_>, map: &str) -> Vec<Value> {
     let from_map = |name: &&str| json!({ "name": name, "valueFrom": { "configMapKeyRef": { "name": map, "key": name } } });
     let is_ours = |variable: &&Value| {
         text(variable, "/name").is_some_and(|name| SHARE_VARIABLES.contains(&name))
@@ -52,13 +56,13 @@ fn environment(container: &Container<'_>, map: &str) -> Vec<Value> {
     SHARE_VARIABLES.iter().map(from_map).chain(others.cloned()).collect()
 }
 
-/// How the names of the pod's config maps start: like the pod's own, with an end of its own, as
-/// many pods may come of one `generateName`.
-fn start(request: &Value) -> String {
+/// Name prefix of the pod's ConfigMaps: the pod's name, with a suffix from the request UID, as
+/// several pods may have the same `generateName`.
+fn config_map_prefix(request: &Value) -> String {
     let pod = &request["object"];
     let name = text(pod, "/metadata/name").or_else(|| text(pod, "/metadata/generateName"));
     let plain = |char: char| if char == '.' { '-' } else { char };
-    let name: String = name.unwrap_or("pod").chars().map(plain).take(START_MAX).collect();
+    let name: String = name.unwrap_or("pod").chars().map(plain).take(PREFIX_MAX).collect();
     let uid = text(request, "/uid").unwrap_or_default();
     let end = uid.split('-').next().unwrap_or_default();
     format!("{}-{end}-shared-gpu", name.trim_end_matches('-'))
@@ -68,22 +72,22 @@ fn start(request: &Value) -> String {
 mod tests {
     use super::*;
 
-    fn told(pod: &Value) -> String {
+    fn patch_text(pod: &Value) -> String {
         let request = json!({ "uid": "0a1b2c3d-0000", "object": pod });
         let mut settings = GpuReservation::with_image("i");
         settings.pod_runtime_class = Some("nvidia".to_owned());
         let told = |change: Value| format!("{} {}", change["path"], change["value"]);
-        changes(&request, &settings).into_iter().map(told).collect::<Vec<_>>().join("\n")
+        patch(&request, &settings).into_iter().map(told).collect::<Vec<_>>().join("\n")
     }
 
     #[test]
-    fn the_container_that_gets_the_share_takes_it_from_a_config_map_of_its_own() {
+    fn the_sharing_container_reads_its_devices_from_a_config_map() {
         let pod = json!({
             "metadata": { "name": "a.b", "annotations": { "gpu-fraction": "0.5" } },
             "spec": { "containers": [{ "name": "c", "env": [
                 { "name": "NVIDIA_VISIBLE_DEVICES", "value": "all" }, { "name": "X", "value": "1" }] }] },
         });
-        insta::assert_snapshot!(told(&pod), @r#"
+        insta::assert_snapshot!(patch_text(&pod), @r#"
         "/spec/runtimeClassName" "nvidia"
         "/metadata/annotations/runai~1shared-gpu-configmap" "a-b-0a1b2c3d-shared-gpu"
         "/spec/volumes" [{"configMap":{"name":"a-b-0a1b2c3d-shared-gpu-0"},"name":"a-b-0a1b2c3d-shared-gpu-0-vol"}]
@@ -92,29 +96,29 @@ mod tests {
     }
 
     #[test]
-    fn a_named_container_gets_it_and_what_the_pod_says_itself_stays() {
+    fn the_named_container_is_patched_and_existing_pod_settings_stay() {
         let pod = json!({
             "metadata": { "generateName": "a-very-long-name-of-a-deployment-of-somebody-",
                           "annotations": { "gpu-memory": "100", "gpu-fraction-container-name": "i" } },
             "spec": { "runtimeClassName": "mine", "volumes": [{ "name": "v" }],
                       "containers": [{ "name": "c" }], "initContainers": [{ "name": "i" }] },
         });
-        insta::assert_snapshot!(told(&pod), @r#"
+        insta::assert_snapshot!(patch_text(&pod), @r#"
         "/metadata/annotations/runai~1shared-gpu-configmap" "a-very-long-name-of-a-deployment-o-0a1b2c3d-shared-gpu"
         "/spec/volumes" [{"name":"v"},{"configMap":{"name":"a-very-long-name-of-a-deployment-o-0a1b2c3d-shared-gpu-i0"},"name":"a-very-long-name-of-a-deployment-o-0a1b2c3d-shared-gpu-i0-vol"}]
         "/spec/initContainers/0/env" [{"name":"NVIDIA_VISIBLE_DEVICES","valueFrom":{"configMapKeyRef":{"key":"NVIDIA_VISIBLE_DEVICES","name":"a-very-long-name-of-a-deployment-o-0a1b2c3d-shared-gpu-i0"}}},{"name":"RUNAI_NUM_OF_GPUS","valueFrom":{"configMapKeyRef":{"key":"RUNAI_NUM_OF_GPUS","name":"a-very-long-name-of-a-deployment-o-0a1b2c3d-shared-gpu-i0"}}},{"name":"GPU_PORTION","valueFrom":{"configMapKeyRef":{"key":"GPU_PORTION","name":"a-very-long-name-of-a-deployment-o-0a1b2c3d-shared-gpu-i0"}}}]
         "#);
         let known = json!({
-            "metadata": { "name": "a", "annotations": { CONFIG_MAPS: "theirs" } },
+            "metadata": { "name": "a", "annotations": { SHARED_GPU_CONFIG_MAP_ANNOTATION: "theirs" } },
             "spec": { "containers": [{ "name": "c" }] },
         });
-        insta::assert_snapshot!(told(&known), @r#""/spec/runtimeClassName" "nvidia""#);
+        insta::assert_snapshot!(patch_text(&known), @r#""/spec/runtimeClassName" "nvidia""#);
     }
 
     #[test]
-    fn the_name_of_a_volume_is_never_too_long() {
+    fn volume_names_fit_the_length_limit() {
         let request = json!({ "uid": "0a1b2c3d-0000", "object":
             { "metadata": { "name": "x".repeat(200) } } });
-        assert!(format!("{}-i10-vol", start(&request)).len() <= 63);
+        assert!(format!("{}-i10-vol", config_map_prefix(&request)).len() <= 63);
     }
 }

@@ -1,71 +1,72 @@
-//! Claims of pods that are about to be bound: which devices they get is written to the claim, with
-//! the pods for which it is reserved, before any of them is bound. Writes name the version of the
-//! claim that was seen, so that two schedulers cannot both allocate it. What was allocated for
-//! pods that were not bound then is taken back first, and so is what nobody uses and what keeps a
-//! pod off a node (profile `kube`).
+//! Allocates the `ResourceClaim`s of pods before these are bound: devices and `reservedFor` are
+//! written to the claim. Writes carry the resourceVersion of the claim, so that two schedulers
+//! cannot both allocate it. Leftover allocations for pods that were not bound are released first;
+//! with profile `kube` also unused claims that keep a pod off a node.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use schedlab_json::{Value, json};
 use schedlab_scheduler_core::{
     Decision, Reason,
-    decision::Deallocation,
+    decision::DeallocationOutcome,
     model::{Name, Node, NodeId, PodGroupId, PodId},
 };
 
 use super::{
     Applier, Cycle,
-    writes::{Chain, Write},
+    writes::{Sequence, Write},
 };
 use crate::{
-    api::{Merge, path},
-    mirror::{Access, ClaimRecord, Key, Mirror, Pick, Picked},
+    api::{PatchKind, path},
+    cache::{ClaimRecord, ClusterCache, DeviceAccess, ObjectKey, PickedDevice, PickedDevices},
     watch::Kind,
 };
 
-/// Keeps a claim that is allocated from being deleted.
+/// Finalizer that protects an allocated claim from deletion.
 pub(crate) const FINALIZER: &str = "resource.kubernetes.io/delete-protection";
 
-/// The pods that are to use a claim, one at least, and their nodes: one, or, where its devices are
-/// of several, some of these.
-type Use = Vec<(PodId, NodeId)>;
+/// The pods that will use a claim, at least one, with their nodes. The nodes differ only for
+/// multi-node devices.
+type ClaimConsumers = Vec<(PodId, NodeId)>;
 
 impl Applier {
-    /// Pod groups that cannot be bound now, since a claim of them could not be allocated.
+    /// Allocates claims. Returns the pod groups that cannot be bound now, since a claim could not
+    /// be allocated.
     pub(super) async fn allocate_claims(
         &mut self,
-        mirror: &mut Mirror,
+        cache: &mut ClusterCache,
         cycle: &Cycle<'_>,
     ) -> BTreeSet<Option<PodGroupId>> {
-        let uses = uses(mirror, cycle);
-        self.deallocate(mirror, cycle, &uses).await;
-        if uses.is_empty() && !has_left_over(mirror) {
+        let uses = claim_consumers(cache, cycle);
+        self.deallocate(cache, cycle, &uses).await;
+        if uses.is_empty() && !has_leftovers(cache) {
             return BTreeSet::new();
         }
-        self.take_back(mirror).await;
-        let unprotected = uses.keys().filter(|key| !is_protected(mirror, key));
-        let protect: Vec<Chain> = unprotected.filter_map(|key| protect(mirror, key)).collect();
-        self.write(mirror, protect).await;
-        let picked = pick(mirror, cycle, &uses);
-        let without = without_devices(mirror, &uses, &picked);
+        self.release_leftovers(cache).await;
+        let unprotected = uses.keys().filter(|key| !is_protected(cache, key));
+        let protect: Vec<Sequence> =
+            unprotected.filter_map(|key| add_finalizer(cache, key)).collect();
+        self.write(cache, protect).await;
+        let picked = pick(cache, cycle, &uses);
+        let without = without_devices(cache, &uses, &picked);
         for ((pod, node), claim) in &without {
             let (pod, node) = (cycle.key(*pod), &cycle.snapshot.nodes[node.0 as usize].name);
             let text = format!(
-                "Waits on node {node}, which has no devices for ResourceClaim {claim} beside those \
-                 that other claims get there now"
+                "Waits on node {node}: no devices are left for ResourceClaim {claim} beside those that \
+                 other claims get in this cycle"
             );
-            self.unbound.insert(pod, text);
+            self.held_messages.insert(pod, text);
         }
-        let allocate: Vec<Chain> = uses
+        let allocate: Vec<Sequence> = uses
             .iter()
             .filter_map(|(key, of)| {
                 let with = of.iter().filter(|user| !without.contains_key(user));
-                allocate(mirror, cycle, (key, &with.copied().collect()), &picked)
+                allocate(cache, cycle, (key, &with.copied().collect()), &picked)
             })
             .collect();
-        self.write(mirror, allocate).await;
+        self.write(cache, allocate).await;
         let lacking = uses.iter().flat_map(|(key, pods)| {
-            let reserved = mirror.claims.known.get(key).map(|claim| &claim.reserved);
+            let reserved = cache.resource_claims.claims.get(key).map(|claim| &claim.reserved_pods);
             pods.iter().map(|(pod, _)| pod).filter(move |pod| {
                 let uid = &cycle.snapshot.pods[pod.0 as usize].uid;
                 !reserved.is_some_and(|reserved| reserved.iter().any(|(_, known)| known == uid))
@@ -76,70 +77,74 @@ impl Applier {
         blocked
     }
 
-    /// Claims that are better had elsewhere, unless somebody got them since that was decided.
+    /// Deallocates the claims that the plan wants free, unless a pod uses them by now.
     async fn deallocate(
         &mut self,
-        mirror: &mut Mirror,
+        cache: &mut ClusterCache,
         cycle: &Cycle<'_>,
-        uses: &BTreeMap<Key, Use>,
+        uses: &BTreeMap<ObjectKey, ClaimConsumers>,
     ) {
-        let free = unused();
+        let free = released_status();
         let better_free = cycle.plan.waiting.values().filter_map(|reason| {
-            let Reason::Unschedulable { deallocation: Deallocation::Of(claim), .. } = reason else {
+            let Reason::Unschedulable {
+                deallocation: DeallocationOutcome::Deallocated(claim), ..
+            } = reason
+            else {
                 return None;
             };
-            Key::read(claim)
+            ObjectKey::parse(claim)
         });
-        let better_free: BTreeSet<Key> =
+        let better_free: BTreeSet<ObjectKey> =
             better_free.filter(|key| !uses.contains_key(key)).collect();
         let chains = better_free.iter().filter_map(|key| {
             let claim =
-                mirror.claims.known.get(key).filter(|claim| claim.is_reserved_for_nobody())?;
-            Some(vec![status(key, claim, &free)])
+                cache.resource_claims.claims.get(key).filter(|claim| claim.is_unreserved())?;
+            Some(vec![status_patch(key, claim, &free)])
         });
         let chains = chains.collect();
-        self.write(mirror, chains).await;
+        self.write(cache, chains).await;
     }
 
-    async fn take_back(&mut self, mirror: &mut Mirror) {
-        let free = unused();
-        let claims = mirror.claims.known.iter();
-        let left_over = claims.filter(|(key, claim)| claim.is_left_over(key, &mirror.pods));
-        let chains = left_over.map(|(key, claim)| vec![status(key, claim, &free)]).collect();
-        self.write(mirror, chains).await;
+    async fn release_leftovers(&mut self, cache: &mut ClusterCache) {
+        let free = released_status();
+        let claims = cache.resource_claims.claims.iter();
+        let left_over = claims.filter(|(key, claim)| claim.is_leftover(key, &cache.pods));
+        let chains = left_over.map(|(key, claim)| vec![status_patch(key, claim, &free)]).collect();
+        self.write(cache, chains).await;
     }
 }
 
-/// Nothing that it had stands in the status any more, what drivers said of its devices included.
-pub(crate) fn unused() -> Value {
+/// A status without allocation, consumers and driver data.
+pub(crate) fn released_status() -> Value {
     json!({ "allocation": null, "reservedFor": null, "devices": null })
 }
 
-fn has_left_over(mirror: &Mirror) -> bool {
-    mirror.claims.known.iter().any(|(key, claim)| claim.is_left_over(key, &mirror.pods))
+fn has_leftovers(cache: &ClusterCache) -> bool {
+    cache.resource_claims.claims.iter().any(|(key, claim)| claim.is_leftover(key, &cache.pods))
 }
 
-/// The claims of all pods that are to be bound.
-fn uses(mirror: &Mirror, cycle: &Cycle<'_>) -> BTreeMap<Key, Use> {
-    let mut uses: BTreeMap<Key, Use> = BTreeMap::new();
+/// The claims of all pods to bind.
+fn claim_consumers(cache: &ClusterCache, cycle: &Cycle<'_>) -> BTreeMap<ObjectKey, ClaimConsumers> {
+    let mut uses: BTreeMap<ObjectKey, ClaimConsumers> = BTreeMap::new();
     for decision in &cycle.plan.decisions {
         let Decision::Bind { pod, node } = decision else { continue };
         let key = cycle.key(*pod);
-        let claims = mirror.pods.get(&key).into_iter().flat_map(|record| &record.claims);
+        let claims = cache.pods.get(&key).into_iter().flat_map(|record| &record.claims);
         for name in claims.filter_map(|one| one.claim.as_ref()) {
-            let claim = Key { namespace: Name::clone(&key.namespace), name: Name::clone(name) };
+            let claim =
+                ObjectKey { namespace: Name::clone(&key.namespace), name: Name::clone(name) };
             uses.entry(claim).or_default().push((*pod, *node));
         }
     }
     uses
 }
 
-fn is_protected(mirror: &Mirror, key: &Key) -> bool {
-    mirror.claims.known.get(key).is_some_and(|claim| protection(claim).is_none())
+fn is_protected(cache: &ClusterCache, key: &ObjectKey) -> bool {
+    cache.resource_claims.claims.get(key).is_some_and(|claim| finalizer_patch(claim).is_none())
 }
 
-/// The finalizer that a claim needs before it is allocated; `None`: it has it.
-pub(crate) fn protection(claim: &ClaimRecord) -> Option<Value> {
+/// Patch that adds the finalizer; `None` if the claim has it.
+pub(crate) fn finalizer_patch(claim: &ClaimRecord) -> Option<Value> {
     let known = claim.finalizers.iter().map(|one| &**one);
     let finalizers: Vec<&str> = known.clone().chain([FINALIZER]).collect();
     let version = claim.version.to_string();
@@ -147,105 +152,114 @@ pub(crate) fn protection(claim: &ClaimRecord) -> Option<Value> {
     known.clone().all(|one| one != FINALIZER).then(change)
 }
 
-fn protect(mirror: &Mirror, key: &Key) -> Option<Chain> {
-    let claim = mirror.claims.known.get(key)?;
-    let change = protection(claim)?;
-    Some(vec![Write::patch(Kind::ResourceClaim, claim_path(key), Merge::Plain, change)])
+fn add_finalizer(cache: &ClusterCache, key: &ObjectKey) -> Option<Sequence> {
+    let claim = cache.resource_claims.claims.get(key)?;
+    let change = finalizer_patch(claim)?;
+    Some(vec![Write::patch(Kind::ResourceClaim, claim_path(key), PatchKind::Merge, change)])
 }
 
-/// Pods with a claim that gets no devices now, and which it is: others of theirs are not allocated
-/// for them either.
+/// Pods with a claim that gets no devices now, with this claim. Their other claims are not
+/// allocated either.
 fn without_devices<'u>(
-    mirror: &Mirror,
-    uses: &'u BTreeMap<Key, Use>,
-    picked: &BTreeMap<Key, Picked>,
-) -> BTreeMap<(PodId, NodeId), &'u Key> {
-    let without = uses.iter().filter(|(key, _)| lacks(mirror, key) && !picked.contains_key(*key));
+    cache: &ClusterCache,
+    uses: &'u BTreeMap<ObjectKey, ClaimConsumers>,
+    picked: &BTreeMap<ObjectKey, PickedDevices>,
+) -> BTreeMap<(PodId, NodeId), &'u ObjectKey> {
+    let without =
+        uses.iter().filter(|(key, _)| needs_devices(cache, key) && !picked.contains_key(*key));
     without.flat_map(|(key, of)| of.iter().map(move |user| (*user, key))).collect()
 }
 
-/// The claim can be allocated, and is not.
-fn lacks(mirror: &Mirror, key: &Key) -> bool {
-    let claim = mirror.claims.known.get(key).filter(|_| is_protected(mirror, key));
+/// Whether the claim can be allocated and is not.
+fn needs_devices(cache: &ClusterCache, key: &ObjectKey) -> bool {
+    let claim = cache.resource_claims.claims.get(key).filter(|_| is_protected(cache, key));
     claim.is_some_and(|claim| claim.allocation.is_none())
 }
 
-/// Devices for those that have none.
-fn pick(mirror: &Mirror, cycle: &Cycle<'_>, uses: &BTreeMap<Key, Use>) -> BTreeMap<Key, Picked> {
+/// Picks devices for all claims that need some.
+fn pick(
+    cache: &ClusterCache,
+    cycle: &Cycle<'_>,
+    uses: &BTreeMap<ObjectKey, ClaimConsumers>,
+) -> BTreeMap<ObjectKey, PickedDevices> {
     let node = |id: NodeId| &cycle.snapshot.nodes[id.0 as usize];
-    let open: Vec<(&Key, Vec<&Node>)> = uses
+    let open: Vec<(&ObjectKey, Vec<&Node>)> = uses
         .iter()
-        .filter(|(key, _)| lacks(mirror, key))
+        .filter(|(key, _)| needs_devices(cache, key))
         .map(|(key, of)| (key, of.iter().map(|(_, at)| node(*at)).collect()))
         .collect();
-    mirror.claims.pick_all(&open)
+    cache.resource_claims.pick_all(&open)
 }
 
-/// Devices for a claim that has none, and the pods that are to use it.
+/// Allocates a claim if needed, and reserves it for the pods that will use it.
 fn allocate(
-    mirror: &Mirror,
+    cache: &ClusterCache,
     cycle: &Cycle<'_>,
-    (key, pods): (&Key, &Use),
-    picked: &BTreeMap<Key, Picked>,
-) -> Option<Chain> {
-    let claim = mirror.claims.known.get(key).filter(|_| is_protected(mirror, key))?;
+    (key, pods): (&ObjectKey, &ClaimConsumers),
+    picked: &BTreeMap<ObjectKey, PickedDevices>,
+) -> Option<Sequence> {
+    let claim = cache.resource_claims.claims.get(key).filter(|_| is_protected(cache, key))?;
     let (_, at) = pods.first()?;
-    let mut users = claim.reserved_otherwise.clone();
-    users.extend(claim.reserved.iter().map(|(name, uid)| user(name, uid)));
+    let mut users = claim.reserved_others.clone();
+    users.extend(claim.reserved_pods.iter().map(|(name, uid)| consumer_reference(name, uid)));
     users.extend(pods.iter().map(|(pod, _)| {
         let pod = &cycle.snapshot.pods[pod.0 as usize];
-        user(&pod.name, &pod.uid)
+        consumer_reference(&pod.name, &pod.uid)
     }));
     let mut change = json!({ "reservedFor": users });
     if claim.allocation.is_none() {
         let node = &cycle.snapshot.nodes[at.0 as usize].name;
-        change["allocation"] = allocation(mirror, (claim, node), picked.get(key)?);
+        change["allocation"] = allocation(cache, (claim, node), picked.get(key)?);
     }
-    Some(vec![status(key, claim, &change)])
+    Some(vec![status_patch(key, claim, &change)])
 }
 
-/// Entry of `status.reservedFor`.
-pub(crate) fn user(name: &Name, uid: &Name) -> Value {
+/// An entry of `status.reservedFor`.
+pub(crate) fn consumer_reference(name: &Name, uid: &Name) -> Value {
     json!({ "resource": "pods", "name": &**name, "uid": &**uid })
 }
 
-/// These devices, for a pod on the node.
-fn allocation(mirror: &Mirror, (claim, node): (&ClaimRecord, &Name), picked: &Picked) -> Value {
+/// An allocation of these devices to a pod on the node.
+fn allocation(
+    cache: &ClusterCache,
+    (claim, node): (&ClaimRecord, &Name),
+    picked: &PickedDevices,
+) -> Value {
     let results: Vec<Value> = picked
         .iter()
-        .map(|Pick { request, device: id, access }| {
+        .map(|PickedDevice { request, device: id, access }| {
             let mut result = json!({ "request": &**request, "driver": &*id.driver,
                                      "pool": &*id.pool, "device": &*id.device });
-            if *access == Access::Admin {
+            if *access == DeviceAccess::Admin {
                 result["adminAccess"] = json!(true);
             }
             result
         })
         .collect();
-    let mut served: Vec<&Name> = picked.iter().map(|one| &one.request).collect();
-    served.dedup();
+    let mut requests: Vec<&Name> = picked.iter().map(|one| &one.request).collect();
+    requests.dedup();
     let mut devices = json!({ "results": results });
-    let config = mirror.claims.config(claim, &served);
+    let config = cache.resource_claims.driver_config(claim, &requests);
     if !config.is_empty() {
         devices["config"] = config.into_iter().collect();
     }
     let mut allocation = json!({ "devices": devices });
-    if let Some(selector) = mirror.claims.node_selector(picked, node) {
+    if let Some(selector) = cache.resource_claims.node_selector(picked, node) {
         allocation["nodeSelector"] = selector;
     }
     allocation
 }
 
-fn status(key: &Key, claim: &ClaimRecord, status: &Value) -> Write {
+fn status_patch(key: &ObjectKey, claim: &ClaimRecord, status: &Value) -> Write {
     let path = format!("{}/status", claim_path(key));
-    Write::patch(Kind::ResourceClaim, path, Merge::Plain, status_of(claim.version, status))
+    Write::patch(Kind::ResourceClaim, path, PatchKind::Merge, status_change(claim.version, status))
 }
 
-/// A change of the status, where nobody changed the claim since that version.
-pub(crate) fn status_of(version: u64, status: &Value) -> Value {
+/// A patch of the status that fails if the claim changed since this resourceVersion.
+pub(crate) fn status_change(version: u64, status: &Value) -> Value {
     json!({ "metadata": { "resourceVersion": version.to_string() }, "status": status })
 }
 
-pub(crate) fn claim_path(key: &Key) -> String {
+pub(crate) fn claim_path(key: &ObjectKey) -> String {
     path("resource.k8s.io/v1", &key.namespace, "resourceclaims", &key.name)
 }

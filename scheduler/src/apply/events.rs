@@ -1,4 +1,5 @@
-//! Kubernetes events, named by what they say: the same news told twice is one event.
+//! Kubernetes events with names derived from their content: an event that is written twice is
+//! created once.
 
 use std::collections::BTreeMap;
 
@@ -7,78 +8,78 @@ use serde::Serialize;
 
 use super::rfc3339;
 use crate::{
-    api::{path, text},
-    mirror::Key,
+    api::{path, to_bytes},
+    cache::ObjectKey,
 };
 
-/// How alarming an event is.
+/// `type` of an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-pub(crate) enum Level {
+pub(crate) enum EventType {
     Normal,
     Warning,
 }
 
-/// What an event is about.
+/// The object of an event.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct About {
+pub(crate) struct InvolvedObject {
     pub(crate) api_version: &'static str,
     pub(crate) kind: &'static str,
-    pub(crate) key: Key,
+    pub(crate) key: ObjectKey,
     pub(crate) uid: Name,
 }
 
-impl About {
-    pub(crate) fn pod(key: &Key, uid: &Name) -> Self {
+impl InvolvedObject {
+    pub(crate) fn pod(key: &ObjectKey, uid: &Name) -> Self {
         Self { api_version: "v1", kind: "Pod", key: key.clone(), uid: Name::clone(uid) }
     }
 }
 
-/// One piece of news.
+/// An event to write.
 pub(crate) struct Event<'a> {
-    pub(crate) about: &'a About,
-    pub(crate) level: Level,
+    pub(crate) involved: &'a InvolvedObject,
+    pub(crate) event_type: EventType,
     pub(crate) reason: &'a str,
     pub(crate) message: &'a str,
-    /// What makes it the same news although the message has other numbers; else the message.
-    pub(crate) gist: Option<&'a str>,
-    /// Tells apart equal news of different occasions.
-    pub(crate) occasion: &'a str,
+    /// Identifies equal events whose messages differ, such as in numbers; the message if `None`.
+    pub(crate) dedup_key: Option<&'a str>,
+    /// Separates events with equal content, such as by resourceVersion.
+    pub(crate) dedup_scope: &'a str,
 }
 
 impl Event<'_> {
-    /// Its name: short enough, and the same whenever the same is told.
+    /// The name: of limited length, and equal for equal events.
     pub(crate) fn name(&self) -> String {
-        let gist = self.gist.unwrap_or(self.message);
-        let parts = [&*self.about.uid, self.reason, gist, self.occasion];
-        let name: String = self.about.key.name.chars().take(230).collect();
+        let gist = self.dedup_key.unwrap_or(self.message);
+        let parts = [&*self.involved.uid, self.reason, gist, self.dedup_scope];
+        let name: String = self.involved.key.name.chars().take(230).collect();
         format!("{name}.{:016x}", fnv1a(&parts))
     }
 
-    /// Path and body of the request that writes it.
-    pub(crate) fn request(&self, component: &str, now: Time) -> (String, Vec<u8>) {
-        self.annotated(BTreeMap::new(), component, now)
+    /// Path and body of the request that creates it.
+    pub(crate) fn to_request(&self, component: &str, now: Time) -> (String, Vec<u8>) {
+        self.to_annotated_request(BTreeMap::new(), component, now)
     }
 
-    /// The same, with annotations for programs.
-    pub(crate) fn annotated(
+    /// Like `to_request`, with annotations.
+    pub(crate) fn to_annotated_request(
         &self,
         annotations: BTreeMap<&str, &str>,
         component: &str,
         now: Time,
     ) -> (String, Vec<u8>) {
-        let key = &self.about.key;
-        let involved = Involved {
-            api_version: self.about.api_version,
-            kind: self.about.kind,
+        let key = &self.involved.key;
+        let involved = ObjectReference {
+            api_version: self.involved.api_version,
+            kind: self.involved.kind,
             name: &key.name,
             namespace: Some(&*key.namespace).filter(|namespace| !namespace.is_empty()),
-            uid: &self.about.uid,
+            uid: &self.involved.uid,
         };
-        // Events of things without a namespace stand in the default one.
+        // Events of cluster-scoped objects are in namespace `default`.
         let namespace = involved.namespace.unwrap_or("default");
         let message: String = self.message.chars().take(1024).collect();
         let time = rfc3339(now);
-        let body = Body {
+        let body = EventBody {
             api_version: "v1",
             count: 1,
             first_timestamp: &time,
@@ -91,21 +92,20 @@ impl Event<'_> {
             reporting_component: component,
             reporting_instance: component,
             source: Source { component },
-            level: self.level,
+            level: self.event_type,
         };
-        (path("v1", namespace, "events", ""), text(&body))
+        (path("v1", namespace, "events", ""), to_bytes(&body))
     }
 }
 
-/// An event as it is written, its fields in the order of their names as everything is that we
-/// write.
+/// The JSON of an event, with fields in alphabetical order, as in all our writes.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-struct Body<'e> {
+struct EventBody<'e> {
     api_version: &'e str,
     count: u32,
     first_timestamp: &'e str,
-    involved_object: &'e Involved<'e>,
+    involved_object: &'e ObjectReference<'e>,
     kind: &'e str,
     last_timestamp: &'e str,
     message: &'e str,
@@ -115,12 +115,12 @@ struct Body<'e> {
     reporting_instance: &'e str,
     source: Source<'e>,
     #[serde(rename = "type")]
-    level: Level,
+    level: EventType,
 }
 
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-struct Involved<'e> {
+struct ObjectReference<'e> {
     api_version: &'e str,
     kind: &'e str,
     name: &'e str,
@@ -142,7 +142,7 @@ struct Source<'e> {
     component: &'e str,
 }
 
-/// FNV-1a over the parts, with a separator after each.
+/// FNV-1a over the parts, each followed by a separator.
 fn fnv1a(parts: &[&str]) -> u64 {
     let bytes = parts.iter().flat_map(|part| part.bytes().chain([0xff]));
     bytes.fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
@@ -155,11 +155,22 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_event_has_the_same_name_whenever_the_same_is_told() {
-        let about = About::pod(&Key { namespace: "ns".into(), name: "p".into() }, &"u1".into());
-        let level = Level::Normal;
+    fn equal_events_have_equal_names() {
+        let about = InvolvedObject::pod(
+            &ObjectKey { namespace: "ns".into(), name: "p".into() },
+            &"u1".into(),
+        );
+        let level = EventType::Normal;
         let name = |message, gist, occasion| {
-            Event { about: &about, level, reason: "R", message, gist, occasion }.name()
+            Event {
+                involved: &about,
+                event_type: level,
+                reason: "R",
+                message,
+                dedup_key: gist,
+                dedup_scope: occasion,
+            }
+            .name()
         };
         assert_eq!(name("a", None, ""), name("a", None, ""));
         assert_ne!(name("a", None, ""), name("b", None, ""));
@@ -169,12 +180,19 @@ mod tests {
     }
 
     #[test]
-    fn an_event_says_all_that_clients_read() {
-        let key = Key { namespace: "".into(), name: "q".into() };
-        let about = About { api_version: "x/v2", kind: "Queue", key, uid: "u1".into() };
-        let (level, occasion) = (Level::Warning, "");
-        let event = Event { about: &about, level, reason: "R", message: "m", gist: None, occasion };
-        let (path, body) = event.request("ours", Time(1_500));
+    fn an_event_has_all_fields_that_clients_read() {
+        let key = ObjectKey { namespace: "".into(), name: "q".into() };
+        let about = InvolvedObject { api_version: "x/v2", kind: "Queue", key, uid: "u1".into() };
+        let (level, occasion) = (EventType::Warning, "");
+        let event = Event {
+            involved: &about,
+            event_type: level,
+            reason: "R",
+            message: "m",
+            dedup_key: None,
+            dedup_scope: occasion,
+        };
+        let (path, body) = event.to_request("ours", Time(1_500));
         assert_eq!(path, "/api/v1/namespaces/default/events");
         let body: schedlab_json::Value = serde_json::from_slice(&body).unwrap();
         assert_eq!(

@@ -1,30 +1,32 @@
-//! Evictions: the pod and its group are told for whom and why, then the pod is asked to leave.
+//! Evictions: events on pod and group and a condition with the reason, then the deletion of the
+//! pod.
 
 use std::collections::BTreeMap;
 
 use schedlab_json::json;
 use schedlab_scheduler_core::{
     Decision, EvictionCause,
+    messages::eviction_message,
     model::{NodeId, PodGroupId, PodId},
-    words::eviction_message,
 };
 
 use super::{
-    About, Applier, Cycle, Event, Level, pod_groups, rfc3339,
-    writes::{Call, Chain, Then, Write},
+    Applier, Cycle, Event, EventType, InvolvedObject, pod_groups, rfc3339,
+    writes::{OnSuccess, Request, Sequence, Write},
 };
 use crate::{
-    api::{Merge, path},
+    api::{PatchKind, path},
+    cache::{ClusterCache, ObjectKey},
     config::Flavor,
-    mirror::{Key, Mirror},
     watch::Kind,
 };
 
-/// How many pods leave together: for one workload by one action, or of one stale gang.
-pub(super) struct Together(BTreeMap<(&'static str, Option<PodGroupId>), usize>);
+/// Number of pods evicted together: for the same preemptor by the same action, or of the same stale
+/// gang.
+pub(super) struct EvictionGroupSizes(BTreeMap<(&'static str, Option<PodGroupId>), usize>);
 
-impl Together {
-    pub(super) fn of(cycle: &Cycle<'_>) -> Self {
+impl EvictionGroupSizes {
+    pub(super) fn new(cycle: &Cycle<'_>) -> Self {
         let mut counts = BTreeMap::new();
         for decision in &cycle.plan.decisions {
             if let Decision::Evict { pod, cause } = decision {
@@ -50,65 +52,75 @@ impl Together {
 impl Applier {
     pub(super) fn evict(
         &self,
-        mirror: &Mirror,
+        cache: &ClusterCache,
         cycle: &Cycle<'_>,
         (pod, cause): (PodId, &EvictionCause),
-        together: &Together,
-    ) -> Chain {
+        together: &EvictionGroupSizes,
+    ) -> Sequence {
         let key = cycle.key(pod);
         let (reason, message) = match self.flavor {
             Flavor::Kai => ("Evict", eviction_message(cycle.snapshot, pod, cause)),
-            Flavor::Kube => ("Preempted", preempted(cycle, pod, cause)),
+            Flavor::Kube => ("Preempted", preemption_message(cycle, pod, cause)),
         };
         let victim = &cycle.snapshot.pods[pod.0 as usize];
-        let on_pod = About::pod(&key, &victim.uid);
+        let on_pod = InvolvedObject::pod(&key, &victim.uid);
         let on_group = victim
             .group
             .filter(|_| self.flavor == Flavor::Kai)
             .map(|group| &cycle.snapshot.pod_groups[group.0 as usize])
-            .map(|group| pod_groups::about(&pod_groups::key(group), &group.uid));
-        // A scheduler that follows one that died here may find other amounts in use.
+            .map(|group| pod_groups::involved_object(&pod_groups::group_key(group), &group.uid));
+        // The successor of a scheduler that died here may see other amounts in use, so messages may
+        // differ.
         let preemptor = cause.preemptor().map(|group| {
             let group = &cycle.snapshot.pod_groups[group.0 as usize];
             format!("{} {}", cause.action(), group.uid)
         });
         let gist = preemptor.as_deref();
         let event = |about| {
-            let (level, message, occasion) = (Level::Normal, &*message, &*victim.uid);
-            Event { about, level, reason, message, gist, occasion }
+            let (level, message, occasion) = (EventType::Normal, &*message, &*victim.uid);
+            Event {
+                involved: about,
+                event_type: level,
+                reason,
+                message,
+                dedup_key: gist,
+                dedup_scope: occasion,
+            }
         };
         let mut chain = vec![Write::event(&event(&on_pod), &self.api.name, cycle.now)];
         if let Some(on_group) = &on_group {
             let count = together.count(cycle, pod, cause).to_string();
             let annotations = annotations(cycle, cause, &count);
-            let annotated = event(on_group).annotated(annotations, &self.api.name, cycle.now);
-            chain.push(Write::told(annotated));
+            let annotated =
+                event(on_group).to_annotated_request(annotations, &self.api.name, cycle.now);
+            chain.push(Write::event_request(annotated));
         }
-        chain.extend(self.mark_disrupted(mirror, cycle, &key, &message));
+        chain.extend(self.mark_disrupted(cache, cycle, &key, &message));
         let mut options = json!({
             "apiVersion": "v1",
             "kind": "DeleteOptions",
             "preconditions": { "uid": &*victim.uid },
         });
-        // Nobody's own time is shortened. What is left of a gang is evicted for no one.
-        let own = mirror.pods.get(&key).map_or(0, |pod| pod.grace_secs);
+        // The grace period is only extended, never shortened. Stale gangs have no preemptor and
+        // keep theirs.
+        let own = cache.pods.get(&key).map_or(0, |pod| pod.grace_period_secs);
         if let Some(grace) = self.grace_secs.filter(|grace| *grace > own)
             && cause.preemptor().is_some()
         {
             options["gracePeriodSeconds"] = json!(grace);
         }
         let path = path("v1", &key.namespace, "pods", &key.name);
-        let call = Call::Delete { path, options };
-        chain.push(Write { call, then: Then::Leaving(key, cycle.now) });
+        let request = Request::Delete { path, options };
+        chain.push(Write { request, on_success: OnSuccess::Evicted(key, cycle.now) });
         chain
     }
 
-    /// Condition `DisruptionTarget`, unless it stands.
+    /// Condition `DisruptionTarget`, unless the pod has it already.
     fn mark_disrupted(
         &self,
-        mirror: &Mirror,
+        cache: &ClusterCache,
         cycle: &Cycle<'_>,
-        key: &Key,
+        key: &ObjectKey,
         message: &str,
     ) -> Option<Write> {
         let message = match self.flavor {
@@ -117,8 +129,10 @@ impl Applier {
                 format!("{}: preempting to accommodate a higher priority pod", self.api.name)
             }
         };
-        let told = mirror.pods.get(key).and_then(|pod| pod.told.disruption.as_ref());
-        if told.is_some_and(|told| &*told.status == "True" && *told.message == *message) {
+        let condition = cache.pods.get(key).and_then(|pod| pod.reported.disruption_target.as_ref());
+        if condition
+            .is_some_and(|condition| &*condition.status == "True" && *condition.message == *message)
+        {
             return None;
         }
         let change = json!({ "status": { "conditions": [{
@@ -129,11 +143,11 @@ impl Applier {
             "lastTransitionTime": rfc3339(cycle.now),
         }] } });
         let path = format!("{}/status", path("v1", &key.namespace, "pods", &key.name));
-        Some(Write::patch(Kind::Pod, path, Merge::Strategic, change))
+        Some(Write::patch(Kind::Pod, path, PatchKind::Strategic, change))
     }
 }
 
-/// KAI's, for programs that follow who had to leave for whom.
+/// KAI's annotations of the eviction event.
 fn annotations<'a>(
     cycle: &'a Cycle<'_>,
     cause: &EvictionCause,
@@ -149,8 +163,8 @@ fn annotations<'a>(
     annotations
 }
 
-/// kube-scheduler's words.
-fn preempted(cycle: &Cycle<'_>, pod: PodId, cause: &EvictionCause) -> String {
+/// The message of kube-scheduler.
+fn preemption_message(cycle: &Cycle<'_>, pod: PodId, cause: &EvictionCause) -> String {
     let uid = |group: &PodGroupId| &cycle.snapshot.pod_groups[group.0 as usize].uid;
     let node = |NodeId(node)| &cycle.snapshot.nodes[node as usize].name;
     match cause {

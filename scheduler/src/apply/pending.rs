@@ -1,5 +1,5 @@
-//! Why pods wait: a condition and an event, written only when the words differ from those that
-//! stand on the pod. The condition comes last: it says that the event was written.
+//! Why pods wait: a condition and an event, written only if the message differs from the one on the
+//! pod. The condition is written last, since it implies that the event was written.
 
 use std::{
     borrow::Cow,
@@ -15,107 +15,124 @@ use schedlab_scheduler_core::{
 };
 
 use super::{
-    About, Applier, Cycle, Event, Level, rfc3339,
-    waits::Waits,
-    writes::{Chain, Write},
+    Applier, Cycle, Event, EventType, InvolvedObject,
+    pending_messages::PendingMessage,
+    rfc3339,
+    writes::{Sequence, Write},
 };
 use crate::{
-    api::{Merge, path},
+    api::{PatchKind, path},
+    cache::{ClusterCache, ObjectKey},
     config::Flavor,
-    mirror::{Key, Mirror},
-    translate::Trouble,
+    snapshot_builder::UnschedulableReason,
     watch::Kind,
 };
 
-/// So long a new pod is told nothing of having no group: a grouper in another process, which may
-/// just be taking over, gives it one.
-const GROUPING_MILLIS: i64 = 10_000;
+/// Grace period of a new pod before a missing group is reported, since a grouper in another
+/// process, which may just be taking over, may add one.
+const GROUPING_GRACE_MILLIS: i64 = 10_000;
 
-/// Most pods whose words are only brought up to date in one cycle; the rest follow.
+/// The most pods per cycle whose message is only updated; the others follow in later cycles.
 const REFRESH_MAX: usize = 256;
 
 impl Applier {
-    /// Tells every waiting pod and group why.
-    pub(super) async fn explain(
+    /// Reports on all waiting pods and groups why they wait.
+    pub(super) async fn report_pending(
         &mut self,
-        mirror: &mut Mirror,
+        cache: &mut ClusterCache,
         cycle: &Cycle<'_>,
-        troubles: &BTreeMap<Key, Trouble>,
+        unschedulable: &BTreeMap<ObjectKey, UnschedulableReason>,
     ) {
-        let words = self.words.of(cycle);
+        let messages = self.messages.refresh(cycle);
         if self.flavor == Flavor::Kai {
-            self.explain_groups(mirror, cycle, &words).await;
+            self.report_pending_groups(cache, cycle, &messages).await;
         }
-        let mut reasons = reasons(mirror, cycle, &words);
-        let unbound = self.unbound.iter().filter(|(key, text)| differs(mirror, key, text));
-        reasons.extend(unbound.map(|(key, text)| (key.clone(), text.clone())));
-        self.note_new(mirror, cycle.now, troubles);
-        let troubles = troubles.iter().filter(|(key, _)| !self.new.contains_key(*key));
-        let troubles = troubles.map(|(key, trouble)| (key, trouble.to_string()));
-        let untold = troubles.filter(|(key, text)| differs(mirror, key, text));
-        reasons.extend(untold.map(|(key, text)| (key.clone(), text)));
-        let due = self.due(mirror, &reasons);
+        let mut reasons = pending_reasons(cache, cycle, &messages);
+        let held =
+            self.held_messages.iter().filter(|(key, text)| differs_from_reported(cache, key, text));
+        reasons.extend(held.map(|(key, text)| (key.clone(), text.clone())));
+        self.update_grouping_grace(cache, cycle.now, unschedulable);
+        let unschedulable =
+            unschedulable.iter().filter(|(key, _)| !self.grouping_grace.contains_key(*key));
+        let unschedulable = unschedulable.map(|(key, reason)| (key, reason.to_string()));
+        let changed = unschedulable.filter(|(key, text)| differs_from_reported(cache, key, text));
+        reasons.extend(changed.map(|(key, text)| (key.clone(), text)));
+        let due = self.select_due(cache, &reasons);
         let chains =
-            due.iter().filter_map(|key| self.explain_pod(mirror, cycle, key, &reasons[key]));
+            due.iter().filter_map(|key| self.pending_pod_updates(cache, cycle, key, &reasons[key]));
         let chains = chains.collect();
-        self.write(mirror, chains).await;
+        self.write(cache, chains).await;
     }
 
-    /// Pods without a group that are too new to be told so, and for how long they are.
-    fn note_new(&mut self, mirror: &Mirror, now: Time, troubles: &BTreeMap<Key, Trouble>) {
-        let ungrouped = troubles.iter().filter(|(_, trouble)| **trouble == Trouble::NoGroup);
+    /// Recomputes the new pods without group, with the rest of their grace period.
+    fn update_grouping_grace(
+        &mut self,
+        cache: &ClusterCache,
+        now: Time,
+        unschedulable: &BTreeMap<ObjectKey, UnschedulableReason>,
+    ) {
+        let ungrouped =
+            unschedulable.iter().filter(|(_, reason)| **reason == UnschedulableReason::NoGroup);
         let remaining = ungrouped.filter_map(|(key, _)| {
-            let age = now.0.saturating_sub(mirror.pods.get(key)?.created.0);
-            let millis = u64::try_from(GROUPING_MILLIS.saturating_sub(age)).ok()?;
+            let age = now.0.saturating_sub(cache.pods.get(key)?.created.0);
+            let millis = u64::try_from(GROUPING_GRACE_MILLIS.saturating_sub(age)).ok()?;
             (millis > 0).then(|| (key.clone(), Duration::from_millis(millis)))
         });
-        self.new = remaining.collect();
+        self.grouping_grace = remaining.collect();
     }
 
-    /// How long until a pod is told that it has no group, if none comes.
-    pub(crate) fn look_again_after(&self) -> Option<Duration> {
-        self.new.values().min().copied()
+    /// When a missing group must be reported next.
+    pub(crate) fn requeue_after(&self) -> Option<Duration> {
+        self.grouping_grace.values().min().copied()
     }
 
-    /// All pods that were told nothing yet, and a bounded number of those whose words changed:
-    /// those after the last one first, so that all get their turn.
-    fn due(&mut self, mirror: &Mirror, reasons: &BTreeMap<Key, String>) -> Vec<Key> {
-        let told = |key: &&Key| {
-            let pod = mirror.pods.get(*key);
-            pod.and_then(|pod| pod.told.scheduled.as_ref())
-                .is_some_and(|told| &*told.status == "False")
+    /// All pods without a message yet, and a bounded number of those whose message changed. Those
+    /// after the last updated one come first, so that every pod gets its turn.
+    fn select_due(
+        &mut self,
+        cache: &ClusterCache,
+        reasons: &BTreeMap<ObjectKey, String>,
+    ) -> Vec<ObjectKey> {
+        let has_message = |key: &&ObjectKey| {
+            let pod = cache.pods.get(*key);
+            pod.and_then(|pod| pod.reported.pod_scheduled.as_ref())
+                .is_some_and(|condition| &*condition.status == "False")
         };
-        let (stale, mut due): (Vec<_>, Vec<_>) = reasons.keys().partition(told);
-        let after = stale.partition_point(|key| Some(*key) <= self.refreshed.as_ref());
+        let (stale, mut due): (Vec<_>, Vec<_>) = reasons.keys().partition(has_message);
+        let after = stale.partition_point(|key| Some(*key) <= self.last_refreshed.as_ref());
         let in_turn = stale[after..].iter().chain(&stale[..after]);
         due.extend(in_turn.take(REFRESH_MAX));
         if stale.len() > REFRESH_MAX {
             self.outcome.retry = true;
-            self.refreshed = due.last().map(|key| Key::clone(key));
+            self.last_refreshed = due.last().map(|key| ObjectKey::clone(key));
         }
         due.into_iter().cloned().collect()
     }
 
-    fn explain_pod(
+    fn pending_pod_updates(
         &self,
-        mirror: &Mirror,
+        cache: &ClusterCache,
         cycle: &Cycle<'_>,
-        key: &Key,
+        key: &ObjectKey,
         text: &str,
-    ) -> Option<Chain> {
-        let pod = mirror.pods.get(key)?;
-        let was_false = pod.told.scheduled.as_ref().is_some_and(|told| &*told.status == "False");
-        let about = About::pod(key, &pod.uid);
+    ) -> Option<Sequence> {
+        let pod = cache.pods.get(key)?;
+        let was_false = pod
+            .reported
+            .pod_scheduled
+            .as_ref()
+            .is_some_and(|condition| &*condition.status == "False");
+        let about = InvolvedObject::pod(key, &pod.uid);
         let event = Event {
-            about: &about,
-            level: Level::Warning,
+            involved: &about,
+            event_type: EventType::Warning,
             reason: match self.flavor {
                 Flavor::Kai => "Unschedulable",
                 Flavor::Kube => "FailedScheduling",
             },
             message: text,
-            gist: None,
-            occasion: &pod.told.version.to_string(),
+            dedup_key: None,
+            dedup_scope: &pod.reported.version.to_string(),
         };
         let mut condition = json!({
             "type": "PodScheduled",
@@ -127,50 +144,53 @@ impl Applier {
             condition["lastTransitionTime"] = rfc3339(cycle.now).into();
         }
         let mut change = json!({ "status": { "conditions": [condition] } });
-        // The status of a pod takes annotations along: the mark of its group needs no write of
-        // its own.
+        // A status patch may also change annotations, which saves a write for the group.
         if self.flavor == Flavor::Kai
-            && let Some(group) = pod.group.as_ref().filter(|_| pod.lacks_mark())
+            && let Some(group) = pod.group.as_ref().filter(|_| pod.needs_group_annotation())
         {
             change["metadata"] = json!({ "annotations": { "pod-group-name": &**group } });
         }
         let path = format!("{}/status", path("v1", &key.namespace, "pods", &key.name));
         Some(vec![
             Write::event(&event, &self.api.name, cycle.now),
-            Write::patch(Kind::Pod, path, Merge::Strategic, change),
+            Write::patch(Kind::Pod, path, PatchKind::Strategic, change),
         ])
     }
 }
 
-fn differs(mirror: &Mirror, key: &Key, text: &str) -> bool {
-    mirror.pods.get(key).is_some_and(|pod| {
-        let told = pod.told.scheduled.as_ref();
-        pod.waits() && told.is_none_or(|told| &*told.status != "False" || *told.message != *text)
+fn differs_from_reported(cache: &ClusterCache, key: &ObjectKey, text: &str) -> bool {
+    cache.pods.get(key).is_some_and(|pod| {
+        let condition = pod.reported.pod_scheduled.as_ref();
+        pod.is_waiting()
+            && condition.is_none_or(|condition| {
+                &*condition.status != "False" || *condition.message != *text
+            })
     })
 }
 
-/// Unless the group of the pod wants its pods unmarked.
-fn is_marked(mirror: &Mirror, key: &Key) -> bool {
-    let group = mirror.pods.get(key).and_then(|pod| pod.group.as_ref());
-    let group = group.map(|name| Key { namespace: key.namespace.clone(), name: name.clone() });
-    group.and_then(|key| mirror.groups.get(&key)).is_none_or(|group| group.marks_pods)
+/// Whether the pod is marked: `markUnschedulable` of its group.
+fn marks_pod(cache: &ClusterCache, key: &ObjectKey) -> bool {
+    let group = cache.pods.get(key).and_then(|pod| pod.group.as_ref());
+    let group =
+        group.map(|name| ObjectKey { namespace: key.namespace.clone(), name: name.clone() });
+    group.and_then(|key| cache.groups.get(&key)).is_none_or(|group| group.marks_unschedulable)
 }
 
-/// The words for each pod that waits after this cycle, where others stand on it.
-pub(super) fn reasons(
-    mirror: &Mirror,
+/// The messages of pods that wait after this cycle and have another one so far.
+pub(super) fn pending_reasons(
+    cache: &ClusterCache,
     cycle: &Cycle<'_>,
-    words: &BTreeMap<PodGroupId, Arc<Waits>>,
-) -> BTreeMap<Key, String> {
+    messages: &BTreeMap<PodGroupId, Arc<PendingMessage>>,
+) -> BTreeMap<ObjectKey, String> {
     let mut placed = BTreeSet::new();
-    let mut promised = BTreeMap::new();
+    let mut pipelined = BTreeMap::new();
     for decision in &cycle.plan.decisions {
         match decision {
             Decision::Bind { pod, .. } => {
                 placed.insert(*pod);
             }
             Decision::Pipeline { pod, node } => {
-                promised.insert(*pod, *node);
+                pipelined.insert(*pod, *node);
             }
             Decision::Evict { .. } => {}
         }
@@ -181,15 +201,15 @@ pub(super) fn reasons(
             continue;
         }
         let own = cycle.plan.waiting_pods.get(&id).map(|reason| Cow::Owned(reason.to_string()));
-        let of_group = || Some(Cow::Borrowed(words.get(&pod.group?)?.reason.as_str()));
-        let promise = || {
-            let node = &cycle.snapshot.nodes[promised.get(&id)?.0 as usize].name;
-            let words = "Waits until pods have left node";
-            Some(Cow::Owned(format!("{words} {node}, where room is promised to it")))
+        let of_group = || Some(Cow::Borrowed(messages.get(&pod.group?)?.reason.as_str()));
+        let pipelined_reason = || {
+            let node = &cycle.snapshot.nodes[pipelined.get(&id)?.0 as usize].name;
+            let text = format!("Waits until pods have left node {node}, to which it is pipelined");
+            Some(Cow::Owned(text))
         };
-        let Some(text) = own.or_else(of_group).or_else(promise) else { continue };
+        let Some(text) = own.or_else(of_group).or_else(pipelined_reason) else { continue };
         let key = cycle.key(id);
-        if differs(mirror, &key, &text) && is_marked(mirror, &key) {
+        if differs_from_reported(cache, &key, &text) && marks_pod(cache, &key) {
             reasons.insert(key, text.into_owned());
         }
     }

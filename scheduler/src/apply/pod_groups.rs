@@ -1,4 +1,4 @@
-//! What is told on pod groups: when they started, lost a pod, became stale, and why they wait.
+//! Writes to pod groups: when they started, lost a pod or became stale, and why they wait.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -9,64 +9,72 @@ use schedlab_scheduler_core::{
 };
 
 use super::{
-    About, Applier, Cycle, Event, Level,
-    queue_details::details,
+    Applier, Cycle, Event, EventType, InvolvedObject,
+    pending_messages::{PendingMessage, comes_before, matches},
+    queue_details::queue_details,
     rfc3339,
-    waits::{Waits, comes_before, is_of},
-    writes::{Chain, Write},
+    writes::{Sequence, Write},
 };
 use crate::{
-    api::{Merge, path},
+    api::{PatchKind, path},
+    cache::{
+        BINDING_ERROR, BindFailure, ClusterCache, ObjectKey, PodGroupRecord, SchedulingAttempts,
+        is_failed_attempt,
+    },
     config::Flavor,
-    mirror::{BINDING_ERROR, GroupRecord, Key, Mirror, Tries, Unbound, marks},
     parse::text,
     watch::Kind,
 };
 
 const GROUPS: &str = "scheduling.run.ai/v2alpha2";
 
-pub(super) fn about(key: &Key, uid: &Name) -> About {
-    About { api_version: GROUPS, kind: "PodGroup", key: key.clone(), uid: Name::clone(uid) }
+pub(super) fn involved_object(key: &ObjectKey, uid: &Name) -> InvolvedObject {
+    InvolvedObject {
+        api_version: GROUPS,
+        kind: "PodGroup",
+        key: key.clone(),
+        uid: Name::clone(uid),
+    }
 }
 
-pub(super) fn key(group: &PodGroup) -> Key {
-    Key { namespace: group.namespace.clone(), name: group.name.clone() }
+pub(super) fn group_key(group: &PodGroup) -> ObjectKey {
+    ObjectKey { namespace: group.namespace.clone(), name: group.name.clone() }
 }
 
 impl Applier {
-    /// The group's first pod has got a node.
-    pub(super) fn mark_start(&self, group: &PodGroup, at: Time) -> Option<Chain> {
+    /// Annotates the start of a group, when its first pod got a node.
+    pub(super) fn mark_start(&self, group: &PodGroup, at: Time) -> Option<Sequence> {
         let annotation = ("kai.scheduler/last-start-timestamp", json!(rfc3339(at)));
         self.annotate(group, annotation).map(|write| vec![write])
     }
 
-    /// The group's first pod of this cycle is about to be evicted.
+    /// Annotates the eviction of a group, before its first pod of this cycle is evicted.
     pub(super) fn mark_eviction(&self, group: &PodGroup, at: Time) -> Option<Write> {
         self.annotate(group, ("kai.scheduler/last-eviction-timestamp", json!(rfc3339(at))))
     }
 
-    /// Groups that became stale, or recovered.
-    pub(super) async fn mark_stale(&mut self, mirror: &mut Mirror, cycle: &Cycle<'_>) {
+    /// Annotates groups that became stale or recovered.
+    pub(super) async fn mark_stale(&mut self, cache: &mut ClusterCache, cycle: &Cycle<'_>) {
         let mut chains = Vec::new();
-        for (id, stale) in &cycle.plan.stale {
+        for (id, stale) in &cycle.plan.staleness_changes {
             let group = &cycle.snapshot.pod_groups[id.0 as usize];
             let at = if *stale { json!(rfc3339(cycle.now)) } else { Value::Null };
             let annotation = ("kai.scheduler/stale-podgroup-timestamp", at);
-            let mut chain: Chain = self.annotate(group, annotation).into_iter().collect();
+            let mut chain: Sequence = self.annotate(group, annotation).into_iter().collect();
             if *stale {
                 let event = Event {
-                    about: &about(&key(group), &group.uid),
-                    level: Level::Warning,
+                    involved: &involved_object(&group_key(group), &group.uid),
+                    event_type: EventType::Warning,
                     reason: "StaleJob",
                     message: stale_message(group),
-                    gist: None,
-                    occasion: &rfc3339(cycle.now),
+                    dedup_key: None,
+                    dedup_scope: &rfc3339(cycle.now),
                 };
                 chain.push(Write::event(&event, &self.api.name, cycle.now));
             }
             chains.push(chain);
         }
-        self.write(mirror, chains).await;
+        self.write(cache, chains).await;
     }
 
     fn annotate(&self, group: &PodGroup, (annotation, value): (&str, Value)) -> Option<Write> {
@@ -75,110 +83,121 @@ impl Applier {
         }
         let change = json!({ "metadata": { "annotations": { annotation: value } } });
         let path = path(GROUPS, &group.namespace, "podgroups", &group.name);
-        Some(Write::patch(Kind::PodGroup, path, Merge::Plain, change))
+        Some(Write::patch(Kind::PodGroup, path, PatchKind::Merge, change))
     }
 
-    /// Why groups wait; what does not hold any more is taken away.
-    pub(super) async fn explain_groups(
+    /// Writes why groups wait, and removes outdated conditions.
+    pub(super) async fn report_pending_groups(
         &mut self,
-        mirror: &mut Mirror,
+        cache: &mut ClusterCache,
         cycle: &Cycle<'_>,
-        words: &BTreeMap<PodGroupId, Arc<Waits>>,
+        messages: &BTreeMap<PodGroupId, Arc<PendingMessage>>,
     ) {
-        let chains = self.told_groups(mirror, cycle, words);
-        self.write(mirror, chains).await;
+        let chains = self.group_updates(cache, cycle, messages);
+        self.write(cache, chains).await;
     }
 
-    pub(super) fn told_groups(
+    pub(super) fn group_updates(
         &self,
-        mirror: &Mirror,
+        cache: &ClusterCache,
         cycle: &Cycle<'_>,
-        words: &BTreeMap<PodGroupId, Arc<Waits>>,
-    ) -> Vec<Chain> {
+        messages: &BTreeMap<PodGroupId, Arc<PendingMessage>>,
+    ) -> Vec<Sequence> {
         let groups = (0..).map(PodGroupId).zip(&cycle.snapshot.pod_groups);
-        let tried = self.refused.keys().cloned().collect();
-        let mut unbound = Unbound::by_group(mirror, &tried);
-        // Both are in the order of names.
-        let mut records = mirror.groups.iter().peekable();
+        let refused_pods = self.refused.keys().cloned().collect();
+        let mut bind_failures = BindFailure::by_group(cache, &refused_pods);
+        // Both are ordered by name.
+        let mut records = cache.groups.iter().peekable();
         let chains = groups.filter_map(|(id, group)| {
             while records.next_if(|(key, _)| comes_before(key, group)).is_some() {}
-            let (key, record) = records.next_if(|(key, _)| is_of(key, group))?;
-            let own = Waits::malformed((key, record))
-                .or_else(|| Some(Waits::unbound(&unbound.remove(key)?)));
-            let waits = own.as_ref().or_else(|| words.get(&id).map(|waits| &**waits));
-            self.explain_group(
+            let (key, record) = records.next_if(|(key, _)| matches(key, group))?;
+            let own = PendingMessage::for_malformed_group((key, record))
+                .or_else(|| Some(PendingMessage::for_bind_failure(&bind_failures.remove(key)?)));
+            let pending = own.as_ref().or_else(|| messages.get(&id).map(|pending| &**pending));
+            self.group_update(
                 cycle,
                 (id, record),
-                waits.filter(|_| !runs_once(mirror, (key, record))),
+                pending.filter(|_| !is_running_single_attempt(cache, (key, record))),
             )
         });
         chains.collect()
     }
 
-    fn explain_group(
+    fn group_update(
         &self,
         cycle: &Cycle<'_>,
-        (id, record): (PodGroupId, &GroupRecord),
-        waits: Option<&Waits>,
-    ) -> Option<Chain> {
-        let (group, told) = (&cycle.snapshot.pod_groups[id.0 as usize], &record.told);
-        let is_left_alone = record.tries == (Tries::Once { was_in_vain: true });
-        if waits.is_some_and(|waits| is_left_alone && waits.code != Reason::LeftAlone.code()) {
-            // Nothing else takes the place of the mark.
+        (id, record): (PodGroupId, &PodGroupRecord),
+        pending: Option<&PendingMessage>,
+    ) -> Option<Sequence> {
+        let (group, reported) = (&cycle.snapshot.pod_groups[id.0 as usize], &record.reported);
+        let is_skipped = record.attempts == (SchedulingAttempts::Single { has_failed: true });
+        if pending
+            .is_some_and(|pending| is_skipped && pending.code != Reason::SchedulingBackoff.code())
+        {
+            // The condition of the failed attempt stays.
             return None;
         }
-        let only_try = waits.filter(|waits| {
-            record.tries == (Tries::Once { was_in_vain: false }) && marks(waits.code)
+        let only_attempt = pending.filter(|pending| {
+            record.attempts == (SchedulingAttempts::Single { has_failed: false })
+                && is_failed_attempt(pending.code)
         });
-        let only_try = only_try.map(Waits::of_only_try);
-        let waits = only_try.as_ref().or(waits);
-        let stands = told.waits.as_ref().map(|(code, text)| (&**code, &**text));
-        if stands == waits.map(|waits| (waits.code, waits.message.as_str())) {
+        let only_attempt = only_attempt.map(PendingMessage::with_retry_hint);
+        let pending = only_attempt.as_ref().or(pending);
+        let current = reported.pending.as_ref().map(|(code, text)| (&**code, &**text));
+        if current == pending.map(|pending| (pending.code, pending.message.as_str())) {
             return None;
         }
-        let mut chain = Chain::new();
-        // Of a group that cannot be read, an event tells already.
-        let news = waits.filter(|_| record.malformed.is_none());
-        if let Some(Waits { code, message, .. }) = news {
+        let mut chain = Sequence::new();
+        // A malformed group already has a warning event.
+        let event_message = pending.filter(|_| record.malformed.is_none());
+        if let Some(PendingMessage { code, message, .. }) = event_message {
             let (level, reason) = match *code {
-                "NotReady" => (Level::Normal, "NotReady"),
-                BINDING_ERROR => (Level::Warning, BINDING_ERROR),
-                _ => (Level::Warning, "Unschedulable"),
+                "NotReady" => (EventType::Normal, "NotReady"),
+                BINDING_ERROR => (EventType::Warning, BINDING_ERROR),
+                _ => (EventType::Warning, "Unschedulable"),
             };
-            let occasion = &told.version.to_string();
+            let dedup_scope = &reported.version.to_string();
             let event = Event {
-                about: &about(&key(group), &group.uid),
-                level,
+                involved: &involved_object(&group_key(group), &group.uid),
+                event_type: level,
                 reason,
                 message,
-                gist: None,
-                occasion,
+                dedup_key: None,
+                dedup_scope,
             };
             chain.push(Write::event(&event, &self.api.name, cycle.now));
         }
-        let transition = told.transition.saturating_add(1);
-        let before: &[Value] = if is_left_alone { &told.reasons } else { &[] };
-        let ours = waits.map(|waits| self.condition(cycle, (id, waits), (transition, before)));
-        let conditions: Value = told.of_others.iter().cloned().chain(ours).collect();
+        let transition = reported.last_transition_id.saturating_add(1);
+        let failed_reasons: &[Value] = if is_skipped { &reported.reasons } else { &[] };
+        let ours = pending
+            .map(|pending| self.condition(cycle, (id, pending), (transition, failed_reasons)));
+        let conditions: Value = reported.foreign_conditions.iter().cloned().chain(ours).collect();
         let change = json!({ "status": { "schedulingConditions": conditions } });
         let path = path(GROUPS, &group.namespace, "podgroups", &group.name);
-        chain.push(Write::patch(Kind::PodGroup, format!("{path}/status"), Merge::Plain, change));
+        chain.push(Write::patch(
+            Kind::PodGroup,
+            format!("{path}/status"),
+            PatchKind::Merge,
+            change,
+        ));
         Some(chain)
     }
 
-    /// What it was tried for in vain (`before`) is told beside why it is not tried again.
+    /// Builds the condition of our node pool. The reasons of the failed attempt (`before`) stay
+    /// beside the reason why the group is not retried.
     fn condition(
         &self,
         cycle: &Cycle<'_>,
-        (id, waits): (PodGroupId, &Waits),
-        (transition, before): (u64, &[Value]),
+        (id, pending): (PodGroupId, &PendingMessage),
+        (transition, failed_reasons): (u64, &[Value]),
     ) -> Value {
-        let Waits { code, reason, message } = waits;
-        let mut explained = json!({ "reason": code, "message": reason });
-        let before = before.iter().filter(|before| text(before, "/reason") != Some(code)).cloned();
+        let PendingMessage { code, reason, message } = pending;
+        let mut current_reason = json!({ "reason": code, "message": reason });
+        let failed_reasons =
+            failed_reasons.iter().filter(|failed| text(failed, "/reason") != Some(code)).cloned();
         let waiting = cycle.plan.waiting.get(&id).filter(|reason| reason.code() == *code);
-        if let Some(details) = waiting.and_then(|reason| details(cycle, reason)) {
-            explained["details"] = details;
+        if let Some(details) = waiting.and_then(|reason| queue_details(cycle, reason)) {
+            current_reason["details"] = details;
         }
         json!({
             "type": "UnschedulableOnNodePool",
@@ -186,7 +205,7 @@ impl Applier {
             "status": "True",
             "reason": code,
             "message": message,
-            "reasons": [explained].into_iter().chain(before).collect::<Value>(),
+            "reasons": [current_reason].into_iter().chain(failed_reasons).collect::<Value>(),
             "transitionID": transition.to_string(),
             "lastTransitionTime": rfc3339(cycle.now),
         })
@@ -202,9 +221,12 @@ fn stale_message(group: &PodGroup) -> &'static str {
     }
 }
 
-/// The group is tried once on each node pool, and has pods that run: it is not marked while it
-/// does, or it would be left alone when they are gone.
-fn runs_once(mirror: &Mirror, (key, group): (&Key, &GroupRecord)) -> bool {
-    let runs = || mirror.pods_of(key).any(|(_, pod)| pod.node.is_some() && !pod.is_finished());
-    group.tries != Tries::All && runs()
+/// Whether the group is tried once on each node pool and has running pods. It is not marked then,
+/// since otherwise it would be skipped after they end.
+fn is_running_single_attempt(
+    cache: &ClusterCache,
+    (key, group): (&ObjectKey, &PodGroupRecord),
+) -> bool {
+    let runs = || cache.pods_of(key).any(|(_, pod)| pod.node.is_some() && !pod.is_finished());
+    group.attempts != SchedulingAttempts::Unlimited && runs()
 }

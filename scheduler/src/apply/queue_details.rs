@@ -1,9 +1,9 @@
-//! What a queue had and deserved when a pod group did not fit into it, for programs:
-//! `schedulingConditions[].reasons[].details` of KAI's PodGroup. What knows no bound is left out.
+//! `schedulingConditions[].reasons[].details` of KAI's PodGroup: usage and bounds of the queue that
+//! a pod group did not fit into. Unlimited resources are left out.
 
 use schedlab_json::{Map, Value, json};
 use schedlab_scheduler_core::{
-    QueueUse, Reason,
+    QueueUsage, Reason,
     model::QueueId,
     resources::{Amount, PerResource, ResourceName},
 };
@@ -11,30 +11,30 @@ use schedlab_scheduler_core::{
 use super::Cycle;
 use crate::parse::milli;
 
-/// Of the reasons that are about the bounds of a queue.
-pub(super) fn details(cycle: &Cycle<'_>, reason: &Reason) -> Option<Value> {
+/// Details of reasons that are about the bounds of a queue.
+pub(super) fn queue_details(cycle: &Cycle<'_>, reason: &Reason) -> Option<Value> {
     let (queue, requested, is_bound_to_quota) = match reason {
         Reason::OverLimit { queue, requested, .. } => (queue, requested, false),
         Reason::NonPreemptibleOverQuota { queue, requested, .. } => (queue, requested, true),
         Reason::Queue(_)
         | Reason::NotReady(_)
-        | Reason::LeftAlone
+        | Reason::SchedulingBackoff
         | Reason::NoNode { .. }
-        | Reason::GangTooLarge { .. }
-        | Reason::LargerThanFleet { .. }
-        | Reason::NoPlace(_)
-        | Reason::BehindOthers { .. }
-        | Reason::Promised { .. }
+        | Reason::GangDoesNotFit { .. }
+        | Reason::ExceedsClusterCapacity { .. }
+        | Reason::NoTopologyDomain(_)
+        | Reason::QueueDepthReached { .. }
+        | Reason::Pipelined { .. }
         | Reason::PreemptionDelay { .. }
-        | Reason::PreemptionsBound { .. }
+        | Reason::PreemptionLimitReached { .. }
         | Reason::MinRuntime { .. }
-        | Reason::FairShare { .. }
-        | Reason::BehindShare { .. }
+        | Reason::FairShareExceeded { .. }
+        | Reason::HeadOfLineBlocked { .. }
         | Reason::Unschedulable { .. } => return None,
     };
     let known = (0..).map(QueueId).zip(&cycle.snapshot.queues);
     let (id, of) = known.into_iter().find(|(_, known)| known.name == *queue)?;
-    let nothing = QueueUse::default();
+    let nothing = QueueUsage::default();
     let used = cycle.plan.queues_after.get(&id).unwrap_or(&nothing);
     let mut details = json!({
         "name": &**queue,
@@ -47,8 +47,8 @@ pub(super) fn details(cycle: &Cycle<'_>, reason: &Reason) -> Option<Value> {
         "podGroupRequestedResources": one(&requested.resource, requested.amount),
     });
     if is_bound_to_quota {
-        let asked = details["podGroupRequestedResources"].clone();
-        details["podGroupRequestedNonPreemptibleResources"] = asked;
+        let requested_now = details["podGroupRequestedResources"].clone();
+        details["podGroupRequestedNonPreemptibleResources"] = requested_now;
     }
     Some(json!({ "queueDetails": details }))
 }
@@ -60,17 +60,17 @@ fn amounts(of: PerResource<i64>) -> Value {
 fn bounds(of: PerResource<Amount>) -> Value {
     let names = ResourceName::ACCOUNTED;
     let known = names.iter().zip(of.values()).filter_map(|(name, amount)| match amount {
-        Amount::Exactly(amount) => Some(written(name, amount)),
+        Amount::Exactly(amount) => Some(quantity_entry(name, amount)),
         Amount::Unlimited => None,
     });
     known.collect::<Map>().into()
 }
 
 fn one(resource: &ResourceName, amount: i64) -> Value {
-    [written(resource, amount)].into_iter().collect::<Map>().into()
+    [quantity_entry(resource, amount)].into_iter().collect::<Map>().into()
 }
 
-fn written(resource: &ResourceName, amount: i64) -> (String, Value) {
+fn quantity_entry(resource: &ResourceName, amount: i64) -> (String, Value) {
     let (name, text) = match resource {
         ResourceName::Gpu => ("nvidia.com/gpu", milli(amount)),
         ResourceName::Cpu => ("cpu", milli(amount)),

@@ -5,21 +5,21 @@ use schedlab_json::{Value, json};
 use schedlab_scheduler_core::{Profile, schedule};
 
 use super::{
-    pending::reasons,
-    writes::{Call, Chain},
+    pending::pending_reasons,
+    writes::{Request, Sequence},
     *,
 };
 use crate::{
     parse::{list, text},
-    translate::Translator,
+    snapshot_builder::SnapshotBuilder,
 };
 
 /// One cycle over these objects: what pod groups are told, and what their pods are.
-fn told(objects: &[Value]) -> String {
-    cycle_over(objects, |applier, mirror, cycle| {
-        let words = applier.words.of(cycle);
-        let groups = lines(applier.told_groups(mirror, cycle, &words));
-        let pods = reasons(mirror, cycle, &words);
+fn rendered(objects: &[Value]) -> String {
+    cycle_over(objects, |applier, cache, cycle| {
+        let words = applier.messages.refresh(cycle);
+        let groups = lines(applier.group_updates(cache, cycle, &words));
+        let pods = pending_reasons(cache, cycle, &words);
         let pods = pods.into_iter().map(|(pod, text)| format!("{pod}: {text}"));
         groups.into_iter().chain(pods).collect::<Vec<_>>().join("\n")
     })
@@ -27,37 +27,37 @@ fn told(objects: &[Value]) -> String {
 
 fn cycle_over<T>(
     objects: &[Value],
-    told: impl FnOnce(&mut Applier, &Mirror, &Cycle<'_>) -> T,
+    rendered: impl FnOnce(&mut Applier, &ClusterCache, &Cycle<'_>) -> T,
 ) -> T {
-    let mut mirror = Mirror::of(objects);
-    let mut translator = Translator::new(Flavor::Kai, 0);
-    translator.refresh(&mut mirror);
-    let snapshot = &translator.translation.snapshot;
+    let mut cache = ClusterCache::from_objects(objects);
+    let mut builder = SnapshotBuilder::new(Flavor::Kai, 0);
+    builder.refresh(&mut cache);
+    let snapshot = &builder.built.snapshot;
     let plan = schedule(snapshot, &Profile::kai());
     let cycle = Cycle { snapshot, plan: &plan, now: snapshot.now };
     let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
     let _entered = runtime.enter();
     let nowhere = kube::Config::new("http://localhost:1".parse().unwrap());
     let client = kube::Client::try_from(nowhere).unwrap();
-    let api = Api::new(client, "kai-scheduler".to_owned());
-    told(&mut Applier::new(api, &Config::kai()), &mirror, &cycle)
+    let api = ApiClient::new(client, "kai-scheduler".to_owned());
+    rendered(&mut Applier::new(api, &Config::kai()), &cache, &cycle)
 }
 
 /// Events by reason and message, patches by what they change.
-fn lines(chains: Vec<Chain>) -> Vec<String> {
-    let writes = chains.into_iter().flatten().map(|write| match write.call {
-        Call::Tell { event, .. } => {
+fn lines(chains: Vec<Sequence>) -> Vec<String> {
+    let writes = chains.into_iter().flatten().map(|write| match write.request {
+        Request::CreateEvent { event, .. } => {
             let event: Value = serde_json::from_slice(&event).unwrap();
             let text = |pointer| event.pointer(pointer).and_then(Value::as_str).unwrap_or_default();
             let about =
                 format!("{} {}", text("/involvedObject/kind"), text("/involvedObject/name"));
             format!("event on {about}: {}: {}", text("/reason"), text("/message"))
         }
-        Call::Patch { path, change, .. } => format!("patch {path}: {change}"),
-        Call::Bind { path, object } | Call::Make { path, object } => {
+        Request::Patch { path, change, .. } => format!("patch {path}: {change}"),
+        Request::Bind { path, object } | Request::Create { path, object } => {
             format!("create {path}: {object}")
         }
-        Call::Delete { path, .. } => format!("delete {path}"),
+        Request::Delete { path, .. } => format!("delete {path}"),
     });
     writes.collect()
 }
@@ -108,14 +108,14 @@ fn mark(pool: &str, transition: u32, reason: &str) -> Value {
 }
 
 #[test]
-fn a_group_that_is_to_be_tried_once_is_left_alone_once_it_was_tried_in_vain() {
+fn a_group_with_scheduling_backoff_is_skipped_after_a_failed_attempt() {
     let after = |fields: Value, marks: &[Value]| {
-        told(&[node(1), queue("q", 1), group("g", &fields, &json!(marks)), pod("g", 0, None)])
+        rendered(&[node(1), queue("q", 1), group("g", &fields, &json!(marks)), pod("g", 0, None)])
     };
     let once = || json!({ "schedulingBackoff": 1 });
     let tried = |pool, transition| mark(pool, transition, "PodSchedulingErrors");
-    let is_left_alone = |told: String| told.contains("is not tried here again");
-    assert!(after(once(), &[tried("default", 1)]).contains("\nns/g-0: It was found unschedulable on this node pool once and is not tried here again, as its schedulingBackoff is 1"));
+    let is_left_alone = |rendered: String| rendered.contains("is not tried here again");
+    assert!(after(once(), &[tried("default", 1)]).contains("\nns/g-0: It was unschedulable on this node pool and is not tried again here, because its schedulingBackoff is 1"));
     // What is no such mark: none, that of another pool, a later one of another pool, pods missing.
     for marks in [
         vec![],
@@ -132,65 +132,65 @@ fn a_group_that_is_to_be_tried_once_is_left_alone_once_it_was_tried_in_vain() {
 }
 
 /// What group `g`, the first of the objects, is told; its status stands so from then on.
-fn told_group(objects: &mut [Value]) -> String {
-    let told = told(objects);
-    let patch = told.lines().find_map(|line| line.split_once("/podgroups/g/status: "));
+fn rendered_group(objects: &mut [Value]) -> String {
+    let rendered = rendered(objects);
+    let patch = rendered.lines().find_map(|line| line.split_once("/podgroups/g/status: "));
     let Some((_, change)) = patch else { return "nothing".to_owned() };
     let change: Value = serde_json::from_str(change).unwrap();
     objects[0]["status"] = change["status"].clone();
     let condition = &change["status"]["schedulingConditions"][0];
     let reasons: Vec<_> = list(condition, "/reasons").iter().map(|of| &of["reason"]).collect();
     let (reason, reasons) = (&condition["reason"], json!(reasons));
-    let event = told.lines().next().unwrap();
-    assert!(event.ends_with(text(condition, "/message").unwrap()), "{told}");
+    let event = rendered.lines().next().unwrap();
+    assert!(event.ends_with(text(condition, "/message").unwrap()), "{rendered}");
     format!("{event}\n{reason}, with reasons {reasons}")
 }
 
 #[test]
-fn a_group_that_is_tried_once_is_told_what_lets_it_be_tried_again() {
+fn the_condition_of_a_group_with_scheduling_backoff_says_how_to_retry_it() {
     let once = group("g", &json!({ "schedulingBackoff": 1 }), &json!([]));
     let mut objects = [once, queue("q", 1), node(1), pod("g", 0, None)];
     objects[1]["spec"]["resources"]["gpu"]["limit"] = 0.into();
-    assert_snapshot!(told_group(&mut objects), @r#"
-    event on PodGroup g: Unschedulable: q quota has reached the allowable limit of GPUs. Limit is 0 GPUs, currently 0 GPUs allocated and workload requested 1 GPUs. Remedy: raise the limit of queue q by 1 GPU to 1 GPU; then, as its schedulingBackoff is 1, take condition UnschedulableOnNodePool off its status, move it to another node pool, or set its schedulingBackoff to -1
+    assert_snapshot!(rendered_group(&mut objects), @r#"
+    event on PodGroup g: Unschedulable: q quota has reached the allowable limit of GPUs. Limit is 0 GPUs, currently 0 GPUs allocated and workload requested 1 GPUs. Remedy: raise the limit of queue q by 1 GPU to 1 GPU; then, as its schedulingBackoff is 1, remove condition UnschedulableOnNodePool from its status, move it to another node pool, or set its schedulingBackoff to -1
     "OverLimit", with reasons ["OverLimit"]
     "#);
-    assert_snapshot!(told_group(&mut objects), @r#"
-    event on PodGroup g: Unschedulable: It was found unschedulable on this node pool once and is not tried here again, as its schedulingBackoff is 1. Remedy: take condition UnschedulableOnNodePool off its status, move it to another node pool, or set its schedulingBackoff to -1
+    assert_snapshot!(rendered_group(&mut objects), @r#"
+    event on PodGroup g: Unschedulable: It was unschedulable on this node pool and is not tried again here, because its schedulingBackoff is 1. Remedy: remove condition UnschedulableOnNodePool from its status, move it to another node pool, or set its schedulingBackoff to -1
     "SchedulingBackoff", with reasons ["SchedulingBackoff","OverLimit"]
     "#);
     // That is the mark, too.
-    assert_eq!(told_group(&mut objects), "nothing");
-    assert!(told(&objects).contains("is not tried here again"));
+    assert_eq!(rendered_group(&mut objects), "nothing");
+    assert!(rendered(&objects).contains("is not tried here again"));
     objects[0]["spec"]["schedulingBackoff"] = (-1).into();
-    assert_snapshot!(told_group(&mut objects), @r#"
+    assert_snapshot!(rendered_group(&mut objects), @r#"
     event on PodGroup g: Unschedulable: q quota has reached the allowable limit of GPUs. Limit is 0 GPUs, currently 0 GPUs allocated and workload requested 1 GPUs. Remedy: raise the limit of queue q by 1 GPU to 1 GPU
     "OverLimit", with reasons ["OverLimit"]
     "#);
 }
 
 #[test]
-fn a_mark_has_a_higher_number_than_those_of_other_pools() {
+fn a_condition_has_a_higher_transition_id_than_those_of_other_pools() {
     let marks = json!([mark("other", 7, "OverLimit")]);
-    let told = told(&[queue("q", 1), group("g", &json!({}), &marks), pod("g", 0, None)]);
-    assert!(told.contains(r#""transitionID":"8""#), "{told}");
+    let rendered = rendered(&[queue("q", 1), group("g", &json!({}), &marks), pod("g", 0, None)]);
+    assert!(rendered.contains(r#""transitionID":"8""#), "{rendered}");
 }
 
 #[test]
-fn a_group_that_is_to_be_tried_once_is_not_marked_while_pods_of_it_run() {
+fn a_group_with_scheduling_backoff_is_not_marked_while_its_pods_run() {
     let with = |fields| {
         let group = group("g", &fields, &json!([]));
-        told(&[node(1), queue("q", 1), group, pod("g", 0, Some("n1")), pod("g", 1, None)])
+        rendered(&[node(1), queue("q", 1), group, pod("g", 0, Some("n1")), pod("g", 1, None)])
     };
     assert!(with(json!({})).contains("event on PodGroup g"));
     assert!(!with(json!({ "schedulingBackoff": 1 })).contains("PodGroup g"));
 }
 
 #[test]
-fn pods_are_told_nothing_where_their_group_wants_them_unmarked() {
+fn pods_are_not_marked_when_their_group_sets_mark_unschedulable_to_false() {
     let with = |marks: bool| {
         let group = group("g", &json!({ "markUnschedulable": marks }), &json!([]));
-        told(&[queue("q", 1), group, pod("g", 0, None)])
+        rendered(&[queue("q", 1), group, pod("g", 0, None)])
     };
     assert!(with(true).contains("\nns/g-0: "));
     assert!(!with(false).contains("\nns/g-0: "));
@@ -198,25 +198,28 @@ fn pods_are_told_nothing_where_their_group_wants_them_unmarked() {
 }
 
 #[test]
-fn the_group_of_an_evicted_pod_is_told_for_programs_who_made_how_many_leave() {
+fn the_eviction_event_of_a_group_is_annotated_with_preemptor_and_pod_count() {
     let mut mine = group("mine", &json!({ "minMember": 2 }), &json!([]));
     mine["spec"]["queue"] = "owner".into();
     let mut objects = vec![node(3), queue("q", 0), queue("owner", 2), mine];
     objects.push(group("lent", &json!({}), &json!([])));
     objects.extend((0..3).map(|at| pod("lent", at, Some("n1"))));
     objects.extend((0..2).map(|at| pod("mine", at, None)));
-    let told = cycle_over(&objects, |applier, mirror, cycle| {
-        let together = Together::of(cycle);
+    let rendered = cycle_over(&objects, |applier, cache, cycle| {
+        let together = EvictionGroupSizes::new(cycle);
         let evictions = cycle.plan.decisions.iter().filter_map(|decision| match decision {
             Decision::Evict { pod, cause } => Some((*pod, cause)),
             Decision::Bind { .. } | Decision::Pipeline { .. } => None,
         });
-        let chains = evictions.map(|one| applier.evict(mirror, cycle, one, &together));
-        let events = chains.flatten().filter_map(|write| match write.call {
-            Call::Tell { event, .. } => Some(serde_json::from_slice::<Value>(&event).unwrap()),
-            Call::Bind { .. } | Call::Make { .. } | Call::Patch { .. } | Call::Delete { .. } => {
-                None
+        let chains = evictions.map(|one| applier.evict(cache, cycle, one, &together));
+        let events = chains.flatten().filter_map(|write| match write.request {
+            Request::CreateEvent { event, .. } => {
+                Some(serde_json::from_slice::<Value>(&event).unwrap())
             }
+            Request::Bind { .. }
+            | Request::Create { .. }
+            | Request::Patch { .. }
+            | Request::Delete { .. } => None,
         });
         let lines = events.map(|event| {
             let annotations = event.pointer("/metadata/annotations").unwrap_or(&Value::Null);
@@ -224,7 +227,7 @@ fn the_group_of_an_evicted_pod_is_told_for_programs_who_made_how_many_leave() {
         });
         lines.collect::<Vec<_>>().join("\n")
     });
-    assert_snapshot!(told, @r#"
+    assert_snapshot!(rendered, @r#"
     "lent-2" null
     "lent" {"evictor-action-type":"reclaim","evictor-pod-group-name":"mine","evictor-pod-group-namespace":"ns","num-evicted-pods":"2"}
     "lent-1" null
@@ -233,18 +236,18 @@ fn the_group_of_an_evicted_pod_is_told_for_programs_who_made_how_many_leave() {
 }
 
 #[test]
-fn a_pod_that_the_server_does_not_bind_is_told_why_once() {
+fn a_refused_binding_is_reported_on_the_pod_once() {
     let mut objects = vec![node(1), queue("q", 1), group("g", &json!({}), &json!([]))];
     objects.push(pod("g", 0, None));
-    let told = |objects: &[Value]| {
-        cycle_over(objects, |applier, mirror, _| {
-            let key = Key { namespace: "ns".into(), name: "g-0".into() };
+    let rendered = |objects: &[Value]| {
+        cycle_over(objects, |applier, cache, _| {
+            let key = ObjectKey { namespace: "ns".into(), name: "g-0".into() };
             applier.refused.insert(key.clone(), "no such pod".to_owned());
-            let chain = applier.tell_refused(mirror, (&key, &"n1".into()), Time(0));
+            let chain = applier.report_refused(cache, (&key, &"n1".into()), Time(0));
             lines(chain.into_iter().collect()).join("\n")
         })
     };
-    assert_snapshot!(told(&objects), @r#"
+    assert_snapshot!(rendered(&objects), @r#"
     event on Pod g-0: FailedBinding: Failed to bind pod ns/g-0 to node n1. no such pod
     patch /api/v1/namespaces/ns/pods/g-0/status: {"status":{"conditions":[{"message":"Failed to bind pod ns/g-0 to node n1. no such pod","reason":"BindingError","status":"False","type":"PodScheduled"}]}}
     "#);
@@ -252,7 +255,7 @@ fn a_pod_that_the_server_does_not_bind_is_told_why_once() {
         "type": "PodScheduled", "status": "False", "reason": "BindingError",
         "message": "Failed to bind pod ns/g-0 to node n1. no such pod",
     }]);
-    assert_eq!(told(&objects), "");
+    assert_eq!(rendered(&objects), "");
 }
 
 /// That the binder could not bind the pod.
@@ -265,56 +268,60 @@ fn unbound(mut pod: Value) -> Value {
 }
 
 #[test]
-fn a_group_of_which_a_pod_cannot_be_bound_to_its_place_is_told_that() {
+fn a_failed_bind_request_is_reported_on_the_group() {
     let request = |failed: u32| {
         let status = json!({ "phase": "Failed", "failedAttempts": failed });
         json!({ "kind": "BindRequest", "metadata": { "namespace": "ns", "name": "g-0" },
                 "spec": { "podName": "g-0", "selectedNode": "n1", "backoffLimit": 3 },
                 "status": if failed > 0 { status } else { Value::Null } })
     };
-    let told = |request, pod, fields: Value| {
-        told(&[node(1), queue("q", 1), group("g", &fields, &json!([])), pod, request])
+    let rendered = |request, pod, fields: Value| {
+        rendered(&[node(1), queue("q", 1), group("g", &fields, &json!([])), pod, request])
     };
     let waiting = || pod("g", 0, None);
-    assert_eq!(told(request(0), waiting(), json!({})), "", "it has not failed yet");
-    let failing = told(request(1), unbound(waiting()), json!({}));
+    assert_eq!(rendered(request(0), waiting(), json!({})), "", "it has not failed yet");
+    let failing = rendered(request(1), unbound(waiting()), json!({}));
     assert_snapshot!(failing, @r#"
-    event on PodGroup g: BindingError: Failed to bind pod ns/g-0 to node n1: no such thing. Remedy: mend what it failed for; it is tried again by itself
-    patch /apis/scheduling.run.ai/v2alpha2/namespaces/ns/podgroups/g/status: {"status":{"schedulingConditions":[{"lastTransitionTime":"1970-01-01T00:00:00Z","message":"Failed to bind pod ns/g-0 to node n1: no such thing. Remedy: mend what it failed for; it is tried again by itself","nodePool":"default","reason":"BindingError","reasons":[{"message":"Failed to bind pod ns/g-0 to node n1: no such thing","reason":"BindingError"}],"status":"True","transitionID":"1","type":"UnschedulableOnNodePool"}]}}
+    event on PodGroup g: BindingError: Failed to bind pod ns/g-0 to node n1: no such thing. Remedy: fix the cause; binding is retried automatically
+    patch /apis/scheduling.run.ai/v2alpha2/namespaces/ns/podgroups/g/status: {"status":{"schedulingConditions":[{"lastTransitionTime":"1970-01-01T00:00:00Z","message":"Failed to bind pod ns/g-0 to node n1: no such thing. Remedy: fix the cause; binding is retried automatically","nodePool":"default","reason":"BindingError","reasons":[{"message":"Failed to bind pod ns/g-0 to node n1: no such thing","reason":"BindingError"}],"status":"True","transitionID":"1","type":"UnschedulableOnNodePool"}]}}
     "#);
-    assert_eq!(told(request(0), unbound(waiting()), json!({})), failing, "and is asked for again");
-    assert_eq!(told(request(3), unbound(waiting()), json!({})), "", "it is given a place anew");
-    assert_eq!(told(request(1), unbound(pod("g", 0, Some("n1"))), json!({})), "", "it runs");
-    let once = told(request(1), unbound(waiting()), json!({ "schedulingBackoff": 1 }));
+    assert_eq!(
+        rendered(request(0), unbound(waiting()), json!({})),
+        failing,
+        "and is asked for again"
+    );
+    assert_eq!(rendered(request(3), unbound(waiting()), json!({})), "", "it is given a place anew");
+    assert_eq!(rendered(request(1), unbound(pod("g", 0, Some("n1"))), json!({})), "", "it runs");
+    let once = rendered(request(1), unbound(waiting()), json!({ "schedulingBackoff": 1 }));
     assert_eq!(once, "", "no mark keeps it from being tried");
 }
 
 #[test]
-fn a_group_whose_pod_the_server_does_not_bind_is_told_that() {
+fn a_refused_binding_is_reported_on_the_group() {
     let mut pod = pod("g", 0, None);
     pod["status"]["conditions"] = json!([{
         "type": "PodScheduled", "status": "False", "reason": "BindingError",
         "message": "Failed to bind pod ns/g-0 to node n1. no such thing",
     }]);
     let objects = [node(1), queue("q", 1), group("g", &json!({}), &json!([])), pod];
-    let told = |refused: &[&str]| {
-        cycle_over(&objects, |applier, mirror, cycle| {
-            let key = |name: &&str| Key { namespace: "ns".into(), name: (*name).into() };
+    let rendered = |refused: &[&str]| {
+        cycle_over(&objects, |applier, cache, cycle| {
+            let key = |name: &&str| ObjectKey { namespace: "ns".into(), name: (*name).into() };
             applier.refused =
                 refused.iter().map(|it| (key(it), "no such thing".to_owned())).collect();
-            let words = applier.words.of(cycle);
-            lines(applier.told_groups(mirror, cycle, &words)).join("\n")
+            let words = applier.messages.refresh(cycle);
+            lines(applier.group_updates(cache, cycle, &words)).join("\n")
         })
     };
-    assert_snapshot!(told(&["g-0"]), @r#"
-    event on PodGroup g: BindingError: Failed to bind pod ns/g-0 to node n1. no such thing. Remedy: mend what it failed for; it is tried again by itself
-    patch /apis/scheduling.run.ai/v2alpha2/namespaces/ns/podgroups/g/status: {"status":{"schedulingConditions":[{"lastTransitionTime":"1970-01-01T00:00:00Z","message":"Failed to bind pod ns/g-0 to node n1. no such thing. Remedy: mend what it failed for; it is tried again by itself","nodePool":"default","reason":"BindingError","reasons":[{"message":"Failed to bind pod ns/g-0 to node n1. no such thing","reason":"BindingError"}],"status":"True","transitionID":"1","type":"UnschedulableOnNodePool"}]}}
+    assert_snapshot!(rendered(&["g-0"]), @r#"
+    event on PodGroup g: BindingError: Failed to bind pod ns/g-0 to node n1. no such thing. Remedy: fix the cause; binding is retried automatically
+    patch /apis/scheduling.run.ai/v2alpha2/namespaces/ns/podgroups/g/status: {"status":{"schedulingConditions":[{"lastTransitionTime":"1970-01-01T00:00:00Z","message":"Failed to bind pod ns/g-0 to node n1. no such thing. Remedy: fix the cause; binding is retried automatically","nodePool":"default","reason":"BindingError","reasons":[{"message":"Failed to bind pod ns/g-0 to node n1. no such thing","reason":"BindingError"}],"status":"True","transitionID":"1","type":"UnschedulableOnNodePool"}]}}
     "#);
-    assert_eq!(told(&[]), "", "this time it was bound");
+    assert_eq!(rendered(&[]), "", "this time it was bound");
 }
 
 #[test]
-fn a_group_for_which_a_queue_is_too_small_is_told_for_programs_how_the_queue_stands() {
+fn queue_details_describe_the_queue_that_is_too_small() {
     let details = |fields: Value| {
         let limited = |quota, limit| json!({ "quota": quota, "limit": limit });
         let resources = json!({
@@ -324,14 +331,15 @@ fn a_group_for_which_a_queue_is_too_small_is_told_for_programs_how_the_queue_sta
                         "spec": { "resources": resources } });
         let mut objects = vec![node(8), q, group("g", &fields, &json!([]))];
         objects.extend((0..3).map(|at| pod("g", at, None)));
-        cycle_over(&objects, |applier, mirror, cycle| {
-            let words = applier.words.of(cycle);
-            let told = applier.told_groups(mirror, cycle, &words).into_iter().flatten();
-            let mut conditions = told.filter_map(|write| match write.call {
-                Call::Patch { change, .. } => Some(change),
-                Call::Tell { .. } | Call::Bind { .. } | Call::Make { .. } | Call::Delete { .. } => {
-                    None
-                }
+        cycle_over(&objects, |applier, cache, cycle| {
+            let words = applier.messages.refresh(cycle);
+            let rendered = applier.group_updates(cache, cycle, &words).into_iter().flatten();
+            let mut conditions = rendered.filter_map(|write| match write.request {
+                Request::Patch { change, .. } => Some(change),
+                Request::CreateEvent { .. }
+                | Request::Bind { .. }
+                | Request::Create { .. }
+                | Request::Delete { .. } => None,
             });
             let pointer = "/status/schedulingConditions/0/reasons/0/details";
             format!("{:#}", conditions.next().unwrap().pointer(pointer).unwrap())
@@ -370,14 +378,14 @@ fn a_group_for_which_a_queue_is_too_small_is_told_for_programs_how_the_queue_sta
     }
     "#);
     let fixed = json!({ "minMember": 2, "preemptibility": "non-preemptible" });
-    let told = details(fixed);
-    assert!(told.contains(r#""podGroupRequestedNonPreemptibleResources": {"#), "{told}");
+    let rendered = details(fixed);
+    assert!(rendered.contains(r#""podGroupRequestedNonPreemptibleResources": {"#), "{rendered}");
 }
 
 #[test]
-fn a_group_that_cannot_be_read_is_told_so_whether_or_not_its_pods_run() {
+fn a_malformed_group_is_reported_even_while_its_pods_run() {
     let fields = json!({ "minMember": 2, "stalenessGracePeriod": "soon" });
     let objects =
         [node(2), queue("q", 2), group("g", &fields, &json!([])), pod("g", 0, Some("n1"))];
-    assert_snapshot!(told(&objects), @r#"patch /apis/scheduling.run.ai/v2alpha2/namespaces/ns/podgroups/g/status: {"status":{"schedulingConditions":[{"lastTransitionTime":"1970-01-01T00:00:00Z","message":"PodGroup g cannot be scheduled: spec.stalenessGracePeriod: found \"soon\", allowed: a duration such as 90s or 1h30m. Remedy: mend PodGroup g: spec.stalenessGracePeriod allows a duration such as 90s or 1h30m","nodePool":"default","reason":"Malformed","reasons":[{"message":"PodGroup g cannot be scheduled: spec.stalenessGracePeriod: found \"soon\", allowed: a duration such as 90s or 1h30m","reason":"Malformed"}],"status":"True","transitionID":"1","type":"UnschedulableOnNodePool"}]}}"#);
+    assert_snapshot!(rendered(&objects), @r#"patch /apis/scheduling.run.ai/v2alpha2/namespaces/ns/podgroups/g/status: {"status":{"schedulingConditions":[{"lastTransitionTime":"1970-01-01T00:00:00Z","message":"PodGroup g cannot be scheduled: spec.stalenessGracePeriod: got \"soon\", expected a duration such as 90s or 1h30m. Remedy: fix PodGroup g: spec.stalenessGracePeriod: expected a duration such as 90s or 1h30m","nodePool":"default","reason":"Malformed","reasons":[{"message":"PodGroup g cannot be scheduled: spec.stalenessGracePeriod: got \"soon\", expected a duration such as 90s or 1h30m","reason":"Malformed"}],"status":"True","transitionID":"1","type":"UnschedulableOnNodePool"}]}}"#);
 }

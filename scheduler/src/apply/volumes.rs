@@ -1,8 +1,7 @@
-//! Volumes of pods that are about to be bound: where a claim waits for its first consumer, a volume
-//! is kept for it, or it is told on which node one is to be made. Others complete that, the
-//! cluster's volume controller or a provisioner; until they have, none of the group's pods is
-//! bound. Nothing has to be remembered meanwhile: the claim leads to where its volume is, so that
-//! the next cycle decides the same, and keeps the room.
+//! Volumes of pods before these are bound: for a claim with `WaitForFirstConsumer` the chosen
+//! volume is reserved, or the node to provision it for is annotated. The volume controller or a
+//! provisioner completes this; until then no pod of the group is bound. No state is kept meanwhile:
+//! the claim restricts the pod to the nodes of its volume, so that the next cycle decides the same.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,44 +9,44 @@ use schedlab_json::{Value, json};
 use schedlab_scheduler_core::{
     Decision,
     model::{Name, NodeId, PodGroupId, PodId},
-    plugins::{Chosen, chosen_volumes},
+    plugins::{VolumeChoice, assign_volumes},
 };
 
 use super::{Applier, Cycle, writes::Write};
 use crate::{
-    api::{Merge, path},
-    mirror::{Key, Mirror, Volumes},
-    watch::{Kind, Storage},
+    api::{PatchKind, path},
+    cache::{ClusterCache, ObjectKey, VolumeCache},
+    watch::{Kind, StorageKind},
 };
 
-/// On a volume: it was not its user who chose the claim.
+/// Annotation of a volume whose claim was chosen by a controller rather than a user.
 const BY_CONTROLLER: &str = "pv.kubernetes.io/bound-by-controller";
-/// On a claim: where its provisioner makes the volume.
+/// Annotation of a claim with the node to provision its volume for.
 const SELECTED_NODE: &str = "volume.kubernetes.io/selected-node";
 
-/// A claim that has no volume yet, and the pod that is to be bound.
-struct Open {
-    claim: Key,
+/// A claim without volume, with the pod to bind.
+struct UnboundClaim {
+    claim: ObjectKey,
     pod: PodId,
     node: NodeId,
 }
 
 impl Applier {
-    /// Pod groups that cannot be bound now, besides those of `blocked`: a claim of theirs has no
-    /// volume yet.
+    /// Binds volumes. Returns the pod groups, besides those in `blocked`, that cannot be bound now,
+    /// since a claim has no volume yet.
     pub(super) async fn bind_volumes(
         &mut self,
-        mirror: &mut Mirror,
+        cache: &mut ClusterCache,
         cycle: &Cycle<'_>,
         blocked: &BTreeSet<Option<PodGroupId>>,
     ) -> BTreeSet<Option<PodGroupId>> {
-        let mut open = open(mirror, cycle);
+        let mut open = unbound_claims(cache, cycle);
         open.retain(|one| !blocked.contains(&cycle.group(one.pod)));
         if open.is_empty() {
             return BTreeSet::new();
         }
         let snapshot = cycle.snapshot;
-        let chosen = chosen_volumes(open.iter().map(|one| {
+        let chosen = assign_volumes(open.iter().map(|one| {
             let pod = &snapshot.pods[one.pod.0 as usize];
             let claims = &snapshot.shapes[pod.shape.0 as usize].volumes;
             (&**claims, &snapshot.nodes[one.node.0 as usize])
@@ -56,60 +55,60 @@ impl Applier {
         let first = open.iter().filter(|one| seen.insert(&one.claim));
         let chains = first.filter_map(|one| {
             let node = &snapshot.nodes[one.node.0 as usize].name;
-            let change = binding(&mirror.volumes, (&one.claim, node), &chosen)?;
-            let kind = Kind::Storage(change.of);
-            Some(vec![Write::patch(kind, change.path, Merge::Plain, change.merged)])
+            let change = claim_binding(&cache.volumes, (&one.claim, node), &chosen)?;
+            let kind = Kind::Storage(change.kind);
+            Some(vec![Write::patch(kind, change.path, PatchKind::Merge, change.patch)])
         });
         let chains = chains.collect();
-        self.write(mirror, chains).await;
+        self.write(cache, chains).await;
         for one in &open {
             let node = &cycle.snapshot.nodes[one.node.0 as usize].name;
             let claim = &one.claim.name;
             let text = format!(
-                "Waits on node {node}, where it has room, until persistentvolumeclaim {claim:?} \
+                "Waits on node {node} until persistentvolumeclaim {claim:?} \
                  is bound"
             );
-            self.unbound.insert(cycle.key(one.pod), text);
+            self.held_messages.insert(cycle.key(one.pod), text);
         }
-        self.outcome.held = true;
+        self.outcome.waits_for_volumes = true;
         open.iter().map(|one| cycle.group(one.pod)).collect()
     }
 }
 
-/// The claims without volumes of all pods that are to be bound.
-fn open(mirror: &Mirror, cycle: &Cycle<'_>) -> Vec<Open> {
-    if mirror.volumes.has_no_users() {
+/// The claims without volume of all pods to bind.
+fn unbound_claims(cache: &ClusterCache, cycle: &Cycle<'_>) -> Vec<UnboundClaim> {
+    if cache.volumes.has_no_pods() {
         return Vec::new();
     }
     let mut open = Vec::new();
     for decision in &cycle.plan.decisions {
         let Decision::Bind { pod, node } = decision else { continue };
-        let claims = mirror.volumes.unbound(&cycle.key(*pod), &mirror.pods);
-        open.extend(claims.into_iter().map(|claim| Open { claim, pod: *pod, node: *node }));
+        let claims = cache.volumes.unbound_claims(&cycle.key(*pod), &cache.pods);
+        open.extend(claims.into_iter().map(|claim| UnboundClaim { claim, pod: *pod, node: *node }));
     }
     open
 }
 
-/// What is to be written of a claim or a volume.
-pub(crate) struct Change {
-    of: Storage,
+/// A patch of a claim or volume.
+pub(crate) struct StorageChange {
+    kind: StorageKind,
     pub(crate) path: String,
-    /// RFC 7396.
-    pub(crate) merged: Value,
+    /// JSON merge patch (RFC 7396).
+    pub(crate) patch: Value,
 }
 
-/// Keeps the chosen volume for the claim, or has one made for the node; nothing, where that was
-/// done.
-pub(crate) fn binding(
-    volumes: &Volumes,
-    (key, node): (&Key, &Name),
-    chosen: &BTreeMap<Name, Chosen>,
-) -> Option<Change> {
+/// The patch that reserves the chosen volume, or sets the node to provision it for; `None` if that
+/// was done.
+pub(crate) fn claim_binding(
+    volumes: &VolumeCache,
+    (key, node): (&ObjectKey, &Name),
+    chosen: &BTreeMap<Name, VolumeChoice>,
+) -> Option<StorageChange> {
     let claim = volumes.claims.get(key)?;
     match chosen.get(key.to_string().as_str())? {
-        Chosen::Volume(name) => {
-            let volume = volumes.known.get(name)?;
-            if volume.is_kept_for(key, claim) {
+        VolumeChoice::Existing(name) => {
+            let volume = volumes.persistent_volumes.get(name)?;
+            if volume.is_reserved_for(key, claim) {
                 return None;
             }
             let merged = json!({
@@ -124,9 +123,9 @@ pub(crate) fn binding(
                 } },
             });
             let path = path("v1", "", "persistentvolumes", name);
-            Some(Change { of: Storage::Volume, path, merged })
+            Some(StorageChange { kind: StorageKind::Volume, path, patch: merged })
         }
-        Chosen::Made => {
+        VolumeChoice::Provisioned => {
             if claim.selected_node.as_ref() == Some(node) {
                 return None;
             }
@@ -135,7 +134,7 @@ pub(crate) fn binding(
                 "annotations": { SELECTED_NODE: &**node },
             } });
             let path = path("v1", &key.namespace, "persistentvolumeclaims", &key.name);
-            Some(Change { of: Storage::Claim, path, merged })
+            Some(StorageChange { kind: StorageKind::Claim, path, patch: merged })
         }
     }
 }

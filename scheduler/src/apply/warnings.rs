@@ -1,127 +1,139 @@
-//! Objects that cannot be read as they stand, told on the objects themselves, once.
+//! Warning events on malformed objects, written once.
 
 use schedlab_scheduler_core::model::{Name, Time};
 
-use super::{About, Applier, Event, Level, pod_groups, writes::Write};
+use super::{Applier, Event, EventType, InvolvedObject, pod_groups, writes::Write};
 use crate::{
+    cache::{ClusterCache, ObjectKey, PRIORITY_CLASS_LABEL, PodGroupRecord, SliceFault},
     config::Flavor,
-    mirror::{CLASS_LABEL, GroupRecord, Key, Mirror, SliceFault},
-    translate::is_known_class,
+    snapshot_builder::is_known_class,
 };
 
 impl Applier {
-    pub(super) async fn warn(&mut self, mirror: &mut Mirror, now: Time) {
-        let mut warnings = nodes(mirror);
-        warnings.extend(slices(mirror));
+    pub(super) async fn warn(&mut self, cache: &mut ClusterCache, now: Time) {
+        let mut warnings = nodes(cache);
+        warnings.extend(slices(cache));
         if self.flavor == Flavor::Kai {
-            warnings.extend(zones(mirror));
-            warnings.extend(groups(mirror));
-            warnings.extend(labelled_classes(mirror));
-            warnings.extend(pods(mirror));
-            warnings.extend(selectors(mirror));
+            warnings.extend(numa_topologies(cache));
+            warnings.extend(groups(cache));
+            warnings.extend(labelled_classes(cache));
+            warnings.extend(pods(cache));
+            warnings.extend(selectors(cache));
         }
         let mut chains = Vec::new();
         for (about, reason, message) in &warnings {
-            let level = Level::Warning;
-            let event = Event { about, level, reason, message, gist: None, occasion: "" };
-            if self.warned.insert(event.name()) {
+            let level = EventType::Warning;
+            let event = Event {
+                involved: about,
+                event_type: level,
+                reason,
+                message,
+                dedup_key: None,
+                dedup_scope: "",
+            };
+            if self.reported_warnings.insert(event.name()) {
                 chains.push(vec![Write::event(&event, &self.api.name, now)]);
             }
         }
-        self.write(mirror, chains).await;
+        self.write(cache, chains).await;
     }
 }
 
-type Warning = (About, &'static str, String);
+type Warning = (InvolvedObject, &'static str, String);
 
-fn nodes(mirror: &Mirror) -> Vec<Warning> {
-    let warning = |(name, record): (&Name, &crate::mirror::NodeRecord)| {
-        let key = Key { namespace: "".into(), name: Name::clone(name) };
+fn nodes(cache: &ClusterCache) -> Vec<Warning> {
+    let warning = |(name, record): (&Name, &crate::cache::NodeRecord)| {
+        let key = ObjectKey { namespace: "".into(), name: Name::clone(name) };
         let uid = Name::clone(&record.uid);
         let malformed = record.malformed.as_ref()?;
-        let about = About { api_version: "v1", kind: "Node", key, uid };
-        Some((about, "Malformed", format!("{malformed}; until then it counts as nothing")))
+        let about = InvolvedObject { api_version: "v1", kind: "Node", key, uid };
+        Some((about, "Malformed", format!("{malformed}; it counts as 0 until it is fixed")))
     };
-    mirror.nodes.iter().filter_map(warning).collect()
+    cache.nodes.iter().filter_map(warning).collect()
 }
 
-fn slices(mirror: &Mirror) -> Vec<Warning> {
-    let faults = mirror.claims.slice_faults();
-    let warning = |(name, uid, SliceFault { wrong, instead }): (&Name, &Name, &SliceFault)| {
-        let key = Key { namespace: "".into(), name: Name::clone(name) };
+fn slices(cache: &ClusterCache) -> Vec<Warning> {
+    let faults = cache.resource_claims.slice_faults();
+    let warning = |(name, uid, SliceFault { error: wrong, consequence: instead }): (
+        &Name,
+        &Name,
+        &SliceFault,
+    )| {
+        let key = ObjectKey { namespace: "".into(), name: Name::clone(name) };
         let (api_version, kind) = ("resource.k8s.io/v1", "ResourceSlice");
-        let about = About { api_version, kind, key, uid: Name::clone(uid) };
+        let about = InvolvedObject { api_version, kind, key, uid: Name::clone(uid) };
         (about, "Malformed", format!("{wrong}; until then {instead}"))
     };
     faults.map(warning).collect()
 }
 
-fn zones(mirror: &Mirror) -> Vec<Warning> {
-    let warning = |(name, record): (&Name, &crate::mirror::NumaRecord)| {
-        let key = Key { namespace: "".into(), name: Name::clone(name) };
+fn numa_topologies(cache: &ClusterCache) -> Vec<Warning> {
+    let warning = |(name, record): (&Name, &crate::cache::NumaRecord)| {
+        let key = ObjectKey { namespace: "".into(), name: Name::clone(name) };
         let uid = Name::clone(&record.uid);
         let malformed = record.malformed.as_ref()?;
         let (api_version, kind) = ("topology.node.k8s.io/v1alpha2", "NodeResourceTopology");
-        let about = About { api_version, kind, key, uid };
-        Some((about, "Malformed", format!("{malformed}; until then it binds nobody")))
+        let about = InvolvedObject { api_version, kind, key, uid };
+        Some((about, "Malformed", format!("{malformed}; it constrains no pods until it is fixed")))
     };
-    mirror.topologies_of_nodes.iter().filter_map(warning).collect()
+    cache.numa_topologies.iter().filter_map(warning).collect()
 }
 
-/// Pods whose order among the pods of their group is no number.
-fn pods(mirror: &Mirror) -> Vec<Warning> {
-    let warning = |(key, record): (&Key, &crate::mirror::PodRecord)| {
-        if !(record.ours && record.waits()) {
+/// Pods with an invalid task priority.
+fn pods(cache: &ClusterCache) -> Vec<Warning> {
+    let warning = |(key, record): (&ObjectKey, &crate::cache::PodRecord)| {
+        if !(record.is_ours && record.is_waiting()) {
             return None;
         }
-        let fault = record.task_priority_fault()?;
-        let message = format!("{fault}; until then it counts as none");
-        Some((About::pod(key, &record.uid), "Malformed", message))
+        let fault = record.task_priority_error()?;
+        let message = format!("{fault}; the label is ignored until it is fixed");
+        Some((InvolvedObject::pod(key, &record.uid), "Malformed", message))
     };
-    mirror.pods.iter().filter_map(warning).collect()
+    cache.pods.iter().filter_map(warning).collect()
 }
 
-/// Pods whose claims select by what cannot be judged of the devices there are.
-fn selectors(mirror: &Mirror) -> Vec<Warning> {
-    let warning = |(key, fault): (Key, String)| {
-        let uid = mirror.pods.get(&key).map(|pod| Name::clone(&pod.uid)).unwrap_or_default();
-        (About::pod(&key, &uid), "UnjudgedSelector", fault)
+/// Pods whose claims have selectors that fail for the published devices.
+fn selectors(cache: &ClusterCache) -> Vec<Warning> {
+    let warning = |(key, fault): (ObjectKey, String)| {
+        let uid = cache.pods.get(&key).map(|pod| Name::clone(&pod.uid)).unwrap_or_default();
+        (InvolvedObject::pod(&key, &uid), "UnjudgedSelector", fault)
     };
-    mirror.claims.unjudged(&mirror.pods).into_iter().map(warning).collect()
+    cache.resource_claims.unevaluable_selectors(&cache.pods).into_iter().map(warning).collect()
 }
 
-/// Groups whose owner or pods ask, in a label, for a class that does not exist: their kind's holds.
-fn labelled_classes(mirror: &Mirror) -> Vec<Warning> {
-    let by_owners = mirror
+/// Groups whose owner or pods name a missing class in a label; the class of the group is used
+/// instead.
+fn labelled_classes(cache: &ClusterCache) -> Vec<Warning> {
+    let by_owners = cache
         .groups
         .iter()
         .filter_map(|(key, record)| Some((key.clone(), record, record.class_label.as_ref()?)));
-    let by_pods = mirror.pods.iter().filter_map(|(key, pod)| {
-        let class = pod.class_label().filter(|_| pod.ours && pod.waits())?;
+    let by_pods = cache.pods.iter().filter_map(|(key, pod)| {
+        let class = pod.priority_class_label().filter(|_| pod.is_ours && pod.is_waiting())?;
         let (namespace, name) = (Name::clone(&key.namespace), Name::clone(pod.group.as_ref()?));
-        let group = Key { namespace, name };
-        let record = mirror.groups.get(&group)?;
+        let group = ObjectKey { namespace, name };
+        let record = cache.groups.get(&group)?;
         record.class_label.is_none().then_some((group, record, class))
     });
-    let warning = |(key, record, class): (Key, &GroupRecord, &Name)| {
+    let warning = |(key, record, class): (ObjectKey, &PodGroupRecord, &Name)| {
         let used = record.priority_class.as_ref().filter(|used| *used != class)?;
-        if is_known_class(&mirror.classes, class) {
+        if is_known_class(&cache.priority_classes, class) {
             return None;
         }
         let message = format!(
-            "label {CLASS_LABEL}: PriorityClass '{class}' does not exist: '{used}' is used"
+            "label {PRIORITY_CLASS_LABEL}: PriorityClass '{class}' does not exist: '{used}' is used"
         );
-        Some((pod_groups::about(&key, &record.uid), "PriorityClassNotFound", message))
+        Some((pod_groups::involved_object(&key, &record.uid), "PriorityClassNotFound", message))
     };
     by_owners.chain(by_pods).filter_map(warning).collect()
 }
 
-fn groups(mirror: &Mirror) -> Vec<Warning> {
+fn groups(cache: &ClusterCache) -> Vec<Warning> {
     let mut warnings = Vec::new();
-    // Most groups have the class of the one before.
+    // Most groups have the same class as the one before.
     let mut known: Option<&Name> = None;
-    for (key, record) in &mirror.groups {
-        let about = || pod_groups::about(key, &record.uid);
+    for (key, record) in &cache.groups {
+        let about = || pod_groups::involved_object(key, &record.uid);
         if let Some(malformed) = &record.malformed {
             warnings.push((about(), "Malformed", malformed.to_string()));
         }
@@ -129,7 +141,7 @@ fn groups(mirror: &Mirror) -> Vec<Warning> {
         else {
             continue;
         };
-        if is_known_class(&mirror.classes, class) {
+        if is_known_class(&cache.priority_classes, class) {
             known = Some(class);
         } else {
             let message = format!("PriorityClass '{class}' does not exist: the default is used");
@@ -147,7 +159,7 @@ mod tests {
     use super::*;
     use crate::watch::Kind;
 
-    fn told(warnings: &[Warning]) -> String {
+    fn rendered(warnings: &[Warning]) -> String {
         let line = |(about, reason, message): &Warning| {
             format!("{} {}: {reason}: {message}\n", about.kind, about.key.name)
         };
@@ -167,23 +179,23 @@ mod tests {
     }
 
     #[test]
-    fn a_labelled_class_that_does_not_exist_is_told_on_the_group_with_what_holds_instead() {
-        let mut mirror = Mirror::new("kai-scheduler");
-        mirror.upsert(Kind::PriorityClass, &json!({ "metadata": { "name": "mine" }, "value": 7 }));
-        mirror.upsert(Kind::PodGroup, &group("owned", &json!({ "priorityClassName": "urgent" })));
-        mirror.upsert(Kind::PodGroup, &group("pods", &json!({})));
-        mirror.upsert(Kind::PodGroup, &group("good", &json!({ "priorityClassName": "mine" })));
-        mirror.upsert(Kind::Pod, &pod("a", "pods", "fast"));
-        mirror.upsert(Kind::Pod, &pod("b", "pods", "build"));
-        mirror.upsert(Kind::Pod, &pod("c", "owned", "fast"));
-        assert_snapshot!(told(&labelled_classes(&mirror)), @r"
+    fn a_missing_priority_class_of_a_label_is_reported_with_the_one_in_use() {
+        let mut cache = ClusterCache::new("kai-scheduler");
+        cache.upsert(Kind::PriorityClass, &json!({ "metadata": { "name": "mine" }, "value": 7 }));
+        cache.upsert(Kind::PodGroup, &group("owned", &json!({ "priorityClassName": "urgent" })));
+        cache.upsert(Kind::PodGroup, &group("pods", &json!({})));
+        cache.upsert(Kind::PodGroup, &group("good", &json!({ "priorityClassName": "mine" })));
+        cache.upsert(Kind::Pod, &pod("a", "pods", "fast"));
+        cache.upsert(Kind::Pod, &pod("b", "pods", "build"));
+        cache.upsert(Kind::Pod, &pod("c", "owned", "fast"));
+        assert_snapshot!(rendered(&labelled_classes(&cache)), @r"
         PodGroup owned: PriorityClassNotFound: label priorityClassName: PriorityClass 'urgent' does not exist: 'train' is used
         PodGroup pods: PriorityClassNotFound: label priorityClassName: PriorityClass 'fast' does not exist: 'train' is used
         ");
     }
 
     #[test]
-    fn a_slice_or_a_device_that_cannot_be_used_is_told_on_the_slice() {
+    fn an_unusable_slice_or_device_is_reported_on_the_slice() {
         let requirement = json!({ "key": "rank", "operator": "Gt", "values": ["abc"] });
         let term = json!({ "matchExpressions": [requirement] });
         let devices = json!([
@@ -193,8 +205,8 @@ mod tests {
         let slice = json!({ "metadata": { "name": "gpus" }, "spec": {
             "driver": "gpu.x", "pool": { "name": "n", "generation": 1 },
             "perDeviceNodeSelection": true, "devices": devices } });
-        let mut mirror = Mirror::new("kai-scheduler");
-        mirror.upsert(Kind::ResourceSlice, &slice);
-        assert_snapshot!(told(&slices(&mirror)), @r#"ResourceSlice gpus: Malformed: spec.devices[0].nodeSelector.nodeSelectorTerms[0].matchExpressions[0].values[0]: found "abc", allowed: an integer; until then the device is not used"#);
+        let mut cache = ClusterCache::new("kai-scheduler");
+        cache.upsert(Kind::ResourceSlice, &slice);
+        assert_snapshot!(rendered(&slices(&cache)), @r#"ResourceSlice gpus: Malformed: spec.devices[0].nodeSelector.nodeSelectorTerms[0].matchExpressions[0].values[0]: got "abc", expected an integer; the device is not used until this is fixed"#);
     }
 }

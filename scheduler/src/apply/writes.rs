@@ -1,6 +1,5 @@
-//! How plans reach the server: chains of requests, one after the other inside a chain, several
-//! chains at once. What every answer means is said by who asks, so that the mirror is brought up
-//! to date in one place.
+//! Sends the writes of a plan: sequences of requests, several sequences at a time. Each write
+//! states what its response means, so that the cache is updated in one place.
 
 use std::{
     sync::atomic::{AtomicBool, Ordering},
@@ -8,44 +7,44 @@ use std::{
 };
 
 use schedlab_json::Value;
-use schedlab_scheduler_core::model::{Name, Time, ZoneShare};
+use schedlab_scheduler_core::model::{Name, NumaAllocation, Time};
 use serde::de::IgnoredAny;
 use tokio::time::Instant;
 
 use super::{Applier, Event};
 use crate::{
-    api::{Api, ApiError, Merge},
-    mirror::{Key, Mirror},
-    pacing::Pacing,
+    api::{ApiClient, ApiError, PatchKind},
+    cache::{ClusterCache, ObjectKey},
+    concurrency::WriteLimiter,
     watch::Kind,
 };
 
-/// One request.
+/// A request, and what to do on success.
 pub(super) struct Write {
-    pub(super) call: Call,
-    pub(super) then: Then,
+    pub(super) request: Request,
+    pub(super) on_success: OnSuccess,
 }
 
-/// What is asked.
-pub(super) enum Call {
-    /// An event. Nobody reads the answer.
-    Tell {
+/// A request to the API server.
+pub(super) enum Request {
+    /// Creates an event. The response is ignored.
+    CreateEvent {
         path: String,
         event: Vec<u8>,
     },
-    /// It is answered with a `Status`, which nobody reads.
+    /// Creates a Binding. The response is a Status, which is ignored.
     Bind {
         path: String,
         object: Value,
     },
-    /// The object is known from then on.
-    Make {
+    /// Creates an object, which the response contains.
+    Create {
         path: String,
         object: Value,
     },
     Patch {
         path: String,
-        merge: Merge,
+        merge: PatchKind,
         change: Value,
     },
     Delete {
@@ -54,146 +53,158 @@ pub(super) enum Call {
     },
 }
 
-/// What its answer means.
-pub(super) enum Then {
-    /// An event: that it is there already, or cannot be written, changes nothing.
-    Told,
-    /// The object stands as answered.
-    Stands(Kind),
-    /// The pod holds its node, and so much of its zones.
-    Bound(Key, Name, Vec<ZoneShare>),
-    /// The pod holds the place that its BindRequest names.
-    Requested(Key),
-    /// The pod's BindRequest is gone.
-    Cleared(Key),
-    /// The pod leaves, from this moment on.
-    Leaving(Key, Time),
+/// How a successful response updates the cache.
+pub(super) enum OnSuccess {
+    /// None. An event that exists already or cannot be written has no effect.
+    EventWritten,
+    /// The response is the object.
+    Observed(Kind),
+    /// The pod has its node, with these NUMA allocations.
+    Bound(ObjectKey, Name, Vec<NumaAllocation>),
+    /// The pod has the node of its BindRequest.
+    BindRequestCreated(ObjectKey),
+    /// The BindRequest of the pod is deleted.
+    BindRequestDeleted(ObjectKey),
+    /// The pod is terminating since this time.
+    Evicted(ObjectKey, Time),
 }
 
-/// Requests that are sent one after the other; a refusal ends them, unless it is an event's.
-pub(super) type Chain = Vec<Write>;
+/// Requests that are sent one after the other. An error ends the sequence, except for events.
+pub(super) type Sequence = Vec<Write>;
 
 impl Write {
     pub(super) fn event(event: &Event<'_>, component: &str, now: Time) -> Self {
-        Self::told(event.request(component, now))
+        Self::event_request(event.to_request(component, now))
     }
 
-    /// Path and body of an event.
-    pub(super) fn told((path, event): (String, Vec<u8>)) -> Self {
-        Self { call: Call::Tell { path, event }, then: Then::Told }
+    /// A write of an event from path and body.
+    pub(super) fn event_request((path, event): (String, Vec<u8>)) -> Self {
+        Self { request: Request::CreateEvent { path, event }, on_success: OnSuccess::EventWritten }
     }
 
-    /// A patch whose answer is the object as it stands now.
-    pub(super) fn patch(kind: Kind, path: String, merge: Merge, change: Value) -> Self {
-        Self { call: Call::Patch { path, merge, change }, then: Then::Stands(kind) }
+    /// A patch; the response is the object.
+    pub(super) fn patch(kind: Kind, path: String, merge: PatchKind, change: Value) -> Self {
+        Self {
+            request: Request::Patch { path, merge, change },
+            on_success: OnSuccess::Observed(kind),
+        }
     }
 }
 
-impl Call {
-    async fn send(self, api: &Api) -> Result<Value, ApiError> {
+impl Request {
+    async fn send(self, api: &ApiClient) -> Result<Value, ApiError> {
         match self {
-            Self::Tell { path, event } => {
-                api.tell(&path, event).await?;
+            Self::CreateEvent { path, event } => {
+                api.create_event(&path, event).await?;
                 Ok(Value::Null)
             }
             Self::Bind { path, object } => {
                 let IgnoredAny = api.create(&path, &object).await?;
                 Ok(Value::Null)
             }
-            Self::Make { path, object } => api.create(&path, &object).await,
+            Self::Create { path, object } => api.create(&path, &object).await,
             Self::Patch { path, merge, change } => api.patch(&path, merge, &change).await,
             Self::Delete { path, options } => api.delete(&path, &options).await,
         }
     }
 }
 
-/// And how long it took.
-type Answer = (Then, Result<Value, ApiError>, Duration);
+/// What to do on success, the response, and the duration.
+type WriteResult = (OnSuccess, Result<Value, ApiError>, Duration);
 
-/// Sends a chain. Once nobody knows how the cluster stands, nothing more is written.
-async fn send(api: &Api, chain: Chain, in_doubt: &AtomicBool) -> Vec<Answer> {
-    let mut answers = Vec::new();
-    for Write { call, then } in chain {
+/// Sends a sequence. Stops all writes after one of unknown outcome.
+async fn send(api: &ApiClient, chain: Sequence, in_doubt: &AtomicBool) -> Vec<WriteResult> {
+    let mut responses = Vec::new();
+    for Write { request, on_success } in chain {
         if in_doubt.load(Ordering::Relaxed) {
             break;
         }
         let sent = Instant::now();
-        let answer = call.send(api).await;
-        if matches!(answer, Err(ApiError::Unknown(_))) {
+        let response = request.send(api).await;
+        if matches!(response, Err(ApiError::OutcomeUnknown(_))) {
             in_doubt.store(true, Ordering::Relaxed);
         }
-        let ends = answer.is_err() && !matches!(then, Then::Told);
-        answers.push((then, answer, sent.elapsed()));
+        let ends = response.is_err() && !matches!(on_success, OnSuccess::EventWritten);
+        responses.push((on_success, response, sent.elapsed()));
         if ends {
             break;
         }
     }
-    answers
+    responses
 }
 
 impl Applier {
-    /// Sends chains, in their order where only one is under way at a time.
-    pub(super) async fn write(&mut self, mirror: &mut Mirror, chains: Vec<Chain>) {
+    /// Sends sequences, in order while only one request at a time is allowed.
+    pub(super) async fn write(&mut self, cache: &mut ClusterCache, chains: Vec<Sequence>) {
         let in_doubt = AtomicBool::new(self.outcome.in_doubt);
         let api = self.api.clone();
         let chains = chains.into_iter().filter(|chain| !chain.is_empty());
         let sent = chains.map(|chain| send(&api, chain, &in_doubt));
-        let mut pacing = std::mem::replace(&mut self.pacing, Pacing::up_to(1));
-        let take = |answers: Vec<Answer>| {
-            let is_binding =
-                |(then, ..): &&Answer| matches!(then, Then::Bound(..) | Then::Requested(_));
-            self.binding_times.extend(answers.iter().filter(is_binding).map(|answer| answer.2));
-            for (then, answer, _) in answers {
-                self.take(mirror, then, answer);
+        let mut pacing = std::mem::replace(&mut self.limiter, WriteLimiter::with_limit(1));
+        let take = |responses: Vec<WriteResult>| {
+            let is_binding = |(on_success, ..): &&WriteResult| {
+                matches!(on_success, OnSuccess::Bound(..) | OnSuccess::BindRequestCreated(_))
+            };
+            self.binding_times
+                .extend(responses.iter().filter(is_binding).map(|response| response.2));
+            for (on_success, response, _) in responses {
+                self.handle_response(cache, on_success, response);
             }
         };
-        pacing.all(sent, take).await;
-        self.pacing = pacing;
+        pacing.run_all(sent, take).await;
+        self.limiter = pacing;
     }
 
-    fn take(&mut self, mirror: &mut Mirror, then: Then, answer: Result<Value, ApiError>) {
-        let object = match (answer, &then) {
+    fn handle_response(
+        &mut self,
+        cache: &mut ClusterCache,
+        on_success: OnSuccess,
+        response: Result<Value, ApiError>,
+    ) {
+        let object = match (response, &on_success) {
             (Ok(object), _) => object,
-            (Err(error @ ApiError::Unknown(_)), _) => return self.failed(error),
-            (Err(_), Then::Told) => return,
+            (Err(error @ ApiError::OutcomeUnknown(_)), _) => return self.record_failure(error),
+            (Err(_), OnSuccess::EventWritten) => return,
             (Err(error), _) => {
-                if let (ApiError::Refused(why), Then::Bound(key, ..) | Then::Requested(key)) =
-                    (&error, &then)
+                if let (
+                    ApiError::Refused(why),
+                    OnSuccess::Bound(key, ..) | OnSuccess::BindRequestCreated(key),
+                ) = (&error, &on_success)
                 {
                     self.refused.insert(key.clone(), why.clone());
                 }
-                return self.failed(error);
+                return self.record_failure(error);
             }
         };
-        match then {
-            Then::Told => {}
-            Then::Stands(kind) => mirror.upsert(kind, &object),
-            Then::Bound(key, node, zones) => {
-                mirror.assume_bound(&key, &node, zones);
+        match on_success {
+            OnSuccess::EventWritten => {}
+            OnSuccess::Observed(kind) => cache.upsert(kind, &object),
+            OnSuccess::Bound(key, node, zones) => {
+                cache.assume_bound(&key, &node, zones);
                 self.bound.insert(key);
             }
-            Then::Requested(key) => {
-                mirror.upsert(Kind::BindRequest, &object);
+            OnSuccess::BindRequestCreated(key) => {
+                cache.upsert(Kind::BindRequest, &object);
                 self.bound.insert(key);
             }
-            Then::Cleared(key) => mirror.forget_request(key),
-            Then::Leaving(key, now) => {
+            OnSuccess::BindRequestDeleted(key) => cache.drop_bind_request(key),
+            OnSuccess::Evicted(key, now) => {
                 if object["kind"] == "Pod" {
-                    mirror.upsert(Kind::Pod, &object);
+                    cache.upsert(Kind::Pod, &object);
                 }
-                mirror.assume_leaving(&key, now);
+                cache.assume_releasing(&key, now);
             }
         }
     }
 
-    /// What happened is remembered.
-    pub(super) fn failed(&mut self, error: ApiError) {
+    /// Records an error in the outcome.
+    pub(super) fn record_failure(&mut self, error: ApiError) {
         self.outcome.retry = true;
         match error {
-            // It changed under our hands; the watch tells, and the next cycle decides.
+            // The object has changed; the watch reports it and the next cycle decides again.
             ApiError::NotFound(_) | ApiError::Conflict(_) | ApiError::Gone(_) => {}
             ApiError::Refused(message) => self.outcome.failure = Some(message),
-            ApiError::Unknown(error) => {
+            ApiError::OutcomeUnknown(error) => {
                 self.outcome.in_doubt = true;
                 self.outcome.failure = Some(error.to_string());
             }

@@ -1,221 +1,239 @@
-//! One attempt to carry out a request. It looks at the pod and the node as they stand now, so it
-//! can be made again at any point; the status of the request is written last.
+//! One attempt to execute a BindRequest. It reads pod and node anew, so that it can be repeated at
+//! any point; the status of the request is written last.
 
 use schedlab_json::{Value, json};
 use schedlab_scheduler_core::model::{Name, Time};
 use serde::de::IgnoredAny;
 
-use super::{claims, order::Order, refusal::Refusal, shared_gpu, volumes};
+use super::{bind_request::BindRequest, claims, error::BindError, shared_gpu, volumes};
 use crate::{
-    api::{Api, ApiError, Merge, path},
-    apply::{About, Event, Level, rfc3339, share},
-    mirror::{BINDING_ERROR, Key, PREDICTED, written_shares},
+    api::{ApiClient, ApiError, PatchKind, path},
+    apply::{Event, EventType, InvolvedObject, rfc3339, shared_gpu_labels},
+    cache::{BINDING_ERROR, ObjectKey, PREDICTED_PLACEMENT_ANNOTATION, placements_to_json},
     parse::{at, list, text, uid},
 };
 
-/// What became of an attempt, and the pod as it was before it, or as somebody else bound it.
+/// A finished attempt, with the pod as it was before (or as another writer bound it).
 pub(super) struct Attempt {
     pub(super) pod: Option<Value>,
-    pub(super) ended: Result<(), String>,
+    pub(super) result: Result<(), String>,
 }
 
-/// What an attempt came to.
-pub(super) enum Made {
-    /// An end, for now or for good.
-    Ended(Attempt),
-    /// Nothing yet: it is to be made again when others have done what this waits for.
-    Waits,
+/// Outcome of an attempt.
+pub(super) enum AttemptOutcome {
+    /// It succeeded, or failed for now or permanently.
+    Finished(Attempt),
+    /// It waits for another controller, and is repeated.
+    Waiting,
 }
 
-/// Binds the pod, if that can be. `devices`: those that are reserved for it. Where it has waited
-/// for others long enough it has failed.
-pub(super) async fn make(
-    api: &Api,
-    (key, order): (&Key, &Order),
+/// Attempts to bind the pod. `devices` are the indices reserved for it. With `is_patient` false,
+/// waiting for another controller counts as a failure.
+pub(super) async fn run(
+    api: &ApiClient,
+    key: &ObjectKey,
+    request: &BindRequest,
     devices: &[Name],
     is_patient: bool,
-) -> Result<Made, ApiError> {
+) -> Result<AttemptOutcome, ApiError> {
     let pod = api.get(&path("v1", &key.namespace, "pods", &key.name)).await;
-    let (mut pod, ended) = match (pod, order.problem(&key.name)) {
-        (pod, Some(problem)) => (pod.ok(), Err(Refusal::Failed(problem))),
+    let (mut pod, outcome) = match (pod, request.validation_error(&key.name)) {
+        (pod, Some(problem)) => (pod.ok(), Err(BindError::Failed(problem))),
         (Ok(pod), None) => {
-            let ended = bind(api, (key, order), (&pod, devices)).await;
-            (Some(pod), ended)
+            let result = bind(api, key, request, &pod, devices).await;
+            (Some(pod), result)
         }
         (Err(error), None) => (None, Err(error.into())),
     };
-    let ended = match ended {
+    let result = match outcome {
         Ok(()) => Ok(()),
-        Err(Refusal::Waits(_)) if is_patient => return Ok(Made::Waits),
-        Err(Refusal::Failed(why) | Refusal::Waits(why)) => Err(why),
-        Err(Refusal::Elsewhere(on)) => {
+        Err(BindError::Waiting(_)) if is_patient => return Ok(AttemptOutcome::Waiting),
+        Err(BindError::Failed(why) | BindError::Waiting(why)) => Err(why),
+        Err(BindError::BoundElsewhere(on)) => {
             if let Some(pod) = &mut pod {
                 pod["spec"]["nodeName"] = json!(&*on);
             }
             Err(format!("the pod is bound to node {on} already"))
         }
-        Err(Refusal::Unknown(error)) => return Err(error),
+        Err(BindError::Unconfirmed(error)) => return Err(error),
     };
-    Ok(Made::Ended(Attempt { pod, ended }))
+    Ok(AttemptOutcome::Finished(Attempt { pod, result }))
 }
 
-/// Tells how an attempt ended. Answers the request as it stands then.
-pub(super) async fn conclude(
-    api: &Api,
-    (key, order): (&Key, &Order),
-    Attempt { pod, ended }: &Attempt,
+/// Writes the result to pod and request; returns the updated request.
+pub(super) async fn record_result(
+    api: &ApiClient,
+    key: &ObjectKey,
+    request: &BindRequest,
+    Attempt { pod, result }: &Attempt,
     now: Time,
 ) -> Result<Value, ApiError> {
     if let Some(pod) = pod {
-        tell(api, (key, order), pod, (ended, now)).await?;
+        report_on_pod(api, key, request, pod, result, now).await?;
     }
-    let status = match ended {
+    let status = match result {
         Ok(()) => json!({ "phase": "Succeeded", "reason": null }),
         Err(why) => json!({
             "phase": "Failed",
             "reason": why,
-            "failedAttempts": order.attempts.saturating_add(1),
+            "failedAttempts": request.failed_attempts.saturating_add(1),
         }),
     };
     let path = path("scheduling.run.ai/v1alpha2", &key.namespace, "bindrequests", &key.name);
-    api.patch(&format!("{path}/status"), Merge::Plain, &json!({ "status": status })).await
+    api.patch(&format!("{path}/status"), PatchKind::Merge, &json!({ "status": status })).await
 }
 
-/// Binds the pod to its node, unless it is.
+/// Binds the pod to its node, unless it is bound to it already.
 async fn bind(
-    api: &Api,
-    (key, order): (&Key, &Order),
-    (pod, devices): (&Value, &[Name]),
-) -> Result<(), Refusal> {
+    api: &ApiClient,
+    key: &ObjectKey,
+    request: &BindRequest,
+    pod: &Value,
+    devices: &[Name],
+) -> Result<(), BindError> {
     let uid = uid(pod);
-    if !order.is_about(&uid) {
-        let why = format!("pod {key} is not the one for which the request was made");
-        return Err(Refusal::Failed(why));
+    if !request.is_for_uid(&uid) {
+        let why = format!("pod {key} has another UID than the pod of the request");
+        return Err(BindError::Failed(why));
     }
-    if is_bound(pod, &order.node)? {
+    if is_bound(pod, &request.node)? {
         return Ok(());
     }
-    let node = api.get(&path("v1", "", "nodes", &order.node)).await?;
-    volumes::bind(api, (key, order), (pod, &node)).await?;
-    if !order.has_claims() {
-        return bind_unbound(api, (key, order), (pod, devices)).await;
+    let node = api.get(&path("v1", "", "nodes", &request.node)).await?;
+    volumes::bind(api, key, request, pod, &node).await?;
+    if !request.has_claims() {
+        return bind_pod(api, key, request, pod, devices).await;
     }
-    let mut ended = claims::reserve(api, (key, order), pod).await;
-    if ended.is_ok() {
-        ended = bind_unbound(api, (key, order), (pod, devices)).await;
+    let mut result = claims::reserve(api, key, request, pod).await;
+    if result.is_ok() {
+        result = bind_pod(api, key, request, pod, devices).await;
     }
-    if let Err(Refusal::Failed(_)) = ended {
-        ignored(claims::release(api, (key, order)).await)?;
+    if let Err(BindError::Failed(_)) = result {
+        ignore_rejections(claims::release(api, key, request).await)?;
     }
-    ended
+    result
 }
 
-/// Binds a pod that was not bound a moment ago, whose claims have their devices.
-async fn bind_unbound(
-    api: &Api,
-    (key, order): (&Key, &Order),
-    (pod, devices): (&Value, &[Name]),
-) -> Result<(), Refusal> {
+/// Binds a pod that was not bound when it was read, and whose resource claims are allocated.
+async fn bind_pod(
+    api: &ApiClient,
+    key: &ObjectKey,
+    request: &BindRequest,
+    pod: &Value,
+    devices: &[Name],
+) -> Result<(), BindError> {
     let uid = uid(pod);
     let pod_path = path("v1", &key.namespace, "pods", &key.name);
-    shared_gpu::write(api, (key, order), pod, devices).await?;
-    if let Some(mut change) = change(order, pod) {
-        if let Some((annotation, value)) = shared_gpu::annotation(pod, devices) {
+    shared_gpu::write_config_maps(api, key, request, pod, devices).await?;
+    if let Some(mut change) = pod_changes(request, pod) {
+        if let Some((annotation, value)) = shared_gpu::cdi_annotation(pod, devices) {
             change["metadata"]["annotations"][annotation] = json!(value);
         }
         change["metadata"]["uid"] = json!(&*uid);
-        let _: Value = api.patch(&pod_path, Merge::Plain, &change).await?;
+        let _: Value = api.patch(&pod_path, PatchKind::Merge, &change).await?;
     }
     let mut binding = json!({
         "apiVersion": "v1",
         "kind": "Binding",
         "metadata": { "name": &*key.name, "namespace": &*key.namespace, "uid": &*uid },
-        "target": { "apiVersion": "v1", "kind": "Node", "name": &*order.node },
+        "target": { "apiVersion": "v1", "kind": "Node", "name": &*request.node },
     });
-    // The server copies annotations to the pod.
-    if !order.resource_type.is_empty() {
-        let received = json!({ "received-resource-type": &*order.resource_type });
+    // The API server copies annotations of the Binding to the pod.
+    if !request.resource_type.is_empty() {
+        let received = json!({ "received-resource-type": &*request.resource_type });
         binding["metadata"]["annotations"] = received;
     }
-    if !order.zones.is_empty() {
-        let foretold = written_shares(&order.zones).to_string();
-        binding["metadata"]["annotations"][PREDICTED] = json!(foretold);
+    if !request.numa.is_empty() {
+        let foretold = placements_to_json(&request.numa).to_string();
+        binding["metadata"]["annotations"][PREDICTED_PLACEMENT_ANNOTATION] = json!(foretold);
     }
     let bound: Result<Value, ApiError> = api.create(&format!("{pod_path}/binding"), &binding).await;
     match bound {
         Ok(_) => Ok(()),
-        // Somebody may have been quicker.
+        // Another writer may have bound it meanwhile.
         Err(ApiError::Conflict(why)) => {
-            let is_bound = is_bound(&api.get(&pod_path).await?, &order.node)?;
-            if is_bound { Ok(()) } else { Err(Refusal::Failed(why)) }
+            let is_bound = is_bound(&api.get(&pod_path).await?, &request.node)?;
+            if is_bound { Ok(()) } else { Err(BindError::Failed(why)) }
         }
         Err(error) => Err(error.into()),
     }
 }
 
-/// What stands on the pod before it is bound.
-fn change(order: &Order, pod: &Value) -> Option<Value> {
-    if order.gpu_groups.is_empty() && order.labels.is_empty() {
+/// Labels to set on the pod before it is bound.
+fn pod_changes(request: &BindRequest, pod: &Value) -> Option<Value> {
+    if request.gpu_groups.is_empty() && request.labels.is_empty() {
         return None;
     }
     let mut change = json!({ "metadata": { "labels": {} } });
-    if !order.gpu_groups.is_empty() {
+    if !request.gpu_groups.is_empty() {
         let known = at(pod, "/metadata/labels").and_then(Value::as_object);
-        change = share(known.into_iter().flatten().map(|(label, _)| &**label), &order.gpu_groups);
+        change = shared_gpu_labels(
+            known.into_iter().flatten().map(|(label, _)| &**label),
+            &request.gpu_groups,
+        );
     }
-    for (label, value) in &order.labels {
+    for (label, value) in &request.labels {
         change["metadata"]["labels"][&**label] = json!(&**value);
     }
     Some(change)
 }
 
-fn is_bound(pod: &Value, node: &str) -> Result<bool, Refusal> {
+fn is_bound(pod: &Value, node: &str) -> Result<bool, BindError> {
     match text(pod, "/spec/nodeName") {
         None | Some("") => Ok(false),
         Some(on) if on == node => Ok(true),
-        Some(on) => Err(Refusal::Elsewhere(on.into())),
+        Some(on) => Err(BindError::BoundElsewhere(on.into())),
     }
 }
 
-/// An event and conditions on the pod, in KAI's words: `PodBound`, and of a failure `PodScheduled`
-/// (in KAI that stays as it was). That they cannot be written changes nothing.
-async fn tell(
-    api: &Api,
-    (key, order): (&Key, &Order),
+/// Writes an event and conditions on the pod with KAI's texts: `PodBound`, and after a failure also
+/// `PodScheduled` (which KAI leaves unchanged). Rejected writes are ignored.
+async fn report_on_pod(
+    api: &ApiClient,
+    key: &ObjectKey,
+    request: &BindRequest,
     pod: &Value,
-    (ended, now): (&Result<(), String>, Time),
+    result: &Result<(), String>,
+    now: Time,
 ) -> Result<(), ApiError> {
-    let node = &order.node;
-    let (level, status, reason, message) = match ended {
+    let node = &request.node;
+    let (level, status, reason, message) = match result {
         Ok(()) => {
-            (Level::Normal, "True", "Bound", format!("Pod bound successfully to node {node}"))
+            (EventType::Normal, "True", "Bound", format!("Pod bound successfully to node {node}"))
         }
         Err(why) => {
             let to = if node.is_empty() { String::new() } else { format!(" to node {node}") };
             let message = format!("Failed to bind pod {key}{to}: {why}");
-            (Level::Warning, "False", BINDING_ERROR, message)
+            (EventType::Warning, "False", BINDING_ERROR, message)
         }
     };
-    // Of a pod that it bound the server says that it is scheduled.
-    let waits = ended.is_err() && text(pod, "/spec/nodeName").is_none_or(str::is_empty);
+    // After a successful Binding the API server sets `PodScheduled` itself.
+    let waits = result.is_err() && text(pod, "/spec/nodeName").is_none_or(str::is_empty);
     let kinds: &[&str] = if waits { &["PodBound", "PodScheduled"] } else { &["PodBound"] };
-    let stand = list(pod, "/status/conditions");
-    let stands = |kind: &&str| {
-        stand.iter().any(|condition| {
+    let conditions = list(pod, "/status/conditions");
+    let is_current = |kind: &&str| {
+        conditions.iter().any(|condition| {
             condition["type"] == **kind
                 && condition["status"] == status
                 && condition["message"] == *message
         })
     };
-    if kinds.iter().all(stands) {
+    if kinds.iter().all(is_current) {
         return Ok(());
     }
     let uid = uid(pod);
-    let about = About::pod(key, &uid);
-    let occasion = &*order.uid;
-    let event = Event { about: &about, level, reason, message: &message, gist: None, occasion };
-    let (path_of_event, event) = event.request(&api.name, now);
-    ignored(api.tell(&path_of_event, event).await)?;
+    let about = InvolvedObject::pod(key, &uid);
+    let occasion = &*request.uid;
+    let event = Event {
+        involved: &about,
+        event_type: level,
+        reason,
+        message: &message,
+        dedup_key: None,
+        dedup_scope: occasion,
+    };
+    let (path_of_event, event) = event.to_request(&api.name, now);
+    ignore_rejections(api.create_event(&path_of_event, event).await)?;
     let conditions = kinds.iter().map(|kind| {
         json!({
             "type": kind,
@@ -227,13 +245,13 @@ async fn tell(
     });
     let change = json!({ "status": { "conditions": conditions.collect::<Value>() } });
     let path = format!("{}/status", path("v1", &key.namespace, "pods", &key.name));
-    ignored(api.patch(&path, Merge::Strategic, &change).await.map(|IgnoredAny| ()))
+    ignore_rejections(api.patch(&path, PatchKind::Strategic, &change).await.map(|IgnoredAny| ()))
 }
 
-/// What was refused stays unwritten; only what nobody knows is tried again.
-fn ignored(written: Result<(), ApiError>) -> Result<(), ApiError> {
+/// Ignores rejected writes; only an unknown outcome is returned, to be retried.
+fn ignore_rejections(written: Result<(), ApiError>) -> Result<(), ApiError> {
     match written {
-        Err(error @ ApiError::Unknown(_)) => Err(error),
+        Err(error @ ApiError::OutcomeUnknown(_)) => Err(error),
         Ok(()) | Err(_) => Ok(()),
     }
 }

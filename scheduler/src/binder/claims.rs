@@ -1,158 +1,181 @@
-//! Devices for resource claims, where a scheduler leaves them to the binder, as KAI's does: which
-//! they are stands in the request; the binder writes them to the claims, reserves those for the
-//! pod before it is bound, and takes that back where the pod is not bound.
+//! Allocates resource claims of a pod from its BindRequest, for schedulers that leave that to the
+//! binder, like KAI's. Allocation and reservation are written to the claims before the pod is
+//! bound, and undone if it is not.
 
 use schedlab_json::{Value, json};
 use schedlab_scheduler_core::model::Name;
 use serde::de::IgnoredAny;
 
-use super::{order::Order, refusal::Refusal};
+use super::{bind_request::BindRequest, error::BindError};
 use crate::{
-    api::{Api, ApiError, Merge, path},
-    apply::claims::{FINALIZER, claim_path, protection, status_of, unused, user},
-    mirror::{Allocation, ClaimRecord, Key, PodClaim},
-    parse::{annotated, at, list, name, text, uid},
+    api::{ApiClient, ApiError, PatchKind, path},
+    apply::claims::{
+        FINALIZER, claim_path, consumer_reference, finalizer_patch, released_status, status_change,
+    },
+    cache::{ClaimAllocation, ClaimRecord, ObjectKey, PodResourceClaim},
+    parse::{annotation, at, list, name, text, uid},
 };
 
-const VERSION: &str = "resource.k8s.io/v1";
+const RESOURCE_API: &str = "resource.k8s.io/v1";
 
-/// Marks a claim that stands for what containers ask for as extended resources.
-const EXTENDED: &str = "resource.kubernetes.io/extended-resource-claim";
+/// Annotation of a claim that represents the extended resources of a pod.
+const EXTENDED_CLAIM_ANNOTATION: &str = "resource.kubernetes.io/extended-resource-claim";
 
-/// A claim that somebody else writes at the same time is looked at so often.
-const TRIES: u32 = 5;
+/// Maximum number of tries per claim if concurrent writes conflict.
+const ATTEMPTS_MAX: u32 = 5;
 
-/// What is to be written to one claim.
-struct Wanted<'a> {
-    claim: Key,
+/// A claim with the allocation to write, and its pod.
+struct ClaimWrite<'a> {
+    claim: ObjectKey,
     /// `AllocationResult`.
     allocation: &'a Value,
     pod: &'a Value,
 }
 
-/// Gives the pod's claims the devices that the request names.
+/// Allocates the pod's claims as the request defines, and reserves them for the pod.
 pub(super) async fn reserve(
-    api: &Api,
-    (key, order): (&Key, &Order),
+    api: &ApiClient,
+    key: &ObjectKey,
+    request: &BindRequest,
     pod: &Value,
-) -> Result<(), Refusal> {
-    for asked in &order.claims {
-        let claim = named(pod, asked).map_err(Refusal::Failed)?;
-        let wanted = Wanted { claim: of(key, &claim), allocation: &asked["allocation"], pod };
-        allocate(api, &wanted).await?;
+) -> Result<(), BindError> {
+    for allocation in &request.claims {
+        let claim = claim_name(pod, allocation).map_err(BindError::Failed)?;
+        let write = ClaimWrite {
+            claim: claim_key(key, &claim),
+            allocation: &allocation["allocation"],
+            pod,
+        };
+        allocate(api, &write).await?;
     }
-    let Some(asked) = &order.extended else { return Ok(()) };
-    let claim = match extended_claim(api, key, pod).await? {
+    let Some(allocation) = &request.extended_claim else { return Ok(()) };
+    let claim = match find_extended_claim(api, key, pod).await? {
         Some(claim) => claim,
-        None => make(api, key, pod, &asked["deviceRequests"]).await?,
+        None => create_extended_claim(api, key, pod, &allocation["deviceRequests"]).await?,
     };
-    let wanted = Wanted { claim: of(key, &claim), allocation: &asked["allocation"], pod };
-    allocate(api, &wanted).await?;
-    let told = json!({
+    let write =
+        ClaimWrite { claim: claim_key(key, &claim), allocation: &allocation["allocation"], pod };
+    allocate(api, &write).await?;
+    let status = json!({
         "resourceClaimName": &*claim,
-        "requestMappings": asked["containerMappings"],
+        "requestMappings": allocation["containerMappings"],
     });
-    let pod = tell_pod(api, key, &told).await?;
+    let pod = write_extended_claim_status(api, key, &status).await?;
     if at(&pod, "/status/extendedResourceClaimStatus").is_none() {
-        let why = "the API server keeps no status.extendedResourceClaimStatus of pods: \
-                   its feature DRAExtendedResource is off";
-        return Err(Refusal::Failed(why.to_owned()));
+        let why = "the API server dropped status.extendedResourceClaimStatus of the pod: \
+                   its feature gate DRAExtendedResource is disabled";
+        return Err(BindError::Failed(why.to_owned()));
     }
     Ok(())
 }
 
-/// Takes back what the request gave a pod that is not bound. What cannot be taken back is tried
-/// again with the next attempt, and goes with the pod.
-pub(super) async fn release(api: &Api, (key, order): (&Key, &Order)) -> Result<(), ApiError> {
+/// Undoes [`reserve`] for a pod that is not bound. What remains after an error is handled by the
+/// next attempt, or deleted with the pod.
+pub(super) async fn release(
+    api: &ApiClient,
+    key: &ObjectKey,
+    request: &BindRequest,
+) -> Result<(), ApiError> {
     let pod = api.get(&path("v1", &key.namespace, "pods", &key.name)).await?;
     if at(&pod, "/spec/nodeName").is_some() {
         return Ok(());
     }
-    for asked in &order.claims {
-        if let Ok(claim) = named(&pod, asked) {
-            let wanted =
-                Wanted { claim: of(key, &claim), allocation: &asked["allocation"], pod: &pod };
-            free(api, &wanted).await?;
+    for allocation in &request.claims {
+        if let Ok(claim) = claim_name(&pod, allocation) {
+            let write = ClaimWrite {
+                claim: claim_key(key, &claim),
+                allocation: &allocation["allocation"],
+                pod: &pod,
+            };
+            deallocate(api, &write).await?;
         }
     }
-    let Some(asked) = &order.extended else { return Ok(()) };
-    let Some(claim) = extended_claim(api, key, &pod).await? else { return Ok(()) };
-    let wanted = Wanted { claim: of(key, &claim), allocation: &asked["allocation"], pod: &pod };
-    free(api, &wanted).await?;
-    let claim_path = claim_path(&wanted.claim);
+    let Some(allocation) = &request.extended_claim else { return Ok(()) };
+    let Some(claim) = find_extended_claim(api, key, &pod).await? else { return Ok(()) };
+    let write = ClaimWrite {
+        claim: claim_key(key, &claim),
+        allocation: &allocation["allocation"],
+        pod: &pod,
+    };
+    deallocate(api, &write).await?;
+    let claim_path = claim_path(&write.claim);
     let unprotected = json!({ "metadata": { "finalizers": null } });
-    let IgnoredAny = api.patch(&claim_path, Merge::Plain, &unprotected).await?;
+    let IgnoredAny = api.patch(&claim_path, PatchKind::Merge, &unprotected).await?;
     api.delete(&claim_path, &json!({})).await?;
-    tell_pod(api, key, &Value::Null).await?;
+    write_extended_claim_status(api, key, &Value::Null).await?;
     Ok(())
 }
 
-/// The claim that the pod has by that name.
-fn named(pod: &Value, asked: &Value) -> Result<Name, String> {
-    let own = text(asked, "/name").unwrap_or_default();
-    let claims = PodClaim::all(pod);
+/// Name of the ResourceClaim object for a claim name of the pod.
+fn claim_name(pod: &Value, requested: &Value) -> Result<Name, String> {
+    let own = text(requested, "/name").unwrap_or_default();
+    let claims = PodResourceClaim::from_pod(pod);
     let claim = claims
         .into_iter()
         .find(|claim| &*claim.name == own)
         .ok_or_else(|| format!("the pod has no resource claim {own}, which the request names"))?;
-    claim.claim.ok_or_else(|| format!("the pod's resource claim {own} is not made yet"))
+    claim.claim.ok_or_else(|| format!("the pod's resource claim {own} does not exist yet"))
 }
 
-/// Writes the devices, if the claim has none, and that the pod uses them.
-async fn allocate(api: &Api, wanted: &Wanted<'_>) -> Result<(), Refusal> {
-    let refused = again(|| try_to_allocate(api, wanted)).await?;
-    refused
-        .map_or(Ok(()), |why| Err(Refusal::Failed(format!("ResourceClaim {} {why}", wanted.claim))))
+/// Writes the allocation (if the claim has none) and the reservation for the pod.
+async fn allocate(api: &ApiClient, write: &ClaimWrite<'_>) -> Result<(), BindError> {
+    let refused = retry_on_conflict(|| try_allocate(api, write)).await?;
+    refused.map_or(Ok(()), |why| {
+        Err(BindError::Failed(format!("ResourceClaim {} {why}", write.claim)))
+    })
 }
 
-/// Answers what is in the way.
-async fn try_to_allocate(api: &Api, wanted: &Wanted<'_>) -> Result<Option<&'static str>, ApiError> {
-    let (path, uid) = (claim_path(&wanted.claim), uid(wanted.pod));
+/// Returns why the claim cannot be allocated; `None`: done.
+async fn try_allocate(
+    api: &ApiClient,
+    write: &ClaimWrite<'_>,
+) -> Result<Option<&'static str>, ApiError> {
+    let (path, uid) = (claim_path(&write.claim), uid(write.pod));
     let object = api.get(&path).await?;
-    let claim = ClaimRecord::read(&object);
-    if claim.is_of_another(&uid) {
-        return Ok(Some("is another pod's"));
+    let claim = ClaimRecord::from_object(&object);
+    if claim.is_owned_by_other(&uid) {
+        return Ok(Some("belongs to another pod"));
     }
     if at(&object, "/metadata/deletionTimestamp").is_some() {
         return Ok(Some("is being deleted"));
     }
-    let asked = Allocation::read(wanted.allocation);
-    if claim.allocation.as_ref().is_some_and(|has| !has.is_of_those_of(&asked)) {
-        return Ok(Some("has other devices than those that the request names"));
+    let requested = ClaimAllocation::from_object(write.allocation);
+    if claim.allocation.as_ref().is_some_and(|has| !has.has_same_devices(&requested)) {
+        return Ok(Some("has other devices than the request"));
     }
-    let is_reserved = claim.reserved.iter().any(|(_, user)| *user == uid);
+    let is_reserved = claim.reserved_pods.iter().any(|(_, user)| *user == uid);
     if is_reserved && claim.allocation.is_some() {
         return Ok(None);
     }
     let mut version = claim.version;
-    if let Some(change) = protection(&claim) {
-        version = api.patch_metadata(&path, Merge::Plain, &change).await?.version();
+    if let Some(change) = finalizer_patch(&claim) {
+        version = api.patch_metadata(&path, PatchKind::Merge, &change).await?.version();
     }
     let mut users = list(&object, "/status/reservedFor").to_vec();
     if !is_reserved {
-        let pod = name(wanted.pod, "/metadata/name").unwrap_or_else(|| "".into());
-        users.push(user(&pod, &uid));
+        let pod = name(write.pod, "/metadata/name").unwrap_or_else(|| "".into());
+        users.push(consumer_reference(&pod, &uid));
     }
     let mut status = json!({ "reservedFor": users });
     if claim.allocation.is_none() {
-        status["allocation"] = wanted.allocation.clone();
+        status["allocation"] = write.allocation.clone();
     }
-    write(api, (&path, version), &status).await?;
+    write_status(api, &path, version, &status).await?;
     Ok(None)
 }
 
-/// Takes the pod from those who use the claim, and its devices, if nobody is left and they are
-/// those of the request.
-async fn free(api: &Api, wanted: &Wanted<'_>) -> Result<(), ApiError> {
-    again(|| try_to_free(api, wanted)).await
+/// Removes the pod's reservation; removes the allocation as well if it was the last one and the
+/// allocation is that of the request.
+async fn deallocate(api: &ApiClient, write: &ClaimWrite<'_>) -> Result<(), ApiError> {
+    retry_on_conflict(|| try_deallocate(api, write)).await
 }
 
-/// Tries again where somebody else wrote at the same time.
-async fn again<T, F>(attempt: impl Fn() -> F) -> Result<T, ApiError>
+/// Repeats an attempt after conflicts, at most [`ATTEMPTS_MAX`] times.
+async fn retry_on_conflict<T, F>(attempt: impl Fn() -> F) -> Result<T, ApiError>
 where
     F: Future<Output = Result<T, ApiError>>,
 {
-    for _ in 1..TRIES {
+    for _ in 1..ATTEMPTS_MAX {
         match attempt().await {
             Err(ApiError::Conflict(_)) => {}
             ended => return ended,
@@ -161,47 +184,65 @@ where
     attempt().await
 }
 
-async fn try_to_free(api: &Api, wanted: &Wanted<'_>) -> Result<(), ApiError> {
-    let (path, uid) = (claim_path(&wanted.claim), uid(wanted.pod));
+async fn try_deallocate(api: &ApiClient, write: &ClaimWrite<'_>) -> Result<(), ApiError> {
+    let (path, uid) = (claim_path(&write.claim), uid(write.pod));
     let object = api.get(&path).await?;
-    let claim = ClaimRecord::read(&object);
-    if !claim.reserved.iter().any(|(_, user)| *user == uid) {
+    let claim = ClaimRecord::from_object(&object);
+    if !claim.reserved_pods.iter().any(|(_, user)| *user == uid) {
         return Ok(());
     }
     let mut users = list(&object, "/status/reservedFor").to_vec();
     users.retain(|user| text(user, "/uid") != Some(&*uid));
-    let asked = Allocation::read(wanted.allocation);
-    let is_ours = claim.allocation.is_some_and(|has| has.is_of_those_of(&asked));
-    let status =
-        if users.is_empty() && is_ours { unused() } else { json!({ "reservedFor": users }) };
-    write(api, (&path, claim.version), &status).await
+    let requested = ClaimAllocation::from_object(write.allocation);
+    let is_ours = claim.allocation.is_some_and(|has| has.has_same_devices(&requested));
+    let status = if users.is_empty() && is_ours {
+        released_status()
+    } else {
+        json!({ "reservedFor": users })
+    };
+    write_status(api, &path, claim.version, &status).await
 }
 
-async fn write(api: &Api, (path, version): (&str, u64), status: &Value) -> Result<(), ApiError> {
-    let change = status_of(version, status);
-    let IgnoredAny = api.patch(&format!("{path}/status"), Merge::Plain, &change).await?;
+async fn write_status(
+    api: &ApiClient,
+    path: &str,
+    version: u64,
+    status: &Value,
+) -> Result<(), ApiError> {
+    let change = status_change(version, status);
+    let IgnoredAny = api.patch(&format!("{path}/status"), PatchKind::Merge, &change).await?;
     Ok(())
 }
 
-/// The claim that stands for the pod's extended resources, if one was made.
-async fn extended_claim(api: &Api, key: &Key, pod: &Value) -> Result<Option<Name>, ApiError> {
-    let all = api.get(&path(VERSION, &key.namespace, "resourceclaims", "")).await?;
+/// Name of the claim that represents the pod's extended resources, if it exists.
+async fn find_extended_claim(
+    api: &ApiClient,
+    key: &ObjectKey,
+    pod: &Value,
+) -> Result<Option<Name>, ApiError> {
+    let all = api.get(&path(RESOURCE_API, &key.namespace, "resourceclaims", "")).await?;
     let uid = uid(pod);
     let mut all = list(&all, "/items").iter();
     let its = all.find(|claim| {
-        annotated(claim, EXTENDED) == Some("true") && ClaimRecord::read(claim).is_own_of(&uid)
+        annotation(claim, EXTENDED_CLAIM_ANNOTATION) == Some("true")
+            && ClaimRecord::from_object(claim).is_owned_by(&uid)
     });
     Ok(its.and_then(|claim| name(claim, "/metadata/name")))
 }
 
-async fn make(api: &Api, key: &Key, pod: &Value, requests: &Value) -> Result<Name, Refusal> {
+async fn create_extended_claim(
+    api: &ApiClient,
+    key: &ObjectKey,
+    pod: &Value,
+    requests: &Value,
+) -> Result<Name, BindError> {
     let claim = json!({
-        "apiVersion": VERSION,
+        "apiVersion": RESOURCE_API,
         "kind": "ResourceClaim",
         "metadata": {
             "generateName": format!("{}-extended-resources-", key.name),
             "namespace": &*key.namespace,
-            "annotations": { EXTENDED: "true" },
+            "annotations": { EXTENDED_CLAIM_ANNOTATION: "true" },
             "finalizers": [FINALIZER],
             "ownerReferences": [{
                 "apiVersion": "v1", "kind": "Pod", "name": &*key.name, "uid": &*uid(pod),
@@ -210,19 +251,24 @@ async fn make(api: &Api, key: &Key, pod: &Value, requests: &Value) -> Result<Nam
         },
         "spec": { "devices": { "requests": requests } },
     });
-    let collection = path(VERSION, &key.namespace, "resourceclaims", "");
+    let collection = path(RESOURCE_API, &key.namespace, "resourceclaims", "");
     let made: Value = api.create(&collection, &claim).await?;
-    let nameless = || Refusal::Failed("the API server made a ResourceClaim without a name".into());
+    let nameless =
+        || BindError::Failed("the API server created a ResourceClaim without a name".into());
     name(&made, "/metadata/name").ok_or_else(nameless)
 }
 
-/// Which claim stands for its extended resources.
-async fn tell_pod(api: &Api, key: &Key, told: &Value) -> Result<Value, ApiError> {
+/// Writes `status.extendedResourceClaimStatus` of the pod.
+async fn write_extended_claim_status(
+    api: &ApiClient,
+    key: &ObjectKey,
+    status: &Value,
+) -> Result<Value, ApiError> {
     let path = format!("{}/status", path("v1", &key.namespace, "pods", &key.name));
-    let change = json!({ "status": { "extendedResourceClaimStatus": told } });
-    api.patch(&path, Merge::Plain, &change).await
+    let change = json!({ "status": { "extendedResourceClaimStatus": status } });
+    api.patch(&path, PatchKind::Merge, &change).await
 }
 
-fn of(pod: &Key, claim: &Name) -> Key {
-    Key { namespace: Name::clone(&pod.namespace), name: Name::clone(claim) }
+fn claim_key(pod: &ObjectKey, claim: &Name) -> ObjectKey {
+    ObjectKey { namespace: Name::clone(&pod.namespace), name: Name::clone(claim) }
 }

@@ -1,6 +1,6 @@
-//! Reservation pods, as KAI's binder starts them: one for each GPU that pods share. It asks for a
-//! whole GPU, so that no device plugin gives that one away, and says which one it got. It goes
-//! when nobody shares the GPU any more.
+//! Reservation pods for shared GPUs, as in KAI's binder: one per shared GPU. It requests a whole
+//! GPU, so that the device plugin gives that device to nobody else, and reports the device index in
+//! an annotation. It is deleted when no pod shares the GPU any more.
 
 use std::{collections::BTreeMap, time::Duration};
 
@@ -8,75 +8,75 @@ use schedlab_json::{Value, json};
 use schedlab_scheduler_core::model::{GpuGroup, Name};
 use tokio::time::Instant;
 
-use super::{attempt::Attempt, backoff, order::Order};
+use super::{attempt::Attempt, backoff, bind_request::BindRequest};
 use crate::{
-    api::{Api, ApiError, path},
+    api::{ApiClient, ApiError, path},
+    cache::{ObjectKey, RESERVATION_PREFIX, gpu_groups},
     config::GpuReservation,
-    mirror::{Key, RESERVATION_PREFIX, gpu_groups},
-    parse::{annotated, at, name, strings, text, uid, version},
-    watch::News,
+    parse::{annotation, at, name, strings, text, uid, version},
+    watch::WatchEvent,
 };
 
-/// In this annotation a reservation pod says which device it got.
-const INDEX: &str = "run.ai/reserve_for_gpu_index";
+/// Annotation of a reservation pod with the index of its device.
+const INDEX_ANNOTATION: &str = "run.ai/reserve_for_gpu_index";
 
-/// A reservation pod that got no device by then is given up, as KAI does.
-const PATIENCE: Duration = Duration::from_secs(40);
+/// Time limit for a reservation pod to report its device, as in KAI.
+const RESERVATION_TIMEOUT: Duration = Duration::from_secs(40);
 
-/// The devices that are shared, and by whom.
+/// Shared GPUs, with the pods that share or reserve them.
 pub(super) struct Reservations {
     settings: GpuReservation,
-    /// Pods that share or reserve a device.
-    pods: BTreeMap<Key, Sharer>,
-    /// Since when requests wait for their devices.
-    waiting: BTreeMap<Key, Instant>,
+    /// Pods with GPU group labels, including reservation pods.
+    pods: BTreeMap<ObjectKey, SharingPod>,
+    /// Start of waiting for devices, by request.
+    waiting: BTreeMap<ObjectKey, Instant>,
     /// Reservation pods that could not be deleted.
-    undeleted: BTreeMap<Key, Again>,
+    undeleted: BTreeMap<ObjectKey, DeleteRetry>,
 }
 
-/// When something is tried again that has failed so often.
-struct Again {
+/// Number of failed deletions of a pod, and time of the next try.
+struct DeleteRetry {
     failures: i32,
     due: Instant,
 }
 
-struct Sharer {
+struct SharingPod {
     uid: Name,
-    /// Where its devices are: groups of the same name on two nodes are two devices.
+    /// The pod's node; GPU groups of the same name on two nodes are two devices.
     node: Name,
     version: u64,
     groups: Vec<GpuGroup>,
-    /// It has a node, and is not finished.
-    holds: bool,
+    /// The pod has a node and is not finished.
+    holds_device: bool,
     index: Option<Name>,
 }
 
-/// Whether a request may be carried out.
-pub(super) enum Reserved {
-    /// With these devices.
+/// State of the devices of a request.
+pub(super) enum Reservation {
+    /// The indices of its devices are known; empty if it needs none.
     Ready(Vec<Name>),
-    /// When its devices are known.
-    Later,
-    /// It gets none.
-    Never(Attempt),
-    /// Nobody knows how its pod stands.
-    Unknown(ApiError),
+    /// Reservation pods have not reported their devices yet.
+    Pending,
+    /// No device can be reserved.
+    Failed(Attempt),
+    /// The pod could not be read; retried.
+    Unconfirmed(ApiError),
 }
 
-/// What is known of the devices that a request names.
-enum Devices {
-    /// Their indices.
+/// Result of looking up the GPU groups of a request.
+enum DeviceLookup {
+    /// All device indices are known.
     Known(Vec<Name>),
-    /// Nobody reserves these yet.
+    /// These groups have no reservation pod yet.
     Missing(Vec<GpuGroup>),
-    /// Their reservation pods have not said which they got.
-    Awaited,
-    /// They will not say it any more.
+    /// Reservation pods exist and have not reported their device yet.
+    Pending,
+    /// A reservation pod ended or timed out.
     Failed(String),
 }
 
-impl Sharer {
-    fn has(&self, node: &Name, group: &GpuGroup) -> bool {
+impl SharingPod {
+    fn shares(&self, node: &Name, group: &GpuGroup) -> bool {
         self.node == *node && self.groups.contains(group)
     }
 }
@@ -87,28 +87,29 @@ impl Reservations {
         Self { settings, pods, waiting, undeleted }
     }
 
-    pub(super) fn take(&mut self, news: News) {
+    pub(super) fn on_event(&mut self, news: WatchEvent) {
         match news {
-            News::All(_, objects) => {
+            WatchEvent::Listed(_, objects) => {
                 self.pods.clear();
                 for object in &objects {
                     self.upsert(object);
                 }
             }
-            News::Changed(_, object) => {
-                if let Some(object) = object.object() {
+            WatchEvent::Changed(_, object) => {
+                if let Some(object) = object.decode() {
                     self.upsert(&object);
                 }
             }
-            News::Gone(_, gone) => {
-                self.pods.remove(&Key::of_unread(&gone));
+            WatchEvent::Deleted(_, gone) => {
+                self.pods.remove(&ObjectKey::of_raw(&gone));
             }
         }
     }
 
-    /// Takes a pod; one that was bound stays so until it ends.
+    /// Records a pod from a list or watch event. A pod recorded as bound stays so until it
+    /// finishes, as an older event may arrive late.
     fn upsert(&mut self, pod: &Value) {
-        let key = Key::of(pod);
+        let key = ObjectKey::from_object(pod);
         let groups = gpu_groups(&strings(pod, "/metadata/labels"));
         let uid = uid(pod);
         let known = self.pods.get(&key).filter(|known| known.uid == uid);
@@ -121,135 +122,153 @@ impl Reservations {
         }
         let finished = matches!(text(pod, "/status/phase"), Some("Succeeded" | "Failed"));
         let bound = name(pod, "/spec/nodeName").filter(|node| !node.is_empty());
-        let held = known.filter(|known| known.holds);
+        let held = known.filter(|known| known.holds_device);
         let holds = !finished && (bound.is_some() || held.is_some());
         let node = bound.or_else(|| held.map(|held| Name::clone(&held.node)));
         let node = node.unwrap_or_else(|| "".into());
-        let index = annotated(pod, INDEX).filter(|index| !index.is_empty()).map(Name::from);
-        self.pods.insert(key, Sharer { uid, node, version: version(pod), groups, holds, index });
+        let index =
+            annotation(pod, INDEX_ANNOTATION).filter(|index| !index.is_empty()).map(Name::from);
+        self.pods.insert(
+            key,
+            SharingPod { uid, node, version: version(pod), groups, holds_device: holds, index },
+        );
     }
 
-    /// A pod was bound just now.
-    pub(super) fn note_bound(&mut self, key: &Key, order: &Order, pod: &Value) {
+    /// Records a pod that was just bound, before its watch event arrives.
+    pub(super) fn record_bound(&mut self, key: &ObjectKey, request: &BindRequest, pod: &Value) {
         self.waiting.remove(key);
         let uid = uid(pod);
-        let (node, groups) = (Name::clone(&order.node), order.gpu_groups.clone());
-        let sharer = Sharer { uid, node, version: version(pod), groups, holds: true, index: None };
+        let (node, groups) = (Name::clone(&request.node), request.gpu_groups.clone());
+        let sharer = SharingPod {
+            uid,
+            node,
+            version: version(pod),
+            groups,
+            holds_device: true,
+            index: None,
+        };
         self.pods.insert(key.clone(), sharer);
     }
 
-    fn is_reservation(&self, key: &Key) -> bool {
+    fn is_reservation(&self, key: &ObjectKey) -> bool {
         *key.namespace == *self.settings.namespace && key.name.starts_with(RESERVATION_PREFIX)
     }
 
-    /// The reservation pod of a group of that node.
-    fn of_group(&self, node: &Name, group: &GpuGroup) -> Option<(&Key, &Sharer)> {
+    /// Reservation pod of a GPU group on a node.
+    fn reservation_of(&self, node: &Name, group: &GpuGroup) -> Option<(&ObjectKey, &SharingPod)> {
         let mut all = self.pods.iter();
-        all.find(|(key, pod)| self.is_reservation(key) && pod.has(node, group))
+        all.find(|(key, pod)| self.is_reservation(key) && pod.shares(node, group))
     }
 
-    /// The devices of a request.
-    fn devices(&mut self, key: &Key, order: &Order) -> Devices {
+    /// Looks up the devices of a request.
+    fn devices(&mut self, key: &ObjectKey, request: &BindRequest) -> DeviceLookup {
         let (mut known, mut missing) = (Vec::new(), Vec::new());
         let mut awaited = None;
-        for group in &order.gpu_groups {
-            match self.of_group(&order.node, group) {
+        for group in &request.gpu_groups {
+            match self.reservation_of(&request.node, group) {
                 None => missing.push(GpuGroup::clone(group)),
-                Some((pod, Sharer { holds: false, .. })) => {
-                    return Devices::Failed(format!("GPU reservation pod {pod} has ended"));
+                Some((pod, SharingPod { holds_device: false, .. })) => {
+                    return DeviceLookup::Failed(format!("GPU reservation pod {pod} has ended"));
                 }
-                Some((_, Sharer { index: Some(index), .. })) => known.push(Name::clone(index)),
+                Some((_, SharingPod { index: Some(index), .. })) => known.push(Name::clone(index)),
                 Some((pod, _)) => awaited = Some(pod.clone()),
             }
         }
         if missing.is_empty() && awaited.is_none() {
             self.waiting.remove(key);
-            return Devices::Known(known);
+            return DeviceLookup::Known(known);
         }
         let since = *self.waiting.entry(key.clone()).or_insert_with(Instant::now);
-        if since.elapsed() >= PATIENCE {
+        if since.elapsed() >= RESERVATION_TIMEOUT {
             self.waiting.remove(key);
             let pod = awaited.map(|pod| format!(": {pod}")).unwrap_or_default();
             let why = format!("failed waiting for GPU reservation pod to allocate{pod}");
-            return Devices::Failed(why);
+            return DeviceLookup::Failed(why);
         }
-        if missing.is_empty() { Devices::Awaited } else { Devices::Missing(missing) }
+        if missing.is_empty() { DeviceLookup::Pending } else { DeviceLookup::Missing(missing) }
     }
 
-    /// Sees to it that the devices of a request are reserved.
-    pub(super) async fn reserve(&mut self, api: &Api, (key, order): (&Key, &Order)) -> Reserved {
-        if order.problem(&key.name).is_some() {
-            // The attempt tells it.
-            return Reserved::Ready(Vec::new());
+    /// Looks up the devices of a request, and creates missing reservation pods.
+    pub(super) async fn reserve(
+        &mut self,
+        api: &ApiClient,
+        key: &ObjectKey,
+        request: &BindRequest,
+    ) -> Reservation {
+        if request.validation_error(&key.name).is_some() {
+            // The attempt reports the validation error.
+            return Reservation::Ready(Vec::new());
         }
-        let devices = self.devices(key, order);
-        if matches!(devices, Devices::Awaited) {
-            return Reserved::Later;
+        let devices = self.devices(key, request);
+        if matches!(devices, DeviceLookup::Pending) {
+            return Reservation::Pending;
         }
-        if let Devices::Known(devices) = devices {
-            return Reserved::Ready(devices);
+        if let DeviceLookup::Known(devices) = devices {
+            return Reservation::Ready(devices);
         }
         let pod = match api.get(&path("v1", &key.namespace, "pods", &key.name)).await {
             Ok(pod) => Some(pod),
             Err(ApiError::NotFound(_)) => None,
-            Err(error) => return Reserved::Unknown(error),
+            Err(error) => return Reservation::Unconfirmed(error),
         };
-        let ended = match devices {
-            Devices::Missing(groups) => {
+        let result = match devices {
+            DeviceLookup::Missing(groups) => {
                 let waits = |pod: &&Value| text(pod, "/spec/nodeName").is_none_or(str::is_empty);
-                // For one that is bound, or is not there, nothing has to be reserved.
+                // A pod that is bound or missing needs no reservation.
                 let Some(pod) = pod.as_ref().filter(waits) else {
-                    return Reserved::Ready(Vec::new());
+                    return Reservation::Ready(Vec::new());
                 };
-                self.start_all(api, (order, &groups), pod).await
+                self.create_pods(api, request, &groups, pod).await
             }
-            Devices::Failed(why) => match self.end_failed(api, order).await {
+            DeviceLookup::Failed(why) => match self.delete_failed(api, request).await {
                 Ok(()) => Err(why),
                 Err(error) => Err(format!("{why}; {error}")),
             },
-            Devices::Known(_) | Devices::Awaited => Ok(()),
+            DeviceLookup::Known(_) | DeviceLookup::Pending => Ok(()),
         };
-        match ended {
-            Ok(()) => Reserved::Later,
+        match result {
+            Ok(()) => Reservation::Pending,
             Err(why) => {
-                // The next attempt has all the time again.
+                // The next attempt starts with a fresh time limit.
                 self.waiting.remove(key);
-                Reserved::Never(Attempt { pod, ended: Err(why) })
+                Reservation::Failed(Attempt { pod, result: Err(why) })
             }
         }
     }
 
-    async fn start_all(
+    async fn create_pods(
         &self,
-        api: &Api,
-        (order, groups): (&Order, &[GpuGroup]),
+        api: &ApiClient,
+        request: &BindRequest,
+        groups: &[GpuGroup],
         pod: &Value,
     ) -> Result<(), String> {
         for group in groups {
-            let started = self.start(api, (order, group), pod).await;
+            let started = self.create_pod(api, request, group, pod).await;
             started.map_err(|error| format!("cannot reserve a GPU: {error}"))?;
         }
         Ok(())
     }
 
-    /// When somebody has waited for long enough, of those that are not put off till later, or
-    /// something is to be deleted again.
-    pub(super) fn deadline(&self, put_off: &BTreeMap<Key, Instant>) -> Option<Instant> {
+    /// Time of the next timeout of a waiting request that is not postponed by `put_off`, or of the
+    /// next deletion retry.
+    pub(super) fn deadline(&self, put_off: &BTreeMap<ObjectKey, Instant>) -> Option<Instant> {
         let waiting = self.waiting.iter().filter(|(key, _)| !put_off.contains_key(key));
-        let patience = waiting.map(|(_, since)| *since + PATIENCE);
+        let patience = waiting.map(|(_, since)| *since + RESERVATION_TIMEOUT);
         patience.chain(self.undeleted.values().map(|again| again.due)).min()
     }
 
-    /// Requests that do not exist any more do not wait.
-    pub(super) fn retain(&mut self, orders: &BTreeMap<Key, Order>) {
-        self.waiting.retain(|key, _| orders.contains_key(key));
+    /// Drops waiting times of requests that do not exist any more.
+    pub(super) fn retain(&mut self, requests: &BTreeMap<ObjectKey, BindRequest>) {
+        self.waiting.retain(|key, _| requests.contains_key(key));
     }
 
-    /// Starts the reservation pod of a group, on the node of a pod that is to share it.
-    async fn start(
+    /// Creates the reservation pod of a GPU group on the node of the request.
+    async fn create_pod(
         &self,
-        api: &Api,
-        (order, group): (&Order, &GpuGroup),
+        api: &ApiClient,
+        request: &BindRequest,
+        group: &GpuGroup,
         pod: &Value,
     ) -> Result<(), ApiError> {
         let GpuReservation { namespace, image, service_account, runtime_class, .. } =
@@ -257,7 +276,7 @@ impl Reservations {
         let gpu = json!({ "nvidia.com/gpu": "1" });
         let field = |name: &str, path: &str| json!({ "name": name, "valueFrom": { "fieldRef": { "fieldPath": path } } });
         let mut spec = json!({
-            "nodeName": &*order.node,
+            "nodeName": &*request.node,
             "tolerations": at(pod, "/spec/tolerations").cloned().unwrap_or_else(|| json!([])),
             "containers": [{
                 "name": "resource-reservation",
@@ -279,7 +298,7 @@ impl Reservations {
             "apiVersion": "v1",
             "kind": "Pod",
             "metadata": {
-                "name": reservation_name(&order.node, group),
+                "name": reservation_pod_name(&request.node, group),
                 "namespace": namespace,
                 "labels": { "app": "kai-resource-reservation", "runai-gpu-group": &**group },
                 "annotations": { "karpenter.sh/do-not-disrupt": "true" },
@@ -289,20 +308,20 @@ impl Reservations {
         let made: Result<Value, ApiError> =
             api.create(&path("v1", namespace, "pods", ""), &object).await;
         match made {
-            // It stands already; the watch tells.
+            // It exists already; a watch event will follow.
             Ok(_) | Err(ApiError::Conflict(_)) => Ok(()),
             Err(error) => Err(error),
         }
     }
 
-    /// Ends reservation pods that keep a device for nobody. What fails is tried again by itself,
-    /// each time twice as long after the last one; the answer says what failed now.
-    pub(super) async fn end_idle(
+    /// Deletes reservation pods whose device no pod shares. Failed deletions are retried with
+    /// exponential backoff; returns the failures of this call.
+    pub(super) async fn delete_idle(
         &mut self,
-        api: &Api,
-        orders: &BTreeMap<Key, Order>,
-    ) -> Vec<(Key, ApiError)> {
-        let idle = self.idle(orders);
+        api: &ApiClient,
+        requests: &BTreeMap<ObjectKey, BindRequest>,
+    ) -> Vec<(ObjectKey, ApiError)> {
+        let idle = self.idle(requests);
         self.undeleted.retain(|key, _| idle.contains_key(key));
         let now = Instant::now();
         let mut failed = Vec::new();
@@ -312,11 +331,11 @@ impl Reservations {
                 continue;
             }
             let failures = before.map_or(0, |again| again.failures).saturating_add(1);
-            match self.end(api, (key.clone(), uid)).await {
+            match self.delete(api, key.clone(), uid).await {
                 Ok(()) => drop(self.undeleted.remove(&key)),
                 Err(error) => {
-                    let again = Again { failures, due: Instant::now() + backoff(failures) };
-                    self.undeleted.insert(key.clone(), again);
+                    let retry = DeleteRetry { failures, due: Instant::now() + backoff(failures) };
+                    self.undeleted.insert(key.clone(), retry);
                     failed.push((key, error));
                 }
             }
@@ -324,12 +343,14 @@ impl Reservations {
         failed
     }
 
-    /// Those that keep a device for nobody, with their uids.
-    fn idle(&self, orders: &BTreeMap<Key, Order>) -> BTreeMap<Key, Name> {
+    /// Reservation pods whose device no pod shares or requests, with their UIDs.
+    fn idle(&self, requests: &BTreeMap<ObjectKey, BindRequest>) -> BTreeMap<ObjectKey, Name> {
         let is_wanted = |node: &Name, group: &GpuGroup| {
             let mut sharers = self.pods.iter().filter(|(key, _)| !self.is_reservation(key));
-            let asks = |order: &Order| order.node == *node && order.gpu_groups.contains(group);
-            sharers.any(|(_, pod)| pod.holds && pod.has(node, group)) || orders.values().any(asks)
+            let asks =
+                |request: &BindRequest| request.node == *node && request.gpu_groups.contains(group);
+            sharers.any(|(_, pod)| pod.holds_device && pod.shares(node, group))
+                || requests.values().any(asks)
         };
         let reservations = self.pods.iter().filter(|(key, _)| self.is_reservation(key));
         let idle = reservations
@@ -337,21 +358,25 @@ impl Reservations {
         idle.map(|(key, pod)| (key.clone(), Name::clone(&pod.uid))).collect()
     }
 
-    /// Ends those of a request that was given up for want of a device.
-    async fn end_failed(&mut self, api: &Api, order: &Order) -> Result<(), ApiError> {
-        let of_order = order.gpu_groups.iter();
-        let of_order = of_order.filter_map(|group| self.of_group(&order.node, group));
-        let failed = of_order.filter(|(_, pod)| !pod.holds || pod.index.is_none());
+    /// Deletes the reservation pods of a request that got no device.
+    async fn delete_failed(
+        &mut self,
+        api: &ApiClient,
+        request: &BindRequest,
+    ) -> Result<(), ApiError> {
+        let of_order = request.gpu_groups.iter();
+        let of_order = of_order.filter_map(|group| self.reservation_of(&request.node, group));
+        let failed = of_order.filter(|(_, pod)| !pod.holds_device || pod.index.is_none());
         let failed: Vec<_> =
             failed.map(|(key, pod)| (key.clone(), Name::clone(&pod.uid))).collect();
-        for one in failed {
-            self.end(api, one).await?;
+        for (key, uid) in failed {
+            self.delete(api, key, uid).await?;
         }
         Ok(())
     }
 
-    /// Ends a reservation pod.
-    async fn end(&mut self, api: &Api, (key, uid): (Key, Name)) -> Result<(), ApiError> {
+    /// Deletes a reservation pod.
+    async fn delete(&mut self, api: &ApiClient, key: ObjectKey, uid: Name) -> Result<(), ApiError> {
         let options = json!({
             "apiVersion": "v1",
             "kind": "DeleteOptions",
@@ -368,8 +393,8 @@ impl Reservations {
     }
 }
 
-/// The same for the same device, so that two binders cannot reserve two for one group.
-fn reservation_name(node: &str, group: &str) -> String {
+/// Deterministic name per node and GPU group, so that two binders cannot create two pods for one.
+fn reservation_pod_name(node: &str, group: &str) -> String {
     let bytes = node.bytes().chain([b'/']).chain(group.bytes());
     let hash = bytes.fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
         (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3)
@@ -383,14 +408,14 @@ mod tests {
     use crate::config::GpuReservation;
 
     #[test]
-    fn what_is_told_late_does_not_unbind_a_pod() {
+    fn an_outdated_watch_event_does_not_unbind_a_pod() {
         let mut all = Reservations::new(GpuReservation::with_image("i"));
-        let key = Key { namespace: "ns".into(), name: "p".into() };
+        let key = ObjectKey { namespace: "ns".into(), name: "p".into() };
         let pod = json!({ "metadata": { "namespace": "ns", "name": "p", "uid": "u", "resourceVersion": "5" } });
-        let order = Order::read(&json!({ "spec": { "selectedGPUGroups": ["g"] } }));
-        all.note_bound(&key, &order, &pod);
+        let request = BindRequest::read(&json!({ "spec": { "selectedGPUGroups": ["g"] } }));
+        all.record_bound(&key, &request, &pod);
         all.upsert(&pod);
-        assert!(all.pods.get(&key).is_some_and(|pod| pod.holds), "as it was before");
+        assert!(all.pods.get(&key).is_some_and(|pod| pod.holds_device), "as it was before");
         let mut later = pod;
         later["metadata"]["resourceVersion"] = json!("6");
         all.upsert(&later);

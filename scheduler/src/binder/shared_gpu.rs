@@ -1,77 +1,82 @@
-//! How a pod that shares GPUs learns which: by the config maps that KAI's webhook mounts, where
-//! the pod names them, and by the annotation that a container runtime with CDI reads.
+//! Passes device indices to pods that share GPUs: by the ConfigMaps that KAI's webhook mounts, if
+//! the pod names them, and otherwise by the annotation that a CDI-enabled container runtime reads.
 
 use schedlab_json::{Map, Value, json};
 use schedlab_scheduler_core::model::Name;
 
-use super::order::Order;
+use super::bind_request::BindRequest;
 use crate::{
-    api::{Api, ApiError, Merge, path},
-    mirror::{CONFIG_MAPS, Key},
-    parse::{annotated, at, list, text, uid},
+    api::{ApiClient, ApiError, PatchKind, path},
+    cache::{ObjectKey, SHARED_GPU_CONFIG_MAP_ANNOTATION},
+    parse::{annotation, at, list, text, uid},
 };
 
-/// Which devices a container sees.
-pub(crate) const DEVICES: &str = "NVIDIA_VISIBLE_DEVICES";
-const PORTIONS: [&str; 2] = ["RUNAI_NUM_OF_GPUS", "GPU_PORTION"];
+/// Environment variable with the devices that a container sees.
+pub(crate) const VISIBLE_DEVICES: &str = "NVIDIA_VISIBLE_DEVICES";
+const PORTION_VARIABLES: [&str; 2] = ["RUNAI_NUM_OF_GPUS", "GPU_PORTION"];
 
-/// What a container may take from its config map: which devices, and which part of each.
-pub(crate) const SHARE_VARIABLES: [&str; 3] = [DEVICES, PORTIONS[0], PORTIONS[1]];
+/// Environment variables that a container may read from its ConfigMap: devices, and portion of
+/// each.
+pub(crate) const SHARE_VARIABLES: [&str; 3] =
+    [VISIBLE_DEVICES, PORTION_VARIABLES[0], PORTION_VARIABLES[1]];
 
-/// Which container gets the devices.
-pub(crate) struct Container<'a> {
+/// The container of a pod that gets the shared devices.
+pub(crate) struct SharingContainer<'a> {
     pub(crate) object: &'a Value,
     /// `containers`, or `initContainers`.
     list: &'static str,
     index: usize,
 }
 
-impl<'a> Container<'a> {
-    /// The container that the pod names, else its first.
-    pub(crate) fn of(pod: &'a Value) -> Option<Self> {
-        let wanted = annotated(pod, "gpu-fraction-container-name");
+impl<'a> SharingContainer<'a> {
+    /// The container that annotation `gpu-fraction-container-name` names, or else the first one.
+    pub(crate) fn from_pod(pod: &'a Value) -> Option<Self> {
+        let container_name = annotation(pod, "gpu-fraction-container-name");
         let mut all = ["containers", "initContainers"].into_iter().flat_map(|of| {
             let all = list(pod, &format!("/spec/{of}")).iter().enumerate();
             all.map(move |(index, object)| Self { object, list: of, index })
         });
-        all.find(|one| wanted.is_none_or(|wanted| text(one.object, "/name") == Some(wanted)))
+        all.find(|one| container_name.is_none_or(|name| text(one.object, "/name") == Some(name)))
     }
 
-    /// `0`, or `i0` for an init container.
+    /// Suffix for ConfigMap names: `0`, or `i0` for an init container.
     pub(crate) fn position(&self) -> String {
         let prefix = if self.list == "initContainers" { "i" } else { "" };
         format!("{prefix}{}", self.index)
     }
 
-    /// Where it stands in the pod.
+    /// JSON pointer of the container in the pod.
     pub(crate) fn pointer(&self) -> String {
         format!("/spec/{}/{}", self.list, self.index)
     }
 }
 
-/// The annotation that says it, where no config map does.
-pub(super) fn annotation(pod: &Value, devices: &[Name]) -> Option<(String, String)> {
-    let tells = !devices.is_empty() && annotated(pod, CONFIG_MAPS).is_none();
-    let container = Container::of(pod).filter(|_| tells)?;
+/// CDI annotation with the devices; `None` if a ConfigMap passes them.
+pub(super) fn cdi_annotation(pod: &Value, devices: &[Name]) -> Option<(String, String)> {
+    let tells = !devices.is_empty() && annotation(pod, SHARED_GPU_CONFIG_MAP_ANNOTATION).is_none();
+    let container = SharingContainer::from_pod(pod).filter(|_| tells)?;
     let name = text(container.object, "/name")?;
     Some((format!("nvidia.cdi.k8s.io/container.{name}"), devices.join(",")))
 }
 
-/// Writes the config maps that the pod names.
-pub(super) async fn write(
-    api: &Api,
-    (key, order): (&Key, &Order),
+/// Creates or updates the ConfigMaps that the pod names.
+pub(super) async fn write_config_maps(
+    api: &ApiClient,
+    key: &ObjectKey,
+    request: &BindRequest,
     pod: &Value,
     devices: &[Name],
 ) -> Result<(), ApiError> {
-    let (Some(prefix), Some(container)) = (annotated(pod, CONFIG_MAPS), Container::of(pod)) else {
+    let (Some(prefix), Some(container)) =
+        (annotation(pod, SHARED_GPU_CONFIG_MAP_ANNOTATION), SharingContainer::from_pod(pod))
+    else {
         return Ok(());
     };
     if devices.is_empty() {
         return Ok(());
     }
     let uid = uid(pod);
-    for (name, data) in maps(prefix, &container, (order, devices)) {
+    for (name, data) in config_maps(prefix, &container, request, devices) {
         let object = json!({
             "apiVersion": "v1",
             "kind": "ConfigMap",
@@ -90,7 +95,7 @@ pub(super) async fn write(
             Ok(_) => {}
             Err(ApiError::Conflict(_)) => {
                 let one = path("v1", &key.namespace, "configmaps", &name);
-                let _: Value = api.patch(&one, Merge::Plain, &json!({ "data": data })).await?;
+                let _: Value = api.patch(&one, PatchKind::Merge, &json!({ "data": data })).await?;
             }
             Err(error) => return Err(error),
         }
@@ -98,22 +103,23 @@ pub(super) async fn write(
     Ok(())
 }
 
-/// What the container mounts, and what it takes as its environment.
-fn maps(
+/// ConfigMap for single environment variables, and ConfigMap that is imported as a whole (`-evar`).
+fn config_maps(
     prefix: &str,
-    container: &Container<'_>,
-    (order, devices): (&Order, &[Name]),
+    container: &SharingContainer<'_>,
+    request: &BindRequest,
+    devices: &[Name],
 ) -> [(String, Map); 2] {
     let mut mounted = Map::new();
-    for key in PORTIONS {
-        mounted.insert(key.to_owned(), json!(&*order.portion));
+    for key in PORTION_VARIABLES {
+        mounted.insert(key.to_owned(), json!(&*request.portion));
     }
     let mut environment = Map::new();
     let is_mounted = list(container.object, "/env").iter().any(|variable| {
-        variable["name"] == DEVICES && at(variable, "/valueFrom/configMapKeyRef").is_some()
+        variable["name"] == VISIBLE_DEVICES && at(variable, "/valueFrom/configMapKeyRef").is_some()
     });
     let with_devices = if is_mounted { &mut mounted } else { &mut environment };
-    with_devices.insert(DEVICES.to_owned(), json!(devices.join(",")));
+    with_devices.insert(VISIBLE_DEVICES.to_owned(), json!(devices.join(",")));
     let name = format!("{prefix}-{}", container.position());
     [(name.clone(), mounted), (format!("{name}-evar"), environment)]
 }
@@ -122,28 +128,29 @@ fn maps(
 mod tests {
     use super::*;
 
-    fn told(annotations: &Value) -> String {
+    fn outputs(annotations: &Value) -> String {
         let pod = json!({
             "metadata": { "annotations": annotations },
             "spec": { "containers": [{ "name": "a" }, { "name": "b", "env": [
                 { "name": "NVIDIA_VISIBLE_DEVICES",
                   "valueFrom": { "configMapKeyRef": { "name": "p-1" } } }] }] },
         });
-        let order = Order::read(&json!({ "spec": { "receivedGPU": { "portion": "0.50" } } }));
+        let request =
+            BindRequest::read(&json!({ "spec": { "receivedGPU": { "portion": "0.50" } } }));
         let devices = [Name::from("3")];
-        let maps = maps("p", &Container::of(&pod).unwrap(), (&order, &devices));
+        let maps = config_maps("p", &SharingContainer::from_pod(&pod).unwrap(), &request, &devices);
         let maps = maps.map(|(name, data)| format!("{name} {}", Value::Object(data)));
-        format!("{:?}\n{}", annotation(&pod, &devices), maps.join("\n"))
+        format!("{:?}\n{}", cdi_annotation(&pod, &devices), maps.join("\n"))
     }
 
     #[test]
-    fn the_container_that_asked_learns_its_devices_by_the_way_that_it_has() {
-        insta::assert_snapshot!(told(&json!({})), @r#"
+    fn devices_are_passed_by_config_map_or_else_by_cdi_annotation() {
+        insta::assert_snapshot!(outputs(&json!({})), @r#"
         Some(("nvidia.cdi.k8s.io/container.a", "3"))
         p-0 {"GPU_PORTION":"0.50","RUNAI_NUM_OF_GPUS":"0.50"}
         p-0-evar {"NVIDIA_VISIBLE_DEVICES":"3"}
         "#);
-        insta::assert_snapshot!(told(&json!({ "runai/shared-gpu-configmap": "p", "gpu-fraction-container-name": "b" })), @r#"
+        insta::assert_snapshot!(outputs(&json!({ "runai/shared-gpu-configmap": "p", "gpu-fraction-container-name": "b" })), @r#"
         None
         p-1 {"GPU_PORTION":"0.50","NVIDIA_VISIBLE_DEVICES":"3","RUNAI_NUM_OF_GPUS":"0.50"}
         p-1-evar {}

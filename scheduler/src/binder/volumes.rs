@@ -1,91 +1,98 @@
-//! Volumes of a pod that is to be bound, where a scheduler leaves them to the binder, as KAI's does:
-//! for claims that wait for their first consumer a volume is kept, or they are told on which node
-//! one is to be made. Our own scheduler has them bound before it asks.
+//! Binds the volumes of a pod before the pod, for schedulers that leave that to the binder, like
+//! KAI's: claims with `WaitForFirstConsumer` get an existing volume reserved, or the annotation
+//! that selects the node for provisioning. This project's scheduler binds volumes before it writes
+//! the BindRequest.
 
 use schedlab_json::Value;
 use schedlab_scheduler_core::{
     model::{Name, VolumeAccess, VolumeProblem},
-    plugins::chosen_volumes,
+    plugins::assign_volumes,
 };
 use serde::de::IgnoredAny;
 
-use super::{order::Order, refusal::Refusal};
+use super::{bind_request::BindRequest, error::BindError};
 use crate::{
-    api::{Api, ApiError, Merge, path},
-    apply::volumes::binding,
-    mirror::{Key, Mirror, PodVolume},
+    api::{ApiClient, ApiError, PatchKind, path},
+    apply::volumes::claim_binding,
+    cache::{ClusterCache, ObjectKey, PodVolumeClaim},
     parse::{list, text},
-    watch::{Kind, Storage},
+    watch::{Kind, StorageKind},
 };
 
-/// Sees to it that the pod's claims get volumes that the node can use.
+/// Reserves or provisions volumes for the unbound claims of a pod. Returns `Waiting` until they are
+/// bound.
 pub(super) async fn bind(
-    api: &Api,
-    (key, order): (&Key, &Order),
-    (pod, node): (&Value, &Value),
-) -> Result<(), Refusal> {
-    let claims = PodVolume::all(pod);
+    api: &ApiClient,
+    key: &ObjectKey,
+    request: &BindRequest,
+    pod: &Value,
+    node: &Value,
+) -> Result<(), BindError> {
+    let claims = PodVolumeClaim::from_pod(pod);
     if claims.is_empty() {
         return Ok(());
     }
-    let mut mirror = Mirror::new(text(pod, "/spec/schedulerName").unwrap_or_default());
-    mirror.upsert(Kind::Pod, pod);
+    let mut cache = ClusterCache::new(text(pod, "/spec/schedulerName").unwrap_or_default());
+    cache.upsert(Kind::Pod, pod);
     let all = path("v1", &key.namespace, "persistentvolumeclaims", "");
     for claim in &claims {
         let known = api.get(&format!("{all}?fieldSelector=metadata.name={}", claim.claim)).await?;
-        hear(&mut mirror, Storage::Claim, &known);
+        upsert_all(&mut cache, StorageKind::Claim, &known);
     }
-    let unbound = mirror.volumes.unbound(key, &mirror.pods);
+    let unbound = cache.volumes.unbound_claims(key, &cache.pods);
     if unbound.is_empty() {
         return Ok(());
     }
-    mirror.upsert(Kind::Node, node);
-    for kind in [Storage::Volume, Storage::Class] {
-        hear(&mut mirror, kind, &api.get(&Kind::Storage(kind).path()).await?);
+    cache.upsert(Kind::Node, node);
+    for kind in [StorageKind::Volume, StorageKind::Class] {
+        upsert_all(&mut cache, kind, &api.get(&Kind::Storage(kind).path()).await?);
     }
-    keep_volumes(api, &mirror, (key, &order.node)).await?;
+    reserve_volumes(api, &cache, key, &request.node).await?;
     let unbound: Vec<&str> = unbound.iter().map(|claim| &*claim.name).collect();
-    Err(Refusal::Waits(format!(
+    Err(BindError::Waiting(format!(
         "waiting for persistentvolumeclaims to be bound: {}",
         unbound.join(", ")
     )))
 }
 
-fn hear(mirror: &mut Mirror, kind: Storage, all: &Value) {
+fn upsert_all(cache: &mut ClusterCache, kind: StorageKind, all: &Value) {
     for object in list(all, "/items") {
-        mirror.upsert(Kind::Storage(kind), object);
+        cache.upsert(Kind::Storage(kind), object);
     }
 }
 
-/// Keeps volumes for the pod's claims, or has them made.
-async fn keep_volumes(
-    api: &Api,
-    mirror: &Mirror,
-    (key, node): (&Key, &Name),
-) -> Result<(), Refusal> {
-    let (Some(pod), Some(record)) = (mirror.pods.get(key), mirror.nodes.get(node)) else {
-        return Err(Refusal::Failed(format!("node {node} or pod {key} cannot be read")));
+/// Reserves a matching volume for each claim, or requests provisioning on the node.
+async fn reserve_volumes(
+    api: &ApiClient,
+    cache: &ClusterCache,
+    key: &ObjectKey,
+    node: &Name,
+) -> Result<(), BindError> {
+    let (Some(pod), Some(record)) = (cache.pods.get(key), cache.nodes.get(node)) else {
+        return Err(BindError::Failed(format!("node {node} or pod {key} cannot be read")));
     };
-    let claims = mirror.volumes.of_pod(key, pod);
-    let chosen = chosen_volumes([(&*claims, &record.node)].into_iter());
+    let claims = cache.volumes.claims_of_pod(key, pod);
+    let chosen = assign_volumes([(&*claims, &record.node)].into_iter());
     for claim in &claims {
         match &claim.access {
-            VolumeAccess::Nowhere(VolumeProblem::Unbound | VolumeProblem::NotMade)
+            VolumeAccess::Unavailable(
+                VolumeProblem::UnboundImmediate | VolumeProblem::NotCreated,
+            )
             | VolumeAccess::Bound(_) => continue,
-            VolumeAccess::Nowhere(problem) => {
-                return Err(Refusal::Failed(problem.told(&claim.name)));
+            VolumeAccess::Unavailable(problem) => {
+                return Err(BindError::Failed(problem.message(&claim.name)));
             }
-            VolumeAccess::Open { .. } => {}
+            VolumeAccess::WaitForFirstConsumer { .. } => {}
         }
         if !chosen.contains_key(&claim.name) {
             let why = format!("node {node} has no volume for persistentvolumeclaim {}", claim.name);
-            return Err(Refusal::Failed(why));
+            return Err(BindError::Failed(why));
         }
-        let change = Key::read(&claim.name)
-            .and_then(|claim| binding(&mirror.volumes, (&claim, node), &chosen));
+        let change = ObjectKey::parse(&claim.name)
+            .and_then(|claim| claim_binding(&cache.volumes, (&claim, node), &chosen));
         let Some(change) = change else { continue };
-        match api.patch(&change.path, Merge::Plain, &change.merged).await {
-            // Who was quicker may have bound it: that is looked at again.
+        match api.patch(&change.path, PatchKind::Merge, &change.patch).await {
+            // Another writer may have bound it; the next attempt reads it again.
             Ok(IgnoredAny) | Err(ApiError::Conflict(_)) => {}
             Err(error) => return Err(error.into()),
         }

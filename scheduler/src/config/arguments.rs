@@ -1,4 +1,4 @@
-//! What KAI's plugins are told: the arguments that count here, each read in one place.
+//! The arguments of KAI's plugins that have an effect here, with their parsers.
 
 use std::time::Duration;
 
@@ -9,22 +9,22 @@ use crate::parse::{GoDuration, long_duration};
 /// One argument of one plugin.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Argument {
-    /// Where it stands in our configuration file.
+    /// Its field path in the configuration file.
     pub(crate) field: &'static str,
     plugin: &'static str,
     key: &'static str,
-    /// What it may be.
+    /// Valid values, for messages.
     pub(crate) allowed: &'static str,
-    /// What it is where nobody says it.
+    /// Default value.
     pub(crate) default: &'static str,
-    give: fn(&mut Profile, &str) -> Option<()>,
+    apply: fn(&mut Profile, &str) -> Option<()>,
 }
 
-/// All of them, as a person reads them.
-pub(crate) const ALL: &str = "kValue and relcaimerSaturationMultiplier of proportion, gpu and cpu of nodeplacement, \
+/// List of all supported arguments, for messages.
+pub(crate) const SUPPORTED: &str = "kValue and relcaimerSaturationMultiplier of proportion, gpu and cpu of nodeplacement, \
      defaultPreemptMinRuntime, defaultReclaimMinRuntime and reclaimResolveMethod of minruntime";
 
-const TIME: &str = "a duration such as 90s, 1h30m or 1d, not negative";
+const DURATION: &str = "a duration such as 90s, 1h30m or 1d, not negative";
 const STRATEGIES: &str = "binpack, spread or leastfragmentation";
 
 const ARGUMENTS: [Argument; 7] = [
@@ -34,7 +34,7 @@ const ARGUMENTS: [Argument; 7] = [
         key: "kValue",
         allowed: "a number from 0 to 1000",
         default: "1",
-        give: |profile, text| number(text, 0.0).map(|read| profile.k_value_milli = read),
+        apply: |profile, text| milli_in_range(text, 0.0).map(|read| profile.k_value_milli = read),
     },
     Argument {
         field: "plugins.proportion.arguments.relcaimerSaturationMultiplier",
@@ -42,7 +42,9 @@ const ARGUMENTS: [Argument; 7] = [
         key: "relcaimerSaturationMultiplier",
         allowed: "a number from 1 to 1000",
         default: "1",
-        give: |profile, text| number(text, 1.0).map(|read| profile.reclaim_saturation_milli = read),
+        apply: |profile, text| {
+            milli_in_range(text, 1.0).map(|read| profile.reclaim_saturation_milli = read)
+        },
     },
     Argument {
         field: "plugins.nodeplacement.arguments.gpu",
@@ -50,7 +52,7 @@ const ARGUMENTS: [Argument; 7] = [
         key: "gpu",
         allowed: STRATEGIES,
         default: "binpack",
-        give: |profile, text| strategy(text).map(|read| profile.gpu_placement = read),
+        apply: |profile, text| strategy(text).map(|read| profile.gpu_placement = read),
     },
     Argument {
         field: "plugins.nodeplacement.arguments.cpu",
@@ -58,23 +60,23 @@ const ARGUMENTS: [Argument; 7] = [
         key: "cpu",
         allowed: STRATEGIES,
         default: "binpack",
-        give: |profile, text| strategy(text).map(|read| profile.cpu_placement = read),
+        apply: |profile, text| strategy(text).map(|read| profile.cpu_placement = read),
     },
     Argument {
         field: "plugins.minruntime.arguments.defaultPreemptMinRuntime",
         plugin: "minruntime",
         key: "defaultPreemptMinRuntime",
-        allowed: TIME,
+        allowed: DURATION,
         default: "0s",
-        give: |profile, text| time(text).map(|read| profile.preempt_min_runtime = read),
+        apply: |profile, text| duration(text).map(|read| profile.preempt_min_runtime = read),
     },
     Argument {
         field: "plugins.minruntime.arguments.defaultReclaimMinRuntime",
         plugin: "minruntime",
         key: "defaultReclaimMinRuntime",
-        allowed: TIME,
+        allowed: DURATION,
         default: "0s",
-        give: |profile, text| time(text).map(|read| profile.reclaim_min_runtime = read),
+        apply: |profile, text| duration(text).map(|read| profile.reclaim_min_runtime = read),
     },
     Argument {
         field: "plugins.minruntime.arguments.reclaimResolveMethod",
@@ -82,31 +84,31 @@ const ARGUMENTS: [Argument; 7] = [
         key: "reclaimResolveMethod",
         allowed: "lca or queue",
         default: "lca",
-        give: |profile, text| {
+        apply: |profile, text| {
             resolve_method(text).map(|read| profile.reclaim_resolve_method = read)
         },
     },
 ];
 
-/// The argument of that plugin; `None`: nothing here goes by it.
+/// The argument of a plugin; `None`: it has no effect here.
 pub(crate) fn argument(plugin: &str, key: &str) -> Option<Argument> {
     ARGUMENTS.into_iter().find(|argument| (argument.plugin, argument.key) == (plugin, key))
 }
 
 impl Argument {
-    /// The profile goes by `text`, or stays as it is: then that is not allowed.
-    pub(crate) fn give(&self, profile: &mut Profile, text: &str) -> bool {
-        (self.give)(profile, text).is_some()
+    /// Applies a value to the profile. Returns false and changes nothing if the value is invalid.
+    pub(crate) fn apply(&self, profile: &mut Profile, text: &str) -> bool {
+        (self.apply)(profile, text).is_some()
     }
 }
 
-/// Thousandths of a number between a least and 1000.
-fn number(text: &str, least: f64) -> Option<i64> {
-    let read: f64 = text.parse().ok()?;
-    (least..=1000.0).contains(&read).then(|| thousandths(read))
+/// Parses a number from `min` to 1000, in thousandths.
+fn milli_in_range(text: &str, min: f64) -> Option<i64> {
+    let value: f64 = text.parse().ok()?;
+    (min..=1000.0).contains(&value).then(|| thousandths(value))
 }
 
-/// Of a number between 0 and 1000, so it fits.
+/// Converts a number from 0 to 1000 to thousandths.
 #[expect(clippy::cast_possible_truncation, reason = "bounded when it was read")]
 pub(crate) fn thousandths(number: f64) -> i64 {
     (number * 1000.0).round() as i64
@@ -129,7 +131,7 @@ fn resolve_method(text: &str) -> Option<ResolveMethod> {
     }
 }
 
-fn time(text: &str) -> Option<Duration> {
+fn duration(text: &str) -> Option<Duration> {
     match long_duration(text)? {
         GoDuration::Positive(time) => Some(time),
         GoDuration::Negative => None,

@@ -1,16 +1,17 @@
-//! The configuration file: YAML, every key optional, an unknown one an error. Its JSON Schema is
-//! printed by `schedlab-scheduler config-schema`. Names are those of KAI's `SchedulingShard`.
+//! The configuration file: YAML; every key is optional, unknown keys are errors. Keys are named as
+//! in KAI's `SchedulingShard`. Doc comments become descriptions in the JSON Schema, which
+//! `schedlab-scheduler config-schema` prints.
 
 mod actions;
 mod apply;
+mod location;
 mod metric_labels;
-mod place;
 mod plugins;
 mod usage;
 
 use std::{collections::BTreeMap, fmt, time::Duration};
 
-use schedlab_json::types_in_words;
+use schedlab_json::plain_type_names;
 use schemars::{JsonSchema, Schema};
 use serde::{
     Deserialize, Deserializer,
@@ -19,116 +20,122 @@ use serde::{
 use thiserror::Error;
 
 use actions::Actions;
-use place::Place;
+use location::Location;
 use plugins::{PluginName, PluginSetting};
 pub(crate) use usage::UsageDbSetting;
 
 use super::{Binding, Component, names};
 
-/// What may stand in the file.
+/// Configuration of schedlab-scheduler.
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase", deny_unknown_fields, expecting = "keys of a configuration")]
+#[serde(rename_all = "camelCase", deny_unknown_fields, expecting = "a map of configuration keys")]
 pub struct ConfigFile {
-    /// Pods with this `spec.schedulerName` are scheduled [default: kai-scheduler].
+    /// Schedules the pods with this `spec.schedulerName` [default: kai-scheduler].
     pub scheduler_name: Option<String>,
-    /// Which parts run here, and no others [default: all].
+    /// Components that run in this process [default: all].
     #[schemars(length(min = 1), extend("uniqueItems" = true))]
     pub components: Option<Vec<Component>>,
-    /// How pods get to their nodes [default: direct where all parts run in one process, else
-    /// requests].
+    /// How pods are bound to nodes [default: requests if `components` is set, else direct].
     pub binding: Option<Binding>,
-    /// Reservation pods for GPUs that pods share, started by the binder [default: none].
+    /// Reservation pods for shared GPUs, created by the binder [default: none].
     pub gpu_reservation: Option<ReservationSetting>,
-    /// Containers that ask for no GPU see none, and pods that set `NVIDIA_VISIBLE_DEVICES` themselves
-    /// are refused, where component admission is asked about all pods [default: false].
+    /// Hides GPUs from containers that request none, and denies pods that set
+    /// `NVIDIA_VISIBLE_DEVICES` themselves. Needs webhooks for all pods (`webhooks
+    /// --block-nvidia-visible-devices`) [default: false].
     pub block_nvidia_visible_devices: Option<bool>,
-    /// Runtime class of pods that ask for GPUs and name none, as nvidia, where component admission is
-    /// asked about all pods [default: the cluster's].
+    /// Runtime class for pods that request GPUs and name none, for example nvidia. Needs webhooks
+    /// for all pods (`webhooks --gpu-pod-runtime-class-name`) [default: the cluster's].
     pub gpu_pod_runtime_class_name: Option<String>,
-    /// The `ConfigMap` that says which priority class and preemptibility kinds of owners have, as
-    /// KAI's podGrouper reads it [default: none].
+    /// `ConfigMap` with default priority class and preemptibility per owner kind, in the format of
+    /// KAI's podGrouper [default: none].
     pub default_priorities_config_map: Option<DefaultPrioritiesSetting>,
-    /// Only the nodes and pods of this pool, as a shard does [default: all].
+    /// Serves only the nodes and pods of this pool, like a `SchedulingShard` [default: all].
     pub node_pool: Option<PoolSetting>,
-    /// Work with GPUs goes to nodes with label `node-role.kubernetes.io/gpu-worker` only, work without
-    /// to those with `node-role.kubernetes.io/cpu-worker`; others are left out [default: false].
+    /// Restricts pods with GPUs to nodes with label `node-role.kubernetes.io/gpu-worker`, and pods
+    /// without to nodes with `node-role.kubernetes.io/cpu-worker`; nodes with neither are ignored
+    /// [default: false].
     pub restrict_node_scheduling: Option<bool>,
-    /// Shares are divided at every level of the queues; else those with a parent stand side by side,
-    /// whatever it is, and those without do not exist [default: true].
+    /// Divides fair shares at every level of the queue tree. If false, queues with any parent are
+    /// siblings, and queues without one are ignored [default: true].
     pub full_hierarchy_fairness: Option<bool>,
-    /// Time from one cycle to the next, as 1s or 500ms [default: 1s].
+    /// Time from the start of one cycle to the next, for example 1s or 500ms [default: 1s].
     #[schemars(with = "Option<String>")]
-    pub period: Option<Time>,
-    /// Window of the usage history for time-based fairness, as 24h [default: none].
+    pub period: Option<DurationSetting>,
+    /// Window of the scheduler's own usage history for time-based fairness, for example 24h
+    /// [default: none].
     #[schemars(with = "Option<String>")]
-    pub usage_window: Option<Time>,
-    /// After so long past usage counts for half, as 6h [default: alike over the whole window].
+    pub usage_window: Option<DurationSetting>,
+    /// Half-life of past usage, for example 6h [default: no decay within the window].
     #[schemars(with = "Option<String>")]
-    pub usage_half_life: Option<Time>,
-    /// Knows what queues used; where it does not answer, the own history counts, if there is a
-    /// usageWindow [default: none].
+    pub usage_half_life: Option<DurationSetting>,
+    /// External usage database. While it gives no current answer, the scheduler's own history is
+    /// used, if usageWindow is set [default: none].
     #[serde(rename = "usageDBConfig")]
     pub usage_db_config: Option<UsageDbSetting>,
-    /// Labels of queues, by which name metrics of the queue controller tell them [default: none].
+    /// Queue labels to export as labels of the queue controller's metrics: metric label by queue
+    /// label [default: none].
     #[serde(default)]
     pub queue_label_to_metric_label: BTreeMap<String, String>,
-    /// What those labels are where a queue lacks them [default: empty].
+    /// Values of these metric labels for queues without the label, by queue label [default: empty].
     #[serde(default)]
     pub queue_label_to_default_metric_value: BTreeMap<String, String>,
-    /// Most writes to the API server under way at once [default: 32].
+    /// Maximum number of concurrent writes to the API server [default: 32].
     pub writes_at_once: Option<std::num::NonZeroU16>,
-    /// How the last cycles decided, plugin by plugin, is kept in so many lines at most and served
-    /// at /get-trace of the health address [default: none].
+    /// Keeps a trace of the decisions of the last cycles, per plugin, of at most this many lines.
+    /// It is served at /get-trace of the health address [default: none].
     #[schemars(range(min = 1, max = 1_000_000))]
     pub trace_decisions: Option<u32>,
-    /// What a cycle does: a list, in order, or settings by name [default: all, in the order of their
-    /// names here].
+    /// Actions of a cycle: an ordered list, or settings by name
+    /// [default: all, in the order listed here].
     pub actions: Option<Actions>,
-    /// Plugins by KAI's names; those that are not named are on and in KAI's order.
+    /// Plugin settings by KAI's names; plugins not listed are enabled and in KAI's order.
     #[serde(default)]
     pub plugins: BTreeMap<PluginName, PluginSetting>,
-    /// Where pods go first [default: binpack].
+    /// Preferred nodes of pods [default: binpack].
     #[serde(default)]
     pub placement_strategy: PlacementStrategy,
-    /// Most jobs of a leaf queue that an action looks at [default: all].
+    /// Maximum number of jobs per leaf queue that an action considers [default: all].
     #[serde(default)]
     pub queue_depth_per_action: QueueDepth,
-    /// Protects running work where no queue says otherwise [default: 0s].
+    /// Time for which running jobs are protected, if their queue does not set one [default: 0s].
     #[serde(default)]
     pub min_runtime: MinRuntime,
     /// Weight of past usage in fair shares [default: 1].
     #[schemars(range(min = 0))]
     pub k_value: Option<f64>,
-    /// Holds preemption back; nothing of it is on by default.
+    /// Limits preemption [default: no limits].
     #[serde(default)]
     pub preemption_policy: PreemptionSetting,
-    /// Grace of stale gangs that set none; a negative one, as -1s, never ends [default: 60s].
+    /// Grace period of stale gangs whose PodGroup sets none; a negative value such as -1s means
+    /// never [default: 60s].
     #[schemars(with = "Option<String>")]
-    pub staleness_grace_period: Option<Grace>,
-    /// How much further from its fair share than the victim's queue a reclaimer must stay
-    /// [default: 1].
+    pub staleness_grace_period: Option<GraceSetting>,
+    /// Factor by which the reclaimer's ratio of allocation to fair share must stay below that of
+    /// the victim's queue, for reclaimers above their fair share [default: 1].
     #[schemars(range(min = 1))]
     pub reclaim_saturation_multiplier: Option<f64>,
-    /// Work that only moves for a reclaimer does not count as taken by it [default: true].
+    /// Victims that are placed elsewhere in the same cycle do not count as reclaimed
+    /// [default: true].
     pub allow_consolidating_reclaim: Option<bool>,
-    /// Most victim jobs of one consolidation [default: 16].
+    /// Maximum number of victim jobs of one consolidation [default: 16].
     pub max_consolidation_victims: Option<usize>,
 }
 
-/// How reservation pods are made, as KAI's binder makes them.
+/// Settings of reservation pods, which are created like those of KAI's binder.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct ReservationSetting {
-    /// KAI's image for them, or one that writes the same annotation.
+    /// KAI's reservation image, or one that writes the same annotation.
     pub image: String,
-    /// Where they stand; it has to exist [default: kai-resource-reservation].
+    /// Namespace of the pods; it has to exist [default: kai-resource-reservation].
     pub namespace: Option<String>,
-    /// Their service account, which may patch pods there [default: the namespace's].
+    /// Service account of the pods, which must be allowed to patch pods in that namespace
+    /// [default: the namespace's].
     pub service_account: Option<String>,
-    /// Their runtime class, as nvidia [default: the cluster's].
+    /// Runtime class of the reservation pods, for example nvidia [default: the cluster's].
     pub runtime_class: Option<String>,
-    /// That of pods that share GPUs and name none, where component admission is asked [default:
-    /// the cluster's].
+    /// Runtime class that component admission sets on pods that share GPUs and name none
+    /// [default: the cluster's].
     pub pod_runtime_class: Option<String>,
 }
 
@@ -138,133 +145,136 @@ pub struct ReservationSetting {
 pub struct DefaultPrioritiesSetting {
     /// Its name.
     pub name: String,
-    /// Where it stands [default: the scheduler's namespace].
+    /// Its namespace [default: the scheduler's].
     pub namespace: Option<String>,
 }
 
-/// Which nodes and pods.
+/// A node pool.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct PoolSetting {
-    /// The label that names the pool, on nodes and on pods [default: kai.scheduler/node-pool].
+    /// Key of the label on nodes and pods [default: kai.scheduler/node-pool].
     pub label: Option<String>,
-    /// Its value; empty: nodes and pods without the label.
+    /// Value of the label; empty: nodes and pods without the label.
     pub value: String,
 }
 
-/// Holds preemption back: for users who would rather wait than lose work.
+/// Limits preemption, for users who prefer waiting to losing work.
 #[derive(Clone, Copy, Debug, Default, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct PreemptionSetting {
-    /// For how many workloads of a cycle others may have to leave, in their queue or in others
-    /// [default: all].
+    /// Maximum number of workloads per cycle for which others are evicted, by preemption or reclaim
+    /// [default: unlimited].
     pub max_preemptions_per_cycle: Option<usize>,
-    /// By how much a priority must be higher to take a place in its own queue [default: 1].
+    /// Minimum difference of priorities for preemption within a queue [default: 1].
     #[schemars(range(min = 1))]
     pub min_priority_difference: Option<i32>,
-    /// The least time that an evicted pod has to end, so that its preStop hook or its handler of
-    /// SIGTERM can save a checkpoint, as 120s [default: as long as the pod says].
+    /// Minimum termination grace period of evicted pods, so that a preStop hook or SIGTERM handler
+    /// can save a checkpoint, for example 120s [default: the pod's own].
     #[schemars(with = "Option<String>")]
-    pub grace_period: Option<Time>,
+    pub grace_period: Option<DurationSetting>,
 }
 
-/// Where pods go first.
+/// Preferred nodes of pods.
 #[derive(Clone, Copy, Debug, Default, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct PlacementStrategy {
-    /// Pods that ask for GPUs: which node, and which device where they ask for a part.
+    /// For pods that request GPUs: the node, and for GPU fractions the device.
     pub gpu: Option<Strategy>,
-    /// Pods that ask for none.
+    /// For pods without GPUs: the node.
     pub cpu: Option<Strategy>,
 }
 
-/// Onto the fullest node, onto the emptiest, or where the least is broken up.
+/// Which node or device is preferred.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Strategy {
-    /// Onto the fullest.
+    /// The fullest.
     BinPack,
-    /// Onto the emptiest.
+    /// The emptiest.
     Spread,
-    /// Where the least is broken up of what the pods of the cluster could still use of its GPUs.
+    /// The one where placing the pod fragments the least GPU capacity that pods of the cluster
+    /// could still use.
     LeastFragmentation,
 }
 
-/// Most jobs of a leaf queue that each action looks at.
+/// Maximum number of jobs per leaf queue that each action considers.
 #[derive(Clone, Copy, Debug, Default, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase", deny_unknown_fields)]
 pub struct QueueDepth {
-    /// Of allocate.
+    /// For allocate.
     pub allocate: Option<usize>,
-    /// Of consolidation.
+    /// For consolidation.
     pub consolidation: Option<usize>,
-    /// Of reclaim.
+    /// For reclaim.
     pub reclaim: Option<usize>,
-    /// Of preempt.
+    /// For preempt.
     pub preempt: Option<usize>,
 }
 
-/// For how long running work is protected.
+/// Time for which running jobs are protected.
 #[derive(Clone, Copy, Debug, Default, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct MinRuntime {
     /// From preemption.
     #[schemars(with = "Option<String>")]
-    pub preempt_min_runtime: Option<Time>,
+    pub preempt_min_runtime: Option<DurationSetting>,
     /// From reclaim.
     #[schemars(with = "Option<String>")]
-    pub reclaim_min_runtime: Option<Time>,
+    pub reclaim_min_runtime: Option<DurationSetting>,
 }
 
-/// A time as 90s, 500ms or 1h30m.
+/// A non-negative duration such as 90s, 500ms or 1h30m.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Time(pub Duration);
+pub struct DurationSetting(pub Duration);
 
-impl From<Duration> for Time {
+impl From<Duration> for DurationSetting {
     fn from(time: Duration) -> Self {
         Self(time)
     }
 }
 
-impl<'de> Deserialize<'de> for Time {
+impl<'de> Deserialize<'de> for DurationSetting {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let read = |text: &str| time_of(text).map(Self);
-        deserializer.deserialize_str(Written { read, allowed: "a time as 90s, 500ms or 1h30m" })
+        let parse = |text: &str| parse_duration(text).map(Self);
+        deserializer.deserialize_str(TextVisitor {
+            parse,
+            allowed: "a duration such as 90s, 500ms or 1h30m",
+        })
     }
 }
 
-/// A time, or never, which is a negative one.
+/// A duration; a negative one means never.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Grace(pub Duration);
+pub struct GraceSetting(pub Duration);
 
-impl Grace {
-    /// As good as never.
+impl GraceSetting {
+    /// Stands for never: 100 years.
     pub(crate) const NEVER: Duration = Duration::from_hours(100 * 365 * 24);
 
-    fn read(text: &str) -> Option<Self> {
+    fn parse(text: &str) -> Option<Self> {
         let Some(negative) = text.strip_prefix('-') else {
-            return time_of(text).map(Self);
+            return parse_duration(text).map(Self);
         };
-        let time = time_of(negative)?;
+        let time = parse_duration(negative)?;
         Some(Self(if time.is_zero() { time } else { Self::NEVER }))
     }
 }
 
-impl<'de> Deserialize<'de> for Grace {
+impl<'de> Deserialize<'de> for GraceSetting {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let allowed = "a time as 90s, 500ms or 1h30m, or -1s for never";
-        deserializer.deserialize_str(Written { read: Self::read, allowed })
+        let allowed = "a duration such as 90s, 500ms or 1h30m, or -1s for never";
+        deserializer.deserialize_str(TextVisitor { parse: Self::parse, allowed })
     }
 }
 
-/// Reads a text that stands for something, as a visitor, so that an error knows its place in the
-/// file.
-struct Written<T> {
-    read: fn(&str) -> Option<T>,
+/// Deserializes a value from a string. A visitor, so that errors carry their location in the file.
+struct TextVisitor<T> {
+    parse: fn(&str) -> Option<T>,
     allowed: &'static str,
 }
 
-impl<T> Visitor<'_> for Written<T> {
+impl<T> Visitor<'_> for TextVisitor<T> {
     type Value = T;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -272,12 +282,12 @@ impl<T> Visitor<'_> for Written<T> {
     }
 
     fn visit_str<E: de::Error>(self, text: &str) -> Result<T, E> {
-        (self.read)(text).ok_or_else(|| E::invalid_value(de::Unexpected::Str(text), &self))
+        (self.parse)(text).ok_or_else(|| E::invalid_value(de::Unexpected::Str(text), &self))
     }
 }
 
-/// `None`: it is negative, or no time.
-fn time_of(text: &str) -> Option<Duration> {
+/// `None`: the text is negative or not a duration.
+fn parse_duration(text: &str) -> Option<Duration> {
     let span: jiff::Span = text.parse().ok()?;
     span.to_duration(jiff::SpanRelativeTo::days_are_24_hours()).ok()?.try_into().ok()
 }
@@ -285,73 +295,73 @@ fn time_of(text: &str) -> Option<Duration> {
 /// Why a file cannot be used.
 #[derive(Debug, Error)]
 pub enum FileError {
-    /// It is no YAML of that form.
-    #[error("{}", placed(.0))]
-    Form(serde_yaml::Error),
-    /// A value is out of its bounds.
-    #[error("{field}: found {found}, allowed: {allowed}")]
+    /// It is not YAML, or a key or type is wrong.
+    #[error("{}", syntax_message(.0))]
+    Syntax(serde_yaml::Error),
+    /// A value is invalid.
+    #[error("{field}: got {found}, expected {allowed}")]
     Value {
-        /// Which.
+        /// Field path.
         field: &'static str,
-        /// What stands there.
+        /// The invalid value.
         found: String,
-        /// What may stand there.
+        /// Valid values.
         allowed: &'static str,
     },
-    /// The same, and where in the file.
-    #[error("{wrong} at {place}")]
-    Placed {
-        /// What is wrong.
-        wrong: Box<FileError>,
+    /// An error with its location in the file.
+    #[error("{error} at {location}")]
+    Located {
+        /// The error.
+        error: Box<FileError>,
         /// Line and column.
-        place: String,
+        location: String,
     },
 }
 
-/// With an exponent where there would be a hundred digits.
-fn number(of: f64) -> String {
+/// Formats a number, with an exponent if it is very large.
+fn format_number(of: f64) -> String {
     if of.abs() > 1e15 { format!("{of:e}") } else { of.to_string() }
 }
 
-/// An error of the YAML reader, which leaves the place out at the very beginning of a file.
-fn placed(error: &serde_yaml::Error) -> String {
-    let told = types_in_words(&error.to_string());
-    match Place::of_error(error).filter(|_| !told.contains(" at line ")) {
-        Some(place) => format!("{told} at {place}"),
-        None => told,
+/// Message of a YAML error. The parser omits the location at the very beginning of a file.
+fn syntax_message(error: &serde_yaml::Error) -> String {
+    let message = plain_type_names(&error.to_string());
+    match Location::from_error(error).filter(|_| !message.contains(" at line ")) {
+        Some(place) => format!("{message} at {place}"),
+        None => message,
     }
 }
 
 impl FileError {
-    /// With the place of its field in the text of the file.
+    /// Adds the location of the field in the text of the file, if it is found.
     #[must_use]
-    pub fn in_file(self, yaml: &str) -> Self {
-        let place = match &self {
-            Self::Value { field, .. } => Place::of(field, yaml),
-            Self::Form(_) | Self::Placed { .. } => None,
+    pub fn with_location(self, yaml: &str) -> Self {
+        let location = match &self {
+            Self::Value { field, .. } => Location::of_field(field, yaml),
+            Self::Syntax(_) | Self::Located { .. } => None,
         };
-        match place {
-            Some(place) => Self::Placed { wrong: Box::new(self), place: place.to_string() },
+        match location {
+            Some(place) => Self::Located { error: Box::new(self), location: place.to_string() },
             None => self,
         }
     }
 }
 
 impl ConfigFile {
-    /// Reads the text of a file.
+    /// Parses and validates the text of a file.
     ///
     /// # Errors
-    /// It is no YAML, or something in it is unknown or out of bounds.
+    /// It is not YAML, a key is unknown, or a value is invalid.
     pub fn parse(yaml: &str) -> Result<Self, FileError> {
-        place::each_key_once(yaml).map_err(FileError::Form)?;
-        let file: Option<Self> = serde_yaml::from_str(yaml).map_err(FileError::Form)?;
+        location::check_unique_keys(yaml).map_err(FileError::Syntax)?;
+        let file: Option<Self> = serde_yaml::from_str(yaml).map_err(FileError::Syntax)?;
         let file = file.unwrap_or_default();
-        file.stays_in_bounds().map_err(|error| error.in_file(yaml))?;
+        file.check_bounds().map_err(|error| error.with_location(yaml))?;
         Ok(file)
     }
 
-    /// What no type says.
-    pub(crate) fn stays_in_bounds(&self) -> Result<(), FileError> {
+    /// Checks values beyond their types.
+    pub(crate) fn check_bounds(&self) -> Result<(), FileError> {
         let bounds = [
             ("kValue", self.k_value, 0.0, "0 to 1000"),
             ("reclaimSaturationMultiplier", self.reclaim_saturation_multiplier, 1.0, "1 to 1000"),
@@ -359,15 +369,15 @@ impl ConfigFile {
         for (field, value, least, allowed) in bounds {
             let wrong = value.filter(|value| !(least..=1000.0).contains(value));
             if let Some(found) = wrong {
-                return Err(FileError::Value { field, found: number(found), allowed });
+                return Err(FileError::Value { field, found: format_number(found), allowed });
             }
         }
-        if let Some(found) = self.components.as_deref().and_then(Component::misfit) {
+        if let Some(found) = self.components.as_deref().and_then(Component::list_error) {
             let (field, allowed) = ("components", Component::ALLOWED);
             return Err(FileError::Value { field, found, allowed });
         }
-        self.names_are_names()?;
-        if let Some(found) = self.actions.as_ref().and_then(Actions::misfit) {
+        self.check_names()?;
+        if let Some(found) = self.actions.as_ref().and_then(Actions::list_error) {
             let allowed = "one or more, each once";
             return Err(FileError::Value { field: "actions", found, allowed });
         }
@@ -389,17 +399,17 @@ impl ConfigFile {
             ("usageWindow", self.usage_window),
             ("usageHalfLife", self.usage_half_life),
         ];
-        let of_database = self.usage_db_config.iter().flat_map(UsageDbSetting::times);
+        let of_database = self.usage_db_config.iter().flat_map(UsageDbSetting::durations);
         for (field, time) in times.into_iter().chain(of_database) {
             if time.is_some_and(|time| time.0.is_zero()) {
-                let (found, allowed) = ("0".to_owned(), "a time above 0");
+                let (found, allowed) = ("0".to_owned(), "a duration above 0");
                 return Err(FileError::Value { field, found, allowed });
             }
         }
         Ok(())
     }
 
-    fn names_are_names(&self) -> Result<(), FileError> {
+    fn check_names(&self) -> Result<(), FileError> {
         let wrong = |field, found: &str, allowed| {
             Err(FileError::Value { field, found: format!("{found:?}"), allowed })
         };
@@ -407,17 +417,17 @@ impl ConfigFile {
             name.as_deref().filter(|name| !is_name(name)).map(str::to_owned)
         };
         if let Some(found) = not(&self.scheduler_name, names::is_scheduler_name) {
-            return wrong("schedulerName", &found, names::SCHEDULER_NAME);
+            return wrong("schedulerName", &found, names::SCHEDULER_NAME_RULE);
         }
         if let Some(found) = not(&self.gpu_pod_runtime_class_name, names::is_object_name) {
-            return wrong("gpuPodRuntimeClassName", &found, names::OBJECT_NAME);
+            return wrong("gpuPodRuntimeClassName", &found, names::OBJECT_NAME_RULE);
         }
         let Some(PoolSetting { label, value }) = &self.node_pool else { return Ok(()) };
         if let Some(found) = not(label, names::is_label_key) {
-            return wrong("nodePool.label", &found, names::LABEL_KEY);
+            return wrong("nodePool.label", &found, names::LABEL_KEY_RULE);
         }
         if !names::is_label_value(value) {
-            return wrong("nodePool.value", value, names::LABEL_VALUE);
+            return wrong("nodePool.value", value, names::LABEL_VALUE_RULE);
         }
         Ok(())
     }

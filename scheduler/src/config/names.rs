@@ -1,21 +1,21 @@
-//! What Kubernetes takes as a name.
+//! Name rules of the Kubernetes API, for validation and messages.
 
-/// What a scheduler may be called: it signs its events, and manages fields, under that name.
-pub const SCHEDULER_NAME: &str =
-    "1 to 63 letters, digits, -, _ and ., a letter or digit first and last";
+/// Rule for scheduler names, which are also used as event source and field manager.
+pub const SCHEDULER_NAME_RULE: &str =
+    "1 to 63 letters, digits, -, _ or ., starting and ending with a letter or digit";
 
-/// What an object of most kinds, as a lease, may be called.
-pub const OBJECT_NAME: &str = "1 to 253 lower case letters, digits, - and ., a letter or digit at \
-                               both ends of what is between dots";
+/// Rule for object names of most kinds, such as Lease (DNS subdomain).
+pub const OBJECT_NAME_RULE: &str = "1 to 253 lower-case letters, digits, - or ., each dot-separated \
+                                    part starting and ending with a letter or digit";
 
-/// What may stand in a label.
-pub const LABEL_VALUE: &str = "nothing, or 1 to 63 letters, digits, -, _ and ., a letter or digit \
-                               first and last";
+/// Rule for label values.
+pub const LABEL_VALUE_RULE: &str = "an empty value, or 1 to 63 letters, digits, -, _ or ., starting \
+                                    and ending with a letter or digit";
 
-/// What a label may be called.
-pub const LABEL_KEY: &str = "the name of a label, with or without its domain and / before it";
+/// Rule for label keys.
+pub const LABEL_KEY_RULE: &str = "a label key, with or without a domain prefix and /";
 
-/// Whether a scheduler may be called so.
+/// The name is a valid scheduler name.
 pub fn is_scheduler_name(name: &str) -> bool {
     let is_end = |end: Option<char>| end.is_some_and(|end| end.is_ascii_alphanumeric());
     let is_one = |one: char| one.is_ascii_alphanumeric() || "-_.".contains(one);
@@ -25,7 +25,7 @@ pub fn is_scheduler_name(name: &str) -> bool {
         && name.chars().all(is_one)
 }
 
-/// Whether an object may be called so.
+/// The name is a valid object name.
 pub fn is_object_name(name: &str) -> bool {
     let is_end =
         |end: Option<char>| end.is_some_and(|end| end.is_ascii_digit() || end.is_ascii_lowercase());
@@ -36,12 +36,12 @@ pub fn is_object_name(name: &str) -> bool {
     name.len() <= 253 && name.split('.').all(is_part)
 }
 
-/// Whether it may stand in a label.
+/// The text is a valid label value.
 pub fn is_label_value(value: &str) -> bool {
     value.is_empty() || is_scheduler_name(value)
 }
 
-/// Whether a label may be called so.
+/// The text is a valid label key.
 pub fn is_label_key(key: &str) -> bool {
     match key.split_once('/') {
         Some((domain, name)) => is_object_name(domain) && is_scheduler_name(name),
@@ -50,19 +50,19 @@ pub fn is_label_key(key: &str) -> bool {
 }
 
 /// As the value of a flag.
-pub fn scheduler_name(name: &str) -> Result<String, String> {
+pub fn parse_scheduler_name(name: &str) -> Result<String, String> {
     if is_scheduler_name(name) {
         return Ok(name.to_owned());
     }
-    Err(format!("allowed: {SCHEDULER_NAME}"))
+    Err(format!("expected {SCHEDULER_NAME_RULE}"))
 }
 
 /// As the value of a flag.
-pub fn object_name(name: &str) -> Result<String, String> {
+pub fn parse_object_name(name: &str) -> Result<String, String> {
     if is_object_name(name) {
         return Ok(name.to_owned());
     }
-    Err(format!("allowed: {OBJECT_NAME}"))
+    Err(format!("expected {OBJECT_NAME_RULE}"))
 }
 
 #[cfg(test)]
@@ -70,7 +70,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_are_what_an_api_server_takes() {
+    fn names_follow_the_rules_of_the_api_server() {
         for name in ["kai-scheduler", "my_sched", "a.B-3", "x", &"a".repeat(63)] {
             assert!(is_scheduler_name(name), "{name}");
         }

@@ -1,76 +1,76 @@
-//! KAI's plugins: which come first, and what becomes of them here.
+//! Table of KAI's plugins, with their default priorities and their roles here.
 
-/// What a name in KAI's configuration does here.
+/// What a plugin of KAI's configuration does here.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Part {
-    /// It is on or off.
+pub(crate) enum PluginRole {
+    /// It can be enabled and disabled.
     Optional,
-    /// What it does is always done.
-    Fixed,
-    /// It orders the devices of a node.
-    Devices,
-    /// It decides nothing.
-    Silent,
+    /// Its function cannot be disabled.
+    AlwaysOn,
+    /// It orders the GPU devices of a node.
+    DeviceOrder,
+    /// It has no effect on decisions.
+    NoEffect,
 }
 
-/// With the priorities that KAI's operator gives them, which writes the highest first. `numa`,
-/// which it leaves off, has one of ours; those that it does not know have 0.
-const PLUGINS: [(&str, i32, Part); 25] = [
-    ("predicates", 1900, Part::Optional),
-    ("proportion", 1800, Part::Optional),
-    ("priority", 1700, Part::Optional),
-    ("nodeavailability", 1600, Part::Optional),
-    ("resourcetype", 1500, Part::Optional),
-    ("podaffinity", 1400, Part::Optional),
-    ("elastic", 1300, Part::Optional),
-    ("kubeflow", 1200, Part::Optional),
-    ("ray", 1100, Part::Optional),
-    ("subgrouporder", 1000, Part::Fixed),
-    ("taskorder", 900, Part::Optional),
-    ("nominatednode", 800, Part::Optional),
-    ("dynamicresources", 700, Part::Optional),
-    ("numa", 650, Part::Optional),
-    ("minruntime", 600, Part::Optional),
-    ("topology", 500, Part::Optional),
-    ("snapshot", 400, Part::Silent),
-    ("gpupack", 300, Part::Devices),
-    ("gpuspread", 300, Part::Devices),
-    ("nodeplacement", 200, Part::Optional),
-    ("gpusharingorder", 100, Part::Optional),
-    ("reflectjoborder", 0, Part::Silent),
-    ("expectedruntime", 0, Part::Silent),
-    ("sg-nodelocalgreedy", 0, Part::Silent),
-    ("sg-multinodegang", 0, Part::Silent),
+/// Name, priority and role. Priorities are those of KAI's operator, higher ones first. `numa`,
+/// which the operator disables, has a priority of ours; plugins unknown to the operator have 0.
+const PLUGINS: [(&str, i32, PluginRole); 25] = [
+    ("predicates", 1900, PluginRole::Optional),
+    ("proportion", 1800, PluginRole::Optional),
+    ("priority", 1700, PluginRole::Optional),
+    ("nodeavailability", 1600, PluginRole::Optional),
+    ("resourcetype", 1500, PluginRole::Optional),
+    ("podaffinity", 1400, PluginRole::Optional),
+    ("elastic", 1300, PluginRole::Optional),
+    ("kubeflow", 1200, PluginRole::Optional),
+    ("ray", 1100, PluginRole::Optional),
+    ("subgrouporder", 1000, PluginRole::AlwaysOn),
+    ("taskorder", 900, PluginRole::Optional),
+    ("nominatednode", 800, PluginRole::Optional),
+    ("dynamicresources", 700, PluginRole::Optional),
+    ("numa", 650, PluginRole::Optional),
+    ("minruntime", 600, PluginRole::Optional),
+    ("topology", 500, PluginRole::Optional),
+    ("snapshot", 400, PluginRole::NoEffect),
+    ("gpupack", 300, PluginRole::DeviceOrder),
+    ("gpuspread", 300, PluginRole::DeviceOrder),
+    ("nodeplacement", 200, PluginRole::Optional),
+    ("gpusharingorder", 100, PluginRole::Optional),
+    ("reflectjoborder", 0, PluginRole::NoEffect),
+    ("expectedruntime", 0, PluginRole::NoEffect),
+    ("sg-nodelocalgreedy", 0, PluginRole::NoEffect),
+    ("sg-multinodegang", 0, PluginRole::NoEffect),
 ];
 
-/// What a name does here; `None`: there is no such plugin.
-pub(crate) fn part(name: &str) -> Option<Part> {
+/// Role of a plugin; `None`: KAI has no such plugin.
+pub(crate) fn role(name: &str) -> Option<PluginRole> {
     PLUGINS.iter().find(|(known, ..)| *known == name).map(|(.., part)| *part)
 }
 
-/// The priority that it has by default; one of an unknown plugin is 0.
+/// Default priority; 0 for an unknown plugin.
 pub(crate) fn priority(name: &str) -> i32 {
     PLUGINS.iter().find(|(known, ..)| *known == name).map_or(0, |(_, priority, _)| *priority)
 }
 
-/// Our scheduler may go without it.
+/// The plugin can be disabled.
 pub(crate) fn is_optional(name: &str) -> bool {
-    part(name) == Some(Part::Optional)
+    role(name) == Some(PluginRole::Optional)
 }
 
-/// Those that a scheduler of ours may go without.
-pub(crate) fn optional() -> impl Iterator<Item = &'static str> {
-    let optional = PLUGINS.into_iter().filter(|(.., part)| *part == Part::Optional);
+/// Plugins that can be disabled.
+pub(crate) fn optional_names() -> impl Iterator<Item = &'static str> {
+    let optional = PLUGINS.into_iter().filter(|(.., part)| *part == PluginRole::Optional);
     optional.map(|(name, ..)| name)
 }
 
-/// Those that are written for KAI, which knows no others by these names.
-pub(crate) fn written() -> impl Iterator<Item = (&'static str, Part)> {
+/// Plugins that are written into KAI's configuration; KAI rejects the others.
+pub(crate) fn written_to_kai() -> impl Iterator<Item = (&'static str, PluginRole)> {
     let all = PLUGINS.into_iter().map(|(name, _, part)| (name, part));
-    all.filter(|(name, part)| *part != Part::Silent || *name == "snapshot")
+    all.filter(|(name, part)| *part != PluginRole::NoEffect || *name == "snapshot")
 }
 
-/// As a person reads them.
-pub(crate) fn all() -> String {
+/// List of all plugins, for messages.
+pub(crate) fn all_names() -> String {
     PLUGINS.map(|(name, ..)| name).join(", ")
 }

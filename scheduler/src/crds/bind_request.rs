@@ -1,4 +1,5 @@
-//! BindRequest, `scheduling.run.ai/v1alpha2`: the order from scheduler to binder, as KAI has it.
+//! BindRequest, `scheduling.run.ai/v1alpha2`: the request of a scheduler to a binder to bind a pod,
+//! as in KAI.
 
 use std::collections::BTreeMap;
 
@@ -6,7 +7,7 @@ use kube::CustomResource;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// Which pod goes to which node, with which devices.
+/// The pod to bind, with its node and devices.
 #[derive(CustomResource, Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[kube(
     group = "scheduling.run.ai",
@@ -23,37 +24,39 @@ use serde::{Deserialize, Serialize};
 )]
 #[serde(rename_all = "camelCase")]
 pub struct BindRequestSpec {
-    /// The pod.
+    /// Name of the pod.
     pub pod_name: String,
-    /// The node.
+    /// Name of the node.
     pub selected_node: String,
     /// `Regular` or `Fraction`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub received_resource_type: Option<String>,
-    /// GPUs and parts of GPUs.
+    /// GPUs and portions of GPUs.
     #[serde(default, rename = "receivedGPU", skip_serializing_if = "Option::is_none")]
     pub received_gpu: Option<ReceivedGpu>,
-    /// Shared GPUs.
+    /// GPU groups of the shared GPUs.
     #[serde(default, rename = "selectedGPUGroups", skip_serializing_if = "Option::is_none")]
     pub selected_gpu_groups: Option<Vec<String>>,
-    /// Shared GPUs, as newer versions of KAI name them; taken in place of those where both stand.
+    /// Shared GPUs in the format of newer versions of KAI; it takes precedence over
+    /// `selectedGPUGroups`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub selected_fractional_gpu_groups: Option<Vec<FractionalGpuGroup>>,
-    /// Devices for the pod's resource claims, as KAI's scheduler leaves them to the binder. Our
-    /// scheduler allocates them itself, before it asks for the binding.
+    /// Devices for the pod's resource claims, as KAI's scheduler leaves their allocation to the
+    /// binder. Our scheduler allocates them itself, before it creates the request.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(schema_with = "whatever_stands_there")]
+    #[schemars(schema_with = "preserved_objects")]
     pub resource_claim_allocations: Option<Vec<schedlab_json::Value>>,
     /// Devices for extended resources of a `DeviceClass`, as KAI's scheduler allocates them: the
-    /// binder makes a claim of them. Our scheduler asks for none.
+    /// binder creates a claim for them. Our scheduler does not set it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(schema_with = "any_object")]
+    #[schemars(schema_with = "preserved_object")]
     pub extended_resource_claim_allocation: Option<schedlab_json::Value>,
-    /// What the pod is foretold to have of its node's NUMA zones: names of zones and amounts.
+    /// The predicted placement of the pod in the NUMA zones of its node: names of zones and
+    /// amounts.
     #[serde(default, rename = "predictedNUMAZones", skip_serializing_if = "Option::is_none")]
-    #[schemars(schema_with = "whatever_stands_there")]
+    #[schemars(schema_with = "preserved_objects")]
     pub predicted_numa_zones: Option<Vec<schedlab_json::Value>>,
-    /// Binding is given up after so many failures.
+    /// Number of failed attempts after which the binder gives up.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub backoff_limit: Option<i32>,
     /// Labels that the pod gets with the binding.
@@ -61,8 +64,8 @@ pub struct BindRequestSpec {
     pub labels: Option<BTreeMap<String, String>>,
 }
 
-/// A list of objects of whose fields nothing is lost.
-fn whatever_stands_there(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
+/// A list of objects that keep unknown fields.
+fn preserved_objects(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
     schemars::json_schema!({
         "type": "array",
         "nullable": true,
@@ -70,8 +73,8 @@ fn whatever_stands_there(_: &mut schemars::SchemaGenerator) -> schemars::Schema 
     })
 }
 
-/// An object of whose fields nothing is lost.
-fn any_object(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
+/// An object that keeps unknown fields.
+fn preserved_object(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
     schemars::json_schema!({
         "type": "object",
         "nullable": true,
@@ -79,11 +82,11 @@ fn any_object(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
     })
 }
 
-/// A GPU that pods share.
+/// A shared GPU.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct FractionalGpuGroup {
-    /// Its name among the shared GPUs.
+    /// Its GPU group.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub id: Option<String>,
     /// `time-slicing` or `sm-sharing`; pods are bound alike.
@@ -94,25 +97,25 @@ pub struct FractionalGpuGroup {
 /// GPUs that a pod receives.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ReceivedGpu {
-    /// How many devices.
+    /// Number of devices.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub count: Option<i32>,
-    /// Which part of each, with two decimals.
+    /// Portion of each device, with two decimals.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub portion: Option<String>,
 }
 
-/// How far the binding is.
+/// Progress of the binding.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct BindRequestStatus {
     /// `Pending`, `Succeeded` or `Failed`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub phase: Option<String>,
-    /// Why it failed.
+    /// Why the last attempt failed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
-    /// How often it failed.
+    /// Number of failed attempts.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub failed_attempts: Option<i32>,
 }

@@ -1,4 +1,4 @@
-//! PodGroup, `scheduling.run.ai/v2alpha2`: pods that are placed together or not at all.
+//! PodGroup, `scheduling.run.ai/v2alpha2`: pods that are scheduled together or not at all.
 
 use std::collections::BTreeMap;
 
@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use super::Condition;
 
-/// How many of which pods must run together, and who pays.
+/// The minimum of pods that run together, and the queue that is charged.
 #[derive(CustomResource, Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[kube(
     group = "scheduling.run.ai",
@@ -39,60 +39,60 @@ pub struct PodGroupSpec {
     /// The leaf queue that is charged.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub queue: Option<String>,
-    /// Its value orders workloads inside a queue.
+    /// Name of the PriorityClass, which orders workloads inside a queue.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub priority_class_name: Option<String>,
-    /// May it be evicted for others? Unset: when its priority is below 100.
+    /// Whether it may be evicted for others. Unset: if its priority is below 100.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub preemptibility: Option<Preemptibility>,
-    /// Where in the topology it must or should stand.
+    /// The topology domain that its pods must or should share.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub topology_constraint: Option<TopologyConstraint>,
-    /// Parts with minimums of their own.
+    /// Parts of the group with minimums of their own.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sub_groups: Option<Vec<SubGroup>>,
-    /// Are its pods told, by a condition and an event, while they do not fit? `true` when unset.
-    /// The group is told in any case.
+    /// Whether its pods get a condition and an event while they do not fit; `true` if unset. The
+    /// group gets them in any case.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mark_unschedulable: Option<bool>,
-    /// 1: once found unschedulable on a node pool it is left alone there; -1, or unset: it is tried
-    /// in every cycle.
+    /// 1: once found unschedulable on a node pool, it is skipped there; -1 or unset: it is tried in
+    /// every cycle.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(extend("enum" = [-1, 1]))]
     pub scheduling_backoff: Option<i32>,
-    /// It takes nobody's place until it is this old, as in `30s`.
+    /// It evicts no other workloads until it is this old, such as `30s`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub preemption_delay: Option<String>,
-    /// For how long it may stay below its minimum before the rest is evicted; negative: for ever.
+    /// How long it may stay below its minimum before the rest is evicted; negative: forever.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub staleness_grace_period: Option<String>,
 }
 
-/// May a workload be evicted for others?
+/// Whether a workload may be evicted for others.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub enum Preemptibility {
-    /// Yes; and it may use more than its queue's quota.
+    /// Yes. It may use more than the quota of its queue.
     #[serde(rename = "preemptible")]
     Preemptible,
-    /// No; and it stays inside its queue's quota.
+    /// No. It stays within the quota of its queue.
     #[serde(rename = "non-preemptible")]
     NonPreemptible,
-    /// As its priority says.
+    /// Decided by its priority.
     #[serde(rename = "")]
     ByPriority,
 }
 
-/// Where pods stand relative to each other.
+/// The topology domains of pods.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct TopologyConstraint {
     /// Name of a Topology.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub topology: Option<String>,
-    /// All pods within one domain of this level.
+    /// All pods must be in one domain of this level.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub required_topology_level: Option<String>,
-    /// If possible, all pods within one domain of this level.
+    /// All pods should be in one domain of this level.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub preferred_topology_level: Option<String>,
 }
@@ -103,48 +103,48 @@ pub struct TopologyConstraint {
 pub struct SubGroup {
     /// Unique in its group; pods name it in label `kai.scheduler/subgroup-name`.
     pub name: String,
-    /// Pods of it that must run together (leaves).
+    /// Minimum of its pods that run together (leaf sub-groups).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 0))]
     pub min_member: Option<i32>,
-    /// Children of it that must run together (inner nodes).
+    /// Minimum of its children that run together (inner sub-groups).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 0))]
     pub min_sub_group: Option<i32>,
-    /// The sub-group above it.
+    /// Name of the parent sub-group.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub parent: Option<String>,
-    /// Where in the topology it must or should stand.
+    /// The topology domain that its pods must or should share.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub topology_constraint: Option<TopologyConstraint>,
 }
 
-/// What became of a pod group.
+/// Status of a pod group.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct PodGroupStatus {
-    /// Where it stands, in one word of whoever says so; neither the scheduler nor KAI's does.
+    /// Phase, in the terms of its author; neither this scheduler nor KAI's sets it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub phase: Option<String>,
-    /// Pods that wait; left to others, as the phase is.
+    /// Number of waiting pods; set by others, as the phase is.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pending: Option<i32>,
-    /// Pods that run; left to others.
+    /// Number of running pods; set by others.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub running: Option<i32>,
-    /// Pods that ended well; left to others.
+    /// Number of succeeded pods; set by others.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub succeeded: Option<i32>,
-    /// Pods that failed; left to others.
+    /// Number of failed pods; set by others.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub failed: Option<i32>,
-    /// Troubles with its set-up.
+    /// Problems with its configuration.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub conditions: Option<Vec<PodGroupCondition>>,
-    /// Why it waits, for each pool of nodes.
+    /// Why it waits, by node pool.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub scheduling_conditions: Option<Vec<SchedulingCondition>>,
-    /// What its pods use.
+    /// Resources that its pods use.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub resources_status: Option<PodGroupResources>,
 }
@@ -153,10 +153,10 @@ pub struct PodGroupStatus {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct PodGroupCondition {
-    /// What every condition has.
+    /// The common fields of a condition.
     #[serde(flatten)]
     pub condition: Condition,
-    /// Counts the changes.
+    /// Number of changes.
     #[serde(default, rename = "transitionID", skip_serializing_if = "Option::is_none")]
     pub transition_id: Option<String>,
 }
@@ -168,22 +168,22 @@ pub struct SchedulingCondition {
     /// `UnschedulableOnNodePool`.
     #[serde(rename = "type")]
     pub kind: String,
-    /// The pool of nodes that was tried.
+    /// The node pool that was tried.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub node_pool: Option<String>,
-    /// One word.
+    /// Reason in `CamelCase`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
-    /// One sentence.
+    /// Message for people.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub message: Option<String>,
-    /// The same, reason by reason.
+    /// The reasons in detail.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reasons: Option<Vec<SchedulingReason>>,
     /// `True` while it waits.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub status: Option<String>,
-    /// Counts the changes.
+    /// Number of changes.
     #[serde(default, rename = "transitionID", skip_serializing_if = "Option::is_none")]
     pub transition_id: Option<String>,
     /// When it last changed.
@@ -191,37 +191,37 @@ pub struct SchedulingCondition {
     pub last_transition_time: Option<String>,
 }
 
-/// One reason to wait.
+/// A reason to wait.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct SchedulingReason {
-    /// One word.
+    /// Reason in `CamelCase`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
-    /// One sentence.
+    /// Message for people.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub message: Option<String>,
-    /// The same for programs.
+    /// Details for programs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub details: Option<SchedulingDetails>,
 }
 
-/// What stands behind a reason to wait.
+/// Details of a reason to wait.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct SchedulingDetails {
-    /// With reasons `OverLimit` and `NonPreemptibleOverQuota`: how the queue stood.
+    /// The state of the queue, for reasons `OverLimit` and `NonPreemptibleOverQuota`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub queue_details: Option<QueueDetails>,
 }
 
-/// A queue when a pod group did not fit into it. A resource without a bound is left out.
+/// A queue that a pod group did not fit into. Unlimited resources are omitted.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct QueueDetails {
-    /// Its name.
+    /// Name of the queue.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
-    /// Used, and asked for by pods that wait.
+    /// Allocated, plus requests of waiting pods.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<BTreeMap<String, IntOrString>>")]
     pub queue_requested_resources: Option<BTreeMap<String, Quantity>>,
@@ -229,11 +229,11 @@ pub struct QueueDetails {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<BTreeMap<String, IntOrString>>")]
     pub queue_deserved_resources: Option<BTreeMap<String, Quantity>>,
-    /// Used.
+    /// Allocated resources.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<BTreeMap<String, IntOrString>>")]
     pub queue_allocated_resources: Option<BTreeMap<String, Quantity>>,
-    /// Of that, by non-preemptible work.
+    /// The part of it that non-preemptible pods use.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<BTreeMap<String, IntOrString>>")]
     pub queue_allocated_non_preemptible_resources: Option<BTreeMap<String, Quantity>>,
@@ -241,17 +241,17 @@ pub struct QueueDetails {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<BTreeMap<String, IntOrString>>")]
     pub queue_resource_limits: Option<BTreeMap<String, Quantity>>,
-    /// What the pod group asked for next, of the resource of which there is too little.
+    /// The request of the pod group, of the resource that is short.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<BTreeMap<String, IntOrString>>")]
     pub pod_group_requested_resources: Option<BTreeMap<String, Quantity>>,
-    /// The same, where it is non-preemptible.
+    /// The same if the pod group is non-preemptible.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<BTreeMap<String, IntOrString>>")]
     pub pod_group_requested_non_preemptible_resources: Option<BTreeMap<String, Quantity>>,
 }
 
-/// What the pods of a group use.
+/// Resources that the pods of a group use.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct PodGroupResources {
@@ -259,11 +259,11 @@ pub struct PodGroupResources {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<BTreeMap<String, IntOrString>>")]
     pub allocated: Option<BTreeMap<String, Quantity>>,
-    /// Of that, when the group is non-preemptible.
+    /// The same if the group is non-preemptible.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<BTreeMap<String, IntOrString>>")]
     pub allocated_non_preemptible: Option<BTreeMap<String, Quantity>>,
-    /// Used, and asked for by pending pods.
+    /// Allocated, plus requests of waiting pods.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<BTreeMap<String, IntOrString>>")]
     pub requested: Option<BTreeMap<String, Quantity>>,

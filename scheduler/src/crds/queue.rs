@@ -1,4 +1,4 @@
-//! Queue, `scheduling.run.ai/v2`: a share of the cluster, in a tree.
+//! Queue, `scheduling.run.ai/v2`: a share of the cluster in a tree of queues.
 
 use std::collections::BTreeMap;
 
@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use super::Condition;
 
-/// What a queue deserves, may borrow, and must not exceed.
+/// Quotas, weights and limits of a queue.
 #[derive(CustomResource, Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[kube(
     group = "scheduling.run.ai",
@@ -26,22 +26,22 @@ use super::Condition;
 )]
 #[serde(rename_all = "camelCase")]
 pub struct QueueSpec {
-    /// Shown to people instead of the name.
+    /// Name for people.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub display_name: Option<String>,
-    /// The queue above this one; without it the queue shares the whole cluster.
+    /// The parent queue; without it the queue is a top-level queue.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub parent_queue: Option<String>,
-    /// Higher queues are served first from what is left over quota. 100 when unset.
+    /// Queues of higher priority are served first from what quotas leave over. 100 if unset.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub priority: Option<i32>,
-    /// For how long a workload of this queue is safe from higher priorities in it.
+    /// How long a workload of this queue is protected from preemption by higher priorities in it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub preempt_min_runtime: Option<String>,
-    /// For how long a workload of this queue is safe from other queues.
+    /// How long a workload of this queue is protected from reclaim by other queues.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reclaim_min_runtime: Option<String>,
-    /// Shares by resource. What is unset is 0: nothing may run.
+    /// Shares by resource. An unset quota or limit is 0, so that nothing may run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub resources: Option<QueueResources>,
 }
@@ -60,40 +60,40 @@ pub struct QueueResources {
     pub memory: Option<QueueResource>,
 }
 
-/// One resource's shares.
+/// Shares of one resource.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct QueueResource {
-    /// What the queue deserves; -1: everything.
+    /// Deserved quota; -1: unlimited.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub quota: Option<f64>,
-    /// Its part of what is left when all quotas are served.
+    /// Weight for the part of what quotas leave over.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub over_quota_weight: Option<f64>,
-    /// What it may use at most; -1: everything.
+    /// Upper limit; -1: unlimited.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub limit: Option<f64>,
 }
 
-/// What a queue uses.
+/// Status of a queue.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct QueueStatus {
-    /// Troubles with the queue's set-up.
+    /// Problems with the queue's configuration.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub conditions: Option<Vec<Condition>>,
-    /// Names of the queues below this one.
+    /// Names of the child queues.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub child_queues: Option<Vec<String>>,
-    /// Used by bound pods of this queue and those below.
+    /// Used by bound pods of this queue and its descendants.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<BTreeMap<String, IntOrString>>")]
     pub allocated: Option<BTreeMap<String, Quantity>>,
-    /// Of that, by non-preemptible workloads.
+    /// The part of it that non-preemptible workloads use.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<BTreeMap<String, IntOrString>>")]
     pub allocated_non_preemptible: Option<BTreeMap<String, Quantity>>,
-    /// Used, and asked for by pending pods.
+    /// Allocated, plus requests of waiting pods.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<BTreeMap<String, IntOrString>>")]
     pub requested: Option<BTreeMap<String, Quantity>>,

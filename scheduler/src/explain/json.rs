@@ -1,18 +1,20 @@
-//! Explanations as JSON, for programs: the same that the text tells, with codes and numbers.
-//! GPUs and cores are numbers with thousandths, memory is bytes, -1 is unlimited as in the Queue
-//! API.
+//! Explanations as JSON: the content of the text, with codes and numbers. GPUs and CPU cores are
+//! numbers with thousandths, memory is in bytes, and -1 means unlimited, as in the Queue API.
 
 use schedlab_json::{Map, Value, json};
 use schedlab_scheduler_core::{
     Decision, Reason, Snapshot,
-    explain::{Candidate, Explanation, NewNodes, QueueExplanation, Standing, Step, Tried},
-    model::{DeviceClaim, LeftOut, PodGroup, PodGroupId, PodId},
+    explain::{
+        Explanation, NewNodeSize, QueueBalance, QueueExplanation, SuggestedStep, TrialOutcome,
+        VictimCandidate,
+    },
+    model::{DeviceClaim, ExcludedNodes, PodGroup, PodGroupId, PodId},
     queues::Account,
     resources::{Amount, PerResource, Resources},
-    session::Fits,
+    session::Fit,
 };
 
-/// One pod group.
+/// Explanation of a pod group.
 pub(super) fn group(snapshot: &Snapshot, of: &Explanation, notes: &[String]) -> Value {
     let group = &snapshot.pod_groups[of.group.0 as usize];
     let plugin = |(name, refusal): &(String, Option<Reason>)| json!({ "name": name, "refusal": refusal.as_ref().map(reason) });
@@ -24,10 +26,10 @@ pub(super) fn group(snapshot: &Snapshot, of: &Explanation, notes: &[String]) -> 
         "namespace": &*group.namespace,
         "name": &*group.name,
         "podsWithNode": of.active,
-        "podsWaiting": of.waiting,
-        "decided": decisions(snapshot, &of.decided),
+        "podsWaiting": of.pending,
+        "decided": decisions(snapshot, &of.decisions),
         "reason": of.reason.as_ref().map(reason),
-        "remedies": of.remedies.iter().map(step).collect::<Vec<_>>(),
+        "remedies": of.suggestions.iter().map(step).collect::<Vec<_>>(),
         "queues": of.queues.iter().map(queue).collect::<Vec<_>>(),
         "plugins": of.plugins.iter().map(plugin).collect::<Vec<_>>(),
         "nodes": nodes(snapshot, of),
@@ -35,14 +37,16 @@ pub(super) fn group(snapshot: &Snapshot, of: &Explanation, notes: &[String]) -> 
     })
 }
 
-/// One queue.
+/// Explanation of a queue.
 pub(super) fn queue(snapshot: &Snapshot, of: &QueueExplanation, notes: &[String]) -> Value {
     let name = |at: usize| &*snapshot.queues[at].name;
     let resources = ["gpu", "cpu", "memory"];
     let all = of.accounts.iter().enumerate().map(|(at, account)| {
-        let standing = resources.iter().zip(Standing::of(account)).zip(SCALES);
+        let standing = resources.iter().zip(QueueBalance::new(account)).zip(SCALES);
         let standing: Map = standing
-            .map(|((resource, standing), scale)| ((*resource).to_owned(), how(standing, scale)))
+            .map(|((resource, standing), scale)| {
+                ((*resource).to_owned(), standing_json(standing, scale))
+            })
             .collect();
         json!({
             "name": name(at),
@@ -54,31 +58,31 @@ pub(super) fn queue(snapshot: &Snapshot, of: &QueueExplanation, notes: &[String]
     let levels = resources.iter().zip(&of.derivations).zip(SCALES);
     let derivation: Map = levels
         .map(|((resource, levels), scale)| {
-            let level = |level: &schedlab_scheduler_core::fairshare::Derivation| {
+            let level = |level: &schedlab_scheduler_core::fairshare::LevelDivision| {
                 let shares = level.siblings.iter().zip(&level.shares);
                 let shares: Map = shares
                     .map(|(at, share)| (name(*at).to_owned(), scaled(*share, scale)))
                     .collect();
-                json!({ "divided": scaled(level.pot.total, scale), "fairShares": shares })
+                json!({ "divided": scaled(level.input.total, scale), "fairShares": shares })
             };
             ((*resource).to_owned(), levels.iter().map(level).collect::<Value>())
         })
         .collect();
-    let candidates = |all: &[Candidate]| -> Vec<Value> {
+    let candidates = |all: &[VictimCandidate]| -> Vec<Value> {
         all.iter().map(|one| candidate(snapshot, one)).collect()
     };
     json!({
         "name": name(of.queue.0 as usize),
         "queues": all.collect::<Vec<_>>(),
         "derivation": derivation,
-        "wouldTakeFrom": candidates(&of.would_take),
-        "wouldLose": candidates(&of.would_lose),
+        "wouldTakeFrom": candidates(&of.reclaimable),
+        "wouldLose": candidates(&of.eviction_order),
         "decided": decisions(snapshot, &of.evictions),
         "notes": notes,
     })
 }
 
-/// A code for programs, words for people.
+/// A pending reason: code and message.
 pub(super) fn reason(reason: &Reason) -> Value {
     json!({ "code": reason.code(), "message": reason.to_string() })
 }
@@ -87,33 +91,35 @@ pub(super) fn title(group: &PodGroup) -> Value {
     json!({ "namespace": &*group.namespace, "name": &*group.name })
 }
 
-fn step(step: &Step) -> Value {
-    let outcome = match &step.tried {
-        Tried::Runs { node, fits, new_nodes } => {
+fn step(step: &SuggestedStep) -> Value {
+    let outcome = match &step.outcome {
+        TrialOutcome::Runs { node, fits, new_nodes } => {
             let when = match fits {
-                Fits::Now => "at once",
-                Fits::Later => "when others have left",
+                Fit::Now => "at once",
+                Fit::Later => "when others have left",
             };
             let mut outcome = json!({ "runs": true, "node": &**node, "when": when });
             let only = match new_nodes {
-                NewNodes::OfAnySize => None,
-                NewNodes::OnePodEach => Some("onePodEach"),
-                NewNodes::Whole => Some("whole"),
-                NewNodes::Large => Some("large"),
+                NewNodeSize::Any => None,
+                NewNodeSize::OnePodEach => Some("onePodEach"),
+                NewNodeSize::AllPodsOfNode => Some("whole"),
+                NewNodeSize::Large => Some("large"),
             };
             if let Some(only) = only {
                 outcome["addedNodes"] = Value::from(only);
             }
             outcome
         }
-        Tried::Leaves(next) => json!({ "runs": false, "leaves": true, "reason": reason(next) }),
-        Tried::Waits(next) => json!({ "runs": false, "reason": reason(next) }),
-        Tried::Untold => Value::Null,
+        TrialOutcome::EvictedAgain(next) => {
+            json!({ "runs": false, "leaves": true, "reason": reason(next) })
+        }
+        TrialOutcome::StillPending(next) => json!({ "runs": false, "reason": reason(next) }),
+        TrialOutcome::NotSimulated => Value::Null,
     };
     json!({
-        "remedy": step.remedy.to_string(),
-        "inAll": step.in_all.as_ref().map(ToString::to_string),
-        "least": step.least.as_ref().map(ToString::to_string),
+        "remedy": step.suggestion.to_string(),
+        "inAll": step.total.as_ref().map(ToString::to_string),
+        "least": step.minimum.as_ref().map(ToString::to_string),
         "outcome": outcome,
     })
 }
@@ -121,7 +127,7 @@ fn step(step: &Step) -> Value {
 fn nodes(snapshot: &Snapshot, of: &Explanation) -> Value {
     let Some(nodes) = &of.nodes else { return Value::Null };
     let groups = nodes.groups.iter().map(|group| {
-        let refusals = group.refusals.iter().map(|(plugin, misfit)| {
+        let refusals = group.rejections.iter().map(|(plugin, misfit)| {
             let says = misfit.as_ref().map_or_else(
                 || "it would have to wait for pods that are leaving".to_owned(),
                 ToString::to_string,
@@ -133,30 +139,30 @@ fn nodes(snapshot: &Snapshot, of: &Explanation) -> Value {
             "refusals": refusals.collect::<Vec<_>>(),
             "free": resources(&group.free),
             "allocatable": resources(&group.allocatable),
-            "mates": group.mates,
+            "mates": group.gang_peers,
         })
     });
     json!({
         "pod": pod(snapshot, nodes.pod),
-        "asks": resources(&nodes.asks),
+        "asks": resources(&nodes.request),
         "claims": nodes.claims.iter().map(claim).collect::<Vec<_>>(),
         "groups": groups.collect::<Vec<_>>(),
-        "leftOut": snapshot.left_out.iter().map(left_out).collect::<Vec<_>>(),
+        "leftOut": snapshot.excluded_nodes.iter().map(excluded_nodes).collect::<Vec<_>>(),
     })
 }
 
 fn claim(of: &DeviceClaim) -> Value {
     json!({ "name": &*of.name, "devices": resources(&of.devices),
-            "everyDevice": !of.every.is_empty() })
+            "everyDevice": !of.allocate_all.is_empty() })
 }
 
-fn left_out(of: &LeftOut) -> Value {
-    json!({ "nodes": of.nodes.iter().map(|name| &**name).collect::<Vec<_>>(), "why": of.why() })
+fn excluded_nodes(of: &ExcludedNodes) -> Value {
+    json!({ "nodes": of.nodes.iter().map(|name| &**name).collect::<Vec<_>>(), "why": of.reason() })
 }
 
 fn decisions(snapshot: &Snapshot, decisions: &[Decision]) -> Vec<Value> {
     let node = |at: u32| &*snapshot.nodes[at as usize].name;
-    let told = |decision: &Decision| match decision {
+    let decision_json = |decision: &Decision| match decision {
         Decision::Bind { pod: id, node: at } => {
             json!({ "decision": "bind", "pod": pod(snapshot, *id), "node": node(at.0) })
         }
@@ -171,15 +177,15 @@ fn decisions(snapshot: &Snapshot, decisions: &[Decision]) -> Vec<Value> {
                     "for": preemptor })
         }
     };
-    decisions.iter().map(told).collect()
+    decisions.iter().map(decision_json).collect()
 }
 
-fn candidate(snapshot: &Snapshot, of: &Candidate) -> Value {
+fn candidate(snapshot: &Snapshot, of: &VictimCandidate) -> Value {
     json!({
         "queue": &*snapshot.queues[of.queue.0 as usize].name,
         "podGroup": title(&snapshot.pod_groups[of.group.0 as usize]),
         "pods": of.pods.iter().map(|id| pod(snapshot, *id)).collect::<Vec<_>>(),
-        "isSurplus": of.is_surplus,
+        "isSurplus": of.is_elastic,
     })
 }
 
@@ -188,7 +194,7 @@ fn pod(snapshot: &Snapshot, PodId(at): PodId) -> String {
     format!("{}/{}", pod.namespace, pod.name)
 }
 
-/// How many of the core's units a number of the API is, for GPU, CPU and memory.
+/// Internal units per exported unit of GPU, CPU and memory.
 const SCALES: [i64; 3] = [1000, 1000, 1];
 
 #[expect(clippy::cast_precision_loss, reason = "for people and dashboards; memory stays exact")]
@@ -203,11 +209,11 @@ fn per_resource(amounts: PerResource<i64>) -> Value {
 }
 
 fn resources(of: &Resources) -> Value {
-    let mut told = per_resource(of.accounted());
+    let mut amounts = per_resource(of.accounted());
     for (name, amount) in &of.extended {
-        told[&**name] = json!(if *amount == Resources::FOR_ALL { -1 } else { *amount });
+        amounts[&**name] = json!(if *amount == Resources::INEXHAUSTIBLE { -1 } else { *amount });
     }
-    told
+    amounts
 }
 
 fn bounds(bounds: PerResource<Amount>) -> Value {
@@ -230,18 +236,19 @@ fn accounts(of: &Account) -> Value {
     })
 }
 
-/// What counts most: a queue that is starved may borrow, too.
-fn how(standing: Standing, scale: i64) -> Value {
-    let Standing { starved_of, borrows } = standing;
+/// Standing of a queue for one resource. A starved queue may also borrow; being starved comes
+/// first.
+fn standing_json(standing: QueueBalance, scale: i64) -> Value {
+    let QueueBalance { starved_of, borrows } = standing;
     match (starved_of > 0, borrows > 0) {
         (false, false) => json!({ "is": "served" }),
         (false, true) => json!({ "is": "borrowing", "by": scaled(borrows, scale) }),
         (true, _) => {
-            let mut told = json!({ "is": "starved", "by": scaled(starved_of, scale) });
+            let mut standing_object = json!({ "is": "starved", "by": scaled(starved_of, scale) });
             if borrows > 0 {
-                told["borrows"] = scaled(borrows, scale);
+                standing_object["borrows"] = scaled(borrows, scale);
             }
-            told
+            standing_object
         }
     }
 }

@@ -1,8 +1,9 @@
-//! jq expressions as Kartas have them. Who writes one must not be able to hold up or fill the
-//! scheduler, and the interpreter cannot be stopped from outside: an expression is made of what
-//! ends by itself, and what its parts yield is paid for from a budget.
+//! Evaluates the jq expressions of Kartas safely. The author of an expression must not be able to
+//! block the scheduler or exhaust its memory, and the interpreter cannot be interrupted. So
+//! expressions may only use functions that terminate, and every value that a part of them yields is
+//! charged to a budget.
 
-mod metered;
+mod budget;
 
 use std::{
     cell::Cell,
@@ -21,41 +22,42 @@ use jaq_json::{Num, Val};
 use jaq_std::ValT as _;
 use schedlab_json::Value;
 
-/// How many bytes an expression may have.
+/// Maximum length of an expression in bytes.
 const LENGTH_MAX: usize = 4 * 1024;
-/// Enough for the deepest expression in a debug build. It is reserved, and taken as it is used.
+/// Stack size in bytes: enough for the deepest expression in a debug build. It is reserved address
+/// space; memory is used on demand.
 const STACK: usize = 256 << 20;
-/// What all expressions that group one pod may cost: some times what the largest object costs as a
-/// whole, and some ten milliseconds.
-const BUDGET: usize = 1 << 20;
-/// One more is too many, as in KAI.
+/// Budget of all expressions that group one pod: a multiple of the cost of the largest possible
+/// object, and about ten milliseconds.
+const POD_BUDGET: usize = 1 << 20;
+/// Maximum number of results of an expression, as in KAI.
 const RESULTS_MAX: usize = 999;
-/// The name of an expression among the definitions; none can call it.
+/// Name of the compiled definition that holds the expression; expressions cannot call it.
 const PROGRAM: &str = "__program";
 
-/// Why a text is no expression that can be run.
+/// Why a text is not a supported expression.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Unreadable {
-    NoExpression,
-    /// It uses something of this name.
-    Unknown(String),
+pub(super) enum ParseError {
+    Syntax,
+    /// It uses this unsupported function or operator.
+    UnknownName(String),
 }
 
-/// One thing that an expression finds.
+/// A result of an expression.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) enum Found {
+pub(super) enum JqValue {
     Null,
     Bool(bool),
     Whole(i64),
-    /// A number that is not whole, or beyond all bounds.
+    /// A number that is not an integer of 64 bits.
     Number(f64),
     Text(String),
     List,
     Map,
 }
 
-impl Found {
-    fn of(value: &Val) -> Self {
+impl JqValue {
+    fn from_val(value: &Val) -> Self {
         match value {
             Val::Null => Self::Null,
             Val::Bool(is) => Self::Bool(*is),
@@ -73,12 +75,12 @@ impl Found {
 
     fn number(value: &Val) -> Self {
         let number = value.as_f64().unwrap_or(f64::NAN);
-        // 3.0 is whole, as it is where KAI reads it.
+        // 3.0 counts as an integer, as in KAI.
         number.to_string().parse().map_or(Self::Number(number), Self::Whole)
     }
 }
 
-impl fmt::Display for Found {
+impl fmt::Display for JqValue {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Null => f.write_str("nothing"),
@@ -92,10 +94,10 @@ impl fmt::Display for Found {
     }
 }
 
-/// Something that can be asked of an object.
+/// A compiled expression.
 pub(crate) struct Program {
     text: String,
-    filter: Filter<Metered>,
+    filter: Filter<BudgetedData>,
 }
 
 impl fmt::Debug for Program {
@@ -111,181 +113,182 @@ impl PartialEq for Program {
 }
 
 impl Program {
-    pub(super) fn read(text: &str) -> Result<Self, Unreadable> {
+    pub(super) fn parse(text: &str) -> Result<Self, ParseError> {
         if text.len() > LENGTH_MAX {
-            return Err(Unreadable::NoExpression);
+            return Err(ParseError::Syntax);
         }
-        let filter = with_room(|| compiled(text)).unwrap_or(Err(Unreadable::NoExpression))?;
+        let filter = on_large_stack(|| compile(text)).unwrap_or(Err(ParseError::Syntax))?;
         Ok(Self { text: text.to_owned(), filter })
     }
 
-    /// Everything that it finds in an object, or why nothing comes of it.
-    pub(super) fn run(&self, object: &Object, purse: &Purse) -> Result<Vec<Found>, String> {
-        let beyond = || Err("it is beyond this scheduler's jq".to_owned());
-        with_room(|| self.results(object, purse)).unwrap_or_else(beyond)
+    /// Evaluates the expression on an object. Returns all results, or an error message.
+    pub(super) fn run(&self, object: &JqInput, budget: &Budget) -> Result<Vec<JqValue>, String> {
+        let beyond = || Err("the jq interpreter failed".to_owned());
+        on_large_stack(|| self.results(object, budget)).unwrap_or_else(beyond)
     }
 
-    fn results(&self, object: &Object, purse: &Purse) -> Result<Vec<Found>, String> {
-        // What a part of it yields may go through all others.
-        let paying = Paying { lut: &self.filter.lut, purse, step: self.text.len() / 32 };
-        let ctx = Ctx::<Metered>::new(paying, Vars::new([]));
+    fn results(&self, object: &JqInput, budget: &Budget) -> Result<Vec<JqValue>, String> {
+        // A value that one part yields may pass through all other parts.
+        let paying = RunContext { lut: &self.filter.lut, budget, step_cost: self.text.len() / 32 };
+        let ctx = Ctx::<BudgetedData>::new(paying, Vars::new([]));
         let mut found = Vec::new();
         for result in self.filter.id.run((ctx, object.0.clone())) {
-            if purse.is_overdrawn() {
+            if budget.is_exceeded() {
                 break;
             }
-            // The error shows the value that it is about.
-            let cut = |error: jaq_json::Error| error.to_string().chars().take(200).collect();
-            found.push(Found::of(&unwrap_valr(result).map_err::<String, _>(cut)?));
+            // The error contains the value, which may be large.
+            let truncated = |error: jaq_json::Error| error.to_string().chars().take(200).collect();
+            found.push(JqValue::from_val(&unwrap_valr(result).map_err::<String, _>(truncated)?));
             if found.len() > RESULTS_MAX {
-                return Err(format!("it finds more than {RESULTS_MAX} values"));
+                return Err(format!("more than {RESULTS_MAX} results"));
             }
         }
-        // The expression may have caught the error.
-        if purse.is_overdrawn() { Err(OVERDRAWN.to_owned()) } else { Ok(found) }
+        // The expression may have caught the budget error.
+        if budget.is_exceeded() { Err(BUDGET_EXCEEDED.to_owned()) } else { Ok(found) }
     }
 }
 
-/// What expressions are asked of, as the interpreter has it.
-pub(super) struct Object(Val);
+/// An input object in the interpreter's representation.
+pub(super) struct JqInput(Val);
 
-impl Object {
-    pub(super) fn of(object: &Value) -> Self {
-        Self(value(object))
+impl JqInput {
+    pub(super) fn from_object(object: &Value) -> Self {
+        Self(to_val(object))
     }
 }
 
-/// The interpreter goes as deep as expressions and values do; `None`: it panics.
-fn with_room<R>(of: impl FnOnce() -> R) -> Option<R> {
+/// Runs the interpreter on a large stack, as it recurses over expressions and values. `None`: it
+/// panicked.
+fn on_large_stack<R>(of: impl FnOnce() -> R) -> Option<R> {
     stacker::grow(STACK, || catch_unwind(AssertUnwindSafe(of)).ok())
 }
 
-/// Functions that are not built in.
+/// Definitions of functions that are written in jq.
 static DEFINITIONS: LazyLock<Vec<Def>> = LazyLock::new(|| {
-    let beside = jaq_std::defs().chain(jaq_json::defs()).filter(metered::is_needed);
+    let beside = jaq_std::defs().chain(jaq_json::defs()).filter(budget::is_needed);
     jaq_core::defs().chain(beside).collect()
 });
 
-fn compiled(text: &str) -> Result<Filter<Metered>, Unreadable> {
-    let term = load::parse(text, |parser| parser.term()).ok_or(Unreadable::NoExpression)?;
-    let body = metered::term(term).map_err(|name| Unreadable::Unknown(name.to_owned()))?;
+fn compile(text: &str) -> Result<Filter<BudgetedData>, ParseError> {
+    let term = load::parse(text, |parser| parser.term()).ok_or(ParseError::Syntax)?;
+    let body = budget::instrument(term).map_err(|name| ParseError::UnknownName(name.to_owned()))?;
     let mut known: Vec<Def<&str>> = DEFINITIONS.clone();
     known.push(Def { name: PROGRAM, args: Vec::new(), body });
     let arena = Arena::default();
     let loader = Loader::new(known);
     let modules = loader.load(&arena, File { code: PROGRAM, path: () });
-    let modules = modules.map_err(|_| Unreadable::NoExpression)?;
+    let modules = modules.map_err(|_| ParseError::Syntax)?;
     let functions = jaq_core::funs().chain(jaq_std::base_funs()).chain(jaq_json::funs());
-    let compiler = Compiler::default().with_funs(functions.chain(metered::functions()));
-    compiler.compile(modules).map_err(|_| Unreadable::NoExpression)
+    let compiler = Compiler::default().with_funs(functions.chain(budget::helper_functions()));
+    compiler.compile(modules).map_err(|_| ParseError::Syntax)
 }
 
-/// What an expression that costs too much is told.
-const OVERDRAWN: &str = "it makes too many values, or too large ones";
+/// Error of an expression that exceeds its budget.
+const BUDGET_EXCEEDED: &str = "it exceeds its budget: too many or too large values";
 
-/// What all pods that are grouped in one cycle may cost: who comes when it is spent comes in the
-/// next one, so that what waits for nothing else is not held up.
-const BUDGET_OF_ALL: usize = 16 * BUDGET;
+/// Budget of all pods grouped in one cycle. Pods beyond it are grouped in the next cycle, so that
+/// scheduling is not delayed.
+const CYCLE_BUDGET: usize = 16 * POD_BUDGET;
 
-/// What is left for a cycle.
+/// Remaining budget of a cycle.
 #[derive(Debug)]
-pub(crate) struct Allowance {
-    left: Cell<usize>,
+pub(crate) struct CycleBudget {
+    remaining: Cell<usize>,
     was_exceeded: Cell<bool>,
 }
 
-impl Allowance {
+impl CycleBudget {
     pub(crate) const fn new() -> Self {
-        Self { left: Cell::new(BUDGET_OF_ALL), was_exceeded: Cell::new(false) }
+        Self { remaining: Cell::new(CYCLE_BUDGET), was_exceeded: Cell::new(false) }
     }
 
     pub(crate) const fn is_spent(&self) -> bool {
-        self.left.get() == 0
+        self.remaining.get() == 0
     }
 
-    /// The last pod cost more than one may.
+    /// The last pod exceeded its own budget.
     pub(crate) const fn was_exceeded(&self) -> bool {
         self.was_exceeded.get()
     }
 
-    /// A pod was grouped, or could not be.
-    pub(super) fn pay(&self, purse: &Purse) {
-        let spent = purse.0.get().map_or(BUDGET, |left| BUDGET - left);
-        self.left.set(self.left.get().saturating_sub(spent));
-        self.was_exceeded.set(purse.is_overdrawn());
+    /// Charges the cost of one pod, whether or not it could be grouped.
+    pub(super) fn charge_pod(&self, budget: &Budget) {
+        let spent = budget.0.get().map_or(POD_BUDGET, |left| POD_BUDGET - left);
+        self.remaining.set(self.remaining.get().saturating_sub(spent));
+        self.was_exceeded.set(budget.is_exceeded());
     }
 }
 
-/// What is left of a budget.
-pub(super) struct Purse(Cell<Option<usize>>);
+/// Remaining budget of a pod; `None` once it is exceeded.
+pub(super) struct Budget(Cell<Option<usize>>);
 
-impl Purse {
+impl Budget {
     pub(super) const fn new() -> Self {
-        Self(Cell::new(Some(BUDGET)))
+        Self(Cell::new(Some(POD_BUDGET)))
     }
 
-    const fn is_overdrawn(&self) -> bool {
+    const fn is_exceeded(&self) -> bool {
         self.0.get().is_none()
     }
 
-    fn take(&self, price: usize) {
+    fn charge_amount(&self, price: usize) {
         self.0.set(self.0.get().and_then(|left| left.checked_sub(price)));
     }
 
-    /// Pays for a value and what is in it: that may be there many times, and takes the time of all
-    /// of them.
-    fn pay(&self, value: &Val) {
+    /// Charges a value with everything in it. Shared parts are charged each time they occur, as
+    /// they take time each time.
+    fn charge(&self, value: &Val) {
         match value {
-            Val::Null | Val::Bool(_) | Val::Num(_) => self.take(1),
-            Val::BStr(text) | Val::TStr(text) => self.take(1 + text.len() / 16),
+            Val::Null | Val::Bool(_) | Val::Num(_) => self.charge_amount(1),
+            Val::BStr(text) | Val::TStr(text) => self.charge_amount(1 + text.len() / 16),
             Val::Arr(items) => {
-                self.take(1);
-                items.iter().take_while(|_| !self.is_overdrawn()).for_each(|item| self.pay(item));
+                self.charge_amount(1);
+                items.iter().take_while(|_| !self.is_exceeded()).for_each(|item| self.charge(item));
             }
             Val::Obj(fields) => {
-                self.take(1);
-                for (key, field) in fields.iter().take_while(|_| !self.is_overdrawn()) {
-                    self.pay(key);
-                    self.pay(field);
+                self.charge_amount(1);
+                for (key, field) in fields.iter().take_while(|_| !self.is_exceeded()) {
+                    self.charge(key);
+                    self.charge(field);
                 }
             }
         }
     }
 }
 
-/// Runs of expressions that pay.
-struct Metered;
+/// Interpreter data type of evaluations that are charged to a budget.
+struct BudgetedData;
 
-impl DataT for Metered {
+impl DataT for BudgetedData {
     type V<'a> = Val;
-    type Data<'a> = Paying<'a>;
+    type Data<'a> = RunContext<'a>;
 }
 
 #[derive(Clone)]
-struct Paying<'a> {
-    lut: &'a Lut<Metered>,
-    purse: &'a Purse,
-    /// What it costs that anything is yielded.
-    step: usize,
+struct RunContext<'a> {
+    lut: &'a Lut<BudgetedData>,
+    budget: &'a Budget,
+    /// Cost of yielding any value.
+    step_cost: usize,
 }
 
-impl Paying<'_> {
-    /// Answers whether it could be paid.
-    fn pay(&self, value: &Val) -> bool {
-        self.purse.take(self.step);
-        self.purse.pay(value);
-        !self.purse.is_overdrawn()
+impl RunContext<'_> {
+    /// Charges a value; returns whether the budget suffices.
+    fn charge(&self, value: &Val) -> bool {
+        self.budget.charge_amount(self.step_cost);
+        self.budget.charge(value);
+        !self.budget.is_exceeded()
     }
 }
 
-impl<'a> HasLut<'a, Metered> for Paying<'a> {
-    fn lut(&self) -> &'a Lut<Metered> {
+impl<'a> HasLut<'a, BudgetedData> for RunContext<'a> {
+    fn lut(&self) -> &'a Lut<BudgetedData> {
         self.lut
     }
 }
 
-/// An object as the interpreter has it.
-fn value(of: &Value) -> Val {
+/// Converts a JSON value to the interpreter's representation.
+fn to_val(of: &Value) -> Val {
     match of {
         Value::Null => Val::Null,
         Value::Bool(is) => Val::Bool(*is),
@@ -295,10 +298,10 @@ fn value(of: &Value) -> Val {
             (None, None) => Num::Float(number.as_f64().unwrap_or(f64::NAN)),
         }),
         Value::String(text) => Val::utf8_str(text.as_bytes().to_vec()),
-        Value::Array(items) => items.iter().map(value).collect(),
+        Value::Array(items) => items.iter().map(to_val).collect(),
         Value::Object(fields) => {
             let field = |(key, of): (&schedlab_json::Text, &Value)| {
-                (Val::utf8_str(key.as_bytes().to_vec()), value(of))
+                (Val::utf8_str(key.as_bytes().to_vec()), to_val(of))
             };
             Val::obj(fields.iter().map(field).collect())
         }

@@ -1,4 +1,5 @@
-//! The components of a kind: where a pod stands among them, and how many pods they start with.
+//! Evaluates a Karta for a pod: finds its component, and counts the pods that the workload's
+//! components start with.
 
 use std::{cell::OnceCell, collections::BTreeMap};
 
@@ -6,175 +7,185 @@ use schedlab_json::Value;
 use schedlab_scheduler_core::model::{Name, TopologyConstraint};
 
 use super::{
-    ask::{Asked, Asking},
-    jq::{Allowance, Found, Object, Purse},
+    expression::{EvalContext, Expression},
+    jq::{Budget, CycleBudget, JqInput, JqValue},
 };
 use crate::parse::Malformed;
 
-const MEMBER: &str = "a pod whose component, or one above it, is a member that takes it";
-const OWN: &str = "a pod that the podSelector of a component with pods describes";
+const MATCHING_MEMBER: &str =
+    "a pod whose component, or an ancestor of it, is a member with matching filters";
+const MATCHING_COMPONENT: &str = "a pod that the podSelector of a component with pods selects";
 const SCALED: &str = "a component with at least one replica";
-const INSTANCE: &str = "an instance that the workload has";
-const PAIRED: &str = "as many as instances";
-/// A PodGroup counts no more.
+const INSTANCE: &str = "an instance of the workload";
+const SAME_COUNT: &str = "one count per instance";
+/// Maximum of `minMember` in the PodGroup API.
 const PODS_MAX: u32 = i32::MAX as u32;
-const COUNTED: &str = "at most 2147483647 pods";
+const COUNT: &str = "at most 2147483647 pods";
 
-/// How the pods of a kind are grouped.
+/// A valid Karta.
 #[derive(Debug, PartialEq)]
 pub(crate) struct Karta {
-    pub(super) called: Name,
-    /// The root first.
+    pub(super) name: Name,
+    /// All components; the root is the first one.
     pub(super) components: Vec<Component>,
     pub(super) gang: Gang,
 }
 
-/// A component of the kind; what it says of pods is asked of a workload or of a pod.
+/// A component of the kind, with expressions over the workload or over a pod.
 #[derive(Debug, PartialEq)]
 pub(super) struct Component {
     pub(super) name: Name,
-    /// None of the root.
+    /// Index of the parent; `None` for the root.
     pub(super) parent: Option<usize>,
-    /// It says where its pods are described; others are made of components alone.
+    /// The component has a pod spec; others consist of child components only.
     pub(super) has_pods: bool,
     pub(super) scale: Option<Scale>,
-    /// The names of its instances, where it may have several.
-    pub(super) instances: Option<Asked>,
+    /// Names of its instances (over the workload), if it may have several.
+    pub(super) instances: Option<Expression>,
     pub(super) selector: Option<Selector>,
-    /// The name of a pod's instance.
-    pub(super) instance_of_pod: Option<Asked>,
+    /// Name of a pod's instance (over the pod).
+    pub(super) instance_of_pod: Option<Expression>,
 }
 
-/// How many pods a component has, by instance.
+/// Replica counts of a component, one per instance.
 #[derive(Debug, PartialEq)]
 pub(super) struct Scale {
-    /// Where that is said.
+    /// Field path, for error messages.
     pub(super) field: String,
-    pub(super) replicas: Option<Asked>,
-    pub(super) least: Option<Asked>,
-    pub(super) most: Option<Asked>,
+    pub(super) replicas: Option<Expression>,
+    pub(super) min_replicas: Option<Expression>,
+    pub(super) max_replicas: Option<Expression>,
 }
 
-/// By what a pod is known to be a component's.
+/// Condition on a pod that decides whether it belongs to a component.
 #[derive(Debug, PartialEq)]
 pub(super) enum Selector {
-    /// Something is found.
-    Has(Asked),
-    /// True is found.
-    Is(Asked),
+    /// The expression returns a value that is not null.
+    Exists(Expression),
+    /// The expression returns true.
+    IsTrue(Expression),
 }
 
-/// Which pods of the kind start together.
+/// How pods are grouped into gangs.
 #[derive(Debug, PartialEq)]
 pub(super) enum Gang {
-    /// One group a workload, of components or of all pods.
-    Group {
+    /// One group per workload, with sub-groups or for all pods.
+    SingleGroup {
         field: String,
         name: Name,
         topology: Option<TopologyConstraint>,
         sub_groups: Vec<SubGroup>,
     },
-    /// Such a group that nobody can make: pods of the kind are told why.
-    Unusable(Malformed),
-    /// Groups of the pods for which expressions find the same.
-    Members(Vec<Member>),
+    /// An invalid definition of such a group; pods of the kind get this error.
+    Invalid(Malformed),
+    /// One group per distinct values of key expressions over the pods.
+    GroupedByKeys(Vec<Member>),
 }
 
-/// A component whose pods are a sub-group, with those of the components below it.
+/// A sub-group of the pods of a component and of all components below it.
 #[derive(Debug, PartialEq)]
 pub(super) struct SubGroup {
-    /// Where its component is named.
+    /// Field path of the component name, for error messages.
     pub(super) field: String,
     pub(super) component: usize,
     pub(super) topology: Option<TopologyConstraint>,
 }
 
-/// Pods of a component that are grouped by what these expressions find on each.
+/// Pods of a component that are grouped by key expressions.
 #[derive(Debug, PartialEq)]
 pub(super) struct Member {
-    /// Where the keys stand.
+    /// Field path of the keys, for error messages.
     pub(super) field: String,
     pub(super) component: usize,
-    /// The words of the group's name.
-    pub(super) keys: Vec<Asked>,
-    /// All hold for the pods that it takes.
-    pub(super) filters: Vec<Asked>,
+    /// Expressions whose results become name suffixes of the group.
+    pub(super) keys: Vec<Expression>,
+    /// Expressions that must all return true for a pod.
+    pub(super) filters: Vec<Expression>,
 }
 
-/// The group of a pod.
+/// The group of a pod, as its Karta defines it.
 #[derive(Debug, PartialEq)]
-pub(crate) struct Grouped {
-    /// What its name has beside the owner's UID.
-    pub(crate) words: Vec<String>,
-    /// The field that they come from.
+pub(crate) struct GroupAssignment {
+    /// Suffixes of the group's name after the owner's UID.
+    pub(crate) name_suffixes: Vec<String>,
+    /// Field path that the suffixes come from, for error messages.
     pub(crate) field: String,
     pub(crate) topology: Option<TopologyConstraint>,
-    /// How many pods must run together, where there are no sub-groups.
-    pub(crate) minimum: u32,
-    pub(crate) parts: Vec<Part>,
-    /// The part that the pod stands in.
-    pub(crate) part: Option<Name>,
+    /// `minMember` of a group without sub-groups.
+    pub(crate) min_member: u32,
+    pub(crate) sub_groups: Vec<SubGroupSpec>,
+    /// Sub-group of the pod; `None` if it is in none.
+    pub(crate) sub_group: Option<Name>,
 }
 
-/// A sub-group.
+/// A sub-group, with its minimum.
 #[derive(Debug, PartialEq)]
-pub(crate) struct Part {
+pub(crate) struct SubGroupSpec {
     pub(crate) name: Name,
-    pub(crate) minimum: u32,
+    pub(crate) min_member: u32,
     pub(crate) topology: Option<TopologyConstraint>,
 }
 
 impl Karta {
-    /// The group of a pod of a workload.
+    /// Evaluates the Karta for a pod of a workload, charging `allowance`.
     pub(crate) fn group(
         &self,
-        (workload, pod): (&Value, &Value),
-        allowance: &Allowance,
-    ) -> Result<Grouped, Malformed> {
-        let purse = Purse::new();
-        let grouped = self.group_for(&purse, workload, pod);
-        allowance.pay(&purse);
+        workload: &Value,
+        pod: &Value,
+        cycle_budget: &CycleBudget,
+    ) -> Result<GroupAssignment, Malformed> {
+        let budget = Budget::new();
+        let grouped = self.group_for(&budget, workload, pod);
+        cycle_budget.charge_pod(&budget);
         grouped
     }
 
     fn group_for(
         &self,
-        purse: &Purse,
+        budget: &Budget,
         workload: &Value,
         pod: &Value,
-    ) -> Result<Grouped, Malformed> {
-        let asking = |object| Asking { of: Object::of(object), purse };
+    ) -> Result<GroupAssignment, Malformed> {
+        let context = |object| EvalContext { input: JqInput::from_object(object), budget };
         let scales = self.components.iter().map(|_| OnceCell::new()).collect();
-        let case = Case { karta: self, workload: asking(workload), pod: asking(pod), scales };
+        let case =
+            Evaluation { karta: self, workload: context(workload), pod: context(pod), scales };
         match &self.gang {
-            Gang::Group { field, name, topology, sub_groups } => {
-                let (parts, part) = case.parts(sub_groups)?;
-                let minimum = if parts.is_empty() { case.start(field, 0, None)? } else { 0 };
+            Gang::SingleGroup { field, name, topology, sub_groups } => {
+                let (parts, part) = case.sub_groups(sub_groups)?;
+                let minimum = if parts.is_empty() { case.min_member(field, 0, None)? } else { 0 };
                 let (words, field) = (vec![name.to_string()], field.clone());
-                Ok(Grouped { words, field, topology: topology.clone(), minimum, parts, part })
+                Ok(GroupAssignment {
+                    name_suffixes: words,
+                    field,
+                    topology: topology.clone(),
+                    min_member: minimum,
+                    sub_groups: parts,
+                    sub_group: part,
+                })
             }
-            Gang::Unusable(wrong) => Err(wrong.clone()),
-            Gang::Members(members) => case.by_words(members, pod),
+            Gang::Invalid(wrong) => Err(wrong.clone()),
+            Gang::GroupedByKeys(members) => case.group_by_keys(members, pod),
         }
     }
 }
 
-/// Pods that the instances of a component start with, by their names.
+/// Initial pod counts of the instances of a component, by instance name.
 type Scales = BTreeMap<String, u32>;
 
-/// A pod to be grouped.
-struct Case<'a> {
+/// One evaluation for a pod of a workload.
+struct Evaluation<'a> {
     karta: &'a Karta,
-    workload: Asking<'a>,
-    pod: Asking<'a>,
-    /// By component, as soon as they are known.
+    workload: EvalContext<'a>,
+    pod: EvalContext<'a>,
+    /// By component; computed on first use.
     scales: Vec<OnceCell<Scales>>,
 }
 
-/// One instance of a component, all of which are meant else.
+/// An instance of a component; `None`: all instances.
 type Instance<'i> = Option<(usize, &'i str)>;
 
-impl Case<'_> {
+impl Evaluation<'_> {
     fn component(&self, at: usize) -> &Component {
         &self.karta.components[at]
     }
@@ -184,65 +195,79 @@ impl Case<'_> {
         all.filter(move |(_, component)| component.parent == Some(of)).map(|(at, _)| at)
     }
 
-    /// The sub-groups, and the first of them that has the pod.
-    fn parts(&self, sub_groups: &[SubGroup]) -> Result<(Vec<Part>, Option<Name>), Malformed> {
+    /// All sub-groups, and the name of the first one that contains the pod.
+    fn sub_groups(
+        &self,
+        sub_groups: &[SubGroup],
+    ) -> Result<(Vec<SubGroupSpec>, Option<Name>), Malformed> {
         let (mut parts, mut part) = (Vec::new(), None);
         for SubGroup { field, component, topology } in sub_groups {
             let name = &self.component(*component).name;
-            let minimum = self.start(field, *component, None)?;
+            let minimum = self.min_member(field, *component, None)?;
             if minimum == 0 {
                 let found = format!("{name} with no replicas");
                 return Err(Malformed::new(field, found, SCALED));
             }
-            if part.is_none() && self.stands_below(*component)? {
+            if part.is_none() && self.contains_pod(*component)? {
                 part = Some(Name::clone(name));
             }
             let (name, topology) = (Name::clone(name), topology.clone());
-            parts.push(Part { name, minimum, topology });
+            parts.push(SubGroupSpec { name, min_member: minimum, topology });
         }
         Ok((parts, part))
     }
 
-    /// The pod is of a component, or of one that this one owns.
-    fn stands_below(&self, at: usize) -> Result<bool, Malformed> {
-        if self.is_of(at)? {
+    /// The pod belongs to this component or to one below it.
+    fn contains_pod(&self, at: usize) -> Result<bool, Malformed> {
+        if self.selects_pod(at)? {
             return Ok(true);
         }
         for child in self.children(at) {
-            if self.stands_below(child)? {
+            if self.contains_pod(child)? {
                 return Ok(true);
             }
         }
         Ok(false)
     }
 
-    fn is_of(&self, at: usize) -> Result<bool, Malformed> {
+    fn selects_pod(&self, at: usize) -> Result<bool, Malformed> {
         Ok(match &self.component(at).selector {
             None => false,
-            Some(Selector::Has(key)) => key.all(&self.pod)?.iter().any(|it| *it != Found::Null),
-            Some(Selector::Is(key)) => key.all(&self.pod)?.contains(&Found::Bool(true)),
+            Some(Selector::Exists(key)) => {
+                key.values(&self.pod)?.iter().any(|it| *it != JqValue::Null)
+            }
+            Some(Selector::IsTrue(key)) => key.values(&self.pod)?.contains(&JqValue::Bool(true)),
         })
     }
 
-    fn by_words(&self, members: &[Member], pod: &Value) -> Result<Grouped, Malformed> {
+    fn group_by_keys(&self, members: &[Member], pod: &Value) -> Result<GroupAssignment, Malformed> {
         let called = crate::parse::text(pod, "/metadata/name").unwrap_or_default();
-        let nobodys = |part: &str, allowed| {
-            let found = format!("no {part} of Karta {} for it", self.karta.called);
+        let unmatched = |part: &str, allowed| {
+            let found = format!("no {part} of Karta {} for it", self.karta.name);
             Malformed::new(format!("pod {called}"), found, allowed)
         };
-        let own = self.own_component()?.ok_or_else(|| nobodys("component", OWN))?;
-        let member = self.member(own, members)?.ok_or_else(|| nobodys("member", MEMBER))?;
+        let own =
+            self.component_of_pod()?.ok_or_else(|| unmatched("component", MATCHING_COMPONENT))?;
+        let member =
+            self.member(own, members)?.ok_or_else(|| unmatched("member", MATCHING_MEMBER))?;
         let instance = if member.component == own { self.instance(own)? } else { None };
-        let words = member.keys.iter().map(|key| key.word(&self.pod));
-        let words = words.collect::<Result<Vec<String>, Malformed>>()?;
+        let name_suffixes = member.keys.iter().map(|key| key.word(&self.pod));
+        let name_suffixes = name_suffixes.collect::<Result<Vec<String>, Malformed>>()?;
         let instance = instance.as_deref().map(|name| (own, name));
-        let minimum = self.start(&member.field, member.component, instance)?;
+        let minimum = self.min_member(&member.field, member.component, instance)?;
         let field = member.field.clone();
-        Ok(Grouped { words, field, topology: None, minimum, parts: Vec::new(), part: None })
+        Ok(GroupAssignment {
+            name_suffixes,
+            field,
+            topology: None,
+            min_member: minimum,
+            sub_groups: Vec::new(),
+            sub_group: None,
+        })
     }
 
-    /// The component that the pod is of: the only one with pods, or the first that it is known by.
-    fn own_component(&self) -> Result<Option<usize>, Malformed> {
+    /// Component of the pod: the only one with pods, or else the first whose selector matches.
+    fn component_of_pod(&self) -> Result<Option<usize>, Malformed> {
         let all = self.karta.components.iter().enumerate();
         let with_pods = all.filter(|(_, component)| component.has_pods).map(|(at, _)| at);
         let with_pods: Vec<usize> = with_pods.collect();
@@ -250,14 +275,15 @@ impl Case<'_> {
             return Ok(Some(only));
         }
         for at in with_pods {
-            if self.is_of(at)? {
+            if self.selects_pod(at)? {
                 return Ok(Some(at));
             }
         }
         Ok(None)
     }
 
-    /// The first member that is the pod's component, else the next above it, and takes the pod.
+    /// The first matching member for the pod's component, or else for the nearest ancestor with
+    /// one.
     fn member<'m>(
         &self,
         own: usize,
@@ -267,23 +293,23 @@ impl Case<'_> {
         let candidates =
             above.flat_map(|at| members.iter().filter(move |member| member.component == at));
         for member in candidates {
-            if self.passes(&member.filters)? {
+            if self.passes_filters(&member.filters)? {
                 return Ok(Some(member));
             }
         }
         Ok(None)
     }
 
-    fn passes(&self, filters: &[Asked]) -> Result<bool, Malformed> {
+    fn passes_filters(&self, filters: &[Expression]) -> Result<bool, Malformed> {
         for filter in filters {
-            if filter.one(&self.pod)? != Found::Bool(true) {
+            if filter.value(&self.pod)? != JqValue::Bool(true) {
                 return Ok(false);
             }
         }
         Ok(true)
     }
 
-    /// The instance that the pod is of, where its component may have several.
+    /// Instance of the pod; `None` if its component has no instances.
     fn instance(&self, own: usize) -> Result<Option<String>, Malformed> {
         let component = self.component(own);
         let (Some(names), Some(of_pod)) = (&component.instances, &component.instance_of_pod) else {
@@ -297,25 +323,25 @@ impl Case<'_> {
         if names.contains(&name) { Ok(Some(name)) } else { Err(of_pod.wrong(&name, INSTANCE)) }
     }
 
-    /// With how many pods starts what this field says to group.
-    fn start(&self, field: &str, at: usize, instance: Instance<'_>) -> Result<u32, Malformed> {
-        let pods = self.pods_below(at, instance)?;
-        let too_many = || Malformed::new(field, "a workload with more", COUNTED);
+    /// Number of pods that a component starts with, checked against [`PODS_MAX`].
+    fn min_member(&self, field: &str, at: usize, instance: Instance<'_>) -> Result<u32, Malformed> {
+        let pods = self.initial_pods(at, instance)?;
+        let too_many = || Malformed::new(field, "more", COUNT);
         Some(pods).filter(|pods| *pods <= PODS_MAX).ok_or_else(too_many)
     }
 
-    /// How many pods a component and those below it start with; there may be more than can be
-    /// counted.
-    fn pods_below(&self, at: usize, instance: Instance<'_>) -> Result<u32, Malformed> {
+    /// Number of pods that a component and those below it start with; saturates at `u32::MAX`.
+    fn initial_pods(&self, at: usize, instance: Instance<'_>) -> Result<u32, Malformed> {
         if self.karta.components.iter().any(|component| component.scale.is_some()) {
-            self.by_scale(at, instance)
+            self.pods_by_scale(at, instance)
         } else {
-            self.by_components(at, instance)
+            self.pods_by_component(at, instance)
         }
     }
 
-    /// Replicas of what is above multiply; who says nothing has as many as the others say.
-    fn by_scale(&self, at: usize, instance: Instance<'_>) -> Result<u32, Malformed> {
+    /// Counts by scale definitions: replicas of a component multiply those below it. A component
+    /// without replicas has those below it, and vice versa.
+    fn pods_by_scale(&self, at: usize, instance: Instance<'_>) -> Result<u32, Malformed> {
         let scales = self.scales(at)?;
         let own = match instance.filter(|(of, _)| *of == at && scales.len() > 1) {
             Some((_, name)) => scales.get(name).copied().unwrap_or(0),
@@ -323,7 +349,7 @@ impl Case<'_> {
         };
         let mut below = 0_u32;
         for child in self.children(at) {
-            below = below.saturating_add(self.by_scale(child, instance)?);
+            below = below.saturating_add(self.pods_by_scale(child, instance)?);
         }
         Ok(match (own, below) {
             (own, 0) => own,
@@ -343,28 +369,29 @@ impl Case<'_> {
 
     fn scales_of(&self, component: &Component) -> Result<Scales, Malformed> {
         let Some(scale) = &component.scale else { return Ok(Scales::new()) };
-        let counts = |asked: &Option<Asked>| {
-            asked.as_ref().map_or(Ok(Vec::new()), |asked| asked.counts(&self.workload))
+        let counts = |expression: &Option<Expression>| {
+            expression.as_ref().map_or(Ok(Vec::new()), |asked| asked.counts(&self.workload))
         };
-        let (replicas, least) = (counts(&scale.replicas)?, counts(&scale.least)?);
-        let count = replicas.len().max(least.len()).max(counts(&scale.most)?.len());
+        let (replicas, least) = (counts(&scale.replicas)?, counts(&scale.min_replicas)?);
+        let count = replicas.len().max(least.len()).max(counts(&scale.max_replicas)?.len());
         let names = match &component.instances {
             None => vec![String::new()],
             Some(names) => names.names(&self.workload)?,
         };
         if names.len() != count {
-            let found = format!("{count}, while there are {} instances", names.len());
-            return Err(Malformed::new(&scale.field, found, PAIRED));
+            let found = format!("{count} counts for {} instances", names.len());
+            return Err(Malformed::new(&scale.field, found, SAME_COUNT));
         }
-        let said =
+        let positive =
             |of: &[Option<u32>], at: usize| of.get(at).copied().flatten().filter(|it| *it > 0);
-        let scale =
-            |(at, name)| (name, said(&least, at).or_else(|| said(&replicas, at)).unwrap_or(0));
+        let scale = |(at, name)| {
+            (name, positive(&least, at).or_else(|| positive(&replicas, at)).unwrap_or(0))
+        };
         Ok(names.into_iter().enumerate().map(scale).collect())
     }
 
-    /// Where no component says how many there are: one of each that has pods.
-    fn by_components(&self, at: usize, instance: Instance<'_>) -> Result<u32, Malformed> {
+    /// Counts without any scale definition: one pod per instance of each component with pods.
+    fn pods_by_component(&self, at: usize, instance: Instance<'_>) -> Result<u32, Malformed> {
         let component = self.component(at);
         if component.has_pods {
             let Some(names) = &component.instances else { return Ok(1) };
@@ -374,7 +401,7 @@ impl Case<'_> {
         }
         let mut pods = 0_u32;
         for child in self.children(at) {
-            pods = pods.saturating_add(self.by_components(child, instance)?);
+            pods = pods.saturating_add(self.pods_by_component(child, instance)?);
         }
         Ok(pods)
     }

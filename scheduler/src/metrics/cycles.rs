@@ -1,70 +1,70 @@
-//! How long cycles and their actions take, and how much each action does.
+//! Metrics of cycles and actions: durations, and number of groups considered and scheduled.
 
 use std::{collections::BTreeSet, time::Duration};
 
 use prometheus::{CounterVec, GaugeVec, Histogram};
 use schedlab_scheduler_core::{
-    Decision, Onlooker,
+    CycleObserver, Decision,
     model::PodGroupId,
     profile::Action,
-    session::{Scenarios, Session},
+    session::{ScenarioCounts, Session},
 };
 use tokio::time::Instant;
 
-use super::{Cycle, Register, millis};
+use super::{CycleObservation, Registrar, millis};
 
-/// How long the parts of a cycle took.
+/// Durations of the phases of a cycle.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Timings {
-    /// Until the snapshot was up to date.
+pub(crate) struct CycleTimings {
+    /// Grouping pods and updating the snapshot.
     pub(crate) open: Duration,
-    /// What followed the decision: status, marks.
+    /// Writes after the decision: annotations and status.
     pub(crate) close: Duration,
-    /// All of it.
+    /// The whole cycle.
     pub(crate) whole: Duration,
 }
 
-/// What each action of one cycle took and did.
+/// Measures each action of a cycle.
 #[derive(Debug, Default)]
 pub(crate) struct Stopwatch {
     began: Option<Start>,
     laps: Vec<Lap>,
 }
 
-/// How things stood when an action began.
+/// State at the start of an action.
 #[derive(Debug)]
 struct Start {
     at: Instant,
     decided: usize,
     waiting: usize,
-    scenarios: Scenarios,
+    scenarios: ScenarioCounts,
 }
 
 #[derive(Debug)]
 struct Lap {
     action: Action,
-    took: Duration,
-    /// Pod groups that waited in a queue that can be used when it began.
+    duration: Duration,
+    /// Pod groups in usable queues that were pending at its start.
     considered: usize,
-    /// Pod groups of which it placed something.
+    /// Pod groups of which it placed at least one pod.
     scheduled: usize,
-    /// Sets of victims that it tried.
+    /// Victim sets that were simulated.
     simulated: usize,
-    /// Those that it passed over untried.
+    /// Victim sets that were skipped without simulation.
     filtered: usize,
 }
 
-impl Onlooker for Stopwatch {
-    fn begins(&mut self, _: Action, session: &Session<'_>) {
+impl CycleObserver for Stopwatch {
+    fn on_action_start(&mut self, _: Action, session: &Session<'_>) {
         let waits = |group: &PodGroupId| {
-            session.group(*group).queue.is_ok() && session.members(*group).wait()
+            session.group(*group).queue.is_ok() && session.members(*group).has_waiting()
         };
         let waiting = session.groups().filter(waits).count();
         let (decided, scenarios) = (session.decisions().len(), session.scenarios());
         self.began = Some(Start { at: Instant::now(), decided, waiting, scenarios });
     }
 
-    fn ended(&mut self, action: Action, session: &Session<'_>) {
+    fn on_action_end(&mut self, action: Action, session: &Session<'_>) {
         let Some(start) = self.began.take() else { return };
         let placed =
             session.decisions()[start.decided..].iter().filter_map(|decision| match decision {
@@ -77,7 +77,7 @@ impl Onlooker for Stopwatch {
         let (now, before) = (session.scenarios(), start.scenarios);
         self.laps.push(Lap {
             action,
-            took: start.at.elapsed(),
+            duration: start.at.elapsed(),
             considered: start.waiting,
             scheduled,
             simulated: now.simulated - before.simulated,
@@ -86,7 +86,7 @@ impl Onlooker for Stopwatch {
     }
 }
 
-pub(super) struct Cycles {
+pub(super) struct CycleMetrics {
     whole: GaugeVec,
     open: GaugeVec,
     close: GaugeVec,
@@ -100,66 +100,68 @@ pub(super) struct Cycles {
     bind: Histogram,
 }
 
-impl Cycles {
-    pub(super) fn new(register: &Register<'_>) -> Self {
+impl CycleMetrics {
+    pub(super) fn new(register: &Registrar<'_>) -> Self {
         let by_action = &["action"];
         Self {
             whole: register.gauge(
                 "e2e_scheduling_latency_milliseconds",
-                "The last cycle, decision and writes together",
+                "Duration of the last cycle, decision and writes",
                 &[],
             ),
             open: register.gauge(
                 "open_session_latency_milliseconds",
-                "Grouping pods and bringing the snapshot up to date, in the last cycle",
+                "Duration of grouping pods and updating the snapshot in the last cycle",
                 &[],
             ),
             close: register.gauge(
                 "close_session_latency_milliseconds",
-                "Writing marks and queue status, in the last cycle",
+                "Duration of writing annotations and queue status in the last cycle",
                 &[],
             ),
             action: register.gauge(
                 "action_scheduling_latency_milliseconds",
-                "Each action of the last cycle",
+                "Duration of each action of the last cycle",
                 by_action,
             ),
             considered: register.counter(
                 "podgroups_acted_on_by_action",
-                "Pod groups that waited when the action began",
+                "Pending pod groups at the start of the action",
                 by_action,
             ),
             scheduled: register.counter(
                 "podgroups_scheduled_by_action",
-                "Pod groups for which the action found or promised room",
+                "Pod groups of which the action allocated or pipelined pods",
                 by_action,
             ),
             simulated: register.counter(
                 "scenarios_simulation_by_action",
-                "Sets of victims that the action tried",
+                "Victim sets that the action simulated",
                 by_action,
             ),
             filtered: register.counter(
                 "scenarios_filtered_by_action",
-                "Sets of victims that the action passed over untried",
+                "Victim sets that the action skipped without simulation",
                 by_action,
             ),
             attempts: register.counter(
                 "total_preemption_attempts",
-                "Pod groups that waited when reclaim or preempt began",
+                "Pending pod groups at the start of reclaim or preempt",
                 &[],
             ),
             task: register.latency(
                 "task_scheduling_latency_milliseconds",
                 "From a pod's creation to the decision to bind it",
             ),
-            bind: register
-                .latency("task_bind_latency_milliseconds", "From sending a binding to its answer"),
+            bind: register.latency(
+                "task_bind_latency_milliseconds",
+                "From sending a Binding to its response",
+            ),
         }
     }
 
     #[expect(clippy::cast_precision_loss, reason = "metrics are floats")]
-    pub(super) fn observe(&self, cycle: &Cycle<'_>) {
+    pub(super) fn observe(&self, cycle: &CycleObservation<'_>) {
         let none: &[&str] = &[];
         let timings = cycle.timings;
         self.whole.with_label_values(none).set(millis(timings.whole));
@@ -167,7 +169,7 @@ impl Cycles {
         self.close.with_label_values(none).set(millis(timings.close));
         for lap in &cycle.stopwatch.laps {
             let action = &[lap.action.as_str()];
-            self.action.with_label_values(action).set(millis(lap.took));
+            self.action.with_label_values(action).set(millis(lap.duration));
             if lap.action == Action::StaleGangEviction {
                 continue;
             }

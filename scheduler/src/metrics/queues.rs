@@ -1,4 +1,4 @@
-//! What queues deserve, may use and use.
+//! Metrics of queues: quota, fair share, allocation and historical usage.
 
 use std::{collections::BTreeMap, sync::Mutex};
 
@@ -8,45 +8,45 @@ use schedlab_scheduler_core::{
     resources::{Amount, PerResource},
 };
 
-use super::{Cycle, Register, scaled};
-use crate::{config::QueueMetricLabel, status::QueueStatus};
+use super::{CycleObservation, Registrar, scaled};
+use crate::{config::QueueMetricLabel, progress::QueueSummary};
 
-const NAMES: &[&str] = &["queue_name", "queue_metadata_name", "queue_display_name"];
-const DASHBOARD: &[&str] = &["queue_name", "team"];
+const NAME_LABELS: &[&str] = &["queue_name", "queue_metadata_name", "queue_display_name"];
+const DASHBOARD_LABELS: &[&str] = &["queue_name", "team"];
 const GB: i64 = 1_000_000_000;
 
-pub(super) struct Queues {
+pub(super) struct QueueMetrics {
     info: GaugeVec,
     /// GPU, CPU, memory.
     fair_share: [GaugeVec; 3],
     quota: [GaugeVec; 3],
     allocated: [GaugeVec; 3],
     usage: [GaugeVec; 3],
-    quota_used: GaugeVec,
-    share_used: GaugeVec,
-    /// By what names those are known of which the last cycle told, in `usage`.
+    quota_usage_percent: GaugeVec,
+    fair_share_usage: GaugeVec,
+    /// Labels of each queue of the last cycle in `usage`.
     names: Mutex<BTreeMap<Name, [Name; 3]>>,
-    /// What is told in `info`, `quota` and `allocated` besides the names.
+    /// Queue labels exported in `info`, `quota` and `allocated`.
     labels: Vec<QueueMetricLabel>,
 }
 
-/// What each of GPU, CPU and memory is divided by.
+/// Internal units per exported unit of GPU, CPU and memory.
 struct Units([i64; 3]);
 
-const LARGE: Units = Units([1000, 1000, GB]);
-const BYTES: Units = Units([1000, 1000, 1]);
+const SCHEDULER_UNITS: Units = Units([1000, 1000, GB]);
+const CONTROLLER_UNITS: Units = Units([1000, 1000, 1]);
 const MILLIONTHS: Units = Units([1_000_000; 3]);
 
-impl Queues {
-    pub(super) fn new(register: &Register<'_>, labels: Vec<QueueMetricLabel>) -> Self {
-        let shared = |name: &str, help: &str| register.gauge(name, help, NAMES);
+impl QueueMetrics {
+    pub(super) fn new(register: &Registrar<'_>, labels: Vec<QueueMetricLabel>) -> Self {
+        let shared = |name: &str, help: &str| register.gauge(name, help, NAME_LABELS);
         let more = labels.iter().map(|label| &*label.metric_label);
-        let all: Vec<&str> = NAMES.iter().copied().chain(more).collect();
+        let all: Vec<&str> = NAME_LABELS.iter().copied().chain(more).collect();
         let gauge = |name: &str, help: &str| register.gauge(name, help, &all);
         let fair_share = "Fair share of the queue";
-        let quota = "What the queue deserves; -1: without bound";
-        let allocated = "Used by pods of the queue that have a node";
-        let usage = "Part of the cluster that the queue used over the window of its history";
+        let quota = "Quota of the queue; -1: unlimited";
+        let allocated = "Allocated to pods of the queue with a node";
+        let usage = "Fraction of the cluster that the queue used over the window of its history";
         Self {
             info: gauge("queue_info", "1 for each queue"),
             fair_share: [
@@ -69,33 +69,33 @@ impl Queues {
                 shared("queue_cpu_usage", usage),
                 shared("queue_memory_usage", usage),
             ],
-            quota_used: register.gauge(
+            quota_usage_percent: register.gauge(
                 "quota_usage_percent",
-                "Used GPUs as percentage of the quota; absent without one",
-                DASHBOARD,
+                "Allocated GPUs as a percentage of the quota; absent without a quota",
+                DASHBOARD_LABELS,
             ),
-            share_used: register.gauge(
+            fair_share_usage: register.gauge(
                 "fairshare_quota_usage",
-                "Used GPUs as part of the fair share; absent without one",
-                DASHBOARD,
+                "Allocated GPUs as a fraction of the fair share; absent without a fair share",
+                DASHBOARD_LABELS,
             ),
             names: Mutex::default(),
             labels,
         }
     }
 
-    pub(super) fn observe(&self, cycle: &Cycle<'_>) {
-        // To the end: who tells usage meanwhile would do so by the names of before.
-        let mut names = self.names.lock().expect("nobody panics while holding it");
+    pub(super) fn observe(&self, cycle: &CycleObservation<'_>) {
+        // Held to the end, as a concurrent scrape would export usage under the old names.
+        let mut names = self.names.lock().expect("no thread panics while holding the lock");
         self.reset();
         let mut known = BTreeMap::new();
         for (status, queue) in cycle.queues.iter().zip(&cycle.snapshot.queues) {
-            let record = cycle.mirror.queues.get(&status.name);
+            let record = cycle.cache.queues.get(&status.name);
             let display = record.map(|record| Name::clone(&record.display_name));
             let display = display.unwrap_or_default();
             let shown = if display.is_empty() { &status.name } else { &display };
-            // KAI's scheduler calls queues as people see them, its queue controller as the API has
-            // them; what asks for past usage finds them by that.
+            // Label `queue_name` is the display name in metrics of KAI's scheduler, and the object
+            // name in those of its queue controller; queries for historical usage use the latter.
             let of_scheduler: [&str; 3] = [shown, &status.name, &display];
             let of_controller: [&str; 3] = [&status.name, &status.name, &display];
             let more = self.labels.iter().map(|label| {
@@ -104,50 +104,55 @@ impl Queues {
             });
             let labels: Vec<&str> = of_controller.into_iter().chain(more).collect();
             self.info.with_label_values(&labels).set(1.0);
-            set(&self.fair_share, &of_scheduler, (status.fair_share, LARGE));
+            set(&self.fair_share, &of_scheduler, status.fair_share, SCHEDULER_UNITS);
             let bound = |amount| match amount {
                 Amount::Exactly(amount) => amount,
                 Amount::Unlimited => i64::MIN,
             };
-            set(&self.quota, &labels, (status.quota.map(bound), BYTES));
-            set(&self.allocated, &labels, (status.allocated.accounted(), BYTES));
-            set(&self.usage, &of_scheduler, (queue.historical_usage_micro, MILLIONTHS));
+            set(&self.quota, &labels, status.quota.map(bound), CONTROLLER_UNITS);
+            set(&self.allocated, &labels, status.allocated.accounted(), CONTROLLER_UNITS);
+            set(&self.usage, &of_scheduler, queue.historical_usage_micro, MILLIONTHS);
             self.dashboard(status);
             known.insert(Name::clone(&status.name), of_scheduler.map(Name::from));
         }
         *names = known;
     }
 
-    /// Past usage as it is now, which moves from one cycle to the next.
-    pub(super) fn tell_usage(&self, of: impl Fn(&Name) -> PerResource<i64>) {
-        for (queue, names) in &*self.names.lock().expect("nobody panics while holding it") {
-            set(&self.usage, &names.each_ref().map(|name| &**name), (of(queue), MILLIONTHS));
+    /// Updates historical usage, which changes between cycles.
+    pub(super) fn set_usage(&self, of: impl Fn(&Name) -> PerResource<i64>) {
+        for (queue, names) in &*self.names.lock().expect("no thread panics while holding the lock")
+        {
+            set(&self.usage, &names.each_ref().map(|name| &**name), of(queue), MILLIONTHS);
         }
     }
 
-    fn dashboard(&self, status: &QueueStatus) {
+    fn dashboard(&self, status: &QueueSummary) {
         let labels: [&str; 2] = [&status.name, &status.name];
         let used = status.allocated.gpu_milli;
         if let Amount::Exactly(quota) = status.quota.gpu
             && quota > 0
         {
-            self.quota_used.with_label_values(&labels).set(100.0 * scaled(used, quota));
+            self.quota_usage_percent.with_label_values(&labels).set(100.0 * scaled(used, quota));
         }
         if status.fair_share.gpu > 0 {
-            self.share_used.with_label_values(&labels).set(scaled(used, status.fair_share.gpu));
+            self.fair_share_usage
+                .with_label_values(&labels)
+                .set(scaled(used, status.fair_share.gpu));
         }
     }
 
-    /// Queues that are gone are told no more.
+    /// Removes all series, so that deleted queues disappear.
     fn reset(&self) {
         let rows = [&self.fair_share, &self.quota, &self.allocated, &self.usage];
         rows.into_iter().flatten().for_each(GaugeVec::reset);
-        [&self.info, &self.quota_used, &self.share_used].into_iter().for_each(GaugeVec::reset);
+        [&self.info, &self.quota_usage_percent, &self.fair_share_usage]
+            .into_iter()
+            .for_each(GaugeVec::reset);
     }
 }
 
-/// `i64::MIN` stands for no bound.
-fn set(gauges: &[GaugeVec; 3], labels: &[&str], (amounts, units): (PerResource<i64>, Units)) {
+/// Sets one gauge per resource; `i64::MIN` stands for unlimited and is exported as -1.
+fn set(gauges: &[GaugeVec; 3], labels: &[&str], amounts: PerResource<i64>, units: Units) {
     for ((gauge, amount), unit) in gauges.iter().zip(amounts.values()).zip(units.0) {
         let value = if amount == i64::MIN { -1.0 } else { scaled(amount, unit) };
         gauge.with_label_values(labels).set(value);

@@ -1,4 +1,4 @@
-//! Metrics are recounted from what a cycle decided.
+//! Tests of metrics after real cycles over small clusters.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -9,39 +9,40 @@ use schedlab_scheduler_core::resources::PerResource;
 use super::*;
 use crate::{
     config::{Config, Flavor},
-    translate::Translator,
-    usage::{Asked, SharedUsage, Usage},
+    snapshot_builder::SnapshotBuilder,
+    usage::{SharedUsage, UsageHistory, UsageQueries},
 };
 
-/// Everything measured that is no time, after one cycle over these objects.
+/// Exported values except durations, after one cycle over these objects.
 fn measured(objects: &[Value]) -> String {
-    let text = told_of(objects);
-    let told = text.lines().filter(|line| !line.starts_with('#') && !line.contains("_bucket"));
+    let text = exported(objects);
+    let samples = text.lines().filter(|line| !line.starts_with('#') && !line.contains("_bucket"));
     let left_out = ["action_scheduling_latency", "_cpu_", "_memory_", "queue_info"];
-    told.filter(|line| !left_out.iter().any(|name| line.contains(name)))
+    samples
+        .filter(|line| !left_out.iter().any(|name| line.contains(name)))
         .collect::<Vec<_>>()
         .join("\n")
 }
 
-/// What Prometheus is told after one cycle over these objects.
-fn told_of(objects: &[Value]) -> String {
-    told_by(&Metrics::new(), objects)
+/// The exported text after one cycle over these objects.
+fn exported(objects: &[Value]) -> String {
+    exported_by(&Metrics::new(), objects)
 }
 
-fn told_by(metrics: &Metrics, objects: &[Value]) -> String {
-    let mut mirror = Mirror::of(objects);
-    let mut translator = Translator::new(Flavor::Kai, 0);
-    translator.refresh(&mut mirror);
-    let snapshot = &mut translator.translation.snapshot;
+fn exported_by(metrics: &Metrics, objects: &[Value]) -> String {
+    let mut cache = ClusterCache::from_objects(objects);
+    let mut translator = SnapshotBuilder::new(Flavor::Kai, 0);
+    translator.refresh(&mut cache);
+    let snapshot = &mut translator.built.snapshot;
     snapshot.now = Time(90_000);
     let mut stopwatch = Stopwatch::default();
     let profile = Config::kai().profile;
-    let plan = schedlab_scheduler_core::schedule_before(snapshot, &profile, &mut stopwatch);
-    let queues: Vec<QueueStatus> = snapshot
+    let plan = schedlab_scheduler_core::schedule_observed(snapshot, &profile, &mut stopwatch);
+    let queues: Vec<QueueSummary> = snapshot
         .queues
         .iter()
         .zip(plan.queues.values())
-        .map(|(queue, used)| QueueStatus {
+        .map(|(queue, used)| QueueSummary {
             name: Name::clone(&queue.name),
             quota: queue.quota,
             limit: queue.limit,
@@ -51,37 +52,37 @@ fn told_by(metrics: &Metrics, objects: &[Value]) -> String {
             requested: used.requested.clone(),
         })
         .collect();
-    metrics.observe(&Cycle {
+    metrics.observe(&CycleObservation {
         snapshot,
         plan: &plan,
-        mirror: &mirror,
+        cache: &cache,
         pool: "a100",
         queues: &queues,
         stopwatch: &stopwatch,
-        timings: Timings::default(),
+        timings: CycleTimings::default(),
         bindings: &[Duration::from_millis(7)],
     });
     metrics.text(moment(90))
 }
 
-/// So many seconds after all began.
+/// A time in seconds since the epoch.
 fn moment(seconds: i64) -> jiff::Timestamp {
     jiff::Timestamp::from_second(seconds).unwrap()
 }
 
-/// Who asks a Prometheus for past usage finds what the scheduler told it.
+/// Default queries for historical usage match the exported metrics.
 #[test]
-fn usage_of_queues_is_told_under_the_names_that_are_asked_for() {
-    let told = told_of(&[queue("a", 1)]);
-    let Asked { gpu, cpu, memory } = Asked::of_kai();
+fn exported_usage_metrics_match_the_default_prometheus_queries() {
+    let text = exported(&[queue("a", 1)]);
+    let UsageQueries { gpu, cpu, memory } = UsageQueries::kai_defaults();
     for [used, _] in [gpu, cpu, memory] {
         let labels = r#"{queue_display_name="Team a",queue_metadata_name="a",queue_name="a"}"#;
-        assert!(told.contains(&format!("\n{used}{labels} 0\n")), "{used} in {told}");
+        assert!(text.contains(&format!("\n{used}{labels} 0\n")), "{used} in {text}");
     }
 }
 
 #[test]
-fn labels_of_queues_are_told_where_the_queue_controllers_metrics_are() {
+fn queue_labels_appear_on_queue_controller_metrics_only() {
     let label = |queue_label: &str, metric_label: &str, default: &str| QueueMetricLabel {
         queue_label: queue_label.to_owned(),
         metric_label: metric_label.to_owned(),
@@ -90,8 +91,8 @@ fn labels_of_queues_are_told_where_the_queue_controllers_metrics_are() {
     let labels = vec![label("team", "team", ""), label("tier", "queue_tier", "none")];
     let mut queue = queue("a", 1);
     queue["metadata"]["labels"] = json!({ "team": "vision" });
-    let told = told_by(&Metrics::with_labels_of_queues(labels), &[queue]);
-    let of = |name: &str| told.lines().find(|line| line.starts_with(name)).unwrap().to_owned();
+    let text = exported_by(&Metrics::with_queue_labels(labels), &[queue]);
+    let of = |name: &str| text.lines().find(|line| line.starts_with(name)).unwrap().to_owned();
     let names = r#"queue_display_name="Team a",queue_metadata_name="a",queue_name="a""#;
     for name in ["kai_queue_info", "kai_queue_deserved_gpus"] {
         let labels = format!(r#"{{{names},queue_tier="none",team="vision"}}"#);
@@ -102,34 +103,37 @@ fn labels_of_queues_are_told_where_the_queue_controllers_metrics_are() {
 }
 
 #[test]
-fn what_time_alone_changes_is_told_as_it_is_when_asked_for() {
+fn time_dependent_metrics_are_computed_when_scraped() {
     let metrics = Metrics::new();
     let gpus = |gpu| PerResource { gpu, cpu: 0, memory: 0 };
-    let mut usage = Usage::over(Duration::from_hours(10), None);
+    let mut usage = UsageHistory::new(Duration::from_hours(10), None);
     usage.record(Time(90_000), gpus(4000), &[("owner".into(), gpus(4000))].into());
     usage.record(Time(110_000), gpus(4000), &[].into());
-    metrics.follow(Some(SharedUsage::new(usage)));
+    metrics.set_usage_history(Some(SharedUsage::new(usage)));
     let mut objects = vec![four_gpus(), queue("owner", 3)];
     objects.extend([group("small", "owner", 1), group("gang", "owner", 9)]);
     objects.push(pod("small", 0, None));
     objects.extend((0..9).map(|at| pod("gang", at, None)));
-    told_by(&metrics, &objects);
+    exported_by(&metrics, &objects);
     let at = |seconds| {
         let text = metrics.text(moment(seconds));
-        let told = |name| text.lines().find(|line| line.starts_with(name)).unwrap().to_owned();
+        let line_of = |name| text.lines().find(|line| line.starts_with(name)).unwrap().to_owned();
         let names = ["kai_queue_wait_time_estimate", "kai_queue_gpu_usage"];
-        names.map(|name| told(name).split(' ').next_back().unwrap().to_owned()).join(" ")
+        names.map(|name| line_of(name).split(' ').next_back().unwrap().to_owned()).join(" ")
     };
     assert_eq!(at(110), "3600 1", "one started in this hour");
     assert_eq!(at(130), "3600 0.5");
     assert_eq!(at(90 + 3601), "3661 0.005554", "none started in this hour: its age");
 }
 
-/// Whoever asks while a cycle is told neither brings back what it found gone nor keeps it.
+/// A scrape concurrent with a cycle must not export series of deleted queues.
 #[test]
-fn a_queue_that_is_gone_stays_gone_though_somebody_asks_meanwhile() {
+fn a_scrape_during_a_cycle_does_not_bring_back_a_deleted_queue() {
     let metrics = Metrics::new();
-    metrics.follow(Some(SharedUsage::new(Usage::over(Duration::from_hours(10), None))));
+    metrics.set_usage_history(Some(SharedUsage::new(UsageHistory::new(
+        Duration::from_hours(10),
+        None,
+    ))));
     let others: Vec<Value> = (0..100).map(|at| queue(&format!("q{at}"), 1)).collect();
     let is_done = AtomicBool::new(false);
     let comes_back = std::thread::scope(|scope| {
@@ -139,8 +143,8 @@ fn a_queue_that_is_gone_stays_gone_though_somebody_asks_meanwhile() {
             }
         });
         let comes_back = (0..20).any(|_| {
-            told_by(&metrics, &[queue("gone", 1)]);
-            told_by(&metrics, &others).contains("gone")
+            exported_by(&metrics, &[queue("gone", 1)]);
+            exported_by(&metrics, &others).contains("gone")
         });
         is_done.store(true, Ordering::Relaxed);
         comes_back
@@ -183,7 +187,7 @@ fn four_gpus() -> Value {
 }
 
 #[test]
-fn a_cycle_that_binds_evicts_and_leaves_one_waiting_is_measured() {
+fn a_cycle_with_binding_eviction_and_pending_groups_is_measured() {
     let mut objects = vec![four_gpus(), queue("lent", 0), queue("owner", 3)];
     objects.extend([group("borrowed", "lent", 1), group("owned", "owner", 2)]);
     objects.extend([group("small", "owner", 1), group("gang", "lent", 9)]);
@@ -245,10 +249,10 @@ fn a_cycle_that_binds_evicts_and_leaves_one_waiting_is_measured() {
 }
 
 #[test]
-fn what_was_evicted_of_a_group_is_told_as_long_as_the_group_is_there() {
+fn eviction_counters_last_as_long_as_their_pod_group() {
     let metrics = Metrics::new();
     let counter = |objects: &[Value]| {
-        let text = told_by(&metrics, objects);
+        let text = exported_by(&metrics, objects);
         let mut lines = text.lines().filter(|line| line.contains("_evicted_pods_total{"));
         lines.next().map(str::to_owned)
     };

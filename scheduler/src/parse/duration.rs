@@ -1,22 +1,22 @@
-//! Durations as Go writes them: `1h30m`, `1.5s`, `-1s`, `250ms`, `0`.
+//! Durations in the format of Go: `1h30m`, `1.5s`, `-1s`, `250ms`, `0`.
 
 use std::time::Duration;
 
-/// A duration with a sign.
+/// A duration with sign.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum GoDuration {
     /// Zero or more.
     Positive(Duration),
-    /// Below zero; how far does not matter to anybody.
+    /// Below zero. The amount does not matter.
     Negative,
 }
 
-/// Reads a duration; `None` when it is malformed or longer than 292 years.
+/// Parses a duration; `None` if it is malformed or longer than 292 years.
 pub(crate) fn go_duration(text: &str) -> Option<GoDuration> {
     duration_in(text, nanos_of)
 }
 
-/// The same with days and weeks, `1w2d`, as KAI reads some of its arguments.
+/// Like [`go_duration`], with days and weeks as in some arguments of KAI: `1w2d`.
 pub(crate) fn long_duration(text: &str) -> Option<GoDuration> {
     duration_in(text, |unit| match unit {
         "d" => Some(86_400_000_000_000),
@@ -75,7 +75,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn go_durations_are_read_as_go_reads_them() {
+    fn go_durations_are_parsed_as_in_go() {
         let millis = |text| match go_duration(text) {
             Some(GoDuration::Positive(duration)) => duration.as_millis().to_string(),
             Some(GoDuration::Negative) => "negative".to_owned(),
@@ -87,7 +87,7 @@ mod tests {
     }
 
     #[test]
-    fn days_and_weeks_are_known_where_kai_knows_them() {
+    fn long_durations_have_days_and_weeks() {
         let hours = |hours| Some(GoDuration::Positive(Duration::from_hours(hours)));
         assert_eq!(long_duration("1w2d3h"), hours(9 * 24 + 3));
         assert_eq!(long_duration("1.5d"), hours(36));
@@ -95,7 +95,7 @@ mod tests {
     }
 
     #[test]
-    fn a_duration_beyond_go_is_malformed() {
+    fn a_duration_too_long_for_go_is_malformed() {
         assert_eq!(go_duration("9999999999h"), None);
     }
 }

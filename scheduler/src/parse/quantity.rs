@@ -1,6 +1,6 @@
-//! Kubernetes quantities, read and written exactly: no float is involved, and nothing wraps.
+//! Kubernetes quantities, parsed and formatted exactly, without floats and overflow.
 
-/// In which unit the answer is wanted. What does not divide is rounded up, as Kubernetes does.
+/// The unit of the result. Fractions of it are rounded up, as in Kubernetes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Unit {
     /// Whole units: bytes, devices.
@@ -13,7 +13,7 @@ const ALLOWED: &str = "a quantity such as 2, 500m, 1.5Gi or 1e3";
 const ALLOWED_WHOLE: &str = "a quantity from 0 to 9223372036854775807";
 const ALLOWED_MILLI: &str = "a quantity from 0 to 9223372036854775.807";
 
-/// Reads a quantity that must not be negative. The error is what is allowed instead.
+/// Parses a quantity that must not be negative. The error is the allowed form.
 pub(crate) fn quantity(text: &str, unit: Unit) -> Result<i64, &'static str> {
     let allowed_size = match unit {
         Unit::Whole => ALLOWED_WHOLE,
@@ -50,7 +50,7 @@ pub(crate) fn quantity(text: &str, unit: Unit) -> Result<i64, &'static str> {
     shifted(value, exponent).and_then(|value| i64::try_from(value).ok()).ok_or(allowed_size)
 }
 
-/// Value of a suffix: a factor and a power of ten.
+/// A suffix as factor and power of ten.
 fn scale(suffix: &str) -> Option<(i128, i64)> {
     Some(match suffix {
         "" => (1, 0),
@@ -76,17 +76,17 @@ fn scale(suffix: &str) -> Option<(i128, i64)> {
     })
 }
 
-/// `value × 10^exponent`, rounded up; `None` when it is too large.
+/// `value × 10^exponent`, rounded up; `None` on overflow.
 fn shifted(value: i128, exponent: i64) -> Option<i128> {
     let power = u32::try_from(exponent.unsigned_abs()).ok()?;
     if exponent >= 0 {
         return value.checked_mul(10_i128.checked_pow(power)?);
     }
-    // Dividing a positive value by more than it has digits leaves one, rounded up.
+    // A positive value divided by a power beyond its digits is rounded up to one.
     Some(10_i128.checked_pow(power).map_or(1, |divisor| (value + divisor - 1) / divisor))
 }
 
-/// Thousandths of something, as Kubernetes writes them.
+/// Formats an amount in thousandths, such as `2` or `500m`.
 pub(crate) fn milli(amount: i64) -> String {
     match amount % 1000 {
         0 => (amount / 1000).to_string(),
@@ -99,7 +99,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn quantities_are_read_exactly() {
+    fn quantities_are_parsed_exactly() {
         let cases = [
             ("2", Unit::Whole, 2),
             ("500m", Unit::Milli, 500),
@@ -122,7 +122,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_negative_overflowing_or_malformed_becomes_a_credit() {
+    fn negative_overflowing_and_malformed_quantities_are_errors() {
         for text in ["-1", "9223372036854775808", "8Ei", "1e30", "1e-32769"] {
             assert!(quantity(text, Unit::Whole).is_err(), "{text}");
         }

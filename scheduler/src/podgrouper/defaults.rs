@@ -1,6 +1,6 @@
-//! Which priority class and preemptibility a kind of owner has where nobody says otherwise: a JSON
-//! list in a `ConfigMap`, as KAI's pod grouper reads it. What cannot be used of it is told at the
-//! `ConfigMap`, once, and counts as not there.
+//! Default priority class and preemptibility per owner kind: a JSON list in a `ConfigMap`, in the
+//! format of KAI's pod grouper. Invalid entries are ignored and reported once, as an event on the
+//! `ConfigMap`.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -8,58 +8,59 @@ use schedlab_json::Value;
 use schedlab_scheduler_core::model::{Name, Time};
 
 use crate::{
-    api::{Api, ApiError, path},
-    apply::{About, Event, Level},
+    api::{ApiClient, ApiError, path},
+    apply::{Event, EventType, InvolvedObject},
+    cache::{ObjectKey, Owner, PriorityClassRecord},
     config::DefaultPriorities,
-    mirror::{ClassRecord, Key, Owner},
     parse::{Malformed, name, text, uid},
-    translate::is_known_class,
+    snapshot_builder::is_known_class,
 };
 
-/// Where the list stands in the object.
+/// Field of the `ConfigMap` that holds the list.
 const LIST: &str = "data.types";
-const ALLOWED: &str = "a JSON list of objects with typeName, group, priorityName, preemptibility";
-const KIND: &str = "the name of a kind, as Deployment or Deployment.apps";
+const LIST_FORMAT: &str =
+    "a JSON list of objects with typeName, group, priorityName, preemptibility";
+const KIND: &str = "the name of a kind, for example Deployment or Deployment.apps";
 const CLASS: &str = "the name of a PriorityClass that exists";
 const PREEMPTIBILITY: &str = "preemptible or non-preemptible";
 const PREEMPTIBILITIES: [&str; 2] = ["preemptible", "non-preemptible"];
 const EITHER: &str = "priorityName, preemptibility or both";
 
-/// What a kind of owner has by default.
+/// Defaults of one owner kind.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct KindDefaults {
     pub(super) priority_class: Option<Name>,
     pub(super) preemptibility: Option<Name>,
 }
 
-/// By `Kind.group`, or by `Kind` whatever its group.
+/// Defaults by `Kind.group`, or by `Kind` for any group.
 #[derive(Debug, Default)]
 pub(crate) struct Defaults(BTreeMap<String, KindDefaults>);
 
 impl Defaults {
-    /// What is said of an owner's kind in its group, else of the kind.
-    pub(super) fn of(&self, owner: &Owner) -> Option<&KindDefaults> {
+    /// Defaults of an owner: the entry for kind and group, or else for the kind.
+    pub(super) fn for_owner(&self, owner: &Owner) -> Option<&KindDefaults> {
         let group = owner.api_version.rsplit_once('/').map_or("", |(group, _)| group);
         self.0.get(&full_name(&owner.kind, group)).or_else(|| self.0.get(&*owner.kind))
     }
 
-    /// What stands in an object, and what is wrong with it.
-    pub(super) fn read(
+    /// Parses the list; returns the valid entries and the errors of the others.
+    pub(super) fn from_config_map(
         object: &Value,
-        classes: &BTreeMap<Name, ClassRecord>,
+        classes: &BTreeMap<Name, PriorityClassRecord>,
     ) -> (Self, Vec<Malformed>) {
         let Some(found) = text(object, "/data/types") else {
-            return (Self::default(), vec![Malformed::new(LIST, "nothing", ALLOWED)]);
+            return (Self::default(), vec![Malformed::new(LIST, "nothing", LIST_FORMAT)]);
         };
         let entries: Vec<Value> = match serde_json::from_str(found) {
             Ok(entries) => entries,
             Err(error) => {
-                return (Self::default(), vec![Malformed::new(LIST, error, ALLOWED)]);
+                return (Self::default(), vec![Malformed::new(LIST, error, LIST_FORMAT)]);
             }
         };
         let (mut defaults, mut wrong) = (BTreeMap::new(), Vec::new());
         for (index, entry) in entries.iter().enumerate() {
-            match one(entry, classes) {
+            match parse_entry(entry, classes) {
                 Ok((kind, said)) => {
                     defaults.insert(kind, said);
                 }
@@ -77,60 +78,60 @@ fn full_name(kind: &str, group: &str) -> String {
     if group.is_empty() { kind.to_owned() } else { format!("{kind}.{group}") }
 }
 
-fn one(
+fn parse_entry(
     entry: &Value,
-    classes: &BTreeMap<Name, ClassRecord>,
+    classes: &BTreeMap<Name, PriorityClassRecord>,
 ) -> Result<(String, KindDefaults), Malformed> {
     let Some(kind) = name(entry, "/typeName") else {
-        return Err(Malformed::new(".typeName", shown(entry, "typeName"), KIND));
+        return Err(Malformed::new(".typeName", format_field(entry, "typeName"), KIND));
     };
-    let said = KindDefaults {
+    let defaults = KindDefaults {
         priority_class: name(entry, "/priorityName"),
         preemptibility: name(entry, "/preemptibility").map(|said| said.to_lowercase().into()),
     };
-    if said == KindDefaults::default() {
+    if defaults == KindDefaults::default() {
         return Err(Malformed::new("", entry, EITHER));
     }
-    if said.priority_class.as_ref().is_some_and(|class| !is_known_class(classes, class)) {
-        return Err(Malformed::new(".priorityName", shown(entry, "priorityName"), CLASS));
+    if defaults.priority_class.as_ref().is_some_and(|class| !is_known_class(classes, class)) {
+        return Err(Malformed::new(".priorityName", format_field(entry, "priorityName"), CLASS));
     }
-    if said.preemptibility.as_deref().is_some_and(|said| !PREEMPTIBILITIES.contains(&said)) {
-        let found = shown(entry, "preemptibility");
+    if defaults.preemptibility.as_deref().is_some_and(|said| !PREEMPTIBILITIES.contains(&said)) {
+        let found = format_field(entry, "preemptibility");
         return Err(Malformed::new(".preemptibility", found, PREEMPTIBILITY));
     }
-    Ok((full_name(&kind, text(entry, "/group").unwrap_or_default()), said))
+    Ok((full_name(&kind, text(entry, "/group").unwrap_or_default()), defaults))
 }
 
-fn shown(entry: &Value, field: &str) -> String {
+fn format_field(entry: &Value, field: &str) -> String {
     entry.get(field).map_or_else(|| "nothing".to_owned(), Value::to_string)
 }
 
-/// Reads the object anew whenever there are pods to group.
+/// The `ConfigMap`, which is read whenever there are pods to group.
 #[derive(Debug)]
-pub(super) struct Source {
-    place: Option<DefaultPriorities>,
-    /// Names of the events that were written.
-    told: BTreeSet<String>,
+pub(super) struct DefaultsSource {
+    config_map: Option<DefaultPriorities>,
+    /// Names of the events already written, so that each error is reported once.
+    reported: BTreeSet<String>,
 }
 
-impl Source {
-    pub(super) const fn new(place: Option<DefaultPriorities>) -> Self {
-        Self { place, told: BTreeSet::new() }
+impl DefaultsSource {
+    pub(super) const fn new(config_map: Option<DefaultPriorities>) -> Self {
+        Self { config_map, reported: BTreeSet::new() }
     }
 
-    pub(super) async fn look(
+    pub(super) async fn load(
         &mut self,
-        api: &Api,
-        classes: &BTreeMap<Name, ClassRecord>,
+        api: &ApiClient,
+        classes: &BTreeMap<Name, PriorityClassRecord>,
         now: Time,
     ) -> Result<Defaults, ApiError> {
-        let Some(place) = &self.place else { return Ok(Defaults::default()) };
-        let namespace = place.namespace.as_deref().unwrap_or(api.client.default_namespace());
-        let key = Key { namespace: namespace.into(), name: place.name.as_str().into() };
+        let Some(config_map) = &self.config_map else { return Ok(Defaults::default()) };
+        let namespace = config_map.namespace.as_deref().unwrap_or(api.client.default_namespace());
+        let key = ObjectKey { namespace: namespace.into(), name: config_map.name.as_str().into() };
         let (object, defaults, wrong) =
             match api.get(&path("v1", &key.namespace, "configmaps", &key.name)).await {
                 Ok(object) => {
-                    let (defaults, wrong) = Defaults::read(&object, classes);
+                    let (defaults, wrong) = Defaults::from_config_map(&object, classes);
                     (object, defaults, wrong.iter().map(Malformed::to_string).collect())
                 }
                 Err(ApiError::NotFound(why) | ApiError::Refused(why)) => {
@@ -138,35 +139,36 @@ impl Source {
                 }
                 Err(error) => return Err(error),
             };
-        self.tell(api, (&key, &object), wrong, now).await?;
+        self.report(api, &key, &object, wrong, now).await?;
         Ok(defaults)
     }
 
-    async fn tell(
+    async fn report(
         &mut self,
-        api: &Api,
-        (key, object): (&Key, &Value),
+        api: &ApiClient,
+        key: &ObjectKey,
+        object: &Value,
         wrong: Vec<String>,
         now: Time,
     ) -> Result<(), ApiError> {
         let uid = uid(object);
-        let about = About { api_version: "v1", kind: "ConfigMap", key: key.clone(), uid };
+        let about = InvolvedObject { api_version: "v1", kind: "ConfigMap", key: key.clone(), uid };
         for found in wrong {
-            let message = format!("{found}; until then it gives no kind of owner a default");
+            let message = format!("{found}; until this is fixed it sets no defaults");
             let event = Event {
-                about: &about,
-                level: Level::Warning,
+                involved: &about,
+                event_type: EventType::Warning,
                 reason: "Malformed",
                 message: &message,
-                gist: None,
-                occasion: "",
+                dedup_key: None,
+                dedup_scope: "",
             };
-            if !self.told.insert(event.name()) {
+            if !self.reported.insert(event.name()) {
                 continue;
             }
-            let (path, body) = event.request(&api.name, now);
-            match api.tell(&path, body).await {
-                // An earlier scheduler said it, or nobody may.
+            let (path, body) = event.to_request(&api.name, now);
+            match api.create_event(&path, body).await {
+                // A previous process wrote it, or events may not be written.
                 Ok(()) | Err(ApiError::Conflict(_) | ApiError::Refused(_)) => {}
                 Err(error) => return Err(error),
             }
@@ -181,42 +183,45 @@ mod tests {
 
     use super::*;
 
-    fn told(types: &str, owner: (&str, &str)) -> String {
-        let classes = ["train", "build"]
-            .map(|name| (Name::from(name), ClassRecord { value: 1, global_default: false }));
+    fn defaults_text(types: &str, api_version: &str, kind: &str) -> String {
+        let classes = ["train", "build"].map(|name| {
+            (Name::from(name), PriorityClassRecord { value: 1, global_default: false })
+        });
         let object = json!({ "data": { "types": types } });
-        let (defaults, wrong) = Defaults::read(&object, &classes.into());
+        let (defaults, wrong) = Defaults::from_config_map(&object, &classes.into());
         let owner = Owner {
-            api_version: owner.0.into(),
-            kind: owner.1.into(),
+            api_version: api_version.into(),
+            kind: kind.into(),
             name: "o".into(),
             uid: "u".into(),
         };
-        let said = defaults.of(&owner).cloned().unwrap_or_default();
+        let defaults_of_owner = defaults.for_owner(&owner).cloned().unwrap_or_default();
         let part = |part: Option<Name>| part.map_or_else(|| "-".to_owned(), |it| it.to_string());
-        let said = [part(said.priority_class), part(said.preemptibility)].join(" ");
+        let parts =
+            [part(defaults_of_owner.priority_class), part(defaults_of_owner.preemptibility)]
+                .join(" ");
         let wrong = wrong.iter().map(|wrong| format!("\n{wrong}"));
-        format!("{said}{}", wrong.collect::<String>())
+        format!("{parts}{}", wrong.collect::<String>())
     }
 
     #[test]
-    fn a_kind_in_its_group_comes_before_the_kind_alone() {
+    fn an_entry_with_an_api_group_takes_precedence_over_the_bare_kind() {
         let types = r#"[
             {"typeName": "Deployment", "priorityName": "train"},
             {"typeName": "Deployment", "group": "apps", "preemptibility": "Non-Preemptible"},
             {"typeName": "Job.batch", "priorityName": "build"}
         ]"#;
-        assert_eq!(told(types, ("apps/v1", "Deployment")), "- non-preemptible");
-        assert_eq!(told(types, ("mine.io/v1", "Deployment")), "train -");
-        assert_eq!(told(types, ("batch/v1", "Job")), "build -");
-        assert_eq!(told(types, ("v1", "Pod")), "- -");
+        assert_eq!(defaults_text(types, "apps/v1", "Deployment"), "- non-preemptible");
+        assert_eq!(defaults_text(types, "mine.io/v1", "Deployment"), "train -");
+        assert_eq!(defaults_text(types, "batch/v1", "Job"), "build -");
+        assert_eq!(defaults_text(types, "v1", "Pod"), "- -");
     }
 
     #[test]
-    fn what_is_wrong_is_told_and_the_rest_holds() {
-        insta::assert_snapshot!(told("{}", ("v1", "Pod")), @r"
+    fn invalid_entries_are_reported_and_valid_ones_apply() {
+        insta::assert_snapshot!(defaults_text("{}", "v1", "Pod"), @r"
         - -
-        data.types: found invalid type: map, expected a sequence at line 1 column 0, allowed: a JSON list of objects with typeName, group, priorityName, preemptibility
+        data.types: got invalid type: map, expected a sequence at line 1 column 0, expected a JSON list of objects with typeName, group, priorityName, preemptibility
         ");
         let types = r#"[
             {"typeName": "Pod", "priorityName": "build"},
@@ -226,13 +231,13 @@ mod tests {
             {"priorityName": "build"},
             7
         ]"#;
-        insta::assert_snapshot!(told(types, ("v1", "Pod")), @r#"
+        insta::assert_snapshot!(defaults_text(types, "v1", "Pod"), @r#"
         build -
-        data.types[1].priorityName: found "urgent", allowed: the name of a PriorityClass that exists
-        data.types[2].preemptibility: found "maybe", allowed: preemptible or non-preemptible
-        data.types[3]: found {"priorityClassName":"build","typeName":"Pod"}, allowed: priorityName, preemptibility or both
-        data.types[4].typeName: found nothing, allowed: the name of a kind, as Deployment or Deployment.apps
-        data.types[5].typeName: found nothing, allowed: the name of a kind, as Deployment or Deployment.apps
+        data.types[1].priorityName: got "urgent", expected the name of a PriorityClass that exists
+        data.types[2].preemptibility: got "maybe", expected preemptible or non-preemptible
+        data.types[3]: got {"priorityClassName":"build","typeName":"Pod"}, expected priorityName, preemptibility or both
+        data.types[4].typeName: got nothing, expected the name of a kind, for example Deployment or Deployment.apps
+        data.types[5].typeName: got nothing, expected the name of a kind, for example Deployment or Deployment.apps
         "#);
     }
 }

@@ -1,14 +1,15 @@
-//! Which group a chain of owners makes. Pure: pod and owners in, group out. Each kind of owner
-//! has a grouping of its own, as in KAI; what is not listed is grouped under its top owner.
+//! Derives the PodGroup of a pod from its owner chain. Pure: pod and owners in, group out. Each
+//! owner kind has its own grouping, as in KAI; unlisted kinds are grouped by their top owner.
+//! Fetching owners and writing groups is left to the parent module.
 
+mod annotations;
 mod group;
 mod grove;
 mod karta;
 mod kinds;
-mod parts;
 mod ray;
+mod sub_groups;
 mod training;
-mod wishes;
 
 use std::collections::BTreeMap;
 
@@ -17,132 +18,140 @@ use schedlab_scheduler_core::model::{Labels, Name};
 
 use super::defaults::Defaults;
 use crate::{
-    karta::{Allowance, Karta},
-    mirror::{ClassRecord, Key, Owner, PodRecord, owner_above},
+    cache::{ObjectKey, Owner, PodRecord, PriorityClassRecord, parent_owner},
+    karta::{CycleBudget, Karta},
     parse::{Malformed, list, strings},
 };
+pub(crate) use annotations::annotation_fault;
 pub(super) use group::{Group, Member};
 use kinds::Grouping;
 pub(super) use kinds::known_plural;
-pub(super) use parts::Doubt;
-use parts::Parts;
-pub(crate) use wishes::fault;
+use sub_groups::GroupShape;
+pub(super) use sub_groups::{OwnerKind, OwnerWarning};
 
-/// The plural of Grove's gangs, and the label with which pods name theirs.
-pub(super) const GANGS: &str = "podgangs";
+/// Resource name of Grove's PodGang; [`GANG_LABEL`] names the PodGang of a pod.
+pub(super) const GANG_PLURAL: &str = "podgangs";
 const GANG_API: &str = "scheduler.grove.io/v1alpha1";
 const GANG_LABEL: &str = "grove.io/podgang";
 
-/// One owner in a chain; its object is null when it does not exist any more.
+/// One owner in a chain; `object` is null if it does not exist.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Link {
     pub(crate) owner: Owner,
     pub(crate) object: Value,
 }
 
-/// What else groups depend on.
+/// Inputs of grouping beside the pod and its owners.
 #[derive(Clone, Copy)]
-pub(super) struct Around<'a> {
-    pub(super) pods: &'a BTreeMap<Key, PodRecord>,
-    pub(super) classes: &'a BTreeMap<Name, ClassRecord>,
-    /// The label that names node pools.
+pub(super) struct GroupingContext<'a> {
+    pub(super) pods: &'a BTreeMap<ObjectKey, PodRecord>,
+    pub(super) classes: &'a BTreeMap<Name, PriorityClassRecord>,
+    /// Key of the label that assigns pods and nodes to node pools.
     pub(super) pool_label: &'a str,
-    /// What kinds of owners have where nobody says otherwise.
+    /// Priority class and preemptibility per owner kind, if neither owner nor pod sets them.
     pub(super) defaults: &'a Defaults,
-    /// What [`beside`] named, if it exists.
-    pub(super) beside: Option<&'a Value>,
-    /// What says how pods of the owner that [`described`] named are grouped, and the pod as a whole.
+    /// The object that [`related_object`] names, if it exists.
+    pub(super) related_object: Option<&'a Value>,
+    /// The Karta for the owner that [`karta_owner`] names, and the complete pod object.
     pub(super) karta: Option<(&'a Karta, &'a Value)>,
-    /// What that may cost.
-    pub(super) allowance: &'a Allowance,
+    /// Budget for evaluating it.
+    pub(super) cycle_budget: &'a CycleBudget,
 }
 
-/// Whom a group belongs to: the top owner that counts, and what is written on it.
-struct Top<'a> {
+/// The owner of a group: the topmost owner that is not skipped, with its labels and annotations.
+struct TopOwner<'a> {
     owner: Owner,
-    /// Null when it could not be read.
+    /// Null if it could not be read.
     object: &'a Value,
     labels: Labels,
     annotations: Labels,
 }
 
-impl Top<'_> {
+impl TopOwner<'_> {
     fn annotation(&self, key: &str) -> Option<&Name> {
         self.annotations.get(key).filter(|text| !text.is_empty())
     }
 }
 
-/// A pod to be grouped, and everything that says how.
-struct Case<'a> {
-    key: &'a Key,
+/// A pod to be grouped, with its owners and all other inputs.
+struct GroupingInput<'a> {
+    key: &'a ObjectKey,
     pod: &'a PodRecord,
-    /// Owners up to the one that counts, nearest first.
+    /// Owners up to the group's owner, nearest first.
     chain: &'a [Link],
-    /// Owners above it whose words hold as well.
+    /// Skipped owners above it, whose labels and annotations are inherited.
     skipped: &'a [Link],
     grouping: Grouping,
-    top: Top<'a>,
-    around: Around<'a>,
+    top: TopOwner<'a>,
+    context: GroupingContext<'a>,
 }
 
-/// The group of a pod, and its place in it.
+/// Derives the group and the sub-group of a pod.
 pub(super) fn group_of(
-    key: &Key,
+    key: &ObjectKey,
     pod: &PodRecord,
     chain: &[Link],
-    around: Around<'_>,
+    context: GroupingContext<'_>,
 ) -> Result<Member, Malformed> {
-    ends_well(chain)?;
-    let case = case(key, pod, chain, around)?;
-    let Parts { min_member, min_sub_group, sub_groups, part, tail, topology, doubt } =
-        parts::of(&case)?;
-    let queue = wishes::queue(&case);
+    check_controller(chain)?;
+    let input = grouping_input(key, pod, chain, context)?;
+    let GroupShape {
+        min_member,
+        min_sub_group,
+        sub_groups,
+        sub_group,
+        name_suffix,
+        topology,
+        warning,
+    } = sub_groups::shape_of(&input)?;
+    let queue = annotations::queue(&input);
     let group = Group {
-        name: group_name(&case, tail.as_deref()),
+        name: group_name(&input, name_suffix.as_deref()),
         namespace: Name::clone(&key.namespace),
-        labels: wishes::labels(&case, &queue),
-        annotations: wishes::annotations(&case),
+        labels: annotations::labels(&input, &queue),
+        annotations: annotations::annotations(&input),
         min_member: min_member.clamp(1, i32::MAX.unsigned_abs()),
-        min_parts: min_sub_group,
+        min_sub_group,
         sub_groups,
         queue,
-        priority_class: wishes::priority_class(&case),
-        preemptibility: wishes::preemptibility(&case)?,
+        priority_class: annotations::priority_class(&input),
+        preemptibility: annotations::preemptibility(&input)?,
         topology: match topology {
             Some(topology) => Some(topology),
-            None if case.grouping == Grouping::Grove => grove::topology(&case)?,
-            None => wishes::topology(&case.top.annotations)?,
+            None if input.grouping == Grouping::Grove => grove::topology(&input)?,
+            None => annotations::topology(&input.top.annotations)?,
         },
-        preemption_delay: wishes::time(&case, wishes::DELAY_ANNOTATION)?,
-        staleness_grace: wishes::time(&case, wishes::GRACE_ANNOTATION)?,
-        owner: case.top.owner,
-        doubt,
+        preemption_delay: annotations::duration(&input, annotations::DELAY_ANNOTATION)?,
+        staleness_grace: annotations::duration(&input, annotations::GRACE_ANNOTATION)?,
+        owner: input.top.owner,
+        warning,
     };
-    Ok(Member { group, part })
+    Ok(Member { group, sub_group })
 }
 
-/// Of several owners of an owner one has to be its controller: which is meant, nobody else knows.
-fn ends_well(chain: &[Link]) -> Result<(), Malformed> {
+/// An object with several owner references must mark one of them as its controller; otherwise the
+/// owner to follow is ambiguous.
+fn check_controller(chain: &[Link]) -> Result<(), Malformed> {
     let Some(Link { owner, object }) = chain.last() else { return Ok(()) };
     let owners = list(object, "/metadata/ownerReferences").len();
-    if owners < 2 || owner_above(object).is_some() {
+    if owners < 2 || parent_owner(object).is_some() {
         return Ok(());
     }
     let field = format!("metadata.ownerReferences of {} {}", owner.kind, owner.name);
     Err(Malformed::new(field, format!("{owners} owners"), "one, or one with controller: true"))
 }
 
-/// What stands beside the owners and says how a pod is grouped: Grove's gang, which a label of the
-/// pod names, and the cluster of a job of Ray.
-pub(super) fn beside(pod: &PodRecord, chain: &[Link]) -> Option<Owner> {
-    let (chain, _) = kinds::below_skipped(chain);
+/// An object outside the owner chain that determines the group: Grove's PodGang, named by a label
+/// of the pod, or the RayCluster of a RayJob.
+pub(super) fn related_object(pod: &PodRecord, chain: &[Link]) -> Option<Owner> {
+    let (chain, _) = kinds::split_skipped(chain);
     match kinds::grouping(&chain.last()?.owner) {
         Grouping::Grove => {
             let name = pod.labels.get(GANG_LABEL).cloned()?;
             let (api_version, kind) = (GANG_API.into(), "PodGang".into());
             Some(Owner { api_version, kind, name, uid: "".into() })
         }
-        Grouping::Ray => ray::cluster_beside(chain),
+        Grouping::Ray => ray::cluster_of_job(chain),
         Grouping::EachPod
         | Grouping::Serving
         | Grouping::Interactive
@@ -161,21 +170,21 @@ pub(super) fn beside(pod: &PodRecord, chain: &[Link]) -> Option<Owner> {
     }
 }
 
-/// The owner that counts, if it is of a kind of which nobody but a Karta knows how it is grouped.
-pub(super) fn described(chain: &[Link]) -> Option<&Owner> {
-    let (chain, _) = kinds::below_skipped(chain);
+/// The group's owner, if its kind has no built-in grouping, so that a Karta may define one.
+pub(super) fn karta_owner(chain: &[Link]) -> Option<&Owner> {
+    let (chain, _) = kinds::split_skipped(chain);
     let top = chain.last()?;
     (!top.object.is_null() && kinds::is_unlisted(&top.owner)).then_some(&top.owner)
 }
 
-fn case<'a>(
-    key: &'a Key,
+fn grouping_input<'a>(
+    key: &'a ObjectKey,
     pod: &'a PodRecord,
     chain: &'a [Link],
-    around: Around<'a>,
-) -> Result<Case<'a>, Malformed> {
-    let (chain, skipped) = kinds::below_skipped(chain);
-    let grouping = match around.karta {
+    context: GroupingContext<'a>,
+) -> Result<GroupingInput<'a>, Malformed> {
+    let (chain, skipped) = kinds::split_skipped(chain);
+    let grouping = match context.karta {
         Some(_) => Grouping::Karta,
         None => kinds::grouping_of(pod, chain),
     };
@@ -187,7 +196,7 @@ fn case<'a>(
     };
     let last = chain.last();
     let object = last.map_or(&Value::Null, |top| &top.object);
-    let mut top = Top {
+    let mut top = TopOwner {
         owner: match last {
             Some(top) if grouping != Grouping::EachPod => top.owner.clone(),
             Some(_) | None => itself(),
@@ -201,14 +210,14 @@ fn case<'a>(
         top.annotations.clone_from(&pod.annotations);
     }
     if grouping == Grouping::Grove {
-        take_gang(&mut top, pod, around)?;
+        use_gang_as_owner(&mut top, pod, context)?;
     }
-    // What is written on an owner that is skipped holds where those below say nothing.
+    // Labels and annotations of skipped owners apply if the owner below does not set them.
     for link in skipped {
         inherit(&mut top.labels, strings(&link.object, "/metadata/labels"));
         inherit(&mut top.annotations, strings(&link.object, "/metadata/annotations"));
     }
-    Ok(Case { key, pod, chain, skipped, grouping, top, around })
+    Ok(GroupingInput { key, pod, chain, skipped, grouping, top, context })
 }
 
 fn inherit(labels: &mut Labels, from: Labels) {
@@ -217,20 +226,25 @@ fn inherit(labels: &mut Labels, from: Labels) {
     }
 }
 
-/// The gang takes the place of the owner, whose words hold where the gang's say nothing.
-fn take_gang<'a>(top: &mut Top<'a>, pod: &PodRecord, around: Around<'a>) -> Result<(), Malformed> {
+/// Replaces the owner by the PodGang. The owner's labels and annotations apply if the PodGang does
+/// not set them.
+fn use_gang_as_owner<'a>(
+    top: &mut TopOwner<'a>,
+    pod: &PodRecord,
+    context: GroupingContext<'a>,
+) -> Result<(), Malformed> {
     let named = pod.labels.get(GANG_LABEL);
-    let Some(gang) = around.beside else {
+    let Some(gang) = context.related_object else {
         let found = named.map_or("nothing", |name| &**name);
         let field = format!("label {GANG_LABEL}");
         return Err(Malformed::new(field, found, "the name of a PodGang that exists"));
     };
-    let part = |pointer| crate::parse::text(gang, pointer).unwrap_or_default().into();
+    let sub_group = |pointer| crate::parse::text(gang, pointer).unwrap_or_default().into();
     top.owner = Owner {
         api_version: GANG_API.into(),
         kind: "PodGang".into(),
-        name: part("/metadata/name"),
-        uid: part("/metadata/uid"),
+        name: sub_group("/metadata/name"),
+        uid: sub_group("/metadata/uid"),
     };
     let of_owner = std::mem::replace(&mut top.labels, strings(gang, "/metadata/labels"));
     inherit(&mut top.labels, of_owner);
@@ -240,19 +254,19 @@ fn take_gang<'a>(top: &mut Top<'a>, pod: &PodRecord, around: Around<'a>) -> Resu
     Ok(())
 }
 
-/// At most as long as a name may be.
-fn group_name(case: &Case<'_>, tail: Option<&str>) -> Name {
-    match case.grouping {
-        Grouping::Spark => case.pod.labels.get(kinds::SPARK_SELECTOR).cloned().unwrap_or_default(),
-        // The pods of one run have names that differ behind the last dash.
+/// Name of the group, truncated to the length of an object name.
+fn group_name(input: &GroupingInput<'_>, name_suffix: Option<&str>) -> Name {
+    match input.grouping {
+        Grouping::Spark => input.pod.labels.get(kinds::SPARK_SELECTOR).cloned().unwrap_or_default(),
+        // Pod names of one run differ after the last dash only.
         Grouping::RunaiJob => {
-            let run = case.key.name.rsplit_once('-').map_or(&*case.key.name, |(run, _)| run);
-            named(run, &case.top.owner.uid, None)
+            let run = input.key.name.rsplit_once('-').map_or(&*input.key.name, |(run, _)| run);
+            default_group_name(run, &input.top.owner.uid, None)
         }
-        // The owner's name has no place in it, as in KAI.
+        // As in KAI, without the owner's name.
         Grouping::Karta => {
-            let tail = tail.map(|tail| format!("-{tail}")).unwrap_or_default();
-            format!("pg-{}{tail}", case.top.owner.uid).into()
+            let name_suffix = name_suffix.map(|tail| format!("-{tail}")).unwrap_or_default();
+            format!("pg-{}{name_suffix}", input.top.owner.uid).into()
         }
         Grouping::EachPod
         | Grouping::Serving
@@ -267,15 +281,18 @@ fn group_name(case: &Case<'_>, tail: Option<&str>) -> Name {
         | Grouping::Grove
         | Grouping::Knative
         | Grouping::AmlJob
-        | Grouping::Default => named(&case.top.owner.name, &case.top.owner.uid, tail),
+        | Grouping::Default => {
+            default_group_name(&input.top.owner.name, &input.top.owner.uid, name_suffix)
+        }
     }
 }
 
-fn named(name: &str, uid: &str, tail: Option<&str>) -> Name {
-    let tail = tail.map_or_else(|| format!("-{uid}"), |tail| format!("-{uid}-{tail}"));
-    let room = 253_usize.saturating_sub("pg-".len() + tail.len());
+fn default_group_name(name: &str, uid: &str, name_suffix: Option<&str>) -> Name {
+    let name_suffix =
+        name_suffix.map_or_else(|| format!("-{uid}"), |tail| format!("-{uid}-{tail}"));
+    let room = 253_usize.saturating_sub("pg-".len() + name_suffix.len());
     let name: String = name.chars().take(room).collect();
-    format!("pg-{name}{tail}").into()
+    format!("pg-{name}{name_suffix}").into()
 }
 
 #[cfg(test)]

@@ -1,73 +1,84 @@
-//! What the grouper tells of what is written on pods and their owners, with events as KAI's pod
-//! grouper does: where it runs alone, nobody else knows. Who cannot be told has the pod's condition.
+//! Warning events of the pod grouper about invalid values on pods and their owners, like those of
+//! KAI's pod grouper. A grouper in a process of its own is the only component that knows them. If
+//! an event cannot be written, the pod's condition still shows the reason.
 
 use schedlab_scheduler_core::model::{Name, Time};
 
 use super::{
-    Wrong,
-    rules::{Doubt, Group},
+    UngroupedPod,
+    rules::{Group, OwnerKind, OwnerWarning},
 };
 use crate::{
-    api::Api,
-    apply::{About, Event, Level},
-    mirror::Key,
-    pacing::Pacing,
-    translate::Trouble,
+    api::ApiClient,
+    apply::{Event, EventType, InvolvedObject},
+    cache::ObjectKey,
+    concurrency::WriteLimiter,
+    snapshot_builder::UnschedulableReason,
 };
 
-/// What its events name as their source.
+/// `source.component` of the events.
 const COMPONENT: &str = "pod-grouper";
 
-/// About what which words are.
-pub(super) type Warning = (About, String);
+/// The object and the message of an event.
+pub(super) type Warning = (InvolvedObject, String);
 
-/// A pod that cannot be grouped.
-pub(super) fn of_pod((key, pod, malformed): &Wrong<'_>) -> Warning {
-    (About::pod(key, &pod.uid), Trouble::Grouping(malformed.clone()).to_string())
+/// Warning about a pod that cannot be grouped.
+pub(super) fn for_pod(UngroupedPod { key, pod, reason }: &UngroupedPod<'_>) -> Warning {
+    (
+        InvolvedObject::pod(key, &pod.uid),
+        UnschedulableReason::MalformedOwners(reason.clone()).to_string(),
+    )
 }
 
-/// The owner of a group, of what it cannot mean. KAI tells of nothing.
-pub(super) fn of_group(group: &Group) -> Option<Warning> {
-    let doubt = group.doubt.as_ref()?;
-    let key =
-        Key { namespace: Name::clone(&group.namespace), name: Name::clone(&group.owner.name) };
+/// Warning about the owner of a group. KAI writes no such event.
+pub(super) fn for_group(group: &Group) -> Option<Warning> {
+    let warning = group.warning.as_ref()?;
+    let key = ObjectKey {
+        namespace: Name::clone(&group.namespace),
+        name: Name::clone(&group.owner.name),
+    };
     let uid = Name::clone(&group.owner.uid);
-    let ((api_version, kind), message) = told(doubt, &group.name);
-    Some((About { api_version, kind, key, uid }, message))
+    let (OwnerKind { api_version, kind }, message) = message_of(warning, &group.name);
+    Some((InvolvedObject { api_version, kind, key, uid }, message))
 }
 
-/// What kind of owner a doubt is about, and its words.
-pub(super) fn told(doubt: &Doubt, group: &Name) -> ((&'static str, &'static str), String) {
-    match doubt {
-        Doubt::TooManyPods(wrong) => {
-            let then = "waits for pods that do not come: lower its minMember, too";
-            (("batch/v1", "Job"), format!("{wrong}; PodGroup {group} {then}"))
+/// API version, kind and message of a warning.
+pub(super) fn message_of(warning: &OwnerWarning, group: &Name) -> (OwnerKind, String) {
+    match warning {
+        OwnerWarning::MinMemberAbovePods(wrong) => {
+            let then = "waits for pods that are never created: lower its minMember, too";
+            (
+                OwnerKind { api_version: "batch/v1", kind: "Job" },
+                format!("{wrong}; PodGroup {group} {then}"),
+            )
         }
-        Doubt::Unread(of, wrong) => (*of, format!("{wrong}; it is not read there")),
+        OwnerWarning::IgnoredAnnotation(of, wrong) => {
+            (*of, format!("{wrong}; it has no effect there"))
+        }
     }
 }
 
-/// Tells all of them.
-pub(super) async fn tell(
-    api: &Api,
+/// Writes one event per warning; failures are ignored.
+pub(super) async fn emit(
+    api: &ApiClient,
     warnings: impl Iterator<Item = Warning>,
     now: Time,
-    pacing: &mut Pacing,
+    limiter: &mut WriteLimiter,
 ) {
     let event = |(about, message): Warning| {
         let event = Event {
-            about: &about,
-            level: Level::Warning,
+            involved: &about,
+            event_type: EventType::Warning,
             reason: "PodGrouperWarning",
             message: &message,
-            gist: None,
-            occasion: "",
+            dedup_key: None,
+            dedup_scope: "",
         };
-        event.request(COMPONENT, now)
+        event.to_request(COMPONENT, now)
     };
     let mut work = Vec::new();
     for (path, event) in warnings.map(event) {
-        work.push(async move { api.tell(&path, event).await });
+        work.push(async move { api.create_event(&path, event).await });
     }
-    pacing.all(work, drop).await;
+    limiter.run_all(work, drop).await;
 }

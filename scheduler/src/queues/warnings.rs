@@ -1,4 +1,4 @@
-//! What people get wrong when they set up queues, told on the queue as a condition.
+//! Conditions on queues that warn about common configuration mistakes.
 
 use std::collections::BTreeMap;
 
@@ -8,22 +8,23 @@ use schedlab_scheduler_core::{
 };
 
 use crate::{
-    mirror::{Condition, QueueRecord},
-    translate::queue_problem,
+    cache::{Condition, QueueRecord},
+    snapshot_builder::queue_problem,
 };
 
-/// What amounts are told in, in the order of resources, and how much of the amount is one of it.
+/// Display unit of each resource (GPU, CPU, memory), and the number of internal units per display
+/// unit.
 const UNITS: [(&str, i64); 3] = [("GPUs", 1000), ("CPU cores", 1000), ("bytes of memory", 1)];
 
 type Conditions = BTreeMap<Name, Condition>;
 
-/// The conditions of each queue that has any.
-pub(super) fn of(
+/// Warning conditions of each queue that has any.
+pub(super) fn conditions_by_queue(
     queues: &BTreeMap<Name, QueueRecord>,
     capacity: PerResource<i64>,
 ) -> BTreeMap<Name, Conditions> {
-    let over_capacity = above(queues, None, bounds(capacity)).map(|sums| {
-        format!("Quotas of the top queues add up to more than the cluster has: {sums}")
+    let over_capacity = quotas_above(queues, None, capacity_bounds(capacity)).map(|sums| {
+        format!("Quotas of the top-level queues add up to more than the cluster capacity: {sums}")
     });
     let mut warnings = BTreeMap::new();
     for (name, record) in queues {
@@ -36,25 +37,27 @@ pub(super) fn of(
         if let Some(problem) = &problem {
             add("Unusable", problem.to_string());
         }
-        if !record.unset.is_empty() {
-            add("PartialConfiguration", unset(record));
+        if !record.unset_fields.is_empty() {
+            add("PartialConfiguration", unset_message(record));
         }
-        if !record.weightless.is_empty() {
-            add("WeightTooSmall", weightless(record));
+        if !record.negligible_weights.is_empty() {
+            add("WeightTooSmall", weightless_message(record));
         }
-        let is_counted = deserves(record) && problem.is_none();
+        let is_counted = has_quota(record) && problem.is_none();
         if let (None, true, Some(message)) = (&record.parent, is_counted, &over_capacity) {
             add("GuaranteesAboveCapacity", message.clone());
         }
-        if let Some(quotas) = above_limit(record) {
+        if let Some(quotas) = quotas_above_limit(record) {
             let message = format!(
-                "Quota above the queue's own limit, which holds: {quotas}. Lower the quota, or \
+                "Quota above the queue's own limit, which applies: {quotas}. Lower the quota, or \
                  raise the limit"
             );
             add("QuotaAboveLimit", message);
         }
-        if let Some(sums) = above(queues, Some(name), record.quota) {
-            let message = format!("Quotas of the queues below add up to more than its own: {sums}");
+        if let Some(sums) = quotas_above(queues, Some(name), record.quota) {
+            let message = format!(
+                "Quotas of the child queues add up to more than the queue's own quota: {sums}"
+            );
             add("GuaranteesAboveQuota", message);
         }
         if !conditions.is_empty() {
@@ -64,76 +67,84 @@ pub(super) fn of(
     warnings
 }
 
-fn bounds(capacity: PerResource<i64>) -> PerResource<Amount> {
+fn capacity_bounds(capacity: PerResource<i64>) -> PerResource<Amount> {
     let [gpu, cpu, memory] = capacity.values().map(Amount::Exactly);
     PerResource { gpu, cpu, memory }
 }
 
-fn unset(record: &QueueRecord) -> String {
-    if record.unset.len() == 9 {
+fn unset_message(record: &QueueRecord) -> String {
+    if record.unset_fields.len() == 9 {
         return "No resources are set: quota and limit are 0, so nothing may run. \
                 Set spec.resources, quota and limit to -1 for unlimited"
             .to_owned();
     }
-    let counts = match record.unset.as_slice() {
+    let counts = match record.unset_fields.as_slice() {
         [only] => format!("{only} is not set and counts as 0"),
         several => format!("{} are not set and count as 0", several.join(", ")),
     };
-    let limit = if record.unset.iter().any(|field| field.split('.').next_back() == Some("limit")) {
-        "; a resource whose limit is 0 cannot be used"
-    } else {
-        ""
-    };
+    let limit =
+        if record.unset_fields.iter().any(|field| field.split('.').next_back() == Some("limit")) {
+            "; a resource whose limit is 0 cannot be used"
+        } else {
+            ""
+        };
     let is_bound = |field: &String| !field.ends_with(".overQuotaWeight");
-    let advice = match (record.unset.iter().any(is_bound), record.unset.iter().all(is_bound)) {
+    let advice = match (
+        record.unset_fields.iter().any(is_bound),
+        record.unset_fields.iter().all(is_bound),
+    ) {
         (true, true) => "Set -1 for unlimited",
-        (false, _) => "Set a weight above 0 for a part of what quotas leave over",
+        (false, _) => "Set a weight above 0 for a share of the capacity beyond quotas",
         (true, false) => {
-            "Set quota and limit to -1 for unlimited, and a weight above 0 for a part of what quotas \
-             leave over"
+            "Set quota and limit to -1 for unlimited, and a weight above 0 for a share of the \
+             capacity beyond quotas"
         }
     };
     format!("Partial configuration: {counts}{limit}. {advice}")
 }
 
-fn weightless(record: &QueueRecord) -> String {
-    let counts = match record.weightless.as_slice() {
+fn weightless_message(record: &QueueRecord) -> String {
+    let counts = match record.negligible_weights.as_slice() {
         [only] => format!("{only} is below a thousandth and counts as 0"),
         several => format!("{} are below a thousandth and count as 0", several.join(", ")),
     };
     format!(
-        "{counts}: the queue gets nothing of what quotas leave over. Multiply the weights of all \
-         queues beside each other, as only their proportions matter"
+        "{counts}: the queue gets no capacity beyond quotas. Multiply the weights of all \
+         sibling queues, as only their ratios matter"
     )
 }
 
-/// A guarantee that adds to a sum; without a bound it is told of no amount.
-fn deserves(record: &QueueRecord) -> bool {
+/// The queue has a finite quota above 0, so that it adds to a sum of quotas.
+fn has_quota(record: &QueueRecord) -> bool {
     record.quota.values().iter().any(|quota| quota.or(0) > 0)
 }
 
-/// The resources of which the queue deserves more than it may have. A quota without a bound is as
-/// much as the limit allows; a limit that is not set is told as such.
-fn above_limit(record: &QueueRecord) -> Option<String> {
+/// Resources with a quota above the queue's own limit. An unlimited quota is no contradiction; an
+/// unset limit has a warning of its own.
+fn quotas_above_limit(record: &QueueRecord) -> Option<String> {
     if record.malformed.is_some() {
         return None;
     }
     let mut quotas = Vec::new();
     let fields = ["gpu.limit", "cpu.limit", "memory.limit"];
     for (position, (field, (unit, divisor))) in fields.into_iter().zip(UNITS).enumerate() {
-        let is_set = record.unset.iter().all(|unset| *unset != *field);
+        let is_set = record.unset_fields.iter().all(|unset| *unset != *field);
         let bounds = (record.quota.values()[position], record.limit.values()[position]);
         if let (true, (Amount::Exactly(quota), Amount::Exactly(limit))) = (is_set, bounds)
             && quota > limit
         {
-            quotas.push(format!("{} of {} {unit}", shown(quota, divisor), shown(limit, divisor)));
+            quotas.push(format!(
+                "{} of {} {unit}",
+                format_amount(quota, divisor),
+                format_amount(limit, divisor)
+            ));
         }
     }
     (!quotas.is_empty()).then(|| quotas.join(", "))
 }
 
-/// The resources of which the queues below `parent` deserve more than there is.
-fn above(
+/// Resources for which the quotas of the children of `parent` add up to more than `bound`.
+fn quotas_above(
     queues: &BTreeMap<Name, QueueRecord>,
     parent: Option<&Name>,
     bound: PerResource<Amount>,
@@ -149,14 +160,18 @@ fn above(
         if let Amount::Exactly(bound) = bound.values()[position]
             && sum > bound
         {
-            sums.push(format!("{} of {} {unit}", shown(sum, divisor), shown(bound, divisor)));
+            sums.push(format!(
+                "{} of {} {unit}",
+                format_amount(sum, divisor),
+                format_amount(bound, divisor)
+            ));
         }
     }
     (!sums.is_empty()).then(|| sums.join(", "))
 }
 
-/// A number with as many decimals as it needs.
-fn shown(amount: i64, divisor: i64) -> String {
+/// Formats an amount without trailing zeros.
+fn format_amount(amount: i64, divisor: i64) -> String {
     let (whole, rest) = (amount / divisor, amount % divisor);
     if rest == 0 {
         return whole.to_string();
@@ -170,12 +185,12 @@ mod tests {
 
     use super::*;
 
-    fn told(queues: &[(&str, Value)]) -> String {
+    fn warnings_text(queues: &[(&str, Value)]) -> String {
         let record = |(name, spec): &(&str, Value)| {
-            (Name::from(*name), QueueRecord::read(&json!({ "spec": spec })))
+            (Name::from(*name), QueueRecord::from_object(&json!({ "spec": spec })))
         };
         let capacity = PerResource { gpu: 100_000, cpu: i64::MAX, memory: i64::MAX };
-        let warnings = of(&queues.iter().map(record).collect(), capacity);
+        let warnings = conditions_by_queue(&queues.iter().map(record).collect(), capacity);
         let lines = warnings.iter().flat_map(|(name, conditions)| {
             conditions.iter().map(move |(kind, is)| format!("{name} {kind}: {}\n", is.message))
         });
@@ -189,17 +204,17 @@ mod tests {
     }
 
     #[test]
-    fn a_weight_of_minus_one_is_none() {
+    fn an_over_quota_weight_of_minus_one_counts_as_zero() {
         let mut resources = gpus(1.0);
         resources["gpu"]["overQuotaWeight"] = json!(-1);
         let spec = json!({ "resources": resources });
-        assert_eq!(told(&[("a", spec.clone())]), "");
-        let record = QueueRecord::read(&json!({ "spec": spec }));
+        assert_eq!(warnings_text(&[("a", spec.clone())]), "");
+        let record = QueueRecord::from_object(&json!({ "spec": spec }));
         assert_eq!(record.over_quota_weight_milli.gpu, 0);
     }
 
     #[test]
-    fn weights_that_are_too_small_to_count_are_told() {
+    fn weights_below_a_thousandth_yield_a_warning() {
         let weights = |gpu: f64, cpu: f64| {
             let mut resources = gpus(1.0);
             resources["gpu"]["overQuotaWeight"] = json!(gpu);
@@ -211,19 +226,19 @@ mod tests {
             ("b", weights(0.0, 0.0005)),
             ("c", weights(1e-9, 1e-9)),
         ];
-        insta::assert_snapshot!(told(&queues), @r"
-        a WeightTooSmall: gpu.overQuotaWeight is below a thousandth and counts as 0: the queue gets nothing of what quotas leave over. Multiply the weights of all queues beside each other, as only their proportions matter
-        c WeightTooSmall: gpu.overQuotaWeight, cpu.overQuotaWeight are below a thousandth and count as 0: the queue gets nothing of what quotas leave over. Multiply the weights of all queues beside each other, as only their proportions matter
+        insta::assert_snapshot!(warnings_text(&queues), @r"
+        a WeightTooSmall: gpu.overQuotaWeight is below a thousandth and counts as 0: the queue gets no capacity beyond quotas. Multiply the weights of all sibling queues, as only their ratios matter
+        c WeightTooSmall: gpu.overQuotaWeight, cpu.overQuotaWeight are below a thousandth and count as 0: the queue gets no capacity beyond quotas. Multiply the weights of all sibling queues, as only their ratios matter
         ");
     }
 
     #[test]
-    fn a_sound_queue_has_no_warnings() {
-        assert_eq!(told(&[("a", json!({ "resources": gpus(100.0) }))]), "");
+    fn a_valid_queue_has_no_warnings() {
+        assert_eq!(warnings_text(&[("a", json!({ "resources": gpus(100.0) }))]), "");
     }
 
     #[test]
-    fn a_quota_above_its_own_limit_is_told_unless_it_has_no_bound() {
+    fn a_quota_above_its_own_limit_yields_a_warning_unless_unlimited() {
         let bound = |quota: f64, limit: f64| json!({ "quota": quota, "limit": limit, "overQuotaWeight": 1 });
         let queue = |gpu: Value, cpu: Value, memory: Value| json!({ "resources": { "gpu": gpu, "cpu": cpu, "memory": memory } });
         let sound = || bound(4.0, 4.0);
@@ -234,15 +249,15 @@ mod tests {
             ("none", queue(sound(), bound(1.0, 0.0), sound())),
             ("unset", queue(sound(), unset, sound())),
         ];
-        insta::assert_snapshot!(told(&queues), @r"
-        all QuotaAboveLimit: Quota above the queue's own limit, which holds: 8.5 of 4 GPUs, 2 of 1.5 CPU cores, 3000000 of 2000000 bytes of memory. Lower the quota, or raise the limit
-        none QuotaAboveLimit: Quota above the queue's own limit, which holds: 0.001 of 0 CPU cores. Lower the quota, or raise the limit
+        insta::assert_snapshot!(warnings_text(&queues), @r"
+        all QuotaAboveLimit: Quota above the queue's own limit, which applies: 8.5 of 4 GPUs, 2 of 1.5 CPU cores, 3000000 of 2000000 bytes of memory. Lower the quota, or raise the limit
+        none QuotaAboveLimit: Quota above the queue's own limit, which applies: 0.001 of 0 CPU cores. Lower the quota, or raise the limit
         unset PartialConfiguration: Partial configuration: cpu.limit is not set and counts as 0; a resource whose limit is 0 cannot be used. Set -1 for unlimited
         ");
     }
 
     #[test]
-    fn guarantees_above_capacity_or_above_the_parent_are_told() {
+    fn quotas_above_capacity_or_above_the_parent_quota_yield_warnings() {
         let queues = [
             ("a", json!({ "resources": gpus(80.0) })),
             ("a1", json!({ "resources": gpus(80.5), "parentQueue": "a" })),
@@ -250,16 +265,16 @@ mod tests {
             ("unlimited", json!({ "resources": gpus(-1.0) })),
             ("unusable", json!({ "resources": gpus(50.0), "priority": "high" })),
         ];
-        insta::assert_snapshot!(told(&queues), @r#"
-        a GuaranteesAboveCapacity: Quotas of the top queues add up to more than the cluster has: 110 of 100 GPUs
-        a GuaranteesAboveQuota: Quotas of the queues below add up to more than its own: 80.5 of 80 GPUs
-        b GuaranteesAboveCapacity: Quotas of the top queues add up to more than the cluster has: 110 of 100 GPUs
-        unusable Unusable: Queue 'unusable' cannot be used: spec.priority: found "high", allowed: an integer of 32 bits
+        insta::assert_snapshot!(warnings_text(&queues), @r#"
+        a GuaranteesAboveCapacity: Quotas of the top-level queues add up to more than the cluster capacity: 110 of 100 GPUs
+        a GuaranteesAboveQuota: Quotas of the child queues add up to more than the queue's own quota: 80.5 of 80 GPUs
+        b GuaranteesAboveCapacity: Quotas of the top-level queues add up to more than the cluster capacity: 110 of 100 GPUs
+        unusable Unusable: Queue 'unusable' cannot be used: spec.priority: got "high", expected an integer of 32 bits
         "#);
     }
 
     #[test]
-    fn unset_and_unusable_queues_are_told() {
+    fn unset_and_unusable_queues_yield_warnings() {
         let mut partial = gpus(1.0);
         partial["cpu"] = json!({ "quota": 1, "overQuotaWeight": 1 });
         let mut every = gpus(0.0);
@@ -270,10 +285,10 @@ mod tests {
             ("all", json!({ "resources": every })),
             ("c", json!({ "resources": gpus(-5.0), "parentQueue": "x" })),
         ];
-        insta::assert_snapshot!(told(&queues), @r"
+        insta::assert_snapshot!(warnings_text(&queues), @r"
         a PartialConfiguration: Partial configuration: cpu.limit is not set and counts as 0; a resource whose limit is 0 cannot be used. Set -1 for unlimited
         b PartialConfiguration: No resources are set: quota and limit are 0, so nothing may run. Set spec.resources, quota and limit to -1 for unlimited
-        c Unusable: Queue 'c' cannot be used: spec.resources.gpu.quota: found -5.0, allowed: -1 (unlimited), or 0 to 9200000000000000 devices
+        c Unusable: Queue 'c' cannot be used: spec.resources.gpu.quota: got -5.0, expected -1 (unlimited), or 0 to 9200000000000000 devices
         ");
     }
 }

@@ -1,71 +1,73 @@
-//! The lines of a trace: the last ones, each cut at a length, so that neither many nodes nor long
-//! reasons make it grow.
+//! The lines of a trace, bounded in number and length, so that many nodes or long reasons do not
+//! make it grow.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-/// Most characters of a line.
+/// The most characters of a line.
 const WIDTH_MAX: usize = 400;
 
-/// Most different answers about one pod that are told apart.
-const ANSWERS_MAX: usize = 200;
+/// The most distinct verdicts about a pod that are merged before they are written.
+const VERDICTS_MAX: usize = 200;
 
 #[derive(Debug)]
-pub(super) struct Log {
-    most: usize,
+pub(super) struct TraceLog {
+    capacity: usize,
     lines: VecDeque<String>,
     dropped: u64,
-    /// Answers about one pod on nodes, not told yet.
+    /// The pod of the verdicts that are not written yet.
     subject: String,
-    answers: BTreeMap<Answer, Nodes>,
+    verdicts: BTreeMap<VerdictKey, JudgedNodes>,
 }
 
-/// Extension point, plugin, and what it says.
-type Answer = (&'static str, String, String);
+/// Extension point, plugin and verdict.
+type VerdictKey = (&'static str, String, String);
 
 #[derive(Debug, Default)]
-struct Nodes {
+struct JudgedNodes {
     first: String,
-    /// A node may be looked at again and again.
+    /// A set, since a node may be judged several times.
     all: BTreeSet<String>,
 }
 
-impl Log {
-    pub(super) fn of_lines(most: usize) -> Self {
+impl TraceLog {
+    pub(super) fn with_capacity(most: usize) -> Self {
         Self {
-            most: most.max(1),
+            capacity: most.max(1),
             lines: VecDeque::new(),
             dropped: 0,
             subject: String::new(),
-            answers: BTreeMap::new(),
+            verdicts: BTreeMap::new(),
         }
     }
 
     pub(super) fn line(&mut self, line: String) {
-        self.tell_answers();
+        self.flush_verdicts();
         self.push(line);
     }
 
-    /// A node of which the same is said about the same.
-    pub(super) fn count(
+    /// Records a node for a verdict; equal verdicts about the same pod are merged.
+    pub(super) fn record_node(
         &mut self,
         (point, plugin): (&'static str, &str),
         subject: &str,
         (node, verdict): (&str, &str),
     ) {
-        if self.subject != subject || self.answers.len() >= ANSWERS_MAX {
-            self.tell_answers();
+        if self.subject != subject || self.verdicts.len() >= VERDICTS_MAX {
+            self.flush_verdicts();
             subject.clone_into(&mut self.subject);
         }
-        let answer = (point, plugin.to_owned(), cut(verdict.to_owned()));
-        let nodes = self.answers.entry(answer).or_default();
+        let key = (point, plugin.to_owned(), cut(verdict.to_owned()));
+        let nodes = self.verdicts.entry(key).or_default();
         if nodes.all.is_empty() {
             node.clone_into(&mut nodes.first);
         }
         nodes.all.insert(node.to_owned());
     }
 
-    fn tell_answers(&mut self) {
-        for ((point, plugin, verdict), Nodes { first, all }) in std::mem::take(&mut self.answers) {
+    fn flush_verdicts(&mut self) {
+        for ((point, plugin, verdict), JudgedNodes { first, all }) in
+            std::mem::take(&mut self.verdicts)
+        {
             let nodes = match all.len() {
                 1 => first,
                 count => format!("{first} and {} more", count - 1),
@@ -76,7 +78,7 @@ impl Log {
     }
 
     fn push(&mut self, line: String) {
-        if self.lines.len() == self.most {
+        if self.lines.len() == self.capacity {
             self.lines.pop_front();
             self.dropped += 1;
         }
@@ -84,7 +86,7 @@ impl Log {
     }
 
     pub(super) fn text(&mut self) -> String {
-        self.tell_answers();
+        self.flush_verdicts();
         let mut text = match self.dropped {
             0 => String::new(),
             dropped => format!("({dropped} lines before these were dropped)\n"),

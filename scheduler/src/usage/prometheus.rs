@@ -1,6 +1,6 @@
-//! What is asked of Prometheus, and what its answers mean. Metrics are those that KAI asks for; the
-//! scheduler and KAI's queue controller tell those of the queues (`docs/reference/metrics.md`), and
-//! kube-state-metrics those of the nodes.
+//! Queries Prometheus for usage shares. The default metrics are KAI's: the scheduler and KAI's
+//! queue controller export those of queues (`docs/reference/metrics.md`), kube-state-metrics those
+//! of nodes.
 
 use std::collections::BTreeMap;
 
@@ -14,63 +14,67 @@ use schedlab_scheduler_core::{
 use serde::Deserialize;
 use thiserror::Error;
 
-use super::database::{Asked, UsageDatabase};
+use super::external::{UsageDatabase, UsageQueries};
 
-/// The labels that name a queue. Older queue controllers of KAI know only the first one, which
-/// says the display name where a queue has one.
-const LABELS: [&str; 2] = ["queue_name", "queue_metadata_name"];
-/// A line for each of 50,000 queues fits.
-const ANSWER_BYTES_MAX: usize = 16 << 20;
-/// Of more use than a thousand clusters nothing is known.
+/// Labels that identify a queue. Older queue controllers of KAI export only the first one, with the
+/// display name if the queue has one.
+const QUEUE_LABELS: [&str; 2] = ["queue_name", "queue_metadata_name"];
+/// Maximum size of a response in bytes; enough for 50,000 queues.
+const RESPONSE_BYTES_MAX: usize = 16 << 20;
+/// Maximum ratio of usage to capacity; larger values are clamped.
 const RATIO_MAX: f64 = 1000.0;
 
-/// By queue, in millionths of what the cluster could have given.
+/// Usage by queue, in millionths of the cluster's capacity over the window.
 pub(super) type Shares = BTreeMap<Name, PerResource<i64>>;
 
-/// Why there is no usage.
+/// A failed query, with the metric.
 #[derive(Debug, Error)]
 #[error("{metric}: {fault}")]
-pub(super) struct Trouble {
+pub(super) struct QueryError {
     metric: String,
-    fault: Fault,
+    fault: QueryFault,
 }
 
 #[derive(Debug, Error)]
-enum Fault {
-    #[error("not reached: {0}")]
-    Unreached(String),
-    #[error("answered {status}: {said}")]
-    Refused { status: StatusCode, said: String },
-    #[error("found {0}, allowed: what Prometheus answers at /api/v1/query")]
-    Nonsense(String),
-    #[error("{series}: found {found}, allowed: a number from 0")]
-    Sample { series: String, found: String },
-    #[error("found a series without label queue_metadata_name or queue_name, allowed: one a queue")]
-    Nameless,
-    #[error("found {0} values, allowed: one")]
-    ManyCapacities(usize),
-    #[error("found none, allowed: the capacity of which queues used a part")]
+enum QueryFault {
+    #[error("unreachable: {0}")]
+    Unreachable(String),
+    #[error("status {status}: {message}")]
+    ErrorResponse { status: StatusCode, message: String },
+    #[error("got {0}, expected a response of Prometheus to /api/v1/query")]
+    MalformedResponse(String),
+    #[error("{series}: got {found}, expected a number of at least 0")]
+    InvalidSample { series: String, found: String },
+    #[error(
+        "got a series without label queue_metadata_name or queue_name, expected one series per queue"
+    )]
+    MissingQueueLabel,
+    #[error("got {0} values, expected one")]
+    MultipleCapacities(usize),
+    #[error("got no capacity, expected one, as queues have usage")]
     NoCapacity,
 }
 
-/// What queues used over the window that ends now.
+/// Usage shares of queues over the window that ends at `now`.
 pub(super) async fn shares(
     database: &UsageDatabase,
     client: &Client,
     now: Time,
-) -> Result<Shares, Trouble> {
+) -> Result<Shares, QueryError> {
     let mut shares = Shares::new();
-    let Asked { gpu, cpu, memory } = &database.asked;
+    let UsageQueries { gpu, cpu, memory } = &database.queries;
     for (at, [allocated, capacity]) in [gpu, cpu, memory].into_iter().enumerate() {
-        let by_queue = format!("max by ({}) ({allocated})", LABELS.join(", "));
+        let by_queue = format!("max by ({}) ({allocated})", QUEUE_LABELS.join(", "));
         let Some(query) = over_window(database, &by_queue, now) else { return Ok(shares) };
-        let told = |fault| Trouble { metric: allocated.clone(), fault };
-        let used = vector(client, &query, now).await.and_then(|samples| by_name(&samples));
-        let used = used.map_err(told)?;
-        let told = |fault| Trouble { metric: capacity.clone(), fault };
+        let to_error = |fault| QueryError { metric: allocated.clone(), fault };
+        let used =
+            query_vector(client, &query, now).await.and_then(|samples| sum_by_queue(&samples));
+        let used = used.map_err(to_error)?;
+        let to_error = |fault| QueryError { metric: capacity.clone(), fault };
         let query = over_window(database, capacity, now).unwrap_or_default();
-        let whole = vector(client, &query, now).await.and_then(|samples| single(&samples));
-        for (queue, part) in parts(used, whole.map_err(told)?).map_err(told)? {
+        let total =
+            query_vector(client, &query, now).await.and_then(|samples| single_value(&samples));
+        for (queue, part) in shares_of_capacity(used, total.map_err(to_error)?).map_err(to_error)? {
             let share = shares.entry(queue).or_default();
             *[&mut share.gpu, &mut share.cpu, &mut share.memory][at] = part;
         }
@@ -78,11 +82,10 @@ pub(super) async fn shares(
     Ok(shares)
 }
 
-/// A metric added up over the window, where old values may count for less. `None`: the window has
-/// just begun.
+/// Query for the sum of a metric over the window, with decay. `None`: the window has just begun.
 fn over_window(database: &UsageDatabase, metric: &str, now: Time) -> Option<String> {
-    let window = database.window.millis(now);
-    let faded = match database.half_life {
+    let window = database.window.elapsed_millis(now);
+    let weighted = match database.half_life {
         None => metric.to_owned(),
         Some(half_life) => {
             let (now, half_life) = (seconds(now.0), half_life.as_secs_f64());
@@ -90,22 +93,22 @@ fn over_window(database: &UsageDatabase, metric: &str, now: Time) -> Option<Stri
         }
     };
     let step = database.resolution.as_millis();
-    (window > 0).then(|| format!("sum_over_time(({faded})[{window}ms:{step}ms])"))
+    (window > 0).then(|| format!("sum_over_time(({weighted})[{window}ms:{step}ms])"))
 }
 
 fn seconds(millis: i64) -> String {
     format!("{}.{:03}", millis.div_euclid(1000), millis.rem_euclid(1000))
 }
 
-/// Asks for the values at one moment.
-async fn vector(client: &Client, query: &str, now: Time) -> Result<Vec<Sample>, Fault> {
+/// Queries the values of an expression at one time.
+async fn query_vector(client: &Client, query: &str, now: Time) -> Result<Vec<Sample>, QueryFault> {
     let request = Request::get(path(query, now));
     let request = request.body(Body::from(Vec::new())).expect("a form fits into a URI");
-    let unreached = |error| Fault::Unreached(format!("{:#}", anyhow::Error::from(error)));
-    let answer = client.send(request).await.map_err(unreached)?;
-    let status = answer.status();
-    let body = Limited::new(answer.into_body(), ANSWER_BYTES_MAX).collect().await;
-    let body = body.map_err(|error| Fault::Unreached(error.to_string()))?.to_bytes();
+    let unreachable = |error| QueryFault::Unreachable(format!("{:#}", anyhow::Error::from(error)));
+    let response = client.send(request).await.map_err(unreachable)?;
+    let status = response.status();
+    let body = Limited::new(response.into_body(), RESPONSE_BYTES_MAX).collect().await;
+    let body = body.map_err(|error| QueryFault::Unreachable(error.to_string()))?.to_bytes();
     samples(status, &body)
 }
 
@@ -116,7 +119,7 @@ fn path(query: &str, now: Time) -> String {
 
 #[derive(Debug, Deserialize)]
 #[serde(tag = "status", rename_all = "lowercase")]
-enum Answer {
+enum QueryResponse {
     Success { data: Data },
     Error { error: String },
 }
@@ -127,66 +130,71 @@ enum Data {
     Vector(Vec<Sample>),
 }
 
-/// A value of one series.
+/// One series of an instant vector.
 #[derive(Debug, Deserialize)]
 struct Sample {
     metric: BTreeMap<String, String>,
-    /// Of when, and the number as Prometheus writes it.
+    /// Timestamp, and the number as text.
     value: (f64, String),
 }
 
-fn samples(status: StatusCode, body: &[u8]) -> Result<Vec<Sample>, Fault> {
+fn samples(status: StatusCode, body: &[u8]) -> Result<Vec<Sample>, QueryFault> {
     match serde_json::from_slice(body) {
-        Ok(Answer::Success { data: Data::Vector(samples) }) => Ok(samples),
-        Ok(Answer::Error { error }) => Err(Fault::Refused { status, said: error }),
-        Err(error) if status.is_success() => Err(Fault::Nonsense(error.to_string())),
+        Ok(QueryResponse::Success { data: Data::Vector(samples) }) => Ok(samples),
+        Ok(QueryResponse::Error { error }) => {
+            Err(QueryFault::ErrorResponse { status, message: error })
+        }
+        Err(error) if status.is_success() => Err(QueryFault::MalformedResponse(error.to_string())),
         Err(_) => {
-            let said: String = String::from_utf8_lossy(body).chars().take(200).collect();
-            Err(Fault::Refused { status, said })
+            let text: String = String::from_utf8_lossy(body).chars().take(200).collect();
+            Err(QueryFault::ErrorResponse { status, message: text })
         }
     }
 }
 
 impl Sample {
-    fn number(&self) -> Result<f64, Fault> {
+    fn number(&self) -> Result<f64, QueryFault> {
         let number: Option<f64> = self.value.1.parse().ok();
         number.filter(|number| number.is_finite() && *number >= 0.0).ok_or_else(|| {
             let labels: Vec<_> = self.metric.iter().map(|(at, of)| format!("{at}={of}")).collect();
-            Fault::Sample { series: labels.join(","), found: self.value.1.clone() }
+            QueryFault::InvalidSample { series: labels.join(","), found: self.value.1.clone() }
         })
     }
 
     fn queue(&self) -> Option<&str> {
-        let named = LABELS.iter().rev().filter_map(|label| self.metric.get(*label));
+        let named = QUEUE_LABELS.iter().rev().filter_map(|label| self.metric.get(*label));
         named.map(String::as_str).find(|name| !name.is_empty())
     }
 }
 
-/// A queue whose labels changed in the window has several series, each of another time.
-fn by_name(samples: &[Sample]) -> Result<BTreeMap<Name, f64>, Fault> {
+/// Sums series by queue. A queue whose labels changed in the window has several.
+fn sum_by_queue(samples: &[Sample]) -> Result<BTreeMap<Name, f64>, QueryFault> {
     let mut sums = BTreeMap::new();
     for sample in samples {
-        let queue = sample.queue().ok_or(Fault::Nameless)?;
+        let queue = sample.queue().ok_or(QueryFault::MissingQueueLabel)?;
         *sums.entry(Name::from(queue)).or_default() += sample.number()?;
     }
     Ok(sums)
 }
 
-/// No series at all: the cluster has nothing of it.
-fn single(samples: &[Sample]) -> Result<f64, Fault> {
+/// The value of a single series; without any series 0, as the cluster lacks the resource.
+fn single_value(samples: &[Sample]) -> Result<f64, QueryFault> {
     match samples {
         [] => Ok(0.0),
         [one] => one.number(),
-        more => Err(Fault::ManyCapacities(more.len())),
+        more => Err(QueryFault::MultipleCapacities(more.len())),
     }
 }
 
-/// In millionths of the capacity.
+/// Usage in millionths of the capacity.
 #[expect(clippy::cast_possible_truncation, reason = "between 0 and 10^9")]
-fn parts(used: BTreeMap<Name, f64>, capacity: f64) -> Result<Vec<(Name, i64)>, Fault> {
+fn shares_of_capacity(
+    used: BTreeMap<Name, f64>,
+    capacity: f64,
+) -> Result<Vec<(Name, i64)>, QueryFault> {
     let used: Vec<_> = used.into_iter().filter(|(_, used)| *used > 0.0).collect();
     if capacity <= 0.0 && !used.is_empty() {
-        return Err(Fault::NoCapacity);
+        return Err(QueryFault::NoCapacity);
     }
     let micro = |used: f64| ((used / capacity).min(RATIO_MAX) * 1e6).round() as i64;
     Ok(used.into_iter().map(|(queue, used)| (queue, micro(used))).collect())

@@ -1,5 +1,5 @@
-//! One line of a watch, read no further than to know its object: most lines are answers to writes
-//! of ours come back, and most of a line comes after the metadata.
+//! Lines of a watch, decoded only as far as the identity of the object: most lines repeat the
+//! response to a write, and most of a line follows the metadata.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -8,38 +8,38 @@ use schedlab_json::Value;
 use serde::de::{DeserializeSeed, IgnoredAny, MapAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 
-use super::Unread;
+use super::RawObject;
 
-/// What a line says of its object.
+/// The kind of a watch line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Said {
+pub(super) enum LineKind {
     Changed,
-    Gone,
-    /// The resource version to go on from is too old.
-    TooOld,
+    Deleted,
+    /// An error with code 410: the resourceVersion has expired.
+    Expired,
     Failed,
-    Nothing,
+    Ignored,
 }
 
-/// What a line says, at which resource version, and of which object.
-pub(super) fn glance(line: &[u8]) -> Option<(Said, String, Unread)> {
-    // Looked at once as a whole, which is quicker than string by string.
+/// Kind, resourceVersion and object of a line; `None` if it contains no object.
+pub(super) fn peek(line: &[u8]) -> Option<(LineKind, String, RawObject)> {
+    // One check of the whole line is faster than one for each string.
     let line = std::str::from_utf8(line).ok()?;
-    let mut glance = Glance::default();
+    let mut glance = PartialLine::default();
     let read = (&mut glance).deserialize(&mut serde_json::Deserializer::from_str(line));
-    if read.is_err() && !glance.is_enough() {
+    if read.is_err() && !glance.is_sufficient() {
         return None;
     }
-    let Glance { kind, metadata, code } = glance;
+    let PartialLine { kind, metadata, code } = glance;
     let said = match &*kind? {
-        "ADDED" | "MODIFIED" => Said::Changed,
-        "DELETED" => Said::Gone,
-        "ERROR" if code == 410 => Said::TooOld,
-        "ERROR" => Said::Failed,
-        _ => Said::Nothing,
+        "ADDED" | "MODIFIED" => LineKind::Changed,
+        "DELETED" => LineKind::Deleted,
+        "ERROR" if code == 410 => LineKind::Expired,
+        "ERROR" => LineKind::Failed,
+        _ => LineKind::Ignored,
     };
     let metadata = metadata?;
-    let unread = Unread {
+    let unread = RawObject {
         namespace: (&*metadata.namespace).into(),
         name: (&*metadata.name).into(),
         version: metadata.resource_version.parse().unwrap_or(0),
@@ -48,33 +48,34 @@ pub(super) fn glance(line: &[u8]) -> Option<(Said, String, Unread)> {
     Some((said, metadata.resource_version.into_owned(), unread))
 }
 
-/// What was read of a line so far.
+/// The decoded part of a line.
 #[derive(Default)]
-struct Glance<'l> {
+struct PartialLine<'l> {
     kind: Option<Cow<'l, str>>,
     metadata: Option<Metadata<'l>>,
-    /// Of a `Status`.
+    /// `code` of a Status.
     code: Value,
 }
 
-impl Glance<'_> {
-    /// The rest tells nothing. A failure's does: its code comes after the metadata.
-    fn is_enough(&self) -> bool {
+impl PartialLine<'_> {
+    /// Whether the rest of the line is not needed. That of an error is: its code follows the
+    /// metadata.
+    fn is_sufficient(&self) -> bool {
         self.metadata.is_some() && self.kind.as_ref().is_some_and(|kind| kind != "ERROR")
     }
 }
 
-impl<'l> DeserializeSeed<'l> for &mut Glance<'l> {
+impl<'l> DeserializeSeed<'l> for &mut PartialLine<'l> {
     type Value = ();
 
     fn deserialize<D: Deserializer<'l>>(self, deserializer: D) -> Result<(), D::Error> {
-        deserializer.deserialize_map(Whole(self))
+        deserializer.deserialize_map(LineVisitor(self))
     }
 }
 
-struct Whole<'g, 'l>(&'g mut Glance<'l>);
+struct LineVisitor<'g, 'l>(&'g mut PartialLine<'l>);
 
-impl<'l> Visitor<'l> for Whole<'_, 'l> {
+impl<'l> Visitor<'l> for LineVisitor<'_, 'l> {
     type Value = ();
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -82,10 +83,10 @@ impl<'l> Visitor<'l> for Whole<'_, 'l> {
     }
 
     fn visit_map<A: MapAccess<'l>>(self, mut line: A) -> Result<(), A::Error> {
-        while let Some(key) = line.next_key::<Word<'l>>()? {
+        while let Some(key) = line.next_key::<BorrowedText<'l>>()? {
             match &*key.0 {
-                "type" => self.0.kind = Some(line.next_value::<Word<'l>>()?.0),
-                "object" => line.next_value_seed(Object(self.0))?,
+                "type" => self.0.kind = Some(line.next_value::<BorrowedText<'l>>()?.0),
+                "object" => line.next_value_seed(ObjectVisitor(self.0))?,
                 _ => drop(line.next_value::<IgnoredAny>()?),
             }
         }
@@ -93,9 +94,9 @@ impl<'l> Visitor<'l> for Whole<'_, 'l> {
     }
 }
 
-struct Object<'g, 'l>(&'g mut Glance<'l>);
+struct ObjectVisitor<'g, 'l>(&'g mut PartialLine<'l>);
 
-impl<'l> DeserializeSeed<'l> for Object<'_, 'l> {
+impl<'l> DeserializeSeed<'l> for ObjectVisitor<'_, 'l> {
     type Value = ();
 
     fn deserialize<D: Deserializer<'l>>(self, deserializer: D) -> Result<(), D::Error> {
@@ -103,7 +104,7 @@ impl<'l> DeserializeSeed<'l> for Object<'_, 'l> {
     }
 }
 
-impl<'l> Visitor<'l> for Object<'_, 'l> {
+impl<'l> Visitor<'l> for ObjectVisitor<'_, 'l> {
     type Value = ();
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -111,14 +112,14 @@ impl<'l> Visitor<'l> for Object<'_, 'l> {
     }
 
     fn visit_map<A: MapAccess<'l>>(self, mut object: A) -> Result<(), A::Error> {
-        while let Some(key) = object.next_key::<Word<'l>>()? {
+        while let Some(key) = object.next_key::<BorrowedText<'l>>()? {
             match &*key.0 {
                 "metadata" => self.0.metadata = Some(object.next_value()?),
                 "code" => self.0.code = object.next_value()?,
                 _ => drop(object.next_value::<IgnoredAny>()?),
             }
-            if self.0.is_enough() {
-                // Before the object's end: an error, which ends the reading.
+            if self.0.is_sufficient() {
+                // Returning before the end of the object is an error, which ends the decoding.
                 return Ok(());
             }
         }
@@ -127,10 +128,10 @@ impl<'l> Visitor<'l> for Object<'_, 'l> {
     }
 }
 
-/// A text, where it can be as it stands in the line.
+/// A string, borrowed from the line if it has no escapes.
 #[derive(Deserialize)]
 #[serde(transparent)]
-struct Word<'l>(#[serde(borrow)] Cow<'l, str>);
+struct BorrowedText<'l>(#[serde(borrow)] Cow<'l, str>);
 
 #[derive(Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
@@ -148,35 +149,38 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_line_is_read_no_further_than_to_know_its_object() {
+    fn a_line_is_decoded_up_to_the_metadata_of_its_object() {
         let line = br#"{"type":"MODIFIED","object":{"kind":"Pod","metadata":{"labels":{"name":"x"},
             "name":"a","namespace":"ns","resourceVersion":"7"},"spec":{"nodeName":"n\u0031"}}}"#;
-        let (said, seen, pod) = glance(line).unwrap();
-        assert_eq!((said, &*seen), (Said::Changed, "7"));
+        let (said, seen, pod) = peek(line).unwrap();
+        assert_eq!((said, &*seen), (LineKind::Changed, "7"));
         assert_eq!((&*pod.namespace, &*pod.name, pod.version), ("ns", "a", 7));
-        assert_eq!(pod.object().unwrap()["spec"]["nodeName"], "n1");
+        assert_eq!(pod.decode().unwrap()["spec"]["nodeName"], "n1");
     }
 
     #[test]
-    fn what_follows_the_metadata_is_not_looked_at() {
+    fn text_after_the_metadata_is_not_decoded() {
         let line = br#"{"type":"MODIFIED","object":{"metadata":{"name":"a"},"spec":oops"#;
-        let (said, _, pod) = glance(line).unwrap();
-        assert_eq!((said, &*pod.name, pod.object()), (Said::Changed, "a", None));
+        let (said, _, pod) = peek(line).unwrap();
+        assert_eq!((said, &*pod.name, pod.decode()), (LineKind::Changed, "a", None));
         let late = br#"{"object":{"metadata":{"name":"a"},"spec":{}},"type":"DELETED"}"#;
-        assert_eq!(glance(late).map(|(said, ..)| said), Some(Said::Gone));
+        assert_eq!(peek(late).map(|(said, ..)| said), Some(LineKind::Deleted));
     }
 
     #[test]
-    fn a_line_that_is_no_object_is_none_and_a_failure_says_which() {
-        let said = |line: &str| glance(line.as_bytes()).map(|(said, ..)| said);
+    fn a_line_without_object_is_none_and_an_error_line_has_its_kind() {
+        let said = |line: &str| peek(line.as_bytes()).map(|(said, ..)| said);
         assert_eq!(said(""), None);
         assert_eq!(said(r#"{"type":"ADDED"}"#), None);
-        assert_eq!(said(r#"{"type":"DELETED","object":{}}"#), Some(Said::Gone));
+        assert_eq!(said(r#"{"type":"DELETED","object":{}}"#), Some(LineKind::Deleted));
         assert_eq!(
             said(r#"{"type":"ERROR","object":{"metadata":{},"code":410}}"#),
-            Some(Said::TooOld)
+            Some(LineKind::Expired)
         );
-        assert_eq!(said(r#"{"type":"ERROR","object":{"code":500}}"#), Some(Said::Failed));
-        assert_eq!(said(r#"{"type":"BOOKMARK","object":{"metadata":{}}}"#), Some(Said::Nothing));
+        assert_eq!(said(r#"{"type":"ERROR","object":{"code":500}}"#), Some(LineKind::Failed));
+        assert_eq!(
+            said(r#"{"type":"BOOKMARK","object":{"metadata":{}}}"#),
+            Some(LineKind::Ignored)
+        );
     }
 }

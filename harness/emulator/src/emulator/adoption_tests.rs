@@ -1,6 +1,6 @@
-//! What loses its controller and matches the selector of another gets that one.
+//! Adoption and release of objects by controllers.
 
-use crate::emulator::lab::Lab;
+use crate::emulator::test_cluster::TestCluster;
 use crate::object::{finalizers, name, number, set, uid};
 use crate::store::Propagation;
 use schedlab_json::{Value, json};
@@ -19,21 +19,21 @@ fn workload(kind: &str) -> String {
     )
 }
 
-/// A workload of two pods that was deleted without them, and made again.
-async fn made_again(kind: &str, plural: &str) -> Lab {
-    let lab = Lab::new();
-    lab.nodes(&["n1"]).await;
-    lab.apply(&workload(kind));
-    lab.work(3).await;
-    let before = lab.names("pods");
-    lab.delete_with(plural, "web", Propagation::Orphan);
-    lab.rest().await;
-    assert_eq!(lab.names(plural), [""; 0]);
-    assert_eq!(lab.names("pods"), before);
-    lab.apply(&workload(kind));
-    lab.work(2).await;
-    assert_eq!(lab.names("pods"), before);
-    lab
+/// A workload with two pods that was deleted with `Orphan` and created again.
+async fn made_again(kind: &str, plural: &str) -> TestCluster {
+    let cluster = TestCluster::new();
+    cluster.nodes(&["n1"]).await;
+    cluster.apply(&workload(kind));
+    cluster.bind_and_run(3).await;
+    let before = cluster.names("pods");
+    cluster.delete_with(plural, "web", Propagation::Orphan);
+    cluster.settle().await;
+    assert_eq!(cluster.names(plural), [""; 0]);
+    assert_eq!(cluster.names("pods"), before);
+    cluster.apply(&workload(kind));
+    cluster.bind_and_run(2).await;
+    assert_eq!(cluster.names("pods"), before);
+    cluster
 }
 
 fn owner(object: &Value) -> &Value {
@@ -49,12 +49,12 @@ fn generation(object: &Value) -> (Option<i64>, Option<i64>) {
 
 #[tokio::test(start_paused = true)]
 async fn a_deployment_adopts_the_replica_set_that_an_orphaning_one_left() {
-    let lab = made_again("Deployment", "deployments").await;
-    let web = lab.get("deployments", "web");
+    let cluster = made_again("Deployment", "deployments").await;
+    let web = cluster.get("deployments", "web");
     assert_eq!(generation(&web), (Some(1), Some(2)));
-    assert_eq!(lab.all("replicasets").len(), 1);
+    assert_eq!(cluster.all("replicasets").len(), 1);
     assert_eq!(
-        *owner(&lab.all("replicasets")[0]),
+        *owner(&cluster.all("replicasets")[0]),
         json!({
             "apiVersion": "apps/v1",
             "kind": "Deployment",
@@ -64,40 +64,40 @@ async fn a_deployment_adopts_the_replica_set_that_an_orphaning_one_left() {
             "blockOwnerDeletion": true,
         })
     );
-    lab.edit("deployments", "web", |web| set(web, &["spec", "replicas"], json!(3)));
-    lab.work(2).await;
-    assert_eq!(lab.in_phase("Running"), 3);
-    lab.delete("deployments", "web");
-    lab.secs(5).await;
-    assert_eq!(lab.names("pods"), [""; 0]);
+    cluster.edit("deployments", "web", |web| set(web, &["spec", "replicas"], json!(3)));
+    cluster.bind_and_run(2).await;
+    assert_eq!(cluster.in_phase("Running"), 3);
+    cluster.delete("deployments", "web");
+    cluster.secs(5).await;
+    assert_eq!(cluster.names("pods"), [""; 0]);
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_replica_set_adopts_pods_and_lets_go_of_those_that_match_no_more() {
-    let lab = made_again("ReplicaSet", "replicasets").await;
-    let set_uid = lab.get("replicasets", "web");
-    assert!(lab.all("pods").iter().all(|pod| owner(pod)["uid"] == uid(&set_uid)));
-    let first = lab.names("pods")[0].clone();
-    lab.edit("pods", &first, |pod| set(pod, &["metadata", "labels", "app"], json!("debug")));
-    lab.work(2).await;
-    assert_eq!(lab.in_phase("Running"), 3);
-    assert!(owner(&lab.get("pods", &first)).is_null());
-    // Back among those that match, it is one too many.
-    lab.edit("pods", &first, |pod| set(pod, &["metadata", "labels", "app"], json!("web")));
-    lab.work(3).await;
-    assert_eq!(lab.in_phase("Running"), 2);
+async fn a_replica_set_adopts_matching_pods_and_releases_others() {
+    let cluster = made_again("ReplicaSet", "replicasets").await;
+    let set_uid = cluster.get("replicasets", "web");
+    assert!(cluster.all("pods").iter().all(|pod| owner(pod)["uid"] == uid(&set_uid)));
+    let first = cluster.names("pods")[0].clone();
+    cluster.edit("pods", &first, |pod| set(pod, &["metadata", "labels", "app"], json!("debug")));
+    cluster.bind_and_run(2).await;
+    assert_eq!(cluster.in_phase("Running"), 3);
+    assert!(owner(&cluster.get("pods", &first)).is_null());
+    // It matches again and is surplus.
+    cluster.edit("pods", &first, |pod| set(pod, &["metadata", "labels", "app"], json!("web")));
+    cluster.bind_and_run(3).await;
+    assert_eq!(cluster.in_phase("Running"), 2);
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_stateful_set_adopts_the_pods_that_bear_its_name_and_their_history() {
-    let lab = made_again("StatefulSet", "statefulsets").await;
-    let web = lab.get("statefulsets", "web");
+async fn a_stateful_set_adopts_pods_of_its_name_and_their_revisions() {
+    let cluster = made_again("StatefulSet", "statefulsets").await;
+    let web = cluster.get("statefulsets", "web");
     assert_eq!(generation(&web), (Some(1), Some(2)));
-    assert_eq!(lab.all("controllerrevisions").len(), 1);
+    assert_eq!(cluster.all("controllerrevisions").len(), 1);
     for child in ["pods", "controllerrevisions"] {
-        assert!(lab.all(child).iter().all(|one| owner(one)["uid"] == uid(&web)), "{child}");
+        assert!(cluster.all(child).iter().all(|one| owner(one)["uid"] == uid(&web)), "{child}");
     }
-    lab.apply(
+    cluster.apply(
         "
         apiVersion: v1
         kind: Pod
@@ -105,17 +105,17 @@ async fn a_stateful_set_adopts_the_pods_that_bear_its_name_and_their_history() {
         spec: {containers: [{name: c, image: i}]}
         ",
     );
-    lab.rest().await;
-    assert!(owner(&lab.get("pods", "other-0")).is_null());
+    cluster.settle().await;
+    assert!(owner(&cluster.get("pods", "other-0")).is_null());
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_job_adopts_and_tracks_pods_of_a_selector_that_was_set_by_hand() {
-    let lab = Lab::new();
-    lab.nodes(&["n1"]).await;
-    lab.pod("spare", "n1", 1, "");
-    lab.edit("pods", "spare", |pod| set(pod, &["metadata", "labels"], json!({"app": "web"})));
-    lab.apply(&format!(
+    let cluster = TestCluster::new();
+    cluster.nodes(&["n1"]).await;
+    cluster.pod("spare", "n1", 1, "");
+    cluster.edit("pods", "spare", |pod| set(pod, &["metadata", "labels"], json!({"app": "web"})));
+    cluster.apply(&format!(
         "
         apiVersion: batch/v1
         kind: Job
@@ -127,18 +127,18 @@ async fn a_job_adopts_and_tracks_pods_of_a_selector_that_was_set_by_hand() {
         ",
         TEMPLATE.replace("{containers", "{restartPolicy: Never, containers")
     ));
-    lab.rest().await;
-    let spare = lab.get("pods", "spare");
-    assert_eq!(lab.names("pods"), ["spare"]);
+    cluster.settle().await;
+    let spare = cluster.get("pods", "spare");
+    assert_eq!(cluster.names("pods"), ["spare"]);
     assert_eq!((name(&spare), &owner(&spare)["kind"]), ("spare", &json!("Job")));
     assert_eq!(finalizers(&spare).collect::<Vec<_>>(), ["batch.kubernetes.io/job-tracking"]);
-    assert_eq!(lab.status("jobs", "train", "active"), 1);
+    assert_eq!(cluster.status("jobs", "train", "active"), 1);
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_deployment_says_why_its_replica_set_cannot_be_made() {
-    let lab = Lab::new();
-    lab.apply(
+async fn a_deployment_reports_why_its_replica_set_cannot_be_created() {
+    let cluster = TestCluster::new();
+    cluster.apply(
         "
         apiVersion: v1
         kind: ResourceQuota
@@ -146,14 +146,14 @@ async fn a_deployment_says_why_its_replica_set_cannot_be_made() {
         spec: {hard: {count/replicasets.apps: '0'}}
         ",
     );
-    lab.rest().await;
-    lab.apply(&workload("Deployment"));
-    lab.rest().await;
-    let web = lab.get("deployments", "web");
+    cluster.settle().await;
+    cluster.apply(&workload("Deployment"));
+    cluster.settle().await;
+    let web = cluster.get("deployments", "web");
     let progressing = &web["status"]["conditions"][0];
     assert_eq!(progressing["reason"], "ReplicaSetCreateError");
     let why = progressing["message"].as_str().unwrap();
     assert!(why.starts_with("Failed to create new replica set \"web-"), "{why}");
     assert!(why.contains("exceeded quota: none"), "{why}");
-    assert_eq!(lab.events("web"), ["ReplicaSetCreateError"]);
+    assert_eq!(cluster.events("web"), ["ReplicaSetCreateError"]);
 }

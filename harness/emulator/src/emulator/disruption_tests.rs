@@ -1,6 +1,6 @@
-//! How many pods of a disruption budget may go, and who is asked how many there should be.
+//! Allowed disruptions and expected pods of PodDisruptionBudgets.
 
-use crate::emulator::lab::{Lab, job};
+use crate::emulator::test_cluster::{TestCluster, job};
 use crate::object::{list, name, text};
 use crate::store::{Op, Resource};
 use schedlab_json::json;
@@ -16,11 +16,11 @@ spec:
 ";
 
 #[tokio::test(start_paused = true)]
-async fn a_budget_counts_healthy_pods_and_what_may_go() {
-    let lab = Lab::new();
-    lab.nodes(&["n1"]).await;
-    lab.apply(WEB);
-    lab.apply(
+async fn a_budget_counts_healthy_pods_and_allowed_disruptions() {
+    let cluster = TestCluster::new();
+    cluster.nodes(&["n1"]).await;
+    cluster.apply(WEB);
+    cluster.apply(
         "
         apiVersion: policy/v1
         kind: PodDisruptionBudget
@@ -28,17 +28,17 @@ async fn a_budget_counts_healthy_pods_and_what_may_go() {
         spec: {maxUnavailable: 25%, selector: {matchLabels: {app: web}}}
         ",
     );
-    lab.rest().await;
-    let count = |field| lab.status("poddisruptionbudgets", "pdb", field);
+    cluster.settle().await;
+    let count = |field| cluster.status("poddisruptionbudgets", "pdb", field);
     assert_eq!(
         [count("expectedPods"), count("desiredHealthy"), count("disruptionsAllowed")],
         [4, 3, 0]
     );
-    lab.work(2).await;
+    cluster.bind_and_run(2).await;
     assert_eq!([count("currentHealthy"), count("disruptionsAllowed")], [4, 1]);
 }
 
-/// A budget of everything in its namespace.
+/// A budget for all pods of its namespace.
 fn budget(rule: &str) -> String {
     format!(
         "
@@ -50,26 +50,26 @@ fn budget(rule: &str) -> String {
     )
 }
 
-/// What a budget comes to: its counts, why none may go, and how an eviction ends.
-fn outcome(lab: &Lab) -> String {
-    let count = |field| lab.status("poddisruptionbudgets", "pdb", field);
+/// The counts and condition of a budget, and the result of an eviction.
+fn outcome(cluster: &TestCluster) -> String {
+    let count = |field| cluster.status("poddisruptionbudgets", "pdb", field);
     let [healthy, desired, expected, allowed] =
         ["currentHealthy", "desiredHealthy", "expectedPods", "disruptionsAllowed"].map(count);
-    let budget = lab.get("poddisruptionbudgets", "pdb");
-    let said = &list(&budget, &["status", "conditions"])[0];
-    let pod = &lab.all("pods")[0];
-    let key = crate::actors::key_of(&Resource::new("", "pods"), pod);
-    let evicted = lab.write(key, Op::Evict(json!({"metadata": {"name": name(pod)}})));
+    let budget = cluster.get("poddisruptionbudgets", "pdb");
+    let condition = &list(&budget, &["status", "conditions"])[0];
+    let pod = &cluster.all("pods")[0];
+    let key = crate::controllers::key_of(&Resource::new("", "pods"), pod);
+    let evicted = cluster.write(key, Op::Evict(json!({"metadata": {"name": name(pod)}})));
     let code = evicted.map_or_else(|error| error.code, |_| 201);
     format!(
         "{healthy} healthy of {desired} desired, {expected} expected, {allowed} may go; {} {}; {code}",
-        text(said, &["reason"]),
-        text(said, &["message"])
+        text(condition, &["reason"]),
+        text(condition, &["message"])
     )
 }
 
 #[tokio::test(start_paused = true)]
-async fn pods_that_nobody_controls_count_by_a_number_only() {
+async fn unmanaged_pods_count_only_for_an_absolute_budget() {
     for (rule, outcome_of) in [
         (
             "maxUnavailable: 1",
@@ -81,20 +81,20 @@ async fn pods_that_nobody_controls_count_by_a_number_only() {
         ),
         ("minAvailable: 1", "2 healthy of 1 desired, 2 expected, 1 may go; SufficientPods ; 201"),
     ] {
-        let lab = Lab::new();
-        lab.nodes(&["n1"]).await;
-        lab.pod("a", "n1", 0, "");
-        lab.pod("b", "n1", 0, "");
-        lab.apply(&budget(rule));
-        lab.secs(1).await;
-        assert_eq!(outcome(&lab), outcome_of, "{rule}");
-        let told = lab.events("pdb").contains(&"UnmanagedPods".to_owned());
-        assert_eq!(told, rule != "minAvailable: 1", "{rule}");
+        let cluster = TestCluster::new();
+        cluster.nodes(&["n1"]).await;
+        cluster.pod("a", "n1", 0, "");
+        cluster.pod("b", "n1", 0, "");
+        cluster.apply(&budget(rule));
+        cluster.secs(1).await;
+        assert_eq!(outcome(&cluster), outcome_of, "{rule}");
+        let has_event = cluster.events("pdb").contains(&"UnmanagedPods".to_owned());
+        assert_eq!(has_event, rule != "minAvailable: 1", "{rule}");
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_kind_without_a_scale_cannot_be_asked_for_its_pods() {
+async fn a_kind_without_scale_subresource_fails_the_budget_sync() {
     for (rule, outcome_of) in [
         (
             "maxUnavailable: 1",
@@ -102,23 +102,24 @@ async fn a_kind_without_a_scale_cannot_be_asked_for_its_pods() {
         ),
         ("minAvailable: 2", "3 healthy of 2 desired, 3 expected, 1 may go; SufficientPods ; 201"),
     ] {
-        let lab = Lab::new();
-        lab.nodes(&["n1"]).await;
-        lab.apply(&job("parallelism: 3; completions: 3", ""));
-        lab.work(2).await;
-        lab.apply(&budget(rule));
-        lab.secs(1).await;
-        assert_eq!(outcome(&lab), outcome_of, "{rule}");
-        let told = lab.events("pdb").contains(&"CalculateExpectedPodCountFailed".to_owned());
-        assert_eq!(told, rule == "maxUnavailable: 1", "{rule}");
+        let cluster = TestCluster::new();
+        cluster.nodes(&["n1"]).await;
+        cluster.apply(&job("parallelism: 3; completions: 3", ""));
+        cluster.bind_and_run(2).await;
+        cluster.apply(&budget(rule));
+        cluster.secs(1).await;
+        assert_eq!(outcome(&cluster), outcome_of, "{rule}");
+        let has_event =
+            cluster.events("pdb").contains(&"CalculateExpectedPodCountFailed".to_owned());
+        assert_eq!(has_event, rule == "maxUnavailable: 1", "{rule}");
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_custom_kind_counts_by_the_scale_that_its_definition_has() {
-    let lab = Lab::new();
-    lab.nodes(&["n1"]).await;
-    lab.apply(
+async fn a_custom_kind_counts_by_its_scale_subresource() {
+    let cluster = TestCluster::new();
+    cluster.nodes(&["n1"]).await;
+    cluster.apply(
         "
         apiVersion: kubeflow.org/v1
         kind: PyTorchJob
@@ -130,18 +131,21 @@ async fn a_custom_kind_counts_by_the_scale_that_its_definition_has() {
               template: {spec: {containers: [{name: pytorch, image: i}]}}
         ",
     );
-    lab.work(2).await;
-    lab.apply(&budget("maxUnavailable: 1"));
-    lab.secs(1).await;
-    assert_eq!(outcome(&lab), "3 healthy of 2 desired, 3 expected, 1 may go; SufficientPods ; 201");
+    cluster.bind_and_run(2).await;
+    cluster.apply(&budget("maxUnavailable: 1"));
+    cluster.secs(1).await;
+    assert_eq!(
+        outcome(&cluster),
+        "3 healthy of 2 desired, 3 expected, 1 may go; SufficientPods ; 201"
+    );
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_owner_of_unmanaged_pods_is_told_which_selector_found_them() {
-    let lab = Lab::new();
-    lab.nodes(&["n1"]).await;
-    lab.pod("a", "n1", 0, "");
-    lab.apply(
+async fn the_unmanaged_pods_event_names_the_selector() {
+    let cluster = TestCluster::new();
+    cluster.nodes(&["n1"]).await;
+    cluster.pod("a", "n1", 0, "");
+    cluster.apply(
         "
         apiVersion: policy/v1
         kind: PodDisruptionBudget
@@ -151,10 +155,10 @@ async fn the_owner_of_unmanaged_pods_is_told_which_selector_found_them() {
           selector: {matchExpressions: [{key: app, operator: NotIn, values: [x, z]}]}
         ",
     );
-    lab.secs(1).await;
-    let events = lab.all("events");
-    let told = events.iter().find(|event| text(event, &["reason"]) == "UnmanagedPods").unwrap();
-    let message = text(told, &["message"]);
+    cluster.secs(1).await;
+    let events = cluster.all("events");
+    let event = events.iter().find(|event| text(event, &["reason"]) == "UnmanagedPods").unwrap();
+    let message = text(event, &["message"]);
     assert_eq!(
         message.split(" were found").next().unwrap(),
         "Pods selected by this PodDisruptionBudget (selector: &LabelSelector{MatchLabels:\

@@ -1,12 +1,12 @@
-//! How often events say that something happened.
+//! Counts of repeated Events.
 
-use crate::emulator::lab::Lab;
+use crate::emulator::test_cluster::TestCluster;
 use crate::object::{number, set, text};
 use schedlab_json::json;
 
-/// The events of a reason: how often, from when to when.
-fn told(lab: &Lab, reason: &str) -> Vec<String> {
-    let events = lab.all("events");
+/// The Events of a reason: count, first and last time.
+fn recorded_events(cluster: &TestCluster, reason: &str) -> Vec<String> {
+    let events = cluster.all("events");
     let of = events.iter().filter(|event| text(event, &["reason"]) == reason);
     let line = of.map(|event| {
         let [first, last] = ["firstTimestamp", "lastTimestamp"]
@@ -18,10 +18,10 @@ fn told(lab: &Lab, reason: &str) -> Vec<String> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_happens_again_is_counted_again() {
-    let lab = Lab::new();
-    lab.nodes(&["n1"]).await;
-    lab.apply(
+async fn a_repeated_event_increments_its_count() {
+    let cluster = TestCluster::new();
+    cluster.nodes(&["n1"]).await;
+    cluster.apply(
         "
         apiVersion: apps/v1
         kind: StatefulSet
@@ -31,19 +31,19 @@ async fn what_happens_again_is_counted_again() {
           template: {metadata: {labels: {app: db}}, spec: {containers: [{name: c, image: i}]}}
         ",
     );
-    lab.work(5).await;
-    lab.delete("pods", "db-0");
-    lab.work(5).await;
+    cluster.bind_and_run(5).await;
+    cluster.delete("pods", "db-0");
+    cluster.bind_and_run(5).await;
     assert_eq!(
-        told(&lab, "SuccessfulCreate"),
+        recorded_events(&cluster, "SuccessfulCreate"),
         ["2x 00:00:00Z..00:00:06Z Create Pod db-0 in StatefulSet db successful"]
     );
 }
 
 #[tokio::test(start_paused = true)]
-async fn every_try_that_is_refused_counts() {
-    let lab = Lab::new();
-    lab.apply(
+async fn every_refused_attempt_increments_the_event_count() {
+    let cluster = TestCluster::new();
+    cluster.apply(
         "
         apiVersion: apps/v1
         kind: StatefulSet
@@ -55,16 +55,16 @@ async fn every_try_that_is_refused_counts() {
             spec: {priorityClassName: none, containers: [{name: c, image: i}]}
         ",
     );
-    lab.secs(8).await;
-    let refused = told(&lab, "FailedCreate");
+    cluster.secs(8).await;
+    let refused = recorded_events(&cluster, "FailedCreate");
     assert_eq!(refused.len(), 1);
     assert!(refused[0].starts_with("4x 00:00:00Z..00:00:07Z Error creating: "), "{refused:?}");
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_pod_that_was_given_no_name_is_refused_by_its_stem() {
-    let lab = Lab::new();
-    lab.apply(
+async fn a_refusal_of_a_generated_name_shows_the_stem() {
+    let cluster = TestCluster::new();
+    cluster.apply(
         "
         apiVersion: apps/v1
         kind: ReplicaSet
@@ -76,17 +76,17 @@ async fn a_pod_that_was_given_no_name_is_refused_by_its_stem() {
             spec: {priorityClassName: none, containers: [{name: c, image: i}]}
         ",
     );
-    lab.rest().await;
-    let refused = told(&lab, "FailedCreate");
+    cluster.settle().await;
+    let refused = recorded_events(&cluster, "FailedCreate");
     let why = "Error creating: pods \"r-\" is forbidden: no PriorityClass with name none was found";
     assert!(refused.len() == 1 && refused[0].ends_with(why), "{refused:?}");
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_every_look_finds_anew_is_said_once() {
-    let lab = Lab::new();
-    lab.nodes(&["n1"]).await;
-    lab.apply(
+async fn a_persistent_condition_is_recorded_once() {
+    let cluster = TestCluster::new();
+    cluster.nodes(&["n1"]).await;
+    cluster.apply(
         "
         apiVersion: v1
         kind: Pod
@@ -97,10 +97,10 @@ async fn what_every_look_finds_anew_is_said_once() {
         ",
     );
     for value in ["1", "2", "3"] {
-        lab.edit("pods", "p", |pod| set(pod, &["metadata", "labels", "v"], json!(value)));
-        lab.secs(1).await;
+        cluster.edit("pods", "p", |pod| set(pod, &["metadata", "labels", "v"], json!(value)));
+        cluster.secs(1).await;
     }
-    let failed = told(&lab, "Failed");
+    let failed = recorded_events(&cluster, "Failed");
     assert_eq!(failed.len(), 1, "{failed:?}");
     assert!(failed[0].starts_with("1x "), "{failed:?}");
 }

@@ -1,13 +1,13 @@
-//! What a Job makes of its failed pods: failure policy, limits per index, success policy.
+//! Failure policies, index backoff limits and success policies of Jobs.
 
-use crate::actors::key_of;
-use crate::emulator::lab::{self, Lab};
+use crate::controllers::key_of;
+use crate::emulator::test_cluster::{self, TestCluster};
 use crate::object::{annotation, condition, is_deleting, name, text};
 use crate::store::Op;
 
-/// A Job `train` whose pods run for two seconds and end with this code.
+/// A Job `train` whose pods run for two seconds and exit with a code.
 fn job(code: i32, spec: &str) -> String {
-    lab::job(spec, &format!("schedlab.dev/run-time: 2s, schedlab.dev/exit-code: '{code}'"))
+    test_cluster::job(spec, &format!("schedlab.dev/run-time: 2s, schedlab.dev/exit-code: '{code}'"))
 }
 
 fn on_code(action: &str, code: i32) -> String {
@@ -16,8 +16,8 @@ fn on_code(action: &str, code: i32) -> String {
     )
 }
 
-impl Lab {
-    /// The job's counts and how it stands.
+impl TestCluster {
+    /// The counts and final condition of the job.
     fn train(&self) -> String {
         let train = self.get("jobs", "train");
         let count = |field| self.status("jobs", "train", field);
@@ -26,7 +26,7 @@ impl Lab {
         format!("{} failed, {} succeeded, {end}", count("failed"), count("succeeded"))
     }
 
-    /// What the job says of an end that is settled.
+    /// Reason and message of a condition of the job.
     fn why(&self, kind: &str) -> String {
         let train = self.get("jobs", "train");
         let all = crate::object::list(&train, &["status", "conditions"]);
@@ -47,42 +47,42 @@ impl Lab {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_exit_code_that_fails_the_job_leaves_no_further_try() {
-    let lab = Lab::new();
-    lab.nodes(&["n1"]).await;
-    lab.apply(&job(3, &format!("parallelism: 2; completions: 2; {}", on_code("FailJob", 3))));
-    lab.work(8).await;
-    assert_eq!(lab.train(), "2 failed, 0 succeeded, Failed");
-    let pod = lab.names("pods")[0].clone();
+async fn a_fail_job_exit_code_ends_the_job_without_retry() {
+    let cluster = TestCluster::new();
+    cluster.nodes(&["n1"]).await;
+    cluster.apply(&job(3, &format!("parallelism: 2; completions: 2; {}", on_code("FailJob", 3))));
+    cluster.bind_and_run(8).await;
+    assert_eq!(cluster.train(), "2 failed, 0 succeeded, Failed");
+    let pod = cluster.names("pods")[0].clone();
     let expected = format!(
         "PodFailurePolicy: Container c for pod default/{pod} failed with exit code 3 matching \
          FailJob rule at index 0"
     );
-    assert_eq!(lab.why("Failed"), expected);
-    assert_eq!(lab.why("FailureTarget"), expected);
-    assert!(lab.events("train").contains(&"PodFailurePolicy".to_owned()));
-    assert_eq!(lab.in_phase("Running"), 0);
+    assert_eq!(cluster.why("Failed"), expected);
+    assert_eq!(cluster.why("FailureTarget"), expected);
+    assert!(cluster.events("train").contains(&"PodFailurePolicy".to_owned()));
+    assert_eq!(cluster.in_phase("Running"), 0);
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_exit_code_that_is_ignored_counts_towards_no_limit() {
-    let lab = Lab::new();
-    lab.nodes(&["n1"]).await;
-    lab.apply(&job(3, &format!("backoffLimit: 0; {}", on_code("Ignore", 3))));
-    lab.work(40).await;
-    assert_eq!(lab.train(), "0 failed, 0 succeeded, -");
-    assert!(lab.names("pods").len() > 1, "it is tried again");
+async fn an_ignored_exit_code_does_not_count_towards_the_backoff_limit() {
+    let cluster = TestCluster::new();
+    cluster.nodes(&["n1"]).await;
+    cluster.apply(&job(3, &format!("backoffLimit: 0; {}", on_code("Ignore", 3))));
+    cluster.bind_and_run(40).await;
+    assert_eq!(cluster.train(), "0 failed, 0 succeeded, -");
+    assert!(cluster.names("pods").len() > 1, "the pod is retried");
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_exit_code_that_no_rule_names_counts() {
-    let lab = Lab::new();
-    lab.nodes(&["n1"]).await;
-    lab.apply(&job(4, &format!("backoffLimit: 0; {}", on_code("Ignore", 3))));
-    lab.work(6).await;
-    assert_eq!(lab.train(), "1 failed, 0 succeeded, Failed");
+async fn an_exit_code_without_a_rule_counts() {
+    let cluster = TestCluster::new();
+    cluster.nodes(&["n1"]).await;
+    cluster.apply(&job(4, &format!("backoffLimit: 0; {}", on_code("Ignore", 3))));
+    cluster.bind_and_run(6).await;
+    assert_eq!(cluster.train(), "1 failed, 0 succeeded, Failed");
     assert_eq!(
-        lab.why("Failed"),
+        cluster.why("Failed"),
         "BackoffLimitExceeded: Job has reached the specified backoff limit"
     );
 }
@@ -91,70 +91,70 @@ const DISRUPTIONS: &str =
     "podFailurePolicy: {rules: [{action: Ignore, onPodConditions: [{type: DisruptionTarget}]}]}";
 
 #[tokio::test(start_paused = true)]
-async fn an_evicted_pod_is_replaced_and_does_not_count_where_disruptions_are_ignored() {
+async fn an_evicted_pod_does_not_count_when_disruptions_are_ignored() {
     for (policy, expected) in [
         (DISRUPTIONS, "0 failed, 0 succeeded, -"),
         ("podReplacementPolicy: Failed", "1 failed, 0 succeeded, Failed"),
     ] {
-        let lab = Lab::new();
-        lab.nodes(&["n1"]).await;
-        lab.apply(
+        let cluster = TestCluster::new();
+        cluster.nodes(&["n1"]).await;
+        cluster.apply(
             &job(0, &format!("backoffLimit: 0; {policy}")).replace("run-time: 2s", "run-time: 1h"),
         );
-        lab.work(3).await;
-        let first = lab.names("pods")[0].clone();
-        lab.evict(&first);
-        lab.work(20).await;
-        assert_eq!(lab.train(), expected, "{policy}");
+        cluster.bind_and_run(3).await;
+        let first = cluster.names("pods")[0].clone();
+        cluster.evict(&first);
+        cluster.bind_and_run(20).await;
+        assert_eq!(cluster.train(), expected, "{policy}");
         let goes_on = usize::from(policy == DISRUPTIONS);
-        assert_eq!(lab.in_phase("Running"), goes_on, "{policy}");
+        assert_eq!(cluster.in_phase("Running"), goes_on, "{policy}");
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_pod_is_replaced_only_once_it_has_ended_where_the_job_asks_for_it() {
+async fn replacement_policy_failed_waits_for_the_pod_to_end() {
     for (policy, replaced) in [("TerminatingOrFailed", true), ("Failed", false)] {
-        let lab = Lab::new();
-        lab.nodes(&["n1"]).await;
+        let cluster = TestCluster::new();
+        cluster.nodes(&["n1"]).await;
         let slow = "run-time: 1h, schedlab.dev/termination: 20s";
         let spec = format!("podReplacementPolicy: {policy}");
-        lab.apply(&job(0, &spec).replace("run-time: 2s", slow));
-        lab.work(3).await;
-        let first = lab.names("pods")[0].clone();
-        lab.delete("pods", &first);
-        lab.work(15).await;
-        let others = lab.all("pods").iter().filter(|pod| !is_deleting(pod)).count();
+        cluster.apply(&job(0, &spec).replace("run-time: 2s", slow));
+        cluster.bind_and_run(3).await;
+        let first = cluster.names("pods")[0].clone();
+        cluster.delete("pods", &first);
+        cluster.bind_and_run(15).await;
+        let others = cluster.all("pods").iter().filter(|pod| !is_deleting(pod)).count();
         assert_eq!(others, usize::from(replaced), "{policy}");
-        lab.work(30).await;
-        assert_eq!(lab.in_phase("Running"), 1, "{policy}");
-        assert_eq!(lab.train(), "1 failed, 0 succeeded, -", "{policy}");
+        cluster.bind_and_run(30).await;
+        assert_eq!(cluster.in_phase("Running"), 1, "{policy}");
+        assert_eq!(cluster.train(), "1 failed, 0 succeeded, -", "{policy}");
     }
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_pod_that_never_ran_is_replaced_too() {
-    let lab = Lab::new();
-    lab.nodes(&["n1"]).await;
-    lab.apply(&job(0, "podReplacementPolicy: Failed"));
-    lab.rest().await;
-    let first = lab.names("pods")[0].clone();
-    lab.delete("pods", &first);
-    lab.secs(60).await;
-    assert!(!lab.names("pods").contains(&first), "{}", lab.pods());
-    assert_eq!(lab.names("pods").len(), 1);
-    assert_eq!(lab.train(), "1 failed, 0 succeeded, -");
+    let cluster = TestCluster::new();
+    cluster.nodes(&["n1"]).await;
+    cluster.apply(&job(0, "podReplacementPolicy: Failed"));
+    cluster.settle().await;
+    let first = cluster.names("pods")[0].clone();
+    cluster.delete("pods", &first);
+    cluster.secs(60).await;
+    assert!(!cluster.names("pods").contains(&first), "{}", cluster.pods());
+    assert_eq!(cluster.names("pods").len(), 1);
+    assert_eq!(cluster.train(), "1 failed, 0 succeeded, -");
 }
 
 #[tokio::test(start_paused = true)]
 async fn each_index_has_its_own_limit() {
-    let lab = Lab::new();
-    lab.nodes(&["n1"]).await;
+    let cluster = TestCluster::new();
+    cluster.nodes(&["n1"]).await;
     let spec = "parallelism: 2; completions: 2; completionMode: Indexed; backoffLimitPerIndex: 1";
-    lab.apply(&job(1, spec));
-    lab.work(8).await;
-    assert_eq!(lab.train(), "0 failed, 0 succeeded, -");
-    lab.work(8).await;
-    let counts: Vec<String> = lab
+    cluster.apply(&job(1, spec));
+    cluster.bind_and_run(8).await;
+    assert_eq!(cluster.train(), "0 failed, 0 succeeded, -");
+    cluster.bind_and_run(8).await;
+    let counts: Vec<String> = cluster
         .all("pods")
         .iter()
         .map(|pod| {
@@ -167,40 +167,40 @@ async fn each_index_has_its_own_limit() {
     for one in ["0: 0", "0: 1", "1: 0", "1: 1"] {
         assert!(counts.contains(&one.to_owned()), "{counts:?}");
     }
-    lab.work(10).await;
-    assert_eq!(lab.train(), "4 failed, 0 succeeded, Failed");
-    assert_eq!(lab.why("Failed"), "FailedIndexes: Job has failed indexes");
-    assert_eq!(text(&lab.get("jobs", "train"), &["status", "failedIndexes"]), "0,1");
+    cluster.bind_and_run(10).await;
+    assert_eq!(cluster.train(), "4 failed, 0 succeeded, Failed");
+    assert_eq!(cluster.why("Failed"), "FailedIndexes: Job has failed indexes");
+    assert_eq!(text(&cluster.get("jobs", "train"), &["status", "failedIndexes"]), "0,1");
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_index_fails_at_once_where_the_policy_says_so_and_too_many_fail_the_job() {
-    let lab = Lab::new();
-    lab.nodes(&["n1"]).await;
+async fn fail_index_fails_the_index_and_max_failed_indexes_the_job() {
+    let cluster = TestCluster::new();
+    cluster.nodes(&["n1"]).await;
     let policy = on_code("FailIndex", 7);
     let spec = format!(
         "parallelism: 1; completions: 4; completionMode: Indexed; backoffLimitPerIndex: 5; \
          maxFailedIndexes: 1; {policy}"
     );
-    lab.apply(&job(7, &spec));
-    lab.work(4).await;
-    assert_eq!(text(&lab.get("jobs", "train"), &["status", "failedIndexes"]), "0");
-    lab.work(10).await;
-    assert_eq!(lab.train(), "2 failed, 0 succeeded, Failed");
+    cluster.apply(&job(7, &spec));
+    cluster.bind_and_run(4).await;
+    assert_eq!(text(&cluster.get("jobs", "train"), &["status", "failedIndexes"]), "0");
+    cluster.bind_and_run(10).await;
+    assert_eq!(cluster.train(), "2 failed, 0 succeeded, Failed");
     assert_eq!(
-        lab.why("Failed"),
+        cluster.why("Failed"),
         "MaxFailedIndexesExceeded: Job has exceeded the specified maximal number of failed indexes"
     );
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_success_policy_ends_a_job_before_all_its_indexes_are_done() {
-    let lab = Lab::new();
-    lab.nodes(&["n1"]).await;
+    let cluster = TestCluster::new();
+    cluster.nodes(&["n1"]).await;
     let spec = "parallelism: 1; completions: 4; completionMode: Indexed; \
                 successPolicy: {rules: [{succeededIndexes: '3'}, {succeededCount: 2}]}";
-    lab.apply(&job(0, spec));
-    lab.work(20).await;
-    assert_eq!(lab.train(), "0 failed, 2 succeeded, Complete");
-    assert_eq!(lab.why("SuccessCriteriaMet"), "SuccessPolicy: Matched rules at index 1");
+    cluster.apply(&job(0, spec));
+    cluster.bind_and_run(20).await;
+    assert_eq!(cluster.train(), "0 failed, 2 succeeded, Complete");
+    assert_eq!(cluster.why("SuccessCriteriaMet"), "SuccessPolicy: Matched rules at index 1");
 }

@@ -1,10 +1,10 @@
-//! Pods that wait for what they mount or read.
+//! Pods that wait for ConfigMaps and Secrets.
 
-use crate::emulator::lab::Lab;
+use crate::emulator::test_cluster::TestCluster;
 use crate::object::{list, text};
 
-impl Lab {
-    /// Makes a pod on a node with more in its spec and its container.
+impl TestCluster {
+    /// Creates a pod on a node with additional fields in its spec and container.
     fn wanting(&self, spec: &str, container: &str) {
         self.apply(&format!(
             "
@@ -19,7 +19,7 @@ impl Lab {
         ));
     }
 
-    /// The messages of the warnings about the pod.
+    /// The messages of the warning Events of the pod.
     fn warnings(&self) -> Vec<String> {
         let events = self.all("events");
         let warnings = events.iter().filter(|one| text(one, &["type"]) == "Warning");
@@ -31,8 +31,8 @@ const MAP: &str = "{apiVersion: v1, kind: ConfigMap, metadata: {name: m}, data: 
 const SECRET: &str = "{apiVersion: v1, kind: Secret, metadata: {name: s}, stringData: {k: v}}";
 
 #[tokio::test(start_paused = true)]
-async fn a_pod_waits_for_what_it_mounts_or_reads_and_starts_when_it_comes() {
-    for (spec, container, waits, says, comes) in [
+async fn a_pod_waits_for_its_config_maps_and_secrets() {
+    for (spec, container, waiting_reason, warning, missing_object) in [
         (
             "volumes: [{name: v, configMap: {name: m}}]",
             "",
@@ -69,43 +69,43 @@ async fn a_pod_waits_for_what_it_mounts_or_reads_and_starts_when_it_comes() {
             SECRET,
         ),
     ] {
-        let lab = Lab::new();
-        lab.nodes(&["n1"]).await;
-        lab.wanting(spec, container);
-        lab.secs(5).await;
-        assert_eq!(lab.pods(), format!("p {waits} n1"), "{spec}{container}");
-        assert_eq!(lab.warnings(), [says]);
-        lab.apply(comes);
-        lab.secs(1).await;
-        assert_eq!(lab.pods(), "p Running n1", "{spec}{container}");
+        let cluster = TestCluster::new();
+        cluster.nodes(&["n1"]).await;
+        cluster.wanting(spec, container);
+        cluster.secs(5).await;
+        assert_eq!(cluster.pods(), format!("p {waiting_reason} n1"), "{spec}{container}");
+        assert_eq!(cluster.warnings(), [warning]);
+        cluster.apply(missing_object);
+        cluster.secs(1).await;
+        assert_eq!(cluster.pods(), "p Running n1", "{spec}{container}");
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_key_that_is_not_there_is_waited_for_too() {
-    let lab = Lab::new();
-    lab.nodes(&["n1"]).await;
-    lab.apply(MAP);
-    lab.wanting("", ", env: [{name: E, valueFrom: {configMapKeyRef: {name: m, key: x}}}]");
-    lab.secs(5).await;
-    assert_eq!(lab.pods(), "p CreateContainerConfigError n1");
-    let waiting = lab.get("pods", "p");
+async fn a_pod_waits_for_a_missing_key() {
+    let cluster = TestCluster::new();
+    cluster.nodes(&["n1"]).await;
+    cluster.apply(MAP);
+    cluster.wanting("", ", env: [{name: E, valueFrom: {configMapKeyRef: {name: m, key: x}}}]");
+    cluster.secs(5).await;
+    assert_eq!(cluster.pods(), "p CreateContainerConfigError n1");
+    let waiting = cluster.get("pods", "p");
     let waiting = &list(&waiting, &["status", "containerStatuses"])[0]["state"]["waiting"];
     assert_eq!(text(waiting, &["message"]), "couldn't find key x in ConfigMap default/m");
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_is_optional_or_in_every_namespace_is_not_waited_for() {
+async fn optional_references_and_the_root_ca_are_not_awaited() {
     for (spec, container) in [
         ("volumes: [{name: v, configMap: {name: m, optional: true}}]", ""),
         ("volumes: [{name: v, secret: {secretName: s, optional: true}}]", ""),
         ("volumes: [{name: v, projected: {sources: [{configMap: {name: kube-root-ca.crt}}]}}]", ""),
         ("", ", envFrom: [{secretRef: {name: s, optional: true}}]"),
     ] {
-        let lab = Lab::new();
-        lab.nodes(&["n1"]).await;
-        lab.wanting(spec, container);
-        lab.secs(1).await;
-        assert_eq!(lab.pods(), "p Running n1", "{spec}{container}");
+        let cluster = TestCluster::new();
+        cluster.nodes(&["n1"]).await;
+        cluster.wanting(spec, container);
+        cluster.secs(1).await;
+        assert_eq!(cluster.pods(), "p Running n1", "{spec}{container}");
     }
 }

@@ -1,64 +1,64 @@
-//! What happens to pods on nodes.
+//! The life of pods on nodes.
 
-use crate::emulator::lab::Lab;
+use crate::emulator::test_cluster::TestCluster;
 use crate::object::{annotation, number, set, text};
 
 #[tokio::test(start_paused = true)]
 async fn a_bound_pod_runs_and_one_without_a_node_does_not() {
-    let lab = Lab::new();
-    lab.nodes(&["n1"]).await;
-    lab.pod("bound", "n1", 2, "");
-    lab.pod("free", "''", 2, "");
-    lab.rest().await;
-    insta::assert_snapshot!(lab.pods(), @r"
+    let cluster = TestCluster::new();
+    cluster.nodes(&["n1"]).await;
+    cluster.pod("bound", "n1", 2, "");
+    cluster.pod("free", "''", 2, "");
+    cluster.settle().await;
+    insta::assert_snapshot!(cluster.pods(), @r"
     bound Running n1 0,1
     free Pending
     ");
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_pod_starts_runs_and_ends_at_the_moments_its_annotations_say() {
-    let lab = Lab::new();
-    lab.nodes(&["n1"]).await;
-    lab.pod("p", "n1", 1, "schedlab.dev/startup: 2s, schedlab.dev/run-time: 10m");
-    lab.rest().await;
-    assert_eq!(lab.pods(), "p ContainerCreating n1 0");
-    lab.secs(2).await;
-    assert_eq!(lab.pods(), "p Running n1 0");
-    lab.secs(599).await;
-    assert_eq!(lab.pods(), "p Running n1 0");
-    lab.secs(1).await;
-    assert_eq!(lab.pods(), "p Succeeded n1 0");
+async fn a_pod_starts_runs_and_ends_as_its_annotations_time_it() {
+    let cluster = TestCluster::new();
+    cluster.nodes(&["n1"]).await;
+    cluster.pod("p", "n1", 1, "schedlab.dev/startup: 2s, schedlab.dev/run-time: 10m");
+    cluster.settle().await;
+    assert_eq!(cluster.pods(), "p ContainerCreating n1 0");
+    cluster.secs(2).await;
+    assert_eq!(cluster.pods(), "p Running n1 0");
+    cluster.secs(599).await;
+    assert_eq!(cluster.pods(), "p Running n1 0");
+    cluster.secs(1).await;
+    assert_eq!(cluster.pods(), "p Succeeded n1 0");
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_pod_that_exits_with_an_error_fails() {
-    let lab = Lab::new();
-    lab.nodes(&["n1"]).await;
-    lab.pod("p", "n1", 1, "schedlab.dev/run-time: 1s, schedlab.dev/exit-code: '3'");
-    lab.secs(2).await;
-    assert_eq!(lab.pods(), "p Failed n1 0");
-    let pod = lab.get("pods", "p");
+    let cluster = TestCluster::new();
+    cluster.nodes(&["n1"]).await;
+    cluster.pod("p", "n1", 1, "schedlab.dev/run-time: 1s, schedlab.dev/exit-code: '3'");
+    cluster.secs(2).await;
+    assert_eq!(cluster.pods(), "p Failed n1 0");
+    let pod = cluster.get("pods", "p");
     let ended = &pod["status"]["containerStatuses"][0]["state"]["terminated"];
     assert_eq!(ended["exitCode"], 3);
     assert_eq!(ended["reason"], "Error");
 }
 
 #[tokio::test(start_paused = true)]
-async fn two_pods_never_get_one_device_and_freed_ones_are_given_again() {
-    let lab = Lab::new();
-    lab.nodes(&["n1"]).await;
-    lab.pod("a", "n1", 3, "schedlab.dev/run-time: 5s");
-    lab.pod("b", "n1", 4, "");
-    lab.rest().await;
-    insta::assert_snapshot!(lab.pods(), @r"
+async fn two_pods_never_share_a_gpu_and_freed_gpus_are_reused() {
+    let cluster = TestCluster::new();
+    cluster.nodes(&["n1"]).await;
+    cluster.pod("a", "n1", 3, "schedlab.dev/run-time: 5s");
+    cluster.pod("b", "n1", 4, "");
+    cluster.settle().await;
+    insta::assert_snapshot!(cluster.pods(), @r"
     a Running n1 0,1,2
     b Running n1 3,4,5,6
     ");
-    lab.secs(6).await;
-    lab.pod("c", "n1", 4, "");
-    lab.rest().await;
-    insta::assert_snapshot!(lab.pods(), @r"
+    cluster.secs(6).await;
+    cluster.pod("c", "n1", 4, "");
+    cluster.settle().await;
+    insta::assert_snapshot!(cluster.pods(), @r"
     a Succeeded n1 0,1,2
     b Running n1 3,4,5,6
     c Running n1 0,1,2,7
@@ -66,32 +66,32 @@ async fn two_pods_never_get_one_device_and_freed_ones_are_given_again() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_kubelet_refuses_what_its_node_cannot_hold() {
-    let lab = Lab::new();
-    lab.nodes(&["n1"]).await;
-    lab.pod("a", "n1", 6, "");
-    lab.pod("b", "n1", 3, "");
-    lab.pod("c", "n1", 2, "");
-    lab.rest().await;
-    insta::assert_snapshot!(lab.pods(), @r"
+async fn a_kubelet_rejects_a_pod_that_exceeds_its_node() {
+    let cluster = TestCluster::new();
+    cluster.nodes(&["n1"]).await;
+    cluster.pod("a", "n1", 6, "");
+    cluster.pod("b", "n1", 3, "");
+    cluster.pod("c", "n1", 2, "");
+    cluster.settle().await;
+    insta::assert_snapshot!(cluster.pods(), @r"
     a Running n1 0,1,2,3,4,5
     b Failed OutOfnvidia.com/gpu n1
     c Running n1 6,7
     ");
-    let refused = lab.get("pods", "b");
+    let refused = cluster.get("pods", "b");
     assert_eq!(
         text(&refused, &["status", "message"]),
         "Pod was rejected: Node didn't have enough resource: nvidia.com/gpu, requested: 3, used: 6, capacity: 8"
     );
-    assert_eq!(lab.events("b"), ["OutOfnvidia.com/gpu"]);
+    assert_eq!(cluster.events("b"), ["OutOfnvidia.com/gpu"]);
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_kubelet_refuses_who_must_not_run_on_its_node() {
-    let lab = Lab::new();
-    lab.nodes(&["n1"]).await;
+async fn a_kubelet_rejects_a_pod_that_fails_its_predicates() {
+    let cluster = TestCluster::new();
+    cluster.nodes(&["n1"]).await;
     let hostname = ["metadata", "labels", "kubernetes.io/hostname"];
-    lab.edit("nodes", "n1", |node| {
+    cluster.edit("nodes", "n1", |node| {
         set(node, &hostname, "n1".into());
     });
     let selector = |node: &str| format!("nodeSelector: {{kubernetes.io/hostname: {node}}}");
@@ -114,7 +114,7 @@ async fn a_kubelet_refuses_who_must_not_run_on_its_node() {
         ("far", affinity(&[label("NotIn")])),
         ("either", affinity(&[field("n2"), label("In")])),
     ] {
-        lab.apply(&format!(
+        cluster.apply(&format!(
             "
             apiVersion: v1
             kind: Pod
@@ -123,15 +123,15 @@ async fn a_kubelet_refuses_who_must_not_run_on_its_node() {
             "
         ));
     }
-    lab.rest().await;
-    insta::assert_snapshot!(lab.pods(), @r"
+    cluster.settle().await;
+    insta::assert_snapshot!(cluster.pods(), @r"
     either Running n1
     far Failed NodeAffinity n1
     foreign Failed NodeAffinity n1
     near Running n1
     selected Running n1
     ");
-    let refused = lab.get("pods", "far");
+    let refused = cluster.get("pods", "far");
     assert_eq!(
         text(&refused, &["status", "message"]),
         "Pod was rejected: Predicate NodeAffinity failed: node(s) didn't match Pod's node affinity/selector"
@@ -139,11 +139,11 @@ async fn a_kubelet_refuses_who_must_not_run_on_its_node() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_kubelet_refuses_whose_host_port_is_taken() {
-    let lab = Lab::new();
-    lab.nodes(&["n1"]).await;
+async fn a_kubelet_rejects_a_pod_with_a_host_port_conflict() {
+    let cluster = TestCluster::new();
+    cluster.nodes(&["n1"]).await;
     for (name, address) in [("listens", "127.0.0.1"), ("apart", "127.0.0.2"), ("clashes", "")] {
-        lab.apply(&format!(
+        cluster.apply(&format!(
             "
             apiVersion: v1
             kind: Pod
@@ -154,21 +154,21 @@ async fn a_kubelet_refuses_whose_host_port_is_taken() {
               - {{name: c, image: i, ports: [{{containerPort: 80, hostPort: 8080, hostIP: '{address}'}}]}}
             "
         ));
-        lab.rest().await;
+        cluster.settle().await;
     }
-    insta::assert_snapshot!(lab.pods(), @r"
+    insta::assert_snapshot!(cluster.pods(), @r"
     apart Running n1
     clashes Failed NodePorts n1
     listens Running n1
     ");
-    assert_eq!(lab.events("clashes"), ["NodePorts"]);
+    assert_eq!(cluster.events("clashes"), ["NodePorts"]);
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_kubelet_counts_cpu_in_thousandths() {
-    let lab = Lab::new();
-    lab.nodes(&["n1"]).await;
-    lab.apply(
+    let cluster = TestCluster::new();
+    cluster.nodes(&["n1"]).await;
+    cluster.apply(
         "
         apiVersion: v1
         kind: Pod
@@ -176,59 +176,59 @@ async fn a_kubelet_counts_cpu_in_thousandths() {
         spec: {nodeName: n1, containers: [{name: c, image: i, resources: {requests: {cpu: 64100m}}}]}
         ",
     );
-    lab.rest().await;
+    cluster.settle().await;
     assert_eq!(
-        text(&lab.get("pods", "big"), &["status", "message"]),
+        text(&cluster.get("pods", "big"), &["status", "message"]),
         "Pod was rejected: Node didn't have enough resource: cpu, requested: 64100, used: 0, capacity: 64000"
     );
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_pod_bound_to_a_node_that_does_not_exist_waits_and_is_collected() {
-    let lab = Lab::new();
-    lab.pod("p", "nowhere", 1, "");
-    lab.secs(39).await;
-    assert_eq!(lab.pods(), "p Pending nowhere");
-    lab.secs(2).await;
-    assert_eq!(lab.pods(), "");
+    let cluster = TestCluster::new();
+    cluster.pod("p", "nowhere", 1, "");
+    cluster.secs(39).await;
+    assert_eq!(cluster.pods(), "p Pending nowhere");
+    cluster.secs(2).await;
+    assert_eq!(cluster.pods(), "");
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_pod_bound_before_its_node_came_runs_when_it_comes() {
-    let lab = Lab::new();
-    lab.pod("p", "n1", 1, "");
-    lab.rest().await;
-    assert_eq!(lab.pods(), "p Pending n1");
-    lab.nodes(&["n1"]).await;
-    assert_eq!(lab.pods(), "p Running n1 0");
+    let cluster = TestCluster::new();
+    cluster.pod("p", "n1", 1, "");
+    cluster.settle().await;
+    assert_eq!(cluster.pods(), "p Pending n1");
+    cluster.nodes(&["n1"]).await;
+    assert_eq!(cluster.pods(), "p Running n1 0");
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_deleted_pod_keeps_its_gpus_until_its_containers_have_ended() {
-    let lab = Lab::new();
-    lab.nodes(&["n1"]).await;
-    lab.pod("p", "n1", 8, "schedlab.dev/termination: 5s");
-    lab.rest().await;
-    lab.delete("pods", "p");
-    lab.secs(4).await;
-    assert_eq!(lab.pods(), "p Terminating n1 0,1,2,3,4,5,6,7");
-    assert_eq!(lab.events("p"), ["Killing"]);
-    lab.secs(1).await;
-    assert_eq!(lab.pods(), "");
+    let cluster = TestCluster::new();
+    cluster.nodes(&["n1"]).await;
+    cluster.pod("p", "n1", 8, "schedlab.dev/termination: 5s");
+    cluster.settle().await;
+    cluster.delete("pods", "p");
+    cluster.secs(4).await;
+    assert_eq!(cluster.pods(), "p Terminating n1 0,1,2,3,4,5,6,7");
+    assert_eq!(cluster.events("p"), ["Killing"]);
+    cluster.secs(1).await;
+    assert_eq!(cluster.pods(), "");
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_pod_that_does_not_stop_is_killed_when_its_grace_is_over() {
-    let lab = Lab::new();
-    lab.nodes(&["n1"]).await;
-    lab.pod("p", "n1", 1, "schedlab.dev/termination: 10m");
-    lab.rest().await;
-    lab.delete("pods", "p");
-    lab.secs(29).await;
-    assert_eq!(lab.pods(), "p Terminating n1 0");
-    lab.secs(2).await;
-    assert_eq!(lab.pods(), "");
-    let log = lab.log();
+    let cluster = TestCluster::new();
+    cluster.nodes(&["n1"]).await;
+    cluster.pod("p", "n1", 1, "schedlab.dev/termination: 10m");
+    cluster.settle().await;
+    cluster.delete("pods", "p");
+    cluster.secs(29).await;
+    assert_eq!(cluster.pods(), "p Terminating n1 0");
+    cluster.secs(2).await;
+    assert_eq!(cluster.pods(), "");
+    let log = cluster.log();
     let last = log.iter().rev().find(|entry| &*entry.key.name == "p").unwrap();
     let code = &last.object["status"]["containerStatuses"][0]["state"]["terminated"]["exitCode"];
     assert_eq!(code, 137);
@@ -236,20 +236,20 @@ async fn a_pod_that_does_not_stop_is_killed_when_its_grace_is_over() {
 
 #[tokio::test(start_paused = true)]
 async fn a_pod_that_never_started_goes_at_once() {
-    let lab = Lab::new();
-    lab.nodes(&["n1"]).await;
-    lab.pod("p", "n1", 1, "schedlab.dev/startup: 1h");
-    lab.rest().await;
-    lab.delete("pods", "p");
-    lab.rest().await;
-    assert_eq!(lab.pods(), "");
+    let cluster = TestCluster::new();
+    cluster.nodes(&["n1"]).await;
+    cluster.pod("p", "n1", 1, "schedlab.dev/startup: 1h");
+    cluster.settle().await;
+    cluster.delete("pods", "p");
+    cluster.settle().await;
+    assert_eq!(cluster.pods(), "");
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_pod_that_always_restarts_backs_off_longer_and_longer() {
-    let lab = Lab::new();
-    lab.nodes(&["n1"]).await;
-    lab.apply(
+    let cluster = TestCluster::new();
+    cluster.nodes(&["n1"]).await;
+    cluster.apply(
         "
         apiVersion: v1
         kind: Pod
@@ -258,25 +258,25 @@ async fn a_pod_that_always_restarts_backs_off_longer_and_longer() {
         ",
     );
     let restarts = || {
-        let pod = lab.get("pods", "p");
+        let pod = cluster.get("pods", "p");
         number(&pod["status"]["containerStatuses"][0], &["restartCount"]).unwrap()
     };
-    lab.secs(1).await;
-    lab.rest().await;
-    assert_eq!((lab.pods(), restarts()), ("p Running n1".to_owned(), 1));
-    lab.secs(1).await;
-    assert_eq!((lab.pods(), restarts()), ("p CrashLoopBackOff n1".to_owned(), 1));
-    lab.secs(10).await;
-    assert_eq!((lab.pods(), restarts()), ("p Running n1".to_owned(), 2));
-    lab.secs(3600).await;
+    cluster.secs(1).await;
+    cluster.settle().await;
+    assert_eq!((cluster.pods(), restarts()), ("p Running n1".to_owned(), 1));
+    cluster.secs(1).await;
+    assert_eq!((cluster.pods(), restarts()), ("p CrashLoopBackOff n1".to_owned(), 1));
+    cluster.secs(10).await;
+    assert_eq!((cluster.pods(), restarts()), ("p Running n1".to_owned(), 2));
+    cluster.secs(3600).await;
     assert_eq!(restarts(), 16);
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_pod_restarted_on_failure_ends_when_it_succeeds() {
-    let lab = Lab::new();
-    lab.nodes(&["n1"]).await;
-    lab.apply(
+    let cluster = TestCluster::new();
+    cluster.nodes(&["n1"]).await;
+    cluster.apply(
         "
         apiVersion: v1
         kind: Pod
@@ -286,28 +286,28 @@ async fn a_pod_restarted_on_failure_ends_when_it_succeeds() {
         spec: {nodeName: n1, restartPolicy: OnFailure, containers: [{name: c, image: i}]}
         ",
     );
-    lab.secs(1).await;
-    lab.rest().await;
-    assert_eq!(lab.pods(), "p Running n1");
-    lab.annotate("pods", "p", "schedlab.dev/exit-code", "0");
-    lab.secs(2).await;
-    assert_eq!(lab.pods(), "p Succeeded n1");
+    cluster.secs(1).await;
+    cluster.settle().await;
+    assert_eq!(cluster.pods(), "p Running n1");
+    cluster.annotate("pods", "p", "schedlab.dev/exit-code", "0");
+    cluster.secs(2).await;
+    assert_eq!(cluster.pods(), "p Succeeded n1");
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_pod_past_its_active_deadline_fails() {
-    let lab = Lab::new();
-    lab.nodes(&["n1"]).await;
-    lab.pod("p", "n1", 1, "");
-    lab.rest().await;
-    lab.edit("pods", "p", |pod| set(pod, &["spec", "activeDeadlineSeconds"], 60.into()));
-    lab.secs(61).await;
-    assert_eq!(lab.pods(), "p Failed DeadlineExceeded n1 0");
+    let cluster = TestCluster::new();
+    cluster.nodes(&["n1"]).await;
+    cluster.pod("p", "n1", 1, "");
+    cluster.settle().await;
+    cluster.edit("pods", "p", |pod| set(pod, &["spec", "activeDeadlineSeconds"], 60.into()));
+    cluster.secs(61).await;
+    assert_eq!(cluster.pods(), "p Failed DeadlineExceeded n1 0");
 }
 
 #[tokio::test(start_paused = true)]
 async fn an_annotation_that_cannot_be_read_is_refused_in_pods_templates_and_nodes() {
-    let lab = Lab::new();
+    let cluster = TestCluster::new();
     for (annotation, rule) in [
         ("startup: soon", "must be a duration such as 90s or 1h30m"),
         ("run-time: 5 s", "must be a duration such as 90s or 1h30m"),
@@ -320,7 +320,7 @@ async fn an_annotation_that_cannot_be_read_is_refused_in_pods_templates_and_node
         let spec = "{restartPolicy: Never, containers: [{name: c, image: i}]}";
         let (key, value) = annotation.split_once(": ").unwrap();
         let value = value.trim_matches('\'');
-        for (document, place) in [
+        for (document, prefix) in [
             (format!("{{apiVersion: v1, kind: Pod, metadata: {metadata}, spec: {spec}}}"), ""),
             (
                 format!(
@@ -331,9 +331,9 @@ async fn an_annotation_that_cannot_be_read_is_refused_in_pods_templates_and_node
             ),
             (format!("{{apiVersion: v1, kind: Node, metadata: {metadata}}}"), ""),
         ] {
-            let refusal = lab.try_apply(&document).unwrap_err();
+            let refusal = cluster.try_apply(&document).unwrap_err();
             let expected = format!(
-                "is invalid: {place}metadata.annotations[schedlab.dev/{key}]: \
+                "is invalid: {prefix}metadata.annotations[schedlab.dev/{key}]: \
                  Invalid value: \"{value}\": {rule}"
             );
             assert!(refusal.message.ends_with(&expected), "{}", refusal.message);
@@ -342,36 +342,36 @@ async fn an_annotation_that_cannot_be_read_is_refused_in_pods_templates_and_node
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_annotation_that_came_in_some_other_way_is_said_and_passed_over() {
-    let lab = Lab::new();
-    lab.nodes(&["n1"]).await;
-    lab.pod("p", "", 1, "");
-    lab.say("pods", "p", |pod| {
+async fn an_invalid_annotation_from_another_api_server_is_reported_and_ignored() {
+    let cluster = TestCluster::new();
+    cluster.nodes(&["n1"]).await;
+    cluster.pod("p", "", 1, "");
+    cluster.update_status("pods", "p", |pod| {
         set(pod, &["metadata", "annotations", "schedlab.dev/run-time"], "soon".into());
     });
-    lab.bind_all("n1");
-    lab.secs(10).await;
-    assert_eq!(lab.pods(), "p Running n1 0");
-    assert_eq!(lab.events("p"), ["InvalidAnnotation"]);
+    cluster.bind_all("n1");
+    cluster.secs(10).await;
+    assert_eq!(cluster.pods(), "p Running n1 0");
+    assert_eq!(cluster.events("p"), ["InvalidAnnotation"]);
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_node_sets_the_pace_of_pods_that_do_not_say_theirs() {
-    let lab = Lab::new();
-    lab.nodes(&["n1"]).await;
-    lab.annotate("nodes", "n1", "schedlab.dev/run-time", "5s");
-    lab.pod("a", "n1", 1, "");
-    lab.pod("b", "n1", 1, "schedlab.dev/run-time: 1h");
-    lab.secs(6).await;
-    insta::assert_snapshot!(lab.pods(), @r"
+async fn a_node_sets_the_timing_of_pods_without_their_own() {
+    let cluster = TestCluster::new();
+    cluster.nodes(&["n1"]).await;
+    cluster.annotate("nodes", "n1", "schedlab.dev/run-time", "5s");
+    cluster.pod("a", "n1", 1, "");
+    cluster.pod("b", "n1", 1, "schedlab.dev/run-time: 1h");
+    cluster.secs(6).await;
+    insta::assert_snapshot!(cluster.pods(), @r"
     a Succeeded n1 0
     b Running n1 1
     ");
-    lab.annotate("nodes", "n1", "schedlab.dev/exit-code", "3");
-    lab.pod("c", "n1", 1, "");
-    lab.pod("d", "n1", 1, "schedlab.dev/exit-code: '0'");
-    lab.secs(6).await;
-    insta::assert_snapshot!(lab.pods(), @r"
+    cluster.annotate("nodes", "n1", "schedlab.dev/exit-code", "3");
+    cluster.pod("c", "n1", 1, "");
+    cluster.pod("d", "n1", 1, "schedlab.dev/exit-code: '0'");
+    cluster.secs(6).await;
+    insta::assert_snapshot!(cluster.pods(), @r"
     a Succeeded n1 0
     b Running n1 1
     c Failed n1 0
@@ -380,40 +380,40 @@ async fn a_node_sets_the_pace_of_pods_that_do_not_say_theirs() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn gpus_that_a_user_wrote_on_two_pods_are_not_given_twice() {
-    let lab = Lab::new();
-    lab.nodes(&["n1"]).await;
-    lab.pod("a", "n1", 1, "schedlab.dev/gpu-devices: '0'");
-    lab.pod("b", "n1", 1, "schedlab.dev/gpu-devices: '0'");
-    lab.rest().await;
+async fn gpu_annotations_written_by_users_do_not_share_a_gpu() {
+    let cluster = TestCluster::new();
+    cluster.nodes(&["n1"]).await;
+    cluster.pod("a", "n1", 1, "schedlab.dev/gpu-devices: '0'");
+    cluster.pod("b", "n1", 1, "schedlab.dev/gpu-devices: '0'");
+    cluster.settle().await;
     let gpus = ["a", "b"].map(|name| {
-        annotation(&lab.get("pods", name), "schedlab.dev/gpu-devices").unwrap().to_owned()
+        annotation(&cluster.get("pods", name), "schedlab.dev/gpu-devices").unwrap().to_owned()
     });
     assert_ne!(gpus[0], gpus[1]);
 }
 
 #[tokio::test(start_paused = true)]
 async fn running_pods_on_a_node_have_addresses_of_their_own() {
-    let lab = Lab::new();
-    lab.nodes(&["n1"]).await;
+    let cluster = TestCluster::new();
+    cluster.nodes(&["n1"]).await;
     for name in ["a", "b", "c"] {
-        lab.pod(name, "n1", 0, "");
+        cluster.pod(name, "n1", 0, "");
     }
-    lab.rest().await;
+    cluster.settle().await;
     let addresses: std::collections::BTreeSet<String> =
-        lab.all("pods").iter().map(|pod| text(pod, &["status", "podIP"]).to_owned()).collect();
+        cluster.all("pods").iter().map(|pod| text(pod, &["status", "podIP"]).to_owned()).collect();
     assert_eq!(addresses.len(), 3);
     assert!(addresses.iter().all(|address| address.parse::<std::net::Ipv4Addr>().is_ok()));
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_hundred_virtual_days_of_silence_cost_no_write() {
-    let lab = Lab::new();
-    lab.nodes(&["n1", "n2"]).await;
-    lab.pod("p", "n1", 1, "");
-    lab.rest().await;
-    let before = lab.emulator.revision();
-    lab.secs(100 * 24 * 3600).await;
-    assert_eq!(lab.emulator.revision(), before);
-    assert_eq!(lab.emulator.clock().now().to_string().split('T').next(), Some("2026-04-11"));
+async fn a_hundred_idle_virtual_days_cost_no_write() {
+    let cluster = TestCluster::new();
+    cluster.nodes(&["n1", "n2"]).await;
+    cluster.pod("p", "n1", 1, "");
+    cluster.settle().await;
+    let before = cluster.emulator.revision();
+    cluster.secs(100 * 24 * 3600).await;
+    assert_eq!(cluster.emulator.revision(), before);
+    assert_eq!(cluster.emulator.clock().now().to_string().split('T').next(), Some("2026-04-11"));
 }

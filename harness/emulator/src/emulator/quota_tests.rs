@@ -1,6 +1,6 @@
-//! Resource quotas in a cluster that lives: who is let in, and what is counted when.
+//! Admission and usage of ResourceQuotas in a running cluster.
 
-use crate::emulator::lab::Lab;
+use crate::emulator::test_cluster::TestCluster;
 use crate::object::map;
 
 const QUOTA: &str = "
@@ -10,8 +10,8 @@ const QUOTA: &str = "
     spec: {hard: {requests.nvidia.com/gpu: 2, count/pods: 9}}
 ";
 
-fn used(lab: &Lab) -> String {
-    let quota = lab.get("resourcequotas", "q");
+fn used(cluster: &TestCluster) -> String {
+    let quota = cluster.get("resourcequotas", "q");
     map(&quota, &["status", "used"]).map(|used| format!("{used:?}")).unwrap_or_default()
 }
 
@@ -35,66 +35,69 @@ fn job(name: &str, pods: u32) -> String {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_quota_counts_what_is_there_when_it_comes() {
-    let lab = Lab::new();
-    lab.apply(&job("train", 2));
-    lab.rest().await;
-    lab.apply(QUOTA);
-    lab.rest().await;
-    insta::assert_snapshot!(used(&lab), @r#"{"count/pods": String("2"), "requests.nvidia.com/gpu": String("2")}"#);
-    lab.edit("resourcequotas", "q", |quota| {
+async fn a_new_quota_counts_existing_objects() {
+    let cluster = TestCluster::new();
+    cluster.apply(&job("train", 2));
+    cluster.settle().await;
+    cluster.apply(QUOTA);
+    cluster.settle().await;
+    insta::assert_snapshot!(used(&cluster), @r#"{"count/pods": String("2"), "requests.nvidia.com/gpu": String("2")}"#);
+    cluster.edit("resourcequotas", "q", |quota| {
         quota["spec"]["hard"] = schedlab_json::json!({"pods": 5});
     });
-    lab.rest().await;
-    insta::assert_snapshot!(lab.get("resourcequotas", "q")["status"], @r#"{"hard":{"pods":"5"},"used":{"pods":"2"}}"#);
+    cluster.settle().await;
+    insta::assert_snapshot!(cluster.get("resourcequotas", "q")["status"], @r#"{"hard":{"pods":"5"},"used":{"pods":"2"}}"#);
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_job_above_its_quota_goes_on_as_its_pods_end() {
-    let lab = Lab::new();
-    lab.nodes(&["n1"]).await;
-    lab.apply(QUOTA);
-    lab.rest().await;
-    lab.apply(&job("train", 3));
-    lab.rest().await;
-    lab.bind_all("n1");
-    insta::assert_snapshot!(used(&lab), @r#"{"count/pods": String("2"), "requests.nvidia.com/gpu": String("2")}"#);
-    assert_eq!(lab.events("train").iter().filter(|said| *said == "FailedCreate").count(), 1);
-    lab.work(60).await;
-    assert_eq!(lab.status("jobs", "train", "succeeded"), 3);
-    insta::assert_snapshot!(used(&lab), @r#"{"count/pods": String("3"), "requests.nvidia.com/gpu": String("0")}"#);
+async fn a_job_above_its_quota_continues_as_its_pods_end() {
+    let cluster = TestCluster::new();
+    cluster.nodes(&["n1"]).await;
+    cluster.apply(QUOTA);
+    cluster.settle().await;
+    cluster.apply(&job("train", 3));
+    cluster.settle().await;
+    cluster.bind_all("n1");
+    insta::assert_snapshot!(used(&cluster), @r#"{"count/pods": String("2"), "requests.nvidia.com/gpu": String("2")}"#);
+    assert_eq!(
+        cluster.events("train").iter().filter(|reason| *reason == "FailedCreate").count(),
+        1
+    );
+    cluster.bind_and_run(60).await;
+    assert_eq!(cluster.status("jobs", "train", "succeeded"), 3);
+    insta::assert_snapshot!(used(&cluster), @r#"{"count/pods": String("3"), "requests.nvidia.com/gpu": String("0")}"#);
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_pod_that_goes_gives_its_part_back() {
-    let lab = Lab::new();
-    lab.nodes(&["n1"]).await;
-    lab.apply(QUOTA);
-    lab.pod("a", "n1", 2, "");
-    lab.rest().await;
-    insta::assert_snapshot!(used(&lab), @r#"{"count/pods": String("1"), "requests.nvidia.com/gpu": String("2")}"#);
-    lab.delete("pods", "a");
-    lab.secs(5).await;
-    insta::assert_snapshot!(used(&lab), @r#"{"count/pods": String("0"), "requests.nvidia.com/gpu": String("0")}"#);
+async fn a_deleted_pod_releases_its_quota() {
+    let cluster = TestCluster::new();
+    cluster.nodes(&["n1"]).await;
+    cluster.apply(QUOTA);
+    cluster.pod("a", "n1", 2, "");
+    cluster.settle().await;
+    insta::assert_snapshot!(used(&cluster), @r#"{"count/pods": String("1"), "requests.nvidia.com/gpu": String("2")}"#);
+    cluster.delete("pods", "a");
+    cluster.secs(5).await;
+    insta::assert_snapshot!(used(&cluster), @r#"{"count/pods": String("0"), "requests.nvidia.com/gpu": String("0")}"#);
 }
 
-/// A node that is lost never says that a pod is gone.
+/// The kubelet of an unreachable node never removes the pod.
 #[tokio::test(start_paused = true)]
 async fn a_pod_on_a_lost_node_counts_until_its_grace_is_over() {
-    let lab = Lab::new();
-    lab.nodes(&["n1"]).await;
-    lab.apply(QUOTA);
-    lab.pod("a", "n1", 2, "");
-    lab.rest().await;
-    lab.annotate("nodes", "n1", "schedlab.dev/down", "true");
-    lab.secs(60).await;
-    lab.delete("pods", "a");
-    let mut told = Vec::new();
+    let cluster = TestCluster::new();
+    cluster.nodes(&["n1"]).await;
+    cluster.apply(QUOTA);
+    cluster.pod("a", "n1", 2, "");
+    cluster.settle().await;
+    cluster.annotate("nodes", "n1", "schedlab.dev/down", "true");
+    cluster.secs(60).await;
+    cluster.delete("pods", "a");
+    let mut lines = Vec::new();
     for secs in [0, 30, 40] {
-        lab.secs(secs).await;
-        told.push(used(&lab));
+        cluster.secs(secs).await;
+        lines.push(used(&cluster));
     }
-    insta::assert_snapshot!(told.join("\n"), @r#"
+    insta::assert_snapshot!(lines.join("\n"), @r#"
     {"count/pods": String("1"), "requests.nvidia.com/gpu": String("2")}
     {"count/pods": String("1"), "requests.nvidia.com/gpu": String("2")}
     {"count/pods": String("1"), "requests.nvidia.com/gpu": String("0")}

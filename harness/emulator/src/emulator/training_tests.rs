@@ -1,6 +1,6 @@
-//! What the JobSet, TrainJob and PyTorchJob controllers make of what users ask for.
+//! The JobSet, TrainJob and PyTorchJob controllers.
 
-use crate::emulator::lab::{Lab, job};
+use crate::emulator::test_cluster::{TestCluster, job};
 use crate::object::{annotation, condition, label, list, set, text};
 use schedlab_json::json;
 
@@ -25,47 +25,48 @@ const JOB_SET: &str = "
 
 #[tokio::test(start_paused = true)]
 async fn a_job_set_makes_its_jobs_and_completes_with_them() {
-    let lab = Lab::new();
-    lab.nodes(&["n1"]).await;
-    lab.apply(JOB_SET);
-    lab.work(5).await;
-    assert_eq!(lab.names("jobs"), ["set-leader-0", "set-worker-0", "set-worker-1"]);
-    assert_eq!(lab.in_phase("Running"), 5);
-    let job = lab.get("jobs", "set-worker-1");
+    let cluster = TestCluster::new();
+    cluster.nodes(&["n1"]).await;
+    cluster.apply(JOB_SET);
+    cluster.bind_and_run(5).await;
+    assert_eq!(cluster.names("jobs"), ["set-leader-0", "set-worker-0", "set-worker-1"]);
+    assert_eq!(cluster.in_phase("Running"), 5);
+    let job = cluster.get("jobs", "set-worker-1");
     assert_eq!(label(&job, "jobset.sigs.k8s.io/jobset-name"), Some("set"));
     assert_eq!(label(&job, "jobset.sigs.k8s.io/job-global-index"), Some("2"));
     assert_eq!(job["metadata"]["ownerReferences"][0]["kind"], "JobSet");
-    lab.work(25).await;
-    let set = lab.get("jobsets", "set");
+    cluster.bind_and_run(25).await;
+    let set = cluster.get("jobsets", "set");
     assert_eq!(condition(&set, "Completed"), Some("True"));
     assert_eq!(text(&set, &["status", "terminalState"]), "Completed");
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_job_set_restarts_whole_when_one_job_fails_and_fails_at_its_limit() {
-    let lab = Lab::new();
-    lab.nodes(&["n1"]).await;
-    lab.apply(JOB_SET);
+    let cluster = TestCluster::new();
+    cluster.nodes(&["n1"]).await;
+    cluster.apply(JOB_SET);
     for restarts in [1, 1] {
-        lab.work(5).await;
-        let worker = lab.names("pods").into_iter().find(|pod| pod.starts_with("set-worker-0-1"));
-        lab.annotate("pods", &worker.unwrap(), "schedlab.dev/exit-code", "1");
-        lab.annotate("pods", &lab.names("pods")[1], "schedlab.dev/run-time", "1s");
-        lab.edit("pods", &lab.names("pods")[2], |pod| {
+        cluster.bind_and_run(5).await;
+        let worker =
+            cluster.names("pods").into_iter().find(|pod| pod.starts_with("set-worker-0-1"));
+        cluster.annotate("pods", &worker.unwrap(), "schedlab.dev/exit-code", "1");
+        cluster.annotate("pods", &cluster.names("pods")[1], "schedlab.dev/run-time", "1s");
+        cluster.edit("pods", &cluster.names("pods")[2], |pod| {
             set(pod, &["metadata", "annotations", "schedlab.dev/run-time"], json!("1s"));
         });
-        lab.work(8).await;
-        assert_eq!(lab.status("jobsets", "set", "restarts"), restarts);
+        cluster.bind_and_run(8).await;
+        assert_eq!(cluster.status("jobsets", "set", "restarts"), restarts);
     }
-    let set = lab.get("jobsets", "set");
+    let set = cluster.get("jobsets", "set");
     assert_eq!(condition(&set, "Failed"), Some("True"));
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_job_set_that_is_over_still_counts_the_jobs_that_it_stopped() {
-    let lab = Lab::new();
-    lab.nodes(&["n1"]).await;
-    lab.apply(
+async fn a_finished_job_set_still_counts_the_jobs_it_stopped() {
+    let cluster = TestCluster::new();
+    cluster.nodes(&["n1"]).await;
+    cluster.apply(
         "
         apiVersion: jobset.x-k8s.io/v1alpha2
         kind: JobSet
@@ -79,44 +80,45 @@ async fn a_job_set_that_is_over_still_counts_the_jobs_that_it_stopped() {
             template: {spec: {template: {spec: {containers: [{name: c, image: i}]}}}}
         ",
     );
-    let active = |lab: &Lab| {
-        let set = lab.get("jobsets", "set");
+    let active = |cluster: &TestCluster| {
+        let set = cluster.get("jobsets", "set");
         let groups = list(&set, &["status", "replicatedJobsStatus"]);
         groups.iter().map(|group| group["active"].as_i64().unwrap()).collect::<Vec<_>>()
     };
-    lab.work(3).await;
-    assert_eq!(active(&lab), [1, 1]);
-    lab.work(12).await;
-    assert!(lab.has("jobsets", "set", "Completed"));
-    assert_eq!(active(&lab), [0, 0]);
+    cluster.bind_and_run(3).await;
+    assert_eq!(active(&cluster), [1, 1]);
+    cluster.bind_and_run(12).await;
+    assert!(cluster.has("jobsets", "set", "Completed"));
+    assert_eq!(active(&cluster), [0, 0]);
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_another_controller_manages_is_left_alone() {
-    let lab = Lab::new();
-    lab.nodes(&["n1"]).await;
-    lab.apply(RUNTIME);
+async fn workloads_managed_by_another_controller_are_ignored() {
+    let cluster = TestCluster::new();
+    cluster.nodes(&["n1"]).await;
+    cluster.apply(RUNTIME);
     let elsewhere = "managedBy: kueue.x-k8s.io/multikueue";
-    lab.apply(
+    cluster.apply(
         &JOB_SET.replace("failurePolicy:", &format!("{elsewhere}\n          failurePolicy:")),
     );
-    lab.apply(&TRAIN_JOB.replace("runtimeRef:", &format!("{elsewhere}\n          runtimeRef:")));
-    lab.apply(&PYTORCH.replace(
+    cluster
+        .apply(&TRAIN_JOB.replace("runtimeRef:", &format!("{elsewhere}\n          runtimeRef:")));
+    cluster.apply(&PYTORCH.replace(
         "pytorchReplicaSpecs:",
         &format!("runPolicy: {{{elsewhere}}}\n          pytorchReplicaSpecs:"),
     ));
-    lab.apply(&job(elsewhere, ""));
-    lab.work(3).await;
-    assert_eq!((lab.names("pods"), lab.names("jobs")), (vec![], vec!["train".to_owned()]));
-    assert_eq!(lab.names("jobsets"), ["set"]);
+    cluster.apply(&job(elsewhere, ""));
+    cluster.bind_and_run(3).await;
+    assert_eq!((cluster.names("pods"), cluster.names("jobs")), (vec![], vec!["train".to_owned()]));
+    assert_eq!(cluster.names("jobsets"), ["set"]);
     for (plural, name) in
         [("jobsets", "set"), ("trainjobs", "tj"), ("pytorchjobs", "pt"), ("jobs", "train")]
     {
-        assert!(list(&lab.get(plural, name), &["status", "conditions"]).is_empty(), "{plural}");
+        assert!(list(&cluster.get(plural, name), &["status", "conditions"]).is_empty(), "{plural}");
     }
-    lab.apply(&job("managedBy: kubernetes.io/job-controller", "").replace("train}", "own}"));
-    lab.work(2).await;
-    assert_eq!(lab.in_phase("Running"), 1);
+    cluster.apply(&job("managedBy: kubernetes.io/job-controller", "").replace("train}", "own}"));
+    cluster.bind_and_run(2).await;
+    assert_eq!(cluster.in_phase("Running"), 1);
 }
 
 const RUNTIME: &str = "
@@ -144,47 +146,47 @@ const TRAIN_JOB: &str = "
 
 #[tokio::test(start_paused = true)]
 async fn a_train_job_becomes_a_pod_a_node_through_job_set_and_job() {
-    let lab = Lab::new();
-    lab.nodes(&["n1"]).await;
-    lab.apply(RUNTIME);
-    lab.apply(TRAIN_JOB);
-    lab.work(2).await;
-    assert_eq!(lab.in_phase("Running"), 4);
-    let set = lab.get("jobsets", "tj");
+    let cluster = TestCluster::new();
+    cluster.nodes(&["n1"]).await;
+    cluster.apply(RUNTIME);
+    cluster.apply(TRAIN_JOB);
+    cluster.bind_and_run(2).await;
+    assert_eq!(cluster.in_phase("Running"), 4);
+    let set = cluster.get("jobsets", "tj");
     assert_eq!(set["metadata"]["ownerReferences"][0]["kind"], "TrainJob");
     assert_eq!(label(&set, "kai.scheduler/queue"), Some("prod"));
-    let job = lab.get("jobs", "tj-node-0");
+    let job = cluster.get("jobs", "tj-node-0");
     assert_eq!((&job["spec"]["parallelism"], &job["spec"]["completions"]), (&json!(4), &json!(4)));
-    let pod = &lab.all("pods")[0];
+    let pod = &cluster.all("pods")[0];
     assert_eq!(text(pod, &["spec", "schedulerName"]), "kai-scheduler");
     assert!(annotation(pod, "schedlab.dev/gpu-devices").is_some());
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_train_job_waits_for_its_runtime_and_says_so() {
-    let lab = Lab::new();
-    lab.nodes(&["n1"]).await;
-    lab.apply(TRAIN_JOB);
-    lab.rest().await;
-    assert_eq!(lab.events("tj"), ["TrainingRuntimeNotFound"]);
-    lab.apply(RUNTIME);
-    lab.work(2).await;
-    assert_eq!(lab.in_phase("Running"), 4);
+async fn a_train_job_reports_that_it_waits_for_its_runtime() {
+    let cluster = TestCluster::new();
+    cluster.nodes(&["n1"]).await;
+    cluster.apply(TRAIN_JOB);
+    cluster.settle().await;
+    assert_eq!(cluster.events("tj"), ["TrainingRuntimeNotFound"]);
+    cluster.apply(RUNTIME);
+    cluster.bind_and_run(2).await;
+    assert_eq!(cluster.in_phase("Running"), 4);
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_runtime_with_its_nodes_in_the_wrong_place_is_refused_by_field() {
-    let lab = Lab::new();
+    let cluster = TestCluster::new();
     let wrong =
         RUNTIME.replace("numNodes: 1, torch: {numProcPerNode: auto}", "torch: {numNodes: 1}");
-    let error = lab.try_apply(&wrong).unwrap_err();
+    let error = cluster.try_apply(&wrong).unwrap_err();
     assert!(error.message.contains("unknown field \"spec.mlPolicy.torch.numNodes\""), "{error}");
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_runtime_with_a_pod_in_place_of_a_job_set_is_refused_by_field() {
-    let lab = Lab::new();
-    let error = lab
+    let cluster = TestCluster::new();
+    let error = cluster
         .try_apply(
             "
             apiVersion: trainer.kubeflow.org/v1alpha1
@@ -222,22 +224,22 @@ const PYTORCH: &str = "
 
 #[tokio::test(start_paused = true)]
 async fn a_pytorch_job_runs_a_master_and_workers_and_succeeds_with_the_master() {
-    let lab = Lab::new();
-    lab.nodes(&["n1"]).await;
-    lab.apply(PYTORCH);
-    lab.work(2).await;
-    assert_eq!(lab.names("pods"), ["pt-master-0", "pt-worker-0", "pt-worker-1", "pt-worker-2"]);
-    let worker = lab.get("pods", "pt-worker-2");
+    let cluster = TestCluster::new();
+    cluster.nodes(&["n1"]).await;
+    cluster.apply(PYTORCH);
+    cluster.bind_and_run(2).await;
+    assert_eq!(cluster.names("pods"), ["pt-master-0", "pt-worker-0", "pt-worker-1", "pt-worker-2"]);
+    let worker = cluster.get("pods", "pt-worker-2");
     assert_eq!(label(&worker, "training.kubeflow.org/replica-type"), Some("worker"));
     assert_eq!(label(&worker, "training.kubeflow.org/replica-index"), Some("2"));
     let env = list(&worker["spec"]["containers"][0], &["env"]);
     assert!(env.contains(&json!({"name": "RANK", "value": "3"})));
     assert!(env.contains(&json!({"name": "WORLD_SIZE", "value": "4"})));
-    assert!(lab.has("pytorchjobs", "pt", "Running"));
-    lab.work(20).await;
-    assert!(lab.has("pytorchjobs", "pt", "Succeeded"));
-    assert!(!lab.has("pytorchjobs", "pt", "Running"));
-    let job = lab.get("pytorchjobs", "pt");
+    assert!(cluster.has("pytorchjobs", "pt", "Running"));
+    cluster.bind_and_run(20).await;
+    assert!(cluster.has("pytorchjobs", "pt", "Succeeded"));
+    assert!(!cluster.has("pytorchjobs", "pt", "Running"));
+    let job = cluster.get("pytorchjobs", "pt");
     assert_eq!(
         job["status"]["replicaStatuses"],
         json!({"Master": {"succeeded": 1}, "Worker": {"succeeded": 3}})
@@ -245,39 +247,39 @@ async fn a_pytorch_job_runs_a_master_and_workers_and_succeeds_with_the_master() 
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_pytorch_job_makes_a_deleted_worker_anew_and_fails_with_a_failed_one() {
-    let lab = Lab::new();
-    lab.nodes(&["n1"]).await;
-    lab.apply(PYTORCH);
-    lab.work(2).await;
-    lab.delete("pods", "pt-worker-1");
-    lab.work(4).await;
-    assert_eq!(lab.in_phase("Running"), 4);
-    assert!(!lab.has("pytorchjobs", "pt", "Failed"));
-    lab.annotate("pods", "pt-worker-1", "schedlab.dev/exit-code", "1");
-    lab.annotate("pods", "pt-worker-1", "schedlab.dev/run-time", "1s");
-    lab.work(2).await;
-    assert!(lab.has("pytorchjobs", "pt", "Failed"));
+async fn a_pytorch_job_recreates_a_deleted_worker_and_fails_with_a_failed_one() {
+    let cluster = TestCluster::new();
+    cluster.nodes(&["n1"]).await;
+    cluster.apply(PYTORCH);
+    cluster.bind_and_run(2).await;
+    cluster.delete("pods", "pt-worker-1");
+    cluster.bind_and_run(4).await;
+    assert_eq!(cluster.in_phase("Running"), 4);
+    assert!(!cluster.has("pytorchjobs", "pt", "Failed"));
+    cluster.annotate("pods", "pt-worker-1", "schedlab.dev/exit-code", "1");
+    cluster.annotate("pods", "pt-worker-1", "schedlab.dev/run-time", "1s");
+    cluster.bind_and_run(2).await;
+    assert!(cluster.has("pytorchjobs", "pt", "Failed"));
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_pytorch_job_that_is_suspended_again_does_not_run_and_runs_when_it_is_resumed() {
-    let lab = Lab::new();
-    lab.nodes(&["n1"]).await;
-    lab.apply(PYTORCH);
+    let cluster = TestCluster::new();
+    cluster.nodes(&["n1"]).await;
+    cluster.apply(PYTORCH);
     let suspend = |suspend: bool| {
-        lab.edit("pytorchjobs", "pt", |job| {
+        cluster.edit("pytorchjobs", "pt", |job| {
             set(job, &["spec", "runPolicy", "suspend"], json!(suspend));
         });
     };
-    let holds = |kind| lab.has("pytorchjobs", "pt", kind);
-    lab.work(2).await;
+    let holds = |kind| cluster.has("pytorchjobs", "pt", kind);
+    cluster.bind_and_run(2).await;
     suspend(true);
-    lab.work(4).await;
+    cluster.bind_and_run(4).await;
     assert_eq!((holds("Suspended"), holds("Running")), (true, false));
-    let counts = &lab.get("pytorchjobs", "pt")["status"]["replicaStatuses"];
+    let counts = &cluster.get("pytorchjobs", "pt")["status"]["replicaStatuses"];
     assert_eq!(*counts, json!({"Master": {}, "Worker": {}}));
     suspend(false);
-    lab.work(4).await;
+    cluster.bind_and_run(4).await;
     assert_eq!((holds("Suspended"), holds("Running")), (false, true));
 }

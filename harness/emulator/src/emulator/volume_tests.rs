@@ -1,6 +1,6 @@
-//! Claims on volumes: which volume they get, and what stands on both.
+//! Binding of volume claims to volumes.
 
-use crate::emulator::lab::Lab;
+use crate::emulator::test_cluster::TestCluster;
 use crate::object::{set, text, uid};
 use schedlab_json::json;
 
@@ -49,11 +49,11 @@ fn claim(name: &str, class: &str, size: &str) -> String {
     )
 }
 
-/// Name and phase of all claims and volumes, and what each claim has.
-fn shown(lab: &Lab) -> String {
-    let claims = lab.all("persistentvolumeclaims");
+/// The names and phases of all claims and volumes, with the capacity of each claim.
+fn shown(cluster: &TestCluster) -> String {
+    let claims = cluster.all("persistentvolumeclaims");
     let claims = claims.iter().map(|claim| (claim, text(claim, &["spec", "volumeName"])));
-    let volumes = lab.all("persistentvolumes");
+    let volumes = cluster.all("persistentvolumes");
     let volumes = volumes.iter().map(|volume| (volume, ""));
     let lines = claims.chain(volumes).map(|(object, of)| {
         let phase = text(object, &["status", "phase"]);
@@ -62,14 +62,14 @@ fn shown(lab: &Lab) -> String {
     lines.collect::<Vec<_>>().join(", ")
 }
 
-async fn lab(objects: &[String]) -> Lab {
-    let lab = Lab::new();
-    lab.nodes(&["n1"]).await;
+async fn cluster(objects: &[String]) -> TestCluster {
+    let cluster = TestCluster::new();
+    cluster.nodes(&["n1"]).await;
     for object in CLASSES.iter().copied().chain(objects.iter().map(String::as_str)) {
-        lab.apply(object);
+        cluster.apply(object);
     }
-    lab.rest().await;
-    lab
+    cluster.settle().await;
+    cluster
 }
 
 #[tokio::test(start_paused = true)]
@@ -80,51 +80,51 @@ async fn a_claim_gets_the_smallest_volume_that_fits() {
     objects.push(volume("v4", "later", "2Gi"));
     objects.push(claim("c", "now", "2Gi"));
     objects.push(claim("d", "now", "6Gi"));
-    let lab = lab(&objects).await;
+    let cluster = cluster(&objects).await;
     let all = "c Bound v2, d Pending, v1 Available, v2 Bound, v3 Available, v4 Available";
-    assert_eq!(shown(&lab), all);
-    let claim = lab.get("persistentvolumeclaims", "c");
+    assert_eq!(shown(&cluster), all);
+    let claim = cluster.get("persistentvolumeclaims", "c");
     assert_eq!(claim["status"]["capacity"]["storage"], "3Gi");
     assert_eq!(claim["metadata"]["annotations"]["pv.kubernetes.io/bind-completed"], "yes");
-    lab.apply(&volume("v5", "now", "7Gi"));
-    lab.rest().await;
-    assert_eq!(text(&lab.get("persistentvolumeclaims", "d"), &["spec", "volumeName"]), "v5");
+    cluster.apply(&volume("v5", "now", "7Gi"));
+    cluster.settle().await;
+    assert_eq!(text(&cluster.get("persistentvolumeclaims", "d"), &["spec", "volumeName"]), "v5");
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_claim_that_waits_for_its_first_consumer_gets_the_volume_that_names_it() {
-    let lab = lab(&[volume("v", "later", "2Gi"), claim("c", "later", "2Gi")]).await;
-    assert_eq!(shown(&lab), "c Pending, v Available");
-    let wanted = lab.get("persistentvolumeclaims", "c");
-    lab.edit("persistentvolumes", "/v", |volume| {
-        let claim = json!({"namespace": "default", "name": "c", "uid": uid(&wanted)});
+    let cluster = cluster(&[volume("v", "later", "2Gi"), claim("c", "later", "2Gi")]).await;
+    assert_eq!(shown(&cluster), "c Pending, v Available");
+    let claim_object = cluster.get("persistentvolumeclaims", "c");
+    cluster.edit("persistentvolumes", "/v", |volume| {
+        let claim = json!({"namespace": "default", "name": "c", "uid": uid(&claim_object)});
         set(volume, &["spec", "claimRef"], claim);
     });
-    lab.rest().await;
-    assert_eq!(shown(&lab), "c Bound v, v Bound");
+    cluster.settle().await;
+    assert_eq!(shown(&cluster), "c Bound v, v Bound");
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_volume_outlives_its_claim_and_a_claim_that_lost_its_volume_says_so() {
-    let lab = lab(&[volume("v", "now", "2Gi"), claim("c", "now", "2Gi")]).await;
-    lab.delete("persistentvolumeclaims", "c");
-    lab.rest().await;
-    assert_eq!(shown(&lab), "v Released");
-    lab.apply(&volume("w", "now", "2Gi"));
-    lab.apply(&claim("d", "now", "2Gi"));
-    lab.rest().await;
-    lab.delete("persistentvolumes", "/w");
-    lab.edit("persistentvolumes", "/w", |volume| {
+async fn a_volume_outlives_its_claim_and_a_claim_without_its_volume_is_lost() {
+    let cluster = cluster(&[volume("v", "now", "2Gi"), claim("c", "now", "2Gi")]).await;
+    cluster.delete("persistentvolumeclaims", "c");
+    cluster.settle().await;
+    assert_eq!(shown(&cluster), "v Released");
+    cluster.apply(&volume("w", "now", "2Gi"));
+    cluster.apply(&claim("d", "now", "2Gi"));
+    cluster.settle().await;
+    cluster.delete("persistentvolumes", "/w");
+    cluster.edit("persistentvolumes", "/w", |volume| {
         crate::object::remove(volume, &["metadata", "finalizers"]);
     });
-    lab.rest().await;
-    assert_eq!(shown(&lab), "d Lost w, v Released");
+    cluster.settle().await;
+    assert_eq!(shown(&cluster), "d Lost w, v Released");
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_claim_is_not_gone_before_the_pod_that_uses_it() {
-    let lab = lab(&[volume("v", "now", "2Gi"), claim("c", "now", "2Gi")]).await;
-    lab.apply(
+async fn a_claim_is_kept_while_a_pod_uses_it() {
+    let cluster = cluster(&[volume("v", "now", "2Gi"), claim("c", "now", "2Gi")]).await;
+    cluster.apply(
         "
         apiVersion: v1
         kind: Pod
@@ -135,19 +135,19 @@ async fn a_claim_is_not_gone_before_the_pod_that_uses_it() {
           containers: [{name: c, image: i}]
         ",
     );
-    lab.secs(5).await;
-    lab.delete("persistentvolumeclaims", "c");
-    lab.secs(5).await;
-    assert_eq!(shown(&lab), "c Bound v, v Bound");
-    lab.delete("pods", "p");
-    lab.secs(60).await;
-    assert_eq!(shown(&lab), "v Released");
+    cluster.secs(5).await;
+    cluster.delete("persistentvolumeclaims", "c");
+    cluster.secs(5).await;
+    assert_eq!(shown(&cluster), "c Bound v, v Bound");
+    cluster.delete("pods", "p");
+    cluster.secs(60).await;
+    assert_eq!(shown(&cluster), "v Released");
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_claim_is_made_for_a_pod_and_goes_with_it() {
-    let lab = lab(&[volume("v", "now", "2Gi")]).await;
-    lab.apply(
+    let cluster = cluster(&[volume("v", "now", "2Gi")]).await;
+    cluster.apply(
         "
         apiVersion: v1
         kind: Pod
@@ -166,50 +166,50 @@ async fn a_claim_is_made_for_a_pod_and_goes_with_it() {
           containers: [{name: c, image: i}]
         ",
     );
-    lab.secs(5).await;
-    assert_eq!(shown(&lab), "p-scratch Bound v, v Bound");
-    let claim = lab.get("persistentvolumeclaims", "p-scratch");
+    cluster.secs(5).await;
+    assert_eq!(shown(&cluster), "p-scratch Bound v, v Bound");
+    let claim = cluster.get("persistentvolumeclaims", "p-scratch");
     assert_eq!(claim["metadata"]["labels"]["app"], "x");
     assert_eq!(claim["metadata"]["ownerReferences"][0]["name"], "p");
-    lab.delete("pods", "p");
-    lab.secs(60).await;
-    assert_eq!(shown(&lab), "v Released");
+    cluster.delete("pods", "p");
+    cluster.secs(60).await;
+    assert_eq!(shown(&cluster), "v Released");
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_volume_that_a_claim_has_stays_until_the_claim_is_gone() {
-    let lab = lab(&[volume("v1", "now", "5Gi"), volume("v2", "now", "5Gi")]).await;
-    lab.apply(&claim("c1", "now", "1Gi"));
-    lab.rest().await;
+async fn a_bound_volume_is_kept_until_its_claim_is_gone() {
+    let cluster = cluster(&[volume("v1", "now", "5Gi"), volume("v2", "now", "5Gi")]).await;
+    cluster.apply(&claim("c1", "now", "1Gi"));
+    cluster.settle().await;
     for name in ["v1", "v2"] {
-        lab.delete("persistentvolumes", &format!("/{name}"));
+        cluster.delete("persistentvolumes", &format!("/{name}"));
     }
-    lab.rest().await;
-    assert_eq!(shown(&lab), "c1 Bound v1, v1 Bound");
-    lab.delete("persistentvolumeclaims", "c1");
-    lab.rest().await;
-    assert_eq!(shown(&lab), "");
+    cluster.settle().await;
+    assert_eq!(shown(&cluster), "c1 Bound v1, v1 Bound");
+    cluster.delete("persistentvolumeclaims", "c1");
+    cluster.settle().await;
+    assert_eq!(shown(&cluster), "");
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_claim_without_a_class_gets_the_newest_default_one_when_it_comes() {
-    let lab = lab(&[claim("c1", "now", "1Gi").replace("storageClassName: now", "")]).await;
+async fn a_claim_without_a_class_gets_the_newest_default_class() {
+    let cluster = cluster(&[claim("c1", "now", "1Gi").replace("storageClassName: now", "")]).await;
     let class = |name: &str| {
-        let claim = lab.get("persistentvolumeclaims", name);
+        let claim = cluster.get("persistentvolumeclaims", name);
         text(&claim, &["spec", "storageClassName"]).to_owned()
     };
     assert_eq!(class("c1"), "");
     let key = "storageclass.kubernetes.io/is-default-class";
     for (index, name) in ["first", "second"].into_iter().enumerate() {
-        lab.apply(
+        cluster.apply(
             &CLASSES[0].replace(
                 "{name: now}",
                 &format!("{{name: {name}, annotations: {{{key}: 'true'}}}}"),
             ),
         );
-        lab.secs(1).await;
+        cluster.secs(1).await;
         let name_of_claim = format!("d{index}");
-        lab.apply(&claim(&name_of_claim, "now", "1Gi").replace("storageClassName: now", ""));
+        cluster.apply(&claim(&name_of_claim, "now", "1Gi").replace("storageClassName: now", ""));
         assert_eq!(class(&name_of_claim), name);
     }
     assert_eq!(class("c1"), "first");

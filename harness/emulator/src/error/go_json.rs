@@ -1,30 +1,30 @@
-//! What is wrong with JSON, in the words of Go's decoder.
+//! JSON syntax errors with the texts of Go's decoder.
 
-/// The first thing wrong with a text; `None` when it is JSON.
-pub(crate) fn complaint(text: &[u8]) -> Option<String> {
-    let mut scan = Scan { rest: text };
+/// The first syntax error of a text; `None` if it is valid JSON.
+pub(crate) fn syntax_error(text: &[u8]) -> Option<String> {
+    let mut scan = Scanner { rest: text };
     let found = scan.value("looking for beginning of value").and_then(|()| match scan.next() {
         None => Ok(()),
-        Some(byte) => Err(unfit(byte, "after top-level value")),
+        Some(byte) => Err(invalid_character(byte, "after top-level value")),
     });
     found.err()
 }
 
-/// What is wrong with something of this type where an object of some kind should be.
-pub(crate) fn no_object(found: &str) -> String {
+/// The decoding error for a value of type `found` instead of an object.
+pub(crate) fn not_an_object(found: &str) -> String {
     format!(
         "json: cannot unmarshal {found} into Go value of type struct {{ APIVersion string \
          \"json:\\\"apiVersion,omitempty\\\"\"; Kind string \"json:\\\"kind,omitempty\\\"\" }}"
     )
 }
 
-struct Scan<'t> {
+struct Scanner<'t> {
     rest: &'t [u8],
 }
 
-type Checked = Result<(), String>;
+type ScanResult = Result<(), String>;
 
-fn unfit(byte: u8, context: &str) -> String {
+fn invalid_character(byte: u8, context: &str) -> String {
     let shown = match byte {
         b'\'' => "\\'".to_owned(),
         b'"' => "\"".to_owned(),
@@ -35,14 +35,14 @@ fn unfit(byte: u8, context: &str) -> String {
     format!("invalid character '{shown}' {context}")
 }
 
-impl Scan<'_> {
+impl Scanner<'_> {
     fn byte(&mut self) -> Option<u8> {
         let (first, rest) = self.rest.split_first()?;
         self.rest = rest;
         Some(*first)
     }
 
-    /// The next byte that is no space.
+    /// The next byte that is not white space.
     fn next(&mut self) -> Option<u8> {
         while let Some(byte) = self.byte() {
             if !matches!(byte, b' ' | b'\t' | b'\r' | b'\n') {
@@ -52,16 +52,16 @@ impl Scan<'_> {
         None
     }
 
-    fn wanted(byte: Option<u8>) -> Result<u8, String> {
+    fn expect_byte(byte: Option<u8>) -> Result<u8, String> {
         byte.ok_or_else(|| "unexpected end of JSON input".to_owned())
     }
 
-    fn value(&mut self, context: &str) -> Checked {
-        let first = Self::wanted(self.next())?;
+    fn value(&mut self, context: &str) -> ScanResult {
+        let first = Self::expect_byte(self.next())?;
         self.value_from(first, context)
     }
 
-    fn value_from(&mut self, first: u8, context: &str) -> Checked {
+    fn value_from(&mut self, first: u8, context: &str) -> ScanResult {
         match first {
             b'{' => self.object(),
             b'[' => self.array(),
@@ -70,82 +70,82 @@ impl Scan<'_> {
             b'f' => self.literal("false"),
             b'n' => self.literal("null"),
             b'-' | b'0'..=b'9' => self.number(first),
-            other => Err(unfit(other, context)),
+            other => Err(invalid_character(other, context)),
         }
     }
 
-    fn object(&mut self) -> Checked {
+    fn object(&mut self) -> ScanResult {
         const KEY: &str = "looking for beginning of object key string";
-        let mut first = Self::wanted(self.next())?;
+        let mut first = Self::expect_byte(self.next())?;
         if first == b'}' {
             return Ok(());
         }
         loop {
             if first != b'"' {
-                return Err(unfit(first, KEY));
+                return Err(invalid_character(first, KEY));
             }
             self.string()?;
-            match Self::wanted(self.next())? {
+            match Self::expect_byte(self.next())? {
                 b':' => self.value("looking for beginning of value")?,
-                other => return Err(unfit(other, "after object key")),
+                other => return Err(invalid_character(other, "after object key")),
             }
-            match Self::wanted(self.next())? {
+            match Self::expect_byte(self.next())? {
                 b'}' => return Ok(()),
-                b',' => first = Self::wanted(self.next())?,
-                other => return Err(unfit(other, "after object key:value pair")),
+                b',' => first = Self::expect_byte(self.next())?,
+                other => return Err(invalid_character(other, "after object key:value pair")),
             }
         }
     }
 
-    fn array(&mut self) -> Checked {
-        let mut first = Self::wanted(self.next())?;
+    fn array(&mut self) -> ScanResult {
+        let mut first = Self::expect_byte(self.next())?;
         if first == b']' {
             return Ok(());
         }
         loop {
             self.value_from(first, "looking for beginning of value")?;
-            match Self::wanted(self.next())? {
+            match Self::expect_byte(self.next())? {
                 b']' => return Ok(()),
-                b',' => first = Self::wanted(self.next())?,
-                other => return Err(unfit(other, "after array element")),
+                b',' => first = Self::expect_byte(self.next())?,
+                other => return Err(invalid_character(other, "after array element")),
             }
         }
     }
 
-    fn string(&mut self) -> Checked {
+    fn string(&mut self) -> ScanResult {
         loop {
-            match Self::wanted(self.byte())? {
+            match Self::expect_byte(self.byte())? {
                 b'"' => return Ok(()),
                 b'\\' => self.escape()?,
-                control @ 0..=0x1f => return Err(unfit(control, "in string literal")),
+                control @ 0..=0x1f => return Err(invalid_character(control, "in string literal")),
                 _ => {}
             }
         }
     }
 
-    fn escape(&mut self) -> Checked {
-        match Self::wanted(self.byte())? {
+    fn escape(&mut self) -> ScanResult {
+        match Self::expect_byte(self.byte())? {
             b'b' | b'f' | b'n' | b'r' | b't' | b'\\' | b'/' | b'"' => Ok(()),
-            b'u' => (0..4).try_for_each(|_| match Self::wanted(self.byte())? {
+            b'u' => (0..4).try_for_each(|_| match Self::expect_byte(self.byte())? {
                 digit if digit.is_ascii_hexdigit() => Ok(()),
-                other => Err(unfit(other, "in \\u hexadecimal character escape")),
+                other => Err(invalid_character(other, "in \\u hexadecimal character escape")),
             }),
-            other => Err(unfit(other, "in string escape code")),
+            other => Err(invalid_character(other, "in string escape code")),
         }
     }
 
-    fn literal(&mut self, word: &str) -> Checked {
+    fn literal(&mut self, word: &str) -> ScanResult {
         for letter in word.bytes().skip(1) {
-            let found = Self::wanted(self.byte())?;
+            let found = Self::expect_byte(self.byte())?;
             if found != letter {
                 let context = format!("in literal {word} (expecting '{}')", char::from(letter));
-                return Err(unfit(found, &context));
+                return Err(invalid_character(found, &context));
             }
         }
         Ok(())
     }
 
-    fn number(&mut self, first: u8) -> Checked {
+    fn number(&mut self, first: u8) -> ScanResult {
         let mut first = first;
         if first == b'-' {
             first = self.digit("in numeric literal")?;
@@ -176,20 +176,20 @@ impl Scan<'_> {
     }
 
     fn digit(&mut self, context: &str) -> Result<u8, String> {
-        match Self::wanted(self.byte())? {
+        match Self::expect_byte(self.byte())? {
             digit @ b'0'..=b'9' => Ok(digit),
-            other => Err(unfit(other, context)),
+            other => Err(invalid_character(other, context)),
         }
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::complaint;
+    use super::syntax_error;
 
-    /// The right side is what `json.Unmarshal` says.
+    /// The right side is the error of Go's `json.Unmarshal`.
     #[test]
-    fn a_text_that_is_no_json_is_told_where_it_breaks() {
+    fn invalid_json_is_reported_as_go_reports_it() {
         let invalid = |what: &str| Some(format!("invalid character {what}"));
         let cases = [
             (r#" {"a": [1, -0.5e+7, "\u00e9", true], "b": {}} "#, None),
@@ -212,10 +212,10 @@ mod tests {
             ("1ex", invalid("'x' in exponent of numeric literal")),
             ("01", invalid("'1' after top-level value")),
         ];
-        for (text, said) in cases {
-            assert_eq!(complaint(text.as_bytes()), said, "{text}");
+        for (text, expected) in cases {
+            assert_eq!(syntax_error(text.as_bytes()), expected, "{text}");
         }
         let bytes = &[0x8e, 0xe9];
-        assert_eq!(complaint(bytes), invalid(r"'\u008e' looking for beginning of value"));
+        assert_eq!(syntax_error(bytes), invalid(r"'\u008e' looking for beginning of value"));
     }
 }

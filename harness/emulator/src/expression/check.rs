@@ -1,20 +1,20 @@
-//! Whether an expression can be compiled: it is CEL, all that it names is there, and what it calls
-//! takes what it is given. Unknown kinds pass: nothing is refused that the real server takes.
+//! Type check of CEL expressions: syntax, declared names, and argument types. Unknown types pass,
+//! so nothing is rejected that the API server accepts.
 //!
-//! Left out: what an expression may cost, and arguments that are wrong as texts.
+//! Left out: cost limits, and constant arguments with invalid content.
 
 use kube_cel::cel::common::ast::{
     CallExpr, ComprehensionExpr, EntryExpr, Expr, IdedExpr, LiteralValue, SelectExpr,
 };
 use kube_cel::cel::parser::Parser;
 
-use super::functions::{given, is_known, operated};
-use super::kind::Kind;
-use super::place::{self, Wrong};
-use super::{is_bounded, is_plain, with_room};
+use super::cel_type::CelType;
+use super::functions::{function_result, is_function, operator_result};
+use super::location::{self, Issue};
+use super::{is_shallow, is_within_length_limit, with_large_stack};
 
-/// Names of kinds, which are values, too.
-const KINDS: [&str; 13] = [
+/// Names of types, which are values as well.
+const TYPE_NAMES: [&str; 13] = [
     "bool",
     "bytes",
     "double",
@@ -29,7 +29,7 @@ const KINDS: [&str; 13] = [
     "type",
     "uint",
 ];
-/// Macros that the library does not know: how many of their first arguments are variables.
+/// Macros that the library does not expand, and their possible numbers of arguments.
 const MACROS: [(&str, &[usize]); 9] = [
     ("all", &[3]),
     ("exists", &[3]),
@@ -42,232 +42,241 @@ const MACROS: [(&str, &[usize]); 9] = [
     ("optFlatMap", &[2]),
 ];
 
-/// What an expression may speak of.
+/// The names that an expression may use.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Scope {
-    pub(crate) variables: Vec<(String, Kind)>,
-    /// Whether it may name values, by `cel.bind`.
-    pub(crate) binds: bool,
+    pub(crate) variables: Vec<(String, CelType)>,
+    /// Whether `cel.bind` is available.
+    pub(crate) allows_bind: bool,
 }
 
-/// The kind of an expression's value, or everything that keeps it from being compiled.
-pub(crate) fn check(text: &str, scope: &Scope) -> Result<Kind, String> {
-    let unreadable = || Err("the expression cannot be read".to_owned());
-    if !is_bounded(text) {
+/// The type of an expression.
+///
+/// # Errors
+///
+/// All compile errors, in the format of cel-go.
+pub(crate) fn check(text: &str, scope: &Scope) -> Result<CelType, String> {
+    let unreadable = || Err("the expression cannot be parsed".to_owned());
+    if !is_within_length_limit(text) {
         return unreadable();
     }
-    with_room(is_plain(text), || checked(text, scope)).unwrap_or_else(unreadable)
+    with_large_stack(is_shallow(text), || parse_and_check(text, scope)).unwrap_or_else(unreadable)
 }
 
-fn checked(text: &str, scope: &Scope) -> Result<Kind, String> {
+fn parse_and_check(text: &str, scope: &Scope) -> Result<CelType, String> {
     let parsed = Parser::new().enable_optional_syntax(true).parse(text);
-    let parsed = parsed.map_err(|errors| place::of_parser(text, &errors))?;
-    let mut checker = Checker { scope: scope.clone(), wrongs: Vec::new() };
-    let kind = checker.kind(&parsed);
-    if checker.wrongs.is_empty() { Ok(kind) } else { Err(place::told(text, checker.wrongs)) }
+    let parsed = parsed.map_err(|errors| location::format_parse_errors(text, &errors))?;
+    let mut checker = Checker { scope: scope.clone(), issues: Vec::new() };
+    let kind = checker.type_of(&parsed);
+    if checker.issues.is_empty() {
+        Ok(kind)
+    } else {
+        Err(location::format_issues(text, checker.issues))
+    }
 }
 
 struct Checker {
     scope: Scope,
-    wrongs: Vec<Wrong>,
+    issues: Vec<Issue>,
 }
 
 impl Checker {
-    /// Says what is wrong with a part, of whose value nothing is known then.
-    fn refuse(&mut self, id: u64, why: String) -> Kind {
-        self.wrongs.push(Wrong { id, why });
-        Kind::Dyn
+    /// Records an error; the type of the part is unknown.
+    fn report(&mut self, id: u64, why: String) -> CelType {
+        self.issues.push(Issue { id, message: why });
+        CelType::Dyn
     }
 
-    fn undeclared(&mut self, id: u64, name: &str) -> Kind {
-        self.refuse(id, format!("undeclared reference to '{name}' (in container '')"))
+    fn report_undeclared(&mut self, id: u64, name: &str) -> CelType {
+        self.report(id, format!("undeclared reference to '{name}' (in container '')"))
     }
 
-    fn variable(&self, name: &str) -> Option<&Kind> {
+    fn variable(&self, name: &str) -> Option<&CelType> {
         let mut all = self.scope.variables.iter().rev();
         all.find(|(known, _)| known == name).map(|(_, kind)| kind)
     }
 
-    /// Looks at a part in which more is named.
-    fn within(&mut self, more: &[(&str, Kind)], part: &IdedExpr) -> Kind {
+    /// The type of a part in which additional variables are declared.
+    fn type_in_scope(&mut self, more: &[(&str, CelType)], part: &IdedExpr) -> CelType {
         let before = self.scope.variables.len();
         let more = more.iter().map(|(name, kind)| ((*name).to_owned(), kind.clone()));
         self.scope.variables.extend(more);
-        let kind = self.kind(part);
+        let kind = self.type_of(part);
         self.scope.variables.truncate(before);
         kind
     }
 
-    fn kind(&mut self, expr: &IdedExpr) -> Kind {
+    fn type_of(&mut self, expr: &IdedExpr) -> CelType {
         match &expr.expr {
-            Expr::Unspecified | Expr::Struct(_) => Kind::Dyn,
-            Expr::Literal(value) => literal(value),
+            Expr::Unspecified | Expr::Struct(_) => CelType::Dyn,
+            Expr::Literal(value) => literal_type(value),
             Expr::Ident(name) => match self.variable(name) {
                 Some(kind) => kind.clone(),
-                None if KINDS.contains(&name.as_str()) => Kind::Dyn,
-                None => self.undeclared(expr.id, name),
+                None if TYPE_NAMES.contains(&name.as_str()) => CelType::Dyn,
+                None => self.report_undeclared(expr.id, name),
             },
-            Expr::List(list) => Kind::list(self.alike(list.elements.iter())),
+            Expr::List(list) => CelType::list(self.common_type(list.elements.iter())),
             Expr::Map(map) => {
                 let entries = map.entries.iter().filter_map(|entry| match &entry.expr {
                     EntryExpr::MapEntry(entry) => Some(entry),
                     EntryExpr::StructField(_) => None,
                 });
-                let key = self.alike(entries.clone().map(|entry| &entry.key));
-                let value = self.alike(entries.map(|entry| &entry.value));
-                Kind::Map(key.into(), value.into())
+                let key = self.common_type(entries.clone().map(|entry| &entry.key));
+                let value = self.common_type(entries.map(|entry| &entry.value));
+                CelType::Map(key.into(), value.into())
             }
-            Expr::Select(select) => self.selected(expr.id, select),
-            Expr::Comprehension(comprehension) => self.comprehended(expr.id, comprehension),
-            Expr::Call(call) => self.called(expr.id, call),
+            Expr::Select(select) => self.selection_type(expr.id, select),
+            Expr::Comprehension(comprehension) => self.comprehension_type(expr.id, comprehension),
+            Expr::Call(call) => self.call_type(expr.id, call),
         }
     }
 
-    /// What stands in one list is of one kind.
-    fn alike<'e>(&mut self, parts: impl Iterator<Item = &'e IdedExpr>) -> Kind {
-        let mut all = Kind::Dyn;
+    /// The common type of list items, map keys or map values; the first typed item decides.
+    fn common_type<'e>(&mut self, parts: impl Iterator<Item = &'e IdedExpr>) -> CelType {
+        let mut all = CelType::Dyn;
         for part in parts {
-            let kind = self.kind(part);
-            if !kind.fits(&all) {
-                self.refuse(part.id, format!("expected type '{all}' but found '{kind}'"));
-            } else if all.is_open() {
+            let kind = self.type_of(part);
+            if !kind.is_assignable_to(&all) {
+                self.report(part.id, format!("expected type '{all}' but found '{kind}'"));
+            } else if all.is_dynamic() {
                 all = kind;
             }
         }
         all
     }
 
-    fn selected(&mut self, id: u64, select: &SelectExpr) -> Kind {
-        let of = self.kind(&select.operand);
-        let found = self.field(id, &of, &select.field);
-        if select.test { Kind::Bool } else { found }
+    fn selection_type(&mut self, id: u64, select: &SelectExpr) -> CelType {
+        let of = self.type_of(&select.operand);
+        let found = self.field_type(id, &of, &select.field);
+        if select.test { CelType::Bool } else { found }
     }
 
-    fn field(&mut self, id: u64, of: &Kind, field: &str) -> Kind {
-        if let Kind::Map(_, value) = of {
-            return Kind::clone(value);
+    fn field_type(&mut self, id: u64, of: &CelType, field: &str) -> CelType {
+        if let CelType::Map(_, value) = of {
+            return CelType::clone(value);
         }
-        if let Kind::Object(object) = of {
+        if let CelType::Object(object) = of {
             let found = object.fields.get(field).cloned();
-            return found.unwrap_or_else(|| self.refuse(id, format!("undefined field '{field}'")));
+            return found.unwrap_or_else(|| self.report(id, format!("undefined field '{field}'")));
         }
-        if of.is_open() {
-            return Kind::Dyn;
+        if of.is_dynamic() {
+            return CelType::Dyn;
         }
-        self.refuse(id, format!("type '{of}' does not support field selection"))
+        self.report(id, format!("type '{of}' does not support field selection"))
     }
 
-    fn comprehended(&mut self, id: u64, loops: &ComprehensionExpr) -> Kind {
-        let range = self.kind(&loops.iter_range);
-        let item = if let Kind::List(item) | Kind::Map(item, _) = &range {
-            Kind::clone(item)
-        } else if range.is_open() {
-            Kind::Dyn
+    fn comprehension_type(&mut self, id: u64, loops: &ComprehensionExpr) -> CelType {
+        let range = self.type_of(&loops.iter_range);
+        let item = if let CelType::List(item) | CelType::Map(item, _) = &range {
+            CelType::clone(item)
+        } else if range.is_dynamic() {
+            CelType::Dyn
         } else {
             let why = format!(
                 "expression of type '{range}' cannot be range of a comprehension (must be list, \
                  map, or dynamic)"
             );
-            self.refuse(id, why)
+            self.report(id, why)
         };
-        let result = self.kind(&loops.accu_init);
+        let result = self.type_of(&loops.accu_init);
         let names = [(loops.accu_var.as_str(), result), (loops.iter_var.as_str(), item)];
-        self.within(&names, &loops.loop_cond);
-        let stepped = self.within(&names, &loops.loop_step);
-        self.within(&[(loops.accu_var.as_str(), stepped)], &loops.result)
+        self.type_in_scope(&names, &loops.loop_cond);
+        let stepped = self.type_in_scope(&names, &loops.loop_step);
+        self.type_in_scope(&[(loops.accu_var.as_str(), stepped)], &loops.result)
     }
 
-    fn called(&mut self, id: u64, call: &CallExpr) -> Kind {
+    fn call_type(&mut self, id: u64, call: &CallExpr) -> CelType {
         let name = call.func_name.as_str();
         match (name, call.args.as_slice()) {
             ("_&&_" | "_||_", parts) => {
                 for part in parts {
-                    self.test(part);
+                    self.check_bool_operand(part);
                 }
-                return Kind::Bool;
+                return CelType::Bool;
             }
             ("_?._", [of, field]) => {
-                let of = self.kind(of);
+                let of = self.type_of(of);
                 if let Expr::Literal(LiteralValue::String(field)) = &field.expr {
-                    self.field(id, &of, field.inner());
+                    self.field_type(id, &of, field.inner());
                 }
-                return Kind::Dyn;
+                return CelType::Dyn;
             }
             _ => {}
         }
-        if let Some(kind) = self.expanded(call) {
+        if let Some(kind) = self.macro_type(call) {
             return kind;
         }
-        let owner = call.target.as_deref().filter(|target| !self.is_library(target, name));
+        let owner = call.target.as_deref().filter(|target| !self.is_namespace_of(target, name));
         let full = match &call.target {
             Some(target) if owner.is_none() => format!("{}.{name}", identifier(target)),
             _ => name.to_owned(),
         };
-        let owner = owner.map(|owner| self.kind(owner));
-        let arguments: Vec<Kind> = call.args.iter().map(|argument| self.kind(argument)).collect();
+        let owner = owner.map(|owner| self.type_of(owner));
+        let arguments: Vec<CelType> =
+            call.args.iter().map(|argument| self.type_of(argument)).collect();
         let is_operator = name.contains('_') || name == "@in";
-        if !is_operator && !is_known(&full) {
-            return self.undeclared(id, name);
+        if !is_operator && !is_function(&full) {
+            return self.report_undeclared(id, name);
         }
-        let taken: Vec<Kind> = owner.iter().chain(&arguments).cloned().collect();
+        let taken: Vec<CelType> = owner.iter().chain(&arguments).cloned().collect();
         let found = match name {
-            "@not_strictly_false" => Some(Kind::Bool),
-            "_[?_]" => Some(Kind::Dyn),
-            _ if is_operator => operated(name, &taken),
-            _ => given(&full, &taken),
+            "@not_strictly_false" => Some(CelType::Bool),
+            "_[?_]" => Some(CelType::Dyn),
+            _ if is_operator => operator_result(name, &taken),
+            _ => function_result(&full, &taken),
         };
         found.unwrap_or_else(|| {
             let shown: Vec<String> = arguments.iter().map(ToString::to_string).collect();
             let owner = owner.map(|owner| format!("{owner}.")).unwrap_or_default();
             let shown = format!("{owner}({})", shown.join(", "));
-            self.refuse(id, format!("found no matching overload for '{full}' applied to '{shown}'"))
+            self.report(id, format!("found no matching overload for '{full}' applied to '{shown}'"))
         })
     }
 
-    /// What is joined with others is true or false.
-    fn test(&mut self, part: &IdedExpr) {
-        let kind = self.kind(part);
-        if !kind.fits(&Kind::Bool) {
-            self.refuse(part.id, format!("expected type 'bool' but found '{kind}'"));
+    /// Checks that an operand of `&&` or `||` is a bool.
+    fn check_bool_operand(&mut self, part: &IdedExpr) {
+        let kind = self.type_of(part);
+        if !kind.is_assignable_to(&CelType::Bool) {
+            self.report(part.id, format!("expected type 'bool' but found '{kind}'"));
         }
     }
 
-    /// Whether what stands before a function's name is a part of it.
-    fn is_library(&self, target: &IdedExpr, name: &str) -> bool {
+    /// Whether the target of a call is the namespace of a function, as in `sets.contains`.
+    fn is_namespace_of(&self, target: &IdedExpr, name: &str) -> bool {
         let library = identifier(target);
-        self.variable(library).is_none() && is_known(&format!("{library}.{name}"))
+        self.variable(library).is_none() && is_function(&format!("{library}.{name}"))
     }
 
-    /// The value of a macro that the library leaves as it is.
-    fn expanded(&mut self, call: &CallExpr) -> Option<Kind> {
+    /// The type of a macro that the library does not expand.
+    fn macro_type(&mut self, call: &CallExpr) -> Option<CelType> {
         let (target, arguments) = (call.target.as_deref()?, call.args.as_slice());
         if let ("bind", [name, value, body]) = (call.func_name.as_str(), arguments)
-            && self.scope.binds
+            && self.scope.allows_bind
             && identifier(target) == "cel"
         {
-            let value = self.kind(value);
-            return Some(self.within(&[(identifier(name), value)], body));
+            let value = self.type_of(value);
+            return Some(self.type_in_scope(&[(identifier(name), value)], body));
         }
         let (_, counts) = MACROS.iter().find(|(known, _)| *known == call.func_name)?;
         if !counts.contains(&arguments.len()) {
             return None;
         }
-        let over = self.kind(target);
-        let kinds = if let Kind::List(item) = &over {
-            [Kind::Int, Kind::clone(item)]
-        } else if let Kind::Map(key, value) = &over {
-            [Kind::clone(key), Kind::clone(value)]
+        let over = self.type_of(target);
+        let kinds = if let CelType::List(item) = &over {
+            [CelType::Int, CelType::clone(item)]
+        } else if let CelType::Map(key, value) = &over {
+            [CelType::clone(key), CelType::clone(value)]
         } else {
-            [Kind::Dyn, Kind::Dyn]
+            [CelType::Dyn, CelType::Dyn]
         };
         let names = arguments.len().min(3) - 1;
         let (variables, parts) = arguments.split_at(names);
-        let variables: Vec<(&str, Kind)> = variables.iter().map(identifier).zip(kinds).collect();
+        let variables: Vec<(&str, CelType)> = variables.iter().map(identifier).zip(kinds).collect();
         for part in parts {
-            self.within(&variables, part);
+            self.type_in_scope(&variables, part);
         }
         let is_test = ["all", "exists", "existsOne", "exists_one"];
-        Some(if is_test.contains(&call.func_name.as_str()) { Kind::Bool } else { Kind::Dyn })
+        Some(if is_test.contains(&call.func_name.as_str()) { CelType::Bool } else { CelType::Dyn })
     }
 }
 
@@ -275,14 +284,14 @@ fn identifier(expr: &IdedExpr) -> &str {
     if let Expr::Ident(name) = &expr.expr { name } else { "" }
 }
 
-fn literal(value: &LiteralValue) -> Kind {
+fn literal_type(value: &LiteralValue) -> CelType {
     match value {
-        LiteralValue::Boolean(_) => Kind::Bool,
-        LiteralValue::Bytes(_) => Kind::Bytes,
-        LiteralValue::Double(_) => Kind::Double,
-        LiteralValue::Int(_) => Kind::Int,
-        LiteralValue::Null => Kind::Null,
-        LiteralValue::String(_) => Kind::Text,
-        LiteralValue::UInt(_) => Kind::Uint,
+        LiteralValue::Boolean(_) => CelType::Bool,
+        LiteralValue::Bytes(_) => CelType::Bytes,
+        LiteralValue::Double(_) => CelType::Double,
+        LiteralValue::Int(_) => CelType::Int,
+        LiteralValue::Null => CelType::Null,
+        LiteralValue::String(_) => CelType::Text,
+        LiteralValue::UInt(_) => CelType::Uint,
     }
 }

@@ -1,17 +1,16 @@
-//! Functions and operators that expressions may call: their names, what they take, and what they
-//! give. Of some it is known only that they are there.
+//! Signatures of CEL functions and operators. Of some functions only the name is known.
 
-use super::kind::Kind;
+use super::cel_type::CelType;
 
-const QUANTITY: Kind = Kind::Named("kubernetes.Quantity");
-const SEMVER: Kind = Kind::Named("kubernetes.Semver");
-const ADDRESS: Kind = Kind::Named("net.IP");
-const RANGE: Kind = Kind::Named("net.CIDR");
-const URL: Kind = Kind::Named("kubernetes.URL");
+const QUANTITY: CelType = CelType::Opaque("kubernetes.Quantity");
+const SEMVER: CelType = CelType::Opaque("kubernetes.Semver");
+const IP: CelType = CelType::Opaque("net.IP");
+const CIDR: CelType = CelType::Opaque("net.CIDR");
+const URL: CelType = CelType::Opaque("kubernetes.URL");
 
-/// A kind that takes part in a function, whatever is in it.
+/// The type of a parameter, without type arguments.
 #[derive(Clone, Copy, PartialEq)]
-pub(super) enum Part {
+pub(super) enum ParamType {
     Bool,
     Int,
     Uint,
@@ -25,10 +24,11 @@ pub(super) enum Part {
     Quantity,
 }
 
-use Part::{Bool, Bytes, Double, Duration, Int, List, Map, Quantity, Text, Timestamp, Uint};
+use ParamType::{Bool, Bytes, Double, Duration, Int, List, Map, Quantity, Text, Timestamp, Uint};
 
-/// What functions take, first of which they are called: those in all of whose forms.
-const TAKEN: &[(&str, &[&[Part]])] = &[
+/// Parameter types of functions, the receiver first, with all overloads. Functions without an entry
+/// accept any arguments.
+const SIGNATURES: &[(&str, &[&[ParamType]])] = &[
     ("contains", &[&[Text, Text]]),
     ("endsWith", &[&[Text, Text]]),
     ("startsWith", &[&[Text, Text]]),
@@ -57,8 +57,8 @@ const TAKEN: &[(&str, &[&[Part]])] = &[
     ("isCIDR", &[&[Text]]),
 ];
 
-/// Names of functions that give a truth, a number, a text.
-const BOOLS: &[&str] = &[
+/// Functions that return a bool, an int or a string.
+const BOOL_FUNCTIONS: &[&str] = &[
     "allowed",
     "bool",
     "contains",
@@ -88,7 +88,7 @@ const BOOLS: &[&str] = &[
     "sets.intersects",
     "startsWith",
 ];
-const INTS: &[&str] = &[
+const INT_FUNCTIONS: &[&str] = &[
     "asInteger",
     "compareTo",
     "family",
@@ -112,7 +112,7 @@ const INTS: &[&str] = &[
     "sign",
     "size",
 ];
-const TEXTS: &[&str] = &[
+const STRING_FUNCTIONS: &[&str] = &[
     "charAt",
     "error",
     "find",
@@ -132,8 +132,8 @@ const TEXTS: &[&str] = &[
     "trim",
     "upperAscii",
 ];
-/// Names of functions of whose values nothing is known.
-const OTHERS: &[&str] = &[
+/// Functions with another or an unknown result type.
+const OTHER_FUNCTIONS: &[&str] = &[
     "add",
     "bytes",
     "check",
@@ -200,119 +200,127 @@ const OTHERS: &[&str] = &[
     "asDouble",
 ];
 
-/// Whether there is a function of this name.
-pub(super) fn is_known(name: &str) -> bool {
-    [BOOLS, INTS, TEXTS, OTHERS].iter().any(|names| names.contains(&name))
+/// Whether a function of this name exists.
+pub(super) fn is_function(name: &str) -> bool {
+    [BOOL_FUNCTIONS, INT_FUNCTIONS, STRING_FUNCTIONS, OTHER_FUNCTIONS]
+        .iter()
+        .any(|names| names.contains(&name))
 }
 
-/// What a function gives; `None`: it takes no such values.
-pub(super) fn given(name: &str, taken: &[Kind]) -> Option<Kind> {
-    let forms = TAKEN.iter().find(|(known, _)| *known == name).map(|(_, forms)| forms);
-    let is_form = |form: &&&[Part]| {
-        form.len() == taken.len() && form.iter().zip(taken).all(|(part, kind)| is(*part, kind))
+/// The result type of a function; `None` if no overload matches.
+pub(super) fn function_result(name: &str, taken: &[CelType]) -> Option<CelType> {
+    let forms = SIGNATURES.iter().find(|(known, _)| *known == name).map(|(_, forms)| forms);
+    let is_form = |form: &&&[ParamType]| {
+        form.len() == taken.len() && form.iter().zip(taken).all(|(part, kind)| accepts(*part, kind))
     };
     if forms.is_some_and(|forms| !forms.iter().any(|form| is_form(&form))) {
         return None;
     }
     Some(match name {
-        _ if BOOLS.contains(&name) => Kind::Bool,
-        _ if INTS.contains(&name) => Kind::Int,
-        _ if TEXTS.contains(&name) => Kind::Text,
-        "double" | "asApproximateFloat" => Kind::Double,
-        "uint" => Kind::Uint,
-        "bytes" => Kind::Bytes,
-        "duration" => Kind::Duration,
-        "timestamp" => Kind::Timestamp,
-        "split" | "findAll" => Kind::list(Kind::Text),
-        "lists.range" => Kind::list(Kind::Int),
+        _ if BOOL_FUNCTIONS.contains(&name) => CelType::Bool,
+        _ if INT_FUNCTIONS.contains(&name) => CelType::Int,
+        _ if STRING_FUNCTIONS.contains(&name) => CelType::Text,
+        "double" | "asApproximateFloat" => CelType::Double,
+        "uint" => CelType::Uint,
+        "bytes" => CelType::Bytes,
+        "duration" => CelType::Duration,
+        "timestamp" => CelType::Timestamp,
+        "split" | "findAll" => CelType::list(CelType::Text),
+        "lists.range" => CelType::list(CelType::Int),
         "quantity" => QUANTITY,
         "semver" => SEMVER,
         "url" => URL,
-        "ip" => ADDRESS,
-        "cidr" | "masked" => RANGE,
-        _ => Kind::Dyn,
+        "ip" => IP,
+        "cidr" | "masked" => CIDR,
+        _ => CelType::Dyn,
     })
 }
 
-fn is(part: Part, kind: &Kind) -> bool {
-    kind.is_open()
+fn accepts(part: ParamType, kind: &CelType) -> bool {
+    kind.is_dynamic()
         || match part {
-            Bool => *kind == Kind::Bool,
-            Int => *kind == Kind::Int,
-            Uint => *kind == Kind::Uint,
-            Double => *kind == Kind::Double,
-            Text => *kind == Kind::Text,
-            Bytes => *kind == Kind::Bytes,
-            Duration => *kind == Kind::Duration,
-            Timestamp => *kind == Kind::Timestamp,
-            List => matches!(kind, Kind::List(_)),
-            Map => matches!(kind, Kind::Map(..)),
+            Bool => *kind == CelType::Bool,
+            Int => *kind == CelType::Int,
+            Uint => *kind == CelType::Uint,
+            Double => *kind == CelType::Double,
+            Text => *kind == CelType::Text,
+            Bytes => *kind == CelType::Bytes,
+            Duration => *kind == CelType::Duration,
+            Timestamp => *kind == CelType::Timestamp,
+            List => matches!(kind, CelType::List(_)),
+            Map => matches!(kind, CelType::Map(..)),
             Quantity => *kind == QUANTITY,
         }
 }
 
-/// What an operator gives; `None`: it takes no such values.
-pub(super) fn operated(name: &str, taken: &[Kind]) -> Option<Kind> {
+/// The result type of an operator; `None` if no overload matches.
+pub(super) fn operator_result(name: &str, taken: &[CelType]) -> Option<CelType> {
     match taken {
-        [one] => prefixed(name, one),
-        [one, other] => joined(name, one, other),
-        [test, one, other] if Kind::Bool.fits(test) && one.fits(other) => {
-            Some(if one.is_open() { other.clone() } else { one.clone() })
+        [one] => unary_result(name, one),
+        [one, other] => binary_result(name, one, other),
+        [test, one, other]
+            if CelType::Bool.is_assignable_to(test) && one.is_assignable_to(other) =>
+        {
+            Some(if one.is_dynamic() { other.clone() } else { one.clone() })
         }
         _ => None,
     }
 }
 
-fn prefixed(name: &str, one: &Kind) -> Option<Kind> {
+fn unary_result(name: &str, one: &CelType) -> Option<CelType> {
     match (name, one) {
-        ("!_", _) => Kind::Bool.fits(one).then_some(Kind::Bool),
-        (_, Kind::Int | Kind::Double) => Some(one.clone()),
-        _ => one.is_open().then_some(Kind::Dyn),
+        ("!_", _) => CelType::Bool.is_assignable_to(one).then_some(CelType::Bool),
+        (_, CelType::Int | CelType::Double) => Some(one.clone()),
+        _ => one.is_dynamic().then_some(CelType::Dyn),
     }
 }
 
-fn joined(name: &str, one: &Kind, other: &Kind) -> Option<Kind> {
-    let is_open = one.is_open() || other.is_open();
+fn binary_result(name: &str, one: &CelType, other: &CelType) -> Option<CelType> {
+    let is_open = one.is_dynamic() || other.is_dynamic();
     match name {
-        "_==_" | "_!=_" => one.fits(other).then_some(Kind::Bool),
+        "_==_" | "_!=_" => one.is_assignable_to(other).then_some(CelType::Bool),
         "_<_" | "_<=_" | "_>_" | "_>=_" => {
             let is_ordered = one.is_number() && other.is_number()
                 || one == other
                     && matches!(
                         one,
-                        Kind::Bool | Kind::Text | Kind::Bytes | Kind::Timestamp | Kind::Duration
+                        CelType::Bool
+                            | CelType::Text
+                            | CelType::Bytes
+                            | CelType::Timestamp
+                            | CelType::Duration
                     );
-            (is_open || is_ordered).then_some(Kind::Bool)
+            (is_open || is_ordered).then_some(CelType::Bool)
         }
         "@in" => {
-            let holds = if let Kind::List(of) | Kind::Map(of, _) = other {
-                of.fits(one)
+            let holds = if let CelType::List(of) | CelType::Map(of, _) = other {
+                of.is_assignable_to(one)
             } else {
-                other.is_open()
+                other.is_dynamic()
             };
-            holds.then_some(Kind::Bool)
+            holds.then_some(CelType::Bool)
         }
-        "_[_]" if !one.is_open() => item(one, other),
-        _ if is_open => Some(Kind::Dyn),
-        _ => reckoned(name, one, other),
+        "_[_]" if !one.is_dynamic() => index_result(one, other),
+        _ if is_open => Some(CelType::Dyn),
+        _ => arithmetic_result(name, one, other),
     }
 }
 
-fn item(of: &Kind, key: &Kind) -> Option<Kind> {
-    let (keys, found) = if let Kind::List(item) = of {
-        (&Kind::Int, item)
-    } else if let Kind::Map(keys, value) = of {
+fn index_result(of: &CelType, key: &CelType) -> Option<CelType> {
+    let (keys, found) = if let CelType::List(item) = of {
+        (&CelType::Int, item)
+    } else if let CelType::Map(keys, value) = of {
         (&**keys, value)
     } else {
         return None;
     };
-    keys.fits(key).then(|| Kind::clone(found))
+    keys.is_assignable_to(key).then(|| CelType::clone(found))
 }
 
-fn reckoned(name: &str, one: &Kind, other: &Kind) -> Option<Kind> {
-    use Kind::{Bytes, Double, Duration, Int, List, Text, Timestamp, Uint};
+fn arithmetic_result(name: &str, one: &CelType, other: &CelType) -> Option<CelType> {
+    use CelType::{Bytes, Double, Duration, Int, List, Text, Timestamp, Uint};
     match (name, one, other) {
-        ("_+_", List(_), List(_)) if one.fits(other) => Some(one.clone()),
+        ("_+_", List(_), List(_)) if one.is_assignable_to(other) => Some(one.clone()),
         ("_+_" | "_-_", Duration, Duration) | ("_-_", Timestamp, Timestamp) => Some(Duration),
         ("_+_" | "_-_", Timestamp, Duration) | ("_+_", Duration, Timestamp) => Some(Timestamp),
         ("_+_", Text | Bytes | Int | Uint | Double, _)

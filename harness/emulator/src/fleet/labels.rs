@@ -1,5 +1,5 @@
-//! Labels, annotations, taints and topology of a pool, checked by the rules of the API server, so
-//! that what is wrong is told where it is written.
+//! Validates labels, annotations, taints and topology of a pool by the rules of the API server, so
+//! that errors have a location in the file.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -7,84 +7,89 @@ use serde_saphyr::Spanned;
 
 use super::FleetError;
 use super::pool::NODES_MAX;
-use super::scalar::{Place, Scalar};
+use super::spanned_value::{FleetFile, Scalar};
 use super::taint::TaintText;
-use crate::{names, pace};
+use crate::{kubelet_timing, names};
 
-/// Labels that a node may have.
+/// Validates the labels of a pool.
 pub(super) fn labels(
-    place: Place,
+    file: FleetFile,
     texts: BTreeMap<String, Spanned<String>>,
 ) -> Result<BTreeMap<String, String>, FleetError> {
     let mut labels = BTreeMap::new();
     for (key, text) in texts {
-        refuse(place, &text, &format!("labels: {key:?}"), names::qualified_name(&key))?;
-        let value = value(place, &format!("labels.{key}"), &text)?;
+        check_rules(file, &text, &format!("labels: {key:?}"), names::qualified_name(&key))?;
+        let value = value(file, &format!("labels.{key}"), &text)?;
         labels.insert(key, value);
     }
     Ok(labels)
 }
 
-/// A text that becomes a label's value.
+/// Validates a label value.
 pub(super) fn value(
-    place: Place,
+    file: FleetFile,
     field: &str,
     text: &Spanned<String>,
 ) -> Result<String, FleetError> {
-    refuse(place, text, &format!("{field}: {:?}", text.value), names::label_value(&text.value))?;
+    check_rules(
+        file,
+        text,
+        &format!("{field}: {:?}", text.value),
+        names::label_value(&text.value),
+    )?;
     Ok(text.value.clone())
 }
 
-/// Annotations may say anything, but their keys may not, nor those that the kubelets here read.
+/// Validates the key of an annotation, and the value of a timing annotation.
 pub(super) fn annotation(
-    place: Place,
+    file: FleetFile,
     key: &str,
     text: &Spanned<String>,
 ) -> Result<(), FleetError> {
     let rules = names::qualified_name(&key.to_lowercase());
-    refuse(place, text, &format!("annotations: {key:?}"), rules)?;
-    let rule = pace::broken(key, &text.value).map(str::to_owned);
-    refuse(place, text, &format!("annotations.{key}: {:?}", text.value), rule)
+    check_rules(file, text, &format!("annotations: {key:?}"), rules)?;
+    let rule = kubelet_timing::violated_rule(key, &text.value).map(str::to_owned);
+    check_rules(file, text, &format!("annotations.{key}: {:?}", text.value), rule)
 }
 
-/// Taints that a node may have.
+/// Validates the taints of a pool.
 pub(super) fn taints(
-    place: Place,
+    file: FleetFile,
     texts: Vec<Spanned<TaintText>>,
 ) -> Result<Vec<TaintText>, FleetError> {
     let mut seen = BTreeSet::new();
     for (index, text) in texts.iter().enumerate() {
         let TaintText { key, value, effect } = &text.value;
         let field = |of: &str, found: &str| format!("taints[{index}].{of}: {found:?}");
-        refuse(place, text, &field("key", key), names::qualified_name(key))?;
-        refuse(place, text, &field("value", value), names::label_value(value))?;
+        check_rules(file, text, &field("key", key), names::qualified_name(key))?;
+        check_rules(file, text, &field("value", value), names::label_value(value))?;
         if !seen.insert((key, effect)) {
             let message = format!(
-                "taints[{index}]: found {key} with {effect} again, allowed is each key and effect once"
+                "taints[{index}]: got {key} with {effect} again, expected each key and effect once"
             );
-            return Err(place.error(text.referenced, message));
+            return Err(file.error(text.referenced, message));
         }
     }
     Ok(texts.into_iter().map(|text| text.value).collect())
 }
 
-/// Labels and how many nodes share one of their values, which are made of the labels' names.
+/// Validates topology labels with the number of nodes per domain.
 pub(super) fn topology(
-    place: Place,
+    file: FleetFile,
     texts: &BTreeMap<String, Spanned<Scalar>>,
 ) -> Result<BTreeMap<String, u64>, FleetError> {
     let mut topology = BTreeMap::new();
     for (label, nodes) in texts {
-        refuse(place, nodes, &format!("topology: {label:?}"), names::qualified_name(label))?;
-        let count = place.whole(&format!("topology.{label}"), nodes, [1, NODES_MAX])?;
+        check_rules(file, nodes, &format!("topology: {label:?}"), names::qualified_name(label))?;
+        let count = file.parse_whole(&format!("topology.{label}"), nodes, [1, NODES_MAX])?;
         topology.insert(label.clone(), count);
     }
     Ok(topology)
 }
 
-/// What breaks rules is refused where it stands.
-fn refuse<T>(
-    place: Place,
+/// Returns an error with the violated rules, if any.
+fn check_rules<T>(
+    file: FleetFile,
     text: &Spanned<T>,
     found: &str,
     rules: impl IntoIterator<Item = String>,
@@ -93,5 +98,5 @@ fn refuse<T>(
     if rules.is_empty() {
         return Ok(());
     }
-    Err(place.error(text.referenced, format!("{found}: {}", rules.join("; "))))
+    Err(file.error(text.referenced, format!("{found}: {}", rules.join("; "))))
 }

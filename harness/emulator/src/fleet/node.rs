@@ -1,12 +1,12 @@
-//! A node of a pool as a Kubernetes object.
+//! Builds the Kubernetes object of a pool's node.
 
-use super::pool::{GpusBy, Objects, Pool};
-use super::realistic;
+use super::node_padding;
+use super::pool::{GpusBy, ObjectSize, Pool};
 use super::taint::TaintText;
-use crate::actors::PUBLISHED;
+use crate::controllers::PUBLISHED;
 use schedlab_json::{Map, Value, json};
 
-/// The node with a name, the `index`th of its fleet.
+/// The node with a name. `index` is its index in the fleet, which determines its topology domains.
 pub(super) fn object(pool: &Pool, name: &str, index: usize) -> Value {
     let capacity = capacity(pool);
     let mut node = json!({
@@ -26,8 +26,8 @@ pub(super) fn object(pool: &Pool, name: &str, index: usize) -> Value {
         node["spec"]["taints"] = pool.taints.iter().map(taint).collect();
     }
     match pool.objects {
-        Objects::Slim => {}
-        Objects::Realistic => realistic::fill(&mut node, index),
+        ObjectSize::Slim => {}
+        ObjectSize::Realistic => node_padding::pad_node(&mut node, index),
     }
     node
 }
@@ -42,7 +42,7 @@ fn capacity(pool: &Pool) -> Map {
     all
 }
 
-/// Labels that kubelets and GPU discovery set, then the pool's own.
+/// The labels that kubelets and GPU feature discovery set, and those of the pool.
 fn labels(pool: &Pool, name: &str, index: usize) -> Map {
     let mut all = Map::new();
     let mut put = |key: &str, value: String| all.insert(key.to_owned(), value.into());

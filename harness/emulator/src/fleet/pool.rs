@@ -1,4 +1,4 @@
-//! A pool of equal nodes: what the file says, checked.
+//! Parses and validates pools of equal nodes.
 
 use std::collections::BTreeMap;
 
@@ -7,61 +7,61 @@ use serde_saphyr::{Location, Spanned};
 
 use super::FleetError;
 use super::labels;
-use super::scalar::{Place, Scalar, Taken, read};
+use super::spanned_value::{FleetFile, Scalar, UsedNames, parse_yaml};
 use super::taint::TaintText;
-use crate::actors::{EXIT_CODE, RUN_TIME, STARTUP, TERMINATION};
+use crate::controllers::{EXIT_CODE, RUN_TIME, STARTUP, TERMINATION};
 use crate::names;
 use crate::quantity::Milli;
 
-/// The most nodes in one pool.
+/// The maximum number of nodes in a pool.
 pub(super) const NODES_MAX: u64 = 100_000;
-/// The most GPUs in one node.
+/// The maximum number of GPUs of a node.
 const GPUS_MAX: u64 = 1024;
-/// The most pods on one node.
+/// The maximum number of pods on a node.
 const PODS_MAX: u64 = 100_000;
-/// The highest exit code of a process.
+/// The maximum exit code of a process.
 const EXIT_CODE_MAX: u64 = 255;
-/// The most characters in a label's value.
+/// The maximum length of a label value.
 const LABEL_MAX: usize = 63;
 
-/// Equal nodes.
+/// A pool of equal nodes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Pool {
-    /// Names of the nodes, and where each is written.
+    /// The names of the nodes with their locations.
     pub(super) node_names: Vec<(String, Location)>,
     pub(super) gpus: u64,
     pub(super) gpus_by: GpusBy,
     pub(super) gpu_product: String,
     pub(super) gpu_memory_mib: Milli,
-    /// Resource and amount of what is not a GPU.
+    /// The amounts of all resources except GPUs.
     pub(super) amounts: BTreeMap<&'static str, String>,
     pub(super) labels: BTreeMap<String, String>,
     pub(super) annotations: BTreeMap<String, String>,
     pub(super) taints: Vec<TaintText>,
-    /// Label and how many nodes share one of its values.
+    /// Topology labels with the number of nodes per domain.
     pub(super) topology: BTreeMap<String, u64>,
-    pub(super) objects: Objects,
+    pub(super) objects: ObjectSize,
 }
 
-/// How pods get the GPUs of a node.
+/// How pods request the GPUs of a node.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub(super) enum GpusBy {
-    /// A device plugin: `nvidia.com/gpu` in the node's status.
+    /// As the extended resource `nvidia.com/gpu` of a device plugin.
     #[default]
     Plugin,
-    /// A driver for resource claims: a `ResourceSlice` a node, and class `gpu.nvidia.com`.
+    /// By resource claims: a `ResourceSlice` per node and the device class `gpu.nvidia.com`.
     Claim,
 }
 
-/// How heavy node objects are.
+/// The size of node objects.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub(super) enum Objects {
-    /// What scheduling needs.
+pub(super) enum ObjectSize {
+    /// Only the fields that scheduling needs.
     #[default]
     Slim,
-    /// As real GPU nodes: many labels, conditions and images.
+    /// As large as real GPU nodes: many labels, conditions and images.
     Realistic,
 }
 
@@ -95,7 +95,7 @@ struct PoolText {
     #[serde(default)]
     topology: BTreeMap<String, Spanned<Scalar>>,
     #[serde(default)]
-    objects: Objects,
+    objects: ObjectSize,
     #[serde(default)]
     kubelet: KubeletText,
 }
@@ -110,33 +110,38 @@ struct KubeletText {
 }
 
 impl Pool {
-    /// All pools of a file.
-    pub(super) fn parse_all(place: Place, text: &str) -> Result<Vec<Self>, FleetError> {
-        let fleet: FleetText = read(place, text)?;
+    /// Parses the pools of a file.
+    pub(super) fn parse_all(file: FleetFile, text: &str) -> Result<Vec<Self>, FleetError> {
+        let fleet: FleetText = parse_yaml(file, text)?;
         if fleet.pools.value.is_empty() {
-            let message = "pools: found none, allowed is at least one".to_owned();
-            return Err(place.error(fleet.pools.referenced, message));
+            let message = "pools: got none, expected at least one".to_owned();
+            return Err(file.error(fleet.pools.referenced, message));
         }
-        let mut seen = Seen::default();
-        fleet.pools.value.into_iter().map(|pool| checked(place, pool, &mut seen)).collect()
+        let mut seen = SeenNames::default();
+        fleet.pools.value.into_iter().map(|pool| validate_pool(file, pool, &mut seen)).collect()
     }
 }
 
-/// Names that are taken.
+/// The names used so far.
 #[derive(Default)]
-struct Seen {
-    pools: Taken,
-    nodes: Taken,
+struct SeenNames {
+    pools: UsedNames,
+    nodes: UsedNames,
 }
 
-fn checked(place: Place, text: PoolText, seen: &mut Seen) -> Result<Pool, FleetError> {
-    let node_names = node_names(place, &text, seen)?;
-    let gpus = text.gpus.as_ref().map_or(Ok(0), |gpus| place.whole("gpus", gpus, [0, GPUS_MAX]))?;
-    let gpu_memory_mib = text.gpu_memory.as_ref().map_or(Ok(80 << 10), |m| gpu_memory(place, m))?;
-    let amounts = amounts(place, &text)?;
-    let annotations = annotations(place, &text)?;
+fn validate_pool(
+    file: FleetFile,
+    text: PoolText,
+    seen: &mut SeenNames,
+) -> Result<Pool, FleetError> {
+    let node_names = node_names(file, &text, seen)?;
+    let gpus =
+        text.gpus.as_ref().map_or(Ok(0), |gpus| file.parse_whole("gpus", gpus, [0, GPUS_MAX]))?;
+    let gpu_memory_mib = text.gpu_memory.as_ref().map_or(Ok(80 << 10), |m| gpu_memory(file, m))?;
+    let amounts = amounts(file, &text)?;
+    let annotations = annotations(file, &text)?;
     let gpu_product = match text.gpu_product {
-        Some(product) => labels::value(place, "gpuProduct", &product)?,
+        Some(product) => labels::value(file, "gpuProduct", &product)?,
         None => "NVIDIA-H100-80GB-HBM3".to_owned(),
     };
     Ok(Pool {
@@ -147,46 +152,46 @@ fn checked(place: Place, text: PoolText, seen: &mut Seen) -> Result<Pool, FleetE
         amounts,
         annotations,
         gpu_product,
-        labels: labels::labels(place, text.labels)?,
-        taints: labels::taints(place, text.taints)?,
-        topology: labels::topology(place, &text.topology)?,
+        labels: labels::labels(file, text.labels)?,
+        taints: labels::taints(file, text.taints)?,
+        topology: labels::topology(file, &text.topology)?,
         objects: text.objects,
     })
 }
 
-/// In whole MiB, as nodes tell it in their labels.
-fn gpu_memory(place: Place, memory: &Spanned<Scalar>) -> Result<Milli, FleetError> {
-    match place.quantity("gpuMemory", memory)?.1 / (1000 << 20) {
+/// The GPU memory in whole MiB, as in node labels.
+fn gpu_memory(file: FleetFile, memory: &Spanned<Scalar>) -> Result<Milli, FleetError> {
+    match file.parse_quantity("gpuMemory", memory)?.1 / (1000 << 20) {
         0 => {
-            let message = format!("gpuMemory: found {}, allowed is at least 1Mi", memory.value.0);
-            Err(place.error(memory.referenced, message))
+            let message = format!("gpuMemory: got {}, expected at least 1Mi", memory.value.0);
+            Err(file.error(memory.referenced, message))
         }
         mib => Ok(mib),
     }
 }
 
 fn node_names(
-    place: Place,
+    file: FleetFile,
     text: &PoolText,
-    seen: &mut Seen,
+    seen: &mut SeenNames,
 ) -> Result<Vec<(String, Location)>, FleetError> {
     let pool = &text.name;
-    check_name(place, "name", pool)?;
-    seen.pools.take(place, ("name: found", "pools"), (&pool.value, pool.referenced))?;
+    check_name(file, "name", pool)?;
+    seen.pools.insert(file, "pool", &pool.value, pool.referenced)?;
     let names: Vec<Spanned<String>> = match (&text.names, &text.count) {
         (Some(_), Some(count)) => {
-            let message = "count: found beside names, allowed is one of them".to_owned();
-            return Err(place.error(count.referenced, message));
+            let message = "count: got both count and names, expected one of them".to_owned();
+            return Err(file.error(count.referenced, message));
         }
         (Some(names), None) if names.value.is_empty() => {
-            let message = "names: found none, allowed is at least one".to_owned();
-            return Err(place.error(names.referenced, message));
+            let message = "names: got none, expected at least one".to_owned();
+            return Err(file.error(names.referenced, message));
         }
         (Some(names), None) => names.value.clone(),
         (None, count) => {
             let count = count
                 .as_ref()
-                .map_or(Ok(1), |count| place.whole("count", count, [1, NODES_MAX]))?;
+                .map_or(Ok(1), |count| file.parse_whole("count", count, [1, NODES_MAX]))?;
             let name = |index| {
                 Spanned::new(format!("{}-{index}", pool.value), pool.referenced, pool.defined)
             };
@@ -194,67 +199,67 @@ fn node_names(
         }
     };
     for name in &names {
-        check_name(place, "names", name)?;
-        seen.nodes.take(place, ("found node", "nodes"), (&name.value, name.referenced))?;
+        check_name(file, "names", name)?;
+        seen.nodes.insert(file, "node", &name.value, name.referenced)?;
     }
     Ok(names.into_iter().map(|name| (name.value, name.referenced)).collect())
 }
 
-/// A name that a node may have. It is the value of the node's host name label, too.
-fn check_name(place: Place, field: &str, name: &Spanned<String>) -> Result<(), FleetError> {
+/// Validates a node name, which is also the value of the `kubernetes.io/hostname` label.
+fn check_name(file: FleetFile, field: &str, name: &Spanned<String>) -> Result<(), FleetError> {
     let text = &name.value;
     if names::dns_subdomain(text).is_none() && text.len() <= LABEL_MAX {
         return Ok(());
     }
     let message = format!(
-        "{field}: found \"{text}\", allowed are lower-case letters, digits, - and ., a letter or \
+        "{field}: got \"{text}\", expected lower-case letters, digits, - and ., a letter or \
          digit at both ends and around each ., and at most {LABEL_MAX} characters in all"
     );
-    Err(place.error(name.referenced, message))
+    Err(file.error(name.referenced, message))
 }
 
-fn amounts(place: Place, text: &PoolText) -> Result<BTreeMap<&'static str, String>, FleetError> {
+fn amounts(file: FleetFile, text: &PoolText) -> Result<BTreeMap<&'static str, String>, FleetError> {
     let mut amounts = BTreeMap::from([
         ("cpu", "128".to_owned()),
         ("memory", "1Ti".to_owned()),
         ("ephemeral-storage", "1Ti".to_owned()),
         ("pods", "110".to_owned()),
     ]);
-    let given = [
+    let settings = [
         ("cpu", "cpu", &text.cpu),
         ("memory", "memory", &text.memory),
         ("ephemeral-storage", "ephemeralStorage", &text.ephemeral_storage),
     ];
-    for (resource, field, scalar) in given {
+    for (resource, field, scalar) in settings {
         if let Some(scalar) = scalar {
-            amounts.insert(resource, place.quantity(field, scalar)?.0);
+            amounts.insert(resource, file.parse_quantity(field, scalar)?.0);
         }
     }
     if let Some(pods) = &text.pods {
-        amounts.insert("pods", place.whole("pods", pods, [1, PODS_MAX])?.to_string());
+        amounts.insert("pods", file.parse_whole("pods", pods, [1, PODS_MAX])?.to_string());
     }
     Ok(amounts)
 }
 
-/// The pool's annotations, with the pace of its pods.
-fn annotations(place: Place, text: &PoolText) -> Result<BTreeMap<String, String>, FleetError> {
+/// The annotations of a pool, including the kubelet timing of its pods.
+fn annotations(file: FleetFile, text: &PoolText) -> Result<BTreeMap<String, String>, FleetError> {
     let mut all = BTreeMap::new();
     for (key, value) in &text.annotations {
-        labels::annotation(place, key, value)?;
+        labels::annotation(file, key, value)?;
         all.insert(key.clone(), value.value.clone());
     }
-    let paces = [
+    let timings = [
         (STARTUP, "kubelet.startup", &text.kubelet.startup),
         (RUN_TIME, "kubelet.runTime", &text.kubelet.run_time),
         (TERMINATION, "kubelet.termination", &text.kubelet.termination),
     ];
-    for (key, field, scalar) in paces {
+    for (key, field, scalar) in timings {
         if let Some(scalar) = scalar {
-            all.insert(key.to_owned(), place.duration(field, scalar)?);
+            all.insert(key.to_owned(), file.parse_duration_text(field, scalar)?);
         }
     }
     if let Some(code) = &text.kubelet.exit_code {
-        let code = place.whole("kubelet.exitCode", code, [0, EXIT_CODE_MAX])?;
+        let code = file.parse_whole("kubelet.exitCode", code, [0, EXIT_CODE_MAX])?;
         all.insert(EXIT_CODE.to_owned(), code.to_string());
     }
     Ok(all)

@@ -1,11 +1,11 @@
-//! A taint as a fleet's file has it.
+//! Taints in a fleet file.
 
 use std::fmt;
 
 use serde::Deserialize;
 use serde::de::{self, Deserializer, Visitor};
 
-/// A taint, by its fields or as `key=value:Effect`.
+/// A taint, written as a map or as `key=value:Effect`.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields, remote = "Self")]
 pub(super) struct TaintText {
@@ -15,7 +15,7 @@ pub(super) struct TaintText {
     pub(super) effect: Effect,
 }
 
-/// What a taint does.
+/// The effect of a taint.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
 pub(super) enum Effect {
     NoSchedule,
@@ -35,13 +35,13 @@ impl fmt::Display for Effect {
 
 impl<'de> Deserialize<'de> for TaintText {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_any(TaintWords)
+        deserializer.deserialize_any(TaintVisitor)
     }
 }
 
-struct TaintWords;
+struct TaintVisitor;
 
-impl<'de> Visitor<'de> for TaintWords {
+impl<'de> Visitor<'de> for TaintVisitor {
     type Value = TaintText;
 
     fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -60,7 +60,7 @@ impl<'de> Visitor<'de> for TaintWords {
         match effect(word).filter(|_| !key.is_empty()) {
             Some(effect) => Ok(TaintText { key: key.to_owned(), value: value.to_owned(), effect }),
             None => Err(E::custom(format!(
-                "taints: found {text}, allowed is key=value:Effect with NoSchedule, \
+                "taints: got {text}, expected key=value:Effect with NoSchedule, \
                  PreferNoSchedule or NoExecute"
             ))),
         }

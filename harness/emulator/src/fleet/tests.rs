@@ -1,6 +1,6 @@
-//! What a fleet's file may say and what it may not.
+//! Valid and invalid fleet files.
 
-use super::{Fleet, FleetPlace};
+use super::{Fleet, FleetLocation};
 use crate::object::{list, map, name, text};
 use schedlab_json::Value;
 
@@ -60,7 +60,7 @@ pools:
 }
 
 #[test]
-fn a_pools_pace_stands_on_its_nodes() {
+fn a_pools_kubelet_timing_is_annotated_on_its_nodes() {
     let fleet = fleet("pools: [{name: a, kubelet: {startup: 2s, runTime: 10m, exitCode: 1}}]");
     let annotations = map(&fleet.nodes()[0], &["metadata", "annotations"]).unwrap();
     assert_eq!(annotations["schedlab.dev/startup"], "2s");
@@ -77,7 +77,7 @@ fn realistic_nodes_weigh_what_real_ones_do() {
 }
 
 #[test]
-fn what_is_wrong_is_told_with_file_line_and_column() {
+fn errors_name_file_line_and_column() {
     let cases = [
         "pools:\n- name: a\n  gpu: 8\n",
         "pools:\n- name: a\n  gpus: -1\n",
@@ -109,48 +109,48 @@ fn what_is_wrong_is_told_with_file_line_and_column() {
     ];
     insta::assert_snapshot!(cases.map(error).join("\n"), @r#"
     fleet.yaml:3:3: unknown field `gpu`, expected one of name, count, names, gpus, gpusBy, gpuProduct, gpuMemory, cpu, memory, ephemeralStorage, pods, labels, annotations, taints, topology, objects, kubelet
-    fleet.yaml:3:9: gpus: found -1, allowed is a whole number from 0 to 1024
-    fleet.yaml:3:10: count: found 0, allowed is a whole number from 1 to 100000
-    fleet.yaml:3:8: cpu: found ten: not a quantity: write a number with at most one suffix of m, k, M, G, T, P, E, Ki, Mi, Gi, Ti, Pi, Ei
-    fleet.yaml:3:11: memory: found 1GB: not a quantity: write a number with at most one suffix of m, k, M, G, T, P, E, Ki, Mi, Gi, Ti, Pi, Ei
-    fleet.yaml:3:11: memory: found 99999999999Ei: too large: a quantity holds at most 9223372036854775807 (2^63 - 1)
-    fleet.yaml:3:11: memory: found 0: allowed is more than zero
-    fleet.yaml:3:11: memory: found -4Gi: negative; allowed is more than zero
-    fleet.yaml:3:9: name: found a again, which fleet.yaml:2:9 has already; pools need names of their own
-    fleet.yaml:5:14: found node a-1 again, which fleet.yaml:2:9 has already; nodes need names of their own
-    fleet.yaml:2:9: name: found "Big_One", allowed are lower-case letters, digits, - and ., a letter or digit at both ends and around each ., and at most 63 characters in all
-    fleet.yaml:3:10: count: found beside names, allowed is one of them
-    fleet.yaml:3:22: kubelet.startup: found soon, allowed is a duration such as 2s or 1h30m
-    fleet.yaml:3:23: kubelet.exitCode: found 256, allowed is a whole number from 0 to 255
+    fleet.yaml:3:9: gpus: got -1, expected a whole number from 0 to 1024
+    fleet.yaml:3:10: count: got 0, expected a whole number from 1 to 100000
+    fleet.yaml:3:8: cpu: got ten: not a quantity: write a number with at most one suffix of m, k, M, G, T, P, E, Ki, Mi, Gi, Ti, Pi, Ei
+    fleet.yaml:3:11: memory: got 1GB: not a quantity: write a number with at most one suffix of m, k, M, G, T, P, E, Ki, Mi, Gi, Ti, Pi, Ei
+    fleet.yaml:3:11: memory: got 99999999999Ei: too large: a quantity holds at most 9223372036854775807 (2^63 - 1)
+    fleet.yaml:3:11: memory: got 0, expected more than zero
+    fleet.yaml:3:11: memory: got -4Gi, expected more than zero
+    fleet.yaml:3:9: pool name: got a twice, expected unique names; first at fleet.yaml:2:9
+    fleet.yaml:5:14: node name: got a-1 twice, expected unique names; first at fleet.yaml:2:9
+    fleet.yaml:2:9: name: got "Big_One", expected lower-case letters, digits, - and ., a letter or digit at both ends and around each ., and at most 63 characters in all
+    fleet.yaml:3:10: count: got both count and names, expected one of them
+    fleet.yaml:3:22: kubelet.startup: got soon, expected a duration such as 2s or 1h30m
+    fleet.yaml:3:23: kubelet.exitCode: got 256, expected a whole number from 0 to 255
     fleet.yaml:3:39: annotations.schedlab.dev/startup: "soon": must be a duration such as 90s or 1h30m
     fleet.yaml:3:41: annotations.schedlab.dev/exit-code: "bad": must be a whole number
     fleet.yaml:3:29: taints[0].effect: unknown variant `Sometimes`, expected one of NoSchedule, PreferNoSchedule, NoExecute
     fleet.yaml:3:12: objects: unknown variant `huge`, expected one of slim, realistic
-    fleet.yaml:3:3: found the key name twice, allowed is each key once
+    fleet.yaml:3:3: got the key name twice, expected each key once
     fleet.yaml:2:3: missing field `name`
     fleet.yaml:1:1: unknown field `nodes`, expected one of pools
-    fleet.yaml:1:8: pools: found 3, allowed is a list
+    fleet.yaml:1:8: pools: got 3, expected a list
     fleet.yaml:1:8: unclosed bracket '['
     fleet.yaml:4:17: labels: "bad key!": name part must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character (e.g. 'MyName',  or 'my.name',  or '123-abc', regex used for validation is '([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]')
     fleet.yaml:3:15: labels.k: "bad value!": a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character (e.g. 'MyValue',  or 'my_value',  or '12345', regex used for validation is '(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?')
-    fleet.yaml:3:12: taints: found k=v:Sometimes, allowed is key=value:Effect with NoSchedule, PreferNoSchedule or NoExecute
+    fleet.yaml:3:12: taints: got k=v:Sometimes, expected key=value:Effect with NoSchedule, PreferNoSchedule or NoExecute
     fleet.yaml:3:21: unknown field `effekt`, expected one of key, value, effect
     "#);
 }
 
 #[test]
-fn what_would_be_a_fleet_of_nothing_is_told() {
+fn an_empty_fleet_is_refused() {
     let cases =
         ["pools:\n- name: a\n  gpuMemory: 80\n", "pools:\n- name: a\n  names: []\n", "pools: []\n"];
     insta::assert_snapshot!(cases.map(error).join("\n"), @r"
-    fleet.yaml:3:14: gpuMemory: found 80, allowed is at least 1Mi
-    fleet.yaml:3:10: names: found none, allowed is at least one
-    fleet.yaml:1:8: pools: found none, allowed is at least one
+    fleet.yaml:3:14: gpuMemory: got 80, expected at least 1Mi
+    fleet.yaml:3:10: names: got none, expected at least one
+    fleet.yaml:1:8: pools: got none, expected at least one
     ");
 }
 
 #[test]
-fn what_the_server_would_refuse_is_told_where_it_is_written() {
+fn api_server_refusals_are_reported_with_their_location() {
     let cases = [
         "pools:\n- name: a\n  taints:\n  - {key: a b, effect: NoSchedule}\n",
         "pools:\n- name: a\n  taints: ['k=v v:NoSchedule']\n",
@@ -166,17 +166,17 @@ fn what_the_server_would_refuse_is_told_where_it_is_written() {
     insta::assert_snapshot!(all.join("\n"), @r#"
     fleet.yaml:4:5: taints[0].key: "a b": name part must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character (e.g. 'MyName',  or 'my.name',  or '123-abc', regex used for validation is '([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]')
     fleet.yaml:3:12: taints[0].value: "v v": a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character (e.g. 'MyValue',  or 'my_value',  or '12345', regex used for validation is '(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?')
-    fleet.yaml:4:5: taints[1]: found k with NoSchedule again, allowed is each key and effect once
+    fleet.yaml:4:5: taints[1]: got k with NoSchedule again, expected each key and effect once
     fleet.yaml:3:22: annotations: "a b": name part must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character (e.g. 'MyName',  or 'my.name',  or '123-abc', regex used for validation is '([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]')
     fleet.yaml:3:19: topology: "a b": name part must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character (e.g. 'MyName',  or 'my.name',  or '123-abc', regex used for validation is '([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]')
     fleet.yaml:3:15: gpuProduct: "NVIDIA H100": a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character (e.g. 'MyValue',  or 'my_value',  or '12345', regex used for validation is '(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?')
-    fleet.yaml:2:9: name: found "a..b", allowed are lower-case letters, digits, - and ., a letter or digit at both ends and around each ., and at most 63 characters in all
-    fleet.yaml:3:18: found the key k twice, allowed is each key once
-    fleet.yaml: found nothing, allowed are `pools:` with one or more pools, or Nodes as Kubernetes objects
+    fleet.yaml:2:9: name: got "a..b", expected lower-case letters, digits, - and ., a letter or digit at both ends and around each ., and at most 63 characters in all
+    fleet.yaml:3:18: got the key k twice, expected each key once
+    fleet.yaml: got nothing, expected `pools:` with one or more pools, or Nodes as Kubernetes objects
     "#);
 }
 
-/// Neither a truth value nor a number is made of what stands where a text is read.
+/// A string field keeps values that YAML would read as a boolean or a number.
 #[test]
 fn labels_are_read_as_they_are_written() {
     let fleet = fleet("pools: [{name: on, labels: {a: y, b: on, c: 0x10, d: 1.10, e: 010}}]");
@@ -186,7 +186,7 @@ fn labels_are_read_as_they_are_written() {
     assert_eq!(name(&fleet.nodes()[0]), "on-0");
 }
 
-/// One field of a pool each, of a type that it cannot have.
+/// Pool fields with a value of a wrong type.
 const WRONG_TYPES: [&str; 37] = [
     "name: [a]",
     "name: {a: b}",
@@ -229,65 +229,65 @@ const WRONG_TYPES: [&str; 37] = [
 
 #[test]
 fn a_number_is_shown_as_it_was_written() {
-    let told = ["99999999999999999999", "1e400", "8.50"]
+    let errors = ["99999999999999999999", "1e400", "8.50"]
         .map(|gpus| error(&format!("pools:\n- gpus: {gpus}\n  name: a\n")));
-    insta::assert_snapshot!(told.join("\n"), @"
-    fleet.yaml:2:9: gpus: found 99999999999999999999, allowed is a whole number from 0 to 1024
-    fleet.yaml:2:9: gpus: found 1e400, allowed is a whole number from 0 to 1024
-    fleet.yaml:2:9: gpus: found 8.50, allowed is a whole number from 0 to 1024
+    insta::assert_snapshot!(errors.join("\n"), @"
+    fleet.yaml:2:9: gpus: got 99999999999999999999, expected a whole number from 0 to 1024
+    fleet.yaml:2:9: gpus: got 1e400, expected a whole number from 0 to 1024
+    fleet.yaml:2:9: gpus: got 8.50, expected a whole number from 0 to 1024
     ");
 }
 
 #[test]
-fn every_field_of_a_wrong_type_is_told_by_its_name() {
-    let told = WRONG_TYPES.map(|field| {
+fn every_field_of_a_wrong_type_is_named() {
+    let errors = WRONG_TYPES.map(|field| {
         let name = if field.starts_with("name:") { "" } else { "  name: a\n" };
         error(&format!("pools:\n- {field}\n{name}"))
     });
     let whole = ["pools: {a: b}", "pools:", "[]", "x", ""].map(error);
-    insta::assert_snapshot!([&told[..], &whole].concat().join("\n"), @"
-    fleet.yaml:2:9: name: found [a], allowed is a text
-    fleet.yaml:2:9: name: found {a: b}, allowed is a text
-    fleet.yaml:2:9: name: found null, allowed is a text
-    fleet.yaml:2:10: count: found [1], allowed is a number or a text
-    fleet.yaml:2:10: count: found many, allowed is a whole number from 1 to 100000
-    fleet.yaml:2:10: names: found x, allowed is a list
-    fleet.yaml:2:11: names[0]: found [x], allowed is a text
-    fleet.yaml:2:9: gpus: found [1], allowed is a number or a text
-    fleet.yaml:2:9: gpus: found {a: 1}, allowed is a number or a text
-    fleet.yaml:2:9: gpus: found 1.5, allowed is a whole number from 0 to 1024
-    fleet.yaml:2:11: gpusBy: found [plugin], allowed is a text
+    insta::assert_snapshot!([&errors[..], &whole].concat().join("\n"), @"
+    fleet.yaml:2:9: name: got [a], expected a text
+    fleet.yaml:2:9: name: got {a: b}, expected a text
+    fleet.yaml:2:9: name: got null, expected a text
+    fleet.yaml:2:10: count: got [1], expected a number or a text
+    fleet.yaml:2:10: count: got many, expected a whole number from 1 to 100000
+    fleet.yaml:2:10: names: got x, expected a list
+    fleet.yaml:2:11: names[0]: got [x], expected a text
+    fleet.yaml:2:9: gpus: got [1], expected a number or a text
+    fleet.yaml:2:9: gpus: got {a: 1}, expected a number or a text
+    fleet.yaml:2:9: gpus: got 1.5, expected a whole number from 0 to 1024
+    fleet.yaml:2:11: gpusBy: got [plugin], expected a text
     fleet.yaml:2:11: gpusBy: unknown variant `magic`, expected one of plugin, claim
-    fleet.yaml:2:15: gpuProduct: found [x], allowed is a text
-    fleet.yaml:2:14: gpuMemory: found [80Gi], allowed is a number or a text
-    fleet.yaml:2:8: cpu: found {a: 1}, allowed is a number or a text
-    fleet.yaml:2:11: memory: found [1Gi], allowed is a number or a text
-    fleet.yaml:2:21: ephemeralStorage: found [1Gi], allowed is a number or a text
-    fleet.yaml:2:9: pods: found yes, allowed is a whole number from 1 to 100000
-    fleet.yaml:2:11: labels: found x, allowed is a map
-    fleet.yaml:2:11: labels: found [x], allowed is a map
-    fleet.yaml:2:15: labels.k: found [x], allowed is a text
-    fleet.yaml:2:16: annotations: found x, allowed is a map
-    fleet.yaml:2:20: annotations.k: found {a: b}, allowed is a text
-    fleet.yaml:2:11: taints: found {key: k}, allowed is a list
+    fleet.yaml:2:15: gpuProduct: got [x], expected a text
+    fleet.yaml:2:14: gpuMemory: got [80Gi], expected a number or a text
+    fleet.yaml:2:8: cpu: got {a: 1}, expected a number or a text
+    fleet.yaml:2:11: memory: got [1Gi], expected a number or a text
+    fleet.yaml:2:21: ephemeralStorage: got [1Gi], expected a number or a text
+    fleet.yaml:2:9: pods: got yes, expected a whole number from 1 to 100000
+    fleet.yaml:2:11: labels: got x, expected a map
+    fleet.yaml:2:11: labels: got [x], expected a map
+    fleet.yaml:2:15: labels.k: got [x], expected a text
+    fleet.yaml:2:16: annotations: got x, expected a map
+    fleet.yaml:2:20: annotations.k: got {a: b}, expected a text
+    fleet.yaml:2:11: taints: got {key: k}, expected a list
     fleet.yaml:2:12: taints[0]: invalid type: integer `3`, expected a taint as {key, value, effect} or key=value:Effect
     fleet.yaml:2:12: taints[0]: invalid type: sequence, expected a taint as {key, value, effect} or key=value:Effect
-    fleet.yaml:2:18: taints[0].key: found [k], allowed is a text
-    fleet.yaml:2:28: taints[0].value: found [v], allowed is a text
+    fleet.yaml:2:18: taints[0].key: got [k], expected a text
+    fleet.yaml:2:28: taints[0].value: got [v], expected a text
     fleet.yaml:2:13: taints[0]: missing field `effect`
-    fleet.yaml:2:13: topology: found [x], allowed is a map
-    fleet.yaml:2:20: topology.rack: found [2], allowed is a number or a text
-    fleet.yaml:2:20: topology.rack: found two, allowed is a whole number from 1 to 100000
-    fleet.yaml:2:12: objects: found [slim], allowed is a text
+    fleet.yaml:2:13: topology: got [x], expected a map
+    fleet.yaml:2:20: topology.rack: got [2], expected a number or a text
+    fleet.yaml:2:20: topology.rack: got two, expected a whole number from 1 to 100000
+    fleet.yaml:2:12: objects: got [slim], expected a text
     fleet.yaml:2:12: objects: unknown variant `3`, expected one of slim, realistic
-    fleet.yaml:2:12: kubelet: found 2s, allowed is a map
-    fleet.yaml:2:22: kubelet.startup: found [2s], allowed is a number or a text
+    fleet.yaml:2:12: kubelet: got 2s, expected a map
+    fleet.yaml:2:22: kubelet.startup: got [2s], expected a number or a text
     fleet.yaml:2:13: unknown field `runtime`, expected one of startup, runTime, termination, exitCode
-    fleet.yaml:1:8: pools: found {a: b}, allowed is a list
-    fleet.yaml:1:6: pools: found none, allowed is at least one
-    fleet.yaml:1:1: fleet: found [], allowed is a map
-    fleet.yaml:1:1: fleet: found x, allowed is a map
-    fleet.yaml: found nothing, allowed are `pools:` with one or more pools, or Nodes as Kubernetes objects
+    fleet.yaml:1:8: pools: got {a: b}, expected a list
+    fleet.yaml:1:6: pools: got none, expected at least one
+    fleet.yaml:1:1: fleet: got [], expected a map
+    fleet.yaml:1:1: fleet: got x, expected a map
+    fleet.yaml: got nothing, expected `pools:` with one or more pools, or Nodes as Kubernetes objects
     ");
 }
 
@@ -298,7 +298,7 @@ fn a_taint_may_be_written_as_in_feature_tables() {
     insta::assert_snapshot!(taints, @r#"[{"effect":"NoSchedule","key":"gpu","value":"yes"},{"effect":"NoExecute","key":"k"}]"#);
 }
 
-/// What `docs/reference/fleets.md` shows is read.
+/// The example in `docs/reference/fleets.md` is valid.
 #[test]
 fn the_documented_fleet_is_a_fleet() {
     let text = include_str!("../../../../docs/reference/fleets.md");
@@ -352,28 +352,30 @@ metadata:
     {"labels":{"zone":"z1"},"name":"node-1"}
     {"name":"node-2"}
     "#);
-    let places: Vec<String> = fleet.written().map(|(_, place)| place.to_string()).collect();
-    assert_eq!(places, ["fleet.yaml:3:3", "fleet.yaml:15:3"]);
+    let locations: Vec<String> =
+        fleet.nodes_with_locations().map(|(_, location)| location.to_string()).collect();
+    assert_eq!(locations, ["fleet.yaml:3:3", "fleet.yaml:15:3"]);
     let object: Value = serde_saphyr::from_str(yaml).unwrap();
     let json = serde_json::to_string_pretty(&object).unwrap();
     assert_eq!(Fleet::parse("fleet.json", &json).unwrap().nodes(), fleet.nodes());
 }
 
 #[test]
-fn a_plain_nodes_field_has_its_place() {
+fn a_plain_nodes_field_has_its_location() {
     let list = "apiVersion: v1\nkind: NodeList\nitems:\n- metadata: {name: b}\n  spec:\n    taints:\n    - key: a b\n";
     let text = format!(
         "apiVersion: v1\nkind: Node\nmetadata: {{name: a}}\nspec: {{podCIDRR: x}}\n---\n{list}"
     );
     let fleet = fleet(&text);
-    let places: Vec<&FleetPlace> = fleet.written().map(|(_, place)| place).collect();
-    assert_eq!(places[0].of("spec.podCIDRR").to_string(), "fleet.yaml:4:18");
-    assert_eq!(places[1].of("spec.taints[0].key").to_string(), "fleet.yaml:12:12");
-    assert_eq!(places[1].of("").to_string(), "fleet.yaml:9:3");
+    let locations: Vec<&FleetLocation> =
+        fleet.nodes_with_locations().map(|(_, location)| location).collect();
+    assert_eq!(locations[0].of_field("spec.podCIDRR").to_string(), "fleet.yaml:4:18");
+    assert_eq!(locations[1].of_field("spec.taints[0].key").to_string(), "fleet.yaml:12:12");
+    assert_eq!(locations[1].of_field("").to_string(), "fleet.yaml:9:3");
 }
 
 #[test]
-fn what_is_wrong_with_plain_nodes_is_told_by_document() {
+fn errors_in_plain_nodes_name_their_document() {
     let node = "apiVersion: v1\nkind: Node\nmetadata: {name: a}\n";
     let cases = [
         format!("{node}---\n{node}"),
@@ -384,10 +386,10 @@ fn what_is_wrong_with_plain_nodes_is_told_by_document() {
     ];
     let all: Vec<String> = cases.iter().map(|text| error(text)).collect();
     insta::assert_snapshot!(all.join("\n"), @r#"
-    fleet.yaml:5:1: found node a again, which fleet.yaml:1:1 has already; nodes need names of their own
-    fleet.yaml:5:1: kind: found "Pod", allowed are Node, NodeList and List of nodes
-    fleet.yaml:5:1: metadata.name: found none, nodes need names of their own
+    fleet.yaml:5:1: node name: got a twice, expected unique names; first at fleet.yaml:1:1
+    fleet.yaml:5:1: kind: got "Pod", expected Node, NodeList or List of nodes
+    fleet.yaml:5:1: metadata.name: got none, expected a unique node name
     fleet.yaml:5:13: unclosed bracket '['
-    fleet.yaml:4:9: metadata.name: found n, which YAML reads as false; allowed is a text, in quotes where YAML needs them
+    fleet.yaml:4:9: metadata.name: got n, which YAML reads as false, expected a text: write "n" in quotes
     "#);
 }

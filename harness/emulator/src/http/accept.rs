@@ -1,20 +1,19 @@
-//! In which form a client wants its answer.
+//! The `Accept` header: encoding and format of a response.
 
 use crate::error::ApiError;
 
-/// The form of an answer. What a server does not speak (protobuf) is passed over for the next
-/// thing in the list.
+/// The negotiated form of a response. Unsupported media types, such as protobuf, are skipped.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Accept {
     pub(super) encoding: Encoding,
-    pub(super) shape: Shape,
+    pub(super) format: ResponseFormat,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum Encoding {
     #[default]
     Json,
-    /// JSON for people: `?pretty=true`.
+    /// Indented JSON: `?pretty=true`.
     Pretty,
     Yaml,
 }
@@ -29,7 +28,7 @@ impl Encoding {
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) enum Shape {
+pub(super) enum ResponseFormat {
     /// The objects themselves.
     #[default]
     Plain,
@@ -39,7 +38,7 @@ pub(super) enum Shape {
     PartialMetadata,
     /// Only the metadata of a list's objects.
     PartialMetadataList,
-    /// All groups and resources at once, with the version of that form.
+    /// Aggregated discovery, with its version.
     Discovery(&'static str),
 }
 
@@ -48,12 +47,12 @@ impl Accept {
         if header.trim().is_empty() {
             return Ok(Self::default());
         }
-        header.split(',').find_map(one).ok_or_else(|| refusal(header))
+        header.split(',').find_map(parse_range).ok_or_else(|| not_acceptable(header))
     }
 }
 
-/// Types that nobody speaks are refused in other words than forms that nobody knows.
-fn refusal(header: &str) -> ApiError {
+/// The 406 error. As in kube-apiserver, its text differs for unsupported media types and formats.
+fn not_acceptable(header: &str) -> ApiError {
     let types = "application/json, application/yaml, application/vnd.kubernetes.protobuf";
     let has_form = header.split(',').any(|range| range.contains("as="));
     if has_form {
@@ -64,7 +63,7 @@ fn refusal(header: &str) -> ApiError {
     ApiError { details: Some(Box::default()), ..ApiError::new(406, "NotAcceptable", message) }
 }
 
-fn one(range: &str) -> Option<Accept> {
+fn parse_range(range: &str) -> Option<Accept> {
     let mut parts = range.split(';').map(str::trim);
     let encoding = match parts.next()? {
         "application/json" | "application/*" | "*/*" | "text/plain" => Encoding::Json,
@@ -80,17 +79,19 @@ fn one(range: &str) -> Option<Accept> {
             Some(_) | None => {}
         }
     }
-    let shape = match (form, group, version) {
-        ("", _, _) => Shape::Plain,
-        ("Table", "meta.k8s.io" | "", "v1beta1") => Shape::Table("v1beta1"),
-        ("Table", "meta.k8s.io" | "", "v1" | "") => Shape::Table("v1"),
-        ("PartialObjectMetadata", _, _) => Shape::PartialMetadata,
-        ("PartialObjectMetadataList", _, _) => Shape::PartialMetadataList,
-        ("APIGroupDiscoveryList", "apidiscovery.k8s.io", "v2") => Shape::Discovery("v2"),
-        ("APIGroupDiscoveryList", "apidiscovery.k8s.io", "v2beta1") => Shape::Discovery("v2beta1"),
+    let format = match (form, group, version) {
+        ("", _, _) => ResponseFormat::Plain,
+        ("Table", "meta.k8s.io" | "", "v1beta1") => ResponseFormat::Table("v1beta1"),
+        ("Table", "meta.k8s.io" | "", "v1" | "") => ResponseFormat::Table("v1"),
+        ("PartialObjectMetadata", _, _) => ResponseFormat::PartialMetadata,
+        ("PartialObjectMetadataList", _, _) => ResponseFormat::PartialMetadataList,
+        ("APIGroupDiscoveryList", "apidiscovery.k8s.io", "v2") => ResponseFormat::Discovery("v2"),
+        ("APIGroupDiscoveryList", "apidiscovery.k8s.io", "v2beta1") => {
+            ResponseFormat::Discovery("v2beta1")
+        }
         _ => return None,
     };
-    Some(Accept { encoding, shape })
+    Some(Accept { encoding, format })
 }
 
 #[cfg(test)]
@@ -98,36 +99,40 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_first_form_that_is_spoken_wins() {
+    fn the_first_supported_media_type_wins() {
         let cases = [
-            ("", Encoding::Json, Shape::Plain),
-            ("application/vnd.kubernetes.protobuf,application/json", Encoding::Json, Shape::Plain),
+            ("", Encoding::Json, ResponseFormat::Plain),
+            (
+                "application/vnd.kubernetes.protobuf,application/json",
+                Encoding::Json,
+                ResponseFormat::Plain,
+            ),
             (
                 "application/json;as=Table;v=v1;g=meta.k8s.io,application/json",
                 Encoding::Json,
-                Shape::Table("v1"),
+                ResponseFormat::Table("v1"),
             ),
             (
                 "application/vnd.kubernetes.protobuf;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,\
                  application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1",
                 Encoding::Json,
-                Shape::PartialMetadataList,
+                ResponseFormat::PartialMetadataList,
             ),
             (
                 "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList",
                 Encoding::Json,
-                Shape::Discovery("v2"),
+                ResponseFormat::Discovery("v2"),
             ),
-            ("application/yaml", Encoding::Yaml, Shape::Plain),
-            ("text/html, */*;q=0.8", Encoding::Json, Shape::Plain),
+            ("application/yaml", Encoding::Yaml, ResponseFormat::Plain),
+            ("text/html, */*;q=0.8", Encoding::Json, ResponseFormat::Plain),
         ];
-        for (header, encoding, shape) in cases {
-            assert_eq!(Accept::parse(header), Ok(Accept { encoding, shape }), "{header}");
+        for (header, encoding, format) in cases {
+            assert_eq!(Accept::parse(header), Ok(Accept { encoding, format }), "{header}");
         }
     }
 
     #[test]
-    fn a_form_that_nobody_speaks_is_not_acceptable() {
+    fn an_unsupported_media_type_is_not_acceptable() {
         assert_eq!(Accept::parse("image/png").unwrap_err().code, 406);
     }
 }

@@ -1,6 +1,6 @@
-//! Request bodies: JSON, YAML or protobuf by their content type, into plain values.
+//! Decodes request bodies in JSON, YAML or protobuf, by content type.
 
-mod repeated;
+mod duplicates;
 
 use ::http::HeaderMap;
 use ::http::header::CONTENT_TYPE;
@@ -8,11 +8,11 @@ use ::http::header::CONTENT_TYPE;
 use super::protobuf;
 use crate::error::{ApiError, go_json};
 use crate::object::go_type;
-use crate::store::{PatchBody, Slips};
-use repeated::Repeated;
+use crate::store::{DuplicateFields, PatchBody};
+use duplicates::DuplicateField;
 use schedlab_json::Value;
 
-/// A larger body is refused, as by the API server.
+/// The maximum size of a request body, as in kube-apiserver.
 pub(super) const BODY_BYTES_MAX: usize = 3 * 1024 * 1024;
 
 const PROTOBUF: &str = "application/vnd.kubernetes.protobuf";
@@ -26,21 +26,25 @@ fn content_type(headers: &HeaderMap) -> &str {
     value.split(';').next().unwrap_or_default().trim()
 }
 
-/// What a body says, and what is wrong with its text.
-pub(super) type Read<T> = (T, Slips);
+/// A decoded body and its duplicate fields.
+pub(super) type WithDuplicates<T> = (T, DuplicateFields);
 
-/// The object in a body, which is to be of this kind.
+/// Decodes an object. `kind` is the expected kind, for errors.
 pub(super) fn object(headers: &HeaderMap, body: &[u8], kind: &str) -> Result<Value, ApiError> {
-    read(headers, body, kind).map(|(object, _)| object)
+    decode_object(headers, body, kind).map(|(object, _)| object)
 }
 
-/// The object in a body, which is to be of this kind, with what it says twice.
-pub(super) fn read(headers: &HeaderMap, body: &[u8], kind: &str) -> Result<Read<Value>, ApiError> {
+/// Decodes an object with its duplicate fields. `kind` is the expected kind, for errors.
+pub(super) fn decode_object(
+    headers: &HeaderMap,
+    body: &[u8],
+    kind: &str,
+) -> Result<WithDuplicates<Value>, ApiError> {
     let object = match content_type(headers) {
         "" | "application/json" => json(body).map_err(|why| format!("json parse error: {why}")),
         "application/yaml" => json_or_yaml(body),
         PROTOBUF => protobuf::object(body)
-            .map(|object| (object, Slips::default()))
+            .map(|object| (object, DuplicateFields::default()))
             .map_err(|error| format!("parse error: {error}")),
         _ => {
             return Err(ApiError::unsupported_media_type(&[
@@ -50,15 +54,17 @@ pub(super) fn read(headers: &HeaderMap, body: &[u8], kind: &str) -> Result<Read<
             ]));
         }
     };
-    let object = object.and_then(|(object, slips)| match go_type(&object) {
-        "object" | "null" => Ok((object, slips)),
-        found => Err(format!("json parse error: {}", go_json::no_object(found))),
+    let object = object.and_then(|(object, duplicates)| match go_type(&object) {
+        "object" | "null" => Ok((object, duplicates)),
+        found => Err(format!("json parse error: {}", go_json::not_an_object(found))),
     });
-    object.map_err(|why| unrecognized(body, kind, &format!("couldn't get version/kind; {why}")))
+    object.map_err(|why| {
+        unrecognized_object(body, kind, &format!("couldn't get version/kind; {why}"))
+    })
 }
 
-/// 400: not even of what kind it is can be told.
-pub(super) fn unrecognized(body: &[u8], kind: &str, why: &str) -> ApiError {
+/// The 400 error for a body without a recognizable kind.
+pub(super) fn unrecognized_object(body: &[u8], kind: &str, why: &str) -> ApiError {
     const SHOWN: usize = 30;
     let start = body.get(..SHOWN).unwrap_or(body);
     let more = if body.len() > SHOWN { " ..." } else { "" };
@@ -72,8 +78,8 @@ pub(super) fn unrecognized(body: &[u8], kind: &str, why: &str) -> ApiError {
     ))
 }
 
-/// The object in a body that may be absent.
-pub(super) fn optional(
+/// Decodes an object; `None` for an empty body.
+pub(super) fn optional_object(
     headers: &HeaderMap,
     body: &[u8],
     kind: &str,
@@ -81,25 +87,28 @@ pub(super) fn optional(
     if body.is_empty() { Ok(None) } else { object(headers, body, kind).map(Some) }
 }
 
-/// A patch by its content type. Custom kinds know no strategic merge.
+/// Decodes a patch by its content type. Custom kinds do not support strategic merge patches.
 pub(super) fn patch(
     headers: &HeaderMap,
     body: &[u8],
     force: bool,
     is_custom: bool,
-) -> Result<Read<PatchBody>, ApiError> {
-    let of = |form: fn(Value) -> PatchBody| move |(patch, slips): Read<Value>| (form(patch), slips);
+) -> Result<WithDuplicates<PatchBody>, ApiError> {
+    let of = |form: fn(Value) -> PatchBody| {
+        move |(patch, duplicates): WithDuplicates<Value>| (form(patch), duplicates)
+    };
     match content_type(headers) {
-        JSON_PATCH => json_patch(body).map(|(patch, slips)| {
-            let slips = slips.warnings.iter().map(|slip| format!("json patch {slip}"));
-            (PatchBody::Json(patch), in_json(slips.collect()))
+        JSON_PATCH => json_patch(body).map(|(patch, duplicates)| {
+            let duplicates =
+                duplicates.warnings.iter().map(|message| format!("json patch {message}"));
+            (PatchBody::Json(patch), json_duplicates(duplicates.collect()))
         }),
         MERGE_PATCH => json_patch(body).map(of(PatchBody::Merge)),
         STRATEGIC_PATCH if !is_custom => {
             json(body).map(of(PatchBody::Strategic)).map_err(ApiError::bad_request)
         }
         APPLY_PATCH => match json_or_yaml(body) {
-            Ok((object, slips)) => Ok((PatchBody::Apply { object, force }, slips)),
+            Ok((object, duplicates)) => Ok((PatchBody::Apply { object, force }, duplicates)),
             Err(why) => Err(ApiError::bad_request(format!(
                 "error decoding YAML: error converting YAML to JSON: {why}"
             ))),
@@ -114,63 +123,64 @@ pub(super) fn patch(
     }
 }
 
-fn json(body: &[u8]) -> Result<Read<Value>, String> {
+fn json(body: &[u8]) -> Result<WithDuplicates<Value>, String> {
     let in_words =
-        |error: serde_json::Error| go_json::complaint(body).unwrap_or_else(|| error.to_string());
-    // Looked at once as a whole, which is quicker than string by string.
+        |error: serde_json::Error| go_json::syntax_error(body).unwrap_or_else(|| error.to_string());
+    // Checking UTF-8 once for the whole text is faster than for each string.
     let read = match std::str::from_utf8(body) {
         Ok(text) => {
             let mut source = serde_json::Deserializer::from_str(text);
-            let read = repeated::read(&mut source).and_then(|read| source.end().map(|()| read));
+            let read = duplicates::decode(&mut source).and_then(|read| source.end().map(|()| read));
             read.map(|(value, repeated)| {
-                let slip = |twice: &Repeated| format!("duplicate field \"{}\"", twice.path);
-                (value, in_json(repeated.iter().map(slip).collect()))
+                let message =
+                    |twice: &DuplicateField| format!("duplicate field \"{}\"", twice.path);
+                (value, json_duplicates(repeated.iter().map(message).collect()))
             })
         }
-        Err(_) => serde_json::from_slice(body).map(|value| (value, Slips::default())),
+        Err(_) => serde_json::from_slice(body).map(|value| (value, DuplicateFields::default())),
     };
     read.map_err(in_words)
 }
 
-fn json_patch(body: &[u8]) -> Result<Read<Value>, ApiError> {
+fn json_patch(body: &[u8]) -> Result<WithDuplicates<Value>, ApiError> {
     json(body).map_err(|why| ApiError::bad_request(format!("error decoding patch: {why}")))
 }
 
-/// JSON is YAML, and faster to read; what is wrong with it is told in the words of YAML.
-fn json_or_yaml(body: &[u8]) -> Result<Read<Value>, String> {
+/// Decodes JSON first, which is faster; errors and duplicates are reported as for YAML.
+fn json_or_yaml(body: &[u8]) -> Result<WithDuplicates<Value>, String> {
     match json(body) {
-        Ok((value, slips)) if slips.warnings.is_empty() => Ok((value, slips)),
+        Ok((value, duplicates)) if duplicates.warnings.is_empty() => Ok((value, duplicates)),
         Ok(_) | Err(_) => yaml(body),
     }
 }
 
-fn yaml(body: &[u8]) -> Result<Read<Value>, String> {
+fn yaml(body: &[u8]) -> Result<WithDuplicates<Value>, String> {
     let source = || serde_yaml::Deserializer::from_slice(body);
-    let (value, repeated) = repeated::read(source()).map_err(|error| in_words(&error))?;
+    let (value, repeated) = duplicates::decode(source()).map_err(|error| go_yaml_error(&error))?;
     if repeated.is_empty() {
-        return Ok((value, Slips::default()));
+        return Ok((value, DuplicateFields::default()));
     }
-    let slip = |(nth, twice): (usize, &Repeated)| {
-        let error = repeated::read_until(source(), nth).err()?;
+    let message = |(nth, twice): (usize, &DuplicateField)| {
+        let error = duplicates::fail_at_duplicate(source(), nth).err()?;
         Some(format!("line {}: key {:?} already set in map", error.location()?.line(), twice.name))
     };
-    let warnings: Vec<String> = repeated.iter().enumerate().filter_map(slip).collect();
+    let warnings: Vec<String> = repeated.iter().enumerate().filter_map(message).collect();
     let refusal = format!("yaml: unmarshal errors:\n  {}", warnings.join("\n  "));
-    Ok((value, Slips { warnings, refusal }))
+    Ok((value, DuplicateFields { warnings, strict_error: refusal }))
 }
 
-fn in_json(warnings: Vec<String>) -> Slips {
-    Slips { refusal: warnings.join(", "), warnings }
+fn json_duplicates(warnings: Vec<String>) -> DuplicateFields {
+    DuplicateFields { strict_error: warnings.join(", "), warnings }
 }
 
-/// An error in YAML as Go's decoder tells it: a parser's line is counted from 0, a scanner's from
-/// 1, and that of the context comes first.
-fn in_words(error: &serde_yaml::Error) -> String {
+/// A YAML error in the format of Go's decoder. It counts lines of parser errors from 0 and of
+/// scanner errors from 1, and prefers the line of the context.
+fn go_yaml_error(error: &serde_yaml::Error) -> String {
     let text = error.to_string();
     let (problem, context) = text.split_once(", while ").unwrap_or((&text, ""));
     let line_of = |text: &str| -> Option<usize> {
-        let (_, place) = text.rsplit_once(" at line ")?;
-        let line: usize = place.split(' ').next()?.parse().ok()?;
+        let (_, location) = text.rsplit_once(" at line ")?;
+        let line: usize = location.split(' ').next()?.parse().ok()?;
         line.checked_sub(1).filter(|line| *line > 0)
     };
     let scans = context.starts_with("scanning");

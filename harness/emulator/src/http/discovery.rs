@@ -1,11 +1,10 @@
-//! Discovery: which groups, versions and resources there are, in the old form (one request a
-//! group) and the aggregated one (everything at once).
+//! API discovery of groups, versions and resources: per group, and aggregated.
 
 use ::http::StatusCode;
 
-use super::accept::{Accept, Shape};
-use super::reply::{self, Reply};
-use super::review::REVIEWS;
+use super::accept::{Accept, ResponseFormat};
+use super::access_review::REVIEWS;
+use super::response::{self, ApiResponse};
 use crate::error::ApiError;
 use crate::kinds::{Kind, Kinds, version_rank};
 use schedlab_json::{Value, json};
@@ -13,7 +12,8 @@ use schedlab_json::{Value, json};
 const ALL_VERBS: [&str; 8] =
     ["create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"];
 
-/// Groups in the order in which clients look for a name; others follow by name.
+/// The discovery order of built-in groups, in which clients resolve names. Other groups follow by
+/// name.
 const GROUP_ORDER: [&str; 17] = [
     "apps",
     "events.k8s.io",
@@ -34,8 +34,8 @@ const GROUP_ORDER: [&str; 17] = [
     "resource.k8s.io",
 ];
 
-/// One resource as discovery shows it.
-struct Entry<'k> {
+/// A resource in discovery.
+struct ResourceEntry<'k> {
     plural: &'k str,
     singular: &'k str,
     kind: &'k str,
@@ -43,24 +43,24 @@ struct Entry<'k> {
     verbs: Vec<&'static str>,
     short_names: Vec<&'k str>,
     categories: Vec<&'k str>,
-    parts: Vec<Part>,
+    subresources: Vec<SubresourceEntry>,
 }
 
-/// A part of an object: name, the kind it speaks (group, version, kind; the object's own where
-/// `None`), verbs.
-struct Part {
+/// A subresource in discovery. `kind` is the group, version and kind of its body; `None` for that of
+/// the object itself.
+struct SubresourceEntry {
     name: &'static str,
-    speaks: Option<(&'static str, &'static str, &'static str)>,
+    kind: Option<(&'static str, &'static str, &'static str)>,
     verbs: Vec<&'static str>,
 }
 
-/// The groups but the core one, in order.
+/// The groups except the core group, in discovery order.
 fn group_names(kinds: &Kinds) -> Vec<&str> {
     let mut names: Vec<&str> = kinds.iter().map(|kind| &*kind.resource.group).collect();
     names.extend(REVIEWS.iter().map(|(group, _, _)| *group));
     names.retain(|group| !group.is_empty());
-    let place = |group: &str| GROUP_ORDER.iter().position(|known| *known == group);
-    names.sort_by_key(|group| (place(group).unwrap_or(usize::MAX), *group));
+    let position = |group: &str| GROUP_ORDER.iter().position(|known| *known == group);
+    names.sort_by_key(|group| (position(group).unwrap_or(usize::MAX), *group));
     names.dedup();
     names
 }
@@ -85,7 +85,7 @@ fn api_version(group: &str, version: &str) -> String {
     if group.is_empty() { version.to_owned() } else { format!("{group}/{version}") }
 }
 
-/// `/`: the paths there are.
+/// `/`: all paths.
 pub(super) fn root(kinds: &Kinds) -> Value {
     let mut paths = vec!["/api".to_owned(), "/api/v1".to_owned(), "/apis".to_owned()];
     for group in group_names(kinds) {
@@ -99,8 +99,8 @@ pub(super) fn root(kinds: &Kinds) -> Value {
 }
 
 /// `/api`.
-pub(super) fn core(kinds: &Kinds, accept: &Accept) -> Reply {
-    if let Shape::Discovery(form) = accept.shape {
+pub(super) fn core(kinds: &Kinds, accept: &Accept) -> ApiResponse {
+    if let ResponseFormat::Discovery(form) = accept.format {
         return aggregated(kinds, &[""], form);
     }
     let versions = json!({
@@ -109,18 +109,18 @@ pub(super) fn core(kinds: &Kinds, accept: &Accept) -> Reply {
         "serverAddressByClientCIDRs":
             [{"clientCIDR": "0.0.0.0/0", "serverAddress": "127.0.0.1:6443"}],
     });
-    reply::object(StatusCode::OK, accept.encoding, &versions)
+    response::object(StatusCode::OK, accept.encoding, &versions)
 }
 
 /// `/apis`.
-pub(super) fn groups(kinds: &Kinds, accept: &Accept) -> Reply {
+pub(super) fn groups(kinds: &Kinds, accept: &Accept) -> ApiResponse {
     let names = group_names(kinds);
-    if let Shape::Discovery(form) = accept.shape {
+    if let ResponseFormat::Discovery(form) = accept.format {
         return aggregated(kinds, &names, form);
     }
     let groups: Vec<Value> = names.iter().map(|group| group_entry(kinds, group)).collect();
     let list = json!({"kind": "APIGroupList", "apiVersion": "v1", "groups": groups});
-    reply::object(StatusCode::OK, accept.encoding, &list)
+    response::object(StatusCode::OK, accept.encoding, &list)
 }
 
 /// `/apis/{group}`.
@@ -164,7 +164,7 @@ pub(super) fn resources(kinds: &Kinds, group: &str, version: &str) -> Result<Val
             resource["categories"] = json!(entry.categories);
         }
         resources.push(resource);
-        resources.extend(entry.parts.iter().map(|part| part_entry(entry, part)));
+        resources.extend(entry.subresources.iter().map(|part| subresource_json(entry, part)));
     }
     Ok(json!({
         "kind": "APIResourceList",
@@ -174,29 +174,29 @@ pub(super) fn resources(kinds: &Kinds, group: &str, version: &str) -> Result<Val
     }))
 }
 
-fn part_entry(entry: &Entry<'_>, part: &Part) -> Value {
+fn subresource_json(entry: &ResourceEntry<'_>, part: &SubresourceEntry) -> Value {
     let mut resource = json!({
         "name": format!("{}/{}", entry.plural, part.name),
         "singularName": "",
         "namespaced": entry.namespaced,
-        "kind": part.speaks.map_or(entry.kind, |(_, _, kind)| kind),
+        "kind": part.kind.map_or(entry.kind, |(_, _, kind)| kind),
         "verbs": part.verbs,
     });
-    if let Some((group, version, _)) = part.speaks {
+    if let Some((group, version, _)) = part.kind {
         resource["group"] = json!(group);
         resource["version"] = json!(version);
     }
     resource
 }
 
-fn entries<'k>(kinds: &'k Kinds, group: &str, version: &str) -> Vec<Entry<'k>> {
+fn entries<'k>(kinds: &'k Kinds, group: &str, version: &str) -> Vec<ResourceEntry<'k>> {
     let served = |kind: &&Kind| {
         *kind.resource.group == *group && kind.version(version).is_some_and(|found| found.served)
     };
-    let mut entries: Vec<Entry<'_>> =
+    let mut entries: Vec<ResourceEntry<'_>> =
         kinds.iter().map(AsRef::as_ref).filter(served).map(|kind| entry(kind, version)).collect();
     let reviews = REVIEWS.iter().filter(|review| review.0 == group && version == "v1");
-    entries.extend(reviews.map(|(_, plural, kind)| Entry {
+    entries.extend(reviews.map(|(_, plural, kind)| ResourceEntry {
         plural,
         singular: "",
         kind,
@@ -204,15 +204,15 @@ fn entries<'k>(kinds: &'k Kinds, group: &str, version: &str) -> Vec<Entry<'k>> {
         verbs: vec!["create"],
         short_names: Vec::new(),
         categories: Vec::new(),
-        parts: Vec::new(),
+        subresources: Vec::new(),
     }));
     entries
 }
 
-fn entry<'k>(kind: &'k Kind, version: &str) -> Entry<'k> {
+fn entry<'k>(kind: &'k Kind, version: &str) -> ResourceEntry<'k> {
     let is_namespace = kind.is("", "Namespace");
     let can = |verb: &&str| !(is_namespace && *verb == "deletecollection");
-    Entry {
+    ResourceEntry {
         plural: &kind.resource.plural,
         singular: &kind.singular,
         kind: &kind.kind,
@@ -220,12 +220,16 @@ fn entry<'k>(kind: &'k Kind, version: &str) -> Entry<'k> {
         verbs: ALL_VERBS.into_iter().filter(can).collect(),
         short_names: kind.short_names.iter().map(AsRef::as_ref).collect(),
         categories: kind.categories.iter().map(AsRef::as_ref).collect(),
-        parts: parts(kind, version),
+        subresources: subresources(kind, version),
     }
 }
 
-fn parts(kind: &Kind, version: &str) -> Vec<Part> {
-    let part = |name, speaks, verbs: &[&'static str]| Part { name, speaks, verbs: verbs.to_vec() };
+fn subresources(kind: &Kind, version: &str) -> Vec<SubresourceEntry> {
+    let part = |name, speaks, verbs: &[&'static str]| SubresourceEntry {
+        name,
+        kind: speaks,
+        verbs: verbs.to_vec(),
+    };
     let write = ["get", "patch", "update"];
     let mut parts = Vec::new();
     if kind.is("", "Pod") {
@@ -248,7 +252,7 @@ fn parts(kind: &Kind, version: &str) -> Vec<Part> {
     parts
 }
 
-fn aggregated(kinds: &Kinds, groups: &[&str], form: &str) -> Reply {
+fn aggregated(kinds: &Kinds, groups: &[&str], form: &str) -> ApiResponse {
     let items: Vec<Value> = groups
         .iter()
         .map(|group| {
@@ -268,7 +272,7 @@ fn aggregated(kinds: &Kinds, groups: &[&str], form: &str) -> Reply {
     });
     let content_type =
         format!("application/json;g=apidiscovery.k8s.io;v={form};as=APIGroupDiscoveryList");
-    reply::raw(StatusCode::OK, &content_type, list.to_string())
+    response::raw(StatusCode::OK, &content_type, list.to_string())
 }
 
 fn aggregated_version(kinds: &Kinds, group: &str, version: &str) -> Value {
@@ -289,11 +293,10 @@ fn aggregated_version(kinds: &Kinds, group: &str, version: &str) -> Value {
                 resource["categories"] = json!(entry.categories);
             }
             let parts: Vec<Value> = entry
-                .parts
+                .subresources
                 .iter()
                 .map(|part| {
-                    let (group, version, kind) =
-                        part.speaks.unwrap_or((group, version, entry.kind));
+                    let (group, version, kind) = part.kind.unwrap_or((group, version, entry.kind));
                     json!({
                         "subresource": part.name,
                         "responseKind": {"group": group, "version": version, "kind": kind},

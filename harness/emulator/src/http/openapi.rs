@@ -1,6 +1,7 @@
-//! OpenAPI v3: what kubectl needs to apply (operations that know `fieldValidation`, merge keys)
-//! and to explain (schemas). Built-in schemas come from the API types, custom ones from CRDs.
-//! Version 2 describes nothing: clients that read it then leave judging to the server.
+//! OpenAPI v3 documents for kubectl: operations with `fieldValidation` and merge keys for `apply`,
+//! schemas for `explain`. Built-in schemas come from the API types, custom ones from CRDs.
+//!
+//! The version 2 document is empty, so that clients leave validation to the server.
 
 mod builtin;
 mod paths;
@@ -15,49 +16,49 @@ use hyper::body::Bytes;
 use super::KUBERNETES_VERSION;
 use super::accept::Encoding;
 use super::discovery::group_versions;
-use super::reply::{self, Reply};
+use super::response::{self, ApiResponse};
 use crate::error::ApiError;
 use crate::kinds::{Kind, Kinds, Origin};
 use crate::shared::SharedStore;
 use schedlab_json::{Map, Value, json};
 
-/// Version 2 in protobuf. Older clients ask for it with `@` before `v1.0`.
+/// The media type of version 2 in protobuf. Older clients request it with `@` before `v1.0`.
 const V2_PROTOBUF: &str = "application/com.github.proto-openapi.spec.v2.v1.0+protobuf";
 const V2_PROTOBUF_OLD: &str = "application/com.github.proto-openapi.spec.v2@v1.0+protobuf";
-/// Its field 1, the version, which says "2.0".
+/// A document with only field 1, the version "2.0".
 const V2_EMPTY: &[u8] = b"\x0a\x032.0";
 
 /// `/openapi/v2`: a document without definitions.
-pub(super) fn v2(accept: &str) -> Reply {
+pub(super) fn v2(accept: &str) -> ApiResponse {
     if accept.split(',').any(|range| [V2_PROTOBUF, V2_PROTOBUF_OLD].contains(&range.trim())) {
-        return reply::raw(StatusCode::OK, V2_PROTOBUF, V2_EMPTY);
+        return response::raw(StatusCode::OK, V2_PROTOBUF, V2_EMPTY);
     }
     let info = json!({ "title": "Kubernetes", "version": KUBERNETES_VERSION });
     let document = json!({ "swagger": "2.0", "info": info, "paths": {}, "definitions": {} });
-    reply::object(StatusCode::OK, Encoding::Json, &document)
+    response::object(StatusCode::OK, Encoding::Json, &document)
 }
 
-/// The documents, kept until the kinds change.
+/// The documents, cached until the kinds change.
 #[derive(Debug, Default)]
 pub(super) struct Documents {
-    built: Mutex<Built>,
+    cache: Mutex<CachedDocuments>,
 }
 
 #[derive(Debug, Default)]
-struct Built {
+struct CachedDocuments {
     edition: Option<u64>,
     documents: BTreeMap<String, Bytes>,
 }
 
 impl Documents {
-    /// `/openapi/v3`: where the documents are.
+    /// `/openapi/v3`: the paths of the documents.
     pub(super) fn index(store: &SharedStore) -> Value {
         let mut paths = Map::new();
         let entries = store.read(|store| {
             let kinds = store.kinds();
             let fingerprint = |(group, version): (String, String)| {
-                let print = fingerprint(&served(kinds, &group, &version), &version);
-                (path_of(&group, &version), print)
+                let print = fingerprint(&served_kinds(kinds, &group, &version), &version);
+                (document_path(&group, &version), print)
             };
             group_version_pairs(kinds).into_iter().map(fingerprint).collect::<Vec<_>>()
         });
@@ -68,8 +69,8 @@ impl Documents {
         json!({ "paths": paths })
     }
 
-    /// `/openapi/v3/…`: everything about one version of a group.
-    pub(super) fn of(
+    /// `/openapi/v3/…`: the document of a group version.
+    pub(super) fn document(
         &self,
         store: &SharedStore,
         group: &str,
@@ -77,30 +78,29 @@ impl Documents {
     ) -> Result<Bytes, ApiError> {
         let (edition, kinds) = store.read(|store| {
             let kinds = store.kinds();
-            (kinds.edition(), served(kinds, group, version))
+            (kinds.edition(), served_kinds(kinds, group, version))
         });
         if kinds.is_empty() {
             return Err(ApiError::no_such_resource());
         }
-        let mut built = self.built.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut built = self.cache.lock().unwrap_or_else(PoisonError::into_inner);
         if built.edition != Some(edition) {
-            *built = Built { edition: Some(edition), documents: BTreeMap::new() };
+            *built = CachedDocuments { edition: Some(edition), documents: BTreeMap::new() };
         }
-        let path = path_of(group, version);
+        let path = document_path(group, version);
         let document = built
             .documents
             .entry(path)
-            .or_insert_with(|| document(&kinds, version).to_string().into());
+            .or_insert_with(|| build_document(&kinds, version).to_string().into());
         Ok(document.clone())
     }
 }
 
-fn path_of(group: &str, version: &str) -> String {
+fn document_path(group: &str, version: &str) -> String {
     if group.is_empty() { format!("api/{version}") } else { format!("apis/{group}/{version}") }
 }
 
-/// Tells documents apart without building them: clients keep a document for as long as this
-/// stays the same.
+/// A hash that identifies a document without building it. Clients cache a document by its hash.
 fn fingerprint(kinds: &[Arc<Kind>], version: &str) -> u64 {
     let mut hasher = DefaultHasher::new();
     KUBERNETES_VERSION.hash(&mut hasher);
@@ -124,14 +124,14 @@ fn group_version_pairs(kinds: &Kinds) -> Vec<(String, String)> {
     groups.iter().flat_map(of_group).collect()
 }
 
-fn served(kinds: &Kinds, group: &str, version: &str) -> Vec<Arc<Kind>> {
+fn served_kinds(kinds: &Kinds, group: &str, version: &str) -> Vec<Arc<Kind>> {
     let is_served = |kind: &&Arc<Kind>| {
         *kind.resource.group == *group && kind.version(version).is_some_and(|found| found.served)
     };
     kinds.iter().filter(is_served).cloned().collect()
 }
 
-fn document(kinds: &[Arc<Kind>], version: &str) -> Value {
+fn build_document(kinds: &[Arc<Kind>], version: &str) -> Value {
     let mut schemas = builtin::Schemas::default();
     let mut paths = Map::new();
     for kind in kinds {
@@ -151,7 +151,7 @@ fn document(kinds: &[Arc<Kind>], version: &str) -> Value {
     })
 }
 
-/// The name of a kind's schema. Custom ones carry their group backwards.
+/// The name of a kind's schema. For a custom kind it starts with the reversed group.
 fn schema_name(kind: &Kind, version: &str) -> String {
     if let Some(name) = builtin::type_name(kind, version) {
         return name;

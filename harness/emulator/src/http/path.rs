@@ -1,12 +1,11 @@
-//! Where a request goes, read off its path. It knows no kinds: whether a plural name means
-//! anything is asked later.
+//! Parses request paths. It does not know the kinds: the router looks up plural names.
 
-/// What a path names.
+/// A parsed request path.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Path {
     /// `/`.
     Root,
-    /// `/healthz`, `/livez`, `/readyz` and what lies below them.
+    /// `/healthz`, `/livez`, `/readyz` and paths below them.
     Health,
     /// `/version`.
     Version,
@@ -24,13 +23,13 @@ pub(super) enum Path {
     OpenApi,
     /// `/openapi/v3/…`.
     OpenApiOf(String, String),
-    /// A collection, an object or a part of one.
+    /// A collection, an object or a subresource.
     Target(Target),
-    /// Nothing that a server has.
+    /// Any other path.
     Unknown,
 }
 
-/// A collection, an object or a part of one.
+/// A collection, an object or a subresource.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Target {
     pub(super) group: String,
@@ -39,12 +38,12 @@ pub(super) struct Target {
     pub(super) namespace: Option<String>,
     pub(super) name: Option<String>,
     pub(super) subresource: Option<String>,
-    /// The old form of a watch: `/api/v1/watch/pods`.
+    /// The deprecated watch path: `/api/v1/watch/pods`.
     pub(super) is_watch: bool,
 }
 
 impl Target {
-    /// `/api/v1/namespaces/…/bindings`, where nothing is kept.
+    /// Whether this is `/api/v1/namespaces/…/bindings`, which stores no objects.
     pub(super) fn is_bindings(&self) -> bool {
         self.group.is_empty() && self.plural == "bindings"
     }
@@ -53,7 +52,7 @@ impl Target {
 impl Path {
     pub(super) fn parse(path: &str) -> Self {
         let parts: Vec<String> =
-            path.split('/').filter(|part| !part.is_empty()).map(decoded).collect();
+            path.split('/').filter(|part| !part.is_empty()).map(percent_decoded).collect();
         let parts: Vec<&str> = parts.iter().map(String::as_str).collect();
         match parts[..] {
             [] => Self::Root,
@@ -89,7 +88,7 @@ fn target(group: &str, version: &str, rest: &[&str]) -> Path {
         ..Target::default()
     };
     let rest = match rest {
-        // A namespace's own parts.
+        // Subresources of a namespace.
         ["namespaces", _, "status" | "finalize"] => rest,
         ["namespaces", namespace, inside @ ..] if !inside.is_empty() => {
             target.namespace = Some((*namespace).to_owned());
@@ -114,8 +113,8 @@ fn target(group: &str, version: &str, rest: &[&str]) -> Path {
     Path::Target(target)
 }
 
-/// Text of a URL with its `%xx` resolved.
-pub(super) fn decoded(text: &str) -> String {
+/// URL text with `%xx` decoded.
+pub(super) fn percent_decoded(text: &str) -> String {
     if !text.contains('%') {
         return text.to_owned();
     }

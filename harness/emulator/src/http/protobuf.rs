@@ -1,5 +1,5 @@
-//! Bodies in protobuf, which Go clients send for built-in kinds: into the JSON that they mean.
-//! Answers are never protobuf; clients that ask for it take JSON as well.
+//! Decodes protobuf bodies, which Go clients send for built-in kinds, to JSON. Responses are never
+//! protobuf: clients that prefer it accept JSON as well.
 
 mod types;
 mod wire;
@@ -8,19 +8,19 @@ use base64::{Engine as _, engine::general_purpose::STANDARD};
 use jiff::Timestamp;
 use schedlab_json::{Map, Value};
 
-use types::{FieldType, Message, Place, Type};
-use wire::{Field, Fields};
+use types::{FieldType, JsonPlacement, Message, Type};
+use wire::{Field, FieldReader};
 
-/// What every protobuf body begins with.
+/// The prefix of every protobuf body.
 const MAGIC: &[u8] = b"k8s\0";
 
-/// The object in a body: an envelope with API version and kind around the object's own message.
+/// Decodes a body: an envelope with apiVersion and kind around the object's message.
 pub(super) fn object(body: &[u8]) -> Result<Value, String> {
     let envelope = body.strip_prefix(MAGIC).ok_or_else(|| {
         format!("provided data does not appear to be a protobuf message, expected prefix {MAGIC:?}")
     })?;
     let (mut type_meta, mut raw): (&[u8], &[u8]) = (&[], &[]);
-    for field in Fields::of(envelope) {
+    for field in FieldReader::new(envelope) {
         match field? {
             (1, Field::Bytes(bytes)) => type_meta = bytes,
             (2, Field::Bytes(bytes)) => raw = bytes,
@@ -28,14 +28,14 @@ pub(super) fn object(body: &[u8]) -> Result<Value, String> {
         }
     }
     let (mut api_version, mut kind) = ("", "");
-    for field in Fields::of(type_meta) {
+    for field in FieldReader::new(type_meta) {
         match field? {
             (1, Field::Bytes(bytes)) => api_version = text(bytes)?,
             (2, Field::Bytes(bytes)) => kind = text(bytes)?,
             _ => {}
         }
     }
-    let name = types::name_of(api_version, kind)
+    let name = types::message_name(api_version, kind)
         .ok_or_else(|| format!("no kind \"{kind}\" is registered for version \"{api_version}\""))?;
     let mut object = message(raw, name)?;
     if let Value::Object(fields) = &mut object {
@@ -49,36 +49,37 @@ fn message(bytes: &[u8], name: &str) -> Result<Value, String> {
     let known = types::message(name).ok_or_else(|| format!("{name} is not known"))?;
     let mut json = Map::new();
     let mut whole = None;
-    for field in Fields::of(bytes) {
+    for field in FieldReader::new(bytes) {
         let (number, field) = field?;
         let Some(of) = known.get(&number) else { continue };
-        let value = |held: Option<Value>| value(field, &of.of, held);
-        match of.place {
-            Place::Named(name) => {
+        let value = |held: Option<Value>| value(field, &of.value_type, held);
+        match of.placement {
+            JsonPlacement::Named(name) => {
                 let value = value(json.remove(name)).map_err(|why| format!("{name}: {why}"))?;
                 if of.keeps_zero || !is_zero(&value) {
                     json.insert(name.to_owned(), value);
                 }
             }
-            Place::Inline => {
+            JsonPlacement::Inline => {
                 if let Value::Object(fields) = value(None)? {
                     json.extend(fields);
                 }
             }
-            Place::Whole => whole = Some(value(whole.take())?),
+            JsonPlacement::WholeMessage => whole = Some(value(whole.take())?),
         }
     }
-    Ok(whole.unwrap_or_else(|| empty(known, json)))
+    Ok(whole.unwrap_or_else(|| empty_message(known, json)))
 }
 
-/// A message that stands for a list is a list also when it is empty.
-fn empty(known: &Message, json: Map) -> Value {
-    let stands_for_a_list =
-        |field: &FieldType| field.place == Place::Whole && matches!(field.of, Type::List(_));
+/// The value of a message without a whole-message field: an empty list if it represents a list.
+fn empty_message(known: &Message, json: Map) -> Value {
+    let stands_for_a_list = |field: &FieldType| {
+        field.placement == JsonPlacement::WholeMessage && matches!(field.value_type, Type::List(_))
+    };
     if known.values().any(stands_for_a_list) { Value::Array(Vec::new()) } else { json.into() }
 }
 
-/// What JSON leaves out of a field that may be left out.
+/// Whether JSON omits the value of an optional field.
 fn is_zero(value: &Value) -> bool {
     match value {
         Value::Null | Value::Bool(false) => true,
@@ -88,7 +89,7 @@ fn is_zero(value: &Value) -> bool {
     }
 }
 
-/// One occurrence of a field; `held` is what earlier ones of a list or map gave.
+/// Decodes one occurrence of a field. `held` is the list or map of the earlier occurrences.
 fn value(field: Field<'_>, of: &Type, held: Option<Value>) -> Result<Value, String> {
     Ok(match (of, field) {
         (Type::List(of), field) => {
@@ -114,9 +115,9 @@ fn value(field: Field<'_>, of: &Type, held: Option<Value>) -> Result<Value, Stri
         (Type::Double, Field::Double(number)) => number.into(),
         (Type::Bytes, Field::Bytes(bytes)) => STANDARD.encode(bytes).into(),
         (Type::Time, Field::Bytes(bytes)) => time(bytes)?,
-        (Type::Quantity, Field::Bytes(bytes)) => text(member(bytes, 1)?)?.into(),
+        (Type::Quantity, Field::Bytes(bytes)) => text(bytes_field(bytes, 1)?)?.into(),
         (Type::IntOrString, Field::Bytes(bytes)) => int_or_string(bytes)?,
-        (Type::Raw, Field::Bytes(bytes)) => match member(bytes, 1)? {
+        (Type::Raw, Field::Bytes(bytes)) => match bytes_field(bytes, 1)? {
             [] => Value::Null,
             json => serde_json::from_slice(json).map_err(|error| error.to_string())?,
         },
@@ -127,35 +128,35 @@ fn value(field: Field<'_>, of: &Type, held: Option<Value>) -> Result<Value, Stri
 
 fn map_entry(entry: &[u8], of: &Type) -> Result<(String, Value), String> {
     let (mut key, mut held) = ("", None);
-    for field in Fields::of(entry) {
+    for field in FieldReader::new(entry) {
         match field? {
             (1, Field::Bytes(bytes)) => key = text(bytes)?,
             (2, field) => held = Some(value(field, of, None)?),
             _ => {}
         }
     }
-    // Values that are zero need not be written.
+    // A zero value may be absent.
     let value = held.map_or_else(|| value(Field::Bytes(&[]), of, None), Ok)?;
     Ok((key.to_owned(), value))
 }
 
-/// The bytes in one field of a message; none when it is absent.
-fn member(message: &[u8], wanted: u64) -> Result<&[u8], String> {
-    let mut found: &[u8] = &[];
-    for field in Fields::of(message) {
-        if let (number, Field::Bytes(bytes)) = field?
-            && number == wanted
+/// The bytes of a field of a message; empty if it is absent.
+fn bytes_field(message: &[u8], number: u64) -> Result<&[u8], String> {
+    let mut bytes: &[u8] = &[];
+    for field in FieldReader::new(message) {
+        if let (found, Field::Bytes(value)) = field?
+            && found == number
         {
-            found = bytes;
+            bytes = value;
         }
     }
-    Ok(found)
+    Ok(bytes)
 }
 
-/// Seconds and nanoseconds; a message without any is no time.
+/// A time as seconds and nanoseconds; null for an empty message.
 fn time(message: &[u8]) -> Result<Value, String> {
     let (mut seconds, mut nanos) = (None, 0);
-    for field in Fields::of(message) {
+    for field in FieldReader::new(message) {
         match field? {
             (1, Field::Number(number)) => seconds = Some(number.cast_signed()),
             (2, Field::Number(number)) => nanos = i32::try_from(number).unwrap_or(0),
@@ -169,7 +170,7 @@ fn time(message: &[u8]) -> Result<Value, String> {
 
 fn int_or_string(message: &[u8]) -> Result<Value, String> {
     let (mut is_text, mut number, mut words) = (false, 0, "");
-    for field in Fields::of(message) {
+    for field in FieldReader::new(message) {
         match field? {
             (1, Field::Number(kind)) => is_text = kind == 1,
             (2, Field::Number(value)) => number = value.cast_signed(),
@@ -204,7 +205,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pod_is_what_its_json_says() {
+    fn a_protobuf_pod_decodes_to_its_json() {
         let entry = |key: &str, value: &[u8]| [field(1, key.as_bytes()), field(2, value)].concat();
         let metadata = [
             field(1, b"p"),
@@ -233,7 +234,7 @@ mod tests {
     }
 
     #[test]
-    fn values_of_their_own_form_are_read() {
+    fn values_with_special_encodings_are_decoded() {
         let data = field(2, &[field(1, b"key"), field(2, &[0, 255])].concat());
         let secret = object(&body("v1", "Secret", &data)).unwrap();
         assert_eq!(secret["data"], json!({ "key": "AP8=" }));
@@ -248,7 +249,7 @@ mod tests {
     }
 
     #[test]
-    fn what_stands_inline_in_json_stands_there() {
+    fn inline_messages_are_flattened() {
         let volume = [field(1, b"v"), field(2, &field(2, &[]))].concat();
         let raw = field(2, &field(1, &volume));
         let pod = object(&body("v1", "Pod", &raw)).unwrap();
@@ -256,7 +257,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_such_body_is_refused_in_words() {
+    fn invalid_protobuf_bodies_are_refused() {
         let not = |body: &[u8]| object(body).unwrap_err();
         assert!(not(b"{}").contains("does not appear to be a protobuf message"));
         let refused = not(&body("example.com/v1", "Thing", b""));
@@ -269,7 +270,7 @@ mod tests {
     fn every_built_in_kind_has_its_message() {
         for kind in Kinds::built_in().iter() {
             let api_version = kind.api_version(&kind.storage);
-            let name = types::name_of(&api_version, &kind.kind);
+            let name = types::message_name(&api_version, &kind.kind);
             assert!(name.is_some(), "{api_version} {}", kind.kind);
         }
     }

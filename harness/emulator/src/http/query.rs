@@ -1,4 +1,4 @@
-//! Query parameters, parsed once.
+//! Query parameters of a request.
 
 use crate::error::{ApiError, Cause, Details};
 use crate::kinds::Kind;
@@ -6,7 +6,7 @@ use crate::select::{FieldSelector, LabelSelector};
 use crate::store::{FieldValidation, ListQuery, Propagation};
 use crate::watch::WatchQuery;
 
-use super::path::decoded;
+use super::path::percent_decoded;
 
 /// The parameters of a request, in order.
 #[derive(Clone, Debug, Default)]
@@ -15,7 +15,7 @@ pub(super) struct Query(Vec<(String, String)>);
 impl Query {
     pub(super) fn parse(query: Option<&str>) -> Self {
         let pairs = query.unwrap_or_default().split('&').filter(|pair| !pair.is_empty());
-        let plain = |text: &str| decoded(&text.replace('+', " "));
+        let plain = |text: &str| percent_decoded(&text.replace('+', " "));
         Self(
             pairs
                 .map(|pair| pair.split_once('=').unwrap_or((pair, "")))
@@ -32,12 +32,12 @@ impl Query {
         self.get(name).unwrap_or_default().to_owned()
     }
 
-    /// A switch is on unless it says otherwise, as in Kubernetes.
-    pub(super) fn is_on(&self, name: &str) -> bool {
-        self.switch(name) == Some(true)
+    /// Whether a boolean parameter is set. As in Kubernetes, any value but `false` and `0` sets it.
+    pub(super) fn is_enabled(&self, name: &str) -> bool {
+        self.flag(name) == Some(true)
     }
 
-    fn switch(&self, name: &str) -> Option<bool> {
+    fn flag(&self, name: &str) -> Option<bool> {
         self.get(name).map(|value| !matches!(value.to_ascii_lowercase().as_str(), "false" | "0"))
     }
 
@@ -49,7 +49,7 @@ impl Query {
         })
     }
 
-    /// `dryRun`, of the options of this name.
+    /// Parses `dryRun`. `options` is the options kind, for errors.
     pub(super) fn is_dry_run(&self, options: &str) -> Result<bool, ApiError> {
         let runs = self.0.iter().filter(|(key, _)| key == "dryRun");
         let runs: Vec<&str> = runs.map(|(_, value)| value.as_str()).collect();
@@ -77,7 +77,11 @@ impl Query {
         }
     }
 
-    pub(super) fn list(&self, kind: &Kind, target: &Selected<'_>) -> Result<ListQuery, ApiError> {
+    pub(super) fn list(
+        &self,
+        kind: &Kind,
+        target: &PathSelection<'_>,
+    ) -> Result<ListQuery, ApiError> {
         if self.get("sendInitialEvents").is_some() {
             let message = "Forbidden: sendInitialEvents is forbidden for list".to_owned();
             let field = "sendInitialEvents";
@@ -90,30 +94,34 @@ impl Query {
             labels,
             fields,
             limit: self.number("limit")?.and_then(|limit| limit.try_into().ok()).unwrap_or(0),
-            token: self.text("continue"),
+            continue_token: self.text("continue"),
             resource_version: self.text("resourceVersion"),
             version_match: self.text("resourceVersionMatch"),
         })
     }
 
-    pub(super) fn watch(&self, kind: &Kind, target: &Selected<'_>) -> Result<WatchQuery, ApiError> {
+    pub(super) fn watch(
+        &self,
+        kind: &Kind,
+        target: &PathSelection<'_>,
+    ) -> Result<WatchQuery, ApiError> {
         let (labels, fields) = self.selectors(kind, target)?;
         Ok(WatchQuery {
-            resource: kind.home(),
+            resource: kind.storage_resource(),
             namespace: target.namespace.map(str::to_owned),
             labels,
             fields,
             resource_version: self.text("resourceVersion"),
             version_match: self.text("resourceVersionMatch"),
-            initial_events: self.switch("sendInitialEvents"),
-            bookmarks: self.is_on("allowWatchBookmarks"),
+            initial_events: self.flag("sendInitialEvents"),
+            bookmarks: self.is_enabled("allowWatchBookmarks"),
         })
     }
 
     fn selectors(
         &self,
         kind: &Kind,
-        target: &Selected<'_>,
+        target: &PathSelection<'_>,
     ) -> Result<(LabelSelector, FieldSelector), ApiError> {
         let labels = LabelSelector::parse(self.get("labelSelector").unwrap_or_default())?;
         let fields = match target.name {
@@ -124,15 +132,15 @@ impl Query {
     }
 }
 
-/// Which objects of a collection a path selects.
+/// The objects of a collection that a path selects.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Selected<'p> {
+pub(super) struct PathSelection<'p> {
     pub(super) namespace: Option<&'p str>,
     pub(super) name: Option<&'p str>,
 }
 
-/// `propagationPolicy`.
-pub(super) fn propagation(text: &str) -> Result<Propagation, ApiError> {
+/// Parses `propagationPolicy`.
+pub(super) fn parse_propagation(text: &str) -> Result<Propagation, ApiError> {
     match text {
         "Orphan" => Ok(Propagation::Orphan),
         "Background" => Ok(Propagation::Background),
@@ -148,7 +156,7 @@ pub(super) fn propagation(text: &str) -> Result<Propagation, ApiError> {
     }
 }
 
-/// 422 for options of a request.
+/// The 422 error for invalid request options.
 pub(super) fn invalid_options(kind: &str, field: &str, reason: &str, message: String) -> ApiError {
     let text = format!("{kind}.meta.k8s.io \"\" is invalid: {field}: {message}");
     let details =
@@ -166,7 +174,7 @@ mod tests {
     fn parameters_are_decoded() {
         let query = Query::parse(Some("labelSelector=a%3Db%2Cc+in+%28d%29&watch=1&limit=5"));
         assert_eq!(query.get("labelSelector"), Some("a=b,c in (d)"));
-        assert!(query.is_on("watch"));
+        assert!(query.is_enabled("watch"));
         assert_eq!(query.number("limit"), Ok(Some(5)));
         assert_eq!(query.number("timeoutSeconds"), Ok(None));
     }

@@ -1,39 +1,46 @@
-//! GET: objects, their parts, lists.
+//! GET requests: objects, subresources and lists.
 
 use ::http::StatusCode;
 
-use super::accept::{Encoding, Shape};
-use super::query::Selected;
-use super::reply::{self, Reply};
+use super::accept::{Encoding, ResponseFormat};
+use super::query::PathSelection;
+use super::response::{self, ApiResponse};
 use super::table::{Table, partial_metadata};
-use super::{Call, encode};
+use super::{RequestContext, encode};
 use crate::error::ApiError;
 use crate::kinds::Origin;
 use crate::object;
-use crate::store::{Key, Listed, Object};
+use crate::store::{Key, ListPage, Object};
 use schedlab_json::{Value, json};
 
-impl Call<'_> {
-    pub(super) fn selected(&self) -> Selected<'_> {
-        Selected { namespace: self.target.namespace.as_deref(), name: self.target.name.as_deref() }
+impl RequestContext<'_> {
+    pub(super) fn selected(&self) -> PathSelection<'_> {
+        PathSelection {
+            namespace: self.target.namespace.as_deref(),
+            name: self.target.name.as_deref(),
+        }
     }
 
-    /// The place of the object that the path names, where it is stored.
+    /// The storage key of the object that the path names.
     pub(super) fn key(&self) -> Key {
         let name = self.target.name.as_deref().unwrap_or_default();
-        Key::new(self.kind.home(), self.target.namespace.as_deref().unwrap_or_default(), name)
+        Key::new(
+            self.kind.storage_resource(),
+            self.target.namespace.as_deref().unwrap_or_default(),
+            name,
+        )
     }
 
-    /// A stored object as the requested version of the kind shows it.
+    /// A stored object in the requested API version.
     pub(super) fn present(&self, stored: &Object) -> Object {
-        self.kind.present(&self.target.version, stored)
+        self.kind.in_version(&self.target.version, stored)
     }
 
-    /// Refuses a table whose rows are to hold what rows do not.
+    /// Refuses an invalid `includeObject` of a table.
     pub(super) fn check_table(&self) -> Result<(), ApiError> {
         let include = self.query.get("includeObject").unwrap_or_default();
         let is_known = matches!(include, "" | "None" | "Metadata" | "Object");
-        if is_known || !matches!(self.accept.shape, Shape::Table(_)) {
+        if is_known || !matches!(self.accept.format, ResponseFormat::Table(_)) {
             return Ok(());
         }
         Err(ApiError::bad_request(format!(
@@ -47,30 +54,34 @@ impl Call<'_> {
         Table::new(version, &self.kind, &self.target.version, include)
     }
 
-    /// An object in the form that the client wants.
-    pub(super) fn reply_object(&self, code: StatusCode, stored: &Object) -> Reply {
+    /// The response with an object, in the requested format.
+    pub(super) fn object_response(&self, code: StatusCode, stored: &Object) -> ApiResponse {
         let object = self.present(stored);
         let encoding = self.accept.encoding;
-        match self.accept.shape {
-            Shape::Plain | Shape::Discovery(_) if encoding == Encoding::Json => {
-                reply::raw(code, encoding.content_type(), self.texts.of(&object))
+        match self.accept.format {
+            ResponseFormat::Plain | ResponseFormat::Discovery(_) if encoding == Encoding::Json => {
+                response::raw(code, encoding.content_type(), self.serialized.serialized(&object))
             }
-            Shape::Plain | Shape::Discovery(_) => reply::object(code, encoding, &*object),
-            Shape::PartialMetadata => {
-                reply::object(code, encoding, &partial_metadata(&object, "v1"))
+            ResponseFormat::Plain | ResponseFormat::Discovery(_) => {
+                response::object(code, encoding, &*object)
             }
-            Shape::PartialMetadataList => self.not_in_form("PartialObjectMetadataList", "not a "),
-            Shape::Table(version) => {
+            ResponseFormat::PartialMetadata => {
+                response::object(code, encoding, &partial_metadata(&object, "v1"))
+            }
+            ResponseFormat::PartialMetadataList => {
+                self.wrong_format("PartialObjectMetadataList", "not a ")
+            }
+            ResponseFormat::Table(version) => {
                 let now = self.store.clock().now();
                 let revision = json!({"resourceVersion": object::resource_version(&object)});
-                let table = self.table(version).of(std::iter::once(&*object), &revision, now);
-                reply::object(code, encoding, &table)
+                let table = self.table(version).render(std::iter::once(&*object), &revision, now);
+                response::object(code, encoding, &table)
             }
         }
     }
 
-    /// 406: a form for one object was asked of a list, or the other way round.
-    fn not_in_form(&self, form: &str, is: &str) -> Reply {
+    /// The 406 error for an object format requested for a list, or vice versa.
+    fn wrong_format(&self, form: &str, is: &str) -> ApiResponse {
         let list = if is == "a " { "List" } else { "" };
         let name = match self.kind.origin {
             Origin::Custom => format!("unstructured.Unstructured{list}"),
@@ -79,24 +90,24 @@ impl Call<'_> {
             }
         };
         let why = format!("you requested {form}, but the requested object is {is}list (*{name})");
-        reply::refusal(&ApiError::new(406, "NotAcceptable", why))
+        response::error_response(&ApiError::new(406, "NotAcceptable", why))
     }
 
-    /// At the asked revision or any later one.
+    /// The requested object, at the requested revision or a later one.
     fn find(&self) -> Result<Object, ApiError> {
         let key = self.key();
-        let asked = self.query.get("resourceVersion").unwrap_or_default();
+        let requested = self.query.get("resourceVersion").unwrap_or_default();
         let current = self.store.revision();
-        match asked.parse() {
-            _ if asked.is_empty() => {}
-            Ok(asked) if asked > current => {
-                return Err(ApiError::too_large_revision(asked, current));
+        match requested.parse() {
+            _ if requested.is_empty() => {}
+            Ok(requested) if requested > current => {
+                return Err(ApiError::too_large_revision(requested, current));
             }
             Ok(_) => {}
             Err(_) => {
-                let why = format!("strconv.ParseUint: parsing {asked:?}: invalid syntax");
-                let what = format!("resourceVersion: Invalid value: {asked:?}: {why}");
-                return Err(ApiError::unforeseen(what));
+                let why = format!("strconv.ParseUint: parsing {requested:?}: invalid syntax");
+                let what = format!("resourceVersion: Invalid value: {requested:?}: {why}");
+                return Err(ApiError::without_reason(what));
             }
         }
         self.store.read(|store| {
@@ -107,17 +118,17 @@ impl Call<'_> {
         })
     }
 
-    pub(super) fn get(&self) -> Result<Reply, ApiError> {
-        Ok(self.reply_object(StatusCode::OK, &self.find()?))
+    pub(super) fn get(&self) -> Result<ApiResponse, ApiError> {
+        Ok(self.object_response(StatusCode::OK, &self.find()?))
     }
 
-    pub(super) fn get_part(&self, part: &str) -> Result<Reply, ApiError> {
+    pub(super) fn get_subresource(&self, part: &str) -> Result<ApiResponse, ApiError> {
         let version = self.kind.version(&self.target.version);
         match part {
             "status" if version.is_some_and(|version| version.status) => self.get(),
             "scale" if self.kind.stored().scale.is_some() => {
-                let scale = self.kind.scale_to_read(&*self.find()?)?;
-                Ok(reply::object(StatusCode::OK, self.accept.encoding, &scale))
+                let scale = self.kind.scale_for_read(&*self.find()?)?;
+                Ok(response::object(StatusCode::OK, self.accept.encoding, &scale))
             }
             "log" if self.kind.is("", "Pod") => self.log(),
             "ephemeralcontainers" | "resize" if self.kind.is("", "Pod") => self.get(),
@@ -125,12 +136,12 @@ impl Call<'_> {
         }
     }
 
-    /// Emulated containers write nothing. Of a pod that is on no node there is nothing to ask.
-    fn log(&self) -> Result<Reply, ApiError> {
+    /// `/log`: empty, since emulated containers write no logs.
+    fn log(&self) -> Result<ApiResponse, ApiError> {
         let pod = self.find()?;
-        let container = container_of(&pod, self.query.get("container"))?;
+        let container = select_container(&pod, self.query.get("container"))?;
         if object::text(&pod, &["spec", "nodeName"]).is_empty() {
-            return Ok(reply::empty());
+            return Ok(response::no_content());
         }
         if object::text(&pod, &["status", "phase"]) == "Pending" {
             let name = object::name(&pod);
@@ -138,33 +149,34 @@ impl Call<'_> {
                 "container {container:?} in pod {name:?} is waiting to start: ContainerCreating"
             )));
         }
-        Ok(reply::text(String::new()))
+        Ok(response::text(String::new()))
     }
 
-    pub(super) fn list(&self) -> Result<Reply, ApiError> {
+    pub(super) fn list(&self) -> Result<ApiResponse, ApiError> {
         let query = self.query.list(&self.kind, &self.selected())?;
-        let listed = self.store.read(|store| store.list_page(&self.kind.home(), &query))?;
-        Ok(self.reply_list(&listed))
+        let listed =
+            self.store.read(|store| store.list_page(&self.kind.storage_resource(), &query))?;
+        Ok(self.list_response(&listed))
     }
 
-    pub(super) fn reply_list(&self, listed: &Listed) -> Reply {
+    pub(super) fn list_response(&self, listed: &ListPage) -> ApiResponse {
         let mut metadata = list_metadata(listed);
-        if self.kind.origin == Origin::Custom && self.accept.shape == Shape::Plain {
-            // Written from untyped objects, which leave nothing out.
+        if self.kind.origin == Origin::Custom && self.accept.format == ResponseFormat::Plain {
+            // kube-apiserver serializes lists of custom objects untyped, with empty fields.
             object::set_default(&mut metadata, &["continue"], "");
         }
         let objects = listed.items.iter().map(|object| self.present(object));
         let encoding = self.accept.encoding;
-        let whole = match self.accept.shape {
-            Shape::Plain | Shape::Discovery(_) if encoding == Encoding::Json => {
-                return reply::raw(
+        let whole = match self.accept.format {
+            ResponseFormat::Plain | ResponseFormat::Discovery(_) if encoding == Encoding::Json => {
+                return response::raw(
                     StatusCode::OK,
                     encoding.content_type(),
-                    self.written_list(&metadata, objects),
+                    self.serialize_list(&metadata, objects),
                 );
             }
-            Shape::Plain | Shape::Discovery(_) => {
-                let items: Vec<Value> = objects.map(|object| self.item(&object)).collect();
+            ResponseFormat::Plain | ResponseFormat::Discovery(_) => {
+                let items: Vec<Value> = objects.map(|object| self.list_item(&object)).collect();
                 json!({
                     "kind": &*self.kind.list_kind,
                     "apiVersion": self.kind.api_version(&self.target.version),
@@ -172,8 +184,10 @@ impl Call<'_> {
                     "items": items,
                 })
             }
-            Shape::PartialMetadata => return self.not_in_form("PartialObjectMetadata", "a "),
-            Shape::PartialMetadataList => {
+            ResponseFormat::PartialMetadata => {
+                return self.wrong_format("PartialObjectMetadata", "a ");
+            }
+            ResponseFormat::PartialMetadataList => {
                 let items: Vec<Value> =
                     objects.map(|o| json!(partial_metadata(&o, "v1"))).collect();
                 json!({
@@ -183,17 +197,17 @@ impl Call<'_> {
                     "items": items,
                 })
             }
-            Shape::Table(version) => {
+            ResponseFormat::Table(version) => {
                 let objects: Vec<Object> = objects.collect();
                 let now = self.store.clock().now();
-                self.table(version).of(objects.iter().map(|object| &**object), &metadata, now)
+                self.table(version).render(objects.iter().map(|object| &**object), &metadata, now)
             }
         };
-        reply::object(StatusCode::OK, encoding, &whole)
+        response::object(StatusCode::OK, encoding, &whole)
     }
 
-    /// An object as lists have it: built-in kinds say what they are once, at the top.
-    fn item(&self, object: &Object) -> Value {
+    /// An object as an item of a list: without kind and apiVersion for built-in kinds.
+    fn list_item(&self, object: &Object) -> Value {
         let mut item = Value::clone(object);
         if self.kind.origin != Origin::Custom {
             object::remove(&mut item, &["kind"]);
@@ -202,53 +216,53 @@ impl Call<'_> {
         item
     }
 
-    /// A list written object by object, without a tree of the whole.
-    fn written_list(&self, metadata: &Value, objects: impl Iterator<Item = Object>) -> Vec<u8> {
+    /// Serializes a list object by object, without building it as a value.
+    fn serialize_list(&self, metadata: &Value, objects: impl Iterator<Item = Object>) -> Vec<u8> {
         let head = json!({
             "kind": &*self.kind.list_kind,
             "apiVersion": self.kind.api_version(&self.target.version),
             "metadata": metadata,
         });
-        let mut written = reply::encoded(Encoding::Json, &head);
-        written.pop();
-        written.extend_from_slice(b",\"items\":[");
+        let mut bytes = response::encoded(Encoding::Json, &head);
+        bytes.pop();
+        bytes.extend_from_slice(b",\"items\":[");
         for (index, object) in objects.enumerate() {
             if index > 0 {
-                written.push(b',');
+                bytes.push(b',');
             }
             if let Value::Object(fields) = &*object {
-                // Built-in kinds say what they are once, at the top.
-                let says_kind = self.kind.origin == Origin::Custom;
-                let is_wanted = |name: &str| says_kind || !matches!(name, "kind" | "apiVersion");
-                encode::fields(&mut written, fields, is_wanted);
+                // Items of built-in kinds have no kind and apiVersion.
+                let has_kind = self.kind.origin == Origin::Custom;
+                let is_selected = |name: &str| has_kind || !matches!(name, "kind" | "apiVersion");
+                encode::write_fields(&mut bytes, fields, is_selected);
             }
         }
-        written.extend_from_slice(b"]}");
-        written
+        bytes.extend_from_slice(b"]}");
+        bytes
     }
 }
 
-fn list_metadata(listed: &Listed) -> Value {
+fn list_metadata(listed: &ListPage) -> Value {
     let mut metadata = json!({"resourceVersion": listed.revision.to_string()});
-    if let Some(token) = &listed.token {
+    if let Some(token) = &listed.continue_token {
         metadata["continue"] = json!(token);
     }
-    if let Some(remaining) = listed.remaining {
+    if let Some(remaining) = listed.remaining_items {
         metadata["remainingItemCount"] = json!(remaining);
     }
     metadata
 }
 
-/// The container that is meant; without a word about it the only one.
-fn container_of<'p>(pod: &'p Value, asked: Option<&'p str>) -> Result<&'p str, ApiError> {
+/// The requested container, or the only one if none is requested.
+fn select_container<'p>(pod: &'p Value, requested: Option<&'p str>) -> Result<&'p str, ApiError> {
     let of = |field: &'static str| object::list(pod, &["spec", field]).iter();
     let all = of("initContainers").chain(of("containers")).chain(of("ephemeralContainers"));
     let names: Vec<&str> = all.map(|container| object::text(container, &["name"])).collect();
     let name = object::name(pod);
-    match asked.filter(|asked| !asked.is_empty()) {
-        Some(asked) if names.contains(&asked) => Ok(asked),
-        Some(asked) => {
-            Err(ApiError::bad_request(format!("container {asked} is not valid for pod {name}")))
+    match requested.filter(|requested| !requested.is_empty()) {
+        Some(requested) if names.contains(&requested) => Ok(requested),
+        Some(requested) => {
+            Err(ApiError::bad_request(format!("container {requested} is not valid for pod {name}")))
         }
         None if of("containers").len() == 1 => {
             Ok(of("containers").next().map_or("", |only| object::text(only, &["name"])))

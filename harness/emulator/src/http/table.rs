@@ -1,12 +1,12 @@
-//! The `Table` form: what `kubectl get` prints. Columns of built-in kinds stand here, those of
-//! custom kinds come from their CRD.
+//! The `Table` format, which `kubectl get` prints. The columns of built-in kinds are defined here,
+//! those of custom kinds in their CRD.
 
 mod duration;
+mod field_columns;
 mod json_path;
+mod misc;
 mod node;
 mod pod;
-mod rare;
-mod small;
 mod workload;
 
 use jiff::Timestamp;
@@ -24,7 +24,7 @@ fn or_none(text: &str) -> &str {
     if text.is_empty() { NONE } else { text }
 }
 
-/// How the objects of one kind are shown.
+/// The table columns of a kind.
 pub(super) struct Table<'k> {
     version: &'static str,
     rows: Rows<'k>,
@@ -33,7 +33,7 @@ pub(super) struct Table<'k> {
 
 enum Rows<'k> {
     BuiltIn(&'static [(&'static str, &'static str, i64)], fn(&Value, Timestamp) -> Vec<Value>),
-    Rare(&'static [rare::Rare]),
+    Fields(&'static [field_columns::FieldColumn]),
     Custom(&'k [Column]),
 }
 
@@ -46,7 +46,7 @@ enum Include {
 }
 
 impl<'k> Table<'k> {
-    /// A table in a version of `meta.k8s.io`, for objects of a kind as its version shows them.
+    /// A table for a kind. `version` is that of `meta.k8s.io`, `kind_version` that of the objects.
     pub(super) fn new(
         version: &'static str,
         kind: &'k Kind,
@@ -58,8 +58,8 @@ impl<'k> Table<'k> {
                 Rows::Custom(kind.version(kind_version).map_or(&[], |version| &version.columns))
             }
             Origin::BuiltIn | Origin::View => {
-                let rare = rare::columns(&kind.resource.group, &kind.kind);
-                rare.map_or_else(|| built_in(kind), Rows::Rare)
+                let rare = field_columns::columns(&kind.resource.group, &kind.kind);
+                rare.map_or_else(|| built_in(kind), Rows::Fields)
             }
         };
         let include = match include {
@@ -70,37 +70,37 @@ impl<'k> Table<'k> {
         Self { version, rows, include }
     }
 
-    /// A whole table. `metadata` is that of the list.
-    pub(super) fn of<'o>(
+    /// Renders a table. `metadata` is that of the list.
+    pub(super) fn render<'o>(
         &self,
         objects: impl Iterator<Item = &'o Value>,
         metadata: &Value,
         now: Timestamp,
     ) -> Value {
         let rows: Vec<Value> = objects.map(|object| self.row(object, now)).collect();
-        // Go writes a list that nobody has begun as null.
-        let is_begun = !rows.is_empty() || !self.is_plain();
+        // Go serializes a nil slice as null.
+        let is_allocated = !rows.is_empty() || !self.has_default_columns();
         json!({
             "kind": "Table",
             "apiVersion": format!("meta.k8s.io/{}", self.version),
             "metadata": metadata,
             "columnDefinitions": self.definitions(),
-            "rows": is_begun.then_some(rows),
+            "rows": is_allocated.then_some(rows),
         })
     }
 
-    /// Whether nobody has made columns for the kind.
-    fn is_plain(&self) -> bool {
-        self.is_of(small::DEFAULT)
+    /// Whether the kind has no columns of its own.
+    fn has_default_columns(&self) -> bool {
+        self.has_columns(misc::DEFAULT)
     }
 
-    /// Whether these are its columns.
-    fn is_of(&self, known: &[(&str, &str, i64)]) -> bool {
+    /// Whether the table has these columns.
+    fn has_columns(&self, known: &[(&str, &str, i64)]) -> bool {
         matches!(self.rows, Rows::BuiltIn(columns, _) if std::ptr::eq(columns, known))
     }
 
-    /// A table of one row, as watches send it; headings only on the first.
-    pub(super) fn row_alone(&self, object: &Value, is_first: bool, now: Timestamp) -> Value {
+    /// A table of one row for a watch event. Only the first event has column definitions.
+    pub(super) fn watch_row(&self, object: &Value, is_first: bool, now: Timestamp) -> Value {
         let definitions = is_first.then(|| self.definitions());
         let revision = at(object, &["metadata", "resourceVersion"]).unwrap_or(&Value::Null);
         json!({
@@ -114,7 +114,7 @@ impl<'k> Table<'k> {
 
     fn row(&self, object: &Value, now: Timestamp) -> Value {
         let mut row = json!({"cells": self.cells(object, now)});
-        if let Some(end) = self.end(object) {
+        if let Some(end) = self.completion_condition(object) {
             row["conditions"] = json!([end]);
         }
         match self.include {
@@ -122,7 +122,7 @@ impl<'k> Table<'k> {
             Include::Metadata => row["object"] = json!(partial_metadata(object, self.version)),
             Include::Object => row["object"] = object.clone(),
         }
-        if self.is_of(workload::DAEMON_SET)
+        if self.has_columns(workload::DAEMON_SET)
             && let Some(object) = row.get_mut("object")
         {
             workload::undo_conversion(object);
@@ -130,9 +130,9 @@ impl<'k> Table<'k> {
         row
     }
 
-    /// What a row says of an object that is over.
-    fn end(&self, object: &Value) -> Option<Value> {
-        if self.is_of(pod::COLUMNS) { pod::end(object) } else { None }
+    /// The row condition of a completed object.
+    fn completion_condition(&self, object: &Value) -> Option<Value> {
+        if self.has_columns(pod::COLUMNS) { pod::completion_condition(object) } else { None }
     }
 
     fn definitions(&self) -> Vec<Value> {
@@ -148,9 +148,9 @@ impl<'k> Table<'k> {
         };
         match &self.rows {
             Rows::BuiltIn(columns, _) => columns.iter().map(built_in).collect(),
-            Rows::Rare(columns) => {
+            Rows::Fields(columns) => {
                 let name = definition("Name", "string", "name", "", 0);
-                // "Attacher" is a slip of the real server's.
+                // kube-apiserver gives "Attacher" the format "name".
                 let format = |name: &str| if name == "Attacher" { "name" } else { "" };
                 let others = columns.iter().map(|column| {
                     definition(column.name, column.kind, format(column.name), "", column.priority)
@@ -174,7 +174,7 @@ impl<'k> Table<'k> {
     fn cells(&self, object: &Value, now: Timestamp) -> Vec<Value> {
         match &self.rows {
             Rows::BuiltIn(_, cells) => cells(object, now),
-            Rows::Rare(columns) => rare::cells(columns, object, now),
+            Rows::Fields(columns) => field_columns::cells(columns, object, now),
             Rows::Custom(columns) => {
                 let mut cells = vec![json!(text(object, &["metadata", "name"]))];
                 if columns.is_empty() {
@@ -188,7 +188,7 @@ impl<'k> Table<'k> {
     }
 }
 
-/// The metadata of an object, alone.
+/// An object's metadata only.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct PartialObjectMetadata<'o> {
@@ -223,11 +223,11 @@ fn built_in(kind: &Kind) -> Rows<'static> {
         match (&*kind.resource.group, &*kind.kind) {
             ("", "Pod") => (pod::COLUMNS, pod::cells),
             ("", "Node") => (node::COLUMNS, node::cells),
-            ("", "Namespace") => (small::NAMESPACE, small::namespace),
-            ("" | "events.k8s.io", "Event") => (small::EVENT, small::event),
-            ("", "Service") => (small::SERVICE, small::service),
-            ("", "ConfigMap") => (small::CONFIG_MAP, small::config_map),
-            ("", "Secret") => (small::SECRET, small::secret),
+            ("", "Namespace") => (misc::NAMESPACE, misc::namespace),
+            ("" | "events.k8s.io", "Event") => (misc::EVENT, misc::event),
+            ("", "Service") => (misc::SERVICE, misc::service),
+            ("", "ConfigMap") => (misc::CONFIG_MAP, misc::config_map),
+            ("", "Secret") => (misc::SECRET, misc::secret),
             ("" | "apps", "ReplicationController" | "ReplicaSet") => {
                 (workload::REPLICA_SET, workload::replica_set)
             }
@@ -236,14 +236,12 @@ fn built_in(kind: &Kind) -> Rows<'static> {
             ("apps", "DaemonSet") => (workload::DAEMON_SET, workload::daemon_set),
             ("batch", "Job") => (workload::JOB, workload::job),
             ("batch", "CronJob") => (workload::CRON_JOB, workload::cron_job),
-            ("policy", "PodDisruptionBudget") => (small::BUDGET, small::budget),
-            ("scheduling.k8s.io", "PriorityClass") => {
-                (small::PRIORITY_CLASS, small::priority_class)
-            }
-            ("coordination.k8s.io", "Lease") => (small::LEASE, small::lease),
-            ("node.k8s.io", "RuntimeClass") => (small::RUNTIME_CLASS, small::runtime_class),
-            ("resource.k8s.io", "ResourceClaim") => (small::CLAIM, small::claim),
-            _ => (small::DEFAULT, small::default),
+            ("policy", "PodDisruptionBudget") => (misc::BUDGET, misc::budget),
+            ("scheduling.k8s.io", "PriorityClass") => (misc::PRIORITY_CLASS, misc::priority_class),
+            ("coordination.k8s.io", "Lease") => (misc::LEASE, misc::lease),
+            ("node.k8s.io", "RuntimeClass") => (misc::RUNTIME_CLASS, misc::runtime_class),
+            ("resource.k8s.io", "ResourceClaim") => (misc::CLAIM, misc::claim),
+            _ => (misc::DEFAULT, misc::default),
         };
     Rows::BuiltIn(columns, cells)
 }

@@ -1,47 +1,47 @@
-//! POST, PUT, PATCH and DELETE: requests as writes of the store.
+//! POST, PUT, PATCH and DELETE: turns requests into writes of the store.
 
 use ::http::StatusCode;
 use ::http::header::USER_AGENT;
 
-use super::Call;
-use super::decode::{self, Read};
-use super::query::{invalid_options, propagation};
-use super::reply::{self, Reply};
+use super::RequestContext;
+use super::decode::{self, WithDuplicates};
+use super::query::{invalid_options, parse_propagation};
+use super::response::{self, ApiResponse};
 use crate::error::ApiError;
 use crate::kinds::Origin;
 use crate::object;
 use crate::store::{
-    DeleteOptions, FieldValidation, Listed, Op, PatchBody, Preconditions, Propagation, Slips,
-    Subresource, Write, Written,
+    DeleteOptions, DuplicateFields, FieldValidation, ListPage, Op, PatchBody, Preconditions,
+    Propagation, Subresource, Write, WriteOutcome,
 };
 use schedlab_json::{Value, json};
 
-/// A field manager's name is cut after so many bytes.
+/// The maximum length of a field manager's name; the name from a User-Agent is truncated.
 const MANAGER_BYTES_MAX: usize = 128;
 
-impl Call<'_> {
-    pub(super) async fn create(&self) -> Result<Reply, ApiError> {
-        let (body, slips) = self.whole_body()?;
+impl RequestContext<'_> {
+    pub(super) async fn create(&self) -> Result<ApiResponse, ApiError> {
+        let (body, duplicates) = self.object_body()?;
         let mut write = self.write(Op::Create(Value::Null))?;
         write.key.name = object::name(&body).into();
         write.op = Op::Create(body);
-        write.slips = slips;
-        let written = self.written(write).await?;
-        Ok(self.reply_written(StatusCode::CREATED, &written))
+        write.duplicate_fields = duplicates;
+        let written = self.execute(write).await?;
+        Ok(self.write_response(StatusCode::CREATED, &written))
     }
 
-    /// The object to be written. A custom one must say what it is.
-    fn whole_body(&self) -> Result<Read<Value>, ApiError> {
-        let (body, slips) = decode::read(self.headers, self.body, &self.kind.kind)?;
+    /// Decodes the object to write. A custom object must name its kind.
+    fn object_body(&self) -> Result<WithDuplicates<Value>, ApiError> {
+        let (body, duplicates) = decode::decode_object(self.headers, self.body, &self.kind.kind)?;
         if self.kind.origin == Origin::Custom && object::text(&body, &["kind"]).is_empty() {
             let why = format!("Object 'Kind' is missing in '{body}'");
-            return Err(decode::unrecognized(self.body, &self.kind.kind, &why));
+            return Err(decode::unrecognized_object(self.body, &self.kind.kind, &why));
         }
-        Ok((self.versioned(body), slips))
+        Ok((self.with_version_of_path(body), duplicates))
     }
 
-    /// A body that says no version is in that of the path.
-    fn versioned(&self, mut body: Value) -> Value {
+    /// Sets the apiVersion of the path in a body without one.
+    fn with_version_of_path(&self, mut body: Value) -> Value {
         let is_open = self.kind.origin == Origin::BuiltIn && self.kind.versions.len() > 1;
         if is_open && body.is_object() {
             let version = self.kind.api_version(&self.target.version);
@@ -50,63 +50,64 @@ impl Call<'_> {
         body
     }
 
-    /// POST of a binding beside the pods: it names its pod itself.
-    pub(super) async fn bind_named(&self) -> Result<Reply, ApiError> {
+    /// POST to `bindings`: the body names the pod.
+    pub(super) async fn create_binding(&self) -> Result<ApiResponse, ApiError> {
         let body = decode::object(self.headers, self.body, "Binding")?;
         let mut write = self.write(Op::Bind(Value::Null))?;
         write.key.name = object::name(&body).into();
         write.op = Op::Bind(body);
-        self.written(write).await?;
-        Ok(reply::object(StatusCode::CREATED, self.accept.encoding, &created()))
+        self.execute(write).await?;
+        Ok(response::object(StatusCode::CREATED, self.accept.encoding, &created_status()))
     }
 
-    pub(super) async fn create_part(&self, part: &str) -> Result<Reply, ApiError> {
+    pub(super) async fn create_subresource(&self, part: &str) -> Result<ApiResponse, ApiError> {
         let body = |kind: &str| decode::object(self.headers, self.body, kind);
         let op = match part {
             "binding" if self.kind.is("", "Pod") => Op::Bind(body("Binding")?),
             "eviction" if self.kind.is("", "Pod") => Op::Evict(body("Eviction")?),
             _ => return Err(ApiError::no_such_resource()),
         };
-        let written = self.written(self.write(op)?).await?;
-        let mut reply = reply::object(StatusCode::CREATED, self.accept.encoding, &created());
-        reply::warn(&mut reply, &written.warnings);
-        Ok(reply)
+        let written = self.execute(self.write(op)?).await?;
+        let mut response =
+            response::object(StatusCode::CREATED, self.accept.encoding, &created_status());
+        response::warn(&mut response, &written.warnings);
+        Ok(response)
     }
 
-    pub(super) async fn update(&self, part: Option<&str>) -> Result<Reply, ApiError> {
-        let part = self.part(part)?;
-        let (body, slips) = match part {
-            Subresource::Scale => decode::read(self.headers, self.body, "Scale")?,
+    pub(super) async fn update(&self, part: Option<&str>) -> Result<ApiResponse, ApiError> {
+        let part = self.subresource(part)?;
+        let (body, duplicates) = match part {
+            Subresource::Scale => decode::decode_object(self.headers, self.body, "Scale")?,
             Subresource::None
             | Subresource::Status
             | Subresource::Finalize
             | Subresource::Resize
-            | Subresource::EphemeralContainers => self.whole_body()?,
+            | Subresource::EphemeralContainers => self.object_body()?,
         };
-        let write = Write { slips, ..self.write(Op::Update(part, body))? };
-        let written = self.written(write).await?;
-        Ok(self.reply_part(part, &written))
+        let write = Write { duplicate_fields: duplicates, ..self.write(Op::Update(part, body))? };
+        let written = self.execute(write).await?;
+        Ok(self.subresource_response(part, &written))
     }
 
-    pub(super) async fn patch(&self, part: Option<&str>) -> Result<Reply, ApiError> {
-        let part = self.part(part)?;
+    pub(super) async fn patch(&self, part: Option<&str>) -> Result<ApiResponse, ApiError> {
+        let part = self.subresource(part)?;
         let is_custom = self.kind.origin == Origin::Custom;
-        let force = self.query.is_on("force");
-        let (mut patch, slips) = decode::patch(self.headers, self.body, force, is_custom)?;
+        let force = self.query.is_enabled("force");
+        let (mut patch, duplicates) = decode::patch(self.headers, self.body, force, is_custom)?;
         if let PatchBody::Merge(changes) | PatchBody::Strategic(changes) = &mut patch {
             self.kind.merge_to_stored(&self.target.version, changes);
         }
         self.check_patch_options(&patch)?;
         let is_apply = matches!(patch, PatchBody::Apply { .. });
-        let write = Write { slips, ..self.write(Op::Patch(part, patch))? };
+        let write = Write { duplicate_fields: duplicates, ..self.write(Op::Patch(part, patch))? };
         let is_strict = write.field_validation == FieldValidation::Strict;
-        if is_apply && is_strict && !write.slips.refusal.is_empty() {
+        if is_apply && is_strict && !write.duplicate_fields.strict_error.is_empty() {
             let start = "error strict decoding YAML: error converting YAML to JSON";
-            let why = format!("{start}: {}", write.slips.refusal);
+            let why = format!("{start}: {}", write.duplicate_fields.strict_error);
             return Err(ApiError::bad_request(why));
         }
-        let written = self.written(write).await?;
-        Ok(self.reply_part(part, &written))
+        let written = self.execute(write).await?;
+        Ok(self.subresource_response(part, &written))
     }
 
     fn check_patch_options(&self, patch: &PatchBody) -> Result<(), ApiError> {
@@ -130,13 +131,13 @@ impl Call<'_> {
         Ok(())
     }
 
-    pub(super) async fn delete(&self) -> Result<Reply, ApiError> {
-        let (write, asks_cascade) = self.deletion()?;
-        let written = self.written(write).await?;
+    pub(super) async fn delete(&self) -> Result<ApiResponse, ApiError> {
+        let (write, is_cascading) = self.parse_delete()?;
+        let written = self.execute(write).await?;
         let code =
-            if asks_cascade && !written.deleted { StatusCode::ACCEPTED } else { StatusCode::OK };
-        if !written.deleted || self.shows_deleted() {
-            return Ok(self.reply_written(code, &written));
+            if is_cascading && !written.deleted { StatusCode::ACCEPTED } else { StatusCode::OK };
+        if !written.deleted || self.returns_deleted_object() {
+            return Ok(self.write_response(code, &written));
         }
         let group = &*self.kind.resource.group;
         let mut details = json!({
@@ -154,11 +155,11 @@ impl Call<'_> {
             "status": "Success",
             "details": details,
         });
-        Ok(reply::object(code, self.accept.encoding, &status))
+        Ok(response::object(code, self.accept.encoding, &status))
     }
 
-    /// Some kinds answer a deletion with the object that was.
-    fn shows_deleted(&self) -> bool {
+    /// Whether the response to a deletion is the object instead of a `Status`.
+    fn returns_deleted_object(&self) -> bool {
         let shown = [
             "pods",
             "podtemplates",
@@ -172,33 +173,39 @@ impl Call<'_> {
             || ["resource.k8s.io", "storage.k8s.io"].contains(&&*self.kind.resource.group)
     }
 
-    pub(super) async fn delete_collection(&self) -> Result<Reply, ApiError> {
+    pub(super) async fn delete_collection(&self) -> Result<ApiResponse, ApiError> {
         if self.kind.is("", "Namespace") {
             return Err(ApiError::method_not_allowed());
         }
         let query = self.query.list(&self.kind, &self.selected())?;
-        let (write, _) = self.deletion()?;
-        let user = || self.consultation();
-        let deleted = self.webhooks.delete_collection(self.store, (write, &query), user).await?;
+        let (write, _) = self.parse_delete()?;
+        let user = || self.webhook_context();
+        let deleted = self.webhooks.delete_collection(self.store, write, &query, user).await?;
         let revision = self.store.revision();
-        Ok(self.reply_list(&Listed { items: deleted, revision, token: None, remaining: None }))
+        Ok(self.list_response(&ListPage {
+            items: deleted,
+            revision,
+            continue_token: None,
+            remaining_items: None,
+        }))
     }
 
-    /// Does a write, with what webhooks say to it.
-    async fn written(&self, write: Write) -> Result<Written, ApiError> {
-        self.webhooks.write(self.store, write, || self.consultation()).await
+    /// Applies a write, with its webhooks.
+    async fn execute(&self, write: Write) -> Result<WriteOutcome, ApiError> {
+        self.webhooks.write(self.store, write, || self.webhook_context()).await
     }
 
-    /// The write that deletes, and whether it asks that dependents go.
-    fn deletion(&self) -> Result<(Write, bool), ApiError> {
-        let body =
-            decode::optional(self.headers, self.body, "DeleteOptions")?.unwrap_or(Value::Null);
-        // Where there is a body, the query is not read.
-        let asked = |field: &str| self.query.get(field).filter(|_| body.is_null());
-        let named = |field: &str| body[field].as_str().or_else(|| asked(field)).map(str::to_owned);
+    /// The deletion, and whether the client requested cascading with `orphanDependents=false`.
+    fn parse_delete(&self) -> Result<(Write, bool), ApiError> {
+        let body = decode::optional_object(self.headers, self.body, "DeleteOptions")?
+            .unwrap_or(Value::Null);
+        // A body replaces the query parameters.
+        let parameter = |field: &str| self.query.get(field).filter(|_| body.is_null());
+        let named =
+            |field: &str| body[field].as_str().or_else(|| parameter(field)).map(str::to_owned);
         let orphan = body["orphanDependents"]
             .as_bool()
-            .or_else(|| asked("orphanDependents").map(|value| value == "true"));
+            .or_else(|| parameter("orphanDependents").map(|value| value == "true"));
         let policy = match named("propagationPolicy") {
             Some(policy) if orphan.is_some() => {
                 let message = format!(
@@ -208,7 +215,7 @@ impl Call<'_> {
                 let (kind, field) = ("DeleteOptions", "propagationPolicy");
                 return Err(invalid_options(kind, field, "FieldValueInvalid", message));
             }
-            Some(policy) => Some(propagation(&policy)?),
+            Some(policy) => Some(parse_propagation(&policy)?),
             None => orphan.map(
                 |orphan| {
                     if orphan { Propagation::Orphan } else { Propagation::Background }
@@ -236,7 +243,7 @@ impl Call<'_> {
         Ok((write, orphan == Some(false)))
     }
 
-    fn part(&self, part: Option<&str>) -> Result<Subresource, ApiError> {
+    fn subresource(&self, part: Option<&str>) -> Result<Subresource, ApiError> {
         let is_pod = self.kind.is("", "Pod");
         match part {
             None => Ok(Subresource::None),
@@ -252,19 +259,19 @@ impl Call<'_> {
     fn write(&self, op: Op) -> Result<Write, ApiError> {
         let mut key = self.key();
         key.resource = self.kind.resource.clone();
-        let options = options_of(&op);
-        self.check_manager(options)?;
+        let options = options_kind(&op);
+        self.check_field_manager(options)?;
         Ok(Write {
             key,
             op,
             dry_run: self.query.is_dry_run(options)?,
-            field_manager: self.manager().to_owned(),
+            field_manager: self.field_manager().to_owned(),
             field_validation: self.query.field_validation(options)?,
-            slips: Slips::default(),
+            duplicate_fields: DuplicateFields::default(),
         })
     }
 
-    fn check_manager(&self, options: &str) -> Result<(), ApiError> {
+    fn check_field_manager(&self, options: &str) -> Result<(), ApiError> {
         let manager = self.query.get("fieldManager").unwrap_or_default();
         if manager.len() <= MANAGER_BYTES_MAX {
             return Ok(());
@@ -273,8 +280,8 @@ impl Call<'_> {
         Err(invalid_options(options, "fieldManager", "FieldValueTooLong", message))
     }
 
-    /// Who writes: `fieldManager`, else the program that asks.
-    fn manager(&self) -> &str {
+    /// `fieldManager`, or the program name in the User-Agent.
+    fn field_manager(&self) -> &str {
         let agent = self.headers.get(USER_AGENT).and_then(|agent| agent.to_str().ok());
         let agent = agent.unwrap_or_default().split('/').next().unwrap_or_default();
         let manager = self.query.get("fieldManager").filter(|name| !name.is_empty());
@@ -286,30 +293,30 @@ impl Call<'_> {
         manager.get(..end).unwrap_or(manager)
     }
 
-    fn reply_part(&self, part: Subresource, written: &Written) -> Reply {
+    fn subresource_response(&self, part: Subresource, written: &WriteOutcome) -> ApiResponse {
         let code = if written.created { StatusCode::CREATED } else { StatusCode::OK };
         if part == Subresource::Scale
             && let Some(scale) = self.kind.scale_of(&written.object)
         {
-            return reply::object(code, self.accept.encoding, &scale);
+            return response::object(code, self.accept.encoding, &scale);
         }
-        self.reply_written(code, written)
+        self.write_response(code, written)
     }
 
-    fn reply_written(&self, code: StatusCode, written: &Written) -> Reply {
-        let mut reply = self.reply_object(code, &written.object);
-        reply::warn(&mut reply, &written.warnings);
-        reply
+    fn write_response(&self, code: StatusCode, written: &WriteOutcome) -> ApiResponse {
+        let mut response = self.object_response(code, &written.object);
+        response::warn(&mut response, &written.warnings);
+        response
     }
 }
 
-/// What a POST to a part of an object is answered with.
-fn created() -> Value {
+/// The `Status` in the response to a POST of a subresource.
+fn created_status() -> Value {
     json!({"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201})
 }
 
-/// Under which name refusals speak of a write's options.
-fn options_of(op: &Op) -> &'static str {
+/// The options kind of an operation, for errors.
+fn options_kind(op: &Op) -> &'static str {
     match op {
         Op::Create(_) | Op::Bind(_) | Op::Evict(_) => "CreateOptions",
         Op::Update(..) => "UpdateOptions",

@@ -1,14 +1,14 @@
-//! What may stand in the metadata of an object, wherever that is.
+//! Validation of metadata, shared by objects, templates and embedded resources.
 
 use crate::error::FieldErrors;
 use crate::names::{label_value, qualified_name};
 use crate::object;
 use schedlab_json::Value;
 
-/// Annotations may hold this many bytes in all.
+/// The maximum total size of annotations.
 const ANNOTATION_BYTES: usize = 256 * 1024;
 
-/// Checks the labels of an object, or of one that is made after it, which stand at `field`.
+/// Checks `metadata.labels` of `object`; errors are reported at `field`.
 pub(crate) fn check_labels(object: &Value, field: &str, errors: &mut FieldErrors) {
     for (key, value) in object::map(object, &["metadata", "labels"]).into_iter().flatten() {
         for rule in qualified_name(key) {
@@ -34,7 +34,7 @@ pub(crate) fn check_annotations(object: &Value, errors: &mut FieldErrors) {
     }
 }
 
-/// Checks the owners of an object.
+/// Checks the owner references of an object.
 pub(crate) fn check_owners(object: &Value, errors: &mut FieldErrors) {
     let owners = object::list(object, &["metadata", "ownerReferences"]);
     for owner in owners {
@@ -63,14 +63,14 @@ pub(crate) fn check_owners(object: &Value, errors: &mut FieldErrors) {
         );
         let shown: Vec<String> = owners.iter().map(owner_in_go).collect();
         let shown = format!("[{}]", shown.join(","));
-        errors.invalid_in_go("metadata.ownerReferences", &shown, &rule);
+        errors.invalid_as_shown("metadata.ownerReferences", &shown, &rule);
     }
 }
 
-/// An owner reference with its fields in the order that Go has them in.
+/// An owner reference with its fields in the order of the Go type.
 fn owner_in_go(owner: &Value) -> String {
     let fields = ["apiVersion", "kind", "name", "uid", "controller", "blockOwnerDeletion"];
-    let there = fields.iter().filter_map(|field| Some((field, owner.get(field)?)));
-    let shown: Vec<String> = there.map(|(field, value)| format!("\"{field}\":{value}")).collect();
+    let present = fields.iter().filter_map(|field| Some((field, owner.get(field)?)));
+    let shown: Vec<String> = present.map(|(field, value)| format!("\"{field}\":{value}")).collect();
     format!("{{{}}}", shown.join(","))
 }

@@ -1,4 +1,4 @@
-//! `/scale`: how many replicas an object wants and has, whatever its kind.
+//! The `/scale` subresource: desired and observed replicas of any kind.
 
 use std::sync::Arc;
 
@@ -8,23 +8,23 @@ use crate::object;
 use crate::select::LabelSelector;
 use schedlab_json::{Value, json};
 
-/// Where the numbers of `/scale` stand in an object.
+/// The paths of the fields of `/scale` in an object.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Scale {
-    /// Wanted.
+    /// The desired replicas.
     pub spec_replicas: Path,
-    /// Observed.
+    /// The observed replicas.
     pub status_replicas: Path,
-    /// The selector: text, or a label selector to be written as text.
+    /// The selector: a string, or a label selector, which is shown as a string.
     pub selector: Option<Path>,
 }
 
 impl Kind {
-    /// The `autoscaling/v1` `Scale` of a stored object; `None` for kinds that have none. No replicas
-    /// are none at all, as Go writes it.
+    /// The `autoscaling/v1` `Scale` of a stored object; `None` for kinds without `/scale`. As in
+    /// Go, `spec.replicas` is left out if it is 0.
     pub fn scale_of(&self, stored: &Value) -> Option<Value> {
         let scale = self.stored().scale.as_ref()?;
-        let wanted = find(stored, &scale.spec_replicas).and_then(Value::as_i64).unwrap_or(0);
+        let desired = find(stored, &scale.spec_replicas).and_then(Value::as_i64).unwrap_or(0);
         let observed = find(stored, &scale.status_replicas).and_then(Value::as_i64).unwrap_or(0);
         let mut view = json!({
             "apiVersion": "autoscaling/v1",
@@ -39,8 +39,8 @@ impl Kind {
             "spec": {},
             "status": {"replicas": observed},
         });
-        if wanted != 0 {
-            object::set(&mut view, &["spec", "replicas"], wanted.into());
+        if desired != 0 {
+            object::set(&mut view, &["spec", "replicas"], desired.into());
         }
         let selector = scale.selector.as_ref().and_then(|path| find(stored, path));
         let selector = selector.and_then(|selector| self.selector_text(selector));
@@ -50,8 +50,9 @@ impl Kind {
         Some(view)
     }
 
-    /// The same for a reader, whom a custom resource must tell how many replicas it wants.
-    pub(crate) fn scale_to_read(&self, stored: &Value) -> Result<Value, ApiError> {
+    /// Like [`Kind::scale_of`], for GET requests: a custom resource without `spec.replicas` is an
+    /// error.
+    pub(crate) fn scale_for_read(&self, stored: &Value) -> Result<Value, ApiError> {
         let scale = self.stored().scale.as_ref().ok_or_else(ApiError::no_such_resource)?;
         let path = &scale.spec_replicas;
         if self.origin == Origin::Custom && find(stored, path).is_none() {

@@ -1,17 +1,17 @@
-//! Structural schemas of custom kinds: what is dropped ([`prune`]), what is filled in
-//! ([`default`]), what is refused ([`validate`], [`rules`]).
+//! Structural schemas of custom kinds: pruning ([`prune`]), defaulting ([`default`]), and
+//! validation ([`validate`], [`cel_rules`]).
 
 mod branches;
+mod cel_rules;
+mod cel_types;
 mod compile;
+mod declaration;
 mod default;
 mod embedded;
+mod field_path;
 mod formats;
-mod kinds;
 pub(crate) mod path;
-mod place;
 mod prune;
-mod rules;
-mod said;
 mod structural;
 mod validate;
 
@@ -21,15 +21,15 @@ use regex::Regex;
 use schedlab_json::Value;
 
 pub use compile::compile;
-pub(crate) use formats::unrecognized;
+pub(crate) use formats::unrecognized_formats;
 
-/// One place in a custom resource.
+/// The compiled schema of one field of a custom resource.
 #[derive(Debug, Default)]
 pub struct Schema {
-    /// As it stands in the CRD.
+    /// The schema as written in the CRD.
     pub raw: Value,
-    /// The rules of the whole schema, at its root.
-    pub(crate) cel: Option<rules::CompiledRules>,
+    /// The CEL rules of the whole schema; set at the root only.
+    pub(crate) cel: Option<cel_rules::CompiledRules>,
     pub(crate) kind: Option<Type>,
     pub(crate) nullable: bool,
     pub(crate) default: Option<Value>,
@@ -37,8 +37,8 @@ pub struct Schema {
     pub(crate) required: Vec<String>,
     pub(crate) additional: Additional,
     pub(crate) items: Option<Box<Schema>>,
-    pub(crate) rules: Rules,
-    pub(crate) list: ListType,
+    pub(crate) constraints: Constraints,
+    pub(crate) list_type: ListType,
     pub(crate) all_of: Vec<Schema>,
     pub(crate) any_of: Vec<Schema>,
     pub(crate) one_of: Vec<Schema>,
@@ -86,7 +86,7 @@ impl Type {
 }
 
 fn is_whole(value: &Value) -> bool {
-    // As Go does, which counts to 2^63 and reads what is beyond as a fraction.
+    // Like Go: integers go up to 2^63, greater numbers are floats.
     let limit = 9_223_372_036_854_775_808.0;
     let is_within = |number: f64| number.fract() == 0.0 && (-limit..limit).contains(&number);
     value.is_i64() || value.as_f64().is_some_and(is_within)
@@ -95,16 +95,16 @@ fn is_whole(value: &Value) -> bool {
 /// `additionalProperties`.
 #[derive(Debug, Default)]
 pub(crate) enum Additional {
-    /// Unknown fields are unknown.
+    /// Unknown fields are pruned.
     #[default]
     None,
-    /// Unknown fields are fine.
+    /// Unknown fields are kept.
     Any,
-    /// Unknown fields are values of a map.
+    /// Unknown fields are the values of a map.
     Values(Box<Schema>),
 }
 
-/// Where `x-kubernetes-embedded-resource` stands, seen from a place.
+/// Whether the field is an embedded resource (`x-kubernetes-embedded-resource`) or contains one.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Embedded {
     #[default]
@@ -116,19 +116,19 @@ pub(crate) enum Embedded {
 /// `x-kubernetes-list-type`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) enum ListType {
-    /// No rule.
+    /// The list changes as a whole.
     #[default]
     Atomic,
-    /// No value twice.
+    /// The values are unique.
     Set,
-    /// No key twice.
+    /// The items are unique by these keys.
     Map(Vec<String>),
 }
 
-/// Bounds on one value.
+/// Value constraints of one field.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Rules {
-    pub(crate) allowed: Option<Vec<Value>>,
+pub(crate) struct Constraints {
+    pub(crate) enum_values: Option<Vec<Value>>,
     pub(crate) minimum: Option<(f64, bool)>,
     pub(crate) maximum: Option<(f64, bool)>,
     pub(crate) multiple_of: Option<f64>,

@@ -1,32 +1,33 @@
-//! The types of the built-in kinds, as a real server decodes them: unknown fields and nulls are
-//! dropped, what is always written is there, a value of another type is refused, quantities take their canonical form.
+//! The types of the built-in kinds, and decoding as in the API server: unknown fields and nulls are
+//! dropped, Go zero values are added, values of another type are rejected, and quantities get their
+//! canonical form.
 //!
-//! The types are those of `k8s-openapi`; each kind's is built when it is first asked for.
+//! The types come from `k8s-openapi`; the type of a kind is compiled on first use.
 
-mod always;
-mod canonical;
-mod catalogue;
+mod canonical_quantity;
+mod compiled_type;
 mod decode;
-mod form;
-mod place;
+mod go_zero_values;
+mod type_cursor;
+mod type_registry;
 
 use super::Kind;
 use crate::error::ApiError;
 use schedlab_json::Value;
 
-pub(crate) use canonical::canonical;
-pub(crate) use place::{Typed, metadata, root};
+pub(crate) use canonical_quantity::canonical;
+pub(crate) use type_cursor::{TypeCursor, metadata, root};
 
-/// What decoding found besides the object.
+/// The warnings of decoding.
 #[derive(Debug, Default)]
 pub(crate) struct Decoded {
     /// Paths of the fields that the type does not have.
     pub(crate) unknown: Vec<String>,
 }
 
-/// Brings an object of a built-in kind into the form in which it is stored.
+/// Decodes an object of a built-in kind into its stored form.
 pub(crate) fn decode(kind: &Kind, object: &mut Value) -> Result<Decoded, ApiError> {
-    let Some(form) = catalogue::types(&kind.resource.group, &kind.kind) else {
+    let Some(form) = type_registry::compiled_type(&kind.resource.group, &kind.kind) else {
         return Ok(Decoded::default());
     };
     let mut decoded = Decoded::default();
@@ -39,9 +40,9 @@ pub(crate) fn decode(kind: &Kind, object: &mut Value) -> Result<Decoded, ApiErro
     Ok(decoded)
 }
 
-/// Brings a scale into its form.
+/// Decodes a `Scale` into its stored form.
 pub(crate) fn decode_scale(scale: &mut Value) -> Result<(), ApiError> {
-    let Some(form) = catalogue::types("autoscaling", "Scale") else { return Ok(()) };
+    let Some(form) = type_registry::compiled_type("autoscaling", "Scale") else { return Ok(()) };
     decode::decode(form, scale, &mut Vec::new()).map_err(|why| {
         ApiError::bad_request(format!(
             "Scale in version \"v1\" cannot be handled as a Scale: {why}"
@@ -49,20 +50,21 @@ pub(crate) fn decode_scale(scale: &mut Value) -> Result<(), ApiError> {
     })
 }
 
-/// Whether a group has a built-in kind of this name.
+/// Whether there is a built-in kind `kind` in `group`.
 pub(crate) fn is_known(group: &str, kind: &str) -> bool {
-    catalogue::types(group, kind).is_some()
+    type_registry::compiled_type(group, kind).is_some()
 }
 
-/// Has the type of a built-in kind described as a JSON schema, and names it.
+/// Adds the JSON schema of a built-in kind to the generator and returns its name.
 pub(crate) fn describe(kind: &Kind, generator: &mut schemars::SchemaGenerator) -> Option<String> {
-    catalogue::describe(&kind.resource.group, &kind.kind, generator)
+    type_registry::describe(&kind.resource.group, &kind.kind, generator)
 }
 
-/// Brings the metadata of a custom resource into the form in which it is stored.
+/// Decodes the metadata of a custom resource into its stored form.
 pub(crate) fn decode_metadata(kind: &Kind, object: &mut Value) -> Result<Decoded, ApiError> {
     let mut decoded = Decoded::default();
-    let (Some(form), Some(metadata)) = (catalogue::metadata(), object.get_mut("metadata")) else {
+    let (Some(form), Some(metadata)) = (type_registry::metadata(), object.get_mut("metadata"))
+    else {
         return Ok(decoded);
     };
     if metadata.is_null() {
@@ -80,7 +82,7 @@ pub(crate) fn decode_metadata(kind: &Kind, object: &mut Value) -> Result<Decoded
     Ok(decoded)
 }
 
-/// Brings the metadata of an object inside of another into the form in which it is stored.
+/// Decodes the metadata of an embedded resource into its stored form.
 pub(crate) fn decode_embedded(metadata: &mut Value) -> Result<Decoded, String> {
     let mut decoded = Decoded::default();
     if metadata.is_null() {
@@ -90,15 +92,15 @@ pub(crate) fn decode_embedded(metadata: &mut Value) -> Result<Decoded, String> {
         let found = crate::object::go_type(metadata);
         return Err(format!("json: cannot unmarshal {found} into Go value of type v1.ObjectMeta"));
     }
-    if let Some(form) = catalogue::metadata() {
+    if let Some(form) = type_registry::metadata() {
         decode::decode(form, metadata, &mut decoded.unknown)?;
     }
     Ok(decoded)
 }
 
-/// A type and everything it is made of.
+/// A Go type and all structs that it refers to.
 #[derive(Debug)]
-struct Types {
-    types: Vec<form::Struct>,
+struct CompiledType {
+    structs: Vec<compiled_type::Struct>,
     root: usize,
 }

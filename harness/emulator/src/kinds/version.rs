@@ -1,8 +1,8 @@
-//! One object, several faces: the versions of a kind, and the two groups of events.
+//! Conversion between the versions of a kind, and between the two event APIs.
 //!
-//! Versions of a custom kind differ in their name only (conversion strategy `None`); of the
-//! built-in kinds only autoscalers have two. Events are
-//! stored as core events; `events.k8s.io` shows the same objects under other field names.
+//! Versions of a custom kind differ only in their name (conversion strategy `None`). Of the
+//! built-in kinds only `HorizontalPodAutoscaler` has two versions. Events are stored as core
+//! events; `events.k8s.io` serves the same objects with other field names.
 
 mod autoscaler;
 
@@ -12,7 +12,7 @@ use super::{Kind, Origin, Resource};
 use crate::object;
 use schedlab_json::Value;
 
-/// Field names of an event: stored, and as `events.k8s.io` has them.
+/// Field names of an event: as stored, and in `events.k8s.io`.
 const EVENT_FIELDS: [(&str, &str); 8] = [
     ("involvedObject", "regarding"),
     ("message", "note"),
@@ -27,23 +27,23 @@ const EVENT_FIELDS: [(&str, &str); 8] = [
 const AUTOSCALER_V1: &str = "autoscaling/v1";
 
 impl Kind {
-    /// The collection in which its objects are stored.
-    pub fn home(&self) -> Resource {
+    /// The resource under which its objects are stored.
+    pub fn storage_resource(&self) -> Resource {
         match self.origin {
             Origin::View => Resource::new("", "events"),
             Origin::BuiltIn | Origin::Custom => self.resource.clone(),
         }
     }
 
-    /// A stored object as this kind shows it in `version`.
-    pub fn present(&self, version: &str, stored: &Arc<Value>) -> Arc<Value> {
+    /// Converts a stored object to `version` of this kind.
+    pub fn in_version(&self, version: &str, stored: &Arc<Value>) -> Arc<Value> {
         if self.origin == Origin::View {
             let mut shown = Value::clone(stored);
             rename(&mut shown, EVENT_FIELDS);
-            // The other group leaves them out when nothing is said.
-            let unsaid = ["reportingController", "reportingInstance"];
+            // `events.k8s.io` omits them if they are empty.
+            let omitted_if_empty = ["reportingController", "reportingInstance"];
             object::as_map(&mut shown)
-                .retain(|field, value| *value != "" || !unsaid.contains(&field.as_str()));
+                .retain(|field, value| *value != "" || !omitted_if_empty.contains(&field.as_str()));
             object::set(&mut shown, &["apiVersion"], self.api_version(version).into());
             return Arc::new(shown);
         }
@@ -58,14 +58,14 @@ impl Kind {
         Arc::new(shown)
     }
 
-    /// What a merge changes of an object in `version`, as changes of the stored one.
+    /// Converts a merge patch for `version` into one for the stored version.
     pub(crate) fn merge_to_stored(&self, version: &str, changes: &mut Value) {
         if self.origin == Origin::BuiltIn && *version != *self.storage {
             autoscaler::from_v1(changes);
         }
     }
 
-    /// An object as a client sent it, as it is stored.
+    /// Converts an object from a request to its stored form.
     pub(crate) fn to_stored(&self, mut sent: Value) -> Value {
         if object::text(&sent, &["apiVersion"]) == AUTOSCALER_V1 {
             autoscaler::from_v1(&mut sent);
@@ -98,7 +98,7 @@ mod tests {
     use super::super::Kinds;
 
     #[test]
-    fn an_event_has_two_faces() {
+    fn an_event_is_served_in_two_api_groups() {
         let kinds = Kinds::built_in();
         let view = kinds.by_kind("events.k8s.io", "Event").unwrap();
         let sent = json!({"apiVersion": "events.k8s.io/v1", "kind": "Event",
@@ -109,6 +109,6 @@ mod tests {
             json!({"apiVersion": "v1", "kind": "Event", "involvedObject": {"name": "web-0"},
                 "message": "placed", "action": "Binding"})
         );
-        assert_eq!(*view.present("v1", &stored.into()), sent);
+        assert_eq!(*view.in_version("v1", &stored.into()), sent);
     }
 }

@@ -1,11 +1,10 @@
-//! The refusal of an apply that would overwrite what others own, in the words that kubectl
-//! shows and tools parse.
+//! The conflict error of server-side apply, in the format that kubectl shows and tools parse.
 
 use super::fields::{FieldSet, paths};
 use super::managed::{Entry, Operation};
 use crate::error::{ApiError, Cause, Details};
 
-/// Fields that one manager owns and the applier wants to change.
+/// The fields of one manager that the applier wants to change.
 pub(super) struct Conflict {
     manager: String,
     paths: Vec<String>,
@@ -28,8 +27,8 @@ fn owner_text(entry: &Entry) -> String {
     }
 }
 
-/// 409 with a cause for every field.
-pub(super) fn refuse(mut conflicts: Vec<Conflict>) -> ApiError {
+/// 409 with one cause per field.
+pub(super) fn conflict_error(mut conflicts: Vec<Conflict>) -> ApiError {
     conflicts.sort_by(|one, other| one.manager.cmp(&other.manager));
     let causes = conflicts.iter().flat_map(|conflict| {
         conflict.paths.iter().map(|path| Cause {

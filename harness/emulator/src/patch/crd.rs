@@ -6,19 +6,19 @@ use super::builtin::with_metadata;
 use super::shape::{ListShape, Shape};
 use schedlab_json::Value;
 
-/// The shape behind an `openAPIV3Schema`.
-pub fn crd(schema: &Value) -> Arc<Shape> {
-    Arc::new(with_metadata(of_schema(schema)))
+/// The shape of a custom resource with this `openAPIV3Schema`.
+pub fn crd_shape(schema: &Value) -> Arc<Shape> {
+    Arc::new(with_metadata(shape_of_schema(schema)))
 }
 
-/// The shape of an object about which no schema tells anything.
-pub fn untyped() -> Arc<Shape> {
+/// The shape of an object without a schema.
+pub fn untyped_shape() -> Arc<Shape> {
     static UNTYPED: LazyLock<Arc<Shape>> =
         LazyLock::new(|| Arc::new(with_metadata(Shape::default())));
     UNTYPED.clone()
 }
 
-fn of_schema(schema: &Value) -> Shape {
+fn shape_of_schema(schema: &Value) -> Shape {
     let mut shape = Shape::default();
     if schema["x-kubernetes-embedded-resource"] == true {
         shape = with_metadata(shape);
@@ -28,16 +28,16 @@ fn of_schema(schema: &Value) -> Shape {
             shape
                 .fields
                 .entry(name.as_str().into())
-                .or_insert_with(|| Arc::new(of_schema(property)));
+                .or_insert_with(|| Arc::new(shape_of_schema(property)));
         }
     }
     if let Some(values) = schema.get("additionalProperties") {
-        shape.entries = Some(Arc::new(of_schema(values)));
+        shape.entries = Some(Arc::new(shape_of_schema(values)));
     } else if schema["x-kubernetes-preserve-unknown-fields"] == true {
         shape.entries = Some(Arc::default());
     }
     if let Some(items) = schema.get("items") {
-        shape.item = Some(Arc::new(of_schema(items)));
+        shape.item = Some(Arc::new(shape_of_schema(items)));
     }
     shape.atomic = schema["x-kubernetes-map-type"] == "atomic";
     shape.list = match schema["x-kubernetes-list-type"].as_str() {

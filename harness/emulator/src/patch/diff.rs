@@ -2,16 +2,16 @@
 
 use std::collections::BTreeMap;
 
-use super::fields::{FieldSet, drop_bookkeeping, put};
+use super::fields::{FieldSet, drop_unowned_fields, put};
 use super::shape::{ListShape, Shape, item_step};
 use schedlab_json::Value;
 
-/// What became of the fields.
+/// The difference between two states.
 #[derive(Debug, Default)]
 pub(super) struct Diff {
-    /// Came or took another value.
+    /// Fields that were added or changed.
     pub(super) changed: FieldSet,
-    /// Went.
+    /// Fields that were removed.
     pub(super) removed: FieldSet,
 }
 
@@ -21,69 +21,74 @@ impl Diff {
     }
 }
 
-/// Compares two states; `None` before is an object that was not there.
+/// Compares two states; `before` is `None` for a new object.
 pub(super) fn diff(before: Option<&Value>, after: &Value, shape: &Shape) -> Diff {
     let mut found = Diff::default();
-    below(before, Some(after), shape, &mut found);
-    drop_bookkeeping(&mut found.changed);
-    drop_bookkeeping(&mut found.removed);
+    compare_below(before, Some(after), shape, &mut found);
+    drop_unowned_fields(&mut found.changed);
+    drop_unowned_fields(&mut found.removed);
     found
 }
 
-/// A value and its place in the map or list around it.
-struct Place<'v> {
+/// A field or item to compare, with its step in the parent.
+struct Comparison<'v> {
     step: String,
     before: Option<&'v Value>,
     after: Option<&'v Value>,
     shape: &'v Shape,
 }
 
-fn compare(place: Place<'_>, found: &mut Diff) {
-    let Place { step, before, after, shape } = place;
+fn compare(place: Comparison<'_>, found: &mut Diff) {
+    let Comparison { step, before, after, shape } = place;
     if before == after {
         return;
     }
     let mut inner = Diff::default();
-    let whole = !below(before, after, shape, &mut inner);
+    let whole = !compare_below(before, after, shape, &mut inner);
     let came = before.is_none() && !is_inline(&step);
     let went = after.is_none();
     put(&mut found.changed, step.clone(), inner.changed, after.is_some() && (whole || came));
     put(&mut found.removed, step, inner.removed, went);
 }
 
-/// Go's API types hold these as plain structs: they are there even when nothing is in them, so
-/// nobody comes to own them as such.
+/// Go's API types embed these structs by value, so they exist even if they are empty, and no
+/// manager owns them as such.
 fn is_inline(step: &str) -> bool {
     matches!(step, "f:metadata" | "f:spec" | "f:status" | "f:template" | "f:strategy")
 }
 
-/// Compares what lies below two values. False when they are owned as a whole.
-fn below(before: Option<&Value>, after: Option<&Value>, shape: &Shape, found: &mut Diff) -> bool {
+/// Compares the children of two values; false if the values change as a whole.
+fn compare_below(
+    before: Option<&Value>,
+    after: Option<&Value>,
+    shape: &Shape,
+    found: &mut Diff,
+) -> bool {
     match (before, after) {
         (Some(Value::Object(_)) | None, Some(Value::Object(_)))
         | (Some(Value::Object(_)), None)
             if !shape.atomic =>
         {
-            fields(before, after, shape, found);
+            compare_fields(before, after, shape, found);
             true
         }
         (Some(Value::Array(_)) | None, Some(Value::Array(_))) | (Some(Value::Array(_)), None)
             if shape.list != ListShape::Atomic =>
         {
-            items(before, after, shape, found)
+            compare_items(before, after, shape, found)
         }
         _ => false,
     }
 }
 
-fn fields(before: Option<&Value>, after: Option<&Value>, shape: &Shape, found: &mut Diff) {
+fn compare_fields(before: Option<&Value>, after: Option<&Value>, shape: &Shape, found: &mut Diff) {
     let before = before.and_then(Value::as_object);
     let after = after.and_then(Value::as_object);
     for (name, value) in after.into_iter().flatten() {
         let earlier = before.and_then(|before| before.get(name));
         let step = format!("f:{name}");
         compare(
-            Place { step, before: earlier, after: Some(value), shape: shape.field(name) },
+            Comparison { step, before: earlier, after: Some(value), shape: shape.field(name) },
             found,
         );
     }
@@ -91,24 +96,29 @@ fn fields(before: Option<&Value>, after: Option<&Value>, shape: &Shape, found: &
         if after.is_none_or(|after| !after.contains_key(name)) {
             let step = format!("f:{name}");
             compare(
-                Place { step, before: Some(value), after: None, shape: shape.field(name) },
+                Comparison { step, before: Some(value), after: None, shape: shape.field(name) },
                 found,
             );
         }
     }
 }
 
-/// False when an item of either list has no key, or two have the same.
-fn items(before: Option<&Value>, after: Option<&Value>, shape: &Shape, found: &mut Diff) -> bool {
+/// False if an item of either list has no key, or two items have the same key.
+fn compare_items(
+    before: Option<&Value>,
+    after: Option<&Value>,
+    shape: &Shape,
+    found: &mut Diff,
+) -> bool {
     let (Some(mut earlier), Some(later)) = (by_step(before, shape), by_step(after, shape)) else {
         return false;
     };
     for (step, item) in later {
         let before = earlier.remove(&step);
-        compare(Place { step, before, after: Some(item), shape: shape.item() }, found);
+        compare(Comparison { step, before, after: Some(item), shape: shape.item() }, found);
     }
     for (step, item) in earlier {
-        compare(Place { step, before: Some(item), after: None, shape: shape.item() }, found);
+        compare(Comparison { step, before: Some(item), after: None, shape: shape.item() }, found);
     }
     true
 }

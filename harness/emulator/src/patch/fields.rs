@@ -18,7 +18,7 @@ fn is_member(node: &FieldSet) -> bool {
     node.is_empty() || node.contains_key(SELF)
 }
 
-/// Says whether the node itself is in the set, keeping its children.
+/// Adds the node itself to the set or removes it; its children stay.
 fn set_member(node: &mut FieldSet, member: bool) {
     node.remove(SELF);
     if member && !node.is_empty() {
@@ -78,17 +78,17 @@ pub(super) fn intersection(one: &FieldSet, other: &FieldSet) -> FieldSet {
     both
 }
 
-/// The node behind a step.
+/// The child node of a step.
 pub(super) fn child<'s>(set: &'s FieldSet, step: &str) -> Option<&'s FieldSet> {
     set.get(step).and_then(node)
 }
 
-/// The steps below the root of a set, with what lies below them.
+/// The children of the root, by step.
 pub(super) fn children(set: &FieldSet) -> impl Iterator<Item = (&Text, &FieldSet)> {
     steps(set)
 }
 
-/// Puts a node into a set; `member` says whether the path to it is in the set too.
+/// Adds a child node; `member` says whether the path to it is in the set, too.
 pub(super) fn put(set: &mut FieldSet, step: String, mut below: FieldSet, member: bool) {
     if member || !below.is_empty() {
         set_member(&mut below, member);
@@ -130,22 +130,22 @@ fn step_text(step: &str) -> String {
     }
 }
 
-/// A list that cannot be taken apart by its keys.
+/// An item of a keyed list that lacks its keys or has a duplicate key.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct BadItem {
+pub(super) struct ListKeyError {
     pub(super) path: String,
     pub(super) problem: String,
 }
 
-/// Every path that an applied configuration sets.
-pub(super) fn of_object(object: &Value, shape: &Shape) -> Result<FieldSet, BadItem> {
-    let mut set = of_value(object, shape, "")?;
-    drop_bookkeeping(&mut set);
+/// The paths of all fields that an applied configuration sets.
+pub(super) fn fields_of_object(object: &Value, shape: &Shape) -> Result<FieldSet, ListKeyError> {
+    let mut set = fields_of_value(object, shape, "")?;
+    drop_unowned_fields(&mut set);
     Ok(set)
 }
 
-/// Takes out what no manager owns.
-pub(super) fn drop_bookkeeping(set: &mut FieldSet) {
+/// Removes the fields that no manager owns.
+pub(super) fn drop_unowned_fields(set: &mut FieldSet) {
     const METADATA: [&str; 8] = [
         "f:name",
         "f:namespace",
@@ -169,14 +169,14 @@ pub(super) fn drop_bookkeeping(set: &mut FieldSet) {
     }
 }
 
-/// The paths below a value; empty for one that is owned as a whole.
-fn of_value(value: &Value, shape: &Shape, path: &str) -> Result<FieldSet, BadItem> {
+/// The paths below a value; empty if the value changes as a whole.
+fn fields_of_value(value: &Value, shape: &Shape, path: &str) -> Result<FieldSet, ListKeyError> {
     let mut set = FieldSet::new();
     match value {
         Value::Object(fields) if !shape.atomic => {
             for (name, field) in fields {
                 let inner = shape.field(name);
-                let below = of_value(field, inner, &format!("{path}.{name}"))?;
+                let below = fields_of_value(field, inner, &format!("{path}.{name}"))?;
                 let member = is_leaf(field, inner) || shape.is_free_key(name);
                 put(&mut set, format!("f:{name}"), below, member);
             }
@@ -184,12 +184,13 @@ fn of_value(value: &Value, shape: &Shape, path: &str) -> Result<FieldSet, BadIte
         Value::Array(items) if shape.list != ListShape::Atomic => {
             for (index, item) in items.iter().enumerate() {
                 let step = step_of(shape, item, index)
-                    .map_err(|problem| BadItem { path: path.to_owned(), problem })?;
+                    .map_err(|problem| ListKeyError { path: path.to_owned(), problem })?;
                 if set.contains_key(&step) {
                     let problem = format!("duplicate entries for key {}", step_text(&step));
-                    return Err(BadItem { path: path.to_owned(), problem });
+                    return Err(ListKeyError { path: path.to_owned(), problem });
                 }
-                let below = of_value(item, shape.item(), &format!("{path}{}", step_text(&step)))?;
+                let below =
+                    fields_of_value(item, shape.item(), &format!("{path}{}", step_text(&step)))?;
                 put(&mut set, step, below, true);
             }
         }
@@ -224,7 +225,8 @@ fn step_of(shape: &Shape, item: &Value, index: usize) -> Result<String, String> 
     })
 }
 
-/// An item of a list as messages name it, as in `[name="c"]`, or what keeps it from having a name.
+/// The path step of a list item in messages, such as `[name="c"]`; the error says why the item has
+/// none.
 pub(crate) fn item_path(shape: &Shape, item: &Value, index: usize) -> Result<String, String> {
     step_of(shape, item, index).map(|step| step_text(&step))
 }

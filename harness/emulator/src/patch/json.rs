@@ -1,24 +1,27 @@
-//! The two patch types that know nothing of kinds: JSON Patch (RFC 6902) and merge patch
-//! (RFC 7386).
+//! JSON Patch (RFC 6902) and merge patch (RFC 7386), which need no type information.
 
 use json_patch::{AddOperation, PatchOperation};
 
-use super::unfit_patch;
+use super::unprocessable_patch;
 use crate::error::ApiError;
 use crate::object;
 use schedlab_json::{Map, Value};
 
-/// More operations than this are refused, as by the API server.
+/// The maximum number of operations, as in the API server.
 const OPERATIONS_MAX: usize = 10_000;
 
-/// Applies a JSON Patch. Errors: 400 when it is none, 413 when it is too long, 422 when it does
-/// not fit `current` (a failed `test`, a path that is not there).
-pub fn json(current: &Value, patch: &Value) -> Result<Value, ApiError> {
+/// Applies a JSON Patch.
+///
+/// # Errors
+///
+/// 400 if it is not a JSON Patch, 413 if it has too many operations, 422 if it cannot be applied to
+/// `current` (a failed `test`, a missing path).
+pub fn apply_json_patch(current: &Value, patch: &Value) -> Result<Value, ApiError> {
     if !patch.is_array() {
-        return Err(undecodable(patch, "[]handlers.jsonPatchOp"));
+        return Err(undecodable_patch(patch, "[]handlers.jsonPatchOp"));
     }
     let operations: json_patch::Patch =
-        schedlab_json::from_value(patch.clone()).map_err(|_| unfit_patch())?;
+        schedlab_json::from_value(patch.clone()).map_err(|_| unprocessable_patch())?;
     if operations.0.len() > OPERATIONS_MAX {
         let message = format!(
             "The allowed maximum operations in a JSON patch is {OPERATIONS_MAX}, got {}",
@@ -28,15 +31,14 @@ pub fn json(current: &Value, patch: &Value) -> Result<Value, ApiError> {
     }
     let mut patched = current.clone().into();
     for operation in operations.0 {
-        let operation = json_patch::Patch(vec![as_done(operation, &patched)]);
-        json_patch::patch_unsafe(&mut patched, &operation).map_err(|_| unfit_patch())?;
+        let operation = json_patch::Patch(vec![with_lenient_replace(operation, &patched)]);
+        json_patch::patch_unsafe(&mut patched, &operation).map_err(|_| unprocessable_patch())?;
     }
-    if patched.is_object() { Ok(patched.into()) } else { Err(unfit_patch()) }
+    if patched.is_object() { Ok(patched.into()) } else { Err(unprocessable_patch()) }
 }
 
-/// The real server's library differs from the RFC: what is to be replaced in a map need not be
-/// there.
-fn as_done(operation: PatchOperation, current: &serde_json::Value) -> PatchOperation {
+/// Unlike RFC 6902, the library of the API server accepts `replace` for a missing key of a map.
+fn with_lenient_replace(operation: PatchOperation, current: &serde_json::Value) -> PatchOperation {
     let PatchOperation::Replace(replace) = operation else { return operation };
     let parent = replace.path.parent().and_then(|parent| current.pointer(parent.as_str()));
     if parent.is_some_and(serde_json::Value::is_object) {
@@ -45,29 +47,29 @@ fn as_done(operation: PatchOperation, current: &serde_json::Value) -> PatchOpera
     PatchOperation::Replace(replace)
 }
 
-/// 400: JSON, but of another type than a patch is.
-fn undecodable(patch: &Value, wanted: &str) -> ApiError {
+/// 400: the patch has the wrong JSON type.
+fn undecodable_patch(patch: &Value, expected: &str) -> ApiError {
     let found = object::go_type(patch);
     ApiError::bad_request(format!(
-        "error decoding patch: json: cannot unmarshal {found} into Go value of type {wanted}"
+        "error decoding patch: json: cannot unmarshal {found} into Go value of type {expected}"
     ))
 }
 
 /// Applies a merge patch: maps merge, null removes, everything else replaces.
-pub fn merge(current: &Value, patch: &Value) -> Result<Value, ApiError> {
+pub fn apply_merge_patch(current: &Value, patch: &Value) -> Result<Value, ApiError> {
     let Value::Object(fields) = patch else {
-        return Err(undecodable(patch, "map[string]interface {}"));
+        return Err(undecodable_patch(patch, "map[string]interface {}"));
     };
     let mut patched = current.clone();
     merge_fields(&mut patched, fields);
     Ok(patched)
 }
 
-fn merge_fields(place: &mut Value, fields: &Map) {
-    if !place.is_object() {
-        *place = Value::Object(Map::new());
+fn merge_fields(target: &mut Value, fields: &Map) {
+    if !target.is_object() {
+        *target = Value::Object(Map::new());
     }
-    let Some(map) = place.as_object_mut() else { return };
+    let Some(map) = target.as_object_mut() else { return };
     for (name, new) in fields {
         match new {
             Value::Null => {

@@ -1,4 +1,4 @@
-//! `metadata.managedFields`: who set which field, kept up to date on every write.
+//! `metadata.managedFields`: the owners of fields, updated by every write.
 
 use jiff::Timestamp;
 use jiff::fmt::temporal::DateTimePrinter;
@@ -8,23 +8,23 @@ use super::fields::{FieldSet, subtract, unite};
 use super::shape::Shape;
 use schedlab_json::{Value, json};
 
-/// As the API writes times.
+/// The API's timestamp format: whole seconds.
 const SECONDS: DateTimePrinter = DateTimePrinter::new().precision(Some(0));
 
-/// Who writes.
+/// The author of a write.
 #[derive(Clone, Copy, Debug)]
 pub struct Author<'w> {
     /// The field manager.
     pub manager: &'w str,
-    /// `apiVersion` that it writes in.
+    /// The `apiVersion` of the written object.
     pub api_version: &'w str,
     /// The subresource that it writes to; empty for the object itself.
     pub subresource: &'w str,
-    /// When.
+    /// The time of the write.
     pub now: Timestamp,
 }
 
-/// How a manager came by its fields.
+/// How a manager acquired its fields.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Operation {
     Apply,
@@ -63,16 +63,16 @@ impl Entry {
         }
     }
 
-    /// Whether an earlier entry is continued by this author. An applier goes on under another
-    /// version of the API, an updater starts anew.
-    pub(super) fn is_by(&self, author: &Author<'_>, operation: Operation) -> bool {
+    /// Whether a write of this author continues the entry. Apply entries continue across API
+    /// versions, update entries do not.
+    pub(super) fn is_continued_by(&self, author: &Author<'_>, operation: Operation) -> bool {
         self.operation == operation
             && self.manager == author.manager
             && self.subresource == author.subresource
             && (operation == Operation::Apply || self.api_version == author.api_version)
     }
 
-    fn read(value: &mut Value) -> Option<Self> {
+    fn from_value(value: &mut Value) -> Option<Self> {
         let text = |field: &str| value[field].as_str().unwrap_or_default().to_owned();
         let operation = match value["operation"].as_str()? {
             "Apply" => Operation::Apply,
@@ -93,7 +93,7 @@ impl Entry {
         })
     }
 
-    fn written(self) -> Value {
+    fn into_value(self) -> Value {
         let mut entry = json!({
             "manager": self.manager,
             "operation": self.operation.text(),
@@ -111,9 +111,14 @@ impl Entry {
     }
 }
 
-/// Records an update of an object (a create when there was none `before`): the author owns what
-/// changed, nobody else does any more. A lone empty entry in `after` clears all records.
-pub fn note_update(before: Option<&Value>, after: &mut Value, shape: &Shape, author: &Author<'_>) {
+/// Records an update (`before` is `None`: a create): the author becomes the only owner of the
+/// changed fields. A single empty entry in `after` clears all records, as in the API.
+pub fn record_update(
+    before: Option<&Value>,
+    after: &mut Value,
+    shape: &Shape,
+    author: &Author<'_>,
+) {
     let sent = take_managed(after);
     if sent.as_array().is_some_and(|sent| matches!(&sent[..], [only] if *only == json!({}))) {
         return;
@@ -125,13 +130,13 @@ pub fn note_update(before: Option<&Value>, after: &mut Value, shape: &Shape, aut
     };
     let difference = diff(before, after, shape);
     if difference.is_empty() {
-        put_back(after, raw);
+        restore_managed(after, raw);
         return;
     }
     let mut entries = read_entries(&mut raw);
     let mut mine = Entry::new(author, Operation::Update);
     for entry in &mut entries {
-        if entry.is_by(author, Operation::Update) {
+        if entry.is_continued_by(author, Operation::Update) {
             mine.fields = std::mem::take(&mut entry.fields);
         } else {
             subtract(&mut entry.fields, &difference.changed);
@@ -152,7 +157,7 @@ fn take_managed(object: &mut Value) -> Value {
         .unwrap_or(Value::Null)
 }
 
-fn put_back(object: &mut Value, raw: Value) {
+fn restore_managed(object: &mut Value, raw: Value) {
     if raw.as_array().is_some_and(|entries| !entries.is_empty()) {
         object["metadata"]["managedFields"] = raw;
     }
@@ -161,16 +166,16 @@ fn put_back(object: &mut Value, raw: Value) {
 /// Takes the entries out of a `managedFields` list.
 pub(super) fn read_entries(raw: &mut Value) -> Vec<Entry> {
     let entries = raw.as_array_mut().map(std::mem::take).unwrap_or_default();
-    entries.into_iter().filter_map(|mut entry| Entry::read(&mut entry)).collect()
+    entries.into_iter().filter_map(|mut entry| Entry::from_value(&mut entry)).collect()
 }
 
 /// Writes the entries that own something, in the API's order.
 pub(super) fn write_entries(object: &mut Value, mut entries: Vec<Entry>) {
     entries.retain(|entry| !entry.fields.is_empty());
     entries.sort_by(|one, other| order_key(one).cmp(&order_key(other)));
-    let entries: Vec<Value> = entries.into_iter().map(Entry::written).collect();
+    let entries: Vec<Value> = entries.into_iter().map(Entry::into_value).collect();
     take_managed(object);
-    put_back(object, Value::Array(entries));
+    restore_managed(object, Value::Array(entries));
 }
 
 fn order_key(entry: &Entry) -> (Operation, &str, &str, &str, &str) {

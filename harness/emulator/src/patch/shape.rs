@@ -1,16 +1,15 @@
-//! What a merge must know about a place in an object: which lists are keyed, which are sets,
-//! which maps change only as a whole. Two answers for lists, because strategic merge and apply
-//! disagree about some of them.
+//! Merge information for a field: keyed lists, sets, and atomic maps. Lists have two properties,
+//! because strategic merge and apply treat some of them differently.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use schedlab_json::{Map, Value};
 
-/// What is known about the value at one place.
+/// The merge information of one field.
 #[derive(Clone, Debug, Default)]
 pub struct Shape {
-    /// The fields that are known to differ from [`Shape::default`].
+    /// The fields whose shape differs from [`Shape::default`].
     pub fields: BTreeMap<Box<str>, Arc<Shape>>,
     /// For a map with free keys: its values. Such entries count as owned on their own.
     pub entries: Option<Arc<Shape>>,
@@ -18,13 +17,13 @@ pub struct Shape {
     pub item: Option<Arc<Shape>>,
     /// A map that changes only as a whole.
     pub atomic: bool,
-    /// How apply sees a list.
+    /// How apply merges a list.
     pub list: ListShape,
-    /// How strategic merge sees it.
+    /// How strategic merge handles the field.
     pub strategy: Strategy,
 }
 
-/// How apply sees a list.
+/// How apply merges a list.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum ListShape {
     /// Changes only as a whole.
@@ -32,11 +31,11 @@ pub enum ListShape {
     Atomic,
     /// Each value at most once.
     Set,
-    /// Items told apart by these fields; a field that is absent stands for the value beside it.
+    /// Items are identified by these keys; the value is the default of an absent key.
     Keyed(Vec<(Box<str>, Option<Value>)>),
 }
 
-/// How strategic merge sees a place.
+/// How strategic merge handles a field.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Strategy {
     /// Items of a list are merged by this field.
@@ -50,12 +49,12 @@ pub struct Strategy {
 static PLAIN: std::sync::LazyLock<Shape> = std::sync::LazyLock::new(Shape::default);
 
 impl Shape {
-    /// Of a place about which nothing is known: maps merge, lists are replaced.
+    /// The shape of a field without information: maps merge, lists are replaced.
     pub fn plain() -> &'static Self {
         &PLAIN
     }
 
-    /// Of a field.
+    /// The shape of a field.
     pub fn field(&self, name: &str) -> &Self {
         match self.fields.get(name).or(self.entries.as_ref()) {
             Some(shape) => shape,
@@ -63,7 +62,7 @@ impl Shape {
         }
     }
 
-    /// Of a list's items.
+    /// The shape of the items of a list.
     pub fn item(&self) -> &Self {
         self.item.as_deref().unwrap_or_else(|| Self::plain())
     }
@@ -74,8 +73,8 @@ impl Shape {
     }
 }
 
-/// An item's place in a keyed list or a set, as a path step: `k:{"name":"a"}`, `v:"a"`. `None`
-/// when the item has no key.
+/// The path step of an item in a keyed list or a set: `k:{"name":"a"}`, `v:"a"`. `None` if the item
+/// has no key.
 pub(super) fn item_step(list: &ListShape, item: &Value) -> Option<String> {
     match list {
         ListShape::Atomic => None,

@@ -1,9 +1,8 @@
-//! Strategic merge patch: a merge patch that knows which lists are keyed, with the directives
-//! by which kubectl says the rest (`$patch`, `$retainKeys`, `$setElementOrder/…`,
-//! `$deleteFromPrimitiveList/…`).
+//! Strategic merge patch: a merge patch that merges keyed lists, with kubectl's directives
+//! (`$patch`, `$retainKeys`, `$setElementOrder/…`, `$deleteFromPrimitiveList/…`).
 
 use super::shape::{Shape, Strategy};
-use super::{in_go, unfit_patch};
+use super::{go_value, unprocessable_patch};
 use crate::error::ApiError;
 use schedlab_json::{Map, Value};
 
@@ -12,8 +11,16 @@ const RETAIN_KEYS: &str = "$retainKeys";
 const SET_ORDER: &str = "$setElementOrder/";
 const DELETE_VALUES: &str = "$deleteFromPrimitiveList/";
 
-/// Applies a strategic merge patch. Errors: 400 when it is malformed, 422 when it does not fit.
-pub fn strategic(current: &Value, patch: &Value, shape: &Shape) -> Result<Value, ApiError> {
+/// Applies a strategic merge patch.
+///
+/// # Errors
+///
+/// 400 if the patch is malformed, 422 if it cannot be applied to `current`.
+pub fn apply_strategic_patch(
+    current: &Value,
+    patch: &Value,
+    shape: &Shape,
+) -> Result<Value, ApiError> {
     let Value::Object(fields) = patch else {
         return Err(ApiError::bad_request(
             "error decoding patch: a strategic merge patch is a JSON object",
@@ -24,16 +31,16 @@ pub fn strategic(current: &Value, patch: &Value, shape: &Shape) -> Result<Value,
     Ok(Value::Object(patched))
 }
 
-fn merge_map(place: &mut Map, patch: &Map, shape: &Shape) -> Result<(), ApiError> {
+fn merge_map(target: &mut Map, patch: &Map, shape: &Shape) -> Result<(), ApiError> {
     match patch.get(DIRECTIVE).map(|directive| directive.as_str()) {
         None | Some(Some("merge")) => {}
         Some(Some("replace")) => {
-            patch.clone_into(place);
-            place.remove(DIRECTIVE);
+            patch.clone_into(target);
+            target.remove(DIRECTIVE);
             return Ok(());
         }
         Some(Some("delete")) => {
-            place.clear();
+            target.clear();
             return Ok(());
         }
         Some(other) => {
@@ -43,16 +50,16 @@ fn merge_map(place: &mut Map, patch: &Map, shape: &Shape) -> Result<(), ApiError
             )));
         }
     }
-    retain_keys(place, patch)?;
-    delete_values(place, patch)?;
+    retain_keys(target, patch)?;
+    delete_values(target, patch)?;
     for (name, value) in patch.iter().filter(|(name, _)| !name.starts_with('$')) {
-        merge_field(place, (name, value), patch, shape.field(name))?;
+        merge_field(target, name, value, patch, shape.field(name))?;
     }
-    reorder_untouched(place, patch, shape)
+    reorder_untouched(target, patch, shape)
 }
 
-/// `$retainKeys`: the other keys of the live map go; a patch may set only retained ones.
-fn retain_keys(place: &mut Map, patch: &Map) -> Result<(), ApiError> {
+/// `$retainKeys`: removes all other keys of the live map; the patch may set only retained keys.
+fn retain_keys(target: &mut Map, patch: &Map) -> Result<(), ApiError> {
     let Some(keys) = patch.get(RETAIN_KEYS) else { return Ok(()) };
     let Value::Array(keys) = keys else {
         return Err(ApiError::bad_request("invalid patch format of retainKeys"));
@@ -61,33 +68,34 @@ fn retain_keys(place: &mut Map, patch: &Map) -> Result<(), ApiError> {
     if patch.keys().any(|name| !name.starts_with('$') && !is_kept(name)) {
         return Err(ApiError::bad_request("invalid patch format of retainKeys"));
     }
-    place.retain(|name, _| is_kept(name));
+    target.retain(|name, _| is_kept(name));
     Ok(())
 }
 
-/// `$deleteFromPrimitiveList/x`: these values leave list `x`.
-fn delete_values(place: &mut Map, patch: &Map) -> Result<(), ApiError> {
+/// `$deleteFromPrimitiveList/x`: removes these values from list `x`.
+fn delete_values(target: &mut Map, patch: &Map) -> Result<(), ApiError> {
     for (name, gone) in patch {
         let Some(list) = name.strip_prefix(DELETE_VALUES) else { continue };
-        let Value::Array(gone) = gone else {
+        let Value::Array(removed) = gone else {
             return Err(ApiError::bad_request("invalid patch format of primitive list"));
         };
-        if let Some(Value::Array(values)) = place.get_mut(list) {
-            values.retain(|value| !gone.contains(value));
+        if let Some(Value::Array(values)) = target.get_mut(list) {
+            values.retain(|value| !removed.contains(value));
         }
     }
     Ok(())
 }
 
 fn merge_field(
-    place: &mut Map,
-    (name, new): (&str, &Value),
+    target: &mut Map,
+    name: &str,
+    new: &Value,
     patch: &Map,
     shape: &Shape,
 ) -> Result<(), ApiError> {
-    match (place.get_mut(name), new) {
+    match (target.get_mut(name), new) {
         (_, Value::Null) => {
-            place.remove(name);
+            target.remove(name);
         }
         (Some(Value::Object(live)), Value::Object(fields)) if !shape.strategy.replace => {
             merge_map(live, fields, shape)?;
@@ -96,12 +104,12 @@ fn merge_field(
             let order = element_order(patch, name)?;
             *live = merge_list(live, items, order, shape)?;
         }
-        // A directive about what is not there says nothing.
+        // A directive for an absent value has no effect.
         (_, new) if has_directive(new) => {
-            place.remove(name);
+            target.remove(name);
         }
         (_, new) => {
-            place.insert(name.to_owned(), without_directives(new));
+            target.insert(name.to_owned(), without_directives(new));
         }
     }
     Ok(())
@@ -116,13 +124,13 @@ fn element_order<'p>(patch: &'p Map, list: &str) -> Result<Option<&'p [Value]>, 
 }
 
 /// `$setElementOrder/x` without `x`: only the order changes.
-fn reorder_untouched(place: &mut Map, patch: &Map, shape: &Shape) -> Result<(), ApiError> {
+fn reorder_untouched(target: &mut Map, patch: &Map, shape: &Shape) -> Result<(), ApiError> {
     for name in patch.keys().filter_map(|name| name.strip_prefix(SET_ORDER)) {
         let order = element_order(patch, name)?.unwrap_or_default();
         if patch.contains_key(name) {
             continue;
         }
-        if let Some(Value::Array(live)) = place.get_mut(name) {
+        if let Some(Value::Array(live)) = target.get_mut(name) {
             let before = live.clone();
             let strategy = &shape.field(name).strategy;
             *live = ordered(std::mem::take(live), &before, order, strategy);
@@ -179,16 +187,16 @@ fn merge_items(
         return Ok(Merged::Replaced(items.collect()));
     }
     for item in patch {
-        let Some(fields) = item.as_object() else { return Err(unfit_patch()) };
+        let Some(fields) = item.as_object() else { return Err(unprocessable_patch()) };
         let Some(id) = item.get(key) else {
-            let item = in_go(item);
+            let item = go_value(item);
             let text = format!("map: {item} does not contain declared merge key: {key}");
-            return Err(ApiError::unforeseen(text));
+            return Err(ApiError::without_reason(text));
         };
         match item.get(DIRECTIVE).map(|directive| directive.as_str()) {
             Some(Some("delete")) => live.retain(|other| other.get(key) != Some(id)),
             None => match live.iter_mut().find(|other| other.get(key) == Some(id)) {
-                Some(Value::Object(place)) => merge_map(place, fields, shape)?,
+                Some(Value::Object(target)) => merge_map(target, fields, shape)?,
                 Some(_) | None => live.push(without_directives(item)),
             },
             Some(Some("merge")) => {
@@ -207,7 +215,7 @@ fn merge_items(
     Ok(Merged::Items(live))
 }
 
-/// Whether two items of a list are the same one.
+/// Whether two list items have the same identity.
 fn same(one: &Value, other: &Value, strategy: &Strategy) -> bool {
     match &strategy.merge_key {
         Some(key) => one.get(key.as_ref()).is_some_and(|id| other.get(key.as_ref()) == Some(id)),
@@ -215,22 +223,22 @@ fn same(one: &Value, other: &Value, strategy: &Strategy) -> bool {
     }
 }
 
-fn place_in(list: &[Value], item: &Value, strategy: &Strategy) -> Option<usize> {
+fn position_in(list: &[Value], item: &Value, strategy: &Strategy) -> Option<usize> {
     list.iter().position(|other| same(item, other, strategy))
 }
 
-/// Whether the patch's items stand in `order`, and in that order.
+/// Whether the items of the patch are all in `order`, and in the same order.
 fn in_order(patch: &[Value], order: &[Value], strategy: &Strategy) -> bool {
-    let places: Option<Vec<usize>> = patch
+    let positions: Option<Vec<usize>> = patch
         .iter()
         .filter(|item| !has_directive(item))
-        .map(|item| place_in(order, item, strategy))
+        .map(|item| position_in(order, item, strategy))
         .collect();
-    places.is_some_and(|places| places.is_sorted())
+    positions.is_some_and(|positions| positions.is_sorted())
 }
 
-/// Items named in `order` take that order; the others keep the order they had `before`, and go
-/// ahead of a named item only where they stood ahead of it.
+/// Items in `order` get that order; other items keep their order, and precede an item of `order`
+/// only if they preceded it before.
 fn ordered(
     items: Vec<Value>,
     before: &[Value],
@@ -238,13 +246,13 @@ fn ordered(
     strategy: &Strategy,
 ) -> Vec<Value> {
     let (mut named, others): (Vec<Value>, Vec<Value>) =
-        items.into_iter().partition(|item| place_in(order, item, strategy).is_some());
-    named.sort_by_key(|item| place_in(order, item, strategy));
+        items.into_iter().partition(|item| position_in(order, item, strategy).is_some());
+    named.sort_by_key(|item| position_in(order, item, strategy));
     let mut others = others.into_iter().peekable();
     let mut result = Vec::new();
     for item in named {
-        let stood = place_in(before, &item, strategy);
-        let was_ahead = |other: &Value| place_in(before, other, strategy) < stood;
+        let stood = position_in(before, &item, strategy);
+        let was_ahead = |other: &Value| position_in(before, other, strategy) < stood;
         while let Some(other) = others.next_if(|other| stood.is_some() && was_ahead(other)) {
             result.push(other);
         }
@@ -254,7 +262,7 @@ fn ordered(
     result
 }
 
-/// A value that comes in new: nulls and directives in it have nothing to act on.
+/// A new value without nulls and directives, which have nothing to act on.
 fn without_directives(value: &Value) -> Value {
     match value {
         Value::Object(fields) => Value::Object(

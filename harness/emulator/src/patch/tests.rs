@@ -1,4 +1,4 @@
-//! Patch tables: an object, a patch, and what comes out.
+//! Patch tables: an object, a patch, and the result.
 
 mod apply;
 mod json;

@@ -1,11 +1,11 @@
-//! Which pods a quota is for.
+//! Scopes of quotas.
 
 use super::Item;
 use crate::object::{at, list, text};
 use schedlab_json::Value;
 
-/// What a quota says of the pods that it counts: `scopes`, then `scopeSelector`.
-pub(super) fn holds(quota: &Value, item: Item<'_>) -> bool {
+/// Whether the object matches `scopes` and `scopeSelector` of a quota; scopes match pods only.
+pub(super) fn is_in_scope(quota: &Value, item: Item<'_>) -> bool {
     let scopes = list(quota, &["spec", "scopes"]).iter().filter_map(Value::as_str);
     let mut scopes = scopes.map(|scope| (scope, "Exists", &[][..]));
     let expressions = list(quota, &["spec", "scopeSelector", "matchExpressions"]).iter();
@@ -14,11 +14,13 @@ pub(super) fn holds(quota: &Value, item: Item<'_>) -> bool {
         (part("scopeName"), part("operator"), list(expression, &["values"]))
     });
     let is_pod = item.resource.is("", "pods");
-    let fits = |scope| is_pod && fits(item.object, scope);
+    let fits = |(scope, operator, values): (&str, &str, &[Value])| {
+        is_pod && matches_scope(item.object, scope, operator, values)
+    };
     scopes.all(fits) && expressions.all(fits)
 }
 
-fn fits(pod: &Value, (scope, operator, values): (&str, &str, &[Value])) -> bool {
+fn matches_scope(pod: &Value, scope: &str, operator: &str, values: &[Value]) -> bool {
     let is_best_effort = text(pod, &["status", "qosClass"]) == "BestEffort";
     let ends_in_time =
         at(pod, &["spec", "activeDeadlineSeconds"]).is_some_and(|secs| !secs.is_null());
@@ -27,12 +29,12 @@ fn fits(pod: &Value, (scope, operator, values): (&str, &str, &[Value])) -> bool 
         "NotBestEffort" => !is_best_effort,
         "Terminating" => ends_in_time,
         "NotTerminating" => !ends_in_time,
-        "PriorityClass" => of_class(pod, operator, values),
+        "PriorityClass" => matches_priority_class(pod, operator, values),
         _ => false,
     }
 }
 
-fn of_class(pod: &Value, operator: &str, values: &[Value]) -> bool {
+fn matches_priority_class(pod: &Value, operator: &str, values: &[Value]) -> bool {
     let class = text(pod, &["spec", "priorityClassName"]);
     let listed = values.iter().any(|value| value == class);
     match operator {

@@ -1,4 +1,4 @@
-//! Tables: what pods count for and what quotas say.
+//! Tables of quota usage and scopes.
 
 use super::*;
 use schedlab_json::{Value, json};
@@ -11,7 +11,7 @@ fn quota(spec: &Value) -> Value {
     json!({"kind": "ResourceQuota", "metadata": {"name": "q"}, "spec": spec})
 }
 
-/// What a quota makes of these objects, each of a collection.
+/// The usage of a quota with these objects, each with its resource.
 fn used(spec: &Value, objects: &[(&str, Value)]) -> String {
     let resources: Vec<Resource> = objects
         .iter()
@@ -51,7 +51,7 @@ fn a_pod_counts_as_the_scheduler_counts_it() {
 }
 
 #[test]
-fn what_is_said_of_a_pod_as_a_whole_counts_instead_of_its_containers() {
+fn pod_level_resources_count_instead_of_those_of_the_containers() {
     let hard = json!({"hard": {"requests.cpu": 9, "limits.cpu": 9, "requests.memory": "9Gi"}});
     let spec = json!({
         "resources": {"requests": {"cpu": "3"}, "limits": {"cpu": "4"}},
@@ -61,7 +61,7 @@ fn what_is_said_of_a_pod_as_a_whole_counts_instead_of_its_containers() {
 }
 
 #[test]
-fn a_pod_that_is_over_counts_as_an_object_alone() {
+fn a_finished_pod_counts_only_as_an_object() {
     let hard = json!({"hard": {"pods": 9, "count/pods": 9, "requests.nvidia.com/gpu": 9}});
     let gpu = json!({"containers": [{"resources": {"requests": {"nvidia.com/gpu": 1}}}]});
     let with = |changes: Value| {
@@ -72,13 +72,13 @@ fn a_pod_that_is_over_counts_as_an_object_alone() {
         (resource, pod)
     };
     let leaving = |at: &str, grace: i64| json!({"metadata": {"deletionTimestamp": at, "deletionGracePeriodSeconds": grace}});
-    let told = [
+    let results = [
         used(&hard, &[with(json!({"status": {"phase": "Running"}}))]),
         used(&hard, &[with(json!({"status": {"phase": "Succeeded"}}))]),
         used(&hard, &[with(leaving("2026-01-01T00:00:30Z", 30))]),
         used(&hard, &[with(leaving("2026-01-01T00:00:29Z", 30))]),
     ];
-    insta::assert_snapshot!(told.join("\n"), @r#"
+    insta::assert_snapshot!(results.join("\n"), @r#"
     {"count/pods":"1","pods":"1","requests.nvidia.com/gpu":"1"}
     {"count/pods":"1","pods":"0","requests.nvidia.com/gpu":"0"}
     {"count/pods":"1","pods":"1","requests.nvidia.com/gpu":"1"}
@@ -130,14 +130,14 @@ fn sums_are_written_as_their_parts() {
         pod(&json!({"containers": [
             {"resources": {"requests": {"memory": memory, "cpu": cpu}}}]}))
     };
-    let told = [
+    let results = [
         used(&hard, &[]),
         used(&hard, &[of("1Gi", "1"), of("512Mi", "500m")]),
         used(&hard, &[of("1Ki", "1"), of("500", "1")]),
         used(&hard, &[of("1G", "999m"), of("1Gi", "1m")]),
         used(&hard, &[of("0", "0"), of("1Gi", "2500m")]),
     ];
-    insta::assert_snapshot!(told.join("\n"), @r#"
+    insta::assert_snapshot!(results.join("\n"), @r#"
     {"requests.cpu":"0","requests.memory":"0"}
     {"requests.cpu":"1500m","requests.memory":"1536Mi"}
     {"requests.cpu":"2","requests.memory":"1524"}
@@ -147,7 +147,7 @@ fn sums_are_written_as_their_parts() {
 }
 
 #[test]
-fn scopes_say_which_pods_are_meant() {
+fn scopes_select_pods() {
     let best_effort = json!({"status": {"qosClass": "BestEffort"}});
     let short = json!({"spec": {"activeDeadlineSeconds": 5}, "status": {"qosClass": "Burstable"}});
     let high = json!({"spec": {"priorityClassName": "high"}, "status": {"qosClass": "Burstable"}});
@@ -165,7 +165,7 @@ fn scopes_say_which_pods_are_meant() {
             json!({"scopeName": "PriorityClass", "operator": operator, "values": values});
         meant(json!({"scopeSelector": {"matchExpressions": [expression]}}))
     };
-    let told = [
+    let results = [
         meant(json!({"scopes": []})),
         meant(json!({"scopes": ["BestEffort"]})),
         meant(json!({"scopes": ["NotBestEffort", "NotTerminating"]})),
@@ -175,7 +175,7 @@ fn scopes_say_which_pods_are_meant() {
         class("NotIn", json!(["high"])),
         class("DoesNotExist", json!(null)),
     ];
-    insta::assert_snapshot!(told.join("\n"), @r#"
+    insta::assert_snapshot!(results.join("\n"), @r#"
     {"scopes":[]} [true, true, true]
     {"scopes":["BestEffort"]} [true, false, false]
     {"scopes":["NotBestEffort","NotTerminating"]} [false, false, true]

@@ -1,4 +1,4 @@
-//! What an object counts for, under the names that quotas use.
+//! Usage of objects, under the resource names of quotas.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -7,11 +7,11 @@ use jiff::{SignedDuration, Timestamp};
 use super::{Amount, Amounts, Item, containers, plus};
 use crate::kinds::Resource;
 use crate::object::{at, list, map, number, text};
-use crate::requests;
+use crate::pod_requests;
 use schedlab_json::Value;
 
-/// Kinds of the core group that quotas also count under their bare names.
-const BARE: [&str; 6] = [
+/// Resources of the core group that quotas count also under their plural name.
+const COUNTED_BY_PLURAL: [&str; 6] = [
     "configmaps",
     "persistentvolumeclaims",
     "replicationcontrollers",
@@ -19,41 +19,41 @@ const BARE: [&str; 6] = [
     "secrets",
     "services",
 ];
-const DEVICES: &str = ".deviceclass.resource.k8s.io/devices";
-const STORAGE: &str = ".storageclass.storage.k8s.io/";
-/// What a request for all devices of a class counts for: the most that a claim can have.
+const DEVICES_SUFFIX: &str = ".deviceclass.resource.k8s.io/devices";
+const STORAGE_CLASS_INFIX: &str = ".storageclass.storage.k8s.io/";
+/// The usage of a request with allocation mode `All`: the maximum number of devices of a claim.
 const DEVICES_MAX: i64 = 32;
 
-/// Is this the name of something that objects of this collection count for?
+/// Whether objects of `resource` count under `name`.
 pub(super) fn is_counted_as(resource: &Resource, name: &str) -> bool {
     collection(name).as_ref() == Some(resource)
 }
 
-/// The collection whose objects count under a name.
+/// The resource whose objects count under a name.
 pub(super) fn collection(name: &str) -> Option<Resource> {
     if let Some(counted) = name.strip_prefix("count/") {
         let (plural, group) = counted.split_once('.').unwrap_or((counted, ""));
         return Some(Resource::new(group, plural));
     }
     let core = |plural: &str| Some(Resource::new("", plural));
-    if BARE.contains(&name) {
+    if COUNTED_BY_PLURAL.contains(&name) {
         return core(name);
     }
-    if name.ends_with(DEVICES) {
+    if name.ends_with(DEVICES_SUFFIX) {
         return Some(Resource::new("resource.k8s.io", "resourceclaims"));
     }
-    if name == "requests.storage" || name.contains(STORAGE) {
+    if name == "requests.storage" || name.contains(STORAGE_CLASS_INFIX) {
         return core("persistentvolumeclaims");
     }
     if name.starts_with("services.") {
         return core("services");
     }
-    if is_of_pods(name) { core("pods") } else { None }
+    if is_pod_quota_name(name) { core("pods") } else { None }
 }
 
-/// Do pods count under this name? Extended resources are never more than asked for, so quotas
-/// bound what is asked for alone.
-fn is_of_pods(name: &str) -> bool {
+/// Whether pods count under this name. Extended resources cannot be overcommitted, so quotas
+/// support only their requests.
+fn is_pod_quota_name(name: &str) -> bool {
     let (kind, bare) = match name.split_once('.') {
         Some((kind @ ("requests" | "limits"), bare)) => (kind, bare),
         Some(_) | None => ("", name),
@@ -64,20 +64,20 @@ fn is_of_pods(name: &str) -> bool {
     name == "pods" || computed || extended || pages
 }
 
-/// What an object counts for.
+/// The usage of one object.
 pub(super) fn usage(item: Item<'_>) -> Amounts {
     let Resource { group, plural } = item.resource;
     let dot = if group.is_empty() { "" } else { "." };
     let mut all = Amounts::from([(format!("count/{plural}{dot}{group}"), Amount::ONE)]);
     match (&**group, &**plural) {
-        ("", "pods") if is_over(item.object, item.now) => {}
-        ("", "pods") => of_pod(item.object, &mut all),
-        ("resource.k8s.io", "resourceclaims") => of_claim(item.object, &mut all),
-        ("", bare) if BARE.contains(&bare) => {
+        ("", "pods") if has_released_resources(item.object, item.now) => {}
+        ("", "pods") => add_pod_usage(item.object, &mut all),
+        ("resource.k8s.io", "resourceclaims") => add_device_claim_usage(item.object, &mut all),
+        ("", bare) if COUNTED_BY_PLURAL.contains(&bare) => {
             all.insert(bare.to_owned(), Amount::ONE);
             match bare {
-                "services" => of_service(item.object, &mut all),
-                "persistentvolumeclaims" => of_volume(item.object, &mut all),
+                "services" => add_service_usage(item.object, &mut all),
+                "persistentvolumeclaims" => add_volume_claim_usage(item.object, &mut all),
                 _ => {}
             }
         }
@@ -86,38 +86,38 @@ pub(super) fn usage(item: Item<'_>) -> Amounts {
     all
 }
 
-/// The pod holds nothing any more: it has ended, or should have been gone for as long as it was
-/// given, as on a node that is lost.
-pub(crate) fn is_over(pod: &Value, now: Timestamp) -> bool {
+/// Whether a pod uses no resources any more: it has finished, or its deletion grace period has
+/// passed, as on a lost node.
+pub(crate) fn has_released_resources(pod: &Value, now: Timestamp) -> bool {
     matches!(text(pod, &["status", "phase"]), "Succeeded" | "Failed")
-        || free_again(pod).is_some_and(|time| now > time)
+        || release_time(pod).is_some_and(|time| now > time)
 }
 
-/// From when on a pod that is being deleted holds nothing.
-pub(crate) fn free_again(pod: &Value) -> Option<Timestamp> {
+/// The time from which a pod that is being deleted uses no resources.
+pub(crate) fn release_time(pod: &Value) -> Option<Timestamp> {
     let deletion: Timestamp = text(pod, &["metadata", "deletionTimestamp"]).parse().ok()?;
     let grace = number(pod, &["metadata", "deletionGracePeriodSeconds"])?;
     deletion.checked_add(SignedDuration::from_secs(grace)).ok()
 }
 
-fn of_pod(pod: &Value, all: &mut Amounts) {
+fn add_pod_usage(pod: &Value, all: &mut Amounts) {
     let binary = |kind: &str, resource: &str| {
         let written = containers(pod).filter_map(|one| at(one, &["resources", kind, resource]));
-        written.map(Amount::read).any(|amount| amount.binary)
+        written.map(Amount::from_value).any(|amount| amount.binary)
     };
-    for (resource, milli) in requests::requested(pod) {
+    for (resource, milli) in pod_requests::pod_requests(pod) {
         let amount = Amount { milli, binary: binary("requests", &resource) };
         all.insert(format!("requests.{resource}"), amount);
         all.insert(resource, amount);
     }
-    for (resource, milli) in requests::limited(pod) {
+    for (resource, milli) in pod_requests::pod_limits(pod) {
         let binary = binary("limits", &resource);
         all.insert(format!("limits.{resource}"), Amount { milli, binary });
     }
     all.retain(|name, _| collection(name).is_some_and(|of| of.is("", "pods")));
 }
 
-fn of_service(service: &Value, all: &mut Amounts) {
+fn add_service_usage(service: &Value, all: &mut Amounts) {
     let ports = i128::try_from(list(service, &["spec", "ports"]).len()).unwrap_or(0);
     let ports = Amount { milli: 1000 * ports, binary: false };
     let kind = text(service, &["spec", "type"]);
@@ -131,39 +131,40 @@ fn of_service(service: &Value, all: &mut Amounts) {
     }
 }
 
-fn of_volume(claim: &Value, all: &mut Amounts) {
-    let asked = at(claim, &["spec", "resources", "requests", "storage"]).map(Amount::read);
-    let asked = asked.unwrap_or_default();
-    all.insert("requests.storage".to_owned(), asked);
+fn add_volume_claim_usage(claim: &Value, all: &mut Amounts) {
+    let size = at(claim, &["spec", "resources", "requests", "storage"]).map(Amount::from_value);
+    let size = size.unwrap_or_default();
+    all.insert("requests.storage".to_owned(), size);
     let class = text(claim, &["spec", "storageClassName"]);
     if !class.is_empty() {
-        all.insert(format!("{class}{STORAGE}persistentvolumeclaims"), Amount::ONE);
-        all.insert(format!("{class}{STORAGE}requests.storage"), asked);
+        all.insert(format!("{class}{STORAGE_CLASS_INFIX}persistentvolumeclaims"), Amount::ONE);
+        all.insert(format!("{class}{STORAGE_CLASS_INFIX}requests.storage"), size);
     }
 }
 
-/// Devices by class; of alternatives the dearest.
-fn of_claim(claim: &Value, all: &mut Amounts) {
+/// Devices by class; the maximum over alternatives.
+fn add_device_claim_usage(claim: &Value, all: &mut Amounts) {
     for request in list(claim, &["spec", "devices", "requests"]) {
         let mut dearest = BTreeMap::new();
         let alternatives = list(request, &["firstAvailable"]).iter().chain(request.get("exactly"));
-        for ask in alternatives {
-            let count = match text(ask, &["allocationMode"]) {
+        for choice in alternatives {
+            let count = match text(choice, &["allocationMode"]) {
                 "All" => DEVICES_MAX,
-                _ => number(ask, &["count"]).unwrap_or(1),
+                _ => number(choice, &["count"]).unwrap_or(1),
             };
-            let most = dearest.entry(text(ask, &["deviceClassName"])).or_insert(count);
+            let most = dearest.entry(text(choice, &["deviceClassName"])).or_insert(count);
             *most = count.max(*most);
         }
         for (class, count) in dearest {
-            let sum = all.entry(format!("{class}{DEVICES}")).or_default();
+            let sum = all.entry(format!("{class}{DEVICES_SUFFIX}")).or_default();
             *sum = plus(*sum, Amount { milli: 1000 * i128::from(count), binary: false });
         }
     }
 }
 
-/// What each container must say because the quota bounds it, and which containers do not.
-pub(super) fn unsaid(item: Item<'_>, bounds: &Amounts) -> Option<String> {
+/// The requests and limits that the quota requires of every container, and the containers that lack
+/// them.
+pub(super) fn missing_container_amounts(item: Item<'_>, bounds: &Amounts) -> Option<String> {
     if !item.resource.is("", "pods") || map(item.object, &["spec", "resources"]).is_some() {
         return None;
     }

@@ -1,11 +1,11 @@
-//! Field selectors. Which fields a kind lets clients ask for stands in one table; asking for
-//! another one is a bad request.
+//! Field selectors. A table lists the fields that each kind supports; another field is a bad
+//! request.
 
 use crate::error::ApiError;
 use crate::kinds::{Kind, Origin};
 use schedlab_json::Value;
 
-/// All terms must hold; none selects everything.
+/// A conjunction of terms; without terms it selects everything.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct FieldSelector {
     terms: Vec<Term>,
@@ -14,10 +14,10 @@ pub struct FieldSelector {
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Term {
     field: Vec<String>,
-    /// What an absent field counts as.
+    /// The value of an absent field.
     absent: &'static str,
     value: String,
-    unequal: bool,
+    is_negated: bool,
 }
 
 impl Term {
@@ -31,7 +31,7 @@ impl Term {
                 self.absent == self.value
             }
         };
-        equal != self.unequal
+        equal != self.is_negated
     }
 }
 
@@ -40,8 +40,8 @@ impl FieldSelector {
     pub fn parse(text: &str, kind: &Kind) -> Result<Self, ApiError> {
         let mut terms = Vec::new();
         for (field, sign, value) in split_terms(text)? {
-            let (path, absent) = accepted(kind, &field)?;
-            terms.push(Term { field: path, absent, value, unequal: sign == Sign::Unequal });
+            let (path, absent) = resolve_field(kind, &field)?;
+            terms.push(Term { field: path, absent, value, is_negated: sign == Operator::Unequal });
         }
         Ok(Self { terms })
     }
@@ -49,7 +49,7 @@ impl FieldSelector {
     /// `metadata.name=name`.
     pub fn name(name: &str) -> Self {
         let field = vec!["metadata".to_owned(), "name".to_owned()];
-        Self { terms: vec![Term { field, absent: "", value: name.to_owned(), unequal: false }] }
+        Self { terms: vec![Term { field, absent: "", value: name.to_owned(), is_negated: false }] }
     }
 
     /// Whether it selects everything.
@@ -63,8 +63,9 @@ impl FieldSelector {
     }
 }
 
-/// Fields beyond `metadata.name` and `metadata.namespace`: what clients write, where it stands
-/// (empty where it is accepted yet matches nothing), what an absent one counts as.
+/// A supported field besides `metadata.name` and `metadata.namespace`: the name in requests, the
+/// path in stored objects (empty if it is accepted but never matches), and the value of an absent
+/// field.
 type Row = (&'static str, &'static str, &'static str);
 
 const PODS: &[Row] = &[
@@ -92,7 +93,7 @@ const EVENTS: &[Row] = &[
     ("source", "source.component", ""),
     ("type", "type", ""),
 ];
-/// The view's own names; objects are matched as they are stored.
+/// Field names of `events.k8s.io`; stored objects have core event fields.
 const NEW_EVENTS: &[Row] = &[
     ("regarding.kind", "involvedObject.kind", ""),
     ("regarding.namespace", "involvedObject.namespace", ""),
@@ -126,7 +127,7 @@ fn rows(kind: &Kind) -> &'static [Row] {
     }
 }
 
-fn accepted(kind: &Kind, field: &str) -> Result<(Vec<String>, &'static str), ApiError> {
+fn resolve_field(kind: &Kind, field: &str) -> Result<(Vec<String>, &'static str), ApiError> {
     let path = |text: &str| text.split('.').map(str::to_owned).collect::<Vec<_>>();
     if field == "metadata.name" || (field == "metadata.namespace" && kind.namespaced) {
         return Ok((path(field), ""));
@@ -135,12 +136,12 @@ fn accepted(kind: &Kind, field: &str) -> Result<(Vec<String>, &'static str), Api
         return Ok((path(field), ""));
     }
     let rows = rows(kind);
-    if let Some((_, place, absent)) = rows.iter().find(|(name, ..)| *name == field) {
-        return Ok((path(place), absent));
+    if let Some((_, stored_path, absent)) = rows.iter().find(|(name, ..)| *name == field) {
+        return Ok((path(stored_path), absent));
     }
     let selectable = kind.versions.iter().flat_map(|version| &version.selectable);
-    for place in selectable {
-        if place.iter().map(AsRef::as_ref).collect::<Vec<&str>>().join(".") == field {
+    for stored_path in selectable {
+        if stored_path.iter().map(AsRef::as_ref).collect::<Vec<&str>>().join(".") == field {
             return Ok((path(field), ""));
         }
     }
@@ -155,13 +156,13 @@ fn accepted(kind: &Kind, field: &str) -> Result<(Vec<String>, &'static str), Api
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Sign {
+enum Operator {
     Equal,
     Unequal,
 }
 
-/// Splits at commas and signs that no backslash precedes.
-fn split_terms(text: &str) -> Result<Vec<(String, Sign, String)>, ApiError> {
+/// Splits at commas and operators that are not escaped by a backslash.
+fn split_terms(text: &str) -> Result<Vec<(String, Operator, String)>, ApiError> {
     let mut terms = Vec::new();
     let (mut field, mut sign, mut part) = (String::new(), None, String::new());
     let mut letters = text.chars().peekable();
@@ -170,11 +171,11 @@ fn split_terms(text: &str) -> Result<Vec<(String, Sign, String)>, ApiError> {
             Some('\\') => part.extend(letters.next()),
             Some('!') if sign.is_none() && letters.peek() == Some(&'=') => {
                 letters.next();
-                (field, sign) = (std::mem::take(&mut part), Some(Sign::Unequal));
+                (field, sign) = (std::mem::take(&mut part), Some(Operator::Unequal));
             }
             Some('=') if sign.is_none() => {
                 letters.next_if_eq(&'=');
-                (field, sign) = (std::mem::take(&mut part), Some(Sign::Equal));
+                (field, sign) = (std::mem::take(&mut part), Some(Operator::Equal));
             }
             Some(',') | None if sign.is_none() && part.is_empty() => {}
             Some(',') | None => {
@@ -228,7 +229,7 @@ mod tests {
     }
 
     #[test]
-    fn an_unknown_field_is_refused_in_the_kinds_own_words() {
+    fn an_unknown_field_is_rejected_with_the_message_of_its_kind() {
         let message = |group, kind| parse(group, kind, "spec.foo=1").unwrap_err().message;
         assert_eq!(message("", "Pod"), "field label not supported: spec.foo");
         assert_eq!(
@@ -243,7 +244,7 @@ mod tests {
     }
 
     #[test]
-    fn new_events_are_selected_by_what_they_regard() {
+    fn events_v1_are_selected_by_regarding() {
         let stored = json!({"involvedObject": {"name": "web-0"}});
         assert!(parse("events.k8s.io", "Event", "regarding.name=web-0").unwrap().matches(&stored));
     }

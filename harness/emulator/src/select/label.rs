@@ -10,26 +10,26 @@ use crate::error::ApiError;
 use crate::object;
 use schedlab_json::Value;
 
-/// All requirements must hold; none selects everything.
+/// A conjunction of requirements; without requirements it selects everything.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct LabelSelector {
     requirements: Vec<Requirement>,
 }
 
-/// What must hold for one label.
+/// A requirement on one label.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Requirement {
-    /// The label is there with one of the values.
+    /// The label exists and has one of the values.
     In(String, BTreeSet<String>),
-    /// The label is not there, or with another value.
+    /// The label does not exist or has another value.
     NotIn(String, BTreeSet<String>),
-    /// The label is there.
+    /// The label exists.
     Exists(String),
-    /// The label is not there.
+    /// The label does not exist.
     Absent(String),
-    /// The label is a number above this one.
+    /// The label is an integer greater than this one.
     Above(String, i64),
-    /// The label is a number below this one.
+    /// The label is an integer less than this one.
     Below(String, i64),
 }
 
@@ -58,7 +58,7 @@ impl LabelSelector {
         Ok(Self { requirements })
     }
 
-    /// Reads a `LabelSelector` object. An empty one selects everything.
+    /// Converts a `LabelSelector` object. An empty one selects everything.
     pub fn from_object(selector: &Value) -> Result<Self, ApiError> {
         let mut requirements = Vec::new();
         for (key, value) in object::map(selector, &["matchLabels"]).into_iter().flatten() {
@@ -71,7 +71,7 @@ impl LabelSelector {
         Ok(Self { requirements })
     }
 
-    /// Reads a plain map of labels, as `spec.selector` of a `Service` or `ReplicationController`.
+    /// Converts a map of labels, as in `spec.selector` of a `Service` or `ReplicationController`.
     pub fn from_map(labels: &Value) -> Self {
         let requirements = labels.as_object().into_iter().flatten().map(|(key, value)| {
             let values = value.as_str().map(str::to_owned).into_iter().collect();
@@ -185,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_hold_does_not_select() {
+    fn an_unmet_requirement_does_not_select() {
         for selector in
             ["app=db", "app in (db)", "!app", "old", "rank>3", "app=web,old", "x.io/y=1"]
         {
@@ -202,9 +202,9 @@ mod tests {
         }
     }
 
-    /// The right side is what a real server says.
+    /// The right side is the message of the API server.
     #[test]
-    fn a_malformed_selector_is_told_where_it_breaks() {
+    fn a_malformed_selector_is_rejected_with_the_servers_message() {
         let cases = [
             ("app in web", "unable to parse requirement: found 'web' expected: '('"),
             ("app in (a", "unable to parse requirement: found '', expected: ',' or ')'"),
@@ -230,8 +230,8 @@ mod tests {
             (",", "found ',', expected: !, identifier, or 'end of string'"),
             ("a=b,", "found '', expected: identifier after ','"),
         ];
-        for (selector, said) in cases {
-            assert_eq!(LabelSelector::parse(selector).unwrap_err().message, said, "{selector}");
+        for (selector, expected) in cases {
+            assert_eq!(LabelSelector::parse(selector).unwrap_err().message, expected, "{selector}");
         }
     }
 

@@ -8,8 +8,8 @@ use schedlab_json::json;
 
 const NAME: &str = "schedlab";
 
-/// A kubeconfig with one cluster, one user and one context, as YAML.
-pub(super) fn text(address: SocketAddr, authority: &str, token: &str) -> anyhow::Result<String> {
+/// Renders a kubeconfig with one cluster, user and context as YAML.
+pub(super) fn render(address: SocketAddr, authority: &str, token: &str) -> anyhow::Result<String> {
     let mut reachable = address;
     if address.ip().is_unspecified() {
         reachable.set_ip([127, 0, 0, 1].into());
@@ -27,5 +27,5 @@ pub(super) fn text(address: SocketAddr, authority: &str, token: &str) -> anyhow:
         }}],
         "current-context": NAME,
     });
-    serde_yaml::to_string(&config).context("a kubeconfig can be written as YAML")
+    serde_yaml::to_string(&config).context("cannot serialize the kubeconfig")
 }

@@ -1,4 +1,4 @@
-//! Over a real socket, in real time.
+//! Requests over a real socket, in real time.
 
 use std::net::SocketAddr;
 
@@ -35,7 +35,7 @@ fn namespace(name: &str) -> Namespace {
 }
 
 #[tokio::test]
-async fn the_kubeconfig_opens_the_door() {
+async fn the_kubeconfig_grants_access() {
     let server = started().await;
     let namespaces: Api<Namespace> = Api::all(client(&server.kubeconfig).await);
     let mut events = Box::pin(namespaces.watch(&WatchParams::default(), "0").await.unwrap());
@@ -48,7 +48,7 @@ async fn the_kubeconfig_opens_the_door() {
 }
 
 #[tokio::test]
-async fn without_the_token_nobody_comes_in() {
+async fn a_request_without_the_token_is_unauthorized() {
     let server = started().await;
     let forged = server.kubeconfig.replace("token: ", "token: x");
     let namespaces: Api<Namespace> = Api::all(client(&forged).await);
@@ -58,7 +58,7 @@ async fn without_the_token_nobody_comes_in() {
 }
 
 #[tokio::test]
-async fn addresses_of_the_network_must_be_asked_for() {
+async fn a_network_address_must_be_requested_explicitly() {
     let store = SharedStore::new(Store::new(1), Clock::real());
     let anywhere: SocketAddr = ([0, 0, 0, 0], 0).into();
     let router = Router::new(store);

@@ -1,4 +1,4 @@
-//! A certificate authority and a server certificate for one run, and a token.
+//! The certificate authority, server certificate and token of a server.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -12,19 +12,20 @@ use rustls::ServerConfig;
 use rustls::pki_types::{PrivateKeyDer, PrivatePkcs8KeyDer};
 use tokio_rustls::TlsAcceptor;
 
-/// Who a server is.
+/// The TLS identity of a server.
 pub(super) struct Identity {
-    /// The certificate of its authority, as PEM.
+    /// The certificate of the authority, as PEM.
     pub(super) authority: String,
-    /// Greets clients.
+    /// Accepts TLS connections.
     pub(super) acceptor: TlsAcceptor,
 }
 
 impl Identity {
-    /// A new identity, good for an address and for `localhost`.
+    /// Creates an identity that is valid for an address and `localhost`.
     pub(super) fn new(address: IpAddr) -> anyhow::Result<Self> {
-        let authority_key = KeyPair::generate().context("cannot make a key")?;
-        let mut authority = CertificateParams::new(Vec::new()).context("cannot name nobody")?;
+        let authority_key = KeyPair::generate().context("cannot generate a key")?;
+        let mut authority = CertificateParams::new(Vec::new())
+            .context("cannot create the authority's certificate parameters")?;
         authority.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
         authority.distinguished_name.push(DnType::CommonName, "schedlab-ca");
         authority.key_usages =
@@ -33,12 +34,13 @@ impl Identity {
             authority.self_signed(&authority_key).context("cannot sign the authority")?.pem();
         let issuer = Issuer::new(authority, authority_key);
 
-        let key = KeyPair::generate().context("cannot make a key")?;
+        let key = KeyPair::generate().context("cannot generate a key")?;
         let mut names = vec!["localhost".to_owned(), "127.0.0.1".to_owned(), "::1".to_owned()];
         if !address.is_loopback() && !address.is_unspecified() {
             names.push(address.to_string());
         }
-        let mut server = CertificateParams::new(names).context("cannot name the server")?;
+        let mut server = CertificateParams::new(names)
+            .context("cannot create the server's certificate parameters")?;
         server.distinguished_name.push(DnType::CommonName, "schedlab");
         server.extended_key_usages.push(ExtendedKeyUsagePurpose::ServerAuth);
         let certificate = server.signed_by(&key, &issuer).context("cannot sign the server")?;
@@ -54,13 +56,13 @@ impl Identity {
     }
 }
 
-/// A token that nobody can guess.
+/// A random token of 128 bits.
 pub fn random_token() -> anyhow::Result<String> {
     let mut bytes = [0; 16];
     let provider = rustls::crypto::ring::default_provider();
     provider
         .secure_random
         .fill(&mut bytes)
-        .map_err(|_| anyhow!("the machine has no random numbers"))?;
+        .map_err(|_| anyhow!("cannot generate random numbers"))?;
     Ok(format!("{:032x}", u128::from_be_bytes(bytes)))
 }

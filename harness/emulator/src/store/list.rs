@@ -1,57 +1,60 @@
-//! Lists as clients ask for them: at a revision, by selectors, in pages that all show the same
-//! moment. An older moment is rebuilt by walking the log backwards.
+//! LIST requests: at a revision, with selectors, in pages that all show the same revision. An older
+//! revision is reconstructed by undoing the log.
 
 use std::collections::BTreeMap;
 use std::ops::Bound;
 use std::sync::Arc;
 
-use super::token::Token;
-use super::{Collection, Object, Place, Resource, Store};
+use super::continue_token::ContinueToken;
+use super::{Collection, NamespacedName, Object, Resource, Store};
 use crate::error::{ApiError, FieldErrors};
 use crate::select::{FieldSelector, LabelSelector};
 
-/// What a client asks for.
+/// The parameters of a LIST request.
 #[derive(Clone, Debug, Default)]
 pub struct ListQuery {
-    /// Only this namespace.
+    /// Restricts the list to a namespace; `None` lists all namespaces.
     pub namespace: Option<String>,
     /// `labelSelector`.
     pub labels: LabelSelector,
     /// `fieldSelector`.
     pub fields: FieldSelector,
-    /// `limit`; 0 is none.
+    /// `limit`; 0 means no limit.
     pub limit: usize,
-    /// `continue`; empty is none.
-    pub token: String,
-    /// `resourceVersion`; empty is none.
+    /// `continue`; empty for the first page.
+    pub continue_token: String,
+    /// `resourceVersion`; empty if absent.
     pub resource_version: String,
-    /// `resourceVersionMatch`; empty is none.
+    /// `resourceVersionMatch`; empty if absent.
     pub version_match: String,
 }
 
-/// A page.
+/// A page of a list.
 #[derive(Clone, Debug)]
-pub struct Listed {
-    /// Its objects, in (namespace, name) order.
+pub struct ListPage {
+    /// The objects, ordered by namespace and name.
     pub items: Vec<Object>,
-    /// The revision it shows.
+    /// The revision that the page shows.
     pub revision: u64,
-    /// How to ask for the next page.
-    pub token: Option<String>,
-    /// How many objects follow; unknown when selectors are in use.
-    pub remaining: Option<u64>,
+    /// The token for the next page; `None` on the last page.
+    pub continue_token: Option<String>,
+    /// The number of objects on later pages; `None` if selectors are in use.
+    pub remaining_items: Option<u64>,
 }
 
-/// At which moment, and after which place.
-struct Start {
+/// The revision of a page, and the object after which it starts.
+struct PageStart {
     revision: u64,
-    after: Option<Place>,
+    after: Option<NamespacedName>,
 }
 
 impl Store {
-    /// A page of a collection.
-    pub fn list_page(&self, resource: &Resource, query: &ListQuery) -> Result<Listed, ApiError> {
-        let start = self.start(query)?;
+    /// Lists a page of a collection.
+    ///
+    /// # Errors
+    /// 400 or 422 for invalid parameters, 410 for a compacted revision, 504 for a future revision.
+    pub fn list_page(&self, resource: &Resource, query: &ListQuery) -> Result<ListPage, ApiError> {
+        let start = self.page_start(query)?;
         let whole;
         let query = if query.resource_version == "0" && is_cached(resource) {
             whole = ListQuery { limit: 0, ..query.clone() };
@@ -64,33 +67,33 @@ impl Store {
         let collection = if start.revision == self.revision() {
             current
         } else {
-            past = self.rewound(resource, start.revision);
+            past = self.collection_at(resource, start.revision);
             Some(&past)
         };
-        Ok(page(collection, query, start))
+        Ok(build_page(collection, query, start))
     }
 
-    fn start(&self, query: &ListQuery) -> Result<Start, ApiError> {
+    fn page_start(&self, query: &ListQuery) -> Result<PageStart, ApiError> {
         check_combination(query)?;
-        if !query.token.is_empty() {
-            return self.resumed(query);
+        if !query.continue_token.is_empty() {
+            return self.resume_page(query);
         }
         let current = self.revision();
-        let asked = parse_revision(&query.resource_version)?;
-        if asked > current {
-            return Err(ApiError::too_large_revision(asked, current));
+        let requested = parse_revision(&query.resource_version)?;
+        if requested > current {
+            return Err(ApiError::too_large_revision(requested, current));
         }
         let exact = query.version_match == "Exact"
-            || (query.version_match.is_empty() && query.limit > 0 && asked > 0);
-        if exact && asked < self.compacted {
+            || (query.version_match.is_empty() && query.limit > 0 && requested > 0);
+        if exact && requested < self.compacted {
             return Err(ApiError::expired("The resourceVersion for the provided list is too old."));
         }
-        Ok(Start { revision: if exact { asked } else { current }, after: None })
+        Ok(PageStart { revision: if exact { requested } else { current }, after: None })
     }
 
-    fn resumed(&self, query: &ListQuery) -> Result<Start, ApiError> {
-        let token = Token::decode(&query.token)?;
-        let after: Place = (token.after.0.as_str().into(), token.after.1.as_str().into());
+    fn resume_page(&self, query: &ListQuery) -> Result<PageStart, ApiError> {
+        let token = ContinueToken::decode(&query.continue_token)?;
+        let after: NamespacedName = (token.after.0.as_str().into(), token.after.1.as_str().into());
         if token.revision != 0 && token.revision < self.compacted {
             let mut error = ApiError::expired(
                 "The provided continue parameter is too old to display a consistent list result. \
@@ -100,7 +103,7 @@ impl Store {
                  modified, or deleted between the time the first chunk was returned and now may \
                  show up in the list.",
             );
-            error.continue_token = Some(Token { revision: 0, ..token }.encode());
+            error.continue_token = Some(ContinueToken { revision: 0, ..token }.encode());
             return Err(error);
         }
         let current = self.revision();
@@ -108,39 +111,45 @@ impl Store {
             return Err(ApiError::too_large_revision(token.revision, current));
         }
         let revision = if token.revision == 0 { current } else { token.revision };
-        Ok(Start { revision, after: Some(after) })
+        Ok(PageStart { revision, after: Some(after) })
     }
 
     /// The collection as it was at `revision`.
-    fn rewound(&self, resource: &Resource, revision: u64) -> Collection {
+    fn collection_at(&self, resource: &Resource, revision: u64) -> Collection {
         let mut collection = self.collections.get(resource).cloned().unwrap_or_default();
-        let mut undone: BTreeMap<Place, Option<Object>> = BTreeMap::new();
+        let mut undone: BTreeMap<NamespacedName, Option<Object>> = BTreeMap::new();
         for entry in self.log_since(revision).unwrap_or_default().iter().rev() {
             if entry.key.resource == *resource {
-                let place = (Arc::clone(&entry.key.namespace), Arc::clone(&entry.key.name));
-                undone.insert(place, entry.previous.clone());
+                let namespaced_name =
+                    (Arc::clone(&entry.key.namespace), Arc::clone(&entry.key.name));
+                undone.insert(namespaced_name, entry.previous.clone());
             }
         }
-        for (place, object) in undone {
+        for (namespaced_name, object) in undone {
             match object {
-                Some(object) => collection.insert(place, object),
-                None => collection.remove(&place),
+                Some(object) => collection.insert(namespaced_name, object),
+                None => collection.remove(&namespaced_name),
             };
         }
         collection
     }
 }
 
-/// Of what the real server holds in memory, a list at any revision is whole, whatever its limit.
+/// Whether kube-apiserver serves the collection from its watch cache. Such a list at
+/// `resourceVersion=0` ignores `limit`.
 fn is_cached(resource: &Resource) -> bool {
     &*resource.plural != "events"
 }
 
-fn page(collection: Option<&Collection>, query: &ListQuery, start: Start) -> Listed {
-    let mut listed =
-        Listed { items: Vec::new(), revision: start.revision, token: None, remaining: None };
+fn build_page(collection: Option<&Collection>, query: &ListQuery, start: PageStart) -> ListPage {
+    let mut page = ListPage {
+        items: Vec::new(),
+        revision: start.revision,
+        continue_token: None,
+        remaining_items: None,
+    };
     let Some(collection) = collection else {
-        return listed;
+        return page;
     };
     let namespace = query.namespace.as_deref();
     let first = start.after.map_or_else(
@@ -149,26 +158,27 @@ fn page(collection: Option<&Collection>, query: &ListQuery, start: Start) -> Lis
     );
     let mut rest = collection
         .range((first, Bound::Unbounded))
-        .take_while(|((of, _), _)| namespace.is_none_or(|wanted| **of == *wanted));
-    let wanted = |object: &Object| query.labels.matches(object) && query.fields.matches(object);
-    let mut last: Option<&Place> = None;
-    for (place, object) in rest.by_ref() {
-        if !wanted(object) {
+        .take_while(|((of, _), _)| namespace.is_none_or(|namespace| **of == *namespace));
+    let is_selected =
+        |object: &Object| query.labels.matches(object) && query.fields.matches(object);
+    let mut last: Option<&NamespacedName> = None;
+    for (namespaced_name, object) in rest.by_ref() {
+        if !is_selected(object) {
             continue;
         }
-        if query.limit > 0 && listed.items.len() == query.limit {
+        if query.limit > 0 && page.items.len() == query.limit {
             let after = last.map_or_else(Default::default, |(ns, name)| {
                 (ns.as_ref().to_owned(), name.as_ref().to_owned())
             });
-            listed.token = Some(Token { revision: start.revision, after }.encode());
+            page.continue_token = Some(ContinueToken { revision: start.revision, after }.encode());
             let unselected = query.labels.is_empty() && query.fields.is_empty();
-            listed.remaining = unselected.then(|| 1 + rest.count() as u64);
-            return listed;
+            page.remaining_items = unselected.then(|| 1 + rest.count() as u64);
+            return page;
         }
-        last = Some(place);
-        listed.items.push(Arc::clone(object));
+        last = Some(namespaced_name);
+        page.items.push(Arc::clone(object));
     }
-    listed
+    page
 }
 
 fn parse_revision(text: &str) -> Result<u64, ApiError> {
@@ -183,7 +193,7 @@ fn parse_revision(text: &str) -> Result<u64, ApiError> {
 }
 
 fn check_combination(query: &ListQuery) -> Result<(), ApiError> {
-    let ListQuery { version_match, resource_version, token, .. } = query;
+    let ListQuery { version_match, resource_version, continue_token: token, .. } = query;
     if !token.is_empty() && !resource_version.is_empty() && resource_version != "0" {
         let why = "specifying resource version is not allowed when using continue";
         return Err(ApiError::bad_request(why));
@@ -208,5 +218,5 @@ fn check_combination(query: &ListQuery) -> Result<(), ApiError> {
         let rule = "resourceVersionMatch \"exact\" is forbidden for resourceVersion \"0\"";
         errors.forbidden(field, rule);
     }
-    errors.refuse_options("ListOptions")
+    errors.into_options_result("ListOptions")
 }

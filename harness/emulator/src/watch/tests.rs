@@ -3,7 +3,7 @@
 use futures::FutureExt as _;
 use jiff::{SignedDuration, Timestamp};
 
-use super::{Cursor, Tail, WatchEvent, WatchQuery};
+use super::{Cursor, LiveWatch, WatchEvent, WatchQuery};
 use crate::clock::Clock;
 use crate::error::ApiError;
 use crate::object;
@@ -87,7 +87,7 @@ fn a_watch_goes_on_strictly_after_its_revision() {
 }
 
 #[test]
-fn a_watch_from_nowhere_begins_with_what_is_there() {
+fn a_watch_without_a_revision_begins_with_existing_objects() {
     let mut store = store();
     create(&mut store, "a");
     for revision in ["", "0"] {
@@ -138,16 +138,16 @@ fn a_slow_watcher_gets_every_event_in_portions() {
 }
 
 #[test]
-fn a_watcher_behind_the_log_is_told_that_it_is_too_late() {
+fn a_watch_behind_the_log_gets_compacted() {
     let mut store = store();
     create(&mut store, "a");
     let (mut cursor, _) = Cursor::start(&store, query("", "2"), now()).unwrap();
     store.compact_to(3);
-    assert_eq!(cursor.advance(&store, now(), 10).unwrap_err().asked, 2);
+    assert_eq!(cursor.advance(&store, now(), 10).unwrap_err().requested, 2);
 }
 
 #[test]
-fn bookmarks_ride_along_with_activity_elsewhere() {
+fn bookmarks_are_sent_with_activity_of_other_objects() {
     let mut store = store();
     let marked = WatchQuery { bookmarks: true, ..query("app=none", "2") };
     let (mut cursor, _) = Cursor::start(&store, marked, now()).unwrap();
@@ -159,14 +159,14 @@ fn bookmarks_ride_along_with_activity_elsewhere() {
 }
 
 #[test]
-fn a_watch_sleeps_through_other_kinds_and_does_not_miss_what_was_forgotten_of_them() {
+fn a_watch_ignores_other_kinds_even_after_compaction() {
     let shared = SharedStore::new(store(), Clock::real());
-    let mut tail = Tail::start(&shared, query("", "1")).unwrap();
+    let mut tail = LiveWatch::start(&shared, query("", "1")).unwrap();
     let secret = Key::new(Resource::new("", "secrets"), "default", "s");
     let body = json!({"metadata": {"name": "s"}});
     shared.write(Write::new(secret, Op::Create(body), "test")).unwrap();
     assert!(tail.changed().now_or_never().is_none());
-    assert_eq!(text(&tail.take().unwrap()), "");
+    assert_eq!(text(&tail.next_events().unwrap()), "");
     shared.change(|store, _| store.compact_to(store.revision()));
     let map = |name| {
         let body = json!({"metadata": {"name": name}});
@@ -175,9 +175,9 @@ fn a_watch_sleeps_through_other_kinds_and_does_not_miss_what_was_forgotten_of_th
     shared.write(map("a")).unwrap();
     shared.write(map("b")).unwrap();
     assert!(tail.changed().now_or_never().is_some());
-    assert_eq!(text(&tail.take().unwrap()), "+a +b");
+    assert_eq!(text(&tail.next_events().unwrap()), "+a +b");
     assert!(tail.changed().now_or_never().is_none());
-    assert_eq!(text(&tail.take().unwrap()), "");
+    assert_eq!(text(&tail.next_events().unwrap()), "");
 }
 
 #[test]
@@ -185,8 +185,8 @@ fn a_watch_begun_in_the_past_has_something_to_read_at_once() {
     let mut past = store();
     create(&mut past, "a");
     let shared = SharedStore::new(past, Clock::real());
-    let mut tail = Tail::start(&shared, query("", "2")).unwrap();
-    assert_eq!(text(&tail.take().unwrap()), "+a");
+    let mut tail = LiveWatch::start(&shared, query("", "2")).unwrap();
+    assert_eq!(text(&tail.next_events().unwrap()), "+a");
 }
 
 #[test]
@@ -207,7 +207,7 @@ fn a_streamed_list_ends_with_a_bookmark() {
 }
 
 #[test]
-fn queries_that_make_no_sense_are_refused() {
+fn inconsistent_watch_queries_are_refused() {
     let store = store();
     let refused = |query: WatchQuery| -> ApiError {
         Cursor::start(&store, query, now()).map(|_| ()).unwrap_err()

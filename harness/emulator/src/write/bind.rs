@@ -1,27 +1,27 @@
-//! POST to `pods/{name}/binding`: a pod gets its node, once.
+//! POST to `pods/{name}/binding`: sets the pod's node, once.
 
-use super::request::Request;
-use super::webhooks::{self, Point};
-use super::{Seen, check_seen};
+use super::request::WriteRequest;
+use super::webhooks::{self, AdmissionPoint};
+use super::{WritePreconditions, check_preconditions};
 use crate::error::ApiError;
 use crate::kinds::Resource;
 use crate::object;
-use crate::store::{Stop, Store, Written};
+use crate::store::{Store, WriteError, WriteOutcome};
 use schedlab_json::{Value, json};
 
 pub(super) fn bind(
     store: &mut Store,
-    request: &mut Request,
+    request: &mut WriteRequest,
     binding: Value,
-) -> Result<Written, Stop> {
+) -> Result<WriteOutcome, WriteError> {
     check_target(request, &binding)?;
-    let binding = webhooks::whole(request, binding, ("v1", "Binding"));
-    let point = Point::create().of_part("v1", "Binding");
-    let binding = &webhooks::ask(store, request, point, binding)?;
+    let binding = webhooks::complete_body(request, binding, "v1", "Binding");
+    let point = AdmissionPoint::create().with_body_kind("v1", "Binding");
+    let binding = &webhooks::mutate_and_validate(store, request, point, binding)?;
     let pod = store.get(&request.key)?;
     let uid = Some(object::uid(binding)).filter(|uid| !uid.is_empty());
-    let revision = Some(object::resource_version(binding)).filter(|seen| !seen.is_empty());
-    check_seen(request, &pod, &Seen { uid, revision, by_update: false })?;
+    let revision = Some(object::resource_version(binding)).filter(|revision| !revision.is_empty());
+    check_preconditions(request, &pod, &WritePreconditions { uid, revision, is_update: false })?;
     check_pod(&pod).map_err(|why| {
         ApiError::conflict(&Resource::new("", "pods/binding"), &request.key.name, &why)
     })?;
@@ -38,7 +38,7 @@ pub(super) fn bind(
     Ok(request.commit(store, bound, false))
 }
 
-fn check_target(request: &Request, binding: &Value) -> Result<(), ApiError> {
+fn check_target(request: &WriteRequest, binding: &Value) -> Result<(), ApiError> {
     if !request.kind.is("", "Pod") {
         return Err(ApiError::no_such_resource());
     }
@@ -48,12 +48,12 @@ fn check_target(request: &Request, binding: &Value) -> Result<(), ApiError> {
     }
     let kind = object::text(binding, &["target", "kind"]);
     if !matches!(kind, "" | "Node") {
-        return Err(ApiError::unforeseen(format!(
+        return Err(ApiError::without_reason(format!(
             "target.kind: Unsupported value: \"{kind}\": supported values: \"Node\", \"<empty>\""
         )));
     }
     if object::text(binding, &["target", "name"]).is_empty() {
-        return Err(ApiError::unforeseen("target.name: Required value"));
+        return Err(ApiError::without_reason("target.name: Required value"));
     }
     Ok(())
 }
@@ -73,7 +73,7 @@ fn check_pod(pod: &Value) -> Result<(), String> {
     Ok(())
 }
 
-fn set_scheduled(pod: &mut Value, request: &Request) {
+fn set_scheduled(pod: &mut Value, request: &WriteRequest) {
     let condition = json!({
         "type": "PodScheduled",
         "status": "True",
@@ -82,7 +82,7 @@ fn set_scheduled(pod: &mut Value, request: &Request) {
     });
     let mut conditions = object::list(pod, &["status", "conditions"]).to_vec();
     match conditions.iter_mut().find(|condition| condition["type"] == "PodScheduled") {
-        Some(place) => *place = condition,
+        Some(existing) => *existing = condition,
         None => conditions.push(condition),
     }
     object::set(pod, &["status", "conditions"], conditions.into());

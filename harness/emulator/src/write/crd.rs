@@ -1,31 +1,37 @@
-//! What follows from a change of a `CustomResourceDefinition`: its kind comes, changes or goes,
-//! and its objects go with it.
+//! Side effects of changes to a `CustomResourceDefinition`: registers, updates or removes its kind,
+//! and deletes the custom objects with it.
 
 use std::sync::Arc;
 
-use super::request::Request;
+use super::request::WriteRequest;
 use crate::error::ApiError;
 use crate::kinds::{self, Kind, Resource, schema};
 use crate::object;
-use crate::store::{Change, DeleteOptions, Key, Object, Op, Store, Subresource, Write, Written};
+use crate::store::{
+    Commit, DeleteOptions, Key, Object, Op, Store, Subresource, Write, WriteOutcome,
+};
 use schedlab_json::{Value, json};
 
-const CLEANUP: &str = "customresourcecleanup.apiextensions.k8s.io";
-const SERVER: &str = "kube-apiserver";
+const CLEANUP_FINALIZER: &str = "customresourcecleanup.apiextensions.k8s.io";
+const API_SERVER: &str = "kube-apiserver";
 
-/// After any write: keeps the registry of kinds in step with the definitions.
-pub(super) fn follow(store: &mut Store, request: &Request, written: &Written) {
+/// Updates the kind registry after a write.
+pub(super) fn sync_kind_registry(
+    store: &mut Store,
+    request: &WriteRequest,
+    written: &WriteOutcome,
+) {
     if request.dry_run {
         return;
     }
     if is_definition(&request.kind) {
         if written.deleted {
-            store.kinds_mut().unregister(&defined(&written.object));
+            store.kinds_mut().unregister(&defined_resource(&written.object));
         } else {
             establish(store, request);
         }
     } else if written.deleted {
-        finish(store, request);
+        finish_deletion(store, request);
     }
 }
 
@@ -33,13 +39,13 @@ fn is_definition(kind: &Kind) -> bool {
     kind.is("apiextensions.k8s.io", "CustomResourceDefinition")
 }
 
-fn defined(crd: &Value) -> Resource {
+fn defined_resource(crd: &Value) -> Resource {
     let group = object::text(crd, &["spec", "group"]);
     Resource::new(group, object::text(crd, &["spec", "names", "plural"]))
 }
 
-/// Registers the kind and says so in the definition's status.
-fn establish(store: &mut Store, request: &Request) {
+/// Registers the kind and sets the definition's status.
+fn establish(store: &mut Store, request: &WriteRequest) {
     let Some(crd) = store.find(&request.key).cloned() else {
         return;
     };
@@ -53,19 +59,19 @@ fn establish(store: &mut Store, request: &Request) {
     let status = status(request, &crd, is_taken);
     object::set(&mut new, &["status"], status);
     if new != *crd {
-        let manager = Arc::from(SERVER);
-        let change = Change {
+        let manager = Arc::from(API_SERVER);
+        let change = Commit {
             key: &request.key,
             object: Some(new),
             now: request.now,
             manager: &manager,
-            part: Subresource::Status,
+            subresource: Subresource::Status,
         };
         store.commit(change);
     }
 }
 
-fn status(request: &Request, crd: &Value, is_taken: bool) -> Value {
+fn status(request: &WriteRequest, crd: &Value, is_taken: bool) -> Value {
     let kind = object::text(crd, &["spec", "names", "kind"]);
     let condition = |name: &str, held: bool, (reason, message): (&str, String)| {
         let status = if held { "True" } else { "False" };
@@ -116,55 +122,62 @@ fn status(request: &Request, crd: &Value, is_taken: bool) -> Value {
     })
 }
 
-/// Warns of formats that nobody looks at, and that were not there before.
-pub(super) fn warn(request: &mut Request, old: Option<&Value>, new: &Value) {
+/// Warns about unrecognized formats that the old definition did not have.
+pub(super) fn warn_unrecognized_formats(
+    request: &mut WriteRequest,
+    old: Option<&Value>,
+    new: &Value,
+) {
     if !is_definition(&request.kind) || request.subresource != Subresource::None {
         return;
     }
-    let known: Vec<&str> = old.into_iter().flat_map(odd_formats).collect();
-    let odd = odd_formats(new).into_iter().filter(|format| !known.contains(format));
+    let known: Vec<&str> = old.into_iter().flat_map(unrecognized_formats).collect();
+    let odd = unrecognized_formats(new).into_iter().filter(|format| !known.contains(format));
     request.warnings.extend(odd.map(|format| format!("unrecognized format {format:?}")));
 }
 
-/// Of each version's schema; one that all versions share counts once.
-fn odd_formats(crd: &Value) -> Vec<&str> {
+/// The unrecognized formats of all versions. A schema that all versions share counts once.
+fn unrecognized_formats(crd: &Value) -> Vec<&str> {
     let versions = object::list(crd, &["spec", "versions"]).iter();
     let mut schemas: Vec<&Value> =
         versions.filter_map(|version| version["schema"].get("openAPIV3Schema")).collect();
     if schemas.iter().all(|schema| *schema == schemas[0]) {
         schemas.truncate(1);
     }
-    schemas.into_iter().flat_map(schema::unrecognized).collect()
+    schemas.into_iter().flat_map(schema::unrecognized_formats).collect()
 }
 
-/// Before a definition goes, its objects go. `true` when some wait for finalizers, and the
-/// definition with them.
-pub(super) fn waits_for_objects(store: &mut Store, request: &Request) -> Result<bool, ApiError> {
+/// Deletes the custom objects before their definition. Returns `true` if some wait for finalizers,
+/// so that the definition must wait too.
+pub(super) fn delete_custom_objects(
+    store: &mut Store,
+    request: &WriteRequest,
+) -> Result<bool, ApiError> {
     if !is_definition(&request.kind) || request.dry_run {
         return Ok(false);
     }
     let crd = store.get(&request.key)?;
-    let resource = defined(&crd);
+    let resource = defined_resource(&crd);
     let objects: Vec<Object> = store.list(&resource, None).cloned().collect();
     for object in objects {
         let key = Key::new(resource.clone(), object::namespace(&object), object::name(&object));
         let delete = Op::Delete(DeleteOptions::default());
-        store.write(Write::new(key, delete, SERVER), request.now)?;
+        store.write(Write::new(key, delete, API_SERVER), request.now)?;
     }
     Ok(store.count(&resource) > 0)
 }
 
-/// The finalizer that holds a definition while its objects go.
-pub(super) fn hold(crd: &mut Value) {
+/// Adds the finalizer that keeps a definition until its custom objects are gone.
+pub(super) fn add_cleanup_finalizer(crd: &mut Value) {
     let mut finalizers = object::list(crd, &["metadata", "finalizers"]).to_vec();
-    if !finalizers.iter().any(|name| name == CLEANUP) {
-        finalizers.push(CLEANUP.into());
+    if !finalizers.iter().any(|name| name == CLEANUP_FINALIZER) {
+        finalizers.push(CLEANUP_FINALIZER.into());
     }
     object::set(crd, &["metadata", "finalizers"], finalizers.into());
 }
 
-/// The last object of a going definition has gone.
-fn finish(store: &mut Store, request: &Request) {
+/// Removes the cleanup finalizer when the last custom object of a deleted definition is gone.
+fn finish_deletion(store: &mut Store, request: &WriteRequest) {
     let resource = &request.key.resource;
     let name = format!("{}.{}", resource.plural, resource.group);
     let definitions = Resource::new("apiextensions.k8s.io", "customresourcedefinitions");
@@ -177,9 +190,9 @@ fn finish(store: &mut Store, request: &Request) {
     }
     let mut new = Value::clone(&crd);
     let mut finalizers = object::list(&crd, &["metadata", "finalizers"]).to_vec();
-    finalizers.retain(|name| name != CLEANUP);
+    finalizers.retain(|name| name != CLEANUP_FINALIZER);
     object::set(&mut new, &["metadata", "finalizers"], finalizers.into());
     let update = Op::Update(Subresource::None, new);
-    // Other finalizers may still hold it: then it stays, and that is no error.
-    drop(store.write(Write::new(key, update, SERVER), request.now));
+    // The definition may have other finalizers and stay: that is no error.
+    drop(store.write(Write::new(key, update, API_SERVER), request.now));
 }

@@ -1,65 +1,67 @@
-//! POST: a new object gets its name, uid, times and defaults.
+//! POST: sets the name, uid, creation time and defaults of a new object.
 
 use std::sync::Arc;
 
-use super::patch::note_owner;
-use super::request::Request;
-use super::webhooks::{self, Point};
+use super::patch::record_managed_fields;
+use super::request::WriteRequest;
+use super::webhooks::{self, AdmissionPoint};
 use super::{crd, quota};
-use crate::admit;
+use crate::admission;
 use crate::error::ApiError;
 use crate::kinds::{Generation, Origin};
 use crate::object;
-use crate::store::{Key, Stop, Store, Written};
+use crate::store::{Key, Store, WriteError, WriteOutcome};
 use schedlab_json::{Map, Value};
 
-/// How often a taken generated name is replaced by another one.
+/// The number of attempts to find a free generated name.
 const NAME_TRIES: usize = 8;
-/// How many letters are added to the stem of a generated name.
+/// The number of letters appended to `generateName`.
 const SUFFIX_LETTERS: usize = 5;
 
 pub(super) fn create(
     store: &mut Store,
-    request: &mut Request,
+    request: &mut WriteRequest,
     body: Value,
-) -> Result<Written, Stop> {
+) -> Result<WriteOutcome, WriteError> {
     let object = request.decode(body)?;
     create_decoded(store, request, object)
 }
 
-/// Creates an object that is already in stored form (a create, or an apply of something new).
+/// Creates an object that is already in stored form, for a create or an apply.
 pub(super) fn create_decoded(
     store: &mut Store,
-    request: &mut Request,
+    request: &mut WriteRequest,
     mut object: Value,
-) -> Result<Written, Stop> {
+) -> Result<WriteOutcome, WriteError> {
     if !object::resource_version(&object).is_empty() {
         let why = "resourceVersion should not be set on objects to be created";
-        return Err(ApiError::unforeseen(why).into());
+        return Err(ApiError::without_reason(why).into());
     }
-    place(request, &object)?;
-    name(store, request, &mut object)?;
-    begin(store, request, &mut object);
-    let prepared = admit::prepare(&request.admission(store), &mut object);
-    prepared.map_err(|refusal| without_name(refusal, &object))?;
-    let mut object = webhooks::mutate(store, request, Point::create(), object, &taken_up)?;
-    admit::check(&request.admission(store), &mut object)?;
-    crd::warn(request, None, &object);
-    webhooks::validate(store, request, Point::create(), &object)?;
-    let charged = quota::charged(store, request, None, &object)?;
+    check_namespace(request, &object)?;
+    set_name(store, request, &mut object)?;
+    fill_metadata(store, request, &mut object);
+    let prepared = admission::prepare(&request.admission(store), &mut object);
+    prepared.map_err(|refusal| with_stem_in_error(refusal, &object))?;
+    let mut object =
+        webhooks::mutate(store, request, AdmissionPoint::create(), object, &reprepare)?;
+    admission::check(&request.admission(store), &mut object)?;
+    crd::warn_unrecognized_formats(request, None, &object);
+    webhooks::validate(store, request, AdmissionPoint::create(), &object)?;
+    let charged = quota::charge(store, request, None, &object)?;
     if store.find(&request.key).is_some() {
         return Err(ApiError::already_exists(&request.key.resource, &request.key.name).into());
     }
-    quota::publish(store, request, charged);
-    note_owner(request, (None, &mut object));
+    quota::commit_charges(store, request, charged);
+    record_managed_fields(request, None, &mut object);
     Ok(request.commit(store, object, true))
 }
 
-/// A real server refuses an object by its stem as long as it has made no name of it. Our own
-/// controllers, whose names are the same in every run, make the names that it would make.
-fn without_name(mut refusal: ApiError, object: &Value) -> ApiError {
+/// Replaces the generated name by its stem in an error: kube-apiserver refuses an object before it
+/// generates the name. The emulator's controllers generate names themselves, so that they are the
+/// same in every run.
+fn with_stem_in_error(mut refusal: ApiError, object: &Value) -> ApiError {
     let (name, stem) = (object::name(object), object::text(object, &["metadata", "generateName"]));
-    let letters = name.strip_prefix(shortened(stem).as_str()).map(str::len);
+    let letters = name.strip_prefix(truncate_stem(stem).as_str()).map(str::len);
     if letters != Some(SUFFIX_LETTERS) || stem.is_empty() {
         return refusal;
     }
@@ -70,25 +72,26 @@ fn without_name(mut refusal: ApiError, object: &Value) -> ApiError {
     refusal
 }
 
-/// Names of generated objects keep within 63 letters.
-fn shortened(stem: &str) -> String {
+/// The stem of a generated name, cut so that the name has at most 63 letters.
+fn truncate_stem(stem: &str) -> String {
     stem.chars().take(63 - SUFFIX_LETTERS).collect()
 }
 
-/// A new object as a webhook has changed it.
-fn taken_up(
+/// Applies defaults and server fields again after a webhook changed a new object.
+fn reprepare(
     store: &Store,
-    request: &mut Request,
-    (before, mut patched): (&Value, Value),
+    request: &mut WriteRequest,
+    before: &Value,
+    mut patched: Value,
 ) -> Result<Value, ApiError> {
-    webhooks::restore(before, &mut patched);
-    request.refit(&mut patched)?;
-    admit::prepare(&request.admission(store), &mut patched)?;
+    webhooks::restore_server_fields(before, &mut patched);
+    request.prune_and_default_webhook_change(&mut patched)?;
+    admission::prepare(&request.admission(store), &mut patched)?;
     Ok(patched)
 }
 
-/// The namespace in the body must be the one in the path.
-fn place(request: &Request, object: &Value) -> Result<(), ApiError> {
+/// Refuses a body whose namespace differs from the path.
+fn check_namespace(request: &WriteRequest, object: &Value) -> Result<(), ApiError> {
     let namespace = object::namespace(object);
     if !namespace.is_empty() && request.kind.namespaced && *namespace != *request.key.namespace {
         return Err(ApiError::bad_request(
@@ -101,37 +104,41 @@ fn place(request: &Request, object: &Value) -> Result<(), ApiError> {
     Ok(())
 }
 
-fn name(store: &mut Store, request: &mut Request, object: &mut Value) -> Result<(), ApiError> {
-    let given = object::name(object);
-    if !given.is_empty() {
-        if !request.key.name.is_empty() && *given != *request.key.name {
+fn set_name(
+    store: &mut Store,
+    request: &mut WriteRequest,
+    object: &mut Value,
+) -> Result<(), ApiError> {
+    let body_name = object::name(object);
+    if !body_name.is_empty() {
+        if !request.key.name.is_empty() && *body_name != *request.key.name {
             return Err(ApiError::bad_request(format!(
-                "the name of the object ({given}) does not match the name on the URL ({})",
+                "the name of the object ({body_name}) does not match the name on the URL ({})",
                 request.key.name
             )));
         }
-        request.key.name = given.into();
+        request.key.name = body_name.into();
         return Ok(());
     }
     if request.key.name.is_empty() {
-        request.key.name = generated(store, request, object);
-        request.begun.name = request.key.name.to_string();
+        request.key.name = generate_name(store, request, object);
+        request.first_attempt.name = request.key.name.to_string();
     }
     let name = request.key.name.as_ref().into();
     object::set(object, &["metadata", "name"], name);
     Ok(())
 }
 
-/// A name that is not taken: that of an earlier try, or a new one. Empty where no stem is given.
-fn generated(store: &mut Store, request: &Request, object: &Value) -> Arc<str> {
-    let mut key = Key { name: request.begun.name.as_str().into(), ..request.key.clone() };
+/// A free generated name: that of the first attempt, or a new one. Empty without `generateName`.
+fn generate_name(store: &mut Store, request: &WriteRequest, object: &Value) -> Arc<str> {
+    let mut key = Key { name: request.first_attempt.name.as_str().into(), ..request.key.clone() };
     if key.name.is_empty() || store.find(&key).is_some() {
-        let stem = shortened(object::text(object, &["metadata", "generateName"]));
+        let stem = truncate_stem(object::text(object, &["metadata", "generateName"]));
         for _ in 0..NAME_TRIES {
             if stem.is_empty() {
                 break;
             }
-            key.name = format!("{stem}{}", store.names.suffix()).into();
+            key.name = format!("{stem}{}", store.ids.suffix()).into();
             if store.find(&key).is_none() {
                 break;
             }
@@ -140,17 +147,17 @@ fn generated(store: &mut Store, request: &Request, object: &Value) -> Arc<str> {
     key.name
 }
 
-/// What the server alone says about a new object.
-fn begin(store: &mut Store, request: &mut Request, object: &mut Value) {
-    if request.begun.uid.is_empty() {
-        request.begun.uid = store.names.uid();
+/// Sets the metadata that only the server may set on a new object.
+fn fill_metadata(store: &mut Store, request: &mut WriteRequest, object: &mut Value) {
+    if request.first_attempt.uid.is_empty() {
+        request.first_attempt.uid = store.ids.uid();
     }
     let request = &*request;
     let kind = &request.kind;
     let root = object::as_map(object);
     root.insert("kind", kind.kind.as_ref().into());
     root.insert("apiVersion", kind.api_version(&kind.storage).into());
-    let drops_status = kind.stored().status && keeps_no_status(request);
+    let drops_status = kind.stored().status && drops_status(request);
     if drops_status {
         root.remove("status");
     }
@@ -164,7 +171,7 @@ fn begin(store: &mut Store, request: &mut Request, object: &mut Value) {
     } else {
         metadata.remove("namespace");
     }
-    metadata.insert("uid", request.begun.uid.as_str().into());
+    metadata.insert("uid", request.first_attempt.uid.as_str().into());
     metadata.insert("creationTimestamp", request.time());
     match kind.generation {
         Generation::OnSpec => {
@@ -174,7 +181,7 @@ fn begin(store: &mut Store, request: &mut Request, object: &mut Value) {
     }
 }
 
-/// A node may come with its status: that is how kubelets register.
-fn keeps_no_status(request: &Request) -> bool {
+/// Whether a new object loses the status in its body. A node keeps it: kubelets register that way.
+fn drops_status(request: &WriteRequest) -> bool {
     request.kind.origin == Origin::Custom || !request.kind.is("", "Node")
 }

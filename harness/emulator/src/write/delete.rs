@@ -1,14 +1,14 @@
-//! DELETE: at once, after a grace period, or after the finalizers.
+//! DELETE: immediately, after a grace period, or after finalizers.
 
 use jiff::{SignedDuration, Timestamp};
 
-use super::request::{Request, rfc3339};
-use super::webhooks::{self, Point};
-use super::{check_deleted, crd};
-use crate::admit;
+use super::request::{WriteRequest, rfc3339};
+use super::webhooks::{self, AdmissionPoint};
+use super::{check_delete_preconditions, crd};
+use crate::admission;
 use crate::error::ApiError;
 use crate::object;
-use crate::store::{DeleteOptions, Object, Propagation, Stop, Store, Written};
+use crate::store::{DeleteOptions, Object, Propagation, Store, WriteError, WriteOutcome};
 use schedlab_json::Value;
 
 const ORPHAN: &str = "orphan";
@@ -16,124 +16,137 @@ const FOREGROUND: &str = "foregroundDeletion";
 
 pub(super) fn delete(
     store: &mut Store,
-    request: &mut Request,
+    request: &mut WriteRequest,
     options: &DeleteOptions,
-) -> Result<Written, Stop> {
-    if webhooks::is_asked(store, request) {
-        ask(store, request, options)?;
+) -> Result<WriteOutcome, WriteError> {
+    if webhooks::may_call_webhooks(store, request) {
+        call_webhooks(store, request, options)?;
     }
-    Ok(delete_unasked(store, request, options)?)
+    Ok(delete_without_webhooks(store, request, options)?)
 }
 
-/// Asks webhooks about a deletion, unless one is under way that this one does not shorten.
-fn ask(store: &mut Store, request: &mut Request, options: &DeleteOptions) -> Result<(), Stop> {
+/// Calls the webhooks for a deletion, unless it only repeats a deletion in progress.
+fn call_webhooks(
+    store: &mut Store,
+    request: &mut WriteRequest,
+    options: &DeleteOptions,
+) -> Result<(), WriteError> {
     let old = store.get(&request.key)?;
-    check_deleted(request, &old, &options.preconditions)?;
-    admit::on_delete(&request.admission(store))?;
-    let Some(grace) = grace(request, &old, options) else { return Ok(()) };
-    if let (Grace::Seconds(seconds), Some(consultation)) = (grace, &mut request.consultation) {
-        object::set(&mut consultation.options, &["gracePeriodSeconds"], seconds.into());
+    check_delete_preconditions(request, &old, &options.preconditions)?;
+    admission::check_delete(&request.admission(store))?;
+    let Some(grace) = grace_period(request, &old, options) else { return Ok(()) };
+    if let (GracePeriod::Seconds(seconds), Some(context)) = (grace, &mut request.webhook_context) {
+        object::set(&mut context.options, &["gracePeriodSeconds"], seconds.into());
     }
-    webhooks::ask(store, request, Point::delete(&old), Value::Null)?;
+    webhooks::mutate_and_validate(store, request, AdmissionPoint::delete(&old), Value::Null)?;
     Ok(())
 }
 
-/// Deletes what webhooks were asked about already, or need not be.
-pub(super) fn delete_unasked(
+/// Deletes an object whose webhooks were called already, or need not be called.
+pub(super) fn delete_without_webhooks(
     store: &mut Store,
-    request: &Request,
+    request: &WriteRequest,
     options: &DeleteOptions,
-) -> Result<Written, ApiError> {
+) -> Result<WriteOutcome, ApiError> {
     let old = store.get(&request.key)?;
-    check_deleted(request, &old, &options.preconditions)?;
-    admit::on_delete(&request.admission(store))?;
+    check_delete_preconditions(request, &old, &options.preconditions)?;
+    admission::check_delete(&request.admission(store))?;
     if request.kind.is("", "Namespace") {
         return Ok(delete_namespace(store, request, &old));
     }
-    let Some(grace) = grace(request, &old, options) else {
-        return Ok(Request::unchanged(&old));
+    let Some(grace) = grace_period(request, &old, options) else {
+        return Ok(WriteRequest::unchanged(&old));
     };
     let mut new = Value::clone(&old);
-    set_finalizers(&mut new, wanted_finalizers(&old, options.propagation));
-    if crd::waits_for_objects(store, request)? {
-        crd::hold(&mut new);
+    set_finalizers(&mut new, finalizers_for(&old, options.propagation));
+    if crd::delete_custom_objects(store, request)? {
+        crd::add_cleanup_finalizer(&mut new);
     }
     let waits = object::finalizers(&new).next().is_some();
     match grace {
-        Grace::None if waits && !object::is_deleting(&old) => mark(&mut new, request.now, 0),
-        Grace::None => {}
-        Grace::Seconds(seconds) => mark(&mut new, request.now, seconds),
+        GracePeriod::None if waits && !object::is_deleting(&old) => {
+            set_deletion_timestamp(&mut new, request.now, 0)
+        }
+        GracePeriod::None => {}
+        GracePeriod::Seconds(seconds) => set_deletion_timestamp(&mut new, request.now, seconds),
     }
     if new != *old && !request.dry_run {
         request.commit(store, new.clone(), false);
     }
     let last = store.get(&request.key)?;
-    if waits || matches!(grace, Grace::Seconds(seconds) if seconds > 0) {
-        let mut written = Request::unchanged(&last);
+    if waits || matches!(grace, GracePeriod::Seconds(seconds) if seconds > 0) {
+        let mut written = WriteRequest::unchanged(&last);
         if request.dry_run {
             written.object = new.into();
         }
         return Ok(written);
     }
-    Ok(request.take_away(store, &last))
+    Ok(request.remove(store, &last))
 }
 
-/// How long the object may go on.
+/// The grace period of a deletion.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Grace {
-    /// Its kind knows no grace.
+enum GracePeriod {
+    /// The kind has no grace period.
     None,
-    /// So many seconds from now.
+    /// Seconds from now.
     Seconds(i64),
 }
 
-/// `None`: its deletion is under way, and this one does not shorten it.
-fn grace(request: &Request, old: &Value, options: &DeleteOptions) -> Option<Grace> {
+/// The grace period; `None` if a deletion is in progress that this one does not shorten.
+fn grace_period(
+    request: &WriteRequest,
+    old: &Value,
+    options: &DeleteOptions,
+) -> Option<GracePeriod> {
     if !request.kind.is("", "Pod") {
-        return Some(Grace::None);
+        return Some(GracePeriod::None);
     }
     if object::is_deleting(old) {
         let left = object::number(old, &["metadata", "deletionGracePeriodSeconds"]);
         return match (left, options.grace_secs) {
-            (None, _) => Some(Grace::None),
-            (Some(left), Some(asked)) if asked.max(0) < left => Some(Grace::Seconds(asked.max(0))),
+            (None, _) => Some(GracePeriod::None),
+            (Some(left), Some(requested)) if requested.max(0) < left => {
+                Some(GracePeriod::Seconds(requested.max(0)))
+            }
             (Some(_), _) => None,
         };
     }
     let own = object::number(old, &["spec", "terminationGracePeriodSeconds"]);
-    let asked = options.grace_secs.or(own).unwrap_or(0);
+    let requested = options.grace_secs.or(own).unwrap_or(0);
     let phase = object::text(old, &["status", "phase"]);
     let runs = !object::text(old, &["spec", "nodeName"]).is_empty()
         && phase != "Failed"
         && phase != "Succeeded";
-    Some(Grace::Seconds(match asked {
+    Some(GracePeriod::Seconds(match requested {
         _ if !runs => 0,
         negative if negative < 0 => 1,
         seconds => seconds,
     }))
 }
 
-/// Begins (or shortens) a deletion.
-fn mark(object: &mut Value, now: Timestamp, seconds: i64) {
-    let begun = object::text(object, &["metadata", "deletionTimestamp"]).parse::<Timestamp>().ok();
+/// Starts or shortens a deletion.
+fn set_deletion_timestamp(object: &mut Value, now: Timestamp, seconds: i64) {
+    let old_end =
+        object::text(object, &["metadata", "deletionTimestamp"]).parse::<Timestamp>().ok();
     let left = object::number(object, &["metadata", "deletionGracePeriodSeconds"]);
-    // A shortened deletion counts from when it began.
-    let from = match (begun, left) {
+    // A shortened grace period counts from the start of the deletion.
+    let from = match (old_end, left) {
         (Some(end), Some(left)) => end.checked_sub(SignedDuration::from_secs(left)).unwrap_or(now),
         (Some(_), None) | (None, _) => now,
     };
     let end = from.checked_add(SignedDuration::from_secs(seconds)).unwrap_or(now);
     object::set(object, &["metadata", "deletionTimestamp"], rfc3339(end).into());
     object::set(object, &["metadata", "deletionGracePeriodSeconds"], seconds.into());
-    if begun.is_none()
+    if old_end.is_none()
         && let Some(generation) = object::number(object, &["metadata", "generation"])
     {
         object::set(object, &["metadata", "generation"], (generation + 1).into());
     }
 }
 
-/// The finalizers with those that carry the propagation policy to the garbage collector.
-fn wanted_finalizers(old: &Value, propagation: Option<Propagation>) -> Vec<String> {
+/// The finalizers after a deletion; they carry the propagation policy to the garbage collector.
+fn finalizers_for(old: &Value, propagation: Option<Propagation>) -> Vec<String> {
     let kept = object::finalizers(old).map(str::to_owned);
     let Some(propagation) = propagation else {
         return kept.collect();
@@ -156,9 +169,9 @@ fn set_finalizers(object: &mut Value, finalizers: Vec<String>) {
     }
 }
 
-/// A first deletion begins a namespace's end; a second one takes it away when its own finalizers
-/// are gone.
-fn delete_namespace(store: &mut Store, request: &Request, old: &Object) -> Written {
+/// The first deletion marks the namespace as terminating; a later one removes it if it has no
+/// finalizers.
+fn delete_namespace(store: &mut Store, request: &WriteRequest, old: &Object) -> WriteOutcome {
     if !object::is_deleting(old) {
         let mut new = Value::clone(old);
         object::set(&mut new, &["metadata", "deletionTimestamp"], request.time());
@@ -168,7 +181,7 @@ fn delete_namespace(store: &mut Store, request: &Request, old: &Object) -> Writt
     let waits = !object::list(old, &["spec", "finalizers"]).is_empty()
         || object::finalizers(old).next().is_some();
     if waits {
-        return Request::unchanged(old);
+        return WriteRequest::unchanged(old);
     }
-    request.take_away(store, old)
+    request.remove(store, old)
 }

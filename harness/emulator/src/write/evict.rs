@@ -1,26 +1,28 @@
-//! POST to `pods/{name}/eviction`: a delete that disruption budgets can refuse.
+//! POST to `pods/{name}/eviction`: a deletion that a PodDisruptionBudget can refuse.
 //!
-//! The budget's status decides, as the disruption controller keeps it. As long as that has not
-//! counted for the budget as it is now, nothing is evicted.
+//! The budget's status decides; the disruption controller maintains it. An eviction is refused as
+//! long as the status does not reflect the budget's current generation.
 
-use super::request::Request;
-use super::webhooks::{self, Point};
-use super::{check_deleted, delete};
+use super::request::WriteRequest;
+use super::webhooks::{self, AdmissionPoint};
+use super::{check_delete_preconditions, delete};
 use crate::error::{ApiError, Cause};
 use crate::kinds::Resource;
 use crate::object;
 use crate::select::LabelSelector;
-use crate::store::{DeleteOptions, Key, Object, Op, Stop, Store, Subresource, Write, Written};
+use crate::store::{
+    DeleteOptions, Key, Object, Op, Store, Subresource, Write, WriteError, WriteOutcome,
+};
 use schedlab_json::{Value, json};
 
-/// The condition that tells whether a budget lets anybody go.
-const ALLOWED: &str = "DisruptionAllowed";
+/// The condition of a budget that shows whether it allows disruptions.
+const DISRUPTION_ALLOWED: &str = "DisruptionAllowed";
 
 pub(super) fn evict(
     store: &mut Store,
-    request: &mut Request,
+    request: &mut WriteRequest,
     eviction: Value,
-) -> Result<Written, Stop> {
+) -> Result<WriteOutcome, WriteError> {
     if !request.kind.is("", "Pod") {
         return Err(ApiError::no_such_resource().into());
     }
@@ -29,24 +31,24 @@ pub(super) fn evict(
         let why = "name in URL does not match name in Eviction object";
         return Err(ApiError::bad_request(why).into());
     }
-    let eviction = webhooks::whole(request, eviction, ("policy/v1", "Eviction"));
-    let point = Point::create().of_part("policy/v1", "Eviction");
-    let eviction = webhooks::ask(store, request, point, eviction)?;
+    let eviction = webhooks::complete_body(request, eviction, "policy/v1", "Eviction");
+    let point = AdmissionPoint::create().with_body_kind("policy/v1", "Eviction");
+    let eviction = webhooks::mutate_and_validate(store, request, point, eviction)?;
     let pod = store.get(&request.key)?;
     let options = DeleteOptions::from_object(&eviction["deleteOptions"])?;
     let phase = object::text(&pod, &["status", "phase"]);
     let is_free = object::is_deleting(&pod) || matches!(phase, "Succeeded" | "Failed" | "Pending");
     if !is_free {
-        ask_budget(store, request, &pod)?;
-        check_deleted(request, &pod, &options.preconditions)?;
-        announce(store, request, &pod);
+        check_budget(store, request, &pod)?;
+        check_delete_preconditions(request, &pod, &options.preconditions)?;
+        set_disruption_target(store, request, &pod);
     }
-    Ok(delete::delete_unasked(store, request, &options)?)
+    Ok(delete::delete_without_webhooks(store, request, &options)?)
 }
 
-/// Asks the pod's disruption budget and takes one disruption from it.
-fn ask_budget(store: &mut Store, request: &Request, pod: &Value) -> Result<(), ApiError> {
-    let budgets = budgets_of(store, pod)?;
+/// Refuses the eviction if the pod's budget does not allow it; otherwise takes one disruption.
+fn check_budget(store: &mut Store, request: &WriteRequest, pod: &Value) -> Result<(), ApiError> {
+    let budgets = budgets_for(store, pod)?;
     let budget = match budgets.as_slice() {
         [] => return Ok(()),
         [one] => one,
@@ -67,24 +69,25 @@ fn ask_budget(store: &mut Store, request: &Request, pod: &Value) -> Result<(), A
     let generation = object::number(budget, &["metadata", "generation"]).unwrap_or(0);
     if of("observedGeneration") < generation {
         let why = format!("The disruption budget {name} is still being processed by the server.");
-        return Err(refusal(why).with_retry_after(10));
+        return Err(eviction_denied(why).with_retry_after(10));
     }
     if of("disruptionsAllowed") <= 0 {
-        return Err(refusal(why_none(budget)));
+        return Err(eviction_denied(denial_reason(budget)));
     }
-    publish(store, request, budget);
+    record_disruption(store, request, budget);
     Ok(())
 }
 
-/// Why a budget lets nobody go: that its pods could not be counted comes before the counts.
-fn why_none(budget: &Value) -> String {
+/// Why a budget allows no disruption. A failed sync is reported rather than the counts.
+fn denial_reason(budget: &Value) -> String {
     let of = |field: &str| object::number(budget, &["status", field]).unwrap_or(0);
     let (healthy, desired) = (of("currentHealthy"), of("desiredHealthy"));
     let name = object::name(budget);
     let none = format!("The disruption budget {name} does not allow evicting pods currently");
     let all = object::list(budget, &["status", "conditions"]);
-    let said = all.iter().find(|one| one["type"] == ALLOWED && one["status"] == "False");
-    let part = |field: &str| said.map_or("", |one| object::text(one, &[field]));
+    let condition =
+        all.iter().find(|one| one["type"] == DISRUPTION_ALLOWED && one["status"] == "False");
+    let part = |field: &str| condition.map_or("", |one| object::text(one, &[field]));
     let (reason, message) = (part("reason"), part("message"));
     if reason == "SyncFailed" && !message.is_empty() {
         return format!("{none} because it failed sync: {message}");
@@ -97,8 +100,8 @@ fn why_none(budget: &Value) -> String {
     if message.is_empty() { none } else { format!("{none} ({reason}): {message}") }
 }
 
-/// 429: not now.
-fn refusal(why: String) -> ApiError {
+/// The 429 error of a refused eviction.
+fn eviction_denied(why: String) -> ApiError {
     let message = "Cannot evict pod as it would violate the pod's disruption budget.";
     ApiError::too_many_requests(message).with_cause(Cause {
         reason: "DisruptionBudget".to_owned(),
@@ -107,7 +110,7 @@ fn refusal(why: String) -> ApiError {
     })
 }
 
-fn budgets_of(store: &Store, pod: &Value) -> Result<Vec<Object>, ApiError> {
+fn budgets_for(store: &Store, pod: &Value) -> Result<Vec<Object>, ApiError> {
     let resource = Resource::new("policy", "poddisruptionbudgets");
     let mut budgets = Vec::new();
     for budget in store.list(&resource, Some(object::namespace(pod))) {
@@ -118,7 +121,7 @@ fn budgets_of(store: &Store, pod: &Value) -> Result<Vec<Object>, ApiError> {
     Ok(budgets)
 }
 
-/// A budget without a selector selects nothing, one with an empty selector everything.
+/// The budget's selector. Without one a budget selects nothing; an empty one selects everything.
 fn selector(budget: &Value) -> Result<Option<LabelSelector>, ApiError> {
     match object::at(budget, &["spec", "selector"]) {
         None | Some(Value::Null) => Ok(None),
@@ -126,8 +129,8 @@ fn selector(budget: &Value) -> Result<Option<LabelSelector>, ApiError> {
     }
 }
 
-/// Notes in the budget's status that one pod goes.
-fn publish(store: &mut Store, request: &Request, budget: &Object) {
+/// Records the disruption in the budget's status.
+fn record_disruption(store: &mut Store, request: &WriteRequest, budget: &Object) {
     if request.dry_run {
         return;
     }
@@ -136,23 +139,24 @@ fn publish(store: &mut Store, request: &Request, budget: &Object) {
     object::set(&mut new, &["status", "disruptionsAllowed"], left.into());
     object::set(&mut new, &["status", "disruptedPods", &request.key.name], request.time());
     if left == 0 {
-        note_end(request, &mut new);
+        set_disruption_not_allowed(request, &mut new);
     }
     let resource = Resource::new("policy", "poddisruptionbudgets");
     let key = Key::new(resource, object::namespace(budget), object::name(budget));
     let write = Write::new(key, Op::Update(Subresource::Status, new), "kube-apiserver");
-    // A budget that its own rules refuse now keeps its old status; the eviction does not hang on it.
+    // A budget that validation refuses keeps its old status; the eviction proceeds.
     drop(store.write(write, request.now));
 }
 
-/// No further disruption is allowed.
-fn note_end(request: &Request, budget: &mut Value) {
+/// Sets the `DisruptionAllowed` condition to false.
+fn set_disruption_not_allowed(request: &WriteRequest, budget: &mut Value) {
     let mut conditions = object::list(budget, &["status", "conditions"]).to_vec();
-    let old = conditions.iter().find(|one| one["type"] == ALLOWED && one["status"] == "False");
+    let old =
+        conditions.iter().find(|one| one["type"] == DISRUPTION_ALLOWED && one["status"] == "False");
     let since = old.map_or_else(|| request.time(), |one| one["lastTransitionTime"].clone());
-    conditions.retain(|one| one["type"] != ALLOWED);
+    conditions.retain(|one| one["type"] != DISRUPTION_ALLOWED);
     conditions.push(json!({
-        "type": ALLOWED,
+        "type": DISRUPTION_ALLOWED,
         "status": "False",
         "reason": "InsufficientPods",
         "message": "",
@@ -162,8 +166,8 @@ fn note_end(request: &Request, budget: &mut Value) {
     object::set(budget, &["status", "conditions"], conditions.into());
 }
 
-/// The condition by which an evicted pod can be told from a deleted one.
-fn announce(store: &mut Store, request: &Request, pod: &Object) {
+/// Sets the `DisruptionTarget` condition, which distinguishes an eviction from a deletion.
+fn set_disruption_target(store: &mut Store, request: &WriteRequest, pod: &Object) {
     let mut new = Value::clone(pod);
     let mut conditions = object::list(pod, &["status", "conditions"]).to_vec();
     conditions.retain(|condition| condition["type"] != "DisruptionTarget");

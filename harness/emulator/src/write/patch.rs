@@ -1,88 +1,88 @@
-//! PATCH: what the patch makes of the object, then as any update. An apply patch creates what is
-//! not there.
+//! PATCH: applies the patch and continues as an update. An apply patch creates a missing object.
 
 use std::sync::Arc;
 
-use super::configuration;
-use super::history::with_owners;
-use super::request::Request;
+use super::apply_validation;
+use super::managed_fields_bootstrap::with_managed_fields;
+use super::request::WriteRequest;
 use super::{check_subresource, create, scale, update};
 use crate::error::{ApiError, Cause, FieldErrors};
 use crate::kinds::{Kind, Origin};
 use crate::object;
 use crate::patch::{self, Author, Shape};
-use crate::store::{Object, PatchBody, Stop, Store, Subresource, Written};
+use crate::store::{Object, PatchBody, Store, Subresource, WriteError, WriteOutcome};
 use schedlab_json::Value;
 
 pub(super) fn patch(
     store: &mut Store,
-    request: &mut Request,
+    request: &mut WriteRequest,
     subresource: Subresource,
     patch: &PatchBody,
-) -> Result<Written, Stop> {
+) -> Result<WriteOutcome, WriteError> {
     check_subresource(request, subresource)?;
     let old = store.find(&request.key).cloned();
     if let (None, PatchBody::Apply { object, force }, Subresource::None) =
         (&old, patch, subresource)
     {
-        return apply_new(store, request, object, *force);
+        return apply_create(store, request, object, *force);
     }
     let old = old.map_or_else(|| store.get(&request.key), Ok)?;
-    let shown = shown(request, subresource, &old);
+    let shown = presented(request, subresource, &old);
     let shown = match patch {
         PatchBody::Apply { .. } if is_as_stored(request, subresource) => {
-            with_owners(store, request, &shown, &shape(&request.asked))
+            with_managed_fields(store, request, &shown, &shape(&request.requested_kind))
         }
         PatchBody::Apply { .. }
         | PatchBody::Json(_)
         | PatchBody::Merge(_)
         | PatchBody::Strategic(_) => shown,
     };
-    let patched = patched(request, subresource, &shown, patch)?;
+    let patched = apply_patch(request, subresource, &shown, patch)?;
     if subresource == Subresource::Scale {
         return scale::scale(store, request, &old, patched);
     }
-    let new = match request.decode(update::narrowed(subresource, Some(&old), patched)) {
+    let new = match request.decode(update::without_unchanged_spec(subresource, Some(&old), patched))
+    {
         Ok(new) => new,
         Err(error) => {
-            let written = as_written(request, subresource, &shown, patch)?;
-            return Err(unfit_object(request, error, &written).into());
+            let written = patch_as_shown(request, subresource, &shown, patch)?;
+            return Err(invalid_patched_object(request, error, &written).into());
         }
     };
-    update::check_place(request, &new)?;
-    check_identity(request, &old, &new)?;
-    update::replace(store, request, subresource, (&old, new))
+    update::check_name_and_namespace(request, &new)?;
+    check_uid(request, &old, &new)?;
+    update::replace(store, request, subresource, &old, new)
 }
 
-/// A patch does not say which object it means by a uid: it changes the uid, which cannot be.
-fn check_identity(request: &Request, old: &Value, new: &Value) -> Result<(), ApiError> {
+/// Refuses a patch that changes the uid. Unlike in an update, it is no precondition.
+fn check_uid(request: &WriteRequest, old: &Value, new: &Value) -> Result<(), ApiError> {
     let mut errors = FieldErrors::new();
     let uid = object::uid(new);
     if !uid.is_empty() && uid != object::uid(old) {
         errors.invalid("metadata.uid", &uid.into(), "field is immutable");
     }
-    errors.refuse(&request.kind, &request.key.name)
+    errors.into_result(&request.kind, &request.key.name)
 }
 
-/// What a refusal shows of a patch that leads to no valid object: itself, or the object it leads
-/// to.
-fn as_written(
-    request: &mut Request,
+/// What an error shows for a patch with an invalid result: the patch or the patched object,
+/// depending on the patch type.
+fn patch_as_shown(
+    request: &mut WriteRequest,
     subresource: Subresource,
     shown: &Object,
     patch: &PatchBody,
 ) -> Result<Value, ApiError> {
     match patch {
-        PatchBody::Strategic(changes) => Ok(patch::in_go(changes).into()),
+        PatchBody::Strategic(changes) => Ok(patch::go_value(changes).into()),
         other @ (PatchBody::Json(_) | PatchBody::Merge(_) | PatchBody::Apply { .. }) => {
-            Ok(patched(request, subresource, shown, other)?.to_string().into())
+            Ok(apply_patch(request, subresource, shown, other)?.to_string().into())
         }
     }
 }
 
-/// 422: decoded by itself, the patched object would be refused as a bad request.
-fn unfit_object(request: &Request, error: ApiError, shown: &Value) -> ApiError {
-    let kind = &request.asked.kind;
+/// Turns the 400 error of decoding a patched object into the 422 error of a patch.
+fn invalid_patched_object(request: &WriteRequest, error: ApiError, shown: &Value) -> ApiError {
+    let kind = &request.requested_kind.kind;
     let head = format!("cannot be handled as a {kind}: ");
     let Some((_, why)) = error.message.split_once(&head).filter(|_| error.code == 400) else {
         return error;
@@ -94,29 +94,29 @@ fn unfit_object(request: &Request, error: ApiError, shown: &Value) -> ApiError {
     ApiError::new(422, "Invalid", text).with_cause(cause)
 }
 
-/// Whether the patch's writer sees what the log holds, not a scale or another view of it.
-fn is_as_stored(request: &Request, subresource: Subresource) -> bool {
-    subresource != Subresource::Scale && request.asked.origin != Origin::View
+/// Whether the request addresses the object as it is stored, not a scale or an alias kind.
+fn is_as_stored(request: &WriteRequest, subresource: Subresource) -> bool {
+    subresource != Subresource::Scale && request.requested_kind.origin != Origin::View
 }
 
-/// The object as the patch's writer sees it.
-fn shown(request: &Request, subresource: Subresource, old: &Object) -> Object {
+/// The object in the representation that the patch applies to.
+fn presented(request: &WriteRequest, subresource: Subresource, old: &Object) -> Object {
     if subresource == Subresource::Scale {
         let scale = request.kind.scale_of(old).expect("the subresource was checked");
         return Arc::new(scale);
     }
-    request.asked.present(&request.asked.storage, old)
+    request.requested_kind.in_version(&request.requested_kind.storage, old)
 }
 
-fn patched(
-    request: &mut Request,
+fn apply_patch(
+    request: &mut WriteRequest,
     subresource: Subresource,
     shown: &Object,
     patch: &PatchBody,
 ) -> Result<Value, ApiError> {
     match patch {
-        PatchBody::Json(operations) => patch::json(shown, operations),
-        PatchBody::Merge(changes) => patch::merge(shown, changes),
+        PatchBody::Json(operations) => patch::apply_json_patch(shown, operations),
+        PatchBody::Merge(changes) => patch::apply_merge_patch(shown, changes),
         PatchBody::Strategic(_) if request.kind.origin == Origin::Custom => {
             Err(ApiError::unsupported_media_type(&[
                 "application/json-patch+json",
@@ -125,59 +125,64 @@ fn patched(
                 "application/apply-patch+cbor",
             ]))
         }
-        PatchBody::Strategic(changes) => patch::strategic(shown, changes, &shape(&request.asked)),
+        PatchBody::Strategic(changes) => {
+            patch::apply_strategic_patch(shown, changes, &shape(&request.requested_kind))
+        }
         PatchBody::Apply { object, force } => {
-            request.applies = true;
-            let (said, wanted) = reachable(request, subresource, object.clone())?;
-            let shape = shape(&request.asked);
+            request.is_apply = true;
+            let (as_written, configuration) =
+                restrict_to_subresource(request, subresource, object.clone())?;
+            let shape = shape(&request.requested_kind);
             patch::apply(
                 Some(shown),
-                (&said, &wanted),
+                &as_written,
+                &configuration,
                 *force,
                 &shape,
-                &author(request, subresource, &wanted),
+                &author(request, subresource, &configuration),
             )
         }
     }
 }
 
-fn apply_new(
+fn apply_create(
     store: &mut Store,
-    request: &mut Request,
-    wanted: &Value,
+    request: &mut WriteRequest,
+    configuration: &Value,
     force: bool,
-) -> Result<Written, Stop> {
-    request.applies = true;
-    let (said, wanted) = reachable(request, Subresource::None, wanted.clone())?;
-    let shape = shape(&request.asked);
-    let author = author(request, Subresource::None, &wanted);
-    let object = patch::apply(None, (&said, &wanted), force, &shape, &author)?;
+) -> Result<WriteOutcome, WriteError> {
+    request.is_apply = true;
+    let (as_written, configuration) =
+        restrict_to_subresource(request, Subresource::None, configuration.clone())?;
+    let shape = shape(&request.requested_kind);
+    let author = author(request, Subresource::None, &configuration);
+    let object = patch::apply(None, &as_written, &configuration, force, &shape, &author)?;
     let mut object = request.decode(object)?;
-    // Who applies does not say what must be there already.
+    // On creation, the resourceVersion of an applied configuration is no precondition.
     object::remove(&mut object, &["metadata", "resourceVersion"]);
     create::create_decoded(store, request, object)
 }
 
-/// The applied configuration without what the written subresource does not reach: as it was said,
-/// and as it would be stored.
-fn reachable(
-    request: &mut Request,
+/// Drops the fields that the subresource does not cover from an applied configuration. Returns it
+/// as written, and as it would be stored.
+fn restrict_to_subresource(
+    request: &mut WriteRequest,
     subresource: Subresource,
-    mut wanted: Value,
+    mut configuration: Value,
 ) -> Result<(Value, Value), ApiError> {
     let (version, kind) =
-        (object::text(&wanted, &["apiVersion"]), object::text(&wanted, &["kind"]));
-    let is_other = kind != &*request.asked.kind && subresource != Subresource::Scale;
+        (object::text(&configuration, &["apiVersion"]), object::text(&configuration, &["kind"]));
+    let is_other = kind != &*request.requested_kind.kind && subresource != Subresource::Scale;
     if version.is_empty() || kind.is_empty() || is_other {
         let slash = if version.contains('/') { "" } else { "/" };
         let what = format!("invalid object type: {slash}{version}, Kind={kind}");
         return Err(ApiError::bad_request(what));
     }
     if subresource != Subresource::Scale {
-        configuration::check(request, &wanted, &shape(&request.asked))?;
+        apply_validation::check(request, &configuration, &shape(&request.requested_kind))?;
     }
     let has_status = request.kind.stored().status;
-    let fields = object::as_map(&mut wanted);
+    let fields = object::as_map(&mut configuration);
     match subresource {
         Subresource::None if has_status => {
             fields.remove("status");
@@ -191,24 +196,28 @@ fn reachable(
         | Subresource::Resize
         | Subresource::EphemeralContainers => {}
     }
-    let said = wanted.clone();
+    let as_written = configuration.clone();
     if request.kind.origin == Origin::BuiltIn && subresource != Subresource::Scale {
-        // Or else `1` after `"1"` of a quantity would be a change.
-        request.fit(&mut wanted)?;
+        // Otherwise the quantity `1` after `"1"` would be a change.
+        request.prune_and_default(&mut configuration)?;
     }
-    Ok((said, wanted))
+    Ok((as_written, configuration))
 }
 
-fn author<'r>(request: &'r Request, subresource: Subresource, wanted: &'r Value) -> Author<'r> {
+fn author<'r>(
+    request: &'r WriteRequest,
+    subresource: Subresource,
+    configuration: &'r Value,
+) -> Author<'r> {
     Author {
         manager: &request.manager,
-        api_version: object::text(wanted, &["apiVersion"]),
-        subresource: path_of(subresource),
+        api_version: object::text(configuration, &["apiVersion"]),
+        subresource: subresource_path(subresource),
         now: request.now,
     }
 }
 
-pub(super) fn path_of(subresource: Subresource) -> &'static str {
+pub(super) fn subresource_path(subresource: Subresource) -> &'static str {
     match subresource {
         Subresource::None => "",
         Subresource::Status => "status",
@@ -219,31 +228,32 @@ pub(super) fn path_of(subresource: Subresource) -> &'static str {
     }
 }
 
-/// What merges must know about a kind.
+/// The merge rules of a kind.
 fn shape(kind: &Kind) -> Arc<Shape> {
     match (&kind.origin, &kind.stored().schema) {
-        (Origin::Custom, Some(schema)) => patch::crd(&schema.raw),
-        (Origin::Custom, None) => patch::untyped(),
-        (Origin::BuiltIn | Origin::View, _) => patch::builtin(&kind.resource.group, &kind.kind),
+        (Origin::Custom, Some(schema)) => patch::crd_shape(&schema.raw),
+        (Origin::Custom, None) => patch::untyped_shape(),
+        (Origin::BuiltIn | Origin::View, _) => {
+            patch::builtin_shape(&kind.resource.group, &kind.kind)
+        }
     }
 }
 
-/// Records who owns which field of `new`, for objects on which that is recorded at all: those
-/// that were applied at least once. The real server records it on every object; nothing that
-/// schedules reads it, and it is a third of an object's size. The first apply reads off the log
-/// what was not recorded (`history`).
-pub(super) fn note_owner(request: &Request, (old, new): (Option<&Value>, &mut Value)) {
+/// Updates `managedFields` of objects that were applied at least once. Unlike kube-apiserver, the
+/// emulator does not record them on other objects: schedulers do not read them, and they are a
+/// third of an object's size. The first apply reconstructs them (`managed_fields_bootstrap`).
+pub(super) fn record_managed_fields(request: &WriteRequest, old: Option<&Value>, new: &mut Value) {
     let is_recorded =
         |object: &Value| !object::list(object, &["metadata", "managedFields"]).is_empty();
-    if request.applies || !(old.is_some_and(is_recorded) || is_recorded(new)) {
+    if request.is_apply || !(old.is_some_and(is_recorded) || is_recorded(new)) {
         return;
     }
     let version = request.kind.api_version(&request.kind.storage);
     let author = Author {
         manager: &request.manager,
         api_version: &version,
-        subresource: path_of(request.subresource),
+        subresource: subresource_path(request.subresource),
         now: request.now,
     };
-    patch::note_update(old, new, &shape(&request.kind), &author);
+    patch::record_update(old, new, &shape(&request.kind), &author);
 }

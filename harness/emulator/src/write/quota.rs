@@ -1,23 +1,25 @@
-//! A new object is charged to the quotas of its namespace, or refused; so is what grows.
+//! ResourceQuota admission: charges new and growing objects to the quotas of their namespace, or
+//! refuses them.
 //!
-//! A quota's status decides, as the quota controller keeps it. Where nobody has counted for the
-//! quota yet, its objects are counted here.
+//! The quota's status decides; the quota controller maintains it. If the status is still missing,
+//! the usage is computed here.
 
-use super::request::Request;
+use super::request::WriteRequest;
 use crate::error::ApiError;
 use crate::kinds::Resource;
 use crate::object;
 use crate::quota::{self, Item};
-use crate::store::{Change, Key, Store, Subresource};
+use crate::store::{Commit, Key, Store, Subresource};
 use schedlab_json::Value;
 
-/// The quotas that count an object, with it in their status; `old` is what it was, if it is not new.
+/// The quotas that count an object, with their new status. `old` is the previous state of an
+/// updated object.
 ///
 /// # Errors
-/// One of them does not let it in.
-pub(super) fn charged(
+/// 403 if a quota is exceeded.
+pub(super) fn charge(
     store: &Store,
-    request: &Request,
+    request: &WriteRequest,
     old: Option<&Value>,
     object: &Value,
 ) -> Result<Vec<Value>, ApiError> {
@@ -31,10 +33,10 @@ pub(super) fn charged(
     for quota in quotas.filter(|quota| quota::counts(quota, item)) {
         let mut quota = Value::clone(quota);
         if object::at(&quota, &["status", "hard"]).is_none() {
-            let status = counted(store, request, &quota);
+            let status = initial_status(store, request, &quota);
             object::set(&mut quota, &["status"], status);
         }
-        let status = quota::charged(&quota, item, before)
+        let status = quota::charge(&quota, item, before)
             .map_err(|why| ApiError::forbidden(&request.key.resource, &request.key.name, &why))?;
         if quota.get("status") != Some(&status) {
             object::set(&mut quota, &["status"], status);
@@ -44,8 +46,8 @@ pub(super) fn charged(
     Ok(charged)
 }
 
-/// Can a write of what is there already take more of a quota?
-fn can_grow(request: &Request) -> bool {
+/// Whether an update can increase the usage of a quota.
+fn can_grow(request: &WriteRequest) -> bool {
     match request.subresource {
         Subresource::None => {
             request.kind.is("", "PersistentVolumeClaim") || request.kind.is("", "Service")
@@ -58,8 +60,8 @@ fn can_grow(request: &Request) -> bool {
     }
 }
 
-/// Writes what was charged, unless this is a dry run.
-pub(super) fn publish(store: &mut Store, request: &Request, charged: Vec<Value>) {
+/// Writes the charged quotas, unless this is a dry run.
+pub(super) fn commit_charges(store: &mut Store, request: &WriteRequest, charged: Vec<Value>) {
     let manager = "kube-apiserver".into();
     for quota in charged.into_iter().filter(|_| !request.dry_run) {
         let key = Key {
@@ -69,7 +71,7 @@ pub(super) fn publish(store: &mut Store, request: &Request, charged: Vec<Value>)
         };
         let (object, now) = (Some(quota), request.now);
         let part = Subresource::Status;
-        store.commit(Change { key: &key, object, now, manager: &manager, part });
+        store.commit(Commit { key: &key, object, now, manager: &manager, subresource: part });
     }
 }
 
@@ -77,8 +79,8 @@ fn resource() -> Resource {
     Resource::new("", "resourcequotas")
 }
 
-/// The status of a quota for which nobody has counted yet.
-fn counted(store: &Store, request: &Request, quota: &Value) -> Value {
+/// The status of a quota that the quota controller has not counted yet.
+fn initial_status(store: &Store, request: &WriteRequest, quota: &Value) -> Value {
     let collections = quota::collections(quota);
     let items = collections.iter().flat_map(|resource| {
         let objects = store.list(resource, Some(&request.key.namespace));

@@ -1,126 +1,135 @@
-//! One request on its way: whose, to what, when; and its body brought into stored form.
+//! A write request in progress: its target, writer and time, and the decoding of its body.
 
 use std::mem;
 use std::sync::Arc;
 
 use jiff::Timestamp;
 
-use super::patch::path_of;
-use crate::admit::Admission;
+use super::patch::subresource_path;
+use crate::admission::Admission;
 use crate::error::ApiError;
 use crate::kinds::Kind;
 use crate::kinds::schema::Schema;
 use crate::kinds::{Origin, typed};
 use crate::object;
 use crate::store::{
-    Begun, Change, Consultation, FieldValidation, Key, Object, Op, Slips, Store, Subresource,
-    Write, Written,
+    Commit, DuplicateFields, FieldValidation, FirstAttempt, Key, Object, Op, Store, Subresource,
+    WebhookContext, Write, WriteOutcome,
 };
 use schedlab_json::Value;
 
-/// A write without its body.
-pub(super) struct Request {
+/// A write request without its body.
+pub(super) struct WriteRequest {
     pub(super) kind: Arc<Kind>,
-    /// Where the object is at home, whatever view it was asked for in.
+    /// The key under which the object is stored, also for a request to an alias kind.
     pub(super) key: Key,
-    /// The kind under whose name it was asked for.
-    pub(super) asked: Arc<Kind>,
+    /// The kind named in the request; differs from `kind` for an alias kind.
+    pub(super) requested_kind: Arc<Kind>,
     pub(super) dry_run: bool,
     pub(super) manager: Arc<str>,
     pub(super) validation: FieldValidation,
-    /// What the body's text says twice, until that is told.
-    slips: Slips,
-    /// When its first try began: what is stamped.
+    /// Duplicate fields of the body, until they are reported.
+    duplicate_fields: DuplicateFields,
+    /// The time of the first attempt, for timestamps in the object.
     pub(super) now: Timestamp,
-    /// When it happens: what is logged.
-    at: Timestamp,
-    /// Who is to be told to webhooks, and what they have said; without it they are not asked.
-    pub(super) consultation: Option<Box<Consultation>>,
-    /// What this try has drawn, or an earlier one.
-    pub(super) begun: Begun,
+    /// The time of this attempt, for the log.
+    log_time: Timestamp,
+    /// The attributes and verdicts for webhooks; `None` if no webhook is called.
+    pub(super) webhook_context: Option<Box<WebhookContext>>,
+    /// Generated values of the first attempt.
+    pub(super) first_attempt: FirstAttempt,
     pub(super) warnings: Vec<String>,
     pub(super) subresource: Subresource,
-    /// An apply patch: it has recorded its owner itself.
-    pub(super) applies: bool,
-    /// The version the body is in.
+    /// It is an apply patch, which records `managedFields` itself.
+    pub(super) is_apply: bool,
+    /// The API version of the body.
     version: Arc<str>,
 }
 
-impl Request {
+impl WriteRequest {
     pub(super) fn new(
         store: &Store,
         write: Write,
-        (at, consultation): (Timestamp, Option<Box<Consultation>>),
+        log_time: Timestamp,
+        webhook_context: Option<Box<WebhookContext>>,
     ) -> Result<(Self, Op), ApiError> {
-        let Write { mut key, op, dry_run, field_manager, field_validation, slips } = write;
-        let asked =
+        let Write { mut key, op, dry_run, field_manager, field_validation, duplicate_fields } =
+            write;
+        let requested_kind =
             Arc::clone(store.kinds().get(&key.resource).ok_or_else(ApiError::no_such_resource)?);
-        key.resource = asked.home();
+        key.resource = requested_kind.storage_resource();
         let kind =
             Arc::clone(store.kinds().get(&key.resource).ok_or_else(ApiError::no_such_resource)?);
         let subresource = match &op {
             Op::Update(subresource, _) | Op::Patch(subresource, _) => *subresource,
             Op::Create(_) | Op::Delete(_) | Op::Bind(_) | Op::Evict(_) => Subresource::None,
         };
-        let begun = consultation.as_ref().and_then(|consultation| consultation.begun.clone());
-        let begun = begun.unwrap_or(Begun { now: at, uid: String::new(), name: String::new() });
-        let consultation = consultation.map(|consultation| completed(consultation, &asked, &op));
+        let first_attempt =
+            webhook_context.as_ref().and_then(|context| context.first_attempt.clone());
+        let first_attempt = first_attempt.unwrap_or(FirstAttempt {
+            now: log_time,
+            uid: String::new(),
+            name: String::new(),
+        });
+        let webhook_context =
+            webhook_context.map(|context| with_path_defaults(context, &requested_kind, &op));
         let request = Self {
             version: Arc::clone(&kind.storage),
             subresource,
-            applies: false,
+            is_apply: false,
             kind,
             key,
-            asked,
+            requested_kind,
             dry_run,
             manager: field_manager.into(),
             validation: field_validation,
-            slips,
-            now: begun.now,
-            at,
-            begun,
-            consultation,
+            duplicate_fields,
+            now: first_attempt.now,
+            log_time,
+            first_attempt,
+            webhook_context,
             warnings: Vec::new(),
         };
         Ok((request, op))
     }
 
-    /// The body as it would be stored: of the right kind, in the storage version.
+    /// Decodes a body into the stored form: checks its kind and converts it to the storage version.
     pub(super) fn decode(&mut self, body: Value) -> Result<Value, ApiError> {
         let kind = object::text(&body, &["kind"]);
         let version = object::text(&body, &["apiVersion"]);
         if !body.is_object() {
             return Err(ApiError::bad_request("the object provided is unrecognized: not a map"));
         }
-        let versions = &self.asked.versions;
-        let known = versions.iter().find(|known| self.asked.api_version(&known.name) == version);
-        let is_other = !kind.is_empty() && kind != &*self.asked.kind;
+        let versions = &self.requested_kind.versions;
+        let known =
+            versions.iter().find(|known| self.requested_kind.api_version(&known.name) == version);
+        let is_other = !kind.is_empty() && kind != &*self.requested_kind.kind;
         let is_versioned = known.is_some() || version.is_empty();
         if is_other || (!is_versioned && self.kind.origin != Origin::Custom) {
-            return Err(self.unconvertible(kind, version, is_versioned));
+            return Err(self.wrong_kind_error(kind, version, is_versioned));
         }
         if let Some(known) = known {
             self.version = Arc::clone(&known.name);
         } else if !version.is_empty() {
-            let expected = self.asked.api_version(&self.asked.storage);
+            let expected = self.requested_kind.api_version(&self.requested_kind.storage);
             return Err(ApiError::bad_request(format!(
                 "the API version in the data ({version}) does not match the expected API version \
                  ({expected})"
             )));
         }
-        let mut object = self.asked.to_stored(body);
-        self.fit(&mut object)?;
+        let mut object = self.requested_kind.to_stored(body);
+        self.prune_and_default(&mut object)?;
         Ok(object)
     }
 
-    /// 400: the body is of another kind than the path.
-    fn unconvertible(&self, kind: &str, version: &str, is_versioned: bool) -> ApiError {
-        let asked = &self.asked.kind;
+    /// The 400 error for a body of another kind than the path.
+    fn wrong_kind_error(&self, kind: &str, version: &str, is_versioned: bool) -> ApiError {
+        let requested = &self.requested_kind.kind;
         let bare = version.rsplit('/').next().unwrap_or_default();
-        let package = self.asked.package();
-        let is_kind = typed::is_known(&self.asked.resource.group, kind);
+        let package = self.requested_kind.package();
+        let is_kind = typed::is_known(&self.requested_kind.resource.group, kind);
         let why = if is_kind && is_versioned {
-            format!("converting ({bare}.{kind}) to ({package}.{asked}): unknown conversion")
+            format!("converting ({bare}.{kind}) to ({package}.{requested}): unknown conversion")
         } else {
             format!(
                 "no kind \"{kind}\" is registered for version \"{version}\" in scheme \
@@ -128,13 +137,13 @@ impl Request {
             )
         };
         ApiError::bad_request(format!(
-            "{kind} in version \"{bare}\" cannot be handled as a {asked}: {why}"
+            "{kind} in version \"{bare}\" cannot be handled as a {requested}: {why}"
         ))
     }
 
-    /// Drops what the schema does not know, as far as `fieldValidation` lets that pass (as also
-    /// what the body says twice), and fills in the schema's defaults.
-    pub(super) fn fit(&mut self, object: &mut Value) -> Result<(), ApiError> {
+    /// Prunes unknown fields and sets schema defaults. Unknown and duplicate fields are ignored,
+    /// warned about or refused as `fieldValidation` says.
+    pub(super) fn prune_and_default(&mut self, object: &mut Value) -> Result<(), ApiError> {
         let mut dropped = if matches!(self.kind.origin, Origin::Custom) {
             typed::decode_metadata(&self.kind, object)?.unknown
         } else {
@@ -142,45 +151,49 @@ impl Request {
         };
         if let Some(schema) = self.schema() {
             schema.prune(object, &mut dropped);
-            schema.decode_embedded(object, &mut dropped).map_err(|why| self.undecodable(&why))?;
-            schema.default_fields(object);
+            schema.decode_embedded(object, &mut dropped).map_err(|why| self.decode_error(&why))?;
+            schema.fill_defaults(object);
         }
-        let slips = mem::take(&mut self.slips);
+        let duplicates = mem::take(&mut self.duplicate_fields);
         let unknown = dropped.iter().map(|field| format!("unknown field \"{field}\""));
         match self.validation {
             FieldValidation::Ignore => {}
             FieldValidation::Warn => {
-                self.warnings.extend(slips.warnings.into_iter().chain(unknown));
+                self.warnings.extend(duplicates.warnings.into_iter().chain(unknown));
             }
-            FieldValidation::Strict if slips.refusal.is_empty() && dropped.is_empty() => {}
+            FieldValidation::Strict if duplicates.strict_error.is_empty() && dropped.is_empty() => {
+            }
             FieldValidation::Strict => {
-                let refusal = Some(slips.refusal).filter(|refusal| !refusal.is_empty());
-                let slips: Vec<String> = refusal.into_iter().chain(unknown).collect();
+                let refusal = Some(duplicates.strict_error).filter(|refusal| !refusal.is_empty());
+                let errors: Vec<String> = refusal.into_iter().chain(unknown).collect();
                 return Err(ApiError::bad_request(format!(
                     "{} in version \"{}\" cannot be handled as a {}: strict decoding error: {}",
-                    self.asked.kind,
+                    self.requested_kind.kind,
                     self.version,
-                    self.asked.kind,
-                    slips.join(", ")
+                    self.requested_kind.kind,
+                    errors.join(", ")
                 )));
             }
         }
         Ok(())
     }
 
-    /// 400: something in the body has another type than it must have.
-    fn undecodable(&self, why: &str) -> ApiError {
-        let kind = &self.asked.kind;
+    /// The 400 error for a field of a wrong type.
+    fn decode_error(&self, why: &str) -> ApiError {
+        let kind = &self.requested_kind.kind;
         let version = &self.version;
         let head = format!("{kind} in version \"{version}\" cannot be handled as a {kind}");
         ApiError::bad_request(format!("{head}: {why}"))
     }
 
-    /// The same for what a webhook has changed, of which nobody is warned.
-    pub(super) fn refit(&mut self, object: &mut Value) -> Result<(), ApiError> {
+    /// Like [`Self::prune_and_default`] for an object that a webhook changed: without warnings.
+    pub(super) fn prune_and_default_webhook_change(
+        &mut self,
+        object: &mut Value,
+    ) -> Result<(), ApiError> {
         let validation = mem::replace(&mut self.validation, FieldValidation::Ignore);
-        let fitted = self.fit(object).map_err(|error| {
-            let head = format!("cannot be handled as a {}: ", self.asked.kind);
+        let fitted = self.prune_and_default(object).map_err(|error| {
+            let head = format!("cannot be handled as a {}: ", self.requested_kind.kind);
             let why = error.message.split_once(&head).map(|(_, why)| why.to_owned());
             ApiError::internal(why.unwrap_or(error.message))
         });
@@ -193,75 +206,84 @@ impl Request {
         self.kind.version(&self.version)?.schema.clone()
     }
 
-    /// Where admission decides about this request.
+    /// The input of built-in admission.
     pub(super) fn admission<'r>(&'r self, store: &'r Store) -> Admission<'r> {
         Admission {
             store,
             kind: &self.kind,
-            by_view: self.asked.origin == Origin::View,
+            via_view: self.requested_kind.origin == Origin::View,
             key: &self.key,
             schema: self.kind.version(&self.version).and_then(|version| version.schema.as_deref()),
         }
     }
 
-    /// The time as objects show it: whole seconds.
+    /// The time of the request in whole seconds, as in object metadata.
     pub(super) fn time(&self) -> Value {
         rfc3339(self.now).into()
     }
 
-    /// Makes the change (unless this is a dry run) and says what was done.
-    pub(super) fn commit(&self, store: &mut Store, object: Value, created: bool) -> Written {
+    /// Commits the object unless this is a dry run.
+    pub(super) fn commit(&self, store: &mut Store, object: Value, created: bool) -> WriteOutcome {
         let object = if self.dry_run {
             Arc::new(object)
         } else {
-            store.commit(Change {
+            store.commit(Commit {
                 key: &self.key,
                 object: Some(object),
                 manager: &self.manager,
-                now: self.at,
-                part: self.subresource,
+                now: self.log_time,
+                subresource: self.subresource,
             })
         };
-        Written { object, created, deleted: false, warnings: Vec::new() }
+        WriteOutcome { object, created, deleted: false, warnings: Vec::new() }
     }
 
-    /// Takes the object away (unless this is a dry run).
-    pub(super) fn take_away(&self, store: &mut Store, last: &Object) -> Written {
+    /// Removes the object unless this is a dry run.
+    pub(super) fn remove(&self, store: &mut Store, last: &Object) -> WriteOutcome {
         let object = if self.dry_run {
             Arc::clone(last)
         } else {
-            store.commit(Change {
+            store.commit(Commit {
                 key: &self.key,
                 object: None,
                 manager: &self.manager,
-                now: self.at,
-                part: self.subresource,
+                now: self.log_time,
+                subresource: self.subresource,
             })
         };
-        Written { object, created: false, deleted: true, warnings: Vec::new() }
+        WriteOutcome { object, created: false, deleted: true, warnings: Vec::new() }
     }
 
-    /// Nothing changed.
-    pub(super) fn unchanged(old: &Object) -> Written {
-        Written { object: Arc::clone(old), created: false, deleted: false, warnings: Vec::new() }
+    /// The outcome of a write that changes nothing.
+    pub(super) fn unchanged(old: &Object) -> WriteOutcome {
+        WriteOutcome {
+            object: Arc::clone(old),
+            created: false,
+            deleted: false,
+            warnings: Vec::new(),
+        }
     }
 }
 
-/// With what the path would say, where there was none.
-fn completed(mut consultation: Box<Consultation>, asked: &Kind, op: &Op) -> Box<Consultation> {
-    if consultation.version.is_empty() {
-        consultation.version = asked.storage.to_string();
+/// Fills in the version and subresource that an HTTP path would name.
+fn with_path_defaults(
+    mut context: Box<WebhookContext>,
+    kind: &Kind,
+    op: &Op,
+) -> Box<WebhookContext> {
+    if context.version.is_empty() {
+        context.version = kind.storage.to_string();
     }
-    if consultation.subresource.is_empty() {
+    if context.subresource.is_empty() {
         let part = match op {
-            Op::Update(part, _) | Op::Patch(part, _) => path_of(*part),
+            Op::Update(part, _) | Op::Patch(part, _) => subresource_path(*part),
             Op::Bind(_) => "binding",
             Op::Evict(_) => "eviction",
             Op::Create(_) | Op::Delete(_) => "",
         };
-        part.clone_into(&mut consultation.subresource);
+        part.clone_into(&mut context.subresource);
     }
-    consultation
+    context
 }
 
 /// A time as `metadata` has it: RFC 3339, whole seconds, UTC.

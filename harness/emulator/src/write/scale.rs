@@ -1,24 +1,24 @@
-//! PUT of `/scale`: the wanted number of replicas, whatever the kind keeps it in.
+//! PUT of `/scale`: sets the desired replicas in the field that the kind's scale subresource names.
 
-use super::request::Request;
-use super::webhooks::{self, Point};
-use super::{Seen, check_seen, update};
-use crate::admit;
+use super::request::WriteRequest;
+use super::webhooks::{self, AdmissionPoint};
+use super::{WritePreconditions, check_preconditions, update};
+use crate::admission;
 use crate::error::{ApiError, Cause, Details};
 use crate::kinds::typed;
 use crate::object;
-use crate::store::{Object, Stop, Store, Subresource, Written};
+use crate::store::{Object, Store, Subresource, WriteError, WriteOutcome};
 use schedlab_json::Value;
 
 pub(super) fn scale(
     store: &mut Store,
-    request: &mut Request,
+    request: &mut WriteRequest,
     old: &Object,
-    mut wanted: Value,
-) -> Result<Written, Stop> {
-    typed::decode_scale(&mut wanted)?;
+    mut scale: Value,
+) -> Result<WriteOutcome, WriteError> {
+    typed::decode_scale(&mut scale)?;
     let of = |field: &str| {
-        object::at(&wanted, &["metadata", field])
+        object::at(&scale, &["metadata", field])
             .and_then(Value::as_str)
             .filter(|text| !text.is_empty())
     };
@@ -30,34 +30,34 @@ pub(super) fn scale(
         );
         return Err(ApiError::bad_request(why).into());
     }
-    check_seen(
+    check_preconditions(
         request,
         old,
-        &Seen { uid: of("uid"), revision: of("resourceVersion"), by_update: true },
+        &WritePreconditions { uid: of("uid"), revision: of("resourceVersion"), is_update: true },
     )?;
     let name = name.to_owned();
-    let before = request.kind.scale_of(old).filter(|_| webhooks::is_asked(store, request));
+    let before = request.kind.scale_of(old).filter(|_| webhooks::may_call_webhooks(store, request));
     let before = before.unwrap_or_default();
-    let point = Point::update(&before).of_part("autoscaling/v1", "Scale");
-    let wanted = webhooks::change(store, request, point, wanted)?;
-    let replicas = object::number(&wanted, &["spec", "replicas"]).unwrap_or(0);
+    let point = AdmissionPoint::update(&before).with_body_kind("autoscaling/v1", "Scale");
+    let scale = webhooks::mutate_only(store, request, point, scale)?;
+    let replicas = object::number(&scale, &["spec", "replicas"]).unwrap_or(0);
     if replicas < 0 {
-        return Err(negative(&name, replicas).into());
+        return Err(negative_replicas(&name, replicas).into());
     }
     let mut new = Value::clone(old);
     let version = request.kind.stored();
     let path = version.scale.as_ref().map(|scale| &scale.spec_replicas);
     let path: Vec<&str> = path.into_iter().flatten().map(AsRef::as_ref).collect();
     object::set(&mut new, &path, replicas.into());
-    // The object that comes of it must be one that could have been written whole.
-    admit::prepare_update(&request.admission(store), Subresource::Scale, old, &mut new);
-    admit::check_update(&request.admission(store), Subresource::Scale, old, &mut new)?;
+    // The scaled object must be valid as a whole.
+    admission::prepare_update(&request.admission(store), Subresource::Scale, old, &mut new);
+    admission::check_update(&request.admission(store), Subresource::Scale, old, &mut new)?;
     let scale = request.kind.scale_of(&new).unwrap_or_default();
     webhooks::validate(store, request, point, &scale)?;
-    Ok(update::settle(store, request, old, new))
+    Ok(update::finish_update(store, request, old, new))
 }
 
-fn negative(name: &str, replicas: i64) -> ApiError {
+fn negative_replicas(name: &str, replicas: i64) -> ApiError {
     let field = "spec.replicas";
     let message = format!("Invalid value: {replicas}: must be greater than or equal to 0");
     let mut error = ApiError::new(

@@ -1,25 +1,27 @@
-//! PUT, and the second half of PATCH: a new state of an object that is there. The object itself
-//! and its status are written apart; a write that changes nothing leaves no trace.
+//! PUT, and the second half of PATCH: replaces an existing object. The object and its status are
+//! written separately. A write that changes nothing gets no revision.
 
 use std::sync::Arc;
 
-use super::patch::note_owner;
-use super::request::Request;
-use super::webhooks::{self, Point};
-use super::{Seen, check_seen, check_subresource, crd, create, quota, scale};
-use crate::admit;
+use super::patch::record_managed_fields;
+use super::request::WriteRequest;
+use super::webhooks::{self, AdmissionPoint};
+use super::{
+    WritePreconditions, check_preconditions, check_subresource, crd, create, quota, scale,
+};
+use crate::admission;
 use crate::error::{ApiError, FieldErrors};
 use crate::kinds::{Generation, Kind, Origin};
 use crate::object;
-use crate::store::{Object, Stop, Store, Subresource, Written};
+use crate::store::{Object, Store, Subresource, WriteError, WriteOutcome};
 use schedlab_json::{Map, Value};
 
 pub(super) fn update(
     store: &mut Store,
-    request: &mut Request,
+    request: &mut WriteRequest,
     subresource: Subresource,
     body: Value,
-) -> Result<Written, Stop> {
+) -> Result<WriteOutcome, WriteError> {
     check_subresource(request, subresource)?;
     if subresource == Subresource::Scale {
         let old = store.get(&request.key)?;
@@ -28,22 +30,27 @@ pub(super) fn update(
     if store.find(&request.key).is_none() && creates_on_update(request) {
         return create::create(store, request, body);
     }
-    let new = request.decode(narrowed(subresource, store.find(&request.key), body))?;
-    check_place(request, &new)?;
+    let new =
+        request.decode(without_unchanged_spec(subresource, store.find(&request.key), body))?;
+    check_name_and_namespace(request, &new)?;
     let old = store.get(&request.key)?;
-    if object::resource_version(&new).is_empty() && !may_be_unconditional(request) {
+    if object::resource_version(&new).is_empty() && !allows_unconditional_update(request) {
         let mut errors = FieldErrors::new();
         let rule = "must be specified for an update";
         errors.invalid("metadata.resourceVersion", &0.into(), rule);
-        // This refusal names the collection where others name the kind.
+        // Unlike other errors, this one names the collection instead of the kind.
         let plural = Arc::clone(&request.kind.resource.plural);
-        errors.refuse(&Kind { kind: plural, ..Kind::clone(&request.kind) }, &request.key.name)?;
+        errors
+            .into_result(&Kind { kind: plural, ..Kind::clone(&request.kind) }, &request.key.name)?;
     }
-    replace(store, request, subresource, (&old, new))
+    replace(store, request, subresource, &old, new)
 }
 
-/// The name and namespace in the body must be those in the path.
-pub(super) fn check_place(request: &Request, new: &Value) -> Result<(), ApiError> {
+/// Refuses a body whose name or namespace differs from the path.
+pub(super) fn check_name_and_namespace(
+    request: &WriteRequest,
+    new: &Value,
+) -> Result<(), ApiError> {
     let name = object::name(new);
     if !name.is_empty() && *name != *request.key.name {
         return Err(ApiError::bad_request(format!(
@@ -60,24 +67,28 @@ pub(super) fn check_place(request: &Request, new: &Value) -> Result<(), ApiError
     Ok(())
 }
 
-/// Kinds of which a PUT makes what is not there.
-fn creates_on_update(request: &Request) -> bool {
+/// Whether a PUT creates a missing object of this kind.
+fn creates_on_update(request: &WriteRequest) -> bool {
     let kinds = [("coordination.k8s.io", "Lease"), ("", "Event"), ("", "Endpoints")];
     request.subresource == Subresource::None
         && kinds.iter().any(|(group, kind)| request.kind.is(group, kind))
 }
 
-/// A body without what the subresource does not reach, which then need not be decoded: a spec that
-/// is the stored one has nothing that its writer would have to be told.
-pub(super) fn narrowed(subresource: Subresource, old: Option<&Object>, mut body: Value) -> Value {
+/// A body of a status update without its spec, if that equals the stored one: then its decoding
+/// cannot yield warnings.
+pub(super) fn without_unchanged_spec(
+    subresource: Subresource,
+    old: Option<&Object>,
+    mut body: Value,
+) -> Value {
     if subresource == Subresource::Status && old.is_some_and(|old| old["spec"] == body["spec"]) {
         object::remove(&mut body, &["spec"]);
     }
     body
 }
 
-/// Whether an update without `resourceVersion` overwrites whatever is there.
-fn may_be_unconditional(request: &Request) -> bool {
+/// Whether the kind accepts an update without `resourceVersion`.
+fn allows_unconditional_update(request: &WriteRequest) -> bool {
     match request.kind.origin {
         Origin::Custom => false,
         Origin::BuiltIn | Origin::View => {
@@ -88,85 +99,93 @@ fn may_be_unconditional(request: &Request) -> bool {
     }
 }
 
-/// Puts `new` in the place of `old`, as far as the subresource reaches.
+/// Replaces the part of `old` that the subresource covers by that of `new`.
 pub(super) fn replace(
     store: &mut Store,
-    request: &mut Request,
+    request: &mut WriteRequest,
     subresource: Subresource,
-    (old, new): (&Object, Value),
-) -> Result<Written, Stop> {
-    let seen = |text: &'static str| {
+    old: &Object,
+    new: Value,
+) -> Result<WriteOutcome, WriteError> {
+    let expected = |text: &'static str| {
         object::at(&new, &["metadata", text])
             .and_then(Value::as_str)
             .filter(|text| !text.is_empty())
     };
-    let by_update = Seen { uid: seen("uid"), revision: seen("resourceVersion"), by_update: true };
-    if let Some(text) = by_update.revision.filter(|text| text.parse::<u64>().is_err()) {
-        let why = format!("strconv.ParseUint: parsing {text:?}: invalid syntax");
-        return Err(ApiError::unforeseen(why).into());
-    }
-    check_seen(request, old, &by_update)?;
-    let unsaid = webhooks::unsaid(&new);
-    let new = prepared(store, request, subresource, (old, new))?;
-    let take_up = |store: &Store, request: &mut Request, (_, mut patched): (&Value, Value)| {
-        request.refit(&mut patched)?;
-        prepared(store, request, subresource, (old, patched))
+    let preconditions = WritePreconditions {
+        uid: expected("uid"),
+        revision: expected("resourceVersion"),
+        is_update: true,
     };
-    let point = Point::update(old).without(&unsaid);
-    let mut new = webhooks::mutate(store, request, point, new, &take_up)?;
-    admit::check_update(&request.admission(store), subresource, old, &mut new)?;
-    crd::warn(request, Some(&**old), &new);
-    webhooks::validate(store, request, Point::update(old), &new)?;
-    let charged = quota::charged(store, request, Some(old), &new)?;
-    let written = settle(store, request, old, new);
-    quota::publish(store, request, charged);
+    if let Some(text) = preconditions.revision.filter(|text| text.parse::<u64>().is_err()) {
+        let why = format!("strconv.ParseUint: parsing {text:?}: invalid syntax");
+        return Err(ApiError::without_reason(why).into());
+    }
+    check_preconditions(request, old, &preconditions)?;
+    let omitted = webhooks::omitted_metadata(&new);
+    let new = prepare_update(store, request, subresource, old, new)?;
+    let reprepare = |store: &Store, request: &mut WriteRequest, _: &Value, mut patched: Value| {
+        request.prune_and_default_webhook_change(&mut patched)?;
+        prepare_update(store, request, subresource, old, patched)
+    };
+    let point = AdmissionPoint::update(old).hiding(&omitted);
+    let mut new = webhooks::mutate(store, request, point, new, &reprepare)?;
+    admission::check_update(&request.admission(store), subresource, old, &mut new)?;
+    crd::warn_unrecognized_formats(request, Some(&**old), &new);
+    webhooks::validate(store, request, AdmissionPoint::update(old), &new)?;
+    let charged = quota::charge(store, request, Some(old), &new)?;
+    let written = finish_update(store, request, old, new);
+    quota::commit_charges(store, request, charged);
     Ok(written)
 }
 
-/// The new state with what its writer does not reach, and what the server adds.
-fn prepared(
+/// Completes the new state with the fields that the writer cannot change and those that the server
+/// sets.
+fn prepare_update(
     store: &Store,
-    request: &Request,
+    request: &WriteRequest,
     subresource: Subresource,
-    (old, new): (&Object, Value),
+    old: &Object,
+    new: Value,
 ) -> Result<Value, ApiError> {
     let mut new = match subresource {
         Subresource::None | Subresource::Resize | Subresource::EphemeralContainers => {
-            with_old_parts(request, old, new)
+            with_immutable_fields(request, old, new)
         }
         Subresource::Status => with_new_status(request, old, new),
         Subresource::Scale | Subresource::Finalize => with_new_finalizers(old, &new),
     };
     check_finalizers(request, old, &new)?;
-    admit::prepare_update(&request.admission(store), subresource, old, &mut new);
+    admission::prepare_update(&request.admission(store), subresource, old, &mut new);
     Ok(new)
 }
 
-/// Ends an update: generation, nothing at all, the last finalizer, or a commit.
-pub(super) fn settle(
+/// Finishes an update: increments the generation, and commits the object, removes it after its last
+/// finalizer, or leaves it unchanged.
+pub(super) fn finish_update(
     store: &mut Store,
-    request: &Request,
+    request: &WriteRequest,
     old: &Object,
     mut new: Value,
-) -> Written {
+) -> WriteOutcome {
     if request.kind.generation == Generation::OnSpec && is_new_generation(request, old, &new) {
         let generation = object::number(old, &["metadata", "generation"]).unwrap_or(0);
         object::set(&mut new, &["metadata", "generation"], (generation + 1).into());
     }
-    note_owner(request, (Some(&**old), &mut new));
+    record_managed_fields(request, Some(&**old), &mut new);
     if new == **old {
-        return Request::unchanged(old);
+        return WriteRequest::unchanged(old);
     }
-    if is_over(request, old, &new) {
-        // The writer sees what the last write made of the object, at the revision it had.
-        let written = request.take_away(store, old);
-        return Written { object: new.into(), ..written };
+    if is_deletion_complete(request, old, &new) {
+        // The response shows the new state with the revision of the last commit.
+        let written = request.remove(store, old);
+        return WriteOutcome { object: new.into(), ..written };
     }
     request.commit(store, new, false)
 }
 
-/// A deletion waited only for the finalizers, and they are gone.
-fn is_over(request: &Request, old: &Value, new: &Value) -> bool {
+/// Whether the object is being deleted and has no finalizers left.
+fn is_deletion_complete(request: &WriteRequest, old: &Value, new: &Value) -> bool {
     let held =
         request.kind.is("", "Namespace") && !object::list(new, &["spec", "finalizers"]).is_empty();
     object::is_deleting(old)
@@ -176,8 +195,8 @@ fn is_over(request: &Request, old: &Value, new: &Value) -> bool {
             .is_none_or(|left| left == 0)
 }
 
-/// Everything the writer of the object itself cannot change.
-fn with_old_parts(request: &Request, old: &Value, mut new: Value) -> Value {
+/// Keeps the old value of every field that a write of the object cannot change.
+fn with_immutable_fields(request: &WriteRequest, old: &Value, mut new: Value) -> Value {
     let kind = &request.kind;
     let root = object::as_map(&mut new);
     root.insert("kind", kind.kind.as_ref().into());
@@ -214,9 +233,9 @@ fn with_old_parts(request: &Request, old: &Value, mut new: Value) -> Value {
     new
 }
 
-/// The old object with the new status. Built-in kinds take the metadata along, as the real server
-/// lets them: all but a deployment's labels and a pod's owners.
-fn with_new_status(request: &Request, old: &Value, mut new: Value) -> Value {
+/// The old object with the new status. As in kube-apiserver, a status update of a built-in kind
+/// also changes metadata, except the labels of a Deployment and the owners of a pod.
+fn with_new_status(request: &WriteRequest, old: &Value, mut new: Value) -> Value {
     let status = object::remove(&mut new, &["status"]);
     let kept = old.as_object().into_iter().flatten().filter(|(field, _)| *field != "status");
     let kept = kept.map(|(field, value)| (field.clone(), value.clone()));
@@ -253,8 +272,8 @@ fn with_new_finalizers(old: &Value, new: &Value) -> Value {
     merged
 }
 
-/// A deletion that has begun can get no new finalizers.
-fn check_finalizers(request: &Request, old: &Object, new: &Value) -> Result<(), ApiError> {
+/// Refuses new finalizers on an object that is being deleted.
+fn check_finalizers(request: &WriteRequest, old: &Object, new: &Value) -> Result<(), ApiError> {
     if !object::is_deleting(old) {
         return Ok(());
     }
@@ -269,19 +288,19 @@ fn check_finalizers(request: &Request, old: &Object, new: &Value) -> Result<(), 
         );
         errors.forbidden("metadata.finalizers", &rule);
     }
-    errors.refuse(&request.kind, &request.key.name)
+    errors.into_result(&request.kind, &request.key.name)
 }
 
-/// Whether the controllers of a kind have something new to look at. A deployment's annotations
-/// are: they go on to its ReplicaSets.
-fn is_new_generation(request: &Request, old: &Value, new: &Value) -> bool {
+/// Whether the generation increases. For a Deployment, annotations count too: they are copied to
+/// its ReplicaSets.
+fn is_new_generation(request: &WriteRequest, old: &Value, new: &Value) -> bool {
     let annotations = |object| object::map(object, &["metadata", "annotations"]);
     let notes = request.kind.is("apps", "Deployment") && request.subresource == Subresource::None;
     specs_differ(request, old, new) || (notes && annotations(old) != annotations(new))
 }
 
 /// Whether anything but metadata and status differs.
-fn specs_differ(request: &Request, old: &Value, new: &Value) -> bool {
+fn specs_differ(request: &WriteRequest, old: &Value, new: &Value) -> bool {
     let has_status = request.kind.stored().status;
     let relevant = |field: &str| field != "metadata" && !(has_status && field == "status");
     let (Some(old), Some(new)) = (old.as_object(), new.as_object()) else {

@@ -1,69 +1,76 @@
-//! Where a write asks admission webhooks. What they have said already is at hand; what is missing
-//! ends the write with the questions, and nothing is done.
+//! Admission webhooks of a write. Verdicts of earlier attempts are reused; missing ones end the
+//! attempt with the pending calls, without a change.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use super::request::Request;
+use super::request::WriteRequest;
 use crate::error::ApiError;
-use crate::hooks::{self, Asked};
 use crate::kinds::Resource;
 use crate::object;
 use crate::patch;
-use crate::store::{Answer, Question, Stop, Store, Webhook};
+use crate::store::{CompletedCall, PendingCall, Store, Webhook, WebhookVerdict, WriteError};
+use crate::webhook_matching::{self, AdmissionAttributes};
 use schedlab_json::{Value, json};
 
-/// What is asked about.
+/// The operation that webhooks review.
 #[derive(Clone, Copy)]
-pub(super) struct Point<'p> {
+pub(super) struct AdmissionPoint<'p> {
     /// `CREATE`, `UPDATE` or `DELETE`.
     operation: &'static str,
-    /// The object as it is stored.
+    /// The stored object.
     old: Option<&'p Value>,
-    /// Version and kind of the body where it is not the object.
-    part: Option<(&'static str, &'static str)>,
-    /// What the server says in `metadata` and the writer has not said: those that change objects
-    /// are not shown it.
-    unsaid: &'p [&'static str],
+    /// API version and kind of the body, if it is not the object itself.
+    body_kind: Option<(&'static str, &'static str)>,
+    /// Fields of `metadata` that the server set and mutating webhooks do not see.
+    hidden_fields: &'p [&'static str],
 }
 
-/// What the server makes of an object that a webhook has changed; before it there was the first.
-type TakeUp<'t> = &'t dyn Fn(&Store, &mut Request, (&Value, Value)) -> Result<Value, ApiError>;
+/// Prepares an object again after a webhook changed it; gets the object before and after.
+type Reprepare<'t> =
+    &'t dyn Fn(&Store, &mut WriteRequest, &Value, Value) -> Result<Value, ApiError>;
 
-impl<'p> Point<'p> {
-    /// A new object.
+impl<'p> AdmissionPoint<'p> {
+    /// The creation of an object.
     pub(super) fn create() -> Self {
-        Self { operation: "CREATE", old: None, part: None, unsaid: &SERVERS }
+        Self { operation: "CREATE", old: None, body_kind: None, hidden_fields: &SERVER_FIELDS }
     }
 
-    /// A new state of an object.
+    /// The update of an object.
     pub(super) fn update(old: &'p Value) -> Self {
-        Self { operation: "UPDATE", old: Some(old), part: None, unsaid: &[] }
+        Self { operation: "UPDATE", old: Some(old), body_kind: None, hidden_fields: &[] }
     }
 
-    /// The end of an object.
+    /// The deletion of an object.
     pub(super) fn delete(old: &'p Value) -> Self {
-        Self { operation: "DELETE", old: Some(old), part: None, unsaid: &[] }
+        Self { operation: "DELETE", old: Some(old), body_kind: None, hidden_fields: &[] }
     }
 
-    /// The writer has not said these fields of `metadata`.
-    pub(super) fn without(self, unsaid: &'p [&'static str]) -> Self {
-        Self { unsaid, ..self }
+    /// Hides these fields of `metadata` from mutating webhooks.
+    pub(super) fn hiding(self, hidden_fields: &'p [&'static str]) -> Self {
+        Self { hidden_fields, ..self }
     }
 
-    /// The body is of another kind than the object: its version and kind.
-    pub(super) fn of_part(self, version: &'static str, kind: &'static str) -> Self {
-        Self { part: Some((version, kind)), ..self }
+    /// Sets the API version and kind of a body that is not the object itself.
+    pub(super) fn with_body_kind(self, version: &'static str, kind: &'static str) -> Self {
+        Self { body_kind: Some((version, kind)), ..self }
     }
 }
 
-/// Whether any webhook may have to be asked.
-pub(super) fn is_asked(store: &Store, request: &Request) -> bool {
-    request.consultation.is_some() && hooks::any(store) && !hooks::is_exempt(&request.kind)
+/// Whether the write may have to call webhooks.
+pub(super) fn may_call_webhooks(store: &Store, request: &WriteRequest) -> bool {
+    request.webhook_context.is_some()
+        && webhook_matching::has_webhooks(store)
+        && !webhook_matching::is_exempt(&request.kind)
 }
 
-/// The body of a part with what its path says.
-pub(super) fn whole(request: &Request, mut body: Value, (version, kind): (&str, &str)) -> Value {
+/// The body of a subresource, completed with the kind, name and namespace from the path.
+pub(super) fn complete_body(
+    request: &WriteRequest,
+    mut body: Value,
+    version: &str,
+    kind: &str,
+) -> Value {
     object::set_default(&mut body, &["apiVersion"], version);
     object::set_default(&mut body, &["kind"], kind);
     object::set_default(&mut body, &["metadata", "name"], &*request.key.name);
@@ -71,42 +78,41 @@ pub(super) fn whole(request: &Request, mut body: Value, (version, kind): (&str, 
     body
 }
 
-/// Asks those that change objects, then those that judge, where the server itself has nothing to
-/// do in between.
-pub(super) fn ask(
+/// Calls the mutating and then the validating webhooks, if the server has nothing to do in between.
+pub(super) fn mutate_and_validate(
     store: &mut Store,
-    request: &mut Request,
-    point: Point<'_>,
+    request: &mut WriteRequest,
+    point: AdmissionPoint<'_>,
     object: Value,
-) -> Result<Value, Stop> {
-    let object = change(store, request, point, object)?;
+) -> Result<Value, WriteError> {
+    let object = mutate_only(store, request, point, object)?;
     validate(store, request, point, &object)?;
     Ok(object)
 }
 
-/// Asks those that change objects, where the server itself has nothing to add.
-pub(super) fn change(
+/// Calls the mutating webhooks, if the server adds nothing to their changes.
+pub(super) fn mutate_only(
     store: &mut Store,
-    request: &mut Request,
-    point: Point<'_>,
+    request: &mut WriteRequest,
+    point: AdmissionPoint<'_>,
     object: Value,
-) -> Result<Value, Stop> {
-    mutate(store, request, point, object, &|_, _, (_, patched)| Ok(patched))
+) -> Result<Value, WriteError> {
+    mutate(store, request, point, object, &|_, _, _, patched| Ok(patched))
 }
 
-/// The object as webhooks leave it. One after the other is asked; those that have let an object
-/// pass that another one changed then, are asked once more if their `reinvocationPolicy` says so.
+/// Calls the mutating webhooks one after the other. A webhook with `reinvocationPolicy: IfNeeded`
+/// is called once more if a later one changed the object.
 pub(super) fn mutate(
     store: &mut Store,
-    request: &mut Request,
-    point: Point<'_>,
+    request: &mut WriteRequest,
+    point: AdmissionPoint<'_>,
     mut object: Value,
-    take_up: TakeUp<'_>,
-) -> Result<Value, Stop> {
-    if !is_asked(store, request) {
+    reprepare: Reprepare<'_>,
+) -> Result<Value, WriteError> {
+    if !may_call_webhooks(store, request) {
         return Ok(object);
     }
-    let webhooks = hooks::configured(store, true);
+    let webhooks = webhook_matching::configured_webhooks(store, true);
     let mut due: BTreeSet<usize> = (0..webhooks.len()).collect();
     let mut passed = BTreeSet::new();
     for _ in 0..2 {
@@ -114,10 +120,12 @@ pub(super) fn mutate(
         let mut is_changed = false;
         for index in round {
             let webhook = &webhooks[index];
-            let shown = point.shown(request, &object);
-            let Some(told) = told(store, request, (point, &shown), webhook)? else { continue };
-            if let Some(patched) = changed(store, request, webhook, &told)? {
-                object = take_up(store, request, (&object, patched))?;
+            let shown = point.shown_to_webhook(request, &object);
+            let Some(review) = review_request(store, request, point, &shown, webhook)? else {
+                continue;
+            };
+            if let Some(patched) = call_mutating(store, request, webhook, &review)? {
+                object = reprepare(store, request, &object, patched)?;
                 is_changed = true;
                 due.append(&mut passed);
             }
@@ -132,37 +140,37 @@ pub(super) fn mutate(
     Ok(object)
 }
 
-/// Asks all that judge, at once; the first refusal counts.
+/// Calls all validating webhooks in parallel; the first denial decides.
 pub(super) fn validate(
     store: &mut Store,
-    request: &Request,
-    point: Point<'_>,
+    request: &WriteRequest,
+    point: AdmissionPoint<'_>,
     object: &Value,
-) -> Result<(), Stop> {
-    if !is_asked(store, request) {
+) -> Result<(), WriteError> {
+    if !may_call_webhooks(store, request) {
         return Ok(());
     }
-    let mut questions = Vec::new();
-    for webhook in hooks::configured(store, false) {
-        if let Some(told) = told(store, request, (point, object), &webhook)? {
-            questions.push((webhook, told));
+    let mut calls = Vec::new();
+    for webhook in webhook_matching::configured_webhooks(store, false) {
+        if let Some(review) = review_request(store, request, point, object, &webhook)? {
+            calls.push((webhook, review));
         }
     }
-    let answers = heard(store, request, &questions)?;
-    for ((webhook, _), answer) in questions.iter().zip(answers) {
-        allowed(webhook, answer)?;
+    let verdicts = verdicts(store, request, &calls)?;
+    for ((webhook, _), verdict) in calls.iter().zip(verdicts) {
+        allowed_patch(webhook, verdict)?;
     }
     Ok(())
 }
 
-impl Point<'_> {
-    /// A new object is shown before the server says of it what it alone says.
-    fn shown(self, request: &Request, object: &Value) -> Value {
+impl AdmissionPoint<'_> {
+    /// The object as mutating webhooks see it: without the fields that the server sets.
+    fn shown_to_webhook(self, request: &WriteRequest, object: &Value) -> Value {
         let mut shown = object.clone();
-        if self.part.is_some() {
+        if self.body_kind.is_some() {
             return shown;
         }
-        for field in self.unsaid {
+        for field in self.hidden_fields {
             object::remove(&mut shown, &["metadata", field]);
         }
         if self.operation != "CREATE" {
@@ -171,28 +179,28 @@ impl Point<'_> {
         if ["Pod", "Namespace"].iter().any(|kind| request.kind.is("", kind)) {
             object::set(&mut shown, &["status"], json!({}));
         }
-        if !request.begun.name.is_empty() {
+        if !request.first_attempt.name.is_empty() {
             object::remove(&mut shown, &["metadata", "name"]);
         }
         shown
     }
 }
 
-/// What only the server says of a new object.
-const SERVERS: [&str; 3] = ["uid", "creationTimestamp", "generation"];
+/// Metadata of a new object that only the server sets.
+const SERVER_FIELDS: [&str; 3] = ["uid", "creationTimestamp", "generation"];
 
-/// What a new state of an object need not say of it.
-const NEEDLESS: [&str; 4] = ["uid", "creationTimestamp", "generation", "resourceVersion"];
+/// Metadata that an update may omit.
+const OPTIONAL_ON_UPDATE: [&str; 4] = ["uid", "creationTimestamp", "generation", "resourceVersion"];
 
-/// What a new state does not say of its object.
-pub(super) fn unsaid(new: &Value) -> Vec<&'static str> {
-    let is_unsaid = |field: &&str| object::at(new, &["metadata", field]).is_none();
-    NEEDLESS.into_iter().filter(is_unsaid).collect()
+/// The metadata that this update omits.
+pub(super) fn omitted_metadata(new: &Value) -> Vec<&'static str> {
+    let is_omitted = |field: &&str| object::at(new, &["metadata", field]).is_none();
+    OPTIONAL_ON_UPDATE.into_iter().filter(is_omitted).collect()
 }
 
-/// Puts back what only the server says, on a new object that a webhook has changed.
-pub(super) fn restore(before: &Value, patched: &mut Value) {
-    for field in SERVERS.into_iter().chain(["name", "namespace"]) {
+/// Restores the fields that only the server sets, after a webhook changed a new object.
+pub(super) fn restore_server_fields(before: &Value, patched: &mut Value) {
+    for field in SERVER_FIELDS.into_iter().chain(["name", "namespace"]) {
         match object::at(before, &["metadata", field]) {
             Some(value) => object::set(patched, &["metadata", field], value.clone()),
             None => drop(object::remove(patched, &["metadata", field])),
@@ -200,50 +208,52 @@ pub(super) fn restore(before: &Value, patched: &mut Value) {
     }
 }
 
-/// What a webhook is told, if it is asked about this at all.
-fn told(
+/// The review request for a webhook; `None` if the webhook does not match.
+fn review_request(
     store: &Store,
-    request: &Request,
-    (point, object): (Point<'_>, &Value),
+    request: &WriteRequest,
+    point: AdmissionPoint<'_>,
+    object: &Value,
     webhook: &Webhook,
 ) -> Result<Option<Value>, ApiError> {
-    let Some(consultation) = &request.consultation else { return Ok(None) };
-    let is_new = point.operation == "CREATE" && point.part.is_none();
-    let is_nameless = is_new && webhook.mutates && !request.begun.name.is_empty();
-    let is_nameless = is_nameless || consultation.of_collection;
+    let Some(context) = &request.webhook_context else { return Ok(None) };
+    let is_new = point.operation == "CREATE" && point.body_kind.is_none();
+    let is_nameless = is_new && webhook.is_mutating && !request.first_attempt.name.is_empty();
+    let is_nameless = is_nameless || context.is_collection;
     let name = if is_nameless { "" } else { &*request.key.name };
-    let asked = Asked {
-        kind: &request.asked,
-        consultation,
+    let attributes = AdmissionAttributes {
+        kind: &request.requested_kind,
+        context,
         operation: point.operation,
         namespace: &request.key.namespace,
         name,
-        part: point.part,
+        body_kind: point.body_kind,
         object: Some(object).filter(|object| !object.is_null()),
         old: point.old,
         dry_run: request.dry_run,
     };
-    asked.request(store, webhook)
+    attributes.request_for(store, webhook)
 }
 
-/// The object as a webhook changes it; nothing where it does not.
-fn changed(
+/// The object as a webhook changes it; `None` if it changes nothing.
+fn call_mutating(
     store: &mut Store,
-    request: &Request,
+    request: &WriteRequest,
     webhook: &Arc<Webhook>,
-    told: &Value,
-) -> Result<Option<Value>, Stop> {
-    let question = (Arc::clone(webhook), told.clone());
-    let answer = heard(store, request, &[question])?.pop();
-    let Some(operations) = answer.map_or(Ok(None), |answer| allowed(webhook, answer))? else {
+    review: &Value,
+) -> Result<Option<Value>, WriteError> {
+    let call = (Arc::clone(webhook), review.clone());
+    let verdict = verdicts(store, request, &[call])?.pop();
+    let Some(operations) = verdict.map_or(Ok(None), |verdict| allowed_patch(webhook, verdict))?
+    else {
         return Ok(None);
     };
-    let internal = |why: String| Stop::Refused(ApiError::internal(why));
+    let internal = |why: String| WriteError::Refused(ApiError::internal(why));
     let operations = operations.as_array().map_or(&[][..], Vec::as_slice);
     if operations.is_empty() {
         return Ok(None);
     }
-    let shown = &told["object"];
+    let shown = &review["object"];
     if shown.is_null() {
         return Err(internal(format!(
             "admission webhook {:?} attempted to modify the object, which is not supported for \
@@ -251,31 +261,31 @@ fn changed(
             webhook.name
         )));
     }
-    let patched = applied(shown, operations).map_err(internal)?;
+    let patched = apply_operations(shown, operations).map_err(internal)?;
     if patched == *shown {
         return Ok(None);
     }
-    let of = |field: &str| object::text(told, &["resource", field]);
+    let of = |field: &str| object::text(review, &["resource", field]);
     let kind = store.kinds().get(&Resource::new(of("group"), of("resource")));
-    let is_object = told["kind"]["kind"] == *request.asked.kind;
+    let is_object = review["kind"]["kind"] == *request.requested_kind.kind;
     Ok(Some(match kind.filter(|_| is_object) {
         Some(kind) => kind.to_stored(patched),
         None => patched,
     }))
 }
 
-/// An object after a patch, or which operation does not fit it.
-fn applied(object: &Value, operations: &[Value]) -> Result<Value, String> {
+/// Applies the operations of a JSON Patch; the error describes the operation that fails.
+fn apply_operations(object: &Value, operations: &[Value]) -> Result<Value, String> {
     let mut patched = object.clone();
     for operation in operations {
-        let next = patch::json(&patched, &json!([operation]));
-        patched = next.map_err(|_| unfit(&patched, operation))?;
+        let next = patch::apply_json_patch(&patched, &json!([operation]));
+        patched = next.map_err(|_| operation_error(&patched, operation))?;
     }
     Ok(patched)
 }
 
-/// In the words of the real server's library.
-fn unfit(object: &Value, operation: &Value) -> String {
+/// The error text of the JSON Patch library of kube-apiserver.
+fn operation_error(object: &Value, operation: &Value) -> String {
     let of = |field: &str| object::text(operation, &[field]);
     let (verb, path) = (of("op"), of("path"));
     let (parent, last) = path.rsplit_once('/').unwrap_or_default();
@@ -291,38 +301,38 @@ fn unfit(object: &Value, operation: &Value) -> String {
     }
 }
 
-/// The answers to questions, or a stop to put those that have not been put.
-fn heard(
+/// The verdicts of webhook calls, or the calls that are still pending.
+fn verdicts(
     store: &mut Store,
-    request: &Request,
-    questions: &[(Arc<Webhook>, Value)],
-) -> Result<Vec<Answer>, Stop> {
-    let said = request.consultation.iter().flat_map(|consultation| &consultation.said);
-    let known = |(webhook, told): &(Arc<Webhook>, Value)| {
-        let mut said = said.clone();
-        let is_it = |said: &&crate::store::Said| said.webhook == *webhook && said.request == *told;
-        said.find(is_it).map(|said| said.answer.clone())
+    request: &WriteRequest,
+    calls: &[(Arc<Webhook>, Value)],
+) -> Result<Vec<WebhookVerdict>, WriteError> {
+    let completed = request.webhook_context.iter().flat_map(|context| &context.completed_calls);
+    let verdict_of = |(webhook, review): &(Arc<Webhook>, Value)| {
+        let mut completed = completed.clone();
+        let is_same = |call: &&CompletedCall| call.webhook == *webhook && call.request == *review;
+        completed.find(is_same).map(|call| call.verdict.clone())
     };
-    let answers: Vec<Option<Answer>> = questions.iter().map(known).collect();
-    if answers.iter().all(Option::is_some) {
-        return Ok(answers.into_iter().flatten().collect());
+    let verdicts: Vec<Option<WebhookVerdict>> = calls.iter().map(verdict_of).collect();
+    if verdicts.iter().all(Option::is_some) {
+        return Ok(verdicts.into_iter().flatten().collect());
     }
-    let missing = questions.iter().zip(answers).filter(|(_, answer)| answer.is_none());
-    let missing = missing.map(|((webhook, told), _)| Question {
-        uid: store.names.uid(),
+    let missing = calls.iter().zip(verdicts).filter(|(_, verdict)| verdict.is_none());
+    let missing = missing.map(|((webhook, review), _)| PendingCall {
+        uid: store.ids.uid(),
         webhook: Arc::clone(webhook),
-        request: told.clone(),
+        request: review.clone(),
     });
     let missing = missing.collect();
-    Err(Stop::Asks(missing, request.begun.clone()))
+    Err(WriteError::NeedsWebhooks(missing, request.first_attempt.clone()))
 }
 
-/// The patch of a webhook that lets it pass.
-fn allowed(webhook: &Webhook, answer: Answer) -> Result<Option<Value>, ApiError> {
-    match answer {
-        Answer::Allowed(patch) => Ok(patch),
-        Answer::Denied(status) => Err(hooks::denial(&webhook.name, &status)),
-        Answer::Failed(_) if webhook.spec["failurePolicy"] == "Ignore" => Ok(None),
-        Answer::Failed(why) => Err(hooks::failure(&webhook.name, &why)),
+/// The patch of a webhook that allows the request.
+fn allowed_patch(webhook: &Webhook, verdict: WebhookVerdict) -> Result<Option<Value>, ApiError> {
+    match verdict {
+        WebhookVerdict::Allowed(patch) => Ok(patch),
+        WebhookVerdict::Denied(status) => Err(webhook_matching::denial(&webhook.name, &status)),
+        WebhookVerdict::Failed(_) if webhook.spec["failurePolicy"] == "Ignore" => Ok(None),
+        WebhookVerdict::Failed(why) => Err(webhook_matching::failure(&webhook.name, &why)),
     }
 }

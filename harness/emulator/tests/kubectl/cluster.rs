@@ -1,4 +1,4 @@
-//! A cluster with two GPU nodes, and kubectl pointed at it.
+//! A served cluster with two GPU nodes, and kubectl configured for it.
 
 use std::io::{BufRead, BufReader, Write};
 use std::path::PathBuf;
@@ -10,15 +10,15 @@ use tempfile::TempDir;
 
 const FLEET: &str = "pools: [{name: gpu, count: 2, gpus: 8, cpu: 96, memory: 512Gi}]";
 
-/// A cluster that others can reach.
+/// A served cluster.
 pub(crate) struct Cluster {
     home: TempDir,
     _emulator: Emulator,
     _server: Server,
 }
 
-/// Whether kubectl can be run at all; says so if not.
-#[expect(clippy::print_stderr, reason = "a test that checks nothing must say so")]
+/// Whether kubectl is installed; prints a message if not.
+#[expect(clippy::print_stderr, reason = "a skipped test must be visible in the output")]
 pub(crate) fn has_kubectl() -> bool {
     let found = Command::new("kubectl").args(["version", "--client"]).output().is_ok();
     if !found {
@@ -29,7 +29,7 @@ pub(crate) fn has_kubectl() -> bool {
 
 impl Cluster {
     pub(crate) async fn start() -> Self {
-        let emulator = Emulator::start(Options::at(Clock::real()));
+        let emulator = Emulator::start(Options::with_clock(Clock::real()));
         emulator.add_fleet(&Fleet::parse("fleet.yaml", FLEET).unwrap()).unwrap();
         let server = emulator.serve(([127, 0, 0, 1], 0).into()).await.unwrap();
         let home = tempfile::tempdir().unwrap();
@@ -47,12 +47,12 @@ impl Cluster {
         command
     }
 
-    /// What a command prints, errors included.
+    /// The output of a kubectl command, including errors.
     pub(crate) fn run(&self, line: &str) -> String {
         printed(self.command(line))
     }
 
-    /// The same with another program as editor: a shell script that gets the file's name.
+    /// The output of a kubectl command with a shell script as editor.
     pub(crate) fn edit(&self, line: &str, script: &str) -> String {
         let editor = self.file("editor.sh", &format!("#!/bin/sh\n{script}\n"));
         let mut command = self.command(line);
@@ -60,7 +60,7 @@ impl Cluster {
         printed(command)
     }
 
-    /// Writes a file beside the kubeconfig, where commands run.
+    /// Writes a file to the working directory of the commands.
     pub(crate) fn file(&self, name: &str, text: &str) -> PathBuf {
         let path = self.home.path().join(name);
         let mut file = std::fs::File::create(&path).unwrap();
@@ -68,7 +68,7 @@ impl Cluster {
         path
     }
 
-    /// A command that goes on.
+    /// Starts a command that keeps running.
     pub(crate) fn watch(&self, line: &str) -> Watch {
         let mut command = self.command(line);
         let mut child = command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
@@ -81,13 +81,13 @@ fn printed(mut command: Command) -> String {
     let output = command.output().unwrap();
     let text = [output.stdout, output.stderr].concat();
     let text = String::from_utf8(text).unwrap();
-    // The version skew is not what is tested.
+    // The warning about version skew depends on the installed kubectl.
     text.lines()
         .filter(|line| !line.contains("version difference"))
         .fold(String::new(), |text, line| text + line.trim_end() + "\n")
 }
 
-/// Words of a line; quotes hold a word together.
+/// Splits a command line into words, with quotes.
 fn words(line: &str) -> Vec<String> {
     let mut words = Vec::new();
     for (index, part) in line.split('\'').enumerate() {
@@ -100,14 +100,14 @@ fn words(line: &str) -> Vec<String> {
     words
 }
 
-/// A running command; it ends with the test.
+/// A running command, killed on drop.
 pub(crate) struct Watch {
     child: Child,
     output: BufReader<std::process::ChildStdout>,
 }
 
 impl Watch {
-    /// Its next line.
+    /// The next line of output.
     pub(crate) fn line(&mut self) -> String {
         let mut line = String::new();
         self.output.read_line(&mut line).unwrap();

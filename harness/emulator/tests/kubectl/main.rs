@@ -1,5 +1,4 @@
-//! The real kubectl against a served cluster, in real time. Says so and passes where there is
-//! no kubectl.
+//! The real kubectl against a served cluster, in real time. Without kubectl the tests are skipped.
 #![expect(clippy::unwrap_used, reason = "a test ends where its cluster cannot be built")]
 
 mod cluster;

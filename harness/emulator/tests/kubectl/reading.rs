@@ -16,7 +16,7 @@ firstTimestamp: '2026-01-01T00:00:00Z'
 lastTimestamp: '2026-01-01T00:00:00Z'
 ";
 
-/// Blanks between columns vary with the longest cell, ages with the machine.
+/// Normalizes column widths and ages.
 fn squeezed(text: &str) -> String {
     let line = |line: &str| {
         let words = line.split_whitespace().map(|word| if is_age(word) { "<age>" } else { word });

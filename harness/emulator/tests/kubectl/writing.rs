@@ -67,7 +67,7 @@ async fn a_manifest_is_applied_changed_and_deleted() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_server_side_apply_conflicts_with_who_scaled() {
+async fn a_server_side_apply_conflicts_with_the_scaler() {
     if !has_kubectl() {
         return;
     }
@@ -121,7 +121,7 @@ async fn objects_are_edited_labelled_and_tainted() {
     );
 }
 
-/// kubectl sends these as protobuf from 1.32 on.
+/// Since 1.32 kubectl sends these as protobuf.
 #[tokio::test(flavor = "multi_thread")]
 async fn objects_are_made_by_commands_of_their_own() {
     if !has_kubectl() {

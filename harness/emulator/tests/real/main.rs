@@ -1,33 +1,36 @@
-//! The emulator and the real kube-apiserver get the same requests (`cases/*.http`) and must give
-//! the same answers. Without the real one's binaries the emulator is held to what the cases say.
+//! Sends the same requests (`cases/*.http`) to the emulator and to the real kube-apiserver and
+//! compares the responses. Without the binaries of the real one, the emulator is compared with the
+//! responses recorded in the cases.
 
 #![expect(clippy::unwrap_used, reason = "a test ends where its servers cannot be reached")]
 
+mod case_player;
 mod compare;
-mod hook;
-mod normal;
-mod player;
-mod reviewed;
+mod known_differences;
+mod normalizer;
 mod script;
+mod test_webhook;
 mod transcript;
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
+use case_player::{CasePlayer, RecordedResponse};
 use compare::differences;
 use futures::future::join_all;
-use hook::Hook;
+use known_differences::{CaseRequest, KnownDifferences};
 use kube::Client;
-use player::{Answer, Player};
-use reviewed::{Asked, Reviewed};
-use schedlab_control_plane::{Assets, Temporary, assets_for_a_test, config};
+use schedlab_control_plane::{Assets, TemporaryControlPlane, client_config, test_assets};
 use schedlab_emulator::clock::Clock;
 use schedlab_emulator::{Emulator, Options, Server};
 use script::Script;
-use transcript::Printed;
+use test_webhook::TestWebhook;
+use transcript::CommandOutput;
 
-/// Arguments of the real server, which has all its admission plugins: pods may be privileged, and services have their addresses where the emulator's have them.
-const ALIKE: &[&str] = &["--allow-privileged=true", "--service-cluster-ip-range=10.96.0.0/16"];
+/// Arguments of the real server: privileged pods are allowed, and service addresses come from the
+/// same range as in the emulator.
+const API_SERVER_ARGS: &[&str] =
+    &["--allow-privileged=true", "--service-cluster-ip-range=10.96.0.0/16"];
 
 fn scripts() -> Vec<Script> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/real/cases");
@@ -42,122 +45,137 @@ fn scripts() -> Vec<Script> {
         .collect()
 }
 
-/// An emulator, with or without its controllers.
-async fn emulator(acts: bool) -> (Emulator, Server, Client) {
-    let emulator =
-        Emulator::start(Options { workload_kinds: false, acts, ..Options::at(Clock::real()) });
+/// An emulator with or without controllers.
+async fn emulator(runs_controllers: bool) -> (Emulator, Server, Client) {
+    let emulator = Emulator::start(Options {
+        workload_kinds: false,
+        runs_controllers,
+        ..Options::with_clock(Clock::real())
+    });
     let server = emulator.serve(([127, 0, 0, 1], 0).into()).await.unwrap();
     let client = client(&server.kubeconfig).await;
     (emulator, server, client)
 }
 
-/// A client of whoever wrote a kubeconfig. It retries nothing: every answer is seen.
+/// A client for a kubeconfig, without retries, so that every response is compared.
 async fn client(kubeconfig: &str) -> Client {
-    let mut config = config(kubeconfig).await.unwrap();
+    let mut config = client_config(kubeconfig).await.unwrap();
     config.default_retry = false;
     Client::try_from(config).unwrap()
 }
 
-/// Plays a script's cases side by side; namespaces are named alike on every server.
-async fn played(client: &Client, script: &Script, hook: &Hook) -> Vec<Vec<Answer>> {
+/// Plays the cases of a script in parallel. The namespaces have the same names on every server.
+async fn play_script(
+    client: &Client,
+    script: &Script,
+    webhook: &TestWebhook,
+) -> Vec<Vec<RecordedResponse>> {
     let name = script.name();
     let stem = name.split('-').next().unwrap();
     let cases = script.cases.iter().enumerate().map(|(index, case)| async move {
         let namespace = format!("case-{stem}{}", index + 1);
-        Player::play((client, hook), case, &namespace).await
+        CasePlayer::play(client, webhook, case, &namespace).await
     });
     join_all(cases).await
 }
 
-/// Plays a script on an emulator of its own.
-async fn emulated(script: &Script, hook: &Hook) -> Vec<Vec<Answer>> {
+/// Plays a script on a new emulator.
+async fn play_on_emulator(script: &Script, webhook: &TestWebhook) -> Vec<Vec<RecordedResponse>> {
     let (_emulator, _server, client) = emulator(false).await;
-    played(&client, script, hook).await
+    play_script(&client, script, webhook).await
 }
 
-/// Plays all scripts on one server, each after the other: what one makes that has no namespace
-/// would show in the lists of another.
-async fn one_by_one(client: &Client, scripts: &[Script], hook: &Hook) -> Vec<Vec<Vec<Answer>>> {
-    let mut answers = Vec::new();
+/// Plays all scripts on one server in sequence: their cluster-scoped objects would appear in each
+/// other's lists.
+async fn play_in_turn(
+    client: &Client,
+    scripts: &[Script],
+    webhook: &TestWebhook,
+) -> Vec<Vec<Vec<RecordedResponse>>> {
+    let mut responses = Vec::new();
     for script in scripts {
-        answers.push(played(client, script, hook).await);
+        responses.push(play_script(client, script, webhook).await);
     }
-    answers
+    responses
 }
 
-/// A script's requests with their answers.
-fn asked(script: &Script, answers: Vec<Vec<Answer>>) -> impl Iterator<Item = (Asked<'_>, Answer)> {
-    script.cases.iter().zip(answers).flat_map(move |(case, answers)| {
-        let steps = case.steps.iter().map(move |step| Asked { script, case, step });
-        steps.zip(answers)
+/// The requests of a script with their responses.
+fn requests_with_responses(
+    script: &Script,
+    responses: Vec<Vec<RecordedResponse>>,
+) -> impl Iterator<Item = (CaseRequest<'_>, RecordedResponse)> {
+    script.cases.iter().zip(responses).flat_map(move |(case, responses)| {
+        let steps = case.steps.iter().map(move |step| CaseRequest { script, case, step });
+        steps.zip(responses)
     })
 }
 
 #[tokio::test]
-async fn the_emulator_answers_as_the_cases_say() {
-    let reviewed = Reviewed::read();
+async fn the_emulator_responds_as_recorded_in_the_cases() {
+    let known = KnownDifferences::read();
     let scripts = scripts();
-    let hook = Hook::start().await;
-    let answers = join_all(scripts.iter().map(|script| emulated(script, &hook))).await;
+    let webhook = TestWebhook::start().await;
+    let responses = join_all(scripts.iter().map(|script| play_on_emulator(script, &webhook))).await;
     let mut wrong = Vec::new();
-    for (script, answers) in scripts.iter().zip(answers) {
-        let unlisted = asked(script, answers).filter(|(asked, _)| !reviewed.names(*asked));
-        wrong.extend(unlisted.filter_map(|(asked, answer)| wrong_answer(asked, &answer)));
+    for (script, responses) in scripts.iter().zip(responses) {
+        let unlisted = requests_with_responses(script, responses)
+            .filter(|(request, _)| !known.names(*request));
+        wrong.extend(unlisted.filter_map(|(request, response)| wrong_response(request, &response)));
     }
-    assert!(wrong.is_empty(), "{}\n{} answers are wrong", wrong.join("\n"), wrong.len());
+    assert!(wrong.is_empty(), "{}\n{} responses are wrong", wrong.join("\n"), wrong.len());
 }
 
-fn wrong_answer(asked: Asked<'_>, answer: &Answer) -> Option<String> {
-    let is = answer.summary();
-    let expected = asked.step.expected.as_ref().filter(|expected| **expected != is)?;
-    Some(format!("{asked}\n      must be {expected}\n      is      {is}"))
+fn wrong_response(request: CaseRequest<'_>, response: &RecordedResponse) -> Option<String> {
+    let is = response.summary();
+    let expected = request.step.expected.as_ref().filter(|expected| **expected != is)?;
+    Some(format!("{request}\n      must be {expected}\n      is      {is}"))
 }
 
-/// How often a file is played on new servers while answers differ: a real server admits requests
-/// by caches that may lag behind what it has just answered, so that a play now and then differs
-/// where the next does not. Ours has no caches; all its answers are held to the cases, too.
+/// How often a file is played on new servers while responses differ. Admission in the real server
+/// uses caches that may be stale, so a difference may disappear on retry. The emulator has no such
+/// caches; all its responses are also compared with the cases.
 const PLAYS: usize = 3;
 
 #[tokio::test]
-#[expect(clippy::print_stdout, reason = "how much was compared is what a reader wants to know")]
-async fn the_emulator_answers_as_the_real_server() {
-    let Some(assets) = assets_for_a_test(&["etcd", "kube-apiserver"]) else { return };
-    let reviewed = Reviewed::read();
+#[expect(clippy::print_stdout, reason = "the output shows how many responses were compared")]
+async fn the_emulator_responds_as_the_real_server() {
+    let Some(assets) = test_assets(&["etcd", "kube-apiserver"]) else { return };
+    let known = KnownDifferences::read();
     let scripts = scripts();
-    let hook = Hook::start().await;
-    let mut all = compare(&assets, &scripts, &hook, &reviewed).await;
-    let count: usize = all.iter().map(|compared| compared.answers).sum();
+    let webhook = TestWebhook::start().await;
+    let mut all = compare(&assets, &scripts, &webhook, &known).await;
+    let count: usize = all.iter().map(|comparison| comparison.responses).sum();
     let (mut found, mut lagging) = (Vec::new(), Vec::new());
-    for (script, compared) in scripts.iter().zip(&mut all) {
-        let once = compared.different.clone();
-        let mut plays = if updates() { PLAYS } else { 1 };
-        while plays < PLAYS && !compared.different.is_empty() {
+    for (script, comparison) in scripts.iter().zip(&mut all) {
+        let once = comparison.different.clone();
+        let mut plays = if updates_cases() { PLAYS } else { 1 };
+        while plays < PLAYS && !comparison.different.is_empty() {
             plays += 1;
-            let again = compare(&assets, std::slice::from_ref(script), &hook, &reviewed).await;
-            compared.different.retain(|different| again[0].different.contains(different));
+            let again = compare(&assets, std::slice::from_ref(script), &webhook, &known).await;
+            comparison.different.retain(|different| again[0].different.contains(different));
         }
-        lagging.extend(once.difference(&compared.different).cloned());
-        found.extend(compared.different.iter().cloned());
+        lagging.extend(once.difference(&comparison.different).cloned());
+        found.extend(comparison.different.iter().cloned());
     }
     let table = format!(
-        "{} of {count} answers equal but for reviewed places, {} different",
+        "{} of {count} responses are equal except for known differences, {} differ",
         count - found.len(),
         found.len()
     );
     if std::env::var_os("CASES").is_none() {
-        found.extend(reviewed.stale());
+        found.extend(known.stale());
     }
     for different in lagging {
-        println!("different once, and not again: {different}");
+        println!("differed once, but not again: {different}");
     }
     println!("{table}");
     assert!(found.is_empty(), "{}\n{table}", found.join("\n"));
 }
 
-/// What a file's answers were on both servers.
-struct Compared {
-    answers: usize,
-    /// The requests whose answers differ, with the places.
+/// The comparison of a file.
+struct Comparison {
+    responses: usize,
+    /// The requests whose responses differ, with the differences.
     different: BTreeSet<String>,
 }
 
@@ -165,27 +183,27 @@ struct Compared {
 async fn compare(
     assets: &Assets,
     scripts: &[Script],
-    hook: &Hook,
-    reviewed: &Reviewed,
-) -> Vec<Compared> {
-    let plane = Temporary::boot(assets, ALIKE).await.unwrap();
+    webhook: &TestWebhook,
+    known: &KnownDifferences,
+) -> Vec<Comparison> {
+    let plane = TemporaryControlPlane::boot(assets, API_SERVER_ARGS).await.unwrap();
     let real = client(plane.kubeconfig()).await;
-    let emulated = scripts.iter().map(|script| emulated(script, hook));
-    let (theirs, ours) = tokio::join!(one_by_one(&real, scripts, hook), join_all(emulated));
+    let emulated = scripts.iter().map(|script| play_on_emulator(script, webhook));
+    let (theirs, ours) = tokio::join!(play_in_turn(&real, scripts, webhook), join_all(emulated));
     let both = scripts.iter().zip(theirs).zip(ours);
     both.map(|((script, theirs), ours)| {
-        if updates() {
+        if updates_cases() {
             update(script, &theirs);
         }
-        let answers = theirs.iter().flatten().count();
-        let pairs = asked(script, theirs).zip(ours.into_iter().flatten());
-        let different = pairs.filter_map(|((asked, their), our)| {
+        let responses = theirs.iter().flatten().count();
+        let pairs = requests_with_responses(script, theirs).zip(ours.into_iter().flatten());
+        let different = pairs.filter_map(|((request, their), our)| {
             let mut differences = differences(&their, &our);
-            differences.retain(|difference| !reviewed.has(asked, &difference.place));
-            let places: Vec<_> = differences.iter().map(ToString::to_string).collect();
-            (!places.is_empty()).then(|| format!("{asked}\n      {}", places.join("\n      ")))
+            differences.retain(|difference| !known.has(request, &difference.path));
+            let lines: Vec<_> = differences.iter().map(ToString::to_string).collect();
+            (!lines.is_empty()).then(|| format!("{request}\n      {}", lines.join("\n      ")))
         });
-        Compared { answers, different: different.collect() }
+        Comparison { responses, different: different.collect() }
     })
     .collect()
 }
@@ -193,8 +211,8 @@ async fn compare(
 #[tokio::test]
 async fn kubectl_prints_the_same_on_both_servers() {
     let programs = ["etcd", "kube-apiserver", "kubectl"];
-    let Some(assets) = assets_for_a_test(&programs) else { return };
-    let plane = Temporary::boot(&assets, ALIKE).await.unwrap();
+    let Some(assets) = test_assets(&programs) else { return };
+    let plane = TemporaryControlPlane::boot(&assets, API_SERVER_ARGS).await.unwrap();
     let (_emulator, server, _client) = emulator(false).await;
     let servers = [plane.kubeconfig(), &server.kubeconfig];
     compare_printed(include_str!("transcripts/lab.txt"), &assets, servers).await;
@@ -203,15 +221,15 @@ async fn kubectl_prints_the_same_on_both_servers() {
 #[tokio::test]
 async fn controllers_do_the_same_on_both_servers() {
     let programs = ["etcd", "kube-apiserver", "kube-controller-manager", "kubectl"];
-    let Some(assets) = assets_for_a_test(&programs) else { return };
-    let mut plane = Temporary::boot(&assets, ALIKE).await.unwrap();
-    plane.manage().unwrap();
+    let Some(assets) = test_assets(&programs) else { return };
+    let mut plane = TemporaryControlPlane::boot(&assets, API_SERVER_ARGS).await.unwrap();
+    plane.start_controller_manager().unwrap();
     let (_emulator, server, _client) = emulator(true).await;
     let servers = [plane.kubeconfig(), &server.kubeconfig];
     compare_printed(include_str!("transcripts/controllers.txt"), &assets, servers).await;
 }
 
-/// Plays a transcript on the real server and on ours, and compares what is printed.
+/// Plays a transcript on the real server and the emulator, and compares the outputs.
 async fn compare_printed(transcript: &'static str, assets: &Assets, [theirs, ours]: [&str; 2]) {
     let play = |kubeconfig: &str| {
         let (folder, kubeconfig) = (assets.folder().to_path_buf(), kubeconfig.to_owned());
@@ -219,37 +237,39 @@ async fn compare_printed(transcript: &'static str, assets: &Assets, [theirs, our
     };
     let (theirs, ours) = tokio::join!(play(theirs), play(ours));
     let (theirs, ours) = (theirs.unwrap(), ours.unwrap());
-    let reviewed = Reviewed::read();
-    let is_new = |their: &Printed, our: &Printed| {
-        their.text != our.text && !reviewed.has_command(&their.command)
+    let known = KnownDifferences::read();
+    let is_new = |their: &CommandOutput, our: &CommandOutput| {
+        their.text != our.text && !known.has_command(&their.command)
     };
     let pairs = theirs.iter().zip(&ours).filter(|(their, our)| is_new(their, our));
-    let found: Vec<String> = pairs.map(|(their, our)| their.against(our)).collect();
+    let found: Vec<String> = pairs.map(|(their, our)| their.diff(our)).collect();
     let count = theirs.len();
     assert!(found.is_empty(), "{}\n{} of {count} differ", found.join("\n"), found.len());
 }
 
-/// Whether the cases are to be written anew.
-fn updates() -> bool {
+/// Whether `UPDATE_CASES` requests to rewrite the cases.
+fn updates_cases() -> bool {
     std::env::var_os("UPDATE_CASES").is_some()
 }
 
-/// Writes what the real server answers into the cases.
-fn update(script: &Script, answers: &[Vec<Answer>]) {
+/// Writes the responses of the real server into the cases.
+fn update(script: &Script, responses: &[Vec<RecordedResponse>]) {
     let text = std::fs::read_to_string(&script.path).unwrap();
     let mut lines: Vec<String> = text.lines().map(str::to_owned).collect();
-    for (case, answers) in script.cases.iter().zip(answers).rev() {
-        for (step, answer) in case.steps.iter().zip(answers).rev() {
-            let place = step.last_line + 1;
-            let line = format!("=> {}", answer.summary());
+    for (case, responses) in script.cases.iter().zip(responses).rev() {
+        for (step, response) in case.steps.iter().zip(responses).rev() {
+            let line_number = step.last_line + 1;
+            let line = format!("=> {}", response.summary());
             if step.expected.is_some() {
-                let place =
-                    lines[place - 1..].iter().position(|line| line.starts_with("=> ")).unwrap()
-                        + place
-                        - 1;
-                lines[place] = line;
+                let line_number = lines[line_number - 1..]
+                    .iter()
+                    .position(|line| line.starts_with("=> "))
+                    .unwrap()
+                    + line_number
+                    - 1;
+                lines[line_number] = line;
             } else {
-                lines.insert(place, line);
+                lines.insert(line_number, line);
             }
         }
     }

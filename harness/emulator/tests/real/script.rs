@@ -1,4 +1,4 @@
-//! Case files: requests as text, with what a real server answers to them.
+//! Case files: requests as text, with the responses of a real server.
 //!
 //! ```text
 //! ### a name is taken once
@@ -9,31 +9,32 @@
 //! save seen = .metadata.resourceVersion
 //! ```
 //!
-//! A path without a leading slash is below the case's own namespace: `pods/a/status`, or
+//! A path without a leading slash is relative to the namespace of the case: `pods/a/status`, or
 //! `apps/v1:deployments`. `{ns}`, `{hook}` and `{ca}` (a webhook and its authority, see
-//! `hook.rs`) and saved names are replaced everywhere. A body is YAML and sent
-//! as JSON, unless a `Content-Type` header says that it is to be sent as it stands. `=>` begins
-//! what the answer must be: its code and the message of a refusal, or the events of a watch.
-//! Where the two servers need not agree stands in `docs/reference/emulator-differences.md`.
+//! `test_webhook.rs`) and saved names are substituted everywhere. A body is YAML and sent as JSON,
+//! unless a `Content-Type` header requests to send it verbatim. `=>` starts the expected response:
+//! its code and the message of an error, or the events of a watch.
+//!
+//! `docs/reference/emulator-differences.md` lists the known differences.
 
 use std::path::{Path, PathBuf};
 
-/// A file of cases.
+/// A case file.
 pub(crate) struct Script {
     pub(crate) path: PathBuf,
     pub(crate) cases: Vec<Case>,
 }
 
-/// Requests that belong together, in a namespace of their own.
+/// A sequence of requests in its own namespace.
 pub(crate) struct Case {
     pub(crate) title: String,
     pub(crate) steps: Vec<Step>,
 }
 
-/// One request and what is said about its answer.
+/// A request and its expected response.
 #[derive(Default)]
 pub(crate) struct Step {
-    /// Where it ends in the file: the number of its last line, from 0.
+    /// The number of its last line in the file, from 0.
     pub(crate) last_line: usize,
     pub(crate) line: usize,
     pub(crate) verb: String,
@@ -45,7 +46,7 @@ pub(crate) struct Step {
 }
 
 impl Step {
-    /// Whether the body goes out as it stands.
+    /// Whether the body is sent verbatim.
     pub(crate) fn is_raw(&self) -> bool {
         self.headers.iter().any(|(name, _)| name == "Content-Type")
     }

@@ -1,26 +1,26 @@
-//! What kubectl prints, on both servers: `transcripts/*.txt`.
+//! Compares the output of kubectl on both servers, for the commands in `transcripts/*.txt`.
 
 use std::path::Path;
 use std::process::Command;
 
 use regex::Regex;
 
-/// A paragraph of a transcript, and what it printed.
-pub(crate) struct Printed {
+/// A command of a transcript and its output.
+pub(crate) struct CommandOutput {
     pub(crate) command: String,
     pub(crate) text: String,
 }
 
-impl Printed {
-    /// How it differs from what another server made kubectl print.
-    pub(crate) fn against(&self, ours: &Self) -> String {
+impl CommandOutput {
+    /// The difference to the output on the emulator.
+    pub(crate) fn diff(&self, ours: &Self) -> String {
         let real = self.text.lines().map(|line| format!("    real     {line}\n"));
         let ours = ours.text.lines().map(|line| format!("    emulator {line}\n"));
         format!("$ {}{}", self.command, real.chain(ours).collect::<String>())
     }
 }
 
-/// The paragraphs; a here-document may hold empty lines.
+/// The commands of a transcript, separated by empty lines except in here-documents.
 fn commands(text: &str) -> Vec<String> {
     let mut commands = vec![String::new()];
     for line in text.lines().filter(|line| !line.starts_with("# ")) {
@@ -37,12 +37,12 @@ fn commands(text: &str) -> Vec<String> {
     commands
 }
 
-/// Runs a transcript with the kubectl that lies with the real server.
-pub(crate) fn play(assets: &Path, kubeconfig: &str, transcript: &str) -> Vec<Printed> {
+/// Runs a transcript with the kubectl of the assets.
+pub(crate) fn play(assets: &Path, kubeconfig: &str, transcript: &str) -> Vec<CommandOutput> {
     let home = tempfile::tempdir().unwrap();
     std::fs::write(home.path().join("kubeconfig"), kubeconfig).unwrap();
     let path = std::env::var("PATH").unwrap_or_default();
-    let plain = Plain::default();
+    let plain = OutputNormalizer::default();
     let run = |command: String| {
         let output = Command::new("sh")
             .args(["-c", &format!("exec 2>&1\n{command}")])
@@ -52,16 +52,15 @@ pub(crate) fn play(assets: &Path, kubeconfig: &str, transcript: &str) -> Vec<Pri
             .current_dir(home.path())
             .output();
         let text = String::from_utf8(output.unwrap().stdout).unwrap();
-        Printed { command, text: plain.of(&text, home.path()) }
+        CommandOutput { command, text: plain.normalize(&text, home.path()) }
     };
     commands(transcript).into_iter().map(run).collect()
 }
 
-/// Takes out what no two runs have in common: times and ages, uids, revisions, addresses, and how
-/// wide columns are.
-struct Plain(Vec<(Regex, &'static str)>);
+/// Normalizes times, ages, uids, revisions, addresses and column widths.
+struct OutputNormalizer(Vec<(Regex, &'static str)>);
 
-impl Default for Plain {
+impl Default for OutputNormalizer {
     fn default() -> Self {
         let rules = [
             (r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}", "UID"),
@@ -86,8 +85,8 @@ impl Default for Plain {
     }
 }
 
-impl Plain {
-    fn of(&self, text: &str, home: &Path) -> String {
+impl OutputNormalizer {
+    fn normalize(&self, text: &str, home: &Path) -> String {
         let text = text.replace(&home.display().to_string(), "HOME");
         self.0.iter().fold(text, |text, (rule, plain)| rule.replace_all(&text, *plain).into_owned())
     }
@@ -96,6 +95,6 @@ impl Plain {
 #[test]
 fn a_generated_name_is_no_age() {
     let text = "kube-api-access-54h9d, web-67d4h8s9d2-5m42s, train.18a4c0ffee54321d after 2m54s";
-    let plain = Plain::default().of(text, Path::new("/home/nobody"));
+    let plain = OutputNormalizer::default().normalize(text, Path::new("/home/nobody"));
     assert_eq!(plain, "kube-api-access-MADE, web-HASH-MADE, train.MADE after AGE");
 }

@@ -1,4 +1,4 @@
-//! Custom kinds: their definitions, their schemas, and how they come and go.
+//! Custom kinds: definitions, schemas, registration and removal.
 
 use insta::assert_snapshot;
 use schedlab_emulator::object::condition;
@@ -6,9 +6,9 @@ use schedlab_emulator::select::FieldSelector;
 use schedlab_emulator::store::{FieldValidation, Op, PatchBody, Subresource, Write};
 use schedlab_json::{Value, json};
 
-use crate::lab::{Lab, said};
+use crate::test_store::{TestStore, outcome};
 
-/// A definition of `Gang` with this schema for its `spec`.
+/// A definition of `Gang` with a schema for its `spec`.
 pub(crate) fn definition(spec: &Value) -> Value {
     json!({
         "apiVersion": "apiextensions.k8s.io/v1",
@@ -73,10 +73,10 @@ fn typical() -> Value {
     })
 }
 
-fn lab() -> Lab {
-    let mut lab = Lab::new();
-    lab.create(definition(&typical())).expect("a sound definition");
-    lab
+fn store_with_gang_kind() -> TestStore {
+    let mut fixture = TestStore::new();
+    fixture.create(definition(&typical())).expect("a valid definition");
+    fixture
 }
 
 pub(crate) fn gang(spec: &Value) -> Value {
@@ -85,19 +85,21 @@ pub(crate) fn gang(spec: &Value) -> Value {
 
 #[test]
 fn a_definition_is_established_and_its_kind_is_there_at_once() {
-    let lab = lab();
-    let key = lab.key("apiextensions.k8s.io", "CustomResourceDefinition", "gangs.lab.dev");
-    let crd = lab.store.get(&key).unwrap();
+    let fixture = store_with_gang_kind();
+    let key = fixture.key("apiextensions.k8s.io", "CustomResourceDefinition", "gangs.lab.dev");
+    let crd = fixture.store.get(&key).unwrap();
     assert_eq!(condition(&crd, "Established"), Some("True"));
     assert_eq!(condition(&crd, "NamesAccepted"), Some("True"));
     assert_eq!(crd["spec"]["names"]["listKind"], "GangList");
     assert_eq!(crd["status"]["storedVersions"], json!(["v1"]));
-    assert!(lab.store.kinds().by_path("lab.dev", "v1", "gangs").is_some());
+    assert!(fixture.store.kinds().by_path("lab.dev", "v1", "gangs").is_some());
 }
 
 #[test]
 fn defaults_are_filled_in_at_every_depth() {
-    let created = lab().create(gang(&json!({"queue": "team", "tasks": [{"name": "x"}]}))).unwrap();
+    let created = store_with_gang_kind()
+        .create(gang(&json!({"queue": "team", "tasks": [{"name": "x"}]})))
+        .unwrap();
     assert_eq!(
         created["spec"],
         json!({"queue": "team", "mode": "Hard", "tasks": [{"name": "x", "size": 1}]})
@@ -106,11 +108,11 @@ fn defaults_are_filled_in_at_every_depth() {
 
 #[test]
 fn unknown_fields_are_dropped_but_where_they_may_stand() {
-    let mut lab = lab();
+    let mut fixture = store_with_gang_kind();
     let spec = json!({"queue": "team", "colour": "red", "free": {"any": {"thing": 1}},
         "labels": {"a": "b"}, "tasks": [{"name": "x", "kind": "y"}]});
-    let mut write = Write::new(lab.key("lab.dev", "Gang", ""), Op::Create(gang(&spec)), "test");
-    let written = lab.store.write(write.clone(), lab.now).unwrap();
+    let mut write = Write::new(fixture.key("lab.dev", "Gang", ""), Op::Create(gang(&spec)), "test");
+    let written = fixture.store.write(write.clone(), fixture.now).unwrap();
     assert_eq!(
         written.warnings,
         ["unknown field \"spec.colour\"", "unknown field \"spec.tasks[0].kind\""]
@@ -119,16 +121,16 @@ fn unknown_fields_are_dropped_but_where_they_may_stand() {
     assert_eq!(written.object["spec"]["labels"], json!({"a": "b"}));
     assert_eq!(written.object["spec"].get("colour"), None);
     write.field_validation = FieldValidation::Strict;
-    assert_snapshot!(said(lab.store.write(write, lab.now)), @r#"400 BadRequest: Gang in version "v1" cannot be handled as a Gang: strict decoding error: unknown field "spec.colour", unknown field "spec.tasks[0].kind""#);
+    assert_snapshot!(outcome(fixture.store.write(write, fixture.now)), @r#"400 BadRequest: Gang in version "v1" cannot be handled as a Gang: strict decoding error: unknown field "spec.colour", unknown field "spec.tasks[0].kind""#);
 }
 
 #[test]
-fn what_breaks_the_schema_is_refused_with_its_cause() {
-    let mut lab = lab();
+fn a_schema_violation_is_refused_with_its_cause() {
+    let mut fixture = store_with_gang_kind();
     let mut refusal = |field: &str, value: Value| {
         let mut spec = json!({"queue": "team"});
         spec[field] = value;
-        said(lab.create(gang(&spec)))
+        outcome(fixture.create(gang(&spec)))
     };
     assert_snapshot!(refusal("replicas", json!("3")), @r#"422 Invalid: Gang.lab.dev "a" is invalid: [spec.replicas: Invalid value: "string": spec.replicas in body must be of type integer: "string", .spec.replicas: Invalid value: 0: .spec.replicas accessor error: 3 is of the type string, expected int64]"#);
     assert_snapshot!(refusal("replicas", json!(0)), @r#"422 Invalid: Gang.lab.dev "a" is invalid: spec.replicas: Invalid value: 0: spec.replicas in body should be greater than or equal to 1"#);
@@ -147,7 +149,9 @@ fn what_breaks_the_schema_is_refused_with_its_cause() {
 
 #[test]
 fn every_wrong_field_is_named_at_once() {
-    let error = lab().create(gang(&json!({"replicas": "x", "mode": "Loose"}))).unwrap_err();
+    let error = store_with_gang_kind()
+        .create(gang(&json!({"replicas": "x", "mode": "Loose"})))
+        .unwrap_err();
     let fields: Vec<&str> =
         error.details.as_ref().unwrap().causes.iter().map(|cause| cause.field.as_str()).collect();
     assert_eq!(fields, ["spec.queue", "spec.mode", "spec.replicas", ".spec.replicas"]);
@@ -155,59 +159,60 @@ fn every_wrong_field_is_named_at_once() {
 
 #[test]
 fn a_wrong_field_that_was_there_before_may_stay() {
-    let mut lab = Lab::new();
+    let mut fixture = TestStore::new();
     let mut loose = definition(&typical());
     loose["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["spec"]["properties"]
         ["replicas"] = json!({"type": "integer"});
-    lab.create(loose).unwrap();
-    lab.create(gang(&json!({"queue": "team", "replicas": 99}))).unwrap();
-    let crd = lab.key("apiextensions.k8s.io", "CustomResourceDefinition", "gangs.lab.dev");
-    lab.edit(crd, &["spec", "versions"], definition(&typical())["spec"]["versions"].clone())
+    fixture.create(loose).unwrap();
+    fixture.create(gang(&json!({"queue": "team", "replicas": 99}))).unwrap();
+    let crd = fixture.key("apiextensions.k8s.io", "CustomResourceDefinition", "gangs.lab.dev");
+    fixture
+        .edit(crd, &["spec", "versions"], definition(&typical())["spec"]["versions"].clone())
         .unwrap();
-    let key = lab.key("lab.dev", "Gang", "a");
-    lab.edit(key.clone(), &["spec", "queue"], json!("other")).unwrap();
-    assert!(said(lab.edit(key, &["spec", "replicas"], json!(98))).starts_with("422"));
+    let key = fixture.key("lab.dev", "Gang", "a");
+    fixture.edit(key.clone(), &["spec", "queue"], json!("other")).unwrap();
+    assert!(outcome(fixture.edit(key, &["spec", "replicas"], json!(98))).starts_with("422"));
 }
 
 #[test]
 fn status_and_spec_are_written_apart_and_only_the_spec_counts_up() {
-    let mut lab = lab();
+    let mut fixture = store_with_gang_kind();
     let mut body = gang(&json!({"queue": "team"}));
     body["status"] = json!({"phase": "Made up"});
-    assert_eq!(lab.create(body).unwrap().get("status"), None);
-    let key = lab.key("lab.dev", "Gang", "a");
-    let written = lab.set_status(key.clone(), json!({"phase": "Running"})).unwrap();
+    assert_eq!(fixture.create(body).unwrap().get("status"), None);
+    let key = fixture.key("lab.dev", "Gang", "a");
+    let written = fixture.set_status(key.clone(), json!({"phase": "Running"})).unwrap();
     assert_eq!(written["metadata"]["generation"], 1);
-    let written = lab.edit(key.clone(), &["spec", "mode"], json!("Soft")).unwrap();
+    let written = fixture.edit(key.clone(), &["spec", "mode"], json!("Soft")).unwrap();
     assert_eq!(written["status"]["phase"], "Running");
     assert_eq!(written["metadata"]["generation"], 2);
-    let written = lab.edit(key, &["status"], json!({})).unwrap();
+    let written = fixture.edit(key, &["status"], json!({})).unwrap();
     assert_eq!(written["status"]["phase"], "Running");
 }
 
 #[test]
-fn an_update_must_say_which_state_it_saw() {
-    let mut lab = lab();
-    lab.create(gang(&json!({"queue": "team"}))).unwrap();
-    let key = lab.key("lab.dev", "Gang", "a");
-    assert_snapshot!(said(lab.update(key, gang(&json!({"queue": "other"})))), @r#"422 Invalid: gangs.lab.dev "a" is invalid: metadata.resourceVersion: Invalid value: 0: must be specified for an update"#);
+fn an_update_must_name_a_resource_version() {
+    let mut fixture = store_with_gang_kind();
+    fixture.create(gang(&json!({"queue": "team"}))).unwrap();
+    let key = fixture.key("lab.dev", "Gang", "a");
+    assert_snapshot!(outcome(fixture.update(key, gang(&json!({"queue": "other"})))), @r#"422 Invalid: gangs.lab.dev "a" is invalid: metadata.resourceVersion: Invalid value: 0: must be specified for an update"#);
 }
 
 #[test]
 fn strategic_merge_is_not_for_custom_kinds() {
-    let mut lab = lab();
-    lab.create(gang(&json!({"queue": "team"}))).unwrap();
+    let mut fixture = store_with_gang_kind();
+    fixture.create(gang(&json!({"queue": "team"}))).unwrap();
     let patch = PatchBody::Strategic(json!({"spec": {"queue": "other"}}));
-    let key = lab.key("lab.dev", "Gang", "a");
-    let error = lab.write(key, Op::Patch(Subresource::None, patch)).unwrap_err();
+    let key = fixture.key("lab.dev", "Gang", "a");
+    let error = fixture.write(key, Op::Patch(Subresource::None, patch)).unwrap_err();
     assert_eq!((error.code, error.reason.as_str()), (415, "UnsupportedMediaType"));
 }
 
 #[test]
 fn a_definition_can_make_fields_selectable() {
-    let mut lab = lab();
-    let created = lab.create(gang(&json!({"queue": "team"}))).unwrap();
-    let kind = lab.store.kinds().by_kind("lab.dev", "Gang").unwrap();
+    let mut fixture = store_with_gang_kind();
+    let created = fixture.create(gang(&json!({"queue": "team"}))).unwrap();
+    let kind = fixture.store.kinds().by_kind("lab.dev", "Gang").unwrap();
     assert!(FieldSelector::parse("spec.queue=team", kind).unwrap().matches(&created));
     let refusal = FieldSelector::parse("spec.mode=Hard", kind).unwrap_err();
     assert_eq!(refusal.message, "field label not supported: spec.mode");
@@ -215,29 +220,29 @@ fn a_definition_can_make_fields_selectable() {
 
 #[test]
 fn scale_reaches_the_fields_that_the_definition_names() {
-    let mut lab = lab();
-    lab.create(gang(&json!({"queue": "team", "replicas": 2}))).unwrap();
-    let key = lab.key("lab.dev", "Gang", "a");
-    lab.set_status(key.clone(), json!({"replicas": 1, "selector": "app=a"})).unwrap();
-    let kind = lab.store.kinds().get(&key.resource).unwrap().clone();
-    let scale = kind.scale_of(&lab.store.get(&key).unwrap()).unwrap();
+    let mut fixture = store_with_gang_kind();
+    fixture.create(gang(&json!({"queue": "team", "replicas": 2}))).unwrap();
+    let key = fixture.key("lab.dev", "Gang", "a");
+    fixture.set_status(key.clone(), json!({"replicas": 1, "selector": "app=a"})).unwrap();
+    let kind = fixture.store.kinds().get(&key.resource).unwrap().clone();
+    let scale = kind.scale_of(&fixture.store.get(&key).unwrap()).unwrap();
     assert_eq!(scale["spec"], json!({"replicas": 2}));
     assert_eq!(scale["status"], json!({"replicas": 1, "selector": "app=a"}));
     let op = Op::Patch(Subresource::Scale, PatchBody::Merge(json!({"spec": {"replicas": 5}})));
-    assert_eq!(lab.write(key.clone(), op).unwrap().object["spec"]["replicas"], 5);
+    assert_eq!(fixture.write(key.clone(), op).unwrap().object["spec"]["replicas"], 5);
     let op = Op::Patch(Subresource::Scale, PatchBody::Merge(json!({"spec": {"replicas": 11}})));
-    assert_snapshot!(said(lab.write(key.clone(), op)), @r#"422 Invalid: Gang.lab.dev "a" is invalid: spec.replicas: Invalid value: 11: spec.replicas in body should be less than or equal to 10"#);
+    assert_snapshot!(outcome(fixture.write(key.clone(), op)), @r#"422 Invalid: Gang.lab.dev "a" is invalid: spec.replicas: Invalid value: 11: spec.replicas in body should be less than or equal to 10"#);
     let op = Op::Update(Subresource::Scale, json!({"spec": {"replicas": 0}}));
-    assert_snapshot!(said(lab.write(key, op)), @r#"422 Invalid: Gang.lab.dev "a" is invalid: spec.replicas: Invalid value: 0: spec.replicas in body should be greater than or equal to 1"#);
+    assert_snapshot!(outcome(fixture.write(key, op)), @r#"422 Invalid: Gang.lab.dev "a" is invalid: spec.replicas: Invalid value: 0: spec.replicas in body should be greater than or equal to 1"#);
 }
 
 #[test]
 fn a_definition_that_defines_nothing_is_refused() {
-    let mut lab = Lab::new();
+    let mut fixture = TestStore::new();
     let mut refusal = |path: &str, value: Value| {
         let mut crd = definition(&typical());
-        *crd.pointer_mut(path).expect("a place in the definition") = value;
-        said(lab.create(crd))
+        *crd.pointer_mut(path).expect("the path exists in the definition") = value;
+        outcome(fixture.create(crd))
     };
     assert_snapshot!(refusal("/metadata/name", json!("gang")), @r#"422 Invalid: CustomResourceDefinition.apiextensions.k8s.io "gang" is invalid: metadata.name: Invalid value: "gang": must be spec.names.plural+"."+spec.group"#);
     assert_snapshot!(refusal("/spec/scope", json!("Global")), @r#"422 Invalid: CustomResourceDefinition.apiextensions.k8s.io "gangs.lab.dev" is invalid: spec.scope: Unsupported value: "Global": supported values: "Cluster", "Namespaced""#);
@@ -258,35 +263,35 @@ fn a_version_that_objects_may_be_stored_in_stays() {
     };
     let mut crd = definition(&typical());
     crd["spec"]["versions"] = json!([version("v1", true), version("v2", false)]);
-    let mut lab = Lab::new();
-    lab.create(crd).unwrap();
-    let key = lab.key("apiextensions.k8s.io", "CustomResourceDefinition", "gangs.lab.dev");
-    let mut edit = |path: &[&str], value| said(lab.edit(key.clone(), path, value));
+    let mut fixture = TestStore::new();
+    fixture.create(crd).unwrap();
+    let key = fixture.key("apiextensions.k8s.io", "CustomResourceDefinition", "gangs.lab.dev");
+    let mut edit = |path: &[&str], value| outcome(fixture.edit(key.clone(), path, value));
     let moved = json!([version("v1", false), version("v2", true)]);
     assert_eq!(edit(&["spec", "versions"], moved), "accepted");
     let alone = json!([version("v2", true)]);
     assert_snapshot!(edit(&["spec", "versions"], alone.clone()), @r#"422 Invalid: CustomResourceDefinition.apiextensions.k8s.io "gangs.lab.dev" is invalid: status.storedVersions[0]: Invalid value: "v1": missing from spec.versions; v1 was previously a storage version, and must remain in spec.versions until a storage migration ensures no data remains persisted in v1 and removes v1 from status.storedVersions"#);
-    lab.set_status(key.clone(), json!({"storedVersions": ["v2"]})).unwrap();
-    assert_eq!(said(lab.edit(key, &["spec", "versions"], alone)), "accepted");
+    fixture.set_status(key.clone(), json!({"storedVersions": ["v2"]})).unwrap();
+    assert_eq!(outcome(fixture.edit(key, &["spec", "versions"], alone)), "accepted");
 }
 
 #[test]
-fn formats_that_nobody_looks_at_are_warned_of_once() {
+fn unrecognized_formats_are_warned_of_once() {
     let with = |format: &str| {
         definition(&json!({"type": "object", "properties": {
             "queue": {"type": "string", "format": format}}}))
     };
-    let mut lab = Lab::new();
-    let definitions = lab.key("apiextensions.k8s.io", "CustomResourceDefinition", "");
+    let mut fixture = TestStore::new();
+    let definitions = fixture.key("apiextensions.k8s.io", "CustomResourceDefinition", "");
     let create = Write::new(definitions, Op::Create(with("odd")), "test");
-    let warnings = lab.store.write(create, lab.now).unwrap().warnings;
+    let warnings = fixture.store.write(create, fixture.now).unwrap().warnings;
     assert_eq!(warnings, ["unrecognized format \"odd\""]);
-    let key = lab.key("apiextensions.k8s.io", "CustomResourceDefinition", "gangs.lab.dev");
+    let key = fixture.key("apiextensions.k8s.io", "CustomResourceDefinition", "gangs.lab.dev");
     let mut warned = |format: &str| {
         let patch =
             PatchBody::Merge(json!({"spec": {"versions": with(format)["spec"]["versions"]},
             "metadata": {"labels": {"format": format}}}));
-        lab.write(key.clone(), Op::Patch(Subresource::None, patch)).unwrap().warnings
+        fixture.write(key.clone(), Op::Patch(Subresource::None, patch)).unwrap().warnings
     };
     assert!(warned("odd").is_empty());
     assert_eq!(warned("odder"), ["unrecognized format \"odder\""]);
@@ -295,85 +300,85 @@ fn formats_that_nobody_looks_at_are_warned_of_once() {
 
 #[test]
 fn a_definition_takes_its_objects_along() {
-    let mut lab = lab();
-    lab.create(gang(&json!({"queue": "team"}))).unwrap();
-    let key = lab.key("lab.dev", "Gang", "a");
-    let crd = lab.key("apiextensions.k8s.io", "CustomResourceDefinition", "gangs.lab.dev");
-    assert!(lab.delete(crd).unwrap().deleted);
-    assert_eq!(lab.store.get(&key).unwrap_err().code, 404);
-    assert!(lab.store.kinds().by_kind("lab.dev", "Gang").is_none());
+    let mut fixture = store_with_gang_kind();
+    fixture.create(gang(&json!({"queue": "team"}))).unwrap();
+    let key = fixture.key("lab.dev", "Gang", "a");
+    let crd = fixture.key("apiextensions.k8s.io", "CustomResourceDefinition", "gangs.lab.dev");
+    assert!(fixture.delete(crd).unwrap().deleted);
+    assert_eq!(fixture.store.get(&key).unwrap_err().code, 404);
+    assert!(fixture.store.kinds().by_kind("lab.dev", "Gang").is_none());
 }
 
 #[test]
 fn a_definition_waits_for_objects_that_wait_for_finalizers() {
-    let mut lab = lab();
+    let mut fixture = store_with_gang_kind();
     let mut body = gang(&json!({"queue": "team"}));
     body["metadata"]["finalizers"] = json!(["lab.dev/hold"]);
-    lab.create(body).unwrap();
-    let key = lab.key("lab.dev", "Gang", "a");
-    let crd = lab.key("apiextensions.k8s.io", "CustomResourceDefinition", "gangs.lab.dev");
-    assert!(!lab.delete(crd.clone()).unwrap().deleted);
-    assert!(lab.store.get(&crd).is_ok());
-    lab.edit(key.clone(), &["metadata", "finalizers"], json!([])).unwrap();
-    assert_eq!(lab.store.get(&key).unwrap_err().code, 404);
-    assert_eq!(lab.store.get(&crd).unwrap_err().code, 404);
+    fixture.create(body).unwrap();
+    let key = fixture.key("lab.dev", "Gang", "a");
+    let crd = fixture.key("apiextensions.k8s.io", "CustomResourceDefinition", "gangs.lab.dev");
+    assert!(!fixture.delete(crd.clone()).unwrap().deleted);
+    assert!(fixture.store.get(&crd).is_ok());
+    fixture.edit(key.clone(), &["metadata", "finalizers"], json!([])).unwrap();
+    assert_eq!(fixture.store.get(&key).unwrap_err().code, 404);
+    assert_eq!(fixture.store.get(&crd).unwrap_err().code, 404);
 }
 
 #[test]
 fn versions_share_their_objects() {
-    let mut lab = Lab::new();
+    let mut fixture = TestStore::new();
     let mut crd = definition(&typical());
     let mut older = crd["spec"]["versions"][0].clone();
     older["name"] = "v1alpha1".into();
     older["storage"] = false.into();
     crd["spec"]["versions"].as_array_mut().unwrap().push(older);
-    lab.create(crd).unwrap();
+    fixture.create(crd).unwrap();
     let mut body = gang(&json!({"queue": "team"}));
     body["apiVersion"] = "lab.dev/v1alpha1".into();
-    let created = lab.create(body).unwrap();
+    let created = fixture.create(body).unwrap();
     assert_eq!(created["apiVersion"], "lab.dev/v1");
-    let kind = lab.store.kinds().by_path("lab.dev", "v1alpha1", "gangs").unwrap();
-    assert_eq!(kind.present("v1alpha1", &created)["apiVersion"], "lab.dev/v1alpha1");
+    let kind = fixture.store.kinds().by_path("lab.dev", "v1alpha1", "gangs").unwrap();
+    assert_eq!(kind.in_version("v1alpha1", &created)["apiVersion"], "lab.dev/v1alpha1");
 }
 
 #[test]
 fn a_version_that_is_not_defined_is_refused() {
     let mut body = gang(&json!({"queue": "team"}));
     body["apiVersion"] = "lab.dev/v9".into();
-    assert_snapshot!(said(lab().create(body)), @"400 BadRequest: the API version in the data (lab.dev/v9) does not match the expected API version (lab.dev/v1)");
+    assert_snapshot!(outcome(store_with_gang_kind().create(body)), @"400 BadRequest: the API version in the data (lab.dev/v9) does not match the expected API version (lab.dev/v1)");
 }
 
-/// A lab whose gangs have these rules for their spec.
-fn ruled(rules: &Value) -> Lab {
+/// A store with a kind `Gang` that has validation rules for its spec.
+fn ruled(rules: &Value) -> TestStore {
     let mut spec = typical();
     spec["x-kubernetes-validations"] = rules.clone();
-    let mut lab = Lab::new();
-    lab.create(definition(&spec)).expect("a sound definition");
-    lab
+    let mut fixture = TestStore::new();
+    fixture.create(definition(&spec)).expect("a valid definition");
+    fixture
 }
 
 #[test]
 fn rules_in_cel_are_kept() {
-    let mut lab = ruled(&json!([
+    let mut fixture = ruled(&json!([
         {"rule": "self.replicas <= 3 || self.mode == 'Soft'", "message": "more than 3 must be soft"},
         {"rule": "self.queue == oldSelf.queue", "message": "the queue stays"},
     ]));
     let many = gang(&json!({"queue": "team", "replicas": 5}));
-    assert_snapshot!(said(lab.create(many)), @r#"422 Invalid: Gang.lab.dev "a" is invalid: spec: Invalid value: more than 3 must be soft"#);
-    lab.create(gang(&json!({"queue": "team", "replicas": 2}))).unwrap();
-    let key = lab.key("lab.dev", "Gang", "a");
-    assert_snapshot!(said(lab.edit(key.clone(), &["spec", "queue"], json!("other"))), @r#"422 Invalid: Gang.lab.dev "a" is invalid: spec: Invalid value: the queue stays"#);
-    lab.edit(key, &["spec", "replicas"], json!(3)).unwrap();
+    assert_snapshot!(outcome(fixture.create(many)), @r#"422 Invalid: Gang.lab.dev "a" is invalid: spec: Invalid value: more than 3 must be soft"#);
+    fixture.create(gang(&json!({"queue": "team", "replicas": 2}))).unwrap();
+    let key = fixture.key("lab.dev", "Gang", "a");
+    assert_snapshot!(outcome(fixture.edit(key.clone(), &["spec", "queue"], json!("other"))), @r#"422 Invalid: Gang.lab.dev "a" is invalid: spec: Invalid value: the queue stays"#);
+    fixture.edit(key, &["spec", "replicas"], json!(3)).unwrap();
 }
 
 #[test]
-fn rules_may_ask_whether_there_was_an_old_one() {
+fn rules_can_test_for_an_old_value() {
     let rule = "!oldSelf.hasValue() || oldSelf.value().queue == self.queue";
-    let mut lab = ruled(&json!([{"rule": rule, "optionalOldSelf": true}]));
-    lab.create(gang(&json!({"queue": "team"}))).unwrap();
-    let key = lab.key("lab.dev", "Gang", "a");
-    assert_snapshot!(said(lab.edit(key.clone(), &["spec", "queue"], json!("other"))), @r#"422 Invalid: Gang.lab.dev "a" is invalid: spec: Invalid value: failed rule: !oldSelf.hasValue() || oldSelf.value().queue == self.queue"#);
-    lab.edit(key, &["spec", "replicas"], json!(3)).unwrap();
+    let mut fixture = ruled(&json!([{"rule": rule, "optionalOldSelf": true}]));
+    fixture.create(gang(&json!({"queue": "team"}))).unwrap();
+    let key = fixture.key("lab.dev", "Gang", "a");
+    assert_snapshot!(outcome(fixture.edit(key.clone(), &["spec", "queue"], json!("other"))), @r#"422 Invalid: Gang.lab.dev "a" is invalid: spec: Invalid value: failed rule: !oldSelf.hasValue() || oldSelf.value().queue == self.queue"#);
+    fixture.edit(key, &["spec", "replicas"], json!(3)).unwrap();
 }
 
 #[test]
@@ -382,9 +387,9 @@ fn rules_know_the_functions_of_kubernetes() {
         let mut spec = typical();
         spec["properties"]["queue"] = json!({"type": "string"});
         spec["x-kubernetes-validations"] = json!([{"rule": rule}]);
-        let mut lab = Lab::new();
-        lab.create(definition(&spec)).expect("a sound definition");
-        said(lab.create(gang(&json!({"queue": queue}))))
+        let mut fixture = TestStore::new();
+        fixture.create(definition(&spec)).expect("a valid definition");
+        outcome(fixture.create(gang(&json!({"queue": queue}))))
     };
     for (rule, sound, wrong) in [
         ("isURL(self.queue)", "https://a/b", "nope"),
@@ -403,6 +408,6 @@ fn rules_know_the_functions_of_kubernetes() {
 fn a_rule_that_is_no_cel_is_refused() {
     let mut spec = typical();
     spec["x-kubernetes-validations"] = json!([{"rule": "self.replicas <="}]);
-    let refusal = said(Lab::new().create(definition(&spec)));
+    let refusal = outcome(TestStore::new().create(definition(&spec)));
     assert_snapshot!(refusal.split(" expecting").next().unwrap(), @r#"422 Invalid: CustomResourceDefinition.apiextensions.k8s.io "gangs.lab.dev" is invalid: spec.validation.openAPIV3Schema.properties[spec].x-kubernetes-validations[0].rule: Invalid value: {"Rule":"self.replicas \u003c=","Message":"","MessageExpression":"","Reason":null,"FieldPath":"","OptionalOldSelf":null}: compilation failed: ERROR: <input>:1:17: Syntax error: mismatched input '<EOF>'"#);
 }

@@ -1,14 +1,14 @@
-//! How bodies of built-in kinds are decoded.
+//! Decoding of bodies of built-in kinds.
 
 use schedlab_emulator::error::ApiError;
 use schedlab_emulator::store::{
-    FieldValidation, Key, Op, PatchBody, Resource, Store, Subresource, Write, Written,
+    FieldValidation, Key, Op, PatchBody, Resource, Store, Subresource, Write, WriteOutcome,
 };
 use schedlab_json::{Value, json};
 
-use crate::lab::{self, Lab};
+use crate::test_store::{self, TestStore};
 
-fn create(body: Value, field_validation: FieldValidation) -> Result<Written, ApiError> {
+fn create(body: Value, field_validation: FieldValidation) -> Result<WriteOutcome, ApiError> {
     let mut store = Store::new(1);
     let now = "2026-01-01T00:00:00Z".parse().expect("a time");
     let key = Key::new(Resource::new("", "namespaces"), "", "default");
@@ -41,19 +41,19 @@ fn an_unknown_field_is_dropped_with_a_warning_or_refused() {
     );
 }
 
-/// As the real server, which decodes all of it, whatever part is written.
+/// As in kube-apiserver, the whole body is decoded, whatever subresource is written.
 #[test]
 fn a_status_is_written_with_a_warning_of_what_is_unknown_in_the_spec() {
-    let mut lab = Lab::new();
-    lab.create(lab::pod("a")).unwrap();
-    let key = lab.key("", "Pod", "a");
+    let mut fixture = TestStore::new();
+    fixture.create(test_store::pod("a")).unwrap();
+    let key = fixture.key("", "Pod", "a");
     let mut patched = |patch: Value| {
         let op = Op::Patch(Subresource::Status, PatchBody::Merge(patch));
         let write = Write {
             field_validation: FieldValidation::Warn,
             ..Write::new(key.clone(), op, "test")
         };
-        lab.store.write(write, lab.now).unwrap()
+        fixture.store.write(write, fixture.now).unwrap()
     };
     let warned = patched(json!({"spec": {"odd": 1}, "status": {"message": "m", "odder": 2}}));
     assert_eq!(warned.warnings, ["unknown field \"spec.odd\"", "unknown field \"status.odder\""]);

@@ -1,33 +1,34 @@
-//! Whole objects inside of custom resources.
+//! Embedded objects in custom resources.
 
 use insta::assert_snapshot;
 use schedlab_emulator::store::{FieldValidation, Op, Write};
 use schedlab_json::{Value, json};
 
 use crate::custom::{definition, gang};
-use crate::lab::{Lab, said};
+use crate::test_store::{TestStore, outcome};
 
-/// A lab whose gangs hold one object, and a list and a map of others.
-fn lab() -> Lab {
+/// A store with a kind `Gang` that embeds one object, a list and a map of objects.
+fn store_with_embedding_kind() -> TestStore {
     let whole = json!({"type": "object", "x-kubernetes-embedded-resource": true,
         "x-kubernetes-preserve-unknown-fields": true});
     let narrow = json!({"type": "object", "x-kubernetes-embedded-resource": true,
         "properties": {"spec": {"type": "object", "properties": {"a": {"type": "string"}}}}});
-    let mut lab = Lab::new();
-    lab.create(definition(&json!({"type": "object", "properties": {
-        "queue": {"type": "string"},
-        "one": whole,
-        "list": {"type": "array", "items": narrow},
-        "map": {"type": "object", "additionalProperties": whole},
-    }})))
-    .expect("a sound definition");
-    lab
+    let mut fixture = TestStore::new();
+    fixture
+        .create(definition(&json!({"type": "object", "properties": {
+            "queue": {"type": "string"},
+            "one": whole,
+            "list": {"type": "array", "items": narrow},
+            "map": {"type": "object", "additionalProperties": whole},
+        }})))
+        .expect("a valid definition");
+    fixture
 }
 
 #[test]
 fn an_embedded_object_has_a_version_and_a_kind() {
-    let mut lab = lab();
-    let mut refusal = |spec: Value| said(lab.create(gang(&spec)));
+    let mut fixture = store_with_embedding_kind();
+    let mut refusal = |spec: Value| outcome(fixture.create(gang(&spec)));
     assert_snapshot!(refusal(json!({"one": {"a": 1}})), @r#"422 Invalid: Gang.lab.dev "a" is invalid: [spec.one.apiVersion: Required value, spec.one.kind: Required value]"#);
     assert_snapshot!(refusal(json!({"list": [{"spec": {}, "kind": "Pod"}]})), @r#"422 Invalid: Gang.lab.dev "a" is invalid: spec.list[0].apiVersion: Required value"#);
     assert_snapshot!(refusal(json!({"map": {"x": {"apiVersion": "v1"}}})), @r#"422 Invalid: Gang.lab.dev "a" is invalid: spec.map[x].kind: Required value"#);
@@ -38,9 +39,9 @@ fn an_embedded_object_has_a_version_and_a_kind() {
 
 #[test]
 fn metadata_of_an_embedded_object_is_checked() {
-    let mut lab = lab();
+    let mut fixture = store_with_embedding_kind();
     let mut refusal = |metadata: Value| {
-        said(lab.create(gang(&json!({"one": {"apiVersion": "v1", "kind": "Pod",
+        outcome(fixture.create(gang(&json!({"one": {"apiVersion": "v1", "kind": "Pod",
             "metadata": metadata}}))))
     };
     assert_snapshot!(refusal(json!({"name": "a/b"})), @r#"422 Invalid: Gang.lab.dev "a" is invalid: spec.one.metadata.name: Invalid value: "a/b": may not contain '/'"#);
@@ -56,13 +57,13 @@ fn metadata_of_an_embedded_object_is_checked() {
 
 #[test]
 fn unknown_metadata_of_an_embedded_object_is_dropped() {
-    let mut lab = lab();
+    let mut fixture = store_with_embedding_kind();
     let embedded = json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "n", "odd": 1},
         "spec": {"a": "x", "b": "y"}, "free": 1});
     let spec = json!({"one": embedded, "list": [embedded]});
     let create = Op::Create(gang(&spec));
-    let mut write = Write::new(lab.key("lab.dev", "Gang", ""), create, "test");
-    let written = lab.store.write(write.clone(), lab.now).unwrap();
+    let mut write = Write::new(fixture.key("lab.dev", "Gang", ""), create, "test");
+    let written = fixture.store.write(write.clone(), fixture.now).unwrap();
     let mut kept = embedded.clone();
     kept["metadata"] = json!({"name": "n"});
     assert_eq!(written.object["spec"]["one"], kept);
@@ -70,5 +71,5 @@ fn unknown_metadata_of_an_embedded_object_is_dropped() {
         "spec": {"a": "x"}});
     assert_eq!(written.object["spec"]["list"], json!([kept]));
     write.field_validation = FieldValidation::Strict;
-    assert_snapshot!(said(lab.store.write(write, lab.now)), @r#"400 BadRequest: Gang in version "v1" cannot be handled as a Gang: strict decoding error: unknown field "spec.list[0].free", unknown field "spec.list[0].spec.b", unknown field "spec.list[0].metadata.odd", unknown field "spec.one.metadata.odd""#);
+    assert_snapshot!(outcome(fixture.store.write(write, fixture.now)), @r#"400 BadRequest: Gang in version "v1" cannot be handled as a Gang: strict decoding error: unknown field "spec.list[0].free", unknown field "spec.list[0].spec.b", unknown field "spec.list[0].metadata.odd", unknown field "spec.one.metadata.odd""#);
 }

@@ -2,118 +2,121 @@
 
 use insta::assert_snapshot;
 use schedlab_emulator::select::{FieldSelector, LabelSelector};
-use schedlab_emulator::store::{Key, ListQuery, Listed, Resource};
+use schedlab_emulator::store::{Key, ListPage, ListQuery, Resource};
 use schedlab_json::json;
 
-use crate::lab::{Lab, pod, said};
+use crate::test_store::{TestStore, outcome, pod};
 
 fn pods() -> Resource {
     Resource::new("", "pods")
 }
 
-/// With the pods `p0` … in `default`.
-fn lab(count: usize) -> Lab {
-    let mut lab = Lab::new();
+/// A store with the pods `p0` … in `default`.
+fn store_with_pods(count: usize) -> TestStore {
+    let mut fixture = TestStore::new();
     for number in 0..count {
-        lab.create(pod(&format!("p{number}"))).expect("a valid pod");
+        fixture.create(pod(&format!("p{number}"))).expect("a valid pod");
     }
-    lab
+    fixture
 }
 
-fn names(listed: &Listed) -> Vec<&str> {
+fn names(listed: &ListPage) -> Vec<&str> {
     listed.items.iter().map(|pod| pod["metadata"]["name"].as_str().expect("a name")).collect()
 }
 
 fn page(limit: usize, token: Option<String>) -> ListQuery {
-    ListQuery { limit, token: token.unwrap_or_default(), ..ListQuery::default() }
+    ListQuery { limit, continue_token: token.unwrap_or_default(), ..ListQuery::default() }
 }
 
 #[test]
 fn pages_show_one_moment_whatever_is_written_meanwhile() {
-    let mut lab = lab(5);
-    let first = lab.store.list_page(&pods(), &page(2, None)).unwrap();
+    let mut fixture = store_with_pods(5);
+    let first = fixture.store.list_page(&pods(), &page(2, None)).unwrap();
     assert_eq!(names(&first), ["p0", "p1"]);
-    assert_eq!(first.remaining, Some(3));
-    lab.delete(lab.key("", "Pod", "p3")).unwrap();
-    lab.create(pod("p2a")).unwrap();
-    lab.bind("p4", "n1").unwrap();
-    let second = lab.store.list_page(&pods(), &page(2, first.token)).unwrap();
+    assert_eq!(first.remaining_items, Some(3));
+    fixture.delete(fixture.key("", "Pod", "p3")).unwrap();
+    fixture.create(pod("p2a")).unwrap();
+    fixture.bind("p4", "n1").unwrap();
+    let second = fixture.store.list_page(&pods(), &page(2, first.continue_token)).unwrap();
     assert_eq!(names(&second), ["p2", "p3"]);
     assert_eq!(second.revision, first.revision);
-    let third = lab.store.list_page(&pods(), &page(2, second.token)).unwrap();
+    let third = fixture.store.list_page(&pods(), &page(2, second.continue_token)).unwrap();
     assert_eq!(names(&third), ["p4"]);
     assert_eq!(third.items[0]["spec"].get("nodeName"), None);
-    assert_eq!(third.token, None);
+    assert_eq!(third.continue_token, None);
 }
 
 #[test]
-fn a_page_after_compaction_says_how_to_go_on() {
-    let mut lab = lab(3);
-    let first = lab.store.list_page(&pods(), &page(1, None)).unwrap();
-    lab.create(pod("p9")).unwrap();
-    lab.store.compact_to(lab.store.revision());
-    let error = lab.store.list_page(&pods(), &page(1, first.token)).unwrap_err();
+fn a_page_after_compaction_has_a_new_continue_token() {
+    let mut fixture = store_with_pods(3);
+    let first = fixture.store.list_page(&pods(), &page(1, None)).unwrap();
+    fixture.create(pod("p9")).unwrap();
+    fixture.store.compact_to(fixture.store.revision());
+    let error = fixture.store.list_page(&pods(), &page(1, first.continue_token)).unwrap_err();
     assert_eq!((error.code, error.reason.as_str()), (410, "Expired"));
-    let rest = lab.store.list_page(&pods(), &page(0, error.continue_token)).unwrap();
+    let rest = fixture.store.list_page(&pods(), &page(0, error.continue_token)).unwrap();
     assert_eq!(names(&rest), ["p1", "p2", "p9"]);
 }
 
 #[test]
 fn selectors_choose_and_pages_count_what_they_chose() {
-    let mut lab = lab(4);
-    let key = lab.key("", "Pod", "p1");
-    lab.merge(key, json!({"metadata": {"labels": {"app": "db"}}})).unwrap();
+    let mut fixture = store_with_pods(4);
+    let key = fixture.key("", "Pod", "p1");
+    fixture.merge(key, json!({"metadata": {"labels": {"app": "db"}}})).unwrap();
     let query = ListQuery { labels: LabelSelector::parse("app=web").unwrap(), ..page(2, None) };
-    let listed = lab.store.list_page(&pods(), &query).unwrap();
+    let listed = fixture.store.list_page(&pods(), &query).unwrap();
     assert_eq!(names(&listed), ["p0", "p2"]);
-    assert_eq!(listed.remaining, None);
-    let kind = lab.store.kinds().get(&pods()).unwrap();
+    assert_eq!(listed.remaining_items, None);
+    let kind = fixture.store.kinds().get(&pods()).unwrap();
     let fields = FieldSelector::parse("metadata.name=p3,spec.nodeName=", kind).unwrap();
     let query = ListQuery { fields, ..ListQuery::default() };
-    assert_eq!(names(&lab.store.list_page(&pods(), &query).unwrap()), ["p3"]);
+    assert_eq!(names(&fixture.store.list_page(&pods(), &query).unwrap()), ["p3"]);
 }
 
 #[test]
 fn a_list_stays_in_its_namespace() {
-    let mut lab = lab(1);
-    lab.create(json!({"kind": "Namespace", "metadata": {"name": "other"}})).unwrap();
+    let mut fixture = store_with_pods(1);
+    fixture.create(json!({"kind": "Namespace", "metadata": {"name": "other"}})).unwrap();
     let mut elsewhere = pod("q");
     elsewhere["metadata"]["namespace"] = "other".into();
-    lab.create(elsewhere).unwrap();
+    fixture.create(elsewhere).unwrap();
     let query = ListQuery { namespace: Some("other".to_owned()), ..ListQuery::default() };
-    assert_eq!(names(&lab.store.list_page(&pods(), &query).unwrap()), ["q"]);
-    assert_eq!(names(&lab.store.list_page(&pods(), &ListQuery::default()).unwrap()), ["p0", "q"]);
+    assert_eq!(names(&fixture.store.list_page(&pods(), &query).unwrap()), ["q"]);
+    assert_eq!(
+        names(&fixture.store.list_page(&pods(), &ListQuery::default()).unwrap()),
+        ["p0", "q"]
+    );
 }
 
 #[test]
 fn an_exact_revision_shows_the_past() {
-    let mut lab = lab(2);
-    let then = lab.store.revision();
-    lab.delete(lab.key("", "Pod", "p0")).unwrap();
+    let mut fixture = store_with_pods(2);
+    let then = fixture.store.revision();
+    fixture.delete(fixture.key("", "Pod", "p0")).unwrap();
     let at = |version_match: &str| ListQuery {
         resource_version: then.to_string(),
         version_match: version_match.to_owned(),
         ..ListQuery::default()
     };
-    let exact = lab.store.list_page(&pods(), &at("Exact")).unwrap();
+    let exact = fixture.store.list_page(&pods(), &at("Exact")).unwrap();
     assert_eq!((names(&exact), exact.revision), (vec!["p0", "p1"], then));
-    let newer = lab.store.list_page(&pods(), &at("NotOlderThan")).unwrap();
-    assert_eq!((names(&newer), newer.revision), (vec!["p1"], lab.store.revision()));
-    lab.store.compact_to(lab.store.revision());
-    assert_snapshot!(said(lab.store.list_page(&pods(), &at("Exact"))), @"410 Expired: The resourceVersion for the provided list is too old.");
+    let newer = fixture.store.list_page(&pods(), &at("NotOlderThan")).unwrap();
+    assert_eq!((names(&newer), newer.revision), (vec!["p1"], fixture.store.revision()));
+    fixture.store.compact_to(fixture.store.revision());
+    assert_snapshot!(outcome(fixture.store.list_page(&pods(), &at("Exact"))), @"410 Expired: The resourceVersion for the provided list is too old.");
 }
 
 #[test]
 fn revision_parameters_that_exclude_each_other_are_refused() {
-    let lab = lab(2);
-    let token = lab.store.list_page(&pods(), &page(1, None)).unwrap().token.unwrap();
+    let fixture = store_with_pods(2);
+    let token = fixture.store.list_page(&pods(), &page(1, None)).unwrap().continue_token.unwrap();
     let refusal = |resource_version: &str, version_match: &str, token: &str| {
-        said(lab.store.list_page(
+        outcome(fixture.store.list_page(
             &pods(),
             &ListQuery {
                 resource_version: resource_version.to_owned(),
                 version_match: version_match.to_owned(),
-                token: token.to_owned(),
+                continue_token: token.to_owned(),
                 ..ListQuery::default()
             },
         ))
@@ -130,46 +133,46 @@ fn revision_parameters_that_exclude_each_other_are_refused() {
 
 #[test]
 fn the_log_has_every_change_once_and_in_order() {
-    let lab = lab(3);
-    let entries = lab.store.log_since(1).unwrap();
+    let fixture = store_with_pods(3);
+    let entries = fixture.store.log_since(1).unwrap();
     let revisions: Vec<u64> = entries.iter().map(|entry| entry.revision).collect();
-    assert_eq!(revisions, (2..=lab.store.revision()).collect::<Vec<u64>>());
+    assert_eq!(revisions, (2..=fixture.store.revision()).collect::<Vec<u64>>());
 }
 
 #[test]
 fn the_log_does_not_reach_back_behind_compaction() {
-    let mut lab = lab(3);
-    let last = lab.store.revision();
-    lab.store.compact_to(last - 1);
-    assert_eq!(lab.store.log_since(last - 1).unwrap().len(), 1);
-    let compacted = lab.store.log_since(last - 2).unwrap_err();
+    let mut fixture = store_with_pods(3);
+    let last = fixture.store.revision();
+    fixture.store.compact_to(last - 1);
+    assert_eq!(fixture.store.log_since(last - 1).unwrap().len(), 1);
+    let compacted = fixture.store.log_since(last - 2).unwrap_err();
     assert_eq!(
         compacted.to_string(),
         format!("too old resource version: {} ({})", last - 2, last - 1)
     );
-    assert_eq!(lab.store.revision(), last, "compaction changes no revision");
+    assert_eq!(fixture.store.revision(), last, "compaction changes no revision");
 }
 
 #[test]
 fn equal_seeds_and_writes_give_equal_logs() {
-    let text = |lab: &Lab| {
-        let entries = lab.store.log_since(1).expect("nothing was compacted");
+    let text = |fixture: &TestStore| {
+        let entries = fixture.store.log_since(1).expect("nothing was compacted");
         entries.iter().map(|entry| entry.object.to_string()).collect::<Vec<_>>()
     };
-    assert_eq!(text(&lab(4)), text(&lab(4)));
+    assert_eq!(text(&store_with_pods(4)), text(&store_with_pods(4)));
 }
 
 #[test]
 fn dependents_follow_owner_references() {
-    let mut lab = lab(1);
+    let mut fixture = store_with_pods(1);
     let mut owned = pod("owned");
     owned["metadata"]["ownerReferences"] =
         json!([{"apiVersion": "v1", "kind": "Pod", "name": "p0", "uid": "u-1"}]);
-    lab.create(owned).unwrap();
-    let keys = |lab: &Lab| lab.store.dependents("u-1").cloned().collect::<Vec<Key>>();
-    let key = lab.key("", "Pod", "owned");
-    assert_eq!(keys(&lab).len(), 1);
-    assert!(keys(&lab).contains(&key));
-    lab.edit(key, &["metadata", "ownerReferences"], json!([])).unwrap();
-    assert_eq!(keys(&lab), []);
+    fixture.create(owned).unwrap();
+    let keys = |fixture: &TestStore| fixture.store.dependents("u-1").cloned().collect::<Vec<Key>>();
+    let key = fixture.key("", "Pod", "owned");
+    assert_eq!(keys(&fixture).len(), 1);
+    assert!(keys(&fixture).contains(&key));
+    fixture.edit(key, &["metadata", "ownerReferences"], json!([])).unwrap();
+    assert_eq!(keys(&fixture), []);
 }

@@ -1,14 +1,14 @@
-//! The store from outside: what each write does, answers and refuses.
+//! The public API of the store: effects, results and errors of writes.
 
-mod accounts;
-mod branches;
 mod custom;
 mod decoding;
+mod deletion;
 mod embedded;
-mod ends;
-mod lab;
 mod lists;
 mod malformed;
 mod pods;
+mod schema_branches;
+mod service_accounts;
+mod test_store;
 mod workloads;
 mod writes;

@@ -1,11 +1,11 @@
-//! Whatever a client sends: the store answers, and what it stored can be read back and written
-//! again unchanged.
+//! Property tests with malformed bodies: the store never panics, and stored objects can be read and
+//! written again unchanged.
 
 use proptest::prelude::*;
 use schedlab_emulator::store::{DeleteOptions, Op, PatchBody, Subresource};
 use schedlab_json::{Value, json};
 
-use crate::lab::{Lab, pod};
+use crate::test_store::{TestStore, pod};
 
 const FIELDS: [&str; 24] = [
     "metadata",
@@ -58,7 +58,7 @@ fn anything() -> impl Strategy<Value = Value> {
     })
 }
 
-/// Sound bodies, whose every place is tried out.
+/// Valid bodies, of which every field is replaced.
 fn sound() -> Vec<Value> {
     let template = json!({
         "metadata": {"labels": {"app": "web"}},
@@ -122,35 +122,35 @@ fn sound() -> Vec<Value> {
     ]
 }
 
-/// Every place in a value, as JSON pointers.
-fn places(value: &Value, path: &str, found: &mut Vec<String>) {
+/// All JSON pointers into a value.
+fn json_pointers(value: &Value, path: &str, found: &mut Vec<String>) {
     found.push(path.to_owned());
     match value {
         Value::Object(fields) => {
             for (name, field) in fields {
-                places(field, &format!("{path}/{}", name.replace('/', "~1")), found);
+                json_pointers(field, &format!("{path}/{}", name.replace('/', "~1")), found);
             }
         }
         Value::Array(items) => {
             for (index, item) in items.iter().enumerate() {
-                places(item, &format!("{path}/{index}"), found);
+                json_pointers(item, &format!("{path}/{index}"), found);
             }
         }
         Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
     }
 }
 
-/// A sound body with anything in one place.
+/// A valid body with an arbitrary value at a random JSON pointer.
 fn body() -> impl Strategy<Value = (String, String, Value)> {
-    (0..sound().len(), any::<prop::sample::Index>(), anything()).prop_map(|(which, place, odd)| {
+    (0..sound().len(), any::<prop::sample::Index>(), anything()).prop_map(|(which, index, odd)| {
         let mut body = sound().swap_remove(which);
         let version = body["apiVersion"].as_str().unwrap_or("v1").to_owned();
         let group = version.split_once('/').map_or("", |(group, _)| group).to_owned();
         let kind = body["kind"].as_str().expect("a kind").to_owned();
         let mut found = Vec::new();
-        places(&body, "", &mut found);
-        let place: &String = place.get(&found);
-        *body.pointer_mut(place).expect("a place of this body") = odd;
+        json_pointers(&body, "", &mut found);
+        let pointer: &String = index.get(&found);
+        *body.pointer_mut(pointer).expect("the pointer exists in this body") = odd;
         (group, kind, body)
     })
 }
@@ -158,52 +158,53 @@ fn body() -> impl Strategy<Value = (String, String, Value)> {
 proptest! {
     #[test]
     fn any_body_is_answered_and_what_is_stored_stays(((group, kind, body), patch) in (body(), anything())) {
-        let mut lab = Lab::new();
-        let key = lab.key(&group, &kind, "");
-        if let Ok(written) = lab.write(key, Op::Create(body)) {
-            let key = lab.key(&group, &kind, written.object["metadata"]["name"].as_str().unwrap());
-            let before = lab.store.revision();
-            let same = Value::clone(&lab.store.get(&home(&lab, &key)).unwrap());
-            let kind = lab.store.kinds().get(&key.resource).unwrap().clone();
-            let shown = Value::clone(&kind.present("v1", &same.into()));
-            lab.update(key.clone(), shown).unwrap();
-            prop_assert_eq!(lab.store.revision(), before);
-            drop(lab.merge(key.clone(), patch));
-            drop(lab.write(key, Op::Delete(DeleteOptions::default())));
+        let mut fixture = TestStore::new();
+        let key = fixture.key(&group, &kind, "");
+        if let Ok(written) = fixture.write(key, Op::Create(body)) {
+            let key = fixture.key(&group, &kind, written.object["metadata"]["name"].as_str().unwrap());
+            let before = fixture.store.revision();
+            let same = Value::clone(&fixture.store.get(&home(&fixture, &key)).unwrap());
+            let kind = fixture.store.kinds().get(&key.resource).unwrap().clone();
+            let shown = Value::clone(&kind.in_version("v1", &same.into()));
+            fixture.update(key.clone(), shown).unwrap();
+            prop_assert_eq!(fixture.store.revision(), before);
+            drop(fixture.merge(key.clone(), patch));
+            drop(fixture.write(key, Op::Delete(DeleteOptions::default())));
         }
     }
 
     #[test]
     fn any_patch_and_status_of_a_pod_is_answered(patch in anything(), status in anything()) {
-        let mut lab = Lab::new();
-        lab.create(pod("a")).unwrap();
-        let key = lab.key("", "Pod", "a");
-        drop(lab.merge(key.clone(), patch.clone()));
+        let mut fixture = TestStore::new();
+        fixture.create(pod("a")).unwrap();
+        let key = fixture.key("", "Pod", "a");
+        drop(fixture.merge(key.clone(), patch.clone()));
         for body in [
             PatchBody::Json(patch.clone()),
             PatchBody::Strategic(patch.clone()),
             PatchBody::Apply { object: patch.clone(), force: true },
         ] {
-            drop(lab.write(key.clone(), Op::Patch(Subresource::None, body)));
+            drop(fixture.write(key.clone(), Op::Patch(Subresource::None, body)));
         }
-        drop(lab.write(key.clone(), Op::Bind(patch.clone())));
-        drop(lab.write(key.clone(), Op::Evict(patch)));
-        if lab.store.get(&key).is_ok() {
-            drop(lab.set_status(key, status));
+        drop(fixture.write(key.clone(), Op::Bind(patch.clone())));
+        drop(fixture.write(key.clone(), Op::Evict(patch)));
+        if fixture.store.get(&key).is_ok() {
+            drop(fixture.set_status(key, status));
         }
     }
 }
 
 #[test]
 fn the_bodies_are_sound_to_begin_with() {
-    let mut lab = Lab::new();
+    let mut fixture = TestStore::new();
     for body in sound() {
-        assert_eq!(crate::lab::said(lab.create(body.clone())), "accepted", "{body}");
+        assert_eq!(crate::test_store::outcome(fixture.create(body.clone())), "accepted", "{body}");
     }
 }
 
-fn home(lab: &Lab, key: &schedlab_emulator::store::Key) -> schedlab_emulator::store::Key {
+fn home(fixture: &TestStore, key: &schedlab_emulator::store::Key) -> schedlab_emulator::store::Key {
     let mut key = key.clone();
-    key.resource = lab.store.kinds().get(&key.resource).expect("a known kind").home();
+    key.resource =
+        fixture.store.kinds().get(&key.resource).expect("a known kind").storage_resource();
     key
 }

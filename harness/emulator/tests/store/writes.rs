@@ -1,9 +1,9 @@
-//! What writes do, seen from the store.
+//! Basic writes.
 
 use jiff::Timestamp;
 use schedlab_emulator::error::ApiError;
 use schedlab_emulator::store::{
-    DeleteOptions, EventKind, Key, Op, Resource, Store, Subresource, Write, Written,
+    DeleteOptions, EventKind, Key, Op, Resource, Store, Subresource, Write, WriteOutcome,
 };
 use schedlab_json::{Value, json};
 
@@ -11,7 +11,7 @@ fn now() -> Timestamp {
     "2026-01-01T00:00:00.5Z".parse().expect("a time")
 }
 
-fn write(store: &mut Store, key: Key, op: Op) -> Result<Written, ApiError> {
+fn write(store: &mut Store, key: Key, op: Op) -> Result<WriteOutcome, ApiError> {
     store.write(Write::new(key, op, "test"), now())
 }
 
@@ -100,7 +100,7 @@ fn create_pod(store: &mut Store, name: &str) -> Value {
     Value::clone(&write(store, pod(""), Op::Create(body)).expect("a valid pod").object)
 }
 
-fn bind(store: &mut Store, name: &str, node: &str) -> Result<Written, ApiError> {
+fn bind(store: &mut Store, name: &str, node: &str) -> Result<WriteOutcome, ApiError> {
     let binding = json!({"metadata": {"name": name, "annotations": {"a": "b"}},
         "target": {"kind": "Node", "name": node}});
     write(store, pod(name), Op::Bind(binding))

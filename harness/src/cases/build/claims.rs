@@ -1,4 +1,4 @@
-//! Claims on devices, and the devices of nodes.
+//! Resource claims, and the devices of nodes.
 
 use std::collections::BTreeMap;
 
@@ -12,7 +12,7 @@ use crate::cases::format::{Case, ClaimSpec, Job, Task};
 
 const QUEUE_LABEL: &str = "kai.scheduler/queue";
 
-/// The devices of other classes that the node offers.
+/// Adds the node's devices of non-GPU classes.
 pub(super) fn add_slices(case: &Case, node: &str, allocatable: &mut Resources) {
     let slices = case.cluster.dra.iter().flat_map(|dra| &dra.resource_slices);
     for slice in slices.filter(|slice| slice.node == node && !is_gpu(&slice.class)) {
@@ -20,20 +20,20 @@ pub(super) fn add_slices(case: &Case, node: &str, allocatable: &mut Resources) {
     }
 }
 
-/// The node's GPUs are to be had by claims.
+/// Whether the node offers its GPUs through claims.
 pub(super) fn has_gpus(case: &Case, node: &str) -> bool {
     let mut slices = case.cluster.dra.iter().flat_map(|dra| &dra.resource_slices);
     slices.any(|slice| slice.node == node && is_gpu(&slice.class))
 }
 
-/// The claims of a task; one that nobody made, or of a class that is not there, is for devices that
-/// no node has.
-pub(super) fn of(case: &Case, job: &Job, task: &Task) -> Vec<DeviceClaim> {
+/// The claims of a task. A missing claim, or one of a missing class, requests devices that no node
+/// has.
+pub(super) fn task_claims(case: &Case, job: &Job, task: &Task) -> Vec<DeviceClaim> {
     let named = task.resource_claim_names.iter().map(|name| (name, false));
     let made = task.resource_claim_templates.values().map(|name| (name, true));
-    let of = |(wanted, is_own): (&String, bool)| match case.claim(job, wanted) {
+    let of = |(claim_name, is_own): (&String, bool)| match case.claim(job, claim_name) {
         Some(spec) if case.has_class(&spec.class) => claim(case, spec, is_own),
-        Some(_) | None => missing(wanted),
+        Some(_) | None => missing_claim(claim_name),
     };
     named.chain(made).map(of).collect()
 }
@@ -53,32 +53,32 @@ fn claim(case: &Case, spec: &ClaimSpec, is_own: bool) -> DeviceClaim {
     DeviceClaim {
         name: name(&format!("{}/{}", spec.namespace, spec.name)),
         devices,
-        every: BTreeMap::new(),
+        allocate_all: BTreeMap::new(),
         queue: spec.labels.get(QUEUE_LABEL).map(|queue| name(queue)),
-        is_own,
+        is_pod_owned: is_own,
         allocated_on: None,
-        besides: None,
+        also_counts_as: None,
         reserved_for_others: u32::try_from(others).unwrap_or(u32::MAX),
-        reach: DeviceReach::OneNode,
+        reach: DeviceReach::NodeLocal,
     }
 }
 
-fn missing(wanted: &str) -> DeviceClaim {
-    let devices = [(name(&format!("claim {wanted}")), 1)].into_iter().collect();
+fn missing_claim(claim_name: &str) -> DeviceClaim {
+    let devices = [(name(&format!("claim {claim_name}")), 1)].into_iter().collect();
     DeviceClaim {
-        name: name(wanted),
+        name: name(claim_name),
         devices: Resources { extended: devices, ..Resources::default() },
-        every: BTreeMap::new(),
+        allocate_all: BTreeMap::new(),
         queue: None,
-        is_own: false,
+        is_pod_owned: false,
         allocated_on: None,
-        besides: None,
+        also_counts_as: None,
         reserved_for_others: 0,
-        reach: DeviceReach::OneNode,
+        reach: DeviceReach::NodeLocal,
     }
 }
 
-/// Devices of such a class count as GPUs, which nodes offer as such.
+/// Whether devices of this class count as GPUs.
 fn is_gpu(class: &str) -> bool {
     class.to_ascii_lowercase().contains("gpu")
 }

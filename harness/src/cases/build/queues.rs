@@ -1,4 +1,5 @@
-//! The queues of a case: those below one that is not there are left out, and work goes to leaves.
+//! The queues of a case: queues with a missing ancestor are left out, and jobs may only name
+//! leaves.
 
 use std::{collections::BTreeMap, time::Duration};
 
@@ -12,14 +13,14 @@ use super::{
     START, amount, name, whole,
 };
 
-/// The queues that can be used, and what becomes of a job that names a queue.
+/// The usable queues, and the queue or problem by the queue name of a job.
 pub(super) struct Queues<'a> {
     pub(super) usable: Vec<Queue>,
-    pub(super) answers: BTreeMap<&'a str, Result<QueueId, QueueProblem>>,
+    pub(super) by_job_queue: BTreeMap<&'a str, Result<QueueId, QueueProblem>>,
 }
 
-/// No queue is above itself: such a case is not run.
-pub(super) fn tree(specs: &[QueueSpec]) -> Queues<'_> {
+/// Builds the queues. The parents have no cycle, which is checked before.
+pub(super) fn queue_tree(specs: &[QueueSpec]) -> Queues<'_> {
     let by_name: BTreeMap<&str, &QueueSpec> =
         specs.iter().map(|spec| (spec.name.as_str(), spec)).collect();
     let usable = || specs.iter().filter(|spec| missing_above(&by_name, spec).is_none());
@@ -38,10 +39,10 @@ pub(super) fn tree(specs: &[QueueSpec]) -> Queues<'_> {
         }
     };
     let answers = specs.iter().map(|spec| (spec.name.as_str(), answer(spec))).collect();
-    Queues { usable: usable().map(|spec| queue(spec, &ids)).collect(), answers }
+    Queues { usable: usable().map(|spec| queue(spec, &ids)).collect(), by_job_queue: answers }
 }
 
-/// It, or one above it, with the parent that it names and that is not there.
+/// The queue or ancestor whose parent is missing, and that parent's name.
 fn missing_above<'a>(
     by_name: &BTreeMap<&str, &'a QueueSpec>,
     spec: &'a QueueSpec,

@@ -1,5 +1,5 @@
-//! Why a job waits, as recorded and as told here. The two are not the same text, as ours names one
-//! reason and its remedy; what stands in KAI's of kind, names and figures has to stand in ours.
+//! Compares pending messages with the recorded ones. The texts differ, because ours gives one
+//! reason with a suggestion; the kind, names and figures of KAI's must appear in ours.
 
 use std::sync::LazyLock;
 
@@ -8,8 +8,8 @@ use schedlab_scheduler_core::{Plan, decision::Reason, model::PodGroupId};
 
 use super::super::format::Case;
 
-/// What tells one recorded reason from another. Ours has the same words for it.
-static TELLING: LazyLock<Regex> = LazyLock::new(|| {
+/// Phrases that distinguish recorded reasons; our messages contain the same ones.
+static DISTINGUISHING: LazyLock<Regex> = LazyLock::new(|| {
     let phrases = [
         r"\S+ quota is \S+ [A-Za-z ]+, while \S+ [A-Za-z ]+ are already allocated",
         r"\S+ quota has reached the allowable limit of \w+",
@@ -24,19 +24,19 @@ static TELLING: LazyLock<Regex> = LazyLock::new(|| {
     Regex::new(&phrases.join("|")).expect("a regular expression")
 });
 
-/// The word by which clients know the reason.
+/// The reason code.
 static CODE: LazyLock<Regex> =
     LazyLock::new(|| Regex::new(r"Reason: (\w+)").expect("a regular expression"));
 
-/// What is said of a queue's bounds where single nodes are too costly for them.
-const IN_WORDS: [(&str, &str); 2] = [
+/// Phrases for queue limits in messages without a reason code.
+const PHRASES_BY_CODE: [(&str, &str); 2] = [
     ("NonPreemptibleOverQuota", "Non-preemptible workload is over quota"),
     ("OverLimit", "quota has reached the allowable limit"),
 ];
 
-const NOWHERE: &str = "Resources were not found for pod";
+const NO_RESOURCES: &str = "Resources were not found for pod";
 
-/// Where what jobs are told differs from what the case expects, one line each.
+/// Differences between messages and the case's expectations, one per line.
 pub(in super::super) fn differences(case: &Case, plan: &Plan) -> Vec<String> {
     let mut found = Vec::new();
     for (job, at) in case.jobs.iter().zip(0..) {
@@ -45,26 +45,28 @@ pub(in super::super) fn differences(case: &Case, plan: &Plan) -> Vec<String> {
         let Some(recorded) = recorded else { continue };
         let ours = plan.waiting.get(&PodGroupId(at));
         let text = ours.map(ToString::to_string).unwrap_or_default();
-        let missing = missing(recorded, ours, &text);
-        found.extend(missing.map(|what| format!("{}: {what:?} is not told: {text:?}", job.name)));
+        let missing = first_missing(recorded, ours, &text);
+        found.extend(
+            missing.map(|what| format!("{}: the message lacks {what:?}: {text:?}", job.name)),
+        );
     }
     found
 }
 
-/// The first thing of the recorded text that ours does not tell.
-fn missing(recorded: &str, ours: Option<&Reason>, text: &str) -> Option<String> {
+/// The first part of the recorded message that ours lacks.
+fn first_missing(recorded: &str, ours: Option<&Reason>, text: &str) -> Option<String> {
     let code = ours.map_or("", Reason::code);
     let mut codes = CODE.captures_iter(recorded).map(|found| found[1].to_owned()).peekable();
-    let mut phrases = TELLING.find_iter(recorded).map(|found| found.as_str()).peekable();
+    let mut phrases = DISTINGUISHING.find_iter(recorded).map(|found| found.as_str()).peekable();
     if codes.peek().is_none() && phrases.peek().is_none() {
-        let is_told = recorded.contains(NOWHERE) && text.contains(NOWHERE);
-        return (!is_told).then(|| recorded.to_owned());
+        let is_contained = recorded.contains(NO_RESOURCES) && text.contains(NO_RESOURCES);
+        return (!is_contained).then(|| recorded.to_owned());
     }
-    let is_told = |wanted: &String| {
-        let words = IN_WORDS.iter().find(|(code, _)| code == wanted);
-        wanted == code || words.is_some_and(|(_, words)| text.contains(words))
+    let is_contained = |code_expected: &String| {
+        let words = PHRASES_BY_CODE.iter().find(|(code, _)| code == code_expected);
+        code_expected == code || words.is_some_and(|(_, words)| text.contains(words))
     };
-    let other_code = codes.find(|wanted| !is_told(wanted));
+    let other_code = codes.find(|code_expected| !is_contained(code_expected));
     other_code.or_else(|| phrases.find(|phrase| !text.contains(*phrase)).map(str::to_owned))
 }
 
@@ -75,16 +77,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn kind_names_and_figures_have_to_be_told() {
+    fn the_message_contains_the_recorded_kind_names_and_figures() {
         let gpus = |amount| Quantity { resource: ResourceName::Gpu, amount };
         let reason = Reason::NonPreemptibleOverQuota {
             queue: "q0".into(),
             quota: gpus(500),
             allocated: gpus(0),
             requested: gpus(590),
-            with_more: false,
+            other_bounds_too_low: false,
         };
-        let missing = |text: &str| missing(text, Some(&reason), &reason.to_string());
+        let missing = |text: &str| first_missing(text, Some(&reason), &reason.to_string());
         let text = "1 node does not have enough capacity. Reason: NonPreemptibleOverQuota, Details: \
                     requested 0.88 GPUs, but q0 quota is 0.5 GPUs, while 0 GPUs are already allocated";
         assert_eq!(missing(text), None);

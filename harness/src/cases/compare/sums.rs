@@ -1,26 +1,27 @@
-//! What tasks ask for together.
+//! Sums of requests and allocations over tasks.
 
 use schedlab_scheduler_core::Snapshot;
 
 use super::{
     super::format::{Outcome, Sums, Task},
-    Fate, Played,
+    ComparedTask, TaskOutcome,
 };
 
-/// Where the sums over `tasks` differ from those expected.
+/// Differences between the sums over `tasks` and the expected ones.
 pub(super) fn differences(
     snapshot: &Snapshot,
     outcome: &Outcome,
-    tasks: &[Played<'_>],
+    tasks: &[ComparedTask<'_>],
 ) -> Vec<String> {
     let sum = |of: fn(&Task) -> f64| tasks.iter().map(|(_, task, _)| of(task)).sum::<f64>();
     let Sums { gpus_accepted, cpu_millis, memory_bytes } = outcome.sums;
-    let accepted = tasks.iter().map(|(_, task, fate)| accepted(snapshot, task, fate)).sum::<f64>();
+    let accepted =
+        tasks.iter().map(|(_, task, actual)| accepted(snapshot, task, actual)).sum::<f64>();
     let all = [
         ("asking for", "GPUs", sum(|task| task.gpus_total), Some(outcome.gpus_requested_sum)),
         ("having", "GPUs", accepted, gpus_accepted),
-        ("asking for", "CPU millis", sum(|task| asked(task, "cpu_millis")), cpu_millis),
-        ("asking for", "bytes", sum(|task| asked(task, "memory_bytes")), memory_bytes),
+        ("asking for", "CPU millis", sum(|task| requested(task, "cpu_millis")), cpu_millis),
+        ("asking for", "bytes", sum(|task| requested(task, "memory_bytes")), memory_bytes),
     ];
     let wrong = all.into_iter().filter_map(|(doing, of, found, expected)| {
         let expected = expected.filter(|expected| (found - expected).abs() > 1e-6)?;
@@ -29,13 +30,13 @@ pub(super) fn differences(
     wrong.collect()
 }
 
-fn asked(task: &Task, resource: &str) -> f64 {
+fn requested(task: &Task, resource: &str) -> f64 {
     task.request.get(resource).copied().unwrap_or(0.0)
 }
 
-/// The GPUs that it has on its node; memory counts as a part of one there.
-fn accepted(snapshot: &Snapshot, task: &Task, fate: &Fate) -> f64 {
-    let Some(node) = fate.node else { return 0.0 };
+/// GPUs allocated on its node; GPU memory counts as a fraction of a GPU there.
+fn accepted(snapshot: &Snapshot, task: &Task, actual: &TaskOutcome) -> f64 {
+    let Some(node) = actual.node else { return 0.0 };
     let (Some(memory), whole) =
         (task.gpu_memory_mib, snapshot.nodes[node.0 as usize].gpu_memory_mib)
     else {

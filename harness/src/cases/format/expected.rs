@@ -1,10 +1,10 @@
-//! What must have become of jobs, tasks and nodes.
+//! Expected outcomes of jobs, tasks and nodes.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use serde::Deserialize;
 
-/// What is not listed is not compared.
+/// Objects that are not listed are not compared.
 #[derive(Clone, Debug, Default, Deserialize)]
 pub(in super::super) struct Expected {
     #[serde(default)]
@@ -25,20 +25,20 @@ pub(in super::super) struct Outcome {
     pub(in super::super) gpus_requested_sum: f64,
     #[serde(flatten)]
     pub(in super::super) sums: Sums,
-    /// The text of its fit errors.
+    /// The pending message.
     #[serde(default, rename = "error_message")]
     pub(in super::super) message: Option<String>,
     #[serde(default)]
     pub(in super::super) running_for_more_than_s: Option<u64>,
-    /// Positions of zones, where they are compared.
+    /// Positions of NUMA zones, if compared.
     #[serde(default)]
     pub(in super::super) numa_zones: Option<BTreeSet<usize>>,
 }
 
-/// What its tasks ask for together, where that is compared.
+/// Sums over its tasks, if compared.
 #[derive(Clone, Debug, Default, Deserialize)]
 pub(in super::super) struct Sums {
-    /// GPUs of those that have a node, as parts of that node's.
+    /// GPUs of placed tasks; GPU memory counts as a fraction of the node's GPUs.
     #[serde(default, rename = "gpus_accepted_sum")]
     pub(in super::super) gpus_accepted: Option<f64>,
     #[serde(default, rename = "cpu_millis_sum")]
@@ -51,7 +51,7 @@ pub(in super::super) struct Sums {
 pub(in super::super) struct NodeOutcome {
     pub(in super::super) idle_gpus: f64,
     pub(in super::super) releasing_gpus: f64,
-    /// Quantities by resource, by the zone's position.
+    /// Available quantities by resource, by the NUMA zone's position.
     #[serde(default)]
     pub(in super::super) numa_zones_available: BTreeMap<usize, BTreeMap<String, String>>,
 }

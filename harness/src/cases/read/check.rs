@@ -1,20 +1,20 @@
-//! What a case names has to be there, and its queues have to form a tree.
+//! Validates references of a case and the tree of its queues.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::super::format::{Case, Gang, Job};
 
-/// What is wrong, each with the object and the field.
+/// Errors, each with object and field.
 pub(super) fn problems(case: &Case) -> Vec<String> {
     let mut wrong = Vec::new();
     let parents = case.queues.iter().map(|queue| (queue.name.as_str(), queue.parent.as_deref()));
-    wrong.extend(circle(&parents.collect()));
-    wrong.extend(of_expected(case));
+    wrong.extend(parent_cycle(&parents.collect()));
+    wrong.extend(unknown_expected_names(case));
     wrong
 }
 
-/// A queue that is above itself.
-pub(in super::super) fn circle(parents: &BTreeMap<&str, Option<&str>>) -> Option<String> {
+/// Describes a cycle of parents, if any.
+pub(in super::super) fn parent_cycle(parents: &BTreeMap<&str, Option<&str>>) -> Option<String> {
     parents.keys().find_map(|&start| {
         let above = |queue: &&str| parents.get(queue).copied().flatten();
         let mut way = vec![start];
@@ -23,7 +23,7 @@ pub(in super::super) fn circle(parents: &BTreeMap<&str, Option<&str>>) -> Option
                 way.push(start);
                 let circle = way.join(" -> ");
                 return Some(format!(
-                    "queue {start}: parent: found the circle {circle}, allowed: a tree"
+                    "queue {start}: parent: got the cycle {circle}, expected a tree"
                 ));
             }
             if way.contains(&parent) {
@@ -35,21 +35,21 @@ pub(in super::super) fn circle(parents: &BTreeMap<&str, Option<&str>>) -> Option
     })
 }
 
-/// Tasks of a pod set that their job does not have; they count for its first one.
-pub(super) fn strays(case: &Case) -> Vec<String> {
-    case.jobs.iter().flat_map(strays_of).collect()
+/// Tasks that name a pod set that their job lacks; they count towards its first one.
+pub(super) fn unknown_sub_groups(case: &Case) -> Vec<String> {
+    case.jobs.iter().flat_map(unknown_sub_groups_of).collect()
 }
 
-fn strays_of(job: &Job) -> Vec<String> {
+fn unknown_sub_groups_of(job: &Job) -> Vec<String> {
     let mut sets = BTreeSet::new();
     add_pod_sets(&job.gang, &mut sets);
     let allowed = sets.iter().copied().collect::<Vec<_>>().join(", ");
     let named = job.tasks.iter().filter_map(|task| Some((&task.id, task.subgroup.as_deref()?)));
     let strays = named.filter(|(_, set)| !sets.contains(set));
-    let told = strays.map(|(task, set)| {
-        format!("task {task}: subgroup: found {set}, allowed: a pod set of its job ({allowed})")
+    let messages = strays.map(|(task, set)| {
+        format!("task {task}: subgroup: got {set}, expected a pod set of its job ({allowed})")
     });
-    told.collect()
+    messages.collect()
 }
 
 fn add_pod_sets<'a>(gang: &'a Gang, sets: &mut BTreeSet<&'a str>) {
@@ -57,8 +57,8 @@ fn add_pod_sets<'a>(gang: &'a Gang, sets: &mut BTreeSet<&'a str>) {
     gang.sub_groups.iter().for_each(|inner| add_pod_sets(inner, sets));
 }
 
-/// What is expected of somebody who is not there would never fail.
-fn of_expected(case: &Case) -> Vec<String> {
+/// Expectations about unknown objects, which would never fail.
+fn unknown_expected_names(case: &Case) -> Vec<String> {
     let expected = &case.expected;
     let jobs: BTreeSet<&String> = case.jobs.iter().map(|job| &job.name).collect();
     let tasks: BTreeSet<&String> =
@@ -66,7 +66,7 @@ fn of_expected(case: &Case) -> Vec<String> {
     let nodes: BTreeSet<&String> = case.cluster.nodes.iter().map(|node| &node.name).collect();
     let dead = &expected.dead_task_ids;
     let of = |kind: &str, name: &String| {
-        format!("expected.{kind}s: found {name}, allowed: a {kind} of the case")
+        format!("expected.{kind}s: got {name}, expected a {kind} of the case")
     };
     let no_jobs = expected.jobs.keys().filter(|name| !jobs.contains(name) && !dead.contains(name));
     let no_tasks =

@@ -1,8 +1,8 @@
-//! Fields that the format does not have: whoever misspells one would have it passed over.
+//! Unknown fields, so that a misspelt field is not ignored silently.
 
 use schedlab_json::Value;
 
-/// Where objects stand (`[]` is any item, `*` any key), and the fields they may have.
+/// Paths of objects (`[]` is any item, `*` any key), and their known fields.
 const KNOWN: [(&str, &str); 16] = [
     (
         "",
@@ -54,31 +54,31 @@ const OUTCOME: &str = "status node gpus_requested_sum gpus_accepted_sum cpu_mill
                        memory_bytes_sum error_message running_for_more_than_s numa_zones \
                        gpu_groups skip_gpu_group_check";
 
-/// Each with its place and what may stand there.
-pub(super) fn unknown(case: &Value) -> Vec<String> {
-    KNOWN.iter().flat_map(|(place, known)| at(case, place, known)).collect()
+/// Lists unknown fields, each with its path and the expected fields.
+pub(super) fn unknown_fields(case: &Value) -> Vec<String> {
+    KNOWN.iter().flat_map(|(pattern, known)| unknown_fields_at(case, pattern, known)).collect()
 }
 
-fn at(case: &Value, place: &str, known: &str) -> Vec<String> {
+fn unknown_fields_at(case: &Value, pattern: &str, known: &str) -> Vec<String> {
     let mut found = vec![(String::new(), case)];
-    for step in place.split('/').skip(1) {
-        found = found.into_iter().flat_map(|(path, value)| below(&path, value, step)).collect();
+    for step in pattern.split('/').skip(1) {
+        found = found.into_iter().flat_map(|(path, value)| children(&path, value, step)).collect();
     }
     let mut wrong = Vec::new();
     for (path, value) in found {
         for (key, _) in value.as_object().into_iter().flatten() {
             if !known.split_whitespace().any(|field| field == key.as_str()) {
                 let allowed = known.split_whitespace().collect::<Vec<_>>().join(", ");
-                let place = format!("{path}.{key}");
-                let place = place.trim_start_matches('.');
-                wrong.push(format!("{place}: unknown field, allowed: {allowed}"));
+                let location = format!("{path}.{key}");
+                let location = location.trim_start_matches('.');
+                wrong.push(format!("{location}: unknown field, expected one of {allowed}"));
             }
         }
     }
     wrong
 }
 
-fn below<'v>(path: &str, value: &'v Value, step: &str) -> Vec<(String, &'v Value)> {
+fn children<'v>(path: &str, value: &'v Value, step: &str) -> Vec<(String, &'v Value)> {
     match step {
         "[]" => {
             let items = value.as_array().into_iter().flatten().enumerate();

@@ -1,13 +1,13 @@
 use schedlab_json::{Value, json};
 
 use super::{
-    super::{example::changed, format::NOTHING_EXPECTED, read},
+    super::{format::NOTHING_EXPECTED, read, test_case::case_with},
     *,
 };
 
 /// `failed`, `not applicable` or `passed`, and why.
-fn told(changes: &[(&str, Value)]) -> String {
-    match verdict(&read::case(changed(changes)).unwrap()) {
+fn verdict_text(changes: &[(&str, Value)]) -> String {
+    match verdict(&read::parse_case(case_with(changes)).unwrap()) {
         Verdict::Passed => "passed".to_owned(),
         Verdict::Failed(why) => format!("failed: {}", why.join("\n")),
         Verdict::NotApplicable(why) => format!("not applicable: {why}"),
@@ -24,7 +24,7 @@ const STATE: &str = "/jobs/0/tasks/0/state";
 const NODE: &str = "/jobs/0/tasks/0/node";
 
 #[test]
-fn states_stay_in_a_pass_and_go_on_in_rounds() {
+fn states_stay_in_a_single_pass_and_advance_in_rounds() {
     let table = [
         ("Binding", "Binding", "Running"),
         ("Allocated", "Allocated", "Allocated"),
@@ -34,36 +34,37 @@ fn states_stay_in_a_pass_and_go_on_in_rounds() {
         ("Pipelined", "Pipelined", "Running"),
     ];
     for (begins, passed, rounds) in table {
-        // Promises stay where nothing is allocated; a stale gang is none of these.
+        // Pipelined pods stay so when nothing is allocated; the stale gang action allocates
+        // nothing.
         let actions = if begins == "Pipelined" { "stalegangeviction" } else { "allocate" };
         for (mode, ends) in [("single_pass", passed), ("rounds", rounds)] {
             let actions = if mode == "rounds" { "allocate" } else { actions };
-            let told = told(&[
+            let text = verdict_text(&[
                 (MODE, json!(mode)),
                 ("/actions", json!([actions])),
                 (STATE, json!(begins)),
                 (NODE, json!("n")),
                 (EXPECTED, outcome(ends)),
             ]);
-            assert_eq!(told, "passed", "{begins} {mode}");
+            assert_eq!(text, "passed", "{begins} {mode}");
         }
     }
 }
 
 #[test]
-fn only_leaves_whose_parents_are_there_take_jobs() {
+fn only_leaf_queues_with_existing_parents_accept_jobs() {
     let waits = outcome("Pending");
     let jobs = |queue: &str| ("/jobs/0/queue", json!(queue));
     let parent = ("/queues/1/parent", json!("nobody"));
-    assert_eq!(told(&[jobs("a"), (EXPECTED, waits.clone())]), "passed", "not a leaf");
-    assert_eq!(told(&[parent, (EXPECTED, waits)]), "passed", "its parent is missing");
-    assert_eq!(told(&[]), "passed", "a leaf");
+    assert_eq!(verdict_text(&[jobs("a"), (EXPECTED, waits.clone())]), "passed", "not a leaf");
+    assert_eq!(verdict_text(&[parent, (EXPECTED, waits)]), "passed", "its parent is missing");
+    assert_eq!(verdict_text(&[]), "passed", "a leaf");
 }
 
 #[test]
-fn the_cases_about_stale_gangs_alone_have_a_grace() {
+fn only_cases_about_stale_gangs_have_a_staleness_grace() {
     let grace = |actions: Value| {
-        let case = read::case(changed(&[("/actions", actions)])).unwrap();
+        let case = read::parse_case(case_with(&[("/actions", actions)])).unwrap();
         build::config(&case).unwrap().profile.staleness_grace.as_secs()
     };
     assert_eq!(grace(json!(["stalegangeviction"])), 60);
@@ -71,34 +72,33 @@ fn the_cases_about_stale_gangs_alone_have_a_grace() {
 }
 
 #[test]
-fn what_shows_nothing_is_not_counted_as_passed_and_what_is_passed_over_is_told() {
-    let nothing = told(&[(EXPECTED, json!({}))]);
+fn a_case_without_expectations_is_not_applicable_and_ignored_settings_are_noted() {
+    let nothing = verdict_text(&[(EXPECTED, json!({}))]);
     assert_eq!(nothing, format!("not applicable: {NOTHING_EXPECTED}"));
     let plugins = json!({ "plugins": ["predicates", "nonesuch"] });
-    let notes = read::case(changed(&[("/config", plugins)])).unwrap().notes.join("\n");
+    let notes = read::parse_case(case_with(&[("/config", plugins)])).unwrap().notes.join("\n");
     assert!(notes.contains("nonesuch"), "{notes}");
 }
 
 #[test]
-fn limits_of_calls_hold_after_the_match_too() {
-    // Nothing is allowed to be bound, and it is not before the last round.
-    let told = told(&[
+fn call_limits_hold_after_the_match_too() {
+    // No bind is allowed, and the only bind happens in the last round.
+    let text = verdict_text(&[
         ("/rounds", json!({ "until_match": 0, "after_match": 1 })),
         ("/call_limits_per_session", json!({ "binds": 0, "evictions": 0, "pipelines": 0 })),
         ("/expected", json!({ "nodes": { "n": { "idle_gpus": 4, "releasing_gpus": 0 } } })),
     ]);
-    assert!(told.contains("1 binds in one session, 0 allowed"), "{told}");
+    assert!(text.contains("1 binds in one session, 0 allowed"), "{text}");
 }
 
-/// A GPU by a claim of this class, which the task names, or a template does.
-fn told_of_claim(class: &str, names: (&str, Value), expected: Value) -> String {
+/// The verdict on a task with a GPU claim of this class, named directly or through a template.
+fn claim_verdict_text(class: &str, field: &str, names: Value, expected: Value) -> String {
     let claim = json!({ "name": "c", "deviceClassName": "gpu.x", "count": 1 });
     let slice = json!({ "Name": "s", "DeviceClassName": "gpu.x", "nodeName": "n", "Count": 4 });
     let dra = json!({
         "device_classes": [class], "resource_claims": [claim], "resource_slices": [slice],
     });
-    let (field, names) = names;
-    told(&[
+    verdict_text(&[
         ("/cluster/dra", dra),
         ("/jobs/0/tasks/0/request", json!({ "gpus": 1 })),
         (&format!("/jobs/0/tasks/0/{field}"), names),
@@ -107,21 +107,23 @@ fn told_of_claim(class: &str, names: (&str, Value), expected: Value) -> String {
 }
 
 #[test]
-fn claims_are_named_or_made_from_templates_and_their_class_has_to_be_there() {
-    let names = || ("resource_claim_names", json!(["c"]));
-    let made = || ("resource_claim_templates", json!({ "t": "c" }));
-    // Without the label of a queue nobody may share a claim on GPUs.
-    assert_eq!(told_of_claim("gpu.x", names(), outcome("Pending")), "passed");
-    assert_eq!(told_of_claim("gpu.x", made(), outcome("Binding")), "passed");
-    assert_eq!(told_of_claim("gpu.y", made(), outcome("Pending")), "passed");
-    let unknown = ("resource_claim_templates", json!({ "t": "nobody" }));
-    assert_eq!(told_of_claim("gpu.x", unknown, outcome("Pending")), "passed");
+fn claims_come_by_name_or_template_and_need_an_existing_class() {
+    let by_name =
+        |class, expected| claim_verdict_text(class, "resource_claim_names", json!(["c"]), expected);
+    let by_template = |class, claim: &str, expected| {
+        claim_verdict_text(class, "resource_claim_templates", json!({ "t": claim }), expected)
+    };
+    // A GPU claim without a queue label cannot be shared.
+    assert_eq!(by_name("gpu.x", outcome("Pending")), "passed");
+    assert_eq!(by_template("gpu.x", "c", outcome("Binding")), "passed");
+    assert_eq!(by_template("gpu.y", "c", outcome("Pending")), "passed");
+    assert_eq!(by_template("gpu.x", "nobody", outcome("Pending")), "passed");
     let gpus = json!({ "nodes": { "n": { "idle_gpus": 3, "releasing_gpus": 0 } } });
-    assert_eq!(told_of_claim("gpu.x", made(), gpus), "passed");
+    assert_eq!(by_template("gpu.x", "c", gpus), "passed");
 }
 
 #[test]
-fn who_is_moved_leaves_the_node_where_it_was() {
+fn a_moved_pod_releases_its_old_node() {
     let task = |id: &str, node: &str, gpus: u32| {
         let state = if node.is_empty() { "Pending" } else { "Running" };
         let mut task =
@@ -142,14 +144,14 @@ fn who_is_moved_leaves_the_node_where_it_was() {
         job("k", task("k-0", "n", 1)),
         job("l", task("l-0", "", 2)),
     ];
-    // The one that moves is still there, and promised room where the other one stays.
+    // The moved task still holds its old node and is pipelined to the other one.
     let figures =
         |idle: u32, releasing: i32| json!({ "idle_gpus": idle, "releasing_gpus": releasing });
-    let told = told(&[
+    let text = verdict_text(&[
         ("/actions", json!(["consolidation"])),
         ("/cluster/nodes", json!([node("m"), node("n")])),
         ("/jobs", json!(jobs)),
         (EXPECTED, json!({ "nodes": { "m": figures(1, -1), "n": figures(1, -1) } })),
     ]);
-    assert_eq!(told, "passed");
+    assert_eq!(text, "passed");
 }

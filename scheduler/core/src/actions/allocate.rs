@@ -1,105 +1,115 @@
-//! Allocate: waiting work gets free room, queue by queue and job by job in serving order. What a
-//! gang misses of its minimum is placed at once or not at all; whoever has its minimum gets one
-//! more pod and lines up again, so that elastic jobs grow in turns. Nobody is evicted for it,
-//! but by a PostFilter plugin. What could not run whoever left does not speak for its queue in the
-//! line, so that it keeps nobody from what the queue deserves: what would not fit on empty nodes,
-//! and what would take the queue beyond its share and is refused by its limit or quota. (KAI lets
-//! it speak.)
+//! Allocate: pending jobs get free capacity, in queue and job order. The pods that a gang lacks of
+//! its minimum are placed together or not at all; a job that has its minimum gets one more pod and
+//! is queued again, so that elastic jobs grow in turns. Only PostFilter plugins evict.
+//!
+//! Difference from KAI: a job that could not run whatever is evicted does not represent its queue
+//! in the queue order, so it does not delay other jobs of the queue. Such a job does not fit on
+//! empty nodes, or would take the queue over its fair share and is rejected by its limit or quota.
+//! In KAI it represents the queue.
 
 use std::collections::{BTreeMap, VecDeque};
 
 use crate::{
-    decision::{InOne, Misfits, Quantity, Reason},
-    framework::Line,
-    model::{Name, PodGroupId, PodId, Selection, ShapeId},
-    queues::Shortfall,
+    decision::{FitErrors, Quantity, Reason, SingleDomain},
+    framework::JobQueue,
+    model::{Name, NodeSelection, PodGroupId, PodId, ShapeId},
+    queues::MinimumStatus,
     resources::Resources,
-    session::{Session, Unplaced},
+    session::{PlacementFailure, Session},
 };
 
-/// Why pod groups wait.
+/// The reasons of pending pod groups.
 pub(crate) type Reasons = BTreeMap<PodGroupId, Reason>;
 
-/// Serves all of `groups` that wait; `reasons` tells why some still do.
+/// Places the pending pods of `groups`. Adds the reasons of groups that stay pending to `reasons`.
 pub(crate) fn run(session: &mut Session<'_>, groups: Vec<PodGroupId>, reasons: &mut Reasons) {
-    let mut waits = |session: &mut Session<'_>, group, why: Why| {
-        let reason = why.told(session, group);
+    let mut record = |session: &mut Session<'_>, group, cause: PendingCause| {
+        let reason = cause.into_reason(session, group);
         reasons.insert(group, reason);
     };
-    let hopeless = serve(session, groups, Some(&mut waits));
-    hopeless.explain(session, reasons);
+    let failed = allocate_all(session, groups, Some(&mut record));
+    failed.explain(session, reasons);
 }
 
-/// The same, where nobody asks why: in rehearsals, of which profiles with PostFilter plugins have none.
+/// Like [`run`], without collecting reasons: for the simulated next cycle. Profiles with PostFilter
+/// plugins simulate none.
 pub(crate) fn rehearse(session: &mut Session<'_>, groups: Vec<PodGroupId>) {
-    serve(session, groups, None);
+    allocate_all(session, groups, None);
 }
 
-/// Who asks why a group waits.
-type Asks<'a> = Option<&'a mut dyn FnMut(&mut Session<'_>, PodGroupId, Why)>;
+/// A receiver of the causes of pending groups; `None` if reasons are not collected.
+type ReasonSink<'a> = Option<&'a mut dyn FnMut(&mut Session<'_>, PodGroupId, PendingCause)>;
 
-fn serve(session: &mut Session<'_>, groups: Vec<PodGroupId>, mut asks: Asks<'_>) -> Hopeless {
-    let (groups, too_large): (Vec<_>, Vec<_>) =
-        groups.into_iter().partition(|group| session.could_fit(*group));
-    let mut line = session.profile.plugins.queue_sort.line_up(session, groups);
-    let (mut hopeless, mut aside) = (Hopeless::default(), VecDeque::from(too_large));
+fn allocate_all(
+    session: &mut Session<'_>,
+    groups: Vec<PodGroupId>,
+    mut sink: ReasonSink<'_>,
+) -> FailedShapes {
+    let (groups, infeasible): (Vec<_>, Vec<_>) =
+        groups.into_iter().partition(|group| session.fits_empty_cluster(*group));
+    let mut queue = session.profile.plugins.queue_sort.new_queue(session, groups);
+    let (mut failed, mut deferred) = (FailedShapes::default(), VecDeque::from(infeasible));
     loop {
-        step_aside(session, &mut *line, &mut aside);
-        let Some(group) = line.pop(session).or_else(|| aside.pop_front()) else { break };
-        match place_next(session, group, &mut hopeless, asks.is_some()) {
-            Outcome::Placed => {
+        defer_infeasible_heads(session, &mut *queue, &mut deferred);
+        let Some(group) = queue.pop(session).or_else(|| deferred.pop_front()) else { break };
+        match place_next(session, group, &mut failed, sink.is_some()) {
+            Attempt::Placed => {
                 session.commit();
-                line.served(session, group);
-                if session.members(group).wait() {
-                    line.push(session, group);
+                queue.on_allocated(session, group);
+                if session.members(group).has_waiting() {
+                    queue.push(session, group);
                 }
             }
-            Outcome::Waits(why) => {
-                if let Some(tell) = &mut asks {
-                    tell(session, group, why);
+            Attempt::Pending(why) => {
+                if let Some(record) = &mut sink {
+                    record(session, group, why);
                 }
             }
-            Outcome::IsHopeless => {}
+            Attempt::SameAsFailed => {}
         }
     }
-    hopeless
+    failed
 }
 
-/// Those that speak badly for their queues, and that PreFilter plugins refuse, have their turns
-/// last.
-fn step_aside(session: &mut Session<'_>, line: &mut dyn Line, aside: &mut VecDeque<PodGroupId>) {
-    while let Some(group) = line.reaching(session) {
+/// Defers jobs that take their queue over its share and that PreFilter plugins reject: they have
+/// their turns last.
+fn defer_infeasible_heads(
+    session: &mut Session<'_>,
+    queue: &mut dyn JobQueue,
+    deferred: &mut VecDeque<PodGroupId>,
+) {
+    while let Some(group) = queue.next_over_share(session) {
         if !session.may_be_placed(group) {
-            line.remove(session, group);
-            aside.push_back(group);
+            queue.remove(session, group);
+            deferred.push_back(group);
         }
     }
 }
 
-/// What came of a group's turn.
-enum Outcome {
+/// The result of a turn of a group.
+enum Attempt {
     Placed,
-    Waits(Why),
-    /// Why is told when nothing changes any more.
-    IsHopeless,
+    Pending(PendingCause),
+    /// Like an earlier failed group. The reason is computed after all turns.
+    SameAsFailed,
 }
 
-/// Why a group waits.
-enum Why {
-    /// No node is looked at for it.
-    Refused(Reason),
-    /// There is none for these pods.
-    NoRoom(Vec<PodId>, Unplaced),
+/// Why a group stays pending.
+enum PendingCause {
+    /// Rejected before any node was tried.
+    Rejected(Reason),
+    /// No node for these pods.
+    NoNode(Vec<PodId>, PlacementFailure),
 }
 
-impl Why {
-    /// In a reason; PostFilter plugins have their say.
-    fn told(self, session: &mut Session<'_>, group: PodGroupId) -> Reason {
-        let (pods, unplaced) = match self {
-            Self::Refused(reason) => return reason,
-            Self::NoRoom(pods, unplaced) => (pods, unplaced),
+impl PendingCause {
+    /// Computes the reason, after the PostFilter plugins ran.
+    fn into_reason(self, session: &mut Session<'_>, group: PodGroupId) -> Reason {
+        let (pods, failure) = match self {
+            Self::Rejected(reason) => return reason,
+            Self::NoNode(pods, failure) => (pods, failure),
         };
-        let mut reason = reason(session, group, &pods, unplaced);
+        let mut reason = reason(session, group, &pods, failure);
         for plugin in &session.profile.plugins.post_filter {
             reason = plugin.post_filter(session, pods[0], reason);
         }
@@ -107,138 +117,152 @@ impl Why {
     }
 }
 
-/// Places the next pods of the group. Why there is no room is looked for only where somebody asks at
-/// once.
+/// Places the next pods of the group. Explains a failure only if the reason is needed at once.
 fn place_next(
     session: &mut Session<'_>,
     group: PodGroupId,
-    hopeless: &mut Hopeless,
-    is_asked: bool,
-) -> Outcome {
+    failed: &mut FailedShapes,
+    has_sink: bool,
+) -> Attempt {
     let pods = session.next_chunk(group);
     if pods.is_empty() {
-        return Outcome::Waits(Why::Refused(nothing_to_gain(session, group)));
+        return Attempt::Pending(PendingCause::Rejected(not_ready(session, group)));
     }
     if let Err(reason) = session.pre_filter(group, &pods) {
-        return Outcome::Waits(Why::Refused(reason));
+        return Attempt::Pending(PendingCause::Rejected(reason));
     }
-    let key = Hopeless::key(session, &pods);
-    if let Some(groups) = key.as_ref().and_then(|key| hopeless.0.get_mut(key)) {
+    let key = FailedShapes::key(session, &pods);
+    if let Some(groups) = key.as_ref().and_then(|key| failed.0.get_mut(key)) {
         groups.push(group);
-        return Outcome::IsHopeless;
+        return Attempt::SameAsFailed;
     }
-    let is_told = is_asked && key.is_none();
-    let placed = if is_told { session.place_all(&pods) } else { session.place_all_untold(&pods) };
-    let Err(unplaced) = placed else { return Outcome::Placed };
+    let needs_reason = has_sink && key.is_none();
+    let placed = if needs_reason {
+        session.allocate_all(&pods)
+    } else {
+        session.allocate_all_unexplained(&pods)
+    };
+    let Err(failure) = placed else { return Attempt::Placed };
     if let Some(key) = key {
-        hopeless.0.insert(key, vec![group]);
-        return Outcome::IsHopeless;
+        failed.0.insert(key, vec![group]);
+        return Attempt::SameAsFailed;
     }
-    Outcome::Waits(Why::NoRoom(pods, unplaced))
+    Attempt::Pending(PendingCause::NoNode(pods, failure))
 }
 
-/// Groups whose next pods found no room in this action, by the shapes of those. Nobody leaves
-/// while it runs, so the same shapes find none again.
+/// Groups whose next pods did not fit in this action, by the shapes of those pods. No pod leaves
+/// while the action runs, so equal shapes do not fit either.
 #[derive(Default)]
-struct Hopeless(BTreeMap<Vec<ShapeId>, Vec<PodGroupId>>);
+struct FailedShapes(BTreeMap<Vec<ShapeId>, Vec<PodGroupId>>);
 
-impl Hopeless {
+impl FailedShapes {
     fn key(session: &Session<'_>, pods: &[PodId]) -> Option<Vec<ShapeId>> {
-        let alike = |pod: &PodId| session.is_like_all_of_its_shape(*pod);
-        let stays_hopeless = session.profile.plugins.post_filter.is_empty();
-        let known = stays_hopeless && pods.iter().all(alike);
-        known.then(|| pods.iter().map(|pod| session.pod(*pod).shape).collect())
+        let depends_on_shape_only = |pod: &PodId| session.fit_depends_on_shape_only(*pod);
+        let stays_failed = session.profile.plugins.post_filter.is_empty();
+        let is_shared = stays_failed && pods.iter().all(depends_on_shape_only);
+        is_shared.then(|| pods.iter().map(|pod| session.pod(*pod).shape).collect())
     }
 
-    /// Why they wait, as things are when all others have been served.
+    /// Adds the reasons of the groups, given the placements of all others.
     fn explain(self, session: &mut Session<'_>, reasons: &mut Reasons) {
         for groups in self.0.into_values() {
             let start = session.checkpoint();
             let pods = session.next_chunk(groups[0]);
-            let placed = session.place_all(&pods);
+            let placed = session.allocate_all(&pods);
             debug_assert!(placed.is_err(), "there was no room before, and nobody left");
             session.undo_to(start);
-            let Err(unplaced) = placed else { continue };
+            let Err(failure) = placed else { continue };
             for group in groups {
                 let pods = session.next_chunk(group);
-                reasons.insert(group, reason(session, group, &pods, unplaced.clone()));
+                reasons.insert(group, reason(session, group, &pods, failure.clone()));
             }
         }
     }
 }
 
-/// Pods wait, but no sub-group to which they belong can reach its minimum.
-fn nothing_to_gain(session: &Session<'_>, group: PodGroupId) -> Reason {
-    let (of, members) = (session.group(group), session.members(group));
-    Reason::NotReady(members.not_ready(of))
+/// The reason of pending pods whose sub-groups cannot reach their minimum.
+fn not_ready(session: &Session<'_>, group: PodGroupId) -> Reason {
+    let (spec, members) = (session.group(group), session.members(group));
+    Reason::NotReady(members.readiness(spec))
 }
 
-fn reason(session: &Session<'_>, id: PodGroupId, pods: &[PodId], unplaced: Unplaced) -> Reason {
-    let below_minimum = session.members(id).shortfall(session.group(id)) == Shortfall::BelowMinimum;
-    let fewer_may_do = !unplaced.misfits.are_of_small_nodes();
-    let larger = below_minimum.then(|| larger_than_fleet(session, pods, fewer_may_do)).flatten();
-    let Some(mut larger) = larger else { return as_things_are(session, id, pods, unplaced) };
-    if let Reason::LargerThanFleet { instead, .. } = &mut larger
-        && unplaced.misfits.site.is_some()
-    {
-        *instead = Some(Box::new(as_things_are(session, id, pods, unplaced)));
-    }
-    larger
-}
-
-fn as_things_are(
+fn reason(
     session: &Session<'_>,
     id: PodGroupId,
     pods: &[PodId],
-    Unplaced { pod, found, mut misfits, no_place }: Unplaced,
+    failure: PlacementFailure,
 ) -> Reason {
-    if let Some(no_place) = no_place {
-        return Reason::NoPlace(*no_place);
+    let below_minimum =
+        session.members(id).minimum_status(session.group(id)) == MinimumStatus::BelowMinimum;
+    let fewer_pods_may_fit = !failure.fit_errors.are_nodes_too_small();
+    let too_large = below_minimum
+        .then(|| exceeds_cluster_capacity(session, pods, fewer_pods_may_fit))
+        .flatten();
+    let Some(mut reason) = too_large else { return current_reason(session, id, pods, failure) };
+    if let Reason::ExceedsClusterCapacity { underlying, .. } = &mut reason
+        && failure.fit_errors.node_requirements.is_some()
+    {
+        *underlying = Some(Box::new(current_reason(session, id, pods, failure)));
+    }
+    reason
+}
+
+fn current_reason(
+    session: &Session<'_>,
+    id: PodGroupId,
+    pods: &[PodId],
+    PlacementFailure { pod, found: fitting, mut fit_errors, no_domain }: PlacementFailure,
+) -> Reason {
+    if let Some(no_domain) = no_domain {
+        return Reason::NoTopologyDomain(*no_domain);
     }
     let (group, members) = (session.group(id), session.members(id));
-    let below_minimum = members.shortfall(group) == Shortfall::BelowMinimum;
-    let failed = pods.get(found as usize).copied().unwrap_or(pod);
+    let below_minimum = members.minimum_status(group) == MinimumStatus::BelowMinimum;
+    let failed = pods.get(fitting as usize).copied().unwrap_or(pod);
     let at = session.pod(failed).sub_group;
     let sub_group = &group.sub_groups[at];
     let several = group.sub_groups.len() > 1;
     let misses_minimum = below_minimum || members.of_sub_group(at).active < sub_group.min_member;
     if misses_minimum && (sub_group.min_member > 1 || several) {
-        if let Some(site) = &mut misfits.site {
-            site.asks = largest(session, pods.get(found as usize..).unwrap_or(pods));
+        if let Some(requirements) = &mut fit_errors.node_requirements {
+            requirements.requests =
+                largest_request(session, pods.get(fitting as usize..).unwrap_or(pods));
         }
         let waiting = u32::try_from(pods.len()).expect("pod ids are 32 bits");
-        let kept_apart = session.kept_apart(id, pods).map(Box::new);
-        let in_one = in_one(session, id, pods.get(found as usize..).unwrap_or(pods));
-        if !in_one.is_empty() {
-            misfits.places.get_or_insert_default().in_one = in_one;
+        let mutual_exclusion = session.mutual_exclusion(id, pods).map(Box::new);
+        let single_domains =
+            pods_in_one_domain(session, id, pods.get(fitting as usize..).unwrap_or(pods));
+        if !single_domains.is_empty() {
+            fit_errors.domain_requirements.get_or_insert_default().single_domains = single_domains;
         }
-        return Reason::GangTooLarge {
-            found: found + members.active(),
+        return Reason::GangDoesNotFit {
+            fitting: fitting + members.active(),
             required: sub_group.min_member,
-            missing: waiting.saturating_sub(found).max(1),
+            missing: waiting.saturating_sub(fitting).max(1),
             sub_group: several.then(|| sub_group.name.clone()),
-            misfits: Misfits { kept_apart, ..misfits },
+            fit_errors: FitErrors { mutual_exclusion, ..fit_errors },
         };
     }
-    Reason::NoNode { pod: full_name(session, failed), misfits }
+    Reason::NoNode { pod: full_name(session, failed), fit_errors }
 }
 
-/// Of the pods those of parts of the gang that have to be in one place each.
-fn in_one(session: &Session<'_>, id: PodGroupId, pods: &[PodId]) -> Vec<InOne> {
+/// For each sub-group that requires one domain: the number of these pods and the level.
+fn pods_in_one_domain(session: &Session<'_>, id: PodGroupId, pods: &[PodId]) -> Vec<SingleDomain> {
     let group = session.group(id);
-    let parts = (0..group.sub_groups.len()).filter_map(|part| {
-        let level = group.topology_of(Some(part))?.required.clone()?;
-        let is_inside = |pod: &&PodId| group.is_within(session.pod(**pod).sub_group, Some(part));
+    let requirements = (0..group.sub_groups.len()).filter_map(|sub_group| {
+        let level = group.topology_constraint(Some(sub_group))?.required.clone()?;
+        let is_inside =
+            |pod: &&PodId| group.is_in_sub_group(session.pod(**pod).sub_group, Some(sub_group));
         let pods = u32::try_from(pods.iter().filter(is_inside).count()).unwrap_or(u32::MAX);
-        (pods > 1).then_some(InOne { pods, level })
+        (pods > 1).then_some(SingleDomain { pods, level })
     });
-    parts.collect()
+    requirements.collect()
 }
 
-/// What any of the pods asks for at most.
-fn largest(session: &Session<'_>, pods: &[PodId]) -> Resources {
-    let rooms = pods.iter().map(|pod| session.shape_of(*pod).room_for(1));
-    rooms.reduce(|most, room| most.greater(&room)).unwrap_or_default()
+/// The largest request of the pods, by resource.
+fn largest_request(session: &Session<'_>, pods: &[PodId]) -> Resources {
+    let requests = pods.iter().map(|pod| session.shape_of(*pod).requests_on_new_node(1));
+    requests.reduce(|most, request| most.elementwise_max(&request)).unwrap_or_default()
 }
 
 fn full_name(session: &Session<'_>, pod: PodId) -> Name {
@@ -246,8 +270,12 @@ fn full_name(session: &Session<'_>, pod: PodId) -> Name {
     format!("{}/{}", pod.namespace, pod.name).into()
 }
 
-/// Several pods together ask for more than all nodes on which they may run offer.
-fn larger_than_fleet(session: &Session<'_>, pods: &[PodId], fewer_may_do: bool) -> Option<Reason> {
+/// The reason if the pods together request more than all nodes offer on which they may run.
+fn exceeds_cluster_capacity(
+    session: &Session<'_>,
+    pods: &[PodId],
+    fewer_pods_may_fit: bool,
+) -> Option<Reason> {
     if pods.len() < 2 {
         return None;
     }
@@ -255,54 +283,55 @@ fn larger_than_fleet(session: &Session<'_>, pods: &[PodId], fewer_may_do: bool) 
     for pod in pods {
         requested.add(&session.shape_of(*pod).requests);
     }
-    let offered = offered_by(session, pods, |pod| session.eligible_nodes(pod));
-    let resource = requested.short_in(&offered).resources().next()?;
-    if offered == Resources::default() {
+    let allocatable = allocatable_for(session, pods, |pod| session.eligible_nodes(pod));
+    let resource = requested.shortage_in(&allocatable).resources().next()?;
+    if allocatable == Resources::default() {
         return None;
     }
-    let would_do = offered_by(session, pods, |pod| session.eligible_once_open(pod));
-    if requested.fits_in(&would_do) {
+    let allocatable_once_open =
+        allocatable_for(session, pods, |pod| session.eligible_nodes_if_opened(pod));
+    if requested.fits_in(&allocatable_once_open) {
         return None;
     }
-    let of =
+    let quantity =
         |all: &Resources| Quantity { amount: all.amount(&resource), resource: resource.clone() };
-    let beyond = session.beyond_empty_fleet(pods);
+    let beyond = session.pods_beyond_empty_cluster(pods);
     let shapes = &session.snapshot.shapes;
     let mut more = Resources::default();
     for shape in &beyond {
         more.add(&shapes[shape.0 as usize].requests);
     }
-    let is_by_name = |shape: &ShapeId| shapes[shape.0 as usize].selection() == Selection::Names;
+    let is_by_name = |shape: &ShapeId| shapes[shape.0 as usize].selection() == NodeSelection::Names;
     let count = |pods: usize| u32::try_from(pods).expect("pod ids are 32 bits");
-    Some(Reason::LargerThanFleet {
+    Some(Reason::ExceedsClusterCapacity {
         pods: count(pods.len()),
-        requested: of(&requested),
-        offered: of(&offered),
+        requested: quantity(&requested),
+        offered: quantity(&allocatable),
         missing: count(beyond.len()),
-        more: of(&more),
-        fewer_may_do,
-        are_bound: !beyond.is_empty() && beyond.iter().all(is_by_name),
-        instead: None,
+        missing_amount: quantity(&more),
+        fewer_pods_may_fit: fewer_pods_may_fit,
+        are_tied_to_named_nodes: !beyond.is_empty() && beyond.iter().all(is_by_name),
+        underlying: None,
     })
 }
 
-/// What nodes have on which any of the pods may be.
-fn offered_by(
+/// The allocatable resources of all nodes on which any of the pods may run.
+fn allocatable_for(
     session: &Session<'_>,
     pods: &[PodId],
-    may_be: impl Fn(PodId) -> Vec<bool>,
+    nodes_for: impl Fn(PodId) -> Vec<bool>,
 ) -> Resources {
     let of_shape: BTreeMap<ShapeId, PodId> =
         pods.iter().map(|pod| (session.pod(*pod).shape, *pod)).collect();
     let mut any = vec![false; session.snapshot.nodes.len()];
     for pod in of_shape.into_values() {
-        for (any, this) in any.iter_mut().zip(may_be(pod)) {
+        for (any, this) in any.iter_mut().zip(nodes_for(pod)) {
             *any |= this;
         }
     }
-    let mut offered = Resources::default();
+    let mut allocatable = Resources::default();
     for (node, _) in session.snapshot.nodes.iter().zip(any).filter(|(_, any)| *any) {
-        offered.add(&node.allocatable);
+        allocatable.add(&node.allocatable);
     }
-    offered
+    allocatable
 }

@@ -1,6 +1,6 @@
-//! Consolidation: running work moves together so that a waiting preemptible job finds room in
-//! one piece. Every pod that is moved gets another place at once, and only few jobs move. Where
-//! pods are spread on purpose, nothing is moved together again.
+//! Consolidation: moves running pods to free contiguous capacity for a pending preemptible job.
+//! Every evicted pod is pipelined onto another node, and the number of moved jobs is limited. With
+//! a spread placement strategy the action does nothing.
 
 use std::{collections::BTreeSet, time::Duration};
 
@@ -9,14 +9,17 @@ use crate::{
     model::{PodGroupId, QueueId},
     profile::{Action, Placement},
     session::Session,
-    victims::{Before, Manner, Purpose, Solution, Solved, Unit, Wanted, serve},
+    solver::{
+        AcceptedSolutions, EvictableUnit, EvictionPolicy, Preemptor, SearchContext, SearchMode,
+        Solution, solve,
+    },
 };
 
-/// Serves every preemptible job that fits once others have moved.
-pub(crate) fn run(session: &mut Session<'_>, solved: &mut Solved) {
+/// Solves all pending preemptible jobs that fit once other jobs have moved.
+pub(crate) fn run(session: &mut Session<'_>, accepted: &mut AcceptedSolutions) {
     let profile = session.profile;
     if ![profile.gpu_placement, profile.cpu_placement].contains(&Placement::Spread) {
-        serve(session, &Consolidate { victims_max: profile.consolidation_victims_max }, solved);
+        solve(session, &Consolidate { victims_max: profile.consolidation_victims_max }, accepted);
     }
 }
 
@@ -24,34 +27,44 @@ struct Consolidate {
     victims_max: usize,
 }
 
-impl Purpose for Consolidate {
+impl EvictionPolicy for Consolidate {
     fn action(&self) -> Action {
         Action::Consolidate
     }
 
-    fn may_start(&self, before: &Before<'_>, wanted: &Wanted) -> bool {
-        let enough = wanted.request.values().into_iter().zip(before.free.values());
-        wanted.preemptible && enough.into_iter().all(|(asked, free)| asked <= free)
+    fn may_start(&self, context: &SearchContext<'_>, preemptor: &Preemptor) -> bool {
+        let amounts = preemptor.request.values().into_iter().zip(context.free.values());
+        preemptor.preemptible && amounts.into_iter().all(|(requested, free)| requested <= free)
     }
 
-    fn may_take_from(&self, _: &Before<'_>, _: &Wanted, _: QueueId) -> bool {
+    fn may_evict_from(&self, _: &SearchContext<'_>, _: &Preemptor, _: QueueId) -> bool {
         true
     }
 
-    fn protected_for(&self, _: &Before<'_>, _: &Wanted, _: &Unit) -> Option<Duration> {
+    fn remaining_protection(
+        &self,
+        _: &SearchContext<'_>,
+        _: &Preemptor,
+        _: &EvictableUnit,
+    ) -> Option<Duration> {
         None
     }
 
-    fn accepts(&self, _: &Before<'_>, _: &Wanted, solution: &Solution) -> bool {
+    fn accepts(&self, _: &SearchContext<'_>, _: &Preemptor, solution: &Solution) -> bool {
         let jobs: BTreeSet<PodGroupId> = solution.moved.iter().map(|unit| unit.group).collect();
         solution.victims.is_empty() && jobs.len() <= self.victims_max
     }
 
-    fn manner(&self) -> Manner {
-        Manner::Move
+    fn mode(&self) -> SearchMode {
+        SearchMode::Move
     }
 
-    fn cause(&self, _: &Before<'_>, wanted: &Wanted, _: &Unit) -> EvictionCause {
-        EvictionCause::Consolidate { preemptor: wanted.group }
+    fn cause(
+        &self,
+        _: &SearchContext<'_>,
+        preemptor: &Preemptor,
+        _: &EvictableUnit,
+    ) -> EvictionCause {
+        EvictionCause::Consolidate { preemptor: preemptor.group }
     }
 }

@@ -1,6 +1,6 @@
-//! Preempt: inside one queue a job takes the place of preemptible ones of strictly lower
-//! priority (by how much, the profile says), even beyond the queue's fair share. Minimum run times
-//! protect gangs, never their elastic surplus.
+//! Preempt: within one queue a job evicts preemptible jobs of strictly lower priority (the profile
+//! sets the minimum difference), even if its queue is over its fair share. Minimum run times
+//! protect the minimum of gangs, never their elastic pods.
 
 use std::time::Duration;
 
@@ -9,42 +9,50 @@ use crate::{
     model::QueueId,
     profile::Action,
     session::Session,
-    victims::{Before, Piece, Purpose, Solution, Solved, Unit, Wanted, protection, serve},
+    solver::{
+        AcceptedSolutions, EvictableUnit, EvictionPolicy, Portion, Preemptor, SearchContext,
+        Solution, min_runtime, solve,
+    },
 };
 
-/// Serves every job that outranks running ones of its queue.
-pub(crate) fn run(session: &mut Session<'_>, solved: &mut Solved) {
-    serve(session, &Preempt, solved);
+/// Solves all pending jobs with a higher priority than running jobs of their queue.
+pub(crate) fn run(session: &mut Session<'_>, accepted: &mut AcceptedSolutions) {
+    solve(session, &Preempt, accepted);
 }
 
 struct Preempt;
 
-impl Purpose for Preempt {
+impl EvictionPolicy for Preempt {
     fn action(&self) -> Action {
         Action::Preempt
     }
 
-    fn may_start(&self, before: &Before<'_>, wanted: &Wanted) -> bool {
-        wanted.preemptible || before.ledger.keeps_quotas(wanted.queue, wanted.request)
+    fn may_start(&self, context: &SearchContext<'_>, preemptor: &Preemptor) -> bool {
+        preemptor.preemptible || context.accounts.fits_quotas(preemptor.queue, preemptor.request)
     }
 
-    fn may_take_from(&self, _: &Before<'_>, wanted: &Wanted, queue: QueueId) -> bool {
-        queue == wanted.queue
+    fn may_evict_from(&self, _: &SearchContext<'_>, preemptor: &Preemptor, queue: QueueId) -> bool {
+        queue == preemptor.queue
     }
 
-    fn protected_for(&self, before: &Before<'_>, wanted: &Wanted, unit: &Unit) -> Option<Duration> {
+    fn remaining_protection(
+        &self,
+        context: &SearchContext<'_>,
+        preemptor: &Preemptor,
+        unit: &EvictableUnit,
+    ) -> Option<Duration> {
         let [running, waiting] =
-            [unit.group, wanted.group].map(|group| i64::from(before.group(group).priority));
-        if waiting - running < i64::from(before.profile.priority_difference_min.max(1)) {
+            [unit.group, preemptor.group].map(|group| i64::from(context.group(group).priority));
+        if waiting - running < i64::from(context.profile.priority_difference_min.max(1)) {
             return Some(Duration::MAX);
         }
-        match unit.piece {
-            Piece::Surplus => None,
-            Piece::Core => protection::from_preemption(before, unit.group),
+        match unit.portion {
+            Portion::Elastic => None,
+            Portion::Minimum => min_runtime::preempt_protection(context, unit.group),
         }
     }
 
-    fn accepts(&self, _: &Before<'_>, _: &Wanted, _: &Solution) -> bool {
+    fn accepts(&self, _: &SearchContext<'_>, _: &Preemptor, _: &Solution) -> bool {
         true
     }
 
@@ -52,7 +60,12 @@ impl Purpose for Preempt {
         true
     }
 
-    fn cause(&self, _: &Before<'_>, wanted: &Wanted, _: &Unit) -> EvictionCause {
-        EvictionCause::Preempt { preemptor: wanted.group }
+    fn cause(
+        &self,
+        _: &SearchContext<'_>,
+        preemptor: &Preemptor,
+        _: &EvictableUnit,
+    ) -> EvictionCause {
+        EvictionCause::Preempt { preemptor: preemptor.group }
     }
 }

@@ -1,6 +1,6 @@
-//! Reclaim: a queue takes back from others what it deserves, by the rules in
-//! [`crate::queues::reclaim`]. Priorities of jobs do not matter across queues; minimum run times
-//! protect gangs, never their elastic surplus.
+//! Reclaim: a queue takes back its fair share from other queues, by the rules in
+//! [`crate::queues::reclaim`]. Job priorities do not matter across queues. Minimum run times
+//! protect the minimum of gangs, never their elastic pods.
 
 use std::time::Duration;
 
@@ -13,56 +13,90 @@ use crate::{
         usage_lines,
     },
     session::Session,
-    victims::{Before, Piece, Purpose, Solution, Solved, Unit, Wanted, protection, serve},
+    solver::{
+        AcceptedSolutions, EvictableUnit, EvictionPolicy, Portion, Preemptor, SearchContext,
+        Solution, min_runtime, solve,
+    },
 };
 
-/// Serves every job whose queue deserves more than it has.
-pub(crate) fn run(session: &mut Session<'_>, solved: &mut Solved) {
-    serve(session, &Reclaim, solved);
+/// Solves all pending jobs whose queue is below its fair share.
+pub(crate) fn run(session: &mut Session<'_>, accepted: &mut AcceptedSolutions) {
+    solve(session, &Reclaim, accepted);
 }
 
 struct Reclaim;
 
-impl Purpose for Reclaim {
+impl EvictionPolicy for Reclaim {
     fn action(&self) -> Action {
         Action::Reclaim
     }
 
-    fn may_start(&self, before: &Before<'_>, wanted: &Wanted) -> bool {
-        reclaimer(wanted).may_start(before.ledger)
+    fn may_start(&self, context: &SearchContext<'_>, preemptor: &Preemptor) -> bool {
+        reclaimer(preemptor).may_start(context.accounts)
     }
 
-    fn may_take_from(&self, before: &Before<'_>, wanted: &Wanted, queue: QueueId) -> bool {
-        queue != wanted.queue && reclaimer(wanted).may_take_from(before.ledger, queue)
+    fn may_evict_from(
+        &self,
+        context: &SearchContext<'_>,
+        preemptor: &Preemptor,
+        queue: QueueId,
+    ) -> bool {
+        queue != preemptor.queue && reclaimer(preemptor).may_take_from(context.accounts, queue)
     }
 
-    fn protected_for(&self, before: &Before<'_>, wanted: &Wanted, unit: &Unit) -> Option<Duration> {
-        match unit.piece {
-            Piece::Surplus => None,
-            Piece::Core => protection::from_reclaim(before, wanted.queue, unit.group),
+    fn remaining_protection(
+        &self,
+        context: &SearchContext<'_>,
+        preemptor: &Preemptor,
+        unit: &EvictableUnit,
+    ) -> Option<Duration> {
+        match unit.portion {
+            Portion::Elastic => None,
+            Portion::Minimum => {
+                min_runtime::reclaim_protection(context, preemptor.queue, unit.group)
+            }
         }
     }
 
-    fn accepts(&self, before: &Before<'_>, wanted: &Wanted, solution: &Solution) -> bool {
+    fn accepts(
+        &self,
+        context: &SearchContext<'_>,
+        preemptor: &Preemptor,
+        solution: &Solution,
+    ) -> bool {
         let mut victims = Victims::new();
-        let moved = if before.profile.consolidating_reclaim { &[][..] } else { &solution.moved };
+        let moved =
+            if context.profile.allow_consolidating_reclaim { &[][..] } else { &solution.moved };
         for unit in solution.victims.iter().chain(moved) {
             victims.entry(unit.queue).or_default().push(unit.amount);
         }
-        reclaimer(wanted).may_take(before.ledger, &victims, before.profile.reclaim_saturation_milli)
+        reclaimer(preemptor).may_take(
+            context.accounts,
+            &victims,
+            context.profile.reclaim_saturation_milli,
+        )
     }
 
     fn is_preemption(&self) -> bool {
         true
     }
 
-    fn cause(&self, before: &Before<'_>, wanted: &Wanted, unit: &Unit) -> EvictionCause {
-        let queues = (wanted.queue, unit.queue);
-        let usage = usage_lines(before.ledger, &before.snapshot.queues, queues);
-        EvictionCause::Reclaim { preemptor: wanted.group, usage: usage.into() }
+    fn cause(
+        &self,
+        context: &SearchContext<'_>,
+        preemptor: &Preemptor,
+        unit: &EvictableUnit,
+    ) -> EvictionCause {
+        let usage =
+            usage_lines(context.accounts, &context.snapshot.queues, preemptor.queue, unit.queue);
+        EvictionCause::Reclaim { preemptor: preemptor.group, usage: usage.into() }
     }
 }
 
-fn reclaimer(wanted: &Wanted) -> Reclaimer {
-    Reclaimer { queue: wanted.queue, preemptible: wanted.preemptible, request: wanted.share }
+fn reclaimer(preemptor: &Preemptor) -> Reclaimer {
+    Reclaimer {
+        queue: preemptor.queue,
+        preemptible: preemptor.preemptible,
+        request: preemptor.share_request,
+    }
 }

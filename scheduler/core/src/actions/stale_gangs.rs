@@ -1,8 +1,10 @@
-//! Stale gangs: what is left of a gang below its minimum holds room for nothing. After a grace
-//! all of it is evicted. A gang of which a pod finished well is finishing, not stale; and a gang
-//! that needs only some of its sub-groups (KAI forgets that) is not stale for want of the others.
-//! A pod that no binder could bind is missing, however often it is given a place: so a gang that is
-//! half bound does not stay (in KAI it does for as long as the place is there).
+//! Stale gang eviction: a gang that runs below its minimum uses capacity in vain, so after a grace
+//! period all its pods are evicted. A gang with a succeeded pod is finishing, not stale.
+//!
+//! Differences from KAI: a gang that needs only some of its sub-groups is not stale for lack of the
+//! others (KAI ignores `minSubGroup` here); and a pod whose binding failed counts as missing even
+//! if it got a node again, so a half-bound gang is evicted (in KAI it stays as long as the node is
+//! available).
 
 use std::{collections::BTreeMap, time::Duration};
 
@@ -12,20 +14,21 @@ use crate::{
     session::{PodState, Session},
 };
 
-/// Which gangs became stale (`true`) or recovered (`false`), and when the next grace ends.
+/// The gangs that became stale (`true`) or recovered (`false`), and the time until the next grace
+/// period ends.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Staleness {
     pub(crate) changed: BTreeMap<PodGroupId, bool>,
-    pub(crate) next_end: Option<Duration>,
+    pub(crate) next_deadline: Option<Duration>,
 }
 
-/// When a gang is looked at again that had one more try.
-const LATER: Duration = Duration::from_secs(1);
+/// Delay of the next check of a gang whose failed binding is retried in this cycle.
+const REBIND_DELAY: Duration = Duration::from_secs(1);
 
-/// Evicts what has been stale for too long.
+/// Evicts gangs whose grace period is over.
 pub(crate) fn run(session: &mut Session<'_>) -> Staleness {
     let mut staleness = Staleness::default();
-    let unbindable = unbindable(session);
+    let unbindable = unbindable_pods(session);
     for id in session.groups() {
         let group = session.group(id);
         let minimum = broken_minimum(session, id, &unbindable);
@@ -40,45 +43,50 @@ pub(crate) fn run(session: &mut Session<'_>) -> Staleness {
         };
         let stale_for =
             session.snapshot.now.since(group.stale_since.unwrap_or(session.snapshot.now));
-        let left = grace.saturating_sub(stale_for).max(tried_anew(session, id));
-        if left.is_zero() {
+        let remaining = grace.saturating_sub(stale_for).max(rebind_delay(session, id));
+        if remaining.is_zero() {
             evict_all(session, id, min_member);
         } else {
-            let next = staleness.next_end.unwrap_or(left);
-            staleness.next_end = Some(next.min(left));
+            let next = staleness.next_deadline.unwrap_or(remaining);
+            staleness.next_deadline = Some(next.min(remaining));
         }
     }
     staleness
 }
 
-/// Pods that have a place and could not be bound, by group and sub-group.
-type Unbindable = BTreeMap<(PodGroupId, usize), u32>;
+/// Number of pods that have a node and whose binding failed, by group and sub-group.
+type UnbindablePods = BTreeMap<(PodGroupId, usize), u32>;
 
-fn unbindable(session: &Session<'_>) -> Unbindable {
-    let mut unbindable = Unbindable::new();
+fn unbindable_pods(session: &Session<'_>) -> UnbindablePods {
+    let mut unbindable = UnbindablePods::new();
     for id in session.pod_ids() {
         let pod = session.pod(id);
-        let has_a_place = || matches!(session.state(id), PodState::Holding(_));
-        if let Some(group) = pod.group.filter(|_| pod.unbindable && has_a_place()) {
+        let has_a_place = || matches!(session.state(id), PodState::Allocated(_));
+        if let Some(group) = pod.group.filter(|_| pod.binding_failed && has_a_place()) {
             *unbindable.entry((group, pod.sub_group)).or_default() += 1;
         }
     }
     unbindable
 }
 
-/// A pod that got another place in this very cycle is not evicted before it is there.
-fn tried_anew(session: &Session<'_>, id: PodGroupId) -> Duration {
+/// The delay for a gang with a pod that is bound again in this cycle: it is not evicted before the
+/// binding is tried. Zero for other gangs.
+fn rebind_delay(session: &Session<'_>, id: PodGroupId) -> Duration {
     let decisions = session.decisions().iter();
     let mut bound = decisions.filter_map(|decision| match decision {
         Decision::Bind { pod, .. } => Some(*pod),
         Decision::Evict { .. } | Decision::Pipeline { .. } => None,
     });
-    let is_of = |pod: PodId| session.pod(pod).group == Some(id) && session.pod(pod).unbindable;
-    if bound.any(is_of) { LATER } else { Duration::ZERO }
+    let is_of = |pod: PodId| session.pod(pod).group == Some(id) && session.pod(pod).binding_failed;
+    if bound.any(is_of) { REBIND_DELAY } else { Duration::ZERO }
 }
 
-/// The minimum that a started gang misses; `None`: it is whole, not started, or finishing.
-fn broken_minimum(session: &Session<'_>, id: PodGroupId, unbindable: &Unbindable) -> Option<u32> {
+/// The unmet minimum of a started gang; `None` if the gang is whole, not started, or finishing.
+fn broken_minimum(
+    session: &Session<'_>,
+    id: PodGroupId,
+    unbindable: &UnbindablePods,
+) -> Option<u32> {
     let (group, members) = (session.group(id), session.members(id));
     let missing = |at: usize| unbindable.get(&(id, at)).copied().unwrap_or(0);
     let missing_in_all: u32 = (0..group.sub_groups.len()).map(missing).sum();
@@ -99,7 +107,7 @@ fn broken_minimum(session: &Session<'_>, id: PodGroupId, unbindable: &Unbindable
         .next()
 }
 
-/// A gang and how many pods of each sub-group hold a node, leaving ones included.
+/// A gang and the number of its pods with a node, by sub-group, leaving pods included.
 struct Gang<'a> {
     group: &'a PodGroup,
     used: Vec<u32>,

@@ -1,41 +1,40 @@
-//! What pods add up to, on each node and in each queue, kept up to date change by change; and
-//! rule 6, which compares that with what queues say of themselves.
+//! Sums over pods, per node and per queue, updated change by change; and rule 6, which compares
+//! them with queue statuses.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::{
-    Amounts, Auditor, Concern, PodView, Rule,
+    Amounts, AuditedObject, Auditor, PodView, Rule,
     breach::amount,
-    view::{View, add},
+    view::{ClusterView, add},
 };
 use crate::model::Name;
 
-/// Sums over pods that take room.
+/// Sums over pods that use capacity.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Accounts {
     nodes: BTreeMap<Name, NodeAccount>,
     queues: BTreeMap<Name, QueueAccount>,
     members: BTreeMap<Name, BTreeSet<Name>>,
-    /// How many pods use a claim on devices, by claim and node.
+    /// Number of pods that use a device claim, by claim and node.
     claims: BTreeMap<Name, BTreeMap<Name, usize>>,
 }
 
 #[derive(Clone, Debug, Default)]
 pub(super) struct NodeAccount {
-    /// Asked for by the pods that hold room here, leaving ones included; claims that they share
-    /// count once.
+    /// Requests of the pods on the node, leaving ones included; shared claims count once.
     pub(super) used: Amounts,
     pub(super) pods: BTreeSet<Name>,
 }
 
-/// A queue's use, its children's included. Leaving pods do not count: KAI charges what stays.
+/// The use of a queue, including its children. Leaving pods do not count, as in KAI.
 #[derive(Clone, Debug, Default)]
 pub(super) struct QueueAccount {
     pub(super) used: Amounts,
     pub(super) non_preemptible: Amounts,
-    /// Held by pods that are leaving.
+    /// Use of leaving pods.
     leaving: Amounts,
-    /// Pods that have claims on devices. A claim counts once in each sum.
+    /// Users of device claims. A claim counts once in each sum.
     claims: BTreeMap<Name, ClaimUsers>,
 }
 
@@ -70,7 +69,7 @@ impl Accounts {
         self.queues.get(name)
     }
 
-    /// The nodes on which pods use the claim.
+    /// Nodes on which pods use the claim.
     pub(super) fn nodes_of_claim(&self, claim: &Name) -> impl Iterator<Item = &Name> {
         self.claims.get(claim).into_iter().flat_map(BTreeMap::keys)
     }
@@ -82,7 +81,7 @@ impl Accounts {
 
     pub(super) fn pod_changed(
         &mut self,
-        view: &View,
+        view: &ClusterView,
         name: &Name,
         before: Option<&PodView>,
         after: Option<&PodView>,
@@ -91,7 +90,7 @@ impl Accounts {
             && before.node == after.node
             && before.group == after.group
             && before.requests == after.requests
-            && before.paid_besides == after.paid_besides
+            && before.extra_charges == after.extra_charges
             && before.claims == after.claims
             && before.holds_room() == after.holds_room()
             && before.leaving == after.leaving
@@ -106,28 +105,28 @@ impl Accounts {
         }
     }
 
-    /// Takes a group's pods out of their queues' accounts, or puts them in: around a change of
-    /// the group.
-    pub(super) fn charge_group(&mut self, view: &View, group: &Name, sign: Sign) {
+    /// Removes the pods of a group from the queue accounts, or adds them: call it before and after
+    /// a change of the group.
+    pub(super) fn charge_group(&mut self, view: &ClusterView, group: &Name, sign: Sign) {
         let members: Vec<Name> = self.members(group).cloned().collect();
         for pod in members.iter().filter_map(|name| view.pods.get(name)) {
             self.charge_queues(view, pod, sign);
         }
     }
 
-    /// The tree has changed: everything anew.
-    pub(super) fn rebuild_queues(&mut self, view: &View) {
+    /// Recomputes all queue accounts after a change of the tree.
+    pub(super) fn rebuild_queues(&mut self, view: &ClusterView) {
         self.queues.clear();
         for pod in view.pods.values() {
             self.charge_queues(view, pod, Sign::Plus);
         }
     }
 
-    fn charge_pod(&mut self, view: &View, name: &Name, pod: &PodView, sign: Sign) {
+    fn charge_pod(&mut self, view: &ClusterView, name: &Name, pod: &PodView, sign: Sign) {
         if let Some(node) = pod.node.as_ref().filter(|_| pod.holds_room()) {
             let account = self.nodes.entry(node.clone()).or_default();
             add(&mut account.used, &pod.requests, sign.factor());
-            enter(&mut account.pods, name, sign);
+            update_set(&mut account.pods, name, sign);
             let claims = pod.claims.iter().filter(|(claim, _)| {
                 let users = self.claims.entry((*claim).clone()).or_default();
                 is_first_or_last(users, node, sign)
@@ -135,12 +134,12 @@ impl Accounts {
             claims.for_each(|(_, devices)| add(&mut account.used, devices, sign.factor()));
         }
         if let Some(group) = &pod.group {
-            enter(self.members.entry(group.clone()).or_default(), name, sign);
+            update_set(self.members.entry(group.clone()).or_default(), name, sign);
         }
         self.charge_queues(view, pod, sign);
     }
 
-    fn charge_queues(&mut self, view: &View, pod: &PodView, sign: Sign) {
+    fn charge_queues(&mut self, view: &ClusterView, pod: &PodView, sign: Sign) {
         let Some(group) = view.group_of(pod).filter(|_| pod.holds_room()) else { return };
         for queue in view.lineage(&group.queue) {
             self.queues.entry(queue).or_default().charge(pod, group.preemptible, sign);
@@ -149,11 +148,11 @@ impl Accounts {
 }
 
 impl QueueAccount {
-    /// What the queue pays for the pod, which has just come to it; claims that others of it have,
-    /// too, not included.
-    pub(super) fn brought_by(&self, pod: &PodView) -> Amounts {
+    /// The charge of a pod that was just added to the queue, without claims that its other pods
+    /// use.
+    pub(super) fn charge_of_new_pod(&self, pod: &PodView) -> Amounts {
         let mut brought = Amounts::new();
-        add(&mut brought, pod.paid(), 1);
+        add(&mut brought, pod.charged(), 1);
         let users = |claim: &Name| self.claims.get(claim).copied().unwrap_or_default();
         let alone = pod.claims.iter().filter(|(claim, _)| users(claim).stay <= 1);
         alone.for_each(|(_, devices)| add(&mut brought, devices, 1));
@@ -163,16 +162,16 @@ impl QueueAccount {
     fn charge(&mut self, pod: &PodView, preemptible: bool, sign: Sign) {
         let factor = sign.factor();
         if pod.leaving {
-            add(&mut self.leaving, pod.paid(), factor);
+            add(&mut self.leaving, pod.charged(), factor);
         } else {
-            add(&mut self.used, pod.paid(), factor);
+            add(&mut self.used, pod.charged(), factor);
             if !preemptible {
-                add(&mut self.non_preemptible, pod.paid(), factor);
+                add(&mut self.non_preemptible, pod.charged(), factor);
             }
         }
         for (claim, devices) in &pod.claims {
             let mut users = self.claims.remove(claim).unwrap_or_default();
-            self.pay(users, devices, -1);
+            self.charge_claim(users, devices, -1);
             let count = |count: &mut usize| {
                 *count = match sign {
                     Sign::Plus => *count + 1,
@@ -183,14 +182,14 @@ impl QueueAccount {
             if !pod.leaving && !preemptible {
                 count(&mut users.non_preemptible);
             }
-            self.pay(users, devices, 1);
+            self.charge_claim(users, devices, 1);
             if users.stay + users.leave > 0 {
                 self.claims.insert(claim.clone(), users);
             }
         }
     }
 
-    fn pay(&mut self, users: ClaimUsers, devices: &Amounts, factor: i128) {
+    fn charge_claim(&mut self, users: ClaimUsers, devices: &Amounts, factor: i128) {
         if users.stay > 0 {
             add(&mut self.used, devices, factor);
         } else if users.leave > 0 {
@@ -202,14 +201,14 @@ impl QueueAccount {
     }
 }
 
-fn enter(set: &mut BTreeSet<Name>, name: &Name, sign: Sign) {
+fn update_set(set: &mut BTreeSet<Name>, name: &Name, sign: Sign) {
     match sign {
         Sign::Plus => set.insert(name.clone()),
         Sign::Minus => set.remove(name),
     };
 }
 
-/// Counts a user of a claim on the node: it is the first to come, or the last to go.
+/// Counts a user of a claim on the node. Returns whether it is the first one, or was the last.
 fn is_first_or_last(users: &mut BTreeMap<Name, usize>, node: &Name, sign: Sign) -> bool {
     let count = users.entry(node.clone()).or_default();
     match sign {
@@ -226,8 +225,8 @@ fn is_first_or_last(users: &mut BTreeMap<Name, usize>, node: &Name, sign: Sign) 
     }
 }
 
-/// Rule 6. Leaving pods may be counted or not: both are in use among schedulers.
-pub(super) fn judge_status(auditor: &mut Auditor, queue: &Name, allocated: &Amounts) {
+/// Rule 6. A status may count leaving pods or not: schedulers differ.
+pub(super) fn check_status(auditor: &mut Auditor, queue: &Name, allocated: &Amounts) {
     let account = auditor.accounts.queue(queue).cloned().unwrap_or_default();
     let wrong = allocated.iter().find_map(|(resource, said)| {
         let used = account.used.get(resource).copied().unwrap_or(0);
@@ -241,10 +240,10 @@ pub(super) fn judge_status(auditor: &mut Auditor, queue: &Name, allocated: &Amou
             amount(said),
             amount(used)
         );
-        auditor.breach(Rule::Accounts, vec![Concern::Queue(queue.clone())], detail);
+        auditor.report(Rule::Accounts, vec![AuditedObject::Queue(queue.clone())], detail);
     }
     if let Some((resource, said)) = allocated.iter().find(|(_, said)| **said < 0) {
         let detail = format!("queue {queue} says that {} {resource} are in use", amount(*said));
-        auditor.breach(Rule::Negative, vec![Concern::Queue(queue.clone())], detail);
+        auditor.report(Rule::Negative, vec![AuditedObject::Queue(queue.clone())], detail);
     }
 }

@@ -1,98 +1,102 @@
-//! Rules judged when a pod gets its node: it is bound once (3), to a node that exists (22) and
-//! takes it (3), where there is room (1), within its queues' bounds (5), asking for nothing
-//! negative (29); and when it gets its GPUs (2). Left out: affinity between pods, host ports
-//! and topology spread.
+//! Rules that are checked when a pod is bound: it is bound once (3), to an existing node (22) that
+//! accepts it (3), within the capacity of the node (1) and the bounds of its queues (5), and
+//! requests no negative amount (29); and when it gets its GPUs (2). Not checked: inter-pod
+//! affinity, host ports and topology spread.
 
 use super::{
-    Amounts, Auditor, Bounds, Concern, Conduct, NodeView, Phase, PodView, QueueView, Rule,
-    breach::amount, sharing, zones,
+    Amounts, AuditProfile, AuditedObject, Auditor, BoundLevels, NodeView, Phase, PodView,
+    QueueView, Rule, breach::amount, numa, sharing,
 };
 use crate::model::{Name, NodeSelectorTerm, Operator, Requirement, TaintEffect, Toleration};
 
 const GPU: &str = "nvidia.com/gpu";
 
-pub(super) fn judge(auditor: &mut Auditor, name: &Name, before: &PodView, after: &PodView) {
+pub(super) fn check(auditor: &mut Auditor, name: &Name, before: &PodView, after: &PodView) {
     match (&before.node, &after.node) {
-        (None, Some(node)) => judge_bind(auditor, name, after, node),
+        (None, Some(node)) => check_bind(auditor, name, after, node),
         (Some(old), Some(new)) if old != new => {
             let detail = format!("pod {name} is on node {old} and was bound again, to {new}");
-            let concerns = vec![Concern::Pod(name.clone())];
-            auditor.breach(Rule::Binding, concerns, detail);
+            let concerns = vec![AuditedObject::Pod(name.clone())];
+            auditor.report(Rule::Binding, concerns, detail);
         }
         (Some(old), None) => {
             let detail = format!("pod {name} was on node {old} and has no node any more");
-            auditor.breach(Rule::Binding, vec![Concern::Pod(name.clone())], detail);
+            auditor.report(Rule::Binding, vec![AuditedObject::Pod(name.clone())], detail);
         }
         (None, None) | (Some(_), Some(_)) => {}
     }
     if let (Some(node), Some(devices)) = (&after.node, &after.devices)
         && after.devices != before.devices
     {
-        judge_devices(auditor, name, after, (node, devices));
+        check_devices(auditor, name, after, (node, devices));
     }
 }
 
-fn judge_bind(auditor: &mut Auditor, name: &Name, pod: &PodView, node: &Name) {
-    let concerns = vec![Concern::Pod(name.clone()), Concern::Node(node.clone())];
+fn check_bind(auditor: &mut Auditor, name: &Name, pod: &PodView, node: &Name) {
+    let concerns = vec![AuditedObject::Pod(name.clone()), AuditedObject::Node(node.clone())];
     if let Some(why) = unfit_pod(pod) {
         let detail = format!("pod {name} was bound to {node}, but {why}");
-        auditor.breach(Rule::Binding, concerns.clone(), detail);
+        auditor.report(Rule::Binding, concerns.clone(), detail);
     }
     if let Some((resource, asked)) = pod.requests.iter().find(|(_, asked)| **asked < 0) {
         let detail = format!("pod {name} asks for {} {resource} and was bound", amount(*asked));
-        auditor.breach(Rule::Negative, concerns.clone(), detail);
+        auditor.report(Rule::Negative, concerns.clone(), detail);
     }
     let at = auditor.now;
     let seen: Vec<NodeView> = auditor
         .view
         .nodes
         .get(node)
-        .map(|node| node.seen(at).cloned().collect())
+        .map(|node| node.visible_at(at).cloned().collect())
         .unwrap_or_default();
     if seen.is_empty() {
         let detail = format!("pod {name} was bound to node {node}, which does not exist");
-        auditor.breach(Rule::GoneNode, concerns, detail);
+        auditor.report(Rule::GoneNode, concerns, detail);
         return;
     }
-    if let Some(why) = refusal(&seen, |view| unfit_node(auditor, pod, view)) {
+    if let Some(why) = consistent_rejection(&seen, |view| unfit_node(auditor, pod, view)) {
         let detail = format!("pod {name} was bound to node {node}, {why}");
-        auditor.breach(Rule::Binding, concerns.clone(), detail);
+        auditor.report(Rule::Binding, concerns.clone(), detail);
     }
-    if let Some(why) = refusal(&seen, |view| shortage(auditor, pod, node, view)) {
-        let detail = format!("with pod {name}, pods on node {node} {why}");
-        auditor.breach(Rule::Capacity, concerns.clone(), detail);
-    }
-    if auditor.rules.conduct == Conduct::Kai
-        && let Some(why) = refusal(&seen, |view| zones::misaligned(auditor, pod, node, view))
+    if let Some(why) =
+        consistent_rejection(&seen, |view| exceeded_capacity(auditor, pod, node, view))
     {
         let detail = format!("with pod {name}, pods on node {node} {why}");
-        auditor.breach(Rule::Capacity, concerns.clone(), detail);
+        auditor.report(Rule::Capacity, concerns.clone(), detail);
     }
-    if !pod.parts.is_empty()
-        && let Some(why) = refusal(&seen, |view| sharing::overfull(auditor, node, view))
+    if auditor.rules.profile == AuditProfile::Kai
+        && let Some(why) =
+            consistent_rejection(&seen, |view| numa::misaligned(auditor, pod, node, view))
     {
         let detail = format!("with pod {name}, pods on node {node} {why}");
-        auditor.breach(Rule::Devices, concerns.clone(), detail);
+        auditor.report(Rule::Capacity, concerns.clone(), detail);
+    }
+    if !pod.device_shares.is_empty()
+        && let Some(why) =
+            consistent_rejection(&seen, |view| sharing::overfull(auditor, node, view))
+    {
+        let detail = format!("with pod {name}, pods on node {node} {why}");
+        auditor.report(Rule::Devices, concerns.clone(), detail);
     }
     if let Some((claim, why)) = sharing::unready_claim(auditor, pod, node) {
         let detail = format!("pod {name} was bound to {node}, but claim {claim} {why}");
-        auditor.breach(Rule::Devices, concerns.clone(), detail);
+        auditor.report(Rule::Devices, concerns.clone(), detail);
     }
-    if let Some(why) = refusal(&seen, |view| out_of_reach(auditor, pod, view)) {
+    if let Some(why) = consistent_rejection(&seen, |view| unreachable_claim(auditor, pod, view)) {
         let detail = format!("pod {name} was bound to {node}, {why}");
-        auditor.breach(Rule::Devices, concerns.clone(), detail);
+        auditor.report(Rule::Devices, concerns.clone(), detail);
     }
     if let Some((claim, elsewhere)) = sharing::claim_elsewhere(auditor, pod, node) {
         let detail = format!("pod {name} uses claim {claim} on {node}; others do on {elsewhere}");
-        auditor.breach(Rule::Devices, concerns, detail);
+        auditor.report(Rule::Devices, concerns, detail);
     }
-    if auditor.rules.conduct == Conduct::Kai {
-        judge_bounds(auditor, name, pod);
+    if auditor.rules.profile == AuditProfile::Kai {
+        check_bounds(auditor, name, pod);
     }
 }
 
-/// The refusal of what was there last, if everything that the scheduler may have seen refuses.
-fn refusal<T>(seen: &[T], judge: impl Fn(&T) -> Option<String>) -> Option<String> {
+/// The last rejection, if every state that the scheduler may have seen rejects.
+fn consistent_rejection<T>(seen: &[T], judge: impl Fn(&T) -> Option<String>) -> Option<String> {
     let refusals: Vec<String> = seen.iter().filter_map(judge).collect();
     if refusals.len() < seen.len() { None } else { refusals.into_iter().next() }
 }
@@ -107,7 +111,7 @@ fn unfit_pod(pod: &PodView) -> Option<&'static str> {
 }
 
 fn unfit_node(auditor: &Auditor, pod: &PodView, node: &NodeView) -> Option<String> {
-    if auditor.rules.conduct == Conduct::Kai && !node.ready {
+    if auditor.rules.profile == AuditProfile::Kai && !node.ready {
         return Some("which is not ready".to_owned());
     }
     let cordon = "node.kubernetes.io/unschedulable";
@@ -131,8 +135,8 @@ fn unfit_node(auditor: &Auditor, pod: &PodView, node: &NodeView) -> Option<Strin
     refused.then(|| "which does not match its node affinity".to_owned())
 }
 
-/// A claim of the pod has devices that the node cannot use.
-fn out_of_reach(auditor: &Auditor, pod: &PodView, node: &NodeView) -> Option<String> {
+/// The error if a claim of the pod has devices that the node cannot use.
+fn unreachable_claim(auditor: &Auditor, pod: &PodView, node: &NodeView) -> Option<String> {
     let can_use = |terms: &Vec<NodeSelectorTerm>| terms.iter().any(|term| matches(term, node));
     let is_out = |claim: &&Name| {
         let claim = auditor.view.claims.get(*claim);
@@ -152,7 +156,7 @@ fn tolerates(toleration: &Toleration, key: &str, value: &str, effect: TaintEffec
 
 fn matches(term: &NodeSelectorTerm, node: &NodeView) -> bool {
     let labels = term.labels.iter().all(|rule| holds(rule, node.labels.get(&rule.key)));
-    // Fields are matched by whoever names the node (`metadata.name`), which no rule here needs.
+    // Matching `metadata.name` is left out: no rule here needs it.
     let any = !term.labels.is_empty() || !term.fields.is_empty();
     any && labels
 }
@@ -171,9 +175,14 @@ fn holds(rule: &Requirement, found: Option<&Name>) -> bool {
     }
 }
 
-fn shortage(auditor: &Auditor, pod: &PodView, name: &Name, node: &NodeView) -> Option<String> {
+fn exceeded_capacity(
+    auditor: &Auditor,
+    pod: &PodView,
+    name: &Name,
+    node: &NodeView,
+) -> Option<String> {
     let used = &auditor.accounts.node(name)?.used;
-    let asked = pod.asked().filter(|(_, asked)| **asked > 0);
+    let asked = pod.requests_of_node().filter(|(_, asked)| **asked > 0);
     let (resource, used, room) = asked.into_iter().find_map(|(resource, _)| {
         let used = used.get(resource).copied().unwrap_or(0);
         let room = node.allocatable.get(resource).copied().unwrap_or(0);
@@ -182,38 +191,42 @@ fn shortage(auditor: &Auditor, pod: &PodView, name: &Name, node: &NodeView) -> O
     Some(format!("ask for {} {resource}; it has {}", amount(used), amount(room)))
 }
 
-/// Rule 5, at the leaf and, where they hold, at every level above it.
-fn judge_bounds(auditor: &mut Auditor, name: &Name, pod: &PodView) {
+/// Rule 5, at the leaf queue and, if they hold, at all ancestors.
+fn check_bounds(auditor: &mut Auditor, name: &Name, pod: &PodView) {
     let Some(group) = auditor.view.group_of(pod).cloned() else { return };
     let at = auditor.now;
     let levels = match auditor.rules.bounds {
-        Bounds::OfAll => usize::MAX,
-        Bounds::OfItsQueue => 1,
-        Bounds::OfNone => 0,
+        BoundLevels::All => usize::MAX,
+        BoundLevels::LeafOnly => 1,
+        BoundLevels::None => 0,
     };
     for queue in auditor.view.lineage(&group.queue).into_iter().take(levels) {
         let Some(account) = auditor.accounts.queue(&queue).cloned() else { continue };
         let Some(seen) = auditor.view.queues.get(&queue) else { continue };
-        let seen: Vec<QueueView> = seen.seen(at).cloned().collect();
-        let brought = account.brought_by(pod);
+        let seen: Vec<QueueView> = seen.visible_at(at).cloned().collect();
+        let brought = account.charge_of_new_pod(pod);
         let fixed = &account.non_preemptible;
-        let over_limit = refusal(&seen, |view| excess(&brought, &account.used, &view.limit));
-        let over_quota = refusal(&seen, |view| excess(&brought, fixed, &view.quota))
-            .filter(|_| !group.preemptible);
-        let concerns = || vec![Concern::Pod(name.clone()), Concern::Queue(queue.clone())];
+        let over_limit = consistent_rejection(&seen, |view| {
+            exceeded_bound(&brought, &account.used, &view.limit)
+        });
+        let over_quota =
+            consistent_rejection(&seen, |view| exceeded_bound(&brought, fixed, &view.quota))
+                .filter(|_| !group.preemptible);
+        let concerns =
+            || vec![AuditedObject::Pod(name.clone()), AuditedObject::Queue(queue.clone())];
         if let Some(why) = over_limit.filter(|_| !seen.is_empty()) {
             let detail = format!("with pod {name}, queue {queue} uses {why} is its limit");
-            auditor.breach(Rule::Bounds, concerns(), detail);
+            auditor.report(Rule::Bounds, concerns(), detail);
         }
         if let Some(why) = over_quota.filter(|_| !seen.is_empty()) {
             let detail =
                 format!("with pod {name}, non-preemptible work of {queue} uses {why} is its quota");
-            auditor.breach(Rule::Bounds, concerns(), detail);
+            auditor.report(Rule::Bounds, concerns(), detail);
         }
     }
 }
 
-fn excess(brought: &Amounts, used: &Amounts, bounds: &Amounts) -> Option<String> {
+fn exceeded_bound(brought: &Amounts, used: &Amounts, bounds: &Amounts) -> Option<String> {
     let mut asked = brought.iter().filter(|(_, asked)| **asked > 0);
     let (resource, used, bound) = asked.find_map(|(resource, _)| {
         let used = used.get(resource).copied().unwrap_or(0);
@@ -223,8 +236,8 @@ fn excess(brought: &Amounts, used: &Amounts, bounds: &Amounts) -> Option<String>
     Some(format!("{} {resource}; {}", amount(used), amount(bound)))
 }
 
-/// Rule 2.
-fn judge_devices(auditor: &mut Auditor, name: &Name, pod: &PodView, given: (&Name, &[u32])) {
+/// Rule 2: checks the GPUs that the pod was given.
+fn check_devices(auditor: &mut Auditor, name: &Name, pod: &PodView, given: (&Name, &[u32])) {
     let (node, devices) = given;
     let mut wrong: Vec<(Option<Name>, String)> = Vec::new();
     let asked = pod.requests.get(GPU).copied().unwrap_or(0);
@@ -254,8 +267,9 @@ fn judge_devices(auditor: &mut Auditor, name: &Name, pod: &PodView, given: (&Nam
         }
     }
     for (other, detail) in wrong {
-        let mut concerns = vec![Concern::Pod(name.clone()), Concern::Node(node.clone())];
-        concerns.extend(other.map(Concern::Pod));
-        auditor.breach(Rule::Devices, concerns, format!("pod {name} {detail}"));
+        let mut concerns =
+            vec![AuditedObject::Pod(name.clone()), AuditedObject::Node(node.clone())];
+        concerns.extend(other.map(AuditedObject::Pod));
+        auditor.report(Rule::Devices, concerns, format!("pod {name} {detail}"));
     }
 }

@@ -1,19 +1,19 @@
-//! A broken rule, in words.
+//! Breaches of rules, and their text.
 
 use std::fmt;
 
 use crate::model::{Name, Time};
 
-/// A rule that was not kept, when, by what, with the numbers.
+/// A violation of a rule.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Breach {
-    /// Which rule.
+    /// The rule.
     pub rule: Rule,
-    /// When.
+    /// Time of the violation.
     pub at: Time,
-    /// What it is about, the culprit first: whose history tells how it came to this.
-    pub concerns: Vec<Concern>,
-    /// What was found and what is allowed.
+    /// The objects involved, the violating one first; reports show its history.
+    pub objects: Vec<AuditedObject>,
+    /// The actual and the allowed state, with numbers.
     pub detail: String,
 }
 
@@ -24,9 +24,9 @@ impl fmt::Display for Breach {
     }
 }
 
-/// An object that a breach is about.
+/// A reference to an object that a breach involves.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Concern {
+pub enum AuditedObject {
     /// A pod, as `namespace/name`.
     Pod(Name),
     /// A pod group, as `namespace/name`.
@@ -39,33 +39,33 @@ pub enum Concern {
     Claim(Name),
 }
 
-/// The rules, by the numbers of the list of invariants.
+/// The rules, numbered as in the list of invariants.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Rule {
-    /// What pods on a node ask for is there.
+    /// The requests of the pods on a node stay within its capacity.
     Capacity,
-    /// No GPU is given to two pods, none that does not exist, as many as were asked for.
+    /// No GPU is given to two pods, only existing GPUs are given, and in the requested number.
     Devices,
-    /// A pod is bound once, alive, and to a node that takes it.
+    /// A pod is bound once, while alive, and to a node that accepts it.
     Binding,
-    /// A gang's minimum is bound within one moment; at rest it is whole or absent.
+    /// The minimum of a gang is bound within one window; a quiescent gang is whole or absent.
     Gang,
-    /// No queue above its limit; non-preemptible work within quota, at every level.
+    /// No queue exceeds its limit, and non-preemptible pods stay within quota, at every level.
     Bounds,
-    /// A queue's status is what its pods add up to.
+    /// A queue status is the sum over its pods.
     Accounts,
-    /// Victims are preemptible, not of the same job, and within a queue of lower priority.
+    /// Victims are preemptible, not of the preemptor's job, and within one queue of lower priority.
     Victim,
-    /// A gang is evicted whole, or only what is above its minimum.
+    /// A gang is evicted whole, or only its pods above the minimum.
     WholeGang,
-    /// No pod is bound to a node that is gone.
+    /// No pod is bound to a deleted node.
     GoneNode,
-    /// Quantities are never negative.
+    /// Amounts are never negative.
     Negative,
 }
 
 impl Rule {
-    /// Its number in the list of invariants.
+    /// The number in the list of invariants.
     pub fn number(self) -> u8 {
         match self {
             Self::Capacity => 1,
@@ -81,7 +81,7 @@ impl Rule {
         }
     }
 
-    /// A word or two for it.
+    /// A short name for messages.
     pub fn name(self) -> &'static str {
         match self {
             Self::Capacity => "capacity",
@@ -98,7 +98,7 @@ impl Rule {
     }
 }
 
-/// An amount in thousandths, in its own unit.
+/// Formats an amount in thousandths.
 pub(super) fn amount(thousandths: i128) -> String {
     let (whole, rest) = (thousandths / 1000, (thousandths % 1000).abs());
     if rest == 0 {

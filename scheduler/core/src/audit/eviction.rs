@@ -1,43 +1,43 @@
-//! Rule 9: who may be evicted. Left out: whether the preemptor deserved it (7 and 8), which
-//! depends on fair shares that the API does not show at the moment of the decision.
+//! Rule 9: which pods may be evicted. Not checked: whether the preemptor may evict at all (7 and
+//! 8), since that depends on fair shares, which the API does not show at the time of the decision.
 
-use super::{Auditor, Concern, Conduct, GroupView, PodView, Rule, Writer, gang};
+use super::{AuditProfile, AuditedObject, Auditor, GroupView, PodView, Rule, Writer, gang};
 use crate::model::Name;
 
-/// An eviction with the cause that the scheduler gave for it.
+/// An eviction with the cause that the scheduler reported.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Eviction {
-    /// Who has to leave, as `namespace/name`.
+    /// The victim, as `namespace/name`.
     pub pod: Name,
-    /// The group it makes room for, as `namespace/name`.
+    /// The preemptor group, as `namespace/name`.
     pub preemptor: Name,
-    /// By which rule.
-    pub why: Why,
+    /// The action that evicted it.
+    pub kind: EvictionKind,
 }
 
-/// By which rule a pod may be evicted for a group.
+/// The action by which a pod is evicted for a group.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Why {
-    /// Its queue borrowed what another one deserves.
+pub enum EvictionKind {
+    /// Its queue is over its share and another queue is below.
     Reclaim,
-    /// It has a lower priority: in the same queue, or where there are no queues.
+    /// It has a lower priority, in the same queue or without queues.
     Preempt,
-    /// It finds a place elsewhere.
+    /// It is moved to another node.
     Consolidate,
 }
 
-/// The scheduler asks a pod to leave: it must be preemptible, or of a gang that already is below
-/// its minimum.
-pub(super) fn judge(
+/// Checks an eviction by the scheduler: the pod must be preemptible, or of a gang that is already
+/// below its minimum.
+pub(super) fn check(
     auditor: &mut Auditor,
     name: &Name,
     before: Option<&PodView>,
     after: Option<&PodView>,
     writer: Writer,
 ) {
-    let leaves = after.is_none_or(|after| after.leaving && after.alive());
+    let leaves = after.is_none_or(|after| after.leaving && after.is_alive());
     let Some(pod) = before.filter(|before| before.stays() && leaves) else { return };
-    if writer != Writer::Scheduler || auditor.rules.conduct == Conduct::Kube {
+    if writer != Writer::Scheduler || auditor.rules.profile == AuditProfile::Kube {
         return;
     }
     let at = auditor.now;
@@ -46,20 +46,20 @@ pub(super) fn judge(
     };
     let protected = |group: &GroupView| {
         !group.preemptible
-            && part_is_whole(auditor, pod, group)
+            && is_sub_group_whole(auditor, pod, group)
             && gang::is_whole_with(auditor, group, pod)
     };
-    if group.now.is_some() && group.seen(at).all(protected) {
-        let mut concerns = vec![Concern::Pod(name.clone())];
-        concerns.extend(pod.group.clone().map(Concern::Group));
+    if group.now.is_some() && group.visible_at(at).all(protected) {
+        let mut concerns = vec![AuditedObject::Pod(name.clone())];
+        concerns.extend(pod.group.clone().map(AuditedObject::Group));
         let detail =
             format!("pod {name} is not preemptible, its gang is whole, and it was evicted");
-        auditor.breach(Rule::Victim, concerns, detail);
+        auditor.report(Rule::Victim, concerns, detail);
     }
 }
 
-/// Was the victim's part of its gang whole before it was asked to leave?
-fn part_is_whole(auditor: &Auditor, victim: &PodView, group: &GroupView) -> bool {
+/// Whether the sub-group of the victim was whole before the eviction.
+fn is_sub_group_whole(auditor: &Auditor, victim: &PodView, group: &GroupView) -> bool {
     let Some(key) = &victim.group else { return false };
     let first = group.sub_groups.first();
     let part = group.sub_groups.iter().find(|part| Some(&part.name) == victim.sub_group.as_ref());
@@ -69,17 +69,18 @@ fn part_is_whole(auditor: &Auditor, victim: &PodView, group: &GroupView) -> bool
     others.filter(|pod| pod.sub_group == victim.sub_group).count() + 1 >= minimum
 }
 
-/// The cause must be one by which this pod may go.
-pub(super) fn judge_cause(auditor: &mut Auditor, eviction: &Eviction) {
+/// Checks that the reported cause justifies the eviction.
+pub(super) fn check_cause(auditor: &mut Auditor, eviction: &Eviction) {
     let Some(pod) = auditor.view.pods.get(&eviction.pod) else { return };
     let groups = &auditor.view.groups;
     let victim = auditor.view.group_of(pod);
     let preemptor = groups.get(&eviction.preemptor).and_then(|group| group.now.as_ref());
     let own = pod.group.as_ref() == Some(&eviction.preemptor);
-    // The rest of a gang that lacks a part goes for nobody's sake, once its grace is over.
+    // The rest of a gang that lacks a sub-group is evicted without a preemptor, after its grace
+    // period.
     let is_whole_part = |group: &GroupView| {
         !group.preemptible
-            && part_is_whole(auditor, pod, group)
+            && is_sub_group_whole(auditor, pod, group)
             && !gang::is_whole_with(auditor, group, pod)
     };
     let why = match (victim, preemptor) {
@@ -87,30 +88,31 @@ pub(super) fn judge_cause(auditor: &mut Auditor, eviction: &Eviction) {
         (Some(victim), Some(_)) if is_whole_part(victim) => {
             Some("though it is not preemptible and its part of the gang is whole".to_owned())
         }
-        (Some(victim), Some(preemptor)) => unfair(eviction.why, victim, preemptor),
+        (Some(victim), Some(preemptor)) => unjustified(eviction.kind, victim, preemptor),
         (None, _) | (_, None) => None,
     };
     if let Some(why) = why {
         let pod = eviction.pod.clone();
-        let concerns = vec![Concern::Pod(pod), Concern::Group(eviction.preemptor.clone())];
+        let concerns =
+            vec![AuditedObject::Pod(pod), AuditedObject::Group(eviction.preemptor.clone())];
         let detail = format!("pod {} was evicted for {}, {why}", eviction.pod, eviction.preemptor);
-        auditor.breach(Rule::Victim, concerns, detail);
+        auditor.report(Rule::Victim, concerns, detail);
     }
 }
 
-fn unfair(why: Why, victim: &GroupView, preemptor: &GroupView) -> Option<String> {
+fn unjustified(why: EvictionKind, victim: &GroupView, preemptor: &GroupView) -> Option<String> {
     match why {
-        Why::Reclaim if victim.queue == preemptor.queue => {
+        EvictionKind::Reclaim if victim.queue == preemptor.queue => {
             Some(format!("which is in the same queue {}: nothing is to be reclaimed", victim.queue))
         }
-        Why::Preempt if victim.queue != preemptor.queue => Some(format!(
+        EvictionKind::Preempt if victim.queue != preemptor.queue => Some(format!(
             "which is in queue {}; it is in queue {}: priority counts inside a queue",
             preemptor.queue, victim.queue
         )),
-        Why::Preempt if victim.priority >= preemptor.priority => Some(format!(
+        EvictionKind::Preempt if victim.priority >= preemptor.priority => Some(format!(
             "whose priority {} is not above its own {}",
             preemptor.priority, victim.priority
         )),
-        Why::Reclaim | Why::Preempt | Why::Consolidate => None,
+        EvictionKind::Reclaim | EvictionKind::Preempt | EvictionKind::Consolidate => None,
     }
 }

@@ -1,90 +1,99 @@
-//! Rules 4 and 12: a gang comes and goes whole. What counts is what one decision of the scheduler
-//! did to it, which may take several writes: a gang is judged when none of them has come for a
-//! moment, and some cycles have ended where the scheduler tells. Members that fail or are deleted by others meanwhile count as if they were still
-//! there, finished ones count as present, pods that consolidation moves have a place elsewhere
-//! (KAI moves no more of a gang than it must), and what a crash cut short is judged at the next
-//! rest instead.
+//! Rules 4 and 12: a gang is bound and evicted whole. What counts is one decision of the scheduler,
+//! which may take several writes: a gang is checked when it has not changed for a window, and after
+//! some cycles if the scheduler reports them.
+//!
+//! Members that fail, or that others delete, count as present; so do succeeded members. Pods that
+//! consolidation moves count as placed elsewhere (KAI moves no more of a gang than it must). A
+//! change that a crash interrupted is checked at the next quiescence instead.
 
 use std::{collections::BTreeMap, time::Duration};
 
-use super::{Auditor, Concern, GroupView, Phase, PodView, Rule, SubGroupView, Writer};
+use super::{AuditedObject, Auditor, GroupView, Phase, PodView, Rule, SubGroupView, Writer};
 use crate::model::{Name, Time};
 
-/// Of a scheduler that tells of its cycles: how many end before a gang is judged. One is that in
-/// which it changed, one goes on where the server's answer to a write was lost, and one passes
-/// until everybody has heard of it.
-const CYCLES: u64 = 3;
+/// Number of completed cycles before a gang is checked, if the scheduler reports cycles: one in
+/// which it changed, one that continues after a write whose response was lost, and one until all
+/// components have seen it.
+const CYCLES_UNTIL_CHECK: u64 = 3;
 
-/// The gangs that changed, and may go on to do so.
+/// Gangs whose changes may not be complete.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Open {
-    gangs: BTreeMap<Name, Change>,
-    /// How many cycles the scheduler has ended, when it tells.
+pub(super) struct PendingChanges {
+    gangs: BTreeMap<Name, GangChange>,
+    /// Number of completed cycles, if the scheduler reports them.
     pub(super) cycles: Option<u64>,
-    /// When the scheduler last died, perhaps in the middle of it.
+    /// When the scheduler was last killed.
     killed: Option<Time>,
 }
 
-/// What has become of a gang since it was judged last.
+/// The changes of a gang since it was last checked.
 #[derive(Clone, Debug)]
-struct Change {
-    /// When it changed last, and how many cycles had ended then.
+struct GangChange {
+    /// Time of the last change, and number of completed cycles at that time.
     at: Time,
     cycles: Option<u64>,
-    /// A pod was bound.
+    /// Whether a pod was bound.
     bound: bool,
-    /// A pod was evicted by the scheduler.
+    /// Whether the scheduler evicted a pod.
     evicted: bool,
-    /// Members that others took away, by part.
-    lost: Vec<Option<Name>>,
-    /// The scheduler died in the middle of it.
-    cut_short: bool,
+    /// Members that others removed, by sub-group.
+    taken_by_others: Vec<Option<Name>>,
+    /// Whether the scheduler was killed during the change.
+    was_interrupted: bool,
 }
 
-impl Change {
-    fn none(at: Time) -> Self {
-        let lost = Vec::new();
-        Self { at, cycles: None, bound: false, evicted: false, lost, cut_short: false }
+impl GangChange {
+    fn new(at: Time) -> Self {
+        let taken_by_others = Vec::new();
+        Self {
+            at,
+            cycles: None,
+            bound: false,
+            evicted: false,
+            taken_by_others,
+            was_interrupted: false,
+        }
     }
 }
 
-impl Open {
-    /// Takes out what has not changed for longer than `moment`, and for some cycles.
-    pub(super) fn due(&mut self, at: Time, moment: Duration) -> Self {
+impl PendingChanges {
+    /// Removes and returns the gangs that have not changed for longer than `window`, and for some
+    /// cycles.
+    pub(super) fn take_due(&mut self, at: Time, moment: Duration) -> Self {
         let cycles = self.cycles;
-        let is_due = |change: &Change| {
+        let is_due = |change: &GangChange| {
             let since = cycles.zip(change.cycles).map(|(now, then)| now.saturating_sub(then));
-            at.since(change.at) > moment && since.is_none_or(|since| since >= CYCLES)
+            at.since(change.at) > moment && since.is_none_or(|since| since >= CYCLES_UNTIL_CHECK)
         };
         let gangs = self.gangs.extract_if(.., |_, change| is_due(change)).collect();
         self.killed = self.killed.filter(|killed| at.since(*killed) <= moment);
         Self { gangs, ..Self::default() }
     }
 
-    /// Takes out all.
-    pub(super) fn all(&mut self) -> Self {
+    /// Removes and returns all gangs.
+    pub(super) fn take_all(&mut self) -> Self {
         Self { gangs: std::mem::take(&mut self.gangs), ..Self::default() }
     }
 
-    /// The scheduler died: what it began may stay as it is until the next rest.
-    pub(super) fn cut_short(&mut self, at: Time) {
+    /// The scheduler was killed: its incomplete changes may stay until the next quiescence.
+    pub(super) fn interrupt(&mut self, at: Time) {
         self.killed = Some(at);
         for change in self.gangs.values_mut() {
-            change.cut_short = true;
+            change.was_interrupted = true;
         }
     }
 
-    fn change(&mut self, gang: Name, at: Time) -> &mut Change {
+    fn change(&mut self, gang: Name, at: Time) -> &mut GangChange {
         let (cycles, cut_short) = (self.cycles, self.killed.is_some());
-        let new = Change { cycles, cut_short, ..Change::none(at) };
+        let new = GangChange { cycles, was_interrupted: cut_short, ..GangChange::new(at) };
         let change = self.gangs.entry(gang).or_insert(new);
         (change.at, change.cycles) = (at, cycles);
         change
     }
 }
 
-/// Notes what a change of a pod means for its group.
-pub(super) fn note(
+/// Records the change of a pod for its group.
+pub(super) fn record(
     auditor: &mut Auditor,
     before: Option<&PodView>,
     after: Option<&PodView>,
@@ -95,60 +104,62 @@ pub(super) fn note(
     if was == is {
         return;
     }
-    let change = auditor.open.change(group, auditor.now);
+    let change = auditor.pending.change(group, auditor.now);
     if is {
         change.bound = true;
     } else if writer == Writer::Scheduler {
         change.evicted = true;
     } else {
-        change.lost.push(before.and_then(|pod| pod.sub_group.clone()));
+        change.taken_by_others.push(before.and_then(|pod| pod.sub_group.clone()));
     }
 }
 
-/// The pod was evicted, and promised a place elsewhere.
-pub(super) fn note_moved(auditor: &mut Auditor, pod: &Name) {
+/// Records that the pod was evicted and pipelined onto another node.
+pub(super) fn record_move(auditor: &mut Auditor, pod: &Name) {
     let Some(pod) = auditor.view.pods.get(pod) else { return };
     if let Some(group) = pod.group.clone() {
         let part = pod.sub_group.clone();
-        auditor.open.change(group, auditor.now).lost.push(part);
+        auditor.pending.change(group, auditor.now).taken_by_others.push(part);
     }
 }
 
-/// Groups of which pods were bound or evicted must be whole or absent now.
-pub(super) fn judge(auditor: &mut Auditor, due: &Open) {
+/// Checks that changed groups are whole or absent.
+pub(super) fn check(auditor: &mut Auditor, due: &PendingChanges) {
     for (name, change) in due.gangs.iter().filter(|(_, change)| change.evicted) {
-        if let Some(why) = broken(auditor, name, change).filter(|_| !change.cut_short) {
+        if let Some(why) =
+            missing_members(auditor, name, change).filter(|_| !change.was_interrupted)
+        {
             let detail = format!("gang {name} was evicted in part: {why}");
             report(auditor, Rule::WholeGang, name, detail);
         }
     }
     for (name, change) in due.gangs.iter().filter(|(_, change)| change.bound) {
-        let broken = broken(auditor, name, change);
+        let broken = missing_members(auditor, name, change);
         if broken.is_none() {
             auditor.started.insert(name.clone());
         }
-        let judged = !change.cut_short && !auditor.started.contains(name);
+        let judged = !change.was_interrupted && !auditor.started.contains(name);
         if let Some(why) = broken.filter(|_| judged) {
             let detail = format!("gang {name} was bound in part: {why}");
             report(auditor, Rule::Gang, name, detail);
         }
     }
     for (name, change) in &due.gangs {
-        let left = change.evicted || !change.lost.is_empty();
-        if left && Count::of(auditor, name, change).absent() {
+        let left = change.evicted || !change.taken_by_others.is_empty();
+        if left && MemberCount::new(auditor, name, change).is_absent() {
             auditor.started.remove(name);
         }
     }
 }
 
-/// Nothing moves: what never was whole must be absent.
-pub(super) fn judge_rest(auditor: &mut Auditor) {
+/// Checks a quiescent cluster: groups that never were whole must be absent.
+pub(super) fn check_quiescent(auditor: &mut Auditor) {
     let groups = auditor.view.groups.keys();
     let unstarted: Vec<Name> =
         groups.filter(|name| !auditor.started.contains(*name)).cloned().collect();
-    let unchanged = Open::default().change(Name::default(), auditor.now).clone();
+    let unchanged = PendingChanges::default().change(Name::default(), auditor.now).clone();
     for name in unstarted {
-        if let Some(why) = broken(auditor, &name, &unchanged) {
+        if let Some(why) = missing_members(auditor, &name, &unchanged) {
             let detail = format!("gang {name} stays bound in part: {why}");
             report(auditor, Rule::Gang, &name, detail);
         }
@@ -156,95 +167,97 @@ pub(super) fn judge_rest(auditor: &mut Auditor) {
 }
 
 fn report(auditor: &mut Auditor, rule: Rule, group: &Name, detail: String) {
-    let mut concerns = vec![Concern::Group(group.clone())];
-    concerns.extend(auditor.accounts.members(group).cloned().map(Concern::Pod));
-    auditor.breach(rule, concerns, detail);
+    let mut concerns = vec![AuditedObject::Group(group.clone())];
+    concerns.extend(auditor.accounts.members(group).cloned().map(AuditedObject::Pod));
+    auditor.report(rule, concerns, detail);
 }
 
-/// What is missing, if something of the group is there and not all that must be.
-fn broken(auditor: &Auditor, name: &Name, change: &Change) -> Option<String> {
-    let count = Count::of(auditor, name, change);
-    let seen = auditor.view.groups.get(name)?.seen(change.at);
+/// What the group lacks, if it is partly present.
+fn missing_members(auditor: &Auditor, name: &Name, change: &GangChange) -> Option<String> {
+    let count = MemberCount::new(auditor, name, change);
+    let seen = auditor.view.groups.get(name)?.visible_at(change.at);
     let verdicts: Vec<Option<String>> = seen.map(|group| count.missing(group)).collect();
     if verdicts.iter().any(Option::is_none) { None } else { verdicts.into_iter().next()? }
 }
 
-/// Its node was there as far as the scheduler knew: a member whose node is gone runs no more.
-fn stands(auditor: &Auditor, pod: &PodView, change: &Change) -> bool {
+/// Whether its node existed as far as the scheduler knew: a member of a deleted node no longer
+/// runs.
+fn is_node_visible(auditor: &Auditor, pod: &PodView, change: &GangChange) -> bool {
     let node = pod.node.as_ref().and_then(|node| auditor.view.nodes.get(node));
-    node.is_some_and(|node| node.seen(change.at).next().is_some())
+    node.is_some_and(|node| node.visible_at(change.at).next().is_some())
 }
 
-/// Were enough parts of a gang whole with this member, as the scheduler knew the nodes?
+/// Whether enough sub-groups of the gang were whole with this member, given the nodes that the
+/// scheduler knew.
 pub(super) fn is_whole_with(auditor: &Auditor, group: &GroupView, member: &PodView) -> bool {
     let Some(name) = &member.group else { return false };
-    let mut count = Count::of(auditor, name, &Change::none(auditor.now));
+    let mut count = MemberCount::new(auditor, name, &GangChange::new(auditor.now));
     let others = auditor.accounts.members(name).filter_map(|name| auditor.view.pods.get(name));
     if !others.filter(|pod| pod.uid == member.uid).any(PodView::stays) {
         *count.staying.entry(member.sub_group.clone()).or_default() += 1;
     }
-    count.enough(group)
+    count.is_whole(group)
 }
 
-/// Members of a group that is being judged, by part.
+/// Members of a checked group, by sub-group.
 #[derive(Default)]
-struct Count {
+struct MemberCount {
     staying: BTreeMap<Option<Name>, usize>,
     excused: BTreeMap<Option<Name>, usize>,
 }
 
-impl Count {
-    fn of(auditor: &Auditor, group: &Name, change: &Change) -> Self {
+impl MemberCount {
+    fn new(auditor: &Auditor, group: &Name, change: &GangChange) -> Self {
         let mut count = Self::default();
         let members = auditor.accounts.members(group);
         for pod in members.filter_map(|name| auditor.view.pods.get(name)) {
-            if pod.stays() && stands(auditor, pod, change) {
+            if pod.stays() && is_node_visible(auditor, pod, change) {
                 *count.staying.entry(pod.sub_group.clone()).or_default() += 1;
             } else if pod.phase == Phase::Succeeded {
                 *count.excused.entry(pod.sub_group.clone()).or_default() += 1;
             }
         }
-        for part in &change.lost {
+        for part in &change.taken_by_others {
             *count.excused.entry(part.clone()).or_default() += 1;
         }
         count
     }
 
-    fn absent(&self) -> bool {
+    fn is_absent(&self) -> bool {
         self.staying.is_empty()
     }
 
     fn missing(&self, group: &GroupView) -> Option<String> {
-        if self.absent() {
+        if self.is_absent() {
             return None;
         }
-        let partial = (0..group.sub_groups.len()).find_map(|at| self.partial(group, at));
-        let (whole, wanted) = self.roots(group);
+        let partial = (0..group.sub_groups.len()).find_map(|at| self.missing_in_leaf(group, at));
+        let (whole, wanted) = self.whole_root_sub_groups(group);
         partial.or_else(|| {
             (whole < wanted).then(|| format!("{whole} parts are whole, {wanted} must be"))
         })
     }
 
-    fn enough(&self, group: &GroupView) -> bool {
-        let (whole, wanted) = self.roots(group);
+    fn is_whole(&self, group: &GroupView) -> bool {
+        let (whole, wanted) = self.whole_root_sub_groups(group);
         whole >= wanted
     }
 
-    /// How many parts that are in no other are whole, and how many must be.
-    fn roots(&self, group: &GroupView) -> (usize, usize) {
+    /// The number of whole top-level sub-groups, and the required number.
+    fn whole_root_sub_groups(&self, group: &GroupView) -> (usize, usize) {
         let roots: Vec<usize> = children(group, None).collect();
-        let whole = roots.iter().filter(|at| self.whole(group, **at)).count();
+        let whole = roots.iter().filter(|at| self.is_sub_group_whole(group, **at)).count();
         (whole, group.min_sub_groups.unwrap_or(roots.len()))
     }
 
-    /// What a leaf lacks that is there in part.
-    fn partial(&self, group: &GroupView, at: usize) -> Option<String> {
+    /// What a partly present leaf sub-group lacks.
+    fn missing_in_leaf(&self, group: &GroupView, at: usize) -> Option<String> {
         if children(group, Some(at)).next().is_some() {
             return None;
         }
         let part = &group.sub_groups[at];
-        let staying = of_part(&self.staying, part, at);
-        let bound = staying + of_part(&self.excused, part, at);
+        let staying = count_in_sub_group(&self.staying, part, at);
+        let bound = staying + count_in_sub_group(&self.excused, part, at);
         if staying == 0 || bound >= part.min_member {
             return None;
         }
@@ -256,20 +269,25 @@ impl Count {
         Some(format!("{bound} pods{of} are bound, its minimum is {}", part.min_member))
     }
 
-    fn whole(&self, group: &GroupView, at: usize) -> bool {
+    fn is_sub_group_whole(&self, group: &GroupView, at: usize) -> bool {
         let part = &group.sub_groups[at];
         let below: Vec<usize> = children(group, Some(at)).collect();
         if below.is_empty() {
-            let bound = of_part(&self.staying, part, at) + of_part(&self.excused, part, at);
+            let bound = count_in_sub_group(&self.staying, part, at)
+                + count_in_sub_group(&self.excused, part, at);
             return bound >= part.min_member;
         }
-        let whole = below.iter().filter(|at| self.whole(group, **at)).count();
+        let whole = below.iter().filter(|at| self.is_sub_group_whole(group, **at)).count();
         whole >= part.min_sub_groups.unwrap_or(below.len())
     }
 }
 
-/// Pods of a part; those that name none belong to the first.
-fn of_part(counts: &BTreeMap<Option<Name>, usize>, part: &SubGroupView, at: usize) -> usize {
+/// Number of pods of a sub-group; pods without a name belong to the first.
+fn count_in_sub_group(
+    counts: &BTreeMap<Option<Name>, usize>,
+    part: &SubGroupView,
+    at: usize,
+) -> usize {
     let named = counts.get(&Some(part.name.clone())).copied().unwrap_or(0);
     let unnamed = counts.get(&None).copied().filter(|_| at == 0);
     named + unnamed.unwrap_or(0)
@@ -277,7 +295,7 @@ fn of_part(counts: &BTreeMap<Option<Name>, usize>, part: &SubGroupView, at: usiz
 
 fn children(group: &GroupView, parent: Option<usize>) -> impl Iterator<Item = usize> {
     let parts = group.sub_groups.iter().enumerate();
-    // A part that is its own ancestor is nobody's child here: `parent` points upwards in valid
-    // groups, and the API refuses circles.
+    // A sub-group that is its own parent is skipped: in valid groups `parent` points upwards, and
+    // the API rejects cycles.
     parts.filter(move |(at, part)| part.parent == parent && parent != Some(*at)).map(|(at, _)| at)
 }

@@ -1,25 +1,26 @@
-//! One snapshot and the plan made of it, judged: the way in for tables and property tests.
+//! Audits one snapshot and its plan: the entry point for table tests and property tests.
 
 use std::collections::BTreeMap;
 
 use super::{
-    Amounts, Auditor, Breach, Eviction, GroupView, NodeView, Part, Phase, PodView, QueueView,
-    Rules, SubGroupView, Why, Writer,
+    Amounts, Auditor, Breach, DeviceShare, Eviction, EvictionKind, GroupView, NodeView, Phase,
+    PodView, QueueView, Rules, SubGroupView, Writer,
 };
 use crate::{
-    Decision, EvictionCause, Plan, QueueUse, Snapshot,
+    Decision, EvictionCause, Plan, QueueUsage, Snapshot,
     model::{
-        GpuPart, Name, Node, NumaPolicy, NumaScope, NumaZone, Pod, PodGroup, PodGroupId, PodShape,
-        PodStatus, Queue, QueueId, SharedGpu, Time, ZoneShare,
+        FractionalGpu, GpuFraction, Name, Node, NumaAllocation, NumaPolicy, NumaScope, NumaZone,
+        Pod, PodGroup, PodGroupId, PodShape, PodStatus, Queue, QueueId, Time,
     },
     resources::{Amount, PerResource, Resources},
 };
 
-/// What the plan breaks. Feeds the snapshot as history, then the plan as what happened next.
-pub fn breaches_of(snapshot: &Snapshot, plan: &Plan, rules: Rules) -> Vec<Breach> {
+/// Returns the breaches of the plan. The snapshot is replayed as history, and the plan as what
+/// happened next.
+pub fn audit_plan(snapshot: &Snapshot, plan: &Plan, rules: Rules) -> Vec<Breach> {
     let mut auditor = Auditor::new(rules);
     let before = Time(snapshot.now.0 - 1);
-    let names = Names { snapshot };
+    let names = SnapshotViews { snapshot };
     for node in &snapshot.nodes {
         auditor.node(before, &node.name, Some(node_view(node)));
     }
@@ -34,20 +35,20 @@ pub fn breaches_of(snapshot: &Snapshot, plan: &Plan, rules: Rules) -> Vec<Breach
     for (name, pod) in &pods {
         auditor.pod(before, name, Some(pod), Writer::Other);
     }
-    judge_uses(&mut auditor, before, snapshot, &plan.queues);
+    check_queue_uses(&mut auditor, before, snapshot, &plan.queues);
     for decision in &plan.decisions {
-        tell(&mut auditor, (&names, plan), &mut pods, decision);
+        replay(&mut auditor, &names, plan, &mut pods, decision);
     }
-    judge_uses(&mut auditor, snapshot.now, snapshot, &plan.queues_after);
-    auditor.close_moments();
+    check_queue_uses(&mut auditor, snapshot.now, snapshot, &plan.queues_after);
+    auditor.close_pending();
     auditor.breaches
 }
 
-fn judge_uses(
+fn check_queue_uses(
     auditor: &mut Auditor,
     at: Time,
     snapshot: &Snapshot,
-    uses: &BTreeMap<QueueId, QueueUse>,
+    uses: &BTreeMap<QueueId, QueueUsage>,
 ) {
     for (queue, said) in uses {
         let name = &snapshot.queues[queue.0 as usize].name;
@@ -57,9 +58,10 @@ fn judge_uses(
     }
 }
 
-fn tell(
+fn replay(
     auditor: &mut Auditor,
-    (names, plan): (&Names<'_>, &Plan),
+    names: &SnapshotViews<'_>,
+    plan: &Plan,
     pods: &mut [(Name, PodView)],
     decision: &Decision,
 ) {
@@ -70,17 +72,17 @@ fn tell(
             let to = &names.snapshot.nodes[node.0 as usize];
             view.node = Some(to.name.clone());
             let groups = plan.gpu_groups.get(pod).map_or(&[][..], Vec::as_slice);
-            view.zones = zones(plan.zones.get(pod).map_or(&[][..], Vec::as_slice));
+            view.numa_zones = zones(plan.numa_allocations.get(pod).map_or(&[][..], Vec::as_slice));
             let shape = names.shape(&names.snapshot.pods[pod.0 as usize]);
-            share(view, shape, groups, to);
+            set_device_shares(view, shape, groups, to);
             view.claims = claims_on(shape, to);
             auditor.pod(now, name, Some(view), Writer::Scheduler);
         }
         Decision::Evict { pod, cause } => {
             let (name, view) = &mut pods[pod.0 as usize];
             if let Some((preemptor, why)) = names.cause(cause) {
-                let eviction = Eviction { pod: name.clone(), preemptor, why };
-                auditor.evicted_for(now, &eviction);
+                let eviction = Eviction { pod: name.clone(), preemptor, kind: why };
+                auditor.eviction(now, &eviction);
             }
             view.leaving = true;
             auditor.pod(now, name, Some(view), Writer::Scheduler);
@@ -89,23 +91,25 @@ fn tell(
     }
 }
 
-struct Names<'a> {
+struct SnapshotViews<'a> {
     snapshot: &'a Snapshot,
 }
 
-impl Names<'_> {
+impl SnapshotViews<'_> {
     fn group_at(&self, id: PodGroupId) -> Name {
         group_name(&self.snapshot.pod_groups[id.0 as usize])
     }
 
-    fn cause(&self, cause: &EvictionCause) -> Option<(Name, Why)> {
+    fn cause(&self, cause: &EvictionCause) -> Option<(Name, EvictionKind)> {
         match cause {
             EvictionCause::Reclaim { preemptor, .. } => {
-                Some((self.group_at(*preemptor), Why::Reclaim))
+                Some((self.group_at(*preemptor), EvictionKind::Reclaim))
             }
-            EvictionCause::Preempt { preemptor } => Some((self.group_at(*preemptor), Why::Preempt)),
+            EvictionCause::Preempt { preemptor } => {
+                Some((self.group_at(*preemptor), EvictionKind::Preempt))
+            }
             EvictionCause::Consolidate { preemptor } => {
-                Some((self.group_at(*preemptor), Why::Consolidate))
+                Some((self.group_at(*preemptor), EvictionKind::Consolidate))
             }
             EvictionCause::StaleGang { .. } => None,
         }
@@ -120,7 +124,7 @@ impl Names<'_> {
     }
 
     fn group_view(&self, group: &PodGroup) -> GroupView {
-        let queue = group.known_queue();
+        let queue = group.queue_id();
         let parts = group.sub_groups.iter().map(|part| SubGroupView {
             name: part.name.clone(),
             parent: part.parent,
@@ -137,10 +141,11 @@ impl Names<'_> {
         }
     }
 
-    /// One that is not in the snapshot has a name, too.
+    /// A node that is not in the snapshot gets a name, too.
     fn node_of(&self, pod: &Pod) -> Option<Name> {
         let known = pod.node.map(|at| self.snapshot.nodes[at.0 as usize].name.clone());
-        let has_one = matches!(pod.status, PodStatus::Bound | PodStatus::Running | PodStatus::Away);
+        let has_one =
+            matches!(pod.status, PodStatus::Bound | PodStatus::Running | PodStatus::OnExcludedNode);
         known.or_else(|| has_one.then(|| "elsewhere".into()))
     }
 
@@ -159,7 +164,7 @@ impl Names<'_> {
                 PodStatus::Pending
                 | PodStatus::Bound
                 | PodStatus::Running
-                | PodStatus::Away
+                | PodStatus::OnExcludedNode
                 | PodStatus::Releasing => Phase::Alive,
                 PodStatus::Succeeded => Phase::Succeeded,
                 PodStatus::Failed => Phase::Failed,
@@ -171,14 +176,14 @@ impl Names<'_> {
             tolerations: shape.tolerations.clone(),
             devices: None,
             guaranteed: shape.guaranteed,
-            zones: zones(&pod.zones),
-            parts: Vec::new(),
+            numa_zones: zones(&pod.numa_allocations),
+            device_shares: Vec::new(),
             claims: claims_on(shape, &Node::default()),
-            paid_besides: mig_gpus(&shape.requests),
+            extra_charges: mig_gpus(&shape.requests),
         };
         if let Some(node) = pod.node {
             let node = &self.snapshot.nodes[node.0 as usize];
-            share(&mut view, shape, &pod.gpu_groups, node);
+            set_device_shares(&mut view, shape, &pod.gpu_groups, node);
             view.claims = claims_on(shape, node);
         }
         view
@@ -189,20 +194,20 @@ impl Names<'_> {
     }
 }
 
-/// The devices of its claims there.
+/// The devices of its claims on the node.
 fn claims_on(shape: &PodShape, node: &Node) -> BTreeMap<Name, Amounts> {
-    // Those on devices of several nodes take nothing of any, and pods on several may use one.
-    let claims = shape.claims.iter().filter(|claim| claim.is_of_one_node());
+    // Multi-node claims use nothing of a node, and pods on several nodes may share one.
+    let claims = shape.claims.iter().filter(|claim| claim.is_node_local());
     claims.map(|claim| (claim.name.clone(), amounts(&claim.devices_on(node)))).collect()
 }
 
-/// Parts of the devices of `node`, and what queues pay for them. A pod that names no device
-/// shares it with nobody.
-fn share(view: &mut PodView, shape: &PodShape, groups: &[Name], node: &Node) {
-    let Some(SharedGpu { part, devices }) = shape.shared_gpu else { return };
+/// Sets the GPU shares on `node`, and the queue charge for them. A pod without a device name gets a
+/// device of its own.
+fn set_device_shares(view: &mut PodView, shape: &PodShape, groups: &[Name], node: &Node) {
+    let Some(FractionalGpu { fraction: part, devices }) = shape.fractional_gpu else { return };
     let (milli, price) = match part {
-        GpuPart::Milli(milli) => (milli, milli),
-        GpuPart::MemoryMib(mib) => {
+        GpuFraction::Milli(milli) => (milli, milli),
+        GpuFraction::MemoryMib(mib) => {
             let device = node.gpu_memory_mib.max(1);
             (mib * 1000 / device, (mib * 100 + device - 1) / device * 10)
         }
@@ -211,11 +216,11 @@ fn share(view: &mut PodView, shape: &PodShape, groups: &[Name], node: &Node) {
         let own = || format!("{}/{at}", view.uid).into();
         groups.get(at as usize).cloned().unwrap_or_else(own)
     };
-    view.parts = (0..devices).map(|at| Part { device: name(at), milli }).collect();
-    view.paid_besides.insert("nvidia.com/gpu".into(), i128::from(price) * i128::from(devices));
+    view.device_shares = (0..devices).map(|at| DeviceShare { device: name(at), milli }).collect();
+    view.extra_charges.insert("nvidia.com/gpu".into(), i128::from(price) * i128::from(devices));
 }
 
-/// `nvidia.com/mig-2g.10gb` is paid for as two GPUs.
+/// The GPU charge of MIG instances: `nvidia.com/mig-2g.10gb` counts as two GPUs.
 fn mig_gpus(requests: &Resources) -> Amounts {
     let slices = |name: &Name| -> Option<i128> {
         let (slices, _) = name.strip_prefix("nvidia.com/mig-")?.split_once("g.")?;
@@ -244,14 +249,14 @@ fn node_view(node: &Node) -> NodeView {
         taints: node.taints.clone(),
         cordoned: node.unschedulable,
         ready: node.ready,
-        zones: numa.map_or(&[][..], |numa| &numa.zones).iter().map(offer).collect(),
-        one_zone: numa.is_some_and(|numa| {
+        numa_zones: numa.map_or(&[][..], |numa| &numa.zones).iter().map(offer).collect(),
+        is_single_numa_node: numa.is_some_and(|numa| {
             (numa.policy, numa.scope) == (NumaPolicy::SingleNumaNode, NumaScope::Pod)
         }),
     }
 }
 
-fn zones(shares: &[ZoneShare]) -> BTreeMap<Name, Amounts> {
+fn zones(shares: &[NumaAllocation]) -> BTreeMap<Name, Amounts> {
     shares.iter().map(|share| (share.zone.clone(), amounts(&share.amount))).collect()
 }
 
@@ -296,7 +301,7 @@ mod tests {
 
     fn judged(snapshot: &Snapshot, decisions: Vec<Decision>) -> Vec<String> {
         let plan = Plan { decisions, ..Plan::default() };
-        breaches_of(snapshot, &plan, Rules::kai()).iter().map(ToString::to_string).collect()
+        audit_plan(snapshot, &plan, Rules::kai()).iter().map(ToString::to_string).collect()
     }
 
     #[test]
@@ -341,7 +346,7 @@ mod tests {
 
     #[test]
     fn a_victim_that_is_not_preemptible_or_not_below_is_a_breach() {
-        let snapshot = synthetic::hopeless_gang_against_singles(1);
+        let snapshot = synthetic::infeasible_gang_against_singles(1);
         let pinned = snapshot.pods.iter().position(|pod| {
             let group = pod.group.map(|group| &snapshot.pod_groups[group.0 as usize]);
             pod.node.is_some() && group.is_some_and(|group| !group.preemptible)

@@ -1,21 +1,21 @@
-//! Rule 2 for devices that pods share: nobody takes more of one than there is, a shared device
-//! is nobody's whole one, and those of a claim are on one node.
+//! Rule 2 for shared devices: no device is oversubscribed, a shared device is not also given as a
+//! whole, and the devices of a claim are on one node.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::{Auditor, ClaimView, Concern, NodeView, PodView, Rule, breach::amount};
+use super::{AuditedObject, Auditor, ClaimView, NodeView, PodView, Rule, breach::amount};
 use crate::model::Name;
 
 const GPU: &str = "nvidia.com/gpu";
 
-/// Why the pods on the node cannot all have the parts and the devices that they have.
+/// The error if the pods on the node exceed a device or the number of devices.
 pub(super) fn overfull(auditor: &Auditor, name: &Name, node: &NodeView) -> Option<String> {
     let account = auditor.accounts.node(name)?;
     let mut taken: BTreeMap<&Name, i128> = BTreeMap::new();
-    // Devices that somebody holds as whole ones for those that share them.
+    // Devices that reservation pods hold as a whole for the pods that share them.
     let mut reserved = BTreeSet::new();
     for pod in account.pods.iter().filter_map(|pod| auditor.view.pods.get(pod)) {
-        for part in &pod.parts {
+        for part in &pod.device_shares {
             *taken.entry(&part.device).or_default() += i128::from(part.milli);
             if part.milli == 0 {
                 reserved.insert(&part.device);
@@ -34,7 +34,8 @@ pub(super) fn overfull(auditor: &Auditor, name: &Name, node: &NodeView) -> Optio
     })
 }
 
-/// A claim of the pod, and another node where pods use it, though it is not allocated for several.
+/// A claim of the pod with another node on which pods use it, although it is not a multi-node
+/// claim.
 pub(super) fn claim_elsewhere<'a>(
     auditor: &Auditor,
     pod: &'a PodView,
@@ -50,7 +51,8 @@ pub(super) fn claim_elsewhere<'a>(
     })
 }
 
-/// A claim of the pod that is not allocated to the node, or not for the pod.
+/// A claim of the pod that is not allocated on the node or not reserved for the pod, with the
+/// error.
 pub(super) fn unready_claim(
     auditor: &Auditor,
     pod: &PodView,
@@ -71,8 +73,8 @@ pub(super) fn unready_claim(
     })
 }
 
-/// Nobody else has the devices of a claim, and they do not change while somebody uses them.
-pub(super) fn judge_claim(
+/// Checks that no other claim has the devices, and that they do not change while in use.
+pub(super) fn check_claim(
     auditor: &mut Auditor,
     name: &Name,
     before: &ClaimView,
@@ -89,7 +91,7 @@ pub(super) fn judge_claim(
         (!before.devices.contains(both)).then(|| format!("was given {both}, which {other} has"))
     }));
     for why in wrong {
-        let concerns = vec![Concern::Claim(name.clone())];
-        auditor.breach(Rule::Devices, concerns, format!("claim {name} {why}"));
+        let concerns = vec![AuditedObject::Claim(name.clone())];
+        auditor.report(Rule::Devices, concerns, format!("claim {name} {why}"));
     }
 }

@@ -1,31 +1,31 @@
-//! The facts that the rules are about: nodes, queues, groups and pods, under their names. It
-//! leaves out everything that no rule asks for.
+//! The facts that the rules need: nodes, queues, groups, pods and claims by name. Anything else is
+//! left out.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::model::{Labels, Name, NodeSelectorTerm, Taint, Time, Toleration};
 
-/// Amounts by resource name, all in thousandths of the resource's own unit (GPU, core, byte,
-/// pod): one unit, wide enough for everything that an API can carry.
+/// Amounts by resource name, in thousandths of the unit of the resource (GPU, core, byte, pod).
+/// `i128` holds every quantity of the API.
 pub type Amounts = BTreeMap<Name, i128>;
 
-/// What is known now.
+/// The known state of the cluster.
 #[derive(Clone, Debug, Default)]
-pub(super) struct View {
-    pub(super) nodes: BTreeMap<Name, Recent<NodeView>>,
-    pub(super) queues: BTreeMap<Name, Recent<QueueView>>,
-    pub(super) groups: BTreeMap<Name, Recent<GroupView>>,
+pub(super) struct ClusterView {
+    pub(super) nodes: BTreeMap<Name, RecentValue<NodeView>>,
+    pub(super) queues: BTreeMap<Name, RecentValue<QueueView>>,
+    pub(super) groups: BTreeMap<Name, RecentValue<GroupView>>,
     pub(super) pods: BTreeMap<Name, PodView>,
     pub(super) claims: BTreeMap<Name, ClaimView>,
 }
 
-impl View {
-    /// The group of a pod, when both are known.
+impl ClusterView {
+    /// The group of a pod, if known.
     pub(super) fn group_of(&self, pod: &PodView) -> Option<&GroupView> {
         self.groups.get(pod.group.as_ref()?)?.now.as_ref()
     }
 
-    /// A queue and everything above it, lowest first. Ends where the tree is broken.
+    /// A queue and its ancestors, leaf first; stops at a missing queue or a cycle.
     pub(super) fn lineage(&self, leaf: &Name) -> Vec<Name> {
         let mut lineage = Vec::new();
         let mut next = Some(leaf.clone());
@@ -38,29 +38,29 @@ impl View {
     }
 }
 
-/// A stretch of time, both ends included.
+/// A time span, both ends included.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Span {
+pub(super) struct TimeSpan {
     pub(super) from: Time,
     pub(super) until: Time,
 }
 
-/// A value and, until the scheduler has seen that it changed, the one before it.
+/// A value and, until the scheduler has seen the change, the previous value.
 #[derive(Clone, Debug)]
-pub(super) struct Recent<T> {
+pub(super) struct RecentValue<T> {
     pub(super) now: Option<T>,
     before: Option<T>,
     unseen_until: Time,
 }
 
-impl<T> Default for Recent<T> {
+impl<T> Default for RecentValue<T> {
     fn default() -> Self {
         Self { now: None, before: None, unseen_until: Time(i64::MIN) }
     }
 }
 
-impl<T> Recent<T> {
-    pub(super) fn set(&mut self, value: Option<T>, span: Span) {
+impl<T> RecentValue<T> {
+    pub(super) fn set(&mut self, value: Option<T>, span: TimeSpan) {
         let old = std::mem::replace(&mut self.now, value);
         if self.unseen_until < span.from {
             self.before = old;
@@ -68,177 +68,177 @@ impl<T> Recent<T> {
         }
     }
 
-    /// What the scheduler may have seen at this time.
-    pub(super) fn seen(&self, at: Time) -> impl Iterator<Item = &T> {
+    /// The values that the scheduler may have seen at this time.
+    pub(super) fn visible_at(&self, at: Time) -> impl Iterator<Item = &T> {
         let before = self.before.as_ref().filter(|_| at <= self.unseen_until);
         self.now.iter().chain(before)
     }
 }
 
-/// A node.
+/// The audited facts of a node.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct NodeView {
-    /// What it can give to pods.
+    /// Allocatable resources.
     pub allocatable: Amounts,
-    /// Its labels.
+    /// Node labels.
     pub labels: Labels,
-    /// Its taints.
+    /// Node taints.
     pub taints: Vec<Taint>,
     /// `spec.unschedulable`.
     pub cordoned: bool,
     /// Condition `Ready` is `True`.
     pub ready: bool,
-    /// What its zones can give, by their names, where they are published.
-    pub zones: BTreeMap<Name, Amounts>,
-    /// Its kubelet refuses pods that it cannot serve from one zone as a whole.
-    pub one_zone: bool,
+    /// Allocatable resources of its NUMA zones by name, if published.
+    pub numa_zones: BTreeMap<Name, Amounts>,
+    /// Whether its kubelet rejects pods that do not fit into one NUMA zone.
+    pub is_single_numa_node: bool,
 }
 
-/// A queue.
+/// The audited facts of a queue.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct QueueView {
-    /// The queue above it.
+    /// The parent queue.
     pub parent: Option<Name>,
-    /// Most that non-preemptible work may use. A resource that is not named has no bound.
+    /// Maximum use of non-preemptible pods. Resources that are absent are unlimited.
     pub quota: Amounts,
-    /// Most that may be used at all. A resource that is not named has no bound.
+    /// Maximum use. Resources that are absent are unlimited.
     pub limit: Amounts,
 }
 
-/// A pod group.
+/// The audited facts of a pod group.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct GroupView {
-    /// The queue it is charged to.
+    /// Its leaf queue.
     pub queue: Name,
-    /// Value of its priority class.
+    /// The value of its priority class.
     pub priority: i32,
-    /// May be evicted for others, and may use more than its queue's quota.
+    /// Whether it may be evicted for others, and may exceed the quota of its queue.
     pub preemptible: bool,
-    /// Its parts; at least one. A pod that names none belongs to the first.
+    /// Its sub-groups; at least one. Pods without a sub-group name belong to the first.
     pub sub_groups: Vec<SubGroupView>,
-    /// How many parts without a parent must be complete; `None`: all.
+    /// Number of top-level sub-groups that must be whole; `None`: all.
     pub min_sub_groups: Option<usize>,
 }
 
-/// A part of a pod group.
+/// A sub-group of a pod group.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SubGroupView {
-    /// Its name.
+    /// Name of the sub-group.
     pub name: Name,
-    /// Position of the part it belongs to.
+    /// Index of the parent sub-group.
     pub parent: Option<usize>,
-    /// Pods that must be there together.
+    /// Minimum number of pods (leaf sub-groups).
     pub min_member: usize,
-    /// Of an inner part: how many of its own parts must be complete; `None`: all.
+    /// Of an inner sub-group: number of children that must be whole; `None`: all.
     pub min_sub_groups: Option<usize>,
 }
 
-/// A pod.
+/// The audited facts of a pod.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PodView {
-    /// Tells pods of one name apart.
+    /// Distinguishes pods with the same name.
     pub uid: Name,
-    /// Namespace and name of its group, as `namespace/name`.
+    /// Its pod group, as `namespace/name`.
     pub group: Option<Name>,
-    /// The part of the group it belongs to.
+    /// Its sub-group.
     pub sub_group: Option<Name>,
-    /// What it asks for, one `pods` included.
+    /// Its requests, including one `pods`.
     pub requests: Amounts,
-    /// Where it was put.
+    /// The node to which it is bound.
     pub node: Option<Name>,
-    /// Where it is in its life.
+    /// Its phase.
     pub phase: Phase,
-    /// It has been asked to leave.
+    /// Whether it is being deleted.
     pub leaving: bool,
-    /// Its own priority.
+    /// The priority of the pod.
     pub priority: i32,
-    /// Node labels it insists on.
+    /// Its node selector.
     pub node_selector: Labels,
-    /// Node affinity it insists on: any term suffices. `None`: it has none.
+    /// Its required node affinity (any term suffices). `None`: it has none.
     pub node_affinity: Option<Vec<NodeSelectorTerm>>,
-    /// What it tolerates.
+    /// Its tolerations.
     pub tolerations: Vec<Toleration>,
-    /// Indices of the GPUs it was given.
+    /// Indices of the GPUs that it was given, if known.
     pub devices: Option<Vec<u32>>,
-    /// Its kubelet gives it CPUs and memory of its own.
+    /// Whether its QoS class is Guaranteed, so that CPUs and memory are aligned.
     pub guaranteed: bool,
-    /// What it has of its node's zones, by their names.
-    pub zones: BTreeMap<Name, Amounts>,
-    /// The devices that it shares with others, and the part that it takes of each.
-    pub parts: Vec<Part>,
-    /// The devices of its claims, by claim; a node gives them once to all who share a claim.
+    /// Its amounts by NUMA zone of the node.
+    pub numa_zones: BTreeMap<Name, Amounts>,
+    /// The devices that it shares with others, and its share of each.
+    pub device_shares: Vec<DeviceShare>,
+    /// The devices of its claims, by claim; a node provides them once for all users of a claim.
     pub claims: BTreeMap<Name, Amounts>,
-    /// What its queues pay beside its requests: parts of GPUs, and MIG instances as GPUs.
-    pub paid_besides: Amounts,
+    /// Queue charges in addition to its requests: GPU fractions, and MIG instances as GPUs.
+    pub extra_charges: Amounts,
 }
 
-/// A claim on devices, as the API has it.
+/// The audited facts of a device claim.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ClaimView {
-    /// Where it is allocated, if it says so.
+    /// The node on which it is allocated, if node-local.
     pub node: Option<Name>,
-    /// From which nodes its devices can be used: any term suffices. `None`: from all.
+    /// The nodes that can use its devices (any term suffices). `None`: all nodes.
     pub terms: Option<Vec<NodeSelectorTerm>>,
-    /// The devices that it has got, under names that are unique in the cluster.
+    /// Its allocated devices, by cluster-wide unique names.
     pub devices: BTreeSet<Name>,
-    /// Uids of the pods for which it is reserved.
+    /// UIDs of the pods for which it is reserved.
     pub users: BTreeSet<Name>,
 }
 
-/// A part of a device.
+/// A share of a device.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Part {
-    /// The name under which pods of the node share it.
+pub struct DeviceShare {
+    /// The name of the shared device on the node.
     pub device: Name,
-    /// Thousandths of the device, rounded down, but at least one. 0: it holds the device as a
-    /// whole one, for those that share it.
+    /// Thousandths of the device, rounded down, at least one. 0: a reservation pod holds the whole
+    /// device for the pods that share it.
     pub milli: i64,
 }
 
-/// The life of a pod, as far as rules depend on it.
+/// The phase of a pod, as far as rules depend on it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Phase {
-    /// Waits for its scheduling gates to go.
+    /// Has scheduling gates.
     Gated,
     /// Not finished.
     Alive,
-    /// Finished well.
+    /// Succeeded.
     Succeeded,
-    /// Finished badly.
+    /// Failed.
     Failed,
 }
 
-/// Who made a change.
+/// The author of a change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Writer {
-    /// The scheduler that is judged.
+    /// The audited scheduler.
     Scheduler,
-    /// Anybody else.
+    /// Any other client.
     Other,
 }
 
 impl PodView {
-    /// It takes room on a node.
+    /// Whether it uses capacity of a node.
     pub(super) fn holds_room(&self) -> bool {
-        self.node.is_some() && self.alive()
+        self.node.is_some() && self.is_alive()
     }
 
-    /// It takes room and is there to stay.
+    /// Whether it uses capacity and is not being deleted.
     pub(super) fn stays(&self) -> bool {
         self.holds_room() && !self.leaving
     }
 
-    /// What its queues pay besides its claims, which they pay once for all who share one.
-    pub(super) fn paid(&self) -> impl Iterator<Item = (&Name, &i128)> {
-        self.requests.iter().chain(&self.paid_besides)
+    /// Queue charges without claims; queues are charged once for all users of a claim.
+    pub(super) fn charged(&self) -> impl Iterator<Item = (&Name, &i128)> {
+        self.requests.iter().chain(&self.extra_charges)
     }
 
-    /// What it has of its node, alone or with others.
-    pub(super) fn asked(&self) -> impl Iterator<Item = (&Name, &i128)> {
+    /// All requests on its node, shared claims included.
+    pub(super) fn requests_of_node(&self) -> impl Iterator<Item = (&Name, &i128)> {
         self.requests.iter().chain(self.claims.values().flatten())
     }
 
-    pub(super) fn alive(&self) -> bool {
+    pub(super) fn is_alive(&self) -> bool {
         match self.phase {
             Phase::Gated | Phase::Alive => true,
             Phase::Succeeded | Phase::Failed => false,
@@ -246,7 +246,7 @@ impl PodView {
     }
 }
 
-/// Adds `amounts` to `total`, or takes them away.
+/// Adds `amounts` times `factor` to `total`.
 pub(super) fn add<'a>(
     total: &mut Amounts,
     amounts: impl IntoIterator<Item = (&'a Name, &'a i128)>,

@@ -1,216 +1,216 @@
-//! Why a pod group, or one pod, waits: one dominant reason that a person can act on.
+//! Why a pod group, or one pod, is pending: one dominant reason that an operator can act on.
 
 use std::{collections::BTreeMap, fmt};
 
-use super::{Misfits, Quantity, misfit::listed};
+use super::{FitErrors, Quantity, fit_error::join_counts};
 use crate::{
     model::{Name, QueueProblem},
-    session::{NoPlace, NotReady, Unusable},
+    session::{GangReadiness, NoTopologyDomain, UnschedulableMembers},
 };
 
-/// Why a pod group, or one pod, waits.
+/// Why a pod group, or one pod, is pending.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Reason {
     /// Its queue cannot be used.
     Queue(QueueProblem),
     /// Pods of the gang are missing or gated.
-    NotReady(NotReady),
-    /// It was tried once, and that is all it wants.
-    LeftAlone,
-    /// A queue on its path is at its limit.
+    NotReady(GangReadiness),
+    /// It failed once, and its `schedulingBackoff` allows no second attempt.
+    SchedulingBackoff,
+    /// A queue on its path has reached its limit.
     OverLimit {
-        /// Which queue.
+        /// Name of the queue.
         queue: Name,
-        /// Its limit.
+        /// The queue's limit.
         limit: Quantity,
-        /// What it uses of that.
+        /// What the queue has allocated.
         allocated: Quantity,
-        /// What the pods to place next ask for.
+        /// What the next pods request.
         requested: Quantity,
-        /// Another bound, of it or of one above it, is too low as well.
-        with_more: bool,
+        /// Another bound, of this queue or of an ancestor, is too low as well.
+        other_bounds_too_low: bool,
     },
-    /// Work that cannot be preempted must stay inside the quota of every queue on its path.
+    /// Non-preemptible work must stay within the quota of every queue on its path.
     NonPreemptibleOverQuota {
-        /// Which queue.
+        /// Name of the queue.
         queue: Name,
-        /// Its quota.
+        /// The queue's quota.
         quota: Quantity,
-        /// What non-preemptible pods use of that.
+        /// What its non-preemptible pods have allocated.
         allocated: Quantity,
-        /// What the pods to place next ask for.
+        /// What the next pods request.
         requested: Quantity,
-        /// Another bound is too low as well, as above.
-        with_more: bool,
+        /// Another bound, of this queue or of an ancestor, is too low as well.
+        other_bounds_too_low: bool,
     },
-    /// There is no node for the pod.
+    /// No node fits the pod.
     NoNode {
         /// Namespace and name of the pod.
         pod: Name,
-        /// Why not.
-        misfits: Misfits,
+        /// Errors of all nodes.
+        fit_errors: FitErrors,
     },
-    /// There are nodes for some pods of the gang, but not for enough of them.
-    GangTooLarge {
-        /// For how many pods of the gang there was room.
-        found: u32,
-        /// How many the gang needs, or this part of it.
+    /// Some pods of the gang fit, but fewer than must start together.
+    GangDoesNotFit {
+        /// Number of pods of the gang that fit.
+        fitting: u32,
+        /// Minimum of the gang, or of its sub-group.
         required: u32,
-        /// For how many of all that have to start together there was no room.
+        /// Number of pods that must start together and do not fit.
         missing: u32,
-        /// Which part of the gang, where it has several.
+        /// The sub-group, when the gang has several.
         sub_group: Option<Name>,
-        /// Why there was no more.
-        misfits: Misfits,
+        /// Errors of all nodes for the first pod that does not fit.
+        fit_errors: FitErrors,
     },
-    /// Not even the empty cluster could hold the gang.
-    LargerThanFleet {
-        /// How many pods must run together.
+    /// The gang would not fit even on the empty cluster.
+    ExceedsClusterCapacity {
+        /// Number of pods that must run together.
         pods: u32,
-        /// What they ask for together.
+        /// What they request together.
         requested: Quantity,
-        /// What all nodes on which they may run offer.
+        /// What all eligible nodes offer.
         offered: Quantity,
-        /// How many of them those do not hold beside the others, were they empty.
+        /// Number of pods that do not fit next to the others on the empty nodes.
         missing: u32,
-        /// What these ask for together.
-        more: Quantity,
-        /// Nodes would hold some of them; else none is large enough for one.
-        fewer_may_do: bool,
-        /// Those are bound to the names of nodes: no other would hold them.
-        are_bound: bool,
-        /// Why they do not fit as things are, where it matters to them where others are.
-        instead: Option<Box<Reason>>,
+        /// What those pods request together.
+        missing_amount: Quantity,
+        /// Some of the pods would fit; when false, no node is large enough for one.
+        fewer_pods_may_fit: bool,
+        /// The pods select nodes by name, so that no other node would hold them.
+        are_tied_to_named_nodes: bool,
+        /// Why they do not fit at present, when the placement of other pods matters to them.
+        underlying: Option<Box<Reason>>,
     },
-    /// No place of a topology holds those that are to run together.
-    NoPlace(NoPlace),
-    /// Others of its queue are before it, and an action looks at so many only.
-    BehindOthers {
-        /// At how many.
+    /// No topology domain holds the pods that must run together.
+    NoTopologyDomain(NoTopologyDomain),
+    /// Other jobs of its queue come first, and the action considers only so many per queue.
+    QueueDepthReached {
+        /// Number of jobs that the action considers per queue.
         depth: usize,
     },
-    /// Room was promised to it and is being released.
-    Promised {
-        /// Where its pods will go.
+    /// It is pipelined: the capacity is being released.
+    Pipelined {
+        /// Nodes its pods are pipelined to.
         nodes: Vec<Name>,
     },
-    /// It is too young to make others leave, and there is no room without that.
+    /// Its preemption delay has not elapsed, and it does not fit without evictions.
     PreemptionDelay {
-        /// Why it does not fit as things are.
-        instead: Box<Reason>,
-        /// How long it must wait, in milliseconds. Not how long it still takes: a reason that
-        /// changed with the clock would be told anew in every cycle.
+        /// Why it does not fit without evictions.
+        underlying: Box<Reason>,
+        /// The whole delay in milliseconds. Not the remaining time: a reason that changed with the
+        /// clock would be reported anew in every cycle.
         delay_millis: u64,
-        /// From when on.
-        since: Since,
+        /// Start of the delay.
+        since: DelayStart,
     },
-    /// Others would leave for it, and as many have to for others as may in one cycle.
-    PreemptionsBound {
-        /// Why it does not fit as things are.
-        instead: Box<Reason>,
-        /// For how many workloads of a cycle others may have to leave.
-        most: usize,
+    /// Victims exist, but the limit of preemptions per cycle is reached.
+    PreemptionLimitReached {
+        /// Why it does not fit without evictions.
+        underlying: Box<Reason>,
+        /// Number of jobs per cycle that may evict others.
+        limit: usize,
     },
-    /// Those that would leave for it have not yet run for as long as they may.
+    /// Its possible victims have not completed their minimum runtime.
     MinRuntime {
-        /// Why it does not fit as things are.
-        instead: Box<Reason>,
-        /// Namespace and name of the pod group that is protected for the longest.
+        /// Why it does not fit without evictions.
+        underlying: Box<Reason>,
+        /// Namespace and name of the pod group that is protected longest.
         victim: Name,
-        /// What protects it: `reclaimMinRuntime` or `preemptMinRuntime`.
+        /// The field that protects it: `reclaimMinRuntime` or `preemptMinRuntime`.
         field: &'static str,
-        /// For how long it may run, in milliseconds, not how long it still may, as above.
+        /// The whole minimum runtime in milliseconds, not the remaining time (see above).
         minimum_millis: u64,
     },
-    /// Others have more than their quotas, and none of them leaves for it: its queue would have more
-    /// than its share.
-    FairShare {
-        /// Why it does not fit as things are.
-        instead: Box<Reason>,
-        /// The queue that would have more, it or one above it. Not how much that is: it changes with
-        /// whatever others ask for.
+    /// Other queues are over quota, but it may not reclaim from them: its queue would exceed its
+    /// fair share.
+    FairShareExceeded {
+        /// Why it does not fit without evictions.
+        underlying: Box<Reason>,
+        /// The queue that would exceed its fair share: its own or an ancestor. By how much is left
+        /// out, since it changes with the requests of others.
         queue: Name,
-        /// What the pods to place next ask for of that of which the share is too small.
-        more: Vec<Quantity>,
+        /// What the next pods request of the resources that would be exceeded.
+        excess: Vec<Quantity>,
     },
-    /// Others would leave for it, were not one before it in its queue for which they do not.
-    BehindShare {
-        /// Why it does not fit as things are.
-        instead: Box<Reason>,
-        /// Its queue, which would have more than its share with the one before it.
+    /// It could evict others if an earlier job of its queue, which may not, did not come first.
+    HeadOfLineBlocked {
+        /// Why it does not fit without evictions.
+        underlying: Box<Reason>,
+        /// The queue that would exceed its fair share with the earlier job.
         queue: Name,
-        /// Namespace and name of that one.
-        first: Name,
+        /// Namespace and name of the earlier job.
+        earlier_job: Name,
     },
     /// The pod fits on no node (profile `kube`).
     Unschedulable {
-        /// Why not.
-        misfits: Misfits,
-        /// What came of the search for claims that nobody uses.
-        deallocation: Deallocation,
-        /// What came of the search for victims.
-        preemption: Preemption,
+        /// Errors of all nodes.
+        fit_errors: FitErrors,
+        /// Result of the search for unused claims.
+        deallocation: DeallocationOutcome,
+        /// Result of the search for victims.
+        preemption: PreemptionOutcome,
     },
 }
 
-/// What came of the search for claims on devices that nobody uses, in profile `kube`.
+/// Result of the search for unused device claims (profile `kube`).
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Deallocation {
+pub enum DeallocationOutcome {
     /// The pod has no claims.
     NoClaims,
-    /// Nothing would be gained by giving one of its claims back.
-    NothingIdle,
-    /// This claim keeps the pod off a node, and is to be given back.
-    Of(Name),
+    /// Deallocating one of its claims would not help.
+    NoUnusedClaim,
+    /// This unused claim keeps the pod off a node and is to be deallocated.
+    Deallocated(Name),
 }
 
-/// What came of the search for victims in profile `kube`.
+/// Result of the search for victims (profile `kube`).
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Preemption {
-    /// There was no search.
+pub enum PreemptionOutcome {
+    /// No search was made.
     NotTried,
-    /// The pod's policy is `Never`.
+    /// The pod's `preemptionPolicy` is `Never`.
     PolicyNever,
-    /// Nobody's leaving would help.
-    Useless {
-        /// On how many nodes nothing could be gained.
+    /// No eviction would help.
+    NotHelpful {
+        /// Number of nodes on which eviction cannot help.
         not_helpful: u32,
-        /// On how many nodes nobody has a lower priority, or too few.
+        /// Number of nodes without enough pods of lower priority.
         no_victims: u32,
     },
-    /// The pod was promised room by the search.
+    /// Victims were found and the pod is nominated for their node.
     Nominated,
-    /// It was nominated before, and those it evicted are still leaving.
-    OthersTerminate,
+    /// The pod is nominated already, and its victims are still terminating.
+    VictimsTerminating,
 }
 
-/// What kind of reason it is, in KAI's words, for machines.
+/// Machine-readable kind of a reason, in KAI's terms.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum ReasonKind {
-    /// The queue is missing or broken.
+    /// The queue is missing or invalid.
     QueueDoesNotExist,
     /// Members are missing or gated.
     NotReady,
-    /// It is not tried again.
+    /// It is not tried again on this node pool.
     SchedulingBackoff,
     /// A queue is at its limit.
     OverLimit,
-    /// Non-preemptible work does not fit into a quota.
+    /// Non-preemptible work does not fit into a queue's quota.
     NonPreemptibleOverQuota,
-    /// No room on nodes.
+    /// No node fits (profile `kai`).
     PodSchedulingErrors,
-    /// Room is promised.
+    /// It waits for capacity that is being released.
     Pipelined,
-    /// Too young to make others leave.
+    /// Its preemption delay has not elapsed.
     PreemptionDelayNotElapsed,
-    /// Who would leave is protected for a while.
+    /// Its victims are protected by a minimum runtime.
     MinRuntimeNotElapsed,
-    /// No room on nodes (profile `kube`).
+    /// No node fits (profile `kube`).
     Unschedulable,
 }
 
 impl ReasonKind {
-    /// As it is written in conditions.
+    /// The text in conditions.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::QueueDoesNotExist => "QueueDoesNotExist",
@@ -228,23 +228,23 @@ impl ReasonKind {
 }
 
 impl Reason {
-    /// What kind of reason it is.
+    /// The machine-readable kind.
     pub const fn kind(&self) -> ReasonKind {
         match self {
             Self::Queue(_) => ReasonKind::QueueDoesNotExist,
             Self::NotReady(_) => ReasonKind::NotReady,
-            Self::LeftAlone => ReasonKind::SchedulingBackoff,
+            Self::SchedulingBackoff => ReasonKind::SchedulingBackoff,
             Self::OverLimit { .. } => ReasonKind::OverLimit,
             Self::NonPreemptibleOverQuota { .. } => ReasonKind::NonPreemptibleOverQuota,
             Self::NoNode { .. }
-            | Self::GangTooLarge { .. }
-            | Self::FairShare { .. }
-            | Self::BehindShare { .. }
-            | Self::PreemptionsBound { .. }
-            | Self::LargerThanFleet { .. }
-            | Self::BehindOthers { .. }
-            | Self::NoPlace(_) => ReasonKind::PodSchedulingErrors,
-            Self::Promised { .. } => ReasonKind::Pipelined,
+            | Self::GangDoesNotFit { .. }
+            | Self::FairShareExceeded { .. }
+            | Self::HeadOfLineBlocked { .. }
+            | Self::PreemptionLimitReached { .. }
+            | Self::ExceedsClusterCapacity { .. }
+            | Self::QueueDepthReached { .. }
+            | Self::NoTopologyDomain(_) => ReasonKind::PodSchedulingErrors,
+            Self::Pipelined { .. } => ReasonKind::Pipelined,
             Self::PreemptionDelay { .. } => ReasonKind::PreemptionDelayNotElapsed,
             Self::MinRuntime { .. } => ReasonKind::MinRuntimeNotElapsed,
             Self::Unschedulable { .. } => ReasonKind::Unschedulable,
@@ -252,16 +252,16 @@ impl Reason {
     }
 }
 
-/// From when on a preemption delay counts: from the later of the two.
+/// Start of a preemption delay: the later of two moments.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Since {
-    /// The pod group was made.
+pub enum DelayStart {
+    /// Creation of the pod group.
     Creation,
-    /// Pods of it were evicted last.
+    /// Last eviction of one of its pods.
     Eviction,
 }
 
-impl fmt::Display for Since {
+impl fmt::Display for DelayStart {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Creation => "its creation",
@@ -271,76 +271,80 @@ impl fmt::Display for Since {
 }
 
 impl Reason {
-    /// The one word that clients match.
+    /// The code in conditions and events, which clients match.
     pub const fn code(&self) -> &'static str {
         self.kind().as_str()
     }
 }
 
-const LEFT_ALONE: &str = "It was found unschedulable on this node pool once and is not tried here \
-                          again, as its schedulingBackoff is 1";
+const SCHEDULING_BACKOFF: &str = "It was unschedulable on this node pool and is not tried again \
+     here, because its schedulingBackoff is 1";
 
 impl fmt::Display for Reason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Queue(problem) => problem.fmt(f),
-            Self::NotReady(not_ready) => self::not_ready(f, not_ready),
-            Self::LeftAlone => f.write_str(LEFT_ALONE),
+            Self::NotReady(not_ready) => fmt_not_ready(f, not_ready),
+            Self::SchedulingBackoff => f.write_str(SCHEDULING_BACKOFF),
             Self::OverLimit { queue, limit, allocated, requested, .. } => {
-                over_limit(f, queue, [limit, allocated, requested])
+                fmt_over_limit(f, queue, [limit, allocated, requested])
             }
             Self::NonPreemptibleOverQuota { queue, quota, allocated, requested, .. } => {
-                over_quota(f, queue, [quota, allocated, requested])
+                fmt_over_quota(f, queue, [quota, allocated, requested])
             }
-            Self::NoNode { pod, misfits } => {
-                write!(f, "Resources were not found for pod {pod} due to: {misfits}")
+            Self::NoNode { pod, fit_errors } => {
+                write!(f, "Resources were not found for pod {pod} due to: {fit_errors}")
             }
-            Self::GangTooLarge { found, required, sub_group, misfits, .. } => {
-                gang_too_large(f, (*found, *required), sub_group.as_deref(), misfits)
+            Self::GangDoesNotFit { fitting, required, sub_group, fit_errors, .. } => {
+                fmt_gang_does_not_fit(f, *fitting, *required, sub_group.as_deref(), fit_errors)
             }
-            Self::LargerThanFleet { pods, requested, offered, .. } => {
-                larger_than_fleet(f, *pods, requested, offered)
+            Self::ExceedsClusterCapacity { pods, requested, offered, .. } => {
+                fmt_exceeds_cluster_capacity(f, *pods, requested, offered)
             }
-            Self::NoPlace(no_place) => no_place.fmt(f),
-            Self::BehindOthers { depth } => write!(
+            Self::NoTopologyDomain(no_domain) => no_domain.fmt(f),
+            Self::QueueDepthReached { depth } => write!(
                 f,
-                "Others of its queue are served before it, and only the first {depth} jobs of a \
-                 queue are looked at in a cycle"
+                "Other jobs of its queue come first, and only the first {depth} jobs of a queue \
+                 are considered per cycle"
             ),
-            Self::Promised { nodes } => write!(
+            Self::Pipelined { nodes } => write!(
                 f,
-                "Room was promised on {} and is being released by pods that are leaving",
+                "Pipelined to {}: waiting for terminating pods to release capacity",
                 nodes.join(", ")
             ),
-            Self::PreemptionDelay { instead, delay_millis, since } => {
+            Self::PreemptionDelay { underlying, delay_millis, since } => {
                 let seconds = delay_millis.div_ceil(1000);
-                write!(f, "{instead} It may make others leave {seconds} s after {since}.")
+                write!(f, "{underlying} It may evict other pods {seconds} s after {since}.")
             }
-            Self::PreemptionsBound { instead, most } => write!(
+            Self::PreemptionLimitReached { underlying, limit } => write!(
                 f,
-                "{instead} Others would leave for it, but do for at most {most} workloads a cycle \
-                 (preemptionPolicy.maxPreemptionsPerCycle)."
+                "{underlying} It could evict other pods, but the limit of {limit} preempting \
+                 workloads per cycle is reached (preemptionPolicy.maxPreemptionsPerCycle)."
             ),
-            Self::MinRuntime { instead, victim, field, minimum_millis } => write!(
+            Self::MinRuntime { underlying, victim, field, minimum_millis } => write!(
                 f,
-                "{instead} Others will leave for it when {victim} has run for {} s, its {field}.",
+                "{underlying} It may evict other pods once {victim} has run for {} s, its {field}.",
                 minimum_millis.div_ceil(1000)
             ),
-            Self::FairShare { instead, queue, more } => fair_share(f, instead, (queue, more)),
-            Self::BehindShare { instead, queue, first } => behind_share(f, instead, (queue, first)),
-            Self::Unschedulable { misfits, deallocation, preemption } => {
-                f.write_str(&misfits.in_kube_words())?;
-                let preemption = preemption.words(misfits.nodes);
+            Self::FairShareExceeded { underlying, queue, excess } => {
+                fmt_fair_share_exceeded(f, underlying, queue, excess)
+            }
+            Self::HeadOfLineBlocked { underlying, queue, earlier_job } => {
+                fmt_head_of_line_blocked(f, underlying, queue, earlier_job)
+            }
+            Self::Unschedulable { fit_errors, deallocation, preemption } => {
+                f.write_str(&fit_errors.kube_message())?;
+                let preemption = preemption.message(fit_errors.nodes);
                 if preemption.is_empty() {
                     return Ok(());
                 }
-                write!(f, " {}, {preemption}", deallocation.words())
+                write!(f, " {}, {preemption}", deallocation.message())
             }
         }
     }
 }
 
-fn over_limit(
+fn fmt_over_limit(
     f: &mut fmt::Formatter<'_>,
     queue: &str,
     [limit, allocated, requested]: [&Quantity; 3],
@@ -356,7 +360,7 @@ fn over_limit(
     )
 }
 
-fn over_quota(
+fn fmt_over_quota(
     f: &mut fmt::Formatter<'_>,
     queue: &str,
     [quota, allocated, requested]: [&Quantity; 3],
@@ -364,43 +368,45 @@ fn over_quota(
     write!(
         f,
         "Non-preemptible workload is over quota. Workload requested {requested}, but {queue} quota \
-         is {}, while {} are already allocated for non-preemptible pods. Use a preemptible workload \
-         to go over quota.",
+         is {}, while {} are already allocated for non-preemptible pods. Use a preemptible \
+         workload to go over quota.",
         quota.brief(),
         allocated.brief()
     )
 }
 
-/// Of what, where that is more than what the job asks for.
-fn fair_share(
+/// Names the resources only when they are not the ones that the job requests.
+fn fmt_fair_share_exceeded(
     f: &mut fmt::Formatter<'_>,
-    instead: &Reason,
-    (queue, more): (&str, &[Quantity]),
+    underlying: &Reason,
+    queue: &str,
+    excess: &[Quantity],
 ) -> fmt::Result {
     write!(
         f,
-        "{instead} Nobody leaves for it, as queue {queue} would have more than its fair share"
+        "{underlying} It may not reclaim, because queue {queue} would exceed its fair share"
     )?;
-    if more.iter().any(|more| more.amount == 0) {
-        let names: Vec<&str> = more.iter().map(Quantity::name).collect();
+    if excess.iter().any(|excess| excess.amount == 0) {
+        let names: Vec<&str> = excess.iter().map(Quantity::name).collect();
         write!(f, " of {}", names.join(" and "))?;
     }
     f.write_str(".")
 }
 
-fn behind_share(
+fn fmt_head_of_line_blocked(
     f: &mut fmt::Formatter<'_>,
-    instead: &Reason,
-    (queue, first): (&str, &str),
+    underlying: &Reason,
+    queue: &str,
+    earlier_job: &str,
 ) -> fmt::Result {
     write!(
         f,
-        "{instead} Nobody leaves for it before {first}, with which queue {queue} would have more \
-         than its fair share."
+        "{underlying} It may not reclaim before {earlier_job}, with which queue {queue} would \
+         exceed its fair share."
     )
 }
 
-fn larger_than_fleet(
+fn fmt_exceeds_cluster_capacity(
     f: &mut fmt::Formatter<'_>,
     pods: u32,
     requested: &Quantity,
@@ -408,13 +414,14 @@ fn larger_than_fleet(
 ) -> fmt::Result {
     write!(
         f,
-        "The workload cannot run on this cluster as it is: {pods} pods that must run together ask \
-         for {requested}, and all nodes on which they may run offer {offered}."
+        "The workload cannot run on this cluster as it is: {pods} pods that must run together \
+         request {requested}, and all nodes on which they may run offer {offered}."
     )
 }
 
-fn not_ready(f: &mut fmt::Formatter<'_>, not_ready: &NotReady) -> fmt::Result {
-    let NotReady { sub_group, required, exist, gated, unusable, only_part: _ } = not_ready;
+fn fmt_not_ready(f: &mut fmt::Formatter<'_>, not_ready: &GangReadiness) -> fmt::Result {
+    let GangReadiness { sub_group, required, exist, gated, unschedulable, only_sub_group: _ } =
+        not_ready;
     write!(f, "Job is not ready for scheduling. Waiting for {required} pods")?;
     match sub_group {
         Some(name) => {
@@ -422,20 +429,23 @@ fn not_ready(f: &mut fmt::Formatter<'_>, not_ready: &NotReady) -> fmt::Result {
         }
         None => write!(f, ", currently {exist} exist, {gated} are gated")?,
     }
-    let Some(Unusable { pods, is_outside, first, problem, .. }) = unusable else { return Ok(()) };
+    let Some(UnschedulableMembers { pods, is_outside, first, problem, .. }) = unschedulable else {
+        return Ok(());
+    };
     f.write_str(if sub_group.is_some() { " " } else { ", " })?;
-    let whose = if *is_outside { "more, of no SubGroup," } else { "of them" };
+    let membership = if *is_outside { "more, of no SubGroup," } else { "of them" };
     let such_as = if *pods > 1 { ", such as" } else { ":" };
-    write!(f, "{pods} {whose} cannot be scheduled{such_as} {first}: {problem}")
+    write!(f, "{pods} {membership} cannot be scheduled{such_as} {first}: {problem}")
 }
 
-fn gang_too_large(
+fn fmt_gang_does_not_fit(
     f: &mut fmt::Formatter<'_>,
-    (found, required): (u32, u32),
+    fitting: u32,
+    required: u32,
     sub_group: Option<&str>,
-    misfits: &Misfits,
+    fit_errors: &FitErrors,
 ) -> fmt::Result {
-    write!(f, "Resources were found for {found} pods ")?;
+    write!(f, "Resources were found for {fitting} pods ")?;
     match sub_group {
         Some(name) => write!(
             f,
@@ -444,36 +454,36 @@ fn gang_too_large(
         )?,
         None => write!(f, "while {required} are required for gang scheduling. ")?,
     }
-    write!(f, "Additional pods cannot be scheduled due to: {misfits}")
+    write!(f, "Additional pods cannot be scheduled due to: {fit_errors}")
 }
 
-impl Deallocation {
-    const fn words(&self) -> &'static str {
+impl DeallocationOutcome {
+    const fn message(&self) -> &'static str {
         match self {
             Self::NoClaims => "no new claims to deallocate",
-            Self::NothingIdle => "still not schedulable",
-            Self::Of(_) => "deallocation of ResourceClaim completed",
+            Self::NoUnusedClaim => "still not schedulable",
+            Self::Deallocated(_) => "deallocation of ResourceClaim completed",
         }
     }
 }
 
-impl Preemption {
-    /// Nothing where it found victims, or was not tried.
-    fn words(&self, nodes: u32) -> String {
+impl PreemptionOutcome {
+    /// Empty when victims were found or no search was made.
+    fn message(&self, nodes: u32) -> String {
         match self {
             Self::NotTried | Self::Nominated => String::new(),
             Self::PolicyNever => {
                 "preemption: not eligible due to preemptionPolicy=Never.".to_owned()
             }
-            Self::OthersTerminate => "preemption: not eligible due to a terminating pod on the \
+            Self::VictimsTerminating => "preemption: not eligible due to a terminating pod on the \
                                       nominated node."
                 .to_owned(),
-            Self::Useless { not_helpful, no_victims } => {
+            Self::NotHelpful { not_helpful, no_victims } => {
                 let counts = BTreeMap::from([
                     ("Preemption is not helpful for scheduling".to_owned(), *not_helpful),
                     ("No preemption victims found for incoming pod".to_owned(), *no_victims),
                 ]);
-                let counts = listed(counts.into_iter().filter(|(_, count)| *count > 0));
+                let counts = join_counts(counts.into_iter().filter(|(_, count)| *count > 0));
                 format!("preemption: 0/{nodes} nodes are available: {counts}.")
             }
         }

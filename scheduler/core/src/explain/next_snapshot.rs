@@ -1,11 +1,11 @@
-//! The cluster in which the next cycle decides, if nothing happens but what a plan says.
+//! The snapshot of the next cycle, if nothing happens except what a plan decides.
 
 use crate::{
     Decision, Plan, Snapshot,
     model::{NodeId, PodStatus, Time},
 };
 
-/// A second later: bound pods run, evicted ones are gone and wait again.
+/// One second later: bound pods run, evicted pods are gone and pending again.
 pub(crate) fn next_snapshot(snapshot: &Snapshot, plan: &Plan) -> Snapshot {
     let mut next = snapshot.clone();
     next.now = Time(next.now.0 + 1000);
@@ -15,11 +15,11 @@ pub(crate) fn next_snapshot(snapshot: &Snapshot, plan: &Plan) -> Snapshot {
             Decision::Evict { pod, .. } => (pod, PodStatus::Pending, None),
             Decision::Pipeline { .. } => continue,
         };
-        let (groups, zones) = (plan.gpu_groups.get(pod), plan.zones.get(pod));
+        let (groups, zones) = (plan.gpu_groups.get(pod), plan.numa_allocations.get(pod));
         let pod = &mut next.pods[pod.0 as usize];
         (pod.status, pod.node) = (status, node);
         pod.gpu_groups = groups.filter(|_| node.is_some()).cloned().unwrap_or_default();
-        pod.zones = zones.filter(|_| node.is_some()).cloned().unwrap_or_default();
+        pod.numa_allocations = zones.filter(|_| node.is_some()).cloned().unwrap_or_default();
         let group = pod.group.map(|group| &mut next.pod_groups[group.0 as usize]);
         if let (Some(group), Some(_)) = (group, node) {
             group.last_start = group.last_start.or(Some(next.now));

@@ -1,11 +1,11 @@
-//! What a queue has and why: its accounts, how its fair share came about, who borrows and who
-//! is starved in the whole tree, and who would have to leave for whom.
+//! Explains a queue: its accounts, the derivation of its fair share, which queues of the tree
+//! borrow or are starved, and which pods would be evicted for which queue.
 
 use crate::{
     Decision, Profile, Snapshot,
     cycle::decide,
     decision::Quantity,
-    fairshare::{Derivation, derivation},
+    fairshare::{LevelDivision, divisions_on_path},
     model::{PodGroupId, PodId, QueueId},
     queues::{
         Account,
@@ -13,60 +13,60 @@ use crate::{
     },
     resources::{Amount, PerResource, ResourceName},
     session::Session,
-    victims::{self, Piece, Unit},
+    solver::{self, EvictableUnit, Portion},
 };
 
-/// What is to be said about one queue.
+/// The explanation of one queue.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct QueueExplanation {
-    /// Which.
+    /// The queue.
     pub queue: QueueId,
-    /// The accounts of all queues, by position, before the cycle.
+    /// Accounts of all queues before the cycle, by [`QueueId`].
     pub accounts: Vec<Account>,
-    /// For GPU, CPU and memory: the divisions that gave it its share, from the top.
-    pub derivations: [Vec<Derivation>; 3],
-    /// One GPU; a core, where no node has GPUs.
-    pub one_more: Quantity,
-    /// Of what it could take if it asked for so much more: each of these alone would be acceptable,
-    /// in the order in which that would be considered. A search ends when it has enough.
-    pub would_take: Vec<Candidate>,
-    /// What others would take from it and from those below it first.
-    pub would_lose: Vec<Candidate>,
-    /// Pods of it that have to leave in the next cycle, or have to leave for it.
+    /// For GPU, CPU and memory: the divisions from the root that gave the queue its fair share.
+    pub derivations: [Vec<LevelDivision>; 3],
+    /// The hypothetical extra request: one GPU, or one core if no node has GPUs.
+    pub extra_request: Quantity,
+    /// Units that it could reclaim for `extra_request`, in the order in which a search would
+    /// consider them. Each of them alone would be acceptable; a search stops when it has enough.
+    pub reclaimable: Vec<VictimCandidate>,
+    /// Units of the queue and its descendants, in the order in which others would evict them.
+    pub eviction_order: Vec<VictimCandidate>,
+    /// Evictions of the next cycle of pods of the queue, or for pods of the queue.
     pub evictions: Vec<Decision>,
 }
 
-/// Pods that would have to leave together.
+/// Pods that would be evicted together.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Candidate {
-    /// Their queue.
+pub struct VictimCandidate {
+    /// Their leaf queue.
     pub queue: QueueId,
     /// Their pod group.
     pub group: PodGroupId,
-    /// Which of it.
+    /// The pods.
     pub pods: Vec<PodId>,
-    /// Their group runs on without them.
-    pub is_surplus: bool,
+    /// Whether the group keeps its minimum without them.
+    pub is_elastic: bool,
 }
 
-/// How a queue stands in one resource.
+/// How the use of a queue compares with its share and quota, in one resource.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Standing {
-    /// What it asks for and does not have of its fair share; whether or not that is more than its
+pub struct QueueBalance {
+    /// The requested part of its fair share that it does not use, whether or not it exceeds its
     /// quota.
     pub starved_of: i64,
-    /// What it uses beyond its quota.
+    /// Use over its quota.
     pub borrows: i64,
 }
 
-impl Standing {
-    /// In GPU, CPU and memory.
-    pub fn of(account: &Account) -> [Self; 3] {
-        let [used, share, asked] =
+impl QueueBalance {
+    /// The balance in GPU, CPU and memory.
+    pub fn new(account: &Account) -> [Self; 3] {
+        let [used, share, requested] =
             [account.allocated, account.fair_share, account.requested].map(PerResource::values);
         let quota = account.quota.values();
         std::array::from_fn(|at| Self {
-            starved_of: (share[at].min(asked[at]) - used[at]).max(0),
+            starved_of: (share[at].min(requested[at]) - used[at]).max(0),
             borrows: match quota[at] {
                 Amount::Exactly(quota) => (used[at] - quota).max(0),
                 Amount::Unlimited => 0,
@@ -75,51 +75,61 @@ impl Standing {
     }
 }
 
-/// Explains `queue`, as the next cycle sees it.
+/// Explains `queue` as the next cycle sees it.
 pub fn explain_queue(snapshot: &Snapshot, profile: &Profile, queue: QueueId) -> QueueExplanation {
     let session = Session::new(snapshot, profile);
-    let ledger = session.ledger();
+    let queue_accounts = session.accounts();
     let all = (0..).map(QueueId).take(snapshot.queues.len());
-    let accounts: Vec<Account> = all.map(|queue| ledger.account(queue).clone()).collect();
+    let accounts: Vec<Account> = all.map(|queue| queue_accounts.account(queue).clone()).collect();
     let requests: Vec<_> = accounts.iter().map(|account| account.requested).collect();
-    let whole = (ledger.total(), profile.k_value_milli);
     let derivations = std::array::from_fn(|resource| {
-        derivation(&snapshot.queues, &requests, whole, (queue, resource))
+        let (total, k_value_milli) = (queue_accounts.total(), profile.k_value_milli);
+        divisions_on_path(&snapshot.queues, &requests, total, k_value_milli, queue, resource)
     });
-    let (resource, request) = match ledger.total().gpu {
+    let (resource, request) = match queue_accounts.total().gpu {
         0 => (ResourceName::Cpu, PerResource { cpu: 1000, ..PerResource::default() }),
         _ => (ResourceName::Gpu, PerResource { gpu: 1000, ..PerResource::default() }),
     };
     let one_more = Quantity { resource, amount: 1000 };
-    let would_take = could_take(snapshot, profile, (queue, request));
-    let would_lose = victims::first_to_leave(&session, queue).into_iter().map(candidate).collect();
+    let would_take = reclaimable(snapshot, profile, queue, request);
+    let would_lose = solver::eviction_order(&session, queue).into_iter().map(candidate).collect();
     let evictions = evictions(snapshot, profile, queue);
-    QueueExplanation { queue, accounts, derivations, one_more, would_take, would_lose, evictions }
+    QueueExplanation {
+        queue,
+        accounts,
+        derivations,
+        extra_request: one_more,
+        reclaimable: would_take,
+        eviction_order: would_lose,
+        evictions,
+    }
 }
 
-/// With one more pod that asks for `request`: its demand counts in the shares. Whoever would not be
-/// taken alone would not be taken with others either.
-fn could_take(
+/// The units that `queue` could reclaim with one more pod that requests `request`; the pod counts
+/// in the fair shares. A unit that would not be acceptable alone is not acceptable with others
+/// either.
+fn reclaimable(
     snapshot: &Snapshot,
     profile: &Profile,
-    (queue, request): (QueueId, PerResource<i64>),
-) -> Vec<Candidate> {
-    let asking = super::one_more::with_demand(snapshot, queue, request);
-    let session = Session::new(&asking, profile);
+    queue: QueueId,
+    request: PerResource<i64>,
+) -> Vec<VictimCandidate> {
+    let snapshot_with_demand = super::hypothetical_pod::with_demand(snapshot, queue, request);
+    let session = Session::new(&snapshot_with_demand, profile);
     let reclaimer = Reclaimer { queue, preemptible: true, request };
-    let may_take = |unit: &Unit| {
+    let may_take = |unit: &EvictableUnit| {
         let victims = Victims::from([(unit.queue, vec![unit.amount])]);
-        reclaimer.may_take(session.ledger(), &victims, profile.reclaim_saturation_milli)
+        reclaimer.may_take(session.accounts(), &victims, profile.reclaim_saturation_milli)
     };
-    let units = victims::reclaim_candidates(&session, reclaimer).into_iter();
+    let units = solver::reclaim_candidates(&session, reclaimer).into_iter();
     units.filter(may_take).map(candidate).collect()
 }
 
-fn candidate(unit: Unit) -> Candidate {
-    Candidate {
+fn candidate(unit: EvictableUnit) -> VictimCandidate {
+    VictimCandidate {
         queue: unit.queue,
         group: unit.group,
-        is_surplus: unit.piece == Piece::Surplus,
+        is_elastic: unit.portion == Portion::Elastic,
         pods: unit.pods.into_iter().map(|(pod, _)| pod).collect(),
     }
 }
@@ -128,7 +138,7 @@ fn evictions(snapshot: &Snapshot, profile: &Profile, queue: QueueId) -> Vec<Deci
     let (session, plan) = decide(snapshot, profile, &mut ());
     let inside = |group: Option<PodGroupId>| {
         let leaf = group.and_then(|group| session.group(group).queue.clone().ok().flatten());
-        leaf.is_some_and(|leaf| session.ledger().path(leaf).any(|above| above == queue))
+        leaf.is_some_and(|leaf| session.accounts().path(leaf).any(|above| above == queue))
     };
     let concerns = |decision: &Decision| match decision {
         Decision::Evict { pod, cause } => {

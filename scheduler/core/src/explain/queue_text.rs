@@ -1,31 +1,37 @@
-//! Explanations of queues as people read them.
+//! The text form of queue explanations.
 
 use std::{collections::BTreeMap, fmt};
 
-use super::{Candidate, QueueExplanation, Standing, text::account_lines};
+use super::{QueueBalance, QueueExplanation, VictimCandidate, text::account_lines};
 use crate::{
     Decision, Snapshot,
     decision::Quantity,
-    fairshare::{Derivation, QueueDemand, Step},
+    fairshare::{DivisionStep, LevelDivision, QueueDemand},
     model::{Name, PodGroupId, QueueId},
     resources::{Amount, ResourceName},
 };
 
-/// Candidates that are told.
+/// Maximum number of printed candidates.
 const CANDIDATES_MAX: usize = 10;
 
-/// An explanation of a queue in the words of a snapshot.
+/// Displays a queue explanation with the names of the snapshot.
 #[derive(Clone, Copy, Debug)]
-pub struct QueueTold<'a> {
-    /// What it is about.
+pub struct QueueExplanationText<'a> {
+    /// The explained snapshot.
     pub snapshot: &'a Snapshot,
-    /// What is told.
+    /// The explanation.
     pub explanation: &'a QueueExplanation,
 }
 
-impl fmt::Display for QueueTold<'_> {
+impl fmt::Display for QueueExplanationText<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let QueueExplanation { queue, accounts, would_take, would_lose, .. } = self.explanation;
+        let QueueExplanation {
+            queue,
+            accounts,
+            reclaimable: would_take,
+            eviction_order: would_lose,
+            ..
+        } = self.explanation;
         let parent = accounts[queue.0 as usize].parent;
         let above =
             parent.map_or_else(String::new, |parent| format!(" below {}", self.name(parent)));
@@ -39,7 +45,7 @@ impl fmt::Display for QueueTold<'_> {
             }
         }
         self.audit(f)?;
-        let asked = self.explanation.one_more.counted();
+        let asked = self.explanation.extra_request.with_unit();
         let title = format!(
             "if it asked for {asked} more, some of these could have to leave, the first first"
         );
@@ -49,8 +55,8 @@ impl fmt::Display for QueueTold<'_> {
     }
 }
 
-impl QueueTold<'_> {
-    /// Some queue bounds that resource: else its shares say nothing.
+impl QueueExplanationText<'_> {
+    /// Whether any queue bounds the resource; otherwise its shares are meaningless.
     fn is_bounded(&self, at: usize) -> bool {
         self.explanation.accounts.iter().any(|account| {
             account.quota.values()[at] != Amount::Unlimited
@@ -62,7 +68,7 @@ impl QueueTold<'_> {
         &self,
         f: &mut fmt::Formatter<'_>,
         resource: &ResourceName,
-        levels: &[Derivation],
+        levels: &[LevelDivision],
     ) -> fmt::Result {
         let unit = Quantity { resource: resource.clone(), amount: 0 };
         writeln!(f, "\nfair share of {}, step by step", unit.unit())?;
@@ -73,7 +79,7 @@ impl QueueTold<'_> {
         let mut above = path.iter().rev();
         let mut whose: Name = "the cluster".into();
         for level in levels {
-            level_lines(f, resource, (&whose, level))?;
+            level_lines(f, resource, &whose, level)?;
             if let Some(queue) = above.next() {
                 whose = Name::clone(self.name(*queue));
             }
@@ -81,15 +87,16 @@ impl QueueTold<'_> {
         Ok(())
     }
 
-    /// The whole tree: who borrows, who is starved.
+    /// Lists the borrowing and starved queues of the whole tree.
     fn audit(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(f, "\nall queues")?;
         let accounts = self.explanation.accounts.iter().zip(0..);
         let lines: Vec<String> = accounts
             .flat_map(|(account, at)| {
                 let name = self.name(QueueId(at));
-                let standings = Standing::of(account).into_iter().zip(&ResourceName::ACCOUNTED);
-                standings.flat_map(|(standing, resource)| standing_lines(name, standing, resource))
+                let standings =
+                    QueueBalance::new(account).into_iter().zip(&ResourceName::ACCOUNTED);
+                standings.flat_map(|(standing, resource)| balance_lines(name, standing, resource))
             })
             .flatten()
             .collect();
@@ -103,28 +110,28 @@ impl QueueTold<'_> {
         &self,
         f: &mut fmt::Formatter<'_>,
         title: &str,
-        candidates: &[Candidate],
+        candidates: &[VictimCandidate],
     ) -> fmt::Result {
         writeln!(f, "\n{title}")?;
         if candidates.is_empty() {
             writeln!(f, "  none")?;
         }
-        let alike = |a: &Candidate, b: &Candidate| {
-            (a.group, a.is_surplus, a.pods.len()) == (b.group, b.is_surplus, b.pods.len())
+        let alike = |a: &VictimCandidate, b: &VictimCandidate| {
+            (a.group, a.is_elastic, a.pods.len()) == (b.group, b.is_elastic, b.pods.len())
         };
-        let mut told = 0;
+        let mut shown = 0;
         for same in candidates.chunk_by(alike).take(CANDIDATES_MAX) {
-            let Candidate { queue, group, pods, is_surplus } = &same[0];
+            let VictimCandidate { queue, group, pods, is_elastic: is_surplus } = &same[0];
             let kind = match (is_surplus, same.len()) {
                 (true, 1) => "surplus of an elastic job".to_owned(),
                 (true, times) => format!("surplus of an elastic job, {times} times"),
                 (false, _) => "the job's minimum".to_owned(),
             };
             let (group, queue) = (self.group(*group), self.name(*queue));
-            writeln!(f, "  {group} of queue {queue}: {}, {kind}", counted(pods.len()))?;
-            told += same.len();
+            writeln!(f, "  {group} of queue {queue}: {}, {kind}", pod_count(pods.len()))?;
+            shown += same.len();
         }
-        match candidates.len() - told {
+        match candidates.len() - shown {
             0 => Ok(()),
             more => writeln!(f, "  and {more} more"),
         }
@@ -145,7 +152,7 @@ impl QueueTold<'_> {
             writeln!(f, "\nthe next cycle evicts")?;
         }
         for ((group, whom, action), pods) in counts {
-            writeln!(f, "  {} of {group}{whom} ({action})", counted(pods as usize))?;
+            writeln!(f, "  {} of {group}{whom} ({action})", pod_count(pods as usize))?;
         }
         Ok(())
     }
@@ -160,26 +167,32 @@ impl QueueTold<'_> {
     }
 }
 
-fn standing_lines(name: &Name, standing: Standing, resource: &ResourceName) -> [Option<String>; 2] {
-    let told = |amount: i64, what: &str, why: &str| {
+fn balance_lines(
+    name: &Name,
+    balance: QueueBalance,
+    resource: &ResourceName,
+) -> [Option<String>; 2] {
+    let line = |amount: i64, what: &str, why: &str| {
         let of = Quantity { resource: resource.clone(), amount };
-        (amount > 0).then(|| format!("{name} {what} {}: {why}", of.counted()))
+        (amount > 0).then(|| format!("{name} {what} {}: {why}", of.with_unit()))
     };
     [
-        told(standing.borrows, "borrows", "it uses that beyond its quota"),
-        told(standing.starved_of, "is starved of", "it asks for that inside its fair share"),
+        line(balance.borrows, "borrows", "it uses that beyond its quota"),
+        line(balance.starved_of, "is starved of", "it asks for that inside its fair share"),
     ]
 }
 
 fn level_lines(
     f: &mut fmt::Formatter<'_>,
     resource: &ResourceName,
-    (whose, level): (&Name, &Derivation),
+    whose: &Name,
+    level: &LevelDivision,
 ) -> fmt::Result {
     let of = |amount| Quantity { resource: resource.clone(), amount };
     let names: Vec<&str> = level.demands.iter().map(|demand| &*demand.name).collect();
-    writeln!(f, "  {whose} has {} for {}", of(level.pot.total).counted(), names.join(", "))?;
-    let says_something = |step: &&Step| !matches!(step, Step::Remainder { given: 0, .. });
+    writeln!(f, "  {whose} has {} for {}", of(level.input.total).with_unit(), names.join(", "))?;
+    let says_something =
+        |step: &&DivisionStep| !matches!(step, DivisionStep::Remainder { granted: 0, .. });
     for step in level.steps.iter().filter(says_something) {
         writeln!(f, "    {}", step_line(step, &level.demands, of))?;
     }
@@ -188,17 +201,17 @@ fn level_lines(
     writeln!(f, "    fair shares: {}", shares.collect::<Vec<_>>().join(", "))
 }
 
-fn counted(pods: usize) -> String {
+fn pod_count(pods: usize) -> String {
     if pods == 1 { "1 pod".to_owned() } else { format!("{pods} pods") }
 }
 
-fn step_line(step: &Step, demands: &[QueueDemand], of: impl Fn(i64) -> Quantity) -> String {
+fn step_line(step: &DivisionStep, demands: &[QueueDemand], of: impl Fn(i64) -> Quantity) -> String {
     let bound = |amount: Amount| match amount {
         Amount::Exactly(amount) => of(amount).number(),
         Amount::Unlimited => "unlimited".to_owned(),
     };
     match step {
-        Step::Quota { queue, given } => {
+        DivisionStep::Quota { queue, granted: given } => {
             let demand = &demands[*queue];
             format!(
                 "{} asks for {} (quota {}, limit {}) and gets {} of its quota",
@@ -209,13 +222,13 @@ fn step_line(step: &Step, demands: &[QueueDemand], of: impl Fn(i64) -> Quantity)
                 of(*given).number()
             )
         }
-        Step::Left { amount } if *amount < 0 => {
+        DivisionStep::Surplus { amount } if *amount < 0 => {
             "the quotas add up to more than there is: nothing is left over".to_owned()
         }
-        Step::Left { amount } => {
-            format!("{} left over", of(i64::try_from(*amount).unwrap_or(i64::MAX)).counted())
+        DivisionStep::Surplus { amount } => {
+            format!("{} left over", of(i64::try_from(*amount).unwrap_or(i64::MAX)).with_unit())
         }
-        Step::Part { queue, round, pot, want, given } => {
+        DivisionStep::SurplusShare { queue, round, surplus: pot, want, granted: given } => {
             let demand = &demands[*queue];
             let weight = Quantity { resource: ResourceName::Gpu, amount: demand.weight_milli };
             let usage = match demand.usage_micro {
@@ -232,7 +245,7 @@ fn step_line(step: &Step, demands: &[QueueDemand], of: impl Fn(i64) -> Quantity)
                 of(*given).number()
             )
         }
-        Step::Remainder { queue, given } => {
+        DivisionStep::Remainder { queue, granted: given } => {
             format!("rounding left {} over for {}", of(*given).number(), demands[*queue].name)
         }
     }

@@ -1,37 +1,37 @@
-//! Explanations as people read them.
+//! The text form of explanations.
 
 use std::fmt;
 
-use super::{Explanation, NewNodes, NodeGroup, NodesFor, Step, Tried};
+use super::{Explanation, NewNodeSize, NodeGroup, NodeReport, SuggestedStep, TrialOutcome};
 use crate::{
     Decision, Snapshot,
     decision::{Decimal, Quantity},
-    model::{DeviceClaim, GpuPart, Name, NodeId, PodId, SharedGpu},
+    model::{DeviceClaim, FractionalGpu, GpuFraction, Name, NodeId, PodId},
     queues::Account,
     resources::{Amount, PerResource, ResourceName, Resources},
-    session::Fits,
+    session::Fit,
 };
 
-/// Names of nodes that are told of each group of them.
+/// Maximum number of printed node names per group.
 const NAMES_MAX: usize = 8;
 
-/// An explanation in the words of a snapshot.
+/// Displays an explanation with the names of the snapshot.
 #[derive(Clone, Copy, Debug)]
-pub struct Told<'a> {
-    /// What it is about.
+pub struct ExplanationText<'a> {
+    /// The explained snapshot.
     pub snapshot: &'a Snapshot,
-    /// What is told.
+    /// The explanation.
     pub explanation: &'a Explanation,
 }
 
-impl fmt::Display for Told<'_> {
+impl fmt::Display for ExplanationText<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.head(f)?;
-        self.decided(f)?;
+        self.decisions(f)?;
         if let Some(reason) = &self.explanation.reason {
             writeln!(f, "\nreason: {}\n  {reason}", reason.code())?;
         }
-        self.remedies(f)?;
+        self.suggestions(f)?;
         self.queues(f)?;
         if self.explanation.reason.is_none() {
             return Ok(());
@@ -44,9 +44,9 @@ impl fmt::Display for Told<'_> {
     }
 }
 
-impl Told<'_> {
+impl ExplanationText<'_> {
     fn head(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Explanation { group, active, waiting, minimum, reason, .. } = self.explanation;
+        let Explanation { group, active, pending: waiting, minimum, reason, .. } = self.explanation;
         let group = &self.snapshot.pod_groups[group.0 as usize];
         let state = match (reason, waiting) {
             (Some(_), _) => "waits",
@@ -65,8 +65,8 @@ impl Told<'_> {
         )
     }
 
-    fn decided(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for decision in &self.explanation.decided {
+    fn decisions(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for decision in &self.explanation.decisions {
             match decision {
                 Decision::Bind { pod, node } => {
                     writeln!(f, "  next cycle: {} goes to {}", self.pod(*pod), self.node(*node))?;
@@ -90,9 +90,11 @@ impl Told<'_> {
         Ok(())
     }
 
-    fn remedies(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for (Step { remedy, in_all, least, tried }, number) in
-            self.explanation.remedies.iter().zip(1..)
+    fn suggestions(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (
+            SuggestedStep { suggestion: remedy, total: in_all, minimum: least, outcome },
+            number,
+        ) in self.explanation.suggestions.iter().zip(1..)
         {
             let word = if number == 1 { "remedy" } else { "and then" };
             writeln!(f, "\n{word}: {remedy}")?;
@@ -102,28 +104,33 @@ impl Told<'_> {
             if let Some(least) = least {
                 writeln!(f, "  if others leave or wait for it, less is enough: {least}")?;
             }
-            match tried {
-                Tried::Runs { node, fits, new_nodes } => writeln!(
+            match outcome {
+                TrialOutcome::Runs { node, fits, new_nodes } => writeln!(
                     f,
                     "  tried on a copy of the cluster: it runs on {node} {}",
-                    when(*fits, *new_nodes)
+                    when_text(*fits, *new_nodes)
                 )?,
-                Tried::Leaves(reason) => writeln!(
+                TrialOutcome::EvictedAgain(reason) => writeln!(
                     f,
                     "  tried on a copy of the cluster: it starts, but leaves for others within \
                      a few cycles, and waits ({})\n  {reason}",
                     reason.code()
                 )?,
-                Tried::Waits(reason) => writeln!(
+                TrialOutcome::StillPending(reason) => writeln!(
                     f,
                     "  tried on a copy of the cluster: it still waits ({})\n  {reason}",
                     reason.code()
                 )?,
-                Tried::Untold => writeln!(f, "  not tried: a copy of the cluster cannot show it")?,
+                TrialOutcome::NotSimulated => {
+                    writeln!(f, "  not tried: a copy of the cluster cannot show it")?
+                }
             }
         }
-        match self.explanation.remedies.last() {
-            Some(Step { tried: Tried::Waits(_) | Tried::Leaves(_), .. }) => {
+        match self.explanation.suggestions.last() {
+            Some(SuggestedStep {
+                outcome: TrialOutcome::StillPending(_) | TrialOutcome::EvictedAgain(_),
+                ..
+            }) => {
                 writeln!(f, "\nno remedy is known that would let it run after these")
             }
             Some(_) | None => Ok(()),
@@ -155,17 +162,22 @@ impl Told<'_> {
         Ok(())
     }
 
-    fn nodes(&self, f: &mut fmt::Formatter<'_>, nodes: &NodesFor) -> fmt::Result {
-        writeln!(f, "\nnodes for pod {}, which asks for {}", self.pod(nodes.pod), asked(nodes))?;
-        if nodes.groups.is_empty() && self.snapshot.left_out.is_empty() {
+    fn nodes(&self, f: &mut fmt::Formatter<'_>, nodes: &NodeReport) -> fmt::Result {
+        writeln!(
+            f,
+            "\nnodes for pod {}, which asks for {}",
+            self.pod(nodes.pod),
+            request_text(nodes)
+        )?;
+        if nodes.groups.is_empty() && self.snapshot.excluded_nodes.is_empty() {
             writeln!(f, "  there are no nodes")?;
         }
         for group in &nodes.groups {
-            writeln!(f, "  {}: {}", named(&group.nodes), judged(group))?;
-            writeln!(f, "    free {}{}", free(nodes, group), beside(group))?;
+            writeln!(f, "  {}: {}", node_names(&group.nodes), rejections_text(group))?;
+            writeln!(f, "    free {}{}", free_text(nodes, group), gang_peers_text(group))?;
         }
-        for left_out in &self.snapshot.left_out {
-            writeln!(f, "  {}: left out {}", named(&left_out.nodes), left_out.why())?;
+        for left_out in &self.snapshot.excluded_nodes {
+            writeln!(f, "  {}: left out {}", node_names(&left_out.nodes), left_out.reason())?;
         }
         Ok(())
     }
@@ -180,20 +192,20 @@ impl Told<'_> {
     }
 }
 
-fn when(fits: Fits, new_nodes: NewNodes) -> String {
+fn when_text(fits: Fit, new_nodes: NewNodeSize) -> String {
     let when = match fits {
-        Fits::Now => "at once",
-        Fits::Later => "when others have left",
+        Fit::Now => "at once",
+        Fit::Later => "when others have left",
     };
     let (only, unlike) = match new_nodes {
-        NewNodes::OfAnySize => return when.to_owned(),
-        NewNodes::OnePodEach => {
+        NewNodeSize::Any => return when.to_owned(),
+        NewNodeSize::OnePodEach => {
             ("each node that is added has room for one of these pods", "larger")
         }
-        NewNodes::Whole => {
+        NewNodeSize::AllPodsOfNode => {
             ("what is added has room on one node for all that may be on one", "smaller")
         }
-        NewNodes::Large => (
+        NewNodeSize::Large => (
             "what is added has room on one node for all that may be on one, and CPU and memory as \
              others have",
             "smaller",
@@ -202,8 +214,8 @@ fn when(fits: Fits, new_nodes: NewNodes) -> String {
     format!("{when}, if {only}; others would have the room of {unlike} ones before it")
 }
 
-fn judged(group: &NodeGroup) -> String {
-    let refusals = group.refusals.iter().map(|(plugin, misfit)| match misfit {
+fn rejections_text(group: &NodeGroup) -> String {
+    let refusals = group.rejections.iter().map(|(plugin, misfit)| match misfit {
         Some(misfit) => format!("{plugin} refuses: {misfit}"),
         None => format!("{plugin} would have it wait until others have left"),
     });
@@ -211,11 +223,11 @@ fn judged(group: &NodeGroup) -> String {
     if refusals.is_empty() { "all plugins pass".to_owned() } else { refusals.join("; ") }
 }
 
-fn asked(NodesFor { asks, shared_gpu, claims, .. }: &NodesFor) -> String {
-    let part = shared_gpu.map(|SharedGpu { part, devices }| {
+fn request_text(NodeReport { request: asks, shared_gpu, claims, .. }: &NodeReport) -> String {
+    let part = shared_gpu.map(|FractionalGpu { fraction: part, devices }| {
         let amount = match part {
-            GpuPart::Milli(milli) => Decimal { amount: milli, per_unit: 1000 }.to_string(),
-            GpuPart::MemoryMib(mib) => format!("{mib} MiB"),
+            GpuFraction::Milli(milli) => Decimal { amount: milli, per_unit: 1000 }.to_string(),
+            GpuFraction::MemoryMib(mib) => format!("{mib} MiB"),
         };
         if devices == 1 {
             format!("{amount} of a GPU")
@@ -223,15 +235,15 @@ fn asked(NodesFor { asks, shared_gpu, claims, .. }: &NodesFor) -> String {
             format!("{amount} of each of {devices} GPUs")
         }
     });
-    let amounts = amounts(asks).map(|it| it.counted());
+    let amounts = amounts(asks).map(|it| it.with_unit());
     let all: Vec<String> =
-        part.into_iter().chain(amounts).chain(claims.iter().map(claimed)).collect();
+        part.into_iter().chain(amounts).chain(claims.iter().map(claim_text)).collect();
     if all.is_empty() { "nothing but its place".to_owned() } else { all.join(", ") }
 }
 
 /// `2 GPUs of claim ns/pair`.
-fn claimed(DeviceClaim { name, devices, every, .. }: &DeviceClaim) -> String {
-    let devices: Vec<String> = amounts(devices).map(|it| it.counted()).collect();
+fn claim_text(DeviceClaim { name, devices, allocate_all: every, .. }: &DeviceClaim) -> String {
+    let devices: Vec<String> = amounts(devices).map(|it| it.with_unit()).collect();
     match (devices.is_empty(), every.is_empty()) {
         (true, true) => format!("claim {name}"),
         (true, false) => format!("every device that claim {name} selects"),
@@ -242,48 +254,51 @@ fn claimed(DeviceClaim { name, devices, every, .. }: &DeviceClaim) -> String {
     }
 }
 
-/// Of what is asked for; places are told where nothing else is.
-fn free(NodesFor { asks, shared_gpu, claims, .. }: &NodesFor, group: &NodeGroup) -> String {
+/// Free amounts of the requested resources; pod slots if nothing else is requested.
+fn free_text(
+    NodeReport { request: asks, shared_gpu, claims, .. }: &NodeReport,
+    group: &NodeGroup,
+) -> String {
     let devices = shared_gpu.map(|shared| {
-        let of_one = match (shared.part, group.free_of_one) {
+        let of_one = match (shared.fraction, group.largest_free_fraction) {
             (_, None) => "their memory unknown".to_owned(),
-            (GpuPart::Milli(_), Some(free)) => {
+            (GpuFraction::Milli(_), Some(free)) => {
                 format!("at most {} of one", Decimal { amount: free, per_unit: 1000 })
             }
-            (GpuPart::MemoryMib(_), Some(free)) => format!("at most {free} MiB of one"),
+            (GpuFraction::MemoryMib(_), Some(free)) => format!("at most {free} MiB of one"),
         };
-        format!("{}, {of_one}", room(group, &ResourceName::Gpu))
+        format!("{}, {of_one}", capacity_text(group, &ResourceName::Gpu))
     });
     let mut asked = asks.clone();
     for claim in claims {
         asked.add(&claim.devices);
-        claim.every.values().for_each(|one| asked.add(one));
+        claim.allocate_all.values().for_each(|one| asked.add(one));
     }
-    let others = amounts(&asked).map(|it| room(group, &it.resource));
+    let others = amounts(&asked).map(|it| capacity_text(group, &it.resource));
     let all: Vec<String> = devices.into_iter().chain(others).collect();
-    if all.is_empty() { room(group, &ResourceName::Pods) } else { all.join(", ") }
+    if all.is_empty() { capacity_text(group, &ResourceName::Pods) } else { all.join(", ") }
 }
 
-/// What is free is so beside its own gang, though not all of that may run yet.
-fn beside(group: &NodeGroup) -> String {
-    match group.mates {
+/// Mentions the pods of the same gang that are already placed there in the simulation.
+fn gang_peers_text(group: &NodeGroup) -> String {
+    match group.gang_peers {
         0 => String::new(),
         1 => ", when 1 other pod of its group has its place there".to_owned(),
         mates => format!(", when {mates} other pods of its group have their places there"),
     }
 }
 
-fn room(group: &NodeGroup, resource: &ResourceName) -> String {
+fn capacity_text(group: &NodeGroup, resource: &ResourceName) -> String {
     let of =
         |all: &Resources| Quantity { amount: all.amount(resource), resource: resource.clone() };
     let (free, all) = (of(&group.free), of(&group.allocatable));
-    if all.amount == Resources::FOR_ALL {
+    if all.amount == Resources::INEXHAUSTIBLE {
         return format!("any number of {}", all.unit());
     }
-    format!("{} of {}", free.number(), all.counted())
+    format!("{} of {}", free.number(), all.with_unit())
 }
 
-/// What is asked for, but the place that every pod takes.
+/// The requested amounts, without the pod slot.
 fn amounts(asks: &Resources) -> impl Iterator<Item = Quantity> + '_ {
     let fixed = ResourceName::ACCOUNTED;
     let others = asks.extended.keys().cloned().map(ResourceName::Extended);
@@ -293,7 +308,7 @@ fn amounts(asks: &Resources) -> impl Iterator<Item = Quantity> + '_ {
 }
 
 /// `3 nodes (n1, n2, n3)`.
-fn named(nodes: &[Name]) -> String {
+fn node_names(nodes: &[Name]) -> String {
     let shown = nodes.iter().take(NAMES_MAX).map(|name| &**name).collect::<Vec<_>>().join(", ");
     match nodes.len() {
         1 => shown,
@@ -302,15 +317,15 @@ fn named(nodes: &[Name]) -> String {
     }
 }
 
-/// GPUs, and every other resource of which the queue has a bound.
+/// One line per resource: GPUs, and every other resource that the queue bounds.
 pub(super) fn account_lines(account: &Account) -> Vec<String> {
     let names = ResourceName::ACCOUNTED;
     let all = names.into_iter().zip(bounds(account));
-    let told = all.filter(|(resource, [quota, limit, ..])| {
+    let shown = all.filter(|(resource, [quota, limit, ..])| {
         let bounded = *quota != Amount::Unlimited || *limit != Amount::Unlimited;
         *resource == ResourceName::Gpu || bounded
     });
-    told.map(|(resource, amounts)| account_line(&resource, amounts)).collect()
+    shown.map(|(resource, amounts)| account_line(&resource, amounts)).collect()
 }
 
 fn bounds(account: &Account) -> [[Amount; 6]; 3] {

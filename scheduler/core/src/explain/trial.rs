@@ -1,106 +1,112 @@
-//! What comes of a remedy: what the cycles after it do for a pod group.
+//! Simulates a suggestion: runs the cycles after it for a pod group.
 
-use super::{Missing, NewNodes, Tried, decisions_for, missing, next_snapshot::next_snapshot};
+use super::{
+    MissingPods, NewNodeSize, TrialOutcome, decisions_for, missing_pods,
+    next_snapshot::next_snapshot,
+};
 use crate::{
     Decision, Plan, Profile, Snapshot,
     cycle::decide,
     model::{Name, NodeId, Pod, PodGroupId, PodId, PodStatus},
-    queues::Shortfall,
-    session::{Fits, Session},
+    queues::MinimumStatus,
+    session::{Fit, Session},
 };
 
-/// So many cycles after the one in which it starts are looked at, too: it may leave again, or not get
-/// what it was promised.
+/// Number of cycles that are simulated after the one in which the group starts: it may be evicted
+/// again, or not get its pipelined capacity.
 const CYCLES_AFTER: usize = 3;
 
-/// What comes of it, pods of the group for which there is no node then, and who else gets one.
-pub(super) type Then = (Tried, Missing, Vec<Decision>);
+/// The outcome, the pods of the group that do not fit then, and the placements of other jobs.
+pub(super) type TrialResult = (TrialOutcome, MissingPods, Vec<Decision>);
 
-/// What the next cycle there does for the group, or the few after it if it is not where it was to
-/// be then; for which pods of it there is no node then, and who else gets one.
-pub(super) fn tried(cluster: &Snapshot, profile: &Profile, group: PodGroupId) -> Then {
+/// Runs the next cycle for the group, and a few more if the group is not where it was pipelined to.
+pub(super) fn run_trial(cluster: &Snapshot, profile: &Profile, group: PodGroupId) -> TrialResult {
     let (mut session, plan) = decide(cluster, profile, &mut ());
-    let missing = missing(&mut session, group);
+    let missing = missing_pods(&mut session, group);
     let others = placed_others(&session, &plan, group);
     match outcome(&session, &plan, group) {
-        runs @ Tried::Runs { fits, .. } => {
-            let waits = waits_after((cluster, profile, group), &plan, fits);
+        runs @ TrialOutcome::Runs { fits, .. } => {
+            let waits = pending_after(cluster, profile, group, &plan, fits);
             waits.unwrap_or((runs, missing, others))
         }
-        waits @ (Tried::Waits(_) | Tried::Leaves(_) | Tried::Untold) => (waits, missing, others),
+        waits @ (TrialOutcome::StillPending(_)
+        | TrialOutcome::EvictedAgain(_)
+        | TrialOutcome::NotSimulated) => (waits, missing, others),
     }
 }
 
-/// The same of the cycle, of the few after this plan, in which pods that it needs have left, or of
-/// the last, if no more of them have a node then than before.
-fn waits_after(
-    (cluster, profile, group): (&Snapshot, &Profile, PodGroupId),
+/// The result of the first later cycle in which needed pods of the group were evicted, or of the
+/// last one, if the group gained no pod.
+fn pending_after(
+    cluster: &Snapshot,
+    profile: &Profile,
+    group: PodGroupId,
     plan: &Plan,
-    fits: Fits,
-) -> Option<Then> {
-    let (mut then, mut has_left) = (quiet_after(cluster, plan), false);
-    // Why it waits who leaves in the last of them is told in the next.
+    fits: Fit,
+) -> Option<TrialResult> {
+    let (mut cluster_then, mut has_left) = (after_terminations(cluster, plan), false);
+    // The reason of a group that is evicted in the last cycle appears in the next one.
     for cycle in 1..=CYCLES_AFTER + 1 {
-        let (mut session, plan) = decide(&then, profile, &mut ());
+        let (mut session, plan) = decide(&cluster_then, profile, &mut ());
         has_left |= lost_its_minimum(&session, &plan, group);
-        let after = quiet_after(&then, &plan);
+        let after = after_terminations(&cluster_then, &plan);
         let is_last = cycle >= CYCLES_AFTER || plan.decisions.is_empty();
-        let has_more = held(&after, group) > held(cluster, group);
+        let has_more = count_placed(&after, group) > count_placed(cluster, group);
         if (has_left || is_last && !has_more)
             && let Some(reason) = plan.waiting.get(&group).cloned()
         {
             let others = placed_others(&session, &plan, group);
             let waits = match fits {
-                Fits::Later if !has_left => Tried::Waits(reason),
-                Fits::Now | Fits::Later => Tried::Leaves(reason),
+                Fit::Later if !has_left => TrialOutcome::StillPending(reason),
+                Fit::Now | Fit::Later => TrialOutcome::EvictedAgain(reason),
             };
-            return Some((waits, missing(&mut session, group), others));
+            return Some((waits, missing_pods(&mut session, group), others));
         }
         if is_last && !has_left {
             break;
         }
-        then = after;
+        cluster_then = after;
     }
     None
 }
 
-fn outcome(session: &Session<'_>, plan: &Plan, group: PodGroupId) -> Tried {
+fn outcome(session: &Session<'_>, plan: &Plan, group: PodGroupId) -> TrialOutcome {
     let decided = decisions_for(session, plan, group);
     let is_new = |pod: PodId| {
         let pod = session.pod(pod);
         pod.group == Some(group) && pod.node.is_none()
     };
     let placed = decided.iter().find_map(|decision| match decision {
-        Decision::Bind { pod, node } => is_new(*pod).then_some((*node, Fits::Now)),
-        Decision::Pipeline { pod, node } => is_new(*pod).then_some((*node, Fits::Later)),
+        Decision::Bind { pod, node } => is_new(*pod).then_some((*node, Fit::Now)),
+        Decision::Pipeline { pod, node } => is_new(*pod).then_some((*node, Fit::Later)),
         Decision::Evict { .. } => None,
     });
     let name = |node: NodeId| Name::clone(&session.node(node).name);
     match (placed, plan.waiting.get(&group)) {
         (Some((node, fits)), _) => {
-            Tried::Runs { node: name(node), fits, new_nodes: NewNodes::default() }
+            TrialOutcome::Runs { node: name(node), fits, new_nodes: NewNodeSize::default() }
         }
-        (None, Some(reason)) => Tried::Waits(reason.clone()),
-        (None, None) => Tried::Untold,
+        (None, Some(reason)) => TrialOutcome::StillPending(reason.clone()),
+        (None, None) => TrialOutcome::NotSimulated,
     }
 }
 
-/// The cluster in which the next cycle decides, when those who are leaving have left.
-fn quiet_after(snapshot: &Snapshot, plan: &Plan) -> Snapshot {
+/// The snapshot of the next cycle, with all releasing pods gone.
+fn after_terminations(snapshot: &Snapshot, plan: &Plan) -> Snapshot {
     let mut next = next_snapshot(snapshot, plan);
-    next.let_leave();
+    next.remove_terminating_pods();
     next
 }
 
-/// Pods of the group that have a node.
-fn held(snapshot: &Snapshot, group: PodGroupId) -> usize {
+/// Number of pods of the group that have a node.
+fn count_placed(snapshot: &Snapshot, group: PodGroupId) -> usize {
     let held = |pod: &&Pod| {
         pod.group == Some(group) && pod.node.is_some() && pod.status != PodStatus::Releasing
     };
     snapshot.pods.iter().filter(held).count()
 }
 
-/// Who else gets a node, and which.
+/// Placements of other jobs.
 pub(super) fn placed_others(
     session: &Session<'_>,
     plan: &Plan,
@@ -114,11 +120,13 @@ pub(super) fn placed_others(
     placed.cloned().collect()
 }
 
-/// Pods of the group leave, and those that stay are too few.
+/// Whether evictions leave the group below its minimum.
 fn lost_its_minimum(session: &Session<'_>, plan: &Plan, group: PodGroupId) -> bool {
     let leaves = plan.decisions.iter().any(|decision| match decision {
         Decision::Evict { pod, .. } => session.pod(*pod).group == Some(group),
         Decision::Bind { .. } | Decision::Pipeline { .. } => false,
     });
-    leaves && session.members(group).shortfall(session.group(group)) == Shortfall::BelowMinimum
+    leaves
+        && session.members(group).minimum_status(session.group(group))
+            == MinimumStatus::BelowMinimum
 }

@@ -1,61 +1,61 @@
-//! The part of a division that comes after the quotas: priorities from high to low, within one
-//! priority rounds by weight and past usage in whole units, and at the very end the units that
-//! rounding left over.
+//! Divides the surplus after the quotas: priorities from high to low, within one priority rounds by
+//! weight and past usage in whole units, and at the end the units that rounding left over.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::{Pot, QueueDemand, Step};
+use super::{DivisionInput, DivisionStep, QueueDemand};
 
-/// The part of a unit that a queue was denied by rounding: `numerator / denominator`.
+/// The part of a unit that rounding withheld from a queue: `numerator / denominator`.
 #[derive(Clone, Copy)]
 struct Fraction {
     numerator: i128,
     denominator: i128,
 }
 
-/// What one round may give.
+/// The shares of one round.
 struct Round {
-    /// What there was when it began.
-    pot: i64,
-    /// Each queue's part, by position; only those that still want something.
+    /// Surplus at the start of the round.
+    surplus: i64,
+    /// Relative share of each queue that still wants something, by position.
     parts: Vec<(usize, i128)>,
     sum: i128,
 }
 
-/// Adds to `shares` what each queue gets of `pot`; answers what is left.
-pub(super) fn hand_out(
-    pot: Pot,
+/// Adds to `shares` what each queue gets of `input.total` and returns the rest.
+pub(super) fn divide_surplus(
+    input: DivisionInput,
     queues: &[QueueDemand],
     wants: &[i64],
-    (shares, told): (&mut [i64], &mut Option<Vec<Step>>),
+    shares: &mut [i64],
+    steps: &mut Option<Vec<DivisionStep>>,
 ) -> i64 {
     let priorities: BTreeSet<i32> = queues.iter().map(|queue| queue.priority).collect();
-    let mut left = pot.total;
+    let mut left = input.total;
     let mut fractions: BTreeMap<i32, BTreeMap<usize, Fraction>> = BTreeMap::new();
     for &priority in priorities.iter().rev() {
         let denied = fractions.entry(priority).or_default();
         let mut number = 0;
         while let Some(round) =
-            Round::open(left, pot, (queues, priority), |at| wants[at] - shares[at])
+            Round::start(left, input, queues, priority, |at| wants[at] - shares[at])
         {
             number += 1;
-            let before = told.is_some().then(|| shares.to_vec());
-            let again = round.play(pot.unit, wants, shares, (&mut left, denied));
-            if let (Some(told), Some(before)) = (told.as_mut(), before) {
-                told.extend(round.told(number, wants, (&before, shares)));
+            let before = steps.is_some().then(|| shares.to_vec());
+            let another_round = round.grant(input.unit, wants, shares, &mut left, denied);
+            if let (Some(steps), Some(before)) = (steps.as_mut(), before) {
+                steps.extend(round.steps(number, wants, &before, shares));
             }
-            if !again {
+            if !another_round {
                 break;
             }
         }
     }
     for &priority in priorities.iter().rev() {
         for at in by_fraction(&fractions[&priority], queues) {
-            let unit = pot.unit.min(left);
+            let unit = input.unit.min(left);
             shares[at] += unit;
             left -= unit;
-            if let Some(told) = told {
-                told.push(Step::Remainder { queue: at, given: unit });
+            if let Some(steps) = steps {
+                steps.push(DivisionStep::Remainder { queue: at, granted: unit });
             }
         }
     }
@@ -63,76 +63,79 @@ pub(super) fn hand_out(
 }
 
 impl Round {
-    /// `None` when nothing is left or nobody with a weight wants anything.
-    fn open(
+    /// `None` when nothing is left, or no queue with a weight wants anything.
+    fn start(
         left: i64,
-        pot: Pot,
-        (queues, priority): (&[QueueDemand], i32),
+        input: DivisionInput,
+        queues: &[QueueDemand],
+        priority: i32,
         want: impl Fn(usize) -> i64,
     ) -> Option<Self> {
         let wanting: Vec<usize> = (0..queues.len())
             .filter(|&at| queues[at].priority == priority && queues[at].weight_milli > 0)
             .filter(|&at| want(at) > 0)
             .collect();
-        let parts = parts(pot.k_value_milli, queues, &wanting);
+        let parts = parts(input.k_value_milli, queues, &wanting);
         let sum: i128 = parts.iter().map(|(_, part)| part).sum();
-        (left > 0 && sum > 0).then_some(Self { pot: left, parts, sum })
+        (left > 0 && sum > 0).then_some(Self { surplus: left, parts, sum })
     }
 
-    /// Gives every queue its part. True when somebody wanted less than that, so that another
-    /// round has something to give.
-    fn play(
+    /// Grants every queue its part. Returns whether a queue wanted less than its part, so that
+    /// another round has something to grant.
+    fn grant(
         &self,
         unit: i64,
         wants: &[i64],
         shares: &mut [i64],
-        (left, denied): (&mut i64, &mut BTreeMap<usize, Fraction>),
+        left: &mut i64,
+        fractions: &mut BTreeMap<usize, Fraction>,
     ) -> bool {
-        let mut again = false;
+        let mut another_round = false;
         for &(at, part) in &self.parts {
             if *left == 0 {
                 return false;
             }
             let want = wants[at] - shares[at];
-            let portion = i128::from(self.pot) * part;
+            let portion = i128::from(self.surplus) * part;
             let give = if i128::from(want) * self.sum <= portion {
-                again |= i128::from(want) * self.sum < portion;
-                denied.remove(&at);
+                another_round |= i128::from(want) * self.sum < portion;
+                fractions.remove(&at);
                 want
             } else {
                 let step = self.sum * i128::from(unit);
                 let whole = portion / step;
-                denied.insert(at, Fraction { numerator: portion % step, denominator: step });
-                i64::try_from(whole * i128::from(unit)).expect("at most the pot")
+                fractions.insert(at, Fraction { numerator: portion % step, denominator: step });
+                i64::try_from(whole * i128::from(unit)).expect("at most the surplus")
             };
             let give = give.min(*left);
             shares[at] += give;
             *left -= give;
         }
-        again
+        another_round
     }
 }
 
 impl Round {
-    fn told(
+    fn steps(
         &self,
         round: u32,
         wants: &[i64],
-        (before, after): (&[i64], &[i64]),
-    ) -> impl Iterator<Item = Step> {
-        self.parts.iter().map(move |&(queue, _)| Step::Part {
+        before: &[i64],
+        after: &[i64],
+    ) -> impl Iterator<Item = DivisionStep> {
+        self.parts.iter().map(move |&(queue, _)| DivisionStep::SurplusShare {
             queue,
             round,
-            pot: self.pot,
+            surplus: self.surplus,
             want: wants[queue] - before[queue],
-            given: after[queue] - before[queue],
+            granted: after[queue] - before[queue],
         })
     }
 }
 
-/// The relative size of each queue's part: `n + k (n − usage)` with `n` its part of the weights,
-/// never below zero. All parts are scaled by one common factor, so they are exact; only numbers
-/// beyond 40 bits are rounded, all by the same power of two.
+/// Relative shares: `n + k (n − usage)`, at least zero, where `n` is the queue's part of the
+/// weights. All are scaled by one common factor and exact; only numbers beyond 40 bits are rounded,
+/// all by the same power of two.
 fn parts(k_value_milli: i64, queues: &[QueueDemand], wanting: &[usize]) -> Vec<(usize, i128)> {
     let weights: i128 = wanting.iter().map(|&at| i128::from(queues[at].weight_milli)).sum();
     let k = i128::from(k_value_milli.max(0));
@@ -187,7 +190,7 @@ mod tests {
             usage_micro: 0,
             request: 1,
         };
-        let told = parts(0, &[of(1_000_003), of(7)], &[0, 1]);
-        assert_eq!(told, [(0, 1_000_003), (1, 7)]);
+        let steps = parts(0, &[of(1_000_003), of(7)], &[0, 1]);
+        assert_eq!(steps, [(0, 1_000_003), (1, 7)]);
     }
 }

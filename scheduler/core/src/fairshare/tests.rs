@@ -1,9 +1,11 @@
-//! Divisions as text: `gpus N [k=K]`, then a line a queue; indented lines are children.
-//! Numbers are GPUs.
+//! Divisions as text: `gpus N [k=K]`, then one line per queue; indented lines are children. Numbers
+//! are GPUs.
 
 use insta::assert_snapshot;
 
-use super::{Division, Pot, QueueDemand, Step, divide, divide_telling, fair_shares};
+use super::{
+    Division, DivisionInput, DivisionStep, QueueDemand, divide, divide_with_steps, fair_shares,
+};
 use crate::{
     model::{Queue, QueueId, Time},
     resources::{Amount, PerResource},
@@ -72,7 +74,7 @@ fn children_with_quotas_get_them_exactly() {
 }
 
 #[test]
-fn nobody_gets_more_than_it_asks_for() {
+fn a_share_never_exceeds_the_request() {
     assert_snapshot!(shares("
         gpus 10
         idle quota=8 weight=1 wants=0
@@ -122,7 +124,7 @@ fn a_unit_that_rounding_denied_goes_to_a_lower_priority_that_can_use_it_whole() 
 }
 
 #[test]
-fn left_over_units_go_by_largest_fraction() {
+fn leftover_units_go_to_the_largest_fractions() {
     assert_snapshot!(shares("
         gpus 10
         a weight=1 wants=10
@@ -204,7 +206,7 @@ fn an_unlimited_quota_deserves_everything() {
 }
 
 #[test]
-fn past_usage_lowers_the_share_of_who_had_more() {
+fn past_usage_lowers_the_share_of_the_heavier_user() {
     assert_snapshot!(shares("
         gpus 100 k=1
         greedy weight=1 usage=0.5 wants=100
@@ -216,7 +218,7 @@ fn past_usage_lowers_the_share_of_who_had_more() {
 }
 
 #[test]
-fn past_usage_of_everything_leaves_nothing_while_others_wait() {
+fn a_queue_that_used_everything_gets_no_surplus_while_others_wait() {
     assert_snapshot!(shares("
         gpus 10 k=1
         greedy weight=1 usage=1 wants=10
@@ -228,7 +230,7 @@ fn past_usage_of_everything_leaves_nothing_while_others_wait() {
 }
 
 #[test]
-fn with_a_k_of_zero_past_usage_does_not_matter() {
+fn a_k_value_of_zero_ignores_past_usage() {
     assert_snapshot!(shares("
         gpus 10 k=0
         greedy weight=1 usage=1 wants=10
@@ -252,7 +254,7 @@ fn past_usage_never_touches_quotas() {
 }
 
 #[test]
-fn who_waited_for_half_a_day_gets_most_of_the_other_half() {
+fn a_queue_idle_for_half_a_day_gets_most_of_the_other_half() {
     let (mut used, mut hourly) = ([12 * 9, 0], Vec::new());
     for _ in 0..12 {
         let usage = used.map(|hours: i64| f64::from(i32::try_from(hours).unwrap()) / 216.0);
@@ -281,13 +283,13 @@ fn enormous_amounts_and_weights_neither_wrap_nor_lose_the_remainder() {
     assert_eq!(sum, 9_000_000_000_000, "{text}");
 }
 
-/// The GPU shares of every queue, in the order given.
-/// `pot` in steps of `unit` between queues `(priority, weight, wants, usage in millionths)`: shares,
-/// what is left, and the steps behind the quotas, of which there are none.
+/// Divides `total` in steps of `unit` between queues given as `(priority, weight, wants, usage in
+/// millionths)`. Returns the shares, the rest, and the steps after the quotas, which are zero.
 fn divided(
-    (total, unit): (i64, i64),
+    total: i64,
+    unit: i64,
     queues: &[(i32, i64, i64, i64)],
-) -> (Vec<i64>, i64, Vec<Step>) {
+) -> (Vec<i64>, i64, Vec<DivisionStep>) {
     let demand = |(at, queue): (i64, &(i32, i64, i64, i64))| QueueDemand {
         name: format!("q{at}").as_str().into(),
         priority: queue.0,
@@ -299,37 +301,49 @@ fn divided(
         request: queue.2,
     };
     let demands: Vec<QueueDemand> = (0..).zip(queues).map(demand).collect();
-    let pot = Pot { total, unit, k_value_milli: 1000 };
-    let mut told = Some(Vec::new());
-    let Division { shares, rest } = divide_telling(pot, &demands, &mut told);
-    assert_eq!(divide(pot, &demands).shares, shares, "whether it is told or not");
-    let behind = |step: &Step| matches!(step, Step::Part { .. } | Step::Remainder { .. });
-    (shares, rest, told.unwrap_or_default().into_iter().filter(behind).collect())
+    let input = DivisionInput { total, unit, k_value_milli: 1000 };
+    let mut steps = Some(Vec::new());
+    let Division { shares, rest } = divide_with_steps(input, &demands, &mut steps);
+    assert_eq!(divide(input, &demands).shares, shares, "with and without recorded steps");
+    let behind = |step: &DivisionStep| {
+        matches!(step, DivisionStep::SurplusShare { .. } | DivisionStep::Remainder { .. })
+    };
+    (shares, rest, steps.unwrap_or_default().into_iter().filter(behind).collect())
 }
 
 #[test]
-fn every_step_of_a_division_is_told() {
-    let part = |queue, round, pot, want, given| Step::Part { queue, round, pot, want, given };
-    let (shares, rest, steps) = divided((10, 1), &[(1, 1, 2, 0), (1, 1, 9, 0), (0, 1, 9, 0)]);
+fn every_step_of_a_division_is_recorded() {
+    let part = |queue, round, input, want, given| DivisionStep::SurplusShare {
+        queue,
+        round,
+        surplus: input,
+        want,
+        granted: given,
+    };
+    let (shares, rest, steps) = divided(10, 1, &[(1, 1, 2, 0), (1, 1, 9, 0), (0, 1, 9, 0)]);
     assert_eq!((shares, rest), (vec![2, 8, 0], 0));
     assert_eq!(
         steps,
         [part(0, 1, 10, 2, 2), part(1, 1, 10, 9, 5), part(1, 2, 3, 4, 3)],
         "in the second round all that is left"
     );
-    let (shares, rest, steps) = divided((10, 1), &[(1, 1, 100, 0), (1, 2, 100, 0)]);
+    let (shares, rest, steps) = divided(10, 1, &[(1, 1, 100, 0), (1, 2, 100, 0)]);
     assert_eq!((shares, rest), (vec![3, 7], 0));
-    let remainder = |queue, given| Step::Remainder { queue, given };
+    let remainder = |queue, given| DivisionStep::Remainder { queue, granted: given };
     let parts = [part(0, 1, 10, 100, 3), part(1, 1, 10, 100, 6)];
     assert_eq!(steps, [&parts[..], &[remainder(1, 1), remainder(0, 0)][..]].concat());
-    let (shares, rest, steps) = divided((10, 1), &[(1, 1, 0, 0), (1, 1, 9, 0)]);
-    assert_eq!((shares, rest, steps), (vec![0, 9], 1, vec![part(1, 1, 10, 9, 9)]), "one wants");
+    let (shares, rest, steps) = divided(10, 1, &[(1, 1, 0, 0), (1, 1, 9, 0)]);
+    assert_eq!(
+        (shares, rest, steps),
+        (vec![0, 9], 1, vec![part(1, 1, 10, 9, 9)]),
+        "only one queue wants anything"
+    );
 }
 
 #[test]
 fn parts_come_in_whole_units_and_the_last_one_may_be_broken() {
-    let shares = |pot, queues: &[(i32, i64, i64, i64)]| {
-        let (shares, rest, _) = divided(pot, queues);
+    let shares = |(total, unit), queues: &[(i32, i64, i64, i64)]| {
+        let (shares, rest, _) = divided(total, unit, queues);
         (shares, rest)
     };
     let two = [(1, 1, 9000, 0), (1, 1, 9000, 0)];
@@ -343,22 +357,22 @@ fn parts_come_in_whole_units_and_the_last_one_may_be_broken() {
 }
 
 #[test]
-fn weights_without_a_common_factor_may_be_as_large_as_they_can() {
+fn coprime_weights_of_maximum_size_divide_exactly() {
     let (most, half) = (i64::MAX, i64::MAX / 2);
-    let (shares, rest, _) = divided((most, 1), &[(1, most, most, 0), (1, most - 1, most, 0)]);
+    let (shares, rest, _) = divided(most, 1, &[(1, most, most, 0), (1, most - 1, most, 0)]);
     assert_eq!((shares, rest), (vec![half + 1, half], 0));
 }
 
 #[test]
 fn past_usage_is_weighed_against_the_part_of_the_weights() {
-    let shares = |usage| divided((900, 1), &[(1, 1, 900, usage), (1, 2, 900, 0)]).0;
+    let shares = |usage| divided(900, 1, &[(1, 1, 900, usage), (1, 2, 900, 0)]).0;
     // n + k (n - usage) with n of 1/3 and 2/3: 2/3 - usage and 4/3.
     assert_eq!(shares(0), [300, 600]);
     assert_eq!(shares(266_667), [208, 692], "0.4 of 1.733");
     assert_eq!(shares(666_667), [0, 900]);
     assert_eq!(shares(900_000), [0, 900]);
-    let (shares, rest, _) = divided((900, 1), &[(1, 1, 900, 2_000_000)]);
-    assert_eq!((shares, rest), (vec![0], 900), "who had twice of everything");
+    let (shares, rest, _) = divided(900, 1, &[(1, 1, 900, 2_000_000)]);
+    assert_eq!((shares, rest), (vec![0], 900), "a queue that used everything twice over");
 }
 
 fn shares(text: &str) -> String {
@@ -383,8 +397,8 @@ fn shares(text: &str) -> String {
             above = queues[queue].parent.map(|QueueId(parent)| parent as usize);
         }
     }
-    let pot = PerResource { gpu: total, cpu: 0, memory: 0 };
-    let shares = fair_shares(&queues, &requests, pot, k_value_milli);
+    let input = PerResource { gpu: total, cpu: 0, memory: 0 };
+    let shares = fair_shares(&queues, &requests, input, k_value_milli);
     let table = queues.iter().zip(shares).zip(indents).map(|((queue, share), indent)| {
         format!("{:indent$}{} {}", "", queue.name, share.gpu / 1000, indent = indent - outermost)
     });

@@ -1,6 +1,6 @@
-//! The division down the tree: top queues share the cluster, children their parent's share.
+//! Divides down the tree: top queues share the cluster, children share their parent's share.
 
-use super::{Pot, QueueDemand, Step, divide, divide_telling};
+use super::{DivisionInput, DivisionStep, QueueDemand, divide, divide_with_steps};
 use crate::{
     model::{Queue, QueueId},
     resources::{Amount, PerResource},
@@ -20,8 +20,9 @@ pub fn fair_shares(
         let divisions = RESOURCES.map(|resource| {
             let demands: Vec<QueueDemand> =
                 siblings.iter().map(|&at| resource.demand(&queues[at], requests[at])).collect();
-            let pot = Pot { total: (resource.of)(&amount), unit: resource.unit, k_value_milli };
-            divide(pot, &demands).shares
+            let input =
+                DivisionInput { total: (resource.of)(&amount), unit: resource.unit, k_value_milli };
+            divide(input, &demands).shares
         });
         for (position, &at) in siblings.iter().enumerate() {
             let [gpu, cpu, memory] = divisions.each_ref().map(|shares| shares[position]);
@@ -32,29 +33,31 @@ pub fn fair_shares(
     shares
 }
 
-/// How one queue's share of one resource came about: the division on each level of its path, from
-/// the top.
+/// How one queue's share of one resource came about: the division on one level of its path.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Derivation {
-    /// What is divided here.
-    pub pot: Pot,
-    /// Positions of those between whom it is.
+pub struct LevelDivision {
+    /// What is divided on this level.
+    pub input: DivisionInput,
+    /// Positions of the queues on this level.
     pub siblings: Vec<usize>,
-    /// What each of them brings to it.
+    /// Demand of each of them.
     pub demands: Vec<QueueDemand>,
-    /// What happened.
-    pub steps: Vec<Step>,
-    /// What each of them got.
+    /// Steps of the division.
+    pub steps: Vec<DivisionStep>,
+    /// Share of each of them.
     pub shares: Vec<i64>,
 }
 
-/// The divisions that gave `queue` its share of `resource` (0 GPU, 1 CPU, 2 memory).
-pub fn derivation(
+/// The divisions that gave `queue` its share of `resource` (0 GPU, 1 CPU, 2 memory), top level
+/// first.
+pub fn divisions_on_path(
     queues: &[Queue],
     requests: &[PerResource<i64>],
-    (total, k_value_milli): (PerResource<i64>, i64),
-    (queue, resource): (QueueId, usize),
-) -> Vec<Derivation> {
+    total: PerResource<i64>,
+    k_value_milli: i64,
+    queue: QueueId,
+    resource: usize,
+) -> Vec<LevelDivision> {
     let above = |at: &usize| queues[*at].parent.map(|parent| parent.0 as usize);
     let mut path: Vec<usize> = std::iter::successors(Some(queue.0 as usize), above).collect();
     path.reverse();
@@ -64,14 +67,14 @@ pub fn derivation(
     for at in path {
         let of = |at: &usize| resource.demand(&queues[*at], requests[*at]);
         let demands: Vec<QueueDemand> = siblings.iter().map(of).collect();
-        let pot = Pot { total: amount, unit: resource.unit, k_value_milli };
-        let mut told = Some(Vec::new());
-        let shares = divide_telling(pot, &demands, &mut told).shares;
+        let input = DivisionInput { total: amount, unit: resource.unit, k_value_milli };
+        let mut recorded = Some(Vec::new());
+        let shares = divide_with_steps(input, &demands, &mut recorded).shares;
         let position = siblings.iter().position(|sibling| *sibling == at);
         amount = position.map_or(0, |position| shares[position]);
         let siblings = std::mem::replace(&mut siblings, children.of[at].clone());
-        let steps = told.unwrap_or_default();
-        levels.push(Derivation { pot, siblings, demands, steps, shares });
+        let steps = recorded.unwrap_or_default();
+        levels.push(LevelDivision { input, siblings, demands, steps, shares });
     }
     levels
 }
@@ -92,7 +95,7 @@ fn children_of(queues: &[Queue]) -> Children {
     children
 }
 
-/// One of the three resources that queues account for, and its smallest part in a division.
+/// A resource that queues account for, and its unit in a division.
 struct Resource {
     of: fn(&PerResource<i64>) -> i64,
     bound: fn(&PerResource<Amount>) -> Amount,

@@ -1,4 +1,4 @@
-//! Disruption budgets, as far as preemption looks at them.
+//! Disruption budgets, as far as preemption considers them.
 
 use super::{LabelSelector, Name};
 

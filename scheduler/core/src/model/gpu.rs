@@ -1,63 +1,64 @@
-//! Parts of GPUs. Pods that share a device name it by its group; a device that is shared is
-//! taken as a whole from what a node offers.
+//! GPU sharing. Pods that share a GPU name it by its group; a shared GPU is taken from the node's
+//! resources as a whole.
 
 use super::{Name, Node};
 use crate::resources::Resources;
 
-/// A part of each of so many devices of one node.
+/// A request for a fraction of each of several GPUs of one node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct SharedGpu {
-    /// How much of each.
-    pub part: GpuPart,
-    /// Of how many, at least one.
+pub struct FractionalGpu {
+    /// Fraction of each GPU.
+    pub fraction: GpuFraction,
+    /// Number of GPUs, at least one.
     pub devices: u32,
 }
 
-/// How much of a device.
+/// A fraction of a GPU.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum GpuPart {
-    /// Thousandths of it (annotation `gpu-fraction`).
+pub enum GpuFraction {
+    /// Thousandths of a GPU (annotation `gpu-fraction`).
     Milli(i64),
-    /// MiB of its memory (annotation `gpu-memory`).
+    /// GPU memory in MiB (annotation `gpu-memory`).
     MemoryMib(i64),
 }
 
-/// The name of a shared device on its node.
+/// Name of a shared GPU on its node.
 pub type GpuGroup = Name;
 
-impl SharedGpu {
-    /// What it takes of one device of `node`, in the unit of [`Node::gpu_units`].
+impl FractionalGpu {
+    /// What it takes of one GPU of `node`, in the unit of [`Node::units_per_gpu`].
     pub fn units_on(&self, node: &Node) -> i64 {
-        match self.part {
-            GpuPart::Milli(milli) => milli.saturating_mul(node.gpu_memory_mib.max(1)),
-            GpuPart::MemoryMib(mib) => mib.saturating_mul(1000),
+        match self.fraction {
+            GpuFraction::Milli(milli) => milli.saturating_mul(node.gpu_memory_mib.max(1)),
+            GpuFraction::MemoryMib(mib) => mib.saturating_mul(1000),
         }
     }
 
-    /// It is known how much of this a device of `node` has.
-    pub const fn is_known_on(&self, node: &Node) -> bool {
-        match self.part {
-            GpuPart::Milli(_) => true,
-            GpuPart::MemoryMib(_) => node.gpu_memory_mib > 0,
+    /// Whether it can be converted to units: a request for memory needs a node with known GPU
+    /// memory.
+    pub const fn is_size_known_on(&self, node: &Node) -> bool {
+        match self.fraction {
+            GpuFraction::Milli(_) => true,
+            GpuFraction::MemoryMib(_) => node.gpu_memory_mib > 0,
         }
     }
 
-    /// So much of a device of `node`, in the unit in which this asks for it: thousandths or MiB.
-    pub fn part_of(&self, node: &Node, units: i64) -> i64 {
-        match self.part {
-            GpuPart::Milli(_) => units / node.gpu_memory_mib.max(1),
-            GpuPart::MemoryMib(_) => units / 1000,
+    /// Converts units of a GPU of `node` to the unit of this request: thousandths or MiB.
+    pub fn from_units(&self, node: &Node, units: i64) -> i64 {
+        match self.fraction {
+            GpuFraction::Milli(_) => units / node.gpu_memory_mib.max(1),
+            GpuFraction::MemoryMib(_) => units / 1000,
         }
     }
 
-    /// Thousandths of GPUs that queues pay for it in all, on devices of so much memory: memory
-    /// is rounded up to whole hundredths of a device, as KAI does. Where nobody knows how much they
-    /// have, it is all of it; KAI takes such devices for 100 MiB large, and charges many GPUs.
-    pub fn milli_of(&self, device_mib: i64) -> i64 {
-        let milli = match self.part {
-            GpuPart::Milli(milli) => milli,
-            GpuPart::MemoryMib(_) if device_mib <= 0 => 1000,
-            GpuPart::MemoryMib(mib) => {
+    /// What queues are charged, in thousandths of GPUs, on GPUs with `device_mib` MiB. Memory is
+    /// rounded up to whole hundredths of a GPU, as in KAI. On GPUs of unknown size it is charged as
+    /// whole GPUs; KAI assumes 100 MiB there and charges many GPUs.
+    pub fn charged_milli(&self, device_mib: i64) -> i64 {
+        let milli = match self.fraction {
+            GpuFraction::Milli(milli) => milli,
+            GpuFraction::MemoryMib(_) if device_mib <= 0 => 1000,
+            GpuFraction::MemoryMib(mib) => {
                 let device = i128::from(device_mib);
                 let hundredths = (i128::from(mib.max(0)) * 100 + device - 1) / device;
                 i64::try_from(hundredths * 10).unwrap_or(i64::MAX)
@@ -67,36 +68,36 @@ impl SharedGpu {
     }
 }
 
-/// The label that says whether a node's GPUs are split.
+/// Label that says whether the GPUs of a node are split into MIG instances.
 pub const MIG_ENABLED: &str = "node-role.kubernetes.io/mig-enabled";
-/// The label that says how.
+/// Label that says how GPUs are split into MIG instances.
 pub const MIG_STRATEGY: &str = "nvidia.com/mig.strategy";
 
-/// How the GPUs of a node are split.
+/// How the GPUs of a node are split into MIG instances.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MigStrategy {
-    /// All alike: an instance is offered as a whole GPU.
+    /// All instances are alike and offered as whole GPUs.
     Single,
     /// Instances are offered by profile.
     Mixed,
 }
 
 impl Node {
-    /// Its GPUs are split, as the label `node-role.kubernetes.io/mig-enabled` says, or, where that
-    /// is not there, the instances that it offers.
-    pub fn is_split(&self) -> bool {
-        self.says_whether_split().unwrap_or_else(|| are_instances(&self.allocatable))
+    /// Its GPUs are split into MIG instances: by the label `node-role.kubernetes.io/mig-enabled`,
+    /// or, without that, by the instances among its resources.
+    pub fn is_mig_enabled(&self) -> bool {
+        self.mig_enabled_label().unwrap_or_else(|| has_mig_instances(&self.allocatable))
     }
 
-    /// What the label says, if it is there; nothing but true is.
-    pub fn says_whether_split(&self) -> Option<bool> {
+    /// Value of the label, when it exists; anything but a true value is false.
+    pub fn mig_enabled_label(&self) -> Option<bool> {
         let label = self.labels.get(MIG_ENABLED)?;
         Some(matches!(&**label, "1" | "t" | "T" | "true" | "TRUE" | "True"))
     }
 
-    /// How its GPUs are split, where they are and the label `nvidia.com/mig.strategy` tells it.
+    /// The strategy by the label `nvidia.com/mig.strategy`, when MIG is enabled.
     pub fn mig_strategy(&self) -> Option<MigStrategy> {
-        if !self.is_split() {
+        if !self.is_mig_enabled() {
             return None;
         }
         match &**self.labels.get(MIG_STRATEGY)? {
@@ -106,22 +107,22 @@ impl Node {
         }
     }
 
-    /// How much there is of each device: thousandths of MiB, or of a device where its memory is
-    /// not known. Nobody who asks for memory fits there.
-    pub fn gpu_units(&self) -> i64 {
+    /// Units of one GPU: thousandths of a MiB, or of a GPU when its memory is unknown. Requests for
+    /// memory do not fit in that case.
+    pub fn units_per_gpu(&self) -> i64 {
         self.gpu_memory_mib.max(1).saturating_mul(1000)
     }
 }
 
-/// There are MIG instances among them.
-pub(super) fn are_instances(resources: &Resources) -> bool {
+/// `resources` contains MIG instances.
+pub(super) fn has_mig_instances(resources: &Resources) -> bool {
     let mut extended = resources.extended.iter();
-    extended.any(|(name, count)| *count > 0 && mig_gpus(name).is_some())
+    extended.any(|(name, count)| *count > 0 && mig_profile_gpus(name).is_some())
 }
 
-/// Whole GPUs that queues pay for one instance of a MIG profile (`nvidia.com/mig-2g.10gb`: two);
-/// `None`: the resource is none.
-pub fn mig_gpus(resource: &str) -> Option<i64> {
+/// Whole GPUs that queues are charged for one MIG instance (`nvidia.com/mig-2g.10gb`: two); `None`
+/// when the resource is not a MIG profile.
+pub fn mig_profile_gpus(resource: &str) -> Option<i64> {
     let profile = resource.strip_prefix("nvidia.com/mig-")?;
     profile.split_once('g')?.0.parse().ok()
 }

@@ -1,20 +1,19 @@
-//! A node as far as decisions depend on it.
+//! A node, as far as decisions depend on it.
 
 use std::{
     borrow::Cow,
     collections::{BTreeMap, BTreeSet},
 };
 
-use super::{AttachedVolume, HeldClaim, Labels, Name, NumaTopology};
+use super::{AttachedVolume, Labels, Name, NumaTopology, UnusedClaim};
 use crate::resources::Resources;
 
-/// Label of nodes for work with GPUs, where the scheduler keeps to such labels; its value means
-/// nothing.
+/// Label of GPU workers, for schedulers that restrict nodes by role. Its value is ignored.
 pub const GPU_WORKER: &str = "node-role.kubernetes.io/gpu-worker";
-/// The same for work without GPUs.
+/// Label of CPU workers, likewise.
 pub const CPU_WORKER: &str = "node-role.kubernetes.io/cpu-worker";
 
-/// Label of a node: how many GPUs it has, whatever can be had of them.
+/// Label with the number of GPUs of a node, whether or not they are allocatable.
 const GPU_COUNT: &str = "nvidia.com/gpu.count";
 
 /// A node and what it offers.
@@ -30,58 +29,59 @@ pub struct Node {
     pub allocatable: Resources,
     /// Memory of each GPU in MiB (label `nvidia.com/gpu.memory`); 0: unknown.
     pub gpu_memory_mib: i64,
-    /// Its GPUs are published in `ResourceSlices`: only claims get them.
-    pub gpus_by_claim: bool,
-    /// How many devices it has of each selection of which a claim takes every one, whoever has them.
-    pub published: BTreeMap<Name, i64>,
-    /// Claims whose devices are taken, though no pod has them.
-    pub held_claims: Vec<HeldClaim>,
-    /// How many volumes of a driver it takes (`CSINode`); a driver that is missing: any number.
+    /// Its GPUs are published in `ResourceSlices`: only claims can use them.
+    pub gpus_via_dra: bool,
+    /// Number of devices by selection, for claims with allocation mode `All`, allocated ones
+    /// included.
+    pub published_devices: BTreeMap<Name, i64>,
+    /// Claims that take devices although no pod uses them.
+    pub unused_claims: Vec<UnusedClaim>,
+    /// Maximum number of volumes by driver (`CSINode`); no entry means no limit.
     pub volume_limits: BTreeMap<Name, i64>,
     /// Volumes that are attached to it, whether or not pods use them (`VolumeAttachment`).
-    pub attached: BTreeSet<AttachedVolume>,
-    /// Its zones, where they are published.
+    pub attached_volumes: BTreeSet<AttachedVolume>,
+    /// Its NUMA zones, when they are published.
     pub numa: Option<NumaTopology>,
-    /// `status.images`: bytes by name. They matter to profile `kube`'s scores only.
+    /// `status.images`: size in bytes by name. Only scores of profile `kube` use it.
     pub images: BTreeMap<Name, i64>,
     /// `spec.unschedulable`: the node is cordoned.
     pub unschedulable: bool,
-    /// Condition `Ready` is `True`. A node that is not ready adds nothing to the shares.
+    /// Condition `Ready` is `True`. Other nodes add nothing to the total that queues share.
     pub ready: bool,
 }
 
 impl Node {
-    /// What pods may have of it in the end, were none there.
-    pub fn room(&self) -> Cow<'_, Resources> {
+    /// What pods could use of it if no pod were there.
+    pub fn capacity_when_empty(&self) -> Cow<'_, Resources> {
         let mut room = Cow::Borrowed(&self.allocatable);
-        for held in self.held_claims.iter().filter(|held| !held.is_given_back) {
+        for held in self.unused_claims.iter().filter(|held| !held.is_deallocating) {
             room.to_mut().subtract(&held.devices);
         }
         room
     }
 
-    /// It is labelled for work with GPUs.
+    /// It has the label of GPU workers.
     pub fn is_gpu_worker(&self) -> bool {
         self.labels.contains_key(GPU_WORKER)
     }
 
-    /// How many GPUs it has by its label, else how many pods may have, in thousandths.
-    pub(crate) fn gpus_there_milli(&self) -> i64 {
+    /// Number of its GPUs in thousandths: by its label, otherwise the allocatable ones.
+    pub(crate) fn installed_gpu_milli(&self) -> i64 {
         let labelled = self.labels.get(GPU_COUNT).and_then(|count| count.parse::<i64>().ok());
         labelled.map_or(self.allocatable.gpu_milli, |count| count.saturating_mul(1000))
     }
 
-    /// It is labelled for work without GPUs.
+    /// It has the label of CPU workers.
     pub fn is_cpu_worker(&self) -> bool {
         self.labels.contains_key(CPU_WORKER)
     }
 
-    pub(crate) fn label(&mut self, key: &str) {
+    pub(crate) fn add_label(&mut self, key: &str) {
         self.labels.insert(key.into(), "".into());
     }
 }
 
-/// A taint: keeps pods away that do not tolerate it.
+/// A taint: repels pods that do not tolerate it.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Taint {
     /// `key`.
@@ -93,30 +93,30 @@ pub struct Taint {
 }
 
 impl Taint {
-    /// Kubernetes puts it on nodes that are cordoned or not ready.
-    pub(crate) fn is_of_state(&self) -> bool {
+    /// It is a taint that Kubernetes sets on cordoned or not-ready nodes.
+    pub(crate) fn is_set_by_kubernetes(&self) -> bool {
         *self.key == *CORDONED_TAINT || NOT_READY_TAINTS.contains(&&*self.key)
     }
 }
 
-/// Label of a node: its own name, as a rule.
+/// Label with the node's name.
 pub const HOSTNAME: &str = "kubernetes.io/hostname";
 
-/// Key of the taint that Kubernetes puts on a node that is cordoned, and takes off again.
+/// Key of the taint that Kubernetes sets on cordoned nodes and removes again.
 pub const CORDONED_TAINT: &str = "node.kubernetes.io/unschedulable";
 
-/// Keys of those that it puts on a node that is not ready, and takes off again.
+/// Keys of the taints that Kubernetes sets on not-ready nodes and removes again.
 pub const NOT_READY_TAINTS: [&str; 2] =
     ["node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable"];
 
-/// What a taint does.
+/// Effect of a taint.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum TaintEffect {
-    /// No new pod without a toleration.
+    /// New pods without a toleration are rejected.
     NoSchedule,
-    /// Such nodes are chosen last.
+    /// Nodes with it are chosen last.
     PreferNoSchedule,
-    /// No new pod, and running ones leave.
+    /// New pods are rejected and running ones evicted.
     NoExecute,
 }
 
@@ -125,10 +125,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn taints_of_a_nodes_state_are_known_by_their_keys() {
+    fn taints_set_by_kubernetes_are_recognized_by_key() {
         let is_of_state = |key: &str| {
             let effect = TaintEffect::NoSchedule;
-            Taint { key: key.into(), value: "".into(), effect }.is_of_state()
+            Taint { key: key.into(), value: "".into(), effect }.is_set_by_kubernetes()
         };
         assert!(is_of_state(CORDONED_TAINT) && NOT_READY_TAINTS.into_iter().all(is_of_state));
         assert!(!is_of_state("nvidia.com/gpu"));

@@ -1,90 +1,91 @@
-//! Zones of a node (NUMA nodes), as a `NodeResourceTopology` publishes them, and what a pod has of
-//! them. A kubelet aligns pods with its zones, or refuses those that it cannot align.
+//! NUMA zones of a node, as a `NodeResourceTopology` publishes them, and what pods have of them. A
+//! kubelet aligns pods with its zones, or rejects those that it cannot align.
 
 use super::{Name, PodShape};
 use crate::resources::Resources;
 
-/// A node's zones and how its kubelet uses them.
+/// The NUMA zones of a node and the kubelet's policy for them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NumaTopology {
     /// `topologyManagerPolicy`.
     pub policy: NumaPolicy,
     /// `topologyManagerScope`.
     pub scope: NumaScope,
-    /// In the order in which they are published; at most [`NumaTopology::ZONES_MAX`].
+    /// In the order of publication; at most [`NumaTopology::ZONES_MAX`].
     pub zones: Vec<NumaZone>,
 }
 
-/// What a kubelet does with a pod that it cannot align.
+/// Topology Manager policy: what a kubelet does with a pod that it cannot align.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NumaPolicy {
-    /// It aligns nobody.
+    /// It aligns no pods.
     None,
-    /// It runs it all the same.
+    /// It runs the pod nevertheless.
     BestEffort,
-    /// It refuses it, unless all that is asked for comes from the fewest zones that can hold it.
+    /// It rejects the pod unless all requests come from the smallest set of zones that can hold
+    /// them.
     Restricted,
-    /// It refuses it, unless all that is asked for comes from one zone.
+    /// It rejects the pod unless all requests come from one zone.
     SingleNumaNode,
 }
 
-/// What a kubelet aligns at a time.
+/// Topology Manager scope: what a kubelet aligns as one unit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NumaScope {
     /// Each container.
     Container,
-    /// The pod as a whole.
+    /// The whole pod.
     Pod,
 }
 
-/// One zone. What is not named there is not bound to zones on that node.
+/// One NUMA zone. Resources that it does not name are not bound to zones on that node.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct NumaZone {
-    /// Its name on that node.
+    /// Name of the zone, unique on the node.
     pub name: Name,
-    /// What it can give to pods.
+    /// What it offers to pods.
     pub allocatable: Resources,
-    /// What of that was free when this was published.
+    /// What was free of it when it was published.
     pub available: Resources,
 }
 
-/// What a pod has of a zone.
+/// What a pod has allocated of a NUMA zone.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct ZoneShare {
-    /// The zone's name.
+pub struct NumaAllocation {
+    /// Name of the zone.
     pub zone: Name,
-    /// How much.
+    /// The amount.
     pub amount: Resources,
 }
 
-/// A container of a pod that has several, as far as zones matter.
+/// A container of a pod with several, as far as NUMA alignment needs it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct ContainerRequests {
-    /// What it asks for.
+    /// What it requests.
     pub requests: Resources,
     /// It is an init container and ends before the next one starts.
-    pub ends: bool,
+    pub ends_before_next: bool,
 }
 
 impl NumaTopology {
-    /// More zones than any kubelet aligns by default (8), twice over.
+    /// Twice the number of zones that a kubelet aligns by default (8).
     pub const ZONES_MAX: usize = 16;
 
-    /// What of `requests` a kubelet takes from zones for a pod of `shape`: what some zone offers,
-    /// CPUs and memory for guaranteed pods only, devices for all. Devices of claims are not the
-    /// kubelet's to align, nor are parts of GPUs.
-    pub fn aligned(&self, shape: &PodShape, requests: &Resources) -> Resources {
+    /// The part of `requests` that the kubelet takes from NUMA zones for a pod of `shape`:
+    /// resources that some zone offers, CPU and memory only for guaranteed pods, devices for all.
+    /// Devices of claims and GPU fractions are not aligned by the kubelet.
+    pub fn alignable(&self, shape: &PodShape, requests: &Resources) -> Resources {
         let is_offered =
             |of: &dyn Fn(&Resources) -> i64| self.zones.iter().any(|it| of(&it.allocatable) > 0);
-        let part = |wanted: bool, of: &dyn Fn(&Resources) -> i64| {
-            if wanted && is_offered(of) { of(requests).max(0) } else { 0 }
+        let part = |is_aligned: bool, of: &dyn Fn(&Resources) -> i64| {
+            if is_aligned && is_offered(of) { of(requests).max(0) } else { 0 }
         };
         let extended = requests.extended.iter().filter(|(name, _)| {
             let is_pinned = shape.guaranteed || !name.starts_with("hugepages-");
             is_pinned && is_offered(&|zone| zone.extended_of(name))
         });
         Resources {
-            gpu_milli: part(!shape.gpus_by_claim, &|it| it.gpu_milli),
+            gpu_milli: part(!shape.gpus_via_dra, &|it| it.gpu_milli),
             cpu_milli: part(shape.guaranteed, &|it| it.cpu_milli),
             memory_bytes: part(shape.guaranteed, &|it| it.memory_bytes),
             pods: 0,
@@ -101,7 +102,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn devices_that_nobody_asks_for_are_not_aligned() {
+    fn resources_with_a_zero_request_are_not_aligned() {
         let of = |count: i64| Resources {
             extended: std::iter::once(("nic".into(), count)).collect(),
             ..Resources::default()
@@ -112,7 +113,7 @@ mod tests {
             scope: NumaScope::Pod,
             zones: vec![zone],
         };
-        let aligned = |count: i64| zones.aligned(&PodShape::default(), &of(count));
+        let aligned = |count: i64| zones.alignable(&PodShape::default(), &of(count));
         assert_eq!(aligned(1), of(1));
         assert_eq!(aligned(0), Resources::default());
     }

@@ -1,15 +1,15 @@
-//! A pod, and its shape: everything about it that decides where it fits. Pods of one job
-//! share one shape, so work done for a shape serves all of them.
+//! A pod, and its shape: everything that decides where it fits. Pods of one job share a shape, so
+//! that work done for a shape serves all of them.
 
 use std::collections::BTreeSet;
 
 use super::{
-    ContainerRequests, DeviceClaim, GpuGroup, HOSTNAME, Labels, Name, Node, NodeId, PodGroupId,
-    ShapeId, SharedGpu, TaintEffect, Time, VolumeClaim, ZoneShare, gpu::are_instances,
+    ContainerRequests, DeviceClaim, FractionalGpu, GpuGroup, HOSTNAME, Labels, Name, Node, NodeId,
+    NumaAllocation, PodGroupId, ShapeId, TaintEffect, Time, VolumeClaim, gpu::has_mig_instances,
 };
 use crate::resources::Resources;
 
-/// A pod that exists in the cluster and is not finished long ago.
+/// A pod of the cluster. Pods that finished long ago are left out.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Pod {
     /// `metadata.namespace`.
@@ -20,112 +20,112 @@ pub struct Pod {
     pub uid: Name,
     /// `metadata.labels`.
     pub labels: Labels,
-    /// The pod group it belongs to. `None`: another scheduler's pod, which only takes room.
+    /// Its pod group. `None` for pods of other schedulers, which only use capacity.
     pub group: Option<PodGroupId>,
     /// Position in the group's `sub_groups`.
     pub sub_group: usize,
-    /// What it asks for and where it may run.
+    /// What it requests and where it may run.
     pub shape: ShapeId,
     /// `spec.priority`.
     pub priority: i32,
     /// `spec.preemptionPolicy`.
     pub preemption_policy: PreemptionPolicy,
-    /// Where it is in its life.
+    /// Phase of its life.
     pub status: PodStatus,
-    /// `spec.nodeName`, when that node exists.
+    /// `spec.nodeName`, if that node is in the snapshot.
     pub node: Option<NodeId>,
-    /// The devices of that node that it shares, where its shape asks for parts of some.
+    /// The shared GPUs of that node that it uses, when its shape requests fractions.
     pub gpu_groups: Vec<GpuGroup>,
-    /// What it has of that node's zones, as far as that is known.
-    pub zones: Vec<ZoneShare>,
-    /// `status.nominatedNodeName`, when that node exists.
-    pub nominated: Option<NodeId>,
-    /// Label `kai.scheduler/task-priority`, when it is a number.
+    /// What it has of that node's NUMA zones, as far as known.
+    pub numa_allocations: Vec<NumaAllocation>,
+    /// `status.nominatedNodeName`, if that node is in the snapshot.
+    pub nominated_node: Option<NodeId>,
+    /// Label `kai.scheduler/task-priority`, if it is a number.
     pub task_priority: Option<i32>,
-    /// The others of its group come after it.
-    pub leads: Option<Leader>,
+    /// Set for a leader, which is placed before the other pods of its group.
+    pub leader_role: Option<LeaderRole>,
     /// `metadata.creationTimestamp`.
     pub created: Time,
-    /// Start of `status`'s current running period (`status.startTime`), when bound.
+    /// `status.startTime`, when bound.
     pub started: Option<Time>,
-    /// `metadata.deletionTimestamp` minus grace: when it was asked to leave.
-    pub released_since: Option<Time>,
-    /// A binder could not bind it so far: it has no part in its gang's minimum yet.
-    pub unbindable: bool,
+    /// When its deletion was requested: `metadata.deletionTimestamp` minus the grace period.
+    pub releasing_since: Option<Time>,
+    /// Binding failed so far: the pod does not count for its gang's minimum yet.
+    pub binding_failed: bool,
 }
 
-/// A pod that its labels say leads the others of its group.
+/// The role of a pod that leads its group, by its labels.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Leader {
-    /// The master or launcher of a Kubeflow job.
+pub enum LeaderRole {
+    /// Master or launcher of a Kubeflow job.
     Kubeflow,
-    /// The head of a Ray cluster.
+    /// Head of a Ray cluster.
     Ray,
 }
 
-/// The life of a pod as the scheduler sees it.
+/// Phase of a pod as the scheduler sees it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum PodStatus {
-    /// Waits for a node.
+    /// Without a node.
     Pending,
-    /// Waits for its scheduling gates to go.
+    /// Behind scheduling gates.
     Gated,
-    /// Has a node (bound; its kubelet has not started it yet).
+    /// Bound, but not started by its kubelet.
     Bound,
-    /// Runs on its node.
+    /// Running on its node.
     Running,
-    /// Has a node that is there, but not among those that are looked at (of another pool, say).
-    Away,
-    /// Has a deletion timestamp and still holds its node's resources.
+    /// On a node that exists but is excluded from scheduling, for example one of another node pool.
+    OnExcludedNode,
+    /// Has a deletion timestamp and still uses its node's resources.
     Releasing,
-    /// Finished well.
+    /// `status.phase` is `Succeeded`.
     Succeeded,
-    /// Finished badly.
+    /// `status.phase` is `Failed`.
     Failed,
 }
 
 /// `spec.preemptionPolicy`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum PreemptionPolicy {
-    /// May take the place of lower-priority pods.
+    /// May preempt pods of lower priority.
     #[default]
     PreemptLowerPriority,
-    /// Waits.
+    /// Never preempts.
     Never,
 }
 
-/// What decides where a pod fits. Equal shapes are interned by the translator.
+/// What decides where a pod fits. Equal shapes are stored once in a snapshot.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct PodShape {
     /// Sum of the containers' requests, as Kubernetes adds them up; `pods` is 1.
     pub requests: Resources,
-    /// Its containers ask for all that they may use: kubelets give such pods CPUs and memory of
-    /// their own (quality of service class `Guaranteed`).
+    /// Requests equal limits in all containers, so that a kubelet gives it exclusive CPUs and
+    /// memory (QoS class `Guaranteed`).
     pub guaranteed: bool,
-    /// Its containers in the order in which they start, where there are several.
+    /// Its containers in starting order; empty when there is only one.
     pub containers: Vec<ContainerRequests>,
-    /// CPU that profile `kube` counts on top when it scores, for containers that ask for none.
-    pub unasked_cpu_milli: i64,
-    /// Memory that profile `kube` counts on top when it scores, for containers that ask for none.
-    pub unasked_memory_bytes: i64,
-    /// Parts of GPUs. Those are not in `requests`.
-    pub shared_gpu: Option<SharedGpu>,
-    /// It asks for MIG instances in the old way, by annotation.
+    /// CPU that scores of profile `kube` assume for containers without a request.
+    pub default_cpu_milli: i64,
+    /// Memory that scores of profile `kube` assume for containers without a request.
+    pub default_memory_bytes: i64,
+    /// Its request for GPU fractions, which is not part of `requests`.
+    pub fractional_gpu: Option<FractionalGpu>,
+    /// It requests MIG instances by annotation, which is no longer supported.
     pub legacy_mig: bool,
-    /// Its whole GPUs are those of claims of its own.
-    pub gpus_by_claim: bool,
-    /// Classes of the GPUs that its claims ask for, of its own or others.
+    /// Its whole GPUs come from claims of its own.
+    pub gpus_via_dra: bool,
+    /// Device classes of the GPUs that its claims request.
     pub gpu_classes: Vec<Name>,
-    /// Claims on devices that others may use, too, or that are allocated. Those are not in
-    /// `requests`; what an unallocated claim of the pod's own asks for is.
+    /// Claims that other pods may share or that are allocated; they are not part of `requests`. An
+    /// unallocated claim of its own is.
     pub claims: Vec<DeviceClaim>,
-    /// Claims on volumes, as far as they matter: all where it waits, those that one pod at a
-    /// time may have where it has a node.
+    /// Volume claims that restrict it: all of them while it is pending, `ReadWriteOncePod` claims
+    /// once it has a node.
     pub volumes: Vec<VolumeClaim>,
     /// `spec.nodeSelector`.
     pub node_selector: Labels,
-    /// `requiredDuringSchedulingIgnoredDuringExecution` node affinity: any term suffices.
-    /// `None`: no such affinity; an empty list matches nothing.
+    /// Required node affinity: any term suffices. `None`: no such affinity; an empty list matches
+    /// no node.
     pub node_affinity: Option<Vec<NodeSelectorTerm>>,
     /// Preferred node affinity with weights 1 to 100.
     pub node_preferences: Vec<(i32, NodeSelectorTerm)>,
@@ -139,45 +139,44 @@ pub struct PodShape {
     pub pod_preferences: Vec<(i32, PodAffinityTerm)>,
     /// `spec.topologySpreadConstraints`.
     pub topology_spread: Vec<TopologySpread>,
-    /// Ports taken on the node.
+    /// Host ports that it uses.
     pub host_ports: Vec<HostPort>,
-    /// `spec.nodeName` asked for by name through `metadata.name` fields is part of
-    /// `node_affinity`; images matter to profile `kube`'s scores only.
+    /// Container images; only scores of profile `kube` use them.
     pub images: Vec<Name>,
 }
 
 impl PodShape {
-    /// It asks for GPUs, parts of them or MIG instances.
-    pub fn asks_gpus(&self) -> bool {
+    /// It requests GPUs, GPU fractions or MIG instances.
+    pub fn requests_gpus(&self) -> bool {
         self.requests.gpu_milli > 0
-            || self.shared_gpu.is_some()
-            || self.asks_mig()
+            || self.fractional_gpu.is_some()
+            || self.requests_mig()
             || self.claims.iter().any(DeviceClaim::is_gpu)
     }
 
-    /// It may not be beside just any pods: it has anti-affinity, or host ports.
-    pub fn minds_others(&self) -> bool {
+    /// It has anti-affinity or host ports, so that it cannot run next to every pod.
+    pub fn may_exclude_neighbors(&self) -> bool {
         !(self.pod_anti_affinity.is_empty() && self.host_ports.is_empty())
     }
 
-    /// Labels over which it has to be apart from others, but that of the host.
-    pub fn apart_over(&self) -> BTreeSet<Name> {
+    /// Topology keys of its required anti-affinity, without the hostname.
+    pub fn anti_affinity_labels(&self) -> BTreeSet<Name> {
         let over = self.pod_anti_affinity.iter().map(|term| &term.topology_key);
         over.filter(|key| &***key != HOSTNAME).cloned().collect()
     }
 
-    /// It asks for GPUs as a resource, or for parts of them; not by claims.
-    pub fn asks_plain_gpus(&self) -> bool {
-        (self.requests.gpu_milli > 0 && !self.gpus_by_claim) || self.shared_gpu.is_some()
+    /// It requests GPUs or GPU fractions as resources, not by claims.
+    pub fn requests_plain_gpus(&self) -> bool {
+        (self.requests.gpu_milli > 0 && !self.gpus_via_dra) || self.fractional_gpu.is_some()
     }
 
-    /// It asks for GPUs by claims.
-    pub fn asks_claimed_gpus(&self) -> bool {
-        (self.requests.gpu_milli > 0 && self.gpus_by_claim)
+    /// It requests GPUs by claims.
+    pub fn requests_dra_gpus(&self) -> bool {
+        (self.requests.gpu_milli > 0 && self.gpus_via_dra)
             || self.claims.iter().any(DeviceClaim::is_gpu)
     }
 
-    /// The node has every label of the node selector, and matches a term of the required affinity.
+    /// The node matches the node selector and the required node affinity.
     pub fn selects(&self, node: &Node) -> bool {
         let labelled = |(key, value)| node.labels.get(key) == Some(value);
         let affinity = self.node_affinity.as_ref();
@@ -185,13 +184,13 @@ impl PodShape {
             && affinity.is_none_or(|terms| terms.iter().any(|term| term.matches(node)))
     }
 
-    /// It asks for MIG instances as resources.
-    pub fn asks_mig(&self) -> bool {
-        are_instances(&self.requests)
+    /// It requests MIG instances as resources.
+    pub fn requests_mig(&self) -> bool {
+        has_mig_instances(&self.requests)
     }
 }
 
-/// All requirements of one term must hold. A term without any matches nothing.
+/// A node selector term: all requirements must match. A term without requirements matches no node.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct NodeSelectorTerm {
     /// Requirements on labels.
@@ -201,11 +200,13 @@ pub struct NodeSelectorTerm {
 }
 
 impl NodeSelectorTerm {
-    /// The node has what it asks for.
+    /// The node matches the term.
     pub fn matches(&self, node: &Node) -> bool {
-        let labels = |wanted: &Requirement| wanted.holds(node.labels.get(&wanted.key));
-        let fields = |wanted: &Requirement| {
-            &*wanted.key == "metadata.name" && wanted.holds(Some(&node.name))
+        let labels = |requirement: &Requirement| {
+            requirement.matches_value(node.labels.get(&requirement.key))
+        };
+        let fields = |requirement: &Requirement| {
+            &*requirement.key == "metadata.name" && requirement.matches_value(Some(&node.name))
         };
         !(self.labels.is_empty() && self.fields.is_empty())
             && self.labels.iter().all(labels)
@@ -218,28 +219,28 @@ impl NodeSelectorTerm {
 pub struct Requirement {
     /// Label key or field path.
     pub key: Name,
-    /// How to compare.
+    /// The comparison.
     pub operator: Operator,
-    /// What to compare with.
+    /// Values to compare with.
     pub values: Vec<Name>,
 }
 
 impl Requirement {
-    /// It holds where the label or field has this value; `None`: there is none.
-    pub fn holds(&self, value: Option<&Name>) -> bool {
+    /// Whether a label or field with this value matches; `None` when it is absent.
+    pub fn matches_value(&self, value: Option<&Name>) -> bool {
         let listed = |value: &Name| self.values.contains(value);
         match self.operator {
             Operator::In => value.is_some_and(listed),
             Operator::NotIn => !value.is_some_and(listed),
             Operator::Exists => value.is_some(),
             Operator::DoesNotExist => value.is_none(),
-            Operator::Gt => self.compares(value, |value, bound| value > bound),
-            Operator::Lt => self.compares(value, |value, bound| value < bound),
+            Operator::Gt => self.compare_integers(value, |value, bound| value > bound),
+            Operator::Lt => self.compare_integers(value, |value, bound| value < bound),
         }
     }
 
-    /// Both are integers, and the comparison holds.
-    fn compares(&self, value: Option<&Name>, holds: fn(i64, i64) -> bool) -> bool {
+    /// Both are integers and satisfy `holds`.
+    fn compare_integers(&self, value: Option<&Name>, holds: fn(i64, i64) -> bool) -> bool {
         let value = value.and_then(|value| value.parse().ok());
         let bound = self.values.first().and_then(|bound| bound.parse().ok());
         value.zip(bound).is_some_and(|(value, bound)| holds(value, bound))
@@ -249,21 +250,21 @@ impl Requirement {
 /// Operators of node and label selectors.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Operator {
-    /// Value is one of.
+    /// The value is listed.
     In,
-    /// Label absent, or its value none of.
+    /// The label is absent or its value not listed.
     NotIn,
-    /// Label present.
+    /// The label is present.
     Exists,
-    /// Label absent.
+    /// The label is absent.
     DoesNotExist,
-    /// Integer greater than (nodes only).
+    /// The value is an integer greater than the operand (nodes only).
     Gt,
-    /// Integer less than (nodes only).
+    /// The value is an integer less than the operand (nodes only).
     Lt,
 }
 
-/// Selects pods by labels; `None` in a term matches nothing, an empty selector everything.
+/// Selects pods by labels. `None` in a term selects no pods, an empty selector all.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct LabelSelector {
     /// `matchLabels` and `matchExpressions`, all of which must hold.
@@ -273,11 +274,11 @@ pub struct LabelSelector {
 /// A term of pod affinity or anti-affinity.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct PodAffinityTerm {
-    /// Which pods.
+    /// Which pods it selects.
     pub selector: Option<LabelSelector>,
-    /// In which namespaces; unset: in the pod's own.
+    /// In which namespaces; `None`: that of the pod that has the term.
     pub namespaces: Option<NamespaceSet>,
-    /// The node label whose equal values are one domain.
+    /// Nodes with equal values of this label are one domain.
     pub topology_key: Name,
 }
 
@@ -286,7 +287,7 @@ pub struct PodAffinityTerm {
 pub struct NamespaceSet {
     /// `namespaces`.
     pub names: Vec<Name>,
-    /// `namespaceSelector`: unset selects none besides, an empty one all.
+    /// `namespaceSelector`: `None` adds no namespaces, an empty selector all.
     pub selector: Option<LabelSelector>,
 }
 
@@ -303,27 +304,27 @@ pub struct TopologySpread {
     pub selector: Option<LabelSelector>,
     /// `minDomains`.
     pub min_domains: Option<i32>,
-    /// `nodeAffinityPolicy`: do nodes count that the pod's selector and affinity leave out?
+    /// `nodeAffinityPolicy`: whether nodes count that the pod's selector and affinity exclude.
     pub node_affinity_policy: Inclusion,
-    /// `nodeTaintsPolicy`: do nodes count whose taints keep the pod away?
+    /// `nodeTaintsPolicy`: whether nodes count whose taints the pod does not tolerate.
     pub node_taints_policy: Inclusion,
 }
 
-/// Which nodes a spread constraint counts.
+/// Which nodes a topology spread constraint counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Inclusion {
-    /// Only those on which the pod may be.
+    /// Only nodes on which the pod may run.
     Honor,
-    /// All.
+    /// All nodes.
     Ignore,
 }
 
-/// What a spread constraint does when it cannot be kept.
+/// What a topology spread constraint does when it is violated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum WhenUnsatisfiable {
-    /// Filters nodes.
+    /// It filters nodes.
     DoNotSchedule,
-    /// Only scores them.
+    /// It only scores nodes.
     ScheduleAnyway,
 }
 
@@ -338,7 +339,7 @@ pub struct Toleration {
     pub effect: Option<TaintEffect>,
 }
 
-/// A port taken on the host.
+/// A host port in use.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct HostPort {
     /// `hostIP`, `0.0.0.0` when absent.
@@ -355,14 +356,14 @@ mod tests {
     use crate::testing::snapshot_of;
 
     #[test]
-    fn an_operator_holds_for_these_values() {
+    fn operators_match_the_documented_values() {
         let holding = |operator, bounds: &[&str]| {
             let values = bounds.iter().copied().map(Name::from).collect();
-            let wanted = Requirement { key: "k".into(), operator, values };
+            let requirement = Requirement { key: "k".into(), operator, values };
             let found = [None, Some("1"), Some("2"), Some("3"), Some("x")];
             let all = found.into_iter().filter(|value| {
                 let value = value.map(Name::from);
-                wanted.holds(value.as_ref())
+                requirement.matches_value(value.as_ref())
             });
             all.map(|value| value.unwrap_or("-")).collect::<Vec<_>>().join(" ")
         };
@@ -376,21 +377,21 @@ mod tests {
     }
 
     #[test]
-    fn gpus_are_asked_for_as_such_in_parts_as_instances_or_by_claims() {
-        let told = |text: &str| {
+    fn gpu_requests_are_classified_as_plain_claimed_or_mig() {
+        let classify = |text: &str| {
             let snapshot = snapshot_of(&format!("\nnode n1\njob x {text}"));
             let shape = &snapshot.shapes[0];
-            let (any, mig) = (shape.asks_gpus(), shape.asks_mig());
-            (any, shape.asks_plain_gpus(), shape.asks_claimed_gpus(), mig)
+            let (any, mig) = (shape.requests_gpus(), shape.requests_mig());
+            (any, shape.requests_plain_gpus(), shape.requests_dra_gpus(), mig)
         };
-        assert_eq!(told("cpu=1 extended nic=1"), (false, false, false, false));
-        assert_eq!(told("gpus=1"), (true, true, false, false));
-        assert_eq!(told("part=0.5"), (true, true, false, false));
-        assert_eq!(told("gpus=1 by-claim"), (true, false, true, false));
-        assert_eq!(told("claim c:1"), (true, false, true, false));
-        assert_eq!(told("claim c:all"), (true, false, true, false));
-        assert_eq!(told("claim c:0"), (false, false, false, false));
-        assert_eq!(told("extended nvidia.com/mig-1g.5gb=1"), (true, false, false, true));
-        assert_eq!(told("extended nvidia.com/mig-1g.5gb=0"), (false, false, false, false));
+        assert_eq!(classify("cpu=1 extended nic=1"), (false, false, false, false));
+        assert_eq!(classify("gpus=1"), (true, true, false, false));
+        assert_eq!(classify("part=0.5"), (true, true, false, false));
+        assert_eq!(classify("gpus=1 by-claim"), (true, false, true, false));
+        assert_eq!(classify("claim c:1"), (true, false, true, false));
+        assert_eq!(classify("claim c:all"), (true, false, true, false));
+        assert_eq!(classify("claim c:0"), (false, false, false, false));
+        assert_eq!(classify("extended nvidia.com/mig-1g.5gb=1"), (true, false, false, true));
+        assert_eq!(classify("extended nvidia.com/mig-1g.5gb=0"), (false, false, false, false));
     }
 }

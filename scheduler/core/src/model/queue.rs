@@ -5,13 +5,12 @@ use std::time::Duration;
 use super::{Name, QueueId, Time};
 use crate::resources::{Amount, PerResource};
 
-/// A Queue (`scheduling.run.ai/v2`). Unset API fields are already 0 here, `-1` is
-/// [`Amount::Unlimited`].
+/// A Queue (`scheduling.run.ai/v2`). Unset API fields are 0 here; `-1` is [`Amount::Unlimited`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Queue {
     /// `metadata.name`.
     pub name: Name,
-    /// The queue above it; `None`: it shares the cluster's total.
+    /// The parent queue; `None`: it shares the cluster's total.
     pub parent: Option<QueueId>,
     /// `spec.priority`, 100 when unset.
     pub priority: i32,
@@ -19,7 +18,7 @@ pub struct Queue {
     pub quota: PerResource<Amount>,
     /// What it may use at most.
     pub limit: PerResource<Amount>,
-    /// Its part of what is left over, in thousandths.
+    /// Weight for the surplus over all quotas, in thousandths.
     pub over_quota_weight_milli: PerResource<i64>,
     /// `metadata.creationTimestamp`.
     pub created: Time,
@@ -27,7 +26,7 @@ pub struct Queue {
     pub preempt_min_runtime: Option<Duration>,
     /// `spec.reclaimMinRuntime`.
     pub reclaim_min_runtime: Option<Duration>,
-    /// Used over the history window, as millionths of the cluster's capacity over that window.
+    /// Usage over the usage window, in millionths of the cluster's capacity over that window.
     pub historical_usage_micro: PerResource<i64>,
 }
 
@@ -36,54 +35,54 @@ pub struct Queue {
 pub enum QueueProblem {
     /// No queue of that name exists.
     Missing {
-        /// The name asked for.
+        /// The queue that the pod group names.
         queue: Name,
     },
-    /// The queue, or one above it, names a parent that does not exist.
+    /// The queue, or an ancestor, names a parent that does not exist.
     ParentMissing {
-        /// The name asked for.
+        /// The queue that the pod group names.
         queue: Name,
         /// The queue that names the parent.
         child: Name,
-        /// The parent that is not there.
+        /// The missing parent.
         parent: Name,
     },
-    /// The queue's chain of parents is a circle.
+    /// The queue's parents form a cycle.
     Cycle {
-        /// The name asked for.
+        /// The queue that the pod group names.
         queue: Name,
-        /// The queues of the circle, each followed by its parent.
-        circle: Vec<Name>,
+        /// The queues of the cycle, each followed by its parent.
+        cycle: Vec<Name>,
     },
-    /// Only leaf queues accept work.
+    /// The queue has children; only leaf queues accept jobs.
     NotALeaf {
-        /// The name asked for.
+        /// The queue that the pod group names.
         queue: Name,
         /// One of its children.
         child: Name,
     },
-    /// The object of the queue, or of one above it, cannot be read.
+    /// The object of the queue, or of an ancestor, is malformed.
     Malformed {
-        /// The name asked for.
+        /// The queue that the pod group names.
         queue: Name,
-        /// The queue whose object it is.
-        whose: Name,
-        /// Which field is wrong, what was found, what is allowed.
+        /// The queue whose object is malformed.
+        faulty_queue: Name,
+        /// The field, its value and what was expected.
         detail: Name,
     },
-    /// The queue, or one above it, is of another node pool: here it is as if it did not exist.
-    OtherPool {
-        /// What that comes to.
-        seems: Box<Self>,
-        /// The queue whose label says so.
-        whose: Name,
+    /// The queue, or an ancestor, belongs to another node pool and is treated as missing.
+    OtherNodePool {
+        /// The problem that results.
+        apparent_problem: Box<Self>,
+        /// The queue with the other node pool.
+        faulty_queue: Name,
         /// What is wrong with its label.
         detail: Name,
     },
 }
 
 impl QueueProblem {
-    /// The name asked for.
+    /// The queue that the pod group names.
     pub fn queue(&self) -> &Name {
         match self {
             Self::Missing { queue }
@@ -91,7 +90,7 @@ impl QueueProblem {
             | Self::Cycle { queue, .. }
             | Self::NotALeaf { queue, .. }
             | Self::Malformed { queue, .. } => queue,
-            Self::OtherPool { seems, .. } => seems.queue(),
+            Self::OtherNodePool { apparent_problem, .. } => apparent_problem.queue(),
         }
     }
 }

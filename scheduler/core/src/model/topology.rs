@@ -1,47 +1,49 @@
-//! Where nodes stand: levels of places, each a node label, and which of them pods keep to.
+//! Topologies: levels of domains, each given by a node label, and the constraints that refer to
+//! them.
 
 use super::{Labels, Name};
 
-/// A Topology (`kai.scheduler/v1alpha1`): from the widest level to the narrowest.
+/// A Topology (`kai.scheduler/v1alpha1`), widest level first.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Topology {
     /// `metadata.name`.
     pub name: Name,
-    /// A node that lacks the label of one of them is nowhere.
+    /// Levels, widest first. A node that lacks one of the labels is in no domain.
     pub levels: Vec<TopologyLevel>,
 }
 
-/// One level.
+/// A level of a topology.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TopologyLevel {
-    /// Nodes with equal values of this label are in one place.
+    /// Nodes with equal values of this label, and of those of wider levels, are one domain.
     pub label: Name,
     /// Another name for the level.
     pub alias: Option<Name>,
 }
 
-/// Which places the pods of a group, or of a part of it, keep to.
+/// A constraint on the topology domains of a pod group or sub-group.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct TopologyConstraint {
     /// Name of the topology.
     pub topology: Name,
-    /// They all run in one place of this level, or not at all.
+    /// All pods run in one domain of this level, or none.
     pub required: Option<Name>,
-    /// They run in as few places of this level as can be.
+    /// Pods run in as few domains of this level as possible.
     pub preferred: Option<Name>,
 }
 
 impl Topology {
-    /// How deep a level, named by label or alias, lies, counted from one; the whole topology is at zero.
+    /// Depth of a level, given by label or alias, counted from 1; depth 0 is the whole topology.
     pub fn depth(&self, level: &str) -> Option<usize> {
         let is_called = |name: &Name| &**name == level;
-        let is_meant =
+        let is_named =
             |of: &TopologyLevel| is_called(&of.label) || of.alias.as_ref().is_some_and(is_called);
-        self.levels.iter().position(is_meant).map(|at| at + 1)
+        self.levels.iter().position(is_named).map(|at| at + 1)
     }
 
-    /// Where a node with such labels is: one value for each level.
-    pub fn path(&self, labels: &Labels) -> Option<Vec<Name>> {
+    /// The domain of a node with these labels: one value for each level. `None` when a label is
+    /// missing.
+    pub fn domain_path(&self, labels: &Labels) -> Option<Vec<Name>> {
         self.levels.iter().map(|level| labels.get(&level.label).cloned()).collect()
     }
 }

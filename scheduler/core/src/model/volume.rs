@@ -1,4 +1,4 @@
-//! Claims on volumes (`PersistentVolumeClaim`), as far as they bind a pod to nodes.
+//! Claims on volumes (`PersistentVolumeClaim`), as far as they restrict a pod to nodes.
 
 use std::{fmt, sync::Arc};
 
@@ -9,85 +9,86 @@ use super::{LabelSelector, Name, NodeSelectorTerm};
 pub struct VolumeClaim {
     /// Namespace and name.
     pub name: Name,
-    /// Access mode `ReadWriteOncePod`: one pod at a time has it.
+    /// Access mode `ReadWriteOncePod`: only one pod at a time may use it.
     pub is_exclusive: bool,
-    /// What a driver attaches for it, where that is known.
-    pub attached: Option<AttachedVolume>,
-    /// Where it can be had.
+    /// The volume that a CSI driver attaches for it, when known.
+    pub attached_volume: Option<AttachedVolume>,
+    /// Where it can be used.
     pub access: VolumeAccess,
 }
 
-/// A volume that a driver (CSI) attaches to the nodes of the pods that use it.
+/// A volume that a CSI driver attaches to the nodes of the pods that use it.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct AttachedVolume {
-    /// The driver's name.
+    /// Name of the driver.
     pub driver: Name,
-    /// What the driver calls it; the claim, while there is none yet.
+    /// The driver's volume handle; the claim's name while there is no volume.
     pub volume: Name,
 }
 
-/// Where a claim can be had.
+/// Where a claim can be used.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum VolumeAccess {
-    /// Nowhere, as things stand.
-    Nowhere(VolumeProblem),
-    /// Where the volume is that it is bound to.
+    /// Nowhere at present.
+    Unavailable(VolumeProblem),
+    /// From the nodes that can access its volume.
     Bound(VolumeReach),
-    /// It is bound once it is known where its first pod goes.
-    Open {
-        /// The volumes that fit, those that suit it best first. Each is for one claim.
+    /// It is unbound and its storage class has `volumeBindingMode: WaitForFirstConsumer`.
+    WaitForFirstConsumer {
+        /// Available volumes that match, best ones first. Each can serve one claim.
         volumes: Vec<Arc<Volume>>,
-        /// Where one can be made for it, if any can.
-        made: Option<Made>,
+        /// The volume that can be provisioned for it, if any.
+        provisionable: Option<ProvisionableVolume>,
     },
 }
 
-/// A volume that can be made for a claim.
+/// A volume that can be provisioned for a claim.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Made {
-    /// From where it can be used.
+pub struct ProvisionableVolume {
+    /// The nodes that can access it.
     pub reach: VolumeReach,
-    /// Nodes for which its driver has enough storage left, any of these; `None`: it does not say.
-    pub room: Option<Vec<LabelSelector>>,
+    /// Nodes for which the driver has enough capacity, by any of these selectors; `None` when the
+    /// driver publishes none.
+    pub nodes_with_capacity: Option<Vec<LabelSelector>>,
 }
 
-/// A volume that no claim is bound to.
+/// A volume that is not bound to a claim.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Volume {
     /// Its name.
     pub name: Name,
-    /// From where it can be used.
+    /// The nodes that can access it.
     pub reach: VolumeReach,
 }
 
-/// From which nodes a volume can be used; by default from all.
+/// The nodes that can access a volume; all by default.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct VolumeReach {
     /// Node affinity: any term suffices. `None`: no such affinity.
     pub affinity: Option<Vec<NodeSelectorTerm>>,
-    /// Labels of zones and regions with the values that a node may have, if it has any such label.
+    /// Zone and region labels with the values that a node may have, if it has that label.
     pub zones: Vec<(Name, Vec<Name>)>,
 }
 
-/// Why a claim can be had nowhere.
+/// Why a claim cannot be used anywhere.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum VolumeProblem {
     /// It does not exist.
     Missing,
-    /// It is still to be made for the pod.
-    NotMade,
-    /// It was made, but for somebody else.
+    /// It has still to be created for the pod (ephemeral volume).
+    NotCreated,
+    /// It exists, but was created for another owner.
     NotOwned,
-    /// It was asked to go.
+    /// It is being deleted.
     Deleting,
-    /// Its volume does not exist (any more).
+    /// The volume it is bound to does not exist.
     Lost(Name),
-    /// It is bound without regard to pods, and nobody has done so yet.
-    Unbound,
+    /// It is unbound and its storage class has `volumeBindingMode: Immediate`.
+    UnboundImmediate,
 }
 
 impl VolumeClaim {
-    /// The labels that say in which zone and region a node is, today's and those of before.
+    /// Node labels of zone and region, current and deprecated.
     pub const ZONE_LABELS: [&str; 4] = [
         "topology.kubernetes.io/zone",
         "topology.kubernetes.io/region",
@@ -95,41 +96,41 @@ impl VolumeClaim {
         "failure-domain.beta.kubernetes.io/region",
     ];
 
-    /// It is bound once it is known where its first pod goes.
-    pub const fn is_open(&self) -> bool {
-        matches!(self.access, VolumeAccess::Open { .. })
+    /// It is bound once its first pod is scheduled.
+    pub const fn is_wait_for_first_consumer(&self) -> bool {
+        matches!(self.access, VolumeAccess::WaitForFirstConsumer { .. })
     }
 }
 
-/// Without its namespace, as kube-scheduler shows it.
-pub(crate) fn own_name(claim: &Name) -> &str {
+/// The claim's name without its namespace, as kube-scheduler prints it.
+pub(crate) fn name_without_namespace(claim: &Name) -> &str {
     claim.rsplit_once('/').map_or(claim, |(_, name)| name)
 }
 
 impl VolumeProblem {
-    /// What is to be done, with the claim's name behind it.
-    pub(crate) const fn remedy(&self) -> &'static str {
+    /// What to do; the claim's name follows.
+    pub(crate) const fn suggestion(&self) -> &'static str {
         match self {
             Self::Missing => "create the volume claim",
-            Self::NotMade => "start a controller that makes the volume claim",
-            Self::NotOwned => "delete, once nobody needs it, the volume claim",
-            Self::Deleting => "let go, and create anew, the volume claim",
-            Self::Lost(_) => "restore the volume, or create anew, the volume claim",
-            Self::Unbound => "add a volume, or a provisioner, for the volume claim",
+            Self::NotCreated => "start a controller that creates the volume claim",
+            Self::NotOwned => "delete, once it is unused, the volume claim",
+            Self::Deleting => "wait for the deletion of, and recreate, the volume claim",
+            Self::Lost(_) => "restore the volume of, or recreate, the volume claim",
+            Self::UnboundImmediate => "add a volume, or a provisioner, for the volume claim",
         }
     }
 
-    /// What keeps the claim from pods, in kube-scheduler's words.
-    pub fn told(&self, claim: &Name) -> String {
-        fmt::from_fn(|f| self.tell(claim, f)).to_string()
+    /// The message of kube-scheduler for the claim.
+    pub fn message(&self, claim: &Name) -> String {
+        fmt::from_fn(|f| self.fmt_message(claim, f)).to_string()
     }
 
-    /// In kube-scheduler's words.
-    pub(crate) fn tell(&self, claim: &Name, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let name = own_name(claim);
+    /// Writes the message of kube-scheduler for the claim.
+    pub(crate) fn fmt_message(&self, claim: &Name, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let name = name_without_namespace(claim);
         match self {
             Self::Missing => write!(f, "persistentvolumeclaim {name:?} not found"),
-            Self::NotMade => write!(
+            Self::NotCreated => write!(
                 f,
                 "waiting for ephemeral volume controller to create the persistentvolumeclaim \
                  {name:?}"
@@ -142,7 +143,7 @@ impl VolumeProblem {
                 f,
                 "persistentvolumeclaim {name:?} bound to non-existent persistentvolume {volume:?}"
             ),
-            Self::Unbound => {
+            Self::UnboundImmediate => {
                 write!(f, "pod has unbound immediate PersistentVolumeClaims: {name:?}")
             }
         }

@@ -1,46 +1,50 @@
-//! DefaultPreemption (kube-scheduler): for a pod without a node, evict pods of lower priority
-//! from one node, no more than needed, and promise it their room. Budgets are kept where
-//! that is possible; every node is a candidate, where kube-scheduler tries a sample.
+//! DefaultPreemption (kube-scheduler): for a pod without a node, evicts as few pods of lower
+//! priority as needed from one node, and nominates the pod to that node. Disruption budgets are
+//! kept if possible. Difference from kube-scheduler: every node is a candidate, not a sample.
 
 use std::cmp::Reverse;
 
 use crate::{
-    decision::{Deallocation, EvictionCause, Misfit, Preemption, Reason},
+    decision::{DeallocationOutcome, EvictionCause, FitError, PreemptionOutcome, Reason},
     framework::PostFilter,
     model::{DisruptionBudget, NodeId, Pod, PodId, PreemptionPolicy, Time, labels_match},
     session::Session,
 };
 
-/// Evicts lower priorities.
+/// Evicts pods of lower priority.
 #[derive(Debug)]
 pub(super) struct DefaultPreemption;
 
-/// A node and who would have to leave it.
+/// A node with the victims on it.
 struct Candidate {
     node: NodeId,
-    /// The most important first.
+    /// Victims, the most important first.
     victims: Vec<PodId>,
-    /// How many of them leave although their disruption budget does not allow it.
-    violating: usize,
+    /// Number of victims whose disruption budget does not allow the eviction.
+    budget_violations: usize,
 }
 
 impl PostFilter for DefaultPreemption {
     fn post_filter(&self, session: &mut Session<'_>, pod: PodId, reason: Reason) -> Reason {
-        let Reason::NoNode { misfits, .. } = reason else { return reason };
+        let Reason::NoNode { fit_errors: misfits, .. } = reason else { return reason };
         let preemption = match session.pod(pod).preemption_policy {
-            PreemptionPolicy::Never => Preemption::PolicyNever,
+            PreemptionPolicy::Never => PreemptionOutcome::PolicyNever,
             PreemptionPolicy::PreemptLowerPriority => preempt(session, pod),
         };
-        Reason::Unschedulable { misfits, deallocation: Deallocation::NoClaims, preemption }
+        Reason::Unschedulable {
+            fit_errors: misfits,
+            deallocation: DeallocationOutcome::NoClaims,
+            preemption,
+        }
     }
 }
 
-fn preempt(session: &mut Session<'_>, pod: PodId) -> Preemption {
+fn preempt(session: &mut Session<'_>, pod: PodId) -> PreemptionOutcome {
     let (mut not_helpful, mut no_victims) = (0, 0);
     let mut best: Option<Candidate> = None;
     for node in session.node_ids() {
-        match session.fits(pod, node) {
-            Err(misfit) if !misfit.is_curable() => {
+        match session.fit(pod, node) {
+            Err(misfit) if !misfit.is_resolvable_by_eviction() => {
                 not_helpful += 1;
                 continue;
             }
@@ -57,53 +61,56 @@ fn preempt(session: &mut Session<'_>, pod: PodId) -> Preemption {
         }
     }
     let Some(Candidate { node, victims, .. }) = best else {
-        return Preemption::Useless { not_helpful, no_victims };
+        return PreemptionOutcome::NotHelpful { not_helpful, no_victims };
     };
     for victim in victims {
         session.evict(victim);
     }
-    session.promise(pod, node);
+    session.pipeline(pod, node);
     let preemptor = session.pod(pod).group.expect("only pods of ours wait");
     session.commit_evictions(|_| EvictionCause::Preempt { preemptor });
-    Preemption::Nominated
+    PreemptionOutcome::Nominated
 }
 
-/// The fewest pods of lower priority whose leaving makes room, those last whose budgets would be
-/// violated; leaves the session as it was.
-fn victims_on(session: &mut Session<'_>, pod: PodId, node: NodeId) -> Result<Candidate, Misfit> {
+/// The fewest pods of lower priority whose eviction lets the pod fit; pods whose disruption budget
+/// would be violated are evicted last. Leaves the session unchanged.
+fn victims_on(session: &mut Session<'_>, pod: PodId, node: NodeId) -> Result<Candidate, FitError> {
     let start = session.checkpoint();
     let priority = session.pod(pod).priority;
-    let mut lower: Vec<PodId> = session.room(node).staying.clone();
-    lower.retain(|other| session.can_evict(*other) && session.pod(*other).priority < priority);
-    lower.sort_by_key(|other| importance(session, *other));
-    for other in &lower {
+    let mut lower_priority: Vec<PodId> = session.node_info(node).staying.clone();
+    lower_priority
+        .retain(|other| session.can_evict(*other) && session.pod(*other).priority < priority);
+    lower_priority.sort_by_key(|other| importance(session, *other));
+    for other in &lower_priority {
         session.evict(*other);
     }
-    let fits = session.fits(pod, node);
-    let mut candidate = Candidate { node, victims: Vec::new(), violating: 0 };
+    let fits = session.fit(pod, node);
+    let mut candidate = Candidate { node, victims: Vec::new(), budget_violations: 0 };
     if fits.is_ok() {
-        let (guarded, free) = guarded_and_free(session, lower);
-        let stay = |session: &mut Session<'_>, other: PodId| {
-            session.restore(other);
-            let stays = session.fits(pod, node).is_ok();
+        let (violating, non_violating) = split_by_budget(session, lower_priority);
+        let reprieve = |session: &mut Session<'_>, other: PodId| {
+            session.cancel_eviction(other);
+            let stays = session.fit(pod, node).is_ok();
             if !stays {
                 session.evict(other);
             }
             stays
         };
-        candidate.victims = guarded;
-        candidate.victims.retain(|other| !stay(session, *other));
-        candidate.violating = candidate.victims.len();
-        candidate.victims.extend(free.into_iter().filter(|other| !stay(session, *other)));
+        candidate.victims = violating;
+        candidate.victims.retain(|other| !reprieve(session, *other));
+        candidate.budget_violations = candidate.victims.len();
+        candidate
+            .victims
+            .extend(non_violating.into_iter().filter(|other| !reprieve(session, *other)));
         candidate.victims.sort_by_key(|other| importance(session, *other));
     }
     session.undo_to(start);
     fits.map(|_| candidate)
 }
 
-/// Who would leave against the word of a disruption budget, if all leave in their order, and who
-/// would not.
-fn guarded_and_free(session: &Session<'_>, leaving: Vec<PodId>) -> (Vec<PodId>, Vec<PodId>) {
+/// Splits the pods, evicted in their order, into those that violate a disruption budget and those
+/// that do not.
+fn split_by_budget(session: &Session<'_>, leaving: Vec<PodId>) -> (Vec<PodId>, Vec<PodId>) {
     let budgets = &session.snapshot.budgets;
     let mut allowed: Vec<i32> = budgets.iter().map(|budget| budget.allowed).collect();
     let violates = |pod: &PodId| {
@@ -119,7 +126,7 @@ fn guarded_and_free(session: &Session<'_>, leaving: Vec<PodId>) -> (Vec<PodId>, 
     leaving.into_iter().partition(violates)
 }
 
-/// The pod's leaving is a disruption that the budget has not counted yet.
+/// Whether the budget counts the eviction of the pod as a disruption that it has not counted yet.
 fn budget_counts(budget: &DisruptionBudget, pod: &Pod) -> bool {
     budget.namespace == pod.namespace
         && !budget.selector.requirements.is_empty()
@@ -128,15 +135,15 @@ fn budget_counts(budget: &DisruptionBudget, pod: &Pod) -> bool {
         && !budget.disrupted.contains(&pod.name)
 }
 
-/// Higher priority, then running for longer, is more important.
+/// Sort key: higher priority first, then earlier start.
 fn importance(session: &Session<'_>, pod: PodId) -> (Reverse<i32>, Time, PodId) {
     let of = session.pod(pod);
     (Reverse(of.priority), of.started.unwrap_or(session.snapshot.now), pod)
 }
 
 impl Candidate {
-    /// The smallest is chosen: fewest violated budgets, lowest top priority, then lowest sum of priorities, fewest pods,
-    /// latest start of the most important ones, name of the node.
+    /// Sort key; the smallest is chosen: fewest budget violations, lowest top priority, lowest sum
+    /// of priorities, fewest pods, latest start of the most important pods, node name.
     fn rank(&self, session: &Session<'_>) -> impl Ord + use<> {
         let priority = |pod: &PodId| i64::from(session.pod(*pod).priority);
         let top = self.victims.iter().map(priority).max().unwrap_or(i64::MIN);
@@ -144,6 +151,6 @@ impl Candidate {
         let sum: i64 = self.victims.iter().map(|pod| priority(pod) + shift).sum();
         let most_important = self.victims.iter().filter(|pod| priority(pod) == top);
         let started = most_important.filter_map(|pod| session.pod(*pod).started).min();
-        (self.violating, top, sum, self.victims.len(), Reverse(started), self.node)
+        (self.budget_violations, top, sum, self.victims.len(), Reverse(started), self.node)
     }
 }

@@ -1,30 +1,31 @@
-//! `DynamicResources` (kube-scheduler): a pod goes where its claims have their devices, or where
-//! devices that no claim has are enough for those that have none. Nobody is evicted for devices; a
-//! claim that nobody uses is given back where that lets a pod go elsewhere. Devices that a pod
-//! counts on which waits for its victims are kept for it, where kube-scheduler gives them to
-//! whoever comes first.
+//! `DynamicResources` (kube-scheduler): a pod fits on the node where its claims are allocated, or
+//! where unallocated devices suffice for its unallocated claims. No pod is evicted for devices; an
+//! unused claim is deallocated if that lets a pod go to another node. Difference from
+//! kube-scheduler: devices for a nominated pod are kept for it; kube-scheduler gives them to the
+//! first pod that comes.
 
 use crate::{
-    decision::{Deallocation, DeviceMisfit, EvenWhenEmpty, Misfit, Misfits, Reason},
+    decision::{DeallocationOutcome, DeviceFitError, EvenWhenEmpty, FitError, FitErrors, Reason},
     framework::{DependsOn, Filter, NodeFilter, PostFilter},
     model::{DeviceClaim, DeviceReach, Name, NodeId, PodId},
     resources::Resources,
-    session::{Fits, Session},
+    session::{Fit, Session},
 };
 
-/// Looks on which node devices are, or can be had.
+/// Checks whether claimed devices are, or can be, allocated on the node.
 #[derive(Debug)]
 pub(super) struct DynamicResources;
 
-/// Looks whether the pod may use its claims at all. No node cures that, so it is asked first.
+/// Checks whether the pod may use its claims at all. No node resolves a failure, so this filter
+/// comes first.
 #[derive(Debug)]
 pub(super) struct ClaimUsers;
 
-/// A claim, and the node where it has its devices.
-struct Placed<'a> {
+/// A claim with the node on which it is allocated.
+struct LocatedClaim<'a> {
     claim: &'a DeviceClaim,
-    /// By its name: a node may be gone.
-    on: Option<&'a Name>,
+    /// Node name, since the node may have been deleted; `None`: not allocated.
+    node: Option<&'a Name>,
 }
 
 impl Filter for ClaimUsers {
@@ -34,13 +35,13 @@ impl Filter for ClaimUsers {
 
     fn pre_filter<'a>(&self, session: &'a Session<'_>, pod: PodId) -> Option<NodeFilter<'a>> {
         let is_full = |claim: &&DeviceClaim| {
-            let users = users(session, pod, claim).count();
+            let users = user_nodes(session, pod, claim).count();
             let users = u32::try_from(users).unwrap_or(u32::MAX);
             users.saturating_add(claim.reserved_for_others) >= DeviceClaim::USERS_MAX
         };
         let full = session.shape_of(pod).claims.iter().find(is_full)?;
-        let misfit = Misfit::Devices(DeviceMisfit::InUse(Name::clone(&full.name)));
-        Some(Box::new(move |_| Err(misfit.clone())))
+        let error = FitError::Devices(DeviceFitError::ClaimUsersExhausted(Name::clone(&full.name)));
+        Some(Box::new(move |_| Err(error.clone())))
     }
 }
 
@@ -54,75 +55,94 @@ impl Filter for DynamicResources {
         if claims.is_empty() {
             return None;
         }
-        let placed: Vec<Placed<'_>> =
-            claims.iter().map(|claim| Placed::of(session, pod, claim)).collect();
-        Some(Box::new(move |node| fits(session, node, &placed).map_err(Misfit::Devices)))
+        let placed: Vec<LocatedClaim<'_>> =
+            claims.iter().map(|claim| LocatedClaim::new(session, pod, claim)).collect();
+        Some(Box::new(move |node| fits(session, node, &placed).map_err(FitError::Devices)))
     }
 }
 
-fn fits(session: &Session<'_>, node: NodeId, claims: &[Placed<'_>]) -> Result<Fits, DeviceMisfit> {
-    let (room, of) = (session.room(node), session.node(node));
-    let mut wanted = Resources::default();
-    for without in claims.iter().filter(|placed| placed.on.is_none()) {
-        wanted.add(&without.claim.devices_on(of));
+fn fits(
+    session: &Session<'_>,
+    node: NodeId,
+    claims: &[LocatedClaim<'_>],
+) -> Result<Fit, DeviceFitError> {
+    let (info, spec) = (session.node_info(node), session.node(node));
+    let mut requested = Resources::default();
+    for unallocated in claims.iter().filter(|placed| placed.node.is_none()) {
+        requested.add(&unallocated.claim.devices_on(spec));
     }
-    if !wanted.fits_in(&room.idle) || !wanted.fits_in(&room.free_later()) {
-        let never = wanted.short_in(&of.room());
+    if !requested.fits_in(&info.idle) || !requested.fits_in(&info.free_later()) {
+        let never = requested.shortage_in(&spec.capacity_when_empty());
         return Err(if never.is_empty() {
-            let now = wanted.short_in(&room.free_later());
-            DeviceMisfit::TooFew { of: now, even_when_empty: EvenWhenEmpty::No }
+            let now = requested.shortage_in(&info.free_later());
+            DeviceFitError::InsufficientDevices {
+                shortage: now,
+                even_when_empty: EvenWhenEmpty::No,
+            }
         } else {
-            DeviceMisfit::TooFew { of: never, even_when_empty: EvenWhenEmpty::Yes }
+            DeviceFitError::InsufficientDevices {
+                shortage: never,
+                even_when_empty: EvenWhenEmpty::Yes,
+            }
         });
     }
-    let elsewhere = claims.iter().find(|placed| placed.on.is_some_and(|on| *on != of.name));
-    match elsewhere {
-        Some(placed) => Err(DeviceMisfit::Elsewhere(Name::clone(&placed.claim.name))),
-        None => Ok(Fits::Now),
+    let on_other_node = claims.iter().find(|placed| placed.node.is_some_and(|on| *on != spec.name));
+    match on_other_node {
+        Some(placed) => Err(DeviceFitError::ClaimOnOtherNode(Name::clone(&placed.claim.name))),
+        None => Ok(Fit::Now),
     }
 }
 
-impl<'a> Placed<'a> {
-    /// It keeps its devices while anybody has it, who leaves included.
-    fn of(session: &'a Session<'_>, pod: PodId, claim: &'a DeviceClaim) -> Self {
-        let used_on = || Some(&session.node(users(session, pod, claim).next()?).name);
-        let on = claim.allocated_on.as_ref().or_else(used_on).filter(|_| claim.is_of_one_node());
-        Self { claim, on }
+impl<'a> LocatedClaim<'a> {
+    /// A claim stays allocated as long as any pod uses it, even a leaving one.
+    fn new(session: &'a Session<'_>, pod: PodId, claim: &'a DeviceClaim) -> Self {
+        let used_on = || Some(&session.node(user_nodes(session, pod, claim).next()?).name);
+        let node = claim.allocated_on.as_ref().or_else(used_on).filter(|_| claim.is_node_local());
+        Self { claim, node }
     }
 }
 
-/// The nodes of those who have the claim, or were promised room with it.
-fn users(session: &Session<'_>, pod: PodId, claim: &DeviceClaim) -> impl Iterator<Item = NodeId> {
-    let others = session.claiming_pods().iter().filter(move |other| **other != pod);
+/// Nodes of other pods that use the claim or are pipelined with it.
+fn user_nodes(
+    session: &Session<'_>,
+    pod: PodId,
+    claim: &DeviceClaim,
+) -> impl Iterator<Item = NodeId> {
+    let others = session.pods_with_claims().iter().filter(move |other| **other != pod);
     let others = others.filter(|other| {
-        session.shape_of(**other).claims.iter().any(|theirs| theirs.name == claim.name)
+        session.shape_of(**other).claims.iter().any(|other_claim| other_claim.name == claim.name)
     });
-    others.filter_map(|other| Some(session.state(*other).places().next()?.0))
+    others.filter_map(|other| Some(session.state(*other).nodes().next()?.0))
 }
 
 impl PostFilter for DynamicResources {
     fn post_filter(&self, session: &mut Session<'_>, pod: PodId, reason: Reason) -> Reason {
-        let Reason::Unschedulable { misfits, preemption, .. } = reason else { return reason };
-        let deallocation = deallocation(session, pod, &misfits);
-        Reason::Unschedulable { misfits, deallocation, preemption }
+        let Reason::Unschedulable { fit_errors, preemption, .. } = reason else { return reason };
+        let deallocation = deallocation(session, pod, &fit_errors);
+        Reason::Unschedulable { fit_errors, deallocation, preemption }
     }
 }
 
-/// The claim to be given back: it kept the pod off a node, and nobody uses it.
-pub(crate) fn deallocation(session: &Session<'_>, pod: PodId, misfits: &Misfits) -> Deallocation {
+/// The claim to deallocate: it kept the pod from a node, and no pod uses it.
+pub(crate) fn deallocation(
+    session: &Session<'_>,
+    pod: PodId,
+    fit_errors: &FitErrors,
+) -> DeallocationOutcome {
     let claims = &session.shape_of(pod).claims;
     if claims.is_empty() {
-        return Deallocation::NoClaims;
+        return DeallocationOutcome::NoClaims;
     }
     let is_idle = |claim: &&DeviceClaim| {
-        let elsewhere = Misfit::Devices(DeviceMisfit::Elsewhere(Name::clone(&claim.name)));
-        misfits.counts.keys().any(|refusal| refusal.first == elsewhere)
-            && (claim.allocated_on.is_some() || matches!(claim.reach, DeviceReach::Had(_)))
+        let on_other_node =
+            FitError::Devices(DeviceFitError::ClaimOnOtherNode(Name::clone(&claim.name)));
+        fit_errors.refusals.keys().any(|refusal| refusal.first == on_other_node)
+            && (claim.allocated_on.is_some() || matches!(claim.reach, DeviceReach::Allocated(_)))
             && claim.reserved_for_others == 0
-            && users(session, pod, claim).next().is_none()
+            && user_nodes(session, pod, claim).next().is_none()
     };
     match claims.iter().find(is_idle) {
-        Some(claim) => Deallocation::Of(Name::clone(&claim.name)),
-        None => Deallocation::NothingIdle,
+        Some(claim) => DeallocationOutcome::Deallocated(Name::clone(&claim.name)),
+        None => DeallocationOutcome::NoUnusedClaim,
     }
 }

@@ -1,142 +1,146 @@
-//! The node on which a pod breaks up least of what the cluster's pods could still use. KAI has no
-//! such score; the measure of loss follows Weng et al., "Beware of Fragmentation" (USENIX ATC
-//! 2023), with a second part that sees cores and memory run out before the GPUs do.
+//! Prefers the node on which a pod fragments free GPUs least. KAI has no such score; the measure
+//! follows Weng et al., "Beware of Fragmentation" (USENIX ATC 2023), extended so that it counts
+//! GPUs as lost when cores or memory run out before them.
 //!
-//! Which pods will come is read from those that are there: each shape counts as often as there are
-//! pods of it. Where a shape may run by its labels and tolerations is not looked at, room alone is.
+//! The expected pods are taken from the snapshot: each shape counts as often as it has pods. Only
+//! capacity is considered, not labels and tolerations.
 
 use crate::{
     framework::NodeScore,
     model::{Node, PodId, PodShape},
-    session::{NodeRoom, Session, SharedDevice},
+    session::{NodeInfo, Session, SharedDevice},
 };
 
-/// What pods get that change nothing; those that lose less GPUs get more.
-const NOTHING_LOST: i64 = 9 * super::POINT / 2;
-/// So much less for each thousandth of a GPU that is lost on average.
-const PER_MILLI: i64 = super::POINT / 10_000;
+/// Score of a pod that loses no usable GPU; pods that reduce the loss score higher.
+const NEUTRAL_SCORE: i64 = 9 * super::POINT / 2;
+/// Score deducted for each thousandth of a GPU that is lost on average.
+const PENALTY_PER_MILLI: i64 = super::POINT / 10_000;
 
-/// What a node has left when everything is released.
+/// The free capacity of a node once all releasing pods are gone.
 #[derive(Clone, Debug)]
-struct Left {
+struct UsableCapacity {
     cpu_milli: i64,
     memory_bytes: i64,
     devices: i64,
-    /// Thousandths of each device that is shared.
-    parts: Vec<i64>,
+    /// Free thousandths of each shared device.
+    shared_milli: Vec<i64>,
 }
 
-/// What a pod asks of it: thousandths of so many devices.
+/// The request of a pod: `milli_per_device` of each of `devices`.
 #[derive(Clone, Copy, Debug)]
-struct Ask {
+struct PodRequest {
     cpu_milli: i64,
     memory_bytes: i64,
-    milli: i64,
+    milli_per_device: i64,
     devices: i64,
 }
 
-/// The less is lost by placing the pod, the better.
+/// The score of each node: higher if placing the pod loses less usable GPU capacity.
 pub(super) fn score<'a>(session: &'a Session<'_>, pod: PodId) -> NodeScore<'a> {
     let shape = session.shape_of(pod);
     let demand = session.gpu_demand();
     let pods: i128 = demand.iter().map(|(_, count)| i128::from(*count)).sum();
     Box::new(move |node| {
-        let (of, room) = (session.node(node), session.room(node));
-        let before = Left::of(of, room);
-        let after = before.less(Ask::of(of, shape));
-        let lost_more = |(shape, count): &(&'a PodShape, i64)| {
-            let ask = Ask::of(of, shape);
-            i128::from(*count) * i128::from(after.lost_to(ask) - before.lost_to(ask))
+        let (spec, info) = (session.node(node), session.node_info(node));
+        let before = UsableCapacity::new(spec, info);
+        let after = before.minus(PodRequest::new(spec, shape));
+        let more_unusable = |(shape, count): &(&'a PodShape, i64)| {
+            let request = PodRequest::new(spec, shape);
+            i128::from(*count)
+                * i128::from(after.unusable_for(request) - before.unusable_for(request))
         };
-        let lost: i128 = demand.iter().map(lost_more).sum();
-        let off = lost * i128::from(PER_MILLI) / pods.max(1);
-        let score = i128::from(NOTHING_LOST) - off;
+        let lost: i128 = demand.iter().map(more_unusable).sum();
+        let penalty = lost * i128::from(PENALTY_PER_MILLI) / pods.max(1);
+        let score = i128::from(NEUTRAL_SCORE) - penalty;
         i64::try_from(score.clamp(0, 9 * i128::from(super::POINT))).unwrap_or(0)
     })
 }
 
-impl Left {
-    fn of(node: &Node, room: &NodeRoom) -> Self {
-        let free = room.free_later();
-        let units = node.gpu_units().max(1);
-        let shared = room.shared.iter().map(SharedDevice::later).filter(|taken| *taken > 0);
+impl UsableCapacity {
+    fn new(node: &Node, info: &NodeInfo) -> Self {
+        let free = info.free_later();
+        let units = node.units_per_gpu().max(1);
+        let shared =
+            info.shared_devices.iter().map(SharedDevice::used_later).filter(|taken| *taken > 0);
         Self {
             cpu_milli: free.cpu_milli,
             memory_bytes: free.memory_bytes,
             devices: free.gpu_milli.max(0) / 1000,
-            parts: shared.map(|taken| 1000 - thousandths(taken, units)).collect(),
+            shared_milli: shared.map(|taken| 1000 - thousandths(taken, units)).collect(),
         }
     }
 
-    /// With the pod there: parts are taken of the fullest devices, as devices are chosen.
-    fn less(&self, ask: Ask) -> Self {
-        let mut left = self.clone();
-        left.cpu_milli -= ask.cpu_milli;
-        left.memory_bytes -= ask.memory_bytes;
-        if ask.milli >= 1000 {
-            left.devices -= ask.devices;
-            return left;
+    /// The capacity left with the pod placed. Fractions are taken from the fullest devices, as
+    /// device selection does.
+    fn minus(&self, request: PodRequest) -> Self {
+        let mut remaining = self.clone();
+        remaining.cpu_milli -= request.cpu_milli;
+        remaining.memory_bytes -= request.memory_bytes;
+        if request.milli_per_device >= 1000 {
+            remaining.devices -= request.devices;
+            return remaining;
         }
-        let mut free: Vec<usize> =
-            (0..left.parts.len()).filter(|at| left.parts[*at] >= ask.milli).collect();
-        free.sort_by_key(|at| left.parts[*at]);
-        let mut places = free.into_iter();
-        for _ in 0..ask.devices {
-            if let Some(at) = places.next() {
-                left.parts[at] -= ask.milli;
+        let mut free: Vec<usize> = (0..remaining.shared_milli.len())
+            .filter(|at| remaining.shared_milli[*at] >= request.milli_per_device)
+            .collect();
+        free.sort_by_key(|at| remaining.shared_milli[*at]);
+        let mut devices = free.into_iter();
+        for _ in 0..request.devices {
+            if let Some(at) = devices.next() {
+                remaining.shared_milli[at] -= request.milli_per_device;
             } else {
-                left.devices -= 1;
-                left.parts.push(1000 - ask.milli);
+                remaining.devices -= 1;
+                remaining.shared_milli.push(1000 - request.milli_per_device);
             }
         }
-        left
+        remaining
     }
 
-    /// Thousandths of its free GPUs that such pods cannot use: what is too small for one of them,
-    /// and what is left when as many as fit are there.
-    fn lost_to(&self, ask: Ask) -> i64 {
-        let free = 1000 * self.devices + self.parts.iter().sum::<i64>();
-        let times = self.times(ask);
-        let useless = if times == 0 {
+    /// Thousandths of free GPUs that such pods cannot use: shared devices with too little left, and
+    /// the remainder once as many pods as possible are placed.
+    fn unusable_for(&self, request: PodRequest) -> i64 {
+        let free = 1000 * self.devices + self.shared_milli.iter().sum::<i64>();
+        let fitting = self.count_fitting(request);
+        let too_small = if fitting == 0 {
             free
         } else {
-            self.parts.iter().filter(|part| **part < ask.milli).sum()
+            self.shared_milli.iter().filter(|part| **part < request.milli_per_device).sum()
         };
-        useless + free - times * ask.milli * ask.devices
+        too_small + free - fitting * request.milli_per_device * request.devices
     }
 
-    /// How many such pods fit one after the other.
-    fn times(&self, ask: Ask) -> i64 {
-        let slots = |free: i64| free / ask.milli.max(1);
+    /// Number of such pods that fit.
+    fn count_fitting(&self, request: PodRequest) -> i64 {
+        let slots = |free: i64| free / request.milli_per_device.max(1);
         let devices =
-            slots(1000) * self.devices + self.parts.iter().copied().map(slots).sum::<i64>();
+            slots(1000) * self.devices + self.shared_milli.iter().copied().map(slots).sum::<i64>();
         let bounds = [
-            (devices, ask.devices),
-            (self.cpu_milli, ask.cpu_milli),
-            (self.memory_bytes, ask.memory_bytes),
+            (devices, request.devices),
+            (self.cpu_milli, request.cpu_milli),
+            (self.memory_bytes, request.memory_bytes),
         ];
-        let times = bounds.into_iter().filter(|(_, asked)| *asked > 0);
-        times.map(|(left, asked)| left.max(0) / asked).min().unwrap_or(0)
+        let counts = bounds.into_iter().filter(|(_, asked)| *asked > 0);
+        counts.map(|(left, asked)| left.max(0) / asked).min().unwrap_or(0)
     }
 }
 
-impl Ask {
-    fn of(node: &Node, shape: &PodShape) -> Self {
-        let units = node.gpu_units().max(1);
-        let (milli, devices) = match &shape.shared_gpu {
+impl PodRequest {
+    fn new(node: &Node, shape: &PodShape) -> Self {
+        let units = node.units_per_gpu().max(1);
+        let (milli_per_device, devices) = match &shape.fractional_gpu {
             Some(part) => (thousandths(part.units_on(node), units), i64::from(part.devices)),
             None => (1000, shape.requests.gpu_milli.max(0) / 1000),
         };
         Self {
             cpu_milli: shape.requests.cpu_milli.max(0),
             memory_bytes: shape.requests.memory_bytes.max(0),
-            milli,
+            milli_per_device,
             devices,
         }
     }
 }
 
-/// Of a device of so many units, rounded up.
+/// Converts device units to thousandths, rounded up.
 fn thousandths(taken: i64, units: i64) -> i64 {
     let milli = (i128::from(taken) * 1000 + i128::from(units) - 1) / i128::from(units);
     i64::try_from(milli).unwrap_or(i64::MAX).max(1)

@@ -1,47 +1,52 @@
-//! Gangs: enough members must be there before any is looked at, one that wants to be tried once
-//! is tried once, and when some of those that are placed together, or the gang whose surplus they
-//! are, must wait for room, all wait. And who takes the room of nodes.
+//! Gang scheduling: enough members must exist before any is tried; a job with scheduling backoff is
+//! tried once; and if a pod that is placed together with others is pipelined, or the minimum of its
+//! gang is, all of them are pipelined. Also contains the Reserve plugin, which updates node
+//! capacity.
 
 use crate::{
     decision::Reason,
-    framework::{Permission, Permit, PreEnqueue, Reserve},
+    framework::{Permit, PermitStatus, PreEnqueue, Reserve},
     model::{NodeId, PodGroupId, PodId},
-    session::{Fits, Session},
+    session::{Fit, Session},
 };
 
-/// All or none.
+/// Gang rules of PreEnqueue and Permit.
 #[derive(Debug)]
 pub(super) struct Gang;
 
 impl PreEnqueue for Gang {
     fn pre_enqueue(&self, session: &Session<'_>, group: PodGroupId) -> Result<(), Reason> {
-        let of = session.group(group);
-        if of.left_alone {
-            return Err(Reason::LeftAlone);
+        let spec = session.group(group);
+        if spec.is_skipped {
+            return Err(Reason::SchedulingBackoff);
         }
-        session.members(group).ready(of).map_err(Reason::NotReady)
+        session.members(group).check_ready(spec).map_err(Reason::NotReady)
     }
 }
 
 impl Permit for Gang {
-    fn permit(&self, session: &Session<'_>, pods: &[PodId]) -> Permission {
-        let waits = |pod: &PodId| session.state(*pod).is_promised();
+    fn permit(&self, session: &Session<'_>, pods: &[PodId]) -> PermitStatus {
+        let is_pipelined = |pod: &PodId| session.state(*pod).is_pipelined();
         let groups = pods.iter().filter_map(|pod| session.pod(*pod).group);
-        let gang_waits =
-            groups.take(1).any(|id| session.members(id).minimum_waits(session.group(id)));
-        if gang_waits || pods.iter().any(waits) { Permission::WaitTogether } else { Permission::Go }
+        let is_gang_pipelined =
+            groups.take(1).any(|id| session.members(id).minimum_is_pipelined(session.group(id)));
+        if is_gang_pipelined || pods.iter().any(is_pipelined) {
+            PermitStatus::Wait
+        } else {
+            PermitStatus::Allow
+        }
     }
 }
 
-/// Takes idle room, or promises what is being released.
+/// Allocates idle capacity, or pipelines onto releasing capacity.
 #[derive(Debug)]
 pub(super) struct NodeRoom;
 
 impl Reserve for NodeRoom {
-    fn reserve(&self, session: &mut Session<'_>, pod: PodId, node: NodeId, fits: Fits) {
+    fn reserve(&self, session: &mut Session<'_>, pod: PodId, node: NodeId, fits: Fit) {
         match fits {
-            Fits::Now => session.place(pod, node),
-            Fits::Later => session.promise(pod, node),
+            Fit::Now => session.allocate(pod, node),
+            Fit::Later => session.pipeline(pod, node),
         }
     }
 }

@@ -1,49 +1,54 @@
-//! NodePorts: a host port is taken once on a node.
+//! NodePorts: each host port is used at most once per node.
 
 use crate::{
-    decision::Misfit,
-    framework::{Apart, DependsOn, Filter, NodeFilter},
+    decision::FitError,
+    framework::{DependsOn, ExclusionDomain, Filter, NodeFilter},
     model::{HostPort, PodId},
-    session::{Fits, Session},
+    session::{Fit, Session},
 };
 
-/// No two pods with the same port on one node.
+/// Rejects nodes on which another pod uses a requested host port.
 #[derive(Debug)]
 pub(super) struct NodePorts;
 
 impl Filter for NodePorts {
     fn depends_on(&self) -> DependsOn {
-        DependsOn::Room
+        DependsOn::NodeCapacity
     }
 
-    fn keeps_apart(&self) -> bool {
+    fn is_anti_affinity(&self) -> bool {
         true
     }
 
-    fn parts<'a>(&self, session: &'a Session<'_>, (a, b): (PodId, PodId)) -> Vec<Apart<'a>> {
+    fn exclusion_domains<'a>(
+        &self,
+        session: &'a Session<'_>,
+        a: PodId,
+        b: PodId,
+    ) -> Vec<ExclusionDomain<'a>> {
         let [a, b] = [a, b].map(|pod| &session.shape_of(pod).host_ports);
         let collide = a.iter().any(|a| b.iter().any(|b| collide(a, b)));
-        if collide { vec![Apart::Node] } else { Vec::new() }
+        if collide { vec![ExclusionDomain::Node] } else { Vec::new() }
     }
 
     fn pre_filter<'a>(&self, session: &'a Session<'_>, pod: PodId) -> Option<NodeFilter<'a>> {
-        let wanted = &session.shape_of(pod).host_ports;
-        if wanted.is_empty() {
+        let requested = &session.shape_of(pod).host_ports;
+        if requested.is_empty() {
             return None;
         }
-        let port = (wanted.len() == 1).then(|| wanted[0].port);
-        let takes_one = move |other: &PodId| {
-            let mut taken = session.shape_of(*other).host_ports.iter();
-            *other != pod && taken.any(|taken| wanted.iter().any(|port| collide(taken, port)))
+        let port = (requested.len() == 1).then(|| requested[0].port);
+        let collides = move |other: &PodId| {
+            let mut used = session.shape_of(*other).host_ports.iter();
+            *other != pod && used.any(|used| requested.iter().any(|port| collide(used, port)))
         };
         Some(Box::new(move |node| {
-            let room = session.room(node);
-            if room.staying.iter().chain(&room.stuck).any(takes_one) {
-                Err(Misfit::HostPort { port })
-            } else if room.leaving.iter().any(takes_one) {
-                Ok(Fits::Later)
+            let info = session.node_info(node);
+            if info.staying.iter().chain(&info.stuck).any(collides) {
+                Err(FitError::HostPort { port })
+            } else if info.leaving.iter().any(collides) {
+                Ok(Fit::Later)
             } else {
-                Ok(Fits::Now)
+                Ok(Fit::Now)
             }
         }))
     }

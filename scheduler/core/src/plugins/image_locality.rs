@@ -1,5 +1,5 @@
-//! ImageLocality: nodes that have the pod's images already, weighted by size and by how many
-//! nodes have them.
+//! ImageLocality: prefers nodes that already have the images of the pod, weighted by size and by
+//! the fraction of nodes that have them.
 
 use crate::{
     framework::{DependsOn, NodeScore, Score},
@@ -8,10 +8,10 @@ use crate::{
 };
 
 const MIB: i64 = 1024 * 1024;
-/// Below this size of a container's image nothing is gained.
-const LEAST: i64 = 23 * MIB;
-/// Above this size of a container's image no more is gained.
-const MOST: i64 = 1000 * MIB;
+/// Image size per container up to which the score is 0.
+const MIN_SIZE: i64 = 23 * MIB;
+/// Image size per container from which the score is maximal.
+const MAX_SIZE_PER_CONTAINER: i64 = 1000 * MIB;
 
 /// Scores nodes by images.
 #[derive(Debug)]
@@ -30,16 +30,18 @@ impl Score for ImageLocality {
     fn pre_score<'a>(&self, session: &'a Session<'_>, pod: PodId, _: &[NodeId]) -> NodeScore<'a> {
         let images = &session.shape_of(pod).images;
         let nodes = count(session.snapshot.nodes.len());
-        let spread = |image| count(nodes_with(session, image)) / nodes;
-        let spread: Vec<(&Name, f64)> = images.iter().map(|image| (image, spread(image))).collect();
+        let spread_factors = |image| count(nodes_with(session, image)) / nodes;
+        let spread: Vec<(&Name, f64)> =
+            images.iter().map(|image| (image, spread_factors(image))).collect();
         let containers = i64::try_from(images.len()).unwrap_or(1).max(1);
         Box::new(move |node| {
-            let here = &session.node(node).images;
-            let sizes =
-                spread.iter().filter_map(|(image, part)| Some(scaled(*here.get(*image)?, *part)));
-            let (least, most) = (LEAST, MOST * containers);
-            let sum = sizes.fold(0, i64::saturating_add).clamp(least, most);
-            100 * (sum - least) / (most - least)
+            let images_on_node = &session.node(node).images;
+            let sizes = spread
+                .iter()
+                .filter_map(|(image, part)| Some(scaled(*images_on_node.get(*image)?, *part)));
+            let (min_size, max_size) = (MIN_SIZE, MAX_SIZE_PER_CONTAINER * containers);
+            let sum = sizes.fold(0, i64::saturating_add).clamp(min_size, max_size);
+            100 * (sum - min_size) / (max_size - min_size)
         })
     }
 }
@@ -52,7 +54,7 @@ fn count(nodes: usize) -> f64 {
     f64::from(u32::try_from(nodes).unwrap_or(u32::MAX))
 }
 
-/// In floating point, as kube-scheduler has it.
+/// In floating point, to round like kube-scheduler.
 #[expect(
     clippy::cast_possible_truncation,
     clippy::cast_precision_loss,

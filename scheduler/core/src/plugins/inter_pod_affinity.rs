@@ -1,21 +1,21 @@
-//! InterPodAffinity: pods that want to be near, or far from, others. Required terms filter,
-//! those of pods that are there already included; preferred terms score, both ways.
+//! InterPodAffinity: affinity and anti-affinity between pods. Required terms filter, including the
+//! anti-affinity of existing pods; preferred terms of both sides score.
 
 use std::collections::BTreeSet;
 
-use super::pod_counts::{PodCounts, on_nodes};
+use super::pod_counts::{PodCounts, nodes_of};
 use crate::{
-    decision::Misfit,
-    framework::{Apart, DependsOn, Filter, NodeFilter, NodeScore, Score},
+    decision::FitError,
+    framework::{DependsOn, ExclusionDomain, Filter, NodeFilter, NodeScore, Score},
     model::{Name, NodeId, Pod, PodId, PodShape, PodStatus},
-    session::{Fits, Session, Stays},
+    session::{Fit, Presence, Session},
 };
 
-/// Filters by required, scores by preferred terms.
+/// Filters by required terms, scores by preferred terms.
 #[derive(Debug)]
 pub(super) struct InterPodAffinity;
 
-/// The score as KAI has it: weights as they add up, and who needs the pod that comes counts nothing.
+/// The score of KAI: the plain sum of weights, without the required terms of existing pods.
 #[derive(Debug)]
 pub(super) struct PodAffinity;
 
@@ -24,155 +24,170 @@ impl Filter for InterPodAffinity {
         DependsOn::Cluster
     }
 
-    fn keeps_apart(&self) -> bool {
+    fn is_anti_affinity(&self) -> bool {
         true
     }
 
-    fn parts<'a>(&self, session: &'a Session<'_>, (a, b): (PodId, PodId)) -> Vec<Apart<'a>> {
-        let (of, namespaces) = (&session.pod(a).namespace, &session.snapshot.namespaces);
+    fn exclusion_domains<'a>(
+        &self,
+        session: &'a Session<'_>,
+        a: PodId,
+        b: PodId,
+    ) -> Vec<ExclusionDomain<'a>> {
+        let (namespace, namespaces) = (&session.pod(a).namespace, &session.snapshot.namespaces);
         let terms = session.shape_of(a).pod_anti_affinity.iter();
-        let shunning = terms.filter(|term| term.selects(namespaces, of, session.pod(b)));
-        shunning.map(|term| Apart::Label(&term.topology_key)).collect()
+        let matching = terms.filter(|term| term.selects(namespaces, namespace, session.pod(b)));
+        matching.map(|term| ExclusionDomain::Label(&term.topology_key)).collect()
     }
 
     fn pre_filter<'a>(&self, session: &'a Session<'_>, pod: PodId) -> Option<NodeFilter<'a>> {
-        let terms = Terms::of(session, pod);
-        if terms.say_nothing() {
+        let terms = AffinityState::new(session, pod);
+        if terms.is_empty() {
             return None;
         }
-        Some(Box::new(move |node| terms.judge(session, node)))
+        Some(Box::new(move |node| terms.check(session, node)))
     }
 }
 
-/// Where pods stand that matter to one pod.
-struct Terms<'a> {
+/// The domains of all pods that matter for the affinity of one pod.
+struct AffinityState<'a> {
     shape: &'a PodShape,
-    /// Those its affinity wants.
-    wanted: PodCounts<'a>,
-    /// It is the first of a series that wants each other.
-    is_first: bool,
-    /// Nobody whom its affinity wants is anywhere, and pods of its own gang are among them.
-    wants_mates: bool,
-    /// Those its anti-affinity shuns; staying, then leaving.
-    shunned: [PodCounts<'a>; 2],
-    /// Those whose anti-affinity shuns it; staying, then leaving.
-    shunning: [PodCounts<'a>; 2],
-    /// Labels over which others shun it.
-    shunning_keys: BTreeSet<&'a Name>,
+    /// Pods that its affinity terms select.
+    affinity_matches: PodCounts<'a>,
+    /// The pod matches its own affinity and no existing pod does: it may go anywhere.
+    matches_only_itself: bool,
+    /// No pod with a node matches its affinity, but pending pods of its own gang do.
+    needs_gang_peer: bool,
+    /// Pods that its anti-affinity selects: staying ones, then leaving ones.
+    anti_affinity_matches: [PodCounts<'a>; 2],
+    /// Pods whose anti-affinity selects it: staying ones, then leaving ones.
+    existing_anti_affinity: [PodCounts<'a>; 2],
+    /// Topology keys of those anti-affinity terms.
+    existing_anti_affinity_keys: BTreeSet<&'a Name>,
 }
 
-impl<'a> Terms<'a> {
-    fn of(session: &'a Session<'_>, id: PodId) -> Self {
+impl<'a> AffinityState<'a> {
+    fn new(session: &'a Session<'_>, id: PodId) -> Self {
         let (pod, shape) = (session.pod(id), session.shape_of(id));
         let mut terms = Self {
             shape,
-            wanted: PodCounts::default(),
-            is_first: wants(session, shape, (pod, pod)),
-            wants_mates: false,
-            shunned: [PodCounts::default(), PodCounts::default()],
-            shunning: [PodCounts::default(), PodCounts::default()],
-            shunning_keys: BTreeSet::new(),
+            affinity_matches: PodCounts::default(),
+            matches_only_itself: affinity_selects(session, shape, pod, pod),
+            needs_gang_peer: false,
+            anti_affinity_matches: [PodCounts::default(), PodCounts::default()],
+            existing_anti_affinity: [PodCounts::default(), PodCounts::default()],
+            existing_anti_affinity_keys: BTreeSet::new(),
         };
-        terms.count_wanted(session, id);
-        terms.count_shunned(session, id);
-        terms.count_shunning(session, id);
-        terms.is_first &= terms.wanted.is_empty();
-        terms.wants_mates = terms.wanted.is_empty() && wants_mates(session, (pod, shape));
+        terms.count_affinity(session, id);
+        terms.count_anti_affinity(session, id);
+        terms.count_existing_anti_affinity(session, id);
+        terms.matches_only_itself &= terms.affinity_matches.is_empty();
+        terms.needs_gang_peer =
+            terms.affinity_matches.is_empty() && affinity_selects_gang_peer(session, pod, shape);
         terms
     }
 
-    fn count_wanted(&mut self, session: &'a Session<'_>, id: PodId) {
-        let mut meant = self.shape.pod_affinity.iter().map(|term| session.meant_by(term, id));
-        let Some(first) = meant.next() else { return };
-        let rest: Vec<_> = meant.collect();
-        let by_all = |pod: &PodId| rest.iter().all(|meant| meant.binary_search(pod).is_ok());
-        let wanted = first.iter().copied().filter(|pod| *pod != id && by_all(pod));
-        // Who would leave for this pod is gone when it comes; who is leaving anyway is still there.
+    fn count_affinity(&mut self, session: &'a Session<'_>, id: PodId) {
+        let mut selected =
+            self.shape.pod_affinity.iter().map(|term| session.pods_selected_by(term, id));
+        let Some(first) = selected.next() else { return };
+        let rest: Vec<_> = selected.collect();
+        let by_all = |pod: &PodId| rest.iter().all(|selected| selected.binary_search(pod).is_ok());
+        let matching = first.iter().copied().filter(|pod| *pod != id && by_all(pod));
+        // A victim of this pod is gone when the pod starts; a pod that was leaving before is still
+        // there.
         let is_leaving = |pod: PodId| session.pod(pod).status == PodStatus::Releasing;
-        let there = on_nodes(session, wanted)
-            .filter(|(pod, _, stays)| *stays == Stays::Yes || is_leaving(*pod));
-        for (_, node, _) in there {
+        let existing = nodes_of(session, matching)
+            .filter(|(pod, _, stays)| *stays == Presence::Staying || is_leaving(*pod));
+        for (_, node, _) in existing {
             for term in &self.shape.pod_affinity {
-                self.wanted.add(session, (node, &term.topology_key), 1);
+                self.affinity_matches.add(session, node, &term.topology_key, 1);
             }
         }
     }
 
-    fn count_shunned(&mut self, session: &'a Session<'_>, id: PodId) {
+    fn count_anti_affinity(&mut self, session: &'a Session<'_>, id: PodId) {
         for term in &self.shape.pod_anti_affinity {
-            let meant = session.meant_by(term, id);
-            let shunned = meant.iter().copied().filter(|pod| *pod != id);
-            for (_, node, stays) in on_nodes(session, shunned) {
-                let at = usize::from(stays == Stays::No);
-                self.shunned[at].add(session, (node, &term.topology_key), 1);
+            let selected = session.pods_selected_by(term, id);
+            let matching = selected.iter().copied().filter(|pod| *pod != id);
+            for (_, node, stays) in nodes_of(session, matching) {
+                let at = usize::from(stays == Presence::Leaving);
+                self.anti_affinity_matches[at].add(session, node, &term.topology_key, 1);
             }
         }
     }
 
-    fn count_shunning(&mut self, session: &'a Session<'_>, id: PodId) {
-        for (other, term) in session.minding(id).shunning.iter().filter(|(pod, _)| *pod != id) {
+    fn count_existing_anti_affinity(&mut self, session: &'a Session<'_>, id: PodId) {
+        for (other, term) in
+            session.terms_matching(id).anti_affinity.iter().filter(|(pod, _)| *pod != id)
+        {
             let key = &session.shape_of(*other).pod_anti_affinity[*term].topology_key;
-            for (_, node, stays) in on_nodes(session, std::iter::once(*other)) {
-                let at = usize::from(stays == Stays::No);
-                self.shunning[at].add(session, (node, key), 1);
-                self.shunning_keys.insert(key);
+            for (_, node, stays) in nodes_of(session, std::iter::once(*other)) {
+                let at = usize::from(stays == Presence::Leaving);
+                self.existing_anti_affinity[at].add(session, node, key, 1);
+                self.existing_anti_affinity_keys.insert(key);
             }
         }
     }
 
-    fn say_nothing(&self) -> bool {
+    fn is_empty(&self) -> bool {
         let own = &self.shape;
         own.pod_affinity.is_empty()
             && own.pod_anti_affinity.is_empty()
-            && self.shunning_keys.is_empty()
+            && self.existing_anti_affinity_keys.is_empty()
     }
 
-    fn judge(&self, session: &Session<'_>, node: NodeId) -> Result<Fits, Misfit> {
-        let near = self.shape.pod_affinity.iter().all(|term| {
-            let count = self.wanted.of(session, node, &term.topology_key);
-            count.is_some_and(|count| count > 0 || self.is_first)
+    fn check(&self, session: &Session<'_>, node: NodeId) -> Result<Fit, FitError> {
+        let has_affinity = self.shape.pod_affinity.iter().all(|term| {
+            let count = self.affinity_matches.count_at(session, node, &term.topology_key);
+            count.is_some_and(|count| count > 0 || self.matches_only_itself)
         });
-        if !near {
-            let misfit =
-                if self.wants_mates { Misfit::AffinityToMates } else { Misfit::PodAffinity };
-            return Err(misfit);
+        if !has_affinity {
+            let error = if self.needs_gang_peer {
+                FitError::PodAffinityToOwnGang
+            } else {
+                FitError::PodAffinity
+            };
+            return Err(error);
         }
-        let shunned_over = self.shape.pod_anti_affinity.iter().map(|term| &term.topology_key);
-        let shunned_over: BTreeSet<&Name> = shunned_over.collect();
-        let some = |counts: &PodCounts<'_>, keys: &BTreeSet<&Name>| {
-            keys.iter().any(|key| counts.of(session, node, key).is_some_and(|count| count > 0))
+        let anti_affinity_keys = self.shape.pod_anti_affinity.iter().map(|term| &term.topology_key);
+        let anti_affinity_keys: BTreeSet<&Name> = anti_affinity_keys.collect();
+        let has_matches = |counts: &PodCounts<'_>, keys: &BTreeSet<&Name>| {
+            keys.iter()
+                .any(|key| counts.count_at(session, node, key).is_some_and(|count| count > 0))
         };
-        if some(&self.shunned[0], &shunned_over) {
-            return Err(Misfit::PodAntiAffinity);
+        if has_matches(&self.anti_affinity_matches[0], &anti_affinity_keys) {
+            return Err(FitError::PodAntiAffinity);
         }
-        if some(&self.shunning[0], &self.shunning_keys) {
-            return Err(Misfit::OthersAntiAffinity);
+        if has_matches(&self.existing_anti_affinity[0], &self.existing_anti_affinity_keys) {
+            return Err(FitError::ExistingPodsAntiAffinity);
         }
-        let later =
-            some(&self.shunning[1], &self.shunning_keys) || some(&self.shunned[1], &shunned_over);
-        Ok(if later { Fits::Later } else { Fits::Now })
+        let later = has_matches(&self.existing_anti_affinity[1], &self.existing_anti_affinity_keys)
+            || has_matches(&self.anti_affinity_matches[1], &anti_affinity_keys);
+        Ok(if later { Fit::Later } else { Fit::Now })
     }
 }
 
-/// `other` is what all affinity terms of `pod` want.
-fn wants(session: &Session<'_>, shape: &PodShape, (of, other): (&Pod, &Pod)) -> bool {
+/// Whether all affinity terms of `pod` select `other`.
+fn affinity_selects(session: &Session<'_>, shape: &PodShape, of: &Pod, other: &Pod) -> bool {
     let (terms, namespaces) = (&shape.pod_affinity, &session.snapshot.namespaces);
     !terms.is_empty() && terms.iter().all(|term| term.selects(namespaces, &of.namespace, other))
 }
 
-/// A pod of its own gang, itself left out, is what its affinity wants.
-fn wants_mates(session: &Session<'_>, (pod, shape): (&Pod, &PodShape)) -> bool {
-    let is_mate = |other: &&Pod| {
+/// Whether its affinity selects another pending pod of its gang.
+fn affinity_selects_gang_peer(session: &Session<'_>, pod: &Pod, shape: &PodShape) -> bool {
+    let is_peer = |other: &&Pod| {
         let waits = matches!(other.status, PodStatus::Pending | PodStatus::Gated);
         pod.group.is_some() && other.group == pod.group && other.uid != pod.uid && waits
     };
-    let mut mates = session.snapshot.pods.iter().filter(is_mate);
-    !shape.pod_affinity.is_empty() && mates.any(|mate| wants(session, shape, (pod, mate)))
+    let mut peers = session.snapshot.pods.iter().filter(is_peer);
+    !shape.pod_affinity.is_empty() && peers.any(|mate| affinity_selects(session, shape, pod, mate))
 }
 
-/// What a required affinity of a pod that is there counts for one that comes.
+/// The weight of a required affinity term of an existing pod (kube-scheduler:
+/// `hardPodAffinityWeight`).
 #[derive(Clone, Copy)]
-struct HardAffinityWeight(i64);
+struct HardPodAffinityWeight(i64);
 
 impl Score for InterPodAffinity {
     fn depends_on(&self) -> DependsOn {
@@ -180,18 +195,18 @@ impl Score for InterPodAffinity {
     }
 
     fn applies(&self, session: &Session<'_>, pod: PodId) -> bool {
-        some_terms(session, pod, HardAffinityWeight(1))
+        has_weights(session, pod, HardPodAffinityWeight(1))
     }
 
     fn pre_score<'a>(&self, session: &'a Session<'_>, pod: PodId, _: &[NodeId]) -> NodeScore<'a> {
-        sums_of_weights(session, pod, HardAffinityWeight(1))
+        weight_sums(session, pod, HardPodAffinityWeight(1))
     }
 
     fn normalize_score(&self, scores: &mut [i64]) {
-        let least = scores.iter().copied().min().unwrap_or(0);
-        let spread = scores.iter().copied().max().unwrap_or(0) - least;
+        let min = scores.iter().copied().min().unwrap_or(0);
+        let spread = scores.iter().copied().max().unwrap_or(0) - min;
         for score in scores {
-            *score = if spread == 0 { 0 } else { percent(*score - least, spread) };
+            *score = if spread == 0 { 0 } else { percent(*score - min, spread) };
         }
     }
 }
@@ -202,61 +217,62 @@ impl Score for PodAffinity {
     }
 
     fn applies(&self, session: &Session<'_>, pod: PodId) -> bool {
-        some_terms(session, pod, HardAffinityWeight(0))
+        has_weights(session, pod, HardPodAffinityWeight(0))
     }
 
     fn pre_score<'a>(&self, session: &'a Session<'_>, pod: PodId, _: &[NodeId]) -> NodeScore<'a> {
-        sums_of_weights(session, pod, HardAffinityWeight(0))
+        weight_sums(session, pod, HardPodAffinityWeight(0))
     }
 }
 
-fn some_terms(session: &Session<'_>, pod: PodId, hard: HardAffinityWeight) -> bool {
+fn has_weights(session: &Session<'_>, pod: PodId, hard: HardPodAffinityWeight) -> bool {
     let weights = weights(session, pod, hard);
-    weights.iter().any(|(other, ..)| session.state(*other).places().next().is_some())
+    weights.iter().any(|(other, ..)| session.state(*other).nodes().next().is_some())
 }
 
-fn sums_of_weights<'a>(
+fn weight_sums<'a>(
     session: &'a Session<'_>,
     pod: PodId,
-    hard: HardAffinityWeight,
+    hard: HardPodAffinityWeight,
 ) -> NodeScore<'a> {
     let mut sums = PodCounts::default();
     let mut keys = BTreeSet::<&Name>::new();
     for (other, key, weight) in weights(session, pod, hard) {
-        for (_, node, _) in on_nodes(session, std::iter::once(other)) {
-            sums.add(session, (node, key), weight);
+        for (_, node, _) in nodes_of(session, std::iter::once(other)) {
+            sums.add(session, node, key, weight);
             keys.insert(key);
         }
     }
-    Box::new(move |node| keys.iter().map(|key| sums.of(session, node, key).unwrap_or(0)).sum())
+    Box::new(move |node| {
+        keys.iter().map(|key| sums.count_at(session, node, key).unwrap_or(0)).sum()
+    })
 }
 
-/// In floating point, as kube-scheduler has it: exact arithmetic would differ by one here and
-/// there.
+/// In floating point, as in kube-scheduler: exact arithmetic would differ by one in some cases.
 #[expect(clippy::cast_possible_truncation, clippy::cast_precision_loss, reason = "sums of weights")]
-fn percent(score: i64, of: i64) -> i64 {
-    (100.0 * (score as f64 / of as f64)) as i64
+fn percent(score: i64, total: i64) -> i64 {
+    (100.0 * (score as f64 / total as f64)) as i64
 }
 
-/// The other pods that are meant by preferred terms of a pod that comes, or mean it by theirs, each
-/// with the term's label and weight.
+/// Pods that the preferred terms of the pod select, or whose terms select the pod, each with
+/// topology key and weight.
 fn weights<'a>(
     session: &'a Session<'_>,
     pod: PodId,
-    hard: HardAffinityWeight,
+    hard: HardPodAffinityWeight,
 ) -> Vec<(PodId, &'a Name, i64)> {
     let mut weights = Vec::new();
     for (weight, term) in &session.shape_of(pod).pod_preferences {
-        let meant = session.meant_by(term, pod);
-        weights.extend(meant.iter().map(|other| (*other, &term.topology_key, (*weight).into())));
+        let selected = session.pods_selected_by(term, pod);
+        weights.extend(selected.iter().map(|other| (*other, &term.topology_key, (*weight).into())));
     }
-    let minding = session.minding(pod);
-    weights.extend(minding.preferring.iter().map(|(other, at)| {
+    let terms = session.terms_matching(pod);
+    weights.extend(terms.preferred.iter().map(|(other, at)| {
         let (weight, term) = &session.shape_of(*other).pod_preferences[*at];
         (*other, &term.topology_key, i64::from(*weight))
     }));
-    let needing = minding.needing.iter().filter(|_| hard.0 > 0);
-    weights.extend(needing.map(|(other, at)| {
+    let required = terms.required.iter().filter(|_| hard.0 > 0);
+    weights.extend(required.map(|(other, at)| {
         let term = &session.shape_of(*other).pod_affinity[*at];
         (*other, &term.topology_key, hard.0)
     }));

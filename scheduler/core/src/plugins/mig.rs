@@ -1,21 +1,22 @@
-//! MIG: what runs on nodes whose GPUs are split by the NVIDIA operator, and what becomes of pods
-//! of the old way to ask for instances, by annotation. Instances themselves are resources.
+//! MIG: which pods run on nodes whose GPUs are partitioned by the NVIDIA operator, and how pods are
+//! handled that request instances by the legacy annotation. The instances themselves are extended
+//! resources.
 
 use crate::{
-    decision::Misfit,
+    decision::FitError,
     framework::{DependsOn, Filter, NodeFilter},
     model::{MigStrategy, Node, NodeId, PodId, PodShape},
-    session::{Fits, Session},
+    session::{Fit, Session},
 };
 
-/// Where all GPUs are split alike, an instance looks like a whole GPU and has no parts; where
-/// profiles are mixed, GPUs are only to be had as instances; and where the label says that none is
-/// split, nobody gets one.
+/// With strategy `single` an instance looks like a whole GPU, so there are no fractions; with
+/// `mixed`, GPUs are available as instances only; and a node whose label says that MIG is disabled
+/// offers no instances.
 #[derive(Debug)]
 pub(super) struct MigNodes;
 
-/// Pods of the old way are placed no more; and where one still runs nobody gets an instance,
-/// since nobody knows which one it uses.
+/// Pods with the legacy annotation are not placed, and a node that still runs one offers no
+/// instances, since it is unknown which instance that pod uses.
 #[derive(Debug)]
 pub(super) struct LegacyMig;
 
@@ -26,49 +27,47 @@ impl Filter for MigNodes {
 
     fn pre_filter<'a>(&self, session: &'a Session<'_>, pod: PodId) -> Option<NodeFilter<'a>> {
         let shape = session.shape_of(pod);
-        shape.asks_gpus().then(|| {
-            let filter = |node| allows(session.node(node), shape);
+        shape.requests_gpus().then(|| {
+            let filter = |node| check_node(session.node(node), shape);
             Box::new(filter) as NodeFilter<'a>
         })
     }
 }
 
-fn allows(node: &Node, shape: &PodShape) -> Result<Fits, Misfit> {
-    if shape.asks_mig() && node.says_whether_split() == Some(false) {
-        return Err(Misfit::NotSplit);
+fn check_node(node: &Node, shape: &PodShape) -> Result<Fit, FitError> {
+    if shape.requests_mig() && node.mig_enabled_label() == Some(false) {
+        return Err(FitError::MigDisabled);
     }
     match node.mig_strategy() {
-        Some(MigStrategy::Single) if shape.shared_gpu.is_some() || shape.asks_mig() => {
-            Err(Misfit::WholeGpusOnly)
+        Some(MigStrategy::Single) if shape.fractional_gpu.is_some() || shape.requests_mig() => {
+            Err(FitError::WholeGpusOnly)
         }
-        Some(MigStrategy::Mixed) if !shape.asks_mig() => Err(Misfit::MigInstancesOnly),
-        Some(MigStrategy::Single | MigStrategy::Mixed) | None => Ok(Fits::Now),
+        Some(MigStrategy::Mixed) if !shape.requests_mig() => Err(FitError::MigInstancesOnly),
+        Some(MigStrategy::Single | MigStrategy::Mixed) | None => Ok(Fit::Now),
     }
 }
 
 impl Filter for LegacyMig {
     fn depends_on(&self) -> DependsOn {
-        DependsOn::Room
+        DependsOn::NodeCapacity
     }
 
     fn pre_filter<'a>(&self, session: &'a Session<'_>, pod: PodId) -> Option<NodeFilter<'a>> {
         let shape = session.shape_of(pod);
         if shape.legacy_mig {
-            return Some(Box::new(|_| Err(Misfit::LegacyMig)));
+            return Some(Box::new(|_| Err(FitError::LegacyMig)));
         }
         let some_are_legacy = || session.snapshot.shapes.iter().any(|shape| shape.legacy_mig);
-        if !shape.asks_mig() || !some_are_legacy() {
+        if !shape.requests_mig() || !some_are_legacy() {
             return None;
         }
         let has_legacy = |node: NodeId| {
-            let room = session.room(node);
+            let room = session.node_info(node);
             let mut pods = room.staying.iter().chain(&room.leaving).chain(&room.stuck);
             pods.any(|pod| session.shape_of(*pod).legacy_mig)
         };
-        Some(Box::new(
-            move |node| {
-                if has_legacy(node) { Err(Misfit::LegacyMigThere) } else { Ok(Fits::Now) }
-            },
-        ))
+        Some(Box::new(move |node| {
+            if has_legacy(node) { Err(FitError::LegacyMigPodOnNode) } else { Ok(Fit::Now) }
+        }))
     }
 }

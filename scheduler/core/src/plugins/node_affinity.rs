@@ -1,10 +1,10 @@
-//! NodeAffinity: node selector and node affinity, required and preferred.
+//! NodeAffinity: node selector, and required and preferred node affinity.
 
 use crate::{
-    decision::Misfit,
+    decision::FitError,
     framework::{DependsOn, Filter, NodeFilter, NodeScore, Score},
     model::{NodeId, PodId},
-    session::{Fits, Session},
+    session::{Fit, Session},
 };
 
 /// Filters by node selector and required affinity; scores by preferred affinity.
@@ -25,9 +25,9 @@ impl Filter for NodeAffinity {
         Some(Box::new(move |node| {
             let selected = shape.selects(session.node(node));
             if selected {
-                Ok(Fits::Now)
+                Ok(Fit::Now)
             } else {
-                Err(Misfit::NodeAffinity { label: label.clone() })
+                Err(FitError::NodeAffinity { label: label.clone() })
             }
         }))
     }
@@ -52,10 +52,10 @@ impl Score for NodeAffinity {
     }
 
     fn normalize_score(&self, scores: &mut [i64]) {
-        let most = scores.iter().copied().max().unwrap_or(0);
-        if most > 0 {
+        let max = scores.iter().copied().max().unwrap_or(0);
+        if max > 0 {
             for score in scores {
-                *score = 100 * *score / most;
+                *score = 100 * *score / max;
             }
         }
     }

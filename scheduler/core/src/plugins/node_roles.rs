@@ -1,14 +1,14 @@
-//! Roles of nodes, where the scheduler is told to keep to them (KAI's `restrictNodeScheduling`):
-//! work with GPUs goes to GPU workers, work without to CPU workers. A node may be both.
+//! Node roles (KAI: `restrictNodeScheduling`): GPU pods go to GPU workers, other pods to CPU
+//! workers. A node may have both roles.
 
 use crate::{
-    decision::Misfit,
+    decision::FitError,
     framework::{DependsOn, Filter, NodeFilter},
     model::PodId,
-    session::{Fits, Session},
+    session::{Fit, Session},
 };
 
-/// By the labels of nodes.
+/// Filters by the role labels of nodes.
 #[derive(Debug)]
 pub(super) struct NodeRoles;
 
@@ -18,16 +18,16 @@ impl Filter for NodeRoles {
     }
 
     fn pre_filter<'a>(&self, session: &'a Session<'_>, pod: PodId) -> Option<NodeFilter<'a>> {
-        let asks_gpus = session.shape_of(pod).asks_gpus();
+        let asks_gpus = session.shape_of(pod).requests_gpus();
         Some(Box::new(move |node| {
             let node = session.node(node);
             if asks_gpus && !node.is_gpu_worker() {
-                return Err(Misfit::NoGpuWorker);
+                return Err(FitError::NotGpuWorker);
             }
             if !asks_gpus && !node.is_cpu_worker() {
-                return Err(Misfit::NoCpuWorker);
+                return Err(FitError::NotCpuWorker);
             }
-            Ok(Fits::Now)
+            Ok(Fit::Now)
         }))
     }
 }

@@ -1,19 +1,18 @@
-//! NodeUnschedulable and the node's condition: no new pod on a node that is cordoned or not
-//! ready.
+//! NodeUnschedulable, and the Ready condition of nodes: no new pod on a cordoned or not ready node.
 
 use super::taint_toleration::tolerates;
 use crate::{
-    decision::Misfit,
+    decision::FitError,
     framework::{DependsOn, Filter, NodeFilter},
     model::{CORDONED_TAINT, PodId, Taint, TaintEffect},
-    session::{Fits, Session},
+    session::{Fit, Session},
 };
 
-/// No new pod on a cordoned node, unless it tolerates just that.
+/// Rejects cordoned nodes, unless the pod tolerates the taint of cordoned nodes.
 #[derive(Debug)]
 pub(super) struct NodeUnschedulable;
 
-/// No new pod on a node that is not ready.
+/// Rejects nodes that are not ready.
 #[derive(Debug)]
 pub(super) struct NodeReady;
 
@@ -28,9 +27,9 @@ impl Filter for NodeUnschedulable {
         let tolerates_it = tolerates(&session.shape_of(pod).tolerations, &cordon);
         Some(Box::new(move |node| {
             if session.node(node).unschedulable && !tolerates_it {
-                return Err(Misfit::Unschedulable);
+                return Err(FitError::Unschedulable);
             }
-            Ok(Fits::Now)
+            Ok(Fit::Now)
         }))
     }
 }
@@ -41,10 +40,8 @@ impl Filter for NodeReady {
     }
 
     fn pre_filter<'a>(&self, session: &'a Session<'_>, _: PodId) -> Option<NodeFilter<'a>> {
-        Some(Box::new(
-            move |node| {
-                if session.node(node).ready { Ok(Fits::Now) } else { Err(Misfit::NotReady) }
-            },
-        ))
+        Some(Box::new(move |node| {
+            if session.node(node).ready { Ok(Fit::Now) } else { Err(FitError::NotReady) }
+        }))
     }
 }

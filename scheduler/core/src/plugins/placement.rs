@@ -1,31 +1,31 @@
-//! Where KAI puts a pod first: on the node it was nominated for, where it fits at once, CPU work
-//! on nodes without GPUs, and then onto the fullest or the emptiest node.
+//! The node preferences of KAI: the nominated node, nodes with idle capacity, nodes without GPUs
+//! for CPU-only pods, and then the fullest or the emptiest node.
 
 use crate::{
     framework::{DependsOn, NodeScore, Score},
     model::{NodeId, PodId},
     profile::Placement,
-    session::{Fits, Session},
+    session::{Fit, Session},
 };
 
-/// The node the pod was nominated for.
+/// Prefers the nominated node of the pod.
 #[derive(Debug)]
 pub(super) struct NominatedNode;
 
-/// Nodes on which the pod fits at once.
+/// Prefers nodes on which the pod fits into idle capacity.
 #[derive(Debug)]
 pub(super) struct NodeAvailability;
 
-/// CPU-only pods on nodes without GPUs.
+/// Prefers nodes without GPUs for CPU-only pods.
 #[derive(Debug)]
 pub(super) struct NodeResourceType;
 
-/// Nodes with a shared device that has room for a part that the pod asks for.
+/// Prefers nodes with a shared device that has capacity for the requested fraction.
 #[derive(Debug)]
 pub(super) struct SharedDevicesFirst;
 
-/// The fullest or the emptiest node, by GPUs for pods that ask for some, else by CPU; or that on
-/// which the least is broken up.
+/// Prefers the fullest or the emptiest node, by GPUs for GPU pods, else by CPU; or the node with
+/// the least fragmentation.
 #[derive(Debug)]
 pub(super) struct ResourcePlacement;
 
@@ -35,18 +35,18 @@ impl Score for NominatedNode {
     }
 
     fn applies(&self, session: &Session<'_>, pod: PodId) -> bool {
-        session.pod(pod).nominated.is_some()
+        session.pod(pod).nominated_node.is_some()
     }
 
     fn pre_score<'a>(&self, session: &'a Session<'_>, pod: PodId, _: &[NodeId]) -> NodeScore<'a> {
-        let nominated = session.pod(pod).nominated;
+        let nominated = session.pod(pod).nominated_node;
         Box::new(move |node| i64::from(nominated == Some(node)))
     }
 }
 
 impl Score for NodeAvailability {
     fn depends_on(&self) -> DependsOn {
-        DependsOn::Room
+        DependsOn::NodeCapacity
     }
 
     fn applies(&self, session: &Session<'_>, _: PodId) -> bool {
@@ -56,27 +56,27 @@ impl Score for NodeAvailability {
     fn pre_score<'a>(&self, session: &'a Session<'_>, pod: PodId, _: &[NodeId]) -> NodeScore<'a> {
         let shape = session.shape_of(pod);
         Box::new(move |node| {
-            let fits = session.room(node).fits_shape(session.node(node), shape);
-            i64::from(fits == Some(Fits::Now))
+            let fits = session.node_info(node).fit_shape(session.node(node), shape);
+            i64::from(fits == Some(Fit::Now))
         })
     }
 }
 
 impl Score for SharedDevicesFirst {
     fn depends_on(&self) -> DependsOn {
-        DependsOn::Room
+        DependsOn::NodeCapacity
     }
 
     fn applies(&self, session: &Session<'_>, pod: PodId) -> bool {
-        session.shape_of(pod).shared_gpu.is_some()
+        session.shape_of(pod).fractional_gpu.is_some()
             && session.profile.gpu_placement == Placement::BinPack
     }
 
     fn pre_score<'a>(&self, session: &'a Session<'_>, pod: PodId, _: &[NodeId]) -> NodeScore<'a> {
-        let shared = session.shape_of(pod).shared_gpu;
+        let shared = session.shape_of(pod).fractional_gpu;
         Box::new(move |node| {
-            let (room, of) = (session.room(node), session.node(node));
-            i64::from(shared.is_some_and(|shared| room.shares_with_others(of, &shared)))
+            let (room, of) = (session.node_info(node), session.node(node));
+            i64::from(shared.is_some_and(|shared| room.has_shared_device_for(of, &shared)))
         })
     }
 }
@@ -87,7 +87,7 @@ impl Score for NodeResourceType {
     }
 
     fn applies(&self, session: &Session<'_>, pod: PodId) -> bool {
-        !session.shape_of(pod).asks_gpus()
+        !session.shape_of(pod).requests_gpus()
     }
 
     fn pre_score<'a>(&self, session: &'a Session<'_>, _: PodId, _: &[NodeId]) -> NodeScore<'a> {
@@ -97,7 +97,7 @@ impl Score for NodeResourceType {
 
 impl Score for ResourcePlacement {
     fn depends_on(&self) -> DependsOn {
-        DependsOn::Room
+        DependsOn::NodeCapacity
     }
 
     fn applies(&self, _: &Session<'_>, _: PodId) -> bool {
@@ -106,10 +106,10 @@ impl Score for ResourcePlacement {
 
     fn pre_score<'a>(&self, session: &'a Session<'_>, pod: PodId, _: &[NodeId]) -> NodeScore<'a> {
         let profile = session.profile;
-        let asks_gpus = session.shape_of(pod).asks_gpus();
+        let asks_gpus = session.shape_of(pod).requests_gpus();
         let placement = if asks_gpus { profile.gpu_placement } else { profile.cpu_placement };
         let free = move |node: NodeId| {
-            let room = session.room(node);
+            let room = session.node_info(node);
             if asks_gpus {
                 room.idle.gpu_milli.saturating_add(room.releasing.gpu_milli)
             } else {
@@ -122,10 +122,10 @@ impl Score for ResourcePlacement {
             }
             Placement::LeastFragmentation => super::fragmentation::score(session, pod),
             Placement::Spread => Box::new(move |node| {
-                let (of, room) = (session.node(node), session.room(node));
+                let (of, room) = (session.node(node), session.node_info(node));
                 let (free, total) = if asks_gpus {
-                    let parts = room.left_of_shared_milli(of);
-                    (free(node).saturating_add(parts), of.gpus_there_milli())
+                    let parts = room.shared_free_milli(of);
+                    (free(node).saturating_add(parts), of.installed_gpu_milli())
                 } else {
                     (free(node), of.allocatable.cpu_milli)
                 };

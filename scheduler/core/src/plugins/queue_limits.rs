@@ -1,21 +1,22 @@
-//! What queues allow: a usable queue at all, its limit and every limit above it, and for work
-//! that cannot be preempted also every quota. A part of a GPU that is asked for as memory costs
-//! what it is on the node, so that is asked again for every node, and for all pods of its group.
+//! Queue bounds: the queue of a job exists and accepts jobs; its limit and the limits of all
+//! ancestors hold; and for non-preemptible jobs all quotas hold, too. The charge of requested GPU
+//! memory depends on the device size of the node, so those bounds are also checked for every node,
+//! with all pods of the group.
 
 use crate::{
-    decision::{Bound, Misfit, Quantity, Reason},
+    decision::{FitError, Quantity, QueueBound, Reason},
     framework::{DependsOn, Filter, NodeFilter, PreEnqueue, PreFilter},
     model::{Name, PodGroupId, PodId},
     queues::Account,
     resources::{Amount, PerResource, ResourceName},
-    session::{Fits, Session},
+    session::{Fit, Session},
 };
 
-/// The queue exists and takes work.
+/// Checks that the queue exists and accepts jobs.
 #[derive(Debug)]
 pub(super) struct UsableQueue;
 
-/// Limits, and quotas for non-preemptible work, on every level.
+/// Checks limits, and quotas for non-preemptible jobs, on every level.
 #[derive(Debug)]
 pub(super) struct QueueLimits;
 
@@ -35,7 +36,7 @@ impl PreFilter for QueueLimits {
         id: PodGroupId,
         pods: &[PodId],
     ) -> Result<(), Reason> {
-        keeps_bounds(session, id, session.request_of(pods))
+        check_bounds(session, id, session.bounds_request(pods))
     }
 }
 
@@ -47,73 +48,93 @@ impl Filter for QueueLimits {
     fn pre_filter<'a>(&self, session: &'a Session<'_>, pod: PodId) -> Option<NodeFilter<'a>> {
         let group = session.pod(pod).group?;
         let filter = move |node| {
-            let more = session.due(pod, &session.bill_on(pod, node));
-            let kept = keeps_bounds(session, group, more);
-            let misfit = |reason: Reason| Misfit::QueueBound(reason.to_string().into());
-            kept.map(|()| Fits::Now).map_err(misfit)
+            let more = session.additional_charge(pod, &session.charge_on(pod, node));
+            let kept = check_bounds(session, group, more);
+            let misfit = |reason: Reason| FitError::QueueBoundExceeded(reason.to_string().into());
+            kept.map(|()| Fit::Now).map_err(misfit)
         };
-        session.is_priced_by_node(group).then(|| Box::new(filter) as NodeFilter<'a>)
+        session.is_charged_by_node(group).then(|| Box::new(filter) as NodeFilter<'a>)
     }
 }
 
-fn keeps_bounds(
+fn check_bounds(
     session: &Session<'_>,
     group: PodGroupId,
     request: PerResource<i64>,
 ) -> Result<(), Reason> {
     let group = session.group(group);
     let Ok(Some(queue)) = group.queue else { return Ok(()) };
-    let levels = session.ledger().path(queue).map(|queue| {
-        let account = session.ledger().account(queue);
+    let levels = session.accounts().path(queue).map(|queue| {
+        let account = session.accounts().account(queue);
         let queue = &session.snapshot.queues[queue.0 as usize].name;
         Level { queue, account, request }
     });
-    let mut broken = levels.flat_map(|level| level.broken(group.preemptible));
-    let Some((queue, bound, [most, allocated, requested])) = broken.next() else { return Ok(()) };
-    let with_more = broken.next().is_some();
+    let mut exceeded = levels.flat_map(|level| level.exceeded_bounds(group.preemptible));
+    let Some((queue, bound, [bound_amount, allocated, requested])) = exceeded.next() else {
+        return Ok(());
+    };
+    let with_more = exceeded.next().is_some();
     let queue = Name::clone(queue);
     Err(match bound {
-        Bound::Limit => Reason::OverLimit { queue, limit: most, allocated, requested, with_more },
-        Bound::Quota => {
-            Reason::NonPreemptibleOverQuota { queue, quota: most, allocated, requested, with_more }
-        }
+        QueueBound::Limit => Reason::OverLimit {
+            queue,
+            limit: bound_amount,
+            allocated,
+            requested,
+            other_bounds_too_low: with_more,
+        },
+        QueueBound::Quota => Reason::NonPreemptibleOverQuota {
+            queue,
+            quota: bound_amount,
+            allocated,
+            requested,
+            other_bounds_too_low: with_more,
+        },
     })
 }
 
-/// One queue, and what is asked of it.
+/// One queue, and the request that is charged to it.
 struct Level<'a> {
     queue: &'a Name,
     account: &'a Account,
     request: PerResource<i64>,
 }
 
-/// A bound that would not be kept: how much it is, what is used of it, and what is asked for.
-type Broken<'a> = (&'a Name, Bound, [Quantity; 3]);
+/// An exceeded bound of a queue: its amount, the amount in use, and the requested amount.
+type ExceededBound<'a> = (&'a Name, QueueBound, [Quantity; 3]);
 
 impl<'a> Level<'a> {
-    fn broken(self, preemptible: bool) -> impl Iterator<Item = Broken<'a>> {
+    fn exceeded_bounds(self, preemptible: bool) -> impl Iterator<Item = ExceededBound<'a>> {
         let account = self.account;
-        let limit = self.exceeded(Bound::Limit, account.limit, account.allocated);
-        let quota = (!preemptible)
-            .then(|| self.exceeded(Bound::Quota, account.quota, account.allocated_non_preemptible));
+        let limit = self.exceeded_resources(QueueBound::Limit, account.limit, account.allocated);
+        let quota = (!preemptible).then(|| {
+            self.exceeded_resources(
+                QueueBound::Quota,
+                account.quota,
+                account.allocated_non_preemptible,
+            )
+        });
         limit.chain(quota.into_iter().flatten())
     }
 
-    /// For each resource that is asked for and of which there would be too much.
-    fn exceeded(
+    /// The requested resources for which the bound would be exceeded.
+    fn exceeded_resources(
         &self,
-        bound: Bound,
+        bound: QueueBound,
         bounds: PerResource<Amount>,
         used: PerResource<i64>,
-    ) -> impl Iterator<Item = Broken<'a>> + use<'a> {
+    ) -> impl Iterator<Item = ExceededBound<'a>> + use<'a> {
         let (queue, request) = (self.queue, self.request.values());
         let bounds = bounds.values().into_iter().zip(used.values());
         let all = ResourceName::ACCOUNTED.into_iter().zip(bounds).zip(request);
-        all.filter(|(_, asked)| *asked > 0).filter_map(move |((resource, (most, used)), asked)| {
-            let Amount::Exactly(most) = most else { return None };
-            let of = |amount| Quantity { resource: resource.clone(), amount };
-            let is_exceeded = used.saturating_add(asked) > most;
-            is_exceeded.then(|| (queue, bound, [of(most), of(used), of(asked)]))
-        })
+        all.filter(|(_, requested)| *requested > 0).filter_map(
+            move |((resource, (most, used)), asked)| {
+                let Amount::Exactly(most) = most else { return None };
+                let quantity = |amount| Quantity { resource: resource.clone(), amount };
+                let is_exceeded = used.saturating_add(asked) > most;
+                is_exceeded
+                    .then(|| (queue, bound, [quantity(most), quantity(used), quantity(asked)]))
+            },
+        )
     }
 }

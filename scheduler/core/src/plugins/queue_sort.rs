@@ -1,94 +1,96 @@
-//! In which order pod groups are served: by the queue tree, or one by one by priority and age.
+//! The order of pod groups: by the queue tree, or by priority and age.
 
 use std::{cmp::Reverse, collections::BTreeSet};
 
 use crate::{
-    framework::{Line, QueueSort},
+    framework::{JobQueue, QueueSort},
     model::{PodGroupId, Time},
     profile::Action,
-    queues::{JobLine, Waiting, first_of_each},
+    queues::{JobsByQueue, QueuedJob, first_per_queue},
     session::Session,
 };
 
-/// The queue that deserves it most, and in it the most important job (KAI).
+/// The queue furthest below its share, and its first job (KAI).
 #[derive(Debug)]
 pub(super) struct QueueTree;
 
-/// The highest priority, then the oldest (kube-scheduler).
+/// The highest priority, then the oldest group (kube-scheduler).
 #[derive(Debug)]
 pub(super) struct PrioritySort;
 
 impl QueueSort for QueueTree {
-    fn line_up(&self, session: &Session<'_>, groups: Vec<PodGroupId>) -> Box<dyn Line> {
-        let waiting = groups.into_iter().filter_map(|group| waiting(session, group));
-        let mut waiting: Vec<Waiting> = waiting.collect();
+    fn new_queue(&self, session: &Session<'_>, groups: Vec<PodGroupId>) -> Box<dyn JobQueue> {
+        let waiting = groups.into_iter().filter_map(|group| queued_job(session, group));
+        let mut waiting: Vec<QueuedJob> = waiting.collect();
         if let Some(depth) = session.profile.queue_depth.get(&Action::Allocate) {
-            waiting = first_of_each(waiting, *depth);
+            waiting = first_per_queue(waiting, *depth);
         }
-        Box::new(TreeLine(JobLine::new(session.ledger(), waiting)))
+        Box::new(QueueTreeOrder(JobsByQueue::new(session.accounts(), waiting)))
     }
 }
 
-struct TreeLine(JobLine);
+struct QueueTreeOrder(JobsByQueue);
 
-impl Line for TreeLine {
-    fn reaching(&mut self, session: &Session<'_>) -> Option<PodGroupId> {
-        self.0.reaching(session.ledger()).map(|job| job.key.group())
+impl JobQueue for QueueTreeOrder {
+    fn next_over_share(&mut self, session: &Session<'_>) -> Option<PodGroupId> {
+        self.0.next_over_share(session.accounts()).map(|job| job.key.group())
     }
 
     fn remove(&mut self, session: &Session<'_>, group: PodGroupId) {
-        if let Some(job) = waiting(session, group) {
-            self.0.remove(session.ledger(), &job);
+        if let Some(job) = queued_job(session, group) {
+            self.0.remove(session.accounts(), &job);
         }
     }
 
     fn pop(&mut self, session: &Session<'_>) -> Option<PodGroupId> {
-        self.0.pop(session.ledger()).map(|job| job.key.group())
+        self.0.pop(session.accounts()).map(|job| job.key.group())
     }
 
     fn push(&mut self, session: &Session<'_>, group: PodGroupId) {
-        if let Some(job) = waiting(session, group) {
-            self.0.push(session.ledger(), job);
+        if let Some(job) = queued_job(session, group) {
+            self.0.push(session.accounts(), job);
         }
     }
 
-    fn served(&mut self, session: &Session<'_>, group: PodGroupId) {
+    fn on_allocated(&mut self, session: &Session<'_>, group: PodGroupId) {
         if let Ok(Some(queue)) = session.group(group).queue {
-            self.0.accounts_changed(session.ledger(), queue);
+            self.0.on_accounts_changed(session.accounts(), queue);
         }
     }
 }
 
-fn waiting(session: &Session<'_>, id: PodGroupId) -> Option<Waiting> {
+fn queued_job(session: &Session<'_>, id: PodGroupId) -> Option<QueuedJob> {
     let group = session.group(id);
     let Ok(Some(queue)) = group.queue else { return None };
-    let request = session.share_of(&session.next_chunk(id));
-    let key = session.waiting_key(id);
-    Some(Waiting { queue, key, request })
+    let request = session.fair_share_request(&session.next_chunk(id));
+    let key = session.current_job_key(id);
+    Some(QueuedJob { queue, key, request })
 }
 
 impl QueueSort for PrioritySort {
-    fn line_up(&self, session: &Session<'_>, groups: Vec<PodGroupId>) -> Box<dyn Line> {
-        Box::new(PriorityLine(groups.into_iter().map(|group| place(session, group)).collect()))
+    fn new_queue(&self, session: &Session<'_>, groups: Vec<PodGroupId>) -> Box<dyn JobQueue> {
+        Box::new(PriorityOrder(
+            groups.into_iter().map(|group| priority_key(session, group)).collect(),
+        ))
     }
 }
 
-struct PriorityLine(BTreeSet<Place>);
+struct PriorityOrder(BTreeSet<PriorityKey>);
 
-type Place = (Reverse<i32>, Time, PodGroupId);
+type PriorityKey = (Reverse<i32>, Time, PodGroupId);
 
-fn place(session: &Session<'_>, id: PodGroupId) -> Place {
+fn priority_key(session: &Session<'_>, id: PodGroupId) -> PriorityKey {
     let group = session.group(id);
     (Reverse(group.priority), group.created, id)
 }
 
-impl Line for PriorityLine {
-    fn reaching(&mut self, _: &Session<'_>) -> Option<PodGroupId> {
+impl JobQueue for PriorityOrder {
+    fn next_over_share(&mut self, _: &Session<'_>) -> Option<PodGroupId> {
         None
     }
 
     fn remove(&mut self, session: &Session<'_>, group: PodGroupId) {
-        self.0.remove(&place(session, group));
+        self.0.remove(&priority_key(session, group));
     }
 
     fn pop(&mut self, _: &Session<'_>) -> Option<PodGroupId> {
@@ -96,8 +98,8 @@ impl Line for PriorityLine {
     }
 
     fn push(&mut self, session: &Session<'_>, group: PodGroupId) {
-        self.0.insert(place(session, group));
+        self.0.insert(priority_key(session, group));
     }
 
-    fn served(&mut self, _: &Session<'_>, _: PodGroupId) {}
+    fn on_allocated(&mut self, _: &Session<'_>, _: PodGroupId) {}
 }

@@ -1,14 +1,14 @@
-//! TaintToleration: a taint keeps pods away that do not tolerate it, or makes its node the last
+//! TaintToleration: a taint rejects pods that do not tolerate it, or makes its node the last
 //! choice.
 
 use crate::{
-    decision::Misfit,
+    decision::FitError,
     framework::{DependsOn, Filter, NodeFilter, NodeScore, Score},
     model::{NodeId, PodId, Taint, TaintEffect, Toleration},
-    session::{Fits, Session},
+    session::{Fit, Session},
 };
 
-/// Filters by taints; scores by those that only make a node the last choice.
+/// Filters by taints; scores by `PreferNoSchedule` taints.
 #[derive(Debug)]
 pub(super) struct TaintToleration;
 
@@ -21,14 +21,18 @@ impl Filter for TaintToleration {
         let tolerations = &session.shape_of(pod).tolerations;
         Some(Box::new(move |node| {
             let taints = session.node(node).taints.iter();
-            let mut repelling =
-                taints.filter(|taint| keeps_away(taint) && !tolerates(tolerations, taint));
-            let Some(Taint { key, value, .. }) = repelling.next() else { return Ok(Fits::Now) };
-            let has_more = repelling.any(|taint| {
+            let mut untolerated =
+                taints.filter(|taint| is_no_schedule(taint) && !tolerates(tolerations, taint));
+            let Some(Taint { key, value, .. }) = untolerated.next() else { return Ok(Fit::Now) };
+            let has_more = untolerated.any(|taint| {
                 let is_same = taint.key == *key && taint.value == *value;
-                !is_same && !taint.is_of_state()
+                !is_same && !taint.is_set_by_kubernetes()
             });
-            Err(Misfit::Taint { key: key.clone(), value: value.clone(), has_more })
+            Err(FitError::Taint {
+                key: key.clone(),
+                value: value.clone(),
+                has_other_errors: has_more,
+            })
         }))
     }
 }
@@ -45,32 +49,32 @@ impl Score for TaintToleration {
     fn pre_score<'a>(&self, session: &'a Session<'_>, pod: PodId, _: &[NodeId]) -> NodeScore<'a> {
         let tolerations = &session.shape_of(pod).tolerations;
         Box::new(move |node| {
-            let disliked = |taint: &&Taint| {
+            let is_untolerated = |taint: &&Taint| {
                 taint.effect == TaintEffect::PreferNoSchedule && !tolerates(tolerations, taint)
             };
-            let count = session.node(node).taints.iter().filter(disliked).count();
+            let count = session.node(node).taints.iter().filter(is_untolerated).count();
             i64::try_from(count).unwrap_or(i64::MAX)
         })
     }
 
     fn normalize_score(&self, scores: &mut [i64]) {
-        let most = scores.iter().copied().max().unwrap_or(0);
+        let max = scores.iter().copied().max().unwrap_or(0);
         for score in scores {
-            *score = if most == 0 { 100 } else { 100 - 100 * *score / most };
+            *score = if max == 0 { 100 } else { 100 - 100 * *score / max };
         }
     }
 }
 
-const fn keeps_away(taint: &Taint) -> bool {
+const fn is_no_schedule(taint: &Taint) -> bool {
     match taint.effect {
         TaintEffect::NoSchedule | TaintEffect::NoExecute => true,
         TaintEffect::PreferNoSchedule => false,
     }
 }
 
-/// Some taint keeps pods with these tolerations away.
-pub(super) fn repels(taints: &[Taint], tolerations: &[Toleration]) -> bool {
-    taints.iter().any(|taint| keeps_away(taint) && !tolerates(tolerations, taint))
+/// Whether any `NoSchedule` or `NoExecute` taint is not tolerated.
+pub(super) fn has_untolerated_taint(taints: &[Taint], tolerations: &[Toleration]) -> bool {
+    taints.iter().any(|taint| is_no_schedule(taint) && !tolerates(tolerations, taint))
 }
 
 /// One of `tolerations` tolerates `taint`.

@@ -1,18 +1,18 @@
-//! PodTopologySpread: equal pods stand in equal numbers in all domains of a label. What must
-//! not be broken filters; what may be, scores. Pods that belong to one controller are spread
-//! over hosts and zones even if nobody asked, as kube-scheduler does by default.
+//! PodTopologySpread: matching pods are spread evenly over the domains of a label. `DoNotSchedule`
+//! constraints filter, `ScheduleAnyway` constraints score. Pods of one controller are spread over
+//! hosts and zones by default, as in kube-scheduler.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::{pod_counts::on_nodes, taint_toleration::repels};
+use super::{pod_counts::nodes_of, taint_toleration::has_untolerated_taint};
 use crate::{
-    decision::Misfit,
+    decision::FitError,
     framework::{DependsOn, Filter, NodeFilter, NodeScore, Score},
     model::{
         Inclusion, LabelSelector, Name, NodeId, Operator, Pod, PodId, Requirement, TopologySpread,
         WhenUnsatisfiable, labels_match,
     },
-    session::{Fits, Session, Stays},
+    session::{Fit, Presence, Session},
 };
 
 const HOST: &str = "kubernetes.io/hostname";
@@ -21,25 +21,27 @@ const HOST: &str = "kubernetes.io/hostname";
 #[derive(Debug)]
 pub(super) struct PodTopologySpread;
 
-/// One constraint and the pods it counts.
+/// One constraint with the pods that it counts.
 struct Domains<'a> {
     constraint: TopologySpread,
-    /// By node, as far as there are any.
+    /// Matching pods by node; nodes without any are absent.
     on_node: BTreeMap<NodeId, i64>,
-    /// By value of the constraint's label.
+    /// Matching pods by value of the topology key.
     counts: BTreeMap<&'a str, i64>,
 }
 
 impl<'a> Domains<'a> {
-    /// The pods that count on each node; no domain is known yet.
+    /// Counts the matching pods of each node. Domains are added later.
     fn new(session: &Session<'_>, pod: PodId, constraint: TopologySpread) -> Self {
         let mut on_node: BTreeMap<NodeId, i64> = BTreeMap::new();
-        // An empty selector selects all pods, but kube-scheduler counts none by it.
+        // An empty selector selects all pods, but kube-scheduler counts none for it.
         let selector = constraint.selector.as_ref();
         let selector = selector.filter(|selector| !selector.requirements.is_empty());
-        let meant = session.meant_in(&session.pod(pod).namespace, selector);
-        let others = meant.iter().copied().filter(|other| *other != pod);
-        for (_, node, _) in on_nodes(session, others).filter(|(.., stays)| *stays == Stays::Yes) {
+        let selected = session.pods_selected_in(&session.pod(pod).namespace, selector);
+        let others = selected.iter().copied().filter(|other| *other != pod);
+        for (_, node, _) in
+            nodes_of(session, others).filter(|(.., stays)| *stays == Presence::Staying)
+        {
             *on_node.entry(node).or_default() += 1;
         }
         Self { constraint, on_node, counts: BTreeMap::new() }
@@ -49,59 +51,60 @@ impl<'a> Domains<'a> {
         session.node(node).labels.get(&self.constraint.topology_key).map(|value| &**value)
     }
 
-    /// The constraint counts the pods of this node.
+    /// Whether the constraint counts the pods of this node.
     fn includes(&self, session: &Session<'_>, pod: PodId, node: NodeId) -> bool {
-        let (shape, of) = (session.shape_of(pod), session.node(node));
+        let (shape, node_info) = (session.shape_of(pod), session.node(node));
         let selected = match self.constraint.node_affinity_policy {
-            Inclusion::Honor => shape.selects(of),
+            Inclusion::Honor => shape.selects(node_info),
             Inclusion::Ignore => true,
         };
         let tolerated = match self.constraint.node_taints_policy {
-            Inclusion::Honor => !repels(&of.taints, &shape.tolerations),
+            Inclusion::Honor => !has_untolerated_taint(&node_info.taints, &shape.tolerations),
             Inclusion::Ignore => true,
         };
         selected && tolerated
     }
 
-    /// Counts the pods on these nodes, by domain.
+    /// Adds the pods of these nodes to the counts of their domains.
     fn count(&mut self, session: &'a Session<'_>, pod: PodId, nodes: &[NodeId]) {
         for node in nodes {
             let value = self.value(session, *node);
             if let Some(value) = value.filter(|_| self.includes(session, pod, *node)) {
-                *self.counts.entry(value).or_default() += self.here(*node);
+                *self.counts.entry(value).or_default() += self.count_on(*node);
             }
         }
     }
 
-    fn here(&self, node: NodeId) -> i64 {
+    fn count_on(&self, node: NodeId) -> i64 {
         self.on_node.get(&node).copied().unwrap_or(0)
     }
 
-    fn judge(&self, session: &'a Session<'_>, pod: &Pod, node: NodeId) -> Result<(), Misfit> {
+    fn check(&self, session: &'a Session<'_>, pod: &Pod, node: NodeId) -> Result<(), FitError> {
         let key = || Name::clone(&self.constraint.topology_key);
         let value = self.value(session, node);
-        let value = value.ok_or_else(|| Misfit::TopologySpreadLabel(key()))?;
-        let least = self.counts.values().copied().min().unwrap_or(0);
-        let itself = i64::from(labels_match(self.constraint.selector.as_ref(), &pod.labels));
-        let here = self.counts.get(value).copied().unwrap_or(0);
-        let is_uneven = |least| here + itself - least > i64::from(self.constraint.max_skew);
-        if is_uneven(least) {
-            return Err(Misfit::TopologySpread(key()));
+        let value = value.ok_or_else(|| FitError::TopologySpreadLabelMissing(key()))?;
+        let min_count = self.counts.values().copied().min().unwrap_or(0);
+        let self_match = i64::from(labels_match(self.constraint.selector.as_ref(), &pod.labels));
+        let count = self.counts.get(value).copied().unwrap_or(0);
+        let is_uneven =
+            |min_count| count + self_match - min_count > i64::from(self.constraint.max_skew);
+        if is_uneven(min_count) {
+            return Err(FitError::TopologySpread(key()));
         }
-        // The least count is nothing where there are fewer domains than there have to be.
+        // With fewer domains than `minDomains`, the minimum count is 0.
         match self.too_few_domains() {
-            Some((domains, least)) if is_uneven(0) => {
-                Err(Misfit::TooFewDomains { key: key(), domains, least })
+            Some((domains, min_count)) if is_uneven(0) => {
+                Err(FitError::TooFewDomains { key: key(), domains, min_domains: min_count })
             }
             Some(_) | None => Ok(()),
         }
     }
 
-    /// How many domains there are, and how many there have to be, if that is more.
+    /// The number of domains and `minDomains`, if there are fewer.
     fn too_few_domains(&self) -> Option<(u32, u32)> {
         let domains = u32::try_from(self.counts.len()).unwrap_or(u32::MAX);
-        let least = u32::try_from(self.constraint.min_domains?).unwrap_or(0);
-        (domains < least).then_some((domains, least))
+        let min_domains = u32::try_from(self.constraint.min_domains?).unwrap_or(0);
+        (domains < min_domains).then_some((domains, min_domains))
     }
 }
 
@@ -110,7 +113,7 @@ impl Filter for PodTopologySpread {
         DependsOn::Cluster
     }
 
-    fn keeps_apart(&self) -> bool {
+    fn is_anti_affinity(&self) -> bool {
         true
     }
 
@@ -130,8 +133,8 @@ impl Filter for PodTopologySpread {
         }
         let own = session.pod(pod);
         Some(Box::new(move |node| {
-            all.iter().try_for_each(|domains| domains.judge(session, own, node))?;
-            Ok(Fits::Now)
+            all.iter().try_for_each(|domains| domains.check(session, own, node))?;
+            Ok(Fit::Now)
         }))
     }
 }
@@ -159,20 +162,21 @@ impl Score for PodTopologySpread {
         let constraints = soft_constraints(session, pod).into_iter();
         let mut all: Vec<Domains<'a>> =
             constraints.map(|constraint| Domains::new(session, pod, constraint)).collect();
-        // Constraints that nobody asked for leave nodes without a zone in.
-        let asked_for = !session.shape_of(pod).topology_spread.is_empty();
-        let is_in =
-            |node: NodeId, all: &[Domains<'_>]| !asked_for || has_all_labels(session, node, all);
+        // Default constraints include nodes without a zone label.
+        let is_explicit = !session.shape_of(pod).topology_spread.is_empty();
+        let is_included =
+            |node: NodeId, all: &[Domains<'_>]| !is_explicit || has_all_labels(session, node, all);
         let scored: BTreeSet<NodeId> =
-            feasible.iter().copied().filter(|node| is_in(*node, &all)).collect();
-        let counted: Vec<NodeId> = session.node_ids().filter(|node| is_in(*node, &all)).collect();
+            feasible.iter().copied().filter(|node| is_included(*node, &all)).collect();
+        let counted: Vec<NodeId> =
+            session.node_ids().filter(|node| is_included(*node, &all)).collect();
         let mut weights = Vec::new();
         for domains in &mut all {
-            weights.push(domains.open(session, pod, &scored, &counted));
+            weights.push(domains.count_scored(session, pod, &scored, &counted));
         }
         Box::new(move |node| {
             if !scored.contains(&node) {
-                return NOT_COUNTED;
+                return IGNORED_NODE;
             }
             let weighed = all.iter().zip(&weights);
             rounded(weighed.map(|(domains, weight)| domains.score(session, node, *weight)).sum())
@@ -180,24 +184,24 @@ impl Score for PodTopologySpread {
     }
 
     fn normalize_score(&self, scores: &mut [i64]) {
-        let counted = || scores.iter().copied().filter(|score| *score != NOT_COUNTED);
-        let (least, most) = (counted().min().unwrap_or(0), counted().max().unwrap_or(0));
+        let counted = || scores.iter().copied().filter(|score| *score != IGNORED_NODE);
+        let (min, max) = (counted().min().unwrap_or(0), counted().max().unwrap_or(0));
         for score in scores {
             *score = match *score {
-                NOT_COUNTED => 0,
-                _ if most == 0 => 100,
-                score => 100 * (most + least - score) / most,
+                IGNORED_NODE => 0,
+                _ if max == 0 => 100,
+                score => 100 * (max + min - score) / max,
             };
         }
     }
 }
 
-/// The score of a node that lacks a label of a constraint that the pod itself asked for.
-const NOT_COUNTED: i64 = -1;
+/// Score of a node that lacks a label of an explicit constraint.
+const IGNORED_NODE: i64 = -1;
 
 impl<'a> Domains<'a> {
-    /// Counts the pods of the domains in which nodes are scored; answers what a pod weighs.
-    fn open(
+    /// Counts the pods of the domains of scored nodes, and returns the weight of a pod.
+    fn count_scored(
         &mut self,
         session: &'a Session<'_>,
         pod: PodId,
@@ -213,7 +217,7 @@ impl<'a> Domains<'a> {
         for node in counted {
             let value = self.value(session, *node).unwrap_or_default();
             if self.counts.contains_key(value) && self.includes(session, pod, *node) {
-                *self.counts.entry(value).or_default() += self.here(*node);
+                *self.counts.entry(value).or_default() += self.count_on(*node);
             }
         }
         domain_weight(self.counts.len())
@@ -221,16 +225,16 @@ impl<'a> Domains<'a> {
 
     fn score(&self, session: &'a Session<'_>, node: NodeId, weight: f64) -> f64 {
         let Some(value) = self.value(session, node) else { return 0.0 };
-        let here = match &*self.constraint.topology_key {
-            HOST => self.here(node),
+        let count = match &*self.constraint.topology_key {
+            HOST => self.count_on(node),
             _ => self.counts.get(value).copied().unwrap_or(0),
         };
-        let here = f64::from(u32::try_from(here).unwrap_or(u32::MAX));
-        here * weight + f64::from(self.constraint.max_skew) - 1.0
+        let count = f64::from(u32::try_from(count).unwrap_or(u32::MAX));
+        count * weight + f64::from(self.constraint.max_skew) - 1.0
     }
 }
 
-/// Domains weigh more the more there are of them: the logarithm of their number and two.
+/// The weight of a domain: the logarithm of the number of domains plus two.
 fn domain_weight(domains: usize) -> f64 {
     f64::from(u32::try_from(domains).unwrap_or(u32::MAX).saturating_add(2)).ln()
 }
@@ -240,11 +244,12 @@ fn rounded(score: f64) -> i64 {
     score.round() as i64
 }
 
-/// What the pod asks for; else, for pods of one controller, what kube-scheduler adds.
+/// The `ScheduleAnyway` constraints of the pod; if it has no constraints at all, the defaults of
+/// kube-scheduler.
 fn soft_constraints(session: &Session<'_>, pod: PodId) -> Vec<TopologySpread> {
     let constraints = &session.shape_of(pod).topology_spread;
     if constraints.is_empty() {
-        return by_default(session.pod(pod));
+        return default_constraints(session.pod(pod));
     }
     let soft = constraints
         .iter()
@@ -252,10 +257,10 @@ fn soft_constraints(session: &Session<'_>, pod: PodId) -> Vec<TopologySpread> {
     soft.cloned().collect()
 }
 
-/// Spread over hosts and zones, for pods of a ReplicaSet or StatefulSet. Those are known by
-/// their hash label; their fellows are the pods with the same labels, less those that number
-/// them. kube-scheduler reads the selectors of Services and controllers instead.
-fn by_default(pod: &Pod) -> Vec<TopologySpread> {
+/// The default spread over hosts and zones for pods of a ReplicaSet or StatefulSet. Those have a
+/// hash label; matching pods are those with the same labels, without labels that number the pods.
+/// Difference from kube-scheduler: it uses the selectors of Services and controllers.
+fn default_constraints(pod: &Pod) -> Vec<TopologySpread> {
     let hashes = ["pod-template-hash", "controller-revision-hash"];
     if !hashes.iter().any(|key| pod.labels.contains_key(*key)) {
         return Vec::new();

@@ -1,45 +1,48 @@
-//! Claims on volumes, in four filters: claims that can be had nowhere; nodes from which bound
-//! volumes can be used, and unbound ones that fit; how many a node takes; and who else wants them.
-//! They are `VolumeBinding`, `VolumeZone`, `NodeVolumeLimits` and `VolumeRestrictions` of
-//! kube-scheduler. Which volume a claim
-//! gets is settled for all pods together ([`chosen_volumes`]), so that no two claims get the same.
+//! Volume claims, in four filters: claims that cannot be satisfied at all; nodes that can reach
+//! bound volumes, and matching unbound ones; the attachment limit of nodes; and claims that other
+//! pods use exclusively. They correspond to `VolumeBinding`, `VolumeZone`, `NodeVolumeLimits` and
+//! `VolumeRestrictions` of kube-scheduler. Volumes are assigned to claims for all pods together
+//! ([`assign_volumes`]), so that no two claims get the same volume.
 
 mod limits;
 pub(super) mod matching;
 
 use crate::{
-    decision::{Misfit, VolumeMisfit},
+    decision::{FitError, VolumeFitError},
     framework::{DependsOn, Filter, NodeFilter},
-    model::{LabelSelector, Made, Name, Node, PodId, VolumeAccess, VolumeClaim, VolumeReach},
-    session::{Fits, PodState, Session},
+    model::{
+        LabelSelector, Name, Node, PodId, ProvisionableVolume, VolumeAccess, VolumeClaim,
+        VolumeReach,
+    },
+    session::{Fit, PodState, Session},
 };
 
 pub(super) use limits::NodeVolumeLimits;
-pub use matching::Chosen;
-use matching::Matching;
+pub use matching::VolumeChoice;
+use matching::VolumeMatching;
 
-/// Claims that can be had nowhere: nothing about nodes helps.
+/// Rejects all nodes if a claim cannot be satisfied at all.
 #[derive(Debug)]
 pub(super) struct VolumeClaims;
 
-/// Nodes from which the volumes can be used.
+/// Rejects nodes that cannot reach the volumes.
 #[derive(Debug)]
 pub(super) struct VolumeNodes;
 
-/// Volumes that others have, or were just given.
+/// Rejects nodes whose volumes other pods use or were just assigned.
 #[derive(Debug)]
 pub(super) struct VolumeBinding;
 
-/// What the open claims of pods that get these nodes get: a volume each, or one that is to be made.
-/// Claims that can get neither are left out; there are none where the nodes are those of a plan.
-pub fn chosen_volumes<'s>(
-    places: impl Iterator<Item = (&'s [VolumeClaim], &'s Node)>,
-) -> std::collections::BTreeMap<Name, Chosen> {
-    let mut matching = Matching::default();
-    for (claims, node) in places {
+/// Assigns a volume to each unbound claim of pods on these nodes: an existing one, or one to be
+/// provisioned. Claims that can get neither are absent; with the nodes of a plan there are none.
+pub fn assign_volumes<'s>(
+    pods_with_nodes: impl Iterator<Item = (&'s [VolumeClaim], &'s Node)>,
+) -> std::collections::BTreeMap<Name, VolumeChoice> {
+    let mut matching = VolumeMatching::default();
+    for (claims, node) in pods_with_nodes {
         matching.add(claims, node);
     }
-    matching.solve().named()
+    matching.solve().by_claim()
 }
 
 impl Filter for VolumeClaims {
@@ -49,14 +52,14 @@ impl Filter for VolumeClaims {
 
     fn pre_filter<'a>(&self, session: &'a Session<'_>, pod: PodId) -> Option<NodeFilter<'a>> {
         let mut claims = session.shape_of(pod).volumes.iter();
-        let misfit = claims.find_map(|claim| match &claim.access {
-            VolumeAccess::Nowhere(problem) => {
+        let error = claims.find_map(|claim| match &claim.access {
+            VolumeAccess::Unavailable(problem) => {
                 let (claim, problem) = (claim.name.clone(), problem.clone());
-                Some(Misfit::Volume(VolumeMisfit::Nowhere { claim, problem }))
+                Some(FitError::Volume(VolumeFitError::ClaimUnavailable { claim, problem }))
             }
-            VolumeAccess::Bound(_) | VolumeAccess::Open { .. } => None,
+            VolumeAccess::Bound(_) | VolumeAccess::WaitForFirstConsumer { .. } => None,
         })?;
-        Some(Box::new(move |_| Err(misfit.clone())))
+        Some(Box::new(move |_| Err(error.clone())))
     }
 }
 
@@ -70,32 +73,32 @@ impl Filter for VolumeNodes {
         (!claims.is_empty()).then(|| {
             let filter = move |node| {
                 let node = session.node(node);
-                claims.iter().try_for_each(|claim| usable(claim, node)).map(|()| Fits::Now)
+                claims.iter().try_for_each(|claim| check_claim(claim, node)).map(|()| Fit::Now)
             };
             Box::new(filter) as NodeFilter<'a>
         })
     }
 }
 
-/// The claim's volume can be used from the node, or there is one for it that can.
-fn usable(claim: &VolumeClaim, node: &Node) -> Result<(), Misfit> {
+/// Whether the node can reach the volume of the claim, or a volume that matches the claim.
+fn check_claim(claim: &VolumeClaim, node: &Node) -> Result<(), FitError> {
     match &claim.access {
-        VolumeAccess::Bound(reach) if !selects(reach, node) => {
-            Err(Misfit::Volume(VolumeMisfit::Elsewhere))
+        VolumeAccess::Bound(reach) if !affinity_selects(reach, node) => {
+            Err(FitError::Volume(VolumeFitError::NodeAffinity))
         }
-        VolumeAccess::Bound(reach) if !is_in_zones(reach, node) => {
-            Err(Misfit::Volume(VolumeMisfit::Zone))
+        VolumeAccess::Bound(reach) if !zones_match(reach, node) => {
+            Err(FitError::Volume(VolumeFitError::Zone))
         }
-        VolumeAccess::Nowhere(_) | VolumeAccess::Bound(_) => Ok(()),
-        VolumeAccess::Open { volumes, made } => {
-            let made = made.as_ref().filter(|made| is_within(&made.reach, node));
-            if volumes.iter().any(|volume| is_within(&volume.reach, node)) {
+        VolumeAccess::Unavailable(_) | VolumeAccess::Bound(_) => Ok(()),
+        VolumeAccess::WaitForFirstConsumer { volumes, provisionable: made } => {
+            let made = made.as_ref().filter(|made| can_reach(&made.reach, node));
+            if volumes.iter().any(|volume| can_reach(&volume.reach, node)) {
                 return Ok(());
             }
             match made {
-                None => Err(Misfit::Volume(VolumeMisfit::NoneToBind)),
+                None => Err(FitError::Volume(VolumeFitError::NoMatchingVolume)),
                 Some(made) if !has_storage(made, node) => {
-                    Err(Misfit::Volume(VolumeMisfit::NoStorage))
+                    Err(FitError::Volume(VolumeFitError::InsufficientStorage))
                 }
                 Some(_) => Ok(()),
             }
@@ -103,35 +106,36 @@ fn usable(claim: &VolumeClaim, node: &Node) -> Result<(), Misfit> {
     }
 }
 
-/// The driver has enough left for the node, as far as it says.
-fn has_storage(made: &Made, node: &Node) -> bool {
+/// Whether the driver has enough storage for the node, as far as it publishes capacity.
+fn has_storage(made: &ProvisionableVolume, node: &Node) -> bool {
     let matches = |selector: &LabelSelector| {
-        selector.requirements.iter().all(|one| one.holds(node.labels.get(&one.key)))
+        selector.requirements.iter().all(|one| one.matches_value(node.labels.get(&one.key)))
     };
-    made.room.as_ref().is_none_or(|room| room.iter().any(matches))
+    made.nodes_with_capacity.as_ref().is_none_or(|room| room.iter().any(matches))
 }
 
-pub(super) fn is_within(reach: &VolumeReach, node: &Node) -> bool {
-    selects(reach, node) && is_in_zones(reach, node)
+pub(super) fn can_reach(reach: &VolumeReach, node: &Node) -> bool {
+    affinity_selects(reach, node) && zones_match(reach, node)
 }
 
-fn selects(reach: &VolumeReach, node: &Node) -> bool {
+fn affinity_selects(reach: &VolumeReach, node: &Node) -> bool {
     let affinity = reach.affinity.as_ref();
     affinity.is_none_or(|terms| terms.iter().any(|term| term.matches(node)))
 }
 
-/// Labels of before and of today mean the same; a node without any is everywhere.
-fn is_in_zones(reach: &VolumeReach, node: &Node) -> bool {
+/// Whether the zone labels of the volume match the node. Deprecated and current labels are
+/// equivalent; a node without zone labels matches all zones.
+fn zones_match(reach: &VolumeReach, node: &Node) -> bool {
     if VolumeClaim::ZONE_LABELS.iter().all(|label| !node.labels.contains_key(*label)) {
         return true;
     }
     reach.zones.iter().all(|(label, values)| {
-        let alike = VolumeClaim::ZONE_LABELS.iter().filter(|other| {
+        let equivalent = VolumeClaim::ZONE_LABELS.iter().filter(|other| {
             let last = |label: &str| label.rsplit_once('/').map(|(_, last)| last.to_owned());
             last(label) == last(other)
         });
-        let alike = alike.filter_map(|other| node.labels.get(*other));
-        let value = node.labels.get(label).or_else(|| alike.into_iter().next());
+        let equivalent = equivalent.filter_map(|other| node.labels.get(*other));
+        let value = node.labels.get(label).or_else(|| equivalent.into_iter().next());
         value.is_some_and(|value| values.contains(value))
     })
 }
@@ -141,55 +145,59 @@ impl Filter for VolumeBinding {
         DependsOn::Cluster
     }
 
-    fn keeps_apart(&self) -> bool {
+    fn is_anti_affinity(&self) -> bool {
         true
     }
 
     fn pre_filter<'a>(&self, session: &'a Session<'_>, pod: PodId) -> Option<NodeFilter<'a>> {
         let shape = session.shape_of(pod);
-        if !shape.volumes.iter().any(|claim| claim.is_exclusive || claim.is_open()) {
+        if !shape
+            .volumes
+            .iter()
+            .any(|claim| claim.is_exclusive || claim.is_wait_for_first_consumer())
+        {
             return None;
         }
-        let others = || session.volume_pods().iter().copied().filter(|other| *other != pod);
+        let others = || session.pods_with_volumes().iter().copied().filter(|other| *other != pod);
         let exclusive = shape.volumes.iter().filter(|claim| claim.is_exclusive);
-        let free = exclusive.map(|claim| is_free(session, others(), claim));
-        let free = free.collect::<Result<Vec<Fits>, Misfit>>();
-        let mut matching = Matching::default();
+        let exclusive_fits = exclusive.map(|claim| check_exclusive(session, others(), claim));
+        let exclusive_fits = exclusive_fits.collect::<Result<Vec<Fit>, FitError>>();
+        let mut matching = VolumeMatching::default();
         for other in others() {
-            if let Some(node) = session.state(other).charged_on() {
+            if let Some(node) = session.state(other).charged_node() {
                 matching.add(&session.shape_of(other).volumes, session.node(node));
             }
         }
         let base = matching.solve();
         Some(Box::new(move |node| {
-            let fits = free.clone()?.into_iter().max().unwrap_or(Fits::Now);
-            let mut alone = Matching::default();
-            alone.add(&shape.volumes, session.node(node));
-            if base.takes(&matching, alone) {
+            let fits = exclusive_fits.clone()?.into_iter().max().unwrap_or(Fit::Now);
+            let mut added = VolumeMatching::default();
+            added.add(&shape.volumes, session.node(node));
+            if base.can_add(&matching, added) {
                 Ok(fits)
             } else {
-                Err(Misfit::Volume(VolumeMisfit::NoneToBind))
+                Err(FitError::Volume(VolumeFitError::NoMatchingVolume))
             }
         }))
     }
 }
 
-/// Nobody else has the claim, or all who have it leave.
-fn is_free(
+/// The fit of an exclusive claim: no other pod uses it, or all its users are leaving.
+fn check_exclusive(
     session: &Session<'_>,
     others: impl Iterator<Item = PodId>,
     claim: &VolumeClaim,
-) -> Result<Fits, Misfit> {
+) -> Result<Fit, FitError> {
     let users = others.filter(|other| {
-        session.shape_of(*other).volumes.iter().any(|theirs| theirs.name == claim.name)
+        session.shape_of(*other).volumes.iter().any(|other| other.name == claim.name)
     });
-    let mut fits = Fits::Now;
+    let mut fits = Fit::Now;
     for state in users.map(|other| session.state(other)) {
-        if state.charged_on().is_some() || matches!(state, PodState::Stuck(_)) {
-            return Err(Misfit::Volume(VolumeMisfit::InUse(claim.name.clone())));
+        if state.charged_node().is_some() || matches!(state, PodState::Stuck(_)) {
+            return Err(FitError::Volume(VolumeFitError::ClaimInUse(claim.name.clone())));
         }
-        if state.places().next().is_some() {
-            fits = Fits::Later;
+        if state.nodes().next().is_some() {
+            fits = Fit::Later;
         }
     }
     Ok(fits)

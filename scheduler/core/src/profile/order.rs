@@ -1,30 +1,30 @@
-//! By which plugins jobs of a queue, and pods of a job, are told apart.
+//! The rules that order the jobs of a queue and the pods of a job, by KAI plugin.
 
-/// Tells two jobs of a queue apart.
+/// Orders two jobs of a queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum JobRule {
-    /// The higher priority first.
+pub enum JobOrderRule {
+    /// Higher priority first.
     Priority,
-    /// Those below their minimum first, then those at it, then those above.
+    /// Jobs below their minimum first, then those at it, then those above it.
     Elastic,
 }
 
-/// Tells two pods of a job apart.
+/// Orders two pods of a job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum TaskRule {
+pub enum TaskOrderRule {
     /// The master or launcher of a Kubeflow job first.
     Kubeflow,
     /// The head of a Ray cluster first.
     Ray,
-    /// The higher task priority first, any before none.
+    /// Higher task priority first, then pods without one.
     TaskOrder,
 }
 
-impl JobRule {
-    /// All, in KAI's order.
+impl JobOrderRule {
+    /// All rules, in KAI's order.
     pub const ALL: [Self; 2] = [Self::Priority, Self::Elastic];
 
-    /// KAI's plugin.
+    /// Name of the KAI plugin.
     pub const fn plugin(self) -> &'static str {
         match self {
             Self::Priority => "priority",
@@ -33,11 +33,11 @@ impl JobRule {
     }
 }
 
-impl TaskRule {
-    /// All, in KAI's order.
+impl TaskOrderRule {
+    /// All rules, in KAI's order.
     pub const ALL: [Self; 3] = [Self::Kubeflow, Self::Ray, Self::TaskOrder];
 
-    /// KAI's plugin.
+    /// Name of the KAI plugin.
     pub const fn plugin(self) -> &'static str {
         match self {
             Self::Kubeflow => "kubeflow",
@@ -52,10 +52,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn rules_are_those_of_kais_plugins() {
-        let of_jobs = JobRule::ALL.map(JobRule::plugin);
+    fn order_rules_are_named_after_kai_plugins() {
+        let of_jobs = JobOrderRule::ALL.map(JobOrderRule::plugin);
         assert_eq!(of_jobs, ["priority", "elastic"]);
-        let of_tasks = TaskRule::ALL.map(TaskRule::plugin);
+        let of_tasks = TaskOrderRule::ALL.map(TaskOrderRule::plugin);
         assert_eq!(of_tasks, ["kubeflow", "ray", "taskorder"]);
     }
 }

@@ -1,106 +1,115 @@
-//! Who may take back from whom, and how much: KAI's rules over the accounts.
+//! Which queue may reclaim from which, and how much: KAI's rules over the accounts.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::{Account, Ledger, standing::Ratio};
+use super::{Account, QueueAccounts, queue_key::Ratio};
 use crate::{
     model::QueueId,
     resources::{Amount, PerResource},
 };
 
-/// A job that wants to take back what its queue deserves.
+/// A job that reclaims what its queue deserves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Reclaimer {
     /// Its leaf queue.
     pub queue: QueueId,
-    /// May it use more than its queue's quota?
+    /// Whether it may exceed its queue's quota.
     pub preemptible: bool,
-    /// What its next pods ask for together.
+    /// What its next pods request together.
     pub request: PerResource<i64>,
 }
 
-/// What is taken from one leaf queue, in the order in which it is taken: elastic pods one by
-/// one, the core of a gang as one.
+/// What is reclaimed from each leaf queue, in order: elastic pods one by one, the minimum of a gang
+/// as one.
 pub type Victims = BTreeMap<QueueId, Vec<PerResource<i64>>>;
 
 impl Reclaimer {
-    /// May it start at all? Only inside its leaf queue's fair share and, when it is not
-    /// preemptible, inside its quota.
-    pub fn may_start(&self, ledger: &Ledger) -> bool {
-        let account = ledger.account(self.queue);
+    /// Whether it may reclaim at all: its leaf queue must stay within its fair share and, for
+    /// non-preemptible work, within its quota.
+    pub fn may_start(&self, accounts: &QueueAccounts) -> bool {
+        let account = accounts.account(self.queue);
         let after = account.allocated.plus(self.request);
         let fair = account.fair_share.values().map(Amount::Exactly);
-        let in_share = after.values().into_iter().zip(fair).all(|(used, fair)| fair.holds(used));
-        ledger.tells_shares() && in_share && (self.preemptible || account.keeps_quota(self.request))
+        let in_share = after.values().into_iter().zip(fair).all(|(used, fair)| fair.allows(used));
+        accounts.uses_fair_shares()
+            && in_share
+            && (self.preemptible || account.fits_quota(self.request))
     }
 
-    /// Places of what it asks for in all resources.
-    pub(crate) fn asked(&self) -> impl Iterator<Item = usize> + use<> {
-        let asked = self.request.values();
-        [0, 1, 2].into_iter().filter(move |&at| asked[at] > 0)
+    /// Positions of the resources that it requests.
+    pub(crate) fn requested_resources(&self) -> impl Iterator<Item = usize> + use<> {
+        let requested = self.request.values();
+        [0, 1, 2].into_iter().filter(move |&at| requested[at] > 0)
     }
 
-    /// May something be taken from this leaf queue for it? When it stays inside its quota, from
-    /// a queue that is over its own in something that is asked for, or under it in nothing; else
-    /// from one beyond its allocatable share.
-    pub fn may_take_from(&self, ledger: &Ledger, victim: QueueId) -> bool {
-        let Some((mine, theirs)) = diverging(ledger, self.queue, victim) else { return false };
-        let (mine, theirs) = (ledger.account(mine), ledger.account(theirs));
+    /// Whether it may reclaim from this leaf queue. When its own queue stays within quota: from a
+    /// queue that exceeds its quota of a requested resource, or is below it in none; otherwise from
+    /// one beyond its allocatable share.
+    pub fn may_take_from(&self, accounts: &QueueAccounts, victim: QueueId) -> bool {
+        let Some((mine, theirs)) = diverging_queues(accounts, self.queue, victim) else {
+            return false;
+        };
+        let (mine, theirs) = (accounts.account(mine), accounts.account(theirs));
         if !mine.allocated.plus(self.request).within(mine.quota) {
             return !theirs.allocated.within(theirs.allocatable());
         }
         let (used, quota) = (theirs.allocated.values(), theirs.quota.values());
-        let over = self.asked().any(|at| !quota[at].holds(used[at]));
+        let over = self.requested_resources().any(|at| !quota[at].allows(used[at]));
         let under = |at: usize| matches!(quota[at], Amount::Exactly(quota) if used[at] < quota);
-        over || !self.asked().any(under)
+        over || !self.requested_resources().any(under)
     }
 
-    /// May all of `victims` be taken for it? `saturation_milli` is how much further than it
-    /// its victims must be from their fair shares, in thousandths.
-    pub fn may_take(&self, ledger: &Ledger, victims: &Victims, saturation_milli: i64) -> bool {
-        let Some(remaining) = self.take_one_by_one(ledger, victims) else { return false };
-        self.siblings_stay_ahead(ledger, victims, &remaining, saturation_milli)
-            && (self.preemptible || ledger.keeps_quotas(self.queue, self.request))
+    /// Whether it may reclaim all of `victims`. `saturation_milli` is how much further over its
+    /// fair share than the reclaimer a victim's queue must be, in thousandths.
+    pub fn may_take(
+        &self,
+        accounts: &QueueAccounts,
+        victims: &Victims,
+        saturation_milli: i64,
+    ) -> bool {
+        let Some(remaining) = self.take_one_by_one(accounts, victims) else { return false };
+        self.siblings_stay_ahead(accounts, victims, &remaining, saturation_milli)
+            && (self.preemptible || accounts.fits_quotas(self.queue, self.request))
     }
 
-    /// What each touched queue keeps, or `None` when one of them had no more to give.
-    fn take_one_by_one(&self, ledger: &Ledger, victims: &Victims) -> Option<Remaining> {
-        let mut remaining = Remaining::default();
+    /// What each affected queue keeps; `None` when one of them had nothing left to reclaim.
+    fn take_one_by_one(&self, accounts: &QueueAccounts, victims: &Victims) -> Option<RemainingUse> {
+        let mut remaining = RemainingUse::default();
         for (&leaf, taken) in victims {
-            let (mine, theirs) = diverging(ledger, self.queue, leaf)?;
-            let mine = ledger.account(mine);
+            let (mine, theirs) = diverging_queues(accounts, self.queue, leaf)?;
+            let mine = accounts.account(mine);
             let deserved = mine.allocated.plus(self.request).within(mine.quota);
             for &amount in taken {
-                let used = remaining.of(ledger, theirs);
-                has_to_give(used, ledger.account(theirs), deserved).then_some(())?;
-                remaining.subtract(ledger, leaf, amount);
+                let used = remaining.allocated(accounts, theirs);
+                is_reclaimable(used, accounts.account(theirs), deserved).then_some(())?;
+                remaining.subtract(accounts, leaf, amount);
             }
         }
         Some(remaining)
     }
 
-    /// On no level the reclaimer may end beyond its fair share while a sibling it took from is
-    /// no better off.
+    /// On no level may the reclaimer end over its fair share unless each sibling it reclaimed from
+    /// is further over.
     fn siblings_stay_ahead(
         &self,
-        ledger: &Ledger,
+        accounts: &QueueAccounts,
         victims: &Victims,
-        remaining: &Remaining,
+        remaining: &RemainingUse,
         saturation_milli: i64,
     ) -> bool {
         let involved = self.involved(victims);
-        let own: BTreeSet<QueueId> = ledger.path(self.queue).collect();
+        let own: BTreeSet<QueueId> = accounts.path(self.queue).collect();
         let touched: BTreeSet<QueueId> =
-            victims.keys().flat_map(|leaf| ledger.path(*leaf)).collect();
+            victims.keys().flat_map(|leaf| accounts.path(*leaf)).collect();
         touched.difference(&own).all(|&sibling| {
-            let parent = ledger.account(sibling).parent;
-            let Some(&mine) = own.iter().find(|at| ledger.account(**at).parent == parent) else {
+            let parent = accounts.account(sibling).parent;
+            let Some(&mine) = own.iter().find(|at| accounts.account(**at).parent == parent) else {
                 return true;
             };
-            let share = remaining.of(ledger, mine).plus(self.request);
-            let mine = ratios(share, ledger.account(mine));
-            let account = ledger.account(sibling);
-            let theirs = ratios(remaining.of(ledger, sibling), account);
+            let share = remaining.allocated(accounts, mine).plus(self.request);
+            let mine = ratios(share, accounts.account(mine));
+            let account = accounts.account(sibling);
+            let theirs = ratios(remaining.allocated(accounts, sibling), account);
             let fair = account.fair_share.values();
             [0, 1, 2].into_iter().filter(|&at| involved[at] && fair[at] > 0).all(|at| {
                 mine[at] <= Ratio::new(1, 1) || mine[at].scaled_milli(saturation_milli) < theirs[at]
@@ -111,34 +120,38 @@ impl Reclaimer {
     fn involved(&self, victims: &Victims) -> [bool; 3] {
         let all = victims.values().flatten().chain([&self.request]);
         all.fold([false; 3], |involved, amount| {
-            let asked = amount.values().map(|value| value > 0);
-            [involved[0] || asked[0], involved[1] || asked[1], involved[2] || asked[2]]
+            let requested = amount.values().map(|value| value > 0);
+            [involved[0] || requested[0], involved[1] || requested[1], involved[2] || requested[2]]
         })
     }
 }
 
-/// What queues would keep, where that differs from their accounts.
+/// What queues keep, where that differs from their accounts.
 #[derive(Default)]
-struct Remaining(BTreeMap<QueueId, PerResource<i64>>);
+struct RemainingUse(BTreeMap<QueueId, PerResource<i64>>);
 
-impl Remaining {
-    fn of(&self, ledger: &Ledger, queue: QueueId) -> PerResource<i64> {
-        self.0.get(&queue).copied().unwrap_or_else(|| ledger.account(queue).allocated)
+impl RemainingUse {
+    fn allocated(&self, accounts: &QueueAccounts, queue: QueueId) -> PerResource<i64> {
+        self.0.get(&queue).copied().unwrap_or_else(|| accounts.account(queue).allocated)
     }
 
-    fn subtract(&mut self, ledger: &Ledger, leaf: QueueId, amount: PerResource<i64>) {
-        for queue in ledger.path(leaf) {
-            let kept = self.of(ledger, queue).minus(amount);
+    fn subtract(&mut self, accounts: &QueueAccounts, leaf: QueueId, amount: PerResource<i64>) {
+        for queue in accounts.path(leaf) {
+            let kept = self.allocated(accounts, queue).minus(amount);
             self.0.insert(queue, kept);
         }
     }
 }
 
-/// The two queues, reclaimer's first, just below the lowest queue above both. `None` when one
-/// stands above the other.
-pub fn diverging(ledger: &Ledger, mine: QueueId, theirs: QueueId) -> Option<(QueueId, QueueId)> {
-    let mut mine: Vec<QueueId> = ledger.path(mine).collect();
-    let mut theirs: Vec<QueueId> = ledger.path(theirs).collect();
+/// The two ancestors, the reclaimer's first, just below the lowest common ancestor. `None` when one
+/// queue is an ancestor of the other.
+pub fn diverging_queues(
+    accounts: &QueueAccounts,
+    mine: QueueId,
+    theirs: QueueId,
+) -> Option<(QueueId, QueueId)> {
+    let mut mine: Vec<QueueId> = accounts.path(mine).collect();
+    let mut theirs: Vec<QueueId> = accounts.path(theirs).collect();
     while let (Some(left), Some(right)) = (mine.pop(), theirs.pop()) {
         if left != right {
             return Some((left, right));
@@ -147,13 +160,12 @@ pub fn diverging(ledger: &Ledger, mine: QueueId, theirs: QueueId) -> Option<(Que
     None
 }
 
-/// Beyond its allocatable share of something, or over its quota of something when that is
-/// taken back for a queue inside its own.
-fn has_to_give(used: PerResource<i64>, account: &Account, deserved: bool) -> bool {
+/// It is beyond its allocatable share, or over quota when a queue within its own quota reclaims.
+fn is_reclaimable(used: PerResource<i64>, account: &Account, deserved: bool) -> bool {
     !used.within(account.allocatable()) || deserved && !used.within(account.quota)
 }
 
-/// Used per fair share: nothing of nothing is 0, something of nothing endless.
+/// Usage per fair share: nothing of zero is 0, something of zero is infinite.
 fn ratios(used: PerResource<i64>, account: &Account) -> [Ratio; 3] {
     let (used, fair) = (used.values(), account.fair_share.values());
     [0, 1, 2].map(|at| match (used[at], fair[at]) {

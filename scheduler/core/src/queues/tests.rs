@@ -1,15 +1,17 @@
-//! The order of jobs over the queue tree, and which victims are acceptable, as text. Queues:
-//! `name [parent=] quota= fair= used=` in GPUs, `cpu-quota=` and so on in cores; jobs: `job queue priority gpus`.
+//! The order of jobs over the queue tree, and which victims are acceptable, as text. Queues: `name
+//! [parent=] quota= fair= used=` in GPUs, `cpu-quota=` and so on in cores; jobs: `job queue
+//! priority gpus`.
 
 use insta::assert_snapshot;
 
 use super::{
-    Account, Bill, Direction, JobKey, JobLine, Ledger, Offer, Race, Shortfall, Waiting,
+    Account, Charge, Direction, JobCandidate, JobKey, JobsByQueue, MinimumStatus, QueueAccounts,
+    QueueOrder, QueuedJob,
     reclaim::{Reclaimer, Victims},
 };
 use crate::{
     model::{PodGroupId, QueueId, Time},
-    profile::JobRule,
+    profile::JobOrderRule,
     resources::{Amount, PerResource},
 };
 
@@ -28,7 +30,7 @@ fn the_queue_with_the_smaller_share_is_served_first() {
 }
 
 #[test]
-fn who_stays_inside_its_quota_goes_before_who_does_not() {
+fn a_queue_within_its_quota_goes_before_one_over_it() {
     assert_snapshot!(order("
         a quota=1 fair=8 used=1
         b quota=8 fair=8 used=6
@@ -41,7 +43,7 @@ fn who_stays_inside_its_quota_goes_before_who_does_not() {
 }
 
 #[test]
-fn priority_of_queues_decides_between_those_inside_their_quota() {
+fn queue_priority_decides_between_queues_within_quota() {
     assert_snapshot!(order("
         low quota=8 fair=8 used=0 priority=1
         top quota=8 fair=8 used=7 priority=9
@@ -53,7 +55,7 @@ fn priority_of_queues_decides_between_those_inside_their_quota() {
 }
 
 #[test]
-fn a_queue_that_may_have_none_of_it_comes_last() {
+fn a_queue_with_share_zero_comes_last() {
     assert_snapshot!(order("
         none quota=0 fair=0 used=0
         some quota=0 fair=4 used=3
@@ -80,7 +82,7 @@ fn departments_are_compared_before_their_teams() {
 }
 
 #[test]
-fn inside_a_queue_priority_then_need_then_age() {
+fn jobs_of_a_queue_are_ordered_by_priority_then_minimum_then_age() {
     assert_snapshot!(order("
         q quota=8 fair=8 used=0
     ", "
@@ -93,7 +95,7 @@ fn inside_a_queue_priority_then_need_then_age() {
 }
 
 #[test]
-fn queues_alike_in_everything_go_by_age_then_name() {
+fn equal_queues_are_ordered_by_age_then_name() {
     assert_snapshot!(order("
         a quota=2 fair=2 used=0 created=5
         b quota=2 fair=2 used=0 created=5
@@ -121,16 +123,16 @@ fn a_non_preemptible_reclaimer_starts_only_inside_its_quota() {
 }
 
 #[test]
-fn osmo_one_pool_a_gives_back_what_pool_b_is_guaranteed() {
+fn osmo_example_one_pool_b_reclaims_its_guarantee_from_pool_a() {
     let queues = "
         a quota=30 fair=35 used=70 fixed=30
         b quota=50 fair=65 used=30 fixed=30
     ";
-    assert!(accepts(queues, "b", (4, false), &[("a", &[1, 1, 1, 1])]));
+    assert!(accepts(queues, "b", 4, false, &[("a", &[1, 1, 1, 1])]));
 }
 
 #[test]
-fn osmo_two_a_preemptible_job_beyond_its_share_waits() {
+fn osmo_example_two_a_preemptible_job_over_its_fair_share_waits() {
     let queues = "
         a quota=30 fair=35 used=65 fixed=25
         b quota=50 fair=65 used=35 fixed=35
@@ -144,8 +146,8 @@ fn victims_stop_where_their_queue_is_down_to_its_fair_share() {
         a quota=0 fair=4 used=6
         b quota=0 fair=4 used=0
     ";
-    assert!(accepts(queues, "b", (2, true), &[("a", &[1, 1])]));
-    assert!(!accepts(queues, "b", (3, true), &[("a", &[1, 1, 1])]));
+    assert!(accepts(queues, "b", 2, true, &[("a", &[1, 1])]));
+    assert!(!accepts(queues, "b", 3, true, &[("a", &[1, 1, 1])]));
 }
 
 #[test]
@@ -154,24 +156,24 @@ fn the_last_gang_may_push_its_queue_below_its_fair_share() {
         a quota=0 fair=4 used=6
         b quota=0 fair=4 used=0
     ";
-    assert!(accepts(queues, "b", (2, true), &[("a", &[6])]));
+    assert!(accepts(queues, "b", 2, true, &[("a", &[6])]));
 }
 
 #[test]
-fn a_guarantee_is_taken_back_from_who_is_over_quota_though_inside_its_share() {
+fn a_guarantee_is_reclaimed_from_a_queue_over_quota_but_within_its_fair_share() {
     let queues = "
         a quota=2 fair=5 used=4
         b quota=4 fair=4 used=2
     ";
-    assert!(accepts(queues, "b", (2, true), &[("a", &[1, 1])]));
+    assert!(accepts(queues, "b", 2, true, &[("a", &[1, 1])]));
 }
 
 #[test]
-fn a_guarantee_is_not_taken_from_who_is_over_quota_only_in_what_nobody_asks_for() {
+fn a_guarantee_is_not_reclaimed_from_a_queue_over_quota_only_in_unrequested_resources() {
     let theirs = "a quota=4 fair=4 cpu-quota=1 cpu-used=5";
     let accepts = |used| {
         let queues = format!("{theirs} used={used}\nb quota=4 fair=4 used=0");
-        accepts(&queues, "b", (2, true), &[("a", &[1, 1])])
+        accepts(&queues, "b", 2, true, &[("a", &[1, 1])])
     };
     assert_eq!([2, 3, 4, 6].map(accepts), [false, false, true, true]);
 }
@@ -185,8 +187,8 @@ fn departments_protect_what_their_teams_borrow_inside_them() {
         idle parent=mine quota=0 fair=0 used=4
         other parent=theirs quota=0 fair=0 used=4
     ";
-    assert!(!accepts(queues, "team", (1, true), &[("other", &[1])]));
-    assert!(accepts(queues, "team", (1, true), &[("idle", &[1])]));
+    assert!(!accepts(queues, "team", 1, true, &[("other", &[1])]));
+    assert!(accepts(queues, "team", 1, true, &[("idle", &[1])]));
 }
 
 #[test]
@@ -199,12 +201,12 @@ fn a_department_beyond_its_share_takes_only_from_one_further_beyond() {
             busy parent=mine quota=0 fair=4 used=4
             other parent=theirs quota=0 fair=4 used={used}"
         );
-        accepts(&queues, "team", (1, true), &[("other", &[1])])
+        accepts(&queues, "team", 1, true, &[("other", &[1])])
     };
     assert_eq!([5, 6, 7].map(accepts), [false, false, true]);
 }
 
-/// So much of one of the three, and nothing of the others.
+/// `amount` of one of the three resources, nothing of the others.
 fn only(at: usize, amount: i64) -> PerResource<i64> {
     let mut of = [0; 3];
     of[at] = amount;
@@ -212,7 +214,7 @@ fn only(at: usize, amount: i64) -> PerResource<i64> {
 }
 
 #[test]
-fn who_is_further_beyond_its_share_counts_in_all_that_is_asked_for_or_taken_and_in_no_more() {
+fn saturation_is_compared_only_in_requested_or_reclaimed_resources() {
     let account = |allocated| Account {
         parent: None,
         priority: 100,
@@ -230,18 +232,19 @@ fn who_is_further_beyond_its_share_counts_in_all_that_is_asked_for_or_taken_and_
         let accepts = |their_use, taken: PerResource<i64>| {
             let my_use = only(at, 4).plus(only(other, 8));
             let accounts = vec![account(my_use), account(only(at, their_use).plus(only(other, 2)))];
-            let ledger = Ledger::of(accounts, PerResource { gpu: 9, cpu: 9, memory: 9 });
+            let ledger =
+                QueueAccounts::from_accounts(accounts, PerResource { gpu: 9, cpu: 9, memory: 9 });
             let reclaimer = Reclaimer { queue: mine, preemptible: true, request: only(at, 1) };
             reclaimer.may_take(&ledger, &[(theirs, vec![taken])].into(), 1000)
         };
-        assert!(!accepts(6, only(at, 1)), "five of four is no less than five of four: {at}");
-        assert!(accepts(7, only(at, 1)), "eight of four of what nobody asks for: {at}");
-        assert!(!accepts(7, only(at, 1).plus(only(other, 1))), "but that is taken: {at}");
+        assert!(!accepts(6, only(at, 1)), "the victim would not be further over: {at}");
+        assert!(accepts(7, only(at, 1)), "eight of four of an unrequested resource: {at}");
+        assert!(!accepts(7, only(at, 1).plus(only(other, 1))), "but it is reclaimed as well: {at}");
     }
 }
 
 #[test]
-fn equal_leftovers_are_not_traded_back_and_forth() {
+fn equal_surplus_is_not_reclaimed_back_and_forth() {
     let queues = "
         q1 quota=3 fair=3 used=4
         q2 quota=5 fair=5 used=4
@@ -251,68 +254,71 @@ fn equal_leftovers_are_not_traded_back_and_forth() {
 }
 
 fn order(queues: &str, jobs: &str) -> String {
-    let (names, mut ledger) = read_queues(queues);
+    let (names, mut accounts) = read_queues(queues);
     let jobs: Vec<Vec<&str>> = rows(jobs);
     let waiting = jobs.iter().zip(0..).map(|(words, at)| {
-        let shortfall = match words.last() {
-            Some(&"above") => Shortfall::AboveMinimum,
-            Some(&"at") => Shortfall::AtMinimum,
-            Some(_) | None => Shortfall::BelowMinimum,
+        let minimum_status = match words.last() {
+            Some(&"above") => MinimumStatus::AboveMinimum,
+            Some(&"at") => MinimumStatus::AtMinimum,
+            Some(_) | None => MinimumStatus::BelowMinimum,
         };
         let priority = i32::try_from(number(words, "priority").unwrap_or(50)).unwrap();
-        Waiting {
+        QueuedJob {
             queue: id(&names, field(words, "queue").unwrap()),
-            key: JobKey::new(&JobRule::ALL, priority, shortfall, at, PodGroupId(at)),
+            key: JobKey::new(&JobOrderRule::ALL, priority, minimum_status, at, PodGroupId(at)),
             request: gpus(number(words, "gpus").unwrap_or(1)),
         }
     });
-    let mut line = JobLine::new(&ledger, waiting);
+    let mut queue = JobsByQueue::new(&accounts, waiting);
     let mut served = Vec::new();
-    while let Some(job) = line.pop(&ledger) {
-        ledger.charge(job.queue, &Bill::from(job.request), true);
-        line.accounts_changed(&ledger, job.queue);
+    while let Some(job) = queue.pop(&accounts) {
+        accounts.charge(job.queue, &Charge::from(job.request), true);
+        queue.on_accounts_changed(&accounts, job.queue);
         served.push(jobs[job.key.group().0 as usize][0]);
     }
     served.join(" ")
 }
 
 #[test]
-fn a_queue_that_was_alone_in_line_takes_its_place_when_another_joins() {
-    let (names, ledger) = read_queues("a quota=4 fair=4 used=3\n b quota=4 fair=4 used=1");
+fn a_single_queue_is_ordered_once_a_sibling_joins() {
+    let (names, accounts) = read_queues("a quota=4 fair=4 used=3\n b quota=4 fair=4 used=1");
     let (a, b) = (id(&names, "a"), id(&names, "b"));
-    let offer = Some(Offer { job: gpus(1), ..Offer::default() });
-    let mut race = Race::new(&ledger, Direction::ToServe);
-    let turns = [(a, offer), (b, offer), (a, offer), (b, None), (a, None)].map(|(queue, offer)| {
-        race.update(&ledger, queue, offer);
-        race.best()
-    });
+    let candidate = Some(JobCandidate { job: gpus(1), ..JobCandidate::default() });
+    let mut order = QueueOrder::new(&accounts, Direction::Allocate);
+    let turns = [(a, candidate), (b, candidate), (a, candidate), (b, None), (a, None)].map(
+        |(queue, candidate)| {
+            order.update(&accounts, queue, candidate);
+            order.best_queue()
+        },
+    );
     assert_eq!(turns, [Some(a), Some(b), Some(b), Some(a), None]);
 }
 
 fn may_start(queues: &str, queue: &str, asks: i64, preemptible: bool) -> bool {
-    let (names, ledger) = read_queues(queues);
+    let (names, accounts) = read_queues(queues);
     let queue = id(&names, queue);
-    Reclaimer { queue, preemptible, request: gpus(asks) }.may_start(&ledger)
+    Reclaimer { queue, preemptible, request: gpus(asks) }.may_start(&accounts)
 }
 
-/// May `queue` start, and is this set of victims acceptable?
+/// Whether `queue` may start, and whether this set of victims is acceptable.
 fn accepts(
     queues: &str,
     queue: &str,
-    (asks, preemptible): (i64, bool),
+    requested: i64,
+    preemptible: bool,
     victims: &[(&str, &[i64])],
 ) -> bool {
-    let (names, ledger) = read_queues(queues);
-    let reclaimer = Reclaimer { queue: id(&names, queue), preemptible, request: gpus(asks) };
+    let (names, accounts) = read_queues(queues);
+    let reclaimer = Reclaimer { queue: id(&names, queue), preemptible, request: gpus(requested) };
     let victims: Victims = victims
         .iter()
         .map(|(queue, taken)| (id(&names, queue), taken.iter().map(|of| gpus(*of)).collect()))
         .collect();
-    victims.keys().all(|victim| reclaimer.may_take_from(&ledger, *victim))
-        && reclaimer.may_take(&ledger, &victims, 1000)
+    victims.keys().all(|victim| reclaimer.may_take_from(&accounts, *victim))
+        && reclaimer.may_take(&accounts, &victims, 1000)
 }
 
-fn read_queues(text: &str) -> (Vec<String>, Ledger) {
+fn read_queues(text: &str) -> (Vec<String>, QueueAccounts) {
     let lines = rows(text);
     let names: Vec<String> = lines.iter().map(|words| words[0].to_owned()).collect();
     let accounts = lines.iter().map(|words| {
@@ -340,12 +346,12 @@ fn read_queues(text: &str) -> (Vec<String>, Ledger) {
             requested: PerResource::default(),
         }
     });
-    let ledger = Ledger::of(accounts.collect(), gpus(100));
+    let ledger = QueueAccounts::from_accounts(accounts.collect(), gpus(100));
     (names, ledger)
 }
 
 fn rows(text: &str) -> Vec<Vec<&str>> {
-    let lines = text.lines().map(|line| line.split_whitespace().collect::<Vec<_>>());
+    let lines = text.lines().map(|queue| queue.split_whitespace().collect::<Vec<_>>());
     lines.filter(|words| !words.is_empty()).collect()
 }
 

@@ -1,22 +1,23 @@
-//! What a queue uses of what it deserves, in words: for those whose work is evicted. The text
-//! follows KAI's, since people and dashboards match it.
+//! The usage lines of eviction events. The text follows KAI's, since users and dashboards match it.
 
-use super::{Account, Ledger, reclaim::diverging};
+use super::{Account, QueueAccounts, reclaim::diverging_queues};
 use crate::{
     decision::Decimal,
     model::{Queue, QueueId},
     resources::{Amount, PerResource},
 };
 
-/// A line on the victim's queue and one on the reclaimer's, or on the queues above them where
-/// those differ.
+/// A line on the victim's queue and one on the reclaimer's, or on their ancestors below the lowest
+/// common one.
 pub fn usage_lines(
-    ledger: &Ledger,
+    accounts: &QueueAccounts,
     queues: &[Queue],
-    (reclaimer, victim): (QueueId, QueueId),
+    reclaimer: QueueId,
+    victim: QueueId,
 ) -> String {
-    let (reclaimer, victim) = diverging(ledger, reclaimer, victim).unwrap_or((reclaimer, victim));
-    let line = |queue: QueueId| usage(&queues[queue.0 as usize], ledger.account(queue));
+    let (reclaimer, victim) =
+        diverging_queues(accounts, reclaimer, victim).unwrap_or((reclaimer, victim));
+    let line = |queue: QueueId| usage(&queues[queue.0 as usize], accounts.account(queue));
     format!("{}\n{}", line(victim), line(reclaimer))
 }
 
@@ -24,14 +25,14 @@ fn usage(queue: &Queue, account: &Account) -> String {
     format!(
         "{} uses {} with a quota of {}, fair-share of {} and queue priority of <{}>.",
         queue.name,
-        listed(account.allocated.map(Amount::Exactly)),
-        listed(account.quota),
-        listed(account.fair_share.map(Amount::Exactly)),
+        format_amounts(account.allocated.map(Amount::Exactly)),
+        format_amounts(account.quota),
+        format_amounts(account.fair_share.map(Amount::Exactly)),
         queue.priority
     )
 }
 
-fn listed(amounts: PerResource<Amount>) -> String {
+fn format_amounts(amounts: PerResource<Amount>) -> String {
     let written = |amount: Amount, per_unit: i64| match amount {
         Amount::Exactly(amount) => Decimal { amount, per_unit }.to_string(),
         Amount::Unlimited => "Unlimited".to_owned(),

@@ -1,97 +1,102 @@
-//! The shared devices of a node: how much of each is taken, and which of them a pod gets. A
-//! device of which anything is taken is not idle; one that everybody is leaving is being
-//! released as a whole.
+//! The shared GPUs of a node: how much of each is taken, and which of them a pod gets. A GPU that
+//! is partly taken is not idle; one whose pods are all leaving is releasing as a whole.
 
 use std::cmp::Ordering;
 
-use super::{Fits, node::NodeRoom, state::Hold};
+use super::{Fit, node::NodeInfo, state::Occupancy};
 use crate::{
-    model::{GpuGroup, GpuPart, Node, SharedGpu},
+    model::{FractionalGpu, GpuFraction, GpuGroup, Node},
     profile::Placement,
 };
 
-/// A device that pods share, in the unit of [`Node::gpu_units`].
+/// A shared GPU, in the unit of [`Node::units_per_gpu`]. Also used for shared claims, counted in
+/// pods.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct SharedDevice {
-    /// Its name.
+    /// Name of the group.
     pub group: GpuGroup,
-    /// Of pods that are there, leaving ones included.
-    pub has: i64,
-    /// Of those that are leaving.
-    pub releases: i64,
-    /// Promised to others.
-    pub promised: i64,
+    /// Used by pods that are there, releasing ones included.
+    pub used: i64,
+    /// Part of it used by releasing pods.
+    pub releasing: i64,
+    /// Taken by pipelined pods.
+    pub pipelined: i64,
 }
 
-/// How a pod chooses among devices.
+/// How a pod chooses among GPUs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Choice {
-    /// The fullest or the emptiest device.
+pub struct DeviceChoice {
+    /// The fullest or the emptiest GPU first.
     pub placement: Placement,
-    /// A device on which it fits at once comes first.
-    pub at_once_first: bool,
+    /// GPUs on which it fits now come first.
+    pub prefer_now: bool,
 }
 
-/// A device that a pod may get.
+/// A GPU that a pod may get.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Device {
-    /// One that is shared, by position.
+    /// A shared one, by position.
     Shared(usize),
-    /// One that nobody shares yet.
+    /// One that is not shared yet.
     New,
 }
 
 impl SharedDevice {
-    /// What is taken of it when everything is released.
-    pub const fn later(&self) -> i64 {
-        self.has - self.releases + self.promised
+    /// What is taken once everything is released.
+    pub const fn used_later(&self) -> i64 {
+        self.used - self.releasing + self.pipelined
     }
 
     pub(super) const fn unused(group: GpuGroup) -> Self {
-        Self { group, has: 0, releases: 0, promised: 0 }
+        Self { group, used: 0, releasing: 0, pipelined: 0 }
     }
 
     pub(super) const fn is_unused(&self) -> bool {
-        self.has == 0 && self.releases == 0 && self.promised == 0
+        self.used == 0 && self.releasing == 0 && self.pipelined == 0
     }
 
-    pub(super) fn change(&mut self, hold: Hold, units: i64) {
-        match hold {
-            Hold::Has | Hold::IsStuck => self.has += units,
-            Hold::Releases => {
-                self.has += units;
-                self.releases += units;
+    pub(super) fn change(&mut self, occupancy: Occupancy, units: i64) {
+        match occupancy {
+            Occupancy::Allocated | Occupancy::Stuck => self.used += units,
+            Occupancy::Releasing => {
+                self.used += units;
+                self.releasing += units;
             }
-            Hold::IsPromised => self.promised += units,
+            Occupancy::Pipelined => self.pipelined += units,
         }
     }
 
-    /// A device that everybody leaves is given at once to nobody: it goes back as a whole.
-    fn fits(&self, units: i64, capacity: i64) -> Option<Fits> {
-        if self.later() + units > capacity {
+    /// A GPU that all its pods are leaving fits only later: it is released as a whole.
+    fn fit(&self, units: i64, capacity: i64) -> Option<Fit> {
+        if self.used_later() + units > capacity {
             return None;
         }
-        let at_once = self.has > self.releases && self.has + units <= capacity;
-        Some(if at_once { Fits::Now } else { Fits::Later })
+        let at_once = self.used > self.releasing && self.used + units <= capacity;
+        Some(if at_once { Fit::Now } else { Fit::Later })
     }
 }
 
-impl NodeRoom {
-    /// A pod takes (`units` above zero) or gives back a part of each of the devices.
-    pub(super) fn change_parts(&mut self, groups: &[GpuGroup], hold: Hold, units: i64) {
+impl NodeInfo {
+    /// Adds `units` to the use of each GPU; negative when a pod gives them back.
+    pub(super) fn change_device_use(
+        &mut self,
+        groups: &[GpuGroup],
+        occupancy: Occupancy,
+        units: i64,
+    ) {
         for group in groups {
-            let at = self.shared.iter().position(|device| device.group == *group);
+            let at = self.shared_devices.iter().position(|device| device.group == *group);
             let at = at.unwrap_or_else(|| {
-                self.shared.push(SharedDevice::unused(group.clone()));
-                self.shared.len() - 1
+                self.shared_devices.push(SharedDevice::unused(group.clone()));
+                self.shared_devices.len() - 1
             });
-            let device = &mut self.shared[at];
-            let taken = |device: &SharedDevice| (device.has > 0, device.later() > 0);
+            let device = &mut self.shared_devices[at];
+            let taken = |device: &SharedDevice| (device.used > 0, device.used_later() > 0);
             let before = taken(device);
-            device.change(hold, units);
+            device.change(occupancy, units);
             let after = taken(device);
             if device.is_unused() {
-                self.shared.swap_remove(at);
+                self.shared_devices.swap_remove(at);
             }
             let devices = |taken: bool| if taken { 1000 } else { 0 };
             let idle = devices(before.0) - devices(after.0);
@@ -100,26 +105,28 @@ impl NodeRoom {
         }
     }
 
-    /// When parts of enough devices fit.
-    pub fn fits_parts(&self, node: &Node, shared: &SharedGpu) -> Option<Fits> {
-        let choice = Choice { placement: Placement::BinPack, at_once_first: true };
-        let chosen = self.choose_devices(node, shared, choice)?;
+    /// When the fraction fits on enough GPUs.
+    pub fn fit_fraction(&self, node: &Node, fractional_gpu: &FractionalGpu) -> Option<Fit> {
+        let choice = DeviceChoice { placement: Placement::BinPack, prefer_now: true };
+        let chosen = self.choose_devices(node, fractional_gpu, choice)?;
         chosen.into_iter().map(|(_, fits)| fits).max()
     }
 
-    /// How much is idle of the device of which most is, in the unit of [`Node::gpu_units`].
-    pub fn idle_of_one(&self, node: &Node) -> i64 {
-        let capacity = node.gpu_units();
+    /// Idle units of the GPU with the most, in the unit of [`Node::units_per_gpu`].
+    pub fn max_idle_units(&self, node: &Node) -> i64 {
+        let capacity = node.units_per_gpu();
         let whole = if self.idle.gpu_milli >= 1000 { capacity } else { 0 };
-        let in_use = self.shared.iter().filter(|device| device.has > 0);
-        in_use.map(|device| capacity - device.has).fold(whole, i64::max)
+        let in_use = self.shared_devices.iter().filter(|device| device.used > 0);
+        in_use.map(|device| capacity - device.used).fold(whole, i64::max)
     }
 
-    /// What is left of shared devices when everything is released, in thousandths. A device of which
-    /// nothing stays taken is a whole one. As KAI, what is taken is rounded up to hundredths.
-    pub fn left_of_shared_milli(&self, node: &Node) -> i64 {
-        let capacity = i128::from(node.gpu_units().max(1));
-        let taken = self.shared.iter().map(SharedDevice::later).filter(|taken| *taken > 0);
+    /// What is free of shared GPUs once everything is released, in thousandths. GPUs that are not
+    /// used any more count as whole ones, not here. As in KAI, the use of each is rounded up to
+    /// hundredths.
+    pub fn shared_free_milli(&self, node: &Node) -> i64 {
+        let capacity = i128::from(node.units_per_gpu().max(1));
+        let taken =
+            self.shared_devices.iter().map(SharedDevice::used_later).filter(|taken| *taken > 0);
         let left = taken.map(|taken| {
             let hundredths = (i128::from(taken) * 100 + capacity - 1) / capacity;
             1000 - i64::try_from(hundredths.min(100) * 10).unwrap_or(1000)
@@ -127,45 +134,45 @@ impl NodeRoom {
         left.sum()
     }
 
-    /// A part of a device that is shared already would do for one of those asked for.
-    pub fn shares_with_others(&self, node: &Node, shared: &SharedGpu) -> bool {
-        let (units, capacity) = (shared.units_on(node), node.gpu_units());
-        let mut in_use = self.shared.iter().filter(|device| device.later() > 0);
-        in_use.any(|device| device.fits(units, capacity).is_some())
+    /// A GPU that is already shared has capacity for one of the fractions.
+    pub fn has_shared_device_for(&self, node: &Node, fractional_gpu: &FractionalGpu) -> bool {
+        let (units, capacity) = (fractional_gpu.units_on(node), node.units_per_gpu());
+        let mut in_use = self.shared_devices.iter().filter(|device| device.used_later() > 0);
+        in_use.any(|device| device.fit(units, capacity).is_some())
     }
 
-    /// The devices that a pod gets, and when; `None`: it does not fit.
+    /// The GPUs that a pod gets, and when; `None` when it does not fit.
     pub fn choose_devices(
         &self,
         node: &Node,
-        shared: &SharedGpu,
-        choice: Choice,
-    ) -> Option<Vec<(Device, Fits)>> {
-        let (units, capacity) = (shared.units_on(node), node.gpu_units());
-        let is_memory = matches!(shared.part, GpuPart::MemoryMib(_));
+        fractional_gpu: &FractionalGpu,
+        choice: DeviceChoice,
+    ) -> Option<Vec<(Device, Fit)>> {
+        let (units, capacity) = (fractional_gpu.units_on(node), node.units_per_gpu());
+        let is_memory = matches!(fractional_gpu.fraction, GpuFraction::MemoryMib(_));
         if units > capacity || is_memory && node.gpu_memory_mib <= 0 {
             return None;
         }
-        let wanted = shared.devices as usize;
+        let needed = fractional_gpu.devices as usize;
         let whole_devices = |milli: i64| usize::try_from(milli.div_euclid(1000)).unwrap_or(0);
         let idle = whole_devices(self.idle.gpu_milli);
         let free_later = self.idle.gpu_milli.saturating_add(self.releasing.gpu_milli);
         let mut free_later = whole_devices(free_later);
-        let mut devices: Vec<(Device, i64, Fits)> = Vec::new();
-        for (at, device) in self.shared.iter().enumerate() {
-            if let Some(fits) = device.fits(units, capacity) {
-                devices.push((Device::Shared(at), device.later(), fits));
+        let mut devices: Vec<(Device, i64, Fit)> = Vec::new();
+        for (at, device) in self.shared_devices.iter().enumerate() {
+            if let Some(fits) = device.fit(units, capacity) {
+                devices.push((Device::Shared(at), device.used_later(), fits));
             }
         }
-        let new = free_later.min(wanted);
-        let now = |at: usize| if at < idle { Fits::Now } else { Fits::Later };
+        let new = free_later.min(needed);
+        let now = |at: usize| if at < idle { Fit::Now } else { Fit::Later };
         devices.extend((0..new).map(|at| (Device::New, 0, now(at))));
         let group = |device: Device| match device {
-            Device::Shared(at) => Some(&self.shared[at].group),
+            Device::Shared(at) => Some(&self.shared_devices[at].group),
             Device::New => None,
         };
         devices.sort_by(|(a, used_a, fits_a), (b, used_b, fits_b)| {
-            let fits = if choice.at_once_first { fits_a.cmp(fits_b) } else { Ordering::Equal };
+            let fits = if choice.prefer_now { fits_a.cmp(fits_b) } else { Ordering::Equal };
             let used = match choice.placement {
                 Placement::BinPack | Placement::LeastFragmentation => used_b.cmp(used_a),
                 Placement::Spread => used_a.cmp(used_b),
@@ -174,7 +181,7 @@ impl NodeRoom {
         });
         let mut chosen = Vec::new();
         for (device, used, fits) in devices {
-            if chosen.len() == wanted {
+            if chosen.len() == needed {
                 break;
             }
             if used == 0 && free_later == 0 {
@@ -183,16 +190,21 @@ impl NodeRoom {
             free_later -= usize::from(used == 0);
             chosen.push((device, fits));
         }
-        (chosen.len() == wanted).then_some(chosen)
+        (chosen.len() == needed).then_some(chosen)
     }
 
-    /// Parts of these very devices are free, when everything is released, for a pod that has, or
-    /// had, them.
-    pub fn can_keep(&self, node: &Node, shared: &SharedGpu, groups: &[GpuGroup]) -> bool {
-        let (units, capacity) = (shared.units_on(node), node.gpu_units());
+    /// Whether these GPUs have capacity, once everything is released, for a pod that has or had
+    /// them.
+    pub fn can_keep_devices(
+        &self,
+        node: &Node,
+        fractional_gpu: &FractionalGpu,
+        groups: &[GpuGroup],
+    ) -> bool {
+        let (units, capacity) = (fractional_gpu.units_on(node), node.units_per_gpu());
         let used = |group: &GpuGroup| {
-            let mut devices = self.shared.iter();
-            devices.find(|device| device.group == *group).map_or(0, SharedDevice::later)
+            let mut devices = self.shared_devices.iter();
+            devices.find(|device| device.group == *group).map_or(0, SharedDevice::used_later)
         };
         let new = groups.iter().filter(|group| used(group) == 0).count();
         let free_later = self.idle.gpu_milli.saturating_add(self.releasing.gpu_milli);
@@ -211,27 +223,27 @@ mod tests {
         testing::snapshot_of,
     };
 
-    /// On the first node of the table, for what its waiting pod asks for.
-    fn on_first<T>(text: &str, look: impl Fn(&NodeRoom, &Node, &SharedGpu) -> T) -> T {
+    /// Looks at the first node, for the fraction that the pending pod requests.
+    fn on_first<T>(text: &str, look: impl Fn(&NodeInfo, &Node, &FractionalGpu) -> T) -> T {
         let (snapshot, profile) = (snapshot_of(text), Profile::kai());
         let session = Session::new(&snapshot, &profile);
-        let pod = snapshot.pods.iter().find(|pod| pod.node.is_none()).expect("one waits");
-        let PodShape { shared_gpu, .. } = &snapshot.shapes[pod.shape.0 as usize];
-        let shared = shared_gpu.as_ref().expect("it asks for parts");
-        look(session.room(NodeId(0)), &snapshot.nodes[0], shared)
+        let pod = snapshot.pods.iter().find(|pod| pod.node.is_none()).expect("a pending pod");
+        let PodShape { fractional_gpu, .. } = &snapshot.shapes[pod.shape.0 as usize];
+        let shared = fractional_gpu.as_ref().expect("the pod requests a GPU fraction");
+        look(session.node_info(NodeId(0)), &snapshot.nodes[0], shared)
     }
 
-    fn chosen_by(placement: Placement, at_once_first: bool, text: &str) -> String {
-        let choice = Choice { placement, at_once_first };
-        let told = |room: &NodeRoom, (device, fits): (Device, Fits)| match device {
-            Device::Shared(at) => format!("{} {fits:?}", room.shared[at].group),
+    fn chosen_by(placement: Placement, prefer_now: bool, text: &str) -> String {
+        let choice = DeviceChoice { placement, prefer_now };
+        let describe = |room: &NodeInfo, (device, fits): (Device, Fit)| match device {
+            Device::Shared(at) => format!("{} {fits:?}", room.shared_devices[at].group),
             Device::New => format!("new {fits:?}"),
         };
-        on_first(text, |room, node, shared| {
-            let Some(devices) = room.choose_devices(node, shared, choice) else {
+        on_first(text, |room, node, fractional_gpu| {
+            let Some(devices) = room.choose_devices(node, fractional_gpu, choice) else {
                 return "none".to_owned();
             };
-            let devices = devices.into_iter().map(|device| told(room, device));
+            let devices = devices.into_iter().map(|device| describe(room, device));
             devices.collect::<Vec<_>>().join(", ")
         })
     }
@@ -247,7 +259,7 @@ mod tests {
     ";
 
     #[test]
-    fn parts_go_to_the_fullest_devices_or_to_the_emptiest() {
+    fn fractions_go_to_the_fullest_or_the_emptiest_devices() {
         let of = |asks: &str| packed(&format!("{TWO_SHARED_ONE_IDLE}\njob x {asks}"));
         assert_eq!(of("part=0.4"), "g1 Now");
         assert_eq!(of("part=0.401"), "g2 Now");
@@ -268,7 +280,7 @@ mod tests {
     }
 
     #[test]
-    fn of_devices_as_full_the_first_by_name_is_taken() {
+    fn equally_full_devices_are_chosen_by_name() {
         let text = "
             node n1 gpus=2
             job a part=0.5 on n1/g2
@@ -279,7 +291,7 @@ mod tests {
     }
 
     #[test]
-    fn where_it_fits_at_once_comes_first_unless_one_looks_ahead() {
+    fn devices_that_fit_now_come_first_unless_looking_ahead() {
         let text = "
             node n1 gpus=2
             job a part=0.5 on n1/g1
@@ -292,7 +304,7 @@ mod tests {
     }
 
     #[test]
-    fn a_device_that_everybody_leaves_is_free_once() {
+    fn a_device_whose_users_all_leave_is_freed_once() {
         let of = |asks: &str| {
             packed(&format!(
                 "
@@ -311,7 +323,7 @@ mod tests {
     }
 
     #[test]
-    fn it_fits_when_the_last_of_its_devices_is_free() {
+    fn a_pod_fits_when_its_last_device_is_free() {
         let fits = |asks: &str| {
             let text = format!(
                 "
@@ -321,28 +333,28 @@ mod tests {
                 job x {asks}
             "
             );
-            on_first(&text, NodeRoom::fits_parts)
+            on_first(&text, NodeInfo::fit_fraction)
         };
-        assert_eq!(fits("part=0.7"), Some(Fits::Now));
-        assert_eq!(fits("part=0.7 devices=2"), Some(Fits::Later));
+        assert_eq!(fits("part=0.7"), Some(Fit::Now));
+        assert_eq!(fits("part=0.7 devices=2"), Some(Fit::Later));
         assert_eq!(fits("part=0.7 devices=3"), None);
     }
 
     #[test]
-    fn a_node_shares_with_others_where_a_part_finds_a_device_in_use() {
+    fn a_node_has_a_shared_device_when_one_in_use_has_room() {
         let shares = |asks: &str| {
             let text = format!("{TWO_SHARED_ONE_IDLE}\njob x {asks}");
-            on_first(&text, NodeRoom::shares_with_others)
+            on_first(&text, NodeInfo::has_shared_device_for)
         };
         assert!(shares("part=0.4 devices=2") && shares("part=0.7"));
-        assert!(shares("part=0.5 devices=2"), "the other part gets a device of its own");
+        assert!(shares("part=0.5 devices=2"), "the other fraction gets a GPU of its own");
         assert!(!shares("part=0.8") && !shares("part=0.8 devices=2"));
         let leaving = "node n1 gpus=1\njob r part=0.6 releasing on n1/g1\njob x part=0.4";
-        assert!(!on_first(leaving, NodeRoom::shares_with_others));
+        assert!(!on_first(leaving, NodeInfo::has_shared_device_for));
     }
 
     #[test]
-    fn a_device_counts_as_taken_until_its_last_part_is_given_back() {
+    fn a_device_counts_as_taken_until_its_last_fraction_is_released() {
         let idle_and_releasing = |text: &str| {
             let text = format!("node n1 gpus=4\n{text}\njob x part=0.5");
             on_first(&text, |room, _, _| (room.idle.gpu_milli, room.releasing.gpu_milli))
@@ -358,11 +370,13 @@ mod tests {
     }
 
     #[test]
-    fn who_had_devices_can_keep_them_as_long_as_their_parts_are_free() {
+    fn an_evicted_pod_keeps_its_devices_while_its_fractions_are_free() {
         let keeps = |others: &str, asks: &str, groups: &[&str]| {
             let groups: Vec<GpuGroup> = groups.iter().map(|group| (*group).into()).collect();
             let text = format!("node n1 gpus=2\n{others}\njob x {asks}");
-            on_first(&text, |room, node, shared| room.can_keep(node, shared, &groups))
+            on_first(&text, |room, node, fractional_gpu| {
+                room.can_keep_devices(node, fractional_gpu, &groups)
+            })
         };
         let one = "job a part=0.5 on n1/g1";
         assert!(keeps(one, "part=0.5", &["g1"]) && !keeps(one, "part=0.6", &["g1"]));

@@ -1,24 +1,24 @@
-//! The members of a pod group, sub-group by sub-group: how many hold a node, which wait and in
-//! which order, and which of them are next. A sub-group is a leaf with a minimum of pods, or an
-//! inner node of which so many children must be satisfied.
+//! The members of a pod group by sub-group: how many have a node, which are pending in which order,
+//! and which are placed next. A sub-group is a leaf with a minimum of pods, or an inner node with a
+//! minimum of satisfied children.
 
-mod not_ready;
-mod short;
+mod gang_readiness;
+mod sub_group_deficit;
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::PodState;
 use crate::{
     model::{Pod, PodGroup, PodId, PodStatus},
-    queues::Shortfall,
+    queues::MinimumStatus,
 };
 
-pub use not_ready::{NotReady, Unusable};
+pub use gang_readiness::{GangReadiness, UnschedulableMembers};
 
 /// The members of one pod group.
 #[derive(Clone, Debug, Default)]
 pub struct Members {
-    sub_groups: Vec<SubMembers>,
+    sub_groups: Vec<SubGroupMembers>,
     /// Children of each inner sub-group.
     children: BTreeMap<usize, Vec<usize>>,
     /// Children of the group itself.
@@ -27,27 +27,27 @@ pub struct Members {
 
 /// The members of one sub-group.
 #[derive(Clone, Debug, Default)]
-pub struct SubMembers {
-    /// Pods that wait for a node, by task order.
+pub struct SubGroupMembers {
+    /// Pending pods, by task order.
     pub waiting: BTreeSet<(u32, PodId)>,
-    /// Pods that hold, or were promised, a node.
+    /// Allocated and pipelined pods.
     pub active: u32,
-    /// Of those, pods that only were promised one.
-    pub promised: u32,
+    /// Part of them that is pipelined.
+    pub pipelined: u32,
     /// Pods behind scheduling gates.
     pub gated: u32,
-    /// Pods that were asked to leave, or lost their node.
+    /// Pods that are releasing or lost their node.
     pub leaving: u32,
-    /// Pods that finished well.
+    /// Pods that succeeded.
     pub succeeded: u32,
-    /// Pods that wait and cannot be scheduled as they stand.
-    pub unusable: u32,
+    /// Pods that are invalid and cannot be scheduled.
+    pub unschedulable: u32,
 }
 
 impl Members {
-    pub(super) fn of(group: &PodGroup) -> Self {
+    pub(super) fn new(group: &PodGroup) -> Self {
         let mut members = Self {
-            sub_groups: vec![SubMembers::default(); group.sub_groups.len()],
+            sub_groups: vec![SubGroupMembers::default(); group.sub_groups.len()],
             ..Self::default()
         };
         for (at, sub_group) in group.sub_groups.iter().enumerate() {
@@ -56,112 +56,112 @@ impl Members {
                 None => members.top.push(at),
             }
         }
-        for sub_group in group.unusable.iter().filter_map(|member| member.sub_group) {
-            members.sub_groups[sub_group].unusable += 1;
+        for sub_group in group.unschedulable_members.iter().filter_map(|member| member.sub_group) {
+            members.sub_groups[sub_group].unschedulable += 1;
         }
         members
     }
 
     /// The members of one sub-group, by position.
-    pub fn of_sub_group(&self, sub_group: usize) -> &SubMembers {
+    pub fn of_sub_group(&self, sub_group: usize) -> &SubGroupMembers {
         &self.sub_groups[sub_group]
     }
 
-    pub(super) fn enter(&mut self, (pod, rank): (PodId, u32), of: &Pod, state: PodState) {
+    pub(super) fn add(&mut self, pod: PodId, rank: u32, of: &Pod, state: PodState) {
         let sub_group = &mut self.sub_groups[of.sub_group];
         if state == PodState::Pending {
             sub_group.waiting.insert((rank, pod));
         } else if let Some(count) = sub_group.count(state, of.status) {
             *count += 1;
-            sub_group.promised += u32::from(state.is_promised());
+            sub_group.pipelined += u32::from(state.is_pipelined());
         }
     }
 
-    pub(super) fn leave(&mut self, (pod, rank): (PodId, u32), of: &Pod, state: PodState) {
+    pub(super) fn remove(&mut self, pod: PodId, rank: u32, of: &Pod, state: PodState) {
         let sub_group = &mut self.sub_groups[of.sub_group];
         if state == PodState::Pending {
             sub_group.waiting.remove(&(rank, pod));
         } else if let Some(count) = sub_group.count(state, of.status) {
             *count -= 1;
-            sub_group.promised -= u32::from(state.is_promised());
+            sub_group.pipelined -= u32::from(state.is_pipelined());
         }
     }
 
-    /// A minimum is met only by pods that wait for the room they were promised.
-    pub fn minimum_waits(&self, group: &PodGroup) -> bool {
+    /// A minimum is met only with pipelined pods.
+    pub fn minimum_is_pipelined(&self, group: &PodGroup) -> bool {
         let all = self.sub_groups.iter().zip(&group.sub_groups);
         all.into_iter().any(|(members, sub_group)| {
-            members.promised > 0 && members.active - members.promised < sub_group.min_member
+            members.pipelined > 0 && members.active - members.pipelined < sub_group.min_member
         })
     }
 
-    /// Pods of it wait for a node.
-    pub fn wait(&self) -> bool {
+    /// It has pending pods.
+    pub fn has_waiting(&self) -> bool {
         self.sub_groups.iter().any(|members| !members.waiting.is_empty())
     }
 
-    /// Pods of it wait for room that they were promised.
-    pub fn were_promised(&self) -> bool {
-        self.sub_groups.iter().any(|members| members.promised > 0)
+    /// It has pipelined pods.
+    pub fn has_pipelined(&self) -> bool {
+        self.sub_groups.iter().any(|members| members.pipelined > 0)
     }
 
-    /// The pods that wait, by sub-group and task order.
+    /// Pending pods, by sub-group and task order.
     pub fn waiting(&self) -> impl Iterator<Item = PodId> + '_ {
         self.sub_groups.iter().flat_map(|members| members.waiting.iter().map(|(_, pod)| *pod))
     }
 
-    /// How many hold, or were promised, a node.
+    /// Number of allocated and pipelined pods.
     pub fn active(&self) -> u32 {
         self.sub_groups.iter().map(|members| members.active).sum()
     }
 
-    /// How many are behind scheduling gates.
+    /// Number of pods behind scheduling gates.
     pub fn gated(&self) -> u32 {
         self.sub_groups.iter().map(|members| members.gated).sum()
     }
 
-    /// How many finished well.
+    /// Number of pods that succeeded.
     pub fn succeeded(&self) -> u32 {
         self.sub_groups.iter().map(|members| members.succeeded).sum()
     }
 
-    /// How the group stands to its minimum.
-    pub fn shortfall(&self, group: &PodGroup) -> Shortfall {
-        let tree = Tree { group, members: self };
+    /// How many pods the group has compared to its minimum.
+    pub fn minimum_status(&self, group: &PodGroup) -> MinimumStatus {
+        let tree = SubGroupTree { group, members: self };
         if !tree.is_satisfied(None) {
-            return Shortfall::BelowMinimum;
+            return MinimumStatus::BelowMinimum;
         }
         let needed: u64 = group.sub_groups.iter().map(|sub| u64::from(sub.min_member)).sum();
         if u64::from(self.active()) > needed {
-            Shortfall::AboveMinimum
+            MinimumStatus::AboveMinimum
         } else {
-            Shortfall::AtMinimum
+            MinimumStatus::AtMinimum
         }
     }
 
-    /// How many pods must run together at least.
+    /// Minimum number of pods that run together.
     pub fn minimum(&self, group: &PodGroup) -> u64 {
-        Tree { group, members: self }.size(None).1
+        SubGroupTree { group, members: self }.active_and_minimum(None).1
     }
 
-    /// Enough pods are there, or have been let through their gates, for the minimum.
-    pub fn ready(&self, group: &PodGroup) -> Result<(), NotReady> {
-        let tree = Tree { group, members: self };
-        if tree.can_be_satisfied(None) { Ok(()) } else { Err(self.not_ready(group)) }
+    /// Enough pods exist, not behind gates, for the minimum.
+    pub fn check_ready(&self, group: &PodGroup) -> Result<(), GangReadiness> {
+        let tree = SubGroupTree { group, members: self };
+        if tree.can_be_satisfied(None) { Ok(()) } else { Err(self.readiness(group)) }
     }
 
-    /// These pods, that had left the group, with their sub-groups and places in task order: in the
-    /// pieces, and the order, in which they come back; what cannot come back is the last piece.
-    pub fn returning(
+    /// The chunks in which these evicted pods, given with sub-group and task rank, are placed
+    /// again, in order. Pods that cannot be placed again form the last chunk.
+    pub fn requeue_chunks(
         &self,
         group: &PodGroup,
-        left: &BTreeMap<PodId, (usize, u32)>,
+        pods: &BTreeMap<PodId, (usize, u32)>,
     ) -> Vec<Vec<PodId>> {
         let mut members = self.clone();
         for sub_group in &mut members.sub_groups {
             sub_group.waiting.clear();
         }
-        for (pod, (sub_group, rank)) in left {
+        for (pod, (sub_group, rank)) in pods {
             members.sub_groups[*sub_group].waiting.insert((*rank, *pod));
         }
         let mut pieces = Vec::new();
@@ -173,7 +173,7 @@ impl Members {
                 return pieces;
             }
             for pod in &piece {
-                let (sub_group, rank) = left[pod];
+                let (sub_group, rank) = pods[pod];
                 members.sub_groups[sub_group].waiting.remove(&(rank, *pod));
                 members.sub_groups[sub_group].active += 1;
             }
@@ -181,28 +181,30 @@ impl Members {
         }
     }
 
-    /// The pods to place next: what a gang misses of its minimum, else one more pod, or one
-    /// more sub-group that is not needed for the minimum. Empty: nothing (useful) waits.
+    /// The pods to place next: what the gang misses of its minimum, otherwise one more pod or one
+    /// more optional sub-group. Empty when no pod, or no useful one, is pending.
     pub fn next_chunk(&self, group: &PodGroup) -> Vec<PodId> {
-        Tree { group, members: self }.chunk(None)
+        SubGroupTree { group, members: self }.chunk(None)
     }
 }
 
-impl SubMembers {
+impl SubGroupMembers {
     fn count(&mut self, state: PodState, status: PodStatus) -> Option<&mut u32> {
         match state {
-            PodState::Holding(_)
-            | PodState::Promised(_)
+            PodState::Allocated(_)
+            | PodState::Pipelined(_)
             | PodState::Moving { .. }
-            | PodState::Away => Some(&mut self.active),
+            | PodState::OnExcludedNode => Some(&mut self.active),
             PodState::Gated => Some(&mut self.gated),
-            PodState::Releasing(_) | PodState::Stuck(_) | PodState::Lost => Some(&mut self.leaving),
+            PodState::Releasing(_) | PodState::Stuck(_) | PodState::OnMissingNode => {
+                Some(&mut self.leaving)
+            }
             PodState::Finished => (status == PodStatus::Succeeded).then_some(&mut self.succeeded),
             PodState::Pending => None,
         }
     }
 
-    /// Pods that hold a node or could get one.
+    /// Pods that have a node or could get one.
     fn alive(&self) -> u32 {
         let waiting = u32::try_from(self.waiting.len()).expect("pod ids are 32 bits");
         self.active + waiting
@@ -210,12 +212,12 @@ impl SubMembers {
 }
 
 /// The tree of sub-groups; `None` is its root, the group itself.
-struct Tree<'a> {
+struct SubGroupTree<'a> {
     group: &'a PodGroup,
     members: &'a Members,
 }
 
-impl<'a> Tree<'a> {
+impl<'a> SubGroupTree<'a> {
     fn children(&self, at: Option<usize>) -> &'a [usize] {
         match at {
             Some(at) => self.members.children.get(&at).map_or(&[], Vec::as_slice),
@@ -251,7 +253,7 @@ impl<'a> Tree<'a> {
     }
 
     fn chunk(&self, at: Option<usize>) -> Vec<PodId> {
-        // Nothing to choose from, as in most groups.
+        // Shortcut for groups with one sub-group, which most have.
         if let [only] = *self.children(at) {
             let able = self.can_be_satisfied(Some(only));
             return if able { self.chunk(Some(only)) } else { Vec::new() };
@@ -277,14 +279,14 @@ impl<'a> Tree<'a> {
         waiting.take(missing as usize).map(|(_, pod)| *pod).collect()
     }
 
-    /// Children that can be satisfied, in the order in which they are served: unsatisfied ones,
-    /// then by fewer pods per minimum, those without a minimum last; then by name.
+    /// Children that can be satisfied, in order: unsatisfied ones, then by fewer pods per minimum,
+    /// those without a minimum last; then by name.
     fn in_order(&self, at: Option<usize>) -> Vec<usize> {
         let mut children = self.children(at).to_vec();
         children.retain(|child| self.can_be_satisfied(Some(*child)));
         let key = |child: usize| {
             let satisfied = self.is_satisfied(Some(child));
-            let (active, minimum) = self.size(Some(child));
+            let (active, minimum) = self.active_and_minimum(Some(child));
             let per_minimum = if satisfied { active * 1_000_000 / minimum.max(1) } else { 0 };
             (minimum == 0, satisfied, per_minimum, &self.group.sub_groups[child].name)
         };
@@ -292,8 +294,8 @@ impl<'a> Tree<'a> {
         children
     }
 
-    /// Active pods of everything below, and how many at least it takes to satisfy it.
-    fn size(&self, at: Option<usize>) -> (u64, u64) {
+    /// Active pods below, and the minimum number that satisfies it.
+    fn active_and_minimum(&self, at: Option<usize>) -> (u64, u64) {
         let children = self.children(at);
         if children.is_empty() {
             let of_leaf = |leaf| (u64::from(self.active(leaf)), u64::from(self.minimum(leaf)));
@@ -301,7 +303,7 @@ impl<'a> Tree<'a> {
         }
         let needed = self.needed(at, children.len());
         let (mut active, mut minima) = (0, Vec::new());
-        for (below, minimum) in children.iter().map(|child| self.size(Some(*child))) {
+        for (below, minimum) in children.iter().map(|child| self.active_and_minimum(Some(*child))) {
             active += below;
             minima.push(minimum);
         }
@@ -328,40 +330,40 @@ mod tests {
         testing::snapshot_of,
     };
 
-    /// The first group of the table: how it stands to its minimum, and who is next.
-    fn standing(text: &str) -> String {
+    /// The first group: its status, whether it is ready, and its next pods.
+    fn summary(text: &str) -> String {
         let (snapshot, profile) = (snapshot_of(text), Profile::kai());
         let session = Session::new(&snapshot, &profile);
         let (group, members) = (&snapshot.pod_groups[0], session.members(PodGroupId(0)));
         let pods = members.next_chunk(group).into_iter();
         let pods: Vec<&str> = pods.map(|pod| &*snapshot.pods[pod.0 as usize].name).collect();
-        let ready = match members.ready(group) {
+        let ready = match members.check_ready(group) {
             Ok(()) => String::new(),
-            Err(NotReady { sub_group, required, exist, gated, .. }) => {
+            Err(GangReadiness { sub_group, required, exist, gated, .. }) => {
                 let part = sub_group.map_or_else(String::new, |part| format!(" of {part}"));
                 format!(", {exist} exist{part} and {gated} of them are gated, {required} must")
             }
         };
-        format!("{:?}{ready}: {}", members.shortfall(group), pods.join(" "))
+        format!("{:?}{ready}: {}", members.minimum_status(group), pods.join(" "))
     }
 
     #[test]
-    fn what_is_missing_of_a_minimum_comes_at_once_and_surplus_one_by_one() {
-        assert_eq!(standing("job a pods=5 min=3"), "BelowMinimum: a-0 a-1 a-2");
-        assert_eq!(standing("node n1\njob a pods=5 min=3 on n1"), "BelowMinimum: a-1 a-2");
-        assert_eq!(standing("node n1\njob a pods=5 min=2 on n1 n1"), "AtMinimum: a-2");
-        assert_eq!(standing("node n1\njob a pods=5 min=2 on n1 n1 n1"), "AboveMinimum: a-3");
-        assert_eq!(standing("job a pods=2 min=0"), "AtMinimum: a-0");
-        assert_eq!(standing("node n1\ngang a pods=2 gpus=1 on n1 n1"), "AtMinimum: ");
+    fn a_missing_minimum_is_one_chunk_and_surplus_pods_come_one_by_one() {
+        assert_eq!(summary("job a pods=5 min=3"), "BelowMinimum: a-0 a-1 a-2");
+        assert_eq!(summary("node n1\njob a pods=5 min=3 on n1"), "BelowMinimum: a-1 a-2");
+        assert_eq!(summary("node n1\njob a pods=5 min=2 on n1 n1"), "AtMinimum: a-2");
+        assert_eq!(summary("node n1\njob a pods=5 min=2 on n1 n1 n1"), "AboveMinimum: a-3");
+        assert_eq!(summary("job a pods=2 min=0"), "AtMinimum: a-0");
+        assert_eq!(summary("node n1\ngang a pods=2 gpus=1 on n1 n1"), "AtMinimum: ");
     }
 
     #[test]
-    fn a_gang_whose_pods_are_not_all_there_tells_of_the_part_that_is_short() {
+    fn an_incomplete_gang_reports_the_deficient_sub_group() {
         assert_eq!(
-            standing("job a pods=4 min=3 gated=2"),
+            summary("job a pods=4 min=3 gated=2"),
             "BelowMinimum, 4 exist and 2 of them are gated, 3 must: "
         );
-        assert_eq!(standing("job a pods=4 min=3 gated=1"), "BelowMinimum: a-0 a-1 a-2");
+        assert_eq!(summary("job a pods=4 min=3 gated=1"), "BelowMinimum: a-0 a-1 a-2");
         let parts = "
             node n1
             gang a
@@ -370,18 +372,18 @@ mod tests {
               part right pods=2 gated=1
         ";
         assert_eq!(
-            standing(parts),
+            summary(parts),
             "BelowMinimum, 3 exist of left and 1 of them are gated, 3 must: a-head"
         );
         assert_eq!(
-            standing("node n1\ngang a pods=3 gpus=1 releasing on n1"),
+            summary("node n1\ngang a pods=3 gpus=1 releasing on n1"),
             "BelowMinimum, 2 exist and 0 of them are gated, 3 must: "
         );
     }
 
     #[test]
-    fn so_many_parts_as_are_needed_come_together_and_others_one_by_one() {
-        let of = |parts: &str| standing(&format!("node n1\ngang a needs=2\n{parts}"));
+    fn required_sub_groups_are_one_chunk_and_others_come_one_by_one() {
+        let of = |parts: &str| summary(&format!("node n1\ngang a needs=2\n{parts}"));
         assert_eq!(of("part c\npart b pods=2\npart a"), "BelowMinimum: a-a a-b-0 a-b-1", "by name");
         assert_eq!(of("part a on n1\npart b\npart c"), "BelowMinimum: a-b a-c");
         assert_eq!(of("part a on n1\npart b on n1\npart c"), "AtMinimum: a-c");
@@ -390,8 +392,8 @@ mod tests {
     }
 
     #[test]
-    fn of_satisfied_parts_the_one_with_fewer_pods_per_minimum_grows() {
-        let of = |parts: &str| standing(&format!("node n1\ngang a\n{parts}"));
+    fn the_satisfied_sub_group_with_fewer_pods_per_minimum_grows_first() {
+        let of = |parts: &str| summary(&format!("node n1\ngang a\n{parts}"));
         let uneven = "
             part a pods=9 min=2 on n1 n1 n1 n1
             part b pods=9 min=4 on n1 n1 n1 n1 n1
@@ -414,7 +416,7 @@ mod tests {
     }
 
     #[test]
-    fn a_minimum_waits_as_long_as_some_of_it_only_was_promised_room() {
+    fn a_minimum_is_pipelined_while_some_of_its_pods_are() {
         let text = "
             node n1
             job a pods=4 min=2 on n1
@@ -422,16 +424,16 @@ mod tests {
         let (snapshot, profile) = (snapshot_of(text), Profile::kai());
         let mut session = Session::new(&snapshot, &profile);
         let (group, id) = (&snapshot.pod_groups[0], PodGroupId(0));
-        let told = |session: &Session<'_>| {
+        let state = |session: &Session<'_>| {
             let members = session.members(id);
-            (members.minimum_waits(group), members.were_promised(), members.wait())
+            (members.minimum_is_pipelined(group), members.has_pipelined(), members.has_waiting())
         };
-        assert_eq!(told(&session), (false, false, true));
-        session.promise(PodId(1), NodeId(0));
-        assert_eq!(told(&session), (true, true, true));
-        session.place(PodId(2), NodeId(0));
-        assert_eq!(told(&session), (false, true, true));
-        session.place(PodId(3), NodeId(0));
-        assert_eq!(told(&session), (false, true, false));
+        assert_eq!(state(&session), (false, false, true));
+        session.pipeline(PodId(1), NodeId(0));
+        assert_eq!(state(&session), (true, true, true));
+        session.allocate(PodId(2), NodeId(0));
+        assert_eq!(state(&session), (false, true, true));
+        session.allocate(PodId(3), NodeId(0));
+        assert_eq!(state(&session), (false, true, false));
     }
 }

@@ -1,54 +1,60 @@
-//! How the next cycle begins, if nothing else happens: for whoever would know what it decides.
+//! The state in which the next cycle starts if nothing else happens.
 
-use super::{PodState, Session, parts::PodParts};
+use super::{PodState, Session, portions::PodPortions};
 use crate::{
     model::{NodeId, PodId},
-    queues::Bill,
+    queues::Charge,
 };
 
-/// What became of a pod in this cycle, as far as it asks for something else in the next one.
-enum Turned {
-    /// It has left this node, and waits.
-    Out(NodeId),
+/// How a pod's node changed in this cycle, so that its request differs in the next one.
+enum NodeChange {
+    /// It left this node and is pending.
+    Left(NodeId),
     /// It was bound to this one.
-    In(NodeId),
+    Bound(NodeId),
 }
 
 impl Session<'_> {
-    /// The pod has left the node that it had, if it had one, and waits anew.
-    pub fn wait_anew(&mut self, pod: PodId) {
-        self.step(pod, PodState::Pending, PodParts::default());
+    /// Makes the pod pending again, without a node.
+    pub fn reset_to_pending(&mut self, pod: PodId) {
+        self.change_state(pod, PodState::Pending, PodPortions::default());
     }
 
-    /// The cluster is divided anew: who was bound asks for what it costs on its node, and who has left
-    /// its node for what whoever waits does.
-    pub(crate) fn divide_again(&mut self) {
+    /// Divides the cluster again: a bound pod requests its charge on its node, a pod that left its
+    /// node that of a pending pod.
+    pub(crate) fn redivide_fair_shares(&mut self) {
         for pod in self.pod_ids() {
-            let (Some(turned), Some((queue, _))) = (self.turned(pod), self.account_of(pod)) else {
+            let (Some(turned), Some((queue, _))) =
+                (self.node_change(pod), self.queue_and_group(pod))
+            else {
                 continue;
             };
-            let waiting = self.asked_while_waiting(pod);
+            let waiting = self.pending_charge(pod);
             let (more, less) = match turned {
-                Turned::Out(node) => (waiting, self.bill_on(pod, node)),
-                Turned::In(node) => (self.bill_on(pod, node), waiting),
+                NodeChange::Left(node) => (waiting, self.charge_on(pod, node)),
+                NodeChange::Bound(node) => (self.charge_on(pod, node), waiting),
             };
-            self.ledger.ask(queue, &more);
-            self.ledger.ask_no_more(queue, &less);
+            self.accounts.add_request(queue, &more);
+            self.accounts.remove_request(queue, &less);
         }
-        self.ledger.divide(self.snapshot, self.profile);
+        self.accounts.divide(self.snapshot, self.profile);
     }
 
-    fn turned(&self, pod: PodId) -> Option<Turned> {
+    fn node_change(&self, pod: PodId) -> Option<NodeChange> {
         match (self.pod(pod).node, self.state(pod)) {
-            (Some(from), PodState::Pending) => Some(Turned::Out(from)),
-            (None, PodState::Holding(node)) => Some(Turned::In(node)),
+            (Some(from), PodState::Pending) => Some(NodeChange::Left(from)),
+            (None, PodState::Allocated(node)) => Some(NodeChange::Bound(node)),
             (Some(_) | None, _) => None,
         }
     }
 
-    /// Nobody asks for groups that are left alone.
-    fn asked_while_waiting(&self, pod: PodId) -> Bill {
-        let is_left_alone = self.pod(pod).group.is_some_and(|it| self.group(it).left_alone);
-        if is_left_alone { Bill::default() } else { self.prices.to_share(self.pod(pod).shape) }
+    /// Skipped groups request nothing.
+    fn pending_charge(&self, pod: PodId) -> Charge {
+        let is_left_alone = self.pod(pod).group.is_some_and(|it| self.group(it).is_skipped);
+        if is_left_alone {
+            Charge::default()
+        } else {
+            self.charges.for_fair_share(self.pod(pod).shape)
+        }
     }
 }

@@ -1,142 +1,147 @@
-//! The room of a node, and which nodes changed.
+//! The capacity of a node, and the log of changed nodes.
 
-use super::{device::SharedDevice, state::Hold, zones::ZoneRoom};
+use super::{device::SharedDevice, numa::NumaZoneCapacity, state::Occupancy};
 use crate::{
-    model::{Node, NodeId, PodId, PodShape, SharedGpu},
+    model::{FractionalGpu, Node, NodeId, PodId, PodShape},
     resources::Resources,
 };
 
-/// How much room a node has, and whose the rest is.
+/// Capacity of a node, as in KAI's NodeInfo.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct NodeRoom {
-    /// Nobody has it. Negative where more is bound than the node offers.
+pub struct NodeInfo {
+    /// Not allocated. Negative when more is allocated than the node offers.
     pub idle: Resources,
-    /// On its way back, less what was promised: negative when promises also take what is idle.
+    /// Being released, minus pipelined pods; negative when those also take idle capacity.
     pub releasing: Resources,
-    /// Devices of which pods have, or were promised, parts.
-    pub shared: Vec<SharedDevice>,
-    /// Claims that pods have, were promised, or that are held without any; counted in pods.
+    /// Shared GPUs that pods use or are pipelined to.
+    pub shared_devices: Vec<SharedDevice>,
+    /// Shared claims that pods use, are pipelined with, or that are allocated unused; counted in
+    /// pods.
     pub claims: Vec<SharedDevice>,
-    /// Its zones, where they are published.
-    pub zones: Vec<ZoneRoom>,
-    /// Pods that have room here, or were promised some.
+    /// Its NUMA zones, when they are published.
+    pub numa_zones: Vec<NumaZoneCapacity>,
+    /// Pods that are allocated here or pipelined to here.
     pub staying: Vec<PodId>,
-    /// Pods that were asked to leave.
+    /// Pods that are releasing.
     pub leaving: Vec<PodId>,
-    /// Of those, pods that do not go: what they hold cannot be promised.
+    /// Releasing pods that do not terminate: no pod is pipelined to their capacity.
     pub stuck: Vec<PodId>,
 }
 
 /// When a pod fits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Fits {
-    /// At once.
+pub enum Fit {
+    /// Now.
     Now,
-    /// When what is being released is free.
+    /// Once releasing capacity is free.
     Later,
 }
 
-impl NodeRoom {
-    /// Nobody is there.
+impl NodeInfo {
+    /// Without any pods.
     pub fn empty(node: &Node) -> Self {
-        let mut room = Self {
+        let mut info = Self {
             idle: node.allocatable.clone(),
             releasing: Resources::default(),
-            shared: Vec::new(),
+            shared_devices: Vec::new(),
             claims: Vec::new(),
-            zones: ZoneRoom::all_empty(node),
+            numa_zones: NumaZoneCapacity::all_of(node),
             staying: Vec::new(),
             leaving: Vec::new(),
             stuck: Vec::new(),
         };
-        room.take_held_claims(node);
-        room
+        info.allocate_unused_claims(node);
+        info
     }
 
-    /// When `request` fits; `None`: not even when everything is released. What is idle but
-    /// promised does not count: a promise is kept within its cycle (KAI lets a later job take it).
-    pub fn fits(&self, request: &Resources) -> Option<Fits> {
+    /// When `request` fits; `None` when it does not fit even after release. Idle capacity that
+    /// pipelined pods take does not count, unlike in KAI, where a later job may take it.
+    pub fn fit(&self, request: &Resources) -> Option<Fit> {
         let releases = self.releasing != Resources::default();
         if releases && !request.fits_in(&self.free_later()) {
             return None;
         }
         if request.fits_in(&self.idle) {
-            return Some(Fits::Now);
+            return Some(Fit::Now);
         }
-        releases.then_some(Fits::Later)
+        releases.then_some(Fit::Later)
     }
 
-    /// The same for all that a pod of `shape` asks for on `node`, parts of GPUs included.
-    pub fn fits_shape(&self, node: &Node, shape: &PodShape) -> Option<Fits> {
-        self.fits_asking(node, &self.needed(node, shape), shape.shared_gpu.as_ref())
+    /// Like [`Self::fit`], for everything that a pod of `shape` requests on `node`, GPU fractions
+    /// included.
+    pub fn fit_shape(&self, node: &Node, shape: &PodShape) -> Option<Fit> {
+        self.fit_request(node, &self.requests_on(node, shape), shape.fractional_gpu.as_ref())
     }
 
-    /// The same for what is asked for on `node`, and parts of GPUs besides.
-    pub fn fits_asking(
+    /// Like [`Self::fit`], for a request and GPU fractions.
+    pub fn fit_request(
         &self,
         node: &Node,
         request: &Resources,
-        shared: Option<&SharedGpu>,
-    ) -> Option<Fits> {
-        let fits = self.fits(request)?;
-        match shared {
+        fractional_gpu: Option<&FractionalGpu>,
+    ) -> Option<Fit> {
+        let fits = self.fit(request)?;
+        match fractional_gpu {
             None => Some(fits),
-            Some(shared) => self.fits_parts(node, shared).map(|parts| parts.max(fits)),
+            Some(fractional_gpu) => {
+                self.fit_fraction(node, fractional_gpu).map(|parts| parts.max(fits))
+            }
         }
     }
 
-    /// What can be promised: idle or on its way back, and not promised.
+    /// Capacity for pipelined pods: idle plus releasing, not yet taken by others.
     pub fn free_later(&self) -> Resources {
         self.idle.plus(&self.releasing)
     }
 
-    pub(super) fn take(&mut self, pod: PodId, request: &Resources, hold: Hold) {
-        hold.take(request, &mut self.idle, &mut self.releasing);
-        self.pods(hold).push(pod);
+    pub(super) fn allocate(&mut self, pod: PodId, request: &Resources, occupancy: Occupancy) {
+        occupancy.subtract_from(request, &mut self.idle, &mut self.releasing);
+        self.pods(occupancy).push(pod);
     }
 
-    pub(super) fn give(&mut self, pod: PodId, request: &Resources, hold: Hold) {
-        hold.give(request, &mut self.idle, &mut self.releasing);
-        let pods = self.pods(hold);
+    pub(super) fn release(&mut self, pod: PodId, request: &Resources, occupancy: Occupancy) {
+        occupancy.return_to(request, &mut self.idle, &mut self.releasing);
+        let pods = self.pods(occupancy);
         let at = pods.iter().rposition(|other| *other == pod);
-        pods.swap_remove(at.expect("it was put there when it took the room"));
+        pods.swap_remove(at.expect("a pod that occupies the node is listed"));
     }
 
-    fn pods(&mut self, hold: Hold) -> &mut Vec<PodId> {
-        match hold {
-            Hold::Has | Hold::IsPromised => &mut self.staying,
-            Hold::Releases => &mut self.leaving,
-            Hold::IsStuck => &mut self.stuck,
+    fn pods(&mut self, occupancy: Occupancy) -> &mut Vec<PodId> {
+        match occupancy {
+            Occupancy::Allocated | Occupancy::Pipelined => &mut self.staying,
+            Occupancy::Releasing => &mut self.leaving,
+            Occupancy::Stuck => &mut self.stuck,
         }
     }
 }
 
-/// The nodes that changed, in order. Readers remember a [`Mark`] and ask what came after it.
+/// Log of changed nodes, in order. A reader keeps a [`ChangeCursor`] and reads what came after it.
 #[derive(Clone, Debug, Default)]
 pub struct ChangedNodes {
     epoch: u64,
     nodes: Vec<NodeId>,
 }
 
-/// How far somebody has read.
+/// Position of a reader in the log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Mark {
+pub struct ChangeCursor {
     epoch: u64,
     at: usize,
 }
 
 impl ChangedNodes {
-    /// Up to here everything is known.
-    pub const fn mark(&self) -> Mark {
-        Mark { epoch: self.epoch, at: self.nodes.len() }
+    /// The end of the log.
+    pub const fn cursor(&self) -> ChangeCursor {
+        ChangeCursor { epoch: self.epoch, at: self.nodes.len() }
     }
 
-    /// What changed since, with repetitions. `None`: too much to tell, look at every node.
-    pub fn since(&self, mark: Mark) -> Option<&[NodeId]> {
-        (mark.epoch == self.epoch).then(|| &self.nodes[mark.at..])
+    /// Changes since `cursor`, with repetitions. `None` when the log was truncated: every node may
+    /// have changed.
+    pub fn since(&self, cursor: ChangeCursor) -> Option<&[NodeId]> {
+        (cursor.epoch == self.epoch).then(|| &self.nodes[cursor.at..])
     }
 
-    pub(super) fn note(&mut self, node: NodeId, nodes: usize) {
+    pub(super) fn record(&mut self, node: NodeId, nodes: usize) {
         if self.nodes.len() > 64 * (nodes + 64) {
             self.epoch += 1;
             self.nodes.clear();
@@ -150,18 +155,18 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_reader_is_told_what_changed_since_it_read_or_that_it_was_too_much() {
+    fn a_cursor_sees_later_changes_or_that_the_log_was_truncated() {
         let mut changed = ChangedNodes::default();
-        changed.note(NodeId(0), 2);
-        let mark = changed.mark();
-        assert_eq!(changed.since(mark), Some(&[][..]));
-        changed.note(NodeId(1), 2);
-        changed.note(NodeId(0), 2);
-        assert_eq!(changed.since(mark), Some(&[NodeId(1), NodeId(0)][..]));
-        (0..10_000).for_each(|_| changed.note(NodeId(1), 2));
-        assert_eq!(changed.since(mark), None);
-        let mark = changed.mark();
-        changed.note(NodeId(0), 2);
-        assert_eq!(changed.since(mark), Some(&[NodeId(0)][..]));
+        changed.record(NodeId(0), 2);
+        let cursor = changed.cursor();
+        assert_eq!(changed.since(cursor), Some(&[][..]));
+        changed.record(NodeId(1), 2);
+        changed.record(NodeId(0), 2);
+        assert_eq!(changed.since(cursor), Some(&[NodeId(1), NodeId(0)][..]));
+        (0..10_000).for_each(|_| changed.record(NodeId(1), 2));
+        assert_eq!(changed.since(cursor), None);
+        let cursor = changed.cursor();
+        changed.record(NodeId(0), 2);
+        assert_eq!(changed.since(cursor), Some(&[NodeId(0)][..]));
     }
 }

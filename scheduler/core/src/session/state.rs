@@ -1,5 +1,5 @@
-//! Where a pod is in the course of a cycle. What a state means for nodes, queues and gangs is
-//! read off the state, so that undoing is going back to the former state.
+//! State of a pod during a cycle. What a state means for nodes, queues and gangs is derived from
+//! it, so that undoing a change restores the former state.
 
 use std::time::Duration;
 
@@ -8,96 +8,107 @@ use crate::{
     resources::Resources,
 };
 
-/// Where a pod is now.
+/// Current state of a pod.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PodState {
-    /// Waits for a node.
+    /// Without a node.
     Pending,
-    /// Waits for its scheduling gates to go.
+    /// Behind scheduling gates.
     Gated,
-    /// Has room on the node: bound, running, or placed in this cycle.
-    Holding(NodeId),
-    /// Was asked to leave the node; its room can be promised.
+    /// Allocated on the node: bound, running, or placed in this cycle.
+    Allocated(NodeId),
+    /// Being evicted from the node; pods can be pipelined to its capacity.
     Releasing(NodeId),
-    /// Was asked to leave the node long ago; its room cannot be promised.
+    /// Being evicted from the node for too long; no pods can be pipelined to its capacity.
     Stuck(NodeId),
-    /// Waits for room on the node that was promised in this cycle.
-    Promised(NodeId),
-    /// Was evicted in this cycle and promised room elsewhere (or there again).
+    /// Pipelined to the node in this cycle.
+    Pipelined(NodeId),
+    /// Evicted in this cycle and pipelined to another node, or to the same.
     Moving {
-        /// Where it still is.
+        /// The node it is leaving.
         from: NodeId,
-        /// Where it was promised room.
+        /// The node it is pipelined to.
         to: NodeId,
     },
-    /// Bound to a node that is not looked at: its queue pays for it, and its gang has it.
-    Away,
-    /// Bound to a node that no longer exists: its queue pays until it goes, too.
-    Lost,
+    /// Bound to a node that is excluded from scheduling: its queue is charged, and it counts for
+    /// its gang.
+    OnExcludedNode,
+    /// Bound to a node that no longer exists: its queue is charged until it is deleted.
+    OnMissingNode,
     /// Succeeded or failed.
     Finished,
 }
 
-/// What a pod does with the room of a node.
+/// How a pod occupies capacity of a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Hold {
-    /// Has it.
-    Has,
-    /// Has it and gives it back soon.
-    Releases,
-    /// Has it; nobody knows until when.
-    IsStuck,
-    /// Gets it from what is idle or being released.
-    IsPromised,
+pub(super) enum Occupancy {
+    /// It has it.
+    Allocated,
+    /// It has it and releases it.
+    Releasing,
+    /// It has it and does not release it in time.
+    Stuck,
+    /// It takes it from what is idle or being released.
+    Pipelined,
 }
 
-impl Hold {
-    /// Takes an amount from what is idle and what is being released, of a node or a zone.
-    pub(super) fn take(self, amount: &Resources, idle: &mut Resources, releasing: &mut Resources) {
+impl Occupancy {
+    /// Subtracts an amount from idle and releasing capacity, of a node or a NUMA zone.
+    pub(super) fn subtract_from(
+        self,
+        amount: &Resources,
+        idle: &mut Resources,
+        releasing: &mut Resources,
+    ) {
         match self {
-            Self::Has | Self::IsStuck => idle.subtract(amount),
-            Self::Releases => {
+            Self::Allocated | Self::Stuck => idle.subtract(amount),
+            Self::Releasing => {
                 idle.subtract(amount);
                 releasing.add(amount);
             }
-            Self::IsPromised => releasing.subtract(amount),
+            Self::Pipelined => releasing.subtract(amount),
         }
     }
 
-    /// Gives it back.
-    pub(super) fn give(self, amount: &Resources, idle: &mut Resources, releasing: &mut Resources) {
+    /// The reverse of [`Self::subtract_from`].
+    pub(super) fn return_to(
+        self,
+        amount: &Resources,
+        idle: &mut Resources,
+        releasing: &mut Resources,
+    ) {
         match self {
-            Self::Has | Self::IsStuck => idle.add(amount),
-            Self::Releases => {
+            Self::Allocated | Self::Stuck => idle.add(amount),
+            Self::Releasing => {
                 idle.add(amount);
                 releasing.subtract(amount);
             }
-            Self::IsPromised => releasing.add(amount),
+            Self::Pipelined => releasing.add(amount),
         }
     }
 }
 
-/// Whether a pod stays on a node.
+/// Whether a pod remains on a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Stays {
-    /// It does, as far as we know, or will come.
-    Yes,
-    /// It was asked to leave.
-    No,
+pub enum Presence {
+    /// It remains there, or will come there.
+    Staying,
+    /// It is leaving.
+    Leaving,
 }
 
 impl PodState {
-    /// A pod that takes longer than `release_max` to leave is stuck.
-    pub(super) fn of(pod: &Pod, now: Time, release_max: Option<Duration>) -> Self {
+    /// State in the snapshot. A pod that takes longer than `release_max` to terminate is stuck.
+    pub(super) fn from_pod(pod: &Pod, now: Time, release_timeout: Option<Duration>) -> Self {
         match (pod.status, pod.node) {
             (PodStatus::Pending, _) => Self::Pending,
             (PodStatus::Gated, _) => Self::Gated,
-            (PodStatus::Bound | PodStatus::Running, Some(node)) => Self::Holding(node),
-            (PodStatus::Bound | PodStatus::Running, None) => Self::Lost,
-            (PodStatus::Away, _) => Self::Away,
+            (PodStatus::Bound | PodStatus::Running, Some(node)) => Self::Allocated(node),
+            (PodStatus::Bound | PodStatus::Running, None) => Self::OnMissingNode,
+            (PodStatus::OnExcludedNode, _) => Self::OnExcludedNode,
             (PodStatus::Releasing, Some(node)) => {
-                let since = pod.released_since.unwrap_or(now);
-                if release_max.is_some_and(|max| now.since(since) > max) {
+                let since = pod.releasing_since.unwrap_or(now);
+                if release_timeout.is_some_and(|max| now.since(since) > max) {
                     Self::Stuck(node)
                 } else {
                     Self::Releasing(node)
@@ -109,46 +120,52 @@ impl PodState {
         }
     }
 
-    /// Which nodes it concerns, and how.
-    pub(super) fn holds(self) -> impl Iterator<Item = (NodeId, Hold)> {
+    /// The nodes that it occupies, and how.
+    pub(super) fn occupied_nodes(self) -> impl Iterator<Item = (NodeId, Occupancy)> {
         let holds = match self {
-            Self::Holding(node) => [Some((node, Hold::Has)), None],
-            Self::Releasing(node) => [Some((node, Hold::Releases)), None],
-            Self::Stuck(node) => [Some((node, Hold::IsStuck)), None],
-            Self::Promised(node) => [Some((node, Hold::IsPromised)), None],
+            Self::Allocated(node) => [Some((node, Occupancy::Allocated)), None],
+            Self::Releasing(node) => [Some((node, Occupancy::Releasing)), None],
+            Self::Stuck(node) => [Some((node, Occupancy::Stuck)), None],
+            Self::Pipelined(node) => [Some((node, Occupancy::Pipelined)), None],
             Self::Moving { from, to } => {
-                [Some((from, Hold::Releases)), Some((to, Hold::IsPromised))]
+                [Some((from, Occupancy::Releasing)), Some((to, Occupancy::Pipelined))]
             }
-            Self::Pending | Self::Gated | Self::Away | Self::Lost | Self::Finished => [None, None],
+            Self::Pending
+            | Self::Gated
+            | Self::OnExcludedNode
+            | Self::OnMissingNode
+            | Self::Finished => [None, None],
         };
         holds.into_iter().flatten()
     }
 
-    /// The nodes on which it is or will be, and whether it stays there.
-    pub fn places(self) -> impl Iterator<Item = (NodeId, Stays)> {
-        self.holds().map(|(node, hold)| match hold {
-            Hold::Has | Hold::IsStuck | Hold::IsPromised => (node, Stays::Yes),
-            Hold::Releases => (node, Stays::No),
+    /// The nodes on which it is or will be, and whether it remains there.
+    pub fn nodes(self) -> impl Iterator<Item = (NodeId, Presence)> {
+        self.occupied_nodes().map(|(node, occupancy)| match occupancy {
+            Occupancy::Allocated | Occupancy::Stuck | Occupancy::Pipelined => {
+                (node, Presence::Staying)
+            }
+            Occupancy::Releasing => (node, Presence::Leaving),
         })
     }
 
-    /// It waits for room that it was promised in this cycle.
-    pub const fn is_promised(self) -> bool {
-        matches!(self, Self::Promised(_) | Self::Moving { .. })
+    /// It is pipelined to a node in this cycle.
+    pub const fn is_pipelined(self) -> bool {
+        matches!(self, Self::Pipelined(_) | Self::Moving { .. })
     }
 
-    /// Its queue pays for what it has, or was promised, on this node.
-    pub const fn charged_on(self) -> Option<NodeId> {
+    /// The node for whose capacity its queue is charged.
+    pub const fn charged_node(self) -> Option<NodeId> {
         match self {
-            Self::Holding(node) | Self::Promised(node) | Self::Moving { to: node, .. } => {
+            Self::Allocated(node) | Self::Pipelined(node) | Self::Moving { to: node, .. } => {
                 Some(node)
             }
             Self::Pending
             | Self::Gated
             | Self::Releasing(_)
             | Self::Stuck(_)
-            | Self::Away
-            | Self::Lost
+            | Self::OnExcludedNode
+            | Self::OnMissingNode
             | Self::Finished => None,
         }
     }

@@ -1,15 +1,15 @@
-//! Which pod of a group is served first.
+//! The order of pods within a group.
 
 use std::cmp::Ordering;
 
 use crate::{
     Snapshot,
-    model::{Leader, Pod, PodId},
-    profile::TaskRule,
+    model::{LeaderRole, Pod, PodId},
+    profile::TaskOrderRule,
 };
 
-/// The place of every pod among its group's, first to be served first.
-pub(super) fn task_ranks(snapshot: &Snapshot, rules: &[TaskRule]) -> Vec<u32> {
+/// Rank of every pod in its group; the lowest is placed first.
+pub(super) fn task_ranks(snapshot: &Snapshot, rules: &[TaskOrderRule]) -> Vec<u32> {
     let mut by_group = vec![Vec::new(); snapshot.pod_groups.len()];
     for (pod, id) in snapshot.pods.iter().zip(0..) {
         if let Some(group) = pod.group {
@@ -31,19 +31,21 @@ pub(super) fn task_ranks(snapshot: &Snapshot, rules: &[TaskRule]) -> Vec<u32> {
     ranks
 }
 
-/// By the rules, then the older first, then by uid.
-fn compare(rules: &[TaskRule], left: &Pod, right: &Pod) -> Ordering {
+/// By the rules, then older first, then by uid.
+fn compare(rules: &[TaskOrderRule], left: &Pod, right: &Pod) -> Ordering {
     let by_rules = rules.iter().map(|rule| rank(*rule, left).cmp(&rank(*rule, right)));
     let by_age = (left.created, &left.uid).cmp(&(right.created, &right.uid));
     by_rules.fold(Ordering::Equal, Ordering::then).then(by_age)
 }
 
-/// What a rule makes of a pod; less is better.
-fn rank(rule: TaskRule, pod: &Pod) -> i64 {
+/// Rank of a pod by one rule; lower is better.
+fn rank(rule: TaskOrderRule, pod: &Pod) -> i64 {
     match rule {
-        TaskRule::Kubeflow => i64::from(pod.leads != Some(Leader::Kubeflow)),
-        TaskRule::Ray => i64::from(pod.leads != Some(Leader::Ray)),
-        TaskRule::TaskOrder => pod.task_priority.map_or(i64::MAX, |priority| -i64::from(priority)),
+        TaskOrderRule::Kubeflow => i64::from(pod.leader_role != Some(LeaderRole::Kubeflow)),
+        TaskOrderRule::Ray => i64::from(pod.leader_role != Some(LeaderRole::Ray)),
+        TaskOrderRule::TaskOrder => {
+            pod.task_priority.map_or(i64::MAX, |priority| -i64::from(priority))
+        }
     }
 }
 
@@ -53,7 +55,7 @@ mod tests {
     use crate::{model::Time, testing::snapshot_of};
 
     #[test]
-    fn the_highest_task_priority_comes_first_any_before_none_then_the_oldest() {
+    fn pods_are_ordered_by_task_priority_then_age() {
         let mut snapshot = snapshot_of("job a pods=5");
         for (pod, (priority, created)) in snapshot.pods.iter_mut().zip([
             (None, 7),
@@ -64,16 +66,16 @@ mod tests {
         ]) {
             (pod.task_priority, pod.created) = (priority, Time(created));
         }
-        assert_eq!(task_ranks(&snapshot, &TaskRule::ALL), [3, 1, 0, 2, 4]);
+        assert_eq!(task_ranks(&snapshot, &TaskOrderRule::ALL), [3, 1, 0, 2, 4]);
     }
 
     #[test]
-    fn the_first_rule_of_the_profile_that_tells_two_pods_apart_decides() {
+    fn the_first_rule_that_distinguishes_two_pods_decides() {
         let mut snapshot = snapshot_of("job a pods=4");
-        snapshot.pods[1].leads = Some(Leader::Ray);
-        snapshot.pods[2].leads = Some(Leader::Kubeflow);
+        snapshot.pods[1].leader_role = Some(LeaderRole::Ray);
+        snapshot.pods[2].leader_role = Some(LeaderRole::Kubeflow);
         snapshot.pods[3].task_priority = Some(1);
-        let [kubeflow, ray, task_order] = TaskRule::ALL;
+        let [kubeflow, ray, task_order] = TaskOrderRule::ALL;
         assert_eq!(task_ranks(&snapshot, &[kubeflow, ray, task_order]), [3, 1, 0, 2]);
         assert_eq!(task_ranks(&snapshot, &[ray, kubeflow, task_order]), [3, 0, 1, 2]);
         assert_eq!(task_ranks(&snapshot, &[kubeflow, task_order, ray]), [3, 2, 0, 1]);

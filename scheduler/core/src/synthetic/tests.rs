@@ -1,4 +1,4 @@
-//! What the clusters are like.
+//! Snapshots of the generated clusters.
 
 use std::collections::BTreeMap;
 
@@ -6,7 +6,7 @@ use insta::assert_snapshot;
 
 use super::*;
 
-/// Nodes with their places, queues with their quotas, and jobs by queue.
+/// Nodes with their domains, queues with their quotas, and jobs by queue.
 fn told(snapshot: &Snapshot) -> String {
     let nodes = snapshot.nodes.iter().map(|node| {
         let label = |key: &str| node.labels.get(key).map_or("", |value| &**value);
@@ -108,7 +108,7 @@ fn a_fleet_at_work_has_a_free_gpu_on_every_second_node() {
 }
 
 #[test]
-fn borrowed_gpus_are_wanted_back() {
+fn borrowed_gpus_are_reclaimable() {
     assert_snapshot!(told(&large_gang_against_singles(2)), @"
     node-00000 8, node-00001 8
     /department 16, department/queue-borrower 0, department/queue-owner 16
@@ -121,7 +121,7 @@ fn borrowed_gpus_are_wanted_back() {
     queue-borrower: 8 times 1x1 on 0
     queue-owner: 8 times 1x1
     ");
-    assert_snapshot!(told(&hopeless_gang_against_singles(2)), @"
+    assert_snapshot!(told(&infeasible_gang_against_singles(2)), @"
     node-00000 8, node-00001 8
     /department 16, department/queue-borrower 0, department/queue-owner 16
     queue-borrower: 1x1 pinned on 0, 7 times 1x1 on 0, 1x1 pinned on 1, 7 times 1x1 on 1
@@ -130,8 +130,8 @@ fn borrowed_gpus_are_wanted_back() {
 }
 
 #[test]
-fn gangs_want_places_of_their_own() {
-    assert_snapshot!(told(&gangs_in_places_against_singles(10)), @"
+fn gangs_require_one_domain_each() {
+    assert_snapshot!(told(&gangs_in_one_domain_against_singles(10)), @"
     node-00000 8 zone-000 rack-0000, node-00001 8 zone-000 rack-0000, node-00002 8 zone-000 rack-0000, node-00003 8 zone-000 rack-0000, node-00004 8 zone-000 rack-0000, node-00005 8 zone-000 rack-0000, node-00006 8 zone-000 rack-0000, node-00007 8 zone-000 rack-0000, node-00008 8 zone-000 rack-0001, node-00009 8 zone-000 rack-0001
     /department-0 16, department-0/queue-0-0 1, department-0/queue-0-1 1, department-0/queue-0-2 1, department-0/queue-0-3 1, department-0/queue-0-4 1, department-0/queue-0-5 1, department-0/queue-0-6 1, department-0/queue-0-7 1, department-0/queue-0-8 1, department-0/queue-0-9 1, /department-1 16, department-1/queue-1-0 1, department-1/queue-1-1 1, department-1/queue-1-2 1, department-1/queue-1-3 1, department-1/queue-1-4 1, department-1/queue-1-5 1, department-1/queue-1-6 1, department-1/queue-1-7 1, department-1/queue-1-8 1, department-1/queue-1-9 1, /department-2 16, department-2/queue-2-0 1, department-2/queue-2-1 1, department-2/queue-2-2 1, department-2/queue-2-3 1, department-2/queue-2-4 1, department-2/queue-2-5 1, department-2/queue-2-6 1, department-2/queue-2-7 1, department-2/queue-2-8 1, department-2/queue-2-9 1, /department-3 16, department-3/queue-3-0 1, department-3/queue-3-1 1, department-3/queue-3-2 1, department-3/queue-3-3 1, department-3/queue-3-4 1, department-3/queue-3-5 1, department-3/queue-3-6 1, department-3/queue-3-7 1, department-3/queue-3-8 1, department-3/queue-3-9 1, /department-4 16, department-4/queue-4-0 1, department-4/queue-4-1 1, department-4/queue-4-2 1, department-4/queue-4-3 1, department-4/queue-4-4 1, department-4/queue-4-5 1, department-4/queue-4-6 1, department-4/queue-4-7 1, department-4/queue-4-8 1, department-4/queue-4-9 1
     queue-0-0: 1x1 on 0, 1x1 on 3, 1x1 on 4, 1x1 on 5, 1x1 on 6, 1x1 on 7, 1x1 on 8, 1x1 on 9
@@ -168,8 +168,8 @@ fn gangs_want_places_of_their_own() {
 }
 
 #[test]
-fn gangs_want_to_be_apart() {
-    assert_snapshot!(told(&gangs_apart_against_singles(1)), @"
+fn gangs_require_separate_domains() {
+    assert_snapshot!(told(&gangs_in_separate_domains_against_singles(1)), @"
     node-00000 8 zone-000 rack-0000
     /department-0 1, department-0/queue-0-0 0, department-0/queue-0-1 0, department-0/queue-0-2 0, department-0/queue-0-3 0, department-0/queue-0-4 0, department-0/queue-0-5 0, department-0/queue-0-6 0, department-0/queue-0-7 0, department-0/queue-0-8 0, department-0/queue-0-9 0, /department-1 1, department-1/queue-1-0 0, department-1/queue-1-1 0, department-1/queue-1-2 0, department-1/queue-1-3 0, department-1/queue-1-4 0, department-1/queue-1-5 0, department-1/queue-1-6 0, department-1/queue-1-7 0, department-1/queue-1-8 0, department-1/queue-1-9 0, /department-2 1, department-2/queue-2-0 0, department-2/queue-2-1 0, department-2/queue-2-2 0, department-2/queue-2-3 0, department-2/queue-2-4 0, department-2/queue-2-5 0, department-2/queue-2-6 0, department-2/queue-2-7 0, department-2/queue-2-8 0, department-2/queue-2-9 0, /department-3 1, department-3/queue-3-0 0, department-3/queue-3-1 0, department-3/queue-3-2 0, department-3/queue-3-3 0, department-3/queue-3-4 0, department-3/queue-3-5 0, department-3/queue-3-6 0, department-3/queue-3-7 0, department-3/queue-3-8 0, department-3/queue-3-9 0, /department-4 1, department-4/queue-4-0 0, department-4/queue-4-1 0, department-4/queue-4-2 0, department-4/queue-4-3 0, department-4/queue-4-4 0, department-4/queue-4-5 0, department-4/queue-4-6 0, department-4/queue-4-7 0, department-4/queue-4-8 0, department-4/queue-4-9 0
     queue-0-0: 1x1 on 0

@@ -1,4 +1,4 @@
-//! From text to snapshot.
+//! Builds a snapshot from text.
 
 mod queue;
 mod shape;
@@ -11,27 +11,27 @@ use std::{
 
 use super::{
     name,
-    words::{Words, pair},
+    tokens::{Tokens, pair},
 };
 use crate::{
     Snapshot,
     model::{
-        DisruptionBudget, LabelSelector, Labels, Lack, Leader, LeftOut, Name, Node, NodeId,
-        Operator, Pod, PodGroup, PodGroupId, PodShape, PodStatus, PreemptionPolicy, Queue,
-        Requirement, ShapeId, StalenessGrace, SubGroup, Taint, Time, Topology, TopologyLevel,
-        UnusableMember,
+        DisruptionBudget, ExcludedNodes, LabelMismatch, LabelSelector, Labels, LeaderRole, Name,
+        Node, NodeId, Operator, Pod, PodGroup, PodGroupId, PodShape, PodStatus, PreemptionPolicy,
+        Queue, Requirement, ShapeId, StalenessGrace, SubGroup, Taint, Time, Topology,
+        TopologyLevel, UnschedulableMember,
     },
     resources::Resources,
 };
 
-/// Which pods belong together.
+/// Which pods form a group.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Grouping {
     ByLine,
     EachPod,
 }
 
-/// Clusters begin a day into time, so that everything can have an age.
+/// Clusters start a day after the epoch, so that everything can have an age.
 const NOW: i64 = 86_400_000;
 
 pub(super) fn snapshot(text: &str, grouping: Grouping) -> Snapshot {
@@ -48,7 +48,7 @@ pub(super) fn snapshot(text: &str, grouping: Grouping) -> Snapshot {
 struct Builder {
     age: i64,
     nodes: BTreeMap<Name, Node>,
-    left_out: BTreeMap<BTreeSet<Lack>, Vec<Name>>,
+    excluded_nodes: BTreeMap<BTreeSet<LabelMismatch>, Vec<Name>>,
     topologies: Vec<Topology>,
     queues: BTreeMap<Name, (Queue, Option<Name>)>,
     shapes: Vec<PodShape>,
@@ -67,96 +67,97 @@ struct Job {
 
 impl Builder {
     fn line(&mut self, line: &str) {
-        let mut words = Words::of(line.split("--").next().unwrap_or(line));
-        match words.first() {
-            "node" => self.node(words),
-            "queue" => self.queue(words),
-            "job" => self.job(line, words, 1),
-            "gang" => self.job(line, words, u32::MAX),
-            "part" => self.part(words),
-            "foreign" => self.foreign(words),
-            "topology" => self.topology(words),
-            "budget" => self.budget(words),
-            "namespace" => self.namespace(words),
-            other => panic!("no line begins with {other}: {line}"),
+        let mut tokens = Tokens::new(line.split("--").next().unwrap_or(line));
+        match tokens.first() {
+            "node" => self.node(tokens),
+            "queue" => self.queue(tokens),
+            "job" => self.job(line, tokens, 1),
+            "gang" => self.job(line, tokens, u32::MAX),
+            "part" => self.part(tokens),
+            "foreign" => self.foreign(tokens),
+            "topology" => self.topology(tokens),
+            "budget" => self.budget(tokens),
+            "namespace" => self.namespace(tokens),
+            other => panic!("unknown kind of line {other}: {line}"),
         }
     }
 
-    fn node(&mut self, mut words: Words<'_>) {
-        let name = name(words.first());
-        let mut labels: Labels = words.each("label").into_iter().map(label).collect();
+    fn node(&mut self, mut tokens: Tokens<'_>) {
+        let name = name(tokens.first());
+        let mut labels: Labels = tokens.each("label").into_iter().map(label).collect();
         labels.insert("kubernetes.io/hostname".into(), name.clone());
-        let gpu_milli = words.milli("gpus").unwrap_or(0);
+        let gpu_milli = tokens.milli("gpus").unwrap_or(0);
         let node = Node {
             name: name.clone(),
             labels,
-            taints: words.each("taint").into_iter().map(taint).collect(),
+            taints: tokens.each("taint").into_iter().map(taint).collect(),
             allocatable: Resources {
                 gpu_milli,
-                cpu_milli: words.milli("cpu").unwrap_or(128_000),
-                memory_bytes: words.bytes("memory").unwrap_or(1 << 40),
-                pods: words.number("pods").unwrap_or(110),
-                extended: shape::extended(&mut words),
+                cpu_milli: tokens.milli("cpu").unwrap_or(128_000),
+                memory_bytes: tokens.bytes("memory").unwrap_or(1 << 40),
+                pods: tokens.number("pods").unwrap_or(110),
+                extended: shape::extended(&mut tokens),
             },
-            gpus_by_claim: words.flag("by-claim"),
-            published: BTreeMap::from([("gpu".into(), gpu_milli / 1000)]),
-            held_claims: shape::held_claims(&mut words),
-            gpu_memory_mib: words.number("gpu-memory").unwrap_or(0),
-            volume_limits: words
+            gpus_via_dra: tokens.flag("by-claim"),
+            published_devices: BTreeMap::from([("gpu".into(), gpu_milli / 1000)]),
+            unused_claims: shape::unused_claims(&mut tokens),
+            gpu_memory_mib: tokens.number("gpu-memory").unwrap_or(0),
+            volume_limits: tokens
                 .number("volumes")
                 .map(|limit| ("csi".into(), limit))
                 .into_iter()
                 .collect(),
-            attached: words.each("attached").into_iter().map(volume::attached).collect(),
-            numa: shape::numa(&mut words),
-            images: words.each("image").into_iter().map(|image| (image.into(), 1 << 30)).collect(),
-            unschedulable: words.flag("cordoned"),
-            ready: !words.flag("not-ready"),
+            attached_volumes: tokens.each("attached").into_iter().map(volume::attached).collect(),
+            numa: shape::numa(&mut tokens),
+            images: tokens.each("image").into_iter().map(|image| (image.into(), 1 << 30)).collect(),
+            unschedulable: tokens.flag("cordoned"),
+            ready: !tokens.flag("not-ready"),
         };
-        let lacks: BTreeSet<Lack> = words.each("lacks").into_iter().map(lack).collect();
-        words.end();
-        if lacks.is_empty() {
+        let mismatches: BTreeSet<LabelMismatch> =
+            tokens.each("lacks").into_iter().map(label_mismatch).collect();
+        tokens.expect_end();
+        if mismatches.is_empty() {
             self.nodes.insert(name, node);
         } else {
-            self.left_out.entry(lacks).or_default().push(name);
+            self.excluded_nodes.entry(mismatches).or_default().push(name);
         }
     }
 
-    fn topology(&mut self, mut words: Words<'_>) {
-        let name = name(words.first());
-        let levels = words.rest("levels").into_iter();
+    fn topology(&mut self, mut tokens: Tokens<'_>) {
+        let name = name(tokens.first());
+        let levels = tokens.rest("levels").into_iter();
         let levels = levels.map(|label| TopologyLevel { label: label.into(), alias: None });
         let levels = levels.collect();
-        words.end();
+        tokens.expect_end();
         self.topologies.push(Topology { name, levels });
     }
 
-    fn budget(&mut self, mut words: Words<'_>) {
+    fn budget(&mut self, mut tokens: Tokens<'_>) {
         let equal = |(key, value)| Requirement { key, operator: Operator::In, values: vec![value] };
-        let labels = words.each("label").into_iter().map(label);
+        let labels = tokens.each("label").into_iter().map(label);
         let budget = DisruptionBudget {
             namespace: "default".into(),
-            name: name(words.first()),
+            name: name(tokens.first()),
             selector: LabelSelector { requirements: labels.map(equal).collect() },
-            allowed: words.number("allows").map_or(0, |it| i32::try_from(it).expect("32 bits")),
-            disrupted: words.each("disrupted").into_iter().map(Name::from).collect(),
+            allowed: tokens.number("allows").map_or(0, |it| i32::try_from(it).expect("32 bits")),
+            disrupted: tokens.each("disrupted").into_iter().map(Name::from).collect(),
         };
-        words.end();
+        tokens.expect_end();
         self.budgets.push(budget);
     }
 
-    fn namespace(&mut self, mut words: Words<'_>) {
-        let (name, labels) = (name(words.first()), words.each("label"));
-        words.end();
+    fn namespace(&mut self, mut tokens: Tokens<'_>) {
+        let (name, labels) = (name(tokens.first()), tokens.each("label"));
+        tokens.expect_end();
         self.namespaces.insert(name, labels.into_iter().map(label).collect());
     }
 
-    fn job(&mut self, line: &str, mut words: Words<'_>, least: u32) {
-        let name = name(words.first());
+    fn job(&mut self, line: &str, mut tokens: Tokens<'_>, least: u32) {
+        let name = name(tokens.first());
         let asks = line.contains(" gpus=") || line.contains(" part");
         let parts_follow = !asks && least == u32::MAX;
         let priority =
-            words.number("priority").map_or(50, |it| i32::try_from(it).expect("32 bits"));
+            tokens.number("priority").map_or(50, |it| i32::try_from(it).expect("32 bits"));
         let created = Time(NOW - self.age);
         let ago = |ago: Duration| Time(NOW - i64::try_from(ago.as_millis()).expect("short"));
         let group = PodGroup {
@@ -165,50 +166,50 @@ impl Builder {
             uid: name.clone(),
             queue: Ok(None),
             priority,
-            preemptible: !words.flag("non-preemptible") && priority < 100
-                || words.flag("preemptible"),
+            preemptible: !tokens.flag("non-preemptible") && priority < 100
+                || tokens.flag("preemptible"),
             sub_groups: Vec::new(),
-            min_sub_group: words.count("needs"),
-            topology: (!asks).then(|| shape::places(&mut words)).flatten(),
-            created: words.duration("age").map_or(created, ago),
-            last_start: words.duration("started").map(ago),
-            last_eviction: words.duration("evicted").map(ago),
-            stale_since: words.duration("stale").map(ago),
-            staleness_grace: match words.value("grace") {
+            min_sub_group: tokens.count("needs"),
+            topology: (!asks).then(|| shape::topology_constraint(&mut tokens)).flatten(),
+            created: tokens.duration("age").map_or(created, ago),
+            last_start: tokens.duration("started").map(ago),
+            last_eviction: tokens.duration("evicted").map(ago),
+            stale_since: tokens.duration("stale").map(ago),
+            staleness_grace: match tokens.value("grace") {
                 Some("never") => Some(StalenessGrace::Never),
-                Some(other) => Words::of(&format!("grace={other}"))
+                Some(other) => Tokens::new(&format!("grace={other}"))
                     .duration("grace")
                     .map(StalenessGrace::After),
                 None => None,
             },
-            preemption_delay: words.duration("delay").unwrap_or_default(),
-            left_alone: words.flag("left-alone"),
-            unusable: Vec::new(),
+            preemption_delay: tokens.duration("delay").unwrap_or_default(),
+            is_skipped: tokens.flag("left-alone"),
+            unschedulable_members: Vec::new(),
         };
-        let queue = words.value("queue").unwrap_or("default").into();
+        let queue = tokens.value("queue").unwrap_or("default").into();
         self.jobs.push(Job { queue, group, pods: Vec::new() });
         if parts_follow {
-            words.end();
+            tokens.expect_end();
         } else {
-            self.members(&name, "default", (words, least));
+            self.members(&name, "default", tokens, least);
         }
     }
 
-    fn part(&mut self, mut words: Words<'_>) {
-        let part = words.first().to_owned();
+    fn part(&mut self, mut tokens: Tokens<'_>) {
+        let part = tokens.first().to_owned();
         let group = &self.jobs.last().expect("a part follows a gang").group;
         let prefix = format!("{}-{part}", group.name);
-        self.members(&prefix.as_str().into(), &part, (words, u32::MAX));
+        self.members(&prefix.as_str().into(), &part, tokens, u32::MAX);
     }
 
-    /// A sub-group and its pods.
-    fn members(&mut self, prefix: &Name, part: &str, (mut words, least): (Words<'_>, u32)) {
-        let (parent, needs) = (words.value("parent").map(str::to_owned), words.count("needs"));
-        let count = words.count("pods").unwrap_or(u32::from(needs.is_none()));
-        let minimum = words.count("min").unwrap_or(count.min(least));
-        let topology = shape::places(&mut words);
-        let first = words.count("unusable").unwrap_or(0);
-        let mut pods = self.pods(prefix, count, words);
+    /// Adds a sub-group and its pods.
+    fn members(&mut self, prefix: &Name, part: &str, mut tokens: Tokens<'_>, least: u32) {
+        let (parent, needs) = (tokens.value("parent").map(str::to_owned), tokens.count("needs"));
+        let count = tokens.count("pods").unwrap_or(u32::from(needs.is_none()));
+        let minimum = tokens.count("min").unwrap_or(count.min(least));
+        let topology = shape::topology_constraint(&mut tokens);
+        let first = tokens.count("unusable").unwrap_or(0);
+        let mut pods = self.pods(prefix, count, tokens);
         let usable = pods.split_off(first as usize);
         let job = self.jobs.last_mut().expect("members follow their job");
         let position = job.group.sub_groups.len();
@@ -224,49 +225,53 @@ impl Builder {
             min_sub_group: needs,
             topology,
         });
-        job.group.unusable.extend(pods.into_iter().map(|(pod, _)| unusable(pod, position)));
+        job.group
+            .unschedulable_members
+            .extend(pods.into_iter().map(|(pod, _)| unschedulable_member(pod, position)));
         let members = usable.into_iter();
         job.pods.extend(members.map(|(pod, node)| (Pod { sub_group: position, ..pod }, node)));
     }
 
-    fn foreign(&mut self, mut words: Words<'_>) {
-        let name = name(words.first());
-        let priority = words.number("priority").map_or(0, |it| i32::try_from(it).expect("32 bits"));
-        let pods = self.pods(&name, 1, words);
+    fn foreign(&mut self, mut tokens: Tokens<'_>) {
+        let name = name(tokens.first());
+        let priority =
+            tokens.number("priority").map_or(0, |it| i32::try_from(it).expect("32 bits"));
+        let pods = self.pods(&name, 1, tokens);
         let nodes: Vec<Name> = self.nodes.keys().cloned().collect();
         self.foreign.extend(
-            pods.into_iter().map(|(pod, node)| place(Pod { priority, ..pod }, node, &nodes)),
+            pods.into_iter().map(|(pod, node)| assign_node(Pod { priority, ..pod }, node, &nodes)),
         );
     }
 
-    /// `count` pods; those behind `on` have a node.
+    /// `count` pods; those listed after `on` have a node.
     fn pods(
         &mut self,
         prefix: &Name,
         count: u32,
-        mut words: Words<'_>,
+        mut tokens: Tokens<'_>,
     ) -> Vec<(Pod, Option<Name>)> {
-        let on = words.rest("on");
+        let on = tokens.rest("on");
         let ways = [
             ("releasing", PodStatus::Releasing),
             ("bound", PodStatus::Bound),
-            ("away", PodStatus::Away),
+            ("away", PodStatus::OnExcludedNode),
         ];
-        let said = ways.into_iter().find(|(word, _)| words.flag(word));
-        let held = said.map_or(PodStatus::Running, |(_, status)| status);
-        let (gated, succeeded) = (words.count("gated"), words.count("succeeded").unwrap_or(0));
-        let template = self.template(prefix, held, &mut words);
-        let shape = self.shape(&mut words);
+        let state = ways.into_iter().find(|(word, _)| tokens.flag(word));
+        let held = state.map_or(PodStatus::Running, |(_, status)| status);
+        let (gated, succeeded) = (tokens.count("gated"), tokens.count("succeeded").unwrap_or(0));
+        let template = self.template(prefix, held, &mut tokens);
+        let shape = self.shape(&mut tokens);
         let requests = self.shapes[shape.0 as usize].requests.clone();
-        words.end();
+        tokens.expect_end();
         let numbered = |at: u32| match count {
             1 => prefix.clone(),
             _ => format!("{prefix}-{at}").as_str().into(),
         };
         (0..count)
             .map(|at| {
-                let place = shape::place(on.get(at as usize).copied(), &requests);
-                let (node, gpu_groups, zones) = (place.node, place.groups, place.zones);
+                let position = shape::node_position(on.get(at as usize).copied(), &requests);
+                let (node, gpu_groups, zones) =
+                    (position.node, position.gpu_groups, position.numa_allocations);
                 let gated = gated.is_some_and(|gated| at >= count - gated);
                 let status = match (&node, gated) {
                     (Some(_), _) => held,
@@ -283,7 +288,7 @@ impl Builder {
                         shape,
                         status,
                         gpu_groups,
-                        zones,
+                        numa_allocations: zones,
                         started,
                         ..template.clone()
                     },
@@ -293,20 +298,20 @@ impl Builder {
             .collect()
     }
 
-    /// What all of them have in common but their shape.
-    fn template(&self, prefix: &Name, held: PodStatus, words: &mut Words<'_>) -> Pod {
+    /// What all of them have in common besides their shape.
+    fn template(&self, prefix: &Name, held: PodStatus, tokens: &mut Tokens<'_>) -> Pod {
         let ago = |ago: Duration| Time(NOW - i64::try_from(ago.as_millis()).expect("short"));
-        let released = words.duration("for").map_or(Time(NOW), ago);
-        let nominated = words.value("nominated").map(Name::from);
+        let released = tokens.duration("for").map_or(Time(NOW), ago);
+        let nominated = tokens.value("nominated").map(Name::from);
         Pod {
-            namespace: words.value("in").unwrap_or("default").into(),
+            namespace: tokens.value("in").unwrap_or("default").into(),
             name: prefix.clone(),
             uid: prefix.clone(),
-            labels: words.each("label").into_iter().map(label).collect(),
+            labels: tokens.each("label").into_iter().map(label).collect(),
             group: None,
             sub_group: 0,
             priority: 0,
-            preemption_policy: if words.flag("never-preempts") {
+            preemption_policy: if tokens.flag("never-preempts") {
                 PreemptionPolicy::Never
             } else {
                 PreemptionPolicy::PreemptLowerPriority
@@ -314,20 +319,20 @@ impl Builder {
             status: PodStatus::Pending,
             node: None,
             gpu_groups: Vec::new(),
-            zones: Vec::new(),
-            nominated: nominated.map(|node| self.node_id(&node)),
-            task_priority: task_priority(words),
-            leads: leads(words),
+            numa_allocations: Vec::new(),
+            nominated_node: nominated.map(|node| self.node_id(&node)),
+            task_priority: task_priority(tokens),
+            leader_role: leader_role(tokens),
             created: Time(NOW - self.age),
             started: None,
-            unbindable: words.flag("unbindable"),
-            released_since: (held == PodStatus::Releasing).then_some(released),
+            binding_failed: tokens.flag("unbindable"),
+            releasing_since: (held == PodStatus::Releasing).then_some(released),
             shape: ShapeId(0),
         }
     }
 
-    fn shape(&mut self, words: &mut Words<'_>) -> ShapeId {
-        let shape = shape::of(words);
+    fn shape(&mut self, tokens: &mut Tokens<'_>) -> ShapeId {
+        let shape = shape::pod_shape(tokens);
         let known = self.shapes.iter().position(|known| *known == shape);
         let at = known.unwrap_or_else(|| {
             self.shapes.push(shape);
@@ -343,16 +348,18 @@ impl Builder {
 
     fn finish(mut self, grouping: Grouping) -> Snapshot {
         if self.queues.is_empty() {
-            self.queue(Words::of("default quota=-1"));
+            self.queue(Tokens::new("default quota=-1"));
         }
         let nodes: Vec<Name> = self.nodes.keys().cloned().collect();
         let queues = queue::resolve(self.queues);
         self.jobs.sort_by(|a, b| a.group.name.cmp(&b.group.name));
-        let left_out = self.left_out.into_iter();
+        let excluded = self.excluded_nodes.into_iter();
         let mut snapshot = Snapshot {
             now: Time(NOW),
             nodes: self.nodes.into_values().collect(),
-            left_out: left_out.map(|(lacks, nodes)| LeftOut { nodes, lacks }).collect(),
+            excluded_nodes: excluded
+                .map(|(mismatches, nodes)| ExcludedNodes { nodes, mismatches })
+                .collect(),
             shapes: self.shapes,
             topologies: self.topologies,
             budgets: self.budgets,
@@ -360,7 +367,7 @@ impl Builder {
             ..Snapshot::default()
         };
         for job in self.jobs {
-            add_job(&mut snapshot, (job, grouping), &queues, &nodes);
+            add_job(&mut snapshot, job, grouping, &queues, &nodes);
         }
         snapshot.queues = queues;
         snapshot.pods.extend(self.foreign);
@@ -371,12 +378,14 @@ impl Builder {
 
 fn add_job(
     snapshot: &mut Snapshot,
-    (job, grouping): (Job, Grouping),
+    job: Job,
+    grouping: Grouping,
     queues: &[Queue],
     nodes: &[Name],
 ) {
     let priority = job.group.priority;
-    let pods = job.pods.into_iter().map(|(pod, node)| place(Pod { priority, ..pod }, node, nodes));
+    let pods =
+        job.pods.into_iter().map(|(pod, node)| assign_node(Pod { priority, ..pod }, node, nodes));
     match grouping {
         Grouping::ByLine => {
             let id = PodGroupId(u32::try_from(snapshot.pod_groups.len()).expect("few groups"));
@@ -406,18 +415,18 @@ fn add_job(
     }
 }
 
-fn unusable(pod: Pod, sub_group: usize) -> UnusableMember {
-    UnusableMember {
+fn unschedulable_member(pod: Pod, sub_group: usize) -> UnschedulableMember {
+    UnschedulableMember {
         pod: pod.name,
         sub_group: Some(sub_group),
         gated: pod.status == PodStatus::Gated,
         shape: pod.shape,
         problem: "Missing required configmaps: [m]".into(),
-        cure: "create ConfigMap m".into(),
+        fix: "create ConfigMap m".into(),
     }
 }
 
-fn place(pod: Pod, node: Option<Name>, nodes: &[Name]) -> Pod {
+fn assign_node(pod: Pod, node: Option<Name>, nodes: &[Name]) -> Pod {
     let node = node.and_then(|node| nodes.iter().position(|known| *known == node));
     Pod { node: node.map(|at| NodeId(u32::try_from(at).expect("few nodes"))), ..pod }
 }
@@ -427,13 +436,15 @@ fn label(word: &str) -> (Name, Name) {
     (key.into(), value.into())
 }
 
-fn lack(word: &str) -> Lack {
+fn label_mismatch(word: &str) -> LabelMismatch {
     match (word, word.split_once('=')) {
-        ("gpu-worker", _) => Lack::GpuWorker,
-        ("cpu-worker", _) => Lack::CpuWorker,
-        (_, Some((key, ""))) => Lack::NoLabel { key: key.into() },
-        (_, Some((key, value))) => Lack::Label { key: key.into(), value: value.into() },
-        (_, None) => panic!("lacks {word}: gpu-worker, cpu-worker, key=value, or key= (no label)"),
+        ("gpu-worker", _) => LabelMismatch::NotGpuWorker,
+        ("cpu-worker", _) => LabelMismatch::NotCpuWorker,
+        (_, Some((key, ""))) => LabelMismatch::Unwanted { key: key.into() },
+        (_, Some((key, value))) => LabelMismatch::Missing { key: key.into(), value: value.into() },
+        (_, None) => panic!(
+            "lacks: got {word}, expected gpu-worker, cpu-worker, key=value, or key= (no label)"
+        ),
     }
 }
 
@@ -443,14 +454,14 @@ fn taint(word: &str) -> Taint {
     Taint { key: key.into(), value: value.into(), effect: shape::effect(effect) }
 }
 
-fn leads(words: &mut Words<'_>) -> Option<Leader> {
-    words.value("leads").map(|of| match of {
-        "kubeflow" => Leader::Kubeflow,
-        "ray" => Leader::Ray,
-        other => panic!("leads={other}: kubeflow or ray"),
+fn leader_role(tokens: &mut Tokens<'_>) -> Option<LeaderRole> {
+    tokens.value("leads").map(|of| match of {
+        "kubeflow" => LeaderRole::Kubeflow,
+        "ray" => LeaderRole::Ray,
+        other => panic!("leads: got {other}, expected kubeflow or ray"),
     })
 }
 
-fn task_priority(words: &mut Words<'_>) -> Option<i32> {
-    words.number("task-priority").map(|it| i32::try_from(it).expect("small"))
+fn task_priority(tokens: &mut Tokens<'_>) -> Option<i32> {
+    tokens.number("task-priority").map(|it| i32::try_from(it).expect("small"))
 }

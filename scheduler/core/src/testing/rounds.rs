@@ -1,28 +1,34 @@
-//! Cycle after cycle on a closed system: nothing arrives, nothing finishes, and whatever is
-//! evicted comes back.
+//! Cycle after cycle on a closed system: nothing arrives, nothing finishes, and evicted pods are
+//! pending again.
 
 use super::show;
 use crate::{
-    Decision, Plan, Profile, QueueUse, Snapshot, audit::Rules, explain::next_snapshot as next,
+    Decision, Plan, Profile, QueueUsage, Snapshot, audit::Rules, explain::next_snapshot as next,
     model::PodStatus, schedule,
 };
 
-/// After so many cycles without rest it never comes to rest.
+/// A system that is not steady after this many cycles never will be.
 const CYCLES_MAX: usize = 20;
 
 pub(super) fn until_steady(mut snapshot: Snapshot) -> String {
     let mut lines = Vec::new();
     for cycle in 1..=CYCLES_MAX {
         let plan = schedule(&snapshot, &Profile::kai());
-        if let Some(line) = uses_foretold_wrong(&snapshot, &plan) {
+        if let Some(line) = mispredicted_usage(&snapshot, &plan) {
             lines.push(format!("{cycle}: BREACH {line}"));
         }
         if plan.decisions.is_empty() {
             lines.push(format!("steady after {}", cycle - 1));
             return lines.join("\n");
         }
-        let Plan { decisions, gpu_groups, zones, queues_after, .. } = plan;
-        let decided = Plan { decisions, gpu_groups, zones, queues_after, ..Plan::default() };
+        let Plan { decisions, gpu_groups, numa_allocations: zones, queues_after, .. } = plan;
+        let decided = Plan {
+            decisions,
+            gpu_groups,
+            numa_allocations: zones,
+            queues_after,
+            ..Plan::default()
+        };
         let mut decisions = show::lines(&snapshot, &decided);
         decisions.extend(super::breaches(&snapshot, &decided, Rules::kai()));
         lines.extend(decisions.into_iter().map(|line| format!("{cycle}: {line}")));
@@ -32,9 +38,9 @@ pub(super) fn until_steady(mut snapshot: Snapshot) -> String {
     lines.join("\n")
 }
 
-/// What the plan says the queues use afterwards is what the next cycle finds while those who were
-/// evicted are leaving.
-fn uses_foretold_wrong(snapshot: &Snapshot, plan: &Plan) -> Option<String> {
+/// A mismatch between the usage that the plan predicts and what the next cycle finds while evicted
+/// pods are terminating.
+fn mispredicted_usage(snapshot: &Snapshot, plan: &Plan) -> Option<String> {
     let mut leaving = next(snapshot, plan);
     for decision in &plan.decisions {
         if let Decision::Evict { pod, .. } = decision {
@@ -44,9 +50,9 @@ fn uses_foretold_wrong(snapshot: &Snapshot, plan: &Plan) -> Option<String> {
         }
     }
     let found = schedule(&leaving, &Profile::kai()).queues;
-    let wrong = plan.queues_after.iter().find(|(queue, foretold)| {
-        let found = QueueUse { fair_share: foretold.fair_share, ..found[queue].clone() };
-        found != **foretold
+    let wrong = plan.queues_after.iter().find(|(queue, predicted)| {
+        let found = QueueUsage { fair_share: predicted.fair_share, ..found[queue].clone() };
+        found != **predicted
     });
-    wrong.map(|(queue, foretold)| format!("{foretold:?} foretold, found {:?}", found[queue]))
+    wrong.map(|(queue, predicted)| format!("{predicted:?} foretold, found {:?}", found[queue]))
 }

@@ -1,5 +1,5 @@
-//! From plan to text: decisions in order, those of one group and kind that follow each other on
-//! one line, then why groups wait, then which gangs are stale.
+//! A plan as text: decisions in order, adjacent ones of one group and kind on one line, then the
+//! reasons of pending groups, then stale gangs.
 
 use crate::{
     Decision, Plan, Snapshot,
@@ -9,7 +9,7 @@ use crate::{
 pub(super) fn lines(snapshot: &Snapshot, plan: &Plan) -> Vec<String> {
     let mut lines: Vec<(String, Vec<String>, String)> = Vec::new();
     for decision in &plan.decisions {
-        let (head, node, tail) = words(snapshot, plan, decision);
+        let (head, node, tail) = describe(snapshot, plan, decision);
         match lines.last_mut() {
             Some((last, nodes, end)) if *last == head && *end == tail => nodes.push(node),
             Some(_) | None => lines.push((head, vec![node], tail)),
@@ -18,14 +18,14 @@ pub(super) fn lines(snapshot: &Snapshot, plan: &Plan) -> Vec<String> {
     let decided =
         lines.into_iter().map(|(head, nodes, tail)| format!("{head} {}{tail}", counted(&nodes)));
     let waiting = waiting(snapshot, plan);
-    let stale = plan.stale.iter().map(|(group, stale)| {
+    let stale = plan.staleness_changes.iter().map(|(group, stale)| {
         let now = if *stale { "is stale" } else { "is not stale any more" };
         format!("{} {now}", group_name(snapshot, *group))
     });
     decided.chain(waiting).chain(stale).collect()
 }
 
-/// Groups that wait for the same reason stand on one line.
+/// Groups with the same reason share a line.
 fn waiting(snapshot: &Snapshot, plan: &Plan) -> Vec<String> {
     let mut reasons: Vec<(String, Vec<String>)> = Vec::new();
     for (group, reason) in &plan.waiting {
@@ -44,11 +44,11 @@ fn waiting(snapshot: &Snapshot, plan: &Plan) -> Vec<String> {
     reasons.into_iter().map(line).collect()
 }
 
-fn words(snapshot: &Snapshot, plan: &Plan, decision: &Decision) -> (String, String, String) {
+fn describe(snapshot: &Snapshot, plan: &Plan, decision: &Decision) -> (String, String, String) {
     let node = |node: &NodeId| snapshot.nodes[node.0 as usize].name.to_string();
-    let place = |pod: &PodId, to: &NodeId| {
+    let location = |pod: &PodId, to: &NodeId| {
         let groups = plan.gpu_groups.get(pod).map(|groups| format!("/{}", groups.join("+")));
-        let zones = plan.zones.get(pod).map(|shares| {
+        let zones = plan.numa_allocations.get(pod).map(|shares| {
             let zones: Vec<&str> = shares.iter().map(|share| &*share.zone).collect();
             format!("@{}", zones.join("+"))
         });
@@ -56,10 +56,10 @@ fn words(snapshot: &Snapshot, plan: &Plan, decision: &Decision) -> (String, Stri
     };
     match decision {
         Decision::Bind { pod, node: to } => {
-            (format!("{} runs on", owner(snapshot, *pod)), place(pod, to), String::new())
+            (format!("{} runs on", owner(snapshot, *pod)), location(pod, to), String::new())
         }
         Decision::Pipeline { pod, node: to } => {
-            (format!("{} waits for", owner(snapshot, *pod)), place(pod, to), String::new())
+            (format!("{} waits for", owner(snapshot, *pod)), location(pod, to), String::new())
         }
         Decision::Evict { pod, cause } => {
             let from = snapshot.pods[pod.0 as usize].node.as_ref().map_or_else(String::new, node);

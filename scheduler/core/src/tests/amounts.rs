@@ -1,11 +1,11 @@
-//! Amounts are exact, and stop at the ends of their range.
+//! Amounts are exact, and saturate at the ends of their range.
 
 use insta::assert_snapshot;
 
 use crate::{
     decision::Quantity,
     resources::{Amount, PerResource, ResourceName, Resources},
-    testing::remedies_of,
+    testing::suggestions_of,
 };
 
 fn gpus(gpu_milli: i64) -> Resources {
@@ -22,7 +22,7 @@ fn sums_and_differences_stop_at_the_ends_of_the_range() {
     assert_eq!(least, gpus(i64::MIN));
 }
 
-/// `[gpu, cpu, memory, pods]`, and so many NICs.
+/// Resources from `[gpu, cpu, memory, pods]` and a number of NICs.
 fn of([gpu_milli, cpu_milli, memory_bytes, pods]: [i64; 4], nics: i64) -> Resources {
     let extended = [("nic".into(), nics)].into();
     Resources { gpu_milli, cpu_milli, memory_bytes, pods, extended }
@@ -33,30 +33,30 @@ fn every_resource_counts_by_itself() {
     let (some, more) = (of([1, 2, 3, 4], 5), of([10, 30, 20, 2], 3));
     assert_eq!(some.plus(&more), of([11, 32, 23, 6], 8));
     assert_eq!(some.times(3), of([3, 6, 9, 12], 15));
-    assert_eq!(some.lesser(&more), of([1, 2, 3, 2], 3));
+    assert_eq!(some.elementwise_min(&more), of([1, 2, 3, 2], 3));
     let mut rest = more;
     rest.subtract(&some);
     assert_eq!(rest, of([9, 28, 17, -2], -2));
     assert_eq!(rest.at_least_zero(), Resources { extended: [].into(), ..of([9, 28, 17, 0], 0) });
-    let there: Vec<i64> = rest.amounts().map(|(_, amount)| amount).collect();
+    let there: Vec<i64> = rest.positive_amounts().map(|(_, amount)| amount).collect();
     assert_eq!(there, [9, 28, 17]);
 }
 
 #[test]
-fn what_only_one_side_names_is_not_there_on_the_other() {
+fn a_resource_that_one_operand_lacks_counts_as_zero() {
     let nics = |count| of([0; 4], count);
     let none = Resources::default();
     assert_eq!(none.plus(&nics(2)), nics(2));
-    assert_eq!(nics(2).lesser(&none), nics(0));
-    assert_eq!(none.lesser(&nics(2)), nics(0));
-    assert_eq!(none.lesser(&nics(-2)), nics(-2));
+    assert_eq!(nics(2).elementwise_min(&none), nics(0));
+    assert_eq!(none.elementwise_min(&nics(2)), nics(0));
+    assert_eq!(none.elementwise_min(&nics(-2)), nics(-2));
     let mut debt = none;
     debt.subtract(&nics(2));
     assert_eq!(debt, nics(-2));
 }
 
 #[test]
-fn each_resource_that_is_asked_for_and_short_is_told() {
+fn every_requested_and_short_resource_is_reported() {
     let room = of([10; 4], 10);
     let names = [
         ResourceName::Gpu,
@@ -75,18 +75,18 @@ fn each_resource_that_is_asked_for_and_short_is_told() {
             of(fixed, nics)
         };
         let (fits, short) = (asking(10), asking(11));
-        assert!(fits.fits_in(&room) && fits.short_in(&room).is_empty(), "{name:?}");
+        assert!(fits.fits_in(&room) && fits.shortage_in(&room).is_empty(), "{name:?}");
         assert!(!short.fits_in(&room), "{name:?}");
-        let told: Vec<ResourceName> = short.short_in(&room).resources().collect();
+        let told: Vec<ResourceName> = short.shortage_in(&room).resources().collect();
         assert_eq!(told, std::slice::from_ref(name));
         assert_eq!(short.amount(name), 11);
         let indebted = of([-1; 4], -1);
-        assert!(asking(0).fits_in(&indebted) && asking(0).short_in(&indebted).is_empty());
+        assert!(asking(0).fits_in(&indebted) && asking(0).shortage_in(&indebted).is_empty());
     }
 }
 
 #[test]
-fn what_queues_account_for_is_summed_and_bounded_by_resource() {
+fn queue_accounts_are_summed_and_bounded_by_resource() {
     let (some, more) = (
         PerResource { gpu: 1, cpu: 2, memory: 3 },
         PerResource { gpu: 10, cpu: i64::MAX, memory: 30 },
@@ -109,7 +109,7 @@ fn what_queues_account_for_is_summed_and_bounded_by_resource() {
 }
 
 #[test]
-fn what_is_not_asked_for_may_be_short() {
+fn a_resource_that_is_not_requested_may_be_short() {
     let room = Resources { cpu_milli: -5, ..gpus(1000) };
     assert!(gpus(1000).fits_in(&room));
     assert!(!gpus(1001).fits_in(&room));
@@ -117,15 +117,15 @@ fn what_is_not_asked_for_may_be_short() {
 }
 
 #[test]
-fn an_extended_resource_that_nobody_offers_does_not_fit() {
+fn an_extended_resource_that_no_node_offers_does_not_fit() {
     let asked = Resources { extended: [("nic".into(), 1)].into(), ..gpus(0) };
     assert!(!asked.fits_in(&gpus(1000)));
-    let short: Vec<ResourceName> = asked.short_in(&gpus(1000)).resources().collect();
+    let short: Vec<ResourceName> = asked.shortage_in(&gpus(1000)).resources().collect();
     assert_eq!(short, [ResourceName::Extended("nic".into())]);
 }
 
 #[test]
-fn amounts_are_told_in_the_units_in_which_people_think() {
+fn amounts_are_printed_in_human_units() {
     let told = |resource, amount| Quantity { resource, amount }.to_string();
     assert_eq!(told(ResourceName::Gpu, 1500), "1.5 GPUs");
     assert_eq!(told(ResourceName::Cpu, -250), "-0.25 CPU cores");
@@ -141,8 +141,8 @@ fn amounts_are_told_in_the_units_in_which_people_think() {
 }
 
 #[test]
-fn what_is_to_be_raised_is_rounded_up() {
-    assert_snapshot!(remedies_of("
+fn suggested_increases_are_rounded_up() {
+    assert_snapshot!(suggestions_of("
         node n1 gpus=8 memory=8Gi
         queue q memory-limit=1G
         job a memory=1Gi queue=q
@@ -151,12 +151,12 @@ fn what_is_to_be_raised_is_rounded_up() {
     raise the limit of queue q by 0.074 GB memory to 1.074 GB memory
       then it runs on n1 (Now)
     ");
-    assert_snapshot!(remedies_of("
+    assert_snapshot!(suggestions_of("
         node n1 gpus=8 memory=1000Mi
         job a pods=2 min=2 memory=700Mi
     ", "a"), @r"
     PodSchedulingErrors
-    add nodes that hold 1 more of its pods, 0.735 GB memory in all, or let fewer pods suffice
+    add nodes for 1 more of its pods, 0.735 GB memory in total, or lower its minimum
       then it runs on (new node) (Now)
     ");
 }

@@ -1,8 +1,8 @@
-//! Claims on devices.
+//! Device claims under profile `kai`.
 
 use insta::assert_snapshot;
 
-use crate::testing::{plan_of, remedies_of, rounds_of};
+use crate::testing::{plan_of, rounds_of, suggestions_of};
 
 #[test]
 fn a_claim_takes_its_devices_once_for_all_who_share_it() {
@@ -17,7 +17,7 @@ fn a_claim_takes_its_devices_once_for_all_who_share_it() {
 }
 
 #[test]
-fn who_shares_a_claim_runs_where_it_is() {
+fn pods_that_share_a_claim_run_on_its_node() {
     assert_snapshot!(plan_of("
         node n1 gpus=1 by-claim cpu=2
         node n2 gpus=1 by-claim cpu=2
@@ -26,12 +26,12 @@ fn who_shares_a_claim_runs_where_it_is() {
         job c claim x:1 cpu=1
     "), @r#"
     b runs on n2
-    c pending: Resources were not found for pod default/c due to: no nodes with enough resources were found: 1 node(s) are not where claim x is, 1 node(s) didn't have enough resources: CPU cores.
+    c pending: Resources were not found for pod default/c due to: no nodes with enough resources were found: 1 node(s) didn't have enough resources: CPU cores, 1 node(s) don't have the devices of claim x.
     "#);
 }
 
 #[test]
-fn a_claim_is_released_when_all_who_have_it_leave() {
+fn a_claim_is_released_when_all_its_users_leave() {
     assert_snapshot!(rounds_of("
         node n1 gpus=2 by-claim
         queue left quota=0
@@ -47,7 +47,7 @@ fn a_claim_is_released_when_all_who_have_it_leave() {
 }
 
 #[test]
-fn a_claim_that_somebody_still_has_is_not_allocated_elsewhere() {
+fn a_claim_in_use_is_not_allocated_on_another_node() {
     assert_snapshot!(plan_of("
         node n1 gpus=1 by-claim cpu=1
         node n2 gpus=1 by-claim cpu=2
@@ -55,12 +55,12 @@ fn a_claim_that_somebody_still_has_is_not_allocated_elsewhere() {
         job b claim x:1 cpu=2
     "), @r"
     b waits for n2
-    b pending: Room was promised on n2 and is being released by pods that are leaving
+    b pending: Pipelined to n2: waiting for terminating pods to release capacity
     ");
 }
 
 #[test]
-fn who_alone_uses_a_claim_may_move_and_takes_it_along() {
+fn the_only_user_of_a_claim_may_move_with_it() {
     assert_snapshot!(plan_of("
         node n1 gpus=4 by-claim
         node n2 gpus=4 by-claim
@@ -71,12 +71,12 @@ fn who_alone_uses_a_claim_may_move_and_takes_it_along() {
     right leaves n2 for whole (consolidation)
     right waits for n1
     whole waits for n2
-    whole pending: Room was promised on n2 and is being released by pods that are leaving
+    whole pending: Pipelined to n2: waiting for terminating pods to release capacity
     ");
 }
 
 #[test]
-fn who_shares_a_claim_with_somebody_who_stays_does_not_move() {
+fn a_pod_that_shares_a_claim_with_a_staying_pod_does_not_move() {
     assert_snapshot!(plan_of("
         node n1 gpus=4 by-claim
         node n2 gpus=4 by-claim
@@ -97,7 +97,7 @@ fn an_allocated_claim_is_used_where_it_is() {
         job b claim y:1/n1 cpu=2
     "), @r"
     a runs on n1
-    b pending: Resources were not found for pod default/b due to: no nodes with enough resources were found: 1 node(s) are not where claim y is, 1 node(s) didn't have enough resources: GPUs, CPU cores.
+    b pending: Resources were not found for pod default/b due to: no nodes with enough resources were found: 1 node(s) didn't have enough resources: GPUs, CPU cores, 1 node(s) don't have the devices of claim y.
     ");
 }
 
@@ -122,7 +122,7 @@ fn a_claim_that_no_pod_has_takes_nothing_more_when_one_uses_it() {
 }
 
 #[test]
-fn devices_of_a_claim_whose_users_are_gone_are_promised_and_nobody_leaves_for_them() {
+fn devices_of_an_unused_claim_are_pipelined_without_evictions() {
     assert_snapshot!(plan_of("
         node n1 gpus=1 by-claim given-back x:1
         node n2 gpus=1 by-claim
@@ -132,7 +132,7 @@ fn devices_of_a_claim_whose_users_are_gone_are_promised_and_nobody_leaves_for_th
         job b gpus=1 by-claim queue=right
     "), @r"
     b waits for n1
-    b pending: Room was promised on n1 and is being released by pods that are leaving
+    b pending: Pipelined to n1: waiting for terminating pods to release capacity
     ");
 }
 
@@ -149,34 +149,34 @@ fn gpus_are_given_to_claims_or_by_a_device_plugin() {
     "), @r"
     a runs on n1
     b runs on n2
-    c pending: Resources were not found for pod default/c due to: no nodes with enough resources were found: 1 node(s) didn't have enough resources: GPUs, 1 node(s) give GPUs to resource claims only.
+    c pending: Resources were not found for pod default/c due to: no nodes with enough resources were found: 1 node(s) didn't have enough resources: GPUs, 1 node(s) offer GPUs to resource claims only.
     d pending: Resources were not found for pod default/d due to: no nodes with enough resources were found: 1 node(s) didn't have enough resources: GPUs, 1 node(s) publish no GPUs for resource claims.
-    e pending: Resources were not found for pod default/e due to: no nodes with enough resources were found: 1 node(s) didn't have enough resources: GPUs, 1 node(s) give GPUs to resource claims only.
+    e pending: Resources were not found for pod default/e due to: no nodes with enough resources were found: 1 node(s) didn't have enough resources: GPUs, 1 node(s) offer GPUs to resource claims only.
     ");
 }
 
 #[test]
-fn who_claims_gpus_that_nobody_publishes_is_told_of_which_class() {
-    assert_snapshot!(remedies_of("
+fn a_claim_on_unpublished_gpus_is_told_their_device_class() {
+    assert_snapshot!(suggestions_of("
         node n1 cpu=8
         job x gpus=1 by-claim class gpu.x
     ", "x"), @r"
     PodSchedulingErrors
-    add a node that can hold one of its pods, which has more devices of class gpu.x, or ask for less a pod
+    add a node that can hold one of its pods, with more devices of class gpu.x, or request less per pod
       then it runs on (new node) (Now)
     ");
-    assert_snapshot!(remedies_of("
+    assert_snapshot!(suggestions_of("
         node n1 gpus=2
         gang x pods=2 gpus=1 by-claim class gpu.x
     ", "x"), @r"
     PodSchedulingErrors
-    ask for GPUs as a resource, or add a node with a driver for claims, which publishes devices of class gpu.x
+    request GPUs as a resource, or add a node with a DRA driver that publishes devices of class gpu.x
       then it runs on (new node) (Now)
     ");
 }
 
 #[test]
-fn a_free_gpu_for_claims_is_no_room_for_others() {
+fn a_free_gpu_for_claims_is_no_capacity_for_other_pods() {
     assert_snapshot!(rounds_of("
         node n1 gpus=4
         node n2 gpus=2 by-claim
@@ -208,8 +208,8 @@ fn a_claim_on_gpus_belongs_to_a_queue() {
         job c claim z:1@ queue=q
     "), @r"
     a runs on n1
-    b pending: Resources were not found for pod default/b due to: no nodes with enough resources were found: 1 node(s) do not matter: DRA claim y is a shared GPU claim with wrong queue label (expected queue: q, claim queue label: r).
-    c pending: Resources were not found for pod default/c due to: no nodes with enough resources were found: 1 node(s) do not matter: DRA claim z is a shared GPU claim but does not have a queue label (kai.scheduler/queue).
+    b pending: Resources were not found for pod default/b due to: no nodes with enough resources were found: 1 node(s) rejected: DRA claim y is a shared GPU claim with wrong queue label (expected queue: q, claim queue label: r).
+    c pending: Resources were not found for pod default/c due to: no nodes with enough resources were found: 1 node(s) rejected: DRA claim z is a shared GPU claim but does not have a queue label (kai.scheduler/queue).
     ");
 }
 
@@ -230,11 +230,11 @@ fn a_pod_whose_volume_does_not_exist_waits_and_moves_nobody() {
         queue right quota=1
         job a gpus=1 queue=left on n1
         job b gpus=1 missing-volume=data queue=right
-    "), @r#"b pending: Resources were not found for pod default/b due to: no nodes with enough resources were found: 1 node(s) do not matter: persistentvolumeclaim "data" not found."#);
+    "), @r#"b pending: Resources were not found for pod default/b due to: no nodes with enough resources were found: 1 node(s) rejected: persistentvolumeclaim "data" not found."#);
 }
 
 #[test]
-fn a_claim_on_all_devices_gets_a_node_of_which_nobody_has_any() {
+fn a_claim_on_all_devices_gets_a_node_without_used_devices() {
     assert_snapshot!(plan_of("
         node n1 gpus=4 by-claim
         node n2 gpus=2 by-claim
@@ -282,7 +282,7 @@ fn a_claim_on_all_devices_counts_as_many_as_the_node_has() {
 }
 
 #[test]
-fn all_devices_of_a_node_are_reclaimed_from_whoever_has_them() {
+fn all_devices_of_a_node_are_reclaimed_from_all_their_users() {
     assert_snapshot!(rounds_of("
         node n1 gpus=2 by-claim
         node n2 gpus=3 by-claim
@@ -302,7 +302,7 @@ fn all_devices_of_a_node_are_reclaimed_from_whoever_has_them() {
 }
 
 #[test]
-fn a_queue_pays_once_for_a_claim_that_its_pods_share() {
+fn a_queue_is_charged_once_for_a_claim_that_its_pods_share() {
     assert_snapshot!(plan_of("
         node n1 gpus=4 by-claim
         queue q quota=2 limit=2
@@ -317,7 +317,7 @@ fn a_queue_pays_once_for_a_claim_that_its_pods_share() {
 }
 
 #[test]
-fn a_queue_pays_for_a_claim_until_the_last_who_has_it_leaves() {
+fn a_queue_is_charged_for_a_claim_until_its_last_user_leaves() {
     assert_snapshot!(plan_of("
         node n1 gpus=4 by-claim
         queue q quota=2 limit=2
@@ -334,7 +334,7 @@ fn a_queue_pays_for_a_claim_until_the_last_who_has_it_leaves() {
 }
 
 #[test]
-fn a_shared_claim_counts_once_for_the_quota_of_what_cannot_be_preempted() {
+fn a_shared_claim_counts_once_for_the_non_preemptible_quota() {
     assert_snapshot!(plan_of("
         node n1 gpus=4 by-claim
         queue q quota=2
@@ -349,7 +349,7 @@ fn a_shared_claim_counts_once_for_the_quota_of_what_cannot_be_preempted() {
 }
 
 #[test]
-fn waiting_pods_that_share_a_claim_ask_for_it_once() {
+fn pending_pods_that_share_a_claim_request_it_once() {
     assert_snapshot!(rounds_of("
         node n1 gpus=2 by-claim
         node n2 gpus=2 by-claim
@@ -369,7 +369,7 @@ fn waiting_pods_that_share_a_claim_ask_for_it_once() {
 }
 
 #[test]
-fn the_room_of_a_shared_claim_is_reclaimed_below_a_limit_that_it_fills() {
+fn a_shared_claim_that_fills_a_limit_is_reclaimed() {
     assert_snapshot!(rounds_of("
         node n1 gpus=2 by-claim
         queue top quota=2 limit=1
@@ -388,7 +388,7 @@ fn the_room_of_a_shared_claim_is_reclaimed_below_a_limit_that_it_fills() {
 }
 
 #[test]
-fn room_is_reclaimed_for_a_gang_that_shares_a_claim() {
+fn capacity_is_reclaimed_for_a_gang_that_shares_a_claim() {
     assert_snapshot!(rounds_of("
         node n1 gpus=2 by-claim
         queue left quota=0
@@ -404,7 +404,7 @@ fn room_is_reclaimed_for_a_gang_that_shares_a_claim() {
 }
 
 #[test]
-fn a_gang_that_shares_a_claim_speaks_for_its_queue() {
+fn a_gang_that_shares_a_claim_represents_its_queue() {
     assert_snapshot!(rounds_of("
         node n1 gpus=2 by-claim
         node n2 gpus=2
@@ -421,7 +421,7 @@ fn a_gang_that_shares_a_claim_speaks_for_its_queue() {
 }
 
 #[test]
-fn a_device_is_taken_from_all_who_might_have_asked_for_it() {
+fn a_device_is_taken_from_all_its_possible_users() {
     let claim_of_a_big_one = |of_low: &str| {
         plan_of(&format!(
             "
@@ -435,7 +435,7 @@ fn a_device_is_taken_from_all_who_might_have_asked_for_it() {
     assert_snapshot!(claim_of_a_big_one("claim x:1+big*1/n1"), @r"
     low leaves n1 for high (preempt)
     high waits for n1
-    high pending: Room was promised on n1 and is being released by pods that are leaving
+    high pending: Pipelined to n1: waiting for terminating pods to release capacity
     ");
     assert_snapshot!(claim_of_a_big_one("claim x:1+big*1/n2"), @"high runs on n1");
 }

@@ -1,4 +1,4 @@
-//! Running work moves together to make room in one piece.
+//! Consolidation moves running pods to free contiguous capacity.
 
 use std::fmt::Write;
 
@@ -22,12 +22,12 @@ fn a_fragmented_fleet_is_packed_for_a_job_that_needs_a_whole_node() {
     right leaves n2 for whole (consolidation)
     right waits for n1
     whole waits for n2
-    whole pending: Room was promised on n2 and is being released by pods that are leaving
+    whole pending: Pipelined to n2: waiting for terminating pods to release capacity
     ");
 }
 
 #[test]
-fn a_gang_moves_as_far_as_it_must_and_no_further() {
+fn a_gang_moves_only_as_many_pods_as_needed() {
     assert_snapshot!(plan_of("
         node n1 gpus=4
         node n2 gpus=4
@@ -37,12 +37,12 @@ fn a_gang_moves_as_far_as_it_must_and_no_further() {
     pair leaves n2 for whole (consolidation)
     pair waits for n1
     whole waits for n2
-    whole pending: Room was promised on n2 and is being released by pods that are leaving
+    whole pending: Pipelined to n2: waiting for terminating pods to release capacity
     ");
 }
 
 #[test]
-fn where_work_is_spread_nothing_moves() {
+fn consolidation_is_off_under_the_spread_strategy() {
     assert_snapshot!(spread_plan_of("
         node n1 gpus=4
         node n2 gpus=4
@@ -53,7 +53,7 @@ fn where_work_is_spread_nothing_moves() {
 }
 
 #[test]
-fn nothing_moves_that_would_find_no_other_place() {
+fn no_pod_moves_that_no_other_node_takes() {
     assert_snapshot!(plan_of("
         node n1 gpus=4
         node n2 gpus=4
@@ -64,7 +64,7 @@ fn nothing_moves_that_would_find_no_other_place() {
 }
 
 #[test]
-fn work_that_cannot_be_preempted_neither_moves_nor_makes_others_move() {
+fn non_preemptible_jobs_neither_move_nor_cause_moves() {
     assert_snapshot!(plan_of("
         node n1 gpus=4
         node n2 gpus=4
@@ -75,7 +75,7 @@ fn work_that_cannot_be_preempted_neither_moves_nor_makes_others_move() {
 }
 
 #[test]
-fn a_queue_over_its_limit_moves_nobody() {
+fn a_queue_over_its_limit_moves_no_pod() {
     assert_snapshot!(plan_of("
         node n1 gpus=4
         node n2 gpus=4
@@ -98,7 +98,7 @@ fn seventeen_jobs_do_not_move_for_one() {
     assert_eq!(plan.matches(" leaves ").count(), 0);
 }
 
-/// A job that needs the whole node on which `jobs` others run.
+/// A job that needs a whole node on which `jobs` other jobs run.
 fn scattered(jobs: usize) -> String {
     let mut text = format!("node n1 gpus={0}\nnode n2 gpus={0}\n", jobs + 1);
     text.push_str("job fixed gpus=1 non-preemptible on n1\n");
@@ -110,7 +110,7 @@ fn scattered(jobs: usize) -> String {
 }
 
 #[test]
-fn where_some_work_is_spread_nothing_is_moved_together() {
+fn consolidation_is_off_if_either_strategy_is_spread() {
     let spread = Placement::Spread;
     let cluster = "
         node n1 gpus=2
@@ -125,14 +125,14 @@ fn where_some_work_is_spread_nothing_is_moved_together() {
     b leaves n2 for full (consolidation)
     b waits for n1
     full waits for n2
-    full pending: Room was promised on n2 and is being released by pods that are leaving
+    full pending: Pipelined to n2: waiting for terminating pods to release capacity
     ");
     assert_snapshot!(plan_with(&by_gpus, cluster), @"full pending: Resources were not found for pod default/full due to: no nodes with enough resources were found: 2 node(s) didn't have enough resources: GPUs.");
     assert_snapshot!(plan_with(&by_cpu, cluster), @"full pending: Resources were not found for pod default/full due to: no nodes with enough resources were found: 2 node(s) didn't have enough resources: GPUs.");
 }
 
 #[test]
-fn only_as_many_jobs_of_a_queue_are_looked_at_as_the_profile_says() {
+fn the_queue_depth_bounds_the_jobs_that_consolidation_tries() {
     let looking_at = |depth| {
         let queue_depth = [(Action::Consolidate, depth)].into();
         let profile = Profile { queue_depth, ..Profile::kai() };
@@ -156,7 +156,7 @@ fn only_as_many_jobs_of_a_queue_are_looked_at_as_the_profile_says() {
     b leaves n2 for full (consolidation)
     b waits for n1
     full waits for n2
-    full pending: Room was promised on n2 and is being released by pods that are leaving
+    full pending: Pipelined to n2: waiting for terminating pods to release capacity
     hopeless pending: Resources were not found for pod default/hopeless due to: no nodes with enough resources were found: 2 node(s) didn't match Pod's node affinity/selector.
     ");
 }

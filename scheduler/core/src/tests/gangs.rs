@@ -1,4 +1,4 @@
-//! Gangs are placed whole or not at all, and say why they wait.
+//! Gangs are placed whole or not at all, and report why they are pending.
 
 use insta::assert_snapshot;
 
@@ -24,7 +24,7 @@ fn a_gang_that_fits_runs() {
 }
 
 #[test]
-fn ten_gpus_asked_with_eight_free_take_none() {
+fn a_gang_of_ten_gpus_takes_none_of_eight_free_ones() {
     assert_snapshot!(plan_of("
         node n1 gpus=8
         node n2 gpus=8
@@ -34,12 +34,12 @@ fn ten_gpus_asked_with_eight_free_take_none() {
 }
 
 #[test]
-fn a_gang_larger_than_the_fleet_says_so() {
+fn a_gang_larger_than_the_cluster_is_reported_as_such() {
     assert_snapshot!(plan_of("
         node n1 gpus=8
         node n2 gpus=1 cordoned
         gang a pods=10 gpus=1
-    "), @"a pending: The workload cannot run on this cluster as it is: 10 pods that must run together ask for 10 GPUs, and all nodes on which they may run offer 8 GPUs.");
+    "), @"a pending: The workload cannot run on this cluster as it is: 10 pods that must run together request 10 GPUs, and all nodes on which they may run offer 8 GPUs.");
 }
 
 #[test]
@@ -107,7 +107,7 @@ fn elastic_jobs_get_their_first_surplus_in_turn_and_then_by_age() {
 }
 
 #[test]
-fn a_queue_whose_job_was_placed_waits_for_those_that_have_less() {
+fn a_queue_whose_job_was_placed_yields_to_queues_that_have_less() {
     assert_snapshot!(plan_of("
         node n1 gpus=2
         queue a quota=1
@@ -123,7 +123,7 @@ fn a_queue_whose_job_was_placed_waits_for_those_that_have_less() {
 }
 
 #[test]
-fn a_minimum_goes_before_somebody_elses_surplus() {
+fn a_minimum_is_placed_before_the_elastic_pods_of_others() {
     assert_snapshot!(plan_of("
         node n1 gpus=8
         job a pods=8 min=2 gpus=1 on n1 n1 n1 n1
@@ -143,7 +143,7 @@ fn a_member_that_failed_is_replaced() {
 }
 
 #[test]
-fn when_one_member_must_wait_all_wait() {
+fn when_one_member_is_pipelined_all_are() {
     assert_snapshot!(plan_of("
         node n1 gpus=2
         node n2 gpus=2
@@ -152,13 +152,13 @@ fn when_one_member_must_wait_all_wait() {
         job small gpus=1
     "), @r"
     a waits for n1, n2
-    a pending: Room was promised on n1, n2 and is being released by pods that are leaving
+    a pending: Pipelined to n1, n2: waiting for terminating pods to release capacity
     small pending: Resources were not found for pod default/small due to: no nodes with enough resources were found: 2 node(s) didn't have enough resources: GPUs.
     ");
 }
 
 #[test]
-fn room_of_pods_that_do_not_leave_is_not_promised() {
+fn capacity_of_stuck_pods_is_not_pipelined() {
     assert_snapshot!(plan_of("
         node n1 gpus=1
         job stuck gpus=1 releasing for=3m on n1
@@ -167,19 +167,19 @@ fn room_of_pods_that_do_not_leave_is_not_promised() {
 }
 
 #[test]
-fn a_pod_that_must_wait_is_promised_what_is_being_released() {
+fn a_pod_is_pipelined_onto_releasing_capacity() {
     assert_snapshot!(plan_of("
         node n1 gpus=1
         job leaving gpus=1 releasing for=1m on n1
         job a gpus=1
     "), @r"
     a waits for n1
-    a pending: Room was promised on n1 and is being released by pods that are leaving
+    a pending: Pipelined to n1: waiting for terminating pods to release capacity
     ");
 }
 
 #[test]
-fn promised_room_is_promised_once() {
+fn pipelined_capacity_is_used_once() {
     assert_snapshot!(plan_of("
         node n1 gpus=1
         job leaving gpus=1 releasing on n1
@@ -187,13 +187,13 @@ fn promised_room_is_promised_once() {
         job b gpus=1
     "), @r"
     a waits for n1
-    a pending: Room was promised on n1 and is being released by pods that are leaving
+    a pending: Pipelined to n1: waiting for terminating pods to release capacity
     b pending: Resources were not found for pod default/b due to: no nodes with enough resources were found: 1 node(s) didn't have enough resources: GPUs.
     ");
 }
 
 #[test]
-fn idle_room_next_to_a_promise_is_not_taken_away_again() {
+fn idle_capacity_next_to_a_pipelined_pod_stays_allocated() {
     assert_snapshot!(plan_of("
         node n1 gpus=8
         job leaving gpus=1 releasing on n1
@@ -201,13 +201,13 @@ fn idle_room_next_to_a_promise_is_not_taken_away_again() {
         job small gpus=1
     "), @r"
     a waits for n1
-    a pending: Room was promised on n1 and is being released by pods that are leaving
+    a pending: Pipelined to n1: waiting for terminating pods to release capacity
     small pending: Resources were not found for pod default/small due to: no nodes with enough resources were found: 1 node(s) didn't have enough resources: GPUs.
     ");
 }
 
 #[test]
-fn parts_have_minima_of_their_own() {
+fn sub_groups_have_their_own_minimum() {
     assert_snapshot!(plan_of("
         node n1 gpus=4
         node n2 cpu=8
@@ -218,7 +218,7 @@ fn parts_have_minima_of_their_own() {
 }
 
 #[test]
-fn a_gang_whose_parts_do_not_all_fit_waits_as_a_whole() {
+fn a_gang_whose_sub_groups_do_not_all_fit_stays_pending() {
     assert_snapshot!(plan_of("
         node n1 gpus=2
         node n2 gpus=2
@@ -230,7 +230,7 @@ fn a_gang_whose_parts_do_not_all_fit_waits_as_a_whole() {
 }
 
 #[test]
-fn one_of_two_parts_suffices_where_only_one_is_needed() {
+fn one_of_two_sub_groups_suffices_with_min_sub_group_one() {
     assert_snapshot!(plan_of("
         node n1 gpus=4
         gang a needs=1
@@ -243,7 +243,7 @@ fn one_of_two_parts_suffices_where_only_one_is_needed() {
 }
 
 #[test]
-fn an_optional_part_follows_as_a_whole() {
+fn an_optional_sub_group_is_placed_whole() {
     assert_snapshot!(plan_of("
         node n1 gpus=6
         gang a needs=1
@@ -253,7 +253,7 @@ fn an_optional_part_follows_as_a_whole() {
 }
 
 #[test]
-fn parts_of_parts_are_placed_together() {
+fn nested_sub_groups_are_placed_together() {
     assert_snapshot!(plan_of("
         node n1 gpus=8
         gang a
@@ -268,7 +268,7 @@ fn parts_of_parts_are_placed_together() {
 }
 
 #[test]
-fn of_parts_of_which_some_suffice_the_first_by_name_goes_first() {
+fn among_optional_sub_groups_the_first_by_name_is_placed_first() {
     assert_snapshot!(plan_of("
         node n1 gpus=1
         node n2 gpus=2
@@ -301,7 +301,7 @@ fn a_pod_that_lost_its_node_does_not_count() {
 }
 
 #[test]
-fn surplus_goes_to_the_part_that_has_the_least_for_its_minimum() {
+fn elastic_pods_go_to_the_sub_group_with_the_lowest_ratio() {
     assert_snapshot!(plan_of("
         node n1 gpus=6
         node n2 gpus=1 label kind=left
@@ -317,19 +317,19 @@ fn surplus_goes_to_the_part_that_has_the_least_for_its_minimum() {
 }
 
 #[test]
-fn surplus_does_not_run_before_the_gang_that_waits() {
+fn elastic_pods_do_not_run_before_their_pipelined_gang() {
     assert_snapshot!(plan_of("
         node n1 gpus=4
         foreign leaving gpus=3 releasing on n1
         job a pods=3 min=2 gpus=1
     "), @r"
     a waits for n1 x3
-    a pending: Room was promised on n1 and is being released by pods that are leaving
+    a pending: Pipelined to n1: waiting for terminating pods to release capacity
     ");
 }
 
 #[test]
-fn members_that_cannot_be_scheduled_are_there_and_no_help() {
+fn unschedulable_members_exist_but_do_not_count_for_the_minimum() {
     assert_snapshot!(plan_of("
         node n1 gpus=8
         job a pods=3 min=3 gpus=1 unusable=1
@@ -353,7 +353,7 @@ fn members_that_cannot_be_scheduled_are_there_and_no_help() {
 }
 
 #[test]
-fn who_wants_to_be_tried_once_is_left_alone_from_then_on_whatever_room_there_is() {
+fn a_job_with_scheduling_backoff_is_tried_once() {
     assert_snapshot!(plan_of("
         node n1 gpus=4
         queue left quota=2
@@ -362,23 +362,23 @@ fn who_wants_to_be_tried_once_is_left_alone_from_then_on_whatever_room_there_is(
         job b pods=4 min=1 gpus=1 queue=right on n1 n1
     "), @r"
     b runs on n1 x2
-    a pending: It was found unschedulable on this node pool once and is not tried here again, as its schedulingBackoff is 1
+    a pending: It was unschedulable on this node pool and is not tried again here, because its schedulingBackoff is 1
     ");
 }
 
 #[test]
-fn nobody_leaves_for_who_is_left_alone() {
+fn no_pod_is_evicted_for_a_job_in_scheduling_backoff() {
     assert_snapshot!(plan_of("
         node n1 gpus=2
         queue left quota=2
         queue right quota=0
         job a gpus=2 queue=left priority=90 left-alone
         job b gpus=2 queue=right on n1
-    "), @"a pending: It was found unschedulable on this node pool once and is not tried here again, as its schedulingBackoff is 1");
+    "), @"a pending: It was unschedulable on this node pool and is not tried again here, because its schedulingBackoff is 1");
 }
 
 #[test]
-fn who_is_left_alone_does_not_move_and_others_do() {
+fn a_job_in_scheduling_backoff_is_not_moved_and_others_are() {
     assert_snapshot!(plan_of("
         node n1 gpus=2
         node n2 gpus=2
@@ -389,7 +389,7 @@ fn who_is_left_alone_does_not_move_and_others_do() {
     a leaves n1 for c (consolidation)
     a waits for n2
     c waits for n1
-    c pending: Room was promised on n1 and is being released by pods that are leaving
+    c pending: Pipelined to n1: waiting for terminating pods to release capacity
     ");
     assert_snapshot!(plan_of("
         node n1 gpus=2
@@ -401,7 +401,7 @@ fn who_is_left_alone_does_not_move_and_others_do() {
 }
 
 #[test]
-fn who_is_left_alone_and_evicted_is_promised_no_other_place() {
+fn an_evicted_job_in_scheduling_backoff_is_not_pipelined() {
     assert_snapshot!(plan_of("
         node n1 gpus=2 label kind=left
         node n2 gpus=2
@@ -412,7 +412,7 @@ fn who_is_left_alone_and_evicted_is_promised_no_other_place() {
     "), @r"
     b leaves n1 for a (reclaim)
     a waits for n1
-    a pending: Room was promised on n1 and is being released by pods that are leaving
+    a pending: Pipelined to n1: waiting for terminating pods to release capacity
     ");
     assert_snapshot!(plan_of("
         node n1 gpus=4 label kind=left
@@ -427,12 +427,12 @@ fn who_is_left_alone_and_evicted_is_promised_no_other_place() {
     c waits for n2
     b leaves n1 for a (reclaim)
     a waits for n1
-    a pending: Room was promised on n1 and is being released by pods that are leaving
+    a pending: Pipelined to n1: waiting for terminating pods to release capacity
     ");
 }
 
 #[test]
-fn a_gang_whose_minimum_was_promised_room_waits_for_that_though_it_has_more_pods() {
+fn a_gang_whose_minimum_is_pipelined_waits_for_that() {
     assert_snapshot!(plan_of("
         node n1 gpus=4
         queue owner quota=3
@@ -442,12 +442,12 @@ fn a_gang_whose_minimum_was_promised_room_waits_for_that_though_it_has_more_pods
     "), @r"
     b leaves n1 x3 for gang (reclaim)
     gang waits for n1 x3
-    gang pending: Room was promised on n1 and is being released by pods that are leaving
+    gang pending: Pipelined to n1: waiting for terminating pods to release capacity
     ");
 }
 
 #[test]
-fn who_is_promised_room_beside_a_pod_that_cannot_be_scheduled_is_told_so() {
+fn a_pipelined_gang_with_an_unschedulable_pod_reports_pipelined() {
     assert_snapshot!(plan_of("
         node n1 gpus=2
         queue a quota=2
@@ -458,6 +458,6 @@ fn who_is_promised_room_beside_a_pod_that_cannot_be_scheduled_is_told_so() {
     x runs on n1
     other leaves n1 for x (reclaim)
     x waits for n1
-    x pending: Room was promised on n1 and is being released by pods that are leaving
+    x pending: Pipelined to n1: waiting for terminating pods to release capacity
     ");
 }

@@ -1,4 +1,4 @@
-//! Profile `kube`: what default kube-scheduler does.
+//! Profile `kube`: the behaviour of default kube-scheduler.
 
 use insta::assert_snapshot;
 
@@ -42,7 +42,7 @@ fn equal_nodes_are_taken_by_name() {
 }
 
 #[test]
-fn the_higher_priority_is_served_first() {
+fn the_higher_priority_is_scheduled_first() {
     assert_snapshot!(kube_plan_of("
         node n1 gpus=1
         job low gpus=1 priority=1
@@ -54,7 +54,7 @@ fn the_higher_priority_is_served_first() {
 }
 
 #[test]
-fn a_higher_priority_evicts_no_more_than_it_needs_and_waits_for_the_room() {
+fn a_higher_priority_evicts_no_more_than_needed_and_waits() {
     assert_snapshot!(kube_plan_of("
         node n1 gpus=4
         job low pods=4 gpus=1 priority=1 on n1 n1 n1 n1
@@ -114,7 +114,7 @@ fn the_node_on_which_no_disruption_budget_is_violated_is_chosen() {
 }
 
 #[test]
-fn a_pod_whose_disruption_budget_would_be_violated_stays_as_long_as_another_can_leave() {
+fn a_pod_protected_by_a_disruption_budget_is_evicted_last() {
     assert_snapshot!(kube_plan_of("
         node n1 gpus=4
         job guarded pods=2 gpus=1 priority=1 label app=guarded on n1 n1
@@ -130,7 +130,7 @@ fn a_pod_whose_disruption_budget_would_be_violated_stays_as_long_as_another_can_
 }
 
 #[test]
-fn a_disruption_budget_is_violated_where_nothing_else_helps() {
+fn a_disruption_budget_is_violated_as_a_last_resort() {
     assert_snapshot!(kube_plan_of("
         node n1 gpus=1
         job guarded gpus=1 priority=1 label app=guarded on n1
@@ -160,7 +160,7 @@ fn a_pod_that_its_budget_counts_as_disrupted_may_leave() {
 }
 
 #[test]
-fn a_budget_without_a_selector_guards_nothing() {
+fn a_disruption_budget_without_a_selector_protects_no_pod() {
     assert_snapshot!(kube_plan_of("
         node n1 gpus=1
         node n2 gpus=1
@@ -185,7 +185,7 @@ fn equal_priority_never_preempts() {
 }
 
 #[test]
-fn nobody_is_moved_to_make_room() {
+fn no_pod_is_moved_to_make_room() {
     let plan = kube_plan_of(
         "
         node n1 gpus=2
@@ -199,7 +199,7 @@ fn nobody_is_moved_to_make_room() {
 }
 
 #[test]
-fn who_never_preempts_waits() {
+fn a_pod_with_preemption_policy_never_stays_pending() {
     assert_snapshot!(kube_plan_of("
         node n1 gpus=1
         job low gpus=1 priority=1 on n1
@@ -208,7 +208,7 @@ fn who_never_preempts_waits() {
 }
 
 #[test]
-fn preemption_does_not_happen_where_it_does_not_help() {
+fn preemption_that_would_not_help_does_not_happen() {
     assert_snapshot!(kube_plan_of("
         node n1 gpus=1
         node n2 gpus=8 taint dedicated=x:NoSchedule
@@ -218,7 +218,7 @@ fn preemption_does_not_happen_where_it_does_not_help() {
 }
 
 #[test]
-fn a_nominated_pod_waits_on_its_node_and_evicts_nobody_else() {
+fn a_nominated_pod_waits_for_its_node_and_evicts_no_more() {
     assert_snapshot!(kube_plan_of("
         node n1 gpus=1
         node n2 gpus=1
@@ -232,7 +232,7 @@ fn a_nominated_pod_waits_on_its_node_and_evicts_nobody_else() {
 }
 
 #[test]
-fn however_long_its_victims_take_a_nominated_pod_evicts_nobody_else() {
+fn a_nominated_pod_evicts_no_more_however_long_its_victims_take() {
     assert_snapshot!(kube_plan_of("
         node n1 gpus=1
         node n2 gpus=1
@@ -246,7 +246,7 @@ fn however_long_its_victims_take_a_nominated_pod_evicts_nobody_else() {
 }
 
 #[test]
-fn nobody_takes_the_room_of_a_nominated_pod() {
+fn no_other_pod_takes_the_capacity_of_a_nominated_pod() {
     assert_snapshot!(kube_plan_of("
         node n1 gpus=2
         job leaving gpus=1 priority=1 releasing on n1
@@ -278,7 +278,7 @@ fn ten_pods_with_room_for_eight_run_in_part() {
 }
 
 #[test]
-fn nodes_with_a_disliked_taint_come_last() {
+fn nodes_with_an_untolerated_prefer_no_schedule_taint_come_last() {
     assert_snapshot!(kube_plan_of("
         node n1 cpu=8 taint slow=yes:PreferNoSchedule
         node n2 cpu=8
@@ -298,7 +298,7 @@ fn a_preferred_node_beats_an_emptier_one() {
 }
 
 #[test]
-fn of_nodes_that_have_as_much_left_the_one_that_stays_in_balance_is_taken() {
+fn among_equally_free_nodes_the_balanced_one_is_chosen() {
     let plan = |tilted: &str, even: &str| {
         kube_plan_of(&format!(
             "
@@ -315,7 +315,7 @@ fn of_nodes_that_have_as_much_left_the_one_that_stays_in_balance_is_taken() {
 }
 
 #[test]
-fn pods_that_ask_for_nothing_count_a_little_on_their_node() {
+fn pods_without_requests_count_with_default_requests() {
     let plan = |node: &str| {
         kube_plan_of(&format!(
             "
@@ -331,7 +331,7 @@ fn pods_that_ask_for_nothing_count_a_little_on_their_node() {
 }
 
 #[test]
-fn of_victims_as_important_the_fewer_leave_whatever_the_priority_of_the_others() {
+fn among_equally_important_victims_the_smaller_priority_sum_wins() {
     assert_snapshot!(kube_plan_of("
         node n1 cpu=4
         node n2 cpu=4
@@ -377,7 +377,7 @@ fn pods_of_one_replica_set_spread_over_hosts_by_default() {
 }
 
 #[test]
-fn pods_that_like_each_other_stand_together() {
+fn pods_with_preferred_affinity_are_placed_together() {
     assert_snapshot!(kube_plan_of("
         node n1 cpu=8
         node n2 cpu=8
@@ -409,7 +409,7 @@ fn a_node_that_is_not_ready_is_kept_free_by_its_taint_only() {
 }
 
 #[test]
-fn pods_on_nodes_that_a_pod_may_not_have_do_not_count_for_its_spread() {
+fn pods_on_ineligible_nodes_do_not_count_for_topology_spread() {
     assert_snapshot!(kube_plan_of("
         node n1 label zone=a label kind=x
         node n2 label zone=a label kind=y
@@ -422,7 +422,7 @@ fn pods_on_nodes_that_a_pod_may_not_have_do_not_count_for_its_spread() {
 }
 
 #[test]
-fn preemption_helps_only_where_somebody_stands_in_the_way() {
+fn preemption_helps_only_on_nodes_with_lower_priority_pods() {
     let told = |node: &str, there: &str, asks: &str| {
         kube_plan_of(&format!(
             "
@@ -458,7 +458,7 @@ fn preemption_helps_only_where_somebody_stands_in_the_way() {
     high pending: 0/1 nodes are available: 1 node(s) didn't have free ports for the requested pod ports.
     ");
     assert_snapshot!(told("", "", "label app=x spread app=x/rack/1"), @"high pending: 0/1 nodes are available: 1 node(s) didn't match pod topology spread constraints (missing required label). no new claims to deallocate, preemption: 0/1 nodes are available: 1 Preemption is not helpful for scheduling.");
-    assert_snapshot!(told("", "", "missing-volume=data"), @r#"high pending: 0/1 nodes are available: 1 node(s) do not matter: persistentvolumeclaim "data" not found. no new claims to deallocate, preemption: 0/1 nodes are available: 1 Preemption is not helpful for scheduling."#);
+    assert_snapshot!(told("", "", "missing-volume=data"), @r#"high pending: 0/1 nodes are available: 1 node(s) rejected: persistentvolumeclaim "data" not found. no new claims to deallocate, preemption: 0/1 nodes are available: 1 Preemption is not helpful for scheduling."#);
     assert_snapshot!(told("", "", "volume data@zone=b"), @"high pending: 0/1 nodes are available: 1 node(s) didn't match PersistentVolume's node affinity. no new claims to deallocate, preemption: 0/1 nodes are available: 1 Preemption is not helpful for scheduling.");
     assert_snapshot!(told("", "", "volume data?v1@zone=b"), @"high pending: 0/1 nodes are available: 1 node(s) didn't find available persistent volumes to bind. no new claims to deallocate, preemption: 0/1 nodes are available: 1 Preemption is not helpful for scheduling.");
     assert_snapshot!(told("", "volume once:data@", "volume once:data@"), @r"
@@ -469,7 +469,7 @@ fn preemption_helps_only_where_somebody_stands_in_the_way() {
 }
 
 #[test]
-fn of_victims_as_many_and_as_important_those_go_whose_others_are_less_so_or_started_last() {
+fn among_equal_victims_the_less_important_or_later_started_are_evicted() {
     let gone = |there: [&str; 4]| {
         let jobs = there.iter().zip(["a", "b", "c", "d"]);
         let jobs = jobs.map(|(job, name)| format!("job {name} cpu=1 priority={job}\n"));

@@ -1,8 +1,8 @@
-//! Claims on devices under profile `kube`.
+//! Device claims under profile `kube`.
 
 use insta::assert_snapshot;
 
-use crate::testing::{kube_plan_of, kube_remedies_of};
+use crate::testing::{kube_plan_of, kube_suggestions_of};
 
 #[test]
 fn a_pod_goes_where_devices_for_its_claims_are_free() {
@@ -31,7 +31,7 @@ fn devices_count_beside_resources_of_the_node() {
 }
 
 #[test]
-fn who_shares_a_claim_goes_where_it_is_and_takes_nothing_more() {
+fn a_pod_that_shares_a_claim_goes_to_its_node_and_takes_no_more_devices() {
     assert_snapshot!(kube_plan_of("
         node n1 cpu=2 extended nic=1
         node n2 cpu=64 extended nic=1
@@ -45,7 +45,7 @@ fn who_shares_a_claim_goes_where_it_is_and_takes_nothing_more() {
 }
 
 #[test]
-fn nobody_is_evicted_for_devices() {
+fn no_pod_is_evicted_for_devices() {
     assert_snapshot!(kube_plan_of("
         node n1 extended nic=1
         job low claim x:nic*1 priority=10 on n1
@@ -54,7 +54,7 @@ fn nobody_is_evicted_for_devices() {
 }
 
 #[test]
-fn nor_for_room_where_devices_would_still_be_missing() {
+fn no_pod_is_evicted_for_capacity_if_devices_would_still_be_missing() {
     assert_snapshot!(kube_plan_of("
         node n1 cpu=1 extended nic=1
         job low claim x:nic*1 cpu=1 priority=10 on n1
@@ -63,7 +63,7 @@ fn nor_for_room_where_devices_would_still_be_missing() {
 }
 
 #[test]
-fn devices_for_a_pod_that_waits_for_its_victims_are_kept() {
+fn devices_for_a_nominated_pod_are_kept() {
     assert_snapshot!(kube_plan_of("
         node n1 cpu=1 extended nic=1
         job low cpu=1 priority=10 on n1
@@ -78,7 +78,7 @@ fn devices_for_a_pod_that_waits_for_its_victims_are_kept() {
 }
 
 #[test]
-fn devices_are_free_when_their_claim_is_given_back() {
+fn devices_are_free_when_their_claim_is_deallocated() {
     assert_snapshot!(kube_plan_of("
         node n1 extended nic=1
         job old claim x:nic*1 releasing on n1
@@ -96,7 +96,7 @@ fn devices_are_free_when_their_claim_is_given_back() {
 }
 
 #[test]
-fn a_claim_that_nobody_uses_is_given_back_where_it_keeps_a_pod_away() {
+fn an_unused_claim_that_blocks_a_pod_is_deallocated() {
     assert_snapshot!(kube_plan_of("
         node n1 cpu=1 extended nic=1 held x:nic*1
         node n2 extended nic=1
@@ -111,17 +111,17 @@ fn a_claim_that_nobody_uses_is_given_back_where_it_keeps_a_pod_away() {
 }
 
 #[test]
-fn what_is_to_be_done_is_told() {
-    assert_snapshot!(kube_remedies_of("
+fn suggestions_for_claims_are_reported() {
+    assert_snapshot!(kube_suggestions_of("
         node n1 extended nic=1
         job a claim x:nic*1 on n1
         job b claim y:nic*1
     ", "b"), @r"
     Unschedulable
-    end pods whose claims have the devices that it asks for
+    delete pods whose claims have the devices that it requests
       then it runs on (new node) (Now)
     ");
-    assert_snapshot!(kube_remedies_of("
+    assert_snapshot!(kube_suggestions_of("
         node n1 extended nic=1
         job b claim y:nic*2
     ", "b"), @r"
@@ -129,14 +129,14 @@ fn what_is_to_be_done_is_told() {
     claim fewer nic, or add a node that publishes as many
       then it runs on (new node) (Now)
     ");
-    assert_snapshot!(kube_remedies_of("
+    assert_snapshot!(kube_suggestions_of("
         node n1 cpu=1 extended nic=1
         node n2 extended nic=1
         job a claim x:nic*1/n1 cpu=1 on n1
         job b claim x:nic*1/n1 cpu=2
     ", "b"), @r"
     Unschedulable
-    make room where claim x is, or end the pods that use it
+    free capacity where claim x is allocated, or delete the pods that use it
       not tried
     ");
 }

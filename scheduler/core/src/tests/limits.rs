@@ -1,11 +1,11 @@
-//! What queues allow, and what they say when they do not.
+//! Queue limits and quotas, and the reasons when they are exceeded.
 
 use insta::assert_snapshot;
 
 use crate::{
     Profile,
     profile::Action,
-    testing::{plan_of, plan_with, remedies_of},
+    testing::{plan_of, plan_with, suggestions_of},
 };
 
 #[test]
@@ -60,7 +60,7 @@ fn idle_gpus_go_to_anyone_even_over_quota() {
 }
 
 #[test]
-fn work_that_cannot_be_preempted_stays_inside_the_quota() {
+fn non_preemptible_jobs_stay_within_the_quota() {
     assert_snapshot!(plan_of("
         node n1 gpus=8
         queue q quota=1
@@ -75,7 +75,7 @@ fn work_that_cannot_be_preempted_stays_inside_the_quota() {
 }
 
 #[test]
-fn the_quota_of_the_parent_holds_for_work_that_cannot_be_preempted() {
+fn the_parent_quota_binds_non_preemptible_jobs() {
     assert_snapshot!(plan_of("
         node n1 gpus=8
         queue lab quota=1
@@ -85,7 +85,7 @@ fn the_quota_of_the_parent_holds_for_work_that_cannot_be_preempted() {
 }
 
 #[test]
-fn preemptible_work_does_not_use_up_the_quota_of_other_work() {
+fn preemptible_jobs_do_not_use_the_non_preemptible_quota() {
     assert_snapshot!(plan_of("
         node n1 gpus=8
         queue q quota=1
@@ -108,7 +108,7 @@ fn a_limit_on_cpu_holds_as_one_on_gpus_does() {
 }
 
 #[test]
-fn a_limit_on_memory_is_told_in_gigabytes() {
+fn a_memory_limit_is_printed_in_gigabytes() {
     assert_snapshot!(plan_of("
         node n1 gpus=8
         queue q memory-limit=1G
@@ -117,7 +117,7 @@ fn a_limit_on_memory_is_told_in_gigabytes() {
 }
 
 #[test]
-fn who_asks_for_no_gpu_is_not_held_by_a_limit_on_gpus() {
+fn a_job_without_gpus_ignores_the_gpu_limit() {
     assert_snapshot!(plan_of("
         node n1 gpus=8
         queue q limit=0
@@ -139,13 +139,13 @@ fn a_missing_queue_is_named() {
 }
 
 #[test]
-fn work_on_a_queue_with_children_is_told_to_go_to_one_of_them() {
+fn a_job_in_an_inner_queue_is_pointed_to_a_leaf_queue() {
     assert_snapshot!(plan_of("
         node n1 gpus=8
         queue lab quota=1
         queue team parent=lab quota=1
         job a gpus=1 queue=lab
-    "), @"a pending: Queue 'lab' takes no workloads: it has queues below it, such as 'team'");
+    "), @"a pending: Queue 'lab' accepts no workloads: it has child queues, such as 'team'");
 }
 
 #[test]
@@ -184,13 +184,13 @@ fn absurd_requests_neither_fit_nor_wrap() {
         job c gpus=1 queue=q
     "), @r"
     c runs on n1
-    a pending: The workload cannot run on this cluster as it is: 3 pods that must run together ask for 9223372036.854 GB memory, and all nodes on which they may run offer 1099.511 GB memory.
+    a pending: The workload cannot run on this cluster as it is: 3 pods that must run together request 9223372036.854 GB memory, and all nodes on which they may run offer 1099.511 GB memory.
     b pending: Resources were not found for pod default/b due to: no nodes with enough resources were found: 1 node(s) didn't have enough resources: memory.
     ");
 }
 
 #[test]
-fn an_action_looks_at_so_many_jobs_of_each_queue() {
+fn the_queue_depth_bounds_the_jobs_of_each_queue() {
     let profile = Profile { queue_depth: [(Action::Allocate, 1)].into(), ..Profile::kai() };
     assert_snapshot!(plan_with(&profile, "
         node n1 gpus=8
@@ -202,12 +202,12 @@ fn an_action_looks_at_so_many_jobs_of_each_queue() {
     "), @r"
     a runs on n1
     c runs on n1
-    b pending: Others of its queue are served before it, and only the first 1 jobs of a queue are looked at in a cycle
+    b pending: Other jobs of its queue come first, and only the first 1 jobs of a queue are considered per cycle
     ");
 }
 
 #[test]
-fn a_gang_with_device_memory_is_counted_as_its_nodes_price_it() {
+fn gpu_memory_of_a_gang_is_charged_by_the_device_size_of_its_nodes() {
     let pods_of = |limit: &str| {
         plan_of(&format!(
             "
@@ -223,15 +223,15 @@ fn a_gang_with_device_memory_is_counted_as_its_nodes_price_it() {
         ))
     };
     assert_snapshot!(pods_of("1.5"), @"a runs on n1/a-s0, n1");
-    assert_snapshot!(pods_of("1.4"), @"a pending: Resources were found for 1 pods from all sub-groups while sub-group s1 requires 1 pods for gang scheduling. Additional pods cannot be scheduled due to: no nodes with enough resources were found: 1 node(s) are too costly: q quota has reached the allowable limit of GPUs. Limit is 1.4 GPUs, currently 0.5 GPUs allocated and workload requested 1 GPUs, 1 node(s) didn't have enough resources: GPUs.");
+    assert_snapshot!(pods_of("1.4"), @"a pending: Resources were found for 1 pods from all sub-groups while sub-group s1 requires 1 pods for gang scheduling. Additional pods cannot be scheduled due to: no nodes with enough resources were found: 1 node(s) didn't have enough resources: GPUs, 1 node(s) exceed a queue bound: q quota has reached the allowable limit of GPUs. Limit is 1.4 GPUs, currently 0.5 GPUs allocated and workload requested 1 GPUs.");
 }
 
 #[test]
-fn of_several_bounds_that_are_too_low_the_first_is_told_and_that_there_are_more() {
+fn the_first_of_several_exceeded_bounds_is_reported() {
     let both = |queues: &str| {
-        remedies_of(&format!("node n1 gpus=8 cpu=64\n{queues}\njob w gpus=2 cpu=4 queue=q"), "w")
+        suggestions_of(&format!("node n1 gpus=8 cpu=64\n{queues}\njob w gpus=2 cpu=4 queue=q"), "w")
     };
-    // Another resource of the same queue, and a queue above it.
+    // Another resource of the same queue, and its parent queue.
     assert_snapshot!(both("queue q quota=1 limit=1 cpu-limit=2"), @"
     OverLimit
     raise the limit of queue q by 1 GPU to 2 GPUs; another bound is too low as well
@@ -246,8 +246,8 @@ fn of_several_bounds_that_are_too_low_the_first_is_told_and_that_there_are_more(
     raise the limit of queue p by 1 GPU to 2 GPUs
       then it runs on n1 (Now)
     ");
-    // Work that cannot be preempted has a limit and a quota.
-    assert_snapshot!(remedies_of("
+    // A non-preemptible job has a limit and a quota.
+    assert_snapshot!(suggestions_of("
         node n1 gpus=8
         queue q quota=1 limit=1
         job w gpus=2 queue=q non-preemptible

@@ -1,10 +1,10 @@
-//! MIG instances, and nodes whose GPUs are split.
+//! MIG instances, and nodes with partitioned GPUs.
 
 use insta::assert_snapshot;
 
 use crate::{
     Profile, schedule,
-    testing::{plan_of, remedies_of, snapshot_of},
+    testing::{plan_of, snapshot_of, suggestions_of},
 };
 
 const MIXED: &str =
@@ -50,45 +50,45 @@ fn instances_are_reclaimed_and_preempted_like_gpus() {
     ")), @r"
     a leaves n1 for b (reclaim)
     b waits for n1
-    b pending: Room was promised on n1 and is being released by pods that are leaving
+    b pending: Pipelined to n1: waiting for terminating pods to release capacity
     ");
 }
 
 #[test]
-fn where_instances_look_like_gpus_there_are_no_parts_of_them() {
+fn the_single_strategy_offers_no_gpu_fractions() {
     assert_snapshot!(plan_of(&format!("
         node n1 gpus=2 {SINGLE}
         job a part=0.5
         job b gpus=1
     ")), @r"
     b runs on n1
-    a pending: Resources were not found for pod default/a due to: no nodes with enough resources were found: 1 node(s) give whole GPUs only (MIG strategy single).
+    a pending: Resources were not found for pod default/a due to: no nodes with enough resources were found: 1 node(s) offer whole GPUs only (MIG strategy single).
     ");
 }
 
 #[test]
-fn where_instances_look_like_gpus_nobody_gets_one_by_its_profile() {
+fn the_single_strategy_offers_no_instances_by_profile() {
     assert_snapshot!(plan_of(&format!("
         node n1 gpus=2 extended nvidia.com/mig-1g.5gb=2 {SINGLE}
         job a extended nvidia.com/mig-1g.5gb=1
-    ")), @"a pending: Resources were not found for pod default/a due to: no nodes with enough resources were found: 1 node(s) give whole GPUs only (MIG strategy single).");
+    ")), @"a pending: Resources were not found for pod default/a due to: no nodes with enough resources were found: 1 node(s) offer whole GPUs only (MIG strategy single).");
 }
 
 #[test]
-fn a_node_is_split_as_its_label_says_or_else_as_its_instances_do() {
+fn the_mig_strategy_comes_from_the_label_or_else_from_the_resources() {
     let instances = "node n1 gpus=1 extended nvidia.com/mig-1g.5gb=1";
     let asks = "job a extended nvidia.com/mig-1g.5gb=1";
     let enabled = "label node-role.kubernetes.io/mig-enabled";
-    assert_snapshot!(remedies_of(&format!("\n{instances} {enabled}=false\n{asks}"), "a"), @"
+    assert_snapshot!(suggestions_of(&format!("\n{instances} {enabled}=false\n{asks}"), "a"), @"
     PodSchedulingErrors
-    add a node that gives MIG instances
+    add a node that offers MIG instances
       not tried
     ");
     assert_snapshot!(plan_of(&format!("\n{instances} {enabled}=True\n{asks}")), @"a runs on n1");
     let mixed = "label nvidia.com/mig.strategy=mixed";
     assert_snapshot!(plan_of(&format!("\n{instances} {mixed}\n{asks}\njob b gpus=1")), @"
     a runs on n1
-    b pending: Resources were not found for pod default/b due to: no nodes with enough resources were found: 1 node(s) give MIG instances only (MIG strategy mixed).
+    b pending: Resources were not found for pod default/b due to: no nodes with enough resources were found: 1 node(s) offer MIG instances only (MIG strategy mixed).
     ");
     assert_snapshot!(plan_of(&format!("\n{instances}\n{asks}\njob b gpus=1")), @"
     a runs on n1
@@ -97,27 +97,27 @@ fn a_node_is_split_as_its_label_says_or_else_as_its_instances_do() {
     assert_snapshot!(plan_of(&format!("\nnode n1 gpus=1 {mixed}\njob b gpus=1")), @"b runs on n1");
     let none = "node n1 gpus=1 extended nvidia.com/mig-1g.5gb=0";
     assert_snapshot!(plan_of(&format!("\n{none} {mixed}\njob b gpus=1")), @"b runs on n1");
-    // A node like it that is added for whole GPUs is not split.
-    assert_snapshot!(remedies_of("
+    // A similar node that is added for whole GPUs has no MIG.
+    assert_snapshot!(suggestions_of("
         node n1 extended nvidia.com/mig-1g.5gb=1 label nvidia.com/mig.strategy=mixed
         job b gpus=1
     ", "b"), @"
     PodSchedulingErrors
-    add a node that can hold one of its pods, which has more GPUs, or ask for less a pod
+    add a node that can hold one of its pods, with more GPUs, or request less per pod
       then it runs on (new node) (Now)
     ");
 }
 
 #[test]
-fn where_profiles_are_mixed_there_are_no_whole_gpus() {
+fn the_mixed_strategy_offers_no_whole_gpus() {
     assert_snapshot!(plan_of(&format!("
         node n1 gpus=2 {MIXED}
         job a gpus=1
-    ")), @"a pending: Resources were not found for pod default/a due to: no nodes with enough resources were found: 1 node(s) give MIG instances only (MIG strategy mixed).");
+    ")), @"a pending: Resources were not found for pod default/a due to: no nodes with enough resources were found: 1 node(s) offer MIG instances only (MIG strategy mixed).");
 }
 
 #[test]
-fn pods_that_ask_by_annotation_are_placed_no_more_and_keep_others_away() {
+fn legacy_annotation_pods_are_not_placed_and_block_their_node() {
     assert_snapshot!(plan_of(&format!("
         node n1 extended nvidia.com/mig-1g.5gb=2 {MIXED}
         node n2 extended nvidia.com/mig-1g.5gb=2 {MIXED}
@@ -128,13 +128,13 @@ fn pods_that_ask_by_annotation_are_placed_no_more_and_keep_others_away() {
     ")), @r"
     a runs on n2
     b pending: Resources were not found for pod default/b due to: no nodes with enough resources were found: 1 node(s) didn't have enough resources: nvidia.com/mig-1g.5gb, 1 node(s) had pods that use MIG instances by annotation.
-    more pending: Resources were not found for pod default/more due to: no nodes with enough resources were found: 2 node(s) take no pods that ask for MIG by annotation.
+    more pending: Resources were not found for pod default/more due to: no nodes with enough resources were found: 2 node(s) accept no pods that request MIG by annotation.
     ");
 }
 
 #[test]
-fn queues_share_instances_as_gpus_and_nothing_that_others_take() {
-    let gpus = |text: &str| schedule(&snapshot_of(text), &Profile::kai()).shared.gpu;
+fn queues_share_mig_instances_as_gpus() {
+    let gpus = |text: &str| schedule(&snapshot_of(text), &Profile::kai()).total_shared.gpu;
     assert_eq!(gpus(&format!("\nnode n1 extended nvidia.com/mig-1g.10gb=4 {MIXED}")), 4000);
     let both = format!("\nnode n1 extended nvidia.com/mig-2g.10gb=3 {MIXED}\nnode n2 gpus=2");
     assert_eq!(gpus(&both), 8000);

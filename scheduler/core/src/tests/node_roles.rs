@@ -1,10 +1,10 @@
-//! Work with and without GPUs on nodes that are labelled for it.
+//! GPU and CPU jobs on nodes with role labels.
 
 use insta::assert_snapshot;
 
 use crate::{
     Profile,
-    testing::{plan_of, plan_with, remedies_with},
+    testing::{plan_of, plan_with, suggestions_with},
 };
 
 const NODES: &str = "
@@ -15,7 +15,7 @@ const NODES: &str = "
 
 fn restricted() -> Profile {
     let mut profile = Profile::kai();
-    profile.plugins.keep_to_roles();
+    profile.plugins.enforce_node_roles();
     profile
 }
 
@@ -36,26 +36,26 @@ fn work_with_gpus_goes_to_gpu_workers_and_work_without_to_cpu_workers() {
 }
 
 #[test]
-fn roles_mean_nothing_unless_they_are_to_be_kept() {
+fn roles_are_ignored_unless_enforced() {
     assert_snapshot!(plan_of(&format!("{NODES}\n job a pods=3 min=1 gpus=8")), @"a runs on n1, n2, n3");
 }
 
 #[test]
-fn a_node_is_labelled_for_work_that_no_node_is_labelled_for() {
-    assert_snapshot!(remedies_with(&restricted(), "
+fn labelling_a_node_with_the_missing_role_is_suggested() {
+    assert_snapshot!(suggestions_with(&restricted(), "
         node n1 gpus=8
         job a gpus=1
     ", "a"), @r"
     PodSchedulingErrors
-    label the node node-role.kubernetes.io/gpu-worker, if it is for work with GPUs
+    label the node with node-role.kubernetes.io/gpu-worker if it is for GPU workloads
       then it runs on n1 (Now)
     ");
-    assert_snapshot!(remedies_with(&restricted(), "
+    assert_snapshot!(suggestions_with(&restricted(), "
         node n1 cpu=8
         job a cpu=1
     ", "a"), @r"
     PodSchedulingErrors
-    label the node node-role.kubernetes.io/cpu-worker, if it is for work without GPUs
+    label the node with node-role.kubernetes.io/cpu-worker if it is for workloads without GPUs
       then it runs on n1 (Now)
     ");
 }

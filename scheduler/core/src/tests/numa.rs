@@ -1,8 +1,8 @@
-//! Zones of nodes, and kubelets that refuse pods they cannot align.
+//! NUMA zones, and kubelets that reject pods they cannot align.
 
 use insta::assert_snapshot;
 
-use crate::testing::{explained, plan_of, remedies_of, rounds_of};
+use crate::testing::{explained, plan_of, rounds_of, suggestions_of};
 
 #[test]
 fn a_guaranteed_pod_goes_where_one_zone_holds_it_and_the_lowest_gives_it() {
@@ -22,7 +22,7 @@ fn a_guaranteed_pod_goes_where_one_zone_holds_it_and_the_lowest_gives_it() {
 }
 
 #[test]
-fn others_are_not_bound_to_zones() {
+fn pods_that_are_not_guaranteed_are_not_aligned() {
     assert_snapshot!(plan_of("
         node n1 cpu=8 numa=single/pod zone z0:cpu=4 zone z1:cpu=4
         job a cpu=6
@@ -30,7 +30,7 @@ fn others_are_not_bound_to_zones() {
 }
 
 #[test]
-fn what_no_zone_publishes_is_not_aligned() {
+fn resources_that_no_zone_publishes_are_not_aligned() {
     assert_snapshot!(plan_of("
         node n1 gpus=2 cpu=8 numa=single/pod zone z0:gpus=1 zone z1:gpus=1
         job a gpus=1 cpu=3 guaranteed
@@ -38,7 +38,7 @@ fn what_no_zone_publishes_is_not_aligned() {
 }
 
 #[test]
-fn devices_of_zones_are_aligned_for_everybody() {
+fn devices_are_aligned_for_all_pods() {
     assert_snapshot!(plan_of("
         node n1 gpus=4 numa=single/pod zone z0:gpus=2 zone z1:gpus=2
         job a gpus=1
@@ -54,7 +54,7 @@ fn devices_of_zones_are_aligned_for_everybody() {
 }
 
 #[test]
-fn restricted_spans_the_fewest_zones_that_hold_it_whoever_is_there() {
+fn restricted_policy_spans_the_fewest_zones_by_capacity() {
     assert_snapshot!(plan_of("
         node n1 gpus=8 cpu=32 numa=restricted/pod zone z0:gpus=4,cpu=16 zone z1:gpus=4,cpu=16
         job a gpus=6 cpu=24 guaranteed
@@ -81,7 +81,7 @@ fn restricted_spans_the_fewest_zones_that_hold_it_whoever_is_there() {
 }
 
 #[test]
-fn best_effort_and_none_refuse_nobody_and_fewer_zones_come_first() {
+fn best_effort_and_none_policies_reject_no_pod_and_prefer_fewer_zones() {
     assert_snapshot!(plan_of("
         node a cpu=8 numa=none/pod zone z0:cpu=4 zone z1:cpu=4
         node b cpu=8 numa=best-effort/pod zone z0:cpu=2 zone z1:cpu=2 zone z2:cpu=4
@@ -97,7 +97,7 @@ fn best_effort_and_none_refuse_nobody_and_fewer_zones_come_first() {
 }
 
 #[test]
-fn containers_are_aligned_one_by_one_where_the_scope_says_so() {
+fn container_scope_aligns_each_container() {
     assert_snapshot!(plan_of("
         node n1 cpu=8 numa=single/container zone z0:cpu=4 zone z1:cpu=4
         job a cpu=6 guaranteed container first:cpu=4 container cpu=3 container cpu=3
@@ -111,7 +111,7 @@ fn containers_are_aligned_one_by_one_where_the_scope_says_so() {
 }
 
 #[test]
-fn a_zone_is_freed_for_who_may_preempt_and_nobody_leaves_in_vain() {
+fn preemption_frees_a_zone_or_evicts_no_pod() {
     assert_snapshot!(plan_of("
         node n1 cpu=64 numa=single/pod zone z0:cpu=4 zone z1:cpu=4
         job low cpu=3 priority=49 guaranteed on n1@z0
@@ -120,7 +120,7 @@ fn a_zone_is_freed_for_who_may_preempt_and_nobody_leaves_in_vain() {
     "), @r"
     low leaves n1 for high (preempt)
     high waits for n1@z0
-    high pending: Room was promised on n1 and is being released by pods that are leaving
+    high pending: Pipelined to n1: waiting for terminating pods to release capacity
     ");
     assert_snapshot!(plan_of("
         node n1 cpu=64 numa=single/pod zone z0:cpu=4 zone z1:cpu=4
@@ -131,7 +131,7 @@ fn a_zone_is_freed_for_who_may_preempt_and_nobody_leaves_in_vain() {
 }
 
 #[test]
-fn who_leaves_gives_its_zone_to_who_waits() {
+fn a_leaving_pod_frees_its_zone_for_a_pending_one() {
     assert_snapshot!(plan_of("
         node n1 cpu=64 numa=single/pod zone z0:cpu=4 zone z1:cpu=4
         job a cpu=3 guaranteed releasing on n1@z0
@@ -141,12 +141,12 @@ fn who_leaves_gives_its_zone_to_who_waits() {
     "), @r"
     c waits for n1@z0
     d runs on n1@z0
-    c pending: Room was promised on n1 and is being released by pods that are leaving
+    c pending: Pipelined to n1: waiting for terminating pods to release capacity
     ");
 }
 
 #[test]
-fn what_is_published_as_taken_counts_for_pods_aligned_nobody_knows_where() {
+fn published_zone_usage_counts_for_pods_of_unknown_alignment() {
     assert_snapshot!(plan_of("
         node n1 cpu=64 numa=single/pod zone z0:cpu=4 zone z1:cpu=4/cpu=1
         foreign x cpu=3 guaranteed on n1
@@ -164,7 +164,7 @@ fn what_is_published_as_taken_counts_for_pods_aligned_nobody_knows_where() {
 }
 
 #[test]
-fn who_cannot_be_aligned_is_told_and_so_is_what_helps() {
+fn a_pod_that_cannot_be_aligned_gets_a_reason_and_a_suggestion() {
     let cluster = "
         node n1 cpu=64 numa=single/pod zone z0:cpu=4 zone z1:cpu=4
         node n2 cpu=64 numa=single/pod zone z0:cpu=2
@@ -172,9 +172,9 @@ fn who_cannot_be_aligned_is_told_and_so_is_what_helps() {
         job b cpu=3 guaranteed non-preemptible on n1@z1
         job c cpu=3 guaranteed
     ";
-    assert_snapshot!(remedies_of(cluster, "c"), @r"
+    assert_snapshot!(suggestions_of(cluster, "c"), @r"
     PodSchedulingErrors
-    end pods of one NUMA zone of a node, or add a node
+    delete pods of one NUMA zone of a node, or add a node
       then it runs on (new node) (Now)
     ");
     assert_snapshot!(explained(cluster, "c"), @r"
@@ -185,7 +185,7 @@ fn who_cannot_be_aligned_is_told_and_so_is_what_helps() {
     reason: PodSchedulingErrors
       Resources were not found for pod default/c due to: no nodes with enough resources were found: 2 node cannot NUMA-align the pod's resources under its Topology Manager policy.
 
-    remedy: end pods of one NUMA zone of a node, or add a node
+    remedy: delete pods of one NUMA zone of a node, or add a node
       tried on a copy of the cluster: it runs on (new node) at once
 
     queues, from the workload's up
@@ -206,9 +206,9 @@ fn who_cannot_be_aligned_is_told_and_so_is_what_helps() {
         node n1 cpu=64 numa=single/pod zone z0:cpu=4 zone z1:cpu=4
         job d cpu=5 guaranteed
     ";
-    assert_snapshot!(remedies_of(too_large, "d"), @r"
+    assert_snapshot!(suggestions_of(too_large, "d"), @r"
     PodSchedulingErrors
-    ask for what the kubelet can take from the NUMA zones of a node together, or add a node with larger ones
+    request what the kubelet can align with the NUMA zones of a node, or add a node with larger zones
       then it runs on (new node) (Now)
     ");
 }
@@ -229,7 +229,7 @@ fn zones_that_were_filled_in_one_cycle_are_full_in_the_next() {
 }
 
 #[test]
-fn what_was_promised_of_a_zone_is_nobody_elses_though_it_is_idle() {
+fn pipelined_zone_capacity_is_not_given_to_other_pods() {
     assert_snapshot!(plan_of("
         node n1 cpu=6 numa=single/pod zone z0:cpu=4 zone z1:cpu=1 zone z2:cpu=1
         job leaving cpu=2 guaranteed releasing on n1@z0
@@ -237,7 +237,7 @@ fn what_was_promised_of_a_zone_is_nobody_elses_though_it_is_idle() {
         job small cpu=2 guaranteed
     "), @r"
     large waits for n1@z0
-    large pending: Room was promised on n1 and is being released by pods that are leaving
+    large pending: Pipelined to n1: waiting for terminating pods to release capacity
     small pending: Resources were not found for pod default/small due to: no nodes with enough resources were found: 1 node cannot NUMA-align the pod's resources under its Topology Manager policy.
     ");
 }

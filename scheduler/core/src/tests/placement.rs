@@ -1,4 +1,4 @@
-//! On which nodes pods go.
+//! Node choice under profile `kai`.
 
 use insta::assert_snapshot;
 
@@ -33,7 +33,7 @@ fn spreading_takes_the_emptiest_node() {
 }
 
 #[test]
-fn spreading_goes_by_the_part_that_is_free() {
+fn spreading_compares_free_fractions() {
     assert_snapshot!(spread_plan_of("
         node n1 gpus=16
         node n2 gpus=8
@@ -53,7 +53,7 @@ fn equal_nodes_are_taken_by_name() {
 }
 
 #[test]
-fn room_now_is_better_than_fuller_room_later() {
+fn idle_capacity_beats_a_fuller_node_with_releasing_capacity() {
     assert_snapshot!(plan_of("
         node n1 gpus=1
         node n2 gpus=8
@@ -63,7 +63,7 @@ fn room_now_is_better_than_fuller_room_later() {
 }
 
 #[test]
-fn work_without_gpus_keeps_off_gpu_nodes() {
+fn cpu_jobs_avoid_gpu_nodes() {
     assert_snapshot!(plan_of("
         node n1 gpus=8
         node n2
@@ -73,7 +73,7 @@ fn work_without_gpus_keeps_off_gpu_nodes() {
 }
 
 #[test]
-fn work_without_gpus_is_packed_by_cpu() {
+fn cpu_jobs_are_packed_by_cpu() {
     assert_snapshot!(plan_of("
         node n1
         node n2
@@ -94,7 +94,7 @@ fn the_nominated_node_is_taken_if_the_pod_fits() {
 }
 
 #[test]
-fn a_taint_keeps_away_who_does_not_tolerate_it() {
+fn a_taint_rejects_pods_that_do_not_tolerate_it() {
     assert_snapshot!(plan_of("
         node n1 gpus=8 taint dedicated=x:NoSchedule
         job a gpus=1
@@ -110,7 +110,7 @@ fn a_taint_keeps_away_who_does_not_tolerate_it() {
 }
 
 #[test]
-fn a_cordoned_or_unready_node_takes_nobody() {
+fn a_cordoned_or_unready_node_accepts_no_pod() {
     assert_snapshot!(plan_of("
         node n1 gpus=8 cordoned
         node n2 gpus=8 not-ready
@@ -132,7 +132,7 @@ fn a_node_selector_selects_by_label() {
 }
 
 #[test]
-fn a_node_can_be_asked_for_by_name() {
+fn a_node_can_be_selected_by_name() {
     assert_snapshot!(plan_of("
         node n1 gpus=8
         node n2 gpus=8
@@ -141,7 +141,7 @@ fn a_node_can_be_asked_for_by_name() {
 }
 
 #[test]
-fn pods_that_shun_each_other_stand_on_different_nodes() {
+fn pods_with_mutual_anti_affinity_go_to_different_nodes() {
     assert_snapshot!(plan_of("
         node n1 gpus=8
         node n2 gpus=8
@@ -153,7 +153,7 @@ fn pods_that_shun_each_other_stand_on_different_nodes() {
 }
 
 #[test]
-fn who_is_shunned_keeps_away_from_who_shuns() {
+fn a_pod_avoids_pods_whose_anti_affinity_selects_it() {
     assert_snapshot!(plan_of("
         node n1 gpus=8
         node n2 gpus=8
@@ -163,19 +163,19 @@ fn who_is_shunned_keeps_away_from_who_shuns() {
 }
 
 #[test]
-fn who_shuns_a_pod_that_is_leaving_waits_for_it_to_go() {
+fn a_pod_waits_for_a_releasing_pod_that_its_anti_affinity_selects() {
     assert_snapshot!(plan_of("
         node n1 gpus=8
         job leaving gpus=1 label app=x releasing on n1
         job a gpus=1 far app=x/host
     "), @r"
     a waits for n1
-    a pending: Room was promised on n1 and is being released by pods that are leaving
+    a pending: Pipelined to n1: waiting for terminating pods to release capacity
     ");
 }
 
 #[test]
-fn who_wants_to_be_near_a_pod_goes_to_its_zone_or_waits() {
+fn a_pod_with_affinity_goes_to_the_zone_of_its_match_or_waits() {
     assert_snapshot!(plan_of("
         node n1 gpus=1 label zone=a
         node n2 gpus=2 label zone=b
@@ -188,7 +188,8 @@ fn who_wants_to_be_near_a_pod_goes_to_its_zone_or_waits() {
     ");
 }
 
-/// Where pods go that shun those of some namespaces; every node holds one of another namespace.
+/// The nodes of pods with anti-affinity to pods of some namespaces; every node has a pod of another
+/// namespace.
 fn far_from(namespaces: &str) -> String {
     plan_of(&format!(
         "
@@ -212,7 +213,7 @@ fn far_from(namespaces: &str) -> String {
 }
 
 #[test]
-fn a_term_means_pods_of_its_own_of_named_and_of_labelled_namespaces() {
+fn a_term_selects_pods_of_its_own_named_and_labelled_namespaces() {
     let all = ["", "@red", "@team=a", "@team=c", "@*", "@kubernetes.io/metadata.name=grey"];
     let told = all.map(|namespaces| format!("{namespaces}: {}", far_from(namespaces)));
     assert_snapshot!(told.join("\n"), @"
@@ -226,7 +227,7 @@ fn a_term_means_pods_of_its_own_of_named_and_of_labelled_namespaces() {
 }
 
 #[test]
-fn those_who_are_there_shun_by_namespace_too() {
+fn anti_affinity_of_existing_pods_honors_namespaces() {
     assert_snapshot!(plan_of("
         namespace default label team=a
         node n1 gpus=1
@@ -241,7 +242,7 @@ fn those_who_are_there_shun_by_namespace_too() {
 }
 
 #[test]
-fn the_first_of_pods_that_want_each_other_may_go_anywhere() {
+fn the_first_pod_of_a_self_affine_group_may_go_anywhere() {
     assert_snapshot!(plan_of("
         node n1 gpus=1 label zone=a
         node n2 gpus=2 label zone=b
@@ -313,7 +314,7 @@ fn extended_resources_are_counted() {
 }
 
 #[test]
-fn pods_of_other_schedulers_only_take_room() {
+fn pods_of_other_schedulers_only_use_capacity() {
     assert_snapshot!(plan_of("
         node n1 gpus=8
         foreign x gpus=7 on n1
@@ -322,7 +323,7 @@ fn pods_of_other_schedulers_only_take_room() {
 }
 
 #[test]
-fn the_reason_tells_what_is_short_on_how_many_nodes() {
+fn the_reason_counts_nodes_by_short_resource() {
     assert_snapshot!(plan_of("
         node n1 gpus=1
         node n2 gpus=8 cpu=2

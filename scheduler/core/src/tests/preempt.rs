@@ -1,4 +1,4 @@
-//! Higher priority first, inside one queue.
+//! Preemption by priority within one queue.
 
 use insta::assert_snapshot;
 
@@ -18,7 +18,7 @@ fn a_higher_priority_takes_the_place_of_a_lower_one_of_its_queue() {
     "), @r"
     lower leaves n1 for high (preempt)
     high waits for n1
-    high pending: Room was promised on n1 and is being released by pods that are leaving
+    high pending: Pipelined to n1: waiting for terminating pods to release capacity
     ");
 }
 
@@ -55,12 +55,12 @@ fn the_preemptor_may_be_beyond_its_fair_share() {
     "), @r"
     low leaves n1 x2 for high (preempt)
     high waits for n1
-    high pending: Room was promised on n1 and is being released by pods that are leaving
+    high pending: Pipelined to n1: waiting for terminating pods to release capacity
     ");
 }
 
 #[test]
-fn work_that_cannot_be_preempted_preempts_only_inside_the_quota() {
+fn a_non_preemptible_job_preempts_only_within_the_quota() {
     assert_snapshot!(plan_of("
         node n1 gpus=4
         queue a quota=2
@@ -71,7 +71,7 @@ fn work_that_cannot_be_preempted_preempts_only_inside_the_quota() {
     low leaves n1 x2 for inside (preempt)
     inside waits for n1 x2
     beyond pending: Non-preemptible workload is over quota. Workload requested 3 GPUs, but a quota is 2 GPUs, while 0 GPUs are already allocated for non-preemptible pods. Use a preemptible workload to go over quota.
-    inside pending: Room was promised on n1 and is being released by pods that are leaving
+    inside pending: Pipelined to n1: waiting for terminating pods to release capacity
     ");
 }
 
@@ -87,12 +87,12 @@ fn a_queue_at_its_limit_makes_room_inside_itself_though_nodes_are_idle() {
     "), @r"
     low leaves n1 for high (preempt)
     high waits for n1
-    high pending: Room was promised on n1 and is being released by pods that are leaving
+    high pending: Pipelined to n1: waiting for terminating pods to release capacity
     ");
 }
 
 #[test]
-fn of_a_gang_elastic_surplus_leaves_first() {
+fn elastic_pods_of_a_gang_are_evicted_first() {
     assert_snapshot!(plan_of("
         node n1 gpus=4
         queue a quota=4
@@ -101,12 +101,12 @@ fn of_a_gang_elastic_surplus_leaves_first() {
     "), @r"
     elastic leaves n1 for high (preempt)
     high waits for n1
-    high pending: Room was promised on n1 and is being released by pods that are leaving
+    high pending: Pipelined to n1: waiting for terminating pods to release capacity
     ");
 }
 
 #[test]
-fn of_the_surplus_whoever_is_served_last_leaves_first() {
+fn the_last_placed_elastic_pod_is_evicted_first() {
     let mut snapshot = snapshot_of(
         "
         node n1 gpus=3
@@ -126,7 +126,7 @@ fn of_the_surplus_whoever_is_served_last_leaves_first() {
 }
 
 #[test]
-fn surplus_of_a_part_without_a_minimum_leaves_before_that_of_others() {
+fn elastic_pods_of_a_sub_group_without_minimum_are_evicted_first() {
     assert_snapshot!(plan_of("
         node n1 gpus=3
         node n2 gpus=1
@@ -138,12 +138,12 @@ fn surplus_of_a_part_without_a_minimum_leaves_before_that_of_others() {
     "), @r"
     elastic leaves n2 for high (preempt)
     high waits for n2
-    high pending: Room was promised on n2 and is being released by pods that are leaving
+    high pending: Pipelined to n2: waiting for terminating pods to release capacity
     ");
 }
 
 #[test]
-fn surplus_of_the_part_that_has_most_for_its_minimum_leaves_first() {
+fn elastic_pods_of_the_sub_group_with_the_highest_ratio_are_evicted_first() {
     assert_snapshot!(plan_of("
         node n1 gpus=5
         node n2 gpus=3
@@ -155,7 +155,7 @@ fn surplus_of_the_part_that_has_most_for_its_minimum_leaves_first() {
     "), @r"
     elastic leaves n2 for high (preempt)
     high waits for n2
-    high pending: Room was promised on n2 and is being released by pods that are leaving
+    high pending: Pipelined to n2: waiting for terminating pods to release capacity
     ");
     assert_snapshot!(plan_of("
         node n1 gpus=3
@@ -168,23 +168,23 @@ fn surplus_of_the_part_that_has_most_for_its_minimum_leaves_first() {
     "), @r"
     elastic leaves n1 for high (preempt)
     high waits for n1
-    high pending: Room was promised on n1 and is being released by pods that are leaving
+    high pending: Pipelined to n1: waiting for terminating pods to release capacity
     ");
 }
 
 #[test]
-fn a_young_gang_is_protected_by_the_minimum_run_time_of_its_queue_or_one_above() {
+fn a_young_gang_is_protected_by_the_min_runtime_of_its_queue_or_an_ancestor() {
     assert_snapshot!(plan_of("
         node n1 gpus=2
         queue lab quota=2 preempt-min-runtime=5m
         queue a parent=lab quota=2
         gang young pods=2 gpus=1 queue=a priority=50 started=1m on n1 n1
         job high gpus=1 queue=a priority=75
-    "), @"high pending: Resources were not found for pod default/high due to: no nodes with enough resources were found: 1 node(s) didn't have enough resources: GPUs. Others will leave for it when default/young has run for 300 s, its preemptMinRuntime.");
+    "), @"high pending: Resources were not found for pod default/high due to: no nodes with enough resources were found: 1 node(s) didn't have enough resources: GPUs. It may evict other pods once default/young has run for 300 s, its preemptMinRuntime.");
 }
 
 #[test]
-fn no_more_leave_than_the_preemptor_needs() {
+fn no_more_pods_are_evicted_than_the_preemptor_needs() {
     assert_snapshot!(plan_of("
         node n1 gpus=4
         queue a quota=4
@@ -195,12 +195,12 @@ fn no_more_leave_than_the_preemptor_needs() {
     "), @r"
     two leaves n1 for high (preempt)
     high waits for n1
-    high pending: Room was promised on n1 and is being released by pods that are leaving
+    high pending: Pipelined to n1: waiting for terminating pods to release capacity
     ");
 }
 
 #[test]
-fn a_preemptor_that_fits_nowhere_evicts_nobody() {
+fn a_preemptor_that_fits_no_node_evicts_no_pod() {
     assert_snapshot!(plan_of("
         node n1 gpus=4
         node n2 gpus=4
@@ -212,7 +212,7 @@ fn a_preemptor_that_fits_nowhere_evicts_nobody() {
 }
 
 #[test]
-fn nobody_leaves_a_node_on_which_the_preemptor_may_not_run() {
+fn no_pod_is_evicted_from_a_node_that_rejects_the_preemptor() {
     assert_snapshot!(plan_of("
         node n1 gpus=1 taint dedicated=other:NoSchedule
         node n2 gpus=1
@@ -223,12 +223,12 @@ fn nobody_leaves_a_node_on_which_the_preemptor_may_not_run() {
     "), @r"
     low leaves n2 for high (preempt)
     high waits for n2
-    high pending: Room was promised on n2 and is being released by pods that are leaving
+    high pending: Pipelined to n2: waiting for terminating pods to release capacity
     ");
 }
 
 #[test]
-fn who_has_the_host_port_leaves_though_there_is_room() {
+fn the_holder_of_a_host_port_is_evicted_though_capacity_is_free() {
     assert_snapshot!(plan_of("
         node n1 gpus=8
         node n2 gpus=8
@@ -239,12 +239,12 @@ fn who_has_the_host_port_leaves_though_there_is_room() {
     "), @"
     low leaves n1 for high (preempt)
     high waits for n1
-    high pending: Room was promised on n1 and is being released by pods that are leaving
+    high pending: Pipelined to n1: waiting for terminating pods to release capacity
     ");
 }
 
 #[test]
-fn who_is_shunned_or_shuns_leaves_though_there_is_room() {
+fn a_pod_in_anti_affinity_is_evicted_though_capacity_is_free() {
     assert_snapshot!(plan_of("
         node n1 gpus=8
         job low gpus=1 priority=50 label app=x on n1
@@ -253,7 +253,7 @@ fn who_is_shunned_or_shuns_leaves_though_there_is_room() {
     "), @"
     low leaves n1 for high (preempt)
     high waits for n1
-    high pending: Room was promised on n1 and is being released by pods that are leaving
+    high pending: Pipelined to n1: waiting for terminating pods to release capacity
     ");
     assert_snapshot!(plan_of("
         node n1 gpus=8
@@ -263,12 +263,12 @@ fn who_is_shunned_or_shuns_leaves_though_there_is_room() {
     "), @"
     low leaves n1 for high (preempt)
     high waits for n1
-    high pending: Room was promised on n1 and is being released by pods that are leaving
+    high pending: Pipelined to n1: waiting for terminating pods to release capacity
     ");
 }
 
 #[test]
-fn who_has_the_claim_of_one_pod_leaves_for_a_more_important_one() {
+fn the_holder_of_an_exclusive_claim_is_preempted() {
     assert_snapshot!(plan_of("
         node n1 gpus=8
         job low gpus=1 priority=50 volume once:data@ on n1
@@ -277,6 +277,6 @@ fn who_has_the_claim_of_one_pod_leaves_for_a_more_important_one() {
     "), @"
     low leaves n1 for high (preempt)
     high waits for n1
-    high pending: Room was promised on n1 and is being released by pods that are leaving
+    high pending: Pipelined to n1: waiting for terminating pods to release capacity
     ");
 }

@@ -1,5 +1,5 @@
-//! What holds of allocation on any cluster, with all that pods can ask for: random clusters,
-//! written as tables, so that a failure can be read.
+//! Properties of allocation on random clusters with all kinds of requests. Clusters are tables, so
+//! that a failure is readable.
 
 use std::fmt::Write;
 
@@ -16,7 +16,7 @@ use crate::{
     testing::{kube_snapshot_of, snapshot_of},
 };
 
-/// A job of a random cluster.
+/// A job of a random cluster, as a table line.
 #[derive(Clone, Debug)]
 struct Job {
     pods: u32,
@@ -60,7 +60,7 @@ fn job() -> impl Strategy<Value = Job> {
     )
 }
 
-/// A table; what runs has room.
+/// A random table; running pods fit on their nodes.
 pub(super) fn cluster() -> impl Strategy<Value = String> {
     let nodes = prop::collection::vec((0..9_u32, 4..20_u32, 0..11_u32), 1..6);
     let queues = prop::collection::vec((0..9_i32, -1..9_i32), 3..4);
@@ -118,16 +118,16 @@ impl Job {
     }
 }
 
-/// What the plan breaks. What was broken before is no fault of the plan.
+/// The breaches of the plan, without those that existed before.
 fn breaches(snapshot: &Snapshot, profile: &Profile, rules: Rules) -> Vec<String> {
     let plan = schedule(snapshot, profile);
-    let breaches = audit::breaches_of(snapshot, &plan, rules);
+    let breaches = audit::audit_plan(snapshot, &plan, rules);
     let now = breaches.iter().filter(|breach| breach.at == snapshot.now);
     let fresh = now.filter(|breach| breach.rule != Rule::Gang || !started_in_part(snapshot));
     fresh.map(|breach| format!("{breach:?}")).collect()
 }
 
-/// Some gang was below its minimum before.
+/// Whether a gang was below its minimum before.
 fn started_in_part(snapshot: &Snapshot) -> bool {
     let profile = Profile::kai();
     let session = Session::new(snapshot, &profile);
@@ -162,7 +162,7 @@ proptest! {
     }
 
     #[test]
-    fn looking_up_the_best_node_is_looking_at_all(text in cluster(), spreads: bool) {
+    fn the_indexed_node_choice_equals_the_full_scan(text in cluster(), spreads: bool) {
         let snapshot = snapshot_of(&text);
         let ordered = if spreads { spread() } else { Profile::kai() };
         let mut looks_at_all = ordered.clone();
@@ -172,7 +172,7 @@ proptest! {
     }
 
     #[test]
-    fn everybody_who_waits_has_a_reason(text in cluster()) {
+    fn every_pending_group_has_a_reason(text in cluster()) {
         let snapshot = snapshot_of(&text);
         let plan = schedule(&snapshot, &Profile::kai());
         let bound = |at: u32| plan.decisions.iter().any(|decision| {
@@ -200,39 +200,39 @@ proptest! {
     }
 }
 
-/// Does what can be done with the pod.
+/// Applies an operation that the state of the pod allows.
 fn step(session: &mut Session<'_>, pod: PodId, node: NodeId) {
     let (pods, nodes) = (session.snapshot.pods.len(), session.snapshot.nodes.len());
     if pod.0 as usize >= pods || node.0 as usize >= nodes {
         return;
     }
     match session.state(pod) {
-        PodState::Pending if node.0.is_multiple_of(2) => session.place(pod, node),
-        PodState::Pending => session.promise(pod, node),
-        PodState::Releasing(_) if session.pod(pod).released_since.is_none() => {
-            session.promise(pod, node);
+        PodState::Pending if node.0.is_multiple_of(2) => session.allocate(pod, node),
+        PodState::Pending => session.pipeline(pod, node),
+        PodState::Releasing(_) if session.pod(pod).releasing_since.is_none() => {
+            session.pipeline(pod, node);
         }
-        PodState::Moving { .. } => session.restore(pod),
-        PodState::Holding(_) if session.can_evict(pod) => session.evict(pod),
-        PodState::Holding(_)
+        PodState::Moving { .. } => session.cancel_eviction(pod),
+        PodState::Allocated(_) if session.can_evict(pod) => session.evict(pod),
+        PodState::Allocated(_)
         | PodState::Gated
         | PodState::Releasing(_)
         | PodState::Stuck(_)
-        | PodState::Promised(_)
-        | PodState::Away
-        | PodState::Lost
+        | PodState::Pipelined(_)
+        | PodState::OnExcludedNode
+        | PodState::OnMissingNode
         | PodState::Finished => {}
     }
 }
 
-/// All that a session knows, in an order that does not depend on how it came to know it.
+/// The complete state of a session, in an order that does not depend on its history.
 fn image(session: &Session<'_>) -> String {
-    let mut image = format!("{:?}\n", session.ledger());
+    let mut image = format!("{:?}\n", session.accounts());
     for node in session.node_ids() {
-        let mut room = session.room(node).clone();
+        let mut room = session.node_info(node).clone();
         room.staying.sort_unstable();
         room.leaving.sort_unstable();
-        // That none of it is there may be written down or not.
+        // Zero amounts may be present or absent.
         for all in [&mut room.idle, &mut room.releasing] {
             all.extended.retain(|_, amount| *amount != 0);
         }

@@ -1,4 +1,4 @@
-//! Who takes back from whom, and how much.
+//! Reclaim across queues: victims and amounts.
 
 use insta::assert_snapshot;
 
@@ -23,12 +23,12 @@ fn an_owner_takes_back_what_a_sibling_borrowed() {
     borrowed4 leaves n1 for owner (reclaim)
     borrowed3 leaves n1 for owner (reclaim)
     owner waits for n1 x2
-    owner pending: Room was promised on n1 and is being released by pods that are leaving
+    owner pending: Pipelined to n1: waiting for terminating pods to release capacity
     ");
 }
 
 #[test]
-fn the_youngest_of_the_lowest_priority_leaves() {
+fn the_youngest_job_of_the_lowest_priority_is_evicted() {
     assert_snapshot!(plan_of("
         node n1 gpus=4
         queue a quota=2
@@ -41,12 +41,12 @@ fn the_youngest_of_the_lowest_priority_leaves() {
     "), @r"
     young leaves n1 for owner (reclaim)
     owner waits for n1
-    owner pending: Room was promised on n1 and is being released by pods that are leaving
+    owner pending: Pipelined to n1: waiting for terminating pods to release capacity
     ");
 }
 
 #[test]
-fn a_gang_leaves_whole_though_less_is_needed() {
+fn a_gang_is_evicted_whole_though_less_is_needed() {
     assert_snapshot!(plan_of("
         node n1 gpus=4
         queue a quota=2
@@ -56,12 +56,12 @@ fn a_gang_leaves_whole_though_less_is_needed() {
     "), @r"
     borrowed leaves n1 x4 for owner (reclaim)
     owner waits for n1
-    owner pending: Room was promised on n1 and is being released by pods that are leaving
+    owner pending: Pipelined to n1: waiting for terminating pods to release capacity
     ");
 }
 
 #[test]
-fn elastic_surplus_leaves_before_any_gang() {
+fn elastic_pods_are_evicted_before_any_gang() {
     assert_snapshot!(plan_of("
         node n1 gpus=6
         queue a quota=2
@@ -72,12 +72,12 @@ fn elastic_surplus_leaves_before_any_gang() {
     "), @r"
     elastic leaves n1 x2 for owner (reclaim)
     owner waits for n1 x2
-    owner pending: Room was promised on n1 and is being released by pods that are leaving
+    owner pending: Pipelined to n1: waiting for terminating pods to release capacity
     ");
 }
 
 #[test]
-fn nobody_inside_its_fair_share_leaves() {
+fn no_queue_within_its_fair_share_loses_pods() {
     assert_snapshot!(plan_of("
         node n1 gpus=4
         queue a quota=2
@@ -89,7 +89,7 @@ fn nobody_inside_its_fair_share_leaves() {
 }
 
 #[test]
-fn what_cannot_be_preempted_stays() {
+fn non_preemptible_jobs_are_not_reclaimed() {
     assert_snapshot!(plan_of("
         node n1 gpus=2
         queue a quota=2
@@ -100,7 +100,7 @@ fn what_cannot_be_preempted_stays() {
 }
 
 #[test]
-fn a_reclaimer_waits_for_room_that_is_being_released_and_evicts_no_more() {
+fn a_reclaimer_waits_for_releasing_capacity_and_evicts_no_more() {
     assert_snapshot!(plan_of("
         node n1 gpus=4
         queue a quota=2
@@ -110,12 +110,12 @@ fn a_reclaimer_waits_for_room_that_is_being_released_and_evicts_no_more() {
         gang owner pods=2 gpus=1 queue=b
     "), @r"
     owner waits for n1 x2
-    owner pending: Room was promised on n1 and is being released by pods that are leaving
+    owner pending: Pipelined to n1: waiting for terminating pods to release capacity
     ");
 }
 
 #[test]
-fn room_that_is_not_released_for_minutes_is_not_waited_for() {
+fn capacity_of_long_terminating_pods_is_not_awaited() {
     assert_snapshot!(plan_of("
         node n1 gpus=4
         queue a quota=2
@@ -126,7 +126,7 @@ fn room_that_is_not_released_for_minutes_is_not_waited_for() {
     "), @r"
     borrowed leaves n1 for owner (reclaim)
     owner waits for n1
-    owner pending: Room was promised on n1 and is being released by pods that are leaving
+    owner pending: Pipelined to n1: waiting for terminating pods to release capacity
     ");
 }
 
@@ -149,11 +149,11 @@ fn victims_stand_on_the_fewest_nodes_that_suffice() {
     a6 leaves n3 for owner (reclaim)
     a3 leaves n3 for owner (reclaim)
     owner waits for n3
-    owner pending: Room was promised on n3 and is being released by pods that are leaving
+    owner pending: Pipelined to n3: waiting for terminating pods to release capacity
     ");
 }
 
-/// `a` uses its quota and no more.
+/// Queue `a` uses exactly its quota.
 const A2_CAN_MOVE: &str = "
     node n1 gpus=3
     node n2 gpus=2
@@ -165,10 +165,14 @@ const A2_CAN_MOVE: &str = "
 ";
 
 #[test]
-fn who_only_moves_counts_as_taken_where_reclaim_may_not_consolidate() {
+fn without_consolidating_reclaim_a_moved_pod_counts_as_a_victim() {
     let of = |consolidating_reclaim| {
         let actions = vec![Action::Reclaim];
-        let profile = Profile { actions, consolidating_reclaim, ..Profile::kai() };
+        let profile = Profile {
+            actions,
+            allow_consolidating_reclaim: consolidating_reclaim,
+            ..Profile::kai()
+        };
         plan_with(&profile, A2_CAN_MOVE).contains("a2 leaves n2 for owner (reclaim)")
     };
     assert!(of(true));
@@ -176,12 +180,12 @@ fn who_only_moves_counts_as_taken_where_reclaim_may_not_consolidate() {
 }
 
 #[test]
-fn who_fits_elsewhere_is_moved_and_not_lost() {
+fn a_victim_that_fits_another_node_is_moved() {
     assert_snapshot!(plan_of(A2_CAN_MOVE), @r"
     a2 leaves n2 for owner (reclaim)
     a2 waits for n1
     owner waits for n2
-    owner pending: Room was promised on n2 and is being released by pods that are leaving
+    owner pending: Pipelined to n2: waiting for terminating pods to release capacity
     ");
 }
 
@@ -200,7 +204,7 @@ fn a_department_takes_back_from_the_other_one_not_from_its_own_team() {
     "), @r"
     ra leaves n1 x2 for lb (reclaim)
     lb waits for n1 x2
-    lb pending: Room was promised on n1 and is being released by pods that are leaving
+    lb pending: Pipelined to n1: waiting for terminating pods to release capacity
     ");
 }
 
@@ -218,7 +222,7 @@ fn osmo_scenario_one_low_priority_work_gives_way_to_a_guarantee() {
     "), @r"
     a-low leaves n1 x4 for b-more (reclaim)
     b-more waits for n1 x4
-    b-more pending: Room was promised on n1 and is being released by pods that are leaving
+    b-more pending: Pipelined to n1: waiting for terminating pods to release capacity
     ");
 }
 
@@ -248,7 +252,7 @@ fn osmo_scenario_three_a_guarantee_evicts_its_own_low_priority_work() {
     "), @r"
     a-low leaves n1 for a-more (preempt)
     a-more waits for n1 x5
-    a-more pending: Room was promised on n1 and is being released by pods that are leaving
+    a-more pending: Pipelined to n1: waiting for terminating pods to release capacity
     ");
 }
 
@@ -261,11 +265,11 @@ fn a_young_gang_is_protected_by_its_minimum_run_time() {
         gang young pods=2 gpus=1 queue=a started=4m on n1 n1
         gang older pods=2 gpus=1 queue=a started=6m on n1 n1
         gang owner pods=4 gpus=1 queue=b
-    "), @"owner pending: Resources were found for 0 pods while 4 are required for gang scheduling. Additional pods cannot be scheduled due to: no nodes with enough resources were found: 1 node(s) didn't have enough resources: GPUs. Others will leave for it when default/young has run for 300 s, its reclaimMinRuntime.");
+    "), @"owner pending: Resources were found for 0 pods while 4 are required for gang scheduling. Additional pods cannot be scheduled due to: no nodes with enough resources were found: 1 node(s) didn't have enough resources: GPUs. It may evict other pods once default/young has run for 300 s, its reclaimMinRuntime.");
 }
 
 #[test]
-fn nobody_is_protected_where_minimum_run_times_are_not_asked_for() {
+fn no_gang_is_protected_without_the_min_runtime_plugin() {
     let cluster = "
         node n1 gpus=2
         queue a quota=0 reclaim-min-runtime=5m preempt-min-runtime=5m
@@ -276,7 +280,8 @@ fn nobody_is_protected_where_minimum_run_times_are_not_asked_for() {
         job higher gpus=1 queue=a priority=75
     ";
     let evicts = |min_runtimes, for_whom: &str| {
-        let told = plan_with(&Profile { min_runtimes, ..Profile::kai() }, cluster);
+        let told =
+            plan_with(&Profile { protects_min_runtime: min_runtimes, ..Profile::kai() }, cluster);
         told.contains(&format!("for {for_whom} ("))
     };
     assert!(!evicts(true, "owner") && evicts(false, "owner"));
@@ -284,7 +289,7 @@ fn nobody_is_protected_where_minimum_run_times_are_not_asked_for() {
 }
 
 #[test]
-fn a_minimum_run_time_does_not_protect_elastic_surplus() {
+fn a_min_runtime_does_not_protect_elastic_pods() {
     assert_snapshot!(plan_of("
         node n1 gpus=4
         queue a quota=0 reclaim-min-runtime=5m
@@ -294,12 +299,12 @@ fn a_minimum_run_time_does_not_protect_elastic_surplus() {
     "), @r"
     young leaves n1 x2 for owner (reclaim)
     owner waits for n1 x2
-    owner pending: Room was promised on n1 and is being released by pods that are leaving
+    owner pending: Pipelined to n1: waiting for terminating pods to release capacity
     ");
 }
 
 #[test]
-fn across_departments_the_department_says_how_long_a_gang_is_protected() {
+fn across_departments_the_department_min_runtime_applies() {
     assert_snapshot!(plan_of("
         node n1 gpus=4
         queue lab quota=4
@@ -312,12 +317,12 @@ fn across_departments_the_department_says_how_long_a_gang_is_protected() {
     "), @r"
     victim leaves n1 x4 for owner (reclaim)
     owner waits for n1
-    owner pending: Room was promised on n1 and is being released by pods that are leaving
+    owner pending: Pipelined to n1: waiting for terminating pods to release capacity
     ");
 }
 
 #[test]
-fn the_leaf_queue_says_how_long_a_gang_is_protected_where_it_is_asked_first() {
+fn the_queue_method_takes_the_min_runtime_of_the_leaf_queue() {
     let plan = |method, leaf: &str| {
         let profile = Profile { reclaim_resolve_method: method, ..Profile::kai() };
         plan_with(
@@ -343,18 +348,18 @@ fn the_leaf_queue_says_how_long_a_gang_is_protected_where_it_is_asked_first() {
 }
 
 #[test]
-fn a_job_asks_nobody_to_leave_before_its_delay_is_over() {
+fn a_job_evicts_no_pod_before_its_preemption_delay_is_over() {
     assert_snapshot!(plan_of("
         node n1 gpus=1
         queue a quota=0
         queue b quota=1
         job victim gpus=1 queue=a on n1
         job owner gpus=1 queue=b delay=30s
-    "), @"owner pending: Resources were not found for pod default/owner due to: no nodes with enough resources were found: 1 node(s) didn't have enough resources: GPUs. It may make others leave 30 s after its creation.");
+    "), @"owner pending: Resources were not found for pod default/owner due to: no nodes with enough resources were found: 1 node(s) didn't have enough resources: GPUs. It may evict other pods 30 s after its creation.");
 }
 
 #[test]
-fn a_delay_is_told_where_somebody_would_leave_and_from_when_on_it_counts() {
+fn a_preemption_delay_is_reported_only_if_victims_exist() {
     let waits = |victims: &str, owner: &str| {
         plan_of(&format!(
             "
@@ -366,7 +371,8 @@ fn a_delay_is_told_where_somebody_would_leave_and_from_when_on_it_counts() {
         "
         ))
     };
-    let told = |victims: &str, owner: &str| waits(victims, owner).contains("It may make others");
+    let told =
+        |victims: &str, owner: &str| waits(victims, owner).contains("It may evict other pods");
     let delay = "gpus=2 delay=600s age=10s";
     assert!(told("job v gpus=2 queue=a on n1", delay));
     assert!(!told("job v gpus=2 queue=a non-preemptible on n1", delay));
@@ -379,7 +385,7 @@ fn a_delay_is_told_where_somebody_would_leave_and_from_when_on_it_counts() {
 }
 
 #[test]
-fn victims_are_told_for_whom_and_what_both_queues_use() {
+fn victim_events_name_the_preemptor_and_the_usage_of_both_queues() {
     assert_snapshot!(messages_of("
         node n1 gpus=4
         queue a quota=1
@@ -395,7 +401,7 @@ fn victims_are_told_for_whom_and_what_both_queues_use() {
 }
 
 #[test]
-fn a_job_larger_than_the_fleet_does_not_hold_up_its_queue() {
+fn a_job_larger_than_the_cluster_does_not_block_its_queue() {
     assert_snapshot!(rounds_of("
         node n1 gpus=8
         node n2 gpus=1
@@ -416,7 +422,7 @@ fn a_job_larger_than_the_fleet_does_not_hold_up_its_queue() {
 }
 
 #[test]
-fn who_would_end_beyond_its_fair_share_does_not_begin_whoever_is_further_beyond() {
+fn a_queue_that_would_exceed_its_fair_share_does_not_reclaim() {
     assert_snapshot!(plan_of("
         node n1 gpus=6
         queue a quota=2
@@ -426,13 +432,13 @@ fn who_would_end_beyond_its_fair_share_does_not_begin_whoever_is_further_beyond(
         gang y pods=3 gpus=1 queue=b
         job z pods=2 gpus=1 queue=c needs kind=none
     "), @r"
-    y pending: Resources were found for 0 pods while 3 are required for gang scheduling. Additional pods cannot be scheduled due to: no nodes with enough resources were found: 1 node(s) didn't have enough resources: GPUs. Nobody leaves for it, as queue b would have more than its fair share.
+    y pending: Resources were found for 0 pods while 3 are required for gang scheduling. Additional pods cannot be scheduled due to: no nodes with enough resources were found: 1 node(s) didn't have enough resources: GPUs. It may not reclaim, because queue b would exceed its fair share.
     z pending: Resources were not found for pod default/z-0 due to: no nodes with enough resources were found: 1 node(s) didn't match Pod's node affinity/selector.
     ");
 }
 
 #[test]
-fn where_a_gang_finds_too_few_to_evict_a_smaller_one_is_still_looked_at() {
+fn a_smaller_gang_is_tried_after_a_larger_one_found_too_few_victims() {
     assert_snapshot!(plan_of("
         node n1 gpus=2
         node n2 gpus=2
@@ -450,12 +456,12 @@ fn where_a_gang_finds_too_few_to_evict_a_smaller_one_is_still_looked_at() {
     small waits for n1 x2
     large pending: Resources were found for 0 pods while 3 are required for gang scheduling. Additional pods cannot be scheduled due to: no nodes with enough resources were found: 2 node(s) didn't have enough resources: GPUs.
     least pending: Resources were not found for pod default/least due to: no nodes with enough resources were found: 2 node(s) didn't have enough resources: GPUs.
-    small pending: Room was promised on n1 and is being released by pods that are leaving
+    small pending: Pipelined to n1: waiting for terminating pods to release capacity
     ");
 }
 
 #[test]
-fn where_all_of_two_queues_would_leave_the_one_that_uses_more_of_its_share_gives_first() {
+fn the_queue_that_uses_more_of_its_share_loses_pods_first() {
     assert_snapshot!(plan_of("
         node n gpus=4
         queue much quota=1 weight=0
@@ -467,6 +473,6 @@ fn where_all_of_two_queues_would_leave_the_one_that_uses_more_of_its_share_gives
     "), @r"
     three leaves n for w (reclaim)
     w waits for n
-    w pending: Room was promised on n and is being released by pods that are leaving
+    w pending: Pipelined to n: waiting for terminating pods to release capacity
     ");
 }

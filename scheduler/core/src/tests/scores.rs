@@ -1,5 +1,5 @@
-//! What each score gives to each node, in its weight: by the formulas of kube-scheduler and of KAI,
-//! worked out by hand.
+//! The weighted score of each plugin for each node: by the formulas of kube-scheduler and of KAI,
+//! computed by hand.
 
 use crate::{
     Profile, Snapshot,
@@ -10,7 +10,7 @@ use crate::{
     testing::{kube_snapshot_of, snapshot_of},
 };
 
-/// What `plugin` gives to the nodes on which the pod `x` fits, by their names; weights included.
+/// The weighted scores of `plugin` for the feasible nodes of pod `x`, by node name.
 fn scores(plugin: &str, text: &str) -> Vec<i128> {
     scores_in(plugin, &kube_snapshot_of(text))
 }
@@ -28,7 +28,7 @@ fn scores_by(profile: &Profile, plugin: &str, snapshot: &Snapshot) -> Vec<i128> 
 }
 
 #[test]
-fn more_left_of_cpu_and_memory_is_better() {
+fn least_allocated_prefers_more_free_cpu_and_memory() {
     let least = |text: &str| scores("LeastAllocated", text);
     assert_eq!(
         least(
@@ -41,10 +41,11 @@ fn more_left_of_cpu_and_memory_is_better() {
             job x cpu=1 memory=1Gi
         "
         ),
-        // 37 % of its cores and 62 % of its memory, nothing, and 87 % of both.
+        // Free: 37 % of its cores and 62 % of its memory; nothing; 87 % of both.
         [49, 0, 87]
     );
-    // What asks for nothing counts as 0.1 cores and 200 MiB; a node without memory by its cores.
+    // Pods without requests count as 0.1 cores and 200 MiB; a node without memory counts by its
+    // cores.
     assert_eq!(
         least(
             "
@@ -63,7 +64,7 @@ fn more_left_of_cpu_and_memory_is_better() {
 }
 
 #[test]
-fn cpu_and_memory_used_to_like_parts_are_better() {
+fn balanced_allocation_prefers_equal_cpu_and_memory_use() {
     let balanced = |text: &str| scores("BalancedAllocation", text);
     assert_eq!(
         balanced(
@@ -85,7 +86,7 @@ fn cpu_and_memory_used_to_like_parts_are_better() {
 }
 
 #[test]
-fn fewer_disliked_taints_are_better() {
+fn taint_toleration_prefers_fewer_untolerated_taints() {
     let cluster = "
         node n1 taint a=b:PreferNoSchedule taint c=d:PreferNoSchedule taint e=f:PreferNoSchedule
         node n2 taint a=b:PreferNoSchedule
@@ -101,7 +102,7 @@ fn fewer_disliked_taints_are_better() {
 }
 
 #[test]
-fn more_of_the_weight_of_preferred_labels_is_better() {
+fn node_affinity_prefers_a_larger_sum_of_weights() {
     let affinity = |text: &str| scores("NodeAffinity", text);
     assert_eq!(
         affinity(
@@ -120,7 +121,8 @@ fn more_of_the_weight_of_preferred_labels_is_better() {
 
 #[test]
 fn an_image_counts_by_its_size_and_by_the_part_of_nodes_that_have_it() {
-    // An image of the table has 1 GiB; 23 MiB and less are nothing, 1000 MiB a container all.
+    // An image of the table has 1 GiB; up to 23 MiB score 0, 1000 MiB per container score the
+    // maximum.
     let images = |text: &str| scores("ImageLocality", text);
     assert_eq!(
         images(
@@ -139,7 +141,7 @@ fn an_image_counts_by_its_size_and_by_the_part_of_nodes_that_have_it() {
 }
 
 #[test]
-fn pods_that_like_or_need_each_other_pull_both_ways() {
+fn inter_pod_affinity_scores_terms_of_both_pods() {
     let affinity = |text: &str| scores("InterPodAffinity", text);
     assert_eq!(
         affinity(
@@ -176,9 +178,9 @@ fn pods_that_like_or_need_each_other_pull_both_ways() {
 }
 
 #[test]
-fn fewer_fellows_in_a_domain_are_better() {
+fn topology_spread_prefers_domains_with_fewer_matching_pods() {
     let spread = |text: &str| scores("PodTopologySpread", text);
-    // Three hosts weigh ln 5: 3, 2 and no fellows are 5, 3 and 0 with a skew of 1.
+    // Three hosts weigh ln 5: 3, 2 and 0 matching pods are 5, 3 and 0 with a skew of 1.
     let hosts = "
         node n1
         node n2
@@ -189,7 +191,7 @@ fn fewer_fellows_in_a_domain_are_better() {
         job x label app=x evenly app=x/host/1
     ";
     assert_eq!(spread(hosts), [0, 2 * (100 * (5 - 3) / 5), 200]);
-    // Two zones weigh ln 4: 3 and 1 fellows are 4 and 1; who has no zone counts nothing.
+    // Two zones weigh ln 4: 3 and 1 matching pods are 4 and 1; a node without a zone scores 0.
     let zones = "
         node n1 label zone=a
         node n2 label zone=a
@@ -204,7 +206,7 @@ fn fewer_fellows_in_a_domain_are_better() {
 }
 
 #[test]
-fn a_replica_set_spreads_over_hosts_and_zones_though_nobody_asks() {
+fn a_replica_set_spreads_over_hosts_and_zones_by_default() {
     let spread = |text: &str| scores("PodTopologySpread", text);
     // Hosts weigh ln 5 and have a skew of 3, zones weigh ln 4 and have a skew of 5.
     let cluster = "
@@ -224,11 +226,11 @@ fn a_replica_set_spreads_over_hosts_and_zones_though_nobody_asks() {
         job a label controller-revision-hash=h label apps.kubernetes.io/pod-index=0 on n1
         job x label controller-revision-hash=h label apps.kubernetes.io/pod-index=1
     ";
-    // ln 4 + 2 and 2, rounded; who has no zone is left in.
+    // ln 4 + 2 and 2, rounded; a node without a zone is included.
     assert_eq!(spread(numbered), [2 * (100 * 2 / 3), 200]);
 }
 
-/// The cluster, where the spread of pod `x` is changed.
+/// The cluster, with a changed spread constraint of pod `x`.
 fn spread_with(text: &str, change: impl Fn(&mut TopologySpread)) -> Snapshot {
     let mut snapshot = kube_snapshot_of(text);
     let shapes = snapshot.shapes.iter_mut();
@@ -252,7 +254,7 @@ fn a_spread_counts_pods_on_the_nodes_that_its_policies_name() {
         });
         scores_in("PodTopologySpread", &changed)
     };
-    // Zones a and b have no and one fellow, or two and one.
+    // Zones a and b have 0 and 1 matching pods, or 2 and 1.
     assert_eq!(spread(Inclusion::Honor, Inclusion::Ignore), [200, 0]);
     assert_eq!(spread(Inclusion::Honor, Inclusion::Honor), [200, 0]);
     assert_eq!(spread(Inclusion::Ignore, Inclusion::Honor), [200, 0]);
@@ -260,7 +262,7 @@ fn a_spread_counts_pods_on_the_nodes_that_its_policies_name() {
 }
 
 #[test]
-fn a_domain_may_have_so_many_more_than_the_emptiest_and_too_few_domains_count_as_an_empty_one() {
+fn max_skew_and_min_domains_bound_the_pods_of_a_domain() {
     let cluster = "
         node n1 label zone=a
         node n2 label zone=b
@@ -278,7 +280,7 @@ fn a_domain_may_have_so_many_more_than_the_emptiest_and_too_few_domains_count_as
         let session = Session::new(&changed, &profile);
         let pod = (0..count).find(|at| &*changed.pods[*at].name == "x").expect("a pod x");
         let pod = PodId(u32::try_from(pod).expect("few pods"));
-        session.node_ids().map(|node| session.fits(pod, node).is_ok()).collect::<Vec<_>>()
+        session.node_ids().map(|node| session.fit(pod, node).is_ok()).collect::<Vec<_>>()
     };
     assert_eq!(takes(1, None), [false, true, false]);
     assert_eq!(takes(2, None), [true, true, false]);
@@ -287,17 +289,17 @@ fn a_domain_may_have_so_many_more_than_the_emptiest_and_too_few_domains_count_as
     assert_eq!(takes(1, Some(3)), [false, false, false]);
 }
 
-/// A point of KAI's.
+/// One point of a KAI score.
 const POINT: i128 = 1_000_000_000;
 
-/// Where KAI packs, and where it spreads.
+/// The scores of profile `kai` with this placement strategy.
 fn kai_scores(placement: Placement, plugin: &str, text: &str) -> Vec<i128> {
     let profile = Profile { gpu_placement: placement, cpu_placement: placement, ..Profile::kai() };
     scores_by(&profile, plugin, &snapshot_of(text))
 }
 
 #[test]
-fn the_fullest_or_the_emptiest_node_is_better_by_gpus_or_for_cpu_work_by_cores() {
+fn placement_compares_gpus_or_for_cpu_jobs_cores() {
     let cluster = "
         node n1 gpus=4 cpu=8
         node n2 gpus=8 cpu=8
@@ -315,7 +317,7 @@ fn the_fullest_or_the_emptiest_node_is_better_by_gpus_or_for_cpu_work_by_cores()
     assert_eq!(of(Placement::BinPack, "cpu=0"), packed([2000, 7000, 8000]));
     assert_eq!(of(Placement::Spread, "gpus=1"), [POINT / 2, POINT / 4, POINT]);
     assert_eq!(of(Placement::Spread, "cpu=0"), [POINT / 4, POINT * 7 / 8, POINT]);
-    // By its label a node has so many GPUs, whatever can be had of them.
+    // The node label gives the number of GPUs, whatever is allocatable.
     let labelled = ["8", "0", "many"]
         .map(|count| format!("node n gpus=7 label nvidia.com/gpu.count={count}\njob x gpus=1"));
     let of = |text: &String| kai_scores(Placement::Spread, "ResourcePlacement", text);
@@ -323,7 +325,7 @@ fn the_fullest_or_the_emptiest_node_is_better_by_gpus_or_for_cpu_work_by_cores()
 }
 
 #[test]
-fn a_spread_counts_what_is_left_of_shared_devices() {
+fn spreading_counts_the_free_fractions_of_shared_devices() {
     let cluster = "
         node n1 gpus=2 gpu-memory=1000
         node n2 gpus=2 gpu-memory=1000
@@ -374,7 +376,7 @@ fn a_nomination_outweighs_shared_devices_and_those_outweigh_the_kind_of_node() {
 }
 
 #[test]
-fn kai_adds_preferences_up_and_counts_nobody_who_needs_the_pod() {
+fn kai_pod_affinity_adds_weights_and_ignores_required_terms() {
     let told = |text: &str| kai_scores(Placement::BinPack, "PodAffinity", text);
     let cluster = "
         node n1
@@ -394,7 +396,7 @@ fn kai_adds_preferences_up_and_counts_nobody_who_needs_the_pod() {
 }
 
 #[test]
-fn preferences_of_pods_count_where_plugin_podaffinity_is_asked() {
+fn pod_preferences_count_only_with_plugin_podaffinity() {
     let without = |plugin: &str| {
         let mut profile = Profile::kai();
         profile.plugins = Plugins::kai_with(|name| name != plugin);
@@ -410,7 +412,7 @@ fn preferences_of_pods_count_where_plugin_podaffinity_is_asked() {
 }
 
 #[test]
-fn fewer_zones_are_better_and_who_is_not_aligned_is_taken_to_be_on_all() {
+fn numa_prefers_fewer_zones_and_assumes_all_without_alignment() {
     let cluster = "
         node n1 cpu=8 numa=best-effort/pod zone z0:cpu=4 zone z1:cpu=4
         node n2 cpu=8 numa=restricted/pod zone z0:cpu=2 zone z1:cpu=2 zone z2:cpu=2 zone z3:cpu=2
@@ -425,7 +427,7 @@ fn fewer_zones_are_better_and_who_is_not_aligned_is_taken_to_be_on_all() {
 }
 
 #[test]
-fn where_less_is_broken_up_of_what_pods_could_use_of_gpus_is_better() {
+fn fragmentation_prefers_nodes_that_lose_less_usable_gpu() {
     let of = |text: &str| kai_scores(Placement::LeastFragmentation, "ResourcePlacement", text);
     // A thousandth of a GPU that is lost to the pods on average costs a ten-thousandth of a point.
     let lost = |milli: i128, pods: i128| 9 * POINT / 2 - milli * POINT / 10_000 / pods;
@@ -436,12 +438,12 @@ fn where_less_is_broken_up_of_what_pods_could_use_of_gpus_is_better() {
         job x part=0.5 cpu=1
     ";
     assert_eq!(of(shared), [lost(0, 2); 2], "halves are all that there is");
-    // To who wants a whole one, the idle half of n2 was lost (as too small, and as left over), and
-    // the other device would be.
+    // For a pod with a whole GPU, the idle half of n2 was lost before (as too small, and as
+    // remainder), and the other device would be lost, too.
     let whole = format!("{shared}\njob w gpus=1 cpu=1");
     assert_eq!(of(&whole), [lost(1000, 3), lost(-1000, 3)]);
-    // Two cores would be left for a device of which three are wanted: it is too small for one,
-    // and left over; the second device of n2 is of use still.
+    // Two cores would be left for a device that needs three: it is too small for one pod, and lost
+    // as remainder; the second device of n2 is still usable.
     let cores = "
         node n1 gpus=2 cpu=5
         node n2 gpus=2 cpu=8
@@ -457,7 +459,7 @@ fn where_less_is_broken_up_of_what_pods_could_use_of_gpus_is_better() {
 }
 
 #[test]
-fn work_without_gpus_goes_where_no_gpu_misses_its_cores() {
+fn fragmentation_keeps_cores_for_gpus() {
     let text = "
         node n1 gpus=2 cpu=8
         node n2 gpus=2 cpu=8
@@ -466,13 +468,13 @@ fn work_without_gpus_goes_where_no_gpu_misses_its_cores() {
         job x cpu=6
     ";
     let told = kai_scores(Placement::LeastFragmentation, "ResourcePlacement", text);
-    // Of n1 both devices would be lost to w, twice as two; to a, they were of use as a pair.
+    // Both devices of n1 would be lost to w, twice as two; to a, they were usable as a pair.
     let lost = |milli: i128| 9 * POINT / 2 - milli * POINT / 10_000 / 2;
     assert_eq!(told, [lost(4000), lost(0)]);
 }
 
 #[test]
-fn parts_of_several_devices_and_of_memory_are_counted_by_device() {
+fn fragmentation_counts_fractions_and_memory_by_device() {
     let text = "
         node n1 gpus=3 gpu-memory=8000
         node n2 gpus=3 gpu-memory=4000
@@ -480,8 +482,8 @@ fn parts_of_several_devices_and_of_memory_are_counted_by_device() {
         job x part-memory=3200 devices=2
     ";
     let told = kai_scores(Placement::LeastFragmentation, "ResourcePlacement", text);
-    // n1 has 0.4, 1 and 1, and x takes 0.4 of two devices each: of it 0.6, 1 are left. n2 has
-    // three, and x takes 0.8 of two: 0.2, 0.2 and 1 are left.
+    // n1 has 0.4, 1 and 1 free, and x takes 0.4 of two devices: 0.6 and 1 are left. n2 has three
+    // free devices, and x takes 0.8 of two: 0.2, 0.2 and 1 are left.
     let lost = |to_a: i128, to_x: i128| 9 * POINT / 2 - (to_a + to_x) * POINT / 10_000 / 2;
     let before_a = (400) + (2400 - 2 * 600);
     let after_a = 1600 - 2 * 600;

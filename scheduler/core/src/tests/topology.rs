@@ -1,10 +1,10 @@
-//! Pods that are put together in places of a topology.
+//! Pods that are placed together in domains of a topology.
 
 use insta::assert_snapshot;
 
 use crate::testing::{plan_of, rounds_of};
 
-/// Two zones of two racks of two nodes.
+/// Two zones, each with two racks of two nodes.
 const RACKS: &str = "
         topology dc levels zone rack
         node n1 gpus=1 label zone=a label rack=a1
@@ -23,7 +23,7 @@ fn a_gang_runs_in_one_rack_or_not_at_all() {
         job other priority=100 gpus=1 on n1
         job more priority=100 pods=3 gpus=1 on n4 n5 n8
         gang a pods=2 gpus=1 together=dc/rack
-    ")), @"a pending: node-group a1 can allocate only 1 of 2 required pods. node-group a2 can allocate only 1 of 2 required pods. node-group b1 can allocate only 1 of 2 required pods. So it is with 1 more. topology dc, requirement rack couldn't be satisfied.");
+    ")), @"a pending: node-group a1 can allocate only 1 of 2 required pods. node-group a2 can allocate only 1 of 2 required pods. node-group b1 can allocate only 1 of 2 required pods. The same holds for 1 more. topology dc, requirement rack couldn't be satisfied.");
 }
 
 #[test]
@@ -48,7 +48,7 @@ fn the_fullest_zone_is_filled_before_another_is_begun() {
 }
 
 #[test]
-fn where_no_rack_holds_all_a_preferred_rack_gives_way_to_the_zone() {
+fn a_preferred_rack_gives_way_to_the_zone_if_no_rack_holds_the_gang() {
     assert_snapshot!(plan_of(&format!("{RACKS}
         job other gpus=1 on n1
         gang a pods=4 gpus=1 together=dc/zone close=dc/rack
@@ -64,7 +64,7 @@ fn without_a_requirement_pods_may_spread_over_everything() {
 }
 
 #[test]
-fn few_racks_are_used_where_one_does_not_do() {
+fn as_few_racks_as_possible_are_used() {
     assert_snapshot!(plan_of(&format!("{RACKS}
         job other gpus=1 on n3
         gang a pods=3 gpus=1 together=dc/zone close=dc/rack
@@ -72,7 +72,7 @@ fn few_racks_are_used_where_one_does_not_do() {
 }
 
 #[test]
-fn parts_keep_together_inside_of_where_the_gang_does() {
+fn sub_group_domains_are_within_the_domain_of_the_gang() {
     assert_snapshot!(plan_of(&format!("{RACKS}
         job other gpus=1 on n4
         gang a together=dc/zone
@@ -82,7 +82,7 @@ fn parts_keep_together_inside_of_where_the_gang_does() {
 }
 
 #[test]
-fn a_place_whose_nodes_do_not_take_the_pods_is_given_up_for_the_next() {
+fn a_domain_whose_nodes_reject_the_pods_is_skipped() {
     assert_snapshot!(plan_of(&format!("{RACKS}
         node n9 gpus=2 label zone=c label rack=c1 label kind=fast
         gang a pods=2 gpus=1 together=dc/rack needs kind=fast
@@ -90,7 +90,7 @@ fn a_place_whose_nodes_do_not_take_the_pods_is_given_up_for_the_next() {
 }
 
 #[test]
-fn a_rack_holds_as_many_parts_of_gpus_as_its_free_and_its_shared_ones_do() {
+fn a_rack_holds_fractions_on_free_and_shared_gpus() {
     assert_snapshot!(plan_of("
         topology dc levels rack
         node n1 gpus=1 label rack=a
@@ -105,7 +105,7 @@ fn a_rack_holds_as_many_parts_of_gpus_as_its_free_and_its_shared_ones_do() {
 }
 
 #[test]
-fn surplus_stays_with_the_gang_that_runs() {
+fn elastic_pods_stay_in_the_domain_of_the_running_gang() {
     assert_snapshot!(plan_of(&format!("{RACKS}
         job a pods=3 min=1 gpus=1 together=dc/rack on n1
     ")), @r"
@@ -115,7 +115,7 @@ fn surplus_stays_with_the_gang_that_runs() {
 }
 
 #[test]
-fn a_node_without_labels_is_nowhere_and_an_unknown_level_is_told() {
+fn a_node_without_labels_is_in_no_domain_and_an_unknown_level_is_reported() {
     assert_snapshot!(plan_of("
         topology dc levels zone rack
         node n1 gpus=8 label zone=a
@@ -130,7 +130,7 @@ fn a_node_without_labels_is_nowhere_and_an_unknown_level_is_told() {
 }
 
 #[test]
-fn work_moves_to_empty_a_rack() {
+fn consolidation_empties_a_rack() {
     assert_snapshot!(rounds_of(&format!("{RACKS}
         job other pods=3 min=1 gpus=1 on n1 n3 n5
         job more gpus=1 on n7
@@ -180,15 +180,15 @@ fn a_rack_is_as_full_as_the_scarcest_of_what_is_asked_for_makes_it() {
         "
         ))
     };
-    // Of b 4 of 10 cores, of a 2 of 6 GPUs.
+    // Rack b: 4 of 10 cores; rack a: 2 of 6 GPUs.
     assert_snapshot!(first("gpus=6 cpu=100", "gpus=8 cpu=10"), @"g runs on n2 x2");
-    // Of b 2 of 4 GPUs, of a 4 of 10 cores.
+    // Rack b: 2 of 4 GPUs; rack a: 4 of 10 cores.
     assert_snapshot!(first("gpus=8 cpu=10", "gpus=4 cpu=100"), @"g runs on n2 x2");
     assert_snapshot!(first("gpus=8 cpu=10", "gpus=8 cpu=10"), @"g runs on n1 x2");
 }
 
 #[test]
-fn different_pods_are_put_together_where_there_is_enough_of_each_resource_for_all() {
+fn different_pods_share_a_domain_with_enough_of_each_resource() {
     let together = |b: &str| {
         plan_of(&format!(
             "
@@ -208,7 +208,7 @@ fn different_pods_are_put_together_where_there_is_enough_of_each_resource_for_al
 }
 
 #[test]
-fn of_different_pods_those_are_counted_that_fit_beside_each_other() {
+fn different_pods_that_fit_together_are_counted() {
     let together = |parts: &str| {
         let told = plan_of(&format!(
             "
@@ -244,7 +244,7 @@ fn pods_that_are_alike_are_counted_node_by_node() {
     "), @"g pending: node-group a can allocate only 1 of 2 required pods. topology dc, requirement rack couldn't be satisfied.");
 }
 
-/// Racks of one node with one GPU each, so many in every zone.
+/// Racks of one node with one GPU each, `each` of them in every zone.
 fn single_racks(zones: &[&str], each: usize) -> String {
     let rack = |at: usize| {
         let zone = zones[at / each];
@@ -255,7 +255,7 @@ fn single_racks(zones: &[&str], each: usize) -> String {
 }
 
 #[test]
-fn every_one_of_eleven_preferred_racks_has_its_place_in_the_order() {
+fn each_of_eleven_preferred_racks_has_its_rank() {
     let racks = single_racks(&["a"], 11);
     assert_snapshot!(
         plan_of(&format!("{racks}gang g pods=11 gpus=1 close=dc/rack")),

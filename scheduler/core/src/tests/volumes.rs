@@ -1,9 +1,9 @@
-//! Claims on volumes.
+//! Volume claims.
 
 use insta::assert_snapshot;
 
 use crate::{
-    plugins::{Chosen, chosen_volumes},
+    plugins::{VolumeChoice, assign_volumes},
     testing::{plan_of, snapshot_of},
 };
 
@@ -23,7 +23,7 @@ fn a_pod_goes_where_its_volume_can_be_used() {
 }
 
 #[test]
-fn labels_of_a_volume_say_in_which_zone_it_is() {
+fn the_zone_of_a_volume_comes_from_its_labels() {
     assert_snapshot!(plan_of("
         node n1 gpus=1 label topology.kubernetes.io/zone=a
         node n2 gpus=1 label topology.kubernetes.io/zone=b
@@ -37,7 +37,7 @@ fn labels_of_a_volume_say_in_which_zone_it_is() {
 }
 
 #[test]
-fn a_node_without_a_zone_is_in_all() {
+fn a_node_without_a_zone_label_matches_every_zone() {
     assert_snapshot!(plan_of("
         node n1 gpus=1
         job a gpus=1 volume in-zone:data@b
@@ -45,7 +45,7 @@ fn a_node_without_a_zone_is_in_all() {
 }
 
 #[test]
-fn one_pod_at_a_time_has_a_claim_that_is_for_one() {
+fn a_read_write_once_pod_claim_has_one_user_at_a_time() {
     assert_snapshot!(plan_of("
         node n1 gpus=8
         job a gpus=1 volume once:data@
@@ -54,25 +54,25 @@ fn one_pod_at_a_time_has_a_claim_that_is_for_one() {
         job d gpus=1 volume once:other@ on n1
     "), @r#"
     a runs on n1
-    b pending: Resources were not found for pod default/b due to: no nodes with enough resources were found: 1 node(s) do not matter: another pod has persistentvolumeclaim "data" with access mode ReadWriteOncePod.
-    c pending: Resources were not found for pod default/c due to: no nodes with enough resources were found: 1 node(s) do not matter: another pod has persistentvolumeclaim "other" with access mode ReadWriteOncePod.
+    b pending: Resources were not found for pod default/b due to: no nodes with enough resources were found: 1 node(s) rejected: another pod has persistentvolumeclaim "data" with access mode ReadWriteOncePod.
+    c pending: Resources were not found for pod default/c due to: no nodes with enough resources were found: 1 node(s) rejected: another pod has persistentvolumeclaim "other" with access mode ReadWriteOncePod.
     "#);
 }
 
 #[test]
-fn a_claim_that_is_for_one_is_free_when_its_pod_has_left() {
+fn a_read_write_once_pod_claim_is_free_when_its_pod_is_gone() {
     assert_snapshot!(plan_of("
         node n1 gpus=8
         job a gpus=1 volume once:data@ releasing on n1
         job b gpus=1 volume once:data@
     "), @"
     b waits for n1
-    b pending: Room was promised on n1 and is being released by pods that are leaving
+    b pending: Pipelined to n1: waiting for terminating pods to release capacity
     ");
 }
 
 #[test]
-fn a_claim_without_a_volume_leads_to_nodes_for_which_there_is_one() {
+fn an_unbound_claim_selects_nodes_that_reach_a_volume() {
     assert_snapshot!(plan_of("
         node n1 gpus=8 label disk=a
         node n2 gpus=8 label disk=b
@@ -102,7 +102,7 @@ fn no_two_claims_get_the_same_volume() {
 }
 
 #[test]
-fn a_claim_takes_another_volume_where_that_lets_others_run() {
+fn a_claim_takes_another_volume_if_that_lets_others_run() {
     assert_snapshot!(plan_of("
         node n1 gpus=8 label disk=a
         job a gpus=1 volume x?v1@disk=a,v2@disk=a
@@ -114,7 +114,7 @@ fn a_claim_takes_another_volume_where_that_lets_others_run() {
 }
 
 #[test]
-fn pods_that_share_a_claim_go_where_one_volume_serves_them() {
+fn pods_that_share_a_claim_go_to_nodes_that_reach_one_volume() {
     assert_snapshot!(plan_of("
         node n1 gpus=1 label disk=a
         node n2 gpus=1 label disk=a
@@ -130,7 +130,7 @@ fn pods_that_share_a_claim_go_where_one_volume_serves_them() {
     ");
 }
 
-/// What open claims get when the pods, by name, stand on the nodes.
+/// The volumes assigned to unbound claims if the pods are on these nodes.
 fn chosen(cluster: &str, places: &[(&str, &str)]) -> String {
     let snapshot = snapshot_of(cluster);
     let places = places.iter().map(|(pod, node)| {
@@ -140,15 +140,15 @@ fn chosen(cluster: &str, places: &[(&str, &str)]) -> String {
         let node = nodes.find(|known| &*known.name == *node).expect("a node of the table");
         (&*snapshot.shapes[pod.shape.0 as usize].volumes, node)
     });
-    let told = chosen_volumes(places).into_iter().map(|(claim, chosen)| match chosen {
-        Chosen::Volume(volume) => format!("{claim} gets {volume}"),
-        Chosen::Made => format!("{claim} is made"),
+    let told = assign_volumes(places).into_iter().map(|(claim, chosen)| match chosen {
+        VolumeChoice::Existing(volume) => format!("{claim} gets {volume}"),
+        VolumeChoice::Provisioned => format!("{claim} is made"),
     });
     told.collect::<Vec<_>>().join(", ")
 }
 
 #[test]
-fn as_many_claims_as_can_get_a_volume_each_and_the_rest_get_new_ones_if_they_may() {
+fn the_maximum_of_claims_is_matched_and_the_rest_is_provisioned() {
     let cluster = "
         node n1 label disk=a
         node n2 label disk=b
@@ -169,7 +169,7 @@ fn as_many_claims_as_can_get_a_volume_each_and_the_rest_get_new_ones_if_they_may
 }
 
 #[test]
-fn a_new_volume_serves_one_node_and_one_that_is_there_all_that_it_reaches() {
+fn a_provisioned_volume_serves_one_node_and_an_existing_one_all_it_reaches() {
     let cluster = "
         node n1 label disk=a
         node n2 label disk=a
@@ -199,7 +199,7 @@ fn a_pod_with_several_open_claims_needs_a_volume_for_each() {
 }
 
 #[test]
-fn a_node_takes_so_many_volumes_of_a_driver() {
+fn the_volumes_of_a_driver_are_limited_per_node() {
     assert_snapshot!(plan_of("
         node n1 volumes=2
         node n2 volumes=2 attached old
@@ -231,14 +231,14 @@ fn a_volume_that_several_pods_use_is_attached_once() {
 }
 
 #[test]
-fn a_volume_goes_with_the_last_pod_that_uses_it() {
+fn a_volume_is_detached_with_its_last_pod() {
     assert_snapshot!(plan_of("
         node n1 volumes=1 attached one
         job a cpu=1 volume csi:one@ releasing on n1
         job b cpu=1 volume csi:two@
     "), @"
     b waits for n1
-    b pending: Room was promised on n1 and is being released by pods that are leaving
+    b pending: Pipelined to n1: waiting for terminating pods to release capacity
     ");
     assert_snapshot!(plan_of("
         node n1 volumes=1 attached one
@@ -249,7 +249,7 @@ fn a_volume_goes_with_the_last_pod_that_uses_it() {
 }
 
 #[test]
-fn room_for_a_volume_is_made_by_evicting_who_has_one() {
+fn a_pod_with_a_volume_is_evicted_to_free_an_attachment() {
     assert_snapshot!(plan_of("
         node n1 volumes=1 cpu=8
         job low cpu=1 priority=50 volume csi:one@ on n1
@@ -258,12 +258,12 @@ fn room_for_a_volume_is_made_by_evicting_who_has_one() {
     "), @"
     low leaves n1 for high (preempt)
     high waits for n1
-    high pending: Room was promised on n1 and is being released by pods that are leaving
+    high pending: Pipelined to n1: waiting for terminating pods to release capacity
     ");
 }
 
 #[test]
-fn a_volume_is_made_where_its_driver_has_storage_left() {
+fn a_volume_is_provisioned_where_its_driver_has_capacity() {
     assert_snapshot!(plan_of("
         node n1 label shelf=x
         node n2 label shelf=y label rack=far

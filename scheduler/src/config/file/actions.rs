@@ -1,4 +1,4 @@
-//! What a cycle does: a list, in order, or settings by KAI's names, as its `SchedulingShard` has them.
+//! Actions of a cycle: an ordered list, or settings by name as in KAI's `SchedulingShard`.
 
 use std::{cmp::Reverse, collections::BTreeMap, fmt};
 
@@ -13,37 +13,37 @@ use serde::{
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum ActionName {
-    /// Places what waits on free room.
+    /// Places pending jobs on free capacity.
     Allocate,
-    /// Moves running work together.
+    /// Moves running jobs together to make room for a pending one.
     Consolidation,
-    /// Takes back what other queues borrowed.
+    /// Evicts jobs of queues above their fair share for queues below it.
     Reclaim,
-    /// Higher priority first, inside a queue.
+    /// Evicts jobs for jobs of higher priority in the same queue.
     Preempt,
-    /// Evicts what is left of gangs below their minimum.
+    /// Evicts the remaining pods of gangs that are below their minimum.
     StaleGangEviction,
 }
 
-/// How an action is set.
+/// Settings of an action.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct ActionSetting {
-    /// Whether it is done [default: true].
+    /// Whether the action runs [default: true].
     pub enabled: Option<bool>,
-    /// The action with the higher one comes first [default: 500, 400, 300, 200 and 100, in the order of
-    /// their names here].
+    /// Actions with higher priority run first [default: 500, 400, 300, 200 and 100, in the order
+    /// listed here].
     pub priority: Option<i32>,
 }
 
-/// What a cycle does.
+/// Actions of a cycle.
 #[derive(Clone, Debug, PartialEq, Eq, JsonSchema)]
 #[schemars(untagged)]
 pub enum Actions {
-    /// These, in this order.
-    Listed(Vec<ActionName>),
-    /// All but those that are switched off, by priority.
-    Set(BTreeMap<ActionName, ActionSetting>),
+    /// These actions in this order.
+    List(Vec<ActionName>),
+    /// All enabled actions, by priority.
+    Settings(BTreeMap<ActionName, ActionSetting>),
 }
 
 const ALL: [ActionName; 5] = [
@@ -55,9 +55,9 @@ const ALL: [ActionName; 5] = [
 ];
 
 impl Actions {
-    /// What of the list cannot be meant.
-    pub(super) fn misfit(&self) -> Option<String> {
-        let Self::Listed(list) = self else { return None };
+    /// What is wrong with the list; `None`: it is valid.
+    pub(super) fn list_error(&self) -> Option<String> {
+        let Self::List(list) = self else { return None };
         if list.is_empty() {
             return Some("none".to_owned());
         }
@@ -65,23 +65,23 @@ impl Actions {
         twice.map(|(_, name)| format!("{name:?} twice").to_lowercase())
     }
 
-    /// In the order in which they are done.
-    pub(super) fn of_core(&self) -> Vec<Action> {
-        let named = |names: &[ActionName]| names.iter().map(|name| name.of_core()).collect();
+    /// The actions in execution order.
+    pub(super) fn to_core(&self) -> Vec<Action> {
+        let to_core = |names: &[ActionName]| names.iter().map(|name| name.to_core()).collect();
         let settings = match self {
-            Self::Listed(list) => return named(list),
-            Self::Set(settings) => settings,
+            Self::List(list) => return to_core(list),
+            Self::Settings(settings) => settings,
         };
         let of = |name: &ActionName| settings.get(name).copied().unwrap_or_default();
-        let mut done: Vec<ActionName> =
+        let mut enabled: Vec<ActionName> =
             ALL.into_iter().filter(|name| of(name).enabled != Some(false)).collect();
-        done.sort_by_key(|name| Reverse(of(name).priority.unwrap_or(name.priority())));
-        named(&done)
+        enabled.sort_by_key(|name| Reverse(of(name).priority.unwrap_or(name.priority())));
+        to_core(&enabled)
     }
 }
 
 impl ActionName {
-    const fn of_core(self) -> Action {
+    const fn to_core(self) -> Action {
         match self {
             Self::Allocate => Action::Allocate,
             Self::Consolidation => Action::Consolidate,
@@ -91,7 +91,7 @@ impl ActionName {
         }
     }
 
-    /// What KAI's operator gives it.
+    /// Default priority, as in KAI's operator.
     const fn priority(self) -> i32 {
         match self {
             Self::Allocate => 500,
@@ -105,24 +105,24 @@ impl ActionName {
 
 impl<'de> Deserialize<'de> for Actions {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct Either;
-        impl<'de> Visitor<'de> for Either {
+        struct ActionsVisitor;
+        impl<'de> Visitor<'de> for ActionsVisitor {
             type Value = Actions;
 
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("a list of actions, or settings by their names")
+                f.write_str("a list of actions, or settings by name")
             }
 
             fn visit_seq<A: SeqAccess<'de>>(self, list: A) -> Result<Actions, A::Error> {
                 let names = Vec::deserialize(value::SeqAccessDeserializer::new(list));
-                names.map(Actions::Listed)
+                names.map(Actions::List)
             }
 
             fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<Actions, A::Error> {
                 let settings = BTreeMap::deserialize(value::MapAccessDeserializer::new(map));
-                settings.map(Actions::Set)
+                settings.map(Actions::Settings)
             }
         }
-        deserializer.deserialize_any(Either)
+        deserializer.deserialize_any(ActionsVisitor)
     }
 }

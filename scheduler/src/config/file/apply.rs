@@ -1,11 +1,12 @@
-//! What a file changes: the settings of a scheduler, and the profile of its core. Profile `kube` has
-//! a part of them only; a key that would do nothing there is refused.
+//! Applies a file to the configuration of a scheduler and to the profile of its core. Profile
+//! `kube` supports only some keys; the others are rejected there.
 
 use schedlab_scheduler_core::profile::{Action, Placement, Profile};
 
 use super::{
-    ConfigFile, DefaultPrioritiesSetting, FileError, MinRuntime, PlacementStrategy, PoolSetting,
-    PreemptionSetting, QueueDepth, Strategy, Time, metric_labels, plugins,
+    ConfigFile, DefaultPrioritiesSetting, DurationSetting, FileError, MinRuntime,
+    PlacementStrategy, PoolSetting, PreemptionSetting, QueueDepth, Strategy, metric_labels,
+    plugins,
 };
 use crate::config::{
     Binding, Config, DefaultPriorities, Flavor, GpuReservation, NODE_POOL_LABEL, NodePool,
@@ -13,24 +14,24 @@ use crate::config::{
 };
 
 impl ConfigFile {
-    /// `config` with what the file says.
+    /// Applies the file to `config`.
     ///
     /// # Errors
-    /// Something in it does nothing in the profile of `config`.
+    /// A key has no effect in the profile of `config`, or keys contradict each other.
     pub fn apply(&self, config: &mut Config) -> Result<(), FileError> {
         if config.flavor == Flavor::Kube {
-            self.fits_kube()?;
+            self.check_kube_support()?;
         }
         if let Some(name) = &self.scheduler_name {
             config.scheduler_name.clone_from(name);
         }
         if let Some(components) = &self.components {
-            config.only(components.iter().copied().collect());
+            config.run_only(components.iter().copied().collect());
         }
         config.binding = self.binding.unwrap_or(config.binding);
         if let Some(setting) = &self.gpu_reservation {
             let built_in = GpuReservation::with_image(&setting.image);
-            config.reserve_gpus(GpuReservation {
+            config.enable_gpu_reservation(GpuReservation {
                 namespace: setting.namespace.clone().unwrap_or(built_in.namespace),
                 image: built_in.image,
                 service_account: setting.service_account.clone(),
@@ -58,7 +59,7 @@ impl ConfigFile {
         config.full_hierarchy_fairness =
             self.full_hierarchy_fairness.unwrap_or(config.full_hierarchy_fairness);
         if !self.queue_label_to_metric_label.is_empty() {
-            config.queue_metric_labels = metric_labels::of(self);
+            config.queue_metric_labels = metric_labels::queue_metric_labels(self);
         }
         config.period = self.period.map_or(config.period, |period| period.0);
         self.apply_usage(config)?;
@@ -66,51 +67,51 @@ impl ConfigFile {
             config.writes_at_once = usize::from(writes.get());
         }
         if let Some(grace) = self.preemption_policy.grace_period {
-            config.give_grace(grace.0);
+            config.set_eviction_grace(grace.0);
         }
-        plugins::set(&self.plugins, config);
+        plugins::apply_settings(&self.plugins, config);
         self.apply_to_profile(&mut config.profile);
-        plugins::give_arguments(&self.plugins, &mut config.profile)?;
+        plugins::apply_arguments(&self.plugins, &mut config.profile)?;
         if let Some(lines) = self.trace_decisions {
-            config.trace(usize::try_from(lines).unwrap_or(usize::MAX));
+            config.enable_trace(usize::try_from(lines).unwrap_or(usize::MAX));
         }
         Ok(())
     }
 
-    /// How the past counts.
+    /// Applies usage history and usage database.
     fn apply_usage(&self, config: &mut Config) -> Result<(), FileError> {
         config.usage_window = self.usage_window.map(|window| window.0).or(config.usage_window);
         config.usage_half_life = self.usage_half_life.map(|half| half.0).or(config.usage_half_life);
         if self.usage_half_life.is_some() && config.usage_window.is_none() {
-            let (field, found) = ("usageHalfLife", "one without usageWindow".to_owned());
-            return Err(FileError::Value { field, found, allowed: "one beside usageWindow" });
+            let (field, found) = ("usageHalfLife", "a value without usageWindow".to_owned());
+            return Err(FileError::Value { field, found, allowed: "usageWindow to be set, too" });
         }
         if let Some(database) = &self.usage_db_config {
-            config.usage_database = Some(database.settings(|name| std::env::var(name).ok())?);
+            config.usage_database = Some(database.to_database(|name| std::env::var(name).ok())?);
         }
         Ok(())
     }
 
-    /// Profile `kube` has one part and places pod by pod.
-    fn fits_kube(&self) -> Result<(), FileError> {
+    /// Checks that all keys are supported by profile `kube`.
+    fn check_kube_support(&self) -> Result<(), FileError> {
         let wrong = |field, found: String, allowed| FileError::Value { field, found, allowed };
         let components = self.components.iter().flatten();
-        if let Some(other) = Config::not_of_kube(components) {
+        if let Some(other) = Config::first_not_in_kube(components) {
             return Err(wrong("components", other, "scheduler with profile kube"));
         }
         if self.binding == Some(Binding::Requests) {
             return Err(wrong("binding", "requests".to_owned(), "direct with profile kube"));
         }
-        let none = "nothing with profile kube";
-        match self.first_of_kai() {
-            Some(field) => Err(wrong(field, "a setting".to_owned(), none)),
+        let none = "no value with profile kube";
+        match self.first_kai_only_key() {
+            Some(field) => Err(wrong(field, "a value".to_owned(), none)),
             None => Ok(()),
         }
     }
 
-    /// The first key that stands there and is about queues, gangs or KAI's plugins. Every key is
-    /// named here, so that a new one is decided on.
-    fn first_of_kai(&self) -> Option<&'static str> {
+    /// The first key in the file that only profile `kai` supports. The pattern lists every key, so
+    /// that a new one needs a decision here.
+    fn first_kai_only_key(&self) -> Option<&'static str> {
         let Self {
             scheduler_name: _,
             components: _,
@@ -148,7 +149,7 @@ impl ConfigFile {
             grace_period: _,
         } = preemption_policy;
         let depths = [allocate, consolidation, reclaim, preempt];
-        let stands = [
+        let is_set = [
             ("defaultPrioritiesConfigMap", default_priorities_config_map.is_some()),
             ("restrictNodeScheduling", restrict_node_scheduling.is_some()),
             ("fullHierarchyFairness", full_hierarchy_fairness.is_some()),
@@ -170,11 +171,11 @@ impl ConfigFile {
             ("maxConsolidationVictims", max_consolidation_victims.is_some()),
         ];
         let first = |(key, stands): (_, bool)| stands.then_some(key);
-        self.of_gpus().into_iter().chain(stands).find_map(first)
+        self.gpu_keys().into_iter().chain(is_set).find_map(first)
     }
 
-    /// What is about pods with GPUs, and whether it stands there.
-    const fn of_gpus(&self) -> [(&'static str, bool); 3] {
+    /// Keys about GPUs, and whether they are set.
+    const fn gpu_keys(&self) -> [(&'static str, bool); 3] {
         [
             ("gpuReservation", self.gpu_reservation.is_some()),
             ("blockNvidiaVisibleDevices", self.block_nvidia_visible_devices.is_some()),
@@ -184,13 +185,13 @@ impl ConfigFile {
 
     fn apply_to_profile(&self, profile: &mut Profile) {
         if let Some(actions) = &self.actions {
-            profile.actions = actions.of_core();
+            profile.actions = actions.to_core();
         }
         let PlacementStrategy { gpu, cpu } = self.placement_strategy;
-        if let Some(gpu) = gpu.map(Strategy::of_core) {
+        if let Some(gpu) = gpu.map(Strategy::to_core) {
             (profile.gpu_placement, profile.device_placement) = (gpu, gpu);
         }
-        profile.cpu_placement = cpu.map_or(profile.cpu_placement, Strategy::of_core);
+        profile.cpu_placement = cpu.map_or(profile.cpu_placement, Strategy::to_core);
         let QueueDepth { allocate, consolidation, reclaim, preempt } = self.queue_depth_per_action;
         let depths = [
             (Action::Allocate, allocate),
@@ -200,7 +201,7 @@ impl ConfigFile {
         ];
         profile.queue_depth.extend(depths.into_iter().filter_map(|(at, depth)| Some((at, depth?))));
         let MinRuntime { preempt_min_runtime, reclaim_min_runtime } = self.min_runtime;
-        let or = |time: Option<Time>, otherwise| time.map_or(otherwise, |time| time.0);
+        let or = |time: Option<DurationSetting>, otherwise| time.map_or(otherwise, |time| time.0);
         profile.preempt_min_runtime = or(preempt_min_runtime, profile.preempt_min_runtime);
         profile.reclaim_min_runtime = or(reclaim_min_runtime, profile.reclaim_min_runtime);
         let PreemptionSetting { max_preemptions_per_cycle, min_priority_difference, .. } =
@@ -216,13 +217,13 @@ impl ConfigFile {
             saturation.map_or(profile.reclaim_saturation_milli, thousandths);
         profile.consolidation_victims_max =
             self.max_consolidation_victims.unwrap_or(profile.consolidation_victims_max);
-        profile.consolidating_reclaim =
-            self.allow_consolidating_reclaim.unwrap_or(profile.consolidating_reclaim);
+        profile.allow_consolidating_reclaim =
+            self.allow_consolidating_reclaim.unwrap_or(profile.allow_consolidating_reclaim);
     }
 }
 
 impl Strategy {
-    pub(super) const fn of_core(self) -> Placement {
+    pub(super) const fn to_core(self) -> Placement {
         match self {
             Self::BinPack => Placement::BinPack,
             Self::Spread => Placement::Spread,

@@ -1,12 +1,12 @@
-//! Labels of queues that metrics tell, as KAI's queue controller is told them.
+//! Queue labels that become metric labels, with the settings of KAI's queue controller.
 
 use super::{ConfigFile, FileError};
 use crate::config::QueueMetricLabel;
 
-/// What metrics about queues are labelled with in any case.
-const TAKEN: [&str; 3] = ["queue_name", "queue_metadata_name", "queue_display_name"];
+/// Labels that queue metrics always have.
+const RESERVED: [&str; 3] = ["queue_name", "queue_metadata_name", "queue_display_name"];
 
-/// Prometheus takes each name, and takes it once.
+/// Checks that each metric label is valid in Prometheus and unique.
 pub(super) fn check(file: &ConfigFile) -> Result<(), FileError> {
     let labels = file.queue_label_to_metric_label.values();
     let wrong = |field, found: &str, allowed| {
@@ -14,11 +14,11 @@ pub(super) fn check(file: &ConfigFile) -> Result<(), FileError> {
     };
     for (at, label) in labels.clone().enumerate() {
         let field = "queueLabelToMetricLabel";
-        if !is_name(label) {
-            return wrong(field, label, "letters, digits and _, no digit first, no __ in front");
+        if !is_prometheus_label(label) {
+            return wrong(field, label, "letters, digits and _, not starting with a digit or __");
         }
-        if TAKEN.contains(&&**label) || labels.clone().take(at).any(|other| other == label) {
-            return wrong(field, label, "a name that no other label of the metrics has");
+        if RESERVED.contains(&&**label) || labels.clone().take(at).any(|other| other == label) {
+            return wrong(field, label, "a name that no other metric label has");
         }
     }
     let mut defaults = file.queue_label_to_default_metric_value.keys();
@@ -31,15 +31,15 @@ pub(super) fn check(file: &ConfigFile) -> Result<(), FileError> {
     }
 }
 
-fn is_name(label: &str) -> bool {
+fn is_prometheus_label(label: &str) -> bool {
     let is_first = |first: char| first.is_ascii_alphabetic() || first == '_';
     label.starts_with(is_first)
         && !label.starts_with("__")
         && label.chars().all(|one| one.is_ascii_alphanumeric() || one == '_')
 }
 
-/// In the order of the queues' labels.
-pub(super) fn of(file: &ConfigFile) -> Vec<QueueMetricLabel> {
+/// The configured labels, ordered by queue label.
+pub(super) fn queue_metric_labels(file: &ConfigFile) -> Vec<QueueMetricLabel> {
     let of = |(queue_label, metric_label): (&String, &String)| QueueMetricLabel {
         queue_label: queue_label.clone(),
         metric_label: metric_label.clone(),

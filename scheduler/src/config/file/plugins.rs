@@ -1,6 +1,5 @@
-//! Plugins by KAI's names: which are asked, which come first, and with which arguments. Names that
-//! KAI's `SchedulingShard` takes are taken here; what a plugin does that is always done here cannot
-//! be switched off.
+//! Plugin settings: enabled, priority and arguments, with the names of KAI's `SchedulingShard`.
+//! Plugins whose function is built in here cannot be disabled.
 
 use std::collections::BTreeMap;
 
@@ -15,114 +14,120 @@ use crate::config::{Config, arguments};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum PluginName {
-    /// Limits of queues, and quotas for what cannot be preempted.
+    /// Queue limits, and quotas of non-preemptible jobs.
     Proportion,
-    /// Taints, affinity, ports, spread, node conditions.
+    /// Taints, node affinity, host ports, topology spread, node conditions.
     Predicates,
-    /// Jobs of a queue: the higher priority first.
+    /// Orders jobs of a queue: higher priority first.
     Priority,
-    /// Jobs of a queue: those below their minimum first, then those at it, then those above.
+    /// Orders jobs of a queue: jobs below their minimum first, then those at it, then those above.
     Elastic,
-    /// Pods of a job: the master or launcher of a Kubeflow job first.
+    /// Orders pods of a job: master or launcher of a Kubeflow job first.
     Kubeflow,
-    /// Pods of a job: the head of a Ray cluster first.
+    /// Orders pods of a job: head of a Ray cluster first.
     Ray,
-    /// Pods of a job: the higher task priority first.
+    /// Orders pods of a job: higher task priority first.
     TaskOrder,
-    /// Pods go where they were nominated first.
+    /// Prefers the nominated node of a pod.
     NominatedNode,
-    /// Preferred affinity to, and from, other pods.
+    /// Preferred inter-pod affinity, in both directions.
     PodAffinity,
-    /// Preferred levels of topologies.
+    /// Preferred topology levels.
     Topology,
-    /// Claims on devices.
+    /// Resource claims (DRA).
     DynamicResources,
-    /// Shared GPUs with room come before whole ones.
+    /// Prefers GPUs that are already shared to whole ones.
     GpuSharingOrder,
-    /// Nodes with room now come before those with room later.
+    /// Prefers nodes with free capacity to nodes where pods are still terminating.
     NodeAvailability,
-    /// No nodes that cannot align the pod with their NUMA zones, and first those with few of them.
+    /// Rejects nodes that cannot align the pod with their NUMA zones; prefers alignment to few
+    /// zones.
     Numa,
-    /// Pods without GPUs go to nodes without GPUs.
+    /// Prefers nodes without GPUs for pods without GPUs.
     ResourceType,
-    /// Bin-pack or spread.
+    /// Bin-packing or spreading over nodes.
     NodePlacement,
-    /// Parts of GPUs go to the fullest device; on unless gpuspread is.
+    /// Prefers the fullest device for GPU fractions; enabled unless gpuspread is.
     GpuPack,
-    /// Parts of GPUs go to the emptiest device; on with the placement strategy `spread`.
+    /// Prefers the emptiest device for GPU fractions; enabled with the placement strategy `spread`.
     GpuSpread,
-    /// Which sub-group of a job is next; always on.
+    /// Orders sub-groups of a job; always enabled.
     SubGroupOrder,
-    /// How long running work is protected.
+    /// Protects running jobs for a minimum runtime.
     MinRuntime,
-    /// Serves snapshots, as the scheduler does without it.
+    /// Serves snapshots in KAI; no effect here, see `--serve-snapshots`.
     Snapshot,
-    /// Serves the order of jobs in KAI; it decides nothing.
+    /// Serves the job order in KAI; no effect here.
     ReflectJobOrder,
-    /// Decides nothing.
+    /// No effect here.
     ExpectedRuntime,
-    /// How KAI searches for victims; the search here is another.
+    /// Victim search strategy of KAI; no effect here, as the search differs.
     #[serde(rename = "sg-nodelocalgreedy")]
     NodeLocalGreedy,
-    /// How KAI searches for victims; the search here is another.
+    /// Victim search strategy of KAI; no effect here, as the search differs.
     #[serde(rename = "sg-multinodegang")]
     MultiNodeGang,
 }
 
-/// How a plugin is set.
+/// Settings of a plugin.
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct PluginSetting {
-    /// Whether it is asked [default: true].
+    /// Whether the plugin is used [default: true].
     pub enabled: Option<bool>,
-    /// The plugin with the higher one comes first: of priority and elastic, in the order of jobs;
-    /// of kubeflow, ray and taskorder, in that of pods. Others gain nothing by it [default: KAI's].
+    /// Plugins with higher priority come first. Affects priority and elastic (order of jobs), and
+    /// kubeflow, ray and taskorder (order of pods) [default: KAI's].
     pub priority: Option<i32>,
-    /// KAI's, as text. proportion: kValue, relcaimerSaturationMultiplier (so KAI spells it);
-    /// nodeplacement: gpu, cpu; minruntime: defaultPreemptMinRuntime, defaultReclaimMinRuntime,
-    /// reclaimResolveMethod (lca or queue). They count more than the keys of the file that say the
-    /// same [default: none].
+    /// KAI's plugin arguments, as strings. proportion: kValue, relcaimerSaturationMultiplier (KAI's
+    /// spelling); nodeplacement: gpu, cpu; minruntime: defaultPreemptMinRuntime,
+    /// defaultReclaimMinRuntime, reclaimResolveMethod (lca or queue). They take precedence over the
+    /// corresponding keys of the file [default: none].
     #[serde(default)]
     pub arguments: BTreeMap<String, String>,
 }
 
 type Settings = BTreeMap<PluginName, PluginSetting>;
 
-/// What no type says.
+/// Checks settings beyond their types.
 pub(super) fn check(file: &ConfigFile) -> Result<(), FileError> {
     if file.plugins.get(&PluginName::SubGroupOrder).is_some_and(|of| of.enabled == Some(false)) {
-        let allowed = "true, as what it does is always done";
-        return Err(wrong("plugins.subgrouporder.enabled", "false", allowed));
+        let allowed = "true, as this plugin cannot be disabled";
+        return Err(value_error("plugins.subgrouporder.enabled", "false", allowed));
     }
-    one_orders_devices(file)?;
-    give_arguments(&file.plugins, &mut Profile::kai())
+    check_device_plugins(file)?;
+    apply_arguments(&file.plugins, &mut Profile::kai())
 }
 
-/// Of gpupack and gpuspread one is on, and not both.
-fn one_orders_devices(file: &ConfigFile) -> Result<(), FileError> {
+/// Checks that exactly one of gpupack and gpuspread is enabled.
+fn check_device_plugins(file: &ConfigFile) -> Result<(), FileError> {
     let of = |name| file.plugins.get(&name).and_then(|of| of.enabled);
     let (pack, spread) = (of(PluginName::GpuPack), of(PluginName::GpuSpread));
     let spreads = file.placement_strategy.gpu == Some(Strategy::Spread);
     let field = "plugins.gpuspread.enabled";
     match (pack, spread) {
-        (Some(true), Some(true)) => Err(wrong(field, "true", "false where gpupack is on")),
-        (Some(false), Some(false)) => Err(wrong(field, "false", "true where gpupack is off")),
-        (Some(false), None) if !spreads => {
-            Err(wrong("plugins.gpupack.enabled", "false", "true where gpuspread is off"))
+        (Some(true), Some(true)) => Err(value_error(field, "true", "false, as gpupack is enabled")),
+        (Some(false), Some(false)) => {
+            Err(value_error(field, "false", "true, as gpupack is disabled"))
         }
-        (None, Some(false)) if spreads => Err(wrong(field, "false", "true where gpupack is off")),
+        (Some(false), None) if !spreads => {
+            Err(value_error("plugins.gpupack.enabled", "false", "true, as gpuspread is disabled"))
+        }
+        (None, Some(false)) if spreads => {
+            Err(value_error(field, "false", "true, as gpupack is disabled"))
+        }
         (None | Some(_), None | Some(_)) => Ok(()),
     }
 }
 
-/// Those that are named; the others stay as they are.
-pub(super) fn set(settings: &Settings, config: &mut Config) {
+/// Applies enabled and priority of the listed plugins; the others stay as they are.
+pub(super) fn apply_settings(settings: &Settings, config: &mut Config) {
     if settings.is_empty() {
         return;
     }
-    let (mut off, mut priorities) = (config.plugins_off.clone(), config.plugin_priorities.clone());
+    let (mut off, mut priorities) =
+        (config.disabled_plugins.clone(), config.plugin_priorities.clone());
     for (plugin, PluginSetting { enabled, priority, .. }) in settings {
-        let name = plugin.as_kai();
+        let name = plugin.kai_name();
         match enabled {
             Some(true) => {
                 off.remove(name);
@@ -135,12 +140,12 @@ pub(super) fn set(settings: &Settings, config: &mut Config) {
         priorities.extend(priority.map(|priority| (name.to_owned(), priority)));
     }
     off.retain(|name| crate::config::plugins::is_optional(name));
-    config.go_without(off);
-    config.prioritize(priorities);
+    config.disable_plugins(off);
+    config.set_plugin_priorities(priorities);
 }
 
-/// What plugins are told, and which of the two that order devices is on.
-pub(super) fn give_arguments(settings: &Settings, profile: &mut Profile) -> Result<(), FileError> {
+/// Applies arguments, and the choice between gpupack and gpuspread.
+pub(super) fn apply_arguments(settings: &Settings, profile: &mut Profile) -> Result<(), FileError> {
     for (plugin, setting) in settings {
         if setting.enabled == Some(true) {
             if *plugin == PluginName::GpuSpread {
@@ -151,27 +156,33 @@ pub(super) fn give_arguments(settings: &Settings, profile: &mut Profile) -> Resu
             }
         }
         for (key, text) in &setting.arguments {
-            give_argument(profile, (plugin.as_kai(), key), text)?;
+            apply_argument(profile, plugin.kai_name(), key, text)?;
         }
     }
     Ok(())
 }
 
-fn give_argument(profile: &mut Profile, of: (&str, &str), text: &str) -> Result<(), FileError> {
-    let unknown = || wrong("plugins", &format!("{}.arguments.{}", of.0, of.1), arguments::ALL);
-    let argument = arguments::argument(of.0, of.1).ok_or_else(unknown)?;
-    if argument.give(profile, text) {
+fn apply_argument(
+    profile: &mut Profile,
+    plugin: &str,
+    key: &str,
+    text: &str,
+) -> Result<(), FileError> {
+    let unknown =
+        || value_error("plugins", &format!("{plugin}.arguments.{key}"), arguments::SUPPORTED);
+    let argument = arguments::argument(plugin, key).ok_or_else(unknown)?;
+    if argument.apply(profile, text) {
         return Ok(());
     }
-    Err(wrong(argument.field, text, argument.allowed))
+    Err(value_error(argument.field, text, argument.allowed))
 }
 
-fn wrong(field: &'static str, found: &str, allowed: &'static str) -> FileError {
+fn value_error(field: &'static str, found: &str, allowed: &'static str) -> FileError {
     FileError::Value { field, found: found.to_owned(), allowed }
 }
 
 impl PluginName {
-    const fn as_kai(self) -> &'static str {
+    const fn kai_name(self) -> &'static str {
         match self {
             Self::Proportion => "proportion",
             Self::Predicates => "predicates",

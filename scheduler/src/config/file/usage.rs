@@ -1,4 +1,4 @@
-//! The usage database, under KAI's names.
+//! Settings of the external usage database, with KAI's keys (`usageDBConfig`).
 
 use std::time::Duration;
 
@@ -6,83 +6,84 @@ use http::Uri;
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use super::{FileError, Time};
-use crate::usage::{Asked, Reached, Timing, UsageDatabase, Window};
+use super::{DurationSetting, FileError};
+use crate::usage::{Endpoint, Timing, UsageDatabase, UsageQueries, Window};
 
-/// A database that knows what queues used, in place of the own history.
+/// External database with the past usage of queues.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct UsageDbSetting {
-    /// What it is.
+    /// Type of the database.
     pub client_type: UsageClient,
-    /// Where it is, as `http://prometheus-operated.kai-scheduler.svc:9090`; this or the next one.
+    /// URL, for example `http://prometheus-operated.kai-scheduler.svc:9090`. Either this or
+    /// connectionStringEnvVar is required.
     pub connection_string: Option<String>,
-    /// The environment variable that says where it is.
+    /// Environment variable that holds the URL.
     pub connection_string_env_var: Option<String>,
-    /// What is asked, and when.
+    /// Window, decay and timing of queries.
     #[serde(default)]
     pub usage_params: UsageParams,
 }
 
-/// Databases that are known.
+/// Supported databases.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum UsageClient {
-    /// Prometheus, or what has its API.
+    /// Prometheus, or a database with its API.
     Prometheus,
 }
 
-/// What is asked, and when.
+/// Window, decay and timing of queries.
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct UsageParams {
-    /// After so long past usage counts for half [default: alike over the whole window].
+    /// Half-life of past usage [default: no decay within the window].
     #[schemars(with = "Option<String>")]
-    pub half_life_period: Option<Time>,
-    /// How long a window is, as 24h or 1w [default: 1w].
+    pub half_life_period: Option<DurationSetting>,
+    /// Length of the window, for example 24h or 1w [default: 1w].
     #[schemars(with = "Option<String>")]
-    pub window_size: Option<Time>,
-    /// Whether the window goes along with time [default: sliding].
+    pub window_size: Option<DurationSetting>,
+    /// Type of the window [default: sliding].
     pub window_type: Option<WindowType>,
-    /// When the first tumbling window begins, as `2026-01-05T00:00:00Z`.
+    /// Start of the first tumbling window, for example `2026-01-05T00:00:00Z`.
     pub tumbling_window_start_time: Option<String>,
-    /// When windows of type cron begin, in UTC, as `0 0 * * 1`.
+    /// Start times of windows of type cron, in UTC, for example `0 0 * * 1`.
     pub cron_string: Option<String>,
-    /// From one answer to the next question [default: 1m].
+    /// Time from one response to the next query [default: 1m].
     #[schemars(with = "Option<String>")]
-    pub fetch_interval: Option<Time>,
-    /// An older answer does not count; at least the fetch interval [default: 5m].
+    pub fetch_interval: Option<DurationSetting>,
+    /// Age after which a response is not used any more; at least the fetch interval [default: 5m].
     #[schemars(with = "Option<String>")]
-    pub staleness_period: Option<Time>,
-    /// The first cycle waits for the first answer so long at most [default: 1m].
+    pub staleness_period: Option<DurationSetting>,
+    /// Maximum time that the first cycle waits for the first response [default: 1m].
     #[schemars(with = "Option<String>")]
-    pub wait_timeout: Option<Time>,
-    /// What only this kind of database is told.
+    pub wait_timeout: Option<DurationSetting>,
+    /// Settings specific to this type of database.
     #[serde(default)]
     pub extra_params: PrometheusParams,
 }
 
-/// Which time counts.
+/// Type of the usage window.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum WindowType {
-    /// The last window's size.
+    /// The last windowSize up to now.
     Sliding,
-    /// What has passed of the window; windows follow each other.
+    /// The elapsed part of the current window; windows follow each other.
     Tumbling,
-    /// What has passed since the last moment that the cron string names.
+    /// The time since the last start time of cronString.
     Cron,
 }
 
-/// What only Prometheus is told; metrics are `PromQL`.
+/// Settings of Prometheus; metrics are `PromQL` expressions.
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct PrometheusParams {
-    /// GPUs that queues use [default: `kai_queue_allocated_gpus`].
+    /// Allocated GPUs by queue [default: `kai_queue_allocated_gpus`].
     pub gpu_allocation_metric: Option<String>,
-    /// CPU that queues use [default: `kai_queue_allocated_cpu_cores`].
+    /// Allocated CPU by queue [default: `kai_queue_allocated_cpu_cores`].
     pub cpu_allocation_metric: Option<String>,
-    /// Memory that queues use [default: `kai_queue_allocated_memory_bytes`].
+    /// Allocated memory by queue [default: `kai_queue_allocated_memory_bytes`].
     pub memory_allocation_metric: Option<String>,
     /// GPUs of the cluster [default: `sum(kube_node_status_capacity{resource="nvidia_com_gpu"})`].
     pub gpu_capacity_metric: Option<String>,
@@ -90,33 +91,35 @@ pub struct PrometheusParams {
     pub cpu_capacity_metric: Option<String>,
     /// Memory of the cluster [default: `sum(kube_node_status_capacity{resource="memory"})`].
     pub memory_capacity_metric: Option<String>,
-    /// An answer takes so long at most [default: 10s].
+    /// Time limit of a query [default: 10s].
     #[schemars(with = "Option<String>")]
-    pub usage_query_timeout: Option<Time>,
-    /// Time from one value to the next that is added up [default: 1m].
+    pub usage_query_timeout: Option<DurationSetting>,
+    /// Resolution of the queried values [default: 1m].
     #[schemars(with = "Option<String>")]
-    pub query_resolution: Option<Time>,
+    pub query_resolution: Option<DurationSetting>,
 }
 
 impl UsageDbSetting {
-    /// What it means, where the environment has these variables.
-    pub(super) fn settings(
+    /// Resolves the settings, with a lookup of environment variables.
+    pub(super) fn to_database(
         &self,
         variable: impl Fn(&str) -> Option<String>,
     ) -> Result<UsageDatabase, FileError> {
         let params = &self.usage_params;
-        let or = |time: Option<Time>, secs| time.map_or(Duration::from_secs(secs), |time| time.0);
+        let or = |time: Option<DurationSetting>, secs| {
+            time.map_or(Duration::from_secs(secs), |time| time.0)
+        };
         Ok(UsageDatabase {
-            reached: Reached::At(self.address(variable)?),
+            endpoint: Endpoint::Url(self.address(variable)?),
             window: params.window()?,
             half_life: params.half_life_period.map(|time| time.0).filter(|time| !time.is_zero()),
             resolution: or(params.extra_params.query_resolution, 60),
-            asked: params.extra_params.asked(),
+            queries: params.extra_params.queries(),
             timing: Timing {
                 fetch_interval: or(params.fetch_interval, 60),
                 staleness: or(params.staleness_period, 5 * 60),
-                wait: or(params.wait_timeout, 60),
-                query: or(params.extra_params.usage_query_timeout, 10),
+                first_answer_timeout: or(params.wait_timeout, 60),
+                query_timeout: or(params.extra_params.usage_query_timeout, 10),
             },
         })
     }
@@ -136,7 +139,7 @@ impl UsageDbSetting {
             }
             (None, None) | (Some(_), Some(_)) => {
                 let found = if self.connection_string.is_some() { "both" } else { "neither" };
-                let allowed = "either it or connectionStringEnvVar";
+                let allowed = "either connectionString or connectionStringEnvVar";
                 return wrong("usageDBConfig.connectionString", found, allowed);
             }
         };
@@ -149,16 +152,18 @@ impl UsageDbSetting {
         });
         match address {
             Some(address) => Ok(address),
-            // It may hold a password.
+            // The text may contain a password, so it is not shown.
             None if text.contains('@') => {
                 wrong(field, "a user", "http://HOST:PORT or https://HOST:PORT, without a user")
             }
-            None => wrong(field, &text, "http://HOST:PORT or https://HOST:PORT, and a path"),
+            None => {
+                wrong(field, &text, "http://HOST:PORT or https://HOST:PORT, optionally with a path")
+            }
         }
     }
 
-    /// Times that have to last, by their names.
-    pub(super) fn times(&self) -> [(&'static str, Option<Time>); 6] {
+    /// Durations that must be above 0, by field path.
+    pub(super) fn durations(&self) -> [(&'static str, Option<DurationSetting>); 6] {
         let UsageParams { fetch_interval, staleness_period, wait_timeout, extra_params, .. } =
             &self.usage_params;
         let PrometheusParams { usage_query_timeout, query_resolution, .. } = extra_params;
@@ -188,32 +193,32 @@ impl UsageParams {
             "usageDBConfig.usageParams.cronString",
         );
         if of_type != WindowType::Tumbling && start.is_some() {
-            return wrong(start_field, start, "nothing without windowType: tumbling");
+            return wrong(start_field, start, "no value without windowType: tumbling");
         }
         if of_type != WindowType::Cron && cron.is_some() {
-            return wrong(cron_field, cron, "nothing without windowType: cron");
+            return wrong(cron_field, cron, "no value without windowType: cron");
         }
         match of_type {
             WindowType::Sliding => Ok(Window::Sliding(size)),
             WindowType::Tumbling => match start.and_then(|start| start.parse().ok()) {
                 Some(start) => Ok(Window::Tumbling { start, size }),
-                None => wrong(start_field, start, "a moment as 2026-01-05T00:00:00Z"),
+                None => wrong(start_field, start, "a time such as 2026-01-05T00:00:00Z"),
             },
             WindowType::Cron => match cron.and_then(|text| text.parse().ok()) {
                 Some(moments) => Ok(Window::Cron(moments)),
-                None => wrong(cron_field, cron, "a cron expression as 0 0 * * 1"),
+                None => wrong(cron_field, cron, "a cron expression such as 0 0 * * 1"),
             },
         }
     }
 }
 
 impl PrometheusParams {
-    fn asked(&self) -> Asked {
-        let Asked { gpu, cpu, memory } = Asked::of_kai();
+    fn queries(&self) -> UsageQueries {
+        let UsageQueries { gpu, cpu, memory } = UsageQueries::kai_defaults();
         let or = |[used, whole]: [String; 2], given: [&Option<String>; 2]| {
             [given[0].clone().unwrap_or(used), given[1].clone().unwrap_or(whole)]
         };
-        Asked {
+        UsageQueries {
             gpu: or(gpu, [&self.gpu_allocation_metric, &self.gpu_capacity_metric]),
             cpu: or(cpu, [&self.cpu_allocation_metric, &self.cpu_capacity_metric]),
             memory: or(memory, [&self.memory_allocation_metric, &self.memory_capacity_metric]),

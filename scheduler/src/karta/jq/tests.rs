@@ -1,33 +1,33 @@
-//! Tables: an expression and an object in, what it finds out.
+//! Table tests: expression and object in, results out.
 
 use insta::assert_snapshot;
 use schedlab_json::json;
 
 use super::*;
 
-fn found(text: &str, object: &Value) -> String {
-    let program = match Program::read(text) {
+fn output(text: &str, object: &Value) -> String {
+    let program = match Program::parse(text) {
         Ok(program) => program,
-        Err(Unreadable::NoExpression) => return "no expression".to_owned(),
-        Err(Unreadable::Unknown(name)) => return format!("{name} is unknown"),
+        Err(ParseError::Syntax) => return "no expression".to_owned(),
+        Err(ParseError::UnknownName(name)) => return format!("{name} is unknown"),
     };
-    let shown = |found: Vec<Found>| {
+    let shown = |found: Vec<JqValue>| {
         let shown: Vec<String> = found.iter().map(ToString::to_string).collect();
         shown.join(" ")
     };
     program
-        .run(&Object::of(object), &Purse::new())
+        .run(&JqInput::from_object(object), &Budget::new())
         .map_or_else(|why| format!("error: {why}"), shown)
 }
 
 #[test]
-fn expressions_of_kartas_find_what_they_name() {
+fn supported_expressions_evaluate_as_in_jq() {
     let object = json!({
         "metadata": { "labels": { "a.b/c": "X", "count": "3" } },
         "spec": { "size": 4, "roles": [{ "name": "a", "replicas": 2 }, { "name": "b" }],
                   "pools": { "y": { "n": 1 }, "x": { "n": 2 } } },
     });
-    let of = |text: &str| found(text, &object);
+    let of = |text: &str| output(text, &object);
     assert_snapshot!(of(".spec.size"), @"4");
     assert_snapshot!(of(".spec.none.at.all"), @"nothing");
     assert_snapshot!(of(".spec.none // 1"), @"1");
@@ -49,8 +49,8 @@ fn expressions_of_kartas_find_what_they_name() {
 }
 
 #[test]
-fn what_does_not_end_by_itself_is_no_expression() {
-    let of = |text: &str| found(text, &json!({}));
+fn unbounded_and_impure_functions_are_rejected() {
+    let of = |text: &str| output(text, &json!({}));
     for text in ["range(9)", "repeat(1)", "def f: f; f", "[..]", "recurse(.)", "until(false; .)"] {
         assert!(of(text).ends_with("is unknown"), "{text}: {}", of(text));
     }
@@ -70,10 +70,10 @@ fn what_does_not_end_by_itself_is_no_expression() {
 }
 
 #[test]
-fn what_costs_too_much_is_given_up() {
+fn expressions_over_budget_fail() {
     let many = json!({ "items": vec![json!("0123456789"); 1000] });
-    let of = |text: &str| found(text, &many);
-    let given_up = "error: it makes too many values, or too large ones";
+    let of = |text: &str| output(text, &many);
+    let given_up = "error: it exceeds its budget: too many or too large values";
     for step in ["[.[], .[]]", "[., .]", ". + .", "tojson"] {
         let text = format!("[.items[]]{}", format!(" | {step}").repeat(60));
         assert_eq!(of(&text), given_up, "{text}");
@@ -91,6 +91,6 @@ fn what_costs_too_much_is_given_up() {
     assert_snapshot!(of(&format!("9{}", " | . * .".repeat(60))), @"error: cannot use 3433683820292512484657849089281 as number");
     assert_snapshot!(of(".items | join([limit(7; .[])] | add)"), @r#"error: cannot use "0123456789012345678901234567890123456789012345678901234567890123456789" as short text"#);
     assert_snapshot!(of(".items[:2] | contains(.)"), @r#"error: cannot use ["0123456789","0123456789"] as short text"#);
-    assert_snapshot!(of(".items[], .items[]"), @"error: it finds more than 999 values");
+    assert_snapshot!(of(".items[], .items[]"), @"error: more than 999 results");
     assert_snapshot!(of("[.items[] | split(\"\") | length] | add"), @"10000");
 }

@@ -1,25 +1,25 @@
-//! A pod group as it should be, and as the API writes it.
+//! The desired PodGroup, its comparison with an existing one, and its JSON form.
 
 use std::time::Duration;
 
 use schedlab_json::{Value, json};
 use schedlab_scheduler_core::model::{Labels, Name, StalenessGrace, SubGroup, TopologyConstraint};
 
-use super::Doubt;
+use super::OwnerWarning;
 use crate::{
-    mirror::{GroupRecord, Owner},
+    cache::{Owner, PodGroupRecord},
     parse::{GoDuration, go_duration},
 };
 
-/// A pod's group, and its place there.
+/// Group and sub-group of a pod.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Member {
     pub(crate) group: Group,
-    /// The sub-group, where there are several.
-    pub(crate) part: Option<Name>,
+    /// Name of the sub-group; `None` if the group has none.
+    pub(crate) sub_group: Option<Name>,
 }
 
-/// A pod group as it should be.
+/// A desired PodGroup.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Group {
     pub(crate) name: Name,
@@ -28,8 +28,8 @@ pub(crate) struct Group {
     pub(super) annotations: Labels,
     pub(in crate::podgrouper) owner: Owner,
     pub(super) min_member: u32,
-    pub(super) min_parts: Option<u32>,
-    /// None where all pods are alike.
+    pub(super) min_sub_group: Option<u32>,
+    /// Empty if the group has `minMember` only.
     pub(super) sub_groups: Vec<SubGroup>,
     pub(super) queue: Name,
     pub(super) priority_class: Name,
@@ -37,12 +37,12 @@ pub(crate) struct Group {
     pub(super) topology: Option<TopologyConstraint>,
     pub(super) preemption_delay: Option<Name>,
     pub(super) staleness_grace: Option<Name>,
-    pub(in crate::podgrouper) doubt: Option<Doubt>,
+    pub(in crate::podgrouper) warning: Option<OwnerWarning>,
 }
 
 impl Group {
-    /// The fields that follow from the owner already stand so.
-    pub(crate) fn agrees_with(&self, record: &GroupRecord) -> bool {
+    /// The existing PodGroup already has the fields that derive from the owner.
+    pub(crate) fn agrees_with(&self, record: &PodGroupRecord) -> bool {
         let stands_in_parts = match self.sub_groups.as_slice() {
             [] => matches!(record.sub_groups.as_slice(), [only] if &*only.name == "default"),
             wanted => record.sub_groups == wanted,
@@ -58,8 +58,8 @@ impl Group {
                 GoDuration::Negative => StalenessGrace::Never,
             });
         stands_in_parts
-            && record.min_sub_group == self.min_parts
-            && (self.min_parts.is_some() || record.min_member == self.min_member)
+            && record.min_sub_group == self.min_sub_group
+            && (self.min_sub_group.is_some() || record.min_member == self.min_member)
             && record.priority_class.as_ref() == Some(&self.priority_class)
             && record.preemptible == self.preemptibility.as_deref().map(|is| is == "preemptible")
             && record.topology == self.topology
@@ -67,24 +67,25 @@ impl Group {
             && grace.is_none_or(|grace| record.staleness_grace == Some(grace))
     }
 
-    /// For a merge patch: what is not wanted is null.
+    /// The derived fields of `spec` as a JSON merge patch; fields to be removed are null.
     pub(crate) fn derived_spec(&self) -> Value {
-        let minimum = self.min_parts.is_none().then_some(self.min_member);
-        let sub_groups: Vec<Value> = self.sub_groups.iter().map(|part| self.part(part)).collect();
+        let minimum = self.min_sub_group.is_none().then_some(self.min_member);
+        let sub_groups: Vec<Value> =
+            self.sub_groups.iter().map(|part| self.sub_group_spec(part)).collect();
         let mut spec = json!({
             "minMember": minimum,
-            "minSubGroup": self.min_parts,
+            "minSubGroup": self.min_sub_group,
             "subGroups": if sub_groups.is_empty() { Value::Null } else { sub_groups.into() },
             "priorityClassName": &*self.priority_class,
             "preemptibility": self.preemptibility.as_deref(),
-            "topologyConstraint": self.topology.as_ref().map(constraint),
+            "topologyConstraint": self.topology.as_ref().map(constraint_json),
         });
         let times = [
             ("preemptionDelay", &self.preemption_delay),
             ("stalenessGracePeriod", &self.staleness_grace),
         ];
         for (field, time) in times {
-            // Where no annotation asks for one, what somebody wrote into the group stays.
+            // Without an annotation, a duration that a user wrote into the PodGroup stays.
             if let Some(time) = time {
                 spec[field] = json!(&**time);
             }
@@ -92,7 +93,7 @@ impl Group {
         spec
     }
 
-    fn part(&self, part: &SubGroup) -> Value {
+    fn sub_group_spec(&self, part: &SubGroup) -> Value {
         let is_inner = self.sub_groups.iter().any(|other| {
             other.parent.is_some_and(|parent| self.sub_groups[parent].name == part.name)
         });
@@ -106,7 +107,7 @@ impl Group {
             None => object["minMember"] = json!(part.min_member),
         }
         if let Some(topology) = &part.topology {
-            object["topologyConstraint"] = constraint(topology);
+            object["topologyConstraint"] = constraint_json(topology);
         }
         object
     }
@@ -118,13 +119,13 @@ impl Group {
             fields.retain(|_, value| !value.is_null());
         }
         json!({
-            "apiVersion": super::super::GROUPS,
+            "apiVersion": super::super::POD_GROUP_API,
             "kind": "PodGroup",
             "metadata": {
                 "name": &*self.name,
                 "namespace": &*self.namespace,
-                "labels": strings(&self.labels),
-                "annotations": strings(&self.annotations),
+                "labels": labels_json(&self.labels),
+                "annotations": labels_json(&self.annotations),
                 "ownerReferences": [{
                     "apiVersion": &*self.owner.api_version,
                     "kind": &*self.owner.kind,
@@ -137,11 +138,11 @@ impl Group {
     }
 }
 
-fn strings(labels: &Labels) -> Value {
+fn labels_json(labels: &Labels) -> Value {
     labels.iter().map(|(key, value)| (key.to_string(), json!(&**value))).collect()
 }
 
-fn constraint(topology: &TopologyConstraint) -> Value {
+fn constraint_json(topology: &TopologyConstraint) -> Value {
     let mut constraint = json!({ "topology": &*topology.topology });
     if let Some(level) = &topology.required {
         constraint["requiredTopologyLevel"] = json!(&**level);

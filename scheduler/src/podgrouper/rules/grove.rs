@@ -1,5 +1,5 @@
-//! Grove's gangs: cliques of pods, groups of cliques, and places of a topology for each of them and
-//! for the whole.
+//! Groups of Grove's PodGang: cliques of pods, groups of cliques, and topology constraints for each
+//! of them and for the whole gang.
 
 use std::collections::BTreeMap;
 
@@ -7,53 +7,54 @@ use schedlab_json::Value;
 use schedlab_scheduler_core::model::{Name, SubGroup, TopologyConstraint};
 
 use super::{
-    Case,
-    parts::{Parts, count_or, inner, leaf},
-    wishes::{self, TOPOLOGY_ANNOTATION},
+    GroupingInput,
+    annotations::{self, TOPOLOGY_ANNOTATION},
+    sub_groups::{GroupShape, count_or, inner, leaf},
 };
 use crate::parse::{Malformed, list, name, text};
 
-/// On gangs, before KAI's own annotation: the topology in whose places they are packed.
+/// Annotation of a PodGang that names its Topology; takes precedence over KAI's own annotation.
 const TOPOLOGY_NAME: &str = "grove.io/topology-name";
 
-/// Each clique with its minimum, below the group of cliques that names it; cliques name their pods.
-pub(super) fn gang(case: &Case<'_>) -> Result<Parts, Malformed> {
-    let cliques = match list(case.top.object, "/spec/podgroups") {
-        [] => list(case.top.object, "/spec/podGroups"),
+/// A sub-group per clique with its minimum, below the group of cliques that lists it. Cliques list
+/// their pods.
+pub(super) fn gang(input: &GroupingInput<'_>) -> Result<GroupShape, Malformed> {
+    let cliques = match list(input.top.object, "/spec/podgroups") {
+        [] => list(input.top.object, "/spec/podGroups"),
         cliques => cliques,
     };
-    let Some(of_pod) = cliques.iter().find(|clique| names(clique, case)) else {
-        let found = "a PodGang that does not name the pod";
+    let Some(of_pod) = cliques.iter().find(|clique| names_pod(clique, input)) else {
+        let found = "no reference to the pod";
         let field = "spec.podgroups[].podReferences";
-        return Err(Malformed::new(field, found, "every pod of the gang"));
+        return Err(Malformed::new(field, found, "a reference to every pod of the gang"));
     };
-    let (mut sub_groups, parents) = groups_of_cliques(case, cliques)?;
+    let (mut sub_groups, parents) = groups_of_cliques(input, cliques)?;
     for (position, clique) in cliques.iter().enumerate() {
         let called = text(clique, "/name").unwrap_or_default();
         sub_groups.push(SubGroup {
             parent: parents.get(called).copied(),
-            topology: packed(case, clique, &format!("spec.podgroups[{position}]"))?,
+            topology: pack_constraint(input, clique, &format!("spec.podgroups[{position}]"))?,
             ..leaf(called, count_or(clique, "/minReplicas", 1))
         });
     }
-    Ok(Parts::of(sub_groups, name(of_pod, "/name")))
+    Ok(GroupShape::from_sub_groups(sub_groups, name(of_pod, "/name")))
 }
 
-fn names(clique: &Value, case: &Case<'_>) -> bool {
+fn names_pod(clique: &Value, input: &GroupingInput<'_>) -> bool {
     list(clique, "/podReferences").iter().any(|pod| {
-        let namespace = text(pod, "/namespace").unwrap_or(&case.key.namespace);
-        text(pod, "/name") == Some(&case.key.name) && *namespace == *case.key.namespace
+        let namespace = text(pod, "/namespace").unwrap_or(&input.key.namespace);
+        text(pod, "/name") == Some(&input.key.name) && *namespace == *input.key.namespace
     })
 }
 
-/// Groups of cliques that are packed together, and the position of the group of each clique.
+/// Sub-groups for groups of cliques, and the index of the group of each clique.
 fn groups_of_cliques<'a>(
-    case: &Case<'a>,
+    input: &GroupingInput<'a>,
     cliques: &[Value],
 ) -> Result<(Vec<SubGroup>, BTreeMap<&'a str, usize>), Malformed> {
     let mut groups = Vec::new();
     let mut parents = BTreeMap::new();
-    let stated = list(case.top.object, "/spec/topologyConstraintGroupConfigs");
+    let stated = list(input.top.object, "/spec/topologyConstraintGroupConfigs");
     for (position, group) in stated.iter().enumerate() {
         let field = format!("spec.topologyConstraintGroupConfigs[{position}]");
         let members = list(group, "/podGroupNames");
@@ -64,28 +65,28 @@ fn groups_of_cliques<'a>(
             let is_there = |name: &&str| cliques.iter().any(|of| text(of, "/name") == Some(name));
             let called = member.as_str().filter(is_there);
             if called.is_none_or(|called| parents.insert(called, groups.len()).is_some()) {
-                let allowed = "the name of a pod group of the gang that stands in no other one";
+                let allowed = "the name of a pod group of the gang that is in no other one";
                 return Err(Malformed::new(format!("{field}.podGroupNames"), member, allowed));
             }
         }
         let Some(called) = name(group, "/name") else {
             return Err(Malformed::new(format!("{field}.name"), "nothing", "a name"));
         };
-        let topology = packed(case, group, &field)?;
+        let topology = pack_constraint(input, group, &field)?;
         let all = u32::try_from(members.len()).unwrap_or(u32::MAX);
         groups.push(SubGroup { topology, ..inner(called, Some(all)) });
     }
     Ok((groups, parents))
 }
 
-/// Where the whole gang runs: as it says itself; for a level of which it says nothing, as
-/// annotations say.
-pub(super) fn topology(case: &Case<'_>) -> Result<Option<TopologyConstraint>, Malformed> {
-    let spec = case.top.object.get("spec").unwrap_or(&Value::Null);
-    let annotations = &case.top.annotations;
-    let topology = case.top.annotation(TOPOLOGY_ANNOTATION).or_else(|| topology_name(case));
-    let annotated = wishes::levels(annotations, TOPOLOGY_ANNOTATION, topology)?;
-    Ok(match (packed(case, spec, "spec")?, annotated) {
+/// Topology constraint of the whole gang: its own, and from annotations the levels that it leaves
+/// out.
+pub(super) fn topology(input: &GroupingInput<'_>) -> Result<Option<TopologyConstraint>, Malformed> {
+    let spec = input.top.object.get("spec").unwrap_or(&Value::Null);
+    let annotations = &input.top.annotations;
+    let topology = input.top.annotation(TOPOLOGY_ANNOTATION).or_else(|| topology_name(input));
+    let annotated = annotations::topology_levels(annotations, TOPOLOGY_ANNOTATION, topology)?;
+    Ok(match (pack_constraint(input, spec, "spec")?, annotated) {
         (Some(packed), Some(annotated)) => Some(TopologyConstraint {
             topology: packed.topology,
             required: packed.required.or(annotated.required),
@@ -95,13 +96,13 @@ pub(super) fn topology(case: &Case<'_>) -> Result<Option<TopologyConstraint>, Ma
     })
 }
 
-fn topology_name<'a>(case: &'a Case<'_>) -> Option<&'a Name> {
-    case.top.annotation(TOPOLOGY_NAME).or_else(|| case.top.annotation(TOPOLOGY_ANNOTATION))
+fn topology_name<'a>(input: &'a GroupingInput<'_>) -> Option<&'a Name> {
+    input.top.annotation(TOPOLOGY_NAME).or_else(|| input.top.annotation(TOPOLOGY_ANNOTATION))
 }
 
-/// The places in which the gang or a part of it is packed.
-fn packed(
-    case: &Case<'_>,
+/// Topology constraint of the gang or of a part of it.
+fn pack_constraint(
+    input: &GroupingInput<'_>,
     of: &Value,
     field: &str,
 ) -> Result<Option<TopologyConstraint>, Malformed> {
@@ -110,8 +111,8 @@ fn packed(
     if required.is_none() && preferred.is_none() {
         return Ok(None);
     }
-    let Some(topology) = topology_name(case).cloned() else {
-        let found = format!("nothing beside {field}.topologyConstraint");
+    let Some(topology) = topology_name(input).cloned() else {
+        let found = format!("nothing with {field}.topologyConstraint set");
         let field = format!("annotation {TOPOLOGY_NAME}");
         return Err(Malformed::new(field, found, "the name of a Topology"));
     };

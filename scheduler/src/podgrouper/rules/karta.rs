@@ -1,42 +1,44 @@
-//! Kinds that a Karta describes: what its components make of a pod, as a group.
+//! Groups of kinds that a Karta describes. Evaluating the Karta is left to `crate::karta`.
 
 use schedlab_scheduler_core::model::SubGroup;
 
 use super::{
-    Case,
-    parts::{Parts, leaf},
+    GroupingInput,
+    sub_groups::{GroupShape, leaf},
 };
-use crate::{karta::Part, parse::Malformed};
+use crate::{karta::SubGroupSpec, parse::Malformed};
 
-/// The longest name of an object.
+/// Maximum length of an object name.
 const NAME_MAX: usize = 253;
-const WORD: &str = "words of a-z, 0-9, - and ., which begin and end with a letter or digit, \
-                    and make a name of at most 253 characters";
+const NAME_SUFFIX_RULE: &str = "letters a-z, digits, - and ., each dot-separated part starting and \
+                                ending with a letter or digit, in a name of at most 253 characters";
 
-pub(super) fn group(case: &Case<'_>) -> Result<Parts, Malformed> {
-    let Some((karta, pod)) = case.around.karta else { return Ok(Parts::alike(1)) };
-    let grouped = karta.group((case.top.object, pod), case.around.allowance)?;
-    let tail = (!grouped.words.is_empty()).then(|| grouped.words.join("-"));
-    if let Some(tail) = tail.as_deref().filter(|tail| !can_end_a_name(case, tail)) {
-        return Err(Malformed::new(grouped.field, tail, WORD));
+pub(super) fn group(input: &GroupingInput<'_>) -> Result<GroupShape, Malformed> {
+    let Some((karta, pod)) = input.context.karta else { return Ok(GroupShape::uniform(1)) };
+    let grouped = karta.group(input.top.object, pod, input.context.cycle_budget)?;
+    let tail = (!grouped.name_suffixes.is_empty()).then(|| grouped.name_suffixes.join("-"));
+    if let Some(tail) = tail.as_deref().filter(|tail| !can_end_a_name(input, tail)) {
+        return Err(Malformed::new(grouped.field, tail, NAME_SUFFIX_RULE));
     }
-    let part =
-        |Part { name, minimum, topology }| SubGroup { topology, ..leaf(name, u64::from(minimum)) };
-    let sub_groups: Vec<SubGroup> = grouped.parts.into_iter().map(part).collect();
-    // All of them are needed.
+    let part = |SubGroupSpec { name, min_member: minimum, topology }| SubGroup {
+        topology,
+        ..leaf(name, u64::from(minimum))
+    };
+    let sub_groups: Vec<SubGroup> = grouped.sub_groups.into_iter().map(part).collect();
+    // All sub-groups are required.
     let all = u32::try_from(sub_groups.len()).unwrap_or(u32::MAX);
-    Ok(Parts {
+    Ok(GroupShape {
         min_sub_group: (all > 0).then_some(all),
         sub_groups,
-        part: grouped.part,
-        tail,
+        sub_group: grouped.sub_group,
+        name_suffix: tail,
         topology: grouped.topology,
-        ..Parts::alike(u64::from(grouped.minimum))
+        ..GroupShape::uniform(u64::from(grouped.min_member))
     })
 }
 
-/// The name of the group is one that an object may have.
-fn can_end_a_name(case: &Case<'_>, tail: &str) -> bool {
+/// The resulting group name is a valid object name.
+fn can_end_a_name(input: &GroupingInput<'_>, tail: &str) -> bool {
     let is_edge = |at: u8| at.is_ascii_lowercase() || at.is_ascii_digit();
     let is_label = |label: &str| {
         let bytes = label.as_bytes();
@@ -44,6 +46,6 @@ fn can_end_a_name(case: &Case<'_>, tail: &str) -> bool {
             && bytes.last().is_some_and(|at| is_edge(*at))
             && bytes.iter().all(|at| is_edge(*at) || *at == b'-')
     };
-    let name = format!("pg-{}-{tail}", case.top.owner.uid);
+    let name = format!("pg-{}-{tail}", input.top.owner.uid);
     name.len() <= NAME_MAX && name.split('.').all(is_label)
 }

@@ -1,78 +1,78 @@
-//! The kinds that own pods, by API group, and how each is grouped.
+//! Table of the kinds that own pods, by API group, with the grouping of each.
 
 use super::Link;
-use crate::mirror::{Owner, PodRecord};
+use crate::cache::{Owner, PodRecord};
 
-/// The labels of pods that Spark makes; the second names their group.
+/// Labels of pods created by Spark; the value of [`SPARK_SELECTOR`] is the name of their group.
 const SPARK_APP: &str = "spark-app-name";
 pub(super) const SPARK_SELECTOR: &str = "spark-app-selector";
 
 /// How the pods under an owner are grouped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Grouping {
-    /// Each pod by itself; under a Deployment served before batch work.
+    /// One group per pod with class `inference`, for Deployments.
     EachPod,
-    /// As [`Grouping::Default`], served before batch work.
+    /// As [`Grouping::Default`], with class `inference`.
     Serving,
-    /// As [`Grouping::Default`], and not preemptible by its class.
+    /// As [`Grouping::Default`], with the non-preemptible class `build`.
     Interactive,
-    /// All pods of the Job.
+    /// All pods of a Job; `minMember` from annotation `kai.scheduler/batch-min-member`.
     Job,
-    /// A tree: replicated jobs, and in each its replicas.
+    /// A tree of sub-groups: replicated jobs, and below each of them its replicas.
     JobSet,
-    /// As many pods as the field below `spec` counts over all roles.
+    /// `minMember` is the sum of replicas over all roles in this field of `spec`.
     Replicas(&'static str),
-    /// Masters and workers; workers in segments, if they say so.
+    /// Sub-groups for masters and workers; workers optionally in segments.
     PyTorchJob,
-    /// Workers, and the launcher, which may come later.
+    /// Workers and launcher, which may be created later.
     MpiJob,
-    /// Head and worker groups of a `RayCluster`.
+    /// Sub-groups for the head and each worker group of a `RayCluster`.
     Ray,
-    /// One group a replica: a leader and its workers.
+    /// One group per replica: a leader and its workers.
     LeaderWorkerSet,
-    /// As the gang says that the pod names.
+    /// As defined by the PodGang that a label of the pod names.
     Grove,
-    /// A revision's pods: as many as its minimal scale.
+    /// All pods of a Revision; `minMember` is its minimal scale.
     Knative,
-    /// As many pods as its environment says there are nodes.
+    /// `minMember` is the node count in the job's environment.
     AmlJob,
     /// All pods of one run.
     RunaiJob,
     /// All pods of one Spark application.
     Spark,
-    /// As a Karta says of the kind.
+    /// As defined by a Karta for the kind.
     Karta,
-    /// All pods of the top owner, one at a time.
+    /// All pods of the top owner, with `minMember` 1.
     Default,
 }
 
-/// What becomes of an owner at the top of a chain.
+/// How an owner at the top of a chain is treated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Rule {
+enum OwnerRule {
     Group(Grouping),
-    /// As kinds that are not listed.
+    /// Like a kind that is not in the table: a Karta may define its grouping.
     Unlisted,
-    /// What it owns decides; its labels and annotations hold where that says nothing.
+    /// The object below it owns the group and inherits its labels and annotations.
     Skip,
-    /// Each of what it owns is a workload of its own.
-    Each,
+    /// Each object below it is a workload of its own and inherits nothing.
+    PerChild,
 }
 
 use Grouping::{
     AmlJob, Default as ByTopOwner, EachPod, Grove, Interactive, Job, JobSet, Knative,
     LeaderWorkerSet, MpiJob, PyTorchJob, Ray, Replicas, RunaiJob, Serving,
 };
-use Rule::{Each, Group, Skip, Unlisted};
+use OwnerRule::{Group, PerChild, Skip, Unlisted};
 
-/// API group, kind, plural, rule. Versions do not matter.
-const KINDS: [(&str, &str, &str, Rule); 46] = [
+/// API group, kind, resource name, rule. API versions do not matter.
+const KINDS: [(&str, &str, &str, OwnerRule); 46] = [
     ("", "Pod", "pods", Group(ByTopOwner)),
     ("apps", "ReplicaSet", "replicasets", Group(ByTopOwner)),
     ("apps", "Deployment", "deployments", Group(EachPod)),
     ("apps", "StatefulSet", "statefulsets", Group(ByTopOwner)),
     ("apps", "DaemonSet", "daemonsets", Unlisted),
     ("batch", "Job", "jobs", Group(Job)),
-    ("batch", "CronJob", "cronjobs", Each),
+    ("batch", "CronJob", "cronjobs", PerChild),
     ("jobset.x-k8s.io", "JobSet", "jobsets", Group(JobSet)),
     ("trainer.kubeflow.org", "TrainJob", "trainjobs", Skip),
     ("kubeflow.org", "PyTorchJob", "pytorchjobs", Group(PyTorchJob)),
@@ -90,11 +90,11 @@ const KINDS: [(&str, &str, &str, Rule); 46] = [
     ("grove.io", "PodCliqueScalingGroup", "podcliquescalinggroups", Group(Grove)),
     ("grove.io", "PodCliqueSet", "podcliquesets", Group(Grove)),
     ("grove.io", "PodGangSet", "podgangsets", Group(Grove)),
-    ("scheduler.grove.io", "PodGang", super::GANGS, Unlisted),
+    ("scheduler.grove.io", "PodGang", super::GANG_PLURAL, Unlisted),
     ("nvidia.com", "DynamoGraphDeployment", "dynamographdeployments", Skip),
     ("serving.knative.dev", "Revision", "revisions", Group(Knative)),
-    ("serving.knative.dev", "Configuration", "configurations", Each),
-    ("serving.knative.dev", "Service", "services", Each),
+    ("serving.knative.dev", "Configuration", "configurations", PerChild),
+    ("serving.knative.dev", "Service", "services", PerChild),
     ("argoproj.io", "Workflow", "workflows", Skip),
     ("tekton.dev", "TaskRun", "taskruns", Group(ByTopOwner)),
     ("tekton.dev", "PipelineRun", "pipelineruns", Group(ByTopOwner)),
@@ -114,35 +114,37 @@ const KINDS: [(&str, &str, &str, Rule); 46] = [
     ("sparkoperator.k8s.io", "SparkApplication", "sparkapplications", Unlisted),
 ];
 
-fn row(owner: &Owner) -> Option<&'static (&'static str, &'static str, &'static str, Rule)> {
+fn kind_rule(
+    owner: &Owner,
+) -> Option<&'static (&'static str, &'static str, &'static str, OwnerRule)> {
     let group = owner.api_version.rsplit_once('/').map_or("", |(group, _)| group);
     KINDS.iter().find(|(of, kind, ..)| *of == group && *kind == &*owner.kind)
 }
 
-/// Plural names of the kinds that are known; others are asked of the server.
+/// Resource name of a kind in the table; others need API discovery.
 pub(crate) fn known_plural(owner: &Owner) -> Option<&'static str> {
-    row(owner).map(|(_, _, plural, _)| *plural)
+    kind_rule(owner).map(|(_, _, plural, _)| *plural)
 }
 
-/// How what stands below an owner is grouped.
+/// Grouping of pods whose group is owned by `owner`.
 pub(super) fn grouping(owner: &Owner) -> Grouping {
-    match row(owner) {
+    match kind_rule(owner) {
         Some((.., Group(grouping))) => *grouping,
-        Some((.., Skip | Each | Unlisted)) | None => Grouping::Default,
+        Some((.., Skip | PerChild | Unlisted)) | None => Grouping::Default,
     }
 }
 
-/// Nobody but a Karta says how what stands below an owner is grouped.
+/// The kind has no built-in grouping, so a Karta may define one.
 pub(super) fn is_unlisted(owner: &Owner) -> bool {
-    matches!(row(owner), None | Some((.., Unlisted)))
+    matches!(kind_rule(owner), None | Some((.., Unlisted)))
 }
 
-/// How a pod with these owners is grouped.
+/// Grouping of a pod with these owners.
 pub(super) fn grouping_of(pod: &PodRecord, chain: &[Link]) -> Grouping {
     let is_spark = [SPARK_APP, SPARK_SELECTOR].iter().all(|label| pod.labels.contains_key(*label));
     let named = pod.labels.get(SPARK_SELECTOR).is_some_and(|name| !name.is_empty());
     match chain.last() {
-        // The driver stands alone, and owns the executors.
+        // The Spark driver has no owner; it owns the executors.
         None if is_spark && named => Grouping::Spark,
         Some(top) if is_spark && named && &*top.owner.kind == "Pod" => Grouping::Spark,
         None => Grouping::Default,
@@ -150,18 +152,19 @@ pub(super) fn grouping_of(pod: &PodRecord, chain: &[Link]) -> Grouping {
     }
 }
 
-/// The chain up to the owner that counts, and those above it whose words hold as well.
-pub(super) fn below_skipped(chain: &[Link]) -> (&[Link], &[Link]) {
+/// Splits a chain into the owners up to the group's owner, and the skipped owners above it whose
+/// labels and annotations are inherited.
+pub(super) fn split_skipped(chain: &[Link]) -> (&[Link], &[Link]) {
     let mut counts = chain.len();
     let mut inherited = chain.len();
     while let Some(top) = chain[..counts].last() {
-        match row(&top.owner) {
+        match kind_rule(&top.owner) {
             Some((.., Skip)) => counts -= 1,
-            Some((.., Each)) if counts > 1 => {
+            Some((.., PerChild)) if counts > 1 => {
                 counts -= 1;
                 inherited = counts;
             }
-            Some((.., Each | Group(_) | Unlisted)) | None => break,
+            Some((.., PerChild | Group(_) | Unlisted)) | None => break,
         }
     }
     (&chain[..counts], &chain[counts..inherited.max(counts)])

@@ -1,16 +1,16 @@
-//! The parts of kinds that train: replicas, masters and workers, leaders and workers, replicated
-//! jobs.
+//! Sub-groups of training kinds: JobSet, PyTorchJob, MPIJob, LeaderWorkerSet and the Kubeflow kinds
+//! with replica specs.
 
 use schedlab_json::Value;
 use schedlab_scheduler_core::model::{Name, SubGroup};
 
 use super::{
-    Case,
-    parts::{
-        MIN_MEMBER_ANNOTATION, Parts, SEGMENT_LEVELS, SEGMENT_SIZE_ANNOTATION, Segments, count_or,
-        countable, index, inner, leaf, positive, segment_size, segments, unread,
+    GroupingInput, annotations,
+    sub_groups::{
+        GroupShape, MIN_MEMBER_ANNOTATION, OwnerKind, SEGMENT_LEVEL_ANNOTATIONS,
+        SEGMENT_SIZE_ANNOTATION, Segments, check_count, count_or, ignored_annotations, index,
+        inner, leaf, parse_positive, segment_size, segments,
     },
-    wishes,
 };
 use crate::parse::{Malformed, at, list, strings, text};
 
@@ -22,27 +22,30 @@ const JOB_NAME_LABEL: &str = "training.kubeflow.org/job-name";
 const JOB_ROLE_LABEL: &str = "training.kubeflow.org/job-role";
 const GROUP_INDEX_LABEL: &str = "leaderworkerset.sigs.k8s.io/group-index";
 const WORKER_INDEX_LABEL: &str = "leaderworkerset.sigs.k8s.io/worker-index";
+const PYTORCH_JOB: OwnerKind = OwnerKind { api_version: "kubeflow.org/v1", kind: "PyTorchJob" };
+const LEADER_WORKER_SET: OwnerKind =
+    OwnerKind { api_version: "leaderworkerset.x-k8s.io/v1", kind: "LeaderWorkerSet" };
 
-/// A tree: each replicated job, and in it each replica with as many pods as run at once. Jobs
-/// that wait for each other cannot be one gang: then any one of them may begin.
-pub(super) fn job_set(case: &Case<'_>) -> Result<Parts, Malformed> {
-    let object = case.top.object;
+/// A tree of sub-groups: each replicated job, and below it each replica with the pods that it runs
+/// at once. If the jobs start one after the other, they cannot be one gang: then one is enough.
+pub(super) fn job_set(input: &GroupingInput<'_>) -> Result<GroupShape, Malformed> {
+    let object = input.top.object;
     let jobs = list(object, "/spec/replicatedJobs").iter();
-    // Of a job without replicas nobody makes a pod, and there is nothing to wait for.
+    // A job with 0 replicas creates no pods.
     let jobs: Vec<_> = jobs.filter(|job| count_or(job, "/replicas", 1) > 0).collect();
     let mut sub_groups = Vec::new();
     for job in &jobs {
         let name = text(job, "/name").unwrap_or_default();
         let replicas = count_or(job, "/replicas", 1);
-        countable("spec.replicatedJobs: replicas", sub_groups.len() as u64 + replicas)?;
+        check_count("spec.replicatedJobs: replicas", sub_groups.len() as u64 + replicas)?;
         let parent = sub_groups.len();
         sub_groups.push(inner(name, Some(u32::try_from(replicas).unwrap_or(u32::MAX))));
         let annotations = strings(job, "/template/metadata/annotations");
         let pods = match annotations.get(MIN_MEMBER_ANNOTATION) {
-            Some(stated) => positive(MIN_MEMBER_ANNOTATION, stated)?,
+            Some(stated) => parse_positive(MIN_MEMBER_ANNOTATION, stated)?,
             None => pods_at_once(job.pointer("/template/spec").unwrap_or(&Value::Null)),
         };
-        let topology = wishes::topology(&annotations)?;
+        let topology = annotations::topology(&annotations)?;
         sub_groups.extend((0..replicas).map(|replica| SubGroup {
             parent: Some(parent),
             topology: topology.clone(),
@@ -52,39 +55,44 @@ pub(super) fn job_set(case: &Case<'_>) -> Result<Parts, Malformed> {
     let all = u32::try_from(jobs.len()).unwrap_or(u32::MAX);
     let in_order = text(object, "/spec/startupPolicy/startupPolicyOrder") == Some("InOrder");
     let waits = in_order || jobs.iter().any(|job| !list(job, "/dependsOn").is_empty());
-    let least = match case.top.annotation(MIN_MEMBER_ANNOTATION) {
+    let min_sub_group = match input.top.annotation(MIN_MEMBER_ANNOTATION) {
         Some(stated) => {
-            u32::try_from(positive(MIN_MEMBER_ANNOTATION, stated)?).unwrap_or(all).min(all)
+            u32::try_from(parse_positive(MIN_MEMBER_ANNOTATION, stated)?).unwrap_or(all).min(all)
         }
         None if waits => 1,
         None => all,
     };
     let part = format!(
         "{}-replica-{}",
-        of_label(case, REPLICATED_JOB_LABEL)?,
-        index(case, JOB_INDEX_LABEL)?
+        required_label(input, REPLICATED_JOB_LABEL)?,
+        index(input, JOB_INDEX_LABEL)?
     );
-    Ok(Parts { min_sub_group: Some(least), sub_groups, part: Some(part.into()), ..Parts::alike(1) })
+    Ok(GroupShape {
+        min_sub_group: Some(min_sub_group),
+        sub_groups,
+        sub_group: Some(part.into()),
+        ..GroupShape::uniform(1)
+    })
 }
 
-/// A label that the pod's controller gives it.
-fn of_label<'a>(case: &'a Case<'_>, label: &str) -> Result<&'a Name, Malformed> {
+/// A label that the pod's controller sets; an error if it is missing.
+fn required_label<'a>(input: &'a GroupingInput<'_>, label: &str) -> Result<&'a Name, Malformed> {
     let wrong = || {
-        let allowed = "the name that its controller gives it";
+        let allowed = "the name that its controller sets";
         Malformed::new(format!("label {label}"), "nothing", allowed)
     };
-    case.pod.labels.get(label).ok_or_else(wrong)
+    input.pod.labels.get(label).ok_or_else(wrong)
 }
 
-/// A Job never runs more than it has to complete.
+/// Number of pods of a Job that run at once: parallelism, limited by completions.
 pub(super) fn pods_at_once(job: &Value) -> u64 {
     let parallelism = count_or(job, "/parallelism", 1);
     count_or(job, "/completions", parallelism).min(parallelism)
 }
 
-/// Over all roles, or fewer where the job says so.
-pub(super) fn minimum(case: &Case<'_>, field: &str) -> Result<u64, Malformed> {
-    let job = case.top.object;
+/// `minAvailable` or elastic minimum of a job, or else the sum of replicas over all roles.
+pub(super) fn min_available(input: &GroupingInput<'_>, field: &str) -> Result<u64, Malformed> {
+    let job = input.top.object;
     let stated = at(job, "/spec/runPolicy/schedulingPolicy/minAvailable").and_then(Value::as_u64);
     let elastic = || at(job, "/spec/elasticPolicy/minReplicas").and_then(Value::as_u64);
     if let Some(stated) = stated.or_else(elastic) {
@@ -102,34 +110,35 @@ pub(super) fn minimum(case: &Case<'_>, field: &str) -> Result<u64, Malformed> {
     Ok(pods.fold(0, u64::saturating_add))
 }
 
-/// A launcher that is made when the workers are ready is not waited for before.
-pub(super) fn mpi_job(case: &Case<'_>) -> Result<u64, Malformed> {
-    let all = minimum(case, "mpiReplicaSpecs")?;
+/// Minimum of an MPIJob. A launcher that is created when the workers are ready does not count
+/// before it exists.
+pub(super) fn mpi_job(input: &GroupingInput<'_>) -> Result<u64, Malformed> {
+    let all = min_available(input, "mpiReplicaSpecs")?;
     let is_late =
-        text(case.top.object, "/spec/launcherCreationPolicy") == Some("WaitForWorkersReady");
-    let job = &case.top.owner.name;
+        text(input.top.object, "/spec/launcherCreationPolicy") == Some("WaitForWorkersReady");
+    let job = &input.top.owner.name;
     let is_launcher = |labels: &schedlab_scheduler_core::model::Labels| {
         labels.get(JOB_ROLE_LABEL).is_some_and(|role| &**role == "launcher")
             && labels.get(JOB_NAME_LABEL) == Some(job)
     };
-    let mut pods = case.around.pods.iter();
+    let mut pods = input.context.pods.iter();
     let is_there = pods.any(|(key, pod)| {
-        key.namespace == case.key.namespace
-            && pod.leaving_since.is_none()
+        key.namespace == input.key.namespace
+            && pod.releasing_since.is_none()
             && is_launcher(&pod.labels)
     });
-    let launchers = count_or(case.top.object, "/spec/mpiReplicaSpecs/Launcher/replicas", 1);
+    let launchers = count_or(input.top.object, "/spec/mpiReplicaSpecs/Launcher/replicas", 1);
     Ok(if is_late && !is_there { all.saturating_sub(launchers).max(1) } else { all })
 }
 
-/// Masters, and workers or segments of workers. As in KAI the pods of the workers say how they are
-/// segmented, not the job.
-pub(super) fn pytorch_job(case: &Case<'_>) -> Result<Parts, Malformed> {
+/// Sub-groups for masters, and for workers or segments of workers. As in KAI segments are
+/// configured on the worker pods, not on the job.
+pub(super) fn pytorch_job(input: &GroupingInput<'_>) -> Result<GroupShape, Malformed> {
     let specs = "pytorchReplicaSpecs";
-    let all = minimum(case, specs)?;
-    let role = |name: &str| case.top.object["spec"][specs].get(name);
+    let all = min_available(input, specs)?;
+    let role = |name: &str| input.top.object["spec"][specs].get(name);
     let masters = role("Master").map_or(0, |role| count_or(role, "/replicas", 1));
-    let of_pod = case.pod.labels.get(ROLE_LABEL).cloned();
+    let of_pod = input.pod.labels.get(ROLE_LABEL).cloned();
     let mut sub_groups = Vec::new();
     if masters > 0 {
         sub_groups.push(leaf("master", masters));
@@ -138,85 +147,88 @@ pub(super) fn pytorch_job(case: &Case<'_>) -> Result<Parts, Malformed> {
     let worker = role("Worker");
     let template = worker.map(|worker| strings(worker, "/template/metadata/annotations"));
     let template = template.unwrap_or_default();
-    let [required, preferred] = SEGMENT_LEVELS;
+    let [required, preferred] = SEGMENT_LEVEL_ANNOTATIONS;
     let of_workers = [SEGMENT_SIZE_ANNOTATION, required, preferred];
-    let doubt = unread(case, &template, (&of_workers, ("kubeflow.org/v1", "PyTorchJob")));
+    let warning = ignored_annotations(input, &template, &of_workers, PYTORCH_JOB);
     if let Some(worker) = worker {
-        let least = all.saturating_sub(masters);
-        match segment_size([&case.pod.annotations, &template])? {
-            None => sub_groups.push(leaf("worker", least)),
+        let min_workers = all.saturating_sub(masters);
+        match segment_size([&input.pod.annotations, &template])? {
+            None => sub_groups.push(leaf("worker", min_workers)),
             Some(size) => {
-                let segments = segments(case, template, size)?;
+                let segments = segments(input, template, size)?;
                 let workers = count_or(worker, "/replicas", 1);
-                segmented(&mut sub_groups, (workers, least), &segments)?;
+                push_segments(&mut sub_groups, workers, min_workers, &segments)?;
                 if part.as_deref() == Some("worker") {
-                    let segment = index(case, INDEX_LABEL)? / segments.size;
+                    let segment = index(input, INDEX_LABEL)? / segments.size;
                     part = Some(format!("worker-{segment}").into());
                 }
             }
         }
     }
     let min_member = u32::try_from(all).unwrap_or(u32::MAX);
-    Ok(Parts { min_member, doubt, ..Parts::of(sub_groups, part) })
+    Ok(GroupShape { min_member, warning, ..GroupShape::from_sub_groups(sub_groups, part) })
 }
 
-/// Workers in segments by their index; those beyond the minimum may come later.
-fn segmented(
+/// Adds a sub-group per segment of workers, by worker index. Workers beyond the minimum are
+/// elastic.
+fn push_segments(
     sub_groups: &mut Vec<SubGroup>,
-    (workers, least): (u64, u64),
+    workers: u64,
+    min_workers: u64,
     segments: &Segments,
 ) -> Result<(), Malformed> {
     let parent = sub_groups.len();
     sub_groups.push(inner("worker", None));
-    for segment in 0..countable("segments", workers.div_ceil(segments.size))? {
+    for segment in 0..check_count("segments", workers.div_ceil(segments.size))? {
         let before = segment * segments.size;
         let size = segments.size.min(workers - before);
         sub_groups.push(SubGroup {
             parent: Some(parent),
             topology: segments.topology.clone(),
-            ..leaf(format!("worker-{segment}"), least.saturating_sub(before).min(size))
+            ..leaf(format!("worker-{segment}"), min_workers.saturating_sub(before).min(size))
         });
     }
     Ok(())
 }
 
-/// A group for each replica: its leader and its workers; in segments, if it says so. Where
-/// workers are made only when their leader is ready, they are waited for from then on.
-pub(super) fn leader_worker_set(case: &Case<'_>) -> Result<Parts, Malformed> {
-    let set = case.top.object;
+/// One group per replica with its leader and workers, optionally in segments. With start-up policy
+/// `LeaderReady` the workers count as soon as the leader has a node.
+pub(super) fn leader_worker_set(input: &GroupingInput<'_>) -> Result<GroupShape, Malformed> {
+    let set = input.top.object;
     let template = set.pointer("/spec/leaderWorkerTemplate").unwrap_or(&Value::Null);
     let size = count_or(template, "/size", 0);
     if size == 0 {
         let field = "spec.leaderWorkerTemplate.size";
-        return Err(Malformed::new(field, "nothing", "how many pods a replica has"));
+        return Err(Malformed::new(field, "nothing", "the number of pods per replica"));
     }
-    let position = index(case, WORKER_INDEX_LABEL)?;
+    let position = index(input, WORKER_INDEX_LABEL)?;
     let late = text(set, "/spec/startupPolicy") == Some("LeaderReady");
-    let alone = late && position == 0 && case.pod.node.is_none();
+    let alone = late && position == 0 && input.pod.node.is_none();
     let pods = if alone { 1 } else { size };
     let worker = strings(template, "/workerTemplate/metadata/annotations");
-    let of = ("leaderworkerset.x-k8s.io/v1", "LeaderWorkerSet");
-    let doubt = unread(case, &worker, (&SEGMENT_LEVELS, of));
+    let warning =
+        ignored_annotations(input, &worker, &SEGMENT_LEVEL_ANNOTATIONS, LEADER_WORKER_SET);
     let stated = at(template, "/subGroupPolicy/subGroupSize").and_then(Value::as_u64);
-    let wanted = match stated {
+    let segments_wanted = match stated {
         Some(size) => Some(size),
-        None => segment_size([&case.top.annotations, &worker])?,
+        None => segment_size([&input.top.annotations, &worker])?,
     };
-    let wanted = wanted.filter(|_| !alone).map(|size| segments(case, worker, size)).transpose()?;
-    let (sub_groups, part) = match wanted {
+    let segments_wanted =
+        segments_wanted.filter(|_| !alone).map(|size| segments(input, worker, size)).transpose()?;
+    let (sub_groups, part) = match segments_wanted {
         None => leader_and_workers(pods, position),
         Some(segments) if (2..=size).contains(&segments.size) => {
             let policy = text(template, "/subGroupPolicy/subGroupPolicyType");
             let excluded = policy == Some("LeaderExcluded");
-            in_segments((pods, position), &segments, excluded)?
+            in_segments(pods, position, &segments, excluded)?
         }
         Some(segments) => {
             let allowed = "at least 2, and at most the size of a replica";
             return Err(Malformed::new("segment size", segments.size, allowed));
         }
     };
-    let tail = index(case, GROUP_INDEX_LABEL).ok().map(|group| format!("group-{group}"));
-    Ok(Parts { tail, doubt, ..Parts::of(sub_groups, Some(part)) })
+    let name_suffix = index(input, GROUP_INDEX_LABEL).ok().map(|group| format!("group-{group}"));
+    Ok(GroupShape { name_suffix, warning, ..GroupShape::from_sub_groups(sub_groups, Some(part)) })
 }
 
 fn leader_and_workers(pods: u64, at: u64) -> (Vec<SubGroup>, Name) {
@@ -227,20 +239,21 @@ fn leader_and_workers(pods: u64, at: u64) -> (Vec<SubGroup>, Name) {
     (sub_groups, if at == 0 { "leader".into() } else { "workers".into() })
 }
 
-/// The leader is the first of the first segment, or one more than that where the others divide
-/// evenly; or it stands outside.
+/// Sub-groups per segment. The leader is part of the first segment (as an additional pod if the
+/// workers divide evenly), or a sub-group of its own if it is excluded.
 fn in_segments(
-    (pods, at): (u64, u64),
+    pods: u64,
+    worker_index: u64,
     segments: &Segments,
     leader_excluded: bool,
 ) -> Result<(Vec<SubGroup>, Name), Malformed> {
     let divides = (pods - 1).is_multiple_of(segments.size);
     if leader_excluded && !divides {
-        let allowed = "a divisor of the number of workers, where the leader is excluded";
+        let allowed = "a divisor of the number of workers, as the leader is excluded";
         return Err(Malformed::new("segment size", segments.size, allowed));
     }
     let extra = u64::from(divides);
-    let count = countable("segments", (pods - extra).div_ceil(segments.size))?;
+    let count = check_count("segments", (pods - extra).div_ceil(segments.size))?;
     let size = |segment: u64| segments.size.min(pods - extra - segment * segments.size);
     let placed =
         |sub_group: SubGroup| SubGroup { topology: segments.topology.clone(), ..sub_group };
@@ -255,8 +268,8 @@ fn in_segments(
         sub_groups.push(SubGroup { parent: Some(0), ..leaf("workers", workers) });
         sub_groups.extend((1..count).map(|at| placed(leaf(format!("segment-{at}"), size(at)))));
     }
-    let segment = at.saturating_sub(extra) / segments.size;
-    let part = match (at, segment) {
+    let segment = worker_index.saturating_sub(extra) / segments.size;
+    let part = match (worker_index, segment) {
         (0, _) => "leader".into(),
         (_, 0) if !leader_excluded => "workers".into(),
         (_, segment) => format!("segment-{segment}").into(),

@@ -1,5 +1,5 @@
-//! Schemas: those of built-in kinds are described by their Rust types, which lack merge keys and
-//! kinds; both are added here. Those of custom kinds stand in their CRDs.
+//! Schemas of kinds. Those of built-in kinds come from the Rust types, with merge keys and
+//! group-version-kinds added here. Those of custom kinds come from their CRDs.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -15,10 +15,10 @@ use schemars::{JsonSchema, SchemaGenerator};
 use super::group_version_kind;
 use crate::kinds::{Kind, typed};
 use crate::object;
-use crate::patch::{ListShape, Shape, builtin};
+use crate::patch::{ListShape, Shape, builtin_shape};
 use schedlab_json::{Map, Value, json};
 
-/// The schemas of one document, as they are collected.
+/// Collects the schemas of a document.
 pub(super) struct Schemas {
     generator: SchemaGenerator,
     kinds: Vec<(String, Value, Arc<Shape>)>,
@@ -35,25 +35,25 @@ impl Default for Schemas {
     }
 }
 
-/// The name of the type behind a built-in kind.
+/// The schema name of a built-in kind's type.
 pub(super) fn type_name(kind: &Kind, version: &str) -> Option<String> {
     describe(kind, version, &mut SchemaGenerator::default())
 }
 
 fn describe(kind: &Kind, version: &str, generator: &mut SchemaGenerator) -> Option<String> {
     if kind.is("autoscaling", "HorizontalPodAutoscaler") && version == "v1" {
-        return Some(named::<HorizontalPodAutoscaler>(generator));
+        return Some(schema_name_of::<HorizontalPodAutoscaler>(generator));
     }
     if kind.is("events.k8s.io", "Event") {
-        return Some(named::<Event>(generator));
+        return Some(schema_name_of::<Event>(generator));
     }
     if kind.is("apiextensions.k8s.io", "CustomResourceDefinition") {
-        return Some(named::<CustomResourceDefinition>(generator));
+        return Some(schema_name_of::<CustomResourceDefinition>(generator));
     }
     typed::describe(kind, generator)
 }
 
-fn named<T: JsonSchema>(generator: &mut SchemaGenerator) -> String {
+fn schema_name_of<T: JsonSchema>(generator: &mut SchemaGenerator) -> String {
     generator.subschema_for::<T>();
     T::schema_name().into_owned()
 }
@@ -65,14 +65,14 @@ fn reference(name: &str) -> Value {
 impl Schemas {
     pub(super) fn add_builtin(&mut self, name: &str, kind: &Kind, version: &str) {
         describe(kind, version, &mut self.generator);
-        let shape = builtin(&kind.resource.group, &kind.kind);
+        let shape = builtin_shape(&kind.resource.group, &kind.kind);
         self.kinds.push((name.to_owned(), group_version_kind(kind, version), shape));
     }
 
     pub(super) fn add_custom(&mut self, name: &str, kind: &Kind, version: &str) {
         let schema = kind.version(version).and_then(|version| version.schema.as_ref());
         let mut schema = schema.map_or_else(|| json!({"type": "object"}), |s| s.raw.clone());
-        let metadata = named::<ObjectMeta>(&mut self.generator);
+        let metadata = schema_name_of::<ObjectMeta>(&mut self.generator);
         let standard: Value = ConfigMap::json_schema(&mut self.generator).to_value().into();
         let mut whole = Map::new();
         for field in ["apiVersion", "kind"] {
@@ -83,19 +83,19 @@ impl Schemas {
             "description": standard["properties"]["metadata"]["description"],
         });
         whole.insert("metadata", described);
-        add_embedded(&mut schema, &whole);
-        add_properties(&mut schema, &whole);
+        add_to_embedded_objects(&mut schema, &whole);
+        add_type_and_metadata(&mut schema, &whole);
         self.custom.insert(name.to_owned(), schema);
         let shape = Arc::default();
         self.kinds.push((name.to_owned(), group_version_kind(kind, version), shape));
     }
 
-    /// All of them, and everything they refer to.
+    /// All schemas and those that they reference.
     pub(super) fn finish(mut self) -> Map {
         let mut schemas = Map::from(self.generator.take_definitions(false));
         for schema in schemas.values_mut() {
             wrap_references(schema);
-            leave_metadata_out(schema);
+            make_metadata_optional(schema);
         }
         schemas.extend(self.custom);
         let mut seen = BTreeSet::new();
@@ -109,8 +109,8 @@ impl Schemas {
     }
 }
 
-/// The Rust types have metadata always, and whoever writes may leave it out.
-fn leave_metadata_out(schema: &mut Value) {
+/// Removes `metadata` from the required fields: the Rust types require it, the API does not.
+fn make_metadata_optional(schema: &mut Value) {
     let mut required = object::list(schema, &["required"]).to_vec();
     required.retain(|name| *name != "metadata");
     if required.is_empty() {
@@ -120,26 +120,26 @@ fn leave_metadata_out(schema: &mut Value) {
     }
 }
 
-/// Type and metadata, which every whole object has.
-fn add_properties(schema: &mut Value, whole: &Map) {
+/// Adds apiVersion, kind and metadata.
+fn add_type_and_metadata(schema: &mut Value, whole: &Map) {
     for (field, property) in whole {
         schema["properties"][field.as_str()] = property.clone();
     }
 }
 
-/// Adds them to the schemas of embedded objects, which must have a type.
-fn add_embedded(schema: &mut Value, whole: &Map) {
-    for place in ["items", "additionalProperties"] {
-        if let Some(below) = schema.get_mut(place).filter(|below| below.is_object()) {
-            add_embedded(below, whole);
+/// Adds apiVersion, kind and metadata to the schemas of embedded objects.
+fn add_to_embedded_objects(schema: &mut Value, whole: &Map) {
+    for keyword in ["items", "additionalProperties"] {
+        if let Some(child) = schema.get_mut(keyword).filter(|child| child.is_object()) {
+            add_to_embedded_objects(child, whole);
         }
     }
     let properties = schema.get_mut("properties").and_then(Value::as_object_mut);
     for property in properties.into_iter().flat_map(Map::values_mut) {
-        add_embedded(property, whole);
+        add_to_embedded_objects(property, whole);
     }
     if schema["x-kubernetes-embedded-resource"] == true {
-        add_properties(schema, whole);
+        add_type_and_metadata(schema, whole);
         let mut required = object::list(schema, &["required"]).to_vec();
         let added = ["kind", "apiVersion"].map(Value::from);
         required.extend(
@@ -149,11 +149,11 @@ fn add_embedded(schema: &mut Value, whole: &Map) {
     }
 }
 
-/// OpenAPI 3.0 allows nothing beside `$ref`; Kubernetes puts it into `allOf` then.
+/// Wraps `$ref` in `allOf` where it has siblings, which OpenAPI 3.0 forbids.
 fn wrap_references(value: &mut Value) {
     match value {
         Value::Object(fields) => {
-            // A definition may have a property of that name, which is no text then.
+            // A property may be named `$ref`; its value is no string.
             if fields.len() > 1
                 && fields.get("$ref").is_some_and(Value::is_string)
                 && let Some(target) = fields.remove("$ref")
@@ -167,7 +167,7 @@ fn wrap_references(value: &mut Value) {
     }
 }
 
-/// Adds what merges must know to a type and the types of its fields.
+/// Adds the merge keys to a type and, recursively, to the types of its fields.
 fn add_merge_keys(schemas: &mut Map, name: &str, shape: &Shape, seen: &mut BTreeSet<String>) {
     if !seen.insert(name.to_owned()) {
         return;
@@ -182,7 +182,7 @@ fn add_merge_keys(schemas: &mut Map, name: &str, shape: &Shape, seen: &mut BTree
         };
         add_extensions(property, inner);
         let is_list = property.get("items").is_some();
-        let target = referred(if is_list { &property["items"] } else { property });
+        let target = referenced_type(if is_list { &property["items"] } else { property });
         if let Some(target) = target {
             let shape = if is_list { inner.item() } else { inner };
             add_merge_keys(schemas, &target, shape, seen);
@@ -214,7 +214,7 @@ fn add_extensions(property: &mut Value, shape: &Shape) {
     }
 }
 
-fn referred(schema: &Value) -> Option<String> {
+fn referenced_type(schema: &Value) -> Option<String> {
     let reference = schema.get("$ref").or_else(|| schema.get("allOf")?.get(0)?.get("$ref"))?;
     reference.as_str()?.rsplit('/').next().map(str::to_owned)
 }
@@ -229,7 +229,7 @@ mod tests {
     #[test]
     fn metadata_may_be_left_out() {
         let mut schemas = Schemas::default();
-        let name = named::<Pod>(&mut schemas.generator);
+        let name = schema_name_of::<Pod>(&mut schemas.generator);
         let pod = schemas.finish().get(&name).unwrap().clone();
         assert!(pod["properties"]["metadata"].is_object());
         assert!(!object::list(&pod, &["required"]).contains(&"metadata".into()));

@@ -1,4 +1,4 @@
-//! The operations of a kind, as far as kubectl reads them.
+//! The operations of a kind that kubectl reads.
 
 use super::group_version_kind;
 use crate::kinds::Kind;
@@ -22,22 +22,22 @@ pub(super) fn add(paths: &mut Map, kind: &Kind, version: &str, schema: &str) {
     paths.insert(
         collection.clone(),
         json!({
-            "get": operations.one("list", &[]),
-            "post": operations.one("post", &["dryRun", "fieldManager", "fieldValidation"]),
-            "delete": operations.one("deletecollection", &[]),
+            "get": operations.operation("list", &[]),
+            "post": operations.operation("post", &["dryRun", "fieldManager", "fieldValidation"]),
+            "delete": operations.operation("deletecollection", &[]),
         }),
     );
     paths.insert(
         format!("{collection}/{{name}}"),
         json!({
-            "get": operations.one("get", &[]),
-            "put": operations.one("put", &["dryRun", "fieldManager", "fieldValidation"]),
-            "patch": operations.one("patch", &["dryRun", "fieldManager", "fieldValidation", "force"]),
-            "delete": operations.one("delete", &["dryRun"]),
+            "get": operations.operation("get", &[]),
+            "put": operations.operation("put", &["dryRun", "fieldManager", "fieldValidation"]),
+            "patch": operations.operation("patch", &["dryRun", "fieldManager", "fieldValidation", "force"]),
+            "delete": operations.operation("delete", &["dryRun"]),
         }),
     );
     if kind.namespaced {
-        paths.insert(format!("{base}/{plural}"), json!({"get": operations.one("list", &[])}));
+        paths.insert(format!("{base}/{plural}"), json!({"get": operations.operation("list", &[])}));
     }
 }
 
@@ -48,7 +48,7 @@ struct Operations<'k> {
 }
 
 impl Operations<'_> {
-    fn one(&self, action: &str, parameters: &[&str]) -> Value {
+    fn operation(&self, action: &str, parameters: &[&str]) -> Value {
         let parameters: Vec<Value> = parameters
             .iter()
             .map(|name| {

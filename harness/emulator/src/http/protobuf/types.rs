@@ -1,31 +1,31 @@
-//! Which fields the messages of the built-in kinds have.
+//! The protobuf messages of the built-in kinds, parsed from `types.txt`.
 
 use std::{collections::BTreeMap, sync::LazyLock};
 
 /// A message's fields by number.
 pub(super) type Message = BTreeMap<u64, FieldType>;
 
-/// What is known of a field.
+/// The type of a field.
 #[derive(Debug)]
 pub(super) struct FieldType {
-    pub(super) place: Place,
-    pub(super) of: Type,
-    /// JSON shows it even when it is zero.
+    pub(super) placement: JsonPlacement,
+    pub(super) value_type: Type,
+    /// JSON includes the field even if it is zero.
     pub(super) keeps_zero: bool,
 }
 
-/// Where JSON has it.
+/// The place of a field in JSON.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Place {
-    /// Under a name.
+pub(super) enum JsonPlacement {
+    /// A field with this name.
     Named(&'static str),
-    /// Its own fields stand in its place.
+    /// The field's own fields replace it.
     Inline,
-    /// It stands for the whole message.
-    Whole,
+    /// The field represents the whole message.
+    WholeMessage,
 }
 
-/// What a field is made of.
+/// The type of a field's value.
 #[derive(Debug)]
 pub(super) enum Type {
     String,
@@ -70,8 +70,8 @@ pub(super) fn message(name: &str) -> Option<&'static Message> {
     MESSAGES.get(name)
 }
 
-/// The name of the message of a kind, as `core.Pod`.
-pub(super) fn name_of(api_version: &str, kind: &str) -> Option<&'static str> {
+/// The message name of a kind, such as `core.Pod`.
+pub(super) fn message_name(api_version: &str, kind: &str) -> Option<&'static str> {
     if matches!(kind, "DeleteOptions" | "Status") {
         return MESSAGES.get_key_value(&*format!("meta.{kind}")).map(|(name, _)| *name);
     }
@@ -88,14 +88,14 @@ fn field(text: &'static str) -> (u64, FieldType) {
     let mut parts = text.splitn(3, ':');
     let mut part = || parts.next().unwrap_or_default();
     let number = part().parse().unwrap_or(0);
-    let place = match part() {
-        "-" => Place::Inline,
-        "=" => Place::Whole,
-        name => Place::Named(name),
+    let placement = match part() {
+        "-" => JsonPlacement::Inline,
+        "=" => JsonPlacement::WholeMessage,
+        name => JsonPlacement::Named(name),
     };
     let of = part();
     let keeps_zero = of.ends_with('!');
-    (number, FieldType { place, of: type_of(of.trim_end_matches('!')), keeps_zero })
+    (number, FieldType { placement, value_type: type_of(of.trim_end_matches('!')), keeps_zero })
 }
 
 fn type_of(text: &'static str) -> Type {
@@ -135,7 +135,7 @@ mod tests {
         for (name, message) in MESSAGES.iter() {
             for (number, field) in message {
                 assert_ne!(*number, 0, "{name} {field:?}");
-                let inner = inner(&field.of);
+                let inner = inner(&field.value_type);
                 assert!(inner.is_none_or(|inner| MESSAGES.contains_key(inner)), "{name} {field:?}");
             }
         }

@@ -1,6 +1,6 @@
-//! The wire format of protobuf: numbered fields, one after the other.
+//! The protobuf wire format: a sequence of numbered fields.
 
-/// What a field holds.
+/// The value of a field.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Field<'a> {
     /// An integer or a bool.
@@ -9,17 +9,17 @@ pub(super) enum Field<'a> {
     Double(f64),
     /// A string, bytes, or a message.
     Bytes(&'a [u8]),
-    /// Four bytes, which no kind of ours has.
+    /// A fixed 32-bit value, which no built-in kind uses.
     Other,
 }
 
 /// Reads the fields of one message.
-pub(super) struct Fields<'a> {
+pub(super) struct FieldReader<'a> {
     rest: &'a [u8],
 }
 
-impl<'a> Fields<'a> {
-    pub(super) fn of(message: &'a [u8]) -> Self {
+impl<'a> FieldReader<'a> {
+    pub(super) fn new(message: &'a [u8]) -> Self {
         Self { rest: message }
     }
 
@@ -29,7 +29,7 @@ impl<'a> Fields<'a> {
             0 => Field::Number(self.varint()?),
             1 => Field::Double(f64::from_le_bytes(self.array()?)),
             2 => {
-                let length = usize::try_from(self.varint()?).map_err(|_| CUT)?;
+                let length = usize::try_from(self.varint()?).map_err(|_| UNEXPECTED_EOF)?;
                 Field::Bytes(self.take(length)?)
             }
             5 => self.array::<4>().map(|_| Field::Other)?,
@@ -51,22 +51,22 @@ impl<'a> Fields<'a> {
     }
 
     fn array<const N: usize>(&mut self) -> Result<[u8; N], String> {
-        self.take(N)?.try_into().map_err(|_| CUT.to_owned())
+        self.take(N)?.try_into().map_err(|_| UNEXPECTED_EOF.to_owned())
     }
 
     fn take(&mut self, length: usize) -> Result<&'a [u8], String> {
-        let (taken, rest) = self.rest.split_at_checked(length).ok_or(CUT)?;
+        let (taken, rest) = self.rest.split_at_checked(length).ok_or(UNEXPECTED_EOF)?;
         self.rest = rest;
         Ok(taken)
     }
 }
 
-const CUT: &str = "unexpected EOF";
+const UNEXPECTED_EOF: &str = "unexpected EOF";
 
-impl<'a> Iterator for Fields<'a> {
+impl<'a> Iterator for FieldReader<'a> {
     type Item = Result<(u64, Field<'a>), String>;
 
-    /// After an error there is nothing more.
+    /// Returns `None` after an error.
     fn next(&mut self) -> Option<Self::Item> {
         if self.rest.is_empty() {
             return None;
@@ -87,19 +87,19 @@ mod tests {
     fn fields_are_read_one_after_the_other() {
         let message =
             [0x08, 0x96, 0x01, 0x12, 0x02, b'o', b'k', 0x19, 0, 0, 0, 0, 0, 0, 0xf0, 0x3f];
-        let fields: Result<Vec<_>, _> = Fields::of(&message).collect();
+        let fields: Result<Vec<_>, _> = FieldReader::new(&message).collect();
         let expected = [(1, Field::Number(150)), (2, Field::Bytes(b"ok")), (3, Field::Double(1.0))];
         assert_eq!(fields.unwrap(), expected);
     }
 
     #[test]
-    fn what_is_cut_off_anywhere_is_an_error() {
+    fn truncated_fields_are_errors() {
         let whole = [0x08, 0x96, 0x01, 0x12, 0x02, b'o', b'k'];
         for length in [1, 2, 4, 5, 6] {
-            assert!(Fields::of(&whole[..length]).any(|field| field.is_err()), "{length}");
+            assert!(FieldReader::new(&whole[..length]).any(|field| field.is_err()), "{length}");
         }
-        assert!(Fields::of(&[0x08; 12]).any(|field| field.is_ok()));
-        assert!(Fields::of(&[0xff; 12]).any(|field| field.is_err()));
-        assert!(Fields::of(&[0x0b]).any(|field| field.is_err()), "groups are not spoken");
+        assert!(FieldReader::new(&[0x08; 12]).any(|field| field.is_ok()));
+        assert!(FieldReader::new(&[0xff; 12]).any(|field| field.is_err()));
+        assert!(FieldReader::new(&[0x0b]).any(|field| field.is_err()), "groups are not supported");
     }
 }

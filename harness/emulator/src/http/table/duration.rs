@@ -1,17 +1,17 @@
-//! Ages as kubectl users know them: `45s`, `5m10s`, `3h`, `2d4h`, `400d`.
+//! Ages in the format of kubectl: `45s`, `5m10s`, `3h`, `2d4h`, `400d`.
 
 use jiff::{SignedDuration, Timestamp};
 use schedlab_json::Value;
 
 const UNKNOWN: &str = "<unknown>";
 
-/// How long ago a time was; `<unknown>` when it is none.
+/// The age of a time; `<unknown>` if it is absent or invalid.
 pub(super) fn since(time: Option<&Value>, now: Timestamp) -> String {
     let time = time.and_then(Value::as_str).and_then(|text| text.parse::<Timestamp>().ok());
     time.map_or_else(|| UNKNOWN.to_owned(), |time| human(now.duration_since(time)))
 }
 
-/// A time span with two units at most. Up to two seconds in the future count as now.
+/// A duration with at most two units. Less than two seconds in the future counts as now.
 pub(super) fn human(span: SignedDuration) -> String {
     let seconds = span.as_secs();
     if seconds < -1 {

@@ -1,30 +1,30 @@
-//! The part of kubectl's JSON paths that printer columns use: fields (`.spec.queue`, escaped dots,
+//! The subset of kubectl's JSON paths that printer columns use: fields (`.spec.queue`, escaped dots,
 //! `['name']`), indices, slices (`[-1:]`), `[*]`, and filters like `[?(@.type=="Ready")]`.
 
 use schedlab_json::Value;
 
-/// What stands at a path, the first of several; nothing where the path leads nowhere.
+/// The first value at a path.
 pub(super) fn find<'v>(value: &'v Value, path: &str) -> Option<&'v Value> {
     let path = path.trim().trim_start_matches('{').trim_end_matches('}');
-    let mut place = value;
+    let mut current = value;
     let mut rest = path.strip_prefix('$').unwrap_or(path);
     while !rest.is_empty() {
         if let Some(inside) = rest.strip_prefix('[') {
             let (step, after) = inside.split_once(']')?;
-            place = bracket(place, step)?;
+            current = bracket(current, step)?;
             rest = after;
         } else {
             let (name, after) = field(rest.strip_prefix('.').unwrap_or(rest));
             if !name.is_empty() {
-                place = place.get(&name)?;
+                current = current.get(&name)?;
             }
             rest = after;
         }
     }
-    Some(place)
+    Some(current)
 }
 
-/// A field's name, with `\.` for a dot in it, and what follows.
+/// A field name, in which `\.` escapes a dot, and the rest of the path.
 fn field(text: &str) -> (String, &str) {
     let mut name = String::new();
     let mut letters = text.char_indices();
@@ -43,11 +43,12 @@ fn bracket<'v>(value: &'v Value, step: &str) -> Option<&'v Value> {
         return value.as_array()?.first();
     }
     if let Some(filter) = step.strip_prefix("?(").and_then(|step| step.strip_suffix(')')) {
-        let (path, wanted) = filter.split_once("==")?;
+        let (path, expected) = filter.split_once("==")?;
         let path = path.trim().strip_prefix('@')?;
-        let wanted = wanted.trim().trim_matches(['"', '\'']);
-        let is_wanted = |item: &&Value| find(item, path).is_some_and(|found| text(found) == wanted);
-        return value.as_array()?.iter().find(is_wanted);
+        let expected = expected.trim().trim_matches(['"', '\'']);
+        let is_match =
+            |item: &&Value| find(item, path).is_some_and(|found| text(found) == expected);
+        return value.as_array()?.iter().find(is_match);
     }
     let name = step.trim_matches(['"', '\'']);
     if name != step {
@@ -60,7 +61,7 @@ fn bracket<'v>(value: &'v Value, step: &str) -> Option<&'v Value> {
         usize::try_from(index).ok()
     };
     let Some((from, to)) = step.split_once(':') else { return items.get(at(step)?) };
-    // Before the first is the first; a step beyond the second colon never leaves it out.
+    // A start before the list means the first item. A slice step never skips the first item.
     let first = match from.trim() {
         "" => 0,
         from => from.parse::<i64>().ok().map(|_| at(from).unwrap_or(0))?,

@@ -1,4 +1,4 @@
-//! Rows of nodes and namespaces.
+//! Rows of nodes.
 
 use jiff::Timestamp;
 

@@ -1,4 +1,4 @@
-//! The pod's row: one word for how it is, from phase, conditions and container states.
+//! Rows of pods. The status is derived from phase, conditions and container states.
 
 use jiff::Timestamp;
 
@@ -24,7 +24,7 @@ pub(super) fn cells(pod: &Value, now: Timestamp) -> Vec<Value> {
     vec![
         json!(text(pod, &["metadata", "name"])),
         json!(format!("{}/{}", state.ready, state.total)),
-        json!(state.word),
+        json!(state.status),
         json!(restarts(&state, now)),
         json!(since(at(pod, &["metadata", "creationTimestamp"]), now)),
         json!(or_none(pod_ip(pod))),
@@ -34,8 +34,8 @@ pub(super) fn cells(pod: &Value, now: Timestamp) -> Vec<Value> {
     ]
 }
 
-/// A row's condition, once a pod is over.
-pub(super) fn end(pod: &Value) -> Option<Value> {
+/// The row condition of a completed pod.
+pub(super) fn completion_condition(pod: &Value) -> Option<Value> {
     let phase = text(pod, &["status", "phase"]);
     let message = match phase {
         "Succeeded" => "The pod has completed successfully.",
@@ -46,7 +46,7 @@ pub(super) fn end(pod: &Value) -> Option<Value> {
 }
 
 struct State {
-    word: String,
+    status: String,
     ready: usize,
     total: usize,
     restarts: i64,
@@ -61,28 +61,28 @@ fn pod_ip(pod: &Value) -> &str {
 fn state(pod: &Value) -> State {
     let sidecars = list(pod, &["spec", "initContainers"]).iter().filter(|c| is_sidecar(c)).count();
     let mut state = State {
-        word: first_word(pod),
+        status: base_status(pod),
         ready: 0,
         total: list(pod, &["spec", "containers"]).len() + sidecars,
         restarts: 0,
         last_restart: None,
     };
-    let is_initialising = see_init_containers(pod, &mut state);
+    let is_initialising = apply_init_containers(pod, &mut state);
     if !is_initialising || condition(pod, "Initialized") == Some("True") {
-        see_containers(pod, &mut state);
+        apply_containers(pod, &mut state);
     }
     if is_deleting(pod) {
         let phase = text(pod, &["status", "phase"]);
         if text(pod, &["status", "reason"]) == "NodeLost" {
-            "Unknown".clone_into(&mut state.word);
+            "Unknown".clone_into(&mut state.status);
         } else if !matches!(phase, "Succeeded" | "Failed") {
-            "Terminating".clone_into(&mut state.word);
+            "Terminating".clone_into(&mut state.status);
         }
     }
     state
 }
 
-fn first_word(pod: &Value) -> String {
+fn base_status(pod: &Value) -> String {
     let reason = text(pod, &["status", "reason"]);
     let mut word = if reason.is_empty() { text(pod, &["status", "phase"]) } else { reason };
     let is_gated = |condition: &&Value| {
@@ -111,8 +111,8 @@ fn count_restarts(state: &mut State, status: &Value) {
     }
 }
 
-/// Whether init containers are still at it.
-fn see_init_containers(pod: &Value, state: &mut State) -> bool {
+/// Applies the init container statuses. Returns whether init containers are still running.
+fn apply_init_containers(pod: &Value, state: &mut State) -> bool {
     let specs = list(pod, &["spec", "initContainers"]);
     for (index, status) in list(pod, &["status", "initContainerStatuses"]).iter().enumerate() {
         count_restarts(state, status);
@@ -122,7 +122,7 @@ fn see_init_containers(pod: &Value, state: &mut State) -> bool {
             if number(ended, &["exitCode"]) == Some(0) {
                 continue;
             }
-            state.word = format!("Init:{}", ending(ended));
+            state.status = format!("Init:{}", termination_reason(ended));
             return true;
         }
         if sidecar && status["started"] == true {
@@ -130,7 +130,7 @@ fn see_init_containers(pod: &Value, state: &mut State) -> bool {
             continue;
         }
         let waiting = text(status, &["state", "waiting", "reason"]);
-        state.word = if waiting.is_empty() || waiting == "PodInitializing" {
+        state.status = if waiting.is_empty() || waiting == "PodInitializing" {
             format!("Init:{index}/{}", specs.len())
         } else {
             format!("Init:{waiting}")
@@ -140,7 +140,7 @@ fn see_init_containers(pod: &Value, state: &mut State) -> bool {
     false
 }
 
-fn ending(terminated: &Value) -> String {
+fn termination_reason(terminated: &Value) -> String {
     let reason = text(terminated, &["reason"]);
     if !reason.is_empty() {
         return reason.to_owned();
@@ -151,23 +151,23 @@ fn ending(terminated: &Value) -> String {
     }
 }
 
-fn see_containers(pod: &Value, state: &mut State) {
+fn apply_containers(pod: &Value, state: &mut State) {
     let mut is_any_running = false;
     for status in list(pod, &["status", "containerStatuses"]).iter().rev() {
         count_restarts(state, status);
         let waiting = text(status, &["state", "waiting", "reason"]);
         if !waiting.is_empty() {
-            waiting.clone_into(&mut state.word);
+            waiting.clone_into(&mut state.status);
         } else if let Some(ended) = at(status, &["state", "terminated"]) {
-            state.word = ending(ended);
+            state.status = termination_reason(ended);
         } else if status["ready"] == true && at(status, &["state", "running"]).is_some() {
             is_any_running = true;
             state.ready += 1;
         }
     }
-    if state.word == "Completed" && is_any_running {
+    if state.status == "Completed" && is_any_running {
         let is_ready = condition(pod, "Ready") == Some("True");
-        (if is_ready { "Running" } else { "NotReady" }).clone_into(&mut state.word);
+        (if is_ready { "Running" } else { "NotReady" }).clone_into(&mut state.status);
     }
 }
 

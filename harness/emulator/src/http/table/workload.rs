@@ -1,4 +1,4 @@
-//! Rows of what makes pods: deployments, replica sets, stateful sets, daemon sets, jobs.
+//! Rows of workloads: Deployments, ReplicaSets, StatefulSets, DaemonSets and Jobs.
 
 use jiff::Timestamp;
 
@@ -83,7 +83,7 @@ fn count(object: &Value, path: &[&str]) -> i64 {
     number(object, path).unwrap_or(0)
 }
 
-fn wanted(object: &Value) -> i64 {
+fn desired_replicas(object: &Value) -> i64 {
     number(object, &["spec", "replicas"]).unwrap_or(1)
 }
 
@@ -102,7 +102,11 @@ fn selector(object: &Value) -> Value {
 pub(super) fn deployment(object: &Value, now: Timestamp) -> Vec<Value> {
     vec![
         name(object),
-        json!(format!("{}/{}", count(object, &["status", "readyReplicas"]), wanted(object))),
+        json!(format!(
+            "{}/{}",
+            count(object, &["status", "readyReplicas"]),
+            desired_replicas(object)
+        )),
         json!(count(object, &["status", "updatedReplicas"])),
         json!(count(object, &["status", "availableReplicas"])),
         age(object, now),
@@ -115,7 +119,7 @@ pub(super) fn deployment(object: &Value, now: Timestamp) -> Vec<Value> {
 pub(super) fn replica_set(object: &Value, now: Timestamp) -> Vec<Value> {
     vec![
         name(object),
-        json!(wanted(object)),
+        json!(desired_replicas(object)),
         json!(count(object, &["status", "replicas"])),
         json!(count(object, &["status", "readyReplicas"])),
         age(object, now),
@@ -128,7 +132,11 @@ pub(super) fn replica_set(object: &Value, now: Timestamp) -> Vec<Value> {
 pub(super) fn stateful_set(object: &Value, now: Timestamp) -> Vec<Value> {
     vec![
         name(object),
-        json!(format!("{}/{}", count(object, &["status", "readyReplicas"]), wanted(object))),
+        json!(format!(
+            "{}/{}",
+            count(object, &["status", "readyReplicas"]),
+            desired_replicas(object)
+        )),
         age(object, now),
         containers(object, "name"),
         containers(object, "image"),
@@ -215,7 +223,8 @@ pub(super) fn cron_job(object: &Value, now: Timestamp) -> Vec<Value> {
     ]
 }
 
-/// Tables are made of daemon sets before they get the annotation that only their version has.
+/// Removes the annotation that conversion adds to DaemonSets: kube-apiserver renders tables before
+/// conversion.
 pub(super) fn undo_conversion(object: &mut Value) {
     let path = ["metadata", "annotations", "deprecated.daemonset.template.generation"];
     remove(object, &path);

@@ -110,15 +110,15 @@ async fn a_status_is_patched_strategically() {
 #[tokio::test(start_paused = true)]
 async fn appliers_conflict_over_a_field() {
     let maps: Api<ConfigMap> = Api::default_namespaced(server().await.client());
-    let wanted = |value: &str| {
+    let applied = |value: &str| {
         Patch::Apply(json!({"apiVersion": "v1", "kind": "ConfigMap", "data": {"k": value}}))
     };
-    maps.patch("a", &PatchParams::apply("one"), &wanted("1")).await.unwrap();
-    let again = maps.patch("a", &PatchParams::apply("one"), &wanted("1")).await.unwrap();
-    let refused = maps.patch("a", &PatchParams::apply("two"), &wanted("2")).await.unwrap_err();
+    maps.patch("a", &PatchParams::apply("one"), &applied("1")).await.unwrap();
+    let again = maps.patch("a", &PatchParams::apply("one"), &applied("1")).await.unwrap();
+    let refused = maps.patch("a", &PatchParams::apply("two"), &applied("2")).await.unwrap_err();
     let kube::Error::Api(status) = refused else { panic!("{refused}") };
     assert_eq!(status.message, "Apply failed with 1 conflict: conflict with \"one\": .data.k");
-    let forced = maps.patch("a", &PatchParams::apply("two").force(), &wanted("2")).await.unwrap();
+    let forced = maps.patch("a", &PatchParams::apply("two").force(), &applied("2")).await.unwrap();
     assert_eq!(forced.data.unwrap()["k"], "2");
     assert_ne!(forced.metadata.resource_version, again.metadata.resource_version);
 }
@@ -138,7 +138,7 @@ async fn a_pod_leaving_a_selector_is_deleted_from_its_watch() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn fields_set_before_the_first_apply_belong_to_who_set_them() {
+async fn fields_set_before_the_first_apply_belong_to_their_managers() {
     let maps: Api<ConfigMap> = Api::default_namespaced(server().await.client());
     let by = |manager: &str| PostParams {
         field_manager: Some(manager.to_owned()),
@@ -149,10 +149,10 @@ async fn fields_set_before_the_first_apply_belong_to_who_set_them() {
         PatchParams { field_manager: Some("kubectl-edit".to_owned()), ..PatchParams::default() };
     let merge = Patch::Merge(json!({"data": {"l": "1"}}));
     maps.patch("a", &params, &merge).await.unwrap();
-    let wanted = json!({
+    let applied = json!({
         "apiVersion": "v1", "kind": "ConfigMap", "data": {"k": "2", "l": "2", "m": "2"},
     });
-    let refused = maps.patch("a", &PatchParams::apply("ci"), &Patch::Apply(&wanted)).await;
+    let refused = maps.patch("a", &PatchParams::apply("ci"), &Patch::Apply(&applied)).await;
     let kube::Error::Api(status) = refused.unwrap_err() else { panic!() };
     assert_eq!(
         status.message,
@@ -162,17 +162,17 @@ async fn fields_set_before_the_first_apply_belong_to_who_set_them() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_quantity_is_the_same_in_any_form_to_who_applies_it_again() {
+async fn reapplying_a_quantity_in_another_form_changes_nothing() {
     let pods: Api<Pod> = Api::default_namespaced(server().await.client());
-    let wanted = json!({
+    let applied = json!({
         "apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p"},
         "spec": {"containers": [{"name": "c", "image": "i", "resources": {"limits": {"g.x/y": 1}}}]},
     });
-    let first = pods.patch("p", &PatchParams::apply("a"), &Patch::Apply(&wanted)).await.unwrap();
-    let again = pods.patch("p", &PatchParams::apply("a"), &Patch::Apply(&wanted)).await.unwrap();
+    let first = pods.patch("p", &PatchParams::apply("a"), &Patch::Apply(&applied)).await.unwrap();
+    let again = pods.patch("p", &PatchParams::apply("a"), &Patch::Apply(&applied)).await.unwrap();
     assert_eq!(first.metadata.resource_version, again.metadata.resource_version);
-    // To the real server, too, another form is another value when somebody else applies it.
-    let other = pods.patch("p", &PatchParams::apply("b"), &Patch::Apply(&wanted)).await;
+    // As in kube-apiserver, another form is another value if another manager applies it.
+    let other = pods.patch("p", &PatchParams::apply("b"), &Patch::Apply(&applied)).await;
     let kube::Error::Api(status) = other.unwrap_err() else { panic!() };
     assert_eq!(status.code, 409);
 }
@@ -185,12 +185,12 @@ async fn a_scale_is_applied_too() {
         "template": {"metadata": {"labels": {"a": "b"}},
             "spec": {"containers": [{"name": "c", "image": "i"}]}}}}));
     sets.create(&PostParams::default(), &set.unwrap()).await.unwrap();
-    let wanted = json!({
+    let applied = json!({
         "apiVersion": "autoscaling/v1", "kind": "Scale", "metadata": {"name": "r"},
         "spec": {"replicas": 4},
     });
     let params = PatchParams::apply("scaler").force();
-    let scale = sets.patch_scale("r", &params, &Patch::Apply(&wanted)).await.unwrap();
+    let scale = sets.patch_scale("r", &params, &Patch::Apply(&applied)).await.unwrap();
     assert_eq!(scale.spec.unwrap().replicas, Some(4));
     assert_eq!(sets.get("r").await.unwrap().spec.unwrap().replicas, Some(4));
 }

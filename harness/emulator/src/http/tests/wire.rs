@@ -1,4 +1,4 @@
-//! What stands on the wire.
+//! The wire format.
 
 use ::http::{Method, Request};
 
@@ -13,7 +13,7 @@ async fn create_pod(router: &Router, name: &str) -> Value {
         "spec": {"containers": [{"name": "c", "image": "i"}]},
     });
     let path = "/api/v1/namespaces/default/pods";
-    let (code, body) = send(router, (Method::POST, path), Some(pod)).await;
+    let (code, body) = send(router, Method::POST, path, Some(pod)).await;
     assert_eq!(code, 201, "{body}");
     body
 }
@@ -43,7 +43,7 @@ async fn methods_that_a_path_lacks_are_not_allowed() {
         (Method::POST, "/api/v1/pods"),
         (Method::DELETE, "/api/v1/namespaces"),
     ] {
-        assert_eq!(send(&router, (method.clone(), path), None).await.0, 405, "{method} {path}");
+        assert_eq!(send(&router, method.clone(), path, None).await.0, 405, "{method} {path}");
     }
 }
 
@@ -101,7 +101,7 @@ async fn only_the_first_row_of_a_watched_table_has_headings() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn metadata_alone_can_be_asked_for() {
+async fn metadata_alone_can_be_requested() {
     let router = server().await;
     create_pod(&router, "p").await;
     let accept = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1";
@@ -172,7 +172,7 @@ async fn a_dry_run_leaves_nothing() {
     let router = server().await;
     let body = json!({"metadata": {"name": "c"}});
     let path = "/api/v1/namespaces/default/configmaps?dryRun=All";
-    assert_eq!(send(&router, (Method::POST, path), Some(body)).await.0, 201);
+    assert_eq!(send(&router, Method::POST, path, Some(body)).await.0, 201);
     assert_eq!(get(&router, "/api/v1/namespaces/default/configmaps/c").await.0, 404);
 }
 
@@ -180,18 +180,18 @@ async fn a_dry_run_leaves_nothing() {
 async fn a_deletion_is_answered_with_what_was_deleted() {
     let router = server().await;
     let path = "/api/v1/namespaces/default/configmaps";
-    send(&router, (Method::POST, path), Some(json!({"metadata": {"name": "c"}}))).await;
-    let (code, body) = send(&router, (Method::DELETE, &format!("{path}/c")), None).await;
+    send(&router, Method::POST, path, Some(json!({"metadata": {"name": "c"}}))).await;
+    let (code, body) = send(&router, Method::DELETE, &format!("{path}/c"), None).await;
     assert_eq!((code, &body["status"]), (200, &json!("Success")));
     assert_eq!(body["details"]["kind"], "configmaps");
-    send(&router, (Method::POST, path), Some(json!({"metadata": {"name": "d"}}))).await;
-    let (code, body) = send(&router, (Method::DELETE, path), None).await;
+    send(&router, Method::POST, path, Some(json!({"metadata": {"name": "d"}}))).await;
+    let (code, body) = send(&router, Method::DELETE, path, None).await;
     assert_eq!((code, &body["kind"]), (200, &json!("ConfigMapList")));
     assert_eq!(body["items"][0]["metadata"]["name"], "d");
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_watch_from_a_forgotten_revision_is_told_so_in_the_stream() {
+async fn a_watch_from_a_compacted_revision_gets_an_error_event() {
     let router = server().await;
     create_pod(&router, "p").await;
     router.store.change(|store, _| store.compact_to(3));
@@ -244,6 +244,6 @@ async fn open_api_has_schemas_with_merge_keys() {
 async fn everyone_may_do_everything() {
     let path = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews";
     let review = json!({"spec": {"resourceAttributes": {"verb": "delete"}}});
-    let (code, body) = send(&server().await, (Method::POST, path), Some(review)).await;
+    let (code, body) = send(&server().await, Method::POST, path, Some(review)).await;
     assert_eq!((code, &body["status"]["allowed"]), (201, &json!(true)));
 }

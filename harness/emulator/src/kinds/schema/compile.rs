@@ -1,56 +1,59 @@
-//! From `openAPIV3Schema` to [`Schema`].
+//! Compiles an `openAPIV3Schema` to a [`Schema`].
 
 use std::sync::{Arc, Mutex, PoisonError};
 
 use regex::Regex;
 
-use super::{Additional, Embedded, ListType, Rules, Schema, Type, rules, said, structural};
+use super::{
+    Additional, Constraints, Embedded, ListType, Schema, Type, cel_rules, declaration, structural,
+};
 use crate::error::FieldErrors;
 use crate::object;
 use schedlab_json::Value;
 
-/// Schemas of which nothing was wrong, the last ones: the clusters of one process have the same
-/// few again and again.
+/// A cache of the latest valid schemas: the clusters of one process use the same few CRDs.
 static COMPILED: Mutex<Vec<Arc<Schema>>> = Mutex::new(Vec::new());
 const COMPILED_MAX: usize = 32;
 
-/// Compiles the schema at `field` of a CRD. What is wrong goes to `errors`.
+/// Compiles the schema at `field` of a CRD. Errors are added to `errors`.
 pub fn compile(raw: &Value, field: &str, errors: &mut FieldErrors) -> Arc<Schema> {
     let known = || COMPILED.lock().unwrap_or_else(PoisonError::into_inner);
     if let Some(compiled) = known().iter().find(|schema| schema.raw == *raw) {
         return Arc::clone(compiled);
     }
-    let mut schema = part(raw);
+    let mut schema = compile_part(raw);
     schema.raw = raw.clone();
-    schema.cel = rules::compile(raw);
+    schema.cel = cel_rules::compile(raw);
     let schema = Arc::new(schema);
-    let mut wrongs = FieldErrors::new();
-    structural::check(raw, field, &mut wrongs);
-    if wrongs.is_empty() {
-        schema.check_defaults(raw, field, &mut wrongs);
+    let mut schema_errors = FieldErrors::new();
+    structural::check(raw, field, &mut schema_errors);
+    if schema_errors.is_empty() {
+        schema.check_defaults(raw, field, &mut schema_errors);
     }
-    said::check(raw, field, &mut wrongs);
-    if wrongs.is_empty() {
+    declaration::check(raw, field, &mut schema_errors);
+    if schema_errors.is_empty() {
         let mut known = known();
         if known.len() == COMPILED_MAX {
             known.remove(0);
         }
         known.push(Arc::clone(&schema));
     }
-    errors.extend(wrongs);
+    errors.extend(schema_errors);
     schema
 }
 
-fn part(raw: &Value) -> Schema {
+fn compile_part(raw: &Value) -> Schema {
     let flag = |name: &str| raw[name] == true;
-    let branches = |name: &str| object::list(raw, &[name]).iter().map(part).collect();
-    let one = |name: &str| raw.get(name).filter(|schema| schema.is_object()).map(part);
+    let branches = |name: &str| object::list(raw, &[name]).iter().map(compile_part).collect();
+    let one = |name: &str| raw.get(name).filter(|schema| schema.is_object()).map(compile_part);
     let properties = object::map(raw, &["properties"]).into_iter().flatten();
     let mut schema = Schema {
-        kind: kind(raw),
+        kind: parse_type(raw),
         nullable: flag("nullable"),
         default: raw.get("default").filter(|default| !default.is_null()).cloned(),
-        properties: properties.map(|(name, property)| (name.to_string(), part(property))).collect(),
+        properties: properties
+            .map(|(name, property)| (name.to_string(), compile_part(property)))
+            .collect(),
         required: texts(&raw["required"]),
         additional: match one("additionalProperties") {
             Some(values) => Additional::Values(Box::new(values)),
@@ -58,8 +61,8 @@ fn part(raw: &Value) -> Schema {
             None => Additional::None,
         },
         items: one("items").map(Box::new),
-        rules: bounds(raw),
-        list: list_type(raw),
+        constraints: parse_constraints(raw),
+        list_type: parse_list_type(raw),
         all_of: branches("allOf"),
         any_of: branches("anyOf"),
         one_of: branches("oneOf"),
@@ -69,13 +72,13 @@ fn part(raw: &Value) -> Schema {
     };
     if flag("x-kubernetes-embedded-resource") {
         schema.embedded = Embedded::Here;
-    } else if schema.below().any(Schema::holds_embedded) {
+    } else if schema.child_schemas().any(Schema::holds_embedded) {
         schema.embedded = Embedded::Below;
     }
     schema
 }
 
-fn kind(raw: &Value) -> Option<Type> {
+fn parse_type(raw: &Value) -> Option<Type> {
     if raw["x-kubernetes-int-or-string"] == true {
         return Some(Type::IntOrString);
     }
@@ -90,12 +93,12 @@ fn kind(raw: &Value) -> Option<Type> {
     })
 }
 
-fn bounds(raw: &Value) -> Rules {
+fn parse_constraints(raw: &Value) -> Constraints {
     let count =
         |name: &str| raw[name].as_u64().map(|count| usize::try_from(count).unwrap_or(usize::MAX));
     let bound = |name: &str, exclusive: &str| Some((raw[name].as_f64()?, raw[exclusive] == true));
-    Rules {
-        allowed: raw["enum"].as_array().cloned(),
+    Constraints {
+        enum_values: raw["enum"].as_array().cloned(),
         minimum: bound("minimum", "exclusiveMinimum"),
         maximum: bound("maximum", "exclusiveMaximum"),
         multiple_of: raw["multipleOf"].as_f64(),
@@ -107,7 +110,7 @@ fn bounds(raw: &Value) -> Rules {
     }
 }
 
-fn list_type(raw: &Value) -> ListType {
+fn parse_list_type(raw: &Value) -> ListType {
     match raw["x-kubernetes-list-type"].as_str() {
         Some("set") => ListType::Set,
         Some("map") => ListType::Map(texts(&raw["x-kubernetes-list-map-keys"])),
@@ -127,7 +130,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_schema_is_compiled_once_and_its_mistakes_are_told_each_time() {
+    fn a_valid_schema_is_compiled_once_and_an_invalid_one_is_reported_each_time() {
         let sound = json!({"type": "object", "description": "of this test"});
         let mut errors = FieldErrors::new();
         let [first, again] = [(); 2].map(|()| compile(&sound, "schema", &mut errors));
@@ -137,8 +140,8 @@ mod tests {
         for field in ["one", "other"] {
             let mut errors = FieldErrors::new();
             compile(&wrong, field, &mut errors);
-            let told = &errors.causes()[0].field;
-            assert!(told.starts_with(field), "{told}");
+            let reported = &errors.causes()[0].field;
+            assert!(reported.starts_with(field), "{reported}");
         }
     }
 }

@@ -1,7 +1,7 @@
-//! Whole objects inside of a custom resource (`x-kubernetes-embedded-resource`): their type and
-//! metadata are what they are in any object.
+//! Embedded resources (`x-kubernetes-embedded-resource`): their apiVersion, kind and metadata
+//! follow the rules of any object.
 
-use super::place::Place;
+use super::field_path::FieldPath;
 use super::{Additional, Embedded, Schema};
 use crate::error::FieldErrors;
 use crate::kinds::{metadata, typed};
@@ -10,8 +10,8 @@ use crate::object;
 use schedlab_json::{Map, Value};
 
 impl Schema {
-    /// The schemas of what stands right below.
-    pub(super) fn below(&self) -> impl Iterator<Item = &Self> {
+    /// The schemas of fields, map values and items.
+    pub(super) fn child_schemas(&self) -> impl Iterator<Item = &Self> {
         let values = match &self.additional {
             Additional::Values(values) => Some(&**values),
             Additional::None | Additional::Any => None,
@@ -19,82 +19,86 @@ impl Schema {
         self.properties.values().chain(values).chain(self.items.as_deref())
     }
 
-    /// Brings types and metadata of embedded objects into form. The paths of the unknown fields go
-    /// to `unknown`.
+    /// Decodes apiVersion, kind and metadata of embedded resources. The paths of unknown fields are
+    /// added to `unknown`.
     ///
     /// # Errors
     ///
-    /// In Go's words, what could not be decoded.
+    /// The decoding error, with Go's text.
     pub fn decode_embedded(
         &self,
         object: &mut Value,
         unknown: &mut Vec<String>,
     ) -> Result<(), String> {
-        self.decode(object, &Place::ROOT, unknown)
+        self.decode(object, &FieldPath::ROOT, unknown)
     }
 
     fn decode(
         &self,
         value: &mut Value,
-        place: &Place<'_>,
+        path: &FieldPath<'_>,
         unknown: &mut Vec<String>,
     ) -> Result<(), String> {
         if !self.holds_embedded() {
             return Ok(());
         }
         if let (Some(fields), true) = (value.as_object_mut(), self.is_embedded()) {
-            decode_object(fields, place, unknown)?;
+            decode_object(fields, path, unknown)?;
         }
         for (name, field) in value.as_object_mut().into_iter().flat_map(Map::iter_mut) {
-            if let Some((schema, place)) = self.step(name, place) {
-                schema.decode(field, &place, unknown)?;
+            if let Some((schema, path)) = self.child_at(name, path) {
+                schema.decode(field, &path, unknown)?;
             }
         }
         for (index, item) in value.as_array_mut().into_iter().flatten().enumerate() {
             if let Some(schema) = &self.items {
-                schema.decode(item, &place.item(index), unknown)?;
+                schema.decode(item, &path.item(index), unknown)?;
             }
         }
         Ok(())
     }
 
-    /// Whether it is the schema of an embedded object.
+    /// Whether it is the schema of an embedded resource.
     pub(crate) fn is_embedded(&self) -> bool {
         self.embedded == Embedded::Here
     }
 
-    /// Whether it is one, or one is below.
+    /// Whether it is or contains an embedded resource.
     pub(super) fn holds_embedded(&self) -> bool {
         self.embedded != Embedded::Nowhere
     }
 
-    fn step<'p>(&self, name: &'p str, place: &'p Place<'p>) -> Option<(&Self, Place<'p>)> {
-        let of = |schema| (schema, place.field(name));
-        self.properties.get(name).map(of).or_else(|| Some((self.field(name)?, place.key(name))))
+    fn child_at<'p>(
+        &self,
+        name: &'p str,
+        path: &'p FieldPath<'p>,
+    ) -> Option<(&Self, FieldPath<'p>)> {
+        let of = |schema| (schema, path.field(name));
+        self.properties.get(name).map(of).or_else(|| Some((self.field(name)?, path.key(name))))
     }
 
-    /// What is wrong with embedded objects.
+    /// Validates embedded resources.
     pub fn check_embedded(&self, object: &Value) -> FieldErrors {
         let mut errors = FieldErrors::new();
-        self.check_objects(object, &Place::ROOT, &mut errors);
+        self.check_embedded_below(object, &FieldPath::ROOT, &mut errors);
         errors
     }
 
-    fn check_objects(&self, value: &Value, place: &Place<'_>, errors: &mut FieldErrors) {
+    fn check_embedded_below(&self, value: &Value, path: &FieldPath<'_>, errors: &mut FieldErrors) {
         if !self.holds_embedded() {
             return;
         }
         if value.is_object() && self.is_embedded() {
-            check_object(value, place, errors);
+            check_object(value, path, errors);
         }
         for (name, field) in value.as_object().into_iter().flatten() {
-            if let Some((schema, place)) = self.step(name, place) {
-                schema.check_objects(field, &place, errors);
+            if let Some((schema, path)) = self.child_at(name, path) {
+                schema.check_embedded_below(field, &path, errors);
             }
         }
         for (index, item) in value.as_array().into_iter().flatten().enumerate() {
             if let Some(schema) = &self.items {
-                schema.check_objects(item, &place.item(index), errors);
+                schema.check_embedded_below(item, &path.item(index), errors);
             }
         }
     }
@@ -102,44 +106,44 @@ impl Schema {
 
 fn decode_object(
     fields: &mut Map,
-    place: &Place<'_>,
+    path: &FieldPath<'_>,
     unknown: &mut Vec<String>,
 ) -> Result<(), String> {
     for name in ["apiVersion", "kind"] {
         if let Some(value) = fields.get(name).filter(|value| !value.is_string()) {
-            return Err(format!("{}: Invalid value: {value}: must be a string", place.field(name)));
+            return Err(format!("{}: Invalid value: {value}: must be a string", path.field(name)));
         }
     }
     let Some(metadata) = fields.get_mut("metadata") else { return Ok(()) };
-    let place = place.field("metadata");
+    let path = path.field("metadata");
     let shown = metadata.to_string();
     let decoded = typed::decode_embedded(metadata)
-        .map_err(|why| format!("{place}: Invalid value: {shown}: {why}"))?;
-    unknown.extend(decoded.unknown.iter().map(|field| format!("{place}.{field}")));
+        .map_err(|why| format!("{path}: Invalid value: {shown}: {why}"))?;
+    unknown.extend(decoded.unknown.iter().map(|field| format!("{path}.{field}")));
     Ok(())
 }
 
-fn check_object(object: &Value, place: &Place<'_>, errors: &mut FieldErrors) {
+fn check_object(object: &Value, path: &FieldPath<'_>, errors: &mut FieldErrors) {
     for name in ["apiVersion", "kind"] {
-        let field = place.field(name).to_string();
+        let field = path.field(name).to_string();
         match object.get(name) {
             None => errors.required(field, ""),
             Some(value) => {
-                if let Some(rule) = broken_type(name, value.as_str()) {
+                if let Some(rule) = violated_type_rule(name, value.as_str()) {
                     errors.invalid(field, value, &rule);
                 }
             }
         }
     }
     if object.get("metadata").is_some() {
-        let mut wrongs = FieldErrors::new();
-        check_metadata(object, &mut wrongs);
-        errors.extend_below(&place.to_string(), wrongs);
+        let mut metadata_errors = FieldErrors::new();
+        check_metadata(object, &mut metadata_errors);
+        errors.extend_below(&path.to_string(), metadata_errors);
     }
 }
 
-/// What is wrong with a version or a kind.
-fn broken_type(name: &str, value: Option<&str>) -> Option<String> {
+/// The rule that an apiVersion or a kind violates.
+fn violated_type_rule(name: &str, value: Option<&str>) -> Option<String> {
     match (name, value) {
         (_, None) => Some("must be a string".to_owned()),
         (_, Some("")) => Some("must not be empty".to_owned()),
@@ -154,12 +158,12 @@ fn check_metadata(object: &Value, errors: &mut FieldErrors) {
     let is_segment = |name: &str| !name.contains(['/', '%']);
     for field in ["name", "generateName"] {
         let name = object::text(object, &["metadata", field]);
-        let place = format!("metadata.{field}");
+        let path = format!("metadata.{field}");
         if !is_segment(name) {
             let sign = if name.contains('/') { "/" } else { "%" };
-            errors.invalid(place, &name.into(), &format!("may not contain '{sign}'"));
+            errors.invalid(path, &name.into(), &format!("may not contain '{sign}'"));
         } else if field == "name" && matches!(name, "." | "..") {
-            errors.invalid(place, &name.into(), &format!("may not be '{name}'"));
+            errors.invalid(path, &name.into(), &format!("may not be '{name}'"));
         }
     }
     let namespace = object::namespace(object);

@@ -1,4 +1,4 @@
-//! `format` of texts: which ones a real server looks at, and which texts have them.
+//! String formats: the formats that the API server checks, and their rules.
 
 mod net;
 mod time;
@@ -13,8 +13,8 @@ use schedlab_json::Value;
 
 type Rule = fn(&str) -> bool;
 
-/// Formats without their dashes. A password is any text.
-const KNOWN: [(&str, Rule); 26] = [
+/// Formats by name without dashes. A password is any string.
+const FORMATS: [(&str, Rule); 26] = [
     ("bsonobjectid", |text| BSON.is_match(text)),
     ("uri", net::is_uri),
     ("email", net::is_email),
@@ -25,8 +25,8 @@ const KNOWN: [(&str, Rule); 26] = [
     ("mac", net::is_mac),
     ("uuid", |text| UUID.is_match(text)),
     ("uuid3", |text| is_uuid(text, "3")),
-    ("uuid4", |text| is_uuid(text, "4") && is_of_rfc(text)),
-    ("uuid5", |text| is_uuid(text, "5") && is_of_rfc(text)),
+    ("uuid4", |text| is_uuid(text, "4") && is_rfc_4122(text)),
+    ("uuid5", |text| is_uuid(text, "5") && is_rfc_4122(text)),
     ("isbn", |text| is_isbn10(text) || is_isbn13(text)),
     ("isbn10", is_isbn10),
     ("isbn13", is_isbn13),
@@ -43,36 +43,36 @@ const KNOWN: [(&str, Rule); 26] = [
     ("k8slongname", |text| dns_subdomain(text).is_none()),
 ];
 
-/// Whether a text has a format; any text has one that is not known.
-pub(super) fn has(text: &str, format: &str) -> bool {
+/// Whether a string has a format; an unknown format accepts any string.
+pub(super) fn has_format(text: &str, format: &str) -> bool {
     rule(format).is_none_or(|rule| rule(text))
 }
 
-/// Formats of texts anywhere in a schema that are not known.
-pub(crate) fn unrecognized(schema: &Value) -> Vec<&str> {
+/// The unknown string formats anywhere in a schema.
+pub(crate) fn unrecognized_formats(schema: &Value) -> Vec<&str> {
     let format = object::text(schema, &["format"]);
     let is_odd = !format.is_empty() && schema["type"] == "string" && rule(format).is_none();
     let mut odd: Vec<&str> = is_odd.then_some(format).into_iter().collect();
     let single = ["items", "not", "additionalProperties"];
-    odd.extend(single.iter().filter_map(|field| schema.get(field)).flat_map(unrecognized));
+    odd.extend(single.iter().filter_map(|field| schema.get(field)).flat_map(unrecognized_formats));
     for field in ["allOf", "anyOf", "oneOf"] {
-        odd.extend(object::list(schema, &[field]).iter().flat_map(unrecognized));
+        odd.extend(object::list(schema, &[field]).iter().flat_map(unrecognized_formats));
     }
     let properties = object::map(schema, &["properties"]).into_iter().flatten();
-    odd.extend(properties.flat_map(|(_, property)| unrecognized(property)));
+    odd.extend(properties.flat_map(|(_, property)| unrecognized_formats(property)));
     odd
 }
 
 fn rule(format: &str) -> Option<Rule> {
     let bare = format.replace('-', "");
-    KNOWN.iter().find(|(known, _)| *known == bare).map(|(_, rule)| *rule)
+    FORMATS.iter().find(|(known, _)| *known == bare).map(|(_, rule)| *rule)
 }
 
-/// A pattern of ours, compiled once.
+/// A constant pattern, compiled once.
 type Pattern = LazyLock<Regex>;
 
 fn pattern(text: &str) -> Regex {
-    Regex::new(text).expect("a pattern of ours compiles")
+    Regex::new(text).expect("a constant pattern compiles")
 }
 
 static BSON: Pattern = LazyLock::new(|| pattern("^[0-9a-fA-F]{24}$"));
@@ -96,18 +96,18 @@ static CARD: Pattern = LazyLock::new(|| {
     )
 });
 
-/// Whether it is a UUID of a version.
+/// Whether it is a UUID of this version.
 fn is_uuid(text: &str, version: &str) -> bool {
-    UUID.is_match(text) && plain(text).get(12..13) == Some(version)
+    UUID.is_match(text) && without_separators(text).get(12..13) == Some(version)
 }
 
-/// Whether a UUID says that it is one of RFC 4122.
-fn is_of_rfc(uuid: &str) -> bool {
-    plain(uuid).get(16..17).is_some_and(|variant| "89abAB".contains(variant))
+/// Whether the variant of a UUID is that of RFC 4122.
+fn is_rfc_4122(uuid: &str) -> bool {
+    without_separators(uuid).get(16..17).is_some_and(|variant| "89abAB".contains(variant))
 }
 
 /// Without spaces and dashes.
-fn plain(text: &str) -> String {
+fn without_separators(text: &str) -> String {
     text.chars().filter(|sign| !sign.is_ascii_whitespace() && *sign != '-').collect()
 }
 
@@ -116,24 +116,24 @@ fn digits(text: &str) -> Option<Vec<u32>> {
 }
 
 fn is_isbn10(text: &str) -> bool {
-    let plain = plain(text);
+    let plain = without_separators(text);
     let (most, last) = plain.split_at_checked(9).unwrap_or_default();
     let last = if last == "X" { Some(10) } else { last.parse().ok().filter(|_| last.len() == 1) };
     let (Some(digits), Some(last)) = (digits(most), last) else { return false };
     let sum: u32 =
-        (1..).zip(digits.iter().chain([&last])).map(|(place, digit)| place * digit).sum();
+        (1..).zip(digits.iter().chain([&last])).map(|(weight, digit)| weight * digit).sum();
     sum.is_multiple_of(11)
 }
 
 fn is_isbn13(text: &str) -> bool {
-    let Some(digits) = digits(&plain(text)).filter(|digits| digits.len() == 13) else {
+    let Some(digits) = digits(&without_separators(text)).filter(|digits| digits.len() == 13) else {
         return false;
     };
     let sum: u32 = [1, 3].iter().cycle().zip(&digits).map(|(factor, digit)| factor * digit).sum();
     sum.is_multiple_of(10)
 }
 
-/// A number as cards have them, with anything between its digits.
+/// A card number with a valid checksum; other characters between the digits are ignored.
 fn is_credit_card(text: &str) -> bool {
     let number: String = text.chars().filter(char::is_ascii_digit).collect();
     let doubled = |digit: u32| if digit < 5 { digit * 2 } else { digit * 2 - 9 };
@@ -148,9 +148,9 @@ mod tests {
 
     use super::*;
 
-    /// Each line: a format, texts that have it, and texts that have not.
+    /// A format, strings that have it, and strings that do not.
     #[test]
-    fn texts_have_their_formats() {
+    fn strings_are_checked_against_their_format() {
         let cases: [(&str, &[&str], &[&str]); 12] = [
             ("bsonobjectid", &["507F1f77bcf86cd799439011"], &["507f1f77bcf86cd79943901", ""]),
             (
@@ -171,23 +171,23 @@ mod tests {
         ];
         for (format, sound, wrong) in cases {
             for text in sound {
-                assert!(has(text, format), "{format}: {text}");
+                assert!(has_format(text, format), "{format}: {text}");
             }
             for text in wrong {
-                assert!(!has(text, format), "{format}: {text}");
+                assert!(!has_format(text, format), "{format}: {text}");
             }
         }
     }
 
     #[test]
-    fn odd_formats_of_texts_are_found_at_every_depth() {
+    fn unrecognized_formats_are_found_at_every_depth() {
         let schema = json!({"type": "object", "properties": {
             "a": {"type": "string", "format": "odd"},
             "b": {"type": "integer", "format": "none"},
             "c": {"type": "array", "items": {"type": "string", "format": "odder"}},
             "d": {"type": "string", "format": "date-time"},
         }});
-        assert_eq!(unrecognized(&schema), ["odd", "odder"]);
-        assert!(has("anything", "odd"));
+        assert_eq!(unrecognized_formats(&schema), ["odd", "odder"]);
+        assert!(has_format("anything", "odd"));
     }
 }

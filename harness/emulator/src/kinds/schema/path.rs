@@ -1,21 +1,21 @@
-//! Paths like `.spec.tasks['a.b']` along a schema.
+//! JSON paths such as `.spec.tasks['a.b']` in a schema.
 
 use crate::object::map;
 use schedlab_json::Value;
 
-/// Whether keys may stand in brackets.
+/// Whether keys may be written in brackets.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Brackets {
     Allowed,
-    Refused,
+    Rejected,
 }
 
-/// The names that a path leads along and the schema it leads to.
+/// The names in the path, and the schema of the field.
 ///
 /// # Errors
 ///
-/// Why it is no path of this schema.
-pub(crate) fn follow<'s>(
+/// Why the path is not valid in this schema.
+pub(crate) fn resolve<'s>(
     path: &str,
     schema: &'s Value,
     brackets: Brackets,
@@ -26,7 +26,7 @@ pub(crate) fn follow<'s>(
     while let Some(token) = tokens.next() {
         let name = match token {
             "." => tokens.next().ok_or(END)?.to_owned(),
-            "[" if brackets == Brackets::Refused => {
+            "[" if brackets == Brackets::Rejected => {
                 return Err("array notation is not allowed".to_owned());
             }
             "[" => {
@@ -54,14 +54,14 @@ fn step<'s>(schema: &'s Value, name: &str) -> Option<&'s Value> {
     }
 }
 
-/// Dots and brackets, and what is between them.
+/// Splits a path into dots, brackets and the names between them.
 fn tokens(path: &str) -> Vec<&str> {
     let mut all = Vec::new();
     let mut rest = path;
     while let Some(first) = rest.chars().next() {
         let end = match first {
             '.' | '[' | ']' => 1,
-            '\'' => quoted(rest),
+            '\'' => quoted_length(rest),
             _ => rest.find(['.', '[', ']']).unwrap_or(rest.len()),
         };
         let (token, after) = rest.split_at(end);
@@ -71,8 +71,8 @@ fn tokens(path: &str) -> Vec<&str> {
     all
 }
 
-/// How long a text in quotes is.
-fn quoted(text: &str) -> usize {
+/// The length of the quoted string at the start of `text`.
+fn quoted_length(text: &str) -> usize {
     let ends = text.match_indices('\'').skip(1);
     let mut ends = ends.filter(|(at, _)| !text.as_bytes()[..*at].ends_with(b"\\"));
     ends.next().map_or(text.len(), |(at, _)| at + 1)
@@ -85,13 +85,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_path_leads_along_a_schema() {
+    fn a_json_path_resolves_in_a_schema() {
         let text = json!({"type": "string"});
         let schema = json!({"properties": {"a": {"properties": {"b.c": text}},
             "m": {"additionalProperties": text}}});
         for (path, names) in [(".a['b.c']", ["a", "b.c"]), (".m.x", ["m", "x"])] {
-            let (found, there) = follow(path, &schema, Brackets::Allowed).unwrap();
-            assert_eq!((found, there), (names.map(str::to_owned).to_vec(), &text));
+            let (found, found_schema) = resolve(path, &schema, Brackets::Allowed).unwrap();
+            assert_eq!((found, found_schema), (names.map(str::to_owned).to_vec(), &text));
         }
         for (path, why) in [
             (".b", "does not refer to a valid field"),
@@ -99,9 +99,9 @@ mod tests {
             ("a", "expected [ or . but got: a"),
             (".a[0]", "expected single quoted string but got 0"),
         ] {
-            assert_eq!(follow(path, &schema, Brackets::Allowed).unwrap_err(), why);
+            assert_eq!(resolve(path, &schema, Brackets::Allowed).unwrap_err(), why);
         }
-        let refused = follow(".a['b']", &schema, Brackets::Refused).unwrap_err();
+        let refused = resolve(".a['b']", &schema, Brackets::Rejected).unwrap_err();
         assert_eq!(refused, "array notation is not allowed");
     }
 }

@@ -1,28 +1,29 @@
-//! Unknown fields of a custom resource are dropped.
+//! Pruning of unknown fields of custom resources.
 
-use super::place::Place;
+use super::field_path::FieldPath;
 use super::{Additional, Schema};
 use schedlab_json::{Map, Value};
 
 impl Schema {
-    /// Drops what the schema does not know. The paths of the unknown fields go to `dropped`. The
-    /// root's type and metadata stay.
+    /// Removes unknown fields; their paths are added to `dropped`. apiVersion, kind and metadata of
+    /// the root are kept.
     pub fn prune(&self, object: &mut Value, dropped: &mut Vec<String>) {
         if let Some(fields) = object.as_object_mut() {
-            prune_map((self, true), fields, (&Place::ROOT, dropped));
+            prune_map(self, true, fields, &FieldPath::ROOT, dropped);
         }
     }
 
     pub(super) fn prune_value(
         &self,
         value: &mut Value,
-        (place, dropped): (&Place<'_>, &mut Vec<String>),
+        path: &FieldPath<'_>,
+        dropped: &mut Vec<String>,
     ) {
         if let Some(fields) = value.as_object_mut() {
-            prune_map((self, self.is_embedded()), fields, (place, dropped));
+            prune_map(self, self.is_embedded(), fields, path, dropped);
         } else if let (Some(items), Some(schema)) = (value.as_array_mut(), &self.items) {
             for (index, item) in items.iter_mut().enumerate() {
-                schema.prune_value(item, (&place.item(index), dropped));
+                schema.prune_value(item, &path.item(index), dropped);
             }
         }
     }
@@ -40,21 +41,23 @@ impl Schema {
 }
 
 fn prune_map(
-    (schema, is_resource): (&Schema, bool),
+    schema: &Schema,
+    is_resource: bool,
     fields: &mut Map,
-    (place, dropped): (&Place<'_>, &mut Vec<String>),
+    path: &FieldPath<'_>,
+    dropped: &mut Vec<String>,
 ) {
     fields.retain(|name, value| {
         if is_resource && matches!(name.as_str(), "apiVersion" | "kind" | "metadata") {
             return true;
         }
-        let place = place.field(name);
+        let path = path.field(name);
         if let Some(schema) = schema.field(name) {
-            schema.prune_value(value, (&place, dropped));
+            schema.prune_value(value, &path, dropped);
             return true;
         }
         if !schema.keeps_unknown() {
-            dropped.push(place.to_string());
+            dropped.push(path.to_string());
         }
         schema.keeps_unknown()
     });

@@ -1,29 +1,29 @@
-//! What a custom resource's schema refuses, in the real server's words.
+//! Validation of custom resources against their schema, with the API server's texts.
 
-use super::place::Place;
+use super::field_path::FieldPath;
 use super::{ListType, Schema, formats};
 use crate::error::FieldErrors;
 use schedlab_json::Value;
 
 impl Schema {
-    /// Everything in `object` that breaks the schema.
+    /// All schema violations of `object`.
     pub fn validate(&self, object: &Value) -> FieldErrors {
         let mut errors = FieldErrors::new();
-        self.check(object, &Place::ROOT, &mut errors);
+        self.check(object, &FieldPath::ROOT, &mut errors);
         errors
     }
 
-    pub(super) fn check(&self, value: &Value, path: &Place<'_>, errors: &mut FieldErrors) {
+    pub(super) fn check(&self, value: &Value, path: &FieldPath<'_>, errors: &mut FieldErrors) {
         if value.is_null() && self.nullable {
             return;
         }
         if let Some(kind) = self.kind
             && !kind.fits(value)
         {
-            errors.wrong_type(shown(path), type_of(value), kind.name());
+            errors.wrong_type(path_text(path), type_of(value), kind.name());
             return;
         }
-        self.check_bounds(value, path, errors);
+        self.check_enum(value, path, errors);
         match value {
             Value::Object(fields) => {
                 self.check_map(fields, path, errors);
@@ -36,8 +36,8 @@ impl Schema {
         self.check_branches(value, path, errors);
     }
 
-    fn check_bounds(&self, value: &Value, path: &Place<'_>, errors: &mut FieldErrors) {
-        let Some(allowed) = &self.rules.allowed else {
+    fn check_enum(&self, value: &Value, path: &FieldPath<'_>, errors: &mut FieldErrors) {
+        let Some(allowed) = &self.constraints.enum_values else {
             return;
         };
         if !allowed.contains(value) {
@@ -46,25 +46,31 @@ impl Schema {
                 .map(|value| value.as_str().map_or_else(|| value.to_string(), str::to_owned))
                 .collect();
             let allowed: Vec<&str> = allowed.iter().map(String::as_str).collect();
-            errors.unsupported(shown(path), value, &allowed);
+            errors.unsupported(path_text(path), value, &allowed);
         }
     }
 
-    fn check_map(&self, fields: &schedlab_json::Map, path: &Place<'_>, errors: &mut FieldErrors) {
+    fn check_map(
+        &self,
+        fields: &schedlab_json::Map,
+        path: &FieldPath<'_>,
+        errors: &mut FieldErrors,
+    ) {
         for name in &self.required {
             if !fields.contains_key(name) {
                 errors.required(path.field(name).to_string(), "");
             }
         }
-        let (least, most) = self.rules.properties;
+        let (least, most) = self.constraints.properties;
         let value = || Value::Object(fields.clone());
         if least.is_some_and(|least| fields.len() < least) {
             let least = least.unwrap_or_default();
-            let rule = format!("{} in body should have at least {least} properties", shown(path));
-            errors.invalid(shown(path), &value(), &rule);
+            let rule =
+                format!("{} in body should have at least {least} properties", path_text(path));
+            errors.invalid(path_text(path), &value(), &rule);
         }
         if most.is_some_and(|most| fields.len() > most) {
-            errors.too_many(shown(path), fields.len(), most.unwrap_or_default());
+            errors.too_many(path_text(path), fields.len(), most.unwrap_or_default());
         }
         for (name, field) in fields {
             if let Some(schema) = self.field(name) {
@@ -73,16 +79,16 @@ impl Schema {
         }
     }
 
-    fn check_list(&self, items: &[Value], path: &Place<'_>, errors: &mut FieldErrors) {
-        let (least, most) = self.rules.items;
+    fn check_list(&self, items: &[Value], path: &FieldPath<'_>, errors: &mut FieldErrors) {
+        let (least, most) = self.constraints.items;
         if let Some(least) = least.filter(|least| items.len() < *least) {
-            let rule = format!("{} in body should have at least {least} items", shown(path));
-            errors.invalid(shown(path), &items.len().into(), &rule);
+            let rule = format!("{} in body should have at least {least} items", path_text(path));
+            errors.invalid(path_text(path), &items.len().into(), &rule);
         }
         if let Some(most) = most.filter(|most| items.len() > *most) {
-            errors.too_many(shown(path), items.len(), most);
+            errors.too_many(path_text(path), items.len(), most);
         }
-        let identity: Option<Vec<Value>> = match &self.list {
+        let identity: Option<Vec<Value>> = match &self.list_type {
             ListType::Map(keys) => Some(
                 items
                     .iter()
@@ -109,62 +115,62 @@ impl Schema {
         }
     }
 
-    fn check_text(&self, text: &str, path: &Place<'_>, errors: &mut FieldErrors) {
-        self.check_form(text, path, errors);
-        if let Some(format) = self.rules.format.as_ref()
-            && !formats::has(text, format)
+    fn check_text(&self, text: &str, path: &FieldPath<'_>, errors: &mut FieldErrors) {
+        self.check_length_and_pattern(text, path, errors);
+        if let Some(format) = self.constraints.format.as_ref()
+            && !formats::has_format(text, format)
         {
-            errors.wrong_format(shown(path), text, format);
+            errors.wrong_format(path_text(path), text, format);
         }
     }
 
-    /// Of a text's length and pattern only the first fault is told.
-    fn check_form(&self, text: &str, path: &Place<'_>, errors: &mut FieldErrors) {
+    /// Checks length and pattern of a string; only the first violation is reported.
+    fn check_length_and_pattern(&self, text: &str, path: &FieldPath<'_>, errors: &mut FieldErrors) {
         let length = text.chars().count();
-        let (least, most) = self.rules.lengths;
+        let (least, most) = self.constraints.lengths;
         if let Some(most) = most.filter(|most| length > *most) {
-            errors.too_long(shown(path), most);
+            errors.too_long(path_text(path), most);
         } else if let Some(least) = least.filter(|least| length < *least) {
-            let rule = format!("{} in body should be at least {least} chars long", shown(path));
-            errors.invalid(shown(path), &text.into(), &rule);
+            let rule = format!("{} in body should be at least {least} chars long", path_text(path));
+            errors.invalid(path_text(path), &text.into(), &rule);
         } else if let Some(pattern) =
-            self.rules.pattern.as_ref().filter(|rule| !rule.is_match(text))
+            self.constraints.pattern.as_ref().filter(|rule| !rule.is_match(text))
         {
-            let rule = format!("{} in body should match '{pattern}'", shown(path));
-            errors.invalid(shown(path), &text.into(), &rule);
+            let rule = format!("{} in body should match '{pattern}'", path_text(path));
+            errors.invalid(path_text(path), &text.into(), &rule);
         }
     }
 
-    fn check_number(&self, value: &Value, path: &Place<'_>, errors: &mut FieldErrors) {
+    fn check_number(&self, value: &Value, path: &FieldPath<'_>, errors: &mut FieldErrors) {
         let Some(number) = value.as_f64() else {
             return;
         };
         let too_small = |(least, open): (f64, bool)| number < least || (open && number <= least);
-        if let Some((least, open)) = self.rules.minimum.filter(|&bound| too_small(bound)) {
+        if let Some((least, open)) = self.constraints.minimum.filter(|&bound| too_small(bound)) {
             let than = if open { "greater than" } else { "greater than or equal to" };
-            let rule = format!("{} in body should be {than} {least}", shown(path));
-            errors.invalid(shown(path), value, &rule);
+            let rule = format!("{} in body should be {than} {least}", path_text(path));
+            errors.invalid(path_text(path), value, &rule);
         }
         let too_large = |(most, open): (f64, bool)| number > most || (open && number >= most);
-        if let Some((most, open)) = self.rules.maximum.filter(|&bound| too_large(bound)) {
+        if let Some((most, open)) = self.constraints.maximum.filter(|&bound| too_large(bound)) {
             let than = if open { "less than" } else { "less than or equal to" };
-            let rule = format!("{} in body should be {than} {most}", shown(path));
-            errors.invalid(shown(path), value, &rule);
+            let rule = format!("{} in body should be {than} {most}", path_text(path));
+            errors.invalid(path_text(path), value, &rule);
         }
         let is_multiple = |step: f64| (number / step).fract() == 0.0;
-        if let Some(step) = self.rules.multiple_of.filter(|&step| !is_multiple(step)) {
-            let rule = format!("{} in body should be a multiple of {step}", shown(path));
-            errors.invalid(shown(path), value, &rule);
+        if let Some(step) = self.constraints.multiple_of.filter(|&step| !is_multiple(step)) {
+            let rule = format!("{} in body should be a multiple of {step}", path_text(path));
+            errors.invalid(path_text(path), value, &rule);
         }
     }
 }
 
-fn shown(path: &Place<'_>) -> String {
-    named(path.to_string())
+fn path_text(path: &FieldPath<'_>) -> String {
+    path_or_nil(path.to_string())
 }
 
-/// The root has no name.
-pub(super) fn named(path: String) -> String {
+/// The path for messages; the root is `<nil>`.
+pub(super) fn path_or_nil(path: String) -> String {
     if path.is_empty() { "<nil>".to_owned() } else { path }
 }
 

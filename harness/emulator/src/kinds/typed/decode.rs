@@ -1,23 +1,24 @@
-//! One walk over an object along its type.
+//! Decodes an object along its type.
 
 use std::{borrow::Cow, fmt};
 
 use base64::{DecodeError, Engine as _, engine::general_purpose::STANDARD};
 
-use super::Types;
-use super::canonical::canonical;
-use super::form::{Shape, Struct};
+use super::CompiledType;
+use super::canonical_quantity::canonical;
+use super::compiled_type::{FieldType, Struct};
 use crate::object;
 use schedlab_json::{Map, Value};
 
-/// Decodes the object in place. Errors are in the words of Go's JSON decoder.
+/// Decodes the object in place. Paths of unknown fields are added to `unknown`; errors have the
+/// texts of Go's JSON decoder.
 pub(super) fn decode(
-    types: &Types,
+    types: &CompiledType,
     object: &mut Value,
     unknown: &mut Vec<String>,
 ) -> Result<(), String> {
-    let mut walk = Walk { types, unknown };
-    let root = &types.types[types.root];
+    let mut walk = Decoder { types, unknown };
+    let root = &types.structs[types.root];
     let Some(fields) = object.as_object_mut() else {
         return Err("json: cannot unmarshal into Go value: not an object".to_owned());
     };
@@ -28,19 +29,19 @@ pub(super) fn decode(
     Ok(())
 }
 
-struct Walk<'w> {
-    types: &'w Types,
+struct Decoder<'w> {
+    types: &'w CompiledType,
     unknown: &'w mut Vec<String>,
 }
 
-/// Where a value stands: the struct it is a field of, and the path to it.
+/// The location of a value: the name of its struct, and the path.
 #[derive(Clone, Copy)]
-struct Place<'p> {
+struct Location<'p> {
     owner: &'p str,
     path: Path<'p>,
 }
 
-/// The way to a value; spelt out only where there is something to say of it.
+/// The path to a value; formatted only in errors.
 #[derive(Clone, Copy)]
 enum Path<'p> {
     Root,
@@ -59,7 +60,7 @@ impl fmt::Display for Path<'_> {
     }
 }
 
-impl Walk<'_> {
+impl Decoder<'_> {
     fn fields(
         &mut self,
         structure: &Struct,
@@ -68,21 +69,21 @@ impl Walk<'_> {
     ) -> Result<(), String> {
         let mut failure = None;
         fields.retain(|name, value| {
-            let place = Path::Field(&path, name);
+            let location = Path::Field(&path, name);
             let Some(field) = structure.fields.get(name.as_str()) else {
-                self.unknown.push(place.to_string());
+                self.unknown.push(location.to_string());
                 return false;
             };
             if value.is_null() {
                 return false;
             }
-            let here = Place { owner: &structure.name, path: place };
-            if let Err(why) = self.value(&field.shape, value, here) {
+            let here = Location { owner: &structure.name, path: location };
+            if let Err(why) = self.value(&field.field_type, value, here) {
                 failure.get_or_insert(why);
             }
-            !(field.is_optional && is_empty(&field.shape, value))
+            !(field.is_optional && is_empty(&field.field_type, value))
         });
-        for (name, zero) in &structure.always {
+        for (name, zero) in &structure.zero_values {
             if !fields.contains_key(name) {
                 fields.insert(name.clone(), zero.clone());
             }
@@ -90,21 +91,26 @@ impl Walk<'_> {
         failure.map_or(Ok(()), Err)
     }
 
-    fn value(&mut self, shape: &Shape, value: &mut Value, place: Place<'_>) -> Result<(), String> {
+    fn value(
+        &mut self,
+        shape: &FieldType,
+        value: &mut Value,
+        location: Location<'_>,
+    ) -> Result<(), String> {
         match (shape, &mut *value) {
-            (Shape::Struct(number), Value::Object(fields)) => {
+            (FieldType::Struct(number), Value::Object(fields)) => {
                 let types = self.types;
-                self.fields(&types.types[*number], fields, place.path)
+                self.fields(&types.structs[*number], fields, location.path)
             }
-            (Shape::Map(values), Value::Object(fields)) => self.map(values, fields, place),
-            (Shape::List(items), Value::Array(list)) => {
+            (FieldType::Map(values), Value::Object(fields)) => self.map(values, fields, location),
+            (FieldType::List(items), Value::Array(list)) => {
                 for (index, item) in list.iter_mut().enumerate() {
-                    let path = Path::Item(&place.path, index);
-                    self.value(items, item, Place { path, ..place })?;
+                    let path = Path::Item(&location.path, index);
+                    self.value(items, item, Location { path, ..location })?;
                 }
                 Ok(())
             }
-            (Shape::Quantity, Value::String(_) | Value::Number(_)) => {
+            (FieldType::Quantity, Value::String(_) | Value::Number(_)) => {
                 let text = value.as_str().map_or_else(|| value.to_string().into(), Cow::Borrowed);
                 let canonical = canonical(&text)?;
                 if canonical != text || !value.is_string() {
@@ -112,47 +118,59 @@ impl Walk<'_> {
                 }
                 Ok(())
             }
-            (Shape::Text, Value::Null) => {
+            (FieldType::Text, Value::Null) => {
                 *value = "".into();
                 Ok(())
             }
-            _ => scalar(self.types, shape, value, place),
+            _ => check_scalar(self.types, shape, value, location),
         }
     }
 
-    /// Of what is wrong in a map Go tells the key only on the way into a struct.
-    fn map(&mut self, values: &Shape, fields: &mut Map, place: Place<'_>) -> Result<(), String> {
-        fields.retain(|_, value| !value.is_null() || matches!(values, Shape::Text));
-        let is_keyed = matches!(values, Shape::Struct(_));
+    /// Decodes a map. Go's error names the key only if the values are structs.
+    fn map(
+        &mut self,
+        values: &FieldType,
+        fields: &mut Map,
+        location: Location<'_>,
+    ) -> Result<(), String> {
+        fields.retain(|_, value| !value.is_null() || matches!(values, FieldType::Text));
+        let is_keyed = matches!(values, FieldType::Struct(_));
         for (name, value) in fields.iter_mut() {
-            let keyed = Path::Field(&place.path, name);
-            let path = if is_keyed { keyed } else { place.path };
-            self.value(values, value, Place { path, ..place })?;
+            let keyed = Path::Field(&location.path, name);
+            let path = if is_keyed { keyed } else { location.path };
+            self.value(values, value, Location { path, ..location })?;
         }
         Ok(())
     }
 }
 
-/// A value that is stored as it came, or not at all.
-fn scalar(types: &Types, shape: &Shape, value: &Value, place: Place<'_>) -> Result<(), String> {
+/// Checks a value that is stored unchanged.
+fn check_scalar(
+    types: &CompiledType,
+    shape: &FieldType,
+    value: &Value,
+    location: Location<'_>,
+) -> Result<(), String> {
     let fits = match shape {
-        Shape::Text | Shape::Time | Shape::Bytes => value.is_string(),
-        Shape::Bool => value.is_boolean(),
-        Shape::Float => value.is_number(),
-        Shape::Int32 => fits_32(value),
-        Shape::Int64 => value.is_i64(),
-        Shape::IntOrString => value.is_string() || fits_32(value),
-        Shape::Any => true,
-        Shape::Struct(_) | Shape::Map(_) | Shape::List(_) | Shape::Quantity => false,
+        FieldType::Text | FieldType::Time | FieldType::Bytes => value.is_string(),
+        FieldType::Bool => value.is_boolean(),
+        FieldType::Float => value.is_number(),
+        FieldType::Int32 => fits_32(value),
+        FieldType::Int64 => value.is_i64(),
+        FieldType::IntOrString => value.is_string() || fits_32(value),
+        FieldType::Any => true,
+        FieldType::Struct(_) | FieldType::Map(_) | FieldType::List(_) | FieldType::Quantity => {
+            false
+        }
     };
     if !fits {
-        return Err(mismatch(types, shape, value, place));
+        return Err(type_mismatch(types, shape, value, location));
     }
     let text = value.as_str().unwrap_or_default();
-    if matches!(shape, Shape::Bytes) {
+    if matches!(shape, FieldType::Bytes) {
         return check_base64(text);
     }
-    if matches!(shape, Shape::Time) && text.parse::<jiff::Timestamp>().is_err() {
+    if matches!(shape, FieldType::Time) && text.parse::<jiff::Timestamp>().is_err() {
         let layout = "2006-01-02T15:04:05Z07:00";
         return Err(format!("parsing time \"{text}\" as \"{layout}\": cannot parse \"{text}\""));
     }
@@ -163,16 +181,16 @@ fn fits_32(value: &Value) -> bool {
     value.as_i64().is_some_and(|whole| i32::try_from(whole).is_ok())
 }
 
-/// Only lists and maps: an empty struct or text can mean something.
-fn is_empty(shape: &Shape, value: &Value) -> bool {
+/// Only lists and maps: an empty struct or string may be meaningful.
+fn is_empty(shape: &FieldType, value: &Value) -> bool {
     match (shape, value) {
-        (Shape::List(_), Value::Array(items)) => items.is_empty(),
-        (Shape::Map(_), Value::Object(fields)) => fields.is_empty(),
+        (FieldType::List(_), Value::Array(items)) => items.is_empty(),
+        (FieldType::Map(_), Value::Object(fields)) => fields.is_empty(),
         _ => false,
     }
 }
 
-/// Go reads over line ends.
+/// Checks base64 like Go, which ignores line breaks.
 fn check_base64(text: &str) -> Result<(), String> {
     let text = text.replace(['\r', '\n'], "");
     let offset = match STANDARD.decode(&text) {
@@ -185,48 +203,54 @@ fn check_base64(text: &str) -> Result<(), String> {
     Err(format!("illegal base64 data at input byte {offset}"))
 }
 
-fn mismatch(types: &Types, shape: &Shape, value: &Value, place: Place<'_>) -> String {
+fn type_mismatch(
+    types: &CompiledType,
+    shape: &FieldType,
+    value: &Value,
+    location: Location<'_>,
+) -> String {
     let mut found = object::go_type(value).to_owned();
-    if value.is_number() && matches!(shape, Shape::Int32 | Shape::Int64) {
+    if value.is_number() && matches!(shape, FieldType::Int32 | FieldType::Int64) {
         found = format!("number {value}");
     }
-    let field = place.path.to_string();
+    let field = location.path.to_string();
     let own = field.rsplit('.').next().unwrap_or_default();
-    let wanted = match alias(place.owner, own).filter(|_| matches!(shape, Shape::Text)) {
+    let expected = match go_alias(location.owner, own).filter(|_| matches!(shape, FieldType::Text))
+    {
         Some(alias) => alias.to_owned(),
-        None => in_go(types, shape),
+        None => go_type_name(types, shape),
     };
     format!(
-        "json: cannot unmarshal {found} into Go struct field {}.{field} of type {wanted}",
-        place.owner
+        "json: cannot unmarshal {found} into Go struct field {}.{field} of type {expected}",
+        location.owner
     )
 }
 
-/// A type's name in Go.
-fn in_go(types: &Types, shape: &Shape) -> String {
+/// The name of a type in Go.
+fn go_type_name(types: &CompiledType, shape: &FieldType) -> String {
     match shape {
-        Shape::Struct(number) => {
-            let Struct { name, package, .. } = &types.types[*number];
+        FieldType::Struct(number) => {
+            let Struct { name, package, .. } = &types.structs[*number];
             format!("{package}.{name}")
         }
-        Shape::Map(values) => format!("map[string]{}", in_go(types, values)),
-        Shape::List(items) => format!("[]{}", in_go(types, items)),
-        Shape::Text => "string".to_owned(),
-        Shape::Bytes => "[]uint8".to_owned(),
-        Shape::Int32 => "int32".to_owned(),
-        Shape::Int64 => "int64".to_owned(),
-        Shape::Float => "float64".to_owned(),
-        Shape::Bool => "bool".to_owned(),
-        Shape::Quantity => "resource.Quantity".to_owned(),
-        Shape::IntOrString => "intstr.IntOrString".to_owned(),
-        Shape::Time => "v1.Time".to_owned(),
-        Shape::Any => "value".to_owned(),
+        FieldType::Map(values) => format!("map[string]{}", go_type_name(types, values)),
+        FieldType::List(items) => format!("[]{}", go_type_name(types, items)),
+        FieldType::Text => "string".to_owned(),
+        FieldType::Bytes => "[]uint8".to_owned(),
+        FieldType::Int32 => "int32".to_owned(),
+        FieldType::Int64 => "int64".to_owned(),
+        FieldType::Float => "float64".to_owned(),
+        FieldType::Bool => "bool".to_owned(),
+        FieldType::Quantity => "resource.Quantity".to_owned(),
+        FieldType::IntOrString => "intstr.IntOrString".to_owned(),
+        FieldType::Time => "v1.Time".to_owned(),
+        FieldType::Any => "value".to_owned(),
     }
 }
 
-/// Texts that have a type of their own in Go, of the kinds that schedulers meet. Schemas do not
-/// name them.
-fn alias(structure: &str, field: &str) -> Option<&'static str> {
+/// Go's named string types, for the fields that matter to schedulers. The schemas do not contain
+/// these names.
+fn go_alias(structure: &str, field: &str) -> Option<&'static str> {
     Some(match (structure, field) {
         ("PodStatus", "phase") => "v1.PodPhase",
         ("PodStatus", "qosClass") => "v1.PodQOSClass",

@@ -1,8 +1,8 @@
-//! Horizontal pod autoscalers as `autoscaling/v1` has them, with a target for CPU alone. Other
-//! metrics and the behavior go along in annotations, as with the real server.
+//! Conversion of `HorizontalPodAutoscaler` between `autoscaling/v2` and `v1`, which has only a CPU
+//! target. As in the API server, annotations keep other metrics and the behavior.
 //!
-//! Left out: the older form that the real server gives metrics inside its annotation, and what
-//! an autoscaler that runs would report.
+//! Left out: the older format of metrics that the API server writes in the annotation, and status
+//! fields that a running autoscaler reports.
 
 use crate::object;
 use schedlab_json::{Value, json};
@@ -11,7 +11,7 @@ const METRICS: &str = "autoscaling.alpha.kubernetes.io/metrics";
 const BEHAVIOR: &str = "autoscaling.alpha.kubernetes.io/behavior";
 const TARGET: [&str; 2] = ["spec", "targetCPUUtilizationPercentage"];
 
-/// A stored autoscaler, as version 1 shows it.
+/// Converts a stored autoscaler to version 1.
 pub(super) fn to_v1(scaler: &mut Value) {
     let mut others = Vec::new();
     for metric in list_of(object::remove(scaler, &["spec", "metrics"])) {
@@ -23,10 +23,10 @@ pub(super) fn to_v1(scaler: &mut Value) {
         }
     }
     if !others.is_empty() {
-        carry(scaler, METRICS, &Value::Array(others));
+        store_in_annotation(scaler, METRICS, &Value::Array(others));
     }
     if let Some(behavior) = object::remove(scaler, &["spec", "behavior"]) {
-        carry(scaler, BEHAVIOR, &behavior);
+        store_in_annotation(scaler, BEHAVIOR, &behavior);
     }
     for field in ["currentMetrics", "conditions"] {
         object::remove(scaler, &["status", field]);
@@ -34,15 +34,15 @@ pub(super) fn to_v1(scaler: &mut Value) {
     object::set_default(scaler, &["status", "currentReplicas"], 0);
 }
 
-/// An autoscaler that was sent in version 1, as it is stored.
+/// Converts an autoscaler of version 1 to its stored form.
 pub(super) fn from_v1(scaler: &mut Value) {
     let target = object::remove(scaler, &TARGET).filter(|target| !target.is_null());
     let mut metrics: Vec<Value> = target.as_ref().map(cpu_metric).into_iter().collect();
-    metrics.extend(list_of(carried(scaler, METRICS)));
+    metrics.extend(list_of(take_from_annotation(scaler, METRICS)));
     if !metrics.is_empty() {
         object::set(scaler, &["spec", "metrics"], metrics.into());
     }
-    if let Some(behavior) = carried(scaler, BEHAVIOR) {
+    if let Some(behavior) = take_from_annotation(scaler, BEHAVIOR) {
         object::set(scaler, &["spec", "behavior"], behavior);
     }
 }
@@ -65,12 +65,12 @@ fn cpu_target(metric: &Value) -> Option<&Value> {
     object::at(metric, &["resource", "target", "averageUtilization"]).filter(|_| is_cpu)
 }
 
-fn carry(scaler: &mut Value, key: &str, what: &Value) {
+fn store_in_annotation(scaler: &mut Value, key: &str, what: &Value) {
     object::set(scaler, &["metadata", "annotations", key], what.to_string().into());
 }
 
-/// What an annotation carries; one that carries nothing readable stays.
-fn carried(scaler: &mut Value, key: &str) -> Option<Value> {
+/// Takes a JSON value out of an annotation; an annotation that is no JSON stays.
+fn take_from_annotation(scaler: &mut Value, key: &str) -> Option<Value> {
     let what = serde_json::from_str(object::annotation(scaler, key)?).ok()?;
     object::remove(scaler, &["metadata", "annotations", key]);
     if object::map(scaler, &["metadata", "annotations"]).is_some_and(schedlab_json::Map::is_empty) {
@@ -84,7 +84,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_version_1_does_not_know_goes_along_in_annotations() {
+    fn fields_unknown_to_autoscaling_v1_are_kept_in_annotations() {
         let memory = json!({"type": "Resource", "resource": {"name": "memory",
             "target": {"type": "Utilization", "averageUtilization": 70}}});
         let stored = json!({"metadata": {"name": "a"}, "spec": {"maxReplicas": 3,

@@ -1,6 +1,6 @@
-//! Server-side apply: who wants what, and what the object becomes.
+//! Server-side apply: ownership of fields, and the resulting objects.
 
-use super::super::{Author, Shape, apply, builtin, crd, note_update};
+use super::super::{Author, Shape, apply, builtin_shape, crd_shape, record_update};
 use super::object;
 use crate::error::ApiError;
 use schedlab_json::{Value, json};
@@ -14,11 +14,11 @@ struct Live {
 
 impl Live {
     fn new(group: &str, kind: &str) -> Self {
-        Self { shape: builtin(group, kind), object: None, second: 0 }
+        Self { shape: builtin_shape(group, kind), object: None, second: 0 }
     }
 
     fn with_schema(schema: &Value) -> Self {
-        Self { shape: crd(schema), object: None, second: 0 }
+        Self { shape: crd_shape(schema), object: None, second: 0 }
     }
 
     fn author<'m>(&mut self, manager: &'m str) -> Author<'m> {
@@ -27,27 +27,27 @@ impl Live {
         Author { manager, api_version: "v1", subresource: "", now }
     }
 
-    fn try_apply(&mut self, manager: &str, wanted: &str, force: bool) -> Result<(), ApiError> {
+    fn try_apply(&mut self, manager: &str, config: &str, force: bool) -> Result<(), ApiError> {
         let author = self.author(manager);
-        let object = object(wanted);
+        let object = object(config);
         self.object =
-            Some(apply(self.object.as_ref(), (&object, &object), force, &self.shape, &author)?);
+            Some(apply(self.object.as_ref(), &object, &object, force, &self.shape, &author)?);
         Ok(())
     }
 
-    fn apply(&mut self, manager: &str, wanted: &str) -> &mut Self {
-        self.try_apply(manager, wanted, false).unwrap();
+    fn apply(&mut self, manager: &str, config: &str) -> &mut Self {
+        self.try_apply(manager, config, false).unwrap();
         self
     }
 
-    fn conflict(&mut self, manager: &str, wanted: &str) -> ApiError {
-        self.try_apply(manager, wanted, false).unwrap_err()
+    fn conflict(&mut self, manager: &str, config: &str) -> ApiError {
+        self.try_apply(manager, config, false).unwrap_err()
     }
 
     fn update(&mut self, manager: &str, after: &str) -> &mut Self {
         let author = self.author(manager);
         let mut after = object(after);
-        note_update(self.object.as_ref(), &mut after, &self.shape, &author);
+        record_update(self.object.as_ref(), &mut after, &self.shape, &author);
         self.object = Some(after);
         self
     }
@@ -77,7 +77,7 @@ impl Live {
 }
 
 #[test]
-fn an_apply_creates_and_owns_what_it_says() {
+fn an_apply_creates_the_object_and_owns_its_fields() {
     let mut live = Live::new("", "ConfigMap");
     live.apply("ci", "{metadata: {name: c, labels: {a: '1'}}, data: {k: v}}");
     assert_eq!(
@@ -88,7 +88,7 @@ fn an_apply_creates_and_owns_what_it_says() {
 }
 
 #[test]
-fn applying_the_same_again_changes_nothing_at_all() {
+fn applying_the_same_configuration_again_changes_nothing() {
     let mut live = Live::new("", "ConfigMap");
     live.apply("ci", "{data: {k: v}}");
     let first = live.object.clone();
@@ -97,7 +97,7 @@ fn applying_the_same_again_changes_nothing_at_all() {
 }
 
 #[test]
-fn what_its_manager_no_longer_applies_goes() {
+fn a_field_its_manager_no_longer_applies_is_removed() {
     let mut live = Live::new("", "ConfigMap");
     live.apply("ci", "{data: {k: v, old: x}, metadata: {labels: {a: '1'}}}");
     live.apply("ci", "{data: {k: v}}");
@@ -105,7 +105,7 @@ fn what_its_manager_no_longer_applies_goes() {
 }
 
 #[test]
-fn what_another_manager_also_applies_stays() {
+fn a_field_another_manager_also_applies_stays() {
     let mut live = Live::new("", "ConfigMap");
     live.apply("ci", "{data: {k: v, shared: x}}").apply("ops", "{data: {shared: x}}");
     live.apply("ci", "{data: {k: v}}");
@@ -184,7 +184,7 @@ fn an_update_takes_fields_from_their_applier() {
 }
 
 #[test]
-fn containers_are_told_apart_by_name() {
+fn containers_are_identified_by_name() {
     let mut live = Live::new("", "Pod");
     live.apply("ci", "{spec: {containers: [{name: a, image: x}]}}");
     live.apply("mesh", "{spec: {containers: [{name: proxy, image: p}]}}");
@@ -214,7 +214,7 @@ fn a_conflict_inside_a_list_names_the_item() {
 }
 
 #[test]
-fn an_item_that_others_wrote_into_stays_with_what_is_theirs() {
+fn an_item_with_fields_of_another_manager_keeps_those_fields() {
     let mut live = Live::new("", "Pod");
     live.apply("ci", "{spec: {containers: [{name: a, image: x}, {name: b}]}}");
     live.apply("ops", "{spec: {containers: [{name: a, tty: true}]}}");
@@ -234,7 +234,7 @@ fn ports_have_two_keys_of_which_one_has_a_default() {
 }
 
 #[test]
-fn an_atomic_list_belongs_to_one() {
+fn an_atomic_list_has_one_owner() {
     let mut live = Live::new("", "Pod");
     live.apply("ci", "{spec: {tolerations: [{key: a}]}}");
     assert_eq!(
@@ -266,7 +266,7 @@ fn finalizers_are_a_set_shared_by_value() {
 }
 
 #[test]
-fn items_of_others_keep_their_place_among_ones_own() {
+fn items_of_other_managers_keep_their_position() {
     let mut live = Live::new("", "Pod");
     live.update("x", "{spec: {containers: [{name: a}, {name: x}, {name: b}]}}");
     live.apply("ci", "{spec: {containers: [{name: b}, {name: c}]}}");
@@ -335,7 +335,7 @@ fn a_configuration_may_not_name_owners() {
 }
 
 #[test]
-fn fields_that_nobody_was_recorded_for_belong_to_whoever_came_before() {
+fn fields_without_a_recorded_owner_belong_to_before_first_apply() {
     let mut live = Live::new("", "ConfigMap");
     live.object = Some(object("{apiVersion: v1, data: {k: v}}"));
     assert_eq!(
@@ -345,7 +345,7 @@ fn fields_that_nobody_was_recorded_for_belong_to_whoever_came_before() {
 }
 
 #[test]
-fn defaults_that_nobody_applied_survive_an_apply() {
+fn defaults_without_an_owner_survive_an_apply() {
     let mut live = Live::new("", "Pod");
     live.apply("ci", "{spec: {containers: [{name: a, image: x}]}}");
     let object = live.object.as_mut().unwrap();

@@ -1,15 +1,15 @@
 //! JSON Patch and merge patch.
 
-use super::super::{json, merge};
+use super::super::{apply_json_patch, apply_merge_patch};
 use super::object;
 
 /// The patched object as JSON text, or `code reason: message`.
 fn json_patched(current: &str, patch: &str) -> String {
-    text(json(&object(current), &object(patch)))
+    text(apply_json_patch(&object(current), &object(patch)))
 }
 
 fn merged(current: &str, patch: &str) -> String {
-    text(merge(&object(current), &object(patch)))
+    text(apply_merge_patch(&object(current), &object(patch)))
 }
 
 pub(super) fn text(result: Result<schedlab_json::Value, crate::error::ApiError>) -> String {
@@ -34,7 +34,7 @@ fn json_patch_operations_change_what_their_paths_name() {
         ("{a: 1}", "[{op: test, path: /a, value: 1}]", r#"{"a":1}"#),
         ("{a/b: 1}", "[{op: remove, path: /a~1b}]", "{}"),
         ("{a: 1}", "[]", r#"{"a":1}"#),
-        // Here the real server's library differs from RFC 6902.
+        // Here the library of the API server differs from RFC 6902.
         ("{a: 1}", "[{op: replace, path: /b, value: 2}]", r#"{"a":1,"b":2}"#),
     ];
     for (current, patch, expected) in cases {
@@ -60,7 +60,7 @@ fn a_json_patch_that_does_not_fit_is_refused_and_changes_nothing() {
 }
 
 #[test]
-fn what_is_no_json_patch_is_a_bad_request() {
+fn a_json_patch_that_is_not_a_list_is_a_bad_request() {
     let answer = json_patched("{a: 1}", "{a: 1}");
     assert!(answer.starts_with("400 BadRequest: error decoding patch: "), "{answer}");
 }
@@ -69,7 +69,7 @@ fn what_is_no_json_patch_is_a_bad_request() {
 fn a_json_patch_has_at_most_ten_thousand_operations() {
     let operation = schedlab_json::json!({"op": "test", "path": "/a", "value": 1});
     let patch = schedlab_json::Value::Array(vec![operation; 10_001]);
-    let refused = json(&object("{a: 1}"), &patch).unwrap_err();
+    let refused = apply_json_patch(&object("{a: 1}"), &patch).unwrap_err();
     assert_eq!((refused.code, refused.reason.as_str()), (413, "RequestEntityTooLarge"));
 }
 
@@ -93,6 +93,6 @@ fn merge_patch_follows_rfc_7386() {
 }
 
 #[test]
-fn a_merge_patch_that_is_no_object_is_a_bad_request() {
+fn a_merge_patch_that_is_not_an_object_is_a_bad_request() {
     assert!(merged("{a: 1}", "[1]").starts_with("400 BadRequest: "));
 }

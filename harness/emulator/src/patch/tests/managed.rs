@@ -1,6 +1,6 @@
-//! Who owns which field after updates.
+//! Owners of fields after updates.
 
-use super::super::{Author, builtin, note_update};
+use super::super::{Author, builtin_shape, record_update};
 use super::object;
 use schedlab_json::{Value, json};
 
@@ -9,9 +9,9 @@ fn author<'m>(manager: &'m str, subresource: &'m str) -> Author<'m> {
     Author { manager, api_version: "v1", subresource, now }
 }
 
-/// What an update leaves in `managedFields`.
+/// The entries of `managedFields` after an update.
 fn owners(before: Option<&Value>, after: &mut Value, author: &Author<'_>) -> Vec<String> {
-    note_update(before, after, &builtin("", "Pod"), author);
+    record_update(before, after, &builtin_shape("", "Pod"), author);
     let entries = after["metadata"]["managedFields"].as_array().cloned().unwrap_or_default();
     let line = |entry: &Value| format!("{} {}", entry["manager"], entry["fieldsV1"]);
     entries.iter().map(line).collect()
@@ -54,17 +54,17 @@ fn an_update_owns_only_what_it_changes() {
 fn a_write_without_change_leaves_the_records_alone() {
     let before = object("{metadata: {managedFields: [{manager: x, operation: Update}]}, spec: {}}");
     let mut after = before.clone();
-    note_update(Some(&before), &mut after, &builtin("", "Pod"), &author("m", ""));
+    record_update(Some(&before), &mut after, &builtin_shape("", "Pod"), &author("m", ""));
     assert_eq!(after, before);
     let mut without = object("{metadata: {}, spec: {}}");
-    note_update(Some(&before), &mut without, &builtin("", "Pod"), &author("m", ""));
+    record_update(Some(&before), &mut without, &builtin_shape("", "Pod"), &author("m", ""));
     assert_eq!(without, before);
 }
 
 #[test]
 fn removed_fields_leave_every_owner() {
     let mut first = object("{spec: {nodeName: a, priority: 1}}");
-    note_update(None, &mut first, &builtin("", "Pod"), &author("one", ""));
+    record_update(None, &mut first, &builtin_shape("", "Pod"), &author("one", ""));
     let mut after = first.clone();
     after["spec"].as_object_mut().unwrap().remove("priority");
     assert_eq!(
@@ -76,7 +76,7 @@ fn removed_fields_leave_every_owner() {
 #[test]
 fn subresources_have_entries_of_their_own() {
     let mut pod = object("{spec: {nodeName: a}}");
-    note_update(None, &mut pod, &builtin("", "Pod"), &author("kubelet", ""));
+    record_update(None, &mut pod, &builtin_shape("", "Pod"), &author("kubelet", ""));
     let mut after = pod.clone();
     after["status"] = json!({"phase": "Running"});
     let lines = owners(Some(&pod), &mut after, &author("kubelet", "status"));
@@ -90,9 +90,9 @@ fn subresources_have_entries_of_their_own() {
 #[test]
 fn a_lone_empty_entry_clears_the_records() {
     let mut before = object("{spec: {nodeName: a}}");
-    note_update(None, &mut before, &builtin("", "Pod"), &author("m", ""));
+    record_update(None, &mut before, &builtin_shape("", "Pod"), &author("m", ""));
     let mut after = before.clone();
     after["metadata"]["managedFields"] = json!([{}]);
-    note_update(Some(&before), &mut after, &builtin("", "Pod"), &author("m", ""));
+    record_update(Some(&before), &mut after, &builtin_shape("", "Pod"), &author("m", ""));
     assert_eq!(after["metadata"].get("managedFields"), None);
 }

@@ -1,20 +1,20 @@
 //! Strategic merge patch: current, patch, result.
 
-use super::super::{builtin, strategic};
+use super::super::{apply_strategic_patch, builtin_shape};
 use super::json::text;
 use super::object;
 
 /// Patches the containers' list, or any other field, of a pod's spec.
 fn pod_spec(current: &str, patch: &str) -> String {
-    let shape = builtin("", "Pod");
+    let shape = builtin_shape("", "Pod");
     let within = |text: &str| schedlab_json::json!({ "spec": object(text) });
-    let result = strategic(&within(current), &within(patch), &shape);
+    let result = apply_strategic_patch(&within(current), &within(patch), &shape);
     text(result.map(|value| value["spec"].clone()))
 }
 
-fn patched(kind: (&str, &str), current: &str, patch: &str) -> String {
-    let shape = builtin(kind.0, kind.1);
-    text(strategic(&object(current), &object(patch), &shape))
+fn patched(group: &str, kind: &str, current: &str, patch: &str) -> String {
+    let shape = builtin_shape(group, kind);
+    text(apply_strategic_patch(&object(current), &object(patch), &shape))
 }
 
 #[test]
@@ -161,7 +161,8 @@ fn retained_keys_drop_the_others() {
     );
     assert_eq!(
         patched(
-            ("apps", "Deployment"),
+            "apps",
+            "Deployment",
             "{spec: {strategy: {type: RollingUpdate, rollingUpdate: {maxSurge: 1}}}}",
             "{spec: {strategy: {$retainKeys: [type], type: Recreate}}}"
         ),
@@ -174,7 +175,7 @@ fn retained_keys_drop_the_others() {
 }
 
 #[test]
-fn sets_of_plain_values_unite_and_values_leave_by_directive() {
+fn sets_of_scalars_are_united_and_a_directive_removes_values() {
     let finalizers = |text: &str| format!("{{metadata: {text}}}");
     let cases = [
         (
@@ -190,7 +191,7 @@ fn sets_of_plain_values_unite_and_values_leave_by_directive() {
         ),
     ];
     for (current, patch, expected) in cases {
-        let found = patched(("", "ConfigMap"), &finalizers(current), &finalizers(patch));
+        let found = patched("", "ConfigMap", &finalizers(current), &finalizers(patch));
         assert_eq!(found, expected, "{current} with {patch}");
     }
 }
@@ -236,12 +237,16 @@ fn each_kind_has_its_own_keys() {
         ),
     ];
     for (kind, current, patch, expected) in cases {
-        assert_eq!(patched(kind, current, patch), expected, "{kind:?} {current} with {patch}");
+        assert_eq!(
+            patched(kind.0, kind.1, current, patch),
+            expected,
+            "{kind:?} {current} with {patch}"
+        );
     }
 }
 
 #[test]
-fn malformed_patches_say_what_is_wrong() {
+fn malformed_patches_are_rejected_with_the_servers_message() {
     let cases = [
         (
             "{containers: [{name: a}]}",

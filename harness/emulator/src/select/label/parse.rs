@@ -1,4 +1,4 @@
-//! Label selectors as text: words and signs, then requirements, refused in the real server's words.
+//! Parser of label selectors, with the error messages of the API server.
 
 use std::collections::BTreeSet;
 
@@ -6,10 +6,10 @@ use super::Requirement;
 
 const SIGNS: [char; 7] = ['=', '!', '(', ')', ',', '>', '<'];
 
-type Parsed<T> = Result<T, String>;
+type ParseResult<T> = Result<T, String>;
 
 /// The requirements of a selector.
-pub(super) fn requirements(text: &str) -> Parsed<Vec<Requirement>> {
+pub(super) fn requirements(text: &str) -> ParseResult<Vec<Requirement>> {
     let mut tokens = Tokens { rest: text };
     let mut found = Vec::new();
     loop {
@@ -37,7 +37,7 @@ pub(super) fn requirements(text: &str) -> Parsed<Vec<Requirement>> {
     }
 }
 
-/// A text cut into words and signs; an empty one is its end.
+/// The tokens of a selector: words and operators; an empty token is the end.
 struct Tokens<'t> {
     rest: &'t str,
 }
@@ -69,7 +69,7 @@ fn is_space(letter: char) -> bool {
     matches!(letter, ' ' | '\t' | '\r' | '\n')
 }
 
-fn requirement(tokens: &mut Tokens<'_>) -> Parsed<Requirement> {
+fn requirement(tokens: &mut Tokens<'_>) -> ParseResult<Requirement> {
     let mut key = tokens.next();
     let is_absent = key == "!";
     if is_absent {
@@ -99,8 +99,8 @@ fn requirement(tokens: &mut Tokens<'_>) -> Parsed<Requirement> {
     }
 }
 
-/// One value, which may be nothing.
-fn value(tokens: &mut Tokens<'_>) -> Parsed<[String; 1]> {
+/// One value, possibly empty.
+fn value(tokens: &mut Tokens<'_>) -> ParseResult<[String; 1]> {
     if matches!(tokens.peek(), "" | ",") {
         return Ok([String::new()]);
     }
@@ -110,7 +110,7 @@ fn value(tokens: &mut Tokens<'_>) -> Parsed<[String; 1]> {
     }
 }
 
-fn values(tokens: &mut Tokens<'_>) -> Parsed<BTreeSet<String>> {
+fn values(tokens: &mut Tokens<'_>) -> ParseResult<BTreeSet<String>> {
     let first = tokens.next();
     if first != "(" {
         return Err(format!("found '{first}' expected: '('"));
@@ -121,7 +121,7 @@ fn values(tokens: &mut Tokens<'_>) -> Parsed<BTreeSet<String>> {
     }
     let mut found = BTreeSet::new();
     loop {
-        // Between two commas stands nothing, which is a value too.
+        // Between two commas is an empty value.
         let word = if is_word(tokens.peek()) { tokens.next() } else { "" };
         found.insert(word.to_owned());
         match tokens.next() {
@@ -135,7 +135,7 @@ fn values(tokens: &mut Tokens<'_>) -> Parsed<BTreeSet<String>> {
     }
 }
 
-fn bound([value]: [String; 1]) -> Parsed<i64> {
+fn bound([value]: [String; 1]) -> ParseResult<i64> {
     value.parse().map_err(|_| {
         format!(
             "values[0]: Invalid value: {value:?}: for 'Gt', 'Lt' operators, the value must be an \
@@ -144,7 +144,7 @@ fn bound([value]: [String; 1]) -> Parsed<i64> {
     })
 }
 
-fn checked(key: &str, values: BTreeSet<String>) -> Parsed<BTreeSet<String>> {
+fn checked(key: &str, values: BTreeSet<String>) -> ParseResult<BTreeSet<String>> {
     for (index, value) in values.iter().enumerate() {
         if let Some(rule) = crate::names::label_value(value) {
             return Err(format!("values[{index}][{key}]: Invalid value: {value:?}: {rule}"));

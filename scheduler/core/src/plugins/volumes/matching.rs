@@ -1,135 +1,145 @@
-//! Which open claim gets which volume: a matching in which no volume is given twice. It is looked
-//! for anew whenever somebody asks, so there is nothing to be undone when a pod goes elsewhere.
-//! Devices of several nodes are given in the same way.
+//! Assigns volumes to unbound claims: a bipartite matching in which no volume is assigned twice. It
+//! is computed anew on every query, so nothing has to be undone when a pod goes elsewhere.
+//! Multi-node devices are assigned in the same way.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
     sync::Arc,
 };
 
-use super::{has_storage, is_within};
+use super::{can_reach, has_storage};
 use crate::model::{
-    DeviceClaim, DeviceWish, Made, Name, Node, Volume, VolumeAccess, VolumeClaim, VolumeReach,
+    DeviceClaim, DeviceRequest, Name, Node, ProvisionableVolume, Volume, VolumeAccess, VolumeClaim,
+    VolumeReach,
 };
 
-/// What an open claim gets.
+/// The volume of an unbound claim.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Chosen {
-    /// This volume.
-    Volume(Name),
-    /// One that is made for it.
-    Made,
+pub enum VolumeChoice {
+    /// An existing volume, by name.
+    Existing(Name),
+    /// A volume that is provisioned for the claim.
+    Provisioned,
 }
 
-/// Open claims, and where those are who use them.
+/// Unbound claims with the nodes of their users.
 #[derive(Clone, Debug, Default)]
-pub(in crate::plugins) struct Matching<'s> {
-    claims: BTreeMap<&'s Name, Wish<'s>>,
+pub(in crate::plugins) struct VolumeMatching<'s> {
+    claims: BTreeMap<&'s Name, OpenClaim<'s>>,
 }
 
 #[derive(Clone, Debug)]
-struct Wish<'s> {
+struct OpenClaim<'s> {
     volumes: &'s [Arc<Volume>],
-    made: Option<&'s Made>,
+    provisioning: Option<&'s ProvisionableVolume>,
     nodes: Vec<&'s Node>,
 }
 
-/// Which claim has which volume.
+/// An assignment of volumes to claims.
 #[derive(Clone, Debug, Default)]
-pub(in crate::plugins) struct Solution<'s> {
+pub(in crate::plugins) struct VolumeAssignment<'s> {
     claim_of: BTreeMap<&'s Name, &'s Name>,
-    made: BTreeSet<&'s Name>,
-    /// Some claim gets nothing.
-    is_short: bool,
+    provisioned: BTreeSet<&'s Name>,
+    /// Whether a claim got no volume.
+    is_incomplete: bool,
 }
 
-impl Wish<'_> {
-    /// All who use it can do so.
-    fn suits(&self, reach: &VolumeReach) -> bool {
-        self.nodes.iter().all(|node| is_within(reach, node))
+impl OpenClaim<'_> {
+    /// Whether all users of the claim can reach the volume.
+    fn is_reachable(&self, reach: &VolumeReach) -> bool {
+        self.nodes.iter().all(|node| can_reach(reach, node))
     }
 
-    /// A volume can be made where they all are. How far it will reach nobody knows before.
-    fn can_be_made(&self) -> bool {
+    /// Whether a volume can be provisioned for all users. They must be on one node, since the reach
+    /// of a new volume is unknown.
+    fn can_be_provisioned(&self) -> bool {
         let is_one_node = self.nodes.iter().all(|node| node.name == self.nodes[0].name);
-        let has_storage = |made: &Made| self.nodes.iter().all(|node| has_storage(made, node));
-        is_one_node && self.made.is_some_and(|made| self.suits(&made.reach) && has_storage(made))
+        let has_storage =
+            |made: &ProvisionableVolume| self.nodes.iter().all(|node| has_storage(made, node));
+        is_one_node
+            && self
+                .provisioning
+                .is_some_and(|made| self.is_reachable(&made.reach) && has_storage(made))
     }
 }
 
-impl<'s> Matching<'s> {
-    /// A pod with these claims is, or will be, on the node.
+impl<'s> VolumeMatching<'s> {
+    /// Adds the claims of a pod on the node.
     pub(in crate::plugins) fn add(&mut self, claims: &'s [VolumeClaim], node: &'s Node) {
         for claim in claims {
-            if let VolumeAccess::Open { volumes, made } = &claim.access {
-                let wish = Wish { volumes, made: made.as_ref(), nodes: Vec::new() };
-                self.claims.entry(&claim.name).or_insert(wish).nodes.push(node);
+            if let VolumeAccess::WaitForFirstConsumer { volumes, provisionable } = &claim.access {
+                let open_claim =
+                    OpenClaim { volumes, provisioning: provisionable.as_ref(), nodes: Vec::new() };
+                self.claims.entry(&claim.name).or_insert(open_claim).nodes.push(node);
             }
         }
     }
 
-    /// A pod with these claims on devices is, or will be, on the node.
+    /// Adds the device claims of a pod on the node.
     pub(in crate::plugins) fn add_devices(&mut self, claims: &'s [DeviceClaim], node: &'s Node) {
         for claim in claims {
-            self.add_wishes(claim.reach.wishes(), node);
+            self.add_wishes(claim.reach.device_requests(), node);
         }
     }
 
-    /// A pod that wants such devices is, or will be, on the node.
-    pub(in crate::plugins) fn add_wishes(&mut self, wishes: &'s [DeviceWish], node: &'s Node) {
-        for DeviceWish { name, devices } in wishes {
-            let wish = Wish { volumes: devices, made: None, nodes: Vec::new() };
-            self.claims.entry(name).or_insert(wish).nodes.push(node);
+    /// Adds device requests of a pod on the node.
+    pub(in crate::plugins) fn add_wishes(&mut self, requests: &'s [DeviceRequest], node: &'s Node) {
+        for DeviceRequest { name, devices } in requests {
+            let open_claim = OpenClaim { volumes: devices, provisioning: None, nodes: Vec::new() };
+            self.claims.entry(name).or_insert(open_claim).nodes.push(node);
         }
     }
 
-    /// The others come, too.
-    fn join(&mut self, others: Self) {
-        for (name, Wish { volumes, made, nodes }) in others.claims {
-            let wish = Wish { volumes, made, nodes: Vec::new() };
-            self.claims.entry(name).or_insert(wish).nodes.extend(nodes);
+    /// Adds the claims of another matching.
+    fn extend(&mut self, others: Self) {
+        for (name, OpenClaim { volumes, provisioning, nodes }) in others.claims {
+            let open_claim = OpenClaim { volumes, provisioning, nodes: Vec::new() };
+            self.claims.entry(name).or_insert(open_claim).nodes.extend(nodes);
         }
     }
 
-    /// As many claims as can be get a volume: those first for which none can be made.
-    pub(in crate::plugins) fn solve(&self) -> Solution<'s> {
-        let mut solution = Solution::default();
-        let (makeable, bound): (Vec<_>, Vec<_>) =
-            self.claims.iter().partition(|(_, wish)| wish.can_be_made());
-        for (claim, wish) in bound.into_iter().chain(makeable) {
-            if self.give(claim, &mut solution, &mut BTreeSet::new()) {
+    /// Assigns volumes to as many claims as possible, first to those for which none can be
+    /// provisioned.
+    pub(in crate::plugins) fn solve(&self) -> VolumeAssignment<'s> {
+        let mut assignment = VolumeAssignment::default();
+        let (provisionable, bound): (Vec<_>, Vec<_>) =
+            self.claims.iter().partition(|(_, claim)| claim.can_be_provisioned());
+        for (claim, open_claim) in bound.into_iter().chain(provisionable) {
+            if self.assign(claim, &mut assignment, &mut BTreeSet::new()) {
                 continue;
             }
-            if wish.can_be_made() {
-                solution.made.insert(claim);
+            if open_claim.can_be_provisioned() {
+                assignment.provisioned.insert(claim);
             } else {
-                solution.is_short = true;
+                assignment.is_incomplete = true;
             }
         }
-        solution
+        assignment
     }
 
-    /// Finds a volume for the claim; where none is free, who has it already may have to take another.
-    fn give(
+    /// Assigns a volume to the claim. If none is free, a claim that has a suitable one is
+    /// reassigned another (an augmenting path).
+    fn assign(
         &self,
         claim: &'s Name,
-        solution: &mut Solution<'s>,
-        seen: &mut BTreeSet<&'s Name>,
+        assignment: &mut VolumeAssignment<'s>,
+        visited: &mut BTreeSet<&'s Name>,
     ) -> bool {
-        let wish = &self.claims[claim];
-        let suiting = || wish.volumes.iter().filter(|volume| wish.suits(&volume.reach));
-        let is_free = |volume: &&Arc<Volume>| !solution.claim_of.contains_key(&volume.name);
-        if let Some(free) = suiting().find(is_free) {
-            solution.claim_of.insert(&free.name, claim);
+        let open_claim = &self.claims[claim];
+        let reachable =
+            || open_claim.volumes.iter().filter(|volume| open_claim.is_reachable(&volume.reach));
+        let is_free = |volume: &&Arc<Volume>| !assignment.claim_of.contains_key(&volume.name);
+        if let Some(free) = reachable().find(is_free) {
+            assignment.claim_of.insert(&free.name, claim);
             return true;
         }
-        for volume in suiting() {
-            if !seen.insert(&volume.name) {
+        for volume in reachable() {
+            if !visited.insert(&volume.name) {
                 continue;
             }
-            let before = solution.claim_of[&volume.name];
-            if self.give(before, solution, seen) {
-                solution.claim_of.insert(&volume.name, claim);
+            let previous = assignment.claim_of[&volume.name];
+            if self.assign(previous, assignment, visited) {
+                assignment.claim_of.insert(&volume.name, claim);
                 return true;
             }
         }
@@ -137,37 +147,52 @@ impl<'s> Matching<'s> {
     }
 }
 
-impl<'s> Solution<'s> {
-    /// A pod that comes alone with these claims can be there beside those of `matching`, whose
-    /// solution it is.
-    pub(in crate::plugins) fn takes(&self, matching: &Matching<'s>, alone: Matching<'s>) -> bool {
-        if alone.claims.is_empty() {
+impl<'s> VolumeAssignment<'s> {
+    /// Whether one more pod with the claims `added` can be placed in addition to those of
+    /// `matching`, whose assignment this is.
+    pub(in crate::plugins) fn can_add(
+        &self,
+        matching: &VolumeMatching<'s>,
+        added: VolumeMatching<'s>,
+    ) -> bool {
+        if added.claims.is_empty() {
             return true;
         }
-        if alone.claims.keys().all(|claim| !matching.claims.contains_key(*claim)) {
-            let mut free = alone.clone();
-            let own: Vec<Vec<Arc<Volume>>> = free.claims.values().map(|it| self.free(it)).collect();
-            for (wish, volumes) in free.claims.values_mut().zip(&own) {
-                wish.volumes = volumes;
+        if added.claims.keys().all(|claim| !matching.claims.contains_key(*claim)) {
+            let mut free = added.clone();
+            let own: Vec<Vec<Arc<Volume>>> = free
+                .claims
+                .values()
+                .map(|open_claim| self.unassigned_volumes(open_claim))
+                .collect();
+            for (open_claim, volumes) in free.claims.values_mut().zip(&own) {
+                open_claim.volumes = volumes;
             }
-            if !free.solve().is_short {
+            if !free.solve().is_incomplete {
                 return true;
             }
         }
-        let mut with = matching.clone();
-        with.join(alone);
-        !with.solve().is_short
+        let mut combined = matching.clone();
+        combined.extend(added);
+        !combined.solve().is_incomplete
     }
 
-    fn free(&self, wish: &Wish<'_>) -> Vec<Arc<Volume>> {
+    fn unassigned_volumes(&self, open_claim: &OpenClaim<'_>) -> Vec<Arc<Volume>> {
         let free = |volume: &&Arc<Volume>| !self.claim_of.contains_key(&volume.name);
-        wish.volumes.iter().filter(free).cloned().collect()
+        open_claim.volumes.iter().filter(free).cloned().collect()
     }
 
-    /// By the claims' names.
-    pub(in crate::plugins) fn named(self) -> BTreeMap<Name, Chosen> {
-        let given = self.claim_of.into_iter();
-        let given = given.map(|(volume, claim)| (claim.clone(), Chosen::Volume(volume.clone())));
-        given.chain(self.made.into_iter().map(|claim| (claim.clone(), Chosen::Made))).collect()
+    /// The assigned volumes by claim name.
+    pub(in crate::plugins) fn by_claim(self) -> BTreeMap<Name, VolumeChoice> {
+        let existing = self.claim_of.into_iter();
+        let existing =
+            existing.map(|(volume, claim)| (claim.clone(), VolumeChoice::Existing(volume.clone())));
+        existing
+            .chain(
+                self.provisioned
+                    .into_iter()
+                    .map(|claim| (claim.clone(), VolumeChoice::Provisioned)),
+            )
+            .collect()
     }
 }

@@ -2,55 +2,55 @@
 
 use std::collections::BTreeMap;
 
-use super::{super::name, Builder, NOW, Words};
+use super::{super::name, Builder, NOW, Tokens};
 use crate::{
     model::{Name, Queue, QueueId, QueueProblem, Time},
     resources::{Amount, PerResource},
 };
 
 impl Builder {
-    pub(super) fn queue(&mut self, mut words: Words<'_>) {
-        let name = name(words.first());
-        let parent = words.value("parent").map(Name::from);
+    pub(super) fn queue(&mut self, mut tokens: Tokens<'_>) {
+        let name = name(tokens.first());
+        let parent = tokens.value("parent").map(Name::from);
         let unlimited = Amount::Unlimited;
-        let weight = words.milli("weight").unwrap_or(1000);
+        let weight = tokens.milli("weight").unwrap_or(1000);
         let queue = Queue {
             name: name.clone(),
             parent: None,
-            priority: words
+            priority: tokens
                 .number("priority")
                 .map_or(100, |it| i32::try_from(it).expect("32 bits")),
             quota: PerResource {
-                gpu: words.amount("quota").unwrap_or(Amount::Exactly(0)),
-                cpu: words.amount("cpu-quota").unwrap_or(unlimited),
-                memory: words.bytes("memory-quota").map_or(unlimited, Amount::Exactly),
+                gpu: tokens.amount("quota").unwrap_or(Amount::Exactly(0)),
+                cpu: tokens.amount("cpu-quota").unwrap_or(unlimited),
+                memory: tokens.bytes("memory-quota").map_or(unlimited, Amount::Exactly),
             },
             limit: PerResource {
-                gpu: words.amount("limit").unwrap_or(unlimited),
-                cpu: words.amount("cpu-limit").unwrap_or(unlimited),
-                memory: words.bytes("memory-limit").map_or(unlimited, Amount::Exactly),
+                gpu: tokens.amount("limit").unwrap_or(unlimited),
+                cpu: tokens.amount("cpu-limit").unwrap_or(unlimited),
+                memory: tokens.bytes("memory-limit").map_or(unlimited, Amount::Exactly),
             },
             over_quota_weight_milli: PerResource { gpu: weight, cpu: weight, memory: weight },
             created: Time(NOW - self.age),
-            preempt_min_runtime: words.duration("preempt-min-runtime"),
-            reclaim_min_runtime: words.duration("reclaim-min-runtime"),
+            preempt_min_runtime: tokens.duration("preempt-min-runtime"),
+            reclaim_min_runtime: tokens.duration("reclaim-min-runtime"),
             historical_usage_micro: PerResource {
-                gpu: words.number("used").unwrap_or(0),
+                gpu: tokens.number("used").unwrap_or(0),
                 ..PerResource::default()
             },
         };
-        words.end();
+        tokens.expect_end();
         self.queues.insert(name, (queue, parent));
     }
 }
 
-pub(super) fn queue_id(queues: &[Queue], wanted: &Name) -> Result<QueueId, QueueProblem> {
-    let at = queues.iter().position(|queue| queue.name == *wanted);
-    let at = at.ok_or_else(|| QueueProblem::Missing { queue: wanted.clone() })?;
+pub(super) fn queue_id(queues: &[Queue], name: &Name) -> Result<QueueId, QueueProblem> {
+    let at = queues.iter().position(|queue| queue.name == *name);
+    let at = at.ok_or_else(|| QueueProblem::Missing { queue: name.clone() })?;
     let id = QueueId(u32::try_from(at).expect("few queues"));
     match queues.iter().find(|queue| queue.parent == Some(id)) {
         Some(child) => {
-            Err(QueueProblem::NotALeaf { queue: wanted.clone(), child: child.name.clone() })
+            Err(QueueProblem::NotALeaf { queue: name.clone(), child: child.name.clone() })
         }
         None => Ok(id),
     }

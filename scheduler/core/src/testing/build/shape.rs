@@ -1,15 +1,15 @@
-//! What a pod asks for.
+//! Builds the shape of a pod.
 
 use std::collections::BTreeMap;
 
-use super::super::words::{Words, pair};
+use super::super::tokens::{Tokens, pair};
 use crate::{
     model::{
-        ContainerRequests, DeviceClaim, DeviceReach, DeviceWish, GpuPart, HeldClaim, HostPort,
-        Inclusion, LabelSelector, Name, NamespaceSet, NodeSelectorTerm, NumaPolicy, NumaScope,
-        NumaTopology, NumaZone, Operator, PodAffinityTerm, PodShape, Requirement, SharedGpu,
-        TaintEffect, Toleration, TopologyConstraint, TopologySpread, VolumeAccess,
-        WhenUnsatisfiable, ZoneShare,
+        ContainerRequests, DeviceClaim, DeviceReach, DeviceRequest, FractionalGpu, GpuFraction,
+        HostPort, Inclusion, LabelSelector, Name, NamespaceSet, NodeSelectorTerm, NumaAllocation,
+        NumaPolicy, NumaScope, NumaTopology, NumaZone, Operator, PodAffinityTerm, PodShape,
+        Requirement, TaintEffect, Toleration, TopologyConstraint, TopologySpread, UnusedClaim,
+        VolumeAccess, WhenUnsatisfiable,
     },
     resources::Resources,
 };
@@ -19,72 +19,70 @@ use crate::{
 /// `tolerates key=value:NoSchedule`, `near app=x/zone`, `far app=x/zone`, `likes app=x/zone@team=a`,
 /// `spread app=x/zone/1`, `evenly app=x/zone/1`, `port=80`, `image x`, `class gpu.x` (of GPUs that it
 /// claims).
-pub(super) fn of(words: &mut Words<'_>) -> PodShape {
-    let gpu_milli = words.milli("gpus").unwrap_or(0);
-    let (cpu_milli, memory_bytes) = (words.milli("cpu"), words.bytes("memory"));
-    let named = words.each("named").into_iter().map(|node| NodeSelectorTerm {
+pub(super) fn pod_shape(tokens: &mut Tokens<'_>) -> PodShape {
+    let gpu_milli = tokens.milli("gpus").unwrap_or(0);
+    let (cpu_milli, memory_bytes) = (tokens.milli("cpu"), tokens.bytes("memory"));
+    let named = tokens.each("named").into_iter().map(|node| NodeSelectorTerm {
         labels: Vec::new(),
-        fields: vec![is("metadata.name", node)],
+        fields: vec![label_in("metadata.name", node)],
     });
-    let labelled = words
-        .each("wants")
-        .into_iter()
-        .map(pair)
-        .map(|(key, value)| NodeSelectorTerm { labels: vec![is(key, value)], fields: Vec::new() });
+    let labelled = tokens.each("wants").into_iter().map(pair).map(|(key, value)| {
+        NodeSelectorTerm { labels: vec![label_in(key, value)], fields: Vec::new() }
+    });
     let affinity: Vec<NodeSelectorTerm> = named.chain(labelled).collect();
-    let spread = |words: &mut Words<'_>, key, when| {
-        words.each(key).into_iter().map(move |word| spread(word, when)).collect::<Vec<_>>()
+    let spread = |tokens: &mut Tokens<'_>, key, when| {
+        tokens.each(key).into_iter().map(move |word| spread(word, when)).collect::<Vec<_>>()
     };
-    let mut topology_spread = spread(words, "spread", WhenUnsatisfiable::DoNotSchedule);
-    topology_spread.extend(spread(words, "evenly", WhenUnsatisfiable::ScheduleAnyway));
+    let mut topology_spread = spread(tokens, "spread", WhenUnsatisfiable::DoNotSchedule);
+    topology_spread.extend(spread(tokens, "evenly", WhenUnsatisfiable::ScheduleAnyway));
     PodShape {
         requests: Resources {
             gpu_milli,
             cpu_milli: cpu_milli.unwrap_or(0),
             memory_bytes: memory_bytes.unwrap_or(0),
             pods: 1,
-            extended: extended(words),
+            extended: extended(tokens),
         },
-        guaranteed: words.flag("guaranteed"),
-        containers: words.each("container").into_iter().map(container).collect(),
-        unasked_cpu_milli: if cpu_milli.is_some() { 0 } else { 100 },
-        unasked_memory_bytes: if memory_bytes.is_some() { 0 } else { 200 << 20 },
-        shared_gpu: shared_gpu(words),
-        legacy_mig: words.flag("legacy-mig"),
-        gpus_by_claim: words.flag("by-claim"),
-        gpu_classes: words.each("class").into_iter().map(Name::from).collect(),
-        claims: (words.each("claim").into_iter().map(claim))
-            .chain(words.each("wide").into_iter().map(wide_claim))
+        guaranteed: tokens.flag("guaranteed"),
+        containers: tokens.each("container").into_iter().map(container).collect(),
+        default_cpu_milli: if cpu_milli.is_some() { 0 } else { 100 },
+        default_memory_bytes: if memory_bytes.is_some() { 0 } else { 200 << 20 },
+        fractional_gpu: fractional_gpu(tokens),
+        legacy_mig: tokens.flag("legacy-mig"),
+        gpus_via_dra: tokens.flag("by-claim"),
+        gpu_classes: tokens.each("class").into_iter().map(Name::from).collect(),
+        claims: (tokens.each("claim").into_iter().map(claim))
+            .chain(tokens.each("wide").into_iter().map(multi_node_claim))
             .collect(),
-        volumes: super::volume::all(words),
-        node_selector: words.each("needs").into_iter().map(super::label).collect(),
+        volumes: super::volume::volume_claims(tokens),
+        node_selector: tokens.each("needs").into_iter().map(super::label).collect(),
         node_affinity: (!affinity.is_empty()).then_some(affinity),
-        node_preferences: words.each("prefers").into_iter().map(preference).collect(),
-        tolerations: words.each("tolerates").into_iter().map(toleration).collect(),
-        pod_affinity: words.each("near").into_iter().map(term).collect(),
-        pod_anti_affinity: words.each("far").into_iter().map(term).collect(),
-        pod_preferences: words.each("likes").into_iter().map(|word| (100, term(word))).collect(),
+        node_preferences: tokens.each("prefers").into_iter().map(preference).collect(),
+        tolerations: tokens.each("tolerates").into_iter().map(toleration).collect(),
+        pod_affinity: tokens.each("near").into_iter().map(term).collect(),
+        pod_anti_affinity: tokens.each("far").into_iter().map(term).collect(),
+        pod_preferences: tokens.each("likes").into_iter().map(|word| (100, term(word))).collect(),
         topology_spread,
-        host_ports: words.number("port").into_iter().map(port).collect(),
-        images: words.each("image").into_iter().map(Name::from).collect(),
+        host_ports: tokens.number("port").into_iter().map(port).collect(),
+        images: tokens.each("image").into_iter().map(Name::from).collect(),
     }
 }
 
 /// `numa=restricted/pod zone z0:cpu=4,gpus=2 zone z1:cpu=4/cpu=1`: of z1, one CPU is published as
 /// free.
-pub(super) fn numa(words: &mut Words<'_>) -> Option<NumaTopology> {
-    let (policy, scope) = words.value("numa")?.split_once('/').expect("policy/scope");
+pub(super) fn numa(tokens: &mut Tokens<'_>) -> Option<NumaTopology> {
+    let (policy, scope) = tokens.value("numa")?.split_once('/').expect("policy/scope");
     let policy = match policy {
         "none" => NumaPolicy::None,
         "best-effort" => NumaPolicy::BestEffort,
         "restricted" => NumaPolicy::Restricted,
         "single" => NumaPolicy::SingleNumaNode,
-        other => panic!("no policy: {other}"),
+        other => panic!("unknown NUMA policy: {other}"),
     };
     let scope = match scope {
         "pod" => NumaScope::Pod,
         "container" => NumaScope::Container,
-        other => panic!("no scope: {other}"),
+        other => panic!("unknown NUMA scope: {other}"),
     };
     let zone = |word: &str| {
         let (name, offers) = word.split_once(':').expect("name:amounts");
@@ -92,26 +90,26 @@ pub(super) fn numa(words: &mut Words<'_>) -> Option<NumaTopology> {
         let (allocatable, available) = (amounts(allocatable), amounts(available));
         NumaZone { name: name.into(), allocatable, available }
     };
-    let zones = words.each("zone").into_iter().map(zone).collect();
+    let zones = tokens.each("zone").into_iter().map(zone).collect();
     Some(NumaTopology { policy, scope, zones })
 }
 
-/// Where a pod stands, and what it has there.
+/// The node of a pod, and what it has there.
 #[derive(Default)]
-pub(super) struct Place {
+pub(super) struct NodePosition {
     pub(super) node: Option<Name>,
-    pub(super) groups: Vec<Name>,
-    pub(super) zones: Vec<ZoneShare>,
+    pub(super) gpu_groups: Vec<Name>,
+    pub(super) numa_allocations: Vec<NumaAllocation>,
 }
 
-/// `n1/g1+g2`: on shared GPUs of n1. `n1@z0`: all that the pod asks for comes from zone z0;
+/// `n1/g1+g2`: on shared GPUs of n1. `n1@z0`: everything that the pod requests comes from zone z0;
 /// `n1@z0+z1`: half from each.
-pub(super) fn place(word: Option<&str>, requests: &Resources) -> Place {
-    let Some(word) = word else { return Place::default() };
+pub(super) fn node_position(word: Option<&str>, requests: &Resources) -> NodePosition {
+    let Some(word) = word else { return NodePosition::default() };
     let (word, zones) = word.split_once('@').unwrap_or((word, ""));
     let (node, groups) = word.split_once('/').unwrap_or((word, ""));
-    let listed = |words: &str| -> Vec<Name> {
-        words.split('+').filter(|word| !word.is_empty()).map(Name::from).collect()
+    let listed = |tokens: &str| -> Vec<Name> {
+        tokens.split('+').filter(|word| !word.is_empty()).map(Name::from).collect()
     };
     let zones = listed(zones);
     let count = i64::try_from(zones.len()).expect("few zones").max(1);
@@ -121,43 +119,43 @@ pub(super) fn place(word: Option<&str>, requests: &Resources) -> Place {
         memory_bytes: requests.memory_bytes / count,
         ..Resources::default()
     };
-    let share = |zone| ZoneShare { zone, amount: amount.clone() };
-    Place {
+    let share = |zone| NumaAllocation { zone, amount: amount.clone() };
+    NodePosition {
         node: Some(node.into()),
-        groups: listed(groups),
-        zones: zones.into_iter().map(share).collect(),
+        gpu_groups: listed(groups),
+        numa_allocations: zones.into_iter().map(share).collect(),
     }
 }
 
 /// `cpu=2,gpus=1`, and `first:cpu=2` for one that ends before the others start.
 fn container(word: &str) -> ContainerRequests {
     match word.strip_prefix("first:") {
-        Some(word) => ContainerRequests { requests: amounts(word), ends: true },
-        None => ContainerRequests { requests: amounts(word), ends: false },
+        Some(word) => ContainerRequests { requests: amounts(word), ends_before_next: true },
+        None => ContainerRequests { requests: amounts(word), ends_before_next: false },
     }
 }
 
 fn amounts(list: &str) -> Resources {
-    let words = list.replace(',', " ");
-    let mut words = Words::of(&words);
+    let tokens = list.replace(',', " ");
+    let mut tokens = Tokens::new(&tokens);
     let amounts = Resources {
-        gpu_milli: words.milli("gpus").unwrap_or(0),
-        cpu_milli: words.milli("cpu").unwrap_or(0),
-        memory_bytes: words.bytes("memory").unwrap_or(0),
+        gpu_milli: tokens.milli("gpus").unwrap_or(0),
+        cpu_milli: tokens.milli("cpu").unwrap_or(0),
+        memory_bytes: tokens.bytes("memory").unwrap_or(0),
         pods: 0,
         extended: BTreeMap::new(),
     };
-    words.end();
+    tokens.expect_end();
     amounts
 }
 
 /// `together=dc/zone` (required), `close=dc/rack` (preferred): level of a topology.
-pub(super) fn places(words: &mut Words<'_>) -> Option<TopologyConstraint> {
+pub(super) fn topology_constraint(tokens: &mut Tokens<'_>) -> Option<TopologyConstraint> {
     let level = |word: Option<&str>| {
         let (topology, level) = word?.split_once('/').expect("topology/level");
         Some((Name::from(topology), Name::from(level)))
     };
-    let (required, preferred) = (level(words.value("together")), level(words.value("close")));
+    let (required, preferred) = (level(tokens.value("together")), level(tokens.value("close")));
     let topology = required.as_ref().or(preferred.as_ref())?.0.clone();
     let (required, preferred) = (required.map(|it| it.1), preferred.map(|it| it.1));
     Some(TopologyConstraint { topology, required, preferred })
@@ -182,34 +180,39 @@ fn claim(word: &str) -> DeviceClaim {
     DeviceClaim {
         name: name.into(),
         devices,
-        every,
+        allocate_all: every,
         queue: (!queue.is_empty()).then(|| queue.into()),
-        is_own: false,
-        besides: besides.and_then(|of| Some((allocated_on.clone()?, devices_of(of)))),
+        is_pod_owned: false,
+        also_counts_as: besides.and_then(|of| Some((allocated_on.clone()?, devices_of(of)))),
         allocated_on,
         reserved_for_others: 0,
-        reach: DeviceReach::OneNode,
+        reach: DeviceReach::NodeLocal,
     }
 }
 
-/// On devices of several nodes: `x?d1@zone=a,d2@` gets one of these, `x*2?d1@,d2@` two, and
-/// `x@zone=a` has one that nodes of the zone can use. `x:2?d1@` gets one, and two GPUs of its node.
-fn wide_claim(word: &str) -> DeviceClaim {
+/// On devices that several nodes can use: `x?d1@zone=a,d2@` gets one of these, `x*2?d1@,d2@` two,
+/// and `x@zone=a` has one that nodes of the zone can use. `x:2?d1@` gets one, and two GPUs of its
+/// node.
+fn multi_node_claim(word: &str) -> DeviceClaim {
     let of = super::volume::unattached(word);
     let (name, count) = of.name.split_once('*').unwrap_or((&of.name, "1"));
     let is_beside = name.contains(':');
     let reach = match of.access {
-        VolumeAccess::Open { volumes: devices, .. } => {
+        VolumeAccess::WaitForFirstConsumer { volumes: devices, .. } => {
             let count: u32 = count.parse().expect("a count");
-            let wish = |at| {
+            let request = |at| {
                 let name = format!("{name} {at}").into();
-                DeviceWish { name, devices: devices.clone() }
+                DeviceRequest { name, devices: devices.clone() }
             };
-            let wishes = (0..count).map(wish).collect();
-            if is_beside { DeviceReach::Beside(wishes) } else { DeviceReach::Open(wishes) }
+            let requests = (0..count).map(request).collect();
+            if is_beside {
+                DeviceReach::PendingWithNodeLocal(requests)
+            } else {
+                DeviceReach::Pending(requests)
+            }
         }
-        VolumeAccess::Bound(reach) => DeviceReach::Had(reach.affinity),
-        VolumeAccess::Nowhere(_) => DeviceReach::OneNode,
+        VolumeAccess::Bound(reach) => DeviceReach::Allocated(reach.affinity),
+        VolumeAccess::Unavailable(_) => DeviceReach::NodeLocal,
     };
     let local = if is_beside { name.to_owned() } else { format!("{name}:0") };
     DeviceClaim { reach, ..claim(&local) }
@@ -223,37 +226,37 @@ fn devices_of(word: &str) -> Resources {
 }
 
 /// `held x:1`, and `given-back x:1` where it is free soon.
-pub(super) fn held_claims(words: &mut Words<'_>) -> Vec<HeldClaim> {
+pub(super) fn unused_claims(tokens: &mut Tokens<'_>) -> Vec<UnusedClaim> {
     let mut all = Vec::new();
     for (keyword, is_given_back) in [("held", false), ("given-back", true)] {
-        all.extend(words.each(keyword).into_iter().map(|word| {
+        all.extend(tokens.each(keyword).into_iter().map(|word| {
             let DeviceClaim { name, devices, .. } = claim(word);
-            HeldClaim { name, devices, is_given_back }
+            UnusedClaim { name, devices, is_deallocating: is_given_back }
         }));
     }
     all
 }
 
 /// `part=0.5` or `part-memory=4000`, and `devices=2` where it is of several.
-fn shared_gpu(words: &mut Words<'_>) -> Option<SharedGpu> {
-    let milli = words.milli("part").map(GpuPart::Milli);
-    let part = milli.or_else(|| words.number("part-memory").map(GpuPart::MemoryMib))?;
-    Some(SharedGpu { part, devices: words.count("devices").unwrap_or(1) })
+fn fractional_gpu(tokens: &mut Tokens<'_>) -> Option<FractionalGpu> {
+    let milli = tokens.milli("part").map(GpuFraction::Milli);
+    let fraction = milli.or_else(|| tokens.number("part-memory").map(GpuFraction::MemoryMib))?;
+    Some(FractionalGpu { fraction, devices: tokens.count("devices").unwrap_or(1) })
 }
 
-pub(super) fn extended(words: &mut Words<'_>) -> BTreeMap<Name, i64> {
-    let all = words.each("extended").into_iter().map(pair);
+pub(super) fn extended(tokens: &mut Tokens<'_>) -> BTreeMap<Name, i64> {
+    let all = tokens.each("extended").into_iter().map(pair);
     all.map(|(name, count)| (name.into(), count.parse().expect("a count"))).collect()
 }
 
-fn is(key: &str, value: &str) -> Requirement {
+fn label_in(key: &str, value: &str) -> Requirement {
     Requirement { key: key.into(), operator: Operator::In, values: vec![value.into()] }
 }
 
 fn preference(word: &str) -> (i32, NodeSelectorTerm) {
     let (label, weight) = word.rsplit_once(':').unwrap_or((word, "1"));
     let (key, value) = pair(label);
-    let term = NodeSelectorTerm { labels: vec![is(key, value)], fields: Vec::new() };
+    let term = NodeSelectorTerm { labels: vec![label_in(key, value)], fields: Vec::new() };
     (weight.parse().expect("a weight"), term)
 }
 
@@ -273,7 +276,7 @@ pub(super) fn effect(word: &str) -> TaintEffect {
         "NoSchedule" => TaintEffect::NoSchedule,
         "PreferNoSchedule" => TaintEffect::PreferNoSchedule,
         "NoExecute" => TaintEffect::NoExecute,
-        other => panic!("no taint effect: {other}"),
+        other => panic!("unknown taint effect: {other}"),
     }
 }
 
@@ -297,7 +300,7 @@ fn term(word: &str) -> PodAffinityTerm {
 
 fn selector(label: &str) -> LabelSelector {
     let (key, value) = pair(label);
-    LabelSelector { requirements: vec![is(key, value)] }
+    LabelSelector { requirements: vec![label_in(key, value)] }
 }
 
 fn topology(word: &str) -> Name {

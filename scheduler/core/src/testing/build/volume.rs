@@ -1,31 +1,32 @@
 //! Claims on volumes: `missing-volume=data`, `volume data@zone=a` (bound to a volume of zone a),
-//! `volume data@` (bound to one that is everywhere), `volume once:data@` (`ReadWriteOncePod`),
-//! `volume in-zone:data@a` (by its volume's labels), `volume data?v1@zone=a,v2@zone=b` (these fit,
-//! `made@zone=c` can be made, `made@zone=c@shelf=x` where its driver has storage left for shelf x).
-//! With `csi:` before all that, a driver `csi` attaches it.
+//! `volume data@` (bound to one that all nodes can access), `volume once:data@`
+//! (`ReadWriteOncePod`), `volume in-zone:data@a` (by its volume's labels), `volume
+//! data?v1@zone=a,v2@zone=b` (these match, `made@zone=c` can be provisioned, `made@zone=c@shelf=x`
+//! where its driver has capacity for shelf x). With the prefix `csi:`, the driver `csi` attaches
+//! it.
 
 use std::sync::Arc;
 
-use super::super::words::{Words, pair};
+use super::super::tokens::{Tokens, pair};
 use crate::model::{
-    AttachedVolume, LabelSelector, Made, Name, NodeSelectorTerm, Operator, Requirement, Volume,
-    VolumeAccess, VolumeClaim, VolumeProblem, VolumeReach,
+    AttachedVolume, LabelSelector, Name, NodeSelectorTerm, Operator, ProvisionableVolume,
+    Requirement, Volume, VolumeAccess, VolumeClaim, VolumeProblem, VolumeReach,
 };
 
-pub(super) fn all(words: &mut Words<'_>) -> Vec<VolumeClaim> {
-    let missing = words.value("missing-volume").map(|name| VolumeClaim {
+pub(super) fn volume_claims(tokens: &mut Tokens<'_>) -> Vec<VolumeClaim> {
+    let missing = tokens.value("missing-volume").map(|name| VolumeClaim {
         name: name.into(),
         is_exclusive: false,
-        attached: None,
-        access: VolumeAccess::Nowhere(VolumeProblem::Missing),
+        attached_volume: None,
+        access: VolumeAccess::Unavailable(VolumeProblem::Missing),
     });
-    missing.into_iter().chain(words.each("volume").into_iter().map(claim)).collect()
+    missing.into_iter().chain(tokens.each("volume").into_iter().map(claim)).collect()
 }
 
 fn claim(word: &str) -> VolumeClaim {
     let Some(word) = word.strip_prefix("csi:") else { return unattached(word) };
     let claim = unattached(word);
-    VolumeClaim { attached: Some(attached(&claim.name)), ..claim }
+    VolumeClaim { attached_volume: Some(attached(&claim.name)), ..claim }
 }
 
 /// A volume of driver `csi`.
@@ -42,7 +43,7 @@ pub(super) fn unattached(word: &str) -> VolumeClaim {
     {
         let zones = vec![(VolumeClaim::ZONE_LABELS[0].into(), vec![Name::from(zone)])];
         let access = VolumeAccess::Bound(VolumeReach { affinity: None, zones });
-        return VolumeClaim { name: name.into(), is_exclusive, attached: None, access };
+        return VolumeClaim { name: name.into(), is_exclusive, attached_volume: None, access };
     }
     let (name, access) = match word.split_once('?') {
         None => {
@@ -52,29 +53,36 @@ pub(super) fn unattached(word: &str) -> VolumeClaim {
         Some((name, volumes)) => {
             let volumes = volumes.split(',').filter(|word| !word.is_empty());
             let volumes = volumes.map(|word| word.split_once('@').expect("volume@label=value"));
-            let (made, volumes): (Vec<_>, Vec<_>) = volumes.partition(|(name, _)| *name == "made");
+            let (provisionable, volumes): (Vec<_>, Vec<_>) =
+                volumes.partition(|(name, _)| *name == "made");
             let volume = |(name, place): (&str, &str)| {
                 Arc::new(Volume { name: name.into(), reach: reach(place) })
             };
-            let made = made.first().map(|(_, place)| made_at(place));
-            (name, VolumeAccess::Open { volumes: volumes.into_iter().map(volume).collect(), made })
+            let provisionable = provisionable.first().map(|(_, place)| provisionable_in(place));
+            (
+                name,
+                VolumeAccess::WaitForFirstConsumer {
+                    volumes: volumes.into_iter().map(volume).collect(),
+                    provisionable,
+                },
+            )
         }
     };
-    VolumeClaim { name: name.into(), is_exclusive, attached: None, access }
+    VolumeClaim { name: name.into(), is_exclusive, attached_volume: None, access }
 }
 
-fn made_at(place: &str) -> Made {
+fn provisionable_in(place: &str) -> ProvisionableVolume {
     let (place, room) = match place.split_once('@') {
         None => (place, None),
         Some((place, "")) => (place, Some(Vec::new())),
         Some((place, shelf)) => {
-            (place, Some(vec![LabelSelector { requirements: vec![wanted(shelf)] }]))
+            (place, Some(vec![LabelSelector { requirements: vec![label_requirement(shelf)] }]))
         }
     };
-    Made { reach: reach(place), room }
+    ProvisionableVolume { reach: reach(place), nodes_with_capacity: room }
 }
 
-fn wanted(place: &str) -> Requirement {
+fn label_requirement(place: &str) -> Requirement {
     let (key, value) = pair(place);
     Requirement { key: key.into(), operator: Operator::In, values: vec![value.into()] }
 }
@@ -83,6 +91,6 @@ fn reach(place: &str) -> VolumeReach {
     if place.is_empty() {
         return VolumeReach::default();
     }
-    let term = NodeSelectorTerm { labels: vec![wanted(place)], fields: Vec::new() };
+    let term = NodeSelectorTerm { labels: vec![label_requirement(place)], fields: Vec::new() };
     VolumeReach { affinity: Some(vec![term]), zones: Vec::new() }
 }

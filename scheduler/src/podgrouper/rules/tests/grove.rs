@@ -1,9 +1,9 @@
-//! Grove's gangs.
+//! Tests of Grove's PodGangs.
 
 use insta::assert_snapshot;
 use schedlab_json::{Value, json};
 
-use super::{super::Link, link, told_with};
+use super::{super::Link, group_text_with, link};
 
 fn chain() -> [Link; 3] {
     let set = json!({ "metadata": { "labels": { "kai.scheduler/queue": "g" } } });
@@ -15,8 +15,8 @@ fn chain() -> [Link; 3] {
     ]
 }
 
-fn told(gang: Option<&Value>, chain: &[Link]) -> String {
-    told_with(&json!({ "labels": { "grove.io/podgang": "serve-0" } }), chain, (&[], gang))
+fn gang_group_text(gang: Option<&Value>, chain: &[Link]) -> String {
+    group_text_with(&json!({ "labels": { "grove.io/podgang": "serve-0" } }), chain, &[], gang)
 }
 
 /// A gang of two cliques; the pod is in the second one.
@@ -35,29 +35,29 @@ fn gang(annotations: &Value, spec: &Value) -> Value {
     gang
 }
 
-/// Levels in which something is packed.
+/// A topology constraint in Grove's format.
 fn packed(constraint: &Value) -> Value {
     json!({ "packConstraint": constraint })
 }
 
 #[test]
-fn a_grove_gang_says_how_its_pods_stand() {
-    assert_snapshot!(told(Some(&gang(&json!({}), &json!({}))), &chain()), @r#"
+fn a_pod_gang_defines_the_sub_groups_of_its_pods() {
+    assert_snapshot!(gang_group_text(Some(&gang(&json!({}), &json!({}))), &chain()), @r#"
     pg-serve-0-u9 of PodGang min=3 queue=g class=build
       {"minMember":2,"name":"prefill"}
       {"minMember":1,"name":"decode"}
       the pod: decode
     "#);
-    assert_snapshot!(told(None, &chain()), @"label grove.io/podgang: found serve-0, allowed: the name of a PodGang that exists");
+    assert_snapshot!(gang_group_text(None, &chain()), @"label grove.io/podgang: got serve-0, expected the name of a PodGang that exists");
     let empty = json!({ "metadata": { "name": "serve-0" } });
-    assert_snapshot!(told(Some(&empty), &chain()), @"spec.podgroups[].podReferences: found a PodGang that does not name the pod, allowed: every pod of the gang");
+    assert_snapshot!(gang_group_text(Some(&empty), &chain()), @"spec.podgroups[].podReferences: got no reference to the pod, expected a reference to every pod of the gang");
     let mut of_others = gang(&json!({}), &json!({}));
     of_others["spec"]["podgroups"][1]["podReferences"][0]["namespace"] = json!("other");
-    assert_snapshot!(told(Some(&of_others), &chain()), @"spec.podgroups[].podReferences: found a PodGang that does not name the pod, allowed: every pod of the gang");
+    assert_snapshot!(gang_group_text(Some(&of_others), &chain()), @"spec.podgroups[].podReferences: got no reference to the pod, expected a reference to every pod of the gang");
 }
 
 #[test]
-fn a_gang_its_groups_of_cliques_and_its_cliques_have_places_of_their_own() {
+fn topology_constraints_apply_to_gang_clique_groups_and_cliques() {
     let mut spec = json!({
         "topologyConstraint": packed(&json!({ "required": "zone", "preferred": "row" })),
         "topologyConstraintGroupConfigs": [
@@ -69,7 +69,7 @@ fn a_gang_its_groups_of_cliques_and_its_cliques_have_places_of_their_own() {
     let gang_of = |spec: &Value| gang(&json!({ "grove.io/topology-name": "hall" }), spec);
     let mut whole = gang_of(&spec);
     whole["spec"]["podgroups"][1]["topologyConstraint"] = packed(&json!({ "required": "host" }));
-    assert_snapshot!(told(Some(&whole), &chain()), @r#"
+    assert_snapshot!(gang_group_text(Some(&whole), &chain()), @r#"
     pg-serve-0-u9 of PodGang min=3 queue=g class=build
       within {"preferredTopologyLevel":"row","requiredTopologyLevel":"zone","topology":"hall"}
       {"minSubGroup":2,"name":"both","topologyConstraint":{"preferredTopologyLevel":"rack","topology":"hall"}}
@@ -79,22 +79,26 @@ fn a_gang_its_groups_of_cliques_and_its_cliques_have_places_of_their_own() {
     "#);
     let mut of_names = |names: Value| {
         spec["topologyConstraintGroupConfigs"][1]["podGroupNames"] = names;
-        told(Some(&gang_of(&spec)), &chain())
+        gang_group_text(Some(&gang_of(&spec)), &chain())
     };
-    assert_snapshot!(of_names(json!(["encode"])), @r#"spec.topologyConstraintGroupConfigs[1].podGroupNames: found "encode", allowed: the name of a pod group of the gang that stands in no other one"#);
-    assert_snapshot!(of_names(json!(["decode", "decode"])), @r#"spec.topologyConstraintGroupConfigs[1].podGroupNames: found "decode", allowed: the name of a pod group of the gang that stands in no other one"#);
+    assert_snapshot!(of_names(json!(["encode"])), @r#"spec.topologyConstraintGroupConfigs[1].podGroupNames: got "encode", expected the name of a pod group of the gang that is in no other one"#);
+    assert_snapshot!(of_names(json!(["decode", "decode"])), @r#"spec.topologyConstraintGroupConfigs[1].podGroupNames: got "decode", expected the name of a pod group of the gang that is in no other one"#);
     spec["topologyConstraintGroupConfigs"] = json!([{ "podGroupNames": ["decode"] }]);
-    assert_snapshot!(told(Some(&gang_of(&spec)), &chain()), @"spec.topologyConstraintGroupConfigs[0].name: found nothing, allowed: a name");
+    assert_snapshot!(gang_group_text(Some(&gang_of(&spec)), &chain()), @"spec.topologyConstraintGroupConfigs[0].name: got nothing, expected a name");
 }
 
 #[test]
-fn a_gang_without_places_of_its_own_has_those_of_the_annotations() {
+fn a_gang_without_topology_constraint_takes_it_from_annotations() {
     let spec = |constraint: Value| json!({ "topologyConstraint": packed(&constraint) });
     let of = |annotations: Value, spec: &Value| {
         let mut chain = chain();
         chain[1].object["metadata"]["annotations"] =
             json!({ "kai.scheduler/topology-preferred-placement": "rack" });
-        told(Some(&gang(&annotations, spec)), &chain).lines().take(2).collect::<Vec<_>>().join("\n")
+        gang_group_text(Some(&gang(&annotations, spec)), &chain)
+            .lines()
+            .take(2)
+            .collect::<Vec<_>>()
+            .join("\n")
     };
     let kai = || json!({ "kai.scheduler/topology": "kai" });
     let both = || json!({ "kai.scheduler/topology": "kai", "grove.io/topology-name": "hall" });
@@ -114,7 +118,7 @@ fn a_gang_without_places_of_its_own_has_those_of_the_annotations() {
     pg-serve-0-u9 of PodGang min=3 queue=g class=build
       within {"preferredTopologyLevel":"rack","topology":"hall"}
     "#);
-    assert_snapshot!(of(json!({}), &json!({})), @"annotation kai.scheduler/topology: found nothing beside kai.scheduler/topology-preferred-placement, allowed: the name of a Topology");
+    assert_snapshot!(of(json!({}), &json!({})), @"annotation kai.scheduler/topology: got nothing with kai.scheduler/topology-preferred-placement set, expected the name of a Topology");
     let nowhere = gang(&json!({}), &spec(json!({ "required": "zone" })));
-    assert_snapshot!(told(Some(&nowhere), &chain()), @"annotation grove.io/topology-name: found nothing beside spec.topologyConstraint, allowed: the name of a Topology");
+    assert_snapshot!(gang_group_text(Some(&nowhere), &chain()), @"annotation grove.io/topology-name: got nothing with spec.topologyConstraint set, expected the name of a Topology");
 }

@@ -1,15 +1,15 @@
-//! Kinds that Kartas describe.
+//! Tests of kinds that Kartas describe.
 
 use insta::assert_snapshot;
 use schedlab_json::{Value, json};
 
-use super::{super::Link, link, told_among};
+use super::{super::Link, group_text_among, link};
 use crate::{
     karta::{KartaRecord, Kartas},
-    malformed_tests::{oddities, places},
+    malformed_tests::{odd_values, pointers},
 };
 
-/// A Karta of `PyFlow` of `jobs.example.com/v1`, whose gangs are these.
+/// A Karta for `PyFlow` of `jobs.example.com/v1` with this gang scheduling section.
 fn karta(gang: &Value) -> Value {
     let role = |name: &str| {
         json!({
@@ -56,20 +56,20 @@ fn kartas(objects: &[Value]) -> Kartas {
     let mut kartas = Kartas::default();
     for object in objects {
         let name = object["metadata"]["name"].as_str().unwrap_or_default().into();
-        kartas.put(name, KartaRecord::read(object));
+        kartas.put(name, KartaRecord::from_object(object));
     }
     kartas
 }
 
-fn told(labels: &Value, chain: &[Link], objects: &[Value]) -> String {
+fn karta_group_text(labels: &Value, chain: &[Link], objects: &[Value]) -> String {
     let metadata = json!({ "labels": labels });
-    told_among(&kartas(objects), &json!(null), (&metadata, chain), (&[], None))
+    group_text_among(&kartas(objects), &json!(null), &metadata, chain, &[], None)
 }
 
-/// A worker of a `PyFlow`, where this Karta is there.
+/// The group of a worker of a `PyFlow` with this Karta.
 fn worker(karta: Value, flow: Value) -> String {
     let labels = json!({ "role": "worker", "run": "r1" });
-    told(&labels, &[link("jobs.example.com/PyFlow", flow)], &[karta])
+    karta_group_text(&labels, &[link("jobs.example.com/PyFlow", flow)], &[karta])
 }
 
 /// Puts a value at a JSON pointer.
@@ -91,7 +91,7 @@ fn whole(sub_groups: &Value) -> Value {
 }
 
 #[test]
-fn components_are_sub_groups_with_what_they_start_with() {
+fn components_become_sub_groups_with_their_initial_replicas() {
     let levels = |topology: &str| {
         json!({ "topologyName": topology, "requiredTopologyLevel": "zone",
                 "preferredTopologyLevel": "rack" })
@@ -116,7 +116,7 @@ fn components_are_sub_groups_with_what_they_start_with() {
       the pod: worker
     "#);
     let chain = [link("StatefulSet", json!({})), link("jobs.example.com/PyFlow", flow())];
-    assert_snapshot!(told(&json!({ "role": "other" }), &chain, &[karta(&gang)]), @r#"
+    assert_snapshot!(karta_group_text(&json!({ "role": "other" }), &chain, &[karta(&gang)]), @r#"
     pg-u1-training of PyFlow min=2 parts queue=a class=build
       within {"preferredTopologyLevel":"rack","requiredTopologyLevel":"zone","topology":"racks"}
       {"minMember":1,"name":"master"}
@@ -125,7 +125,7 @@ fn components_are_sub_groups_with_what_they_start_with() {
 }
 
 #[test]
-fn a_group_without_sub_groups_is_of_all_pods() {
+fn a_group_without_sub_groups_counts_all_pods() {
     assert_snapshot!(worker(karta(&whole(&json!([]))), flow()), @r#"
     pg-u1-training of PyFlow min=3 queue=a class=build
       within {"requiredTopologyLevel":"row","topology":"hall"}
@@ -140,7 +140,7 @@ fn a_group_without_sub_groups_is_of_all_pods() {
 }
 
 #[test]
-fn replicas_multiply_on_the_way_down_and_the_least_counts() {
+fn replicas_multiply_down_the_component_tree_and_min_replicas_wins() {
     let of = |root: Value, flow: Value| {
         let karta = karta(&whole(&json!([])));
         let karta = with(karta, "/spec/structureDefinition/rootComponent/scaleDefinition", root);
@@ -157,7 +157,7 @@ fn replicas_multiply_on_the_way_down_and_the_least_counts() {
     pg-u1-training of PyFlow min=3 queue=a class=build
       within {"requiredTopologyLevel":"row","topology":"hall"}
     "#);
-    assert_snapshot!(of(json!({ "replicasPath": "2147483647" }), flow()), @"spec.optimizationInstructions.gangScheduling.podGroup.name of Karta pyflow: found a workload with more, allowed: at most 2147483647 pods");
+    assert_snapshot!(of(json!({ "replicasPath": "2147483647" }), flow()), @"spec.optimizationInstructions.gangScheduling.podGroup.name of Karta pyflow: got more, expected at most 2147483647 pods");
     assert_snapshot!(of(Value::Null, least(json!("1"))), @r#"
     pg-u1-training of PyFlow min=2 queue=a class=build
       within {"requiredTopologyLevel":"row","topology":"hall"}
@@ -200,7 +200,7 @@ fn members(members: &Value) -> Value {
 }
 
 #[test]
-fn pods_for_which_expressions_find_the_same_are_a_group() {
+fn pods_with_equal_group_by_keys_are_one_group() {
     let key = json!([".metadata.labels.run"]);
     let of_root = members(&json!([{ "componentName": "pyflow", "groupByKeyPaths": key }]));
     assert_snapshot!(worker(karta(&of_root), flow()), @r#"
@@ -231,7 +231,7 @@ fn pods_for_which_expressions_find_the_same_are_a_group() {
 }
 
 #[test]
-fn a_pod_of_one_instance_counts_those_of_that_instance() {
+fn a_pod_of_an_instance_counts_only_replicas_of_that_instance() {
     let gang = members(
         &json!([{ "componentName": "worker", "groupByKeyPaths": [".metadata.labels.run"] }]),
     );
@@ -249,21 +249,21 @@ fn a_pod_of_one_instance_counts_those_of_that_instance() {
     pg-u1-r1 of PyFlow min=3 queue=a class=build
       within {"requiredTopologyLevel":"row","topology":"hall"}
     "#);
-    assert_snapshot!(worker(karta.clone(), pools(json!([{ "name": "r2" }]))), @"spec.structureDefinition.childComponents[0].podSelector.componentInstanceSelector.idPath of Karta pyflow: found r1, allowed: an instance that the workload has");
-    assert_snapshot!(worker(karta.clone(), pools(json!([{ "name": "" }]))), @r#"spec.structureDefinition.childComponents[0].instanceIdPath of Karta pyflow: found "", allowed: a text that is not empty"#);
+    assert_snapshot!(worker(karta.clone(), pools(json!([{ "name": "r2" }]))), @"spec.structureDefinition.childComponents[0].podSelector.componentInstanceSelector.idPath of Karta pyflow: got r1, expected an instance of the workload");
+    assert_snapshot!(worker(karta.clone(), pools(json!([{ "name": "" }]))), @r#"spec.structureDefinition.childComponents[0].instanceIdPath of Karta pyflow: got "", expected a non-empty string"#);
     let fewer = with(karta, &format!("{CHILDREN}/0/scaleDefinition"), json!({}));
-    assert_snapshot!(worker(fewer, pools(json!([{ "name": "r1" }]))), @"spec.structureDefinition.childComponents[0].scaleDefinition of Karta pyflow: found 0, while there are 1 instances, allowed: as many as instances");
+    assert_snapshot!(worker(fewer, pools(json!([{ "name": "r1" }]))), @"spec.structureDefinition.childComponents[0].scaleDefinition of Karta pyflow: got 0 counts for 1 instances, expected one count per instance");
 }
 
 #[test]
-fn a_pod_that_its_karta_does_not_explain_is_told_why() {
+fn a_pod_that_its_karta_cannot_group_gets_the_reason() {
     let all = whole(&json!([]));
     let of_size =
         |replicas: Value| worker(karta(&all), with(flow(), "/spec/worker/replicas", replicas));
-    assert_snapshot!(of_size(json!("four")), @r#"spec.structureDefinition.childComponents[1].scaleDefinition.replicasPath of Karta pyflow: found "four", allowed: a whole number up to 2147483647"#);
-    assert_snapshot!(of_size(json!(1.5)), @"spec.structureDefinition.childComponents[1].scaleDefinition.replicasPath of Karta pyflow: found 1.5, allowed: a whole number up to 2147483647");
-    assert_snapshot!(of_size(json!(2_147_483_648_u64)), @"spec.structureDefinition.childComponents[1].scaleDefinition.replicasPath of Karta pyflow: found 2147483648, allowed: a whole number up to 2147483647");
-    assert_snapshot!(of_size(json!([2])), @"spec.structureDefinition.childComponents[1].scaleDefinition.replicasPath of Karta pyflow: found a list, allowed: a whole number up to 2147483647");
+    assert_snapshot!(of_size(json!("four")), @r#"spec.structureDefinition.childComponents[1].scaleDefinition.replicasPath of Karta pyflow: got "four", expected a whole number up to 2147483647"#);
+    assert_snapshot!(of_size(json!(1.5)), @"spec.structureDefinition.childComponents[1].scaleDefinition.replicasPath of Karta pyflow: got 1.5, expected a whole number up to 2147483647");
+    assert_snapshot!(of_size(json!(2_147_483_648_u64)), @"spec.structureDefinition.childComponents[1].scaleDefinition.replicasPath of Karta pyflow: got 2147483648, expected a whole number up to 2147483647");
+    assert_snapshot!(of_size(json!([2])), @"spec.structureDefinition.childComponents[1].scaleDefinition.replicasPath of Karta pyflow: got a list, expected a whole number up to 2147483647");
     assert_snapshot!(of_size(json!("3")), @r#"
     pg-u1-training of PyFlow min=4 queue=a class=build
       within {"requiredTopologyLevel":"row","topology":"hall"}
@@ -273,27 +273,27 @@ fn a_pod_that_its_karta_does_not_explain_is_told_why() {
       within {"requiredTopologyLevel":"row","topology":"hall"}
     "#);
     let sub_groups = json!([{ "componentName": "worker" }]);
-    assert_snapshot!(worker(karta(&whole(&sub_groups)), with(flow(), "/spec/worker", json!({}))), @"spec.optimizationInstructions.gangScheduling.podGroup.subGroups[0].componentName of Karta pyflow: found worker with no replicas, allowed: a component with at least one replica");
-    assert_snapshot!(worker(karta(&whole(&json!([{ "componentName": "boss" }]))), flow()), @"spec.optimizationInstructions.gangScheduling.podGroup.subGroups[0].componentName of Karta pyflow: found boss, allowed: the name of a component");
+    assert_snapshot!(worker(karta(&whole(&sub_groups)), with(flow(), "/spec/worker", json!({}))), @"spec.optimizationInstructions.gangScheduling.podGroup.subGroups[0].componentName of Karta pyflow: got worker with no replicas, expected a component with at least one replica");
+    assert_snapshot!(worker(karta(&whole(&json!([{ "componentName": "boss" }]))), flow()), @"spec.optimizationInstructions.gangScheduling.podGroup.subGroups[0].componentName of Karta pyflow: got boss, expected the name of a component");
     let nowhere = json!([{ "componentName": "worker", "topology": { "topologyName": "racks" } }]);
-    assert_snapshot!(worker(karta(&whole(&nowhere)), flow()), @"spec.optimizationInstructions.gangScheduling.podGroup.subGroups[0].topology of Karta pyflow: found no level, allowed: requiredTopologyLevel, preferredTopologyLevel or both");
-    assert_snapshot!(worker(karta(&json!({ "podGroup": { "name": "" } })), flow()), @"spec.optimizationInstructions.gangScheduling.podGroup.name of Karta pyflow: found nothing, allowed: a part of a name");
-    assert_snapshot!(worker(karta(&json!({ "podGroup": { "name": "A b" } })), flow()), @"spec.optimizationInstructions.gangScheduling.podGroup.name of Karta pyflow: found A b, allowed: words of a-z, 0-9, - and ., which begin and end with a letter or digit, and make a name of at most 253 characters");
+    assert_snapshot!(worker(karta(&whole(&nowhere)), flow()), @"spec.optimizationInstructions.gangScheduling.podGroup.subGroups[0].topology of Karta pyflow: got no level, expected requiredTopologyLevel, preferredTopologyLevel or both");
+    assert_snapshot!(worker(karta(&json!({ "podGroup": { "name": "" } })), flow()), @"spec.optimizationInstructions.gangScheduling.podGroup.name of Karta pyflow: got nothing, expected a name suffix");
+    assert_snapshot!(worker(karta(&json!({ "podGroup": { "name": "A b" } })), flow()), @"spec.optimizationInstructions.gangScheduling.podGroup.name of Karta pyflow: got A b, expected letters a-z, digits, - and ., each dot-separated part starting and ending with a letter or digit, in a name of at most 253 characters");
     let by = |key: &str| {
         worker(
             karta(&members(&json!([{ "componentName": "pyflow", "groupByKeyPaths": [key] }]))),
             flow(),
         )
     };
-    assert_snapshot!(by(".metadata.labels.nothing"), @"spec.optimizationInstructions.gangScheduling.podGroups[0].members[0].groupByKeyPaths[0] of Karta pyflow: found nothing, allowed: one text, number, true or false");
-    assert_snapshot!(by(".metadata.labels[]"), @"spec.optimizationInstructions.gangScheduling.podGroups[0].members[0].groupByKeyPaths[0] of Karta pyflow: found 2 values, allowed: one text, number, true or false");
-    assert_snapshot!(by(".metadata.labels"), @"spec.optimizationInstructions.gangScheduling.podGroups[0].members[0].groupByKeyPaths[0] of Karta pyflow: found a map, allowed: one text, number, true or false");
-    assert_snapshot!(by(".metadata.name.x"), @r#"spec.optimizationInstructions.gangScheduling.podGroups[0].members[0].groupByKeyPaths[0] of Karta pyflow: found cannot index "p" with "x", allowed: an expression that holds for its kind"#);
-    assert_snapshot!(by("\"UPPER\""), @"spec.optimizationInstructions.gangScheduling.podGroups[0].members[0].groupByKeyPaths of Karta pyflow: found UPPER, allowed: words of a-z, 0-9, - and ., which begin and end with a letter or digit, and make a name of at most 253 characters");
+    assert_snapshot!(by(".metadata.labels.nothing"), @"spec.optimizationInstructions.gangScheduling.podGroups[0].members[0].groupByKeyPaths[0] of Karta pyflow: got nothing, expected one string, number or boolean");
+    assert_snapshot!(by(".metadata.labels[]"), @"spec.optimizationInstructions.gangScheduling.podGroups[0].members[0].groupByKeyPaths[0] of Karta pyflow: got 2 values, expected one string, number or boolean");
+    assert_snapshot!(by(".metadata.labels"), @"spec.optimizationInstructions.gangScheduling.podGroups[0].members[0].groupByKeyPaths[0] of Karta pyflow: got a map, expected one string, number or boolean");
+    assert_snapshot!(by(".metadata.name.x"), @r#"spec.optimizationInstructions.gangScheduling.podGroups[0].members[0].groupByKeyPaths[0] of Karta pyflow: got cannot index "p" with "x", expected an expression that evaluates without error"#);
+    assert_snapshot!(by("\"UPPER\""), @"spec.optimizationInstructions.gangScheduling.podGroups[0].members[0].groupByKeyPaths of Karta pyflow: got UPPER, expected letters a-z, digits, - and ., each dot-separated part starting and ending with a letter or digit, in a name of at most 253 characters");
     let others = members(&json!([{ "componentName": "master" }]));
-    assert_snapshot!(worker(karta(&others), flow()), @"pod p: found no member of Karta pyflow for it, allowed: a pod whose component, or one above it, is a member that takes it");
+    assert_snapshot!(worker(karta(&others), flow()), @"pod p: got no member of Karta pyflow for it, expected a pod whose component, or an ancestor of it, is a member with matching filters");
     let chain = [link("jobs.example.com/PyFlow", flow())];
-    assert_snapshot!(told(&json!({}), &chain, &[karta(&others)]), @"pod p: found no component of Karta pyflow for it, allowed: a pod that the podSelector of a component with pods describes");
+    assert_snapshot!(karta_group_text(&json!({}), &chain, &[karta(&others)]), @"pod p: got no component of Karta pyflow for it, expected a pod that the podSelector of a component with pods selects");
 }
 
 /// As in KAI: it counts as not there.
@@ -301,43 +301,43 @@ fn a_pod_that_its_karta_does_not_explain_is_told_why() {
 fn a_karta_that_cannot_be_used_groups_nothing() {
     let all = || karta(&whole(&json!([])));
     let wrong = |karta: Value| {
-        let told = worker(karta.clone(), flow());
+        let text = worker(karta.clone(), flow());
         let mut kartas = kartas(&[karta]);
-        let changed = kartas.take_changed();
+        let changed = kartas.take_changes();
         let wrong: Vec<String> =
-            kartas.wrong(&changed).map(|(.., wrong)| wrong.to_string()).collect();
-        assert!(told.starts_with("pg-pyflow-u1 of PyFlow min=1 queue=a class=build"), "{told}");
+            kartas.invalid(&changed).map(|(.., wrong)| wrong.to_string()).collect();
+        assert!(text.starts_with("pg-pyflow-u1 of PyFlow min=1 queue=a class=build"), "{text}");
         wrong.join("; ")
     };
     let child =
         |field: &str, value: Value| wrong(with(all(), &format!("{CHILDREN}/1/{field}"), value));
-    assert_snapshot!(child("scaleDefinition/replicasPath", json!(".spec |")), @"spec.structureDefinition.childComponents[1].scaleDefinition.replicasPath of Karta pyflow: found .spec |, allowed: a jq expression of at most 4096 bytes");
-    assert_snapshot!(child("scaleDefinition/replicasPath", json!("[range(9)]")), @"spec.structureDefinition.childComponents[1].scaleDefinition.replicasPath of Karta pyflow: found range, allowed: functions and operators of jq that this scheduler knows");
-    assert_snapshot!(child("scaleDefinition/replicasPath", json!(3)), @"spec.structureDefinition.childComponents[1].scaleDefinition.replicasPath of Karta pyflow: found 3, allowed: a jq expression");
-    assert_snapshot!(child("podSelector/componentTypeSelector/keyPath", json!("..")), @"spec.structureDefinition.childComponents[1].podSelector.componentTypeSelector.keyPath of Karta pyflow: found .., allowed: functions and operators of jq that this scheduler knows");
-    assert_snapshot!(child("name", json!("master")), @"spec.structureDefinition.childComponents[1].name of Karta pyflow: found master, allowed: a name that no other component has");
-    assert_snapshot!(child("name", json!("")), @"spec.structureDefinition.childComponents[1].name of Karta pyflow: found nothing, allowed: a name that no other component has");
-    assert_snapshot!(child("ownerRef", json!("boss")), @"spec.structureDefinition.childComponents[1].ownerRef of Karta pyflow: found boss, allowed: the name of another component that leads to the root");
-    assert_snapshot!(child("ownerRef", json!("worker")), @"spec.structureDefinition.childComponents[1].ownerRef of Karta pyflow: found a circle, allowed: the name of another component that leads to the root");
-    assert_snapshot!(child("instanceIdPath", json!(".x")), @"spec.structureDefinition.childComponents[1].podSelector.componentInstanceSelector of Karta pyflow: found nothing, allowed: an idPath beside instanceIdPath");
-    assert_snapshot!(child("podSelector/componentInstanceSelector", json!({ "idPath": ".x" })), @"spec.structureDefinition.childComponents[1].instanceIdPath of Karta pyflow: found nothing, allowed: a jq expression beside podSelector.componentInstanceSelector");
-    assert_snapshot!(child("specDefinition/podSpecPath", json!(".x")), @"spec.structureDefinition.childComponents[1].specDefinition of Karta pyflow: found several definitions of pods, allowed: one");
+    assert_snapshot!(child("scaleDefinition/replicasPath", json!(".spec |")), @"spec.structureDefinition.childComponents[1].scaleDefinition.replicasPath of Karta pyflow: got .spec |, expected a jq expression of at most 4096 bytes");
+    assert_snapshot!(child("scaleDefinition/replicasPath", json!("[range(9)]")), @"spec.structureDefinition.childComponents[1].scaleDefinition.replicasPath of Karta pyflow: got range, expected functions and operators of jq that this scheduler supports");
+    assert_snapshot!(child("scaleDefinition/replicasPath", json!(3)), @"spec.structureDefinition.childComponents[1].scaleDefinition.replicasPath of Karta pyflow: got 3, expected a jq expression");
+    assert_snapshot!(child("podSelector/componentTypeSelector/keyPath", json!("..")), @"spec.structureDefinition.childComponents[1].podSelector.componentTypeSelector.keyPath of Karta pyflow: got .., expected functions and operators of jq that this scheduler supports");
+    assert_snapshot!(child("name", json!("master")), @"spec.structureDefinition.childComponents[1].name of Karta pyflow: got master, expected a name that no other component has");
+    assert_snapshot!(child("name", json!("")), @"spec.structureDefinition.childComponents[1].name of Karta pyflow: got nothing, expected a name that no other component has");
+    assert_snapshot!(child("ownerRef", json!("boss")), @"spec.structureDefinition.childComponents[1].ownerRef of Karta pyflow: got boss, expected another component whose owners lead to the root");
+    assert_snapshot!(child("ownerRef", json!("worker")), @"spec.structureDefinition.childComponents[1].ownerRef of Karta pyflow: got a cycle, expected another component whose owners lead to the root");
+    assert_snapshot!(child("instanceIdPath", json!(".x")), @"spec.structureDefinition.childComponents[1].podSelector.componentInstanceSelector of Karta pyflow: got nothing, expected an idPath, as instanceIdPath is set");
+    assert_snapshot!(child("podSelector/componentInstanceSelector", json!({ "idPath": ".x" })), @"spec.structureDefinition.childComponents[1].instanceIdPath of Karta pyflow: got nothing, expected a jq expression, as podSelector.componentInstanceSelector is set");
+    assert_snapshot!(child("specDefinition/podSpecPath", json!(".x")), @"spec.structureDefinition.childComponents[1].specDefinition of Karta pyflow: got several pod definitions, expected one");
     let root = |field: &str, value: Value| {
         wrong(with(all(), &format!("/spec/structureDefinition/rootComponent/{field}"), value))
     };
-    assert_snapshot!(root("statusDefinition", Value::Null), @"spec.structureDefinition.rootComponent.statusDefinition of Karta pyflow: found nothing, allowed: a definition of its status");
-    assert_snapshot!(root("ownerRef", json!("x")), @r#"spec.structureDefinition.rootComponent.ownerRef of Karta pyflow: found "x", allowed: nothing"#);
+    assert_snapshot!(root("statusDefinition", Value::Null), @"spec.structureDefinition.rootComponent.statusDefinition of Karta pyflow: got nothing, expected a status definition");
+    assert_snapshot!(root("ownerRef", json!("x")), @r#"spec.structureDefinition.rootComponent.ownerRef of Karta pyflow: got "x", expected nothing"#);
     let member = karta(&members(&json!([{ "componentName": "boss" }])));
-    assert_snapshot!(wrong(member), @"spec.optimizationInstructions.gangScheduling.podGroups[0].members[0].componentName of Karta pyflow: found boss, allowed: the name of a component");
+    assert_snapshot!(wrong(member), @"spec.optimizationInstructions.gangScheduling.podGroups[0].members[0].componentName of Karta pyflow: got boss, expected the name of a component");
     let filter = karta(&members(&json!([{ "componentName": "worker", "filters": ["env"] }])));
-    assert_snapshot!(wrong(filter), @"spec.optimizationInstructions.gangScheduling.podGroups[0].members[0].filters[0] of Karta pyflow: found env, allowed: functions and operators of jq that this scheduler knows");
+    assert_snapshot!(wrong(filter), @"spec.optimizationInstructions.gangScheduling.podGroups[0].members[0].filters[0] of Karta pyflow: got env, expected functions and operators of jq that this scheduler supports");
 }
 
 #[test]
-fn kartas_that_nobody_is_to_find_group_nothing() {
+fn kartas_of_other_kinds_or_being_deleted_group_nothing() {
     let all = || karta(&whole(&json!([])));
     let alone = |karta: Value| {
-        assert!(KartaRecord::read(&karta).is_none(), "{karta}");
+        assert!(KartaRecord::from_object(&karta).is_none(), "{karta}");
         worker(karta, flow())
     };
     let other = with(all(), "/metadata/labels/run.ai~1karta-kind", json!("Other"));
@@ -360,29 +360,29 @@ fn kartas_that_nobody_is_to_find_group_nothing() {
 }
 
 #[test]
-fn of_two_kartas_of_a_kind_none_counts() {
+fn two_kartas_of_the_same_kind_are_both_ignored() {
     let both = [
         karta(&whole(&json!([]))),
         with(karta(&whole(&json!([]))), "/metadata/name", json!("other")),
     ];
     let chain = [link("jobs.example.com/PyFlow", flow())];
-    assert_snapshot!(told(&json!({}), &chain, &both), @r#"
+    assert_snapshot!(karta_group_text(&json!({}), &chain, &both), @r#"
     pg-pyflow-u1 of PyFlow min=1 queue=a class=build
       within {"requiredTopologyLevel":"row","topology":"hall"}
     "#);
     let mut kartas = kartas(&both);
-    let changed = kartas.take_changed();
-    let wrong = kartas.wrong(&changed).map(|(name, _, wrong)| format!("{name}: {wrong}"));
+    let changed = kartas.take_changes();
+    let wrong = kartas.invalid(&changed).map(|(name, _, wrong)| format!("{name}: {wrong}"));
     assert_snapshot!(wrong.collect::<Vec<_>>().join("\n"), @r"
-    other: spec.structureDefinition.rootComponent.kind: found PyFlow of jobs.example.com/v1, as in Karta pyflow, allowed: a kind that no other Karta with gangScheduling describes
-    pyflow: spec.structureDefinition.rootComponent.kind: found PyFlow of jobs.example.com/v1, as in Karta other, allowed: a kind that no other Karta with gangScheduling describes
+    other: spec.structureDefinition.rootComponent.kind: got PyFlow of jobs.example.com/v1, also described by Karta pyflow, expected a kind that no other Karta with gangScheduling describes
+    pyflow: spec.structureDefinition.rootComponent.kind: got PyFlow of jobs.example.com/v1, also described by Karta other, expected a kind that no other Karta with gangScheduling describes
     ");
     kartas.put("other".into(), None);
-    assert_eq!(kartas.wrong(&changed).count(), 0);
+    assert_eq!(kartas.invalid(&changed).count(), 0);
 }
 
 #[test]
-fn kinds_that_the_grouper_knows_need_no_karta() {
+fn built_in_groupings_take_precedence_over_kartas() {
     let of = |kind: &str| {
         let (group, name) = kind.split_once('/').unwrap();
         let mut karta = karta(&whole(&json!([])));
@@ -390,7 +390,11 @@ fn kinds_that_the_grouper_knows_need_no_karta() {
             karta["metadata"]["labels"][format!("run.ai/karta-{part}").as_str()] = json!(value);
             karta["spec"]["structureDefinition"]["rootComponent"]["kind"][part] = json!(value);
         }
-        told(&json!({}), &[link(kind, flow())], &[karta]).lines().next().unwrap().to_owned()
+        karta_group_text(&json!({}), &[link(kind, flow())], &[karta])
+            .lines()
+            .next()
+            .unwrap()
+            .to_owned()
     };
     assert_snapshot!(of("kubeflow.org/Notebook"), @"pg-notebook-u1 of Notebook min=1 queue=a class=build");
     assert_snapshot!(of("apps/StatefulSet"), @"pg-statefulset-u1 of StatefulSet min=1 queue=a class=build");
@@ -399,16 +403,16 @@ fn kinds_that_the_grouper_knows_need_no_karta() {
 }
 
 #[test]
-fn an_owner_that_is_gone_or_skipped_is_not_described() {
+fn kartas_do_not_apply_to_missing_or_skipped_owners() {
     let all = karta(&whole(&json!([])));
     assert_snapshot!(worker(all.clone(), Value::Null), @"pg-pyflow-u1 of PyFlow min=1 queue=default-queue class=train");
     let runner = json!({ "metadata": { "labels": { "priorityClassName": "inference" } } });
     let flow = json!({ "spec": { "worker": { "replicas": 2 } } });
     let chain = [link("jobs.example.com/PyFlow", flow), link("run.ai/WorkloadRunner", runner)];
-    assert_snapshot!(told(&json!({}), &chain, &[all]), @"pg-u1-training of PyFlow min=2 queue=default-queue class=inference");
+    assert_snapshot!(karta_group_text(&json!({}), &chain, &[all]), @"pg-u1-training of PyFlow min=2 queue=default-queue class=inference");
 }
 
-/// A Karta with everything that is read in one.
+/// A Karta with all fields that the scheduler reads.
 fn full(gang: &Value) -> Value {
     let worker = json!({
         "name": "worker",
@@ -426,7 +430,7 @@ fn full(gang: &Value) -> Value {
 }
 
 #[test]
-fn any_value_in_any_place_groups_the_pod_or_somebody_is_told_why() {
+fn any_value_in_any_field_groups_the_pod_or_yields_an_error() {
     let levels = json!({ "topologyName": "hall", "requiredTopologyLevel": "row" });
     let sub_group = json!({ "componentName": "worker", "topology": levels });
     let group = json!({ "name": "all", "topology": levels, "subGroups": [sub_group] });
@@ -436,28 +440,31 @@ fn any_value_in_any_place_groups_the_pod_or_somebody_is_told_why() {
     let by_words = full(&members(&json!([member])));
     let pools = json!([{ "name": "r1", "n": 2 }]);
     let flow = with(flow(), "/spec", json!({ "pools": pools, "least": 1, "most": 3 }));
-    let is_fine = |told: &str| told.starts_with("pg-") || told.contains(", allowed: ");
+    let is_fine = |text: &str| text.starts_with("pg-") || text.contains(", expected ");
     let gang = "/spec/optimizationInstructions";
     for (karta, part) in [(&whole, "/spec"), (&by_words, gang)] {
         let labels = json!({ "labels": { "role": "worker", "run": "r1" } });
         let kartas = kartas(std::slice::from_ref(karta));
         let of = |flow: Value| {
             let chain = [link("jobs.example.com/PyFlow", flow)];
-            told_among(&kartas, &json!(null), (&labels, &chain), (&[], None))
+            group_text_among(&kartas, &json!(null), &labels, &chain, &[], None)
         };
         assert!(of(flow.clone()).starts_with("pg-u1-"));
-        for (place, oddity) in oddly(&flow) {
-            let told = of(with(flow.clone(), &place, oddity.clone()));
-            assert!(is_fine(&told), "{place} = {oddity}: {told}");
+        for (pointer, odd_value) in odd_variants(&flow) {
+            let text = of(with(flow.clone(), &pointer, odd_value.clone()));
+            assert!(is_fine(&text), "{pointer} = {odd_value}: {text}");
         }
-        for (place, oddity) in oddly(karta).filter(|(place, _)| place.starts_with(part)) {
-            let told = worker(with(karta.clone(), &place, oddity.clone()), flow.clone());
-            assert!(is_fine(&told), "{place} = {oddity}: {told}");
+        for (pointer, odd_value) in odd_variants(karta).filter(|(place, _)| place.starts_with(part))
+        {
+            let text = worker(with(karta.clone(), &pointer, odd_value.clone()), flow.clone());
+            assert!(is_fine(&text), "{pointer} = {odd_value}: {text}");
         }
     }
 }
 
-fn oddly(of: &Value) -> impl Iterator<Item = (String, Value)> {
-    let places = places(of, "").into_iter().filter(|place| !place.is_empty());
-    places.flat_map(|place| oddities().into_iter().map(move |oddity| (place.clone(), oddity)))
+fn odd_variants(of: &Value) -> impl Iterator<Item = (String, Value)> {
+    let pointers = pointers(of, "").into_iter().filter(|pointer| !pointer.is_empty());
+    pointers.flat_map(|pointer| {
+        odd_values().into_iter().map(move |odd_value| (pointer.clone(), odd_value))
+    })
 }

@@ -1,9 +1,9 @@
-//! Clusters of Ray, and the jobs and services that make them.
+//! Tests of RayClusters, and of RayJobs and RayServices that create them.
 
 use insta::assert_snapshot;
 use schedlab_json::{Value, json};
 
-use super::{super::Link, link, told, told_with};
+use super::{super::Link, group_text, group_text_with, link};
 
 fn ray_cluster(groups: &Value, scales: bool) -> Link {
     link(
@@ -15,14 +15,14 @@ fn ray_cluster(groups: &Value, scales: bool) -> Link {
 }
 
 #[test]
-fn a_ray_cluster_is_its_head_and_what_its_worker_groups_start_with() {
+fn a_ray_cluster_has_sub_groups_for_its_head_and_each_worker_group() {
     let groups = json!([
         { "groupName": "gpu", "replicas": 3, "numOfHosts": 2 },
         { "groupName": "cpu", "replicas": 4, "minReplicas": 1 },
         { "groupName": "idle", "replicas": 4, "suspend": true },
     ]);
     let of = |group: &str| json!({ "ray.io/group": group });
-    assert_snapshot!(told(&of("gpu"), &[ray_cluster(&groups, false)]), @r#"
+    assert_snapshot!(group_text(&of("gpu"), &[ray_cluster(&groups, false)]), @r#"
     pg-raycluster-u1 of RayCluster min=8 queue=default-queue class=train
       {"minMember":1,"name":"headgroup"}
       {"minMember":6,"name":"gpu"}
@@ -34,7 +34,7 @@ fn a_ray_cluster_is_its_head_and_what_its_worker_groups_start_with() {
         "ray.io/RayJob",
         json!({ "metadata": { "labels": { "ray.io/priority-class-name": "build" } } }),
     );
-    assert_snapshot!(told(&of("headgroup"), &[ray_cluster(&groups, true), job]), @r#"
+    assert_snapshot!(group_text(&of("headgroup"), &[ray_cluster(&groups, true), job]), @r#"
     pg-rayjob-u1 of RayJob min=2 queue=default-queue class=build
       {"minMember":1,"name":"headgroup"}
       {"minMember":0,"name":"gpu"}
@@ -44,20 +44,20 @@ fn a_ray_cluster_is_its_head_and_what_its_worker_groups_start_with() {
       the pod: headgroup
     "#);
     let wrong = json!([{ "groupName": "gpu", "replicas": 1, "minReplicas": 2 }]);
-    assert_snapshot!(told(&of("gpu"), &[ray_cluster(&wrong, false)]), @"spec.workerGroupSpecs[0].minReplicas: found 2, allowed: at most as many as replicas");
-    assert_snapshot!(told(&of("tpu"), &[ray_cluster(&groups, false)]), @"labels of pod p: found tpu, allowed: a part that its owner has");
+    assert_snapshot!(group_text(&of("gpu"), &[ray_cluster(&wrong, false)]), @"spec.workerGroupSpecs[0].minReplicas: got 2, expected at most the number of replicas");
+    assert_snapshot!(group_text(&of("tpu"), &[ray_cluster(&groups, false)]), @"labels of pod p: got tpu, expected a sub-group of its owner");
 }
 
-/// The submitter's pod stands below the job alone, whose status names the cluster.
+/// The submitter pod is owned by the RayJob only, whose status names the cluster.
 #[test]
-fn the_submitter_of_a_ray_job_stands_beside_the_cluster() {
+fn the_submitter_of_a_ray_job_is_a_sub_group_of_its_cluster() {
     let cluster = ray_cluster(&json!([{ "groupName": "gpu", "replicas": 2 }]), false);
     let job = |spec: Value, status: Value| {
         link("ray.io/RayJob", json!({ "spec": spec, "status": status }))
     };
     let named = || json!({ "rayClusterName": "c" });
     let of = |job: Link, beside: Option<&Value>| {
-        told_with(&json!({}), &[link("Job", json!({})), job], (&[], beside))
+        group_text_with(&json!({}), &[link("Job", json!({})), job], &[], beside)
     };
     let submitter = of(job(json!({}), named()), Some(&cluster.object));
     assert_snapshot!(submitter, @r#"
@@ -69,10 +69,10 @@ fn the_submitter_of_a_ray_job_stands_beside_the_cluster() {
     "#);
     let of_worker = |mode: Value| {
         let job = job(json!({ "submissionMode": mode }), named());
-        told(&json!({ "ray.io/group": "gpu" }), &[cluster.clone(), job])
+        group_text(&json!({ "ray.io/group": "gpu" }), &[cluster.clone(), job])
     };
     let worker = of_worker(json!("K8sJobMode"));
-    let shape = |told: &str| told.rsplit_once("  the pod").unwrap().0.to_owned();
+    let shape = |text: &str| text.rsplit_once("  the pod").unwrap().0.to_owned();
     assert_eq!(shape(&worker), shape(&submitter), "pods of one group agree on its shape");
     assert_snapshot!(of_worker(json!("HTTPMode")), @r#"
     pg-rayjob-u1 of RayJob min=3 queue=default-queue class=train
@@ -80,8 +80,8 @@ fn the_submitter_of_a_ray_job_stands_beside_the_cluster() {
       {"minMember":2,"name":"gpu"}
       the pod: gpu
     "#);
-    assert_snapshot!(of(job(json!({}), json!({})), None), @"status.rayClusterName: found nothing, allowed: the name of a RayCluster that exists");
-    assert_snapshot!(of(job(json!({}), named()), None), @"status.rayClusterName: found c, allowed: the name of a RayCluster that exists");
+    assert_snapshot!(of(job(json!({}), json!({})), None), @"status.rayClusterName: got nothing, expected the name of a RayCluster that exists");
+    assert_snapshot!(of(job(json!({}), named()), None), @"status.rayClusterName: got c, expected the name of a RayCluster that exists");
     let of_others = json!({ "clusterSelector": { "ray.io/cluster": "c" } });
     assert_snapshot!(of(job(of_others, named()), Some(&cluster.object)), @"pg-rayjob-u1 of RayJob min=1 queue=default-queue class=train");
 }

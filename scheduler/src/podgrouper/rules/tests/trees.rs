@@ -1,9 +1,9 @@
-//! Kinds whose pods stand in parts of a gang.
+//! Tests of kinds with sub-groups.
 
 use insta::assert_snapshot;
 use schedlab_json::{Value, json};
 
-use super::{super::Link, link, told, told_with};
+use super::{super::Link, group_text, group_text_with, link};
 
 fn job_set(extra: &Value) -> Link {
     let mut object = json!({ "spec": { "replicatedJobs": [
@@ -24,7 +24,7 @@ fn of_job_set() -> Value {
 #[test]
 fn a_job_set_is_a_tree_of_replicated_jobs_and_their_replicas() {
     let chain = [link("Job", json!({})), job_set(&json!({}))];
-    assert_snapshot!(told(&of_job_set(), &chain), @r#"
+    assert_snapshot!(group_text(&of_job_set(), &chain), @r#"
     pg-jobset-u1 of JobSet min=2 parts queue=default-queue class=train
       {"minSubGroup":1,"name":"leader"}
       {"minMember":1,"name":"leader-replica-0","parent":"leader"}
@@ -33,14 +33,14 @@ fn a_job_set_is_a_tree_of_replicated_jobs_and_their_replicas() {
       {"minMember":3,"name":"worker-replica-1","parent":"worker"}
       the pod: worker-replica-1
     "#);
-    assert_snapshot!(told(&json!({}), &chain), @"label jobset.sigs.k8s.io/replicatedjob-name: found nothing, allowed: the name that its controller gives it");
+    assert_snapshot!(group_text(&json!({}), &chain), @"label jobset.sigs.k8s.io/replicatedjob-name: got nothing, expected the name that its controller sets");
 }
 
 #[test]
 fn a_replicated_job_without_replicas_is_no_part_of_its_job_set() {
     let jobs = json!({ "replicatedJobs": [{ "name": "later", "replicas": 0 },
                                           { "name": "worker", "replicas": 2 }] });
-    assert_snapshot!(told(&of_job_set(), &[link("Job", json!({})), job_set(&jobs)]), @r#"
+    assert_snapshot!(group_text(&of_job_set(), &[link("Job", json!({})), job_set(&jobs)]), @r#"
     pg-jobset-u1 of JobSet min=1 parts queue=default-queue class=train
       {"minSubGroup":2,"name":"worker"}
       {"minMember":1,"name":"worker-replica-0","parent":"worker"}
@@ -49,29 +49,29 @@ fn a_replicated_job_without_replicas_is_no_part_of_its_job_set() {
     "#);
 }
 
-/// KAI's leaf would have a minimum of 3, for which it waits while nobody makes a third pod.
+/// KAI's leaf would have a minimum of 3, although the Job never creates a third pod.
 #[test]
 fn a_replica_waits_for_no_more_pods_than_it_has_to_complete() {
     let spec = json!({ "parallelism": 3, "completions": 2 });
     let jobs = json!({ "replicatedJobs": [{ "name": "worker", "replicas": 2,
                                             "template": { "spec": spec } }] });
-    let told = told(&of_job_set(), &[link("Job", json!({})), job_set(&jobs)]);
-    assert_snapshot!(told.lines().nth(2).unwrap(), @r#"  {"minMember":2,"name":"worker-replica-0","parent":"worker"}"#);
+    let text = group_text(&of_job_set(), &[link("Job", json!({})), job_set(&jobs)]);
+    assert_snapshot!(text.lines().nth(2).unwrap(), @r#"  {"minMember":2,"name":"worker-replica-0","parent":"worker"}"#);
 }
 
 #[test]
-fn replicated_jobs_that_start_in_order_are_not_waited_for_together() {
+fn replicated_jobs_that_start_in_order_need_only_one_sub_group() {
     let ordered = json!({ "startupPolicy": { "startupPolicyOrder": "InOrder" } });
     let chain = [link("Job", json!({})), job_set(&ordered)];
-    assert_snapshot!(told(&of_job_set(), &chain).lines().next().unwrap(), @"pg-jobset-u1 of JobSet min=1 parts queue=default-queue class=train");
+    assert_snapshot!(group_text(&of_job_set(), &chain).lines().next().unwrap(), @"pg-jobset-u1 of JobSet min=1 parts queue=default-queue class=train");
     let depends = json!({ "replicatedJobs": [
         { "name": "a" }, { "name": "worker", "replicas": 2, "dependsOn": [{ "name": "a" }] },
     ] });
     let chain = [link("Job", json!({})), job_set(&depends)];
-    assert_snapshot!(told(&of_job_set(), &chain).lines().next().unwrap(), @"pg-jobset-u1 of JobSet min=1 parts queue=default-queue class=train");
+    assert_snapshot!(group_text(&of_job_set(), &chain).lines().next().unwrap(), @"pg-jobset-u1 of JobSet min=1 parts queue=default-queue class=train");
     let endless = json!({ "replicatedJobs": [{ "name": "a", "replicas": 2_000_000_000 }] });
     let chain = [link("Job", json!({})), job_set(&endless)];
-    assert_snapshot!(told(&of_job_set(), &chain), @"spec.replicatedJobs: replicas: found 2000000000, allowed: at most 10000 parts of a gang");
+    assert_snapshot!(group_text(&of_job_set(), &chain), @"spec.replicatedJobs: replicas: got 2000000000, expected at most 10000 sub-groups");
 }
 
 #[test]
@@ -80,15 +80,15 @@ fn a_skipped_owner_lends_its_labels_to_what_it_owns() {
         link(kind, json!({ "metadata": { "labels": { "kai.scheduler/queue": "research" } } }))
     };
     let through = [link("Job", json!({})), job_set(&json!({})), above("TrainJob")];
-    assert_snapshot!(told(&of_job_set(), &through).lines().next().unwrap(), @"pg-jobset-u1 of JobSet min=2 parts queue=research class=train");
+    assert_snapshot!(group_text(&of_job_set(), &through).lines().next().unwrap(), @"pg-jobset-u1 of JobSet min=2 parts queue=research class=train");
     let torch = link(
         "PyTorchJob",
         json!({ "spec": { "pytorchReplicaSpecs": { "Worker": { "replicas": 2 } } } }),
     );
-    assert_snapshot!(told(&json!({}), &[torch.clone(), above("run.ai/TrainingWorkload")]).lines().next().unwrap(), @"pg-pytorchjob-u1 of PyTorchJob min=2 queue=research class=train");
-    assert_snapshot!(told(&json!({}), &[torch, above("argoproj.io/Workflow")]).lines().next().unwrap(), @"pg-pytorchjob-u1 of PyTorchJob min=2 queue=research class=train");
-    assert_snapshot!(told(&json!({}), &[above("argoproj.io/Workflow")]), @"pg-p-u0 of Pod min=1 queue=research class=train");
-    assert_snapshot!(told(&json!({ "kai.scheduler/queue": "own" }), &[above("argoproj.io/Workflow")]), @"pg-p-u0 of Pod min=1 queue=own class=train");
+    assert_snapshot!(group_text(&json!({}), &[torch.clone(), above("run.ai/TrainingWorkload")]).lines().next().unwrap(), @"pg-pytorchjob-u1 of PyTorchJob min=2 queue=research class=train");
+    assert_snapshot!(group_text(&json!({}), &[torch, above("argoproj.io/Workflow")]).lines().next().unwrap(), @"pg-pytorchjob-u1 of PyTorchJob min=2 queue=research class=train");
+    assert_snapshot!(group_text(&json!({}), &[above("argoproj.io/Workflow")]), @"pg-p-u0 of Pod min=1 queue=research class=train");
+    assert_snapshot!(group_text(&json!({ "kai.scheduler/queue": "own" }), &[above("argoproj.io/Workflow")]), @"pg-p-u0 of Pod min=1 queue=own class=train");
 }
 
 fn pytorch_job(spec: &Value) -> [Link; 1] {
@@ -103,24 +103,24 @@ fn pytorch_job(spec: &Value) -> [Link; 1] {
 #[test]
 fn a_pytorch_job_is_a_gang_of_its_replicas_unless_it_states_fewer() {
     let worker = json!({ "training.kubeflow.org/replica-type": "worker" });
-    assert_snapshot!(told(&worker, &pytorch_job(&json!({}))), @r#"
+    assert_snapshot!(group_text(&worker, &pytorch_job(&json!({}))), @r#"
     pg-pytorchjob-u1 of PyTorchJob min=4 queue=default-queue class=train
       {"minMember":1,"name":"master"}
       {"minMember":3,"name":"worker"}
       the pod: worker
     "#);
     let fewer = json!({ "runPolicy": { "schedulingPolicy": { "minAvailable": 2 } } });
-    assert_snapshot!(told(&json!({}), &pytorch_job(&fewer)), @r#"
+    assert_snapshot!(group_text(&json!({}), &pytorch_job(&fewer)), @r#"
     pg-pytorchjob-u1 of PyTorchJob min=2 queue=default-queue class=train
       {"minMember":1,"name":"master"}
       {"minMember":1,"name":"worker"}
     "#);
     let elastic = json!({ "elasticPolicy": { "minReplicas": 3 } });
-    assert_snapshot!(told(&json!({}), &pytorch_job(&elastic)).lines().next().unwrap(), @"pg-pytorchjob-u1 of PyTorchJob min=3 queue=default-queue class=train");
+    assert_snapshot!(group_text(&json!({}), &pytorch_job(&elastic)).lines().next().unwrap(), @"pg-pytorchjob-u1 of PyTorchJob min=3 queue=default-queue class=train");
 }
 
 #[test]
-fn workers_stand_in_segments_by_their_index() {
+fn workers_are_assigned_to_segments_by_their_index() {
     let annotations = json!({
         "kai.scheduler/segment-size": "2",
         "kai.scheduler/topology": "racks",
@@ -137,7 +137,7 @@ fn workers_stand_in_segments_by_their_index() {
         json!({ "training.kubeflow.org/replica-type": "worker",
                                        "training.kubeflow.org/replica-index": index })
     };
-    assert_snapshot!(told(&worker("3"), &pytorch_job(&spec)), @r#"
+    assert_snapshot!(group_text(&worker("3"), &pytorch_job(&spec)), @r#"
     pg-pytorchjob-u1 of PyTorchJob min=4 queue=default-queue class=train
       {"minMember":1,"name":"master"}
       {"name":"worker"}
@@ -146,17 +146,17 @@ fn workers_stand_in_segments_by_their_index() {
       {"minMember":0,"name":"worker-2","parent":"worker","topologyConstraint":{"requiredTopologyLevel":"rack","topology":"racks"}}
       the pod: worker-1
     "#);
-    assert_snapshot!(told(&worker("x"), &pytorch_job(&spec)), @r#"label training.kubeflow.org/replica-index: found "x", allowed: the index that its controller gives it"#);
+    assert_snapshot!(group_text(&worker("x"), &pytorch_job(&spec)), @r#"label training.kubeflow.org/replica-index: got "x", expected the index that its controller sets"#);
     let mut wrong = spec;
     wrong["pytorchReplicaSpecs"]["Worker"]["template"]["metadata"]["annotations"]["kai.scheduler/segment-size"] =
         json!("0");
-    assert_snapshot!(told(&worker("3"), &pytorch_job(&wrong)), @r#"annotation kai.scheduler/segment-size: found "0", allowed: an integer from 1 to 2147483647"#);
+    assert_snapshot!(group_text(&worker("3"), &pytorch_job(&wrong)), @r#"annotation kai.scheduler/segment-size: got "0", expected an integer from 1 to 2147483647"#);
 }
 
-/// KAI reads them there alone; the topology may stand on the job.
+/// KAI reads them from the pod template only; the topology may be set on the job.
 #[test]
-fn what_a_job_says_of_segments_itself_is_told_as_unread() {
-    let said = || {
+fn segment_annotations_on_the_job_itself_yield_a_warning() {
+    let annotated = || {
         json!({ "kai.scheduler/segment-size": "2", "kai.scheduler/topology": "racks",
                 "kai.scheduler/segment-topology-required-placement": "rack" })
     };
@@ -164,15 +164,15 @@ fn what_a_job_says_of_segments_itself_is_told_as_unread() {
         let spec = json!({ "pytorchReplicaSpecs": { "Worker": {
             "replicas": 4, "template": { "metadata": { "annotations": template } } } } });
         let mut chain = pytorch_job(&spec);
-        chain[0].object["metadata"]["annotations"] = said();
+        chain[0].object["metadata"]["annotations"] = annotated();
         let labels = json!({ "training.kubeflow.org/replica-type": "worker",
                              "training.kubeflow.org/replica-index": "3" });
-        told_with(&json!({ "labels": labels, "annotations": pod }), &chain, (&[], None))
+        group_text_with(&json!({ "labels": labels, "annotations": pod }), &chain, &[], None)
     };
     assert_snapshot!(of(json!({}), json!({})), @r#"
     pg-pytorchjob-u1 of PyTorchJob min=4 queue=default-queue class=train
       {"minMember":4,"name":"worker"}
-      annotations kai.scheduler/segment-size, kai.scheduler/segment-topology-required-placement: found on the PyTorchJob itself, allowed: in the pod template of its workers; it is not read there
+      annotations kai.scheduler/segment-size, kai.scheduler/segment-topology-required-placement: got a value on the PyTorchJob itself, expected it in the pod template of its workers; it has no effect there
       the pod: worker
     "#);
     let sized = json!({ "kai.scheduler/segment-size": "2" });
@@ -181,10 +181,10 @@ fn what_a_job_says_of_segments_itself_is_told_as_unread() {
       {"name":"worker"}
       {"minMember":2,"name":"worker-0","parent":"worker"}
       {"minMember":2,"name":"worker-1","parent":"worker"}
-      annotation kai.scheduler/segment-topology-required-placement: found on the PyTorchJob itself, allowed: in the pod template of its workers; it is not read there
+      annotation kai.scheduler/segment-topology-required-placement: got a value on the PyTorchJob itself, expected it in the pod template of its workers; it has no effect there
       the pod: worker-1
     "#);
-    let mut levels = said();
+    let mut levels = annotated();
     levels["kai.scheduler/topology"] = Value::Null;
     assert_snapshot!(of(json!({}), levels), @r#"
     pg-pytorchjob-u1 of PyTorchJob min=4 queue=default-queue class=train
@@ -201,22 +201,22 @@ fn other_training_jobs_are_gangs_of_all_their_replicas() {
         let specs = json!({ "Chief": { "replicas": 1 }, "Worker": { "replicas": 3 }, "PS": {} });
         link(&format!("kubeflow.org/{kind}"), json!({ "spec": { field: specs } }))
     };
-    assert_snapshot!(told(&json!({}), &[job("TFJob", "tfReplicaSpecs")]), @"pg-tfjob-u1 of TFJob min=5 queue=default-queue class=train");
-    assert_snapshot!(told(&json!({}), &[job("XGBoostJob", "xgbReplicaSpecs")]), @"pg-xgboostjob-u1 of XGBoostJob min=5 queue=default-queue class=train");
-    assert_snapshot!(told(&json!({}), &[job("JAXJob", "jaxReplicaSpecs")]), @"pg-jaxjob-u1 of JAXJob min=5 queue=default-queue class=train");
-    assert_snapshot!(told(&json!({}), &[job("TFJob", "replicaSpecs")]), @"spec.tfReplicaSpecs: found nothing, allowed: the replicas of each role");
+    assert_snapshot!(group_text(&json!({}), &[job("TFJob", "tfReplicaSpecs")]), @"pg-tfjob-u1 of TFJob min=5 queue=default-queue class=train");
+    assert_snapshot!(group_text(&json!({}), &[job("XGBoostJob", "xgbReplicaSpecs")]), @"pg-xgboostjob-u1 of XGBoostJob min=5 queue=default-queue class=train");
+    assert_snapshot!(group_text(&json!({}), &[job("JAXJob", "jaxReplicaSpecs")]), @"pg-jaxjob-u1 of JAXJob min=5 queue=default-queue class=train");
+    assert_snapshot!(group_text(&json!({}), &[job("TFJob", "replicaSpecs")]), @"spec.tfReplicaSpecs: got nothing, expected the replicas of each role");
     let aml = |nodes: Value| {
         link(
             "amlarc.azureml.com/AmlJob",
             json!({ "spec": { "job": { "options": { "envs": { "AZUREML_NODE_COUNT": nodes } } } } }),
         )
     };
-    assert_snapshot!(told(&json!({}), &[aml(json!(4))]), @"pg-amljob-u1 of AmlJob min=4 queue=default-queue class=train");
-    assert_snapshot!(told(&json!({}), &[aml(json!("many"))]), @r#"spec.job.options.envs.AZUREML_NODE_COUNT: found "many", allowed: how many nodes the job has"#);
+    assert_snapshot!(group_text(&json!({}), &[aml(json!(4))]), @"pg-amljob-u1 of AmlJob min=4 queue=default-queue class=train");
+    assert_snapshot!(group_text(&json!({}), &[aml(json!("many"))]), @r#"spec.job.options.envs.AZUREML_NODE_COUNT: got "many", expected the number of nodes of the job"#);
 }
 
 #[test]
-fn a_launcher_that_waits_for_its_workers_is_not_waited_for() {
+fn a_launcher_created_after_its_workers_does_not_count_before_it_exists() {
     let job = |policy: &str| {
         [link(
             "kubeflow.org/MPIJob",
@@ -228,9 +228,9 @@ fn a_launcher_that_waits_for_its_workers_is_not_waited_for() {
     };
     let launcher = [json!({ "training.kubeflow.org/job-name": "mpijob",
                             "training.kubeflow.org/job-role": "launcher" })];
-    assert_snapshot!(told(&json!({}), &job("AtStartup")), @"pg-mpijob-u1 of MPIJob min=5 queue=default-queue class=train");
-    assert_snapshot!(told(&json!({}), &job("WaitForWorkersReady")), @"pg-mpijob-u1 of MPIJob min=4 queue=default-queue class=train");
-    assert_snapshot!(told_with(&json!({}), &job("WaitForWorkersReady"), (&launcher, None)), @"pg-mpijob-u1 of MPIJob min=5 queue=default-queue class=train");
+    assert_snapshot!(group_text(&json!({}), &job("AtStartup")), @"pg-mpijob-u1 of MPIJob min=5 queue=default-queue class=train");
+    assert_snapshot!(group_text(&json!({}), &job("WaitForWorkersReady")), @"pg-mpijob-u1 of MPIJob min=4 queue=default-queue class=train");
+    assert_snapshot!(group_text_with(&json!({}), &job("WaitForWorkersReady"), &launcher, None), @"pg-mpijob-u1 of MPIJob min=5 queue=default-queue class=train");
 }
 
 fn leader_worker_set(spec: &Value, template: &Value) -> [Link; 1] {
@@ -247,32 +247,32 @@ fn lws_pod(worker: &str) -> Value {
 #[test]
 fn a_replica_of_a_leader_worker_set_is_a_gang() {
     let of = |spec: Value| leader_worker_set(&spec, &json!({ "size": 4 }));
-    assert_snapshot!(told(&lws_pod("2"), &of(json!({}))), @r#"
+    assert_snapshot!(group_text(&lws_pod("2"), &of(json!({}))), @r#"
     pg-leaderworkerset-u1-group-1 of LeaderWorkerSet min=4 queue=default-queue class=train
       {"minMember":1,"name":"leader"}
       {"minMember":3,"name":"workers"}
       the pod: workers
     "#);
     let ready = json!({ "startupPolicy": "LeaderReady" });
-    assert_snapshot!(told(&lws_pod("0"), &of(ready.clone())), @r#"
+    assert_snapshot!(group_text(&lws_pod("0"), &of(ready.clone())), @r#"
     pg-leaderworkerset-u1-group-1 of LeaderWorkerSet min=1 queue=default-queue class=train
       {"minMember":1,"name":"leader"}
       the pod: leader
     "#);
-    assert_snapshot!(told(&lws_pod("1"), &of(ready)), @r#"
+    assert_snapshot!(group_text(&lws_pod("1"), &of(ready)), @r#"
     pg-leaderworkerset-u1-group-1 of LeaderWorkerSet min=4 queue=default-queue class=train
       {"minMember":1,"name":"leader"}
       {"minMember":3,"name":"workers"}
       the pod: workers
     "#);
-    assert_snapshot!(told(&json!({}), &of(json!({}))), @"label leaderworkerset.sigs.k8s.io/worker-index: found nothing, allowed: the index that its controller gives it");
-    assert_snapshot!(told(&lws_pod("1"), &leader_worker_set(&json!({}), &json!({}))), @"spec.leaderWorkerTemplate.size: found nothing, allowed: how many pods a replica has");
+    assert_snapshot!(group_text(&json!({}), &of(json!({}))), @"label leaderworkerset.sigs.k8s.io/worker-index: got nothing, expected the index that its controller sets");
+    assert_snapshot!(group_text(&lws_pod("1"), &leader_worker_set(&json!({}), &json!({}))), @"spec.leaderWorkerTemplate.size: got nothing, expected the number of pods per replica");
 }
 
-/// The size may stand in the spec or in annotations; the places are annotations either way.
+/// The size comes from the spec or from annotations; topology levels are always annotations.
 #[test]
-fn segments_of_a_replica_have_their_places_wherever_their_size_is_said() {
-    let place = |extra: Value| {
+fn segment_topology_applies_whether_the_size_comes_from_spec_or_annotation() {
+    let with_topology = |extra: Value| {
         let mut annotations = json!({
             "kai.scheduler/topology": "hall",
             "kai.scheduler/segment-topology-required-placement": "rack",
@@ -285,10 +285,10 @@ fn segments_of_a_replica_have_their_places_wherever_their_size_is_said() {
     let of = |set: Value, template: Value| {
         let mut chain = leader_worker_set(&json!({}), &template);
         chain[0].object["metadata"]["annotations"] = set;
-        told(&lws_pod("3"), &chain)
+        group_text(&lws_pod("3"), &chain)
     };
     let in_spec = json!({ "size": 4, "subGroupPolicy": { "subGroupSize": 2 },
-                          "workerTemplate": place(json!({})) });
+                          "workerTemplate": with_topology(json!({})) });
     assert_snapshot!(of(json!({}), in_spec), @r#"
     pg-leaderworkerset-u1-group-1 of LeaderWorkerSet min=4 queue=default-queue class=train
       {"name":"segment-0","topologyConstraint":{"requiredTopologyLevel":"rack","topology":"hall"}}
@@ -298,7 +298,7 @@ fn segments_of_a_replica_have_their_places_wherever_their_size_is_said() {
       the pod: segment-1
     "#);
     let sized = json!({ "kai.scheduler/segment-size": "3" });
-    let in_template = json!({ "size": 4, "workerTemplate": place(sized) });
+    let in_template = json!({ "size": 4, "workerTemplate": with_topology(sized) });
     assert_snapshot!(of(json!({}), in_template.clone()), @r#"
     pg-leaderworkerset-u1-group-1 of LeaderWorkerSet min=4 queue=default-queue class=train
       {"name":"segment-0","topologyConstraint":{"requiredTopologyLevel":"rack","topology":"hall"}}
@@ -316,19 +316,19 @@ fn segments_of_a_replica_have_their_places_wherever_their_size_is_said() {
       {"minMember":1,"name":"leader","parent":"segment-0"}
       {"minMember":1,"name":"workers","parent":"segment-0"}
       {"minMember":2,"name":"segment-1"}
-      annotation kai.scheduler/segment-topology-preferred-placement: found on the LeaderWorkerSet itself, allowed: in the pod template of its workers; it is not read there
+      annotation kai.scheduler/segment-topology-preferred-placement: got a value on the LeaderWorkerSet itself, expected it in the pod template of its workers; it has no effect there
       the pod: segment-1
     "#);
 }
 
 #[test]
-fn a_replica_in_segments_has_its_leader_in_the_first_or_outside() {
-    let told = |size: u64, policy: &str, worker: &str| {
+fn the_leader_is_in_the_first_segment_or_excluded_from_segments() {
+    let text = |size: u64, policy: &str, worker: &str| {
         let policy = json!({ "subGroupSize": 2, "subGroupPolicyType": policy });
         let template = json!({ "size": size, "subGroupPolicy": policy });
-        told(&lws_pod(worker), &leader_worker_set(&json!({}), &template))
+        group_text(&lws_pod(worker), &leader_worker_set(&json!({}), &template))
     };
-    assert_snapshot!(told(4, "LeaderWorker", "3"), @r#"
+    assert_snapshot!(text(4, "LeaderWorker", "3"), @r#"
     pg-leaderworkerset-u1-group-1 of LeaderWorkerSet min=4 queue=default-queue class=train
       {"name":"segment-0"}
       {"minMember":1,"name":"leader","parent":"segment-0"}
@@ -336,7 +336,7 @@ fn a_replica_in_segments_has_its_leader_in_the_first_or_outside() {
       {"minMember":2,"name":"segment-1"}
       the pod: segment-1
     "#);
-    assert_snapshot!(told(5, "LeaderWorker", "2"), @r#"
+    assert_snapshot!(text(5, "LeaderWorker", "2"), @r#"
     pg-leaderworkerset-u1-group-1 of LeaderWorkerSet min=5 queue=default-queue class=train
       {"name":"segment-0"}
       {"minMember":1,"name":"leader","parent":"segment-0"}
@@ -344,12 +344,12 @@ fn a_replica_in_segments_has_its_leader_in_the_first_or_outside() {
       {"minMember":2,"name":"segment-1"}
       the pod: workers
     "#);
-    assert_snapshot!(told(5, "LeaderExcluded", "3"), @r#"
+    assert_snapshot!(text(5, "LeaderExcluded", "3"), @r#"
     pg-leaderworkerset-u1-group-1 of LeaderWorkerSet min=5 queue=default-queue class=train
       {"minMember":1,"name":"leader"}
       {"minMember":2,"name":"segment-0"}
       {"minMember":2,"name":"segment-1"}
       the pod: segment-1
     "#);
-    assert_snapshot!(told(4, "LeaderExcluded", "3"), @"segment size: found 2, allowed: a divisor of the number of workers, where the leader is excluded");
+    assert_snapshot!(text(4, "LeaderExcluded", "3"), @"segment size: got 2, expected a divisor of the number of workers, as the leader is excluded");
 }

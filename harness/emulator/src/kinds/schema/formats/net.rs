@@ -1,11 +1,11 @@
-//! Addresses. Left out: comments in addresses of mail.
+//! Formats of URIs and network addresses. Left out: comments in email addresses.
 
 use std::net::{IpAddr, Ipv6Addr};
 use std::sync::LazyLock;
 
 use super::{Pattern, pattern};
 
-/// A path, or a scheme and what it says; what is escaped is two digits.
+/// An absolute path or a URI with a scheme; escapes are two hex digits.
 pub(super) fn is_uri(text: &str) -> bool {
     static SCHEME: Pattern = LazyLock::new(|| pattern("^[A-Za-z][A-Za-z0-9+.-]*:"));
     if text.chars().any(|sign| sign.is_ascii_control()) {
@@ -24,7 +24,7 @@ pub(super) fn is_uri(text: &str) -> bool {
     }
 }
 
-/// A user, a host and a port, of which any may lack.
+/// User, host and port, each optional.
 fn is_authority(text: &str) -> bool {
     static HOST: Pattern = LazyLock::new(|| {
         let name = r#"[A-Za-z0-9_.~!$&'()*+,;=<>"\x{80}-\x{10ffff}-]*"#;
@@ -40,7 +40,7 @@ fn is_escaped(text: &str) -> bool {
     text.split('%').skip(1).all(|after| after.as_bytes().get(..2).is_some_and(is_digits))
 }
 
-/// An address, or one with a name before it.
+/// An email address, optionally with a display name.
 pub(super) fn is_email(text: &str) -> bool {
     static FORM: Pattern = LazyLock::new(|| {
         let atom = r"[A-Za-z0-9!#$%&'*+/=?^_`{|}~\x{80}-\x{10ffff}-]+";
@@ -55,8 +55,8 @@ pub(super) fn is_email(text: &str) -> bool {
     literals.map(|literal| literal.as_str()).all(|literal| literal.parse::<IpAddr>().is_ok())
 }
 
-/// One label, or several before a last one of letters. A dash in a single label may stand only
-/// second: that is the real server's reading.
+/// A single label, or labels and a top-level domain of letters. As in the API server, a dash in a
+/// single label is valid only at the second position.
 pub(super) fn is_hostname(text: &str) -> bool {
     static WORD: Pattern = LazyLock::new(|| pattern(r"^[a-zA-Z0-9\p{S}\p{L}]*$"));
     static LAST: Pattern = LazyLock::new(|| pattern(r"^[a-zA-Z\p{L}]*$"));
@@ -86,7 +86,7 @@ pub(super) fn is_hostname(text: &str) -> bool {
     is_short && fits
 }
 
-/// Four numbers, which may begin with zeros, or an address of version 6 that ends in them.
+/// Four numbers, possibly with leading zeros, or an IPv6 address with an embedded IPv4 address.
 pub(super) fn is_ipv4(text: &str) -> bool {
     is_four_numbers(text) || (text.contains('.') && is_ipv6(text))
 }
@@ -104,7 +104,7 @@ pub(super) fn is_ipv6(text: &str) -> bool {
     text.parse::<Ipv6Addr>().is_ok()
 }
 
-/// An address and how many of its bits count.
+/// An address and a prefix length.
 pub(super) fn is_cidr(text: &str) -> bool {
     let Some((address, bits)) = text.split_once('/') else { return false };
     let most = if is_four_numbers(address) { 32 } else { 128 };
@@ -113,7 +113,8 @@ pub(super) fn is_cidr(text: &str) -> bool {
     is_counted && (is_four_numbers(address) || is_ipv6(address))
 }
 
-/// 6, 8 or 20 bytes, with one sign or none between them, or a dot after each second.
+/// A MAC address of 6, 8 or 20 bytes: with colons, dashes, no separator, or a dot after every
+/// second byte.
 pub(super) fn is_mac(text: &str) -> bool {
     let is_hex = |part: &str, digits: usize| {
         part.len() == digits && part.bytes().all(|sign| sign.is_ascii_hexdigit())
@@ -132,11 +133,11 @@ pub(super) fn is_mac(text: &str) -> bool {
 mod tests {
     use super::*;
 
-    /// A rule, texts that keep it, and texts that do not.
+    /// A format, valid strings, and invalid strings.
     type Case = (fn(&str) -> bool, &'static [&'static str], &'static [&'static str]);
 
     #[test]
-    fn addresses_are_read_as_a_real_server_reads_them() {
+    fn network_formats_match_the_api_server() {
         let cases: [Case; 7] = [
             (
                 is_uri,

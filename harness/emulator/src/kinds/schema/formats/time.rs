@@ -1,16 +1,17 @@
-//! Dates, times and durations.
+//! Formats of dates, times and durations.
 
 use std::sync::LazyLock;
 
 use super::{Pattern, pattern};
 
-/// A year, a month and a day, which are there.
+/// A calendar date that exists, as `YYYY-MM-DD`.
 pub(super) fn is_date(text: &str) -> bool {
     static FORM: Pattern = LazyLock::new(|| pattern("^[0-9]{4}-[0-9]{2}-[0-9]{2}$"));
     FORM.is_match(text) && text.parse::<jiff::civil::Date>().is_ok()
 }
 
-/// A date and a time of day, with any sign before the fraction and anything after a further `t`.
+/// A date and a time. Like the API server it accepts any character before the fraction and ignores
+/// text after a second `t`.
 pub(super) fn is_date_time(text: &str) -> bool {
     static TIME: Pattern = LazyLock::new(|| {
         pattern("^([01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9](.[0-9]+)?(z|[+-][0-9]{2}:[0-9]{2})$")
@@ -21,7 +22,7 @@ pub(super) fn is_date_time(text: &str) -> bool {
     date.is_some_and(is_date) && time.is_some_and(|time| TIME.is_match(time))
 }
 
-/// What units begin with, or are.
+/// Names of duration units; the last one of each also as a prefix.
 const UNITS: [&[&str]; 8] = [
     &["ns", "nano"],
     &["us", "µs", "micro"],
@@ -33,7 +34,7 @@ const UNITS: [&[&str]; 8] = [
     &["w", "wk", "week"],
 ];
 
-/// As Go writes durations, or with a number and a unit in words somewhere.
+/// A Go duration, or a string that contains a number and a unit name.
 pub(super) fn is_duration(text: &str) -> bool {
     static GO: Pattern = LazyLock::new(|| {
         pattern(r"^[-+]?(0|(([0-9]+\.?[0-9]*|\.[0-9]+)(ns|us|µs|μs|ms|s|m|h))+)$")
@@ -56,7 +57,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn dates_are_whole_and_there() {
+    fn dates_are_complete_and_exist() {
         for text in ["2026-12-01", "0000-01-01"] {
             assert!(is_date(text), "{text}");
         }

@@ -1,0 +1,204 @@
+//! Validation of the kinds of dynamic resource allocation (DRA): shared checks, and the choice of
+//! the module for each kind.
+
+mod claim;
+mod class;
+mod slice;
+mod status;
+
+use std::collections::BTreeSet;
+use std::sync::LazyLock;
+
+use super::Admission;
+use crate::error::FieldErrors;
+use crate::expression::{self, CelType, Scope};
+use crate::names;
+use crate::object::{list, text};
+use schedlab_json::Value;
+
+pub(super) use status::check as check_status;
+
+const DRIVER_MAX: usize = 63;
+const IDENTIFIER_MAX: usize = 32;
+const POOL_MAX: usize = 253;
+const EXPRESSION_BYTES_MAX: usize = 10 * 1024;
+const PARAMETER_BYTES_MAX: usize = 10 * 1024;
+/// The maximum number of selectors, requests, constraints or configurations in a list.
+const ITEMS_MAX: usize = 32;
+
+pub(super) fn check(
+    admission: &Admission<'_>,
+    old: Option<&Value>,
+    new: &Value,
+    errors: &mut FieldErrors,
+) {
+    match &*admission.kind.kind {
+        "DeviceClass" => class::check(new, errors),
+        "ResourceClaim" => claim::check(admission, old, new, errors),
+        "ResourceClaimTemplate" => claim::check_template(admission, old, new, errors),
+        "ResourceSlice" => slice::check(old, new, errors),
+        _ => {}
+    }
+}
+
+/// The items of the list `field` of the object at `path`, with their paths. A list longer than
+/// `most` is reported and yields no items.
+fn bounded_items<'v>(
+    owner: &'v Value,
+    path: &str,
+    field: &str,
+    most: usize,
+    errors: &mut FieldErrors,
+) -> impl Iterator<Item = (String, &'v Value)> + use<'v> {
+    let all = list(owner, &[field]);
+    let path = format!("{path}.{field}");
+    if all.len() > most {
+        errors.too_many(&*path, all.len(), most);
+    }
+    let looked_at = if all.len() > most { &[] } else { all };
+    looked_at.iter().enumerate().map(move |(index, item)| (format!("{path}[{index}]"), item))
+}
+
+/// Checks that `name` occurs only once.
+fn check_unique<'v>(
+    name: &'v str,
+    field: &str,
+    seen: &mut BTreeSet<&'v str>,
+    errors: &mut FieldErrors,
+) {
+    if !seen.insert(name) {
+        errors.duplicate(field, &name.into());
+    }
+}
+
+fn check_dns_label(name: &str, field: &str, errors: &mut FieldErrors) {
+    if let Some(rule) = names::dns_label(name) {
+        errors.invalid(field, &name.into(), &rule);
+    }
+}
+
+/// Checks a driver name: a DNS subdomain, case-insensitive.
+fn check_driver(driver: &str, field: &str, errors: &mut FieldErrors) {
+    if driver.is_empty() {
+        return errors.required(field, "");
+    }
+    check_driver_domain(driver, field, errors);
+}
+
+fn check_driver_domain(domain: &str, field: &str, errors: &mut FieldErrors) {
+    if domain.len() > DRIVER_MAX {
+        errors.too_long(field, DRIVER_MAX);
+    }
+    if let Some(rule) = names::dns_subdomain(&domain.to_lowercase()) {
+        errors.invalid(field, &domain.into(), &rule);
+    }
+}
+
+/// Checks a pool name: DNS subdomains separated by slashes.
+fn check_pool(pool: &str, field: &str, errors: &mut FieldErrors) {
+    if pool.is_empty() {
+        return errors.required(field, "");
+    }
+    if pool.len() > POOL_MAX {
+        errors.too_long(field, POOL_MAX);
+    }
+    for part in pool.split('/') {
+        if let Some(rule) = names::dns_subdomain(part) {
+            errors.invalid(field, &part.into(), &rule);
+        }
+    }
+}
+
+/// Checks the name of an attribute or a capacity, with an optional domain.
+fn check_qualified_name(name: &str, field: &str, errors: &mut FieldErrors) {
+    match name.split('/').collect::<Vec<_>>().as_slice() {
+        [name] => check_identifier(name, field, errors),
+        [domain, name] => {
+            if domain.is_empty() {
+                errors.invalid(field, &"".into(), "the domain must not be empty");
+            } else {
+                check_driver_domain(domain, field, errors);
+            }
+            if name.is_empty() {
+                errors.invalid(field, &"".into(), "the name must not be empty");
+            } else {
+                check_identifier(name, field, errors);
+            }
+        }
+        _ => {}
+    }
+}
+
+fn check_identifier(name: &str, field: &str, errors: &mut FieldErrors) {
+    if name.len() > IDENTIFIER_MAX {
+        errors.too_long(field, IDENTIFIER_MAX);
+    }
+    if let Some(rule) = names::c_identifier(name) {
+        errors.invalid(field, &name.into(), rule);
+    }
+}
+
+/// Checks the CEL selectors of a device class or a device request.
+fn check_selectors(owner: &Value, path: &str, errors: &mut FieldErrors) {
+    for (path, selector) in bounded_items(owner, path, "selectors", ITEMS_MAX, errors) {
+        if selector["cel"].is_null() {
+            errors.required(format!("{path}.cel"), "");
+            continue;
+        }
+        check_expression(
+            text(selector, &["cel", "expression"]),
+            &format!("{path}.cel.expression"),
+            errors,
+        );
+    }
+}
+
+/// Checks a device selector: it must compile and return a bool.
+fn check_expression(expression: &str, path: &str, errors: &mut FieldErrors) {
+    if expression.len() > EXPRESSION_BYTES_MAX {
+        return errors.too_long(path, EXPRESSION_BYTES_MAX);
+    }
+    match expression::check(expression, &DEVICE) {
+        Err(why) => {
+            errors.invalid(path, &expression.into(), &format!("compilation failed: {why}"));
+        }
+        Ok(kind) if !kind.is_assignable_to(&CelType::Bool) => {
+            let name =
+                if kind == CelType::Null { "null_type".to_owned() } else { kind.to_string() };
+            let rule = format!("must evaluate to bool or the unknown type, not {name}");
+            errors.invalid(path, &expression.into(), &rule);
+        }
+        Ok(_) => {}
+    }
+}
+
+/// The variables of a device selector: `device`.
+static DEVICE: LazyLock<Scope> = LazyLock::new(|| {
+    let quantity = CelType::Opaque("kubernetes.Quantity");
+    let fields = [
+        ("driver".to_owned(), CelType::Text),
+        ("attributes".to_owned(), CelType::map(CelType::map(CelType::Any))),
+        ("capacity".to_owned(), CelType::map(CelType::map(quantity))),
+    ];
+    let device = CelType::object("kubernetes.DRADevice", fields);
+    Scope { variables: vec![("device".to_owned(), device)], allows_bind: true }
+});
+
+/// Checks the opaque driver configuration.
+fn check_opaque(configuration: &Value, path: &str, errors: &mut FieldErrors) {
+    let opaque = &configuration["opaque"];
+    let path = format!("{path}.opaque");
+    if opaque.is_null() {
+        return errors.required(path, "");
+    }
+    check_driver(text(opaque, &["driver"]), &format!("{path}.driver"), errors);
+    let parameters = &opaque["parameters"];
+    let path = format!("{path}.parameters");
+    if parameters.is_null() {
+        errors.required(path, "");
+    } else if parameters.to_string().len() > PARAMETER_BYTES_MAX {
+        errors.too_long(path, PARAMETER_BYTES_MAX);
+    } else if !parameters.is_object() {
+        errors.invalid(path, &"<value omitted>".into(), "must be a valid JSON object");
+    }
+}

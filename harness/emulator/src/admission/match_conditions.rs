@@ -1,0 +1,56 @@
+//! Validation of `matchConditions` of webhooks: the CEL expression must compile and return a bool.
+
+use std::sync::LazyLock;
+
+use crate::error::FieldErrors;
+use crate::expression::{self, CelType, Scope};
+
+/// Checks the CEL expression at `field`.
+pub(super) fn check(expression: &str, field: &str, errors: &mut FieldErrors) {
+    match expression::check(expression, &REQUEST) {
+        Err(why) => {
+            errors.invalid(field, &expression.into(), &format!("compilation failed: {why}"));
+        }
+        Ok(kind) if !kind.is_assignable_to(&CelType::Bool) => {
+            let rule = format!("must evaluate to bool but got {kind}");
+            errors.invalid(field, &expression.into(), &rule);
+        }
+        Ok(_) => {}
+    }
+}
+
+/// The variables of a match condition: `object`, `oldObject`, `namespaceObject` and `request`.
+static REQUEST: LazyLock<Scope> = LazyLock::new(|| {
+    let named = |name: &str, fields: &[(&str, CelType)]| {
+        let fields = fields.iter().map(|(field, kind)| ((*field).to_owned(), kind.clone()));
+        CelType::object(&format!("kubernetes.{name}"), fields)
+    };
+    let text = |field: &'static str| (field, CelType::Text);
+    let kind = named("GroupVersionKind", &[text("group"), text("version"), text("kind")]);
+    let resource =
+        named("GroupVersionResource", &[text("group"), text("version"), text("resource")]);
+    let groups = ("groups", CelType::list(CelType::Text));
+    let extra = ("extra", CelType::map(CelType::list(CelType::Text)));
+    let user = named("UserInfo", &[text("username"), text("uid"), groups, extra]);
+    let request = named(
+        "AdmissionRequest",
+        &[
+            ("kind", kind.clone()),
+            ("resource", resource.clone()),
+            text("subResource"),
+            ("requestKind", kind),
+            ("requestResource", resource),
+            text("requestSubResource"),
+            text("name"),
+            text("namespace"),
+            text("operation"),
+            ("userInfo", user),
+            ("dryRun", CelType::Bool),
+            ("options", CelType::Dyn),
+        ],
+    );
+    let open =
+        ["object", "oldObject", "namespaceObject"].map(|name| (name.to_owned(), CelType::Dyn));
+    let variables = open.into_iter().chain([("request".to_owned(), request)]).collect();
+    Scope { variables, allows_bind: false }
+});

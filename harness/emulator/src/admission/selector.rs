@@ -1,0 +1,62 @@
+//! Validation of label selectors in objects.
+
+use crate::error::FieldErrors;
+use crate::names;
+use crate::object::{list, map, text};
+use schedlab_json::Value;
+
+/// Checks the label selector at `field`; null is valid.
+pub(super) fn check(selector: &Value, field: &str, errors: &mut FieldErrors) {
+    for (key, value) in map(selector, &["matchLabels"]).into_iter().flatten() {
+        let path = format!("{field}.matchLabels");
+        for rule in names::qualified_name(key) {
+            errors.invalid(&*path, &key.as_str().into(), &rule);
+        }
+        if let Some(rule) = value.as_str().and_then(names::label_value) {
+            errors.invalid(path, value, &rule);
+        }
+    }
+    for (index, expression) in list(selector, &["matchExpressions"]).iter().enumerate() {
+        let path = format!("{field}.matchExpressions[{index}]");
+        check_expression(expression, &path, &[], errors);
+        check_label_values(expression, &path, errors);
+    }
+}
+
+/// Checks that the values of the expression at `field` are valid label values.
+pub(super) fn check_label_values(expression: &Value, field: &str, errors: &mut FieldErrors) {
+    for (index, value) in list(expression, &["values"]).iter().enumerate() {
+        if let Some(rule) = value.as_str().and_then(names::label_value) {
+            errors.invalid(format!("{field}.values[{index}]"), value, &rule);
+        }
+    }
+}
+
+/// Checks operator and key of the expression at `field`. `others` are additional operators, whose
+/// number of values the caller checks.
+pub(super) fn check_expression(
+    expression: &Value,
+    field: &str,
+    others: &[&str],
+    errors: &mut FieldErrors,
+) {
+    let path = |name: &str| format!("{field}.{name}");
+    let values = list(expression, &["values"]);
+    match text(expression, &["operator"]) {
+        "In" | "NotIn" if values.is_empty() => {
+            let rule = "must be specified when `operator` is 'In' or 'NotIn'";
+            errors.required(path("values"), rule);
+        }
+        "Exists" | "DoesNotExist" if !values.is_empty() => {
+            let rule = "may not be specified when `operator` is 'Exists' or 'DoesNotExist'";
+            errors.forbidden(path("values"), rule);
+        }
+        "In" | "NotIn" | "Exists" | "DoesNotExist" => {}
+        other if others.contains(&other) => {}
+        other => errors.invalid(path("operator"), &other.into(), "not a valid selector operator"),
+    }
+    let key = text(expression, &["key"]);
+    for rule in names::qualified_name(key) {
+        errors.invalid(path("key"), &key.into(), &rule);
+    }
+}

@@ -1,0 +1,83 @@
+//! Adoption and release of objects: an owner adopts matching objects without a controller, and
+//! releases objects that no longer match its selector.
+
+use super::cache::{InformerCache, ObjectChange, controller_of};
+use super::workload::controlled_by;
+use super::{ApiRequest, Context};
+use crate::object::{
+    at, is_deleting, list, metadata_fields_equal, namespace, remove, set, text, uid,
+};
+use crate::select::LabelSelector;
+use crate::store::{Key, Object, Resource};
+use schedlab_json::{Value, json};
+
+/// The owners of a kind that may adopt an object that has just become an orphan.
+pub(super) fn adopters(
+    change: &ObjectChange,
+    cache: &InformerCache,
+    own: &Resource,
+    child: &Resource,
+) -> Vec<Key> {
+    let orphan = change.after.as_ref().filter(|one| {
+        change.key.resource == *child && controller_of(one).is_none() && !is_deleting(one)
+    });
+    let Some(orphan) = orphan else { return Vec::new() };
+    let is_unchanged = change.before.as_ref().is_some_and(|before| {
+        metadata_fields_equal(before, orphan, |field| matches!(field, "labels" | "ownerReferences"))
+    });
+    if is_unchanged {
+        return Vec::new();
+    }
+    let owners = cache.in_namespace(own, namespace(orphan));
+    let fitting = owners.filter(|(_, owner)| selector(owner).is_some_and(|is| is.matches(orphan)));
+    fitting.map(|(key, _)| key.clone()).collect()
+}
+
+/// The updates by which an owner adopts and releases objects. `may_take` filters the adopted ones.
+pub(super) fn claim_objects(
+    owner: &Value,
+    child: &'static Resource,
+    may_take: impl Fn(&Value) -> bool,
+    ctx: &Context,
+) -> Vec<ApiRequest> {
+    let Some(selector) = selector(owner) else { return Vec::new() };
+    let is_fit = |one: &Value| !is_deleting(one) && selector.matches(one) && may_take(one);
+    let orphans = ctx.cache.orphans(child, namespace(owner)).filter(|(_, one)| is_fit(one));
+    let taken = orphans.map(|(key, one)| ApiRequest::update(key, adopted(one, owner)));
+    let own = ctx.cache.controlled(uid(owner), child);
+    let mismatched = own.filter(|(_, one)| !selector.matches(one));
+    taken
+        .chain(mismatched.map(|(key, one)| ApiRequest::update(key, released(one, owner))))
+        .collect()
+}
+
+fn selector(owner: &Value) -> Option<LabelSelector> {
+    LabelSelector::from_object(at(owner, &["spec", "selector"])?).ok()
+}
+
+const OWNERS: [&str; 2] = ["metadata", "ownerReferences"];
+
+fn adopted(orphan: &Object, owner: &Value) -> Value {
+    let mut all = other_owners(orphan, owner);
+    all.extend(list(&controlled_by(owner), &[]).iter().cloned());
+    let mut taken = Value::clone(orphan);
+    set(&mut taken, &OWNERS, json!(all));
+    taken
+}
+
+fn released(object: &Object, owner: &Value) -> Value {
+    let left = other_owners(object, owner);
+    let mut freed = Value::clone(object);
+    if left.is_empty() {
+        remove(&mut freed, &OWNERS);
+    } else {
+        set(&mut freed, &OWNERS, json!(left));
+    }
+    freed
+}
+
+/// The owner references of an object except those to this owner.
+fn other_owners(object: &Value, owner: &Value) -> Vec<Value> {
+    let all = list(object, &OWNERS).iter();
+    all.filter(|one| text(one, &["uid"]) != uid(owner)).cloned().collect()
+}

@@ -1,0 +1,172 @@
+//! The garbage collector: deletes objects whose owners are all gone, deletes dependents before
+//! owners under foreground deletion, and removes owner references under `Orphan`.
+//!
+//! An owner is identified by its uid, in the dependent's namespace or cluster-wide. As in
+//! Kubernetes, an object with an owner of an unknown kind is kept, and so is a cluster-scoped object
+//! with a namespaced owner.
+
+use super::cache::{OwnerReference, OwnerScope, owners};
+use super::resources::CRDS;
+use super::{
+    ApiRequest, Context, Controller, InformerCache, ObjectChange, ReconcileResult, WatchedKinds,
+};
+use crate::object::{
+    finalizers, is_deleting, list, metadata_fields_equal, name, remove, set, text, uid,
+};
+use crate::store::{Key, Object};
+use schedlab_json::{Value, json};
+
+const FOREGROUND: &str = "foregroundDeletion";
+const ORPHAN: &str = "orphan";
+
+/// The garbage collector.
+pub(super) const CONTROLLER: Controller = Controller {
+    name: "garbage",
+    manager: "kube-controller-manager",
+    watches: WatchedKinds::All,
+    keys_to_reconcile,
+    reconcile,
+};
+
+fn keys_to_reconcile(change: &ObjectChange, cache: &InformerCache) -> Vec<Key> {
+    let mut keys = Vec::new();
+    if affects_ownership(change) {
+        let matters = |after: &&Object| owners(after).next().is_some() || is_deleting(after);
+        keys.extend(change.after.as_ref().filter(matters).map(|_| change.key.clone()));
+        for owner in change.states().flat_map(|side| owners(side)) {
+            let waits = |key: &&Key| cache.get(key).is_some_and(|owner| is_deleting(owner));
+            keys.extend(cache.by_uid(owner.uid).filter(waits).cloned());
+        }
+    }
+    let leaves = change.after.as_ref().is_none_or(|after| is_deleting(after));
+    if let Some(before) = change.before.as_ref().filter(|_| leaves) {
+        keys.extend(cache.dependents(uid(before)).map(|(key, _)| key.clone()));
+    }
+    if change.key.resource == *CRDS && change.after.is_some() {
+        keys.extend(cache.with_missing_owner().cloned());
+    }
+    keys
+}
+
+/// Whether a change creates or deletes the object, or changes its owners, finalizers or deletion.
+/// Most changes do not.
+fn affects_ownership(change: &ObjectChange) -> bool {
+    let (Some(before), Some(after)) = (&change.before, &change.after) else { return true };
+    !metadata_fields_equal(before, after, |field| {
+        matches!(field, "ownerReferences" | "finalizers" | "deletionTimestamp")
+    })
+}
+
+fn reconcile(key: &Key, ctx: &Context) -> ReconcileResult {
+    let Some(object) = ctx.cache.get(key) else { return ReconcileResult::done() };
+    let waits_with =
+        |finalizer| is_deleting(object) && finalizers(object).any(|one| one == finalizer);
+    if waits_with(ORPHAN) {
+        return ReconcileResult::from_writes(orphan_dependents(key, object, ctx.cache));
+    }
+    if waits_with(FOREGROUND) {
+        let blocked = ctx.cache.dependents(uid(object)).any(|(_, dependent)| {
+            owners(dependent).any(|owner| owner.uid == uid(object) && owner.blocks_owner_deletion)
+        });
+        if !blocked {
+            return ReconcileResult::from_writes([ApiRequest::remove_finalizer(
+                key, object, FOREGROUND,
+            )]);
+        }
+    }
+    if is_deleting(object) {
+        return ReconcileResult::done();
+    }
+    ReconcileResult::from_writes(collect(key, object, ctx.cache))
+}
+
+/// Removes the references to an owner deleted with `Orphan`, and then its finalizer.
+fn orphan_dependents(key: &Key, object: &Object, cache: &InformerCache) -> Vec<ApiRequest> {
+    let owner = uid(object);
+    let freed = cache
+        .dependents(owner)
+        .map(|(key, dependent)| without_owners(key, dependent, |one| one.uid == owner));
+    freed.chain([ApiRequest::remove_finalizer(key, object, ORPHAN)]).collect()
+}
+
+/// The state of an owner.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum OwnerState {
+    /// It exists.
+    Solid,
+    /// It does not exist.
+    Gone,
+    /// It is deleted in the foreground and waits for its dependents.
+    Waiting,
+}
+
+/// Deletes an object without existing owners, or removes its references to missing owners.
+fn collect(key: &Key, object: &Object, cache: &InformerCache) -> Option<ApiRequest> {
+    if owners(object).any(|owner| is_owner_unknown(key, &owner, cache)) {
+        return None;
+    }
+    let standings: Vec<OwnerState> =
+        owners(object).map(|owner| owner_state(key, &owner, cache)).collect();
+    if standings.is_empty() || standings.iter().all(|standing| *standing == OwnerState::Solid) {
+        return None;
+    }
+    if standings.contains(&OwnerState::Solid) {
+        let lost = |owner: &OwnerReference| owner_state(key, owner, cache) != OwnerState::Solid;
+        return Some(without_owners(key, object, lost));
+    }
+    let owns = cache.dependents(uid(object)).next().is_some();
+    if standings.contains(&OwnerState::Waiting) && owns {
+        return Some(ApiRequest::delete_foreground(key, object));
+    }
+    Some(ApiRequest::delete(key, object))
+}
+
+/// Whether the state of an owner cannot be determined.
+fn is_owner_unknown(key: &Key, owner: &OwnerReference, cache: &InformerCache) -> bool {
+    match cache.owner_scope(owner) {
+        OwnerScope::Unknown => true,
+        OwnerScope::Namespaced => key.namespace.is_empty(),
+        OwnerScope::ClusterWide => false,
+    }
+}
+
+fn owner_state(key: &Key, owner: &OwnerReference, cache: &InformerCache) -> OwnerState {
+    if owner.uid.is_empty() {
+        return OwnerState::Solid;
+    }
+    let Some(owner_key) = cache.by_uid(owner.uid) else { return OwnerState::Gone };
+    if key.namespace.is_empty() && !owner_key.namespace.is_empty() {
+        return OwnerState::Solid;
+    }
+    let found = cache.get(owner_key).filter(|object| {
+        (owner_key.namespace.is_empty() || owner_key.namespace == key.namespace)
+            && name(object) == owner.name
+            && text(object, &["kind"]) == owner.kind
+            && *owner_key.resource.group == *owner.group
+    });
+    match found {
+        None => OwnerState::Gone,
+        Some(object) if is_deleting(object) && finalizers(object).any(|one| one == FOREGROUND) => {
+            OwnerState::Waiting
+        }
+        Some(_) => OwnerState::Solid,
+    }
+}
+
+fn without_owners(
+    key: &Key,
+    object: &Object,
+    lost: impl Fn(&OwnerReference) -> bool,
+) -> ApiRequest {
+    let path = &["metadata", "ownerReferences"];
+    let gone: Vec<bool> = owners(object).map(|owner| lost(&owner)).collect();
+    let all = list(object, path).iter().zip(gone);
+    let left: Vec<Value> = all.filter(|(_, gone)| !gone).map(|(one, _)| one.clone()).collect();
+    let mut object = Value::clone(object);
+    if left.is_empty() {
+        remove(&mut object, path);
+    } else {
+        set(&mut object, path, json!(left));
+    }
+    ApiRequest::update(key, object)
+}

@@ -1,0 +1,114 @@
+//! The backoff limit per index (`backoffLimitPerIndex`).
+//!
+//! The replacement of a failed pod carries the failure count of its index. Until it exists, the
+//! finalizer keeps the failed pod, which has the previous count.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use jiff::Timestamp;
+
+use super::indexes;
+use super::job_status::{finish_time, index};
+use super::policy::Action;
+use crate::controllers::workload::count_at;
+use crate::object::{annotation, number, text};
+use crate::store::{Key, Object};
+use schedlab_json::Value;
+
+pub(super) const FAILURES: &str = "batch.kubernetes.io/job-index-failure-count";
+pub(super) const IGNORED: &str = "batch.kubernetes.io/job-index-ignored-failure-count";
+
+/// A failed pod that is not counted yet.
+pub(super) struct FailedPod<'v> {
+    pub(super) key: &'v Key,
+    pub(super) pod: &'v Object,
+    pub(super) action: Action,
+}
+
+impl FailedPod<'_> {
+    /// The earlier failures of its index: counted and ignored.
+    fn prior_failures(&self) -> [i64; 2] {
+        [FAILURES, IGNORED].map(|key| {
+            let count = annotation(self.pod, key).and_then(|text| text.parse().ok());
+            count.unwrap_or(0)
+        })
+    }
+
+    /// The failures of its index including this one: counted and ignored.
+    pub(super) fn failures(&self) -> [i64; 2] {
+        let [counted, ignored] = self.prior_failures();
+        if self.action == Action::Ignore { [counted, ignored + 1] } else { [counted + 1, ignored] }
+    }
+
+    fn exhausts_index(&self, limit: i64) -> bool {
+        match self.action {
+            Action::FailIndex => true,
+            Action::Ignore => false,
+            Action::Count | Action::FailJob(_) => self.prior_failures()[0] >= limit,
+        }
+    }
+}
+
+/// The state of the indexes of a job with `backoffLimitPerIndex`.
+pub(super) struct PerIndexBackoff<'v> {
+    limit: i64,
+    completions: i64,
+    /// The indexes that failed permanently.
+    pub(super) failed: BTreeSet<i64>,
+    /// The last failed pod of each index without a replacement.
+    pub(super) awaiting_retry: BTreeMap<i64, FailedPod<'v>>,
+}
+
+impl<'v> PerIndexBackoff<'v> {
+    pub(super) fn from_job(job: &Value) -> Option<Self> {
+        Some(Self {
+            limit: number(job, &["spec", "backoffLimitPerIndex"])?,
+            completions: count_at(job, &["spec", "completions"], 0),
+            failed: indexes::parse(text(job, &["status", "failedIndexes"])),
+            awaiting_retry: BTreeMap::new(),
+        })
+    }
+
+    /// Records failed pods. If `keeps`, the last one of each open index stays in `awaiting_retry`; all
+    /// others remain in `lost`.
+    pub(super) fn record(
+        &mut self,
+        lost: &mut Vec<FailedPod<'v>>,
+        settled: &BTreeSet<i64>,
+        keeps: bool,
+    ) {
+        let in_range = |index: &i64| (0..self.completions).contains(index);
+        for one in lost.iter().filter(|one| one.exhausts_index(self.limit)) {
+            self.failed.extend(index(one.pod).filter(in_range));
+        }
+        let is_open = |index: &i64| {
+            keeps && in_range(index) && !settled.contains(index) && !self.failed.contains(index)
+        };
+        let (mut open, others): (Vec<_>, Vec<_>) =
+            lost.drain(..).partition(|one| index(one.pod).is_some_and(|index| is_open(&index)));
+        *lost = others;
+        open.sort_by_key(|one| (one.prior_failures().iter().sum::<i64>(), finish_time(one.pod)));
+        for one in open {
+            let earlier = index(one.pod).and_then(|index| self.awaiting_retry.insert(index, one));
+            lost.extend(earlier);
+        }
+    }
+
+    /// The failure count and last failure of an index that awaits a retry.
+    pub(super) fn retry_state(&self, index: i64) -> Option<(i64, Timestamp)> {
+        let held = self.awaiting_retry.get(&index)?;
+        Some((held.failures().iter().sum(), finish_time(held.pod)))
+    }
+
+    /// The reason and message if the job fails because of its indexes.
+    pub(super) fn failure_reason(&self, job: &Value, completed: i64) -> Option<[&'static str; 2]> {
+        let failed = i64::try_from(self.failed.len()).unwrap_or(i64::MAX);
+        let most = number(job, &["spec", "maxFailedIndexes"]);
+        if most.is_some_and(|most| failed > most) {
+            let message = "Job has exceeded the specified maximal number of failed indexes";
+            return Some(["MaxFailedIndexesExceeded", message]);
+        }
+        let is_through = failed > 0 && failed + completed >= self.completions;
+        is_through.then_some(["FailedIndexes", "Job has failed indexes"])
+    }
+}

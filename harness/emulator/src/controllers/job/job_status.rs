@@ -1,0 +1,179 @@
+//! The state of a job: the counts in its status plus its uncounted pods.
+
+use std::collections::BTreeSet;
+
+use jiff::Timestamp;
+
+use super::index_backoff::{FailedPod, PerIndexBackoff};
+use super::policy::{self, Action};
+use super::{indexes, is_tracked};
+use crate::controllers::fields::{after_secs, set_counts, time};
+use crate::controllers::kubelet::is_finished;
+use crate::controllers::workload::{api_count, count_at, is_active, is_ready};
+use crate::object::{annotation, condition, is_deleting, list, number, set, text};
+use crate::store::{Key, Object};
+use schedlab_json::{Value, json};
+
+pub(super) const INDEX: &str = "batch.kubernetes.io/job-completion-index";
+
+/// The pods and counts of a job.
+pub(super) struct JobStatus<'v> {
+    /// Pods that are pending or running.
+    pub(super) active: Vec<(&'v Key, &'v Object)>,
+    /// Pods that are terminating.
+    pub(super) terminating: Vec<(&'v Key, &'v Object)>,
+    /// Ended pods that `status` does not count yet. The counts below include them.
+    pub(super) uncounted: Vec<(&'v Key, &'v Object)>,
+    /// Failed pods that still exist.
+    pub(super) failures: Vec<&'v Object>,
+    pub(super) succeeded: i64,
+    pub(super) failed: i64,
+    /// The completed indexes of an indexed job.
+    pub(super) completed: BTreeSet<i64>,
+    /// The state of the indexes, with `backoffLimitPerIndex`.
+    pub(super) per_index: Option<PerIndexBackoff<'v>>,
+    /// The message if the pod failure policy fails the job.
+    pub(super) policy_failure: Option<String>,
+    indexed: bool,
+}
+
+impl<'v> JobStatus<'v> {
+    pub(super) fn count(job: &Value, pods: &[(&'v Key, &'v Object)]) -> Self {
+        let indexed = is_indexed(job);
+        let mut job_status = Self {
+            active: Vec::new(),
+            terminating: Vec::new(),
+            uncounted: Vec::new(),
+            failures: Vec::new(),
+            succeeded: count_at(job, &["status", "succeeded"], 0),
+            failed: count_at(job, &["status", "failed"], 0),
+            completed: indexes::parse(text(job, &["status", "completedIndexes"])),
+            per_index: PerIndexBackoff::from_job(job),
+            policy_failure: None,
+            indexed,
+        };
+        let mut lost = Vec::new();
+        for (key, pod) in pods {
+            job_status.add_pod(key, pod, job, &mut lost);
+        }
+        if indexed {
+            job_status.succeeded = api_count(&job_status.completed);
+        }
+        job_status.count_failures(lost, job);
+        job_status
+    }
+
+    /// Adds a pod. A failed pod that is not counted yet goes to `lost`.
+    fn add_pod(
+        &mut self,
+        key: &'v Key,
+        pod: &'v Object,
+        job: &Value,
+        lost: &mut Vec<FailedPod<'v>>,
+    ) {
+        if is_active(pod) {
+            self.active.push((key, pod));
+            return;
+        }
+        if !is_finished(pod) {
+            self.terminating.push((key, pod));
+        }
+        let succeeded = text(pod, &["status", "phase"]) == "Succeeded";
+        if succeeded && is_tracked(pod) {
+            self.uncounted.push((key, pod));
+            match index(pod).filter(|_| self.indexed) {
+                Some(index) => drop(self.completed.insert(index)),
+                None => self.succeeded += 1,
+            }
+        }
+        // The terminating pods of a failing job count as failed.
+        let is_over = is_finished(pod) || !replaces_only_terminated(job) || is_failing(job);
+        if succeeded || !is_over {
+            return;
+        }
+        self.failures.push(pod);
+        let action = policy::failure_action(job, pod);
+        if let (None, Action::FailJob(why)) = (&self.policy_failure, &action) {
+            self.policy_failure = Some(why.clone());
+        }
+        if is_tracked(pod) {
+            lost.push(FailedPod { key, pod, action });
+        }
+    }
+
+    /// Counts the failed pods, except those that must be kept for the retry of their index.
+    fn count_failures(&mut self, mut lost: Vec<FailedPod<'v>>, job: &Value) {
+        if let Some(per_index) = &mut self.per_index {
+            let busy = self.active.iter().filter_map(|(_, pod)| index(pod));
+            let settled: BTreeSet<i64> = busy.chain(self.completed.iter().copied()).collect();
+            let keeps = !is_failing(job) && condition(job, "SuccessCriteriaMet") != Some("True");
+            per_index.record(&mut lost, &settled, keeps);
+        }
+        for one in lost {
+            self.uncounted.push((one.key, one.pod));
+            self.failed += i64::from(one.action != Action::Ignore);
+        }
+    }
+
+    /// Writes the counts to a job's status.
+    pub(super) fn write(&self, job: &mut Value) {
+        let ready = api_count(self.active.iter().filter(|(_, pod)| is_ready(pod)));
+        let always = [("ready", ready), ("terminating", api_count(&self.terminating))];
+        let if_any = [
+            ("active", api_count(&self.active)),
+            ("succeeded", self.succeeded),
+            ("failed", self.failed),
+        ];
+        set_counts(job, &always, &if_any);
+        set(job, &["status", "uncountedTerminatedPods"], json!({}));
+        if self.indexed && !self.completed.is_empty() {
+            let done = indexes::format(&self.completed);
+            set(job, &["status", "completedIndexes"], json!(done));
+        }
+        if let Some(per_index) = &self.per_index {
+            let failed = indexes::format(&per_index.failed);
+            set(job, &["status", "failedIndexes"], json!(failed));
+        }
+    }
+
+    /// The indexes that need no new pod now.
+    pub(super) fn occupied_indexes(&self, job: &Value) -> BTreeSet<i64> {
+        let waits = if replaces_only_terminated(job) { self.terminating.as_slice() } else { &[] };
+        let busy = self.active.iter().chain(waits).filter_map(|(_, pod)| index(pod));
+        let failed = self.per_index.iter().flat_map(|per_index| per_index.failed.iter());
+        busy.chain(self.completed.iter().chain(failed).copied()).collect()
+    }
+}
+
+/// Whether a terminating pod is replaced and counted only after its end.
+pub(super) fn replaces_only_terminated(job: &Value) -> bool {
+    text(job, &["spec", "podReplacementPolicy"]) == "Failed"
+        || job["spec"]["podFailurePolicy"].is_object()
+}
+
+/// Whether the job is being failed.
+fn is_failing(job: &Value) -> bool {
+    condition(job, "FailureTarget") == Some("True")
+}
+
+/// Whether `completionMode` is `Indexed`.
+pub(super) fn is_indexed(job: &Value) -> bool {
+    text(job, &["spec", "completionMode"]) == "Indexed"
+}
+
+/// The completion index of a pod.
+pub(super) fn index(pod: &Value) -> Option<i64> {
+    annotation(pod, INDEX)?.parse().ok()
+}
+
+/// When a pod ended; for a terminating pod, when its deletion was requested.
+pub(super) fn finish_time(pod: &Value) -> Timestamp {
+    if is_deleting(pod) && !is_finished(pod) {
+        let latest = time(pod, &["metadata", "deletionTimestamp"]).unwrap_or(Timestamp::MIN);
+        let grace = number(pod, &["metadata", "deletionGracePeriodSeconds"]).unwrap_or(0);
+        return after_secs(latest, grace.saturating_neg());
+    }
+    let containers = list(pod, &["status", "containerStatuses"]).iter();
+    let ends = containers.filter_map(|one| time(one, &["state", "terminated", "finishedAt"]));
+    ends.max().or_else(|| time(pod, &["status", "startTime"])).unwrap_or(Timestamp::MIN)
+}

@@ -1,0 +1,150 @@
+//! The pod failure policy of a job.
+
+use crate::object::{list, name, namespace, number, text};
+use schedlab_json::Value;
+
+/// The action of the first rule that matches a failed pod.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Action {
+    /// The failure counts; also if no rule matches.
+    Count,
+    /// The failure does not count; the pod is replaced.
+    Ignore,
+    /// The index of the pod fails.
+    FailIndex,
+    /// The job fails with this message.
+    FailJob(String),
+}
+
+/// The action of the pod failure policy for a failed pod.
+pub(super) fn failure_action(job: &Value, pod: &Value) -> Action {
+    let rules = list(job, &["spec", "podFailurePolicy", "rules"]).iter().enumerate();
+    let matching = rules.filter_map(|(index, rule)| Some((index, rule, match_reason(rule, pod)?)));
+    let Some((index, rule, why)) = matching.into_iter().next() else { return Action::Count };
+    match text(rule, &["action"]) {
+        "Ignore" => Action::Ignore,
+        "FailIndex" => Action::FailIndex,
+        "FailJob" => Action::FailJob(format!("{why} matching FailJob rule at index {index}")),
+        _ => Action::Count,
+    }
+}
+
+/// The message for a rule that matches a pod; `None` if it does not match.
+fn match_reason(rule: &Value, pod: &Value) -> Option<String> {
+    let (space, pod_name) = (namespace(pod), name(pod));
+    if rule["onExitCodes"].is_object() {
+        let (container, code) = matching_exit_code(&rule["onExitCodes"], pod)?;
+        return Some(format!(
+            "Container {container} for pod {space}/{pod_name} failed with exit code {code}"
+        ));
+    }
+    let patterns = list(rule, &["onPodConditions"]);
+    let is_match = |condition: &&Value| {
+        let mut patterns = patterns.iter();
+        patterns.any(|one| ["type", "status"].iter().all(|field| one[*field] == condition[*field]))
+    };
+    let found = list(pod, &["status", "conditions"]).iter().find(is_match)?;
+    Some(format!("Pod {space}/{pod_name} has condition {}", text(found, &["type"])))
+}
+
+/// The first container that ended with a matching exit code.
+fn matching_exit_code<'p>(rule: &Value, pod: &'p Value) -> Option<(&'p str, i64)> {
+    let codes = list(rule, &["values"]);
+    let is_in = text(rule, &["operator"]) == "In";
+    let only = rule.get("containerName").and_then(Value::as_str);
+    let containers = ["containerStatuses", "initContainerStatuses"]
+        .into_iter()
+        .flat_map(|kind| list(pod, &["status", kind]));
+    let ended = containers.filter_map(|container| {
+        let code = number(container, &["state", "terminated", "exitCode"])?;
+        Some((text(container, &["name"]), code))
+    });
+    ended
+        .filter(|(container, code)| *code != 0 && only.is_none_or(|only| only == *container))
+        .find(|(_, code)| codes.iter().any(|one| one.as_i64() == Some(*code)) == is_in)
+}
+
+#[cfg(test)]
+mod tests {
+    use schedlab_json::{Value, json};
+
+    use super::{Action, failure_action};
+
+    /// A pod whose containers `a` and `b` ended with two codes, with a condition.
+    fn pod(codes: [i64; 2], condition: [&str; 2]) -> Value {
+        let ended = |name, code| json!({"name": name, "state": {"terminated": {"exitCode": code}}});
+        json!({
+            "metadata": {"namespace": "n", "name": "p"},
+            "status": {
+                "phase": "Failed",
+                "containerStatuses": [ended("a", codes[0]), ended("b", codes[1])],
+                "conditions": [{"type": condition[0], "status": condition[1]}],
+            },
+        })
+    }
+
+    fn action_for(rules: &str, pod: &Value) -> Action {
+        let rules: Value = serde_saphyr::from_str(rules).unwrap();
+        failure_action(&json!({"spec": {"podFailurePolicy": {"rules": rules}}}), pod)
+    }
+
+    #[test]
+    fn the_first_rule_that_matches_decides() {
+        let ignore_3 = "{action: Ignore, onExitCodes: {operator: In, values: [3]}}";
+        let fail_4 = "{action: FailJob, onExitCodes: {operator: In, values: [4]}}";
+        let count_4 = "{action: Count, onExitCodes: {operator: In, values: [4]}}";
+        let fail = Action::FailJob(
+            "Container b for pod n/p failed with exit code 4 matching FailJob rule at index 1"
+                .to_owned(),
+        );
+        for (rules, codes, expected) in [
+            (format!("[{ignore_3}, {fail_4}]"), [3, 4], Action::Ignore),
+            (format!("[{ignore_3}, {fail_4}]"), [0, 4], fail),
+            (format!("[{count_4}, {fail_4}]"), [0, 4], Action::Count),
+            (format!("[{ignore_3}, {fail_4}]"), [1, 5], Action::Count),
+            ("[]".to_owned(), [1, 1], Action::Count),
+        ] {
+            assert_eq!(
+                action_for(&rules, &pod(codes, ["x", "True"])),
+                expected,
+                "{rules} {codes:?}"
+            );
+        }
+    }
+
+    #[test]
+    fn an_exit_code_rule_can_name_a_container_and_negate_its_codes() {
+        for (rule, codes, expected) in [
+            ("containerName: a, operator: In, values: [7]", [7, 0], Action::Ignore),
+            ("containerName: b, operator: In, values: [7]", [7, 1], Action::Count),
+            ("operator: NotIn, values: [7]", [8, 0], Action::Ignore),
+            ("operator: NotIn, values: [7]", [7, 0], Action::Count),
+            // Containers that exited with 0 do not match.
+            ("operator: NotIn, values: [7]", [0, 0], Action::Count),
+        ] {
+            let rules = format!("[{{action: Ignore, onExitCodes: {{{rule}}}}}]");
+            assert_eq!(
+                action_for(&rules, &pod(codes, ["x", "True"])),
+                expected,
+                "{rule} {codes:?}"
+            );
+        }
+    }
+
+    #[test]
+    fn a_rule_about_conditions_matches_type_and_status() {
+        let fail = Action::FailJob(
+            "Pod n/p has condition DisruptionTarget matching FailJob rule at index 0".to_owned(),
+        );
+        for (rule, status, expected) in [
+            ("{type: DisruptionTarget, status: 'True'}", "True", fail.clone()),
+            ("{type: DisruptionTarget, status: 'True'}", "False", Action::Count),
+            ("{type: DisruptionTarget, status: 'False'}", "False", fail),
+            ("{type: Other, status: 'True'}", "True", Action::Count),
+        ] {
+            let rules = format!("[{{action: FailJob, onPodConditions: [{rule}]}}]");
+            let found = action_for(&rules, &pod([1, 1], ["DisruptionTarget", status]));
+            assert_eq!(found, expected, "{rule} {status}");
+        }
+    }
+}

@@ -1,0 +1,91 @@
+//! The jobs of a JobSet.
+
+use super::{JobSetState, REPLICATED, RESTART_ATTEMPT, is_suspended, with_suspend};
+use crate::controllers::resources::JOBS;
+use crate::controllers::workload::{count_at, from_template, set_entries};
+use crate::controllers::{ApiRequest, Context};
+use crate::object::{list, name, set, set_default, text};
+use schedlab_json::{Value, json};
+
+/// The desired jobs of a JobSet.
+pub(super) fn desired_jobs(job_set: &Value) -> Vec<Value> {
+    let restarts = count_at(job_set, &["status", "restarts"], 0).to_string();
+    let groups = list(job_set, &["spec", "replicatedJobs"]);
+    let total: i64 = groups.iter().map(|group| count_at(group, &["replicas"], 1)).sum();
+    let mut all = Vec::new();
+    for group in groups {
+        for index in 0..count_at(group, &["replicas"], 1) {
+            let position = JobPosition { index, global: all.len(), total, restarts: &restarts };
+            all.push(job(job_set, group, &position));
+        }
+    }
+    all
+}
+
+/// The position of a job in its JobSet.
+struct JobPosition<'a> {
+    /// The index in its replicated job.
+    index: i64,
+    /// The index among all jobs.
+    global: usize,
+    /// The number of all jobs.
+    total: i64,
+    restarts: &'a str,
+}
+
+fn job(job_set: &Value, group: &Value, position: &JobPosition) -> Value {
+    let group_name = text(group, &["name"]);
+    let job_name = format!("{}-{group_name}-{}", name(job_set), position.index);
+    let marks = [
+        ("jobset.sigs.k8s.io/jobset-name", name(job_set)),
+        ("jobset.sigs.k8s.io/jobset-uid", crate::object::uid(job_set)),
+        (REPLICATED, group_name),
+        (
+            "jobset.sigs.k8s.io/replicatedjob-replicas",
+            &count_at(group, &["replicas"], 1).to_string(),
+        ),
+        ("jobset.sigs.k8s.io/job-index", &position.index.to_string()),
+        ("jobset.sigs.k8s.io/job-global-index", &position.global.to_string()),
+        ("jobset.sigs.k8s.io/global-replicas", &position.total.to_string()),
+        (RESTART_ATTEMPT, position.restarts),
+    ];
+    let mut made = from_template(&group["template"], job_set, &job_name);
+    set(&mut made, &["apiVersion"], json!("batch/v1"));
+    set(&mut made, &["kind"], json!("Job"));
+    set_default(&mut made, &["spec", "completionMode"], "Indexed");
+    set(&mut made, &["spec", "suspend"], json!(is_suspended(job_set)));
+    let template = &mut made["spec"]["template"];
+    for field in ["labels", "annotations"] {
+        set_entries(template, field, &marks);
+    }
+    set_default(template, &["spec", "subdomain"], name(job_set));
+    set_default(template, &["spec", "restartPolicy"], "OnFailure");
+    for field in ["labels", "annotations"] {
+        set_entries(&mut made, field, &marks);
+    }
+    let parallelism = count_at(&made, &["spec", "parallelism"], 1);
+    set_default(&mut made, &["spec", "parallelism"], parallelism);
+    set_default(&mut made, &["spec", "completions"], parallelism);
+    made
+}
+
+/// Creates missing jobs, and suspends or resumes existing ones.
+pub(super) fn sync_jobs(job_set: &JobSetState, _: &Context) -> Vec<ApiRequest> {
+    let mut writes = Vec::new();
+    for desired in desired_jobs(job_set.object) {
+        let has_name = |job: &Value| name(job) == name(&desired);
+        // A job from before the restart occupies the name until its pods are gone.
+        if job_set.stale.iter().any(|(_, job)| has_name(job)) {
+            continue;
+        }
+        let Some((key, job)) = job_set.jobs.iter().find(|(_, job)| has_name(job)) else {
+            writes.push(ApiRequest::create(&JOBS, desired));
+            continue;
+        };
+        if is_suspended(job) != is_suspended(job_set.object) {
+            let suspend = json!(is_suspended(job_set.object));
+            writes.push(ApiRequest::update(key, with_suspend(job, &suspend)));
+        }
+    }
+    writes
+}

@@ -1,0 +1,59 @@
+//! The status of a JobSet.
+
+use super::{JobSetState, REPLICATED, is_suspended};
+use crate::controllers::fields::{Condition, set_condition};
+use crate::controllers::workload::{api_count, count_at};
+use crate::controllers::{ApiRequest, Context};
+use crate::object::{condition, label, list, set, text};
+use schedlab_json::{Value, json};
+
+/// The status update of a JobSet that has not finished.
+pub(super) fn sync_status(job_set: &JobSetState, ctx: &Context) -> Option<ApiRequest> {
+    let mut seen = Value::clone(job_set.object);
+    write_counts(job_set, &mut seen);
+    let current = condition(job_set.object, "Suspended");
+    let suspended = is_suspended(job_set.object);
+    if suspended || current == Some("True") {
+        let (status, reason, message) = if suspended {
+            ("True", "SuspendedJobs", "jobset is suspended")
+        } else {
+            ("False", "ResumeJobs", "jobset is resumed")
+        };
+        set_condition(
+            &mut seen,
+            &Condition { kind: "Suspended", status, reason, message },
+            ctx.now,
+        );
+    }
+    ApiRequest::status_update(job_set.key, job_set.object, seen)
+}
+
+/// Writes the counts of each replicated job.
+pub(super) fn write_counts(job_set: &JobSetState, seen: &mut Value) {
+    let groups = list(job_set.object, &["spec", "replicatedJobs"]).iter();
+    let all: Vec<Value> = groups.map(|group| group_status(job_set, group)).collect();
+    set(seen, &["status", "restarts"], json!(job_set.restarts));
+    set(seen, &["status", "replicatedJobsStatus"], Value::Array(all));
+}
+
+fn group_status(job_set: &JobSetState, group: &Value) -> Value {
+    let group_name = text(group, &["name"]);
+    let jobs = || {
+        let all = job_set.jobs.iter().map(|(_, job)| job);
+        all.filter(|job| label(job, REPLICATED) == Some(group_name))
+    };
+    let in_state = |kind| api_count(jobs().filter(|job| condition(job, kind) == Some("True")));
+    let is_ready = |job: &Value| {
+        let parallelism = count_at(job, &["spec", "parallelism"], 1);
+        count_at(job, &["status", "ready"], 0) + count_at(job, &["status", "succeeded"], 0)
+            >= parallelism
+    };
+    json!({
+        "name": group_name,
+        "ready": api_count(jobs().filter(|job| is_ready(job))),
+        "succeeded": in_state("Complete"),
+        "failed": in_state("Failed"),
+        "active": api_count(jobs().filter(|job| count_at(job, &["status", "active"], 0) > 0)),
+        "suspended": in_state("Suspended"),
+    })
+}

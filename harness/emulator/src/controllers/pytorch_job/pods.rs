@@ -1,0 +1,104 @@
+//! The pods of a PyTorchJob: `<job>-master-0`, `<job>-worker-0`, …
+
+use super::{COMPONENT, PyTorchJobState};
+use crate::controllers::kubelet::is_finished;
+use crate::controllers::workload::{
+    count_at, create_pod, delete_pod, pod_from, set_entries, set_env,
+};
+use crate::controllers::{ApiRequest, Context};
+use crate::object::{at, is_deleting, label, list, name, number, set, text};
+use crate::store::{Key, Object};
+use schedlab_json::{Value, json};
+
+/// The replica types, in rank order.
+pub(super) const ROLES: [&str; 2] = ["Master", "Worker"];
+const TYPE: &str = "training.kubeflow.org/replica-type";
+const INDEX: &str = "training.kubeflow.org/replica-index";
+const PORT: i64 = 23456;
+
+/// The replica spec of a role.
+pub(super) fn role_spec<'v>(job: &'v Value, role: &str) -> Option<&'v Value> {
+    at(job, &["spec", "pytorchReplicaSpecs", role])
+}
+
+/// The number of replicas of a role.
+pub(super) fn role_replicas(job: &Value, of: &str) -> i64 {
+    role_spec(job, of).map_or(0, |role| count_at(role, &["replicas"], 1))
+}
+
+/// The pods of a role.
+pub(super) fn pods_of_role<'v>(
+    job: &PyTorchJobState<'v>,
+    role: &str,
+) -> Vec<(&'v Key, &'v Object)> {
+    let kind = role.to_lowercase();
+    let mut pods = job.pods.clone();
+    pods.retain(|(_, pod)| label(pod, TYPE) == Some(&kind));
+    pods
+}
+
+/// Creates missing pods, and deletes surplus ones and those to be retried.
+pub(super) fn sync_pods(job: &PyTorchJobState, ctx: &Context) -> Vec<ApiRequest> {
+    let mut writes = Vec::new();
+    for role in ROLES {
+        let desired = role_replicas(job.object, role);
+        let pods = pods_of_role(job, role);
+        for (key, pod) in &pods {
+            let index = label(pod, INDEX).and_then(|index| index.parse::<i64>().ok());
+            let surplus = index.is_none_or(|index| index >= desired);
+            if !is_deleting(pod) && (surplus || is_retried(job.object, role, pod)) {
+                writes.extend(delete_pod(key, pod, job.object, COMPONENT, ctx));
+            }
+        }
+        for index in 0..desired {
+            let number = index.to_string();
+            if !pods.iter().any(|(_, pod)| label(pod, INDEX) == Some(&number)) {
+                writes.extend(create_pod(pod(job.object, role, index), job.object, COMPONENT, ctx));
+            }
+        }
+    }
+    writes
+}
+
+/// Whether a failed pod is retried: with `restartPolicy: ExitCode` and an exit code from 128.
+pub(super) fn is_retried(job: &Value, of: &str, pod: &Value) -> bool {
+    let policy = role_spec(job, of).map_or("", |role| text(role, &["restartPolicy"]));
+    let containers = list(pod, &["status", "containerStatuses"]).iter();
+    let codes = containers.filter_map(|one| number(one, &["state", "terminated", "exitCode"]));
+    policy == "ExitCode"
+        && is_finished(pod)
+        && text(pod, &["status", "phase"]) == "Failed"
+        && codes.max().is_some_and(|code| code >= 128)
+}
+
+fn pod(job: &Value, role_name: &str, index: i64) -> Value {
+    let kind = role_name.to_lowercase();
+    let spec = role_spec(job, role_name).unwrap_or(&Value::Null);
+    let mut pod = pod_from(&spec["template"], job, &format!("{}-{kind}-{index}", name(job)));
+    let marks = [
+        ("training.kubeflow.org/job-name", name(job)),
+        ("training.kubeflow.org/operator-name", COMPONENT),
+        (TYPE, &*kind),
+        (INDEX, &index.to_string()),
+    ];
+    set_entries(&mut pod, "labels", &marks);
+    if role_name == "Master" {
+        set_entries(&mut pod, "labels", &[("training.kubeflow.org/job-role", "master")]);
+    }
+    let policy = match text(spec, &["restartPolicy"]) {
+        "" | "ExitCode" => "Never",
+        policy => policy,
+    };
+    set(&mut pod, &["spec", "restartPolicy"], json!(policy));
+    let masters = role_replicas(job, "Master");
+    let rank = if role_name == "Master" { index } else { masters + index };
+    let first = if masters > 0 { "master" } else { "worker" };
+    let variables = [
+        ("MASTER_ADDR", format!("{}-{first}-0", name(job))),
+        ("MASTER_PORT", PORT.to_string()),
+        ("WORLD_SIZE", (masters + role_replicas(job, "Worker")).to_string()),
+        ("RANK", rank.to_string()),
+    ];
+    set_env(&mut pod, &variables);
+    pod
+}

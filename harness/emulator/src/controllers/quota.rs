@@ -1,0 +1,64 @@
+//! The ResourceQuota controller: recomputes the usage of a quota when the quota changes, and when
+//! counted objects are removed. Quota admission adds the usage of new objects.
+
+use super::resources::{PODS, QUOTAS};
+use super::{
+    ApiRequest, Context, Controller, InformerCache, ObjectChange, ReconcileResult, WatchedKinds,
+};
+use crate::object::{at, is_deleting, set};
+use crate::quota::{Item, collections, has_released_resources, release_time, status};
+use crate::store::Key;
+use schedlab_json::Value;
+
+/// The quota controller.
+pub(super) const CONTROLLER: Controller = Controller {
+    name: "resourcequota",
+    manager: "kube-controller-manager",
+    watches: WatchedKinds::All,
+    keys_to_reconcile,
+    reconcile,
+};
+
+fn keys_to_reconcile(change: &ObjectChange, cache: &InformerCache) -> Vec<Key> {
+    let ObjectChange { key, before, after } = change;
+    if key.resource == *QUOTAS {
+        let spec = |quota: &Value| at(quota, &["spec"]).cloned();
+        let is_new = before.as_ref().map(|old| spec(old)) != after.as_ref().map(|new| spec(new));
+        return after.as_ref().filter(|_| is_new).map(|_| key.clone()).into_iter().collect();
+    }
+    if key.namespace.is_empty() || !(after.is_none() || releases_quota(change)) {
+        return Vec::new();
+    }
+    let quotas = cache.in_namespace(&QUOTAS, &key.namespace);
+    let counting = quotas.filter(|(_, quota)| collections(quota).contains(&key.resource));
+    counting.map(|(key, _)| key.clone()).collect()
+}
+
+/// Whether a pod ended or started to terminate. A terminating pod counts until its grace period ends.
+fn releases_quota(change: &ObjectChange) -> bool {
+    let (Some(before), Some(after)) = (&change.before, &change.after) else { return false };
+    let ended = |pod: &Value| has_released_resources(pod, jiff::Timestamp::MIN);
+    change.key.resource == *PODS
+        && (ended(before) != ended(after) || is_deleting(before) != is_deleting(after))
+}
+
+fn reconcile(key: &Key, ctx: &Context) -> ReconcileResult {
+    let Some(quota) = ctx.cache.get(key).filter(|quota| !is_deleting(quota)) else {
+        return ReconcileResult::done();
+    };
+    let mut seen = Value::clone(quota);
+    // The status is computed from the spec alone.
+    set(&mut seen, &["status"], Value::Null);
+    let collections = collections(&seen);
+    let items = collections.iter().flat_map(|resource| {
+        let objects = ctx.cache.in_namespace(resource, &key.namespace);
+        objects.map(move |(_, object)| Item { resource, object, now: ctx.now })
+    });
+    let counted = status(&seen, items);
+    set(&mut seen, &["status"], counted);
+    let leaving = collections.iter().filter(|resource| **resource == *PODS);
+    let leaving = leaving.flat_map(|pods| ctx.cache.in_namespace(pods, &key.namespace));
+    let later = leaving.filter_map(|(_, pod)| release_time(pod)).filter(|time| *time >= ctx.now);
+    let again = later.min().map(|time| super::fields::after_secs(time, 1));
+    ReconcileResult::from_writes(ApiRequest::status_update(key, quota, seen)).requeue_by(again)
+}

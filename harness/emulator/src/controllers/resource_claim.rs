@@ -1,0 +1,242 @@
+//! The resource claim controller: creates claims from templates for pods, and deallocates unused
+//! claims. The scheduler allocates them.
+
+use super::cache::controller_of;
+use super::kubelet::is_finished;
+use super::reconcile_result::EventSpec;
+use super::resources::{PODS, RESOURCE_CLAIM_TEMPLATES, RESOURCE_CLAIMS};
+use super::workload::{controlled_by, free_name};
+use super::{
+    ApiRequest, Context, Controller, InformerCache, ObjectChange, ReconcileResult, WatchedKinds,
+    key_of,
+};
+use crate::object::{
+    annotation, at, finalizers, is_deleting, list, name, namespace, remove, set, text, uid,
+};
+use crate::store::{Key, Object};
+use schedlab_json::{Value, json};
+
+const COMPONENT: &str = "resource_claim";
+/// The annotation of a claim created for a pod: the name of the claim in the pod.
+const POD_CLAIM: &str = "resource.kubernetes.io/pod-claim-name";
+/// The finalizer of an allocated claim.
+const FINALIZER: &str = "resource.kubernetes.io/delete-protection";
+
+/// The resource claim controller.
+pub(super) const CONTROLLER: Controller = Controller {
+    name: COMPONENT,
+    manager: "kube-controller-manager",
+    watches: WatchedKinds::Kinds(&[&PODS, &RESOURCE_CLAIMS, &RESOURCE_CLAIM_TEMPLATES]),
+    keys_to_reconcile,
+    reconcile,
+};
+
+fn keys_to_reconcile(change: &ObjectChange, cache: &InformerCache) -> Vec<Key> {
+    let resource = &change.key.resource;
+    if *resource == *PODS {
+        let claims = change.states().flat_map(|pod| claims_used_by(pod));
+        let mut keys: Vec<Key> = claims.collect();
+        keys.dedup();
+        let uses = change.after.iter().any(|pod| !pod_claims(pod).is_empty());
+        return keys.into_iter().chain(uses.then(|| change.key.clone())).collect();
+    }
+    if *resource == *RESOURCE_CLAIMS {
+        let owners = change.states().filter_map(|claim| cache.by_uid(controller_of(claim)?.uid));
+        return owners.cloned().chain([change.key.clone()]).collect();
+    }
+    if *resource == *RESOURCE_CLAIM_TEMPLATES {
+        let pods = cache.in_namespace(&PODS, &change.key.namespace);
+        let waiting = pods.filter(|(_, pod)| !pod_claims(pod).is_empty());
+        return waiting.map(|(key, _)| key.clone()).collect();
+    }
+    Vec::new()
+}
+
+/// `spec.resourceClaims`.
+fn pod_claims(pod: &Value) -> &[Value] {
+    list(pod, &["spec", "resourceClaims"])
+}
+
+/// The claims of a pod whose names are known.
+fn claims_used_by(pod: &Value) -> impl Iterator<Item = Key> + '_ {
+    let made = list(pod, &["status", "resourceClaimStatuses"]).iter();
+    let names = pod_claims(pod).iter().chain(made).map(|one| text(one, &["resourceClaimName"]));
+    names.filter(|name| !name.is_empty()).map(|name| Key {
+        resource: RESOURCE_CLAIMS.clone(),
+        namespace: namespace(pod).into(),
+        name: name.into(),
+    })
+}
+
+fn reconcile(key: &Key, ctx: &Context) -> ReconcileResult {
+    let Some(object) = ctx.cache.get(key) else { return ReconcileResult::done() };
+    if key.resource == *PODS {
+        make_claims(key, object, ctx)
+    } else {
+        release_claim(key, object, ctx)
+    }
+}
+
+/// Creates the missing claims of a pod from their templates.
+fn make_claims(key: &Key, pod: &Object, ctx: &Context) -> ReconcileResult {
+    if is_deleting(pod) || is_finished(pod) {
+        return ReconcileResult::done();
+    }
+    let mut writes = Vec::new();
+    let mut statuses = list(pod, &["status", "resourceClaimStatuses"]).to_vec();
+    for entry in pod_claims(pod) {
+        let (own, template) = (name_of(entry), text(entry, &["resourceClaimTemplateName"]));
+        if template.is_empty() || statuses.iter().any(|status| name_of(status) == own) {
+            continue;
+        }
+        let made = match unrecorded_claim(pod, own, ctx) {
+            Some(made) => made,
+            None => match claim_from(template, pod, own, ctx) {
+                Ok(claim) => {
+                    let made = name(&claim).to_owned();
+                    writes.push(ApiRequest::create(&RESOURCE_CLAIMS, claim));
+                    made
+                }
+                Err(notice) => {
+                    writes.extend(notice.record_once(pod, ctx));
+                    continue;
+                }
+            },
+        };
+        statuses.push(json!({"name": own, "resourceClaimName": made}));
+    }
+    let mut seen = Value::clone(pod);
+    if !statuses.is_empty() {
+        set(&mut seen, &["status", "resourceClaimStatuses"], Value::Array(statuses));
+    }
+    writes.extend(ApiRequest::status_update(key, pod, seen));
+    ReconcileResult::from_writes(writes)
+}
+
+fn name_of(entry: &Value) -> &str {
+    text(entry, &["name"])
+}
+
+/// A claim that was created, but is not in the pod's status yet.
+fn unrecorded_claim(pod: &Value, own: &str, ctx: &Context) -> Option<String> {
+    let mut made = ctx.cache.controlled(uid(pod), &RESOURCE_CLAIMS);
+    let found = made.find(|(_, claim)| annotation(claim, POD_CLAIM) == Some(own));
+    found.map(|(_, claim)| name(claim).to_owned())
+}
+
+fn claim_from<'a>(
+    template: &str,
+    pod: &Value,
+    own: &str,
+    ctx: &Context,
+) -> Result<Value, EventSpec<'a>> {
+    let key = Key {
+        resource: RESOURCE_CLAIM_TEMPLATES.clone(),
+        namespace: namespace(pod).into(),
+        name: template.into(),
+    };
+    let missing = || EventSpec {
+        component: COMPONENT,
+        kind: "Warning",
+        reason: "FailedResourceClaimCreation",
+        message: format!(
+            "PodResourceClaim {own}: resource claim template \"{template}\": resourceclaimtemplate.resource.k8s.io \"{template}\" not found"
+        ),
+    };
+    let template = ctx.cache.get(&key).ok_or_else(missing)?;
+    let mut claim = json!({
+        "apiVersion": "resource.k8s.io/v1",
+        "kind": "ResourceClaim",
+        "metadata": at(template, &["spec", "metadata"]).cloned().unwrap_or_else(|| json!({})),
+        "spec": at(template, &["spec", "spec"]).cloned().unwrap_or_else(|| json!({})),
+    });
+    let made = free_name(&RESOURCE_CLAIMS, pod, &format!("{}-{own}-", name(pod)), ctx);
+    set(&mut claim, &["metadata", "name"], json!(made));
+    set(&mut claim, &["metadata", "namespace"], json!(namespace(pod)));
+    set(&mut claim, &["metadata", "annotations", POD_CLAIM], json!(own));
+    set(&mut claim, &["metadata", "ownerReferences"], controlled_by(pod));
+    Ok(claim)
+}
+
+/// Deallocates a claim without consumers, and deletes a claim of a finished pod.
+fn release_claim(key: &Key, claim: &Object, ctx: &Context) -> ReconcileResult {
+    let reserved = list(claim, &["status", "reservedFor"]);
+    let users: Vec<Value> =
+        reserved.iter().filter(|user| is_consumer_active(user, key, ctx)).cloned().collect();
+    if users.len() < reserved.len() {
+        let mut freed = Value::clone(claim);
+        if users.is_empty() {
+            remove(&mut freed, &["status", "reservedFor"]);
+            remove(&mut freed, &["status", "allocation"]);
+        } else {
+            set(&mut freed, &["status", "reservedFor"], Value::Array(users));
+        }
+        return ReconcileResult::from_writes(ApiRequest::status_update(key, claim, freed));
+    }
+    if !users.is_empty() {
+        return ReconcileResult::done();
+    }
+    if is_deleting(claim) {
+        return ReconcileResult::from_writes(finish_deletion(key, claim));
+    }
+    let owner = controller_of(claim).and_then(|owner| ctx.cache.by_uid(owner.uid));
+    let owner = owner.filter(|key| key.resource == *PODS).and_then(|key| ctx.cache.get(key));
+    let ended = owner.is_some_and(|pod| is_finished(pod));
+    ReconcileResult::from_writes(ended.then(|| ApiRequest::delete(key, claim)))
+}
+
+/// Deallocates a deleted claim without consumers and removes its finalizer.
+fn finish_deletion(key: &Key, claim: &Object) -> Option<ApiRequest> {
+    finalizers(claim).find(|one| *one == FINALIZER)?;
+    if at(claim, &["status", "allocation"]).is_none() {
+        return Some(ApiRequest::remove_finalizer(key, claim, FINALIZER));
+    }
+    let mut freed = Value::clone(claim);
+    remove(&mut freed, &["status", "allocation"]);
+    ApiRequest::status_update(key, claim, freed)
+}
+
+/// Whether the pod of an entry of `status.reservedFor` exists and has not ended.
+fn is_consumer_active(user: &Value, claim: &Key, ctx: &Context) -> bool {
+    let key = Key {
+        resource: PODS.clone(),
+        namespace: claim.namespace.clone(),
+        name: name_of(user).into(),
+    };
+    let is_pod = text(user, &["resource"]) == "pods" && text(user, &["apiGroup"]).is_empty();
+    let pod = ctx.cache.get(&key);
+    !is_pod || pod.is_some_and(|pod| uid(pod) == text(user, &["uid"]) && !is_finished(pod))
+}
+
+/// Whether all claims of a pod are allocated and reserved for it, so that its containers can start.
+pub(super) fn are_claims_ready(pod: &Value, cache: &InformerCache) -> bool {
+    let ready = |entry: &Value| {
+        let own = name_of(entry);
+        let made = list(pod, &["status", "resourceClaimStatuses"]);
+        let made = made.iter().find(|status| name_of(status) == own).unwrap_or(entry);
+        let key = Key {
+            resource: RESOURCE_CLAIMS.clone(),
+            namespace: namespace(pod).into(),
+            name: text(made, &["resourceClaimName"]).into(),
+        };
+        cache.get(&key).is_some_and(|claim| {
+            let reserved = list(claim, &["status", "reservedFor"]);
+            at(claim, &["status", "allocation"]).is_some()
+                && reserved.iter().any(|user| text(user, &["uid"]) == uid(pod))
+        })
+    };
+    pod_claims(pod).iter().all(ready)
+}
+
+/// The pods in `status.reservedFor` of a claim.
+pub(super) fn reserved_pods(change: &ObjectChange) -> impl Iterator<Item = Key> + '_ {
+    let reserved = change.after.iter().flat_map(|claim| list(claim, &["status", "reservedFor"]));
+    reserved.map(|user| {
+        key_of(
+            &PODS,
+            &json!({
+                "metadata": {"namespace": &*change.key.namespace, "name": name_of(user)},
+            }),
+        )
+    })
+}

@@ -1,0 +1,68 @@
+//! Access reviews. Every user is an administrator, so everything is allowed.
+
+use ::http::request::Parts;
+use ::http::{Method, StatusCode};
+
+use super::accept::Accept;
+use super::decode;
+use super::path::Target;
+use super::response::{self, ApiResponse};
+use crate::error::ApiError;
+use schedlab_json::{Value, json};
+
+/// Group, plural and kind of the reviews; all are cluster-scoped and of version `v1`.
+pub(super) const REVIEWS: [(&str, &str, &str); 4] = [
+    ("authentication.k8s.io", "selfsubjectreviews", "SelfSubjectReview"),
+    ("authorization.k8s.io", "selfsubjectaccessreviews", "SelfSubjectAccessReview"),
+    ("authorization.k8s.io", "selfsubjectrulesreviews", "SelfSubjectRulesReview"),
+    ("authorization.k8s.io", "subjectaccessreviews", "SubjectAccessReview"),
+];
+
+/// The response to a review; `None` if the request is no review.
+pub(super) fn respond(
+    parts: &Parts,
+    target: &Target,
+    accept: &Accept,
+    body: &[u8],
+) -> Option<Result<ApiResponse, ApiError>> {
+    let Target { group, version, plural, namespace: None, name: None, .. } = target else {
+        return None;
+    };
+    let is_requested = |review: &&(&str, &str, &str)| review.0 == group && review.1 == plural;
+    let (_, _, kind) = REVIEWS.iter().find(is_requested).filter(|_| version == "v1")?;
+    if parts.method != Method::POST {
+        return Some(Err(ApiError::method_not_allowed()));
+    }
+    let review = match decode::object(&parts.headers, body, kind) {
+        // The response does not depend on the body, so a protobuf body need not be decoded.
+        Err(error) if error.code == 415 => Ok(json!({})),
+        other => other,
+    };
+    let response = review.map(|mut review| {
+        review["kind"] = json!(kind);
+        review["apiVersion"] = json!(format!("{group}/v1"));
+        review["status"] = status(kind);
+        response::object(StatusCode::CREATED, accept.encoding, &review)
+    });
+    Some(response)
+}
+
+/// The user of every request: the administrator.
+pub(super) fn user() -> Value {
+    json!({
+        "username": "kubernetes-admin",
+        "groups": ["kubeadm:cluster-admins", "system:authenticated"],
+    })
+}
+
+fn status(kind: &str) -> Value {
+    match kind {
+        "SelfSubjectReview" => json!({"userInfo": user()}),
+        "SelfSubjectRulesReview" => json!({
+            "incomplete": false,
+            "resourceRules": [{"apiGroups": ["*"], "resources": ["*"], "verbs": ["*"]}],
+            "nonResourceRules": [{"nonResourceURLs": ["*"], "verbs": ["*"]}],
+        }),
+        _ => json!({"allowed": true}),
+    }
+}

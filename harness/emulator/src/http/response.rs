@@ -1,0 +1,165 @@
+//! HTTP responses: status code, headers, and a complete or streamed body.
+
+use std::convert::Infallible;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+use ::http::header::{CONTENT_TYPE, HeaderValue};
+use ::http::{Response, StatusCode};
+use futures::Stream;
+use http_body::{Body, Frame, SizeHint};
+use hyper::body::Bytes;
+use serde::Serialize;
+
+use super::accept::Encoding;
+use crate::error::ApiError;
+use schedlab_json::{Value, json};
+
+/// The chunks of a streamed body.
+type ChunkStream = Pin<Box<dyn Stream<Item = Bytes> + Send>>;
+
+/// The body of a response.
+pub struct ResponseBody(BodyKind);
+
+enum BodyKind {
+    Whole(Option<Bytes>),
+    Stream(ChunkStream),
+}
+
+impl ResponseBody {
+    /// A body that is sent in chunks.
+    pub(super) fn stream(chunks: impl Stream<Item = Bytes> + Send + 'static) -> Self {
+        Self(BodyKind::Stream(Box::pin(chunks)))
+    }
+
+    fn whole(bytes: impl Into<Bytes>) -> Self {
+        Self(BodyKind::Whole(Some(bytes.into())))
+    }
+}
+
+impl Body for ResponseBody {
+    type Data = Bytes;
+    type Error = Infallible;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+        match &mut self.0 {
+            BodyKind::Whole(bytes) => Poll::Ready(bytes.take().map(|bytes| Ok(Frame::data(bytes)))),
+            BodyKind::Stream(pieces) => {
+                pieces.as_mut().poll_next(context).map(|piece| piece.map(|p| Ok(Frame::data(p))))
+            }
+        }
+    }
+
+    fn is_end_stream(&self) -> bool {
+        matches!(self.0, BodyKind::Whole(None))
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        match &self.0 {
+            BodyKind::Whole(bytes) => {
+                SizeHint::with_exact(bytes.as_ref().map_or(0, |bytes| bytes.len() as u64))
+            }
+            BodyKind::Stream(_) => SizeHint::default(),
+        }
+    }
+}
+
+/// An HTTP response of the API.
+pub type ApiResponse = Response<ResponseBody>;
+
+/// A response with any content type.
+pub(super) fn raw(code: StatusCode, content_type: &str, body: impl Into<Bytes>) -> ApiResponse {
+    let mut response = Response::new(ResponseBody::whole(body));
+    *response.status_mut() = code;
+    if let Ok(value) = HeaderValue::from_str(content_type) {
+        response.headers_mut().insert(CONTENT_TYPE, value);
+    }
+    response
+}
+
+/// A response with an object in the requested encoding.
+pub(super) fn object(code: StatusCode, encoding: Encoding, object: &impl Serialize) -> ApiResponse {
+    raw(code, encoding.content_type(), encoded(encoding, object))
+}
+
+/// A value in an encoding.
+pub(super) fn encoded(encoding: Encoding, value: &impl Serialize) -> Vec<u8> {
+    let reason = "a JSON value serializes";
+    match encoding {
+        Encoding::Json => serde_json::to_vec(value).expect(reason),
+        Encoding::Pretty => serde_json::to_vec_pretty(value).expect(reason),
+        Encoding::Yaml => serde_yaml::to_string(value).expect(reason).into_bytes(),
+    }
+}
+
+/// The plain 404 page for a path without a served group version.
+pub(super) fn page_not_found() -> ApiResponse {
+    raw(StatusCode::NOT_FOUND, "text/plain; charset=utf-8", "404 page not found\n")
+}
+
+/// A plain text response.
+pub(super) fn text(text: impl Into<String>) -> ApiResponse {
+    raw(StatusCode::OK, "text/plain; charset=utf-8", text.into())
+}
+
+/// A 204 response.
+pub(super) fn no_content() -> ApiResponse {
+    let mut response = Response::new(ResponseBody::whole(Bytes::new()));
+    *response.status_mut() = StatusCode::NO_CONTENT;
+    response
+}
+
+/// A response whose JSON body is sent in chunks.
+pub(super) fn stream(chunks: impl Stream<Item = Bytes> + Send + 'static) -> ApiResponse {
+    let mut response = Response::new(ResponseBody::stream(chunks));
+    response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    response
+}
+
+/// An error as a response with a `Status` body.
+pub(crate) fn error_response(error: &ApiError) -> ApiResponse {
+    let code = StatusCode::from_u16(error.code).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+    let mut response = object(code, Encoding::Json, &status_object(error));
+    let wait = error.details.as_ref().and_then(|details| details.retry_after_seconds);
+    if let Some(seconds) = wait {
+        response.headers_mut().insert("retry-after", seconds.into());
+    }
+    warn(&mut response, &error.warnings);
+    response
+}
+
+/// An error as a `Status` object.
+pub(super) fn status_object(error: &ApiError) -> Value {
+    let mut status = json!({
+        "kind": "Status",
+        "apiVersion": "v1",
+        "metadata": {},
+        "status": "Failure",
+        "message": error.message,
+        "reason": error.reason,
+        "code": error.code,
+    });
+    if error.reason.is_empty() {
+        drop(status.as_object_mut().and_then(|status| status.remove("reason")));
+    }
+    if let Some(details) = &error.details {
+        status["details"] = json!(details);
+    }
+    if let Some(token) = &error.continue_token {
+        status["metadata"]["continue"] = json!(token);
+    }
+    status
+}
+
+/// Adds `Warning` headers.
+pub(super) fn warn(response: &mut ApiResponse, warnings: &[String]) {
+    for warning in warnings {
+        let quoted = warning.replace('\\', "\\\\").replace('"', "\\\"").replace(['\n', '\r'], " ");
+        if let Ok(value) = HeaderValue::from_str(&format!("299 - \"{quoted}\"")) {
+            response.headers_mut().append("warning", value);
+        }
+    }
+}

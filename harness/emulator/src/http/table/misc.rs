@@ -1,0 +1,217 @@
+//! Rows of built-in kinds without a file of their own, and the default row.
+
+use jiff::Timestamp;
+
+use super::duration::since;
+use super::{NONE, or_none};
+use crate::object::{at, list, map, number, text};
+use crate::select::LabelSelector;
+use schedlab_json::{Value, json};
+
+pub(super) const NAMESPACE: &[(&str, &str, i64)] =
+    &[("Name", "string", 0), ("Status", "string", 0), ("Age", "string", 0)];
+pub(super) const EVENT: &[(&str, &str, i64)] = &[
+    ("Last Seen", "string", 0),
+    ("Type", "string", 0),
+    ("Reason", "string", 0),
+    ("Object", "string", 0),
+    ("Subobject", "string", 1),
+    ("Source", "string", 1),
+    ("Message", "string", 0),
+    ("First Seen", "string", 1),
+    ("Count", "string", 1),
+    ("Name", "string", 1),
+];
+pub(super) const SERVICE: &[(&str, &str, i64)] = &[
+    ("Name", "string", 0),
+    ("Type", "string", 0),
+    ("Cluster-IP", "string", 0),
+    ("External-IP", "string", 0),
+    ("Port(s)", "string", 0),
+    ("Age", "string", 0),
+    ("Selector", "string", 1),
+];
+pub(super) const BUDGET: &[(&str, &str, i64)] = &[
+    ("Name", "string", 0),
+    ("Min Available", "string", 0),
+    ("Max Unavailable", "string", 0),
+    ("Allowed Disruptions", "integer", 0),
+    ("Age", "string", 0),
+];
+pub(super) const PRIORITY_CLASS: &[(&str, &str, i64)] = &[
+    ("Name", "string", 0),
+    ("Value", "integer", 0),
+    ("Global-Default", "boolean", 0),
+    ("Age", "string", 0),
+    ("PreemptionPolicy", "string", 0),
+];
+pub(super) const LEASE: &[(&str, &str, i64)] =
+    &[("Name", "string", 0), ("Holder", "string", 0), ("Age", "string", 0)];
+pub(super) const CONFIG_MAP: &[(&str, &str, i64)] =
+    &[("Name", "string", 0), ("Data", "string", 0), ("Age", "string", 0)];
+pub(super) const SECRET: &[(&str, &str, i64)] =
+    &[("Name", "string", 0), ("Type", "string", 0), ("Data", "string", 0), ("Age", "string", 0)];
+pub(super) const RUNTIME_CLASS: &[(&str, &str, i64)] =
+    &[("Name", "string", 0), ("Handler", "string", 0), ("Age", "string", 0)];
+pub(super) const CLAIM: &[(&str, &str, i64)] =
+    &[("Name", "string", 0), ("State", "string", 0), ("Age", "string", 0)];
+pub(super) const DEFAULT: &[(&str, &str, i64)] =
+    &[("Name", "string", 0), ("Created At", "date", 0)];
+
+fn name(object: &Value) -> Value {
+    json!(text(object, &["metadata", "name"]))
+}
+
+fn age(object: &Value, now: Timestamp) -> Value {
+    json!(since(at(object, &["metadata", "creationTimestamp"]), now))
+}
+
+pub(super) fn namespace(object: &Value, now: Timestamp) -> Vec<Value> {
+    vec![name(object), json!(text(object, &["status", "phase"])), age(object, now)]
+}
+
+pub(super) fn event(object: &Value, now: Timestamp) -> Vec<Value> {
+    let time = |paths: [&[&str]; 3]| {
+        let found = paths.into_iter().filter_map(|path| at(object, path)).find(|t| t.is_string());
+        since(found, now)
+    };
+    let first = time([&["firstTimestamp"], &["deprecatedFirstTimestamp"], &["eventTime"]]);
+    let last = match at(object, &["series", "lastObservedTime"]).filter(|time| time.is_string()) {
+        Some(time) => since(Some(time), now),
+        None => time([&["lastTimestamp"], &["deprecatedLastTimestamp"], &["eventTime"]]),
+    };
+    let about = at(object, &["involvedObject"]).or(at(object, &["regarding"]));
+    let about = about.unwrap_or(&Value::Null);
+    let count = number(object, &["series", "count"])
+        .or(number(object, &["count"]))
+        .or(number(object, &["deprecatedCount"]))
+        .unwrap_or(0);
+    let message = text(object, &["message"]);
+    let message = if message.is_empty() { text(object, &["note"]) } else { message };
+    vec![
+        json!(last),
+        json!(text(object, &["type"])),
+        json!(text(object, &["reason"])),
+        json!(format!("{}/{}", text(about, &["kind"]).to_lowercase(), text(about, &["name"]))),
+        json!(text(about, &["fieldPath"])),
+        json!(event_source(object)),
+        json!(message.trim()),
+        json!(first),
+        json!(count.max(1)),
+        name(object),
+    ]
+}
+
+fn event_source(event: &Value) -> String {
+    let either = |one: [&str; 2], other: &str| {
+        let found = text(event, &one);
+        (if found.is_empty() { text(event, &[other]) } else { found }).to_owned()
+    };
+    let component = either(["source", "component"], "reportingComponent");
+    let host = either(["source", "host"], "reportingInstance");
+    if host.is_empty() { component } else { format!("{component}, {host}") }
+}
+
+pub(super) fn service(object: &Value, now: Timestamp) -> Vec<Value> {
+    let kind = match text(object, &["spec", "type"]) {
+        "" => "ClusterIP",
+        kind => kind,
+    };
+    let ports: Vec<String> = list(object, &["spec", "ports"]).iter().map(port).collect();
+    let selector = at(object, &["spec", "selector"]).unwrap_or(&Value::Null);
+    vec![
+        name(object),
+        json!(kind),
+        json!(or_none(text(object, &["spec", "clusterIP"]))),
+        json!(external_ip(object, kind)),
+        json!(or_none(&ports.join(","))),
+        age(object, now),
+        json!(or_none(&LabelSelector::from_map(selector).to_string())),
+    ]
+}
+
+fn port(port: &Value) -> String {
+    let protocol = match text(port, &["protocol"]) {
+        "" => "TCP",
+        protocol => protocol,
+    };
+    let number_of = |field: &str| number(port, &[field]).unwrap_or(0);
+    match number_of("nodePort") {
+        0 => format!("{}/{protocol}", number_of("port")),
+        node => format!("{}:{node}/{protocol}", number_of("port")),
+    }
+}
+
+fn external_ip(service: &Value, kind: &str) -> String {
+    if kind == "ExternalName" {
+        return text(service, &["spec", "externalName"]).to_owned();
+    }
+    let ingress = list(service, &["status", "loadBalancer", "ingress"]).iter();
+    let mut ips: Vec<&str> = ingress.map(|ingress| text(ingress, &["ip"])).collect();
+    ips.extend(list(service, &["spec", "externalIPs"]).iter().filter_map(Value::as_str));
+    match ips.join(",") {
+        none if none.is_empty() && kind == "LoadBalancer" => "<pending>".to_owned(),
+        ips => or_none(&ips).to_owned(),
+    }
+}
+
+pub(super) fn budget(object: &Value, now: Timestamp) -> Vec<Value> {
+    let bound = |field: &str| {
+        let value = at(object, &["spec", field]).filter(|value| !value.is_null());
+        json!(value.map_or_else(|| "N/A".to_owned(), super::json_path::text))
+    };
+    vec![
+        name(object),
+        bound("minAvailable"),
+        bound("maxUnavailable"),
+        json!(number(object, &["status", "disruptionsAllowed"]).unwrap_or(0)),
+        age(object, now),
+    ]
+}
+
+pub(super) fn priority_class(object: &Value, now: Timestamp) -> Vec<Value> {
+    vec![
+        name(object),
+        json!(number(object, &["value"]).unwrap_or(0)),
+        json!(object["globalDefault"] == true),
+        age(object, now),
+        json!(text(object, &["preemptionPolicy"])),
+    ]
+}
+
+pub(super) fn lease(object: &Value, now: Timestamp) -> Vec<Value> {
+    vec![name(object), json!(text(object, &["spec", "holderIdentity"])), age(object, now)]
+}
+
+fn entries(object: &Value, fields: &[&str]) -> Value {
+    let count = |field: &&str| map(object, &[*field]).map_or(0, schedlab_json::Map::len);
+    json!(fields.iter().map(count).sum::<usize>())
+}
+
+pub(super) fn config_map(object: &Value, now: Timestamp) -> Vec<Value> {
+    vec![name(object), entries(object, &["data", "binaryData"]), age(object, now)]
+}
+
+pub(super) fn secret(object: &Value, now: Timestamp) -> Vec<Value> {
+    vec![name(object), json!(text(object, &["type"])), entries(object, &["data"]), age(object, now)]
+}
+
+pub(super) fn runtime_class(object: &Value, now: Timestamp) -> Vec<Value> {
+    vec![name(object), json!(text(object, &["handler"])), age(object, now)]
+}
+
+pub(super) fn claim(object: &Value, now: Timestamp) -> Vec<Value> {
+    let allocated = at(object, &["status", "allocation"]).is_some();
+    let reserved = !list(object, &["status", "reservedFor"]).is_empty();
+    let state = match (allocated, reserved) {
+        (true, true) => "allocated,reserved",
+        (true, false) => "allocated",
+        (false, _) => "pending",
+    };
+    vec![name(object), json!(state), age(object, now)]
+}
+
+pub(super) fn default(object: &Value, _now: Timestamp) -> Vec<Value> {
+    let created = text(object, &["metadata", "creationTimestamp"]);
+    vec![name(object), json!(if created.is_empty() { NONE } else { created })]
+}

@@ -1,0 +1,82 @@
+//! Deterministic uids and suffixes of generated names, derived from one seed.
+
+use std::fmt::Write;
+
+/// The alphabet of generated names in Kubernetes: no vowels, no characters that look alike.
+const LETTERS: &[u8; 27] = b"bcdfghjklmnpqrstvwxz2456789";
+
+/// A seeded generator of uids and name suffixes (`SplitMix64`).
+#[derive(Clone, Debug)]
+pub(crate) struct IdGenerator {
+    state: u64,
+}
+
+impl IdGenerator {
+    pub(crate) fn new(seed: u64) -> Self {
+        Self { state: seed }
+    }
+
+    fn next(&mut self) -> u64 {
+        self.state = self.state.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut mixed = self.state;
+        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        mixed ^ (mixed >> 31)
+    }
+
+    /// A uid in the form of a version 4 UUID.
+    pub(crate) fn uid(&mut self) -> String {
+        let (high, low) = (self.next(), self.next());
+        let mut uid = String::with_capacity(36);
+        write!(
+            uid,
+            "{:08x}-{:04x}-4{:03x}-{:04x}-{:012x}",
+            high >> 32,
+            (high >> 16) & 0xffff,
+            high & 0xfff,
+            0x8000 | ((low >> 48) & 0x3fff),
+            low & 0xffff_ffff_ffff,
+        )
+        .expect("writing to a string does not fail");
+        uid
+    }
+
+    /// A suffix of five letters derived from a uid: the same for every call.
+    pub(crate) fn suffix_for(uid: &str) -> String {
+        let state = uid.bytes().fold(0_u64, |state, byte| {
+            state.wrapping_mul(0x0100_0000_01b3).wrapping_add(u64::from(byte))
+        });
+        Self::new(state).suffix()
+    }
+
+    /// A new suffix of five letters for `generateName`.
+    pub(crate) fn suffix(&mut self) -> String {
+        let mut random = self.next();
+        let mut letter = || {
+            let index = usize::try_from(random % 27).expect("an index below 27 fits");
+            random /= 27;
+            char::from(LETTERS[index])
+        };
+        [letter(), letter(), letter(), letter(), letter()].iter().collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn equal_seeds_give_equal_names() {
+        let (mut one, mut other) = (IdGenerator::new(7), IdGenerator::new(7));
+        assert_eq!((one.uid(), one.suffix()), (other.uid(), other.suffix()));
+        assert_ne!(one.suffix(), one.suffix());
+    }
+
+    #[test]
+    fn a_uid_looks_like_a_uuid_of_version_4() {
+        let uid = IdGenerator::new(1).uid();
+        let lengths: Vec<usize> = uid.split('-').map(str::len).collect();
+        assert_eq!(lengths, [8, 4, 4, 4, 12]);
+        assert_eq!(uid.as_bytes()[14], b'4');
+    }
+}

@@ -1,0 +1,209 @@
+//! Requests to the store and their results, shared by the HTTP API and the controllers.
+
+use std::sync::Arc;
+
+use jiff::Timestamp;
+
+use crate::kinds::Resource;
+use schedlab_json::Value;
+
+/// An object as JSON in its kind's storage version, shared rather than copied.
+pub type Object = Arc<Value>;
+
+/// The identity of an object.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Key {
+    /// The collection.
+    pub resource: Resource,
+    /// The namespace; empty for cluster-scoped kinds.
+    pub namespace: Arc<str>,
+    /// The name; empty if it is generated from `generateName`.
+    pub name: Arc<str>,
+}
+
+impl Key {
+    /// `Key::new(resource, "default", "web-0")`; an empty namespace for cluster-scoped kinds.
+    pub fn new(resource: Resource, namespace: &str, name: &str) -> Self {
+        Self { resource, namespace: namespace.into(), name: name.into() }
+    }
+}
+
+/// A write request.
+#[derive(Clone, Debug)]
+pub struct Write {
+    /// The object to write.
+    pub key: Key,
+    /// The operation and its body.
+    pub op: Op,
+    /// `dryRun=All`: runs admission and validation without committing the change.
+    pub dry_run: bool,
+    /// `fieldManager`, or the first part of the User-Agent.
+    pub field_manager: String,
+    /// `fieldValidation`.
+    pub field_validation: FieldValidation,
+    /// Fields that occur twice in the text of the body.
+    pub duplicate_fields: DuplicateFields,
+}
+
+impl Write {
+    /// A write by `manager` with the API's default options.
+    pub fn new(key: Key, op: Op, manager: &str) -> Self {
+        Self {
+            key,
+            op,
+            dry_run: false,
+            field_manager: manager.to_owned(),
+            field_validation: FieldValidation::default(),
+            duplicate_fields: DuplicateFields::default(),
+        }
+    }
+}
+
+/// The operation of a write.
+#[derive(Clone, Debug)]
+pub enum Op {
+    /// POST of an object.
+    Create(Value),
+    /// PUT of an object, or of one of its subresources.
+    Update(Subresource, Value),
+    /// PATCH. An apply patch creates the object if it does not exist.
+    Patch(Subresource, PatchBody),
+    /// DELETE.
+    Delete(DeleteOptions),
+    /// POST of a `Binding` to `pods/{name}/binding`.
+    Bind(Value),
+    /// POST of an `Eviction` to `pods/{name}/eviction`.
+    Evict(Value),
+}
+
+/// The subresource that a write addresses.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Subresource {
+    /// The object itself. Its status is not changed if the kind has a status subresource.
+    None,
+    /// `/status`.
+    Status,
+    /// `/scale`.
+    Scale,
+    /// Namespaces only: `/finalize`.
+    Finalize,
+    /// Pods only: `/resize`, which changes container resources.
+    Resize,
+    /// Pods only: `/ephemeralcontainers`, which adds ephemeral containers.
+    EphemeralContainers,
+}
+
+/// A patch by its content type.
+#[derive(Clone, Debug)]
+pub enum PatchBody {
+    /// `application/json-patch+json`.
+    Json(Value),
+    /// `application/merge-patch+json`.
+    Merge(Value),
+    /// `application/strategic-merge-patch+json`.
+    Strategic(Value),
+    /// `application/apply-patch+yaml`.
+    Apply {
+        /// The applied configuration.
+        object: Value,
+        /// `force`: takes over fields owned by other managers.
+        force: bool,
+    },
+}
+
+/// `fieldValidation`: how unknown and duplicate fields are treated.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum FieldValidation {
+    /// Drop them silently.
+    Ignore,
+    /// Drop them with a warning (the API's default).
+    #[default]
+    Warn,
+    /// Refuse the request.
+    Strict,
+}
+
+/// Fields that occur twice in the text of a request body.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct DuplicateFields {
+    /// One message for each duplicate field, for `Warning` headers.
+    pub warnings: Vec<String>,
+    /// The message of a refusal under strict field validation; empty if there are none.
+    pub strict_error: String,
+}
+
+/// `DeleteOptions`.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct DeleteOptions {
+    /// `gracePeriodSeconds`.
+    pub grace_secs: Option<i64>,
+    /// `propagationPolicy`.
+    pub propagation: Option<Propagation>,
+    /// `preconditions`.
+    pub preconditions: Preconditions,
+}
+
+/// What happens to an object's dependents.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Propagation {
+    /// Dependents are kept without this owner.
+    Orphan,
+    /// Dependents are deleted after the object.
+    Background,
+    /// Dependents are deleted before the object.
+    Foreground,
+}
+
+/// Preconditions of a deletion.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Preconditions {
+    /// `uid`.
+    pub uid: Option<String>,
+    /// `resourceVersion`.
+    pub resource_version: Option<String>,
+}
+
+/// The result of a write.
+#[derive(Clone, Debug)]
+pub struct WriteOutcome {
+    /// The object after the write; for a deletion, its last state.
+    pub object: Object,
+    /// The object did not exist before.
+    pub created: bool,
+    /// The object was removed from the store.
+    pub deleted: bool,
+    /// Texts for `Warning` headers.
+    pub warnings: Vec<String>,
+}
+
+/// The kind of a change.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum EventKind {
+    /// The object was created.
+    Added,
+    /// The object was changed.
+    Modified,
+    /// The object was removed.
+    Deleted,
+}
+
+/// An entry of the change log. Every change of the store has its own entry and revision.
+#[derive(Clone, Debug)]
+pub struct LogEntry {
+    /// The store's revision after the change.
+    pub revision: u64,
+    /// The time of the change.
+    pub time: Timestamp,
+    /// The kind of change.
+    pub kind: EventKind,
+    /// The changed object.
+    pub key: Key,
+    /// The object after the change; for a deletion, its last state with this revision.
+    pub object: Object,
+    /// The object before the change; `None` if it was created.
+    pub previous: Option<Object>,
+    /// The field manager of the write.
+    pub manager: Arc<str>,
+    /// The written subresource.
+    pub subresource: Subresource,
+}

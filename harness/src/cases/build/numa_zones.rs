@@ -1,0 +1,117 @@
+//! NUMA zones of nodes, and the allocations of running tasks.
+
+use std::collections::BTreeMap;
+
+use schedlab_scheduler_core::{
+    model::{NumaAllocation, NumaPolicy, NumaScope, NumaTopology, NumaZone},
+    resources::{ResourceName, Resources},
+};
+use serde::Deserialize;
+
+use super::{
+    super::format::{NumaPolicyName, NumaScopeName, NumaSpec, Task},
+    name,
+};
+
+/// Annotations with a task's NUMA placement; observed before predicted.
+const PLACEMENTS: [&str; 2] =
+    ["kai.scheduler/numa-placement-observed", "kai.scheduler/numa-placement-predicted"];
+
+pub(super) fn numa_topology(spec: &NumaSpec) -> NumaTopology {
+    let zones = spec.zones.iter().map(|zone| NumaZone {
+        name: name(&zone.id),
+        allocatable: resources(&zone.allocatable),
+        available: resources(&zone.available),
+    });
+    NumaTopology {
+        policy: match spec.policy {
+            NumaPolicyName::None => NumaPolicy::None,
+            NumaPolicyName::BestEffort => NumaPolicy::BestEffort,
+            NumaPolicyName::Restricted => NumaPolicy::Restricted,
+            NumaPolicyName::SingleNumaNode => NumaPolicy::SingleNumaNode,
+        },
+        scope: match spec.scope {
+            NumaScopeName::Container => NumaScope::Container,
+            NumaScopeName::Pod => NumaScope::Pod,
+        },
+        zones: zones.collect(),
+    }
+}
+
+#[derive(Deserialize)]
+struct Placement {
+    zone: String,
+    amount: BTreeMap<String, String>,
+}
+
+/// NUMA allocations from the task's annotations.
+pub(in super::super) fn numa_shares(task: &Task) -> Vec<NumaAllocation> {
+    let annotation = PLACEMENTS.iter().find_map(|key| task.annotations.get(*key));
+    let placements: Vec<Placement> =
+        annotation.and_then(|text| serde_json::from_str(text).ok()).unwrap_or_default();
+    let share = |Placement { zone, amount }| {
+        let amounts = amount.iter();
+        let amounts = amounts.filter_map(|(of, text)| Some((of.clone(), quantity(of, text)?)));
+        NumaAllocation { zone: name(&zone), amount: resources(&amounts.collect()) }
+    };
+    placements.into_iter().map(share).collect()
+}
+
+/// Amounts of a NUMA zone by resource, as written in cases.
+pub(in super::super) struct NumaZoneAmounts<'a>(pub(in super::super) &'a BTreeMap<String, f64>);
+
+impl NumaZoneAmounts<'_> {
+    /// Converted to the scheduler's units.
+    pub(in super::super) fn resources(&self) -> Resources {
+        resources(self.0)
+    }
+
+    /// An expected quantity of one resource and the amount of it in `found`, in the same unit.
+    pub(in super::super) fn expected_and_found(
+        of: &str,
+        text: &str,
+        found: &Resources,
+    ) -> Option<[i64; 2]> {
+        let expected = resources(&BTreeMap::from([(of.to_owned(), quantity(of, text)?)]));
+        let name = match of {
+            "cpu" => ResourceName::Cpu,
+            "memory" => ResourceName::Memory,
+            "nvidia.com/gpu" => ResourceName::Gpu,
+            other => ResourceName::Extended(name(other)),
+        };
+        Some([expected.amount(&name), found.amount(&name)])
+    }
+}
+
+/// Parses a quantity into millicores, bytes or devices.
+fn quantity(of: &str, text: &str) -> Option<f64> {
+    let end = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
+    let (number, suffix) = text.split_at(end);
+    let factor = match suffix {
+        "" => 1.0,
+        "m" => 1e-3,
+        "k" => 1e3,
+        "M" => 1e6,
+        "G" => 1e9,
+        "Ki" => 1024.0,
+        "Mi" => 1_048_576.0,
+        "Gi" => 1_073_741_824.0,
+        _ => return None,
+    };
+    let unit = if of == "cpu" { 1000.0 } else { 1.0 };
+    number.parse::<f64>().ok().map(|number| number * factor * unit)
+}
+
+/// Converts amounts by Kubernetes' or the cases' resource names.
+fn resources(amounts: &BTreeMap<String, f64>) -> Resources {
+    let named = amounts.iter().map(|(key, value)| {
+        let key = match key.as_str() {
+            "cpu" => "cpu_millis",
+            "memory" => "memory_bytes",
+            "nvidia.com/gpu" => "gpus",
+            other => other,
+        };
+        (key.to_owned(), *value)
+    });
+    super::resources(&named.collect())
+}

@@ -1,0 +1,73 @@
+//! NUMA zones of tasks, and what is available in each zone.
+
+use std::collections::BTreeSet;
+
+use schedlab_scheduler_core::{Snapshot, model::NumaAllocation, resources::Resources};
+
+use super::{
+    super::{
+        build::{NumaZoneAmounts, zone_shares},
+        format::{Case, Expected, State},
+    },
+    TaskOutcome,
+};
+
+/// Positions of the NUMA zones that a task uses, in published order.
+pub(super) fn positions(snapshot: &Snapshot, actual: &TaskOutcome) -> BTreeSet<usize> {
+    let numa = actual.node.and_then(|node| snapshot.nodes[node.0 as usize].numa.as_ref());
+    let zones = numa.map_or(&[][..], |numa| &numa.zones);
+    let shares = actual.numa_zones.iter();
+    shares.filter_map(|share| zones.iter().position(|zone| zone.name == share.zone)).collect()
+}
+
+/// Compares available amounts per NUMA zone: initially available plus what tasks held then, minus
+/// what they hold or are pipelined to now. Tasks that were releasing at the start still hold
+/// theirs.
+pub(super) fn differences(
+    case: &Case,
+    expected: &Expected,
+    snapshot: &Snapshot,
+    outcomes: &[TaskOutcome],
+) -> Vec<String> {
+    let mut found = Vec::new();
+    for (name, outcome) in &expected.nodes {
+        let spec = case.cluster.nodes.iter().find(|node| node.name == *name);
+        let zones = spec.and_then(|node| node.numa.as_ref()).map_or(&[][..], |numa| &numa.zones);
+        for (at, amounts) in &outcome.numa_zones_available {
+            let Some(zone) = zones.get(*at) else {
+                found.push(format!("{name}: expects a zone {at}, which it does not have"));
+                continue;
+            };
+            let mut free = NumaZoneAmounts(&zone.available).resources();
+            apply_task_zones(&mut free, case, snapshot, outcomes, name, &zone.id);
+            let wrong = amounts.iter().filter_map(|(resource, text)| {
+                let both = NumaZoneAmounts::expected_and_found(resource, text, &free);
+                let is_equal = both.is_some_and(|[expected, found]| expected == found);
+                (!is_equal).then(|| format!("{name}: {resource} of zone {at}: {text}, {both:?}"))
+            });
+            found.extend(wrong);
+        }
+    }
+    found
+}
+
+fn apply_task_zones(
+    free: &mut Resources,
+    case: &Case,
+    snapshot: &Snapshot,
+    outcomes: &[TaskOutcome],
+    node: &str,
+    zone: &str,
+) {
+    let of_zone = |shares: Vec<NumaAllocation>| shares.into_iter().filter(|it| *it.zone == *zone);
+    let tasks = case.jobs.iter().flat_map(|job| &job.tasks);
+    for (task, actual) in tasks.zip(outcomes) {
+        let began_there = task.node.as_deref() == Some(node) && task.state != State::Releasing;
+        let is_there = actual.node.is_some_and(|at| *snapshot.nodes[at.0 as usize].name == *node);
+        let had = of_zone(zone_shares(task)).filter(|_| began_there);
+        had.for_each(|share| free.add(&share.amount));
+        let has = matches!(actual.state, "Running" | "Bound" | "Binding" | "Pipelined") && is_there;
+        let has = of_zone(actual.numa_zones.clone()).filter(|_| has);
+        has.for_each(|share| free.subtract(&share.amount));
+    }
+}

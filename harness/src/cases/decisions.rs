@@ -1,0 +1,428 @@
+//! Single decisions with all their inputs: division of capacity, start of reclaim, victim
+//! acceptance, queue order. Each is computed by the core directly.
+
+use std::{cmp::Ordering, collections::BTreeMap};
+
+use schedlab_json::Value;
+use schedlab_scheduler_core::{
+    fairshare::{DivisionInput, QueueDemand, divide},
+    model::{QueueId, Time},
+    queues::{
+        Account, QueueAccounts,
+        queue_key::QueueKey,
+        reclaim::{Reclaimer, Victims},
+    },
+    resources::{Amount, PerResource},
+};
+use serde::Deserialize;
+
+use super::read;
+
+/// Represents an unlimited share; sums of several do not overflow.
+const UNLIMITED: i64 = i64::MAX / 1024;
+
+/// One recorded decision and its inputs.
+#[derive(Clone, Debug)]
+pub(super) enum DecisionCase {
+    /// How an amount is divided among sibling queues.
+    Division(Division),
+    /// Which of two sibling queues is served first.
+    Order(Box<Order>),
+    /// Whether this job may reclaim from these victims.
+    Reclaimable(Reclaimable),
+    /// Whether this job may start reclaiming.
+    CanReclaim(CanReclaim),
+}
+
+#[derive(Clone, Debug, Deserialize)]
+pub(super) struct Division {
+    resource: ResourceName,
+    total: f64,
+    k_value: f64,
+    queues: BTreeMap<String, DividedQueue>,
+    fair_share: BTreeMap<String, f64>,
+    remaining: f64,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+enum ResourceName {
+    #[serde(rename = "GPU")]
+    Gpu,
+    #[serde(rename = "CPU")]
+    Cpu,
+    Memory,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+struct DividedQueue {
+    priority: i32,
+    creation: i64,
+    deserved: f64,
+    limit: f64,
+    over_quota_weight: f64,
+    #[serde(default)]
+    usage: f64,
+    request: f64,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+pub(super) struct Order {
+    left: QueueSide,
+    right: QueueSide,
+    total: Amounts,
+    result: i8,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+struct QueueSide {
+    #[serde(flatten)]
+    account: QueueAccount,
+    #[serde(default)]
+    job_request: Option<Amounts>,
+    #[serde(default)]
+    victims: Option<Vec<Amounts>>,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+pub(super) struct Reclaimable {
+    queues: BTreeMap<String, QueueAccount>,
+    reclaimer: ReclaimRequest,
+    victims: BTreeMap<String, Vec<Amounts>>,
+    saturation_multiplier: f64,
+    result: bool,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+pub(super) struct CanReclaim {
+    queues: BTreeMap<String, QueueAccount>,
+    reclaimer: ReclaimRequest,
+    result: bool,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+struct ReclaimRequest {
+    queue: String,
+    preemptible: bool,
+    requested: Amounts,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+struct QueueAccount {
+    #[serde(default)]
+    parent: String,
+    priority: i32,
+    #[serde(default)]
+    creation: i64,
+    #[serde(rename = "GPU")]
+    gpu: QueueStanding,
+    #[serde(rename = "CPU")]
+    cpu: QueueStanding,
+    #[serde(rename = "Memory")]
+    memory: QueueStanding,
+}
+
+/// The account of a queue for one resource.
+#[derive(Clone, Copy, Debug, Deserialize)]
+struct QueueStanding {
+    allocated: f64,
+    #[serde(default)]
+    allocated_non_preemptible: f64,
+    deserved: f64,
+    fair_share: f64,
+    limit: f64,
+}
+
+#[derive(Clone, Copy, Debug, Default, Deserialize)]
+struct Amounts {
+    #[serde(rename = "GPU", default)]
+    gpu: f64,
+    #[serde(rename = "CPU", default)]
+    cpu: f64,
+    #[serde(rename = "Memory", default)]
+    memory: f64,
+}
+
+impl DecisionCase {
+    /// Parses a decision; its fields determine the kind.
+    pub(super) fn parse(value: Value) -> Result<Self, String> {
+        let has = |field: &str| value.get(field).is_some();
+        if has("left") {
+            return read::deserialize(value).map(Box::new).map(Self::Order);
+        }
+        if has("fair_share") {
+            return read::deserialize(value).map(Self::Division);
+        }
+        let entry = if has("victims") {
+            read::deserialize(value).map(Self::Reclaimable)
+        } else {
+            read::deserialize(value).map(Self::CanReclaim)
+        }?;
+        entry.parent_cycle().map_or(Ok(entry), Err)
+    }
+
+    /// Describes a cycle of parents, if any.
+    fn parent_cycle(&self) -> Option<String> {
+        let (Self::Reclaimable(Reclaimable { queues, .. })
+        | Self::CanReclaim(CanReclaim { queues, .. })) = self
+        else {
+            return None;
+        };
+        let above = queues.iter().map(|(name, queue)| (name.as_str(), Some(&*queue.parent)));
+        read::parent_cycle(&above.collect())
+    }
+
+    /// How the core's decision differs from the recorded one; `None` when it does not.
+    pub(super) fn difference(&self) -> Option<String> {
+        match self {
+            Self::Division(division) => division.difference(),
+            Self::Order(order) => differs(&order.decided(), &order.result),
+            Self::Reclaimable(entry) => entry.difference(),
+            Self::CanReclaim(entry) => entry.difference(),
+        }
+    }
+}
+
+fn differs<T: PartialEq + std::fmt::Display>(decided: &T, recorded: &T) -> Option<String> {
+    (decided != recorded).then(|| format!("decided {decided}, recorded {recorded}"))
+}
+
+impl Division {
+    fn difference(&self) -> Option<String> {
+        let unit = match self.resource {
+            ResourceName::Gpu => 1000,
+            ResourceName::Cpu | ResourceName::Memory => 1,
+        };
+        let of_unit = |value: f64| rounded(value * f64::from(unit));
+        let bound = |value: f64| limit(value, f64::from(unit));
+        let scale = self.weight_scale();
+        let demands: Vec<QueueDemand> = self
+            .queues
+            .iter()
+            .map(|(name, queue)| QueueDemand {
+                name: name.as_str().into(),
+                priority: queue.priority,
+                created: Time(queue.creation),
+                quota: bound(queue.deserved),
+                limit: bound(queue.limit),
+                weight_milli: rounded(queue.over_quota_weight * scale),
+                usage_micro: rounded(queue.usage * 1e6),
+                request: of_unit(queue.request),
+            })
+            .collect();
+        let total = of_unit(self.total);
+        let pot = DivisionInput {
+            total,
+            unit: i64::from(unit),
+            k_value_milli: rounded(self.k_value * 1000.0),
+        };
+        let division = divide(pot, &demands);
+        let share = |name: &String| of_unit(self.fair_share.get(name).copied().unwrap_or(0.0));
+        let expected: Vec<i64> = self.queues.keys().map(share).collect();
+        let rest = of_unit(self.remaining);
+        let (shares, left) = (division.shares, division.rest);
+        let mut pairs = shares.iter().zip(&expected).chain([(&left, &rest)]);
+        let is_other =
+            pairs.any(|(decided, recorded)| exceeds_rounding(total, *decided, *recorded));
+        is_other.then(|| {
+            format!("decided {shares:?} and rest {left}, recorded {expected:?} and rest {rest}")
+        })
+    }
+
+    /// Weights are relative: thousandths, or millionths when one needs them.
+    fn weight_scale(&self) -> f64 {
+        let in_thousandths = |weight: f64| (weight * 1e3 - (weight * 1e3).round()).abs() < 1e-9;
+        let coarse = self.queues.values().all(|queue| in_thousandths(queue.over_quota_weight));
+        if coarse { 1e3 } else { 1e6 }
+    }
+}
+
+/// Whether two numbers differ by more than the rounding of recorded floating-point sums.
+fn exceeds_rounding(total: i64, decided: i64, recorded: i64) -> bool {
+    const EXACT_MAX: i64 = 1 << 53;
+    let tolerated = if total > EXACT_MAX { i128::from(total) / 1_000_000_000 } else { 0 };
+    (i128::from(decided) - i128::from(recorded)).abs() > tolerated
+}
+
+impl Order {
+    /// -1 when the left queue goes first, else 1.
+    fn decided(&self) -> i8 {
+        let sides = [&self.left, &self.right];
+        let accounts = sides.map(|side| side.account.account(None)).to_vec();
+        let accounts = QueueAccounts::from_accounts(accounts, self.total.exact());
+        let standing = |side: &QueueSide, at: u32| {
+            let job = side.job_request.unwrap_or_default().exact();
+            let victims = side.victims.iter().flatten().map(|victim| victim.exact());
+            let victims = victims.fold(PerResource::default(), PerResource::plus);
+            QueueKey::new(&accounts, QueueId(at), job, victims)
+        };
+        match standing(&self.left, 0).cmp_siblings(&standing(&self.right, 1)) {
+            Ordering::Less => -1,
+            Ordering::Equal | Ordering::Greater => 1,
+        }
+    }
+}
+
+impl Reclaimable {
+    fn difference(&self) -> Option<String> {
+        let queues = DecisionQueues::from_queues(&self.queues);
+        let mut victims = Victims::new();
+        for (queue, taken) in &self.victims {
+            let Some(queue) = queues.ids.get(queue.as_str()) else {
+                return Some(format!("victims: queue {queue} is not among queues"));
+            };
+            victims.insert(*queue, taken.iter().map(|amount| amount.exact()).collect());
+        }
+        let Some(reclaimer) = queues.reclaimer(&self.reclaimer) else {
+            return Some(unknown_reclaimer(&self.reclaimer));
+        };
+        let saturation_milli = rounded(self.saturation_multiplier * 1000.0);
+        let decided = reclaimer.may_take(&queues.accounts, &victims, saturation_milli);
+        differs(&decided, &self.result)
+    }
+}
+
+impl CanReclaim {
+    fn difference(&self) -> Option<String> {
+        let queues = DecisionQueues::from_queues(&self.queues);
+        match queues.reclaimer(&self.reclaimer) {
+            Some(reclaimer) => differs(&reclaimer.may_start(&queues.accounts), &self.result),
+            None => Some(unknown_reclaimer(&self.reclaimer)),
+        }
+    }
+}
+
+fn unknown_reclaimer(claim: &ReclaimRequest) -> String {
+    format!("reclaimer: queue {} is not among queues", claim.queue)
+}
+
+/// The queues of a decision and their accounts.
+struct DecisionQueues<'a> {
+    ids: BTreeMap<&'a str, QueueId>,
+    accounts: QueueAccounts,
+}
+
+impl<'a> DecisionQueues<'a> {
+    fn from_queues(queues: &'a BTreeMap<String, QueueAccount>) -> Self {
+        let names = queues.keys().map(String::as_str);
+        let ids: BTreeMap<&str, QueueId> =
+            names.zip(0..).map(|(name, at)| (name, QueueId(at))).collect();
+        let parent = |queue: &QueueAccount| ids.get(queue.parent.as_str()).copied();
+        let accounts = queues.values().map(|queue| queue.account(parent(queue))).collect();
+        let accounts = QueueAccounts::from_accounts(accounts, PerResource::default());
+        Self { ids, accounts }
+    }
+
+    fn reclaimer(&self, claim: &ReclaimRequest) -> Option<Reclaimer> {
+        Some(Reclaimer {
+            queue: *self.ids.get(claim.queue.as_str())?,
+            preemptible: claim.preemptible,
+            request: claim.requested.exact(),
+        })
+    }
+}
+
+impl QueueAccount {
+    fn account(&self, parent: Option<QueueId>) -> Account {
+        let of = |field: fn(&QueueStanding) -> f64| {
+            let [gpu, cpu, memory] = [&self.gpu, &self.cpu, &self.memory].map(field);
+            Amounts { gpu, cpu, memory }
+        };
+        Account {
+            parent,
+            priority: self.priority,
+            created: Time(self.creation),
+            quota: of(|queue| queue.deserved).bounds(),
+            limit: of(|queue| queue.limit).bounds(),
+            fair_share: of(|queue| queue.fair_share).unless_unlimited(),
+            allocated: of(|queue| queue.allocated).exact(),
+            allocated_non_preemptible: of(|queue| queue.allocated_non_preemptible).exact(),
+            requested: PerResource::default(),
+        }
+    }
+}
+
+impl Amounts {
+    fn exact(self) -> PerResource<i64> {
+        PerResource {
+            gpu: rounded(self.gpu * 1000.0),
+            cpu: rounded(self.cpu),
+            memory: rounded(self.memory),
+        }
+    }
+
+    /// Replaces unlimited amounts by a number larger than any request.
+    fn unless_unlimited(self) -> PerResource<i64> {
+        self.bounds().map(|bound| bound.or(UNLIMITED))
+    }
+
+    fn bounds(self) -> PerResource<Amount> {
+        PerResource {
+            gpu: limit(self.gpu, 1000.0),
+            cpu: limit(self.cpu, 1.0),
+            memory: limit(self.memory, 1.0),
+        }
+    }
+}
+
+/// -1 means unlimited.
+fn limit(value: f64, unit: f64) -> Amount {
+    if (value + 1.0).abs() < f64::EPSILON {
+        Amount::Unlimited
+    } else {
+        Amount::Exactly(rounded(value * unit))
+    }
+}
+
+#[expect(clippy::cast_possible_truncation, reason = "saturates, as recorded maxima should")]
+fn rounded(value: f64) -> i64 {
+    value.round() as i64
+}
+
+#[cfg(test)]
+mod tests {
+    use schedlab_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_share_of_minus_one_is_unlimited() {
+        let standing = |fair_share: f64| json!({ "allocated": 0, "deserved": 0, "fair_share": fair_share, "limit": -1 });
+        let difference = |fair_share: f64| {
+            let amounts = standing(fair_share);
+            let entry = DecisionCase::parse(json!({
+                "queues": { "q": { "priority": 100, "GPU": amounts, "CPU": amounts, "Memory": amounts } },
+                "reclaimer": { "queue": "q", "preemptible": true, "requested": { "GPU": 1 } },
+                "result": true,
+            }));
+            entry.unwrap().difference()
+        };
+        assert_eq!(difference(-1.0), None);
+        assert!(difference(0.5).is_some());
+    }
+
+    #[test]
+    fn small_weights_and_usage_count_and_large_numbers_are_rounded() {
+        let queue = |weight: f64, usage: f64, request: f64| {
+            json!({
+                "priority": 100, "creation": 0, "deserved": 0, "limit": -1,
+                "over_quota_weight": weight, "usage": usage, "request": request,
+            })
+        };
+        let difference = |total: f64, sides: [Value; 2], shares: [f64; 2]| {
+            let [a, b] = sides;
+            let entry = DecisionCase::parse(json!({
+                "resource": "CPU", "total": total, "k_value": 1000.0, "queues": { "a": a, "b": b },
+                "fair_share": { "a": shares[0], "b": shares[1] },
+                "remaining": total - shares[0] - shares[1],
+            }));
+            entry.unwrap().difference()
+        };
+        let weights = [queue(0.0001, 0.0, 100.0), queue(0.0003, 0.0, 100.0)];
+        assert_eq!(difference(100.0, weights, [25.0, 75.0]), None);
+        // (0.5 + 1000 (0.5 - usage)) of twice that less the usage of `a` alone.
+        let usage = [queue(1.0, 0.0004, 1e6), queue(1.0, 0.0, 1e6)];
+        assert_eq!(difference(1e6, usage, [499_800.0, 500_200.0]), None);
+        let great = [queue(1.0, 0.0, 3.0), queue(1.0, 0.0, 0.0)];
+        assert_eq!(difference(1e18, great, [3.0, 0.0]), None);
+    }
+}

@@ -1,0 +1,149 @@
+//! The emulated cluster of a case, in virtual time.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::{Arc, OnceLock},
+    time::Duration,
+};
+
+use anyhow::{Context as _, anyhow};
+use jiff::Timestamp;
+use schedlab_emulator::{
+    Emulator, Options,
+    clock::Clock,
+    initial_store,
+    store::{Resource, Store},
+};
+use schedlab_json::Value;
+use schedlab_scheduler::{Binding, Component, Progress, crds};
+use tokio::{sync::watch, task::JoinHandle};
+
+use super::{
+    super::{
+        build,
+        format::{Case, Job, Task},
+    },
+    objects,
+    setup::CaseSetup,
+};
+use crate::fields::text;
+
+const EPOCH: &str = "2026-01-01T00:00:00Z";
+
+/// Maximum time until the next cycle.
+const CYCLE_MAX: Duration = Duration::from_secs(30);
+
+/// Poll interval for deleted pods, and number of polls between two cycles.
+const POLL_INTERVAL: Duration = Duration::from_millis(100);
+const POLLS_PER_CYCLE: u32 = 6;
+
+/// Runs a future on its own runtime with a paused clock.
+pub(super) fn in_virtual_time<T>(
+    play: impl Future<Output = anyhow::Result<T>>,
+) -> anyhow::Result<T> {
+    let mut runtime = tokio::runtime::Builder::new_current_thread();
+    runtime.enable_time().start_paused(true).build()?.block_on(play)
+}
+
+/// A cluster with the objects of a case and a running scheduler.
+pub(super) struct CaseCluster<'a> {
+    pub(super) case: &'a Case,
+    emulator: Emulator,
+    status: watch::Receiver<Progress>,
+    scheduler: JoinHandle<anyhow::Result<()>>,
+}
+
+impl Drop for CaseCluster<'_> {
+    fn drop(&mut self) {
+        self.scheduler.abort();
+    }
+}
+
+impl<'a> CaseCluster<'a> {
+    /// Creates all initial objects and starts the scheduler.
+    pub(super) async fn start(case: &'a Case) -> anyhow::Result<Self> {
+        let emulator = empty_cluster()?;
+        let scenery = CaseSetup { case, emulator: &emulator };
+        scenery.build().await?;
+        let mut config = build::config(case)?;
+        config.run_only(BTreeSet::from([Component::Scheduler]));
+        config.binding = Binding::Direct;
+        let status = config.progress.subscribe();
+        let clock = emulator.clock().clone();
+        let run = schedlab_scheduler::run(emulator.client(), config, Arc::new(move || clock.now()));
+        let scheduler = tokio::spawn(run);
+        Ok(Self { case, emulator, status, scheduler })
+    }
+
+    /// Waits for one cycle and its effects.
+    pub(super) async fn run_cycle(&mut self) -> anyhow::Result<()> {
+        let before = self.status.borrow_and_update().cycles;
+        while self.status.borrow_and_update().cycles == before {
+            let changed = tokio::time::timeout(CYCLE_MAX, self.status.changed()).await;
+            changed.context("no cycle within the time limit")?.context("the scheduler exited")?;
+        }
+        for _ in 0..POLLS_PER_CYCLE {
+            tokio::time::sleep(POLL_INTERVAL).await;
+            self.recreate_deleted_pods()?;
+        }
+        match &self.status.borrow().last_failure {
+            Some(failure) => Err(anyhow!("the scheduler failed: {failure}")),
+            None => Ok(()),
+        }
+    }
+
+    /// Recreates deleted pods, like a controller.
+    fn recreate_deleted_pods(&self) -> anyhow::Result<()> {
+        let there = self.by_name("", "pods");
+        let jobs = self.case.jobs.iter().filter(|job| !job.delete_when_released);
+        let mut gone: Vec<(&Job, &Task)> = jobs
+            .flat_map(|job| job.tasks.iter().map(move |task| (job, task)))
+            .filter(|(job, task)| {
+                let key = (objects::namespace(job).to_owned(), objects::to_object_name(&task.id));
+                !there.contains_key(&key)
+            })
+            .collect();
+        gone.sort_by_key(|(_, task)| &task.id);
+        let scenery = CaseSetup { case: self.case, emulator: &self.emulator };
+        gone.into_iter().try_for_each(|(job, task)| {
+            scenery.create("", "pods", objects::pod(job, task, None)).map(drop)
+        })
+    }
+
+    /// All objects of a kind by namespace and name.
+    pub(super) fn by_name(&self, group: &str, plural: &str) -> BTreeMap<(String, String), Value> {
+        let resource = Resource::new(group, plural);
+        let part = |object: &Value, pointer| text(object, pointer).unwrap_or_default().to_owned();
+        self.emulator.store().read(|store| {
+            let all = store.list(&resource, None);
+            let keyed = all.map(|object| {
+                let key = (part(object, "/metadata/namespace"), part(object, "/metadata/name"));
+                (key, Value::clone(object))
+            });
+            keyed.collect()
+        })
+    }
+
+    /// Seconds since 1970.
+    pub(super) fn now_secs(&self) -> i64 {
+        self.emulator.clock().now().as_second()
+    }
+}
+
+/// An emulated cluster with the scheduler's CRDs.
+fn empty_cluster() -> anyhow::Result<Emulator> {
+    static BEGINNING: OnceLock<Result<Store, String>> = OnceLock::new();
+    let epoch: Timestamp = EPOCH.parse()?;
+    let mut options = Options::with_clock(Clock::starting_at(epoch));
+    options.kubelet_defaults.termination = Duration::from_millis(300);
+    let kinds = || {
+        let kinds = crds::all().into_iter();
+        let definitions = Resource::new("apiextensions.k8s.io", "customresourcedefinitions");
+        kinds.map(move |kind| (definitions.clone(), kind))
+    };
+    let store = BEGINNING
+        .get_or_init(|| initial_store(&options, kinds()).map_err(|error| error.to_string()))
+        .clone()
+        .map_err(|error| anyhow!("cannot create the scheduler's CRDs: {error}"))?;
+    Ok(Emulator::start_with(store, options))
+}

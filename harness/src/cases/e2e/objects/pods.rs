@@ -1,0 +1,168 @@
+//! Builds pods for tasks.
+
+use schedlab_json::{Map, Value, json};
+
+use super::{
+    super::super::format::{Job, State, Task},
+    is_placed, namespace, to_object_name,
+};
+
+const GROUP_LABEL: &str = "runai-gpu-group";
+
+/// The initial pod of a task on its node, or (`on_node` is `None`) a recreated one.
+pub(in super::super) fn pod(job: &Job, task: &Task, on_node: Option<&str>) -> Value {
+    let mut spec = json!({
+        "schedulerName": "kai-scheduler",
+        "containers": [{
+            "name": "main", "image": "case",
+            "resources": { "requests": requests(task), "limits": whole_devices(task) },
+        }],
+    });
+    if let Some(node) = on_node {
+        spec["nodeName"] = json!(to_object_name(node));
+    }
+    if task.state == State::Gated {
+        spec["schedulingGates"] = json!([{ "name": "case/gate" }]);
+    }
+    if let Some(affinity) = affinity(task) {
+        spec["affinity"] = affinity;
+    }
+    let named = task.resource_claim_names.iter().map(|name| ("resourceClaimName", name));
+    let made = task.resource_claim_templates.keys().map(|of| ("resourceClaimTemplateName", of));
+    let claims: Vec<Value> = named
+        .chain(made)
+        .enumerate()
+        .map(|(at, (field, name))| json!({ "name": format!("claim-{at}"), field: to_object_name(name) }))
+        .collect();
+    if !claims.is_empty() {
+        spec["containers"][0]["resources"]["claims"] =
+            claims.iter().map(|claim| json!({ "name": claim["name"] })).collect();
+        spec["resourceClaims"] = json!(claims);
+    }
+    if !task.pvc_names.is_empty() {
+        spec["volumes"] = task.pvc_names.iter().map(|claim| volume(claim)).collect();
+    }
+    let termination = match (task.state, job.delete_when_released) {
+        (_, true) | (State::StuckInReleasing, _) => "24h",
+        // Deleted pods are gone before the second cycle.
+        (_, false) => "300ms",
+    };
+    if termination == "24h" {
+        spec["terminationGracePeriodSeconds"] = json!(86_400);
+    }
+    let mut annotations: Map =
+        task.annotations.iter().map(|(key, value)| (key.clone(), json!(value))).collect();
+    annotations.insert("pod-group-name", json!(to_object_name(&job.name)));
+    annotations.insert("schedlab.dev/termination", json!(termination));
+    annotations.extend(shared_gpu_annotations(task));
+    json!({
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {
+            "name": to_object_name(&task.id),
+            "namespace": namespace(job),
+            "labels": labels(task, on_node.is_some()),
+            "annotations": annotations,
+        },
+        "spec": spec,
+    })
+}
+
+fn volume(claim: &str) -> Value {
+    let claim = to_object_name(claim);
+    json!({ "name": claim, "persistentVolumeClaim": { "claimName": claim } })
+}
+
+fn is_shared(task: &Task) -> bool {
+    task.gpu_fraction.is_some() || task.gpu_memory_mib.is_some()
+}
+
+/// CPU, memory and whole devices.
+fn requests(task: &Task) -> Map {
+    let mut all = whole_devices(task);
+    for (name, amount) in &task.request {
+        match name.as_str() {
+            "cpu_millis" => all.insert("cpu", json!(format!("{amount}m"))),
+            "memory_bytes" => all.insert("memory", json!(amount.to_string())),
+            _ => None,
+        };
+    }
+    all
+}
+
+fn whole_devices(task: &Task) -> Map {
+    let whole = !is_shared(task) && task.claims().next().is_none();
+    let named = task.request.iter().filter_map(|(name, amount)| match name.as_str() {
+        "cpu_millis" | "memory_bytes" | "pods" => None,
+        "gpus" => whole.then(|| ("nvidia.com/gpu".to_owned(), amount)),
+        other => Some((other.to_owned(), amount)),
+    });
+    let non_zero = named.filter(|(_, amount)| **amount > 0.0);
+    non_zero.map(|(name, amount)| (name, json!(amount.to_string()))).collect()
+}
+
+fn shared_gpu_annotations(task: &Task) -> Vec<(String, Value)> {
+    let mut annotations = Vec::new();
+    if let Some(part) = task.gpu_fraction {
+        annotations.push(("gpu-fraction".to_owned(), json!(part.to_string())));
+    }
+    if let Some(mib) = task.gpu_memory_mib {
+        annotations.push(("gpu-memory".to_owned(), json!(mib.to_string())));
+    }
+    if let Some(devices) =
+        task.gpu_fraction_devices.filter(|devices| *devices > 1 && is_shared(task))
+    {
+        annotations.push(("gpu-fraction-num-devices".to_owned(), json!(devices.to_string())));
+    }
+    if task.legacy_mig {
+        annotations.push(("nvidia.com/mig-1g.5gb".to_owned(), json!("1")));
+    }
+    annotations
+}
+
+fn labels(task: &Task, has_node: bool) -> Map {
+    let mut labels: Map =
+        task.labels.iter().map(|(key, value)| (key.clone(), json!(value))).collect();
+    if let Some(part) = task.subgroup.as_deref().filter(|part| *part != "default") {
+        labels.insert("kai.scheduler/subgroup-name", json!(to_object_name(part)));
+    }
+    if let Some(label) = &task.priority_label {
+        let text = label.as_str().map_or_else(|| label.to_string(), str::to_owned);
+        labels.insert("kai.scheduler/task-priority", json!(text));
+    }
+    if has_node && is_placed(task) && is_shared(task) {
+        match &task.gpu_groups[..] {
+            [one] => {
+                labels.insert(GROUP_LABEL.to_owned(), json!(one));
+            }
+            several => labels.extend(
+                several.iter().map(|group| (format!("{GROUP_LABEL}/{group}"), json!(group))),
+            ),
+        }
+    }
+    labels
+}
+
+fn affinity(task: &Task) -> Option<Value> {
+    let like = |key: &String| {
+        json!({ "requiredDuringSchedulingIgnoredDuringExecution": [{
+            "labelSelector": { "matchLabels": task.labels }, "topologyKey": key,
+        }] })
+    };
+    let mut affinity = json!({});
+    if !task.required_node_affinity_in.is_empty() {
+        let expression = json!({
+            "key": "kai.scheduler/type", "operator": "In", "values": task.required_node_affinity_in,
+        });
+        affinity["nodeAffinity"] = json!({ "requiredDuringSchedulingIgnoredDuringExecution": {
+            "nodeSelectorTerms": [{ "matchExpressions": [expression] }],
+        } });
+    }
+    if let Some(key) = &task.pod_affinity_topology_key {
+        affinity["podAffinity"] = like(key);
+    }
+    if let Some(key) = &task.pod_anti_affinity_topology_key {
+        affinity["podAntiAffinity"] = like(key);
+    }
+    (affinity != json!({})).then_some(affinity)
+}

@@ -1,0 +1,226 @@
+//! Creates the initial objects of a case, each with the age that the case gives.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    time::Duration,
+};
+
+use anyhow::anyhow;
+use jiff::Timestamp;
+use schedlab_emulator::{
+    Emulator,
+    store::{DeleteOptions, Key, Op, Resource, Subresource, Write},
+};
+use schedlab_json::{Value, json};
+
+use super::{
+    super::format::{Case, Job, State, Task},
+    objects,
+};
+use crate::fields::text;
+
+/// How long stuck pods have been terminating at the start.
+const STUCK_SECS: i64 = 600;
+
+/// Creates the initial objects of a case.
+#[derive(Clone, Copy)]
+pub(super) struct CaseSetup<'a> {
+    pub(super) case: &'a Case,
+    pub(super) emulator: &'a Emulator,
+}
+
+/// A step of the setup.
+#[derive(Clone, Copy)]
+enum SetupStep<'a> {
+    Queue(usize),
+    Group(&'a Job),
+    Pod(&'a Job, &'a Task),
+    Delete(&'a Job, &'a Task),
+}
+
+/// The setup steps of a pod, with their time in seconds before the start.
+fn pod_steps<'a>(job: &'a Job, task: &'a Task, before: i64) -> Vec<(i64, SetupStep<'a>)> {
+    let (made, asked) = (SetupStep::Pod(job, task), SetupStep::Delete(job, task));
+    match task.state {
+        State::StuckInReleasing => vec![(before + STUCK_SECS, made), (STUCK_SECS, asked)],
+        State::Releasing => vec![(before, made), (0, asked)],
+        State::Pending
+        | State::Gated
+        | State::Allocated
+        | State::Binding
+        | State::Bound
+        | State::Running
+        | State::Succeeded
+        | State::Failed
+        | State::Pipelined
+        | State::Deleted => vec![(before, made)],
+    }
+}
+
+impl<'a> CaseSetup<'a> {
+    pub(super) fn create(self, group: &str, plural: &str, object: Value) -> anyhow::Result<Value> {
+        let name = object["metadata"]["name"].to_string();
+        let made = self.emulator.create(&Resource::new(group, plural), object);
+        let made = made.map_err(|error| anyhow!("{plural} {name}: {error}"))?;
+        Ok(Value::clone(&made.object))
+    }
+
+    pub(super) async fn build(self) -> anyhow::Result<()> {
+        self.create_ageless_objects()?;
+        let mut steps = self.steps();
+        steps.sort_by_key(|(before, _)| std::cmp::Reverse(*before));
+        let mut left = steps.first().map_or(0, |(before, _)| *before);
+        for (before, step) in steps {
+            advance_seconds(left - before).await;
+            left = before;
+            self.run_step(step, left)?;
+        }
+        advance_seconds(left).await;
+        self.write_claim_statuses()
+    }
+
+    /// Creates objects whose age does not matter.
+    fn create_ageless_objects(self) -> anyhow::Result<()> {
+        let Case { cluster, jobs, .. } = self.case;
+        for node in &cluster.nodes {
+            self.create("", "nodes", objects::node(self.case, node))?;
+        }
+        for topology in &cluster.topologies {
+            self.create("kai.scheduler", "topologies", objects::topology(topology))?;
+        }
+        let priorities: BTreeSet<i32> = jobs.iter().map(|job| job.priority).collect();
+        for value in priorities {
+            let class = objects::priority_class(value);
+            self.create("scheduling.k8s.io", "priorityclasses", class)?;
+        }
+        let dra = cluster.dra.iter();
+        let claims = || dra.clone().flat_map(|dra| &dra.resource_claims);
+        let slices = || dra.clone().flat_map(|dra| &dra.resource_slices);
+        let of_jobs = jobs.iter().map(objects::namespace);
+        let of_claims = claims().map(|claim| claim.namespace.as_str());
+        let namespaces: BTreeSet<&str> = of_jobs.chain(of_claims).collect();
+        for name in namespaces.into_iter().filter(|name| !["", "default"].contains(name)) {
+            let object =
+                json!({ "apiVersion": "v1", "kind": "Namespace", "metadata": { "name": name } });
+            self.create("", "namespaces", object)?;
+        }
+        let classes = claims().map(|claim| &claim.class);
+        let classes: BTreeSet<&String> =
+            classes.chain(slices().map(|slice| &slice.class)).collect();
+        for class in classes.into_iter().filter(|class| self.case.has_class(class)) {
+            self.create("resource.k8s.io", "deviceclasses", objects::class(class))?;
+        }
+        for slice in slices() {
+            self.create("resource.k8s.io", "resourceslices", objects::slice(slice))?;
+        }
+        for claim in claims() {
+            self.create("resource.k8s.io", "resourceclaims", objects::claim(claim))?;
+        }
+        self.create_claim_templates()
+    }
+
+    /// Creates the claim templates whose claims exist.
+    fn create_claim_templates(self) -> anyhow::Result<()> {
+        let of_task = |job: &'a Job, task: &'a Task| {
+            let templates = task.resource_claim_templates.iter();
+            templates.filter_map(move |(template, claim)| {
+                Some(((objects::namespace(job), template), self.case.claim(job, claim)?))
+            })
+        };
+        let tasks = self.case.jobs.iter().flat_map(|job| job.tasks.iter().map(move |it| (job, it)));
+        let templates: BTreeMap<_, _> = tasks.flat_map(|(job, task)| of_task(job, task)).collect();
+        for ((_, template), claim) in templates {
+            let template = objects::claim_template(template, claim);
+            self.create("resource.k8s.io", "resourceclaimtemplates", template)?;
+        }
+        Ok(())
+    }
+
+    /// All setup steps: queues first; pods of a job one second apart in the order of their ids, so
+    /// that they sort by age as in the case.
+    fn steps(self) -> Vec<(i64, SetupStep<'a>)> {
+        let jobs = &self.case.jobs;
+        let youngest = self.case.queues.iter().map(|queue| queue.created_offset_s).max();
+        let oldest = jobs.iter().map(|job| job.age_s).max().unwrap_or(0).max(2 * STUCK_SECS);
+        let most = jobs.iter().map(|job| job.tasks.len()).max().unwrap_or(0);
+        let most = i64::try_from(most).unwrap_or(0);
+        let mut steps = Vec::new();
+        for (at, queue) in self.case.queues.iter().enumerate() {
+            let before = oldest + youngest.unwrap_or(0) - queue.created_offset_s + 1;
+            steps.push((before, SetupStep::Queue(at)));
+        }
+        for job in jobs {
+            steps.push((job.age_s, SetupStep::Group(job)));
+            let mut tasks: Vec<&Task> = job.tasks.iter().collect();
+            tasks.sort_by_key(|task| &task.id);
+            let made = tasks.into_iter().zip(0..);
+            steps.extend(made.flat_map(|(task, at)| pod_steps(job, task, most - at)));
+        }
+        steps
+    }
+
+    /// `left`: seconds until the case starts.
+    fn run_step(self, step: SetupStep<'a>, left: i64) -> anyhow::Result<()> {
+        match step {
+            SetupStep::Queue(at) => {
+                let queue = objects::queue(&self.case.queues[at]);
+                self.create("scheduling.run.ai", "queues", queue).map(drop)
+            }
+            SetupStep::Group(job) => {
+                let now = self.emulator.clock().now().as_second();
+                let moment = |ago: i64| {
+                    let moment = Timestamp::from_second(now + left - ago).unwrap_or_default();
+                    moment.to_string()
+                };
+                let group = objects::pod_group(job, moment);
+                self.create("scheduling.run.ai", "podgroups", group).map(drop)
+            }
+            SetupStep::Pod(job, task) => {
+                let node = task.node.as_deref().filter(|_| objects::is_placed(task));
+                self.create("", "pods", objects::pod(job, task, node)).map(drop)
+            }
+            SetupStep::Delete(job, task) => {
+                let (namespace, name) =
+                    (objects::namespace(job), objects::to_object_name(&task.id));
+                let key = Key::new(Resource::new("", "pods"), namespace, &name);
+                let op = Op::Delete(DeleteOptions::default());
+                let gone = self.emulator.store().write(Write::new(key, op, "case"));
+                gone.map(drop).map_err(|error| anyhow!("pods {name}: {error}"))
+            }
+        }
+    }
+
+    fn uid(self, namespace: &str, pod: &str) -> Option<String> {
+        let key = Key::new(Resource::new("", "pods"), namespace, pod);
+        let pod = self.emulator.store().read(|store| store.get(&key)).ok()?;
+        text(&pod, "/metadata/uid").map(str::to_owned)
+    }
+
+    /// Writes the initial status of claims.
+    fn write_claim_statuses(self) -> anyhow::Result<()> {
+        let claims = self.case.cluster.dra.iter().flat_map(|dra| &dra.resource_claims);
+        for spec in claims {
+            let object = objects::claim(spec);
+            let namespace = text(&object, "/metadata/namespace").unwrap_or_default().to_owned();
+            let name = text(&object, "/metadata/name").unwrap_or_default().to_owned();
+            let uid = |pod: &str| self.uid(&namespace, pod);
+            let Some(status) = objects::claim_status(spec, uid) else { continue };
+            let key =
+                Key::new(Resource::new("resource.k8s.io", "resourceclaims"), &namespace, &name);
+            let now = self.emulator.store().read(|store| store.get(&key));
+            let now = now.map_err(|error| anyhow!("resourceclaims {name}: {error}"))?;
+            let mut object = Value::clone(&now);
+            object["status"] = status;
+            let op = Op::Update(Subresource::Status, object);
+            let written = self.emulator.store().write(Write::new(key, op, "case"));
+            written.map_err(|error| anyhow!("resourceclaims {name}: {error}"))?;
+        }
+        Ok(())
+    }
+}
+
+async fn advance_seconds(seconds: i64) {
+    if let Ok(seconds @ 1..) = u64::try_from(seconds) {
+        tokio::time::sleep(Duration::from_secs(seconds)).await;
+    }
+}

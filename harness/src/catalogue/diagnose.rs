@@ -1,0 +1,70 @@
+//! Finds the invalid value in a sentence that otherwise matches a step's pattern.
+
+use cucumber::codegen::Regex;
+
+use crate::steps::SYNTAX_HELP;
+
+/// A part of a pattern.
+#[derive(Clone, Copy, Debug)]
+enum PatternPart<'p> {
+    /// A parameter, by its type name.
+    Value(&'p str),
+    /// Literal text between parameters.
+    Literal(&'p str),
+}
+
+/// The message for the first invalid value, if everything else matches the pattern.
+pub(super) fn invalid_value(text: &str, pattern: &str) -> Option<String> {
+    let parts = parts(pattern);
+    let values = parts.iter().enumerate().filter_map(|(at, part)| match part {
+        PatternPart::Value(name) => Some((at, *name)),
+        PatternPart::Literal(_) => None,
+    });
+    for (at, name) in values {
+        let allowed = SYNTAX_HELP.iter().find(|allowed| allowed.name == name)?;
+        let found = text_at(text, &parts, at);
+        if let Some(found) = found.as_deref().map(str::trim).filter(|found| !found.is_empty()) {
+            let words = allowed.description;
+            return Some(format!("got `{found}` for {{{name}}}, expected {words}"));
+        }
+    }
+    None
+}
+
+fn parts(pattern: &str) -> Vec<PatternPart<'_>> {
+    let mut parts = Vec::new();
+    let mut rest = pattern;
+    while let Some((words, after)) = rest.split_once('{') {
+        let (name, after) = after.split_once('}').unwrap_or((after, ""));
+        parts.extend([PatternPart::Literal(words), PatternPart::Value(name)]);
+        rest = after;
+    }
+    parts.push(PatternPart::Literal(rest));
+    parts
+}
+
+/// The text in place of the parameter at this position.
+fn text_at(text: &str, parts: &[PatternPart<'_>], any: usize) -> Option<String> {
+    let part = |(at, part): (usize, &PatternPart<'_>)| match part {
+        PatternPart::Value(_) if at == any => "(.+)".to_owned(),
+        PatternPart::Value(name) => {
+            let known = SYNTAX_HELP.iter().find(|allowed| allowed.name == *name);
+            format!("(?:{})", known.map_or(".+", |allowed| allowed.regex))
+        }
+        PatternPart::Literal(words) => literal_regex(words),
+    };
+    let regex: String = parts.iter().enumerate().map(part).collect();
+    let captures = Regex::new(&format!("^{regex}$")).ok()?.captures(text)?;
+    Some(captures.get(1)?.as_str().to_owned())
+}
+
+/// Literal text as a regular expression: `(s)` is optional, and `is/are` matches either word.
+fn literal_regex(words: &str) -> String {
+    let word = |word: &str| {
+        let either = word
+            .split('/')
+            .map(|one| regex::escape(one).replace("\\(", "(?:").replace("\\)", ")?"));
+        format!("(?:{})", either.collect::<Vec<_>>().join("|"))
+    };
+    words.split(' ').map(word).collect::<Vec<_>>().join(" ")
+}

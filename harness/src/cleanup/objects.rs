@@ -1,0 +1,91 @@
+//! Finds and deletes objects on an existing cluster.
+
+use std::path::Path;
+
+use anyhow::Context as _;
+use futures::StreamExt as _;
+use http::Request;
+use kube::config::KubeConfigOptions;
+use kube::core::WatchEvent;
+use schedlab_json::Value;
+
+use super::OBJECT_LABEL;
+use crate::api::{Api, api_error, is_not_found};
+use crate::kubeconfig;
+
+/// How long an object may take to be deleted.
+const REMOVAL_TIMEOUT_SECONDS: u32 = 90;
+
+/// A client for the cluster of a kubeconfig.
+pub(super) async fn connect(path: &Path, context: Option<&str>) -> anyhow::Result<Api> {
+    let shown = path.display();
+    let kubeconfig = kubeconfig::load(path)?;
+    let options =
+        KubeConfigOptions { context: context.map(str::to_owned), ..KubeConfigOptions::default() };
+    let config = kube::Config::from_custom_kubeconfig(kubeconfig, &options).await;
+    let config = config.with_context(|| format!("kubeconfig {shown} names no usable cluster"))?;
+    Ok(Api::new(kube::Client::try_from(config).context("cannot create a client for it")?))
+}
+
+/// Fails unless the cluster has the recorded uid: contexts of different clusters can have the same
+/// name.
+pub(super) async fn check_cluster_uid(api: &Api, uid: Option<&str>) -> anyhow::Result<()> {
+    let Some(uid) = uid else { return Ok(()) };
+    let now = api.cluster_uid().await.map_err(api_error).context("namespace kube-system")?;
+    let now = now.as_deref().unwrap_or("none");
+    anyhow::ensure!(
+        now == uid,
+        "the kubeconfig leads to another cluster now: uid of namespace kube-system: got {now}, \
+         expected {uid}; restore the kubeconfig of the run"
+    );
+    Ok(())
+}
+
+/// The object, if it exists and has the run's label.
+pub(super) async fn get_owned(api: &Api, path: &str, run: &str) -> anyhow::Result<Option<Value>> {
+    match api.get(path).await {
+        Ok(object) if object["metadata"]["labels"][OBJECT_LABEL] == *run => Ok(Some(object)),
+        Ok(_) => Ok(None),
+        Err(error) if is_not_found(&error) => Ok(None),
+        Err(error) => Err(api_error(error)).with_context(|| path.to_owned()),
+    }
+}
+
+/// Deletes an object and waits until it is gone.
+pub(super) async fn remove(api: &Api, path: &str, object: &Value) -> anyhow::Result<()> {
+    match api.delete(path).await {
+        Ok(_) => {}
+        Err(error) if is_not_found(&error) => return Ok(()),
+        Err(error) => return Err(api_error(error)).with_context(|| path.to_owned()),
+    }
+    let (collection, name) = path.rsplit_once('/').context("the path of an object has no name")?;
+    let since = object["metadata"]["resourceVersion"].as_str().unwrap_or("0");
+    let watch = format!(
+        "{collection}?watch=1&fieldSelector=metadata.name%3D{name}&resourceVersion={since}\
+         &timeoutSeconds={REMOVAL_TIMEOUT_SECONDS}"
+    );
+    let request = Request::get(watch).body(Vec::new())?;
+    let mut events = api.client().request_events::<Value>(request).await?.boxed();
+    while let Some(event) = events.next().await {
+        if matches!(event?, WatchEvent::Deleted(_)) {
+            return Ok(());
+        }
+    }
+    anyhow::bail!("{path} is not deleted after {REMOVAL_TIMEOUT_SECONDS} s")
+}
+
+/// Deletes an object or a collection. Succeeds if it does not exist.
+pub(super) async fn delete_if_present(api: &Api, path: &str) -> anyhow::Result<()> {
+    ignore_not_found(path, api.delete(path).await)
+}
+
+/// Treats "not found" as success.
+pub(super) fn ignore_not_found(
+    path: &str,
+    deleted: Result<Value, kube::Error>,
+) -> anyhow::Result<()> {
+    match deleted {
+        Err(error) if !is_not_found(&error) => Err(api_error(error)).context(path.to_owned()),
+        Ok(_) | Err(_) => Ok(()),
+    }
+}

@@ -1,0 +1,123 @@
+//! Probes the installed scheduler before the first scenario. If no scheduler has the given name,
+//! every scenario would wait for its pods until it times out.
+
+use std::time::Duration;
+
+use anyhow::Context as _;
+use schedlab_json::{Value, json};
+
+use super::poll::poll_until_ok;
+use crate::api::{Api, api_error};
+use crate::cleanup::OBJECT_LABEL;
+
+/// How long a scheduler may take to report about a pod: one that has just started first waits for
+/// its lease.
+const RESULT_TIMEOUT: Duration = Duration::from_secs(30);
+
+/// Fails unless the scheduler reports about a pod that fits no node.
+pub(super) async fn probe_scheduler(
+    config: &kube::Config,
+    scheduler: &str,
+    run: &str,
+) -> anyhow::Result<()> {
+    let probe = SchedulerProbe {
+        api: super::admin_api(config)?,
+        run,
+        name: format!("schedlab-{run}-trial"),
+    };
+    let result = probe.is_handled_by(scheduler).await;
+    // Whatever cannot be deleted now is deleted at the run's end, by its label.
+    probe.remove().await;
+    let is_judged = result.with_context(|| format!("cannot probe the scheduler {scheduler}"))?;
+    anyhow::ensure!(
+        is_judged,
+        "--scheduler installed:{scheduler}: no scheduler of that name responds: a pod with \
+         schedulerName {scheduler:?} was neither bound nor reported as unschedulable within \
+         {RESULT_TIMEOUT:?}\nto do: use the name of a running scheduler (kubectl get pods -A), or \
+         start it"
+    );
+    Ok(())
+}
+
+/// A pod with its queues, in a namespace of its own.
+struct SchedulerProbe<'r> {
+    api: Api,
+    run: &'r str,
+    name: String,
+}
+
+const NAMESPACES: &str = "/api/v1/namespaces";
+const QUEUES: &str = "/apis/scheduling.run.ai/v2/queues";
+
+impl SchedulerProbe<'_> {
+    async fn is_handled_by(&self, scheduler: &str) -> anyhow::Result<bool> {
+        let namespace = json!({ "apiVersion": "v1", "kind": "Namespace" });
+        self.post(NAMESPACES, &self.name, namespace).await?;
+        self.post(QUEUES, &self.parent(), queue()).await?;
+        let mut leaf = queue();
+        leaf["spec"]["parentQueue"] = json!(self.parent());
+        self.post(QUEUES, &self.name, leaf).await?;
+        // A new namespace has no service account yet, and rejects pods without one.
+        let created = poll_until_ok(RESULT_TIMEOUT, async || {
+            Ok(self.post(&self.pods(), &self.name, self.pod(scheduler)).await)
+        });
+        created.await??;
+        let path = format!("{}/{}", self.pods(), self.name);
+        let scheduled = poll_until_ok(RESULT_TIMEOUT, async || {
+            let pod = self.api.get(&path).await.map_err(api_error)?;
+            Ok(has_scheduling_result(&pod).then_some(()).ok_or(()))
+        });
+        Ok(scheduled.await?.is_ok())
+    }
+
+    async fn post(&self, collection: &str, name: &str, mut object: Value) -> anyhow::Result<()> {
+        object["metadata"]["name"] = json!(name);
+        object["metadata"]["labels"][OBJECT_LABEL] = json!(self.run);
+        self.api.post(collection, &object).await.map_err(api_error)?;
+        Ok(())
+    }
+
+    fn parent(&self) -> String {
+        format!("{}-parent", self.name)
+    }
+
+    fn pods(&self) -> String {
+        format!("{NAMESPACES}/{}/pods", self.name)
+    }
+
+    fn pod(&self, scheduler: &str) -> Value {
+        json!({
+            "apiVersion": "v1",
+            "kind": "Pod",
+            "metadata": { "labels": { "kai.scheduler/queue": self.name } },
+            "spec": {
+                "schedulerName": scheduler,
+                "nodeSelector": { "schedlab.dev/nowhere": "true" },
+                "containers": [{ "name": "none", "image": "none" }],
+            },
+        })
+    }
+
+    async fn remove(&self) {
+        drop(self.api.delete_immediately(&self.pods()).await);
+        for queue in [&self.name, &self.parent()] {
+            drop(self.api.delete(&format!("{QUEUES}/{queue}")).await);
+        }
+        drop(self.api.delete(&format!("{NAMESPACES}/{}", self.name)).await);
+    }
+}
+
+fn queue() -> Value {
+    let free = json!({ "quota": -1, "limit": -1, "overQuotaWeight": 1 });
+    json!({
+        "apiVersion": "scheduling.run.ai/v2",
+        "kind": "Queue",
+        "spec": { "resources": { "gpu": free, "cpu": free, "memory": free } },
+    })
+}
+
+/// Whether a scheduler bound the pod or set its condition `PodScheduled`.
+fn has_scheduling_result(pod: &Value) -> bool {
+    let mut conditions = pod["status"]["conditions"].as_array().into_iter().flatten();
+    pod["spec"]["nodeName"].is_string() || conditions.any(|one| one["type"] == "PodScheduled")
+}

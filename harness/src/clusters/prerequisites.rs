@@ -1,0 +1,248 @@
+//! What a run installs on a cluster before its first scenario and removes after its last: CRDs and
+//! priority classes. They are shared by concurrent runs, each of which adds a label of its own.
+
+use std::time::Duration;
+
+use anyhow::{Context as _, anyhow};
+use futures::future::try_join_all;
+use schedlab_emulator::third_party_crds::workload_crds;
+use schedlab_json::{Value, json};
+use schedlab_scheduler::crds;
+
+use super::poll::poll_until_ok;
+use crate::api::{Api, api_error, is_not_found};
+use crate::cleanup::USE_LABEL;
+
+const DEFINITIONS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
+const PRIORITY_CLASSES: &str = "/apis/scheduling.k8s.io/v1/priorityclasses";
+/// Annotation of CRDs and priority classes that schedlab created: a hash of `spec`.
+const DIGEST_ANNOTATION: &str = "schedlab.dev/digest";
+/// How long the cluster may take to serve a new kind.
+const SERVED_TIMEOUT: Duration = Duration::from_mins(1);
+
+/// What to do with a CRD that exists and was not created by schedlab.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum ForeignCrds {
+    /// It belongs to the installed scheduler: accept it if it serves our version.
+    Accept,
+    /// Fail and change nothing.
+    Reject,
+}
+
+/// Creates the CRDs and priority classes that are missing and registers the run as their user.
+/// Fails before changing anything if an existing one is incompatible.
+pub(super) async fn install(
+    config: &kube::Config,
+    foreign_crds: ForeignCrds,
+    run: &str,
+) -> anyhow::Result<()> {
+    let api = super::admin_api(config)?;
+    let own = crds::all().into_iter();
+    let definitions: Vec<Value> = own.chain(workload_crds()).map(with_digest).collect();
+    let classes: Vec<Value> = crds::priority_classes().into_iter().map(with_digest).collect();
+    for definition in &definitions {
+        if let Some(existing) = get_existing(&api, DEFINITIONS, definition).await? {
+            check_definition(&existing, definition, foreign_crds)?;
+        }
+    }
+    for class in &classes {
+        if let Some(existing) = get_existing(&api, PRIORITY_CLASSES, class).await? {
+            check_priority_class(&existing, class)?;
+        }
+    }
+    for definition in &definitions {
+        register_use(&api, DEFINITIONS, definition, run).await?;
+    }
+    for class in &classes {
+        register_use(&api, PRIORITY_CLASSES, class, run).await?;
+    }
+    wait_until_all_served(&api, &definitions).await
+}
+
+/// The existing object with the name of `ours`.
+async fn get_existing(api: &Api, collection: &str, ours: &Value) -> anyhow::Result<Option<Value>> {
+    let path = format!("{collection}/{}", name(ours));
+    match api.get(&path).await {
+        Ok(existing) => Ok(Some(existing)),
+        Err(error) if is_not_found(&error) => Ok(None),
+        Err(error) => Err(api_error(error)).with_context(|| format!("cannot read {path}")),
+    }
+}
+
+/// Waits until the objects of all CRDs can be listed. An API server delays the first request for
+/// each new kind by a second, so all kinds are requested concurrently.
+async fn wait_until_all_served(api: &Api, definitions: &[Value]) -> anyhow::Result<()> {
+    let paths = definitions.iter().map(|one| format!("{DEFINITIONS}/{}", name(one)));
+    try_join_all(paths.map(|path| wait_until_served(api, path))).await.map(drop)
+}
+
+/// Registers the run as a user of an object that schedlab created, or creates it. An object that
+/// schedlab did not create is left unchanged.
+async fn register_use(
+    api: &Api,
+    collection: &str,
+    object: &Value,
+    run: &str,
+) -> anyhow::Result<()> {
+    let path = format!("{collection}/{}", name(object));
+    let uses = json!({ "metadata": { "labels": { (format!("{USE_LABEL}{run}")): "" } } });
+    let shared = poll_until_ok(SERVED_TIMEOUT, async || {
+        let result = match api.get(&path).await {
+            Ok(there) if there["metadata"]["annotations"][DIGEST_ANNOTATION].is_null() => {
+                return Ok(Ok(()));
+            }
+            Ok(_) => api.merge_patch(&path, &uses).await,
+            Err(error) if is_not_found(&error) => {
+                let mut object = object.clone();
+                object["metadata"]["labels"][format!("{USE_LABEL}{run}")] = json!("");
+                api.post(collection, &object).await
+            }
+            Err(error) => Err(error),
+        };
+        match result {
+            Ok(there) if there["metadata"]["deletionTimestamp"].is_null() => Ok(Ok(())),
+            // Another run was its last user a moment ago, or is creating it right now.
+            Ok(_) => Ok(Err("it is being deleted")),
+            Err(kube::Error::Api(status)) if matches!(status.code, 404 | 409) => {
+                Ok(Err("another run is creating or deleting it"))
+            }
+            Err(error) => Err(api_error(error)).with_context(|| format!("cannot use {path}")),
+        }
+    });
+    shared.await?.map_err(|why| anyhow!("{path} cannot be used after {SERVED_TIMEOUT:?}: {why}"))
+}
+
+fn name(object: &Value) -> &str {
+    object["metadata"]["name"].as_str().unwrap_or_default()
+}
+
+/// Adds a hash of `spec` as an annotation.
+fn with_digest(mut definition: Value) -> Value {
+    let text = definition["spec"].to_string();
+    let number = text.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
+        (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
+    });
+    definition["metadata"]["annotations"][DIGEST_ANNOTATION] = json!(format!("{number:016x}"));
+    definition
+}
+
+/// Fails if an existing CRD cannot be used.
+fn check_definition(
+    existing: &Value,
+    required: &Value,
+    foreign_crds: ForeignCrds,
+) -> anyhow::Result<()> {
+    let digest =
+        |definition: &Value| definition["metadata"]["annotations"][DIGEST_ANNOTATION].clone();
+    if digest(existing) == digest(required) {
+        return Ok(());
+    }
+    let versions = |definition: &Value| -> Vec<String> {
+        let all = definition["spec"]["versions"].as_array().into_iter().flatten();
+        let served = all.filter(|version| version["served"] != false);
+        served.filter_map(|version| version["name"].as_str().map(str::to_owned)).collect()
+    };
+    let (has, needs) = (versions(existing), versions(required));
+    if foreign_crds == ForeignCrds::Accept && needs.iter().all(|version| has.contains(version)) {
+        return Ok(());
+    }
+    let (needed, to_do) = match foreign_crds {
+        ForeignCrds::Reject => {
+            ("ours with ", "test the installed scheduler with --scheduler installed:NAME")
+        }
+        ForeignCrds::Accept => ("", "upgrade its scheduler to a version that serves them"),
+    };
+    anyhow::bail!(
+        "the cluster has a CRD {} that schedlab did not create (versions: got {}, expected \
+         {needed}{}): nothing was changed; {to_do}, or use another cluster",
+        name(required),
+        has.join(", "),
+        needs.join(", ")
+    )
+}
+
+/// Fails if an existing priority class has another value: scenarios compare priorities.
+fn check_priority_class(existing: &Value, required: &Value) -> anyhow::Result<()> {
+    let (has, needs) = (&existing["value"], &required["value"]);
+    anyhow::ensure!(
+        has == needs,
+        "PriorityClass {}: value: got {has}, expected {needs}; nothing was changed; use another \
+         cluster, or delete the class if nobody needs it",
+        name(required)
+    );
+    Ok(())
+}
+
+/// Waits until the objects of a CRD can be listed.
+async fn wait_until_served(api: &Api, path: String) -> anyhow::Result<()> {
+    let result = poll_until_ok(SERVED_TIMEOUT, async || {
+        let definition = api.get(&path).await.map_err(api_error)?;
+        let text = |at: &str| definition.pointer(at).and_then(Value::as_str).unwrap_or_default();
+        let (group, plural) = (text("/spec/group"), text("/spec/names/plural"));
+        let version = text("/spec/versions/0/name");
+        Ok(api.get(&format!("/apis/{group}/{version}/{plural}")).await)
+    });
+    let served = result.await?.map(drop).map_err(api_error);
+    served.with_context(|| format!("{path} is not served after {SERVED_TIMEOUT:?}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn definition(version: &str) -> Value {
+        json!({"metadata": {"name": "queues.scheduling.run.ai"},
+               "spec": {"versions": [{"name": version, "served": true}]}})
+    }
+
+    #[test]
+    fn a_foreign_crd_is_rejected_unless_the_scheduler_is_installed() {
+        let ours = with_digest(definition("v2"));
+        assert!(check_definition(&ours, &ours, ForeignCrds::Reject).is_ok());
+        let theirs = definition("v2");
+        let error = check_definition(&theirs, &ours, ForeignCrds::Reject).unwrap_err().to_string();
+        assert!(error.contains("queues.scheduling.run.ai"), "{error}");
+        assert!(check_definition(&theirs, &ours, ForeignCrds::Accept).is_ok());
+        let error = check_definition(&definition("v1"), &ours, ForeignCrds::Accept)
+            .unwrap_err()
+            .to_string();
+        assert!(error.contains("versions: got v1, expected v2"), "{error}");
+        assert!(!error.contains("installed:NAME"), "the hint is already followed: {error}");
+    }
+
+    #[test]
+    fn a_priority_class_with_another_value_is_rejected() {
+        let class = |value| json!({"metadata": {"name": "train"}, "value": value});
+        assert!(check_priority_class(&class(50), &class(50)).is_ok());
+        let error = check_priority_class(&class(7), &class(50)).unwrap_err().to_string();
+        assert!(error.contains("PriorityClass train: value: got 7, expected 50"), "{error}");
+    }
+
+    /// Serves CRDs, and lists only once two requests wait for one.
+    async fn answer(
+        path: String,
+        two: std::sync::Arc<tokio::sync::Barrier>,
+    ) -> Result<http::Response<kube::client::Body>, std::convert::Infallible> {
+        let plural = path.strip_prefix(&format!("{DEFINITIONS}/"));
+        let body = if let Some(plural) = plural {
+            let names = json!({"plural": plural});
+            json!({"spec": {"group": "g", "names": names, "versions": [{"name": "v1"}]}})
+        } else {
+            two.wait().await;
+            json!({"items": []})
+        };
+        Ok(http::Response::new(kube::client::Body::from(body.to_string().into_bytes())))
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn all_kinds_are_requested_concurrently() {
+        let two = std::sync::Arc::new(tokio::sync::Barrier::new(2));
+        let service = tower::service_fn(move |request: http::Request<kube::client::Body>| {
+            answer(request.uri().path().to_owned(), std::sync::Arc::clone(&two))
+        });
+        let api = Api::new(kube::Client::new(service, "default"));
+        let both = ["queues", "podgroups"].map(|name| json!({"metadata": {"name": name}}));
+        let served = tokio::time::timeout(SERVED_TIMEOUT, wait_until_all_served(&api, &both)).await;
+        served.expect("the requests are concurrent").unwrap();
+    }
+}

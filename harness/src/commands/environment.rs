@@ -1,0 +1,105 @@
+//! Validates cluster and scheduler options: rejects combinations that cannot work or have no
+//! effect.
+
+use schedlab_control_plane::{Assets, PROGRAMS};
+
+use super::UsageError;
+use crate::cli::{ClusterName, EnvironmentArgs};
+use crate::clusters::Kubelets;
+use crate::external_tools;
+use crate::target::{SchedulerSource, Target};
+
+use ClusterName::{Container, ControlPlane, Emulator, Kind, Kubeconfig};
+
+/// The requested scheduler, after checking that it can run there and that every option applies.
+pub(super) fn target(environment: &EnvironmentArgs) -> anyhow::Result<Target> {
+    if let Some(message) = target_without_scheduler(environment) {
+        return Err(UsageError(message).into());
+    }
+    let target = Target::find(&environment.scheduler, environment.target.as_deref())?;
+    let refused = inapplicable_option(environment)
+        .or_else(|| unsupported_scheduler(environment.cluster, &target.source));
+    match refused {
+        Some(message) => Err(UsageError(message).into()),
+        None => Ok(target),
+    }
+}
+
+/// Checks that the scheduler's program exists, before a cluster starts for it.
+pub(super) fn check_program(environment: &EnvironmentArgs, target: &Target) -> anyhow::Result<()> {
+    let SchedulerSource::Process(command) = &target.source else { return Ok(()) };
+    // A missing control plane is reported when it starts.
+    let assets = match environment.cluster {
+        ControlPlane => {
+            schedlab_control_plane::find_assets(environment.assets.as_deref(), &PROGRAMS).ok()
+        }
+        Emulator | Kubeconfig | Container | Kind => None,
+    };
+    external_tools::check_program_exists(command, assets.as_ref().map(Assets::folder))
+        .map_err(|lacking| anyhow::anyhow!("scheduler {}: {lacking}", target.name))
+}
+
+/// A `--target` of another scheduler without `--scheduler`.
+fn target_without_scheduler(environment: &EnvironmentArgs) -> Option<String> {
+    let target = environment.target.as_ref().filter(|target| Target::is_built_in(target))?;
+    (environment.scheduler == SchedulerSource::Ours).then(|| {
+        format!(
+            "--target {}: declares another scheduler than `--scheduler ours`, which is the \
+             default; expected with it --scheduler process:COMMAND, installed:NAME or \
+                 deployment[:IMAGE]",
+            target.display()
+        )
+    })
+}
+
+/// An option that does not apply to the cluster.
+fn inapplicable_option(environment: &EnvironmentArgs) -> Option<String> {
+    if environment.cluster == Emulator && environment.kubelets == Kubelets::Kwok {
+        let message = "--kubelets kwok: the emulator has its own kubelets; expected a real \
+            cluster: --cluster control-plane, kubeconfig, kind or container";
+        return Some(message.to_owned());
+    }
+    let real = [ControlPlane, Kubeconfig, Container, Kind];
+    let options: [(&str, bool, &[ClusterName]); 8] = [
+        ("--assets", environment.assets.is_some(), &[ControlPlane]),
+        ("--kubeconfig", environment.kubeconfig.is_some(), &[Kubeconfig]),
+        ("--context", environment.confirmed_context().is_some(), &[Kubeconfig]),
+        ("--image", environment.image.is_some(), &[Container]),
+        ("--kind-cluster", environment.kind_cluster.is_some(), &[Kind]),
+        ("--node-image", environment.node_image.is_some(), &[Kind]),
+        ("--kind-config", environment.kind_config.is_some(), &[Kind]),
+        ("--time-scale", environment.time_scale.is_some(), &real),
+    ];
+    let (option, _, clusters) = options
+        .into_iter()
+        .find(|(_, is_said, clusters)| *is_said && !clusters.contains(&environment.cluster))?;
+    let clusters: Vec<&str> = clusters.iter().map(|cluster| cluster.name()).collect();
+    Some(format!(
+        "{option}: has no effect on --cluster {}; it is for --cluster {}",
+        environment.cluster.name(),
+        clusters.join(", ")
+    ))
+}
+
+/// A scheduler that cannot run on the cluster.
+fn unsupported_scheduler(cluster: ClusterName, which: &SchedulerSource) -> Option<String> {
+    let message = match (cluster, which) {
+        (_, SchedulerSource::Ours)
+        | (Kind, _)
+        | (Kubeconfig | Container, SchedulerSource::Installed(_))
+        | (ControlPlane | Kubeconfig | Container, SchedulerSource::Process(_)) => return None,
+        (Emulator, _) => {
+            "--scheduler: another process cannot run in the emulator's virtual time; expected a \
+             real cluster: --cluster control-plane or kubeconfig"
+        }
+        (ControlPlane, SchedulerSource::Installed(_)) => {
+            "--scheduler installed: nothing is installed on --cluster control-plane; expected \
+             ours or process:COMMAND"
+        }
+        (ControlPlane | Kubeconfig | Container, SchedulerSource::Deployment(_)) => {
+            "--scheduler deployment: schedlab installs the scheduler on --cluster kind only; \
+             elsewhere install it yourself (kind-configs/chart) and use installed:NAME"
+        }
+    };
+    Some(message.to_owned())
+}

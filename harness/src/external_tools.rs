@@ -1,0 +1,179 @@
+//! External programs that real clusters need (docker, kind, kubectl, helm, kwok), and hints for
+//! their errors.
+
+mod command;
+mod docker_host;
+mod hints;
+
+use std::ffi::{OsStr, OsString};
+use std::process::{Command, Output};
+use std::time::Duration;
+
+pub use command::{check_program_exists, check_starts_with_program};
+pub use docker_host::{DOCKER_HOST, DockerEndpoint, docker_host_is_set};
+pub use hints::hint;
+
+/// How long a program may take to respond to a simple command.
+pub const RESPONSE_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// An external program.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ExternalTool {
+    /// Docker's command line.
+    Docker,
+    /// kind.
+    Kind,
+    /// kubectl.
+    Kubectl,
+    /// Helm.
+    Helm,
+    /// kwok.
+    Kwok,
+}
+
+/// An external program failed.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("`{command}` failed: {output}{}", hint_line(hint.as_deref()))]
+pub struct ToolError {
+    /// The last lines of its output.
+    pub command: String,
+    /// What to do, if that is known.
+    pub output: String,
+    /// What to do, where that is known.
+    pub hint: Option<String>,
+}
+
+fn hint_line(hint: Option<&str>) -> String {
+    hint.map_or_else(String::new, |text| format!("\nto do: {text}"))
+}
+
+impl ExternalTool {
+    /// Its name on the command line.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Docker => "docker",
+            Self::Kind => "kind",
+            Self::Kubectl => "kubectl",
+            Self::Helm => "helm",
+            Self::Kwok => "kwok",
+        }
+    }
+
+    /// The program to run. Users can name another one for kind and kwok, as `kind-configs/prepare`
+    /// does.
+    pub fn program(self) -> OsString {
+        self.program_from_env().unwrap_or_else(|| self.name().into())
+    }
+
+    fn program_from_env(self) -> Option<OsString> {
+        std::env::var_os(self.program_env()?).filter(|name| !name.is_empty())
+    }
+
+    /// The environment variable with which users name another program.
+    fn program_env(self) -> Option<&'static str> {
+        match self {
+            Self::Kind => Some("SCHEDLAB_KIND"),
+            Self::Kwok => Some("SCHEDLAB_KWOK"),
+            Self::Docker | Self::Kubectl | Self::Helm => None,
+        }
+    }
+
+    /// Why it cannot be started.
+    fn spawn_failure(self, error: &std::io::Error) -> String {
+        let absent = error.kind() == std::io::ErrorKind::NotFound;
+        match self.program_env().zip(self.program_from_env()) {
+            Some((variable, program)) => format!("{variable} names {}: {error}", program.display()),
+            None if absent => format!("there is no {} on the PATH", self.name()),
+            None => error.to_string(),
+        }
+    }
+
+    /// Runs it and returns its standard output.
+    pub fn run(self, args: &[&str]) -> Result<String, ToolError> {
+        self.run_with_daemon(None, args)
+    }
+
+    /// Like [`Self::run`], with another docker daemon.
+    pub fn run_with_daemon(
+        self,
+        daemon: Option<&DockerEndpoint>,
+        args: &[&str],
+    ) -> Result<String, ToolError> {
+        let mut command = Command::new(self.program());
+        command.args(args).envs(daemon.iter().flat_map(|daemon| daemon.env()));
+        self.check(args, command.output())
+    }
+
+    /// Runs `program`, which is this tool under any name, with a time limit: docker's client waits
+    /// forever for a daemon that is stopped.
+    pub async fn run_with_timeout(
+        self,
+        program: &OsStr,
+        args: &[&str],
+        limit: Duration,
+    ) -> Result<String, ToolError> {
+        let mut command = tokio::process::Command::new(program);
+        command.args(args).stdin(std::process::Stdio::null()).kill_on_drop(true);
+        let ran = tokio::time::timeout(limit, command.output()).await.unwrap_or_else(|_| {
+            let words = format!("no response within {} s", limit.as_secs_f64());
+            Err(std::io::Error::new(std::io::ErrorKind::TimedOut, words))
+        });
+        self.check(args, ran)
+    }
+
+    /// Checks that docker's daemon responds.
+    pub async fn check_docker_daemon() -> Result<(), ToolError> {
+        let question = ["version", "--format", "{{.Server.Version}}"];
+        Self::Docker
+            .run_with_timeout(&Self::Docker.program(), &question, RESPONSE_TIMEOUT)
+            .await
+            .map(drop)
+    }
+
+    /// Runs it with additional environment variables, which may take minutes. It has a process
+    /// group of its own, so that Ctrl-C is for us alone, and is killed when the future is dropped.
+    pub async fn run_async(
+        self,
+        args: &[&str],
+        with: &[(&str, &str)],
+    ) -> Result<String, ToolError> {
+        let mut command = tokio::process::Command::new(self.program());
+        command.args(args).envs(with.iter().copied()).stdin(std::process::Stdio::null());
+        let ran = command.process_group(0).kill_on_drop(true).output().await;
+        self.check(args, ran)
+    }
+
+    /// Runs it and returns its standard output followed by its standard error.
+    pub fn run_with_stderr(self, args: &[&str]) -> Result<String, ToolError> {
+        let ran = Command::new(self.program()).args(args).output();
+        let stderr =
+            ran.as_ref().map(|output| String::from_utf8_lossy(&output.stderr).into_owned());
+        let stderr = stderr.unwrap_or_default();
+        Ok(self.check(args, ran)? + &stderr)
+    }
+
+    /// The standard output of a finished run, or an error with a hint.
+    pub fn check(self, args: &[&str], ran: std::io::Result<Output>) -> Result<String, ToolError> {
+        let command = format!("{} {}", self.name(), args.join(" "));
+        let output = match ran {
+            Ok(output) if output.status.success() => {
+                return Ok(String::from_utf8_lossy(&output.stdout).into_owned());
+            }
+            Ok(output) => last_lines(&output),
+            Err(error) if error.kind() == std::io::ErrorKind::TimedOut => error.to_string(),
+            Err(error) => self.spawn_failure(&error),
+        };
+        let hint = hint(self, &output);
+        Err(ToolError { command, output, hint })
+    }
+}
+
+/// The last lines of its standard error, where the reason usually is.
+fn last_lines(output: &Output) -> String {
+    let text = String::from_utf8_lossy(&output.stderr);
+    let lines: Vec<&str> = text.lines().filter(|line| !line.trim().is_empty()).collect();
+    match lines.split_at(lines.len().saturating_sub(5)).1 {
+        [] => output.status.to_string(),
+        last => last.join("\n"),
+    }
+}

@@ -1,0 +1,114 @@
+//! The daemon that docker's own command line uses: that of `DOCKER_HOST`, else that of docker's
+//! context. Libraries that connect to a daemon themselves ignore contexts.
+
+use std::fmt;
+use std::net::IpAddr;
+
+use serde::{Deserialize, Serialize};
+
+use super::{ExternalTool, RESPONSE_TIMEOUT};
+
+/// Environment variable with the daemon's address; takes precedence over contexts.
+pub const DOCKER_HOST: &str = "DOCKER_HOST";
+/// Environment variable with the context; takes precedence over the current one.
+const DOCKER_CONTEXT: &str = "DOCKER_CONTEXT";
+
+/// Prints the current context and its daemon.
+const CONTEXT_COMMAND: [&str; 4] =
+    ["context", "inspect", "--format", "{{.Name}} {{.Endpoints.docker.Host}}"];
+
+/// The address of a daemon, and where it is configured.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DockerEndpoint {
+    /// For example `unix:///var/run/docker.sock`.
+    pub host: String,
+    /// The context that configures it; `None` if `DOCKER_HOST` does.
+    pub context: Option<String>,
+}
+
+/// Whether `DOCKER_HOST` is set.
+pub fn docker_host_is_set() -> bool {
+    std::env::var_os(DOCKER_HOST).is_some_and(|host| !host.is_empty())
+}
+
+impl DockerEndpoint {
+    /// The endpoint that docker reports; `None` for versions without contexts.
+    pub async fn from_docker() -> Option<Self> {
+        let output = ExternalTool::Docker
+            .run_with_timeout(&ExternalTool::Docker.program(), &CONTEXT_COMMAND, RESPONSE_TIMEOUT)
+            .await
+            .ok()?;
+        Self::parse(&output)
+    }
+
+    /// Blocking version of [`Self::from_docker`]; docker does not contact the daemon for it.
+    pub fn from_docker_blocking() -> Option<Self> {
+        Self::parse(&ExternalTool::Docker.run(&CONTEXT_COMMAND).ok()?)
+    }
+
+    fn parse(output: &str) -> Option<Self> {
+        let (context, host) = output.trim().rsplit_once(' ')?;
+        let context = (!docker_host_is_set()).then(|| context.to_owned());
+        Some(Self { host: host.to_owned(), context })
+    }
+
+    /// Environment variables that make docker use this endpoint whatever our own environment says:
+    /// one is set, the other is emptied.
+    pub(super) fn env(&self) -> [(&'static str, &str); 2] {
+        match &self.context {
+            Some(context) => [(DOCKER_CONTEXT, context), (DOCKER_HOST, "")],
+            None => [(DOCKER_HOST, &self.host), (DOCKER_CONTEXT, "")],
+        }
+    }
+
+    /// Whether ports of its containers are reachable on this machine: a unix socket or a loopback
+    /// address.
+    pub fn is_local(&self) -> bool {
+        match self.host.split_once("://") {
+            Some(("unix", _)) => true,
+            Some(("tcp" | "http" | "https", address)) => is_loopback(address),
+            Some(_) | None => false,
+        }
+    }
+}
+
+impl fmt::Display for DockerEndpoint {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.context {
+            Some(context) => write!(f, "context {context} at {}", self.host),
+            None => write!(f, "{DOCKER_HOST}={}", self.host),
+        }
+    }
+}
+
+/// The host may have a port and a path.
+fn is_loopback(address: &str) -> bool {
+    let address = address.split('/').next().unwrap_or_default();
+    let host = address.rsplit_once(':').map_or(address, |(host, _)| host);
+    let host = host.trim_start_matches('[').trim_end_matches(']');
+    host == "localhost" || host.parse().is_ok_and(|address: IpAddr| address.is_loopback())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sockets_and_loopback_addresses_are_local() {
+        for (host, is_here) in [
+            ("unix:///var/run/docker.sock", true),
+            ("unix:///home/me/.colima/default/docker.sock", true),
+            ("tcp://localhost:2375", true),
+            ("tcp://127.0.0.1:2375", true),
+            ("tcp://[::1]:2375/", true),
+            ("tcp://10.0.0.7:2376", false),
+            ("tcp://docker:2375", false),
+            ("ssh://me@far", false),
+            ("npipe:////./pipe/docker_engine", false),
+            ("", false),
+        ] {
+            let endpoint = DockerEndpoint { host: host.to_owned(), context: None };
+            assert_eq!(endpoint.is_local(), is_here, "{host}");
+        }
+    }
+}

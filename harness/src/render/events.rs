@@ -1,0 +1,243 @@
+//! Renders what happened, one event per line: when, to which object, and why. Pods with the same
+//! change at the same time share a line.
+
+use std::{collections::BTreeMap, fmt::Write as _, sync::Arc};
+
+use jiff::Timestamp;
+use schedlab_emulator::store::{EventKind, LogEntry};
+use schedlab_json::Value;
+use schedlab_scheduler_core::audit::EvictionKind;
+
+use super::aliases::{Alias, Aliases, join_aliases};
+use crate::audit;
+use crate::change::{Change, changes, eviction_message, offset};
+
+/// Times are rounded to a tenth of a second: the exact millisecond at which a test saw the cluster
+/// idle is irrelevant.
+const TICK_MILLIS: i64 = 100;
+
+/// The event stream of a log (of a store, or assembled from watches) from `start` on.
+pub fn event_stream(log: &[Arc<LogEntry>], start: Timestamp) -> String {
+    let mut stream =
+        EventStream { eviction_messages: eviction_messages(log), ..EventStream::default() };
+    for entry in log {
+        stream.record(entry, start);
+    }
+    // Within a moment, first what frees resources, then what takes them, then what is pending.
+    stream.lines.sort_by_key(|line| (line.at, line.action.rank()));
+    let times: Vec<String> = stream.lines.iter().map(|line| offset(line.at)).collect();
+    let width = times.iter().map(String::len).max().unwrap_or(0);
+    let mut text = String::new();
+    for (at, line) in times.into_iter().zip(&stream.lines) {
+        let _ = writeln!(text, "{at:<width$}  {}", line.text());
+    }
+    text
+}
+
+#[derive(Default)]
+struct EventStream {
+    aliases: Aliases,
+    eviction_messages: BTreeMap<(String, i64), String>,
+    lines: Vec<EventLine>,
+}
+
+/// The objects of a line, what happened to them and, for evictions, the preemptors.
+struct EventLine {
+    at: i64,
+    subjects: Vec<Alias>,
+    action: Action,
+    preemptors: Vec<Alias>,
+}
+
+/// What happened. Lines of one moment with the same action are merged.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Action {
+    Plain(String),
+    /// Evicted for a preemptor, for this reason.
+    Evicted(&'static str),
+}
+
+impl Action {
+    fn rank(&self) -> usize {
+        const ORDER: [&str; 6] = ["evicted", "stopped", "succeeded", "failed", "bound", "started"];
+        match self {
+            Self::Evicted(_) => 1,
+            Self::Plain(what) if what.starts_with("waits") => ORDER.len() + 1,
+            Self::Plain(what) => {
+                let at = ORDER.iter().position(|word| what.starts_with(word));
+                at.map_or(0, |at| at + 1)
+            }
+        }
+    }
+}
+
+impl EventLine {
+    fn text(&self) -> String {
+        let subjects = join_aliases(self.subjects.clone());
+        match &self.action {
+            Action::Plain(what) => format!("{subjects} {what}"),
+            Action::Evicted(why) => {
+                format!("{subjects} evicted for {} ({why})", join_aliases(self.preemptors.clone()))
+            }
+        }
+    }
+}
+
+impl EventStream {
+    fn record(&mut self, entry: &LogEntry, start: Timestamp) {
+        let plural = &*entry.key.resource.plural;
+        if plural == "pods" {
+            self.aliases.register(&entry.object);
+        }
+        let millis = entry.time.as_millisecond() - start.as_millisecond();
+        if millis < 0 {
+            return;
+        }
+        let at = (millis + TICK_MILLIS / 2) / TICK_MILLIS * TICK_MILLIS;
+        for change in changes(entry) {
+            let action = match plural {
+                "pods" => self.pod_action(entry, &change),
+                "nodes" => node_action(entry, &change).map(plain),
+                "queues" => queue_action(&change).map(plain),
+                _ => None,
+            };
+            let subject = match plural {
+                "pods" => self.aliases.alias_of(&entry.key.namespace, &entry.key.name),
+                "queues" => Alias { stem: format!("queue {}", entry.key.name), number: None },
+                _ => Alias::from_name(&format!("node {}", entry.key.name)),
+            };
+            if let Some((what, preemptor)) = action {
+                self.add_to_line(at, subject, what, preemptor);
+            }
+        }
+    }
+
+    /// Adds to a line of this moment with the same action, or appends a line.
+    fn add_to_line(&mut self, at: i64, subject: Alias, action: Action, preemptor: Option<Alias>) {
+        let mut present = self.lines.iter_mut().rev().take_while(|line| line.at == at);
+        if let Some(line) = present.find(|line| line.action == action) {
+            line.subjects.push(subject);
+            line.preemptors.extend(preemptor);
+        } else {
+            let preemptor = preemptor.into_iter().collect();
+            self.lines.push(EventLine {
+                at,
+                subjects: vec![subject],
+                action,
+                preemptors: preemptor,
+            });
+        }
+    }
+
+    fn pod_action(&self, entry: &LogEntry, change: &Change) -> Option<(Action, Option<Alias>)> {
+        match change {
+            Change::Succeeded | Change::Failed if is_terminating(&entry.object) => {
+                Some(plain("stopped".to_owned()))
+            }
+            Change::Bound(_) | Change::Started | Change::Succeeded | Change::Failed => {
+                Some(plain(change.to_string()))
+            }
+            Change::Unschedulable(reason) => {
+                Some(plain(format!("waits: {}", self.aliases.replace_names(reason))))
+            }
+            Change::DeletionRequested(_) => Some(self.departure(entry)),
+            Change::Deleted => {
+                let already_reported = is_terminating(&entry.object)
+                    && entry.previous.as_ref().is_some_and(|old| is_bound(old));
+                (!already_reported).then(|| self.departure(entry))
+            }
+            Change::Created
+            | Change::Devices(_)
+            | Change::Ready(_)
+            | Change::Cordoned(_)
+            | Change::Tainted(_)
+            | Change::SpecChanged => None,
+        }
+    }
+
+    /// Why a pod is deleted: the preemptor for which it is evicted, or else the client that deleted
+    /// it.
+    fn departure(&self, entry: &LogEntry) -> (Action, Option<Alias>) {
+        let pod = format!("{}/{}", entry.key.namespace, entry.key.name);
+        let message = self.eviction_messages.get(&(pod.clone(), entry.time.as_millisecond()));
+        let Some(cause) = eviction_message(&entry.object).or(message.map(String::as_str)) else {
+            return plain(format!("deleted by {}", entry.manager));
+        };
+        match audit::parse_eviction(&pod.into(), cause) {
+            Some(eviction) => {
+                let why = match eviction.kind {
+                    EvictionKind::Reclaim => "reclaim",
+                    EvictionKind::Preempt => "priority",
+                    EvictionKind::Consolidate => "consolidation",
+                };
+                (Action::Evicted(why), Some(self.aliases.workload(&eviction.preemptor)))
+            }
+            None => plain(format!("evicted: {}", self.aliases.replace_names(cause))),
+        }
+    }
+}
+
+fn plain(what: String) -> (Action, Option<Alias>) {
+    (Action::Plain(what), None)
+}
+
+fn node_action(entry: &LogEntry, change: &Change) -> Option<String> {
+    match change {
+        Change::Created | Change::Deleted | Change::Cordoned(_) => Some(change.to_string()),
+        // A new node is unready for a moment, which is not worth a line.
+        Change::Ready(_) => entry.previous.as_ref().map(|_| change.to_string()),
+        Change::Bound(_)
+        | Change::Devices(_)
+        | Change::Started
+        | Change::Succeeded
+        | Change::Failed
+        | Change::DeletionRequested(_)
+        | Change::Unschedulable(_)
+        | Change::Tainted(_)
+        | Change::SpecChanged => None,
+    }
+}
+
+fn queue_action(change: &Change) -> Option<String> {
+    match change {
+        Change::SpecChanged => Some("changed".to_owned()),
+        Change::Deleted => Some("deleted".to_owned()),
+        Change::Created
+        | Change::Bound(_)
+        | Change::Devices(_)
+        | Change::Started
+        | Change::Succeeded
+        | Change::Failed
+        | Change::DeletionRequested(_)
+        | Change::Unschedulable(_)
+        | Change::Ready(_)
+        | Change::Cordoned(_)
+        | Change::Tainted(_) => None,
+    }
+}
+
+fn is_terminating(pod: &Value) -> bool {
+    pod.pointer("/metadata/deletionTimestamp").is_some()
+}
+
+fn is_bound(pod: &Value) -> bool {
+    pod.pointer("/spec/nodeName").and_then(Value::as_str).is_some_and(|node| !node.is_empty())
+}
+
+/// The messages of eviction events, by pod and time.
+fn eviction_messages(log: &[Arc<LogEntry>]) -> BTreeMap<(String, i64), String> {
+    let events = log.iter().filter(|entry| {
+        entry.key.resource.plural.as_ref() == "events" && entry.kind != EventKind::Deleted
+    });
+    let causes = events.filter_map(|entry| {
+        let field = |at| entry.object.pointer(at).and_then(Value::as_str);
+        let reason = field("/reason")?;
+        let evicts = matches!(reason, "Evict" | "Evicted" | "Preempted");
+        let about = field("/involvedObject/kind") == Some("Pod");
+        let name = field("/involvedObject/name")?;
+        let pod = format!("{}/{name}", field("/involvedObject/namespace")?);
+        let message = field("/message").or_else(|| field("/note"))?;
+        (evicts && about).then(|| ((pod, entry.time.as_millisecond()), message.to_owned()))
+    });
+    causes.collect()
+}

@@ -1,0 +1,62 @@
+//! Normalizes durations among the inputs of a scheduler. In real time they are shortened by some
+//! factor, so each is replaced by its rank among the durations of the same field.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use schedlab_json::{Value, json};
+
+/// Suffixes of field names that hold durations, as `90s` or in seconds.
+const DURATION_FIELDS: [&str; 5] = [
+    "preemption-delay",
+    "staleness-grace-period",
+    "preemptionDelay",
+    "stalenessGracePeriod",
+    "tolerationSeconds",
+];
+
+/// All durations of a log, by field.
+#[derive(Debug, Default)]
+pub(super) struct Durations(BTreeMap<&'static str, BTreeSet<Duration>>);
+
+impl Durations {
+    /// Collects the durations in a value.
+    pub(super) fn collect(&mut self, value: &Value) {
+        value.as_array().into_iter().flatten().for_each(|item| self.collect(item));
+        for (key, inner) in value.as_object().into_iter().flat_map(|fields| fields.iter()) {
+            match parse_field(key, inner) {
+                Some((kind, time)) => drop(self.0.entry(kind).or_default().insert(time)),
+                None => self.collect(inner),
+            }
+        }
+    }
+
+    /// Replaces durations by their rank, from the shortest on. A zero duration and an invalid one
+    /// are unchanged.
+    pub(super) fn replace_by_ranks(&self, value: &mut Value) {
+        match value {
+            Value::Array(items) => items.iter_mut().for_each(|item| self.replace_by_ranks(item)),
+            Value::Object(fields) => {
+                for (key, inner) in fields {
+                    match parse_field(key, inner) {
+                        Some((kind, time)) => *inner = json!(self.rank(kind, time)),
+                        None => self.replace_by_ranks(inner),
+                    }
+                }
+            }
+            Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
+        }
+    }
+
+    fn rank(&self, kind: &str, time: Duration) -> String {
+        let shorter = self.0.get(kind).map_or(0, |all| all.range(..time).count());
+        format!("duration {}", shorter + 1)
+    }
+}
+
+fn parse_field(key: &str, value: &Value) -> Option<(&'static str, Duration)> {
+    let kind = DURATION_FIELDS.into_iter().find(|kind| key.ends_with(kind))?;
+    let text = value.as_str().and_then(|text| crate::text::duration(text).ok());
+    let time = text.or_else(|| value.as_u64().map(Duration::from_secs));
+    time.filter(|time| !time.is_zero()).map(|time| (kind, time))
+}

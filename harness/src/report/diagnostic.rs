@@ -1,0 +1,33 @@
+//! An error with file and line.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+/// An error in a file, or about the run as a whole.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Diagnostic {
+    /// Display path of the file; empty for an error without a file.
+    pub file: String,
+    /// Line, from 1; 0 for the whole file.
+    pub line: usize,
+    /// The message: what was found and what was expected.
+    pub message: String,
+}
+
+impl Diagnostic {
+    /// A diagnostic at a line.
+    pub fn new(file: &str, line: usize, message: String) -> Self {
+        Self { file: file.to_owned(), line, message }
+    }
+}
+
+impl fmt::Display for Diagnostic {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match (&*self.file, self.line) {
+            ("", _) => f.write_str(&self.message),
+            (file, 0) => write!(f, "{file}: {}", self.message),
+            (file, line) => write!(f, "{file}:{line}: {}", self.message),
+        }
+    }
+}

@@ -1,0 +1,33 @@
+//! The outcome of a scenario in a normal form that can be compared across clocks, clusters and
+//! schedulers: placements and pod histories without times and generated names. Equivalent things
+//! are counted, not named: pods of a workload with equal requests, nodes of the same kind, GPUs of
+//! a node.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+/// The outcome of a scenario at its end.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RunOutcome {
+    /// By workload, such as `train` or `team-a/train (2 GPUs)`.
+    pub workloads: BTreeMap<String, WorkloadOutcome>,
+    /// By node kind: the pods on each node in use, sorted, such as `4 infer, 4 train`.
+    pub nodes: BTreeMap<String, Vec<String>>,
+    /// First events of the workloads, in order.
+    pub order: Vec<String>,
+}
+
+/// The pods of a workload with equal requests.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct WorkloadOutcome {
+    /// The scheduling inputs as text: workloads with equal inputs are interchangeable.
+    #[serde(rename = "wants", default)]
+    pub scheduling_inputs: String,
+    /// Number of pods by final state, with the reason of pending ones.
+    pub pods: BTreeMap<String, usize>,
+    /// Number of pods, deleted ones included, by history, such as `bound, started, evicted for
+    /// train (reclaim)`.
+    #[serde(rename = "stories")]
+    pub histories: BTreeMap<String, usize>,
+}

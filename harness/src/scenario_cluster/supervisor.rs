@@ -1,0 +1,212 @@
+//! Supervises the scheduler under test: starts it, records how it ended, and restarts it after a
+//! crash.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use tokio::{sync::Notify, task::AbortHandle};
+
+use super::AfterKill;
+use super::crash_injector::CrashPoint;
+
+/// How long a killed scheduler takes to restart.
+const RESTART_DELAY: Duration = Duration::from_secs(1);
+
+/// Returns whether a scheduler is running or about to restart.
+pub(super) type LivenessProbe = Arc<dyn Fn() -> bool + Send + Sync>;
+
+/// Starts, stops, kills and restarts a scheduler as steps demand.
+pub(super) struct Supervisor {
+    shared: Arc<SharedState>,
+    task: Option<AbortHandle>,
+}
+
+impl Supervisor {
+    /// Nothing is started yet. `on_kill` is called whenever a step stops or kills the scheduler.
+    pub(super) fn new(on_kill: Box<dyn Fn() + Send + Sync>) -> Self {
+        Self { shared: Arc::new(SharedState::new(on_kill)), task: None }
+    }
+
+    /// Whether a step started it and none stopped it.
+    pub(super) fn is_started(&self) -> bool {
+        self.task.is_some()
+    }
+
+    /// How often it was killed at a write.
+    pub(super) fn kill_count(&self) -> usize {
+        self.shared.state().kill_count
+    }
+
+    /// Why it ended unexpectedly.
+    pub(super) fn error(&self) -> Option<String> {
+        self.shared.state().error.clone()
+    }
+
+    /// Waits until it has ended unexpectedly. Only one caller may wait.
+    pub(super) fn wait_for_exit(&self) -> impl Future<Output = ()> + use<> {
+        let shared = Arc::clone(&self.shared);
+        async move {
+            while shared.state().error.is_none() {
+                shared.exit_notify.notified().await;
+            }
+        }
+    }
+
+    /// Whether it is running or about to restart.
+    pub(super) fn is_alive(&self) -> bool {
+        self.task.as_ref().is_some_and(|task| !task.is_finished())
+    }
+
+    /// Runs instances one after another. `run` is one instance, which ends by itself or at its
+    /// crash point; it returns how it ended, unless that is recorded elsewhere.
+    pub(super) fn start<L, F>(&mut self, run: L)
+    where
+        L: Fn(Arc<CrashPoint>) -> F + Send + 'static,
+        F: Future<Output = Option<String>> + Send + 'static,
+    {
+        self.shared.state().is_alive = true;
+        let supervisor = supervise(Arc::clone(&self.shared), run);
+        self.task = Some(tokio::spawn(supervisor).abort_handle());
+    }
+
+    /// Stops it between two requests.
+    pub(super) fn stop(&mut self) {
+        if let Some(supervisor) = self.task.take() {
+            supervisor.abort();
+            self.shared.record_stop();
+        }
+    }
+
+    /// A probe for callers that wait for the scheduler.
+    pub(super) fn liveness_probe(&self) -> LivenessProbe {
+        let shared = Arc::clone(&self.shared);
+        Arc::new(move || shared.state().is_alive)
+    }
+
+    /// Kills it at a write of the running instance, or of the next one if none is running.
+    pub(super) fn kill_before_write(&self, n: u32, then: AfterKill) {
+        let liveness = if self.is_alive() { Liveness::Alive } else { Liveness::Dead };
+        self.shared.kill_before_write(n, then, liveness);
+    }
+}
+
+async fn supervise<F>(shared: Arc<SharedState>, run: impl Fn(Arc<CrashPoint>) -> F)
+where
+    F: Future<Output = Option<String>>,
+{
+    loop {
+        let crash_point = shared.new_crash_point();
+        let ended = run(Arc::clone(&crash_point)).await;
+        if !crash_point.has_fired() {
+            shared.record_exit(ended);
+            return;
+        }
+        if !shared.record_kill() {
+            return;
+        }
+        tokio::time::sleep(RESTART_DELAY).await;
+    }
+}
+
+/// State shared by the steps and the supervising task.
+struct SharedState {
+    state: Mutex<State>,
+    /// Notified when the scheduler ended unexpectedly.
+    exit_notify: Notify,
+    on_kill: Box<dyn Fn() + Send + Sync>,
+}
+
+struct State {
+    /// Cuts off the running instance.
+    crash_point: Arc<CrashPoint>,
+    /// The write at which to kill the next instance; 0 means never.
+    next_kill_at: u32,
+    after_kill: AfterKill,
+    /// How often it was killed at a write.
+    kill_count: usize,
+    /// Why it ended unexpectedly.
+    error: Option<String>,
+    /// An instance is running, or another follows.
+    is_alive: bool,
+}
+
+impl SharedState {
+    /// Nothing is started yet. `on_kill` is called whenever a step stops or kills the scheduler.
+    fn new(on_kill: Box<dyn Fn() + Send + Sync>) -> Self {
+        let state = State {
+            crash_point: Arc::default(),
+            next_kill_at: 0,
+            after_kill: AfterKill::StayDead,
+            kill_count: 0,
+            error: None,
+            is_alive: false,
+        };
+        Self { state: Mutex::new(state), exit_notify: Notify::new(), on_kill }
+    }
+
+    /// Locks the state.
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A step stopped the scheduler.
+    fn record_stop(&self) {
+        let mut state = self.state();
+        state.crash_point.kill();
+        state.is_alive = false;
+        drop(state);
+        (self.on_kill)();
+    }
+
+    /// The scheduler ended by itself.
+    fn record_exit(&self, error: Option<String>) {
+        let mut state = self.state();
+        state.error = error;
+        state.is_alive = false;
+        self.exit_notify.notify_one();
+    }
+
+    /// The scheduler was killed at a write. Returns whether it is restarted.
+    fn record_kill(&self) -> bool {
+        (self.on_kill)();
+        let mut state = self.state();
+        state.kill_count += 1;
+        state.is_alive = state.after_kill != AfterKill::StayDead;
+        state.is_alive
+    }
+
+    fn kill_before_write(&self, n: u32, then: AfterKill, liveness: Liveness) {
+        let mut state = self.state();
+        state.after_kill = then;
+        if liveness == Liveness::Alive {
+            state.crash_point.arm(n);
+        }
+        // One kill is enough, unless every instance shall be killed.
+        let again = then == AfterKill::RestartAndKillAgain;
+        state.next_kill_at = if again || liveness == Liveness::Dead { n } else { 0 };
+    }
+
+    /// The crash point for a new instance, armed if that instance is to be killed.
+    fn new_crash_point(&self) -> Arc<CrashPoint> {
+        let mut state = self.state();
+        let crash_point = Arc::new(CrashPoint::default());
+        if state.next_kill_at > 0 {
+            crash_point.arm(state.next_kill_at);
+        }
+        if state.after_kill != AfterKill::RestartAndKillAgain {
+            state.next_kill_at = 0;
+        }
+        state.crash_point = Arc::clone(&crash_point);
+        state.error = None;
+        crash_point
+    }
+}
+
+/// Whether an instance is running.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Liveness {
+    /// An instance is running.
+    Alive,
+    /// No instance is running.
+    Dead,
+}

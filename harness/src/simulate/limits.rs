@@ -1,0 +1,109 @@
+//! Limits of trace values: large enough for every cluster, small enough that sums do not overflow.
+
+use std::fmt;
+
+/// An inclusive range of whole numbers.
+#[derive(Clone, Copy)]
+pub(super) struct IntRange {
+    min: u64,
+    max: u64,
+}
+
+/// A Kubernetes name up to a length.
+#[derive(Clone, Copy)]
+pub(super) struct NameLimit {
+    max_length: usize,
+}
+
+/// Millicores; at most a million cores.
+pub(super) const CPU_MILLI: IntRange = IntRange { min: 0, max: 1_000_000_000 };
+/// MiB; at most 1 PiB.
+pub(super) const MEMORY_MIB: IntRange = IntRange { min: 0, max: 1 << 30 };
+/// GPUs of a node or a pod.
+pub(super) const GPUS: IntRange = IntRange { min: 0, max: 1024 };
+/// Thousandths of a GPU.
+pub(super) const GPU_MILLI: IntRange = IntRange { min: 0, max: 1000 };
+/// Pods of a gang.
+pub(super) const PODS: IntRange = IntRange { min: 1, max: 100_000 };
+/// Seconds; at most a hundred years.
+pub(super) const SECS: IntRange = IntRange { min: 0, max: 3_155_760_000 };
+/// Node names are also label values.
+pub(super) const NODE_NAME: NameLimit = NameLimit { max_length: 63 };
+/// Queue names are label values of their pods.
+pub(super) const QUEUE_NAME: NameLimit = NameLimit { max_length: 63 };
+/// Pod names append member and attempt numbers to the job name, within 253 characters.
+pub(super) const JOB_NAME: NameLimit = NameLimit { max_length: 200 };
+/// Maximum GPUs of a queue, and maximum weight.
+const AMOUNT_MAX: f64 = 1_000_000_000.0;
+
+pub(super) const MODEL: &str =
+    "letters, digits, '-', '_' and '.', a letter or digit at both ends, at most 63 long";
+pub(super) const AMOUNT: &str = "a number from 0 to 1000000000, or -1 for no bound";
+pub(super) const WEIGHT: &str = "a number from 0 to 1000000000";
+pub(super) const PRIORITY: &str = "a whole number from -2147483648 to 2147483647";
+
+impl IntRange {
+    pub(super) fn contains(self, count: u64) -> bool {
+        (self.min..=self.max).contains(&count)
+    }
+
+    /// Like `contains`, for fractional values.
+    pub(super) fn contains_fraction(self, count: f64) -> bool {
+        use super::metrics::to_f64;
+        (to_f64(self.min)..=to_f64(self.max)).contains(&count)
+    }
+
+    /// The range without 0, for resources of a node.
+    pub(super) fn at_least_one(self) -> Self {
+        Self { min: 1, ..self }
+    }
+}
+
+impl fmt::Display for IntRange {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "a whole number from {} to {}", self.min, self.max)
+    }
+}
+
+impl NameLimit {
+    /// Whether Kubernetes accepts the name: non-empty parts between dots that do not begin or end
+    /// with a hyphen.
+    pub(super) fn is_valid(self, name: &str) -> bool {
+        let fits = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
+        let is_part = |part: &str| {
+            !part.is_empty()
+                && part.chars().all(fits)
+                && !part.starts_with('-')
+                && !part.ends_with('-')
+        };
+        name.len() <= self.max_length && name.split('.').all(is_part)
+    }
+}
+
+impl fmt::Display for NameLimit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let rule =
+            "a name of lower-case letters, digits and '-', with letters or digits at the ends";
+        write!(f, "{rule} of its parts between dots, at most {} long", self.max_length)
+    }
+}
+
+/// Whether a GPU model is a valid label value.
+pub(super) fn is_model(model: &str) -> bool {
+    let fits = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
+    let ends = |c: char| c.is_ascii_alphanumeric();
+    model.is_empty()
+        || model.len() <= 63
+            && model.chars().all(fits)
+            && model.starts_with(ends)
+            && model.ends_with(ends)
+}
+
+#[expect(clippy::float_cmp, reason = "-1 is written, not calculated")]
+pub(super) fn is_amount(amount: f64) -> bool {
+    is_weight(amount) || amount == -1.0
+}
+
+pub(super) fn is_weight(weight: f64) -> bool {
+    (0.0..=AMOUNT_MAX).contains(&weight)
+}

@@ -1,0 +1,134 @@
+//! Transformations of a trace before its replay: denser arrivals, a smaller fleet, and FGD's
+//! packing experiment, which draws pods from the list until their GPUs reach a percentage of the
+//! fleet's.
+
+use std::collections::BTreeMap;
+
+use super::trace::{JobEnd, Trace, TraceJob};
+
+/// Arrivals per second in a packing experiment: as many as one scheduling cycle handles at once.
+const DRAWN_PER_SEC: usize = 10;
+
+/// Makes arrivals `times` as dense. Run times stay, and so does the time until a job is removed.
+pub(super) fn compress(trace: &mut Trace, times: f64) {
+    for job in &mut trace.jobs {
+        job.arrives_secs /= times;
+    }
+}
+
+/// Keeps this fraction of the nodes of each kind, evenly spread over the list.
+pub(super) fn scale_fleet(trace: &mut Trace, part: f64) {
+    let mut seen: BTreeMap<(u64, String), u32> = BTreeMap::new();
+    trace.nodes.retain(|node| {
+        let at = seen.entry((node.gpus, node.model.clone())).or_default();
+        *at += 1;
+        (f64::from(*at) * part).floor() > (f64::from(*at - 1) * part).floor()
+    });
+}
+
+/// Draws pods from the list repeatedly until their GPUs are `percent` of the fleet's. They arrive
+/// one after the other and stay.
+pub(super) fn inflate(trace: &mut Trace, percent: u64, seed: u64) {
+    let target_milli = trace.gpus().saturating_mul(1000).saturating_mul(percent) / 100;
+    let list = std::mem::take(&mut trace.jobs);
+    if list.iter().all(|job| job.gpus == 0) {
+        return;
+    }
+    let mut rng = SeededRng(seed);
+    let mut arrived = 0;
+    while arrived < target_milli {
+        let drawn = &list[rng.below(list.len())];
+        let at = trace.jobs.len();
+        arrived += drawn.total_gpu_milli();
+        trace.jobs.push(TraceJob {
+            name: format!("{}-{at}", drawn.name),
+            arrives_secs: second(at / DRAWN_PER_SEC),
+            end: JobEnd::Never,
+            ..drawn.clone()
+        });
+    }
+}
+
+/// Splits each gang into single-pod jobs, for schedulers without gangs. Returns the number of
+/// gangs.
+pub(super) fn split_gangs(trace: &mut Trace) -> usize {
+    let gangs = trace.jobs.iter().filter(|job| job.pods > 1).count();
+    let split = |job: TraceJob| {
+        let member = |at| TraceJob { name: format!("{}-{at}", job.name), pods: 1, ..job.clone() };
+        match job.pods {
+            1 => vec![job],
+            pods => (0..pods).map(member).collect(),
+        }
+    };
+    trace.jobs = std::mem::take(&mut trace.jobs).into_iter().flat_map(split).collect();
+    gangs
+}
+
+#[expect(clippy::cast_precision_loss, reason = "a trace's seconds are far below 2^52")]
+fn second(at: usize) -> f64 {
+    at as f64
+}
+
+/// Seeded pseudo-random numbers (SplitMix64).
+struct SeededRng(u64);
+
+impl SeededRng {
+    fn below(&mut self, bound: usize) -> usize {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut mixed = self.0;
+        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        mixed ^= mixed >> 31;
+        let bound = u128::try_from(bound).expect("an index fits");
+        usize::try_from((u128::from(mixed) * bound) >> 64).expect("below the bound")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::simulate::trace::TraceNode;
+
+    fn trace(nodes: usize, gpus: u64) -> Trace {
+        let node = |at| TraceNode { name: format!("n{at}"), gpus, ..TraceNode::default() };
+        let job = |gpus| TraceJob {
+            name: format!("j{gpus}"),
+            pods: 1,
+            gpus,
+            gpu_milli: gpus * 500,
+            arrives_secs: 100.0,
+            ..TraceJob::default()
+        };
+        Trace { nodes: (0..nodes).map(node).collect(), jobs: vec![job(1), job(2)], queues: vec![] }
+    }
+
+    #[test]
+    fn a_scaled_fleet_keeps_its_part_of_each_kind() {
+        let mut mixed = trace(10, 8);
+        mixed.nodes.extend(trace(5, 0).nodes);
+        scale_fleet(&mut mixed, 0.4);
+        let kept = |gpus| mixed.nodes.iter().filter(|node| node.gpus == gpus).count();
+        assert_eq!((kept(8), kept(0)), (4, 2));
+    }
+
+    #[test]
+    fn inflated_arrivals_just_exceed_the_target_and_repeat_with_the_seed() {
+        let inflated = |seed| {
+            let mut trace = trace(10, 8);
+            inflate(&mut trace, 130, seed);
+            trace
+        };
+        let arrived: u64 = inflated(1).jobs.iter().map(TraceJob::total_gpu_milli).sum();
+        assert!((104_000..105_000).contains(&arrived), "{arrived} of 104 GPUs wanted");
+        assert_eq!(inflated(1), inflated(1));
+        assert_ne!(inflated(1), inflated(2));
+    }
+
+    #[test]
+    fn denser_arrivals_leave_run_times_alone() {
+        let mut trace = trace(1, 8);
+        trace.jobs[0].end = JobEnd::RunsSecs(60.0);
+        compress(&mut trace, 10.0);
+        assert_eq!((trace.jobs[0].arrives_secs, trace.jobs[0].end), (10.0, JobEnd::RunsSecs(60.0)));
+    }
+}

@@ -1,0 +1,153 @@
+//! Snapshot files on disk, in insta's format, and detection of orphaned ones.
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context as _, anyhow};
+
+use super::Update;
+use crate::features::{Case, Suite};
+
+/// The text of a snapshot; `None` if the file does not exist.
+pub(super) fn read(path: &Path) -> anyhow::Result<Option<String>> {
+    if !path.exists() {
+        return Ok(None);
+    }
+    let snapshot = insta::Snapshot::from_file(path).map_err(|error| {
+        let shown = path.display().to_string();
+        match crate::text::read(path) {
+            Err(unreadable) => anyhow!(unreadable.in_file(&shown)),
+            Ok(_) => anyhow!("{shown} is not an insta snapshot: {error}"),
+        }
+    })?;
+    let text =
+        snapshot.as_text().with_context(|| format!("{} is not a text snapshot", path.display()))?;
+    Ok(Some(text.to_string()))
+}
+
+/// Writes a snapshot file.
+pub(super) fn write(path: &Path, source: &str, name: &str, text: &str) -> anyhow::Result<()> {
+    let quoted = |text: &str| schedlab_json::Value::from(text).to_string();
+    let file = format!(
+        "---\nsource: {}\nexpression: {}\n---\n{}\n",
+        quoted(source),
+        quoted(name),
+        text.trim_end()
+    );
+    let folder = path.parent().unwrap_or(Path::new("."));
+    std::fs::create_dir_all(folder)
+        .and_then(|()| std::fs::write(path, file))
+        .with_context(|| format!("cannot write {}", path.display()))
+}
+
+/// Removes a file if it exists.
+pub(super) fn remove(path: &Path) -> anyhow::Result<()> {
+    if path.exists() {
+        std::fs::remove_file(path).with_context(|| format!("cannot remove {}", path.display()))?;
+    }
+    Ok(())
+}
+
+/// Removes a file if it exists, unless updates are disabled.
+pub(super) fn remove_if_allowed(update: Update, path: &Path) -> anyhow::Result<()> {
+    if update == Update::No { Ok(()) } else { remove(path) }
+}
+
+/// All pending snapshots under these paths, sorted by name.
+pub fn pending(paths: &[PathBuf]) -> Vec<PathBuf> {
+    let mut found = Vec::new();
+    for path in paths {
+        collect_files(path, &mut found);
+    }
+    found.retain(|path| path.to_string_lossy().ends_with(".snap.new"));
+    found.sort();
+    found
+}
+
+/// Snapshots of the loaded feature files that no scenario uses any more: it was renamed or deleted,
+/// or has no snapshot step. `whole` are folders of which all files were loaded.
+pub fn orphans(suite: &Suite, whole: &[PathBuf], shows: &dyn Fn(&Case) -> bool) -> Vec<PathBuf> {
+    let needed: BTreeSet<PathBuf> =
+        suite.cases.iter().filter(|case| shows(case)).map(Case::snapshot_path).collect();
+    let mut folders = BTreeSet::new();
+    let mut loaded = BTreeSet::new();
+    for file in &suite.files {
+        let (base, inner) = crate::features::split_at_features_folder(file);
+        let area = base.join("snapshots").join(inner.parent().unwrap_or(Path::new("")));
+        folders.insert(area.clone());
+        let stem = inner.file_stem().map(|s| s.to_string_lossy().into_owned());
+        loaded.insert((area, stem.unwrap_or_default()));
+    }
+    let mut found = Vec::new();
+    for folder in whole {
+        let (base, inner) = crate::features::split_at_features_folder(&format!(
+            "{}/x",
+            crate::features::display_path(folder)
+        ));
+        collect_files(
+            &base.join("snapshots").join(inner.parent().unwrap_or(Path::new(""))),
+            &mut found,
+        );
+    }
+    for folder in &folders {
+        let files = std::fs::read_dir(folder).into_iter().flatten().flatten();
+        found.extend(
+            files
+                .map(|file| file.path())
+                .filter(|path| is_of_loaded_feature(path, folder, &loaded)),
+        );
+    }
+    found.sort();
+    found.dedup();
+    found.retain(|path| path.extension().is_some_and(|e| e == "snap") && !needed.contains(path));
+    found
+}
+
+/// Whether a snapshot belongs to a loaded feature file.
+fn is_of_loaded_feature(path: &Path, folder: &Path, loaded: &BTreeSet<(PathBuf, String)>) -> bool {
+    let name = path.file_name().map(|n| n.to_string_lossy().into_owned()).unwrap_or_default();
+    let stem = name.split("__").next().unwrap_or_default().to_owned();
+    loaded.contains(&(folder.to_path_buf(), stem))
+}
+
+fn collect_files(path: &Path, found: &mut Vec<PathBuf>) {
+    if path.is_file() {
+        found.push(path.to_path_buf());
+        return;
+    }
+    let entries = std::fs::read_dir(path).into_iter().flatten().flatten();
+    for entry in entries {
+        collect_files(&entry.path(), found);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::*;
+    use crate::features::{FeaturePath, load};
+
+    #[test]
+    fn a_renamed_scenario_a_deleted_feature_and_a_deleted_area_leave_orphans() {
+        let folder = tempfile::tempdir().unwrap();
+        let root = folder.path();
+        for area in ["features/quota", "snapshots/quota", "snapshots/gone"] {
+            fs::create_dir_all(root.join(area)).unwrap();
+        }
+        let text = "Feature: f\n  Scenario: stays\n    Then the placement matches its snapshot\n";
+        fs::write(root.join("features/quota/q.feature"), text).unwrap();
+        for snapshot in ["quota/q__stays", "quota/q__renamed", "quota/old__x", "gone/g__y"] {
+            let path = root.join("snapshots").join(format!("{snapshot}.snap"));
+            write(&path, "f", "n", "text").unwrap();
+        }
+        let features = root.join("features");
+        let suite = load(&[FeaturePath { path: features.clone(), line: None }]).unwrap();
+        let names = |whole: &[PathBuf]| -> Vec<String> {
+            let found = orphans(&suite, whole, &|_| true);
+            found.iter().map(|p| p.file_stem().unwrap().to_string_lossy().into_owned()).collect()
+        };
+        assert_eq!(names(&[features]), ["g__y", "old__x", "q__renamed"]);
+        assert_eq!(names(&[]), ["q__renamed"], "a file alone says nothing about other files");
+    }
+}

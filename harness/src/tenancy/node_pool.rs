@@ -1,0 +1,70 @@
+//! The node pool of a scenario, if an installed scheduler serves one pool per scenario. Nodes,
+//! queues, pods and pod groups get the pool's label, which the scenario does not see.
+
+use schedlab_json::{Map, Value, json};
+
+use super::names::TenantNames;
+
+/// Label with the name of the node pool.
+const NODE_POOL_LABEL: &str = "kai.scheduler/node-pool";
+
+/// Adds the scenario's node pool to an object's labels, unless they name another.
+pub(super) fn add_label(names: &TenantNames, metadata: &mut Value) {
+    if let Some(pool) = &names.node_pool
+        && metadata["labels"].get(NODE_POOL_LABEL).is_none()
+    {
+        metadata["labels"][NODE_POOL_LABEL] = json!(pool);
+    }
+}
+
+/// Removes the label that [`add_label`] has added.
+pub(super) fn remove_label(names: &TenantNames, labels: &mut Map) {
+    let Some(pool) = &names.node_pool else { return };
+    if labels.get(NODE_POOL_LABEL).and_then(Value::as_str) == Some(pool) {
+        labels.remove(NODE_POOL_LABEL);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use http::Method;
+
+    use super::super::{rewrite_request, rewrite_response};
+    use super::*;
+
+    #[test]
+    fn scheduling_objects_get_the_node_pool_of_their_scenario() {
+        let names = TenantNames { node_pool: Some("pool-2".to_owned()), ..TenantNames::for_test() };
+        let template = json!({"spec": {"schedulerName": "x", "containers": []}});
+        for (path, object, labelled) in [
+            ("/api/v1/nodes", json!({"metadata": {"name": "n"}, "spec": {"taints": []}}), ""),
+            ("/apis/g/v2/queues", json!({"metadata": {"name": "q"}}), ""),
+            ("/apis/g/v1/namespaces/a/podgroups", json!({"metadata": {"name": "g"}}), ""),
+            (
+                "/api/v1/namespaces/a/pods",
+                json!({"metadata": {"name": "p", "labels": {"a": "b"}}, "spec": template["spec"]}),
+                "",
+            ),
+            (
+                "/apis/batch/v1/namespaces/a/jobs",
+                json!({"spec": {"template": template}}),
+                "/spec/template",
+            ),
+        ] {
+            let (_, target) = rewrite_request::rewrite_uri(&names, &path.parse().unwrap());
+            let mut in_cluster = object.clone();
+            rewrite_request::to_cluster(&names, &target, &Method::POST, &mut in_cluster);
+            let found =
+                in_cluster.pointer(&format!("{labelled}/metadata/labels/kai.scheduler~1node-pool"));
+            assert_eq!(found, Some(&json!("pool-2")), "{in_cluster}");
+            rewrite_response::to_tenant(&names, &target, &mut in_cluster);
+            assert!(!in_cluster.to_string().contains("node-pool"), "{in_cluster}");
+        }
+        let (_, target) = rewrite_request::rewrite_uri(&names, &"/api/v1/nodes".parse().unwrap());
+        let original = json!({"metadata": {"labels": {NODE_POOL_LABEL: "a100"}, "name": "n"}, "spec": {"taints": []}});
+        let mut node = original.clone();
+        rewrite_request::to_cluster(&names, &target, &Method::POST, &mut node);
+        rewrite_response::to_tenant(&names, &target, &mut node);
+        assert_eq!(node["metadata"]["labels"], original["metadata"]["labels"]);
+    }
+}

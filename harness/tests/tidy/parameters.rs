@@ -1,0 +1,90 @@
+//! The parameters of functions, as far as one rule needs them: none is an anonymous tuple.
+
+use crate::source::Source;
+
+/// A function with a parameter whose type is a tuple.
+pub(crate) struct TupleParameter {
+    pub(crate) line: usize,
+    pub(crate) function: String,
+}
+
+/// Every function of a source that takes a tuple. Closures may: their callers are iterators.
+pub(crate) fn tuple_parameters(source: &Source) -> Vec<TupleParameter> {
+    let code = source.code.as_str();
+    let mut found = Vec::new();
+    for (at, _) in code.match_indices("fn ") {
+        let (before, after) = code.split_at(at);
+        let is_word = before.ends_with(|c: char| c.is_alphanumeric() || c == '_');
+        let signature = after.strip_prefix("fn ").unwrap_or_default();
+        let name: String =
+            signature.chars().take_while(|c| c.is_alphanumeric() || *c == '_').collect();
+        if is_word || name.is_empty() {
+            continue;
+        }
+        let rest = signature.get(name.len()..).unwrap_or_default();
+        let list = rest.get(generics(rest)..).unwrap_or_default();
+        if parameters(list).into_iter().any(is_tuple) {
+            found.push(TupleParameter { line: before.lines().count(), function: name });
+        }
+    }
+    found
+}
+
+/// The length of `<…>` at the front; 0 without it.
+fn generics(code: &str) -> usize {
+    if !code.starts_with('<') {
+        return 0;
+    }
+    let mut depth = 0_u32;
+    let mut previous = ' ';
+    for (at, c) in code.char_indices() {
+        match c {
+            '<' => depth += 1,
+            '>' if previous != '-' => depth -= 1,
+            _ => {}
+        }
+        if depth == 0 {
+            return at + 1;
+        }
+        previous = c;
+    }
+    0
+}
+
+/// The parameters of a list that starts at the front.
+fn parameters(code: &str) -> Vec<&str> {
+    let Some(list) = code.strip_prefix('(') else { return Vec::new() };
+    let (mut found, mut depth, mut start, mut previous) = (Vec::new(), 0_u32, 0, ' ');
+    for (at, c) in list.char_indices() {
+        match c {
+            '(' | '[' | '{' | '<' => depth += 1,
+            ')' if depth == 0 => {
+                found.push(list.get(start..at).unwrap_or_default());
+                return found;
+            }
+            ')' | ']' | '}' => depth = depth.saturating_sub(1),
+            '>' if previous != '-' && previous != '=' => depth = depth.saturating_sub(1),
+            ',' if depth == 0 => {
+                found.push(list.get(start..at).unwrap_or_default());
+                start = at + 1;
+            }
+            _ => {}
+        }
+        previous = c;
+    }
+    Vec::new()
+}
+
+/// Whether a parameter's pattern or type, behind references, is a tuple. `()` is none.
+fn is_tuple(parameter: &str) -> bool {
+    let pattern = parameter.trim_start();
+    let kind = parameter.replace("::", "  ");
+    let kind = kind.split_once(':').map_or("", |(_, kind)| kind).trim_start();
+    let kind = kind.trim_start_matches('&').trim_start();
+    let kind = match kind.strip_prefix('\'') {
+        Some(lifetime) => lifetime.trim_start_matches(|c: char| c.is_alphanumeric() || c == '_'),
+        None => kind,
+    };
+    let kind = kind.trim_start().trim_start_matches("mut ").trim_start();
+    pattern.starts_with('(') || (kind.starts_with('(') && !kind.starts_with("()"))
+}

@@ -1,0 +1,227 @@
+//! Ranks how far nodes are from accepting a pod. A node ranks by its worst error, and a suggestion
+//! addresses the nearest nodes: opening a node that would still reject the pod is no suggestion.
+
+use std::collections::BTreeMap;
+
+use super::{
+    DeviceFitError, EvenWhenEmpty, FitError, FitErrors, TopologyFitError, VolumeFitError,
+    fit_error::NodeRefusal,
+};
+use crate::model::{CORDONED_TAINT, NOT_READY_TAINTS};
+
+/// Number of nodes with an error.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct NodeCounts {
+    pub(super) all: u32,
+    /// Those of them that have other errors as well.
+    pub(super) with_other_errors: u32,
+}
+
+/// How hard an error is to resolve, easiest first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Rank {
+    /// The node is too full and nothing else.
+    Full,
+    /// The node is closed to the pod for now.
+    Closed,
+    /// Pods of the pod's own gang use the node.
+    OwnGang,
+    /// The pod belongs on other nodes.
+    OtherNodes,
+    /// The node is of another kind than the pod requires.
+    OtherKind,
+    /// The node is too small.
+    TooSmall,
+    /// The pod fits on no node at all.
+    NoNode,
+}
+
+impl FitError {
+    const fn rank(&self) -> Rank {
+        match self {
+            Self::InsufficientResources { even_when_empty: EvenWhenEmpty::No, .. }
+            | Self::NumaMisaligned { even_when_empty: EvenWhenEmpty::No } => Rank::Full,
+            Self::Taint { .. }
+            | Self::Unschedulable
+            | Self::NotReady
+            | Self::PodAffinity
+            | Self::PodAffinityToOwnGang
+            | Self::PodAntiAffinity
+            | Self::ExistingPodsAntiAffinity
+            | Self::HostPort { .. }
+            | Self::TopologySpread(_)
+            | Self::TooFewDomains { .. }
+            | Self::TopologySpreadLabelMissing(_)
+            | Self::LegacyMigPodOnNode
+            | Self::QueueBoundExceeded(_) => Rank::Closed,
+            Self::NodeAffinity { .. } | Self::ClaimOnOtherNode(_) => Rank::OtherNodes,
+            Self::InsufficientGpuMemory { .. }
+            | Self::WholeGpusOnly
+            | Self::MigInstancesOnly
+            | Self::MigDisabled
+            | Self::GpusOnlyViaDra
+            | Self::GpusNotViaDra
+            | Self::NotGpuWorker
+            | Self::NotCpuWorker
+            | Self::NumaMisaligned { even_when_empty: EvenWhenEmpty::Yes } => Rank::OtherKind,
+            Self::InsufficientResources { even_when_empty: EvenWhenEmpty::Yes, .. } => {
+                Rank::TooSmall
+            }
+            Self::LegacyMig | Self::ClaimUsersExhausted(_) | Self::ClaimQueueMismatch { .. } => {
+                Rank::NoNode
+            }
+            Self::Topology(fit_error) => topology_rank(fit_error),
+            Self::Volume(fit_error) => volume_rank(fit_error),
+            Self::Devices(fit_error) => device_rank(fit_error),
+        }
+    }
+}
+
+impl FitError {
+    /// Labelling or opening the node would resolve it.
+    const fn is_fixed_by_opening_node(&self) -> bool {
+        matches!(
+            self,
+            Self::Taint { .. }
+                | Self::Unschedulable
+                | Self::NotReady
+                | Self::NodeAffinity { .. }
+                | Self::NotGpuWorker
+                | Self::NotCpuWorker
+        )
+    }
+
+    /// It depends on where other pods, volumes or claims are, not on the node itself.
+    const fn ties_to_location(&self) -> bool {
+        matches!(
+            self,
+            Self::PodAffinity
+                | Self::PodAffinityToOwnGang
+                | Self::TopologySpread(_)
+                | Self::TooFewDomains { .. }
+                | Self::ClaimOnOtherNode(_)
+                | Self::Volume(
+                    VolumeFitError::NodeAffinity
+                        | VolumeFitError::Zone
+                        | VolumeFitError::NoMatchingVolume
+                )
+                | Self::Devices(
+                    DeviceFitError::ClaimOnOtherNode(_) | DeviceFitError::NoReachableDevice
+                )
+        )
+    }
+}
+
+const fn topology_rank(fit_error: &TopologyFitError) -> Rank {
+    match fit_error {
+        TopologyFitError::DomainTooFull { .. } | TopologyFitError::MissingLabels { .. } => {
+            Rank::OtherNodes
+        }
+        TopologyFitError::OtherDomain { .. } => Rank::NoNode,
+    }
+}
+
+const fn volume_rank(fit_error: &VolumeFitError) -> Rank {
+    match fit_error {
+        VolumeFitError::NoMatchingVolume
+        | VolumeFitError::InsufficientStorage
+        | VolumeFitError::TooManyVolumes { even_when_empty: EvenWhenEmpty::No } => Rank::Closed,
+        VolumeFitError::NodeAffinity | VolumeFitError::Zone => Rank::OtherNodes,
+        VolumeFitError::TooManyVolumes { even_when_empty: EvenWhenEmpty::Yes } => Rank::OtherKind,
+        VolumeFitError::ClaimUnavailable { .. } | VolumeFitError::ClaimInUse(_) => Rank::NoNode,
+    }
+}
+
+const fn device_rank(fit_error: &DeviceFitError) -> Rank {
+    match fit_error {
+        DeviceFitError::InsufficientDevices { even_when_empty: EvenWhenEmpty::No, .. }
+        | DeviceFitError::NoReachableDevice => Rank::Closed,
+        DeviceFitError::InsufficientDevices { even_when_empty: EvenWhenEmpty::Yes, .. } => {
+            Rank::OtherKind
+        }
+        DeviceFitError::ClaimOnOtherNode(_) => Rank::OtherNodes,
+        DeviceFitError::ClaimUsersExhausted(_) => Rank::NoNode,
+    }
+}
+
+/// The error that ranks highest; the first one among equals.
+pub(crate) fn worst_fit_error(
+    first: &FitError,
+    others: impl Iterator<Item = FitError>,
+) -> FitError {
+    without_state_taint(others.fold(first.clone(), |worst, other| {
+        if other.rank() > worst.rank() { other } else { worst }
+    }))
+}
+
+/// The worst error is that the node is closed, and the node has other errors besides.
+pub(crate) fn has_other_errors<'a>(
+    worst: &FitError,
+    mut all: impl Iterator<Item = &'a FitError>,
+) -> bool {
+    let is_more = |fit_error: &FitError| {
+        matches!(fit_error, FitError::Taint { has_other_errors: true, .. })
+            || without_state_taint(fit_error.clone()) != *worst
+    };
+    worst.is_fixed_by_opening_node() && all.any(is_more)
+}
+
+/// Replaces a taint that Kubernetes sets for the node's state by that state: such taints are not
+/// meant to be tolerated. Other taints are reported on their own.
+fn without_state_taint(fit_error: FitError) -> FitError {
+    let FitError::Taint { key, value, .. } = fit_error else { return fit_error };
+    if *key == *CORDONED_TAINT {
+        return FitError::Unschedulable;
+    }
+    if NOT_READY_TAINTS.contains(&&*key) {
+        return FitError::NotReady;
+    }
+    FitError::Taint { key, value, has_other_errors: false }
+}
+
+impl FitErrors {
+    /// Some nodes reject the pod because it is tied to others: a new node might not suit it.
+    pub(super) fn is_tied_to_location(&self) -> bool {
+        self.refusals.keys().any(|refusal| refusal.worst.ties_to_location())
+    }
+
+    /// The worst errors of the nearest nodes, with the number of nodes.
+    pub(super) fn errors_on_nearest_nodes(&self) -> BTreeMap<&FitError, NodeCounts> {
+        let nearest = self.nearest_rank();
+        let mut on_nearest: BTreeMap<&FitError, NodeCounts> = BTreeMap::new();
+        for (refusal, nodes) in &self.refusals {
+            if Some(refusal.rank()) == nearest {
+                let counts = on_nearest.entry(&refusal.worst).or_default();
+                counts.all += nodes;
+                counts.with_other_errors += nodes * u32::from(refusal.has_other_errors);
+            }
+        }
+        on_nearest
+    }
+
+    /// The pod's own gang uses the nearest nodes.
+    pub(super) fn is_nearest_held_by_own_gang(&self) -> bool {
+        self.nearest_rank() == Some(Rank::OwnGang)
+    }
+
+    /// No node would hold the pod even if it were empty, or none of those that the pod names.
+    pub(crate) fn are_nodes_too_small(&self) -> bool {
+        self.named_nodes_too_small == Some(true) || self.nearest_rank() == Some(Rank::TooSmall)
+    }
+
+    fn nearest_rank(&self) -> Option<Rank> {
+        self.refusals.keys().map(NodeRefusal::rank).min()
+    }
+}
+
+impl NodeRefusal {
+    /// Topology errors are reported only when nothing else rejects the pod; then missing labels
+    /// merely close the node.
+    const fn rank(&self) -> Rank {
+        match (&self.first, self.is_by_own_gang) {
+            (FitError::Topology(TopologyFitError::MissingLabels { .. }), _) => Rank::Closed,
+            (_, true) => Rank::OwnGang,
+            (_, false) => self.worst.rank(),
+        }
+    }
+}

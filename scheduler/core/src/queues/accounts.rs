@@ -1,0 +1,259 @@
+//! The accounts of all queues. A pod is charged to its leaf queue and to all ancestors.
+
+use super::{
+    Charge, ChargeTable, accounted_with_mig,
+    shared_claims::{ChargeChange, SharedClaims},
+};
+use crate::{
+    Profile, Snapshot,
+    fairshare::fair_shares,
+    model::{Pod, PodStatus, Queue, QueueId, Time},
+    resources::{Amount, PerResource},
+};
+
+/// What a queue deserves and uses, in the units of [`crate::resources::Resources`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Account {
+    /// The parent queue.
+    pub parent: Option<QueueId>,
+    /// Queues with higher priority are served first among otherwise equal siblings.
+    pub priority: i32,
+    /// Older queues are served first among otherwise equal siblings.
+    pub created: Time,
+    /// What it deserves.
+    pub quota: PerResource<Amount>,
+    /// What it may use at most.
+    pub limit: PerResource<Amount>,
+    /// Its fair share, from [`crate::fairshare`].
+    pub fair_share: PerResource<i64>,
+    /// Used by its allocated and pipelined pods; releasing pods do not count.
+    pub allocated: PerResource<i64>,
+    /// Part of it that non-preemptible pods use.
+    pub allocated_non_preemptible: PerResource<i64>,
+    /// Allocated plus what its pending pods request; gated and skipped ones do not count.
+    pub requested: PerResource<i64>,
+}
+
+/// The accounts of all queues, by position.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct QueueAccounts {
+    accounts: Vec<Account>,
+    claims: SharedClaims,
+    total: PerResource<i64>,
+    fair_shares: bool,
+}
+
+impl QueueAccounts {
+    /// Records every pod of the snapshot and divides the cluster.
+    pub fn new(snapshot: &Snapshot, profile: &Profile, charges: &ChargeTable) -> Self {
+        let accounts = snapshot.queues.iter().map(Account::empty).collect();
+        let total = shared_total(snapshot, charges);
+        let claims = SharedClaims::default();
+        let mut all = Self { accounts, claims, total, fair_shares: profile.uses_fair_shares };
+        for pod in &snapshot.pods {
+            all.record_pod(snapshot, charges, pod);
+        }
+        all.divide(snapshot, profile);
+        all
+    }
+
+    /// Divides the cluster by the current requests.
+    pub(crate) fn divide(&mut self, snapshot: &Snapshot, profile: &Profile) {
+        let requests: Vec<_> = self.accounts.iter().map(|account| account.requested).collect();
+        let shares = fair_shares(&snapshot.queues, &requests, self.total, profile.k_value_milli);
+        for (account, share) in self.accounts.iter_mut().zip(shares) {
+            account.fair_share = share;
+        }
+    }
+
+    /// From given accounts, for example recorded ones.
+    pub fn from_accounts(accounts: Vec<Account>, total: PerResource<i64>) -> Self {
+        Self { accounts, claims: SharedClaims::default(), total, fair_shares: true }
+    }
+
+    /// Whether sibling queues are ordered by their accounts instead of their age: see
+    /// [`Profile::uses_fair_shares`].
+    pub const fn uses_fair_shares(&self) -> bool {
+        self.fair_shares
+    }
+
+    /// The total that all queues share: allocatable of ready nodes minus pods of other schedulers.
+    pub const fn total(&self) -> PerResource<i64> {
+        self.total
+    }
+
+    /// The account of one queue.
+    pub fn account(&self, queue: QueueId) -> &Account {
+        &self.accounts[queue.0 as usize]
+    }
+
+    /// The queue and its ancestors, upward.
+    pub fn path(&self, queue: QueueId) -> impl Iterator<Item = QueueId> + '_ {
+        std::iter::successors(Some(queue), |at| self.account(*at).parent)
+    }
+
+    /// Whether non-preemptible work of `queue` with `request` more stays within the quotas of the
+    /// queue and its ancestors.
+    pub fn fits_quotas(&self, queue: QueueId, request: PerResource<i64>) -> bool {
+        self.path(queue).map(|at| self.account(at)).all(|account| account.fits_quota(request))
+    }
+
+    /// Whether `queue` itself, with `request` more and `gone` less allocated, stays within its
+    /// limit of every requested resource.
+    pub fn fits_limit(
+        &self,
+        queue: QueueId,
+        request: PerResource<i64>,
+        gone: PerResource<i64>,
+    ) -> bool {
+        let account = self.account(queue);
+        let after = account.allocated.minus(gone).plus(request).values();
+        let requested = request.values().into_iter().zip(account.limit.values());
+        requested
+            .zip(after)
+            .all(|((requested, limit), after)| requested <= 0 || limit.allows(after))
+    }
+
+    /// How many queues there are.
+    pub const fn len(&self) -> usize {
+        self.accounts.len()
+    }
+
+    /// There is no queue at all.
+    pub const fn is_empty(&self) -> bool {
+        self.accounts.is_empty()
+    }
+
+    /// Charges `queue` for a pod that was allocated or pipelined.
+    pub fn charge(&mut self, queue: QueueId, charge: &Charge, preemptible: bool) {
+        let change = self.claims.acquire(queue, charge, preemptible);
+        self.change(queue, |account| {
+            account.allocated = account.allocated.plus(change.all);
+            let non_preemptible = account.allocated_non_preemptible.plus(change.non_preemptible);
+            account.allocated_non_preemptible = non_preemptible;
+        });
+    }
+
+    /// Refunds `queue` for a charged pod that is evicted.
+    pub fn refund(&mut self, queue: QueueId, charge: &Charge, preemptible: bool) {
+        let change = self.claims.release(queue, charge, preemptible);
+        self.change(queue, |account| {
+            account.allocated = account.allocated.minus(change.all);
+            let non_preemptible = account.allocated_non_preemptible.minus(change.non_preemptible);
+            account.allocated_non_preemptible = non_preemptible;
+        });
+    }
+
+    /// What `queue` would be charged for more pods with this charge.
+    pub(crate) fn charge_change(
+        &self,
+        queue: QueueId,
+        charge: &Charge,
+        preemptible: bool,
+    ) -> ChargeChange {
+        self.claims.charge_change(queue, charge, preemptible)
+    }
+
+    fn change(&mut self, queue: QueueId, change: impl Fn(&mut Account)) {
+        let mut next = Some(queue);
+        while let Some(at) = next {
+            let account = &mut self.accounts[at.0 as usize];
+            change(account);
+            next = account.parent;
+        }
+    }
+
+    fn record_pod(&mut self, snapshot: &Snapshot, charges: &ChargeTable, pod: &Pod) {
+        let Some(group) = pod.group.map(|group| &snapshot.pod_groups[group.0 as usize]) else {
+            return;
+        };
+        let Ok(Some(queue)) = group.queue else { return };
+        match pod.status {
+            PodStatus::Bound | PodStatus::Running | PodStatus::OnExcludedNode => {
+                let charge = match pod.node {
+                    Some(node) => charges.on_node(pod.shape, &snapshot.nodes[node.0 as usize]),
+                    None => charges.for_fair_share(pod.shape),
+                };
+                self.charge(queue, &charge, group.preemptible);
+                self.add_request(queue, &charge);
+            }
+            PodStatus::Pending if group.is_skipped => {}
+            PodStatus::Pending => self.add_request(queue, &charges.for_fair_share(pod.shape)),
+            PodStatus::Gated | PodStatus::Releasing | PodStatus::Succeeded | PodStatus::Failed => {}
+        }
+    }
+
+    /// A pod of `queue` requests the charge.
+    pub(crate) fn add_request(&mut self, queue: QueueId, charge: &Charge) {
+        let more = self.claims.add_request(queue, charge);
+        self.change(queue, |account| account.requested = account.requested.plus(more));
+    }
+
+    /// A pod of `queue` no longer requests the charge.
+    pub(crate) fn remove_request(&mut self, queue: QueueId, charge: &Charge) {
+        let less = self.claims.remove_request(queue, charge);
+        self.change(queue, |account| account.requested = account.requested.minus(less));
+    }
+}
+
+impl Account {
+    fn empty(queue: &Queue) -> Self {
+        Self {
+            parent: queue.parent,
+            priority: queue.priority,
+            created: queue.created,
+            quota: queue.quota,
+            limit: queue.limit,
+            fair_share: PerResource::default(),
+            allocated: PerResource::default(),
+            allocated_non_preemptible: PerResource::default(),
+            requested: PerResource::default(),
+        }
+    }
+
+    /// Whether its non-preemptible work with `request` more stays within its quota.
+    pub fn fits_quota(&self, request: PerResource<i64>) -> bool {
+        self.allocated_non_preemptible.plus(request).within(self.quota)
+    }
+
+    /// With `more` it would exceed its quota or its fair share of some resource.
+    pub fn exceeds_share(&self, more: PerResource<i64>) -> bool {
+        let after = self.allocated.plus(more);
+        !after.within(self.quota) || !after.within(self.fair_share.map(Amount::Exactly))
+    }
+
+    /// What it may use without becoming a victim: the larger of quota and fair share, at most its
+    /// limit.
+    pub fn allocatable(&self) -> PerResource<Amount> {
+        let share = |quota: Amount, fair: i64, limit: Amount| match quota {
+            Amount::Unlimited => limit,
+            Amount::Exactly(quota) => limit.min(Amount::Exactly(quota.max(fair))),
+        };
+        PerResource {
+            gpu: share(self.quota.gpu, self.fair_share.gpu, self.limit.gpu),
+            cpu: share(self.quota.cpu, self.fair_share.cpu, self.limit.cpu),
+            memory: share(self.quota.memory, self.fair_share.memory, self.limit.memory),
+        }
+    }
+}
+
+fn shared_total(snapshot: &Snapshot, charges: &ChargeTable) -> PerResource<i64> {
+    let ready = snapshot.nodes.iter().filter(|node| node.ready);
+    let offered = ready.fold(PerResource::default(), |sum: PerResource<i64>, node| {
+        sum.plus(accounted_with_mig(&node.allocatable))
+    });
+    let others = snapshot.pods.iter().filter(|pod| pod.group.is_none());
+    let bills = others.filter_map(|pod| {
+        let takes_room = match pod.status {
+            PodStatus::Bound | PodStatus::Running | PodStatus::Releasing => true,
+            PodStatus::Pending
+            | PodStatus::Gated
+            | PodStatus::OnExcludedNode
+            | PodStatus::Succeeded
+            | PodStatus::Failed => false,
+        };
+        let node = &snapshot.nodes[pod.node?.0 as usize];
+        (takes_room && node.ready).then(|| charges.on_node(pod.shape, node))
+    });
+    offered.minus(bills.collect::<Charge>().total())
+}

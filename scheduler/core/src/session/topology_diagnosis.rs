@@ -1,0 +1,334 @@
+//! Why pods cannot be placed together in any topology domain.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fmt,
+};
+
+use super::{
+    PlacementFailure, Session,
+    topology::{Levels, PodSet},
+};
+use crate::{
+    decision::{NodeRequirements, TopologyFitError},
+    model::{HOSTNAME, Name, NodeId, NodeSelection, PodId, PodShape, ShapeId, TopologyConstraint},
+};
+
+/// No topology domain holds pods that must be placed together.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NoTopologyDomain {
+    /// Name of the topology.
+    pub topology: Name,
+    /// The required level, otherwise the preferred one.
+    pub level: Name,
+    /// Number of pods.
+    pub pods: u32,
+    /// Usable domains of that level, and the number of pods that fit in each.
+    pub domains: Vec<(Name, u64)>,
+    /// Pods of the group already run in these domains, so that no others are usable.
+    pub are_in_use: bool,
+    /// The only domains of that level that the pods select; any when empty.
+    pub selected_domains: Vec<Name>,
+    /// How the pods select nodes.
+    pub node_selection: NodeSelection,
+    /// The pods would fit if the level were only preferred.
+    pub would_fit_unconstrained: bool,
+    /// Set when the constraint can never be satisfied, whatever is free.
+    pub invalid_level: Option<Box<InvalidLevel>>,
+}
+
+/// Why a constraint can never be satisfied.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum InvalidLevel {
+    /// The topology or the level does not exist.
+    Unknown {
+        /// The missing level.
+        level: Name,
+    },
+    /// The preferred level is wider than the required one, so that every usable domain of the
+    /// required level is in one domain of the preferred level.
+    PreferredIsWider {
+        /// The required level.
+        required: Name,
+        /// The preferred level.
+        preferred: Name,
+    },
+    /// No domain can hold two of the pods.
+    PodsConflict {
+        /// Names of the two pods.
+        pods: [Name; 2],
+        /// The anti-affinity label; `None` when they use the same host port.
+        over: Option<Name>,
+        /// A wider level with a domain that holds all of them at present.
+        wider: Option<Name>,
+    },
+}
+
+impl NoTopologyDomain {
+    pub(super) fn new(constraint: &TopologyConstraint, pod_set: PodSet<'_>) -> Self {
+        let levels = [&constraint.required, &constraint.preferred];
+        let level = levels.into_iter().flatten().next().unwrap_or(&constraint.topology);
+        Self {
+            topology: constraint.topology.clone(),
+            level: level.clone(),
+            pods: u32::try_from(pod_set.pods.len()).expect("pod ids are 32 bits"),
+            domains: Vec::new(),
+            are_in_use: false,
+            selected_domains: Vec::new(),
+            node_selection: NodeSelection::All,
+            would_fit_unconstrained: false,
+            invalid_level: None,
+        }
+    }
+
+    /// Adds what another domain showed.
+    pub(super) fn merge(&mut self, other: Self) {
+        self.domains.extend(other.domains);
+        self.would_fit_unconstrained |= other.would_fit_unconstrained;
+    }
+}
+
+impl fmt::Display for NoTopologyDomain {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { topology, level, pods, domains, invalid_level, .. } = self;
+        match invalid_level.as_deref() {
+            None => {}
+            Some(InvalidLevel::Unknown { level }) => {
+                return write!(f, "topology {topology} with level {level} does not exist");
+            }
+            Some(InvalidLevel::PreferredIsWider { required, preferred }) => {
+                return write!(
+                    f,
+                    "preferredTopologyLevel {preferred} of topology {topology} is wider than \
+                     requiredTopologyLevel {required}"
+                );
+            }
+            Some(InvalidLevel::PodsConflict { pods: [one, other], over, .. }) => {
+                write!(
+                    f,
+                    "requiredTopologyLevel {level} of topology {topology} requires one domain \
+                     for {one} and {other}, "
+                )?;
+                return match over {
+                    Some(label) => write!(f, "but anti-affinity over {label} keeps them apart"),
+                    None => f.write_str("but they use the same host port"),
+                };
+            }
+        }
+        for (domain, fitting) in domains.iter().take(LISTED_MAX) {
+            write!(f, "node-group {domain} can allocate only {fitting} of {pods} required pods. ")?;
+        }
+        if let Some(more) = domains.len().checked_sub(LISTED_MAX).filter(|more| *more > 0) {
+            write!(f, "The same holds for {more} more. ")?;
+        }
+        write!(f, "topology {topology}, requirement {level} couldn't be satisfied.")
+    }
+}
+
+/// Number of domains that are listed by name.
+const LISTED_MAX: usize = 3;
+
+/// Pods with a topology constraint, within the nodes of the surrounding domain.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct TopologyQuery<'a> {
+    pub(super) constraint: &'a TopologyConstraint,
+    pub(super) pod_set: PodSet<'a>,
+    pub(super) within: Option<&'a BTreeSet<NodeId>>,
+}
+
+impl Session<'_> {
+    /// Explains that no domain holds the pods. An error that no eviction resolves on any usable
+    /// node comes first, since a domain would not help then.
+    pub(super) fn diagnose_no_domain(
+        &mut self,
+        query: TopologyQuery<'_>,
+        no_domain: NoTopologyDomain,
+    ) -> PlacementFailure {
+        let TopologyQuery { constraint, pod_set, within } = query;
+        if no_domain.invalid_level.is_some() {
+            return PlacementFailure::for_no_domain(no_domain, pod_set);
+        }
+        if let Some(conflict) = self.diagnose_conflict(query) {
+            return conflict;
+        }
+        let counted = self.count_fitting(constraint, pod_set, within);
+        let domains = counted.unwrap_or(no_domain.domains);
+        let no_domain = NoTopologyDomain { domains, ..no_domain };
+        let unconstrained = TopologyConstraint { required: None, ..constraint.clone() };
+        let spread = self.try_in_domain(TopologyQuery { constraint: &unconstrained, ..query });
+        let would_spread = spread.is_ok();
+        let refused = match spread {
+            Ok(()) => no_domain.domains.is_empty().then_some((pod_set.pods[0], 0)),
+            Err(PlacementFailure { no_domain: Some(_), .. }) => None,
+            Err(PlacementFailure { pod, found, .. }) => Some((pod, found)),
+        };
+        if let Some((pod, found)) = refused {
+            let outside = self.nodes_outside(query, None);
+            let inside = self.nodes_within(within).filter(|node| !outside.contains_key(node));
+            if self.is_unresolvable_on_all(pod, inside) {
+                let fit_errors = self.fit_errors_with_topology(pod, within, &outside);
+                return PlacementFailure { pod, found, fit_errors, no_domain: None };
+            }
+        }
+        let (selected, node_selection) = self.selected_domains(constraint, pod_set.pods);
+        PlacementFailure::for_no_domain(
+            NoTopologyDomain {
+                selected_domains: selected,
+                node_selection,
+                would_fit_unconstrained: would_spread,
+                ..no_domain
+            },
+            pod_set,
+        )
+    }
+
+    /// The only domains of the required level that all pods select, and how they select nodes.
+    fn selected_domains(
+        &self,
+        constraint: &TopologyConstraint,
+        pods: &[PodId],
+    ) -> (Vec<Name>, NodeSelection) {
+        let shapes: BTreeSet<ShapeId> = pods.iter().map(|pod| self.pod(*pod).shape).collect();
+        let shapes = shapes.iter().map(|shape| &self.snapshot.shapes[shape.0 as usize]);
+        let levels = self.levels(constraint).ok();
+        let label = levels.as_ref().and_then(Levels::required_label);
+        let values = shapes.clone().filter_map(|shape| shape.selected_values(label?));
+        let all = values.reduce(|one, other| one.intersection(&other).cloned().collect());
+        let selections = shapes.map(PodShape::selection);
+        let node_selection = selections.reduce(|one, other| {
+            let is_same = one == other;
+            if is_same { one } else { NodeSelection::Labels }
+        });
+        (all.into_iter().flatten().collect(), node_selection.unwrap_or_default())
+    }
+
+    /// Explains why placement failed in each domain that would hold the pods.
+    pub(super) fn diagnose_failed_domains(
+        &mut self,
+        query: TopologyQuery<'_>,
+        tried: Vec<(BTreeSet<NodeId>, PlacementFailure)>,
+    ) -> PlacementFailure {
+        if let Some(conflict) = self.diagnose_conflict(query) {
+            return conflict;
+        }
+        let inside = self.nearest_domain_labels(query.constraint, &tried);
+        let nodes_to_open = self.nodes_to_open(query.pod_set.pods, &tried);
+        let nodes: BTreeSet<NodeId> = tried.iter().flat_map(|(nodes, _)| nodes).copied().collect();
+        let all = tried.into_iter().map(|(_, why)| why).reduce(PlacementFailure::merge);
+        let mut all = all.expect("a failed placement has tried a domain");
+        let others = self.nodes_within(query.within).filter(|node| !nodes.contains(node));
+        let others: BTreeSet<NodeId> = others.collect();
+        let outside = self.nodes_outside(query, Some(&nodes));
+        all.fit_errors.merge(self.fit_errors_with_topology(all.pod, Some(&others), &outside));
+        let are_apart = self.exclusive_domains(query.pod_set.pods).is_some();
+        // A sub-group may have to be in a domain of its own inside that.
+        let of_part =
+            |site: &NodeRequirements| !site.domain_labels.is_empty() || site.pods_in_one_domain > 0;
+        let site = all.fit_errors.node_requirements.as_mut().filter(|site| !of_part(site));
+        if let Some(site) = site {
+            let is_shut =
+                |label: &Name| **label == *HOSTNAME || site.exclusion_labels.contains(label);
+            if !inside.iter().any(|(label, _)| is_shut(label)) {
+                site.domain_labels = inside;
+            } else if !are_apart {
+                site.pods_in_one_domain =
+                    NoTopologyDomain::new(query.constraint, query.pod_set).pods;
+            }
+        }
+        if let Some(nodes_to_open) = nodes_to_open {
+            all.fit_errors.domain_requirements.get_or_insert_default().nodes_to_open =
+                Some(nodes_to_open);
+        }
+        all
+    }
+
+    /// Labels of the domain that comes nearest to holding all pods.
+    fn nearest_domain_labels(
+        &self,
+        constraint: &TopologyConstraint,
+        tried: &[(BTreeSet<NodeId>, PlacementFailure)],
+    ) -> Vec<(Name, Name)> {
+        let levels = self.levels(constraint).ok().filter(Levels::is_required);
+        let nearest = tried.iter().rev().max_by_key(|(_, why)| why.found);
+        let node = nearest.and_then(|(nodes, _)| nodes.first());
+        let labels = levels.zip(node).map(|(levels, node)| levels.labels_of(self, *node));
+        labels.unwrap_or_default()
+    }
+
+    /// Nodes outside of all domains in which the pods placed together with `pod` could run.
+    pub fn nodes_outside_domains(
+        &self,
+        pods: &[PodId],
+        pod: PodId,
+    ) -> BTreeMap<NodeId, TopologyFitError> {
+        let mut out = BTreeMap::new();
+        let Some(id) = self.pod(pod).group else { return out };
+        let group = self.group(id);
+        let parts = group.path_to_root(self.pod(pod).sub_group).map(Some).chain([None]);
+        for (sub_group, constraint) in
+            parts.filter_map(|sub_group| Some((sub_group, group.topology_constraint(sub_group)?)))
+        {
+            let is_inside =
+                |pod: &PodId| group.is_in_sub_group(self.pod(*pod).sub_group, sub_group);
+            let inside: Vec<PodId> = pods.iter().copied().filter(is_inside).collect();
+            let pod_set = PodSet { group: id, sub_group, pods: &inside };
+            let domains = self.candidate_domains(constraint, pod_set, None).unwrap_or_default();
+            let holding: BTreeSet<NodeId> =
+                domains.into_iter().flat_map(|domain| domain.nodes).collect();
+            let query = TopologyQuery { constraint, pod_set, within: None };
+            for (node, fit_error) in self.nodes_outside(query, Some(&holding)) {
+                out.entry(node).or_insert(fit_error);
+            }
+        }
+        out
+    }
+
+    /// Nodes in no usable domain. With `holding`, usable domains without one of these nodes are too
+    /// full.
+    fn nodes_outside(
+        &self,
+        TopologyQuery { constraint, pod_set, within }: TopologyQuery<'_>,
+        holding: Option<&BTreeSet<NodeId>>,
+    ) -> BTreeMap<NodeId, TopologyFitError> {
+        let NoTopologyDomain { topology, level, pods, .. } =
+            NoTopologyDomain::new(constraint, pod_set);
+        let too_full = TopologyFitError::DomainTooFull {
+            topology: topology.clone(),
+            level: level.clone(),
+            pods,
+        };
+        let nodes = self.nodes_within(within);
+        let Ok(levels) = self.levels(constraint) else {
+            return nodes.map(|node| (node, too_full.clone())).collect();
+        };
+        let used = self.domains_in_use(levels, pod_set);
+        let place_of = |node: &NodeId| levels.domain_of(self, *node);
+        let holding: Option<BTreeSet<Vec<Name>>> = holding
+            .filter(|_| levels.is_required())
+            .map(|nodes| nodes.iter().filter_map(place_of).collect());
+        let has = |domains: &Option<BTreeSet<Vec<Name>>>, domain: &Vec<Name>| {
+            domains.as_ref().is_none_or(|domains| domains.contains(domain))
+        };
+        let fit_error = |node: &NodeId| match place_of(node) {
+            None => Some(TopologyFitError::MissingLabels { topology: topology.clone() }),
+            Some(domain) if !has(&used, &domain) => Some(TopologyFitError::OtherDomain {
+                topology: topology.clone(),
+                level: level.clone(),
+            }),
+            Some(domain) => (!has(&holding, &domain)).then(|| too_full.clone()),
+        };
+        nodes.filter_map(|node| Some((node, fit_error(&node)?))).collect()
+    }
+
+    /// The domains of the pods already placed, to which the others are bound. `None` when any
+    /// domain is usable.
+    fn domains_in_use(
+        &self,
+        levels: Levels<'_>,
+        pod_set: PodSet<'_>,
+    ) -> Option<BTreeSet<Vec<Name>>> {
+        let in_use = self.nodes_in_use(pod_set);
+        let keeps = levels.is_required() && !in_use.is_empty();
+        keeps.then(|| in_use.into_iter().filter_map(|node| levels.domain_of(self, node)).collect())
+    }
+}

@@ -1,0 +1,70 @@
+//! The evictable units of one action, by leaf queue. Evicted units are removed.
+
+use std::collections::BTreeMap;
+
+use super::{
+    EvictableUnit, UnitKey,
+    evictable_unit::{RunningPods, units_of_job},
+};
+use crate::{
+    model::QueueId,
+    session::{PodState, Session},
+};
+
+/// The units of all preemptible jobs that have running pods.
+#[derive(Clone, Debug)]
+pub(crate) struct EvictionCandidates {
+    by_queue: Vec<BTreeMap<UnitKey, EvictableUnit>>,
+}
+
+impl EvictionCandidates {
+    /// Collects the units. Pods that were placed in this cycle are not evictable.
+    pub(crate) fn new(session: &Session<'_>) -> Self {
+        let snapshot = session.snapshot;
+        let mut jobs = vec![RunningPods::default(); snapshot.pod_groups.len()];
+        for (pod, id) in snapshot.pods.iter().zip(session.pod_ids()) {
+            let preemptible = pod.group.filter(|group| session.group(*group).preemptible);
+            let (Some(group), PodState::Allocated(node)) = (preemptible, session.state(id)) else {
+                continue;
+            };
+            let job = &mut jobs[group.0 as usize];
+            if session.can_evict(id) {
+                job.pods.push((id, node));
+            } else {
+                job.newly_placed.push(pod.sub_group);
+            }
+        }
+        let mut by_queue = vec![BTreeMap::new(); snapshot.queues.len()];
+        for (group, job) in session.groups().zip(&jobs).filter(|(_, job)| !job.pods.is_empty()) {
+            let Ok(Some(queue)) = session.group(group).queue else { continue };
+            let units = units_of_job(session, group, queue, job);
+            by_queue[queue.0 as usize].extend(units.into_iter().map(|unit| (unit.key, unit)));
+        }
+        Self { by_queue }
+    }
+
+    /// The queues that have evictable units.
+    pub(crate) fn queues(&self) -> impl Iterator<Item = QueueId> + '_ {
+        let filled = (0..).zip(&self.by_queue).filter(|(_, units)| !units.is_empty());
+        filled.map(|(at, _)| QueueId(at))
+    }
+
+    /// The units of `queue`, worst first, starting after `after`.
+    pub(crate) fn worst_first(
+        &self,
+        queue: QueueId,
+        after: Option<UnitKey>,
+    ) -> impl Iterator<Item = &EvictableUnit> {
+        let units = &self.by_queue[queue.0 as usize];
+        let rest = match after {
+            Some(key) => units.range(..key),
+            None => units.range(..),
+        };
+        rest.rev().map(|(_, unit)| unit)
+    }
+
+    /// Removes an evicted unit.
+    pub(crate) fn remove(&mut self, unit: &EvictableUnit) {
+        self.by_queue[unit.queue.0 as usize].remove(&unit.key);
+    }
+}

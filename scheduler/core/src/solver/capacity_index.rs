@@ -1,0 +1,232 @@
+//! Counts how many pods of a shape would fit on each node if some running pods were evicted. Counts
+//! and their sum are updated node by node. They are an upper bound: exact for node resources, and
+//! without anything that depends on other pods (affinity, host ports).
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::{
+    model::{GpuGroup, Node, NodeId, PodId, PodShape, ShapeId},
+    resources::{PerResource, Resources},
+    session::{CapacityRequest, FreeCapacity, FreedCapacity, fraction_on},
+};
+
+/// Counts for all shapes that were tracked so far.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct CapacityIndex {
+    /// Capacity of each node that is idle, or releasing and not pipelined.
+    free: Vec<FreeCapacity>,
+    total_free: PerResource<i64>,
+    shapes: BTreeMap<ShapeId, ShapeCapacity>,
+    /// Shapes of the present search: only their counts follow the assumptions.
+    tracked: Vec<ShapeId>,
+    /// Capacity freed by assumed evictions, by node.
+    assumed_freed: BTreeMap<NodeId, FreedCapacity>,
+}
+
+/// A shape and the nodes on which its pods may run.
+pub(crate) struct ShapeEligibility<'a> {
+    pub(crate) shape: &'a PodShape,
+    pub(crate) nodes: &'a [Node],
+    /// Whether pods of the shape may run on each node, by node index.
+    pub(crate) eligible: Vec<bool>,
+}
+
+#[derive(Clone, Debug)]
+struct ShapeCapacity {
+    requests: Resources,
+    /// Resources that claims take once per node, by node; empty if there are none.
+    claims: Vec<Resources>,
+    /// Requested GPU fraction, by node; empty if whole GPUs are requested.
+    fractions: Vec<Option<(i64, u32)>>,
+    /// Whether pods of this shape may run on each node.
+    eligible: Vec<bool>,
+    counts: Vec<u32>,
+    with_room: BTreeSet<NodeId>,
+    total: u64,
+}
+
+impl CapacityIndex {
+    /// An index with the given free capacity of each node.
+    pub(crate) fn new(free: Vec<FreeCapacity>) -> Self {
+        let total_free = free
+            .iter()
+            .fold(PerResource::default(), |sum: PerResource<i64>, free| sum.plus(free.accounted()));
+        Self { free, total_free, ..Self::default() }
+    }
+
+    /// Free capacity of all nodes together.
+    pub(crate) const fn total_free(&self) -> PerResource<i64> {
+        self.total_free
+    }
+
+    /// Tracks the shapes of these pods from now on. New shapes are counted now; `eligibility`
+    /// returns the shape of a pod and the nodes on which it may run.
+    pub(crate) fn track<'a>(
+        &mut self,
+        pods: impl Iterator<Item = (PodId, ShapeId)>,
+        eligibility: impl Fn(PodId) -> ShapeEligibility<'a>,
+    ) {
+        self.tracked.clear();
+        for (pod, shape) in pods {
+            if self.tracked.contains(&shape) {
+                continue;
+            }
+            self.tracked.push(shape);
+            if !self.shapes.contains_key(&shape) {
+                self.shapes.insert(shape, ShapeCapacity::new(eligibility(pod), &self.free));
+            }
+        }
+    }
+
+    /// Sets the free capacity of `node`.
+    pub(crate) fn set_free(&mut self, node: NodeId, free: FreeCapacity) {
+        let at = node.0 as usize;
+        let before = std::mem::replace(&mut self.free[at], free);
+        let (before, now) = (before.accounted(), self.free[at].accounted());
+        self.total_free = self.total_free.minus(before).plus(now);
+        for capacity in self.shapes.values_mut() {
+            capacity.recount(at, &self.free[at], self.assumed_freed.get(&node));
+        }
+    }
+
+    /// Assumes that a pod of `shape`, which shares the devices `groups`, is evicted from the node.
+    pub(crate) fn assume_evicted(
+        &mut self,
+        id: NodeId,
+        node: &Node,
+        shape: &PodShape,
+        groups: &[GpuGroup],
+    ) {
+        self.assumed_freed.entry(id).or_default().add(node, shape, groups);
+        self.recount(id);
+    }
+
+    /// Drops all assumptions.
+    pub(crate) fn clear_assumptions(&mut self) {
+        for node in std::mem::take(&mut self.assumed_freed).into_keys() {
+            self.recount(node);
+        }
+    }
+
+    /// Number of pods of a tracked shape that fit on all nodes together.
+    pub(crate) fn total_count(&self, shape: ShapeId) -> u64 {
+        self.shapes[&shape].total
+    }
+
+    /// Number of pods of a tracked shape that fit on `node`.
+    pub(crate) fn count_on(&self, shape: ShapeId, node: NodeId) -> u32 {
+        self.shapes[&shape].counts[node.0 as usize]
+    }
+
+    /// Whether a pod of a tracked shape fits on `node` once `freed` is free there.
+    pub(crate) fn would_fit(&self, shape: ShapeId, node: NodeId, freed: &FreedCapacity) -> bool {
+        let at = node.0 as usize;
+        self.shapes[&shape].count_at(at, &self.free[at], Some(freed)) > 0
+    }
+
+    /// The nodes on which a pod of a tracked shape fits.
+    pub(crate) fn nodes_with_room(&self, shape: ShapeId) -> &BTreeSet<NodeId> {
+        &self.shapes[&shape].with_room
+    }
+
+    fn recount(&mut self, node: NodeId) {
+        let at = node.0 as usize;
+        let freed = self.assumed_freed.get(&node);
+        for shape in &self.tracked {
+            let capacity = self.shapes.get_mut(shape).expect("what is in focus was counted");
+            capacity.recount(at, &self.free[at], freed);
+        }
+    }
+}
+
+impl ShapeCapacity {
+    fn new(eligibility: ShapeEligibility<'_>, free: &[FreeCapacity]) -> Self {
+        let ShapeEligibility { shape, nodes, eligible } = eligibility;
+        let counts = vec![0; eligible.len()];
+        let shared = shape.fractional_gpu.as_ref();
+        let fractions = match shared {
+            Some(_) => nodes.iter().map(|node| fraction_on(node, shared)).collect(),
+            None => Vec::new(),
+        };
+        let claims = match shape.claims.as_slice() {
+            [] => Vec::new(),
+            _ => nodes.iter().map(|node| shape.new_claims_on(node)).collect(),
+        };
+        let (requests, nodes) = (shape.requests.clone(), BTreeSet::new());
+        let mut capacity =
+            Self { requests, claims, fractions, eligible, counts, with_room: nodes, total: 0 };
+        for (at, free) in free.iter().enumerate() {
+            capacity.recount(at, free, None);
+        }
+        capacity
+    }
+
+    fn count_at(&self, at: usize, free: &FreeCapacity, freed: Option<&FreedCapacity>) -> u32 {
+        let fractions = self.fractions.get(at).copied().flatten();
+        let nothing = Resources::default();
+        let once = self.claims.get(at).unwrap_or(&nothing);
+        let request =
+            CapacityRequest { resources: &self.requests, once_per_node: once, fraction: fractions };
+        if self.eligible[at] { free.count_fits(freed, request) } else { 0 }
+    }
+
+    fn recount(&mut self, at: usize, free: &FreeCapacity, freed: Option<&FreedCapacity>) {
+        let count = self.count_at(at, free, freed);
+        let before = std::mem::replace(&mut self.counts[at], count);
+        self.total = self.total + u64::from(count) - u64::from(before);
+        match (before, count) {
+            (0, 0) => {}
+            (0, _) => {
+                self.with_room.insert(node_id(at));
+            }
+            (_, 0) => {
+                self.with_room.remove(&node_id(at));
+            }
+            (_, _) => {}
+        }
+    }
+}
+
+fn node_id(at: usize) -> NodeId {
+    NodeId(u32::try_from(at).expect("node ids are 32 bits"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn counts_follow_what_is_free_and_what_is_imagined_gone() {
+        let gpus = |gpu_milli| Resources { gpu_milli, pods: 110, ..Resources::default() };
+        let of = |gpu_milli| Node { allocatable: gpus(gpu_milli), ..Node::default() };
+        let nodes = [of(4000), of(1000)];
+        let pod_with = |gpu_milli| PodShape {
+            requests: Resources { gpu_milli, pods: 1, ..Resources::default() },
+            ..PodShape::default()
+        };
+        let (shape, id, no_groups) = (pod_with(2000), ShapeId(0), &[][..]);
+        let mut index = CapacityIndex::new(nodes.iter().map(FreeCapacity::of_empty_node).collect());
+        assert_eq!(index.total_free().gpu, 5000);
+        let eligibility =
+            |_| ShapeEligibility { shape: &shape, nodes: &nodes, eligible: vec![true; 2] };
+        index.track([(PodId(0), id), (PodId(1), id)].into_iter(), eligibility);
+        let counts = |index: &CapacityIndex| {
+            let on = [0, 1].map(|node| index.count_on(id, NodeId(node)));
+            let nodes: Vec<u32> = index.nodes_with_room(id).iter().map(|node| node.0).collect();
+            (on, index.total_count(id), nodes)
+        };
+        assert_eq!(counts(&index), ([2, 0], 2, vec![0]));
+        let evicted = pod_with(1000);
+        index.assume_evicted(NodeId(1), &nodes[1], &evicted, no_groups);
+        assert_eq!(counts(&index), ([2, 1], 3, vec![0, 1]));
+        index.assume_evicted(NodeId(0), &nodes[0], &evicted, no_groups);
+        assert_eq!(counts(&index), ([2, 1], 3, vec![0, 1]), "half the room for one more");
+        index.assume_evicted(NodeId(0), &nodes[0], &evicted, no_groups);
+        assert_eq!(counts(&index), ([3, 1], 4, vec![0, 1]));
+        index.set_free(NodeId(0), FreeCapacity::of_empty_node(&of(1000)));
+        assert_eq!(counts(&index), ([1, 1], 2, vec![0, 1]));
+        assert_eq!(index.total_free().gpu, 2000);
+        index.clear_assumptions();
+        assert_eq!(counts(&index), ([0, 0], 0, vec![]));
+    }
+}

@@ -1,0 +1,383 @@
+//! The evictable units of a job: its elastic surplus pod by pod (or sub-group by sub-group), worst
+//! first, and finally the minimum of the gang as a whole.
+
+use std::{borrow::Cow, collections::BTreeMap};
+
+use crate::{
+    model::{Name, NodeId, PodGroup, PodGroupId, PodId, QueueId},
+    queues::{Charge, JobKey, MinimumStatus},
+    resources::PerResource,
+    session::Session,
+};
+
+/// Position of a unit among all units of its queue; the largest key is considered first.
+pub(crate) type UnitKey = (JobKey, u32);
+
+/// Which portion of its job a unit is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Portion {
+    /// Pods above the minimum: the job runs on without them.
+    Elastic,
+    /// The rest of the job, after all elastic units.
+    Minimum,
+}
+
+/// Pods with the nodes on which they run.
+pub(crate) type PlacedPods = Vec<(PodId, NodeId)>;
+
+/// Pods of one job that are evicted together.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct EvictableUnit {
+    pub(crate) key: UnitKey,
+    pub(crate) queue: QueueId,
+    pub(crate) group: PodGroupId,
+    pub(crate) portion: Portion,
+    /// The pods with their nodes.
+    pub(crate) pods: PlacedPods,
+    /// What the pods use together, as queues are charged for it.
+    pub(crate) amount: PerResource<i64>,
+}
+
+/// The running pods of a job.
+#[derive(Clone, Debug, Default)]
+pub(super) struct RunningPods {
+    /// Pods that may be evicted.
+    pub(super) pods: PlacedPods,
+    /// Sub-groups of the pods that were placed in this cycle. Those pods stay, and so does the
+    /// minimum of their gang.
+    pub(super) newly_placed: Vec<usize>,
+}
+
+/// The running pods of one job, by sub-group, with its tree of sub-groups.
+struct RunningJob<'a> {
+    group: &'a PodGroup,
+    /// Evictable pods by sub-group, best first.
+    running: Vec<Vec<(PodId, NodeId)>>,
+    /// By sub-group, the number of running pods that are not evictable.
+    staying: Vec<usize>,
+}
+
+/// Splits the running pods of a job into evictable units, worst first.
+pub(crate) fn units_of_job(
+    session: &Session<'_>,
+    id: PodGroupId,
+    queue: QueueId,
+    running: &RunningPods,
+) -> Vec<EvictableUnit> {
+    let group = session.group(id);
+    let mut job = RunningJob::new(session, group, running);
+    let mut portions: Vec<(Portion, PlacedPods)> = Vec::new();
+    while let Some(pods) = job.take_elastic() {
+        portions.push((Portion::Elastic, pods));
+    }
+    let minimum: PlacedPods = job.running.into_iter().flatten().collect();
+    if !minimum.is_empty() && running.newly_placed.is_empty() {
+        portions.push((Portion::Minimum, minimum));
+    }
+    let count = u32::try_from(portions.len()).expect("pod ids are 32 bits");
+    let unit = |(from_end, (piece, pods)): (u32, (Portion, PlacedPods))| {
+        EvictableUnit::new(session, id, queue, piece, count - from_end, pods)
+    };
+    (0..).zip(portions).map(unit).collect()
+}
+
+/// The evicted units in the form in which they are placed again. A group with several sub-groups is
+/// placed again in other units than those in which it was evicted.
+pub(super) fn requeued_units<'u>(
+    session: &Session<'_>,
+    evicted: impl IntoIterator<Item = &'u EvictableUnit>,
+) -> Vec<Cow<'u, EvictableUnit>> {
+    let mut units: Vec<Cow<'_, EvictableUnit>> = Vec::new();
+    let mut by_group: BTreeMap<(PodGroupId, QueueId), BTreeMap<PodId, NodeId>> = BTreeMap::new();
+    for unit in evicted {
+        if session.group(unit.group).sub_groups.len() > 1 {
+            by_group.entry((unit.group, unit.queue)).or_default().extend(unit.pods.iter().copied());
+        } else {
+            let amount = requeue_charge(session, &unit.pods);
+            units.push(if amount == unit.amount {
+                Cow::Borrowed(unit)
+            } else {
+                Cow::Owned(EvictableUnit { amount, ..unit.clone() })
+            });
+        }
+    }
+    for ((group, queue), nodes) in by_group {
+        units.extend(requeued_portions(session, group, queue, &nodes).map(Cow::Owned));
+    }
+    units
+}
+
+fn requeued_portions(
+    session: &Session<'_>,
+    id: PodGroupId,
+    queue: QueueId,
+    nodes: &BTreeMap<PodId, NodeId>,
+) -> impl Iterator<Item = EvictableUnit> {
+    let (group, members) = (session.group(id), session.members(id));
+    let rank = |pod: &PodId| (*pod, (session.pod(*pod).sub_group, session.task_rank(*pod)));
+    let first = match members.minimum_status(group) {
+        MinimumStatus::BelowMinimum => 1,
+        MinimumStatus::AtMinimum => 2,
+        MinimumStatus::AboveMinimum => 3,
+    };
+    let portions = members.requeue_chunks(group, &nodes.keys().map(rank).collect());
+    (first..).zip(portions).map(move |(rank, portion): (u32, _)| {
+        let kind = if rank == 1 { Portion::Minimum } else { Portion::Elastic };
+        let pods: PlacedPods = portion.into_iter().map(|pod| (pod, nodes[&pod])).collect();
+        let amount = requeue_charge(session, &pods);
+        EvictableUnit { amount, ..EvictableUnit::new(session, id, queue, kind, rank, pods) }
+    })
+}
+
+/// The charge of the pods. A claim that other pods of the queue share is charged to one of them:
+/// the first that stays.
+fn amount_of(session: &Session<'_>, pods: &PlacedPods) -> PerResource<i64> {
+    let charges = pods.iter().map(|(pod, node)| {
+        let is_charged = |claim: &Name| session.is_first_user(*pod, claim);
+        session.charge_on(*pod, *node).with_claims(is_charged)
+    });
+    charges.collect::<Charge>().total()
+}
+
+/// The charge of placing the evicted pods again, without claims that other pods still hold.
+fn requeue_charge(session: &Session<'_>, pods: &PlacedPods) -> PerResource<i64> {
+    let Some((first, _)) = pods.first() else { return PerResource::default() };
+    let charges = pods.iter().map(|(pod, node)| session.charge_on(*pod, *node));
+    session.additional_charge(*first, &charges.collect())
+}
+
+impl EvictableUnit {
+    fn new(
+        session: &Session<'_>,
+        group: PodGroupId,
+        queue: QueueId,
+        portion: Portion,
+        rank: u32,
+        pods: PlacedPods,
+    ) -> Self {
+        let shortfall = match portion {
+            Portion::Elastic => MinimumStatus::AboveMinimum,
+            Portion::Minimum => MinimumStatus::AtMinimum,
+        };
+        let key = (session.job_key(group, shortfall), rank);
+        let amount = amount_of(session, &pods);
+        Self { key, queue, group, portion, pods, amount }
+    }
+
+    /// The charge to its queue if the unit was placed again now.
+    pub(super) fn requeue_charge(&self, session: &Session<'_>) -> PerResource<i64> {
+        requeue_charge(session, &self.pods)
+    }
+
+    /// The unit without the pods that stay; `None` if all stay.
+    pub(super) fn without_pods(
+        &self,
+        session: &Session<'_>,
+        stays: impl Fn(PodId) -> bool,
+    ) -> Option<Self> {
+        let evicted = self.pods.iter().filter(|(pod, _)| !stays(*pod));
+        let pods: PlacedPods = evicted.copied().collect();
+        let amount = amount_of(session, &pods);
+        (!pods.is_empty()).then(|| Self { pods, amount, ..self.clone() })
+    }
+}
+
+impl<'a> RunningJob<'a> {
+    fn new(session: &Session<'_>, group: &'a PodGroup, running: &RunningPods) -> Self {
+        let mut by_sub_group = vec![Vec::new(); group.sub_groups.len()];
+        for &(pod, node) in &running.pods {
+            by_sub_group[session.pod(pod).sub_group].push((pod, node));
+        }
+        for pods in &mut by_sub_group {
+            pods.sort_by_key(|(pod, _)| session.task_rank(*pod));
+        }
+        let mut staying = vec![0; group.sub_groups.len()];
+        for sub_group in &running.newly_placed {
+            staying[*sub_group] += 1;
+        }
+        Self { group, running: by_sub_group, staying }
+    }
+
+    /// Removes and returns the worst pods that the job can run without.
+    fn take_elastic(&mut self) -> Option<PlacedPods> {
+        self.take_from(None)
+    }
+
+    fn take_from(&mut self, sub_group: Option<usize>) -> Option<PlacedPods> {
+        let children = self.children(sub_group);
+        let needed = match sub_group {
+            Some(at) => self.group.sub_groups[at].min_sub_group,
+            None => self.group.min_sub_group,
+        };
+        if children.is_empty() {
+            return sub_group.and_then(|leaf| self.take_pod(leaf));
+        }
+        let mut worst_first: Vec<usize> =
+            children.into_iter().filter(|child| self.size(*child) > 0).collect();
+        worst_first.sort_by(|a, b| self.cmp_worst_first(*a, *b));
+        let satisfied = worst_first.iter().filter(|child| self.is_satisfied(**child)).count();
+        let needed = needed.map_or(usize::MAX, |needed| needed as usize);
+        if satisfied > needed && self.is_removable(worst_first[0]) {
+            return Some(self.take_all(worst_first[0]));
+        }
+        worst_first.into_iter().find_map(|child| self.take_from(Some(child)))
+    }
+
+    fn take_pod(&mut self, leaf: usize) -> Option<PlacedPods> {
+        let minimum = self.group.sub_groups[leaf].min_member as usize;
+        let spare = (self.running[leaf].len() + self.staying[leaf]).saturating_sub(minimum);
+        if spare == 0 {
+            return None;
+        }
+        self.running[leaf].pop().map(|pod| vec![pod])
+    }
+
+    /// Whether no pod of the sub-group was placed in this cycle.
+    fn is_removable(&self, at: usize) -> bool {
+        self.staying[at] == 0
+            && self.children(Some(at)).into_iter().all(|child| self.is_removable(child))
+    }
+
+    fn take_all(&mut self, at: usize) -> PlacedPods {
+        let mut pods = std::mem::take(&mut self.running[at]);
+        for child in self.children(Some(at)) {
+            pods.extend(self.take_all(child));
+        }
+        pods
+    }
+
+    fn children(&self, at: Option<usize>) -> Vec<usize> {
+        let all = self.group.sub_groups.iter().enumerate();
+        all.filter(|(_, sub_group)| sub_group.parent == at).map(|(child, _)| child).collect()
+    }
+
+    fn size(&self, at: usize) -> usize {
+        let below: usize = self.children(Some(at)).into_iter().map(|child| self.size(child)).sum();
+        self.running[at].len() + self.staying[at] + below
+    }
+
+    /// The minimum number of pods that satisfy the sub-group.
+    fn minimum(&self, at: usize) -> usize {
+        let children = self.children(Some(at));
+        let sub_group = &self.group.sub_groups[at];
+        if children.is_empty() {
+            return sub_group.min_member as usize;
+        }
+        let needed = sub_group.min_sub_group.map_or(children.len(), |needed| needed as usize);
+        let mut minima: Vec<usize> =
+            children.into_iter().map(|child| self.minimum(child)).collect();
+        minima.sort_unstable();
+        minima.into_iter().take(needed).sum()
+    }
+
+    fn is_satisfied(&self, at: usize) -> bool {
+        let children = self.children(Some(at));
+        if children.is_empty() {
+            let holding = self.running[at].len() + self.staying[at];
+            return holding >= self.group.sub_groups[at].min_member as usize;
+        }
+        let satisfied = children.iter().filter(|child| self.is_satisfied(**child)).count();
+        let needed = self.group.sub_groups[at].min_sub_group;
+        satisfied >= needed.map_or(children.len(), |needed| needed as usize)
+    }
+
+    /// Worst first: sub-groups without a minimum, then those with more pods per minimum, then the
+    /// later name.
+    fn cmp_worst_first(&self, a: usize, b: usize) -> std::cmp::Ordering {
+        let (minimum_a, minimum_b) = (self.minimum(a), self.minimum(b));
+        let ratios = (self.size(b) * minimum_a).cmp(&(self.size(a) * minimum_b));
+        (minimum_b == 0)
+            .cmp(&(minimum_a == 0))
+            .then(ratios)
+            .then_with(|| self.group.sub_groups[b].name.cmp(&self.group.sub_groups[a].name))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Profile, testing::snapshot_of};
+
+    /// The units of the first group of the table, worst first. Pods of the sub-groups `newly` were
+    /// placed in this cycle.
+    fn units_with(newly: &[usize], text: &str) -> String {
+        let (snapshot, profile) = (snapshot_of(text), Profile::kai());
+        let session = Session::new(&snapshot, &profile);
+        let on = |pod: PodId| session.state(pod).charged_node().map(|node| (pod, node));
+        let pods = session.pod_ids().filter_map(on).collect();
+        let running = RunningPods { pods, newly_placed: newly.to_vec() };
+        let name = |(pod, _): &(PodId, NodeId)| session.pod(*pod).name.to_string();
+        let describe = |unit: &EvictableUnit| {
+            let pods = unit.pods.iter().map(name).collect::<Vec<_>>().join(" ");
+            format!("{:?} {pods} ({})", unit.portion, unit.amount.gpu / 1000)
+        };
+        let units = units_of_job(&session, PodGroupId(0), QueueId(0), &running);
+        assert!(units.iter().rev().is_sorted_by_key(|unit| unit.key), "the worst is the largest");
+        units.iter().map(describe).collect::<Vec<_>>().join(", ")
+    }
+
+    fn units(text: &str) -> String {
+        units_with(&[], text)
+    }
+
+    #[test]
+    fn surplus_goes_pod_by_pod_and_the_minimum_as_one() {
+        let job = "node n1 gpus=9\njob a pods=4 min=2 gpus=2 on";
+        assert_eq!(
+            units(&format!("{job} n1 n1 n1 n1")),
+            "Surplus a-3 (2), Surplus a-2 (2), Core a-0 a-1 (4)"
+        );
+        assert_eq!(units(&format!("{job} n1 n1")), "Core a-0 a-1 (4)");
+        assert_eq!(units(&format!("{job} n1")), "Core a-0 (2)", "what is left of it");
+        let free = "node n1\njob a pods=2 min=0 on n1 n1";
+        assert_eq!(units(free), "Surplus a-1 (0), Surplus a-0 (0)");
+    }
+
+    #[test]
+    fn who_got_a_node_in_this_cycle_counts_and_keeps_the_core_of_its_gang() {
+        let job = "node n1\njob a pods=4 min=2 on n1 n1 n1";
+        assert_eq!(units_with(&[0], job), "Surplus a-2 (0), Surplus a-1 (0)");
+    }
+
+    #[test]
+    fn of_parts_the_one_with_more_pods_per_minimum_loses_its_surplus_first() {
+        assert_eq!(
+            units(
+                "
+                node n1
+                gang a
+                part l pods=4 min=2 on n1 n1 n1 n1
+                part m pods=5 min=1 on n1 n1 n1
+                part r pods=2 min=0 on n1
+            "
+            ),
+            "Surplus a-r-0 (0), Surplus a-m-2 (0), Surplus a-m-1 (0), Surplus a-l-3 (0), \
+             Surplus a-l-2 (0), Core a-l-0 a-l-1 a-m-0 (0)"
+        );
+    }
+
+    #[test]
+    fn a_part_that_is_not_needed_goes_as_a_whole_unless_some_of_it_are_new() {
+        let parts = "
+            node n1
+            gang a needs=1
+            part l pods=2 on n1 n1
+            part m pods=2 on n1 n1
+        ";
+        assert_eq!(units(parts), "Surplus a-m-0 a-m-1 (0), Core a-l-0 a-l-1 (0)");
+        assert_eq!(units_with(&[1], parts), "Surplus a-m-1 (0)");
+        let nested = "
+            node n1
+            gang a needs=1
+            part rack needs=1
+            part l parent=rack pods=2 on n1 n1
+            part r parent=rack pods=3 on n1 n1 n1
+            part z pods=2 on n1 n1
+        ";
+        assert_eq!(
+            units(nested),
+            "Surplus a-l-0 a-l-1 a-r-0 a-r-1 a-r-2 (0), Core a-z-0 a-z-1 (0)",
+            "the rack has five pods for a minimum of two"
+        );
+    }
+}

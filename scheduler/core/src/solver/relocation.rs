@@ -1,0 +1,109 @@
+//! Checks in a scenario whether an evicted unit, or another pending job, would fit on any node.
+
+use std::collections::BTreeSet;
+
+use super::{EvictableUnit, SchedulingSignature, SearchMode};
+use crate::{
+    model::{PodGroupId, PodId, ShapeId},
+    resources::{Amount, PerResource},
+    session::Session,
+};
+
+/// Pipelines units onto any node, and skips those that cannot fit: `free` is the capacity left on
+/// all nodes together, and a shape that found no node in this scenario finds none later.
+pub(super) struct RelocationCheck {
+    free: PerResource<i64>,
+    unplaceable: BTreeSet<ShapeId>,
+    mode: SearchMode,
+    /// Gangs of which a pod moves: all their pods move.
+    moving_gangs: BTreeSet<PodGroupId>,
+    /// Signatures and pod counts of pending jobs that did not fit.
+    unaffected: BTreeSet<(SchedulingSignature, usize)>,
+}
+
+impl RelocationCheck {
+    pub(super) fn new(free: PerResource<i64>, mode: SearchMode) -> Self {
+        let (unplaceable, unaffected) = (BTreeSet::new(), BTreeSet::new());
+        Self { free, unplaceable, mode, moving_gangs: BTreeSet::new(), unaffected }
+    }
+
+    /// Whether all pods of the gang move.
+    pub(super) fn is_moving(&self, group: PodGroupId) -> bool {
+        self.moving_gangs.contains(&group)
+    }
+
+    /// Pipelines the next pods of another pending job that comes before the preemptor, and returns
+    /// them; empty if they do not fit. KAI does not simulate these jobs, and may evict the same
+    /// pods again and again.
+    pub(super) fn pipeline_pending(
+        &mut self,
+        session: &mut Session<'_>,
+        group: PodGroupId,
+    ) -> Vec<PodId> {
+        let pods = session.next_chunk(group);
+        if !session.may_be_placed(group) {
+            return Vec::new();
+        }
+        let signature = SchedulingSignature::for_pods(session, group, &pods)
+            .map(|signature| (signature, pods.len()));
+        if signature.as_ref().is_some_and(|signature| self.unaffected.contains(signature)) {
+            return Vec::new();
+        }
+        if session.pipeline_all(&pods) {
+            self.consume(session.fair_share_request(&pods));
+            return pods;
+        }
+        self.unaffected.extend(signature);
+        Vec::new()
+    }
+
+    pub(super) fn consume(&mut self, amount: PerResource<i64>) {
+        self.free = self.free.minus(amount);
+    }
+
+    pub(super) fn relocate(&mut self, session: &mut Session<'_>, unit: &EvictableUnit) -> bool {
+        let shapes: BTreeSet<ShapeId> =
+            unit.pods.iter().map(|(pod, _)| session.pod(*pod).shape).collect();
+        if !unit.amount.within(self.free.map(Amount::Exactly))
+            || !self.unplaceable.is_disjoint(&shapes)
+        {
+            return false;
+        }
+        if !is_within_limits(session, unit) {
+            return false;
+        }
+        let pods: Vec<PodId> = unit.pods.iter().map(|(pod, _)| *pod).collect();
+        let is_placed = session.pipeline_all(&pods);
+        let group = session.group(unit.group);
+        if is_placed {
+            self.restore_in_place(session, unit.group, &pods);
+        } else if pods.len() == 1 && !(group.has_topology_constraint() || group.is_skipped) {
+            self.unplaceable.extend(shapes);
+        }
+        is_placed
+    }
+
+    /// Restores pods that were pipelined onto their own node. If only some pods of a gang were,
+    /// they are restored only in mode [`SearchMode::Move`]; in [`SearchMode::Evict`] the gang moves
+    /// whole.
+    fn restore_in_place(&mut self, session: &mut Session<'_>, group: PodGroupId, pods: &[PodId]) {
+        let in_place: Vec<PodId> =
+            pods.iter().copied().filter(|pod| session.is_pipelined_in_place(*pod)).collect();
+        let all_stay = in_place.len() == pods.len() && !self.moving_gangs.contains(&group);
+        if !all_stay && self.mode == SearchMode::Evict {
+            self.moving_gangs.insert(group);
+            return;
+        }
+        for pod in in_place {
+            session.cancel_eviction(pod);
+        }
+    }
+}
+
+/// Whether the queue of the unit and all queues above it stay within their limits if the unit is
+/// placed again.
+pub(super) fn is_within_limits(session: &Session<'_>, unit: &EvictableUnit) -> bool {
+    let (accounts, nothing, charge) =
+        (session.accounts(), PerResource::default(), unit.requeue_charge(session));
+    accounts.path(unit.queue).all(|queue| accounts.fits_limit(queue, charge, nothing))
+}

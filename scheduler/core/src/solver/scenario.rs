@@ -1,0 +1,377 @@
+//! The simulation of one scenario of a search: only units on the fewest sufficient nodes are
+//! evicted, and the job is placed. Evicted units that are not needed stay, best first; units that
+//! fit elsewhere are moved; the rest must be acceptable.
+
+use std::{
+    borrow::Cow,
+    collections::{BTreeMap, BTreeSet},
+};
+
+use super::{
+    EvictableUnit, LimitCheck, Portion, Search, SearchMode, Solution, UnitKey,
+    evictable_unit::requeued_units,
+    relocation::{RelocationCheck, is_within_limits},
+    requeue_simulation::{Participant, RequeueSimulation},
+    search::LastTrial,
+};
+use crate::{
+    model::{NodeId, PodGroupId, PodId, ShapeId},
+    resources::PerResource,
+    session::{FreedCapacity, PodState, Session},
+};
+
+impl<A: Fn(&Solution) -> bool> Search<'_, '_, '_, A> {
+    /// Simulates scenarios: first on as few nodes as the counts require; if that fails, on all
+    /// nodes with capacity.
+    pub(super) fn simulate(&mut self, needed: &BTreeMap<ShapeId, u64>) -> Option<Solution> {
+        let Some(domains) = self.required_domains else { return self.simulate_in(needed, None) };
+        let fitting = domains.iter().enumerate().filter(|(at, domain)| {
+            self.may_differ(*at, domain) && self.domain_suffices(needed, domain)
+        });
+        let fitting: Vec<(usize, &BTreeSet<NodeId>)> = fitting.collect();
+        fitting.into_iter().find_map(|(at, domain)| {
+            let latest_in_domain =
+                self.assumed_evicted.last().is_some_and(|unit| is_on_nodes(unit, domain));
+            self.last_trials.insert(
+                at,
+                LastTrial { evicted_count: self.assumed_evicted.len(), latest_in_domain },
+            );
+            self.simulate_in(needed, Some(domain))
+        })
+    }
+
+    /// Whether a simulation in the domain may have a new result: another candidate in the domain is
+    /// assumed evicted, or other nodes come first.
+    fn may_differ(&self, at: usize, domain: &BTreeSet<NodeId>) -> bool {
+        self.last_trials.get(&at).is_none_or(|trial| {
+            trial.latest_in_domain
+                || self.assumed_evicted[trial.evicted_count..]
+                    .iter()
+                    .any(|unit| is_on_nodes(unit, domain))
+        })
+    }
+
+    fn simulate_in(
+        &mut self,
+        needed: &BTreeMap<ShapeId, u64>,
+        domain: Option<&BTreeSet<NodeId>>,
+    ) -> Option<Solution> {
+        let few = self.fewest_nodes(needed, domain);
+        let all = needed.keys().flat_map(|shape| self.capacity.nodes_with_room(*shape)).copied();
+        let all: BTreeSet<NodeId> =
+            all.filter(|node| domain.is_none_or(|domain| domain.contains(node))).collect();
+        if let Some(evicted) = self.fewest_units(&few)
+            && let Some(found) = self.simulate_evictions(evicted)
+        {
+            return Some(found);
+        }
+        let found = self.simulate_evictions(self.units_on(&few));
+        if found.is_some() || few == all {
+            return found;
+        }
+        let has_topology = self.session.group(self.preemptor.group).has_topology_constraint();
+        let may_need_more =
+            || self.is_contested || needed.len() > 1 || has_topology || self.has_exclusion_terms();
+        if may_need_more() { self.simulate_evictions(self.units_on(&all)) } else { None }
+    }
+
+    /// Whether anti-affinity or exclusive resources matter, which the counts ignore.
+    fn has_exclusion_terms(&self) -> bool {
+        self.preemptor.pods.iter().any(|pod| self.session.has_anti_affinity(*pod))
+    }
+
+    /// Chooses nodes for each shape: nodes with idle capacity, then those with the fewest
+    /// candidates, starting with the nodes of the latest candidate.
+    fn fewest_nodes(
+        &self,
+        needed: &BTreeMap<ShapeId, u64>,
+        domain: Option<&BTreeSet<NodeId>>,
+    ) -> BTreeSet<NodeId> {
+        let mut units_on_node: BTreeMap<NodeId, u32> = BTreeMap::new();
+        for (_, node) in self.assumed_evicted.iter().flat_map(|unit| &unit.pods) {
+            *units_on_node.entry(*node).or_default() += 1;
+        }
+        let latest: BTreeSet<NodeId> = self
+            .assumed_evicted
+            .last()
+            .into_iter()
+            .flat_map(|unit| &unit.pods)
+            .map(|(_, at)| *at)
+            .collect();
+        let mut chosen = BTreeSet::new();
+        for (&shape, &count) in needed {
+            let mut nodes: Vec<NodeId> =
+                self.capacity.nodes_with_room(shape).iter().copied().collect();
+            nodes.retain(|node| domain.is_none_or(|domain| domain.contains(node)));
+            nodes.sort_by_key(|at| {
+                let units = units_on_node.get(at).copied().unwrap_or(0);
+                (units > 0, !latest.contains(at), units, *at)
+            });
+            let (mut sum, mut used_domains) = (0, BTreeSet::new());
+            chosen.extend(nodes.into_iter().filter(|node| {
+                let count_here = match &self.open_domains {
+                    Some(open_domains) => {
+                        u64::from(used_domains.insert(open_domains.domain_of(*node)))
+                    }
+                    None => u64::from(self.capacity.count_on(shape, *node)),
+                };
+                let is_needed =
+                    (sum < count && count_here > 0) || !units_on_node.contains_key(node);
+                sum += count_here;
+                is_needed
+            }));
+        }
+        chosen
+    }
+
+    /// If the pods exclude each other: the first assumed evictions on `nodes` that free capacity
+    /// for one pod each.
+    fn fewest_units(&self, nodes: &BTreeSet<NodeId>) -> Option<Vec<EvictableUnit>> {
+        self.open_domains.as_ref()?;
+        let shape = self.session.pod(*self.preemptor.pods.first()?).shape;
+        let (mut freed, nothing) =
+            (BTreeMap::<NodeId, FreedCapacity>::new(), FreedCapacity::default());
+        let mut chosen = BTreeSet::new();
+        for unit in &self.assumed_evicted {
+            let lacks_room = |(_, node): &(PodId, NodeId)| {
+                let freed_here = freed.get(node).unwrap_or(&nothing);
+                nodes.contains(node) && !self.capacity.would_fit(shape, *node, freed_here)
+            };
+            if !unit.pods.iter().any(lacks_room) {
+                continue;
+            }
+            chosen.insert(unit.key);
+            for &(pod, at) in &unit.pods {
+                let (node, groups) =
+                    (self.session.node(at), self.session.allocated_gpu_groups(pod));
+                freed.entry(at).or_default().add(node, self.session.shape_of(pod), groups);
+            }
+        }
+        Some(self.with_surplus(chosen))
+    }
+
+    /// The assumed evictions on `nodes`, with the units that must go along.
+    fn units_on(&self, nodes: &BTreeSet<NodeId>) -> Vec<EvictableUnit> {
+        let there = self.assumed_evicted.iter().filter(|unit| is_on_nodes(unit, nodes));
+        self.with_surplus(there.map(|unit| unit.key).collect())
+    }
+
+    /// These candidates, as many more as queue limits require, and all elastic units of gangs whose
+    /// minimum is among them.
+    fn with_surplus(&self, mut chosen: BTreeSet<UnitKey>) -> Vec<EvictableUnit> {
+        let accounts = self.session.accounts();
+        let mut limits = LimitCheck::default();
+        let first = self.assumed_evicted.iter().filter(|unit| chosen.contains(&unit.key));
+        first.for_each(|unit| limits.free(accounts, unit));
+        for unit in &self.assumed_evicted {
+            if limits.allows(accounts, self.preemptor) {
+                break;
+            }
+            if chosen.insert(unit.key) {
+                limits.free(accounts, unit);
+            }
+        }
+        let is_chosen = |unit: &&&EvictableUnit| chosen.contains(&unit.key);
+        let cores = self
+            .assumed_evicted
+            .iter()
+            .filter(is_chosen)
+            .filter(|unit| unit.portion == Portion::Minimum);
+        let whole: BTreeSet<PodGroupId> = cores.map(|unit| unit.group).collect();
+        let evicted = self
+            .assumed_evicted
+            .iter()
+            .filter(|unit| is_chosen(unit) || whole.contains(&unit.group));
+        evicted.map(|unit| (*unit).clone()).collect()
+    }
+
+    /// Evicts the units and requeues them, and repeats with only the units that did not stay, until
+    /// all of them leave: in the next cycle the others will not have moved. If too few units are
+    /// left, because other jobs come first, all units of the previous attempt have to leave. The
+    /// result must be acceptable.
+    fn simulate_evictions(&mut self, mut evicted: Vec<EvictableUnit>) -> Option<Solution> {
+        self.session.count_simulated();
+        let start = self.session.checkpoint();
+        let mut more = None::<Vec<EvictableUnit>>;
+        let solution = loop {
+            if !self.requeue(&evicted, Relocation::Anywhere) {
+                self.session.undo_to(start);
+                let more = more.filter(|more| self.requeue(more, Relocation::Nowhere));
+                let are_all_leaving = |more: &Vec<EvictableUnit>| {
+                    count_pods(&self.units_leaving(more)) == count_pods(more)
+                };
+                break more.filter(are_all_leaving).map(|more| self.solution_for(more));
+            }
+            let leaving = self.units_leaving(&evicted);
+            if count_pods(&leaving) == count_pods(&evicted) {
+                break Some(self.solution_for(evicted));
+            }
+            self.session.undo_to(start);
+            more = Some(std::mem::replace(&mut evicted, leaving));
+        };
+        let solution = solution.filter(|solution| (self.accepts)(solution));
+        if solution.is_none() {
+            self.session.undo_to(start);
+        }
+        solution
+    }
+
+    /// Places the job and the evicted units, each in its turn. Units that come before the job go to
+    /// the best node; units that come after it stay on their node if they can.
+    fn requeue(&mut self, evicted: &[EvictableUnit], relocation_policy: Relocation) -> bool {
+        for (pod, _) in evicted.iter().flat_map(|unit| &unit.pods) {
+            self.session.evict(*pod);
+        }
+        let requeued = requeued_units(self.session, evicted);
+        let mut relocation = RelocationCheck::new(self.free_after_evictions(&requeued), self.mode);
+        let units = requeued.iter().map(AsRef::as_ref);
+        let mut simulation =
+            RequeueSimulation::new(self.session, self.pending, [self.preemptor], units);
+        let (mut is_preemptor_placed, mut excluding, mut pods_ahead) =
+            (false, Vec::new(), Vec::new());
+        loop {
+            if !is_preemptor_placed {
+                simulation.skip_infeasible_heads(self.session);
+            }
+            let Some(participant) = simulation.next(self.session.accounts()) else { break };
+            let (queue, amount, is_placed) = match participant {
+                Participant::Preemptor(job) => {
+                    is_preemptor_placed = self.preemptor.pipeline(self.session);
+                    self.is_contested |= !pods_ahead.is_empty();
+                    self.jobs_ahead = shares_by_group(self.session, &pods_ahead);
+                    pods_ahead.drain(..).for_each(|pod| self.session.cancel_pipeline(pod));
+                    let pods = self.preemptor.pods.iter().copied();
+                    excluding = pods.filter(|pod| self.session.has_anti_affinity(*pod)).collect();
+                    (job.queue, job.request, is_preemptor_placed)
+                }
+                Participant::Victim(unit)
+                    if is_preemptor_placed && relocation_policy == Relocation::Nowhere =>
+                {
+                    (unit.queue, unit.amount, false)
+                }
+                Participant::Victim(unit) => {
+                    let may_stay = is_preemptor_placed && !relocation.is_moving(unit.group);
+                    let stays =
+                        may_stay && keep_in_place(self.session, unit, &excluding, self.mode);
+                    let is_kept_or_moved = stays || relocation.relocate(self.session, unit);
+                    (unit.queue, unit.amount, is_kept_or_moved)
+                }
+                Participant::PendingJob(_) if is_preemptor_placed => continue,
+                Participant::PendingJob(job) => {
+                    pods_ahead.extend(simulation.place_pending(self.session, &mut relocation, job));
+                    continue;
+                }
+            };
+            match (participant, is_placed) {
+                (Participant::Preemptor(_), false) => return false,
+                (Participant::Victim(unit), false) => simulation.record_unplaced(unit),
+                (
+                    Participant::Preemptor(_) | Participant::Victim(_) | Participant::PendingJob(_),
+                    _,
+                ) => {
+                    relocation.consume(amount);
+                    simulation.accounts_changed(self.session.accounts(), queue);
+                }
+            }
+        }
+        is_preemptor_placed
+    }
+
+    /// A claim that several pods share is counted for each of them, since each requests it.
+    fn free_after_evictions(&self, requeued: &[Cow<'_, EvictableUnit>]) -> PerResource<i64> {
+        requeued.iter().fold(self.capacity.total_free(), |sum, unit| sum.plus(unit.amount))
+    }
+
+    /// The evicted units without the pods that stay.
+    fn units_leaving(&self, evicted: &[EvictableUnit]) -> Vec<EvictableUnit> {
+        let stays = |pod: PodId| matches!(self.session.state(pod), PodState::Allocated(_));
+        evicted.iter().filter_map(|unit| unit.without_pods(self.session, stays)).collect()
+    }
+
+    /// Divides the leaving units into moved ones and victims.
+    fn solution_for(&self, leaving: Vec<EvictableUnit>) -> Solution {
+        let has_place = |(pod, _): &(PodId, NodeId)| {
+            matches!(self.session.state(*pod), PodState::Moving { .. })
+        };
+        let (moved, victims) =
+            leaving.into_iter().partition(|unit| unit.pods.iter().all(has_place));
+        Solution { victims, moved, jobs_ahead: self.jobs_ahead.clone() }
+    }
+}
+
+/// Where units that come after the job may be placed.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Relocation {
+    Anywhere,
+    Nowhere,
+}
+
+/// The share of the pods of each group, in the order in which the groups were placed.
+fn shares_by_group(session: &Session<'_>, pods: &[PodId]) -> Vec<(PodGroupId, PerResource<i64>)> {
+    let mut shares: Vec<(PodGroupId, PerResource<i64>)> = Vec::new();
+    for pod in pods {
+        let Some(group) = session.pod(*pod).group else { continue };
+        let share = session.fair_share_request(&[*pod]);
+        match shares.iter_mut().find(|(known, _)| *known == group) {
+            Some((_, sum)) => *sum = sum.plus(share),
+            None => shares.push((group, share)),
+        }
+    }
+    shares
+}
+
+fn is_on_nodes(unit: &EvictableUnit, nodes: &BTreeSet<NodeId>) -> bool {
+    unit.pods.iter().any(|(_, node)| nodes.contains(node))
+}
+
+fn count_pods(units: &[EvictableUnit]) -> usize {
+    units.iter().map(|unit| unit.pods.len()).sum()
+}
+
+/// Restores the evicted unit in place, if nodes have the capacity, queues stay within limits, and
+/// the pods `excluding` still satisfy their anti-affinity. In mode [`SearchMode::Move`] a part of
+/// the unit may stay if the rest fits elsewhere.
+fn keep_in_place(
+    session: &mut Session<'_>,
+    unit: &EvictableUnit,
+    excluding: &[PodId],
+    mode: SearchMode,
+) -> bool {
+    if !is_within_limits(session, unit) {
+        return false;
+    }
+    let (start, mut others) = (session.checkpoint(), Vec::new());
+    for &(pod, node) in &unit.pods {
+        if can_stay(session, pod, node) {
+            session.cancel_eviction(pod);
+        } else {
+            others.push(pod);
+            if mode == SearchMode::Evict {
+                break;
+            }
+        }
+    }
+    let may_split = mode == SearchMode::Move && others.len() < unit.pods.len();
+    let fits = (others.is_empty() || may_split)
+        && excluding.iter().all(|pod| session.satisfies_anti_affinity(*pod))
+        && (others.is_empty() || session.pipeline_all(&others));
+    if !fits {
+        session.undo_to(start);
+    }
+    fits
+}
+
+/// Whether all pods of the unit could stay on their nodes in the present session.
+pub(super) fn could_stay(session: &Session<'_>, unit: &EvictableUnit) -> bool {
+    is_within_limits(session, unit)
+        && unit.pods.iter().all(|(pod, at)| can_stay(session, *pod, *at))
+}
+
+fn can_stay(session: &Session<'_>, pod: PodId, node: NodeId) -> bool {
+    let (shape, room, of) = (session.shape_of(pod), session.node_info(node), session.node(node));
+    room.requests_on(of, shape).fits_in(&room.free_later())
+        && shape.fractional_gpu.as_ref().is_none_or(|shared| {
+            room.can_keep_devices(of, shared, session.allocated_gpu_groups(pod))
+        })
+        && session.can_keep_numa(pod, node)
+}

@@ -1,0 +1,159 @@
+//! The search for victims of one job. Units are assumed evicted one after the other, in the order
+//! in which they are considered, until the counts of [`CapacityIndex`] say that the job could fit;
+//! only then a scenario is simulated ([`super::scenario`]). So a job that can never fit costs one
+//! walk over the candidates and no simulation.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::{
+    CapacityIndex, EvictableUnit, OpenDomains, PendingJobs, Preemptor, SearchMode, Solution,
+};
+use crate::{
+    model::{NodeId, PodGroupId, QueueId, ShapeId},
+    queues::QueueAccounts,
+    resources::PerResource,
+    session::Session,
+};
+
+/// Number of simulations that one search runs for every further candidate; after that, only for
+/// every few.
+const EAGER_TRIALS: usize = 16;
+/// Like [`EAGER_TRIALS`], once a cycle has run [`TRIALS_MAX`] simulations: each one costs time, and
+/// victims that the last one did not need stay.
+const LATE_TRIALS: usize = 1;
+const TRIALS_MAX: usize = 512;
+
+/// The search for one job.
+pub(crate) struct Search<'a, 's, 'p, A> {
+    pub(crate) session: &'a mut Session<'s>,
+    pub(crate) capacity: &'a mut CapacityIndex,
+    /// All pending jobs, the preemptor included.
+    pub(crate) pending: &'p PendingJobs,
+    pub(crate) preemptor: &'p Preemptor,
+    /// Whether the rules of the action accept a solution.
+    pub(crate) accepts: A,
+    pub(crate) mode: SearchMode,
+    /// Domains of the required topology level: the whole job must fit into one of them.
+    pub(crate) required_domains: Option<&'p [BTreeSet<NodeId>]>,
+    /// The last simulation in each domain.
+    pub(crate) last_trials: BTreeMap<usize, LastTrial>,
+    /// The exclusion domains, if the pods of the job exclude each other.
+    pub(crate) open_domains: Option<OpenDomains>,
+    /// Candidates that are assumed evicted so far.
+    pub(crate) assumed_evicted: Vec<&'p EvictableUnit>,
+    /// In a simulation, other jobs came first and took capacity that was freed for this one.
+    pub(crate) is_contested: bool,
+    /// The jobs that did so in the last simulation, and how much they took.
+    pub(crate) jobs_ahead: Vec<(PodGroupId, PerResource<i64>)>,
+}
+
+/// A failed simulation in a domain. It fails again until another candidate in that domain is
+/// assumed evicted.
+#[derive(Clone, Copy)]
+pub(crate) struct LastTrial {
+    /// Number of candidates that were assumed evicted.
+    pub(super) evicted_count: usize,
+    /// Whether the last of them was in the domain: then its nodes were preferred.
+    pub(super) latest_in_domain: bool,
+}
+
+impl<'p, A: Fn(&Solution) -> bool> Search<'_, '_, 'p, A> {
+    /// Walks over `candidates` until the job fits and the solution is acceptable. The session then
+    /// shows the solution, not committed; otherwise it is unchanged.
+    pub(crate) fn run(
+        mut self,
+        candidates: impl Iterator<Item = &'p EvictableUnit>,
+    ) -> Option<Solution> {
+        let needed = self.preemptor.pods_by_shape(self.session);
+        let mut limits = LimitCheck::default();
+        let (mut trials, mut next_trial, mut untried) = (0, 0, false);
+        let mut solution = None;
+        for unit in candidates {
+            self.assume_evicted(unit);
+            limits.free(self.session.accounts(), unit);
+            if !self.capacity_suffices(&needed)
+                || !limits.allows(self.session.accounts(), self.preemptor)
+            {
+                self.session.count_filtered();
+                continue;
+            }
+            untried = self.assumed_evicted.len() < next_trial;
+            if untried {
+                continue;
+            }
+            let trials_before = self.session.scenarios().simulated;
+            solution = self.simulate(&needed);
+            if solution.is_some() {
+                break;
+            }
+            if self.session.scenarios().simulated == trials_before {
+                continue;
+            }
+            trials += 1;
+            let is_late = self.session.scenarios().simulated > TRIALS_MAX;
+            let eager_trials = if is_late { LATE_TRIALS } else { EAGER_TRIALS };
+            let step = if trials < eager_trials { 1 } else { self.assumed_evicted.len() / 8 + 1 };
+            next_trial = self.assumed_evicted.len() + step;
+        }
+        if untried && solution.is_none() {
+            solution = self.simulate(&needed);
+        }
+        self.capacity.clear_assumptions();
+        solution
+    }
+
+    fn assume_evicted(&mut self, unit: &'p EvictableUnit) {
+        for &(pod, node) in &unit.pods {
+            let (shape, groups) =
+                (self.session.shape_of(pod), self.session.allocated_gpu_groups(pod));
+            self.capacity.assume_evicted(node, self.session.node(node), shape, groups);
+        }
+        if let Some(open_domains) = &mut self.open_domains {
+            open_domains.assume_evicted(self.capacity, unit);
+        }
+        self.assumed_evicted.push(unit);
+    }
+
+    fn capacity_suffices(&self, needed: &BTreeMap<ShapeId, u64>) -> bool {
+        let fits_in_total =
+            needed.iter().all(|(shape, count)| self.capacity.total_count(*shape) >= *count);
+        let fits_in_domain = |domain| self.domain_suffices(needed, domain);
+        fits_in_total
+            && self.open_domains.as_ref().is_none_or(OpenDomains::suffices)
+            && self.required_domains.is_none_or(|domains| domains.iter().any(fits_in_domain))
+    }
+
+    pub(super) fn domain_suffices(
+        &self,
+        needed: &BTreeMap<ShapeId, u64>,
+        domain: &BTreeSet<NodeId>,
+    ) -> bool {
+        needed.iter().all(|(shape, count)| {
+            let in_domain =
+                domain.iter().map(|node| u64::from(self.capacity.count_on(*shape, *node)));
+            in_domain.sum::<u64>() >= *count
+        })
+    }
+}
+
+/// Checks queue limits, with the amounts that assumed evictions free in each queue.
+#[derive(Default)]
+pub(super) struct LimitCheck {
+    freed: BTreeMap<QueueId, PerResource<i64>>,
+}
+
+impl LimitCheck {
+    pub(super) fn free(&mut self, accounts: &QueueAccounts, unit: &EvictableUnit) {
+        for queue in accounts.path(unit.queue) {
+            let freed = self.freed.entry(queue).or_default();
+            *freed = freed.plus(unit.amount);
+        }
+    }
+
+    pub(super) fn allows(&self, accounts: &QueueAccounts, preemptor: &Preemptor) -> bool {
+        accounts.path(preemptor.queue).all(|queue| {
+            let freed = self.freed.get(&queue).copied().unwrap_or_default();
+            accounts.fits_limit(queue, preemptor.request, freed)
+        })
+    }
+}

@@ -1,0 +1,43 @@
+//! The scheduling signature of pods (KAI: `UseSchedulingSignatures`): pods with equal signatures
+//! fit on the same nodes, so one result holds for all of them.
+
+use std::collections::BTreeSet;
+
+use crate::{
+    model::{Labels, Name, PodGroupId, PodId, ShapeId, TopologyConstraint},
+    session::Session,
+};
+
+/// Everything that decides whether pods fit, besides their number and the state of the cluster.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct SchedulingSignature {
+    shapes: BTreeSet<ShapeId>,
+    /// Namespace and labels of the pods that selectors of other pods may match.
+    identities: BTreeSet<(Name, Labels)>,
+    /// The topology constraints that apply to them.
+    constraints: Vec<TopologyConstraint>,
+}
+
+impl SchedulingSignature {
+    pub(super) const EMPTY: Self =
+        Self { shapes: BTreeSet::new(), identities: BTreeSet::new(), constraints: Vec::new() };
+
+    /// Returns `None` if the rest of the group matters, too: then no other pods are equivalent.
+    pub(super) fn for_pods(
+        session: &Session<'_>,
+        group: PodGroupId,
+        pods: &[PodId],
+    ) -> Option<Self> {
+        let constraints =
+            session.topology_constraints_for(group, pods)?.into_iter().cloned().collect();
+        let mut signature = Self { constraints, ..Self::EMPTY };
+        for &id in pods {
+            let pod = session.pod(id);
+            signature.shapes.insert(pod.shape);
+            if session.fit_depends_on_cluster(id) {
+                signature.identities.insert((pod.namespace.clone(), pod.labels.clone()));
+            }
+        }
+        Some(signature)
+    }
+}

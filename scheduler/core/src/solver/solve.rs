@@ -1,0 +1,447 @@
+//! The solver loop of the three actions that evict: one search per job in queue order, the first
+//! acceptable solution of each, and no second search for a job equivalent to one that failed. The
+//! solutions of an action are committed when the simulated next cycle upholds them
+//! ([`super::validation`]).
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    time::Duration,
+};
+
+use super::{
+    CapacityIndex, EvictableUnit, EvictionCandidates, FreeCapacity, JobClass, OpenDomains,
+    PendingJobs, Preemptor, SchedulingSignature, Search, SearchContext, SearchMode,
+    ShapeEligibility, Solution, VictimOrder,
+    failed_jobs::{FailedJobCache, JobDemand},
+    min_runtime,
+    validation::{AcceptedSolutions, SolvedJob},
+};
+use crate::{
+    decision::EvictionCause,
+    model::{NodeId, PodGroupId, PodId, QueueId},
+    profile::Action,
+    queues::{JobsByQueue, QueuedJob, first_per_queue},
+    resources::PerResource,
+    session::{ChangeCursor, MinRuntimeProtection, Session},
+};
+
+/// The rules by which an action evicts.
+pub(crate) trait EvictionPolicy {
+    /// The action.
+    fn action(&self) -> Action;
+    /// Whether a search may start for the job.
+    fn may_start(&self, context: &SearchContext<'_>, preemptor: &Preemptor) -> bool;
+    /// Whether pods of this leaf queue are candidates.
+    fn may_evict_from(
+        &self,
+        context: &SearchContext<'_>,
+        preemptor: &Preemptor,
+        queue: QueueId,
+    ) -> bool;
+    /// How long the unit remains protected from this job; `None`: it is a candidate.
+    fn remaining_protection(
+        &self,
+        context: &SearchContext<'_>,
+        preemptor: &Preemptor,
+        unit: &EvictableUnit,
+    ) -> Option<Duration>;
+    /// Whether the solution as a whole is acceptable.
+    fn accepts(
+        &self,
+        context: &SearchContext<'_>,
+        preemptor: &Preemptor,
+        solution: &Solution,
+    ) -> bool;
+    /// Whether victims are evicted or only moved.
+    fn mode(&self) -> SearchMode {
+        SearchMode::Evict
+    }
+    /// Whether solutions count against the limit of preemptions per cycle.
+    fn is_preemption(&self) -> bool {
+        false
+    }
+    /// The eviction cause for the pods of the unit.
+    fn cause(
+        &self,
+        context: &SearchContext<'_>,
+        preemptor: &Preemptor,
+        unit: &EvictableUnit,
+    ) -> EvictionCause;
+}
+
+/// State shared by the searches of one action.
+struct SolverState {
+    candidates: EvictionCandidates,
+    capacity: CapacityIndex,
+    pending: PendingJobs,
+    /// Jobs that have victims but are over the limit of preemptions per cycle.
+    preemption_limited: Vec<PodGroupId>,
+}
+
+/// Maximum number of searches over the preemption limit; they run only to find the reason of a job.
+const LIMITED_SEARCHES_MAX: u32 = 16;
+
+/// Solves all pending jobs that may start, so that every job keeps its pipelined capacity,
+/// including the jobs of the solutions accepted earlier in the cycle. New solutions are added to
+/// `accepted`.
+pub(crate) fn solve(
+    session: &mut Session<'_>,
+    policy: &impl EvictionPolicy,
+    accepted: &mut AcceptedSolutions,
+) {
+    let jobs = session.groups().filter_map(|group| queued_job(session, group));
+    let mut jobs: Vec<QueuedJob> = jobs.collect();
+    if jobs.is_empty() {
+        return;
+    }
+    if let Some(depth) = session.profile.queue_depth.get(&policy.action()) {
+        jobs = first_per_queue(jobs, *depth);
+    }
+    jobs.retain(|job| session.fits_empty_cluster(job.key.group()));
+    // A group that lost pods in this cycle evicts no others in it: its lost pods come first in the
+    // next cycle.
+    let mut excluded: BTreeSet<PodGroupId> = accepted.victim_groups().collect();
+    accepted.revalidate_earlier(session);
+    let mut rounds = 0;
+    loop {
+        let Some(mut state) = SolverState::new(session, &jobs, policy) else { return };
+        let start = session.checkpoint();
+        session.set_look_ahead(true);
+        let eligible = jobs.iter().filter(|job| !excluded.contains(&job.key.group()));
+        let mut solved = solve_each(session, &mut state, eligible.copied(), policy);
+        let conflict = accepted.find_conflict(session, start, &solved);
+        if let Some(conflict) = conflict {
+            rounds += 1;
+            if rounds < accepted.rounds_max {
+                session.set_look_ahead(false);
+                excluded.insert(conflict);
+                continue;
+            }
+            solved = accepted.drop_conflicts(session, solved);
+        }
+        session.set_look_ahead(false);
+        commit(session, &solved, policy);
+        session.record_blocked_by_limit(state.preemption_limited);
+        break accepted.add(solved);
+    }
+}
+
+impl SolverState {
+    /// Returns `None` if no job may start or no pod is evictable.
+    fn new(
+        session: &Session<'_>,
+        jobs: &[QueuedJob],
+        policy: &impl EvictionPolicy,
+    ) -> Option<Self> {
+        let free = session.node_ids().map(|node| FreeCapacity::of_node(session, node));
+        let capacity = CapacityIndex::new(free.collect());
+        // Only a placed job changes whether another may start.
+        let context = SearchContext::new(session, session.accounts(), &capacity);
+        let may_start =
+            |job: &QueuedJob| policy.may_start(&context, &Preemptor::new(session, *job));
+        if !jobs.iter().any(may_start) {
+            return None;
+        }
+        let candidates = EvictionCandidates::new(session);
+        candidates.queues().next()?;
+        let classes = jobs.iter().map(|job| (*job, job_class(session, job.key.group())));
+        let pending = PendingJobs::new(session.accounts(), classes);
+        Some(Self { candidates, capacity, pending, preemption_limited: Vec::new() })
+    }
+}
+
+/// Solves one job after the other, each on top of the solutions before it.
+fn solve_each(
+    session: &mut Session<'_>,
+    state: &mut SolverState,
+    jobs: impl Iterator<Item = QueuedJob>,
+    policy: &impl EvictionPolicy,
+) -> Vec<SolvedJob> {
+    let mut job_queue = JobsByQueue::new(session.accounts(), jobs);
+    let mut failed_jobs = FailedJobCache::default();
+    let (mut solved, mut preemptions) = (Vec::new(), 0);
+    let mut victim_groups = BTreeSet::new();
+    while let Some(job) = job_queue.pop(session.accounts()) {
+        if policy.is_preemption() && !session.may_preempt(preemptions) {
+            let rest = std::iter::from_fn(|| job_queue.pop(session.accounts()));
+            let rest: Vec<QueuedJob> = std::iter::once(job).chain(rest).collect();
+            record_preemption_limited(session, state, &rest, &victim_groups, policy);
+            break;
+        }
+        let preemptor = Preemptor::new(session, job);
+        let is_victim = victim_groups.contains(&preemptor.group);
+        if is_victim
+            || !policy.may_start(
+                &SearchContext::new(session, session.accounts(), &state.capacity),
+                &preemptor,
+            )
+        {
+            continue;
+        }
+        let demand = JobDemand::new(session, &preemptor);
+        if let Some(failed) = demand.as_ref().and_then(|demand| failed_jobs.find_covering(demand)) {
+            record_protection(session, &preemptor, failed.protection);
+            continue;
+        }
+        let cursor = session.changed_nodes().cursor();
+        let accounts = session.accounts().clone();
+        let context = SearchContext::new(session, &accounts, &state.capacity);
+        let start = session.checkpoint();
+        let found = search(session, state, &context, &preemptor, policy);
+        if found.is_some() && is_preemption_delayed(session, preemptor.group) {
+            session.undo_to(start);
+            session.record_blocked_by_delay(preemptor.group);
+            continue;
+        }
+        let Some((solution, causes)) = found else {
+            let protection = longest_protection(session, state, &context, &preemptor, policy);
+            record_protection(session, &preemptor, protection);
+            if let Some(demand) = demand {
+                failed_jobs.insert(demand, protection);
+            }
+            continue;
+        };
+        preemptions += usize::from(!solution.victims.is_empty());
+        state.pending.remove(preemptor.queue, preemptor.key);
+        if let Some(more) = queued_job(session, preemptor.group) {
+            state.pending.insert(&more, job_class(session, preemptor.group));
+        }
+        let mut touched = BTreeSet::from([preemptor.queue]);
+        for unit in solution.units() {
+            state.candidates.remove(unit);
+            victim_groups.insert(unit.group);
+            touched.insert(unit.queue);
+        }
+        for queue in touched {
+            job_queue.on_accounts_changed(session.accounts(), queue);
+            state.pending.accounts_changed(session.accounts(), queue);
+        }
+        update_capacity(&mut state.capacity, session, cursor);
+        solved.push(SolvedJob { preemptor, solution, mode: policy.mode(), causes });
+    }
+    solved
+}
+
+/// Records which of these jobs have victims although they are over the preemption limit, as far as
+/// the first searches show.
+fn record_preemption_limited(
+    session: &mut Session<'_>,
+    state: &mut SolverState,
+    jobs: &[QueuedJob],
+    victim_groups: &BTreeSet<PodGroupId>,
+    policy: &impl EvictionPolicy,
+) {
+    let accounts = session.accounts().clone();
+    let mut known: Vec<(JobDemand, bool)> = Vec::new();
+    let mut searches = 0;
+    for job in jobs.iter().filter(|job| !victim_groups.contains(&job.key.group())) {
+        let preemptor = Preemptor::new(session, *job);
+        let context = SearchContext::new(session, &accounts, &state.capacity);
+        if !policy.may_start(&context, &preemptor)
+            || is_preemption_delayed(session, preemptor.group)
+        {
+            continue;
+        }
+        let demand = JobDemand::new(session, &preemptor);
+        let same = known.iter().find(|(known, _)| demand.as_ref() == Some(known));
+        let needs_victims = if let Some((_, needs_victims)) = same {
+            *needs_victims
+        } else if searches == LIMITED_SEARCHES_MAX {
+            continue;
+        } else {
+            searches += 1;
+            let start = session.checkpoint();
+            let found = search(session, state, &context, &preemptor, policy);
+            session.undo_to(start);
+            found.is_some_and(|(solution, _)| !solution.victims.is_empty())
+        };
+        if needs_victims {
+            state.preemption_limited.push(preemptor.group);
+        }
+        known.extend(demand.map(|demand| (demand, needs_victims)));
+    }
+}
+
+fn commit(session: &mut Session<'_>, solved: &[SolvedJob], policy: &impl EvictionPolicy) {
+    if policy.is_preemption() {
+        let preempt = solved.iter().filter(|job| !job.solution.victims.is_empty());
+        session.count_preemptions(preempt.count());
+    }
+    let causes: BTreeMap<PodId, &EvictionCause> =
+        solved.iter().flat_map(|job| &job.causes).map(|(pod, cause)| (*pod, cause)).collect();
+    session.commit_evictions(|pod| causes[&pod].clone());
+}
+
+fn is_preemption_delayed(session: &Session<'_>, group: PodGroupId) -> bool {
+    let group = session.group(group);
+    min_runtime::remaining_preemption_delay(session.snapshot.now, group).is_some()
+}
+
+/// Searches for a solution. It is applied to the session, but not committed.
+fn search(
+    session: &mut Session<'_>,
+    state: &mut SolverState,
+    context: &SearchContext<'_>,
+    preemptor: &Preemptor,
+    policy: &impl EvictionPolicy,
+) -> Option<(Solution, BTreeMap<PodId, EvictionCause>)> {
+    let is_candidate =
+        |unit: &EvictableUnit| policy.remaining_protection(context, preemptor, unit).is_none();
+    let solution = search_among(session, state, context, preemptor, policy, is_candidate)?;
+    let causes = causes(session, context, preemptor, policy, &solution);
+    Some((solution, causes))
+}
+
+/// The eviction cause of each evicted pod. Jobs that come first and take freed capacity are named
+/// as preemptors of the units that they take, if the rules allow them to evict those. The rest, and
+/// the last unit in any case, is evicted for the job itself.
+fn causes(
+    session: &Session<'_>,
+    context: &SearchContext<'_>,
+    preemptor: &Preemptor,
+    policy: &impl EvictionPolicy,
+    solution: &Solution,
+) -> BTreeMap<PodId, EvictionCause> {
+    let job_ahead = |(group, share): &(PodGroupId, PerResource<i64>)| {
+        Some((Preemptor::new(session, queued_job(session, *group)?), *share))
+    };
+    let mut jobs_ahead: Vec<(Preemptor, PerResource<i64>)> =
+        solution.jobs_ahead.iter().filter_map(job_ahead).collect();
+    let mut causes = BTreeMap::new();
+    let last = solution.units().last().map(|unit| unit.key);
+    for unit in solution.units() {
+        let may_be_evicted_for = |other: &Preemptor| {
+            other.group != unit.group
+                && policy.may_start(context, other)
+                && policy.may_evict_from(context, other, unit.queue)
+                && policy.remaining_protection(context, other, unit).is_none()
+        };
+        let mut takers = jobs_ahead.iter_mut().filter(|(other, _)| may_be_evicted_for(other));
+        let cause = match takers.next().filter(|_| Some(unit.key) != last) {
+            None => policy.cause(context, preemptor, unit),
+            Some((other, left)) => {
+                *left = left.minus(unit.amount);
+                policy.cause(context, other, unit)
+            }
+        };
+        jobs_ahead.retain(|(_, left)| left.values().iter().any(|left| *left > 0));
+        causes.extend(unit.pods.iter().map(|(pod, _)| (*pod, cause.clone())));
+    }
+    causes
+}
+
+/// The victim with the longest remaining minimum run time, among those that would be evicted for an
+/// unsolved job if no minimum run time applied.
+fn longest_protection(
+    session: &mut Session<'_>,
+    state: &mut SolverState,
+    context: &SearchContext<'_>,
+    preemptor: &Preemptor,
+    policy: &impl EvictionPolicy,
+) -> Option<MinRuntimeProtection> {
+    if !session.has_min_runtimes() {
+        return None;
+    }
+    let remaining = |unit: &EvictableUnit| {
+        policy.remaining_protection(context, preemptor, unit).unwrap_or_default()
+    };
+    let is_candidate = |unit: &EvictableUnit| remaining(unit) < Duration::MAX;
+    let candidates = &state.candidates;
+    let queues =
+        candidates.queues().filter(|queue| policy.may_evict_from(context, preemptor, *queue));
+    let mut units = queues.flat_map(|queue| candidates.worst_first(queue, None));
+    if !units.any(|unit| is_candidate(unit) && !remaining(unit).is_zero()) {
+        return None;
+    }
+    drop(units);
+    let start = session.checkpoint();
+    let solution = search_among(session, state, context, preemptor, policy, is_candidate);
+    session.undo_to(start);
+    let solution = solution?;
+    let protected = solution.units().filter(|unit| !remaining(unit).is_zero());
+    let longest = protected.max_by_key(|unit| remaining(unit))?;
+    let ran = session.snapshot.now.since(session.group(longest.group).last_start?);
+    let is_reclaim = policy.action() == Action::Reclaim;
+    let field = if is_reclaim { "reclaimMinRuntime" } else { "preemptMinRuntime" };
+    Some(MinRuntimeProtection { victim: longest.group, field, minimum: remaining(longest) + ran })
+}
+
+fn record_protection(
+    session: &mut Session<'_>,
+    preemptor: &Preemptor,
+    protection: Option<MinRuntimeProtection>,
+) {
+    if let Some(protection) = protection {
+        session.record_min_runtime_protection(preemptor.group, protection);
+    }
+}
+
+/// Searches among the units for which `is_candidate` holds.
+fn search_among(
+    session: &mut Session<'_>,
+    SolverState { candidates, capacity, pending, .. }: &mut SolverState,
+    context: &SearchContext<'_>,
+    preemptor: &Preemptor,
+    policy: &impl EvictionPolicy,
+    is_candidate: impl Fn(&EvictableUnit) -> bool,
+) -> Option<Solution> {
+    if !session.pods_fit_empty_cluster(&preemptor.pods) {
+        return None;
+    }
+    let eligibility = |pod: PodId| ShapeEligibility {
+        shape: session.shape_of(pod),
+        nodes: &session.snapshot.nodes,
+        eligible: session.eligible_nodes(pod),
+    };
+    capacity.track(preemptor.pods.iter().map(|pod| (*pod, session.pod(*pod).shape)), eligibility);
+    let queues =
+        candidates.queues().filter(|queue| policy.may_evict_from(context, preemptor, *queue));
+    let is_other_job = |unit: &EvictableUnit| unit.group != preemptor.group && is_candidate(unit);
+    let victims = VictimOrder::new(candidates, context.accounts, queues, is_other_job);
+    let accepts = |solution: &Solution| policy.accepts(context, preemptor, solution);
+    let mode = policy.mode();
+    let required_domains = session.required_domains(preemptor.group, &preemptor.pods);
+    let open_domains = OpenDomains::new(session, capacity, preemptor);
+    let search = Search {
+        session,
+        capacity,
+        pending,
+        preemptor,
+        accepts,
+        mode,
+        required_domains: required_domains.as_deref(),
+        open_domains,
+        last_trials: BTreeMap::new(),
+        assumed_evicted: Vec::new(),
+        is_contested: false,
+        jobs_ahead: Vec::new(),
+    };
+    search.run(victims)
+}
+
+/// Returns the job, if it has pods to place next.
+pub(super) fn queued_job(session: &Session<'_>, id: PodGroupId) -> Option<QueuedJob> {
+    let (group, members) = (session.group(id), session.members(id));
+    let Ok(Some(queue)) = group.queue else { return None };
+    if !members.has_waiting() || group.is_skipped || members.check_ready(group).is_err() {
+        return None;
+    }
+    let request = session.fair_share_request(&session.next_chunk(id));
+    Some(QueuedJob { queue, key: session.current_job_key(id), request })
+}
+
+fn job_class(session: &Session<'_>, id: PodGroupId) -> JobClass {
+    let pods = session.next_chunk(id);
+    let signature = SchedulingSignature::for_pods(session, id, &pods)?;
+    Some((signature, pods.len(), session.group(id).preemptible))
+}
+
+fn update_capacity(capacity: &mut CapacityIndex, session: &Session<'_>, cursor: ChangeCursor) {
+    let changed: BTreeSet<NodeId> = match session.changed_nodes().since(cursor) {
+        Some(nodes) => nodes.iter().copied().collect(),
+        None => session.node_ids().collect(),
+    };
+    for node in changed {
+        capacity.set_free(node, FreeCapacity::of_node(session, node));
+    }
+}

@@ -1,0 +1,68 @@
+//! The order in which victims are considered: the worst unit of the queue that exceeds its share
+//! most; then the next one, as if the first had been evicted.
+
+use std::collections::BTreeMap;
+
+use super::{EvictableUnit, EvictionCandidates, UnitKey};
+use crate::{
+    model::QueueId,
+    queues::{Direction, JobCandidate, QueueAccounts, QueueOrder},
+    resources::PerResource,
+};
+
+/// An iterator over the candidates of one search.
+pub(crate) struct VictimOrder<'a, F> {
+    candidates: &'a EvictionCandidates,
+    accounts: &'a QueueAccounts,
+    is_candidate: F,
+    queue_order: QueueOrder,
+    queues: BTreeMap<QueueId, QueueCandidates<'a>>,
+}
+
+/// The amount already evicted from one queue, and its next candidate.
+#[derive(Clone, Copy, Default)]
+struct QueueCandidates<'a> {
+    evicted: PerResource<i64>,
+    next: Option<&'a EvictableUnit>,
+}
+
+impl<'a, F: Fn(&EvictableUnit) -> bool> VictimOrder<'a, F> {
+    /// The units of `queues` for which `is_candidate` holds.
+    pub(crate) fn new(
+        candidates: &'a EvictionCandidates,
+        accounts: &'a QueueAccounts,
+        queues: impl Iterator<Item = QueueId>,
+        is_candidate: F,
+    ) -> Self {
+        let queue_order = QueueOrder::new(accounts, Direction::Evict);
+        let mut order =
+            Self { candidates, accounts, is_candidate, queue_order, queues: BTreeMap::new() };
+        for queue in queues {
+            order.advance(queue, PerResource::default(), None);
+        }
+        order
+    }
+
+    /// Makes the first candidate after `last` the next unit of `queue`.
+    fn advance(&mut self, queue: QueueId, evicted: PerResource<i64>, last: Option<UnitKey>) {
+        let next = self.candidates.worst_first(queue, last).find(|unit| (self.is_candidate)(unit));
+        self.queues.insert(queue, QueueCandidates { evicted, next });
+        let candidate = next.map(|unit| JobCandidate {
+            job: PerResource::default(),
+            victims: evicted.plus(unit.amount),
+        });
+        self.queue_order.update(self.accounts, queue, candidate);
+    }
+}
+
+impl<'a, F: Fn(&EvictableUnit) -> bool> Iterator for VictimOrder<'a, F> {
+    type Item = &'a EvictableUnit;
+
+    fn next(&mut self) -> Option<&'a EvictableUnit> {
+        let queue = self.queue_order.best_queue()?;
+        let QueueCandidates { evicted, next } = self.queues.get(&queue).copied()?;
+        let unit = next?;
+        self.advance(queue, evicted.plus(unit.amount), Some(unit.key));
+        Some(unit)
+    }
+}

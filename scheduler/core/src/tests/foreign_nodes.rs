@@ -1,0 +1,31 @@
+//! Pods on nodes that are not in the snapshot: deleted nodes, or nodes of another pool.
+
+use insta::assert_snapshot;
+
+use crate::testing::plan_of;
+
+#[test]
+fn a_queue_is_charged_for_pods_on_foreign_and_deleted_nodes() {
+    for state in ["away", ""] {
+        let told = plan_of(&format!(
+            "
+            node n1 gpus=8
+            queue a quota=8 limit=8
+            job elsewhere pods=3 gpus=2 queue=a {state} on gone gone gone
+            job more gpus=1 queue=a
+            job most gpus=2 queue=a
+        "
+        ));
+        assert!(told.contains("more runs on n1"), "{told}");
+        assert!(told.contains("Limit is 8 GPUs, currently 7 GPUs allocated"), "{told}");
+    }
+}
+
+#[test]
+fn pods_on_foreign_nodes_count_for_their_gang() {
+    assert_snapshot!(plan_of("
+        node n1 gpus=2
+        queue a quota=8
+        gang whole pods=4 gpus=1 queue=a away on other other
+    "), @"whole runs on n1 x2");
+}

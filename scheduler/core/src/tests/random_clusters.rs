@@ -1,0 +1,209 @@
+//! Properties of random clusters: no cycle has a breach, and a closed system converges. Clusters
+//! are tables, so that a failure is readable. GPUs are requested as devices, by claims, as
+//! fractions, or within one NUMA zone.
+#![expect(clippy::print_stdout, reason = "says which seeds were tried")]
+
+use std::{fmt::Write, num::NonZeroUsize, panic::catch_unwind, thread};
+
+use proptest::{
+    collection::vec,
+    option,
+    prelude::*,
+    strategy::ValueTree as _,
+    test_runner::{RngAlgorithm, TestRng, TestRunner},
+};
+
+use crate::testing::rounds_of;
+
+/// Default number of clusters; `PROPTEST_CASES=20000` overrides it.
+const CLUSTERS: u32 = 1000;
+
+#[test]
+fn every_cycle_keeps_the_rules_and_a_closed_system_comes_to_rest() {
+    let count = ProptestConfig::default().cases.max(CLUSTERS);
+    let wrong = every_seed(count, cluster, all_right);
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+    println!("{count} clusters, seeds 0 to {}: every rule kept, all at rest", count - 1);
+}
+
+/// The failures for this number of seeds, the first of each thread.
+pub(super) fn every_seed<S: Strategy<Value = String>>(
+    count: u32,
+    clusters: impl Fn() -> S + Sync,
+    is_right: impl Fn(&str) -> bool + Sync,
+) -> Vec<String> {
+    wrong_seeds(count, clusters, |text, seed| wrong(text, seed, &is_right))
+}
+
+/// Like [`every_seed`], with a custom check that returns a failure.
+pub(super) fn wrong_seeds<S: Strategy<Value = String>>(
+    count: u32,
+    clusters: impl Fn() -> S + Sync,
+    wrong: impl Fn(&str, u32) -> Option<String> + Sync,
+) -> Vec<String> {
+    let threads = thread::available_parallelism().map_or(1, NonZeroUsize::get);
+    let (clusters, wrong) = (&clusters, &wrong);
+    thread::scope(|scope| {
+        let part = |first: usize| {
+            move || {
+                let clusters = clusters();
+                let mut seeds = (0..count).skip(first).step_by(threads);
+                seeds.find_map(|seed| wrong(&nth(&clusters, seed), seed))
+            }
+        };
+        let parts: Vec<_> = (0..threads).map(|first| scope.spawn(part(first))).collect();
+        parts.into_iter().filter_map(|part| part.join().expect("no cluster panics")).collect()
+    })
+}
+
+/// Whether the rounds of a cluster converge without a breach or a panic.
+pub(super) fn all_right(rounds: &str) -> bool {
+    ["BREACH", "NEVER STEADY", "PANIC"].iter().all(|word| !rounds.contains(word))
+}
+
+/// The cluster of a seed and its rounds, if the check fails.
+fn wrong(text: &str, seed: u32, is_right: impl Fn(&str) -> bool) -> Option<String> {
+    let rounds = catch_unwind(|| rounds_of(text)).unwrap_or_else(|_| "PANIC".to_owned());
+    (!is_right(&rounds)).then(|| format!("seed {seed}:\n{text}\n{rounds}"))
+}
+
+/// The cluster of a seed; equal in every run.
+fn nth(clusters: &impl Strategy<Value = String>, seed: u32) -> String {
+    let mut bytes = [0; 32];
+    bytes[..4].copy_from_slice(&seed.to_le_bytes());
+    let rng = TestRng::from_seed(RngAlgorithm::ChaCha, &bytes);
+    let mut runner = TestRunner::new_with_rng(ProptestConfig::default(), rng);
+    clusters.new_tree(&mut runner).expect("nothing is filtered").current()
+}
+
+#[derive(Clone, Debug)]
+struct JobLine {
+    queue: usize,
+    priority: u32,
+    pods: u32,
+    surplus: u32,
+    gpus: u32,
+    fixed: bool,
+    asks: Asks,
+    /// The node on which it runs at the start, if it fits.
+    starts_on: Option<usize>,
+}
+
+/// How a node offers its GPUs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Gives {
+    Plainly,
+    ByClaim,
+    /// Half of them in each of two NUMA zones, with policy `single-numa-node`.
+    ByZone,
+}
+
+/// How a job requests GPUs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Asks {
+    Whole,
+    Part,
+    /// One claim that all its pods share.
+    Shared,
+    /// A claim on two GPUs that other jobs of its queue share.
+    Common,
+    /// One claim per pod.
+    Claims,
+}
+
+/// Up to four nodes, two departments of two teams each, and up to a dozen jobs, some of them
+/// running.
+pub(super) fn cluster() -> impl Strategy<Value = String> {
+    let node = prop_oneof![Just(2_u32), Just(4), Just(8)];
+    let quota = prop_oneof![Just(0_u32), 1..6_u32];
+    let weight = 0..4_u32;
+    let gives =
+        prop_oneof![4 => Just(Gives::Plainly), 1 => Just(Gives::ByClaim), 1 => Just(Gives::ByZone)];
+    let node = (node, gives);
+    (vec(node, 1..5), vec((quota, weight, option::weighted(0.2, 2..8_u32)), 6), vec(job(), 1..12))
+        .prop_map(|(nodes, queues, jobs)| table(&nodes, &queues, &jobs))
+}
+
+fn job() -> impl Strategy<Value = JobLine> {
+    let shape = (1..5_u32, 0..3_u32, 1..5_u32);
+    let priority = prop_oneof![Just(40_u32), Just(50), Just(75)];
+    let fixed = prop::bool::weighted(0.1);
+    let asks = prop_oneof![
+        8 => Just(Asks::Whole),
+        1 => Just(Asks::Part),
+        1 => Just(Asks::Shared),
+        1 => Just(Asks::Common),
+        1 => Just(Asks::Claims),
+    ];
+    (0..4_usize, priority, shape, (fixed, asks), option::of(0..4_usize)).prop_map(
+        |(queue, priority, (pods, surplus, gpus), (fixed, asks), starts_on)| JobLine {
+            queue,
+            priority,
+            pods,
+            surplus,
+            gpus,
+            fixed,
+            asks,
+            starts_on,
+        },
+    )
+}
+
+fn table(nodes: &[(u32, Gives)], queues: &[(u32, u32, Option<u32>)], jobs: &[JobLine]) -> String {
+    let mut text = String::new();
+    for (at, (gpus, gives)) in nodes.iter().enumerate() {
+        let half = gpus / 2;
+        let gives = match gives {
+            Gives::Plainly => String::new(),
+            Gives::ByClaim => " by-claim".to_owned(),
+            Gives::ByZone => {
+                format!(" numa=single/pod zone z0:gpus={half} zone z1:gpus={half}")
+            }
+        };
+        let _ = writeln!(text, "node n{at} gpus={gpus}{gives}");
+    }
+    let names = ["left", "right", "left-a", "left-b", "right-a", "right-b"];
+    for (name, (quota, weight, limit)) in names.iter().zip(queues) {
+        let parent = name.split_once('-').map(|(parent, _)| format!(" parent={parent}"));
+        let limit = limit.map(|limit| format!(" limit={limit}")).unwrap_or_default();
+        let parent = parent.unwrap_or_default();
+        let _ = writeln!(text, "queue {name}{parent} quota={quota} weight={weight}{limit}");
+    }
+    let whole = |(gpus, gives): &(u32, Gives)| if *gives == Gives::Plainly { *gpus } else { 0 };
+    let mut free: Vec<u32> = nodes.iter().map(whole).collect();
+    for (at, job) in jobs.iter().enumerate() {
+        let queue = names[2 + job.queue];
+        let fixed = if job.fixed { " non-preemptible" } else { "" };
+        let (pods, min, gpus) = (job.pods + job.surplus, job.pods, job.gpus);
+        let gpus = match job.asks {
+            Asks::Whole => format!("gpus={gpus}"),
+            Asks::Part => format!("part=0.{gpus}"),
+            Asks::Shared => format!("claim c{at}:{gpus}@{queue}"),
+            Asks::Common => format!("claim {queue}:2@{queue}"),
+            Asks::Claims => format!("gpus={gpus} by-claim"),
+        };
+        let _ = write!(
+            text,
+            "job j{at:02} pods={pods} min={min} {gpus} queue={queue} priority={}{fixed}",
+            job.priority
+        );
+        for node in starting_nodes(job, &mut free) {
+            let _ = write!(text, "{node}");
+        }
+        text.push('\n');
+    }
+    text
+}
+
+/// The suffix ` on n1 n1`, if the whole job fits on its start node.
+fn starting_nodes(job: &JobLine, free: &mut [u32]) -> Vec<String> {
+    let (pods, nodes) = (job.pods + job.surplus, free.len());
+    let starts_on = job.starts_on.filter(|_| job.asks == Asks::Whole);
+    let Some(node) = starts_on.map(|node| node % nodes) else { return Vec::new() };
+    if free[node] < pods * job.gpus {
+        return Vec::new();
+    }
+    free[node] -= pods * job.gpus;
+    let places = (0..pods).map(|_| format!(" n{node}"));
+    std::iter::once(" on".to_owned()).chain(places).collect()
+}

@@ -1,0 +1,114 @@
+//! Messages of waiting groups, cached between cycles: most groups wait for the same reason as
+//! before.
+
+use std::{collections::BTreeMap, sync::Arc};
+
+use schedlab_scheduler_core::{
+    Reason,
+    model::{Name, PodGroup, PodGroupId},
+};
+
+use super::{Cycle, pod_groups::group_key};
+use crate::{
+    cache::{BINDING_ERROR, BindFailure, ObjectKey, PodGroupRecord},
+    snapshot_builder::UnschedulableReason,
+};
+
+/// Why a group waits, as text.
+#[derive(Debug)]
+pub(super) struct PendingMessage {
+    pub(super) code: &'static str,
+    pub(super) reason: String,
+    /// Reason and remedy.
+    pub(super) message: String,
+}
+
+impl PendingMessage {
+    fn from_reason(reason: &Reason, is_head_of_line_blocked: bool) -> Self {
+        Self::new(
+            reason.code(),
+            reason.to_string(),
+            &reason.suggestion().message(is_head_of_line_blocked),
+        )
+    }
+
+    /// The message of a malformed group; `None` if it is well-formed.
+    pub(super) fn for_malformed_group((key, group): (&ObjectKey, &PodGroupRecord)) -> Option<Self> {
+        let unschedulable = UnschedulableReason::for_malformed_group(&key.name, group)?;
+        Some(Self::new("Malformed", unschedulable.to_string(), &unschedulable.remedy()))
+    }
+
+    /// The message of a group with a pod that has a node and cannot be bound.
+    pub(super) fn for_bind_failure(failure: &BindFailure) -> Self {
+        Self::new(BINDING_ERROR, failure.message.to_string(), &failure.remedy())
+    }
+
+    /// Adds how to have the group retried, which its `schedulingBackoff` prevents.
+    pub(super) fn with_retry_hint(&self) -> Self {
+        let Self { code, reason, message } = self;
+        let message = format!(
+            "{message}; then, as its schedulingBackoff is 1, {}",
+            Reason::SchedulingBackoff.suggestion()
+        );
+        Self { code, reason: reason.clone(), message }
+    }
+
+    fn new(code: &'static str, reason: String, remedy: &str) -> Self {
+        let stop = if reason.ends_with('.') { "" } else { "." };
+        let message = format!("{reason}{stop} Remedy: {remedy}");
+        Self { code, reason, message }
+    }
+}
+
+/// The messages of the last cycle, ordered by group.
+#[derive(Debug, Default)]
+pub(super) struct MessageCache(Vec<(ObjectKey, (Reason, bool), Arc<PendingMessage>)>);
+
+impl MessageCache {
+    /// Returns the messages of this cycle.
+    pub(super) fn refresh(
+        &mut self,
+        cycle: &Cycle<'_>,
+    ) -> BTreeMap<PodGroupId, Arc<PendingMessage>> {
+        let mut previous = std::mem::take(&mut self.0).into_iter().peekable();
+        let mut messages = BTreeMap::new();
+        for (id, reason) in &cycle.plan.waiting {
+            let group = &cycle.snapshot.pod_groups[id.0 as usize];
+            while previous.next_if(|(key, ..)| comes_before(key, group)).is_some() {}
+            let is_head_of_line_blocked = cycle.plan.blocked_by_head_of_line.contains(id);
+            let is_same =
+                |known: &(Reason, bool)| known.1 == is_head_of_line_blocked && known.0 == *reason;
+            let known = previous.next_if(|(key, known, _)| matches(key, group) && is_same(known));
+            let entry = known.unwrap_or_else(|| {
+                let message =
+                    Arc::new(PendingMessage::from_reason(reason, is_head_of_line_blocked));
+                (group_key(group), (reason.clone(), is_head_of_line_blocked), message)
+            });
+            messages.insert(*id, Arc::clone(&entry.2));
+            self.0.push(entry);
+        }
+        messages
+    }
+}
+
+/// Most often both share the same string.
+pub(super) fn matches(key: &ObjectKey, group: &PodGroup) -> bool {
+    is_same(key, group) || sort_key(key) == group_sort_key(group)
+}
+
+/// Whether the key is before that of the group, in the order of names.
+pub(super) fn comes_before(key: &ObjectKey, group: &PodGroup) -> bool {
+    !is_same(key, group) && sort_key(key) < group_sort_key(group)
+}
+
+fn is_same(key: &ObjectKey, group: &PodGroup) -> bool {
+    Name::ptr_eq(&key.name, &group.name) && Name::ptr_eq(&key.namespace, &group.namespace)
+}
+
+fn sort_key(key: &ObjectKey) -> (&str, &str) {
+    (&key.namespace, &key.name)
+}
+
+fn group_sort_key(group: &PodGroup) -> (&str, &str) {
+    (&group.namespace, &group.name)
+}

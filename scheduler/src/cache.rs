@@ -1,0 +1,448 @@
+//! The scheduler cache: the cluster as lists and watches report it, plus assumed state, which was
+//! written and is not confirmed by a watch yet. Objects are parsed once, when they change; all maps
+//! are ordered by name.
+//!
+//! The cache only records state. Decisions are made in the core, from the snapshot that
+//! `snapshot_builder` makes of it.
+
+mod assume;
+mod bind_failures;
+mod bind_request;
+mod condition;
+mod config_maps;
+mod disruption_budget;
+mod dra;
+mod gpu_fractions;
+mod group;
+mod node;
+mod numa;
+mod objects;
+mod pod;
+mod pod_requests;
+mod queue;
+mod selectors;
+mod shared_gpus;
+mod topology;
+mod volumes;
+mod watch_events;
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fmt,
+    sync::Arc,
+};
+
+use schedlab_json::Value;
+use schedlab_scheduler_core::model::{
+    DisruptionBudget, LabelMismatch, Labels, Name, PodShape, Topology,
+};
+
+pub(crate) use bind_request::BindRequestRecord;
+pub(crate) use condition::Condition;
+use condition::{conditions, find_condition};
+use config_maps::ConfigMaps;
+pub(crate) use config_maps::SHARED_GPU_CONFIG_MAP_ANNOTATION;
+pub(crate) use dra::{
+    ClaimAllocation, ClaimProblem, ClaimRecord, ClaimedResources, DeviceAccess, PickedDevice,
+    PickedDevices, PodResourceClaim, ResourceClaims, SliceFault,
+};
+pub(crate) use gpu_fractions::{GPU_GROUP_LABEL, groups as gpu_groups};
+pub(crate) use group::{GroupResources, PodGroupRecord, SchedulingAttempts, is_failed_attempt};
+pub(crate) use node::NodeRecord;
+pub(crate) use numa::{NumaRecord, PREDICTED_PLACEMENT_ANNOTATION, placements_to_json};
+use pod::NodeSource;
+pub(crate) use pod::{
+    Owner, PRIORITY_CLASS_LABEL, Phase, PodRecord, SUB_GROUP_LABEL, Scheduler, controller,
+    parent_owner,
+};
+pub(crate) use queue::{QueueRecord, ReportedQueueStatus};
+
+pub(crate) use bind_failures::{BINDING_ERROR, BindFailure};
+use shared_gpus::SharedGpus;
+pub(crate) use shared_gpus::{RESERVATION_PREFIX, idle_reservations_message};
+pub(crate) use volumes::{PodVolumeClaim, VolumeCache};
+
+use crate::{
+    config::NodePool,
+    karta::Kartas,
+    parse::{Malformed, text},
+    watch::{Need, RawObject},
+};
+
+/// Namespace and name of an object; the namespace is empty for cluster-scoped objects.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct ObjectKey {
+    pub(crate) namespace: Name,
+    pub(crate) name: Name,
+}
+
+impl ObjectKey {
+    pub(crate) fn from_object(object: &Value) -> Self {
+        let part = |pointer| text(object, pointer).unwrap_or_default().into();
+        Self { namespace: part("/metadata/namespace"), name: part("/metadata/name") }
+    }
+
+    /// Parses the form that `Display` writes: `namespace/name`.
+    pub(crate) fn parse(text: &str) -> Option<Self> {
+        let (namespace, name) = text.split_once('/')?;
+        Some(Self { namespace: namespace.into(), name: name.into() })
+    }
+
+    pub(crate) fn of_raw(object: &RawObject) -> Self {
+        Self { namespace: Name::clone(&object.namespace), name: Name::clone(&object.name) }
+    }
+}
+
+impl fmt::Display for ObjectKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/{}", self.namespace, self.name)
+    }
+}
+
+/// The fields of a PriorityClass that affect scheduling.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct PriorityClassRecord {
+    pub(crate) value: i32,
+    pub(crate) global_default: bool,
+}
+
+impl PriorityClassRecord {
+    fn from_object(object: &Value) -> Self {
+        Self {
+            value: crate::parse::int32(object, "/value").unwrap_or(0),
+            global_default: object.get("globalDefault") == Some(&Value::Bool(true)),
+        }
+    }
+}
+
+/// Inserts a record. Returns whether it differs from the one before.
+fn insert_if_changed<K: Ord, R: PartialEq>(
+    records: &mut BTreeMap<K, R>,
+    key: K,
+    record: R,
+) -> bool {
+    if records.get(&key) == Some(&record) {
+        return false;
+    }
+    records.insert(key, record);
+    true
+}
+
+/// What changed since the snapshot was last updated.
+#[derive(Debug, Default)]
+pub(crate) struct Changes {
+    /// Too much to list: nodes were added or deleted, or queues or priority classes changed.
+    pub(crate) everything: bool,
+    /// Changed nodes that existed before.
+    pub(crate) nodes: BTreeSet<Name>,
+    /// Any `PodDisruptionBudget` changed.
+    pub(crate) budgets: bool,
+    /// Labels of any namespace changed.
+    pub(crate) namespaces: bool,
+    pub(crate) groups: BTreeSet<ObjectKey>,
+    pub(crate) pods: BTreeSet<ObjectKey>,
+}
+
+/// The scheduler cache (as in Kubernetes and KAI): watched objects with assumed changes applied.
+#[derive(Debug, Default)]
+pub(crate) struct ClusterCache {
+    scheduler_name: String,
+    pool: Option<NodePool>,
+    /// Only nodes with a worker role label are used.
+    workers_only: bool,
+    pub(crate) namespaces: BTreeMap<Name, Labels>,
+    pub(crate) nodes: BTreeMap<Name, NodeRecord>,
+    /// Nodes that are not used, since they are of another node pool or no workers, with the labels
+    /// that they lack. A malformed node lacks no label.
+    pub(crate) excluded_nodes: BTreeMap<Name, BTreeSet<LabelMismatch>>,
+    pub(crate) priority_classes: BTreeMap<Name, PriorityClassRecord>,
+    pub(crate) queues: BTreeMap<Name, QueueRecord>,
+    /// Queues that are not used, since they are of another node pool.
+    pub(crate) excluded_queues: BTreeSet<Name>,
+    pub(crate) topologies: BTreeMap<Name, Topology>,
+    /// How Kartas group workloads of kinds that the grouper has no rule for.
+    pub(crate) kartas: Kartas,
+    /// `NodeResourceTopology` objects, by the name of the node.
+    pub(crate) numa_topologies: BTreeMap<Name, NumaRecord>,
+    pub(crate) budgets: BTreeMap<ObjectKey, DisruptionBudget>,
+    pub(crate) resource_claims: ResourceClaims,
+    pub(crate) volumes: VolumeCache,
+    pub(crate) config_maps: ConfigMaps,
+    pub(crate) groups: BTreeMap<ObjectKey, PodGroupRecord>,
+    /// BindRequests, by the pod to bind.
+    pub(crate) bind_requests: BTreeMap<ObjectKey, BindRequestRecord>,
+    pub(crate) pods: BTreeMap<ObjectKey, PodRecord>,
+    /// The last watch event of each pod that was not decoded yet.
+    undecoded_pods: BTreeMap<ObjectKey, RawObject>,
+    /// Pods that no group could be found for, with their resourceVersion and the error.
+    pub(crate) grouping_errors: BTreeMap<ObjectKey, (u64, Malformed)>,
+    /// Pods of this scheduler by the pod group that they name.
+    pub(crate) members: BTreeMap<ObjectKey, BTreeSet<Name>>,
+    pub(crate) changes: Changes,
+    shared_gpus: SharedGpus,
+    shapes: BTreeSet<Arc<PodShape>>,
+    /// Counts the changes on which a decision may depend.
+    pub(crate) revision: u64,
+}
+
+impl ClusterCache {
+    pub(crate) fn new(scheduler_name: &str) -> Self {
+        Self { scheduler_name: scheduler_name.to_owned(), ..Self::default() }
+    }
+
+    /// Restricts the cache to the objects of a node pool.
+    pub(crate) fn with_pool(self, pool: Option<NodePool>) -> Self {
+        Self { pool, ..self }
+    }
+
+    /// The name of the node pool in conditions and events.
+    pub(crate) fn pool_name(&self) -> &str {
+        NodePool::name(self.pool.as_ref())
+    }
+
+    /// Whether an object with these labels is in the node pool of this scheduler: a node, a queue,
+    /// a pod group, or a pod without pod group.
+    pub(crate) fn is_in_pool(&self, labels: &Labels) -> bool {
+        self.pool.as_ref().is_none_or(|NodePool { value, .. }| {
+            self.pool_label(labels).map_or("", |found| found) == value
+        })
+    }
+
+    /// The value of the node pool label.
+    pub(crate) fn pool_label<'a>(&self, labels: &'a Labels) -> Option<&'a Name> {
+        labels.get(self.pool.as_ref()?.label.as_str())
+    }
+
+    /// Whether unfinished pods of other schedulers, as of that of another node pool, name the
+    /// group.
+    pub(crate) fn has_foreign_pods(&self, group: &ObjectKey) -> bool {
+        self.pods.iter().any(|(key, pod)| {
+            !pod.is_ours
+                && !pod.is_finished()
+                && key.namespace == group.namespace
+                && pod.group.as_ref() == Some(&group.name)
+        })
+    }
+
+    /// Whether any pod uses objects of these kinds.
+    pub(crate) fn has_users_of(&self, need: Need) -> bool {
+        match need {
+            Need::Volumes => !self.volumes.pods.is_empty(),
+            Need::ConfigMaps => !self.config_maps.pods.is_empty(),
+        }
+    }
+
+    /// Whether this scheduler places the pod. The pod group decides about the node pool; the labels
+    /// of the pod count only without one.
+    fn is_ours(&self, key: &ObjectKey, pod: &PodRecord) -> bool {
+        let group = pod.group.as_ref().and_then(|name| {
+            let namespace = Name::clone(&key.namespace);
+            self.groups.get(&ObjectKey { namespace, name: Name::clone(name) })
+        });
+        pod.scheduler == Scheduler::This
+            && group.map_or_else(|| self.is_in_pool(&pod.labels), |group| group.in_pool)
+    }
+
+    /// Updates the pods of a group after the group may have moved to another node pool.
+    fn refresh_pool_membership(&mut self, group: &ObjectKey) {
+        if self.pool.is_none() {
+            return;
+        }
+        let moved = |(key, pod): (ObjectKey, &PodRecord)| {
+            (self.is_ours(&key, pod) != pod.is_ours).then_some(key)
+        };
+        let moved: Vec<ObjectKey> = self.pods_of(group).filter_map(moved).collect();
+        for key in moved {
+            if let Some(pod) = self.pods.get_mut(&key) {
+                pod.is_ours = !pod.is_ours;
+                self.pod_changed(key);
+            }
+        }
+    }
+
+    /// The pods of this scheduler that name a pod group.
+    pub(crate) fn pods_of(
+        &self,
+        group: &ObjectKey,
+    ) -> impl Iterator<Item = (ObjectKey, &PodRecord)> {
+        self.members.get(group).into_iter().flatten().filter_map(|name| {
+            let key =
+                ObjectKey { namespace: Name::clone(&group.namespace), name: Name::clone(name) };
+            self.pods.get(&key).map(|pod| (key, pod))
+        })
+    }
+
+    /// Pod groups that pods name and that do not exist.
+    pub(crate) fn missing_groups(&self) -> impl Iterator<Item = &ObjectKey> {
+        let mut groups = self.groups.keys().peekable();
+        self.members.keys().filter(move |named| {
+            while groups.next_if(|group| group < named).is_some() {}
+            groups.peek() != Some(named)
+        })
+    }
+
+    fn remove_group(&mut self, key: ObjectKey, version: u64) {
+        if self.groups.get(&key).is_some_and(|is| is.reported.version <= version) {
+            self.groups.remove(&key);
+            self.group_changed(key);
+        }
+    }
+
+    fn remove_pod(&mut self, key: ObjectKey, version: u64) {
+        self.undecoded_pods.remove(&key);
+        if self.pods.get(&key).is_some_and(|is| is.reported.version <= version) {
+            if let Some(pod) = self.pods.remove(&key) {
+                self.remove_member(&key, &pod);
+                self.refresh_claims_of(&key, &pod);
+            }
+            self.resource_claims.pods.remove(&key);
+            self.volumes.pods.remove(&key);
+            self.config_maps.pods.remove(&key);
+            self.pod_changed(key);
+        }
+    }
+
+    fn everything_changed(&mut self) {
+        self.revision += 1;
+        self.changes.everything = true;
+    }
+
+    fn node_changed(&mut self, node: Name) {
+        self.revision += 1;
+        self.changes.nodes.insert(node);
+    }
+
+    fn namespaces_changed(&mut self) {
+        self.revision += 1;
+        self.changes.namespaces = true;
+    }
+
+    fn budgets_changed(&mut self) {
+        self.revision += 1;
+        self.changes.budgets = true;
+    }
+
+    fn group_changed(&mut self, key: ObjectKey) {
+        self.revision += 1;
+        self.refresh_pool_membership(&key);
+        self.changes.groups.insert(key);
+    }
+
+    fn pod_changed(&mut self, key: ObjectKey) {
+        self.revision += 1;
+        self.update_shared_gpus(&key);
+        self.changes.pods.insert(key);
+    }
+
+    /// Changes of the status of a queue change no decision. A queue of another node pool is
+    /// excluded.
+    fn upsert_queue(&mut self, name: Name, record: QueueRecord) {
+        if !self.is_in_pool(&record.labels) {
+            if self.queues.remove(&name).is_some() | self.excluded_queues.insert(name) {
+                self.everything_changed();
+            }
+            return;
+        }
+        self.excluded_queues.remove(&name);
+        if let Some(known) = self.queues.get_mut(&name) {
+            known.reported.clone_from(&record.reported);
+            if *known == record {
+                return;
+            }
+        }
+        self.queues.insert(name, record);
+        self.everything_changed();
+    }
+
+    fn upsert_group(&mut self, key: ObjectKey, record: PodGroupRecord) {
+        if let Some(known) = self.groups.get_mut(&key) {
+            if known.reported.version > record.reported.version {
+                return;
+            }
+            known.reported.clone_from(&record.reported);
+            if *known == record {
+                return;
+            }
+        }
+        self.groups.insert(key.clone(), record);
+        self.group_changed(key);
+    }
+
+    fn upsert_pod(&mut self, key: ObjectKey, mut record: PodRecord) {
+        record.shape = self.intern(record.shape);
+        if record.node.is_none()
+            && let Some((node, request)) = self.open_bind_request(&key, &record)
+        {
+            (record.node, record.node_source) = (Some(node), NodeSource::BindRequest);
+            if !request.gpu_groups.is_empty() {
+                record.gpu_groups.clone_from(&request.gpu_groups);
+            }
+            if !request.numa.is_empty() && !numa::has_observed_placement(&record.annotations) {
+                record.numa.clone_from(&request.numa);
+            }
+        }
+        if let Some(known) = self.pods.get_mut(&key) {
+            if known.reported.version > record.reported.version {
+                return;
+            }
+            if known.uid == record.uid {
+                // Assumed state holds until a watch confirms it.
+                record.keep_assumed_node(known);
+                record.releasing_since = record.releasing_since.or(known.releasing_since);
+                record.group = record.group.or_else(|| known.assumed_group());
+            }
+            known.reported.clone_from(&record.reported);
+        }
+        record.is_ours = self.is_ours(&key, &record);
+        if self.pods.get(&key) == Some(&record) {
+            return;
+        }
+        if let Some(group) = record.group.as_ref().filter(|_| record.scheduler == Scheduler::This) {
+            let group =
+                ObjectKey { namespace: Name::clone(&key.namespace), name: Name::clone(group) };
+            self.members.entry(group).or_default().insert(Name::clone(&key.name));
+        }
+        if !record.claims.is_empty() {
+            self.resource_claims.pods.insert(key.clone());
+            self.refresh_claims_of(&key, &record);
+        }
+        self.volumes.track_pod(&key, &record);
+        if !record.config_maps.is_empty() {
+            self.config_maps.pods.insert(key.clone());
+        }
+        let group = record.group.clone();
+        if let Some(previous) = self.pods.insert(key.clone(), record).filter(|is| is.group != group)
+        {
+            self.remove_member(&key, &previous);
+        }
+        self.pod_changed(key);
+    }
+
+    fn remove_member(&mut self, key: &ObjectKey, pod: &PodRecord) {
+        let Some(group) = &pod.group else {
+            return;
+        };
+        let group = ObjectKey { namespace: Name::clone(&key.namespace), name: Name::clone(group) };
+        if let Some(members) = self.members.get_mut(&group) {
+            members.remove(&key.name);
+            if members.is_empty() {
+                self.members.remove(&group);
+            }
+        }
+        self.changes.groups.insert(group);
+    }
+
+    fn intern(&mut self, shape: Arc<PodShape>) -> Arc<PodShape> {
+        if let Some(known) = self.shapes.get(&shape) {
+            return Arc::clone(known);
+        }
+        if self.shapes.len() > 2 * self.pods.len() + 64 {
+            self.shapes.retain(|shape| Arc::strong_count(shape) > 1);
+        }
+        self.shapes.insert(Arc::clone(&shape));
+        shape
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,21 @@
+//! `PodDisruptionBudget`s in the cache.
+
+use schedlab_json::Value;
+use schedlab_scheduler_core::model::{DisruptionBudget, Name};
+
+use super::{ObjectKey, selectors::label_selector};
+use crate::parse::{at, int32};
+
+/// An invalid selector selects no pods.
+pub(super) fn from_object(object: &Value) -> DisruptionBudget {
+    let ObjectKey { namespace, name } = ObjectKey::from_object(object);
+    let selector = at(object, "/spec/selector").map(label_selector);
+    let disrupted = at(object, "/status/disruptedPods").and_then(Value::as_object);
+    DisruptionBudget {
+        namespace,
+        name,
+        selector: selector.and_then(Result::ok).unwrap_or_default(),
+        allowed: int32(object, "/status/disruptionsAllowed").unwrap_or(0),
+        disrupted: disrupted.into_iter().flatten().map(|(pod, _)| Name::from(&**pod)).collect(),
+    }
+}

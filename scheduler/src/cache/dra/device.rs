@@ -1,0 +1,509 @@
+//! Published devices and the kinds that they count as. Classes and requests select devices by CEL
+//! expressions, as the API defines. A device is not selected if an expression fails.
+
+mod cel_errors;
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use kube_cel::cel::{self, Context};
+use schedlab_json::{Map, Value};
+use schedlab_scheduler_core::model::Name;
+
+use super::{
+    expression::{self, Expression, with_large_stack},
+    multi_node::MultiNodeDevice,
+    slice::{DEVICE_NOT_USED, NodeScope, SliceFault, SliceRecord},
+};
+use crate::parse::{Malformed, at, list, text};
+
+/// Identifies a device.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct DeviceId {
+    pub(crate) driver: Name,
+    pub(crate) pool: Name,
+    pub(crate) device: Name,
+}
+
+/// A published device.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Device {
+    pub(crate) id: DeviceId,
+    /// Whether all slices of its pool are published.
+    pub(crate) pool_is_whole: bool,
+    /// Whether it counts as a GPU: by its driver, or by a class that selects it.
+    pub(crate) is_gpu: bool,
+    /// Names of the classes and [selections](DeviceSelection) that select it.
+    pub(crate) kinds: BTreeSet<Name>,
+    /// Attributes by fully qualified name, values as JSON with their type.
+    pub(crate) attributes: BTreeMap<Name, String>,
+}
+
+/// The devices that a request may get: those of its class for which its own expressions hold.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct DeviceSelection {
+    pub(crate) class: Name,
+    expressions: Vec<String>,
+}
+
+impl DeviceSelection {
+    /// Parses a request (`exactly`, or an alternative), which is at `field`.
+    pub(super) fn parse(exactly: &Value, field: &str) -> Result<Self, Malformed> {
+        let class = text(exactly, "/deviceClassName").unwrap_or_default().into();
+        let selectors = list(exactly, "/selectors").iter().zip(0..);
+        let expression = |(selector, at): (&Value, usize)| {
+            let found = text(selector, "/cel/expression").unwrap_or_default();
+            let read = || expression::compile(found, &expression::functions()).map(drop);
+            let field = || format!("{field}.selectors[{at}].cel.expression");
+            with_large_stack(read).map_err(|error| error.into_malformed(field(), found))?;
+            Ok(found.to_owned())
+        };
+        let expressions = selectors.map(expression).collect::<Result<_, _>>()?;
+        Ok(Self { class, expressions })
+    }
+
+    /// Whether it has expressions of its own.
+    pub(super) fn has_expressions(&self) -> bool {
+        !self.expressions.is_empty()
+    }
+
+    /// The name that its devices are counted as; that of the class without expressions.
+    pub(crate) fn name(&self) -> Name {
+        if !self.has_expressions() {
+            return Name::clone(&self.class);
+        }
+        format!("{} where {}", self.class, self.expressions.join(" and ")).into()
+    }
+
+    /// The number of these devices that it selects.
+    pub(super) fn count(&self, devices: &[Device]) -> usize {
+        let name = self.name();
+        devices.iter().filter(|device| device.kinds.contains(&name)).count()
+    }
+}
+
+/// A `DeviceClass`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct DeviceClassRecord {
+    /// Expressions that must all hold.
+    selectors: Vec<String>,
+    /// `spec.config`, unparsed.
+    pub(super) config: Vec<Value>,
+}
+
+impl DeviceClassRecord {
+    pub(super) fn from_object(object: &Value) -> Self {
+        let selectors = list(object, "/spec/selectors").iter();
+        let expression = |one| text(one, "/cel/expression").unwrap_or("false").to_owned();
+        let config = list(object, "/spec/config").to_vec();
+        Self { selectors: selectors.map(expression).collect(), config }
+    }
+}
+
+/// KAI's rule: the name contains `gpu`.
+pub(super) fn is_gpu_name(name: &str) -> bool {
+    name.to_ascii_lowercase().contains("gpu")
+}
+
+/// A class or selection, with compiled expressions.
+struct CountedKind {
+    name: Name,
+    is_gpu: bool,
+    /// `None` if an expression is invalid, so that it selects no device.
+    expressions: Option<Vec<Expression>>,
+}
+
+impl CountedKind {
+    fn for_class((name, class): (&Name, &DeviceClassRecord), functions: &Context<'_>) -> Self {
+        let expressions = compile_all(&class.selectors, functions);
+        Self { name: Name::clone(name), is_gpu: is_gpu_name(name), expressions }
+    }
+
+    /// `None` if its class does not exist.
+    fn for_selection(
+        selection: &DeviceSelection,
+        classes: &BTreeMap<Name, DeviceClassRecord>,
+        functions: &Context<'_>,
+    ) -> Option<Self> {
+        let of_class = &classes.get(&selection.class)?.selectors;
+        let expressions = compile_all(of_class.iter().chain(&selection.expressions), functions);
+        Some(Self { name: selection.name(), is_gpu: is_gpu_name(&selection.class), expressions })
+    }
+}
+
+/// All published devices.
+#[derive(Debug, Default)]
+pub(super) struct PublishedDevices {
+    /// Devices of a single node, by node, in natural order of their names.
+    pub(super) by_node: BTreeMap<Name, Vec<Device>>,
+    /// Devices of several nodes.
+    pub(super) multi_node: Vec<MultiNodeDevice>,
+    /// Slices with a device that an earlier slice has, too.
+    pub(super) duplicates: Vec<(Name, SliceFault)>,
+}
+
+/// All devices of the newest generation of each pool.
+pub(super) fn published_devices(
+    slices: &BTreeMap<Name, SliceRecord>,
+    classes: &BTreeMap<Name, DeviceClassRecord>,
+    selections: &BTreeSet<DeviceSelection>,
+) -> PublishedDevices {
+    with_large_stack(|| select_devices(slices, classes, selections))
+}
+
+fn select_devices(
+    slices: &BTreeMap<Name, SliceRecord>,
+    classes: &BTreeMap<Name, DeviceClassRecord>,
+    selections: &BTreeSet<DeviceSelection>,
+) -> PublishedDevices {
+    let functions = expression::functions();
+    let narrower = |one| CountedKind::for_selection(one, classes, &functions);
+    let of_classes = classes.iter().map(|class| CountedKind::for_class(class, &functions));
+    let kinds: Vec<CountedKind> =
+        of_classes.chain(selections.iter().filter_map(narrower)).collect();
+    let kinds = (kinds.as_slice(), &functions);
+    let newest = newest_generations(slices);
+    let mut published = PublishedDevices::default();
+    for (name, slice) in slices {
+        let PoolGeneration { generation, count, is_usable: is_sound, first_slices: first } =
+            &newest[&(&slice.driver, &slice.pool)];
+        if *generation != slice.generation {
+            continue;
+        }
+        let is_whole = *is_sound && slice.slices.is_none_or(|slices| slices == *count);
+        for (place, one) in &slice.devices {
+            let device = device((slice, is_whole), one, kinds);
+            if let Some(first) = first.get(&*device.id.device).filter(|first| **first != name) {
+                published.duplicates.push((Name::clone(name), duplicate_fault(&device.id, first)));
+                continue;
+            }
+            match place {
+                NodeScope::Node(node) => {
+                    published.by_node.entry(Name::clone(node)).or_default().push(device);
+                }
+                NodeScope::Nodes(term) => {
+                    published.multi_node.push(MultiNodeDevice::new(device, term.clone()))
+                }
+            }
+        }
+    }
+    for devices in published.by_node.values_mut() {
+        devices.sort_by_cached_key(|one| natural_order_key(&one.id.device));
+    }
+    published
+}
+
+/// The fault of a slice with a device that slice `first` has, too.
+fn duplicate_fault(DeviceId { device, .. }: &DeviceId, first: &str) -> SliceFault {
+    let found = format!("{:?}, which is also in ResourceSlice {first} of the same pool", &**device);
+    let allowed = "names that no other device of the pool has";
+    SliceFault {
+        error: Malformed::new("spec.devices", found, allowed),
+        consequence: DEVICE_NOT_USED,
+    }
+}
+
+/// The newest generation of a pool.
+struct PoolGeneration<'s> {
+    generation: i64,
+    /// Number of its slices.
+    count: i64,
+    /// Whether all slices are free of faults, and each device is in one of them.
+    is_usable: bool,
+    /// The first slice of each device.
+    first_slices: BTreeMap<&'s str, &'s Name>,
+}
+
+/// By driver and pool.
+fn newest_generations(
+    slices: &BTreeMap<Name, SliceRecord>,
+) -> BTreeMap<(&Name, &Name), PoolGeneration<'_>> {
+    let mut all: BTreeMap<(&Name, &Name), PoolGeneration<'_>> = BTreeMap::new();
+    for (name, slice) in slices {
+        let generation = slice.generation;
+        let none = || PoolGeneration {
+            generation,
+            count: 0,
+            is_usable: true,
+            first_slices: BTreeMap::new(),
+        };
+        let newest = all.entry((&slice.driver, &slice.pool)).or_insert_with(none);
+        if generation > newest.generation {
+            *newest = none();
+        }
+        if generation == newest.generation {
+            newest.count += 1;
+            newest.is_usable &= slice.has_no_faults();
+            for device in slice.devices.iter().filter_map(|(_, device)| text(device, "/name")) {
+                newest.is_usable &= *newest.first_slices.entry(device).or_insert(name) == name;
+            }
+        }
+    }
+    all
+}
+
+/// Sort key that puts `gpu-10` after `gpu-9`.
+pub(super) fn natural_order_key(name: &str) -> (String, u64, String) {
+    let head = name.trim_end_matches(|c: char| c.is_ascii_digit());
+    let number = name.strip_prefix(head).and_then(|tail| tail.parse().ok()).unwrap_or(0);
+    (head.to_owned(), number, name.to_owned())
+}
+
+fn compile_all<'e>(
+    expressions: impl IntoIterator<Item = &'e String>,
+    functions: &Context<'_>,
+) -> Option<Vec<Expression>> {
+    expressions.into_iter().map(|text| expression::compile(text, functions).ok()).collect()
+}
+
+fn device(
+    (slice, pool_is_whole): (&SliceRecord, bool),
+    one: &Value,
+    (kinds, functions): (&[CountedKind], &Context<'_>),
+) -> Device {
+    let id = DeviceId {
+        driver: Name::clone(&slice.driver),
+        pool: Name::clone(&slice.pool),
+        device: text(one, "/name").unwrap_or_default().into(),
+    };
+    let context = cel_context(&slice.driver, one, functions);
+    let holds = |one: &Expression| expression::evaluate(one, &context) == Ok(true);
+    let takes =
+        |kind: &&CountedKind| kind.expressions.as_ref().is_some_and(|all| all.iter().all(holds));
+    let kinds: Vec<&CountedKind> = kinds.iter().filter(takes).collect();
+    let is_gpu = is_gpu_name(&slice.driver) || kinds.iter().any(|kind| kind.is_gpu);
+    let kinds = kinds.iter().map(|kind| Name::clone(&kind.name)).collect();
+    Device { id, pool_is_whole, is_gpu, kinds, attributes: attributes(&slice.driver, one) }
+}
+
+/// A name without domain belongs to the domain of the driver, unless the qualified name is set,
+/// too.
+fn attributes(driver: &str, one: &Value) -> BTreeMap<Name, String> {
+    let mut attributes = BTreeMap::new();
+    for (name, value) in at(one, "/attributes").and_then(Value::as_object).into_iter().flatten() {
+        if name.contains('/') {
+            attributes.insert(name.as_str().into(), value.to_string());
+        } else {
+            let name = format!("{driver}/{name}").into();
+            attributes.entry(name).or_insert_with(|| value.to_string());
+        }
+    }
+    attributes
+}
+
+/// Variable `device`: driver, `allowMultipleAllocations`, `attributes[domain].name` and
+/// `capacity[domain].name`.
+fn cel_context<'c>(driver: &str, one: &Value, functions: &'c Context<'_>) -> Context<'c> {
+    let mut context = functions.new_inner_scope();
+    let attributes = values_by_domain(driver, one, "/attributes", |value| {
+        let (kind, value) = value.as_object()?.iter().next()?;
+        attribute_value(kind, value, functions)
+    });
+    let capacity = values_by_domain(driver, one, "/capacity", |value| {
+        expression::call_on_text("quantity", text(value, "/value")?, functions)
+    });
+    let is_for_many = at(one, "/allowMultipleAllocations") == Some(&Value::Bool(true));
+    let fields = [driver.to_owned().into(), is_for_many.into(), attributes, capacity];
+    let device: std::collections::HashMap<String, cel::Value> =
+        expression::FIELDS.map(str::to_owned).into_iter().zip(fields).collect();
+    context.add_variable_from_value("device", device);
+    context
+}
+
+fn attribute_value(kind: &str, value: &Value, functions: &Context<'_>) -> Option<cel::Value> {
+    match value {
+        Value::String(text) if kind == "version" => {
+            expression::call_on_text("semver", text, functions)
+        }
+        Value::String(text) => Some(text.as_str().into()),
+        Value::Bool(flag) => Some((*flag).into()),
+        Value::Number(number) => number.as_i64().map(Into::into),
+        Value::Null | Value::Array(_) | Value::Object(_) => None,
+    }
+}
+
+/// Names without domain belong to the domain of the driver.
+fn values_by_domain(
+    driver: &str,
+    one: &Value,
+    pointer: &str,
+    read: impl Fn(&Value) -> Option<cel::Value>,
+) -> cel::Value {
+    let empty = Map::new();
+    let entries = at(one, pointer).and_then(Value::as_object).unwrap_or(&empty);
+    let mut domains: std::collections::HashMap<
+        String,
+        std::collections::HashMap<String, cel::Value>,
+    > = std::collections::HashMap::new();
+    for (key, value) in entries {
+        let (domain, name) = key.split_once('/').unwrap_or((driver, key));
+        if let Some(value) = read(value) {
+            domains.entry(domain.to_owned()).or_default().insert(name.to_owned(), value);
+        }
+    }
+    let domains: std::collections::HashMap<String, cel::Value> =
+        domains.into_iter().map(|(domain, names)| (domain, names.into())).collect();
+    domains.into()
+}
+
+#[cfg(test)]
+mod tests {
+    use schedlab_json::json;
+
+    use super::*;
+
+    fn selection(expressions: &[&str]) -> Result<DeviceSelection, Malformed> {
+        let selectors: Vec<Value> =
+            expressions.iter().map(|one| json!({ "cel": { "expression": one } })).collect();
+        let exactly = json!({ "deviceClassName": "gpu.example.com", "selectors": selectors });
+        DeviceSelection::parse(&exactly, "spec.devices.requests[0].exactly")
+    }
+
+    #[test]
+    fn an_invalid_expression_is_reported_with_its_field() {
+        let rendered = |expression: &str| {
+            let wrong = selection(&["device.driver == 'a'", expression]).unwrap_err();
+            wrong.to_string().replace("spec.devices.requests[0].exactly.selectors[1].", "")
+        };
+        let expected = "cel.expression: got device.(, expected a CEL expression";
+        assert_eq!(rendered("device.("), expected);
+        let (deep, odd) = ("(".repeat(10 * 1024), "true?1:".repeat(200));
+        for odd in ["", "'", "a b", "device..x", "1 +", "\u{0}", &deep, &odd] {
+            assert!(rendered(odd).ends_with("expected a CEL expression"), "{odd:?}");
+        }
+        let unknown = [
+            ("gpu.driver == 'a'", "gpu"),
+            ("device.driver == 'a' || frob(1) == 2", "frob"),
+            ("device.driver.frob()", "frob"),
+            ("maths.least(1, 2) == 1", "maths.least"),
+            ("device.name == 'a'", "device.name"),
+            ("has(device.labels)", "device.labels"),
+            ("cel.bind(device.driver, 1, true)", "cel.bind"),
+            ("cel.bind(d, 1, true) && d == 1", "d"),
+        ];
+        for (expression, name) in unknown {
+            let rendered = rendered(expression);
+            assert!(
+                rendered.starts_with(&format!("cel.expression: got {name}, expected ")),
+                "{rendered}"
+            );
+        }
+    }
+
+    /// The devices for which an expression holds.
+    fn taken_by(expression: &str) -> Vec<String> {
+        let slice = json!({ "spec": {
+            "nodeName": "n", "driver": "gpu.example.com", "pool": { "name": "n", "generation": 1 },
+            "devices": [
+                { "name": "a", "attributes": { "model": { "string": "x" },
+                                               "runtime": { "version": "535.0.0" } } },
+                { "name": "b", "attributes": { "model": { "string": "y" },
+                                               "runtime": { "version": "550.1.2" },
+                                               "other.example.com/fast": { "bool": true } },
+                  "capacity": { "memory": { "value": "80Gi" } } },
+            ],
+        } });
+        let class = json!({ "spec": {} });
+        let slices = BTreeMap::from([("s".into(), SliceRecord::from_object(&slice))]);
+        let classes =
+            BTreeMap::from([("gpu.example.com".into(), DeviceClassRecord::from_object(&class))]);
+        let one = selection(&[expression]).unwrap();
+        let found = published_devices(&slices, &classes, &[one.clone()].into());
+        let taken =
+            found.by_node[&Name::from("n")].iter().filter(|is| is.kinds.contains(&one.name()));
+        taken.map(|device| device.id.device.to_string()).collect()
+    }
+
+    #[test]
+    fn versions_compare_as_semver_and_not_as_strings() {
+        let runtime = "device.attributes['gpu.example.com'].runtime";
+        let rows = [
+            (format!("{runtime}.isGreaterThan(semver('535.0.0'))"), "b"),
+            (format!("{runtime}.compareTo(semver('535.0.0')) >= 0"), "ab"),
+            (format!("{runtime} == semver('535.0.0')"), "a"),
+            (format!("{runtime}.major() == 550"), "b"),
+            (format!("{runtime} == '535.0.0'"), ""),
+            (format!("{runtime} != '535.0.0'"), "ab"),
+            (format!("{runtime} in ['535.0.0', '550.1.2']"), ""),
+        ];
+        for (expression, expected) in rows {
+            assert_eq!(taken_by(&expression).concat(), expected, "{expression}");
+        }
+    }
+
+    #[test]
+    fn a_domain_that_a_device_lacks_is_an_empty_map() {
+        let rows = [
+            ("has(device.attributes['other.example.com'].fast)", "b"),
+            ("!has(device.attributes['other.example.com'].fast)", "a"),
+            ("!has(device.capacity['gpu.example.com'].memory)", "a"),
+            ("!has(device.capacity['nobody.example.com'].memory)", "ab"),
+            ("!has(device.attributes.nobody.fast)", "ab"),
+            ("!('fast' in device.attributes['other.example.com'])", "a"),
+            ("['other.example.com'].exists(d, !has(device.attributes[d].fast))", "a"),
+            ("device.attributes['other.example.com'].?fast.orValue(false)", "b"),
+            ("'other.example.com' in device.attributes", "b"),
+            ("device.attributes['nobody.example.com'].fast", ""),
+            ("!device.allowMultipleAllocations", "ab"),
+            (
+                "[{'attributes': {'x': {'y': 1}}}].exists(device, device.attributes['x'].y == 1)",
+                "ab",
+            ),
+        ];
+        for (expression, expected) in rows {
+            assert_eq!(taken_by(expression).concat(), expected, "{expression}");
+        }
+    }
+
+    #[test]
+    fn cel_bind_names_a_value() {
+        let own = "device.attributes['gpu.example.com']";
+        let other = "device.attributes['other.example.com']";
+        let rows = [
+            (format!("cel.bind(d, {own}, d.model == 'x')"), "a"),
+            (format!("cel.bind(d, {other}, !has(d.fast)) || 1 > 2"), "a"),
+            (format!("cel.bind(d, {own}, cel.bind(m, d.model, m + m == 'yy'))"), "b"),
+            (format!("cel.bind(m, {own}.model, ['x', 'z'].exists(one, one == m))"), "a"),
+        ];
+        for (expression, expected) in rows {
+            assert_eq!(taken_by(&expression).concat(), expected, "{expression}");
+        }
+    }
+
+    #[test]
+    fn a_device_belongs_to_the_selections_whose_expressions_all_hold() {
+        let slice = json!({ "spec": {
+            "nodeName": "n", "driver": "gpu.example.com", "pool": { "name": "n", "generation": 1 },
+            "devices": [
+                { "name": "a", "attributes": { "model": { "string": "x" } } },
+                { "name": "b", "attributes": { "model": { "string": "y" },
+                                               "other.example.com/fast": { "bool": true } },
+                  "capacity": { "memory": { "value": "80Gi" } } },
+            ],
+        } });
+        let class = json!({ "spec": { "selectors": [
+            { "cel": { "expression": "device.driver == 'gpu.example.com'" } },
+        ] } });
+        let slices = BTreeMap::from([("s".into(), SliceRecord::from_object(&slice))]);
+        let classes =
+            BTreeMap::from([("gpu.example.com".into(), DeviceClassRecord::from_object(&class))]);
+        let own = "device.attributes['gpu.example.com'].model";
+        let memory = "device.capacity['gpu.example.com'].memory";
+        let selections: BTreeSet<DeviceSelection> = [
+            selection(&[&format!("{own} in ['x', 'y']")]),
+            selection(&[&format!("{own} == 'y'"), "device.attributes['other.example.com'].fast"]),
+            selection(&[&format!("{memory}.isGreaterThan(quantity('100Gi'))")]),
+        ]
+        .map(Result::unwrap)
+        .into();
+        let found = published_devices(&slices, &classes, &selections);
+        let found: Vec<Vec<&str>> = found.by_node[&Name::from("n")]
+            .iter()
+            .map(|device| device.kinds.iter().map(|kind| &**kind).collect())
+            .collect();
+        let class = "gpu.example.com";
+        let either = format!("{class} where {own} in ['x', 'y']");
+        let second =
+            format!("{class} where {own} == 'y' and device.attributes['other.example.com'].fast");
+        assert_eq!(found, [vec![class, &either], vec![class, &second, &either]]);
+    }
+}

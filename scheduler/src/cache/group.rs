@@ -1,0 +1,413 @@
+//! PodGroups in the cache.
+
+use std::time::Duration;
+
+use schedlab_json::Value;
+use schedlab_scheduler_core::{
+    model::{Name, StalenessGrace, SubGroup, Time, TopologyConstraint},
+    resources::PerResource,
+};
+
+use super::{BINDING_ERROR, Owner, pod, topology};
+use crate::parse::{
+    GoDuration, Malformed, Unit, at, go_duration, list, name, parse_time, quantity, shown, text,
+    time, uid,
+};
+
+/// The fields of a PodGroup that affect scheduling.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct PodGroupRecord {
+    pub(crate) uid: Name,
+    /// The first owner reference.
+    pub(crate) owner: Option<Owner>,
+    /// Whether the pods of the group are scheduled here: the node pool label matches, or no node
+    /// pool is configured.
+    pub(crate) in_pool: bool,
+    /// The node pool label, if a node pool is configured.
+    pub(crate) pool_label: Option<Name>,
+    pub(crate) queue: Option<Name>,
+    pub(crate) priority_class: Option<Name>,
+    /// Label `priorityClassName`, which the group has from its owner.
+    pub(crate) class_label: Option<Name>,
+    /// `spec.preemptibility`.
+    pub(crate) preemptible: Option<bool>,
+    pub(crate) min_member: u32,
+    /// Never empty.
+    pub(crate) sub_groups: Vec<SubGroup>,
+    pub(crate) min_sub_group: Option<u32>,
+    pub(crate) topology: Option<TopologyConstraint>,
+    pub(crate) created: Time,
+    pub(crate) last_start: Option<Time>,
+    pub(crate) last_eviction: Option<Time>,
+    pub(crate) stale_since: Option<Time>,
+    pub(crate) staleness_grace: Option<StalenessGrace>,
+    pub(crate) preemption_delay: Duration,
+    pub(crate) attempts: SchedulingAttempts,
+    /// `spec.markUnschedulable`: whether pods get condition and event while they do not fit.
+    pub(crate) marks_unschedulable: bool,
+    pub(crate) malformed: Option<Malformed>,
+    pub(crate) reported: ReportedGroupStatus,
+}
+
+/// `spec.schedulingBackoff`: how often the group is tried on a node pool.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum SchedulingAttempts {
+    /// -1 or unset: in every cycle.
+    Unlimited,
+    /// 1: once.
+    Single { has_failed: bool },
+}
+
+/// The status that was last written to the pod group. No decision depends on it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct ReportedGroupStatus {
+    pub(crate) version: u64,
+    /// Reason and message of `status.schedulingConditions[]` of our node pool, while the group
+    /// waits.
+    pub(crate) pending: Option<(Name, Name)>,
+    /// `reasons` of that condition, if the group is tried once.
+    pub(crate) reasons: Vec<Value>,
+    /// The highest `transitionID` of all node pools; the next one is higher.
+    pub(crate) last_transition_id: u64,
+    /// Conditions of other node pools, which their schedulers maintain.
+    pub(crate) foreign_conditions: Vec<Value>,
+    /// `status.resourcesStatus`.
+    pub(crate) resources: GroupResources,
+}
+
+/// What the pods of a group use and request, in the units of the core.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct GroupResources {
+    pub(crate) allocated: PerResource<i64>,
+    pub(crate) allocated_non_preemptible: PerResource<i64>,
+    pub(crate) requested: PerResource<i64>,
+}
+
+const CLASS_LABEL_POINTER: &str = "/metadata/labels/priorityClassName";
+const MINIMUM: &str = "an integer from 0 to 2147483647";
+const ONE_MINIMUM: &str = "one of minMember and minSubGroup";
+const DURATION: &str = "a duration such as 90s or 1h30m";
+const PREEMPTIBILITY: &str = "preemptible, non-preemptible or nothing";
+const BACKOFF: &str = "1 or -1";
+const MARK: &str = "true or false";
+const PARENT: &str = "the name of another sub-group that leads to the root";
+const UNIQUE: &str = "a name that no other sub-group has";
+const INNER: &str = "minSubGroup, as other sub-groups are below it";
+const TOPOLOGY: &str = "the name of a Topology";
+const LEVELS: &str = "requiredTopologyLevel, preferredTopologyLevel or both beside it";
+const LEAF: &str = "minMember, as it has no child sub-group";
+const NO_MORE: &str = "no more than there are: lower it or add sub-groups";
+
+/// Reasons to wait that do not mean that the scheduler searched for nodes without success.
+const REASONS_WITHOUT_ATTEMPT: [&str; 5] =
+    ["QueueDoesNotExist", "NotReady", "Pipelined", "Malformed", BINDING_ERROR];
+
+/// Whether a condition with this reason means that the group was tried without success.
+pub(crate) fn is_failed_attempt(reason: &str) -> bool {
+    !REASONS_WITHOUT_ATTEMPT.contains(&reason)
+}
+
+impl PodGroupRecord {
+    /// Parses the object as the scheduler of this node pool sees it.
+    pub(crate) fn from_object(object: &Value, pool: &str) -> Self {
+        let spec = object.get("spec").unwrap_or(&Value::Null);
+        let mut reader = PodGroupParser { spec, malformed: None };
+        let min_member = reader.minimum(spec, "spec.minMember");
+        let min_sub_group = reader.minimum(spec, "spec.minSubGroup");
+        if min_member.is_some_and(|minimum| minimum > 0) && min_sub_group.is_some() {
+            reader.record_error("spec.minSubGroup", "both", ONE_MINIMUM);
+        }
+        let min_member = min_member.unwrap_or(1);
+        let sub_groups = reader.sub_groups(min_member);
+        reader.check_min_sub_group(&sub_groups, (None, min_sub_group));
+        for (at, part) in sub_groups.iter().enumerate() {
+            reader.check_min_sub_group(&sub_groups, (Some(at), part.min_sub_group));
+        }
+        reader.check_leaf_minimums();
+        let at = |key: &str| {
+            let annotations = at(object, "/metadata/annotations")?;
+            parse_time(annotations.get(key)?.as_str()?)
+        };
+        Self {
+            uid: uid(object),
+            owner: list(object, "/metadata/ownerReferences").first().map(pod::parse_owner),
+            in_pool: true,
+            pool_label: None,
+            queue: name(spec, "/queue"),
+            priority_class: name(spec, "/priorityClassName"),
+            class_label: name(object, CLASS_LABEL_POINTER),
+            preemptible: reader.preemptible(),
+            min_member,
+            sub_groups,
+            min_sub_group,
+            topology: reader.topology(spec, ("spec.", "")),
+            created: time(object, "/metadata/creationTimestamp").unwrap_or_default(),
+            last_start: at("kai.scheduler/last-start-timestamp"),
+            last_eviction: at("kai.scheduler/last-eviction-timestamp"),
+            stale_since: at("kai.scheduler/stale-podgroup-timestamp"),
+            staleness_grace: reader.duration("stalenessGracePeriod").map(|grace| match grace {
+                GoDuration::Positive(grace) => StalenessGrace::After(grace),
+                GoDuration::Negative => StalenessGrace::Never,
+            }),
+            preemption_delay: match reader.duration("preemptionDelay") {
+                Some(GoDuration::Positive(delay)) => delay,
+                Some(GoDuration::Negative) | None => Duration::ZERO,
+            },
+            attempts: reader.attempts(object, pool),
+            marks_unschedulable: reader.marks_unschedulable(),
+            malformed: reader.malformed,
+            reported: reported_status(object, pool),
+        }
+    }
+}
+
+/// Whether it is the condition of this node pool.
+fn is_of_pool(condition: &Value, pool: &str) -> bool {
+    text(condition, "/type") == Some("UnschedulableOnNodePool")
+        && text(condition, "/nodePool") == Some(pool)
+}
+
+fn transition_id(condition: &Value) -> Option<u64> {
+    text(condition, "/transitionID")?.parse().ok()
+}
+
+/// Whether the last condition of all node pools is that of this pool, after an attempt without
+/// success.
+fn failed_last(object: &Value, pool: &str) -> bool {
+    let conditions = list(object, "/status/schedulingConditions").iter().rev();
+    // If several conditions have the highest transition ID, the first in the list counts, as in
+    // KAI.
+    conditions.max_by_key(|condition| transition_id(condition)).is_some_and(|last| {
+        let reason = text(last, "/reason").unwrap_or_default();
+        is_of_pool(last, pool) && text(last, "/status") == Some("True") && is_failed_attempt(reason)
+    })
+}
+
+fn reported_status(object: &Value, pool: &str) -> ReportedGroupStatus {
+    let ours = |condition: &&Value| is_of_pool(condition, pool);
+    let is_once = at(object, "/spec/schedulingBackoff").and_then(Value::as_i64) == Some(1);
+    let conditions = list(object, "/status/schedulingConditions");
+    let of_others = conditions.iter().filter(|condition| !ours(condition)).cloned().collect();
+    let condition = conditions.iter().rfind(ours);
+    let pending = condition.filter(|condition| text(condition, "/status") == Some("True"));
+    let part =
+        |condition: &Value, pointer| Name::from(text(condition, pointer).unwrap_or_default());
+    ReportedGroupStatus {
+        version: crate::parse::version(object),
+        reasons: pending
+            .filter(|_| is_once)
+            .map_or_else(Vec::new, |condition| list(condition, "/reasons").to_vec()),
+        pending: pending.map(|condition| (part(condition, "/reason"), part(condition, "/message"))),
+        last_transition_id: conditions.iter().filter_map(transition_id).max().unwrap_or(0),
+        foreign_conditions: of_others,
+        resources: GroupResources {
+            allocated: amounts(object, "/status/resourcesStatus/allocated"),
+            allocated_non_preemptible: amounts(
+                object,
+                "/status/resourcesStatus/allocatedNonPreemptible",
+            ),
+            requested: amounts(object, "/status/resourcesStatus/requested"),
+        },
+    }
+}
+
+/// A value that cannot be parsed becomes -1, which differs from every amount, so that it is written
+/// again.
+fn amounts(object: &Value, pointer: &str) -> PerResource<i64> {
+    let Some(of) = at(object, pointer) else { return PerResource::default() };
+    let amount = |name: &str, unit| match of.get(name) {
+        None => 0,
+        Some(text) => text.as_str().and_then(|text| quantity(text, unit).ok()).unwrap_or(-1),
+    };
+    PerResource {
+        gpu: amount("nvidia.com/gpu", Unit::Milli),
+        cpu: amount("cpu", Unit::Milli),
+        memory: amount("memory", Unit::Whole),
+    }
+}
+
+struct PodGroupParser<'a> {
+    spec: &'a Value,
+    malformed: Option<Malformed>,
+}
+
+impl PodGroupParser<'_> {
+    fn record_error(&mut self, field: &str, found: &str, allowed: &'static str) {
+        self.malformed.get_or_insert_with(|| Malformed::new(field, found, allowed));
+    }
+
+    /// The last segment of `path` is the name of the field.
+    fn minimum(&mut self, of: &Value, path: &str) -> Option<u32> {
+        let (_, field) = path.rsplit_once('.')?;
+        let found = of.get(field).filter(|found| !found.is_null())?;
+        let minimum = found.as_i64().and_then(|number| i32::try_from(number).ok());
+        let minimum = minimum.and_then(|number| u32::try_from(number).ok());
+        if minimum.is_none() {
+            self.record_error(path, &shown(found), MINIMUM);
+        }
+        minimum
+    }
+
+    fn duration(&mut self, field: &str) -> Option<GoDuration> {
+        let found = self.spec.get(field).filter(|found| !found.is_null())?;
+        let duration = found.as_str().and_then(go_duration);
+        if duration.is_none() {
+            self.record_error(&format!("spec.{field}"), &shown(found), DURATION);
+        }
+        duration
+    }
+
+    fn attempts(&mut self, object: &Value, pool: &str) -> SchedulingAttempts {
+        match self.spec.get("schedulingBackoff").filter(|found| !found.is_null()) {
+            None => SchedulingAttempts::Unlimited,
+            Some(found) => match found.as_i64() {
+                Some(-1) => SchedulingAttempts::Unlimited,
+                Some(1) => SchedulingAttempts::Single { has_failed: failed_last(object, pool) },
+                _ => {
+                    self.record_error("spec.schedulingBackoff", &shown(found), BACKOFF);
+                    SchedulingAttempts::Unlimited
+                }
+            },
+        }
+    }
+
+    fn marks_unschedulable(&mut self) -> bool {
+        let Some(found) = self.spec.get("markUnschedulable").filter(|found| !found.is_null())
+        else {
+            return true;
+        };
+        let marks = found.as_bool();
+        if marks.is_none() {
+            self.record_error("spec.markUnschedulable", &shown(found), MARK);
+        }
+        marks.unwrap_or(true)
+    }
+
+    fn preemptible(&mut self) -> Option<bool> {
+        match text(self.spec, "/preemptibility").unwrap_or_default() {
+            "preemptible" => Some(true),
+            "non-preemptible" => Some(false),
+            "" => None,
+            other => {
+                self.record_error("spec.preemptibility", other, PREEMPTIBILITY);
+                None
+            }
+        }
+    }
+
+    /// The sub-groups, with parents as positions; a single one named `default` if there are none.
+    fn sub_groups(&mut self, min_member: u32) -> Vec<SubGroup> {
+        let items = list(self.spec, "/subGroups");
+        if items.is_empty() {
+            let name = "default".into();
+            return vec![SubGroup {
+                name,
+                min_member,
+                parent: None,
+                min_sub_group: None,
+                topology: None,
+            }];
+        }
+        let names: Vec<&str> =
+            items.iter().map(|item| text(item, "/name").unwrap_or_default()).collect();
+        let mut sub_groups = Vec::with_capacity(items.len());
+        for (position, item) in items.iter().enumerate() {
+            let name = names[position];
+            if names[..position].contains(&name) {
+                self.record_error("spec.subGroups: name", name, UNIQUE);
+            }
+            let parent_name = text(item, "/parent").filter(|parent| !parent.is_empty());
+            let parent = parent_name.and_then(|parent| names.iter().position(|n| *n == parent));
+            if let (Some(parent_name), None) = (parent_name, parent) {
+                self.record_error("spec.subGroups: parent", parent_name, PARENT);
+            }
+            let is_parent = items.iter().any(|child| text(child, "/parent") == Some(name));
+            let least = u32::from(!is_parent);
+            let path = |field: &str| format!("spec.subGroups[{position}].{field}");
+            let min_member = self.minimum(item, &path("minMember"));
+            if let (true, Some(minimum)) = (is_parent, min_member) {
+                self.record_error(
+                    "spec.subGroups: minMember",
+                    &format!("{minimum} of {name}"),
+                    INNER,
+                );
+            }
+            sub_groups.push(SubGroup {
+                name: name.into(),
+                min_member: min_member.unwrap_or(least),
+                parent,
+                min_sub_group: self.minimum(item, &path("minSubGroup")),
+                topology: self.topology(item, ("spec.subGroups: ", name)),
+            });
+        }
+        self.break_cycles(&mut sub_groups);
+        sub_groups
+    }
+
+    /// Reports a level without topology, and a topology without level.
+    fn topology(&mut self, of: &Value, (field, whose): (&str, &str)) -> Option<TopologyConstraint> {
+        let whose = if whose.is_empty() { "" } else { &format!(" in {whose}") };
+        let Some(constraint) = topology::constraint(of) else {
+            let topology = text(of, "/topologyConstraint/topology");
+            if let Some(topology) = topology.filter(|topology| !topology.is_empty()) {
+                let found = format!("topology {topology} without a level{whose}");
+                self.record_error(&format!("{field}topologyConstraint"), &found, LEVELS);
+            }
+            return None;
+        };
+        if constraint.topology.is_empty() {
+            let found = format!("nothing{whose}");
+            self.record_error(&format!("{field}topologyConstraint.topology"), &found, TOPOLOGY);
+        }
+        Some(constraint)
+    }
+
+    /// A minimum above the number of children can never be met. A group without sub-groups counts
+    /// as one child.
+    fn check_min_sub_group(
+        &mut self,
+        all: &[SubGroup],
+        (of, minimum): (Option<usize>, Option<u32>),
+    ) {
+        let Some(minimum) = minimum else { return };
+        let there = all.iter().filter(|part| part.parent == of).count();
+        if usize::try_from(minimum).is_ok_and(|minimum| minimum <= there) {
+            return;
+        }
+        let (field, whose) = match of.and_then(|at| all.get(at)) {
+            Some(part) => ("spec.subGroups: minSubGroup", format!(" below {}", part.name)),
+            None => ("spec.minSubGroup", String::new()),
+        };
+        self.record_error(field, &format!("{minimum}, with {there} sub-groups{whose}"), NO_MORE);
+    }
+
+    /// A leaf sub-group must set `minMember`.
+    fn check_leaf_minimums(&mut self) {
+        let parts = list(self.spec, "/subGroups");
+        let is_leaf = |name: &str| parts.iter().all(|part| text(part, "/parent") != Some(name));
+        for (at, part) in parts.iter().enumerate() {
+            let name = text(part, "/name").unwrap_or_default();
+            let is_silent = part.get("minMember").is_none_or(Value::is_null);
+            if is_silent && is_leaf(name) {
+                let field = format!("spec.subGroups[{at}].minMember");
+                self.record_error(&field, &format!("nothing of {name}"), LEAF);
+            }
+        }
+    }
+
+    /// Reports cycles of parents.
+    fn break_cycles(&mut self, sub_groups: &mut [SubGroup]) {
+        for start in 0..sub_groups.len() {
+            if is_in_cycle(sub_groups, start) {
+                self.record_error("spec.subGroups: parent", "a circle", PARENT);
+                sub_groups[start].parent = None;
+            }
+        }
+    }
+}
+
+/// Whether the chain of parents is longer than the number of sub-groups.
+fn is_in_cycle(sub_groups: &[SubGroup], start: usize) -> bool {
+    let above = std::iter::successors(Some(start), |at| sub_groups[*at].parent);
+    above.take(sub_groups.len() + 2).count() > sub_groups.len()
+}

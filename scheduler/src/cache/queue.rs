@@ -1,0 +1,266 @@
+//! Queues in the cache.
+
+use std::{collections::BTreeMap, time::Duration};
+
+use schedlab_json::Value;
+use schedlab_scheduler_core::{
+    model::{Labels, Name, QueueProblem, Time},
+    resources::{Amount, PerResource},
+};
+
+use super::{ClusterCache, Condition, conditions};
+use crate::{
+    config::NodePool,
+    parse::{GoDuration, Malformed, go_duration, list, name, shown, strings, time, uid, version},
+};
+
+/// The fields of a Queue that affect scheduling.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct QueueRecord {
+    pub(crate) uid: Name,
+    /// Empty if unset.
+    pub(crate) display_name: Name,
+    /// For labels of metrics.
+    pub(crate) labels: Labels,
+    pub(crate) parent: Option<Name>,
+    pub(crate) priority: i32,
+    pub(crate) quota: PerResource<Amount>,
+    pub(crate) limit: PerResource<Amount>,
+    pub(crate) over_quota_weight_milli: PerResource<i64>,
+    pub(crate) created: Time,
+    pub(crate) preempt_min_runtime: Option<Duration>,
+    pub(crate) reclaim_min_runtime: Option<Duration>,
+    pub(crate) malformed: Option<Malformed>,
+    /// Fields that are unset while others of the resource are set; they count as 0.
+    pub(crate) unset_fields: Vec<String>,
+    /// Weights above 0 that are rounded to 0.
+    pub(crate) negligible_weights: Vec<String>,
+    pub(crate) reported: ReportedQueueStatus,
+}
+
+/// The status that was last written to the queue. No decision depends on it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct ReportedQueueStatus {
+    pub(crate) version: u64,
+    pub(crate) children: Vec<Name>,
+    pub(crate) allocated: BTreeMap<Name, Name>,
+    pub(crate) allocated_non_preemptible: BTreeMap<Name, Name>,
+    pub(crate) requested: BTreeMap<Name, Name>,
+    pub(crate) conditions: BTreeMap<Name, Condition>,
+}
+
+const WEIGHT: &str = "-1 (none, as 0), or 0 to 9200000000000000";
+const RUNTIME: &str = "a duration such as 90s or 1h30m, not negative";
+const PRIORITY: &str = "an integer of 32 bits";
+
+/// The allowed values of a quota or limit, in the units of the API.
+fn allowed_amounts(resource: &str) -> &'static str {
+    match resource {
+        "gpu" => "-1 (unlimited), or 0 to 9200000000000000 devices",
+        "memory" => "-1 (unlimited), or 0 to 9200000000000 megabytes",
+        _ => "-1 (unlimited), or 0 to 9200000000000000000 millicores",
+    }
+}
+
+impl QueueRecord {
+    pub(crate) fn from_object(object: &Value) -> Self {
+        let spec = object.get("spec").unwrap_or(&Value::Null);
+        let mut reader = QueueParser { spec, malformed: None };
+        let quota = reader.amounts("quota");
+        let limit = reader.amounts("limit");
+        let over_quota_weight_milli = PerResource {
+            gpu: reader.weight("gpu"),
+            cpu: reader.weight("cpu"),
+            memory: reader.weight("memory"),
+        };
+        Self {
+            uid: uid(object),
+            display_name: name(spec, "/displayName").unwrap_or_default(),
+            labels: strings(object, "/metadata/labels"),
+            parent: name(spec, "/parentQueue"),
+            priority: reader.priority(),
+            quota,
+            limit,
+            over_quota_weight_milli,
+            created: time(object, "/metadata/creationTimestamp").unwrap_or_default(),
+            preempt_min_runtime: reader.runtime("preemptMinRuntime"),
+            reclaim_min_runtime: reader.runtime("reclaimMinRuntime"),
+            malformed: reader.malformed,
+            unset_fields: unset_fields(spec),
+            negligible_weights: negligible_weights(spec),
+            reported: ReportedQueueStatus {
+                version: version(object),
+                children: list(object, "/status/childQueues")
+                    .iter()
+                    .filter_map(Value::as_str)
+                    .map(Name::from)
+                    .collect(),
+                allocated: strings(object, "/status/allocated"),
+                allocated_non_preemptible: strings(object, "/status/allocatedNonPreemptible"),
+                requested: strings(object, "/status/requested"),
+                conditions: conditions(object),
+            },
+        }
+    }
+}
+
+struct QueueParser<'a> {
+    spec: &'a Value,
+    malformed: Option<Malformed>,
+}
+
+impl QueueParser<'_> {
+    fn amounts(&mut self, which: &str) -> PerResource<Amount> {
+        PerResource {
+            gpu: self.amount("gpu", which),
+            cpu: self.amount("cpu", which),
+            memory: self.amount("memory", which),
+        }
+    }
+
+    fn amount(&mut self, resource: &str, which: &str) -> Amount {
+        match self.number(resource, which) {
+            -1.0 => Amount::Unlimited,
+            number => Amount::Exactly(self.to_core_units(
+                number,
+                (resource, which),
+                allowed_amounts(resource),
+            )),
+        }
+    }
+
+    fn weight(&mut self, resource: &str) -> i64 {
+        let number = match self.number(resource, "overQuotaWeight") {
+            // As in KAI, where -1 stands beside an unlimited quota: a queue without positive weight
+            // gets nothing above quota.
+            -1.0 => 0.0,
+            number => number,
+        };
+        // Weights are kept in thousandths for every resource.
+        self.to_integer(number * 1000.0, (resource, "overQuotaWeight"), WEIGHT)
+    }
+
+    fn number(&mut self, resource: &str, which: &str) -> f64 {
+        let found = resource_field(self.spec, resource, which);
+        match found {
+            None | Some(Value::Null) => 0.0,
+            Some(value) => value.as_f64().unwrap_or_else(|| {
+                self.record_error((resource, which), shown(value), allowed_amounts(resource));
+                0.0
+            }),
+        }
+    }
+
+    /// Converts devices, millicores and megabytes to the units of the core.
+    fn to_core_units(&mut self, number: f64, of: (&str, &str), allowed: &'static str) -> i64 {
+        let factor = match of.0 {
+            "gpu" => 1e3,
+            "memory" => 1e6,
+            _ => 1.0,
+        };
+        self.to_integer(number * factor, of, allowed)
+    }
+
+    #[expect(clippy::cast_possible_truncation, reason = "the range is checked before")]
+    fn to_integer(&mut self, number: f64, of: (&str, &str), allowed: &'static str) -> i64 {
+        // Below 2^63, above which the conversion would saturate.
+        if (0.0..=9.2e18).contains(&number) {
+            return number.round() as i64;
+        }
+        let found = resource_field(self.spec, of.0, of.1);
+        self.record_error(of, found.map(shown).unwrap_or_default(), allowed);
+        0
+    }
+
+    fn record_error(
+        &mut self,
+        (resource, which): (&str, &str),
+        found: String,
+        allowed: &'static str,
+    ) {
+        let field = format!("spec.resources.{resource}.{which}");
+        self.malformed.get_or_insert(Malformed::new(field, found, allowed));
+    }
+
+    fn priority(&mut self) -> i32 {
+        let Some(found) = self.spec.get("priority").filter(|found| !found.is_null()) else {
+            return 100;
+        };
+        found.as_i64().and_then(|number| i32::try_from(number).ok()).unwrap_or_else(|| {
+            self.malformed.get_or_insert(Malformed::new("spec.priority", shown(found), PRIORITY));
+            100
+        })
+    }
+
+    fn runtime(&mut self, which: &str) -> Option<Duration> {
+        let found = self.spec.get(which).filter(|found| !found.is_null())?;
+        match found.as_str().and_then(go_duration) {
+            Some(GoDuration::Positive(duration)) => Some(duration),
+            Some(GoDuration::Negative) | None => {
+                let field = format!("spec.{which}");
+                self.malformed.get_or_insert(Malformed::new(field, shown(found), RUNTIME));
+                None
+            }
+        }
+    }
+}
+
+/// A field of a resource in the spec.
+fn resource_field<'s>(spec: &'s Value, resource: &str, which: &str) -> Option<&'s Value> {
+    spec.get("resources")?.get(resource)?.get(which)
+}
+
+impl ClusterCache {
+    /// Says which node pool label keeps a queue out, if that is why it is missing.
+    pub(crate) fn explain_missing_queue(&self, problem: QueueProblem) -> QueueProblem {
+        let whose = match &problem {
+            QueueProblem::Missing { queue } => queue,
+            QueueProblem::ParentMissing { parent, .. } => parent,
+            QueueProblem::Cycle { .. }
+            | QueueProblem::NotALeaf { .. }
+            | QueueProblem::Malformed { .. }
+            | QueueProblem::OtherNodePool { .. } => return problem,
+        };
+        let Some(NodePool { label, value }) = &self.pool else { return problem };
+        if !self.excluded_queues.contains(whose) {
+            return problem;
+        }
+        let detail = if value.is_empty() {
+            format!("label {label}: got one, expected none in this node pool")
+        } else {
+            format!("label {label}: got none or another, expected {value} in this node pool")
+        };
+        let (whose, detail) = (Name::clone(whose), detail.into());
+        QueueProblem::OtherNodePool {
+            apparent_problem: Box::new(problem),
+            faulty_queue: whose,
+            detail,
+        }
+    }
+}
+
+/// Fields of weights that are rounded to 0 thousandths.
+fn negligible_weights(spec: &Value) -> Vec<String> {
+    let weight =
+        |resource| resource_field(spec, resource, "overQuotaWeight").and_then(Value::as_f64);
+    let is_lost = |weight: f64| weight > 0.0 && (weight * 1000.0).round() < 1.0;
+    let lost = ["gpu", "cpu", "memory"].into_iter().filter(|it| weight(*it).is_some_and(is_lost));
+    lost.map(|resource| format!("{resource}.overQuotaWeight")).collect()
+}
+
+/// Fields that are unset while others of the resource are set; all three if the resource is
+/// missing. With an unlimited quota no weight is needed.
+fn unset_fields(spec: &Value) -> Vec<String> {
+    let mut unset = Vec::new();
+    for resource in ["gpu", "cpu", "memory"] {
+        for which in ["quota", "overQuotaWeight", "limit"] {
+            let of = |field: &str| resource_field(spec, resource, field);
+            let needless = which == "overQuotaWeight"
+                && of("quota").and_then(Value::as_f64).is_some_and(|quota| quota < 0.0);
+            if of(which).is_none_or(Value::is_null) && !needless {
+                unset.push(format!("{resource}.{which}"));
+            }
+        }
+    }
+    unset
+}

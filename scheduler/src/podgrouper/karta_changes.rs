@@ -1,0 +1,79 @@
+//! Regroups pods when a Karta of their kind is created, changed or deleted. KAI regroups a pod only
+//! when the pod itself changes.
+
+use schedlab_json::Value;
+use schedlab_scheduler_core::model::Name;
+
+use super::{may_be_grouped, warnings::Warning};
+use crate::{
+    api::{ApiClient, ApiError, path},
+    apply::InvolvedObject,
+    cache::{ClusterCache, ObjectKey, PodGroupRecord, PodRecord},
+    karta::{self, KartaChanges},
+    parse::Malformed,
+};
+
+/// Kartas and kinds that changed since the last successful grouping; after a start, all of them.
+#[derive(Debug)]
+pub(super) struct PendingKartaChanges(KartaChanges);
+
+impl PendingKartaChanges {
+    pub(super) fn from_cache(cache: &ClusterCache) -> Self {
+        Self(cache.kartas.changed().clone())
+    }
+
+    /// No kind has a changed Karta.
+    pub(super) fn is_empty(&self) -> bool {
+        self.0.kinds.is_empty()
+    }
+
+    /// Warnings about changed Kartas that are invalid and therefore ignored.
+    pub(super) fn warnings(&self, cache: &ClusterCache) -> Vec<Warning> {
+        let wrong = cache.kartas.invalid(&self.0);
+        let warning = |(name, uid, wrong): (&Name, &Name, Malformed)| {
+            let key = ObjectKey { namespace: "".into(), name: Name::clone(name) };
+            let uid = Name::clone(uid);
+            let about = InvolvedObject { api_version: karta::API_VERSION, kind: "Karta", key, uid };
+            (about, format!("{wrong}; until this is fixed it groups no pods"))
+        };
+        wrong.map(warning).collect()
+    }
+
+    /// Pods whose group may change.
+    pub(super) fn affected_pods(&self, cache: &ClusterCache) -> Vec<(ObjectKey, PodRecord)> {
+        if self.is_empty() {
+            return Vec::new();
+        }
+        let groups = cache.groups.iter().filter(|(key, group)| self.is_about(key, group));
+        let pods = groups.flat_map(|(key, _)| cache.pods_of(key));
+        let pods =
+            pods.filter(|(_, pod)| pod.is_ours && pod.owner.is_some() && may_be_grouped(pod));
+        pods.map(|(key, pod)| (key, pod.clone())).collect()
+    }
+
+    /// The group belongs to an owner of a changed kind, and its name is one that the grouper
+    /// generates.
+    fn is_about(&self, key: &ObjectKey, group: &PodGroupRecord) -> bool {
+        let Some(owner) = &group.owner else { return false };
+        let described = (Name::clone(&owner.api_version), Name::clone(&owner.kind));
+        let is_ours = key.name.starts_with("pg-") && key.name.contains(&*owner.uid);
+        is_ours && self.0.kinds.contains(&described)
+    }
+}
+
+/// Fetches the complete pod; the cache holds only the fields that decisions need. `None`: it does
+/// not exist.
+pub(super) async fn fetch_pod(
+    api: &ApiClient,
+    pod: &ObjectKey,
+) -> Result<Option<Result<Value, Malformed>>, ApiError> {
+    match api.get(&path("v1", &pod.namespace, "pods", &pod.name)).await {
+        Ok(object) => Ok(Some(Ok(object))),
+        Err(ApiError::NotFound(_)) => Ok(None),
+        Err(ApiError::Refused(why)) => {
+            let allowed = "a pod that the pod grouper may read";
+            Ok(Some(Err(Malformed::new(format!("pod {}", pod.name), why, allowed))))
+        }
+        Err(error) => Err(error),
+    }
+}

@@ -1,0 +1,139 @@
+//! Reports of a cycle: the status of queues and groups, metrics, and progress.
+
+use std::collections::BTreeMap;
+
+use schedlab_scheduler_core::{
+    Plan, QueueUsage,
+    model::{Name, Queue, QueueId, Time},
+    resources::PerResource,
+};
+
+use super::Scheduler;
+use crate::{
+    api::ApiError,
+    apply::Outcome,
+    cache::idle_reservations_message,
+    config::{Component, Flavor, NodePool},
+    metrics::{self, CycleTimings, Stopwatch},
+    pod_groups,
+    progress::QueueSummary,
+    queues,
+};
+
+impl Scheduler {
+    /// The queue accounts of a plan by the names of the queues.
+    pub(super) fn queue_uses(
+        &self,
+        uses: &BTreeMap<QueueId, QueueUsage>,
+    ) -> BTreeMap<Name, QueueUsage> {
+        let queues = &self.snapshot_builder.built.snapshot.queues;
+        let named = |(id, used): (&QueueId, &QueueUsage)| {
+            (Name::clone(&queues[id.0 as usize].name), used.clone())
+        };
+        uses.iter().map(named).collect()
+    }
+
+    pub(super) fn observe_metrics(
+        &mut self,
+        plan: &Plan,
+        stopwatch: &Stopwatch,
+        timings: CycleTimings,
+    ) {
+        let bindings = self.applier.take_binding_times();
+        let Some(metrics) =
+            self.metrics.as_ref().filter(|_| self.config.runs(Component::Scheduler))
+        else {
+            return;
+        };
+        metrics.observe(&metrics::CycleObservation {
+            snapshot: &self.snapshot_builder.built.snapshot,
+            plan,
+            cache: &self.cache,
+            pool: NodePool::name(self.config.node_pool.as_ref()),
+            queues: &self.config.progress.borrow().queues,
+            stopwatch,
+            timings,
+            bindings: &bindings,
+        });
+    }
+
+    /// Records the usage of queues in the history, and writes their status.
+    pub(super) async fn report_queues(
+        &mut self,
+        capacity: PerResource<i64>,
+        (uses, after): (&BTreeMap<Name, QueueUsage>, &BTreeMap<Name, QueueUsage>),
+        now: Time,
+    ) -> Result<(), ApiError> {
+        let account =
+            |(name, of): (&Name, &QueueUsage)| (Name::clone(name), of.allocated.accounted());
+        self.past.record(&self.api, now, capacity, uses.iter().map(account)).await?;
+        match self.config.flavor {
+            Flavor::Kai if !self.config.runs(Component::QueueController) => Ok(()),
+            Flavor::Kai => {
+                let mut usage = after.clone();
+                queues::add_untried_requests(&mut usage, &self.snapshot_builder.built.snapshot);
+                queues::write(&self.api, &mut self.cache, &usage, capacity, now).await
+            }
+            Flavor::Kube => Ok(()),
+        }
+    }
+
+    /// Writes the resources that groups use, once the plan is applied. If that was incomplete, the
+    /// next cycle does.
+    pub(super) async fn report_groups(&mut self, plan: Option<&Plan>) -> Result<(), ApiError> {
+        let is_due = self.config.runs(Component::QueueController)
+            && (plan.is_some() || !self.config.runs(Component::Scheduler));
+        if self.config.flavor == Flavor::Kube || !is_due {
+            return Ok(());
+        }
+        let snapshot = &self.snapshot_builder.built.snapshot;
+        pod_groups::write(&self.api, &mut self.cache, snapshot, plan, &mut self.limiter).await
+    }
+
+    pub(super) fn report_progress(
+        &self,
+        plan: &Plan,
+        outcome: &Outcome,
+        uses: &BTreeMap<Name, QueueUsage>,
+    ) {
+        let queue = |queue: &Queue| {
+            let account = uses.get(&queue.name).cloned().unwrap_or_default();
+            QueueSummary {
+                name: Name::clone(&queue.name),
+                quota: queue.quota,
+                limit: queue.limit,
+                fair_share: account.fair_share,
+                allocated: account.allocated,
+                allocated_non_preemptible: account.allocated_non_preemptible,
+                requested: account.requested,
+            }
+        };
+        let queues = self.snapshot_builder.built.snapshot.queues.iter().map(queue).collect();
+        self.config.progress.send_modify(|status| {
+            status.cycles += 1;
+            status.plans += 1;
+            status.decisions = plan.decisions.len();
+            status.waiting_groups = plan.waiting.len();
+            status.last_failure.clone_from(&outcome.failure);
+            status.queues = queues;
+        });
+    }
+
+    /// Reports reservation pods that are idle in two consecutive cycles, since one may be idle for
+    /// a moment before its sharers have their node. Returns whether further pods are idle now,
+    /// which the next cycle must report.
+    pub(super) fn report_idle_reservations(&mut self) -> bool {
+        if self.config.deletes_idle_reservations() {
+            return false;
+        }
+        let idle = self.cache.idle_reservations();
+        let message = idle_reservations_message(self.idle_reservations.intersection(&idle));
+        self.config.progress.send_if_modified(|status| {
+            let is_new = status.idle_reservations != message;
+            status.idle_reservations = message;
+            is_new
+        });
+        let previous = std::mem::replace(&mut self.idle_reservations, idle);
+        !self.idle_reservations.is_subset(&previous)
+    }
+}

@@ -1,0 +1,226 @@
+//! Builds the snapshot of the core from the cache. This cannot fail: a pod that cannot be scheduled
+//! is left out and becomes an [`UnschedulableReason`] with a message for its author; a pod on a
+//! node uses its resources even if it is malformed.
+
+mod groups;
+mod pods;
+mod queues;
+mod sub_groups;
+mod unschedulable;
+mod update;
+
+use std::{collections::BTreeMap, fmt};
+
+use schedlab_scheduler_core::{
+    Snapshot,
+    model::{Name, NodeId},
+};
+
+pub(crate) use groups::is_known_class;
+pub(crate) use queues::problem as queue_problem;
+
+use pods::{PodContext, PodEntry, ShapeIds};
+use queues::QueueLookup;
+use sub_groups::SubGroupProblem;
+
+use crate::{
+    cache::{ClaimProblem, ClusterCache, ObjectKey, PodGroupRecord},
+    config::{Config, Flavor},
+    parse::Malformed,
+};
+
+/// A snapshot, with the pods that are not in it.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(crate) struct BuiltSnapshot {
+    pub(crate) snapshot: Snapshot,
+    /// Waiting pods of this scheduler that cannot be scheduled, and why.
+    pub(crate) unschedulable: BTreeMap<ObjectKey, UnschedulableReason>,
+}
+
+/// Why a waiting pod is not in the snapshot.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum UnschedulableReason {
+    /// The pod is malformed.
+    MalformedPod(Malformed),
+    /// Its owners are malformed, so that no pod group can be created for it.
+    MalformedOwners(Malformed),
+    /// It names no pod group.
+    NoGroup,
+    /// Its pod group does not exist.
+    GroupMissing(Name),
+    /// Its pod group is malformed.
+    MalformedGroup(Name, Malformed),
+    /// A resource claim is missing or cannot be satisfied.
+    Claim(ClaimProblem),
+    /// `ConfigMap`s that its containers require do not exist.
+    MissingConfigMaps(Vec<Name>),
+    /// It belongs to no sub-group of its pod group.
+    SubGroup(Name, SubGroupProblem),
+}
+
+/// Start of the message of a pod whose owners are malformed.
+pub(crate) const UNGROUPED_PREFIX: &str = "The pod cannot be put into a PodGroup: ";
+
+impl UnschedulableReason {
+    /// The reason for pods of this group; `None` if it is well-formed.
+    pub(crate) fn for_malformed_group(name: &Name, group: &PodGroupRecord) -> Option<Self> {
+        Some(Self::MalformedGroup(Name::clone(name), group.malformed.clone()?))
+    }
+
+    /// How to fix it.
+    pub(crate) fn remedy(&self) -> String {
+        let fix = |what: &str, malformed: &Malformed| {
+            format!("fix {what}: {}: expected {}", malformed.field, malformed.allowed)
+        };
+        match self {
+            Self::MalformedPod(malformed) => fix("the pod", malformed),
+            Self::MalformedOwners(malformed) => fix("its owner", malformed),
+            Self::NoGroup => {
+                "start a scheduler that groups pods, or name a PodGroup in annotation \
+                              pod-group-name"
+                    .to_owned()
+            }
+            Self::GroupMissing(group) => {
+                format!("create PodGroup {group}, or name one that exists")
+            }
+            Self::MalformedGroup(group, malformed) => fix(&format!("PodGroup {group}"), malformed),
+            Self::Claim(problem) => problem.remedy(),
+            Self::MissingConfigMaps(missing) => format!("create ConfigMap {}", missing.join(", ")),
+            Self::SubGroup(group, problem) => problem.remedy(group),
+        }
+    }
+}
+
+impl fmt::Display for UnschedulableReason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::MalformedPod(malformed) => write!(f, "The pod cannot be scheduled: {malformed}"),
+            Self::MalformedOwners(malformed) => write!(f, "{UNGROUPED_PREFIX}{malformed}"),
+            Self::NoGroup => {
+                write!(f, "The pod belongs to no PodGroup: name one in annotation pod-group-name")
+            }
+            Self::GroupMissing(group) => {
+                write!(f, "PodGroup {group}, named in annotation pod-group-name, does not exist")
+            }
+            Self::MalformedGroup(group, malformed) => {
+                write!(f, "PodGroup {group} cannot be scheduled: {malformed}")
+            }
+            Self::Claim(problem) => problem.fmt(f),
+            Self::MissingConfigMaps(missing) => {
+                write!(f, "Missing required configmaps: [{}]", missing.join(" "))
+            }
+            Self::SubGroup(group, problem) => f.write_str(&problem.message(group)),
+        }
+    }
+}
+
+/// Keeps a snapshot up to date with the cache. Unchanged objects are not processed again.
+#[derive(Debug)]
+pub(crate) struct SnapshotBuilder {
+    flavor: Flavor,
+    /// Queues form a tree: [`Config::full_hierarchy_fairness`].
+    is_tree: bool,
+    nodes: BTreeMap<Name, NodeId>,
+    queue_of: QueueLookup,
+    shapes: ShapeIds,
+    /// Number of shapes after the last full rebuild.
+    shapes_in_use: usize,
+    pub(crate) built: BuiltSnapshot,
+}
+
+impl SnapshotBuilder {
+    pub(crate) fn new(flavor: Flavor, seed: u64) -> Self {
+        let snapshot = Snapshot { seed, ..Snapshot::default() };
+        Self {
+            flavor,
+            is_tree: true,
+            nodes: BTreeMap::new(),
+            queue_of: QueueLookup::new(),
+            shapes: ShapeIds::default(),
+            shapes_in_use: 0,
+            built: BuiltSnapshot { snapshot, unschedulable: BTreeMap::new() },
+        }
+    }
+
+    /// With the settings of the scheduler.
+    pub(crate) fn from_config(config: &Config) -> Self {
+        let is_tree = config.full_hierarchy_fairness;
+        Self { is_tree, ..Self::new(config.flavor, config.seed) }
+    }
+
+    /// Applies the changes of the cache since the last call.
+    pub(crate) fn refresh(&mut self, cache: &mut ClusterCache) {
+        cache.resource_claims.refresh();
+        cache.refresh_unused_claims();
+        let changes = std::mem::take(&mut cache.changes);
+        if changes.everything {
+            self.rebuild_nodes_and_queues(cache);
+        }
+        for name in &changes.nodes {
+            if let (Some(id), Some(record)) = (self.nodes.get(name), cache.nodes.get(name)) {
+                self.built.snapshot.nodes[id.0 as usize] = cache.effective_node(record);
+            }
+        }
+        if changes.everything || changes.budgets {
+            self.built.snapshot.budgets = cache.budgets.values().cloned().collect();
+        }
+        if changes.everything || changes.namespaces {
+            self.built.snapshot.namespaces.clone_from(&cache.namespaces);
+        }
+        let few = 64 + self.built.snapshot.pods.len() / 4;
+        let many = changes.pods.len() + changes.groups.len() > few;
+        let outgrown = self.shapes.len() > 2 * self.shapes_in_use + 64;
+        if changes.everything || many || outgrown {
+            self.rebuild_groups_and_pods(cache);
+        } else {
+            self.update(cache, changes);
+        }
+    }
+
+    fn rebuild_nodes_and_queues(&mut self, cache: &ClusterCache) {
+        let ids = cache.nodes.keys().zip(0..).map(|(name, id)| (Name::clone(name), NodeId(id)));
+        self.nodes = ids.collect();
+        let snapshot = &mut self.built.snapshot;
+        snapshot.nodes = cache.nodes.values().map(|record| cache.effective_node(record)).collect();
+        snapshot.excluded_nodes = cache.excluded_nodes();
+        snapshot.topologies = cache.topologies.values().cloned().collect();
+        (snapshot.queues, self.queue_of) = if self.is_tree {
+            queues::build(&cache.queues)
+        } else {
+            queues::build(&queues::flattened(&cache.queues))
+        };
+    }
+
+    /// Processes all groups and pods.
+    fn rebuild_groups_and_pods(&mut self, cache: &ClusterCache) {
+        let Self { flavor, queue_of, built, .. } = self;
+        let groups = groups::keys(cache, *flavor);
+        let groups = groups.iter().filter_map(|key| groups::build(cache, *flavor, queue_of, key));
+        built.snapshot.pod_groups = groups.collect();
+        built.snapshot.pods.clear();
+        built.snapshot.shapes.clear();
+        built.unschedulable.clear();
+        self.shapes = ShapeIds::default();
+        for key in cache.pods.keys() {
+            match self.entry(cache, key) {
+                PodEntry::Absent => {}
+                PodEntry::Unschedulable(reason) => {
+                    self.built.unschedulable.insert(key.clone(), reason);
+                }
+                PodEntry::Present(pod) => self.built.snapshot.pods.push(pod),
+            }
+        }
+        self.record_all_unschedulable_members(cache);
+        self.shapes_in_use = self.shapes.len();
+    }
+
+    fn entry(&mut self, cache: &ClusterCache, key: &ObjectKey) -> PodEntry {
+        let Self { flavor, nodes, shapes, built, .. } = self;
+        let Snapshot { pod_groups, shapes: listed, .. } = &mut built.snapshot;
+        let context = PodContext { cache, flavor: *flavor, nodes, groups: pod_groups };
+        pods::build(key, &context, (shapes, listed))
+    }
+}
+
+#[cfg(test)]
+mod tests;

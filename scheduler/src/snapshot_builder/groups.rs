@@ -1,0 +1,175 @@
+//! Pod groups of the snapshot: those of the API, or one for each pod with profile `kube`.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use schedlab_scheduler_core::model::{Name, PodGroup, QueueProblem, StalenessGrace, SubGroup};
+
+use super::{queues::QueueLookup, sub_groups::sub_group_index};
+use crate::{
+    cache::{
+        ClusterCache, ObjectKey, PodGroupRecord, PodRecord, PriorityClassRecord, SchedulingAttempts,
+    },
+    config::Flavor,
+};
+
+/// KAI's priority of workloads without class or with a missing one.
+const PRIORITY_DEFAULT: i32 = 50;
+/// Workloads below this priority are preemptible, unless they set `preemptibility`.
+const NON_PREEMPTIBLE_FROM: i32 = 100;
+
+/// KAI's priority classes, for clusters that lack them.
+const WELL_KNOWN_CLASSES: [(&str, i32); 4] =
+    [("train", 50), ("build-preemptible", 75), ("build", 100), ("inference", 125)];
+
+/// Keys of all pod groups that may be in the snapshot.
+pub(super) fn keys(cache: &ClusterCache, flavor: Flavor) -> BTreeSet<ObjectKey> {
+    match flavor {
+        Flavor::Kai => cache.members.keys().cloned().collect(),
+        Flavor::Kube => cache.pods.keys().cloned().collect(),
+    }
+}
+
+/// The group of a key; `None` if it has no unfinished pods.
+pub(super) fn build(
+    cache: &ClusterCache,
+    flavor: Flavor,
+    queue_of: &QueueLookup,
+    key: &ObjectKey,
+) -> Option<PodGroup> {
+    let lives = |pod: &&PodRecord| pod.is_ours && !pod.is_finished();
+    match flavor {
+        Flavor::Kai => {
+            let record = cache.groups.get(key)?;
+            if !cache.pods_of(key).any(|(_, pod)| lives(&pod)) {
+                return None;
+            }
+            let group = group(key, record, cache, queue_of);
+            let runs = |pod: &&PodRecord| lives(pod) && !pod.is_waiting();
+            let running = cache.pods_of(key).map(|(_, pod)| pod).filter(runs);
+            Some(match &record.malformed {
+                None => with_strays(group, running),
+                Some(_) => running_part(group, running),
+            })
+        }
+        Flavor::Kube => cache.pods.get(key).filter(lives).map(|pod| single_pod_group(key, pod)),
+    }
+}
+
+/// The position of a key among groups, or where to insert it.
+pub(super) fn find(groups: &[PodGroup], key: &ObjectKey) -> Result<usize, usize> {
+    groups
+        .binary_search_by(|group| (&group.namespace, &group.name).cmp(&(&key.namespace, &key.name)))
+}
+
+/// Key of the pod group that a pod names.
+pub(super) fn group_key(pod: &ObjectKey, group: &Name) -> ObjectKey {
+    ObjectKey { namespace: Name::clone(&pod.namespace), name: Name::clone(group) }
+}
+
+/// A position in a list of the snapshot.
+pub(super) fn position(length: usize) -> u32 {
+    u32::try_from(length).expect("a cluster has fewer than 2^32 objects")
+}
+
+fn group(
+    key: &ObjectKey,
+    record: &PodGroupRecord,
+    cache: &ClusterCache,
+    queue_of: &QueueLookup,
+) -> PodGroup {
+    let queue = record.queue.clone().unwrap_or_default();
+    let queue = match queue_of.get(&queue) {
+        Some(Ok(id)) => Ok(Some(*id)),
+        Some(Err(problem)) => Err(cache.explain_missing_queue(problem.clone())),
+        None => Err(cache.explain_missing_queue(QueueProblem::Missing { queue })),
+    };
+    let priority = priority(cache, record.priority_class.as_ref());
+    PodGroup {
+        namespace: Name::clone(&key.namespace),
+        name: Name::clone(&key.name),
+        uid: Name::clone(&record.uid),
+        queue,
+        priority,
+        preemptible: record.preemptible.unwrap_or(priority < NON_PREEMPTIBLE_FROM),
+        sub_groups: record.sub_groups.clone(),
+        min_sub_group: record.min_sub_group,
+        topology: record.topology.clone(),
+        created: record.created,
+        last_start: record.last_start,
+        last_eviction: record.last_eviction,
+        stale_since: record.stale_since,
+        staleness_grace: record.staleness_grace,
+        preemption_delay: record.preemption_delay,
+        is_skipped: record.attempts == SchedulingAttempts::Single { has_failed: true },
+        unschedulable_members: Vec::new(),
+    }
+}
+
+/// Running pods count in some sub-group even if their label names none. It is unknown then which
+/// sub-group lacks pods, so the group is never stale.
+fn with_strays<'a>(group: PodGroup, mut running: impl Iterator<Item = &'a PodRecord>) -> PodGroup {
+    if running.all(|pod| sub_group_index(&group.sub_groups, pod.sub_group()).is_ok()) {
+        return group;
+    }
+    PodGroup { staleness_grace: Some(StalenessGrace::Never), ..group }
+}
+
+/// Running pods of a malformed group are charged to its queue, and are evicted together. None of
+/// its shape is used, no more pods are started, and it is never stale.
+fn running_part<'a>(group: PodGroup, running: impl Iterator<Item = &'a PodRecord>) -> PodGroup {
+    let staying = running.filter(|pod| pod.node.is_some() && pod.releasing_since.is_none());
+    PodGroup {
+        sub_groups: vec![single_sub_group(position(staying.count()))],
+        min_sub_group: None,
+        topology: None,
+        staleness_grace: Some(StalenessGrace::Never),
+        is_skipped: true,
+        ..group
+    }
+}
+
+/// The only sub-group of a group.
+fn single_sub_group(min_member: u32) -> SubGroup {
+    let name = PodGroup::DEFAULT_SUB_GROUP.into();
+    SubGroup { name, min_member, parent: None, min_sub_group: None, topology: None }
+}
+
+/// Whether the class exists, or is one of KAI's own.
+pub(crate) fn is_known_class(classes: &BTreeMap<Name, PriorityClassRecord>, class: &Name) -> bool {
+    classes.contains_key(class) || WELL_KNOWN_CLASSES.iter().any(|(name, _)| *name == &**class)
+}
+
+fn priority(cache: &ClusterCache, class: Option<&Name>) -> i32 {
+    if let Some(stated) = class {
+        let well_known = || WELL_KNOWN_CLASSES.iter().find(|(name, _)| *name == &**stated);
+        let value = cache.priority_classes.get(stated).map(|class| class.value);
+        if let Some(value) = value.or_else(|| well_known().map(|(_, value)| *value)) {
+            return value;
+        }
+    }
+    let default = cache.priority_classes.values().find(|class| class.global_default);
+    default.map_or(PRIORITY_DEFAULT, |class| class.value)
+}
+
+/// The group of a single pod, with profile `kube`.
+fn single_pod_group(key: &ObjectKey, pod: &PodRecord) -> PodGroup {
+    PodGroup {
+        namespace: Name::clone(&key.namespace),
+        name: Name::clone(&key.name),
+        uid: Name::clone(&pod.uid),
+        queue: Ok(None),
+        priority: pod.priority,
+        preemptible: true,
+        sub_groups: vec![single_sub_group(1)],
+        min_sub_group: None,
+        topology: None,
+        created: pod.created,
+        last_start: pod.started,
+        last_eviction: None,
+        stale_since: None,
+        staleness_grace: None,
+        preemption_delay: std::time::Duration::ZERO,
+        is_skipped: false,
+        unschedulable_members: Vec::new(),
+    }
+}

@@ -1,0 +1,80 @@
+//! The sub-group of a pod, which its label names.
+
+use schedlab_scheduler_core::model::{Name, SubGroup};
+
+/// Why label `kai.scheduler/subgroup-name` of a pod does not name a leaf sub-group.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum SubGroupProblem {
+    /// The group has no such sub-group.
+    Missing(Name),
+    /// The sub-group has children, so it takes no pods.
+    Inner { sub_group: Name, below: Name },
+    /// The label is missing, and the group has these leaf sub-groups.
+    Unlabelled(Vec<Name>),
+}
+
+/// Position of the sub-group that a label names. Without label it is `default`, as in KAI, which is
+/// also the name of the only sub-group of a group without any.
+pub(super) fn sub_group_index(
+    all: &[SubGroup],
+    label: Option<&Name>,
+) -> Result<usize, SubGroupProblem> {
+    let name = label.map_or("default", |label| &**label);
+    let Some(at) = all.iter().position(|has| *has.name == *name) else {
+        return Err(match label {
+            Some(label) => SubGroupProblem::Missing(Name::clone(label)),
+            None => SubGroupProblem::Unlabelled(leaves(all).map(|(_, leaf)| leaf).collect()),
+        });
+    };
+    match all.iter().find(|below| below.parent == Some(at)) {
+        None => Ok(at),
+        Some(below) => {
+            let (sub_group, below) = (Name::clone(&all[at].name), Name::clone(&below.name));
+            Err(SubGroupProblem::Inner { sub_group, below })
+        }
+    }
+}
+
+/// Position of the first leaf.
+pub(super) fn first_leaf(all: &[SubGroup]) -> usize {
+    leaves(all).next().map_or(0, |(at, _)| at)
+}
+
+fn leaves(all: &[SubGroup]) -> impl Iterator<Item = (usize, Name)> + '_ {
+    let is_leaf = |at: usize| all.iter().all(|below| below.parent != Some(at));
+    let named = all.iter().enumerate().filter(move |(at, _)| is_leaf(*at));
+    named.map(|(at, leaf)| (at, Name::clone(&leaf.name)))
+}
+
+impl SubGroupProblem {
+    /// How to fix it.
+    pub(super) fn remedy(&self, group: &str) -> String {
+        match self {
+            Self::Missing(sub_group) => {
+                format!("add sub-group {sub_group} to PodGroup {group}, or name one that it has")
+            }
+            Self::Inner { .. } | Self::Unlabelled(_) => format!(
+                "name a sub-group of PodGroup {group} that takes pods in label \
+                 kai.scheduler/subgroup-name"
+            ),
+        }
+    }
+
+    pub(super) fn message(&self, group: &str) -> String {
+        match self {
+            Self::Missing(sub_group) => format!(
+                "PodGroup {group} has no sub-group {sub_group}, \
+                 named in label kai.scheduler/subgroup-name"
+            ),
+            Self::Inner { sub_group, below } => format!(
+                "Sub-group {sub_group} of PodGroup {group}, named in label \
+                 kai.scheduler/subgroup-name, takes no pods, since it has child sub-groups such as {below}"
+            ),
+            Self::Unlabelled(leaves) => format!(
+                "PodGroup {group} has sub-groups, and label kai.scheduler/subgroup-name names none \
+                 of them: {}",
+                leaves.join(", ")
+            ),
+        }
+    }
+}

@@ -1,0 +1,119 @@
+//! Incremental updates equal full rebuilds.
+
+use std::fmt::Write as _;
+
+use schedlab_json::json;
+use schedlab_scheduler_core::model::ShapeId;
+
+use super::{group, in_phase, node, pod, queue};
+use crate::{
+    cache::{ClusterCache, ObjectKey},
+    config::Flavor,
+    snapshot_builder::{BuiltSnapshot, SnapshotBuilder},
+    watch::Kind,
+};
+
+/// Everything in a snapshot, with shapes instead of their IDs, which depend on history.
+fn shown(built: &BuiltSnapshot) -> String {
+    let snapshot = &built.snapshot;
+    let mut text = format!("{:#?}{:#?}", snapshot.nodes, snapshot.queues);
+    for pod in &snapshot.pods {
+        let mut pod = pod.clone();
+        let shape = &snapshot.shapes[pod.shape.0 as usize];
+        pod.shape = ShapeId(0);
+        writeln!(text, "{pod:?} {shape:?}").unwrap();
+    }
+    for group in &snapshot.pod_groups {
+        let mut group = group.clone();
+        for member in &mut group.unschedulable_members {
+            let shape = &snapshot.shapes[member.shape.0 as usize];
+            member.shape = ShapeId(0);
+            writeln!(text, "{member:?} {shape:?}").unwrap();
+        }
+        writeln!(text, "{group:?}").unwrap();
+    }
+    writeln!(text, "{:#?}", built.unschedulable).unwrap();
+    text
+}
+
+/// A pseudo-random number below `below`.
+fn draw(state: &mut u64, below: u64) -> u64 {
+    *state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+    (*state >> 33) % below
+}
+
+/// A random change, which may have no effect: an object of a few names is updated or removed.
+fn change(cache: &mut ClusterCache, state: &mut u64, version: u64) {
+    let n = |state: &mut u64| draw(state, 4);
+    let (kind, mut object) = match draw(state, 15) {
+        0 => (Kind::Node, node(&format!("n{}", n(state)))),
+        1 => (Kind::Queue, queue(&format!("q{}", n(state)), &format!("q{}", n(state)))),
+        2..5 => {
+            let minimum = draw(state, 5).cast_signed() - 1;
+            let spec = json!({ "queue": format!("q{}", n(state)), "minMember": minimum });
+            (Kind::PodGroup, group(&format!("g{}", n(state)), &spec))
+        }
+        12 => {
+            let free =
+                json!({ "name": "cpu", "allocatable": "4", "available": n(state).to_string() });
+            let zones = json!([{ "name": "z0", "type": "Node", "resources": [free] }]);
+            let name = json!({ "name": format!("n{}", n(state)) });
+            (Kind::NodeResourceTopology, json!({ "metadata": name, "zones": zones }))
+        }
+        13..15 => {
+            let name = json!({ "namespace": "ns", "name": format!("m{}", draw(state, 2)) });
+            (Kind::ConfigMap, json!({ "metadata": name }))
+        }
+        _ => {
+            let mut spec = json!({});
+            if draw(state, 2) == 0 {
+                let of_map = json!({ "configMapRef": { "name": format!("m{}", draw(state, 2)) } });
+                spec["containers"] = json!([{ "name": "c", "envFrom": [of_map] }]);
+            }
+            if draw(state, 2) == 0 {
+                spec["nodeName"] = json!(format!("n{}", n(state)));
+            }
+            let name = format!("p{}", draw(state, 9));
+            let mut pod = pod(&name, &format!("g{}", n(state)), &spec);
+            if draw(state, 4) == 0 {
+                pod["metadata"]["annotations"]["gpu-fraction"] = json!("1.5");
+            }
+            let phase = match draw(state, 3) {
+                0 => "Pending",
+                1 => "Running",
+                _ => "Succeeded",
+            };
+            (Kind::Pod, in_phase(pod, phase))
+        }
+    };
+    object["metadata"]["resourceVersion"] = json!(version.to_string());
+    object["metadata"]["uid"] = json!(version.to_string());
+    match draw(state, 4) {
+        0 => cache.remove(kind, ObjectKey::from_object(&object), crate::parse::version(&object)),
+        _ => cache.upsert(kind, &object),
+    }
+}
+
+#[test]
+fn an_incremental_update_equals_a_full_rebuild() {
+    for (seed, flavor) in (0..40).zip([Flavor::Kai, Flavor::Kai, Flavor::Kube].iter().cycle()) {
+        let mut state = seed;
+        let mut cache = ClusterCache::new("kai-scheduler");
+        let mut builder = SnapshotBuilder::new(*flavor, 0);
+        for step in 1..200 {
+            change(&mut cache, &mut state, step);
+            if draw(&mut state, 3) > 0 {
+                continue;
+            }
+            builder.refresh(&mut cache);
+            cache.changes.everything = true;
+            let mut fresh = SnapshotBuilder::new(*flavor, 0);
+            fresh.refresh(&mut cache);
+            assert_eq!(
+                shown(&builder.built),
+                shown(&fresh.built),
+                "seed {seed} {flavor:?} step {step}"
+            );
+        }
+    }
+}

@@ -1,0 +1,113 @@
+//! Updates a snapshot incrementally. The result equals that of a full rebuild up to the order of
+//! shapes, which a test checks.
+
+use std::collections::BTreeSet;
+
+use schedlab_scheduler_core::model::{Pod, PodGroupId};
+
+use super::{
+    SnapshotBuilder,
+    groups::{self, find, group_key, position},
+    pods::PodEntry,
+};
+use crate::{
+    cache::{Changes, ClusterCache, ObjectKey},
+    config::Flavor,
+};
+
+impl SnapshotBuilder {
+    pub(super) fn update(&mut self, cache: &ClusterCache, changes: Changes) {
+        let mut pods = changes.pods;
+        let mut touched = changes.groups;
+        for key in &touched {
+            pods.extend(cache.pods_of(key).map(|(pod, _)| pod));
+        }
+        for key in &pods {
+            touched.extend(current_group(cache, self.flavor, key));
+        }
+        for key in &touched {
+            self.update_group(cache, key, &mut pods);
+        }
+        for key in pods {
+            self.update_pod(cache, key);
+        }
+        for key in &touched {
+            self.record_unschedulable_members(cache, key);
+        }
+    }
+
+    /// Updates a group. Pods that join or leave it are added to `pods`.
+    fn update_group(
+        &mut self,
+        cache: &ClusterCache,
+        key: &ObjectKey,
+        pods: &mut BTreeSet<ObjectKey>,
+    ) {
+        let built = groups::build(cache, self.flavor, &self.queue_of, key);
+        let groups = &mut self.built.snapshot.pod_groups;
+        match (find(groups, key), built) {
+            (Ok(at), Some(group)) => groups[at] = group,
+            (Ok(at), None) => {
+                groups.remove(at);
+                self.leave_removed_group(at, pods);
+            }
+            (Err(at), Some(group)) => {
+                groups.insert(at, group);
+                self.renumber(at, 1);
+                pods.extend(cache.pods_of(key).map(|(pod, _)| pod));
+            }
+            (Err(_), None) => {}
+        }
+    }
+
+    fn leave_removed_group(&mut self, at: usize, pods: &mut BTreeSet<ObjectKey>) {
+        let gone = PodGroupId(position(at));
+        for pod in &mut self.built.snapshot.pods {
+            if pod.group == Some(gone) {
+                pod.group = None;
+                pods.insert(ObjectKey { namespace: pod.namespace.clone(), name: pod.name.clone() });
+            }
+        }
+        self.renumber(at, -1);
+    }
+
+    /// Moves the IDs of groups from this position on up or down by one.
+    fn renumber(&mut self, from: usize, by: i32) {
+        let from = PodGroupId(position(from));
+        for group in self.built.snapshot.pods.iter_mut().filter_map(|pod| pod.group.as_mut()) {
+            if *group >= from {
+                group.0 = group.0.saturating_add_signed(by);
+            }
+        }
+    }
+
+    fn update_pod(&mut self, cache: &ClusterCache, key: ObjectKey) {
+        let entry = self.entry(cache, &key);
+        let built = &mut self.built;
+        built.unschedulable.remove(&key);
+        let pods = &mut built.snapshot.pods;
+        match (find_pod(pods, &key), entry) {
+            (Ok(at), PodEntry::Present(pod)) => pods[at] = pod,
+            (Err(at), PodEntry::Present(pod)) => pods.insert(at, pod),
+            (found, entry) => {
+                if let Ok(at) = found {
+                    pods.remove(at);
+                }
+                if let PodEntry::Unschedulable(reason) = entry {
+                    built.unschedulable.insert(key, reason);
+                }
+            }
+        }
+    }
+}
+
+fn current_group(cache: &ClusterCache, flavor: Flavor, pod: &ObjectKey) -> Option<ObjectKey> {
+    match flavor {
+        Flavor::Kai => Some(group_key(pod, cache.pods.get(pod)?.group.as_ref()?)),
+        Flavor::Kube => Some(pod.clone()),
+    }
+}
+
+fn find_pod(pods: &[Pod], key: &ObjectKey) -> Result<usize, usize> {
+    pods.binary_search_by(|pod| (&pod.namespace, &pod.name).cmp(&(&key.namespace, &key.name)))
+}
