@@ -1,11 +1,11 @@
 # schedlab: what people and CI type. `make demo` is the main job.
 
-.PHONY: demo test test-features test-control-plane test-crashes check bench control-plane kind-test docker-test kwok-test
+.PHONY: demo test test-features test-control-plane test-crashes check book bench control-plane kind-test docker-test kwok-test
 
 SCRIPTS := $(shell git grep -lE '^.!/(bin|usr/bin)/|shellcheck shell' .ci kind-configs)
 
 demo: ## boots the fleets, runs every feature, compares every snapshot
-	cargo run --profile quick --quiet --package schedlab -- run features
+	cargo run --profile demo --quiet --package schedlab --no-default-features -- run features
 
 test: ## everything that must hold, and every feature
 	cargo test --workspace
@@ -42,7 +42,11 @@ check: ## what every commit passes
 	@if shellcheck --version >/dev/null 2>&1; then shellcheck $(SCRIPTS); \
 	else echo "skipped: shellcheck (apt-get install shellcheck)"; fi
 
-bench: ## speed and size, as the README quotes them
+book: ## the docs as a book, in target/book
+	@if mdbook --version >/dev/null 2>&1; then mdbook build docs; \
+	else echo "skipped: book (cargo install mdbook --locked)"; fi
+
+bench: ## speed and size, as docs/benchmarks.md quotes them
 	cargo bench --quiet --package schedlab --bench figures
 	cargo bench --quiet --package schedlab --bench binding
 

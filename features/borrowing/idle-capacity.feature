@@ -1,5 +1,5 @@
 @borrowing
-Feature: Idle capacity is lent to whoever has work
+Feature: Idle capacity is lent to queues with work
 
   Background:
     Given a fleet of 4 nodes with 8 GPUs each

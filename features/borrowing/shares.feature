@@ -1,5 +1,5 @@
 @borrowing @fair-share
-Feature: What is left over is divided by weight
+Feature: GPUs beyond the quotas are divided by weight
 
   Background:
     Given a fleet:

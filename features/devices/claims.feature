@@ -1,7 +1,7 @@
 @claims @placement
-Feature: GPUs by resource claims
-  Dynamic resource allocation (`resource.k8s.io/v1`): a driver publishes a node's GPUs, pods name
-  claims, and the scheduler writes to the claim which devices it gets, before it binds a pod.
+Feature: GPUs through resource claims
+  Dynamic resource allocation (`resource.k8s.io/v1`): a driver publishes the GPUs of a node, pods refer
+  to claims, and the scheduler writes the allocated devices to a claim before it binds the pod.
 
   Background:
     Given the fleet "fleets/claims.yaml"

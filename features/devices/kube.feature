@@ -1,7 +1,7 @@
 @claims @placement @kube
-Feature: Devices by resource claims under the default kube-scheduler
-  The default kube-scheduler writes to claims which devices they get before it binds their pods,
-  and evicts nobody for devices.
+Feature: Devices through resource claims with the default kube-scheduler
+  The default kube-scheduler writes the allocated devices to claims before it binds their pods, and
+  evicts no pods for devices.
 
   Background:
     Given the fleet "fleets/claims.yaml"

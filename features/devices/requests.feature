@@ -1,7 +1,7 @@
 @claims @placement
-Feature: Devices by requests of another scheduler
-  KAI's scheduler leaves it to the binder to write the devices of resource claims: they stand in
-  the BindRequest.
+Feature: Devices in BindRequests of another scheduler
+  KAI's scheduler lists the devices of resource claims in the BindRequest, and the binder writes them
+  to the claims.
 
   Background:
     Given the fleet "fleets/claims.yaml"

@@ -1,7 +1,7 @@
 @claims @placement
-Feature: GPUs by what they are
-  A request of a resource claim selects devices of its class by CEL expressions of its own: by
-  memory, by model, by any attribute that the driver publishes.
+Feature: GPUs by their attributes
+  A request of a resource claim selects devices of its class with CEL expressions: by memory, by
+  model, or by any other attribute that the driver publishes.
 
   Background:
     Given the fleet "fleets/mixed-claims.yaml"
@@ -84,7 +84,7 @@ Feature: GPUs by what they are
     And the field "status.allocation.devices.results.0.request" of claim "of-large" is "gpu/large"
     And node "small-0" has 2 running pods
     And queue "team-a" has 3 running and 2 pending pods
-    And pod "unequal" is pending because "found firstAvailable of 1 or 2 GPUs"
+    And pod "unequal" is pending because "got firstAvailable of 1 or 2 GPUs"
     And queue "team-a" uses 3 GPUs
 
   Scenario: A claim on all devices gets those of a node of which nobody has any

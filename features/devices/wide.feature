@@ -1,8 +1,8 @@
 @claims @placement
 Feature: Devices that several nodes can use
-  A driver may publish devices for all nodes, or for those of a selector, as what is reached by a
-  network. They are of no node: a pod goes where a free one can be used, each is given once, and
-  the claim's node selector says from where it can be used.
+  A driver may publish devices for all nodes, or for the nodes of a selector, such as devices on a
+  network. A pod runs on a node that can use a free device, each device is allocated once, and the
+  claim's node selector lists the nodes that can use it.
 
   Background:
     Given a fleet:

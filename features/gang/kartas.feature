@@ -1,5 +1,5 @@
 @gang @podgrouper
-Feature: A kind that the scheduler does not know is a gang as its Karta says
+Feature: A Karta says how the pods of an unknown kind are grouped
 
   Background:
     Given a fleet of 1 node with 8 GPUs each

@@ -1,5 +1,5 @@
 @gang @podgrouper
-Feature: A workload's pods are one gang, whoever makes them
+Feature: The pods of a workload are one gang, whatever kind the workload is
 
   Background:
     Given a fleet of 1 node with 8 GPUs each

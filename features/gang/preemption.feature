@@ -1,5 +1,5 @@
 @gang @preemption
-Feature: A gang loses its room whole or not at all
+Feature: A gang is evicted whole or not at all
 
   Background:
     Given a fleet of 4 nodes with 8 GPUs each

@@ -1,5 +1,5 @@
 @gang
-Feature: A gang that lost members is given back after a grace
+Feature: A gang that lost members is evicted after a grace period
 
   Background:
     Given a fleet of 4 nodes with 8 GPUs each

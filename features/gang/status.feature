@@ -1,6 +1,6 @@
 @gang
-Feature: A group tells what its pods use and ask for
-  `status.resourcesStatus` of the PodGroup, as users and dashboards read it.
+Feature: The status of a PodGroup shows what its pods use and request
+  Users and dashboards read `status.resourcesStatus` of the PodGroup.
 
   Background:
     Given a fleet of 1 node with 3 GPUs each

@@ -1,5 +1,5 @@
 @gang @sub-groups
-Feature: A gang of several parts needs the minimum of each
+Feature: A gang needs the minimum of each of its sub-groups
 
   Background:
     Given a fleet of 4 nodes with 8 GPUs each

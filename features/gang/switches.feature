@@ -1,5 +1,5 @@
 @gang
-Feature: A PodGroup says how it is tried and told
+Feature: Fields of a PodGroup change how it is scheduled and reported
 
   Background:
     Given a fleet of 1 node with 1 GPU each

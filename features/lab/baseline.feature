@@ -1,8 +1,8 @@
 @lab @kube
 Feature: What the default kube-scheduler does with a shared fleet
 
-  This is the lab's starting point. Arrival order decides who runs, and nobody owns anything: there are no
-  queues, and ten pods of one job are ten pods.
+  This is the lab's starting point. The order of arrival decides which pods run: there are no queues,
+  and the ten pods of a job are scheduled one by one.
 
   Background:
     Given the fleet "fleets/lab.yaml"

@@ -1,9 +1,9 @@
 @lab
 Feature: Exercises B and C: idle GPUs are lent and given back
 
-  Of both the lab's own page says that it could not be seen there. With workloads that may be preempted
-  (KAI's priority class "train") both happen; why they do not with the lab's own manifests is told
-  in original.feature.
+  The lab's page says that neither could be observed. With preemptible workloads (KAI's priority class
+  "train") both happen; original.feature shows why they do not happen with the lab's own
+  manifests.
 
   Background:
     Given the fleet "fleets/lab.yaml"

@@ -1,10 +1,10 @@
 @lab @original
 Feature: Why the lab's own manifests neither borrow nor gang
 
-  Its workloads are Deployments without a priority class. KAI gives a Deployment's pods the
-  class "inference", value 125, and what has 100 or more may not be preempted. Work that may not be
-  preempted may not leave its quota either, or lending would never end. So B stays at 8, and C has
-  nothing to reclaim.
+  Its workloads are Deployments without a priority class. KAI gives the pods of a Deployment the
+  class "inference" with value 125, and pods with a value of at least 100 are non-preemptible. They
+  must stay within the quota of their queue, as borrowed GPUs could not be reclaimed from them. So B
+  stays at 8 GPUs, and C has nothing to reclaim.
   And KAI makes one pod group for each pod of a Deployment, whatever its annotations say: replicas of
   a service have nothing to wait for. So D runs 8 of 10.
 

@@ -1,7 +1,7 @@
 @lab @quota
 Feature: Exercise A: two teams share one fleet by quota
 
-  In its make targets the lesson each team gets 8 of the 32 GPUs, in its Parts 16.
+  Each team gets 8 of the 32 GPUs in the lesson's make targets, and 16 in its Parts.
 
   Background:
     Given the fleet "fleets/lab.yaml"

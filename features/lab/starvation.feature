@@ -1,9 +1,9 @@
 @lab @starvation
 Feature: Exercise E: a team without a quota starves, and is cured
 
-  team-prod's queue has the higher priority and more work than the fleet can hold; team-research's
-  has no quota. What is above quota goes to the higher priority first, so team-research's fair share
-  is 0, and that protects nobody.
+  The queue of team-prod has the higher priority and more work than the fleet can hold; the queue of
+  team-research has no quota. GPUs beyond the quotas go to the higher priority first, so the fair share
+  of team-research is 0, and a fair share of 0 reclaims nothing.
 
   Background:
     Given the fleet "fleets/lab.yaml"

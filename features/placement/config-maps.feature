@@ -1,7 +1,7 @@
 @placement
-Feature: A pod waits for the config maps without which it cannot start
+Feature: A pod is pending until its required ConfigMaps exist
 
-  Bound too early it would hold its GPUs and start no container.
+  A pod that is bound earlier would hold its GPUs without starting a container.
 
   Background:
     Given a fleet of 1 node with 2 GPUs each

@@ -1,5 +1,5 @@
 @placement
-Feature: Pods go only where they may
+Feature: Pods run only on nodes that satisfy their constraints
 
   Background:
     Given a fleet:

@@ -1,5 +1,5 @@
 @placement @consolidation
-Feature: Free GPUs that no pod can use are brought together
+Feature: Consolidation brings unusable free GPUs together
 
   Background:
     Given a fleet of 2 nodes with 8 GPUs each

@@ -1,5 +1,5 @@
 @placement
-Feature: The least is broken up of what pods could still use of GPUs
+Feature: The least-fragmentation strategy keeps GPUs usable for pending pods
 
   Background:
     Given a fleet:
@@ -24,7 +24,7 @@ Feature: The least is broken up of what pods could still use of GPUs
       | train | pod  | team  | 1    | 2    | 1   |
     And everything has settled
     And node "n-1" is uncordoned
-    # They wait, and would fit on n-1 with 7 cores for each of its GPUs.
+    # The pods are pending, and would fit on n-1 with 7 cores for each of its GPUs.
     And these workloads are submitted:
       | name | kind       | queue | pods | gpus | cpu |
       | next | deployment | later | 3    | 1    | 7   |

@@ -1,7 +1,7 @@
 @placement @mig
-Feature: GPUs that are split into instances
-  Nodes offer MIG instances by profile, `nvidia.com/mig-1g.10gb`. A queue pays for an instance as many
-  GPUs as it has slices.
+Feature: GPUs that are split into MIG instances
+  Nodes offer MIG instances by profile, such as `nvidia.com/mig-1g.10gb`. A queue is charged as many
+  GPUs for an instance as the instance has slices.
 
   Background:
     Given the fleet "fleets/mig.yaml"

@@ -1,6 +1,6 @@
 @placement @kai-settings
 Feature: A scheduler for each node pool
-  A shard serves the nodes, queues and pods of its pool only, and says which pool it speaks of.
+  A shard handles only the nodes, queues and pods of its node pool, and names the pool in its messages.
 
   Background:
     Given a fleet:

@@ -1,5 +1,5 @@
 @placement @kai-settings
-Feature: Nodes that are kept to the work that they are labelled for
+Feature: Nodes that are reserved for workloads by role labels
 
   Background:
     Given a fleet:

@@ -1,7 +1,7 @@
 @placement @numa @virtual-time
-Feature: Zones of nodes
-  A topology updater publishes the NUMA zones of a node (`NodeResourceTopology`). A kubelet refuses
-  pods that it cannot align with them, so the scheduler does not send it such pods.
+Feature: NUMA zones of nodes
+  A topology updater publishes the NUMA zones of a node (`NodeResourceTopology`). A kubelet rejects
+  pods that it cannot align with them, so the scheduler does not bind such pods to the node.
 
   Background:
     Given a fleet:

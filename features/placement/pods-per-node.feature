@@ -1,5 +1,5 @@
 @placement
-Feature: A node takes no more pods than it says
+Feature: A node runs at most its number of allocatable pods
 
   Scenario: The fifth pod goes to the next node, the ninth waits
     Given a fleet:

@@ -1,7 +1,7 @@
 @placement @volumes
-Feature: Volumes by requests of another scheduler
-  KAI's scheduler leaves it to the binder to bind the volumes of a pod: what waits for its first
-  consumer is bound on the node of the request, and the pod is bound after it.
+Feature: Volumes of pods with BindRequests of another scheduler
+  KAI's scheduler leaves the binding of volumes to the binder: a volume that waits for its first
+  consumer is bound for the node of the BindRequest, and the pod is bound afterwards.
 
   Background:
     Given a fleet:

@@ -48,7 +48,7 @@ Feature: Several pods share one GPU
     When these workloads are submitted:
       | name  | kind | queue | pods | gpus | annotations      |
       | large | pod  | team  | 1    |      | gpu-fraction=1.5 |
-    Then pod "large" is pending because "annotation gpu-fraction: found"
+    Then pod "large" is pending because "annotation gpu-fraction: got"
 
   Scenario: A GPU that cannot be reserved is told with what is missing
     Given GPUs that pods share are reserved

@@ -1,5 +1,5 @@
 @placement
-Feature: Nodes are filled one after the other, or evenly
+Feature: Nodes are bin-packed or spread
 
   Background:
     Given a fleet of 4 nodes with 8 GPUs each

@@ -1,8 +1,8 @@
 @placement @volumes
-Feature: Pods go where their volumes can be used
+Feature: Pods run where their volumes can be used
 
-  A claim that has its volume leads to the nodes that can use it. A claim of a class that waits for its
-  first consumer gets its volume when the scheduler knows where the pod goes, before the pod is bound.
+  A pod with a bound claim runs on a node that can use the volume. A claim whose class waits for its
+  first consumer gets its volume when the scheduler has chosen a node, before the pod is bound.
 
   Background:
     Given a fleet:

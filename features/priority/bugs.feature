@@ -1,5 +1,5 @@
 @priority
-Feature: Preemption takes the right ones, once, and ends with the preemptor running
+Feature: Preemption evicts the right pods once, and the preemptor runs
 
   Background:
     Given a fleet of 1 node with 8 GPUs each

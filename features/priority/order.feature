@@ -1,7 +1,7 @@
 @priority
-Feature: What is served first inside a queue, and inside a gang
-  Of the plugins that order jobs, and of those that order pods, the first that tells two of them apart
-  decides; priorities of plugins say which is first.
+Feature: The order of jobs in a queue and of pods in a gang
+  Several plugins order jobs, and several order pods. The first plugin that prefers one of two decides;
+  the priorities of the plugins give their order.
 
   Background:
     Given a fleet of 1 node with 2 GPUs each

@@ -1,5 +1,5 @@
 @priority
-Feature: A higher priority preempts inside its queue, and only where that helps
+Feature: A higher priority preempts inside its queue, and only if that helps
 
   Background:
     Given a fleet of 1 node with 8 GPUs each

@@ -1,6 +1,6 @@
 @priority @kai-settings
-Feature: Preemption that is held back
-  Optional, off by default: so many preemptions a cycle, only by a much higher priority, and with
+Feature: Limits on preemption
+  Optional, off by default: a maximum of preemptions per cycle, a minimum difference of priorities, and
   time to save a checkpoint.
 
   Background:

@@ -1,5 +1,5 @@
 @priority @starvation
-Feature: Neither size nor age alone decides who starves
+Feature: Neither size nor age alone decides which workloads starve
 
   Background:
     Given a fleet of 1 node with 8 GPUs each

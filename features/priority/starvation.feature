@@ -1,5 +1,5 @@
 @priority @starvation
-Feature: Nobody with a claim starves
+Feature: No workload with a right to GPUs starves
 
   Scenario: Small jobs cannot starve a large one that has a quota
     Given a fleet of 2 nodes with 8 GPUs each

@@ -1,5 +1,5 @@
 @quota
-Feature: A queue that cannot be used says why, and the others go on
+Feature: An unusable queue says why, and other queues are scheduled
 
   Background:
     Given a fleet of 1 node with 8 GPUs each
@@ -44,7 +44,7 @@ Feature: A queue that cannot be used says why, and the others go on
     When 1 pod "lost" with 1 GPU each is submitted to queue "hen"
     And 1 pod "fine" with 1 GPU each is submitted to queue "sound"
     Then pod "fine" is running
-    And pod "lost" is pending because "circle"
+    And pod "lost" is pending because "cycle"
 
   Scenario: Only leaf queues take work
     Given these queues:
@@ -74,7 +74,7 @@ Feature: A queue that cannot be used says why, and the others go on
     When 6 pods "a" with 1 GPU each are submitted to queue "big-a"
     And 6 pods "b" with 1 GPU each are submitted to queue "big-b"
     Then the cluster has 8 running and 4 pending pods and stays so for 5 cycles
-    And an event of queue "big-a" says "add up to more than the cluster has"
+    And an event of queue "big-a" says "add up to more than the cluster capacity"
 
   @osmo
   Scenario: A pool configured by half is warned about

@@ -1,5 +1,5 @@
 @quota
-Feature: What is charged to a queue is what its pods hold, once and no longer
+Feature: A queue is charged once for what its pods hold, and no longer
 
   Background:
     Given a fleet of 2 nodes with 8 GPUs each

@@ -1,7 +1,7 @@
 @quota @kai-words
-Feature: Why a workload waits, and what would let it run
-  What `schedlab-scheduler explain NAMESPACE/NAME` tells. A remedy that it names is tried on a copy
-  of the cluster before it is told; here it is applied.
+Feature: Why a workload is pending, and what would let it run
+  The output of `schedlab-scheduler explain NAMESPACE/NAME`. It tries a suggestion on a copy of the
+  cluster before it prints it; the scenarios apply the suggestions.
 
   Background:
     Given a fleet of 1 node with 8 GPUs each

@@ -1,5 +1,5 @@
 @quota
-Feature: A queue gets what it deserves
+Feature: A queue gets its quota
 
   Background:
     Given a fleet of 4 nodes with 8 GPUs each

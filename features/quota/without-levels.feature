@@ -1,7 +1,7 @@
 @quota @kai-settings
-Feature: How far the tree of queues is heeded is a setting
-  As in KAI: without `fullHierarchyFairness` queues that have a parent stand side by side, whatever it is; without
-  plugin `proportion` no queue has a bound.
+Feature: Settings ignore the tree of queues or all quotas
+  As in KAI: without `fullHierarchyFairness` all queues with a parent are siblings, and without plugin
+  `proportion` queues have neither quotas nor limits.
 
   Background:
     Given a fleet of 1 node with 8 GPUs each

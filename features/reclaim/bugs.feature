@@ -1,5 +1,5 @@
 @reclaim
-Feature: What is reclaimed is reclaimed once, and for somebody
+Feature: GPUs are reclaimed once, and for a job that runs
 
   @bug-volcano-4947
   Scenario: Who was reclaimed from does not take the room back before the owner has it
@@ -31,7 +31,7 @@ Feature: What is reclaimed is reclaimed once, and for somebody
       | name | kind       | queue    | pods | gpus | preemptible | grace | termination |
       | slow | deployment | borrower | 1    | 3    | yes         | 120   | 90s         |
     And deployment "slow" is running
-    # The younger goes first. The older one, first, would leave its queue with no more than its quota.
+    # The younger job is evicted first: without the older one the queue would only have its quota left.
     And these workloads are submitted:
       | name  | kind       | queue    | pods | gpus | preemptible | grace | termination |
       | quick | deployment | borrower | 1    | 2    | yes         | 120   | 2s          |

@@ -1,5 +1,5 @@
 @reclaim
-Feature: What leaves for one job may be more than it needs, and others get the rest
+Feature: GPUs freed beyond the need of the reclaiming job go to other jobs
 
   Background:
     Given a fleet of 1 node with 8 GPUs each

@@ -1,5 +1,5 @@
 @reclaim
-Feature: A job that could never run keeps nobody from what the queue deserves
+Feature: A job that can never run does not block its queue
 
   Background:
     Given a fleet of 1 node with 8 GPUs each

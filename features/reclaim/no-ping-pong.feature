@@ -1,5 +1,5 @@
 @reclaim
-Feature: What was reclaimed is not reclaimed back
+Feature: Reclaimed GPUs are not reclaimed back
 
   Scenario: Two queues whose quotas exceed the fleet do not reclaim from each other for ever
     Given a fleet:

@@ -1,5 +1,5 @@
 @robustness @crash
-Feature: Pods are bound by requests, and nothing is lost between scheduler and binder
+Feature: With BindRequests, nothing is lost between scheduler and binder
 
   Background:
     Given a fleet of 2 nodes with 8 GPUs each

@@ -1,5 +1,5 @@
 @robustness @crash
-Feature: A scheduler that dies loses and repeats nothing
+Feature: A scheduler that crashes loses and repeats nothing
 
   Background:
     Given a fleet of 2 nodes with 8 GPUs each

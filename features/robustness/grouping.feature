@@ -1,5 +1,5 @@
 @robustness @podgrouper
-Feature: A pod that cannot be grouped keeps nobody else from it
+Feature: A pod that cannot be grouped does not block other pods
 
   Background:
     Given a fleet of 1 node with 8 GPUs each

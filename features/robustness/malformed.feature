@@ -1,5 +1,5 @@
 @robustness @malformed
-Feature: What cannot be read stops nobody else, and says so
+Feature: Malformed objects are reported and do not block others
 
   Background:
     Given a fleet of 1 node with 8 GPUs each

@@ -1,5 +1,5 @@
 @robustness @nodes
-Feature: Nodes come and go under the pods
+Feature: Nodes are added and removed while pods run
 
   Background:
     Given a fleet of 3 nodes with 8 GPUs each

@@ -1,5 +1,5 @@
 @robustness @pods
-Feature: Pods come and go in the middle of things
+Feature: Pods are created and deleted during scheduling
 
   Background:
     Given a fleet of 1 node with 8 GPUs each

@@ -1,5 +1,5 @@
 @robustness @queues
-Feature: Queues come and go while work is in them
+Feature: Queues are created and deleted while they have workloads
 
   Background:
     Given a fleet of 1 node with 8 GPUs each

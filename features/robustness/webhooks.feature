@@ -1,5 +1,5 @@
 @robustness @webhooks
-Feature: What the scheduler could not use is refused when it is written
+Feature: Webhooks reject objects that the scheduler could not use
 
   Background:
     Given a fleet of 1 node with 8 GPUs each

@@ -1,33 +1,33 @@
-//! Speed and size, in one table: what the README quotes. Wall time is read here and nowhere
-//! else, and no test depends on it: machines are shared and noisy.
+//! Speed and memory in one table, as the documentation quotes them. Only benchmarks read wall time;
+//! no test depends on it, as machines are shared and noisy.
 //!
 //! `cargo bench -p schedlab --bench figures [part of a row's name]`
 
+#[path = "figures/commands.rs"]
+mod commands;
 #[path = "figures/core.rs"]
 mod core;
 #[path = "figures/memory.rs"]
 mod memory;
 #[path = "figures/process.rs"]
 mod process;
-#[path = "figures/shell.rs"]
-mod shell;
+#[path = "figures/scheduler.rs"]
+mod scheduler;
 #[path = "figures/table.rs"]
 mod table;
-#[path = "figures/whole.rs"]
-mod whole;
 
 use table::Table;
 
 fn main() {
-    if let Some(kubeconfig) = memory::is_scheduler() {
-        return memory::schedule(kubeconfig);
+    if let Some(kubeconfig) = memory::scheduler_kubeconfig() {
+        return memory::run_scheduler(kubeconfig);
     }
-    // cargo hands `--bench` to every benchmark.
+    // Cargo passes `--bench` to every benchmark.
     let filter = std::env::args().skip(1).find(|argument| !argument.starts_with('-'));
     let mut table = Table::new(filter);
     core::measure_small(&mut table);
     core::measure(&mut table);
-    shell::measure(&table);
+    scheduler::measure(&table);
     memory::measure(&table);
-    whole::measure(&mut table);
+    commands::measure(&mut table);
 }

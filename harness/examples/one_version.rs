@@ -1,7 +1,7 @@
-//! A version of our scheduler as a process, for tests of `schedlab upgrade`: as it is, or wrong
-//! in a way that an upgrade must not be.
-//! usage: `one_version KUBECONFIG SCHEDULER_NAME [elects] [WRONG]`, where WRONG is one of
-//! evicts, overbooks, forgets, idles, boundless, flat, mute
+//! A version of our scheduler as a process, for tests of `schedlab upgrade`: without changes, or
+//! with a defect that the checks of an upgrade must find. usage: `one_version KUBECONFIG
+//! SCHEDULER_NAME [elects] [DEFECT]`, where DEFECT is one of evicts, overbooks, forgets, rewrites,
+//! recreates, idles, boundless, flat, mute
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -19,47 +19,48 @@ use tokio::sync::watch;
 
 #[tokio::main]
 async fn main() -> anyhow::Result<()> {
-    let words: Vec<String> = std::env::args().skip(1).collect();
-    let words: Vec<&str> = words.iter().map(String::as_str).collect();
-    let [kubeconfig, name, how @ ..] = words.as_slice() else {
-        anyhow::bail!("usage: one_version KUBECONFIG SCHEDULER_NAME [elects] [WRONG]")
+    let args: Vec<String> = std::env::args().skip(1).collect();
+    let args: Vec<&str> = args.iter().map(String::as_str).collect();
+    let [kubeconfig, name, rest @ ..] = args.as_slice() else {
+        anyhow::bail!("usage: one_version KUBECONFIG SCHEDULER_NAME [elects] [DEFECT]")
     };
     let kubeconfig = Kubeconfig::read_from(kubeconfig)?;
     let options = KubeConfigOptions::default();
     let config = kube::Config::from_custom_kubeconfig(kubeconfig, &options).await?;
     let client = kube::Client::try_from(config)?;
-    let (elects, wrong) = match how {
-        ["elects", wrong @ ..] => (true, wrong),
-        wrong => (false, wrong),
+    let (elects, defect) = match rest {
+        ["elects", defect @ ..] => (true, defect),
+        defect => (false, defect),
     };
     let mut config = Config { scheduler_name: (*name).to_owned(), ..Config::kai() };
-    let client = match wrong {
+    let client = match defect {
         ["boundless"] => {
-            // Limits are this plugin's.
+            // This plugin enforces the limits of queues.
             config.disable_plugins(["proportion".to_owned()].into());
             client
         }
         ["flat"] => {
-            // Queues above queues do not count.
+            // Limits of parent queues are ignored.
             config.full_hierarchy_fairness = false;
             client
         }
-        ["mute"] => mute(client),
-        wrong => {
-            do_wrong(&Api::new(client.clone()), wrong.first().copied()).await?;
+        ["mute"] => without_pod_status(client),
+        defect => {
+            apply_defect(&Api::new(client.clone()), defect.first().copied()).await?;
             client
         }
     };
-    if elects { elected(client, config).await } else { work(client, config).await }
+    if elects { run_elected(client, config).await } else { run(client, config).await }
 }
 
-async fn work(client: kube::Client, config: Config) -> anyhow::Result<()> {
+async fn run(client: kube::Client, config: Config) -> anyhow::Result<()> {
     let clock = Clock::real();
     schedlab_scheduler::run(client, config, Arc::new(move || clock.now())).await
 }
 
-/// A client that says of no pod why it waits: what would be written of it is only read.
-fn mute(client: kube::Client) -> kube::Client {
+/// A client that writes no status of pods, so that pending pods get no reason: it turns these
+/// requests into reads.
+fn without_pod_status(client: kube::Client) -> kube::Client {
     let namespace = client.default_namespace().to_owned();
     let service = tower::service_fn(move |mut request: http::Request<Body>| {
         let of_pod = request.uri().path().strip_suffix("/status");
@@ -75,8 +76,8 @@ fn mute(client: kube::Client) -> kube::Client {
     kube::Client::new(service, namespace)
 }
 
-/// Works while it holds the lease, and gives it up when it is asked to end.
-async fn elected(client: kube::Client, config: Config) -> anyhow::Result<()> {
+/// Schedules while it holds the lease, and releases the lease on SIGTERM.
+async fn run_elected(client: kube::Client, config: Config) -> anyhow::Result<()> {
     let mut terminated = signal(SignalKind::terminate())?;
     let secs = Duration::from_secs;
     let identity = format!("one-version-{}", std::process::id());
@@ -84,33 +85,33 @@ async fn elected(client: kube::Client, config: Config) -> anyhow::Result<()> {
     let election = election.with_timings(secs(3), secs(2), secs(1))?;
     let clock = Clock::real();
     let now = Arc::new(move || clock.now());
-    let (told, _standing) = watch::channel(LeaderState::default());
+    let (sender, _state) = watch::channel(LeaderState::default());
     let stop = async move {
         terminated.recv().await;
     };
-    lead(client.clone(), election, now, told, Box::pin(work(client, config)), stop).await
+    lead(client.clone(), election, now, sender, Box::pin(run(client, config)), stop).await
 }
 
-/// What a broken version does to a cluster that another one left to it.
-async fn do_wrong(api: &Api, how: Option<&str>) -> anyhow::Result<()> {
+/// The change that a defective version makes to the cluster of its predecessor.
+async fn apply_defect(api: &Api, defect: Option<&str>) -> anyhow::Result<()> {
     let groups = "/apis/scheduling.run.ai/v2alpha2/namespaces/default/podgroups";
-    match how {
+    match defect {
         None => {}
         Some("evicts") => drop(api.delete("/api/v1/namespaces/default/pods/steady-3").await?),
         Some("forgets") => drop(api.delete(&format!("{groups}/giant")).await?),
         Some("rewrites") => {
-            let marks = json!({"metadata": {"annotations": {"schedlab.dev/gpu-devices": "7"}}});
-            api.merge_patch("/api/v1/namespaces/default/pods/steady-3", &marks).await?;
+            let change = json!({"metadata": {"annotations": {"schedlab.dev/gpu-devices": "7"}}});
+            api.merge_patch("/api/v1/namespaces/default/pods/steady-3", &change).await?;
         }
         Some("recreates") => {
             let queue = "/apis/scheduling.run.ai/v2/queues/upgrade-steady";
-            let there = api.get(queue).await?;
+            let old = api.get(queue).await?;
             api.delete(queue).await?;
-            let mut anew = json!({"apiVersion": "scheduling.run.ai/v2", "kind": "Queue"});
-            anew["metadata"] =
-                json!({"name": "upgrade-steady", "labels": there["metadata"]["labels"]});
-            anew["spec"] = there["spec"].clone();
-            api.post("/apis/scheduling.run.ai/v2/queues", &anew).await?;
+            let mut new = json!({"apiVersion": "scheduling.run.ai/v2", "kind": "Queue"});
+            new["metadata"] =
+                json!({"name": "upgrade-steady", "labels": old["metadata"]["labels"]});
+            new["spec"] = old["spec"].clone();
+            api.post("/apis/scheduling.run.ai/v2/queues", &new).await?;
         }
         Some("idles") => std::future::pending().await,
         Some("overbooks") => {
@@ -120,9 +121,9 @@ async fn do_wrong(api: &Api, how: Option<&str>) -> anyhow::Result<()> {
                 "target": {"apiVersion": "v1", "kind": "Node", "name": "node-1"},
             });
             let path = "/api/v1/namespaces/default/pods/giant-0/binding";
-            api.post(path, &binding).await.context("the binding")?;
+            api.post(path, &binding).await.context("cannot bind the pod")?;
         }
-        Some(other) => anyhow::bail!("there is no wrong {other}"),
+        Some(other) => anyhow::bail!("there is no defect {other}"),
     }
     Ok(())
 }

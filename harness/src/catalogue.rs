@@ -285,10 +285,10 @@ mod tests {
         let (kind, message) = step_mismatch(&cases[0].steps[0], &steps).unwrap();
         assert_eq!(kind, FailureKind::AmbiguousStep);
         insta::assert_snapshot!(message, @r"
-        more than one step of the vocabulary says `Given a fleet of 2 nodes with 8 GPUs each`
-        it may be: Given a fleet of {int} node(s) with {int} GPU(s) each
-        as in:     Given a fleet of 4 nodes with 8 GPUs each
-        it may be: Given a fleet of .*
+        several steps match `Given a fleet of 2 nodes with 8 GPUs each`
+        matches: Given a fleet of {int} node(s) with {int} GPU(s) each
+        example: Given a fleet of 4 nodes with 8 GPUs each
+        matches: Given a fleet of .*
         expected exactly one match: change one of the patterns (harness/src/steps)
         ");
     }
@@ -328,15 +328,9 @@ mod tests {
     #[test]
     fn a_step_after_the_wrong_keyword_gets_the_right_one_suggested() {
         let steps = "When 1 cycle passes\nAnd queue \"a\" has 24 running pods";
-        insta::assert_snapshot!(message_for_last(steps), @r#"
-        got `And queue "a" has 24 running pods` as a When step, expected Given or Then: the vocabulary has it, but `And`, `But` and `*` go on with the keyword above them
-        instead: Given queue "a" has 24 running pods
-        "#);
+        insta::assert_snapshot!(message_for_last(steps), @r#"got `And queue "a" has 24 running pods` as a When step, expected it after Given or Then: `And`, `But` and `*` continue the keyword above them; did you mean `Given queue "a" has 24 running pods`?"#);
         let steps = "Then the quota of queue \"a\" becomes 8";
-        insta::assert_snapshot!(message_for_last(steps), @r#"
-        got `Then the quota of queue "a" becomes 8` as a Then step, expected When: the vocabulary has it, but `And`, `But` and `*` go on with the keyword above them
-        instead: When the quota of queue "a" becomes 8
-        "#);
+        insta::assert_snapshot!(message_for_last(steps), @r#"got `Then the quota of queue "a" becomes 8` as a Then step, expected it after When: `And`, `But` and `*` continue the keyword above them; did you mean `When the quota of queue "a" becomes 8`?"#);
     }
 
     #[test]
@@ -345,17 +339,17 @@ mod tests {
         insta::assert_snapshot!(message_for_last("When the quota of queue \"a\" becomes many"), @r#"
         in `When the quota of queue "a" becomes many`: got `many` for {amount}, expected a number, `unlimited` or `unset`
         nearest: When the {field} of queue {string} becomes {amount}
-        as in:   When the quota of queue "team-a" becomes 16
+        example: When the quota of queue "team-a" becomes 16
         "#);
         insta::assert_snapshot!(message_for_last(&format!("Given x pods \"a\" {submitted}")), @r#"
         in `Given x pods "a" with 1 GPU each are submitted to queue "q"`: got `x` for {int}, expected a whole number
         nearest: Given {int} pod(s) {string} with {int} GPU(s) each is/are submitted to queue {string}
-        as in:   When 8 pods "work" with 1 GPU each are submitted to queue "team-a"
+        example: When 8 pods "work" with 1 GPU each are submitted to queue "team-a"
         "#);
         insta::assert_snapshot!(message_for_last(&format!("Given 2 pods a {submitted}")), @r#"
-        in `Given 2 pods a with 1 GPU each are submitted to queue "q"`: got `a` for {string}, expected a text in quotes
+        in `Given 2 pods a with 1 GPU each are submitted to queue "q"`: got `a` for {string}, expected text in quotes
         nearest: Given {int} pod(s) {string} with {int} GPU(s) each is/are submitted to queue {string}
-        as in:   When 8 pods "work" with 1 GPU each are submitted to queue "team-a"
+        example: When 8 pods "work" with 1 GPU each are submitted to queue "team-a"
         "#);
     }
 }

@@ -147,7 +147,7 @@ pub struct Run {
     /// Cluster and scheduler options.
     #[command(flatten)]
     pub environment: EnvironmentArgs,
-    /// Reports to write, separated by commas: `pretty`, `junit=PATH`, `json=PATH`.
+    /// Reports to write, separated by commas: `pretty`, `junit=PATH`, `json=PATH`, `svg=PATH`.
     #[arg(long, value_delimiter = ',', default_value = "pretty", help_heading = "Results")]
     pub reporter: Vec<Reporter>,
     /// An earlier run, by its folder or its name in the results folder. A scenario that passes but

@@ -54,10 +54,10 @@ impl TenantKind {
 
 /// Whether objects of a cluster-scoped collection belong to scenarios.
 pub(crate) fn is_tenant_collection(plural: &str) -> bool {
-    TENANT_KINDS.iter().any(|fenced| fenced.plural == plural)
+    TENANT_KINDS.iter().any(|tenant_kind| tenant_kind.plural == plural)
 }
 
 /// Whether objects of a kind are cluster-scoped and belong to scenarios.
 pub(crate) fn is_tenant_kind(kind: &str) -> bool {
-    TENANT_KINDS.iter().any(|fenced| fenced.kind == kind)
+    TENANT_KINDS.iter().any(|tenant_kind| tenant_kind.kind == kind)
 }

@@ -5,6 +5,10 @@
 //! for names (`tenancy`). Not here: what a scenario does on its part of the cluster
 //! (`scenario_cluster`) and the removal of what a run created (`cleanup`).
 
+#[cfg(feature = "container")]
+mod container;
+#[cfg(not(feature = "container"))]
+#[path = "clusters/no_container.rs"]
 mod container;
 mod deployment;
 mod foreign_pods;

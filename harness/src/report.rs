@@ -10,6 +10,7 @@ mod junit;
 mod pretty;
 mod results;
 mod run_outcome;
+mod svg;
 mod writable;
 
 use std::collections::BTreeSet;
@@ -26,6 +27,7 @@ pub use pretty::{Colors, PrettyPrinter, summary};
 pub(crate) use results::json;
 pub use results::{latest_report, write_results};
 pub use run_outcome::{RunOutcome, WorkloadOutcome};
+pub use svg::svg;
 pub use writable::first_unwritable;
 
 /// Format and destination of a report.
@@ -37,6 +39,8 @@ pub enum Reporter {
     Junit(PathBuf),
     /// JSON in a file.
     Json(PathBuf),
+    /// The text of `Pretty` as an image in a file.
+    Svg(PathBuf),
 }
 
 impl FromStr for Reporter {
@@ -47,7 +51,10 @@ impl FromStr for Reporter {
             None if text == "pretty" => Ok(Self::Pretty),
             Some(("junit", path)) if !path.is_empty() => Ok(Self::Junit(path.into())),
             Some(("json", path)) if !path.is_empty() => Ok(Self::Json(path.into())),
-            _ => Err(format!("got reporter `{text}`, expected pretty, junit=PATH or json=PATH")),
+            Some(("svg", path)) if !path.is_empty() => Ok(Self::Svg(path.into())),
+            _ => Err(format!(
+                "got reporter `{text}`, expected pretty, junit=PATH, json=PATH or svg=PATH"
+            )),
         }
     }
 }

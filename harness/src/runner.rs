@@ -420,10 +420,10 @@ pub(crate) mod tests {
         let kind = report.failure.as_ref().map(|failure| failure.kind);
         assert_eq!(kind, Some(FailureKind::AmbiguousStep));
         assert_snapshot!(message(&report), @r"
-        more than one step of the vocabulary says `Given a task panics`
-        it may be: Given a task panics
-        it may be: Given an? .*
-        expected one: the words of one of them must change (harness/src/steps)
+        several steps match `Given a task panics`
+        matches: Given a task panics
+        matches: Given an? .*
+        expected exactly one match: change one of the patterns (harness/src/steps)
         ");
     }
 

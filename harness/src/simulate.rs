@@ -146,7 +146,7 @@ pub fn simulate(args: &Args) -> anyhow::Result<Simulation> {
         let (gangs, jobs) = (transform::split_gangs(&mut trace), trace.jobs.len());
         if gangs > 0 {
             warnings.push(format!(
-                "kube-scheduler does not support the {} of the trace: each of their pods becomes a \
+                "kube-scheduler does not support the {} of the trace: each pod becomes a \
                  job of its own, {} in total",
                 counted(gangs, "gang"),
                 counted(jobs, "job")

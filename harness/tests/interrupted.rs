@@ -1,7 +1,8 @@
-//! A run that ends before its time, on a control plane of ours or on a cluster of somebody else, and
-//! an upgrade: Ctrl-C takes everything away, and what `kill -9` leaves goes with `schedlab clean`. Where there are no programs this is skipped;
+//! Cleanup after interrupted runs and upgrades, on a control plane that `schedlab` starts and on an
+//! existing cluster: Ctrl-C removes all resources, and `schedlab clean` removes those of a process
+//! that was killed. Without the control plane programs the tests are skipped;
 //! `SCHEDLAB_REQUIRE=control-plane` makes that a failure.
-#![expect(clippy::print_stdout, reason = "a test says what it leaves out")]
+#![expect(clippy::print_stdout, reason = "a skipped test says why")]
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::collections::BTreeSet;
@@ -19,32 +20,35 @@ use schedlab_control_plane::{Assets, ChildProcess, PROGRAMS, TemporaryControlPla
 use schedlab_json::Value;
 use tempfile::TempDir;
 
-/// Where a run's report is kept.
+/// The file with the standard output of a run.
 const REPORT: &str = "report";
-const MANY: &str = "features/quota/limits.feature";
-/// All its steps hold at once; then it waits for pods to start, which takes them five minutes.
-const LONG: &str = "features/quota/bugs.feature:25";
+const SHORT_SCENARIOS: &str = "features/quota/limits.feature";
+/// A scenario whose steps pass at once, but whose pods need five minutes to start before it is
+/// settled.
+const SLOW_SCENARIO: &str = "features/quota/bugs.feature:25";
 
-/// Something in the middle of its work.
-struct Running {
+/// A `schedlab` process in the middle of a run or an upgrade.
+struct RunningProcess {
     state: TempDir,
     child: Child,
-    /// Stand in the names of all that it makes.
+    /// Ids of its runs, which are in the names of all its resources.
     ids: Vec<String>,
-    /// Each time that it says that a scenario takes long.
-    is_slow: mpsc::Receiver<()>,
+    /// Receives a message for each report of a slow scenario.
+    slow_reports: mpsc::Receiver<()>,
 }
 
-impl Running {
-    /// Scenarios on a control plane of ours; `None` where none can be started.
-    fn begin(feature: &str) -> Option<Self> {
+impl RunningProcess {
+    /// Runs a feature on a control plane that `schedlab` starts; `None` if the programs are
+    /// missing.
+    fn run_feature(feature: &str) -> Option<Self> {
         let running = Self::start(&["run", feature, "--cluster", "control-plane"], "ready in")?;
-        running.has_a_control_plane();
+        running.assert_control_plane_runs();
         Some(running)
     }
 
-    /// Starts it, and waits until it has said this; `None` where there are no programs.
-    fn start(args: &[&str], begun: &str) -> Option<Self> {
+    /// Starts `schedlab`, and waits until its standard error contains `started`; `None` if the
+    /// control plane programs are missing.
+    fn start(args: &[&str], started: &str) -> Option<Self> {
         let state = TempDir::new().unwrap();
         let workspace = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
         let mut command = schedlab(state.path());
@@ -54,10 +58,10 @@ impl Running {
         }
         let report = fs::File::create(state.path().join(REPORT)).unwrap();
         let mut child = command.stdout(report).stderr(Stdio::piped()).spawn().unwrap();
-        let mut said = BufReader::new(child.stderr.take().unwrap()).lines().map_while(Result::ok);
-        // A boot that takes long says so.
+        let mut lines = BufReader::new(child.stderr.take().unwrap()).lines().map_while(Result::ok);
+        // A slow boot prints other lines first.
         let line =
-            said.find(|line| line.contains("no control plane") || line.contains(begun)).unwrap();
+            lines.find(|line| line.contains("no control plane") || line.contains(started)).unwrap();
         if line.contains("no control plane") {
             let required = std::env::var("SCHEDLAB_REQUIRE").unwrap_or_default();
             assert!(!required.contains("control-plane"), "{line}");
@@ -65,30 +69,32 @@ impl Running {
             child.wait().unwrap();
             return None;
         }
-        // Somebody has to take what it says, of interest or not.
-        let (slow, is_slow) = mpsc::channel();
+        // All lines have to be read, or the process blocks.
+        let (slow, slow_reports) = mpsc::channel();
         std::thread::spawn(move || {
-            said.filter(|line| line.starts_with("SLOW ")).for_each(|_| slow.send(()).unwrap_or(()));
+            lines
+                .filter(|line| line.starts_with("SLOW "))
+                .for_each(|_| slow.send(()).unwrap_or(()));
         });
         let ids = records(state.path());
         assert!(!ids.is_empty());
-        Some(Self { state, child, ids, is_slow })
+        Some(Self { state, child, ids, slow_reports })
     }
 
-    fn has_a_control_plane(&self) {
+    fn assert_control_plane_runs(&self) {
         let programs = ["etcd", "kube-apiserver", "kube-controller-manager"];
-        let lives = |name: &str| self.processes().iter().any(|line| line.contains(name));
-        assert!(programs.into_iter().all(lives), "{:?}", self.processes());
+        let is_running = |name: &str| self.processes().iter().any(|line| line.contains(name));
+        assert!(programs.into_iter().all(is_running), "{:?}", self.processes());
     }
 
-    /// Sends it a signal and waits for its end. The exit code, if it had one.
-    fn end(&mut self, signal: &str) -> Option<i32> {
+    /// Sends a signal and waits until the process ends; returns the exit code, if there is one.
+    fn end_with(&mut self, signal: &str) -> Option<i32> {
         let sent = Command::new("kill").args([signal, &self.child.id().to_string()]).status();
         assert!(sent.unwrap().success());
         self.child.wait().unwrap().code()
     }
 
-    /// Command lines of its processes that still live, itself left out.
+    /// Command lines of its child processes that are running.
     fn processes(&self) -> Vec<String> {
         let entries = fs::read_dir("/proc").unwrap().flatten();
         let lines = entries.filter_map(|entry| fs::read(entry.path().join("cmdline")).ok());
@@ -96,14 +102,15 @@ impl Running {
         lines.filter(|line| self.ids.iter().any(|id| line.contains(id))).collect()
     }
 
-    /// Its folders.
+    /// Names of its temporary folders.
     fn folders(&self) -> Vec<String> {
         let entries = fs::read_dir(std::env::temp_dir()).unwrap().flatten();
         let names = entries.map(|entry| entry.file_name().to_string_lossy().into_owned());
         names.filter(|name| self.ids.iter().any(|id| name.contains(id))).collect()
     }
 
-    fn left(&self) -> [Vec<String>; 3] {
+    /// Its processes, folders and records that still exist.
+    fn leftovers(&self) -> [Vec<String>; 3] {
         [self.processes(), self.folders(), records(self.state.path())]
     }
 }
@@ -114,52 +121,54 @@ fn schedlab(state: &Path) -> Command {
     command
 }
 
-/// The ids of runs of which something may be left.
+/// Ids of the runs that may have left something to clean up.
 fn records(state: &Path) -> Vec<String> {
     let entries = fs::read_dir(state.join("schedlab/runs")).unwrap().flatten();
     let names = entries.map(|entry| entry.file_name().to_string_lossy().into_owned());
     names.filter_map(|name| name.strip_suffix(".json").map(str::to_owned)).collect()
 }
 
-const NOTHING: [Vec<String>; 3] = [Vec::new(), Vec::new(), Vec::new()];
+const NO_LEFTOVERS: [Vec<String>; 3] = [Vec::new(), Vec::new(), Vec::new()];
 
 #[test]
-fn ctrl_c_in_the_middle_of_a_run_leaves_nothing() {
-    let Some(mut running) = Running::begin(MANY) else { return };
-    assert_eq!(running.end("-INT"), Some(130));
-    assert_eq!(running.left(), NOTHING);
+fn ctrl_c_during_a_run_leaves_nothing() {
+    let Some(mut running) = RunningProcess::run_feature(SHORT_SCENARIOS) else { return };
+    assert_eq!(running.end_with("-INT"), Some(130));
+    assert_eq!(running.leftovers(), NO_LEFTOVERS);
 }
 
 #[test]
-fn a_run_that_was_killed_leaves_nothing_that_clean_does_not_find_while_another_goes_on() {
-    // The other one has to outlive the boot of the one that is killed, however long that takes.
-    let (Some(mut other), Some(mut killed)) = (Running::begin(LONG), Running::begin(MANY)) else {
+fn clean_removes_the_leftovers_of_a_killed_run_but_not_of_a_running_one() {
+    // The other run has to last longer than the boot of the killed one.
+    let (Some(mut other), Some(mut killed)) =
+        (RunningProcess::run_feature(SLOW_SCENARIO), RunningProcess::run_feature(SHORT_SCENARIOS))
+    else {
         return;
     };
-    assert_eq!(killed.end("-KILL"), None);
+    assert_eq!(killed.end_with("-KILL"), None);
     assert_eq!(killed.folders().len(), 1, "{:?}", killed.folders());
     for state in [&killed.state, &other.state] {
         let cleaned = schedlab(state.path()).arg("clean").output().unwrap();
         assert!(cleaned.status.success(), "{cleaned:?}");
     }
-    assert_eq!(killed.left(), NOTHING);
+    assert_eq!(killed.leftovers(), NO_LEFTOVERS);
     assert!(other.processes().len() >= 3, "{:?}", other.processes());
-    assert_eq!(other.end("-INT"), Some(130));
-    assert_eq!(other.left(), NOTHING);
+    assert_eq!(other.end_with("-INT"), Some(130));
+    assert_eq!(other.leftovers(), NO_LEFTOVERS);
 }
 
 #[test]
-fn ctrl_c_ends_a_scenario_that_comes_to_rest() {
-    let Some(mut running) = Running::begin(LONG) else { return };
-    running.is_slow.recv().unwrap();
-    assert_eq!(running.end("-INT"), Some(130));
+fn ctrl_c_ends_a_scenario_that_is_settling() {
+    let Some(mut running) = RunningProcess::run_feature(SLOW_SCENARIO) else { return };
+    running.slow_reports.recv().unwrap();
+    assert_eq!(running.end_with("-INT"), Some(130));
     let report = fs::read_to_string(running.state.path().join(REPORT)).unwrap();
     assert!(report.contains("0 passed, 1 not run"), "{report}");
-    assert_eq!(running.left(), NOTHING);
+    assert_eq!(running.leftovers(), NO_LEFTOVERS);
 }
 
-/// An old version that schedules nothing: the upgrade waits for it.
-const IDLE: [&str; 7] = [
+/// An upgrade from a version that schedules nothing, so that the upgrade waits.
+const IDLE_UPGRADE: [&str; 7] = [
     "upgrade",
     "--cluster",
     "control-plane",
@@ -170,46 +179,46 @@ const IDLE: [&str; 7] = [
 ];
 
 #[test]
-fn an_upgrade_that_ends_before_its_time_leaves_nothing() {
-    // Its nodes are there, and the old version is at work.
-    let begun = "4 nodes of 8 GPUs: ";
-    let Some(mut running) = Running::start(&IDLE, begun) else { return };
-    running.has_a_control_plane();
-    assert_eq!(running.end("-INT"), Some(130));
-    assert_eq!(running.left(), NOTHING);
+fn an_interrupted_upgrade_leaves_nothing() {
+    // The nodes exist, and the old version runs.
+    let started = "4 nodes of 8 GPUs: ";
+    let Some(mut running) = RunningProcess::start(&IDLE_UPGRADE, started) else { return };
+    running.assert_control_plane_runs();
+    assert_eq!(running.end_with("-INT"), Some(130));
+    assert_eq!(running.leftovers(), NO_LEFTOVERS);
 
-    let Some(mut killed) = Running::start(&IDLE, begun) else { return };
-    assert_eq!(killed.end("-KILL"), None);
+    let Some(mut killed) = RunningProcess::start(&IDLE_UPGRADE, started) else { return };
+    assert_eq!(killed.end_with("-KILL"), None);
     let cleaned = schedlab(killed.state.path()).arg("clean").output().unwrap();
     assert!(cleaned.status.success(), "{cleaned:?}");
-    assert_eq!(killed.left(), NOTHING);
+    assert_eq!(killed.leftovers(), NO_LEFTOVERS);
 }
 
-/// It asks for nothing, so only who keeps it can tell that nobody is there any more. Its end of a
-/// pipe closes with it.
+/// The scheduler sends no requests, so it does not notice that the upgrade was killed: its watchdog
+/// has to end it. When it ends, its end of the pipe closes.
 #[test]
-fn the_scheduler_of_an_upgrade_ends_with_it_even_when_that_is_killed() {
+fn the_scheduler_of_a_killed_upgrade_ends() {
     let folder = TempDir::new().unwrap();
     let pipe = folder.path().join("pipe");
     assert!(Command::new("mkfifo").arg(&pipe).status().unwrap().success());
     let idle = format!("process:sh -c 'sleep 100; echo survived' >{}", pipe.display());
     let upgrade = ["upgrade", "--from", &idle, "--to", &idle];
-    let mut killed = Running::start(&upgrade, "4 nodes of 8 GPUs: ").unwrap();
-    let mut said = fs::File::open(&pipe).unwrap();
-    assert_eq!(killed.end("-KILL"), None);
-    assert_eq!(said.read_to_end(&mut Vec::new()).unwrap(), 0);
+    let mut killed = RunningProcess::start(&upgrade, "4 nodes of 8 GPUs: ").unwrap();
+    let mut output = fs::File::open(&pipe).unwrap();
+    assert_eq!(killed.end_with("-KILL"), None);
+    assert_eq!(output.read_to_end(&mut Vec::new()).unwrap(), 0);
     let cleaned = schedlab(killed.state.path()).arg("clean").output().unwrap();
     assert!(cleaned.status.success(), "{cleaned:?}");
-    assert_eq!(killed.left(), NOTHING);
+    assert_eq!(killed.leftovers(), NO_LEFTOVERS);
 }
 
-/// A cluster of somebody else.
-struct Others {
+/// A cluster that exists before the run.
+struct ExistingCluster {
     plane: TemporaryControlPlane,
     client: Client,
 }
 
-/// Where a run may make what is in no namespace of its own.
+/// Collections in which a run may create objects outside its own namespaces.
 const COLLECTIONS: [&str; 16] = [
     "/api/v1/namespaces",
     "/api/v1/nodes",
@@ -229,16 +238,17 @@ const COLLECTIONS: [&str; 16] = [
     "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations",
 ];
 
-impl Others {
+impl ExistingCluster {
     async fn boot(assets: &Assets) -> Self {
-        // Nobody makes the accounts that the API server would ask for.
-        let own = ["--disable-admission-plugins=ServiceAccount"];
-        let mut plane = TemporaryControlPlane::boot(assets, &own).await.unwrap();
+        // No controller creates the service accounts that this plugin needs.
+        let args = ["--disable-admission-plugins=ServiceAccount"];
+        let mut plane = TemporaryControlPlane::boot(assets, &args).await.unwrap();
         plane.start_controller_manager().unwrap();
         let client = plane.client().await.unwrap();
         Self { plane, client }
     }
 
+    /// Names of all objects in [`COLLECTIONS`].
     async fn names(&self) -> BTreeSet<String> {
         let mut found = BTreeSet::new();
         for collection in COLLECTIONS {
@@ -250,16 +260,17 @@ impl Others {
         found
     }
 
-    /// A run there, as soon as one of its nodes is there, and that node.
-    async fn running(&self) -> (Running, String) {
+    /// Starts a run on this cluster, and waits for one of its nodes; returns the run and the node's
+    /// name.
+    async fn start_run(&self) -> (RunningProcess, String) {
         let nodes: Api<Node> = Api::all(self.client.clone());
-        let mut news = nodes.watch(&WatchParams::default(), "0").await.unwrap().boxed();
+        let mut events = nodes.watch(&WatchParams::default(), "0").await.unwrap().boxed();
         let kubeconfig = self.plane.kubeconfig_file().display().to_string();
         let named = ["--kubeconfig", &kubeconfig, "--context", "schedlab", "--confirm"];
-        let args = [&["run", MANY, "--cluster", "kubeconfig"][..], &named].concat();
-        let running = Running::start(&args, "ready in").unwrap();
+        let args = [&["run", SHORT_SCENARIOS, "--cluster", "kubeconfig"][..], &named].concat();
+        let running = RunningProcess::start(&args, "ready in").unwrap();
         loop {
-            if let Some(WatchEvent::Added(node)) = news.try_next().await.unwrap()
+            if let Some(WatchEvent::Added(node)) = events.try_next().await.unwrap()
                 && let Some(name) = node.metadata.name.filter(|name| !name.ends_with("-kwok"))
             {
                 return (running, name);
@@ -267,8 +278,8 @@ impl Others {
         }
     }
 
-    /// Starts the controller that tells of nodes; it goes when it is dropped.
-    fn tells_of_nodes(&self) -> ChildProcess {
+    /// Starts the node life cycle controller, which writes events about nodes; dropping it ends it.
+    fn start_node_lifecycle_controller(&self) -> ChildProcess {
         let kubeconfig = format!("--kubeconfig={}", self.plane.kubeconfig_file().display());
         let more = ["--controllers=node-lifecycle-controller", "--leader-elect=false"];
         let more = more.into_iter().chain(["--secure-port=0"]).map(str::to_owned);
@@ -276,42 +287,45 @@ impl Others {
         self.plane.start_program("kube-controller-manager", &arguments).unwrap()
     }
 
-    /// Names of nodes, in the order in which the node controller tells of them for this reason.
-    async fn told_of_nodes(&self, reason: &str) -> impl Stream<Item = String> + use<> {
-        let news: Api<Event> = Api::default_namespaced(self.client.clone());
+    /// Watches events about nodes with this reason; yields the names of the nodes.
+    async fn watch_node_events(&self, reason: &str) -> impl Stream<Item = String> + use<> {
+        let events: Api<Event> = Api::default_namespaced(self.client.clone());
         let of_nodes = format!("involvedObject.kind=Node,reason={reason}");
         let only = WatchParams::default().fields(&of_nodes);
-        let told = news.watch(&only, "0").await.unwrap().boxed();
-        told.filter_map(async |event| {
-            let WatchEvent::Added(event) = event.unwrap() else { return None };
-            event.involved_object.name
-        })
-        .boxed()
+        let stream = events.watch(&only, "0").await.unwrap().boxed();
+        stream
+            .filter_map(async |event| {
+                let WatchEvent::Added(event) = event.unwrap() else { return None };
+                event.involved_object.name
+            })
+            .boxed()
     }
 
-    /// What is told of nodes, once the controller has told of all that came and went until now: it
-    /// tells of those that came before those that went.
-    async fn news_of_nodes(&self) -> Vec<String> {
+    /// All events about nodes, once the controller has written those about all nodes that were
+    /// created and deleted until now: it writes events about created nodes before those about
+    /// deleted ones.
+    async fn list_node_events(&self) -> Vec<String> {
         let nodes: Api<Node> = Api::all(self.client.clone());
         let node = schedlab_json::json!({"metadata": {"generateName": "last-"}});
         let node = schedlab_json::from_value(node).unwrap();
-        let mut came = self.told_of_nodes("RegisteredNode").await;
-        let mut went = self.told_of_nodes("RemovingNode").await;
+        let mut registered = self.watch_node_events("RegisteredNode").await;
+        let mut removed = self.watch_node_events("RemovingNode").await;
         let last = nodes.create(&PostParams::default(), &node).await.unwrap();
         let last = last.metadata.name.unwrap();
-        while came.next().await.unwrap() != last {}
+        while registered.next().await.unwrap() != last {}
         nodes.delete(&last, &DeleteParams::default()).await.unwrap();
-        while went.next().await.unwrap() != last {}
-        let news: Api<Event> = Api::default_namespaced(self.client.clone());
+        while removed.next().await.unwrap() != last {}
+        let events: Api<Event> = Api::default_namespaced(self.client.clone());
         let of_nodes = ListParams::default().fields("involvedObject.kind=Node");
-        let news = news.list(&of_nodes).await.unwrap().items.into_iter();
-        let told = news.map(|event| (event.involved_object.name.unwrap(), event.reason.unwrap()));
-        let others = told.filter(|(node, _)| !node.starts_with("last-"));
+        let events = events.list(&of_nodes).await.unwrap().items.into_iter();
+        let pairs =
+            events.map(|event| (event.involved_object.name.unwrap(), event.reason.unwrap()));
+        let others = pairs.filter(|(node, _)| !node.starts_with("last-"));
         others.map(|(node, reason)| format!("{node} {reason}")).collect()
     }
 
-    /// A daemon's pod comes to a node, whatever its taints.
-    async fn has_daemon(&self, node: &str) {
+    /// Creates a pod on a node that tolerates all taints, like a pod of a DaemonSet.
+    async fn create_daemon_pod(&self, node: &str) {
         let pod = schedlab_json::json!({
             "metadata": {"name": "daemon"},
             "spec": {
@@ -327,40 +341,40 @@ impl Others {
 }
 
 #[tokio::test]
-async fn on_a_cluster_of_somebody_else_a_run_that_ends_before_its_time_leaves_nothing() {
+async fn an_interrupted_run_leaves_nothing_on_an_existing_cluster() {
     let Some(assets) = test_assets(&PROGRAMS) else { return };
-    let others = Others::boot(&assets).await;
-    let before = others.names().await;
-    let (mut running, node) = others.running().await;
-    others.has_daemon(&node).await;
-    assert_eq!(running.end("-INT"), Some(130));
-    assert_eq!(running.left(), NOTHING);
-    assert_eq!(others.names().await, before);
+    let cluster = ExistingCluster::boot(&assets).await;
+    let before = cluster.names().await;
+    let (mut running, node) = cluster.start_run().await;
+    cluster.create_daemon_pod(&node).await;
+    assert_eq!(running.end_with("-INT"), Some(130));
+    assert_eq!(running.leftovers(), NO_LEFTOVERS);
+    assert_eq!(cluster.names().await, before);
 
-    let (mut killed, node) = others.running().await;
-    assert_eq!(killed.end("-KILL"), None);
-    others.has_daemon(&node).await;
-    assert_ne!(others.names().await, before);
+    let (mut killed, node) = cluster.start_run().await;
+    assert_eq!(killed.end_with("-KILL"), None);
+    cluster.create_daemon_pod(&node).await;
+    assert_ne!(cluster.names().await, before);
     let cleaned = schedlab(killed.state.path()).arg("clean").output().unwrap();
     assert!(cleaned.status.success(), "{cleaned:?}");
-    assert_eq!(killed.left(), NOTHING);
-    assert_eq!(others.names().await, before);
+    assert_eq!(killed.leftovers(), NO_LEFTOVERS);
+    assert_eq!(cluster.names().await, before);
 }
 
 #[tokio::test]
-async fn on_a_cluster_of_somebody_else_no_news_of_a_runs_nodes_stays() {
+async fn an_interrupted_run_leaves_no_node_events_on_an_existing_cluster() {
     let Some(assets) = test_assets(&PROGRAMS) else { return };
-    let others = Others::boot(&assets).await;
-    let _controller = others.tells_of_nodes();
+    let cluster = ExistingCluster::boot(&assets).await;
+    let _controller = cluster.start_node_lifecycle_controller();
     for signal in ["-INT", "-KILL"] {
-        let mut came = others.told_of_nodes("RegisteredNode").await;
-        let (mut running, _) = others.running().await;
-        // All that its nodes are needed for takes its scenarios longer.
-        assert!(came.next().await.is_some());
-        running.end(signal);
+        let mut registered = cluster.watch_node_events("RegisteredNode").await;
+        let (mut running, _) = cluster.start_run().await;
+        // The scenarios need their nodes for longer than this.
+        assert!(registered.next().await.is_some());
+        running.end_with(signal);
         let cleaned = schedlab(running.state.path()).arg("clean").output().unwrap();
         assert!(cleaned.status.success(), "{cleaned:?}");
-        assert_eq!(running.left(), NOTHING);
-        assert_eq!(others.news_of_nodes().await, Vec::<String>::new(), "{signal}");
+        assert_eq!(running.leftovers(), NO_LEFTOVERS);
+        assert_eq!(cluster.list_node_events().await, Vec::<String>::new(), "{signal}");
     }
 }

@@ -1,11 +1,14 @@
-//! The real Kueue beside the real kube-scheduler, on a control plane of the test's own: what target
-//! `kueue` claims passes, and what it lacks is skipped with the reason. `SCHEDLAB_KUEUE` names a copy
-//! of Kueue's module with its manager built in it, as `docs/reference/clusters.md` tells; without one this is
-//! skipped, and `SCHEDLAB_REQUIRE=kueue` makes that a failure. `SCHEDLAB_KUEUE_FEATURES` are
-//! other arguments of the run than the test's own, `SCHEDLAB_KUEUE_LOG` a file for Kueue's log.
-#![expect(clippy::print_stdout, reason = "a test says what it leaves out")]
+//! Runs features with the real Kueue and the real kube-scheduler on a control plane of the test:
+//! scenarios that the capabilities of target `kueue` cover pass, and others are skipped with the
+//! reason.
+//!
+//! `SCHEDLAB_KUEUE` is a folder with Kueue's module and its built manager (see
+//! `docs/reference/clusters.md`); without it the test is skipped, and `SCHEDLAB_REQUIRE=kueue`
+//! makes that a failure. `SCHEDLAB_KUEUE_FEATURES` replaces the features to run,
+//! `SCHEDLAB_KUEUE_LOG` is a file to which Kueue's log is copied.
+#![expect(clippy::print_stdout, reason = "a skipped test says why")]
 
-mod told;
+mod run_report;
 
 use std::fs;
 use std::net::TcpListener;
@@ -13,28 +16,28 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::Context as _;
+use run_report::{CaseReport, Run};
 use schedlab::api::{Api, api_error};
 use schedlab_control_plane::{Assets, ChildProcess, TemporaryControlPlane, test_assets};
 use schedlab_json::{Value, json};
-use told::{Run, Told};
 
 const PROGRAMS: [&str; 4] = ["etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler"];
 
-/// Nobody makes the accounts that the API server would ask for.
-const NO_ACCOUNTS: &str = "--disable-admission-plugins=ServiceAccount";
+/// Disables the admission plugin that needs service accounts, as no controller creates them.
+const NO_SERVICE_ACCOUNTS: &str = "--disable-admission-plugins=ServiceAccount";
 
-/// Controllers of a whole cluster: schedlab leaves nodes there to them.
+/// The controllers of a complete cluster, to which schedlab leaves the node life cycle.
 const CONTROLLERS: &str = "namespace-controller,garbage-collector-controller,job-controller,\
     deployment-controller,replicaset-controller,statefulset-controller,\
     node-lifecycle-controller,taint-eviction-controller,pod-garbage-collector-controller,\
     resourceclaim-controller";
 
-/// How long Kueue may take until it serves its webhooks.
+/// Timeout until Kueue serves its webhooks.
 const READY_WITHIN: Duration = Duration::from_mins(1);
 
 const KUEUE: &str = "/apis/kueue.x-k8s.io/v1beta2";
 
-/// What is run where nobody says it: borrowing, and the limits that one queue has.
+/// The features that run by default: borrowing, and the limits of a single queue.
 const FEATURES: [&str; 5] = [
     "features/borrowing",
     "features/quota/limits.feature:51",
@@ -43,7 +46,7 @@ const FEATURES: [&str; 5] = [
     "features/quota/limits.feature:54",
 ];
 
-/// A cluster with Kueue; its processes end with it.
+/// A cluster with Kueue; dropping it ends its processes.
 struct Cluster {
     plane: TemporaryControlPlane,
     _others: [ChildProcess; 3],
@@ -51,7 +54,7 @@ struct Cluster {
 
 impl Cluster {
     async fn boot(kueue: &Path, assets: &Assets) -> anyhow::Result<Self> {
-        let plane = TemporaryControlPlane::boot(assets, &[NO_ACCOUNTS]).await?;
+        let plane = TemporaryControlPlane::boot(assets, &[NO_SERVICE_ACCOUNTS]).await?;
         let kubeconfig = format!("--kubeconfig={}", plane.kubeconfig_file().display());
         let manager = [
             kubeconfig.clone(),
@@ -73,20 +76,20 @@ impl Cluster {
         let (webhooks, health) = (free_port()?, free_port()?);
         let kueue_config = config(&plane, "kueue.json", &kueue_config(&plane, webhooks, health)?)?;
         let program = kueue.join("manager");
-        let nobody_asks = "--feature-gates=VisibilityOnDemand=false".to_owned();
-        let kueue_itself =
-            plane.start_external(&program, &[kubeconfig, kueue_config, nobody_asks])?;
+        let feature_gates = "--feature-gates=VisibilityOnDemand=false".to_owned();
+        let kueue_manager =
+            plane.start_external(&program, &[kubeconfig, kueue_config, feature_gates])?;
         for mut configuration in documents(&kueue.join("config/components/webhook/manifests.yaml"))?
         {
             redirect(&mut configuration, webhooks, &authority(&plane)?);
             api.create(&configuration).await?;
         }
-        let cluster = Self { plane, _others: [manager, scheduler, kueue_itself] };
+        let cluster = Self { plane, _others: [manager, scheduler, kueue_manager] };
         cluster.until_ready(&api).await?;
         Ok(cluster)
     }
 
-    /// Waits until Kueue's webhooks take a flavor.
+    /// Waits until Kueue's webhooks admit a ResourceFlavor.
     async fn until_ready(&self, api: &Api) -> anyhow::Result<()> {
         let flavor = json!({"apiVersion": "kueue.x-k8s.io/v1beta2", "kind": "ResourceFlavor",
                             "metadata": {"name": "trial"}});
@@ -97,17 +100,17 @@ impl Cluster {
         api.delete(&format!("{flavors}/trial")).await.map(drop).map_err(api_error)
     }
 
-    /// Runs features there.
+    /// Runs features on this cluster.
     fn run(&self, features: &[&str]) -> Run {
         let kubeconfig = self.plane.kubeconfig_file().display().to_string();
         let mut args = vec!["--cluster", "kubeconfig", "--context", "schedlab", "--confirm"];
         args.extend(["--scheduler", "installed:kueue", "--min-wait", "30s"]);
         args.extend(["--kubeconfig", &kubeconfig]);
-        let run = told::run("..", &[features, &args].concat());
-        run.unwrap_or_else(|err| panic!("no report: {err}"))
+        let run = run_report::run_schedlab("..", &[features, &args].concat());
+        run.unwrap_or_else(|stderr| panic!("no report: {stderr}"))
     }
 
-    /// How many objects there are of a collection of Kueue's.
+    /// Number of objects of one of Kueue's resources.
     async fn count(&self, plural: &str) -> usize {
         let api = Api::new(self.plane.client().await.expect("a client"));
         let list = api.get(&format!("{KUEUE}/{plural}")).await;
@@ -115,17 +118,17 @@ impl Cluster {
     }
 }
 
-/// Asks until the answer is no refusal.
-async fn until(ask: impl AsyncFn() -> anyhow::Result<Value>) -> anyhow::Result<()> {
-    let asked = tokio::time::timeout(READY_WITHIN, async {
-        while ask().await.is_err() {
+/// Repeats a request until it succeeds, or returns its error after [`READY_WITHIN`].
+async fn until(request: impl AsyncFn() -> anyhow::Result<Value>) -> anyhow::Result<()> {
+    let succeeded = tokio::time::timeout(READY_WITHIN, async {
+        while request().await.is_err() {
             tokio::time::sleep(Duration::from_millis(200)).await;
         }
     });
-    if asked.await.is_ok() { Ok(()) } else { ask().await.map(drop) }
+    if succeeded.await.is_ok() { Ok(()) } else { request().await.map(drop) }
 }
 
-/// Writes a configuration; the argument that names it.
+/// Writes a configuration file; returns the argument that names it.
 fn config(plane: &TemporaryControlPlane, name: &str, text: &Value) -> anyhow::Result<String> {
     let file = plane.folder().join(name);
     fs::write(&file, text.to_string())?;
@@ -141,7 +144,8 @@ fn scheduler_config(plane: &TemporaryControlPlane) -> Value {
     })
 }
 
-/// Its webhooks show the certificate of the API server, which is for this machine.
+/// Kueue's configuration. Its webhooks use the certificate of the API server, which is valid for
+/// this machine.
 fn kueue_config(
     plane: &TemporaryControlPlane,
     webhooks: u16,
@@ -149,8 +153,8 @@ fn kueue_config(
 ) -> anyhow::Result<Value> {
     let certificates = plane.folder().join("webhook");
     fs::create_dir(&certificates)?;
-    for (of, here) in [("serving.crt", "tls.crt"), ("serving.key", "tls.key")] {
-        fs::copy(plane.folder().join(of), certificates.join(here))?;
+    for (source, target) in [("serving.crt", "tls.crt"), ("serving.key", "tls.key")] {
+        fs::copy(plane.folder().join(source), certificates.join(target))?;
     }
     Ok(json!({
         "apiVersion": "config.kueue.x-k8s.io/v1beta2",
@@ -168,7 +172,7 @@ fn kueue_config(
     }))
 }
 
-/// Has the API server ask webhooks on this machine instead of a service.
+/// Points a webhook configuration to this machine instead of a Service.
 fn redirect(configuration: &mut Value, port: u16, authority: &str) {
     for webhook in configuration["webhooks"].as_array_mut().into_iter().flatten() {
         let path = webhook["clientConfig"]["service"]["path"].as_str().unwrap_or_default();
@@ -177,11 +181,11 @@ fn redirect(configuration: &mut Value, port: u16, authority: &str) {
     }
 }
 
-/// Who signed the certificate of the API server, as the kubeconfig says it.
+/// The certificate authority of the API server, in base64.
 fn authority(plane: &TemporaryControlPlane) -> anyhow::Result<String> {
     let kubeconfig: Value = serde_saphyr::from_str(plane.kubeconfig())?;
     let authority = &kubeconfig["clusters"][0]["cluster"]["certificate-authority-data"];
-    authority.as_str().map(str::to_owned).context("our own kubeconfig")
+    authority.as_str().map(str::to_owned).context("the kubeconfig has no certificate authority")
 }
 
 fn documents(path: &Path) -> anyhow::Result<Vec<Value>> {
@@ -194,40 +198,44 @@ fn free_port() -> anyhow::Result<u16> {
     Ok(TcpListener::bind("127.0.0.1:0")?.local_addr()?.port())
 }
 
-/// Kueue, where there is one.
+/// The folder of `SCHEDLAB_KUEUE`.
 fn kueue() -> Option<PathBuf> {
     if let Some(folder) = std::env::var_os("SCHEDLAB_KUEUE").map(PathBuf::from) {
         let program = folder.join("manager");
-        assert!(program.is_file(), "SCHEDLAB_KUEUE: there is no {}", program.display());
+        assert!(program.is_file(), "SCHEDLAB_KUEUE: {} does not exist", program.display());
         return Some(folder);
     }
     let required = std::env::var("SCHEDLAB_REQUIRE").unwrap_or_default();
-    assert!(!required.contains("kueue"), "there is no Kueue; SCHEDLAB_REQUIRE asks for it");
-    println!("skipped: SCHEDLAB_KUEUE names no Kueue");
+    assert!(
+        !required.contains("kueue"),
+        "SCHEDLAB_REQUIRE lists kueue, but SCHEDLAB_KUEUE is not set"
+    );
+    println!("skipped: SCHEDLAB_KUEUE is not set");
     None
 }
 
 #[tokio::test]
-async fn kueue_passes_what_it_claims_and_leaves_nothing_behind() {
+async fn kueue_passes_the_scenarios_of_its_capabilities_and_leaves_nothing_behind() {
     let Some((kueue, assets)) = kueue().zip(test_assets(&PROGRAMS)) else { return };
     let cluster = Cluster::boot(&kueue, &assets).await.expect("a cluster with Kueue");
-    let told = std::env::var("SCHEDLAB_KUEUE_FEATURES").ok();
-    let features: Vec<&str> = match &told {
-        Some(told) => told.split_whitespace().collect(),
+    let selection = std::env::var("SCHEDLAB_KUEUE_FEATURES").ok();
+    let features: Vec<&str> = match &selection {
+        Some(selection) => selection.split_whitespace().collect(),
         None => FEATURES.to_vec(),
     };
-    let Run { cases, stderr: err } = cluster.run(&features);
-    for Told { name, outcome, why } in &cases {
-        println!("{outcome}: {name}: {}", why.lines().next().unwrap_or_default());
+    let Run { cases, stderr } = cluster.run(&features);
+    for CaseReport { name, outcome, reason } in &cases {
+        println!("{outcome}: {name}: {}", reason.lines().next().unwrap_or_default());
     }
-    println!("{err}");
-    if let Ok(kept) = std::env::var("SCHEDLAB_KUEUE_LOG") {
-        fs::copy(cluster.plane.folder().join("manager.log"), kept).expect("a log");
+    println!("{stderr}");
+    if let Ok(target) = std::env::var("SCHEDLAB_KUEUE_LOG") {
+        fs::copy(cluster.plane.folder().join("manager.log"), target)
+            .expect("the log can be copied");
     }
-    let count = |wanted: &str| cases.iter().filter(|told| told.outcome == wanted).count();
-    assert_eq!(count("passed") + count("skipped"), cases.len(), "{err}");
-    assert!(told.is_some() || count("passed") >= 6, "{} passed", count("passed"));
+    let count = |outcome: &str| cases.iter().filter(|case| case.outcome == outcome).count();
+    assert_eq!(count("passed") + count("skipped"), cases.len(), "{stderr}");
+    assert!(selection.is_some() || count("passed") >= 6, "{} passed", count("passed"));
     for plural in ["clusterqueues", "cohorts", "resourceflavors", "localqueues", "workloads"] {
-        assert_eq!(cluster.count(plural).await, 0, "{plural} are left: {err}");
+        assert_eq!(cluster.count(plural).await, 0, "{plural} are left behind: {stderr}");
     }
 }

@@ -1,4 +1,5 @@
-//! The features' tags say what they need, and neither more nor less.
+//! The tags of scenarios match what they need: virtual time, webhooks and capabilities of the
+//! scheduler.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -6,31 +7,33 @@ use std::path::Path;
 use schedlab::diff::ExpectedDifferences;
 use schedlab::features::{Case, VIRTUAL_TIME, WEBHOOKS, load_text};
 
-/// Scenarios that need virtual time though their steps do not show it.
-const EXACT: &[(&str, &str)] = &[
+/// Scenarios that need virtual time for a reason that their steps do not show: the beginning of the
+/// name, and the reason.
+const TIME_SENSITIVE_SCENARIOS: &[(&str, &str)] = &[
     (
         "team-research waits while wave after wave of the flood runs",
-        "a real Job controller takes its time for the next wave, and meanwhile GPUs are anybody's",
+        "a real Job controller needs time for the next wave, and other pods can get the GPUs meanwhile",
     ),
     (
         "A drained node's gang starts again whole elsewhere",
-        "a real Job controller makes no new pod for ten minutes after eight were evicted",
+        "a real Job controller creates no new pod for ten minutes after eight evictions",
     ),
     (
         "A gang is whole all along while it starts, runs and finishes",
-        "where a machine is busy, the moment in which a gang starts is longer than any bound",
+        "on a busy machine the start of a gang may take longer than any fixed bound",
     ),
     (
         "The owner gets its share though the scheduler dies before write 50 of",
-        "while pods end for 30 seconds, a real cluster has cycles write as its time has it",
+        "while pods terminate for 30 seconds, the number of writes on a real cluster varies",
     ),
-    ("Pods with CPUs of their own go where one zone has them", ZONES),
-    ("Devices of two zones are not given to one pod", ZONES),
-    ("What is told of a zone later counts from then on", ZONES),
-    ("What is foretold of zones goes with requests for bindings, too", ZONES),
+    ("Pods with CPUs of their own go where one zone has them", NUMA_REASON),
+    ("Devices of two zones are not given to one pod", NUMA_REASON),
+    ("What is told of a zone later counts from then on", NUMA_REASON),
+    ("What is foretold of zones goes with requests for bindings, too", NUMA_REASON),
 ];
 
-const ZONES: &str = "a real server serves a new kind in its own time, and scenarios share the kind";
+const NUMA_REASON: &str =
+    "a real API server serves a new kind after a delay, and scenarios share the kind";
 
 fn cases() -> std::io::Result<Vec<Case>> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../features");
@@ -46,22 +49,24 @@ fn cases() -> std::io::Result<Vec<Case>> {
     Ok(cases)
 }
 
-/// What a scenario's cases need, by its first line.
+/// Why the cases of a scenario need virtual time, and whether they have its tag, by file and first
+/// line.
 fn needs(cases: &[Case]) -> BTreeMap<(String, usize), (BTreeSet<String>, bool)> {
     let mut needs: BTreeMap<_, (BTreeSet<String>, bool)> = BTreeMap::new();
     for case in cases {
-        let place = (case.location.file.clone(), case.location.scenario.start);
-        let entry = needs.entry(place).or_default();
+        let location = (case.location.file.clone(), case.location.scenario.start);
+        let entry = needs.entry(location).or_default();
         entry.0.extend(case.needs_virtual_time());
-        let known = EXACT.iter().filter(|(name, _)| case.name.starts_with(name));
-        entry.0.extend(known.map(|(_, why)| (*why).to_owned()));
+        let forced =
+            TIME_SENSITIVE_SCENARIOS.iter().filter(|(name, _)| case.name.starts_with(name));
+        entry.0.extend(forced.map(|(_, why)| (*why).to_owned()));
         entry.1 |= case.tags.iter().any(|tag| tag == VIRTUAL_TIME);
     }
     needs
 }
 
 #[test]
-fn a_scenario_bears_virtual_time_where_it_needs_it_and_nowhere_else() {
+fn a_scenario_has_the_virtual_time_tag_only_if_it_needs_it() {
     let wrong = needs(&cases().unwrap()).into_iter().filter_map(|((file, line), (why, tagged))| {
         match (why.into_iter().next(), tagged) {
             (Some(why), false) => Some(format!("{file}:{line} needs @{VIRTUAL_TIME}: {why}")),
@@ -74,7 +79,7 @@ fn a_scenario_bears_virtual_time_where_it_needs_it_and_nowhere_else() {
 }
 
 #[test]
-fn a_scenario_bears_webhooks_where_they_are_asked_and_nowhere_else() {
+fn a_scenario_has_the_webhooks_tag_only_if_it_needs_them() {
     let wrong = cases()
         .unwrap()
         .into_iter()
@@ -84,28 +89,28 @@ fn a_scenario_bears_webhooks_where_they_are_asked_and_nowhere_else() {
 }
 
 #[test]
-fn what_may_differ_between_clusters_is_a_scenario() {
+fn each_expected_cluster_difference_is_a_scenario() {
     let text = include_str!("../../docs/reference/cluster-differences.md");
-    let there: BTreeSet<String> = cases().unwrap().iter().map(Case::id).collect();
-    let known = ExpectedDifferences::parse(text);
-    // The features are read without the folder that they stand in.
-    let ids = known.ids().map(|id| id.strip_prefix("features/").unwrap_or(id));
-    let gone: Vec<&str> = ids.filter(|id| !there.contains(*id)).collect();
+    let existing: BTreeSet<String> = cases().unwrap().iter().map(Case::id).collect();
+    let forced = ExpectedDifferences::parse(text);
+    // The ids of `cases` have no folder `features/`.
+    let ids = forced.ids().map(|id| id.strip_prefix("features/").unwrap_or(id));
+    let unknown: Vec<&str> = ids.filter(|id| !existing.contains(*id)).collect();
     assert!(
-        gone.is_empty(),
-        "docs/reference/cluster-differences.md names what is not there: {gone:?}"
+        unknown.is_empty(),
+        "docs/reference/cluster-differences.md names unknown scenarios: {unknown:?}"
     );
-    assert!(known.ids().next().is_some());
+    assert!(forced.ids().next().is_some());
 }
 
-/// The one case of a text.
+/// The only case of a scenario with these steps.
 fn case(steps: &str) -> Case {
     let text = format!("Feature: f\n  Scenario: s\n{steps}");
-    load_text("f.feature", &text).expect("it is a feature").remove(0)
+    load_text("f.feature", &text).expect("the text is a feature").remove(0)
 }
 
 #[test]
-fn what_kwok_does_its_own_way_is_told_from_the_steps() {
+fn steps_that_depend_on_kwok_behaviour_are_detected() {
     let jobs = |steps: &str| case(steps).creates_jobs();
     assert!(jobs("Given these workloads are submitted:\n| name | kind |\n| a | job |"));
     let manifest =
@@ -120,28 +125,29 @@ fn what_kwok_does_its_own_way_is_told_from_the_steps() {
 }
 
 #[test]
-fn what_the_files_of_a_step_hold_counts_too() {
+fn manifest_files_of_steps_are_inspected() {
     let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../features/lab/lab.feature");
     let text = "Feature: f\n  Scenario: s\n    When the manifest \"FILE\" is applied\n";
     let makes_jobs = |name: &str| {
         let shown = file.display().to_string();
-        load_text(&shown, &text.replace("FILE", name)).expect("it is a feature")[0].creates_jobs()
+        load_text(&shown, &text.replace("FILE", name)).expect("the text is a feature")[0]
+            .creates_jobs()
     };
     assert!(makes_jobs("lab/exercise-d-gang.yaml"));
     assert!(!makes_jobs("lab/original/exercise-d-gang.yaml"));
 }
 
 #[test]
-fn who_makes_a_pod_group_needs_gangs() {
+fn a_manifest_with_a_pod_group_needs_gangs() {
     let manifest = "    Given this manifest is applied:\n\"\"\"\nkind: KIND\n\"\"\"";
     let needs = |kind: &str| case(&manifest.replace("KIND", kind)).capabilities().contains("gang");
     assert!(needs("PodGroup"));
     assert!(!needs("Pod"));
 }
 
-/// What queue APIs other than KAI's have no word for.
+/// Capabilities that the queue APIs of other schedulers lack.
 #[test]
-fn tables_and_sentences_ask_for_what_they_say() {
+fn tables_and_steps_need_the_capabilities_that_they_use() {
     let queues = "    Given these queues:\n";
     let work = "    When these workloads are submitted:\n";
     for (text, needed) in [
@@ -166,7 +172,7 @@ fn tables_and_sentences_ask_for_what_they_say() {
 }
 
 #[test]
-fn who_quotes_kai_needs_its_words_in_a_snapshot_too() {
+fn quoted_kai_messages_need_kai_words_also_in_snapshots() {
     let needs = |case: &Case| case.capabilities().contains("kai-words");
     for quoted in ["\"found no claim\"", "'found no claim \"data\"'"] {
         assert!(
@@ -179,13 +185,14 @@ fn who_quotes_kai_needs_its_words_in_a_snapshot_too() {
     for (file, name, quotes) in [
         ("robustness/nodes.feature", "A node that is deleted and added again", true),
         ("placement/kube.feature", "The emptiest node comes first", false),
-        // Its words are kube-scheduler's.
+        // This scenario quotes messages of kube-scheduler.
         ("placement/kube.feature", "So a pod that needs a whole node finds none", false),
     ] {
         let file = features.join(file);
-        let text = std::fs::read_to_string(&file).expect("the feature is there");
-        let cases = load_text(&file.display().to_string(), &text).expect("it is a feature");
-        let found = cases.iter().find(|case| case.name.starts_with(name)).expect("it is there");
+        let text = std::fs::read_to_string(&file).expect("the feature exists");
+        let cases = load_text(&file.display().to_string(), &text).expect("the text is a feature");
+        let found =
+            cases.iter().find(|case| case.name.starts_with(name)).expect("the scenario exists");
         assert_eq!(needs(found), quotes, "{name}");
     }
 }

@@ -1,4 +1,5 @@
-//! The two texts that people review, from raw objects and from a log.
+//! The two texts of snapshots: the placement, rendered from objects, and the event stream, rendered
+//! from a log.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -29,37 +30,38 @@ fn queue(name: &str, parent: &str, quota: f64, limit: f64) -> Value {
     })
 }
 
-fn pod(name: &str, queue: &str, place: Option<(&str, &str)>) -> Value {
-    let gpus = place.map_or(1, |(_, devices)| devices.split(',').count());
+/// A pod of a queue, pending or on a node with some devices.
+fn pod(name: &str, queue: &str, assignment: Option<(&str, &str)>) -> Value {
+    let gpus = assignment.map_or(1, |(_, devices)| devices.split(',').count());
     json!({
         "metadata": {
             "name": name, "namespace": "default",
             "labels": {"kai.scheduler/queue": queue},
-            "annotations": {"schedlab.dev/gpu-devices": place.map(|(_, devices)| devices)},
+            "annotations": {"schedlab.dev/gpu-devices": assignment.map(|(_, devices)| devices)},
         },
         "spec": {
-            "nodeName": place.map(|(node, _)| node),
+            "nodeName": assignment.map(|(node, _)| node),
             "containers": [{"resources": {"requests": {"nvidia.com/gpu": gpus.to_string()}}}],
         },
-        "status": {"phase": if place.is_some() { "Running" } else { "Pending" }},
+        "status": {"phase": if assignment.is_some() { "Running" } else { "Pending" }},
     })
 }
 
-fn told_to_wait(mut pod: Value, reason: &str) -> Value {
+fn with_pending_reason(mut pod: Value, reason: &str) -> Value {
     let condition = json!({"type": "PodScheduled", "status": "False", "message": reason});
     pod["status"]["conditions"] = json!([condition]);
     pod
 }
 
-/// A pod as a ReplicaSet makes it.
-fn generated(mut pod: Value, prefix: &str, owner: &str) -> Value {
+/// Makes a pod look like one that a ReplicaSet created.
+fn as_generated(mut pod: Value, prefix: &str, owner: &str) -> Value {
     pod["metadata"]["generateName"] = json!(prefix);
     pod["metadata"]["labels"]["pod-template-hash"] = json!("5d9c");
     pod["metadata"]["ownerReferences"] = json!([{"name": owner, "controller": true}]);
     pod
 }
 
-fn placed(nodes: &[Value], pods: &[Value], queues: &[Value], fair: &FairShares) -> String {
+fn rendered(nodes: &[Value], pods: &[Value], queues: &[Value], fair: &FairShares) -> String {
     let refs = |objects: &'_ [Value]| -> Vec<Value> { objects.to_vec() };
     let (nodes, pods, queues) = (refs(nodes), refs(pods), refs(queues));
     let cluster = ClusterObjects {
@@ -72,16 +74,19 @@ fn placed(nodes: &[Value], pods: &[Value], queues: &[Value], fair: &FairShares) 
 }
 
 #[test]
-fn a_placement_shows_every_device_every_reason_and_every_queue() {
-    let mut leaving = pod("late-0", "prod", Some(("gpu-2", "7")));
-    leaving["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:00Z");
+fn a_placement_shows_all_devices_pending_reasons_and_queues() {
+    let mut terminating = pod("late-0", "prod", Some(("gpu-2", "7")));
+    terminating["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:00Z");
     let pods = [
         pod("train-0", "research", Some(("gpu-1", "0,1,2,3"))),
         pod("train-1", "research", Some(("gpu-2", "0,1,2,3"))),
-        leaving,
-        generated(pod("web-5d9c-zzzzz", "prod", Some(("gpu-1", "5"))), "web-5d9c-", "web-5d9c"),
-        generated(pod("web-5d9c-aaaaa", "prod", Some(("gpu-2", "6"))), "web-5d9c-", "web-5d9c"),
-        told_to_wait(pod("solo", "prod", None), "queue prod has reached its limit of 3 GPUs"),
+        terminating,
+        as_generated(pod("web-5d9c-zzzzz", "prod", Some(("gpu-1", "5"))), "web-5d9c-", "web-5d9c"),
+        as_generated(pod("web-5d9c-aaaaa", "prod", Some(("gpu-2", "6"))), "web-5d9c-", "web-5d9c"),
+        with_pending_reason(
+            pod("solo", "prod", None),
+            "queue prod has reached its limit of 3 GPUs",
+        ),
     ];
     let mut cordoned = node("gpu-10", 8);
     cordoned["spec"] = json!({"unschedulable": true});
@@ -92,7 +97,7 @@ fn a_placement_shows_every_device_every_reason_and_every_queue() {
         queue("prod", "factory", 8.0, 3.0),
     ];
     let fair = BTreeMap::from([("research".to_owned(), 8.0), ("prod".to_owned(), 2.5)]);
-    assert_snapshot!(placed(&nodes, &pods, &queues, &fair), @"
+    assert_snapshot!(rendered(&nodes, &pods, &queues, &fair), @"
     nodes
       gpu-1    c0  c0  c0  c0  ..  d0  ..  ..
       gpu-2    c1  c1  c1  c1  ..  ..  d1  a0-
@@ -113,29 +118,29 @@ fn a_placement_shows_every_device_every_reason_and_every_queue() {
 }
 
 #[test]
-fn chance_in_names_and_order_of_lists_change_nothing() {
+fn random_names_and_the_order_of_lists_do_not_change_a_placement() {
     let nodes = [node("gpu-1", 2)];
     let web = |name: &str, device: &str| {
-        generated(pod(name, "", Some(("gpu-1", device))), "web-5d9c-", "web-5d9c")
+        as_generated(pod(name, "", Some(("gpu-1", device))), "web-5d9c-", "web-5d9c")
     };
-    let one = placed(
+    let first = rendered(
         &nodes,
         &[web("web-5d9c-aaaaa", "0"), web("web-5d9c-bbbbb", "1")],
         &[],
         &FairShares::new(),
     );
-    let other = placed(
+    let second = rendered(
         &nodes,
         &[web("web-5d9c-ccccc", "1"), web("web-5d9c-ddddd", "0")],
         &[],
         &FairShares::new(),
     );
-    assert_eq!(one, other);
+    assert_eq!(first, second);
 }
 
 #[test]
-fn parts_of_gpus_are_used_too() {
-    let part = |name: &str, annotation: (&str, &str)| {
+fn gpu_fractions_count_as_used() {
+    let fraction = |name: &str, annotation: (&str, &str)| {
         let mut pod = pod(name, "q", Some(("n", "0")));
         pod["metadata"]["annotations"][annotation.0] = annotation.1.into();
         pod["spec"]["containers"][0]["resources"] = json!({});
@@ -144,23 +149,23 @@ fn parts_of_gpus_are_used_too() {
     let mut node = node("n", 2);
     node["metadata"]["labels"]["nvidia.com/gpu.memory"] = "8000".into();
     let pods = [
-        part("half", ("gpu-fraction", "0.5")),
-        part("quarter", ("gpu-memory", "2000")),
+        fraction("half", ("gpu-fraction", "0.5")),
+        fraction("quarter", ("gpu-memory", "2000")),
         pod("whole", "q", Some(("n", "1"))),
     ];
-    let told = placed(&[node], &pods, &[queue("q", "", 2.0, -1.0)], &FairShares::new());
-    assert_snapshot!(told.lines().last().unwrap().trim(), @"q                2      -      ?   1.75");
+    let text = rendered(&[node], &pods, &[queue("q", "", 2.0, -1.0)], &FairShares::new());
+    assert_snapshot!(text.lines().last().unwrap().trim(), @"q                2      -      ?   1.75");
 }
 
 #[test]
-fn cores_and_bytes_of_queues_show_when_they_are_bounded() {
+fn cpu_and_memory_of_queues_are_shown_if_bounded() {
     let mut bounded = queue("q", "", 1.0, -1.0);
     bounded["spec"]["resources"]["cpu"] = json!({"quota": 1500, "limit": 4000});
     bounded["spec"]["resources"]["memory"] = json!({"quota": 2500, "limit": -1});
     let mut pod = pod("a", "q", Some(("n", "0")));
     let requests = json!({"nvidia.com/gpu": "1", "cpu": "750m", "memory": "1G"});
     pod["spec"]["containers"][0]["resources"]["requests"] = requests;
-    assert_snapshot!(placed(&[node("n", 1)], &[pod], &[bounded], &FairShares::new()), @"
+    assert_snapshot!(rendered(&[node("n", 1)], &[pod], &[bounded], &FairShares::new()), @"
     nodes
       n  a
     workloads
@@ -174,7 +179,7 @@ fn cores_and_bytes_of_queues_show_when_they_are_bounded() {
     ");
 }
 
-/// Writes one after the other, as a store logs them.
+/// A log of writes, as the emulator's store keeps it.
 #[derive(Default)]
 struct Log {
     entries: Vec<Arc<LogEntry>>,
@@ -187,14 +192,21 @@ impl Log {
     }
 
     fn write(&mut self, secs: f64, manager: &str, plural: &str, object: &Value) {
-        self.entry((secs, manager), plural, object, false);
+        self.add_entry(secs, manager, plural, object, false);
     }
 
     fn delete(&mut self, secs: f64, manager: &str, plural: &str, object: &Value) {
-        self.entry((secs, manager), plural, object, true);
+        self.add_entry(secs, manager, plural, object, true);
     }
 
-    fn entry(&mut self, (secs, manager): (f64, &str), plural: &str, object: &Value, gone: bool) {
+    fn add_entry(
+        &mut self,
+        secs: f64,
+        manager: &str,
+        plural: &str,
+        object: &Value,
+        is_deletion: bool,
+    ) {
         let text = |at| object.pointer(at).and_then(Value::as_str).unwrap_or_default();
         let key = Key {
             resource: Resource { group: "".into(), plural: plural.into() },
@@ -203,7 +215,7 @@ impl Log {
         };
         let object = Arc::new(object.clone());
         let previous = self.objects.insert(key.clone(), object.clone());
-        let kind = match (&previous, gone) {
+        let kind = match (&previous, is_deletion) {
             (_, true) => EventKind::Deleted,
             (Some(_), false) => EventKind::Modified,
             (None, false) => EventKind::Added,
@@ -222,12 +234,12 @@ impl Log {
 }
 
 #[test]
-fn an_event_stream_tells_what_happened_when_and_why() {
+fn an_event_stream_shows_changes_with_times_and_reasons() {
     let mut log = Log::default();
     let kai = "kai-scheduler";
     log.write(0.0, "admin", "nodes", &node("gpu-1", 8));
     let names = ["web-5d9c-x7k2p", "web-5d9c-9zq4v", "web-5d9c-bb2bb"];
-    let web = |name: &str, place| generated(pod(name, "q", place), "web-5d9c-", "web-5d9c");
+    let web = |name: &str, place| as_generated(pod(name, "q", place), "web-5d9c-", "web-5d9c");
     for name in names {
         log.write(0.0, "replicaset-controller", "pods", &web(name, None));
     }
@@ -237,22 +249,22 @@ fn an_event_stream_tells_what_happened_when_and_why() {
         log.write(1.001, kai, "pods", &bound);
     }
     let reason = "1 node has too few free GPUs: default/web-5d9c-bb2bb needs 1";
-    log.write(1.001, kai, "pods", &told_to_wait(web(names[2], None), reason));
+    log.write(1.001, kai, "pods", &with_pending_reason(web(names[2], None), reason));
     for (name, device) in names.iter().zip(["0", "1"]) {
         log.write(3.001, "kubelet", "pods", &web(name, Some(("gpu-1", device))));
     }
-    let mut leaving = web(names[0], Some(("gpu-1", "0")));
-    leaving["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:01:30Z");
-    leaving["metadata"]["deletionGracePeriodSeconds"] = json!(30);
-    log.write(60.004, kai, "pods", &leaving);
-    let about = json!({"kind": "Pod", "namespace": "default", "name": names[0]});
+    let mut terminating = web(names[0], Some(("gpu-1", "0")));
+    terminating["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:01:30Z");
+    terminating["metadata"]["deletionGracePeriodSeconds"] = json!(30);
+    log.write(60.004, kai, "pods", &terminating);
+    let involved = json!({"kind": "Pod", "namespace": "default", "name": names[0]});
     let event = json!({
         "metadata": {"name": "web.1", "namespace": "default"},
-        "involvedObject": about, "reason": "Evict",
+        "involvedObject": involved, "reason": "Evict",
         "message": "Pod default/web-5d9c-x7k2p was preempted by workload default/pg-big-0b5e6a52-1f6e-4b8a-9d53-aa11bb22cc33.",
     });
     log.write(60.004, kai, "events", &event);
-    log.delete(61.0, "kubelet", "pods", &leaving);
+    log.delete(61.0, "kubelet", "pods", &terminating);
     let mut down = node("gpu-1", 8);
     down["status"]["conditions"][0]["status"] = json!("Unknown");
     log.write(3700.0, "node-lifecycle", "nodes", &down);

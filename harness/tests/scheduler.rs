@@ -1,10 +1,14 @@
-//! The scheduler on the emulator, end to end: what its shell writes, and that it can die before
-//! any of its writes.
+//! End-to-end tests of the scheduler on the emulator: the objects and events that it writes, and
+//! that it can crash before any of its writes.
 
 #[path = "scheduler/admission.rs"]
 mod admission;
 #[path = "scheduler/binder.rs"]
 mod binder;
+#[path = "scheduler/components.rs"]
+mod components;
+#[path = "scheduler/excluded_nodes.rs"]
+mod excluded_nodes;
 #[path = "scheduler/explain.rs"]
 mod explain;
 #[path = "scheduler/foreign.rs"]
@@ -19,14 +23,10 @@ mod kartas;
 mod lab;
 #[path = "scheduler/leader.rs"]
 mod leader;
-#[path = "scheduler/left_out.rs"]
-mod left_out;
 #[path = "scheduler/malformed.rs"]
 mod malformed;
 #[path = "scheduler/owners.rs"]
 mod owners;
-#[path = "scheduler/parts.rs"]
-mod parts;
 #[path = "scheduler/replay.rs"]
 mod replay;
 #[path = "scheduler/sharing.rs"]
@@ -46,13 +46,13 @@ use schedlab_scheduler::Progress;
 use tokio::sync::watch;
 
 #[test]
-fn a_job_is_grouped_bound_and_told() {
-    Lab::tell(async |mut lab| {
+fn a_job_is_grouped_and_bound_and_gets_events() {
+    Lab::run(async |mut lab| {
         lab.nodes(2, 8);
         lab.queue("q", 8, -1);
         lab.start();
-        lab.job("train", "q", (3, 3));
-        lab.pass(5).await;
+        lab.job("train", "q", 3, 3);
+        lab.advance(5).await;
         assert_snapshot!(lab.pods(), @r#"
         train-0 Running n-0
         train-1 Running n-0
@@ -73,15 +73,15 @@ fn a_job_is_grouped_bound_and_told() {
 }
 
 #[test]
-fn what_waits_is_told_why_once_and_then_left_alone() {
-    Lab::tell(async |mut lab| {
+fn the_reason_why_a_job_is_pending_is_written_once() {
+    Lab::run(async |mut lab| {
         lab.nodes(1, 8);
         lab.queue("q", 4, 4);
         let status = lab.start();
-        lab.job("small", "q", (3, 3));
-        lab.job("second", "q", (3, 3));
-        lab.job("lost", "nowhere", (1, 1));
-        lab.pass(5).await;
+        lab.job("small", "q", 3, 3);
+        lab.job("second", "q", 3, 3);
+        lab.job("lost", "nowhere", 1, 1);
+        lab.advance(5).await;
         assert_snapshot!(lab.pods(), @r#"
         lost-0 Pending -: Queue 'nowhere' does not exist
         second-0 Pending -: q quota has reached the allowable limit of GPUs. Limit is 4 GPUs, currently 3 GPUs allocated and workload requested 3 GPUs
@@ -105,49 +105,50 @@ fn what_waits_is_told_why_once_and_then_left_alone() {
         pg-second {"minMember":3,"priorityClassName":"train","queue":"q"} "OverLimit": "q quota has reached the allowable limit of GPUs. Limit is 4 GPUs, currently 3 GPUs allocated and workload requested 3 GPUs. Remedy: raise the limit of queue q by 2 GPUs to 6 GPUs"
         pg-small {"minMember":3,"priorityClassName":"train","queue":"q"}
         "#);
-        let (writes, cycles, plans) = told(&lab, &status);
-        lab.pass(100).await;
-        assert_eq!(told(&lab, &status), (writes, cycles + 100, plans), "all is decided and said");
-        lab.job("late", "q", (1, 1));
-        lab.pass(5).await;
+        let (writes, cycles, plans) = progress_of(&lab, &status);
+        lab.advance(100).await;
+        let expected = (writes, cycles + 100, plans);
+        assert_eq!(progress_of(&lab, &status), expected, "nothing is left to decide or write");
+        lab.job("late", "q", 1, 1);
+        lab.advance(5).await;
         assert_eq!(lab.pods().matches("late-0 Running").count(), 1);
     });
 }
 
-/// Writes to the cluster, and cycles and plans of its scheduler.
-fn told(lab: &Lab, status: &watch::Receiver<Progress>) -> (usize, u64, u64) {
+/// Number of writes to the cluster, and of cycles and plans of the scheduler.
+fn progress_of(lab: &Lab, status: &watch::Receiver<Progress>) -> (usize, u64, u64) {
     let status = status.borrow();
     (lab.writes(), status.cycles, status.plans)
 }
 
 #[test]
-fn a_scheduler_that_starts_anew_writes_nothing_that_stands() {
-    Lab::tell(async |mut lab| {
+fn a_restarted_scheduler_repeats_no_writes() {
+    Lab::run(async |mut lab| {
         lab.nodes(1, 4);
         lab.queue("q", 8, -1);
         lab.start();
-        lab.job("small", "q", (3, 3));
-        lab.job("large", "q", (5, 5));
-        lab.pass(5).await;
+        lab.job("small", "q", 3, 3);
+        lab.job("large", "q", 5, 5);
+        lab.advance(5).await;
         let writes = lab.writes();
         lab.stop().await;
         lab.start();
-        lab.pass(20).await;
+        lab.advance(20).await;
         assert_eq!(lab.writes(), writes);
     });
 }
 
 #[test]
-fn borrowed_room_is_given_back_and_victims_are_told_for_whom() {
-    Lab::tell(async |mut lab| {
+fn borrowed_gpus_are_reclaimed_and_victim_events_name_the_preemptor() {
+    Lab::run(async |mut lab| {
         lab.nodes(1, 4);
         lab.queue("a", 2, -1);
         lab.queue("b", 2, -1);
         lab.start();
-        lab.job("borrower", "a", (4, 1));
-        lab.pass(5).await;
-        lab.job("owner", "b", (2, 2));
-        lab.pass(60).await;
+        lab.job("borrower", "a", 4, 1);
+        lab.advance(5).await;
+        lab.job("owner", "b", 2, 2);
+        lab.advance(60).await;
         assert_snapshot!(lab.pods(), @r"
         borrower-0 Pending -: Resources were not found for pod default/borrower-0 due to: no nodes with enough resources were found: 1 node(s) didn't have enough resources: GPUs.
         borrower-1 Running n-0
@@ -179,42 +180,42 @@ fn borrowed_room_is_given_back_and_victims_are_told_for_whom() {
 }
 
 #[test]
-fn nothing_ticks_while_nothing_changes_where_that_is_asked_for() {
-    Lab::tell(async |mut lab| {
+fn with_idle_policy_until_event_no_cycle_runs_without_a_change() {
+    Lab::run(async |mut lab| {
         lab.sleep_until_events();
         lab.nodes(1, 4);
         lab.queue("q", 4, -1);
         let status = lab.start();
-        lab.job("runs", "q", (3, 3));
-        lab.job("waits", "q", (2, 2));
-        lab.pass(10).await;
+        lab.job("runs", "q", 3, 3);
+        lab.job("waits", "q", 2, 2);
+        lab.advance(10).await;
         let cycles = status.borrow().cycles;
-        lab.pass(86_400).await;
+        lab.advance(86_400).await;
         assert_eq!(status.borrow().cycles, cycles);
         lab.delete_in("default", "jobs", "batch", "runs");
-        lab.pass(40).await;
+        lab.advance(40).await;
         assert_eq!(lab.outcome(), "waits: 2 Running; 5 bound, 3 evicted; 5 Scheduled");
     });
 }
 
 #[test]
-fn the_rest_of_a_gang_that_stays_below_its_minimum_is_evicted_after_its_grace() {
-    Lab::tell(async |mut lab| {
+fn a_stale_gang_is_evicted_after_its_grace_period() {
+    Lab::run(async |mut lab| {
         lab.sleep_until_events();
         lab.nodes(2, 2);
         lab.queue("q", 4, -1);
         lab.start();
-        lab.job("gang", "q", (4, 4));
-        lab.pass(10).await;
+        lab.job("gang", "q", 4, 4);
+        lab.advance(10).await;
         lab.delete("nodes", "", "n-0");
-        lab.pass(30).await;
+        lab.advance(30).await;
         assert_snapshot!(lab.pods(), @r"
         gang-0 Running n-0
         gang-1 Running n-1
         gang-2 Running n-1
         gang-3 Running n-0
         ");
-        lab.pass(120).await;
+        lab.advance(120).await;
         assert_snapshot!(lab.pods(), @r"
         gang-0 Pending -: The workload cannot run on this cluster as it is: 4 pods that must run together request 4 GPUs, and all nodes on which they may run offer 2 GPUs.
         gang-1 Pending -: The workload cannot run on this cluster as it is: 4 pods that must run together request 4 GPUs, and all nodes on which they may run offer 2 GPUs.
@@ -241,17 +242,17 @@ fn the_rest_of_a_gang_that_stays_below_its_minimum_is_evicted_after_its_grace() 
     });
 }
 
-/// Another scheduler's API: single pods, no queues.
+/// Profile `kube`: single pods, no queues.
 #[test]
-fn profile_kube_binds_pods_one_by_one_and_tells_it_in_its_own_words() {
-    Lab::tell(async |mut lab| {
-        lab.become_kube();
+fn profile_kube_binds_pods_one_by_one_with_the_messages_of_kube_scheduler() {
+    Lab::run(async |mut lab| {
+        lab.use_kube_profile();
         lab.nodes(1, 4);
         lab.start();
-        lab.job("first", "any", (3, 3));
-        lab.pass(5).await;
-        lab.job("second", "any", (2, 2));
-        lab.pass(5).await;
+        lab.job("first", "any", 3, 3);
+        lab.advance(5).await;
+        lab.job("second", "any", 2, 2);
+        lab.advance(5).await;
         assert_snapshot!(lab.pods(), @r"
         first-0 Running n-0
         first-1 Running n-0
@@ -271,15 +272,15 @@ fn profile_kube_binds_pods_one_by_one_and_tells_it_in_its_own_words() {
 }
 
 #[test]
-fn pods_of_a_node_that_is_gone_are_replaced_elsewhere() {
-    Lab::tell(async |mut lab| {
+fn pods_of_a_deleted_node_are_replaced_on_other_nodes() {
+    Lab::run(async |mut lab| {
         lab.nodes(2, 4);
         lab.queue("q", 8, -1);
         lab.start();
-        lab.job("gang", "q", (4, 4));
-        lab.pass(5).await;
+        lab.job("gang", "q", 4, 4);
+        lab.advance(5).await;
         lab.delete("nodes", "", "n-0");
-        lab.pass(120).await;
+        lab.advance(120).await;
         assert_snapshot!(lab.pods(), @r"
         gang-0 Running n-1
         gang-1 Running n-1
@@ -301,16 +302,16 @@ fn pods_of_a_node_that_is_gone_are_replaced_elsewhere() {
 }
 
 #[test]
-fn a_queue_that_goes_and_comes_back_is_told_and_used_again() {
-    Lab::tell(async |mut lab| {
+fn a_deleted_and_recreated_queue_is_used_again() {
+    Lab::run(async |mut lab| {
         lab.nodes(1, 4);
         lab.queue("q", 4, -1);
         lab.start();
-        lab.job("runs", "q", (2, 1));
-        lab.pass(5).await;
+        lab.job("runs", "q", 2, 1);
+        lab.advance(5).await;
         lab.delete("queues", "scheduling.run.ai", "q");
-        lab.job("waits", "q", (2, 2));
-        lab.pass(5).await;
+        lab.job("waits", "q", 2, 2);
+        lab.advance(5).await;
         assert_snapshot!(lab.pods(), @r"
         runs-0 Running n-0
         runs-1 Running n-0
@@ -318,7 +319,7 @@ fn a_queue_that_goes_and_comes_back_is_told_and_used_again() {
         waits-1 Pending -: Queue 'q' does not exist
         ");
         lab.queue("q", 4, -1);
-        lab.pass(5).await;
+        lab.advance(5).await;
         assert_snapshot!(lab.pods(), @r"
         runs-0 Running n-0
         runs-1 Running n-0
@@ -405,13 +406,13 @@ spec: {schedulerName: kai-scheduler, containers: [{name: c, image: i}]}
 ";
 
 #[test]
-fn workloads_are_grouped_by_the_owners_at_the_top() {
-    Lab::tell(async |mut lab| {
+fn workloads_are_grouped_by_their_top_owners() {
+    Lab::run(async |mut lab| {
         lab.nodes(2, 8);
         lab.queue("q", 8, -1);
         lab.start();
         lab.apply(WORKLOADS);
-        lab.pass(5).await;
+        lab.advance(5).await;
         assert_snapshot!(lab.pod_groups(), @r#"
         pg-alone {"minMember":1,"priorityClassName":"build","queue":"q"}
         pg-db {"minMember":1,"priorityClassName":"train","queue":"q"}
@@ -428,14 +429,14 @@ fn workloads_are_grouped_by_the_owners_at_the_top() {
 #[test]
 fn equal_runs_write_equal_bytes() {
     let history = || {
-        Lab::tell(async |mut lab| {
+        Lab::run(async |mut lab| {
             lab.nodes(2, 4);
             lab.queue("q", 4, -1);
             lab.queue("r", 4, -1);
             lab.start();
             lab.apply(WORKLOADS);
-            lab.job("borrower", "r", (9, 1));
-            lab.pass(30).await;
+            lab.job("borrower", "r", 9, 1);
+            lab.advance(30).await;
             lab.history()
         })
     };
@@ -444,55 +445,56 @@ fn equal_runs_write_equal_bytes() {
     assert!(first == history(), "two runs differ");
 }
 
-/// Tells a story again and again: each time the scheduler dies one write later, a new one takes
-/// over at once, and in the end everything must stand as `expected`.
-fn dies_before_each_write(
+/// Repeats a scenario with a crash of the scheduler before each of its writes in turn. A new
+/// scheduler takes over at once, and the outcome must be `expected` each time. Returns the number
+/// of writes without a crash.
+fn crash_before_each_write(
     prepare: &impl AsyncFn(&mut Lab),
-    story: &impl Fn(&Lab),
+    submit: &impl Fn(&Lab),
     expected: &str,
 ) -> u32 {
     for writes in 0.. {
-        let (tried, told) = Lab::tell(async |mut lab| {
+        let (attempted, outcome) = Lab::run(async |mut lab| {
             lab.nodes(1, 8);
             lab.queue("a", 4, -1);
             lab.queue("b", 4, -1);
             prepare(&mut lab).await;
-            let tried = lab.start_doomed(writes);
-            story(&lab);
-            lab.until(|| tried.load(Ordering::Relaxed) > writes).await;
+            let attempted = lab.start_hanging_after(writes);
+            submit(&lab);
+            lab.wait_until(|| attempted.load(Ordering::Relaxed) > writes).await;
             lab.stop().await;
             lab.start();
-            lab.pass(10).await;
-            (tried.load(Ordering::Relaxed), lab.outcome())
+            lab.advance(10).await;
+            (attempted.load(Ordering::Relaxed), lab.outcome())
         });
-        assert_eq!(told, expected, "after {writes} writes");
-        if tried <= writes {
+        assert_eq!(outcome, expected, "after {writes} writes");
+        if attempted <= writes {
             return writes;
         }
     }
-    unreachable!("a story has fewer than 2^32 writes")
+    unreachable!("a scenario has fewer than 2^32 writes")
 }
 
 #[test]
-fn a_gang_is_bound_whole_and_once_whenever_the_scheduler_dies() {
-    let writes = dies_before_each_write(
+fn a_gang_is_bound_whole_and_once_although_the_scheduler_crashes() {
+    let writes = crash_before_each_write(
         &async |_| {},
-        &|lab| lab.job("gang", "a", (4, 4)),
+        &|lab| lab.job("gang", "a", 4, 4),
         "gang: 4 Running; 4 bound, 0 evicted; 4 Scheduled",
     );
     assert!(writes >= 10, "a group, four bindings, four events and a start: {writes}");
 }
 
 #[test]
-fn room_is_taken_back_once_whenever_the_scheduler_dies() {
-    let writes = dies_before_each_write(
+fn gpus_are_reclaimed_once_although_the_scheduler_crashes() {
+    let writes = crash_before_each_write(
         &async |lab| {
             lab.start();
-            lab.job("borrower", "a", (8, 1));
-            lab.pass(10).await;
+            lab.job("borrower", "a", 8, 1);
+            lab.advance(10).await;
             lab.stop().await;
         },
-        &|lab| lab.job("owner", "b", (4, 4)),
+        &|lab| lab.job("owner", "b", 4, 4),
         "borrower: 4 Pending, 4 Running; owner: 4 Running; 12 bound, 4 evicted; 12 Scheduled",
     );
     assert!(writes > 20, "four evictions and four bindings: {writes}");

@@ -1,4 +1,4 @@
-//! Traces in, figures out; and what a broken trace is told.
+//! `schedlab simulate`: metrics of traces, and messages about invalid traces.
 
 use std::{fs, path::PathBuf};
 
@@ -41,33 +41,33 @@ impl Lab {
         }
     }
 
-    /// The one message, without the folder.
-    fn refused(&self, args: &Args) -> String {
-        let error = simulate(args).expect_err("this trace is broken");
+    /// The message about an invalid trace, without the folder.
+    fn error(&self, args: &Args) -> String {
+        let error = simulate(args).expect_err("the trace is invalid");
         format!("{error:#}").replace(&format!("{}/", self.folder.path().display()), "")
     }
 }
 
-fn played(args: &Args) -> Simulation {
-    simulate(args).expect("this trace can be played")
+fn simulated(args: &Args) -> Simulation {
+    simulate(args).expect("the trace is valid")
 }
 
 #[test]
-fn a_broken_row_is_told_by_file_line_and_column() {
+fn an_invalid_row_is_reported_with_file_line_and_column() {
     let lab = Lab::new();
-    let told = |nodes: &str, pods: &str| lab.refused(&lab.args(nodes, &format!("{PODS}{pods}")));
+    let error = |nodes: &str, pods: &str| lab.error(&lab.args(nodes, &format!("{PODS}{pods}")));
     let good = "p1,1000,1024,1,1000,,LS,Running,0,60,0\n";
     let messages = [
-        told(NODES, &format!("{good}p2,1000,1024,one,1000,,LS,Running,0,60,0")),
-        told(NODES, &format!("{good}p2,1000,1024,1,1000,,LS,Running,0,60")),
-        told(NODES, "p1,1000,1024,1,1001,,LS,Running,0,60,0"),
-        told(NODES, "p1,1000,1024,-1,0,,LS,Running,0,60,0"),
-        told(NODES, "p1,99999999999999999999,1024,1,1000,,LS,Running,0,60,0"),
-        told(NODES, "p1,1000,1024,1,1000,,LS,Running,0,30,60"),
-        told(NODES, "P_1,1000,1024,1,1000,,LS,Running,0,60,0"),
-        told(NODES, &format!("{good}{good}")),
-        told("sn,cpu_milli,gpu\nn1,1,1\n", good),
-        told("sn,cpu_milli,memory_mib,gpu,model\nn1,64000,,2,T4\n", good),
+        error(NODES, &format!("{good}p2,1000,1024,one,1000,,LS,Running,0,60,0")),
+        error(NODES, &format!("{good}p2,1000,1024,1,1000,,LS,Running,0,60")),
+        error(NODES, "p1,1000,1024,1,1001,,LS,Running,0,60,0"),
+        error(NODES, "p1,1000,1024,-1,0,,LS,Running,0,60,0"),
+        error(NODES, "p1,99999999999999999999,1024,1,1000,,LS,Running,0,60,0"),
+        error(NODES, "p1,1000,1024,1,1000,,LS,Running,0,30,60"),
+        error(NODES, "P_1,1000,1024,1,1000,,LS,Running,0,60,0"),
+        error(NODES, &format!("{good}{good}")),
+        error("sn,cpu_milli,gpu\nn1,1,1\n", good),
+        error("sn,cpu_milli,memory_mib,gpu,model\nn1,64000,,2,T4\n", good),
     ];
     assert_snapshot!(messages.join("\n"), @r#"
     pods.csv:3: num_gpu: got "one", expected a whole number from 0 to 1024
@@ -77,27 +77,27 @@ fn a_broken_row_is_told_by_file_line_and_column() {
     pods.csv:2: cpu_milli: got "99999999999999999999", expected a whole number from 0 to 1000000000
     pods.csv:2: deletion_time: got "30", expected a time that is not before creation_time and scheduled_time
     pods.csv:2: name: got "P_1", expected a name of lower-case letters, digits and '-', with letters or digits at the ends of its parts between dots, at most 200 long
-    pods.csv:3: name: got p1 again, expected each name once
+    pods.csv:3: name: got the duplicate p1, expected unique names
     nodes.csv:1: got the columns sn, cpu_milli, gpu without memory_mib, expected sn, cpu_milli, memory_mib, gpu, model
     nodes.csv:2: memory_mib: got nothing, expected a whole number from 1 to 1073741824
     "#);
 }
 
 #[test]
-fn a_broken_line_of_json_is_told_by_file_line_and_field() {
+fn an_invalid_json_line_is_reported_with_file_line_and_field() {
     let lab = Lab::new();
-    let told = |pods: &str| {
+    let error = |pods: &str| {
         let mut args = lab.args(NODES, PODS);
         args.pods = lab.file("pods.jsonl", pods);
-        lab.refused(&args)
+        lab.error(&args)
     };
     let messages = [
-        told("{\"name\": \"a\", \"gpu\": 1}\n"),
-        told("\n{\"name\": \"a\", \"pods\": 0}\n"),
-        told("{\"name\": \"a\", \"gpus\": 2, \"gpu_milli\": 3000}\n"),
-        told("{\"name\": \"a\", \"runs_secs\": -1}\n"),
-        told("{\"name\": \"a\", \"runs_secs\": 1, \"leaves_after_secs\": 2}\n"),
-        told("{\"name\": \"a\", \"queue\": \"nobody\"}\n"),
+        error("{\"name\": \"a\", \"gpu\": 1}\n"),
+        error("\n{\"name\": \"a\", \"pods\": 0}\n"),
+        error("{\"name\": \"a\", \"gpus\": 2, \"gpu_milli\": 3000}\n"),
+        error("{\"name\": \"a\", \"runs_secs\": -1}\n"),
+        error("{\"name\": \"a\", \"runs_secs\": 1, \"leaves_after_secs\": 2}\n"),
+        error("{\"name\": \"a\", \"queue\": \"nobody\"}\n"),
     ];
     assert_snapshot!(messages.join("\n"), @"
     pods.jsonl:1: column 19: got unknown field `gpu`, expected one of `name`, `pods`, `cpu_milli`, `memory_mib`, `gpus`, `gpu_milli`, `models`, `queue`, `priority_class`, `arrives_secs`, `runs_secs`, `leaves_after_secs`, expected one JSON object of this kind
@@ -109,11 +109,11 @@ fn a_broken_line_of_json_is_told_by_file_line_and_field() {
     ");
 }
 
-/// What comes of a name must be one, too: labels, and the pods of a gang that starts over.
+/// Names become labels and prefixes of pod names, so their length is limited.
 #[test]
-fn names_leave_room_for_what_is_made_of_them() {
+fn the_length_of_names_is_limited() {
     let lab = Lab::new();
-    let told = |file: &str, name: &str| {
+    let error = |file: &str, name: &str| {
         let mut args = lab.args(NODES, PODS);
         let quota = if file == "queues.jsonl" { ", \"quota\": 1" } else { "" };
         let line = format!("{{\"name\": \"{name}\"{quota}}}\n");
@@ -123,16 +123,16 @@ fn names_leave_room_for_what_is_made_of_them() {
             "pods.jsonl" => args.pods = path,
             _ => args.queues = Some(path),
         }
-        let told = lab.refused(&args);
-        told.split(':').next().unwrap_or_default().to_owned()
-            + told.split(" dots,").nth(1).unwrap_or(&told)
+        let error = lab.error(&args);
+        error.split(':').next().unwrap_or_default().to_owned()
+            + error.split(" dots,").nth(1).unwrap_or(&error)
     };
     let messages = [
-        told("nodes.jsonl", &"n".repeat(64)),
-        told("queues.jsonl", &"q".repeat(64)),
-        told("pods.jsonl", &"p".repeat(201)),
-        told("nodes.jsonl", "a.-b"),
-        told("pods.jsonl", ""),
+        error("nodes.jsonl", &"n".repeat(64)),
+        error("queues.jsonl", &"q".repeat(64)),
+        error("pods.jsonl", &"p".repeat(201)),
+        error("nodes.jsonl", "a.-b"),
+        error("pods.jsonl", ""),
     ];
     assert_snapshot!(messages.join("\n"), @"
     nodes.jsonl at most 63 long
@@ -144,40 +144,40 @@ fn names_leave_room_for_what_is_made_of_them() {
 }
 
 #[test]
-fn queues_form_a_tree() {
+fn queues_of_a_trace_must_form_a_tree() {
     let lab = Lab::new();
-    let told = |queues: &str| {
+    let error = |queues: &str| {
         let mut args = lab.args(NODES, PODS);
         args.queues = Some(lab.file("queues.csv", queues));
-        lab.refused(&args)
+        lab.error(&args)
     };
     let messages = [
-        told("name,parent,quota\na,b,1\n"),
-        told("name,parent,quota\na,b,1\nb,a,1\n"),
-        told("name,parent,quota\na,,-2\n"),
-        told("name,parent\na,\n"),
+        error("name,parent,quota\na,b,1\n"),
+        error("name,parent,quota\na,b,1\nb,a,1\n"),
+        error("name,parent,quota\na,,-2\n"),
+        error("name,parent\na,\n"),
     ];
     assert_snapshot!(messages.join("\n"), @r#"
     queues.csv:2: parent: got b, expected the name of another queue
-    queues.csv:2: parent: got a circle above a, expected a tree
+    queues.csv:2: parent: got a cycle above a, expected a tree
     queues.csv:2: quota: got "-2", expected a number from 0 to 1000000000, or -1 for no bound
     queues.csv:1: got the columns name, parent without quota, expected name, quota, parent, weight, limit, priority
     "#);
 }
 
 #[test]
-fn a_trace_of_csv_is_played_to_its_end() {
+fn a_csv_trace_is_simulated_to_its_end() {
     let lab = Lab::new();
     let pods = "\
         whole,1000,1024,2,1000,,LS,Running,0,3600,0\n\
         share,1000,1024,1,500,,LS,Running,0,3600,0\n\
         waits,1000,1024,2,1000,T4|V100,LS,Running,60,660,60\n\
         gives-up,1000,1024,8,1000,,BE,Pending,60,120,\n";
-    let simulation = played(&lab.args(NODES, &format!("{PODS}{pods}")));
+    let simulation = simulated(&lab.args(NODES, &format!("{PODS}{pods}")));
     assert_eq!(simulation.warnings, [""; 0]);
-    assert_snapshot!(simulation.report.table(), @"
+    assert_snapshot!(simulation.report.table(), @r"
     2 nodes with 4 GPUs; 4 jobs in 0.05 days
-    utilisation      60.71 % of all GPUs really used, over time
+    utilisation      60.71 % of all GPUs used, over time
     allocation       60.71 % of all GPUs bound to pods, over time
       at its peak    62.50 %
       at the end      0.00 %
@@ -191,31 +191,31 @@ fn a_trace_of_csv_is_played_to_its_end() {
     5-8 GPUs                       1      1         -         -         -         -        0
     default-queue                  4      1      0.0s     59.0m     59.0m     59.0m        0
 
-    never started: jobs, the first of them, and why
+    never started: number of jobs, the first of them, and why
           1 gives-up: Resources were not found for the pod due to: no nodes with enough resources were found: 2 node(s) didn't have enough resources: GPUs.
     ");
 }
 
 #[test]
-fn a_trace_that_ends_soon_is_counted_to_its_end_and_no_further() {
+fn metrics_end_with_the_trace() {
     let lab = Lab::new();
     let mut args = lab.args(NODES, PODS);
     let pod = "{\"name\": \"short\", \"gpus\": 1, \"runs_secs\": 10}\n";
     args.pods = lab.file("pods.jsonl", pod);
-    let report = played(&args).report;
+    let report = simulated(&args).report;
     let allocation = report.allocation_percent.map(f64::round);
     assert_eq!((report.virtual_secs.round(), allocation), (10.0, Some(25.0)));
 }
 
 #[test]
-fn work_that_never_starts_is_counted_by_reason() {
+fn jobs_that_never_start_are_counted_by_reason() {
     let lab = Lab::new();
     let row = |name: &str, gpus: u64, model: &str| {
         format!("{name},1000,1024,{gpus},1000,{model},LS,Running,0,,\n")
     };
     let leaves = "leaves,1000,1024,1,1000,,LS,Running,0,0,\n";
     let rows = [row("a", 8, ""), row("b", 8, ""), row("c", 1, "V100"), leaves.to_owned()];
-    let report = played(&lab.args(NODES, &format!("{PODS}{}", rows.concat()))).report;
+    let report = simulated(&lab.args(NODES, &format!("{PODS}{}", rows.concat()))).report;
     let json = serde_json::to_string_pretty(&report.never_started).expect("JSON");
     assert_snapshot!(json, @r#"
     [
@@ -230,18 +230,18 @@ fn work_that_never_starts_is_counted_by_reason() {
         "first": "c"
       },
       {
-        "reason": "the scheduler gave no reason before they left",
+        "reason": "the scheduler reported no reason before they were removed",
         "jobs": 1,
         "first": "leaves"
       }
     ]
     "#);
-    let of = |at: u64| format!("{{\"name\": \"p{at}\", \"pods\": {at}, \"gpus\": {}}}\n", at + 4);
-    let lines: String = (1..=12).map(of).collect();
+    let line = |at: u64| format!("{{\"name\": \"p{at}\", \"pods\": {at}, \"gpus\": {}}}\n", at + 4);
+    let lines: String = (1..=12).map(line).collect();
     let args = Args { pods: lab.file("pods.jsonl", &lines), ..lab.args(NODES, PODS) };
-    let table = played(&args).report.table();
-    assert_snapshot!(table.split("\n\n").last().expect("a part"), @"
-    never started: jobs, the first of them, and why
+    let table = simulated(&args).report.table();
+    assert_snapshot!(table.split("\n\n").last().expect("the table has sections"), @r"
+    never started: number of jobs, the first of them, and why
           1 p1: Resources were not found for the pod due to: no nodes with enough resources were found: 2 node(s) didn't have enough resources: GPUs.
           1 p10: The workload cannot run on this cluster as it is: 10 pods that must run together request 140 GPUs, and all nodes on which they may run offer 4 GPUs.
           1 p11: The workload cannot run on this cluster as it is: 11 pods that must run together request 165 GPUs, and all nodes on which they may run offer 4 GPUs.
@@ -257,7 +257,7 @@ fn work_that_never_starts_is_counted_by_reason() {
 }
 
 #[test]
-fn a_trace_of_json_lines_may_hold_gangs_and_queues() {
+fn a_json_trace_may_have_gangs_and_queues() {
     let lab = Lab::new();
     let mut args = lab.args(NODES, PODS);
     args.nodes = lab
@@ -273,10 +273,10 @@ fn a_trace_of_json_lines_may_hold_gangs_and_queues() {
         "{\"name\": \"borrows\", \"queue\": \"a\", \"pods\": 4, \"gpus\": 2, \"runs_secs\": 1000}\n\
          {\"name\": \"owner\", \"queue\": \"b\", \"gpus\": 4, \"arrives_secs\": 100, \"runs_secs\": 100}\n",
     );
-    let report = played(&args).report;
-    assert_snapshot!(report.table(), @"
+    let report = simulated(&args).report;
+    assert_snapshot!(report.table(), @r"
     2 nodes with 8 GPUs; 2 jobs in 0.01 days
-    utilisation      95.83 % of all GPUs really used, over time
+    utilisation      95.83 % of all GPUs used, over time
     allocation       95.83 % of all GPUs bound to pods, over time
       at its peak   100.00 %
       at the end      0.00 %
@@ -290,36 +290,36 @@ fn a_trace_of_json_lines_may_hold_gangs_and_queues() {
     a                              1      0      0.0s    100.0s    100.0s    100.0s        4
     b                              1      0      1.0s      1.0s      1.0s      1.0s        0
     ");
-    assert_eq!(report, played(&args).report, "a trace is played the same way twice");
+    assert_eq!(report, simulated(&args).report, "simulating a trace twice gives the same report");
 }
 
-/// A bent trace is told which flag left nothing of it.
+/// The message names the option that leaves nothing to simulate.
 #[test]
-fn bending_a_trace_leaves_something_to_play() {
+fn transforms_that_leave_nothing_to_simulate_are_rejected() {
     let lab = Lab::new();
     let pods = "idle,1000,1024,0,0,,LS,Running,60,120,60\n";
     let args = || lab.args(NODES, &format!("{PODS}{pods}"));
     let nodes = lab.file("bare.csv", "sn,cpu_milli,memory_mib,gpu\nn1,1000,1024,0\n");
     let bare = Args { nodes, ..args() };
-    let told = [
-        lab.refused(&Args { scale_fleet: 0.1, ..args() }),
-        lab.refused(&Args { inflate: Some(130), ..args() }),
-        lab.refused(&Args { inflate: Some(130), ..bare }),
-        lab.refused(&Args { compress: 1e-300, ..args() }),
-        lab.refused(&lab.args("sn,cpu_milli,memory_mib,gpu\n", &format!("{PODS}{pods}"))),
-        lab.refused(&lab.args(NODES, PODS)),
+    let messages = [
+        lab.error(&Args { scale_fleet: 0.1, ..args() }),
+        lab.error(&Args { inflate: Some(130), ..args() }),
+        lab.error(&Args { inflate: Some(130), ..bare }),
+        lab.error(&Args { compress: 1e-300, ..args() }),
+        lab.error(&lab.args("sn,cpu_milli,memory_mib,gpu\n", &format!("{PODS}{pods}"))),
+        lab.error(&lab.args(NODES, PODS)),
     ];
-    assert_snapshot!(told.join("\n"), @"
-    --scale-fleet: got 0.1, which leaves none of 2 nodes, expected more
-    --inflate: got no work that asks for a GPU in pods.csv, expected work of which some does
-    --inflate: got no GPU on the 1 nodes of bare.csv that are left, expected a fleet with some
-    --compress: got 1e-300, with which work comes later than in a hundred years, expected more
+    assert_snapshot!(messages.join("\n"), @r"
+    --scale-fleet: got 0.1, which leaves none of 2 nodes, expected a larger fraction
+    --inflate: got no pod that requests a GPU in pods.csv, expected at least one
+    --inflate: got no GPU on 1 remaining node of bare.csv, expected a fleet with GPUs
+    --compress: got 1e-300, which moves arrivals beyond a hundred years, expected a larger factor
     nodes.csv: got no node, expected at least one
-    pods.csv: got no work, expected at least one pod
+    pods.csv: got no pod, expected at least one pod
     ");
 }
 
-/// Two pods that share a GPU, and one that asks for a part of two.
+/// Two pods that share a GPU, one with 0.7 of each of two GPUs, and one with a whole GPU.
 const SHARES: &str = "\
     {\"name\": \"half\", \"gpus\": 1, \"gpu_milli\": 500, \"runs_secs\": 100}\n\
     {\"name\": \"third\", \"gpus\": 1, \"gpu_milli\": 333, \"runs_secs\": 100}\n\
@@ -327,39 +327,45 @@ const SHARES: &str = "\
     {\"name\": \"whole\", \"gpus\": 1, \"runs_secs\": 100}\n";
 
 #[test]
-fn pods_share_gpus_where_the_scheduler_knows_shares() {
+fn pods_share_gpus_only_if_the_scheduler_supports_it() {
     let lab = Lab::new();
     let pods = lab.file("pods.jsonl", SHARES);
     let one = "sn,cpu_milli,memory_mib,gpu\nn,32000,65536,4\n";
     let args = Args { pods, ..lab.args(one, PODS) };
-    let peak = |of: &Simulation| format!("{:.2}", of.report.allocation_peak_percent.unwrap());
-    let shared = played(&args);
+    let peak = |line: &Simulation| format!("{:.2}", line.report.allocation_peak_percent.unwrap());
+    let shared = simulated(&args);
     assert_eq!(shared.warnings, [""; 0]);
-    // 0.5 + 0.333 of one, 0.7 of each of two, and one: 3.233 of 4.
+    // 0.5 + 0.333 of one GPU, 0.7 of each of two, and a whole one: 3.233 of 4.
     assert_eq!(peak(&shared), "80.83");
     assert_eq!(shared.report.breaches, [""; 0]);
     let kinds: Vec<_> =
         shared.report.waiting_by_gpus.iter().map(|row| (&*row.of, row.jobs)).collect();
     assert_eq!(kinds, [("part of a GPU", 2), ("1 GPU", 1), ("2 GPUs", 1)]);
-    assert!(shared.report.waiting_by_gpus.iter().all(|row| row.max_secs < Some(1.0)), "none waits");
+    assert!(
+        shared.report.waiting_by_gpus.iter().all(|row| row.max_secs < Some(1.0)),
+        "no job is pending"
+    );
 
-    let whole = played(&Args { profile: Profile::Kube, ..args });
-    let told = "3 of 4 jobs ask for shares of GPUs, of which kube-scheduler knows nothing: they get \
-                whole ones";
-    assert_eq!(whole.warnings, [told]);
+    let whole = simulated(&Args { profile: Profile::Kube, ..args });
+    let warning =
+        "kube-scheduler does not support the GPU fractions of 3 of 4 jobs: they get whole GPUs";
+    assert_eq!(whole.warnings, [warning]);
     assert_eq!(peak(&whole), "100.00");
-    assert!(whole.report.waiting_by_gpus.iter().any(|row| row.max_secs > Some(90.0)), "one waits");
+    assert!(
+        whole.report.waiting_by_gpus.iter().any(|row| row.max_secs > Some(90.0)),
+        "one job is pending"
+    );
 }
 
 #[test]
-fn the_pods_of_a_gang_come_one_by_one_where_the_scheduler_knows_no_gangs() {
+fn a_gang_becomes_single_pods_if_the_scheduler_has_no_gangs() {
     let lab = Lab::new();
     let gang = "{\"name\": \"gang\", \"pods\": 3, \"gpus\": 2, \"runs_secs\": 100}\n";
     let pods = lab.file("pods.jsonl", gang);
-    let simulation = played(&Args { pods, profile: Profile::Kube, ..lab.args(NODES, PODS) });
-    let told = "1 jobs are gangs, of which kube-scheduler knows nothing: each of their pods is a \
-                job of its own, 3 jobs in all";
-    assert_eq!(simulation.warnings, [told]);
+    let simulation = simulated(&Args { pods, profile: Profile::Kube, ..lab.args(NODES, PODS) });
+    let warning = "kube-scheduler does not support the 1 gang of the trace: each pod becomes a job of its \
+                own, 3 jobs in total";
+    assert_eq!(simulation.warnings, [warning]);
     assert_snapshot!(simulation.report.table().split("\n\n").nth(1).unwrap(), @"
     waiting                     jobs  never    median       p90       p99       max  evicted
     2 GPUs                         3      0      0.0s    100.0s    100.0s    100.0s        0
@@ -367,17 +373,17 @@ fn the_pods_of_a_gang_come_one_by_one_where_the_scheduler_knows_no_gangs() {
     ");
 }
 
-/// No part of nothing is 0 %: the figures that there are not are told apart from those that are 0.
+/// A percentage over no time is undefined, not 0 %: the table shows `-`.
 #[test]
-fn a_figure_over_no_time_and_the_wait_of_what_never_ran_are_none() {
+fn metrics_over_no_time_are_undefined() {
     let lab = Lab::new();
     let pod = "{\"name\": \"fits\", \"gpus\": 1}\n{\"name\": \"waits\", \"gpus\": 8}\n";
     let pods = lab.file("pods.jsonl", pod);
-    let simulation = played(&Args { pods, ..lab.args(NODES, PODS) });
+    let simulation = simulated(&Args { pods, ..lab.args(NODES, PODS) });
     let table = simulation.report.table();
-    assert_snapshot!(table.split("\n\nnever").next().unwrap(), @"
+    assert_snapshot!(table.split("\n\nnever").next().unwrap(), @r"
     2 nodes with 4 GPUs; 2 jobs in 0.00 days
-    utilisation          - % of all GPUs really used, over time
+    utilisation          - % of all GPUs used, over time
     allocation           - % of all GPUs bound to pods, over time
       at its peak    25.00 %
       at the end     25.00 %
@@ -393,7 +399,7 @@ fn a_figure_over_no_time_and_the_wait_of_what_never_ran_are_none() {
 }
 
 #[test]
-fn a_scheduler_is_set_up_by_its_configuration_file() {
+fn the_configuration_file_configures_the_scheduler() {
     let lab = Lab::new();
     let nodes = "sn,cpu_milli,memory_mib,gpu\nn1,32000,65536,2\nn2,32000,65536,2\n";
     let pods = lab.file("pods.jsonl", &SHARES.lines().take(2).collect::<Vec<_>>().join("\n"));
@@ -402,24 +408,24 @@ fn a_scheduler_is_set_up_by_its_configuration_file() {
         config: Some(lab.file("config.yaml", config)),
         ..lab.args(nodes, PODS)
     };
-    let stranded = |config: &str| played(&with(config)).report.fragmentation_percent.unwrap();
+    let stranded = |config: &str| simulated(&with(config)).report.fragmentation_percent.unwrap();
     let packed = stranded("placementStrategy: {gpu: binpack}");
     let spread = stranded("placementStrategy: {gpu: spread}");
-    assert!(packed < spread, "on one node {packed} % is stranded, on two {spread} %");
-    assert_snapshot!(lab.refused(&with("placementStrategy: {gpu: tight}")), @"config.yaml: placementStrategy.gpu: unknown variant `tight`, expected one of `binpack`, `spread`, `leastfragmentation` at line 1 column 26");
+    assert!(packed < spread, "bin-packing strands {packed} %, spreading {spread} %");
+    assert_snapshot!(lab.error(&with("placementStrategy: {gpu: tight}")), @"config.yaml: placementStrategy.gpu: unknown variant `tight`, expected one of `binpack`, `spread`, `leastfragmentation` at line 1 column 26");
     let kube = Args { profile: Profile::Kube, ..with("placementStrategy: {gpu: spread}") };
-    assert_snapshot!(lab.refused(&kube), @"config.yaml: placementStrategy: got a value, expected no value with profile kube at line 1 column 20");
+    assert_snapshot!(lab.error(&kube), @"config.yaml: placementStrategy: got a value, expected no value with profile kube at line 1 column 20");
     let missing = Args { config: Some("nowhere.yaml".into()), ..with("") };
-    assert_snapshot!(lab.refused(&missing), @"cannot read nowhere.yaml: No such file or directory (os error 2)");
+    assert_snapshot!(lab.error(&missing), @"cannot read nowhere.yaml: No such file or directory (os error 2)");
 }
 
 #[test]
-fn a_packing_experiment_fills_the_fleet() {
+fn inflating_a_trace_fills_the_fleet() {
     let lab = Lab::new();
     let pods = "one,1000,1024,1,1000,,LS,Running,0,60,0\ntwo,1000,1024,2,1000,,LS,Running,0,60,0\n";
     let args = Args { inflate: Some(130), ..lab.args(NODES, &format!("{PODS}{pods}")) };
-    let report = played(&args).report;
-    assert!(report.jobs >= 3, "130 % of 4 GPUs are more than two pods of the list");
+    let report = simulated(&args).report;
+    assert!(report.jobs >= 3, "130 % of 4 GPUs need more than the two pods of the list");
     assert!((75.0..=100.0).contains(&report.allocation_end_percent.unwrap()));
     assert_eq!(report.breaches, Vec::<String>::new());
 }

@@ -1,55 +1,58 @@
-//! The default kube-scheduler as a target, on a control plane: what its capabilities allow
-//! passes, what it lacks is skipped and says so, and what is forced upon it fails for the reason
-//! that a reader of the feature expects. Where there are no programs this is skipped;
-//! `SCHEDLAB_REQUIRE=control-plane` makes that a failure.
-#![expect(clippy::print_stdout, reason = "a test says what it leaves out")]
+//! Runs features with other schedulers on a control plane, mainly the default kube-scheduler:
+//! scenarios that its capabilities cover pass, others are skipped with the missing capability, and
+//! with `--force` they fail for the expected reason. Without the control plane programs the tests
+//! are skipped; `SCHEDLAB_REQUIRE=control-plane` makes that a failure.
+#![expect(clippy::print_stdout, reason = "a skipped test says why")]
 
-mod told;
+mod run_report;
 
 use std::path::Path;
 
+use run_report::CaseReport;
 use tempfile::TempDir;
-use told::Told;
 
-/// Runs features with kube-scheduler; the outcome and reason of each scenario by its name, or
-/// nothing where no control plane can be started.
-fn run(args: &[&str]) -> Option<Vec<Told>> {
-    run_as("process:kube-scheduler", args)
+/// Runs features with kube-scheduler; `None` if no control plane can be started.
+fn run(args: &[&str]) -> Option<Vec<CaseReport>> {
+    run_with("process:kube-scheduler", args)
 }
 
-/// The same with another scheduler.
-fn run_as(scheduler: &str, args: &[&str]) -> Option<Vec<Told>> {
+/// Like [`run`], with another scheduler.
+fn run_with(scheduler: &str, args: &[&str]) -> Option<Vec<CaseReport>> {
     let here = ["--cluster", "control-plane", "--scheduler", scheduler];
     let required = std::env::var("SCHEDLAB_REQUIRE").unwrap_or_default();
-    match told::run("..", &[args, &here].concat()) {
+    match run_report::run_schedlab("..", &[args, &here].concat()) {
         Ok(run) => {
             println!("{}", run.stderr);
             Some(run.cases)
         }
-        Err(err) if err.contains("no control plane") && !required.contains("control-plane") => {
-            println!("skipped: {err}");
+        Err(stderr)
+            if stderr.contains("no control plane") && !required.contains("control-plane") =>
+        {
+            println!("skipped: {stderr}");
             None
         }
-        Err(err) => panic!("no report: {err}"),
+        Err(stderr) => panic!("no report: {stderr}"),
     }
 }
 
 fn workspace() -> &'static Path {
-    Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("the crate is in one")
+    Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("the crate is in a workspace")
 }
 
-fn told<'a>(all: &'a [Told], name: &str) -> &'a Told {
-    all.iter().find(|told| told.name == name).unwrap_or_else(|| panic!("no scenario {name}"))
+fn case<'a>(all: &'a [CaseReport], name: &str) -> &'a CaseReport {
+    all.iter()
+        .find(|case| case.name == name)
+        .unwrap_or_else(|| panic!("scenario {name} is not in the report"))
 }
 
-const WORDS: &str = "kube-scheduler lacks kai-words";
+const LACKS_KAI_WORDS: &str = "kube-scheduler lacks kai-words";
 
 #[test]
-fn kube_scheduler_passes_what_it_can_do_and_is_spared_the_rest() {
-    let standing = "harness/tests/fixtures/runs/standing.feature";
-    // Now and then it leaves a pod that came before its claim until it looks at all again, after
-    // minutes.
-    let Some(all) = run(&["features", standing, "--retries", "1"]) else {
+fn kube_scheduler_passes_what_its_capabilities_cover_and_skips_the_rest() {
+    let ready_nodes = "harness/tests/fixtures/runs/standing.feature";
+    // Retried, as kube-scheduler sometimes leaves a pod that was created before its claim pending
+    // until it flushes its queue of unschedulable pods, after minutes.
+    let Some(all) = run(&["features", ready_nodes, "--retries", "1"]) else {
         return;
     };
     for name in [
@@ -64,80 +67,86 @@ fn kube_scheduler_passes_what_it_can_do_and_is_spared_the_rest() {
         "A shared claim is allocated once, with what its driver is to know",
         "A claim that nobody uses is given back where it keeps a pod off its node",
     ] {
-        let told = told(&all, name);
-        assert_eq!(told.outcome, "passed", "{name}: {}", told.why);
+        let case = case(&all, name);
+        assert_eq!(case.outcome, "passed", "{name}: {}", case.reason);
     }
-    for (name, why) in [
+    for (name, reason) in [
         ("A jobset is one gang", "kube-scheduler lacks gang, podgrouper"),
         ("A gang runs in part", "kube-scheduler lacks gang"),
         ("A node dies under a gang", "it needs virtual time (@virtual-time)"),
-        ("A claim that one pod at a time may have is used by one after the other", WORDS),
-        ("A node that is deleted and added again under its name starts clean", WORDS),
+        ("A claim that one pod at a time may have is used by one after the other", LACKS_KAI_WORDS),
+        ("A node that is deleted and added again under its name starts clean", LACKS_KAI_WORDS),
     ] {
-        let told = told(&all, name);
-        assert_eq!((&*told.outcome, &*told.why), ("skipped", why), "{name}");
+        let case = case(&all, name);
+        assert_eq!((&*case.outcome, &*case.reason), ("skipped", reason), "{name}");
     }
-    let failed = all.iter().filter(|told| !matches!(&*told.outcome, "passed" | "skipped"));
-    let failed: Vec<String> = failed.map(|told| format!("{}: {}", told.name, told.why)).collect();
+    let failed = all.iter().filter(|case| !matches!(&*case.outcome, "passed" | "skipped"));
+    let failed: Vec<String> =
+        failed.map(|case| format!("{}: {}", case.name, case.reason)).collect();
     assert!(failed.is_empty(), "{}", failed.join("\n"));
 }
 
 #[test]
-fn a_scheduler_of_any_name_gets_the_pods_of_manifests() {
-    let folder = TempDir::new().expect("a temporary folder can be made");
+fn pods_of_manifests_get_the_scheduler_name_of_the_target() {
+    let folder = TempDir::new().expect("a temporary folder can be created");
     let target = folder.path().join("target.yaml");
     let text = "name: mine\nschedulerName: my-sched\nqueues: scheduling.run.ai/v2\n\
                 capabilities: [gang, podgrouper, quota, lab, kai-words]\n";
     std::fs::write(&target, text).expect("a file can be written");
-    let target = target.to_str().expect("its path is text");
+    let target = target.to_str().expect("the path is UTF-8");
     let features = ["features/lab/quota.feature", "features/devices/claims.feature"];
-    let Some(all) = run_as("ours", &[&features[..], &["--target", target]].concat()) else {
+    let Some(all) = run_with("ours", &[&features[..], &["--target", target]].concat()) else {
         return;
     };
-    let failed = all.iter().filter(|told| !matches!(&*told.outcome, "passed" | "skipped"));
-    let failed: Vec<String> = failed.map(|told| format!("{}: {}", told.name, told.why)).collect();
+    let failed = all.iter().filter(|case| !matches!(&*case.outcome, "passed" | "skipped"));
+    let failed: Vec<String> =
+        failed.map(|case| format!("{}: {}", case.name, case.reason)).collect();
     assert!(failed.is_empty(), "{}", failed.join("\n"));
-    assert!(all.iter().filter(|told| told.outcome == "passed").count() >= 8);
+    assert!(all.iter().filter(|case| case.outcome == "passed").count() >= 8);
 }
 
 #[test]
-fn a_scheduler_that_ends_by_itself_is_told_with_its_last_words_and_not_waited_for() {
-    let folder = TempDir::new().expect("a temporary folder can be made");
+fn a_scheduler_that_exits_fails_the_scenario_at_once_with_its_output() {
+    let folder = TempDir::new().expect("a temporary folder can be created");
     let target = folder.path().join("target.yaml");
     let text = "name: broken\nqueues: none\ncapabilities: [kube-profile]\n";
     std::fs::write(&target, text).expect("a file can be written");
-    let target = target.to_str().expect("its path is text");
-    let scenario = at("features/placement/kube.feature", "Scenario: The emptiest node");
+    let target = target.to_str().expect("the path is UTF-8");
+    let scenario = scenario_at("features/placement/kube.feature", "Scenario: The emptiest node");
     let broken = "process:sh -c 'echo no such flag: --lead; exit 2'";
     let args = ["--target", target, "--force", "--min-wait", "1h"];
-    let Some(all) = run_as(broken, &[&[&*scenario], &args[..]].concat()) else {
+    let Some(all) = run_with(broken, &[&[&*scenario], &args[..]].concat()) else {
         return;
     };
     assert_eq!(all[0].outcome, "failed");
-    for words in ["the scheduler ended by itself", "no such flag: --lead"] {
-        assert!(all[0].why.contains(words), "{}", all[0].why);
+    for words in ["the scheduler exited by itself", "no such flag: --lead"] {
+        assert!(all[0].reason.contains(words), "{}", all[0].reason);
     }
 }
 
-/// The scenario whose line contains these words.
-fn at(feature: &str, words: &str) -> String {
-    let text = std::fs::read_to_string(workspace().join(feature)).expect("the feature is there");
+/// Selects the scenario whose line contains `words`, as `file:line`.
+fn scenario_at(feature: &str, words: &str) -> String {
+    let text = std::fs::read_to_string(workspace().join(feature)).expect("the feature exists");
     let line = text.lines().position(|line| line.contains(words));
-    format!("{feature}:{}", line.expect("the scenario is there") + 1)
+    format!("{feature}:{}", line.expect("the scenario exists") + 1)
 }
 
 #[test]
-fn kube_scheduler_that_is_forced_fails_queues_and_gangs_for_what_it_did() {
+fn with_force_kube_scheduler_fails_queue_and_gang_scenarios_for_the_expected_reasons() {
     let forced = [
-        ("A team borrows its idle sibling's GPUs up to its own limit", "expected 24 running", "32"),
-        ("Non-preemptible work may not borrow", "expected 16 running pods", "20 running"),
-        ("A jobset is one gang", "expected 4 pending pods of jobset \"train\"", "3 running"),
+        (
+            "A team borrows its idle sibling's GPUs up to its own limit",
+            "expected 24",
+            "got 32 running",
+        ),
+        ("Non-preemptible work may not borrow", "expected 16", "got 20 running"),
+        ("A jobset is one gang", "pods of jobset \"train\", expected 4", "3 running"),
     ];
     let borrowing = "features/borrowing/borrowing.feature";
     let scenarios = [
-        at(borrowing, "Scenario: A team borrows"),
-        at(borrowing, "Scenario: Non-preemptible"),
-        at("features/gang/gang.feature", "| jobset "),
+        scenario_at(borrowing, "Scenario: A team borrows"),
+        scenario_at(borrowing, "Scenario: Non-preemptible"),
+        scenario_at("features/gang/gang.feature", "| jobset "),
     ];
     let scenarios = scenarios.each_ref().map(String::as_str);
     let Some(all) = run(&[&scenarios[..], &["--force", "--min-wait", "8s"]].concat()) else {
@@ -145,8 +154,12 @@ fn kube_scheduler_that_is_forced_fails_queues_and_gangs_for_what_it_did() {
     };
     assert_eq!(all.len(), forced.len());
     for (name, expected, found) in forced {
-        let told = told(&all, name);
-        assert_eq!(told.outcome, "failed", "{name}");
-        assert!(told.why.contains(expected) && told.why.contains(found), "{name}: {}", told.why);
+        let case = case(&all, name);
+        assert_eq!(case.outcome, "failed", "{name}");
+        assert!(
+            case.reason.contains(expected) && case.reason.contains(found),
+            "{name}: {}",
+            case.reason
+        );
     }
 }

@@ -1,5 +1,5 @@
-//! The house is tidy: modules import downwards only, files and functions stay small, the top of
-//! the repository holds nothing new, and no fixture or snapshot is left over.
+//! Checks of the source tree: modules import only lower layers, files and functions stay small, the
+//! top level of the repository has no unexpected entries, and no fixture or snapshot is unused.
 
 #[path = "tidy/edges.rs"]
 mod edges;
@@ -20,7 +20,7 @@ use source::{Source, files, sources};
 const FILE_LINES_MAX: usize = 800;
 const FUNCTION_LINES_MAX: usize = 80;
 
-/// Crates by folder.
+/// Folders of the crates.
 const CRATES: [&str; 6] = [
     "scheduler/core",
     "scheduler/json",
@@ -30,8 +30,8 @@ const CRATES: [&str; 6] = [
     "harness",
 ];
 
-/// What stands at the top of the repository, dotfiles aside.
-const TOP: [&str; 12] = [
+/// Entries at the top level of the repository, without dotfiles.
+const TOP_LEVEL_ENTRIES: [&str; 12] = [
     "Cargo.lock",
     "Cargo.toml",
     "LICENSE",
@@ -48,10 +48,10 @@ const TOP: [&str; 12] = [
 
 fn root() -> PathBuf {
     let here = Path::new(env!("CARGO_MANIFEST_DIR"));
-    here.parent().expect("the harness is a folder of the repository").to_owned()
+    here.parent().expect("the harness folder has a parent").to_owned()
 }
 
-/// Sources of a crate, without those of crates inside it.
+/// Source files in one part (`src`, `tests`, ...) of a crate.
 fn crate_sources(folder: &str, part: &str) -> Vec<Source> {
     sources(&root(), &format!("{folder}/{part}"))
 }
@@ -101,33 +101,34 @@ fn modules_import_only_what_the_table_allows() {
     let mut found = Vec::new();
     for (folder, table) in edges::EDGES {
         let mut actual = edges::Edges::new();
-        let allowed = edges::parsed(table);
+        let allowed = edges::parse_table(table);
         let sources = crate_sources(folder, "src");
         let tests: BTreeSet<String> = sources.iter().flat_map(Source::test_modules).collect();
-        let homes = edges::homes(&sources);
+        let reexports = edges::reexports(&sources);
         for source in &sources {
             let Some(module) = edges::module_of(source, folder, &tests) else { continue };
             let none = BTreeSet::new();
-            let may = allowed.get(&module).unwrap_or(&none);
-            let named = source.modules_named().into_iter();
+            let allowed_imports = allowed.get(&module).unwrap_or(&none);
+            let named = source.imported_modules().into_iter();
             let named: BTreeSet<String> =
-                named.map(|name| homes.get(&name).cloned().unwrap_or(name)).collect();
+                named.map(|name| reexports.get(&name).cloned().unwrap_or(name)).collect();
             let others = named.iter().filter(|name| **name != module).cloned();
             actual.entry(module.clone()).or_default().extend(others);
-            let bad = named.iter().filter(|name| **name != module && !may.contains(*name));
+            let bad =
+                named.iter().filter(|name| **name != module && !allowed_imports.contains(*name));
             found.extend(
                 bad.map(|name| format!("{}: {module} imports {name}", source.path.display())),
             );
         }
-        if let Some(circle) = edges::circle(&actual) {
-            found.push(format!("{folder}: circle {}", circle.join(" -> ")));
+        if let Some(cycle) = edges::cycle(&actual) {
+            found.push(format!("{folder}: import cycle {}", cycle.join(" -> ")));
         }
     }
-    assert_none(&found, "who may import whom is decided in harness/tests/tidy/edges.rs");
+    assert_none(&found, "allowed imports are listed in harness/tests/tidy/edges.rs");
 }
 
 #[test]
-fn a_circle_among_modules_is_found() {
+fn an_import_cycle_among_modules_is_found() {
     let edges = |pairs: &[(&str, &str)]| {
         let mut all = edges::Edges::new();
         for (from, to) in pairs {
@@ -135,13 +136,13 @@ fn a_circle_among_modules_is_found() {
         }
         all
     };
-    assert_eq!(edges::circle(&edges(&[("a", "b"), ("b", "c"), ("a", "c")])), None);
-    let circle = edges::circle(&edges(&[("a", "b"), ("b", "c"), ("c", "b")]));
-    assert_eq!(circle, Some(vec!["b".to_owned(), "c".to_owned(), "b".to_owned()]));
+    assert_eq!(edges::cycle(&edges(&[("a", "b"), ("b", "c"), ("a", "c")])), None);
+    let cycle = edges::cycle(&edges(&[("a", "b"), ("b", "c"), ("c", "b")]));
+    assert_eq!(cycle, Some(vec!["b".to_owned(), "c".to_owned(), "b".to_owned()]));
 }
 
 #[test]
-fn every_test_runs_and_none_sleeps() {
+fn no_test_is_ignored_or_sleeps() {
     let mut found = Vec::new();
     for source in all_sources() {
         for banned in ["#[ignore", "thread::sleep"] {
@@ -150,41 +151,44 @@ fn every_test_runs_and_none_sleeps() {
             }
         }
     }
-    assert_none(&found, "tests are run, and wait for events or on virtual time");
+    assert_none(&found, "no test is ignored or sleeps: wait for an event, or use virtual time");
 }
 
-/// A scenario of `kueue#6757` is tagged `@bug-kueue-6757`.
+/// The tag of the bug `kueue#6757` is `@bug-kueue-6757`.
 #[test]
-fn bugs_and_the_tags_of_their_scenarios_are_the_same() {
+fn every_bug_has_a_row_and_a_tagged_scenario() {
     let table =
         fs::read_to_string(root().join("docs/reference/bugs.md")).expect("the table can be read");
     let first = |row: &str| row.strip_prefix("| ")?.split_once(" |").map(|(bug, _)| bug.to_owned());
     let bugs = table.lines().filter_map(first).filter(|bug| bug.contains('#'));
     let rows: BTreeSet<String> = bugs.map(|bug| format!("bug-{}", bug.replace('#', "-"))).collect();
-    let asked = FeaturePath { path: root().join("features"), line: None };
-    let suite = load(&[asked]).expect("the features can be read");
+    let path = FeaturePath { path: root().join("features"), line: None };
+    let suite = load(&[path]).expect("the features can be read");
     let tags = suite.cases.iter().flat_map(|case| &case.tags);
     let tags: BTreeSet<String> = tags.filter(|tag| tag.starts_with("bug-")).cloned().collect();
     let found: Vec<String> = rows.symmetric_difference(&tags).cloned().collect();
-    assert_none(&found, "a bug is a row of docs/reference/bugs.md and the tag of a scenario");
+    assert_none(
+        &found,
+        "each bug needs a row in docs/reference/bugs.md and a scenario with its tag",
+    );
 }
 
 #[test]
-fn the_top_of_the_repository_holds_nothing_new() {
+fn the_top_level_of_the_repository_has_only_listed_entries() {
     let mut found = Vec::new();
     for entry in fs::read_dir(root()).expect("the repository can be read") {
         let name = entry.expect("an entry can be read").file_name();
         let name = name.to_string_lossy().into_owned();
-        let made = ["target", "results", "snapshots"].contains(&name.as_str());
-        if !made && !name.starts_with('.') && !TOP.contains(&name.as_str()) {
+        let is_generated = ["target", "results", "snapshots"].contains(&name.as_str());
+        if !is_generated && !name.starts_with('.') && !TOP_LEVEL_ENTRIES.contains(&name.as_str()) {
             found.push(name);
         }
     }
-    assert_none(&found, "the top of the repository is laid out by the README's code map");
+    assert_none(&found, "the README's code map lists the top level of the repository");
 }
 
 #[test]
-fn every_fixture_is_named_somewhere() {
+fn every_fixture_is_referenced() {
     let root = root();
     let readers = ["features", "docs", "harness/src", "harness/tests", "harness/benches"];
     let texts: Vec<String> = readers
@@ -197,31 +201,31 @@ fn every_fixture_is_named_somewhere() {
         let inside = path.strip_prefix(root.join("fixtures")).expect("below fixtures");
         let full = inside.to_string_lossy().into_owned();
         let bare = inside.with_extension("").to_string_lossy().into_owned();
-        !texts.iter().any(|text| text.contains(&full) || names(text, &bare))
+        !texts.iter().any(|text| text.contains(&full) || names_fixture(text, &bare))
     };
     let orphans: Vec<String> = files(&root.join("fixtures"))
         .iter()
         .filter(|path| !path.ends_with("README.md") && orphan(path))
         .map(|path| path.display().to_string())
         .collect();
-    assert_none(&orphans, "a fixture that nothing names goes");
+    assert_none(&orphans, "remove fixtures that nothing refers to");
 }
 
 #[test]
-fn every_snapshot_belongs_to_a_scenario_and_none_waits_for_review() {
+fn every_snapshot_belongs_to_a_scenario_and_is_reviewed() {
     let root = root();
-    let asked = FeaturePath { path: root.join("features"), line: None };
-    let suite = load(&[asked]).expect("the features can be read");
-    let needed: BTreeSet<PathBuf> = suite.cases.iter().map(Case::snapshot_path).collect();
+    let path = FeaturePath { path: root.join("features"), line: None };
+    let suite = load(&[path]).expect("the features can be read");
+    let expected: BTreeSet<PathBuf> = suite.cases.iter().map(Case::snapshot_path).collect();
     let found: Vec<String> = files(&root.join("snapshots"))
         .iter()
-        .filter(|path| !needed.contains(*path))
+        .filter(|path| !expected.contains(*path))
         .map(|path| path.display().to_string())
         .collect();
-    assert_none(&found, "a snapshot is named after its scenario, and reviewed or dropped");
+    assert_none(&found, "a snapshot is named after its scenario and reviewed; remove all others");
 }
 
-/// `"lab/fleet"` names the fixture `lab/fleet.yaml`.
-fn names(text: &str, bare: &str) -> bool {
+/// Whether a text names a fixture without its extension: `"lab/fleet"` for `lab/fleet.yaml`.
+fn names_fixture(text: &str, bare: &str) -> bool {
     text.contains(&format!("\"{bare}\""))
 }

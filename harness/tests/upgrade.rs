@@ -1,5 +1,5 @@
-//! `schedlab upgrade` between versions of our scheduler as processes: two that are alike pass,
-//! and each kind of broken one is caught by the check that is meant for it.
+//! `schedlab upgrade` between versions of our scheduler that run as processes: equal versions pass,
+//! and each kind of broken version is caught by the check for it.
 
 use std::path::Path;
 use std::process::Command;
@@ -7,42 +7,43 @@ use std::process::Command;
 use schedlab_control_plane::{PROGRAMS, test_assets};
 use schedlab_json::Value;
 
-struct Ended {
+/// The outcome of `schedlab upgrade`.
+struct UpgradeOutput {
     code: i32,
-    told: Value,
-    err: String,
+    report: Value,
+    stderr: String,
 }
 
-/// A version as a command. Cargo builds examples with all tests, beside the program; for this
-/// test alone it does not.
-fn version(wrong: &str) -> String {
+/// The command of a version with this defect, from the example `one_version`. Cargo builds examples
+/// when all tests are built, but not for this test alone.
+fn version(defect: &str) -> String {
     let program = Path::new(env!("CARGO_BIN_EXE_schedlab")).with_file_name("examples/one_version");
-    let missing = "is not there: cargo build -p schedlab --example one_version";
+    let missing = "does not exist: cargo build -p schedlab --example one_version";
     assert!(program.exists(), "{} {missing}", program.display());
-    format!("process:{} {{kubeconfig}} {{scheduler-name}} {wrong}", program.display())
+    format!("process:{} {{kubeconfig}} {{scheduler-name}} {defect}", program.display())
 }
 
-fn upgrade(to: &str, more: &[&str]) -> Ended {
+fn upgrade(to: &str, more: &[&str]) -> UpgradeOutput {
     upgrade_from(&version(""), to, more)
 }
 
-fn upgrade_from(from: &str, to: &str, more: &[&str]) -> Ended {
-    let state = tempfile::tempdir().expect("a temporary folder can be made");
+fn upgrade_from(from: &str, to: &str, more: &[&str]) -> UpgradeOutput {
+    let state = tempfile::tempdir().expect("a temporary folder can be created");
     let mut command = Command::new(env!("CARGO_BIN_EXE_schedlab"));
     command.args(["upgrade", "--format", "json", "--from", from, "--to", to]).args(more);
     let output = command.env("XDG_STATE_HOME", state.path()).output().expect("the program runs");
     let records = std::fs::read_dir(state.path().join("schedlab/runs")).expect("a run is recorded");
-    assert_eq!(records.count(), 0, "nothing is left of a run that ended");
-    Ended {
+    assert_eq!(records.count(), 0, "the run left nothing to clean up");
+    UpgradeOutput {
         code: output.status.code().unwrap_or(-1),
-        told: serde_json::from_slice(&output.stdout).unwrap_or_default(),
-        err: String::from_utf8_lossy(&output.stderr).into_owned(),
+        report: serde_json::from_slice(&output.stdout).unwrap_or_default(),
+        stderr: String::from_utf8_lossy(&output.stderr).into_owned(),
     }
 }
 
-/// Claims that did not hold.
-fn broken(ended: &Ended) -> Vec<&str> {
-    let moves = ended.told["ways"].as_array().into_iter().flatten();
+/// Names of the checks that failed.
+fn failed_checks(output: &UpgradeOutput) -> Vec<&str> {
+    let moves = output.report["ways"].as_array().into_iter().flatten();
     let moves = moves.flat_map(|way| way["moves"].as_array().into_iter().flatten());
     let checks = moves.flat_map(|one| one["checks"].as_array().into_iter().flatten());
     let broken = checks.filter(|check| check["broken"].as_array().is_some_and(|b| !b.is_empty()));
@@ -50,121 +51,151 @@ fn broken(ended: &Ended) -> Vec<&str> {
 }
 
 #[test]
-fn an_equal_version_takes_over_and_gives_back_in_both_ways() {
-    let ended = upgrade(&version(""), &[]);
-    assert_eq!((broken(&ended), ended.code), (vec![], 0), "{:#}\n{}", ended.told, ended.err);
-    let moves = |way: usize| ended.told["ways"][way]["moves"].as_array().map(Vec::len);
+fn an_equal_version_passes_in_both_directions_with_both_strategies() {
+    let output = upgrade(&version(""), &[]);
+    assert_eq!(
+        (failed_checks(&output), output.code),
+        (vec![], 0),
+        "{:#}\n{}",
+        output.report,
+        output.stderr
+    );
+    let moves = |way: usize| output.report["ways"][way]["moves"].as_array().map(Vec::len);
     assert_eq!((moves(0), moves(1)), (Some(2), Some(2)));
 }
 
-/// Skipped where there are no programs; `SCHEDLAB_REQUIRE=control-plane` makes that a failure.
+/// Skipped without the control plane programs; `SCHEDLAB_REQUIRE=control-plane` makes that a
+/// failure.
 #[test]
-fn on_a_control_plane_an_equal_version_passes_and_one_that_evicts_is_caught() {
+fn on_a_control_plane_an_equal_version_passes_and_an_evicting_one_is_caught() {
     if test_assets(&PROGRAMS).is_none() {
         return;
     }
     let there = ["--cluster", "control-plane"];
-    let ended = upgrade(&version(""), &there);
-    assert_eq!((broken(&ended), ended.code), (vec![], 0), "{:#}\n{}", ended.told, ended.err);
-    let moves = |way: usize| ended.told["ways"][way]["moves"].as_array().map(Vec::len);
+    let output = upgrade(&version(""), &there);
+    assert_eq!(
+        (failed_checks(&output), output.code),
+        (vec![], 0),
+        "{:#}\n{}",
+        output.report,
+        output.stderr
+    );
+    let moves = |way: usize| output.report["ways"][way]["moves"].as_array().map(Vec::len);
     assert_eq!((moves(0), moves(1)), (Some(2), Some(2)));
-    let ended = upgrade(&version("evicts"), &[&there[..], &["--way", "stop-and-start"]].concat());
-    assert_eq!(ended.code, 1, "{}", ended.err);
-    assert!(broken(&ended).contains(&"no running pod is touched"), "{:#}", ended.told);
+    let output = upgrade(&version("evicts"), &[&there[..], &["--way", "stop-and-start"]].concat());
+    assert_eq!(output.code, 1, "{}", output.stderr);
+    assert!(failed_checks(&output).contains(&"no running pod is touched"), "{:#}", output.report);
 }
 
 #[test]
 fn versions_that_elect_a_leader_hand_over_to_each_other() {
     let elects = version("elects");
-    let ended = upgrade_from(&elects, &elects, &["--way", "rolling"]);
-    assert_eq!((broken(&ended), ended.code), (vec![], 0), "{:#}\n{}", ended.told, ended.err);
-    let moves = ended.told["ways"][0]["moves"].as_array().map(Vec::len);
+    let output = upgrade_from(&elects, &elects, &["--way", "rolling"]);
+    assert_eq!(
+        (failed_checks(&output), output.code),
+        (vec![], 0),
+        "{:#}\n{}",
+        output.report,
+        output.stderr
+    );
+    let moves = output.report["ways"][0]["moves"].as_array().map(Vec::len);
     assert_eq!(moves, Some(2));
 }
 
 #[test]
 fn a_version_that_evicts_running_work_is_caught() {
-    let ended = upgrade(&version("evicts"), &["--way", "stop-and-start"]);
-    assert_eq!(ended.code, 1, "{}", ended.err);
-    assert!(broken(&ended).contains(&"no running pod is touched"), "{:#}", ended.told);
+    let output = upgrade(&version("evicts"), &["--way", "stop-and-start"]);
+    assert_eq!(output.code, 1, "{}", output.stderr);
+    assert!(failed_checks(&output).contains(&"no running pod is touched"), "{:#}", output.report);
 }
 
 #[test]
-fn a_version_that_binds_without_room_is_caught() {
-    let ended = upgrade(&version("overbooks"), &["--way", "rolling"]);
-    assert_eq!(ended.code, 1, "{}", ended.err);
-    assert!(broken(&ended).contains(&"nothing is bound twice"), "{:#}", ended.told);
+fn a_version_that_overcommits_nodes_is_caught() {
+    let output = upgrade(&version("overbooks"), &["--way", "rolling"]);
+    assert_eq!(output.code, 1, "{}", output.stderr);
+    assert!(failed_checks(&output).contains(&"nothing is bound twice"), "{:#}", output.report);
 }
 
 #[test]
 fn a_version_that_loses_objects_is_caught() {
-    let ended = upgrade(&version("forgets"), &["--way", "stop-and-start"]);
-    assert_eq!(ended.code, 1, "{}", ended.err);
-    assert!(broken(&ended).contains(&"objects of the old version still load"), "{:#}", ended.told);
-}
-
-#[test]
-fn a_version_that_rewrites_what_running_pods_are_told_is_caught() {
-    let ended = upgrade(&version("rewrites"), &["--way", "stop-and-start"]);
-    assert_eq!(ended.code, 1, "{}", ended.err);
-    assert!(broken(&ended).contains(&"no running pod is touched"), "{:#}", ended.told);
-    let told = ended.told.to_string();
-    assert!(told.contains("default/steady-3: annotation schedlab.dev/gpu-devices was"), "{told}");
-}
-
-#[test]
-fn a_version_that_makes_a_queue_anew_is_caught() {
-    let ended = upgrade(&version("recreates"), &["--way", "stop-and-start"]);
-    assert_eq!(ended.code, 1, "{}", ended.err);
-    assert!(broken(&ended).contains(&"objects of the old version still load"), "{:#}", ended.told);
+    let output = upgrade(&version("forgets"), &["--way", "stop-and-start"]);
+    assert_eq!(output.code, 1, "{}", output.stderr);
     assert!(
-        ended.told.to_string().contains("queue upgrade-steady was replaced"),
+        failed_checks(&output).contains(&"objects of the old version still load"),
         "{:#}",
-        ended.told
+        output.report
+    );
+}
+
+#[test]
+fn a_version_that_rewrites_annotations_of_running_pods_is_caught() {
+    let output = upgrade(&version("rewrites"), &["--way", "stop-and-start"]);
+    assert_eq!(output.code, 1, "{}", output.stderr);
+    assert!(failed_checks(&output).contains(&"no running pod is touched"), "{:#}", output.report);
+    let report = output.report.to_string();
+    assert!(
+        report.contains("default/steady-3: annotation schedlab.dev/gpu-devices was"),
+        "{report}"
+    );
+}
+
+#[test]
+fn a_version_that_recreates_a_queue_is_caught() {
+    let output = upgrade(&version("recreates"), &["--way", "stop-and-start"]);
+    assert_eq!(output.code, 1, "{}", output.stderr);
+    assert!(
+        failed_checks(&output).contains(&"objects of the old version still load"),
+        "{:#}",
+        output.report
+    );
+    assert!(
+        output.report.to_string().contains("queue upgrade-steady was replaced"),
+        "{:#}",
+        output.report
     );
 }
 
 #[test]
 fn a_version_that_binds_beyond_a_queues_limit_is_caught() {
-    let ended = upgrade(&version("boundless"), &["--way", "stop-and-start"]);
-    assert_eq!(ended.code, 1, "{}", ended.err);
-    let told = ended.told.to_string();
-    assert!(broken(&ended).contains(&"no queue exceeds its limit"), "{:#}", ended.told);
-    assert!(told.contains("queue upgrade-capped has a limit of 2 GPUs and used 3"), "{told}");
+    let output = upgrade(&version("boundless"), &["--way", "stop-and-start"]);
+    assert_eq!(output.code, 1, "{}", output.stderr);
+    let report = output.report.to_string();
+    assert!(failed_checks(&output).contains(&"no queue exceeds its limit"), "{:#}", output.report);
+    assert!(report.contains("queue upgrade-capped has a limit of 2 GPUs and used 3"), "{report}");
 }
 
 #[test]
-fn a_version_that_binds_beyond_the_limit_of_a_queue_above_is_caught() {
-    let ended = upgrade(&version("flat"), &["--way", "stop-and-start"]);
-    assert_eq!(ended.code, 1, "{}", ended.err);
-    let told = ended.told.to_string();
-    assert!(broken(&ended).contains(&"no queue exceeds its limit"), "{:#}", ended.told);
-    assert!(told.contains("queue upgrade-bounded has a limit of 1 GPUs and used 2"), "{told}");
+fn a_version_that_binds_beyond_the_limit_of_a_parent_queue_is_caught() {
+    let output = upgrade(&version("flat"), &["--way", "stop-and-start"]);
+    assert_eq!(output.code, 1, "{}", output.stderr);
+    let report = output.report.to_string();
+    assert!(failed_checks(&output).contains(&"no queue exceeds its limit"), "{:#}", output.report);
+    assert!(report.contains("queue upgrade-bounded has a limit of 1 GPUs and used 2"), "{report}");
 }
 
 #[test]
-fn a_version_that_tells_nobody_why_it_waits_is_caught() {
-    let ended = upgrade(&version("mute"), &["--way", "stop-and-start"]);
-    assert_eq!((broken(&ended), ended.code), (vec!["new work that waits is told why"], 1));
-    let told = ended.told.to_string();
-    assert!(told.contains("beyond-capped-there waits and is not told why"), "{told}");
+fn a_version_that_gives_no_pending_reasons_is_caught() {
+    let output = upgrade(&version("mute"), &["--way", "stop-and-start"]);
+    assert_eq!((failed_checks(&output), output.code), (vec!["new pending work has a reason"], 1));
+    let report = output.report.to_string();
+    assert!(report.contains("beyond-capped-there is pending without a reason"), "{report}");
 }
 
 #[test]
-fn a_version_that_does_not_start_is_caught_with_its_own_words() {
-    let ended = upgrade("process:echo no such flag", &["--way", "stop-and-start"]);
-    assert_eq!(ended.code, 1, "{}", ended.err);
-    assert!(broken(&ended).contains(&"no gang breaks"), "{:#}", ended.told);
-    assert!(ended.told.to_string().contains("no such flag"), "{:#}", ended.told);
+fn a_version_that_does_not_start_is_reported_with_its_output() {
+    let output = upgrade("process:echo no such flag", &["--way", "stop-and-start"]);
+    assert_eq!(output.code, 1, "{}", output.stderr);
+    assert!(failed_checks(&output).contains(&"no gang breaks"), "{:#}", output.report);
+    assert!(output.report.to_string().contains("no such flag"), "{:#}", output.report);
 }
 
 #[test]
-fn an_old_version_that_does_not_run_is_no_verdict() {
+fn an_old_version_that_does_not_run_exits_with_3() {
     let mut command = Command::new(env!("CARGO_BIN_EXE_schedlab"));
     let state = tempfile::tempdir().expect("a temporary folder can be made");
     command.args(["upgrade", "--from", "process:false", "--to", "process:false"]);
     let output = command.env("XDG_STATE_HOME", state.path()).output().expect("the program runs");
     assert_eq!(output.status.code(), Some(3));
     let err = String::from_utf8_lossy(&output.stderr);
-    assert!(err.contains("process:false: the scheduler ended by itself"), "{err}");
+    assert!(err.contains("process:false: the scheduler exited by itself"), "{err}");
 }

@@ -172,13 +172,13 @@ impl Applier {
         self.held_messages.clear();
         let mut blocked = self.allocate_claims(cache, cycle).await;
         blocked.extend(self.bind_volumes(cache, cycle, &blocked).await);
-        let (mut losing, together) = (BTreeSet::new(), EvictionGroupSizes::new(cycle));
+        let (mut losing, group_sizes) = (BTreeSet::new(), EvictionGroupSizes::new(cycle));
         let mut chains = Vec::new();
         for decision in &cycle.plan.decisions {
             chains.extend(match decision {
                 Decision::Bind { pod, .. } if blocked.contains(&cycle.group(*pod)) => None,
                 Decision::Bind { pod, node } => Some(match self.binding {
-                    Binding::Direct => self.bind(cache, cycle, (*pod, *node)),
+                    Binding::Direct => self.bind(cache, cycle, *pod, *node),
                     Binding::Requests => self.create_bind_request(cycle, *pod, *node),
                 }),
                 Decision::Evict { pod, cause } => {
@@ -186,7 +186,7 @@ impl Applier {
                     let group = cycle.group(*pod).filter(|group| losing.insert(*group));
                     let group = group.map(|group| &cycle.snapshot.pod_groups[group.0 as usize]);
                     let mark = group.and_then(|group| self.mark_eviction(group, cycle.now));
-                    let evict = self.evict(cache, cycle, (*pod, cause), &together);
+                    let evict = self.evict(cache, cycle, *pod, cause, &group_sizes);
                     Some(mark.into_iter().chain(evict).collect())
                 }
                 Decision::Pipeline { pod, node } => {

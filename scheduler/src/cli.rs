@@ -289,8 +289,9 @@ pub(crate) fn run(arguments: &Run) -> anyhow::Result<()> {
         let probes = serve_probes(arguments.health_address, health).await?;
         let reviews = webhooks::serve_reviews(arguments, &config, &client).await?;
         let stop = termination_signal()?.shared();
-        let measured = (Arc::clone(&now), Some(metrics));
-        let work = schedlab_scheduler::run_until(client.clone(), config, measured, stop.clone());
+        let (clock, metrics) = (Arc::clone(&now), Some(metrics));
+        let work =
+            schedlab_scheduler::run_until(client.clone(), config, clock, metrics, stop.clone());
         let scheduling = async {
             let Some(election) = election else { return work.await };
             let stop = stop_unless_leading(stop, last.clone());

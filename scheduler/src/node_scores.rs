@@ -22,7 +22,8 @@ pub fn score_nodes(
     config: &Config,
     nodes: &[Value],
     pods: &[Value],
-    (namespace, name): (&str, &str),
+    namespace: &str,
+    name: &str,
 ) -> Result<Scores, String> {
     let mut cache = ClusterCache::new(&config.scheduler_name).with_flavor(config.flavor);
     cache.relist(Kind::Node, nodes);

@@ -250,7 +250,8 @@ mod tests {
     /// Two pods on n1 share a claim that is allocated there; then these pods are evicted.
     fn after_eviction(
         evicted: &[u32],
-        (group, cpu): (&Value, &str),
+        group: &Value,
+        cpu: &str,
     ) -> (Snapshot, BTreeMap<ObjectKey, UnschedulableReason>) {
         let name = |name: &str| json!({ "namespace": "ns", "name": name });
         let result = json!({ "request": "r", "driver": "gpu.x", "pool": "n1", "device": "gpu-0" });
@@ -286,7 +287,7 @@ mod tests {
     #[test]
     fn a_claim_is_released_with_its_last_evicted_pod() {
         let allocated = |evicted: &[u32]| {
-            let (snapshot, _) = after_eviction(evicted, (&json!({}), "1"));
+            let (snapshot, _) = after_eviction(evicted, &json!({}), "1");
             let mut claims = snapshot.shapes.iter().flat_map(|shape| &shape.claims);
             claims.next().expect("they share one").allocated_on.clone()
         };
@@ -298,14 +299,18 @@ mod tests {
     #[test]
     fn an_evicted_pod_waits_again_unless_it_or_its_group_is_malformed() {
         let after = |group: Value, cpu: &str| {
-            let (snapshot, unschedulable) = after_eviction(&[0], (&group, cpu));
+            let (snapshot, unschedulable) = after_eviction(&[0], &group, cpu);
             let output: Vec<String> = unschedulable.keys().map(ObjectKey::to_string).collect();
             let unusable = snapshot.pod_groups[0].unschedulable_members.len();
             (snapshot.pods[0].status, output.join(" "), unusable)
         };
         assert_eq!(after(json!({}), "1"), (PodStatus::Pending, String::new(), 0));
         let left_out = |unusable| (PodStatus::Failed, "ns/a".to_owned(), unusable);
-        assert_eq!(after(json!({ "minMember": -1 }), "1"), left_out(0), "the group is told itself");
+        assert_eq!(
+            after(json!({ "minMember": -1 }), "1"),
+            left_out(0),
+            "the group itself is reported"
+        );
         assert_eq!(after(json!({}), "many"), left_out(1));
     }
 }

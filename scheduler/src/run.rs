@@ -43,7 +43,7 @@ const LAST_WRITE_MAX: Duration = Duration::from_secs(5);
 /// # Errors
 /// The API server cannot be reached, or refuses a list that the scheduler needs.
 pub async fn run(client: Client, config: Config, now: Clock) -> anyhow::Result<()> {
-    run_components(client, config, (now, None), std::future::pending()).await
+    run_components(client, config, now, None, std::future::pending()).await
 }
 
 /// Like [`run`], but reports cycles to `metrics`, and ends soon after `stop`: it then writes the
@@ -54,17 +54,19 @@ pub async fn run(client: Client, config: Config, now: Clock) -> anyhow::Result<(
 pub async fn run_until(
     client: Client,
     config: Config,
-    (now, metrics): (Clock, Option<Arc<Metrics>>),
+    now: Clock,
+    metrics: Option<Arc<Metrics>>,
     stop: impl Future<Output = ()> + Send,
 ) -> anyhow::Result<()> {
-    run_components(client, config, (now, metrics), stop).await
+    run_components(client, config, now, metrics, stop).await
 }
 
 /// Runs the configured components until one of them ends; in single-cycle mode one after the other.
 async fn run_components(
     client: Client,
     config: Config,
-    (now, metrics): (Clock, Option<Arc<Metrics>>),
+    now: Clock,
+    metrics: Option<Arc<Metrics>>,
     stop: impl Future<Output = ()> + Send,
 ) -> anyhow::Result<()> {
     if !config.runs_cycles() && !config.runs(Component::Binder) {
@@ -73,15 +75,15 @@ async fn run_components(
     }
     let api = ApiClient::new(client, config.scheduler_name.clone());
     if !config.executes_bind_requests() {
-        return run_loop(api, config, (now, metrics), stop).boxed().await;
+        return run_loop(api, config, now, metrics, stop).boxed().await;
     }
     if !config.runs_cycles() {
         let binding = binder::run(api, &config, now).boxed();
         return tokio::select! { biased; () = stop => Ok(()), done = binding => done };
     }
-    let watched = (Clock::clone(&now), metrics);
     let stop = stop.shared();
-    let deciding = run_loop(api.clone(), config.clone(), watched, stop.clone()).boxed();
+    let clock = Clock::clone(&now);
+    let deciding = run_loop(api.clone(), config.clone(), clock, metrics, stop.clone()).boxed();
     let binding = binder::run(api, &config, now).boxed();
     match config.run_until {
         RunUntil::Stopped => {
@@ -101,7 +103,8 @@ async fn run_components(
 async fn run_loop(
     api: ApiClient,
     config: Config,
-    (now, metrics): (Clock, Option<Arc<Metrics>>),
+    now: Clock,
+    metrics: Option<Arc<Metrics>>,
     stop: impl Future<Output = ()>,
 ) -> anyhow::Result<()> {
     let mut stop = std::pin::pin!(stop);
@@ -261,9 +264,9 @@ impl Scheduler {
         let is_done = self.config.runs(Component::Scheduler) && outcome == Outcome::default();
         let after = is_done.then(|| self.queue_uses(&plan.queues_after));
         let marked = if outcome.in_doubt { Ok(()) } else { self.mark_groups().await };
-        let usage = (&uses, after.as_ref().unwrap_or(&uses));
-        let queues_reported =
-            self.report_queues(plan.total_shared.at_least_zero(), usage, now).await;
+        let capacity = plan.total_shared.at_least_zero();
+        let uses_after = after.as_ref().unwrap_or(&uses);
+        let queues_reported = self.report_queues(capacity, &uses, uses_after, now).await;
         let groups_reported = self.report_groups(is_done.then_some(&plan)).await;
         for failed in
             [grouped, marked, queues_reported, groups_reported].into_iter().filter_map(Result::err)
@@ -360,7 +363,7 @@ impl Scheduler {
         self.grouper.group(&self.api, &mut self.cache, now, &mut self.limiter).await
     }
 
-    /// Annotates the pods whose group annotation no binding carries.
+    /// Writes the group annotation of pods that get it from no binding.
     async fn mark_groups(&mut self) -> Result<(), ApiError> {
         if self.config.flavor == Flavor::Kube {
             return Ok(());

@@ -218,7 +218,7 @@ impl SnapshotBuilder {
         let Self { flavor, nodes, shapes, built, .. } = self;
         let Snapshot { pod_groups, shapes: listed, .. } = &mut built.snapshot;
         let context = PodContext { cache, flavor: *flavor, nodes, groups: pod_groups };
-        pods::build(key, &context, (shapes, listed))
+        pods::build(key, &context, shapes, listed)
     }
 }
 

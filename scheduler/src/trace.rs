@@ -80,13 +80,20 @@ impl Trace {
     }
 
     /// Records a verdict about a pod group, or about a pod as a whole.
-    fn record(&self, (point, plugin): (&str, &str), subject: &str, verdict: &str) {
+    fn record(&self, point: &str, plugin: &str, subject: &str, verdict: &str) {
         self.log().line(format!("  {point} {plugin}: {subject}: {verdict}"));
     }
 
     /// Records a verdict about a pod on a node; equal verdicts are merged to one line.
-    fn record_node(&self, about: (&'static str, &str), subject: &str, answer: (&str, &str)) {
-        self.log().record_node(about, subject, answer);
+    fn record_node(
+        &self,
+        point: &'static str,
+        plugin: &str,
+        subject: &str,
+        node: &str,
+        verdict: &str,
+    ) {
+        self.log().record_node(point, plugin, subject, node, verdict);
     }
 }
 

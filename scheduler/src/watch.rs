@@ -118,7 +118,7 @@ impl Kind {
         }
     }
 
-    /// What pods must use before the kind is watched; `None`: it is always watched.
+    /// The kind is watched only once pods use this; `None`: always.
     pub(crate) const fn need(self) -> Option<Need> {
         match self {
             Self::Storage(_) => Some(Need::Volumes),
@@ -210,7 +210,7 @@ impl Kind {
     }
 }
 
-/// What the response to a request contains.
+/// The expected content of a response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ResponseForm {
     /// An object, or watch events of objects.
@@ -468,7 +468,7 @@ impl Watch {
     }
 }
 
-/// What is known of a `CustomResourceDefinition`.
+/// The state of a `CustomResourceDefinition`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum DefinitionState {
     Existed,

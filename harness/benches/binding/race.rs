@@ -1,4 +1,4 @@
-//! One scheduler against the clock.
+//! Times how fast one scheduler binds all pods.
 
 use std::{
     collections::BTreeSet,
@@ -26,30 +26,30 @@ use tokio::{
 
 use crate::{PODS, fleet};
 
-/// How often events are counted once all pods are bound.
-const COUNT_AGAIN: Duration = Duration::from_millis(200);
+/// Interval at which events are counted once all pods are bound.
+const EVENT_POLL_INTERVAL: Duration = Duration::from_millis(200);
 
-/// Times from a scheduler's start.
+/// Times since the start of a scheduler.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Took {
-    /// To its first binding.
+pub(crate) struct Timings {
+    /// Until the first binding.
     pub(crate) first: Duration,
-    /// To its last binding.
+    /// Until the last binding.
     pub(crate) all: Duration,
-    /// Until every pod's event was written, too.
-    pub(crate) told: Duration,
+    /// Until every pod also has its event.
+    pub(crate) events: Duration,
 }
 
-impl Took {
-    pub(crate) fn a_second(&self) -> f64 {
+impl Timings {
+    pub(crate) fn pods_per_second(&self) -> f64 {
         pods() / self.all.as_secs_f64()
     }
 
-    pub(crate) fn after_first_a_second(&self) -> f64 {
+    pub(crate) fn pods_per_second_after_first(&self) -> f64 {
         pods() / self.after_first().as_secs_f64()
     }
 
-    /// From its first binding to its last.
+    /// From the first binding to the last.
     pub(crate) fn after_first(&self) -> Duration {
         self.all.saturating_sub(self.first)
     }
@@ -59,8 +59,11 @@ fn pods() -> f64 {
     u32::try_from(PODS).map_or(f64::NAN, f64::from)
 }
 
-/// kube-scheduler with its defaults, and no limit to its requests a second.
-pub(crate) async fn theirs(plane: &TemporaryControlPlane, namespace: &str) -> anyhow::Result<Took> {
+/// Times kube-scheduler with its default profile, without client-side rate limits.
+pub(crate) async fn time_kube_scheduler(
+    plane: &TemporaryControlPlane,
+    namespace: &str,
+) -> anyhow::Result<Timings> {
     let config = json!({
         "apiVersion": "kubescheduler.config.k8s.io/v1",
         "kind": "KubeSchedulerConfiguration",
@@ -72,17 +75,20 @@ pub(crate) async fn theirs(plane: &TemporaryControlPlane, namespace: &str) -> an
     let file = tempfile::NamedTempFile::new().context("no temporary file")?;
     fs::write(file.path(), config.to_string())?;
     let arguments = [format!("--config={}", file.path().display()), "--secure-port=0".to_owned()];
-    race(plane, namespace, "default-scheduler", || {
+    time(plane, namespace, "default-scheduler", || {
         plane.start_program("kube-scheduler", &arguments)
     })
     .await
 }
 
-/// Our scheduler as its command line starts it, on a thread of its own.
-pub(crate) async fn ours(plane: &TemporaryControlPlane, namespace: &str) -> anyhow::Result<Took> {
+/// Times our scheduler, configured as by its command line, on a thread of its own.
+pub(crate) async fn time_our_scheduler(
+    plane: &TemporaryControlPlane,
+    namespace: &str,
+) -> anyhow::Result<Timings> {
     let kubeconfig = plane.kubeconfig().to_owned();
-    race(plane, namespace, "kai-scheduler", || {
-        let (life, end) = oneshot::channel::<()>();
+    time(plane, namespace, "kai-scheduler", || {
+        let (stop, stopped) = oneshot::channel::<()>();
         let thread = thread::spawn(move || -> anyhow::Result<()> {
             let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
             runtime.block_on(async {
@@ -94,61 +100,61 @@ pub(crate) async fn ours(plane: &TemporaryControlPlane, namespace: &str) -> anyh
                 };
                 tokio::select! {
                     ended = schedlab_scheduler::run(client, config, wall_clock()) => ended,
-                    _ = end => Ok(()),
+                    _ = stopped => Ok(()),
                 }
             })
         });
-        Ok(Ours { life: Some(life), thread: Some(thread) })
+        Ok(SchedulerThread { stop: Some(stop), thread: Some(thread) })
     })
     .await
 }
 
-/// Our scheduler on its thread.
-struct Ours {
-    life: Option<oneshot::Sender<()>>,
+/// The thread of our scheduler; dropping it stops the scheduler.
+struct SchedulerThread {
+    stop: Option<oneshot::Sender<()>>,
     thread: Option<thread::JoinHandle<anyhow::Result<()>>>,
 }
 
-impl Drop for Ours {
+impl Drop for SchedulerThread {
     fn drop(&mut self) {
-        self.life = None;
+        self.stop = None;
         let _ = self.thread.take().map(thread::JoinHandle::join);
     }
 }
 
-async fn race<T>(
+/// Starts a scheduler and measures how long it takes to bind all pods.
+async fn time<T>(
     plane: &TemporaryControlPlane,
     namespace: &str,
-    scheduler: &str,
+    scheduler_name: &str,
     start: impl FnOnce() -> anyhow::Result<T>,
-) -> anyhow::Result<Took> {
+) -> anyhow::Result<Timings> {
     let api = Api::new(plane.client().await?);
-    fleet::submit(&api, namespace, scheduler).await.context("cannot submit the pods")?;
-    let mut bound = watch(&api, namespace).await?;
-    let began = Instant::now();
-    let runs = start()?;
+    fleet::submit(&api, namespace, scheduler_name).await.context("cannot submit the pods")?;
+    let mut pods_watch = watch(&api, namespace).await?;
+    let start_time = Instant::now();
+    let scheduler = start()?;
     let (mut names, mut first) = (BTreeSet::new(), None);
     while names.len() < PODS {
-        // An API server ends the watch of who does not keep up; on a busy machine that is anyone.
-        let Some(line) = bound.try_next().await? else {
-            bound = watch(&api, namespace).await?;
+        // An API server ends the watch of a slow client; on a busy machine this can happen here.
+        let Some(line) = pods_watch.try_next().await? else {
+            pods_watch = watch(&api, namespace).await?;
             continue;
         };
         let event: WatchEvent<PartialObjectMeta> = serde_json::from_str(&line)?;
         if let WatchEvent::Added(pod) = event {
-            first.get_or_insert(began.elapsed());
+            first.get_or_insert(start_time.elapsed());
             names.insert(pod.name_any());
         }
     }
-    let all = began.elapsed();
-    let told = told(&api, namespace).await?;
-    let told = told - began;
-    drop(runs);
-    fleet::clear(&api, namespace).await?;
-    Ok(Took { first: first.unwrap_or_default(), all, told })
+    let all = start_time.elapsed();
+    let events = wait_for_events(&api, namespace).await? - start_time;
+    drop(scheduler);
+    fleet::delete_objects(&api, namespace).await?;
+    Ok(Timings { first: first.unwrap_or_default(), all, events })
 }
 
-/// Tells of every pod that is bound, and then of each that gets bound.
+/// Watches bound pods, beginning with those that are bound already.
 async fn watch(
     api: &Api,
     namespace: &str,
@@ -163,8 +169,8 @@ async fn watch(
     Ok(lines.lines())
 }
 
-/// When every pod has its event.
-async fn told(api: &Api, namespace: &str) -> anyhow::Result<Instant> {
+/// Waits until there is an event for every pod; returns when.
+async fn wait_for_events(api: &Api, namespace: &str) -> anyhow::Result<Instant> {
     let path = format!("/api/v1/namespaces/{namespace}/events?limit=1");
     loop {
         let list = api.get(&path).await?;
@@ -172,12 +178,12 @@ async fn told(api: &Api, namespace: &str) -> anyhow::Result<Instant> {
         if usize::try_from(more)? + 1 >= PODS {
             return Ok(Instant::now());
         }
-        sleep(COUNT_AGAIN).await;
+        sleep(EVENT_POLL_INTERVAL).await;
     }
 }
 
-/// The machine's time.
-#[expect(clippy::disallowed_methods, reason = "a scheduler runs in real time here")]
+/// The wall clock.
+#[expect(clippy::disallowed_methods, reason = "the scheduler runs in real time")]
 fn wall_clock() -> Clock {
     Arc::new(|| jiff::Timestamp::try_from(SystemTime::now()).unwrap_or_default())
 }

@@ -1,5 +1,5 @@
-//! One cycle of the core on synthetic clusters, and how it grows with them. Snapshots are made
-//! outside the clock; a cycle is one call of `schedule` with the full profile `kai`.
+//! The time of one cycle of the core on synthetic clusters of several sizes. Building the snapshot
+//! does not count; a cycle is one call of `schedule` with the full profile `kai`.
 
 use std::{
     collections::BTreeSet,
@@ -16,13 +16,13 @@ use schedlab_scheduler_core::{
 
 use crate::table::{Row, Table, median, time};
 
-/// A family of clusters that grows with the number of nodes.
+/// Clusters of one kind, by the number of nodes.
 struct Family {
     name: &'static str,
     cluster: fn(u32) -> Snapshot,
-    /// What so many nodes may take.
+    /// A number of nodes, and the upper bound of the time for it in milliseconds.
     bound: (u32, u64),
-    /// KAI v0.17.0's own benchmark of the same, net seconds by nodes.
+    /// KAI v0.17.0's own benchmark of the same clusters: nodes, and net seconds.
     kai: &'static [(u32, f64)],
 }
 
@@ -54,7 +54,7 @@ const FAMILIES: [Family; 7] = [
         kai: &[(10, 0.1), (50, 1.3), (100, 5.2), (200, 26.5), (500, 201.5)],
     },
     Family {
-        name: "reclaim: a hopeless gang of 10 x 8 GPUs",
+        name: "reclaim: an infeasible gang of 10 x 8 GPUs",
         cluster: synthetic::infeasible_gang_against_singles,
         bound: (1000, 1000),
         kai: &[(10, 0.07), (50, 4.8), (100, 24.8), (200, 121.8), (500, 126.4), (1000, 132.0)],
@@ -66,37 +66,37 @@ const FAMILIES: [Family; 7] = [
         kai: &[],
     },
     Family {
-        name: "reclaim: 60 gangs apart by rack or node, from one-GPU jobs",
+        name: "reclaim: 60 gangs spread over racks or nodes, from one-GPU jobs",
         cluster: synthetic::gangs_in_separate_domains_against_singles,
         bound: (1000, 1000),
         kai: &[],
     },
 ];
 
-/// A cycle of some actions on a small cluster.
-struct Small {
+/// A cycle of one or all actions on small clusters.
+struct SmallCase {
     name: &'static str,
     cluster: fn(u32, u32) -> Snapshot,
-    /// `None`: all of them.
+    /// `None` for all actions of the profile.
     action: Option<Action>,
-    /// Nodes, jobs, and KAI v0.17.0's own benchmark of the same in net milliseconds.
+    /// Nodes, jobs, and the net milliseconds of KAI v0.17.0's own benchmark of the same cluster.
     kai: &'static [(u32, u32, f64)],
 }
 
-const SMALL: [Small; 3] = [
-    Small {
+const SMALL_CASES: [SmallCase; 3] = [
+    SmallCase {
         name: "allocate alone, pending one-GPU jobs in 4 queues",
         cluster: synthetic::pending_jobs,
         action: Some(Action::Allocate),
         kai: &[(10, 50, 9.0), (50, 200, 38.0), (100, 500, 123.0)],
     },
-    Small {
+    SmallCase {
         name: "consolidation alone, every second job runs",
         cluster: synthetic::half_running_jobs,
         action: Some(Action::Consolidate),
         kai: &[(10, 50, 30.0), (50, 200, 274.0)],
     },
-    Small {
+    SmallCase {
         name: "a full cycle, every second job runs",
         cluster: synthetic::half_running_jobs,
         action: None,
@@ -104,23 +104,23 @@ const SMALL: [Small; 3] = [
     },
 ];
 
-/// Where KAI takes less than 100 ms.
-const TIMES: f64 = 10.0;
+/// How many times faster than KAI a cycle on a small cluster must be.
+const REQUIRED_SPEEDUP: f64 = 10.0;
 
-/// KAI's benchmarks of single actions, each as many times as fast as KAI.
+/// Measures the small clusters of KAI's own benchmarks.
 pub(crate) fn measure_small(table: &mut Table) {
-    for small in SMALL.iter().filter(|small| table.wants(small.name)) {
+    for small in SMALL_CASES.iter().filter(|small| table.selects(small.name)) {
         for &(nodes, jobs, kai) in small.kai {
             let actions = small.action.map(|action| vec![action]);
             let whole = Profile::kai();
             let actions = actions.unwrap_or_else(|| whole.actions.clone());
             let profile = Profile { actions, ..whole };
-            let (took, decisions) = cycle(&(small.cluster)(nodes, jobs), &profile);
-            let millis = took.as_secs_f64() * 1000.0;
+            let (elapsed, decisions) = cycle(&(small.cluster)(nodes, jobs), &profile);
+            let millis = elapsed.as_secs_f64() * 1000.0;
             table.row(&Row {
                 name: format!("{}, {nodes} nodes, {jobs} jobs", small.name),
                 figure: format!("{millis:.2} ms"),
-                bound: format!("{:.1} ms", kai / TIMES),
+                bound: format!("{:.1} ms", kai / REQUIRED_SPEEDUP),
                 others: format!("{decisions}; KAI {kai} ms: x {:.0}", kai / millis),
             });
         }
@@ -128,32 +128,33 @@ pub(crate) fn measure_small(table: &mut Table) {
 }
 
 pub(crate) fn measure(table: &mut Table) {
-    for family in FAMILIES.iter().filter(|family| table.wants(family.name)) {
+    for family in FAMILIES.iter().filter(|family| table.selects(family.name)) {
         let mut last: Option<(u32, Duration)> = None;
         let sizes: BTreeSet<u32> =
             SIZES.into_iter().chain(family.kai.iter().map(|(nodes, _)| *nodes)).collect();
         for nodes in sizes {
             let cluster = (family.cluster)(nodes);
-            let (took, decisions) = cycle(&cluster, &Profile::kai());
+            let (elapsed, decisions) = cycle(&cluster, &Profile::kai());
             table.row(&Row {
                 name: format!("{}, {nodes} nodes", family.name),
-                figure: time(took),
+                figure: time(elapsed),
                 bound: if nodes == family.bound.0 {
                     format!("{} ms", family.bound.1)
                 } else {
                     String::new()
                 },
-                others: format!("{decisions}; {}", compared(family, nodes, took, last)),
+                others: format!("{decisions}; {}", comparison(family, nodes, elapsed, last)),
             });
-            last = Some((nodes, took));
-            if took > Duration::from_secs(20) {
+            last = Some((nodes, elapsed));
+            if elapsed > Duration::from_secs(20) {
                 break;
             }
         }
     }
 }
 
-/// How long a cycle takes, and what it decides. A plan that breaks a rule is no figure.
+/// The time of a cycle, and the number of its decisions. Panics if the plan violates a rule of the
+/// audit.
 fn cycle(cluster: &Snapshot, profile: &Profile) -> (Duration, String) {
     let once = || {
         let start = now();
@@ -161,8 +162,8 @@ fn cycle(cluster: &Snapshot, profile: &Profile) -> (Duration, String) {
         (start.elapsed(), plan)
     };
     let (first, plan) = once();
-    let breaches = audit_plan(cluster, &plan, Rules::kai());
-    assert!(breaches.is_empty(), "the plan breaks rules: {:?}", breaches.first());
+    let violations = audit_plan(cluster, &plan, Rules::kai());
+    assert!(violations.is_empty(), "the plan violates rules: {:?}", violations.first());
     let count = |is: fn(&Decision) -> bool| plan.decisions.iter().filter(|one| is(one)).count();
     let binds = count(|decision| matches!(decision, Decision::Bind { .. }));
     let evictions = count(|decision| matches!(decision, Decision::Evict { .. }));
@@ -173,19 +174,25 @@ fn cycle(cluster: &Snapshot, profile: &Profile) -> (Duration, String) {
     (median((0..5).map(|_| once().0).collect()), decisions)
 }
 
-fn compared(family: &Family, nodes: u32, took: Duration, last: Option<(u32, Duration)>) -> String {
-    let mut said = Vec::new();
+/// Compares a time with that of the previous size and with KAI's.
+fn comparison(
+    family: &Family,
+    nodes: u32,
+    elapsed: Duration,
+    last: Option<(u32, Duration)>,
+) -> String {
+    let mut parts = Vec::new();
     if let Some((fewer, before)) = last {
-        let times = took.as_secs_f64() / before.as_secs_f64();
-        said.push(format!("x {times:.1} for x {:.1}", f64::from(nodes) / f64::from(fewer)));
+        let times = elapsed.as_secs_f64() / before.as_secs_f64();
+        parts.push(format!("x {times:.1} for x {:.1}", f64::from(nodes) / f64::from(fewer)));
     }
     if let Some((_, secs)) = family.kai.iter().find(|(size, _)| *size == nodes) {
-        said.push(format!("KAI {secs} s: x {:.0}", secs / took.as_secs_f64()));
+        parts.push(format!("KAI {secs} s: x {:.0}", secs / elapsed.as_secs_f64()));
     }
-    said.join("; ")
+    parts.join("; ")
 }
 
-#[expect(clippy::disallowed_methods, reason = "this is where wall time is measured")]
+#[expect(clippy::disallowed_methods, reason = "a benchmark measures wall time")]
 pub(crate) fn now() -> Instant {
     Instant::now()
 }

@@ -1,4 +1,4 @@
-//! Runs the released binary and watches it from outside: wall time, and the most memory it had.
+//! Runs the `schedlab` binary and measures its wall time and peak memory.
 
 use std::{
     fs,
@@ -9,25 +9,27 @@ use std::{
 
 use crate::core::now;
 
-/// What a run took.
-pub(crate) struct Taken {
+/// The measurements of one run.
+pub(crate) struct Measurement {
     pub(crate) wall: Duration,
-    /// Peak resident memory in MB, where the system tells it.
+    /// Peak resident memory in MB; `None` if `/proc` is not available.
     pub(crate) peak_mb: Option<u64>,
     pub(crate) stdout: String,
-    pub(crate) ended_well: bool,
+    pub(crate) succeeded: bool,
 }
 
-/// Between two looks at a process's memory. The figure is the system's own peak, so only what
-/// the process does in its last moments can be missed.
-const LOOK_EVERY: Duration = Duration::from_millis(2);
+/// Interval between two reads of a process's peak memory. As the kernel records the peak, only a
+/// rise in the last interval can be missed.
+const POLL_INTERVAL: Duration = Duration::from_millis(2);
 
+/// The root of the repository.
 pub(crate) fn root() -> PathBuf {
     let here = Path::new(env!("CARGO_MANIFEST_DIR"));
-    here.parent().expect("the harness is a folder of the repository").to_owned()
+    here.parent().expect("the harness folder has a parent").to_owned()
 }
 
-pub(crate) fn schedlab(arguments: &[&str]) -> Taken {
+/// Runs `schedlab` in the root of the repository.
+pub(crate) fn schedlab(arguments: &[&str]) -> Measurement {
     let output = tempfile::NamedTempFile::new().expect("a temporary file");
     let sink = output.reopen().expect("a temporary file");
     let start = now();
@@ -37,21 +39,21 @@ pub(crate) fn schedlab(arguments: &[&str]) -> Taken {
         .stdout(sink)
         .stderr(Stdio::null())
         .spawn()
-        .expect("the binary beside this benchmark starts");
+        .expect("schedlab starts");
     let mut peak = None;
-    let ended = loop {
+    let status = loop {
         peak = peak_mb(child.id()).max(peak);
-        if let Some(ended) = child.try_wait().expect("a child can be waited for") {
-            break ended;
+        if let Some(status) = child.try_wait().expect("a child can be waited for") {
+            break status;
         }
         pause();
     };
     let wall = start.elapsed();
     let stdout = fs::read_to_string(output.path()).unwrap_or_default();
-    Taken { wall, peak_mb: peak, stdout, ended_well: ended.success() }
+    Measurement { wall, peak_mb: peak, stdout, succeeded: status.success() }
 }
 
-/// The most memory that a process had so far, in MB.
+/// The peak memory of a process so far, in MB.
 pub(crate) fn peak_mb(process: u32) -> Option<u64> {
     let status = fs::read_to_string(format!("/proc/{process}/status")).ok()?;
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
@@ -60,5 +62,5 @@ pub(crate) fn peak_mb(process: u32) -> Option<u64> {
 }
 
 fn pause() {
-    std::thread::park_timeout(LOOK_EVERY);
+    std::thread::park_timeout(POLL_INTERVAL);
 }

@@ -1,35 +1,35 @@
-//! The table, printed row by row as figures come in.
+//! The table of results, printed row by row.
 
 use std::time::Duration;
 
-/// Rows whose names contain the filter.
+/// Selects the rows whose name contains the filter.
 pub(crate) struct Table {
     filter: Option<String>,
 }
 
-/// What was measured, and what it may be.
+/// A result.
 pub(crate) struct Row {
     pub(crate) name: String,
     pub(crate) figure: String,
-    /// What it should be at most.
+    /// The upper bound of the figure; empty without one.
     pub(crate) bound: String,
-    /// What others need for the same, and how many times as long that is.
+    /// Remarks: decisions, and the figures of other programs or sizes.
     pub(crate) others: String,
 }
 
 impl Table {
-    #[expect(clippy::print_stdout, reason = "the table is what this program is for")]
+    #[expect(clippy::print_stdout, reason = "a benchmark prints its results")]
     pub(crate) fn new(filter: Option<String>) -> Self {
-        println!("{:<66} {:>16}  {:<10} others", "what", "measured", "at most");
+        println!("{:<66} {:>16}  {:<10} others", "benchmark", "measured", "at most");
         Self { filter }
     }
 
-    /// Is this row asked for?
-    pub(crate) fn wants(&self, name: &str) -> bool {
+    /// Whether the filter selects a row.
+    pub(crate) fn selects(&self, name: &str) -> bool {
         self.filter.as_deref().is_none_or(|part| name.contains(part))
     }
 
-    #[expect(clippy::print_stdout, reason = "the table is what this program is for")]
+    #[expect(clippy::print_stdout, reason = "a benchmark prints its results")]
     #[expect(clippy::unused_self, reason = "rows belong to a table")]
     pub(crate) fn row(&self, row: &Row) {
         let Row { name, figure, bound, others } = row;
@@ -37,12 +37,13 @@ impl Table {
     }
 }
 
-/// The middle of several measurements.
+/// The median of several times; zero without any.
 pub(crate) fn median(mut times: Vec<Duration>) -> Duration {
     times.sort_unstable();
     times.get(times.len() / 2).copied().unwrap_or_default()
 }
 
+/// Formats a time in ms or s.
 pub(crate) fn time(time: Duration) -> String {
     let secs = time.as_secs_f64();
     if secs < 1.0 { format!("{:.1} ms", secs * 1000.0) } else { format!("{secs:.2} s") }

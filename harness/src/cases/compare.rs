@@ -6,7 +6,6 @@ mod sums;
 
 use std::{
     collections::{BTreeMap, BTreeSet},
-    fmt::Write,
     time::Duration,
 };
 
@@ -151,20 +150,18 @@ fn outcome_difference(
     if let Some(expected) = wrong_zones {
         let found: Vec<BTreeSet<usize>> =
             tasks.iter().map(|(_, _, actual)| zones(actual)).collect();
-        more.push(format!("in zones {found:?}, not {expected:?}"));
+        more.push(format!("got zones {found:?}, expected {expected:?}"));
     }
     if !(wrong_state || wrong_node) && more.is_empty() {
         return None;
     }
-    let mut text =
-        format!("{name}: {}{} expected;", outcome.status, on_node(outcome.node.as_deref()));
-    for (_, task, actual) in tasks {
-        let _ = write!(text, " {} {}{}", task.id, actual.state, on_node(node_name(actual)));
-    }
-    for more in more {
-        let _ = write!(text, " {more}");
-    }
-    Some(text)
+    let states = tasks.iter().map(|(_, task, actual)| {
+        format!("{} {}{}", task.id, actual.state, on_node(node_name(actual)))
+    });
+    let states = states.collect::<Vec<_>>().join(", ");
+    let expected = format!("{}{}", outcome.status, on_node(outcome.node.as_deref()));
+    let state = format!("{name}: got {states}, expected {expected}");
+    Some([vec![state], more].concat().join("; "))
 }
 
 /// Describes a job that started too recently or never.
@@ -179,7 +176,7 @@ fn too_young(
     let at = case.jobs.iter().position(|other| other.name == **job)?;
     let ran = snapshot.pod_groups[at].last_start.map(|start| snapshot.now.since(start));
     let is_older = ran.is_some_and(|ran| ran > least);
-    (!is_older).then(|| format!("running for {ran:?}, not for more than {least:?}"))
+    (!is_older).then(|| format!("got running for {ran:?}, expected for more than {least:?}"))
 }
 
 fn on_node(node: Option<&str>) -> String {
@@ -235,7 +232,9 @@ fn node_differences(
     for (name, outcome) in &expected.nodes {
         let (idle, releasing) = nodes.get(name.as_str()).map_or((0.0, 0.0), NodeGpus::counts);
         if (idle, releasing) != (outcome.idle_gpus, outcome.releasing_gpus) {
-            found.push(format!("{name}: idle {idle}, releasing {releasing}; expected {outcome:?}"));
+            found.push(format!(
+                "{name}: got idle {idle}, releasing {releasing}, expected {outcome:?}"
+            ));
         }
     }
     found

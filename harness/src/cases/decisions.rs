@@ -183,7 +183,7 @@ impl DecisionCase {
 }
 
 fn differs<T: PartialEq + std::fmt::Display>(decided: &T, recorded: &T) -> Option<String> {
-    (decided != recorded).then(|| format!("decided {decided}, recorded {recorded}"))
+    (decided != recorded).then(|| format!("got {decided}, expected {recorded}"))
 }
 
 impl Division {
@@ -224,7 +224,7 @@ impl Division {
         let is_other =
             pairs.any(|(decided, recorded)| exceeds_rounding(total, *decided, *recorded));
         is_other.then(|| {
-            format!("decided {shares:?} and rest {left}, recorded {expected:?} and rest {rest}")
+            format!("got {shares:?} and rest {left}, expected {expected:?} and rest {rest}")
         })
     }
 

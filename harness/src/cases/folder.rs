@@ -104,8 +104,8 @@ fn read_file(path: &Path, filter: &str) -> anyhow::Result<Vec<(String, Vec<WorkI
             });
         }
     }
-    let through_the_shell = format!("{stem}, through the shell");
-    Ok(vec![(name, items), (through_the_shell, again)])
+    let end_to_end = format!("{stem}, end to end");
+    Ok(vec![(name, items), (end_to_end, again)])
 }
 
 fn list(content: &mut Value, field: &str) -> Vec<Value> {
@@ -123,7 +123,7 @@ impl WorkItem {
     fn run(&self) -> CaseResult {
         let (id, title) = match self {
             Self::Case(case) => (case.id.clone(), case.title.clone()),
-            Self::EndToEnd(case) => (format!("{}, through the shell", case.id), case.title.clone()),
+            Self::EndToEnd(case) => (format!("{}, end to end", case.id), case.title.clone()),
             Self::Decision(id, _) | Self::Invalid(id, _) => (id.clone(), String::new()),
         };
         let verdict = catch_unwind(AssertUnwindSafe(|| self.verdict()));

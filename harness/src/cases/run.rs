@@ -16,6 +16,7 @@ use super::{
     format::{CallLimits, Case, Rounds},
     report::Verdict,
 };
+use crate::text::counted;
 
 /// Runs the case, if it is applicable.
 pub(super) fn verdict(case: &Case) -> Verdict {
@@ -118,16 +119,13 @@ fn calls_over_limit(limits: Option<CallLimits>, plan: &Plan) -> Vec<String> {
     let Some(limits) = limits else { return Vec::new() };
     let count = |of: fn(&Decision) -> bool| plan.decisions.iter().filter(|one| of(one)).count();
     let counts = [
-        ("binds", count(|one| matches!(one, Decision::Bind { .. })), limits.binds),
-        ("evictions", count(|one| matches!(one, Decision::Evict { .. })), limits.evictions),
-        ("pipelines", count(|one| matches!(one, Decision::Pipeline { .. })), limits.pipelines),
+        ("bind", count(|one| matches!(one, Decision::Bind { .. })), limits.binds),
+        ("eviction", count(|one| matches!(one, Decision::Evict { .. })), limits.evictions),
+        ("pipeline", count(|one| matches!(one, Decision::Pipeline { .. })), limits.pipelines),
     ];
     let over = counts.into_iter().filter(|(_, made, allowed)| made > allowed);
     over.map(|(what, made, allowed)| {
-        format!(
-            "got {made} {what} in one session, expected at most \
-        {allowed}"
-        )
+        format!("got {} in one session, expected at most {allowed}", counted(made, what))
     })
     .collect()
 }

@@ -81,7 +81,7 @@ fn run_selected(args: &Run, output: &mut Output) -> anyhow::Result<ExitStatus> {
     };
     let wall = clock.now().duration_since(began).try_into().unwrap_or_default();
     if args.reporter.contains(&Reporter::Pretty) {
-        output.data(&report::summary(&report, wall));
+        output.data(&report::summary(&report, Some(wall)));
     }
     for problem in &report.problems {
         output.note(&problem.to_string());
@@ -352,6 +352,7 @@ fn write_reporters(args: &Run, report: &Report, output: &mut Output) -> anyhow::
             Reporter::Pretty => continue,
             Reporter::Junit(path) => (path, report::junit(report)?),
             Reporter::Json(path) => (path, report::json(report)?),
+            Reporter::Svg(path) => (path, report::svg(report)),
         };
         std::fs::write(path, text).with_context(|| format!("cannot write {}", path.display()))?;
     }

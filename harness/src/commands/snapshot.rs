@@ -50,8 +50,8 @@ fn pending(paths: &[PathBuf]) -> Result<Vec<PathBuf>, UsageError> {
     }
     let bare = |path: &&PathBuf| snapshots::pending(std::slice::from_ref(path)).is_empty();
     let message = |path: &PathBuf| {
-        let found = if path.exists() { "no pending snapshots" } else { "no such path" };
-        format!("{}: found {found}", path.display())
+        let found = if path.exists() { "no pending snapshots" } else { "no such file or folder" };
+        format!("{}: {found}", path.display())
     };
     let bare: Vec<String> = paths.iter().filter(bare).map(message).collect();
     if bare.is_empty() {
@@ -138,8 +138,8 @@ mod tests {
             pending(&[at("a.snap"), at("b.snap.new"), at("nope")]).unwrap_err().to_string();
         assert_eq!(
             message.replace(&format!("{}/", folder.path().display()), ""),
-            "a.snap: found nothing that waits for review; nope: found no such path; allowed \
-             are .snap.new files and folders with them"
+            "a.snap: no pending snapshots; nope: no such file or folder; expected .snap.new files \
+             or folders with them"
         );
     }
 

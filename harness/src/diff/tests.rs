@@ -71,7 +71,11 @@ fn a_run_is_compared_with_its_baseline_except_expected_differences() {
     assert!(strict.has_case("f.feature: s") && !strict.has_case("f.feature: new"));
     assert_eq!(strict.difference(&case("new", packed())), None);
     let unlike = strict.difference(&other()).unwrap();
-    assert!(unlike.starts_with("not as in results/old:\n  pods of train\n    - 8 running\n"));
+    assert!(
+        unlike.starts_with(
+            "differs from the baseline results/old:\n  pods of train\n    - 8 running\n"
+        )
+    );
     assert_eq!(reference("- `f.feature: s`").difference(&other()), None);
 }
 
@@ -97,7 +101,7 @@ fn differences_are_reported_once_and_equal_parts_not_at_all() {
         - 8 running
         + 2 pending: over quota
         + 6 running
-      what happened to pods of train
+      history of pods of train
         - 8 bound, started
         + 6 bound, started
         + 2 never bound
@@ -106,7 +110,7 @@ fn differences_are_reported_once_and_equal_parts_not_at_all() {
         + 2 train on one node
         + 4 train on one node
 
-    scenarios: 1 different, 0 equal, 0 in the first run alone, 0 in the second alone
+    scenarios: 1 different, 0 equal, 0 in the first run only, 0 in the second only
     ");
 }
 
@@ -201,8 +205,8 @@ fn an_expected_difference_is_set_aside_unless_the_verdict_differs() {
     let result = diff(&a, &b, EventOrder::Ignored).without_expected(&known);
     assert_eq!((result.differ.len(), result.expected.len()), (0, 1));
     let words = text(&result, "a", "b");
-    assert!(words.contains("f.feature:3  s  (known)"), "{words}");
-    assert!(words.contains("0 different, 1 different for a known reason, 0 equal"), "{words}");
+    assert!(words.contains("f.feature:3  s  (expected)"), "{words}");
+    assert!(words.contains("0 different, 1 different as expected, 0 equal"), "{words}");
     let mut failed = case("s", other());
     failed.outcome = Outcome::Failed;
     let result = diff(&a, &report(vec![failed]), EventOrder::Ignored).without_expected(&known);

@@ -248,7 +248,7 @@ Feature: f
   Scenario: nothing
 "), @r"
         features/quota/q.feature:6: scenario `nothing` has no step
-        features/quota/q.feature:4: the name `one-thing` stands already at line 2
+        features/quota/q.feature:4: duplicate scenario name `one-thing`, first used in line 2
         ");
     }
 

@@ -172,7 +172,7 @@ mod tests {
   Scenario Outline: c
     Given a <kind>
 "), @r"
-        f.feature:3: `<size>` is no column of the examples; columns are kind
+        f.feature:3: got placeholder `<size>`, expected a column of the examples: kind
         f.feature:9: these examples have no row
         f.feature:11: outline `c` has no examples
         ");

@@ -289,8 +289,8 @@ mod tests {
         assert_snapshot!(
             problems("Given queues\n| queue | quota |\n| a |\n# note\n| b | 1 | 2 |\n"),
             @r"
-        a.feature:3: this row has 1 cells, but line 2 gives the table 2: queue, quota
-        a.feature:5: this row has 3 cells, but line 2 gives the table 2: queue, quota
+        a.feature:3: got 1 cell in this row, expected 2 as in line 2: queue, quota
+        a.feature:5: got 3 cells in this row, expected 2 as in line 2: queue, quota
         "
         );
     }
@@ -303,7 +303,7 @@ mod tests {
     #[test]
     fn an_unterminated_row_or_doc_string_and_a_duplicate_column_are_rejected() {
         assert_snapshot!(problems("| a | a |\n| 1\n\"\"\"yaml\nx\n"), @r#"
-        a.feature:1: the column `a` stands twice in this table
+        a.feature:1: duplicate column `a` in this table
         a.feature:2: this row does not end in `|`: | 1
         a.feature:3: the doc string that begins here is not closed by """
         "#);
@@ -314,8 +314,8 @@ mod tests {
         assert_snapshot!(
             problems("Scenario: x\n  Gven a fleet\n  given a fleet\n"),
             @r"
-        a.feature:2: `Gven` is no keyword and would be read as description; did you mean `Given`?
-        a.feature:3: `given` is no keyword and would be read as description; did you mean `Given`?
+        a.feature:2: `Gven` is not a keyword and would be read as description; did you mean `Given`?
+        a.feature:3: `given` is not a keyword and would be read as description; did you mean `Given`?
         "
         );
     }
@@ -360,11 +360,10 @@ mod tests {
     Given a fleet of 1 node with 8 GPUs each
     The owner comes
 "), @r"
-        a.feature:2: this step is in a description and would be ignored; expected steps below \
-            Background:, Scenario:, Example: and Scenario Outline:
-        a.feature:5: `The` is no keyword and would be read as description; did you mean `Then`?
-        a.feature:6: `and` is no keyword and would be read as description; did you mean `And`?
-        a.feature:8: `The` is no keyword and would be read as description; did you mean `Then`?
+        a.feature:2: this step is in a description and would be ignored; expected steps below Background:, Scenario:, Example: and Scenario Outline:
+        a.feature:5: `The` is not a keyword and would be read as description; did you mean `Then`?
+        a.feature:6: `and` is not a keyword and would be read as description; did you mean `And`?
+        a.feature:8: `The` is not a keyword and would be read as description; did you mean `Then`?
         ");
     }
 

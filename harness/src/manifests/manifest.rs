@@ -165,11 +165,11 @@ mod tests {
         ]
         .map(|error| error.unwrap_err());
         assert_snapshot!(errors.join("\n"), @r"
-        f.yaml:4:1: apiVersion: found nothing, an object needs one
-        f.yaml:2:7: not YAML that can be read: unclosed bracket '['
-        f.yaml:3:1: not YAML that can be read: duplicate mapping key: kind not allowed here
-        f.yaml:3:2: not YAML that can be read: tabs disallowed within this context (block indentation)
-        f.yaml:7:18: got Pod a again, which f.yaml:3:18 has already; expected each object once
+        f.yaml:4:1: apiVersion: got nothing, expected a value
+        f.yaml:2:7: invalid YAML: unclosed bracket '['
+        f.yaml:3:1: invalid YAML: duplicate mapping key: kind not allowed here
+        f.yaml:3:2: invalid YAML: tabs disallowed within this context (block indentation)
+        f.yaml:7:18: duplicate object Pod a, first defined at f.yaml:3:18
         f.yaml:1: got no object, expected one or more
         ");
     }

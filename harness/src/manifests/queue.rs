@@ -249,8 +249,8 @@ mod tests {
         let messages =
             rows.map(|row| tree.check(&row).map_or_else(|e| e.to_string(), |()| "good".to_owned()));
         assert_snapshot!(messages.join("\n"), @r"
-        f.feature:3: column `parent`: got the circle a below b below a, expected a tree
-        f.feature:3: column `parent`: got the circle b below a below b, expected a tree
+        f.feature:3: column `parent`: got the cycle a below b below a, expected a tree
+        f.feature:3: column `parent`: got the cycle b below a below b, expected a tree
         good
         f.feature:3: column `parent`: got ghost, expected a queue that exists: a, b, c, root
         ");

@@ -157,9 +157,9 @@ impl<'a> Row<'a> {
         let Some(cell) = self.cell(column) else { return Ok(None) };
         match quantity::parse(cell) {
             Ok(milli) if milli >= 0 => Ok(Some(cell)),
-            Ok(_) => Err(self.error(column, cell, "a quantity from 0 on")),
+            Ok(_) => Err(self.error(column, cell, "a quantity of at least 0")),
             Err(error) => {
-                Err(self.error_with_message(&format!("column `{column}`: found {cell}: {error}")))
+                Err(self.error_with_message(&format!("column `{column}`: got {cell}: {error}")))
             }
         }
     }
@@ -199,7 +199,7 @@ mod tests {
         let location = |index: usize| format!("f.feature:{}", 10 + index);
         let unknown = table(&[&["queue", "qouta"], &["a", "8"]]);
         let error = Table::parse(&unknown, &["queue", "quota"], &location).unwrap_err();
-        assert_snapshot!(error, @"f.feature:10: there is no column `qouta`; expected queue, quota");
+        assert_snapshot!(error, @"f.feature:10: got column `qouta`, expected one of queue, quota");
         let good = table(&[&["queue", "pods"], &["a", "0"]]);
         let rows = Table::parse(&good, &["queue", "pods"], &location).unwrap();
         let error = rows.rows[0].object_count("pods", 1).unwrap_err();

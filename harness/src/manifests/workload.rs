@@ -282,12 +282,12 @@ mod tests {
         let of = |kind: &str, column: &str, cell: &str| {
             made(&[("name", "a"), ("kind", kind), (column, cell)])
         };
-        assert_snapshot!(of("deployment", "min", "banana"), @"f:3: column `min` is not for deployments: got banana, expected an empty cell, or a kind that has it (gang, job, pytorchjob)");
-        assert_snapshot!(of("pod", "min", "1"), @"f:3: column `min` is not for pods: got 1, expected an empty cell, or a kind that has it (gang, job, pytorchjob)");
-        assert_snapshot!(of("job", "gated", "yes"), @"f:3: column `gated` is not for jobs: got yes, expected an empty cell, or a kind that has it (pod, gang)");
+        assert_snapshot!(of("deployment", "min", "banana"), @"f:3: column `min`: got banana for kind deployment, expected an empty cell or a kind that supports it (gang, job, pytorchjob)");
+        assert_snapshot!(of("pod", "min", "1"), @"f:3: column `min`: got 1 for kind pod, expected an empty cell or a kind that supports it (gang, job, pytorchjob)");
+        assert_snapshot!(of("job", "gated", "yes"), @"f:3: column `gated`: got yes for kind job, expected an empty cell or a kind that supports it (pod, gang)");
         assert_snapshot!(of("pod", "gated", "2"), @"f:3: column `gated`: got 2, expected yes, no or a number up to 1");
-        assert_snapshot!(of("deployment", "gang", "nope"), @"f:3: column `gang` is not for deployments: got nope, expected an empty cell, or a kind that has it (pod)");
-        assert_snapshot!(of("job", "sub-groups", "leader 1"), @"f:3: column `sub-groups` is not for jobs: got leader 1, expected an empty cell, or a kind that has it (gang)");
+        assert_snapshot!(of("deployment", "gang", "nope"), @"f:3: column `gang`: got nope for kind deployment, expected an empty cell or a kind that supports it (pod)");
+        assert_snapshot!(of("job", "sub-groups", "leader 1"), @"f:3: column `sub-groups`: got leader 1 for kind job, expected an empty cell or a kind that supports it (gang)");
         assert_snapshot!(of("jobset", "min", ""), @"JobSet default/a");
     }
 

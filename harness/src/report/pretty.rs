@@ -127,7 +127,7 @@ pub enum Colors {
 }
 
 /// The summary at the end of a run.
-pub fn summary(report: &Report, wall: Duration) -> String {
+pub fn summary(report: &Report, wall: Option<Duration>) -> String {
     let steps: usize = report.cases.iter().map(|case| case.steps.len()).sum();
     let passed_steps = report.cases.iter().flat_map(|case| &case.steps);
     let passed_steps = passed_steps.filter(|step| step.outcome == Outcome::Passed).count();
@@ -161,11 +161,11 @@ pub fn summary(report: &Report, wall: Duration) -> String {
     };
     let scenarios = counted(report.cases.len(), "scenario");
     let steps = counted(steps, "step");
+    let wall = wall.map_or_else(String::new, |wall| format!(" in {:.2} s", wall.as_secs_f64()));
     format!(
-        "\n{}{scenarios}: {}\n{steps}: {passed_steps} passed\n{crashes}{time} in {:.2} s (seed {})\n",
+        "\n{}{scenarios}: {}\n{steps}: {passed_steps} passed\n{crashes}{time}{wall} (seed {})\n",
         failures(report),
         parts.join(", "),
-        wall.as_secs_f64(),
         report.seed
     )
 }
@@ -252,7 +252,7 @@ mod tests {
             case(Outcome::Failed, true, true),
             case(Outcome::Failed, false, true),
         ];
-        let text = summary(&Report { cases, ..Report::default() }, Duration::ZERO);
+        let text = summary(&Report { cases, ..Report::default() }, Some(Duration::ZERO));
         let counts = "3 scenarios: 1 passed, 1 failed, 1 failed as flaky, 1 flaky\n";
         assert!(text.contains(counts), "{text}");
     }
@@ -268,7 +268,7 @@ mod tests {
             case(Outcome::Skipped, false, false),
             long,
         ];
-        insta::assert_snapshot!(summary(&Report { cases, ..Report::default() }, Duration::ZERO), @r"
+        insta::assert_snapshot!(summary(&Report { cases, ..Report::default() }, Some(Duration::ZERO)), @r"
         ✘ f.feature:7  a
             expected 8, found 7
             reproduce: schedlab run f.feature:5 --seed 1
@@ -290,7 +290,7 @@ mod tests {
         6.000 s of virtual time in 0.00 s (seed 0)
         ");
         let alone = Report { cases: vec![case(Outcome::Failed, false, true)], ..Report::default() };
-        let text = summary(&alone, Duration::ZERO);
+        let text = summary(&alone, Some(Duration::ZERO));
         assert!(!text.contains("expected 8"), "it stands right above: {text}");
     }
 
@@ -298,7 +298,7 @@ mod tests {
     fn the_time_of_a_real_cluster_is_not_called_virtual() {
         let on = |cluster: &str| {
             let report = Report { cluster: cluster.to_owned(), ..Report::default() };
-            summary(&report, Duration::from_secs(2))
+            summary(&report, Some(Duration::from_secs(2)))
         };
         assert!(on("emulator").contains("0.000 s of virtual time in 2.00 s"), "{}", on("emulator"));
         assert!(on("kind").contains("0.000 s of real time, in parallel in 2.00 s"));

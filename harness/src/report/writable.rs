@@ -9,7 +9,7 @@ use super::Reporter;
 pub fn first_unwritable(results: &Path, reporters: &[Reporter]) -> Option<String> {
     let files = reporters.iter().filter_map(|reporter| match reporter {
         Reporter::Pretty => None,
-        Reporter::Junit(path) | Reporter::Json(path) => {
+        Reporter::Junit(path) | Reporter::Json(path) | Reporter::Svg(path) => {
             Some(("--reporter", path, check_file(path)))
         }
     });

@@ -1,7 +1,6 @@
 //! One run of one case: builds its world, runs its steps, and checks invariants after each step and
 //! at the end.
 
-use std::any::Any;
 use std::fmt::Write as _;
 use std::panic::AssertUnwindSafe;
 use std::time::Duration;
@@ -278,7 +277,7 @@ fn is_assertion(step: &Step, steps: &Collection<World>) -> bool {
 /// The message of a failed step; for a panic outside the steps, with its source location. `words`
 /// are the values in the sentence at `location`.
 fn step_failure(
-    payload: &(dyn Any + Send),
+    payload: &panics::Payload,
     mut panicked: Vec<panics::Panic>,
     location: &str,
     words: &[String],

@@ -141,7 +141,7 @@ mod tests {
         let report = run_with_crash_points("    Then nothing panics\n", &steps, "each");
         let failure = report.failure.expect("something panicked");
         assert_eq!(failure.kind, FailureKind::Panic, "{}", failure.message);
-        let prefix = "the scheduler died before its write 1: ";
+        let prefix = "scheduler killed before its write 1: ";
         assert!(failure.message.starts_with(prefix), "{}", failure.message);
         assert!(failure.reproduce.ends_with(" --crash-before 1"), "{}", failure.reproduce);
     }

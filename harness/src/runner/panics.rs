@@ -10,6 +10,9 @@ thread_local! {
     static IS_RECORDING: RefCell<bool> = const { RefCell::new(false) };
 }
 
+/// What a panic carries.
+pub(super) type Payload = dyn Any + Send;
+
 /// One panic.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Panic {
@@ -49,7 +52,7 @@ pub(super) fn take_recorded() -> Vec<Panic> {
 }
 
 /// Message of a panic payload.
-pub(super) fn payload_text(payload: &(dyn Any + Send)) -> String {
+pub(super) fn payload_text(payload: &Payload) -> String {
     let text = payload.downcast_ref::<&str>().map(|text| (*text).to_owned());
     text.or_else(|| payload.downcast_ref::<String>().cloned())
         .unwrap_or_else(|| "a panic without a message".to_owned())

@@ -256,7 +256,9 @@ fn lines<T: DeserializeOwned>(path: &Path) -> Result<Vec<(LineLocation, T)>, Tra
                 Err(error) => {
                     let column = format!("column {}", error.column());
                     let error = plain_type_names(&error.to_string());
-                    let found = error.split(" at line").next().unwrap_or_default();
+                    let error = error.split(" at line").next().unwrap_or_default();
+                    let (found, allowed) =
+                        error.split_once(", expected ").unwrap_or((error, allowed));
                     Err(at.error(&column, found, allowed))
                 }
             }

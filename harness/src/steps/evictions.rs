@@ -169,15 +169,18 @@ mod tests {
             let silent = format!("When {who} deletes two\n    And 15 seconds pass\n    Then ");
             let failure = failure_of(&format!("{silent}no pods of the cluster were evicted"));
             assert!(
-                failure.contains("expected no pods of the cluster evicted, found 2"),
+                failure.contains("got 2 evicted pods of the cluster, expected no"),
                 "{failure}"
             );
-            let why = ": it was deleted while it ran, though nothing announced it";
+            let why = ": it was deleted while it ran, and no event announced it";
             assert_eq!(failure.matches(why).count(), 4, "in the claim and below it: {failure}");
             assert_eq!(failure_of(&format!("{silent}1 pod of job \"j\" was evicted")), "");
             let with =
                 failure_of(&format!("{silent}1 pod of pod \"a\" was evicted with \"deleted\""));
-            assert!(with.contains("evicted with \"deleted\", found 0"), "{with}");
+            assert!(
+                with.contains("got 0 evicted pods of pod \"a\" with \"deleted\", expected 1"),
+                "{with}"
+            );
         }
     }
 

@@ -156,7 +156,7 @@ mod tests {
         let leader = ("leader", "n", "Running");
         assert_eq!(partial_placement(&spec, &[leader, runs, runs, waits, waits]), None);
         assert_eq!(partial_placement(&spec, &[("leader", "", "Pending"), waits, waits]), None);
-        insta::assert_snapshot!(partial_placement(&spec, &[runs, runs, runs]).unwrap(), @r#"3 pods have a node, 0 of at least 1 of sub-group "leader""#);
+        insta::assert_snapshot!(partial_placement(&spec, &[runs, runs, runs]).unwrap(), @r#"3 pods on nodes, 0 of at least 1 of sub-group "leader""#);
     }
 
     #[test]
@@ -174,7 +174,7 @@ mod tests {
         );
         let missing = partial_placement(&spec, &[runs("a1"), runs("a1")]).unwrap();
         assert!(
-            missing.starts_with("2 pods have a node, 0 of at least 2 of sub-group \"a2\""),
+            missing.starts_with("2 pods on nodes, 0 of at least 2 of sub-group \"a2\""),
             "{missing}"
         );
     }
@@ -186,6 +186,6 @@ mod tests {
         assert_eq!(partial_placement(&spec, &[done, runs]), None);
         assert_eq!(partial_placement(&spec, &[("", "", "Pending"), ("", "", "Pending")]), None);
         let failed = partial_placement(&spec, &[("", "n", "Failed"), runs]);
-        assert_eq!(failed.as_deref(), Some("1 of at least 2 pods have a node"));
+        assert_eq!(failed.as_deref(), Some("1 of at least 2 pods on nodes"));
     }
 }

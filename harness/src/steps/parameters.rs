@@ -376,11 +376,11 @@ mod tests {
         let error = |text: &str| text.parse::<Count>().unwrap_err();
         assert_eq!(
             error("at least no"),
-            "got at least no, which all are; expected `at least 1` or more"
+            "got at least no, which always holds; expected `at least 1` or more"
         );
         assert_eq!(
             error("at least 0"),
-            "got at least 0, which all are; expected `at least 1` or more"
+            "got at least 0, which always holds; expected `at least 1` or more"
         );
         assert!("at least no running pods".parse::<PodCounts>().is_err());
         assert_eq!("at most no".parse(), Ok(Count::AtMost(0)));

@@ -17,7 +17,7 @@ const LONGEST: Duration = Duration::from_hours(24 * 36_525);
 pub(crate) fn duration(text: &str) -> Result<Duration, String> {
     let span = parse_jiff(text).ok().and_then(|span| Duration::try_from(span).ok());
     span.filter(|span| *span <= LONGEST).ok_or_else(|| {
-        let allowed = "a length of time such as 90s, 10m, 1h 30m or 2d, at most 36525d";
+        let allowed = "a duration such as 90s, 10m, 1h 30m or 2d, at most 36525d";
         format!("got {text}, expected {allowed}")
     })
 }

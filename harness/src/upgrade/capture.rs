@@ -128,7 +128,7 @@ impl ClusterCapture {
         let full = self.nodes.iter().filter_map(|(node, has)| {
             let held = self.held_gpu_milli(node);
             let (gpus, needed) = (has / 1000, held / 1000);
-            let why = format!("{node} has {gpus} GPUs and pods that need {needed} are bound to it");
+            let why = format!("{node}: got pods that need {needed} GPUs, expected at most {gpus}");
             (held > *has).then(|| (node.clone(), why))
         });
         let mut twice: Vec<_> = full.collect();

@@ -197,7 +197,7 @@ mod tests {
         pod("b");
         leave(&api, "a").await;
         watching.settle().await.unwrap();
-        let twice = ["n has 1 GPUs and pods that need 2 are bound to it"];
+        let twice = ["n: got pods that need 2 GPUs, expected at most 1"];
         assert_eq!(messages(&watching.violations().double_bindings), twice);
     }
 
@@ -219,7 +219,7 @@ mod tests {
         leave(&api, "a").await;
         member("a");
         watching.settle().await.unwrap();
-        let broke = ["gang default/g needs 2, had them and was left with 1"];
+        let broke = ["gang default/g needs 2 members, had them and kept only 1"];
         assert_eq!(messages(&watching.violations().broken_gangs), broke);
     }
 }

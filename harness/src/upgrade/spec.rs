@@ -112,7 +112,7 @@ mod tests {
             r"x --config '/tmp/it'\''s' -n 'kai'"
         );
         let refused = "process:x {kubecfg}".parse::<Spec>().unwrap_err();
-        assert!(refused.contains("no placeholder {kubecfg}"), "{refused}");
+        assert!(refused.contains("unknown placeholder: got {kubecfg}"), "{refused}");
         assert!("process:x ${HOME}".parse::<Spec>().is_ok());
         let refused = "process:A=1 x".parse::<Spec>().unwrap_err();
         assert!(refused.ends_with("expected `env A=1 x`"), "{refused}");

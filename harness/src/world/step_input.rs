@@ -135,7 +135,7 @@ impl World {
             (&field, is_quantity_error, first_invalid_quantity(object))
         {
             let location = origin.of_field(&field);
-            return error.context(format!("{location}: {field}: found {found}"));
+            return error.context(format!("{location}: {field}: got {found}"));
         }
         let location = origin.of_field(field.as_deref().unwrap_or_default());
         if let Some((field, found)) =
@@ -156,7 +156,7 @@ impl World {
                 let siblings = self.api.sibling_fields(text("apiVersion"), text("kind"), &field);
                 let siblings = siblings.await.join(", ");
                 anyhow!(
-                    "{location}: {}: found the unknown field {field}, allowed beside it are {siblings}",
+                    "{location}: {}: unknown field {field}, expected one of {siblings}",
                     crate::api::title(object)
                 )
             }

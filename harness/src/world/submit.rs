@@ -165,7 +165,7 @@ impl World {
         }
         anyhow::ensure!(
             there.is_empty(),
-            "got {} there and not leaving, expected what is gone or was deleted",
+            "cannot submit again what is not deleted: {}",
             there.join(", ")
         );
         for object in objects {

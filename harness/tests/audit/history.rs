@@ -1,5 +1,5 @@
-//! Histories as text, one write a line: `+1s bind a n1`. Each becomes the log entry that a
-//! store would write.
+//! Histories as text with one write a line, such as `+1s bind a n1`. Each line becomes the log
+//! entry that the emulator's store would write.
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
@@ -13,65 +13,75 @@ use tokio::sync::watch;
 
 const SCHEDULER: &str = "kai-scheduler";
 
-/// What the audit finds, one breach a line.
-pub(crate) fn breaches_of(history: &str) -> String {
-    told(&audit_of(history, Rules::kai()))
+/// The violations that the audit finds with the rules for KAI, one a line.
+pub(crate) fn violations_in(history: &str) -> String {
+    lines(&audit(history, Rules::kai()))
 }
 
-/// As [`breaches_of`], where time is real and a moment has some length.
-pub(crate) fn breaches_in_real_time(history: &str) -> String {
-    told(&audit_of(history, Rules { window: Duration::from_secs(5), ..Rules::kai() }))
+/// Like [`violations_in`], in real time: a decision may take 5 seconds.
+pub(crate) fn violations_in_real_time(history: &str) -> String {
+    lines(&audit(history, Rules { window: Duration::from_secs(5), ..Rules::kai() }))
 }
 
-/// As [`breaches_of`], by the lights of profile `kube`.
-pub(crate) fn breaches_under_kube(history: &str) -> String {
-    told(&audit_of(history, Rules::kube()))
+/// Like [`violations_in`], with the rules of profile `kube`.
+pub(crate) fn violations_under_kube(history: &str) -> String {
+    lines(&audit(history, Rules::kube()))
 }
 
-/// The first breach as a failed scenario would show it.
-pub(crate) fn first_breach_in_full(history: &str) -> String {
-    audit_of(history, Rules::kai()).first().map(ToString::to_string).unwrap_or_default()
+/// The first violation in the format of a failed scenario.
+pub(crate) fn first_violation_in_full(history: &str) -> String {
+    audit(history, Rules::kai()).first().map(ToString::to_string).unwrap_or_default()
 }
 
-fn told(breaches: &[Violation]) -> String {
-    let line = |breach: &Violation| {
-        format!("rule {} ({}): {}", breach.rule.number(), breach.rule.name(), breach.detail)
+fn lines(violations: &[Violation]) -> String {
+    let line = |violation: &Violation| {
+        format!(
+            "rule {} ({}): {}",
+            violation.rule.number(),
+            violation.rule.name(),
+            violation.detail
+        )
     };
-    breaches.iter().map(line).collect::<Vec<_>>().join("\n")
+    violations.iter().map(line).collect::<Vec<_>>().join("\n")
 }
 
-fn audit_of(history: &str, rules: Rules) -> Vec<Violation> {
+fn audit(history: &str, rules: Rules) -> Vec<Violation> {
     let audit = Audit::new(rules, SCHEDULER);
-    let mut teller =
-        Teller { audit, objects: BTreeMap::new(), revision: 0, status: watch::Sender::default() };
+    let mut player = HistoryPlayer {
+        audit,
+        objects: BTreeMap::new(),
+        revision: 0,
+        status: watch::Sender::default(),
+    };
     if history.contains(" cycle") {
-        teller.audit.follow_status(teller.status.subscribe());
+        player.audit.follow_status(player.status.subscribe());
     }
     for line in history.lines().map(str::trim).filter(|line| !line.is_empty()) {
-        let (at, what) = line.split_once(' ').expect("a time and a write");
-        let offset: f64 = at.trim_matches(['+', 's']).parse().expect("seconds");
+        let (at, write) = line.split_once(' ').expect("a line has a time and a write");
+        let offset: f64 = at.trim_matches(['+', 's']).parse().expect("the time is in seconds");
         let start: Timestamp = "2026-01-01T00:00:00Z".parse().expect("a time");
         let time = start + SignedDuration::from_secs_f64(offset);
-        teller.tell(time, what);
+        player.play(time, write);
     }
-    // What comes last is judged when its moment is over.
+    // A later write makes the audit check the last ones.
     let later: Timestamp = "2026-01-02T00:00:00Z".parse().expect("a time");
-    teller.write(later, "someone", ("", "namespaces", "later"), Some(json!({})));
-    teller.audit.violations()
+    player.write(later, "someone", &key_of("", "namespaces", "later"), Some(json!({})));
+    player.audit.violations()
 }
 
-struct Teller {
+/// Applies the lines of a history to the audit.
+struct HistoryPlayer {
     audit: Audit,
     objects: BTreeMap<Key, Object>,
     revision: u64,
-    /// What the scheduler tells of itself.
+    /// The progress that the scheduler reports.
     status: watch::Sender<Progress>,
 }
 
-/// `key=value` words of a line; a bare word is a flag.
-struct Words<'a>(Vec<&'a str>);
+/// The arguments of a line: `key=value`, or a flag.
+struct Arguments<'a>(Vec<&'a str>);
 
-impl<'a> Words<'a> {
+impl<'a> Arguments<'a> {
     fn value(&self, key: &str) -> Option<&'a str> {
         self.0.iter().find_map(|word| word.strip_prefix(key)?.strip_prefix('='))
     }
@@ -81,49 +91,55 @@ impl<'a> Words<'a> {
     }
 }
 
-impl Teller {
-    fn tell(&mut self, at: Timestamp, what: &str) {
-        let mut words = what.split_whitespace();
-        let verb = words.next().expect("a verb");
-        let name = words.next().unwrap_or_default();
-        let words = Words(words.collect());
+impl HistoryPlayer {
+    fn play(&mut self, at: Timestamp, write: &str) {
+        let mut arguments = write.split_whitespace();
+        let verb = arguments.next().expect("a write has a verb");
+        let name = arguments.next().unwrap_or_default();
+        let arguments = Arguments(arguments.collect());
         match verb {
-            "node" => self.write(at, "admin", ("", "nodes", name), Some(node(name, &words))),
-            "remove" => self.write(at, "admin", ("", "nodes", name), None),
+            "node" => {
+                self.write(at, "admin", &key_of("", "nodes", name), Some(node(name, &arguments)));
+            }
+            "remove" => self.write(at, "admin", &key_of("", "nodes", name), None),
             "queue" => {
-                let key = ("scheduling.run.ai", "queues", name);
-                self.write(at, "admin", key, Some(queue(name, &words)));
+                let key = key_of("scheduling.run.ai", "queues", name);
+                self.write(at, "admin", &key, Some(queue(name, &arguments)));
             }
             "group" => {
-                let key = ("scheduling.run.ai", "podgroups", name);
-                self.write(at, "admin", key, Some(group(name, &words)));
+                let key = key_of("scheduling.run.ai", "podgroups", name);
+                self.write(at, "admin", &key, Some(group(name, &arguments)));
             }
             "pod" => {
-                let pod = pod(name, &words, self.revision);
-                self.write(at, "admin", ("", "pods", name), Some(pod));
+                let pod = pod(name, &arguments, self.revision);
+                self.write(at, "admin", &key_of("", "pods", name), Some(pod));
             }
             "claim" => {
-                let key = ("resource.k8s.io", "resourceclaims", name);
-                let user = words
+                let key = key_of("resource.k8s.io", "resourceclaims", name);
+                let user = arguments
                     .value("for")
-                    .map(|pod| self.objects[&full_key(("", "pods", pod))].clone());
-                self.write(at, SCHEDULER, key, Some(claim(name, &words, user.as_deref())));
+                    .map(|pod| self.objects[&key_of("", "pods", pod)].clone());
+                self.write(at, SCHEDULER, &key, Some(claim(name, &arguments, user.as_deref())));
             }
-            "status" => self.edit(at, ("scheduling.run.ai", "queues", name), SCHEDULER, |queue| {
-                let gpus = words.value("gpus").expect("gpus");
-                queue["status"] = json!({"allocated": {"nvidia.com/gpu": gpus}});
-            }),
+            "status" => {
+                let key = key_of("scheduling.run.ai", "queues", name);
+                self.edit(at, &key, SCHEDULER, |queue| {
+                    let gpus = arguments.value("gpus").expect("status has gpus=");
+                    queue["status"] = json!({"allocated": {"nvidia.com/gpu": gpus}});
+                });
+            }
             "kill" => self.audit.scheduler_killed(at),
             "rest" => self.audit.at_rest(at),
             "cycle" => self.status.send_modify(|status| status.cycles += 1),
-            verb => self.pod_verb(at, verb, name, &words),
+            verb => self.pod_verb(at, verb, name, &arguments),
         }
     }
 
-    fn pod_verb(&mut self, at: Timestamp, verb: &str, name: &str, words: &Words<'_>) {
-        let key = ("", "pods", name);
-        let first = words.0.first().copied().unwrap_or_default();
-        let leave = |pod: &mut Value| pod["metadata"]["deletionTimestamp"] = json!(at.to_string());
+    fn pod_verb(&mut self, at: Timestamp, verb: &str, name: &str, arguments: &Arguments<'_>) {
+        let key = &key_of("", "pods", name);
+        let first = arguments.0.first().copied().unwrap_or_default();
+        let terminate =
+            |pod: &mut Value| pod["metadata"]["deletionTimestamp"] = json!(at.to_string());
         match verb {
             "bind" => self.edit(at, key, SCHEDULER, |pod| pod["spec"]["nodeName"] = json!(first)),
             "devices" => self.edit(at, key, "kubelet", |pod| {
@@ -131,60 +147,56 @@ impl Teller {
             }),
             "finish" => self.edit(at, key, "kubelet", |pod| pod["status"] = phase("Succeeded")),
             "fail" => self.edit(at, key, "kubelet", |pod| pod["status"] = phase("Failed")),
-            // As a DELETE comes: without a field manager, after the pod was told.
+            // As a DELETE request: without a field manager, after the condition was written.
             "disrupt" => {
-                let told = json!([{
+                let conditions = json!([{
                     "type": "DisruptionTarget", "status": "True",
-                    "reason": "PreemptionByScheduler", "message": words.0.join(" "),
+                    "reason": "PreemptionByScheduler", "message": arguments.0.join(" "),
                 }]);
-                self.edit(at, key, SCHEDULER, |pod| pod["status"]["conditions"] = told);
-                self.edit(at, key, "", leave);
+                self.edit(at, key, SCHEDULER, |pod| pod["status"]["conditions"] = conditions);
+                self.edit(at, key, "", terminate);
             }
-            "evict" => self.edit(at, key, SCHEDULER, leave),
-            "cancel" => self.edit(at, key, "kubectl", leave),
+            "evict" => self.edit(at, key, SCHEDULER, terminate),
+            "cancel" => self.edit(at, key, "kubectl", terminate),
             "delete" => self.write(at, "kubelet", key, None),
             verb => panic!("no such verb: {verb}"),
         }
     }
 
-    fn edit(
-        &mut self,
-        at: Timestamp,
-        key: (&str, &str, &str),
-        manager: &str,
-        change: impl FnOnce(&mut Value),
-    ) {
-        let mut object = Value::clone(&self.objects[&full_key(key)]);
+    fn edit(&mut self, at: Timestamp, key: &Key, manager: &str, change: impl FnOnce(&mut Value)) {
+        let mut object = Value::clone(&self.objects[key]);
         change(&mut object);
         self.write(at, manager, key, Some(object));
     }
 
-    fn write(
-        &mut self,
-        time: Timestamp,
-        manager: &str,
-        key: (&str, &str, &str),
-        new: Option<Value>,
-    ) {
+    fn write(&mut self, time: Timestamp, manager: &str, key: &Key, new: Option<Value>) {
         self.revision += 1;
-        let key = full_key(key);
-        let previous = self.objects.remove(&key);
+        let previous = self.objects.remove(key);
         let (kind, object) = match (new, &previous) {
             (Some(new), Some(_)) => (EventKind::Modified, Arc::new(new)),
             (Some(new), None) => (EventKind::Added, Arc::new(new)),
-            (None, old) => (EventKind::Deleted, old.clone().expect("it was there")),
+            (None, old) => (EventKind::Deleted, old.clone().expect("a deleted object exists")),
         };
         if kind != EventKind::Deleted {
             self.objects.insert(key.clone(), object.clone());
         }
         let (revision, manager, part) = (self.revision, manager.into(), Subresource::None);
-        let entry =
-            LogEntry { revision, time, kind, key, object, previous, manager, subresource: part };
+        let entry = LogEntry {
+            revision,
+            time,
+            kind,
+            key: key.clone(),
+            object,
+            previous,
+            manager,
+            subresource: part,
+        };
         self.audit.observe(&Arc::new(entry));
     }
 }
 
-fn full_key((group, plural, name): (&str, &str, &str)) -> Key {
+/// The key of an object, in namespace `default` if its kind is namespaced.
+fn key_of(group: &str, plural: &str, name: &str) -> Key {
     let namespace =
         if matches!(plural, "pods" | "podgroups" | "resourceclaims") { "default" } else { "" };
     Key {
@@ -198,96 +210,97 @@ fn phase(phase: &str) -> Value {
     json!({"phase": phase})
 }
 
-fn node(name: &str, words: &Words<'_>) -> Value {
-    let label = words.value("label").and_then(|pair| pair.split_once(':'));
+fn node(name: &str, arguments: &Arguments<'_>) -> Value {
+    let label = arguments.value("label").and_then(|pair| pair.split_once(':'));
     let labels: BTreeMap<&str, &str> = label.into_iter().collect();
-    let taints: Vec<Value> = words
+    let taints: Vec<Value> = arguments
         .value("taint")
         .map(|key| json!({"key": key, "effect": "NoSchedule"}))
         .into_iter()
         .collect();
-    let ready = if words.flag("notready") { "False" } else { "True" };
+    let ready = if arguments.flag("notready") { "False" } else { "True" };
     json!({
         "metadata": {"name": name, "labels": labels},
-        "spec": {"taints": taints, "unschedulable": words.flag("cordoned")},
+        "spec": {"taints": taints, "unschedulable": arguments.flag("cordoned")},
         "status": {
-            "allocatable": {"nvidia.com/gpu": words.value("gpus"), "cpu": "8", "memory": "8Gi", "pods": "110"},
+            "allocatable": {"nvidia.com/gpu": arguments.value("gpus"), "cpu": "8", "memory": "8Gi", "pods": "110"},
             "conditions": [{"type": "Ready", "status": ready}],
         },
     })
 }
 
-fn queue(name: &str, words: &Words<'_>) -> Value {
-    let number = |key| words.value(key).map_or(-1.0, |text| text.parse::<f64>().expect("a number"));
+fn queue(name: &str, arguments: &Arguments<'_>) -> Value {
+    let number =
+        |key| arguments.value(key).map_or(-1.0, |text| text.parse::<f64>().expect("a number"));
     let none = json!({"quota": -1, "limit": -1});
     let gpu = json!({"quota": number("quota"), "limit": number("limit")});
     json!({
         "metadata": {"name": name},
         "spec": {
-            "parentQueue": words.value("parent"),
+            "parentQueue": arguments.value("parent"),
             "resources": {"gpu": gpu, "cpu": none, "memory": none},
         },
     })
 }
 
-fn group(name: &str, words: &Words<'_>) -> Value {
+fn group(name: &str, arguments: &Arguments<'_>) -> Value {
     let number = |text: &str| text.parse::<u32>().expect("a count");
-    let parts: Option<Vec<Value>> = words.value("parts").map(|parts| {
+    let parts: Option<Vec<Value>> = arguments.value("parts").map(|parts| {
         let pairs = parts.split(',').filter_map(|part| part.split_once(':'));
         pairs.map(|(name, min)| json!({"name": name, "minMember": number(min)})).collect()
     });
     json!({
         "metadata": {"name": name, "namespace": "default"},
         "spec": {
-            "queue": words.value("queue"),
-            "minMember": words.value("min").map(number),
-            "minSubGroup": words.value("minparts").map(number),
+            "queue": arguments.value("queue"),
+            "minMember": arguments.value("min").map(number),
+            "minSubGroup": arguments.value("minparts").map(number),
             "subGroups": parts,
-            "priorityClassName": words.value("class").unwrap_or("train"),
+            "priorityClassName": arguments.value("class").unwrap_or("train"),
         },
     })
 }
 
-fn pod(name: &str, words: &Words<'_>, revision: u64) -> Value {
+fn pod(name: &str, arguments: &Arguments<'_>, revision: u64) -> Value {
     let selector: BTreeMap<&str, &str> =
-        words.value("selector").and_then(|pair| pair.split_once(':')).into_iter().collect();
-    let tolerations: Vec<Value> = words
+        arguments.value("selector").and_then(|pair| pair.split_once(':')).into_iter().collect();
+    let tolerations: Vec<Value> = arguments
         .value("tolerates")
         .map(|key| json!({"key": key, "operator": "Exists"}))
         .into_iter()
         .collect();
     let gates: Vec<Value> =
-        words.flag("gated").then(|| json!({"name": "hold"})).into_iter().collect();
+        arguments.flag("gated").then(|| json!({"name": "hold"})).into_iter().collect();
     json!({
         "metadata": {
             "name": name, "namespace": "default", "uid": format!("uid-{revision}"),
-            "annotations": {"pod-group-name": words.value("group")},
-            "labels": {"kai.scheduler/subgroup-name": words.value("part")},
+            "annotations": {"pod-group-name": arguments.value("group")},
+            "labels": {"kai.scheduler/subgroup-name": arguments.value("part")},
         },
         "spec": {
             "nodeSelector": selector,
             "tolerations": tolerations,
             "schedulingGates": gates,
-            "resourceClaims": [{"resourceClaimName": words.value("claim")}],
-            "containers": [{"resources": {"requests": {"nvidia.com/gpu": words.value("gpus")}}}],
+            "resourceClaims": [{"resourceClaimName": arguments.value("claim")}],
+            "containers": [{"resources": {"requests": {"nvidia.com/gpu": arguments.value("gpus")}}}],
         },
         "status": {"phase": "Pending"},
     })
 }
 
-/// `device=0 on=n1 for=a`: allocated there, for pod `a`; `zone=x` for `on`: allocated for all nodes
-/// of that zone.
-fn claim(name: &str, words: &Words<'_>, user: Option<&Value>) -> Value {
+/// `device=0 on=n1 for=a`: device 0 of node `n1` is allocated and reserved for pod `a`. With
+/// `zone=x` instead of `on`, the device can be used on all nodes of zone `x`.
+fn claim(name: &str, arguments: &Arguments<'_>, user: Option<&Value>) -> Value {
     let one_of = |key, value| json!({"key": key, "operator": "In", "values": [value]});
-    let (class, term) = match words.value("zone") {
+    let (class, term) = match arguments.value("zone") {
         Some(zone) => ("nic", json!({"matchExpressions": [one_of("zone", zone)]})),
         None => (
             "gpu",
-            json!({"matchFields": [one_of("metadata.name", words.value("on").unwrap_or_default())]}),
+            json!({"matchFields": [one_of("metadata.name", arguments.value("on").unwrap_or_default())]}),
         ),
     };
-    let device = |device| json!({"driver": "gpu", "pool": words.value("on"), "device": device});
-    let allocation = words.value("device").map(|one| {
+    let device = |device| json!({"driver": "gpu", "pool": arguments.value("on"), "device": device});
+    let allocation = arguments.value("device").map(|one| {
         json!({
             "devices": {"results": [device(one)]},
             "nodeSelector": {"nodeSelectorTerms": [term]},

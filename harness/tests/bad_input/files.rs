@@ -1,27 +1,28 @@
-//! Feature files and fleets on the command line.
+//! Invalid feature files, and invalid files on the command line.
 
 use insta::assert_snapshot;
 
 use crate::lab::Lab;
 
-/// What a feature that cannot be read is told, by each verb that reads it.
-fn refused(feature: &str) -> String {
+/// The message about an invalid feature file, which must be the same for all commands that load it.
+fn load_error(feature: &str) -> String {
     let lab = Lab::empty();
     lab.write("features/f.feature", feature);
     let run = lab.run(&["run"]);
-    for verb in ["list", "check"] {
-        assert_eq!(lab.run(&[verb]).all(), run.all());
+    for command in ["list", "check"] {
+        assert_eq!(lab.run(&[command]).all(), run.all());
     }
-    assert_eq!((run.code, &*run.out), (1, ""), "{}", run.all());
+    assert_eq!((run.code, &*run.stdout), (1, ""), "{}", run.all());
     assert!(!lab.exists("results"), "nothing ran");
-    run.err
+    run.stderr
 }
 
-/// A scenario that asserts nothing.
-const SILENT: &str = "Feature: f\n  Scenario: s\n    Given a fleet of 1 node with 8 GPUs each\n";
+/// A scenario without assertions.
+const WITHOUT_THEN: &str =
+    "Feature: f\n  Scenario: s\n    Given a fleet of 1 node with 8 GPUs each\n";
 
 #[test]
-fn files_that_are_no_text_are_told_with_the_line() {
+fn files_that_are_not_utf8_are_reported_with_the_line() {
     let lab = Lab::empty();
     let write = |path: &str, bytes: &[u8]| {
         lab.write(path, "");
@@ -34,15 +35,15 @@ fn files_that_are_no_text_are_told_with_the_line() {
     write("cases/c.json", b"{\"cases\":\n [\xfe]}");
     write("target.yaml", b"name: t\xe9\n");
     write("old/report.json", b"{\"cases\": \"\xe9\"}");
-    let told = [
-        lab.run(&["run"]).err,
-        lab.run(&["up", "--fleet", "fleet.yaml"]).err,
-        lab.run(&["simulate", "--nodes", "n.csv", "--pods", "p.csv"]).err,
-        lab.run(&["cases", "cases"]).err,
-        lab.run(&["run", "--target", "target.yaml"]).err,
-        lab.run(&["diff", "old", "old"]).err,
+    let messages = [
+        lab.run(&["run"]).stderr,
+        lab.run(&["up", "--fleet", "fleet.yaml"]).stderr,
+        lab.run(&["simulate", "--nodes", "n.csv", "--pods", "p.csv"]).stderr,
+        lab.run(&["cases", "cases"]).stderr,
+        lab.run(&["run", "--target", "target.yaml"]).stderr,
+        lab.run(&["diff", "old", "old"]).stderr,
     ];
-    assert_snapshot!(told.concat(), @r"
+    assert_snapshot!(messages.concat(), @r"
     features/f.feature:2: got the byte 0xff at byte 14 of the line, expected UTF-8 text
     schedlab: fleet.yaml:3: got the byte 0xfc at byte 15 of the line, expected UTF-8 text
     schedlab: n.csv:2: got the byte 0xe4 at byte 2 of the line, expected UTF-8 text
@@ -53,19 +54,20 @@ fn files_that_are_no_text_are_told_with_the_line() {
 }
 
 #[test]
-fn a_line_that_no_file_has() {
+fn line_0_of_a_feature_is_rejected() {
     let lab = Lab::empty();
-    lab.write("features/f.feature", &format!("{SILENT}    Then the cluster has no pods\n"));
-    for verb in ["run", "list", "check"] {
-        let asked = lab.run(&[verb, "features/f.feature:0"]);
-        assert_eq!((asked.code, &*asked.out), (2, ""), "{}", asked.all());
-        let told = "schedlab: features/f.feature:0: got line 0, expected the line of a scenario, from 1 on\n";
-        assert_eq!(asked.err, told);
+    lab.write("features/f.feature", &format!("{WITHOUT_THEN}    Then the cluster has no pods\n"));
+    for command in ["run", "list", "check"] {
+        let output = lab.run(&[command, "features/f.feature:0"]);
+        assert_eq!((output.code, &*output.stdout), (2, ""), "{}", output.all());
+        let expected =
+            "schedlab: features/f.feature:0: got line 0, expected the line of a scenario, from 1\n";
+        assert_eq!(output.stderr, expected);
     }
 }
 
 #[test]
-fn stars_and_examples_run_as_gherkin_has_them() {
+fn star_steps_and_example_scenarios_run() {
     let lab = Lab::empty();
     lab.write(
         "features/f.feature",
@@ -75,110 +77,113 @@ fn stars_and_examples_run_as_gherkin_has_them() {
     );
     let run = lab.run(&["run"]);
     assert_eq!(run.code, 0, "{}", run.all());
-    assert!(run.out.contains("5 steps: 5 passed"), "{}", run.out);
+    assert!(run.stdout.contains("5 steps: 5 passed"), "{}", run.stdout);
 }
 
 #[test]
-fn results_that_cannot_be_written_are_told_before_anything_runs() {
+fn unwritable_results_are_reported_before_a_scenario_runs() {
     let lab = Lab::empty();
-    lab.write("file", "as it was");
-    lab.write("features/f.feature", &format!("{SILENT}    Then node \"node-1\" has 8 free GPUs\n"));
+    lab.write("file", "unchanged");
+    lab.write(
+        "features/f.feature",
+        &format!("{WITHOUT_THEN}    Then node \"node-1\" has 8 free GPUs\n"),
+    );
     let run = |args: &[&str]| {
         let run = lab.run(&[&["run"], args].concat());
-        assert_eq!((run.code, &*run.out), (2, ""), "{}", run.all());
-        run.err
+        assert_eq!((run.code, &*run.stdout), (2, ""), "{}", run.all());
+        run.stderr
     };
-    let told = [
+    let messages = [
         run(&["--results", "file"]),
         run(&["--reporter", "junit=missing/x.xml"]),
         run(&["--reporter", "pretty,json=features"]),
     ];
-    assert_snapshot!(told.concat(), @r"
+    assert_snapshot!(messages.concat(), @r"
     schedlab: --results file: cannot be written: file is not a folder
     schedlab: --reporter missing/x.xml: cannot be written: the folder missing is not there
     schedlab: --reporter features: cannot be written: Is a directory (os error 21)
     ");
     assert!(!lab.exists("results") && !lab.exists("missing"));
-    assert_eq!(lab.read("file"), "as it was");
+    assert_eq!(lab.read("file"), "unchanged");
 }
 
 #[test]
-fn features_that_cannot_be_read() {
-    let told = [
-        refused("Scenario: s\n  Given a fleet\n"),
-        refused("Feature: f\n"),
-        refused("Feature: f\n  Scenario: s\n"),
-        refused("Feature: f\n  Scenario: s\n    Gven a fleet\n"),
-        refused("Feature: f\n  Scenario: s\n    Given a\n    Nothing more\n"),
-        refused(
+fn invalid_features_are_rejected() {
+    let messages = [
+        load_error("Scenario: s\n  Given a fleet\n"),
+        load_error("Feature: f\n"),
+        load_error("Feature: f\n  Scenario: s\n"),
+        load_error("Feature: f\n  Scenario: s\n    Gven a fleet\n"),
+        load_error("Feature: f\n  Scenario: s\n    Given a\n    Nothing more\n"),
+        load_error(
             "Feature: f\n  Given a fleet of 1 node with 8 GPUs each\n  Scenario: s\n    Given a\n",
         ),
-        refused("Feature: f\n  Scenario: s\n    Then a\n  Scenario: s\n    Given a\n"),
-        refused(""),
-        refused("Feature: f\n  Scenario Outline: s\n    Given <a>\n"),
-        refused("Feature: f\n  Scenario: s\n    Given a:\n      \"\"\"\n      a\n"),
+        load_error("Feature: f\n  Scenario: s\n    Then a\n  Scenario: s\n    Given a\n"),
+        load_error(""),
+        load_error("Feature: f\n  Scenario Outline: s\n    Given <a>\n"),
+        load_error("Feature: f\n  Scenario: s\n    Given a:\n      \"\"\"\n      a\n"),
     ];
-    assert_snapshot!(told.concat(), @r#"
-    features/f.feature:1: found no `Feature:`, a feature begins with it and its name
+    assert_snapshot!(messages.concat(), @r#"
+    features/f.feature:1: got no `Feature:`, expected `Feature:` and a name
     features/f.feature:1: this feature has no scenario
     features/f.feature:2: scenario `s` has no step
-    features/f.feature:3: `Gven` is no keyword and would be read as description; did you mean `Given`?
-    features/f.feature:4: got `Nothing more` among steps, alexpectediven, When, Then, And, But, *
-    features/f.feature:2: this step stands where only description is read; expected steps below Background:, Scenario:, Example: and Scenario Outline:
-    features/f.feature:4: the name `s` stands already at line 2
-    features/f.feature:4: this scenario asserts nothing: found no `Then`, it needs at least one
-    features/f.feature: found an empty file, a feature begins with `Feature:` and its name
+    features/f.feature:3: `Gven` is not a keyword and would be read as description; did you mean `Given`?
+    features/f.feature:4: got `Nothing more` among steps, expected Given, When, Then, And, But, *
+    features/f.feature:2: this step is in a description and would be ignored; expected steps below Background:, Scenario:, Example: and Scenario Outline:
+    features/f.feature:4: duplicate scenario name `s`, first used in line 2
+    features/f.feature:4: this scenario asserts nothing: got no `Then` step, expected at least one
+    features/f.feature: got an empty file, expected `Feature:` and a name
     features/f.feature:2: outline `s` has no examples
     features/f.feature:4: the doc string that begins here is not closed by """
     "#);
 }
 
 #[test]
-fn a_scenario_that_asserts_nothing_hides_nothing_else() {
-    let told = [
-        refused(&format!("{SILENT}  Scenario: t\n    Then the cluster has 0 pending pods\n")),
-        refused(
-            &format!("{SILENT}    Examples:\n    |n|\n    |1|\n    |2|\n")
+fn a_scenario_without_assertions_does_not_hide_other_errors() {
+    let messages = [
+        load_error(&format!(
+            "{WITHOUT_THEN}  Scenario: t\n    Then the cluster has 0 pending pods\n"
+        )),
+        load_error(
+            &format!("{WITHOUT_THEN}    Examples:\n    |n|\n    |1|\n    |2|\n")
                 .replace("Scenario:", "Scenario Outline:")
                 .replace("of 1", "of <n>"),
         ),
-        refused(&format!(
-            "{SILENT}    When it rains\n  Scenario: t\n    Given a flet\n    Then x\n"
+        load_error(&format!(
+            "{WITHOUT_THEN}    When it rains\n  Scenario: t\n    Given a flet\n    Then x\n"
         )),
     ];
-    assert_snapshot!(told.concat(), @r#"
-    features/f.feature:2: this scenario asserts nothing: found no `Then`, it needs at least one
-    features/f.feature:2: this scenario asserts nothing: found no `Then`, it needs at least one
-    features/f.feature:2: this scenario asserts nothing: found no `Then`, it needs at least one
-    features/f.feature:4: no step of the vocabulary says `When it rains`
+    assert_snapshot!(messages.concat(), @r#"
+    features/f.feature:2: this scenario asserts nothing: got no `Then` step, expected at least one
+    features/f.feature:2: this scenario asserts nothing: got no `Then` step, expected at least one
+    features/f.feature:2: this scenario asserts nothing: got no `Then` step, expected at least one
+    features/f.feature:4: no step matches `When it rains`
     nearest: When {duration} pass(es)
-    as in:   When 10 minutes pass
-    all of them: schedlab steps; or teach it (harness/src/steps):
+    example: When 10 minutes pass
+    all steps: schedlab steps; to add one (harness/src/steps):
         #[when(expr = "it rains")]
         async fn step(world: &mut World) -> StepResult { … }
-    features/f.feature:6: no step of the vocabulary says `Given a flet`
+    features/f.feature:6: no step matches `Given a flet`
     nearest: Given a fleet:
-    as in:   Given a fleet:
+    example: Given a fleet:
                | pool | nodes | gpus | labels  | taints              |
                | h100 | 2     | 8    | rack=r1 | gpu=true:NoSchedule |
                | cpu  | 1     | 0    | rack=r2 |                     |
-    all of them: schedlab steps; or teach it (harness/src/steps):
+    all steps: schedlab steps; to add one (harness/src/steps):
         #[given(expr = "a flet")]
         async fn step(world: &mut World) -> StepResult { … }
-    features/f.feature:7: no step of the vocabulary says `Then x`
-    nearest: Then {when}{subject} has {tally}{stays}
-    as in:   Then queue "team-a" has 8 running and 4 pending pods
-             Then eventually within 10 minutes job "train" has 3 running pods and stays so for 5 cycles
-             Then for 2 hours the cluster has at most 32 running pods
-             Then never within 1 hour queue "team-a" has at least 9 running pods
-    all of them: schedlab steps; or teach it (harness/src/steps):
+    features/f.feature:7: no step matches `Then x`
+    nearest: Then {when}{workload} is {state}{stays}
+    example: Then gang "train" is pending
+             Then after 30 seconds pod "a" is gone
+    all steps: schedlab steps; to add one (harness/src/steps):
         #[then(expr = "x")]
         async fn step(world: &mut World) -> StepResult { … }
     "#);
 }
 
 #[test]
-fn prose_may_begin_as_steps_do() {
+fn descriptions_may_begin_with_step_keywords() {
     let lab = Lab::empty();
     lab.write(
         "features/f.feature",
@@ -188,22 +193,22 @@ fn prose_may_begin_as_steps_do() {
     );
     let run = lab.run(&["run"]);
     assert_eq!(run.code, 0, "{}", run.all());
-    assert!(run.out.contains("2 steps: 2 passed"), "{}", run.out);
+    assert!(run.stdout.contains("2 steps: 2 passed"), "{}", run.stdout);
 }
 
 const NODE: &str = "apiVersion: v1\nkind: Node\nmetadata: {name: a}\n";
 
 #[test]
-fn fleets_that_cannot_be_read() {
+fn invalid_fleets_are_rejected() {
     let up = |fleet: &str| {
         let lab = Lab::empty();
         lab.write("fleet.yaml", fleet);
         let run = lab.run(&["up", "--fleet", "fleet.yaml"]);
-        assert_eq!((run.code, &*run.out), (2, ""), "{}", run.all());
+        assert_eq!((run.code, &*run.stdout), (2, ""), "{}", run.all());
         assert!(!lab.exists("schedlab.kubeconfig"));
-        run.err
+        run.stderr
     };
-    let told = [
+    let messages = [
         up("pools:\n- name: a\n  gpu: 8\n"),
         up("pools:\n- name: a\n  gpus: -1\n"),
         up("pools:\n- name: a\n  memory: 99999999999Ei\n"),
@@ -214,7 +219,7 @@ fn fleets_that_cannot_be_read() {
         up(&format!("{NODE}---\n{NODE}spec: {{taints: [{{key: k, effect: Never}}]}}\n")
             .replacen("name: a", "name: b", 1)),
     ];
-    assert_snapshot!(told.concat(), @r#"
+    assert_snapshot!(messages.concat(), @r#"
     schedlab: fleet.yaml:3:3: unknown field `gpu`, expected one of name, count, names, gpus, gpusBy, gpuProduct, gpuMemory, cpu, memory, ephemeralStorage, pods, labels, annotations, taints, topology, objects, kubelet
     schedlab: fleet.yaml:3:9: gpus: got -1, expected a whole number from 0 to 1024
     schedlab: fleet.yaml:3:11: memory: got 99999999999Ei: too large: a quantity holds at most 9223372036854775807 (2^63 - 1)
@@ -226,5 +231,5 @@ fn fleets_that_cannot_be_read() {
     "#);
     let missing = Lab::empty().run(&["up", "--fleet", "fleet.yaml"]);
     assert_eq!(missing.code, 2);
-    assert_snapshot!(missing.err, @"schedlab: fleet.yaml: No such file or directory (os error 2)");
+    assert_snapshot!(missing.stderr, @"schedlab: fleet.yaml: No such file or directory (os error 2)");
 }

@@ -1,30 +1,30 @@
-//! Objects in YAML that the API server or the scheduler refuses, and words that YAML does not read
-//! as text.
+//! YAML manifests that the API server or the scheduler rejects, and values that YAML does not parse
+//! as strings.
 
 use insta::assert_snapshot;
 
 use crate::lab::Lab;
-use crate::{FLEET, ended, of_fixture, told};
+use crate::{FLEET, failure, manifest_failure, run_steps};
 
 #[test]
-fn topologies_and_pod_groups_that_kai_refuses() {
+fn invalid_topologies_and_pod_groups_are_rejected() {
     let topology = |levels: &str| {
-        of_fixture(&format!(
+        manifest_failure(&format!(
             "apiVersion: kai.scheduler/v1alpha1\nkind: Topology\nmetadata: {{name: t}}\nspec:\n  \
              levels: {levels}\n"
         ))
     };
-    let told = [
+    let messages = [
         topology("[{nodeLabel: rack}, {nodeLabel: rack}]"),
         topology("[{nodeLabel: kubernetes.io/hostname}, {nodeLabel: rack}]"),
         topology("[]"),
         topology("[{nodeLabel: bad label!}]"),
-        of_fixture(
+        manifest_failure(
             "apiVersion: scheduling.run.ai/v2alpha2\nkind: PodGroup\nmetadata: {name: a}\nspec:\n  \
              schedulingBackoff: 7\n",
         ),
     ];
-    assert_snapshot!(told.join("\n"), @r#"
+    assert_snapshot!(messages.join("\n"), @r#"
     fixtures/x.yaml:5:3: Topology t: Topology.kai.scheduler "t" is invalid: spec.levels: Invalid value: each nodeLabel must be unique (Invalid)
     fixtures/x.yaml:5:3: Topology t: Topology.kai.scheduler "t" is invalid: spec.levels: Invalid value: kubernetes.io/hostname must be the last level (Invalid)
     fixtures/x.yaml:5:3: Topology t: Topology.kai.scheduler "t" is invalid: spec.levels: Invalid value: 0: spec.levels in body should have at least 1 items (Invalid)
@@ -34,7 +34,7 @@ fn topologies_and_pod_groups_that_kai_refuses() {
 }
 
 #[test]
-fn levels_of_a_topology_stay_as_they_are() {
+fn the_levels_of_a_topology_are_immutable() {
     let levels = |levels: &str| {
         format!(
             "\n  \"\"\"yaml\n  apiVersion: kai.scheduler/v1alpha1\n  kind: Topology\n  metadata: {{name: \
@@ -43,16 +43,16 @@ fn levels_of_a_topology_stay_as_they_are() {
     };
     let (first, other) = (levels("rack"), levels("zone"));
     let steps = format!(
-        "When this manifest is applied:{first}Then this manifest is refused with \"levels cannot be \
-         changed\":{other}"
+        "When this manifest is applied:{first}Then this manifest is refused with \"levels are \
+         immutable\":{other}"
     );
-    let run = ended(&Lab::empty(), &steps);
+    let run = run_steps(&Lab::empty(), &steps);
     assert_eq!(run.code, 0, "{}", run.all());
 }
 
 #[test]
-fn minimums_of_sub_groups_that_cannot_be_reached() {
-    let waits = |spec: &str| {
+fn unreachable_minimums_of_sub_groups_are_reported() {
+    let pending_message = |spec: &str| {
         let lab = Lab::empty();
         lab.write(
             "fixtures/x.yaml",
@@ -64,7 +64,7 @@ fn minimums_of_sub_groups_that_cannot_be_reached() {
                  containers: [{{name: c, image: i}}]}}\n"
             ),
         );
-        told(
+        failure(
             &lab,
             &format!(
                 "{FLEET}And a queue \"a\" with a quota of 1\nWhen the manifest \"x.yaml\" is applied\nThen \
@@ -72,16 +72,18 @@ fn minimums_of_sub_groups_that_cannot_be_reached() {
             ),
         )
     };
-    let told = [
-        waits("minSubGroup: 3, subGroups: [{name: x, minMember: 1}, {name: z, minMember: 1}]"),
-        waits(
+    let messages = [
+        pending_message(
+            "minSubGroup: 3, subGroups: [{name: x, minMember: 1}, {name: z, minMember: 1}]",
+        ),
+        pending_message(
             "minSubGroup: 1, subGroups: [{name: top, minSubGroup: 2}, {name: x, minMember: 1, parent: top}]",
         ),
-        waits(
+        pending_message(
             "minSubGroup: 1, subGroups: [{name: top, minMember: 2}, {name: x, minMember: 1, parent: top}]",
         ),
     ];
-    assert_snapshot!(told.join("\n"), @r#"
+    assert_snapshot!(messages.join("\n"), @r#"
     pod "p" is not running: 1 pending (p)
     (at +4.002s)
     pending p: PodGroup g cannot be scheduled: spec.minSubGroup: got 3, with 2 sub-groups, expected no more than there are: lower it or add sub-groups
@@ -94,29 +96,29 @@ fn minimums_of_sub_groups_that_cannot_be_reached() {
     "#);
 }
 
-/// YAML takes words such as `on` for truth values, and some names for numbers.
+/// YAML parses words such as `on` as booleans, and some names as numbers.
 #[test]
-fn words_that_yaml_does_not_read_as_text() {
+fn values_that_yaml_does_not_parse_as_strings_are_rejected() {
     let pod = |metadata: &str| {
-        of_fixture(&format!("apiVersion: v1\nkind: Pod\nmetadata:\n  {metadata}\n"))
+        manifest_failure(&format!("apiVersion: v1\nkind: Pod\nmetadata:\n  {metadata}\n"))
     };
-    let told = [
+    let messages = [
         pod("name: n"),
         pod("name: 0x10 # ten"),
         pod("name: 1e3"),
         pod("{name: a, labels: {app: web, debug: on}}"),
         pod("{name: a, annotations: {version: 1.10}}"),
-        of_fixture(
+        manifest_failure(
             "apiVersion: scheduling.run.ai/v2\nkind: Queue\nmetadata: {name: a}\nspec:\n  \
              displayName: no\n",
         ),
     ];
-    assert_snapshot!(told.join("\n"), @r#"
-    fixtures/x.yaml:4:9: metadata.name: got n, which YAML reads as the truth value false, expected a text: write "n" in quotes: Pod without a name: Pod in version "v1" cannot be handled as a Pod: json: cannot unmarshal bool into Go struct field ObjectMeta.metadata.name of type string (BadRequest)
-    fixtures/x.yaml:4:9: metadata.name: got 0x10, which YAML reads as the number 16, expected a text: write "0x10" in quotes: Pod without a name: Pod in version "v1" cannot be handled as a Pod: json: cannot unmarshal number into Go struct field ObjectMeta.metadata.name of type string (BadRequest)
-    fixtures/x.yaml:4:9: metadata.name: got 1e3, which YAML reads as the number 1000.0, expected a text: write "1e3" in quotes: Pod without a name: Pod in version "v1" cannot be handled as a Pod: json: cannot unmarshal number into Go struct field ObjectMeta.metadata.name of type string (BadRequest)
-    fixtures/x.yaml:4:39: metadata.labels.debug: got on, which YAML reads as the truth value true, expected a text: write "on" in quotes: Pod a: Pod in version "v1" cannot be handled as a Pod: json: cannot unmarshal bool into Go struct field ObjectMeta.metadata.labels of type string (BadRequest)
-    fixtures/x.yaml:4:36: metadata.annotations.version: got 1.10, which YAML reads as the number 1.1, expected a text: write "1.10" in quotes: Pod a: Pod in version "v1" cannot be handled as a Pod: json: cannot unmarshal number into Go struct field ObjectMeta.metadata.annotations of type string (BadRequest)
-    fixtures/x.yaml:5:16: spec.displayName: got no, which YAML reads as the truth value false, expected a text: write "no" in quotes: Queue a: Queue.scheduling.run.ai "a" is invalid: spec.displayName: Invalid value: "boolean": spec.displayName in body must be of type string: "boolean" (Invalid)
+    assert_snapshot!(messages.join("\n"), @r#"
+    fixtures/x.yaml:4:9: metadata.name: got n, which YAML parses as the Boolean false, expected a string: write "n" in quotes: Pod without a name: Pod in version "v1" cannot be handled as a Pod: json: cannot unmarshal bool into Go struct field ObjectMeta.metadata.name of type string (BadRequest)
+    fixtures/x.yaml:4:9: metadata.name: got 0x10, which YAML parses as the number 16, expected a string: write "0x10" in quotes: Pod without a name: Pod in version "v1" cannot be handled as a Pod: json: cannot unmarshal number into Go struct field ObjectMeta.metadata.name of type string (BadRequest)
+    fixtures/x.yaml:4:9: metadata.name: got 1e3, which YAML parses as the number 1000.0, expected a string: write "1e3" in quotes: Pod without a name: Pod in version "v1" cannot be handled as a Pod: json: cannot unmarshal number into Go struct field ObjectMeta.metadata.name of type string (BadRequest)
+    fixtures/x.yaml:4:39: metadata.labels.debug: got on, which YAML parses as the Boolean true, expected a string: write "on" in quotes: Pod a: Pod in version "v1" cannot be handled as a Pod: json: cannot unmarshal bool into Go struct field ObjectMeta.metadata.labels of type string (BadRequest)
+    fixtures/x.yaml:4:36: metadata.annotations.version: got 1.10, which YAML parses as the number 1.1, expected a string: write "1.10" in quotes: Pod a: Pod in version "v1" cannot be handled as a Pod: json: cannot unmarshal number into Go struct field ObjectMeta.metadata.annotations of type string (BadRequest)
+    fixtures/x.yaml:5:16: spec.displayName: got no, which YAML parses as the Boolean false, expected a string: write "no" in quotes: Queue a: Queue.scheduling.run.ai "a" is invalid: spec.displayName: Invalid value: "boolean": spec.displayName in body must be of type string: "boolean" (Invalid)
     "#);
 }

@@ -1,11 +1,11 @@
-//! Sentences that say what cannot be.
+//! Steps with impossible arguments, and steps without an effect.
 
 use insta::assert_snapshot;
 
-use crate::{FLEET, all_told};
+use crate::{FLEET, failures};
 
 #[test]
-fn amounts_of_nothing_and_less() {
+fn zero_and_negative_amounts_are_rejected() {
     let steps = [
         "When every 0 seconds 1 pods \"x\" with 1 GPU each that run for 15 minutes arrive in queue \"a\"",
         "When every 1 second 0 pods \"x\" with 1 GPU each that run for 15 minutes arrive in queue \"a\"",
@@ -30,8 +30,8 @@ fn amounts_of_nothing_and_less() {
         "When these workloads are submitted:\n| name | kind | run time |\n| x | pod | 10 |",
     ];
     let steps = steps.map(|steps| format!("{FLEET}{steps}"));
-    assert_snapshot!(all_told(&steps.each_ref().map(String::as_str)), @"
-    features/f.feature:4: every: got 0 seconds, expected a length of time of more than 0 seconds
+    assert_snapshot!(failures(&steps.each_ref().map(String::as_str)), @r"
+    features/f.feature:4: every: got 0 seconds, expected a duration of more than 0 seconds
     features/f.feature:4: column `pods`: got 0, expected a whole number from 1 to 100000
     features/f.feature:4: column `pods`: got 0, expected a whole number from 1 to 100000
     features/f.feature:4: column `pods`: got 0, expected a whole number from 1 to 100000
@@ -39,12 +39,12 @@ fn amounts_of_nothing_and_less() {
     features/f.feature:6: column `pods`: got 0, expected a whole number from 1 to 100000
     features/f.feature:6: column `min`: got 5, expected a whole number from 0 to 2
     features/f.feature:6: column `min`: got 5, expected a whole number from 1 to 2
-    features/f.feature:4: period: got 0 seconds, expected a length of time of more than 0 seconds
-    features/f.feature:4: window: got 0 hours, expected a length of time of more than 0 seconds
+    features/f.feature:4: period: got 0 seconds, expected a duration of more than 0 seconds
+    features/f.feature:4: window: got 0 hours, expected a duration of more than 0 seconds
     features/f.feature:4: k: got -1, expected a number from 0 to 1000
     features/f.feature:4: k: got 1e300, expected a number from 0 to 1000
-    features/f.feature:4: got no fairness over time before this step, expected one: what was used without a window is forgotten at once
-    features/f.feature:5: time: got 0 hours, expected a length of time of more than 0 seconds
+    features/f.feature:4: got no step `fairness over time` before this one, expected one: without a window past usage does not count
+    features/f.feature:5: time: got 0 hours, expected a duration of more than 0 seconds
     features/f.feature:4: most: got 0, expected a whole number from 1 to 2147483647
     features/f.feature:4: least: got -5, expected a whole number from 1 to 2147483647
     features/f.feature:4: write: got 0, expected a whole number from 1 to 2147483647
@@ -56,7 +56,7 @@ fn amounts_of_nothing_and_less() {
 }
 
 #[test]
-fn nodes_and_queues_that_never_were() {
+fn unknown_nodes_and_queues_are_rejected() {
     let faults = [
         "node \"node-7\" dies",
         "node \"node-7\" returns",
@@ -73,17 +73,16 @@ fn nodes_and_queues_that_never_were() {
     ];
     let steps =
         faults.map(|fault| format!("{FLEET}And a queue \"a\" with a quota of 1\nWhen {fault}"));
-    let told = all_told(&steps.each_ref().map(String::as_str));
-    let node =
-        "features/f.feature:5: there is no node \"node-7\" and there was none; known are: node-1";
-    let queue = "features/f.feature:5: there is no queue \"b\" and there was none; known are: a";
-    assert_eq!(told, [[node; 9].join("\n"), [queue; 3].join("\n")].join("\n"));
+    let messages = failures(&steps.each_ref().map(String::as_str));
+    let node = "features/f.feature:5: node \"node-7\" does not exist and never did; known: node-1";
+    let queue = "features/f.feature:5: queue \"b\" does not exist and never did; known: a";
+    assert_eq!(messages, [[node; 9].join("\n"), [queue; 3].join("\n")].join("\n"));
 }
 
 #[test]
-fn claims_that_only_sound_as_if_they_held() {
+fn misleading_assertions_fail() {
     let reclaimed = "Given these queues:\n| queue | quota |\n| q | 4 |\n| r | 4 |\nAnd these workloads are submitted:\n| name | kind | queue | pods | gpus | priority |\n| a | deployment | q | 8 | 1 | train |\nAnd queue \"q\" has 8 running pods\nWhen 4 pods \"o\" with 1 GPU each are submitted to queue \"r\"\nThen eventually within 2 minutes queue \"r\" has 4 running pods\nAnd 4 pods of queue \"q\" were evicted for queue \"r\"\nAnd 4 pods of deployment \"a\" were evicted for pod \"o\"\n";
-    let claims = [
+    let assertions = [
         "And 4 pods of queue \"q\" were evicted for queue \"q\"",
         "And 4 pods of deployment \"a\" were evicted for deployment \"a\"",
         "And gang \"o\" is whole or absent",
@@ -95,47 +94,45 @@ fn claims_that_only_sound_as_if_they_held() {
         "And never within 1 hour the field \"status.phas\" of pod \"o-0\" is \"Running\"",
         "And never within 1 hour pod \"o-0\" is within 1 \"rackk\"",
     ];
-    let steps = claims.map(|claim| format!("{FLEET}{reclaimed}{claim}"));
-    let told = all_told(&steps.each_ref().map(String::as_str));
+    let steps = assertions.map(|claim| format!("{FLEET}{reclaimed}{claim}"));
+    let messages = failures(&steps.each_ref().map(String::as_str));
     let verdict = |line: &&str| {
-        ["expected", "no gang", "no field", "allowed", "no pod", "no node ever"]
+        ["expected", "not a gang", "not a field", "does not exist", "no node ever"]
             .iter()
             .any(|words| line.contains(words))
     };
-    let verdicts: Vec<&str> = told.lines().filter(verdict).map(str::trim_end).collect();
+    let verdicts: Vec<&str> = messages.lines().filter(verdict).map(str::trim_end).collect();
     assert_snapshot!(verdicts.join("\n"), @r#"
-    expected 4 pods of queue "q" evicted for queue "q", found 0; evicted were:
-    expected 4 pods of deployment "a" evicted for deployment "a", found 0; evicted were:
-    gang "o" is no gang: 4 pods in 4 groups, each of which needs one pod only
-    pod "o-0" is no gang: its group of 1 needs one pod only
-    status.podIPz of pod "o-0" is no field of a Pod
-    status.allocatd.cpu of queue "q" is no field of a Queue
-    got deployment "a", expected a queue, pod, node or claim, or a gang or workload, which is its pod group
-    there is no pod "o" and there was none
-    status.phas of pod "o-0" is no field of a Pod
-    no node ever had a label "rackk": nothing is within one
+    got 0 evicted pods of queue "q" for queue "q", expected 4; evictions:
+    got 0 evicted pods of deployment "a" for deployment "a", expected 4; evictions:
+    gang "o" is not a gang: 4 pods in 4 groups, each of which needs only one pod
+    pod "o-0" is not a gang: its group of 1 needs only one pod
+    status.podIPz of pod "o-0" is not a field of Pod
+    status.allocatd.cpu of queue "q" is not a field of Queue
+    got deployment "a", expected a queue, pod, node or claim, or a gang or workload (its pod group)
+    pod "o" does not exist and never did
+    status.phas of pod "o-0" is not a field of Pod
+    no node ever had a label "rackk"
     "#);
 }
 
 #[test]
-fn gpus_in_parts_are_in_use() {
+fn a_shared_gpu_is_in_use() {
     let shared = "Given a queue \"q\" with a quota of 8\nAnd these workloads are submitted:\n| name | queue | annotations |\n| half | q | gpu-fraction=0.5 |\nAnd pod \"half\" is running\n";
-    let claims = ["8 GPUs are free", "1 node has no GPU in use", "node \"node-1\" has 8 free GPUs"];
-    let steps = claims.map(|claim| format!("{FLEET}{shared}Then {claim}"));
-    let told = all_told(&steps.each_ref().map(String::as_str));
-    let verdicts: Vec<&str> = told
-        .lines()
-        .filter(|line| line.starts_with("expected") || line.starts_with("nodes with"))
-        .collect();
+    let assertions =
+        ["8 GPUs are free", "1 node has no GPU in use", "node \"node-1\" has 8 free GPUs"];
+    let steps = assertions.map(|claim| format!("{FLEET}{shared}Then {claim}"));
+    let messages = failures(&steps.each_ref().map(String::as_str));
+    let verdicts: Vec<&str> = messages.lines().filter(|line| line.starts_with("got")).collect();
     assert_snapshot!(verdicts.join("\n"), @r"
-    expected 8 free GPUs, found 7
-    nodes with no GPU in use: 0 ()
-    expected 8 free GPUs, found 7
+    got 7 free GPUs, expected 8
+    got 0 nodes with no GPU in use (), expected 1
+    got 7 free GPUs, expected 8
     ");
 }
 
 #[test]
-fn work_arrives_under_names_of_its_own() {
+fn arriving_workloads_need_unique_names() {
     let arrive = "When every 1 minute 1 pod \"s\" with 1 GPU each that runs for 10 seconds arrives in queue \"q\"\n";
     let queue = "Given a queue \"q\" with a quota of 8\n";
     let steps = [
@@ -145,42 +142,42 @@ fn work_arrives_under_names_of_its_own() {
             "{FLEET}{queue}When 1 pod \"s-0\" with 1 GPU each is submitted to queue \"q\"\n{arrive}And 5 minutes pass"
         ),
     ];
-    assert_snapshot!(all_told(&steps.each_ref().map(String::as_str)), @r#"
-    got "s" again, expected a name under which no work arrived yet
-    got "s" again, expected a name under which no work arrived yet
-    no more work arrives as "s": Pod default/s-0-0: pods "s-0-0" already exists (AlreadyExists)
+    assert_snapshot!(failures(&steps.each_ref().map(String::as_str)), @r#"
+    periodic submission "s" exists already, expected a new name
+    periodic submission "s" exists already, expected a new name
+    periodic submission "s" failed: Pod default/s-0-0: pods "s-0-0" already exists (AlreadyExists)
     "#);
 }
 
 #[test]
-fn a_word_for_a_kind_means_that_kind_alone() {
+fn a_kind_in_a_step_selects_only_that_kind() {
     let named = "Given these queues:\n| queue | quota |\n| web | 8 |\nAnd these workloads are submitted:\n| name | kind | queue | pods | gpus |\n| web | deployment | web | 2 | 1 |\n| web | job | web | 2 | 1 |\nAnd queue \"web\" has 4 running pods\n";
-    let claims = [
+    let assertions = [
         "Then job \"web\" has 4 running pods",
         "When job \"web\" is deleted\nThen deployment \"web\" has 1 running pod",
         "When workload \"web\" is deleted\nThen queue \"web\" has 4 running pods",
     ];
-    let steps = claims.map(|claim| format!("{FLEET}{named}{claim}"));
-    let told = all_told(&steps.each_ref().map(String::as_str));
-    let verdicts = told.lines().filter(|line| line.starts_with("expected"));
+    let steps = assertions.map(|claim| format!("{FLEET}{named}{claim}"));
+    let messages = failures(&steps.each_ref().map(String::as_str));
+    let verdicts = messages.lines().filter(|line| line.starts_with("got"));
     let verdicts: Vec<&str> = verdicts.filter_map(|line| line.split(": ").next()).collect();
     assert_snapshot!(verdicts.join("\n"), @r#"
-    expected 4 running pods of job "web", found 2
-    expected 1 running pods of deployment "web", found 2
-    expected 4 running pods of queue "web", found 0
+    got 2 running pods of job "web", expected 4
+    got 2 running pods of deployment "web", expected 1
+    got 0 running pods of queue "web", expected 4
     "#);
 }
 
 #[test]
-fn the_first_start_counts_though_its_pod_is_gone() {
+fn the_first_start_of_a_job_counts_even_if_its_pod_is_deleted() {
     let steps = "Given a queue \"q\" with a quota of 8\nAnd these workloads are submitted:\n| name | kind | queue | pods | gpus |\n| x | job | q | 1 | 1 |\nAnd job \"x\" is running\nWhen 2 minutes pass\nAnd 1 pods \"y\" with 1 GPU each are submitted to queue \"q\"\nAnd 10 seconds pass\nAnd 1 pod of job \"x\" is deleted\nThen pod \"y\" started before job \"x\"";
-    let told = all_told(&[&format!("{FLEET}{steps}")]);
-    assert!(told.starts_with("pod \"y\" started at 2"), "{told}");
+    let messages = failures(&[&format!("{FLEET}{steps}")]);
+    assert!(messages.starts_with("pod \"y\" started at 2"), "{messages}");
 }
 
 #[test]
-fn claims_about_nobody_and_bounds_that_all_keep() {
-    let claims = [
+fn empty_names_and_trivial_bounds_are_rejected() {
+    let assertions = [
         "Given queue \"typo\" has no running pods",
         "Given gang \"typo\" is gone",
         "Then queue \"\" has no running pods",
@@ -193,25 +190,26 @@ fn claims_about_nobody_and_bounds_that_all_keep() {
         "Then 99999999999999999999 nodes have no GPU in use",
         "Then this manifest is refused with \"\":\n\"\"\"\nkind: x\n\"\"\"",
     ];
-    let steps = claims.map(|claim| format!("{FLEET}And a queue \"a\" with a quota of 1\n{claim}"));
-    assert_snapshot!(all_told(&steps.each_ref().map(String::as_str)), @r#"
-    there is no queue "typo" and there was none; known are: a
-    there is no gang "typo" and there was none; submitted were: none
+    let steps =
+        assertions.map(|claim| format!("{FLEET}And a queue \"a\" with a quota of 1\n{claim}"));
+    assert_snapshot!(failures(&steps.each_ref().map(String::as_str)), @r#"
+    queue "typo" does not exist and never did; known: a
+    gang "typo" does not exist and never did; submitted: none
     features/f.feature:5: subject: got queue "", expected the name of a queue
     features/f.feature:5: subject: got workload '', expected the name of a workload
-    there is no node "" and there was none; known are: node-1
-    there is no claim "nope" and there was none; known are: none
+    node "" does not exist and never did; known: node-1
+    claim "nope" does not exist and never did; known: none
     features/f.feature:5: subject: got queue "", expected the name of a queue
-    features/f.feature:5: tally: got at least no, which all are; expected `at least 1` or more
-    features/f.feature:5: count: got at least 0, which all are; expected `at least 1` or more
+    features/f.feature:5: counts: got at least no, which always holds; expected `at least 1` or more
+    features/f.feature:5: count: got at least 0, which always holds; expected `at least 1` or more
     features/f.feature:5: count: got 99999999999999999999, expected a whole number from 0 to 18446744073709551615
-    found "", which every text contains; name some words
+    got "", which every text contains, expected some text
     "#);
 }
 
 #[test]
-fn single_quotes_mean_the_same() {
-    let claims = [
+fn single_quotes_work_like_double_quotes() {
+    let assertions = [
         "Then node 'nope' is gone",
         "Then never within 1 minute node 'node-1' is ready",
         "Then node 'node-1' is cordoned",
@@ -220,39 +218,40 @@ fn single_quotes_mean_the_same() {
         "Then queue 'typo' has no running pods",
         "Then now gang 'g' is gone",
     ];
-    let steps = claims.map(|claim| format!("{FLEET}And a queue \"a\" with a quota of 1\n{claim}"));
-    let told = all_told(&steps.each_ref().map(String::as_str));
-    let told: Vec<&str> = told.lines().filter(|line| !line.starts_with("(at")).collect();
-    assert_snapshot!(told.join("\n"), @r#"
-    there is no node 'nope' and there was none; known are: node-1
-    it came to be, and never should have
-    node "node-1" is ready, expected cordoned
-    there is no queue 'typo' and there was none; known are: a
-    there is no node 'nope' and there was none; known are: node-1
-    there is no queue 'typo' and there was none; known are: a
-    there is no gang 'g' and there was none; submitted were: none
+    let steps =
+        assertions.map(|claim| format!("{FLEET}And a queue \"a\" with a quota of 1\n{claim}"));
+    let messages = failures(&steps.each_ref().map(String::as_str));
+    let lines: Vec<&str> = messages.lines().filter(|line| !line.starts_with("(at")).collect();
+    assert_snapshot!(lines.join("\n"), @r#"
+    node 'nope' does not exist and never did; known: node-1
+    it held, expected never
+    node "node-1": got ready, expected cordoned
+    queue 'typo' does not exist and never did; known: a
+    node 'nope' does not exist and never did; known: node-1
+    queue 'typo' does not exist and never did; known: a
+    gang 'g' does not exist and never did; submitted: none
     "#);
 }
 
 #[test]
-fn claims_about_others() {
+fn assertions_do_not_match_other_objects() {
     let steps = [
         "And these workloads are submitted:\n| name | kind | queue | pods | gpus |\n| a | job | b | 2 | 1 |\nThen an event of queue \"a\" says \"SuccessfulCreate\"",
         "And the label \"rack\" of node \"node-1\" becomes \"r1\"\nAnd a node \"n2\" with 8 GPUs is added\nAnd a gang \"g\" of 16 pods with 1 GPU each is submitted to queue \"a\"\nThen gang \"g\" is within 1 \"rack\"",
     ];
     let queues = "Given a queue \"a\" with a quota of 16\nAnd a queue \"b\" with a quota of 16\n";
     let steps = steps.map(|steps| format!("{FLEET}{queues}{steps}"));
-    let told = all_told(&steps.each_ref().map(String::as_str));
-    let told: Vec<&str> =
-        told.lines().filter(|line| line.starts_with(['n', 'p'])).map(str::trim_end).collect();
-    assert_snapshot!(told.join("\n"), @r#"
-    no event of queue "a" says "SuccessfulCreate"; they say:
+    let messages = failures(&steps.each_ref().map(String::as_str));
+    let lines: Vec<&str> =
+        messages.lines().filter(|line| line.starts_with(['n', 'p'])).map(str::trim_end).collect();
+    assert_snapshot!(lines.join("\n"), @r#"
+    no event of queue "a" contains "SuccessfulCreate"; events:
     pod "g-0" is on node "n2", which has no label "rack"
     "#);
 }
 
 #[test]
-fn a_pod_group_that_cannot_be_changed_so_and_a_pod_that_cannot_be_drained() {
+fn invalid_changes_of_a_pod_group_and_a_blocked_drain_are_reported() {
     let gang = "And a gang \"g\" of 2 pods with 1 GPU each is submitted to queue \"a\"\nAnd gang \"g\" is running\n";
     let change = |text: &str| {
         format!("{gang}When the pod group of gang \"g\" becomes:\n\"\"\"yaml\n{text}\n\"\"\"")
@@ -267,10 +266,10 @@ fn a_pod_group_that_cannot_be_changed_so_and_a_pod_that_cannot_be_drained() {
         format!("{gang}When pods of gang \"g\" run for 0.5 ms"),
     ];
     let steps = steps.map(|steps| format!("{FLEET}And a queue \"a\" with a quota of 8\n{steps}"));
-    assert_snapshot!(all_told(&steps.each_ref().map(String::as_str)), @r#"
-    features/f.feature:9: PodGroup g: found the unknown field spec.minMembr, allowed beside it are markUnschedulable, minMember, minSubGroup, preemptibility, preemptionDelay, priorityClassName, queue, schedulingBackoff, stalenessGracePeriod, subGroups, topologyConstraint
+    assert_snapshot!(failures(&steps.each_ref().map(String::as_str)), @r#"
+    features/f.feature:9: PodGroup g: unknown field spec.minMembr, expected one of markUnschedulable, minMember, minSubGroup, preemptibility, preemptionDelay, priorityClassName, queue, schedulingBackoff, stalenessGracePeriod, subGroups, topologyConstraint
     features/f.feature:9: /apis/scheduling.run.ai/v2alpha2/namespaces/default/podgroups/g: PodGroup.scheduling.run.ai "g" is invalid: spec.minMember: Invalid value: "string": spec.minMember in body must be of type integer: "string" (Invalid)
-    features/f.feature:9: not YAML that can be read: unclosed bracket '['
+    features/f.feature:9: invalid YAML: unclosed bracket '['
     features/f.feature:8: got no fields, expected one or more
     node "node-1" is not drained after 5 minutes: pod default/g-0: Cannot evict pod as it would violate the pod's disruption budget. (TooManyRequests)
     features/f.feature:7: got 500µs, expected a whole number of milliseconds
@@ -278,7 +277,7 @@ fn a_pod_group_that_cannot_be_changed_so_and_a_pod_that_cannot_be_drained() {
 }
 
 #[test]
-fn what_is_undone_was_done_and_nothing_lasts_for_no_time() {
+fn steps_that_undo_nothing_and_zero_durations_are_rejected() {
     let steps = [
         "When node \"node-1\" returns",
         "When node \"node-1\" is added again",
@@ -296,28 +295,28 @@ fn what_is_undone_was_done_and_nothing_lasts_for_no_time() {
         "Given a queue \"q\" with a quota of 1\nWhen 1 pods \"x\" with 1 GPU each are submitted to queue \"q\"\nThen pod \"x\" is within 0 \"rack\"",
     ];
     let steps = steps.map(|steps| format!("{FLEET}{steps}"));
-    assert_snapshot!(all_told(&steps.each_ref().map(String::as_str)), @r#"
-    got node "node-1", expected one that died
-    got node "node-1", expected one that is there no more
-    got node "node-1", expected one that is cordoned
-    got no taint "gpu" on node "node-1", expected one of its
-    features/f.feature:5: there is no queue "nowhere" and there was none; known are: q
+    assert_snapshot!(failures(&steps.each_ref().map(String::as_str)), @r#"
+    node "node-1" has not died
+    node "node-1" still exists, expected a deleted one
+    node "node-1" is not cordoned
+    node "node-1" has no taint "gpu"
+    features/f.feature:5: queue "nowhere" does not exist and never did; known: q
     got 0 cycles, expected at least one
     features/f.feature:4: when: got never within 0 seconds, expected more than 0 seconds
     features/f.feature:4: stays: got 0 cycles, expected at least one
-    got `never within` with `and stays so`, expected one of them: never says for how long
+    got `never within` with `and stays so`, expected only one of them
     features/f.feature:5: PriorityClass urgent: value: got 200, expected 90: the class exists
     features/f.feature:6: Node node-1: status: got nothing, expected a status
-    features/f.feature:8: column `parent`: got the circle top below leaf below top, expected a tree
-    got Pod default/x-0 there and not leaving, expected what is gone or was deleted
+    features/f.feature:8: column `parent`: got the cycle top below leaf below top, expected a tree
+    cannot submit again what is not deleted: Pod default/x-0
     no node has a label "rack"
     (at +4.002s)
     "#);
 }
 
-/// A step that changes nothing is a slip of the pen: what follows it would hold without it.
+/// A step that changes nothing is a mistake: the following assertions would hold without it.
 #[test]
-fn steps_that_change_nothing() {
+fn steps_that_change_nothing_are_rejected() {
     let begin = "Given a queue \"top\" with a quota of 8\nAnd these queues:\n| queue | parent | quota |\n| q | top | 4 |\nAnd these workloads are submitted:\n| name | kind | queue | pods |\n| a | pod | q | 1 |\n| web | deployment | q | 1 |\n| g | gang | q | 2 |\nAnd everything has settled\n";
     let steps = [
         "When the gates of pod \"a\" are lifted",
@@ -337,21 +336,21 @@ fn steps_that_change_nothing() {
         "When the scheduler dies before its write number 9999\nThen queue \"q\" has 4 running pods",
     ];
     let steps = steps.map(|steps| format!("{FLEET}{begin}{steps}"));
-    assert_snapshot!(all_told(&steps.each_ref().map(String::as_str)), @r#"
-    got all pods of pod "a" so already, expected a change
-    got no pod of pod "a" that runs or will, expected one
-    /apis/apps/v1/namespaces/default/deployments/web: got all of this so already, expected a change
-    got all pods of pod "a" so already, expected a change
-    features/f.feature:16: /apis/scheduling.run.ai/v2alpha2/namespaces/default/podgroups/g: got all of this so already, expected a change
-    found nothing of pod "a" there, it was deleted before
-    /api/v1/nodes/node-1: got all of this so already, expected a change
-    /api/v1/nodes/node-1: got all of this so already, expected a change
-    /api/v1/nodes/node-1: got all of this so already, expected a change
-    /apis/scheduling.run.ai/v2/queues/q: got all of this so already, expected a change
-    /apis/scheduling.run.ai/v2/queues/q: got all of this so already, expected a change
-    features/f.feature:14: got a scheduler that runs, expected one that was stopped or has died
-    features/f.feature:15: got no scheduler, expected one that runs
-    features/f.feature:15: got no scheduler, expected one that runs
-    features/f.feature:14: the scheduler did not die: until the end it wrote less often than that
+    assert_snapshot!(failures(&steps.each_ref().map(String::as_str)), @r#"
+    the patch changes no pod of pod "a"
+    all pods of pod "a" have ended, expected at least one that has not
+    /apis/apps/v1/namespaces/default/deployments/web: the patch changes nothing
+    the patch changes no pod of pod "a"
+    features/f.feature:16: /apis/scheduling.run.ai/v2alpha2/namespaces/default/podgroups/g: the patch changes nothing
+    nothing of pod "a" exists, it was deleted before
+    /api/v1/nodes/node-1: the patch changes nothing
+    /api/v1/nodes/node-1: the patch changes nothing
+    /api/v1/nodes/node-1: the patch changes nothing
+    /apis/scheduling.run.ai/v2/queues/q: the patch changes nothing
+    /apis/scheduling.run.ai/v2/queues/q: the patch changes nothing
+    features/f.feature:14: cannot start the scheduler: it is already running
+    features/f.feature:15: cannot stop the scheduler: it is not running
+    features/f.feature:15: cannot stop the scheduler: it is not running
+    features/f.feature:14: the scheduler was not killed: it made fewer writes until the end of the scenario
     "#);
 }

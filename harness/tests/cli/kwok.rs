@@ -1,11 +1,11 @@
-//! `run --kubelets kwok` where there is no kwok that could play the nodes: one message, exit code 3
-//! (2 where nobody ever could), and nothing is left.
+//! `run --kubelets kwok` without a usable kwok: one message, exit code 3 (2 for clusters that can
+//! never use kwok), and nothing is left behind.
 
-use super::lab::{Ended, Lab};
+use super::lab::{CommandOutput, Lab};
 
-/// A run on a control plane whose programs do what this says.
-fn on_control_plane(program: &str, kwok: Option<&str>) -> (Lab, Ended) {
-    let lab = Lab::of("passes");
+/// Runs on a control plane whose programs are this script, with this script as kwok.
+fn run_on_control_plane(program: &str, kwok: Option<&str>) -> (Lab, CommandOutput) {
+    let lab = Lab::from_fixture("passes");
     for name in ["etcd", "kube-apiserver", "kube-controller-manager"] {
         lab.write_program(&format!("assets/{name}"), program);
     }
@@ -15,39 +15,43 @@ fn on_control_plane(program: &str, kwok: Option<&str>) -> (Lab, Ended) {
     let [state, named] = ["state", "bin/kwok"].map(|name| lab.path(name).display().to_string());
     let args = ["run", "--cluster", "control-plane", "--assets", "assets", "--kubelets", "kwok"];
     let with = [("XDG_STATE_HOME", state.as_str()), ("SCHEDLAB_KWOK", named.as_str())];
-    let ended = lab.run_with(&args, &with);
-    (lab, ended)
+    let output = lab.run_with(&args, &with);
+    (lab, output)
 }
 
 #[test]
-fn a_kwok_that_is_not_there_is_told_before_anything_is_started() {
-    let (lab, ended) = on_control_plane("touch started", None);
-    assert_eq!(ended.code, 3, "{}", ended.all());
-    assert!(ended.err.contains("--kubelets kwok: cannot start it"), "{}", ended.err);
-    assert!(ended.err.contains("SCHEDLAB_KWOK names"), "{}", ended.err);
-    assert!(ended.err.contains("name a program that is kwok"), "{}", ended.err);
-    assert!(!lab.exists("started") && !lab.exists("state/schedlab/runs"), "{}", ended.all());
+fn a_missing_kwok_is_reported_before_anything_is_started() {
+    let (lab, output) = run_on_control_plane("touch started", None);
+    assert_eq!(output.code, 3, "{}", output.all());
+    assert!(output.stderr.contains("--kubelets kwok: cannot start it"), "{}", output.stderr);
+    assert!(output.stderr.contains("SCHEDLAB_KWOK names"), "{}", output.stderr);
+    assert!(output.stderr.contains("set it to a kwok program, or unset it"), "{}", output.stderr);
+    assert!(!lab.exists("started") && !lab.exists("state/schedlab/runs"), "{}", output.all());
 }
 
 #[test]
-fn a_kwok_that_tells_no_version_is_not_started() {
-    let (lab, ended) =
-        on_control_plane("touch started", Some("#!/bin/sh\necho broken >&2; exit 1"));
-    assert_eq!(ended.code, 3, "{}", ended.all());
-    assert!(ended.err.contains("`kwok --version` failed: broken"), "{}", ended.err);
-    assert!(!lab.exists("started"), "{}", ended.all());
+fn a_kwok_without_a_version_is_not_started() {
+    let (lab, output) =
+        run_on_control_plane("touch started", Some("#!/bin/sh\necho broken >&2; exit 1"));
+    assert_eq!(output.code, 3, "{}", output.all());
+    assert!(output.stderr.contains("`kwok --version` failed: broken"), "{}", output.stderr);
+    assert!(!lab.exists("started"), "{}", output.all());
 }
 
 #[test]
-fn emulated_clusters_have_kubelets_of_their_own() {
-    let lab = Lab::of("passes");
-    let ended = lab.run(&["run", "--kubelets", "kwok"]);
-    assert_eq!(ended.code, 2, "{}", ended.all());
-    assert!(ended.err.contains("the emulator has kubelets of its own"), "{}", ended.err);
-    let ended = lab.run(&["run", "--cluster", "container", "--kubelets", "kwok"]);
-    assert_eq!(ended.code, 3, "{}", ended.all());
-    assert!(ended.err.contains("in schedlab/cluster:dev the emulator plays"), "{}", ended.err);
-    let ended = lab.run(&["run", "--kubelets", "nobody"]);
-    assert_eq!(ended.code, 2, "{}", ended.all());
-    assert!(ended.err.contains("auto, schedlab, kwok"), "{}", ended.err);
+fn emulated_clusters_do_not_use_kwok() {
+    let lab = Lab::from_fixture("passes");
+    let output = lab.run(&["run", "--kubelets", "kwok"]);
+    assert_eq!(output.code, 2, "{}", output.all());
+    assert!(output.stderr.contains("the emulator has its own kubelets"), "{}", output.stderr);
+    let output = lab.run(&["run", "--cluster", "container", "--kubelets", "kwok"]);
+    assert_eq!(output.code, 3, "{}", output.all());
+    assert!(
+        output.stderr.contains("in schedlab/cluster:dev the emulator simulates"),
+        "{}",
+        output.stderr
+    );
+    let output = lab.run(&["run", "--kubelets", "other"]);
+    assert_eq!(output.code, 2, "{}", output.all());
+    assert!(output.stderr.contains("auto, schedlab, kwok"), "{}", output.stderr);
 }

@@ -1,58 +1,61 @@
-//! A folder of features of its own, and the program run in it.
+//! A temporary folder with a copy of a fixture, in which `schedlab` is run.
 
 use std::path::Path;
 use std::process::{Command, Output};
 
 use tempfile::TempDir;
 
-/// A copy of one of `fixtures/runs`.
+/// A temporary folder, often with a copy of a folder in `fixtures/runs`.
 pub(crate) struct Lab(TempDir);
 
-/// What a run printed and how it ended.
-pub(crate) struct Ended {
+/// The output of a command and its exit code.
+pub(crate) struct CommandOutput {
     pub(crate) code: i32,
-    pub(crate) out: String,
-    pub(crate) err: String,
+    pub(crate) stdout: String,
+    pub(crate) stderr: String,
 }
 
-impl Ended {
-    pub(crate) fn of(output: Output) -> Self {
-        let text = |bytes: Vec<u8>| String::from_utf8(bytes).expect("it prints UTF-8");
+impl CommandOutput {
+    pub(crate) fn from_output(output: Output) -> Self {
+        let text = |bytes: Vec<u8>| String::from_utf8(bytes).expect("the output is UTF-8");
         Self {
             code: output.status.code().unwrap_or(-1),
-            out: text(output.stdout),
-            err: text(output.stderr),
+            stdout: text(output.stdout),
+            stderr: text(output.stderr),
         }
     }
 
+    /// Exit code, standard output and standard error, for messages of failed assertions.
     pub(crate) fn all(&self) -> String {
-        format!("exit {}\n{}\n{}", self.code, self.out, self.err)
+        format!("exit {}\n{}\n{}", self.code, self.stdout, self.stderr)
     }
 }
 
 impl Lab {
-    pub(crate) fn of(name: &str) -> Self {
-        let folder = tempfile::tempdir().expect("a temporary folder can be made");
+    /// A copy of `fixtures/runs/{name}`.
+    pub(crate) fn from_fixture(name: &str) -> Self {
+        let folder = tempfile::tempdir().expect("a temporary folder can be created");
         let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/runs").join(name);
         copy(&source, folder.path());
         Self(folder)
     }
 
-    /// An empty folder.
+    /// An empty temporary folder.
     pub(crate) fn empty() -> Self {
-        Self(tempfile::tempdir().expect("a temporary folder can be made"))
+        Self(tempfile::tempdir().expect("a temporary folder can be created"))
     }
 
-    pub(crate) fn run(&self, args: &[&str]) -> Ended {
+    pub(crate) fn run(&self, args: &[&str]) -> CommandOutput {
         self.run_with(args, &[])
     }
 
-    pub(crate) fn run_with(&self, args: &[&str], environment: &[(&str, &str)]) -> Ended {
+    pub(crate) fn run_with(&self, args: &[&str], environment: &[(&str, &str)]) -> CommandOutput {
         let output = self.command(args).envs(environment.iter().copied()).output();
-        Ended::of(output.expect("the program runs"))
+        CommandOutput::from_output(output.expect("schedlab runs"))
     }
 
-    /// The program in this folder, with no word about it in the environment.
+    /// A `schedlab` command in this folder, without the environment variables that change how it
+    /// reports.
     pub(crate) fn command(&self, args: &[&str]) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_schedlab"));
         command.args(args).current_dir(self.0.path());
@@ -71,13 +74,13 @@ impl Lab {
     }
 
     pub(crate) fn read(&self, path: &str) -> String {
-        std::fs::read_to_string(self.0.path().join(path)).expect("the file is there")
+        std::fs::read_to_string(self.0.path().join(path)).expect("the file exists")
     }
 
     pub(crate) fn write(&self, path: &str, text: &str) {
         let path = self.0.path().join(path);
         let folder = path.parent().expect("a file is in a folder");
-        std::fs::create_dir_all(folder).expect("a folder can be made");
+        std::fs::create_dir_all(folder).expect("a folder can be created");
         std::fs::write(path, text).expect("the file can be written");
     }
 
@@ -89,10 +92,10 @@ impl Lab {
 }
 
 fn copy(from: &Path, to: &Path) {
-    for entry in std::fs::read_dir(from).expect("the fixture is there").flatten() {
+    for entry in std::fs::read_dir(from).expect("the fixture exists").flatten() {
         let target = to.join(entry.file_name());
         if entry.path().is_dir() {
-            std::fs::create_dir_all(&target).expect("a folder can be made");
+            std::fs::create_dir_all(&target).expect("a folder can be created");
             copy(&entry.path(), &target);
         } else {
             std::fs::copy(entry.path(), target).expect("a file can be copied");

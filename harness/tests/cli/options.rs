@@ -1,17 +1,17 @@
-//! Options that mean nothing where they stand, and schedulers that cannot be there.
+//! Options that do not apply to the chosen cluster, and schedulers that cannot run on it.
 
 use super::lab::Lab;
 
-/// What a run with these words is refused with.
-fn refused(words: &[&str]) -> String {
-    let ended = Lab::of("passes").run(&[&["run", "--cluster"], words].concat());
-    assert_eq!((ended.code, &*ended.out), (2, ""), "{}", ended.all());
-    ended.err
+/// Runs `schedlab run --cluster` with these arguments, expects a usage error and returns it.
+fn usage_error(args: &[&str]) -> String {
+    let output = Lab::from_fixture("passes").run(&[&["run", "--cluster"], args].concat());
+    assert_eq!((output.code, &*output.stdout), (2, ""), "{}", output.all());
+    output.stderr
 }
 
 #[test]
 fn an_option_of_another_cluster_is_refused() {
-    for (words, told) in [
+    for (args, expected) in [
         ("control-plane --image foo", "--image: has no effect on --cluster control-plane"),
         ("container --kind-cluster foo", "it is for --cluster kind"),
         ("emulator --context mine --confirm", "it is for --cluster kubeconfig"),
@@ -21,56 +21,57 @@ fn an_option_of_another_cluster_is_refused() {
         ("emulator --kind-config foo", "it is for --cluster kind"),
         ("emulator --time-scale 0.5", "it is for --cluster control-plane, kubeconfig"),
     ] {
-        let said = refused(&words.split(' ').collect::<Vec<_>>());
-        assert!(said.contains(told), "{words:?}: {said}");
+        let error = usage_error(&args.split(' ').collect::<Vec<_>>());
+        assert!(error.contains(expected), "{args:?}: {error}");
     }
 }
 
 #[test]
-fn nothing_is_installed_on_a_control_plane_of_ours() {
-    let said = refused(&["control-plane", "--scheduler", "installed:kai-scheduler"]);
-    assert!(said.contains("nothing is installed on a control plane of ours"), "{said}");
+fn an_installed_scheduler_needs_an_existing_cluster() {
+    let error = usage_error(&["control-plane", "--scheduler", "installed:kai-scheduler"]);
+    assert!(error.contains("nothing is installed on --cluster control-plane"), "{error}");
 }
 
 #[test]
-fn the_target_of_another_scheduler_is_not_ours() {
+fn a_target_of_another_scheduler_needs_the_scheduler_option() {
     for target in ["kube-scheduler", "schedlab-scheduler", "kai-scheduler", "kueue"] {
         for cluster in ["emulator", "control-plane"] {
-            let said = refused(&[cluster, "--target", target]);
-            let told = format!(
-                "schedlab: --target {target}: it declares another scheduler than ours, which is \
-                 tested unless --scheduler names one; allowed with it are process:COMMAND,"
+            let error = usage_error(&[cluster, "--target", target]);
+            let expected = format!(
+                "schedlab: --target {target}: declares another scheduler than `--scheduler ours`, which \
+                 is the default; expected with it --scheduler process:COMMAND,"
             );
-            assert!(said.starts_with(&told), "{said}");
+            assert!(error.starts_with(&expected), "{error}");
         }
     }
 }
 
 #[test]
-fn a_target_file_whose_program_nobody_names_is_refused() {
-    let lab = Lab::of("passes");
+fn a_target_file_without_its_program_is_refused() {
+    let lab = Lab::from_fixture("passes");
     let text = "name: mine\nqueues: none\ncapabilities: []\ncommand: '{program} {kubeconfig}'\n";
     lab.write("target.yaml", text);
-    let ended = lab.run(&["run", "--cluster", "control-plane", "--target", "target.yaml"]);
-    assert_eq!((ended.code, &*ended.out), (3, ""), "{}", ended.all());
-    let told = "schedlab: target.yaml: command: {program} needs --scheduler \
+    let output = lab.run(&["run", "--cluster", "control-plane", "--target", "target.yaml"]);
+    assert_eq!((output.code, &*output.stdout), (3, ""), "{}", output.all());
+    let expected = "schedlab: target.yaml: command: {program} needs --scheduler \
                 process:PROGRAM\n";
-    assert_eq!(ended.err, told);
+    assert_eq!(output.stderr, expected);
 }
 
 #[test]
-fn a_scheduler_whose_program_is_not_there_is_told_before_anything_boots() {
-    for (scheduler, told) in [
+fn a_missing_scheduler_program_is_reported_before_a_cluster_boots() {
+    for (scheduler, expected) in [
         ("process:/no/such", "scheduler schedlab-scheduler: there is no program /no/such"),
         ("process:no-such-program x", "there is no no-such-program on the PATH"),
     ] {
-        let lab = Lab::of("passes");
+        let lab = Lab::from_fixture("passes");
         let state = lab.path("state");
         let args = ["run", "--cluster", "control-plane", "--scheduler", scheduler];
         let args = [&args[..], &["--target", "schedlab-scheduler"]].concat();
-        let ended = lab.run_with(&args, &[("XDG_STATE_HOME", state.to_str().expect("text"))]);
-        assert_eq!((ended.code, &*ended.out), (3, ""), "{}", ended.all());
-        assert!(ended.err.contains(told), "{}", ended.all());
-        assert!(!lab.exists("state"), "no run began: {}", ended.all());
+        let output =
+            lab.run_with(&args, &[("XDG_STATE_HOME", state.to_str().expect("the path is UTF-8"))]);
+        assert_eq!((output.code, &*output.stdout), (3, ""), "{}", output.all());
+        assert!(output.stderr.contains(expected), "{}", output.all());
+        assert!(!lab.exists("state"), "no run may have started: {}", output.all());
     }
 }

@@ -1,26 +1,25 @@
-//! `schedlab upgrade` between images and charts where something that it needs is missing: one
-//! message, exit code 3, and no cluster is made for it. Docker and helm are played by scripts; kind
-//! is not there.
+//! `schedlab upgrade` between images and charts when a prerequisite is missing: one message, exit
+//! code 3, and no cluster is created. Scripts stand in for docker and helm; kind is not installed.
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use super::kind::with_programs;
-use super::lab::Ended;
+use super::lab::CommandOutput;
 
-/// Has the image `old:1` and no other.
+/// A docker CLI with the image `old:1` only.
 const DOCKER: &str = "case $5 in old:1) echo sha256:0 ;; \
                       *) echo \"Error: No such image: $5\" >&2; exit 1 ;; esac";
 
-/// The one message that an upgrade is refused with.
-fn refused(programs: &[(&str, &str)], versions: [&str; 2], more: &[&str]) -> String {
-    refused_with(3, programs, versions, more)
+/// The message of an upgrade that cannot start.
+fn start_error(programs: &[(&str, &str)], versions: [&str; 2], more: &[&str]) -> String {
+    error_with_code(3, programs, versions, more)
 }
 
-/// The one message of a command line that asks for something impossible.
-fn impossible(versions: [&str; 2], more: &[&str]) -> String {
-    refused_with(2, &[], versions, more)
+/// The message of an invalid command line.
+fn usage_error(versions: [&str; 2], more: &[&str]) -> String {
+    error_with_code(2, &[], versions, more)
 }
 
-fn refused_with(
+fn error_with_code(
     code: i32,
     programs: &[(&str, &str)],
     versions: [&str; 2],
@@ -28,63 +27,63 @@ fn refused_with(
 ) -> String {
     let args = ["upgrade", "--from", versions[0], "--to", versions[1]];
     let (lab, mut command) = with_programs(programs, &[&args, more].concat());
-    let ended = Ended::of(command.output().unwrap());
-    assert_eq!((ended.code, &*ended.out), (code, ""), "{}", ended.all());
-    assert!(!lab.exists("state"), "no run began: {}", ended.all());
-    ended.err
+    let output = CommandOutput::from_output(command.output().unwrap());
+    assert_eq!((output.code, &*output.stdout), (code, ""), "{}", output.all());
+    assert!(!lab.exists("state"), "no run may have started: {}", output.all());
+    output.stderr
 }
 
 #[test]
-fn an_image_that_is_not_there_is_named_before_a_cluster_boots() {
-    let said = refused(&[("docker", DOCKER)], ["image:old:1", "image:new:2"], &[]);
-    assert!(said.contains("No such image: new:2"), "{said}");
-    assert!(said.contains("docker load or a build"), "{said}");
+fn a_missing_image_is_named_before_a_cluster_boots() {
+    let error = start_error(&[("docker", DOCKER)], ["image:old:1", "image:new:2"], &[]);
+    assert!(error.contains("No such image: new:2"), "{error}");
+    assert!(error.contains("docker load or a build"), "{error}");
 }
 
 #[test]
-fn a_chart_that_helm_cannot_read_is_told_in_its_words() {
+fn an_unreadable_chart_is_reported_in_helms_words() {
     let helm = "echo \"Error: path \\\"$3\\\" not found\" >&2; exit 1";
-    let said = refused(&[("helm", helm)], ["chart:a", "chart:b"], &[]);
-    assert!(said.contains("path \"a\" not found"), "{said}");
-    let said = refused(&[], ["chart:a", "chart:b"], &[]);
-    assert!(said.contains("there is no helm on the PATH"), "{said}");
-    assert!(said.contains("kind-configs/tool helm"), "{said}");
+    let error = start_error(&[("helm", helm)], ["chart:a", "chart:b"], &[]);
+    assert!(error.contains("path \"a\" not found"), "{error}");
+    let error = start_error(&[], ["chart:a", "chart:b"], &[]);
+    assert!(error.contains("there is no helm on the PATH"), "{error}");
+    assert!(error.contains("kind-configs/tool helm"), "{error}");
 }
 
 #[test]
-fn a_chart_that_runs_nothing_is_no_scheduler() {
-    let said = refused(&[("helm", "echo 'kind: Namespace'")], ["chart:a", "chart:b"], &[]);
-    assert!(said.contains("a installs no containers"), "{said}");
+fn a_chart_without_containers_is_refused() {
+    let error = start_error(&[("helm", "echo 'kind: Namespace'")], ["chart:a", "chart:b"], &[]);
+    assert!(error.contains("a installs no containers"), "{error}");
 }
 
 #[test]
-fn a_program_that_is_not_there_is_told_before_a_cluster_boots() {
-    let there = "process:/bin/sh -c true";
-    let said = [
-        refused(&[], ["process:/no/such", there], &[]),
-        refused(&[], [there, "process:no-such-program x"], &[]),
+fn a_missing_program_is_reported_before_a_cluster_boots() {
+    let existing = "process:/bin/sh -c true";
+    let error = [
+        start_error(&[], ["process:/no/such", existing], &[]),
+        start_error(&[], [existing, "process:no-such-program x"], &[]),
     ];
-    insta::assert_snapshot!(said.concat(), @r"
+    insta::assert_snapshot!(error.concat(), @r"
     schedlab: --from process:/no/such: there is no program /no/such
     schedlab: --to process:no-such-program x: there is no no-such-program on the PATH
     ");
 }
 
 #[test]
-fn versions_are_of_one_sort_and_on_a_cluster_that_runs_it() {
+fn both_versions_are_of_one_kind_that_the_cluster_can_run() {
     let process = "process:true";
-    let said = [
-        impossible(["image:a", "chart:b"], &[]),
-        impossible(["image:a", "image:b"], &["--cluster", "emulator"]),
-        impossible([process, process], &["--cluster", "kind"]),
-        impossible([process, process], &["--assets", "a"]),
-        impossible([process, process], &["--node-image", "a"]),
+    let error = [
+        usage_error(["image:a", "chart:b"], &[]),
+        usage_error(["image:a", "image:b"], &["--cluster", "emulator"]),
+        usage_error([process, process], &["--cluster", "kind"]),
+        usage_error([process, process], &["--assets", "a"]),
+        usage_error([process, process], &["--node-image", "a"]),
     ];
-    insta::assert_snapshot!(said.concat(), @r"
-    schedlab: --from is `image:` and --to a `chart:`; expected one sort for both
-    schedlab: image:a runs containers: allowed for it is --cluster kind
-    schedlab: process:true does not run on kind: allowed there are image: and chart:
-    schedlab: --assets: it is for --cluster control-plane alone
-    schedlab: --node-image: it is for --cluster kind alone
+    insta::assert_snapshot!(error.concat(), @r"
+    schedlab: got --from `image:` and --to `chart:`, expected the same kind for both
+    schedlab: image:a runs in containers, expected --cluster kind
+    schedlab: got process:true on --cluster kind, expected image: or chart:
+    schedlab: --assets: applies to --cluster control-plane only
+    schedlab: --node-image: applies to --cluster kind only
     ");
 }

@@ -1,4 +1,4 @@
-//! Component admission: what the scheduler could not use is refused where it is written.
+//! Component admission: the webhooks refuse objects that the scheduler could not use.
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::sync::Arc;
@@ -20,15 +20,15 @@ const GROUPS: &str = "/apis/scheduling.run.ai/v2alpha2/namespaces/default/podgro
 pub(crate) const PODS: &str = "/api/v1/namespaces/default/pods";
 
 impl Lab {
-    /// Has the API server ask the scheduler's webhooks.
-    pub(crate) fn ask_first(&self) {
+    /// Registers the scheduler's webhooks at the API server.
+    pub(crate) fn install_webhooks(&self) {
         let admission = Admission::new(self.emulator.client(), &self.config);
-        let answer = move |path: String, review: Value| {
+        let handler = move |path: String, review: Value| {
             let (admission, review) = (admission.clone(), review);
-            let answer = async move { admission.review(&path, &review).await };
-            answer.map(Option::unwrap_or_default).boxed()
+            let response = async move { admission.review(&path, &review).await };
+            response.map(Option::unwrap_or_default).boxed()
         };
-        self.emulator.serve_webhook("kai-scheduler", "schedlab-scheduler", Arc::new(answer));
+        self.emulator.serve_webhook("kai-scheduler", "schedlab-scheduler", Arc::new(handler));
         let service = WebhookService {
             namespace: "kai-scheduler",
             name: "schedlab-scheduler",
@@ -36,13 +36,13 @@ impl Lab {
             scheduler_name: "kai-scheduler",
             patched_pods: PatchedPods::for_config(&self.config),
         };
-        let [judges, changes] = webhook_configurations(&service);
+        let [validating, mutating] = webhook_configurations(&service);
         let group = "admissionregistration.k8s.io";
-        self.create(group, "validatingwebhookconfigurations", &judges);
-        self.create(group, "mutatingwebhookconfigurations", &changes);
+        self.create(group, "validatingwebhookconfigurations", &validating);
+        self.create(group, "mutatingwebhookconfigurations", &mutating);
     }
 
-    /// The answer to a request: its code, what a refusal says, and warnings.
+    /// Sends a request; returns the status code, the message of a refusal, and the warnings.
     pub(crate) async fn send(&self, method: Method, path: &str, body: &Value) -> String {
         let request = Request::builder().method(&method).uri(path).header(
             "content-type",
@@ -53,18 +53,18 @@ impl Lab {
             },
         );
         let request = request.body(Full::new(Bytes::from(body.to_string()))).unwrap();
-        let reply = self.emulator.service().handle(request).await;
-        let mut told = reply.status().as_u16().to_string();
-        let warnings: Vec<_> = reply.headers().get_all("warning").iter().cloned().collect();
-        let body = reply.into_body().collect().await.unwrap().to_bytes();
+        let response = self.emulator.service().handle(request).await;
+        let mut text = response.status().as_u16().to_string();
+        let warnings: Vec<_> = response.headers().get_all("warning").iter().cloned().collect();
+        let body = response.into_body().collect().await.unwrap().to_bytes();
         let body: Value = serde_json::from_slice(&body).unwrap();
         if let Some(message) = body["message"].as_str() {
-            told = format!("{told} {message}");
+            text = format!("{text} {message}");
         }
         for warning in warnings {
-            told = format!("{told}\n  {}", warning.to_str().unwrap());
+            text = format!("{text}\n  {}", warning.to_str().unwrap());
         }
-        told
+        text
     }
 
     async fn post(&self, path: &str, kind: &str, name: &str, spec: &Value) -> String {
@@ -75,7 +75,7 @@ impl Lab {
         self.send(Method::POST, path, &object).await
     }
 
-    async fn queue_under(&self, name: &str, parent: &str, gpus: i64) -> String {
+    async fn create_queue(&self, name: &str, parent: &str, gpus: i64) -> String {
         let all = json!({ "quota": 0, "overQuotaWeight": 1, "limit": -1 });
         let gpu = json!({ "quota": gpus, "overQuotaWeight": 1, "limit": -1 });
         let mut spec = json!({ "resources": { "gpu": gpu, "cpu": all, "memory": all } });
@@ -87,24 +87,24 @@ impl Lab {
 }
 
 #[test]
-fn a_queue_that_could_not_be_used_is_refused() {
-    Lab::tell(async |lab| {
-        lab.ask_first();
-        assert_snapshot!(lab.queue_under("a", "", -5).await, @r#"422 admission webhook "queues.admission.kai.scheduler" denied the request: Queue a: spec.resources.gpu.quota: got -5, expected -1 (unlimited), or 0 to 9200000000000000 devices"#);
+fn an_unusable_queue_is_refused() {
+    Lab::run(async |lab| {
+        lab.install_webhooks();
+        assert_snapshot!(lab.create_queue("a", "", -5).await, @r#"422 admission webhook "queues.admission.kai.scheduler" denied the request: Queue a: spec.resources.gpu.quota: got -5, expected -1 (unlimited), or 0 to 9200000000000000 devices"#);
         assert_snapshot!(lab.post(QUEUES, "Queue", "a", &json!({})).await, @r#"422 admission webhook "queues.admission.kai.scheduler" denied the request: Queue a: spec.resources: got nothing, expected quota, overQuotaWeight and limit of gpu, cpu and memory, -1 for unlimited (omitted values count as 0: nothing may run)"#);
         let runtime = json!({ "spec": { "preemptMinRuntime": "soon" } });
-        assert_snapshot!(lab.queue_under("a", "", 4).await, @"201");
+        assert_snapshot!(lab.create_queue("a", "", 4).await, @"201");
         let a = format!("{QUEUES}/a");
         assert_snapshot!(lab.send(Method::PATCH, &a, &runtime).await, @r#"422 admission webhook "queues.admission.kai.scheduler" denied the request: Queue a: spec.preemptMinRuntime: got "soon", expected a duration such as 90s or 1h30m, not negative"#);
-        let alone = json!({ "spec": { "parentQueue": "a" } });
-        assert_snapshot!(lab.send(Method::PATCH, &a, &alone).await, @r#"422 admission webhook "queues.admission.kai.scheduler" denied the request: Queue a: spec.parentQueue: got "a", which leads back to it, expected a queue that is not below this one, or none"#);
+        let own_parent = json!({ "spec": { "parentQueue": "a" } });
+        assert_snapshot!(lab.send(Method::PATCH, &a, &own_parent).await, @r#"422 admission webhook "queues.admission.kai.scheduler" denied the request: Queue a: spec.parentQueue: got "a", which leads back to it, expected a queue that is not below this one, or none"#);
     });
 }
 
 #[test]
-fn who_writes_a_negative_number_that_counts_as_none_is_told_so() {
-    Lab::tell(async |lab| {
-        lab.ask_first();
+fn a_negative_number_that_counts_as_zero_gets_a_warning() {
+    Lab::run(async |lab| {
+        lab.install_webhooks();
         let all = json!({ "quota": -1, "overQuotaWeight": -1, "limit": -1 });
         let gpu = json!({ "quota": 4, "overQuotaWeight": -1, "limit": -1 });
         let spec = json!({ "resources": { "gpu": gpu, "cpu": all, "memory": all } });
@@ -121,16 +121,16 @@ fn who_writes_a_negative_number_that_counts_as_none_is_told_so() {
 }
 
 #[test]
-fn a_queue_that_would_close_a_circle_is_refused_and_one_that_has_children_stays() {
-    Lab::tell(async |lab| {
-        lab.ask_first();
-        assert_snapshot!(lab.queue_under("top", "", 8).await, @"201");
-        assert_snapshot!(lab.queue_under("early", "late", 4).await, @r#"
+fn a_queue_cycle_and_the_deletion_of_a_parent_queue_are_refused() {
+    Lab::run(async |lab| {
+        lab.install_webhooks();
+        assert_snapshot!(lab.create_queue("top", "", 8).await, @"201");
+        assert_snapshot!(lab.create_queue("early", "late", 4).await, @r#"
         201
           299 - "Queue early: Queue 'early' cannot be used: its parent 'late' does not exist"
         "#);
-        assert_snapshot!(lab.queue_under("late", "early", 4).await, @r#"422 admission webhook "queues.admission.kai.scheduler" denied the request: Queue late: spec.parentQueue: got "early", which leads back to it, expected a queue that is not below this one, or none"#);
-        assert_snapshot!(lab.queue_under("late", "top", 10).await, @r#"
+        assert_snapshot!(lab.create_queue("late", "early", 4).await, @r#"422 admission webhook "queues.admission.kai.scheduler" denied the request: Queue late: spec.parentQueue: got "early", which leads back to it, expected a queue that is not below this one, or none"#);
+        assert_snapshot!(lab.create_queue("late", "top", 10).await, @r#"
         201
           299 - "Queue top: Quotas of the child queues add up to more than the queue's own quota: 10 of 8 GPUs"
         "#);
@@ -144,9 +144,9 @@ fn a_queue_that_would_close_a_circle_is_refused_and_one_that_has_children_stays(
 }
 
 #[test]
-fn a_pod_group_is_judged_by_the_rules_of_its_condition() {
-    Lab::tell(async |lab| {
-        lab.ask_first();
+fn an_unusable_pod_group_is_refused() {
+    Lab::run(async |lab| {
+        lab.install_webhooks();
         let group = async |name: &str, spec: Value| lab.post(GROUPS, "PodGroup", name, &spec).await;
         let both = json!({ "minMember": 2, "minSubGroup": 1, "queue": "q" });
         assert_snapshot!(group("both", both).await, @r#"422 admission webhook "podgroups.admission.kai.scheduler" denied the request: PodGroup default/both: spec.minSubGroup: got both, expected one of minMember and minSubGroup"#);
@@ -161,9 +161,9 @@ fn a_pod_group_is_judged_by_the_rules_of_its_condition() {
 }
 
 #[test]
-fn a_pod_of_this_scheduler_is_judged_by_what_it_shares() {
-    Lab::tell(async |lab| {
-        lab.ask_first();
+fn an_unusable_gpu_share_of_a_pod_is_refused() {
+    Lab::run(async |lab| {
+        lab.install_webhooks();
         let pod = async |scheduler: &str, share: Value, gpus: Option<u32>| {
             let mut container = json!({ "name": "c", "image": "i" });
             if let Some(gpus) = gpus {
@@ -187,10 +187,10 @@ fn a_pod_of_this_scheduler_is_judged_by_what_it_shares() {
 }
 
 #[test]
-fn a_pod_sees_the_gpus_that_it_asks_for_where_that_is_wanted() {
-    Lab::tell(async |mut lab| {
+fn visible_devices_are_restricted_to_requested_gpus_if_configured() {
+    Lab::run(async |mut lab| {
         lab.config.block_nvidia_visible_devices = true;
-        lab.ask_first();
+        lab.install_webhooks();
         let pod = async |name: &str, scheduler: &str, environment: Value| {
             let object = json!({
                 "apiVersion": "v1",
@@ -205,11 +205,11 @@ fn a_pod_sees_the_gpus_that_it_asks_for_where_that_is_wanted() {
         assert_snapshot!(pod("greedy", "kai-scheduler", all.clone()).await, @r#"422 admission webhook "pods.admission.kai.scheduler" denied the request: Pod default/greedy: spec.containers[0].env[0]: got NVIDIA_VISIBLE_DEVICES "all", expected "void" or "none": the requests of a container determine which GPUs it sees (blockNvidiaVisibleDevices)"#);
         assert_snapshot!(pod("foreign", "default-scheduler", all).await, @"201");
         assert_snapshot!(pod("modest", "kai-scheduler", json!([])).await, @"201");
-        let seen = |pod: &Value| {
+        let env_of = |pod: &Value| {
             format!("{} {}", pod["metadata"]["name"], pod["spec"]["containers"][0]["env"])
         };
-        let seen: Vec<String> = lab.list("", "pods").iter().map(seen).collect();
-        assert_snapshot!(seen.join("\n"), @r#"
+        let env_of: Vec<String> = lab.list("", "pods").iter().map(env_of).collect();
+        assert_snapshot!(env_of.join("\n"), @r#"
         "foreign" [{"name":"NVIDIA_VISIBLE_DEVICES","value":"all"}]
         "modest" [{"name":"NVIDIA_VISIBLE_DEVICES","value":"void"}]
         "#);
@@ -217,10 +217,10 @@ fn a_pod_sees_the_gpus_that_it_asks_for_where_that_is_wanted() {
 }
 
 #[test]
-fn pods_with_gpus_that_name_no_runtime_class_are_given_the_one_that_is_configured() {
-    Lab::tell(async |mut lab| {
+fn gpu_pods_get_the_configured_runtime_class() {
+    Lab::run(async |mut lab| {
         lab.config.gpu_pod_runtime_class = Some("nvidia".to_owned());
-        lab.ask_first();
+        lab.install_webhooks();
         for name in ["nvidia", "mine"] {
             let class = json!({ "apiVersion": "node.k8s.io/v1", "kind": "RuntimeClass",
                                 "metadata": { "name": name }, "handler": name });
@@ -262,11 +262,11 @@ fn pods_with_gpus_that_name_no_runtime_class_are_given_the_one_that_is_configure
 }
 
 #[test]
-fn what_was_wrong_before_is_told_and_can_be_mended_step_by_step() {
-    Lab::tell(async |lab| {
+fn an_update_that_leaves_an_old_mistake_gets_a_warning() {
+    Lab::run(async |lab| {
         let spec = json!({ "resources": { "gpu": { "quota": -5 } } });
         lab.post(QUEUES, "Queue", "a", &spec).await;
-        lab.ask_first();
+        lab.install_webhooks();
         let a = format!("{QUEUES}/a");
         let label = json!({ "metadata": { "labels": { "team": "x" } } });
         assert_snapshot!(lab.send(Method::PATCH, &a, &label).await, @r#"

@@ -1,5 +1,4 @@
-//! BindRequests: written by one process, carried out by another, and neither needs the other to be
-//! ours.
+//! BindRequests: one process writes them and another carries them out; either may be KAI's own.
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::sync::{Arc, atomic::Ordering};
@@ -11,7 +10,7 @@ use schedlab_scheduler::{Binding, Component};
 use tokio::task::JoinHandle;
 use tower::{ServiceExt as _, service_fn};
 
-use crate::{dies_before_each_write, foreign, lab::Lab};
+use crate::{crash_before_each_write, foreign, lab::Lab};
 
 pub(crate) type Process = JoinHandle<anyhow::Result<()>>;
 
@@ -20,32 +19,37 @@ impl Lab {
         self.config.binding = Binding::Requests;
     }
 
-    /// Another process beside the scheduler's.
-    pub(crate) fn beside(&self, client: kube::Client, components: &[Component]) -> Process {
+    /// Starts another scheduler process with these components.
+    pub(crate) fn spawn_components(
+        &self,
+        client: kube::Client,
+        components: &[Component],
+    ) -> Process {
         let (clock, mut config) = (self.emulator.clock().clone(), self.config.clone());
         config.run_only(components.iter().copied().collect());
         tokio::spawn(schedlab_scheduler::run(client, config, Arc::new(move || clock.now())))
     }
 
-    pub(crate) fn binder(&self) -> Process {
-        self.beside(self.emulator.client(), &[Component::Binder])
+    pub(crate) fn spawn_binder(&self) -> Process {
+        self.spawn_components(self.emulator.client(), &[Component::Binder])
     }
 
-    /// Nodes with so many GPUs each, one queue, and all but who binds.
-    fn start_without_binder(&mut self, (nodes, gpus): (u32, u32), queue: &str) {
+    /// Adds nodes with this many GPUs each and a queue, and starts all components except the
+    /// binder.
+    fn start_without_binder(&mut self, nodes: u32, gpus: u32, queue: &str) {
         self.nodes(nodes, gpus);
         self.queue(queue, 8, -1);
-        self.only(&[Component::Scheduler, Component::Podgrouper, Component::QueueController]);
+        self.run_only(&[Component::Scheduler, Component::Podgrouper, Component::QueueController]);
         self.start();
     }
 
-    /// It cannot bind the first of the pods.
-    fn binder_that_fails_one(&self) -> Process {
+    /// Starts a binder that cannot bind the first pod.
+    fn spawn_binder_failing_one_pod(&self) -> Process {
         let name = self.list("", "pods")[0]["metadata"]["name"].as_str().unwrap().to_owned();
-        self.beside(self.client_that_cannot_bind(name.leak()), &[Component::Binder])
+        self.spawn_components(self.client_that_cannot_bind(name.leak()), &[Component::Binder])
     }
 
-    /// A client whose bindings of one pod get lost: the server looks for another pod.
+    /// A client whose bindings of one pod fail: they are sent to a pod that does not exist.
     pub(crate) fn client_that_cannot_bind(&self, pod: &'static str) -> kube::Client {
         let router = self.emulator.service();
         let service = service_fn(move |mut request: Request<kube::client::Body>| {
@@ -59,28 +63,28 @@ impl Lab {
         kube::Client::new(service, "default")
     }
 
-    /// When the only pod group started, as it is told.
+    /// The start timestamp of the only pod group.
     pub(crate) fn last_start(&self) -> Value {
         let group = self.list("scheduling.run.ai", "podgroups").remove(0);
         group["metadata"]["annotations"]["kai.scheduler/last-start-timestamp"].clone()
     }
 
-    /// How requests came to stand as they do, in milliseconds since the first was made.
+    /// The writes of BindRequests with their status, in milliseconds since the first one.
     fn attempts(&self) -> String {
         let log = self.emulator.log_since(1).unwrap();
         let of_requests =
             || log.iter().filter(|entry| &*entry.key.resource.plural == "bindrequests");
-        let began = of_requests().next().unwrap().time;
-        let told = |entry: &schedlab_emulator::store::LogEntry| {
-            let after = entry.time.duration_since(began).as_millis();
+        let start = of_requests().next().unwrap().time;
+        let describe = |entry: &schedlab_emulator::store::LogEntry| {
+            let after = entry.time.duration_since(start).as_millis();
             format!("{after:>5} {:?} {}\n", entry.kind, entry.object["status"])
         };
-        of_requests().map(|entry| told(entry)).collect()
+        of_requests().map(|entry| describe(entry)).collect()
     }
 
-    /// Each request: for whom, where to, how it stands.
+    /// Each BindRequest with its labels, spec and status.
     pub(crate) fn requests(&self) -> String {
-        let told = |request: &Value| {
+        let describe = |request: &Value| {
             let name = |value: &Value| value.as_str().unwrap_or("-").to_owned();
             format!(
                 "{} {} {} {}\n",
@@ -90,19 +94,19 @@ impl Lab {
                 request["status"]
             )
         };
-        self.list("scheduling.run.ai", "bindrequests").iter().map(told).collect()
+        self.list("scheduling.run.ai", "bindrequests").iter().map(describe).collect()
     }
 }
 
 #[test]
-fn a_pod_is_asked_for_and_bound_and_both_are_told() {
-    Lab::tell(async |mut lab| {
+fn a_pod_is_bound_through_a_request_and_both_get_events() {
+    Lab::run(async |mut lab| {
         lab.nodes(1, 8);
         lab.queue("q", 8, -1);
         lab.bind_by_requests();
         lab.start();
-        lab.job("train", "q", (2, 2));
-        lab.pass(5).await;
+        lab.job("train", "q", 2, 2);
+        lab.advance(5).await;
         assert_snapshot!(lab.pods(), @r"
         train-0 Running n-0
         train-1 Running n-0
@@ -119,59 +123,59 @@ fn a_pod_is_asked_for_and_bound_and_both_are_told() {
         let pod = &lab.list("", "pods")[0];
         assert_eq!(pod["metadata"]["annotations"]["received-resource-type"], "Regular");
         lab.delete_in("default", "jobs", "batch", "train");
-        lab.pass(60).await;
-        assert_eq!(lab.requests(), "", "they go with their pods");
+        lab.advance(60).await;
+        assert_eq!(lab.requests(), "", "requests are deleted with their pods");
     });
 }
 
 #[test]
-fn a_gang_is_bound_whole_and_once_whenever_scheduler_and_binder_die_together() {
-    let writes = dies_before_each_write(
+fn a_gang_is_bound_whole_and_once_although_scheduler_and_binder_crash() {
+    let writes = crash_before_each_write(
         &async |lab| lab.bind_by_requests(),
-        &|lab| lab.job("gang", "a", (2, 2)),
+        &|lab| lab.job("gang", "a", 2, 2),
         "gang: 2 Running; 2 bound, 0 evicted; 2 Scheduled",
     );
     assert!(
         writes >= 13,
-        "a group, a start and twice request, binding, status and three words: {writes}"
+        "a group, a start, and twice a request, a binding, a status and three messages: {writes}"
     );
 }
 
 #[test]
-fn a_gang_is_bound_whole_and_once_whenever_the_binder_dies_alone() {
+fn a_gang_is_bound_whole_and_once_although_the_binder_crashes() {
     for writes in 0.. {
-        let (tried, told) = Lab::tell(async |mut lab| {
-            lab.start_without_binder((1, 8), "a");
-            let (client, tried) = lab.doomed_client(writes);
-            let doomed = lab.beside(client, &[Component::Binder]);
-            lab.job("gang", "a", (2, 2));
-            lab.until(|| tried.load(Ordering::Relaxed) > writes).await;
-            doomed.abort();
-            lab.pass(5).await;
-            let next = lab.binder();
-            lab.pass(10).await;
+        let (attempted, outcome) = Lab::run(async |mut lab| {
+            lab.start_without_binder(1, 8, "a");
+            let (client, attempted) = lab.client_hanging_after(writes);
+            let crashing = lab.spawn_components(client, &[Component::Binder]);
+            lab.job("gang", "a", 2, 2);
+            lab.wait_until(|| attempted.load(Ordering::Relaxed) > writes).await;
+            crashing.abort();
+            lab.advance(5).await;
+            let next = lab.spawn_binder();
+            lab.advance(10).await;
             next.abort();
-            (tried.load(Ordering::Relaxed), lab.outcome())
+            (attempted.load(Ordering::Relaxed), lab.outcome())
         });
-        assert_eq!(told, "gang: 2 Running; 2 bound, 0 evicted; 2 Scheduled", "after {writes}");
-        if tried <= writes {
-            assert!(writes >= 8, "twice binding, event, condition and status: {writes}");
+        assert_eq!(outcome, "gang: 2 Running; 2 bound, 0 evicted; 2 Scheduled", "after {writes}");
+        if attempted <= writes {
+            assert!(writes >= 8, "twice a binding, an event, a condition and a status: {writes}");
             return;
         }
     }
 }
 
 #[test]
-fn what_cannot_be_bound_is_tried_again_told_and_then_scheduled_anew() {
-    Lab::tell(async |mut lab| {
-        lab.start_without_binder((1, 8), "a");
-        lab.job("one", "a", (1, 1));
-        lab.pass(3).await;
-        let binder = lab.binder_that_fails_one();
-        lab.pass(1).await;
+fn a_failed_binding_is_retried_reported_and_then_rescheduled() {
+    Lab::run(async |mut lab| {
+        lab.start_without_binder(1, 8, "a");
+        lab.job("one", "a", 1, 1);
+        lab.advance(3).await;
+        let binder = lab.spawn_binder_failing_one_pod();
+        lab.advance(1).await;
         assert_snapshot!(lab.requests(), @r#"one-0-lb9r9 {"selected-node":"n-0"} {"backoffLimit":3,"podName":"one-0-lb9r9","receivedGPU":{"count":1,"portion":"1.00"},"receivedResourceType":"Regular","selectedNode":"n-0"} {"failedAttempts":1,"phase":"Failed","reason":"name in URL does not match name in Binding object"}"#);
         assert_snapshot!(lab.pods(), @"one-0 Pending -: Failed to bind pod default/one-0 to node n-0: name in URL does not match name in Binding object");
-        lab.pass(9).await;
+        lab.advance(9).await;
         binder.abort();
         assert_snapshot!(lab.attempts(), @r#"
             0 Added null
@@ -193,72 +197,76 @@ fn what_cannot_be_bound_is_tried_again_told_and_then_scheduled_anew() {
         Pod Scheduled Successfully assigned pod default/one-0 to node n-0 at node-pool default
         PodGroup BindingError Failed to bind pod default/one-0 to node n-0: name in URL does not match name in Binding object
         ");
-        let last = lab.binder();
-        lab.pass(20).await;
+        let last = lab.spawn_binder();
+        lab.advance(20).await;
         last.abort();
         assert_snapshot!(lab.pods(), @"one-0 Running n-0");
     });
 }
 
-/// Whoever starts next does so a long while later.
+/// The next scheduler starts more than a minute later.
 #[test]
-fn a_failure_to_bind_is_told_on_the_group_once_wherever_the_scheduler_dies() {
+fn a_failed_binding_gets_one_group_event_although_the_scheduler_crashes() {
     for writes in 0.. {
-        let (tried, told) = Lab::tell(async |mut lab| {
-            lab.start_without_binder((1, 8), "a");
-            lab.job("one", "a", (1, 1));
-            lab.pass(3).await;
+        let (attempted, count) = Lab::run(async |mut lab| {
+            lab.start_without_binder(1, 8, "a");
+            lab.job("one", "a", 1, 1);
+            lab.advance(3).await;
             lab.stop().await;
-            let binder = lab.binder_that_fails_one();
-            lab.pass(1).await;
+            let binder = lab.spawn_binder_failing_one_pod();
+            lab.advance(1).await;
             binder.abort();
-            lab.pass(70).await;
-            let tried = lab.start_doomed(writes);
-            lab.pass(3).await;
+            lab.advance(70).await;
+            let attempted = lab.start_hanging_after(writes);
+            lab.advance(3).await;
             lab.stop().await;
-            lab.pass(70).await;
+            lab.advance(70).await;
             lab.start();
-            lab.pass(5).await;
-            let is_told = |event: &&Value| {
+            lab.advance(5).await;
+            let is_failure = |event: &&Value| {
                 event["reason"] == "BindingError" && event["involvedObject"]["kind"] == "PodGroup"
             };
-            let told = lab.list("", "events").iter().filter(is_told).count();
-            (tried.load(Ordering::Relaxed), told)
+            let count = lab.list("", "events").iter().filter(is_failure).count();
+            (attempted.load(Ordering::Relaxed), count)
         });
-        assert_eq!(told, 1, "after {writes}");
-        if tried <= writes {
+        assert_eq!(count, 1, "after {writes}");
+        if attempted <= writes {
             return;
         }
     }
 }
 
 #[test]
-fn a_gang_of_which_one_pod_cannot_be_bound_does_not_hold_half_of_its_places() {
-    Lab::tell(async |mut lab| {
-        lab.start_without_binder((1, 8), "a");
-        lab.job("gang", "a", (4, 4));
-        lab.pass(3).await;
-        let binder = lab.binder_that_fails_one();
+fn a_gang_with_an_unbindable_pod_is_evicted_and_rescheduled() {
+    Lab::run(async |mut lab| {
+        lab.start_without_binder(1, 8, "a");
+        lab.job("gang", "a", 4, 4);
+        lab.advance(3).await;
+        let binder = lab.spawn_binder_failing_one_pod();
         let start = lab.last_start();
-        lab.pass(30).await;
+        lab.advance(30).await;
         assert_snapshot!(lab.outcome(), @"gang: 1 Pending, 3 Running; 3 bound, 0 evicted; 4 Scheduled");
-        assert_eq!(lab.last_start(), start, "what is asked for again starts nobody else");
-        lab.pass(120).await;
+        assert_eq!(
+            lab.last_start(),
+            start,
+            "retried requests do not change the start of the group"
+        );
+        lab.advance(120).await;
         assert_snapshot!(lab.outcome(), @"gang: 4 Running; 7 bound, 4 evicted; 8 Scheduled");
         binder.abort();
     });
 }
 
 #[test]
-fn another_binder_carries_out_our_requests() {
-    Lab::tell(async |mut lab| {
-        lab.start_without_binder((1, 2), "q");
-        lab.job("first", "q", (2, 2));
-        lab.pass(3).await;
-        lab.job("second", "q", (1, 1));
-        lab.pass(3).await;
+fn another_binder_can_carry_out_our_requests() {
+    Lab::run(async |mut lab| {
+        lab.start_without_binder(1, 2, "q");
+        lab.job("first", "q", 2, 2);
+        lab.advance(3).await;
+        lab.job("second", "q", 1, 1);
+        lab.advance(3).await;
         assert_eq!(lab.list("scheduling.run.ai", "bindrequests").len(), 2, "the node is full");
-        // What any binder does, without a word of its own.
+        // Binds each pod as another binder would, without events or status.
         for request in lab.list("scheduling.run.ai", "bindrequests") {
             let name = request["spec"]["podName"].as_str().unwrap();
             let binding = json!({
@@ -272,21 +280,21 @@ fn another_binder_carries_out_our_requests() {
         }
         lab.stop().await;
         lab.start();
-        lab.pass(5).await;
+        lab.advance(5).await;
         assert_snapshot!(lab.outcome(), @"first: 2 Running; second: 1 Pending; 2 bound, 0 evicted; 2 Scheduled");
     });
 }
 
 #[test]
-fn a_request_for_a_node_that_is_gone_is_taken_back() {
-    Lab::tell(async |mut lab| {
-        lab.start_without_binder((2, 8), "q");
-        lab.job("train", "q", (2, 2));
-        lab.pass(3).await;
+fn a_request_for_a_deleted_node_is_withdrawn() {
+    Lab::run(async |mut lab| {
+        lab.start_without_binder(2, 8, "q");
+        lab.job("train", "q", 2, 2);
+        lab.advance(3).await;
         lab.delete("nodes", "", "n-0");
-        lab.pass(3).await;
-        let binder = lab.binder();
-        lab.pass(5).await;
+        lab.advance(3).await;
+        let binder = lab.spawn_binder();
+        lab.advance(5).await;
         assert_snapshot!(lab.pods(), @r"
         train-0 Running n-1
         train-1 Running n-1
@@ -296,23 +304,23 @@ fn a_request_for_a_node_that_is_gone_is_taken_back() {
 }
 
 #[test]
-fn a_request_that_outlives_its_pod_holds_no_place_of_the_next() {
-    Lab::tell(async |mut lab| {
+fn a_leftover_request_reserves_nothing_for_a_new_pod_of_its_name() {
+    Lab::run(async |mut lab| {
         lab.nodes(2, 8);
         lab.queue("q", 8, -1);
-        let (mut pod, request) = foreign::foreign("again", "n-1");
+        let (mut pod, request) = foreign::foreign_pod("again", "n-1");
         pod["spec"]["schedulerName"] = json!("kai-scheduler");
         pod["metadata"]["labels"] = json!({ "kai.scheduler/queue": "q" });
         lab.create("", "pods", &pod);
         lab.create("scheduling.run.ai", "bindrequests", &request);
         lab.config.binding = Binding::Requests;
         lab.start();
-        lab.pass(5).await;
+        lab.advance(5).await;
         assert_snapshot!(lab.pods(), @"again Running n-1");
         lab.delete_in("default", "pods", "", "again");
-        lab.pass(60).await;
+        lab.advance(60).await;
         lab.create("", "pods", &pod);
-        lab.pass(5).await;
+        lab.advance(5).await;
         assert_snapshot!(lab.pods(), @"again Running n-0");
     });
 }

@@ -1,5 +1,5 @@
-//! What `schedlab-scheduler explain` says of workloads and queues, and that doing what it says
-//! lets them run.
+//! The output of `schedlab-scheduler explain` for workloads and queues; applying its suggestions
+//! lets workloads run.
 
 use insta::assert_snapshot;
 use schedlab_json::json;
@@ -13,93 +13,93 @@ const GANG: &str = include_str!("../../../fixtures/lab/original/exercise-d-gang.
 const TEAM_PROD: &str = "/apis/scheduling.run.ai/v2/queues/team-prod";
 
 #[test]
-fn the_labs_own_deployment_is_told_why_it_does_not_borrow() {
-    Lab::tell(async |mut lab| {
+fn the_explanation_of_the_labs_deployment_says_why_it_does_not_borrow() {
+    Lab::run(async |mut lab| {
         lab.nodes(4, 8);
         lab.queue("team-prod", 8, -1);
         lab.start();
         lab.apply(BORROWER);
-        lab.pass(5).await;
+        lab.advance(5).await;
         assert_snapshot!(lab.explain("prod-borrow").await, @r"
         prod-borrow has 16 pod groups: 8 not pending, 8 pending (NonPreemptibleOverQuota); one of them:
 
-        pod group default/pg-prod-borrow-v9szv9kd6h-shp9b waits
-          0 of its pods have a node, 1 wait, 1 must run together
+        pod group default/pg-prod-borrow-v9szv9kd6h-shp9b is pending
+          pods: 0 with a node, 1 pending, 1 required to run
           priority 125, non-preemptible
 
         reason: NonPreemptibleOverQuota
           Non-preemptible workload is over quota. Workload requested 1 GPUs, but team-prod quota is 8 GPUs, while 8 GPUs are already allocated for non-preemptible pods. Use a preemptible workload to go over quota.
 
         remedy: raise the quota of queue team-prod by 1 GPU to 9 GPUs
-          tried on a copy of the cluster: it runs on n-1 at once
+          simulated: it runs on n-1 at once
 
-        queues, from the workload's up
+        queues, from leaf to root
           team-prod: GPUs: quota 8, limit unlimited, fair share 16, allocated 8 (of that 8 non-preemptible), requested 16
 
-        plugins, whatever the node
+        plugins, independent of nodes
           UsableQueue: passes
           Gang: passes
-          QueueLimits: refuses: Non-preemptible workload is over quota. Workload requested 1 GPUs, but team-prod quota is 8 GPUs, while 8 GPUs are already allocated for non-preemptible pods. Use a preemptible workload to go over quota.
+          QueueLimits: rejects: Non-preemptible workload is over quota. Workload requested 1 GPUs, but team-prod quota is 8 GPUs, while 8 GPUs are already allocated for non-preemptible pods. Use a preemptible workload to go over quota.
 
-        nodes for pod default/prod-borrow-v9szv9kd6h-shp9b, which asks for 1 GPU
+        nodes for pod default/prod-borrow-v9szv9kd6h-shp9b, which requests 1 GPU
           3 nodes (n-1, n-2, n-3): all plugins pass
             free 8 of 8 GPUs
-          n-0: NodeResourcesFit refuses: node(s) didn't have enough resources: GPUs
+          n-0: NodeResourcesFit rejects: node(s) didn't have enough resources: GPUs
             free 0 of 8 GPUs
 
         notes
           It is non-preemptible, since its priority is 125, and priorities from 100 are non-preemptible (class inference, KAI's default for pods of a Deployment). Non-preemptible workloads must stay within the quota of their queue, as borrowed capacity could not be reclaimed. Label kai.scheduler/preemptibility: preemptible, or priorityClassName: train, lets new pods borrow; existing pods borrow when their PodGroup has spec.preemptibility: preemptible.
           Deployment prod-borrow is not a gang: as in KAI each of its pods (here 16) is a pod group of its own and starts alone. A Job with annotation kai.scheduler/batch-min-member starts as a whole or not at all.
         ");
-        // The remedy is for the next pod that waits.
+        // The suggestion is for the next pending pod.
         let quota = json!({ "spec": { "resources": { "gpu": { "quota": 9 } } } });
         lab.patch(TEAM_PROD, &quota).await;
-        lab.pass(5).await;
+        lab.advance(5).await;
         assert_eq!(lab.pods().matches(" Running ").count(), 9);
-        // And the note for who may not borrow: one more runs above the quota.
+        // The note explains how a pod may borrow: one more runs above the quota.
         let groups = lab.list("scheduling.run.ai", "podgroups");
-        let waiting =
+        let pending =
             groups.iter().find(|group| group["status"]["schedulingConditions"][0].is_object());
-        let group = waiting.unwrap()["metadata"]["name"].as_str().unwrap();
+        let group = pending.unwrap()["metadata"]["name"].as_str().unwrap();
         let path = format!("/apis/scheduling.run.ai/v2alpha2/namespaces/default/podgroups/{group}");
         let preemptible = json!({ "spec": { "preemptibility": "preemptible" } });
         lab.patch(&path, &preemptible).await;
-        lab.pass(5).await;
+        lab.advance(5).await;
         assert_eq!(lab.pods().matches(" Running ").count(), 10);
     });
 }
 
 #[test]
-fn the_labs_own_deployment_is_told_why_it_is_no_gang() {
-    Lab::tell(async |mut lab| {
+fn the_explanation_of_the_labs_deployment_says_why_it_is_no_gang() {
+    Lab::run(async |mut lab| {
         lab.nodes(1, 8);
         lab.queue("gang-demo", -1, -1);
         lab.start();
         lab.apply(GANG);
-        lab.pass(5).await;
+        lab.advance(5).await;
         assert_snapshot!(lab.explain("gang").await, @r"
         gang has 10 pod groups: 8 not pending, 2 pending (PodSchedulingErrors); one of them:
 
-        pod group default/pg-gang waits
-          0 of its pods have a node, 1 wait, 1 must run together
+        pod group default/pg-gang is pending
+          pods: 0 with a node, 1 pending, 1 required to run
           priority 125, non-preemptible
 
         reason: PodSchedulingErrors
           Resources were not found for pod default/gang-wzcvvgw6np due to: no nodes with enough resources were found: 1 node(s) didn't have enough resources: GPUs.
 
         remedy: free capacity for 1 more pod of its size, or add nodes that have it: short of GPUs
-          tried on a copy of the cluster: it runs on (new node) at once
+          simulated: it runs on (new node) at once
 
-        queues, from the workload's up
+        queues, from leaf to root
           gang-demo: GPUs: quota unlimited, limit unlimited, fair share 8, allocated 8 (of that 8 non-preemptible), requested 10
 
-        plugins, whatever the node
+        plugins, independent of nodes
           UsableQueue: passes
           Gang: passes
           QueueLimits: passes
 
-        nodes for pod default/gang-wzcvvgw6np-jdszt, which asks for 1 GPU
-          n-0: NodeResourcesFit refuses: node(s) didn't have enough resources: GPUs
+        nodes for pod default/gang-wzcvvgw6np-jdszt, which requests 1 GPU
+          n-0: NodeResourcesFit rejects: node(s) didn't have enough resources: GPUs
             free 0 of 8 GPUs
 
         notes
@@ -110,26 +110,29 @@ fn the_labs_own_deployment_is_told_why_it_is_no_gang() {
 }
 
 #[test]
-fn a_workload_at_a_limit_runs_when_the_limit_is_raised_as_told() {
-    Lab::tell(async |mut lab| {
+fn a_workload_at_a_limit_runs_after_the_suggested_raise() {
+    Lab::run(async |mut lab| {
         lab.nodes(1, 8);
         lab.queue("team-prod", 0, 2);
         lab.start();
-        lab.job("train", "team-prod", (3, 3));
-        lab.pass(5).await;
-        let told = lab.explain("train").await;
-        assert!(told.contains("raise the limit of queue team-prod by 1 GPU to 3 GPUs"), "{told}");
+        lab.job("train", "team-prod", 3, 3);
+        lab.advance(5).await;
+        let output = lab.explain("train").await;
+        assert!(
+            output.contains("raise the limit of queue team-prod by 1 GPU to 3 GPUs"),
+            "{output}"
+        );
         let limit = json!({ "spec": { "resources": { "gpu": { "limit": 3 } } } });
         lab.patch(TEAM_PROD, &limit).await;
-        lab.pass(5).await;
+        lab.advance(5).await;
         assert_eq!(lab.pods().matches(" Running ").count(), 3);
         assert!(lab.explain("train").await.starts_with("pod group default/pg-train has all"));
     });
 }
 
 #[test]
-fn what_cannot_be_read_is_told_with_what_is_allowed() {
-    Lab::tell(async |mut lab| {
+fn an_invalid_annotation_is_explained_with_the_expected_value() {
+    Lab::run(async |mut lab| {
         lab.nodes(1, 8);
         lab.queue("q", 0, -1);
         lab.start();
@@ -138,7 +141,7 @@ fn what_cannot_be_read_is_told_with_what_is_allowed() {
              gpu-fraction: lots\n  labels:\n    kai.scheduler/queue: q\nspec:\n  \
              schedulerName: kai-scheduler\n  containers:\n  - name: c\n    image: i\n",
         );
-        lab.pass(5).await;
+        lab.advance(5).await;
         assert_snapshot!(lab.explain("odd").await, @r#"
         pod default/odd waits
 
@@ -151,34 +154,34 @@ fn what_cannot_be_read_is_told_with_what_is_allowed() {
 }
 
 #[test]
-fn a_queue_is_told_how_it_stands() {
-    Lab::tell(async |mut lab| {
+fn a_queue_is_explained() {
+    Lab::run(async |mut lab| {
         lab.nodes(1, 8);
         lab.queue("borrower", 0, -1);
         lab.queue("owner", 8, -1);
         lab.start();
-        lab.job("borrowed", "borrower", (8, 1));
-        lab.pass(5).await;
+        lab.job("borrowed", "borrower", 8, 1);
+        lab.advance(5).await;
         assert_snapshot!(lab.explain_queue("owner").await, @r"
         queue owner
           GPUs: quota 8, limit unlimited, fair share 0, allocated 0 (of that 0 non-preemptible), requested 0
 
         fair share of GPUs, step by step
           the cluster has 8 GPUs for borrower, owner
-            borrower asks for 8 (quota 0, limit unlimited) and gets 0 of its quota
-            owner asks for 0 (quota 8, limit unlimited) and gets 0 of its quota
+            borrower requests 8 (quota 0, limit unlimited) and gets 0 of its quota
+            owner requests 0 (quota 8, limit unlimited) and gets 0 of its quota
             8 GPUs left over
             priority 100, round 1: of 8, borrower (weight 1) wants 8 and gets 8
             fair shares: borrower 8, owner 0
 
         all queues
-          borrower borrows 8 GPUs: it uses that beyond its quota
+          borrower borrows 8 GPUs (use over quota)
 
-        if it asked for 1 GPU more, some of these could have to leave, the first first
+        with 1 GPU more requested, these pods could be reclaimed, in this order
           default/pg-borrowed of queue borrower: 1 pod, surplus of an elastic job, 7 times
           default/pg-borrowed of queue borrower: 1 pod, the job's minimum
 
-        if others took back, these of it would leave first
+        if others reclaim, these pods are evicted first
           none
         ");
         assert_snapshot!(lab.explain_queue("nobody").await, @"queue nobody does not exist; existing queues: borrower, owner");
@@ -186,23 +189,23 @@ fn a_queue_is_told_how_it_stands() {
 }
 
 #[test]
-fn programs_are_told_the_same_as_json() {
-    Lab::tell(async |mut lab| {
+fn the_json_output_has_the_same_content() {
+    Lab::run(async |mut lab| {
         lab.nodes(1, 2);
         lab.queue("q", 1, 1);
-        lab.job("train", "q", (2, 2));
+        lab.job("train", "q", 2, 2);
         lab.start();
-        lab.pass(3).await;
-        let told: schedlab_json::Value =
+        lab.advance(3).await;
+        let output: schedlab_json::Value =
             serde_json::from_str(&lab.explain_as("train", OutputFormat::Json).await).unwrap();
-        assert_eq!(told["workload"], "default/train");
-        assert_eq!(told["podGroups"][0]["reason"]["code"], "OverLimit");
-        let shown = &told["explained"];
-        assert_eq!((&shown["podsWithNode"], &shown["podsWaiting"]), (&json!(0), &json!(2)));
-        assert_eq!(shown["nodes"]["groups"][0]["nodes"], json!(["n-0"]));
-        assert_eq!(shown["nodes"]["groups"][0]["free"]["gpu"], 2);
-        assert_snapshot!(shown["remedies"], @r#"[{"inAll":null,"least":null,"outcome":{"node":"n-0","runs":true,"when":"at once"},"remedy":"raise the limit of queue q by 1 GPU to 2 GPUs"}]"#);
-        let accounts = &shown["queues"][0]["accounts"];
+        assert_eq!(output["workload"], "default/train");
+        assert_eq!(output["podGroups"][0]["reason"]["code"], "OverLimit");
+        let explained = &output["explained"];
+        assert_eq!((&explained["podsWithNode"], &explained["podsWaiting"]), (&json!(0), &json!(2)));
+        assert_eq!(explained["nodes"]["groups"][0]["nodes"], json!(["n-0"]));
+        assert_eq!(explained["nodes"]["groups"][0]["free"]["gpu"], 2);
+        assert_snapshot!(explained["remedies"], @r#"[{"inAll":null,"least":null,"outcome":{"node":"n-0","runs":true,"when":"at once"},"remedy":"raise the limit of queue q by 1 GPU to 2 GPUs"}]"#);
+        let accounts = &explained["queues"][0]["accounts"];
         assert_eq!((&accounts["limit"]["gpu"], &accounts["limit"]["cpu"]), (&json!(1), &json!(-1)));
         assert_eq!(accounts["requested"]["gpu"], 2);
         let queue: schedlab_json::Value =
@@ -213,14 +216,14 @@ fn programs_are_told_the_same_as_json() {
 }
 
 #[test]
-fn who_comes_to_be_the_first_of_its_queue_is_behind_nobody_any_more() {
-    Lab::tell(async |mut lab| {
+fn the_first_job_of_a_queue_is_no_longer_behind_other_jobs() {
+    Lab::run(async |mut lab| {
         lab.nodes(1, 1);
         lab.queue("q", 1, -1);
         lab.start();
         for name in ["runs", "next", "last"] {
-            lab.job(name, "q", (1, 1));
-            lab.pass(2).await;
+            lab.job(name, "q", 1, 1);
+            lab.advance(2).await;
         }
         assert_snapshot!(lab.pod_groups(), @r#"
         pg-last {"minMember":1,"priorityClassName":"train","queue":"q"} "PodSchedulingErrors": "Resources were not found for pod default/last-0-4842c due to: no nodes with enough resources were found: 1 node(s) didn't have enough resources: GPUs. Remedy: free capacity for 1 more pod of its size, or add nodes that have it: short of GPUs; other jobs of its queue come first"
@@ -228,7 +231,7 @@ fn who_comes_to_be_the_first_of_its_queue_is_behind_nobody_any_more() {
         pg-runs {"minMember":1,"priorityClassName":"train","queue":"q"}
         "#);
         lab.delete_in("default", "jobs", "batch", "runs");
-        lab.pass(40).await;
+        lab.advance(40).await;
         assert_snapshot!(lab.pod_groups(), @r#"
         pg-last {"minMember":1,"priorityClassName":"train","queue":"q"} "PodSchedulingErrors": "Resources were not found for pod default/last-0-4842c due to: no nodes with enough resources were found: 1 node(s) didn't have enough resources: GPUs. Remedy: free capacity for 1 more pod of its size, or add nodes that have it: short of GPUs"
         pg-next {"minMember":1,"priorityClassName":"train","queue":"q"}
@@ -237,14 +240,14 @@ fn who_comes_to_be_the_first_of_its_queue_is_behind_nobody_any_more() {
 }
 
 #[test]
-fn what_holds_preemption_back_is_noted() {
-    Lab::tell(async |mut lab| {
+fn a_preemption_policy_that_prevents_preemption_is_noted() {
+    Lab::run(async |mut lab| {
         lab.nodes(1, 1);
         lab.queue("q", 1, -1);
-        lab.restrain(1, 60);
+        lab.limit_preemption(1, 60);
         lab.start();
-        lab.job("low", "q", (1, 1));
-        lab.pass(2).await;
+        lab.job("low", "q", 1, 1);
+        lab.advance(2).await;
         lab.apply(
             "apiVersion: scheduling.run.ai/v2alpha2\nkind: PodGroup\nmetadata: {name: g}\n\
              spec: {queue: q, minMember: 1, priorityClassName: build-preemptible}\n---\n\
@@ -253,14 +256,14 @@ fn what_holds_preemption_back_is_noted() {
              spec:\n  schedulerName: kai-scheduler\n  \
              containers: [{name: c, image: i, resources: {limits: {nvidia.com/gpu: 1}}}]\n",
         );
-        lab.pass(5).await;
-        let told = lab.explain("g").await;
-        let note = told.split("notes").last().unwrap().trim();
+        lab.advance(5).await;
+        let output = lab.explain("g").await;
+        let note = output.split("notes").last().unwrap().trim();
         assert_snapshot!(note, @"Jobs of its queue whose priority is lower by less than 60 are not preempted for it (preemptionPolicy.minPriorityDifference).");
         lab.stop().await;
-        lab.restrain(1, 25);
+        lab.limit_preemption(1, 25);
         lab.start();
-        lab.pass(40).await;
+        lab.advance(40).await;
         assert_snapshot!(lab.pods(), @r"
         low-0 Pending -: Resources were not found for pod default/low-0 due to: no nodes with enough resources were found: 1 node(s) didn't have enough resources: GPUs.
         p Running n-0

@@ -1,4 +1,4 @@
-//! BindRequests of schedulers that are not ours: what those leave to the binder, it does.
+//! BindRequests of other schedulers: the binder does what they leave to it.
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use insta::assert_snapshot;
@@ -7,8 +7,8 @@ use schedlab_scheduler::Component;
 
 use crate::lab::Lab;
 
-/// A pod of a scheduler that is not ours, and its request.
-pub(crate) fn foreign(name: &str, node: &str) -> (Value, Value) {
+/// A pod of another scheduler, and its BindRequest.
+pub(crate) fn foreign_pod(name: &str, node: &str) -> (Value, Value) {
     let pod = json!({
         "apiVersion": "v1", "kind": "Pod",
         "metadata": { "name": name, "namespace": "default" },
@@ -25,19 +25,19 @@ pub(crate) fn foreign(name: &str, node: &str) -> (Value, Value) {
 }
 
 #[test]
-fn requests_of_another_scheduler_are_carried_out() {
-    Lab::tell(async |lab| {
+fn bind_requests_of_another_scheduler_are_carried_out() {
+    Lab::run(async |lab| {
         lab.nodes(2, 8);
         for (name, node) in [("fine", "n-1"), ("nowhere", "n-7"), ("unnamed", "")] {
-            let (pod, request) = foreign(name, node);
+            let (pod, request) = foreign_pod(name, node);
             lab.create("", "pods", &pod);
             lab.create("scheduling.run.ai", "bindrequests", &request);
         }
-        let (_, mut strange) = foreign("strange", "n-0");
+        let (_, mut strange) = foreign_pod("strange", "n-0");
         strange["spec"]["podName"] = json!("fine");
         lab.create("scheduling.run.ai", "bindrequests", &strange);
-        let binder = lab.binder();
-        lab.pass(10).await;
+        let binder = lab.spawn_binder();
+        lab.advance(10).await;
         assert_snapshot!(lab.pods(), @r#"
         fine Running n-1
         nowhere Pending -: Failed to bind pod default/nowhere to node n-7: nodes "n-7" not found
@@ -54,7 +54,7 @@ fn requests_of_another_scheduler_are_carried_out() {
     });
 }
 
-/// What of a node's GPUs is for a request.
+/// An allocation of these GPUs of node `n-0` for a device request.
 fn allocation(request: &str, devices: &[&str]) -> Value {
     let result = |device: &&str| json!({ "request": request, "driver": "gpu.nvidia.com", "pool": "n-0", "device": device });
     json!({ "devices": { "results": devices.iter().map(result).collect::<Value>() } })
@@ -71,9 +71,10 @@ impl Lab {
         self.create("resource.k8s.io", "resourceclaims", &claim);
     }
 
-    /// A pod of another scheduler that names these claims, and the request that gives it devices.
-    fn claiming(&self, (name, node): (&str, &str), claims: &[&str], spec: &Value) {
-        let (mut pod, mut request) = foreign(name, node);
+    /// Creates a pod of another scheduler that names these claims, and its BindRequest to node
+    /// `n-0` with these additional fields.
+    fn create_claiming_pod(&self, name: &str, claims: &[&str], spec: &Value) {
+        let (mut pod, mut request) = foreign_pod(name, "n-0");
         let named = |claim: &&str| json!({ "name": claim, "resourceClaimName": claim });
         pod["spec"]["resourceClaims"] = claims.iter().map(named).collect();
         for (field, value) in spec.as_object().unwrap() {
@@ -83,9 +84,9 @@ impl Lab {
         self.create("scheduling.run.ai", "bindrequests", &request);
     }
 
-    /// Each claim: its devices, for whom, and whether it may be deleted.
+    /// Each claim with its devices, the pods that it is reserved for, and its finalizers.
     fn claims(&self) -> String {
-        let told = |claim: &Value| {
+        let describe = |claim: &Value| {
             let all = |list: &Value, field: &str| -> Vec<String> {
                 let list = list.as_array().map_or(&[][..], Vec::as_slice).iter();
                 list.map(|one| one[field].as_str().unwrap().to_owned()).collect()
@@ -99,46 +100,51 @@ impl Lab {
                 claim["metadata"]["finalizers"],
             )
         };
-        self.list("resource.k8s.io", "resourceclaims").iter().map(told).collect()
+        self.list("resource.k8s.io", "resourceclaims").iter().map(describe).collect()
     }
 
-    fn why(&self) -> String {
-        let told = |request: &Value| {
+    /// The phase of each BindRequest, and the reason of a failed one.
+    fn request_phases(&self) -> String {
+        let describe = |request: &Value| {
             let (name, status) = (&request["metadata"]["name"], &request["status"]);
-            let why = status["reason"].as_str().unwrap_or("-");
-            format!("{} {} {why}\n", name.as_str().unwrap(), status["phase"].as_str().unwrap())
+            let reason = status["reason"].as_str().unwrap_or("-");
+            format!("{} {} {reason}\n", name.as_str().unwrap(), status["phase"].as_str().unwrap())
         };
-        self.list("scheduling.run.ai", "bindrequests").iter().map(told).collect()
+        self.list("scheduling.run.ai", "bindrequests").iter().map(describe).collect()
     }
 }
 
 #[test]
-fn claims_get_the_devices_that_a_request_names() {
-    Lab::tell(async |lab| {
+fn claims_get_the_devices_of_the_bind_request() {
+    Lab::run(async |lab| {
         lab.nodes(1, 8);
         for claim in ["a", "b", "shared"] {
             lab.claim(claim);
         }
-        let of = |claim: &str, device: &str| json!({ "name": claim, "allocation": allocation("gpu", &[device]) });
-        let asked = |of: Value| json!({ "resourceClaimAllocations": of });
-        let both = asked(json!([of("a", "gpu-0"), of("shared", "gpu-7")]));
-        lab.claiming(("first", "n-0"), &["a", "shared"], &both);
-        lab.claiming(("second", "n-0"), &["shared"], &asked(json!([of("shared", "gpu-7")])));
-        lab.claiming(("third", "n-0"), &["shared"], &asked(json!([of("shared", "gpu-6")])));
-        lab.claiming(
-            ("fourth", "n-0"),
-            &["b"],
-            &asked(json!([of("b", "gpu-1"), of("c", "gpu-2")])),
+        let allocated = |claim: &str, device: &str| json!({ "name": claim, "allocation": allocation("gpu", &[device]) });
+        let spec = |all: Value| json!({ "resourceClaimAllocations": all });
+        let both = spec(json!([allocated("a", "gpu-0"), allocated("shared", "gpu-7")]));
+        lab.create_claiming_pod("first", &["a", "shared"], &both);
+        lab.create_claiming_pod(
+            "second",
+            &["shared"],
+            &spec(json!([allocated("shared", "gpu-7")])),
         );
-        let binder = lab.binder();
-        lab.pass(10).await;
+        lab.create_claiming_pod("third", &["shared"], &spec(json!([allocated("shared", "gpu-6")])));
+        lab.create_claiming_pod(
+            "fourth",
+            &["b"],
+            &spec(json!([allocated("b", "gpu-1"), allocated("c", "gpu-2")])),
+        );
+        let binder = lab.spawn_binder();
+        lab.advance(10).await;
         assert_snapshot!(lab.pods(), @r"
         first Running n-0
         fourth Pending -: Failed to bind pod default/fourth to node n-0: the pod has no resource claim c, which the request names
         second Running n-0
         third Pending -: Failed to bind pod default/third to node n-0: ResourceClaim default/shared has other devices than the request
         ");
-        assert_snapshot!(lab.why(), @r#"
+        assert_snapshot!(lab.request_phases(), @r#"
         first Succeeded -
         fourth Failed the pod has no resource claim c, which the request names
         second Succeeded -
@@ -154,29 +160,29 @@ fn claims_get_the_devices_that_a_request_names() {
 }
 
 #[test]
-fn devices_of_a_pod_that_cannot_be_bound_are_taken_back_until_it_can() {
-    Lab::tell(async |lab| {
+fn devices_are_deallocated_until_the_pod_can_be_bound() {
+    Lab::run(async |lab| {
         lab.nodes(1, 8);
         lab.claim("a");
-        let asked = json!({
+        let spec = json!({
             "backoffLimit": 5,
             "resourceClaimAllocations": [{ "name": "a", "allocation": allocation("gpu", &["gpu-0"]) }],
         });
-        lab.claiming(("p", "n-0"), &["a"], &asked);
-        let failing = lab.beside(lab.client_that_cannot_bind("p"), &[Component::Binder]);
-        lab.pass(2).await;
-        assert_snapshot!(lab.why(), @"p Failed the server does not allow this method on the requested resource");
+        lab.create_claiming_pod("p", &["a"], &spec);
+        let failing = lab.spawn_components(lab.client_that_cannot_bind("p"), &[Component::Binder]);
+        lab.advance(2).await;
+        assert_snapshot!(lab.request_phases(), @"p Failed the server does not allow this method on the requested resource");
         assert_snapshot!(lab.claims(), @r#"a [] for [] ["resource.kubernetes.io/delete-protection"]"#);
         failing.abort();
-        let binder = lab.binder();
-        lab.pass(10).await;
+        let binder = lab.spawn_binder();
+        lab.advance(10).await;
         assert_snapshot!(lab.pods(), @"p Running n-0");
         assert_snapshot!(lab.claims(), @r#"a ["gpu-0"] for ["p"] ["resource.kubernetes.io/delete-protection"]"#);
         binder.abort();
     });
 }
 
-/// What a request says that gives a pod a device for an extended resource.
+/// Fields of a BindRequest that gives a pod a device for an extended resource.
 fn extended() -> Value {
     let name = "container-0-request-0";
     json!({ "extendedResourceClaimAllocation": {
@@ -188,12 +194,12 @@ fn extended() -> Value {
 }
 
 #[test]
-fn a_server_whose_feature_is_off_has_no_claims_for_extended_resources() {
-    Lab::tell(async |lab| {
+fn claims_for_extended_resources_need_the_feature_gate() {
+    Lab::run(async |lab| {
         lab.nodes(1, 8);
-        lab.claiming(("late", "n-0"), &[], &extended());
-        let binder = lab.binder();
-        lab.pass(10).await;
+        lab.create_claiming_pod("late", &[], &extended());
+        let binder = lab.spawn_binder();
+        lab.advance(10).await;
         assert_snapshot!(lab.pods(), @"late Pending -: Failed to bind pod default/late to node n-0: the API server dropped status.extendedResourceClaimStatus of the pod: its feature gate DRAExtendedResource is disabled");
         assert_eq!(lab.claims(), "");
         binder.abort();
@@ -201,22 +207,22 @@ fn a_server_whose_feature_is_off_has_no_claims_for_extended_resources() {
 }
 
 #[test]
-fn a_claim_is_made_for_extended_resources_where_a_request_asks_for_it() {
-    Lab::tell_with(&["DRAExtendedResource"], async |lab| {
+fn a_claim_for_extended_resources_is_created_for_a_bind_request() {
+    Lab::run_with_features(&["DRAExtendedResource"], async |lab| {
         lab.nodes(1, 8);
-        let asked = extended();
-        let mut again = asked.clone();
-        again["backoffLimit"] = json!(5);
-        lab.claiming(("late", "n-0"), &[], &again);
-        let failing = lab.beside(lab.client_that_cannot_bind("late"), &[Component::Binder]);
-        lab.pass(2).await;
+        let mut spec = extended();
+        spec["backoffLimit"] = json!(5);
+        lab.create_claiming_pod("late", &[], &spec);
+        let failing =
+            lab.spawn_components(lab.client_that_cannot_bind("late"), &[Component::Binder]);
+        lab.advance(2).await;
         assert_eq!(
             (lab.claims(), &lab.list("", "pods")[0]["status"]["extendedResourceClaimStatus"]),
             (String::new(), &Value::Null)
         );
         failing.abort();
-        let binder = lab.binder();
-        lab.pass(10).await;
+        let binder = lab.spawn_binder();
+        lab.advance(10).await;
         let claim = lab.list("resource.k8s.io", "resourceclaims").remove(0);
         let name = claim["metadata"]["name"].as_str().unwrap();
         assert!(name.starts_with("late-extended-resources-"), "{name}");
@@ -229,8 +235,8 @@ fn a_claim_is_made_for_extended_resources_where_a_request_asks_for_it() {
 }
 
 #[test]
-fn a_volume_that_nobody_makes_is_waited_for_no_longer_than_kai_waits() {
-    Lab::tell(async |lab| {
+fn the_binder_waits_for_a_volume_as_long_as_kai() {
+    Lab::run(async |lab| {
         lab.nodes(1, 8);
         lab.apply(
             "{kind: StorageClass, metadata: {name: cloud}, provisioner: csi.example.com, volumeBindingMode: WaitForFirstConsumer}
@@ -238,32 +244,32 @@ fn a_volume_that_nobody_makes_is_waited_for_no_longer_than_kai_waits() {
 {kind: PersistentVolumeClaim, metadata: {name: data}, spec: {storageClassName: cloud, accessModes: [ReadWriteOnce], resources: {requests: {storage: 1Gi}}}}
 ",
         );
-        let (mut pod, request) = foreign("p", "n-0");
+        let (mut pod, request) = foreign_pod("p", "n-0");
         pod["spec"]["volumes"] =
             json!([{ "name": "v", "persistentVolumeClaim": { "claimName": "data" } }]);
         lab.create("", "pods", &pod);
         lab.create("scheduling.run.ai", "bindrequests", &request);
-        let binder = lab.binder();
-        lab.pass(119).await;
+        let binder = lab.spawn_binder();
+        lab.advance(119).await;
         let claim = lab.list("", "persistentvolumeclaims").remove(0);
         assert_eq!(claim["metadata"]["annotations"]["volume.kubernetes.io/selected-node"], "n-0");
         assert_eq!(lab.list("scheduling.run.ai", "bindrequests")[0]["status"], Value::Null);
-        lab.pass(3).await;
-        assert_snapshot!(lab.why(), @"p Failed waiting for persistentvolumeclaims to be bound: data");
+        lab.advance(3).await;
+        assert_snapshot!(lab.request_phases(), @"p Failed waiting for persistentvolumeclaims to be bound: data");
         binder.abort();
     });
 }
 
 #[test]
-fn a_pod_that_somebody_bound_elsewhere_is_not_told_that_it_waits() {
-    Lab::tell(async |lab| {
+fn a_pod_that_is_bound_to_another_node_gets_no_pending_condition() {
+    Lab::run(async |lab| {
         lab.nodes(2, 8);
-        let (mut pod, request) = foreign("there", "n-1");
+        let (mut pod, request) = foreign_pod("there", "n-1");
         pod["spec"]["nodeName"] = json!("n-0");
         lab.create("", "pods", &pod);
         lab.create("scheduling.run.ai", "bindrequests", &request);
-        let binder = lab.binder();
-        lab.pass(10).await;
+        let binder = lab.spawn_binder();
+        lab.advance(10).await;
         binder.abort();
         assert!(lab.requests().contains("the pod is bound to node n-0 already"));
         let conditions = lab.list("", "pods")[0]["status"]["conditions"].clone();

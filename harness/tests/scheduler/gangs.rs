@@ -1,13 +1,15 @@
-//! Gangs that are not ready: the group and its pods are told what is there, and what is to be done.
+//! Gangs that are not ready: the messages on the group and its pods say what is missing, and what
+//! to do.
 
 use std::fmt::Write as _;
 
 use insta::assert_snapshot;
 use schedlab_json::json;
 
-use super::lab::{Lab, without_endings};
+use super::lab::{Lab, without_random_suffixes};
 
-/// A gang of three that cannot do without any, with more in the annotations and spec of its pods.
+/// A gang whose three pods must run together; each pod has these additional annotations and
+/// container fields.
 fn gang(pods: [(&str, &str); 3]) -> String {
     let group = "apiVersion: scheduling.run.ai/v2alpha2\nkind: PodGroup\nmetadata: {name: g}\n\
                  spec: {queue: q, minMember: 3}\n";
@@ -22,14 +24,15 @@ fn gang(pods: [(&str, &str); 3]) -> String {
     pods.fold(group.to_owned(), |all, pod| all + &pod)
 }
 
-/// What stands on the pods, in the group's condition and in events, and what the group asks for.
-fn told(lab: &Lab) -> String {
+/// The messages on the pods, in the group's condition and in events, and the group's requests.
+fn messages(lab: &Lab) -> String {
     let group = &lab.list("scheduling.run.ai", "podgroups")[0];
-    let waits = &group["status"]["schedulingConditions"][0];
+    let condition = &group["status"]["schedulingConditions"][0];
     let requested = &group["status"]["resourcesStatus"]["requested"];
     let mut text = lab.pods();
-    write!(text, "\n{}: {}\n", waits["reason"], waits["message"]).expect("text takes text");
-    write!(text, "requested: {requested}\n{}", lab.events()).expect("text takes text");
+    write!(text, "\n{}: {}\n", condition["reason"], condition["message"])
+        .expect("writing to a string succeeds");
+    write!(text, "requested: {requested}\n{}", lab.events()).expect("writing to a string succeeds");
     text
 }
 
@@ -38,14 +41,14 @@ const LACKS_CONFIG_MAP: (&str, &str) = ("", ", envFrom: [{configMapRef: {name: s
 const SHARES_TOO_MUCH: (&str, &str) = (", gpu-fraction: \"1.5\"", "");
 
 #[test]
-fn a_gang_of_which_a_pod_cannot_be_scheduled_is_told_which_and_why() {
-    Lab::tell(async |mut lab| {
+fn a_gang_with_an_unschedulable_pod_names_the_pod_and_the_reason() {
+    Lab::run(async |mut lab| {
         lab.nodes(1, 8);
         lab.queue("q", 8, -1);
         lab.start();
         lab.apply(&gang([FINE, FINE, LACKS_CONFIG_MAP]));
-        lab.pass(5).await;
-        assert_snapshot!(told(&lab), @r#"
+        lab.advance(5).await;
+        assert_snapshot!(messages(&lab), @r#"
         g-0 Pending -: Job is not ready for scheduling. Waiting for 3 pods, currently 3 exist, 0 are gated, 1 of them cannot be scheduled: default/g-2: Missing required configmaps: [settings]
         g-1 Pending -: Job is not ready for scheduling. Waiting for 3 pods, currently 3 exist, 0 are gated, 1 of them cannot be scheduled: default/g-2: Missing required configmaps: [settings]
         g-2 Pending -: Missing required configmaps: [settings]
@@ -63,25 +66,25 @@ fn a_gang_of_which_a_pod_cannot_be_scheduled_is_told_which_and_why() {
 
         remedy: create ConfigMap settings
 
-        pod group default/g waits
-          0 of its pods have a node, 3 wait, 3 must run together
+        pod group default/g is pending
+          pods: 0 with a node, 3 pending, 3 required to run
           priority 50, preemptible
 
         reason: NotReady
           Job is not ready for scheduling. Waiting for 3 pods, currently 3 exist, 0 are gated, 1 of them cannot be scheduled: default/g-2: Missing required configmaps: [settings]
 
         remedy: fix pod default/g-2: create ConfigMap settings
-          not tried: a copy of the cluster cannot show it
+          not simulated: it depends on more than the snapshot
 
-        queues, from the workload's up
+        queues, from leaf to root
           q: GPUs: quota 8, limit unlimited, fair share 2, allocated 0 (of that 0 non-preemptible), requested 2
 
-        plugins, whatever the node
+        plugins, independent of nodes
           UsableQueue: passes
-          Gang: refuses: Job is not ready for scheduling. Waiting for 3 pods, currently 3 exist, 0 are gated, 1 of them cannot be scheduled: default/g-2: Missing required configmaps: [settings]
+          Gang: rejects: Job is not ready for scheduling. Waiting for 3 pods, currently 3 exist, 0 are gated, 1 of them cannot be scheduled: default/g-2: Missing required configmaps: [settings]
         ");
         lab.apply("{apiVersion: v1, kind: ConfigMap, metadata: {name: settings}}");
-        lab.pass(5).await;
+        lab.advance(5).await;
         assert_snapshot!(lab.pods(), @r"
         g-0 Running n-0
         g-1 Running n-0
@@ -91,14 +94,14 @@ fn a_gang_of_which_a_pod_cannot_be_scheduled_is_told_which_and_why() {
 }
 
 #[test]
-fn a_gang_of_which_no_pod_can_be_scheduled_is_told_so_and_what_it_asks_for() {
-    Lab::tell(async |mut lab| {
+fn a_gang_of_unschedulable_pods_reports_its_requests() {
+    Lab::run(async |mut lab| {
         lab.nodes(1, 8);
         lab.queue("q", 8, -1);
         lab.start();
         lab.apply(&gang([SHARES_TOO_MUCH, LACKS_CONFIG_MAP, LACKS_CONFIG_MAP]));
-        lab.pass(5).await;
-        assert_snapshot!(told(&lab), @r#"
+        lab.advance(5).await;
+        assert_snapshot!(messages(&lab), @r#"
         g-0 Pending -: The pod cannot be scheduled: annotation gpu-fraction: got "1.5", expected a number above 0 and below 1
         g-1 Pending -: Missing required configmaps: [settings]
         g-2 Pending -: Missing required configmaps: [settings]
@@ -117,40 +120,40 @@ fn a_gang_of_which_no_pod_can_be_scheduled_is_told_so_and_what_it_asks_for() {
 
         remedy: fix the pod: annotation gpu-fraction: expected a number above 0 and below 1
 
-        pod group default/g waits
-          0 of its pods have a node, 3 wait, 3 must run together
+        pod group default/g is pending
+          pods: 0 with a node, 3 pending, 3 required to run
           priority 50, preemptible
 
         reason: NotReady
           Job is not ready for scheduling. Waiting for 3 pods, currently 3 exist, 0 are gated, 3 of them cannot be scheduled, such as default/g-0: annotation gpu-fraction: got "1.5", expected a number above 0 and below 1
 
         remedy: fix 3 pods, such as default/g-0: annotation gpu-fraction: expected a number above 0 and below 1
-          not tried: a copy of the cluster cannot show it
+          not simulated: it depends on more than the snapshot
 
-        queues, from the workload's up
+        queues, from leaf to root
           q: GPUs: quota 8, limit unlimited, fair share 0, allocated 0 (of that 0 non-preemptible), requested 0
 
-        plugins, whatever the node
+        plugins, independent of nodes
           UsableQueue: passes
-          Gang: refuses: Job is not ready for scheduling. Waiting for 3 pods, currently 3 exist, 0 are gated, 3 of them cannot be scheduled, such as default/g-0: annotation gpu-fraction: got "1.5", expected a number above 0 and below 1
+          Gang: rejects: Job is not ready for scheduling. Waiting for 3 pods, currently 3 exist, 0 are gated, 3 of them cannot be scheduled, such as default/g-0: annotation gpu-fraction: got "1.5", expected a number above 0 and below 1
         "#);
     });
 }
 
-/// A pod behind a gate is there; one whose place in the order is no number is like any other.
+/// A gated pod counts as existing, and an invalid `task-priority` label is ignored.
 #[test]
-fn a_gang_with_a_gated_pod_is_told_of_the_gate_only() {
-    Lab::tell(async |mut lab| {
+fn a_gang_with_a_gated_pod_reports_only_the_gate() {
+    Lab::run(async |mut lab| {
         lab.nodes(1, 8);
         lab.queue("q", 8, -1);
         lab.start();
         let odd = "labels: {kai.scheduler/task-priority: high}, annotations: {pod-group-name: g}";
         let gated = gang([FINE, FINE, FINE]).replacen("annotations: {pod-group-name: g}", odd, 1);
-        let last = gated.rfind("  schedulerName").expect("it has three pods");
+        let last = gated.rfind("  schedulerName").expect("the gang has three pods");
         let (before, pod) = gated.split_at(last);
         lab.apply(&format!("{before}  schedulingGates: [{{name: later}}]\n{pod}"));
-        lab.pass(5).await;
-        assert_snapshot!(told(&lab), @r#"
+        lab.advance(5).await;
+        assert_snapshot!(messages(&lab), @r#"
         g-0 Pending -: Job is not ready for scheduling. Waiting for 3 pods, currently 3 exist, 1 are gated
         g-1 Pending -: Job is not ready for scheduling. Waiting for 3 pods, currently 3 exist, 1 are gated
         g-2 Pending -: Scheduling is blocked due to non-empty scheduling gates
@@ -162,29 +165,29 @@ fn a_gang_with_a_gated_pod_is_told_of_the_gate_only() {
         PodGroup NotReady Job is not ready for scheduling
         "#);
         assert_snapshot!(lab.explain("g").await, @r"
-        pod group default/g waits
-          0 of its pods have a node, 3 wait, 3 must run together
+        pod group default/g is pending
+          pods: 0 with a node, 3 pending, 3 required to run
           priority 50, preemptible
 
         reason: NotReady
           Job is not ready for scheduling. Waiting for 3 pods, currently 3 exist, 1 are gated
 
         remedy: remove the scheduling gates of 1 pod
-          tried on a copy of the cluster: it runs on n-0 at once
+          simulated: it runs on n-0 at once
 
-        queues, from the workload's up
+        queues, from leaf to root
           q: GPUs: quota 8, limit unlimited, fair share 2, allocated 0 (of that 0 non-preemptible), requested 2
 
-        plugins, whatever the node
+        plugins, independent of nodes
           UsableQueue: passes
-          Gang: refuses: Job is not ready for scheduling. Waiting for 3 pods, currently 3 exist, 1 are gated
+          Gang: rejects: Job is not ready for scheduling. Waiting for 3 pods, currently 3 exist, 1 are gated
         ");
         lab.patch(
             "/api/v1/namespaces/default/pods/g-2",
             &json!({ "spec": { "schedulingGates": [] } }),
         )
         .await;
-        lab.pass(5).await;
+        lab.advance(5).await;
         assert_snapshot!(lab.pods(), @r"
         g-0 Running n-0
         g-1 Running n-0
@@ -194,14 +197,14 @@ fn a_gang_with_a_gated_pod_is_told_of_the_gate_only() {
 }
 
 #[test]
-fn a_job_that_never_has_the_pods_of_its_minimum_is_told_so_and_runs_when_its_group_needs_less() {
-    Lab::tell(async |mut lab| {
+fn a_job_with_an_unreachable_minimum_runs_when_its_pod_group_needs_fewer() {
+    Lab::run(async |mut lab| {
         lab.nodes(1, 8);
         lab.queue("q", 8, -1);
         lab.start();
-        lab.job("train", "q", (3, 5));
-        lab.pass(5).await;
-        assert_snapshot!(told(&lab), @r#"
+        lab.job("train", "q", 3, 5);
+        lab.advance(5).await;
+        assert_snapshot!(messages(&lab), @r#"
         train-0 Pending -: Job is not ready for scheduling. Waiting for 5 pods, currently 3 exist, 0 are gated
         train-1 Pending -: Job is not ready for scheduling. Waiting for 5 pods, currently 3 exist, 0 are gated
         train-2 Pending -: Job is not ready for scheduling. Waiting for 5 pods, currently 3 exist, 0 are gated
@@ -215,17 +218,17 @@ fn a_job_that_never_has_the_pods_of_its_minimum_is_told_so_and_runs_when_its_gro
             event["reason"] == "PodGrouperWarning" && event["involvedObject"]["kind"] == "Job"
         });
         let warned: Vec<String> = warned.map(|event| event["message"].to_string()).collect();
-        assert_snapshot!(without_endings(&warned.join("\n")), @r#""annotation kai.scheduler/batch-min-member: got 5 (at most 3 of its pods run at once), expected at most spec.parallelism and spec.completions; PodGroup pg-train waits for pods that are never created: lower its minMember, too""#);
+        assert_snapshot!(without_random_suffixes(&warned.join("\n")), @r#""annotation kai.scheduler/batch-min-member: got 5 (at most 3 of its pods run at once), expected at most spec.parallelism and spec.completions; PodGroup pg-train waits for pods that are never created: lower its minMember, too""#);
         let annotations = json!({ "kai.scheduler/batch-min-member": "3" });
         let change = json!({ "metadata": { "annotations": annotations } });
         lab.patch("/apis/batch/v1/namespaces/default/jobs/train", &change).await;
-        lab.pass(120).await;
+        lab.advance(120).await;
         assert_snapshot!(lab.pod_groups(), @r#"pg-train {"minMember":5,"priorityClassName":"train","queue":"q"} "NotReady": "Job is not ready for scheduling. Waiting for 5 pods, currently 3 exist, 0 are gated. Remedy: create 2 more pods, or lower the pod group's minMember by 2""#);
         let group = &lab.list("scheduling.run.ai", "podgroups")[0]["metadata"]["name"];
-        let name = group.as_str().expect("it has a name");
+        let name = group.as_str().expect("the pod group has a name");
         let path = format!("/apis/scheduling.run.ai/v2alpha2/namespaces/default/podgroups/{name}");
         lab.patch(&path, &json!({ "spec": { "minMember": 3 } })).await;
-        lab.pass(5).await;
+        lab.advance(5).await;
         assert_snapshot!(lab.pods(), @r"
         train-0 Running n-0
         train-1 Running n-0

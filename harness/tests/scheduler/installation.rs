@@ -1,9 +1,9 @@
-//! What is installed under `kind-configs` is what the program needs: its kinds, and exactly the
-//! rights that it uses.
+//! The manifests in `kind-configs` match the program: its CRDs and webhooks, and exactly the
+//! permissions that it uses.
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-#[path = "life.rs"]
-mod life;
+#[path = "api_requests.rs"]
+mod api_requests;
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -36,23 +36,23 @@ fn documents(yaml: &str) -> Vec<Value> {
     read.filter(|document| !document.is_null()).collect()
 }
 
-/// The rules of each kind of role.
+/// The rules of the roles in a YAML text, by kind of role.
 fn rules(yaml: &str) -> BTreeMap<String, Value> {
     let roles = documents(yaml).into_iter().filter(|object| object["rules"].is_array());
     roles.map(|role| (role["kind"].as_str().unwrap().to_owned(), role["rules"].clone())).collect()
 }
 
 #[test]
-fn the_definitions_that_are_installed_are_those_of_the_program() {
-    let again = "write it anew with `schedlab-scheduler crds`";
-    let same = documents(&text("kustomize/crds.yaml")) == crds::all();
-    assert!(same, "kind-configs/kustomize/crds.yaml is of another version: {again}");
-    let same = documents(&text("kustomize/priority-classes.yaml")) == crds::priority_classes();
-    assert!(same, "kind-configs/kustomize/priority-classes.yaml is of another version: {again}");
+fn the_installed_crds_are_those_of_the_program() {
+    let advice = "regenerate it with `schedlab-scheduler crds`";
+    let is_equal = documents(&text("kustomize/crds.yaml")) == crds::all();
+    assert!(is_equal, "kind-configs/kustomize/crds.yaml is outdated: {advice}");
+    let is_equal = documents(&text("kustomize/priority-classes.yaml")) == crds::priority_classes();
+    assert!(is_equal, "kind-configs/kustomize/priority-classes.yaml is outdated: {advice}");
 }
 
 #[test]
-fn chart_and_kustomize_give_the_same_rights() {
+fn chart_and_kustomize_grant_the_same_permissions() {
     let template = text("chart/templates/rbac.yaml");
     let plain = template.replace("{{ .Values.schedulerName }}", "kai-scheduler");
     let plain: Vec<&str> = plain.lines().filter(|line| !line.contains("{{")).collect();
@@ -60,7 +60,7 @@ fn chart_and_kustomize_give_the_same_rights() {
 }
 
 #[test]
-fn the_chart_has_the_api_server_ask_as_the_program_prints_it() {
+fn the_webhooks_of_the_chart_are_those_that_the_program_prints() {
     let template = text("chart/templates/webhook.yaml");
     let values = [
         ("{{ .Release.Name }}", "scheduler"),
@@ -91,44 +91,44 @@ fn the_chart_has_the_api_server_ask_as_the_program_prints_it() {
 }
 
 #[test]
-fn the_chart_takes_what_the_configuration_file_takes() {
+fn the_values_schema_of_the_chart_matches_the_configuration_schema() {
     let mut values: Value = serde_json::from_str(&text("chart/values.schema.json")).unwrap();
     let mut file = schedlab_json::to_value(&ConfigFile::schema()).unwrap();
     file.as_object_mut().unwrap().remove("$schema");
-    let shapes = file.as_object_mut().unwrap().remove("$defs");
-    let again = "write kind-configs/chart/values.schema.json anew from `config-schema`: its $defs, \
-                 and the rest as properties.config";
-    assert_eq!(values["properties"]["config"], file, "{again}");
-    assert_eq!(values.as_object_mut().unwrap().remove("$defs"), shapes, "{again}");
+    let definitions = file.as_object_mut().unwrap().remove("$defs");
+    let advice = "regenerate kind-configs/chart/values.schema.json from `config-schema`: its $defs, \
+                  and the rest as properties.config";
+    assert_eq!(values["properties"]["config"], file, "{advice}");
+    assert_eq!(values.as_object_mut().unwrap().remove("$defs"), definitions, "{advice}");
 }
 
 #[test]
-fn a_configuration_is_read_where_it_is_mounted() {
+fn the_configuration_is_read_from_its_mount_path() {
     let file = "/etc/schedlab/config/config.yaml";
-    let chart = plain("chart/templates/deployment.yaml");
+    let chart = rendered("chart/templates/deployment.yaml");
     let argument = format!("--config={file}");
     let arguments = &chart["spec"]["template"]["spec"]["containers"][0]["args"];
     assert!(arguments.as_array().unwrap().contains(&json!(argument)), "{arguments}");
-    let written = plain("chart/templates/config.yaml");
+    let written = rendered("chart/templates/config.yaml");
     let (folder, map) = mounted(&chart);
     assert_eq!(json!(map), written["metadata"]["name"]);
     assert!(!written["data"][file.trim_start_matches(&format!("{folder}/"))].is_null());
-    // kustomize has the place; what is put there, and the argument, the documents tell.
-    let (folder, map) = mounted(&plain("kustomize/deployment.yaml"));
+    // kustomize mounts the folder only; the documentation describes the file and the argument.
+    let (folder, map) = mounted(&rendered("kustomize/deployment.yaml"));
     assert_eq!((&*folder, &*map), ("/etc/schedlab/config", "schedlab-scheduler-config"));
-    let told = text("../docs/reference/configuration.md");
-    assert!(told.contains(&format!("value: {argument} ")) && told.contains(&map));
+    let docs = text("../docs/reference/configuration.md");
+    assert!(docs.contains(&format!("value: {argument} ")) && docs.contains(&map));
 }
 
-/// The only object of a file, where a template says nothing but the release's name.
-fn plain(file: &str) -> Value {
+/// The only object of a file; of its template directives only the release's name is filled in.
+fn rendered(file: &str) -> Value {
     let filled =
         text(file).replace("{{ .Release.Name }}", "r").replace("{{ $.Release.Name }}", "r");
     let lines: Vec<&str> = filled.lines().filter(|line| !line.contains("{{")).collect();
     documents(&lines.join("\n")).remove(0)
 }
 
-/// The folder that the configuration's volume is mounted at, and the config map that it shows.
+/// The mount path of the configuration's volume, and the name of its ConfigMap.
 fn mounted(deployment: &Value) -> (String, String) {
     let named = |all: &Value| {
         let mut all = all.as_array().unwrap().iter();
@@ -140,7 +140,7 @@ fn mounted(deployment: &Value) -> (String, String) {
     (folder.as_str().unwrap().to_owned(), map.as_str().unwrap().to_owned())
 }
 
-/// Processes with different parts have leases of names that the user picks.
+/// Processes with different components have leases with names that the user chooses.
 #[test]
 fn a_lease_may_have_any_name() {
     let rules = &rules(&text("kustomize/rbac.yaml"))["Role"];
@@ -154,41 +154,41 @@ fn a_lease_may_have_any_name() {
 }
 
 #[test]
-fn the_rights_are_those_that_the_scheduler_uses() {
+fn the_scheduler_is_granted_exactly_the_permissions_that_it_uses() {
     let granted: BTreeSet<String> =
-        rules(&text("kustomize/rbac.yaml")).values().flat_map(rights).collect();
-    let used = Lab::tell(async |lab| {
-        let (client, used) = noting(&lab);
-        life::live(&lab, client).await;
+        rules(&text("kustomize/rbac.yaml")).values().flat_map(permissions).collect();
+    let used = Lab::run(async |lab| {
+        let (client, used) = recording_client(&lab);
+        api_requests::exercise(&lab, client).await;
         let used = used.lock().unwrap();
         used.clone()
     });
     let missing: Vec<_> = used.difference(&granted).collect();
-    let idle: Vec<_> = granted.difference(&used).collect();
+    let unused: Vec<_> = granted.difference(&used).collect();
     assert!(
-        missing.is_empty() && idle.is_empty(),
-        "not granted: {missing:#?}\nnot used: {idle:#?}"
+        missing.is_empty() && unused.is_empty(),
+        "not granted: {missing:#?}\nnot used: {unused:#?}"
     );
 }
 
-/// A client, and what is asked for through it, as "group resource verb".
-fn noting(lab: &Lab) -> (kube::Client, Arc<Mutex<BTreeSet<String>>>) {
+/// A client, and the permissions that its requests need, as "group resource verb".
+fn recording_client(lab: &Lab) -> (kube::Client, Arc<Mutex<BTreeSet<String>>>) {
     let used = Arc::new(Mutex::new(BTreeSet::new()));
-    let (noted, router) = (Arc::clone(&used), lab.emulator.service());
+    let (recorded, router) = (Arc::clone(&used), lab.emulator.service());
     let service = service_fn(move |request: Request<kube::client::Body>| {
-        noted.lock().unwrap().extend(right(request.method(), request.uri()));
+        recorded.lock().unwrap().extend(permission(request.method(), request.uri()));
         router.clone().oneshot(request)
     });
     (kube::Client::new(service, "default"), used)
 }
 
-/// What a request needs; discovery is open to everybody.
-fn right(method: &Method, uri: &http::Uri) -> Option<String> {
+/// The permission that a request needs; `None` for discovery, which needs none.
+fn permission(method: &Method, uri: &http::Uri) -> Option<String> {
     let parts: Vec<&str> = uri.path().trim_matches('/').split('/').collect();
     let (group, rest) = match parts.as_slice() {
         ["api", _, rest @ ..] => ("", rest),
         ["apis", group, _, rest @ ..] => (*group, rest),
-        _ => panic!("{uri} is no path of the API"),
+        _ => panic!("{uri} is not an API path"),
     };
     let rest = match rest {
         ["namespaces", _, rest @ ..] if !rest.is_empty() => rest,
@@ -202,30 +202,30 @@ fn right(method: &Method, uri: &http::Uri) -> Option<String> {
         ("POST", _) => "create",
         ("PATCH", _) => "patch",
         ("DELETE", _) => "delete",
-        (other, _) => panic!("{other} is not known here"),
+        (other, _) => panic!("add method {other} to `permission`"),
     };
     match rest {
         [] => None,
         [resource] | [resource, _] => Some(format!("{group} {resource} {verb}")),
         [resource, _, sub] => Some(format!("{group} {resource}/{sub} {verb}")),
-        _ => panic!("{uri} is no path of the API"),
+        _ => panic!("{uri} is not an API path"),
     }
 }
 
-/// Each right of some rules by itself.
-fn rights(rules: &Value) -> Vec<String> {
-    let words = |rule: &Value, field: &str| -> Vec<String> {
+/// The single permissions of some rules, as "group resource verb".
+fn permissions(rules: &Value) -> Vec<String> {
+    let strings = |rule: &Value, field: &str| -> Vec<String> {
         rule[field].as_array().unwrap().iter().map(|it| it.as_str().unwrap().to_owned()).collect()
     };
-    let mut rights = Vec::new();
+    let mut permissions = Vec::new();
     for rule in rules.as_array().unwrap() {
-        let resources = words(rule, "resources");
-        for group in words(rule, "apiGroups") {
+        let resources = strings(rule, "resources");
+        for group in strings(rule, "apiGroups") {
             for resource in &resources {
-                let verbs = words(rule, "verbs").into_iter();
-                rights.extend(verbs.map(|verb| format!("{group} {resource} {verb}")));
+                let verbs = strings(rule, "verbs").into_iter();
+                permissions.extend(verbs.map(|verb| format!("{group} {resource} {verb}")));
             }
         }
     }
-    rights
+    permissions
 }

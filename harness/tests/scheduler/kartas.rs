@@ -1,12 +1,12 @@
-//! Kinds that nobody knows but a Karta: their pods are the groups that it describes, from when it
-//! is there.
+//! Kinds that only a Karta describes: their pods are grouped as the Karta says, as long as it
+//! exists.
 
 use insta::assert_snapshot;
 use schedlab_json::{Value, json};
 
 use super::lab::Lab;
 
-/// A workload of one master and some workers, and how its pods refer to it.
+/// Creates a workload of one master and some workers; returns the owner reference of its pods.
 fn flow(lab: &Lab, name: &str, workers: &Value) -> Value {
     let object = json!({
         "apiVersion": "jobs.example.com/v1", "kind": "PyFlow",
@@ -18,7 +18,7 @@ fn flow(lab: &Lab, name: &str, workers: &Value) -> Value {
             "controller": true })
 }
 
-/// A pod that asks for a GPU.
+/// Creates a pod that requests a GPU.
 fn pod(lab: &Lab, name: &str, role: &str, owner: &Value) {
     let pod = json!({
         "apiVersion": "v1", "kind": "Pod",
@@ -34,10 +34,10 @@ fn pod(lab: &Lab, name: &str, role: &str, owner: &Value) {
 }
 
 fn define_flows(lab: &Lab) {
-    lab.define(("jobs.example.com", "v1", "pyflows", "PyFlow"));
+    lab.define_kind("jobs.example.com", "v1", "pyflows", "PyFlow");
 }
 
-/// The definition of Kartas, which have no namespace.
+/// Creates the CustomResourceDefinition of Kartas, which are cluster-scoped.
 fn define_kartas(lab: &Lab) {
     let definition = json!({
         "apiVersion": "apiextensions.k8s.io/v1",
@@ -58,7 +58,7 @@ fn define_kartas(lab: &Lab) {
     lab.create("apiextensions.k8s.io", "customresourcedefinitions", &definition);
 }
 
-/// The Karta of that kind of workload.
+/// A Karta of the kind `PyFlow`.
 fn karta(name: &str, replicas: &str, sub_groups: &[&str]) -> Value {
     let sub_groups: Vec<Value> =
         sub_groups.iter().map(|name| json!({ "componentName": name })).collect();
@@ -95,18 +95,19 @@ fn karta(name: &str, replicas: &str, sub_groups: &[&str]) -> Value {
     })
 }
 
-/// Each pod with its phase and where it stands, and each pod group; without those of Jobs.
-fn told(lab: &Lab, owner: &Value) -> String {
+/// Each pod with its phase, pod group and sub-group, and each pod group with its spec; without
+/// those of Jobs.
+fn grouping(lab: &Lab, owner: &Value) -> String {
     let uid = owner["uid"].as_str().unwrap_or_default();
     let mut lines = Vec::new();
     for pod in lab.list("", "pods") {
-        let part = |pointer| pod.pointer(pointer).and_then(Value::as_str).unwrap_or("-");
+        let text = |pointer| pod.pointer(pointer).and_then(Value::as_str).unwrap_or("-");
         lines.push(format!(
             "{} {} in {} {}",
-            part("/metadata/name"),
-            part("/status/phase"),
-            part("/metadata/annotations/pod-group-name"),
-            part("/metadata/labels/kai.scheduler~1subgroup-name"),
+            text("/metadata/name"),
+            text("/status/phase"),
+            text("/metadata/annotations/pod-group-name"),
+            text("/metadata/labels/kai.scheduler~1subgroup-name"),
         ));
     }
     for group in lab.list("scheduling.run.ai", "podgroups") {
@@ -121,22 +122,22 @@ fn told(lab: &Lab, owner: &Value) -> String {
 }
 
 #[test]
-fn the_pods_of_a_kind_that_a_karta_describes_are_one_gang() {
-    Lab::tell(async |mut lab| {
+fn the_pods_of_a_kind_with_a_karta_are_one_gang() {
+    Lab::run(async |mut lab| {
         lab.nodes(1, 3);
         lab.queue("q", 8, -1);
         define_flows(&lab);
         define_kartas(&lab);
         lab.create("run.ai", "kartas", &karta("flows", ".spec.workers", &["master", "worker"]));
         lab.start();
-        lab.pass(2).await;
+        lab.advance(2).await;
         let owner = flow(&lab, "f", &json!(3));
         for (name, role) in [("m", "master"), ("w0", "worker"), ("w1", "worker"), ("w2", "worker")]
         {
             pod(&lab, name, role, &owner);
         }
-        lab.pass(5).await;
-        assert_snapshot!(told(&lab, &owner), @r#"
+        lab.advance(5).await;
+        assert_snapshot!(grouping(&lab, &owner), @r#"
         m Pending in pg-UID-training master
         w0 Pending in pg-UID-training worker
         w1 Pending in pg-UID-training worker
@@ -144,14 +145,14 @@ fn the_pods_of_a_kind_that_a_karta_describes_are_one_gang() {
         pg-UID-training {"minSubGroup":2,"priorityClassName":"train","queue":"q","subGroups":[{"minMember":1,"name":"master"},{"minMember":3,"name":"worker"}]}
         "#);
         lab.apply("{apiVersion: v1, kind: Node, metadata: {name: more}, status: {capacity: {cpu: '8', pods: '9', nvidia.com/gpu: '1'}}}");
-        lab.pass(5).await;
+        lab.advance(5).await;
         assert!(lab.pods().lines().all(|pod| pod.contains("Running")), "{}", lab.pods());
     });
 }
 
 #[test]
-fn pods_follow_a_karta_that_comes_changes_and_goes() {
-    Lab::tell(async |mut lab| {
+fn pods_are_regrouped_when_a_karta_is_created_changed_or_deleted() {
+    Lab::run(async |mut lab| {
         lab.nodes(1, 2);
         lab.queue("q", 8, -1);
         define_flows(&lab);
@@ -161,18 +162,18 @@ fn pods_follow_a_karta_that_comes_changes_and_goes() {
         for (name, role) in [("m", "master"), ("w0", "worker"), ("w1", "worker")] {
             pod(&lab, name, role, &owner);
         }
-        lab.pass(5).await;
-        assert_snapshot!(told(&lab, &owner), @r#"
+        lab.advance(5).await;
+        assert_snapshot!(grouping(&lab, &owner), @r#"
         m Running in pg-f-UID -
         w0 Running in pg-f-UID -
         w1 Pending in pg-f-UID -
         pg-f-UID {"minMember":1,"priorityClassName":"train","queue":"q"}
         "#);
         define_kartas(&lab);
-        lab.pass(5).await;
+        lab.advance(5).await;
         lab.create("run.ai", "kartas", &karta("flows", ".spec.workers", &["master", "worker"]));
-        lab.pass(5).await;
-        assert_snapshot!(told(&lab, &owner), @r#"
+        lab.advance(5).await;
+        assert_snapshot!(grouping(&lab, &owner), @r#"
         m Running in pg-UID-training master
         w0 Running in pg-UID-training worker
         w1 Pending in pg-UID-training worker
@@ -182,8 +183,8 @@ fn pods_follow_a_karta_that_comes_changes_and_goes() {
         let gang = json!({ "podGroup": { "name": "all", "subGroups": null } });
         let gang = json!({ "spec": { "optimizationInstructions": { "gangScheduling": gang } } });
         lab.patch("/apis/run.ai/v1alpha1/kartas/flows", &gang).await;
-        lab.pass(5).await;
-        assert_snapshot!(told(&lab, &owner), @r#"
+        lab.advance(5).await;
+        assert_snapshot!(grouping(&lab, &owner), @r#"
         m Running in pg-UID-all -
         w0 Running in pg-UID-all -
         w1 Pending in pg-UID-all -
@@ -194,13 +195,13 @@ fn pods_follow_a_karta_that_comes_changes_and_goes() {
         let gang = json!({ "podGroup": { "subGroups": [{ "componentName": "boss" }] } });
         let gang = json!({ "spec": { "optimizationInstructions": { "gangScheduling": gang } } });
         lab.patch("/apis/run.ai/v1alpha1/kartas/flows", &gang).await;
-        lab.pass(5).await;
-        assert!(told(&lab, &owner).starts_with("m Running in pg-UID-all"));
-        let warned = lab.events().lines().filter(|it| it.contains("got boss")).count();
-        assert_eq!(warned, 1, "{}", lab.events());
+        lab.advance(5).await;
+        assert!(grouping(&lab, &owner).starts_with("m Running in pg-UID-all"));
+        let warnings = lab.events().lines().filter(|it| it.contains("got boss")).count();
+        assert_eq!(warnings, 1, "{}", lab.events());
         lab.delete("kartas", "run.ai", "flows");
-        lab.pass(5).await;
-        assert_snapshot!(told(&lab, &owner).lines().take(3).collect::<Vec<_>>().join("\n"), @r"
+        lab.advance(5).await;
+        assert_snapshot!(grouping(&lab, &owner).lines().take(3).collect::<Vec<_>>().join("\n"), @r"
         m Running in pg-f-UID -
         w0 Running in pg-f-UID -
         w1 Pending in pg-f-UID -
@@ -208,10 +209,10 @@ fn pods_follow_a_karta_that_comes_changes_and_goes() {
     });
 }
 
-/// Whoever starts next finds the pods where the last one left them.
+/// Each scheduler continues with the labels that the previous one has written.
 #[test]
-fn pods_follow_a_karta_though_the_scheduler_dies_after_every_write() {
-    Lab::tell(async |mut lab| {
+fn pods_are_regrouped_although_the_scheduler_crashes_after_every_write() {
+    Lab::run(async |mut lab| {
         lab.nodes(1, 2);
         lab.queue("q", 8, -1);
         define_flows(&lab);
@@ -222,17 +223,17 @@ fn pods_follow_a_karta_though_the_scheduler_dies_after_every_write() {
         for (name, role) in [("m", "master"), ("w0", "worker")] {
             pod(&lab, name, role, &owner);
         }
-        lab.pass(5).await;
+        lab.advance(5).await;
         lab.stop().await;
         let sub_groups =
             [json!({ "componentName": "master" }), json!({ "componentName": "worker" })];
         let gang = json!({ "podGroup": { "name": "parts", "subGroups": sub_groups } });
         let gang = json!({ "spec": { "optimizationInstructions": { "gangScheduling": gang } } });
         lab.patch("/apis/run.ai/v1alpha1/kartas/flows", &gang).await;
-        lab.dies_after_every(1, 6).await;
+        lab.crash_repeatedly(1, 6).await;
         lab.start();
-        lab.pass(5).await;
-        assert_snapshot!(told(&lab, &owner), @r#"
+        lab.advance(5).await;
+        assert_snapshot!(grouping(&lab, &owner), @r#"
         m Running in pg-UID-parts master
         w0 Running in pg-UID-parts worker
         pg-UID-parts {"minSubGroup":2,"priorityClassName":"train","queue":"q","subGroups":[{"minMember":1,"name":"master"},{"minMember":1,"name":"worker"}]}
@@ -242,8 +243,8 @@ fn pods_follow_a_karta_though_the_scheduler_dies_after_every_write() {
 }
 
 #[test]
-fn who_made_a_karta_that_cannot_be_used_is_told_and_the_pods_are_grouped_without_it() {
-    Lab::tell(async |mut lab| {
+fn an_unusable_karta_gets_an_event_and_pods_are_grouped_without_it() {
+    Lab::run(async |mut lab| {
         lab.nodes(1, 8);
         lab.queue("q", 8, -1);
         define_flows(&lab);
@@ -252,8 +253,8 @@ fn who_made_a_karta_that_cannot_be_used_is_told_and_the_pods_are_grouped_without
         lab.start();
         let owner = flow(&lab, "f", &json!(2));
         pod(&lab, "w0", "worker", &owner);
-        lab.pass(5).await;
-        assert_snapshot!(told(&lab, &owner), @r#"
+        lab.advance(5).await;
+        assert_snapshot!(grouping(&lab, &owner), @r#"
         w0 Running in pg-f-UID -
         pg-f-UID {"minMember":1,"priorityClassName":"train","queue":"q"}
         "#);
@@ -264,7 +265,7 @@ fn who_made_a_karta_that_cannot_be_used_is_told_and_the_pods_are_grouped_without
         for name in ["one", "other"] {
             lab.create("run.ai", "kartas", &karta(name, ".spec.workers", &[]));
         }
-        lab.pass(5).await;
+        lab.advance(5).await;
         assert_snapshot!(lab.events(), @r"
         Karta PodGrouperWarning spec.structureDefinition.childComponents[1].scaleDefinition.replicasPath of Karta endless: got repeat, expected functions and operators of jq that this scheduler supports; until this is fixed it groups no pods
         Karta PodGrouperWarning spec.structureDefinition.rootComponent.kind: got PyFlow of jobs.example.com/v1, also described by Karta one, expected a kind that no other Karta with gangScheduling describes; until this is fixed it groups no pods
@@ -274,10 +275,10 @@ fn who_made_a_karta_that_cannot_be_used_is_told_and_the_pods_are_grouped_without
     });
 }
 
-/// As in KAI such a Karta groups nothing, and nobody would know why.
+/// As in KAI, such a Karta groups nothing; KAI does not report it.
 #[test]
-fn who_made_a_karta_that_is_not_found_is_told_once() {
-    Lab::tell(async |mut lab| {
+fn a_karta_that_groups_nothing_gets_one_event() {
+    Lab::run(async |mut lab| {
         lab.nodes(1, 8);
         lab.queue("q", 8, -1);
         define_flows(&lab);
@@ -292,11 +293,11 @@ fn who_made_a_karta_that_is_not_found_is_told_once() {
         lab.start();
         let owner = flow(&lab, "f", &json!(2));
         pod(&lab, "w0", "worker", &owner);
-        lab.pass(5).await;
+        lab.advance(5).await;
         lab.stop().await;
         lab.start();
-        lab.pass(5).await;
-        assert_snapshot!(told(&lab, &owner), @r#"
+        lab.advance(5).await;
+        assert_snapshot!(grouping(&lab, &owner), @r#"
         w0 Running in pg-f-UID -
         pg-f-UID {"minMember":1,"priorityClassName":"train","queue":"q"}
         "#);
@@ -308,10 +309,10 @@ fn who_made_a_karta_that_is_not_found_is_told_once() {
     });
 }
 
-/// The rest is scheduled on, and so is the workload once it is mended.
+/// Other workloads are scheduled, and this one too once it is fixed.
 #[test]
-fn a_workload_that_its_karta_does_not_explain_waits_and_its_pods_are_told_why() {
-    Lab::tell(async |mut lab| {
+fn a_workload_that_does_not_fit_its_karta_is_pending_with_a_reason() {
+    Lab::run(async |mut lab| {
         lab.nodes(1, 8);
         lab.queue("q", 8, -1);
         define_flows(&lab);
@@ -320,8 +321,8 @@ fn a_workload_that_its_karta_does_not_explain_waits_and_its_pods_are_told_why() 
         lab.start();
         let owner = flow(&lab, "f", &json!("many"));
         pod(&lab, "w0", "worker", &owner);
-        lab.job("job", "q", (1, 1));
-        lab.pass(5).await;
+        lab.job("job", "q", 1, 1);
+        lab.advance(5).await;
         assert_snapshot!(lab.pods(), @r#"
         job-0 Running n-0
         w0 Pending -: The pod cannot be put into a PodGroup: spec.structureDefinition.childComponents[1].scaleDefinition.replicasPath of Karta flows: got "many", expected a whole number up to 2147483647
@@ -341,8 +342,8 @@ fn a_workload_that_its_karta_does_not_explain_waits_and_its_pods_are_told_why() 
         let workers = json!({ "spec": { "workers": 1 } });
         lab.patch("/apis/jobs.example.com/v1/namespaces/default/pyflows/f", &workers).await;
         pod(&lab, "m", "master", &owner);
-        lab.pass(70).await;
-        assert_snapshot!(told(&lab, &owner), @r#"
+        lab.advance(70).await;
+        assert_snapshot!(grouping(&lab, &owner), @r#"
         m Running in pg-UID-training -
         w0 Running in pg-UID-training -
         pg-UID-training {"minMember":2,"priorityClassName":"train","queue":"q"}
@@ -351,13 +352,13 @@ fn a_workload_that_its_karta_does_not_explain_waits_and_its_pods_are_told_why() 
 }
 
 #[test]
-fn workloads_of_a_karta_that_costs_too_much_hold_up_nobody_else() {
-    Lab::tell(async |mut lab| {
+fn workloads_of_an_expensive_karta_do_not_delay_others() {
+    Lab::run(async |mut lab| {
         lab.nodes(1, 8);
         lab.queue("q", 8, -1);
         define_flows(&lab);
         define_kartas(&lab);
-        // It makes the list as often as that has items.
+        // For each item, this outputs the whole list.
         let costly = "[.spec.workers as $all | $all[] | $all] | length";
         lab.create("run.ai", "kartas", &karta("flows", costly, &[]));
         let workers: Value = (0..2000).collect();
@@ -366,17 +367,17 @@ fn workloads_of_a_karta_that_costs_too_much_hold_up_nobody_else() {
             pod(&lab, &format!("w{at:02}-a"), "worker", &owner);
             pod(&lab, &format!("w{at:02}-b"), "worker", &owner);
         }
-        lab.job("x-other", "q", (1, 1));
+        lab.job("x-other", "q", 1, 1);
         lab.start();
-        let mut told = Vec::new();
+        let mut progress = Vec::new();
         for _ in 0..4 {
-            lab.pass(1).await;
+            lab.advance(1).await;
             let pods = lab.pods();
             let count = pods.lines().filter(|pod| pod.contains("makes too many values")).count();
             let runs = |pod: &str| pod.starts_with("x-other") && pod.contains("Running");
-            told.push((count, pods.lines().any(runs)));
+            progress.push((count, pods.lines().any(runs)));
         }
-        // Those that were told are looked at again, as they are others now, before the rest.
-        assert_eq!(told, [(32, true), (32, true), (40, true), (40, true)]);
+        // Pods whose condition was written have changed, so they are grouped again before the rest.
+        assert_eq!(progress, [(32, true), (32, true), (40, true), (40, true)]);
     });
 }

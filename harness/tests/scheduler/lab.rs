@@ -1,4 +1,4 @@
-//! A cluster with the scheduler at work in it, in virtual time.
+//! An emulated cluster with the scheduler, in virtual time.
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::{
@@ -34,13 +34,16 @@ pub(crate) struct Lab {
 }
 
 impl Lab {
-    /// Runs a story on a runtime of its own, whose time is virtual.
-    pub(crate) fn tell<T>(story: impl AsyncFnOnce(Self) -> T) -> T {
-        Self::tell_with(&[], story)
+    /// Runs a test on a runtime of its own with virtual time.
+    pub(crate) fn run<T>(test: impl AsyncFnOnce(Self) -> T) -> T {
+        Self::run_with_features(&[], test)
     }
 
-    /// Runs it where features of Kubernetes are on that 1.35 has off.
-    pub(crate) fn tell_with<T>(features: &[&'static str], story: impl AsyncFnOnce(Self) -> T) -> T {
+    /// Like [`Self::run`], with feature gates that are off by default in Kubernetes 1.35.
+    pub(crate) fn run_with_features<T>(
+        features: &[&'static str],
+        test: impl AsyncFnOnce(Self) -> T,
+    ) -> T {
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_time()
             .start_paused(true)
@@ -57,18 +60,18 @@ impl Lab {
             for class in crds::priority_classes() {
                 lab.create("scheduling.k8s.io", "priorityclasses", &class);
             }
-            story(lab).await
+            test(lab).await
         })
     }
 
-    /// Answers the uid.
+    /// Creates an object and returns its uid.
     pub(crate) fn create(&self, group: &str, plural: &str, object: &Value) -> String {
         let made = self.emulator.create(&Resource::new(group, plural), object.clone()).unwrap();
         made.object["metadata"]["uid"].as_str().unwrap().to_owned()
     }
 
-    /// Defines a kind of somebody else's, of whose fields nothing is known.
-    pub(crate) fn define(&self, (group, version, plural, kind): (&str, &str, &str, &str)) {
+    /// Creates a CustomResourceDefinition of a namespaced kind that preserves unknown fields.
+    pub(crate) fn define_kind(&self, group: &str, version: &str, plural: &str, kind: &str) {
         let schema = json!({ "openAPIV3Schema": {
             "type": "object", "x-kubernetes-preserve-unknown-fields": true,
         } });
@@ -89,7 +92,7 @@ impl Lab {
         self.create("apiextensions.k8s.io", "customresourcedefinitions", &definition);
     }
 
-    /// Creates the objects of a YAML text; their namespace is `default`.
+    /// Creates the objects of a YAML text, namespaced ones in namespace `default`.
     pub(crate) fn apply(&self, yaml: &str) {
         for document in yaml.split("---\n") {
             let mut object: Value = serde_yaml::from_str(document).unwrap();
@@ -110,7 +113,7 @@ impl Lab {
                 "BindRequest" => ("scheduling.run.ai", "bindrequests"),
                 "PodGroup" => ("scheduling.run.ai", "podgroups"),
                 "Queue" => ("scheduling.run.ai", "queues"),
-                other => panic!("{other} is not known here"),
+                other => panic!("add kind {other} to Lab::apply"),
             };
             let cluster =
                 ["clustertrainingruntimes", "nodes", "persistentvolumes", "storageclasses"];
@@ -121,7 +124,7 @@ impl Lab {
         }
     }
 
-    /// Every change so far, byte for byte.
+    /// The log of the store: one line a write, with the whole object.
     pub(crate) fn history(&self) -> String {
         let log = self.emulator.log_since(1).unwrap();
         let lines: Vec<_> =
@@ -129,7 +132,7 @@ impl Lab {
         lines.join("\n")
     }
 
-    /// The scheduler to come runs no cycle while nothing changes.
+    /// Configures the next scheduler to run no cycles while nothing changes.
     pub(crate) fn sleep_until_events(&mut self) {
         self.config.idle_policy = IdlePolicy::UntilEvent;
     }
@@ -146,87 +149,90 @@ impl Lab {
             .unwrap();
     }
 
-    /// Patches an object, as `kubectl patch --type=merge` does.
+    /// Patches an object like `kubectl patch --type=merge`.
     pub(crate) async fn patch(&self, path: &str, change: &Value) {
         let request = Request::patch(path).header("content-type", "application/merge-patch+json");
         let request = request.body(change.to_string().into_bytes()).unwrap();
         self.emulator.client().request::<Value>(request).await.unwrap();
     }
 
-    /// What the command line says of a workload in namespace `default`, without random endings.
+    /// The output of `schedlab-scheduler explain` for a workload in namespace `default`, without
+    /// random suffixes of names.
     pub(crate) async fn explain(&self, name: &str) -> String {
         self.explain_as(name, OutputFormat::Text).await
     }
 
-    /// The same in some form.
+    /// Like [`Self::explain`], in a given format; JSON keeps the suffixes.
     pub(crate) async fn explain_as(&self, name: &str, form: OutputFormat) -> String {
         let clock = self.emulator.clock().clone();
         let (client, now) = (self.emulator.client(), Arc::new(move || clock.now()));
         let config = self.config.clone();
-        let told =
+        let output =
             schedlab_scheduler::explain::workload(client, config, now, "default", name, form).await;
-        let told = told.unwrap_or_else(|error| format!("{error:#}\n"));
+        let output = output.unwrap_or_else(|error| format!("{error:#}\n"));
         match form {
-            OutputFormat::Text => without_endings(&told),
-            OutputFormat::Json => told,
+            OutputFormat::Text => without_random_suffixes(&output),
+            OutputFormat::Json => output,
         }
     }
 
-    /// What the command line says of a queue.
+    /// The output of `schedlab-scheduler explain` for a queue, without random suffixes of names.
     pub(crate) async fn explain_queue(&self, name: &str) -> String {
         self.explain_queue_as(name, OutputFormat::Text).await
     }
 
-    /// The same in some form.
+    /// Like [`Self::explain_queue`], in a given format; JSON keeps the suffixes.
     pub(crate) async fn explain_queue_as(&self, name: &str, form: OutputFormat) -> String {
         let clock = self.emulator.clock().clone();
         let (client, now) = (self.emulator.client(), Arc::new(move || clock.now()));
-        let told =
+        let output =
             schedlab_scheduler::explain::queue(client, self.config.clone(), now, name, form).await;
-        let told = told.unwrap_or_else(|error| format!("{error:#}\n"));
+        let output = output.unwrap_or_else(|error| format!("{error:#}\n"));
         match form {
-            OutputFormat::Text => without_endings(&told),
-            OutputFormat::Json => told,
+            OutputFormat::Text => without_random_suffixes(&output),
+            OutputFormat::Json => output,
         }
     }
 
-    /// The scheduler to come has that many writes under way at once.
-    pub(crate) fn write_at_once(&mut self, writes: usize) {
+    /// Configures how many concurrent writes the next scheduler has.
+    pub(crate) fn set_writes_at_once(&mut self, writes: usize) {
         self.config.writes_at_once = writes;
     }
 
-    /// The scheduler to come only does these parts of its work.
-    pub(crate) fn only(&mut self, components: &[Component]) {
+    /// Configures the components that the next scheduler runs.
+    pub(crate) fn run_only(&mut self, components: &[Component]) {
         self.config.run_only(components.iter().copied().collect());
     }
 
-    /// The scheduler to come runs a single cycle.
-    pub(crate) fn end_after_one_cycle(&mut self) {
+    /// Configures the next scheduler to end after one cycle.
+    pub(crate) fn stop_after_one_cycle(&mut self) {
         self.config.run_until = RunUntil::FirstCycle;
     }
 
-    /// The scheduler ended by itself.
+    /// Whether the scheduler has ended by itself.
     pub(crate) fn has_ended(&self) -> bool {
         self.scheduler.as_ref().is_some_and(JoinHandle::is_finished)
     }
 
-    /// The scheduler to come holds preemption back: at most so many workloads a cycle, and only for
-    /// priorities that are higher by so much.
-    pub(crate) fn restrain(&mut self, most: usize, difference: i32) {
-        self.config.profile.preemptions_max = Some(most);
-        self.config.profile.priority_difference_min = difference;
+    /// Configures the next scheduler to preempt for at most `max` workloads a cycle, and only for
+    /// workloads whose priority is higher than the victim's by at least `min_difference`.
+    pub(crate) fn limit_preemption(&mut self, max: usize, min_difference: i32) {
+        self.config.profile.preemptions_max = Some(max);
+        self.config.profile.priority_difference_min = min_difference;
     }
 
-    /// The scheduler to come does what kube-scheduler does.
-    pub(crate) fn become_kube(&mut self) {
+    /// Configures the next scheduler with profile `kube`.
+    pub(crate) fn use_kube_profile(&mut self) {
         self.config = Config::kube();
     }
 
+    /// Adds nodes `n-0`, `n-1`, ... with this many GPUs each.
     pub(crate) fn nodes(&self, count: u32, gpus: u32) {
         let yaml = format!("pools:\n- name: n\n  count: {count}\n  gpus: {gpus}\n");
         self.emulator.add_fleet(&Fleet::parse("fleet", &yaml).unwrap()).unwrap();
     }
 
+    /// Creates a queue with a GPU quota and limit; -1 is unlimited.
     pub(crate) fn queue(&self, name: &str, quota: i64, limit: i64) {
         let all = json!({ "quota": -1, "overQuotaWeight": 1, "limit": -1 });
         let gpu = json!({ "quota": quota, "overQuotaWeight": 1, "limit": limit });
@@ -242,7 +248,9 @@ impl Lab {
         );
     }
 
-    pub(crate) fn job(&self, name: &str, queue: &str, (pods, gang): (u32, u32)) {
+    /// Creates a Job whose pods request one GPU each and of which at least `min_member` run
+    /// together.
+    pub(crate) fn job(&self, name: &str, queue: &str, pods: u32, min_member: u32) {
         let pod = json!({
             "schedulerName": self.config.scheduler_name,
             "restartPolicy": "Never",
@@ -258,7 +266,7 @@ impl Lab {
                 "metadata": {
                     "name": name, "namespace": "default",
                     "labels": { "kai.scheduler/queue": queue },
-                    "annotations": { "kai.scheduler/batch-min-member": gang.to_string() },
+                    "annotations": { "kai.scheduler/batch-min-member": min_member.to_string() },
                 },
                 "spec": { "parallelism": pods, "completions": pods,
                           "completionMode": "Indexed", "template": { "spec": pod } },
@@ -270,18 +278,18 @@ impl Lab {
         self.start_with(self.emulator.client())
     }
 
-    /// Starts a scheduler whose writes after the first `writes` never reach the cluster and are
-    /// never answered: it hangs there until it is stopped. Answers how many it tried.
-    pub(crate) fn start_doomed(&mut self, writes: u32) -> Arc<AtomicU32> {
-        let (client, tried) = self.doomed_client(writes);
+    /// Starts a scheduler whose writes after the first `writes` are dropped and get no response, so
+    /// that it hangs until it is stopped. Returns the counter of attempted writes.
+    pub(crate) fn start_hanging_after(&mut self, writes: u32) -> Arc<AtomicU32> {
+        let (client, attempted) = self.client_hanging_after(writes);
         self.start_with(client);
-        tried
+        attempted
     }
 
-    /// The client of one that is doomed, and how many writes it tried.
-    pub(crate) fn doomed_client(&self, writes: u32) -> (kube::Client, Arc<AtomicU32>) {
-        let tried = Arc::new(AtomicU32::new(0));
-        let (counter, router) = (Arc::clone(&tried), self.emulator.service());
+    /// The client of [`Self::start_hanging_after`], and the counter of attempted writes.
+    pub(crate) fn client_hanging_after(&self, writes: u32) -> (kube::Client, Arc<AtomicU32>) {
+        let attempted = Arc::new(AtomicU32::new(0));
+        let (counter, router) = (Arc::clone(&attempted), self.emulator.service());
         let service = service_fn(move |request: Request<kube::client::Body>| {
             let reads = request.method() == Method::GET;
             let hangs = !reads && counter.fetch_add(1, Ordering::Relaxed) >= writes;
@@ -292,31 +300,32 @@ impl Lab {
                 router.oneshot(request).await
             }
         });
-        (kube::Client::new(service, "default"), tried)
+        (kube::Client::new(service, "default"), attempted)
     }
 
-    /// So many schedulers one after the other, of which each writes so much and then dies with
-    /// all that it has under way.
-    pub(crate) async fn dies_after_every(&mut self, writes: u32, times: u32) {
+    /// Runs schedulers one after the other; each crashes after this many writes, with all that are
+    /// in flight.
+    pub(crate) async fn crash_repeatedly(&mut self, writes: u32, times: u32) {
         for _ in 0..times {
-            let tried = self.start_doomed(writes);
-            self.until(|| tried.load(Ordering::Relaxed) > writes).await;
+            let attempted = self.start_hanging_after(writes);
+            self.wait_until(|| attempted.load(Ordering::Relaxed) > writes).await;
             self.stop().await;
         }
     }
 
-    /// A client whose requests are no more answered once `true` is sent.
-    pub(crate) fn client_with_a_plug(&self) -> (kube::Client, watch::Sender<bool>) {
-        let (plug, pulled) = watch::channel(false);
+    /// A client whose requests get no response once `true` is sent.
+    pub(crate) fn disconnectable_client(&self) -> (kube::Client, watch::Sender<bool>) {
+        let (disconnect, disconnected) = watch::channel(false);
         let router = self.emulator.service();
         let service = service_fn(move |request: Request<kube::client::Body>| {
-            let (router, lost) = (router.clone(), pulled.borrow().then(std::future::pending::<()>));
+            let (router, lost) =
+                (router.clone(), disconnected.borrow().then(std::future::pending::<()>));
             async move {
                 OptionFuture::from(lost).await;
                 router.oneshot(request).await
             }
         });
-        (kube::Client::new(service, "default"), plug)
+        (kube::Client::new(service, "default"), disconnect)
     }
 
     pub(crate) fn start_with(&mut self, client: kube::Client) -> watch::Receiver<Progress> {
@@ -334,14 +343,15 @@ impl Lab {
         }
     }
 
-    pub(crate) async fn pass(&self, seconds: u64) {
+    /// Lets virtual time pass.
+    pub(crate) async fn advance(&self, seconds: u64) {
         tokio::time::sleep(Duration::from_secs(seconds)).await;
     }
 
-    /// Lets time pass until something is so, but no more than half a minute.
-    pub(crate) async fn until(&self, so: impl Fn() -> bool) {
+    /// Lets virtual time pass until a condition holds, for at most 30 seconds.
+    pub(crate) async fn wait_until(&self, condition: impl Fn() -> bool) {
         for _ in 0..600 {
-            if so() {
+            if condition() {
                 return;
             }
             tokio::time::sleep(Duration::from_millis(50)).await;
@@ -355,32 +365,36 @@ impl Lab {
             .read(|store| store.list(&resource, None).map(|object| Value::clone(object)).collect())
     }
 
-    /// Each pod with its phase, its node, and why it waits.
+    /// Each pod with its phase, its node, and the message of a false `PodScheduled` condition.
     pub(crate) fn pods(&self) -> String {
         let mut text = String::new();
         for pod in self.list("", "pods") {
             let part = |pointer| pod.pointer(pointer).and_then(Value::as_str).unwrap_or("-");
-            let name = without_endings(part("/metadata/name"));
+            let name = without_random_suffixes(part("/metadata/name"));
             let conditions = pod.pointer("/status/conditions").and_then(Value::as_array);
-            let why = conditions.into_iter().flatten().find_map(|condition| {
-                let waits = condition["type"] == "PodScheduled" && condition["status"] == "False";
-                waits.then(|| condition["message"].as_str()).flatten()
+            let message = conditions.into_iter().flatten().find_map(|condition| {
+                let is_pending =
+                    condition["type"] == "PodScheduled" && condition["status"] == "False";
+                is_pending.then(|| condition["message"].as_str()).flatten()
             });
             writeln!(
                 text,
                 "{name} {} {}{}",
                 part("/status/phase"),
                 part("/spec/nodeName"),
-                why.map(|why| format!(": {}", without_endings(why))).unwrap_or_default()
+                message
+                    .map(|text| format!(": {}", without_random_suffixes(text)))
+                    .unwrap_or_default()
             )
             .unwrap();
         }
         text
     }
 
-    /// Each event as who, what and the first words, sorted; with uids and random endings left out.
+    /// Each event as kind, reason and first sentence, sorted, without uids and random suffixes of
+    /// names. Events of Jobs are left out.
     pub(crate) fn events(&self) -> String {
-        let told = |event: &Value| {
+        let describe = |event: &Value| {
             let part = |pointer| event.pointer(pointer).and_then(Value::as_str).unwrap_or("-");
             let count = event["count"].as_u64().filter(|count| *count > 1);
             format!(
@@ -388,10 +402,10 @@ impl Lab {
                 part("/involvedObject/kind"),
                 part("/reason"),
                 count.map(|count| format!(" x{count}")).unwrap_or_default(),
-                first_sentence(&without_endings(part("/message")))
+                first_sentence(&without_random_suffixes(part("/message")))
             )
         };
-        let mut events: Vec<String> = self.list("", "events").iter().map(told).collect();
+        let mut events: Vec<String> = self.list("", "events").iter().map(describe).collect();
         events.retain(|event| !event.starts_with("Job "));
         events.sort();
         let counted = events.chunk_by(|a, b| a == b).map(|same| match same.len() {
@@ -401,36 +415,36 @@ impl Lab {
         counted.collect()
     }
 
-    /// Each pod group with what it is and why it waits.
+    /// Each pod group with its spec and its first scheduling condition.
     pub(crate) fn pod_groups(&self) -> String {
-        let told = |group: &Value| {
-            let waits = group.pointer("/status/schedulingConditions/0");
-            let waits = waits.map(|is| format!(" {}: {}", is["reason"], is["message"]));
+        let describe = |group: &Value| {
+            let condition = group.pointer("/status/schedulingConditions/0");
+            let condition = condition.map(|it| format!(" {}: {}", it["reason"], it["message"]));
             format!(
                 "{} {}{}\n",
-                without_endings(group["metadata"]["name"].as_str().unwrap()),
+                without_random_suffixes(group["metadata"]["name"].as_str().unwrap()),
                 group["spec"],
-                waits.unwrap_or_default()
+                condition.unwrap_or_default()
             )
         };
-        self.list("scheduling.run.ai", "podgroups").iter().map(told).collect()
+        self.list("scheduling.run.ai", "podgroups").iter().map(describe).collect()
     }
 
     /// Each queue with its status.
     pub(crate) fn queues(&self) -> String {
-        let told = |queue: &Value| {
+        let describe = |queue: &Value| {
             format!("{} {}\n", queue["metadata"]["name"].as_str().unwrap(), queue["status"])
         };
-        self.list("scheduling.run.ai", "queues").iter().map(told).collect()
+        self.list("scheduling.run.ai", "queues").iter().map(describe).collect()
     }
 
-    /// Writes that mean something so far.
+    /// Number of writes so far, leases excluded.
     pub(crate) fn writes(&self) -> usize {
         let log = self.emulator.log_since(1).unwrap();
         log.iter().filter(|entry| &*entry.key.resource.plural != "leases").count()
     }
 
-    /// Pods by job and phase; how often a pod was bound and asked to leave; `Scheduled` events.
+    /// Number of pods by job and phase, of bindings and evictions, and of `Scheduled` events.
     pub(crate) fn outcome(&self) -> String {
         let mut jobs: BTreeMap<String, BTreeMap<String, u32>> = BTreeMap::new();
         for pod in self.list("", "pods") {
@@ -455,14 +469,14 @@ impl Lab {
         )
     }
 
-    /// Pod groups on which it is told when they started.
-    pub(crate) fn starts(&self) -> usize {
+    /// Number of pod groups with a start timestamp.
+    pub(crate) fn started_groups(&self) -> usize {
         let groups = self.list("scheduling.run.ai", "podgroups");
         let at = "/metadata/annotations/kai.scheduler~1last-start-timestamp";
         groups.iter().filter(|group| group.pointer(at).is_some()).count()
     }
 
-    /// How often a field of a pod came to be.
+    /// How often a field of any pod was set from absent to present.
     fn times_set(&self, field: &str) -> usize {
         let log = self.emulator.log_since(1).unwrap();
         let pods = log.iter().filter(|entry| &*entry.key.resource.plural == "pods");
@@ -474,20 +488,20 @@ impl Lab {
     }
 }
 
-/// The core's tables have the rest of the words.
+/// The first sentence of a message: tests of the core compare the whole messages.
 fn first_sentence(text: &str) -> &str {
     let line = text.lines().next().unwrap_or_default();
     let line = line.split_once(". ").map_or(line, |(first, _)| first);
     line.split_once(" uses <").map_or(line, |(first, _)| first)
 }
 
-/// A text without uids and the random endings of pods' names.
-pub(crate) fn without_endings(text: &str) -> String {
+/// Removes uids and the random suffixes of pod names from a text.
+pub(crate) fn without_random_suffixes(text: &str) -> String {
     let plain = |word: &str| {
         let mut parts: Vec<&str> = word.split('-').collect();
         if parts.len() > 5 {
             parts.truncate(parts.len() - 5);
-            // A pod of a Deployment has two random endings of its own.
+            // The name of a pod of a Deployment has two random suffixes.
             if parts.len() == 4 {
                 parts.truncate(2);
             }

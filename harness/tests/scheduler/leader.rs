@@ -1,4 +1,4 @@
-//! Several candidates, one leader: who schedules, who stands by, and who takes over when.
+//! Leader election among several schedulers.
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::time::Duration;
@@ -17,10 +17,10 @@ use tokio::{
 
 use super::lab::Lab;
 
-/// One scheduler among several.
+/// A scheduler that takes part in leader election.
 struct Candidate {
-    standing: watch::Receiver<LeaderState>,
-    status: watch::Receiver<Progress>,
+    state: watch::Receiver<LeaderState>,
+    progress: watch::Receiver<Progress>,
     stop: oneshot::Sender<()>,
     task: JoinHandle<anyhow::Result<()>>,
 }
@@ -38,22 +38,24 @@ impl Candidate {
         let clock = lab.emulator.clock().clone();
         let now: schedlab_scheduler::Clock = std::sync::Arc::new(move || clock.now());
         let config = Config::kai();
-        let status = config.progress.subscribe();
-        let (told, standing) = watch::channel(LeaderState::default());
+        let progress = config.progress.subscribe();
+        let (sender, state) = watch::channel(LeaderState::default());
         let (stop, stopped) = oneshot::channel();
         let election = ElectionConfig::new(namespace, "kai-scheduler", name);
         let work = schedlab_scheduler::run(client.clone(), config, std::sync::Arc::clone(&now));
         let stopped = async { stopped.await.unwrap_or(()) };
-        let task = tokio::spawn(lead(client, election, now, told, work, stopped));
-        Self { standing, status, stop, task }
+        let task = tokio::spawn(lead(client, election, now, sender, work, stopped));
+        Self { state, progress, stop, task }
     }
 
-    fn says(&self) -> String {
-        let cycles = if self.status.borrow().cycles == 0 { "idle" } else { "schedules" };
-        format!("{:?}, {cycles}", *self.standing.borrow())
+    /// The state of the election, and whether the scheduler has run cycles.
+    fn describe(&self) -> String {
+        let cycles = if self.progress.borrow().cycles == 0 { "idle" } else { "schedules" };
+        format!("{:?}, {cycles}", *self.state.borrow())
     }
 
-    async fn ended(self) -> String {
+    /// `runs`, `done`, or the error with which the scheduler ended.
+    async fn result(self) -> String {
         match tokio::time::timeout(Duration::from_millis(1), self.task).await {
             Err(_) => "runs".to_owned(),
             Ok(Err(panic)) => panic.to_string(),
@@ -70,15 +72,15 @@ impl Lab {
         elected.unwrap()["spec"].clone()
     }
 
-    /// Who leads, and how often that changed.
+    /// The holder of the lease, and the number of transitions.
     pub(crate) fn lease(&self) -> String {
         let spec = self.lease_spec();
         let holder = spec["holderIdentity"].as_str().filter(|holder| !holder.is_empty());
-        format!("{}, {} transitions", holder.unwrap_or("nobody"), spec["leaseTransitions"])
+        format!("{}, {} transitions", holder.unwrap_or("no holder"), spec["leaseTransitions"])
     }
 
-    /// Puts a name into the leader's lease, as somebody does who breaks the rules.
-    pub(crate) async fn give_lease_to(&self, name: &str) {
+    /// Overwrites the holder of the lease, against the rules of leader election.
+    pub(crate) async fn steal_lease_for(&self, name: &str) {
         let path = "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases/kai-scheduler";
         let change = json!({ "spec": { "holderIdentity": name } }).to_string();
         let request = Request::patch(path).header("content-type", "application/merge-patch+json");
@@ -88,92 +90,92 @@ impl Lab {
 }
 
 #[test]
-fn one_leads_and_another_takes_over_when_it_is_dead() {
-    Lab::tell(async |lab| {
+fn a_standby_takes_over_from_a_crashed_leader() {
+    Lab::run(async |lab| {
         lab.nodes(2, 8);
         lab.queue("q", 16, -1);
         let first = Candidate::start(&lab, "first");
-        lab.pass(1).await;
+        lab.advance(1).await;
         let second = Candidate::start(&lab, "second");
-        lab.job("early", "q", (3, 3));
-        lab.pass(20).await;
-        assert_eq!(first.says(), "Leading, schedules");
-        assert_eq!(second.says(), "StandingBy(\"first\"), idle");
+        lab.job("early", "q", 3, 3);
+        lab.advance(20).await;
+        assert_eq!(first.describe(), "Leading, schedules");
+        assert_eq!(second.describe(), "StandingBy(\"first\"), idle");
 
-        // Dead without a word, with work that comes just then.
+        // The leader crashes without releasing the lease, and new work arrives.
         first.task.abort();
-        lab.job("late", "q", (3, 3));
-        lab.pass(14).await;
+        lab.job("late", "q", 3, 3);
+        lab.advance(14).await;
         assert_snapshot!(lab.outcome(), @"early: 3 Running; late: 3 Pending; 3 bound, 0 evicted; 3 Scheduled");
-        lab.pass(6).await;
-        assert_eq!(second.says(), "Leading, schedules");
+        lab.advance(6).await;
+        assert_eq!(second.describe(), "Leading, schedules");
         assert_snapshot!(lab.outcome(), @"early: 3 Running; late: 3 Running; 6 bound, 0 evicted; 6 Scheduled");
     });
 }
 
 #[test]
-fn who_is_stopped_leaves_the_lease_to_the_next_at_once() {
-    Lab::tell(async |lab| {
+fn a_stopped_leader_releases_its_lease_at_once() {
+    Lab::run(async |lab| {
         let first = Candidate::start(&lab, "first");
-        lab.pass(1).await;
+        lab.advance(1).await;
         let second = Candidate::start(&lab, "second");
-        lab.pass(5).await;
+        lab.advance(5).await;
         first.stop.send(()).unwrap();
-        lab.pass(3).await;
-        assert_eq!(second.says(), "Leading, schedules");
+        lab.advance(3).await;
+        assert_eq!(second.describe(), "Leading, schedules");
         assert_eq!(lab.lease(), "second, 1 transitions");
         let before = lab.lease_spec();
         second.stop.send(()).unwrap();
-        lab.pass(1).await;
+        lab.advance(1).await;
         let released = lab.lease_spec();
         assert_eq!(released["leaseDurationSeconds"], 1);
         assert_ne!(released["renewTime"], before["renewTime"]);
         assert_eq!(released["acquireTime"], released["renewTime"]);
-        assert_eq!(lab.lease(), "nobody, 1 transitions");
+        assert_eq!(lab.lease(), "no holder, 1 transitions");
     });
 }
 
 #[test]
-fn a_leader_ends_when_another_name_stands_in_the_lease() {
-    Lab::tell(async |lab| {
+fn a_leader_ends_when_another_holder_is_in_the_lease() {
+    Lab::run(async |lab| {
         lab.nodes(1, 8);
         lab.queue("q", 8, -1);
         let first = Candidate::start(&lab, "first");
-        lab.pass(3).await;
-        lab.give_lease_to("a thief").await;
-        lab.pass(2).await;
-        lab.job("after", "q", (1, 1));
-        lab.pass(9).await;
-        assert_eq!(first.ended().await, "lost the lease kube-system/kai-scheduler to a thief");
+        lab.advance(3).await;
+        lab.steal_lease_for("a thief").await;
+        lab.advance(2).await;
+        lab.job("after", "q", 1, 1);
+        lab.advance(9).await;
+        assert_eq!(first.result().await, "lost the lease kube-system/kai-scheduler to a thief");
         assert_snapshot!(lab.outcome(), @"after: 1 Pending; 0 bound, 0 evicted; 0 Scheduled");
     });
 }
 
 #[test]
-fn a_leader_that_cannot_renew_ends_before_anybody_else_leads() {
-    Lab::tell(async |lab| {
-        let (client, cut) = lab.client_with_a_plug();
+fn a_leader_that_cannot_renew_ends_before_another_leads() {
+    Lab::run(async |lab| {
+        let (client, disconnect) = lab.disconnectable_client();
         let first = Candidate::with(&lab, "first", client);
-        lab.pass(3).await;
+        lab.advance(3).await;
         let second = Candidate::start(&lab, "second");
-        lab.pass(3).await;
-        cut.send(true).unwrap();
-        lab.pass(11).await;
-        assert_eq!(second.says(), "StandingBy(\"first\"), idle");
+        lab.advance(3).await;
+        disconnect.send(true).unwrap();
+        lab.advance(11).await;
+        assert_eq!(second.describe(), "StandingBy(\"first\"), idle");
         assert_eq!(
-            first.ended().await,
+            first.result().await,
             "could not renew the lease kube-system/kai-scheduler for 10 s: no answer"
         );
-        lab.pass(7).await;
-        assert_eq!(second.says(), "Leading, schedules");
+        lab.advance(7).await;
+        assert_eq!(second.describe(), "Leading, schedules");
     });
 }
 
 #[test]
-fn who_is_not_let_near_the_lease_says_why() {
-    Lab::tell(async |lab| {
-        let alone = Candidate::in_namespace("absent", &lab, "alone", lab.emulator.client());
-        lab.pass(5).await;
-        assert_eq!(alone.says(), "Refused(\"namespaces \\\"absent\\\" not found\"), idle");
+fn a_candidate_without_access_to_the_lease_reports_the_error() {
+    Lab::run(async |lab| {
+        let candidate = Candidate::in_namespace("absent", &lab, "alone", lab.emulator.client());
+        lab.advance(5).await;
+        assert_eq!(candidate.describe(), "Refused(\"namespaces \\\"absent\\\" not found\"), idle");
     });
 }

@@ -1,5 +1,5 @@
-//! What an API server lets through and nobody can use: the scheduler goes on, the neighbours are
-//! scheduled, and the object itself says which of its fields is wrong.
+//! Malformed objects that the API server accepts: other workloads are scheduled, and a message on
+//! the object names the invalid field.
 
 use std::fmt::Write as _;
 
@@ -9,8 +9,8 @@ use schedlab_json::{Value, json};
 
 use crate::lab::Lab;
 
-/// Values that stand where nobody expects them.
-fn oddities() -> Vec<Value> {
+/// Values that are invalid in most fields.
+fn odd_values() -> Vec<Value> {
     vec![
         json!(true),
         json!(0),
@@ -35,7 +35,7 @@ fn oddities() -> Vec<Value> {
     ]
 }
 
-/// One object of each kind with everything that is read in it.
+/// One object of each kind with all fields that the scheduler reads.
 const OBJECTS: &str = r#"
 apiVersion: v1
 kind: Pod
@@ -133,7 +133,7 @@ fn resource(object: &Value) -> Resource {
         "PodGroup" => ("scheduling.run.ai", "podgroups"),
         "PriorityClass" => ("scheduling.k8s.io", "priorityclasses"),
         "Job" => ("batch", "jobs"),
-        other => panic!("{other} is not known here"),
+        other => panic!("add kind {other} to `resource`"),
     };
     Resource::new(group, plural)
 }
@@ -144,50 +144,50 @@ fn objects(yaml: &str) -> Vec<Value> {
         .collect()
 }
 
-/// Every place below an object's top, as a pointer.
-fn places(value: &Value, at: &str) -> Vec<String> {
-    let escaped = |key: &str| key.replace('~', "~0").replace('/', "~1");
+/// JSON pointers of a value and all values inside it.
+fn pointers(value: &Value, at: &str) -> Vec<String> {
+    let escape = |key: &str| key.replace('~', "~0").replace('/', "~1");
     let inner: Vec<String> = match value {
         Value::Object(fields) => fields
             .iter()
-            .flat_map(|(key, field)| places(field, &format!("{at}/{}", escaped(key))))
+            .flat_map(|(key, field)| pointers(field, &format!("{at}/{}", escape(key))))
             .collect(),
         Value::Array(items) => (0..)
             .zip(items)
-            .flat_map(|(index, item): (usize, _)| places(item, &format!("{at}/{index}")))
+            .flat_map(|(index, item): (usize, _)| pointers(item, &format!("{at}/{index}")))
             .collect(),
         Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => Vec::new(),
     };
     inner.into_iter().chain([at.to_owned()]).collect()
 }
 
-/// Places that keep their value: what says the kind, and how many pods a controller makes.
-const KEPT: [&str; 3] = ["/apiVersion", "/kind", "/spec/parallelism"];
+/// Fields that keep their value: the kind, and the number of pods that a controller creates.
+const FIXED_FIELDS: [&str; 3] = ["/apiVersion", "/kind", "/spec/parallelism"];
 
-/// Numbers that a seed decides.
-struct Chance(u64);
+/// A pseudo-random number generator.
+struct SeededRng(u64);
 
-impl Chance {
+impl SeededRng {
     fn below(&mut self, bound: usize) -> usize {
         self.0 =
             self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         usize::try_from(self.0 >> 33).expect("31 bits fit") % bound
     }
 
-    fn of<'t, T>(&mut self, items: &'t [T]) -> &'t T {
+    fn pick<'t, T>(&mut self, items: &'t [T]) -> &'t T {
         &items[self.below(items.len())]
     }
 
-    /// An object with one to three oddities in it, under this name.
+    /// An object of this name in which one to three fields have odd values.
     fn odd_object(&mut self, name: &str) -> Value {
-        let mut object = self.of(&objects(OBJECTS)).clone();
+        let mut object = self.pick(&objects(OBJECTS)).clone();
         for _ in 0..=self.below(3) {
-            let mut places = places(&object, "");
-            places.retain(|at| at.len() > 1 && !KEPT.contains(&at.as_str()));
-            let oddity = self.of(&oddities()).clone();
-            let place: &String = self.of(&places);
-            if let Some(place) = object.pointer_mut(place) {
-                *place = oddity;
+            let mut fields = pointers(&object, "");
+            fields.retain(|at| at.len() > 1 && !FIXED_FIELDS.contains(&at.as_str()));
+            let odd_value = self.pick(&odd_values()).clone();
+            let pointer: &String = self.pick(&fields);
+            if let Some(field) = object.pointer_mut(pointer) {
+                *field = odd_value;
             }
         }
         if !object["metadata"].is_object() {
@@ -198,8 +198,8 @@ impl Chance {
     }
 }
 
-/// Room and a queue that nobody but `good` may use.
-fn sound_neighbours(lab: &Lab) {
+/// A queue, and a node that only pods named `good-*` tolerate.
+fn create_good_neighbours(lab: &Lab) {
     lab.queue("good", 8, -1);
     let node = json!({
         "apiVersion": "v1", "kind": "Node",
@@ -224,31 +224,32 @@ fn good_pod(number: u32) -> Value {
     })
 }
 
-/// A pod of ours that waits and is not told why.
-fn untold(pod: &Value) -> Option<String> {
+/// A pending pod of our scheduler that has no message.
+fn without_message(pod: &Value) -> Option<String> {
     let text = |at| pod.pointer(at).and_then(Value::as_str).unwrap_or_default();
-    let waits = text("/spec/schedulerName") == "kai-scheduler"
+    let is_pending = text("/spec/schedulerName") == "kai-scheduler"
         && text("/spec/nodeName").is_empty()
         && text("/status/phase") == "Pending"
         && pod.pointer("/metadata/deletionTimestamp").is_none();
     let conditions = pod.pointer("/status/conditions").and_then(Value::as_array);
-    let told = conditions.into_iter().flatten().any(|condition| {
+    let has_message = conditions.into_iter().flatten().any(|condition| {
         condition["type"] == "PodScheduled"
             && condition["message"].as_str().is_some_and(|words| !words.is_empty())
     });
-    (waits && !told).then(|| pod.to_string())
+    (is_pending && !has_message).then(|| pod.to_string())
 }
 
-/// Creates sixty odd objects and a sound pod; the number of those that the API server let through.
-async fn odd_round(lab: &mut Lab, chance: &mut Chance, round: u32) -> u32 {
-    let mut taken = 0;
+/// Creates sixty odd objects and a good pod; returns the number of objects that the API server
+/// accepted.
+async fn odd_round(lab: &mut Lab, rng: &mut SeededRng, round: u32) -> u32 {
+    let mut accepted = 0;
     for number in 0..60 {
-        let odd = chance.odd_object(&format!("odd-{round}-{number}"));
-        taken += u32::from(lab.emulator.create(&resource(&odd), odd.clone()).is_ok());
+        let odd = rng.odd_object(&format!("odd-{round}-{number}"));
+        accepted += u32::from(lab.emulator.create(&resource(&odd), odd.clone()).is_ok());
     }
     lab.create("", "pods", &good_pod(round));
-    lab.pass(20).await;
-    taken
+    lab.advance(20).await;
+    accepted
 }
 
 fn is_good_and_runs(pod: &Value) -> bool {
@@ -256,44 +257,47 @@ fn is_good_and_runs(pod: &Value) -> bool {
     name.starts_with("good-") && pod["status"]["phase"] == "Running"
 }
 
-/// Odd objects around sound ones, as this seed has them.
+/// Runs a cluster with odd and good objects for a seed; returns the number of odd objects that the
+/// API server accepted.
 fn odd_cluster(seed: u64) -> u32 {
-    Lab::tell(async |mut lab| {
-        let mut chance = Chance(seed);
-        let mut taken = 0;
-        sound_neighbours(&lab);
+    Lab::run(async |mut lab| {
+        let mut rng = SeededRng(seed);
+        let mut accepted = 0;
+        create_good_neighbours(&lab);
         lab.queue("top", 8, -1);
         lab.start();
         for round in 0..4 {
-            taken += odd_round(&mut lab, &mut chance, round).await;
+            accepted += odd_round(&mut lab, &mut rng, round).await;
             let pods = lab.list("", "pods");
             let good = pods.iter().filter(|pod| is_good_and_runs(pod)).count();
             assert_eq!(good, round as usize + 1, "seed {seed} round {round}");
-            let untold: Vec<String> = pods.iter().filter_map(untold).collect();
-            assert!(untold.is_empty(), "seed {seed} round {round}: {}", untold.join("\n"));
+            let silent: Vec<String> = pods.iter().filter_map(without_message).collect();
+            assert!(silent.is_empty(), "seed {seed} round {round}: {}", silent.join("\n"));
         }
-        taken
+        accepted
     })
 }
 
 #[test]
-fn any_value_in_any_place_leaves_the_neighbours_scheduled_and_is_told() {
-    let taken: u32 = (1..=6).map(odd_cluster).sum();
-    assert!(taken > 100, "the API server let only {taken} objects through");
+fn odd_values_in_any_field_are_reported_and_do_not_stop_other_pods() {
+    let accepted: u32 = (1..=6).map(odd_cluster).sum();
+    assert!(accepted > 100, "the API server accepted only {accepted} objects");
 }
 
-/// What is told of malformed objects: on the pods that wait, on queues, in events.
-fn told(yaml: &str) -> String {
-    Lab::tell(async |mut lab| {
-        sound_neighbours(&lab);
+/// The messages about malformed objects, on pending pods, on queues and in events.
+fn messages(yaml: &str) -> String {
+    Lab::run(async |mut lab| {
+        create_good_neighbours(&lab);
         lab.nodes(1, 8);
         lab.queue("odd", 8, -1);
         lab.start();
         for object in objects(yaml) {
-            lab.emulator.create(&resource(&object), object).expect("the API server takes it");
+            lab.emulator
+                .create(&resource(&object), object)
+                .expect("the API server accepts the object");
         }
         lab.create("", "pods", &good_pod(0));
-        lab.pass(20).await;
+        lab.advance(20).await;
         let mut text: String = lab
             .pods()
             .lines()
@@ -303,17 +307,18 @@ fn told(yaml: &str) -> String {
         let conditions =
             queues.iter().filter_map(|queue| queue["status"]["conditions"].as_array()).flatten();
         for condition in conditions.filter(|condition| condition["type"] == "Unusable") {
-            writeln!(text, "Queue: {}", condition["message"]).expect("text takes text");
+            writeln!(text, "Queue: {}", condition["message"])
+                .expect("writing to a string succeeds");
         }
         for event in lab.events().lines().filter(|event| event.contains("Malformed")) {
-            writeln!(text, "event: {event}").expect("text takes text");
+            writeln!(text, "event: {event}").expect("writing to a string succeeds");
         }
         assert!(lab.pods().contains("good-0 Running good"), "{}", lab.pods());
         text
     })
 }
 
-/// A pod of queue `odd` with more in its metadata and spec.
+/// A pod with these additional lines of metadata and spec.
 fn pod(metadata: &str, spec: &str) -> String {
     format!(
         "apiVersion: v1\nkind: Pod\nmetadata:\n  name: odd\n  namespace: default\n  {metadata}\nspec:\n  \
@@ -322,7 +327,7 @@ fn pod(metadata: &str, spec: &str) -> String {
 }
 
 #[test]
-fn pods_name_the_field_that_cannot_be_used() {
+fn messages_on_pods_name_the_invalid_field() {
     let queue = "labels: {kai.scheduler/queue: odd}";
     let affinity = |term: &str| {
         let terms = format!("nodeSelectorTerms: [{{matchExpressions: [{term}]}}]");
@@ -340,7 +345,7 @@ fn pods_name_the_field_that_cannot_be_used() {
         pod("annotations: {pod-group-name: nobody}", ""),
         pod("labels: {kai.scheduler/queue: nowhere}", ""),
     ];
-    assert_snapshot!(pods.map(|pod| told(&pod)).concat(), @r"
+    assert_snapshot!(pods.map(|pod| messages(&pod)).concat(), @r"
     odd Pending -: The pod cannot be scheduled: spec.affinity: values: got many, expected an integer for Gt and Lt
     odd Running n-0
     event: Pod Malformed label kai.scheduler/task-priority: got high, expected an integer of 32 bits; the label is ignored until it is fixed
@@ -351,7 +356,7 @@ fn pods_name_the_field_that_cannot_be_used() {
 }
 
 #[test]
-fn queues_and_pod_groups_name_the_field_that_cannot_be_used() {
+fn messages_on_queues_and_pod_groups_name_the_invalid_field() {
     let queue = |spec: &str| {
         format!(
             "apiVersion: scheduling.run.ai/v2\nkind: Queue\nmetadata: {{name: bad}}\nspec: {{{spec}}}\n"
@@ -364,22 +369,22 @@ fn queues_and_pod_groups_name_the_field_that_cannot_be_used() {
             "apiVersion: scheduling.run.ai/v2alpha2\nkind: PodGroup\nmetadata: {{name: odd, namespace: default}}\nspec: {{queue: odd, {spec}}}\n---\n{pod}"
         )
     };
-    let told = [
-        told(&gpu("quota: -7")),
-        told(&gpu("limit: 1.0e+30")),
-        told(&gpu("overQuotaWeight: -3")),
-        told(&queue("preemptMinRuntime: soon")),
-        told(&queue("parentQueue: ghost")),
-        told(&queue("parentQueue: bad")),
-        told(&group("stalenessGracePeriod: soon")),
-        told(&group("preemptionDelay: later")),
-        told(&group("subGroups: [{name: a}, {name: a}]")),
-        told(&group("subGroups: [{name: a, parent: b}, {name: b, parent: a}]")),
-        told(&group("subGroups: [{name: default}]")),
-        told(&group("topologyConstraint: {topology: nowhere}")),
-        told(&group("topologyConstraint: {topology: nowhere, preferredTopologyLevel: rack}")),
+    let messages = [
+        messages(&gpu("quota: -7")),
+        messages(&gpu("limit: 1.0e+30")),
+        messages(&gpu("overQuotaWeight: -3")),
+        messages(&queue("preemptMinRuntime: soon")),
+        messages(&queue("parentQueue: ghost")),
+        messages(&queue("parentQueue: bad")),
+        messages(&group("stalenessGracePeriod: soon")),
+        messages(&group("preemptionDelay: later")),
+        messages(&group("subGroups: [{name: a}, {name: a}]")),
+        messages(&group("subGroups: [{name: a, parent: b}, {name: b, parent: a}]")),
+        messages(&group("subGroups: [{name: default}]")),
+        messages(&group("topologyConstraint: {topology: nowhere}")),
+        messages(&group("topologyConstraint: {topology: nowhere, preferredTopologyLevel: rack}")),
     ];
-    assert_snapshot!(told.concat(), @r#"
+    assert_snapshot!(messages.concat(), @r#"
     Queue: "Queue 'bad' cannot be used: spec.resources.gpu.quota: got -7, expected -1 (unlimited), or 0 to 9200000000000000 devices"
     Queue: "Queue 'bad' cannot be used: spec.resources.gpu.limit: got 1e+30, expected -1 (unlimited), or 0 to 9200000000000000 devices"
     Queue: "Queue 'bad' cannot be used: spec.resources.gpu.overQuotaWeight: got -3, expected -1 (none, as 0), or 0 to 9200000000000000"
@@ -403,18 +408,18 @@ fn queues_and_pod_groups_name_the_field_that_cannot_be_used() {
 }
 
 #[test]
-fn workloads_name_the_annotation_that_cannot_be_used() {
+fn messages_on_workloads_name_the_invalid_annotation() {
     let job = |annotations: &str| {
         format!(
             "apiVersion: batch/v1\nkind: Job\nmetadata: {{name: odd, namespace: default, labels: {{kai.scheduler/queue: odd}}, annotations: {{{annotations}}}}}\n\
              spec: {{template: {{spec: {{schedulerName: kai-scheduler, restartPolicy: Never, containers: [{{name: c, image: i}}]}}}}}}\n"
         )
     };
-    let told = [
-        told(&job("kai.scheduler/batch-min-member: many")),
-        told(&job("kai.scheduler/batch-min-member: \"-1\"")),
+    let messages = [
+        messages(&job("kai.scheduler/batch-min-member: many")),
+        messages(&job("kai.scheduler/batch-min-member: \"-1\"")),
     ];
-    assert_snapshot!(told.concat(), @r#"
+    assert_snapshot!(messages.concat(), @r#"
     odd-klksk Pending -: The pod cannot be put into a PodGroup: annotation kai.scheduler/batch-min-member: got "many", expected an integer from 1 to 2147483647
     odd-klksk Pending -: The pod cannot be put into a PodGroup: annotation kai.scheduler/batch-min-member: got "-1", expected an integer from 1 to 2147483647
     "#);

@@ -1,4 +1,4 @@
-//! Kinds of others that own pods: their pods are the gangs that their controllers mean.
+//! Third-party workload kinds: their pods form the gangs that their controllers intend.
 
 use http::{Request, Response};
 use http_body_util::Either;
@@ -10,7 +10,7 @@ use super::lab::Lab;
 use schedlab_scheduler::DefaultPriorities;
 use tower::{ServiceExt as _, service_fn};
 
-/// Creates a pod of one owner, or of a list of them; it asks for a GPU.
+/// Creates a pod that requests a GPU. `owners` is an owner reference or a list of them.
 fn pod(lab: &Lab, name: &str, labels: &Value, owners: &Value) {
     let owners = if owners.is_array() { owners.clone() } else { json!([owners]) };
     let pod = json!({
@@ -26,13 +26,14 @@ fn pod(lab: &Lab, name: &str, labels: &Value, owners: &Value) {
     lab.create("", "pods", &pod);
 }
 
-/// Creates an owner, and answers how its pods refer to it.
-fn owner(lab: &Lab, kind: (&str, &str, &str), spec: &Value) -> Value {
-    owner_of(lab, kind, json!({ "spec": spec }))
+/// Creates an owner named `x`; returns the owner reference of its pods.
+fn owner(lab: &Lab, group: &str, plural: &str, kind: &str, spec: &Value) -> Value {
+    owner_from(lab, group, plural, kind, json!({ "spec": spec }))
 }
 
-fn owner_of(lab: &Lab, (group, plural, kind): (&str, &str, &str), mut object: Value) -> Value {
-    lab.define((group, "v1", plural, kind));
+/// Like [`owner`], from an object with any fields.
+fn owner_from(lab: &Lab, group: &str, plural: &str, kind: &str, mut object: Value) -> Value {
+    lab.define_kind(group, "v1", plural, kind);
     let api_version = format!("{group}/v1");
     object["apiVersion"] = json!(api_version);
     object["kind"] = json!(kind);
@@ -44,21 +45,21 @@ fn owner_of(lab: &Lab, (group, plural, kind): (&str, &str, &str), mut object: Va
 }
 
 #[test]
-fn a_ray_cluster_starts_with_its_head_and_the_least_of_its_workers() {
-    Lab::tell(async |mut lab| {
+fn a_ray_cluster_starts_with_its_head_and_its_minimum_of_workers() {
+    Lab::run(async |mut lab| {
         lab.nodes(1, 3);
         lab.queue("q", 8, -1);
-        lab.job("other", "q", (1, 1));
+        lab.job("other", "q", 1, 1);
         lab.start();
-        lab.pass(3).await;
+        lab.advance(3).await;
         let groups = json!([{ "groupName": "gpu", "replicas": 3, "minReplicas": 2 }]);
         let spec = json!({ "headGroupSpec": {}, "workerGroupSpecs": groups });
-        let cluster = owner(&lab, ("ray.io", "rayclusters", "RayCluster"), &spec);
+        let cluster = owner(&lab, "ray.io", "rayclusters", "RayCluster", &spec);
         pod(&lab, "head", &json!({ "ray.io/group": "headgroup" }), &cluster);
         for name in ["w0", "w1", "w2"] {
             pod(&lab, name, &json!({ "ray.io/group": "gpu" }), &cluster);
         }
-        lab.pass(5).await;
+        lab.advance(5).await;
         assert_snapshot!(lab.pods(), @r"
         head Pending -: Resources were found for 2 pods from all sub-groups while sub-group headgroup requires 1 pods for gang scheduling. Additional pods cannot be scheduled due to: no nodes with enough resources were found: 1 node(s) didn't have enough resources: GPUs.
         other-0 Running n-0
@@ -67,7 +68,7 @@ fn a_ray_cluster_starts_with_its_head_and_the_least_of_its_workers() {
         w2 Pending -: Resources were found for 2 pods from all sub-groups while sub-group headgroup requires 1 pods for gang scheduling. Additional pods cannot be scheduled due to: no nodes with enough resources were found: 1 node(s) didn't have enough resources: GPUs.
         ");
         lab.delete_in("default", "jobs", "batch", "other");
-        lab.pass(5).await;
+        lab.advance(5).await;
         assert_snapshot!(lab.pods(), @r"
         head Running n-0
         w0 Running n-0
@@ -77,34 +78,35 @@ fn a_ray_cluster_starts_with_its_head_and_the_least_of_its_workers() {
     });
 }
 
-/// As in KAI `controller` does not matter, and of the pod's owners the first counts. Of several above
-/// it the one that controls does, where KAI takes none.
+/// As in KAI, `controller` of an owner reference does not matter, and the first owner of a pod
+/// counts. If that owner has several owners itself, the one with `controller: true` counts; KAI
+/// follows none of them.
 #[test]
-fn owners_that_do_not_control_are_followed_as_well() {
-    Lab::tell(async |mut lab| {
+fn owners_without_controller_are_followed() {
+    Lab::run(async |mut lab| {
         lab.nodes(1, 8);
         lab.queue("q", 8, -1);
-        let cr = owner(&lab, ("example.com", "mycrs", "MyCr"), &json!({}));
-        let controls = |owner: &Value, so: bool| {
+        let cr = owner(&lab, "example.com", "mycrs", "MyCr", &json!({}));
+        let with_controller = |owner: &Value, value: bool| {
             let mut owner = owner.clone();
-            owner["controller"] = json!(so);
+            owner["controller"] = json!(value);
             owner
         };
-        let cr = controls(&cr, false);
-        lab.define(("example.com", "v1", "parts", "Part"));
+        let cr = with_controller(&cr, false);
+        lab.define_kind("example.com", "v1", "parts", "Part");
         let part = |name: &str, owners: &Value| {
             let object = json!({ "apiVersion": "example.com/v1", "kind": "Part",
                 "metadata": { "name": name, "namespace": "default", "ownerReferences": owners } });
             let uid = lab.create("example.com", "parts", &object);
             json!({ "apiVersion": "example.com/v1", "kind": "Part", "name": name, "uid": uid })
         };
-        let alone = part("alone", &json!([cr]));
-        let torn = part("torn", &json!([cr, alone]));
-        pod(&lab, "direct", &json!({}), &json!([cr, controls(&torn, true)]));
-        pod(&lab, "below", &json!({}), &json!([alone, controls(&torn, true)]));
-        pod(&lab, "lost", &json!({}), &json!([torn]));
+        let one_owner = part("alone", &json!([cr]));
+        let two_owners = part("torn", &json!([cr, one_owner]));
+        pod(&lab, "direct", &json!({}), &json!([cr, with_controller(&two_owners, true)]));
+        pod(&lab, "below", &json!({}), &json!([one_owner, with_controller(&two_owners, true)]));
+        pod(&lab, "lost", &json!({}), &json!([two_owners]));
         lab.start();
-        lab.pass(5).await;
+        lab.advance(5).await;
         assert_snapshot!(lab.pod_groups(), @r#"pg-x {"minMember":1,"priorityClassName":"train","queue":"q"}"#);
         assert_snapshot!(lab.pods(), @r"
         below Running n-0
@@ -115,24 +117,24 @@ fn owners_that_do_not_control_are_followed_as_well() {
 }
 
 #[test]
-fn what_changes_on_an_owner_reaches_its_group_with_the_next_pod() {
-    Lab::tell(async |mut lab| {
+fn a_change_of_an_owner_reaches_its_group_with_the_next_pod() {
+    Lab::run(async |mut lab| {
         lab.nodes(1, 8);
         lab.queue("q", 8, -1);
-        lab.job("grows", "q", (2, 4));
+        lab.job("grows", "q", 2, 4);
         lab.start();
-        lab.pass(5).await;
+        lab.advance(5).await;
         let minimum = |lab: &Lab| {
             lab.list("scheduling.run.ai", "podgroups")[0]["spec"]["minMember"].to_string()
         };
         let fewer = json!({ "metadata": { "annotations": { "kai.scheduler/batch-min-member": "2" },
                                           "labels": { "priorityClassName": "build" } } });
         lab.patch("/apis/batch/v1/namespaces/default/jobs/grows", &fewer).await;
-        lab.pass(60).await;
+        lab.advance(60).await;
         assert_eq!(minimum(&lab), "4");
         let name = lab.list("", "pods")[0]["metadata"]["name"].as_str().unwrap().to_owned();
         lab.delete_in("default", "pods", "", &name);
-        lab.pass(60).await;
+        lab.advance(60).await;
         assert_eq!(minimum(&lab), "2");
         assert_snapshot!(lab.pods(), @r"
         grows-0 Running n-0
@@ -141,16 +143,16 @@ fn what_changes_on_an_owner_reaches_its_group_with_the_next_pod() {
     });
 }
 
-/// Its submitter's pod comes when the cluster runs, below the job alone: it leaves the cluster's
-/// gang as it is, and starts though no sub-group of the cluster is its own.
+/// The submitter's pod belongs to the RayJob only and is created when the RayCluster runs. It does
+/// not change the gang of the cluster, and starts although it is in no sub-group of the cluster.
 #[test]
 fn the_submitter_of_a_ray_job_starts_beside_the_workers() {
-    Lab::tell(async |mut lab| {
+    Lab::run(async |mut lab| {
         lab.nodes(1, 5);
         lab.queue("q", 8, -1);
         lab.start();
         let job = json!({ "spec": {}, "status": { "rayClusterName": "x" } });
-        let job = owner_of(&lab, ("ray.io", "rayjobs", "RayJob"), job);
+        let job = owner_from(&lab, "ray.io", "rayjobs", "RayJob", job);
         let cluster = json!({
             "metadata": { "ownerReferences": [job] },
             "spec": {
@@ -158,10 +160,10 @@ fn the_submitter_of_a_ray_job_starts_beside_the_workers() {
                 "workerGroupSpecs": [{ "groupName": "w", "replicas": 3, "minReplicas": 1 }],
             },
         });
-        let cluster = owner_of(&lab, ("ray.io", "rayclusters", "RayCluster"), cluster);
+        let cluster = owner_from(&lab, "ray.io", "rayclusters", "RayCluster", cluster);
         pod(&lab, "head", &json!({ "ray.io/group": "headgroup" }), &cluster);
         pod(&lab, "w0", &json!({ "ray.io/group": "w" }), &cluster);
-        lab.pass(5).await;
+        lab.advance(5).await;
         let pods = json!({ "spec": {
             "schedulerName": "kai-scheduler", "restartPolicy": "Never",
             "containers": [{ "name": "main", "image": "ray" }],
@@ -173,9 +175,9 @@ fn the_submitter_of_a_ray_job_starts_beside_the_workers() {
         });
         lab.create("batch", "jobs", &submission);
         pod(&lab, "w1", &json!({ "ray.io/group": "w" }), &cluster);
-        lab.pass(5).await;
+        lab.advance(5).await;
         pod(&lab, "w2", &json!({ "ray.io/group": "w" }), &cluster);
-        lab.pass(5).await;
+        lab.advance(5).await;
         assert_snapshot!(lab.pods(), @r"
         head Running n-0
         submit-glb8p Running n-0
@@ -187,17 +189,18 @@ fn the_submitter_of_a_ray_job_starts_beside_the_workers() {
     });
 }
 
-/// Nodes with one GPU each that stand in one rack.
+/// Adds nodes with one GPU each in one rack.
 fn rack(lab: &Lab, name: &str, nodes: u32) {
     let pool = format!("{{name: {name}, count: {nodes}, gpus: 1, labels: {{rack: {name}}}}}");
     let fleet = Fleet::parse("fleet", &format!("pools: [{pool}]")).expect("a fleet");
     lab.emulator.add_fleet(&fleet).expect("new nodes");
 }
 
-/// The cliques of a group keep to one rack, though each of them alone would fit elsewhere.
+/// The cliques of a topology constraint group stay in one rack, although each of them alone would
+/// fit elsewhere.
 #[test]
-fn a_group_of_cliques_keeps_to_one_place() {
-    Lab::tell(async |mut lab| {
+fn a_topology_constraint_group_of_cliques_stays_in_one_rack() {
+    Lab::run(async |mut lab| {
         rack(&lab, "r", 1);
         rack(&lab, "s", 1);
         lab.queue("q", 8, -1);
@@ -206,8 +209,8 @@ fn a_group_of_cliques_keeps_to_one_place() {
             "metadata": { "name": "hall" }, "spec": { "levels": [{ "nodeLabel": "rack" }] },
         });
         lab.create("kai.scheduler", "topologies", &hall);
-        let set = owner(&lab, ("grove.io", "podcliquesets", "PodCliqueSet"), &json!({}));
-        lab.define(("scheduler.grove.io", "v1alpha1", "podgangs", "PodGang"));
+        let set = owner(&lab, "grove.io", "podcliquesets", "PodCliqueSet", &json!({}));
+        lab.define_kind("scheduler.grove.io", "v1alpha1", "podgangs", "PodGang");
         let clique = |name: &str| {
             json!({ "name": name, "minReplicas": 1,
                     "podReferences": [{ "namespace": "default", "name": name }] })
@@ -229,13 +232,13 @@ fn a_group_of_cliques_keeps_to_one_place() {
             pod(&lab, name, &json!({ "grove.io/podgang": "g" }), &set);
         }
         lab.start();
-        lab.pass(5).await;
+        lab.advance(5).await;
         assert_snapshot!(lab.pods(), @r"
         decode Pending -: node-group r can allocate only 1 of 2 required pods. node-group s can allocate only 1 of 2 required pods. topology hall, requirement rack couldn't be satisfied.
         prefill Pending -: node-group r can allocate only 1 of 2 required pods. node-group s can allocate only 1 of 2 required pods. topology hall, requirement rack couldn't be satisfied.
         ");
         rack(&lab, "t", 2);
-        lab.pass(5).await;
+        lab.advance(5).await;
         assert_snapshot!(lab.pods(), @r"
         decode Running t-0
         prefill Running t-1
@@ -245,18 +248,19 @@ fn a_group_of_cliques_keeps_to_one_place() {
 
 #[test]
 fn each_replica_of_a_leader_worker_set_is_a_gang_of_its_own() {
-    Lab::tell(async |mut lab| {
+    Lab::run(async |mut lab| {
         lab.nodes(1, 3);
         lab.queue("q", 8, -1);
-        let kind = ("leaderworkerset.x-k8s.io", "leaderworkersets", "LeaderWorkerSet");
-        let set = owner(&lab, kind, &json!({ "leaderWorkerTemplate": { "size": 2 } }));
+        let (group, plural) = ("leaderworkerset.x-k8s.io", "leaderworkersets");
+        let spec = json!({ "leaderWorkerTemplate": { "size": 2 } });
+        let set = owner(&lab, group, plural, "LeaderWorkerSet", &spec);
         for (group, worker) in [("0", "0"), ("0", "1"), ("1", "0"), ("1", "1")] {
             let labels = json!({ "leaderworkerset.sigs.k8s.io/group-index": group,
                                  "leaderworkerset.sigs.k8s.io/worker-index": worker });
             pod(&lab, &format!("x-{group}-{worker}"), &labels, &set);
         }
         lab.start();
-        lab.pass(5).await;
+        lab.advance(5).await;
         assert_snapshot!(lab.pods(), @r"
         x-0-0 Running n-0
         x-0-1 Running n-0
@@ -267,16 +271,16 @@ fn each_replica_of_a_leader_worker_set_is_a_gang_of_its_own() {
 }
 
 #[test]
-fn defaults_of_kinds_that_cannot_be_used_are_told_at_their_config_map_once() {
-    Lab::tell(async |mut lab| {
+fn unusable_default_priorities_are_reported_once_on_their_config_map() {
+    Lab::run(async |mut lab| {
         lab.nodes(1, 8);
         lab.queue("q", 8, -1);
         let name = "priorities".to_owned();
         lab.config.default_priorities =
             Some(DefaultPriorities { namespace: Some("default".to_owned()), name });
         lab.start();
-        lab.job("first", "q", (1, 1));
-        lab.pass(5).await;
+        lab.job("first", "q", 1, 1);
+        lab.advance(5).await;
         let types = json!([{ "typeName": "Job", "priorityName": "urgent" },
                            { "typeName": "Pod", "priorityName": "build" }]);
         let map = json!({
@@ -285,14 +289,14 @@ fn defaults_of_kinds_that_cannot_be_used_are_told_at_their_config_map_once() {
         });
         lab.create("", "configmaps", &map);
         for name in ["second", "third"] {
-            lab.job(name, "q", (1, 1));
-            lab.pass(5).await;
+            lab.job(name, "q", 1, 1);
+            lab.advance(5).await;
         }
         let events = lab.list("", "events");
         let of_map = events.iter().filter(|event| event["involvedObject"]["kind"] == "ConfigMap");
-        let mut told: Vec<_> = of_map.map(|event| event["message"].as_str().unwrap()).collect();
-        told.sort_unstable();
-        assert_snapshot!(told.join("\n"), @r#"
+        let mut messages: Vec<_> = of_map.map(|event| event["message"].as_str().unwrap()).collect();
+        messages.sort_unstable();
+        assert_snapshot!(messages.join("\n"), @r#"
         configmaps "priorities" not found; until this is fixed it sets no defaults
         data.types[0].priorityName: got "urgent", expected the name of a PriorityClass that exists; until this is fixed it sets no defaults
         "#);
@@ -300,21 +304,22 @@ fn defaults_of_kinds_that_cannot_be_used_are_told_at_their_config_map_once() {
     });
 }
 
-/// Nobody tells of an owner that is mended: one that sleeps until something happens looks again.
+/// A fixed owner causes no event that the scheduler watches, so an idle scheduler checks owners
+/// again.
 #[test]
-fn what_is_mended_on_an_owner_is_found_by_one_that_sleeps() {
-    Lab::tell(async |mut lab| {
+fn an_idle_scheduler_finds_a_fixed_owner() {
+    Lab::run(async |mut lab| {
         lab.nodes(1, 8);
         lab.queue("q", 8, -1);
-        lab.job("train", "q", (2, 2));
+        lab.job("train", "q", 2, 2);
         let minimum = |text: &str| json!({ "metadata": { "annotations": { "kai.scheduler/batch-min-member": text } } });
         let path = "/apis/batch/v1/namespaces/default/jobs/train";
         lab.patch(path, &minimum("many")).await;
         lab.sleep_until_events();
         lab.start();
-        lab.pass(5).await;
+        lab.advance(5).await;
         lab.patch(path, &minimum("2")).await;
-        lab.pass(120).await;
+        lab.advance(120).await;
         assert_snapshot!(lab.pods(), @r"
         train-0 Running n-0
         train-1 Running n-0
@@ -323,66 +328,66 @@ fn what_is_mended_on_an_owner_is_found_by_one_that_sleeps() {
 }
 
 #[test]
-fn a_group_that_its_pods_still_have_is_made_again() {
-    Lab::tell(async |mut lab| {
+fn a_deleted_group_whose_pods_exist_is_recreated() {
+    Lab::run(async |mut lab| {
         lab.nodes(1, 8);
         lab.queue("q", 0, 2);
-        lab.job("first", "q", (2, 2));
-        // One of somebody who will make its group.
+        lab.job("first", "q", 2, 2);
+        // This pod names a group that another component will create.
         pod(&lab, "stranger", &json!({}), &json!([]));
         let named = json!({ "metadata": { "annotations": { "pod-group-name": "of-somebody" } } });
         lab.patch("/api/v1/namespaces/default/pods/stranger", &named).await;
         lab.start();
-        lab.pass(5).await;
+        lab.advance(5).await;
         let groups = lab.list("scheduling.run.ai", "podgroups");
         let before = lab.pod_groups();
         for group in groups {
             let name = group["metadata"]["name"].as_str().unwrap();
             lab.delete_in("default", "podgroups", "scheduling.run.ai", name);
         }
-        lab.pass(5).await;
+        lab.advance(5).await;
         assert_eq!(lab.pod_groups(), before);
-        // What runs in it counts again.
-        lab.job("second", "q", (1, 1));
-        lab.pass(5).await;
+        // The running pods of the recreated group count again.
+        lab.job("second", "q", 1, 1);
+        lab.advance(5).await;
         assert_snapshot!(lab.pods(), @r"
         first-0 Running n-0
         first-1 Running n-0
         second-0 Pending -: q quota has reached the allowable limit of GPUs. Limit is 2 GPUs, currently 2 GPUs allocated and workload requested 1 GPUs
         stranger Pending -: PodGroup of-somebody, named in annotation pod-group does not exist
         ");
-        // With the owner the group goes for good.
+        // A group whose owner is deleted is not recreated.
         lab.delete_in("default", "jobs", "batch", "first");
-        lab.pass(60).await;
+        lab.advance(60).await;
         assert_snapshot!(lab.pod_groups(), @r#"pg-second {"minMember":1,"priorityClassName":"train","queue":"q"}"#);
     });
 }
 
-/// A client that may not read what has this in its path.
-fn client_without_right_to(lab: &Lab, part: &'static str) -> kube::Client {
+/// A client whose requests are forbidden if their path contains `part`.
+fn client_forbidden_to_read(lab: &Lab, part: &'static str) -> kube::Client {
     let router = lab.emulator.service();
     let service = service_fn(move |request: Request<kube::client::Body>| {
-        let (router, is_refused) = (router.clone(), request.uri().path().contains(part));
+        let (router, is_forbidden) = (router.clone(), request.uri().path().contains(part));
         async move {
-            if !is_refused {
-                let answer = router.oneshot(request).await;
-                return answer.map(|answer| answer.map(Either::Left));
+            if !is_forbidden {
+                let response = router.oneshot(request).await;
+                return response.map(|response| response.map(Either::Left));
             }
-            let told = json!({ "kind": "Status", "apiVersion": "v1", "status": "Failure",
+            let status = json!({ "kind": "Status", "apiVersion": "v1", "status": "Failure",
                                "reason": "Forbidden", "message": "forbidden", "code": 403 });
-            let body = Either::Right(kube::client::Body::from(told.to_string().into_bytes()));
-            Ok(Response::builder().status(403).body(body).expect("the answer is well-formed"))
+            let body = Either::Right(kube::client::Body::from(status.to_string().into_bytes()));
+            Ok(Response::builder().status(403).body(body).expect("the response is well-formed"))
         }
     });
     kube::Client::new(service, "default")
 }
 
 #[test]
-fn an_owner_that_may_not_be_read_leaves_the_one_below_it_to_say_how_pods_are_grouped() {
-    Lab::tell(async |mut lab| {
+fn pods_of_an_unreadable_owner_are_grouped_by_the_owner_below_it() {
+    Lab::run(async |mut lab| {
         lab.nodes(1, 8);
         lab.queue("q", 8, -1);
-        let trial = owner(&lab, ("katib.example.com", "trials", "Trial"), &json!({}));
+        let trial = owner(&lab, "katib.example.com", "trials", "Trial", &json!({}));
         let labels = json!({ "kai.scheduler/queue": "q" });
         let job = json!({
             "apiVersion": "batch/v1", "kind": "Job",
@@ -398,8 +403,8 @@ fn an_owner_that_may_not_be_read_leaves_the_one_below_it_to_say_how_pods_are_gro
         for name in ["a", "b"] {
             pod(&lab, name, &json!({ "kai.scheduler/queue": "q" }), &trial);
         }
-        lab.start_with(client_without_right_to(&lab, "/trials"));
-        lab.pass(5).await;
+        lab.start_with(client_forbidden_to_read(&lab, "/trials"));
+        lab.advance(5).await;
         assert_snapshot!(lab.pod_groups(), @r#"
         pg-a {"minMember":1,"priorityClassName":"train","queue":"q"}
         pg-b {"minMember":1,"priorityClassName":"train","queue":"q"}

@@ -1,4 +1,4 @@
-//! A cluster that was captured and is replayed decides what the scheduler would decide there.
+//! Replaying a snapshot file of a cluster gives the decisions that the scheduler would make there.
 
 use std::io::Cursor;
 
@@ -11,7 +11,7 @@ use schedlab_scheduler::{
 
 use super::lab::Lab;
 
-/// Two pods that a pod grouper has put together.
+/// Two pods in a pod group.
 const OWNED: &str = "
 apiVersion: scheduling.run.ai/v2alpha2
 kind: PodGroup
@@ -34,20 +34,20 @@ spec:
 ";
 
 #[test]
-fn a_captured_cluster_decides_what_its_scheduler_would_decide() {
-    Lab::tell(async |mut lab| {
+fn a_replayed_snapshot_gives_the_decisions_of_the_scheduler() {
+    Lab::run(async |mut lab| {
         lab.nodes(1, 4);
         lab.queue("borrower", 0, -1);
         lab.queue("owner", 2, -1);
         lab.start();
-        lab.job("borrowed", "borrower", (4, 1));
-        lab.pass(5).await;
+        lab.job("borrowed", "borrower", 4, 1);
+        lab.advance(5).await;
         lab.stop().await;
         lab.apply(OWNED);
         let source = SnapshotSource { client: lab.emulator.client(), config: Config::kai() };
         let zip = source.capture().await.unwrap();
-        let told = replay(Cursor::new(zip), &Overrides::default(), 5).unwrap();
-        assert_snapshot!(super::lab::without_endings(&told), @r"
+        let output = replay(Cursor::new(zip), &Overrides::default(), 5).unwrap();
+        assert_snapshot!(super::lab::without_random_suffixes(&output), @r"
         1 node, 2 queues, 2 pod groups, 6 pods, scheduler kai-scheduler
 
         cycle 1
@@ -70,12 +70,12 @@ fn a_captured_cluster_decides_what_its_scheduler_would_decide() {
     });
 }
 
-/// `schedlab replay` tells the same, and names the file that is none.
+/// `schedlab replay` prints the same, and names a file that is not a snapshot.
 #[test]
-fn the_harness_replays_too() {
+fn schedlab_replay_prints_the_same_decisions() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("cluster.zip");
-    let zip = Lab::tell(async |mut lab| {
+    let zip = Lab::run(async |mut lab| {
         lab.nodes(1, 4);
         lab.queue("owner", 2, -1);
         lab.start();
@@ -87,18 +87,18 @@ fn the_harness_replays_too() {
             .unwrap()
     });
     std::fs::write(&path, &zip).unwrap();
-    let run = |words: &[&str]| {
+    let run = |args: &[&str]| {
         let schedlab = env!("CARGO_BIN_EXE_schedlab");
-        std::process::Command::new(schedlab).arg("replay").args(words).output().unwrap()
+        std::process::Command::new(schedlab).arg("replay").args(args).output().unwrap()
     };
-    let shown = path.to_str().unwrap();
-    let told = run(&[shown, "--cycles", "2"]);
+    let file = path.to_str().unwrap();
+    let output = run(&[file, "--cycles", "2"]);
     let expected = replay(Cursor::new(zip), &Overrides::default(), 2).unwrap();
     assert!(expected.contains("bind default/owned-0 to n-0"), "{expected}");
-    assert_eq!(String::from_utf8(told.stdout).unwrap(), expected);
+    assert_eq!(String::from_utf8(output.stdout).unwrap(), expected);
     std::fs::write(&path, "no zip").unwrap();
-    let refused = run(&[shown]);
-    let words = String::from_utf8(refused.stderr).unwrap();
-    assert_eq!(refused.status.code(), Some(2), "{words}");
-    assert!(words.starts_with(&format!("schedlab: {shown}: got no complete zip")), "{words}");
+    let refused = run(&[file]);
+    let error = String::from_utf8(refused.stderr).unwrap();
+    assert_eq!(refused.status.code(), Some(2), "{error}");
+    assert!(error.starts_with(&format!("schedlab: {file}: got no complete zip")), "{error}");
 }

@@ -1,4 +1,4 @@
-//! GPUs that pods share: a reservation pod holds each for the device plugin to see.
+//! Shared GPUs: a reservation pod holds each of them, so that the device plugin counts it as used.
 
 use std::{
     sync::{
@@ -17,7 +17,7 @@ use tower::{ServiceExt as _, service_fn};
 
 use super::{admission::PODS, lab::Lab};
 
-/// A pod that asks for half a GPU.
+/// A pod that requests half a GPU.
 fn half(name: &str) -> String {
     format!(
         "
@@ -48,14 +48,15 @@ impl Lab {
         self.config.enable_gpu_reservation(GpuReservation::with_image("reserve"));
     }
 
-    /// Sends a pod to the API server, which asks its webhooks.
-    async fn ask_to_create(&self, pod: &str) {
+    /// Creates a pod through the HTTP API, so that webhooks are called.
+    async fn post_pod(&self, pod: &str) {
         let pod: Value = serde_yaml::from_str(pod).expect("a pod, as YAML");
         assert_eq!(self.send(Method::POST, PODS, &pod).await, "201");
     }
 
-    /// Another scheduler's pod that shares a GPU, and its request.
-    fn ask_for(&self, name: &str, more: &Value) {
+    /// Creates a pod of another scheduler that shares a GPU, and its BindRequest with these
+    /// additional fields.
+    fn create_bind_request(&self, name: &str, more: &Value) {
         self.apply(&half(name).replace("kai-scheduler", "theirs"));
         let mut spec = json!({
             "podName": name, "selectedNode": "n-0", "selectedGPUGroups": ["g"],
@@ -71,8 +72,8 @@ impl Lab {
         self.create("scheduling.run.ai", "bindrequests", &request);
     }
 
-    /// A client whose first read of a pod fails, and to whom the list of pods comes late.
-    fn client_with_a_bad_start(&self, pod: &'static str) -> kube::Client {
+    /// A client whose first read of a pod fails, and whose list of pods is delayed.
+    fn client_with_slow_start(&self, pod: &'static str) -> kube::Client {
         let (router, fails) = (self.emulator.service(), AtomicBool::new(true));
         let service = service_fn(move |request: Request<kube::client::Body>| {
             let router = router.clone();
@@ -81,41 +82,42 @@ impl Lab {
             let of_pod = reads && path.ends_with(&format!("/pods/{pod}"));
             let fails = of_pod && fails.swap(false, Ordering::Relaxed);
             let failure = fails.then_some(StatusCode::INTERNAL_SERVER_ERROR);
-            let late = reads && path.ends_with("/pods");
-            let late = late.then(|| tokio::time::sleep(Duration::from_secs(1)));
+            let delay = reads && path.ends_with("/pods");
+            let delay = delay.then(|| tokio::time::sleep(Duration::from_secs(1)));
             async move {
-                OptionFuture::from(late).await;
-                let mut answer = router.oneshot(request).await?;
-                *answer.status_mut() = failure.unwrap_or(answer.status());
-                Ok::<_, std::convert::Infallible>(answer)
+                OptionFuture::from(delay).await;
+                let mut response = router.oneshot(request).await?;
+                *response.status_mut() = failure.unwrap_or(response.status());
+                Ok::<_, std::convert::Infallible>(response)
             }
         });
         kube::Client::new(service, "default")
     }
 
-    /// A client that may not delete pods so many times, and how often it tried.
-    fn client_that_may_not_delete(&self, times: u32) -> (kube::Client, Arc<AtomicU32>) {
-        let tried = Arc::new(AtomicU32::new(0));
-        let (counter, router) = (Arc::clone(&tried), self.emulator.service());
+    /// A client whose first `times` deletions are forbidden, and the counter of attempted
+    /// deletions.
+    fn client_forbidden_to_delete(&self, times: u32) -> (kube::Client, Arc<AtomicU32>) {
+        let attempted = Arc::new(AtomicU32::new(0));
+        let (counter, router) = (Arc::clone(&attempted), self.emulator.service());
         let service = service_fn(move |mut request: Request<kube::client::Body>| {
             let deletes = request.method() == Method::DELETE;
             let fails = deletes && counter.fetch_add(1, Ordering::Relaxed) < times;
             if fails {
                 *request.method_mut() = Method::GET;
             }
-            let (router, refusal) = (router.clone(), fails.then_some(StatusCode::FORBIDDEN));
+            let (router, forbidden) = (router.clone(), fails.then_some(StatusCode::FORBIDDEN));
             async move {
-                let mut answer = router.oneshot(request).await?;
-                *answer.status_mut() = refusal.unwrap_or(answer.status());
-                Ok::<_, std::convert::Infallible>(answer)
+                let mut response = router.oneshot(request).await?;
+                *response.status_mut() = forbidden.unwrap_or(response.status());
+                Ok::<_, std::convert::Infallible>(response)
             }
         });
-        (kube::Client::new(service, "default"), tried)
+        (kube::Client::new(service, "default"), attempted)
     }
 
-    /// What each pod is told of its devices.
+    /// Each pod: whether it has a GPU group, its device, and the index that it reserves.
     fn devices(&self) -> String {
-        let told = |pod: &Value| {
+        let describe = |pod: &Value| {
             let annotations = &pod["metadata"]["annotations"];
             format!(
                 "{} {} {} reserves {}\n",
@@ -125,22 +127,22 @@ impl Lab {
                 annotations["run.ai/reserve_for_gpu_index"],
             )
         };
-        self.list("", "pods").iter().map(told).collect()
+        self.list("", "pods").iter().map(describe).collect()
     }
 }
 
 #[test]
-fn a_shared_gpu_is_reserved_until_the_last_of_its_pods_ends() {
-    Lab::tell(async |mut lab| {
+fn a_shared_gpu_is_reserved_until_its_last_pod_ends() {
+    Lab::run(async |mut lab| {
         lab.nodes(1, 2);
         lab.queue("q", 8, -1);
         lab.reserve_gpus();
         lab.start();
         lab.apply(&half("a"));
         lab.apply(&half("b"));
-        lab.pass(5).await;
-        lab.job("whole", "q", (2, 1));
-        lab.pass(5).await;
+        lab.advance(5).await;
+        lab.job("whole", "q", 2, 1);
+        lab.advance(5).await;
         assert_snapshot!(lab.pods(), @r"
         a Running n-0
         b Running n-0
@@ -156,7 +158,7 @@ fn a_shared_gpu_is_reserved_until_the_last_of_its_pods_ends() {
         "gpu-reservation-041ddf6d2fb70d4d" true null reserves "0"
         "#);
         lab.delete_in("default", "pods", "", "a");
-        lab.pass(60).await;
+        lab.advance(60).await;
         assert_snapshot!(lab.pods(), @r"
         b Running n-0
         whole-0 Pending -: Resources were not found for pod default/whole-0 due to: no nodes with enough resources were found: 1 node(s) didn't have enough resources: GPUs.
@@ -164,7 +166,7 @@ fn a_shared_gpu_is_reserved_until_the_last_of_its_pods_ends() {
         gpu-reservation-041ddf6d2fb70d4d Running n-0
         ");
         lab.delete_in("default", "pods", "", "b");
-        lab.pass(60).await;
+        lab.advance(60).await;
         assert_snapshot!(lab.pods(), @r"
         whole-0 Running n-0
         whole-1 Running n-0
@@ -173,49 +175,49 @@ fn a_shared_gpu_is_reserved_until_the_last_of_its_pods_ends() {
 }
 
 #[test]
-fn pods_share_one_reserved_gpu_whenever_scheduler_and_binder_die() {
+fn pods_share_one_reserved_gpu_although_scheduler_and_binder_crash() {
     for writes in 0.. {
-        let (tried, pods) = Lab::tell(async |mut lab| {
+        let (attempted, pods) = Lab::run(async |mut lab| {
             lab.nodes(1, 2);
             lab.queue("q", 8, -1);
             lab.reserve_gpus();
-            let tried = lab.start_doomed(writes);
+            let attempted = lab.start_hanging_after(writes);
             lab.apply(&half("a"));
             lab.apply(&half("b"));
-            lab.until(|| tried.load(Ordering::Relaxed) > writes).await;
+            lab.wait_until(|| attempted.load(Ordering::Relaxed) > writes).await;
             lab.stop().await;
             lab.start();
-            lab.pass(10).await;
-            (tried.load(Ordering::Relaxed), lab.pods())
+            lab.advance(10).await;
+            (attempted.load(Ordering::Relaxed), lab.pods())
         });
         let running: Vec<&str> = pods.lines().filter(|pod| pod.ends_with("Running n-0")).collect();
         assert_eq!((running.len(), pods.lines().count()), (3, 3), "after {writes} writes: {pods}");
-        if tried <= writes {
+        if attempted <= writes {
             assert!(writes > 15, "{writes}");
             return;
         }
     }
 }
 
-/// A binder begins, asked by another scheduler, which thinks that the GPU of a running job is free.
-async fn ask_for_a_gpu_in_use(lab: &mut Lab, request: &Value) {
+/// Starts a binder with a BindRequest of another scheduler for the GPU of a running job.
+async fn request_gpu_in_use(lab: &mut Lab, request: &Value) {
     lab.nodes(1, 1);
     lab.queue("q", 8, -1);
     lab.reserve_gpus();
     lab.start();
-    lab.job("whole", "q", (1, 1));
-    lab.pass(5).await;
+    lab.job("whole", "q", 1, 1);
+    lab.advance(5).await;
     lab.stop().await;
-    lab.ask_for("a", request);
-    lab.only(&[Component::Binder]);
+    lab.create_bind_request("a", request);
+    lab.run_only(&[Component::Binder]);
     lab.start();
 }
 
 #[test]
-fn a_device_that_cannot_be_reserved_is_told_and_its_reservation_ends() {
-    Lab::tell(async |mut lab| {
-        ask_for_a_gpu_in_use(&mut lab, &json!({})).await;
-        lab.pass(60).await;
+fn a_failed_gpu_reservation_is_reported_and_deleted() {
+    Lab::run(async |mut lab| {
+        request_gpu_in_use(&mut lab, &json!({})).await;
+        lab.advance(60).await;
         assert_snapshot!(lab.pods(), @r"
         a Pending -: Failed to bind pod default/a to node n-0: GPU reservation pod kai-resource-reservation/gpu-reservation-312e2a78fa96975a has ended
         whole-0 Running n-0
@@ -232,30 +234,30 @@ fn a_device_that_cannot_be_reserved_is_told_and_its_reservation_ends() {
 }
 
 #[test]
-fn a_pod_whose_binding_fails_is_told_why_wherever_one_looks_and_what_is_missing() {
-    Lab::tell(async |mut lab| {
+fn a_failed_binding_is_reported_everywhere_with_a_suggestion() {
+    Lab::run(async |mut lab| {
         lab.nodes(1, 1);
         lab.queue("q", 1, -1);
         lab.config.binding = Binding::Requests;
         lab.config.enable_gpu_reservation(GpuReservation::with_image("reserve"));
         lab.start();
         lab.apply(&half("a"));
-        lab.pass(3).await;
-        let told = async |lab: &Lab| {
+        lab.advance(3).await;
+        let messages = async |lab: &Lab| {
             let pods = lab.list("", "pods");
             let conditions = pods[0]["status"]["conditions"].as_array().unwrap();
-            let of_pod = conditions.iter().map(|condition| {
+            let conditions = conditions.iter().map(|condition| {
                 let [kind, reason] = ["type", "reason"].map(|field| condition[field].clone());
                 format!("{kind} {} {reason}: {}\n", condition["status"], condition["message"])
             });
             let json = lab.explain_as("a", OutputFormat::Json).await;
             let json: Value = serde_json::from_str(&json).unwrap();
             let text = lab.explain("a").await;
-            let (of_pod, trouble) = (of_pod.collect::<String>(), &json["trouble"]);
+            let (conditions, trouble) = (conditions.collect::<String>(), &json["trouble"]);
             assert_eq!(json["podGroups"][0]["reason"]["code"], "BindingError");
-            format!("{of_pod}{}\n{text}\n{trouble}\n{}", lab.pod_groups(), lab.events())
+            format!("{conditions}{}\n{text}\n{trouble}\n{}", lab.pod_groups(), lab.events())
         };
-        let failing = told(&lab).await;
+        let failing = messages(&lab).await;
         assert_snapshot!(failing, @r#"
         "PodBound" "False" "BindingError": "Failed to bind pod default/a to node n-0: cannot reserve a GPU: namespaces \"kai-resource-reservation\" not found"
         "PodScheduled" "False" "BindingError": "Failed to bind pod default/a to node n-0: cannot reserve a GPU: namespaces \"kai-resource-reservation\" not found"
@@ -273,22 +275,22 @@ fn a_pod_whose_binding_fails_is_told_why_wherever_one_looks_and_what_is_missing(
         PodGroup BindingError Failed to bind pod default/a to node n-0: cannot reserve a GPU: namespaces "kai-resource-reservation" not found
         "#);
         let events = lab.list("", "events").len();
-        lab.pass(60).await;
-        assert_eq!(told(&lab).await, failing);
-        assert_eq!(lab.list("", "events").len(), events, "all is told once");
+        lab.advance(60).await;
+        assert_eq!(messages(&lab).await, failing);
+        assert_eq!(lab.list("", "events").len(), events, "each event is written once");
         lab.reserve_gpus();
-        lab.pass(10).await;
+        lab.advance(10).await;
         assert_snapshot!(lab.pod_groups(), @r#"pg-a {"minMember":1,"priorityClassName":"train","queue":"q"}"#);
         assert!(lab.explain("a").await.starts_with("pod group default/pg-a has all"));
     });
 }
 
 #[test]
-fn a_device_that_comes_free_is_reserved_by_a_later_attempt() {
-    Lab::tell(async |mut lab| {
-        ask_for_a_gpu_in_use(&mut lab, &json!({ "backoffLimit": 10 })).await;
-        lab.pass(5).await;
-        // The next finds a reservation that gets no device, and is long in saying so.
+fn a_freed_device_is_reserved_by_a_later_attempt() {
+    Lab::run(async |mut lab| {
+        request_gpu_in_use(&mut lab, &json!({ "backoffLimit": 10 })).await;
+        lab.advance(5).await;
+        // The next attempt finds a reservation pod that never gets a device.
         let stuck = json!({
             "metadata": { "name": "gpu-reservation-312e2a78fa96975a",
                           "namespace": "kai-resource-reservation",
@@ -297,10 +299,10 @@ fn a_device_that_comes_free_is_reserved_by_a_later_attempt() {
                       "volumes": [{ "name": "v", "configMap": { "name": "missing" } }] },
         });
         lab.create("", "pods", &stuck);
-        lab.pass(45).await;
+        lab.advance(45).await;
         assert_snapshot!(lab.list("scheduling.run.ai", "bindrequests")[0]["status"], @r#"{"failedAttempts":4,"phase":"Failed","reason":"failed waiting for GPU reservation pod to allocate: kai-resource-reservation/gpu-reservation-312e2a78fa96975a"}"#);
         lab.delete_in("default", "jobs", "batch", "whole");
-        lab.pass(120).await;
+        lab.advance(120).await;
         assert_snapshot!(lab.pods(), @r"
         a Running n-0
         gpu-reservation-312e2a78fa96975a Running n-0
@@ -309,14 +311,14 @@ fn a_device_that_comes_free_is_reserved_by_a_later_attempt() {
 }
 
 #[test]
-fn a_pod_that_cannot_be_read_is_not_bound_without_its_device() {
-    Lab::tell(async |mut lab| {
+fn a_pod_that_cannot_be_read_is_not_bound_before_it_has_its_device() {
+    Lab::run(async |mut lab| {
         lab.nodes(1, 1);
         lab.reserve_gpus();
-        lab.ask_for("a", &json!({}));
-        let client = lab.client_with_a_bad_start("a");
-        let binder = lab.beside(client, &[Component::Binder]);
-        lab.pass(10).await;
+        lab.create_bind_request("a", &json!({}));
+        let client = lab.client_with_slow_start("a");
+        let binder = lab.spawn_components(client, &[Component::Binder]);
+        lab.advance(10).await;
         assert_snapshot!(lab.devices(), @r#"
         "a" true "0" reserves null
         "gpu-reservation-312e2a78fa96975a" true null reserves "0"
@@ -326,51 +328,51 @@ fn a_pod_that_cannot_be_read_is_not_bound_without_its_device() {
 }
 
 #[test]
-fn a_single_round_waits_until_everything_is_known() {
-    Lab::tell(async |mut lab| {
+fn a_single_cycle_waits_until_all_objects_are_listed() {
+    Lab::run(async |mut lab| {
         lab.nodes(1, 1);
         lab.reserve_gpus();
-        lab.ask_for("a", &json!({ "selectedGPUGroups": [] }));
-        lab.end_after_one_cycle();
-        let client = lab.client_with_a_bad_start("nobody");
-        lab.beside(client, &[Component::Binder]).await.unwrap().unwrap();
-        lab.pass(1).await;
+        lab.create_bind_request("a", &json!({ "selectedGPUGroups": [] }));
+        lab.stop_after_one_cycle();
+        let client = lab.client_with_slow_start("none");
+        lab.spawn_components(client, &[Component::Binder]).await.unwrap().unwrap();
+        lab.advance(1).await;
         assert_snapshot!(lab.pods(), @"a Running n-0");
     });
 }
 
 #[test]
-fn nothing_is_reserved_for_a_request_that_cannot_be_carried_out() {
-    Lab::tell(async |mut lab| {
+fn nothing_is_reserved_for_an_invalid_request() {
+    Lab::run(async |mut lab| {
         lab.nodes(1, 1);
         lab.reserve_gpus();
-        lab.ask_for("a", &json!({ "selectedNode": "" }));
-        lab.only(&[Component::Binder]);
+        lab.create_bind_request("a", &json!({ "selectedNode": "" }));
+        lab.run_only(&[Component::Binder]);
         lab.start();
-        lab.pass(10).await;
+        lab.advance(10).await;
         assert_snapshot!(lab.list("scheduling.run.ai", "bindrequests")[0]["status"], @r#"{"failedAttempts":1,"phase":"Failed","reason":"spec.selectedNode: got \"\", expected the name of a node"}"#);
     });
 }
 
 #[test]
-fn groups_of_one_name_on_two_nodes_are_two_devices() {
-    Lab::tell(async |mut lab| {
+fn gpu_groups_of_one_name_on_two_nodes_are_two_devices() {
+    Lab::run(async |mut lab| {
         lab.nodes(2, 1);
         lab.reserve_gpus();
-        lab.ask_for("a", &json!({}));
-        let binder = lab.beside(lab.emulator.client(), &[Component::Binder]);
-        lab.pass(5).await;
-        lab.ask_for("b", &json!({ "selectedNode": "n-1" }));
-        lab.pass(5).await;
+        lab.create_bind_request("a", &json!({}));
+        let binder = lab.spawn_components(lab.emulator.client(), &[Component::Binder]);
+        lab.advance(5).await;
+        lab.create_bind_request("b", &json!({ "selectedNode": "n-1" }));
+        lab.advance(5).await;
         assert_snapshot!(lab.pods(), @r"
         a Running n-0
         b Running n-1
         gpu-reservation-312e2a78fa96975a Running n-0
         gpu-reservation-3a9d43790026ea35 Running n-1
         ");
-        // The last of one node's goes, and the other node's stays.
+        // The last sharer on one node is deleted; the reservation on the other node stays.
         lab.delete_in("default", "pods", "", "a");
-        lab.pass(60).await;
+        lab.advance(60).await;
         assert_snapshot!(lab.pods(), @r"
         b Running n-1
         gpu-reservation-3a9d43790026ea35 Running n-1
@@ -380,43 +382,43 @@ fn groups_of_one_name_on_two_nodes_are_two_devices() {
 }
 
 #[test]
-fn a_reservation_that_could_not_be_deleted_is_deleted_later_by_itself() {
-    Lab::tell(async |mut lab| {
+fn the_deletion_of_a_reservation_is_retried() {
+    Lab::run(async |mut lab| {
         lab.nodes(1, 1);
         lab.reserve_gpus();
-        lab.ask_for("a", &json!({}));
-        let (client, tried) = lab.client_that_may_not_delete(2);
-        let binder = lab.beside(client, &[Component::Binder]);
-        lab.pass(10).await;
+        lab.create_bind_request("a", &json!({}));
+        let (client, attempted) = lab.client_forbidden_to_delete(2);
+        let binder = lab.spawn_components(client, &[Component::Binder]);
+        lab.advance(10).await;
         lab.delete_in("default", "pods", "", "a");
-        lab.pass(60).await;
-        assert_eq!((lab.pods().as_str(), tried.load(Ordering::Relaxed)), ("", 3));
+        lab.advance(60).await;
+        assert_eq!((lab.pods().as_str(), attempted.load(Ordering::Relaxed)), ("", 3));
         binder.abort();
     });
 }
 
 #[test]
-fn a_pod_that_shares_a_gpu_finds_it_in_its_environment() {
-    Lab::tell(async |mut lab| {
+fn a_pod_that_shares_a_gpu_gets_it_as_environment_variables() {
+    Lab::run(async |mut lab| {
         lab.nodes(1, 2);
         lab.queue("q", 8, -1);
         lab.reserve_gpus();
-        lab.ask_first();
+        lab.install_webhooks();
         lab.start();
         let pod = half("a").replace("{name: main,", "{name: main, env: [{name: X, value: y}],");
-        lab.ask_to_create(&pod).await;
-        lab.pass(5).await;
+        lab.post_pod(&pod).await;
+        lab.advance(5).await;
         assert_snapshot!(lab.pods(), @r"
         a Running n-0
         gpu-reservation-9248efa5bedfcd71 Running n-0
         ");
         let pod = &lab.list("", "pods")[0];
         assert_snapshot!(pod["spec"]["containers"][0]["env"], @r#"[{"name":"NVIDIA_VISIBLE_DEVICES","valueFrom":{"configMapKeyRef":{"key":"NVIDIA_VISIBLE_DEVICES","name":"a-e3ddd86b-shared-gpu-0"}}},{"name":"RUNAI_NUM_OF_GPUS","valueFrom":{"configMapKeyRef":{"key":"RUNAI_NUM_OF_GPUS","name":"a-e3ddd86b-shared-gpu-0"}}},{"name":"GPU_PORTION","valueFrom":{"configMapKeyRef":{"key":"GPU_PORTION","name":"a-e3ddd86b-shared-gpu-0"}}},{"name":"X","value":"y"}]"#);
-        let told = |map: &Value| format!("{} {}\n", map["metadata"]["name"], map["data"]);
+        let describe = |map: &Value| format!("{} {}\n", map["metadata"]["name"], map["data"]);
         let maps = lab.list("", "configmaps");
-        // Those that every namespace has are nobody's here.
-        let made = maps.iter().filter(|map| map["metadata"]["name"] != "kube-root-ca.crt");
-        let maps: String = made.map(told).collect();
+        // Every namespace has this ConfigMap.
+        let created = maps.iter().filter(|map| map["metadata"]["name"] != "kube-root-ca.crt");
+        let maps: String = created.map(describe).collect();
         assert_snapshot!(maps, @r#"
         "a-e3ddd86b-shared-gpu-0" {"GPU_PORTION":"0.50","NVIDIA_VISIBLE_DEVICES":"0","RUNAI_NUM_OF_GPUS":"0.50"}
         "a-e3ddd86b-shared-gpu-0-evar" null
@@ -425,50 +427,50 @@ fn a_pod_that_shares_a_gpu_finds_it_in_its_environment() {
 }
 
 #[test]
-fn a_pod_whose_devices_nobody_reserves_is_stored_as_it_was_written() {
-    Lab::tell(async |mut lab| {
+fn a_pod_is_not_changed_without_gpu_reservation() {
+    Lab::run(async |mut lab| {
         lab.nodes(1, 2);
         lab.queue("q", 8, -1);
-        lab.ask_first();
+        lab.install_webhooks();
         lab.start();
-        lab.ask_to_create(&half("a")).await;
-        lab.pass(5).await;
+        lab.post_pod(&half("a")).await;
+        lab.advance(5).await;
         assert_snapshot!(lab.pods(), @"a Running n-0");
         assert_eq!(lab.list("", "pods")[0]["spec"]["containers"][0]["env"], Value::Null);
     });
 }
 
 #[test]
-fn reservation_pods_that_nobody_ends_are_told() {
-    Lab::tell(async |mut lab| {
+fn idle_reservation_pods_are_reported_without_gpu_reservation() {
+    Lab::run(async |mut lab| {
         lab.nodes(1, 2);
         lab.queue("q", 8, -1);
         lab.reserve_gpus();
         lab.start();
-        lab.ask_to_create(&half("a")).await;
-        lab.pass(5).await;
+        lab.post_pod(&half("a")).await;
+        lab.advance(5).await;
         lab.stop().await;
         lab.config.gpu_reservation = None;
         lab.config.binding = Binding::Direct;
         let status = lab.start();
-        lab.pass(5).await;
-        assert_eq!(status.borrow().idle_reservations, None, "it is in use");
+        lab.advance(5).await;
+        assert_eq!(status.borrow().idle_reservations, None, "the reservation is in use");
         lab.delete_in("default", "pods", "", "a");
-        lab.pass(60).await;
+        lab.advance(60).await;
         assert_snapshot!(status.borrow().idle_reservations.clone().unwrap(), @"gpuReservation: got none, but there are idle GPU reservation pods (kai-resource-reservation/gpu-reservation-4a82e1d0a73ed8e9), which this scheduler does not delete: delete them, or set gpuReservation and binding requests until they are gone");
         lab.delete_in("kai-resource-reservation", "pods", "", "gpu-reservation-4a82e1d0a73ed8e9");
-        lab.pass(60).await;
+        lab.advance(60).await;
         assert_eq!(status.borrow().idle_reservations, None);
     });
 }
 
 #[test]
-fn a_reservation_pod_that_stands_a_moment_before_its_sharers_is_not_told() {
-    Lab::tell(async |mut lab| {
+fn a_reservation_pod_is_reported_only_after_a_second_cycle() {
+    Lab::run(async |mut lab| {
         lab.sleep_until_events();
         lab.nodes(1, 2);
         let status = lab.start();
-        lab.pass(5).await;
+        lab.advance(5).await;
         lab.apply(
             "
 kind: Pod
@@ -476,9 +478,9 @@ metadata: {name: gpu-reservation-1, labels: {runai-gpu-group: g}}
 spec: {schedulerName: theirs, nodeName: n-0, containers: [{name: c, image: i}]}
 ",
         );
-        lab.pass(1).await;
-        assert_eq!(status.borrow().idle_reservations, None, "one cycle saw it");
-        lab.pass(1).await;
+        lab.advance(1).await;
+        assert_eq!(status.borrow().idle_reservations, None, "only one cycle has seen it");
+        lab.advance(1).await;
         assert_snapshot!(status.borrow().idle_reservations.clone().unwrap(), @"gpuReservation: got none, but there are idle GPU reservation pods (default/gpu-reservation-1), which this scheduler does not delete: delete them, or set gpuReservation and binding requests until they are gone");
     });
 }

@@ -1,6 +1,6 @@
-//! Past usage that a Prometheus knows: what queues deserve by it, and what becomes of them while it
-//! says nothing, or nothing of use. It is played in the same process, so that time stays virtual. At
-//! the end the own history, where GPUs are MIG instances.
+//! Past usage of queues from Prometheus: fair shares with good, invalid and missing responses; and
+//! the scheduler's own usage history. A stub in the same process stands in for Prometheus, so that
+//! time stays virtual.
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::{
@@ -9,7 +9,7 @@ use std::{
     time::Duration,
 };
 
-use http::{Request, Response, StatusCode};
+use http::{Request, StatusCode};
 use insta::assert_snapshot;
 use kube::client::Body;
 use schedlab_emulator::Fleet;
@@ -23,56 +23,57 @@ use tower::service_fn;
 
 use super::lab::Lab;
 
-/// What Prometheus says just now.
+/// How the Prometheus stub responds.
 #[derive(Clone, Copy)]
-enum Says {
-    /// That this queue used all GPUs.
+enum Response {
+    /// This queue used all GPUs.
     AllUsedBy(&'static str),
-    /// A number that is none.
-    Nonsense,
-    /// That it cannot.
-    Failure,
-    /// Nothing, ever.
-    Silence,
+    /// The usage of queue `a` is not a number.
+    NotANumber,
+    /// Status 503.
+    Unavailable,
+    /// No response.
+    Hangs,
 }
 
-impl Says {
+impl Response {
+    /// The status and the body for a query.
     fn to(self, query: &str) -> (StatusCode, Value) {
         let vector = |result: Value| json!({ "status": "success", "data": { "resultType": "vector", "result": result } });
-        let of = |queue: &str, value: &str| json!([{ "metric": { "queue_name": queue }, "value": [0, value] }]);
+        let usage = |queue: &str, value: &str| json!([{ "metric": { "queue_name": queue }, "value": [0, value] }]);
         let is_of_gpus = query.contains("kai_queue_allocated_gpus");
         match self {
-            Self::Failure => {
-                let said =
+            Self::Unavailable => {
+                let error =
                     json!({ "status": "error", "errorType": "timeout", "error": "too slow" });
-                (StatusCode::SERVICE_UNAVAILABLE, said)
+                (StatusCode::SERVICE_UNAVAILABLE, error)
             }
-            Self::AllUsedBy(queue) if is_of_gpus => (StatusCode::OK, vector(of(queue, "480"))),
-            Self::Nonsense if is_of_gpus => (StatusCode::OK, vector(of("a", "NaN"))),
-            Self::AllUsedBy(_) | Self::Nonsense | Self::Silence => {
+            Self::AllUsedBy(queue) if is_of_gpus => (StatusCode::OK, vector(usage(queue, "480"))),
+            Self::NotANumber if is_of_gpus => (StatusCode::OK, vector(usage("a", "NaN"))),
+            Self::AllUsedBy(_) | Self::NotANumber | Self::Hangs => {
                 let capacity = json!([{ "metric": {}, "value": [0, "480"] }]);
-                let is_asked = query.contains("kube_node_status_capacity");
-                (StatusCode::OK, vector(if is_asked { capacity } else { json!([]) }))
+                let is_capacity = query.contains("kube_node_status_capacity");
+                (StatusCode::OK, vector(if is_capacity { capacity } else { json!([]) }))
             }
         }
     }
 }
 
-/// A Prometheus, and what it is to say from now on.
-fn prometheus(says: Says) -> (UsageDatabase, Arc<Mutex<Says>>) {
-    let words = Arc::new(Mutex::new(says));
-    let said = Arc::clone(&words);
+/// A usage database on a Prometheus stub, and the response that the stub gives from now on.
+fn prometheus(first: Response) -> (UsageDatabase, Arc<Mutex<Response>>) {
+    let response = Arc::new(Mutex::new(first));
+    let current = Arc::clone(&response);
     let service = service_fn(move |request: Request<Body>| {
-        let says = *said.lock().unwrap();
+        let response = *current.lock().unwrap();
         async move {
-            if matches!(says, Says::Silence) {
+            if matches!(response, Response::Hangs) {
                 std::future::pending::<()>().await;
             }
-            let (status, answer) = says.to(request.uri().query().unwrap_or_default());
-            let answer = Response::builder()
+            let (status, body) = response.to(request.uri().query().unwrap_or_default());
+            let response = http::Response::builder()
                 .status(status)
-                .body(Body::from(answer.to_string().into_bytes()));
-            Ok::<_, Infallible>(answer.unwrap())
+                .body(Body::from(body.to_string().into_bytes()));
+            Ok::<_, Infallible>(response.unwrap())
         }
     });
     let database = UsageDatabase {
@@ -88,24 +89,24 @@ fn prometheus(says: Says) -> (UsageDatabase, Arc<Mutex<Says>>) {
             query_timeout: Duration::from_secs(10),
         },
     };
-    (database, words)
+    (database, response)
 }
 
-/// Two queues without a quota that each want all eight GPUs, with time to look at them.
-async fn contested(lab: &mut Lab, database: UsageDatabase) -> watch::Receiver<Progress> {
+/// Starts a scheduler with two queues without a quota that request all eight GPUs each.
+async fn start_contested(lab: &mut Lab, database: UsageDatabase) -> watch::Receiver<Progress> {
     lab.nodes(1, 8);
     for queue in ["a", "b"] {
         lab.queue(queue, 0, -1);
-        lab.job(&format!("of-{queue}"), queue, (8, 1));
+        lab.job(&format!("of-{queue}"), queue, 8, 1);
     }
     lab.config.usage_database = Some(database);
     let status = lab.start();
-    lab.pass(5).await;
+    lab.advance(5).await;
     status
 }
 
-/// Fair shares in GPUs, and what is wrong.
-fn told(status: &watch::Receiver<Progress>) -> String {
+/// Fair shares in GPUs, and the error of the usage database or `well`.
+fn fair_shares(status: &watch::Receiver<Progress>) -> String {
     let status = status.borrow();
     let shares = status.queues.iter().map(|queue| {
         let gpus = queue.fair_share.gpu / 1000;
@@ -115,90 +116,90 @@ fn told(status: &watch::Receiver<Progress>) -> String {
 }
 
 #[test]
-fn a_queue_that_used_much_deserves_less_until_the_answer_is_stale() {
-    Lab::tell(async |mut lab| {
-        let (database, words) = prometheus(Says::AllUsedBy("a"));
-        let status = contested(&mut lab, database).await;
-        assert_snapshot!(told(&status), @"a=0 b=8 well");
-        *words.lock().unwrap() = Says::Failure;
-        lab.pass(60).await;
-        assert_snapshot!(told(&status), @"a=0 b=8 usage of queues from a client: kai_queue_allocated_gpus: status 503 Service Unavailable: too slow; the last good response is used for 300s, then no past usage");
-        lab.pass(240).await;
-        assert_snapshot!(told(&status), @"a=4 b=4 usage of queues from a client: kai_queue_allocated_gpus: status 503 Service Unavailable: too slow; the last good response is used for 300s, then no past usage");
-        *words.lock().unwrap() = Says::Silence;
-        lab.pass(120).await;
-        assert_snapshot!(told(&status), @"a=4 b=4 usage of queues from a client: no response within 10s; the last good response is used for 300s, then no past usage");
-        *words.lock().unwrap() = Says::AllUsedBy("b");
-        lab.pass(120).await;
-        assert_snapshot!(told(&status), @"a=8 b=0 well");
+fn past_usage_reduces_a_fair_share_until_the_response_is_stale() {
+    Lab::run(async |mut lab| {
+        let (database, response) = prometheus(Response::AllUsedBy("a"));
+        let status = start_contested(&mut lab, database).await;
+        assert_snapshot!(fair_shares(&status), @"a=0 b=8 well");
+        *response.lock().unwrap() = Response::Unavailable;
+        lab.advance(60).await;
+        assert_snapshot!(fair_shares(&status), @"a=0 b=8 usage of queues from a client: kai_queue_allocated_gpus: status 503 Service Unavailable: too slow; the last good response is used for 300s, then no past usage");
+        lab.advance(240).await;
+        assert_snapshot!(fair_shares(&status), @"a=4 b=4 usage of queues from a client: kai_queue_allocated_gpus: status 503 Service Unavailable: too slow; the last good response is used for 300s, then no past usage");
+        *response.lock().unwrap() = Response::Hangs;
+        lab.advance(120).await;
+        assert_snapshot!(fair_shares(&status), @"a=4 b=4 usage of queues from a client: no response within 10s; the last good response is used for 300s, then no past usage");
+        *response.lock().unwrap() = Response::AllUsedBy("b");
+        lab.advance(120).await;
+        assert_snapshot!(fair_shares(&status), @"a=8 b=0 well");
     });
 }
 
 #[test]
-fn what_prometheus_says_wrong_is_told_and_scheduling_goes_on() {
-    Lab::tell(async |mut lab| {
-        let (database, words) = prometheus(Says::Nonsense);
-        let status = contested(&mut lab, database).await;
-        assert_snapshot!(told(&status), @"a=4 b=4 usage of queues from a client: kai_queue_allocated_gpus: queue_name=a: got NaN, expected a number of at least 0; the last good response is used for 300s, then no past usage");
+fn an_invalid_response_is_reported_and_scheduling_continues() {
+    Lab::run(async |mut lab| {
+        let (database, response) = prometheus(Response::NotANumber);
+        let status = start_contested(&mut lab, database).await;
+        assert_snapshot!(fair_shares(&status), @"a=4 b=4 usage of queues from a client: kai_queue_allocated_gpus: queue_name=a: got NaN, expected a number of at least 0; the last good response is used for 300s, then no past usage");
         let running = lab.pods().matches("Running").count();
         assert_eq!(running, 8);
-        *words.lock().unwrap() = Says::AllUsedBy("team-of-yore");
-        lab.pass(60).await;
-        assert_snapshot!(told(&status), @"a=4 b=4 usage of queues from a client: none of its queues (1, first team-of-yore) exists here: all count as unused");
+        *response.lock().unwrap() = Response::AllUsedBy("team-of-yore");
+        lab.advance(60).await;
+        assert_snapshot!(fair_shares(&status), @"a=4 b=4 usage of queues from a client: none of its queues (1, first team-of-yore) exists here: all count as unused");
     });
 }
 
 #[test]
-fn the_first_cycle_waits_for_the_first_answer_but_not_for_ever() {
-    Lab::tell(async |mut lab| {
-        let (mut database, _) = prometheus(Says::Silence);
+fn the_first_cycle_waits_for_the_first_response_up_to_a_timeout() {
+    Lab::run(async |mut lab| {
+        let (mut database, _) = prometheus(Response::Hangs);
         database.timing.first_answer_timeout = Duration::from_secs(6);
-        let status = contested(&mut lab, database).await;
+        let status = start_contested(&mut lab, database).await;
         assert_eq!(status.borrow().cycles, 0);
-        lab.pass(2).await;
-        assert_snapshot!(told(&status), @"a=4 b=4 well");
+        lab.advance(2).await;
+        assert_snapshot!(fair_shares(&status), @"a=4 b=4 well");
     });
 }
 
 #[test]
-fn while_prometheus_says_nothing_the_own_history_counts() {
-    Lab::tell(async |mut lab| {
-        let (database, _) = prometheus(Says::Failure);
+fn the_schedulers_own_history_is_used_while_prometheus_fails() {
+    Lab::run(async |mut lab| {
+        let (database, _) = prometheus(Response::Unavailable);
         lab.config.usage_window = Some(Duration::from_hours(1));
         lab.nodes(1, 8);
         lab.queue("a", 0, -1);
-        lab.job("of-a", "a", (8, 1));
+        lab.job("of-a", "a", 8, 1);
         lab.config.usage_database = Some(database);
         let status = lab.start();
-        lab.pass(1800).await;
+        lab.advance(1800).await;
         lab.queue("b", 0, -1);
-        lab.job("of-b", "b", (8, 1));
-        lab.pass(3).await;
-        assert_snapshot!(told(&status), @"a=0 b=8 usage of queues from a client: kai_queue_allocated_gpus: status 503 Service Unavailable: too slow; the last good response is used for 300s, then the scheduler's own history");
+        lab.job("of-b", "b", 8, 1);
+        lab.advance(3).await;
+        assert_snapshot!(fair_shares(&status), @"a=0 b=8 usage of queues from a client: kai_queue_allocated_gpus: status 503 Service Unavailable: too slow; the last good response is used for 300s, then the scheduler's own history");
     });
 }
 
-/// How an explanation of a queue says past usage counts, and its notes.
+/// The first round of the fair share division in the explanation of a queue, and the notes.
 async fn explained(lab: &Lab, queue: &str) -> String {
-    let told = lab.explain_queue(queue).await;
-    let notes = told.split_once("\nnotes\n").map_or("", |(_, notes)| notes);
-    let round = told.lines().filter(|line| line.contains("round 1"));
+    let output = lab.explain_queue(queue).await;
+    let notes = output.split_once("\nnotes\n").map_or("", |(_, notes)| notes);
+    let round = output.lines().filter(|line| line.contains("round 1"));
     round.map(str::trim).chain(notes.lines()).collect::<Vec<_>>().join("\n")
 }
 
 #[test]
 fn an_explanation_reads_past_usage_where_the_scheduler_keeps_it() {
-    Lab::tell(async |mut lab| {
+    Lab::run(async |mut lab| {
         lab.config.usage_window = Some(Duration::from_hours(1));
         lab.nodes(1, 8);
         lab.queue("a", 0, -1);
-        lab.job("of-a", "a", (8, 1));
+        lab.job("of-a", "a", 8, 1);
         assert_snapshot!(explained(&lab, "a").await, @"  ConfigMap kai-scheduler-usage with the usage history exists in no namespace: all queues count as unused");
         lab.start();
-        lab.pass(1800).await;
+        lab.advance(1800).await;
         lab.queue("b", 0, -1);
-        lab.job("of-b", "b", (8, 1));
-        lab.pass(3).await;
+        lab.job("of-b", "b", 8, 1);
+        lab.advance(3).await;
         assert_snapshot!(explained(&lab, "b").await, @"
         priority 100, round 1: of 8, a (weight 1, past usage 99 % of the cluster) wants 7 and gets 0
         priority 100, round 1: of 8, b (weight 1) wants 8 and gets 7
@@ -209,7 +210,7 @@ fn an_explanation_reads_past_usage_where_the_scheduler_keeps_it() {
         priority 100, round 1: of 8, b (weight 1) wants 8 and gets 4
         ");
         lab.config.usage_window = Some(Duration::from_hours(1));
-        let (database, _) = prometheus(Says::Failure);
+        let (database, _) = prometheus(Response::Unavailable);
         lab.config.usage_database = Some(database);
         assert_snapshot!(explained(&lab, "b").await, @"
         priority 100, round 1: of 8, a (weight 1, past usage 99 % of the cluster) wants 7 and gets 0
@@ -221,14 +222,14 @@ fn an_explanation_reads_past_usage_where_the_scheduler_keeps_it() {
 
 #[test]
 fn an_explanation_finds_the_usage_history_in_any_namespace() {
-    Lab::tell(async |mut lab| {
+    Lab::run(async |mut lab| {
         lab.nodes(1, 8);
         for queue in ["a", "b"] {
             lab.queue(queue, 0, -1);
-            lab.job(&format!("of-{queue}"), queue, (8, 1));
+            lab.job(&format!("of-{queue}"), queue, 8, 1);
         }
         lab.start();
-        lab.pass(3).await;
+        lab.advance(3).await;
         lab.config.usage_window = Some(Duration::from_hours(1));
         let namespace = json!({
             "apiVersion": "v1", "kind": "Namespace", "metadata": { "name": "kai-scheduler" },
@@ -258,55 +259,55 @@ fn an_explanation_finds_the_usage_history_in_any_namespace() {
     });
 }
 
-/// The usage history that the scheduler wrote.
-fn kept(lab: &Lab) -> Value {
-    let kept = lab.list("", "configmaps");
+/// The usage history that the scheduler has written.
+fn usage_history(lab: &Lab) -> Value {
+    let maps = lab.list("", "configmaps");
     let is_it = |object: &&Value| object["metadata"]["name"] == "kai-scheduler-usage";
-    kept.iter().find(is_it).unwrap()["data"].clone()
+    maps.iter().find(is_it).unwrap()["data"].clone()
 }
 
 #[test]
-fn what_queues_use_is_kept_within_a_minute_though_nothing_happens_any_more() {
-    Lab::tell(async |mut lab| {
+fn an_idle_scheduler_saves_the_usage_within_a_minute() {
+    Lab::run(async |mut lab| {
         lab.sleep_until_events();
         lab.config.usage_window = Some(Duration::from_hours(1));
         lab.nodes(1, 8);
         lab.queue("a", 0, -1);
         lab.start();
-        lab.pass(5).await;
-        lab.job("of-a", "a", (8, 1));
-        lab.pass(90).await;
-        assert_snapshot!(kept(&lab), @r#"{"history.json":"{\"capacity\":[[1767225600010,[8000,128000,1099511627776]]],\"queues\":{\"a\":[[1767225606010,[8000,0,0]]]}}"}"#);
+        lab.advance(5).await;
+        lab.job("of-a", "a", 8, 1);
+        lab.advance(90).await;
+        assert_snapshot!(usage_history(&lab), @r#"{"history.json":"{\"capacity\":[[1767225600010,[8000,128000,1099511627776]]],\"queues\":{\"a\":[[1767225606010,[8000,0,0]]]}}"}"#);
     });
 }
 
-/// Runs a scheduler so long, and then tells it to end.
+/// Runs a scheduler for some seconds, and then stops it.
 async fn run_for(lab: &Lab, seconds: u64) {
     let clock = lab.emulator.clock().clone();
-    let clock = (Arc::new(move || clock.now()) as schedlab_scheduler::Clock, None);
+    let clock: schedlab_scheduler::Clock = Arc::new(move || clock.now());
     let (client, config) = (lab.emulator.client(), lab.config.clone());
-    schedlab_scheduler::run_until(client, config, clock, lab.pass(seconds)).await.unwrap();
+    schedlab_scheduler::run_until(client, config, clock, None, lab.advance(seconds)).await.unwrap();
 }
 
 #[test]
-fn what_the_last_minute_changed_is_kept_at_the_end() {
-    Lab::tell(async |mut lab| {
+fn the_usage_of_the_last_minute_is_saved_at_the_end() {
+    Lab::run(async |mut lab| {
         lab.config.usage_window = Some(Duration::from_hours(1));
         lab.nodes(1, 8);
         for (queue, seconds) in [("a", 10), ("b", 0), ("c", 10)] {
             lab.queue(queue, 0, -1);
-            lab.job(&format!("of-{queue}"), queue, (2, 1));
+            lab.job(&format!("of-{queue}"), queue, 2, 1);
             run_for(&lab, seconds).await;
         }
-        assert_snapshot!(kept(&lab), @r#"{"history.json":"{\"capacity\":[[1767225600010,[8000,128000,1099511627776]]],\"queues\":{\"a\":[[1767225601010,[2000,0,0]]],\"b\":[[1767225611010,[2000,0,0]]],\"c\":[[1767225611010,[2000,0,0]]]}}"}"#);
+        assert_snapshot!(usage_history(&lab), @r#"{"history.json":"{\"capacity\":[[1767225600010,[8000,128000,1099511627776]]],\"queues\":{\"a\":[[1767225601010,[2000,0,0]]],\"b\":[[1767225611010,[2000,0,0]]],\"c\":[[1767225611010,[2000,0,0]]]}}"}"#);
     });
 }
 
-/// A node pool with eight GPUs, and a queue whose work uses them all.
-async fn pool(lab: &Lab, pool: &str) {
+/// Creates a node pool with eight GPUs, and a queue whose job uses them all.
+async fn create_pool(lab: &Lab, pool: &str) {
     let fleet = format!("pools: [{{name: {pool}, count: 1, gpus: 8, labels: {{pool: {pool}}}}}]");
     lab.emulator.add_fleet(&Fleet::parse("fleet", &fleet).unwrap()).unwrap();
-    lab.job(&format!("of-{pool}"), pool, (8, 1));
+    lab.job(&format!("of-{pool}"), pool, 8, 1);
     lab.queue(pool, 0, -1);
     let job = format!("batch/v1/namespaces/default/jobs/of-{pool}");
     for path in [job, format!("scheduling.run.ai/v2/queues/{pool}")] {
@@ -316,23 +317,23 @@ async fn pool(lab: &Lab, pool: &str) {
 }
 
 #[test]
-fn shards_of_one_name_keep_a_history_each() {
-    Lab::tell(async |mut lab| {
+fn each_shard_keeps_its_own_history() {
+    Lab::run(async |mut lab| {
         lab.config.usage_window = Some(Duration::from_hours(1));
         for name in ["a", "b"] {
-            pool(&lab, name).await;
+            create_pool(&lab, name).await;
         }
         for value in ["a", "b", "a"] {
             lab.config.node_pool = Some(NodePool { label: "pool".into(), value: value.into() });
             lab.start();
-            lab.pass(1800).await;
+            lab.advance(1800).await;
             lab.stop().await;
         }
-        assert_snapshot!(kept(&lab), @r#"{"history.pool-a.json":"{\"capacity\":[[1767225600010,[8000,128000,1099511627776]]],\"queues\":{\"a\":[[1767225601010,[8000,0,0]]]}}","history.pool-b.json":"{\"capacity\":[[1767227400010,[8000,128000,1099511627776]]],\"queues\":{\"b\":[[1767227401010,[8000,0,0]]]}}"}"#);
+        assert_snapshot!(usage_history(&lab), @r#"{"history.pool-a.json":"{\"capacity\":[[1767225600010,[8000,128000,1099511627776]]],\"queues\":{\"a\":[[1767225601010,[8000,0,0]]]}}","history.pool-b.json":"{\"capacity\":[[1767227400010,[8000,128000,1099511627776]]],\"queues\":{\"b\":[[1767227401010,[8000,0,0]]]}}"}"#);
     });
 }
 
-/// A node whose GPUs are split into four instances.
+/// A node with four MIG instances.
 const SPLIT: &str = "
 kind: Node
 metadata: {name: m, labels: {node-role.kubernetes.io/mig-enabled: 'true', nvidia.com/mig.strategy: mixed}}
@@ -342,7 +343,8 @@ status:
   conditions: [{type: Ready, status: 'True'}]
 ";
 
-fn ask_for_instances(lab: &Lab, queue: &str) {
+/// Creates four pods with a MIG instance each.
+fn request_instances(lab: &Lab, queue: &str) {
     for number in 0..4 {
         lab.apply(&format!(
             "
@@ -357,19 +359,19 @@ spec:
 }
 
 #[test]
-fn instances_count_as_gpus_in_past_usage_and_in_what_quotas_add_up_to() {
-    Lab::tell(async |mut lab| {
+fn mig_instances_count_as_gpus_in_past_usage_and_sums_of_quotas() {
+    Lab::run(async |mut lab| {
         lab.apply(SPLIT);
         for (queue, quota) in [("hog", 0), ("shy", 0), ("guaranteed", 4)] {
             lab.queue(queue, quota, -1);
         }
         lab.config.usage_window = Some(Duration::from_hours(1));
         let status = lab.start();
-        ask_for_instances(&lab, "hog");
-        lab.pass(1800).await;
-        ask_for_instances(&lab, "shy");
-        lab.pass(5).await;
-        assert_snapshot!(told(&status), @"guaranteed=0 hog=0 shy=4 well");
+        request_instances(&lab, "hog");
+        lab.advance(1800).await;
+        request_instances(&lab, "shy");
+        lab.advance(5).await;
+        assert_snapshot!(fair_shares(&status), @"guaranteed=0 hog=0 shy=4 well");
         assert!(!lab.events().contains("GuaranteesAboveCapacity"), "{}", lab.events());
         let history = lab.list("", "configmaps");
         let history = history.iter().find_map(|map| map["data"]["history.json"].as_str()).unwrap();

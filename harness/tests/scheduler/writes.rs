@@ -1,4 +1,4 @@
-//! Several writes under way at once, and news that a death left untold.
+//! Concurrent writes, and events and statuses that a crash has left unwritten.
 
 use std::sync::{
     Arc,
@@ -10,15 +10,15 @@ use insta::assert_snapshot;
 use kube::client::Body;
 use tower::{ServiceExt as _, service_fn};
 
-use crate::{dies_before_each_write, lab::Lab};
+use crate::{crash_before_each_write, lab::Lab};
 
 #[test]
-fn many_writes_at_once_lose_and_repeat_nothing_whenever_the_scheduler_dies() {
-    let writes = dies_before_each_write(
-        &async |lab| lab.write_at_once(8),
+fn concurrent_writes_lose_and_repeat_nothing_although_the_scheduler_crashes() {
+    let writes = crash_before_each_write(
+        &async |lab| lab.set_writes_at_once(8),
         &|lab| {
-            lab.job("gang", "a", (4, 4));
-            lab.job("other", "b", (4, 1));
+            lab.job("gang", "a", 4, 4);
+            lab.job("other", "b", 4, 1);
         },
         "gang: 4 Running; other: 4 Running; 8 bound, 0 evicted; 8 Scheduled",
     );
@@ -26,17 +26,17 @@ fn many_writes_at_once_lose_and_repeat_nothing_whenever_the_scheduler_dies() {
 }
 
 #[test]
-fn a_scheduler_that_dies_again_and_again_gets_on_though_it_writes_much_at_once() {
-    Lab::tell(async |mut lab| {
+fn a_scheduler_with_concurrent_writes_makes_progress_although_it_crashes_repeatedly() {
+    Lab::run(async |mut lab| {
         lab.nodes(1, 8);
         lab.queue("a", 4, -1);
         lab.queue("b", 4, -1);
-        lab.write_at_once(8);
-        lab.job("borrower", "a", (8, 1));
-        lab.dies_after_every(13, 20).await;
-        lab.job("owner", "b", (4, 4));
-        // Of each of the four evictions it may write the beginning, and then dies.
-        lab.dies_after_every(13, 20).await;
+        lab.set_writes_at_once(8);
+        lab.job("borrower", "a", 8, 1);
+        lab.crash_repeatedly(13, 20).await;
+        lab.job("owner", "b", 4, 4);
+        // Each scheduler may start the writes of all four evictions before it crashes.
+        lab.crash_repeatedly(13, 20).await;
         let outcome = lab.outcome();
         let expected =
             "borrower: 4 Pending, 4 Running; owner: 4 Running; 12 bound, 4 evicted; 12 Scheduled";
@@ -45,45 +45,45 @@ fn a_scheduler_that_dies_again_and_again_gets_on_though_it_writes_much_at_once()
 }
 
 #[test]
-fn a_start_that_was_never_told_is_told_by_the_next_scheduler() {
-    Lab::tell(async |mut lab| {
+fn a_missing_start_timestamp_is_written_by_the_next_scheduler() {
+    Lab::run(async |mut lab| {
         lab.nodes(1, 8);
         lab.queue("q", 8, -1);
-        // The group and its two bindings.
-        let tried = lab.start_doomed(3);
-        lab.job("gang", "q", (2, 2));
-        lab.until(|| tried.load(Ordering::Relaxed) > 3).await;
-        assert_eq!(lab.starts(), 0);
+        // Three writes: the group and its two bindings.
+        let attempted = lab.start_hanging_after(3);
+        lab.job("gang", "q", 2, 2);
+        lab.wait_until(|| attempted.load(Ordering::Relaxed) > 3).await;
+        assert_eq!(lab.started_groups(), 0);
         lab.stop().await;
         lab.start();
-        lab.pass(5).await;
-        assert_eq!(lab.starts(), 1);
+        lab.advance(5).await;
+        assert_eq!(lab.started_groups(), 1);
         assert_snapshot!(lab.outcome(), @"gang: 2 Running; 2 bound, 0 evicted; 2 Scheduled");
     });
 }
 
-/// A client before whose next status of an object of these somebody else changes the object, once
-/// `true` is stored.
-fn client_beaten_by(
+/// A client whose next status write to an object of this resource is preceded by a patch of that
+/// object, once `true` is stored.
+fn client_with_conflict(
     change: &'static str,
     plural: &'static str,
     lab: &Lab,
 ) -> (kube::Client, Arc<AtomicBool>) {
     let due = Arc::new(AtomicBool::new(false));
-    let (comes, router) = (Arc::clone(&due), lab.emulator.service());
+    let (pending, router) = (Arc::clone(&due), lab.emulator.service());
     let service = service_fn(move |request: Request<Body>| {
-        let told = request.uri().path().strip_suffix("/status");
-        let told = told.filter(|object| object.contains(plural)).map(str::to_owned);
-        let beaten = told.filter(|_| comes.swap(false, Ordering::Relaxed));
+        let object = request.uri().path().strip_suffix("/status");
+        let object = object.filter(|path| path.contains(plural)).map(str::to_owned);
+        let edited = object.filter(|_| pending.swap(false, Ordering::Relaxed));
         let router = router.clone();
         async move {
-            if let Some(object) = beaten {
+            if let Some(object) = edited {
                 let edit = Request::patch(object)
                     .header("content-type", "application/merge-patch+json")
                     .body(Body::from(change.as_bytes().to_vec()))
                     .expect("the path of a request");
-                let answer = router.clone().oneshot(edit).await;
-                assert!(answer.is_ok_and(|answer| answer.status().is_success()));
+                let response = router.clone().oneshot(edit).await;
+                assert!(response.is_ok_and(|response| response.status().is_success()));
             }
             router.oneshot(request).await
         }
@@ -92,25 +92,25 @@ fn client_beaten_by(
 }
 
 #[test]
-fn a_queue_that_is_edited_while_its_status_is_on_its_way_is_heard_of() {
-    Lab::tell(async |mut lab| {
+fn an_edit_of_a_queue_during_a_status_write_is_observed() {
+    Lab::run(async |mut lab| {
         lab.nodes(1, 8);
         lab.queue("q", 2, 2);
-        lab.job("job", "q", (4, 1));
+        lab.job("job", "q", 4, 1);
         let change = r#"{"spec": {"resources": {"gpu": {"limit": 4}}}}"#;
-        let (client, edit) = client_beaten_by(change, "/queues/", &lab);
+        let (client, edit) = client_with_conflict(change, "/queues/", &lab);
         edit.store(true, Ordering::Relaxed);
         lab.start_with(client);
-        lab.pass(30).await;
-        assert!(!edit.load(Ordering::Relaxed), "the queue's status was on its way");
+        lab.advance(30).await;
+        assert!(!edit.load(Ordering::Relaxed), "the edit precedes a write of the queue's status");
         assert_snapshot!(lab.outcome(), @"job: 4 Running; 4 bound, 0 evicted; 4 Scheduled");
         assert_snapshot!(lab.queues(), @r#"q {"allocated":{"nvidia.com/gpu":"4"},"allocatedNonPreemptible":{},"childQueues":[],"requested":{"nvidia.com/gpu":"4"}}"#);
     });
 }
 
 #[test]
-fn a_group_that_is_edited_while_its_status_is_on_its_way_is_heard_of() {
-    Lab::tell(async |mut lab| {
+fn an_edit_of_a_pod_group_during_a_status_write_is_observed() {
+    Lab::run(async |mut lab| {
         lab.nodes(1, 8);
         lab.queue("q", 8, -1);
         lab.apply(
@@ -129,11 +129,11 @@ spec:
 ",
         );
         let change = r#"{"spec": {"minMember": 1}}"#;
-        let (client, edit) = client_beaten_by(change, "/podgroups/", &lab);
+        let (client, edit) = client_with_conflict(change, "/podgroups/", &lab);
         edit.store(true, Ordering::Relaxed);
         lab.start_with(client);
-        lab.pass(30).await;
-        assert!(!edit.load(Ordering::Relaxed), "the group's status was on its way");
+        lab.advance(30).await;
+        assert!(!edit.load(Ordering::Relaxed), "the edit precedes a write of the group's status");
         assert_snapshot!(lab.pods(), @"one Running n-0");
         let used =
             lab.list("scheduling.run.ai", "podgroups")[0]["status"]["resourcesStatus"].clone();
@@ -142,22 +142,22 @@ spec:
 }
 
 #[test]
-fn a_status_that_another_write_came_before_is_told_though_nothing_else_happens() {
-    Lab::tell(async |mut lab| {
+fn a_conflicting_status_write_is_retried_without_another_event() {
+    Lab::run(async |mut lab| {
         lab.nodes(1, 8);
         lab.queue("q", 2, 2);
         lab.sleep_until_events();
         let change = r#"{"metadata": {"annotations": {"note": "x"}}}"#;
-        let (client, edit) = client_beaten_by(change, "/queues/", &lab);
+        let (client, edit) = client_with_conflict(change, "/queues/", &lab);
         lab.start_with(client);
-        lab.pass(30).await;
+        lab.advance(30).await;
         edit.store(true, Ordering::Relaxed);
         let child = "{kind: Queue, apiVersion: scheduling.run.ai/v2, metadata: {name: child}, \
                      spec: {parentQueue: q}}";
         let child = serde_yaml::from_str(child).unwrap();
         lab.create("scheduling.run.ai", "queues", &child);
-        lab.pass(600).await;
-        assert!(!edit.load(Ordering::Relaxed), "the queue's status was on its way");
+        lab.advance(600).await;
+        assert!(!edit.load(Ordering::Relaxed), "the edit precedes a write of the queue's status");
         let queues = lab.queues();
         assert!(queues.contains(r#""childQueues":["child"]"#), "{queues}");
     });

@@ -1,5 +1,5 @@
-//! Who may import whom inside each crate, and how a source's module is found. A new edge is a
-//! decision about the architecture: it is made here, in one line that a reviewer sees.
+//! Allowed imports between the modules of each crate, and how the module of a source file is found.
+//! A new edge is an architecture decision: it is made here, in one line that a reviewer sees.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -8,9 +8,9 @@ use std::{
 
 use crate::source::Source;
 
-/// By crate folder. Each line is a layer, from the ground up: its modules may import each other
-/// and everything above them in the list. `module -> …` says exactly what a module may import,
-/// and nobody imports it but the crate's root.
+/// Layers of each crate by crate folder, lowest layer first. A module may import the modules of its
+/// own line and of all lines above it. `module -> …` lists exactly what a module may import; only
+/// the crate's root imports such a module.
 pub(crate) const EDGES: [(&str, &str); 6] = [
     (
         "scheduler/core",
@@ -93,19 +93,20 @@ pub(crate) const EDGES: [(&str, &str); 6] = [
     ),
 ];
 
-/// Edges between modules of one layer that are ruled out all the same.
-pub(crate) const APART: [(&str, &str); 2] = [("controllers", "http"), ("http", "controllers")];
+/// Edges between modules of one layer that are forbidden nevertheless.
+pub(crate) const EXCLUDED_EDGES: [(&str, &str); 2] =
+    [("controllers", "http"), ("http", "controllers")];
 
-/// By module, the modules that it imports.
+/// Imported modules by importing module.
 pub(crate) type Edges = BTreeMap<String, BTreeSet<String>>;
 
-/// A circle of imports, if there is one: its modules in order, the first one again at the end.
-pub(crate) fn circle(edges: &Edges) -> Option<Vec<String>> {
+/// The first import cycle: its modules in order, with the first one repeated at the end.
+pub(crate) fn cycle(edges: &Edges) -> Option<Vec<String>> {
     let mut cleared = BTreeSet::new();
-    edges.keys().find_map(|module| circle_from(module, edges, &mut Vec::new(), &mut cleared))
+    edges.keys().find_map(|module| cycle_from(module, edges, &mut Vec::new(), &mut cleared))
 }
 
-fn circle_from(
+fn cycle_from(
     module: &str,
     edges: &Edges,
     path: &mut Vec<String>,
@@ -119,14 +120,14 @@ fn circle_from(
     }
     path.push(module.to_owned());
     let imported = edges.get(module).into_iter().flatten();
-    let found = imported.into_iter().find_map(|next| circle_from(next, edges, path, cleared));
+    let found = imported.into_iter().find_map(|next| cycle_from(next, edges, path, cleared));
     path.pop();
     cleared.insert(module.to_owned());
     found
 }
 
-/// What each module of a crate may import.
-pub(crate) fn parsed(table: &str) -> Edges {
+/// Allowed imports of each module, from a table of [`EDGES`].
+pub(crate) fn parse_table(table: &str) -> Edges {
     let mut allowed = Edges::new();
     let mut below: BTreeSet<String> = BTreeSet::new();
     for line in table.lines().map(str::trim).filter(|line| !line.is_empty()) {
@@ -137,16 +138,17 @@ pub(crate) fn parsed(table: &str) -> Edges {
         }
         below.extend(words(line));
         for module in words(line) {
-            let apart = |other: &String| APART.contains(&(module.as_str(), other.as_str()));
-            let may = below.iter().filter(|other| !apart(other)).cloned().collect();
+            let is_excluded =
+                |other: &String| EXCLUDED_EDGES.contains(&(module.as_str(), other.as_str()));
+            let may = below.iter().filter(|other| !is_excluded(other)).cloned().collect();
             allowed.insert(module, may);
         }
     }
     allowed
 }
 
-/// The top module that a source belongs to; nothing for the crate's root, its binaries and what
-/// is compiled for tests only.
+/// The top-level module of a source file; `None` for the crate's root, its binaries and modules
+/// that are compiled for tests only.
 pub(crate) fn module_of(source: &Source, folder: &str, tests: &BTreeSet<String>) -> Option<String> {
     let inside = source.path.strip_prefix(format!("{folder}/src")).ok()?;
     let parts: Vec<String> = inside
@@ -160,23 +162,23 @@ pub(crate) fn module_of(source: &Source, folder: &str, tests: &BTreeSet<String>)
         })
         .collect();
     let first = parts.first()?;
-    let apart = ["lib", "main", "bin"].contains(&first.as_str());
-    (!apart && !parts.iter().any(|part| tests.contains(part))).then(|| first.clone())
+    let is_root = ["lib", "main", "bin"].contains(&first.as_str());
+    (!is_root && !parts.iter().any(|part| tests.contains(part))).then(|| first.clone())
 }
 
-/// Where the names come from that a crate's root shows as its own: `crate::Plan` is `plan`.
-pub(crate) fn homes(sources: &[Source]) -> BTreeMap<String, String> {
+/// Modules of the types that a crate's root re-exports: `Plan` of `crate::Plan` is in `plan`.
+pub(crate) fn reexports(sources: &[Source]) -> BTreeMap<String, String> {
     let root = sources.iter().find(|source| source.path.ends_with("src/lib.rs"));
     let uses = root.map(|root| root.code.split("pub use ").skip(1)).into_iter().flatten();
-    let mut homes = BTreeMap::new();
+    let mut reexports = BTreeMap::new();
     for one in uses {
         let Some((module, names)) = one.split(';').next().and_then(|one| one.split_once("::"))
         else {
             continue;
         };
         let names = names.split(|c: char| !c.is_alphanumeric() && c != '_');
-        let shown = names.filter(|name| name.starts_with(|c: char| c.is_uppercase()));
-        homes.extend(shown.map(|name| (name.to_owned(), module.trim().to_owned())));
+        let types = names.filter(|name| name.starts_with(|c: char| c.is_uppercase()));
+        reexports.extend(types.map(|name| (name.to_owned(), module.trim().to_owned())));
     }
-    homes
+    reexports
 }

@@ -1,4 +1,4 @@
-//! The parameters of functions, as far as one rule needs them: none is an anonymous tuple.
+//! Finds functions with an anonymous tuple as a parameter.
 
 use crate::source::Source;
 
@@ -8,7 +8,8 @@ pub(crate) struct TupleParameter {
     pub(crate) function: String,
 }
 
-/// Every function of a source that takes a tuple. Closures may: their callers are iterators.
+/// Every function of a source file that takes a tuple. Closures are exempt, as iterators call them
+/// with tuples.
 pub(crate) fn tuple_parameters(source: &Source) -> Vec<TupleParameter> {
     let code = source.code.as_str();
     let mut found = Vec::new();
@@ -22,7 +23,7 @@ pub(crate) fn tuple_parameters(source: &Source) -> Vec<TupleParameter> {
             continue;
         }
         let rest = signature.get(name.len()..).unwrap_or_default();
-        let list = rest.get(generics(rest)..).unwrap_or_default();
+        let list = rest.get(generics_len(rest)..).unwrap_or_default();
         if parameters(list).into_iter().any(is_tuple) {
             found.push(TupleParameter { line: before.lines().count(), function: name });
         }
@@ -30,8 +31,8 @@ pub(crate) fn tuple_parameters(source: &Source) -> Vec<TupleParameter> {
     found
 }
 
-/// The length of `<…>` at the front; 0 without it.
-fn generics(code: &str) -> usize {
+/// Length of the generic parameters `<…>` at the start of `code`; 0 if there are none.
+fn generics_len(code: &str) -> usize {
     if !code.starts_with('<') {
         return 0;
     }
@@ -51,7 +52,7 @@ fn generics(code: &str) -> usize {
     0
 }
 
-/// The parameters of a list that starts at the front.
+/// The parameters of the list in parentheses at the start of `code`.
 fn parameters(code: &str) -> Vec<&str> {
     let Some(list) = code.strip_prefix('(') else { return Vec::new() };
     let (mut found, mut depth, mut start, mut previous) = (Vec::new(), 0_u32, 0, ' ');
@@ -75,7 +76,7 @@ fn parameters(code: &str) -> Vec<&str> {
     Vec::new()
 }
 
-/// Whether a parameter's pattern or type, behind references, is a tuple. `()` is none.
+/// Whether the pattern of a parameter or its type, references ignored, is a tuple other than `()`.
 fn is_tuple(parameter: &str) -> bool {
     let pattern = parameter.trim_start();
     let kind = parameter.replace("::", "  ");

@@ -1,5 +1,5 @@
-//! Rust sources as far as tidiness asks: without comments and texts, cut into functions, with
-//! the modules that they name.
+//! Rust source files with comments and strings blanked out, their functions, and the modules of the
+//! crate that they import.
 
 use std::{
     fs,
@@ -11,11 +11,11 @@ pub(crate) struct Source {
     /// Relative to the repository.
     pub(crate) path: PathBuf,
     pub(crate) lines: usize,
-    /// Comments and texts blanked out, lines kept.
+    /// Comments and strings are replaced by spaces; line breaks stay.
     pub(crate) code: String,
 }
 
-/// A function's name, its line, and how many lines of code stand between its braces.
+/// A function with its first line and the number of non-empty lines between its braces.
 pub(crate) struct Function {
     pub(crate) name: String,
     pub(crate) line: usize,
@@ -27,16 +27,16 @@ pub(crate) fn sources(root: &Path, folder: &str) -> Vec<Source> {
     let read = |path: PathBuf| {
         let text = fs::read_to_string(&path).expect("a source can be read");
         Source {
-            path: path.strip_prefix(root).expect("below the root").to_owned(),
+            path: path.strip_prefix(root).expect("the path is below the root").to_owned(),
             lines: text.lines().count(),
-            code: blanked(&text),
+            code: blank_comments_and_strings(&text),
         }
     };
     let files = files(&root.join(folder)).into_iter();
     files.filter(|path| path.extension().is_some_and(|end| end == "rs")).map(read).collect()
 }
 
-/// Every file below a folder, sorted; none when there is no such folder.
+/// Every file below a folder, sorted; empty if the folder does not exist.
 pub(crate) fn files(folder: &Path) -> Vec<PathBuf> {
     let mut found = Vec::new();
     for entry in fs::read_dir(folder).into_iter().flatten() {
@@ -52,13 +52,15 @@ pub(crate) fn files(folder: &Path) -> Vec<PathBuf> {
 }
 
 impl Source {
-    /// The code that is not compiled for tests only, as far as it stands before them.
-    pub(crate) fn product(&self) -> &str {
+    /// The code before the inline module `tests`.
+    pub(crate) fn non_test_code(&self) -> &str {
         let tests = self.code.find("#[cfg(test)]\nmod tests {");
-        self.code.get(..tests.unwrap_or(self.code.len())).expect("found on a boundary")
+        self.code
+            .get(..tests.unwrap_or(self.code.len()))
+            .expect("find returns a character boundary")
     }
 
-    /// Modules that are compiled for tests only: `#[cfg(test)] mod name;`.
+    /// Modules declared as `#[cfg(test)] mod name;`.
     pub(crate) fn test_modules(&self) -> Vec<String> {
         let after = self.code.split("#[cfg(test)]").skip(1);
         let declared = after.filter_map(|code| {
@@ -69,10 +71,10 @@ impl Source {
         declared.collect()
     }
 
-    /// The crate's own top modules that the product code names, as `crate::name`.
-    pub(crate) fn modules_named(&self) -> Vec<String> {
+    /// Top-level modules of the crate that [`Self::non_test_code`] names as `crate::name`.
+    pub(crate) fn imported_modules(&self) -> Vec<String> {
         let mut named: Vec<String> =
-            self.product().split("crate::").skip(1).flat_map(first_names).collect();
+            self.non_test_code().split("crate::").skip(1).flat_map(first_names).collect();
         named.sort();
         named.dedup();
         named
@@ -82,9 +84,9 @@ impl Source {
         let mut found = Vec::new();
         for (at, _) in self.code.match_indices("fn ") {
             let (before, from) = self.code.split_at(at);
-            let name = ident(from.strip_prefix("fn ").expect("it was found there"));
-            let alone = !before.ends_with(|c: char| c.is_alphanumeric() || c == '_');
-            if let Some(body) = body(from).filter(|_| alone && !name.is_empty()) {
+            let name = ident(from.strip_prefix("fn ").expect("match_indices found it"));
+            let is_keyword = !before.ends_with(|c: char| c.is_alphanumeric() || c == '_');
+            if let Some(body) = body(from).filter(|_| is_keyword && !name.is_empty()) {
                 let lines = body.lines().filter(|line| !line.trim().is_empty()).count();
                 found.push(Function { name, line: before.lines().count(), lines });
             }
@@ -115,7 +117,7 @@ fn ident(code: &str) -> String {
     code.trim_start().chars().take_while(|c| c.is_alphanumeric() || *c == '_').collect()
 }
 
-/// What stands between a function's braces; nothing for a declaration without a body.
+/// The text between a function's braces; `None` for a declaration without a body.
 fn body(code: &str) -> Option<&str> {
     let (mut braces, mut brackets, mut start) = (0_u32, 0_i32, 0);
     for (at, c) in code.char_indices() {
@@ -135,28 +137,29 @@ fn body(code: &str) -> Option<&str> {
     None
 }
 
-/// The source with comments, texts and characters replaced by spaces.
-fn blanked(source: &str) -> String {
+/// The source with comments, strings and character literals replaced by spaces.
+fn blank_comments_and_strings(source: &str) -> String {
     let mut code = String::with_capacity(source.len());
     let mut rest = source;
     while let Some(first) = rest.chars().next() {
-        let (hidden, shown) = match opaque(rest, code.chars().next_back()) {
+        let (hidden, shown) = match opaque_len(rest, code.chars().next_back()) {
             0 => (0, first.len_utf8()),
             hidden => (hidden, 0),
         };
-        let (taken, left) = rest.split_at(hidden + shown);
+        let (head, tail) = rest.split_at(hidden + shown);
         if hidden > 0 {
-            code.extend(taken.chars().map(|c| if c == '\n' { '\n' } else { ' ' }));
+            code.extend(head.chars().map(|c| if c == '\n' { '\n' } else { ' ' }));
         } else {
-            code.push_str(taken);
+            code.push_str(head);
         }
-        rest = left;
+        rest = tail;
     }
     code
 }
 
-/// How long the comment, text or character at the front is; 0: there is none.
-fn opaque(code: &str, before: Option<char>) -> usize {
+/// Length in bytes of the comment, string or character literal at the start of `code`; 0 if there
+/// is none. `before` is the character in front of it.
+fn opaque_len(code: &str, before: Option<char>) -> usize {
     let until = |end: &str, from: usize| {
         let tail = code.get(from..).unwrap_or_default();
         tail.find(end).map_or(code.len(), |at| from + at + end.len())
@@ -175,13 +178,13 @@ fn opaque(code: &str, before: Option<char>) -> usize {
         }
     }
     match code.chars().next() {
-        Some('"') => quoted(code, '"'),
-        Some('\'') => character(code),
+        Some('"') => quoted_len(code, '"'),
+        Some('\'') => char_literal_len(code),
         _ => 0,
     }
 }
 
-fn quoted(code: &str, quote: char) -> usize {
+fn quoted_len(code: &str, quote: char) -> usize {
     let mut escaped = false;
     for (at, c) in code.char_indices().skip(1) {
         match c {
@@ -194,11 +197,11 @@ fn quoted(code: &str, quote: char) -> usize {
     code.len()
 }
 
-/// `'x'` and `'\n'`, but not the lifetime `'x`.
-fn character(code: &str) -> usize {
+/// Length of a character literal such as `'x'` or `'\n'`; 0 for the lifetime `'x`.
+fn char_literal_len(code: &str) -> usize {
     let mut chars = code.chars().skip(1);
     match (chars.next(), chars.next()) {
-        (Some('\\'), _) | (Some(_), Some('\'')) => quoted(code, '\''),
+        (Some('\\'), _) | (Some(_), Some('\'')) => quoted_len(code, '\''),
         _ => 0,
     }
 }

@@ -249,8 +249,8 @@ impl Auditor {
         TimeSpan { from: self.now, until: self.now.after(self.rules.window) }
     }
 
-    fn report(&mut self, rule: Rule, concerns: Vec<AuditedObject>, detail: String) {
-        self.breaches.push(Breach { rule, at: self.now, objects: concerns, detail });
+    fn report(&mut self, rule: Rule, objects: Vec<AuditedObject>, detail: String) {
+        self.breaches.push(Breach { rule, at: self.now, objects, detail });
     }
 }
 

@@ -196,7 +196,7 @@ fn pipelined_reason(session: &Session<'_>, group: PodGroupId, nodes: &[NodeId]) 
         }
         PipelinePolicy::NominatedNode => {
             let of_group = |pod: &PodId| session.pod(*pod).group == Some(group);
-            let pod = session.pod_ids().find(of_group).expect("it was promised room");
+            let pod = session.pod_ids().find(of_group).expect("the group has a pipelined pod");
             let fit_errors = session.fit_errors(pod, None);
             let deallocation = deallocation(session, pod, &fit_errors);
             let preemption = PreemptionOutcome::VictimsTerminating;

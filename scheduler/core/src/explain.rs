@@ -205,7 +205,7 @@ fn check_plugins(session: &mut Session<'_>, group: PodGroupId) -> Vec<(String, O
         .map(|plugin| (format!("{plugin:?}"), plugin.pre_enqueue(session, group).err()))
         .collect();
     let pods = session.next_chunk(group);
-    if !pods.is_empty() && verdicts.iter().all(|(_, refusal)| refusal.is_none()) {
+    if !pods.is_empty() && verdicts.iter().all(|(_, rejection)| rejection.is_none()) {
         let pre_filters = list.pre_filter.iter();
         verdicts.extend(
             pre_filters.map(|plugin| {
@@ -226,7 +226,7 @@ fn topology_error(session: &mut Session<'_>, pods: &[PodId]) -> Option<Reason> {
     let start = session.checkpoint();
     let failure = session.allocate_all(pods).err();
     session.undo_to(start);
-    failure?.no_domain.map(|no_place| Reason::NoTopologyDomain(*no_place))
+    failure?.no_domain.map(|no_domain| Reason::NoTopologyDomain(*no_domain))
 }
 
 /// Reports the nodes for the first pod that does not fit, given the placements of the pods before
@@ -234,7 +234,7 @@ fn topology_error(session: &mut Session<'_>, pods: &[PodId]) -> Option<Reason> {
 fn report_nodes(session: &mut Session<'_>, group: PodGroupId) -> Option<NodeReport> {
     let pods = session.next_chunk(group);
     let start = session.checkpoint();
-    let placed = session.allocate_all(&pods).err().map_or(0, |unplaced| unplaced.found as usize);
+    let placed = session.allocate_all(&pods).err().map_or(0, |failure| failure.found as usize);
     session.undo_to(start);
     let are_placed = placed < pods.len() && session.allocate_all(&pods[..placed]).is_ok();
     let missing = if are_placed { &pods[placed..] } else { &pods };
@@ -247,40 +247,36 @@ fn report_nodes(session: &mut Session<'_>, group: PodGroupId) -> Option<NodeRepo
 }
 
 fn node_groups(session: &Session<'_>, pod: PodId, missing: &[PodId]) -> Vec<NodeGroup> {
-    type Likeness = (Vec<(String, Option<FitError>)>, Resources, Resources, Option<i64>, usize);
-    let mut alike: BTreeMap<Likeness, Vec<Name>> = BTreeMap::new();
+    type GroupKey = (Vec<(String, Option<FitError>)>, Resources, Resources, Option<i64>, usize);
+    let mut by_verdict: BTreeMap<GroupKey, Vec<Name>> = BTreeMap::new();
     let shared_gpu = session.shape_of(pod).fractional_gpu;
-    let mut out_of_place = session.nodes_outside_domains(missing, pod);
+    let mut outside_domains = session.nodes_outside_domains(missing, pod);
     for (node, verdicts) in session.node_ids().zip(session.filter_results(pod)) {
-        let refusals = verdicts.into_iter().filter_map(|(plugin, verdict)| match verdict {
+        let rejections = verdicts.into_iter().filter_map(|(plugin, verdict)| match verdict {
             Ok(Fit::Now) => None,
             Ok(Fit::Later) => Some((plugin, None)),
-            Err(misfit) => Some((plugin, Some(misfit))),
+            Err(error) => Some((plugin, Some(error))),
         });
-        let out_of_place = out_of_place.remove(&node);
-        let out_of_place =
-            out_of_place.map(|misfit| (TOPOLOGY.to_owned(), Some(FitError::Topology(misfit))));
-        let refusals = refusals.chain(out_of_place).collect();
+        let outside_domains = outside_domains.remove(&node);
+        let outside_domains =
+            outside_domains.map(|error| (TOPOLOGY.to_owned(), Some(FitError::Topology(error))));
+        let rejections = rejections.chain(outside_domains).collect();
         let (room, of) = (session.node_info(node), session.node(node));
         let shared = shared_gpu.filter(|shared| shared.is_size_known_on(of));
-        let free_of_one = shared.map(|shared| shared.from_units(of, room.max_idle_units(of)));
-        let mates = session.peers_on(pod, node).count();
+        let largest_free_fraction =
+            shared.map(|shared| shared.from_units(of, room.max_idle_units(of)));
+        let gang_peers = session.peers_on(pod, node).count();
         let mut free = room.idle.clone();
         let for_all =
             of.allocatable.extended.iter().filter(|(_, all)| **all == Resources::INEXHAUSTIBLE);
         free.extended.extend(for_all.map(|(name, all)| (Name::clone(name), *all)));
-        let likeness = (refusals, free, of.allocatable.clone(), free_of_one, mates);
-        alike.entry(likeness).or_default().push(Name::clone(&of.name));
+        let key = (rejections, free, of.allocatable.clone(), largest_free_fraction, gang_peers);
+        by_verdict.entry(key).or_default().push(Name::clone(&of.name));
     }
-    let group = |((refusals, free, allocatable, free_of_one, mates), nodes)| NodeGroup {
-        nodes,
-        rejections: refusals,
-        free,
-        allocatable,
-        gang_peers: mates,
-        largest_free_fraction: free_of_one,
+    let group = |((rejections, free, allocatable, largest_free_fraction, gang_peers), nodes)| {
+        NodeGroup { nodes, rejections, free, allocatable, gang_peers, largest_free_fraction }
     };
-    let mut groups: Vec<NodeGroup> = alike.into_iter().map(group).collect();
+    let mut groups: Vec<NodeGroup> = by_verdict.into_iter().map(group).collect();
     groups.sort_by(|a, b| (a.rejections.len(), &a.nodes).cmp(&(b.rejections.len(), &b.nodes)));
     groups
 }
@@ -291,29 +287,31 @@ fn missing_pods(session: &mut Session<'_>, group: PodGroupId) -> MissingPods {
     let start = session.checkpoint();
     let failure = session.allocate_all(&pods).err();
     session.undo_to(start);
-    let first = failure.and_then(|unplaced| pods.iter().position(|pod| *pod == unplaced.pod));
+    let first = failure.and_then(|failure| pods.iter().position(|pod| *pod == failure.pod));
     let (before, missing) = pods.split_at(first.unwrap_or(0));
-    let (only_full, worst) = match missing.first().filter(|_| first.is_some()) {
+    let (full_nodes, worst) = match missing.first().filter(|_| first.is_some()) {
         Some(pod) if before.is_empty() || session.allocate_all(before).is_ok() => {
-            (only_full(session, *pod), session.worst_fit_errors(*pod))
+            (full_nodes(session, *pod), session.worst_fit_errors(*pod))
         }
         Some(_) | None => (Vec::new(), Vec::new()),
     };
     session.undo_to(start);
     let shapes = missing.iter().map(|pod| session.pod(*pod).shape).collect();
     let of = session.group(group);
-    let has_required_domain = |part: &usize| {
-        of.topology_constraint(Some(*part)).is_some_and(|constraint| constraint.required.is_some())
+    let has_required_domain = |constrained_sub_group: &usize| {
+        of.topology_constraint(Some(*constrained_sub_group))
+            .is_some_and(|constraint| constraint.required.is_some())
     };
-    let part = |pod: &PodId| of.path_to_root(session.pod(*pod).sub_group).find(has_required_domain);
-    let parts = missing.iter().map(part).collect();
+    let constrained_sub_group =
+        |pod: &PodId| of.path_to_root(session.pod(*pod).sub_group).find(has_required_domain);
+    let constrained_sub_groups = missing.iter().map(constrained_sub_group).collect();
     let used = accounts(session, group).into_iter();
     let name = |queue: QueueId| Name::clone(&session.snapshot.queues[queue.0 as usize].name);
     let used = used.map(|(queue, account)| (name(queue), account.allocated)).collect();
     MissingPods {
         shapes,
-        constrained_sub_groups: parts,
-        full_nodes: only_full,
+        constrained_sub_groups,
+        full_nodes,
         worst_fit_errors: worst,
         used,
         beyond_capacity: session.pods_beyond_empty_cluster(&pods),
@@ -321,8 +319,8 @@ fn missing_pods(session: &mut Session<'_>, group: PodGroupId) -> MissingPods {
 }
 
 /// Nodes that reject the pod only because other pods use their capacity.
-fn only_full(session: &Session<'_>, pod: PodId) -> Vec<NodeId> {
-    let out_of_place = session.nodes_outside_domains(&[pod], pod);
+fn full_nodes(session: &Session<'_>, pod: PodId) -> Vec<NodeId> {
+    let outside_domains = session.nodes_outside_domains(&[pod], pod);
     let full = session.nodes_only_too_full(pod).into_iter();
-    full.filter(|node| !out_of_place.contains_key(node)).collect()
+    full.filter(|node| !outside_domains.contains_key(node)).collect()
 }

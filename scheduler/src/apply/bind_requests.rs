@@ -54,8 +54,8 @@ impl Applier {
     ) -> bool {
         let Some(pod) = cache.pods.get(key).filter(|pod| pod.is_ours) else { return false };
         let is_lost = pod.is_bind_requested() && !cache.nodes.contains_key(&request.node);
-        let nobody_binds = pod.is_bind_requested() && self.binding == Binding::Direct;
-        request.is_exhausted || request.is_for_earlier_pod(pod) || is_lost || nobody_binds
+        let has_no_binder = pod.is_bind_requested() && self.binding == Binding::Direct;
+        request.is_exhausted || request.is_for_earlier_pod(pod) || is_lost || has_no_binder
     }
 
     /// Creates the BindRequest of a pod.

@@ -61,7 +61,7 @@ impl Applier {
             .iter()
             .filter_map(|(key, of)| {
                 let with = of.iter().filter(|user| !without.contains_key(user));
-                allocate(cache, cycle, (key, &with.copied().collect()), &picked)
+                allocate(cache, cycle, key, &with.copied().collect(), &picked)
             })
             .collect();
         self.write(cache, allocate).await;
@@ -195,7 +195,8 @@ fn pick(
 fn allocate(
     cache: &ClusterCache,
     cycle: &Cycle<'_>,
-    (key, pods): (&ObjectKey, &ClaimConsumers),
+    key: &ObjectKey,
+    pods: &ClaimConsumers,
     picked: &BTreeMap<ObjectKey, PickedDevices>,
 ) -> Option<Sequence> {
     let claim = cache.resource_claims.claims.get(key).filter(|_| is_protected(cache, key))?;
@@ -209,7 +210,7 @@ fn allocate(
     let mut change = json!({ "reservedFor": users });
     if claim.allocation.is_none() {
         let node = &cycle.snapshot.nodes[at.0 as usize].name;
-        change["allocation"] = allocation(cache, (claim, node), picked.get(key)?);
+        change["allocation"] = allocation(cache, claim, node, picked.get(key)?);
     }
     Some(vec![status_patch(key, claim, &change)])
 }
@@ -222,7 +223,8 @@ pub(crate) fn consumer_reference(name: &Name, uid: &Name) -> Value {
 /// An allocation of these devices to a pod on the node.
 fn allocation(
     cache: &ClusterCache,
-    (claim, node): (&ClaimRecord, &Name),
+    claim: &ClaimRecord,
+    node: &Name,
     picked: &PickedDevices,
 ) -> Value {
     let results: Vec<Value> = picked

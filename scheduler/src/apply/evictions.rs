@@ -54,8 +54,9 @@ impl Applier {
         &self,
         cache: &ClusterCache,
         cycle: &Cycle<'_>,
-        (pod, cause): (PodId, &EvictionCause),
-        together: &EvictionGroupSizes,
+        pod: PodId,
+        cause: &EvictionCause,
+        group_sizes: &EvictionGroupSizes,
     ) -> Sequence {
         let key = cycle.key(pod);
         let (reason, message) = match self.flavor {
@@ -89,11 +90,11 @@ impl Applier {
         };
         let mut chain = vec![Write::event(&event(&on_pod), &self.api.name, cycle.now)];
         if let Some(on_group) = &on_group {
-            let count = together.count(cycle, pod, cause).to_string();
+            let count = group_sizes.count(cycle, pod, cause).to_string();
             let annotations = annotations(cycle, cause, &count);
-            let annotated =
+            let (path, body) =
                 event(on_group).to_annotated_request(annotations, &self.api.name, cycle.now);
-            chain.push(Write::event_request(annotated));
+            chain.push(Write::event_request(path, body));
         }
         chain.extend(self.mark_disrupted(cache, cycle, &key, &message));
         let mut options = json!({

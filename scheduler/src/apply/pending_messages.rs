@@ -33,7 +33,7 @@ impl PendingMessage {
     }
 
     /// The message of a malformed group; `None` if it is well-formed.
-    pub(super) fn for_malformed_group((key, group): (&ObjectKey, &PodGroupRecord)) -> Option<Self> {
+    pub(super) fn for_malformed_group(key: &ObjectKey, group: &PodGroupRecord) -> Option<Self> {
         let unschedulable = UnschedulableReason::for_malformed_group(&key.name, group)?;
         Some(Self::new("Malformed", unschedulable.to_string(), &unschedulable.remedy()))
     }

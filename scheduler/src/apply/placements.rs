@@ -30,7 +30,8 @@ impl Applier {
         &self,
         cache: &ClusterCache,
         cycle: &Cycle<'_>,
-        (pod, node): (PodId, NodeId),
+        pod: PodId,
+        node: NodeId,
     ) -> Sequence {
         let key = cycle.key(pod);
         let node = &cycle.snapshot.nodes[node.0 as usize].name;
@@ -90,7 +91,7 @@ impl Applier {
             };
             let (key, node_name) = (cycle.key(*pod), &cycle.snapshot.nodes[node.0 as usize].name);
             if !self.bound.contains(&key) {
-                chains.extend(self.report_refused(cache, (&key, node_name), cycle.now));
+                chains.extend(self.report_refused(cache, &key, node_name, cycle.now));
                 continue;
             }
             if let Some(group) = cycle.group(*pod).filter(|group| active.insert(*group)) {
@@ -99,7 +100,8 @@ impl Applier {
                 );
             }
             chains.push(vec![self.scheduled_write(
-                (&key, &pods[pod.0 as usize].uid),
+                &key,
+                &pods[pod.0 as usize].uid,
                 node_name,
                 cycle.now,
             )]);
@@ -114,7 +116,8 @@ impl Applier {
     pub(super) fn report_refused(
         &self,
         cache: &ClusterCache,
-        (key, node): (&ObjectKey, &Name),
+        key: &ObjectKey,
+        node: &Name,
         now: Time,
     ) -> Option<Sequence> {
         let (why, pod) = (self.refused.get(key)?, cache.pods.get(key)?);
@@ -149,7 +152,8 @@ impl Applier {
     /// Writes the `Scheduled` event of a pod.
     pub(super) fn scheduled_write(
         &self,
-        (key, uid): (&ObjectKey, &Name),
+        key: &ObjectKey,
+        uid: &Name,
         node: &Name,
         now: Time,
     ) -> Write {

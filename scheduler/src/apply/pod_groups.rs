@@ -44,13 +44,14 @@ pub(super) fn group_key(group: &PodGroup) -> ObjectKey {
 impl Applier {
     /// Annotates the start of a group, when its first pod got a node.
     pub(super) fn mark_start(&self, group: &PodGroup, at: Time) -> Option<Sequence> {
-        let annotation = ("kai.scheduler/last-start-timestamp", json!(rfc3339(at)));
-        self.annotate(group, annotation).map(|write| vec![write])
+        let write =
+            self.annotate(group, "kai.scheduler/last-start-timestamp", json!(rfc3339(at)))?;
+        Some(vec![write])
     }
 
     /// Annotates the eviction of a group, before its first pod of this cycle is evicted.
     pub(super) fn mark_eviction(&self, group: &PodGroup, at: Time) -> Option<Write> {
-        self.annotate(group, ("kai.scheduler/last-eviction-timestamp", json!(rfc3339(at))))
+        self.annotate(group, "kai.scheduler/last-eviction-timestamp", json!(rfc3339(at)))
     }
 
     /// Annotates groups that became stale or recovered.
@@ -59,8 +60,8 @@ impl Applier {
         for (id, stale) in &cycle.plan.staleness_changes {
             let group = &cycle.snapshot.pod_groups[id.0 as usize];
             let at = if *stale { json!(rfc3339(cycle.now)) } else { Value::Null };
-            let annotation = ("kai.scheduler/stale-podgroup-timestamp", at);
-            let mut chain: Sequence = self.annotate(group, annotation).into_iter().collect();
+            let annotate = self.annotate(group, "kai.scheduler/stale-podgroup-timestamp", at);
+            let mut chain: Sequence = annotate.into_iter().collect();
             if *stale {
                 let event = Event {
                     involved: &involved_object(&group_key(group), &group.uid),
@@ -77,7 +78,7 @@ impl Applier {
         self.write(cache, chains).await;
     }
 
-    fn annotate(&self, group: &PodGroup, (annotation, value): (&str, Value)) -> Option<Write> {
+    fn annotate(&self, group: &PodGroup, annotation: &str, value: Value) -> Option<Write> {
         if self.flavor == Flavor::Kube {
             return None;
         }
@@ -111,13 +112,14 @@ impl Applier {
         let chains = groups.filter_map(|(id, group)| {
             while records.next_if(|(key, _)| comes_before(key, group)).is_some() {}
             let (key, record) = records.next_if(|(key, _)| matches(key, group))?;
-            let own = PendingMessage::for_malformed_group((key, record))
+            let own = PendingMessage::for_malformed_group(key, record)
                 .or_else(|| Some(PendingMessage::for_bind_failure(&bind_failures.remove(key)?)));
             let pending = own.as_ref().or_else(|| messages.get(&id).map(|pending| &**pending));
             self.group_update(
                 cycle,
-                (id, record),
-                pending.filter(|_| !is_running_single_attempt(cache, (key, record))),
+                id,
+                record,
+                pending.filter(|_| !is_running_single_attempt(cache, key, record)),
             )
         });
         chains.collect()
@@ -126,7 +128,8 @@ impl Applier {
     fn group_update(
         &self,
         cycle: &Cycle<'_>,
-        (id, record): (PodGroupId, &PodGroupRecord),
+        id: PodGroupId,
+        record: &PodGroupRecord,
         pending: Option<&PendingMessage>,
     ) -> Option<Sequence> {
         let (group, reported) = (&cycle.snapshot.pod_groups[id.0 as usize], &record.reported);
@@ -169,8 +172,8 @@ impl Applier {
         }
         let transition = reported.last_transition_id.saturating_add(1);
         let failed_reasons: &[Value] = if is_skipped { &reported.reasons } else { &[] };
-        let ours = pending
-            .map(|pending| self.condition(cycle, (id, pending), (transition, failed_reasons)));
+        let ours =
+            pending.map(|pending| self.condition(cycle, id, pending, transition, failed_reasons));
         let conditions: Value = reported.foreign_conditions.iter().cloned().chain(ours).collect();
         let change = json!({ "status": { "schedulingConditions": conditions } });
         let path = path(GROUPS, &group.namespace, "podgroups", &group.name);
@@ -183,13 +186,15 @@ impl Applier {
         Some(chain)
     }
 
-    /// Builds the condition of our node pool. The reasons of the failed attempt (`before`) stay
-    /// beside the reason why the group is not retried.
+    /// Builds the condition of our node pool. The `failed_reasons` of the last attempt
+    /// follow the reason why the group is not retried.
     fn condition(
         &self,
         cycle: &Cycle<'_>,
-        (id, pending): (PodGroupId, &PendingMessage),
-        (transition, failed_reasons): (u64, &[Value]),
+        id: PodGroupId,
+        pending: &PendingMessage,
+        transition: u64,
+        failed_reasons: &[Value],
     ) -> Value {
         let PendingMessage { code, reason, message } = pending;
         let mut current_reason = json!({ "reason": code, "message": reason });
@@ -225,7 +230,8 @@ fn stale_message(group: &PodGroup) -> &'static str {
 /// since otherwise it would be skipped after they end.
 fn is_running_single_attempt(
     cache: &ClusterCache,
-    (key, group): (&ObjectKey, &PodGroupRecord),
+    key: &ObjectKey,
+    group: &PodGroupRecord,
 ) -> bool {
     let runs = || cache.pods_of(key).any(|(_, pod)| pod.node.is_some() && !pod.is_finished());
     group.attempts != SchedulingAttempts::Unlimited && runs()

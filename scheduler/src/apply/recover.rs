@@ -47,7 +47,7 @@ impl Applier {
         // As in a normal cycle, the start is written before the event.
         self.write(cache, self.missed_starts(cache, cycle, &missed)).await;
         let events = missed.iter().map(|MissedEvent { pod, uid, node }| {
-            vec![self.scheduled_write((pod, uid), node, cycle.now)]
+            vec![self.scheduled_write(pod, uid, node, cycle.now)]
         });
         self.write(cache, events.collect()).await;
         self.needs_recovery = false;

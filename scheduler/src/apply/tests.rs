@@ -1,4 +1,4 @@
-//! What is written for a plan, as text. No server is asked.
+//! The writes for a plan, rendered as text. There is no API server.
 
 use insta::assert_snapshot;
 use schedlab_json::{Value, json};
@@ -14,7 +14,8 @@ use crate::{
     snapshot_builder::SnapshotBuilder,
 };
 
-/// One cycle over these objects: what pod groups are told, and what their pods are.
+/// Runs one cycle over these objects; returns the updates of pod groups and the pending reasons of
+/// their pods.
 fn rendered(objects: &[Value]) -> String {
     cycle_over(objects, |applier, cache, cycle| {
         let words = applier.messages.refresh(cycle);
@@ -114,9 +115,10 @@ fn a_group_with_scheduling_backoff_is_skipped_after_a_failed_attempt() {
     };
     let once = || json!({ "schedulingBackoff": 1 });
     let tried = |pool, transition| mark(pool, transition, "PodSchedulingErrors");
-    let is_left_alone = |rendered: String| rendered.contains("is not tried here again");
+    let is_left_alone = |rendered: String| rendered.contains("is not tried again here");
     assert!(after(once(), &[tried("default", 1)]).contains("\nns/g-0: It was unschedulable on this node pool and is not tried again here, because its schedulingBackoff is 1"));
-    // What is no such mark: none, that of another pool, a later one of another pool, pods missing.
+    // Statuses that do not count as a failed attempt on this pool: no condition, one of another
+    // pool, a later one of another pool, and one for missing pods.
     for marks in [
         vec![],
         vec![tried("other", 1)],
@@ -131,7 +133,7 @@ fn a_group_with_scheduling_backoff_is_skipped_after_a_failed_attempt() {
     assert!(!is_left_alone(after(json!({}), &[tried("default", 1)])));
 }
 
-/// What group `g`, the first of the objects, is told; its status stands so from then on.
+/// Returns the status update of group `g`, the first of the objects, and stores it in `objects`.
 fn rendered_group(objects: &mut [Value]) -> String {
     let rendered = rendered(objects);
     let patch = rendered.lines().find_map(|line| line.split_once("/podgroups/g/status: "));
@@ -161,7 +163,7 @@ fn the_condition_of_a_group_with_scheduling_backoff_says_how_to_retry_it() {
     "#);
     // That is the mark, too.
     assert_eq!(rendered_group(&mut objects), "nothing");
-    assert!(rendered(&objects).contains("is not tried here again"));
+    assert!(rendered(&objects).contains("is not tried again here"));
     objects[0]["spec"]["schedulingBackoff"] = (-1).into();
     assert_snapshot!(rendered_group(&mut objects), @r#"
     event on PodGroup g: Unschedulable: q quota has reached the allowable limit of GPUs. Limit is 0 GPUs, currently 0 GPUs allocated and workload requested 1 GPUs. Remedy: raise the limit of queue q by 1 GPU to 1 GPU
@@ -206,12 +208,13 @@ fn the_eviction_event_of_a_group_is_annotated_with_preemptor_and_pod_count() {
     objects.extend((0..3).map(|at| pod("lent", at, Some("n1"))));
     objects.extend((0..2).map(|at| pod("mine", at, None)));
     let rendered = cycle_over(&objects, |applier, cache, cycle| {
-        let together = EvictionGroupSizes::new(cycle);
+        let group_sizes = EvictionGroupSizes::new(cycle);
         let evictions = cycle.plan.decisions.iter().filter_map(|decision| match decision {
             Decision::Evict { pod, cause } => Some((*pod, cause)),
             Decision::Bind { .. } | Decision::Pipeline { .. } => None,
         });
-        let chains = evictions.map(|one| applier.evict(cache, cycle, one, &together));
+        let chains =
+            evictions.map(|(pod, cause)| applier.evict(cache, cycle, pod, cause, &group_sizes));
         let events = chains.flatten().filter_map(|write| match write.request {
             Request::CreateEvent { event, .. } => {
                 Some(serde_json::from_slice::<Value>(&event).unwrap())
@@ -243,7 +246,7 @@ fn a_refused_binding_is_reported_on_the_pod_once() {
         cycle_over(objects, |applier, cache, _| {
             let key = ObjectKey { namespace: "ns".into(), name: "g-0".into() };
             applier.refused.insert(key.clone(), "no such pod".to_owned());
-            let chain = applier.report_refused(cache, (&key, &"n1".into()), Time(0));
+            let chain = applier.report_refused(cache, &key, &"n1".into(), Time(0));
             lines(chain.into_iter().collect()).join("\n")
         })
     };

@@ -55,7 +55,7 @@ impl Applier {
         let first = open.iter().filter(|one| seen.insert(&one.claim));
         let chains = first.filter_map(|one| {
             let node = &snapshot.nodes[one.node.0 as usize].name;
-            let change = claim_binding(&cache.volumes, (&one.claim, node), &chosen)?;
+            let change = claim_binding(&cache.volumes, &one.claim, node, &chosen)?;
             let kind = Kind::Storage(change.kind);
             Some(vec![Write::patch(kind, change.path, PatchKind::Merge, change.patch)])
         });
@@ -101,7 +101,8 @@ pub(crate) struct StorageChange {
 /// was done.
 pub(crate) fn claim_binding(
     volumes: &VolumeCache,
-    (key, node): (&ObjectKey, &Name),
+    key: &ObjectKey,
+    node: &Name,
     chosen: &BTreeMap<Name, VolumeChoice>,
 ) -> Option<StorageChange> {
     let claim = volumes.claims.get(key)?;

@@ -54,16 +54,13 @@ fn nodes(cache: &ClusterCache) -> Vec<Warning> {
 
 fn slices(cache: &ClusterCache) -> Vec<Warning> {
     let faults = cache.resource_claims.slice_faults();
-    let warning = |(name, uid, SliceFault { error: wrong, consequence: instead }): (
-        &Name,
-        &Name,
-        &SliceFault,
-    )| {
-        let key = ObjectKey { namespace: "".into(), name: Name::clone(name) };
-        let (api_version, kind) = ("resource.k8s.io/v1", "ResourceSlice");
-        let about = InvolvedObject { api_version, kind, key, uid: Name::clone(uid) };
-        (about, "Malformed", format!("{wrong}; until then {instead}"))
-    };
+    let warning =
+        |(name, uid, SliceFault { error: wrong, consequence }): (&Name, &Name, &SliceFault)| {
+            let key = ObjectKey { namespace: "".into(), name: Name::clone(name) };
+            let (api_version, kind) = ("resource.k8s.io/v1", "ResourceSlice");
+            let about = InvolvedObject { api_version, kind, key, uid: Name::clone(uid) };
+            (about, "Malformed", format!("{wrong}; {consequence} until this is fixed"))
+        };
     faults.map(warning).collect()
 }
 

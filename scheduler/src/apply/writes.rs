@@ -74,11 +74,12 @@ pub(super) type Sequence = Vec<Write>;
 
 impl Write {
     pub(super) fn event(event: &Event<'_>, component: &str, now: Time) -> Self {
-        Self::event_request(event.to_request(component, now))
+        let (path, body) = event.to_request(component, now);
+        Self::event_request(path, body)
     }
 
-    /// A write of an event from path and body.
-    pub(super) fn event_request((path, event): (String, Vec<u8>)) -> Self {
+    /// A write of an event; `event` is the JSON body.
+    pub(super) fn event_request(path: String, event: Vec<u8>) -> Self {
         Self { request: Request::CreateEvent { path, event }, on_success: OnSuccess::EventWritten }
     }
 

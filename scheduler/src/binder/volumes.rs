@@ -89,7 +89,7 @@ async fn reserve_volumes(
             return Err(BindError::Failed(why));
         }
         let change = ObjectKey::parse(&claim.name)
-            .and_then(|claim| claim_binding(&cache.volumes, (&claim, node), &chosen));
+            .and_then(|claim| claim_binding(&cache.volumes, &claim, node, &chosen));
         let Some(change) = change else { continue };
         match api.patch(&change.path, PatchKind::Merge, &change.patch).await {
             // Another writer may have bound it; the next attempt reads it again.

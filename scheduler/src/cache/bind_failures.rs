@@ -22,7 +22,8 @@ impl BindFailure {
     /// For a pod with a node: by its BindRequest, or by a binding of this cycle (`tried`). `None`
     /// if no attempt has failed.
     pub(crate) fn for_pod(
-        (key, pod): (&ObjectKey, &PodRecord),
+        key: &ObjectKey,
+        pod: &PodRecord,
         tried: &BTreeSet<ObjectKey>,
     ) -> Option<Self> {
         let has_node = pod.is_bind_requested() || pod.is_waiting() && tried.contains(key);
@@ -39,7 +40,7 @@ impl BindFailure {
         let with_nodes: BTreeSet<&ObjectKey> = cache.bind_requests.keys().chain(tried).collect();
         let pods = with_nodes.into_iter().filter_map(|key| cache.pods.get_key_value(key));
         for (key, pod) in pods {
-            if let (Some(failure), Some(group)) = (Self::for_pod((key, pod), tried), &pod.group) {
+            if let (Some(failure), Some(group)) = (Self::for_pod(key, pod, tried), &pod.group) {
                 let (namespace, name) = (Name::clone(&key.namespace), Name::clone(group));
                 first.entry(ObjectKey { namespace, name }).or_insert(failure);
             }

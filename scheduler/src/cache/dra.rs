@@ -217,11 +217,11 @@ impl ResourceClaims {
         if self.allocated_devices.get(&device.id) == Some(&false) {
             return Resources::default();
         }
-        self.resources_of_kinds((if device.is_gpu { 1000 } else { 0 }, &device.kinds))
+        self.resources_of_kinds(if device.is_gpu { 1000 } else { 0 }, &device.kinds)
     }
 
     /// The resources of one device of these kinds.
-    fn resources_of_kinds(&self, (gpu_milli, kinds): (i64, &BTreeSet<Name>)) -> Resources {
+    fn resources_of_kinds(&self, gpu_milli: i64, kinds: &BTreeSet<Name>) -> Resources {
         let kinds = kinds.iter().filter(|kind| !self.uncounted_kinds.contains(*kind));
         let extended = kinds.map(|kind| (kind_resource_name(kind), 1)).collect();
         Resources { gpu_milli, extended, ..Resources::default() }
@@ -272,7 +272,7 @@ impl ResourceClaims {
                 if is_of_one_node { request } else { ClaimRequest::default() };
             let besides = allocation.zip(allocated_on.as_ref());
             let besides =
-                besides.and_then(|(has, node)| self.extra_counts(has, node, (&devices, &every)));
+                besides.and_then(|(has, node)| self.extra_counts(has, node, &devices, &every));
             let mut shared = DeviceClaim {
                 name: claim_key.to_string().into(),
                 devices,
@@ -303,7 +303,8 @@ impl ResourceClaims {
         &self,
         has: &ClaimAllocation,
         node: &Name,
-        (devices, every): (&Resources, &BTreeMap<Name, Resources>),
+        devices: &Resources,
+        every: &BTreeMap<Name, Resources>,
     ) -> Option<(Name, Resources)> {
         if !every.is_empty() {
             return None;
@@ -312,7 +313,7 @@ impl ResourceClaims {
             self.devices_of(node).iter().filter(|device| has.devices.contains_key(&device.id));
         let mut more = Resources::default();
         for device in its {
-            more.add(&self.resources_of_kinds((0, &device.kinds)));
+            more.add(&self.resources_of_kinds(0, &device.kinds));
         }
         for (kind, count) in &mut more.extended {
             *count -= devices.extended_of(kind);
@@ -372,7 +373,7 @@ impl ResourceClaims {
     /// The resources that one requested device of the selection counts as.
     fn resources_of_one(&self, selection: &DeviceSelection) -> Resources {
         let gpu_milli = if self.is_gpu_class(&selection.class) { 1000 } else { 0 };
-        self.resources_of_kinds((gpu_milli, &self.counted_kinds(selection)))
+        self.resources_of_kinds(gpu_milli, &self.counted_kinds(selection))
     }
 
     /// The node of the allocation. An allocation for pods that did not get their node counts as

@@ -148,7 +148,7 @@ mod tests {
         assert_snapshot!(of(json!({ "mps": "true" }), 0), @r#"annotation mps: got "true", expected true only beside gpu-fraction or gpu-memory"#);
         assert_eq!(of(json!({ "mps": "true" }), 1000), of(json!({ "mps": "true" }), 0));
         assert_snapshot!(of(json!({ "mps": "false" }), 1000), @"None");
-        assert_snapshot!(of(json!({ "mps": "true", "gpu-fraction": "0.5" }), 0), @"Some(SharedGpu { part: Milli(500), devices: 1 })");
+        assert_snapshot!(of(json!({ "mps": "true", "gpu-fraction": "0.5" }), 0), @"Some(FractionalGpu { fraction: Milli(500), devices: 1 })");
     }
 
     #[test]
@@ -171,7 +171,7 @@ mod tests {
             ["1", "1.0", "0", "0.0", "1.5", "-0.5", "500m", "half", "0.5.5", "", "NaN", "inf"]
         {
             let rendered = rendered(&json!({ "gpu-fraction": fraction }));
-            assert!(rendered.starts_with("annotation gpu-fraction: found"), "{rendered}");
+            assert!(rendered.starts_with("annotation gpu-fraction: got"), "{rendered}");
         }
         assert_snapshot!(rendered(&json!({ "gpu-memory": "0" })), @r#"annotation gpu-memory: got "0", expected a positive integer of MiB"#);
         assert_snapshot!(rendered(&json!({ "gpu-memory": "1", "gpu-fraction": "0.5" })), @r#"annotation gpu-memory: got "1", expected one of gpu-fraction, gpu-memory and whole GPUs"#);

@@ -119,9 +119,9 @@ impl PodGroupRecord {
         }
         let min_member = min_member.unwrap_or(1);
         let sub_groups = reader.sub_groups(min_member);
-        reader.check_min_sub_group(&sub_groups, (None, min_sub_group));
+        reader.check_min_sub_group(&sub_groups, None, min_sub_group);
         for (at, part) in sub_groups.iter().enumerate() {
-            reader.check_min_sub_group(&sub_groups, (Some(at), part.min_sub_group));
+            reader.check_min_sub_group(&sub_groups, Some(at), part.min_sub_group);
         }
         reader.check_leaf_minimums();
         let at = |key: &str| {
@@ -140,7 +140,7 @@ impl PodGroupRecord {
             min_member,
             sub_groups,
             min_sub_group,
-            topology: reader.topology(spec, ("spec.", "")),
+            topology: reader.topology(spec, "spec.", ""),
             created: time(object, "/metadata/creationTimestamp").unwrap_or_default(),
             last_start: at("kai.scheduler/last-start-timestamp"),
             last_eviction: at("kai.scheduler/last-eviction-timestamp"),
@@ -337,27 +337,33 @@ impl PodGroupParser<'_> {
                 min_member: min_member.unwrap_or(least),
                 parent,
                 min_sub_group: self.minimum(item, &path("minSubGroup")),
-                topology: self.topology(item, ("spec.subGroups: ", name)),
+                topology: self.topology(item, "spec.subGroups: ", name),
             });
         }
         self.break_cycles(&mut sub_groups);
         sub_groups
     }
 
-    /// Reports a level without topology, and a topology without level.
-    fn topology(&mut self, of: &Value, (field, whose): (&str, &str)) -> Option<TopologyConstraint> {
-        let whose = if whose.is_empty() { "" } else { &format!(" in {whose}") };
+    /// Records an error for a level without topology and for a topology without level. `prefix` goes
+    /// before the field in the message; `sub_group` is empty for the pod group itself.
+    fn topology(
+        &mut self,
+        of: &Value,
+        prefix: &str,
+        sub_group: &str,
+    ) -> Option<TopologyConstraint> {
+        let whose = if sub_group.is_empty() { "" } else { &format!(" in {sub_group}") };
         let Some(constraint) = topology::constraint(of) else {
             let topology = text(of, "/topologyConstraint/topology");
             if let Some(topology) = topology.filter(|topology| !topology.is_empty()) {
                 let found = format!("topology {topology} without a level{whose}");
-                self.record_error(&format!("{field}topologyConstraint"), &found, LEVELS);
+                self.record_error(&format!("{prefix}topologyConstraint"), &found, LEVELS);
             }
             return None;
         };
         if constraint.topology.is_empty() {
             let found = format!("nothing{whose}");
-            self.record_error(&format!("{field}topologyConstraint.topology"), &found, TOPOLOGY);
+            self.record_error(&format!("{prefix}topologyConstraint.topology"), &found, TOPOLOGY);
         }
         Some(constraint)
     }
@@ -367,14 +373,15 @@ impl PodGroupParser<'_> {
     fn check_min_sub_group(
         &mut self,
         all: &[SubGroup],
-        (of, minimum): (Option<usize>, Option<u32>),
+        parent: Option<usize>,
+        minimum: Option<u32>,
     ) {
         let Some(minimum) = minimum else { return };
-        let there = all.iter().filter(|part| part.parent == of).count();
+        let there = all.iter().filter(|part| part.parent == parent).count();
         if usize::try_from(minimum).is_ok_and(|minimum| minimum <= there) {
             return;
         }
-        let (field, whose) = match of.and_then(|at| all.get(at)) {
+        let (field, whose) = match parent.and_then(|at| all.get(at)) {
             Some(part) => ("spec.subGroups: minSubGroup", format!(" below {}", part.name)),
             None => ("spec.minSubGroup", String::new()),
         };

@@ -123,7 +123,8 @@ impl QueueParser<'_> {
             -1.0 => Amount::Unlimited,
             number => Amount::Exactly(self.to_core_units(
                 number,
-                (resource, which),
+                resource,
+                which,
                 allowed_amounts(resource),
             )),
         }
@@ -131,13 +132,13 @@ impl QueueParser<'_> {
 
     fn weight(&mut self, resource: &str) -> i64 {
         let number = match self.number(resource, "overQuotaWeight") {
-            // As in KAI, where -1 stands beside an unlimited quota: a queue without positive weight
+            // As in KAI, where -1 is the weight of an unlimited quota: a queue without positive weight
             // gets nothing above quota.
             -1.0 => 0.0,
             number => number,
         };
         // Weights are kept in thousandths for every resource.
-        self.to_integer(number * 1000.0, (resource, "overQuotaWeight"), WEIGHT)
+        self.to_integer(number * 1000.0, resource, "overQuotaWeight", WEIGHT)
     }
 
     fn number(&mut self, resource: &str, which: &str) -> f64 {
@@ -145,39 +146,46 @@ impl QueueParser<'_> {
         match found {
             None | Some(Value::Null) => 0.0,
             Some(value) => value.as_f64().unwrap_or_else(|| {
-                self.record_error((resource, which), shown(value), allowed_amounts(resource));
+                self.record_error(resource, which, shown(value), allowed_amounts(resource));
                 0.0
             }),
         }
     }
 
     /// Converts devices, millicores and megabytes to the units of the core.
-    fn to_core_units(&mut self, number: f64, of: (&str, &str), allowed: &'static str) -> i64 {
-        let factor = match of.0 {
+    fn to_core_units(
+        &mut self,
+        number: f64,
+        resource: &str,
+        which: &str,
+        allowed: &'static str,
+    ) -> i64 {
+        let factor = match resource {
             "gpu" => 1e3,
             "memory" => 1e6,
             _ => 1.0,
         };
-        self.to_integer(number * factor, of, allowed)
+        self.to_integer(number * factor, resource, which, allowed)
     }
 
     #[expect(clippy::cast_possible_truncation, reason = "the range is checked before")]
-    fn to_integer(&mut self, number: f64, of: (&str, &str), allowed: &'static str) -> i64 {
+    fn to_integer(
+        &mut self,
+        number: f64,
+        resource: &str,
+        which: &str,
+        allowed: &'static str,
+    ) -> i64 {
         // Below 2^63, above which the conversion would saturate.
         if (0.0..=9.2e18).contains(&number) {
             return number.round() as i64;
         }
-        let found = resource_field(self.spec, of.0, of.1);
-        self.record_error(of, found.map(shown).unwrap_or_default(), allowed);
+        let found = resource_field(self.spec, resource, which);
+        self.record_error(resource, which, found.map(shown).unwrap_or_default(), allowed);
         0
     }
 
-    fn record_error(
-        &mut self,
-        (resource, which): (&str, &str),
-        found: String,
-        allowed: &'static str,
-    ) {
+    fn record_error(&mut self, resource: &str, which: &str, found: String, allowed: &'static str) {
         let field = format!("spec.resources.{resource}.{which}");
         self.malformed.get_or_insert(Malformed::new(field, found, allowed));
     }

@@ -157,7 +157,7 @@ mod tests {
         cache.upsert(Kind::Pod, &pod("sharer", "Running"));
         assert_eq!(held(&cache), 0, "the sharer holds the device");
         cache.upsert(Kind::Pod, &pod("gpu-reservation-1", "Running"));
-        assert_eq!(held(&cache), 0, "told again");
+        assert_eq!(held(&cache), 0, "the pod is observed again");
         let decided = cache.revision;
         cache.upsert(Kind::Pod, &pod("sharer", "Succeeded"));
         assert_eq!(held(&cache), 1000, "the sharer is done");
@@ -165,7 +165,7 @@ mod tests {
         cache.upsert(Kind::Pod, &pod("late", "Running"));
         cache.relist(Kind::Pod, &[]);
         cache.upsert(Kind::Pod, &pod("gpu-reservation-1", "Running"));
-        assert_eq!(held(&cache), 1000, "everything is told anew");
+        assert_eq!(held(&cache), 1000, "the pods are listed again");
     }
 
     #[test]
@@ -177,7 +177,7 @@ mod tests {
         cache.upsert(Kind::Pod, &pod_on("n1", "gpu-reservation-1", "Running"));
         cache.upsert(Kind::Pod, &pod_on("n2", "gpu-reservation-2", "Running"));
         cache.upsert(Kind::Pod, &pod_on("n2", "sharer", "Running"));
-        assert_eq!(held(&cache, "gpu-reservation-1"), 1000, "nobody shares it");
+        assert_eq!(held(&cache, "gpu-reservation-1"), 1000, "no pod shares it");
         assert_eq!(held(&cache, "gpu-reservation-2"), 0, "the sharer holds it");
         cache.upsert(Kind::Pod, &pod_on("n1", "sharer-1", "Running"));
         assert_eq!(held(&cache, "gpu-reservation-1"), 0, "shared now");

@@ -269,15 +269,15 @@ fn excluded_nodes_are_known_with_their_missing_labels() {
     x.relist(Kind::Node, &nodes);
     rest.relist(Kind::Node, &nodes);
     assert_snapshot!(rendered(&x), @r#"
-    e {Label { key: "pool", value: "x" }}
-    d {Label { key: "pool", value: "x" }, GpuWorker, CpuWorker}
-    b {Label { key: "pool", value: "x" }, CpuWorker}
-    c {GpuWorker, CpuWorker}
+    e {Missing { key: "pool", value: "x" }}
+    d {Missing { key: "pool", value: "x" }, NotGpuWorker, NotCpuWorker}
+    b {Missing { key: "pool", value: "x" }, NotCpuWorker}
+    c {NotGpuWorker, NotCpuWorker}
     "#);
     assert_snapshot!(rendered(&rest), @r#"
-    c {NoLabel { key: "pool" }, GpuWorker, CpuWorker}
-    a,b {NoLabel { key: "pool" }, CpuWorker}
-    d {GpuWorker, CpuWorker}
+    c {Unwanted { key: "pool" }, NotGpuWorker, NotCpuWorker}
+    a,b {Unwanted { key: "pool" }, NotCpuWorker}
+    d {NotGpuWorker, NotCpuWorker}
     "#);
     x.changes.everything = false;
     x.upsert(Kind::Node, &nodes[1]);

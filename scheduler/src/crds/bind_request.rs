@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
     group = "scheduling.run.ai",
     version = "v1alpha2",
     kind = "BindRequest",
-    doc = "Which pod goes to which node with which GPUs: KAI's order from its scheduler to its binder.",
+    doc = "A request of KAI's scheduler to its binder: the pod to bind, its node and its GPUs.",
     plural = "bindrequests",
     namespaced,
     status = "BindRequestStatus",

@@ -32,7 +32,7 @@ pub struct QueueSpec {
     /// The parent queue; without it the queue is a top-level queue.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub parent_queue: Option<String>,
-    /// Queues of higher priority are served first from what quotas leave over. 100 if unset.
+    /// Resources above all quotas go to queues of higher priority first. 100 if unset.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub priority: Option<i32>,
     /// How long a workload of this queue is protected from preemption by higher priorities in it.
@@ -67,7 +67,7 @@ pub struct QueueResource {
     /// Deserved quota; -1: unlimited.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub quota: Option<f64>,
-    /// Weight for the part of what quotas leave over.
+    /// Weight of the queue in the division of the resources above all quotas.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub over_quota_weight: Option<f64>,
     /// Upper limit; -1: unlimited.

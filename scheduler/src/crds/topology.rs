@@ -14,7 +14,7 @@ use super::Condition;
     group = "kai.scheduler",
     version = "v1alpha1",
     kind = "Topology",
-    doc = "Which node labels name the levels of the cluster's network, from the widest to the narrowest.",
+    doc = "The node labels of the levels of the cluster's network, from the widest to the narrowest.",
     plural = "topologies",
     status = "TopologyStatus",
     derive = "PartialEq"

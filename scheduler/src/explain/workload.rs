@@ -204,7 +204,7 @@ fn bind_problem<'a>(
     tried: &BTreeSet<ObjectKey>,
 ) -> Option<Problem<'a>> {
     pods.iter().find_map(|key| {
-        let bind_failures = BindFailure::for_pod((key, view.cache.pods.get(key)?), tried)?;
+        let bind_failures = BindFailure::for_pod(key, view.cache.pods.get(key)?, tried)?;
         let remedy = bind_failures.remedy();
         Some(Problem { kind: "pod", key, message: bind_failures.message.to_string(), remedy })
     })

@@ -61,7 +61,8 @@ impl Scheduler {
     pub(super) async fn report_queues(
         &mut self,
         capacity: PerResource<i64>,
-        (uses, after): (&BTreeMap<Name, QueueUsage>, &BTreeMap<Name, QueueUsage>),
+        uses: &BTreeMap<Name, QueueUsage>,
+        after: &BTreeMap<Name, QueueUsage>,
         now: Time,
     ) -> Result<(), ApiError> {
         let account =

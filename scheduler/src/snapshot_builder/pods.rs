@@ -16,7 +16,7 @@ use crate::{
     config::Flavor,
 };
 
-/// What the entry of a pod depends on.
+/// The inputs of the entry of a pod, besides its record.
 pub(super) struct PodContext<'a> {
     pub(super) cache: &'a ClusterCache,
     pub(super) flavor: Flavor,
@@ -91,7 +91,8 @@ impl ShapeIds {
 pub(super) fn build(
     key: &ObjectKey,
     context: &PodContext<'_>,
-    (ids, shapes): (&mut ShapeIds, &mut Vec<PodShape>),
+    ids: &mut ShapeIds,
+    shapes: &mut Vec<PodShape>,
 ) -> PodEntry {
     let Some(record) = context.cache.pods.get(key) else {
         return PodEntry::Absent;

@@ -23,7 +23,7 @@ const NO_QUEUE: &str = "no workloads run in it or its children";
 const NO_GROUP: &str = "none of its pods is placed";
 
 /// Why an object cannot be loaded: it is no object, or has no name.
-pub(super) fn object_error((list, index): (&str, usize), object: &Value) -> Option<Malformed> {
+pub(super) fn object_error(list: &str, index: usize, object: &Value) -> Option<Malformed> {
     let field = format!("rawObjects.{list}[{index}]");
     if !object.is_object() {
         return Some(Malformed::new(field, shown(object), OBJECT));
@@ -38,7 +38,7 @@ pub(super) fn object_error((list, index): (&str, usize), object: &Value) -> Opti
     Some(Malformed::new(format!("{field}.metadata.namespace"), shown(namespace), NAME))
 }
 
-/// What happens to an object with a value of the wrong type.
+/// The consequence of a value of the wrong type, for the note.
 pub(super) fn consequence(kind: Kind, object: &Value) -> &'static str {
     match kind {
         Kind::Queue => NO_QUEUE,
@@ -109,7 +109,7 @@ pub(super) fn record_errors(
     let queues = cache.queues.iter().filter_map(|(name, record)| {
         let key = ObjectKey { namespace: Name::default(), name: Name::clone(name) };
         let wrong =
-            queue_error(cache, (name, record)).filter(|_| is_unreported(Kind::Queue, &key))?;
+            queue_error(cache, name, record).filter(|_| is_unreported(Kind::Queue, &key))?;
         Some(format!("Queue {name}: {wrong}; {NO_QUEUE}"))
     });
     let groups = cache.groups.iter().filter_map(|(key, record)| {
@@ -129,7 +129,7 @@ pub(super) fn record_errors(
 }
 
 /// The error of the queue itself, not of one above it.
-fn queue_error(cache: &ClusterCache, (name, record): (&Name, &QueueRecord)) -> Option<Malformed> {
+fn queue_error(cache: &ClusterCache, name: &Name, record: &QueueRecord) -> Option<Malformed> {
     if record.malformed.is_some() {
         return record.malformed.clone();
     }

@@ -147,15 +147,15 @@ impl FieldReader for ObjectPass {
 }
 
 impl ObjectPass {
-    fn load_object(&mut self, (list, at): (&str, usize), object: &Value) {
+    fn load_object(&mut self, list: &str, index: usize, object: &Value) {
         let Some(kind) = array_kind(list) else { return };
-        if let Some(fault) = objects::object_error((list, at), object) {
+        if let Some(fault) = objects::object_error(list, index, object) {
             return self.record_error(&fault);
         }
         let key = ObjectKey::from_object(object);
         if !self.loaded.insert((kind, key.clone())) {
             let found = format!("{} again", objects::object_name(kind, &key));
-            let field = format!("rawObjects.{list}[{at}]");
+            let field = format!("rawObjects.{list}[{index}]");
             return self.record_error(&Malformed::new(field, found, "each object once"));
         }
         self.load_named_object(kind, object);
@@ -271,7 +271,7 @@ impl<'de> Visitor<'de> for ArrayVisitor<'_, '_> {
             return Ok(());
         }
         while let Some(object) = items.next_element::<Value>()? {
-            self.0.load_object((self.1, length), &object);
+            self.0.load_object(self.1, length, &object);
             length += 1;
         }
         Ok(())

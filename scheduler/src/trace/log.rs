@@ -48,9 +48,11 @@ impl TraceLog {
     /// Records a node for a verdict; equal verdicts about the same pod are merged.
     pub(super) fn record_node(
         &mut self,
-        (point, plugin): (&'static str, &str),
+        point: &'static str,
+        plugin: &str,
         subject: &str,
-        (node, verdict): (&str, &str),
+        node: &str,
+        verdict: &str,
     ) {
         if self.subject != subject || self.verdicts.len() >= VERDICTS_MAX {
             self.flush_verdicts();

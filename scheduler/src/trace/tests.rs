@@ -44,7 +44,7 @@ fn equal_verdicts_on_many_nodes_are_one_line() {
 fn a_node_judged_twice_is_counted_once() {
     let trace = Trace::with_capacity(10);
     for node in ["n1", "n0", "n1", "n0"] {
-        trace.record_node(("Filter", "Fit"), "ns/a", (node, "passes"));
+        trace.record_node("Filter", "Fit", "ns/a", node, "passes");
     }
     assert_eq!(trace.text(), "  Filter Fit: ns/a on n1 and 1 more: passes\n");
 }
@@ -61,6 +61,6 @@ fn the_number_and_length_of_lines_are_bounded() {
     let newest: Vec<&str> = whole.lines().skip(dropped).collect();
     assert_eq!(lines[1..], newest[..]);
     let trace = Trace::with_capacity(3);
-    trace.record(("Filter", "Long"), "ns/a", &"é".repeat(10_000));
+    trace.record("Filter", "Long", "ns/a", &"é".repeat(10_000));
     assert_eq!(trace.text().trim_end().chars().count(), 401);
 }

@@ -27,7 +27,7 @@ impl<P: ?Sized + fmt::Debug> TracedPlugin<P> {
     }
 
     fn record(&self, point: &'static str, subject: &str, verdict: &str) {
-        self.trace.record((point, &self.name), subject, verdict);
+        self.trace.record(point, &self.name, subject, verdict);
     }
 }
 
@@ -65,7 +65,7 @@ struct TracedJobQueue {
 
 impl TracedJobQueue {
     fn record(&self, session: &Session<'_>, group: PodGroupId, verdict: &str) {
-        self.trace.record(("QueueSort", &self.name), &group_name(session, group), verdict);
+        self.trace.record("QueueSort", &self.name, &group_name(session, group), verdict);
     }
 }
 
@@ -126,8 +126,7 @@ impl Filter for TracedPlugin<dyn Filter> {
                 Ok(Fit::Later) => "passes once other pods have left".to_owned(),
                 Err(misfit) => misfit.to_string(),
             };
-            let answered = (node_name(session, node), &*verdict);
-            trace.record_node(("Filter", &name), &subject, answered);
+            trace.record_node("Filter", &name, &subject, node_name(session, node), &verdict);
             answer
         }))
     }
@@ -162,8 +161,8 @@ impl Score for TracedPlugin<dyn Score> {
             (self.trace.clone(), self.name.clone(), pod_name(session, pod));
         Box::new(move |node| {
             let points = score(node);
-            let answered = (node_name(session, node), &*points.to_string());
-            trace.record_node(("Score", &name), &subject, answered);
+            let node = node_name(session, node);
+            trace.record_node("Score", &name, &subject, node, &points.to_string());
             points
         })
     }

@@ -353,8 +353,8 @@ fn break_everywhere(sound: &[(Key, Value)], index: usize) -> u64 {
     pointers(&sound[index].1, "", &mut all);
     let ways = all.iter().flat_map(|pointer| wrongs.iter().map(move |wrong| (pointer, wrong)));
     // Such counts would create too many jobs, as in the real controller.
-    let ways =
-        ways.filter(|(pointer, wrong)| **wrong != json!(i64::MAX) || !asks_for_many(pointer));
+    let ways = ways
+        .filter(|(pointer, wrong)| **wrong != json!(i64::MAX) || !requests_many_replicas(pointer));
     ways.map(|(pointer, wrong)| {
         let mut broken = sound.to_vec();
         *broken[index].1.pointer_mut(pointer).unwrap() = wrong.clone();
@@ -382,7 +382,7 @@ fn reconcile_affected(broken: &[(Key, Value)], key: &Key, before: &Value, index:
 }
 
 /// Whether a field is a count of objects to make.
-fn asks_for_many(pointer: &str) -> bool {
+fn requests_many_replicas(pointer: &str) -> bool {
     let last = pointer.rsplit('/').next().unwrap_or_default();
     last == "replicas"
 }

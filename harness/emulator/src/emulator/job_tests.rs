@@ -97,7 +97,7 @@ async fn a_job_past_its_deadline_fails_and_its_pods_go() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_finished_job_goes_with_its_pods_when_its_time_to_live_is_over() {
+async fn a_finished_job_and_its_pods_are_deleted_after_the_time_to_live() {
     let cluster = TestCluster::new();
     cluster.nodes(&["n1"]).await;
     cluster.apply(&job("ttlSecondsAfterFinished: 60", "schedlab.dev/run-time: 1s"));

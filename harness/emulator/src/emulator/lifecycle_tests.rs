@@ -174,7 +174,7 @@ async fn chain() -> TestCluster {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_background_deletion_takes_the_whole_chain() {
+async fn a_background_deletion_deletes_the_whole_chain_of_dependents() {
     let cluster = chain().await;
     cluster.delete("configmaps", "a");
     cluster.settle().await;

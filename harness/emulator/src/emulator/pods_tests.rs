@@ -235,7 +235,7 @@ async fn a_pod_that_does_not_stop_is_killed_when_its_grace_is_over() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_pod_that_never_started_goes_at_once() {
+async fn a_pod_that_never_started_is_deleted_at_once() {
     let cluster = TestCluster::new();
     cluster.nodes(&["n1"]).await;
     cluster.pod("p", "n1", 1, "schedlab.dev/startup: 1h");

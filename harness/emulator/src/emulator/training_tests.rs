@@ -42,7 +42,7 @@ async fn a_job_set_makes_its_jobs_and_completes_with_them() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_job_set_restarts_whole_when_one_job_fails_and_fails_at_its_limit() {
+async fn a_job_set_restarts_all_jobs_when_one_fails_and_fails_at_its_restart_limit() {
     let cluster = TestCluster::new();
     cluster.nodes(&["n1"]).await;
     cluster.apply(JOB_SET);

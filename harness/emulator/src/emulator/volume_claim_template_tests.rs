@@ -63,7 +63,7 @@ async fn each_pod_of_a_stateful_set_gets_claims_of_its_own_and_finds_them_again(
 }
 
 #[tokio::test(start_paused = true)]
-async fn claims_are_deleted_as_the_retention_policy_says() {
+async fn claims_are_deleted_according_to_the_retention_policy() {
     let cluster = running("whenScaled: Delete, whenDeleted: Delete").await;
     cluster.edit("statefulsets", "train", |train| set(train, &["spec", "replicas"], json!(1)));
     cluster.secs(5).await;

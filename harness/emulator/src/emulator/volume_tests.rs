@@ -145,7 +145,7 @@ async fn a_claim_is_kept_while_a_pod_uses_it() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_claim_is_made_for_a_pod_and_goes_with_it() {
+async fn an_ephemeral_claim_is_created_for_a_pod_and_deleted_with_it() {
     let cluster = cluster(&[volume("v", "now", "2Gi")]).await;
     cluster.apply(
         "

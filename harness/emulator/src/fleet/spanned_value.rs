@@ -106,7 +106,7 @@ fn error_message(field: &str, message: &str, written: impl Fn() -> String) -> St
             let names_field = field.is_empty()
                 || field == "fleet"
                 || other.starts_with("unknown field")
-                || other.starts_with("found the key ")
+                || other.starts_with("got the key ")
                 || other.starts_with("taints: ");
             return if names_field { other.to_owned() } else { format!("{field}: {other}") };
         }

@@ -46,7 +46,7 @@ fn a_node_without_gpus_has_no_gpu_labels() {
 }
 
 #[test]
-fn topology_counts_nodes_over_the_whole_fleet() {
+fn topology_blocks_count_nodes_across_pools() {
     let fleet = fleet(
         "
 pools:
@@ -69,7 +69,7 @@ fn a_pools_kubelet_timing_is_annotated_on_its_nodes() {
 }
 
 #[test]
-fn realistic_nodes_weigh_what_real_ones_do() {
+fn realistic_nodes_have_the_size_of_real_nodes() {
     let fleet = fleet("pools: [{name: a, gpus: 8, objects: realistic}]");
     let bytes = fleet.nodes()[0].to_string().len();
     assert!((27_000..=55_000).contains(&bytes), "{bytes}");

@@ -76,7 +76,7 @@ fn text(events: &[WatchEvent]) -> String {
 }
 
 #[test]
-fn a_watch_goes_on_strictly_after_its_revision() {
+fn a_watch_continues_strictly_after_its_revision() {
     let mut store = store();
     create(&mut store, "a");
     create(&mut store, "b");
@@ -97,7 +97,7 @@ fn a_watch_without_a_revision_begins_with_existing_objects() {
 }
 
 #[test]
-fn an_object_that_starts_or_stops_matching_comes_or_goes() {
+fn an_object_that_starts_or_stops_matching_is_added_or_deleted() {
     let mut store = store();
     create(&mut store, "a");
     let (mut cursor, _) = Cursor::start(&store, query("app=x", "3"), now()).unwrap();

@@ -142,7 +142,7 @@ impl WriteRequest {
     }
 
     /// Prunes unknown fields and sets schema defaults. Unknown and duplicate fields are ignored,
-    /// warned about or refused as `fieldValidation` says.
+    /// warned about or refused according to `fieldValidation`.
     pub(super) fn prune_and_default(&mut self, object: &mut Value) -> Result<(), ApiError> {
         let mut dropped = if matches!(self.kind.origin, Origin::Custom) {
             typed::decode_metadata(&self.kind, object)?.unknown

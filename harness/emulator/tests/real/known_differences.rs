@@ -1,7 +1,7 @@
 //! Known differences: the lists of `docs/reference/emulator-differences.md`.
 //!
 //! ```text
-//! - `a-objects.http`, bad JSON, `POST configmaps`: `.message`, `.details`
+//! - `a-objects.http`, malformed JSON, `POST configmaps`: `.message`, `.details`
 //! - at times: `b-lists.http`, pages: `answer`
 //! - everywhere: `.metadata.managedFields`
 //! - kubectl: `kubectl get all`

@@ -1,7 +1,7 @@
 //! Case files: requests as text, with the responses of a real server.
 //!
 //! ```text
-//! ### a name is taken once
+//! ### a duplicate name is rejected
 //! POST pods
 //! metadata: {name: a}
 //! spec: {containers: [{name: c, image: i}]}

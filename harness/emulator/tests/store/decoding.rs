@@ -41,9 +41,9 @@ fn an_unknown_field_is_dropped_with_a_warning_or_refused() {
     );
 }
 
-/// As in kube-apiserver, the whole body is decoded, whatever subresource is written.
+/// As in kube-apiserver, the whole body is decoded, for every subresource.
 #[test]
-fn a_status_is_written_with_a_warning_of_what_is_unknown_in_the_spec() {
+fn a_status_write_warns_about_unknown_fields_in_the_spec() {
     let mut fixture = TestStore::new();
     fixture.create(test_store::pod("a")).unwrap();
     let key = fixture.key("", "Pod", "a");

@@ -24,7 +24,7 @@ fn delete_with(fixture: &mut TestStore, kind: &str, options: DeleteOptions) -> S
 }
 
 #[test]
-fn finalizers_hold_an_object_until_the_last_one_goes() {
+fn finalizers_hold_an_object_until_the_last_one_is_removed() {
     let mut fixture = TestStore::new();
     let mut body = config_map("a");
     body["metadata"]["finalizers"] = json!(["lab.dev/x", "lab.dev/y"]);

@@ -29,7 +29,7 @@ fn page(limit: usize, token: Option<String>) -> ListQuery {
 }
 
 #[test]
-fn pages_show_one_moment_whatever_is_written_meanwhile() {
+fn all_pages_of_a_list_show_the_same_revision_despite_writes() {
     let mut fixture = store_with_pods(5);
     let first = fixture.store.list_page(&pods(), &page(2, None)).unwrap();
     assert_eq!(names(&first), ["p0", "p1"]);
@@ -59,7 +59,7 @@ fn a_page_after_compaction_has_a_new_continue_token() {
 }
 
 #[test]
-fn selectors_choose_and_pages_count_what_they_chose() {
+fn selectors_filter_and_pages_count_only_matching_objects() {
     let mut fixture = store_with_pods(4);
     let key = fixture.key("", "Pod", "p1");
     fixture.merge(key, json!({"metadata": {"labels": {"app": "db"}}})).unwrap();

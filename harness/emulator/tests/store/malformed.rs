@@ -157,7 +157,7 @@ fn body() -> impl Strategy<Value = (String, String, Value)> {
 
 proptest! {
     #[test]
-    fn any_body_is_answered_and_what_is_stored_stays(((group, kind, body), patch) in (body(), anything())) {
+    fn any_body_gets_a_response_and_rewriting_the_stored_object_changes_nothing(((group, kind, body), patch) in (body(), anything())) {
         let mut fixture = TestStore::new();
         let key = fixture.key(&group, &kind, "");
         if let Ok(written) = fixture.write(key, Op::Create(body)) {
@@ -174,7 +174,7 @@ proptest! {
     }
 
     #[test]
-    fn any_patch_and_status_of_a_pod_is_answered(patch in anything(), status in anything()) {
+    fn any_patch_and_status_of_a_pod_gets_a_response(patch in anything(), status in anything()) {
         let mut fixture = TestStore::new();
         fixture.create(pod("a")).unwrap();
         let key = fixture.key("", "Pod", "a");

@@ -285,7 +285,7 @@ fn a_runtime_class_adds_its_overhead() {
 }
 
 #[test]
-fn a_resize_reaches_what_containers_take_and_nothing_else() {
+fn a_resize_changes_only_container_resources() {
     let mut fixture = TestStore::new();
     let took = json!({"requests": {"cpu": "1"}, "limits": {"nvidia.com/gpu": "1"}});
     let created = fixture.create(pod_with("a", took)).unwrap();

@@ -133,7 +133,7 @@ fn a_pod_is_bound_once() {
 }
 
 #[test]
-fn a_bound_pod_gets_its_grace_and_an_unbound_one_goes_at_once() {
+fn a_bound_pod_gets_its_grace_period_and_an_unbound_pod_is_deleted_at_once() {
     let mut store = store();
     create_pod(&mut store, "bound");
     create_pod(&mut store, "unbound");

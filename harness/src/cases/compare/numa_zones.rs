@@ -35,15 +35,21 @@ pub(super) fn differences(
         let zones = spec.and_then(|node| node.numa.as_ref()).map_or(&[][..], |numa| &numa.zones);
         for (at, amounts) in &outcome.numa_zones_available {
             let Some(zone) = zones.get(*at) else {
-                found.push(format!("{name}: expects a zone {at}, which it does not have"));
+                found.push(format!("{name}: got no zone {at}, expected one"));
                 continue;
             };
             let mut free = NumaZoneAmounts(&zone.available).resources();
             apply_task_zones(&mut free, case, snapshot, outcomes, name, &zone.id);
             let wrong = amounts.iter().filter_map(|(resource, text)| {
                 let both = NumaZoneAmounts::expected_and_found(resource, text, &free);
-                let is_equal = both.is_some_and(|[expected, found]| expected == found);
-                (!is_equal).then(|| format!("{name}: {resource} of zone {at}: {text}, {both:?}"))
+                let Some([expected, found]) = both else {
+                    return Some(format!(
+                        "{name}: zone {at}: got {resource} {text}, expected a quantity"
+                    ));
+                };
+                let what =
+                    || format!("{name}: zone {at}: got {resource} {found}, expected {expected}");
+                (expected != found).then(what)
             });
             found.extend(wrong);
         }

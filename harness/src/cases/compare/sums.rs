@@ -18,14 +18,14 @@ pub(super) fn differences(
     let accepted =
         tasks.iter().map(|(_, task, actual)| accepted(snapshot, task, actual)).sum::<f64>();
     let all = [
-        ("asking for", "GPUs", sum(|task| task.gpus_total), Some(outcome.gpus_requested_sum)),
-        ("having", "GPUs", accepted, gpus_accepted),
-        ("asking for", "CPU millis", sum(|task| requested(task, "cpu_millis")), cpu_millis),
-        ("asking for", "bytes", sum(|task| requested(task, "memory_bytes")), memory_bytes),
+        ("requesting", "GPUs", sum(|task| task.gpus_total), Some(outcome.gpus_requested_sum)),
+        ("holding", "GPUs", accepted, gpus_accepted),
+        ("requesting", "CPU millicores", sum(|task| requested(task, "cpu_millis")), cpu_millis),
+        ("requesting", "bytes", sum(|task| requested(task, "memory_bytes")), memory_bytes),
     ];
     let wrong = all.into_iter().filter_map(|(doing, of, found, expected)| {
         let expected = expected.filter(|expected| (found - expected).abs() > 1e-6)?;
-        Some(format!("{doing} {found} {of}, not {expected}"))
+        Some(format!("got tasks {doing} {found} {of}, expected {expected}"))
     });
     wrong.collect()
 }

@@ -13,8 +13,8 @@ fn messages_for(pointer: &str, change: Value) -> String {
 fn an_invalid_case_names_object_field_and_expected_values() {
     let outcome = || json!({ "x": { "status": "Pending", "gpus_requested_sum": 0 } });
     let table = [
-        ("/queues/0/parent", json!("q"), "queue a: parent: found the circle a -> q -> a"),
-        ("/queues/0/parent", json!("a"), "queue a: parent: found the circle a -> a"),
+        ("/queues/0/parent", json!("q"), "queue a: parent: got the cycle a -> q -> a"),
+        ("/queues/0/parent", json!("a"), "queue a: parent: got the cycle a -> a"),
         ("/jobs/0/tasks/0/subgroup", json!("z"), "task j-0: subgroup: got z, expected a pod set"),
         ("/jobs/0/tasks/0/gpu_fracton", json!(0.5), "jobs[0].tasks[0].gpu_fracton: unknown field"),
         ("/jobs/0/tasks/0/state", json!("Odd"), "jobs[0].tasks[0].state: unknown variant `Odd`"),

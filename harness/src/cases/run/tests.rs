@@ -88,7 +88,7 @@ fn call_limits_hold_after_the_match_too() {
         ("/call_limits_per_session", json!({ "binds": 0, "evictions": 0, "pipelines": 0 })),
         ("/expected", json!({ "nodes": { "n": { "idle_gpus": 4, "releasing_gpus": 0 } } })),
     ]);
-    assert!(text.contains("1 binds in one session, 0 allowed"), "{text}");
+    assert!(text.contains("got 1 bind in one session, expected at most 0"), "{text}");
 }
 
 /// The verdict on a task with a GPU claim of this class, named directly or through a template.

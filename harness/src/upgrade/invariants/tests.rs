@@ -112,7 +112,7 @@ async fn a_version_may_update_timestamps_and_add_scheduler_annotations() {
 async fn a_pod_group_keeps_its_status_except_pending_conditions() {
     let status = format!("{GROUP}/status");
     let part = |part: &str| json!({"status": {part: null}});
-    let lost = "objects of the old version still load: pod group default/g lost of its status:";
+    let lost = "objects of the old version still load: pod group default/g lost status:";
     let broken = broken_by(&[(&status, json!({"status": null}))]).await;
     assert_eq!(broken, [format!("{lost} resourcesStatus, schedulingConditions")]);
     let broken = broken_by(&[(&status, part("resourcesStatus"))]).await;
@@ -122,7 +122,7 @@ async fn a_pod_group_keeps_its_status_except_pending_conditions() {
 
 #[tokio::test(start_paused = true)]
 async fn a_node_stays_schedulable_and_keeps_its_labels() {
-    let left = "nodes are left as they were: node n:";
+    let left = "nodes are unchanged: node n:";
     let taint = |key: &str| json!({"spec": {"taints": [{"key": key, "effect": "NoSchedule"}]}});
     let broken = broken_by(&[(NODE, taint("mine"))]).await;
     assert_eq!(broken, [format!(r#"{left} taint mine:NoSchedule is new: """#)]);

@@ -169,7 +169,7 @@ impl FailedShapes {
             let start = session.checkpoint();
             let pods = session.next_chunk(groups[0]);
             let placed = session.allocate_all(&pods);
-            debug_assert!(placed.is_err(), "there was no room before, and nobody left");
+            debug_assert!(placed.is_err(), "nothing was released since the first attempt");
             session.undo_to(start);
             let Err(failure) = placed else { continue };
             for group in groups {

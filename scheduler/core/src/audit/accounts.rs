@@ -236,14 +236,14 @@ pub(super) fn check_status(auditor: &mut Auditor, queue: &Name, allocated: &Amou
     });
     if let Some((resource, said, used)) = wrong {
         let detail = format!(
-            "queue {queue} says that {} {resource} of it are in use; its bound pods add up to {}",
+            "status of queue {queue} reports {} {resource} in use; its bound pods use {}",
             amount(said),
             amount(used)
         );
         auditor.report(Rule::Accounts, vec![AuditedObject::Queue(queue.clone())], detail);
     }
     if let Some((resource, said)) = allocated.iter().find(|(_, said)| **said < 0) {
-        let detail = format!("queue {queue} says that {} {resource} are in use", amount(*said));
+        let detail = format!("status of queue {queue} reports {} {resource} in use", amount(*said));
         auditor.report(Rule::Negative, vec![AuditedObject::Queue(queue.clone())], detail);
     }
 }

@@ -16,11 +16,11 @@ pub(super) fn check(auditor: &mut Auditor, name: &Name, before: &PodView, after:
         (None, Some(node)) => check_bind(auditor, name, after, node),
         (Some(old), Some(new)) if old != new => {
             let detail = format!("pod {name} is on node {old} and was bound again, to {new}");
-            let concerns = vec![AuditedObject::Pod(name.clone())];
-            auditor.report(Rule::Binding, concerns, detail);
+            let objects = vec![AuditedObject::Pod(name.clone())];
+            auditor.report(Rule::Binding, objects, detail);
         }
         (Some(old), None) => {
-            let detail = format!("pod {name} was on node {old} and has no node any more");
+            let detail = format!("pod {name} lost its node {old}");
             auditor.report(Rule::Binding, vec![AuditedObject::Pod(name.clone())], detail);
         }
         (None, None) | (Some(_), Some(_)) => {}
@@ -28,19 +28,20 @@ pub(super) fn check(auditor: &mut Auditor, name: &Name, before: &PodView, after:
     if let (Some(node), Some(devices)) = (&after.node, &after.devices)
         && after.devices != before.devices
     {
-        check_devices(auditor, name, after, (node, devices));
+        check_devices(auditor, name, after, node, devices);
     }
 }
 
 fn check_bind(auditor: &mut Auditor, name: &Name, pod: &PodView, node: &Name) {
-    let concerns = vec![AuditedObject::Pod(name.clone()), AuditedObject::Node(node.clone())];
+    let objects = vec![AuditedObject::Pod(name.clone()), AuditedObject::Node(node.clone())];
     if let Some(why) = unfit_pod(pod) {
         let detail = format!("pod {name} was bound to {node}, but {why}");
-        auditor.report(Rule::Binding, concerns.clone(), detail);
+        auditor.report(Rule::Binding, objects.clone(), detail);
     }
-    if let Some((resource, asked)) = pod.requests.iter().find(|(_, asked)| **asked < 0) {
-        let detail = format!("pod {name} asks for {} {resource} and was bound", amount(*asked));
-        auditor.report(Rule::Negative, concerns.clone(), detail);
+    if let Some((resource, requested)) = pod.requests.iter().find(|(_, requested)| **requested < 0)
+    {
+        let detail = format!("pod {name} requests {} {resource} and was bound", amount(*requested));
+        auditor.report(Rule::Negative, objects.clone(), detail);
     }
     let at = auditor.now;
     let seen: Vec<NodeView> = auditor
@@ -51,44 +52,45 @@ fn check_bind(auditor: &mut Auditor, name: &Name, pod: &PodView, node: &Name) {
         .unwrap_or_default();
     if seen.is_empty() {
         let detail = format!("pod {name} was bound to node {node}, which does not exist");
-        auditor.report(Rule::GoneNode, concerns, detail);
+        auditor.report(Rule::GoneNode, objects, detail);
         return;
     }
     if let Some(why) = consistent_rejection(&seen, |view| unfit_node(auditor, pod, view)) {
         let detail = format!("pod {name} was bound to node {node}, {why}");
-        auditor.report(Rule::Binding, concerns.clone(), detail);
+        auditor.report(Rule::Binding, objects.clone(), detail);
     }
     if let Some(why) =
         consistent_rejection(&seen, |view| exceeded_capacity(auditor, pod, node, view))
     {
         let detail = format!("with pod {name}, pods on node {node} {why}");
-        auditor.report(Rule::Capacity, concerns.clone(), detail);
+        auditor.report(Rule::Capacity, objects.clone(), detail);
     }
     if auditor.rules.profile == AuditProfile::Kai
         && let Some(why) =
             consistent_rejection(&seen, |view| numa::misaligned(auditor, pod, node, view))
     {
         let detail = format!("with pod {name}, pods on node {node} {why}");
-        auditor.report(Rule::Capacity, concerns.clone(), detail);
+        auditor.report(Rule::Capacity, objects.clone(), detail);
     }
     if !pod.device_shares.is_empty()
         && let Some(why) =
             consistent_rejection(&seen, |view| sharing::overfull(auditor, node, view))
     {
         let detail = format!("with pod {name}, pods on node {node} {why}");
-        auditor.report(Rule::Devices, concerns.clone(), detail);
+        auditor.report(Rule::Devices, objects.clone(), detail);
     }
     if let Some((claim, why)) = sharing::unready_claim(auditor, pod, node) {
         let detail = format!("pod {name} was bound to {node}, but claim {claim} {why}");
-        auditor.report(Rule::Devices, concerns.clone(), detail);
+        auditor.report(Rule::Devices, objects.clone(), detail);
     }
     if let Some(why) = consistent_rejection(&seen, |view| unreachable_claim(auditor, pod, view)) {
         let detail = format!("pod {name} was bound to {node}, {why}");
-        auditor.report(Rule::Devices, concerns.clone(), detail);
+        auditor.report(Rule::Devices, objects.clone(), detail);
     }
     if let Some((claim, elsewhere)) = sharing::claim_elsewhere(auditor, pod, node) {
-        let detail = format!("pod {name} uses claim {claim} on {node}; others do on {elsewhere}");
-        auditor.report(Rule::Devices, concerns, detail);
+        let detail =
+            format!("pod {name} uses claim {claim} on {node}; other pods use it on {elsewhere}");
+        auditor.report(Rule::Devices, objects, detail);
     }
     if auditor.rules.profile == AuditProfile::Kai {
         check_bounds(auditor, name, pod);
@@ -96,9 +98,9 @@ fn check_bind(auditor: &mut Auditor, name: &Name, pod: &PodView, node: &Name) {
 }
 
 /// The last rejection, if every state that the scheduler may have seen rejects.
-fn consistent_rejection<T>(seen: &[T], judge: impl Fn(&T) -> Option<String>) -> Option<String> {
-    let refusals: Vec<String> = seen.iter().filter_map(judge).collect();
-    if refusals.len() < seen.len() { None } else { refusals.into_iter().next() }
+fn consistent_rejection<T>(seen: &[T], check: impl Fn(&T) -> Option<String>) -> Option<String> {
+    let rejections: Vec<String> = seen.iter().filter_map(check).collect();
+    if rejections.len() < seen.len() { None } else { rejections.into_iter().next() }
 }
 
 fn unfit_pod(pod: &PodView) -> Option<&'static str> {
@@ -143,15 +145,15 @@ fn unreachable_claim(auditor: &Auditor, pod: &PodView, node: &NodeView) -> Optio
         claim.and_then(|claim| claim.terms.as_ref()).is_some_and(|terms| !can_use(terms))
     };
     let claim = pod.claims.keys().find(is_out)?;
-    Some(format!("from where the devices of claim {claim} cannot be used"))
+    Some(format!("which cannot use the devices of claim {claim}"))
 }
 
 const NO_SCHEDULE: TaintEffect = TaintEffect::NoSchedule;
 
 fn tolerates(toleration: &Toleration, key: &str, value: &str, effect: TaintEffect) -> bool {
-    toleration.key.as_deref().is_none_or(|wanted| wanted == key)
-        && toleration.value.as_deref().is_none_or(|wanted| wanted == value)
-        && toleration.effect.is_none_or(|wanted| wanted == effect)
+    toleration.key.as_deref().is_none_or(|expected| expected == key)
+        && toleration.value.as_deref().is_none_or(|expected| expected == value)
+        && toleration.effect.is_none_or(|expected| expected == effect)
 }
 
 fn matches(term: &NodeSelectorTerm, node: &NodeView) -> bool {
@@ -182,13 +184,13 @@ fn exceeded_capacity(
     node: &NodeView,
 ) -> Option<String> {
     let used = &auditor.accounts.node(name)?.used;
-    let asked = pod.requests_of_node().filter(|(_, asked)| **asked > 0);
-    let (resource, used, room) = asked.into_iter().find_map(|(resource, _)| {
+    let requested = pod.requests_of_node().filter(|(_, requested)| **requested > 0);
+    let (resource, used, offered) = requested.into_iter().find_map(|(resource, _)| {
         let used = used.get(resource).copied().unwrap_or(0);
-        let room = node.allocatable.get(resource).copied().unwrap_or(0);
-        (used > room).then_some((resource, used, room))
+        let offered = node.allocatable.get(resource).copied().unwrap_or(0);
+        (used > offered).then_some((resource, used, offered))
     })?;
-    Some(format!("ask for {} {resource}; it has {}", amount(used), amount(room)))
+    Some(format!("request {} {resource}; the node has {}", amount(used), amount(offered)))
 }
 
 /// Rule 5, at the leaf queue and, if they hold, at all ancestors.
@@ -207,42 +209,47 @@ fn check_bounds(auditor: &mut Auditor, name: &Name, pod: &PodView) {
         let brought = account.charge_of_new_pod(pod);
         let fixed = &account.non_preemptible;
         let over_limit = consistent_rejection(&seen, |view| {
-            exceeded_bound(&brought, &account.used, &view.limit)
+            exceeded_bound("limit", &brought, &account.used, &view.limit)
         });
-        let over_quota =
-            consistent_rejection(&seen, |view| exceeded_bound(&brought, fixed, &view.quota))
-                .filter(|_| !group.preemptible);
-        let concerns =
+        let over_quota = consistent_rejection(&seen, |view| {
+            exceeded_bound("quota", &brought, fixed, &view.quota)
+        })
+        .filter(|_| !group.preemptible);
+        let objects =
             || vec![AuditedObject::Pod(name.clone()), AuditedObject::Queue(queue.clone())];
         if let Some(why) = over_limit.filter(|_| !seen.is_empty()) {
-            let detail = format!("with pod {name}, queue {queue} uses {why} is its limit");
-            auditor.report(Rule::Bounds, concerns(), detail);
+            let detail = format!("with pod {name}, queue {queue} uses {why}");
+            auditor.report(Rule::Bounds, objects(), detail);
         }
         if let Some(why) = over_quota.filter(|_| !seen.is_empty()) {
             let detail =
-                format!("with pod {name}, non-preemptible work of {queue} uses {why} is its quota");
-            auditor.report(Rule::Bounds, concerns(), detail);
+                format!("with pod {name}, non-preemptible pods of queue {queue} use {why}");
+            auditor.report(Rule::Bounds, objects(), detail);
         }
     }
 }
 
-fn exceeded_bound(brought: &Amounts, used: &Amounts, bounds: &Amounts) -> Option<String> {
-    let mut asked = brought.iter().filter(|(_, asked)| **asked > 0);
-    let (resource, used, bound) = asked.find_map(|(resource, _)| {
+fn exceeded_bound(
+    kind: &str,
+    brought: &Amounts,
+    used: &Amounts,
+    bounds: &Amounts,
+) -> Option<String> {
+    let mut requested = brought.iter().filter(|(_, requested)| **requested > 0);
+    let (resource, used, bound) = requested.find_map(|(resource, _)| {
         let used = used.get(resource).copied().unwrap_or(0);
         let bound = bounds.get(resource).copied()?;
         (used > bound).then_some((resource, used, bound))
     })?;
-    Some(format!("{} {resource}; {}", amount(used), amount(bound)))
+    Some(format!("{} {resource}; its {kind} is {}", amount(used), amount(bound)))
 }
 
 /// Rule 2: checks the GPUs that the pod was given.
-fn check_devices(auditor: &mut Auditor, name: &Name, pod: &PodView, given: (&Name, &[u32])) {
-    let (node, devices) = given;
+fn check_devices(auditor: &mut Auditor, name: &Name, pod: &PodView, node: &Name, devices: &[u32]) {
     let mut wrong: Vec<(Option<Name>, String)> = Vec::new();
-    let asked = pod.requests.get(GPU).copied().unwrap_or(0);
-    if asked != 1000 * i128::try_from(devices.len()).unwrap_or(i128::MAX) {
-        let detail = format!("was given {} GPUs and asks for {}", devices.len(), amount(asked));
+    let requested = pod.requests.get(GPU).copied().unwrap_or(0);
+    if requested != 1000 * i128::try_from(devices.len()).unwrap_or(i128::MAX) {
+        let detail = format!("was given {} GPUs and requests {}", devices.len(), amount(requested));
         wrong.push((None, detail));
     }
     if let Some(twice) = devices.iter().enumerate().find(|(at, one)| devices[..*at].contains(one)) {
@@ -267,9 +274,8 @@ fn check_devices(auditor: &mut Auditor, name: &Name, pod: &PodView, given: (&Nam
         }
     }
     for (other, detail) in wrong {
-        let mut concerns =
-            vec![AuditedObject::Pod(name.clone()), AuditedObject::Node(node.clone())];
-        concerns.extend(other.map(AuditedObject::Pod));
-        auditor.report(Rule::Devices, concerns, format!("pod {name} {detail}"));
+        let mut objects = vec![AuditedObject::Pod(name.clone()), AuditedObject::Node(node.clone())];
+        objects.extend(other.map(AuditedObject::Pod));
+        auditor.report(Rule::Devices, objects, format!("pod {name} {detail}"));
     }
 }

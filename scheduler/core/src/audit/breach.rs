@@ -86,13 +86,13 @@ impl Rule {
         match self {
             Self::Capacity => "capacity",
             Self::Devices => "devices",
-            Self::Binding => "bind once, where it may run",
+            Self::Binding => "valid binding",
             Self::Gang => "gang atomicity",
             Self::Bounds => "quota and limit",
             Self::Accounts => "queue status",
-            Self::Victim => "who may be evicted",
-            Self::WholeGang => "whole gangs are evicted",
-            Self::GoneNode => "no bind to a node that is gone",
+            Self::Victim => "valid victim",
+            Self::WholeGang => "whole-gang eviction",
+            Self::GoneNode => "no bind to a deleted node",
             Self::Negative => "no negative amounts",
         }
     }
@@ -114,8 +114,8 @@ mod tests {
     use super::amount;
 
     #[test]
-    fn amounts_are_told_with_their_sign_and_no_more_digits_than_they_have() {
-        let told = [0, 500, -500, -1500, -2000, 1005].map(amount);
-        assert_eq!(told, ["0", "0.5", "-0.5", "-1.5", "-2", "1.005"]);
+    fn amounts_are_printed_with_sign_and_minimal_digits() {
+        let output = [0, 500, -500, -1500, -2000, 1005].map(amount);
+        assert_eq!(output, ["0", "0.5", "-0.5", "-1.5", "-2", "1.005"]);
     }
 }

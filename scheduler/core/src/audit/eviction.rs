@@ -50,11 +50,11 @@ pub(super) fn check(
             && gang::is_whole_with(auditor, group, pod)
     };
     if group.now.is_some() && group.visible_at(at).all(protected) {
-        let mut concerns = vec![AuditedObject::Pod(name.clone())];
-        concerns.extend(pod.group.clone().map(AuditedObject::Group));
+        let mut objects = vec![AuditedObject::Pod(name.clone())];
+        objects.extend(pod.group.clone().map(AuditedObject::Group));
         let detail =
-            format!("pod {name} is not preemptible, its gang is whole, and it was evicted");
-        auditor.report(Rule::Victim, concerns, detail);
+            format!("pod {name} was evicted, but it is not preemptible and its gang is whole");
+        auditor.report(Rule::Victim, objects, detail);
     }
 }
 
@@ -62,8 +62,11 @@ pub(super) fn check(
 fn is_sub_group_whole(auditor: &Auditor, victim: &PodView, group: &GroupView) -> bool {
     let Some(key) = &victim.group else { return false };
     let first = group.sub_groups.first();
-    let part = group.sub_groups.iter().find(|part| Some(&part.name) == victim.sub_group.as_ref());
-    let minimum = part.or(first).map_or(1, |part| part.min_member);
+    let sub_group = group
+        .sub_groups
+        .iter()
+        .find(|sub_group| Some(&sub_group.name) == victim.sub_group.as_ref());
+    let minimum = sub_group.or(first).map_or(1, |sub_group| sub_group.min_member);
     let members = auditor.accounts.members(key).filter_map(|name| auditor.view.pods.get(name));
     let others = members.filter(|pod| pod.stays() && pod.uid != victim.uid);
     others.filter(|pod| pod.sub_group == victim.sub_group).count() + 1 >= minimum
@@ -86,31 +89,31 @@ pub(super) fn check_cause(auditor: &mut Auditor, eviction: &Eviction) {
     let why = match (victim, preemptor) {
         (Some(_), Some(_)) if own => Some("its own job".to_owned()),
         (Some(victim), Some(_)) if is_whole_part(victim) => {
-            Some("though it is not preemptible and its part of the gang is whole".to_owned())
+            Some("although it is not preemptible and its sub-group is whole".to_owned())
         }
         (Some(victim), Some(preemptor)) => unjustified(eviction.kind, victim, preemptor),
         (None, _) | (_, None) => None,
     };
     if let Some(why) = why {
         let pod = eviction.pod.clone();
-        let concerns =
+        let objects =
             vec![AuditedObject::Pod(pod), AuditedObject::Group(eviction.preemptor.clone())];
         let detail = format!("pod {} was evicted for {}, {why}", eviction.pod, eviction.preemptor);
-        auditor.report(Rule::Victim, concerns, detail);
+        auditor.report(Rule::Victim, objects, detail);
     }
 }
 
 fn unjustified(why: EvictionKind, victim: &GroupView, preemptor: &GroupView) -> Option<String> {
     match why {
         EvictionKind::Reclaim if victim.queue == preemptor.queue => {
-            Some(format!("which is in the same queue {}: nothing is to be reclaimed", victim.queue))
+            Some(format!("which is in the same queue {}: nothing to reclaim", victim.queue))
         }
         EvictionKind::Preempt if victim.queue != preemptor.queue => Some(format!(
-            "which is in queue {}; it is in queue {}: priority counts inside a queue",
+            "which is in queue {}, not in its queue {}: priority counts within one queue",
             preemptor.queue, victim.queue
         )),
         EvictionKind::Preempt if victim.priority >= preemptor.priority => Some(format!(
-            "whose priority {} is not above its own {}",
+            "whose priority {} is not above the victim's {}",
             preemptor.priority, victim.priority
         )),
         EvictionKind::Reclaim | EvictionKind::Preempt | EvictionKind::Consolidate => None,

@@ -84,8 +84,8 @@ impl PendingChanges {
     }
 
     fn change(&mut self, gang: Name, at: Time) -> &mut GangChange {
-        let (cycles, cut_short) = (self.cycles, self.killed.is_some());
-        let new = GangChange { cycles, was_interrupted: cut_short, ..GangChange::new(at) };
+        let (cycles, was_interrupted) = (self.cycles, self.killed.is_some());
+        let new = GangChange { cycles, was_interrupted, ..GangChange::new(at) };
         let change = self.gangs.entry(gang).or_insert(new);
         (change.at, change.cycles) = (at, cycles);
         change
@@ -118,8 +118,8 @@ pub(super) fn record(
 pub(super) fn record_move(auditor: &mut Auditor, pod: &Name) {
     let Some(pod) = auditor.view.pods.get(pod) else { return };
     if let Some(group) = pod.group.clone() {
-        let part = pod.sub_group.clone();
-        auditor.pending.change(group, auditor.now).taken_by_others.push(part);
+        let sub_group = pod.sub_group.clone();
+        auditor.pending.change(group, auditor.now).taken_by_others.push(sub_group);
     }
 }
 
@@ -134,12 +134,12 @@ pub(super) fn check(auditor: &mut Auditor, due: &PendingChanges) {
         }
     }
     for (name, change) in due.gangs.iter().filter(|(_, change)| change.bound) {
-        let broken = missing_members(auditor, name, change);
-        if broken.is_none() {
+        let missing = missing_members(auditor, name, change);
+        if missing.is_none() {
             auditor.started.insert(name.clone());
         }
-        let judged = !change.was_interrupted && !auditor.started.contains(name);
-        if let Some(why) = broken.filter(|_| judged) {
+        let is_checked = !change.was_interrupted && !auditor.started.contains(name);
+        if let Some(why) = missing.filter(|_| is_checked) {
             let detail = format!("gang {name} was bound in part: {why}");
             report(auditor, Rule::Gang, name, detail);
         }
@@ -167,9 +167,9 @@ pub(super) fn check_quiescent(auditor: &mut Auditor) {
 }
 
 fn report(auditor: &mut Auditor, rule: Rule, group: &Name, detail: String) {
-    let mut concerns = vec![AuditedObject::Group(group.clone())];
-    concerns.extend(auditor.accounts.members(group).cloned().map(AuditedObject::Pod));
-    auditor.report(rule, concerns, detail);
+    let mut objects = vec![AuditedObject::Group(group.clone())];
+    objects.extend(auditor.accounts.members(group).cloned().map(AuditedObject::Pod));
+    auditor.report(rule, objects, detail);
 }
 
 /// What the group lacks, if it is partly present.
@@ -217,8 +217,8 @@ impl MemberCount {
                 *count.excused.entry(pod.sub_group.clone()).or_default() += 1;
             }
         }
-        for part in &change.taken_by_others {
-            *count.excused.entry(part.clone()).or_default() += 1;
+        for sub_group in &change.taken_by_others {
+            *count.excused.entry(sub_group.clone()).or_default() += 1;
         }
         count
     }
@@ -232,15 +232,15 @@ impl MemberCount {
             return None;
         }
         let partial = (0..group.sub_groups.len()).find_map(|at| self.missing_in_leaf(group, at));
-        let (whole, wanted) = self.whole_root_sub_groups(group);
+        let (whole, required) = self.whole_root_sub_groups(group);
         partial.or_else(|| {
-            (whole < wanted).then(|| format!("{whole} parts are whole, {wanted} must be"))
+            (whole < required).then(|| format!("{whole} of {required} required sub-groups whole"))
         })
     }
 
     fn is_whole(&self, group: &GroupView) -> bool {
-        let (whole, wanted) = self.whole_root_sub_groups(group);
-        whole >= wanted
+        let (whole, required) = self.whole_root_sub_groups(group);
+        whole >= required
     }
 
     /// The number of whole top-level sub-groups, and the required number.
@@ -255,47 +255,49 @@ impl MemberCount {
         if children(group, Some(at)).next().is_some() {
             return None;
         }
-        let part = &group.sub_groups[at];
-        let staying = count_in_sub_group(&self.staying, part, at);
-        let bound = staying + count_in_sub_group(&self.excused, part, at);
-        if staying == 0 || bound >= part.min_member {
+        let sub_group = &group.sub_groups[at];
+        let staying = count_in_sub_group(&self.staying, sub_group, at);
+        let bound = staying + count_in_sub_group(&self.excused, sub_group, at);
+        if staying == 0 || bound >= sub_group.min_member {
             return None;
         }
         let of = if group.sub_groups.len() > 1 {
-            format!(" of part {}", part.name)
+            format!(" of sub-group {}", sub_group.name)
         } else {
             String::new()
         };
-        Some(format!("{bound} pods{of} are bound, its minimum is {}", part.min_member))
+        Some(format!("{bound} of {} required pods{of} bound", sub_group.min_member))
     }
 
     fn is_sub_group_whole(&self, group: &GroupView, at: usize) -> bool {
-        let part = &group.sub_groups[at];
+        let sub_group = &group.sub_groups[at];
         let below: Vec<usize> = children(group, Some(at)).collect();
         if below.is_empty() {
-            let bound = count_in_sub_group(&self.staying, part, at)
-                + count_in_sub_group(&self.excused, part, at);
-            return bound >= part.min_member;
+            let bound = count_in_sub_group(&self.staying, sub_group, at)
+                + count_in_sub_group(&self.excused, sub_group, at);
+            return bound >= sub_group.min_member;
         }
         let whole = below.iter().filter(|at| self.is_sub_group_whole(group, **at)).count();
-        whole >= part.min_sub_groups.unwrap_or(below.len())
+        whole >= sub_group.min_sub_groups.unwrap_or(below.len())
     }
 }
 
 /// Number of pods of a sub-group; pods without a name belong to the first.
 fn count_in_sub_group(
     counts: &BTreeMap<Option<Name>, usize>,
-    part: &SubGroupView,
+    sub_group: &SubGroupView,
     at: usize,
 ) -> usize {
-    let named = counts.get(&Some(part.name.clone())).copied().unwrap_or(0);
+    let named = counts.get(&Some(sub_group.name.clone())).copied().unwrap_or(0);
     let unnamed = counts.get(&None).copied().filter(|_| at == 0);
     named + unnamed.unwrap_or(0)
 }
 
 fn children(group: &GroupView, parent: Option<usize>) -> impl Iterator<Item = usize> {
-    let parts = group.sub_groups.iter().enumerate();
+    let sub_groups = group.sub_groups.iter().enumerate();
     // A sub-group that is its own parent is skipped: in valid groups `parent` points upwards, and
     // the API rejects cycles.
-    parts.filter(move |(at, part)| part.parent == parent && parent != Some(*at)).map(|(at, _)| at)
+    sub_groups
+        .filter(move |(at, sub_group)| sub_group.parent == parent && parent != Some(*at))
+        .map(|(at, _)| at)
 }

@@ -26,17 +26,20 @@ fn split(pod: &PodView, node: &NodeView) -> Option<String> {
         let mut offers = node.numa_zones.values().filter_map(|zone| zone.get(resource));
         offers.any(|offer| *offer > 0)
     };
-    let asked = pod.requests.iter().filter(|(resource, asked)| {
+    let requested = pod.requests.iter().filter(|(resource, requested)| {
         let pinned = pod.guaranteed && PINNED.contains(&&***resource);
         let is_taken = pinned || DEVICES.contains(&&***resource);
-        **asked > 0 && is_taken && is_offered(resource)
+        **requested > 0 && is_taken && is_offered(resource)
     });
-    let mut asked = asked.filter(|_| node.is_single_numa_node);
-    let serves =
-        |zone: &Amounts, (resource, asked): (&Name, &i128)| zone.get(resource) >= Some(asked);
-    asked.find_map(|asked| {
-        let in_one = pod.numa_zones.values().any(|zone| serves(zone, asked));
-        (!in_one).then(|| format!("have no zone that gives it {} {}", amount(*asked.1), asked.0))
+    let mut requested = requested.filter(|_| node.is_single_numa_node);
+    let serves = |zone: &Amounts, (resource, requested): (&Name, &i128)| {
+        zone.get(resource) >= Some(requested)
+    };
+    requested.find_map(|requested| {
+        let in_one = pod.numa_zones.values().any(|zone| serves(zone, requested));
+        (!in_one).then(|| {
+            format!("have no NUMA zone with {} {} for it", amount(*requested.1), requested.0)
+        })
     })
 }
 
@@ -52,7 +55,7 @@ fn overfull(auditor: &Auditor, pod: &PodView, name: &Name, node: &NodeView) -> O
             let offered = offered.unwrap_or(0);
             (taken > offered).then(|| {
                 let (taken, offered) = (amount(taken), amount(offered));
-                format!("take {taken} {resource} from zone {zone}; it has {offered}")
+                format!("use {taken} {resource} of NUMA zone {zone}, which has {offered}")
             })
         })
     })

@@ -50,9 +50,9 @@ fn check_queue_uses(
     snapshot: &Snapshot,
     uses: &BTreeMap<QueueId, QueueUsage>,
 ) {
-    for (queue, said) in uses {
+    for (queue, reported) in uses {
         let name = &snapshot.queues[queue.0 as usize].name;
-        let mut allocated = amounts(&said.allocated);
+        let mut allocated = amounts(&reported.allocated);
         allocated.retain(|resource, _| matches!(&**resource, "nvidia.com/gpu" | "cpu" | "memory"));
         auditor.queue_status(at, name, &allocated);
     }
@@ -125,19 +125,19 @@ impl SnapshotViews<'_> {
 
     fn group_view(&self, group: &PodGroup) -> GroupView {
         let queue = group.queue_id();
-        let parts = group.sub_groups.iter().map(|part| SubGroupView {
-            name: part.name.clone(),
-            parent: part.parent,
-            min_member: part.min_member as usize,
-            min_sub_groups: part.min_sub_group.map(|least| least as usize),
+        let sub_groups = group.sub_groups.iter().map(|sub_group| SubGroupView {
+            name: sub_group.name.clone(),
+            parent: sub_group.parent,
+            min_member: sub_group.min_member as usize,
+            min_sub_groups: sub_group.min_sub_group.map(|minimum| minimum as usize),
         });
         GroupView {
             queue: queue
                 .map_or_else(Name::default, |at| self.snapshot.queues[at.0 as usize].name.clone()),
             priority: group.priority,
             preemptible: group.preemptible,
-            sub_groups: parts.collect(),
-            min_sub_groups: group.min_sub_group.map(|least| least as usize),
+            sub_groups: sub_groups.collect(),
+            min_sub_groups: group.min_sub_group.map(|minimum| minimum as usize),
         }
     }
 
@@ -152,11 +152,11 @@ impl SnapshotViews<'_> {
     fn pod_view(&self, pod: &Pod) -> PodView {
         let shape = self.shape(pod);
         let group = pod.group.map(|at| &self.snapshot.pod_groups[at.0 as usize]);
-        let part = group.and_then(|group| group.sub_groups.get(pod.sub_group));
+        let sub_group = group.and_then(|group| group.sub_groups.get(pod.sub_group));
         let mut view = PodView {
             uid: pod.uid.clone(),
             group: group.map(group_name),
-            sub_group: part.map(|part| part.name.clone()),
+            sub_group: sub_group.map(|sub_group| sub_group.name.clone()),
             requests: amounts(&shape.requests),
             node: self.node_of(pod),
             phase: match pod.status {
@@ -204,8 +204,8 @@ fn claims_on(shape: &PodShape, node: &Node) -> BTreeMap<Name, Amounts> {
 /// Sets the GPU shares on `node`, and the queue charge for them. A pod without a device name gets a
 /// device of its own.
 fn set_device_shares(view: &mut PodView, shape: &PodShape, groups: &[Name], node: &Node) {
-    let Some(FractionalGpu { fraction: part, devices }) = shape.fractional_gpu else { return };
-    let (milli, price) = match part {
+    let Some(FractionalGpu { fraction, devices }) = shape.fractional_gpu else { return };
+    let (milli, charged_milli) = match fraction {
         GpuFraction::Milli(milli) => (milli, milli),
         GpuFraction::MemoryMib(mib) => {
             let device = node.gpu_memory_mib.max(1);
@@ -217,7 +217,8 @@ fn set_device_shares(view: &mut PodView, shape: &PodShape, groups: &[Name], node
         groups.get(at as usize).cloned().unwrap_or_else(own)
     };
     view.device_shares = (0..devices).map(|at| DeviceShare { device: name(at), milli }).collect();
-    view.extra_charges.insert("nvidia.com/gpu".into(), i128::from(price) * i128::from(devices));
+    view.extra_charges
+        .insert("nvidia.com/gpu".into(), i128::from(charged_milli) * i128::from(devices));
 }
 
 /// The GPU charge of MIG instances: `nvidia.com/mig-2g.10gb` counts as two GPUs.
@@ -299,17 +300,17 @@ mod tests {
         Decision::Evict { pod: PodId(u32::try_from(pod).unwrap()), cause }
     }
 
-    fn judged(snapshot: &Snapshot, decisions: Vec<Decision>) -> Vec<String> {
+    fn audited(snapshot: &Snapshot, decisions: Vec<Decision>) -> Vec<String> {
         let plan = Plan { decisions, ..Plan::default() };
         audit_plan(snapshot, &plan, Rules::kai()).iter().map(ToString::to_string).collect()
     }
 
     #[test]
-    fn a_plan_that_fills_nodes_is_right_and_one_that_overfills_them_is_not() {
+    fn a_plan_within_capacity_is_valid_and_one_beyond_is_not() {
         let snapshot = synthetic::pending_singles(2, 2);
         let even = (0..16).map(|pod| bind(pod, u32::from(pod >= 8))).collect();
-        assert_eq!(judged(&snapshot, even), [""; 0]);
-        let skewed = judged(&snapshot, (0..9).map(|pod| bind(pod, 0)).collect());
+        assert_eq!(audited(&snapshot, even), [""; 0]);
+        let skewed = audited(&snapshot, (0..9).map(|pod| bind(pod, 0)).collect());
         assert_eq!(skewed.len(), 1, "{skewed:?}");
         assert!(skewed[0].starts_with("rule 1 (capacity): "), "{}", skewed[0]);
     }
@@ -325,11 +326,11 @@ mod tests {
             job c gpus=1 by-claim
         ",
         );
-        assert_eq!(judged(&snapshot, vec![bind(0, 0), bind(1, 0), bind(2, 1)]), [""; 0]);
-        let overfull = judged(&snapshot, vec![bind(0, 0), bind(2, 0)]);
+        assert_eq!(audited(&snapshot, vec![bind(0, 0), bind(1, 0), bind(2, 1)]), [""; 0]);
+        let overfull = audited(&snapshot, vec![bind(0, 0), bind(2, 0)]);
         assert!(overfull[0].starts_with("rule 1 (capacity): "), "{overfull:?}");
-        let twice = judged(&snapshot, vec![bind(0, 0), bind(1, 1)]);
-        assert!(twice[0].contains("uses claim x on n2; others do on n1"), "{twice:?}");
+        let twice = audited(&snapshot, vec![bind(0, 0), bind(1, 1)]);
+        assert!(twice[0].contains("uses claim x on n2; other pods use it on n1"), "{twice:?}");
     }
 
     #[test]
@@ -340,19 +341,25 @@ mod tests {
         let members: Vec<usize> = (0..snapshot.pods.len())
             .filter(|pod| snapshot.pods[*pod].group == Some(gang))
             .collect();
-        let told = judged(&snapshot, vec![bind(members[0], 0)]);
-        assert!(told.iter().any(|one| one.starts_with("rule 4 (gang atomicity): ")), "{told:?}");
+        let output = audited(&snapshot, vec![bind(members[0], 0)]);
+        assert!(
+            output.iter().any(|one| one.starts_with("rule 4 (gang atomicity): ")),
+            "{output:?}"
+        );
     }
 
     #[test]
-    fn a_victim_that_is_not_preemptible_or_not_below_is_a_breach() {
+    fn an_unjustified_victim_is_a_breach() {
         let snapshot = synthetic::infeasible_gang_against_singles(1);
         let pinned = snapshot.pods.iter().position(|pod| {
             let group = pod.group.map(|group| &snapshot.pod_groups[group.0 as usize]);
             pod.node.is_some() && group.is_some_and(|group| !group.preemptible)
         });
-        let told = judged(&snapshot, vec![evict(pinned.unwrap(), 0)]);
-        assert!(told.iter().any(|one| one.contains("is not preemptible")), "{told:?}");
-        assert!(told.iter().any(|one| one.contains("priority counts inside a queue")), "{told:?}");
+        let output = audited(&snapshot, vec![evict(pinned.unwrap(), 0)]);
+        assert!(output.iter().any(|one| one.contains("is not preemptible")), "{output:?}");
+        assert!(
+            output.iter().any(|one| one.contains("priority counts within one queue")),
+            "{output:?}"
+        );
     }
 }

@@ -15,22 +15,22 @@ pub(super) fn overfull(auditor: &Auditor, name: &Name, node: &NodeView) -> Optio
     // Devices that reservation pods hold as a whole for the pods that share them.
     let mut reserved = BTreeSet::new();
     for pod in account.pods.iter().filter_map(|pod| auditor.view.pods.get(pod)) {
-        for part in &pod.device_shares {
-            *taken.entry(&part.device).or_default() += i128::from(part.milli);
-            if part.milli == 0 {
-                reserved.insert(&part.device);
+        for share in &pod.device_shares {
+            *taken.entry(&share.device).or_default() += i128::from(share.milli);
+            if share.milli == 0 {
+                reserved.insert(&share.device);
             }
         }
     }
     if let Some((device, taken)) = taken.iter().find(|(_, taken)| **taken > 1000) {
-        return Some(format!("take {} of the shared GPU {device}", amount(*taken)));
+        return Some(format!("use {} of shared GPU {device}", amount(*taken)));
     }
     let whole = account.used.get(GPU).copied().unwrap_or(0);
     let shared = 1000 * i128::try_from(taken.len() - reserved.len()).unwrap_or(i128::MAX);
     let offered = node.allocatable.get(GPU).copied().unwrap_or(0);
     (whole + shared > offered).then(|| {
         let (whole, shared) = (amount(whole), amount(shared));
-        format!("have {whole} whole and {shared} shared GPUs; it has {}", amount(offered))
+        format!("use {whole} whole and {shared} shared GPUs; the node has {}", amount(offered))
     })
 }
 
@@ -83,7 +83,7 @@ pub(super) fn check_claim(
     let mut wrong = Vec::new();
     let is_used = before.users.intersection(&after.users).next().is_some();
     if is_used && !before.devices.is_empty() && before.devices != after.devices {
-        wrong.push("was allocated anew while it is in use".to_owned());
+        wrong.push("was reallocated while in use".to_owned());
     }
     let others = auditor.view.claims.iter().filter(|(other, _)| *other != name);
     wrong.extend(others.filter_map(|(other, view)| {
@@ -91,7 +91,7 @@ pub(super) fn check_claim(
         (!before.devices.contains(both)).then(|| format!("was given {both}, which {other} has"))
     }));
     for why in wrong {
-        let concerns = vec![AuditedObject::Claim(name.clone())];
-        auditor.report(Rule::Devices, concerns, format!("claim {name} {why}"));
+        let objects = vec![AuditedObject::Claim(name.clone())];
+        auditor.report(Rule::Devices, objects, format!("claim {name} {why}"));
     }
 }

@@ -134,11 +134,11 @@ fn allocatable_for(size: NodeSize, requested: Resources, existing: &Resources) -
 
 /// The largest device memory of all nodes, or the requested one if larger.
 fn device_memory(nodes: &[Node], shape: &PodShape) -> i64 {
-    let asked = match shape.fractional_gpu.map(|shared| shared.fraction) {
+    let requested = match shape.fractional_gpu.map(|shared| shared.fraction) {
         Some(GpuFraction::MemoryMib(mib)) => mib,
         Some(GpuFraction::Milli(_)) | None => 0,
     };
-    nodes.iter().map(|node| node.gpu_memory_mib).fold(asked, i64::max)
+    nodes.iter().map(|node| node.gpu_memory_mib).fold(requested, i64::max)
 }
 
 /// The node with the labels that the shape selects; `None` if it would need another name.
@@ -236,7 +236,7 @@ mod tests {
     }
 
     #[test]
-    fn a_new_node_has_a_label_with_which_all_requirements_of_a_term_hold() {
+    fn a_new_node_has_labels_that_satisfy_a_term() {
         assert_eq!(label(&[&[("k", Operator::In, &["1", "3"])]]), "1");
         assert_eq!(label(&[&[("k", Operator::In, &["1", "2"])]]), "2");
         assert_eq!(label(&[&[("k", Operator::NotIn, &["2"])]]), "no label");
@@ -250,7 +250,7 @@ mod tests {
     }
 
     #[test]
-    fn a_new_node_suits_the_first_term_that_any_could() {
+    fn a_new_node_satisfies_the_first_satisfiable_term() {
         let never = [("k", Operator::In, &["1"][..]), ("k", Operator::NotIn, &["1"])];
         assert_eq!(label(&[&never]), "no node");
         assert_eq!(label(&[&never, &[("k", Operator::In, &["3"])]]), "3");

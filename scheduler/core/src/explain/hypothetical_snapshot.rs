@@ -78,17 +78,17 @@ pub(super) fn apply_suggestion(
         Suggestion::AddNodes { .. } => {
             cluster.add_nodes_for(missing.beyond_capacity.iter().copied(), &[])?;
         }
-        Suggestion::FreeDomain { topology, level, pods, domains: kept_to, .. } => {
-            cluster.add_nodes_in_domain(topology, level, kept_to, *pods as usize)?;
+        Suggestion::FreeDomain { topology, level, pods, domains, .. } => {
+            cluster.add_nodes_in_domain(topology, level, domains, *pods as usize)?;
         }
-        Suggestion::AdmitToNodes { fit_error: misfit, nodes, pods, added, .. } => {
-            match misfit.placement_need() {
+        Suggestion::AdmitToNodes { fit_error, nodes, pods, added, .. } => {
+            match fit_error.placement_need() {
                 Some(need) => cluster.add_nodes_in_domains(need, *pods, added)?,
-                None => cluster.admit_first(misfit, *nodes, *pods)?,
+                None => cluster.admit_first(fit_error, *nodes, *pods)?,
             }
         }
-        Suggestion::OpenNodes { closed_by: misfit, nodes } => {
-            cluster.admit(misfit, nodes.len(), &cluster.nodes_named(nodes))?;
+        Suggestion::OpenNodes { closed_by: fit_error, nodes } => {
+            cluster.admit(fit_error, nodes.len(), &cluster.nodes_named(nodes))?;
         }
         Suggestion::UseOtherDomains { label, kept_from, .. } => {
             cluster.drop_domain_constraint(label, *kept_from)?
@@ -340,12 +340,13 @@ impl HypotheticalSnapshot<'_> {
         self.change_shapes(|shape| {
             shape.node_selector.remove(label);
             for term in shape.node_affinity.iter_mut().flatten() {
-                term.labels.retain(|wanted| wanted.key != *label);
+                term.labels.retain(|requirement| requirement.key != *label);
             }
             // A term without requirements selects nothing.
-            let asks =
+            let has_requirements =
                 |term: &NodeSelectorTerm| !(term.labels.is_empty() && term.fields.is_empty());
-            shape.node_affinity = shape.node_affinity.take().filter(|terms| terms.iter().all(asks));
+            shape.node_affinity =
+                shape.node_affinity.take().filter(|terms| terms.iter().all(has_requirements));
         });
         Some(())
     }
@@ -355,8 +356,10 @@ impl HypotheticalSnapshot<'_> {
     fn template_node(&self) -> Option<&Node> {
         let Snapshot { nodes, pods, topologies, .. } = &self.snapshot;
         let group = &self.snapshot.pod_groups[self.group.0 as usize];
-        let parts = group.sub_groups.iter().map(|part| &part.topology).chain([&group.topology]);
-        let topology_names: Vec<&Name> = parts.flatten().map(|all| &all.topology).collect();
+        let constraints =
+            group.sub_groups.iter().map(|sub_group| &sub_group.topology).chain([&group.topology]);
+        let topology_names: Vec<&Name> =
+            constraints.flatten().map(|constraint| &constraint.topology).collect();
         if topology_names.is_empty() {
             return nodes.first();
         }
@@ -364,9 +367,9 @@ impl HypotheticalSnapshot<'_> {
         let beside = running.max_by_key(|pod| self.missing.shapes.contains(&pod.shape));
         let beside = beside.and_then(|pod| nodes.get(pod.node?.0 as usize));
         let is_inside = |node: &&Node| {
-            let mut all =
+            let mut constraint =
                 topologies.iter().filter(|topology| topology_names.contains(&&topology.name));
-            all.all(|topology| topology.domain_path(&node.labels).is_some())
+            constraint.all(|topology| topology.domain_path(&node.labels).is_some())
         };
         beside.or_else(|| nodes.iter().find(is_inside)).or_else(|| nodes.first())
     }
@@ -386,8 +389,8 @@ impl HypotheticalSnapshot<'_> {
     }
 
     /// Nodes that reject the pod with this error, one per pod.
-    fn nodes_rejecting_with(&self, misfit: &FitError, pods: u32) -> Vec<NodeId> {
-        let closed = self.missing.worst_fit_errors.iter().filter(|(_, worst)| worst == misfit);
+    fn nodes_rejecting_with(&self, fit_error: &FitError, pods: u32) -> Vec<NodeId> {
+        let closed = self.missing.worst_fit_errors.iter().filter(|(_, worst)| worst == fit_error);
         closed.map(|(node, _)| *node).take(pods.max(1) as usize).collect()
     }
 
@@ -406,10 +409,11 @@ impl HypotheticalSnapshot<'_> {
 
     /// Labels the node with the fewest other errors as the first pod selects; adds a node if the
     /// pod selects one by name or none can be labelled so.
-    fn label_matching_node(&mut self, misfit: &FitError) -> Option<()> {
+    fn label_matching_node(&mut self, fit_error: &FitError) -> Option<()> {
         let shape =
             self.missing.shapes.first().map(|shape| &self.snapshot.shapes[shape.0 as usize])?;
-        let mut worst = self.missing.worst_fit_errors.iter().filter(|(_, worst)| worst == misfit);
+        let mut worst =
+            self.missing.worst_fit_errors.iter().filter(|(_, worst)| worst == fit_error);
         let labelled = worst.find_map(|(node, _)| {
             let at = node.0 as usize;
             Some((at, hypothetical_node::labeled_for(shape, &self.snapshot.nodes[at])?))
@@ -420,14 +424,14 @@ impl HypotheticalSnapshot<'_> {
     }
 
     /// Lets nodes accept `pods` pods, of which `nodes` are closed so far.
-    fn admit_first(&mut self, misfit: &FitError, nodes: u32, pods: u32) -> Option<()> {
-        let closed = self.nodes_rejecting_with(misfit, pods.min(nodes));
-        self.admit(misfit, pods as usize, &closed)
+    fn admit_first(&mut self, fit_error: &FitError, nodes: u32, pods: u32) -> Option<()> {
+        let closed = self.nodes_rejecting_with(fit_error, pods.min(nodes));
+        self.admit(fit_error, pods as usize, &closed)
     }
 
     /// Lets nodes accept `pods` pods, the closed ones included.
-    fn admit(&mut self, misfit: &FitError, pods: usize, closed: &[NodeId]) -> Option<()> {
-        match misfit {
+    fn admit(&mut self, fit_error: &FitError, pods: usize, closed: &[NodeId]) -> Option<()> {
+        match fit_error {
             FitError::Taint { key, value, .. } => self.change_nodes(closed, |node| {
                 node.taints.retain(|taint| taint.key != *key || taint.value != *value);
             }),
@@ -441,7 +445,7 @@ impl HypotheticalSnapshot<'_> {
             }),
             FitError::NotGpuWorker => self.change_nodes(closed, |node| node.add_label(GPU_WORKER)),
             FitError::NotCpuWorker => self.change_nodes(closed, |node| node.add_label(CPU_WORKER)),
-            FitError::NodeAffinity { .. } => self.label_matching_node(misfit)?,
+            FitError::NodeAffinity { .. } => self.label_matching_node(fit_error)?,
             FitError::NumaMisaligned { .. }
             | FitError::Devices(DeviceFitError::InsufficientDevices { .. }) => {
                 self.add_nodes_for_missing(1)?;

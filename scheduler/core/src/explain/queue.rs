@@ -91,16 +91,17 @@ pub fn explain_queue(snapshot: &Snapshot, profile: &Profile, queue: QueueId) -> 
         _ => (ResourceName::Gpu, PerResource { gpu: 1000, ..PerResource::default() }),
     };
     let one_more = Quantity { resource, amount: 1000 };
-    let would_take = reclaimable(snapshot, profile, queue, request);
-    let would_lose = solver::eviction_order(&session, queue).into_iter().map(candidate).collect();
+    let reclaimable = reclaimable(snapshot, profile, queue, request);
+    let eviction_order =
+        solver::eviction_order(&session, queue).into_iter().map(candidate).collect();
     let evictions = evictions(snapshot, profile, queue);
     QueueExplanation {
         queue,
         accounts,
         derivations,
         extra_request: one_more,
-        reclaimable: would_take,
-        eviction_order: would_lose,
+        reclaimable,
+        eviction_order,
         evictions,
     }
 }

@@ -25,16 +25,11 @@ pub struct QueueExplanationText<'a> {
 
 impl fmt::Display for QueueExplanationText<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let QueueExplanation {
-            queue,
-            accounts,
-            reclaimable: would_take,
-            eviction_order: would_lose,
-            ..
-        } = self.explanation;
+        let QueueExplanation { queue, accounts, reclaimable, eviction_order, .. } =
+            self.explanation;
         let parent = accounts[queue.0 as usize].parent;
         let above =
-            parent.map_or_else(String::new, |parent| format!(" below {}", self.name(parent)));
+            parent.map_or_else(String::new, |parent| format!(", child of {}", self.name(parent)));
         writeln!(f, "queue {}{above}", self.name(*queue))?;
         for line in account_lines(&accounts[queue.0 as usize]) {
             writeln!(f, "  {line}")?;
@@ -45,12 +40,11 @@ impl fmt::Display for QueueExplanationText<'_> {
             }
         }
         self.audit(f)?;
-        let asked = self.explanation.extra_request.with_unit();
-        let title = format!(
-            "if it asked for {asked} more, some of these could have to leave, the first first"
-        );
-        self.candidates(f, &title, would_take)?;
-        self.candidates(f, "if others took back, these of it would leave first", would_lose)?;
+        let extra = self.explanation.extra_request.with_unit();
+        let title =
+            format!("with {extra} more requested, these pods could be reclaimed, in this order");
+        self.candidates(f, &title, reclaimable)?;
+        self.candidates(f, "if others reclaim, these pods are evicted first", eviction_order)?;
         self.evictions(f)
     }
 }
@@ -77,11 +71,11 @@ impl QueueExplanationText<'_> {
         })
         .collect();
         let mut above = path.iter().rev();
-        let mut whose: Name = "the cluster".into();
+        let mut divided: Name = "the cluster".into();
         for level in levels {
-            level_lines(f, resource, &whose, level)?;
+            level_lines(f, resource, &divided, level)?;
             if let Some(queue) = above.next() {
-                whose = Name::clone(self.name(*queue));
+                divided = Name::clone(self.name(*queue));
             }
         }
         Ok(())
@@ -94,14 +88,13 @@ impl QueueExplanationText<'_> {
         let lines: Vec<String> = accounts
             .flat_map(|(account, at)| {
                 let name = self.name(QueueId(at));
-                let standings =
-                    QueueBalance::new(account).into_iter().zip(&ResourceName::ACCOUNTED);
-                standings.flat_map(|(standing, resource)| balance_lines(name, standing, resource))
+                let balances = QueueBalance::new(account).into_iter().zip(&ResourceName::ACCOUNTED);
+                balances.flat_map(|(balance, resource)| balance_lines(name, balance, resource))
             })
             .flatten()
             .collect();
         if lines.is_empty() {
-            writeln!(f, "  none borrows and none is starved")?;
+            writeln!(f, "  no queue borrows or is starved")?;
         }
         lines.iter().try_for_each(|line| writeln!(f, "  {line}"))
     }
@@ -116,13 +109,13 @@ impl QueueExplanationText<'_> {
         if candidates.is_empty() {
             writeln!(f, "  none")?;
         }
-        let alike = |a: &VictimCandidate, b: &VictimCandidate| {
+        let is_equal = |a: &VictimCandidate, b: &VictimCandidate| {
             (a.group, a.is_elastic, a.pods.len()) == (b.group, b.is_elastic, b.pods.len())
         };
         let mut shown = 0;
-        for same in candidates.chunk_by(alike).take(CANDIDATES_MAX) {
-            let VictimCandidate { queue, group, pods, is_elastic: is_surplus } = &same[0];
-            let kind = match (is_surplus, same.len()) {
+        for same in candidates.chunk_by(is_equal).take(CANDIDATES_MAX) {
+            let VictimCandidate { queue, group, pods, is_elastic } = &same[0];
+            let kind = match (is_elastic, same.len()) {
                 (true, 1) => "surplus of an elastic job".to_owned(),
                 (true, times) => format!("surplus of an elastic job, {times} times"),
                 (false, _) => "the job's minimum".to_owned(),
@@ -143,16 +136,18 @@ impl QueueExplanationText<'_> {
             if let Decision::Evict { pod, cause } = decision {
                 let of = |group: PodGroupId| self.group(group);
                 let group = self.snapshot.pods[pod.0 as usize].group.map(of);
-                let whom =
+                let preemptor =
                     cause.preemptor().map_or_else(String::new, |it| format!(" for {}", of(it)));
-                *counts.entry((group.unwrap_or_default(), whom, cause.action())).or_default() += 1;
+                *counts
+                    .entry((group.unwrap_or_default(), preemptor, cause.action()))
+                    .or_default() += 1;
             }
         }
         if !counts.is_empty() {
             writeln!(f, "\nthe next cycle evicts")?;
         }
-        for ((group, whom, action), pods) in counts {
-            writeln!(f, "  {} of {group}{whom} ({action})", pod_count(pods as usize))?;
+        for ((group, preemptor, action), pods) in counts {
+            writeln!(f, "  {} of {group}{preemptor} ({action})", pod_count(pods as usize))?;
         }
         Ok(())
     }
@@ -174,26 +169,26 @@ fn balance_lines(
 ) -> [Option<String>; 2] {
     let line = |amount: i64, what: &str, why: &str| {
         let of = Quantity { resource: resource.clone(), amount };
-        (amount > 0).then(|| format!("{name} {what} {}: {why}", of.with_unit()))
+        (amount > 0).then(|| format!("{name} {what} {} ({why})", of.with_unit()))
     };
     [
-        line(balance.borrows, "borrows", "it uses that beyond its quota"),
-        line(balance.starved_of, "is starved of", "it asks for that inside its fair share"),
+        line(balance.borrows, "borrows", "use over quota"),
+        line(balance.starved_of, "is starved of", "requested within its fair share"),
     ]
 }
 
 fn level_lines(
     f: &mut fmt::Formatter<'_>,
     resource: &ResourceName,
-    whose: &Name,
+    divided: &Name,
     level: &LevelDivision,
 ) -> fmt::Result {
     let of = |amount| Quantity { resource: resource.clone(), amount };
     let names: Vec<&str> = level.demands.iter().map(|demand| &*demand.name).collect();
-    writeln!(f, "  {whose} has {} for {}", of(level.input.total).with_unit(), names.join(", "))?;
-    let says_something =
+    writeln!(f, "  {divided} has {} for {}", of(level.input.total).with_unit(), names.join(", "))?;
+    let is_relevant =
         |step: &&DivisionStep| !matches!(step, DivisionStep::Remainder { granted: 0, .. });
-    for step in level.steps.iter().filter(says_something) {
+    for step in level.steps.iter().filter(is_relevant) {
         writeln!(f, "    {}", step_line(step, &level.demands, of))?;
     }
     let shares = level.demands.iter().zip(&level.shares);
@@ -211,24 +206,24 @@ fn step_line(step: &DivisionStep, demands: &[QueueDemand], of: impl Fn(i64) -> Q
         Amount::Unlimited => "unlimited".to_owned(),
     };
     match step {
-        DivisionStep::Quota { queue, granted: given } => {
+        DivisionStep::Quota { queue, granted } => {
             let demand = &demands[*queue];
             format!(
-                "{} asks for {} (quota {}, limit {}) and gets {} of its quota",
+                "{} requests {} (quota {}, limit {}) and gets {} of its quota",
                 demand.name,
                 of(demand.request).number(),
                 bound(demand.quota),
                 bound(demand.limit),
-                of(*given).number()
+                of(*granted).number()
             )
         }
         DivisionStep::Surplus { amount } if *amount < 0 => {
-            "the quotas add up to more than there is: nothing is left over".to_owned()
+            "the quotas exceed the total: nothing is left over".to_owned()
         }
         DivisionStep::Surplus { amount } => {
             format!("{} left over", of(i64::try_from(*amount).unwrap_or(i64::MAX)).with_unit())
         }
-        DivisionStep::SurplusShare { queue, round, surplus: pot, want, granted: given } => {
+        DivisionStep::SurplusShare { queue, round, surplus, want, granted } => {
             let demand = &demands[*queue];
             let weight = Quantity { resource: ResourceName::Gpu, amount: demand.weight_milli };
             let usage = match demand.usage_micro {
@@ -238,15 +233,15 @@ fn step_line(step: &DivisionStep, demands: &[QueueDemand], of: impl Fn(i64) -> Q
             format!(
                 "priority {}, round {round}: of {}, {} (weight {}{usage}) wants {} and gets {}",
                 demand.priority,
-                of(*pot).number(),
+                of(*surplus).number(),
                 demand.name,
                 weight.number(),
                 of(*want).number(),
-                of(*given).number()
+                of(*granted).number()
             )
         }
-        DivisionStep::Remainder { queue, granted: given } => {
-            format!("rounding left {} over for {}", of(*given).number(), demands[*queue].name)
+        DivisionStep::Remainder { queue, granted } => {
+            format!("rounding gives {} more to {}", of(*granted).number(), demands[*queue].name)
         }
     }
 }

@@ -181,7 +181,8 @@ impl SuggestionSearch<'_> {
     /// Applies suggestions with nodes of one size until the group runs.
     fn apply_until_running(&self, situation: Situation) -> Vec<AppliedSuggestion> {
         let mut applied = self.accumulate(situation);
-        let runs = |applied: &[AppliedSuggestion]| matches!(applied.last(), Some(last) if last.step.runs());
+        let runs =
+            |applied: &[AppliedSuggestion]| applied.last().is_some_and(|last| last.step.runs());
         let had_more = applied.len() > 1 && applied.iter().any(|one| one.step.total.is_some());
         let in_order =
             if had_more && runs(&applied) { self.reapply_in_order(&applied) } else { None };

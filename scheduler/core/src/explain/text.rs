@@ -46,41 +46,46 @@ impl fmt::Display for ExplanationText<'_> {
 
 impl ExplanationText<'_> {
     fn head(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Explanation { group, active, pending: waiting, minimum, reason, .. } = self.explanation;
+        let Explanation { group, active, pending, minimum, reason, .. } = self.explanation;
         let group = &self.snapshot.pod_groups[group.0 as usize];
-        let state = match (reason, waiting) {
-            (Some(_), _) => "waits",
-            (None, 0) => "has all it asked for",
-            (None, _) => "grows",
+        let state = match (reason, pending) {
+            (Some(_), _) => "is pending",
+            (None, 0) => "is fully scheduled",
+            (None, _) => "is growing",
         };
         writeln!(f, "pod group {}/{} {state}", group.namespace, group.name)?;
-        let all: u64 = group.sub_groups.iter().map(|part| u64::from(part.min_member)).sum();
+        let all: u64 =
+            group.sub_groups.iter().map(|sub_group| u64::from(sub_group.min_member)).sum();
         let at_least = if *minimum < all { "at least " } else { "" };
         let kind = if group.preemptible { "preemptible" } else { "non-preemptible" };
         writeln!(
             f,
-            "  {active} of its pods have a node, {waiting} wait, {at_least}{minimum} must run \
-             together\n  priority {}, {kind}",
-            group.priority
-        )
+            "  pods: {active} with a node, {pending} pending, {at_least}{minimum} required to run"
+        )?;
+        writeln!(f, "  priority {}, {kind}", group.priority)
     }
 
     fn decisions(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for decision in &self.explanation.decisions {
             match decision {
                 Decision::Bind { pod, node } => {
-                    writeln!(f, "  next cycle: {} goes to {}", self.pod(*pod), self.node(*node))?;
+                    writeln!(
+                        f,
+                        "  next cycle: {} is bound to {}",
+                        self.pod(*pod),
+                        self.node(*node)
+                    )?;
                 }
                 Decision::Pipeline { pod, node } => writeln!(
                     f,
-                    "  next cycle: {} is promised room on {}",
+                    "  next cycle: {} is pipelined onto {}",
                     self.pod(*pod),
                     self.node(*node)
                 )?,
                 Decision::Evict { pod, cause } => {
                     writeln!(
                         f,
-                        "  next cycle: {} has to leave ({})",
+                        "  next cycle: {} is evicted ({})",
                         self.pod(*pod),
                         cause.action()
                     )?;
@@ -91,38 +96,32 @@ impl ExplanationText<'_> {
     }
 
     fn suggestions(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for (
-            SuggestedStep { suggestion: remedy, total: in_all, minimum: least, outcome },
-            number,
-        ) in self.explanation.suggestions.iter().zip(1..)
+        for (SuggestedStep { suggestion, total, minimum, outcome }, number) in
+            self.explanation.suggestions.iter().zip(1..)
         {
             let word = if number == 1 { "remedy" } else { "and then" };
-            writeln!(f, "\n{word}: {remedy}")?;
-            if let Some(in_all) = in_all {
-                writeln!(f, "  others are served before it; for all of them and it: {in_all}")?;
+            writeln!(f, "\n{word}: {suggestion}")?;
+            if let Some(total) = total {
+                writeln!(f, "  other jobs come first; for all of them and this one: {total}")?;
             }
-            if let Some(least) = least {
-                writeln!(f, "  if others leave or wait for it, less is enough: {least}")?;
+            if let Some(minimum) = minimum {
+                writeln!(f, "  less suffices if others are evicted or wait for it: {minimum}")?;
             }
             match outcome {
-                TrialOutcome::Runs { node, fits, new_nodes } => writeln!(
-                    f,
-                    "  tried on a copy of the cluster: it runs on {node} {}",
-                    when_text(*fits, *new_nodes)
-                )?,
+                TrialOutcome::Runs { node, fits, new_nodes } => {
+                    writeln!(f, "  simulated: it runs on {node} {}", when_text(*fits, *new_nodes))?
+                }
                 TrialOutcome::EvictedAgain(reason) => writeln!(
                     f,
-                    "  tried on a copy of the cluster: it starts, but leaves for others within \
-                     a few cycles, and waits ({})\n  {reason}",
+                    "  simulated: it starts, but is evicted for others within a few cycles and is \
+                     pending again ({})\n  {reason}",
                     reason.code()
                 )?,
-                TrialOutcome::StillPending(reason) => writeln!(
-                    f,
-                    "  tried on a copy of the cluster: it still waits ({})\n  {reason}",
-                    reason.code()
-                )?,
+                TrialOutcome::StillPending(reason) => {
+                    writeln!(f, "  simulated: it is still pending ({})\n  {reason}", reason.code())?
+                }
                 TrialOutcome::NotSimulated => {
-                    writeln!(f, "  not tried: a copy of the cluster cannot show it")?
+                    writeln!(f, "  not simulated: it depends on more than the snapshot")?
                 }
             }
         }
@@ -131,7 +130,7 @@ impl ExplanationText<'_> {
                 outcome: TrialOutcome::StillPending(_) | TrialOutcome::EvictedAgain(_),
                 ..
             }) => {
-                writeln!(f, "\nno remedy is known that would let it run after these")
+                writeln!(f, "\nno further remedy is known")
             }
             Some(_) | None => Ok(()),
         }
@@ -141,7 +140,7 @@ impl ExplanationText<'_> {
         if self.explanation.queues.is_empty() {
             return Ok(());
         }
-        writeln!(f, "\nqueues, from the workload's up")?;
+        writeln!(f, "\nqueues, from leaf to root")?;
         for (queue, account) in &self.explanation.queues {
             let name = &self.snapshot.queues[queue.0 as usize].name;
             for line in account_lines(account) {
@@ -152,11 +151,11 @@ impl ExplanationText<'_> {
     }
 
     fn plugins(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        writeln!(f, "\nplugins, whatever the node")?;
-        for (plugin, refusal) in &self.explanation.plugins {
-            match refusal {
+        writeln!(f, "\nplugins, independent of nodes")?;
+        for (plugin, rejection) in &self.explanation.plugins {
+            match rejection {
                 None => writeln!(f, "  {plugin}: passes")?,
-                Some(reason) => writeln!(f, "  {plugin}: refuses: {reason}")?,
+                Some(reason) => writeln!(f, "  {plugin}: rejects: {reason}")?,
             }
         }
         Ok(())
@@ -165,7 +164,7 @@ impl ExplanationText<'_> {
     fn nodes(&self, f: &mut fmt::Formatter<'_>, nodes: &NodeReport) -> fmt::Result {
         writeln!(
             f,
-            "\nnodes for pod {}, which asks for {}",
+            "\nnodes for pod {}, which requests {}",
             self.pod(nodes.pod),
             request_text(nodes)
         )?;
@@ -176,8 +175,8 @@ impl ExplanationText<'_> {
             writeln!(f, "  {}: {}", node_names(&group.nodes), rejections_text(group))?;
             writeln!(f, "    free {}{}", free_text(nodes, group), gang_peers_text(group))?;
         }
-        for left_out in &self.snapshot.excluded_nodes {
-            writeln!(f, "  {}: left out {}", node_names(&left_out.nodes), left_out.reason())?;
+        for excluded in &self.snapshot.excluded_nodes {
+            writeln!(f, "  {}: excluded {}", node_names(&excluded.nodes), excluded.reason())?;
         }
         Ok(())
     }
@@ -195,37 +194,35 @@ impl ExplanationText<'_> {
 fn when_text(fits: Fit, new_nodes: NewNodeSize) -> String {
     let when = match fits {
         Fit::Now => "at once",
-        Fit::Later => "when others have left",
+        Fit::Later => "once others have left",
     };
     let (only, unlike) = match new_nodes {
         NewNodeSize::Any => return when.to_owned(),
-        NewNodeSize::OnePodEach => {
-            ("each node that is added has room for one of these pods", "larger")
-        }
+        NewNodeSize::OnePodEach => ("each added node has capacity for one of these pods", "larger"),
         NewNodeSize::AllPodsOfNode => {
-            ("what is added has room on one node for all that may be on one", "smaller")
+            ("an added node has capacity for all pods that may share a node", "smaller")
         }
         NewNodeSize::Large => (
-            "what is added has room on one node for all that may be on one, and CPU and memory as \
-             others have",
+            "an added node has capacity for all pods that may share a node, and at least the CPU \
+             and memory of existing nodes",
             "smaller",
         ),
     };
-    format!("{when}, if {only}; others would have the room of {unlike} ones before it")
+    format!("{when}, if {only}; other jobs would take {unlike} nodes first")
 }
 
 fn rejections_text(group: &NodeGroup) -> String {
-    let refusals = group.rejections.iter().map(|(plugin, misfit)| match misfit {
-        Some(misfit) => format!("{plugin} refuses: {misfit}"),
-        None => format!("{plugin} would have it wait until others have left"),
+    let rejections = group.rejections.iter().map(|(plugin, fit_error)| match fit_error {
+        Some(fit_error) => format!("{plugin} rejects: {fit_error}"),
+        None => format!("{plugin} requires other pods to leave first"),
     });
-    let refusals: Vec<String> = refusals.collect();
-    if refusals.is_empty() { "all plugins pass".to_owned() } else { refusals.join("; ") }
+    let rejections: Vec<String> = rejections.collect();
+    if rejections.is_empty() { "all plugins pass".to_owned() } else { rejections.join("; ") }
 }
 
-fn request_text(NodeReport { request: asks, shared_gpu, claims, .. }: &NodeReport) -> String {
-    let part = shared_gpu.map(|FractionalGpu { fraction: part, devices }| {
-        let amount = match part {
+fn request_text(NodeReport { request, shared_gpu, claims, .. }: &NodeReport) -> String {
+    let fraction = shared_gpu.map(|FractionalGpu { fraction, devices }| {
+        let amount = match fraction {
             GpuFraction::Milli(milli) => Decimal { amount: milli, per_unit: 1000 }.to_string(),
             GpuFraction::MemoryMib(mib) => format!("{mib} MiB"),
         };
@@ -235,16 +232,16 @@ fn request_text(NodeReport { request: asks, shared_gpu, claims, .. }: &NodeRepor
             format!("{amount} of each of {devices} GPUs")
         }
     });
-    let amounts = amounts(asks).map(|it| it.with_unit());
+    let amounts = amounts(request).map(|it| it.with_unit());
     let all: Vec<String> =
-        part.into_iter().chain(amounts).chain(claims.iter().map(claim_text)).collect();
-    if all.is_empty() { "nothing but its place".to_owned() } else { all.join(", ") }
+        fraction.into_iter().chain(amounts).chain(claims.iter().map(claim_text)).collect();
+    if all.is_empty() { "only a pod slot".to_owned() } else { all.join(", ") }
 }
 
 /// `2 GPUs of claim ns/pair`.
-fn claim_text(DeviceClaim { name, devices, allocate_all: every, .. }: &DeviceClaim) -> String {
+fn claim_text(DeviceClaim { name, devices, allocate_all, .. }: &DeviceClaim) -> String {
     let devices: Vec<String> = amounts(devices).map(|it| it.with_unit()).collect();
-    match (devices.is_empty(), every.is_empty()) {
+    match (devices.is_empty(), allocate_all.is_empty()) {
         (true, true) => format!("claim {name}"),
         (true, false) => format!("every device that claim {name} selects"),
         (false, true) => format!("{} of claim {name}", devices.join(" and ")),
@@ -256,12 +253,12 @@ fn claim_text(DeviceClaim { name, devices, allocate_all: every, .. }: &DeviceCla
 
 /// Free amounts of the requested resources; pod slots if nothing else is requested.
 fn free_text(
-    NodeReport { request: asks, shared_gpu, claims, .. }: &NodeReport,
+    NodeReport { request, shared_gpu, claims, .. }: &NodeReport,
     group: &NodeGroup,
 ) -> String {
     let devices = shared_gpu.map(|shared| {
         let of_one = match (shared.fraction, group.largest_free_fraction) {
-            (_, None) => "their memory unknown".to_owned(),
+            (_, None) => "their memory is unknown".to_owned(),
             (GpuFraction::Milli(_), Some(free)) => {
                 format!("at most {} of one", Decimal { amount: free, per_unit: 1000 })
             }
@@ -269,12 +266,12 @@ fn free_text(
         };
         format!("{}, {of_one}", capacity_text(group, &ResourceName::Gpu))
     });
-    let mut asked = asks.clone();
+    let mut requested = request.clone();
     for claim in claims {
-        asked.add(&claim.devices);
-        claim.allocate_all.values().for_each(|one| asked.add(one));
+        requested.add(&claim.devices);
+        claim.allocate_all.values().for_each(|one| requested.add(one));
     }
-    let others = amounts(&asked).map(|it| capacity_text(group, &it.resource));
+    let others = amounts(&requested).map(|it| capacity_text(group, &it.resource));
     let all: Vec<String> = devices.into_iter().chain(others).collect();
     if all.is_empty() { capacity_text(group, &ResourceName::Pods) } else { all.join(", ") }
 }
@@ -283,8 +280,8 @@ fn free_text(
 fn gang_peers_text(group: &NodeGroup) -> String {
     match group.gang_peers {
         0 => String::new(),
-        1 => ", when 1 other pod of its group has its place there".to_owned(),
-        mates => format!(", when {mates} other pods of its group have their places there"),
+        1 => ", with 1 other pod of its group placed there".to_owned(),
+        peers => format!(", with {peers} other pods of its group placed there"),
     }
 }
 
@@ -299,11 +296,11 @@ fn capacity_text(group: &NodeGroup, resource: &ResourceName) -> String {
 }
 
 /// The requested amounts, without the pod slot.
-fn amounts(asks: &Resources) -> impl Iterator<Item = Quantity> + '_ {
+fn amounts(request: &Resources) -> impl Iterator<Item = Quantity> + '_ {
     let fixed = ResourceName::ACCOUNTED;
-    let others = asks.extended.keys().cloned().map(ResourceName::Extended);
+    let others = request.extended.keys().cloned().map(ResourceName::Extended);
     let all = fixed.into_iter().chain(others);
-    let amounts = all.map(|resource| Quantity { amount: asks.amount(&resource), resource });
+    let amounts = all.map(|resource| Quantity { amount: request.amount(&resource), resource });
     amounts.filter(|quantity| quantity.amount > 0)
 }
 

@@ -26,13 +26,13 @@ struct Candidate {
 
 impl PostFilter for DefaultPreemption {
     fn post_filter(&self, session: &mut Session<'_>, pod: PodId, reason: Reason) -> Reason {
-        let Reason::NoNode { fit_errors: misfits, .. } = reason else { return reason };
+        let Reason::NoNode { fit_errors, .. } = reason else { return reason };
         let preemption = match session.pod(pod).preemption_policy {
             PreemptionPolicy::Never => PreemptionOutcome::PolicyNever,
             PreemptionPolicy::PreemptLowerPriority => preempt(session, pod),
         };
         Reason::Unschedulable {
-            fit_errors: misfits,
+            fit_errors,
             deallocation: DeallocationOutcome::NoClaims,
             preemption,
         }
@@ -44,7 +44,7 @@ fn preempt(session: &mut Session<'_>, pod: PodId) -> PreemptionOutcome {
     let mut best: Option<Candidate> = None;
     for node in session.node_ids() {
         match session.fit(pod, node) {
-            Err(misfit) if !misfit.is_resolvable_by_eviction() => {
+            Err(error) if !error.is_resolvable_by_eviction() => {
                 not_helpful += 1;
                 continue;
             }
@@ -67,7 +67,7 @@ fn preempt(session: &mut Session<'_>, pod: PodId) -> PreemptionOutcome {
         session.evict(victim);
     }
     session.pipeline(pod, node);
-    let preemptor = session.pod(pod).group.expect("only pods of ours wait");
+    let preemptor = session.pod(pod).group.expect("every pending pod has a group");
     session.commit_evictions(|_| EvictionCause::Preempt { preemptor });
     PreemptionOutcome::Nominated
 }

@@ -104,7 +104,10 @@ impl UsableCapacity {
         let too_small = if fitting == 0 {
             free
         } else {
-            self.shared_milli.iter().filter(|part| **part < request.milli_per_device).sum()
+            self.shared_milli
+                .iter()
+                .filter(|free_milli| **free_milli < request.milli_per_device)
+                .sum()
         };
         too_small + free - fitting * request.milli_per_device * request.devices
     }
@@ -119,8 +122,8 @@ impl UsableCapacity {
             (self.cpu_milli, request.cpu_milli),
             (self.memory_bytes, request.memory_bytes),
         ];
-        let counts = bounds.into_iter().filter(|(_, asked)| *asked > 0);
-        counts.map(|(left, asked)| left.max(0) / asked).min().unwrap_or(0)
+        let counts = bounds.into_iter().filter(|(_, requested)| *requested > 0);
+        counts.map(|(free, requested)| free.max(0) / requested).min().unwrap_or(0)
     }
 }
 
@@ -128,7 +131,9 @@ impl PodRequest {
     fn new(node: &Node, shape: &PodShape) -> Self {
         let units = node.units_per_gpu().max(1);
         let (milli_per_device, devices) = match &shape.fractional_gpu {
-            Some(part) => (thousandths(part.units_on(node), units), i64::from(part.devices)),
+            Some(fraction) => {
+                (thousandths(fraction.units_on(node), units), i64::from(fraction.devices))
+            }
             None => (1000, shape.requests.gpu_milli.max(0) / 1000),
         };
         Self {

@@ -38,7 +38,7 @@ impl Score for ImageLocality {
             let images_on_node = &session.node(node).images;
             let sizes = spread
                 .iter()
-                .filter_map(|(image, part)| Some(scaled(*images_on_node.get(*image)?, *part)));
+                .filter_map(|(image, factor)| Some(scaled(*images_on_node.get(*image)?, *factor)));
             let (min_size, max_size) = (MIN_SIZE, MAX_SIZE_PER_CONTAINER * containers);
             let sum = sizes.fold(0, i64::saturating_add).clamp(min_size, max_size);
             100 * (sum - min_size) / (max_size - min_size)
@@ -58,8 +58,8 @@ fn count(nodes: usize) -> f64 {
 #[expect(
     clippy::cast_possible_truncation,
     clippy::cast_precision_loss,
-    reason = "a part of a size"
+    reason = "a fraction of a size"
 )]
-fn scaled(size: i64, part: f64) -> i64 {
-    (size as f64 * part) as i64
+fn scaled(size: i64, factor: f64) -> i64 {
+    (size as f64 * factor) as i64
 }

@@ -62,8 +62,8 @@ impl Filter for LegacyMig {
             return None;
         }
         let has_legacy = |node: NodeId| {
-            let room = session.node_info(node);
-            let mut pods = room.staying.iter().chain(&room.leaving).chain(&room.stuck);
+            let info = session.node_info(node);
+            let mut pods = info.staying.iter().chain(&info.leaving).chain(&info.stuck);
             pods.any(|pod| session.shape_of(*pod).legacy_mig)
         };
         Some(Box::new(move |node| {

@@ -38,11 +38,11 @@ impl NodeResourcesFit {
     fn requested<'a>(
         self,
         shape: &'a PodShape,
-        room: &NodeInfo,
+        info: &NodeInfo,
         node: &Node,
     ) -> Cow<'a, Resources> {
         match self {
-            Self::WithClaims => room.requests_on(node, shape),
+            Self::WithClaims => info.requests_on(node, shape),
             Self::WithoutClaims => Cow::Borrowed(&shape.requests),
         }
     }
@@ -57,10 +57,10 @@ impl Filter for NodeResourcesFit {
         let shape = session.shape_of(pod);
         let fit = *self;
         Some(Box::new(move |node| {
-            let (room, of) = (session.node_info(node), session.node(node));
-            let request = fit.requested(shape, room, of);
-            let fits = room.fit_request(of, &request, shape.fractional_gpu.as_ref());
-            fits.ok_or_else(|| insufficient_resources(&request, shape, room, of))
+            let (info, of) = (session.node_info(node), session.node(node));
+            let request = fit.requested(shape, info, of);
+            let fits = info.fit_request(of, &request, shape.fractional_gpu.as_ref());
+            fits.ok_or_else(|| insufficient_resources(&request, shape, info, of))
         }))
     }
 }
@@ -68,20 +68,20 @@ impl Filter for NodeResourcesFit {
 fn insufficient_resources(
     request: &Resources,
     shape: &PodShape,
-    room: &NodeInfo,
+    info: &NodeInfo,
     node: &Node,
 ) -> FitError {
     if let Some(whole) = with_larger_devices(shape, node) {
-        return insufficient_device_memory(&whole, node, room);
+        return insufficient_device_memory(&whole, node, info);
     }
-    let mut shortage = request.shortage_in(&room.idle);
+    let mut shortage = request.shortage_in(&info.idle);
     if shortage.is_empty() {
-        shortage = request.shortage_in(&room.free_later());
+        shortage = request.shortage_in(&info.free_later());
     }
-    let fits_fractions = |room: &NodeInfo| {
-        shape.fractional_gpu.as_ref().is_none_or(|shared| room.fit_fraction(node, shared).is_some())
+    let fits_fractions = |info: &NodeInfo| {
+        shape.fractional_gpu.as_ref().is_none_or(|shared| info.fit_fraction(node, shared).is_some())
     };
-    shortage.gpu |= !fits_fractions(room);
+    shortage.gpu |= !fits_fractions(info);
     let fits_when_empty =
         request.fits_in(&node.capacity_when_empty()) && fits_fractions(&NodeInfo::empty(node));
     let even_when_empty = if fits_when_empty { EvenWhenEmpty::No } else { EvenWhenEmpty::Yes };
@@ -91,20 +91,21 @@ fn insufficient_resources(
 /// The request with whole GPUs instead of memory, if the devices of the node have less memory than
 /// requested; `None` if they have enough.
 fn with_larger_devices(shape: &PodShape, node: &Node) -> Option<Resources> {
-    let FractionalGpu { fraction: GpuFraction::MemoryMib(asked), devices } = shape.fractional_gpu?
+    let FractionalGpu { fraction: GpuFraction::MemoryMib(requested), devices } =
+        shape.fractional_gpu?
     else {
         return None;
     };
     let gpu_milli = i64::from(devices) * 1000;
-    (asked > node.gpu_memory_mib).then(|| Resources { gpu_milli, ..shape.requests.clone() })
+    (requested > node.gpu_memory_mib).then(|| Resources { gpu_milli, ..shape.requests.clone() })
 }
 
 /// The error if devices have too little memory, or if there are also too few of them.
-fn insufficient_device_memory(request: &Resources, node: &Node, room: &NodeInfo) -> FitError {
+fn insufficient_device_memory(request: &Resources, node: &Node, info: &NodeInfo) -> FitError {
     if request.fits_in(&node.capacity_when_empty()) {
         return FitError::InsufficientGpuMemory { mib: node.gpu_memory_mib };
     }
-    let shortage = request.shortage_in(&room.idle);
+    let shortage = request.shortage_in(&info.idle);
     FitError::InsufficientResources { shortage, even_when_empty: EvenWhenEmpty::Yes }
 }
 
@@ -127,11 +128,11 @@ impl Score for LeastAllocated {
             let more = if some_count_more { default_requests_on(session, node) } else { (0, 0) };
             let used_cpu = used.0.saturating_add(more.0).saturating_add(cpu);
             let used_memory = used.1.saturating_add(more.1).saturating_add(memory);
-            let parts = [
+            let percentages = [
                 free_percent(offered.cpu_milli, used_cpu),
                 free_percent(offered.memory_bytes, used_memory),
             ];
-            let offered: Vec<i64> = parts.into_iter().flatten().collect();
+            let offered: Vec<i64> = percentages.into_iter().flatten().collect();
             let count = i64::try_from(offered.len()).unwrap_or(1).max(1);
             offered.into_iter().sum::<i64>() / count
         })
@@ -163,7 +164,7 @@ impl Score for BalancedAllocation {
 /// `100 (1 - |cpu - memory| / 2)`, by the standard deviation of two fractions; 100 if the node
 /// offers only one of them. In floating point, as in kube-scheduler: exact arithmetic would differ
 /// by one if the result is a whole number.
-#[expect(clippy::cast_possible_truncation, reason = "a part of a hundred")]
+#[expect(clippy::cast_possible_truncation, reason = "a percentage")]
 fn balance_percent(cpu: i64, cpu_total: i64, memory: i64, memory_total: i64) -> i64 {
     if cpu_total <= 0 || memory_total <= 0 {
         return 100;
@@ -173,7 +174,7 @@ fn balance_percent(cpu: i64, cpu_total: i64, memory: i64, memory_total: i64) -> 
     ((1.0 - deviation) * 100.0) as i64
 }
 
-#[expect(clippy::cast_precision_loss, reason = "as kube-scheduler does it")]
+#[expect(clippy::cast_precision_loss, reason = "as in kube-scheduler")]
 fn used_fraction(used: i64, total: i64) -> f64 {
     (used as f64 / total as f64).min(1.0)
 }

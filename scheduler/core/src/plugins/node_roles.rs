@@ -18,13 +18,13 @@ impl Filter for NodeRoles {
     }
 
     fn pre_filter<'a>(&self, session: &'a Session<'_>, pod: PodId) -> Option<NodeFilter<'a>> {
-        let asks_gpus = session.shape_of(pod).requests_gpus();
+        let requests_gpus = session.shape_of(pod).requests_gpus();
         Some(Box::new(move |node| {
             let node = session.node(node);
-            if asks_gpus && !node.is_gpu_worker() {
+            if requests_gpus && !node.is_gpu_worker() {
                 return Err(FitError::NotGpuWorker);
             }
-            if !asks_gpus && !node.is_cpu_worker() {
+            if !requests_gpus && !node.is_cpu_worker() {
                 return Err(FitError::NotCpuWorker);
             }
             Ok(Fit::Now)

@@ -75,8 +75,8 @@ impl Score for SharedDevicesFirst {
     fn pre_score<'a>(&self, session: &'a Session<'_>, pod: PodId, _: &[NodeId]) -> NodeScore<'a> {
         let shared = session.shape_of(pod).fractional_gpu;
         Box::new(move |node| {
-            let (room, of) = (session.node_info(node), session.node(node));
-            i64::from(shared.is_some_and(|shared| room.has_shared_device_for(of, &shared)))
+            let (info, of) = (session.node_info(node), session.node(node));
+            i64::from(shared.is_some_and(|shared| info.has_shared_device_for(of, &shared)))
         })
     }
 }
@@ -106,14 +106,14 @@ impl Score for ResourcePlacement {
 
     fn pre_score<'a>(&self, session: &'a Session<'_>, pod: PodId, _: &[NodeId]) -> NodeScore<'a> {
         let profile = session.profile;
-        let asks_gpus = session.shape_of(pod).requests_gpus();
-        let placement = if asks_gpus { profile.gpu_placement } else { profile.cpu_placement };
+        let requests_gpus = session.shape_of(pod).requests_gpus();
+        let placement = if requests_gpus { profile.gpu_placement } else { profile.cpu_placement };
         let free = move |node: NodeId| {
-            let room = session.node_info(node);
-            if asks_gpus {
-                room.idle.gpu_milli.saturating_add(room.releasing.gpu_milli)
+            let info = session.node_info(node);
+            if requests_gpus {
+                info.idle.gpu_milli.saturating_add(info.releasing.gpu_milli)
             } else {
-                room.idle.cpu_milli.saturating_add(room.releasing.cpu_milli)
+                info.idle.cpu_milli.saturating_add(info.releasing.cpu_milli)
             }
         };
         match placement {
@@ -122,16 +122,16 @@ impl Score for ResourcePlacement {
             }
             Placement::LeastFragmentation => super::fragmentation::score(session, pod),
             Placement::Spread => Box::new(move |node| {
-                let (of, room) = (session.node(node), session.node_info(node));
-                let (free, total) = if asks_gpus {
-                    let parts = room.shared_free_milli(of);
-                    (free(node).saturating_add(parts), of.installed_gpu_milli())
+                let (of, info) = (session.node(node), session.node_info(node));
+                let (free, total) = if requests_gpus {
+                    let shared_free = info.shared_free_milli(of);
+                    (free(node).saturating_add(shared_free), of.installed_gpu_milli())
                 } else {
                     (free(node), of.allocatable.cpu_milli)
                 };
-                let part = i128::from(free) * i128::from(super::POINT);
-                let part = part.checked_div(i128::from(total.max(0))).unwrap_or(0);
-                i64::try_from(part.clamp(0, i128::from(super::POINT))).unwrap_or(0)
+                let scaled = i128::from(free) * i128::from(super::POINT);
+                let scaled = scaled.checked_div(i128::from(total.max(0))).unwrap_or(0);
+                i64::try_from(scaled.clamp(0, i128::from(super::POINT))).unwrap_or(0)
             }),
         }
     }

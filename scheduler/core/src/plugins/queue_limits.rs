@@ -49,9 +49,10 @@ impl Filter for QueueLimits {
         let group = session.pod(pod).group?;
         let filter = move |node| {
             let more = session.additional_charge(pod, &session.charge_on(pod, node));
-            let kept = check_bounds(session, group, more);
-            let misfit = |reason: Reason| FitError::QueueBoundExceeded(reason.to_string().into());
-            kept.map(|()| Fit::Now).map_err(misfit)
+            let result = check_bounds(session, group, more);
+            let fit_error =
+                |reason: Reason| FitError::QueueBoundExceeded(reason.to_string().into());
+            result.map(|()| Fit::Now).map_err(fit_error)
         };
         session.is_charged_by_node(group).then(|| Box::new(filter) as NodeFilter<'a>)
     }
@@ -128,12 +129,13 @@ impl<'a> Level<'a> {
         let bounds = bounds.values().into_iter().zip(used.values());
         let all = ResourceName::ACCOUNTED.into_iter().zip(bounds).zip(request);
         all.filter(|(_, requested)| *requested > 0).filter_map(
-            move |((resource, (most, used)), asked)| {
-                let Amount::Exactly(most) = most else { return None };
+            move |((resource, (bound_amount, used)), requested)| {
+                let Amount::Exactly(bound_amount) = bound_amount else { return None };
                 let quantity = |amount| Quantity { resource: resource.clone(), amount };
-                let is_exceeded = used.saturating_add(asked) > most;
-                is_exceeded
-                    .then(|| (queue, bound, [quantity(most), quantity(used), quantity(asked)]))
+                let is_exceeded = used.saturating_add(requested) > bound_amount;
+                is_exceeded.then(|| {
+                    (queue, bound, [quantity(bound_amount), quantity(used), quantity(requested)])
+                })
             },
         )
     }

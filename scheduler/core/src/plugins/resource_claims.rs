@@ -174,43 +174,43 @@ mod tests {
             .map(|(node, name)| check_claim(&claim, &users, node, &name.into()))
     }
 
-    fn elsewhere() -> Result<Fit, FitError> {
+    fn on_other_node() -> Result<Fit, FitError> {
         Err(FitError::ClaimOnOtherNode("x".into()))
     }
 
     #[test]
-    fn a_claim_is_where_it_is_used_or_allocated_until_all_who_have_it_leave() {
+    fn a_claim_stays_on_its_node_until_all_its_users_leave() {
         let used = |user: PodState| fits(&[user], |_| {});
         assert_eq!(fits(&[], |_| {}), [Ok(Fit::Now), Ok(Fit::Now)]);
         assert_eq!(used(PodState::Pending), [Ok(Fit::Now), Ok(Fit::Now)]);
-        assert_eq!(used(PodState::Allocated(HERE)), [Ok(Fit::Now), elsewhere()]);
-        assert_eq!(used(PodState::Pipelined(HERE)), [Ok(Fit::Now), elsewhere()]);
-        assert_eq!(used(PodState::Stuck(HERE)), [Ok(Fit::Now), elsewhere()]);
+        assert_eq!(used(PodState::Allocated(HERE)), [Ok(Fit::Now), on_other_node()]);
+        assert_eq!(used(PodState::Pipelined(HERE)), [Ok(Fit::Now), on_other_node()]);
+        assert_eq!(used(PodState::Stuck(HERE)), [Ok(Fit::Now), on_other_node()]);
         assert_eq!(used(PodState::Releasing(HERE)), [Ok(Fit::Now), Ok(Fit::Later)]);
         let moves = PodState::Moving { from: HERE, to: THERE };
-        assert_eq!(used(moves), [elsewhere(), Ok(Fit::Later)]);
+        assert_eq!(used(moves), [on_other_node(), Ok(Fit::Later)]);
         let both = [PodState::Releasing(HERE), PodState::Allocated(HERE)];
-        assert_eq!(fits(&both, |_| {}), [Ok(Fit::Now), elsewhere()]);
+        assert_eq!(fits(&both, |_| {}), [Ok(Fit::Now), on_other_node()]);
     }
 
     #[test]
-    fn an_allocated_claim_goes_elsewhere_when_it_is_reserved_for_nobody_any_more() {
+    fn an_unreserved_claim_may_be_allocated_on_another_node() {
         let allocated = |others| {
             move |claim: &mut DeviceClaim| {
                 claim.allocated_on = Some("here".into());
                 claim.reserved_for_others = others;
             }
         };
-        assert_eq!(fits(&[], allocated(0)), [Ok(Fit::Now), elsewhere()]);
+        assert_eq!(fits(&[], allocated(0)), [Ok(Fit::Now), on_other_node()]);
         let leaves = [PodState::Releasing(HERE)];
         assert_eq!(fits(&leaves, allocated(0)), [Ok(Fit::Now), Ok(Fit::Later)]);
-        assert_eq!(fits(&leaves, allocated(1)), [Ok(Fit::Now), elsewhere()]);
+        assert_eq!(fits(&leaves, allocated(1)), [Ok(Fit::Now), on_other_node()]);
         assert_eq!(fits_after(&[], true, allocated(0)), [Ok(Fit::Now), Ok(Fit::Now)]);
-        assert_eq!(fits_after(&[], true, allocated(1)), [Ok(Fit::Now), elsewhere()]);
+        assert_eq!(fits_after(&[], true, allocated(1)), [Ok(Fit::Now), on_other_node()]);
     }
 
     #[test]
-    fn a_claim_has_so_many_users_at_most() {
+    fn the_number_of_users_of_a_claim_is_limited() {
         let reserved = |others| move |claim: &mut DeviceClaim| claim.reserved_for_others = others;
         let (one, leaves) = ([PodState::Allocated(HERE)], [PodState::Releasing(HERE)]);
         assert_eq!(fits(&[], reserved(255))[0], Ok(Fit::Now));

@@ -90,14 +90,16 @@ fn check_claim(claim: &VolumeClaim, node: &Node) -> Result<(), FitError> {
             Err(FitError::Volume(VolumeFitError::Zone))
         }
         VolumeAccess::Unavailable(_) | VolumeAccess::Bound(_) => Ok(()),
-        VolumeAccess::WaitForFirstConsumer { volumes, provisionable: made } => {
-            let made = made.as_ref().filter(|made| can_reach(&made.reach, node));
+        VolumeAccess::WaitForFirstConsumer { volumes, provisionable } => {
+            let provisionable = provisionable
+                .as_ref()
+                .filter(|provisionable| can_reach(&provisionable.reach, node));
             if volumes.iter().any(|volume| can_reach(&volume.reach, node)) {
                 return Ok(());
             }
-            match made {
+            match provisionable {
                 None => Err(FitError::Volume(VolumeFitError::NoMatchingVolume)),
-                Some(made) if !has_storage(made, node) => {
+                Some(provisionable) if !has_storage(provisionable, node) => {
                     Err(FitError::Volume(VolumeFitError::InsufficientStorage))
                 }
                 Some(_) => Ok(()),
@@ -107,11 +109,11 @@ fn check_claim(claim: &VolumeClaim, node: &Node) -> Result<(), FitError> {
 }
 
 /// Whether the driver has enough storage for the node, as far as it publishes capacity.
-fn has_storage(made: &ProvisionableVolume, node: &Node) -> bool {
+fn has_storage(provisionable: &ProvisionableVolume, node: &Node) -> bool {
     let matches = |selector: &LabelSelector| {
         selector.requirements.iter().all(|one| one.matches_value(node.labels.get(&one.key)))
     };
-    made.nodes_with_capacity.as_ref().is_none_or(|room| room.iter().any(matches))
+    provisionable.nodes_with_capacity.as_ref().is_none_or(|selectors| selectors.iter().any(matches))
 }
 
 pub(super) fn can_reach(reach: &VolumeReach, node: &Node) -> bool {

@@ -133,7 +133,7 @@ impl CapacityIndex {
         let at = node.0 as usize;
         let freed = self.assumed_freed.get(&node);
         for shape in &self.tracked {
-            let capacity = self.shapes.get_mut(shape).expect("what is in focus was counted");
+            let capacity = self.shapes.get_mut(shape).expect("tracked shapes have counts");
             capacity.recount(at, &self.free[at], freed);
         }
     }
@@ -196,7 +196,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn counts_follow_what_is_free_and_what_is_imagined_gone() {
+    fn counts_follow_free_capacity_and_assumed_evictions() {
         let gpus = |gpu_milli| Resources { gpu_milli, pods: 110, ..Resources::default() };
         let of = |gpu_milli| Node { allocatable: gpus(gpu_milli), ..Node::default() };
         let nodes = [of(4000), of(1000)];
@@ -220,7 +220,11 @@ mod tests {
         index.assume_evicted(NodeId(1), &nodes[1], &evicted, no_groups);
         assert_eq!(counts(&index), ([2, 1], 3, vec![0, 1]));
         index.assume_evicted(NodeId(0), &nodes[0], &evicted, no_groups);
-        assert_eq!(counts(&index), ([2, 1], 3, vec![0, 1]), "half the room for one more");
+        assert_eq!(
+            counts(&index),
+            ([2, 1], 3, vec![0, 1]),
+            "only half the capacity of one more pod"
+        );
         index.assume_evicted(NodeId(0), &nodes[0], &evicted, no_groups);
         assert_eq!(counts(&index), ([3, 1], 4, vec![0, 1]));
         index.set_free(NodeId(0), FreeCapacity::of_empty_node(&of(1000)));

@@ -312,7 +312,10 @@ mod tests {
             format!("{:?} {pods} ({})", unit.portion, unit.amount.gpu / 1000)
         };
         let units = units_of_job(&session, PodGroupId(0), QueueId(0), &running);
-        assert!(units.iter().rev().is_sorted_by_key(|unit| unit.key), "the worst is the largest");
+        assert!(
+            units.iter().rev().is_sorted_by_key(|unit| unit.key),
+            "units are sorted worst first"
+        );
         units.iter().map(describe).collect::<Vec<_>>().join(", ")
     }
 
@@ -321,26 +324,26 @@ mod tests {
     }
 
     #[test]
-    fn surplus_goes_pod_by_pod_and_the_minimum_as_one() {
+    fn elastic_pods_are_single_units_and_the_minimum_is_one_unit() {
         let job = "node n1 gpus=9\njob a pods=4 min=2 gpus=2 on";
         assert_eq!(
             units(&format!("{job} n1 n1 n1 n1")),
-            "Surplus a-3 (2), Surplus a-2 (2), Core a-0 a-1 (4)"
+            "Elastic a-3 (2), Elastic a-2 (2), Minimum a-0 a-1 (4)"
         );
-        assert_eq!(units(&format!("{job} n1 n1")), "Core a-0 a-1 (4)");
-        assert_eq!(units(&format!("{job} n1")), "Core a-0 (2)", "what is left of it");
+        assert_eq!(units(&format!("{job} n1 n1")), "Minimum a-0 a-1 (4)");
+        assert_eq!(units(&format!("{job} n1")), "Minimum a-0 (2)", "the rest of the gang");
         let free = "node n1\njob a pods=2 min=0 on n1 n1";
-        assert_eq!(units(free), "Surplus a-1 (0), Surplus a-0 (0)");
+        assert_eq!(units(free), "Elastic a-1 (0), Elastic a-0 (0)");
     }
 
     #[test]
-    fn who_got_a_node_in_this_cycle_counts_and_keeps_the_core_of_its_gang() {
+    fn newly_placed_pods_count_and_keep_the_minimum_of_their_gang() {
         let job = "node n1\njob a pods=4 min=2 on n1 n1 n1";
-        assert_eq!(units_with(&[0], job), "Surplus a-2 (0), Surplus a-1 (0)");
+        assert_eq!(units_with(&[0], job), "Elastic a-2 (0), Elastic a-1 (0)");
     }
 
     #[test]
-    fn of_parts_the_one_with_more_pods_per_minimum_loses_its_surplus_first() {
+    fn the_sub_group_with_more_pods_per_minimum_loses_elastic_pods_first() {
         assert_eq!(
             units(
                 "
@@ -351,21 +354,21 @@ mod tests {
                 part r pods=2 min=0 on n1
             "
             ),
-            "Surplus a-r-0 (0), Surplus a-m-2 (0), Surplus a-m-1 (0), Surplus a-l-3 (0), \
-             Surplus a-l-2 (0), Core a-l-0 a-l-1 a-m-0 (0)"
+            "Elastic a-r-0 (0), Elastic a-m-2 (0), Elastic a-m-1 (0), Elastic a-l-3 (0), \
+             Elastic a-l-2 (0), Minimum a-l-0 a-l-1 a-m-0 (0)"
         );
     }
 
     #[test]
-    fn a_part_that_is_not_needed_goes_as_a_whole_unless_some_of_it_are_new() {
+    fn an_optional_sub_group_is_one_unit_unless_newly_placed() {
         let parts = "
             node n1
             gang a needs=1
             part l pods=2 on n1 n1
             part m pods=2 on n1 n1
         ";
-        assert_eq!(units(parts), "Surplus a-m-0 a-m-1 (0), Core a-l-0 a-l-1 (0)");
-        assert_eq!(units_with(&[1], parts), "Surplus a-m-1 (0)");
+        assert_eq!(units(parts), "Elastic a-m-0 a-m-1 (0), Minimum a-l-0 a-l-1 (0)");
+        assert_eq!(units_with(&[1], parts), "Elastic a-m-1 (0)");
         let nested = "
             node n1
             gang a needs=1
@@ -376,8 +379,8 @@ mod tests {
         ";
         assert_eq!(
             units(nested),
-            "Surplus a-l-0 a-l-1 a-r-0 a-r-1 a-r-2 (0), Core a-z-0 a-z-1 (0)",
-            "the rack has five pods for a minimum of two"
+            "Elastic a-l-0 a-l-1 a-r-0 a-r-1 a-r-2 (0), Minimum a-z-0 a-z-1 (0)",
+            "sub-group rack has five pods and a minimum of two"
         );
     }
 }

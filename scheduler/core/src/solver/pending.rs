@@ -178,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn the_first_job_stands_behind_one_and_before_another() {
+    fn the_first_job_respects_both_bounds() {
         let pending = pending_jobs(&[5, 6, 7]);
         let first = |after: Option<u32>, end: Option<u32>| {
             let first_job = pending.first(Q, after.map(key), end.map(key));
@@ -192,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn jobs_in_a_row_that_ask_for_the_same_are_alike() {
+    fn consecutive_jobs_with_equal_requests_are_equivalent() {
         let mut pending = pending_jobs(&[1, 1, 2, 1, 1]);
         let last_equivalent = |pending: &PendingJobs, after: Option<u32>, end: Option<u32>| {
             pending.last_equivalent(Q, after.map(key), end.map(key)).map(|key| key.group().0)
@@ -211,7 +211,7 @@ mod tests {
     }
 
     #[test]
-    fn it_is_the_turn_of_a_queue_as_long_as_it_has_jobs() {
+    fn a_queue_has_a_turn_as_long_as_it_has_jobs() {
         let accounts = accounts(2);
         let mut pending = pending_jobs(&[1]);
         assert_eq!(pending.queue_order().best_queue(), Some(Q));

@@ -108,7 +108,10 @@ impl<'p> RequeueSimulation<'p> {
                 Participant::PendingJob(_) => return Some(participant),
                 Participant::Preemptor(_) | Participant::Victim(_) => self.remaining -= 1,
             }
-            let is_broken = matches!(participant, Participant::Victim(unit) if self.broken_groups.contains(&unit.group));
+            let is_broken = match participant {
+                Participant::Victim(unit) => self.broken_groups.contains(&unit.group),
+                Participant::Preemptor(_) | Participant::PendingJob(_) => false,
+            };
             if !is_broken {
                 return Some(participant);
             }

@@ -368,10 +368,10 @@ pub(super) fn could_stay(session: &Session<'_>, unit: &EvictableUnit) -> bool {
 }
 
 fn can_stay(session: &Session<'_>, pod: PodId, node: NodeId) -> bool {
-    let (shape, room, of) = (session.shape_of(pod), session.node_info(node), session.node(node));
-    room.requests_on(of, shape).fits_in(&room.free_later())
+    let (shape, info, spec) = (session.shape_of(pod), session.node_info(node), session.node(node));
+    info.requests_on(spec, shape).fits_in(&info.free_later())
         && shape.fractional_gpu.as_ref().is_none_or(|shared| {
-            room.can_keep_devices(of, shared, session.allocated_gpu_groups(pod))
+            info.can_keep_devices(spec, shared, session.allocated_gpu_groups(pod))
         })
         && session.can_keep_numa(pod, node)
 }

@@ -7,7 +7,7 @@ use insta::assert_snapshot;
 use super::*;
 
 /// Nodes with their domains, queues with their quotas, and jobs by queue.
-fn told(snapshot: &Snapshot) -> String {
+fn output(snapshot: &Snapshot) -> String {
     let nodes = snapshot.nodes.iter().map(|node| {
         let label = |key: &str| node.labels.get(key).map_or("", |value| &**value);
         let gpus = node.allocatable.gpu_milli / 1000;
@@ -65,14 +65,14 @@ fn in_runs(words: &[String]) -> String {
 
 #[test]
 fn pending_jobs_take_turns_between_queues() {
-    assert_snapshot!(told(&pending_singles(2, 3)), @"
+    assert_snapshot!(output(&pending_singles(2, 3)), @"
     node-00000 8, node-00001 8
     /department-a 8, /department-b 8, department-a/queue-0000 5, department-b/queue-0001 5, department-a/queue-0002 5
     queue-0000: 6 times 1x1
     queue-0001: 5 times 1x1
     queue-0002: 5 times 1x1
     ");
-    assert_snapshot!(told(&pending_jobs(1, 6)), @"
+    assert_snapshot!(output(&pending_jobs(1, 6)), @"
     node-00000 8
     /department-a 4, /department-b 4, department-a/queue-0000 2, department-b/queue-0001 2, department-a/queue-0002 2, department-b/queue-0003 2
     queue-0000: 2 times 1x1
@@ -80,7 +80,7 @@ fn pending_jobs_take_turns_between_queues() {
     queue-0002: 1x1
     queue-0003: 1x1
     ");
-    assert_snapshot!(told(&half_running_jobs(2, 6)), @"
+    assert_snapshot!(output(&half_running_jobs(2, 6)), @"
     node-00000 8, node-00001 8
     /department-a 8, /department-b 8, department-a/queue-0000 4, department-b/queue-0001 4, department-a/queue-0002 4, department-b/queue-0003 4
     queue-0000: 2 times 1x1 on 0
@@ -100,8 +100,8 @@ fn a_fleet_at_work_has_a_free_gpu_on_every_second_node() {
     assert!(taken.chunks(2).all(|pair| pair == [8, 7]), "{taken:?}");
     let waits = |gpus: i64| {
         let pods = snapshot.pods.iter().filter(|pod| pod.node.is_none());
-        let asked = pods.map(|pod| snapshot.shapes[pod.shape.0 as usize].requests.gpu_milli);
-        asked.filter(|milli| *milli == gpus * 1000).count()
+        let requested = pods.map(|pod| snapshot.shapes[pod.shape.0 as usize].requests.gpu_milli);
+        requested.filter(|milli| *milli == gpus * 1000).count()
     };
     assert_eq!([waits(1), waits(2), waits(4), waits(8)], [100, 100, 100, 100]);
     assert_eq!((snapshot.queues.len(), taken.len()), (102, 160));
@@ -109,19 +109,19 @@ fn a_fleet_at_work_has_a_free_gpu_on_every_second_node() {
 
 #[test]
 fn borrowed_gpus_are_reclaimable() {
-    assert_snapshot!(told(&large_gang_against_singles(2)), @"
+    assert_snapshot!(output(&large_gang_against_singles(2)), @"
     node-00000 8, node-00001 8
     /department 16, department/queue-borrower 0, department/queue-owner 16
     queue-borrower: 8 times 1x1 on 0, 8 times 1x1 on 1
     queue-owner: 1x8
     ");
-    assert_snapshot!(told(&singles_against_singles(1)), @"
+    assert_snapshot!(output(&singles_against_singles(1)), @"
     node-00000 8
     /department 8, department/queue-borrower 0, department/queue-owner 8
     queue-borrower: 8 times 1x1 on 0
     queue-owner: 8 times 1x1
     ");
-    assert_snapshot!(told(&infeasible_gang_against_singles(2)), @"
+    assert_snapshot!(output(&infeasible_gang_against_singles(2)), @"
     node-00000 8, node-00001 8
     /department 16, department/queue-borrower 0, department/queue-owner 16
     queue-borrower: 1x1 pinned on 0, 7 times 1x1 on 0, 1x1 pinned on 1, 7 times 1x1 on 1
@@ -131,7 +131,7 @@ fn borrowed_gpus_are_reclaimable() {
 
 #[test]
 fn gangs_require_one_domain_each() {
-    assert_snapshot!(told(&gangs_in_one_domain_against_singles(10)), @"
+    assert_snapshot!(output(&gangs_in_one_domain_against_singles(10)), @"
     node-00000 8 zone-000 rack-0000, node-00001 8 zone-000 rack-0000, node-00002 8 zone-000 rack-0000, node-00003 8 zone-000 rack-0000, node-00004 8 zone-000 rack-0000, node-00005 8 zone-000 rack-0000, node-00006 8 zone-000 rack-0000, node-00007 8 zone-000 rack-0000, node-00008 8 zone-000 rack-0001, node-00009 8 zone-000 rack-0001
     /department-0 16, department-0/queue-0-0 1, department-0/queue-0-1 1, department-0/queue-0-2 1, department-0/queue-0-3 1, department-0/queue-0-4 1, department-0/queue-0-5 1, department-0/queue-0-6 1, department-0/queue-0-7 1, department-0/queue-0-8 1, department-0/queue-0-9 1, /department-1 16, department-1/queue-1-0 1, department-1/queue-1-1 1, department-1/queue-1-2 1, department-1/queue-1-3 1, department-1/queue-1-4 1, department-1/queue-1-5 1, department-1/queue-1-6 1, department-1/queue-1-7 1, department-1/queue-1-8 1, department-1/queue-1-9 1, /department-2 16, department-2/queue-2-0 1, department-2/queue-2-1 1, department-2/queue-2-2 1, department-2/queue-2-3 1, department-2/queue-2-4 1, department-2/queue-2-5 1, department-2/queue-2-6 1, department-2/queue-2-7 1, department-2/queue-2-8 1, department-2/queue-2-9 1, /department-3 16, department-3/queue-3-0 1, department-3/queue-3-1 1, department-3/queue-3-2 1, department-3/queue-3-3 1, department-3/queue-3-4 1, department-3/queue-3-5 1, department-3/queue-3-6 1, department-3/queue-3-7 1, department-3/queue-3-8 1, department-3/queue-3-9 1, /department-4 16, department-4/queue-4-0 1, department-4/queue-4-1 1, department-4/queue-4-2 1, department-4/queue-4-3 1, department-4/queue-4-4 1, department-4/queue-4-5 1, department-4/queue-4-6 1, department-4/queue-4-7 1, department-4/queue-4-8 1, department-4/queue-4-9 1
     queue-0-0: 1x1 on 0, 1x1 on 3, 1x1 on 4, 1x1 on 5, 1x1 on 6, 1x1 on 7, 1x1 on 8, 1x1 on 9
@@ -169,7 +169,7 @@ fn gangs_require_one_domain_each() {
 
 #[test]
 fn gangs_require_separate_domains() {
-    assert_snapshot!(told(&gangs_in_separate_domains_against_singles(1)), @"
+    assert_snapshot!(output(&gangs_in_separate_domains_against_singles(1)), @"
     node-00000 8 zone-000 rack-0000
     /department-0 1, department-0/queue-0-0 0, department-0/queue-0-1 0, department-0/queue-0-2 0, department-0/queue-0-3 0, department-0/queue-0-4 0, department-0/queue-0-5 0, department-0/queue-0-6 0, department-0/queue-0-7 0, department-0/queue-0-8 0, department-0/queue-0-9 0, /department-1 1, department-1/queue-1-0 0, department-1/queue-1-1 0, department-1/queue-1-2 0, department-1/queue-1-3 0, department-1/queue-1-4 0, department-1/queue-1-5 0, department-1/queue-1-6 0, department-1/queue-1-7 0, department-1/queue-1-8 0, department-1/queue-1-9 0, /department-2 1, department-2/queue-2-0 0, department-2/queue-2-1 0, department-2/queue-2-2 0, department-2/queue-2-3 0, department-2/queue-2-4 0, department-2/queue-2-5 0, department-2/queue-2-6 0, department-2/queue-2-7 0, department-2/queue-2-8 0, department-2/queue-2-9 0, /department-3 1, department-3/queue-3-0 0, department-3/queue-3-1 0, department-3/queue-3-2 0, department-3/queue-3-3 0, department-3/queue-3-4 0, department-3/queue-3-5 0, department-3/queue-3-6 0, department-3/queue-3-7 0, department-3/queue-3-8 0, department-3/queue-3-9 0, /department-4 1, department-4/queue-4-0 0, department-4/queue-4-1 0, department-4/queue-4-2 0, department-4/queue-4-3 0, department-4/queue-4-4 0, department-4/queue-4-5 0, department-4/queue-4-6 0, department-4/queue-4-7 0, department-4/queue-4-8 0, department-4/queue-4-9 0
     queue-0-0: 1x1 on 0

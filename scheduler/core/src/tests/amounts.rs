@@ -66,7 +66,7 @@ fn every_requested_and_short_resource_is_reported() {
         ResourceName::Extended("nic".into()),
     ];
     for (at, name) in names.iter().enumerate() {
-        let asking = |amount: i64| {
+        let requesting = |amount: i64| {
             let mut fixed = [0; 4];
             let nics = if at == 4 { amount } else { 0 };
             if let Some(one) = fixed.get_mut(at) {
@@ -74,14 +74,16 @@ fn every_requested_and_short_resource_is_reported() {
             }
             of(fixed, nics)
         };
-        let (fits, short) = (asking(10), asking(11));
+        let (fits, short) = (requesting(10), requesting(11));
         assert!(fits.fits_in(&room) && fits.shortage_in(&room).is_empty(), "{name:?}");
         assert!(!short.fits_in(&room), "{name:?}");
-        let told: Vec<ResourceName> = short.shortage_in(&room).resources().collect();
-        assert_eq!(told, std::slice::from_ref(name));
+        let output: Vec<ResourceName> = short.shortage_in(&room).resources().collect();
+        assert_eq!(output, std::slice::from_ref(name));
         assert_eq!(short.amount(name), 11);
         let indebted = of([-1; 4], -1);
-        assert!(asking(0).fits_in(&indebted) && asking(0).shortage_in(&indebted).is_empty());
+        assert!(
+            requesting(0).fits_in(&indebted) && requesting(0).shortage_in(&indebted).is_empty()
+        );
     }
 }
 
@@ -118,26 +120,26 @@ fn a_resource_that_is_not_requested_may_be_short() {
 
 #[test]
 fn an_extended_resource_that_no_node_offers_does_not_fit() {
-    let asked = Resources { extended: [("nic".into(), 1)].into(), ..gpus(0) };
-    assert!(!asked.fits_in(&gpus(1000)));
-    let short: Vec<ResourceName> = asked.shortage_in(&gpus(1000)).resources().collect();
+    let requested = Resources { extended: [("nic".into(), 1)].into(), ..gpus(0) };
+    assert!(!requested.fits_in(&gpus(1000)));
+    let short: Vec<ResourceName> = requested.shortage_in(&gpus(1000)).resources().collect();
     assert_eq!(short, [ResourceName::Extended("nic".into())]);
 }
 
 #[test]
 fn amounts_are_printed_in_human_units() {
-    let told = |resource, amount| Quantity { resource, amount }.to_string();
-    assert_eq!(told(ResourceName::Gpu, 1500), "1.5 GPUs");
-    assert_eq!(told(ResourceName::Cpu, -250), "-0.25 CPU cores");
-    assert_eq!(told(ResourceName::Memory, 1_234_567_890), "1.234 GB memory");
-    assert_eq!(told(ResourceName::Extended("nic".into()), 3), "3 nic");
-    assert_eq!(told(ResourceName::Pods, -2), "-2 pods");
-    assert_eq!(told(ResourceName::Gpu, 0), "0 GPUs");
-    assert_eq!(told(ResourceName::Memory, 999_999), "0 GB memory");
+    let output = |resource, amount| Quantity { resource, amount }.to_string();
+    assert_eq!(output(ResourceName::Gpu, 1500), "1.5 GPUs");
+    assert_eq!(output(ResourceName::Cpu, -250), "-0.25 CPU cores");
+    assert_eq!(output(ResourceName::Memory, 1_234_567_890), "1.234 GB memory");
+    assert_eq!(output(ResourceName::Extended("nic".into()), 3), "3 nic");
+    assert_eq!(output(ResourceName::Pods, -2), "-2 pods");
+    assert_eq!(output(ResourceName::Gpu, 0), "0 GPUs");
+    assert_eq!(output(ResourceName::Memory, 999_999), "0 GB memory");
     let named = |resource| Quantity { resource, amount: 1 }.name().to_owned();
     assert_eq!(named(ResourceName::Memory), "memory");
     assert_eq!(named(ResourceName::Cpu), "CPU cores");
-    assert_eq!(told(ResourceName::Gpu, i64::MAX), "9223372036854775.807 GPUs");
+    assert_eq!(output(ResourceName::Gpu, i64::MAX), "9223372036854775.807 GPUs");
 }
 
 #[test]

@@ -5,7 +5,7 @@ use insta::assert_snapshot;
 use crate::testing::{plan_of, rounds_of, suggestions_of};
 
 #[test]
-fn a_claim_takes_its_devices_once_for_all_who_share_it() {
+fn a_claim_takes_its_devices_once_for_all_its_users() {
     assert_snapshot!(plan_of("
         node n1 gpus=2 by-claim
         job a pods=3 claim x:2
@@ -89,7 +89,7 @@ fn a_pod_that_shares_a_claim_with_a_staying_pod_does_not_move() {
 }
 
 #[test]
-fn an_allocated_claim_is_used_where_it_is() {
+fn an_allocated_claim_is_used_on_its_node() {
     assert_snapshot!(plan_of("
         node n1 gpus=1 by-claim cpu=1
         node n2 gpus=4 by-claim cpu=4
@@ -156,7 +156,7 @@ fn gpus_are_given_to_claims_or_by_a_device_plugin() {
 }
 
 #[test]
-fn a_claim_on_unpublished_gpus_is_told_their_device_class() {
+fn a_claim_on_unpublished_gpus_names_their_device_class() {
     assert_snapshot!(suggestions_of("
         node n1 cpu=8
         job x gpus=1 by-claim class gpu.x
@@ -223,7 +223,7 @@ fn claims_count_for_quotas() {
 }
 
 #[test]
-fn a_pod_whose_volume_does_not_exist_waits_and_moves_nobody() {
+fn a_pod_with_a_missing_volume_stays_pending_and_moves_no_pod() {
     assert_snapshot!(plan_of("
         node n1 gpus=1
         queue left quota=0
@@ -252,7 +252,7 @@ fn a_claim_on_all_devices_gets_a_node_without_used_devices() {
 }
 
 #[test]
-fn a_claim_on_all_devices_takes_them_once_for_all_who_share_it() {
+fn a_claim_on_all_devices_takes_them_once_for_all_its_users() {
     assert_snapshot!(plan_of("
         node n1 gpus=2 by-claim
         job a pods=2 claim x:all

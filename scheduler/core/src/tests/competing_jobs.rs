@@ -80,11 +80,11 @@ fn an_owner_gets_its_quota_though_jobs_that_cannot_reclaim_come_first() {
     let queues = running.into_iter().flat_map(|(queue, jobs)| std::iter::repeat_n(queue, jobs));
     for (at, queue) in queues.enumerate() {
         writeln!(cluster, "job j{at:02} gpus=1 queue={queue} on n{}", 1 + at % 3)
-            .expect("a string takes all");
+            .expect("writing to a string succeeds");
     }
     cluster.push_str("job waits gpus=1 queue=d0q1\n");
     for at in 0..6 {
-        writeln!(cluster, "job owner{at} gpus=1 queue=d1q0").expect("a string takes all");
+        writeln!(cluster, "job owner{at} gpus=1 queue=d1q0").expect("writing to a string succeeds");
     }
     let rounds = rounds_of(&cluster);
     let run = rounds.lines().filter(|line| line.contains("owner") && line.contains(" runs on"));

@@ -22,7 +22,7 @@ fn reclaimed_capacity_stays_reclaimed() {
 }
 
 #[test]
-fn volcano_4947_the_smaller_queue_does_not_take_back_what_the_larger_deserves() {
+fn volcano_4947_the_smaller_queue_does_not_reclaim_the_share_of_the_larger() {
     assert_snapshot!(rounds_of("
         node n1 gpus=4
         node n2 gpus=4

@@ -29,26 +29,26 @@ fn excluded_nodes_of_another_pool_are_counted_and_labelling_one_is_suggested() {
       not tried
     ");
     assert_snapshot!(explained(OF_ANOTHER_POOL, "a"), @r"
-    pod group default/a waits
-      0 of its pods have a node, 1 wait, 1 must run together
+    pod group default/a is pending
+      pods: 0 with a node, 1 pending, 1 required to run
       priority 50, preemptible
 
     reason: PodSchedulingErrors
       Resources were not found for pod default/a due to: no nodes with enough resources were found: there are no nodes labelled pool=b; 3 others are excluded.
 
     remedy: add label pool=b to one of 3 excluded nodes, such as b1
-      not tried: a copy of the cluster cannot show it
+      not simulated: it depends on more than the snapshot
 
-    queues, from the workload's up
+    queues, from leaf to root
       default: GPUs: quota unlimited, limit unlimited, fair share 0, allocated 0 (of that 0 non-preemptible), requested 1
 
-    plugins, whatever the node
+    plugins, independent of nodes
       UsableQueue: passes
       Gang: passes
       QueueLimits: passes
 
-    nodes for pod default/a, which asks for 1 GPU
-      3 nodes (b1, b2, b3): left out for lack of label pool=b
+    nodes for pod default/a, which requests 1 GPU
+      3 nodes (b1, b2, b3): excluded for lack of label pool=b
     ");
 }
 
@@ -78,26 +78,26 @@ fn removing_a_superfluous_label_is_suggested() {
       not tried
     ");
     assert_snapshot!(explained(text, "a"), @r"
-    pod group default/a waits
-      0 of its pods have a node, 2 wait, 2 must run together
+    pod group default/a is pending
+      pods: 0 with a node, 2 pending, 2 required to run
       priority 50, preemptible
 
     reason: PodSchedulingErrors
       Resources were found for 0 pods while 2 are required for gang scheduling. Additional pods cannot be scheduled due to: no nodes with enough resources were found: there are no nodes without label pool; another one is excluded.
 
     remedy: remove label pool from excluded node b1
-      not tried: a copy of the cluster cannot show it
+      not simulated: it depends on more than the snapshot
 
-    queues, from the workload's up
+    queues, from leaf to root
       default: GPUs: quota unlimited, limit unlimited, fair share 0, allocated 0 (of that 0 non-preemptible), requested 2
 
-    plugins, whatever the node
+    plugins, independent of nodes
       UsableQueue: passes
       Gang: passes
       QueueLimits: passes
 
-    nodes for pod default/a-0, which asks for 1 GPU
-      b1: left out because of label pool
+    nodes for pod default/a-0, which requests 1 GPU
+      b1: excluded because of label pool
     ");
 }
 
@@ -124,26 +124,26 @@ fn the_named_role_is_the_one_that_the_job_needs() {
       not tried
     ");
     assert_snapshot!(explained(text, "b"), @r"
-    pod group default/b waits
-      0 of its pods have a node, 1 wait, 1 must run together
+    pod group default/b is pending
+      pods: 0 with a node, 1 pending, 1 required to run
       priority 50, preemptible
 
     reason: PodSchedulingErrors
       Resources were not found for pod default/b due to: no nodes with enough resources were found: there are no nodes labelled node-role.kubernetes.io/cpu-worker; 2 others are excluded.
 
     remedy: add label node-role.kubernetes.io/cpu-worker to one of 2 excluded nodes, such as n1
-      not tried: a copy of the cluster cannot show it
+      not simulated: it depends on more than the snapshot
 
-    queues, from the workload's up
+    queues, from leaf to root
       default: GPUs: quota unlimited, limit unlimited, fair share 0, allocated 0 (of that 0 non-preemptible), requested 2
 
-    plugins, whatever the node
+    plugins, independent of nodes
       UsableQueue: passes
       Gang: passes
       QueueLimits: passes
 
-    nodes for pod default/b, which asks for 1 CPU core
-      2 nodes (n1, n2): left out for lack of label node-role.kubernetes.io/gpu-worker or node-role.kubernetes.io/cpu-worker
+    nodes for pod default/b, which requests 1 CPU core
+      2 nodes (n1, n2): excluded for lack of label node-role.kubernetes.io/gpu-worker or node-role.kubernetes.io/cpu-worker
     ");
 }
 
@@ -171,27 +171,27 @@ fn labelling_the_nodes_that_lack_least_is_suggested() {
       not tried
     ");
     assert_snapshot!(explained(text, "a"), @r"
-    pod group default/a waits
-      0 of its pods have a node, 1 wait, 1 must run together
+    pod group default/a is pending
+      pods: 0 with a node, 1 pending, 1 required to run
       priority 50, preemptible
 
     reason: PodSchedulingErrors
       Resources were not found for pod default/a due to: no nodes with enough resources were found: there are no nodes labelled node-role.kubernetes.io/gpu-worker and without label pool; 3 others are excluded.
 
     remedy: remove label pool from excluded node n3
-      not tried: a copy of the cluster cannot show it
+      not simulated: it depends on more than the snapshot
 
-    queues, from the workload's up
+    queues, from leaf to root
       default: GPUs: quota unlimited, limit unlimited, fair share 0, allocated 0 (of that 0 non-preemptible), requested 1
 
-    plugins, whatever the node
+    plugins, independent of nodes
       UsableQueue: passes
       Gang: passes
       QueueLimits: passes
 
-    nodes for pod default/a, which asks for 1 GPU
-      2 nodes (n1, n2): left out because of label pool and for lack of label node-role.kubernetes.io/gpu-worker or node-role.kubernetes.io/cpu-worker
-      n3: left out because of label pool
+    nodes for pod default/a, which requests 1 GPU
+      2 nodes (n1, n2): excluded because of label pool and for lack of label node-role.kubernetes.io/gpu-worker or node-role.kubernetes.io/cpu-worker
+      n3: excluded because of label pool
     ");
 }
 
@@ -237,28 +237,28 @@ fn excluded_nodes_are_only_listed_if_nodes_of_the_pool_are_full() {
     ";
     assert_snapshot!(plan_of(text), @"new pending: Resources were not found for pod default/new due to: no nodes with enough resources were found: 1 node(s) didn't have enough resources: GPUs.");
     assert_snapshot!(explained(text, "new"), @r"
-    pod group default/new waits
-      0 of its pods have a node, 1 wait, 1 must run together
+    pod group default/new is pending
+      pods: 0 with a node, 1 pending, 1 required to run
       priority 50, preemptible
 
     reason: PodSchedulingErrors
       Resources were not found for pod default/new due to: no nodes with enough resources were found: 1 node(s) didn't have enough resources: GPUs.
 
     remedy: free capacity for 1 more pod of its size, or add nodes that have it: short of GPUs
-      tried on a copy of the cluster: it runs on (new node) at once
+      simulated: it runs on (new node) at once
 
-    queues, from the workload's up
+    queues, from leaf to root
       default: GPUs: quota unlimited, limit unlimited, fair share 2, allocated 2 (of that 0 non-preemptible), requested 3
 
-    plugins, whatever the node
+    plugins, independent of nodes
       UsableQueue: passes
       Gang: passes
       QueueLimits: passes
 
-    nodes for pod default/new, which asks for 1 GPU
-      a1: NodeResourcesFit refuses: node(s) didn't have enough resources: GPUs
+    nodes for pod default/new, which requests 1 GPU
+      a1: NodeResourcesFit rejects: node(s) didn't have enough resources: GPUs
         free 0 of 2 GPUs
-      2 nodes (b1, b2): left out for lack of label pool=a
+      2 nodes (b1, b2): excluded for lack of label pool=a
     ");
 }
 

@@ -15,8 +15,8 @@ fn full_queue(cluster: &str) -> Option<String> {
 
 fn full_queue_with(profile: &Profile, cluster: &str) -> Option<String> {
     let plan = plan_with(profile, cluster);
-    let (_, told) = plan.split_once("It may not reclaim, because queue ")?;
-    let (queue, _) = told.split_once(" would exceed its fair share")?;
+    let (_, output) = plan.split_once("It may not reclaim, because queue ")?;
+    let (queue, _) = output.split_once(" would exceed its fair share")?;
     Some(queue.to_owned())
 }
 
@@ -132,8 +132,11 @@ fn a_queue_over_its_fair_share_of_an_unrequested_resource_is_named() {
         )
     };
     assert_eq!(full_queue(&cluster(7, "")), None);
-    let told = plan_of(&cluster(8, ""));
-    assert!(told.contains("because queue b would exceed its fair share of CPU cores."), "{told}");
+    let output = plan_of(&cluster(8, ""));
+    assert!(
+        output.contains("because queue b would exceed its fair share of CPU cores."),
+        "{output}"
+    );
     assert_snapshot!(suggestions_of(&cluster(8, ""), "b2"), @r"
     PodSchedulingErrors
     raise the quota of queue b to the CPU cores that it uses

@@ -15,8 +15,8 @@ const FLEET: &str = "
     node k1 gpus=8 cpu=64 gpu-memory=81500 taint gpu=yes:NoSchedule
 ";
 
-fn in_fleet(asks: &str) -> String {
-    suggestions_of(&format!("{FLEET}\njob x {asks}"), "x")
+fn in_fleet(job_fields: &str) -> String {
+    suggestions_of(&format!("{FLEET}\njob x {job_fields}"), "x")
 }
 
 #[test]
@@ -217,24 +217,26 @@ fn a_pod_that_fits_no_empty_node_does_not_wait_for_its_preemption_delay() {
 }
 
 #[test]
-fn a_new_node_is_labelled_as_required_affinity_asks() {
-    let told = |asks: &str| suggestions_of(&format!("\nnode n1 gpus=8\njob x gpus=1 {asks}"), "x");
-    assert_snapshot!(told("wants foo=bar"), @r"
+fn a_new_node_has_the_labels_of_the_required_affinity() {
+    let output = |job_fields: &str| {
+        suggestions_of(&format!("\nnode n1 gpus=8\njob x gpus=1 {job_fields}"), "x")
+    };
+    assert_snapshot!(output("wants foo=bar"), @r"
     PodSchedulingErrors
     label a node as its node selector and affinity require, or relax that
       then it runs on n1 (Now)
     ");
-    assert_snapshot!(told("needs kind=z wants kind=y wants foo=bar"), @r"
+    assert_snapshot!(output("needs kind=z wants kind=y wants foo=bar"), @r"
     PodSchedulingErrors
     label a node as its node selector and affinity require, or relax that
       then it runs on n1 (Now)
     ");
-    assert_snapshot!(told("named n7"), @r"
+    assert_snapshot!(output("named n7"), @r"
     PodSchedulingErrors
     add a node with a name that its node selector and affinity require, or relax that
       then it runs on n7 (Now)
     ");
-    assert_snapshot!(told("needs kind=z wants kind=y"), @r"
+    assert_snapshot!(output("needs kind=z wants kind=y"), @r"
     PodSchedulingErrors
     label a node as its node selector and affinity require, or relax that
       not tried
@@ -312,7 +314,7 @@ fn gpu_memory_larger_than_any_device_suggests_larger_devices() {
 }
 
 #[test]
-fn a_group_without_a_queue_is_told_where_to_name_it() {
+fn a_group_without_a_queue_gets_the_field_that_names_it() {
     assert_snapshot!(suggestions_of("
         node n1 gpus=8
         queue q

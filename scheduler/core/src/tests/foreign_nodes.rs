@@ -7,7 +7,7 @@ use crate::testing::plan_of;
 #[test]
 fn a_queue_is_charged_for_pods_on_foreign_and_deleted_nodes() {
     for state in ["away", ""] {
-        let told = plan_of(&format!(
+        let output = plan_of(&format!(
             "
             node n1 gpus=8
             queue a quota=8 limit=8
@@ -16,8 +16,8 @@ fn a_queue_is_charged_for_pods_on_foreign_and_deleted_nodes() {
             job most gpus=2 queue=a
         "
         ));
-        assert!(told.contains("more runs on n1"), "{told}");
-        assert!(told.contains("Limit is 8 GPUs, currently 7 GPUs allocated"), "{told}");
+        assert!(output.contains("more runs on n1"), "{output}");
+        assert!(output.contains("Limit is 8 GPUs, currently 7 GPUs allocated"), "{output}");
     }
 }
 

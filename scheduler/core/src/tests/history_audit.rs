@@ -86,7 +86,7 @@ impl History {
         writer: Writer,
         change: impl Fn(&mut PodView),
     ) -> &mut Self {
-        let view = self.pods.get_mut(pod).expect("a pod that came");
+        let view = self.pods.get_mut(pod).expect("the pod was created");
         change(view);
         self.auditor.pod(at(secs), &name(pod), Some(view), writer);
         self
@@ -110,7 +110,7 @@ impl History {
     }
 
     /// All breaches, after enough time has passed.
-    fn told(&mut self) -> Vec<String> {
+    fn breaches(&mut self) -> Vec<String> {
         self.auditor.advance_to(at(3600));
         self.auditor.breaches().iter().map(|breach| breach.detail.clone()).collect()
     }
@@ -123,7 +123,7 @@ fn a_change_within_the_window_counts_as_unseen() {
         history.pod(1, "a1");
         let cordoned = NodeView { cordoned: true, ..node(8) };
         history.auditor.node(at(10), &name("n"), Some(cordoned));
-        history.bind(10 + secs, "a1").told().len()
+        history.bind(10 + secs, "a1").breaches().len()
     };
     assert_eq!([bound_after(0, 0), bound_after(0, 1)], [0, 1]);
     assert_eq!([bound_after(5, 5), bound_after(5, 6)], [0, 1]);
@@ -133,10 +133,17 @@ fn a_change_within_the_window_counts_as_unseen() {
         let cordoned = NodeView { cordoned: true, ..node(secs) };
         twice.auditor.node(at(i64::try_from(secs).unwrap()), &name("n"), Some(cordoned));
     }
-    assert_eq!(twice.bind(13, "a1").told(), [""; 0], "what was there first may be all it saw");
+    assert_eq!(
+        twice.bind(13, "a1").breaches(),
+        [""; 0],
+        "the scheduler may have seen only the first state"
+    );
     let mut gone = History::new();
     gone.pod(1, "a1").auditor.node(at(10), &name("n"), None);
-    assert_eq!(gone.bind(11, "a1").told(), ["pod a1 was bound to node n, which does not exist"]);
+    assert_eq!(
+        gone.bind(11, "a1").breaches(),
+        ["pod a1 was bound to node n, which does not exist"]
+    );
 }
 
 #[test]
@@ -144,21 +151,21 @@ fn devices_are_given_once_and_in_the_requested_number() {
     let given = |devices: &[u32]| {
         let mut history = History::new();
         history.pod(1, "a1").bind(2, "a1").give(3, "a1", &[1]);
-        history.pod(1, "b1").bind(2, "b1").give(4, "b1", devices).told()
+        history.pod(1, "b1").bind(2, "b1").give(4, "b1", devices).breaches()
     };
     assert_eq!(given(&[0]), [""; 0]);
     assert_eq!(given(&[1]), ["pod b1 was given GPU 1 of node n, which pod a1 has"]);
     assert_eq!(given(&[7]), [""; 0]);
     assert_eq!(given(&[8]), ["pod b1 was given GPU 8 of node n, which has 8"]);
-    assert_eq!(given(&[2, 3]), ["pod b1 was given 2 GPUs and asks for 1"]);
-    assert_eq!(given(&[]), ["pod b1 was given 0 GPUs and asks for 1"]);
+    assert_eq!(given(&[2, 3]), ["pod b1 was given 2 GPUs and requests 1"]);
+    assert_eq!(given(&[]), ["pod b1 was given 0 GPUs and requests 1"]);
     assert_eq!(
         given(&[2, 2]),
-        ["pod b1 was given 2 GPUs and asks for 1", "pod b1 was given GPU 2 of node n twice"]
+        ["pod b1 was given 2 GPUs and requests 1", "pod b1 was given GPU 2 of node n twice"]
     );
     let mut later = History::new();
     later.pod(1, "a1").bind(2, "a1").give(3, "a1", &[1]).gone(4, "a1");
-    assert_eq!(later.pod(5, "b1").bind(6, "b1").give(7, "b1", &[1]).told(), [""; 0]);
+    assert_eq!(later.pod(5, "b1").bind(6, "b1").give(7, "b1", &[1]).breaches(), [""; 0]);
 }
 
 #[test]
@@ -174,7 +181,7 @@ fn a_claim_is_reserved_for_its_bound_pods_and_its_devices_are_exclusive() {
         history.auditor.claim(at(1), &name("c"), Some(view));
         let claims = BTreeMap::from([(name("c"), gpus(1))]);
         history.pod(2, "a1").change(2, "a1", Writer::Other, |pod| pod.claims = claims.clone());
-        history.bind(3, "a1").told()
+        history.bind(3, "a1").breaches()
     };
     assert_eq!(bound(claim(Some("n"), &["g"], &["a1", "b1"])), [""; 0]);
     assert_eq!(bound(claim(None, &["g"], &["a1"])), [""; 0]);
@@ -195,13 +202,13 @@ fn a_claim_is_reserved_for_its_bound_pods_and_its_devices_are_exclusive() {
         history.auditor.claim(at(1), &name("c"), Some(before));
         history.auditor.claim(at(1), &name("d"), Some(claim(None, &["h"], &[])));
         history.auditor.claim(at(2), &name("c"), Some(after));
-        history.told()
+        history.breaches()
     };
     let used = || claim(None, &["g"], &["a1"]);
     assert_eq!(changed(used(), claim(None, &["g"], &["a1", "b1"])), [""; 0]);
     assert_eq!(
         changed(used(), claim(None, &["k"], &["a1"])),
-        ["claim c was allocated anew while it is in use"]
+        ["claim c was reallocated while in use"]
     );
     assert_eq!(changed(used(), claim(None, &["k"], &["b1"])), [""; 0]);
     assert_eq!(changed(claim(None, &[], &["a1"]), used()), [""; 0]);
@@ -228,9 +235,9 @@ fn devices_of_a_claim_are_used_until_its_last_user_is_gone() {
             history.gone(3, pod);
         }
         history.pod(4, "d1").change(4, "d1", Writer::Other, |pod| pod.requests = gpus(2));
-        history.bind(5, "d1").told()
+        history.bind(5, "d1").breaches()
     };
-    let over = ["with pod d1, pods on node n ask for 9 nvidia.com/gpu; it has 8"];
+    let over = ["with pod d1, pods on node n request 9 nvidia.com/gpu; the node has 8"];
     assert_eq!(told_after(&[]), over);
     assert_eq!(told_after(&["a1"]), over);
     assert_eq!(told_after(&["a1", "b1"]), [""; 0]);
@@ -241,12 +248,12 @@ fn a_gang_may_be_bound_by_several_writes_within_the_window() {
     let second_after = |secs: i64| {
         let mut history = History::with_moment(Duration::from_secs(5));
         history.gang("a", 2).pod(1, "a1").pod(1, "a2");
-        history.bind(10, "a1").bind(10 + secs, "a2").told()
+        history.bind(10, "a1").bind(10 + secs, "a2").breaches()
     };
     assert_eq!(second_after(5), [""; 0]);
-    let late = ["gang a was bound in part: 1 pods are bound, its minimum is 2"];
+    let late = ["gang a was bound in part: 1 of 2 required pods bound"];
     assert_eq!(second_after(6), late);
-    assert_eq!(History::new().gang("a", 2).pod(1, "a1").bind(10, "a1").told(), late);
+    assert_eq!(History::new().gang("a", 2).pod(1, "a1").bind(10, "a1").breaches(), late);
 }
 
 #[test]
@@ -255,7 +262,7 @@ fn a_gang_is_checked_after_three_reported_cycles() {
         let mut history = History::new();
         history.auditor.cycles_ended(7);
         history.gang("a", 2).pod(1, "a1").bind(10, "a1").auditor.cycles_ended(7 + cycles);
-        history.told().len()
+        history.breaches().len()
     };
     assert_eq!([judged_after(2), judged_after(3)], [0, 1]);
 }
@@ -264,19 +271,19 @@ fn a_gang_is_checked_after_three_reported_cycles() {
 fn a_change_that_a_crash_interrupted_is_checked_when_quiescent() {
     let mut before = History::new();
     before.gang("a", 2).pod(1, "a1").bind(10, "a1").auditor.scheduler_killed(at(10));
-    assert_eq!(before.told(), [""; 0]);
+    assert_eq!(before.breaches(), [""; 0]);
     before.auditor.quiescent(at(7200));
     assert_eq!(
         before.auditor.breaches()[0].detail,
-        "gang a stays bound in part: 1 pods are bound, its minimum is 2"
+        "gang a stays bound in part: 1 of 2 required pods bound"
     );
     let mut long_before = History::new();
     long_before.auditor.scheduler_killed(at(5));
-    assert_eq!(long_before.gang("a", 2).pod(6, "a1").bind(10, "a1").told().len(), 1);
+    assert_eq!(long_before.gang("a", 2).pod(6, "a1").bind(10, "a1").breaches().len(), 1);
     let mut whole = History::new();
     whole.gang("a", 2).pod(1, "a1").pod(1, "a2").bind(10, "a1").bind(10, "a2");
     whole.auditor.quiescent(at(20));
-    assert_eq!(whole.told(), [""; 0]);
+    assert_eq!(whole.breaches(), [""; 0]);
 }
 
 #[test]
@@ -284,23 +291,23 @@ fn members_that_others_delete_count_as_present() {
     let mut lost = History::new();
     lost.gang("a", 2).pod(1, "a1").pod(1, "a2").pod(1, "a3");
     lost.bind(10, "a1").bind(10, "a2").gone(20, "a1");
-    assert_eq!(lost.bind(20, "a3").told(), [""; 0]);
+    assert_eq!(lost.bind(20, "a3").breaches(), [""; 0]);
     let mut moved = History::new();
     moved.gang("a", 2).pod(1, "a1").pod(1, "a2").bind(10, "a1").bind(10, "a2");
     let eviction =
         Eviction { pod: name("a1"), preemptor: name("b"), kind: EvictionKind::Consolidate };
     moved.auditor.eviction(at(20), &eviction);
-    assert_eq!(moved.evict(20, "a1").told(), [""; 0]);
+    assert_eq!(moved.evict(20, "a1").breaches(), [""; 0]);
     let mut evicted = History::new();
     evicted.gang("a", 2).pod(1, "a1").pod(1, "a2").bind(10, "a1").bind(10, "a2");
     assert_eq!(
-        evicted.evict(20, "a1").told(),
-        ["gang a was evicted in part: 1 pods are bound, its minimum is 2"]
+        evicted.evict(20, "a1").breaches(),
+        ["gang a was evicted in part: 1 of 2 required pods bound"]
     );
     let mut done = History::new();
     done.gang("a", 2).pod(1, "a1").pod(1, "a2");
     done.change(5, "a1", Writer::Other, |pod| pod.phase = Phase::Succeeded);
-    assert_eq!(done.bind(10, "a2").told(), [""; 0], "it finished well");
+    assert_eq!(done.bind(10, "a2").breaches(), [""; 0], "the pod succeeded");
 }
 
 #[test]
@@ -310,9 +317,9 @@ fn a_member_whose_node_is_gone_runs_no_more() {
     history.gang("a", 2).pod(1, "a1").pod(1, "a2").pod(1, "a3");
     history.bind(10, "a1").change(10, "a2", Writer::Scheduler, |pod| pod.node = Some(name("m")));
     history.auditor.node(at(20), &name("n"), None);
-    let left = ["gang a was evicted in part: 1 pods are bound, its minimum is 2"];
+    let left = ["gang a was evicted in part: 1 of 2 required pods bound"];
     history.change(30, "a3", Writer::Scheduler, |pod| pod.node = Some(name("m")));
-    assert_eq!(history.evict(40, "a3").told(), left);
+    assert_eq!(history.evict(40, "a3").breaches(), left);
 }
 
 #[test]
@@ -325,12 +332,12 @@ fn a_gang_that_was_whole_is_new_again_when_it_is_gone() {
     let mut failed = start();
     failed.change(20, "a1", Writer::Other, |pod| pod.phase = Phase::Failed);
     failed.pod(30, "a3").bind(40, "a3").gone(50, "a2").pod(60, "a4");
-    assert_eq!(failed.bind(70, "a4").told(), [""; 0]);
+    assert_eq!(failed.bind(70, "a4").breaches(), [""; 0]);
     let mut again = start();
     again.evict(20, "a1").evict(20, "a2").gone(30, "a1").gone(30, "a2").pod(40, "a3");
     assert_eq!(
-        again.bind(50, "a3").told(),
-        ["gang a was bound in part: 1 pods are bound, its minimum is 2"]
+        again.bind(50, "a3").breaches(),
+        ["gang a was bound in part: 1 of 2 required pods bound"]
     );
 }
 
@@ -347,10 +354,10 @@ fn bounds_follow_groups_and_queues_that_change() {
         history.gang("a", 1).gang("b", 1).pod(1, "a1").pod(1, "b1").bind(10, "a1");
         history
     };
-    let over = ["with pod b1, queue r uses 2 nvidia.com/gpu; 1 is its limit"];
+    let over = ["with pod b1, queue r uses 2 nvidia.com/gpu; its limit is 1"];
     let mut below = start();
     below.auditor.queue(at(20), &name("q"), Some(limit(Some("r"), 9)));
-    assert_eq!(below.bind(30, "b1").told(), over);
+    assert_eq!(below.bind(30, "b1").breaches(), over);
     let mut regrouped = start();
     for group in ["a", "b"] {
         let part = SubGroupView { min_member: 1, ..SubGroupView::default() };
@@ -358,42 +365,42 @@ fn bounds_follow_groups_and_queues_that_change() {
         let view = GroupView { queue: name("r"), preemptible: true, sub_groups, ..<_>::default() };
         regrouped.auditor.group(at(20), &name(group), Some(view));
     }
-    assert_eq!(regrouped.bind(30, "b1").told(), over);
+    assert_eq!(regrouped.bind(30, "b1").breaches(), over);
     let mut finished = start();
     finished.auditor.queue(at(20), &name("q"), Some(limit(Some("r"), 9)));
     finished.change(25, "a1", Writer::Other, |pod| pod.phase = Phase::Succeeded);
-    assert_eq!(finished.bind(30, "b1").told(), [""; 0]);
+    assert_eq!(finished.bind(30, "b1").breaches(), [""; 0]);
 }
 
 #[test]
 fn the_use_of_a_pod_follows_its_node_and_its_group() {
-    let asks = |history: &mut History, secs, pod: &str, count| {
+    let job_fields = |history: &mut History, secs, pod: &str, count| {
         history.change(secs, pod, Writer::Other, |pod| pod.requests = gpus(count));
     };
     let mut moved = History::new();
     moved.auditor.node(at(0), &name("m"), Some(node(8)));
     moved.pod(1, "a1").pod(1, "b1").bind(2, "a1");
-    asks(&mut moved, 3, "a1", 8);
-    asks(&mut moved, 3, "b1", 8);
+    job_fields(&mut moved, 3, "a1", 8);
+    job_fields(&mut moved, 3, "b1", 8);
     moved.change(4, "a1", Writer::Other, |pod| pod.node = Some(name("m")));
     let again = ["pod a1 is on node n and was bound again, to m"];
-    assert_eq!(moved.bind(5, "b1").told(), again, "node n is free");
+    assert_eq!(moved.bind(5, "b1").breaches(), again, "node n is free");
     let mut grown = History::new();
     grown.pod(1, "a1").pod(1, "b1").bind(2, "a1");
-    asks(&mut grown, 3, "a1", 8);
-    let over = ["with pod b1, pods on node n ask for 9 nvidia.com/gpu; it has 8"];
-    assert_eq!(grown.bind(5, "b1").told(), over);
+    job_fields(&mut grown, 3, "a1", 8);
+    let over = ["with pod b1, pods on node n request 9 nvidia.com/gpu; the node has 8"];
+    assert_eq!(grown.bind(5, "b1").breaches(), over);
     let mut given = History::new();
     let limit = QueueView { limit: gpus(1), ..QueueView::default() };
     given.auditor.queue(at(0), &name("q"), Some(limit));
     given.gang("a", 1).pod(1, "a1").pod(1, "b1").bind(2, "b1");
     given.change(3, "b1", Writer::Other, |pod| pod.group = Some(name("a")));
-    let over = ["with pod a1, queue q uses 2 nvidia.com/gpu; 1 is its limit"];
-    assert_eq!(given.bind(4, "a1").told(), over);
+    let over = ["with pod a1, queue q uses 2 nvidia.com/gpu; its limit is 1"];
+    assert_eq!(given.bind(4, "a1").breaches(), over);
     let mut leaves = History::new();
     leaves.auditor.queue(at(0), &name("q"), Some(QueueView { limit: gpus(1), ..<_>::default() }));
     leaves.gang("a", 1).gang("b", 1).pod(1, "a1").pod(1, "b1").bind(2, "b1").evict(3, "b1");
-    assert_eq!(leaves.bind(4, "a1").told(), [""; 0], "who leaves does not count");
+    assert_eq!(leaves.bind(4, "a1").breaches(), [""; 0], "a leaving pod does not count");
 }
 
 #[test]
@@ -415,12 +422,12 @@ fn the_rest_of_a_gang_that_lost_a_sub_group_may_be_evicted() {
             history.bind(2, member);
         }
         history.change(3, "a1", Writer::Other, |pod| pod.phase = Phase::Failed);
-        history.change(9, "a2", Writer::Scheduler, |pod| pod.leaving = true).told()
+        history.change(9, "a2", Writer::Scheduler, |pod| pod.leaving = true).breaches()
     };
     assert_eq!(of_parts(None), [""; 0]);
     assert_eq!(
         of_parts(Some(1)),
-        ["pod a2 is not preemptible, its gang is whole, and it was evicted"]
+        ["pod a2 was evicted, but it is not preemptible and its gang is whole"]
     );
 }
 
@@ -428,21 +435,24 @@ fn the_rest_of_a_gang_that_lost_a_sub_group_may_be_evicted() {
 fn requests_are_not_negative_and_only_the_scheduler_is_audited() {
     let mut negative = History::new();
     negative.pod(1, "a1").change(2, "a1", Writer::Other, |pod| pod.requests = gpus(-1));
-    assert_eq!(negative.bind(3, "a1").told(), ["pod a1 asks for -1 nvidia.com/gpu and was bound"]);
+    assert_eq!(
+        negative.bind(3, "a1").breaches(),
+        ["pod a1 requests -1 nvidia.com/gpu and was bound"]
+    );
     let mut unbound = History::new();
     unbound.pod(1, "a1").bind(2, "a1");
     unbound.change(3, "a1", Writer::Other, |pod| pod.node = None);
-    assert_eq!(unbound.told(), ["pod a1 was on node n and has no node any more"]);
+    assert_eq!(unbound.breaches(), ["pod a1 lost its node n"]);
     let fixed = |writer| {
         let mut history = History::new();
         let view = GroupView { sub_groups: vec![SubGroupView::default()], ..GroupView::default() };
         history.auditor.group(at(0), &name("a"), Some(view));
         history.pod(1, "a1").bind(2, "a1");
-        history.change(3, "a1", writer, |pod| pod.leaving = true).told()
+        history.change(3, "a1", writer, |pod| pod.leaving = true).breaches()
     };
     assert_eq!(fixed(Writer::Other), [""; 0]);
     assert_eq!(
         fixed(Writer::Scheduler),
-        ["pod a1 is not preemptible, its gang is whole, and it was evicted"]
+        ["pod a1 was evicted, but it is not preemptible and its gang is whole"]
     );
 }

@@ -15,11 +15,11 @@ fn served_behind(first: &str) -> (usize, bool) {
         "node n1 gpus=8\nnode n2 gpus=0 label small=true\nqueue a quota=4\nqueue b quota=4 limit=6\n",
     );
     for at in 0..8 {
-        writeln!(text, "job a{at} gpus=1 queue=a on n1").expect("a string takes all");
+        writeln!(text, "job a{at} gpus=1 queue=a on n1").expect("writing to a string succeeds");
     }
-    writeln!(text, "{first} queue=b").expect("a string takes all");
+    writeln!(text, "{first} queue=b").expect("writing to a string succeeds");
     for at in 0..4 {
-        writeln!(text, "job behind{at} gpus=1 queue=b").expect("a string takes all");
+        writeln!(text, "job behind{at} gpus=1 queue=b").expect("writing to a string succeeds");
     }
     let rounds = rounds_of(&text);
     let run = rounds.lines().filter(|line| line.contains("behind") && line.contains(" runs on "));

@@ -20,7 +20,7 @@ fn the_first_rule_that_distinguishes_two_jobs_decides() {
     assert_eq!(first(&[elastic, priority], cluster), "small runs on n1");
     let alike = cluster.replace("priority=50", "priority=75");
     assert_eq!(first(&[priority, elastic], &alike), "small runs on n1");
-    assert_eq!(first(&[priority], &alike), "big runs on n1", "it is older");
+    assert_eq!(first(&[priority], &alike), "big runs on n1", "the job is older");
 }
 
 #[test]
@@ -38,7 +38,11 @@ fn victims_are_taken_in_the_reverse_order() {
     assert_eq!(first(&[elastic, priority], cluster), "big leaves n1 for back (reclaim)");
     let alike = cluster.replace("priority=50", "priority=75");
     assert_eq!(first(&[priority, elastic], &alike), "big leaves n1 for back (reclaim)");
-    assert_eq!(first(&[priority], &alike), "small leaves n1 for back (reclaim)", "it is younger");
+    assert_eq!(
+        first(&[priority], &alike),
+        "small leaves n1 for back (reclaim)",
+        "the job is younger"
+    );
 }
 
 #[test]

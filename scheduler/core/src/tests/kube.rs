@@ -423,45 +423,45 @@ fn pods_on_ineligible_nodes_do_not_count_for_topology_spread() {
 
 #[test]
 fn preemption_helps_only_on_nodes_with_lower_priority_pods() {
-    let told = |node: &str, there: &str, asks: &str| {
+    let output = |node: &str, there: &str, request: &str| {
         kube_plan_of(&format!(
             "
             node n1 cpu=8 label zone=a {node}
             job low priority=1 cpu=1 {there} on n1
-            job high priority=5 {asks}
+            job high priority=5 {request}
         "
         ))
     };
-    assert_snapshot!(told("", "", "cpu=9"), @"high pending: 0/1 nodes are available: 1 Insufficient cpu. no new claims to deallocate, preemption: 0/1 nodes are available: 1 Preemption is not helpful for scheduling.");
-    assert_snapshot!(told("", "", "cpu=8"), @r"
+    assert_snapshot!(output("", "", "cpu=9"), @"high pending: 0/1 nodes are available: 1 Insufficient cpu. no new claims to deallocate, preemption: 0/1 nodes are available: 1 Preemption is not helpful for scheduling.");
+    assert_snapshot!(output("", "", "cpu=8"), @r"
     low leaves n1 for high (preempt)
     high waits for n1
     high pending: 0/1 nodes are available: 1 Insufficient cpu.
     ");
-    assert_snapshot!(told("cordoned", "", ""), @"high pending: 0/1 nodes are available: 1 node(s) were unschedulable. no new claims to deallocate, preemption: 0/1 nodes are available: 1 Preemption is not helpful for scheduling.");
-    assert_snapshot!(told("taint a=b:NoSchedule", "", ""), @"high pending: 0/1 nodes are available: 1 node(s) had untolerated taint(s). no new claims to deallocate, preemption: 0/1 nodes are available: 1 Preemption is not helpful for scheduling.");
-    assert_snapshot!(told("", "", "needs zone=b"), @"high pending: 0/1 nodes are available: 1 node(s) didn't match Pod's node affinity/selector. no new claims to deallocate, preemption: 0/1 nodes are available: 1 Preemption is not helpful for scheduling.");
-    assert_snapshot!(told("", "", "near app=x/zone"), @"high pending: 0/1 nodes are available: 1 node(s) didn't match pod affinity rules. no new claims to deallocate, preemption: 0/1 nodes are available: 1 Preemption is not helpful for scheduling.");
-    assert_snapshot!(told("", "label app=x", "far app=x/zone"), @r"
+    assert_snapshot!(output("cordoned", "", ""), @"high pending: 0/1 nodes are available: 1 node(s) were unschedulable. no new claims to deallocate, preemption: 0/1 nodes are available: 1 Preemption is not helpful for scheduling.");
+    assert_snapshot!(output("taint a=b:NoSchedule", "", ""), @"high pending: 0/1 nodes are available: 1 node(s) had untolerated taint(s). no new claims to deallocate, preemption: 0/1 nodes are available: 1 Preemption is not helpful for scheduling.");
+    assert_snapshot!(output("", "", "needs zone=b"), @"high pending: 0/1 nodes are available: 1 node(s) didn't match Pod's node affinity/selector. no new claims to deallocate, preemption: 0/1 nodes are available: 1 Preemption is not helpful for scheduling.");
+    assert_snapshot!(output("", "", "near app=x/zone"), @"high pending: 0/1 nodes are available: 1 node(s) didn't match pod affinity rules. no new claims to deallocate, preemption: 0/1 nodes are available: 1 Preemption is not helpful for scheduling.");
+    assert_snapshot!(output("", "label app=x", "far app=x/zone"), @r"
     low leaves n1 for high (preempt)
     high waits for n1
     high pending: 0/1 nodes are available: 1 node(s) didn't match pod anti-affinity rules.
     ");
-    assert_snapshot!(told("", "far app=x/zone", "label app=x"), @r"
+    assert_snapshot!(output("", "far app=x/zone", "label app=x"), @r"
     low leaves n1 for high (preempt)
     high waits for n1
     high pending: 0/1 nodes are available: 1 node(s) didn't satisfy existing pods anti-affinity rules.
     ");
-    assert_snapshot!(told("", "port=80", "port=80"), @r"
+    assert_snapshot!(output("", "port=80", "port=80"), @r"
     low leaves n1 for high (preempt)
     high waits for n1
     high pending: 0/1 nodes are available: 1 node(s) didn't have free ports for the requested pod ports.
     ");
-    assert_snapshot!(told("", "", "label app=x spread app=x/rack/1"), @"high pending: 0/1 nodes are available: 1 node(s) didn't match pod topology spread constraints (missing required label). no new claims to deallocate, preemption: 0/1 nodes are available: 1 Preemption is not helpful for scheduling.");
-    assert_snapshot!(told("", "", "missing-volume=data"), @r#"high pending: 0/1 nodes are available: 1 node(s) rejected: persistentvolumeclaim "data" not found. no new claims to deallocate, preemption: 0/1 nodes are available: 1 Preemption is not helpful for scheduling."#);
-    assert_snapshot!(told("", "", "volume data@zone=b"), @"high pending: 0/1 nodes are available: 1 node(s) didn't match PersistentVolume's node affinity. no new claims to deallocate, preemption: 0/1 nodes are available: 1 Preemption is not helpful for scheduling.");
-    assert_snapshot!(told("", "", "volume data?v1@zone=b"), @"high pending: 0/1 nodes are available: 1 node(s) didn't find available persistent volumes to bind. no new claims to deallocate, preemption: 0/1 nodes are available: 1 Preemption is not helpful for scheduling.");
-    assert_snapshot!(told("", "volume once:data@", "volume once:data@"), @r"
+    assert_snapshot!(output("", "", "label app=x spread app=x/rack/1"), @"high pending: 0/1 nodes are available: 1 node(s) didn't match pod topology spread constraints (missing required label). no new claims to deallocate, preemption: 0/1 nodes are available: 1 Preemption is not helpful for scheduling.");
+    assert_snapshot!(output("", "", "missing-volume=data"), @r#"high pending: 0/1 nodes are available: 1 node(s) rejected: persistentvolumeclaim "data" not found. no new claims to deallocate, preemption: 0/1 nodes are available: 1 Preemption is not helpful for scheduling."#);
+    assert_snapshot!(output("", "", "volume data@zone=b"), @"high pending: 0/1 nodes are available: 1 node(s) didn't match PersistentVolume's node affinity. no new claims to deallocate, preemption: 0/1 nodes are available: 1 Preemption is not helpful for scheduling.");
+    assert_snapshot!(output("", "", "volume data?v1@zone=b"), @"high pending: 0/1 nodes are available: 1 node(s) didn't find available persistent volumes to bind. no new claims to deallocate, preemption: 0/1 nodes are available: 1 Preemption is not helpful for scheduling.");
+    assert_snapshot!(output("", "volume once:data@", "volume once:data@"), @r"
     low leaves n1 for high (preempt)
     high waits for n1
     high pending: 0/1 nodes are available: 1 node(s) unavailable due to PersistentVolumeClaim with ReadWriteOncePod access mode already in-use by another pod.

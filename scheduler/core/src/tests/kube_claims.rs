@@ -5,7 +5,7 @@ use insta::assert_snapshot;
 use crate::testing::{kube_plan_of, kube_suggestions_of};
 
 #[test]
-fn a_pod_goes_where_devices_for_its_claims_are_free() {
+fn a_pod_goes_to_a_node_with_free_devices_for_its_claims() {
     assert_snapshot!(kube_plan_of("
         node n1 cpu=64
         node n2 cpu=8 extended nic=2
@@ -19,7 +19,7 @@ fn a_pod_goes_where_devices_for_its_claims_are_free() {
 }
 
 #[test]
-fn devices_count_beside_resources_of_the_node() {
+fn devices_count_in_addition_to_node_resources() {
     assert_snapshot!(kube_plan_of("
         node n1 gpus=1 extended nic=1
         job a gpus=1 claim x:nic*1

@@ -6,9 +6,9 @@ use crate::testing::{explained, suggestions_of};
 
 /// The first suggestion for job `a` of this line, next to this node.
 fn remedy([node, job]: [&str; 2]) -> String {
-    let told =
+    let output =
         suggestions_of(&format!("node n1 gpus=8 {node}\n job b port=80 on n1\n job a {job}"), "a");
-    told.lines().nth(1).unwrap_or_default().to_owned()
+    output.lines().nth(1).unwrap_or_default().to_owned()
 }
 
 #[test]
@@ -39,8 +39,8 @@ fn the_key_over_which_pods_are_spread_is_named() {
 
 /// The node report for job `a`.
 fn nodes_for(text: &str) -> String {
-    let told = explained(text, "a");
-    let from = told.lines().skip_while(|line| !line.starts_with("nodes for pod"));
+    let output = explained(text, "a");
+    let from = output.lines().skip_while(|line| !line.starts_with("nodes for pod"));
     from.collect::<Vec<_>>().join("\n")
 }
 
@@ -52,10 +52,10 @@ fn device_memory_is_unknown_without_the_node_label() {
         job b gpus=2 on n2
         job a part-memory=2000
     "), @r"
-    nodes for pod default/a, which asks for 2000 MiB of a GPU
-      n1: NodeResourcesFit refuses: node(s) didn't have enough resources: GPU memory
-        free 2 of 2 GPUs, their memory unknown
-      n2: NodeResourcesFit refuses: node(s) didn't have enough resources: GPU memory
+    nodes for pod default/a, which requests 2000 MiB of a GPU
+      n1: NodeResourcesFit rejects: node(s) didn't have enough resources: GPU memory
+        free 2 of 2 GPUs, their memory is unknown
+      n2: NodeResourcesFit rejects: node(s) didn't have enough resources: GPU memory
         free 0 of 2 GPUs, at most 0 MiB of one
     ");
 }
@@ -66,16 +66,16 @@ fn devices_that_only_claims_request_are_shown() {
         node n1 gpus=1 by-claim
         job a claim pair:2
     "), @r"
-    nodes for pod default/a, which asks for 2 GPUs of claim pair
-      n1: NodeResourcesFit refuses: node(s) didn't have enough resources: GPUs
+    nodes for pod default/a, which requests 2 GPUs of claim pair
+      n1: NodeResourcesFit rejects: node(s) didn't have enough resources: GPUs
         free 1 of 1 GPU
     ");
     assert_snapshot!(nodes_for("
         node n1 gpus=0 by-claim
         job a cpu=1 claim whole:all
     "), @r"
-    nodes for pod default/a, which asks for 1 CPU core, every device that claim whole selects
-      n1: NodeResourcesFit refuses: node(s) didn't have enough resources: GPUs
+    nodes for pod default/a, which requests 1 CPU core, every device that claim whole selects
+      n1: NodeResourcesFit rejects: node(s) didn't have enough resources: GPUs
         free 0 of 0 GPUs, 128 of 128 CPU cores
     ");
 }

@@ -77,20 +77,20 @@ fn the_single_strategy_offers_no_instances_by_profile() {
 #[test]
 fn the_mig_strategy_comes_from_the_label_or_else_from_the_resources() {
     let instances = "node n1 gpus=1 extended nvidia.com/mig-1g.5gb=1";
-    let asks = "job a extended nvidia.com/mig-1g.5gb=1";
+    let job_fields = "job a extended nvidia.com/mig-1g.5gb=1";
     let enabled = "label node-role.kubernetes.io/mig-enabled";
-    assert_snapshot!(suggestions_of(&format!("\n{instances} {enabled}=false\n{asks}"), "a"), @"
+    assert_snapshot!(suggestions_of(&format!("\n{instances} {enabled}=false\n{job_fields}"), "a"), @"
     PodSchedulingErrors
     add a node that offers MIG instances
       not tried
     ");
-    assert_snapshot!(plan_of(&format!("\n{instances} {enabled}=True\n{asks}")), @"a runs on n1");
+    assert_snapshot!(plan_of(&format!("\n{instances} {enabled}=True\n{job_fields}")), @"a runs on n1");
     let mixed = "label nvidia.com/mig.strategy=mixed";
-    assert_snapshot!(plan_of(&format!("\n{instances} {mixed}\n{asks}\njob b gpus=1")), @"
+    assert_snapshot!(plan_of(&format!("\n{instances} {mixed}\n{job_fields}\njob b gpus=1")), @"
     a runs on n1
     b pending: Resources were not found for pod default/b due to: no nodes with enough resources were found: 1 node(s) offer MIG instances only (MIG strategy mixed).
     ");
-    assert_snapshot!(plan_of(&format!("\n{instances}\n{asks}\njob b gpus=1")), @"
+    assert_snapshot!(plan_of(&format!("\n{instances}\n{job_fields}\njob b gpus=1")), @"
     a runs on n1
     b runs on n1
     ");

@@ -1,7 +1,7 @@
 //! Mixed random clusters: devices of two sizes, fractions by portion and by memory, several devices
 //! per pod, gangs with optional sub-groups, affinity and anti-affinity. Each cluster converges
 //! without a breach.
-#![expect(clippy::print_stdout, reason = "says which seeds were tried")]
+#![expect(clippy::print_stdout, reason = "prints the tried seeds")]
 
 use std::fmt::Write as _;
 
@@ -42,7 +42,7 @@ struct JobLine {
 #[derive(Clone, Debug)]
 enum Kind {
     /// Equal pods: the minimum, and elastic pods.
-    Job { pods: u32, surplus: u32, asks: &'static str },
+    Job { pods: u32, surplus: u32, request: &'static str },
     /// Sub-groups by number of pods, and how many of them suffice.
     Gang { needs: u32, parts: Vec<(u32, &'static str)> },
 }
@@ -58,7 +58,7 @@ fn cluster() -> impl Strategy<Value = String> {
         .prop_map(|(nodes, queues, jobs)| table(&nodes, &queues, &jobs))
 }
 
-fn asks() -> impl Strategy<Value = &'static str> {
+fn request() -> impl Strategy<Value = &'static str> {
     prop_oneof![
         4 => Just("gpus=1"),
         2 => Just("gpus=2"),
@@ -72,9 +72,9 @@ fn asks() -> impl Strategy<Value = &'static str> {
 }
 
 fn job() -> impl Strategy<Value = JobLine> {
-    let alike = (1..4_u32, 0..3_u32, asks());
-    let alike = alike.prop_map(|(pods, surplus, asks)| Kind::Job { pods, surplus, asks });
-    let parts = (1..3_u32, vec((1..3_u32, asks()), 2..4));
+    let alike = (1..4_u32, 0..3_u32, request());
+    let alike = alike.prop_map(|(pods, surplus, request)| Kind::Job { pods, surplus, request });
+    let parts = (1..3_u32, vec((1..3_u32, request()), 2..4));
     let parts = parts.prop_map(|(needs, parts)| Kind::Gang { needs, parts });
     let kept = prop_oneof![
         8 => Just(""),
@@ -111,14 +111,14 @@ fn table(nodes: &[NodeLine], queues: &[QueueLine], jobs: &[JobLine]) -> String {
         let queue = names[2 + queue % 3];
         let of = format!("j{at:02} queue={queue} priority={priority}");
         match kind {
-            Kind::Job { pods, surplus, asks } => {
+            Kind::Job { pods, surplus, request } => {
                 let all = pods + surplus;
-                let _ = writeln!(text, "job {of} pods={all} min={pods} {asks}{kept}");
+                let _ = writeln!(text, "job {of} pods={all} min={pods} {request}{kept}");
             }
             Kind::Gang { needs, parts } => {
                 let _ = writeln!(text, "gang {of} needs={needs}");
-                for (part, (pods, asks)) in parts.iter().enumerate() {
-                    let _ = writeln!(text, "part s{part} pods={pods} {asks}{kept}");
+                for (part, (pods, request)) in parts.iter().enumerate() {
+                    let _ = writeln!(text, "part s{part} pods={pods} {request}{kept}");
                 }
             }
         }

@@ -23,49 +23,49 @@ fn a_gang_with_anti_affinity_needs_a_node_per_pod() {
 
 #[test]
 fn a_new_node_offers_what_is_requested_in_the_requested_form() {
-    let told = |asks: &str| {
+    let output = |job_fields: &str| {
         suggestions_of(
             &format!(
                 "
                 node n1 gpus=1 cpu=4 gpu-memory=8000 pods=3
                 job a gpus=1 cpu=3 port=80 label app=x non-preemptible on n1
-                job x {asks}
+                job x {job_fields}
             "
             ),
             "x",
         )
     };
-    assert_snapshot!(told("part=0.5"), @r"
+    assert_snapshot!(output("part=0.5"), @r"
     PodSchedulingErrors
     free capacity for 1 more pod of its size, or add nodes that have it: short of GPUs
       then it runs on (new node) (Now)
     ");
-    assert_snapshot!(told("part=0.5 devices=2"), @r"
+    assert_snapshot!(output("part=0.5 devices=2"), @r"
     PodSchedulingErrors
     add a node that can hold one of its pods, with more GPUs, or request less per pod
       then it runs on (new node) (Now)
     ");
-    assert_snapshot!(told("part-memory=4000"), @r"
+    assert_snapshot!(output("part-memory=4000"), @r"
     PodSchedulingErrors
     free capacity for 1 more pod of its size, or add nodes that have it: short of GPUs
       then it runs on (new node) (Now)
     ");
-    assert_snapshot!(told("gpus=1 by-claim"), @r"
+    assert_snapshot!(output("gpus=1 by-claim"), @r"
     PodSchedulingErrors
     request GPUs as a resource, or add a node with a DRA driver
       then it runs on (new node) (Now)
     ");
-    assert_snapshot!(told("cpu=1 port=80"), @r"
+    assert_snapshot!(output("cpu=1 port=80"), @r"
     PodSchedulingErrors
     add a node with 1 CPU core on which host port 80 is free
       then it runs on (new node) (Now)
     ");
-    assert_snapshot!(told("cpu=1 far app=x/host"), @r"
+    assert_snapshot!(output("cpu=1 far app=x/host"), @r"
     PodSchedulingErrors
     add a node with 1 CPU core without the pods that anti-affinity keeps it apart from
       then it runs on (new node) (Now)
     ");
-    assert_snapshot!(told("cpu=1 near app=y/host"), @r"
+    assert_snapshot!(output("cpu=1 near app=y/host"), @r"
     PodSchedulingErrors
     start the pods that its pod affinity selects
       not tried

@@ -5,7 +5,7 @@ use insta::assert_snapshot;
 use crate::testing::{explained, plan_of, rounds_of, suggestions_of};
 
 #[test]
-fn a_guaranteed_pod_goes_where_one_zone_holds_it_and_the_lowest_gives_it() {
+fn a_guaranteed_pod_gets_the_lowest_zone_that_holds_it() {
     assert_snapshot!(plan_of("
         node large cpu=8 numa=single/pod zone z0:cpu=4 zone z1:cpu=4
         node small cpu=8 numa=single/pod zone z0:cpu=2 zone z1:cpu=2
@@ -178,28 +178,28 @@ fn a_pod_that_cannot_be_aligned_gets_a_reason_and_a_suggestion() {
       then it runs on (new node) (Now)
     ");
     assert_snapshot!(explained(cluster, "c"), @r"
-    pod group default/c waits
-      0 of its pods have a node, 1 wait, 1 must run together
+    pod group default/c is pending
+      pods: 0 with a node, 1 pending, 1 required to run
       priority 50, preemptible
 
     reason: PodSchedulingErrors
       Resources were not found for pod default/c due to: no nodes with enough resources were found: 2 node cannot NUMA-align the pod's resources under its Topology Manager policy.
 
     remedy: delete pods of one NUMA zone of a node, or add a node
-      tried on a copy of the cluster: it runs on (new node) at once
+      simulated: it runs on (new node) at once
 
-    queues, from the workload's up
+    queues, from leaf to root
       default: GPUs: quota unlimited, limit unlimited, fair share 0, allocated 0 (of that 0 non-preemptible), requested 0
 
-    plugins, whatever the node
+    plugins, independent of nodes
       UsableQueue: passes
       Gang: passes
       QueueLimits: passes
 
-    nodes for pod default/c, which asks for 3 CPU cores
-      n1: Numa refuses: node cannot NUMA-align the pod's resources under its Topology Manager policy
+    nodes for pod default/c, which requests 3 CPU cores
+      n1: Numa rejects: node cannot NUMA-align the pod's resources under its Topology Manager policy
         free 58 of 64 CPU cores
-      n2: Numa refuses: node cannot NUMA-align the pod's resources under its Topology Manager policy
+      n2: Numa rejects: node cannot NUMA-align the pod's resources under its Topology Manager policy
         free 64 of 64 CPU cores
     ");
     let too_large = "

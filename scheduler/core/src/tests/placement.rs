@@ -215,8 +215,8 @@ fn far_from(namespaces: &str) -> String {
 #[test]
 fn a_term_selects_pods_of_its_own_named_and_labelled_namespaces() {
     let all = ["", "@red", "@team=a", "@team=c", "@*", "@kubernetes.io/metadata.name=grey"];
-    let told = all.map(|namespaces| format!("{namespaces}: {}", far_from(namespaces)));
-    assert_snapshot!(told.join("\n"), @"
+    let output = all.map(|namespaces| format!("{namespaces}: {}", far_from(namespaces)));
+    assert_snapshot!(output.join("\n"), @"
     : a runs on n2, n3, n4
     @red: a runs on n1, n3, n4
     @team=a: a runs on n1, n3, n4
@@ -291,7 +291,7 @@ fn other_host_ports_of_a_node_are_free() {
 }
 
 #[test]
-fn a_node_takes_no_more_pods_than_it_says() {
+fn a_node_takes_no_more_pods_than_it_allows() {
     assert_snapshot!(plan_of("
         node n1 gpus=8 pods=2
         job a pods=3 min=1 gpus=1
@@ -334,7 +334,7 @@ fn the_reason_counts_nodes_by_short_resource() {
 }
 
 #[test]
-fn without_nodes_the_reason_says_just_that() {
+fn without_nodes_the_reason_is_that_there_are_none() {
     assert_snapshot!(plan_of("
         job a gpus=4
     "), @"a pending: Resources were not found for pod default/a due to: no nodes with enough resources were found: there are no nodes.");

@@ -14,13 +14,13 @@ use crate::{
 };
 
 /// The breaches of the decisions under profile `kai`.
-fn judged(cluster: &str, told: &str) -> String {
-    judge(&snapshot_of(cluster), told, Rules::kai())
+fn audited(cluster: &str, output: &str) -> String {
+    judge(&snapshot_of(cluster), output, Rules::kai())
 }
 
-fn judge(snapshot: &Snapshot, told: &str, rules: Rules) -> String {
+fn judge(snapshot: &Snapshot, output: &str, rules: Rules) -> String {
     let mut plan = Plan::default();
-    for line in told.split(',').map(str::trim).filter(|line| !line.is_empty()) {
+    for line in output.split(',').map(str::trim).filter(|line| !line.is_empty()) {
         decide(snapshot, line, &mut plan);
     }
     let breaches = audit_plan(snapshot, &plan, rules);
@@ -28,8 +28,10 @@ fn judge(snapshot: &Snapshot, told: &str, rules: Rules) -> String {
 }
 
 fn decide(snapshot: &Snapshot, line: &str, plan: &mut Plan) {
-    let id = |at: Option<usize>| u32::try_from(at.expect("a name of the table")).expect("few");
-    let (name, rest) = line.split_once(' ').expect("a pod and what becomes of it");
+    let id = |at: Option<usize>| {
+        u32::try_from(at.expect("the table has this name")).expect("ids are 32 bits")
+    };
+    let (name, rest) = line.split_once(' ').expect("a line has a pod and a decision");
     let pod = PodId(id(snapshot.pods.iter().position(|pod| *pod.name == *name)));
     let group = |name: &str| {
         PodGroupId(id(snapshot.pod_groups.iter().position(|group| *group.name == *name)))
@@ -53,7 +55,7 @@ fn decide(snapshot: &Snapshot, line: &str, plan: &mut Plan) {
         "preempt" => EvictionCause::Preempt { preemptor },
         "reclaim" => EvictionCause::Reclaim { preemptor, usage: "".into() },
         "consolidate" => EvictionCause::Consolidate { preemptor },
-        other => panic!("no cause: {other}"),
+        other => panic!("unknown cause {other}"),
     };
     plan.decisions.push(Decision::Evict { pod, cause });
 }
@@ -69,11 +71,11 @@ fn only_pods_that_live_and_wait_are_bound() {
         job d releasing on n1
         job e
     ";
-    assert_snapshot!(judged(cluster, "a on n1"), @"rule 3 (bind once, where it may run): pod default/a was bound to n1, but it has scheduling gates");
-    assert_snapshot!(judged(cluster, "b on n1"), @"rule 3 (bind once, where it may run): pod default/b was bound to n1, but it has finished");
-    assert_snapshot!(judged(cluster, "c on n2"), @"rule 3 (bind once, where it may run): pod default/c is on node n1 and was bound again, to n2");
-    assert_snapshot!(judged(cluster, "d on n2"), @"rule 3 (bind once, where it may run): pod default/d is on node n1 and was bound again, to n2");
-    assert_snapshot!(judged(cluster, "e on n1"), @"");
+    assert_snapshot!(audited(cluster, "a on n1"), @"rule 3 (valid binding): pod default/a was bound to n1, but it has scheduling gates");
+    assert_snapshot!(audited(cluster, "b on n1"), @"rule 3 (valid binding): pod default/b was bound to n1, but it has finished");
+    assert_snapshot!(audited(cluster, "c on n2"), @"rule 3 (valid binding): pod default/c is on node n1 and was bound again, to n2");
+    assert_snapshot!(audited(cluster, "d on n2"), @"rule 3 (valid binding): pod default/d is on node n1 and was bound again, to n2");
+    assert_snapshot!(audited(cluster, "e on n1"), @"");
 }
 
 #[test]
@@ -91,15 +93,15 @@ fn a_node_accepts_pods_that_tolerate_and_select_it() {
         job other tolerates dedicated=y
         job late tolerates dedicated=x:NoExecute
     ";
-    assert_snapshot!(judged(cluster, "plain on cordoned"), @"rule 3 (bind once, where it may run): pod default/plain was bound to node cordoned, which is cordoned");
-    assert_snapshot!(judged(cluster, "plain on dark"), @"rule 3 (bind once, where it may run): pod default/plain was bound to node dark, which is not ready");
-    assert_snapshot!(judged(cluster, "plain on soft"), @"");
-    assert_snapshot!(judged(cluster, "plain on hard"), @"rule 3 (bind once, where it may run): pod default/plain was bound to node hard, whose taint dedicated it does not tolerate");
-    assert_snapshot!(judged(cluster, "choosy on soft"), @"rule 3 (bind once, where it may run): pod default/choosy was bound to node soft, which lacks the label zone=b of its selector");
-    assert_snapshot!(judged(cluster, "stays on cordoned"), @"");
-    assert_snapshot!(judged(cluster, "ours on hard"), @"");
-    assert_snapshot!(judged(cluster, "other on hard"), @"rule 3 (bind once, where it may run): pod default/other was bound to node hard, whose taint dedicated it does not tolerate");
-    assert_snapshot!(judged(cluster, "late on hard"), @"rule 3 (bind once, where it may run): pod default/late was bound to node hard, whose taint dedicated it does not tolerate");
+    assert_snapshot!(audited(cluster, "plain on cordoned"), @"rule 3 (valid binding): pod default/plain was bound to node cordoned, which is cordoned");
+    assert_snapshot!(audited(cluster, "plain on dark"), @"rule 3 (valid binding): pod default/plain was bound to node dark, which is not ready");
+    assert_snapshot!(audited(cluster, "plain on soft"), @"");
+    assert_snapshot!(audited(cluster, "plain on hard"), @"rule 3 (valid binding): pod default/plain was bound to node hard, whose taint dedicated it does not tolerate");
+    assert_snapshot!(audited(cluster, "choosy on soft"), @"rule 3 (valid binding): pod default/choosy was bound to node soft, which lacks the label zone=b of its selector");
+    assert_snapshot!(audited(cluster, "stays on cordoned"), @"");
+    assert_snapshot!(audited(cluster, "ours on hard"), @"");
+    assert_snapshot!(audited(cluster, "other on hard"), @"rule 3 (valid binding): pod default/other was bound to node hard, whose taint dedicated it does not tolerate");
+    assert_snapshot!(audited(cluster, "late on hard"), @"rule 3 (valid binding): pod default/late was bound to node hard, whose taint dedicated it does not tolerate");
     let snapshot = kube_snapshot_of(cluster);
     assert_snapshot!(judge(&snapshot, "close on dark", Rules::kube()), @"");
 }
@@ -126,7 +128,7 @@ fn node_affinity_operators_are_evaluated() {
     assert_eq!(of(Operator::Lt, &["5"]), [true, false, false, false]);
     let mut snapshot = snapshot_of("\nnode n1\njob a");
     snapshot.shapes[0].node_affinity = Some(vec![NodeSelectorTerm::default()]);
-    assert_snapshot!(judge(&snapshot, "a on n1", Rules::kai()), @"rule 3 (bind once, where it may run): pod default/a was bound to node n1, which does not match its node affinity");
+    assert_snapshot!(judge(&snapshot, "a on n1", Rules::kai()), @"rule 3 (valid binding): pod default/a was bound to node n1, which does not match its node affinity");
 }
 
 #[test]
@@ -141,18 +143,18 @@ fn requests_on_a_node_stay_within_its_capacity() {
         job nics extended nic=2
         job none extended fpga=1
     ";
-    assert_snapshot!(judged(cluster, "just on n1"), @"");
-    assert_snapshot!(judged(cluster, "gpus on n1"), @"rule 1 (capacity): with pod default/gpus, pods on node n1 ask for 3 nvidia.com/gpu; it has 2");
-    assert_snapshot!(judged(cluster, "more on n1"), @"rule 1 (capacity): with pod default/more, pods on node n1 ask for 5 cpu; it has 4");
-    assert_snapshot!(judged(cluster, "much on n1"), @"rule 1 (capacity): with pod default/much, pods on node n1 ask for 9663676416 memory; it has 8589934592");
-    assert_snapshot!(judged(cluster, "nics on n1"), @"rule 1 (capacity): with pod default/nics, pods on node n1 ask for 2 nic; it has 1");
-    assert_snapshot!(judged(cluster, "none on n1"), @"rule 1 (capacity): with pod default/none, pods on node n1 ask for 1 fpga; it has 0");
+    assert_snapshot!(audited(cluster, "just on n1"), @"");
+    assert_snapshot!(audited(cluster, "gpus on n1"), @"rule 1 (capacity): with pod default/gpus, pods on node n1 request 3 nvidia.com/gpu; the node has 2");
+    assert_snapshot!(audited(cluster, "more on n1"), @"rule 1 (capacity): with pod default/more, pods on node n1 request 5 cpu; the node has 4");
+    assert_snapshot!(audited(cluster, "much on n1"), @"rule 1 (capacity): with pod default/much, pods on node n1 request 9663676416 memory; the node has 8589934592");
+    assert_snapshot!(audited(cluster, "nics on n1"), @"rule 1 (capacity): with pod default/nics, pods on node n1 request 2 nic; the node has 1");
+    assert_snapshot!(audited(cluster, "none on n1"), @"rule 1 (capacity): with pod default/none, pods on node n1 request 1 fpga; the node has 0");
     let crowded = "
         node n1 pods=1
         job a cpu=1
         job b cpu=1
     ";
-    assert_snapshot!(judged(crowded, "a on n1, b on n1"), @"rule 1 (capacity): with pod default/b, pods on node n1 ask for 2 pods; it has 1");
+    assert_snapshot!(audited(crowded, "a on n1, b on n1"), @"rule 1 (capacity): with pod default/b, pods on node n1 request 2 pods; the node has 1");
 }
 
 #[test]
@@ -164,10 +166,10 @@ fn an_existing_shortage_is_no_breach_of_a_pod_that_does_not_request_it() {
         job b cpu=3 queue=q
         job c cpu=3 gpus=1 queue=q
     ";
-    assert_snapshot!(judged(cluster, "b on n1"), @"");
-    assert_snapshot!(judged(cluster, "c on n1"), @r"
-    rule 1 (capacity): with pod default/c, pods on node n1 ask for 3 nvidia.com/gpu; it has 1
-    rule 5 (quota and limit): with pod default/c, queue q uses 3 nvidia.com/gpu; 1 is its limit
+    assert_snapshot!(audited(cluster, "b on n1"), @"");
+    assert_snapshot!(audited(cluster, "c on n1"), @r"
+    rule 1 (capacity): with pod default/c, pods on node n1 request 3 nvidia.com/gpu; the node has 1
+    rule 5 (quota and limit): with pod default/c, queue q uses 3 nvidia.com/gpu; its limit is 1
     ");
 }
 
@@ -190,18 +192,18 @@ fn limits_bind_all_pods_and_quotas_non_preemptible_ones_at_every_level() {
         job j memory=9Gi queue=team
         job k cpu=8 memory=8Gi queue=team
     ";
-    assert_snapshot!(judged(cluster, "b on n1"), @"");
-    assert_snapshot!(judged(cluster, "c on n1"), @"rule 5 (quota and limit): with pod default/c, queue team uses 4 nvidia.com/gpu; 3 is its limit");
-    assert_snapshot!(judged(cluster, "d on n1"), @"");
-    assert_snapshot!(judged(cluster, "e on n1"), @"rule 5 (quota and limit): with pod default/e, queue lab uses 5 nvidia.com/gpu; 4 is its limit");
-    assert_snapshot!(judged(cluster, "f on n1"), @"");
-    assert_snapshot!(judged(cluster, "g on n1, h on n1"), @r"
-    rule 5 (quota and limit): with pod default/h, queue lab uses 5 nvidia.com/gpu; 4 is its limit
-    rule 5 (quota and limit): with pod default/h, non-preemptible work of lab uses 4 nvidia.com/gpu; 3 is its quota
+    assert_snapshot!(audited(cluster, "b on n1"), @"");
+    assert_snapshot!(audited(cluster, "c on n1"), @"rule 5 (quota and limit): with pod default/c, queue team uses 4 nvidia.com/gpu; its limit is 3");
+    assert_snapshot!(audited(cluster, "d on n1"), @"");
+    assert_snapshot!(audited(cluster, "e on n1"), @"rule 5 (quota and limit): with pod default/e, queue lab uses 5 nvidia.com/gpu; its limit is 4");
+    assert_snapshot!(audited(cluster, "f on n1"), @"");
+    assert_snapshot!(audited(cluster, "g on n1, h on n1"), @r"
+    rule 5 (quota and limit): with pod default/h, queue lab uses 5 nvidia.com/gpu; its limit is 4
+    rule 5 (quota and limit): with pod default/h, non-preemptible pods of queue lab use 4 nvidia.com/gpu; its quota is 3
     ");
-    assert_snapshot!(judged(cluster, "i on n1"), @"rule 5 (quota and limit): with pod default/i, queue team uses 9 cpu; 8 is its limit");
-    assert_snapshot!(judged(cluster, "j on n1"), @"rule 5 (quota and limit): with pod default/j, queue team uses 9663676416 memory; 8589934592 is its limit");
-    assert_snapshot!(judged(cluster, "k on n1"), @"");
+    assert_snapshot!(audited(cluster, "i on n1"), @"rule 5 (quota and limit): with pod default/i, queue team uses 9 cpu; its limit is 8");
+    assert_snapshot!(audited(cluster, "j on n1"), @"rule 5 (quota and limit): with pod default/j, queue team uses 9663676416 memory; its limit is 8589934592");
+    assert_snapshot!(audited(cluster, "k on n1"), @"");
 }
 
 #[test]
@@ -216,14 +218,14 @@ fn numa_zones_stay_within_capacity_and_one_zone_serves_a_pod() {
         job e gpus=1
         job f gpus=1 cpu=9
     ";
-    assert_snapshot!(judged(cluster, "b on n1@z0"), @"");
-    assert_snapshot!(judged(cluster, "c on n1@z0"), @"rule 1 (capacity): with pod default/c, pods on node n1 take 5 cpu from zone z0; it has 4");
-    assert_snapshot!(judged(cluster, "c on n1"), @"rule 1 (capacity): with pod default/c, pods on node n1 have no zone that gives it 2 cpu");
-    assert_snapshot!(judged(cluster, "c on n2"), @"");
-    assert_snapshot!(judged(cluster, "c on n2@z9"), @"rule 1 (capacity): with pod default/c, pods on node n2 take 2 cpu from zone z9; it has 0");
-    assert_snapshot!(judged(cluster, "d on n1"), @"");
-    assert_snapshot!(judged(cluster, "e on n1"), @"rule 1 (capacity): with pod default/e, pods on node n1 have no zone that gives it 1 nvidia.com/gpu");
-    assert_snapshot!(judged(cluster, "e on n1@z1"), @"");
+    assert_snapshot!(audited(cluster, "b on n1@z0"), @"");
+    assert_snapshot!(audited(cluster, "c on n1@z0"), @"rule 1 (capacity): with pod default/c, pods on node n1 use 5 cpu of NUMA zone z0, which has 4");
+    assert_snapshot!(audited(cluster, "c on n1"), @"rule 1 (capacity): with pod default/c, pods on node n1 have no NUMA zone with 2 cpu for it");
+    assert_snapshot!(audited(cluster, "c on n2"), @"");
+    assert_snapshot!(audited(cluster, "c on n2@z9"), @"rule 1 (capacity): with pod default/c, pods on node n2 use 2 cpu of NUMA zone z9, which has 0");
+    assert_snapshot!(audited(cluster, "d on n1"), @"");
+    assert_snapshot!(audited(cluster, "e on n1"), @"rule 1 (capacity): with pod default/e, pods on node n1 have no NUMA zone with 1 nvidia.com/gpu for it");
+    assert_snapshot!(audited(cluster, "e on n1@z1"), @"");
 }
 
 #[test]
@@ -236,10 +238,10 @@ fn a_shared_device_is_not_oversubscribed() {
         job d gpus=1
         job e gpus=2
     ";
-    assert_snapshot!(judged(cluster, "b on n1/g1, d on n1"), @"");
-    assert_snapshot!(judged(cluster, "c on n1/g1"), @"rule 2 (devices): with pod default/c, pods on node n1 take 1.1 of the shared GPU g1");
-    assert_snapshot!(judged(cluster, "d on n1, c on n1/g2"), @"rule 2 (devices): with pod default/c, pods on node n1 have 1 whole and 2 shared GPUs; it has 2");
-    assert_snapshot!(judged(cluster, "e on n1, b on n1/g1"), @"rule 2 (devices): with pod default/b, pods on node n1 have 2 whole and 1 shared GPUs; it has 2");
+    assert_snapshot!(audited(cluster, "b on n1/g1, d on n1"), @"");
+    assert_snapshot!(audited(cluster, "c on n1/g1"), @"rule 2 (devices): with pod default/c, pods on node n1 use 1.1 of shared GPU g1");
+    assert_snapshot!(audited(cluster, "d on n1, c on n1/g2"), @"rule 2 (devices): with pod default/c, pods on node n1 use 1 whole and 2 shared GPUs; the node has 2");
+    assert_snapshot!(audited(cluster, "e on n1, b on n1/g1"), @"rule 2 (devices): with pod default/b, pods on node n1 use 2 whole and 1 shared GPUs; the node has 2");
 }
 
 #[test]
@@ -254,14 +256,14 @@ fn an_eviction_is_checked_against_its_cause() {
         job high priority=50 gpus=1 queue=left
         job owner priority=30 gpus=1 queue=right
     ";
-    assert_snapshot!(judged(cluster, "low leaves for high by preempt"), @"");
-    assert_snapshot!(judged(cluster, "same leaves for high by preempt"), @"rule 9 (who may be evicted): pod default/same was evicted for default/high, whose priority 50 is not above its own 50");
-    assert_snapshot!(judged(cluster, "low leaves for owner by preempt"), @"rule 9 (who may be evicted): pod default/low was evicted for default/owner, which is in queue right; it is in queue left: priority counts inside a queue");
-    assert_snapshot!(judged(cluster, "low leaves for owner by reclaim"), @"");
-    assert_snapshot!(judged(cluster, "low leaves for high by reclaim"), @"rule 9 (who may be evicted): pod default/low was evicted for default/high, which is in the same queue left: nothing is to be reclaimed");
-    assert_snapshot!(judged(cluster, "low leaves for low by consolidate"), @"rule 9 (who may be evicted): pod default/low was evicted for default/low, its own job");
-    assert_snapshot!(judged(cluster, "low leaves for high by consolidate"), @"");
-    assert_snapshot!(judged(cluster, "fixed leaves for high by preempt"), @"rule 9 (who may be evicted): pod default/fixed is not preemptible, its gang is whole, and it was evicted");
+    assert_snapshot!(audited(cluster, "low leaves for high by preempt"), @"");
+    assert_snapshot!(audited(cluster, "same leaves for high by preempt"), @"rule 9 (valid victim): pod default/same was evicted for default/high, whose priority 50 is not above the victim's 50");
+    assert_snapshot!(audited(cluster, "low leaves for owner by preempt"), @"rule 9 (valid victim): pod default/low was evicted for default/owner, which is in queue right, not in its queue left: priority counts within one queue");
+    assert_snapshot!(audited(cluster, "low leaves for owner by reclaim"), @"");
+    assert_snapshot!(audited(cluster, "low leaves for high by reclaim"), @"rule 9 (valid victim): pod default/low was evicted for default/high, which is in the same queue left: nothing to reclaim");
+    assert_snapshot!(audited(cluster, "low leaves for low by consolidate"), @"rule 9 (valid victim): pod default/low was evicted for default/low, its own job");
+    assert_snapshot!(audited(cluster, "low leaves for high by consolidate"), @"");
+    assert_snapshot!(audited(cluster, "fixed leaves for high by preempt"), @"rule 9 (valid victim): pod default/fixed was evicted, but it is not preemptible and its gang is whole");
 }
 
 #[test]
@@ -273,10 +275,10 @@ fn the_rest_of_a_non_preemptible_gang_may_be_evicted() {
         gang whole pods=2 gpus=1 priority=40 queue=left non-preemptible on n1 n1
         job high priority=50 gpus=1 queue=left
     ";
-    assert_snapshot!(judged(cluster, "stump-0 leaves for high by preempt, stump-1 leaves for high by preempt"), @"rule 4 (gang atomicity): gang default/stump was bound in part: 2 pods are bound, its minimum is 3");
-    assert_snapshot!(judged(cluster, "whole-0 leaves for high by preempt, whole-1 leaves for high by preempt"), @r"
-    rule 4 (gang atomicity): gang default/stump was bound in part: 2 pods are bound, its minimum is 3
-    rule 9 (who may be evicted): pod default/whole-0 is not preemptible, its gang is whole, and it was evicted
+    assert_snapshot!(audited(cluster, "stump-0 leaves for high by preempt, stump-1 leaves for high by preempt"), @"rule 4 (gang atomicity): gang default/stump was bound in part: 2 of 3 required pods bound");
+    assert_snapshot!(audited(cluster, "whole-0 leaves for high by preempt, whole-1 leaves for high by preempt"), @r"
+    rule 4 (gang atomicity): gang default/stump was bound in part: 2 of 3 required pods bound
+    rule 9 (valid victim): pod default/whole-0 was evicted, but it is not preemptible and its gang is whole
     ");
 }
 
@@ -290,13 +292,13 @@ fn the_rest_of_a_sub_group_may_be_evicted() {
           part right gpus=1 on n1
         job high priority=50 gpus=1 queue=q
     ";
-    let of_victims = |told: &str| {
-        let told = judged(cluster, told);
-        let lines = told.lines().filter(|line| line.starts_with("rule 9 "));
+    let of_victims = |output: &str| {
+        let output = audited(cluster, output);
+        let lines = output.lines().filter(|line| line.starts_with("rule 9 "));
         lines.collect::<Vec<_>>().join("\n")
     };
     assert_snapshot!(of_victims("split-left-0 leaves for high by preempt"), @"");
-    assert_snapshot!(of_victims("split-right leaves for high by preempt"), @"rule 9 (who may be evicted): pod default/split-right was evicted for default/high, though it is not preemptible and its part of the gang is whole");
+    assert_snapshot!(of_victims("split-right leaves for high by preempt"), @"rule 9 (valid victim): pod default/split-right was evicted for default/high, although it is not preemptible and its sub-group is whole");
 }
 
 #[test]
@@ -314,17 +316,17 @@ fn a_gang_is_bound_and_evicted_whole() {
           part right parent=rack pods=2 gpus=1
         job high priority=60 gpus=1 queue=q
     ";
-    assert_snapshot!(judged(cluster, "new-0 on n1, new-1 on n1"), @"rule 4 (gang atomicity): gang default/new was bound in part: 2 pods are bound, its minimum is 3");
-    assert_snapshot!(judged(cluster, "new-0 on n1, new-1 on n1, new-2 on n1"), @"");
-    assert_snapshot!(judged(cluster, "split-head on n1"), @"rule 4 (gang atomicity): gang default/split was bound in part: 1 parts are whole, 2 must be");
-    assert_snapshot!(judged(cluster, "split-left-0 on n1, split-left-1 on n1"), @"rule 4 (gang atomicity): gang default/split was bound in part: 1 parts are whole, 2 must be");
-    assert_snapshot!(judged(cluster, "split-head on n1, split-left-0 on n1, split-left-1 on n1"), @"");
-    assert_snapshot!(judged(cluster, "split-head on n1, split-left-0 on n1, split-right-1 on n1"), @"rule 4 (gang atomicity): gang default/split was bound in part: 1 pods of part left are bound, its minimum is 2");
-    assert_snapshot!(judged(cluster, "old-0 leaves for high by preempt"), @"rule 12 (whole gangs are evicted): gang default/old was evicted in part: 1 pods are bound, its minimum is 2");
-    assert_snapshot!(judged(cluster, "old-0 leaves for high by consolidate"), @"");
-    assert_snapshot!(judged(cluster, "old-0 leaves for high by preempt, old-1 leaves for high by preempt"), @"");
-    assert_snapshot!(judged(cluster, "wide-0 leaves for high by preempt"), @"");
-    assert_snapshot!(judged(cluster, "wide-0 leaves for high by preempt, wide-1 leaves for high by preempt"), @"rule 12 (whole gangs are evicted): gang default/wide was evicted in part: 1 pods are bound, its minimum is 2");
+    assert_snapshot!(audited(cluster, "new-0 on n1, new-1 on n1"), @"rule 4 (gang atomicity): gang default/new was bound in part: 2 of 3 required pods bound");
+    assert_snapshot!(audited(cluster, "new-0 on n1, new-1 on n1, new-2 on n1"), @"");
+    assert_snapshot!(audited(cluster, "split-head on n1"), @"rule 4 (gang atomicity): gang default/split was bound in part: 1 of 2 required sub-groups whole");
+    assert_snapshot!(audited(cluster, "split-left-0 on n1, split-left-1 on n1"), @"rule 4 (gang atomicity): gang default/split was bound in part: 1 of 2 required sub-groups whole");
+    assert_snapshot!(audited(cluster, "split-head on n1, split-left-0 on n1, split-left-1 on n1"), @"");
+    assert_snapshot!(audited(cluster, "split-head on n1, split-left-0 on n1, split-right-1 on n1"), @"rule 4 (gang atomicity): gang default/split was bound in part: 1 of 2 required pods of sub-group left bound");
+    assert_snapshot!(audited(cluster, "old-0 leaves for high by preempt"), @"rule 12 (whole-gang eviction): gang default/old was evicted in part: 1 of 2 required pods bound");
+    assert_snapshot!(audited(cluster, "old-0 leaves for high by consolidate"), @"");
+    assert_snapshot!(audited(cluster, "old-0 leaves for high by preempt, old-1 leaves for high by preempt"), @"");
+    assert_snapshot!(audited(cluster, "wide-0 leaves for high by preempt"), @"");
+    assert_snapshot!(audited(cluster, "wide-0 leaves for high by preempt, wide-1 leaves for high by preempt"), @"rule 12 (whole-gang eviction): gang default/wide was evicted in part: 1 of 2 required pods bound");
 }
 
 #[test]
@@ -337,19 +339,19 @@ fn a_queue_status_is_the_sum_of_its_pods_with_or_without_leaving_ones() {
         job b gpus=1 cpu=0 memory=0 queue=q releasing on n1
     ",
     );
-    let said = |gpu_milli, cpu_milli, memory_bytes| {
+    let reported = |gpu_milli, cpu_milli, memory_bytes| {
         let allocated = Resources { gpu_milli, cpu_milli, memory_bytes, ..Resources::default() };
-        let told = QueueUsage { allocated, ..QueueUsage::default() };
-        let plan = Plan { queues: [(QueueId(0), told)].into(), ..Plan::default() };
+        let output = QueueUsage { allocated, ..QueueUsage::default() };
+        let plan = Plan { queues: [(QueueId(0), output)].into(), ..Plan::default() };
         let breaches = audit_plan(&snapshot, &plan, Rules::kai());
         breaches.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n")
     };
-    assert_snapshot!(said(2000, 1000, 1 << 30), @"");
-    assert_snapshot!(said(3000, 1000, 1 << 30), @"");
-    assert_snapshot!(said(1000, 1000, 1 << 30), @"rule 6 (queue status): queue q says that 1 nvidia.com/gpu of it are in use; its bound pods add up to 2");
-    assert_snapshot!(said(-2000, 1000, 1 << 30), @r"
-    rule 6 (queue status): queue q says that -2 nvidia.com/gpu of it are in use; its bound pods add up to 2
-    rule 29 (no negative amounts): queue q says that -2 nvidia.com/gpu are in use
+    assert_snapshot!(reported(2000, 1000, 1 << 30), @"");
+    assert_snapshot!(reported(3000, 1000, 1 << 30), @"");
+    assert_snapshot!(reported(1000, 1000, 1 << 30), @"rule 6 (queue status): status of queue q reports 1 nvidia.com/gpu in use; its bound pods use 2");
+    assert_snapshot!(reported(-2000, 1000, 1 << 30), @r"
+    rule 6 (queue status): status of queue q reports -2 nvidia.com/gpu in use; its bound pods use 2
+    rule 29 (no negative amounts): status of queue q reports -2 nvidia.com/gpu in use
     ");
-    assert_snapshot!(said(2000, 1000, (1 << 30) - 1), @"rule 6 (queue status): queue q says that 1073741823 memory of it are in use; its bound pods add up to 1073741824");
+    assert_snapshot!(reported(2000, 1000, (1 << 30) - 1), @"rule 6 (queue status): status of queue q reports 1073741823 memory in use; its bound pods use 1073741824");
 }

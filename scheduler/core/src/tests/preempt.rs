@@ -8,7 +8,7 @@ use crate::{
 };
 
 #[test]
-fn a_higher_priority_takes_the_place_of_a_lower_one_of_its_queue() {
+fn a_higher_priority_preempts_a_lower_one_of_its_queue() {
     assert_snapshot!(plan_of("
         node n1 gpus=2
         queue a quota=2
@@ -76,7 +76,7 @@ fn a_non_preemptible_job_preempts_only_within_the_quota() {
 }
 
 #[test]
-fn a_queue_at_its_limit_makes_room_inside_itself_though_nodes_are_idle() {
+fn a_queue_at_its_limit_preempts_within_itself_though_nodes_are_idle() {
     assert_snapshot!(plan_of("
         node n1 gpus=4
         node n2 gpus=4

@@ -108,16 +108,16 @@ fn a_priority_must_be_higher_by_the_difference() {
 
 #[test]
 fn a_job_over_the_preemption_limit_gets_that_reason() {
-    let told = |most, group: &str| {
+    let output = |most, group: &str| {
         let profile = Profile { preemptions_max: Some(most), ..Profile::kai() };
         suggestions_with(&profile, THREE_OUTRANK_THREE, group)
     };
-    assert_snapshot!(told(2, "high3"), @r"
+    assert_snapshot!(output(2, "high3"), @r"
     PodSchedulingErrors
     wait for another cycle, or raise preemptionPolicy.maxPreemptionsPerCycle above 2
       not tried
     ");
-    assert_snapshot!(told(0, "high1"), @r"
+    assert_snapshot!(output(0, "high1"), @r"
     PodSchedulingErrors
     raise preemptionPolicy.maxPreemptionsPerCycle above 0
       not tried

@@ -180,7 +180,7 @@ proptest! {
         });
         for (pod, at) in snapshot.pods.iter().zip(0..) {
             let waits = pod.status == crate::model::PodStatus::Pending && !bound(at);
-            let group = pod.group.expect("all are ours");
+            let group = pod.group.expect("every pod has a group");
             prop_assert!(!waits || plan.waiting.contains_key(&group), "{} of\n{text}", pod.name);
         }
     }

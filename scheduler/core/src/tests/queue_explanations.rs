@@ -16,30 +16,30 @@ fn a_fair_share_is_derived_from_the_root_and_borrowers_are_listed() {
         job b pods=4 min=4 gpus=1 queue=research on n2 n2 n2 n2
         job c pods=3 min=3 gpus=1 queue=research
     ", "research"), @r"
-    queue research below lab
+    queue research, child of lab
       GPUs: quota 8, limit unlimited, fair share 7, allocated 4 (of that 0 non-preemptible), requested 7
 
     fair share of GPUs, step by step
       the cluster has 16 GPUs for lab
-        lab asks for 19 (quota 16, limit unlimited) and gets 16 of its quota
+        lab requests 19 (quota 16, limit unlimited) and gets 16 of its quota
         0 GPUs left over
         fair shares: lab 16
       lab has 16 GPUs for prod, research
-        prod asks for 12 (quota 8, limit unlimited) and gets 8 of its quota
-        research asks for 7 (quota 8, limit unlimited) and gets 7 of its quota
+        prod requests 12 (quota 8, limit unlimited) and gets 8 of its quota
+        research requests 7 (quota 8, limit unlimited) and gets 7 of its quota
         1 GPU left over
         priority 100, round 1: of 1, prod (weight 1) wants 4 and gets 1
         fair shares: prod 9, research 7
 
     all queues
-      prod borrows 4 GPUs: it uses that beyond its quota
-      research is starved of 3 GPUs: it asks for that inside its fair share
+      prod borrows 4 GPUs (use over quota)
+      research is starved of 3 GPUs (requested within its fair share)
 
-    if it asked for 1 GPU more, some of these could have to leave, the first first
+    with 1 GPU more requested, these pods could be reclaimed, in this order
       default/a of queue prod: 1 pod, surplus of an elastic job, 2 times
       default/a of queue prod: 10 pods, the job's minimum
 
-    if others took back, these of it would leave first
+    if others reclaim, these pods are evicted first
       default/b of queue research: 4 pods, the job's minimum
 
     the next cycle evicts
@@ -63,25 +63,25 @@ fn over_quota_capacity_is_divided_by_priority_weight_and_rounding() {
 
     fair share of GPUs, step by step
       the cluster has 7 GPUs for a, b, c
-        a asks for 9 (quota 1, limit unlimited) and gets 1 of its quota
-        b asks for 9 (quota 0, limit unlimited) and gets 0 of its quota
-        c asks for 9 (quota 0, limit 2) and gets 0 of its quota
+        a requests 9 (quota 1, limit unlimited) and gets 1 of its quota
+        b requests 9 (quota 0, limit unlimited) and gets 0 of its quota
+        c requests 9 (quota 0, limit 2) and gets 0 of its quota
         6 GPUs left over
         priority 200, round 1: of 6, c (weight 1) wants 2 and gets 2
         priority 100, round 1: of 4, a (weight 1) wants 8 and gets 1
         priority 100, round 1: of 4, b (weight 2) wants 9 and gets 2
-        rounding left 1 over for b
+        rounding gives 1 more to b
         fair shares: a 2, b 3, c 2
 
     all queues
-      a is starved of 2 GPUs: it asks for that inside its fair share
-      b is starved of 3 GPUs: it asks for that inside its fair share
-      c is starved of 2 GPUs: it asks for that inside its fair share
+      a is starved of 2 GPUs (requested within its fair share)
+      b is starved of 3 GPUs (requested within its fair share)
+      c is starved of 2 GPUs (requested within its fair share)
 
-    if it asked for 1 GPU more, some of these could have to leave, the first first
+    with 1 GPU more requested, these pods could be reclaimed, in this order
       none
 
-    if others took back, these of it would leave first
+    if others reclaim, these pods are evicted first
       none
     ");
 }
@@ -100,18 +100,18 @@ fn quotas_beyond_the_cluster_are_reported() {
 
     fair share of GPUs, step by step
       the cluster has 4 GPUs for a, b
-        a asks for 4 (quota 4, limit unlimited) and gets 4 of its quota
-        b asks for 2 (quota 4, limit unlimited) and gets 2 of its quota
-        the quotas add up to more than there is: nothing is left over
+        a requests 4 (quota 4, limit unlimited) and gets 4 of its quota
+        b requests 2 (quota 4, limit unlimited) and gets 2 of its quota
+        the quotas exceed the total: nothing is left over
         fair shares: a 4, b 2
 
     all queues
-      b is starved of 2 GPUs: it asks for that inside its fair share
+      b is starved of 2 GPUs (requested within its fair share)
 
-    if it asked for 1 GPU more, some of these could have to leave, the first first
+    with 1 GPU more requested, these pods could be reclaimed, in this order
       none
 
-    if others took back, these of it would leave first
+    if others reclaim, these pods are evicted first
       default/x of queue a: 1 pod, surplus of an elastic job, 3 times
       default/x of queue a: 1 pod, the job's minimum
     ");
@@ -119,9 +119,9 @@ fn quotas_beyond_the_cluster_are_reported() {
 
 /// The victims if the queue requested more.
 fn could_leave(text: &str, queue: &str) -> String {
-    let told = queue_explained(text, queue);
-    let section = told.split("\n\n").find(|section| section.starts_with("if it asked for 1 "));
-    section.expect("it is told of every queue").to_owned()
+    let output = queue_explained(text, queue);
+    let section = output.split("\n\n").find(|section| section.starts_with("with 1 "));
+    section.expect("every queue has this section").to_owned()
 }
 
 #[test]
@@ -138,17 +138,17 @@ fn an_extra_pod_counts_in_the_share_of_an_idle_queue() {
         )
     };
     assert_snapshot!(could_leave(&cluster("gpus=2", "gpus=1"), "b"), @r"
-    if it asked for 1 GPU more, some of these could have to leave, the first first
+    with 1 GPU more requested, these pods could be reclaimed, in this order
       default/x of queue a: 1 pod, surplus of an elastic job
       default/x of queue a: 1 pod, the job's minimum
     ");
     assert_snapshot!(could_leave(&cluster("cpu=2", "cpu=1"), "b"), @r"
-    if it asked for 1 CPU core more, some of these could have to leave, the first first
+    with 1 CPU core more requested, these pods could be reclaimed, in this order
       default/x of queue a: 1 pod, surplus of an elastic job
       default/x of queue a: 1 pod, the job's minimum
     ");
     assert_snapshot!(could_leave(&cluster("gpus=4", "gpus=1"), "b"), @r"
-    if it asked for 1 GPU more, some of these could have to leave, the first first
+    with 1 GPU more requested, these pods could be reclaimed, in this order
       none
     ");
 }
@@ -169,18 +169,18 @@ fn no_victim_is_listed_within_its_quota() {
         )
     };
     assert_snapshot!(could_leave(&cluster("job own gpus=2 queue=a on n1", ""), "a"), @r"
-    if it asked for 1 GPU more, some of these could have to leave, the first first
+    with 1 GPU more requested, these pods could be reclaimed, in this order
       none
     ");
     assert_snapshot!(could_leave(&cluster("", "job y gpus=2 queue=b on n1"), "a"), @r"
-    if it asked for 1 GPU more, some of these could have to leave, the first first
+    with 1 GPU more requested, these pods could be reclaimed, in this order
       default/y of queue b: 1 pod, the job's minimum
     ");
 }
 
 #[test]
 fn a_queue_may_be_shown_as_borrowing_and_starved() {
-    let told = queue_explained(
+    let output = queue_explained(
         "
         node n1 gpus=4
         node n2 gpus=4
@@ -192,9 +192,9 @@ fn a_queue_may_be_shown_as_borrowing_and_starved() {
     ",
         "a",
     );
-    let stand = told.lines().filter(|line| line.starts_with("  a "));
+    let stand = output.lines().filter(|line| line.starts_with("  a "));
     assert_snapshot!(stand.collect::<Vec<_>>().join("\n"), @r"
-    a borrows 2 GPUs: it uses that beyond its quota
-    a is starved of 6 GPUs: it asks for that inside its fair share
+    a borrows 2 GPUs (use over quota)
+    a is starved of 6 GPUs (requested within its fair share)
     ");
 }

@@ -1,7 +1,7 @@
 //! Properties of random clusters: no cycle has a breach, and a closed system converges. Clusters
 //! are tables, so that a failure is readable. GPUs are requested as devices, by claims, as
 //! fractions, or within one NUMA zone.
-#![expect(clippy::print_stdout, reason = "says which seeds were tried")]
+#![expect(clippy::print_stdout, reason = "prints the tried seeds")]
 
 use std::{fmt::Write, num::NonZeroUsize, panic::catch_unwind, thread};
 
@@ -52,7 +52,10 @@ pub(super) fn wrong_seeds<S: Strategy<Value = String>>(
             }
         };
         let parts: Vec<_> = (0..threads).map(|first| scope.spawn(part(first))).collect();
-        parts.into_iter().filter_map(|part| part.join().expect("no cluster panics")).collect()
+        parts
+            .into_iter()
+            .filter_map(|part| part.join().expect("worker threads do not panic"))
+            .collect()
     })
 }
 
@@ -73,7 +76,7 @@ fn nth(clusters: &impl Strategy<Value = String>, seed: u32) -> String {
     bytes[..4].copy_from_slice(&seed.to_le_bytes());
     let rng = TestRng::from_seed(RngAlgorithm::ChaCha, &bytes);
     let mut runner = TestRunner::new_with_rng(ProptestConfig::default(), rng);
-    clusters.new_tree(&mut runner).expect("nothing is filtered").current()
+    clusters.new_tree(&mut runner).expect("the strategy filters nothing").current()
 }
 
 #[derive(Clone, Debug)]
@@ -84,14 +87,14 @@ struct JobLine {
     surplus: u32,
     gpus: u32,
     fixed: bool,
-    asks: Asks,
+    request: GpuRequest,
     /// The node on which it runs at the start, if it fits.
     starts_on: Option<usize>,
 }
 
 /// How a node offers its GPUs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Gives {
+enum GpuOffer {
     Plainly,
     ByClaim,
     /// Half of them in each of two NUMA zones, with policy `single-numa-node`.
@@ -100,7 +103,7 @@ enum Gives {
 
 /// How a job requests GPUs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Asks {
+enum GpuRequest {
     Whole,
     Part,
     /// One claim that all its pods share.
@@ -117,8 +120,7 @@ pub(super) fn cluster() -> impl Strategy<Value = String> {
     let node = prop_oneof![Just(2_u32), Just(4), Just(8)];
     let quota = prop_oneof![Just(0_u32), 1..6_u32];
     let weight = 0..4_u32;
-    let gives =
-        prop_oneof![4 => Just(Gives::Plainly), 1 => Just(Gives::ByClaim), 1 => Just(Gives::ByZone)];
+    let gives = prop_oneof![4 => Just(GpuOffer::Plainly), 1 => Just(GpuOffer::ByClaim), 1 => Just(GpuOffer::ByZone)];
     let node = (node, gives);
     (vec(node, 1..5), vec((quota, weight, option::weighted(0.2, 2..8_u32)), 6), vec(job(), 1..12))
         .prop_map(|(nodes, queues, jobs)| table(&nodes, &queues, &jobs))
@@ -128,35 +130,39 @@ fn job() -> impl Strategy<Value = JobLine> {
     let shape = (1..5_u32, 0..3_u32, 1..5_u32);
     let priority = prop_oneof![Just(40_u32), Just(50), Just(75)];
     let fixed = prop::bool::weighted(0.1);
-    let asks = prop_oneof![
-        8 => Just(Asks::Whole),
-        1 => Just(Asks::Part),
-        1 => Just(Asks::Shared),
-        1 => Just(Asks::Common),
-        1 => Just(Asks::Claims),
+    let request = prop_oneof![
+        8 => Just(GpuRequest::Whole),
+        1 => Just(GpuRequest::Part),
+        1 => Just(GpuRequest::Shared),
+        1 => Just(GpuRequest::Common),
+        1 => Just(GpuRequest::Claims),
     ];
-    (0..4_usize, priority, shape, (fixed, asks), option::of(0..4_usize)).prop_map(
-        |(queue, priority, (pods, surplus, gpus), (fixed, asks), starts_on)| JobLine {
+    (0..4_usize, priority, shape, (fixed, request), option::of(0..4_usize)).prop_map(
+        |(queue, priority, (pods, surplus, gpus), (fixed, request), starts_on)| JobLine {
             queue,
             priority,
             pods,
             surplus,
             gpus,
             fixed,
-            asks,
+            request,
             starts_on,
         },
     )
 }
 
-fn table(nodes: &[(u32, Gives)], queues: &[(u32, u32, Option<u32>)], jobs: &[JobLine]) -> String {
+fn table(
+    nodes: &[(u32, GpuOffer)],
+    queues: &[(u32, u32, Option<u32>)],
+    jobs: &[JobLine],
+) -> String {
     let mut text = String::new();
     for (at, (gpus, gives)) in nodes.iter().enumerate() {
         let half = gpus / 2;
         let gives = match gives {
-            Gives::Plainly => String::new(),
-            Gives::ByClaim => " by-claim".to_owned(),
-            Gives::ByZone => {
+            GpuOffer::Plainly => String::new(),
+            GpuOffer::ByClaim => " by-claim".to_owned(),
+            GpuOffer::ByZone => {
                 format!(" numa=single/pod zone z0:gpus={half} zone z1:gpus={half}")
             }
         };
@@ -169,18 +175,19 @@ fn table(nodes: &[(u32, Gives)], queues: &[(u32, u32, Option<u32>)], jobs: &[Job
         let parent = parent.unwrap_or_default();
         let _ = writeln!(text, "queue {name}{parent} quota={quota} weight={weight}{limit}");
     }
-    let whole = |(gpus, gives): &(u32, Gives)| if *gives == Gives::Plainly { *gpus } else { 0 };
+    let whole =
+        |(gpus, gives): &(u32, GpuOffer)| if *gives == GpuOffer::Plainly { *gpus } else { 0 };
     let mut free: Vec<u32> = nodes.iter().map(whole).collect();
     for (at, job) in jobs.iter().enumerate() {
         let queue = names[2 + job.queue];
         let fixed = if job.fixed { " non-preemptible" } else { "" };
         let (pods, min, gpus) = (job.pods + job.surplus, job.pods, job.gpus);
-        let gpus = match job.asks {
-            Asks::Whole => format!("gpus={gpus}"),
-            Asks::Part => format!("part=0.{gpus}"),
-            Asks::Shared => format!("claim c{at}:{gpus}@{queue}"),
-            Asks::Common => format!("claim {queue}:2@{queue}"),
-            Asks::Claims => format!("gpus={gpus} by-claim"),
+        let gpus = match job.request {
+            GpuRequest::Whole => format!("gpus={gpus}"),
+            GpuRequest::Part => format!("part=0.{gpus}"),
+            GpuRequest::Shared => format!("claim c{at}:{gpus}@{queue}"),
+            GpuRequest::Common => format!("claim {queue}:2@{queue}"),
+            GpuRequest::Claims => format!("gpus={gpus} by-claim"),
         };
         let _ = write!(
             text,
@@ -198,7 +205,7 @@ fn table(nodes: &[(u32, Gives)], queues: &[(u32, u32, Option<u32>)], jobs: &[Job
 /// The suffix ` on n1 n1`, if the whole job fits on its start node.
 fn starting_nodes(job: &JobLine, free: &mut [u32]) -> Vec<String> {
     let (pods, nodes) = (job.pods + job.surplus, free.len());
-    let starts_on = job.starts_on.filter(|_| job.asks == Asks::Whole);
+    let starts_on = job.starts_on.filter(|_| job.request == GpuRequest::Whole);
     let Some(node) = starts_on.map(|node| node % nodes) else { return Vec::new() };
     if free[node] < pods * job.gpus {
         return Vec::new();

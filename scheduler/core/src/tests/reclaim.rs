@@ -9,7 +9,7 @@ use crate::{
 };
 
 #[test]
-fn an_owner_takes_back_what_a_sibling_borrowed() {
+fn an_owner_reclaims_capacity_that_a_sibling_borrowed() {
     assert_snapshot!(plan_of("
         node n1 gpus=4
         queue a quota=2
@@ -176,7 +176,7 @@ fn without_consolidating_reclaim_a_moved_pod_counts_as_a_victim() {
         plan_with(&profile, A2_CAN_MOVE).contains("a2 leaves n2 for owner (reclaim)")
     };
     assert!(of(true));
-    assert!(!of(false), "nothing may be taken from a queue inside its quota");
+    assert!(!of(false), "a queue within its quota loses nothing");
 }
 
 #[test]
@@ -280,9 +280,9 @@ fn no_gang_is_protected_without_the_min_runtime_plugin() {
         job higher gpus=1 queue=a priority=75
     ";
     let evicts = |min_runtimes, for_whom: &str| {
-        let told =
+        let output =
             plan_with(&Profile { protects_min_runtime: min_runtimes, ..Profile::kai() }, cluster);
-        told.contains(&format!("for {for_whom} ("))
+        output.contains(&format!("for {for_whom} ("))
     };
     assert!(!evicts(true, "owner") && evicts(false, "owner"));
     assert!(!evicts(true, "higher") && evicts(false, "higher"));
@@ -343,7 +343,7 @@ fn the_queue_method_takes_the_min_runtime_of_the_leaf_queue() {
     let leaves = |method, leaf: &str| plan(method, leaf).contains("victim leaves");
     let short = "reclaim-min-runtime=1m";
     assert!(!leaves(ResolveMethod::Lca, short) && leaves(ResolveMethod::Queue, short));
-    assert!(!leaves(ResolveMethod::Queue, ""), "it says nothing: the one above does");
+    assert!(!leaves(ResolveMethod::Queue, ""), "the leaf sets no value, its parent does");
     assert!(!leaves(ResolveMethod::Queue, "reclaim-min-runtime=60m"));
 }
 
@@ -371,15 +371,15 @@ fn a_preemption_delay_is_reported_only_if_victims_exist() {
         "
         ))
     };
-    let told =
+    let output =
         |victims: &str, owner: &str| waits(victims, owner).contains("It may evict other pods");
     let delay = "gpus=2 delay=600s age=10s";
-    assert!(told("job v gpus=2 queue=a on n1", delay));
-    assert!(!told("job v gpus=2 queue=a non-preemptible on n1", delay));
-    assert!(!told("job v gpus=2 queue=b on n1", delay), "its equal");
-    assert!(!told("job v gpus=2 queue=a on n1", "gpus=3 delay=600s age=10s"));
+    assert!(output("job v gpus=2 queue=a on n1", delay));
+    assert!(!output("job v gpus=2 queue=a non-preemptible on n1", delay));
+    assert!(!output("job v gpus=2 queue=b on n1", delay), "equal to it");
+    assert!(!output("job v gpus=2 queue=a on n1", "gpus=3 delay=600s age=10s"));
     let half = "job v gpus=1 queue=a on n1\njob w gpus=1 queue=a non-preemptible on n1";
-    assert!(!told(half, delay));
+    assert!(!output(half, delay));
     let evicted = waits("job v gpus=2 queue=a on n1", "gpus=2 delay=600s age=60m evicted=30s");
     assert!(evicted.contains("600 s after its last eviction"), "{evicted}");
 }

@@ -88,8 +88,8 @@ fn an_unprotected_victim_is_no_reason_to_wait() {
         ),
         0,
     );
-    let told: Vec<String> = plan.waiting.values().map(ToString::to_string).collect();
-    assert!(!told.iter().any(|told| told.contains("MinRuntime")), "{told:?}");
+    let output: Vec<String> = plan.waiting.values().map(ToString::to_string).collect();
+    assert!(!output.iter().any(|output| output.contains("MinRuntime")), "{output:?}");
 }
 
 /// Two teams with time-based rules, and jobs of every age.
@@ -124,11 +124,11 @@ fn cluster() -> impl Strategy<Value = String> {
         for (at, (queue, pods, min, gpus, priority, extra)) in jobs.into_iter().enumerate() {
             let queue = ["one", "two", "two"][queue];
             let (min, priority) = (min.min(pods), 40 + 10 * priority);
-            let places = places(&mut free, pods, gpus);
+            let nodes_for_pods = nodes_for_pods(&mut free, pods, gpus);
             let _ = writeln!(
                 text,
                 "job j{at} pods={pods} min={min} gpus={gpus} queue={queue} priority={priority} \
-                 {extra} on{places}"
+                 {extra} on{nodes_for_pods}"
             );
         }
         text
@@ -136,15 +136,15 @@ fn cluster() -> impl Strategy<Value = String> {
 }
 
 /// ` n0 n1`: the nodes of as many pods as fit.
-fn places(free: &mut [u32], pods: u32, gpus: u32) -> String {
-    let mut places = String::new();
+fn nodes_for_pods(free: &mut [u32], pods: u32, gpus: u32) -> String {
+    let mut nodes_for_pods = String::new();
     for _ in 0..pods {
         if let Some(node) = free.iter().position(|free| *free >= gpus) {
             free[node] -= gpus;
-            let _ = write!(places, " n{node}");
+            let _ = write!(nodes_for_pods, " n{node}");
         }
     }
-    places
+    nodes_for_pods
 }
 
 proptest! {

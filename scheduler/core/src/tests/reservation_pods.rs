@@ -28,7 +28,7 @@ fn the_first_pod_on_a_shared_gpu_needs_a_slot_for_a_reservation_pod() {
 }
 
 #[test]
-fn a_node_is_full_of_pods_or_too_small_for_a_reservation_pod_besides() {
+fn a_node_may_lack_a_slot_for_a_reservation_pod() {
     let mut profile = Profile::kai();
     profile.plugins.count_reservation_pods();
     let small = "

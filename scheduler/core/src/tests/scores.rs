@@ -21,8 +21,9 @@ fn scores_in(plugin: &str, snapshot: &Snapshot) -> Vec<i128> {
 
 fn scores_by(profile: &Profile, plugin: &str, snapshot: &Snapshot) -> Vec<i128> {
     let session = Session::new(snapshot, profile);
-    let pod = snapshot.pods.iter().position(|pod| &*pod.name == "x").expect("a pod x");
-    let nodes = session.scored_nodes(PodId(u32::try_from(pod).expect("few pods")));
+    let pod =
+        snapshot.pods.iter().position(|pod| &*pod.name == "x").expect("the cluster has pod x");
+    let nodes = session.scored_nodes(PodId(u32::try_from(pod).expect("ids are 32 bits")));
     let of = |(name, score): &(String, i128)| (name == plugin).then_some(*score);
     nodes.iter().filter_map(|node| node.scores.iter().find_map(of)).collect()
 }
@@ -82,7 +83,7 @@ fn balanced_allocation_prefers_equal_cpu_and_memory_use() {
         [68, 87, 87, 100]
     );
     assert_eq!(balanced("\nnode n1 cpu=8 memory=8Gi\njob x memory=4Gi"), [75]);
-    assert_eq!(balanced("\nnode n1 cpu=8 memory=8Gi\njob x"), [], "it asks for neither");
+    assert_eq!(balanced("\nnode n1 cpu=8 memory=8Gi\njob x"), [], "the pod requests neither");
 }
 
 #[test]
@@ -172,7 +173,7 @@ fn inter_pod_affinity_scores_terms_of_both_pods() {
         "
         ),
         [200, 2, 0],
-        "who needs it counts a hundredth of who likes it"
+        "a required term counts a hundredth of a preferred one"
     );
     assert_eq!(affinity("\nnode n1\njob a label app=y on n1\njob x likes app=x/host"), []);
 }
@@ -278,8 +279,9 @@ fn max_skew_and_min_domains_bound_the_pods_of_a_domain() {
         });
         let (profile, count) = (Profile::kube(), changed.pods.len());
         let session = Session::new(&changed, &profile);
-        let pod = (0..count).find(|at| &*changed.pods[*at].name == "x").expect("a pod x");
-        let pod = PodId(u32::try_from(pod).expect("few pods"));
+        let pod =
+            (0..count).find(|at| &*changed.pods[*at].name == "x").expect("the cluster has pod x");
+        let pod = PodId(u32::try_from(pod).expect("ids are 32 bits"));
         session.node_ids().map(|node| session.fit(pod, node).is_ok()).collect::<Vec<_>>()
     };
     assert_eq!(takes(1, None), [false, true, false]);
@@ -308,8 +310,8 @@ fn placement_compares_gpus_or_for_cpu_jobs_cores() {
         job b gpus=1 cpu=2 releasing on n1
         job c gpus=6 cpu=1 on n2
     ";
-    let of = |placement, asks: &str| {
-        kai_scores(placement, "ResourcePlacement", &format!("{cluster}\njob x {asks}"))
+    let of = |placement, request: &str| {
+        kai_scores(placement, "ResourcePlacement", &format!("{cluster}\njob x {request}"))
     };
     let packed = |free: [i128; 3]| free.map(|free| 9 * POINT - free).to_vec();
     assert_eq!(of(Placement::BinPack, "gpus=1"), packed([2000, 2000, 8000]));
@@ -337,15 +339,15 @@ fn spreading_counts_the_free_fractions_of_shared_devices() {
         job d part=0.2 releasing on n3/g1
         job e part=0.3 releasing on n4/g1
     ";
-    let of = |placement, asks: &str| {
-        kai_scores(placement, "ResourcePlacement", &format!("{cluster}\njob x {asks}"))
+    let of = |placement, request: &str| {
+        kai_scores(placement, "ResourcePlacement", &format!("{cluster}\njob x {request}"))
     };
     let tenths = |tenths: i128| tenths * POINT / 20;
     let left = [tenths(14), tenths(17), tenths(17), tenths(20)];
     assert_eq!(of(Placement::Spread, "part=0.1"), left);
     assert_eq!(of(Placement::Spread, "gpus=1"), left);
     let packed = [1000, 1000, 1000, 2000].map(|free| 9 * POINT - free);
-    assert_eq!(of(Placement::BinPack, "part=0.1"), packed, "whole devices alone");
+    assert_eq!(of(Placement::BinPack, "part=0.1"), packed, "whole devices only");
 }
 
 #[test]
@@ -357,27 +359,27 @@ fn a_nomination_outweighs_shared_devices_and_those_outweigh_the_kind_of_node() {
         node n3
         job a part=0.5 on n2/g1
     ";
-    let told = |plugin: &str, asks: &str| of(plugin, &format!("{cluster}\njob x {asks}"));
-    assert_eq!(told("NominatedNode", "nominated=n2"), [0, 10_000_000 * POINT, 0]);
-    assert_eq!(told("NominatedNode", ""), []);
-    assert_eq!(told("SharedDevicesFirst", "part=0.5"), [0, 10_000 * POINT]);
-    assert_eq!(told("SharedDevicesFirst", "part=0.6"), [0, 0]);
+    let output = |plugin: &str, request: &str| of(plugin, &format!("{cluster}\njob x {request}"));
+    assert_eq!(output("NominatedNode", "nominated=n2"), [0, 10_000_000 * POINT, 0]);
+    assert_eq!(output("NominatedNode", ""), []);
+    assert_eq!(output("SharedDevicesFirst", "part=0.5"), [0, 10_000 * POINT]);
+    assert_eq!(output("SharedDevicesFirst", "part=0.6"), [0, 0]);
     assert_eq!(
-        told("SharedDevicesFirst", "part=0.5 devices=2"),
+        output("SharedDevicesFirst", "part=0.5 devices=2"),
         [0, 10_000 * POINT],
         "one of several devices is enough"
     );
-    assert_eq!(told("SharedDevicesFirst", "gpus=1"), []);
-    assert_eq!(told("NodeAvailability", "gpus=1"), [1_000 * POINT, 1_000 * POINT]);
-    assert_eq!(told("NodeResourceType", "cpu=1"), [0, 0, 10 * POINT]);
-    assert_eq!(told("NodeResourceType", "gpus=1"), []);
+    assert_eq!(output("SharedDevicesFirst", "gpus=1"), []);
+    assert_eq!(output("NodeAvailability", "gpus=1"), [1_000 * POINT, 1_000 * POINT]);
+    assert_eq!(output("NodeResourceType", "cpu=1"), [0, 0, 10 * POINT]);
+    assert_eq!(output("NodeResourceType", "gpus=1"), []);
     let spread = format!("{cluster}\njob x part=0.5");
     assert_eq!(kai_scores(Placement::Spread, "SharedDevicesFirst", &spread), []);
 }
 
 #[test]
 fn kai_pod_affinity_adds_weights_and_ignores_required_terms() {
-    let told = |text: &str| kai_scores(Placement::BinPack, "PodAffinity", text);
+    let output = |text: &str| kai_scores(Placement::BinPack, "PodAffinity", text);
     let cluster = "
         node n1
         node n2
@@ -387,12 +389,12 @@ fn kai_pod_affinity_adds_weights_and_ignores_required_terms() {
     ";
     let weight = |likes: i128| likes * 100 * 1_000_000 * POINT;
     assert_eq!(
-        told(&format!("{cluster}\njob x label app=x likes app=x/host")),
+        output(&format!("{cluster}\njob x label app=x likes app=x/host")),
         [weight(2), weight(1), 0],
         "on n1 both like each other, on n2 the one that comes"
     );
-    assert_eq!(told(&format!("{cluster}\njob x label app=x")), [weight(1), 0, 0]);
-    assert_eq!(told("\nnode n1\njob b label app=x near app=x/host on n1\njob x label app=x"), []);
+    assert_eq!(output(&format!("{cluster}\njob x label app=x")), [weight(1), 0, 0]);
+    assert_eq!(output("\nnode n1\njob b label app=x near app=x/host on n1\njob x label app=x"), []);
 }
 
 #[test]
@@ -420,8 +422,9 @@ fn numa_prefers_fewer_zones_and_assumes_all_without_alignment() {
         node n4 cpu=8
         job x cpu=4
     ";
-    let numa =
-        |asks: &str| kai_scores(Placement::BinPack, "Numa", &cluster.replace("job x cpu=4", asks));
+    let numa = |request: &str| {
+        kai_scores(Placement::BinPack, "Numa", &cluster.replace("job x cpu=4", request))
+    };
     assert_eq!(numa("job x cpu=4 guaranteed"), [100 * POINT, 50 * POINT, 50 * POINT, 25 * POINT]);
     assert_eq!(numa("job x cpu=4"), []);
 }
@@ -437,7 +440,7 @@ fn fragmentation_prefers_nodes_that_lose_less_usable_gpu() {
         job a part=0.5 cpu=1 on n2/g1
         job x part=0.5 cpu=1
     ";
-    assert_eq!(of(shared), [lost(0, 2); 2], "halves are all that there is");
+    assert_eq!(of(shared), [lost(0, 2); 2], "only halves are free");
     // For a pod with a whole GPU, the idle half of n2 was lost before (as too small, and as
     // remainder), and the other device would be lost, too.
     let whole = format!("{shared}\njob w gpus=1 cpu=1");
@@ -467,10 +470,10 @@ fn fragmentation_keeps_cores_for_gpus() {
         job w gpus=1 cpu=4
         job x cpu=6
     ";
-    let told = kai_scores(Placement::LeastFragmentation, "ResourcePlacement", text);
+    let output = kai_scores(Placement::LeastFragmentation, "ResourcePlacement", text);
     // Both devices of n1 would be lost to w, twice as two; to a, they were usable as a pair.
     let lost = |milli: i128| 9 * POINT / 2 - milli * POINT / 10_000 / 2;
-    assert_eq!(told, [lost(4000), lost(0)]);
+    assert_eq!(output, [lost(4000), lost(0)]);
 }
 
 #[test]
@@ -481,7 +484,7 @@ fn fragmentation_counts_fractions_and_memory_by_device() {
         job a part=0.6 on n1/g1
         job x part-memory=3200 devices=2
     ";
-    let told = kai_scores(Placement::LeastFragmentation, "ResourcePlacement", text);
+    let output = kai_scores(Placement::LeastFragmentation, "ResourcePlacement", text);
     // n1 has 0.4, 1 and 1 free, and x takes 0.4 of two devices: 0.6 and 1 are left. n2 has three
     // free devices, and x takes 0.8 of two: 0.2, 0.2 and 1 are left.
     let lost = |to_a: i128, to_x: i128| 9 * POINT / 2 - (to_a + to_x) * POINT / 10_000 / 2;
@@ -493,5 +496,5 @@ fn fragmentation_counts_fractions_and_memory_by_device() {
     let (before_a, after_a) = (3000 - 3 * 600, 400 + 1400 - 600);
     let (before_x, after_x) = (3000 - 1600, 1400 + 1400);
     let on_n2 = lost(after_a - before_a, after_x - before_x);
-    assert_eq!(told, [on_n1, on_n2]);
+    assert_eq!(output, [on_n1, on_n2]);
 }

@@ -183,7 +183,7 @@ fn a_node_that_is_not_ready_is_brought_back() {
 }
 
 #[test]
-fn a_node_is_labelled_as_the_selector_asks() {
+fn labelling_a_node_as_selected_is_suggested() {
     assert_snapshot!(suggestions_of("
         node n1 gpus=4
         job a gpus=1 needs gpu=a100
@@ -319,52 +319,53 @@ fn an_explanation_has_the_reason_its_evidence_and_all_plugin_verdicts() {
         job a pods=7 min=7 gpus=1 queue=prod on n1 n1 n1 n1 n1 n1 n1
         job b pods=3 min=3 gpus=4 queue=prod
     ", "b"), @r"
-    pod group default/b waits
-      0 of its pods have a node, 3 wait, 3 must run together
+    pod group default/b is pending
+      pods: 0 with a node, 3 pending, 3 required to run
       priority 50, preemptible
 
     reason: PodSchedulingErrors
       Resources were found for 2 pods while 3 are required for gang scheduling. Additional pods cannot be scheduled due to: no nodes with enough resources were found: 1 node(s) were unschedulable, 2 node(s) didn't have enough resources: GPUs.
 
     remedy: free capacity for 1 more pod of its size, or add nodes that have it: short of GPUs
-      tried on a copy of the cluster: it runs on (new node) at once
+      simulated: it runs on (new node) at once
 
-    queues, from the workload's up
+    queues, from leaf to root
       prod: GPUs: quota 8, limit unlimited, fair share 19, allocated 7 (of that 0 non-preemptible), requested 19
       lab: GPUs: quota 16, limit unlimited, fair share 19, allocated 7 (of that 0 non-preemptible), requested 19
 
-    plugins, whatever the node
+    plugins, independent of nodes
       UsableQueue: passes
       Gang: passes
       QueueLimits: passes
 
-    nodes for pod default/b-2, which asks for 4 GPUs
-      n1: NodeResourcesFit refuses: node(s) didn't have enough resources: GPUs
+    nodes for pod default/b-2, which requests 4 GPUs
+      n1: NodeResourcesFit rejects: node(s) didn't have enough resources: GPUs
         free 1 of 8 GPUs
-      n2: NodeResourcesFit refuses: node(s) didn't have enough resources: GPUs
-        free 0 of 8 GPUs, when 2 other pods of its group have their places there
-      n3: NodeUnschedulable refuses: node(s) were unschedulable
+      n2: NodeResourcesFit rejects: node(s) didn't have enough resources: GPUs
+        free 0 of 8 GPUs, with 2 other pods of its group placed there
+      n3: NodeUnschedulable rejects: node(s) were unschedulable
         free 8 of 8 GPUs
     ");
 }
 
 #[test]
 fn a_limit_on_cores_or_memory_is_raised_as_one_on_gpus_is() {
-    let told = |bound: &str, asks: &str| {
-        let cluster = format!("\nnode n1 cpu=64\nqueue q quota=-1 {bound}\njob x queue=q {asks}");
+    let output = |bound: &str, job_fields: &str| {
+        let cluster =
+            format!("\nnode n1 cpu=64\nqueue q quota=-1 {bound}\njob x queue=q {job_fields}");
         suggestions_of(&cluster, "x")
     };
-    assert_snapshot!(told("cpu-limit=2", "cpu=3"), @r"
+    assert_snapshot!(output("cpu-limit=2", "cpu=3"), @r"
     OverLimit
     raise the limit of queue q by 1 CPU core to 3 CPU cores
       then it runs on n1 (Now)
     ");
-    assert_snapshot!(told("memory-limit=2G", "memory=3G"), @r"
+    assert_snapshot!(output("memory-limit=2G", "memory=3G"), @r"
     OverLimit
     raise the limit of queue q by 1 GB memory to 3 GB memory
       then it runs on n1 (Now)
     ");
-    assert_snapshot!(told("cpu-quota=2", "cpu=3 non-preemptible"), @r"
+    assert_snapshot!(output("cpu-quota=2", "cpu=3 non-preemptible"), @r"
     NonPreemptibleOverQuota
     raise the quota of queue q by 1 CPU core to 3 CPU cores
       then it runs on n1 (Now)
@@ -402,12 +403,12 @@ fn a_job_in_scheduling_backoff_is_retried() {
 fn the_first_twelve_steps_and_the_next_reason_are_shown() {
     let keys: Vec<char> = ('a'..='m').collect();
     let taints: Vec<String> = keys.iter().map(|key| format!("taint {key}=1:NoSchedule")).collect();
-    let told = suggestions_of(&format!("node n1 gpus=1 {}\njob a gpus=1", taints.join(" ")), "a");
-    let steps: Vec<&str> = told.lines().filter(|line| line.starts_with("tolerate")).collect();
+    let output = suggestions_of(&format!("node n1 gpus=1 {}\njob a gpus=1", taints.join(" ")), "a");
+    let steps: Vec<&str> = output.lines().filter(|line| line.starts_with("tolerate")).collect();
     let more = "; other errors remain there";
     let expected = |key| format!("tolerate taint {key}=1, or remove it from the node{more}");
     assert_eq!(steps, keys[..12].iter().map(expected).collect::<Vec<_>>());
-    assert!(told.trim_end().ends_with("untolerated taint {m: 1}."), "{told}");
+    assert!(output.trim_end().ends_with("untolerated taint {m: 1}."), "{output}");
 }
 
 #[test]

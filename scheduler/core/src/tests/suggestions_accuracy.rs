@@ -98,7 +98,7 @@ fn earlier_jobs_are_counted_only_if_they_take_capacity() {
 
 #[test]
 fn a_node_added_for_anti_affinity_is_in_an_unused_domain() {
-    let told = |pods: u32, over: &str| {
+    let output = |pods: u32, over: &str| {
         suggestions_of(
             &format!(
                 "
@@ -110,17 +110,17 @@ fn a_node_added_for_anti_affinity_is_in_an_unused_domain() {
             "x",
         )
     };
-    assert_snapshot!(told(3, "far app=x/zone"), @r"
+    assert_snapshot!(output(3, "far app=x/zone"), @r"
     PodSchedulingErrors
     add a node with 1 GPU in a zone without the pods that anti-affinity keeps it apart from
       then it runs on (new node) (Now)
     ");
-    assert_snapshot!(told(4, "far app=x/zone far app=x/rack far app=x/host"), @r"
+    assert_snapshot!(output(4, "far app=x/zone far app=x/rack far app=x/host"), @r"
     PodSchedulingErrors
     add 2 nodes with 1 GPU each, each in a rack and zone of its own without the pods that anti-affinity keeps it apart from
       then it runs on (new node) (Now)
     ");
-    assert_snapshot!(told(3, "far app=x/host"), @r"
+    assert_snapshot!(output(3, "far app=x/host"), @r"
     PodSchedulingErrors
     add a node with 1 GPU without the pods that anti-affinity keeps it apart from
       then it runs on (new node) (Now)
@@ -266,7 +266,7 @@ fn fewer_pods_are_not_suggested_if_no_node_holds_one() {
 
 #[test]
 fn capacity_is_suggested_only_with_enough_exclusion_domains() {
-    let told = |pods: u32| {
+    let output = |pods: u32| {
         let full = "
             node n1 gpus=4 label zone=a
             node n2 gpus=4 label zone=b
@@ -278,23 +278,23 @@ fn capacity_is_suggested_only_with_enough_exclusion_domains() {
             "x",
         )
     };
-    assert_snapshot!(told(2), @r"
+    assert_snapshot!(output(2), @r"
     PodSchedulingErrors
     free capacity for 1 more pod of its size in zone b, or add nodes that have it there or in a new zone: short of GPUs
       then it runs on (new node) (Now)
     ");
-    assert_snapshot!(told(3), @r"
+    assert_snapshot!(output(3), @r"
     PodSchedulingErrors
     add 2 nodes with 1 GPU each, each in a zone of its own without the pods that anti-affinity keeps it apart from
       then it runs on (new node) (Now)
     ");
-    assert_snapshot!(told(4), @r"
+    assert_snapshot!(output(4), @r"
     PodSchedulingErrors
     add 3 nodes with 1 GPU each, each in a zone of its own without the pods that anti-affinity keeps it apart from
       then it runs on (new node) (Now)
     ");
     // One more node is available once it is uncordoned; ports exclude them, too.
-    let told = |more: &str| {
+    let output = |more: &str| {
         let full = "
             node n1 gpus=4
             node n2 gpus=4
@@ -303,17 +303,17 @@ fn capacity_is_suggested_only_with_enough_exclusion_domains() {
         ";
         suggestions_of(&format!("{full}\n{more}"), "x")
     };
-    assert_snapshot!(told(""), @r"
+    assert_snapshot!(output(""), @r"
     PodSchedulingErrors
     add 3 nodes with 1 GPU each on which host port 80 is free
       then it runs on (new node) (Now)
     ");
-    assert_snapshot!(told("node n3 gpus=4\njob more gpus=4 non-preemptible on n3"), @r"
+    assert_snapshot!(output("node n3 gpus=4\njob more gpus=4 non-preemptible on n3"), @r"
     PodSchedulingErrors
     free capacity for 3 more pods of its size, or add nodes that have it: short of GPUs
       then it runs on (new node) (Now)
     ");
-    assert_snapshot!(told("node n3 gpus=4 cordoned"), @r"
+    assert_snapshot!(output("node n3 gpus=4 cordoned"), @r"
     PodSchedulingErrors
     free capacity for 3 more pods of its size, or add nodes that have it: short of GPUs
       then it runs on (new node) (Now)

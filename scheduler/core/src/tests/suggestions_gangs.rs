@@ -83,22 +83,22 @@ fn unschedulable_members_are_fixed() {
         node n1 gpus=8
         job a pods=3 min=3 gpus=1 unusable=1
     ", "a"), @r"
-    pod group default/a waits
-      0 of its pods have a node, 3 wait, 3 must run together
+    pod group default/a is pending
+      pods: 0 with a node, 3 pending, 3 required to run
       priority 50, preemptible
 
     reason: NotReady
       Job is not ready for scheduling. Waiting for 3 pods, currently 3 exist, 0 are gated, 1 of them cannot be scheduled: default/a-0: Missing required configmaps: [m]
 
     remedy: fix pod default/a-0: create ConfigMap m
-      not tried: a copy of the cluster cannot show it
+      not simulated: it depends on more than the snapshot
 
-    queues, from the workload's up
+    queues, from leaf to root
       default: GPUs: quota unlimited, limit unlimited, fair share 2, allocated 0 (of that 0 non-preemptible), requested 2
 
-    plugins, whatever the node
+    plugins, independent of nodes
       UsableQueue: passes
-      Gang: refuses: Job is not ready for scheduling. Waiting for 3 pods, currently 3 exist, 0 are gated, 1 of them cannot be scheduled: default/a-0: Missing required configmaps: [m]
+      Gang: rejects: Job is not ready for scheduling. Waiting for 3 pods, currently 3 exist, 0 are gated, 1 of them cannot be scheduled: default/a-0: Missing required configmaps: [m]
     ");
     assert_snapshot!(suggestions_of("
         node n1 gpus=8

@@ -5,7 +5,7 @@ use insta::assert_snapshot;
 use crate::{Profile, Reason, model::PodGroupId, schedule, testing::snapshot_of};
 
 /// All pending jobs with their suggestions.
-fn told(text: &str) -> String {
+fn output(text: &str) -> String {
     let snapshot = snapshot_of(text);
     let plan = schedule(&snapshot, &Profile::kai());
     let line = |(id, reason): (&PodGroupId, &Reason)| {
@@ -21,7 +21,7 @@ fn told(text: &str) -> String {
 
 #[test]
 fn the_first_job_of_each_queue_is_not_blocked() {
-    assert_snapshot!(told("
+    assert_snapshot!(output("
         node n gpus=2
         queue a quota=2
         queue b quota=0
@@ -40,7 +40,7 @@ fn the_first_job_of_each_queue_is_not_blocked() {
 
 #[test]
 fn a_job_that_does_not_wait_for_capacity_blocks_no_other() {
-    assert_snapshot!(told("
+    assert_snapshot!(output("
         node n gpus=1
         queue a quota=1
         job a1 gpus=1 queue=a on n
@@ -54,7 +54,7 @@ fn a_job_that_does_not_wait_for_capacity_blocks_no_other() {
 
 #[test]
 fn raised_bounds_and_shares_go_to_earlier_jobs_first() {
-    assert_snapshot!(told("
+    assert_snapshot!(output("
         node n gpus=4
         queue a quota=0 priority=200
         queue b quota=0
@@ -77,7 +77,7 @@ fn raised_bounds_and_shares_go_to_earlier_jobs_first() {
 
 #[test]
 fn a_suggestion_that_no_other_job_consumes_is_shown_alone() {
-    assert_snapshot!(told("
+    assert_snapshot!(output("
         node n gpus=2
         queue a quota=2
         job a1 gpus=2 queue=a on n

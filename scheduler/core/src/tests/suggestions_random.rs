@@ -1,6 +1,6 @@
 //! Suggestions are sufficient on random clusters: a job that is suggested to run does, after an
 //! independent applier followed the text.
-#![expect(clippy::print_stdout, reason = "says which seeds were tried")]
+#![expect(clippy::print_stdout, reason = "prints the tried seeds")]
 
 use std::{
     fmt::Write,
@@ -33,7 +33,7 @@ fn all_hold<S: Strategy<Value = String>>(kind: &str, clusters: impl Fn() -> S + 
     });
     assert!(wrong.is_empty(), "{kind}\n{}", wrong.join("\n"));
     let tried = tried.into_inner();
-    assert!(tried > 0, "no remedy of {count} clusters of {kind} was taken");
+    assert!(tried > 0, "no suggestion was applied in {count} clusters of kind {kind}");
     println!("{count} clusters of {kind}, seeds 0 to {}: {tried} remedies hold", count - 1);
 }
 

@@ -6,7 +6,7 @@ use insta::assert_snapshot;
 use crate::testing::{plan_of, suggestions_of};
 
 /// The reason of `x` and its suggestions, in two racks of two nodes each.
-fn told(others: &str) -> String {
+fn output(others: &str) -> String {
     let cluster = format!(
         "
         topology t levels zone rack kubernetes.io/hostname
@@ -22,7 +22,7 @@ fn told(others: &str) -> String {
 
 #[test]
 fn mutually_exclusive_pods_with_a_required_level_are_reported() {
-    assert_snapshot!(told("
+    assert_snapshot!(output("
         gang x pods=2 gpus=1 label app=x far app=x/host together=t/kubernetes.io/hostname
     "), @r"
     x pending: requiredTopologyLevel kubernetes.io/hostname of topology t requires one domain for x-0 and x-1, but anti-affinity over kubernetes.io/hostname keeps them apart
@@ -30,7 +30,7 @@ fn mutually_exclusive_pods_with_a_required_level_are_reported() {
     only prefer kubernetes.io/hostname of topology t, or require rack instead
       then it runs on n2 (Now)
     ");
-    assert_snapshot!(told("
+    assert_snapshot!(output("
         gang x pods=2 gpus=1 label app=x far app=x/rack together=t/rack
     "), @r"
     x pending: requiredTopologyLevel rack of topology t requires one domain for x-0 and x-1, but anti-affinity over rack keeps them apart
@@ -38,7 +38,7 @@ fn mutually_exclusive_pods_with_a_required_level_are_reported() {
     only prefer rack of topology t, or require zone instead
       then it runs on n3 (Now)
     ");
-    assert_snapshot!(told("
+    assert_snapshot!(output("
         gang x pods=2 gpus=1 port=80 together=t/kubernetes.io/hostname
     "), @r"
     x pending: requiredTopologyLevel kubernetes.io/hostname of topology t requires one domain for x-0 and x-1, but they use the same host port
@@ -50,7 +50,7 @@ fn mutually_exclusive_pods_with_a_required_level_are_reported() {
 
 #[test]
 fn exclusive_sub_groups_and_running_pods_are_reported() {
-    assert_snapshot!(told("
+    assert_snapshot!(output("
         gang x together=t/rack
           part l gpus=1
           part r pods=2 gpus=1 label app=x far app=x/rack together=t/kubernetes.io/hostname
@@ -62,7 +62,7 @@ fn exclusive_sub_groups_and_running_pods_are_reported() {
     only prefer kubernetes.io/hostname of topology t, or require zone instead
       then it runs on n3 (Now)
     ");
-    assert_snapshot!(told("
+    assert_snapshot!(output("
         job r pods=4 gpus=8 non-preemptible on n1 n2 n3 n4
         gang x pods=2 gpus=1 label app=x far app=x/zone together=t/rack
     "), @r"
@@ -73,7 +73,7 @@ fn exclusive_sub_groups_and_running_pods_are_reported() {
     add 2 nodes with 1 GPU each, each in a zone of its own without the pods that anti-affinity keeps it apart from
       then it runs on (new node) (Now)
     ");
-    assert_snapshot!(told("
+    assert_snapshot!(output("
         job x pods=2 min=1 gpus=1 label app=x far app=x/host together=t/kubernetes.io/hostname on n1
     "), @r"
     x pending: requiredTopologyLevel kubernetes.io/hostname of topology t requires one domain for x-0 and x-1, but anti-affinity over kubernetes.io/hostname keeps them apart
@@ -81,7 +81,7 @@ fn exclusive_sub_groups_and_running_pods_are_reported() {
     only prefer kubernetes.io/hostname of topology t, or require rack instead
       then it runs on n2 (Now)
     ");
-    assert_snapshot!(told("
+    assert_snapshot!(output("
         gang x pods=2 gpus=1 label app=x far app=x/host together=t/rack
     "), @r"
     x runs on n1, n2
@@ -91,7 +91,7 @@ fn exclusive_sub_groups_and_running_pods_are_reported() {
 
 #[test]
 fn nodes_are_opened_in_the_domain_of_the_running_pods() {
-    let told = |closed: &str| {
+    let output = |closed: &str| {
         suggestions_of(
             &format!(
                 "
@@ -107,17 +107,17 @@ fn nodes_are_opened_in_the_domain_of_the_running_pods() {
             "x",
         )
     };
-    assert_snapshot!(told("cordoned"), @r"
+    assert_snapshot!(output("cordoned"), @r"
     PodSchedulingErrors
     uncordon n2
       then it runs on n1 (Now)
     ");
-    assert_snapshot!(told("taint k=v:NoSchedule"), @r"
+    assert_snapshot!(output("taint k=v:NoSchedule"), @r"
     PodSchedulingErrors
     tolerate taint k=v, or remove it from n2
       then it runs on n1 (Now)
     ");
-    assert_snapshot!(told("not-ready"), @r"
+    assert_snapshot!(output("not-ready"), @r"
     PodSchedulingErrors
     free capacity for 2 pods in one rack of topology t
       then it runs on (new node) (Now)
@@ -126,7 +126,7 @@ fn nodes_are_opened_in_the_domain_of_the_running_pods() {
 
 #[test]
 fn no_more_nodes_are_opened_than_the_domain_needs() {
-    let told = |r1: &str, r2: &str| {
+    let output = |r1: &str, r2: &str| {
         suggestions_of(
             &format!(
                 "
@@ -143,22 +143,22 @@ fn no_more_nodes_are_opened_than_the_domain_needs() {
             "x",
         )
     };
-    assert_snapshot!(told("cordoned", ""), @r"
+    assert_snapshot!(output("cordoned", ""), @r"
     PodSchedulingErrors
     uncordon n6
       then it runs on n4 (Now)
     ");
-    assert_snapshot!(told("cordoned", "cordoned"), @r"
+    assert_snapshot!(output("cordoned", "cordoned"), @r"
     PodSchedulingErrors
     uncordon n1 and n2
       then it runs on n1 (Now)
     ");
-    assert_snapshot!(told("taint k=v:NoSchedule", "cordoned"), @r"
+    assert_snapshot!(output("taint k=v:NoSchedule", "cordoned"), @r"
     PodSchedulingErrors
     uncordon n4, n5 and n6
       then it runs on n4 (Now)
     ");
-    assert_snapshot!(told("taint k=v:NoSchedule cordoned", "taint k=v:NoSchedule"), @r"
+    assert_snapshot!(output("taint k=v:NoSchedule cordoned", "taint k=v:NoSchedule"), @r"
     PodSchedulingErrors
     tolerate taint k=v, or remove it from n4 and n5
       then it waits: Resources were found for 2 pods while 3 are required for gang scheduling. Additional pods cannot be scheduled due to: no nodes with enough resources were found: 3 node(s) didn't have enough resources: GPUs, 3 node(s) were unschedulable.
@@ -170,19 +170,19 @@ fn no_more_nodes_are_opened_than_the_domain_needs() {
 #[test]
 fn capacity_is_suggested_in_the_selected_domain() {
     let full = "job r pods=4 gpus=7 non-preemptible on n1 n2 n3 n4";
-    assert_snapshot!(told(&format!("{full}\ngang x pods=3 gpus=2 together=t/rack needs rack=r2")), @r"
+    assert_snapshot!(output(&format!("{full}\ngang x pods=3 gpus=2 together=t/rack needs rack=r2")), @r"
     x pending: node-group r2 can allocate only 0 of 3 required pods. topology t, requirement rack couldn't be satisfied.
     PodSchedulingErrors
     free capacity for 3 pods in rack r2 of topology t
       then it runs on (new node) (Now)
     ");
-    assert_snapshot!(told(&format!("{full}\ngang x pods=3 gpus=2 together=t/rack needs zone=z")), @r"
+    assert_snapshot!(output(&format!("{full}\ngang x pods=3 gpus=2 together=t/rack needs zone=z")), @r"
     x pending: node-group r1 can allocate only 0 of 3 required pods. node-group r2 can allocate only 0 of 3 required pods. topology t, requirement rack couldn't be satisfied.
     PodSchedulingErrors
     free capacity for 3 pods in one rack of topology t on nodes labelled zone=z, as its node selector requires
       then it runs on (new node) (Now)
     ");
-    assert_snapshot!(told("
+    assert_snapshot!(output("
         job r pods=2 gpus=7 non-preemptible on n3 n4
         gang x pods=3 gpus=2 together=t/rack needs rack=r2
     "), @r"
@@ -191,7 +191,7 @@ fn capacity_is_suggested_in_the_selected_domain() {
     free capacity for 3 pods in rack r2 of topology t
       then it runs on (new node) (Now)
     ");
-    assert_snapshot!(told("
+    assert_snapshot!(output("
         node n5 gpus=8 label zone=z label rack=r2 label pool=a
         job r pods=5 gpus=7 non-preemptible on n1 n2 n3 n4 n5
         gang x pods=2 gpus=3 together=t/rack needs pool=a
@@ -201,13 +201,13 @@ fn capacity_is_suggested_in_the_selected_domain() {
     free capacity for 2 pods in one rack of topology t on nodes labelled pool=a, as its node selector requires
       then it runs on (new node) (Now)
     ");
-    assert_snapshot!(told("gang x pods=2 gpus=3 close=t/rack needs rack=r3"), @r"
+    assert_snapshot!(output("gang x pods=2 gpus=3 close=t/rack needs rack=r3"), @r"
     x pending: Resources were found for 0 pods while 2 are required for gang scheduling. Additional pods cannot be scheduled due to: no nodes with enough resources were found: 4 node(s) didn't match Pod's node affinity/selector.
     PodSchedulingErrors
     label a node with rack=r3, as its node selector requires, or relax that
       then it runs on n1 (Now)
     ");
-    assert_snapshot!(told("gang x pods=2 gpus=3 together=t/rack needs rack=r3"), @r"
+    assert_snapshot!(output("gang x pods=2 gpus=3 together=t/rack needs rack=r3"), @r"
     x pending: Resources were found for 0 pods while 2 are required for gang scheduling. Additional pods cannot be scheduled due to: no nodes with enough resources were found: 4 node(s) didn't match Pod's node affinity/selector.
     PodSchedulingErrors
     label a node with rack=r3, as its node selector requires, or relax that
@@ -217,7 +217,7 @@ fn capacity_is_suggested_in_the_selected_domain() {
 
 #[test]
 fn nodes_are_added_in_the_domain_of_the_other_pods() {
-    assert_snapshot!(told("
+    assert_snapshot!(output("
         gang x pods=3 gpus=2 label app=x far app=x/host together=t/rack
     "), @r"
     x pending: Resources were found for 2 pods while 3 are required for gang scheduling. Additional pods cannot be scheduled due to: no nodes with enough resources were found: 4 node(s) didn't match pod anti-affinity rules.
@@ -225,13 +225,13 @@ fn nodes_are_added_in_the_domain_of_the_other_pods() {
     add a node with 2 GPUs in rack r1 without the pods that anti-affinity keeps it apart from
       then it runs on (new node) (Now)
     ");
-    assert_snapshot!(told("gang x pods=4 gpus=2 port=80 together=t/rack"), @r"
+    assert_snapshot!(output("gang x pods=4 gpus=2 port=80 together=t/rack"), @r"
     x pending: Resources were found for 2 pods while 4 are required for gang scheduling. Additional pods cannot be scheduled due to: no nodes with enough resources were found: 4 node(s) didn't have free ports for the requested pod ports.
     PodSchedulingErrors
     add 2 nodes with 2 GPUs each in rack r1 on which host port 80 is free
       then it runs on (new node) (Now)
     ");
-    assert_snapshot!(told("
+    assert_snapshot!(output("
         node n5 gpus=8 label zone=z label rack=r2
         job y gpus=1 label app=y non-preemptible on n1
         gang x pods=4 gpus=2 label app=x far app=x/host together=t/rack
@@ -241,7 +241,7 @@ fn nodes_are_added_in_the_domain_of_the_other_pods() {
     add a node with 2 GPUs in rack r2 without the pods that anti-affinity keeps it apart from
       then it runs on (new node) (Now)
     ");
-    assert_snapshot!(told("
+    assert_snapshot!(output("
         gang x pods=4 gpus=1 label app=x spread app=x/host/1 far app=x/host together=t/rack
     "), @r"
     x pending: Resources were found for 2 pods while 4 are required for gang scheduling. Additional pods cannot be scheduled due to: no nodes with enough resources were found: 4 node(s) didn't match pod topology spread constraints.
@@ -253,7 +253,7 @@ fn nodes_are_added_in_the_domain_of_the_other_pods() {
 
 #[test]
 fn a_new_domain_must_hold_the_whole_gang_if_others_use_all_domains() {
-    assert_snapshot!(told("
+    assert_snapshot!(output("
         job y pods=2 gpus=1 label app=y non-preemptible on n1 n3
         gang x pods=2 gpus=2 far app=y/rack together=t/rack
     "), @r"
@@ -262,7 +262,7 @@ fn a_new_domain_must_hold_the_whole_gang_if_others_use_all_domains() {
     add a node with 4 GPUs in a rack without the pods that anti-affinity keeps it apart from
       then it runs on (new node) (Now)
     ");
-    assert_snapshot!(told("
+    assert_snapshot!(output("
         job y pods=4 gpus=1 label app=y non-preemptible on n1 n2 n3 n4
         gang x pods=2 gpus=2 far app=y/host together=t/kubernetes.io/hostname
     "), @r"
@@ -276,7 +276,7 @@ fn a_new_domain_must_hold_the_whole_gang_if_others_use_all_domains() {
 #[test]
 fn a_sub_group_reports_how_many_of_its_pods_need_one_domain() {
     let full = "job r pods=4 gpus=8 non-preemptible on n1 n2 n3 n4";
-    assert_snapshot!(told(&format!("{full}
+    assert_snapshot!(output(&format!("{full}
         gang x
           part s1 gpus=2
           part s2 pods=3 gpus=2 together=t/kubernetes.io/hostname
@@ -286,7 +286,7 @@ fn a_sub_group_reports_how_many_of_its_pods_need_one_domain() {
     free capacity for 4 more pods of its size, of which 3 in one kubernetes.io/hostname, or add nodes that have it: short of GPUs
       then it runs on (new node) (Now)
     ");
-    assert_snapshot!(told(&format!("{full}
+    assert_snapshot!(output(&format!("{full}
         gang x
           part s1 gpus=2
           part s2 pods=2 gpus=4 together=t/kubernetes.io/hostname
@@ -297,7 +297,7 @@ fn a_sub_group_reports_how_many_of_its_pods_need_one_domain() {
     free capacity for 7 more pods of its size, of which 2 in one kubernetes.io/hostname and 4 in one rack, or add nodes that have it: short of GPUs
       then it runs on (new node) (Now)
     ");
-    assert_snapshot!(told("
+    assert_snapshot!(output("
         job r pods=4 gpus=6 non-preemptible on n1 n2 n3 n4
         gang x
           part s1 gpus=2

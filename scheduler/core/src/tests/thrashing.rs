@@ -221,23 +221,23 @@ fn evicted_before(next_cycle: fn(&mut Session<'_>), rounds_max: usize, cluster: 
     let decisions = session.take_decisions();
     let plan = Plan { decisions, gpu_groups, numa_allocations: zones, ..Plan::default() };
     assert_eq!(audit_plan(&snapshot, &plan, Rules::kai()), []);
-    told_of(&snapshot, &plan.decisions)
+    describe(&snapshot, &plan.decisions)
 }
 
 /// The evicted pods with their preemptors, and the pipelined pods.
-fn told_of(snapshot: &Snapshot, decisions: &[Decision]) -> String {
+fn describe(snapshot: &Snapshot, decisions: &[Decision]) -> String {
     let name = |group: PodGroupId| &*snapshot.pod_groups[group.0 as usize].name;
-    let told = decisions.iter().filter_map(|decision| match decision {
+    let output = decisions.iter().filter_map(|decision| match decision {
         Decision::Evict { pod, cause } => {
             let pod = &snapshot.pods[pod.0 as usize].name;
             Some(format!("{pod} for {}", name(cause.preemptor()?)))
         }
         Decision::Pipeline { pod, .. } => {
-            Some(format!("{} is promised room", snapshot.pods[pod.0 as usize].name))
+            Some(format!("{} is pipelined", snapshot.pods[pod.0 as usize].name))
         }
         Decision::Bind { .. } => None,
     });
-    told.collect::<Vec<_>>().join("\n")
+    output.collect::<Vec<_>>().join("\n")
 }
 
 #[test]
@@ -267,14 +267,14 @@ fn a_job_that_conflicts_with_other_solutions_is_dropped() {
         insta::allow_duplicates! {
             insta::assert_snapshot!(evicted_in_rounds(rounds, cluster), @r"
             j00-3 for j08
-            j00-3 is promised room
+            j00-3 is pipelined
             j00-1 for j08
-            j00-1 is promised room
+            j00-1 is pipelined
             j00-2 for j08
-            j00-2 is promised room
-            j08-0 is promised room
-            j08-1 is promised room
-            j08-2 is promised room
+            j00-2 is pipelined
+            j08-0 is pipelined
+            j08-1 is pipelined
+            j08-2 is pipelined
             ");
         }
     }
@@ -295,17 +295,17 @@ fn all_but_x_later(next: &mut Session<'_>) {
     }
 }
 
-fn serve_all(next: &mut Session<'_>, may_be: impl Fn(&str) -> bool) {
-    let is_served =
-        |pod: &PodId| next.state(*pod) == PodState::Pending && may_be(&next.pod(*pod).name);
-    let served: Vec<PodId> = next.pod_ids().filter(is_served).collect();
-    for pod in served {
+fn serve_all(next: &mut Session<'_>, is_allowed: impl Fn(&str) -> bool) {
+    let is_placed =
+        |pod: &PodId| next.state(*pod) == PodState::Pending && is_allowed(&next.pod(*pod).name);
+    let placed: Vec<PodId> = next.pod_ids().filter(is_placed).collect();
+    for pod in placed {
         next.pipeline_all(&[pod]);
     }
 }
 
 /// The pipelined jobs before such a next cycle, if each job may reclaim a node of its own.
-fn promised_before(next_cycle: fn(&mut Session<'_>), names: &[&str]) -> String {
+fn pipelined_before(next_cycle: fn(&mut Session<'_>), names: &[&str]) -> String {
     let count = names.len();
     let mut cluster = format!("queue owner quota={count}\nqueue lender quota=0\n");
     for name in names {
@@ -313,20 +313,20 @@ fn promised_before(next_cycle: fn(&mut Session<'_>), names: &[&str]) -> String {
         let _ = writeln!(cluster, "job {name} gpus=1 queue=owner needs pool={name}");
         let _ = writeln!(cluster, "job lent-{name} gpus=1 queue=lender on n-{name}");
     }
-    let told = evicted_before(next_cycle, 1, &cluster);
-    let promised = told.lines().filter_map(|line| line.strip_suffix(" is promised room"));
-    let promised: Vec<&str> = promised.collect();
-    let evicted = told.lines().filter_map(|line| line.split_once(" for "));
+    let output = evicted_before(next_cycle, 1, &cluster);
+    let pipelined = output.lines().filter_map(|line| line.strip_suffix(" is pipelined"));
+    let pipelined: Vec<&str> = pipelined.collect();
+    let evicted = output.lines().filter_map(|line| line.split_once(" for "));
     let evicted: Vec<&str> = evicted.map(|(_, job)| job).collect();
-    assert_eq!(evicted, promised, "{told}");
-    promised.join(" ")
+    assert_eq!(evicted, pipelined, "{output}");
+    pipelined.join(" ")
 }
 
 #[test]
 fn each_of_several_conflicting_jobs_is_dropped() {
     let names = ["a", "x1", "x2", "b", "x3", "c"];
-    assert_eq!(promised_before(all_but_x, &names), "a b c");
-    assert_eq!(promised_before(allocate_again, &names), names.join(" "));
+    assert_eq!(pipelined_before(all_but_x, &names), "a b c");
+    assert_eq!(pipelined_before(allocate_again, &names), names.join(" "));
 }
 
 #[test]
@@ -368,19 +368,19 @@ fn an_earlier_solution_that_no_longer_holds_does_not_block_later_ones() {
     let mut solved = AcceptedSolutions::with_rounds(all_but_x_later, 3);
     reclaim::run(&mut session, &mut solved);
     let n3 = session.node_ids().last();
-    session.allocate(late.expect("it is listed"), n3.expect("it is listed"));
+    session.allocate(late.expect("the table has it"), n3.expect("the table has it"));
     preempt::run(&mut session, &mut solved);
-    let told = told_of(&snapshot, &session.take_decisions());
-    assert_eq!(told, "z for x\nx is promised room\nlow for a\na is promised room");
+    let output = describe(&snapshot, &session.take_decisions());
+    assert_eq!(output, "z for x\nx is pipelined\nlow for a\na is pipelined");
 }
 
 #[test]
 fn after_eight_dropped_jobs_all_later_jobs_are_dropped() {
     let names =
         ["a", "x0", "x1", "b", "x2", "x3", "x4", "x5", "c", "x6", "x7", "d", "x8", "e", "f"];
-    assert_eq!(promised_before(all_but_x, &names), "a b c d");
+    assert_eq!(pipelined_before(all_but_x, &names), "a b c d");
     let eight: Vec<&str> = names.into_iter().filter(|name| *name != "x8").collect();
-    assert_eq!(promised_before(all_but_x, &eight), "a b c d e f");
+    assert_eq!(pipelined_before(all_but_x, &eight), "a b c d e f");
 }
 
 #[test]
@@ -398,10 +398,10 @@ fn a_job_that_lost_pods_in_a_cycle_evicts_none_in_that_cycle() {
         "
         )
     };
-    let told = evicted_in_rounds(3, &cluster("quota=1"));
-    assert_eq!(told, "e-1 for w\nw is promised room");
-    let told = evicted_in_rounds(3, &cluster("quota=0 limit=0"));
-    assert_eq!(told, "low for e\ne-2 is promised room");
+    let output = evicted_in_rounds(3, &cluster("quota=1"));
+    assert_eq!(output, "e-1 for w\nw is pipelined");
+    let output = evicted_in_rounds(3, &cluster("quota=0 limit=0"));
+    assert_eq!(output, "low for e\ne-2 is pipelined");
 }
 
 #[test]
@@ -415,8 +415,8 @@ fn no_pod_is_moved_that_the_next_cycle_would_not_place() {
         job a gpus=2 queue=q
     ";
     assert_eq!(evicted_before(all_but_x, 1, cluster), "");
-    let told = evicted_before(allocate_again, 1, cluster);
-    assert_eq!(told, "xm for a\nxm is promised room\na is promised room");
+    let output = evicted_before(allocate_again, 1, cluster);
+    assert_eq!(output, "xm for a\nxm is pipelined\na is pipelined");
 }
 
 #[test]
@@ -434,13 +434,13 @@ fn a_move_is_kept_though_it_serves_another_job_than_intended() {
         "
         )
     };
-    let told = evicted_before(all_but_x, 1, &cluster("job other gpus=2 queue=q"));
-    assert_eq!(told, "m for x\nm is promised room\nx is promised room");
+    let output = evicted_before(all_but_x, 1, &cluster("job other gpus=2 queue=q"));
+    assert_eq!(output, "m for x\nm is pipelined\nx is pipelined");
     assert_eq!(evicted_before(all_but_x, 1, &cluster("")), "");
 }
 
 /// A next cycle in which victims come before jobs that were pending longer.
-fn who_left_first(next: &mut Session<'_>) {
+fn victims_first(next: &mut Session<'_>) {
     serve_all(next, |_| true);
 }
 
@@ -458,8 +458,8 @@ fn no_pod_is_evicted_that_would_take_what_its_queue_was_pipelined_earlier() {
         job x gpus=2 queue=v
         job victim gpus=2 queue=v on n3
     ";
-    let moved = "m for x\nm is promised room\nx is promised room";
-    assert_eq!(evicted_before(who_left_first, 3, cluster), moved);
-    let told = evicted_before(allocate_again, 3, cluster);
-    assert_eq!(told, format!("{moved}\nvictim for owner\nowner is promised room"));
+    let moved = "m for x\nm is pipelined\nx is pipelined";
+    assert_eq!(evicted_before(victims_first, 3, cluster), moved);
+    let output = evicted_before(allocate_again, 3, cluster);
+    assert_eq!(output, format!("{moved}\nvictim for owner\nowner is pipelined"));
 }

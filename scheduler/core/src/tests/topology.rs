@@ -169,7 +169,7 @@ fn a_rack_is_reclaimed_as_a_whole() {
 }
 
 #[test]
-fn a_rack_is_as_full_as_the_scarcest_of_what_is_asked_for_makes_it() {
+fn the_scarcest_requested_resource_decides_how_full_a_rack_is() {
     let first = |a: &str, b: &str| {
         plan_of(&format!(
             "
@@ -210,7 +210,7 @@ fn different_pods_share_a_domain_with_enough_of_each_resource() {
 #[test]
 fn different_pods_that_fit_together_are_counted() {
     let together = |parts: &str| {
-        let told = plan_of(&format!(
+        let output = plan_of(&format!(
             "
             topology dc levels rack
             node n1 gpus=4 label rack=a
@@ -221,17 +221,17 @@ fn different_pods_that_fit_together_are_counted() {
               {parts}
         "
         ));
-        told.replace("can allocate only ", "").split(" topology dc").next().unwrap().to_owned()
+        output.replace("can allocate only ", "").split(" topology dc").next().unwrap().to_owned()
     };
-    let told = together("part head gpus=4\npart work pods=3 gpus=1");
-    assert_snapshot!(told, @"g pending: node-group b 2 of 4 required pods. node-group a 3 of 4 required pods.");
-    let told = together("part a pods=6 gpus=1\npart z gpus=3");
-    assert_snapshot!(told, @"g pending: node-group b 5 of 7 required pods. node-group a 6 of 7 required pods.");
-    let told = together("part a pods=3 part=0.4\npart z pods=5 gpus=1");
-    assert_snapshot!(told, @"g pending: node-group b 6 of 8 required pods. node-group a 7 of 8 required pods.");
-    let told =
+    let output = together("part head gpus=4\npart work pods=3 gpus=1");
+    assert_snapshot!(output, @"g pending: node-group b 2 of 4 required pods. node-group a 3 of 4 required pods.");
+    let output = together("part a pods=6 gpus=1\npart z gpus=3");
+    assert_snapshot!(output, @"g pending: node-group b 5 of 7 required pods. node-group a 6 of 7 required pods.");
+    let output = together("part a pods=3 part=0.4\npart z pods=5 gpus=1");
+    assert_snapshot!(output, @"g pending: node-group b 6 of 8 required pods. node-group a 7 of 8 required pods.");
+    let output =
         together("part a part=0.4 devices=3\npart b part=0.6 devices=4\npart z pods=3 gpus=1");
-    assert_snapshot!(told, @"g pending: node-group b 3 of 5 required pods. node-group a 4 of 5 required pods.");
+    assert_snapshot!(output, @"g pending: node-group b 3 of 5 required pods. node-group a 4 of 5 required pods.");
 }
 
 #[test]
@@ -274,14 +274,14 @@ fn preferred_racks_are_ranked_among_all_that_the_gang_may_use() {
 
 #[test]
 fn a_rack_is_as_full_as_its_whole_gpus_make_it() {
-    let first = |asks: &str| {
+    let first = |request: &str| {
         plan_of(&format!(
             "
             topology dc levels rack
             node n1 gpus=3 label rack=a
             node n2 gpus=2 label rack=b
             job other part=0.3 on n1/g1
-            gang g pods=2 {asks} together=dc/rack
+            gang g pods=2 {request} together=dc/rack
         "
         ))
     };

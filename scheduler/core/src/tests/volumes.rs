@@ -8,7 +8,7 @@ use crate::{
 };
 
 #[test]
-fn a_pod_goes_where_its_volume_can_be_used() {
+fn a_pod_goes_to_a_node_that_reaches_its_volume() {
     assert_snapshot!(plan_of("
         node n1 gpus=8 label disk=a
         node n2 gpus=8 label disk=b
@@ -135,16 +135,16 @@ fn chosen(cluster: &str, places: &[(&str, &str)]) -> String {
     let snapshot = snapshot_of(cluster);
     let places = places.iter().map(|(pod, node)| {
         let mut pods = snapshot.pods.iter();
-        let pod = pods.find(|known| &*known.name == *pod).expect("a pod of the table");
+        let pod = pods.find(|known| &*known.name == *pod).expect("the table has this pod");
         let mut nodes = snapshot.nodes.iter();
-        let node = nodes.find(|known| &*known.name == *node).expect("a node of the table");
+        let node = nodes.find(|known| &*known.name == *node).expect("the table has this node");
         (&*snapshot.shapes[pod.shape.0 as usize].volumes, node)
     });
-    let told = assign_volumes(places).into_iter().map(|(claim, chosen)| match chosen {
+    let output = assign_volumes(places).into_iter().map(|(claim, chosen)| match chosen {
         VolumeChoice::Existing(volume) => format!("{claim} gets {volume}"),
         VolumeChoice::Provisioned => format!("{claim} is made"),
     });
-    told.collect::<Vec<_>>().join(", ")
+    output.collect::<Vec<_>>().join(", ")
 }
 
 #[test]

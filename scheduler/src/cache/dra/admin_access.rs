@@ -83,7 +83,7 @@ fn picked(cache: &ClusterCache, claims: &[&str]) -> String {
 }
 
 /// How many times the node provides the device set of the claim, and the devices that it gets.
-fn rendered((devices, requests): (&str, &str), constraints: &Value) -> String {
+fn rendered(devices: &str, requests: &str, constraints: &Value) -> String {
     let mut objects = published(devices);
     objects.push(claim("c", requests, constraints));
     let cache = cache(&objects);
@@ -97,7 +97,7 @@ fn rendered((devices, requests): (&str, &str), constraints: &Value) -> String {
 
 #[test]
 fn admin_access_gets_devices_that_other_claims_hold() {
-    let rendered = |devices, requests| rendered((devices, requests), &json!([]));
+    let rendered = |devices, requests| rendered(devices, requests, &json!([]));
     let rendered = [
         rendered("a b", "w=1 admin"),
         rendered("a* b*", "w=1 admin"),
@@ -124,7 +124,7 @@ fn admin_access_gets_devices_that_other_claims_hold() {
 
 #[test]
 fn exclusive_requests_get_free_devices_and_no_device_is_in_a_claim_twice() {
-    let rendered = |devices, requests| rendered((devices, requests), &json!([]));
+    let rendered = |devices, requests| rendered(devices, requests, &json!([]));
     let rendered = [
         rendered("a* b c", "r=1, w=2 admin"),
         rendered("a* b c", "w=2 admin, r=1"),
@@ -148,7 +148,7 @@ fn exclusive_requests_get_free_devices_and_no_device_is_in_a_claim_twice() {
 #[test]
 fn constraints_hold_for_admin_access_too() {
     let alike = json!([{ "matchAttribute": "gpu.x/zone" }]);
-    let rendered = |devices, requests| rendered((devices, requests), &alike);
+    let rendered = |devices, requests| rendered(devices, requests, &alike);
     let rendered = [
         rendered("a=1* b=2* c=1*", "w=2 admin"),
         rendered("a=1* b=2*", "w=2 admin"),

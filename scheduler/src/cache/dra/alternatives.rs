@@ -329,7 +329,7 @@ mod tests {
         assert_snapshot!(rendered(&of(sub("x", "gpu.x", 1), sub("y", "gpu.y", 1))), @"{} Ok(1)");
         let unequal = of(selecting("x", 1), selecting("y", 2));
         assert_snapshot!(unequal.requested_gpus(|_| true).unwrap_err(), @"spec.devices.requests: got firstAvailable of 1 or 2 GPUs, expected alternatives with the same number of GPUs, since queues are charged for them");
-        assert_eq!(unequal.requested_gpus(|_| false), Ok(0), "nobody pays for what is no GPU");
+        assert_eq!(unequal.requested_gpus(|_| false), Ok(0), "only GPUs are charged");
     }
 
     #[test]
@@ -337,7 +337,7 @@ mod tests {
         let one = |request: Value| read(&json!([request]), &json!([])).unwrap_err();
         let with_all = read(&json!([all_or_one()]), &json!([])).unwrap();
         assert_snapshot!(with_all.requested_gpus(|_| true).unwrap_err(), @"spec.devices.requests: got firstAvailable with allocationMode All of GPUs, expected allocationMode ExactCount, since queues are charged for GPUs in advance");
-        assert_eq!(with_all.requested_gpus(|_| false), Ok(0), "nobody pays for what is no GPU");
+        assert_eq!(with_all.requested_gpus(|_| false), Ok(0), "only GPUs are charged");
         assert_snapshot!(one(json!({ "name": "a" })), @"spec.devices.requests[0].exactly: got nothing, expected exactly or firstAvailable, with a deviceClassName");
         let of_no_class = json!({ "name": "a", "exactly": { "deviceClassName": "" } });
         assert_snapshot!(one(of_no_class), @"spec.devices.requests[0].exactly.deviceClassName: got nothing, expected the name of a DeviceClass");

@@ -113,7 +113,7 @@ struct CountedKind {
 }
 
 impl CountedKind {
-    fn for_class((name, class): (&Name, &DeviceClassRecord), functions: &Context<'_>) -> Self {
+    fn for_class(name: &Name, class: &DeviceClassRecord, functions: &Context<'_>) -> Self {
         let expressions = compile_all(&class.selectors, functions);
         Self { name: Name::clone(name), is_gpu: is_gpu_name(name), expressions }
     }
@@ -135,7 +135,7 @@ impl CountedKind {
 pub(super) struct PublishedDevices {
     /// Devices of a single node, by node, in natural order of their names.
     pub(super) by_node: BTreeMap<Name, Vec<Device>>,
-    /// Devices of several nodes.
+    /// Devices that more than one node can use.
     pub(super) multi_node: Vec<MultiNodeDevice>,
     /// Slices with a device that an earlier slice has, too.
     pub(super) duplicates: Vec<(Name, SliceFault)>,
@@ -157,10 +157,10 @@ fn select_devices(
 ) -> PublishedDevices {
     let functions = expression::functions();
     let narrower = |one| CountedKind::for_selection(one, classes, &functions);
-    let of_classes = classes.iter().map(|class| CountedKind::for_class(class, &functions));
+    let of_classes =
+        classes.iter().map(|(name, class)| CountedKind::for_class(name, class, &functions));
     let kinds: Vec<CountedKind> =
         of_classes.chain(selections.iter().filter_map(narrower)).collect();
-    let kinds = (kinds.as_slice(), &functions);
     let newest = newest_generations(slices);
     let mut published = PublishedDevices::default();
     for (name, slice) in slices {
@@ -171,7 +171,7 @@ fn select_devices(
         }
         let is_whole = *is_sound && slice.slices.is_none_or(|slices| slices == *count);
         for (place, one) in &slice.devices {
-            let device = device((slice, is_whole), one, kinds);
+            let device = device(slice, is_whole, one, &kinds, &functions);
             if let Some(first) = first.get(&*device.id.device).filter(|first| **first != name) {
                 published.duplicates.push((Name::clone(name), duplicate_fault(&device.id, first)));
                 continue;
@@ -256,9 +256,11 @@ fn compile_all<'e>(
 }
 
 fn device(
-    (slice, pool_is_whole): (&SliceRecord, bool),
+    slice: &SliceRecord,
+    pool_is_whole: bool,
     one: &Value,
-    (kinds, functions): (&[CountedKind], &Context<'_>),
+    kinds: &[CountedKind],
+    functions: &Context<'_>,
 ) -> Device {
     let id = DeviceId {
         driver: Name::clone(&slice.driver),

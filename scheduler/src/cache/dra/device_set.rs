@@ -42,7 +42,7 @@ impl DeviceSet {
         names: &[&Name],
     ) -> Result<Self, Malformed> {
         let constraints = list(claim, "/spec/devices/constraints").iter().zip(0..);
-        let read = |(constraint, at)| MatchConstraint::parse(constraint, at, (&wanted, names));
+        let read = |(constraint, at)| MatchConstraint::parse(constraint, at, &wanted, names);
         let constraints = constraints.map(read);
         Ok(Self { constraints: constraints.collect::<Result<_, _>>()?, requests: wanted })
     }
@@ -357,7 +357,8 @@ impl MatchConstraint {
     fn parse(
         constraint: &Value,
         at: usize,
-        (wanted, known): (&[DeviceRequestRecord], &[&Name]),
+        wanted: &[DeviceRequestRecord],
+        request_names: &[&Name],
     ) -> Result<Self, Malformed> {
         let field = |tail: &str| format!("spec.devices.constraints[{at}].{tail}");
         let attribute = name(constraint, "/matchAttribute").ok_or_else(|| {
@@ -366,7 +367,8 @@ impl MatchConstraint {
         })?;
         let named = list(constraint, "/requests");
         let is_there = |one: &Value| {
-            one.as_str().is_some_and(|one| known.iter().any(|name| names_request(name, one)))
+            one.as_str()
+                .is_some_and(|one| request_names.iter().any(|name| names_request(name, one)))
         };
         if let Some(unknown) = named.iter().find(|one| !is_there(one)) {
             let allowed = "names of the claim's requests";

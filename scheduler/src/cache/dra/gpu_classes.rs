@@ -35,7 +35,7 @@ impl ResourceClaims {
     }
 
     /// Classes and selections that select exactly the GPUs. Empty if any other kind selects GPUs,
-    /// too: then GPUs are told apart only by counting all kinds.
+    /// too: then only counting all kinds distinguishes GPUs.
     fn kinds_equal_to_gpus(&self) -> BTreeSet<Name> {
         let classes = self.classes.keys().map(|class| (Name::clone(class), class));
         let selections = self.selections.iter().map(|one| (one.name(), &one.class));

@@ -212,7 +212,7 @@ impl ResourceClaims {
         }
         let why = |field: &str, found: &str, allowed: &'static str| {
             let field = format!("spec.devices.{field}");
-            Some(Malformed::new(field, format!("{found} devices of several nodes"), allowed))
+            Some(Malformed::new(field, format!("{found} multi-node devices"), allowed))
         };
         if choices.has_alternatives() {
             return why("requests", "firstAvailable of", "exactly");

@@ -117,7 +117,7 @@ fn slice_scope(object: &Value) -> Result<Option<NodeScope>, Malformed> {
         }
     }
     let spec = at(object, "/spec").unwrap_or(&Value::Null);
-    match selection_field(spec, "spec", (&OF_SLICE, ONE_OF_SLICE))? {
+    match selection_field(spec, "spec", &OF_SLICE, ONE_OF_SLICE)? {
         PER_DEVICE => Ok(None),
         way => parse_scope(spec, "spec", way).map(Some),
     }
@@ -132,7 +132,7 @@ fn split_usable(
     let mut named: BTreeMap<Name, usize> = BTreeMap::new();
     for (index, device) in devices.iter().enumerate() {
         let field = format!("spec.devices[{index}]");
-        let place = check_unique_name(device, &mut named, (&field, index))
+        let place = check_unique_name(device, &mut named, &field, index)
             .and_then(|()| check_supported(device, &field))
             .and_then(|()| device_scope(device, &field, slice_scope));
         match place {
@@ -146,7 +146,8 @@ fn split_usable(
 fn check_unique_name(
     device: &Value,
     named: &mut BTreeMap<Name, usize>,
-    (field, index): (&str, usize),
+    field: &str,
+    index: usize,
 ) -> Result<(), Malformed> {
     let field = format!("{field}.name");
     let Some(name) = name(device, "/name") else {
@@ -192,7 +193,7 @@ fn device_scope(
         return parse_scope(
             device,
             field,
-            selection_field(device, field, (&OF_DEVICE, ONE_OF_DEVICE))?,
+            selection_field(device, field, &OF_DEVICE, ONE_OF_DEVICE)?,
         );
     };
     match OF_DEVICE.iter().find_map(|way| Some((way, non_null(device, way)?))) {
@@ -204,14 +205,15 @@ fn device_scope(
     }
 }
 
-/// The only field of `ways` that is set, which selects nodes.
+/// The one field of `alternatives` that is set. It selects nodes.
 fn selection_field(
     of: &Value,
     field: &str,
-    (ways, exactly_one): (&[&'static str], &'static str),
+    alternatives: &[&'static str],
+    exactly_one: &'static str,
 ) -> Result<&'static str, Malformed> {
     let all: Vec<(&str, &Value)> =
-        ways.iter().filter_map(|way| Some((*way, non_null(of, way)?))).collect();
+        alternatives.iter().filter_map(|way| Some((*way, non_null(of, way)?))).collect();
     for (way, found) in &all {
         let (is_wrong, allowed) = match *way {
             "nodeName" => (found.as_str().is_none_or(str::is_empty), "the name of a node"),

@@ -147,11 +147,11 @@ fn an_unusable_claim_is_accessible_from_no_node() {
     let there = volume("v", &json!({}));
     for (objects, expected) in [
         (vec![], "nowhere Missing"),
-        (vec![claim("c", &at_once)], "nowhere Unbound"),
+        (vec![claim("c", &at_once)], "nowhere UnboundImmediate"),
         (vec![claim("c", &leaving)], "nowhere Deleting"),
         (vec![claim("c", &lost), there.clone()], "nowhere Lost(\"v\")"),
         (vec![claim("c", &bound())], "nowhere Lost(\"v\")"),
-        (vec![claim("c", &half), there.clone()], "nowhere Unbound"),
+        (vec![claim("c", &half), there.clone()], "nowhere UnboundImmediate"),
         (vec![claim("c", &bound()), there], "bound []"),
     ] {
         assert_eq!(rendered(&[&objects[..], &[naming("c")]].concat()), expected, "{objects:?}");
@@ -166,7 +166,7 @@ fn an_ephemeral_claim_must_be_owned_by_its_pod() {
                             "controller": true });
         claim("p-v", &json!({ "metadata": { "ownerReferences": [owner] } }))
     };
-    assert_eq!(rendered(std::slice::from_ref(&own)), "nowhere NotMade");
+    assert_eq!(rendered(std::slice::from_ref(&own)), "nowhere NotCreated");
     assert_eq!(rendered(&[owned_by("another"), own.clone()]), "nowhere NotOwned");
     assert_eq!(rendered(&[owned_by("p"), own]), "open ");
 }
@@ -319,7 +319,7 @@ fn volumes_of_a_driver_with_a_node_limit_are_counted() {
     });
     let has_one = || [claim("c", &bound()), disk(), naming("c")];
     let uncounted = attached(&has_one());
-    assert_eq!(uncounted, "[] node takes {} has []", "nobody counts them");
+    assert_eq!(uncounted, "[] node takes {} has []", "drivers without a limit are not counted");
     let with = |more: &[Value]| {
         attached(&has_one().into_iter().chain(more.iter().cloned()).collect::<Vec<_>>())
     };

@@ -27,21 +27,30 @@ const IGNORED_FLAGS: [&str; 7] = [
     "nodeLevelScheduler",
 ];
 
-/// Name of a flag, its setter, and the consequence if it is no boolean.
-type Switch = (&'static str, fn(&mut Config, bool), &'static str);
+/// A boolean flag.
+struct Switch {
+    name: &'static str,
+    set: fn(&mut Config, bool),
+    /// The consequence of a value that is not a boolean, for the note.
+    instead: &'static str,
+}
 
 const SWITCHES: [Switch; 3] = [
-    ("restrictSchedulingNodes", Config::restrict_nodes, "pods go to nodes of any role"),
-    (
-        "fullHierarchyFairness",
-        |config, is_full| config.full_hierarchy_fairness = is_full,
-        "shares are divided on every level",
-    ),
-    (
-        "allowConsolidatingReclaim",
-        |config, is_allowed| config.profile.allow_consolidating_reclaim = is_allowed,
-        "moved victims do not count as reclaimed",
-    ),
+    Switch {
+        name: "restrictSchedulingNodes",
+        set: Config::restrict_nodes,
+        instead: "pods go to nodes of any role",
+    },
+    Switch {
+        name: "fullHierarchyFairness",
+        set: |config, is_full| config.full_hierarchy_fairness = is_full,
+        instead: "shares are divided on every level",
+    },
+    Switch {
+        name: "allowConsolidatingReclaim",
+        set: |config, is_allowed| config.profile.allow_consolidating_reclaim = is_allowed,
+        instead: "moved victims do not count as reclaimed",
+    },
 ];
 
 const NUMBERS: [&str; 3] =
@@ -73,8 +82,8 @@ impl ConfigReader<'_> {
             self.period(value);
         }
         for switch in SWITCHES {
-            if let Some(value) = of(switch.0).or(is_whole.then_some(&no)) {
-                self.switch(switch, value);
+            if let Some(value) = of(switch.name).or(is_whole.then_some(&no)) {
+                self.apply_switch(&switch, value);
             }
         }
         if let Some(other) = of(INFERENCE).filter(|value| **value != no) {
@@ -89,7 +98,8 @@ impl ConfigReader<'_> {
     }
 
     fn record_unknown_flags(&mut self, all: &Fields<'_>) {
-        let known = IGNORED_FLAGS.into_iter().chain(NUMBERS).chain(SWITCHES.map(|(name, ..)| name));
+        let known =
+            IGNORED_FLAGS.into_iter().chain(NUMBERS).chain(SWITCHES.map(|switch| switch.name));
         let known: Vec<&str> =
             known.chain(["schedulerName", "partitionParams", INFERENCE]).collect();
         for (key, _) in all.iter().filter(|(_, value)| is_set(value)) {
@@ -119,12 +129,12 @@ impl ConfigReader<'_> {
         self.config.node_pool = (!label.is_empty()).then_some(NodePool { label, value });
     }
 
-    fn switch(&mut self, (name, set, holds): Switch, value: &Value) {
+    fn apply_switch(&mut self, switch: &Switch, value: &Value) {
         if let Some(is_on) = value.as_bool() {
-            return set(self.config, is_on);
+            return (switch.set)(self.config, is_on);
         }
-        let field = format!("schedulerParams.{name}");
-        self.record_error(&malformed(field, value, "true or false"), holds);
+        let field = format!("schedulerParams.{}", switch.name);
+        self.record_error(&malformed(field, value, "true or false"), switch.instead);
     }
 
     /// 0 disables consolidation.

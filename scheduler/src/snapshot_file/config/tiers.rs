@@ -111,13 +111,13 @@ impl ConfigReader<'_> {
         if let Some(arguments) = arguments {
             let field = format!("{field}.arguments");
             for (key, value) in fields(arguments, &field)? {
-                self.apply_argument((name, key), value, &format!("{field}.{key}"));
+                self.apply_argument(name, key, value, &format!("{field}.{key}"));
             }
         }
         Ok(Some(name))
     }
 
-    fn apply_argument(&mut self, (plugin, key): (&str, &str), value: &Value, field: &str) {
+    fn apply_argument(&mut self, plugin: &str, key: &str, value: &Value, field: &str) {
         let Some(argument) = arguments::argument(plugin, key) else {
             return self.record_ignored(field);
         };

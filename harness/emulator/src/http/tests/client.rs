@@ -56,7 +56,7 @@ async fn lists_come_in_pages_of_one_moment() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_watch_sees_what_happens_after_its_revision() {
+async fn a_watch_sees_only_events_after_its_revision() {
     let maps: Api<ConfigMap> = Api::default_namespaced(server().await.client());
     let first = maps.create(&PostParams::default(), &config_map("a", "1")).await.unwrap();
     let revision = first.metadata.resource_version.unwrap();

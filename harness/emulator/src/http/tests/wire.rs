@@ -177,7 +177,7 @@ async fn a_dry_run_leaves_nothing() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_deletion_is_answered_with_what_was_deleted() {
+async fn the_response_to_a_deletion_is_the_deleted_object() {
     let router = server().await;
     let path = "/api/v1/namespaces/default/configmaps";
     send(&router, Method::POST, path, Some(json!({"metadata": {"name": "c"}}))).await;
@@ -241,7 +241,7 @@ async fn open_api_has_schemas_with_merge_keys() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn everyone_may_do_everything() {
+async fn access_reviews_allow_every_user_every_action() {
     let path = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews";
     let review = json!({"spec": {"resourceAttributes": {"verb": "delete"}}});
     let (code, body) = send(&server().await, Method::POST, path, Some(review)).await;

@@ -12,8 +12,8 @@ impl HypotheticalSnapshot<'_> {
     /// Turns the required level of the group and its sub-groups into a preferred one.
     pub(super) fn prefer_instead_of_require(&mut self, topology: &Name, level: &Name) {
         let group = &mut self.snapshot.pod_groups[self.group.0 as usize];
-        let parts = group.sub_groups.iter_mut().map(|part| &mut part.topology);
-        for constraint in parts.chain([&mut group.topology]).flatten() {
+        let constraints = group.sub_groups.iter_mut().map(|sub_group| &mut sub_group.topology);
+        for constraint in constraints.chain([&mut group.topology]).flatten() {
             if constraint.topology == *topology && constraint.required.as_ref() == Some(level) {
                 constraint.preferred = constraint.required.take();
             }
@@ -67,9 +67,9 @@ impl HypotheticalSnapshot<'_> {
         template: Option<&Node>,
         placement: NewNodePlacement<'_>,
     ) -> Option<()> {
-        let MissingPods { shapes, constrained_sub_groups: parts, .. } = self.missing;
+        let MissingPods { shapes, constrained_sub_groups, .. } = self.missing;
         let mut by_sub_group: BTreeMap<Option<usize>, Vec<ShapeId>> = BTreeMap::new();
-        for (shape, sub_group) in shapes.iter().zip(parts).cycle().take(pods) {
+        for (shape, sub_group) in shapes.iter().zip(constrained_sub_groups).cycle().take(pods) {
             by_sub_group.entry(*sub_group).or_default().push(*shape);
         }
         if by_sub_group.is_empty() {

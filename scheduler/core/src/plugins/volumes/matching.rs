@@ -54,12 +54,13 @@ impl OpenClaim<'_> {
     /// of a new volume is unknown.
     fn can_be_provisioned(&self) -> bool {
         let is_one_node = self.nodes.iter().all(|node| node.name == self.nodes[0].name);
-        let has_storage =
-            |made: &ProvisionableVolume| self.nodes.iter().all(|node| has_storage(made, node));
+        let has_storage = |provisionable: &ProvisionableVolume| {
+            self.nodes.iter().all(|node| has_storage(provisionable, node))
+        };
         is_one_node
-            && self
-                .provisioning
-                .is_some_and(|made| self.is_reachable(&made.reach) && has_storage(made))
+            && self.provisioning.is_some_and(|provisionable| {
+                self.is_reachable(&provisionable.reach) && has_storage(provisionable)
+            })
     }
 }
 

@@ -75,7 +75,9 @@ impl ResourceClaims {
         let of_class = of_class.iter().map(|one| (one, Some(&selection.class)));
         let own = selection.expressions.iter().map(|one| (one, None));
         let all: Vec<SourcedExpression<'_>> = of_class.chain(own).collect();
-        drivers.values().find_map(|device| first_error(&all, *device, &functions))
+        drivers.values().find_map(|(slice, (scope, device))| {
+            first_error(&all, slice, scope, device, &functions)
+        })
     }
 }
 
@@ -85,7 +87,9 @@ type SourcedExpression<'a> = (&'a String, Option<&'a Name>);
 /// The first expression that fails for the device after all earlier ones hold.
 fn first_error(
     expressions: &[SourcedExpression<'_>],
-    (slice, (place, device)): (&SliceRecord, &(NodeScope, Value)),
+    slice: &SliceRecord,
+    scope: &NodeScope,
+    device: &Value,
     functions: &Context<'_>,
 ) -> Option<String> {
     let context = cel_context(&slice.driver, device, functions);
@@ -97,7 +101,7 @@ fn first_error(
             Ok(true) => {}
             Ok(false) => return None,
             Err(why) => {
-                let place = match place {
+                let place = match scope {
                     NodeScope::Node(node) => format!("node {node}"),
                     NodeScope::Nodes(_) => format!("pool {}", slice.pool),
                 };

@@ -174,17 +174,17 @@ fn unsupported_requests_for_multi_node_devices_are_reported() {
         json!({ "requests": [{ "name": "r", "firstAvailable": all }] })
     };
     let alike = json!([{ "matchAttribute": "net/zone" }]);
-    assert_snapshot!(rendered(json!({ "requests": [{ "name": "r", "exactly": all }] })), @"ResourceClaim x cannot be allocated: spec.devices.requests: got allocationMode All of devices of several nodes, expected allocationMode ExactCount; fix ResourceClaim x: spec.devices.requests: expected allocationMode ExactCount");
-    assert_snapshot!(rendered(json!({ "requests": [of("net")], "constraints": alike })), @"ResourceClaim x cannot be allocated: spec.devices.constraints: got some on devices of several nodes, expected none; fix ResourceClaim x: spec.devices.constraints: expected none");
+    assert_snapshot!(rendered(json!({ "requests": [{ "name": "r", "exactly": all }] })), @"ResourceClaim x cannot be allocated: spec.devices.requests: got allocationMode All of multi-node devices, expected allocationMode ExactCount; fix ResourceClaim x: spec.devices.requests: expected allocationMode ExactCount");
+    assert_snapshot!(rendered(json!({ "requests": [of("net")], "constraints": alike })), @"ResourceClaim x cannot be allocated: spec.devices.constraints: got some on multi-node devices, expected none; fix ResourceClaim x: spec.devices.constraints: expected none");
     let mut local = of("local");
     local["exactly"]["adminAccess"] = json!(true);
-    assert_snapshot!(rendered(json!({ "requests": [of("net"), local] })), @"ResourceClaim x cannot be allocated: spec.devices.requests: got adminAccess beside devices of several nodes, expected separate claims for node-local and multi-node devices; fix ResourceClaim x: spec.devices.requests: expected separate claims for node-local and multi-node devices");
-    assert_snapshot!(rendered(json!({ "requests": [of("gpu.x")] })), @"ResourceClaim x cannot be allocated: spec.devices.requests: got GPUs among devices of several nodes, expected node-local GPUs, since queues are charged for GPUs; fix ResourceClaim x: spec.devices.requests: expected node-local GPUs, since queues are charged for GPUs");
+    assert_snapshot!(rendered(json!({ "requests": [of("net"), local] })), @"ResourceClaim x cannot be allocated: spec.devices.requests: got adminAccess beside multi-node devices, expected separate claims for node-local and multi-node devices; fix ResourceClaim x: spec.devices.requests: expected separate claims for node-local and multi-node devices");
+    assert_snapshot!(rendered(json!({ "requests": [of("gpu.x")] })), @"ResourceClaim x cannot be allocated: spec.devices.requests: got GPUs among multi-node devices, expected node-local GPUs, since queues are charged for GPUs; fix ResourceClaim x: spec.devices.requests: expected node-local GPUs, since queues are charged for GPUs");
     let many = json!({ "deviceClassName": "net", "count": i64::MAX });
     assert_snapshot!(rendered(json!({ "requests": [{ "name": "r", "exactly": many }] })), @"ResourceClaim x cannot be allocated: spec.devices.requests: got 9223372036854775807 devices, expected at most 32 devices; fix ResourceClaim x: spec.devices.requests: expected at most 32 devices");
     let looks = json!({ "deviceClassName": "net", "adminAccess": true });
-    assert_snapshot!(rendered(json!({ "requests": [{ "name": "r", "exactly": looks }] })), @"ResourceClaim x cannot be allocated: spec.devices.requests: got adminAccess to devices of several nodes, expected adminAccess to node-local devices; fix ResourceClaim x: spec.devices.requests: expected adminAccess to node-local devices");
-    assert_snapshot!(rendered(first(["net", "net"])), @"ResourceClaim x cannot be allocated: spec.devices.requests: got firstAvailable of devices of several nodes, expected exactly; fix ResourceClaim x: spec.devices.requests: expected exactly");
+    assert_snapshot!(rendered(json!({ "requests": [{ "name": "r", "exactly": looks }] })), @"ResourceClaim x cannot be allocated: spec.devices.requests: got adminAccess to multi-node devices, expected adminAccess to node-local devices; fix ResourceClaim x: spec.devices.requests: expected adminAccess to node-local devices");
+    assert_snapshot!(rendered(first(["net", "net"])), @"ResourceClaim x cannot be allocated: spec.devices.requests: got firstAvailable of multi-node devices, expected exactly; fix ResourceClaim x: spec.devices.requests: expected exactly");
     assert_snapshot!(rendered(first(["net", "local"])), @r#"ns/x: {"the first available of 1 of class net, or 1 of class local": 1} and 0 milli-GPUs of one node"#);
     assert_snapshot!(rendered(json!({ "requests": [of("net")] })), @"ns/x: one of net/p/a");
 }

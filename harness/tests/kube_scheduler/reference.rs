@@ -1,5 +1,5 @@
-//! The real kube-scheduler at work, and what it said about each decision. Its log at the highest
-//! level names every node that fits and the score of every plugin.
+//! Runs the real kube-scheduler and reads its decisions. Its log at verbosity 10 has every feasible
+//! node and the score of every plugin.
 
 use std::{
     collections::BTreeMap,
@@ -15,32 +15,33 @@ use schedlab::api::{Api, api_error};
 use schedlab_control_plane::{ChildProcess, TemporaryControlPlane};
 use schedlab_json::{Value, json};
 
-/// Weighted scores by plugin, by the names of the nodes on which a pod fits.
+/// Weighted scores by feasible node and plugin.
 pub(crate) type Scores = BTreeMap<String, BTreeMap<String, i128>>;
 
-/// Requests under way while a cluster is made.
-const AT_ONCE: usize = 8;
+/// Concurrent requests while objects are created.
+const CONCURRENT_REQUESTS: usize = 8;
 
-/// What became of a pod.
+/// The scheduling decision for a pod.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Fate {
-    /// It got a node. Where only one fits nothing is scored.
-    Bound { node: String, scored: Scores },
-    /// It fits nowhere.
-    Nowhere { message: String },
+pub(crate) enum Outcome {
+    /// The pod was bound. `scores` is empty if only one node is feasible.
+    Bound { node: String, scores: Scores },
+    /// No node is feasible.
+    Unschedulable { message: String },
 }
 
-/// The scheduler, and the API beside it.
-pub(crate) struct Real {
+/// A kube-scheduler process, and a client of its API server.
+pub(crate) struct KubeScheduler {
     api: Api,
     log: PathBuf,
-    read: u64,
+    /// Number of bytes of the log that were read.
+    log_offset: u64,
     pods: Box<dyn AsyncBufRead + Unpin>,
     _process: ChildProcess,
 }
 
-impl Real {
-    /// Starts it with its defaults.
+impl KubeScheduler {
+    /// Starts kube-scheduler with its default profile.
     pub(crate) async fn start(plane: &TemporaryControlPlane) -> anyhow::Result<Self> {
         let api = Api::new(plane.client().await?);
         let config = json!({
@@ -52,7 +53,8 @@ impl Real {
             },
         });
         let file = plane.folder().join("kube-scheduler.json");
-        std::fs::write(&file, config.to_string()).context("cannot write a configuration")?;
+        std::fs::write(&file, config.to_string())
+            .context("cannot write the configuration of kube-scheduler")?;
         let arguments = [
             format!("--config={}", file.display()),
             "--secure-port=0".to_owned(),
@@ -62,34 +64,38 @@ impl Real {
         let watch = Request::get("/api/v1/pods?watch=true").body(Vec::new())?;
         let pods = Box::new(api.client().request_stream(watch).await?);
         let log = plane.folder().join("kube-scheduler.log");
-        Ok(Self { api, log, read: 0, pods, _process: process })
+        Ok(Self { api, log, log_offset: 0, pods, _process: process })
     }
 
-    /// The API as an administrator.
+    /// A client with administrator permissions.
     pub(crate) const fn api(&self) -> &Api {
         &self.api
     }
 
-    /// Makes objects of one collection, several at once.
-    pub(crate) async fn make(&self, path: &str, objects: Vec<Value>) -> anyhow::Result<()> {
+    /// Creates the objects of one collection concurrently.
+    pub(crate) async fn create(&self, path: &str, objects: Vec<Value>) -> anyhow::Result<()> {
         let posts = objects.into_iter().map(|object| async move {
             let namespace = object["metadata"]["namespace"].as_str().unwrap_or_default();
             let path = path.replace("{namespace}", namespace);
-            let made = self.api.post(&path, &object).await;
-            made.map(drop).map_err(api_error).with_context(|| format!("{path}: {object:#}"))
+            let response = self.api.post(&path, &object).await;
+            response.map(drop).map_err(api_error).with_context(|| format!("{path}: {object:#}"))
         });
-        stream::iter(posts).buffer_unordered(AT_ONCE).try_collect().await
+        stream::iter(posts).buffer_unordered(CONCURRENT_REQUESTS).try_collect().await
     }
 
-    /// All objects of a collection.
+    /// Lists a collection.
     pub(crate) async fn list(&self, path: &str) -> anyhow::Result<Vec<Value>> {
         let mut list = self.api.get(path).await.with_context(|| path.to_owned())?;
-        let Value::Array(items) = list["items"].take() else { bail!("{path} is no list") };
+        let Value::Array(items) = list["items"].take() else { bail!("{path} is not a list") };
         Ok(items)
     }
 
-    /// Waits until it has decided about a pod.
-    pub(crate) async fn decide(&mut self, namespace: &str, name: &str) -> anyhow::Result<Fate> {
+    /// Waits for the decision about a pod.
+    pub(crate) async fn wait_for_decision(
+        &mut self,
+        namespace: &str,
+        name: &str,
+    ) -> anyhow::Result<Outcome> {
         let pod = loop {
             let mut line = String::new();
             if self.pods.read_line(&mut line).await? == 0 {
@@ -98,37 +104,38 @@ impl Real {
             let mut event: Value = serde_json::from_str(&line)?;
             let pod = event["object"].take();
             let meta = &pod["metadata"];
-            let is_it = meta["namespace"] == namespace && meta["name"] == name;
-            if is_it && event["type"] != "DELETED" && is_decided(&pod) {
+            let is_this_pod = meta["namespace"] == namespace && meta["name"] == name;
+            if is_this_pod && event["type"] != "DELETED" && is_decided(&pod) {
                 break pod;
             }
         };
-        let scored = self.scored(&format!("{namespace}/{name}"))?;
+        let scores = self.read_scores(&format!("{namespace}/{name}"))?;
         Ok(match pod["spec"]["nodeName"].as_str() {
-            Some(node) => Fate::Bound { node: node.to_owned(), scored },
-            None => Fate::Nowhere { message: message(&pod).to_owned() },
+            Some(node) => Outcome::Bound { node: node.to_owned(), scores },
+            None => Outcome::Unschedulable { message: message(&pod).to_owned() },
         })
     }
 
-    /// What it has logged about a pod since it was asked last.
-    fn scored(&mut self, pod: &str) -> anyhow::Result<Scores> {
-        let mut file = File::open(&self.log).context("its log")?;
-        file.seek(SeekFrom::Start(self.read))?;
+    /// The scores of a pod in the log lines since the last call.
+    fn read_scores(&mut self, pod: &str) -> anyhow::Result<Scores> {
+        let mut file = File::open(&self.log).context("cannot open the log of kube-scheduler")?;
+        file.seek(SeekFrom::Start(self.log_offset))?;
         let mut text = Vec::new();
         file.read_to_end(&mut text)?;
-        // A line that is being written is for the next time.
+        // An incomplete last line is read by the next call.
         let whole = text.iter().rposition(|byte| *byte == b'\n').map_or(0, |end| end + 1);
-        self.read += u64::try_from(whole)?;
+        self.log_offset += u64::try_from(whole)?;
         let mut scores = Scores::new();
         let text = String::from_utf8_lossy(&text[..whole]);
-        let about = format!("pod=\"{pod}\"");
+        let of_pod = format!("pod=\"{pod}\"");
         for line in text.lines().filter(|line| line.contains("\"Plugin scored node for pod\"")) {
             let field = |name: &str| {
                 let (_, after) = line.split_once(&format!(" {name}="))?;
                 Some(after.split_whitespace().next()?.trim_matches('"'))
             };
             let fields = (field("node"), field("plugin"), field("score"));
-            if let (true, (Some(node), Some(plugin), Some(score))) = (line.contains(&about), fields)
+            if let (true, (Some(node), Some(plugin), Some(score))) =
+                (line.contains(&of_pod), fields)
             {
                 let score = score.parse().with_context(|| line.to_owned())?;
                 scores.entry(node.to_owned()).or_default().insert(plugin.to_owned(), score);
@@ -142,10 +149,10 @@ fn is_decided(pod: &Value) -> bool {
     pod["spec"]["nodeName"].is_string() || !message(pod).is_empty()
 }
 
-/// Why it was not scheduled.
+/// The message of a false `PodScheduled` condition.
 fn message(pod: &Value) -> &str {
     let conditions = pod["status"]["conditions"].as_array().map_or(&[][..], Vec::as_slice);
-    let refused =
+    let is_false =
         |condition: &&Value| condition["type"] == "PodScheduled" && condition["status"] == "False";
-    conditions.iter().find(refused).and_then(|found| found["message"].as_str()).unwrap_or_default()
+    conditions.iter().find(is_false).and_then(|found| found["message"].as_str()).unwrap_or_default()
 }

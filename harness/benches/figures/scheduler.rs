@@ -1,5 +1,5 @@
-//! The scheduler as it runs, its watches and writes included, on a fleet in memory that is full:
-//! what a cycle costs when nothing changed, and when one pod came.
+//! The time of a cycle of the complete scheduler, with watches and writes, on a full cluster in the
+//! emulator: without changes, and with one new pod.
 
 use std::time::Duration;
 
@@ -21,36 +21,36 @@ const RUNNING: u32 = 30_000;
 const PENDING: u32 = 10_000;
 const QUEUES: u32 = 100;
 
-/// Cycles over which the time of one in which nothing changed is taken.
+/// Number of cycles without changes over which the time is averaged.
 const QUIET_CYCLES: u32 = 1000;
 
 pub(crate) const NAME: &str = "the whole scheduler, 4,000 nodes, 40,000 pods";
 
 pub(crate) fn measure(table: &Table) {
-    if !table.wants(NAME) {
+    if !table.selects(NAME) {
         return;
     }
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_time()
         .start_paused(true)
         .build()
-        .expect("a runtime of this thread");
+        .expect("a runtime can be built");
     let (quiet, pod) = runtime.block_on(cycles());
-    let row = |what: &str, took: Duration, bound: &str| {
+    let row = |what: &str, elapsed: Duration, bound: &str| {
         table.row(&Row {
             name: format!("{NAME}: {what}"),
-            figure: time(took),
+            figure: time(elapsed),
             bound: bound.to_owned(),
             others: String::new(),
         });
     };
-    row("a cycle in which nothing changed", quiet, "5 ms");
-    row("a cycle for which one pod came", pod, "");
+    row("a cycle without changes", quiet, "5 ms");
+    row("a cycle with one new pod", pod, "");
 }
 
-/// The times of a quiet cycle and of one with a new pod.
+/// The times of a cycle without changes and of one with a new pod.
 async fn cycles() -> (Duration, Duration) {
-    let epoch = "2026-01-01T00:00:00Z".parse().expect("a timestamp");
+    let epoch = "2026-01-01T00:00:00Z".parse().expect("the timestamp is valid");
     let emulator = full_fleet(Clock::starting_at(epoch));
     let config = Config::kai();
     let mut status = config.progress.subscribe();
@@ -60,7 +60,8 @@ async fn cycles() -> (Duration, Duration) {
         config,
         std::sync::Arc::new(move || clock.now()),
     ));
-    // Until two cycles made the same plan: everything is grouped, bound and told.
+    // Wait until no more plans are made: all pods are grouped and bound, and all events are
+    // written.
     let mut plans = 0;
     loop {
         tokio::time::sleep(Duration::from_secs(10)).await;
@@ -73,8 +74,8 @@ async fn cycles() -> (Duration, Duration) {
     }
     let before = (now(), status.borrow_and_update().cycles);
     tokio::time::sleep(Duration::from_secs(1) * QUIET_CYCLES).await;
-    let (took, after) = (before.0.elapsed(), status.borrow_and_update().cycles);
-    let quiet = took / u32::try_from(after - before.1).expect("about a thousand cycles");
+    let (elapsed, after) = (before.0.elapsed(), status.borrow_and_update().cycles);
+    let quiet = elapsed / u32::try_from(after - before.1).expect("about a thousand cycles");
     let mut times = Vec::new();
     for at in 0..5 {
         create(&emulator, "pods", &pod(&format!("new-{at}"), 0, None));
@@ -86,27 +87,27 @@ async fn cycles() -> (Duration, Duration) {
     (quiet, median(times))
 }
 
-/// An API server with the fleet's objects, on which no kubelet and no controller acts: the time
-/// taken is the scheduler's and the server's.
+/// An emulator with the full cluster, without kubelets and controllers: only the scheduler and the
+/// API server use time.
 pub(crate) fn full_fleet(clock: Clock) -> Emulator {
     let options = Options { runs_controllers: false, ..Options::with_clock(clock) };
     let emulator = Emulator::start(options);
     for definition in &crds::all() {
         let definitions = Resource::new("apiextensions.k8s.io", "customresourcedefinitions");
-        emulator.create(&definitions, definition.clone()).expect("a valid definition");
+        emulator.create(&definitions, definition.clone()).expect("the CRD is valid");
     }
     for class in &crds::priority_classes() {
         let classes = Resource::new("scheduling.k8s.io", "priorityclasses");
-        emulator.create(&classes, class.clone()).expect("a valid class");
+        emulator.create(&classes, class.clone()).expect("the priority class is valid");
     }
     let fleet = format!("pools:\n- name: n\n  count: {NODES}\n  gpus: 8\n");
-    let fleet = Fleet::parse("fleet", &fleet).expect("a valid fleet");
-    emulator.add_fleet(&fleet).expect("a fleet of an empty cluster");
+    let fleet = Fleet::parse("fleet", &fleet).expect("the fleet is valid");
+    emulator.add_fleet(&fleet).expect("the cluster is empty");
     fleet.nodes().iter().for_each(|node| make_ready(&emulator, node));
     for at in 0..QUEUES {
         let queue = queue(at);
         let queues = Resource::new("scheduling.run.ai", "queues");
-        emulator.create(&queues, queue).expect("a valid queue");
+        emulator.create(&queues, queue).expect("the queue is valid");
     }
     for at in 0..RUNNING {
         // The last GPU of every second node is free.
@@ -119,7 +120,8 @@ pub(crate) fn full_fleet(clock: Clock) -> Emulator {
     emulator
 }
 
-/// What a node's kubelet and the node life cycle would say of it.
+/// Removes the taints of a node and makes it ready, as its kubelet and the node life cycle
+/// controller would.
 fn make_ready(emulator: &Emulator, node: &Value) {
     let name = node["metadata"]["name"].as_str().expect("nodes have names");
     let ready = json!({ "type": "Ready", "status": "True", "reason": "KubeletReady" });
@@ -135,7 +137,7 @@ fn make_ready(emulator: &Emulator, node: &Value) {
 }
 
 fn create(emulator: &Emulator, plural: &str, object: &Value) {
-    emulator.create(&Resource::new("", plural), object.clone()).expect("a valid object");
+    emulator.create(&Resource::new("", plural), object.clone()).expect("the object is valid");
 }
 
 fn queue(at: u32) -> Value {

@@ -1,4 +1,5 @@
-//! A life in which everything happens that the scheduler asks the API server for.
+//! A scenario in which the scheduler sends every kind of request that it ever sends to the API
+//! server.
 
 use std::{sync::Arc, time::Duration};
 
@@ -12,7 +13,7 @@ use tokio::sync::watch;
 
 use crate::lab::Lab;
 
-/// A pod with a claim, and a node that publishes what it asks for.
+/// A pod with a resource claim, and a node that publishes the device for it.
 const CLAIMED: &str = "
 apiVersion: v1
 kind: Node
@@ -34,7 +35,8 @@ spec:
   containers: [{name: main, image: train}]
 ";
 
-/// A pod with two claims on volumes: one is there, the other is to be made. It needs a config map.
+/// A pod with two PersistentVolumeClaims: one for an existing volume, one to be provisioned. It
+/// needs a ConfigMap.
 const STORING: &str = "
 apiVersion: storage.k8s.io/v1
 kind: StorageClass
@@ -90,8 +92,8 @@ kind: ConfigMap
 metadata: {name: settings, namespace: default}
 ";
 
-/// A pod with a request that nobody can carry out.
-const ASTRAY: &str = "
+/// A pod with a BindRequest to a node that does not exist.
+const UNBINDABLE: &str = "
 apiVersion: v1
 kind: Pod
 metadata: {name: astray, namespace: default, labels: {kai.scheduler/queue: borrower}}
@@ -103,7 +105,7 @@ metadata: {name: astray, namespace: default}
 spec: {podName: astray, selectedNode: nowhere}
 ";
 
-/// A pod that is sent to a node with a claim that is to be made for it, and cannot be bound.
+/// A gated pod, and a BindRequest for which the binder has to create a resource claim.
 const EXTENDED: &str = "
 apiVersion: v1
 kind: Pod
@@ -121,7 +123,7 @@ spec:
     deviceRequests: [{name: gpu, exactly: {deviceClassName: gpu.nvidia.com}}]
 ";
 
-/// A pod that shares a GPU, and is told which by config maps.
+/// A pod that shares a GPU, and gets its device through ConfigMaps.
 const SHARING: &str = "
 apiVersion: v1
 kind: Pod
@@ -133,7 +135,7 @@ metadata:
 spec: {schedulerName: kai-scheduler, containers: [{name: main, image: train}]}
 ";
 
-/// Kinds of others that own pods.
+/// Third-party kinds that own pods: group, plural and kind.
 const FOREIGN_OWNERS: [(&str, &str, &str); 35] = [
     ("kubeflow.org", "tfjobs", "TFJob"),
     ("kubeflow.org", "xgboostjobs", "XGBoostJob"),
@@ -172,35 +174,28 @@ const FOREIGN_OWNERS: [(&str, &str, &str); 35] = [
     ("sparkoperator.k8s.io", "sparkapplications", "SparkApplication"),
 ];
 
-/// The kind that topology updaters bring.
-const ZONES_OF_NODES: (&str, &str, &str, &str) =
-    ("topology.node.k8s.io", "v1alpha2", "noderesourcetopologies", "NodeResourceTopology");
-
-/// The kind that says how kinds of workloads are grouped.
-const KARTAS: (&str, &str, &str, &str) = ("run.ai", "v1alpha1", "kartas", "Karta");
-
-/// A life in which everything happens that the scheduler asks the API server for.
-pub(crate) async fn live(lab: &Lab, client: kube::Client) {
+/// Makes the scheduler send all its kinds of requests through `client`.
+pub(crate) async fn exercise(lab: &Lab, client: kube::Client) {
     lab.create("", "namespaces", &json!({ "metadata": { "name": "kai-scheduler" } }));
     lab.nodes(1, 8);
     lab.queue("borrower", 0, -1);
     lab.queue("owner", 8, -1);
     lab.queue("default-queue", 0, 0);
-    lab.job("borrowed", "borrower", (8, 1));
+    lab.job("borrowed", "borrower", 8, 1);
     let clock = lab.emulator.clock().clone();
     let now: schedlab_scheduler::Clock = Arc::new(move || clock.now());
     let election = ElectionConfig::new("kai-scheduler", "kai-scheduler", "me");
     let config = Config { usage_window: Some(Duration::from_hours(1)), ..Config::kai() };
     let run = schedlab_scheduler::run(client.clone(), config, Arc::clone(&now));
-    let (told, _) = watch::channel(LeaderState::default());
-    let elected = lead(client.clone(), election, now.clone(), told, run, std::future::pending());
+    let (state, _) = watch::channel(LeaderState::default());
+    let elected = lead(client.clone(), election, now.clone(), state, run, std::future::pending());
     let task = tokio::spawn(elected);
-    lab.pass(5).await;
-    lab.job("owned", "owner", (4, 4));
-    lab.job("too-large", "owner", (40, 40));
+    lab.advance(5).await;
+    lab.job("owned", "owner", 4, 4);
+    lab.job("too-large", "owner", 40, 40);
     lab.queue("q", 0, -1);
     lab.apply(crate::WORKLOADS);
-    // Kinds whose controllers the emulator has not got.
+    // Kinds whose controllers the emulator does not have.
     let template = json!({
         "metadata": { "labels": { "app": "agent" } },
         "spec": { "restartPolicy": "Always", "containers": [{ "name": "c", "image": "i" }] },
@@ -208,61 +203,66 @@ pub(crate) async fn live(lab: &Lab, client: kube::Client) {
     let daemons = json!({
         "selector": { "matchLabels": { "app": "agent" } }, "template": template,
     });
-    owned_pod(lab, ("apps", "daemonsets", "DaemonSet"), &daemons);
+    create_owned_pod(lab, "apps", "daemonsets", "DaemonSet", &daemons);
     let jobs = json!({
         "schedule": "@daily",
         "jobTemplate": { "spec": { "template": { "spec": {
             "restartPolicy": "Never", "containers": [{ "name": "c", "image": "i" }],
         } } } },
     });
-    owned_pod(lab, ("batch", "cronjobs", "CronJob"), &jobs);
+    create_owned_pod(lab, "batch", "cronjobs", "CronJob", &jobs);
     for (group, plural, kind) in FOREIGN_OWNERS {
-        lab.define((group, "v1", plural, kind));
-        owned_pod(lab, (group, plural, kind), &json!({}));
+        lab.define_kind(group, "v1", plural, kind);
+        create_owned_pod(lab, group, plural, kind, &json!({}));
     }
-    lab.define(("scheduler.grove.io", "v1alpha1", "podgangs", "PodGang"));
-    lab.define(ZONES_OF_NODES);
-    lab.define(KARTAS);
+    lab.define_kind("scheduler.grove.io", "v1alpha1", "podgangs", "PodGang");
+    lab.define_kind(
+        "topology.node.k8s.io",
+        "v1alpha2",
+        "noderesourcetopologies",
+        "NodeResourceTopology",
+    );
+    lab.define_kind("run.ai", "v1alpha1", "kartas", "Karta");
     lab.apply(CLAIMED);
     lab.apply(STORING);
-    lab.pass(90).await;
+    lab.advance(90).await;
     task.abort();
-    // The next one looks for what this one left untold.
+    // The next scheduler looks for events that this one has not written.
     let next =
         tokio::spawn(schedlab_scheduler::run(client.clone(), Config::kai(), Arc::clone(&now)));
-    lab.pass(5).await;
+    lab.advance(5).await;
     next.abort();
-    // One that does not schedule has no other word to say to a pod than its group.
+    // Without component scheduler, the pod grouper only labels pods with their group.
     let mut config = Config::kai();
     config.components.remove(&Component::Scheduler);
     let grouper = tokio::spawn(schedlab_scheduler::run(client.clone(), config, Arc::clone(&now)));
-    lab.job("grouped", "owner", (1, 1));
-    lab.pass(5).await;
+    lab.job("grouped", "owner", 1, 1);
+    lab.advance(5).await;
     grouper.abort();
     bind_by_requests(lab, client, now).await;
 }
 
-/// One pod is sent to a node, and one is called back from a node that is not there.
+/// One pod is bound through a BindRequest, and one BindRequest to a missing node is withdrawn.
 async fn bind_by_requests(lab: &Lab, client: kube::Client, now: schedlab_scheduler::Clock) {
-    lab.apply(ASTRAY);
+    lab.apply(UNBINDABLE);
     lab.apply(EXTENDED);
     let gpu_reservation = Some(GpuReservation::with_image("reserve"));
     let config = Config { binding: Binding::Requests, gpu_reservation, ..Config::kai() };
     let namespace = json!({ "metadata": { "name": "kai-resource-reservation" } });
     lab.create("", "namespaces", &namespace);
-    let known = json!({ "metadata": { "name": "shared-0", "namespace": "default" } });
-    lab.create("", "configmaps", &known);
+    let existing = json!({ "metadata": { "name": "shared-0", "namespace": "default" } });
+    lab.create("", "configmaps", &existing);
     let run = tokio::spawn(schedlab_scheduler::run(client, config, now));
     lab.delete_in("default", "jobs", "batch", "owned");
-    lab.pass(60).await;
-    lab.job("requested", "owner", (1, 1));
+    lab.advance(60).await;
+    lab.job("requested", "owner", 1, 1);
     lab.apply(SHARING);
-    lab.pass(5).await;
+    lab.advance(5).await;
     run.abort();
 }
 
 /// Creates an owner and a pod of it.
-fn owned_pod(lab: &Lab, (group, plural, kind): (&str, &str, &str), spec: &Value) {
+fn create_owned_pod(lab: &Lab, group: &str, plural: &str, kind: &str, spec: &Value) {
     let api_version = format!("{group}/v1");
     let owner = json!({
         "apiVersion": api_version, "kind": kind,
@@ -285,31 +285,31 @@ fn owned_pod(lab: &Lab, (group, plural, kind): (&str, &str, &str), spec: &Value)
     lab.create("", "pods", &pod);
 }
 
-/// Its oldest pod is gone, and the group is as old as before: whoever is to be protected for a
-/// while since its start has been.
+/// The group keeps its start time although its oldest pod is gone, so that a minimum runtime does
+/// not protect it again.
 #[test]
-fn a_group_that_never_stopped_keeps_its_start_when_a_scheduler_starts_anew() {
-    Lab::tell(async |mut lab| {
+fn a_running_group_keeps_its_start_time_when_the_scheduler_restarts() {
+    Lab::run(async |mut lab| {
         lab.nodes(1, 1);
         lab.queue("q", 8, -1);
         lab.start();
-        lab.job("train", "q", (2, 1));
-        lab.pass(120).await;
-        let told = lab.last_start();
+        lab.job("train", "q", 2, 1);
+        lab.advance(120).await;
+        let start = lab.last_start();
         let pods = lab.list("", "pods");
         let oldest = pods.iter().find(|pod| pod["spec"]["nodeName"].is_string()).unwrap();
         let oldest = oldest["metadata"]["name"].as_str().unwrap();
         lab.apply("{apiVersion: v1, kind: Node, metadata: {name: more}, status: {capacity: {cpu: '8', pods: '9', nvidia.com/gpu: '1'}}}");
-        lab.pass(10).await;
+        lab.advance(10).await;
         assert_snapshot!(lab.pods(), @r"
         train-0 Running n-0
         train-1 Running more
         ");
         lab.delete_in("default", "pods", "", oldest);
-        lab.pass(10).await;
+        lab.advance(10).await;
         lab.stop().await;
         lab.start();
-        lab.pass(10).await;
-        assert_eq!(lab.last_start(), told);
+        lab.advance(10).await;
+        assert_eq!(lab.last_start(), start);
     });
 }

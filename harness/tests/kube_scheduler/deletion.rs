@@ -1,16 +1,18 @@
-//! An API server with a scheduler and nothing else beside it: nobody makes accounts or ends pods.
+//! Deletes objects from an API server without kubelets and controllers, where a graceful deletion
+//! would never end.
 
 use anyhow::Context as _;
 use http::Request;
 use schedlab::api::Api;
 use schedlab_json::{Value, json};
 
-/// Its arguments: nobody makes the accounts and takes away the taints that it would ask for.
-pub(crate) const NOBODY_ELSE: &[&str] =
+/// Arguments of the API server: without admission plugins that depend on controllers, which would
+/// create service accounts and remove taints.
+pub(crate) const API_SERVER_ARGS: &[&str] =
     &["--disable-admission-plugins=ServiceAccount,TaintNodesByCondition"];
 
-/// Deletes an object, or all of a collection, at once.
-pub(crate) async fn wipe(api: &Api, path: &str) -> anyhow::Result<()> {
+/// Deletes an object, or all objects of a collection, without a grace period.
+pub(crate) async fn delete_now(api: &Api, path: &str) -> anyhow::Result<()> {
     let options = json!({
         "apiVersion": "v1", "kind": "DeleteOptions", "gracePeriodSeconds": 0,
         "propagationPolicy": "Background",

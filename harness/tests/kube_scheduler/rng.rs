@@ -1,11 +1,11 @@
-//! Chance that repeats: `SplitMix64`.
+//! A seeded pseudo-random number generator: `SplitMix64`.
 
-/// A die for one seed.
+/// A pseudo-random number generator.
 #[derive(Clone, Debug)]
-pub(crate) struct Dice(u64);
+pub(crate) struct SeededRng(u64);
 
-impl Dice {
-    /// Equal seeds throw equal numbers.
+impl SeededRng {
+    /// Equal seeds give equal sequences.
     pub(crate) const fn new(seed: u64) -> Self {
         Self(seed)
     }
@@ -18,18 +18,18 @@ impl Dice {
         mixed ^ (mixed >> 31)
     }
 
-    /// From `least` to `most`, both included.
-    pub(crate) fn from(&mut self, least: u64, most: u64) -> u64 {
+    /// A number from `least` to `most`, both included.
+    pub(crate) fn between(&mut self, least: u64, most: u64) -> u64 {
         least + self.next() % (most - least + 1)
     }
 
-    /// One of them.
-    pub(crate) fn pick<T: Copy>(&mut self, of: &[T]) -> T {
-        let count = u64::try_from(of.len()).unwrap_or(1);
-        of[usize::try_from(self.next() % count).unwrap_or(0)]
+    /// One of the items.
+    pub(crate) fn pick<T: Copy>(&mut self, items: &[T]) -> T {
+        let count = u64::try_from(items.len()).unwrap_or(1);
+        items[usize::try_from(self.next() % count).unwrap_or(0)]
     }
 
-    /// True in so many of a hundred throws.
+    /// True with a probability of `chance` percent.
     pub(crate) fn percent(&mut self, chance: u64) -> bool {
         self.next() % 100 < chance
     }
