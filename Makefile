@@ -1,13 +1,13 @@
-# schedlab: what people and CI type. `make demo` is the main job.
+# Commands for developers and CI. `make demo` runs all features.
 
 .PHONY: demo test test-features test-control-plane test-crashes check book bench control-plane kind-test docker-test kwok-test
 
 SCRIPTS := $(shell git grep -lE '^.!/(bin|usr/bin)/|shellcheck shell' .ci kind-configs)
 
-demo: ## boots the fleets, runs every feature, compares every snapshot
+demo: ## runs every feature on the emulator and compares every snapshot
 	cargo run --profile demo --quiet --package schedlab --no-default-features -- run features
 
-test: ## everything that must hold, and every feature
+test: ## all tests, and every feature
 	cargo test --workspace
 	@$(MAKE) --no-print-directory test-control-plane test-crashes
 
@@ -16,7 +16,7 @@ test-features: ## every feature on the emulator
 
 CRASH_BEFORE = every:29
 
-test-crashes: ## no rule is broken, wherever the scheduler dies in a gang or reclaim (CRASH_BEFORE=each: at each write)
+test-crashes: ## gang and reclaim features with scheduler crashes violate no rule (CRASH_BEFORE=each: before each write)
 	cargo run --quiet --package schedlab -- run features/gang features/reclaim --crash-before $(CRASH_BEFORE) \
 	  --results results/crashes
 
@@ -24,15 +24,15 @@ CONTROL_PLANE = $(or $(KUBEBUILDER_ASSETS),$(or $(XDG_CACHE_HOME),$(HOME)/.cache
 
 AREAS = borrowing devices gang lab placement priority quota reclaim robustness upgrade
 
-test-control-plane: test-features ## every feature on a real control plane too, where there is one, with the same outcome
+test-control-plane: test-features ## features on a real control plane, if it is built, with the outcomes of the emulator
 	@if [ -x "$(CONTROL_PLANE)/kube-apiserver" ]; then set -e; \
 	  cargo run --quiet --package schedlab -- run $(AREAS:%=features/%) \
 	    --cluster control-plane --retries 2 --results results/control-plane \
 	    --baseline results/emulator/latest --expected-differences docs/reference/cluster-differences.md; \
-	elif [ -n "$(findstring control-plane,$(SCHEDLAB_REQUIRE))" ]; then echo "no control plane in $(CONTROL_PLANE): make control-plane"; exit 1; \
+	elif [ -n "$(findstring control-plane,$(SCHEDLAB_REQUIRE))" ]; then echo "no control plane in $(CONTROL_PLANE): run make control-plane"; exit 1; \
 	else echo "skipped: features on a control plane (make control-plane builds one)"; fi
 
-check: ## what every commit passes
+check: ## the checks that every commit must pass
 	cargo fmt --check
 	cargo clippy --workspace --all-targets -- -D warnings
 	@if cargo deny --version >/dev/null 2>&1; then cargo deny check bans licenses sources; \
@@ -46,18 +46,18 @@ book: ## the docs as a book, in target/book
 	@if mdbook --version >/dev/null 2>&1; then mdbook build docs; \
 	else echo "skipped: book (cargo install mdbook --locked)"; fi
 
-bench: ## speed and size, as docs/benchmarks.md quotes them
+bench: ## speed and memory, as docs/benchmarks.md quotes them
 	cargo bench --quiet --package schedlab --bench figures
 	cargo bench --quiet --package schedlab --bench binding
 
-control-plane: ## builds the real etcd, kube-apiserver and friends into the user's cache, once
+control-plane: ## builds etcd, kube-apiserver and the other control plane programs into the user's cache, once
 	@kind-configs/control-plane/build
 
-kind-test: ## the main areas on a kind cluster, the scheduler a Deployment; builds and keeps all it needs
+kind-test: ## the main areas on a kind cluster with the scheduler as a Deployment; builds its prerequisites
 	@kind-configs/test
 
-docker-test: ## the main areas in a container of our own image, and kind-test; skipped where docker cannot run
+docker-test: ## the main areas in a container of our own image, and kind-test; skipped if docker cannot run
 	@kind-configs/docker-test
 
-kwok-test: ## features on a control plane whose nodes kwok plays; builds and keeps all it needs
+kwok-test: ## features on a control plane whose nodes kwok simulates; builds its prerequisites
 	@kind-configs/kwok-test

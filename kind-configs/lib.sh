@@ -1,39 +1,39 @@
 # shellcheck shell=bash
-# What the scripts of this folder share: where things are kept, and how they speak.
+# Functions and paths that the scripts of this folder share.
 
-# Everything that is built here outlives the run: the next one takes it from there.
+# Build results, which later runs reuse.
 SCHEDLAB_CACHE=${SCHEDLAB_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/schedlab}
-# Sockets and process ids do not: they are as old as the boot.
+# Sockets and process ids, which do not survive a reboot.
 SCHEDLAB_SOCKETS=${SCHEDLAB_SOCKETS:-/run/schedlab}
 export SCHEDLAB_CACHE SCHEDLAB_SOCKETS
 
-# say WORDS: progress, to standard error; data alone goes to standard output.
+# say WORDS: prints progress to standard error; standard output is for data only.
 say() { printf 'schedlab: %s\n' "$*" >&2; }
 
-# fail WORDS: one message with what to do, exit code 3 (nothing could be started).
+# fail WORDS: prints an error with a suggestion and exits with 3 (nothing could be started).
 fail() {
     say "$*"
     exit 3
 }
 
-# need COMMAND PACKAGE: the command is there, or the message says what brings it.
+# need COMMAND PACKAGE: fails with the package to install if the command is missing.
 need() { command -v "$1" >/dev/null || fail "$1 is missing: apt-get install $2"; }
 
-# answers [HOST]: a Docker daemon answers there (default: where the client looks by itself).
-answers() { DOCKER_HOST=${1:-${DOCKER_HOST:-}} timeout 10 docker version --format '{{.Server.Version}}' >/dev/null 2>&1; }
+# responds [HOST]: whether a Docker daemon responds (default: the host of the client).
+responds() { DOCKER_HOST=${1:-${DOCKER_HOST:-}} timeout 10 docker version --format '{{.Server.Version}}' >/dev/null 2>&1; }
 
-# use_engine: points the client at the daemon that answers, ours last.
+# use_engine: makes the client use a daemon that responds, with our own daemon as the last choice.
 use_engine() {
     need docker docker.io
-    if answers; then return; fi
-    [ -z "${DOCKER_HOST:-}" ] || fail "no Docker daemon answers at DOCKER_HOST=$DOCKER_HOST: start it, or unset DOCKER_HOST"
-    answers "unix://$SCHEDLAB_SOCKETS/docker.sock" ||
-        fail "no Docker daemon answers: start yours, or kind-configs/engine/start"
+    if responds; then return; fi
+    [ -z "${DOCKER_HOST:-}" ] || fail "no Docker daemon responds at DOCKER_HOST=$DOCKER_HOST: start it, or unset DOCKER_HOST"
+    responds "unix://$SCHEDLAB_SOCKETS/docker.sock" ||
+        fail "no Docker daemon responds: start one, or run kind-configs/engine/start"
     export DOCKER_HOST=unix://$SCHEDLAB_SOCKETS/docker.sock
 }
 
-# emulated SCHEDLAB FEATURE...: runs them on the emulator, for another cluster to be held against.
-emulated() { "$1" run "${@:2}" --results results/emulator >/dev/null 2>&1 || { say "they fail on the emulator"; exit 1; }; }
+# run_baseline SCHEDLAB FEATURE...: runs the features on the emulator, as the baseline for another cluster.
+run_baseline() { "$1" run "${@:2}" --results results/emulator >/dev/null 2>&1 || { say "the features fail on the emulator"; exit 1; }; }
 
-# stamp FILE...: one word that changes when any of the files does.
+# stamp FILE...: prints a hash of the files.
 stamp() { cat -- "$@" | sha256sum | cut -c1-16; }

@@ -244,11 +244,13 @@ pub struct EnvironmentArgs {
     /// The cluster to run on.
     #[arg(long, value_enum, default_value_t = ClusterName::Emulator)]
     pub cluster: ClusterName,
-    /// Folder with etcd, kube-apiserver and kube-controller-manager [default: $KUBEBUILDER_ASSETS,
+    /// Folder with etcd, kube-apiserver and kube-controller-manager [default:
+    /// `$KUBEBUILDER_ASSETS`,
     /// else the output of `make control-plane`].
     #[arg(long, value_name = "DIR")]
     pub assets: Option<PathBuf>,
-    /// Kubeconfig of `--cluster kubeconfig` [default: $KUBECONFIG, else ~/.kube/config].
+    /// Kubeconfig of `--cluster kubeconfig` [default: `$KUBECONFIG`, else
+    /// `~/.kube/config`].
     #[arg(long, value_name = "FILE")]
     pub kubeconfig: Option<PathBuf>,
     /// Context of that kubeconfig to use; requires `--confirm`.
@@ -268,7 +270,7 @@ pub struct EnvironmentArgs {
     /// new cluster that is deleted after the run].
     #[arg(long, value_name = "NAME")]
     pub kind_cluster: Option<String>,
-    /// Node image of a new kind cluster [default: $SCHEDLAB_NODE_IMAGE, else kind's own].
+    /// Node image of a new kind cluster [default: `$SCHEDLAB_NODE_IMAGE`, else kind's own].
     #[arg(long, value_name = "IMAGE")]
     pub node_image: Option<String>,
     /// kind configuration of a new cluster, such as those in kind-configs [default: one node].

@@ -112,9 +112,9 @@ impl Cluster {
 
     /// Number of objects of one of Kueue's resources.
     async fn count(&self, plural: &str) -> usize {
-        let api = Api::new(self.plane.client().await.expect("a client"));
+        let api = Api::new(self.plane.client().await.expect("a client can be created"));
         let list = api.get(&format!("{KUEUE}/{plural}")).await;
-        list.expect("a list")["items"].as_array().map_or(0, Vec::len)
+        list.expect("the field is a list")["items"].as_array().map_or(0, Vec::len)
     }
 }
 
@@ -217,7 +217,7 @@ fn kueue() -> Option<PathBuf> {
 #[tokio::test]
 async fn kueue_passes_the_scenarios_of_its_capabilities_and_leaves_nothing_behind() {
     let Some((kueue, assets)) = kueue().zip(test_assets(&PROGRAMS)) else { return };
-    let cluster = Cluster::boot(&kueue, &assets).await.expect("a cluster with Kueue");
+    let cluster = Cluster::boot(&kueue, &assets).await.expect("the cluster with Kueue boots");
     let selection = std::env::var("SCHEDLAB_KUEUE_FEATURES").ok();
     let features: Vec<&str> = match &selection {
         Some(selection) => selection.split_whitespace().collect(),

@@ -89,9 +89,9 @@ impl Cluster {
 
     /// Names of the objects of a collection.
     async fn names(&self, path: &str) -> Vec<String> {
-        let client = self.plane.client().await.expect("a client");
-        let request = http::Request::get(path).body(Vec::new()).expect("a path");
-        let list: Value = client.request(request).await.expect("a list");
+        let client = self.plane.client().await.expect("a client can be created");
+        let request = http::Request::get(path).body(Vec::new()).expect("the path is valid");
+        let list: Value = client.request(request).await.expect("the field is a list");
         let names = list["items"].as_array().into_iter().flatten();
         names.map(|one| one["metadata"]["name"].to_string()).collect()
     }
@@ -122,9 +122,9 @@ async fn a_kwok_that_manages_all_nodes_is_detected_and_simulates_scenario_nodes(
         "{err}"
     );
     assert_eq!(case(1), ["A pod fails where it runs", "passed", ""], "{err}");
-    let jobs = "kwok ends pods of Jobs as soon as they run";
+    let jobs = "kwok finishes pods of Jobs as soon as they run";
     assert_eq!(case(2), ["Pods of a Job run until they are done", "skipped", jobs], "{err}");
-    let timing = "kwok starts and stops pods in its own time";
+    let timing = "kwok starts and terminates pods with its own timing";
     assert_eq!(case(3), ["Pods take their time to start", "skipped", timing], "{err}");
     assert_eq!(cases.len(), 4, "{err}");
     assert_eq!(cluster.names("/api/v1/nodes").await, [""; 0], "{err}");

@@ -188,7 +188,7 @@ struct Log {
 
 impl Log {
     fn start() -> Timestamp {
-        "2026-01-01T00:00:00Z".parse().expect("a time")
+        "2026-01-01T00:00:00Z".parse().expect("the time is valid")
     }
 
     fn write(&mut self, secs: f64, manager: &str, plural: &str, object: &Value) {

@@ -17,12 +17,12 @@ struct Lab {
 
 impl Lab {
     fn new() -> Self {
-        Self { folder: tempfile::tempdir().expect("a temporary folder") }
+        Self { folder: tempfile::tempdir().expect("a temporary folder can be created") }
     }
 
     fn file(&self, name: &str, text: &str) -> PathBuf {
         let path = self.folder.path().join(name);
-        fs::write(&path, text).expect("a temporary file");
+        fs::write(&path, text).expect("a temporary file can be written");
         path
     }
 
@@ -216,7 +216,8 @@ fn jobs_that_never_start_are_counted_by_reason() {
     let leaves = "leaves,1000,1024,1,1000,,LS,Running,0,0,\n";
     let rows = [row("a", 8, ""), row("b", 8, ""), row("c", 1, "V100"), leaves.to_owned()];
     let report = simulated(&lab.args(NODES, &format!("{PODS}{}", rows.concat()))).report;
-    let json = serde_json::to_string_pretty(&report.never_started).expect("JSON");
+    let json =
+        serde_json::to_string_pretty(&report.never_started).expect("the value is serializable");
     assert_snapshot!(json, @r#"
     [
       {

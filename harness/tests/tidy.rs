@@ -198,7 +198,7 @@ fn every_fixture_is_referenced() {
         .filter_map(|path| fs::read_to_string(path).ok())
         .collect();
     let orphan = |path: &PathBuf| {
-        let inside = path.strip_prefix(root.join("fixtures")).expect("below fixtures");
+        let inside = path.strip_prefix(root.join("fixtures")).expect("the path is below fixtures");
         let full = inside.to_string_lossy().into_owned();
         let bare = inside.with_extension("").to_string_lossy().into_owned();
         !texts.iter().any(|text| text.contains(&full) || names_fixture(text, &bare))

@@ -31,7 +31,7 @@ fn upgrade_from(from: &str, to: &str, more: &[&str]) -> UpgradeOutput {
     let state = tempfile::tempdir().expect("a temporary folder can be created");
     let mut command = Command::new(env!("CARGO_BIN_EXE_schedlab"));
     command.args(["upgrade", "--format", "json", "--from", from, "--to", to]).args(more);
-    let output = command.env("XDG_STATE_HOME", state.path()).output().expect("the program runs");
+    let output = command.env("XDG_STATE_HOME", state.path()).output().expect("schedlab runs");
     let records = std::fs::read_dir(state.path().join("schedlab/runs")).expect("a run is recorded");
     assert_eq!(records.count(), 0, "the run left nothing to clean up");
     UpgradeOutput {
@@ -192,9 +192,9 @@ fn a_version_that_does_not_start_is_reported_with_its_output() {
 #[test]
 fn an_old_version_that_does_not_run_exits_with_3() {
     let mut command = Command::new(env!("CARGO_BIN_EXE_schedlab"));
-    let state = tempfile::tempdir().expect("a temporary folder can be made");
+    let state = tempfile::tempdir().expect("a temporary folder can be created");
     command.args(["upgrade", "--from", "process:false", "--to", "process:false"]);
-    let output = command.env("XDG_STATE_HOME", state.path()).output().expect("the program runs");
+    let output = command.env("XDG_STATE_HOME", state.path()).output().expect("schedlab runs");
     assert_eq!(output.status.code(), Some(3));
     let err = String::from_utf8_lossy(&output.stderr);
     assert!(err.contains("process:false: the scheduler exited by itself"), "{err}");

@@ -1,4 +1,4 @@
-// pause holds the namespaces of a pod while its containers come and go, and buries their orphans.
+// pause holds the namespaces of a pod while its containers start and stop, and reaps orphaned processes.
 package main
 
 import (

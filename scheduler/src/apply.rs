@@ -132,7 +132,7 @@ impl Applier {
             bound,
             refused,
             held_messages,
-            reported_pipelined: reported_pipelined,
+            reported_pipelined,
             reported_warnings,
             grouping_grace,
             messages,

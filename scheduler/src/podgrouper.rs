@@ -186,7 +186,7 @@ impl PodGrouper {
             match found {
                 GroupingResult::Member(member) => desired.add(key, *member),
                 GroupingResult::Invalid(malformed) => {
-                    ungrouped.push(UngroupedPod { key, pod, reason: malformed })
+                    ungrouped.push(UngroupedPod { key, pod, reason: malformed });
                 }
                 GroupingResult::Skipped | GroupingResult::Deferred => {
                     self.in_other_pools.insert(key.clone(), pod.reported.version);
@@ -201,7 +201,7 @@ impl PodGrouper {
             match self.find_group(api, key, pod, cache, &defaults).await? {
                 GroupingResult::Member(member) => desired.move_to(key, pod, *member),
                 GroupingResult::Invalid(malformed) => {
-                    unmoved.push(UngroupedPod { key, pod, reason: malformed })
+                    unmoved.push(UngroupedPod { key, pod, reason: malformed });
                 }
                 GroupingResult::Skipped | GroupingResult::Deferred => {}
             }

@@ -30,8 +30,8 @@ pub(crate) fn root() -> PathBuf {
 
 /// Runs `schedlab` in the root of the repository.
 pub(crate) fn schedlab(arguments: &[&str]) -> Measurement {
-    let output = tempfile::NamedTempFile::new().expect("a temporary file");
-    let sink = output.reopen().expect("a temporary file");
+    let output = tempfile::NamedTempFile::new().expect("a temporary file can be written");
+    let sink = output.reopen().expect("a temporary file can be written");
     let start = now();
     let mut child = Command::new(env!("CARGO_BIN_EXE_schedlab"))
         .args(arguments)

@@ -174,7 +174,7 @@ fn check_built_in(
         ("scheduling.k8s.io", "PriorityClass") => priority::check_class(old, new, &mut errors),
         ("resource.k8s.io", _) => device::check(admission, old, new, &mut errors),
         _ if webhook_configuration::is_configuration(kind) => {
-            webhook_configuration::check(new, &mut errors)
+            webhook_configuration::check(new, &mut errors);
         }
         ("apps" | "batch", _) | ("", "ReplicationController") => {
             workload::check(kind, old, new, &mut errors);

@@ -6,7 +6,7 @@
 //! at any time and continue from the objects. They do not know what fills the [`InformerCache`] and
 //! applies the writes: `controller_manager`, or [`crate::remote_controllers`] on a real cluster.
 //!
-//! Left out: CronJobs, DaemonSets, volume provisioning and services.
+//! Left out: `CronJobs`, `DaemonSets`, volume provisioning and services.
 
 mod cache;
 mod fields;

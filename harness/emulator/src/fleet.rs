@@ -138,6 +138,7 @@ impl Fleet {
     }
 
     /// The nodes, as Kubernetes objects.
+    #[must_use]
     pub fn nodes(&self) -> &[Value] {
         &self.nodes
     }

@@ -56,7 +56,7 @@ pub(crate) fn c_identifier(name: &str) -> Option<&'static str> {
     )
 }
 
-/// Port name (IANA_SVC_NAME).
+/// Port name (`IANA_SVC_NAME`).
 pub(crate) fn port_name(name: &str) -> Vec<&'static str> {
     let is_part = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'-';
     [

@@ -54,11 +54,12 @@ pub struct Upgrade {
     /// The cluster [default: emulator for processes, kind for images and charts].
     #[arg(long, value_enum, help_heading = "Cluster")]
     pub cluster: Option<UpgradeCluster>,
-    /// Folder with etcd, kube-apiserver and kube-controller-manager [default: $KUBEBUILDER_ASSETS,
+    /// Folder with etcd, kube-apiserver and kube-controller-manager [default:
+    /// `$KUBEBUILDER_ASSETS`,
     /// else the output of `make control-plane`].
     #[arg(long, value_name = "DIR", help_heading = "Cluster")]
     pub assets: Option<PathBuf>,
-    /// Image of kind's nodes [default: $SCHEDLAB_NODE_IMAGE, else kind's own].
+    /// Image of kind's nodes [default: `$SCHEDLAB_NODE_IMAGE`, else kind's own].
     #[arg(long, value_name = "IMAGE", help_heading = "Cluster")]
     pub node_image: Option<String>,
     /// The scheduler's name in `spec.schedulerName`.

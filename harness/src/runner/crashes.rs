@@ -62,17 +62,17 @@ pub(super) fn run_with_crashes(
     crashes: Crashes,
 ) -> CaseReport {
     for dies_before in crashes.writes(case) {
-        let crashed = run_in_mode(
+        let attempt = run_in_mode(
             case,
             steps,
             settings,
             Mode::InvariantsOnly { crash_before_write: dies_before },
         );
-        passed.wall += crashed.report.wall;
-        if crashed.report.outcome != Outcome::Passed {
-            return add_crash_context(crashed.report, dies_before);
+        passed.wall += attempt.report.wall;
+        if attempt.report.outcome != Outcome::Passed {
+            return add_crash_context(attempt.report, dies_before);
         }
-        if crashed.crashes <= own_crashes {
+        if attempt.crashes <= own_crashes {
             break;
         }
         passed.crashes += 1;

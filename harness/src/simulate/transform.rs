@@ -69,7 +69,7 @@ fn second(at: usize) -> f64 {
     at as f64
 }
 
-/// Seeded pseudo-random numbers (SplitMix64).
+/// Seeded pseudo-random numbers (`SplitMix64`).
 struct SeededRng(u64);
 
 impl SeededRng {

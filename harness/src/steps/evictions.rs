@@ -39,7 +39,6 @@ async fn evicted(
 /// Then 1 pod of job "low" was evicted for job "high"
 /// ```
 #[then(expr = "{when}{count} pod(s) of {subject} was/were evicted for {subject}{stays}")]
-#[expect(clippy::too_many_arguments, reason = "one for each value in the sentence")]
 async fn evicted_for(
     world: &mut World,
     when: Timing,
@@ -66,7 +65,6 @@ async fn evicted_for(
 /// Then 2 pods of the cluster were evicted with "resource consolidation"
 /// ```
 #[then(expr = "{when}{count} pod(s) of {subject} was/were evicted with {string}{stays}")]
-#[expect(clippy::too_many_arguments, reason = "one for each value in the sentence")]
 async fn evicted_with(
     world: &mut World,
     when: Timing,

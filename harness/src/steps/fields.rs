@@ -19,7 +19,6 @@ use crate::world::World;
 /// Then the field "metadata.annotations.schedlab.dev/gpu-devices" of pod "a" is "0,1"
 /// ```
 #[then(expr = "{when}the field {string} of {subject} is {string}{stays}")]
-#[expect(clippy::too_many_arguments, reason = "one for each value in the sentence")]
 async fn field(
     world: &mut World,
     when: Timing,

@@ -98,7 +98,6 @@ async fn stands_on(world: &mut World, which: Workload, count: Count) -> StepResu
 /// Then gang "train" is within 1 "rack"
 /// ```
 #[then(expr = "{when}{workload} is within {count} {string}{stays}")]
-#[expect(clippy::too_many_arguments, reason = "one for each value in the sentence")]
 async fn within(
     world: &mut World,
     when: Timing,

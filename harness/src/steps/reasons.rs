@@ -84,7 +84,6 @@ async fn event(
 /// Then at most 3 events of pod "a" say "Unschedulable"
 /// ```
 #[then(expr = "{when}{count} event(s) of {subject} say(s) {string}{stays}")]
-#[expect(clippy::too_many_arguments, reason = "one for each value in the sentence")]
 async fn event_count(
     world: &mut World,
     when: Timing,
@@ -116,7 +115,6 @@ async fn event_count(
 /// Then an event of gang "lent" has the annotation "evictor-action-type" with "reclaim"
 /// ```
 #[then(expr = "{when}an event of {subject} has the annotation {string} with {string}{stays}")]
-#[expect(clippy::too_many_arguments, reason = "one for each value in the sentence")]
 async fn annotation(
     world: &mut World,
     when: Timing,

@@ -20,7 +20,6 @@ use crate::world::World;
 /// Then queue "team-a" uses 4.5 CPU cores
 /// ```
 #[then(expr = "{when}queue {string} uses {float} {resource}{stays}")]
-#[expect(clippy::too_many_arguments, reason = "one for each value in the sentence")]
 async fn uses(
     world: &mut World,
     when: Timing,
@@ -51,7 +50,6 @@ async fn uses(
 /// Then queue "team-a" has a fair share of 20 GPUs
 /// ```
 #[then(expr = "{when}queue {string} has a fair share of {float} {resource}{stays}")]
-#[expect(clippy::too_many_arguments, reason = "one for each value in the sentence")]
 async fn fair_share(
     world: &mut World,
     when: Timing,

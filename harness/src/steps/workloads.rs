@@ -125,7 +125,6 @@ async fn submit(world: &mut World, cells: &[(&str, &str)]) -> StepResult {
 #[when(
     expr = "every {duration} {int} pod(s) {string} with {int} GPU(s) each that run(s) for {duration} arrive(s) in queue {string}"
 )]
-#[expect(clippy::too_many_arguments, reason = "one for each value in the sentence")]
 #[expect(clippy::needless_pass_by_value, reason = "cucumber passes parameters by value")]
 fn stream(
     world: &mut World,

@@ -76,7 +76,7 @@ impl World {
                 self.eventually(self.time_scale.wait_limit(time), assertion).await?;
             }
             Temporal::NeverWithin(time) => {
-                self.never_within(self.time_scale.watch_duration(time), assertion).await?
+                self.never_within(self.time_scale.watch_duration(time), assertion).await?;
             }
             Temporal::For(time) => {
                 self.settle_until_holds(assertion).await?;

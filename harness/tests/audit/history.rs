@@ -59,12 +59,12 @@ fn audit(history: &str, rules: Rules) -> Vec<Violation> {
     for line in history.lines().map(str::trim).filter(|line| !line.is_empty()) {
         let (at, write) = line.split_once(' ').expect("a line has a time and a write");
         let offset: f64 = at.trim_matches(['+', 's']).parse().expect("the time is in seconds");
-        let start: Timestamp = "2026-01-01T00:00:00Z".parse().expect("a time");
+        let start: Timestamp = "2026-01-01T00:00:00Z".parse().expect("the time is valid");
         let time = start + SignedDuration::from_secs_f64(offset);
         player.play(time, write);
     }
     // A later write makes the audit check the last ones.
-    let later: Timestamp = "2026-01-02T00:00:00Z".parse().expect("a time");
+    let later: Timestamp = "2026-01-02T00:00:00Z".parse().expect("the time is valid");
     player.write(later, "someone", &key_of("", "namespaces", "later"), Some(json!({})));
     player.audit.violations()
 }
@@ -230,8 +230,11 @@ fn node(name: &str, arguments: &Arguments<'_>) -> Value {
 }
 
 fn queue(name: &str, arguments: &Arguments<'_>) -> Value {
-    let number =
-        |key| arguments.value(key).map_or(-1.0, |text| text.parse::<f64>().expect("a number"));
+    let number = |key| {
+        arguments
+            .value(key)
+            .map_or(-1.0, |text| text.parse::<f64>().expect("the value is a number"))
+    };
     let none = json!({"quota": -1, "limit": -1});
     let gpu = json!({"quota": number("quota"), "limit": number("limit")});
     json!({
@@ -244,7 +247,7 @@ fn queue(name: &str, arguments: &Arguments<'_>) -> Value {
 }
 
 fn group(name: &str, arguments: &Arguments<'_>) -> Value {
-    let number = |text: &str| text.parse::<u32>().expect("a count");
+    let number = |text: &str| text.parse::<u32>().expect("the value is a count");
     let parts: Option<Vec<Value>> = arguments.value("parts").map(|parts| {
         let pairs = parts.split(',').filter_map(|part| part.split_once(':'));
         pairs.map(|(name, min)| json!({"name": name, "minMember": number(min)})).collect()

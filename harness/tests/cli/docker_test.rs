@@ -82,8 +82,8 @@ fn a_part_without_its_prerequisites_is_skipped() {
     assert_eq!(assert_skipped(&no_daemon, "features in docker: no daemon can be started here"), "");
     let no_run = "case $1 in run) exit 125 ;; esac";
     assert_skipped(&[("bin/docker", no_run)], "features in docker: containers do not run here");
-    assert_skipped(&[("kind/image", "exit 1")], "features in docker: no image can be made here");
-    let cannot = "features on kind: what it needs cannot be built here";
+    assert_skipped(&[("kind/image", "exit 1")], "features in docker: no image can be built here");
+    let cannot = "features on kind: its prerequisites cannot be built here";
     assert_eq!(assert_skipped(&[("kind/prepare", "exit 1")], cannot), "in a container\n");
     assert_eq!(assert_skipped(&[("kind/tool", "exit 1")], cannot), "in a container\n");
     assert_skipped(&[("kind/test", "exit 3")], "features on kind: a node does not boot here");

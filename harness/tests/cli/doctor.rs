@@ -34,14 +34,14 @@ fn doctor_in(lab: &Lab, programs: &[(&str, &str)], args: &[&str]) -> CommandOutp
 /// Each target, whether it can run, and its missing prerequisites with suggestions.
 fn abilities(output: &CommandOutput) -> Vec<(String, bool, String)> {
     let json: Value = serde_json::from_str(&output.stdout).expect("the output is JSON");
-    let word = |value: &Value| value.as_str().expect("a word").to_owned();
+    let word = |value: &Value| value.as_str().expect("the field is a string").to_owned();
     let describe = |ability: &Value| {
-        let missing = ability["missing"].as_array().expect("a list");
+        let missing = ability["missing"].as_array().expect("the field is a list");
         let missing: Vec<String> =
             missing.iter().map(|one| format!("{} -> {}", one["what"], one["remedy"])).collect();
         (word(&ability["target"]), ability["ready"] == true, missing.join("; "))
     };
-    json["abilities"].as_array().expect("a list").iter().map(describe).collect()
+    json["abilities"].as_array().expect("the field is a list").iter().map(describe).collect()
 }
 
 #[test]

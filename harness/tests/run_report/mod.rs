@@ -26,7 +26,7 @@ pub(crate) struct CaseReport {
 /// Runs `schedlab run` with these arguments in `folder` of the package, and checks that it leaves
 /// nothing to clean up. `Err` holds standard error if the run wrote no report.
 pub(crate) fn run_schedlab(folder: &str, args: &[&str]) -> Result<Run, String> {
-    let own = TempDir::new().expect("a temporary folder can be made");
+    let own = TempDir::new().expect("a temporary folder can be created");
     let (results, state) = (own.path().join("results"), own.path().join("state"));
     let mut command = Command::new(env!("CARGO_BIN_EXE_schedlab"));
     command.current_dir(Path::new(env!("CARGO_MANIFEST_DIR")).join(folder)).arg("run").args(args);
@@ -36,9 +36,9 @@ pub(crate) fn run_schedlab(folder: &str, args: &[&str]) -> Result<Run, String> {
     let Ok(report) = fs::read_to_string(results.join("latest/report.json")) else {
         return Err(stderr);
     };
-    let report: Value = serde_json::from_str(&report).expect("a report is JSON");
+    let report: Value = serde_json::from_str(&report).expect("the report is JSON");
     let cases =
-        report["cases"].as_array().expect("a report has cases").iter().map(CaseReport::from_json);
+        report["cases"].as_array().expect("the report has cases").iter().map(CaseReport::from_json);
     let cases = cases.collect();
     let remaining = fs::read_dir(state.join("schedlab/runs")).expect("a run is recorded");
     assert_eq!(remaining.count(), 0, "the run left resources behind: {stderr}");

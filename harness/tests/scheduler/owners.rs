@@ -192,8 +192,8 @@ fn the_submitter_of_a_ray_job_starts_beside_the_workers() {
 /// Adds nodes with one GPU each in one rack.
 fn rack(lab: &Lab, name: &str, nodes: u32) {
     let pool = format!("{{name: {name}, count: {nodes}, gpus: 1, labels: {{rack: {name}}}}}");
-    let fleet = Fleet::parse("fleet", &format!("pools: [{pool}]")).expect("a fleet");
-    lab.emulator.add_fleet(&fleet).expect("new nodes");
+    let fleet = Fleet::parse("fleet", &format!("pools: [{pool}]")).expect("the fleet is valid");
+    lab.emulator.add_fleet(&fleet).expect("the nodes are new");
 }
 
 /// The cliques of a topology constraint group stay in one rack, although each of them alone would

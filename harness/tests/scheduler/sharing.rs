@@ -50,7 +50,7 @@ impl Lab {
 
     /// Creates a pod through the HTTP API, so that webhooks are called.
     async fn post_pod(&self, pod: &str) {
-        let pod: Value = serde_yaml::from_str(pod).expect("a pod, as YAML");
+        let pod: Value = serde_yaml::from_str(pod).expect("the pod is YAML");
         assert_eq!(self.send(Method::POST, PODS, &pod).await, "201");
     }
 

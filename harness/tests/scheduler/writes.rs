@@ -81,7 +81,7 @@ fn client_with_conflict(
                 let edit = Request::patch(object)
                     .header("content-type", "application/merge-patch+json")
                     .body(Body::from(change.as_bytes().to_vec()))
-                    .expect("the path of a request");
+                    .expect("the request is valid");
                 let response = router.clone().oneshot(edit).await;
                 assert!(response.is_ok_and(|response| response.status().is_success()));
             }

@@ -70,11 +70,13 @@ pub enum BoundLevels {
 
 impl Rules {
     /// The rules of profile `kai`.
+    #[must_use]
     pub fn kai() -> Self {
         Self { profile: AuditProfile::Kai, bounds: BoundLevels::All, window: Duration::ZERO }
     }
 
     /// The rules of profile `kube`.
+    #[must_use]
     pub fn kube() -> Self {
         Self { profile: AuditProfile::Kube, bounds: BoundLevels::All, window: Duration::ZERO }
     }
@@ -97,6 +99,7 @@ pub struct Auditor {
 
 impl Auditor {
     /// An auditor of an empty cluster. Pods that first appear bound count as bound by others.
+    #[must_use]
     pub fn new(rules: Rules) -> Self {
         Self {
             rules,
@@ -110,6 +113,7 @@ impl Auditor {
     }
 
     /// All breaches so far, in order of detection.
+    #[must_use]
     pub fn breaches(&self) -> &[Breach] {
         &self.breaches
     }

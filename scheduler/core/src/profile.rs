@@ -80,6 +80,7 @@ pub enum Action {
 
 impl Action {
     /// KAI's name.
+    #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Allocate => "allocate",
@@ -114,6 +115,7 @@ pub enum ResolveMethod {
 
 impl Profile {
     /// KAI's defaults.
+    #[must_use]
     pub fn kai() -> Self {
         Self {
             actions: vec![
@@ -147,6 +149,7 @@ impl Profile {
     }
 
     /// The defaults of kube-scheduler.
+    #[must_use]
     pub fn kube() -> Self {
         Self {
             actions: vec![Action::Allocate],

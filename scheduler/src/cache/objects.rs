@@ -136,7 +136,7 @@ impl ClusterCache {
                 self.upsert_group(key, record);
             }
             Kind::BindRequest => {
-                self.upsert_bind_request(key, BindRequestRecord::from_object(object))
+                self.upsert_bind_request(key, BindRequestRecord::from_object(object));
             }
             Kind::Pod => self.upsert_pod(key, PodRecord::from_object(object, &self.scheduler_name)),
         }

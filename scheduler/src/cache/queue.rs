@@ -121,7 +121,7 @@ impl QueueParser<'_> {
     fn amount(&mut self, resource: &str, which: &str) -> Amount {
         match self.number(resource, which) {
             -1.0 => Amount::Unlimited,
-            number => Amount::Exactly(self.to_core_units(
+            number => Amount::Exactly(self.convert_to_core_units(
                 number,
                 resource,
                 which,
@@ -138,7 +138,7 @@ impl QueueParser<'_> {
             number => number,
         };
         // Weights are kept in thousandths for every resource.
-        self.to_integer(number * 1000.0, resource, "overQuotaWeight", WEIGHT)
+        self.checked_integer(number * 1000.0, resource, "overQuotaWeight", WEIGHT)
     }
 
     fn number(&mut self, resource: &str, which: &str) -> f64 {
@@ -153,7 +153,7 @@ impl QueueParser<'_> {
     }
 
     /// Converts devices, millicores and megabytes to the units of the core.
-    fn to_core_units(
+    fn convert_to_core_units(
         &mut self,
         number: f64,
         resource: &str,
@@ -165,11 +165,11 @@ impl QueueParser<'_> {
             "memory" => 1e6,
             _ => 1.0,
         };
-        self.to_integer(number * factor, resource, which, allowed)
+        self.checked_integer(number * factor, resource, which, allowed)
     }
 
     #[expect(clippy::cast_possible_truncation, reason = "the range is checked before")]
-    fn to_integer(
+    fn checked_integer(
         &mut self,
         number: f64,
         resource: &str,

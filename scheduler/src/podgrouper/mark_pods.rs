@@ -46,7 +46,7 @@ pub(super) fn mark_pod<'a>(
         SubGroupLabel::Keep => {}
         SubGroupLabel::Remove => change["metadata"]["labels"] = json!({ SUB_GROUP_LABEL: null }),
         SubGroupLabel::Set(part) => {
-            change["metadata"]["labels"] = json!({ SUB_GROUP_LABEL: &**part })
+            change["metadata"]["labels"] = json!({ SUB_GROUP_LABEL: &**part });
         }
     }
     let path = path("v1", &pod.namespace, "pods", &pod.name);

@@ -401,7 +401,7 @@ fn changes_of_namespace_labels_reach_the_snapshot() {
         labels(&|cache| cache.upsert(Kind::Namespace, &namespace(json!({ "team": "a" })))),
         labels(&|cache| cache.upsert(Kind::Namespace, &namespace(json!({ "team": "b" })))),
         labels(&|cache| {
-            cache.remove(Kind::Namespace, ObjectKey::from_object(&namespace(json!({}))), 9)
+            cache.remove(Kind::Namespace, ObjectKey::from_object(&namespace(json!({}))), 9);
         }),
         labels(&|cache| cache.relist(Kind::Namespace, &[namespace(json!({ "team": "c" }))])),
     ];

@@ -82,7 +82,7 @@ pub(super) fn fill(kind: &Kind, object: &mut Value) {
             set_default(object, &["preemptionPolicy"], "PreemptLowerPriority");
         }
         _ if webhook_configuration::is_configuration(kind) => {
-            webhook_configuration::fill(kind, object)
+            webhook_configuration::fill(kind, object);
         }
         ("storage.k8s.io", "StorageClass") => {
             set_default(object, &["reclaimPolicy"], "Delete");

@@ -1,4 +1,4 @@
-//! The LimitRanger admission plugin: applies the limit ranges of a namespace to pods and persistent
+//! The `LimitRanger` admission plugin: applies the limit ranges of a namespace to pods and persistent
 //! volume claims. The validation of a `LimitRange` itself is in `limit_range`.
 
 use std::collections::BTreeMap;
@@ -14,7 +14,7 @@ use crate::quantity::Milli;
 use crate::quota;
 use schedlab_json::{Text, Value};
 
-/// The annotation that lists the defaults that LimitRanger set.
+/// The annotation that lists the defaults that `LimitRanger` set.
 const LIMIT_RANGER_ANNOTATION: &str = "kubernetes.io/limit-ranger";
 
 /// Sets the container defaults of the limit ranges and lists them in an annotation of the pod.

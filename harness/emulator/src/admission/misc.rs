@@ -1,4 +1,4 @@
-//! Validation and defaults of kinds with few rules (PodDisruptionBudget, Lease, RuntimeClass), and
+//! Validation and defaults of kinds with few rules (`PodDisruptionBudget`, Lease, `RuntimeClass`), and
 //! the choice of the module for the other small kinds.
 
 use super::{Admission, limit_range, priority, selector, storage};
@@ -15,7 +15,7 @@ pub(super) fn complete(admission: &Admission<'_>, object: &mut Value) -> Result<
         ("", "PersistentVolumeClaim") => storage::complete_claim(admission, object),
         ("", "PersistentVolume") => storage::complete_volume(object),
         ("scheduling.k8s.io", "PriorityClass") => {
-            priority::check_single_default(admission, object)?
+            priority::check_single_default(admission, object)?;
         }
         _ => {}
     }

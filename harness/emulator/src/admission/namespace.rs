@@ -1,4 +1,4 @@
-//! The NamespaceLifecycle admission plugin: no new objects in a namespace that does not exist or is
+//! The `NamespaceLifecycle` admission plugin: no new objects in a namespace that does not exist or is
 //! terminating.
 
 use super::Admission;

@@ -64,7 +64,7 @@ pub(super) fn drop_empty_overhead(spec: &mut Value) {
     }
 }
 
-/// Tolerates a not-ready or unreachable node for 300 seconds (DefaultTolerationSeconds), unless the
+/// Tolerates a not-ready or unreachable node for 300 seconds (`DefaultTolerationSeconds`), unless the
 /// pod has such a toleration.
 fn add_default_tolerations(pod: &mut Value) {
     let mut tolerations = list(pod, &["spec", "tolerations"]).to_vec();
@@ -138,7 +138,7 @@ fn rejected(admission: &Admission<'_>, why: &str) -> ApiError {
     ApiError::forbidden(&admission.key.resource, &admission.key.name, &why)
 }
 
-/// Keeps the QoS class, which a status update cannot change.
+/// Keeps the `QoS` class, which a status update cannot change.
 pub(super) fn complete_status(admission: &Admission<'_>, old: &Value, new: &mut Value) {
     if !admission.kind.is("", "Pod") {
         return;

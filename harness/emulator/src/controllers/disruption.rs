@@ -1,4 +1,4 @@
-//! The disruption controller: computes how many pods each PodDisruptionBudget allows to evict. The
+//! The disruption controller: computes how many pods each `PodDisruptionBudget` allows to evict. The
 //! eviction API decides by this status.
 
 use std::collections::BTreeSet;

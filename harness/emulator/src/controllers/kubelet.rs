@@ -7,7 +7,7 @@
 //! ```
 //! All containers of a pod start and end together. Init containers take no time; sidecars run from
 //! before the start of the main containers until after their end. Containers wait for their
-//! ConfigMaps and Secrets.
+//! `ConfigMaps` and Secrets.
 //!
 //! Left out: images, probes and other volumes. A running container is ready.
 
@@ -47,7 +47,7 @@ pub(super) const CONTROLLER: Controller = Controller {
     reconcile,
 };
 
-/// A changed pod, the pods of a changed node, and the pods that use a changed claim, ConfigMap or
+/// A changed pod, the pods of a changed node, and the pods that use a changed claim, `ConfigMap` or
 /// Secret.
 fn keys_to_reconcile(change: &ObjectChange, cache: &InformerCache) -> Vec<Key> {
     if change.key.resource == *PODS {

@@ -1,4 +1,4 @@
-//! Creates the default objects of every namespace: the `default` service account and the ConfigMap
+//! Creates the default objects of every namespace: the `default` service account and the `ConfigMap`
 //! with the root CA. The certificate is empty, since no container runs.
 
 use super::resources::{CONFIG_MAPS, NAMESPACES, SERVICE_ACCOUNTS};

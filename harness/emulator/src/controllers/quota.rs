@@ -1,4 +1,4 @@
-//! The ResourceQuota controller: recomputes the usage of a quota when the quota changes, and when
+//! The `ResourceQuota` controller: recomputes the usage of a quota when the quota changes, and when
 //! counted objects are removed. Quota admission adds the usage of new objects.
 
 use super::resources::{PODS, QUOTAS};

@@ -1,4 +1,4 @@
-//! Allowed disruptions and expected pods of PodDisruptionBudgets.
+//! Allowed disruptions and expected pods of `PodDisruptionBudgets`.
 
 use crate::emulator::test_cluster::{TestCluster, job};
 use crate::object::{list, name, text};

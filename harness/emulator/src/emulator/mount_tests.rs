@@ -1,4 +1,4 @@
-//! Pods that wait for ConfigMaps and Secrets.
+//! Pods that wait for `ConfigMaps` and Secrets.
 
 use crate::emulator::test_cluster::TestCluster;
 use crate::object::{list, text};

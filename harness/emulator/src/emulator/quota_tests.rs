@@ -1,4 +1,4 @@
-//! Admission and usage of ResourceQuotas in a running cluster.
+//! Admission and usage of `ResourceQuotas` in a running cluster.
 
 use crate::emulator::test_cluster::TestCluster;
 use crate::object::map;

@@ -54,7 +54,7 @@ fn config_map(name: &str) -> ConfigMap {
     schedlab_json::from_value(json!({"metadata": {"name": name}})).unwrap()
 }
 
-/// The error of creating a ConfigMap; empty if it is accepted.
+/// The error of creating a `ConfigMap`; empty if it is accepted.
 async fn refusal(cluster: &TestCluster) -> String {
     let maps: Api<ConfigMap> = Api::default_namespaced(cluster.emulator.client());
     match maps.create(&PostParams::default(), &config_map("a")).await {

@@ -159,7 +159,7 @@ impl EventEncoder {
     ) {
         match self.format {
             ResponseFormat::Plain | ResponseFormat::Discovery(_) => {
-                write_event(chunk, name, object)
+                write_event(chunk, name, object);
             }
             ResponseFormat::PartialMetadata | ResponseFormat::PartialMetadataList => {
                 write_event(chunk, name, &partial_metadata(object, "v1"));

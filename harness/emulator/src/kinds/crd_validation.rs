@@ -190,7 +190,7 @@ fn check_columns(version: &Value, field: &str, errors: &mut FieldErrors) {
         match of("type") {
             "" => errors.required(field_path("type"), &rule),
             kind if !COLUMN_TYPES.contains(&kind) => {
-                errors.invalid(field_path("type"), &kind.into(), &rule)
+                errors.invalid(field_path("type"), &kind.into(), &rule);
             }
             _ => {}
         }

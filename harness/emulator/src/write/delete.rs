@@ -65,7 +65,7 @@ pub(super) fn delete_without_webhooks(
     let waits = object::finalizers(&new).next().is_some();
     match grace {
         GracePeriod::None if waits && !object::is_deleting(&old) => {
-            set_deletion_timestamp(&mut new, request.now, 0)
+            set_deletion_timestamp(&mut new, request.now, 0);
         }
         GracePeriod::None => {}
         GracePeriod::Seconds(seconds) => set_deletion_timestamp(&mut new, request.now, seconds),

@@ -1,4 +1,4 @@
-//! POST to `pods/{name}/eviction`: a deletion that a PodDisruptionBudget can refuse.
+//! POST to `pods/{name}/eviction`: a deletion that a `PodDisruptionBudget` can refuse.
 //!
 //! The budget's status decides; the disruption controller maintains it. An eviction is refused as
 //! long as the status does not reflect the budget's current generation.

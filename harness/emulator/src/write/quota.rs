@@ -1,4 +1,4 @@
-//! ResourceQuota admission: charges new and growing objects to the quotas of their namespace, or
+//! `ResourceQuota` admission: charges new and growing objects to the quotas of their namespace, or
 //! refuses them.
 //!
 //! The quota's status decides; the quota controller maintains it. If the status is still missing,

@@ -40,21 +40,21 @@ pub(super) fn differences(
             };
             let mut free = NumaZoneAmounts(&zone.available).resources();
             apply_task_zones(&mut free, case, snapshot, outcomes, name, &zone.id);
-            let wrong = amounts.iter().filter_map(|(resource, text)| {
-                let both = NumaZoneAmounts::expected_and_found(resource, text, &free);
-                let Some([expected, found]) = both else {
-                    return Some(format!(
-                        "{name}: zone {at}: got {resource} {text}, expected a quantity"
-                    ));
-                };
-                let what =
-                    || format!("{name}: zone {at}: got {resource} {found}, expected {expected}");
-                (expected != found).then(what)
-            });
-            found.extend(wrong);
+            let wrong = amounts.iter().filter_map(|(of, text)| amount_difference(of, text, &free));
+            found.extend(wrong.map(|text| format!("{name}: zone {at}: {text}")));
         }
     }
     found
+}
+
+/// Describes an available amount that differs from the expected one.
+fn amount_difference(resource: &str, expected: &str, free: &Resources) -> Option<String> {
+    match NumaZoneAmounts::expected_and_found(resource, expected, free) {
+        Some([expected, found]) => {
+            (expected != found).then(|| format!("got {resource} {found}, expected {expected}"))
+        }
+        None => Some(format!("{resource}: got {expected}, expected a quantity")),
+    }
 }
 
 fn apply_task_zones(

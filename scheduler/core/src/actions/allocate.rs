@@ -309,7 +309,7 @@ fn exceeds_cluster_capacity(
         offered: quantity(&allocatable),
         missing: count(beyond.len()),
         missing_amount: quantity(&more),
-        fewer_pods_may_fit: fewer_pods_may_fit,
+        fewer_pods_may_fit,
         are_tied_to_named_nodes: !beyond.is_empty() && beyond.iter().all(is_by_name),
         underlying: None,
     })

@@ -160,7 +160,7 @@ pub struct PodView {
     pub tolerations: Vec<Toleration>,
     /// Indices of the GPUs that it was given, if known.
     pub devices: Option<Vec<u32>>,
-    /// Whether its QoS class is Guaranteed, so that CPUs and memory are aligned.
+    /// Whether its `QoS` class is Guaranteed, so that CPUs and memory are aligned.
     pub guaranteed: bool,
     /// Its amounts by NUMA zone of the node.
     pub numa_zones: BTreeMap<Name, Amounts>,

@@ -398,6 +398,7 @@ fn raise_bound(
 
 impl QueueBound {
     /// The field of the Queue.
+    #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Quota => "quota",
@@ -438,12 +439,10 @@ impl fmt::Display for Suggestion {
             Self::FixMembers { pods, first, fix } => gang::fmt_fix_members(f, *pods, first, fix),
             Self::ResetBackoff => f.write_str(RESET_BACKOFF),
             Self::RaiseBound { queue, bound, by, to, other_bounds_too_low } => {
-                let (bound, by, to) = (bound.as_str(), by.with_unit(), to.with_unit());
-                write!(f, "raise the {bound} of queue {queue} by {by} to {to}")?;
-                f.write_str(if *other_bounds_too_low {
-                    "; another bound is too low as well"
-                } else {
-                    ""
+                fmt_raise_bound(f, queue, bound.as_str(), by, to)?;
+                f.write_str(match other_bounds_too_low {
+                    true => "; another bound is too low as well",
+                    false => "",
                 })
             }
             Self::FreeCapacity { pods, short, location, domains } => {
@@ -503,6 +502,16 @@ impl fmt::Display for Suggestion {
             }
         }
     }
+}
+
+fn fmt_raise_bound(
+    f: &mut fmt::Formatter<'_>,
+    queue: &str,
+    bound: &str,
+    by: &Quantity,
+    to: &Quantity,
+) -> fmt::Result {
+    write!(f, "raise the {bound} of queue {queue} by {} to {}", by.with_unit(), to.with_unit())
 }
 
 fn fmt_raise_quota(f: &mut fmt::Formatter<'_>, queue: &str, more: &[Quantity]) -> fmt::Result {

@@ -50,14 +50,14 @@ pub(super) fn apply_suggestion(
         Suggestion::CreateQueue { .. } => cluster.create_queue(),
         Suggestion::UseLeafQueue { leaf, .. } => cluster.use_leaf(leaf)?,
         Suggestion::AddMembers { pods, sub_group } => {
-            cluster.add_members(*pods, sub_group.as_ref())?
+            cluster.add_members(*pods, sub_group.as_ref())?;
         }
         Suggestion::RemoveSchedulingGates { .. } => cluster.open_gates(),
         Suggestion::ResetBackoff => {
             cluster.snapshot.pod_groups[cluster.group.0 as usize].is_skipped = false;
         }
         Suggestion::RaiseBound { queue, bound, to, .. } => {
-            cluster.raise_bound(queue, *bound, to)?
+            cluster.raise_bound(queue, *bound, to)?;
         }
         Suggestion::RaisePriority { above } => cluster.raise_priority_above(above)?,
         Suggestion::RaiseQuotaToReclaim { queue, more } => cluster.raise_quotas(queue, more)?,
@@ -91,10 +91,10 @@ pub(super) fn apply_suggestion(
             cluster.admit(fit_error, nodes.len(), &cluster.nodes_named(nodes))?;
         }
         Suggestion::UseOtherDomains { label, kept_from, .. } => {
-            cluster.drop_domain_constraint(label, *kept_from)?
+            cluster.drop_domain_constraint(label, *kept_from)?;
         }
         Suggestion::OnlyPreferLevel { topology, level, .. } => {
-            cluster.prefer_instead_of_require(topology, level)
+            cluster.prefer_instead_of_require(topology, level);
         }
         Suggestion::TolerateTaint { key, value } => cluster.add_toleration(key, value),
         Suggestion::WaitForRelease { .. } => cluster.snapshot.remove_terminating_pods(),
@@ -457,7 +457,7 @@ impl HypotheticalSnapshot<'_> {
                 self.add_nodes_in_domain(topology, level, &[], *pods as usize)?;
             }
             FitError::Topology(TopologyFitError::MissingLabels { topology }) => {
-                self.label_all_nodes(topology)?
+                self.label_all_nodes(topology)?;
             }
             FitError::InsufficientResources { .. }
             | FitError::InsufficientGpuMemory { .. }

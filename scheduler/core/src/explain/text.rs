@@ -109,7 +109,7 @@ impl ExplanationText<'_> {
             }
             match outcome {
                 TrialOutcome::Runs { node, fits, new_nodes } => {
-                    writeln!(f, "  simulated: it runs on {node} {}", when_text(*fits, *new_nodes))?
+                    writeln!(f, "  simulated: it runs on {node} {}", when_text(*fits, *new_nodes))?;
                 }
                 TrialOutcome::EvictedAgain(reason) => writeln!(
                     f,
@@ -118,10 +118,14 @@ impl ExplanationText<'_> {
                     reason.code()
                 )?,
                 TrialOutcome::StillPending(reason) => {
-                    writeln!(f, "  simulated: it is still pending ({})\n  {reason}", reason.code())?
+                    writeln!(
+                        f,
+                        "  simulated: it is still pending ({})\n  {reason}",
+                        reason.code()
+                    )?;
                 }
                 TrialOutcome::NotSimulated => {
-                    writeln!(f, "  not simulated: it depends on more than the snapshot")?
+                    writeln!(f, "  not simulated: it depends on more than the snapshot")?;
                 }
             }
         }

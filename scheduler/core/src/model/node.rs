@@ -52,6 +52,7 @@ pub struct Node {
 
 impl Node {
     /// What pods could use of it if no pod were there.
+    #[must_use]
     pub fn capacity_when_empty(&self) -> Cow<'_, Resources> {
         let mut room = Cow::Borrowed(&self.allocatable);
         for held in self.unused_claims.iter().filter(|held| !held.is_deallocating) {
@@ -61,6 +62,7 @@ impl Node {
     }
 
     /// It has the label of GPU workers.
+    #[must_use]
     pub fn is_gpu_worker(&self) -> bool {
         self.labels.contains_key(GPU_WORKER)
     }
@@ -72,6 +74,7 @@ impl Node {
     }
 
     /// It has the label of CPU workers.
+    #[must_use]
     pub fn is_cpu_worker(&self) -> bool {
         self.labels.contains_key(CPU_WORKER)
     }

@@ -9,6 +9,7 @@ use crate::{
 
 /// A line on the victim's queue and one on the reclaimer's, or on their ancestors below the lowest
 /// common one.
+#[must_use]
 pub fn usage_lines(
     accounts: &QueueAccounts,
     queues: &[Queue],

@@ -41,6 +41,7 @@ impl NumaZoneCapacity {
     }
 
     /// Capacity for pipelined pods.
+    #[must_use]
     pub fn free_later(&self) -> Resources {
         self.idle.plus(&self.releasing)
     }

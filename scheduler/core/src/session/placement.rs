@@ -154,7 +154,7 @@ impl Session<'_> {
             };
             match mode {
                 PlacementMode::Allocate | PlacementMode::AllocateUnexplained => {
-                    self.reserve(pod, node, fits)
+                    self.reserve(pod, node, fits);
                 }
                 PlacementMode::Pipeline => self.pipeline(pod, node),
             }

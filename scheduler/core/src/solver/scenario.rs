@@ -109,12 +109,12 @@ impl<A: Fn(&Solution) -> bool> Search<'_, '_, '_, A> {
             });
             let (mut sum, mut used_domains) = (0, BTreeSet::new());
             chosen.extend(nodes.into_iter().filter(|node| {
-                let count_here = match &self.open_domains {
-                    Some(open_domains) => {
-                        u64::from(used_domains.insert(open_domains.domain_of(*node)))
-                    }
-                    None => u64::from(self.capacity.count_on(shape, *node)),
-                };
+                let first_of_its_domain = self
+                    .open_domains
+                    .as_ref()
+                    .map(|open_domains| used_domains.insert(open_domains.domain_of(*node)));
+                let count_here = first_of_its_domain
+                    .map_or_else(|| u64::from(self.capacity.count_on(shape, *node)), u64::from);
                 let is_needed =
                     (sum < count && count_here > 0) || !units_on_node.contains_key(node);
                 sum += count_here;
@@ -185,6 +185,11 @@ impl<A: Fn(&Solution) -> bool> Search<'_, '_, '_, A> {
         evicted.map(|unit| (*unit).clone()).collect()
     }
 
+    /// Whether no pod of the units gets a place again.
+    fn are_all_leaving(&self, units: &[EvictableUnit]) -> bool {
+        count_pods(&self.units_leaving(units)) == count_pods(units)
+    }
+
     /// Evicts the units and requeues them, and repeats with only the units that did not stay, until
     /// all of them leave: in the next cycle the others will not have moved. If too few units are
     /// left, because other jobs come first, all units of the previous attempt have to leave. The
@@ -197,9 +202,7 @@ impl<A: Fn(&Solution) -> bool> Search<'_, '_, '_, A> {
             if !self.requeue(&evicted, Relocation::Anywhere) {
                 self.session.undo_to(start);
                 let more = more.filter(|more| self.requeue(more, Relocation::Nowhere));
-                let are_all_leaving = |more: &Vec<EvictableUnit>| {
-                    count_pods(&self.units_leaving(more)) == count_pods(more)
-                };
+                let are_all_leaving = |more: &Vec<EvictableUnit>| self.are_all_leaving(more);
                 break more.filter(are_all_leaving).map(|more| self.solution_for(more));
             }
             let leaving = self.units_leaving(&evicted);

@@ -91,7 +91,7 @@ pub(crate) fn apply_suggestion(
             }
         }
         Suggestion::OpenNodes { closed_by: fit_error, nodes } => {
-            applier.open_nodes(fit_error, nodes)?
+            applier.open_nodes(fit_error, nodes)?;
         }
         Suggestion::TolerateTaint { key, value } => applier.tolerate(key, value)?,
         Suggestion::OnlyPreferLevel { level, .. } => applier.only_prefer(level),

@@ -181,7 +181,7 @@ fn select_devices(
                     published.by_node.entry(Name::clone(node)).or_default().push(device);
                 }
                 NodeScope::Nodes(term) => {
-                    published.multi_node.push(MultiNodeDevice::new(device, term.clone()))
+                    published.multi_node.push(MultiNodeDevice::new(device, term.clone()));
                 }
             }
         }

@@ -52,7 +52,7 @@ impl ConfigReader<'_> {
                     self.config.profile.queue_depth.insert(action, depth);
                 }
                 (Some(_), None) => {
-                    self.record_error(&malformed(field, value, DEPTH), "the depth is unlimited")
+                    self.record_error(&malformed(field, value, DEPTH), "the depth is unlimited");
                 }
                 (None, _) => {
                     let unknown = Malformed::new("config.queueDepthPerAction", name, NAMES);

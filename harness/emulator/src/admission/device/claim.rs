@@ -201,7 +201,7 @@ fn check_request(request: &Value, field: &str, errors: &mut FieldErrors) {
             }
         }
         mode => {
-            errors.unsupported(format!("{field}.allocationMode"), &mode.into(), &ALLOCATION_MODES)
+            errors.unsupported(format!("{field}.allocationMode"), &mode.into(), &ALLOCATION_MODES);
         }
     }
 }

@@ -1,4 +1,4 @@
-//! The ServiceAccount admission plugin: the account must exist, and its token is mounted. Left out:
+//! The `ServiceAccount` admission plugin: the account must exist, and its token is mounted. Left out:
 //! `kubernetes.io/enforce-mountable-secrets`.
 
 use std::sync::LazyLock;

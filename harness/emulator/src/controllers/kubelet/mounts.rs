@@ -1,4 +1,4 @@
-//! The ConfigMaps and Secrets that containers wait for, in volumes and in the environment.
+//! The `ConfigMaps` and Secrets that containers wait for, in volumes and in the environment.
 //!
 //! Left out: volume claims. Objects of kinds that are not watched count as present.
 
@@ -13,7 +13,7 @@ use super::{is_finished, node_name};
 /// The root CA, which every namespace of a real cluster has.
 const ROOT_CA: &str = "kube-root-ca.crt";
 
-/// A ConfigMap or Secret that a pod requires.
+/// A `ConfigMap` or Secret that a pod requires.
 struct RequiredObject<'p> {
     resource: &'static Resource,
     name: &'p str,
@@ -124,7 +124,7 @@ fn volume_references(volume: &Value) -> Vec<RequiredObject<'_>> {
     single.chain(projected).map(|object| RequiredObject { volume: name, ..object }).collect()
 }
 
-/// The non-optional references to a ConfigMap and a Secret in these fields.
+/// The non-optional references to a `ConfigMap` and a Secret in these fields.
 fn references<'p>(
     holder: &'p Value,
     fields: [&'static str; 2],

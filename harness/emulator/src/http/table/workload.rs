@@ -1,4 +1,4 @@
-//! Rows of workloads: Deployments, ReplicaSets, StatefulSets, DaemonSets and Jobs.
+//! Rows of workloads: Deployments, ReplicaSets, StatefulSets, `DaemonSets` and Jobs.
 
 use jiff::Timestamp;
 
@@ -223,7 +223,7 @@ pub(super) fn cron_job(object: &Value, now: Timestamp) -> Vec<Value> {
     ]
 }
 
-/// Removes the annotation that conversion adds to DaemonSets: kube-apiserver renders tables before
+/// Removes the annotation that conversion adds to `DaemonSets`: kube-apiserver renders tables before
 /// conversion.
 pub(super) fn undo_conversion(object: &mut Value) {
     let path = ["metadata", "annotations", "deprecated.daemonset.template.generation"];

@@ -59,7 +59,7 @@ impl Schema {
             let path = format!("{field}.default");
             match &inside {
                 Some((object, embedded_path)) => {
-                    object.check_embedded_default(embedded_path, default, &path, errors)
+                    object.check_embedded_default(embedded_path, default, &path, errors);
                 }
                 None => errors.extend(self.default_errors(raw, default, &path)),
             }

@@ -200,22 +200,22 @@ pub(super) fn fmt_add_nodes(
     f.write_str("add ")?;
     match need {
         PlacementNeed::AwayFromPods | PlacementNeed::FreeHostPort(_) | PlacementNeed::NearPods => {
-            added.fmt_nodes(f, &batch)?
+            added.fmt_nodes(f, &batch)?;
         }
         PlacementNeed::EvenSpread(key) => fmt_spread_nodes(f, key, added, &batch)?,
         PlacementNeed::MoreDomains { key, .. } => fmt_new_domains(f, key, added, &batch)?,
     }
     match need {
         PlacementNeed::AwayFromPods => {
-            f.write_str(" without the pods that anti-affinity keeps it apart from")?
+            f.write_str(" without the pods that anti-affinity keeps it apart from")?;
         }
         PlacementNeed::FreeHostPort(Some(port)) => write!(f, " on which host port {port} is free")?,
         PlacementNeed::FreeHostPort(None) => f.write_str(" on which its host ports are free")?,
         PlacementNeed::NearPods => {
-            f.write_str(", where the pods run that its pod affinity selects")?
+            f.write_str(", where the pods run that its pod affinity selects")?;
         }
         PlacementNeed::EvenSpread(key) => {
-            write!(f, ", as its topology spread over {key} requires")?
+            write!(f, ", as its topology spread over {key} requires")?;
         }
         PlacementNeed::MoreDomains { key, min_domains, .. } => {
             write!(f, ", as minDomains {min_domains} of its topology spread over {key} requires")?;

@@ -149,7 +149,7 @@ fn fmt_node_selection(
     match (label, node) {
         (_, Some(node)) => write!(f, "add node {node}, which its node selector requires")?,
         (Some(label), None) => {
-            write!(f, "label a node with {label}, as its node selector requires")?
+            write!(f, "label a node with {label}, as its node selector requires")?;
         }
         (None, None) if added.is_selected_by_name() => {
             f.write_str("add a node with a name that its node selector and affinity require")?;

@@ -1,4 +1,4 @@
-//! Tests of RayClusters, and of RayJobs and RayServices that create them.
+//! Tests of RayClusters, and of RayJobs and `RayServices` that create them.
 
 use insta::assert_snapshot;
 use schedlab_json::{Value, json};
