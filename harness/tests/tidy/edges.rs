@@ -18,9 +18,9 @@ pub(crate) const EDGES: [(&str, &str); 6] = [
             model resources
             snapshot
             fairshare
-            decision framework plan profile queues session words
-            plugins victims
-            actions behind deadlines shares
+            decision framework messages plan profile queues session
+            plugins solver
+            actions fair_share_reason head_of_line requeue
             cycle
             explain
             synthetic -> model resources snapshot
@@ -96,6 +96,17 @@ pub(crate) const EDGES: [(&str, &str); 6] = [
 /// Edges between modules of one layer that are forbidden nevertheless.
 pub(crate) const EXCLUDED_EDGES: [(&str, &str); 2] =
     [("controllers", "http"), ("http", "controllers")];
+
+/// Imports that still close a cycle inside a layer, by crate folder. The list only shrinks: an entry
+/// that is no longer needed fails the test.
+pub(crate) const BACK_EDGES: [(&str, &str, &str); 6] = [
+    ("scheduler/core", "resources", "model"),
+    ("scheduler/core", "decision", "session"),
+    ("scheduler/core", "framework", "session"),
+    ("harness/emulator", "error", "kinds"),
+    ("harness", "features", "catalogue"),
+    ("harness", "runner", "cli"),
+];
 
 /// Imported modules by importing module.
 pub(crate) type Edges = BTreeMap<String, BTreeSet<String>>;
