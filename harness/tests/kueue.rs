@@ -89,7 +89,7 @@ impl Cluster {
         Ok(cluster)
     }
 
-    /// Waits until Kueue's webhooks admit a ResourceFlavor.
+    /// Waits until Kueue's webhooks admit a `ResourceFlavor`.
     async fn until_ready(&self, api: &Api) -> anyhow::Result<()> {
         let flavor = json!({"apiVersion": "kueue.x-k8s.io/v1beta2", "kind": "ResourceFlavor",
                             "metadata": {"name": "trial"}});

@@ -169,12 +169,12 @@ fn borrowed_gpus_are_reclaimed_and_victim_events_name_the_preemptor() {
         Pod Scheduled Successfully assigned pod default/borrower-3 to node n-0 at node-pool default
         Pod Scheduled Successfully assigned pod default/owner-0 to node n-0 at node-pool default
         Pod Scheduled Successfully assigned pod default/owner-1 to node n-0 at node-pool default
-        2 × Pod Unschedulable Resources were not found for pod default/borrower-0 due to: no nodes with enough resources were found: 1 node(s) didn't have enough resources: GPUs.
         2 × Pod Unschedulable Pipelined to n-0: waiting for terminating pods to release capacity
+        2 × Pod Unschedulable Resources were not found for pod default/borrower-0 due to: no nodes with enough resources were found: 1 node(s) didn't have enough resources: GPUs.
         PodGroup Evict Pod default/borrower-0 was preempted by workload default/pg-owner
         PodGroup Evict Pod default/borrower-3 was preempted by workload default/pg-owner
-        PodGroup Unschedulable Resources were not found for pod default/borrower-0 due to: no nodes with enough resources were found: 1 node(s) didn't have enough resources: GPUs
         PodGroup Unschedulable Pipelined to n-0: waiting for terminating pods to release capacity
+        PodGroup Unschedulable Resources were not found for pod default/borrower-0 due to: no nodes with enough resources were found: 1 node(s) didn't have enough resources: GPUs
         ");
     });
 }

@@ -140,7 +140,7 @@ fn with_force_kube_scheduler_fails_queue_and_gang_scenarios_for_the_expected_rea
             "got 32 running",
         ),
         ("Non-preemptible work may not borrow", "expected 16", "got 20 running"),
-        ("A jobset is one gang", "pods of jobset \"train\", expected 4", "3 running"),
+        ("A jobset is one gang", "pending pod of jobset \"train\", expected 4", "3 running"),
     ];
     let borrowing = "features/borrowing/borrowing.feature";
     let scenarios = [

@@ -122,7 +122,9 @@ fn modules_import_only_what_the_table_allows() {
         }
         for (_, from, to) in edges::BACK_EDGES.iter().filter(|(of, _, _)| *of == folder) {
             if !actual.get_mut(*from).is_some_and(|imported| imported.remove(*to)) {
-                found.push(format!("{folder}: {from} no longer imports {to}: remove it from BACK_EDGES"));
+                found.push(format!(
+                    "{folder}: {from} no longer imports {to}: remove it from BACK_EDGES"
+                ));
             }
         }
         if let Some(cycle) = edges::cycle(&actual) {

@@ -1,6 +1,6 @@
 //! Translates queues and gangs from KAI's API to Kueue's.
 //!
-//! A queue with children becomes a Cohort, any other a ClusterQueue; one root Cohort is above all.
+//! A queue with children becomes a Cohort, any other a `ClusterQueue`; one root Cohort is above all.
 //! The part of a queue's quota that its children do not have becomes the quota of its Cohort, and
 //! capacity beyond all quotas that of the root Cohort, so that it can be borrowed. Pods are queued
 //! individually, as with KAI: the queue label is set on a Job's pod template and not on the Job,
@@ -21,9 +21,9 @@ pub(super) const VERSION: &str = "kueue.x-k8s.io/v1beta2";
 
 /// The name of the Cohort above all queues.
 const ROOT_COHORT: &str = "schedlab-everybody";
-/// The name of the ResourceFlavor for all nodes.
+/// The name of the `ResourceFlavor` for all nodes.
 const NODES_FLAVOR: &str = "schedlab-nodes";
-/// Label of pods with their LocalQueue.
+/// Label of pods with their `LocalQueue`.
 const LOCAL_QUEUE_LABEL: &str = "kueue.x-k8s.io/queue-name";
 /// Label of pods with their group, and the annotation with the group's size.
 const GROUP_LABEL: &str = "kueue.x-k8s.io/pod-group-name";
@@ -81,7 +81,7 @@ fn parent(queue: &Value) -> &str {
     fields::text(queue, "/spec/parentQueue").unwrap_or_default()
 }
 
-/// The quota of a Cohort or ClusterQueue for one resource.
+/// The quota of a Cohort or `ClusterQueue` for one resource.
 struct Quota {
     nominal: i64,
     /// The borrowing limit; `None` is unlimited.
@@ -261,7 +261,7 @@ impl QueueLabels<'_> {
     }
 }
 
-/// The LocalQueue through which an object's pods reach their ClusterQueue.
+/// The `LocalQueue` through which an object's pods reach their `ClusterQueue`.
 pub(super) fn local_queue(object: &Value) -> Option<Value> {
     let queue = queue_label(object)?;
     let namespace = fields::text(object, "/metadata/namespace").unwrap_or("default");
@@ -304,7 +304,7 @@ mod tests {
         gpus.iter().map(node).collect()
     }
 
-    /// A line for each Cohort and ClusterQueue with its parent and its quota for one resource.
+    /// A line for each Cohort and `ClusterQueue` with its parent and its quota for one resource.
     fn summary(queues: &[Value], gpus: &[u32], resource: usize) -> String {
         let line = |object: &Value| {
             let (kind, spec) = (object["kind"].as_str().unwrap(), &object["spec"]);

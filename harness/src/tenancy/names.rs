@@ -7,7 +7,7 @@ use schedlab_json::{Value, json};
 
 /// Label of every namespace and cluster-scoped object that a run creates.
 pub(crate) const RUN_LABEL: &str = "schedlab.dev/run";
-/// Taint of simulated nodes that keeps DaemonSets and foreign pods away.
+/// Taint of simulated nodes that keeps `DaemonSets` and foreign pods away.
 pub(crate) const SIMULATED_TAINT: &str = "schedlab.dev/simulated";
 /// Annotation of nodes that kwok simulates; its value is `fake`.
 pub(crate) const KWOK_NODE_ANNOTATION: &str = "kwok.x-k8s.io/node";

@@ -185,7 +185,7 @@ pub(super) fn redirect_event(
     format!("{root}/namespaces/{DEFAULT_NAMESPACE}/events").parse().ok()
 }
 
-/// Annotation of a PersistentVolumeClaim whose volume is provisioned for one node.
+/// Annotation of a `PersistentVolumeClaim` whose volume is provisioned for one node.
 const SELECTED_NODE_ANNOTATION: &str = "volume.kubernetes.io/selected-node";
 
 struct ObjectRewriter<'a> {

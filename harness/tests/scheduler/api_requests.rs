@@ -35,7 +35,7 @@ spec:
   containers: [{name: main, image: train}]
 ";
 
-/// A pod with two PersistentVolumeClaims: one for an existing volume, one to be provisioned. It
+/// A pod with two `PersistentVolumeClaims`: one for an existing volume, one to be provisioned. It
 /// needs a ConfigMap.
 const STORING: &str = "
 apiVersion: storage.k8s.io/v1

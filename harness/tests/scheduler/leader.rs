@@ -100,7 +100,7 @@ fn a_standby_takes_over_from_a_crashed_leader() {
         lab.job("early", "q", 3, 3);
         lab.advance(20).await;
         assert_eq!(first.describe(), "Leading, schedules");
-        assert_eq!(second.describe(), "StandingBy(\"first\"), idle");
+        assert_eq!(second.describe(), "Standby(\"first\"), idle");
 
         // The leader crashes without releasing the lease, and new work arrives.
         first.task.abort();
@@ -161,7 +161,7 @@ fn a_leader_that_cannot_renew_ends_before_another_leads() {
         lab.advance(3).await;
         disconnect.send(true).unwrap();
         lab.advance(11).await;
-        assert_eq!(second.describe(), "StandingBy(\"first\"), idle");
+        assert_eq!(second.describe(), "Standby(\"first\"), idle");
         assert_eq!(
             first.result().await,
             "could not renew the lease kube-system/kai-scheduler for 10 s: no answer"
@@ -176,6 +176,6 @@ fn a_candidate_without_access_to_the_lease_reports_the_error() {
     Lab::run(async |lab| {
         let candidate = Candidate::in_namespace("absent", &lab, "alone", lab.emulator.client());
         lab.advance(5).await;
-        assert_eq!(candidate.describe(), "Refused(\"namespaces \\\"absent\\\" not found\"), idle");
+        assert_eq!(candidate.describe(), "Rejected(\"namespaces \\\"absent\\\" not found\"), idle");
     });
 }

@@ -281,7 +281,7 @@ fn a_failed_binding_is_reported_everywhere_with_a_suggestion() {
         lab.reserve_gpus();
         lab.advance(10).await;
         assert_snapshot!(lab.pod_groups(), @r#"pg-a {"minMember":1,"priorityClassName":"train","queue":"q"}"#);
-        assert!(lab.explain("a").await.starts_with("pod group default/pg-a has all"));
+        assert!(lab.explain("a").await.starts_with("pod group default/pg-a is fully scheduled"));
     });
 }
 

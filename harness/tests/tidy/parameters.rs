@@ -78,7 +78,6 @@ fn parameters(code: &str) -> Vec<&str> {
 
 /// Whether the pattern of a parameter or its type, references ignored, is a tuple other than `()`.
 fn is_tuple(parameter: &str) -> bool {
-    let pattern = parameter.trim_start();
     let kind = parameter.replace("::", "  ");
     let kind = kind.split_once(':').map_or("", |(_, kind)| kind).trim_start();
     let kind = kind.trim_start_matches('&').trim_start();
@@ -87,5 +86,17 @@ fn is_tuple(parameter: &str) -> bool {
         None => kind,
     };
     let kind = kind.trim_start().trim_start_matches("mut ").trim_start();
-    pattern.starts_with('(') || (kind.starts_with('(') && !kind.starts_with("()"))
+    // `(dyn Error)` is a type in parentheses; a tuple has a comma.
+    let Some(inner) = kind.strip_prefix('(') else { return false };
+    let mut depth = 0_i32;
+    for c in inner.chars() {
+        match c {
+            '(' | '<' | '[' => depth += 1,
+            ')' if depth == 0 => return false,
+            ')' | '>' | ']' => depth -= 1,
+            ',' if depth == 0 => return true,
+            _ => {}
+        }
+    }
+    false
 }

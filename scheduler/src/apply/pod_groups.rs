@@ -45,13 +45,13 @@ impl Applier {
     /// Annotates the start of a group, when its first pod got a node.
     pub(super) fn mark_start(&self, group: &PodGroup, at: Time) -> Option<Sequence> {
         let write =
-            self.annotate(group, "kai.scheduler/last-start-timestamp", json!(rfc3339(at)))?;
+            self.annotate(group, "kai.scheduler/last-start-timestamp", &json!(rfc3339(at)))?;
         Some(vec![write])
     }
 
     /// Annotates the eviction of a group, before its first pod of this cycle is evicted.
     pub(super) fn mark_eviction(&self, group: &PodGroup, at: Time) -> Option<Write> {
-        self.annotate(group, "kai.scheduler/last-eviction-timestamp", json!(rfc3339(at)))
+        self.annotate(group, "kai.scheduler/last-eviction-timestamp", &json!(rfc3339(at)))
     }
 
     /// Annotates groups that became stale or recovered.
@@ -60,7 +60,7 @@ impl Applier {
         for (id, stale) in &cycle.plan.staleness_changes {
             let group = &cycle.snapshot.pod_groups[id.0 as usize];
             let at = if *stale { json!(rfc3339(cycle.now)) } else { Value::Null };
-            let annotate = self.annotate(group, "kai.scheduler/stale-podgroup-timestamp", at);
+            let annotate = self.annotate(group, "kai.scheduler/stale-podgroup-timestamp", &at);
             let mut chain: Sequence = annotate.into_iter().collect();
             if *stale {
                 let event = Event {
@@ -78,7 +78,7 @@ impl Applier {
         self.write(cache, chains).await;
     }
 
-    fn annotate(&self, group: &PodGroup, annotation: &str, value: Value) -> Option<Write> {
+    fn annotate(&self, group: &PodGroup, annotation: &str, value: &Value) -> Option<Write> {
         if self.flavor == Flavor::Kube {
             return None;
         }

@@ -104,14 +104,14 @@ impl QueueMetrics {
             });
             let labels: Vec<&str> = of_controller.into_iter().chain(more).collect();
             self.info.with_label_values(&labels).set(1.0);
-            set(&self.fair_share, &of_scheduler, status.fair_share, SCHEDULER_UNITS);
+            set(&self.fair_share, &of_scheduler, status.fair_share, &SCHEDULER_UNITS);
             let bound = |amount| match amount {
                 Amount::Exactly(amount) => amount,
                 Amount::Unlimited => i64::MIN,
             };
-            set(&self.quota, &labels, status.quota.map(bound), CONTROLLER_UNITS);
-            set(&self.allocated, &labels, status.allocated.accounted(), CONTROLLER_UNITS);
-            set(&self.usage, &of_scheduler, queue.historical_usage_micro, MILLIONTHS);
+            set(&self.quota, &labels, status.quota.map(bound), &CONTROLLER_UNITS);
+            set(&self.allocated, &labels, status.allocated.accounted(), &CONTROLLER_UNITS);
+            set(&self.usage, &of_scheduler, queue.historical_usage_micro, &MILLIONTHS);
             self.dashboard(status);
             known.insert(Name::clone(&status.name), of_scheduler.map(Name::from));
         }
@@ -122,7 +122,7 @@ impl QueueMetrics {
     pub(super) fn set_usage(&self, of: impl Fn(&Name) -> PerResource<i64>) {
         for (queue, names) in &*self.names.lock().expect("no thread panics while holding the lock")
         {
-            set(&self.usage, &names.each_ref().map(|name| &**name), of(queue), MILLIONTHS);
+            set(&self.usage, &names.each_ref().map(|name| &**name), of(queue), &MILLIONTHS);
         }
     }
 
@@ -152,7 +152,7 @@ impl QueueMetrics {
 }
 
 /// Sets one gauge per resource; `i64::MIN` stands for unlimited and is exported as -1.
-fn set(gauges: &[GaugeVec; 3], labels: &[&str], amounts: PerResource<i64>, units: Units) {
+fn set(gauges: &[GaugeVec; 3], labels: &[&str], amounts: PerResource<i64>, units: &Units) {
     for ((gauge, amount), unit) in gauges.iter().zip(amounts.values()).zip(units.0) {
         let value = if amount == i64::MIN { -1.0 } else { scaled(amount, unit) };
         gauge.with_label_values(labels).set(value);

@@ -440,10 +440,7 @@ impl fmt::Display for Suggestion {
             Self::ResetBackoff => f.write_str(RESET_BACKOFF),
             Self::RaiseBound { queue, bound, by, to, other_bounds_too_low } => {
                 fmt_raise_bound(f, queue, bound.as_str(), by, to)?;
-                f.write_str(match other_bounds_too_low {
-                    true => "; another bound is too low as well",
-                    false => "",
-                })
+                fmt_other_bounds(f, *other_bounds_too_low)
             }
             Self::FreeCapacity { pods, short, location, domains } => {
                 free_capacity::fmt_free_capacity(f, *pods, location, domains.as_ref())?;
@@ -512,6 +509,10 @@ fn fmt_raise_bound(
     to: &Quantity,
 ) -> fmt::Result {
     write!(f, "raise the {bound} of queue {queue} by {} to {}", by.with_unit(), to.with_unit())
+}
+
+fn fmt_other_bounds(f: &mut fmt::Formatter<'_>, are_too_low: bool) -> fmt::Result {
+    f.write_str(if are_too_low { "; another bound is too low as well" } else { "" })
 }
 
 fn fmt_raise_quota(f: &mut fmt::Formatter<'_>, queue: &str, more: &[Quantity]) -> fmt::Result {
