@@ -194,7 +194,7 @@ fn an_explanation_reads_past_usage_where_the_scheduler_keeps_it() {
         lab.nodes(1, 8);
         lab.queue("a", 0, -1);
         lab.job("of-a", "a", 8, 1);
-        assert_snapshot!(explained(&lab, "a").await, @"  ConfigMap kai-scheduler-usage with the usage history exists in no namespace: all queues count as unused");
+        assert_snapshot!(explained(&lab, "a").await, @"  ConfigMap kai-scheduler-usage, the usage history, exists in no namespace: all queues count as unused");
         lab.start();
         lab.advance(1800).await;
         lab.queue("b", 0, -1);

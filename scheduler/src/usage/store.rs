@@ -111,7 +111,7 @@ impl UsageStore {
             (_, true) => None,
             (true, false) => Some(format!("ConfigMap {name} has no usage history {key}: {none}")),
             (false, false) => Some(format!(
-                "ConfigMap {name} with the usage history exists in no namespace: {none}"
+                "ConfigMap {name}, the usage history, exists in no namespace: {none}"
             )),
         }
     }
