@@ -126,7 +126,9 @@ fn a_workload_at_a_limit_runs_after_the_suggested_raise() {
         lab.patch(TEAM_PROD, &limit).await;
         lab.advance(5).await;
         assert_eq!(lab.pods().matches(" Running ").count(), 3);
-        assert!(lab.explain("train").await.starts_with("pod group default/pg-train is fully scheduled"));
+        assert!(
+            lab.explain("train").await.starts_with("pod group default/pg-train is fully scheduled")
+        );
     });
 }
 

@@ -373,7 +373,8 @@ fn workloads_of_an_expensive_karta_do_not_delay_others() {
         for _ in 0..4 {
             lab.advance(1).await;
             let pods = lab.pods();
-            let count = pods.lines().filter(|pod| pod.contains("too many or too large values")).count();
+            let count =
+                pods.lines().filter(|pod| pod.contains("too many or too large values")).count();
             let runs = |pod: &str| pod.starts_with("x-other") && pod.contains("Running");
             progress.push((count, pods.lines().any(runs)));
         }

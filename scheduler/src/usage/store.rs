@@ -110,9 +110,9 @@ impl UsageStore {
         match (self.object_exists, self.history_found) {
             (_, true) => None,
             (true, false) => Some(format!("ConfigMap {name} has no usage history {key}: {none}")),
-            (false, false) => Some(format!(
-                "ConfigMap {name}, the usage history, exists in no namespace: {none}"
-            )),
+            (false, false) => {
+                Some(format!("ConfigMap {name}, the usage history, exists in no namespace: {none}"))
+            }
         }
     }
 
