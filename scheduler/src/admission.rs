@@ -64,8 +64,8 @@ impl Admission {
     /// Creates the webhooks; `client` reads existing queues.
     pub fn new(client: Client, config: &Config) -> Self {
         let scheduler_name = config.scheduler_name.clone();
-        let tells = config.binding == Binding::Requests;
-        let reservation = config.gpu_reservation.clone().filter(|_| tells);
+        let writes_bind_requests = config.binding == Binding::Requests;
+        let reservation = config.gpu_reservation.clone().filter(|_| writes_bind_requests);
         let blocks_devices = config.block_nvidia_visible_devices;
         let api = ApiClient::new(client, scheduler_name.clone());
         let runtime_class = config.gpu_pod_runtime_class.clone();

@@ -15,21 +15,18 @@ pub struct Clock {
 
 impl Clock {
     /// A clock that starts at `epoch` now. Must be called inside the runtime whose time it follows.
-    #[must_use]
     pub fn starting_at(epoch: Timestamp) -> Self {
         Self { epoch, origin: Instant::now() }
     }
 
     /// A clock that follows the system time.
     #[allow(clippy::disallowed_methods, reason = "the one place where the machine's clock is read")]
-    #[must_use]
     pub fn real() -> Self {
         let now = std::time::SystemTime::now();
         Self::starting_at(Timestamp::try_from(now).expect("the system time fits a timestamp"))
     }
 
     /// The current time of the cluster.
-    #[must_use]
     pub fn now(&self) -> Timestamp {
         let elapsed = self.origin.elapsed();
         self.epoch.checked_add(elapsed).expect("a run ends before the year 9999")
@@ -37,7 +34,6 @@ impl Clock {
 
     /// The tokio instant of a cluster time: now for a time in the past, and at most thirty years
     /// after the start.
-    #[must_use]
     pub fn instant(&self, time: Timestamp) -> Instant {
         let wait = std::time::Duration::try_from(time.duration_since(self.epoch));
         let longest = std::time::Duration::from_hours(30 * 365 * 24);

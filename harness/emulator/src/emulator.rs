@@ -45,7 +45,6 @@ pub struct Options {
 
 impl Options {
     /// The default options with a clock.
-    #[must_use]
     pub fn with_clock(clock: Clock) -> Self {
         Self {
             clock,
@@ -88,14 +87,12 @@ pub struct SettleTimeout {
 
 impl Emulator {
     /// Starts a cluster on the current tokio runtime. Its time is virtual if the runtime is paused.
-    #[must_use]
     pub fn start(options: Options) -> Self {
         let store = initial_store(&options, []).expect("the objects of a new cluster are valid");
         Self::start_with(store, options)
     }
 
     /// Starts a cluster with a store that [`initial_store`] created.
-    #[must_use]
     pub fn start_with(store: Store, options: Options) -> Self {
         let shared = SharedStore::new(store, options.clock);
         let webhooks = Webhooks::default();
@@ -109,13 +106,11 @@ impl Emulator {
     }
 
     /// A client in the same process, without a socket; its default namespace is `default`.
-    #[must_use]
     pub fn client(&self) -> kube::Client {
         self.router.client()
     }
 
     /// The API as a service for HTTP requests.
-    #[must_use]
     pub fn service(&self) -> Router {
         self.router.clone()
     }
@@ -141,19 +136,16 @@ impl Emulator {
     }
 
     /// The clock of the cluster.
-    #[must_use]
     pub fn clock(&self) -> &Clock {
         self.shared.clock()
     }
 
     /// The store of the cluster.
-    #[must_use]
     pub fn store(&self) -> &SharedStore {
         &self.shared
     }
 
     /// The revision of the last change.
-    #[must_use]
     pub fn revision(&self) -> u64 {
         self.shared.revision()
     }

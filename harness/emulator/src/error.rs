@@ -73,7 +73,6 @@ pub struct Cause {
 
 /// The field that a decoding error names in its message: an unknown field, or one with a value of
 /// the wrong type. Decoding errors have no causes.
-#[must_use]
 pub fn undecodable_field(message: &str) -> Option<&str> {
     let quoted = |before: &str, after: char| {
         let (_, rest) = message.split_once(before)?;
@@ -86,7 +85,6 @@ pub fn undecodable_field(message: &str) -> Option<&str> {
 
 impl ApiError {
     /// The path of the invalid field, if the error names one.
-    #[must_use]
     pub fn field(&self) -> Option<&str> {
         let causes = self.details.iter().flat_map(|details| &details.causes);
         let cause = causes.map(|cause| cause.field.as_str()).find(|field| !field.is_empty());
@@ -137,14 +135,12 @@ impl ApiError {
     }
 
     /// 404: no such object.
-    #[must_use]
     pub fn not_found(resource: &Resource, name: &str) -> Self {
         Self::for_object(404, "NotFound", resource, name)
             .with_message(format!("{resource} \"{name}\" not found"))
     }
 
     /// 404: the path or the kind does not exist.
-    #[must_use]
     pub fn no_such_resource() -> Self {
         let mut error =
             Self::new(404, "NotFound", "the server could not find the requested resource");
@@ -153,21 +149,18 @@ impl ApiError {
     }
 
     /// 409: an object of this name exists.
-    #[must_use]
     pub fn already_exists(resource: &Resource, name: &str) -> Self {
         Self::for_object(409, "AlreadyExists", resource, name)
             .with_message(format!("{resource} \"{name}\" already exists"))
     }
 
     /// 409: the write conflicts with the current state of the object.
-    #[must_use]
     pub fn conflict(resource: &Resource, name: &str, why: &str) -> Self {
         Self::for_object(409, "Conflict", resource, name)
             .with_message(format!("Operation cannot be fulfilled on {resource} \"{name}\": {why}"))
     }
 
     /// 409: the `resourceVersion` of the write is not the current one.
-    #[must_use]
     pub fn modified(resource: &Resource, name: &str) -> Self {
         let why = "the object has been modified; \
                    please apply your changes to the latest version and try again";
@@ -175,7 +168,6 @@ impl ApiError {
     }
 
     /// 403: rejected by admission.
-    #[must_use]
     pub fn forbidden(resource: &Resource, name: &str, why: &str) -> Self {
         let what = if name.is_empty() { String::new() } else { format!(" \"{name}\"") };
         Self::for_object(403, "Forbidden", resource, name)
@@ -193,13 +185,11 @@ impl ApiError {
     }
 
     /// 410: a watch from revision `requested`, when the log starts after `oldest`.
-    #[must_use]
     pub fn too_old(requested: u64, oldest: u64) -> Self {
         Self::expired(format!("too old resource version: {requested} ({oldest})"))
     }
 
     /// 504: the revision does not exist yet.
-    #[must_use]
     pub fn too_large_revision(requested: u64, current: u64) -> Self {
         Self::new(
             504,
@@ -220,7 +210,6 @@ impl ApiError {
     }
 
     /// 405: the resource does not support the method.
-    #[must_use]
     pub fn method_not_allowed() -> Self {
         let message = "the server does not allow this method on the requested resource";
         let mut error = Self::new(405, "MethodNotAllowed", message);
@@ -229,7 +218,6 @@ impl ApiError {
     }
 
     /// 500: the server cannot perform the operation on this object.
-    #[must_use]
     pub fn internal(why: String) -> Self {
         let message = format!("Internal error occurred: {why}");
         let cause = Cause { message: why, ..Cause::default() };
@@ -242,7 +230,6 @@ impl ApiError {
     }
 
     /// 415: the body's content type is not one of these.
-    #[must_use]
     pub fn unsupported_media_type(allowed: &[&str]) -> Self {
         let message = format!(
             "the body of the request was in an unknown format - accepted media types include: {}",

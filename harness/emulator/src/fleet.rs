@@ -138,7 +138,6 @@ impl Fleet {
     }
 
     /// The nodes, as Kubernetes objects.
-    #[must_use]
     pub fn nodes(&self) -> &[Value] {
         &self.nodes
     }

@@ -75,19 +75,16 @@ struct RequestContext<'r> {
 
 impl Router {
     /// A router for a store.
-    #[must_use]
     pub fn new(store: SharedStore) -> Self {
         Self::with_webhooks(store, Webhooks::default())
     }
 
     /// A router for a store whose writes call admission webhooks.
-    #[must_use]
     pub fn with_webhooks(store: SharedStore, webhooks: Webhooks) -> Self {
         Self { store, webhooks, documents: Arc::default(), serialized: SerializedCache::default() }
     }
 
     /// A client in the same process, without a socket.
-    #[must_use]
     pub fn client(&self) -> kube::Client {
         kube::Client::new(self.clone(), "default")
     }

@@ -33,13 +33,11 @@ pub struct Resource {
 
 impl Resource {
     /// `Resource::new("apps", "deployments")`.
-    #[must_use]
     pub fn new(group: &str, plural: &str) -> Self {
         Self { group: group.into(), plural: plural.into() }
     }
 
     /// Whether it is the resource `plural` of `group`.
-    #[must_use]
     pub fn is(&self, group: &str, plural: &str) -> bool {
         &*self.plural == plural && &*self.group == group
     }
@@ -144,19 +142,16 @@ pub struct Column {
 
 impl Kind {
     /// A version by its name.
-    #[must_use]
     pub fn version(&self, name: &str) -> Option<&Version> {
         self.versions.iter().find(|version| &*version.name == name)
     }
 
     /// The version in which objects are stored.
-    #[must_use]
     pub fn stored(&self) -> &Version {
         self.version(&self.storage).expect("a kind's storage version is one of its versions")
     }
 
     /// `group/version`, or the version alone in the core group.
-    #[must_use]
     pub fn api_version(&self, version: &str) -> String {
         if self.resource.group.is_empty() {
             return version.to_owned();
@@ -165,7 +160,6 @@ impl Kind {
     }
 
     /// The Go package of a built-in kind, as messages name it.
-    #[must_use]
     pub fn package(&self) -> &str {
         match self.storage_resource().group.split('.').next() {
             None | Some("") => "core",
@@ -175,13 +169,11 @@ impl Kind {
 
     /// Whether the type declares this path of keys and indexes (`spec.containers.0.env`) in the
     /// storage version.
-    #[must_use]
     pub fn has_path(&self, path: &str) -> bool {
         type_info::TypeInfo::object(self, self.stored().schema.as_deref()).has_path(path)
     }
 
     /// Whether it is the kind `kind` of `group`.
-    #[must_use]
     pub fn is(&self, group: &str, kind: &str) -> bool {
         &*self.kind == kind && &*self.resource.group == group
     }
@@ -197,7 +189,6 @@ pub struct Kinds {
 
 impl Kinds {
     /// The built-in kinds.
-    #[must_use]
     pub fn built_in() -> Self {
         let mut kinds = Self { by_resource: BTreeMap::new(), by_kind: BTreeMap::new(), edition: 0 };
         for kind in builtin_table::built_in() {
@@ -207,20 +198,17 @@ impl Kinds {
     }
 
     /// The kind of a resource.
-    #[must_use]
     pub fn get(&self, resource: &Resource) -> Option<&Arc<Kind>> {
         self.by_resource.get(resource)
     }
 
     /// The kind of a request path; `None` if the version is not served.
-    #[must_use]
     pub fn by_path(&self, group: &str, version: &str, plural: &str) -> Option<&Arc<Kind>> {
         let kind = self.get(&Resource::new(group, plural))?;
         kind.version(version).filter(|version| version.served).map(|_| kind)
     }
 
     /// The kind by group and kind, as in owner references and request bodies.
-    #[must_use]
     pub fn by_kind(&self, group: &str, kind: &str) -> Option<&Arc<Kind>> {
         self.get(self.by_kind.get(&(Arc::from(group), Arc::from(kind)))?)
     }
@@ -232,7 +220,6 @@ impl Kinds {
 
     /// A counter that increases with every change of the registry. Caches of derived data
     /// (discovery, OpenAPI) are valid for one edition.
-    #[must_use]
     pub fn edition(&self) -> u64 {
         self.edition
     }

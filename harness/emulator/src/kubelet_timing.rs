@@ -38,7 +38,6 @@ pub(crate) fn violated_rule(key: &str, text: &str) -> Option<&'static str> {
 
 /// Parses a duration such as `90s`, `1h30m`, `1.5h` or `250ms`; a plain number is in seconds, and
 /// `d` is a day.
-#[must_use]
 pub fn parse_duration(text: &str) -> Option<Duration> {
     if let Ok(secs) = text.parse::<u64>() {
         return Some(Duration::from_secs(secs));

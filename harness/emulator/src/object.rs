@@ -3,13 +3,11 @@
 use schedlab_json::{Map, Value};
 
 /// The value of a field; `None` if `value` is no map or lacks the field.
-#[must_use]
 pub fn field<'v>(value: &'v Value, name: &str) -> Option<&'v Value> {
     value.as_object()?.get(name)
 }
 
 /// The value at `path`.
-#[must_use]
 pub fn at<'v>(value: &'v Value, path: &[&str]) -> Option<&'v Value> {
     path.iter().try_fold(value, |value, name| field(value, name))
 }
@@ -35,25 +33,21 @@ pub fn map<'v>(value: &'v Value, path: &[&str]) -> Option<&'v Map> {
 }
 
 /// `metadata.name`.
-#[must_use]
 pub fn name(object: &Value) -> &str {
     text(object, &["metadata", "name"])
 }
 
 /// `metadata.namespace`; empty for cluster-scoped objects.
-#[must_use]
 pub fn namespace(object: &Value) -> &str {
     text(object, &["metadata", "namespace"])
 }
 
 /// `metadata.uid`.
-#[must_use]
 pub fn uid(object: &Value) -> &str {
     text(object, &["metadata", "uid"])
 }
 
 /// `metadata.resourceVersion`.
-#[must_use]
 pub fn resource_version(object: &Value) -> &str {
     text(object, &["metadata", "resourceVersion"])
 }
@@ -69,7 +63,6 @@ pub fn annotation<'v>(object: &'v Value, key: &str) -> Option<&'v str> {
 }
 
 /// Whether the object is being deleted.
-#[must_use]
 pub fn is_deleting(object: &Value) -> bool {
     at(object, &["metadata", "deletionTimestamp"]).is_some_and(|time| !time.is_null())
 }
@@ -95,7 +88,6 @@ pub fn finalizers(object: &Value) -> impl Iterator<Item = &str> {
 
 /// The status of a condition by its type: `True`, `False`, `Unknown`; `None` when there is no
 /// such condition.
-#[must_use]
 pub fn condition<'v>(object: &'v Value, kind: &str) -> Option<&'v str> {
     list(object, &["status", "conditions"])
         .iter()

@@ -25,7 +25,6 @@ pub enum BadQuantity {
 }
 
 /// The quantity in a JSON field, in thousandths; `None` if it is not a quantity.
-#[must_use]
 pub fn thousandths(value: &Value) -> Option<Milli> {
     match value {
         Value::String(text) => parse(text).ok(),

@@ -34,7 +34,6 @@ struct State {
 
 impl SharedStore {
     /// Shares a store whose changes are stamped with the time of `clock`.
-    #[must_use]
     pub fn new(store: Store, clock: Clock) -> Self {
         let revision = watch::Sender::new(store.revision());
         let state = Mutex::new(State { store, observers: Vec::new(), watch_notifiers: Vec::new() });
@@ -42,7 +41,6 @@ impl SharedStore {
     }
 
     /// The clock that stamps changes.
-    #[must_use]
     pub fn clock(&self) -> &Clock {
         &self.inner.clock
     }
@@ -74,13 +72,11 @@ impl SharedStore {
     }
 
     /// The revision of the last change.
-    #[must_use]
     pub fn revision(&self) -> u64 {
         *self.inner.revision.borrow()
     }
 
     /// Subscribes to the current revision. Several changes may arrive as one notification.
-    #[must_use]
     pub fn subscribe_revisions(&self) -> watch::Receiver<u64> {
         self.inner.revision.subscribe()
     }

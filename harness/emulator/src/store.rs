@@ -76,7 +76,6 @@ pub(crate) struct Commit<'w> {
 
 impl Store {
     /// An empty store. Equal seeds give equal uids and generated names.
-    #[must_use]
     pub fn new(seed: u64) -> Self {
         Self {
             kinds: Kinds::built_in(),
@@ -90,7 +89,6 @@ impl Store {
     }
 
     /// The registered kinds, built-in and custom.
-    #[must_use]
     pub fn kinds(&self) -> &Kinds {
         &self.kinds
     }
@@ -100,7 +98,6 @@ impl Store {
     }
 
     /// The revision of the last change. An empty store is at 1.
-    #[must_use]
     pub fn revision(&self) -> u64 {
         self.compacted + self.log.len() as u64
     }
@@ -115,7 +112,6 @@ impl Store {
 
     /// One object, if it exists. The key must use the storage resource: an alias such as
     /// `events.k8s.io` events is not resolved.
-    #[must_use]
     pub fn find(&self, key: &Key) -> Option<&Object> {
         let namespaced_name = (Arc::clone(&key.namespace), Arc::clone(&key.name));
         self.collections.get(&key.resource)?.get(&namespaced_name)
@@ -161,7 +157,6 @@ impl Store {
     }
 
     /// The number of changes in the log.
-    #[must_use]
     pub fn log_len(&self) -> usize {
         self.log.len()
     }
@@ -175,7 +170,6 @@ impl Store {
     }
 
     /// The last revision that was written before `time`.
-    #[must_use]
     pub fn revision_before(&self, time: Timestamp) -> u64 {
         self.compacted + self.log.partition_point(|entry| entry.time < time) as u64
     }

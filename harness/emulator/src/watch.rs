@@ -144,7 +144,6 @@ impl Cursor {
     }
 
     /// Whether the watch has not yet read up to `revision`.
-    #[must_use]
     pub fn is_behind(&self, revision: u64) -> bool {
         self.revision < revision
     }
@@ -213,7 +212,6 @@ struct InitialEventsEnd {
 
 impl<'k> Bookmark<'k> {
     /// A bookmark for a watch of a kind in an API version.
-    #[must_use]
     pub fn new(
         kind: &'k str,
         api_version: &'k str,

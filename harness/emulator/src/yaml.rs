@@ -8,7 +8,6 @@ use serde_saphyr::{Location, Spanned};
 /// The location of a field in a document of `text` (counted from 0), or of its closest ancestor
 /// that exists; `None` if there is no such document. Paths are those of API messages:
 /// `spec.containers[0].name`, `limits[nvidia.com/gpu]`.
-#[must_use]
 pub fn locate(text: &str, document: usize, field: &str) -> Option<Location> {
     // The API server reports node taints at `metadata.taints`.
     let field = &field.replacen("metadata.taints", "spec.taints", 1);

@@ -70,13 +70,11 @@ pub enum BoundLevels {
 
 impl Rules {
     /// The rules of profile `kai`.
-    #[must_use]
     pub fn kai() -> Self {
         Self { profile: AuditProfile::Kai, bounds: BoundLevels::All, window: Duration::ZERO }
     }
 
     /// The rules of profile `kube`.
-    #[must_use]
     pub fn kube() -> Self {
         Self { profile: AuditProfile::Kube, bounds: BoundLevels::All, window: Duration::ZERO }
     }
@@ -99,7 +97,6 @@ pub struct Auditor {
 
 impl Auditor {
     /// An auditor of an empty cluster. Pods that first appear bound count as bound by others.
-    #[must_use]
     pub fn new(rules: Rules) -> Self {
         Self {
             rules,
@@ -113,7 +110,6 @@ impl Auditor {
     }
 
     /// All breaches so far, in order of detection.
-    #[must_use]
     pub fn breaches(&self) -> &[Breach] {
         &self.breaches
     }

@@ -38,7 +38,6 @@ impl CycleObserver for () {
 }
 
 /// Decides one scheduling cycle.
-#[must_use]
 pub fn schedule(snapshot: &Snapshot, profile: &Profile) -> Plan {
     schedule_observed(snapshot, profile, &mut ())
 }

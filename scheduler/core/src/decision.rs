@@ -89,7 +89,6 @@ pub enum EvictionCause {
 
 impl EvictionCause {
     /// The pod group that gets the capacity; `None` for a stale gang.
-    #[must_use]
     pub const fn preemptor(&self) -> Option<PodGroupId> {
         match self {
             Self::Reclaim { preemptor, .. }
@@ -100,7 +99,6 @@ impl EvictionCause {
     }
 
     /// The name of the action that KAI writes on the pod group.
-    #[must_use]
     pub const fn action(&self) -> &'static str {
         match self {
             Self::Reclaim { .. } => "reclaim",

@@ -144,7 +144,6 @@ pub struct NodeGroup {
 }
 
 /// Explains `group` as the next cycle sees it.
-#[must_use]
 pub fn explain(snapshot: &Snapshot, profile: &Profile, group: PodGroupId) -> Explanation {
     let (mut session, plan) = decide(snapshot, profile, &mut ());
     let missing_pods = missing_pods(&mut session, group);

@@ -10,7 +10,6 @@ use crate::{
 };
 
 /// Message of the eviction event: the preemptor and the cause.
-#[must_use]
 pub fn eviction_message(snapshot: &Snapshot, pod: PodId, cause: &EvictionCause) -> String {
     let pod = &snapshot.pods[pod.0 as usize];
     let pod = format!("{}/{}", pod.namespace, pod.name);

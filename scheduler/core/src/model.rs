@@ -55,7 +55,6 @@ pub struct Time(pub i64);
 
 impl Time {
     /// Time since `earlier`; zero when that lies in the future.
-    #[must_use]
     pub fn since(self, earlier: Self) -> std::time::Duration {
         let millis = self.0.saturating_sub(earlier.0);
         std::time::Duration::from_millis(u64::try_from(millis).unwrap_or(0))

@@ -39,7 +39,6 @@ const POINT: i64 = 1_000_000_000;
 
 impl Plugins {
     /// The plugins of KAI.
-    #[must_use]
     pub fn kai() -> Self {
         Self::kai_with(|_| true)
     }
@@ -110,7 +109,6 @@ impl Plugins {
     }
 
     /// The default plugins of kube-scheduler, with their default weights.
-    #[must_use]
     pub fn kube() -> Self {
         let scores: Vec<(Arc<dyn Score>, i64)> = vec![
             (Arc::new(taint_toleration::TaintToleration), 3),

@@ -80,7 +80,6 @@ pub enum Action {
 
 impl Action {
     /// KAI's name.
-    #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Allocate => "allocate",
@@ -115,7 +114,6 @@ pub enum ResolveMethod {
 
 impl Profile {
     /// KAI's defaults.
-    #[must_use]
     pub fn kai() -> Self {
         Self {
             actions: vec![
@@ -149,7 +147,6 @@ impl Profile {
     }
 
     /// The defaults of kube-scheduler.
-    #[must_use]
     pub fn kube() -> Self {
         Self {
             actions: vec![Action::Allocate],

@@ -20,7 +20,6 @@ pub use usage::usage_lines;
 use crate::model::PodGroup;
 
 /// The rank of each pod group by creation, then uid, then position.
-#[must_use]
 pub fn age_ranks(groups: &[PodGroup]) -> Vec<u32> {
     let mut order: Vec<usize> = (0..groups.len()).collect();
     order.sort_by(|&a, &b| {

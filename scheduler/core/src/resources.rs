@@ -47,7 +47,6 @@ impl Resources {
     pub const INEXHAUSTIBLE: i64 = 1 << 20;
 
     /// The resources that queues account for.
-    #[must_use]
     pub const fn accounted(&self) -> PerResource<i64> {
         PerResource { gpu: self.gpu_milli, cpu: self.cpu_milli, memory: self.memory_bytes }
     }
@@ -157,7 +156,6 @@ impl Resources {
     }
 
     /// Every positive amount is available in `room`.
-    #[must_use]
     pub fn fits_in(&self, available: &Self) -> bool {
         let fits = |requested: i64, free: i64| requested <= 0 || requested <= free;
         fits(self.gpu_milli, available.gpu_milli)
@@ -171,13 +169,11 @@ impl Resources {
     }
 
     /// Amount of an extended resource; 0 when absent.
-    #[must_use]
     pub fn extended_of(&self, name: &str) -> i64 {
         self.extended.get(name).copied().unwrap_or(0)
     }
 
     /// The resources of which `room` has too little.
-    #[must_use]
     pub fn shortage_in(&self, available: &Self) -> Shortage {
         let short = |requested: i64, free: i64| requested > 0 && requested > free;
         let extended = self.extended.iter();
@@ -193,7 +189,6 @@ impl Resources {
     }
 
     /// Amount of one resource.
-    #[must_use]
     pub fn amount(&self, resource: &ResourceName) -> i64 {
         match resource {
             ResourceName::Gpu => self.gpu_milli,
@@ -223,7 +218,6 @@ pub struct Shortage {
 
 impl Shortage {
     /// Nothing is short.
-    #[must_use]
     pub fn is_empty(&self) -> bool {
         *self == Self::default()
     }
@@ -302,7 +296,6 @@ impl PerResource<i64> {
     }
 
     /// No value exceeds its bound.
-    #[must_use]
     pub fn within(self, bounds: PerResource<Amount>) -> bool {
         self.values().into_iter().zip(bounds.values()).all(|(value, bound)| bound.allows(value))
     }
@@ -310,7 +303,6 @@ impl PerResource<i64> {
 
 impl Amount {
     /// `value` does not exceed it.
-    #[must_use]
     pub const fn allows(self, value: i64) -> bool {
         match self {
             Self::Exactly(bound) => value <= bound,
@@ -319,7 +311,6 @@ impl Amount {
     }
 
     /// The bound, or `otherwise` where there is none.
-    #[must_use]
     pub const fn or(self, otherwise: i64) -> i64 {
         match self {
             Self::Exactly(bound) => bound,

@@ -26,7 +26,6 @@ const START: Time = Time(1_767_225_600_000);
 
 /// One pending one-GPU job for every GPU of an empty cluster, spread over `queues` leaf queues in
 /// two departments.
-#[must_use]
 pub fn pending_singles(nodes: u32, queues: u32) -> Snapshot {
     let gpus = nodes * GPUS_PER_NODE;
     let mut cluster = Cluster::new(nodes);
@@ -39,20 +38,17 @@ pub fn pending_singles(nodes: u32, queues: u32) -> Snapshot {
 }
 
 /// `jobs` pending one-GPU jobs in four queues, each with a quota of a quarter of the empty cluster.
-#[must_use]
 pub fn pending_jobs(nodes: u32, jobs: u32) -> Snapshot {
     Cluster::in_four_queues(nodes, jobs, |_| None)
 }
 
 /// Like [`pending_jobs`], but every second job runs, on one node after the other.
-#[must_use]
 pub fn half_running_jobs(nodes: u32, jobs: u32) -> Snapshot {
     Cluster::in_four_queues(nodes, jobs, |job| (job % 2 == 0).then_some(NodeId(job % nodes)))
 }
 
 /// A busy cluster: one-GPU jobs of a hundred queues run on fifteen of sixteen GPUs, and a third as
 /// many pods are pending, in jobs of one, two, four and eight GPUs.
-#[must_use]
 pub fn full_fleet(nodes: u32) -> Snapshot {
     let gpus = nodes * GPUS_PER_NODE;
     let (running, pending) = (gpus / 16 * 15, gpus / 16 * 5);
@@ -75,14 +71,12 @@ pub fn full_fleet(nodes: u32) -> Snapshot {
 
 /// Every GPU runs a one-GPU job of a borrowing queue; one gang of half the nodes, with eight GPUs
 /// per pod, reclaims them.
-#[must_use]
 pub fn large_gang_against_singles(nodes: u32) -> Snapshot {
     let gang = Job { pods: nodes / 2, gpus: GPUS_PER_NODE, ..Job::default() };
     Cluster::against_singles(nodes, Occupants::Preemptible, &[("gang".into(), gang)])
 }
 
 /// Every GPU runs a one-GPU job of a borrowing queue; as many one-GPU jobs reclaim all of them.
-#[must_use]
 pub fn singles_against_singles(nodes: u32) -> Snapshot {
     let jobs: Vec<_> = (0..nodes * GPUS_PER_NODE)
         .map(|job| (format!("pending-{job:06}"), Job::default()))
@@ -92,7 +86,6 @@ pub fn singles_against_singles(nodes: u32) -> Snapshot {
 
 /// Every GPU is in use, one on each node by a non-preemptible job: a gang of ten pods with eight
 /// GPUs never fits.
-#[must_use]
 pub fn infeasible_gang_against_singles(nodes: u32) -> Snapshot {
     let gang = Job { pods: 10, gpus: GPUS_PER_NODE, ..Job::default() };
     Cluster::against_singles(nodes, Occupants::OnePinnedOnEachNode, &[("gang".into(), gang)])
@@ -100,14 +93,12 @@ pub fn infeasible_gang_against_singles(nodes: u32) -> Snapshot {
 
 /// Every GPU runs a one-GPU job of a borrowing department, in racks of eight nodes and zones of
 /// eight racks; sixty gangs of the other four departments each require one rack or zone.
-#[must_use]
 pub fn gangs_in_one_domain_against_singles(nodes: u32) -> Snapshot {
     Cluster::lent_to_one_department(nodes, GangPlacement::SameDomain)
 }
 
 /// Like [`gangs_in_one_domain_against_singles`], but no two pods of a gang may share a rack, or a
 /// node.
-#[must_use]
 pub fn gangs_in_separate_domains_against_singles(nodes: u32) -> Snapshot {
     Cluster::lent_to_one_department(nodes, GangPlacement::SeparateDomains)
 }

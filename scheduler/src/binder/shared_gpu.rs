@@ -53,8 +53,9 @@ impl<'a> SharingContainer<'a> {
 
 /// CDI annotation with the devices; `None` if a ConfigMap passes them.
 pub(super) fn cdi_annotation(pod: &Value, devices: &[Name]) -> Option<(String, String)> {
-    let tells = !devices.is_empty() && annotation(pod, SHARED_GPU_CONFIG_MAP_ANNOTATION).is_none();
-    let container = SharingContainer::from_pod(pod).filter(|_| tells)?;
+    let has_config_map = annotation(pod, SHARED_GPU_CONFIG_MAP_ANNOTATION).is_some();
+    let needs_annotation = !devices.is_empty() && !has_config_map;
+    let container = SharingContainer::from_pod(pod).filter(|_| needs_annotation)?;
     let name = text(container.object, "/name")?;
     Some((format!("nvidia.cdi.k8s.io/container.{name}"), devices.join(",")))
 }

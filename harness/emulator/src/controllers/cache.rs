@@ -78,19 +78,16 @@ impl InformerCache {
     }
 
     /// The number of applied changes.
-    #[must_use]
     pub fn change_count(&self) -> u64 {
         self.change_count
     }
 
     /// An object.
-    #[must_use]
     pub fn get(&self, key: &Key) -> Option<&Object> {
         self.objects.get(key)
     }
 
     /// When a node was deleted; `None` if it exists or never existed.
-    #[must_use]
     pub fn node_gone_since(&self, node: &Key) -> Option<Timestamp> {
         self.removed_nodes.get(node).copied()
     }
@@ -113,7 +110,6 @@ impl InformerCache {
     }
 
     /// The scope of an owner's kind. Without registered kinds, every kind counts as cluster-wide.
-    #[must_use]
     pub fn owner_scope(&self, owner: &OwnerReference<'_>) -> OwnerScope {
         match self.owner_kind(owner).map(|kind| kind.namespaced) {
             Some(true) => OwnerScope::Namespaced,
@@ -129,13 +125,11 @@ impl InformerCache {
     }
 
     /// Whether an absent object of a kind does not exist.
-    #[must_use]
     pub fn is_watched(&self, resource: &Resource) -> bool {
         !self.unwatched.contains(resource)
     }
 
     /// An object with the cache's own key.
-    #[must_use]
     pub fn entry(&self, key: &Key) -> Option<(&Key, &Object)> {
         self.objects.get_key_value(key)
     }
@@ -166,7 +160,6 @@ impl InformerCache {
     }
 
     /// The object with a uid.
-    #[must_use]
     pub fn by_uid(&self, uid: &str) -> Option<&Key> {
         self.by_uid.get(uid)
     }
@@ -340,7 +333,6 @@ fn owner_uids(object: &Value) -> impl Iterator<Item = &str> {
 }
 
 /// The owner reference of the controller of an object.
-#[must_use]
 pub fn controller_of(object: &Value) -> Option<OwnerReference<'_>> {
     owners(object).find(|owner| owner.is_controller)
 }
@@ -350,7 +342,6 @@ fn name_of(entry: &Value) -> &str {
 }
 
 /// The key of an object of a kind.
-#[must_use]
 pub fn key_of(resource: &Resource, object: &Value) -> Key {
     Key {
         resource: resource.clone(),

@@ -31,13 +31,11 @@ pub struct ReconcileResult {
 
 impl ReconcileResult {
     /// No writes, and no requeue.
-    #[must_use]
     pub fn done() -> Self {
         Self::default()
     }
 
     /// No writes, and a requeue at a time.
-    #[must_use]
     pub fn requeue_at(time: Timestamp) -> Self {
         Self { writes: Vec::new(), requeue_at: Some(time) }
     }
@@ -57,44 +55,37 @@ impl ReconcileResult {
 
 impl ApiRequest {
     /// Creates an object.
-    #[must_use]
     pub fn create(resource: &Resource, object: Value) -> Self {
         Self { key: key_of(resource, &object), op: Op::Create(object) }
     }
 
     /// Updates an object; conflicts if it was written since it was read.
-    #[must_use]
     pub fn update(key: &Key, object: Value) -> Self {
         Self { key: key.clone(), op: Op::Update(Subresource::None, object) }
     }
 
     /// Updates an object's status; conflicts if it was written since it was read. `None` if the status
     /// did not change.
-    #[must_use]
     pub fn status_update(key: &Key, before: &Value, after: Value) -> Option<Self> {
         (before.get("status") != after.get("status")).then(|| Self::full_status_update(key, after))
     }
 
     /// Updates an object's status and the metadata that goes with it, even if the status is unchanged.
-    #[must_use]
     pub fn full_status_update(key: &Key, after: Value) -> Self {
         Self { key: key.clone(), op: Op::Update(Subresource::Status, after) }
     }
 
     /// Deletes an object by its uid; dependents are deleted in the background.
-    #[must_use]
     pub fn delete(key: &Key, object: &Value) -> Self {
         Self::delete_with(key, object, |_| ())
     }
 
     /// Deletes an object by its uid without a grace period.
-    #[must_use]
     pub fn delete_now(key: &Key, object: &Value) -> Self {
         Self::delete_with(key, object, |options| options.grace_secs = Some(0))
     }
 
     /// Deletes an object by its uid, after its dependents.
-    #[must_use]
     pub fn delete_foreground(key: &Key, object: &Value) -> Self {
         Self::delete_with(key, object, |options| {
             options.propagation = Some(Propagation::Foreground);

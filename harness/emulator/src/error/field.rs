@@ -13,19 +13,16 @@ pub struct FieldErrors {
 
 impl FieldErrors {
     /// Without errors.
-    #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
     /// Whether there are no errors.
-    #[must_use]
     pub fn is_empty(&self) -> bool {
         self.causes.is_empty()
     }
 
     /// The errors in the order found.
-    #[must_use]
     pub fn causes(&self) -> &[Cause] {
         &self.causes
     }
@@ -49,7 +46,6 @@ impl FieldErrors {
     }
 
     /// Whether there are errors that prevent the evaluation of CEL rules.
-    #[must_use]
     pub fn blocks_cel_rules(&self) -> bool {
         let blocking = ["NotSupported", "Required", "TooLong", "TooMany", "TypeInvalid"];
         self.causes.iter().any(|cause| {
@@ -181,7 +177,6 @@ impl FieldErrors {
     }
 
     /// All errors as one text without repetitions; `None` if there are none.
-    #[must_use]
     pub fn aggregate(&self) -> Option<String> {
         let mut messages: Vec<String> = Vec::new();
         for cause in &self.causes {

@@ -12,7 +12,6 @@ use schedlab_json::Value;
 
 /// The kind that a CRD defines, and the errors of the CRD. The kind may be used only if there are
 /// no errors.
-#[must_use]
 pub fn from_crd(crd: &Value) -> (Kind, FieldErrors) {
     let mut errors = FieldErrors::new();
     let names = |field: &str| text(crd, &["spec", "names", field]);

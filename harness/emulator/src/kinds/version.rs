@@ -28,7 +28,6 @@ const AUTOSCALER_V1: &str = "autoscaling/v1";
 
 impl Kind {
     /// The resource under which its objects are stored.
-    #[must_use]
     pub fn storage_resource(&self) -> Resource {
         match self.origin {
             Origin::View => Resource::new("", "events"),
@@ -37,7 +36,6 @@ impl Kind {
     }
 
     /// Converts a stored object to `version` of this kind.
-    #[must_use]
     pub fn in_version(&self, version: &str, stored: &Arc<Value>) -> Arc<Value> {
         if self.origin == Origin::View {
             let mut shown = Value::clone(stored);

@@ -7,7 +7,6 @@ use super::shape::{ListShape, Shape};
 use schedlab_json::Value;
 
 /// The shape of a custom resource with this `openAPIV3Schema`.
-#[must_use]
 pub fn crd_shape(schema: &Value) -> Arc<Shape> {
     Arc::new(with_metadata(shape_of_schema(schema)))
 }

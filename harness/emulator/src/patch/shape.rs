@@ -50,13 +50,11 @@ static PLAIN: std::sync::LazyLock<Shape> = std::sync::LazyLock::new(Shape::defau
 
 impl Shape {
     /// The shape of a field without information: maps merge, lists are replaced.
-    #[must_use]
     pub fn plain() -> &'static Self {
         &PLAIN
     }
 
     /// The shape of a field.
-    #[must_use]
     pub fn field(&self, name: &str) -> &Self {
         match self.fields.get(name).or(self.entries.as_ref()) {
             Some(shape) => shape,
@@ -65,7 +63,6 @@ impl Shape {
     }
 
     /// The shape of the items of a list.
-    #[must_use]
     pub fn item(&self) -> &Self {
         self.item.as_deref().unwrap_or_else(|| Self::plain())
     }

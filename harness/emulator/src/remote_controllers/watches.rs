@@ -30,7 +30,6 @@ pub struct Collection {
 
 impl Collection {
     /// `Collection::new("apps/v1", "deployments", "Deployment")`.
-    #[must_use]
     pub fn new(api_version: &str, plural: &str, kind: &str) -> Self {
         let (group, version) = api_version.rsplit_once('/').unwrap_or(("", api_version));
         let resource = Resource::new(group, plural);
@@ -38,7 +37,6 @@ impl Collection {
     }
 
     /// `apiVersion` of its objects.
-    #[must_use]
     pub fn api_version(&self) -> String {
         match &*self.resource.group {
             "" => self.version.clone(),

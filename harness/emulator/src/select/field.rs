@@ -47,20 +47,17 @@ impl FieldSelector {
     }
 
     /// `metadata.name=name`.
-    #[must_use]
     pub fn name(name: &str) -> Self {
         let field = vec!["metadata".to_owned(), "name".to_owned()];
         Self { terms: vec![Term { field, absent: "", value: name.to_owned(), is_negated: false }] }
     }
 
     /// Whether it selects everything.
-    #[must_use]
     pub fn is_empty(&self) -> bool {
         self.terms.is_empty()
     }
 
     /// Whether it selects the object.
-    #[must_use]
     pub fn matches(&self, object: &Value) -> bool {
         self.terms.iter().all(|term| term.holds(object))
     }

@@ -72,7 +72,6 @@ impl LabelSelector {
     }
 
     /// Converts a map of labels, as in `spec.selector` of a `Service` or `ReplicationController`.
-    #[must_use]
     pub fn from_map(labels: &Value) -> Self {
         let requirements = labels.as_object().into_iter().flatten().map(|(key, value)| {
             let values = value.as_str().map(str::to_owned).into_iter().collect();
@@ -82,13 +81,11 @@ impl LabelSelector {
     }
 
     /// Whether it selects everything.
-    #[must_use]
     pub fn is_empty(&self) -> bool {
         self.requirements.is_empty()
     }
 
     /// Whether it selects the object.
-    #[must_use]
     pub fn matches(&self, object: &Value) -> bool {
         self.requirements.iter().all(|requirement| requirement.holds(object))
     }

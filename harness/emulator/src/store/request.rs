@@ -23,7 +23,6 @@ pub struct Key {
 
 impl Key {
     /// `Key::new(resource, "default", "web-0")`; an empty namespace for cluster-scoped kinds.
-    #[must_use]
     pub fn new(resource: Resource, namespace: &str, name: &str) -> Self {
         Self { resource, namespace: namespace.into(), name: name.into() }
     }
@@ -48,7 +47,6 @@ pub struct Write {
 
 impl Write {
     /// A write by `manager` with the API's default options.
-    #[must_use]
     pub fn new(key: Key, op: Op, manager: &str) -> Self {
         Self {
             key,

@@ -66,7 +66,6 @@ pub enum Rule {
 
 impl Rule {
     /// The number in the list of invariants.
-    #[must_use]
     pub fn number(self) -> u8 {
         match self {
             Self::Capacity => 1,
@@ -83,7 +82,6 @@ impl Rule {
     }
 
     /// A short name for messages.
-    #[must_use]
     pub fn name(self) -> &'static str {
         match self {
             Self::Capacity => "capacity",

@@ -17,7 +17,6 @@ use crate::{
 
 /// Returns the breaches of the plan. The snapshot is replayed as history, and the plan as what
 /// happened next.
-#[must_use]
 pub fn audit_plan(snapshot: &Snapshot, plan: &Plan, rules: Rules) -> Vec<Breach> {
     let mut auditor = Auditor::new(rules);
     let before = Time(snapshot.now.0 - 1);

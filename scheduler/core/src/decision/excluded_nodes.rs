@@ -91,7 +91,6 @@ pub(super) fn fmt_relabel(
 
 impl ExcludedNodes {
     /// Why the nodes are excluded. A node without either worker role needs only one of them.
-    #[must_use]
     pub fn reason(&self) -> String {
         let roles = [LabelMismatch::NotGpuWorker, LabelMismatch::NotCpuWorker]
             .iter()

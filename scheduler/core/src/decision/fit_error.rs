@@ -134,7 +134,6 @@ pub enum EvenWhenEmpty {
 
 impl FitError {
     /// Pods with this error may need a node each.
-    #[must_use]
     pub const fn requires_separate_nodes(&self) -> bool {
         matches!(
             self,
@@ -143,7 +142,6 @@ impl FitError {
     }
 
     /// The node is closed to the pod, and an operator could open it.
-    #[must_use]
     pub const fn is_node_closed(&self) -> bool {
         self.is_worker_role_mismatch()
             || matches!(self, Self::Taint { .. } | Self::Unschedulable | Self::NotReady)
@@ -174,7 +172,6 @@ impl FitError {
     }
 
     /// Whether evicting pods from the node could resolve it.
-    #[must_use]
     pub const fn is_resolvable_by_eviction(&self) -> bool {
         match self {
             Self::InsufficientResources { even_when_empty, .. }

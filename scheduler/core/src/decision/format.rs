@@ -15,7 +15,6 @@ pub struct Quantity {
 
 impl Quantity {
     /// Name of the resource.
-    #[must_use]
     pub fn name(&self) -> &str {
         match &self.resource {
             ResourceName::Memory => "memory",
@@ -27,7 +26,6 @@ impl Quantity {
     }
 
     /// Name of the unit.
-    #[must_use]
     pub fn unit(&self) -> &str {
         match &self.resource {
             ResourceName::Gpu => "GPUs",
@@ -39,14 +37,12 @@ impl Quantity {
     }
 
     /// The amount in that unit.
-    #[must_use]
     pub fn number(&self) -> String {
         Decimal { amount: self.amount, per_unit: self.per_unit() }.to_string()
     }
 
     /// The amount with its unit in the singular where it applies, `1 GPU`. `Display` keeps KAI's `1
     /// GPUs`.
-    #[must_use]
     pub fn with_unit(&self) -> String {
         let one = match self.resource {
             ResourceName::Gpu => "1 GPU",

@@ -211,7 +211,6 @@ pub enum ReasonKind {
 
 impl ReasonKind {
     /// The text in conditions.
-    #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::QueueDoesNotExist => "QueueDoesNotExist",
@@ -230,7 +229,6 @@ impl ReasonKind {
 
 impl Reason {
     /// The machine-readable kind.
-    #[must_use]
     pub const fn kind(&self) -> ReasonKind {
         match self {
             Self::Queue(_) => ReasonKind::QueueDoesNotExist,
@@ -274,7 +272,6 @@ impl fmt::Display for DelayStart {
 
 impl Reason {
     /// The code in conditions and events, which clients match.
-    #[must_use]
     pub const fn code(&self) -> &'static str {
         self.kind().as_str()
     }

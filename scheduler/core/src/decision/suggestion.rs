@@ -398,7 +398,6 @@ fn raise_bound(
 
 impl QueueBound {
     /// The field of the Queue.
-    #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Quota => "quota",

@@ -7,7 +7,6 @@ use crate::{
 };
 
 /// The fair share of every queue, by position. `requests` are sums over each queue's subtree.
-#[must_use]
 pub fn fair_shares(
     queues: &[Queue],
     requests: &[PerResource<i64>],
@@ -51,7 +50,6 @@ pub struct LevelDivision {
 
 /// The divisions that gave `queue` its share of `resource` (0 GPU, 1 CPU, 2 memory), top level
 /// first.
-#[must_use]
 pub fn divisions_on_path(
     queues: &[Queue],
     requests: &[PerResource<i64>],

@@ -70,7 +70,6 @@ pub struct UnusedClaim {
 
 impl DeviceReach {
     /// Some of its devices belong to one node.
-    #[must_use]
     pub fn has_node_local(&self) -> bool {
         match self {
             Self::NodeLocal | Self::PendingWithNodeLocal(_) => true,
@@ -79,7 +78,6 @@ impl DeviceReach {
     }
 
     /// Requests for devices that several nodes can use.
-    #[must_use]
     pub fn device_requests(&self) -> &[DeviceRequest] {
         match self {
             Self::Pending(requests) | Self::PendingWithNodeLocal(requests) => requests,
@@ -93,19 +91,16 @@ impl DeviceClaim {
     pub const USERS_MAX: u32 = 256;
 
     /// It claims GPUs.
-    #[must_use]
     pub fn is_gpu(&self) -> bool {
         self.devices.gpu_milli > 0 || self.allocate_all.values().any(|one| one.gpu_milli > 0)
     }
 
     /// All its pods run on one node.
-    #[must_use]
     pub fn is_node_local(&self) -> bool {
         self.reach.has_node_local()
     }
 
     /// What it takes of the node.
-    #[must_use]
     pub fn devices_on(&self, node: &Node) -> Cow<'_, Resources> {
         let mut devices = Cow::Borrowed(&self.devices);
         for (selection, one) in &self.allocate_all {
@@ -123,7 +118,6 @@ impl DeviceClaim {
 
 impl PodShape {
     /// Everything the pod takes of the node if no pod there has its claims.
-    #[must_use]
     pub fn requests_and_claims_on(&self, node: &Node) -> Resources {
         let claims = self.claims.iter().map(|claim| claim.devices_on(node));
         claims.fold(self.requests.clone(), |sum, devices| sum.plus(&devices))
@@ -131,7 +125,6 @@ impl PodShape {
 
     /// What its claims take of the node, once for all pods like it. Claims that are already
     /// allocated there take nothing.
-    #[must_use]
     pub fn new_claims_on(&self, node: &Node) -> Resources {
         let new =
             self.claims.iter().filter(|claim| claim.allocated_on.as_ref() != Some(&node.name));
@@ -139,7 +132,6 @@ impl PodShape {
     }
 
     /// What `pods` such pods take of an added node. GPUs that are shared count as whole.
-    #[must_use]
     pub fn requests_on_new_node(&self, pods: i64) -> Resources {
         let claims = self.new_claims_on(&Node::default());
         let mut room = self.requests.times(pods).plus(&claims);
@@ -156,7 +148,6 @@ impl PodShape {
     }
 
     /// What it takes depends on the node.
-    #[must_use]
     pub fn requests_all_devices(&self) -> bool {
         self.claims.iter().any(|claim| !claim.allocate_all.is_empty())
     }

@@ -27,7 +27,6 @@ pub type GpuGroup = Name;
 
 impl FractionalGpu {
     /// What it takes of one GPU of `node`, in the unit of [`Node::units_per_gpu`].
-    #[must_use]
     pub fn units_on(&self, node: &Node) -> i64 {
         match self.fraction {
             GpuFraction::Milli(milli) => milli.saturating_mul(node.gpu_memory_mib.max(1)),
@@ -37,7 +36,6 @@ impl FractionalGpu {
 
     /// Whether it can be converted to units: a request for memory needs a node with known GPU
     /// memory.
-    #[must_use]
     pub const fn is_size_known_on(&self, node: &Node) -> bool {
         match self.fraction {
             GpuFraction::Milli(_) => true,
@@ -46,7 +44,6 @@ impl FractionalGpu {
     }
 
     /// Converts units of a GPU of `node` to the unit of this request: thousandths or MiB.
-    #[must_use]
     pub fn from_units(&self, node: &Node, units: i64) -> i64 {
         match self.fraction {
             GpuFraction::Milli(_) => units / node.gpu_memory_mib.max(1),
@@ -57,7 +54,6 @@ impl FractionalGpu {
     /// What queues are charged, in thousandths of GPUs, on GPUs with `device_mib` MiB. Memory is
     /// rounded up to whole hundredths of a GPU, as in KAI. On GPUs of unknown size it is charged as
     /// whole GPUs; KAI assumes 100 MiB there and charges many GPUs.
-    #[must_use]
     pub fn charged_milli(&self, device_mib: i64) -> i64 {
         let milli = match self.fraction {
             GpuFraction::Milli(milli) => milli,
@@ -89,20 +85,17 @@ pub enum MigStrategy {
 impl Node {
     /// Its GPUs are split into MIG instances: by the label `node-role.kubernetes.io/mig-enabled`,
     /// or, without that, by the instances among its resources.
-    #[must_use]
     pub fn is_mig_enabled(&self) -> bool {
         self.mig_enabled_label().unwrap_or_else(|| has_mig_instances(&self.allocatable))
     }
 
     /// Value of the label, when it exists; anything but a true value is false.
-    #[must_use]
     pub fn mig_enabled_label(&self) -> Option<bool> {
         let label = self.labels.get(MIG_ENABLED)?;
         Some(matches!(&**label, "1" | "t" | "T" | "true" | "TRUE" | "True"))
     }
 
     /// The strategy by the label `nvidia.com/mig.strategy`, when MIG is enabled.
-    #[must_use]
     pub fn mig_strategy(&self) -> Option<MigStrategy> {
         if !self.is_mig_enabled() {
             return None;
@@ -116,7 +109,6 @@ impl Node {
 
     /// Units of one GPU: thousandths of a MiB, or of a GPU when its memory is unknown. Requests for
     /// memory do not fit in that case.
-    #[must_use]
     pub fn units_per_gpu(&self) -> i64 {
         self.gpu_memory_mib.max(1).saturating_mul(1000)
     }
@@ -130,7 +122,6 @@ pub(super) fn has_mig_instances(resources: &Resources) -> bool {
 
 /// Whole GPUs that queues are charged for one MIG instance (`nvidia.com/mig-2g.10gb`: two); `None`
 /// when the resource is not a MIG profile.
-#[must_use]
 pub fn mig_profile_gpus(resource: &str) -> Option<i64> {
     let profile = resource.strip_prefix("nvidia.com/mig-")?;
     profile.split_once('g')?.0.parse().ok()

@@ -52,7 +52,6 @@ pub struct Node {
 
 impl Node {
     /// What pods could use of it if no pod were there.
-    #[must_use]
     pub fn capacity_when_empty(&self) -> Cow<'_, Resources> {
         let mut room = Cow::Borrowed(&self.allocatable);
         for held in self.unused_claims.iter().filter(|held| !held.is_deallocating) {
@@ -62,7 +61,6 @@ impl Node {
     }
 
     /// It has the label of GPU workers.
-    #[must_use]
     pub fn is_gpu_worker(&self) -> bool {
         self.labels.contains_key(GPU_WORKER)
     }
@@ -74,7 +72,6 @@ impl Node {
     }
 
     /// It has the label of CPU workers.
-    #[must_use]
     pub fn is_cpu_worker(&self) -> bool {
         self.labels.contains_key(CPU_WORKER)
     }

@@ -74,7 +74,6 @@ impl NumaTopology {
     /// The part of `requests` that the kubelet takes from NUMA zones for a pod of `shape`:
     /// resources that some zone offers, CPU and memory only for guaranteed pods, devices for all.
     /// Devices of claims and GPU fractions are not aligned by the kubelet.
-    #[must_use]
     pub fn alignable(&self, shape: &PodShape, requests: &Resources) -> Resources {
         let is_offered =
             |of: &dyn Fn(&Resources) -> i64| self.zones.iter().any(|it| of(&it.allocatable) > 0);

@@ -155,20 +155,17 @@ impl PodShape {
     }
 
     /// It has anti-affinity or host ports, so that it cannot run next to every pod.
-    #[must_use]
     pub fn may_exclude_neighbors(&self) -> bool {
         !(self.pod_anti_affinity.is_empty() && self.host_ports.is_empty())
     }
 
     /// Topology keys of its required anti-affinity, without the hostname.
-    #[must_use]
     pub fn anti_affinity_labels(&self) -> BTreeSet<Name> {
         let over = self.pod_anti_affinity.iter().map(|term| &term.topology_key);
         over.filter(|key| &***key != HOSTNAME).cloned().collect()
     }
 
     /// It requests GPUs or GPU fractions as resources, not by claims.
-    #[must_use]
     pub fn requests_plain_gpus(&self) -> bool {
         (self.requests.gpu_milli > 0 && !self.gpus_via_dra) || self.fractional_gpu.is_some()
     }
@@ -180,7 +177,6 @@ impl PodShape {
     }
 
     /// The node matches the node selector and the required node affinity.
-    #[must_use]
     pub fn selects(&self, node: &Node) -> bool {
         let labelled = |(key, value)| node.labels.get(key) == Some(value);
         let affinity = self.node_affinity.as_ref();
@@ -189,7 +185,6 @@ impl PodShape {
     }
 
     /// It requests MIG instances as resources.
-    #[must_use]
     pub fn requests_mig(&self) -> bool {
         has_mig_instances(&self.requests)
     }
@@ -206,7 +201,6 @@ pub struct NodeSelectorTerm {
 
 impl NodeSelectorTerm {
     /// The node matches the term.
-    #[must_use]
     pub fn matches(&self, node: &Node) -> bool {
         let labels = |requirement: &Requirement| {
             requirement.matches_value(node.labels.get(&requirement.key))
@@ -233,7 +227,6 @@ pub struct Requirement {
 
 impl Requirement {
     /// Whether a label or field with this value matches; `None` when it is absent.
-    #[must_use]
     pub fn matches_value(&self, value: Option<&Name>) -> bool {
         let listed = |value: &Name| self.values.contains(value);
         match self.operator {

@@ -85,26 +85,22 @@ impl PodGroup {
     pub const DEFAULT_SUB_GROUP: &str = "default";
 
     /// Its queue, if that is usable.
-    #[must_use]
     pub fn queue_id(&self) -> Option<QueueId> {
         self.queue.as_ref().ok().copied().flatten()
     }
 
     /// It or one of its sub-groups has a topology constraint.
-    #[must_use]
     pub fn has_topology_constraint(&self) -> bool {
         self.topology.is_some()
             || self.sub_groups.iter().any(|sub_group| sub_group.topology.is_some())
     }
 
     /// The topology constraint of the sub-group; `None` means the group itself.
-    #[must_use]
     pub fn topology_constraint(&self, sub_group: Option<usize>) -> Option<&TopologyConstraint> {
         sub_group.map_or(&self.topology, |sub_group| &self.sub_groups[sub_group].topology).as_ref()
     }
 
     /// The sub-group is `whole` or a descendant of it; `None` means the group itself.
-    #[must_use]
     pub fn is_in_sub_group(&self, sub_group: usize, ancestor: Option<usize>) -> bool {
         ancestor.is_none_or(|ancestor| self.path_to_root(sub_group).any(|at| at == ancestor))
     }

@@ -83,7 +83,6 @@ pub enum QueueProblem {
 
 impl QueueProblem {
     /// The queue that the pod group names.
-    #[must_use]
     pub fn queue(&self) -> &Name {
         match self {
             Self::Missing { queue }

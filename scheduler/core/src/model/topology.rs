@@ -34,7 +34,6 @@ pub struct TopologyConstraint {
 
 impl Topology {
     /// Depth of a level, given by label or alias, counted from 1; depth 0 is the whole topology.
-    #[must_use]
     pub fn depth(&self, level: &str) -> Option<usize> {
         let is_called = |name: &Name| &**name == level;
         let is_named =
@@ -44,7 +43,6 @@ impl Topology {
 
     /// The domain of a node with these labels: one value for each level. `None` when a label is
     /// missing.
-    #[must_use]
     pub fn domain_path(&self, labels: &Labels) -> Option<Vec<Name>> {
         self.levels.iter().map(|level| labels.get(&level.label).cloned()).collect()
     }

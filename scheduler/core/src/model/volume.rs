@@ -97,7 +97,6 @@ impl VolumeClaim {
     ];
 
     /// It is bound once its first pod is scheduled.
-    #[must_use]
     pub const fn is_wait_for_first_consumer(&self) -> bool {
         matches!(self.access, VolumeAccess::WaitForFirstConsumer { .. })
     }
@@ -122,7 +121,6 @@ impl VolumeProblem {
     }
 
     /// The message of kube-scheduler for the claim.
-    #[must_use]
     pub fn message(&self, claim: &Name) -> String {
         fmt::from_fn(|f| self.fmt_message(claim, f)).to_string()
     }

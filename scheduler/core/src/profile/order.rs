@@ -25,7 +25,6 @@ impl JobOrderRule {
     pub const ALL: [Self; 2] = [Self::Priority, Self::Elastic];
 
     /// Name of the KAI plugin.
-    #[must_use]
     pub const fn plugin(self) -> &'static str {
         match self {
             Self::Priority => "priority",
@@ -39,7 +38,6 @@ impl TaskOrderRule {
     pub const ALL: [Self; 3] = [Self::Kubeflow, Self::Ray, Self::TaskOrder];
 
     /// Name of the KAI plugin.
-    #[must_use]
     pub const fn plugin(self) -> &'static str {
         match self {
             Self::Kubeflow => "kubeflow",

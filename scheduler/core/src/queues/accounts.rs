@@ -67,26 +67,22 @@ impl QueueAccounts {
     }
 
     /// From given accounts, for example recorded ones.
-    #[must_use]
     pub fn from_accounts(accounts: Vec<Account>, total: PerResource<i64>) -> Self {
         Self { accounts, claims: SharedClaims::default(), total, fair_shares: true }
     }
 
     /// Whether sibling queues are ordered by their accounts instead of their age: see
     /// [`Profile::uses_fair_shares`].
-    #[must_use]
     pub const fn uses_fair_shares(&self) -> bool {
         self.fair_shares
     }
 
     /// The total that all queues share: allocatable of ready nodes minus pods of other schedulers.
-    #[must_use]
     pub const fn total(&self) -> PerResource<i64> {
         self.total
     }
 
     /// The account of one queue.
-    #[must_use]
     pub fn account(&self, queue: QueueId) -> &Account {
         &self.accounts[queue.0 as usize]
     }
@@ -98,14 +94,12 @@ impl QueueAccounts {
 
     /// Whether non-preemptible work of `queue` with `request` more stays within the quotas of the
     /// queue and its ancestors.
-    #[must_use]
     pub fn fits_quotas(&self, queue: QueueId, request: PerResource<i64>) -> bool {
         self.path(queue).map(|at| self.account(at)).all(|account| account.fits_quota(request))
     }
 
     /// Whether `queue` itself, with `request` more and `gone` less allocated, stays within its
     /// limit of every requested resource.
-    #[must_use]
     pub fn fits_limit(
         &self,
         queue: QueueId,
@@ -121,13 +115,11 @@ impl QueueAccounts {
     }
 
     /// How many queues there are.
-    #[must_use]
     pub const fn len(&self) -> usize {
         self.accounts.len()
     }
 
     /// There is no queue at all.
-    #[must_use]
     pub const fn is_empty(&self) -> bool {
         self.accounts.is_empty()
     }
@@ -220,7 +212,6 @@ impl Account {
     }
 
     /// Whether its non-preemptible work with `request` more stays within its quota.
-    #[must_use]
     pub fn fits_quota(&self, request: PerResource<i64>) -> bool {
         self.allocated_non_preemptible.plus(request).within(self.quota)
     }
@@ -233,7 +224,6 @@ impl Account {
 
     /// What it may use without becoming a victim: the larger of quota and fair share, at most its
     /// limit.
-    #[must_use]
     pub fn allocatable(&self) -> PerResource<Amount> {
         let share = |quota: Amount, fair: i64, limit: Amount| match quota {
             Amount::Unlimited => limit,

@@ -57,21 +57,18 @@ impl ChargeTable {
     }
 
     /// For a pod that is allocated on or pipelined to `node`.
-    #[must_use]
     pub fn on_node(&self, shape: ShapeId, node: &Node) -> Charge {
         let fixed = self.by_node.get(&shape).map(|by_node| by_node.on_node(node));
         self.with_gpu_memory(shape, fixed, node.gpu_memory_mib)
     }
 
     /// For a pending pod when limits and quotas are checked.
-    #[must_use]
     pub fn for_bounds(&self, shape: ShapeId) -> Charge {
         let fixed = self.by_node.get(&shape).map(|by_node| by_node.most.clone());
         self.with_gpu_memory(shape, fixed, self.largest_mib)
     }
 
     /// For a pending pod when fair shares are divided, queues ordered and resources reclaimed.
-    #[must_use]
     pub fn for_fair_share(&self, shape: ShapeId) -> Charge {
         let fixed = self.by_node.get(&shape).map(|by_node| by_node.least.clone());
         self.with_gpu_memory(shape, fixed, self.smallest_mib)
@@ -114,7 +111,6 @@ impl Charge {
     }
 
     /// The total with all claims.
-    #[must_use]
     pub fn total(&self) -> PerResource<i64> {
         self.total_of(|_| true)
     }

@@ -51,7 +51,6 @@ pub struct JobsByQueue {
 impl JobKey {
     /// Ranks by `rules`, then by `age_rank`, the order of creation and uid: see
     /// [`age_ranks`](super::age_ranks).
-    #[must_use]
     pub fn new(
         rules: &[JobOrderRule],
         priority: i32,
@@ -70,14 +69,12 @@ impl JobKey {
     }
 
     /// The pod group.
-    #[must_use]
     pub const fn group(&self) -> PodGroupId {
         self.group
     }
 }
 
 /// The first `depth` jobs of each queue.
-#[must_use]
 pub fn first_per_queue(mut jobs: Vec<QueuedJob>, depth: usize) -> Vec<QueuedJob> {
     let mut count: BTreeMap<QueueId, usize> = BTreeMap::new();
     jobs.sort_by_key(|job| job.key);

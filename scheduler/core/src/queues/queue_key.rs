@@ -38,7 +38,6 @@ pub struct QueueKey {
 
 impl QueueKey {
     /// For `queue` if it ran `job` next, after `victims` are gone.
-    #[must_use]
     pub fn new(
         accounts: &QueueAccounts,
         queue: QueueId,
@@ -84,13 +83,11 @@ impl QueueKey {
     }
 
     /// Compares siblings by everything but their names.
-    #[must_use]
     pub fn cmp_siblings(&self, other: &Self) -> Ordering {
         self.cmp(&Self { queue: self.queue, ..other.clone() })
     }
 
     /// The queue that it orders.
-    #[must_use]
     pub const fn queue(&self) -> QueueId {
         self.queue
     }
@@ -126,7 +123,6 @@ fn dominant_share(
 
 impl Ratio {
     /// `numerator / denominator`; negative numerators count as zero.
-    #[must_use]
     pub fn new(numerator: i128, denominator: i128) -> Self {
         Self { numerator: numerator.max(0), denominator: denominator.max(1) }
     }

@@ -50,7 +50,6 @@ struct Siblings {
 
 impl QueueOrder {
     /// Without any candidate.
-    #[must_use]
     pub fn new(accounts: &QueueAccounts, direction: Direction) -> Self {
         let (top, nodes) = (Siblings::default(), vec![QueueNode::default(); accounts.len()]);
         Self { direction, top, nodes, changed: BTreeSet::new() }
@@ -82,7 +81,6 @@ impl QueueOrder {
     }
 
     /// The next leaf queue.
-    #[must_use]
     pub fn best_queue(&self) -> Option<QueueId> {
         Some(self.best_leaf(self.first(&self.top)?))
     }

@@ -45,7 +45,6 @@ impl Reclaimer {
     /// Whether it may reclaim from this leaf queue. When its own queue stays within quota: from a
     /// queue that exceeds its quota of a requested resource, or is below it in none; otherwise from
     /// one beyond its allocatable share.
-    #[must_use]
     pub fn may_take_from(&self, accounts: &QueueAccounts, victim: QueueId) -> bool {
         let Some((mine, theirs)) = diverging_queues(accounts, self.queue, victim) else {
             return false;
@@ -62,7 +61,6 @@ impl Reclaimer {
 
     /// Whether it may reclaim all of `victims`. `saturation_milli` is how much further over its
     /// fair share than the reclaimer a victim's queue must be, in thousandths.
-    #[must_use]
     pub fn may_take(
         &self,
         accounts: &QueueAccounts,
@@ -147,7 +145,6 @@ impl RemainingUse {
 
 /// The two ancestors, the reclaimer's first, just below the lowest common ancestor. `None` when one
 /// queue is an ancestor of the other.
-#[must_use]
 pub fn diverging_queues(
     accounts: &QueueAccounts,
     mine: QueueId,

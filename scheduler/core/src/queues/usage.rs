@@ -9,7 +9,6 @@ use crate::{
 
 /// A line on the victim's queue and one on the reclaimer's, or on their ancestors below the lowest
 /// common one.
-#[must_use]
 pub fn usage_lines(
     accounts: &QueueAccounts,
     queues: &[Queue],

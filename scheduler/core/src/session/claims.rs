@@ -53,7 +53,6 @@ impl NodeInfo {
 
     /// What a pod of `shape` takes of `node`, whose info this is, besides claims already in use
     /// there.
-    #[must_use]
     pub fn requests_on<'a>(&self, node: &Node, shape: &'a PodShape) -> Cow<'a, Resources> {
         let new = shape.claims.iter().filter(|claim| self.active_claim(&claim.name).is_none());
         let mut needed = Cow::Borrowed(&shape.requests);

@@ -43,7 +43,6 @@ pub enum Device {
 
 impl SharedDevice {
     /// What is taken once everything is released.
-    #[must_use]
     pub const fn used_later(&self) -> i64 {
         self.used - self.releasing + self.pipelined
     }
@@ -107,7 +106,6 @@ impl NodeInfo {
     }
 
     /// When the fraction fits on enough GPUs.
-    #[must_use]
     pub fn fit_fraction(&self, node: &Node, fractional_gpu: &FractionalGpu) -> Option<Fit> {
         let choice = DeviceChoice { placement: Placement::BinPack, prefer_now: true };
         let chosen = self.choose_devices(node, fractional_gpu, choice)?;
@@ -137,7 +135,6 @@ impl NodeInfo {
     }
 
     /// A GPU that is already shared has capacity for one of the fractions.
-    #[must_use]
     pub fn has_shared_device_for(&self, node: &Node, fractional_gpu: &FractionalGpu) -> bool {
         let (units, capacity) = (fractional_gpu.units_on(node), node.units_per_gpu());
         let mut in_use = self.shared_devices.iter().filter(|device| device.used_later() > 0);
@@ -145,7 +142,6 @@ impl NodeInfo {
     }
 
     /// The GPUs that a pod gets, and when; `None` when it does not fit.
-    #[must_use]
     pub fn choose_devices(
         &self,
         node: &Node,
@@ -199,7 +195,6 @@ impl NodeInfo {
 
     /// Whether these GPUs have capacity, once everything is released, for a pod that has or had
     /// them.
-    #[must_use]
     pub fn can_keep_devices(
         &self,
         node: &Node,

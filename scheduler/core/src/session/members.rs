@@ -63,7 +63,6 @@ impl Members {
     }
 
     /// The members of one sub-group, by position.
-    #[must_use]
     pub fn of_sub_group(&self, sub_group: usize) -> &SubGroupMembers {
         &self.sub_groups[sub_group]
     }
@@ -89,7 +88,6 @@ impl Members {
     }
 
     /// A minimum is met only with pipelined pods.
-    #[must_use]
     pub fn minimum_is_pipelined(&self, group: &PodGroup) -> bool {
         let all = self.sub_groups.iter().zip(&group.sub_groups);
         all.into_iter().any(|(members, sub_group)| {
@@ -98,13 +96,11 @@ impl Members {
     }
 
     /// It has pending pods.
-    #[must_use]
     pub fn has_waiting(&self) -> bool {
         self.sub_groups.iter().any(|members| !members.waiting.is_empty())
     }
 
     /// It has pipelined pods.
-    #[must_use]
     pub fn has_pipelined(&self) -> bool {
         self.sub_groups.iter().any(|members| members.pipelined > 0)
     }
@@ -115,25 +111,21 @@ impl Members {
     }
 
     /// Number of allocated and pipelined pods.
-    #[must_use]
     pub fn active(&self) -> u32 {
         self.sub_groups.iter().map(|members| members.active).sum()
     }
 
     /// Number of pods behind scheduling gates.
-    #[must_use]
     pub fn gated(&self) -> u32 {
         self.sub_groups.iter().map(|members| members.gated).sum()
     }
 
     /// Number of pods that succeeded.
-    #[must_use]
     pub fn succeeded(&self) -> u32 {
         self.sub_groups.iter().map(|members| members.succeeded).sum()
     }
 
     /// How many pods the group has compared to its minimum.
-    #[must_use]
     pub fn minimum_status(&self, group: &PodGroup) -> MinimumStatus {
         let tree = SubGroupTree { group, members: self };
         if !tree.is_satisfied(None) {
@@ -148,7 +140,6 @@ impl Members {
     }
 
     /// Minimum number of pods that run together.
-    #[must_use]
     pub fn minimum(&self, group: &PodGroup) -> u64 {
         SubGroupTree { group, members: self }.active_and_minimum(None).1
     }
@@ -161,7 +152,6 @@ impl Members {
 
     /// The chunks in which these evicted pods, given with sub-group and task rank, are placed
     /// again, in order. Pods that cannot be placed again form the last chunk.
-    #[must_use]
     pub fn requeue_chunks(
         &self,
         group: &PodGroup,
@@ -193,7 +183,6 @@ impl Members {
 
     /// The pods to place next: what the gang misses of its minimum, otherwise one more pod or one
     /// more optional sub-group. Empty when no pod, or no useful one, is pending.
-    #[must_use]
     pub fn next_chunk(&self, group: &PodGroup) -> Vec<PodId> {
         SubGroupTree { group, members: self }.chunk(None)
     }

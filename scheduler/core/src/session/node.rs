@@ -39,7 +39,6 @@ pub enum Fit {
 
 impl NodeInfo {
     /// Without any pods.
-    #[must_use]
     pub fn empty(node: &Node) -> Self {
         let mut info = Self {
             idle: node.allocatable.clone(),
@@ -57,7 +56,6 @@ impl NodeInfo {
 
     /// When `request` fits; `None` when it does not fit even after release. Idle capacity that
     /// pipelined pods take does not count, unlike in KAI, where a later job may take it.
-    #[must_use]
     pub fn fit(&self, request: &Resources) -> Option<Fit> {
         let releases = self.releasing != Resources::default();
         if releases && !request.fits_in(&self.free_later()) {
@@ -71,13 +69,11 @@ impl NodeInfo {
 
     /// Like [`Self::fit`], for everything that a pod of `shape` requests on `node`, GPU fractions
     /// included.
-    #[must_use]
     pub fn fit_shape(&self, node: &Node, shape: &PodShape) -> Option<Fit> {
         self.fit_request(node, &self.requests_on(node, shape), shape.fractional_gpu.as_ref())
     }
 
     /// Like [`Self::fit`], for a request and GPU fractions.
-    #[must_use]
     pub fn fit_request(
         &self,
         node: &Node,
@@ -94,7 +90,6 @@ impl NodeInfo {
     }
 
     /// Capacity for pipelined pods: idle plus releasing, not yet taken by others.
-    #[must_use]
     pub fn free_later(&self) -> Resources {
         self.idle.plus(&self.releasing)
     }
@@ -136,14 +131,12 @@ pub struct ChangeCursor {
 
 impl ChangedNodes {
     /// The end of the log.
-    #[must_use]
     pub const fn cursor(&self) -> ChangeCursor {
         ChangeCursor { epoch: self.epoch, at: self.nodes.len() }
     }
 
     /// Changes since `cursor`, with repetitions. `None` when the log was truncated: every node may
     /// have changed.
-    #[must_use]
     pub fn since(&self, cursor: ChangeCursor) -> Option<&[NodeId]> {
         (cursor.epoch == self.epoch).then(|| &self.nodes[cursor.at..])
     }

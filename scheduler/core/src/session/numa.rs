@@ -41,7 +41,6 @@ impl NumaZoneCapacity {
     }
 
     /// Capacity for pipelined pods.
-    #[must_use]
     pub fn free_later(&self) -> Resources {
         self.idle.plus(&self.releasing)
     }

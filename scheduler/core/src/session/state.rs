@@ -150,13 +150,11 @@ impl PodState {
     }
 
     /// It is pipelined to a node in this cycle.
-    #[must_use]
     pub const fn is_pipelined(self) -> bool {
         matches!(self, Self::Pipelined(_) | Self::Moving { .. })
     }
 
     /// The node for whose capacity its queue is charged.
-    #[must_use]
     pub const fn charged_node(self) -> Option<NodeId> {
         match self {
             Self::Allocated(node) | Self::Pipelined(node) | Self::Moving { to: node, .. } => {

@@ -159,8 +159,8 @@ impl ClusterCache {
                 }
             }
             StorageKind::Driver => {
-                let tells = at(object, "/spec/storageCapacity").and_then(Value::as_bool);
-                let changed = if tells == Some(true) {
+                let reports_capacity = at(object, "/spec/storageCapacity").and_then(Value::as_bool);
+                let changed = if reports_capacity == Some(true) {
                     drivers.capacity_reporters.insert(key.name)
                 } else {
                     drivers.capacity_reporters.remove(&key.name)

@@ -239,7 +239,6 @@ fn rule_as_go(rule: &Value) -> String {
 
 impl Schema {
     /// Whether the schema has CEL rules.
-    #[must_use]
     pub fn has_rules(&self) -> bool {
         self.cel.is_some()
     }

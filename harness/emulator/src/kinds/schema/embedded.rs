@@ -78,7 +78,6 @@ impl Schema {
     }
 
     /// Validates embedded resources.
-    #[must_use]
     pub fn check_embedded(&self, object: &Value) -> FieldErrors {
         let mut errors = FieldErrors::new();
         self.check_embedded_below(object, &FieldPath::ROOT, &mut errors);

@@ -7,7 +7,6 @@ use schedlab_json::Value;
 
 impl Schema {
     /// All schema violations of `object`.
-    #[must_use]
     pub fn validate(&self, object: &Value) -> FieldErrors {
         let mut errors = FieldErrors::new();
         self.check(object, &FieldPath::ROOT, &mut errors);
