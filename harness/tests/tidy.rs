@@ -90,10 +90,22 @@ fn no_function_takes_a_tuple() {
     let mut found = Vec::new();
     for source in all_sources() {
         let path = source.path.display();
-        let tuples = parameters::tuple_parameters(&source).into_iter();
-        found.extend(tuples.map(|one| format!("{path}:{} {}", one.line, one.function)));
+        let tuples = parameters::tuple_parameters(&source);
+        found.extend(tuples.map(|one| format!("{path}:{} {}", one.line, one.name)));
     }
     assert_none(&found, "name the pair as a struct, or take two parameters");
+}
+
+#[test]
+fn a_tuple_parameter_is_found_and_a_type_in_parentheses_is_not() {
+    let code = "
+        fn pair(a: u8, (b, c): (u8, u8)) {}
+        fn behind_a_reference<T: Fn(u8) -> u8>(a: &'static mut (T, u8)) {}
+        fn none(a: &(dyn Error + 'static), b: Result<(u8, u8), ()>, c: ()) -> (u8, u8) {}
+    ";
+    let source = Source { path: PathBuf::new(), lines: 0, code: code.to_owned() };
+    let found: Vec<String> = parameters::tuple_parameters(&source).map(|one| one.name).collect();
+    assert_eq!(found, ["pair", "behind_a_reference"]);
 }
 
 #[test]

@@ -1,34 +1,14 @@
 //! Finds functions with an anonymous tuple as a parameter.
 
-use crate::source::Source;
-
-/// A function with a parameter whose type is a tuple.
-pub(crate) struct TupleParameter {
-    pub(crate) line: usize,
-    pub(crate) function: String,
-}
+use crate::source::{Declaration, Source};
 
 /// Every function of a source file that takes a tuple. Closures are exempt, as iterators call them
 /// with tuples.
-pub(crate) fn tuple_parameters(source: &Source) -> Vec<TupleParameter> {
-    let code = source.code.as_str();
-    let mut found = Vec::new();
-    for (at, _) in code.match_indices("fn ") {
-        let (before, after) = code.split_at(at);
-        let is_word = before.ends_with(|c: char| c.is_alphanumeric() || c == '_');
-        let signature = after.strip_prefix("fn ").unwrap_or_default();
-        let name: String =
-            signature.chars().take_while(|c| c.is_alphanumeric() || *c == '_').collect();
-        if is_word || name.is_empty() {
-            continue;
-        }
-        let rest = signature.get(name.len()..).unwrap_or_default();
-        let list = rest.get(generics_len(rest)..).unwrap_or_default();
-        if parameters(list).into_iter().any(is_tuple) {
-            found.push(TupleParameter { line: before.lines().count(), function: name });
-        }
-    }
-    found
+pub(crate) fn tuple_parameters(source: &Source) -> impl Iterator<Item = Declaration<'_>> {
+    source.declarations().filter(|declaration| {
+        let list = declaration.rest.get(generics_len(declaration.rest)..).unwrap_or_default();
+        parameters(list).into_iter().any(is_tuple)
+    })
 }
 
 /// Length of the generic parameters `<…>` at the start of `code`; 0 if there are none.

@@ -22,6 +22,13 @@ pub(crate) struct Function {
     pub(crate) lines: usize,
 }
 
+/// A function's name, its line, and the code after the name.
+pub(crate) struct Declaration<'s> {
+    pub(crate) name: String,
+    pub(crate) line: usize,
+    pub(crate) rest: &'s str,
+}
+
 /// Every Rust source below a folder.
 pub(crate) fn sources(root: &Path, folder: &str) -> Vec<Source> {
     let read = |path: PathBuf| {
@@ -80,18 +87,26 @@ impl Source {
         named
     }
 
-    pub(crate) fn functions(&self) -> Vec<Function> {
-        let mut found = Vec::new();
-        for (at, _) in self.code.match_indices("fn ") {
+    /// Every function, with or without a body.
+    pub(crate) fn declarations(&self) -> impl Iterator<Item = Declaration<'_>> {
+        self.code.match_indices("fn ").filter_map(|(at, keyword)| {
             let (before, from) = self.code.split_at(at);
-            let name = ident(from.strip_prefix("fn ").expect("match_indices found it"));
             let is_keyword = !before.ends_with(|c: char| c.is_alphanumeric() || c == '_');
-            if let Some(body) = body(from).filter(|_| is_keyword && !name.is_empty()) {
-                let lines = body.lines().filter(|line| !line.trim().is_empty()).count();
-                found.push(Function { name, line: before.lines().count(), lines });
-            }
-        }
-        found
+            let signature = from.split_at(keyword.len()).1;
+            let name = ident(signature);
+            let rest = signature.strip_prefix(name.as_str())?;
+            let is_declaration = is_keyword && !name.is_empty();
+            is_declaration.then(|| Declaration { name, line: before.lines().count(), rest })
+        })
+    }
+
+    pub(crate) fn functions(&self) -> Vec<Function> {
+        let declarations = self.declarations();
+        let with_body = declarations.filter_map(|Declaration { name, line, rest }| {
+            let lines = body(rest)?.lines().filter(|line| !line.trim().is_empty()).count();
+            Some(Function { name, line, lines })
+        });
+        with_body.collect()
     }
 }
 

@@ -415,6 +415,8 @@ const RESET_BACKOFF: &str = "remove condition UnschedulableOnNodePool from its s
 const NAME_QUEUE: &str = "set the pod group's spec.queue; label kai.scheduler/queue of a workload \
      only applies to pod groups that are created later";
 
+const OTHER_BOUND: &str = "; another bound is too low as well";
+
 impl fmt::Display for Suggestion {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -439,7 +441,7 @@ impl fmt::Display for Suggestion {
             Self::ResetBackoff => f.write_str(RESET_BACKOFF),
             Self::RaiseBound { queue, bound, by, to, other_bounds_too_low } => {
                 fmt_raise_bound(f, queue, bound.as_str(), by, to)?;
-                fmt_other_bounds(f, *other_bounds_too_low)
+                f.write_str(if *other_bounds_too_low { OTHER_BOUND } else { "" })
             }
             Self::FreeCapacity { pods, short, location, domains } => {
                 free_capacity::fmt_free_capacity(f, *pods, location, domains.as_ref())?;
@@ -508,10 +510,6 @@ fn fmt_raise_bound(
     to: &Quantity,
 ) -> fmt::Result {
     write!(f, "raise the {bound} of queue {queue} by {} to {}", by.with_unit(), to.with_unit())
-}
-
-fn fmt_other_bounds(f: &mut fmt::Formatter<'_>, are_too_low: bool) -> fmt::Result {
-    f.write_str(if are_too_low { "; another bound is too low as well" } else { "" })
 }
 
 fn fmt_raise_quota(f: &mut fmt::Formatter<'_>, queue: &str, more: &[Quantity]) -> fmt::Result {
