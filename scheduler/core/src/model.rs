@@ -35,9 +35,9 @@ pub use pod::{
 };
 pub use pod_group::{PodGroup, StalenessGrace, SubGroup, UnschedulableMember};
 pub use queue::{Queue, QueueProblem};
-pub(crate) use selectors::labels_match;
+pub use selectors::{NamespaceLabels, labels_match};
 pub use topology::{Topology, TopologyConstraint, TopologyLevel};
-pub(crate) use volume::name_without_namespace;
+pub use volume::name_without_namespace;
 pub use volume::{
     AttachedVolume, ProvisionableVolume, Volume, VolumeAccess, VolumeClaim, VolumeProblem,
     VolumeReach,

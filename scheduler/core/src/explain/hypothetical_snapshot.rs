@@ -515,17 +515,6 @@ impl HypotheticalSnapshot<'_> {
     }
 }
 
-impl Snapshot {
-    /// Removes the releasing pods.
-    pub(super) fn remove_terminating_pods(&mut self) {
-        for pod in &mut self.pods {
-            if pod.status == PodStatus::Releasing {
-                (pod.status, pod.node) = (PodStatus::Failed, None);
-            }
-        }
-    }
-}
-
 fn remove_taints(node: &mut Node, keys: &[&str]) {
     node.taints.retain(|taint| !keys.contains(&&*taint.key));
 }
