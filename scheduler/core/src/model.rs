@@ -15,8 +15,6 @@ mod selectors;
 mod topology;
 mod volume;
 
-use std::sync::Arc;
-
 pub use claim::{DeviceClaim, DeviceReach, DeviceRequest, UnusedClaim};
 pub use disruption_budget::DisruptionBudget;
 pub use excluded_nodes::{ExcludedNodes, LabelMismatch};
@@ -43,8 +41,7 @@ pub use volume::{
     VolumeReach,
 };
 
-/// A name or label value, shared instead of copied.
-pub type Name = Arc<str>;
+pub use crate::name::Name;
 
 /// Labels or node-selector pairs, sorted.
 pub type Labels = std::collections::BTreeMap<Name, Name>;
