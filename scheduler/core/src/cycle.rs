@@ -10,7 +10,7 @@ use crate::{
         stale_gangs::{self, Staleness},
     },
     fair_share_reason::AtFairShare,
-    framework::PipelinePolicy,
+    framework::{PipelinePolicy, PodState, Session},
     head_of_line::blocked_by_head_of_line,
     model::{NodeId, PodGroupId, PodId, QueueId},
     plugins::deallocation,
@@ -19,7 +19,6 @@ use crate::{
     reason::PreemptionOutcome,
     requeue,
     resources::{PerResource, Resources},
-    session::{PodState, Session},
     solver::AcceptedSolutions,
 };
 

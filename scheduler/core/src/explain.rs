@@ -17,11 +17,11 @@ use std::collections::BTreeMap;
 use crate::{
     Decision, Plan, Profile, Reason, Snapshot,
     cycle::decide,
+    framework::{Fit, Session},
     model::{DeviceClaim, FractionalGpu, Name, NodeId, PodGroupId, PodId, PodShape, QueueId},
     queues::Account,
     reason::{FitError, Suggestion},
     resources::Resources,
-    session::{Fit, Session},
 };
 use hypothetical_node::NodeSize;
 use hypothetical_snapshot::MissingPods;

@@ -1,18 +1,58 @@
-//! The extension points of a cycle, named after those of Kubernetes. [`Plugins`] lists the plugins
-//! of each point in order; two sets are built in (see [`crate::plugins`]). PreBind, Bind and
-//! PostBind belong to the crate that applies plans.
+//! What a cycle works with: the [`Session`] (the state of the cluster and the changes made to it),
+//! and the extension points, named after those of Kubernetes. [`Plugins`] lists the plugins of each
+//! point in order; two sets are built in (see [`crate::plugins`]). PreBind, Bind and PostBind
+//! belong to the crate that applies plans.
 //!
 //! A filter or score checks many nodes for one pod: its PreFilter or PreScore looks at the pod once
 //! and returns a closure for nodes, or `None` when it does not apply. [`DependsOn`] says for how
-//! long [`crate::session`] may cache the result.
+//! long the session may cache the result.
+
+mod claims;
+mod commit;
+mod conflicting_pods;
+mod constraint_index;
+mod device;
+mod empty_cluster;
+mod exclusion;
+mod fit_errors;
+mod free_capacity;
+mod gang_peers;
+mod gpu_demand;
+mod members;
+mod next_cycle;
+mod node;
+mod node_ranking;
+mod nodes_to_open;
+mod numa;
+mod placement;
+mod portions;
+mod preemption_blocks;
+mod scenario_counts;
+mod selector_cache;
+mod session;
+mod state;
+mod task_order;
+mod topology;
+mod topology_diagnosis;
 
 use std::{fmt::Debug, sync::Arc};
 
 use crate::{
     model::{Name, NodeId, PodGroupId, PodId},
     reason::{FitError, Reason},
-    session::{Fit, Session},
 };
+pub use device::{Device, DeviceChoice, SharedDevice};
+pub(crate) use free_capacity::{CapacityRequest, FreeCapacity, FreedCapacity, fraction_on};
+pub use members::{Members, SubGroupMembers};
+pub use node::{ChangeCursor, ChangedNodes, Fit, NodeInfo};
+pub use node_ranking::{FilterResults, ScoredNode};
+pub use numa::{Availability, NumaZoneCapacity};
+pub use placement::PlacementFailure;
+pub use preemption_blocks::MinRuntimeProtection;
+pub use scenario_counts::ScenarioCounts;
+pub use selector_cache::MatchingTerms;
+pub use session::{Checkpoint, Session};
+pub use state::{PodState, Presence};
 
 /// The plugins of a scheduler at each extension point, in order.
 #[derive(Clone, Debug)]

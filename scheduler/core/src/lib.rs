@@ -20,7 +20,6 @@ pub mod queues;
 pub mod reason;
 mod requeue;
 pub mod resources;
-pub mod session;
 pub mod snapshot;
 mod solver;
 pub mod synthetic;

@@ -25,10 +25,10 @@ use std::collections::BTreeMap;
 
 use crate::{
     Profile, Snapshot,
+    framework::{FreeCapacity, Session},
     model::{PodGroup, PodGroupId, PodId, QueueId, ShapeId},
     queues::{JobKey, QueueAccounts, QueuedJob},
     resources::PerResource,
-    session::{FreeCapacity, Session},
 };
 
 pub(crate) use evictable_unit::{EvictableUnit, Portion};

@@ -5,9 +5,9 @@ use std::{collections::BTreeSet, time::Duration};
 use prometheus::{CounterVec, GaugeVec, Histogram};
 use schedlab_scheduler_core::{
     CycleObserver, Decision,
+    framework::{ScenarioCounts, Session},
     model::PodGroupId,
     profile::Action,
-    session::{ScenarioCounts, Session},
 };
 use tokio::time::Instant;
 

@@ -5,11 +5,10 @@ use std::{fmt, sync::Arc};
 use schedlab_scheduler_core::{
     Reason,
     framework::{
-        DependsOn, Filter, JobQueue, NodeFilter, NodeScore, Permit, PermitStatus, PostFilter,
-        PreEnqueue, PreFilter, QueueSort, Reserve, Score,
+        DependsOn, Filter, Fit, JobQueue, NodeFilter, NodeScore, Permit, PermitStatus, PostFilter,
+        PreEnqueue, PreFilter, QueueSort, Reserve, Score, Session,
     },
     model::{NodeId, PodGroupId, PodId},
-    session::{Fit, Session},
 };
 
 use super::{Trace, group_name, node_name, pod_name};

@@ -10,12 +10,11 @@
 use std::collections::{BTreeMap, VecDeque};
 
 use crate::{
-    framework::JobQueue,
+    framework::{JobQueue, PlacementFailure, Session},
     model::{Name, NodeSelection, PodGroupId, PodId, ShapeId},
     queues::MinimumStatus,
     reason::{FitErrors, Quantity, Reason, SingleDomain},
     resources::Resources,
-    session::{PlacementFailure, Session},
 };
 
 /// The reasons of pending pod groups.

@@ -5,10 +5,10 @@
 use std::{collections::BTreeSet, time::Duration};
 
 use crate::{
+    framework::Session,
     model::{PodGroupId, QueueId},
     plan::EvictionCause,
     profile::{Action, Placement},
-    session::Session,
     solver::{
         AcceptedSolutions, EvictableUnit, EvictionPolicy, Preemptor, SearchContext, SearchMode,
         Solution, solve,

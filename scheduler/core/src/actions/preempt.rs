@@ -5,10 +5,10 @@
 use std::time::Duration;
 
 use crate::{
+    framework::Session,
     model::QueueId,
     plan::EvictionCause,
     profile::Action,
-    session::Session,
     solver::{
         AcceptedSolutions, EvictableUnit, EvictionPolicy, Portion, Preemptor, SearchContext,
         Solution, min_runtime, solve,

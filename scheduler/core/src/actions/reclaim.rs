@@ -5,6 +5,7 @@
 use std::time::Duration;
 
 use crate::{
+    framework::Session,
     model::QueueId,
     plan::EvictionCause,
     profile::Action,
@@ -12,7 +13,6 @@ use crate::{
         reclaim::{Reclaimer, Victims},
         usage_lines,
     },
-    session::Session,
     solver::{
         AcceptedSolutions, EvictableUnit, EvictionPolicy, Portion, Preemptor, SearchContext,
         Solution, min_runtime, solve,

@@ -9,9 +9,9 @@
 use std::{collections::BTreeMap, time::Duration};
 
 use crate::{
+    framework::{PodState, Session},
     model::{PodGroup, PodGroupId, PodId, StalenessGrace},
     plan::{Decision, EvictionCause},
-    session::{PodState, Session},
 };
 
 /// The gangs that became stale (`true`) or recovered (`false`), and the time until the next grace

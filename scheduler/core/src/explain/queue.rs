@@ -5,6 +5,7 @@ use crate::{
     Decision, Profile, Snapshot,
     cycle::decide,
     fairshare::{LevelDivision, divisions_on_path},
+    framework::Session,
     model::{PodGroupId, PodId, QueueId},
     queues::{
         Account,
@@ -12,7 +13,6 @@ use crate::{
     },
     reason::Quantity,
     resources::{Amount, PerResource, ResourceName},
-    session::Session,
     solver::{self, EvictableUnit, Portion},
 };
 

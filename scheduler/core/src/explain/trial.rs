@@ -7,9 +7,9 @@ use super::{
 use crate::{
     Decision, Plan, Profile, Snapshot,
     cycle::decide,
+    framework::{Fit, Session},
     model::{Name, NodeId, Pod, PodGroupId, PodId, PodStatus},
     queues::MinimumStatus,
-    session::{Fit, Session},
 };
 
 /// Number of cycles that are simulated after the one in which the group starts: it may be evicted

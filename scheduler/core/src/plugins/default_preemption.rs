@@ -5,11 +5,10 @@
 use std::cmp::Reverse;
 
 use crate::{
-    framework::PostFilter,
+    framework::{PostFilter, Session},
     model::{DisruptionBudget, NodeId, Pod, PodId, PreemptionPolicy, Time, labels_match},
     plan::EvictionCause,
     reason::{DeallocationOutcome, FitError, PreemptionOutcome, Reason},
-    session::Session,
 };
 
 /// Evicts pods of lower priority.

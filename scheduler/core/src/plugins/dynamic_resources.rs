@@ -5,11 +5,10 @@
 //! first pod that comes.
 
 use crate::{
-    framework::{DependsOn, Filter, NodeFilter, PostFilter},
+    framework::{DependsOn, Filter, Fit, NodeFilter, PostFilter, Session},
     model::{DeviceClaim, DeviceReach, Name, NodeId, PodId},
     reason::{DeallocationOutcome, DeviceFitError, EvenWhenEmpty, FitError, FitErrors, Reason},
     resources::Resources,
-    session::{Fit, Session},
 };
 
 /// Checks whether claimed devices are, or can be, allocated on the node.

@@ -4,10 +4,9 @@
 //! capacity.
 
 use crate::{
-    framework::{Permit, PermitStatus, PreEnqueue, Reserve},
+    framework::{Fit, Permit, PermitStatus, PreEnqueue, Reserve, Session},
     model::{NodeId, PodGroupId, PodId},
     reason::Reason,
-    session::{Fit, Session},
 };
 
 /// Gang rules of PreEnqueue and Permit.

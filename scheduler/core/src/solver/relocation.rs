@@ -4,9 +4,9 @@ use std::collections::BTreeSet;
 
 use super::{EvictableUnit, SchedulingSignature, SearchMode};
 use crate::{
+    framework::Session,
     model::{PodGroupId, PodId, ShapeId},
     resources::{Amount, PerResource},
-    session::Session,
 };
 
 /// Pipelines units onto any node, and skips those that cannot fit: `free` is the capacity left on

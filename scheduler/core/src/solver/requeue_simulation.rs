@@ -10,10 +10,10 @@ use super::{
     solve::queued_job,
 };
 use crate::{
+    framework::Session,
     model::{PodGroupId, PodId, QueueId},
     queues::{JobCandidate, JobKey, MinimumStatus, QueueAccounts, QueueOrder, QueuedJob},
     resources::PerResource,
-    session::Session,
 };
 
 /// The participants that have not had their turn.

@@ -15,9 +15,9 @@ use super::{
     search::LastTrial,
 };
 use crate::{
+    framework::{FreedCapacity, PodState, Session},
     model::{NodeId, PodGroupId, PodId, ShapeId},
     resources::PerResource,
-    session::{FreedCapacity, PodState, Session},
 };
 
 impl<A: Fn(&Solution) -> bool> Search<'_, '_, '_, A> {

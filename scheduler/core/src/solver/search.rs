@@ -9,10 +9,10 @@ use super::{
     CapacityIndex, EvictableUnit, OpenDomains, PendingJobs, Preemptor, SearchMode, Solution,
 };
 use crate::{
+    framework::Session,
     model::{NodeId, PodGroupId, QueueId, ShapeId},
     queues::QueueAccounts,
     resources::PerResource,
-    session::Session,
 };
 
 /// Number of simulations that one search runs for every further candidate; after that, only for

@@ -17,12 +17,12 @@ use super::{
     validation::{AcceptedSolutions, SolvedJob},
 };
 use crate::{
+    framework::{ChangeCursor, MinRuntimeProtection, Session},
     model::{NodeId, PodGroupId, PodId, QueueId},
     plan::EvictionCause,
     profile::Action,
     queues::{JobsByQueue, QueuedJob, first_per_queue},
     resources::PerResource,
-    session::{ChangeCursor, MinRuntimeProtection, Session},
 };
 
 /// The rules by which an action evicts.

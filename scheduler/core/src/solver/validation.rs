@@ -7,9 +7,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::{EvictableUnit, Preemptor, SearchMode, Solution, scenario::could_stay};
 use crate::{
+    framework::{Checkpoint, PodState, Session},
     model::{PodGroupId, PodId, QueueId},
     plan::EvictionCause,
-    session::{Checkpoint, PodState, Session},
 };
 
 /// The solutions that the actions of a cycle accepted so far.

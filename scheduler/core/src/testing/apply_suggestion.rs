@@ -5,6 +5,7 @@ use crate::{
     Profile, Snapshot,
     cycle::decide,
     explain::next_snapshot,
+    framework::Session,
     model::{
         HOSTNAME, Name, Node, NodeId, Pod, PodGroupId, PodShape, PodStatus, QueueId, ShapeId, Time,
         Toleration,
@@ -14,7 +15,6 @@ use crate::{
         CapacityLocation, DomainHint, FitError, PlacementNeed, Quantity, QueueBound, Suggestion,
     },
     resources::{Amount, PerResource, ResourceName, Resources},
-    session::Session,
 };
 
 /// The size of nodes that a person adds for several pods.

@@ -8,11 +8,10 @@ use proptest::prelude::*;
 use crate::{
     Profile, Snapshot,
     audit::{self, Rule, Rules},
-    framework::Ranking,
+    framework::{PodState, Ranking, Session},
     model::{NodeId, PodId},
     profile::{Action, Placement},
     schedule,
-    session::{PodState, Session},
     testing::{kube_snapshot_of, snapshot_of},
 };
 

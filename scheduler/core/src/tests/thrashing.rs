@@ -8,8 +8,8 @@ use crate::{
     actions::{consolidate, preempt, reclaim},
     audit::{Rules, audit_plan},
     cycle::allocate_again,
+    framework::{PodState, Session},
     model::{PodGroupId, PodId},
-    session::{PodState, Session},
     solver::AcceptedSolutions,
     testing::{rounds_of, snapshot_of},
 };

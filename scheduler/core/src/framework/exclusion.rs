@@ -2,9 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::{FreeCapacity, Session};
+use super::{ExclusionDomain, FreeCapacity, Session};
 use crate::{
-    framework::ExclusionDomain,
     model::{HOSTNAME, Name, NodeId, PodGroupId, PodId, ShapeId},
     reason::{FitError, MutualExclusion, PinnedLabel},
 };

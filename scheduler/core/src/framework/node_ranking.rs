@@ -4,9 +4,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::{ChangeCursor, Fit, Session};
+use super::{
+    ChangeCursor, DependsOn, Fit, NodeFilter, NodeScore, PipelinePolicy, Ranking, Scoring, Session,
+};
 use crate::{
-    framework::{DependsOn, NodeFilter, NodeScore, PipelinePolicy, Ranking, Scoring},
     model::{NodeId, PodId, ShapeId},
     reason::{FitError, worst_fit_error},
 };

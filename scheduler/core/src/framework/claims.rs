@@ -96,8 +96,8 @@ fn transfer_devices(free: &mut Resources, devices: &Resources, was_taken: bool, 
 mod tests {
     use crate::{
         Profile,
+        framework::Session,
         model::{NodeId, PodId},
-        session::Session,
         testing::snapshot_of,
     };
 

@@ -218,8 +218,8 @@ mod tests {
     use super::*;
     use crate::{
         Profile,
+        framework::Session,
         model::{NodeId, PodShape},
-        session::Session,
         testing::snapshot_of,
     };
 

@@ -3,60 +3,26 @@
 //! and undoing it, costs what it touches: one or two nodes, one pod group, its queues. Which change
 //! to make is decided elsewhere.
 
-mod claims;
-mod commit;
-mod conflicting_pods;
-mod constraint_index;
-mod device;
-mod empty_cluster;
-mod exclusion;
-mod fit_errors;
-mod free_capacity;
-mod gang_peers;
-mod gpu_demand;
-mod members;
-mod next_cycle;
-mod node;
-mod node_ranking;
-mod nodes_to_open;
-mod numa;
-mod placement;
-mod portions;
-mod preemption_blocks;
-mod scenario_counts;
-mod selector_cache;
-mod state;
-mod task_order;
-mod topology;
-mod topology_diagnosis;
-
 use std::{
     cell::OnceCell,
     collections::{BTreeMap, BTreeSet},
 };
 
+use super::{
+    ChangedNodes, Members, MinRuntimeProtection, NodeInfo, PodState, ScenarioCounts,
+    constraint_index::ConstraintIndex,
+    empty_cluster, gpu_demand, node_ranking, numa,
+    portions::{PodPortions, Portions},
+    selector_cache::SelectorCache,
+    state::Occupancy,
+    task_order, topology,
+};
 use crate::{
     Decision, Profile, Snapshot,
     model::{GpuGroup, Node, NodeId, Pod, PodGroup, PodGroupId, PodId, PodShape, QueueId, ShapeId},
     queues::{Charge, ChargeTable, JobKey, MinimumStatus, QueueAccounts, age_ranks},
     resources::PerResource,
 };
-use constraint_index::ConstraintIndex;
-pub use device::{Device, DeviceChoice, SharedDevice};
-pub(crate) use free_capacity::{CapacityRequest, FreeCapacity, FreedCapacity, fraction_on};
-pub use members::{Members, SubGroupMembers};
-pub use node::{ChangeCursor, ChangedNodes, Fit, NodeInfo};
-pub use node_ranking::{FilterResults, ScoredNode};
-pub use placement::PlacementFailure;
-use portions::{PodPortions, Portions};
-pub use preemption_blocks::MinRuntimeProtection;
-pub use scenario_counts::ScenarioCounts;
-pub use selector_cache::MatchingTerms;
-use selector_cache::SelectorCache;
-use state::Occupancy;
-pub use state::{PodState, Presence};
-
-pub use numa::{Availability, NumaZoneCapacity};
 
 /// One cycle's view of the cluster: the snapshot and the changes since.
 #[derive(Clone, Debug)]
@@ -65,47 +31,47 @@ pub struct Session<'s> {
     pub snapshot: &'s Snapshot,
     /// The configuration of the scheduler.
     pub profile: &'s Profile,
-    nodes: Vec<NodeInfo>,
-    pods: Vec<PodState>,
-    portions: Portions,
-    charges: ChargeTable,
-    members: Vec<Members>,
-    task_ranks: Vec<u32>,
+    pub(super) nodes: Vec<NodeInfo>,
+    pub(super) pods: Vec<PodState>,
+    pub(super) portions: Portions,
+    pub(super) charges: ChargeTable,
+    pub(super) members: Vec<Members>,
+    pub(super) task_ranks: Vec<u32>,
     /// Computed on first use: many cycles queue no jobs.
-    age_ranks: OnceCell<Vec<u32>>,
+    pub(super) age_ranks: OnceCell<Vec<u32>>,
     /// Computed on first use: few profiles need it.
-    gpu_demand: OnceCell<Vec<(ShapeId, i64)>>,
+    pub(super) gpu_demand: OnceCell<Vec<(ShapeId, i64)>>,
     /// The domains of nodes, by topology.
-    domain_paths: OnceCell<topology::DomainPaths>,
-    accounts: QueueAccounts,
-    log: Vec<StateChange>,
-    changed: ChangedNodes,
-    rankings: node_ranking::NodeRankings,
-    empty_cluster: empty_cluster::EmptyCluster,
-    constraints: ConstraintIndex,
-    selectors: SelectorCache,
-    looks_ahead: bool,
+    pub(super) domain_paths: OnceCell<topology::DomainPaths>,
+    pub(super) accounts: QueueAccounts,
+    pub(super) log: Vec<StateChange>,
+    pub(super) changed: ChangedNodes,
+    pub(super) rankings: node_ranking::NodeRankings,
+    pub(super) empty_cluster: empty_cluster::EmptyCluster,
+    pub(super) constraints: ConstraintIndex,
+    pub(super) selectors: SelectorCache,
+    pub(super) looks_ahead: bool,
     /// The maximum number of NUMA zones of a node; 0 when none are published.
-    numa_zones_max: usize,
+    pub(super) numa_zones_max: usize,
     /// Pods of groups with topology constraints.
-    topology_pods: BTreeMap<PodGroupId, Vec<PodId>>,
+    pub(super) topology_pods: BTreeMap<PodGroupId, Vec<PodId>>,
     /// While pods are placed in a domain: which of its nodes are preferred.
-    preferred_nodes: Option<BTreeMap<NodeId, i64>>,
-    decisions: Vec<Decision>,
+    pub(super) preferred_nodes: Option<BTreeMap<NodeId, i64>>,
+    pub(super) decisions: Vec<Decision>,
     /// Number of jobs that evicted others.
-    preemptions: usize,
-    min_runtime_protections: BTreeMap<PodGroupId, MinRuntimeProtection>,
-    blocked_by_delay: BTreeSet<PodGroupId>,
+    pub(super) preemptions: usize,
+    pub(super) min_runtime_protections: BTreeMap<PodGroupId, MinRuntimeProtection>,
+    pub(super) blocked_by_delay: BTreeSet<PodGroupId>,
     /// Jobs that could evict others in a later cycle.
-    blocked_by_limit: BTreeSet<PodGroupId>,
-    scenarios: ScenarioCounts,
+    pub(super) blocked_by_limit: BTreeSet<PodGroupId>,
+    pub(super) scenarios: ScenarioCounts,
 }
 
 /// A pod's state and portions before a change.
 #[derive(Clone, Copy, Debug)]
-struct StateChange {
-    pod: PodId,
-    before: PodState,
+pub(super) struct StateChange {
+    pub(super) pod: PodId,
+    pub(super) before: PodState,
     portions_before: PodPortions,
 }
 
@@ -238,7 +204,7 @@ impl<'s> Session<'s> {
         matches!(self.state(pod), PodState::Allocated(_)) && self.pod(pod).node.is_some()
     }
 
-    fn change_state(&mut self, pod: PodId, after: PodState, portions: PodPortions) {
+    pub(super) fn change_state(&mut self, pod: PodId, after: PodState, portions: PodPortions) {
         let (before, portions_before) = (self.state(pod), self.portions.of_pod(pod));
         self.log.push(StateChange { pod, before, portions_before });
         self.set_state(pod, after, portions);
@@ -341,7 +307,7 @@ impl<'s> Session<'s> {
         }
     }
 
-    fn queue_and_group(&self, pod: PodId) -> Option<(QueueId, &'s PodGroup)> {
+    pub(super) fn queue_and_group(&self, pod: PodId) -> Option<(QueueId, &'s PodGroup)> {
         let group = self.group(self.pod(pod).group?);
         group.queue_id().map(|queue| (queue, group))
     }

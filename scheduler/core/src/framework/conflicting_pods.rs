@@ -1,13 +1,12 @@
 //! Pods that must be in one topology domain and exclude each other from it.
 
 use super::{
-    PlacementFailure, Session,
+    ExclusionDomain, PlacementFailure, Session,
     exclusion::COMPARED_MAX,
     topology::{Levels, PodSet},
     topology_diagnosis::TopologyQuery,
 };
 use crate::{
-    framework::ExclusionDomain,
     model::{HOSTNAME, Name, PodId, TopologyConstraint},
     reason::{InvalidLevel, NoTopologyDomain},
 };

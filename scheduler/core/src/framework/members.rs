@@ -324,8 +324,8 @@ mod tests {
     use super::*;
     use crate::{
         Profile,
+        framework::Session,
         model::{NodeId, PodGroupId},
-        session::Session,
         testing::snapshot_of,
     };
 

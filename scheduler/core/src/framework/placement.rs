@@ -4,12 +4,11 @@
 use std::collections::BTreeSet;
 
 use super::{
-    Fit, PodState, Session,
+    Fit, PermitStatus, PodState, Session,
     topology::{CandidateDomain, PodSet},
     topology_diagnosis::TopologyQuery,
 };
 use crate::{
-    framework::PermitStatus,
     model::{NodeId, PodGroupId, PodId},
     reason::{FitErrors, NoTopologyDomain, Reason},
 };
