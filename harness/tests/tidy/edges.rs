@@ -32,7 +32,7 @@ pub(crate) const EDGES: [(&str, &str); 6] = [
         ",
     ),
     (
-        "scheduler/json",
+        "scheduler/api",
         "
             map
             convert
