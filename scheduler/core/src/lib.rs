@@ -29,7 +29,7 @@ mod testing;
 mod tests;
 
 pub use cycle::{CycleObserver, schedule, schedule_observed};
+pub use framework::Profile;
 pub use plan::{Decision, EvictionCause, Plan, QueueUsage};
-pub use profile::Profile;
 pub use reason::Reason;
 pub use snapshot::Snapshot;

@@ -37,7 +37,7 @@ impl Session<'_> {
             self.accounts.add_request(queue, &more);
             self.accounts.remove_request(queue, &less);
         }
-        self.accounts.divide(self.snapshot, self.profile);
+        self.accounts.divide(self.snapshot);
     }
 
     fn node_change(&self, pod: PodId) -> Option<NodeChange> {

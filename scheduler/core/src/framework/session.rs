@@ -95,7 +95,7 @@ impl<'s> Session<'s> {
             gpu_demand: OnceCell::new(),
             domain_paths: OnceCell::new(),
             portions: Portions::new(snapshot),
-            accounts: QueueAccounts::new(snapshot, profile, &charges),
+            accounts: QueueAccounts::new(snapshot, profile.fair_share_rules(), &charges),
             charges,
             log: Vec::new(),
             changed: ChangedNodes::default(),
