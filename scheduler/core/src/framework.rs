@@ -7,31 +7,33 @@
 //! and returns a closure for nodes, or `None` when it does not apply. [`DependsOn`] says for how
 //! long the session may cache the result.
 
+mod caches;
 mod claims;
-mod commit;
 mod conflicting_pods;
 mod constraint_index;
+mod cycle_outcome;
 mod device;
 mod empty_cluster;
 mod exclusion;
 mod fit_errors;
 mod free_capacity;
 mod gang_peers;
-mod gpu_demand;
 mod members;
 mod next_cycle;
 mod node;
 mod node_ranking;
+mod node_states;
 mod nodes_to_open;
 mod numa;
 mod placement;
+mod pod_states;
 mod portions;
-mod preemption_blocks;
 mod profile;
-mod scenario_counts;
+mod queue_state;
 mod selector_cache;
 mod session;
 mod state;
+mod statement;
 mod task_order;
 mod topology;
 mod topology_diagnosis;
@@ -42,6 +44,7 @@ use crate::{
     model::{Name, NodeId, PodGroupId, PodId},
     reason::{FitError, Reason},
 };
+pub use cycle_outcome::{MinRuntimeProtection, ScenarioCounts};
 pub use device::{Device, DeviceChoice, SharedDevice};
 pub(crate) use free_capacity::{CapacityRequest, FreeCapacity, FreedCapacity, fraction_on};
 pub use members::{Members, SubGroupMembers};
@@ -49,12 +52,11 @@ pub use node::{ChangeCursor, ChangedNodes, Fit, NodeInfo};
 pub use node_ranking::{FilterResults, ScoredNode};
 pub use numa::{Availability, NumaZoneCapacity};
 pub use placement::PlacementFailure;
-pub use preemption_blocks::MinRuntimeProtection;
 pub use profile::Profile;
-pub use scenario_counts::ScenarioCounts;
 pub use selector_cache::MatchingTerms;
-pub use session::{Checkpoint, Session};
+pub use session::Session;
 pub use state::{PodState, Presence};
+pub use statement::{Checkpoint, Statement};
 
 /// The plugins of a scheduler at each extension point, in order.
 #[derive(Clone, Debug)]
@@ -198,7 +200,7 @@ pub enum ExclusionDomain<'a> {
 /// PostFilter: what to do at once for a pod without a node.
 pub trait PostFilter: Debug + Send + Sync {
     /// Changes and commits the session, or returns why it did not.
-    fn post_filter(&self, session: &mut Session<'_>, pod: PodId, reason: Reason) -> Reason;
+    fn post_filter(&self, statement: &mut Statement<'_>, pod: PodId, reason: Reason) -> Reason;
 }
 
 /// PreScore, Score and NormalizeScore.
@@ -223,7 +225,7 @@ pub trait Score: Debug + Send + Sync {
 /// Reserve: takes the chosen capacity. Undone with the session.
 pub trait Reserve: Debug + Send + Sync {
     /// Allocates the pod on `node`, or pipelines it, as `fits` says.
-    fn reserve(&self, session: &mut Session<'_>, pod: PodId, node: NodeId, fits: Fit);
+    fn reserve(&self, statement: &mut Statement<'_>, pod: PodId, node: NodeId, fits: Fit);
 }
 
 /// Permit: whether pods that were placed together may be bound now.

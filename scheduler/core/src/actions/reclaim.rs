@@ -5,7 +5,7 @@
 use std::time::Duration;
 
 use crate::{
-    framework::Session,
+    framework::Statement,
     model::QueueId,
     plan::EvictionCause,
     profile::Action,
@@ -20,8 +20,8 @@ use crate::{
 };
 
 /// Solves all pending jobs whose queue is below its fair share.
-pub(crate) fn run(session: &mut Session<'_>, accepted: &mut AcceptedSolutions) {
-    solve(session, &Reclaim, accepted);
+pub(crate) fn run(statement: &mut Statement<'_>, accepted: &mut AcceptedSolutions) {
+    solve(statement, &Reclaim, accepted);
 }
 
 struct Reclaim;

@@ -1,7 +1,7 @@
 //! Pods that must be in one topology domain and exclude each other from it.
 
 use super::{
-    ExclusionDomain, PlacementFailure, Session,
+    ExclusionDomain, PlacementFailure, Session, Statement,
     exclusion::COMPARED_MAX,
     topology::{Levels, PodSet},
     topology_diagnosis::TopologyQuery,
@@ -19,7 +19,7 @@ struct Conflict<'a> {
     depth: usize,
 }
 
-impl Session<'_> {
+impl Statement<'_> {
     /// Whether the level can never be satisfied: two of the pods, or one and a running pod of its
     /// group, exclude each other from every domain.
     pub(super) fn diagnose_conflict(
@@ -45,7 +45,9 @@ impl Session<'_> {
             NoTopologyDomain { invalid_level, ..NoTopologyDomain::new(constraint, pod_set.pods) };
         Some(PlacementFailure::for_no_domain(no_domain, pod_set))
     }
+}
 
+impl Session<'_> {
     /// The conflict at the widest level.
     fn find_conflict<'a>(
         &'a self,

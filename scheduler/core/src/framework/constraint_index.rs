@@ -1,6 +1,6 @@
 //! Index of pods with constraints on other pods.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::Session;
 use crate::{
@@ -11,12 +11,14 @@ use crate::{
 /// Pods with constraints on other pods, so that checks can skip the rest.
 #[derive(Clone, Debug)]
 pub(super) struct ConstraintIndex {
-    pub(super) anti_affinity: Vec<PodId>,
-    pub(super) affinity: Vec<PodId>,
-    pub(super) claims: Vec<PodId>,
-    pub(super) volumes: Vec<PodId>,
+    anti_affinity: Vec<PodId>,
+    affinity: Vec<PodId>,
+    claims: Vec<PodId>,
+    volumes: Vec<PodId>,
     /// Groups with pods that request GPU memory.
-    pub(super) gpu_memory_groups: BTreeSet<PodGroupId>,
+    gpu_memory_groups: BTreeSet<PodGroupId>,
+    /// Pods of groups with topology constraints.
+    topology_groups: BTreeMap<PodGroupId, Vec<PodId>>,
 }
 
 impl ConstraintIndex {
@@ -39,6 +41,7 @@ impl ConstraintIndex {
         Self {
             gpu_memory_groups: with(memory).into_iter().filter_map(group_of).collect(),
             anti_affinity: with(|shape| !shape.pod_anti_affinity.is_empty()),
+            topology_groups: pods_with_topology(snapshot),
             claims: with(|shape| !shape.claims.is_empty()),
             volumes: with(|shape| !shape.volumes.is_empty()),
             affinity: with(|shape| {
@@ -48,7 +51,29 @@ impl ConstraintIndex {
     }
 }
 
+fn pods_with_topology(snapshot: &Snapshot) -> BTreeMap<PodGroupId, Vec<PodId>> {
+    let mut placed: BTreeMap<PodGroupId, Vec<PodId>> = BTreeMap::new();
+    let groups = (0..).map(PodGroupId).zip(&snapshot.pod_groups);
+    placed.extend(
+        groups.filter(|(_, group)| group.has_topology_constraint()).map(|(id, _)| (id, Vec::new())),
+    );
+    if placed.is_empty() {
+        return placed;
+    }
+    for (pod, id) in snapshot.pods.iter().zip(0..) {
+        if let Some(pods) = pod.group.and_then(|group| placed.get_mut(&group)) {
+            pods.push(PodId(id));
+        }
+    }
+    placed
+}
+
 impl Session<'_> {
+    /// Pods of a group with topology constraints; none for other groups.
+    pub(super) fn pods_of_topology_group(&self, group: PodGroupId) -> &[PodId] {
+        self.constraints.topology_groups.get(&group).map_or(&[], Vec::as_slice)
+    }
+
     /// Pods with required anti-affinity, on any node.
     pub fn anti_affinity_pods(&self) -> &[PodId] {
         &self.constraints.anti_affinity

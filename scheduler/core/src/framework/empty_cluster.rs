@@ -1,6 +1,6 @@
 //! What the nodes would hold if nothing were running.
 
-use std::collections::BTreeMap;
+use std::{cell::RefCell, collections::BTreeMap};
 
 use super::{CapacityRequest, FreeCapacity, Session, fraction_on};
 use crate::{
@@ -13,41 +13,42 @@ use crate::{
 pub(super) struct EmptyCluster {
     offered: Resources,
     /// Maximum number of pods by shape, cached.
-    max_pods: BTreeMap<ShapeId, u64>,
+    max_pods: RefCell<BTreeMap<ShapeId, u64>>,
 }
 
 impl EmptyCluster {
     pub(super) fn new(nodes: &[Node]) -> Self {
         let offered = nodes.iter().map(|node| &node.allocatable);
         let offered = offered.fold(Resources::default(), |sum, node| sum.plus(node));
-        Self { offered, max_pods: BTreeMap::new() }
+        Self { offered, max_pods: RefCell::default() }
     }
 }
 
 impl Session<'_> {
     /// The empty cluster would hold the next pods of the group.
-    pub fn fits_empty_cluster(&mut self, group: PodGroupId) -> bool {
+    pub fn fits_empty_cluster(&self, group: PodGroupId) -> bool {
         let pods = self.next_chunk(group);
         self.pods_fit_empty_cluster(&pods)
     }
 
     /// The empty cluster would hold these pods, as far as counting tells.
-    pub fn pods_fit_empty_cluster(&mut self, pods: &[PodId]) -> bool {
+    pub fn pods_fit_empty_cluster(&self, pods: &[PodId]) -> bool {
         let mut request = Resources::default();
         let mut shapes: BTreeMap<ShapeId, (PodId, u64)> = BTreeMap::new();
         for &pod in pods {
             request.add(&self.shape_of(pod).requests);
             shapes.entry(self.pod(pod).shape).or_insert((pod, 0)).1 += 1;
         }
-        request.fits_in(&self.empty_cluster.offered)
+        request.fits_in(&self.caches.empty_cluster.offered)
             && shapes.into_values().all(|(pod, count)| count <= self.max_pods_like(pod))
     }
 
     /// Number of pods like this one that the empty cluster would hold.
-    fn max_pods_like(&mut self, pod: PodId) -> u64 {
+    fn max_pods_like(&self, pod: PodId) -> u64 {
         let shape = self.pod(pod).shape;
-        if let Some(most) = self.empty_cluster.max_pods.get(&shape) {
-            return *most;
+        let known = self.caches.empty_cluster.max_pods.borrow().get(&shape).copied();
+        if let Some(most) = known {
+            return most;
         }
         let of = self.shape_of(pod);
         let nodes = self.snapshot.nodes.iter().zip(self.eligible_nodes(pod));
@@ -58,7 +59,7 @@ impl Session<'_> {
             u64::from(FreeCapacity::of_empty_node(node).count_fits(None, request))
         });
         let most = times.sum();
-        self.empty_cluster.max_pods.insert(shape, most);
+        self.caches.empty_cluster.max_pods.borrow_mut().insert(shape, most);
         most
     }
 

@@ -324,7 +324,7 @@ mod tests {
     use super::*;
     use crate::{
         Profile,
-        framework::Session,
+        framework::{Session, Statement},
         model::{NodeId, PodGroupId},
         testing::snapshot_of,
     };
@@ -421,18 +421,18 @@ mod tests {
             job a pods=4 min=2 on n1
         ";
         let (snapshot, profile) = (snapshot_of(text), Profile::kai());
-        let mut session = Session::new(&snapshot, &profile);
+        let mut statement = Statement::new(Session::new(&snapshot, &profile));
         let (group, id) = (&snapshot.pod_groups[0], PodGroupId(0));
-        let state = |session: &Session<'_>| {
-            let members = session.members(id);
+        let state = |statement: &Session<'_>| {
+            let members = statement.members(id);
             (members.minimum_is_pipelined(group), members.has_pipelined(), members.has_waiting())
         };
-        assert_eq!(state(&session), (false, false, true));
-        session.pipeline(PodId(1), NodeId(0));
-        assert_eq!(state(&session), (true, true, true));
-        session.allocate(PodId(2), NodeId(0));
-        assert_eq!(state(&session), (false, true, true));
-        session.allocate(PodId(3), NodeId(0));
-        assert_eq!(state(&session), (false, true, false));
+        assert_eq!(state(&statement), (false, false, true));
+        statement.pipeline(PodId(1), NodeId(0));
+        assert_eq!(state(&statement), (true, true, true));
+        statement.allocate(PodId(2), NodeId(0));
+        assert_eq!(state(&statement), (false, true, true));
+        statement.allocate(PodId(3), NodeId(0));
+        assert_eq!(state(&statement), (false, true, false));
     }
 }

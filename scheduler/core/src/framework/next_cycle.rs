@@ -1,6 +1,6 @@
 //! The state in which the next cycle starts if nothing else happens.
 
-use super::{PodState, Session, portions::PodPortions};
+use super::{PodState, Session, Statement};
 use crate::{
     model::{NodeId, PodId},
     queues::Charge,
@@ -14,12 +14,7 @@ enum NodeChange {
     Bound(NodeId),
 }
 
-impl Session<'_> {
-    /// Makes the pod pending again, without a node.
-    pub fn reset_to_pending(&mut self, pod: PodId) {
-        self.change_state(pod, PodState::Pending, PodPortions::default());
-    }
-
+impl Statement<'_> {
     /// Divides the cluster again: a bound pod requests its charge on its node, a pod that left its
     /// node that of a pending pod.
     pub(crate) fn redivide_fair_shares(&mut self) {
@@ -34,12 +29,14 @@ impl Session<'_> {
                 NodeChange::Left(node) => (waiting, self.charge_on(pod, node)),
                 NodeChange::Bound(node) => (self.charge_on(pod, node), waiting),
             };
-            self.accounts.add_request(queue, &more);
-            self.accounts.remove_request(queue, &less);
+            self.session.queues.accounts.add_request(queue, &more);
+            self.session.queues.accounts.remove_request(queue, &less);
         }
-        self.accounts.divide(self.snapshot);
+        self.session.queues.accounts.divide(self.snapshot);
     }
+}
 
+impl Session<'_> {
     fn node_change(&self, pod: PodId) -> Option<NodeChange> {
         match (self.pod(pod).node, self.state(pod)) {
             (Some(from), PodState::Pending) => Some(NodeChange::Left(from)),
@@ -54,7 +51,7 @@ impl Session<'_> {
         if is_left_alone {
             Charge::default()
         } else {
-            self.charges.for_fair_share(self.pod(pod).shape)
+            self.queues.charges.for_fair_share(self.pod(pod).shape)
         }
     }
 }

@@ -6,6 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::{
     ChangeCursor, DependsOn, Fit, NodeFilter, NodeScore, PipelinePolicy, Ranking, Scoring, Session,
+    Statement,
 };
 use crate::{
     model::{NodeId, PodId, ShapeId},
@@ -19,6 +20,14 @@ pub struct ScoredNode {
     pub node: NodeId,
     /// Weighted scores by plugin, in plugin order.
     pub scores: Vec<(String, i128)>,
+}
+
+/// How nodes are compared at present.
+#[derive(Clone, Debug, Default)]
+pub(super) struct NodePreferences {
+    looks_ahead: bool,
+    /// While pods are placed in a domain: which of its nodes are preferred.
+    pub(super) nodes: Option<BTreeMap<NodeId, i64>>,
 }
 
 /// Rankings by shape.
@@ -54,7 +63,27 @@ const RANKED_NODES_MAX: usize = 1 << 20;
 /// Results of the filters for one node, in plugin order.
 pub type FilterResults = Vec<(String, Result<Fit, FitError>)>;
 
+impl Statement<'_> {
+    /// Whether nodes are compared as they will be when everything is released (`true`), or nodes
+    /// where a pod fits now come first. A pod pipelined with look-ahead keeps its capacity only if
+    /// the next cycle, which finds it free, chooses the same node.
+    pub fn set_look_ahead(&mut self, ahead: bool) {
+        self.session.preferences.looks_ahead = ahead;
+        self.session.caches.rankings.take();
+    }
+}
+
 impl Session<'_> {
+    /// Whether nodes are compared as they will be when everything is released.
+    pub const fn looks_ahead(&self) -> bool {
+        self.preferences.looks_ahead
+    }
+
+    /// Preferred nodes for the pods being placed, with the size of the preference.
+    pub const fn preferred_nodes(&self) -> Option<&BTreeMap<NodeId, i64>> {
+        self.preferences.nodes.as_ref()
+    }
+
     /// When the pod fits on the node, or why not.
     pub fn fit(&self, pod: PodId, node: NodeId) -> Result<Fit, FitError> {
         run_filters(&self.filters(pod, |_| true), node)
@@ -127,19 +156,19 @@ impl Session<'_> {
 
     /// The best node for a pending or moving pod, among `within` or all, and when it fits there.
     pub fn best_node(
-        &mut self,
+        &self,
         pod: PodId,
         within: Option<&BTreeSet<NodeId>>,
     ) -> Option<(NodeId, Fit)> {
         if !self.can_rank_nodes(pod) {
             return self.best_node_by_scan(pod, within);
         }
-        let mut candidates = std::mem::take(&mut self.rankings);
+        let mut candidates = self.caches.rankings.take();
         let found = match candidates.ranked_nodes(self, pod) {
             Some(ordered) => ordered.best(self, pod, within),
             None => self.best_node_by_scan(pod, within),
         };
-        self.rankings = candidates;
+        self.caches.rankings.replace(candidates);
         found
     }
 

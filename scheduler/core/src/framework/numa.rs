@@ -176,7 +176,7 @@ pub(super) fn max_numa_zones(snapshot: &Snapshot) -> usize {
 impl Session<'_> {
     /// The maximum number of NUMA zones of a node; 0 when none are published.
     pub const fn numa_zones_max(&self) -> usize {
-        self.numa_zones_max
+        self.nodes.numa_zones_max()
     }
 
     /// Whether the kubelet of `node` would accept a pod of `shape` if the node were empty.
@@ -205,7 +205,7 @@ impl Session<'_> {
         let state = self.state(pod);
         let occupancy =
             if state.is_pipelined() { Occupancy::Pipelined } else { Occupancy::Allocated };
-        let shares = self.portions.numa_of(pod, occupancy);
+        let shares = self.pods.portions().numa_of(pod, occupancy);
         let numa = state.charged_node().and_then(|node| self.node(node).numa.as_ref());
         let Some(numa) = numa else { return Vec::new() };
         let named = |(at, amount): &(usize, Resources)| NumaAllocation {
@@ -217,7 +217,7 @@ impl Session<'_> {
 
     /// Whether the evicted pod could keep its shares of the zones of `node`.
     pub fn can_keep_numa(&self, pod: PodId, node: NodeId) -> bool {
-        self.node_info(node).can_keep_numa(self.portions.numa_of(pod, Occupancy::Allocated))
+        self.node_info(node).can_keep_numa(self.pods.portions().numa_of(pod, Occupancy::Allocated))
     }
 
     /// The shares that a pod gets on `node`. An evicted pod gets its own again if possible.
@@ -231,38 +231,21 @@ impl Session<'_> {
             Occupancy::Allocated | Occupancy::Releasing | Occupancy::Stuck => Availability::Idle,
         };
         if self.state(pod).nodes().any(|(at, _)| at == node) {
-            let own = self.portions.numa_of(pod, Occupancy::Allocated);
+            let own = self.pods.portions().numa_of(pod, Occupancy::Allocated);
             if info.can_keep_numa(own) {
                 return own.clone();
             }
         }
         info.numa_shares(self.node(node), self.shape_of(pod), availability).unwrap_or_default()
     }
-
-    /// Attributes published usage that no known pod explains to pods with unknown alignment. Other
-    /// differences mean that the publication is behind or ahead of the known state.
-    pub(super) fn apply_published_numa(&mut self) {
-        let snapshot = self.snapshot;
-        for (at, of) in snapshot.nodes.iter().enumerate() {
-            let Some(numa) = &of.numa else { continue };
-            let info = &self.nodes[at];
-            let pods = info.staying.iter().chain(&info.leaving).chain(&info.stuck);
-            let mut unknown = Resources::default();
-            for pod in
-                pods.filter(|pod| self.portions.numa_of(**pod, Occupancy::Allocated).is_empty())
-            {
-                let shape = self.shape_of(*pod);
-                unknown.add(&numa.alignable(shape, &shape.requests));
-            }
-            if unknown != Resources::default() {
-                assign_unknown_use(&mut self.nodes[at].numa_zones, numa, unknown);
-            }
-        }
-    }
 }
 
 /// Takes from zones what pods with unknown alignment use.
-fn assign_unknown_use(zones: &mut [NumaZoneCapacity], numa: &NumaTopology, mut unknown: Resources) {
+pub(super) fn assign_unknown_use(
+    zones: &mut [NumaZoneCapacity],
+    numa: &NumaTopology,
+    mut unknown: Resources,
+) {
     let mut published_use = Resources::default();
     for (info, zone) in zones.iter().zip(&numa.zones) {
         let mut more = info.idle.clone();

@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 
 use super::{
-    Fit, PermitStatus, PodState, Session,
+    Fit, PermitStatus, PodState, Session, Statement,
     topology::{CandidateDomain, PodSet},
     topology_diagnosis::TopologyQuery,
 };
@@ -76,6 +76,26 @@ impl Session<'_> {
         !pods.is_empty() && self.pre_filter(group, &pods).is_ok()
     }
 
+    /// The pods by child sub-group, in order of their first pods; `None` for pods in no child.
+    fn split_by_sub_group(
+        &self,
+        PodSet { group, sub_group, pods }: PodSet<'_>,
+    ) -> Vec<(Option<usize>, Vec<PodId>)> {
+        let group = self.group(group);
+        let mut parts: Vec<(Option<usize>, Vec<PodId>)> = Vec::new();
+        for &pod in pods {
+            let lineage = group.path_to_root(self.pod(pod).sub_group);
+            let below = lineage.take_while(|at| Some(*at) != sub_group).last();
+            match parts.iter_mut().find(|(known, _)| *known == below) {
+                Some((_, pods)) => pods.push(pod),
+                None => parts.push((below, vec![pod])),
+            }
+        }
+        parts
+    }
+}
+
+impl Statement<'_> {
     /// Allocates all of `pods`, or pipelines those that must wait; all or none. Permit plugins
     /// decide whether some may be bound before others.
     pub fn allocate_all(&mut self, pods: &[PodId]) -> Result<(), PlacementFailure> {
@@ -192,10 +212,11 @@ impl Session<'_> {
         };
         let mut tried = Vec::new();
         for CandidateDomain { nodes, node_ranks, is_widest } in domains {
-            let wider = node_ranks.map(|node_ranks| self.preferred_nodes.replace(node_ranks));
+            let wider =
+                node_ranks.map(|node_ranks| self.session.preferences.nodes.replace(node_ranks));
             let settled = self.place_sub_groups(pod_set, Some(&nodes), mode);
             if let Some(wider) = wider {
-                self.preferred_nodes = wider;
+                self.session.preferences.nodes = wider;
             }
             match settled {
                 Ok(()) => return Ok(()),
@@ -247,24 +268,6 @@ impl Session<'_> {
         Ok(())
     }
 
-    /// The pods by child sub-group, in order of their first pods; `None` for pods in no child.
-    fn split_by_sub_group(
-        &self,
-        PodSet { group, sub_group, pods }: PodSet<'_>,
-    ) -> Vec<(Option<usize>, Vec<PodId>)> {
-        let group = self.group(group);
-        let mut parts: Vec<(Option<usize>, Vec<PodId>)> = Vec::new();
-        for &pod in pods {
-            let lineage = group.path_to_root(self.pod(pod).sub_group);
-            let below = lineage.take_while(|at| Some(*at) != sub_group).last();
-            match parts.iter_mut().find(|(known, _)| *known == below) {
-                Some((_, pods)) => pods.push(pod),
-                None => parts.push((below, vec![pod])),
-            }
-        }
-        parts
-    }
-
     fn reserve(&mut self, pod: PodId, node: NodeId, fits: Fit) {
         for reserve in &self.profile.plugins.reserve {
             reserve.reserve(self, pod, node, fits);
@@ -274,7 +277,7 @@ impl Session<'_> {
     /// Pipelines an allocated pod to the same capacity.
     fn convert_to_pipelined(&mut self, pod: PodId) {
         if let PodState::Allocated(node) = self.state(pod) {
-            let parts = self.portions.of_pod(pod).pipeline_allocated();
+            let parts = self.pods.portions().of_pod(pod).pipeline_allocated();
             self.change_state(pod, PodState::Pipelined(node), parts);
         }
     }

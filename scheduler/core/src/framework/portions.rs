@@ -2,7 +2,7 @@
 //! and never change, so that a pod's state is two indices that can be logged and restored.
 
 use super::{
-    Fit, Session,
+    Fit, Session, Statement,
     device::{Device, DeviceChoice},
     node::NodeInfo,
     numa::NumaShares,
@@ -67,7 +67,7 @@ impl Portions {
         portions
     }
 
-    fn add(&mut self, portion: Portion) -> u32 {
+    pub(super) fn add(&mut self, portion: Portion) -> u32 {
         if portion == Portion::default() {
             return 0;
         }
@@ -133,7 +133,7 @@ fn initial_numa_shares(snapshot: &Snapshot, pod: &Pod, node: NodeId) -> NumaShar
     known.collect()
 }
 
-impl Session<'_> {
+impl Statement<'_> {
     /// Chooses the portion of `node` that the pod gets.
     pub(super) fn choose_portion(
         &mut self,
@@ -143,8 +143,8 @@ impl Session<'_> {
     ) -> PodPortions {
         let (gpu_groups, numa) =
             (self.choose_groups(pod, node), self.choose_numa(pod, node, occupancy));
-        let portions = self.portions.of_pod(pod);
-        let portion = self.portions.add(Portion { gpu_groups, numa });
+        let portions = self.pods.portions().of_pod(pod);
+        let portion = self.session.pods.add_portion(Portion { gpu_groups, numa });
         match occupancy {
             Occupancy::Pipelined => PodPortions { pipelined: portion, ..portions },
             Occupancy::Allocated | Occupancy::Releasing | Occupancy::Stuck => {
@@ -152,13 +152,15 @@ impl Session<'_> {
             }
         }
     }
+}
 
+impl Session<'_> {
     fn choose_groups(&self, pod: PodId, node: NodeId) -> Vec<GpuGroup> {
         let Some(fractional_gpu) = &self.shape_of(pod).fractional_gpu else { return Vec::new() };
-        let (of, info) = (self.node(node), &self.nodes[node.0 as usize]);
+        let (of, info) = (self.node(node), self.node_info(node));
         let choice = DeviceChoice {
             placement: self.profile.device_placement,
-            prefer_now: !self.looks_ahead,
+            prefer_now: !self.looks_ahead(),
         };
         let unfit = || vec![(Device::New, Fit::Now); fractional_gpu.devices as usize];
         let chosen = info.choose_devices(of, fractional_gpu, choice).unwrap_or_else(unfit);

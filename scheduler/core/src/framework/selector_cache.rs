@@ -63,7 +63,7 @@ impl Session<'_> {
         key: SelectorKey,
         is_selected: impl Fn(PodId) -> bool,
     ) -> Arc<[PodId]> {
-        let mut selected = self.selectors.selected_pods.borrow_mut();
+        let mut selected = self.caches.selectors.selected_pods.borrow_mut();
         let found = selected
             .entry(key)
             .or_insert_with(|| self.pod_ids().filter(|pod| is_selected(*pod)).collect());
@@ -74,16 +74,16 @@ impl Session<'_> {
     pub fn terms_matching(&self, pod: PodId) -> Arc<MatchingTerms> {
         let find_alike = || {
             let of = self.pod(pod);
-            let mut alike = self.selectors.alike.borrow_mut();
+            let mut alike = self.caches.selectors.alike.borrow_mut();
             let alike = alike.entry((of.namespace.clone(), self.labels_with_selector_keys(pod)));
             Arc::clone(alike.or_insert_with(|| Arc::new(self.find_terms_matching(pod))))
         };
-        let mut terms = self.selectors.matching_terms.borrow_mut();
+        let mut terms = self.caches.selectors.matching_terms.borrow_mut();
         Arc::clone(terms.entry(pod).or_insert_with(find_alike))
     }
 
     fn labels_with_selector_keys(&self, pod: PodId) -> Labels {
-        let keys = self.selectors.selector_keys.get_or_init(|| {
+        let keys = self.caches.selectors.selector_keys.get_or_init(|| {
             let terms = |shape: &PodShape| {
                 let preferred = shape.pod_preferences.iter().map(|(_, term)| term);
                 let terms = shape.pod_affinity.iter().chain(&shape.pod_anti_affinity);

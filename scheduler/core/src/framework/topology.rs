@@ -263,7 +263,7 @@ impl Session<'_> {
         pods: &[PodId],
         within: Option<&BTreeSet<NodeId>>,
     ) -> Domain {
-        let paths = self.domain_paths.get_or_init(|| self.all_paths());
+        let paths = self.caches.domain_paths.get_or_init(|| self.all_paths());
         let placed = paths.get(&topology.name).into_iter().flatten();
         let placed = placed.filter(|(_, node)| within.is_none_or(|nodes| nodes.contains(node)));
         let placed: Vec<(&[Name], NodeId)> =
@@ -314,7 +314,7 @@ impl Session<'_> {
     /// Pods of the same sub-group that are allocated or pipelined.
     pub(super) fn pods_in_use(&self, pod_set: PodSet<'_>) -> Vec<PodId> {
         let group = self.group(pod_set.group);
-        let pods = self.topology_pods.get(&pod_set.group).into_iter().flatten();
+        let pods = self.pods_of_topology_group(pod_set.group).iter();
         let of_it =
             pods.filter(|pod| group.is_in_sub_group(self.pod(**pod).sub_group, pod_set.sub_group));
         of_it.filter(|pod| self.state(**pod).charged_node().is_some()).copied().collect()

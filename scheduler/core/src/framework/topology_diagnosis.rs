@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::{
-    PlacementFailure, Session,
+    PlacementFailure, Session, Statement,
     topology::{Levels, PodSet},
 };
 use crate::{
@@ -19,7 +19,7 @@ pub(super) struct TopologyQuery<'a> {
     pub(super) within: Option<&'a BTreeSet<NodeId>>,
 }
 
-impl Session<'_> {
+impl Statement<'_> {
     /// Explains that no domain holds the pods. An error that no eviction resolves on any usable
     /// node comes first, since a domain would not help then.
     pub(super) fn diagnose_no_domain(
@@ -65,26 +65,6 @@ impl Session<'_> {
         )
     }
 
-    /// The only domains of the required level that all pods select, and how they select nodes.
-    fn selected_domains(
-        &self,
-        constraint: &TopologyConstraint,
-        pods: &[PodId],
-    ) -> (Vec<Name>, NodeSelection) {
-        let shapes: BTreeSet<ShapeId> = pods.iter().map(|pod| self.pod(*pod).shape).collect();
-        let shapes = shapes.iter().map(|shape| &self.snapshot.shapes[shape.0 as usize]);
-        let levels = self.levels(constraint).ok();
-        let label = levels.as_ref().and_then(Levels::required_label);
-        let values = shapes.clone().filter_map(|shape| shape.selected_values(label?));
-        let all = values.reduce(|one, other| one.intersection(&other).cloned().collect());
-        let selections = shapes.map(PodShape::selection);
-        let node_selection = selections.reduce(|one, other| {
-            let is_same = one == other;
-            if is_same { one } else { NodeSelection::Labels }
-        });
-        (all.into_iter().flatten().collect(), node_selection.unwrap_or_default())
-    }
-
     /// Explains why placement failed in each domain that would hold the pods.
     pub(super) fn diagnose_failed_domains(
         &mut self,
@@ -123,6 +103,28 @@ impl Session<'_> {
                 Some(nodes_to_open);
         }
         all
+    }
+}
+
+impl Session<'_> {
+    /// The only domains of the required level that all pods select, and how they select nodes.
+    fn selected_domains(
+        &self,
+        constraint: &TopologyConstraint,
+        pods: &[PodId],
+    ) -> (Vec<Name>, NodeSelection) {
+        let shapes: BTreeSet<ShapeId> = pods.iter().map(|pod| self.pod(*pod).shape).collect();
+        let shapes = shapes.iter().map(|shape| &self.snapshot.shapes[shape.0 as usize]);
+        let levels = self.levels(constraint).ok();
+        let label = levels.as_ref().and_then(Levels::required_label);
+        let values = shapes.clone().filter_map(|shape| shape.selected_values(label?));
+        let all = values.reduce(|one, other| one.intersection(&other).cloned().collect());
+        let selections = shapes.map(PodShape::selection);
+        let node_selection = selections.reduce(|one, other| {
+            let is_same = one == other;
+            if is_same { one } else { NodeSelection::Labels }
+        });
+        (all.into_iter().flatten().collect(), node_selection.unwrap_or_default())
     }
 
     /// Labels of the domain that comes nearest to holding all pods.
