@@ -11,6 +11,7 @@ mod numa;
 mod pod;
 mod pod_group;
 mod queue;
+mod queue_problem;
 mod selectors;
 mod topology;
 mod volume;
@@ -33,6 +34,7 @@ pub use pod::{
 };
 pub use pod_group::{PodGroup, StalenessGrace, SubGroup, UnschedulableMember};
 pub use queue::{Queue, QueueProblem};
+pub use queue_problem::format_cycle;
 pub use selectors::{NamespaceLabels, labels_match};
 pub use topology::{Topology, TopologyConstraint, TopologyLevel};
 pub use volume::name_without_namespace;
