@@ -23,7 +23,7 @@ const FUNCTION_LINES_MAX: usize = 80;
 /// Folders of the crates.
 const CRATES: [&str; 7] = [
     "scheduler/core",
-    "scheduler/json",
+    "scheduler/api",
     "scheduler/model",
     "scheduler",
     "harness/control-plane",

@@ -26,7 +26,7 @@ pub use strategic::apply_strategic_patch;
 mod tests;
 
 use crate::error::ApiError;
-use schedlab_json::Value;
+use schedlab_api::Value;
 
 /// Formats a value like Go's `%v`.
 pub(crate) fn go_value(value: &Value) -> String {

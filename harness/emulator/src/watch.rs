@@ -15,7 +15,7 @@ use crate::error::{ApiError, FieldErrors};
 use crate::object;
 use crate::select::{FieldSelector, LabelSelector};
 use crate::store::{Compacted, EventKind, LogEntry, Object, Resource, Store};
-use schedlab_json::Value;
+use schedlab_api::Value;
 
 pub use live::LiveWatch;
 

@@ -11,7 +11,7 @@ use std::sync::{Arc, LazyLock};
 use crate::kinds::{Kind, Resource};
 use crate::object::{list, name, number, text};
 use crate::store::{Store, Webhook, WebhookContext};
-use schedlab_json::Value;
+use schedlab_api::Value;
 
 pub(crate) use conditions::uses_authorizer;
 pub(crate) use review::{denial, failure, parse_response, review};

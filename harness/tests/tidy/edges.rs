@@ -38,7 +38,7 @@ pub(crate) const EDGES: [(&str, &str); 7] = [
         ",
     ),
     (
-        "scheduler/json",
+        "scheduler/api",
         "
             map
             convert

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use schedlab_json::json;
+use schedlab_api::json;
 use schedlab_scheduler_core::{
     Decision, EvictionCause,
     model::{NodeId, PodGroupId, PodId},

@@ -7,7 +7,7 @@ use super::selector;
 use crate::error::FieldErrors;
 use crate::names;
 use crate::object::{list, map, text};
-use schedlab_json::Value;
+use schedlab_api::Value;
 
 pub(super) const EFFECTS: [&str; 3] = ["NoSchedule", "PreferNoSchedule", "NoExecute"];
 

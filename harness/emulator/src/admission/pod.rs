@@ -18,7 +18,7 @@ use crate::kubelet_timing;
 use crate::names;
 use crate::object::{self, list, map, text};
 use crate::store::Key;
-use schedlab_json::{Map, Value, json};
+use schedlab_api::{Map, Value, json};
 
 const GATED_MESSAGE: &str = "Scheduling is blocked due to non-empty scheduling gates";
 

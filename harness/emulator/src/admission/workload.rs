@@ -7,7 +7,7 @@ use crate::kinds::Kind;
 use crate::names;
 use crate::object::{self, text};
 use crate::select::LabelSelector;
-use schedlab_json::{Map, Text, Value};
+use schedlab_api::{Map, Text, Value};
 
 const SELECTOR_MISMATCH: &str = "`selector` does not match template `labels`";
 

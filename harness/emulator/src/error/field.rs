@@ -3,7 +3,7 @@
 
 use super::{ApiError, Cause, Details};
 use crate::kinds::Kind;
-use schedlab_json::Value;
+use schedlab_api::Value;
 
 /// The validation errors of one object, in the order found.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -1,7 +1,7 @@
 //! Values in API messages as Go's JSON encoding prints internal types: fields in declaration order,
 //! under their Go names, and `null` for unset fields.
 
-use schedlab_json::Value;
+use schedlab_api::Value;
 
 /// A field of a Go struct: its JSON name, and the fields of its value.
 pub(crate) struct GoField(pub(crate) &'static str, pub(crate) &'static [GoField]);
@@ -42,7 +42,7 @@ fn go_field_name(name: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use schedlab_json::json;
+    use schedlab_api::json;
 
     use super::{GoField, go_struct_json};
 

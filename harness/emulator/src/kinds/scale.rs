@@ -6,7 +6,7 @@ use super::{Kind, Origin, Path};
 use crate::error::ApiError;
 use crate::object;
 use crate::select::LabelSelector;
-use schedlab_json::{Value, json};
+use schedlab_api::{Value, json};
 
 /// The paths of the fields of `/scale` in an object.
 #[derive(Clone, Debug, PartialEq, Eq)]

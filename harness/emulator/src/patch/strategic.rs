@@ -4,7 +4,7 @@
 use super::shape::{Shape, Strategy};
 use super::{go_value, unprocessable_patch};
 use crate::error::ApiError;
-use schedlab_json::{Map, Value};
+use schedlab_api::{Map, Value};
 
 const DIRECTIVE: &str = "$patch";
 const RETAIN_KEYS: &str = "$retainKeys";

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use jiff::Timestamp;
 
 use crate::kinds::Resource;
-use schedlab_json::Value;
+use schedlab_api::Value;
 
 /// An object as JSON in its kind's storage version, shared rather than copied.
 pub type Object = Arc<Value>;
