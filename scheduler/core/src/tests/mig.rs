@@ -4,7 +4,7 @@ use insta::assert_snapshot;
 
 use crate::{
     Profile, schedule,
-    testing::{plan_of, snapshot_of, suggestions_of},
+    testing::{plan_of, snapshot_of, suggestions::suggestions_of},
 };
 
 const MIXED: &str =
