@@ -2,7 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use schedlab_api::Value;
+use schedlab_api::{
+    Value,
+    pointer::{at, list, text},
+};
 use schedlab_emulator::store::Object;
 use schedlab_scheduler_core::{
     audit::{Amounts, ClaimView, NodeView, PodView},
@@ -10,7 +13,6 @@ use schedlab_scheduler_core::{
 };
 
 use super::{parse::node_selector_term, update_object};
-use crate::fields::{at, list, text};
 
 const GPU_RESOURCE: &str = "nvidia.com/gpu";
 

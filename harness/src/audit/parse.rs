@@ -3,8 +3,11 @@
 
 use std::collections::BTreeMap;
 
-use schedlab_api::Value;
-use schedlab_emulator::quantity::thousandths;
+use schedlab_api::{
+    Value,
+    pointer::{at, list, text},
+    quantity::thousandths,
+};
 use schedlab_scheduler_core::{
     audit::{
         Amounts, Eviction, EvictionKind, GroupView, NodeView, Phase, PodView, QueueView,
@@ -15,8 +18,6 @@ use schedlab_scheduler_core::{
         mig_profile_gpus,
     },
 };
-
-use crate::fields::{at, list, text};
 
 /// KAI's default priority classes, for clusters in which they were not created.
 const KAI_CLASSES: [(&str, i32); 4] =

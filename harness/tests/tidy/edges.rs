@@ -33,6 +33,8 @@ pub(crate) const EDGES: [(&str, &str); 6] = [
             map
             convert
             serial tree
+            object quantity
+            pointer
             literal -> Value __fields __items json map to_value
         ",
     ),
@@ -64,7 +66,7 @@ pub(crate) const EDGES: [(&str, &str); 6] = [
     (
         "harness/emulator",
         "
-            clock expression kubelet_timing names object pod_requests quantity third_party_crds yaml
+            clock expression kubelet_timing names pod_requests third_party_crds yaml
             error kinds select
             patch store
             quota watch_notifier
@@ -80,7 +82,7 @@ pub(crate) const EDGES: [(&str, &str); 6] = [
     (
         "harness",
         "
-            api exit cluster_scoped fields kubeconfig progress report text external_tools
+            api exit cluster_scoped kubeconfig progress report text external_tools
             change interrupt cleanup
             audit
             process tenancy
