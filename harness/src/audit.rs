@@ -26,10 +26,7 @@ use schedlab_api::Value;
 use schedlab_emulator::Observer;
 use schedlab_emulator::store::{EventKind, LogEntry, Object};
 use schedlab_scheduler::Progress;
-use schedlab_scheduler_core::{
-    audit::{Auditor, Rule, Rules, Writer},
-    model::{Name, Time},
-};
+use schedlab_scheduler_core::audit::{Auditor, Name, Rule, Rules, Time, Writer};
 use tokio::sync::watch;
 
 use crate::change::{eviction_message, requests_deletion};

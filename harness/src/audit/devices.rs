@@ -7,10 +7,7 @@ use schedlab_api::{
     pointer::{at, list, text},
 };
 use schedlab_emulator::store::Object;
-use schedlab_scheduler_core::{
-    audit::{Amounts, ClaimView, NodeView, PodView},
-    model::Name,
-};
+use schedlab_scheduler_core::audit::{Amounts, ClaimView, Name, NodeView, PodView};
 
 use super::{parse::node_selector_term, update_object};
 

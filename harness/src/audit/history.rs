@@ -5,7 +5,7 @@ use std::{collections::VecDeque, sync::Arc};
 
 use jiff::Timestamp;
 use schedlab_emulator::store::{Key, LogEntry};
-use schedlab_scheduler_core::{audit::AuditedObject, model::Time};
+use schedlab_scheduler_core::audit::{AuditedObject, Time};
 
 use crate::change::{Change, changes, offset};
 use schedlab_api::pointer::text;

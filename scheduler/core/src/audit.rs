@@ -14,17 +14,20 @@ mod breach;
 mod eviction;
 mod gang;
 mod numa;
+mod objects;
 mod plan;
 mod sharing;
 mod view;
 
 use std::{collections::BTreeSet, time::Duration};
 
-use crate::model::{Name, Time};
 use accounts::Accounts;
 pub use breach::{AuditedObject, Breach, Rule};
 pub use eviction::{Eviction, EvictionKind};
 use gang::PendingChanges;
+pub use objects::{
+    Labels, Name, NodeSelectorTerm, Operator, Requirement, Taint, TaintEffect, Time, Toleration,
+};
 pub use plan::audit_plan;
 pub use view::{
     Amounts, ClaimView, DeviceShare, GroupView, NodeView, Phase, PodView, QueueView, SubGroupView,

@@ -220,7 +220,7 @@ fn report(snapshot: &Snapshot, plan: &Plan, rules: Rules) -> String {
 /// What the audit objects to.
 fn breaches(snapshot: &Snapshot, plan: &Plan, rules: Rules) -> Vec<String> {
     let mut breaches = audit::audit_plan(snapshot, plan, rules);
-    breaches.retain(|breach| breach.rule != Rule::Gang || breach.at == snapshot.now);
+    breaches.retain(|breach| breach.rule != Rule::Gang || breach.at.0 == snapshot.now.0);
     breaches.iter().map(|breach| format!("BREACH {breach:?}")).collect()
 }
 

@@ -4,13 +4,14 @@ use std::collections::BTreeMap;
 
 use super::{
     Amounts, Auditor, Breach, DeviceShare, Eviction, EvictionKind, GroupView, NodeView, Phase,
-    PodView, QueueView, Rules, SubGroupView, Writer,
+    PodView, QueueView, Rules, SubGroupView, Time, Writer, objects,
 };
 use crate::{
     Decision, EvictionCause, Plan, QueueUsage, Snapshot,
     model::{
-        FractionalGpu, GpuFraction, Name, Node, NumaAllocation, NumaPolicy, NumaScope, NumaZone,
-        Pod, PodGroup, PodGroupId, PodShape, PodStatus, Queue, QueueId, Time,
+        FractionalGpu, GpuFraction, Name, Node, NodeSelectorTerm, NumaAllocation, NumaPolicy,
+        NumaScope, NumaZone, Operator, Pod, PodGroup, PodGroupId, PodShape, PodStatus, Queue,
+        QueueId, Requirement, Taint, TaintEffect, Toleration,
     },
     resources::{Amount, PerResource, Resources},
 };
@@ -39,7 +40,7 @@ pub fn audit_plan(snapshot: &Snapshot, plan: &Plan, rules: Rules) -> Vec<Breach>
     for decision in &plan.decisions {
         replay(&mut auditor, &names, plan, &mut pods, decision);
     }
-    check_queue_uses(&mut auditor, snapshot.now, snapshot, &plan.queues_after);
+    check_queue_uses(&mut auditor, Time(snapshot.now.0), snapshot, &plan.queues_after);
     auditor.close_pending();
     auditor.breaches
 }
@@ -65,7 +66,7 @@ fn replay(
     pods: &mut [(Name, PodView)],
     decision: &Decision,
 ) {
-    let now = names.snapshot.now;
+    let now = Time(names.snapshot.now.0);
     match decision {
         Decision::Bind { pod, node } => {
             let (name, view) = &mut pods[pod.0 as usize];
@@ -153,6 +154,7 @@ impl SnapshotViews<'_> {
         let shape = self.shape(pod);
         let group = pod.group.map(|at| &self.snapshot.pod_groups[at.0 as usize]);
         let sub_group = group.and_then(|group| group.sub_groups.get(pod.sub_group));
+        let terms = shape.node_affinity.as_ref();
         let mut view = PodView {
             uid: pod.uid.clone(),
             group: group.map(group_name),
@@ -172,8 +174,8 @@ impl SnapshotViews<'_> {
             leaving: pod.status == PodStatus::Releasing,
             priority: pod.priority,
             node_selector: shape.node_selector.clone(),
-            node_affinity: shape.node_affinity.clone(),
-            tolerations: shape.tolerations.clone(),
+            node_affinity: terms.map(|terms| terms.iter().map(node_selector_term).collect()),
+            tolerations: shape.tolerations.iter().map(toleration).collect(),
             devices: None,
             guaranteed: shape.guaranteed,
             numa_zones: zones(&pod.numa_allocations),
@@ -247,7 +249,7 @@ fn node_view(node: &Node) -> NodeView {
     NodeView {
         allocatable: amounts(&node.allocatable),
         labels: node.labels.clone(),
-        taints: node.taints.clone(),
+        taints: node.taints.iter().map(taint).collect(),
         cordoned: node.unschedulable,
         ready: node.ready,
         numa_zones: numa.map_or(&[][..], |numa| &numa.zones).iter().map(offer).collect(),
@@ -255,6 +257,42 @@ fn node_view(node: &Node) -> NodeView {
             (numa.policy, numa.scope) == (NumaPolicy::SingleNumaNode, NumaScope::Pod)
         }),
     }
+}
+
+fn taint(taint: &Taint) -> objects::Taint {
+    let Taint { key, value, effect } = taint;
+    objects::Taint { key: key.clone(), value: value.clone(), effect: self::effect(*effect) }
+}
+
+fn toleration(toleration: &Toleration) -> objects::Toleration {
+    let Toleration { key, value, effect } = toleration;
+    objects::Toleration { key: key.clone(), value: value.clone(), effect: effect.map(self::effect) }
+}
+
+const fn effect(effect: TaintEffect) -> objects::TaintEffect {
+    match effect {
+        TaintEffect::NoSchedule => objects::TaintEffect::NoSchedule,
+        TaintEffect::PreferNoSchedule => objects::TaintEffect::PreferNoSchedule,
+        TaintEffect::NoExecute => objects::TaintEffect::NoExecute,
+    }
+}
+
+fn node_selector_term(term: &NodeSelectorTerm) -> objects::NodeSelectorTerm {
+    let all = |rules: &[Requirement]| rules.iter().map(requirement).collect();
+    objects::NodeSelectorTerm { labels: all(&term.labels), fields: all(&term.fields) }
+}
+
+fn requirement(requirement: &Requirement) -> objects::Requirement {
+    let Requirement { key, operator, values } = requirement;
+    let operator = match operator {
+        Operator::In => objects::Operator::In,
+        Operator::NotIn => objects::Operator::NotIn,
+        Operator::Exists => objects::Operator::Exists,
+        Operator::DoesNotExist => objects::Operator::DoesNotExist,
+        Operator::Gt => objects::Operator::Gt,
+        Operator::Lt => objects::Operator::Lt,
+    };
+    objects::Requirement { key: key.clone(), operator, values: values.clone() }
 }
 
 fn zones(shares: &[NumaAllocation]) -> BTreeMap<Name, Amounts> {

@@ -122,7 +122,7 @@ impl Job {
 fn breaches(snapshot: &Snapshot, profile: &Profile, rules: Rules) -> Vec<String> {
     let plan = schedule(snapshot, profile);
     let breaches = audit::audit_plan(snapshot, &plan, rules);
-    let now = breaches.iter().filter(|breach| breach.at == snapshot.now);
+    let now = breaches.iter().filter(|breach| breach.at.0 == snapshot.now.0);
     let fresh = now.filter(|breach| breach.rule != Rule::Gang || !started_in_part(snapshot));
     fresh.map(|breach| format!("{breach:?}")).collect()
 }
