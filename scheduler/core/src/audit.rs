@@ -234,6 +234,12 @@ impl Auditor {
         self.now = at;
     }
 
+    /// All breaches of a history to which no fact is added.
+    pub fn finish(mut self) -> Vec<Breach> {
+        self.close_pending();
+        self.breaches
+    }
+
     /// Checks all pending changes: no more writes follow.
     fn close_pending(&mut self) {
         let due = self.pending.take_all();

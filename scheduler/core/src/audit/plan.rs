@@ -41,8 +41,7 @@ pub fn audit_plan(snapshot: &Snapshot, plan: &Plan, rules: Rules) -> Vec<Breach>
         replay(&mut auditor, &names, plan, &mut pods, decision);
     }
     check_queue_uses(&mut auditor, Time(snapshot.now.0), snapshot, &plan.queues_after);
-    auditor.close_pending();
-    auditor.breaches
+    auditor.finish()
 }
 
 fn check_queue_uses(
