@@ -6,8 +6,8 @@ use schedlab_api::{
     Value,
     pointer::{at, list, text},
 };
+use schedlab_audit::{Amounts, ClaimView, Name, NodeView, PodView};
 use schedlab_emulator::store::Object;
-use schedlab_scheduler_core::audit::{Amounts, ClaimView, Name, NodeView, PodView};
 
 use super::{parse::node_selector_term, update_object};
 

@@ -8,7 +8,7 @@ use schedlab_api::{
     pointer::{at, text},
     quantity::thousandths,
 };
-use schedlab_scheduler_core::audit::{DeviceShare, Name, PodView};
+use schedlab_audit::{DeviceShare, Name, PodView};
 
 const GPU_GROUP_LABEL: &str = "runai-gpu-group";
 

@@ -4,8 +4,8 @@
 use std::{collections::VecDeque, sync::Arc};
 
 use jiff::Timestamp;
+use schedlab_audit::{AuditedObject, Time};
 use schedlab_emulator::store::{Key, LogEntry};
-use schedlab_scheduler_core::audit::{AuditedObject, Time};
 
 use crate::change::{Change, changes, offset};
 use schedlab_api::pointer::text;

@@ -6,7 +6,7 @@ use schedlab_api::{
     Value,
     pointer::{list, text},
 };
-use schedlab_scheduler_core::audit::{Amounts, Name, NodeView};
+use schedlab_audit::{Amounts, Name, NodeView};
 
 use super::parse;
 

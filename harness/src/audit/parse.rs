@@ -8,7 +8,7 @@ use schedlab_api::{
     pointer::{at, list, text},
     quantity::thousandths,
 };
-use schedlab_scheduler_core::audit::{
+use schedlab_audit::{
     Amounts, Eviction, EvictionKind, GroupView, Labels, Name, NodeSelectorTerm, NodeView, Operator,
     Phase, PodView, QueueView, Requirement, SubGroupView, Taint, TaintEffect, Toleration,
 };

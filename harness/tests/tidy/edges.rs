@@ -11,7 +11,7 @@ use crate::source::Source;
 /// Layers of each crate by crate folder, lowest layer first. A module may import the modules of its
 /// own line and of all lines above it. `module -> …` lists exactly what a module may import; only
 /// the crate's root imports such a module.
-pub(crate) const EDGES: [(&str, &str); 6] = [
+pub(crate) const EDGES: [(&str, &str); 7] = [
     (
         "scheduler/core",
         "
@@ -36,6 +36,12 @@ pub(crate) const EDGES: [(&str, &str); 6] = [
             object quantity
             pointer
             literal -> Value __fields __items json map to_value
+        ",
+    ),
+    (
+        "scheduler/audit",
+        "
+            rules
         ",
     ),
     (

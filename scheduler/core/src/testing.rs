@@ -35,8 +35,7 @@ use std::sync::Arc;
 use apply_suggestion::{AddedNodeSize, apply_suggestion, runs_after_cycles};
 
 use crate::{
-    Decision, Plan, Profile, Reason, Snapshot,
-    audit::{self, Rule, Rules},
+    Decision, Plan, Profile, Reason, Snapshot, audit,
     decision::Suggestion,
     explain::{
         ExplanationText, NewNodeSize, QueueExplanationText, SuggestedStep, TrialOutcome, explain,
@@ -47,6 +46,7 @@ use crate::{
     profile::Placement,
     schedule,
 };
+use schedlab_audit::{Rule, Rules};
 
 /// The snapshot of `text`.
 pub(crate) fn snapshot_of(text: &str) -> Snapshot {

@@ -6,8 +6,7 @@ use std::fmt::Write;
 use proptest::prelude::*;
 
 use crate::{
-    Profile, Snapshot,
-    audit::{self, Rule, Rules},
+    Profile, Snapshot, audit,
     framework::Ranking,
     model::{NodeId, PodId},
     profile::{Action, Placement},
@@ -15,6 +14,7 @@ use crate::{
     session::{PodState, Session},
     testing::{kube_snapshot_of, snapshot_of},
 };
+use schedlab_audit::{Rule, Rules};
 
 /// A job of a random cluster, as a table line.
 #[derive(Clone, Debug)]

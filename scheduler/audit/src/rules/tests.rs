@@ -3,7 +3,7 @@
 
 use std::{collections::BTreeMap, time::Duration};
 
-use crate::audit::{
+use crate::rules::{
     Amounts, Auditor, ClaimView, Eviction, EvictionKind, GroupView, Name, NodeView, Phase, PodView,
     QueueView, Rules, SubGroupView, Time, Writer,
 };
