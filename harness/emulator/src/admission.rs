@@ -43,9 +43,8 @@ pub(crate) use storage::{default_storage_class, is_default_storage_class, names_
 use crate::error::{ApiError, FieldErrors};
 use crate::kinds::Kind;
 use crate::kinds::schema::Schema;
-use crate::object;
 use crate::store::{Key, Store, Subresource};
-use schedlab_api::Value;
+use schedlab_api::{Value, object};
 
 /// The context in which a new state of an object is defaulted and validated.
 pub(crate) struct Admission<'s> {

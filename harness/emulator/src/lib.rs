@@ -41,9 +41,7 @@ pub mod error;
 mod expression;
 mod kubelet_timing;
 mod names;
-pub mod object;
 mod pod_requests;
-pub mod quantity;
 pub mod yaml;
 
 pub mod kinds;

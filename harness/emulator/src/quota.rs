@@ -12,9 +12,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use jiff::Timestamp;
 
 use crate::kinds::{Resource, typed};
-use crate::object::{self, list, map};
-use crate::quantity::{Milli, thousandths};
-use schedlab_api::{Map, Value};
+use schedlab_api::{
+    Map, Value,
+    object::{self, list, map},
+    quantity::{Milli, thousandths},
+};
 
 pub(crate) use usage::{has_released_resources, release_time};
 use usage::{is_counted_as, usage};

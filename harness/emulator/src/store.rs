@@ -17,8 +17,7 @@ use jiff::Timestamp;
 
 use crate::error::ApiError;
 use crate::kinds::Kinds;
-use crate::object;
-use schedlab_api::Value;
+use schedlab_api::{Value, object};
 
 pub use crate::kinds::Resource;
 pub(crate) use id_generator::IdGenerator;

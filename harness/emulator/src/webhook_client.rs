@@ -19,14 +19,13 @@ use futures::future::{BoxFuture, join_all};
 
 use crate::error::ApiError;
 use crate::kinds::Resource;
-use crate::object;
 use crate::shared::SharedStore;
 use crate::store::{
     CompletedCall, Key, ListQuery, Object, PendingCall, WebhookContext, WebhookVerdict, Write,
     WriteError, WriteOutcome,
 };
 use crate::webhook_matching;
-use schedlab_api::Value;
+use schedlab_api::{Value, object};
 
 use target::Target;
 

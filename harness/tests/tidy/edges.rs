@@ -11,7 +11,7 @@ use crate::source::Source;
 /// Layers of each crate by crate folder, lowest layer first. A module may import the modules of its
 /// own line and of all lines above it. `module -> …` lists exactly what a module may import; only
 /// the crate's root imports such a module.
-pub(crate) const EDGES: [(&str, &str); 7] = [
+pub(crate) const EDGES: [(&str, &str); 8] = [
     (
         "scheduler/core",
         "
@@ -45,7 +45,15 @@ pub(crate) const EDGES: [(&str, &str); 7] = [
             map
             convert
             serial tree
+            object quantity
+            pointer
             literal -> Value __fields __items json map to_value
+        ",
+    ),
+    (
+        "scheduler/audit",
+        "
+            rules
         ",
     ),
     (
@@ -76,7 +84,7 @@ pub(crate) const EDGES: [(&str, &str); 7] = [
     (
         "harness/emulator",
         "
-            clock expression kubelet_timing names object pod_requests quantity third_party_crds yaml
+            clock expression kubelet_timing names pod_requests third_party_crds yaml
             error kinds select
             patch store
             quota watch_notifier
@@ -92,7 +100,7 @@ pub(crate) const EDGES: [(&str, &str); 7] = [
     (
         "harness",
         "
-            api exit cluster_scoped fields kubeconfig progress report text external_tools
+            api exit cluster_scoped kubeconfig progress report text external_tools
             change interrupt cleanup
             audit
             process tenancy

@@ -4,6 +4,7 @@
 //! The crate `schedlab-scheduler` translates Kubernetes objects and applies plans.
 
 mod actions;
+#[cfg(any(test, feature = "audit"))]
 pub mod audit;
 mod cycle;
 pub mod explain;

@@ -6,8 +6,10 @@ use std::collections::BTreeSet;
 use super::selector;
 use crate::error::FieldErrors;
 use crate::names;
-use crate::object::{list, map, text};
-use schedlab_api::Value;
+use schedlab_api::{
+    Value,
+    object::{list, map, text},
+};
 
 pub(super) const EFFECTS: [&str; 3] = ["NoSchedule", "PreferNoSchedule", "NoExecute"];
 

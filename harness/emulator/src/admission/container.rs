@@ -12,9 +12,11 @@ use super::pod::resource_claims;
 use super::{ports, volume_source};
 use crate::error::FieldErrors;
 use crate::names;
-use crate::object::{list, map, number, text};
-use crate::quantity::{self, Milli};
-use schedlab_api::Value;
+use schedlab_api::{
+    Value,
+    object::{list, map, number, text},
+    quantity::{self, Milli},
+};
 
 /// The volumes of a pod by name.
 type Volumes<'v> = BTreeMap<&'v str, &'v Value>;

@@ -6,8 +6,8 @@ use super::Admission;
 use crate::error::{ApiError, FieldErrors};
 use crate::kinds;
 use crate::kinds::schema::Schema;
-use crate::{object, patch};
-use schedlab_api::{Value, json};
+use crate::patch;
+use schedlab_api::{Value, json, object};
 
 /// The annotation that approves a CRD in the groups `k8s.io` and `kubernetes.io`.
 const APPROVAL_ANNOTATION: &str = "api-approved.kubernetes.io";

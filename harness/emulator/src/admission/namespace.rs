@@ -4,9 +4,8 @@
 use super::Admission;
 use crate::error::{ApiError, Cause};
 use crate::kinds::Resource;
-use crate::object;
 use crate::store::Key;
-use schedlab_api::{Value, json};
+use schedlab_api::{Value, json, object};
 
 /// Rejects a new object in a missing or terminating namespace.
 pub(super) fn check(admission: &Admission<'_>) -> Result<(), ApiError> {

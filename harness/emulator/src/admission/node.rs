@@ -7,8 +7,10 @@ use super::container::check_quantity;
 use super::pod::check_timing_annotations;
 use crate::error::FieldErrors;
 use crate::names;
-use crate::object::{self, list, map, text};
-use schedlab_api::{Value, json};
+use schedlab_api::{
+    Value, json,
+    object::{self, list, map, text},
+};
 
 /// The key of the taint of a node that is not ready.
 pub const NOT_READY: &str = "node.kubernetes.io/not-ready";

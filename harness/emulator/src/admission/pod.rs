@@ -16,9 +16,11 @@ use crate::error::{ApiError, FieldErrors};
 use crate::kinds::Resource;
 use crate::kubelet_timing;
 use crate::names;
-use crate::object::{self, list, map, text};
 use crate::store::Key;
-use schedlab_api::{Map, Value, json};
+use schedlab_api::{
+    Map, Value, json,
+    object::{self, list, map, text},
+};
 
 const GATED_MESSAGE: &str = "Scheduling is blocked due to non-empty scheduling gates";
 

@@ -2,8 +2,10 @@
 
 use super::container::amount;
 use crate::error::FieldErrors;
-use crate::object::{list, map, text};
-use schedlab_api::Value;
+use schedlab_api::{
+    Value,
+    object::{list, map, text},
+};
 
 /// Names without a slash that count objects.
 const OBJECT_COUNTS: [&str; 9] = [

@@ -5,8 +5,10 @@ use super::container::amount;
 use super::storage;
 use crate::error::FieldErrors;
 use crate::names;
-use crate::object::{list, number, text};
-use schedlab_api::Value;
+use schedlab_api::{
+    Value,
+    object::{list, number, text},
+};
 
 /// Volume sources of pods, in the order in which the API server checks them.
 pub(super) const POD_VOLUME_SOURCES: [&str; 16] = [

@@ -5,9 +5,11 @@ use super::{Admission, job, rollout, storage};
 use crate::error::FieldErrors;
 use crate::kinds::Kind;
 use crate::names;
-use crate::object::{self, text};
 use crate::select::LabelSelector;
-use schedlab_api::{Map, Text, Value};
+use schedlab_api::{
+    Map, Text, Value,
+    object::{self, text},
+};
 
 const SELECTOR_MISMATCH: &str = "`selector` does not match template `labels`";
 

@@ -28,9 +28,11 @@ use super::resources::{CONFIG_MAPS, NODES, PODS, RESOURCE_CLAIMS, SECRETS};
 use super::{
     ApiRequest, Context, Controller, InformerCache, ObjectChange, ReconcileResult, WatchedKinds,
 };
-use crate::object::{annotation, condition, is_deleting, list, number, text};
 use crate::store::{Key, Object};
-use schedlab_api::Value;
+use schedlab_api::{
+    Value,
+    object::{annotation, condition, is_deleting, list, number, text},
+};
 
 use stage::{Exit, Stage};
 pub(super) use status::host_address;
@@ -303,7 +305,7 @@ fn terminate(pod_on_node: &PodOnNode, ctx: &Context) -> ReconcileResult {
 
 /// Removes a deleted pod that does not run. If a finalizer keeps it, its status must show the end.
 fn remove_not_running(pod_on_node: &PodOnNode, gone: ApiRequest, ctx: &Context) -> ReconcileResult {
-    let is_held = crate::object::finalizers(pod_on_node.pod).next().is_some();
+    let is_held = schedlab_api::object::finalizers(pod_on_node.pod).next().is_some();
     let shows = is_held && !is_finished(pod_on_node.pod);
     let ended = shows
         .then(|| pod_on_node.status(|pod| status::set_finished(pod, &Exit::NEVER_RAN, ctx.now)));
@@ -313,7 +315,7 @@ fn remove_not_running(pod_on_node: &PodOnNode, gone: ApiRequest, ctx: &Context) 
 /// Whether the kubelet has removed the pod and only finalizers keep it.
 fn is_released(pod: &Value) -> bool {
     number(pod, &["metadata", "deletionGracePeriodSeconds"]) == Some(0)
-        && crate::object::finalizers(pod).next().is_some()
+        && schedlab_api::object::finalizers(pod).next().is_some()
 }
 
 impl PodOnNode<'_> {

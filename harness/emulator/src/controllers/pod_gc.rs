@@ -14,9 +14,11 @@ use super::resources::{NODES, PODS};
 use super::{
     ApiRequest, Context, Controller, InformerCache, ObjectChange, ReconcileResult, WatchedKinds,
 };
-use crate::object::{is_deleting, set};
 use crate::store::{Key, Object};
-use schedlab_api::{Value, json};
+use schedlab_api::{
+    Value, json,
+    object::{is_deleting, set},
+};
 
 const QUARANTINE_SECS: i64 = 40;
 /// The check interval in Kubernetes.

@@ -13,9 +13,11 @@ use super::{
     ApiRequest, Context, Controller, InformerCache, ObjectChange, ReconcileResult, WatchedKinds,
     WriteRefusal,
 };
-use crate::object::{is_deleting, name, number, uid};
 use crate::store::{Key, Object};
-use schedlab_api::Value;
+use schedlab_api::{
+    Value,
+    object::{is_deleting, name, number, uid},
+};
 
 const COMPONENT: &str = "replicaset-controller";
 

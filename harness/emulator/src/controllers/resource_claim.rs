@@ -10,11 +10,13 @@ use super::{
     ApiRequest, Context, Controller, InformerCache, ObjectChange, ReconcileResult, WatchedKinds,
     key_of,
 };
-use crate::object::{
-    annotation, at, finalizers, is_deleting, list, name, namespace, remove, set, text, uid,
-};
 use crate::store::{Key, Object};
-use schedlab_api::{Value, json};
+use schedlab_api::{
+    Value, json,
+    object::{
+        annotation, at, finalizers, is_deleting, list, name, namespace, remove, set, text, uid,
+    },
+};
 
 const COMPONENT: &str = "resource_claim";
 /// The annotation of a claim created for a pod: the name of the claim in the pod.

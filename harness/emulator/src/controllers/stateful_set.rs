@@ -19,9 +19,11 @@ use super::workload::{
 use super::{
     ApiRequest, Context, Controller, InformerCache, ObjectChange, ReconcileResult, WatchedKinds,
 };
-use crate::object::{is_deleting, label, name, number, set, text, uid};
 use crate::store::{Key, Object};
-use schedlab_api::{Value, json};
+use schedlab_api::{
+    Value, json,
+    object::{is_deleting, label, name, number, set, text, uid},
+};
 
 use revisions::Revisions;
 

@@ -10,9 +10,11 @@ use super::resources::{NODES, PODS};
 use super::{
     ApiRequest, Context, Controller, InformerCache, ObjectChange, ReconcileResult, WatchedKinds,
 };
-use crate::object::{is_deleting, list, name, namespace, number, text};
 use crate::store::Key;
-use schedlab_api::Value;
+use schedlab_api::{
+    Value,
+    object::{is_deleting, list, name, namespace, number, text},
+};
 
 /// The taint eviction controller.
 pub(super) const CONTROLLER: Controller = Controller {

@@ -12,13 +12,13 @@ use super::{
     ApiRequest, Context, Controller, InformerCache, ObjectChange, ReconcileResult, WatchedKinds,
 };
 use crate::admission::{default_storage_class, names_storage_class};
-use crate::object::{
-    annotation, at, finalizers, is_deleting, list, name, namespace, set, text, uid,
-};
-use crate::quantity::{Milli, thousandths};
 use crate::select::LabelSelector;
 use crate::store::{Key, Object};
-use schedlab_api::{Value, json};
+use schedlab_api::{
+    Value, json,
+    object::{annotation, at, finalizers, is_deleting, list, name, namespace, set, text, uid},
+    quantity::{Milli, thousandths},
+};
 
 /// The annotation for a binding that this controller or a scheduler chose.
 const BY_CONTROLLER: &str = "pv.kubernetes.io/bound-by-controller";

@@ -6,9 +6,11 @@ use jiff::{SignedDuration, Timestamp};
 
 use super::{Amount, Amounts, Item, containers, plus};
 use crate::kinds::Resource;
-use crate::object::{at, list, map, number, text};
 use crate::pod_requests;
-use schedlab_api::Value;
+use schedlab_api::{
+    Value,
+    object::{at, list, map, number, text},
+};
 
 /// Resources of the core group that quotas count also under their plural name.
 const COUNTED_BY_PLURAL: [&str; 6] = [

@@ -4,9 +4,8 @@
 use super::request::WriteRequest;
 use crate::error::ApiError;
 use crate::kinds::type_info::{TypeInfo, ValueKind};
-use crate::object;
 use crate::patch::{self, ListShape, Shape};
-use schedlab_api::{Text, Value};
+use schedlab_api::{Text, Value, object};
 
 /// Refuses a configuration that does not fit its kind's schema: with 500, as kube-apiserver does.
 pub(super) fn check(

@@ -5,9 +5,8 @@ use super::webhooks::{self, AdmissionPoint};
 use super::{WritePreconditions, check_preconditions};
 use crate::error::ApiError;
 use crate::kinds::Resource;
-use crate::object;
 use crate::store::{Store, WriteError, WriteOutcome};
-use schedlab_api::{Value, json};
+use schedlab_api::{Value, json, object};
 
 pub(super) fn bind(
     store: &mut Store,

@@ -8,10 +8,9 @@ use super::request::WriteRequest;
 use super::{check_subresource, create, scale, update};
 use crate::error::{ApiError, Cause, FieldErrors};
 use crate::kinds::{Kind, Origin};
-use crate::object;
 use crate::patch::{self, Author, Shape};
 use crate::store::{Object, PatchBody, Store, Subresource, WriteError, WriteOutcome};
-use schedlab_api::Value;
+use schedlab_api::{Value, object};
 
 pub(super) fn patch(
     store: &mut Store,

@@ -7,10 +7,9 @@
 use super::request::WriteRequest;
 use crate::error::ApiError;
 use crate::kinds::Resource;
-use crate::object;
 use crate::quota::{self, Item};
 use crate::store::{Commit, Key, Store, Subresource};
-use schedlab_api::Value;
+use schedlab_api::{Value, object};
 
 /// The quotas that count an object, with their new status. `old` is the previous state of an
 /// updated object.

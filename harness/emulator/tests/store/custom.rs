@@ -1,8 +1,7 @@
 //! Custom kinds: definitions, schemas, registration and removal.
 
 use insta::assert_snapshot;
-use schedlab_api::{Value, json};
-use schedlab_emulator::object::condition;
+use schedlab_api::{Value, json, object::condition};
 use schedlab_emulator::select::FieldSelector;
 use schedlab_emulator::store::{FieldValidation, Op, PatchBody, Subresource, Write};
 

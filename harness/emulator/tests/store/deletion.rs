@@ -1,8 +1,7 @@
 //! Deletion: finalizers, propagation, preconditions, evictions, namespaces.
 
 use insta::assert_snapshot;
-use schedlab_api::{Value, json};
-use schedlab_emulator::object;
+use schedlab_api::{Value, json, object};
 use schedlab_emulator::store::{
     DeleteOptions, EventKind, ListQuery, Op, Preconditions, Propagation, Resource, Subresource,
     Write,

@@ -4,9 +4,11 @@
 
 use crate::controllers::resources::{CONFIG_MAPS, PODS, SECRETS};
 use crate::controllers::{InformerCache, ObjectChange};
-use crate::object::{at, list, namespace, text};
 use crate::store::{Key, Resource};
-use schedlab_api::Value;
+use schedlab_api::{
+    Value,
+    object::{at, list, namespace, text},
+};
 
 use super::{is_finished, node_name};
 

@@ -5,10 +5,12 @@ use super::admission::PodRejection;
 use super::{is_finished, node_name};
 use crate::controllers::InformerCache;
 use crate::controllers::taint_eviction::{no_execute_taints, tolerates};
-use crate::object::{list, name, number, text};
 use crate::select::LabelSelector;
 use crate::store::Key;
-use schedlab_api::{Value, json};
+use schedlab_api::{
+    Value, json,
+    object::{list, name, number, text},
+};
 
 /// Returns the first predicate that fails.
 pub(super) fn check(

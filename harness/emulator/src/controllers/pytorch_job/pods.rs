@@ -6,9 +6,11 @@ use crate::controllers::workload::{
     count_at, create_pod, delete_pod, pod_from, set_entries, set_env,
 };
 use crate::controllers::{ApiRequest, Context};
-use crate::object::{at, is_deleting, label, list, name, number, set, text};
 use crate::store::{Key, Object};
-use schedlab_api::{Value, json};
+use schedlab_api::{
+    Value, json,
+    object::{at, is_deleting, label, list, name, number, set, text},
+};
 
 /// The replica types, in rank order.
 pub(super) const ROLES: [&str; 2] = ["Master", "Worker"];

@@ -4,9 +4,11 @@ use jiff::Timestamp;
 
 use super::duration::since;
 use super::{NONE, or_none};
-use crate::object::{at, list, map, number, text};
 use crate::select::LabelSelector;
-use schedlab_api::{Value, json};
+use schedlab_api::{
+    Value, json,
+    object::{at, list, map, number, text},
+};
 
 pub(super) const NAMESPACE: &[(&str, &str, i64)] =
     &[("Name", "string", 0), ("Status", "string", 0), ("Age", "string", 0)];
