@@ -12,8 +12,9 @@ use jiff::{SignedDuration, Timestamp};
 use serde::Serialize;
 
 use crate::error::{ApiError, FieldErrors};
+use crate::field_selector::FieldSelector;
+use crate::label_selector::LabelSelector;
 use crate::object;
-use crate::select::{FieldSelector, LabelSelector};
 use crate::store::{Compacted, EventKind, LogEntry, Object, Resource, Store};
 use schedlab_json::Value;
 

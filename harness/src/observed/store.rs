@@ -6,8 +6,8 @@ use futures::StreamExt as _;
 use futures::stream::{self, Stream};
 use schedlab_emulator::Emulator;
 use schedlab_emulator::kinds::{self, Resource};
-use schedlab_emulator::select::{FieldSelector, LabelSelector};
 use schedlab_emulator::watch::{LiveWatch, WatchEvent, WatchQuery};
+use schedlab_emulator::{FieldSelector, LabelSelector};
 use schedlab_json::Value;
 
 use super::WatchedKind;

@@ -4,9 +4,9 @@ use super::pod::{check_spec, check_timing_annotations};
 use super::{Admission, job, rollout, storage};
 use crate::error::FieldErrors;
 use crate::kinds::Kind;
+use crate::label_selector::LabelSelector;
 use crate::names;
 use crate::object::{self, text};
-use crate::select::LabelSelector;
 use schedlab_json::{Map, Text, Value};
 
 const SELECTOR_MISMATCH: &str = "`selector` does not match template `labels`";

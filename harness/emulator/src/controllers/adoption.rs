@@ -4,10 +4,10 @@
 use super::cache::{InformerCache, ObjectChange, controller_of};
 use super::workload::controlled_by;
 use super::{ApiRequest, Context};
+use crate::label_selector::LabelSelector;
 use crate::object::{
     at, is_deleting, list, metadata_fields_equal, namespace, remove, set, text, uid,
 };
-use crate::select::LabelSelector;
 use crate::store::{Key, Object, Resource};
 use schedlab_json::{Value, json};
 

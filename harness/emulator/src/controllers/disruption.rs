@@ -16,8 +16,8 @@ use super::{
     ApiRequest, Context, Controller, InformerCache, ObjectChange, ReconcileResult, WatchedKinds,
     controller_of,
 };
+use crate::label_selector::LabelSelector;
 use crate::object::{at, is_deleting, list, map, name, namespace, number, remove, set, text, uid};
-use crate::select::LabelSelector;
 use crate::store::{Key, Object};
 use schedlab_json::{Map, Value, json};
 

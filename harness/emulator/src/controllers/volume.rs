@@ -12,11 +12,11 @@ use super::{
     ApiRequest, Context, Controller, InformerCache, ObjectChange, ReconcileResult, WatchedKinds,
 };
 use crate::admission::{default_storage_class, names_storage_class};
+use crate::label_selector::LabelSelector;
 use crate::object::{
     annotation, at, finalizers, is_deleting, list, name, namespace, set, text, uid,
 };
 use crate::quantity::{Milli, thousandths};
-use crate::select::LabelSelector;
 use crate::store::{Key, Object};
 use schedlab_json::{Value, json};
 

@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use super::{Kind, Origin, Path};
 use crate::error::ApiError;
+use crate::label_selector::LabelSelector;
 use crate::object;
-use crate::select::LabelSelector;
 use schedlab_json::{Value, json};
 
 /// The paths of the fields of `/scale` in an object.

@@ -1,8 +1,8 @@
 //! Custom kinds: definitions, schemas, registration and removal.
 
 use insta::assert_snapshot;
+use schedlab_emulator::FieldSelector;
 use schedlab_emulator::object::condition;
-use schedlab_emulator::select::FieldSelector;
 use schedlab_emulator::store::{FieldValidation, Op, PatchBody, Subresource, Write};
 use schedlab_json::{Value, json};
 

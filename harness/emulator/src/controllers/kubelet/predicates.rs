@@ -5,8 +5,8 @@ use super::admission::PodRejection;
 use super::{is_finished, node_name};
 use crate::controllers::InformerCache;
 use crate::controllers::taint_eviction::{no_execute_taints, tolerates};
+use crate::label_selector::LabelSelector;
 use crate::object::{list, name, number, text};
-use crate::select::LabelSelector;
 use crate::store::Key;
 use schedlab_json::{Value, json};
 

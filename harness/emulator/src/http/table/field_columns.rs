@@ -8,8 +8,8 @@ use jiff::Timestamp;
 use super::duration::since;
 use super::{NONE, or_none};
 use crate::admission;
+use crate::label_selector::LabelSelector;
 use crate::object::{at, list, map, number, text};
-use crate::select::LabelSelector;
 use schedlab_json::{Value, json};
 
 /// A column after the name column.

@@ -4,8 +4,8 @@ use jiff::Timestamp;
 
 use super::duration::{human, since};
 use super::{NONE, or_none};
+use crate::label_selector::LabelSelector;
 use crate::object::{at, condition, is_deleting, list, map, number, remove, text};
-use crate::select::LabelSelector;
 use schedlab_json::{Map, Value, json};
 
 pub(super) const DEPLOYMENT: &[(&str, &str, i64)] = &[
