@@ -44,6 +44,7 @@ mod names;
 pub mod object;
 mod pod_requests;
 pub mod quantity;
+pub(crate) mod resource;
 pub mod yaml;
 
 mod field_selector;

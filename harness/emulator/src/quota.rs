@@ -11,9 +11,10 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::Timestamp;
 
-use crate::kinds::{Resource, typed};
+use crate::kinds::typed;
 use crate::object::{self, list, map};
 use crate::quantity::{Milli, thousandths};
+use crate::resource::Resource;
 use schedlab_json::{Map, Value};
 
 pub(crate) use usage::{has_released_resources, release_time};

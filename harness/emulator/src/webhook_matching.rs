@@ -8,8 +8,9 @@ mod review;
 
 use std::sync::{Arc, LazyLock};
 
-use crate::kinds::{Kind, Resource};
+use crate::kinds::Kind;
 use crate::object::{list, name, number, text};
+use crate::resource::Resource;
 use crate::store::{Store, Webhook, WebhookContext};
 use schedlab_json::Value;
 

@@ -64,8 +64,11 @@ pub(crate) const EDGES: [(&str, &str); 6] = [
     (
         "harness/emulator",
         "
-            clock expression kubelet_timing names object pod_requests quantity third_party_crds yaml
-            error field_selector kinds label_selector
+            clock expression kubelet_timing names object pod_requests quantity resource third_party_crds yaml
+            error
+            label_selector
+            kinds
+            field_selector
             patch store
             quota watch_notifier
             admission shared watch webhook_matching
@@ -99,12 +102,11 @@ pub(crate) const EXCLUDED_EDGES: [(&str, &str); 2] =
 
 /// Imports that still close a cycle inside a layer, by crate folder. The list only shrinks: an entry
 /// that is no longer needed fails the test.
-pub(crate) const BACK_EDGES: [(&str, &str, &str); 8] = [
+pub(crate) const BACK_EDGES: [(&str, &str, &str); 7] = [
     ("scheduler/core", "resources", "model"),
     ("scheduler/core", "decision", "session"),
     ("scheduler/core", "framework", "session"),
     ("scheduler/core", "decision", "messages"),
-    ("harness/emulator", "error", "kinds"),
     ("harness", "features", "catalogue"),
     ("harness", "runner", "cli"),
     ("harness", "cli", "commands"),

@@ -4,14 +4,14 @@
 use std::collections::BTreeMap;
 
 use super::Admission;
-use super::container::amount;
+use super::checks::amount;
 use super::pod_template::items_mut;
 use crate::error::ApiError;
-use crate::kinds::Resource;
 use crate::object::{self, list, map, text};
 use crate::pod_requests::{Amounts, pod_limits, pod_requests};
 use crate::quantity::Milli;
 use crate::quota;
+use crate::resource::Resource;
 use schedlab_json::{Text, Value};
 
 /// The annotation that lists the defaults that `LimitRanger` set.

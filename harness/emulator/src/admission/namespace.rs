@@ -3,8 +3,8 @@
 
 use super::Admission;
 use crate::error::{ApiError, Cause};
-use crate::kinds::Resource;
 use crate::object;
+use crate::resource::Resource;
 use crate::store::Key;
 use schedlab_json::{Value, json};
 

@@ -2,8 +2,8 @@
 
 use super::Admission;
 use crate::error::{ApiError, FieldErrors};
-use crate::kinds::Resource;
 use crate::object::{self, number, text};
+use crate::resource::Resource;
 use crate::store::Key;
 use schedlab_json::Value;
 

@@ -1,6 +1,6 @@
 //! Validation of `ResourceQuota`.
 
-use super::container::amount;
+use super::checks::amount;
 use crate::error::FieldErrors;
 use crate::object::{list, map, text};
 use schedlab_json::Value;

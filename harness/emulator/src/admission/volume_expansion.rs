@@ -2,9 +2,9 @@
 
 use super::Admission;
 use crate::error::ApiError;
-use crate::kinds::Resource;
 use crate::object;
 use crate::quantity::thousandths;
+use crate::resource::Resource;
 use crate::store::Key;
 use schedlab_json::Value;
 

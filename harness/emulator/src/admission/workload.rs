@@ -1,6 +1,7 @@
 //! Validation of workloads: selectors, pod templates and immutable fields.
 
-use super::pod::{check_spec, check_timing_annotations};
+use super::checks::check_timing_annotations;
+use super::pod::check_spec;
 use super::{Admission, job, rollout, storage};
 use crate::error::FieldErrors;
 use crate::kinds::Kind;

@@ -5,7 +5,7 @@
 //! Left out: provisioning, recycling and deletion of volumes. A claim without a volume stays pending.
 
 use super::fields::format_time;
-use super::kubelet::is_finished;
+use super::pod_status::is_finished;
 use super::resources::{PODS, STORAGE_CLASSES, VOLUME_CLAIMS, VOLUMES};
 use super::workload::controlled_by;
 use super::{

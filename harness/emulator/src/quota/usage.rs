@@ -5,9 +5,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use jiff::{SignedDuration, Timestamp};
 
 use super::{Amount, Amounts, Item, containers, plus};
-use crate::kinds::Resource;
 use crate::object::{at, list, map, number, text};
 use crate::pod_requests;
+use crate::resource::Resource;
 use schedlab_json::Value;
 
 /// Resources of the core group that quotas count also under their plural name.

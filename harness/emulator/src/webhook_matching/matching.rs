@@ -5,9 +5,10 @@ use std::sync::Arc;
 
 use super::{AdmissionAttributes, conditions};
 use crate::error::ApiError;
-use crate::kinds::{Kind, Origin, Resource};
+use crate::kinds::{Kind, Origin};
 use crate::label_selector::LabelSelector;
 use crate::object::{list, set, text};
+use crate::resource::Resource;
 use crate::store::{Key, Store, Webhook};
 use schedlab_json::{Value, json};
 

@@ -6,9 +6,9 @@
 
 use super::request::WriteRequest;
 use crate::error::ApiError;
-use crate::kinds::Resource;
 use crate::object;
 use crate::quota::{self, Item};
+use crate::resource::Resource;
 use crate::store::{Commit, Key, Store, Subresource};
 use schedlab_json::Value;
 

@@ -9,10 +9,10 @@ use super::{
 use crate::admission::Admission;
 use crate::error::FieldErrors;
 use crate::error::go_format::{GoField, go_struct_json};
-use crate::kinds::Resource;
 use crate::kinds::metadata::check_labels;
 use crate::names;
 use crate::object::{self, list, text};
+use crate::resource::Resource;
 use crate::store::Key;
 use schedlab_json::Value;
 

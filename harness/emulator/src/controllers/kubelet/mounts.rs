@@ -8,7 +8,7 @@ use crate::object::{at, list, namespace, text};
 use crate::store::{Key, Resource};
 use schedlab_json::Value;
 
-use super::{is_finished, node_name};
+use crate::controllers::pod_status::{is_finished, node_name};
 
 /// The root CA, which every namespace of a real cluster has.
 const ROOT_CA: &str = "kube-root-ca.crt";
