@@ -10,8 +10,8 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 use http::Request;
+use schedlab_api::{Value, json};
 use schedlab_emulator::error::undecodable_field;
-use schedlab_json::{Value, json};
 use serde::de::{DeserializeOwned, IgnoredAny};
 
 use crate::fields;

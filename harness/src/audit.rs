@@ -22,9 +22,9 @@ use std::{
 };
 
 use jiff::Timestamp;
+use schedlab_api::Value;
 use schedlab_emulator::Observer;
 use schedlab_emulator::store::{EventKind, LogEntry, Object};
-use schedlab_json::Value;
 use schedlab_scheduler::Progress;
 use schedlab_scheduler_core::{
     audit::{Auditor, Rule, Rules, Writer},

@@ -4,8 +4,8 @@
 
 use std::fmt;
 
+use schedlab_api::Value;
 use schedlab_emulator::store::{EventKind, LogEntry};
-use schedlab_json::Value;
 
 use crate::fields::{at, text};
 

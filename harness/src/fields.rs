@@ -1,8 +1,8 @@
 //! Fields of raw API objects by JSON pointer, for example `/metadata/labels/kai.scheduler~1queue`.
 //! Like [`Value::pointer`] without its allocations, because this runs at every write.
 
+use schedlab_api::Value;
 use schedlab_emulator::object::field;
-use schedlab_json::Value;
 
 /// The value at a path. Lists are not indexed.
 pub(crate) fn at<'a>(object: &'a Value, path: &str) -> Option<&'a Value> {
@@ -41,7 +41,7 @@ pub(crate) fn list<'a>(object: &'a Value, path: &str) -> &'a [Value] {
 
 #[cfg(test)]
 mod tests {
-    use schedlab_json::json;
+    use schedlab_api::json;
 
     use super::*;
 

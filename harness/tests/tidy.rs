@@ -23,7 +23,7 @@ const FUNCTION_LINES_MAX: usize = 80;
 /// Folders of the crates.
 const CRATES: [&str; 6] = [
     "scheduler/core",
-    "scheduler/json",
+    "scheduler/api",
     "scheduler",
     "harness/control-plane",
     "harness/emulator",

@@ -7,7 +7,7 @@ use std::sync::{
 
 use http::Request;
 use kube::Client;
-use schedlab_json::Value;
+use schedlab_api::Value;
 use serde::{Deserialize, Serialize, de::IgnoredAny};
 use thiserror::Error;
 

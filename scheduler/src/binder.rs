@@ -15,7 +15,7 @@ use std::{collections::BTreeMap, time::Duration};
 
 use anyhow::Context as _;
 use futures::StreamExt as _;
-use schedlab_json::Value;
+use schedlab_api::Value;
 use schedlab_scheduler_core::model::{Name, Time};
 use tokio::{
     sync::watch,

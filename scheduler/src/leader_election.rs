@@ -4,7 +4,7 @@
 
 use std::{fmt, time::Duration};
 
-use schedlab_json::{Value, json};
+use schedlab_api::{Value, json};
 use serde::de::IgnoredAny;
 use thiserror::Error;
 use tokio::{

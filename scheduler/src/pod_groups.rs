@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use schedlab_json::{Value, json};
+use schedlab_api::{Value, json};
 use schedlab_scheduler_core::{
     Decision, Plan, Snapshot,
     model::{Node, Pod, PodId, PodStatus},
@@ -135,7 +135,7 @@ fn status(now: &GroupResources) -> Value {
         let amount = |(name, amount, text): (&str, i64, String)| {
             (name.to_owned(), if amount == 0 { Value::Null } else { text.into() })
         };
-        named.map(amount).into_iter().collect::<schedlab_json::Map>().into()
+        named.map(amount).into_iter().collect::<schedlab_api::Map>().into()
     };
     json!({
         "allocated": amounts(now.allocated),

@@ -14,7 +14,7 @@ use futures::{
 };
 use http::{Request, header::ACCEPT};
 use kube::Client;
-use schedlab_json::Value;
+use schedlab_api::Value;
 use schedlab_scheduler_core::model::Name;
 use serde::Deserialize;
 
@@ -263,7 +263,7 @@ pub(crate) struct RawObject {
 impl RawObject {
     #[cfg(test)]
     pub(crate) fn from_value(object: &Value) -> Self {
-        let line = schedlab_json::json!({ "type": "MODIFIED", "object": object }).to_string();
+        let line = schedlab_api::json!({ "type": "MODIFIED", "object": object }).to_string();
         peek(line.as_bytes()).expect("the test writes a valid line").2
     }
 

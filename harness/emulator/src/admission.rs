@@ -46,7 +46,7 @@ use crate::kinds::Kind;
 use crate::kinds::schema::Schema;
 use crate::object;
 use crate::store::{Key, Store, Subresource};
-use schedlab_json::Value;
+use schedlab_api::Value;
 
 /// The context in which a new state of an object is defaulted and validated.
 pub(crate) struct Admission<'s> {

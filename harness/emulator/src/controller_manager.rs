@@ -25,7 +25,7 @@ use crate::store::{
 };
 use crate::webhook_client::Webhooks;
 use crate::webhook_matching;
-use schedlab_json::{Value, json};
+use schedlab_api::{Value, json};
 
 use work_queue::{Task, WorkQueue};
 

@@ -3,7 +3,7 @@
 
 use crate::error::ApiError;
 use crate::kinds::{Kind, Origin};
-use schedlab_json::Value;
+use schedlab_api::Value;
 
 /// A conjunction of terms; without terms it selects everything.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -196,7 +196,7 @@ fn split_terms(text: &str) -> Result<Vec<(String, Operator, String)>, ApiError> 
 
 #[cfg(test)]
 mod tests {
-    use schedlab_json::json;
+    use schedlab_api::json;
 
     use super::*;
     use crate::kinds::Kinds;

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crate::object::annotation;
-use schedlab_json::Value;
+use schedlab_api::Value;
 
 /// Time from binding to running.
 pub(crate) const STARTUP: &str = "schedlab.dev/startup";

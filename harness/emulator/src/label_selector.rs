@@ -8,7 +8,7 @@ use std::fmt;
 
 use crate::error::ApiError;
 use crate::object;
-use schedlab_json::Value;
+use schedlab_api::Value;
 
 /// A conjunction of requirements; without requirements it selects everything.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -150,7 +150,7 @@ fn from_expression(expression: &Value) -> Result<Requirement, ApiError> {
 
 #[cfg(test)]
 mod tests {
-    use schedlab_json::json;
+    use schedlab_api::json;
 
     use super::*;
 

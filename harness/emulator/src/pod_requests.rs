@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use crate::object::{list, map, text};
 use crate::quantity::{Milli, thousandths};
-use schedlab_json::Value;
+use schedlab_api::Value;
 
 /// Amounts by resource, in thousandths.
 pub(crate) type Amounts = BTreeMap<String, Milli>;

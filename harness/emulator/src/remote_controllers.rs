@@ -23,7 +23,7 @@ use crate::controllers::{
 };
 use crate::object;
 use crate::store::{EventKind, Key, LogEntry, Object, Resource, Subresource};
-use schedlab_json::Value;
+use schedlab_api::Value;
 
 pub use watches::Collection;
 use watches::{CollectionEvent, WatchSet};

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 
-use schedlab_json::Value;
+use schedlab_api::Value;
 
 /// A resource: API group and plural name, in any version.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

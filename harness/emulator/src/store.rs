@@ -18,7 +18,7 @@ use jiff::Timestamp;
 use crate::error::ApiError;
 use crate::kinds::Kinds;
 use crate::object;
-use schedlab_json::Value;
+use schedlab_api::Value;
 
 pub use crate::resource::{Key, Object, Resource};
 pub(crate) use id_generator::IdGenerator;

@@ -16,7 +16,7 @@ use crate::field_selector::FieldSelector;
 use crate::label_selector::LabelSelector;
 use crate::object;
 use crate::store::{Compacted, EventKind, LogEntry, Object, Resource, Store};
-use schedlab_json::Value;
+use schedlab_api::Value;
 
 pub use live::LiveWatch;
 

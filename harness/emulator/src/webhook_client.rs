@@ -26,7 +26,7 @@ use crate::store::{
     WriteError, WriteOutcome,
 };
 use crate::webhook_matching;
-use schedlab_json::Value;
+use schedlab_api::Value;
 
 use target::Target;
 

@@ -12,7 +12,7 @@ use crate::kinds::Kind;
 use crate::object::{list, name, number, text};
 use crate::resource::Resource;
 use crate::store::{Store, Webhook, WebhookContext};
-use schedlab_json::Value;
+use schedlab_api::Value;
 
 pub(crate) use conditions::uses_authorizer;
 pub(crate) use review::{denial, failure, parse_response, review};

@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use schedlab_api::Value;
 use schedlab_emulator::store::Object;
-use schedlab_json::Value;
 use schedlab_scheduler_core::{
     audit::{Amounts, ClaimView, NodeView, PodView},
     model::Name,
@@ -127,7 +127,7 @@ fn is_gpu(name: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use schedlab_json::json;
+    use schedlab_api::json;
 
     use super::*;
 

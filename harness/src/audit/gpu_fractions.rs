@@ -3,8 +3,8 @@
 
 use std::collections::BTreeMap;
 
+use schedlab_api::Value;
 use schedlab_emulator::quantity::thousandths;
-use schedlab_json::Value;
 use schedlab_scheduler_core::{
     audit::{DeviceShare, PodView},
     model::Name,

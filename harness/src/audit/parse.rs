@@ -3,8 +3,8 @@
 
 use std::collections::BTreeMap;
 
+use schedlab_api::Value;
 use schedlab_emulator::quantity::thousandths;
-use schedlab_json::Value;
 use schedlab_scheduler_core::{
     audit::{
         Amounts, Eviction, EvictionKind, GroupView, NodeView, Phase, PodView, QueueView,
@@ -278,7 +278,7 @@ fn as_i32(value: &Value) -> Option<i32> {
 
 #[cfg(test)]
 mod tests {
-    use schedlab_json::json;
+    use schedlab_api::json;
 
     use super::*;
 

@@ -1,7 +1,7 @@
 //! The reported status of a Queue.
 
+use schedlab_api::Value;
 use schedlab_emulator::quantity::thousandths;
-use schedlab_json::Value;
 use schedlab_scheduler_core::audit::Amounts;
 
 /// `status.allocated`, for the resources that queues account for.

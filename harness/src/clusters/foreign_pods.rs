@@ -7,7 +7,7 @@
 use std::collections::BTreeSet;
 use std::sync::{Mutex, PoisonError};
 
-use schedlab_json::Value;
+use schedlab_api::Value;
 
 use super::{Provider, RealCluster};
 use crate::api::{Api, api_error};
@@ -136,10 +136,10 @@ fn first_names(names: &BTreeSet<String>) -> String {
 
 #[cfg(test)]
 mod tests {
+    use schedlab_api::json;
     use schedlab_emulator::clock::Clock;
     use schedlab_emulator::store::Resource;
     use schedlab_emulator::{Emulator, Options};
-    use schedlab_json::json;
 
     use super::*;
 

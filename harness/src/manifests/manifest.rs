@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use schedlab_json::Value;
+use schedlab_api::Value;
 use serde_saphyr::{SnippetMode, UserMessageFormatter};
 
 use super::source_location::{SourceLocation, SourceText};

@@ -1,7 +1,7 @@
 //! Finds invalid quantities in objects.
 
+use schedlab_api::Value;
 use schedlab_emulator::quantity::thousandths;
-use schedlab_json::Value;
 
 /// Names of fields whose values are maps of quantities.
 const QUANTITY_FIELDS: [&str; 6] =
@@ -33,7 +33,7 @@ fn search<'v>(value: &'v Value, path: &str) -> Option<(String, &'v Value)> {
 
 #[cfg(test)]
 mod tests {
-    use schedlab_json::json;
+    use schedlab_api::json;
 
     use super::*;
 

@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 use std::fmt;
 
-use schedlab_json::Value;
+use schedlab_api::Value;
 
 use super::{ObservedCluster, Pod, WatchedKind};
 use crate::audit::PodDeletion;

@@ -2,8 +2,8 @@
 
 use std::fmt;
 
+use schedlab_api::Value;
 use schedlab_emulator::object;
-use schedlab_json::Value;
 
 use super::{ObservedCluster, WatchedKind};
 use crate::audit::pod_requests;
@@ -205,7 +205,7 @@ impl<'a> Pod<'a> {
 
 #[cfg(test)]
 mod tests {
-    use schedlab_json::json;
+    use schedlab_api::json;
 
     use super::*;
 

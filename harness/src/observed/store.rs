@@ -4,11 +4,11 @@ use std::sync::Arc;
 
 use futures::StreamExt as _;
 use futures::stream::{self, Stream};
+use schedlab_api::Value;
 use schedlab_emulator::Emulator;
 use schedlab_emulator::kinds::{self, Resource};
 use schedlab_emulator::watch::{LiveWatch, WatchEvent, WatchQuery};
 use schedlab_emulator::{FieldSelector, LabelSelector};
-use schedlab_json::Value;
 
 use super::WatchedKind;
 use super::watch::{Events, WatchUpdate};

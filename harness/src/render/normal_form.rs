@@ -7,8 +7,8 @@ mod workload_classes;
 
 use std::{collections::BTreeMap, sync::Arc};
 
+use schedlab_api::Value;
 use schedlab_emulator::store::{EventKind, LogEntry};
-use schedlab_json::Value;
 use schedlab_scheduler_core::audit::EvictionKind;
 
 use crate::audit;

@@ -6,8 +6,8 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use jiff::{SignedDuration, Timestamp};
+use schedlab_api::Value;
 use schedlab_emulator::store::{EventKind, LogEntry};
-use schedlab_json::Value;
 use tokio::time::Instant;
 
 use crate::audit::Audit;
@@ -142,8 +142,8 @@ impl WatchLog {
 
 #[cfg(test)]
 mod tests {
+    use schedlab_api::json;
     use schedlab_emulator::store::{Key, Resource, Subresource};
-    use schedlab_json::json;
 
     use super::*;
 

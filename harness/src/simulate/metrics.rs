@@ -4,8 +4,8 @@
 use std::collections::BTreeMap;
 
 use jiff::Timestamp;
+use schedlab_api::Value;
 use schedlab_emulator::store::{EventKind, LogEntry};
-use schedlab_json::Value;
 
 use super::{
     objects::{self, Scheduler},

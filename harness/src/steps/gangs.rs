@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use schedlab_api::Value;
 use schedlab_emulator::object;
-use schedlab_json::Value;
 
 use crate::fields;
 use crate::observed::{ObservedCluster, Phase, Pod};
@@ -132,7 +132,7 @@ fn number(object: &Value, at: &str) -> Option<usize> {
 
 #[cfg(test)]
 mod tests {
-    use schedlab_json::json;
+    use schedlab_api::json;
 
     use super::*;
 

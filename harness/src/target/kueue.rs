@@ -9,9 +9,9 @@
 
 use std::collections::BTreeMap;
 
+use schedlab_api::{Value, json};
 use schedlab_emulator::object::annotation;
 use schedlab_emulator::quantity::thousandths;
-use schedlab_json::{Value, json};
 
 use crate::fields;
 use crate::observed::QUEUE_LABEL;

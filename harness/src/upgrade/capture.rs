@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use schedlab_json::Value;
+use schedlab_api::Value;
 
 use crate::fields::{at, list, text};
 use crate::observed::{ObservedCluster, Phase, Pod, WatchedKind};

@@ -3,8 +3,8 @@
 
 use std::collections::BTreeSet;
 
+use schedlab_api::Value;
 use schedlab_emulator::object::{name, namespace, uid};
-use schedlab_json::Value;
 
 use super::World;
 use crate::audit::PodDeletion;

@@ -17,9 +17,9 @@ use std::collections::BTreeMap;
 use crate::{
     Decision, Plan, Profile, Reason, Snapshot,
     cycle::decide,
-    decision::{FitError, Suggestion},
     model::{DeviceClaim, FractionalGpu, Name, NodeId, PodGroupId, PodId, PodShape, QueueId},
     queues::Account,
+    reason::{FitError, Suggestion},
     resources::Resources,
     session::{Fit, Session},
 };

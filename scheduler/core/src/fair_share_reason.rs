@@ -5,7 +5,6 @@ use std::collections::BTreeMap;
 
 use crate::{
     actions::allocate::Reasons,
-    decision::{CapacityLocation, Quantity, Reason, Suggestion},
     head_of_line::HeadJobs,
     model::{Name, NodeId, PodId, QueueId, ShapeId},
     profile::Action,
@@ -13,6 +12,7 @@ use crate::{
         Account, JobKey, QueueAccounts,
         reclaim::{Reclaimer, Victims, diverging_queues},
     },
+    reason::{CapacityLocation, Quantity, Reason, Suggestion},
     requeue::lacks_capacity,
     resources::{Amount, PerResource, ResourceName},
     session::{FreeCapacity, Session},

@@ -9,8 +9,8 @@
 use std::{fmt::Debug, sync::Arc};
 
 use crate::{
-    decision::{FitError, Reason},
     model::{Name, NodeId, PodGroupId, PodId},
+    reason::{FitError, Reason},
     session::{Fit, Session},
 };
 

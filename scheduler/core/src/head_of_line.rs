@@ -4,9 +4,9 @@ use std::collections::{BTreeMap, BTreeSet, btree_map::Entry};
 
 use crate::{
     actions::allocate::Reasons,
-    decision::Reason,
     model::{PodGroupId, QueueId},
     queues::JobKey,
+    reason::Reason,
     requeue::lacks_capacity,
     session::Session,
 };

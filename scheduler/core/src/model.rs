@@ -15,8 +15,6 @@ mod selectors;
 mod topology;
 mod volume;
 
-use std::sync::Arc;
-
 pub use claim::{DeviceClaim, DeviceReach, DeviceRequest, UnusedClaim};
 pub use disruption_budget::DisruptionBudget;
 pub use excluded_nodes::{ExcludedNodes, LabelMismatch};
@@ -35,16 +33,15 @@ pub use pod::{
 };
 pub use pod_group::{PodGroup, StalenessGrace, SubGroup, UnschedulableMember};
 pub use queue::{Queue, QueueProblem};
-pub(crate) use selectors::labels_match;
+pub use selectors::{NamespaceLabels, labels_match};
 pub use topology::{Topology, TopologyConstraint, TopologyLevel};
-pub(crate) use volume::name_without_namespace;
+pub use volume::name_without_namespace;
 pub use volume::{
     AttachedVolume, ProvisionableVolume, Volume, VolumeAccess, VolumeClaim, VolumeProblem,
     VolumeReach,
 };
 
-/// A name or label value, shared instead of copied.
-pub type Name = Arc<str>;
+pub use crate::name::Name;
 
 /// Labels or node-selector pairs, sorted.
 pub type Labels = std::collections::BTreeMap<Name, Name>;

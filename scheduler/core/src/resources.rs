@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::model::Name;
+use crate::name::Name;
 
 /// Amounts of every resource. Units: thousandths of a GPU and of a CPU core, bytes, pods, and
 /// plain counts for extended resources other than `nvidia.com/gpu`.

@@ -44,7 +44,7 @@ use crate::{
 use constraint_index::ConstraintIndex;
 pub use device::{Device, DeviceChoice, SharedDevice};
 pub(crate) use free_capacity::{CapacityRequest, FreeCapacity, FreedCapacity, fraction_on};
-pub use members::{GangReadiness, Members, SubGroupMembers, UnschedulableMembers};
+pub use members::{Members, SubGroupMembers};
 pub use node::{ChangeCursor, ChangedNodes, Fit, NodeInfo};
 pub use node_ranking::{FilterResults, ScoredNode};
 pub use placement::PlacementFailure;
@@ -55,7 +55,6 @@ pub use selector_cache::MatchingTerms;
 use selector_cache::SelectorCache;
 use state::Occupancy;
 pub use state::{PodState, Presence};
-pub use topology_diagnosis::{InvalidLevel, NoTopologyDomain};
 
 pub use numa::{Availability, NumaZoneCapacity};
 

@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use crate::model::{
-    DisruptionBudget, ExcludedNodes, Labels, Name, Node, Pod, PodGroup, PodShape, Queue, Time,
-    Topology,
+    DisruptionBudget, ExcludedNodes, Labels, Name, Node, Pod, PodGroup, PodShape, PodStatus, Queue,
+    Time, Topology,
 };
 
 /// The cluster at one point in time. Lists are sorted by namespace and name; ids are positions.
@@ -32,4 +32,15 @@ pub struct Snapshot {
     pub budgets: Vec<DisruptionBudget>,
     /// Labels by namespace. A missing namespace has only the label with its name.
     pub namespaces: BTreeMap<Name, Labels>,
+}
+
+impl Snapshot {
+    /// Removes the releasing pods.
+    pub fn remove_terminating_pods(&mut self) {
+        for pod in &mut self.pods {
+            if pod.status == PodStatus::Releasing {
+                (pod.status, pod.node) = (PodStatus::Failed, None);
+            }
+        }
+    }
 }

@@ -37,14 +37,14 @@ use apply_suggestion::{AddedNodeSize, apply_suggestion, runs_after_cycles};
 use crate::{
     Decision, Plan, Profile, Reason, Snapshot,
     audit::{self, Rule, Rules},
-    decision::Suggestion,
     explain::{
         ExplanationText, NewNodeSize, QueueExplanationText, SuggestedStep, TrialOutcome, explain,
         explain_queue,
     },
-    messages::eviction_message,
     model::{PodGroupId, QueueId},
+    plan::eviction_message,
     profile::Placement,
+    reason::Suggestion,
     schedule,
 };
 

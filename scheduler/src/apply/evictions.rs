@@ -3,11 +3,11 @@
 
 use std::collections::BTreeMap;
 
-use schedlab_json::json;
+use schedlab_api::json;
 use schedlab_scheduler_core::{
     Decision, EvictionCause,
-    messages::eviction_message,
     model::{NodeId, PodGroupId, PodId},
+    plan::eviction_message,
 };
 
 use super::{

@@ -6,7 +6,7 @@ use std::{
     time::Duration,
 };
 
-use schedlab_json::Value;
+use schedlab_api::Value;
 use schedlab_scheduler_core::model::{Name, NumaAllocation, Time};
 use serde::de::IgnoredAny;
 use tokio::time::Instant;

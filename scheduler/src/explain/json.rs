@@ -1,7 +1,7 @@
 //! Explanations as JSON: the content of the text, with codes and numbers. GPUs and CPU cores are
 //! numbers with thousandths, memory is in bytes, and -1 means unlimited, as in the Queue API.
 
-use schedlab_json::{Map, Value, json};
+use schedlab_api::{Map, Value, json};
 use schedlab_scheduler_core::{
     Decision, Reason, Snapshot,
     explain::{

@@ -50,7 +50,7 @@ fn request_of_backed_off_pod(pod: &Pod, snapshot: &Snapshot) -> Option<(ShapeId,
 
 #[cfg(test)]
 mod tests {
-    use schedlab_json::json;
+    use schedlab_api::json;
 
     use super::*;
     use crate::{cache::ClusterCache, config::Flavor, snapshot_builder::SnapshotBuilder};

@@ -181,7 +181,7 @@ fn format_amount(amount: i64, divisor: i64) -> String {
 
 #[cfg(test)]
 mod tests {
-    use schedlab_json::{Value, json};
+    use schedlab_api::{Value, json};
 
     use super::*;
 

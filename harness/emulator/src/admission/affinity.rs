@@ -8,7 +8,7 @@ use super::selector;
 use crate::error::FieldErrors;
 use crate::names;
 use crate::object::{list, map, text};
-use schedlab_json::Value;
+use schedlab_api::Value;
 
 /// Checks node selector, affinity, gates and topology spread constraints of the pod spec at
 /// `field`.

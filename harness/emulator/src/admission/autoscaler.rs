@@ -2,7 +2,7 @@
 
 use crate::error::FieldErrors;
 use crate::object::{list, number, set, set_default, text};
-use schedlab_json::{Value, json};
+use schedlab_api::{Value, json};
 
 /// `minReplicas` is 1, and without metrics the target is 80 % CPU utilization.
 pub(super) fn fill(scaler: &mut Value) {

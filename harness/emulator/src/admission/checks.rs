@@ -6,7 +6,7 @@ use crate::kubelet_timing;
 use crate::names;
 use crate::object;
 use crate::quantity::{self, Milli};
-use schedlab_json::Value;
+use schedlab_api::Value;
 
 /// The key of the taint of a node that is not ready.
 pub const NOT_READY: &str = "node.kubernetes.io/not-ready";

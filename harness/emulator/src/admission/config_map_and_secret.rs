@@ -5,7 +5,7 @@ use crate::error::FieldErrors;
 use crate::kinds::Kind;
 use crate::names;
 use crate::object::{annotation, map, text};
-use schedlab_json::{Map, Value};
+use schedlab_api::{Map, Value};
 
 /// The required keys by secret type.
 const REQUIRED_KEYS: [(&str, &[&str]); 4] = [

@@ -14,7 +14,7 @@ use super::{ports, volume_source};
 use crate::error::FieldErrors;
 use crate::names;
 use crate::object::{list, map, number, text};
-use schedlab_json::Value;
+use schedlab_api::Value;
 
 /// The volumes of a pod by name.
 type Volumes<'v> = BTreeMap<&'v str, &'v Value>;

@@ -4,7 +4,7 @@
 use super::job;
 use crate::error::FieldErrors;
 use crate::object::{self, text};
-use schedlab_json::Value;
+use schedlab_api::Value;
 
 const MONTHS: [&str; 12] =
     ["jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec"];

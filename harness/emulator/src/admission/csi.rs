@@ -8,7 +8,7 @@ use crate::error::FieldErrors;
 use crate::kinds::Kind;
 use crate::names;
 use crate::object::{list, number, text};
-use schedlab_json::Value;
+use schedlab_api::Value;
 
 const GROUP_POLICIES: [&str; 3] = ["File", "None", "ReadWriteOnceWithFSType"];
 const LIFECYCLES: [&str; 2] = ["Persistent", "Ephemeral"];

@@ -8,7 +8,7 @@ use crate::error::{ApiError, FieldErrors};
 use crate::kinds;
 use crate::kinds::schema::Schema;
 use crate::object;
-use schedlab_json::{Value, json};
+use schedlab_api::{Value, json};
 
 /// The annotation that approves a CRD in the groups `k8s.io` and `kubernetes.io`.
 const APPROVAL_ANNOTATION: &str = "api-approved.kubernetes.io";

@@ -6,7 +6,7 @@ use super::pod_template::{fill_spec, items_mut};
 use super::{service, webhook_configuration};
 use crate::kinds::Kind;
 use crate::object::{self, fill_count, fill_text, set_default};
-use schedlab_json::{Value, json};
+use schedlab_api::{Value, json};
 
 /// The initial status of kinds whose status in Go has fields without `omitempty`.
 pub(super) fn fill_status(kind: &Kind, object: &mut Value) {

@@ -14,7 +14,7 @@ use crate::error::FieldErrors;
 use crate::expression::{self, CelType, Scope};
 use crate::names;
 use crate::object::{list, text};
-use schedlab_json::Value;
+use schedlab_api::Value;
 
 pub(super) use status::check as check_status;
 

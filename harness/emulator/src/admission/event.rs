@@ -3,7 +3,7 @@
 use crate::error::FieldErrors;
 use crate::names;
 use crate::object::{self, number, text};
-use schedlab_json::Value;
+use schedlab_api::Value;
 
 const NAME_LENGTH_MAX: usize = 128;
 const NOTE_LENGTH_MAX: usize = 1024;

@@ -8,7 +8,7 @@ use super::limit_ranger::format_ratio;
 use crate::error::FieldErrors;
 use crate::names;
 use crate::object::{self, list, map, text};
-use schedlab_json::{Map, Text, Value};
+use schedlab_api::{Map, Text, Value};
 
 /// Derives `default` from `max`, and `defaultRequest` from `default` or else `min`.
 pub(super) fn fill(range: &mut Value) {

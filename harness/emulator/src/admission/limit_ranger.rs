@@ -12,7 +12,7 @@ use crate::pod_requests::{Amounts, pod_limits, pod_requests};
 use crate::quantity::Milli;
 use crate::quota;
 use crate::resource::Resource;
-use schedlab_json::{Text, Value};
+use schedlab_api::{Text, Value};
 
 /// The annotation that lists the defaults that `LimitRanger` set.
 const LIMIT_RANGER_ANNOTATION: &str = "kubernetes.io/limit-ranger";

@@ -7,7 +7,7 @@ use super::checks::{EFFECTS, NOT_READY, check_quantity, check_timing_annotations
 use crate::error::FieldErrors;
 use crate::names;
 use crate::object::{self, list, map, text};
-use schedlab_json::{Value, json};
+use schedlab_api::{Value, json};
 
 /// Sets the not-ready taint, `podCIDRs` and `allocatable` of a new node.
 pub(super) fn complete(admission: &Admission<'_>, node: &mut Value) {

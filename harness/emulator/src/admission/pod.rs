@@ -17,7 +17,7 @@ use crate::names;
 use crate::object::{self, list, map, text};
 use crate::resource::Resource;
 use crate::store::Key;
-use schedlab_json::{Map, Value, json};
+use schedlab_api::{Map, Value, json};
 
 const GATED_MESSAGE: &str = "Scheduling is blocked due to non-empty scheduling gates";
 

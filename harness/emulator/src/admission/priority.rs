@@ -5,7 +5,7 @@ use crate::error::{ApiError, FieldErrors};
 use crate::object::{self, number, text};
 use crate::resource::Resource;
 use crate::store::Key;
-use schedlab_json::Value;
+use schedlab_api::Value;
 
 /// The highest value of a class that is not a system class.
 const USER_PRIORITY_MAX: i64 = 1_000_000_000;

@@ -5,7 +5,7 @@ use crate::error::FieldErrors;
 use crate::kinds::Kind;
 use crate::names;
 use crate::object::{list, text};
-use schedlab_json::Value;
+use schedlab_api::Value;
 
 const GROUP: &str = "rbac.authorization.k8s.io";
 const SUBJECTS: [&str; 3] = ["ServiceAccount", "User", "Group"];

@@ -3,7 +3,7 @@
 use super::checks::amount;
 use crate::error::FieldErrors;
 use crate::object::{list, map, text};
-use schedlab_json::Value;
+use schedlab_api::Value;
 
 /// Names without a slash that count objects.
 const OBJECT_COUNTS: [&str; 9] = [

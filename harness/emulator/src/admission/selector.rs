@@ -3,7 +3,7 @@
 use crate::error::FieldErrors;
 use crate::names;
 use crate::object::{list, map, text};
-use schedlab_json::Value;
+use schedlab_api::Value;
 
 /// Checks the label selector at `field`; null is valid.
 pub(super) fn check(selector: &Value, field: &str, errors: &mut FieldErrors) {

@@ -8,7 +8,7 @@ use super::ports::{PORT_RANGE_RULE, PROTOCOLS, port_number};
 use crate::error::FieldErrors;
 use crate::names;
 use crate::object::{list, map, remove, set, text};
-use schedlab_json::{Value, json};
+use schedlab_api::{Value, json};
 
 const TYPES: [&str; 4] = ["ClusterIP", "ExternalName", "LoadBalancer", "NodePort"];
 

@@ -8,7 +8,7 @@ use crate::error::FieldErrors;
 use crate::names;
 use crate::object::{self, list, map, text};
 use crate::store::{Object, Resource};
-use schedlab_json::{Value, json};
+use schedlab_api::{Value, json};
 
 const VOLUME_MODES: [&str; 2] = ["Block", "Filesystem"];
 const RECLAIM_POLICIES: [&str; 3] = ["Delete", "Recycle", "Retain"];

@@ -6,7 +6,7 @@ use crate::object;
 use crate::quantity::thousandths;
 use crate::resource::Resource;
 use crate::store::Key;
-use schedlab_json::Value;
+use schedlab_api::Value;
 
 /// Rejects a larger request if the storage class does not allow volume expansion.
 pub(super) fn check_expansion(

@@ -6,7 +6,7 @@ use super::storage;
 use crate::error::FieldErrors;
 use crate::names;
 use crate::object::{list, number, text};
-use schedlab_json::Value;
+use schedlab_api::Value;
 
 /// Volume sources of pods, in the order in which the API server checks them.
 pub(super) const POD_VOLUME_SOURCES: [&str; 16] = [

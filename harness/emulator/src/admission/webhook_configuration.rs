@@ -6,7 +6,7 @@ use crate::error::FieldErrors;
 use crate::kinds::Kind;
 use crate::object::{list, number, set_default, text};
 use crate::webhook_matching::uses_authorizer;
-use schedlab_json::{Value, json};
+use schedlab_api::{Value, json};
 
 /// The maximum timeout of a webhook.
 const TIMEOUT_SECS_MAX: i64 = 30;

@@ -8,7 +8,7 @@ use crate::kinds::Kind;
 use crate::label_selector::LabelSelector;
 use crate::names;
 use crate::object::{self, text};
-use schedlab_json::{Map, Text, Value};
+use schedlab_api::{Map, Text, Value};
 
 const SELECTOR_MISMATCH: &str = "`selector` does not match template `labels`";
 

@@ -9,7 +9,7 @@ use crate::object::{
     at, is_deleting, list, metadata_fields_equal, namespace, remove, set, text, uid,
 };
 use crate::store::{Key, Object, Resource};
-use schedlab_json::{Value, json};
+use schedlab_api::{Value, json};
 
 /// The owners of a kind that may adopt an object that has just become an orphan.
 pub(super) fn adopters(

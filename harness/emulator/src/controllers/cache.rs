@@ -12,7 +12,7 @@ use jiff::Timestamp;
 use crate::kinds::{Kind, Kinds};
 use crate::object::{list, metadata_fields_equal, name, namespace, text, uid};
 use crate::store::{Key, Object, Resource};
-use schedlab_json::Value;
+use schedlab_api::Value;
 
 /// A change of an object.
 #[derive(Clone, Debug)]

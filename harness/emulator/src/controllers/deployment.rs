@@ -17,7 +17,7 @@ use super::{
 };
 use crate::object::{annotation, is_deleting, label, name, remove, set, text, uid};
 use crate::store::{Key, Object};
-use schedlab_json::{Value, json};
+use schedlab_api::{Value, json};
 
 const COMPONENT: &str = "deployment-controller";
 const REVISION: &str = "deployment.kubernetes.io/revision";

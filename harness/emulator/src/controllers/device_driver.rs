@@ -9,7 +9,7 @@ use super::{
 };
 use crate::object::{annotation, is_deleting, label, name, uid};
 use crate::store::Key;
-use schedlab_json::{Value, json};
+use schedlab_api::{Value, json};
 
 /// The node annotation with the number of GPUs to publish.
 pub(crate) const PUBLISHED: &str = "schedlab.dev/published-gpus";

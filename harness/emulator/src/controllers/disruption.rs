@@ -19,7 +19,7 @@ use super::{
 use crate::label_selector::LabelSelector;
 use crate::object::{at, is_deleting, list, map, name, namespace, number, remove, set, text, uid};
 use crate::store::{Key, Object};
-use schedlab_json::{Map, Value, json};
+use schedlab_api::{Map, Value, json};
 
 const COMPONENT: &str = "controllermanager";
 const DISRUPTION_ALLOWED: &str = "DisruptionAllowed";

@@ -7,7 +7,7 @@ use jiff::fmt::temporal::DateTimePrinter;
 use jiff::{SignedDuration, Timestamp};
 
 use crate::object::{as_map, at, list, remove, set, text};
-use schedlab_json::{Value, json};
+use schedlab_api::{Value, json};
 
 /// The time at a path.
 pub(crate) fn time(value: &Value, path: &[&str]) -> Option<Timestamp> {
@@ -145,7 +145,7 @@ fn conditions(object: &mut Value) -> &mut Vec<Value> {
 #[cfg(test)]
 mod tests {
     use jiff::Timestamp;
-    use schedlab_json::json;
+    use schedlab_api::json;
 
     use super::{Condition, find_condition, set_condition};
     use crate::object::text;
@@ -158,7 +158,7 @@ mod tests {
         let ready = |status, reason| Condition { kind: "Ready", status, reason, message: "" };
         set_condition(&mut object, &ready("True", "A"), first);
         set_condition(&mut object, &ready("True", "B"), second);
-        let now = |object: &schedlab_json::Value, field| {
+        let now = |object: &schedlab_api::Value, field| {
             text(find_condition(object, "Ready").unwrap(), &[field]).to_owned()
         };
         assert_eq!(now(&object, "lastTransitionTime"), "2026-01-01T00:00:00Z");

@@ -14,7 +14,7 @@ use crate::object::{
     finalizers, is_deleting, list, metadata_fields_equal, name, remove, set, text, uid,
 };
 use crate::store::{Key, Object};
-use schedlab_json::{Value, json};
+use schedlab_api::{Value, json};
 
 const FOREGROUND: &str = "foregroundDeletion";
 const ORPHAN: &str = "orphan";

@@ -31,7 +31,7 @@ use super::{
 };
 use crate::object::{condition, finalizers, is_deleting, number, set, text, uid};
 use crate::store::{Key, Object, Op};
-use schedlab_json::{Value, json};
+use schedlab_api::{Value, json};
 
 use job_status::JobStatus;
 

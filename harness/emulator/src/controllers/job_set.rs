@@ -15,7 +15,7 @@ use super::{
 };
 use crate::object::{condition, is_deleting, label, list, number, set, text, uid};
 use crate::store::{Key, Object};
-use schedlab_json::{Value, json};
+use schedlab_api::{Value, json};
 
 pub(super) const COMPONENT: &str = "jobset-controller";
 const MANAGER: &str = "jobset.sigs.k8s.io/jobset-controller";

@@ -30,7 +30,7 @@ use super::{
 };
 use crate::object::{annotation, condition, is_deleting, list, number, text};
 use crate::store::{Key, Object};
-use schedlab_json::Value;
+use schedlab_api::Value;
 
 use stage::{Exit, Stage};
 pub(super) use status::host_address;

@@ -7,7 +7,7 @@ use super::{
 };
 use crate::object::{is_deleting, name};
 use crate::store::{Key, Store, Write};
-use schedlab_json::{Value, json};
+use schedlab_api::{Value, json};
 
 const ACCOUNT: &str = "default";
 const AUTHORITY: &str = "kube-root-ca.crt";

@@ -10,7 +10,7 @@ use super::{
 };
 use crate::object::{finalizers, is_deleting, list, set};
 use crate::store::{Key, Object, Op, Subresource};
-use schedlab_json::{Value, json};
+use schedlab_api::{Value, json};
 
 /// The namespace controller.
 pub(super) const CONTROLLER: Controller = Controller {

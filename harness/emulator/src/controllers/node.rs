@@ -16,7 +16,7 @@ use crate::object::{
     annotation, at, condition, is_deleting, name, number, remove, set, set_default, text, uid,
 };
 use crate::store::Key;
-use schedlab_json::{Value, json};
+use schedlab_api::{Value, json};
 
 /// The namespace of node leases.
 pub(crate) const LEASE_NAMESPACE: &str = "kube-node-lease";

@@ -15,7 +15,7 @@ use super::{
 use crate::admission::{NOT_READY, UNREACHABLE};
 use crate::object::{condition, is_deleting, list, name, set, text};
 use crate::store::Key;
-use schedlab_json::{Value, json};
+use schedlab_api::{Value, json};
 
 /// The time without renewal after which a node is unknown.
 const GRACE_SECS: i64 = 40;

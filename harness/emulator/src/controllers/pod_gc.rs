@@ -16,7 +16,7 @@ use super::{
 };
 use crate::object::{is_deleting, set};
 use crate::store::{Key, Object};
-use schedlab_json::{Value, json};
+use schedlab_api::{Value, json};
 
 const QUARANTINE_SECS: i64 = 40;
 /// The check interval in Kubernetes.

@@ -1,6 +1,6 @@
 //! What several controllers read from a pod and its node: phase, node, resource claims and taints.
 
-use schedlab_json::{Value, json};
+use schedlab_api::{Value, json};
 
 use super::resources::{PODS, RESOURCE_CLAIMS};
 use super::{InformerCache, ObjectChange, key_of};

@@ -15,7 +15,7 @@ use super::{
 };
 use crate::object::{condition, is_deleting, number, set, text, uid};
 use crate::store::{Key, Object};
-use schedlab_json::{Value, json};
+use schedlab_api::{Value, json};
 
 const COMPONENT: &str = "pytorchjob-controller";
 const MANAGER: &str = "kubeflow.org/training-operator";

@@ -8,7 +8,7 @@ use super::{
 use crate::object::{at, is_deleting, set};
 use crate::quota::{Item, collections, has_released_resources, release_time, status};
 use crate::store::Key;
-use schedlab_json::Value;
+use schedlab_api::Value;
 
 /// The quota controller.
 pub(super) const CONTROLLER: Controller = Controller {

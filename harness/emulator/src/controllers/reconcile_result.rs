@@ -9,7 +9,7 @@ use super::resources::EVENTS;
 use super::{Context, key_of};
 use crate::object::{name, namespace, number, remove, set, text, uid};
 use crate::store::{DeleteOptions, Key, Op, Preconditions, Propagation, Resource, Subresource};
-use schedlab_json::{Value, json};
+use schedlab_api::{Value, json};
 
 /// A request to the API.
 #[derive(Clone, Debug)]

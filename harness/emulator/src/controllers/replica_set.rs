@@ -15,7 +15,7 @@ use super::{
 };
 use crate::object::{is_deleting, name, number, uid};
 use crate::store::{Key, Object};
-use schedlab_json::Value;
+use schedlab_api::Value;
 
 const COMPONENT: &str = "replicaset-controller";
 

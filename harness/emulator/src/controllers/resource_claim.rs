@@ -13,7 +13,7 @@ use crate::object::{
     annotation, at, finalizers, is_deleting, list, name, namespace, remove, set, text, uid,
 };
 use crate::store::{Key, Object};
-use schedlab_json::{Value, json};
+use schedlab_api::{Value, json};
 
 const COMPONENT: &str = "resource_claim";
 /// The annotation of a claim created for a pod: the name of the claim in the pod.

@@ -21,7 +21,7 @@ use super::{
 };
 use crate::object::{is_deleting, label, name, number, set, text, uid};
 use crate::store::{Key, Object};
-use schedlab_json::{Value, json};
+use schedlab_api::{Value, json};
 
 use revisions::Revisions;
 

@@ -12,7 +12,7 @@ use super::{
 };
 use crate::object::{is_deleting, list, name, namespace, number};
 use crate::store::Key;
-use schedlab_json::Value;
+use schedlab_api::Value;
 
 /// The taint eviction controller.
 pub(super) const CONTROLLER: Controller = Controller {

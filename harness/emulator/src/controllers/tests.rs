@@ -9,7 +9,7 @@ use super::{
 use crate::kinds::Kinds;
 use crate::object::{annotation, text, uid};
 use crate::store::{Key, Op, Subresource};
-use schedlab_json::{Value, json};
+use schedlab_api::{Value, json};
 
 /// The time of every reconciliation: one minute into 2026.
 const NOW: &str = "2026-01-01T00:01:00Z";

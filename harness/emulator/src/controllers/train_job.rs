@@ -19,7 +19,7 @@ use crate::object::{
     as_map, at, is_deleting, label, list, name, namespace, number, set, text, uid,
 };
 use crate::store::{Key, Object};
-use schedlab_json::{Value, json};
+use schedlab_api::{Value, json};
 
 const COMPONENT: &str = "trainjob-controller";
 const MANAGER: &str = "trainer.kubeflow.org/trainjob-controller";

@@ -18,7 +18,7 @@ use crate::object::{
 };
 use crate::quantity::{Milli, thousandths};
 use crate::store::{Key, Object};
-use schedlab_json::{Value, json};
+use schedlab_api::{Value, json};
 
 /// The annotation for a binding that this controller or a scheduler chose.
 const BY_CONTROLLER: &str = "pv.kubernetes.io/bound-by-controller";

@@ -15,7 +15,7 @@ use crate::object::{
     annotation, as_map, at, condition, is_deleting, list, name, namespace, number, set, text, uid,
 };
 use crate::store::{Key, Object, Resource};
-use schedlab_json::{Map, Value, json};
+use schedlab_api::{Map, Value, json};
 
 /// The alphabet of generated names in Kubernetes: no vowels, no characters that look alike.
 const LETTERS: &[u8] = b"bcdfghjklmnpqrstvwxz2456789";

@@ -3,7 +3,7 @@
 use crate::emulator::test_cluster::TestCluster;
 use crate::object::{finalizers, name, number, set, uid};
 use crate::store::Propagation;
-use schedlab_json::{Value, json};
+use schedlab_api::{Value, json};
 
 const TEMPLATE: &str =
     "template: {metadata: {labels: {app: web}}, spec: {containers: [{name: c, image: i}]}}";

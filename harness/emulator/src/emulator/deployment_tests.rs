@@ -2,7 +2,7 @@
 
 use crate::emulator::test_cluster::TestCluster;
 use crate::object::{list, remove, set, text};
-use schedlab_json::json;
+use schedlab_api::json;
 
 /// A Deployment `web` with some replicas.
 fn web(replicas: i64) -> String {

@@ -3,7 +3,7 @@
 use crate::emulator::test_cluster::{TestCluster, job};
 use crate::object::{list, name, text};
 use crate::store::{Op, Resource};
-use schedlab_json::json;
+use schedlab_api::json;
 
 const WEB: &str = "
 apiVersion: apps/v1

@@ -11,7 +11,7 @@ use super::SettleTimeout;
 use crate::emulator::test_cluster::TestCluster;
 use crate::fleet::Fleet;
 use crate::object::{set, text};
-use schedlab_json::json;
+use schedlab_api::json;
 
 #[tokio::test(start_paused = true)]
 async fn an_in_process_client_sees_its_pod_run_and_terminate() {
@@ -24,7 +24,7 @@ async fn an_in_process_client_sees_its_pod_run_and_terminate() {
         "metadata": {"name": "p"},
         "spec": {"nodeName": "n1", "containers": [{"name": "c", "image": "i"}]},
     });
-    pods.create(&PostParams::default(), &schedlab_json::from_value(pod).unwrap()).await.unwrap();
+    pods.create(&PostParams::default(), &schedlab_api::from_value(pod).unwrap()).await.unwrap();
     cluster.settle().await;
     let status = pods.get("p").await.unwrap().status.unwrap();
     assert_eq!(status.phase.as_deref(), Some("Running"));
@@ -151,7 +151,7 @@ async fn a_dropped_emulator_stops_its_controllers() {
     tokio::task::yield_now().await;
     let nodes = crate::store::Resource::new("", "nodes");
     let mut node = store.read(|store| {
-        schedlab_json::Value::clone(store.list(&nodes, None).next().expect("the node"))
+        schedlab_api::Value::clone(store.list(&nodes, None).next().expect("the node"))
     });
     set(&mut node, &["spec", "unschedulable"], true.into());
     let key = crate::controllers::key_of(&nodes, &node);

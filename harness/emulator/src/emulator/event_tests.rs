@@ -2,7 +2,7 @@
 
 use crate::emulator::test_cluster::TestCluster;
 use crate::object::{number, set, text};
-use schedlab_json::json;
+use schedlab_api::json;
 
 /// The Events of a reason: count, first and last time.
 fn recorded_events(cluster: &TestCluster, reason: &str) -> Vec<String> {

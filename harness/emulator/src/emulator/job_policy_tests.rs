@@ -36,7 +36,7 @@ impl TestCluster {
 
     fn evict(&self, pod: &str) {
         let pod = self.get("pods", pod);
-        let eviction = schedlab_json::json!({
+        let eviction = schedlab_api::json!({
             "apiVersion": "policy/v1",
             "kind": "Eviction",
             "metadata": {"name": name(&pod), "namespace": "default"},

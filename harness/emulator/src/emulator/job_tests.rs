@@ -2,7 +2,7 @@
 
 use crate::emulator::test_cluster::{TestCluster, job};
 use crate::object::{annotation, condition, label, list, set, text};
-use schedlab_json::json;
+use schedlab_api::json;
 
 #[tokio::test(start_paused = true)]
 async fn a_job_of_three_completions_at_parallelism_two_runs_two_at_a_time() {

@@ -130,7 +130,7 @@ async fn a_no_execute_taint_evicts_pods_that_do_not_tolerate_it() {
     cluster.pod("p", "n1", 1, "");
     cluster.settle().await;
     cluster.edit("nodes", "n1", |node| {
-        let taint = schedlab_json::json!([{"key": "maintenance", "effect": "NoExecute"}]);
+        let taint = schedlab_api::json!([{"key": "maintenance", "effect": "NoExecute"}]);
         set(node, &["spec", "taints"], taint);
     });
     cluster.secs(2).await;

@@ -2,7 +2,7 @@
 
 use crate::emulator::test_cluster::TestCluster;
 use crate::object::{annotation, at, condition, label, list, name, number, set, text};
-use schedlab_json::{Value, json};
+use schedlab_api::{Value, json};
 
 fn web(kind: &str, spec: &str) -> String {
     format!(

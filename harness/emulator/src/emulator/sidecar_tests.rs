@@ -2,7 +2,7 @@
 
 use crate::emulator::test_cluster::{TestCluster, job};
 use crate::object::{list, name, text};
-use schedlab_json::Value;
+use schedlab_api::Value;
 
 const SIDECARS: &str =
     "{initContainers: [{name: once, image: i}, {name: beside, image: i, restartPolicy: Always}], ";

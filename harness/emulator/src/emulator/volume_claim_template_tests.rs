@@ -2,7 +2,7 @@
 
 use crate::emulator::test_cluster::TestCluster;
 use crate::object::{set, text};
-use schedlab_json::json;
+use schedlab_api::json;
 
 fn train(retention: &str) -> String {
     format!(

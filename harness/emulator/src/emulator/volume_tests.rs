@@ -2,7 +2,7 @@
 
 use crate::emulator::test_cluster::TestCluster;
 use crate::object::{set, text, uid};
-use schedlab_json::json;
+use schedlab_api::json;
 
 const CLASSES: [&str; 2] = [
     "

@@ -12,7 +12,7 @@ use kube::api::{Api, Patch, PatchParams, PostParams};
 use super::test_cluster::{TestCluster, job};
 use crate::object::{annotation, text};
 use crate::webhook_client::ServiceHandler;
-use schedlab_json::{Value, json};
+use schedlab_api::{Value, json};
 
 /// A configuration with one webhook; `more` are further fields of its clientConfig and itself.
 fn configured(sort: &str, resource: &str, more: &str) -> String {
@@ -51,7 +51,7 @@ fn patch(operations: &Value) -> Value {
 }
 
 fn config_map(name: &str) -> ConfigMap {
-    schedlab_json::from_value(json!({"metadata": {"name": name}})).unwrap()
+    schedlab_api::from_value(json!({"metadata": {"name": name}})).unwrap()
 }
 
 /// The error of creating a `ConfigMap`; empty if it is accepted.

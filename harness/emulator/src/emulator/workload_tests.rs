@@ -2,7 +2,7 @@
 
 use crate::emulator::test_cluster::TestCluster;
 use crate::object::{annotation, condition, label, name, set};
-use schedlab_json::json;
+use schedlab_api::json;
 
 const TEMPLATE: &str =
     "{metadata: {labels: {app: web}}, spec: {containers: [{name: c, image: i}]}}";

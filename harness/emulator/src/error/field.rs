@@ -2,7 +2,7 @@
 //! them all.
 
 use super::{ApiError, Cause, Details};
-use schedlab_json::Value;
+use schedlab_api::Value;
 
 /// The validation errors of one object, in the order found.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

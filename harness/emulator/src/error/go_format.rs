@@ -3,7 +3,7 @@
 //! [`go_value`] prints like `%v`. [`go_struct_json`] prints like the JSON encoding of internal types:
 //! fields in declaration order, under their Go names, and `null` for unset fields.
 
-use schedlab_json::Value;
+use schedlab_api::Value;
 
 /// Formats a value like Go's `%v`.
 pub(crate) fn go_value(value: &Value) -> String {
@@ -60,7 +60,7 @@ fn go_field_name(name: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use schedlab_json::json;
+    use schedlab_api::json;
 
     use super::{GoField, go_struct_json};
 

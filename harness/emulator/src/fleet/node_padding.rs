@@ -3,7 +3,7 @@
 //! speed and memory realistic.
 
 use crate::object::{as_map, list, map, set};
-use schedlab_json::{Map, Value, json};
+use schedlab_api::{Map, Value, json};
 
 const FEATURES: usize = 150;
 const CONDITIONS: usize = 44;

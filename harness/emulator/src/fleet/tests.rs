@@ -2,7 +2,7 @@
 
 use super::{Fleet, FleetLocation};
 use crate::object::{list, map, name, text};
-use schedlab_json::Value;
+use schedlab_api::Value;
 
 fn fleet(text: &str) -> Fleet {
     Fleet::parse("fleet.yaml", text).unwrap()

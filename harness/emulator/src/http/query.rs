@@ -58,7 +58,7 @@ impl Query {
             return Ok(!runs.is_empty());
         }
         let message =
-            format!("Unsupported value: {}: supported values: \"All\"", schedlab_json::json!(runs));
+            format!("Unsupported value: {}: supported values: \"All\"", schedlab_api::json!(runs));
         Err(invalid_options(options, "dryRun", "FieldValueNotSupported", message))
     }
 

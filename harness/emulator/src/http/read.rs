@@ -11,7 +11,7 @@ use crate::error::ApiError;
 use crate::kinds::Origin;
 use crate::object;
 use crate::store::{Key, ListPage, Object};
-use schedlab_json::{Value, json};
+use schedlab_api::{Value, json};
 
 impl RequestContext<'_> {
     pub(super) fn selected(&self) -> PathSelection<'_> {

@@ -14,7 +14,7 @@ use serde::Serialize;
 
 use crate::kinds::{Column, Kind, Origin};
 use crate::object::{at, text};
-use schedlab_json::{Value, json};
+use schedlab_api::{Value, json};
 
 use json_path::find;
 

@@ -3,7 +3,7 @@
 use super::{RequestContext, access_review, decode};
 use crate::object;
 use crate::store::WebhookContext;
-use schedlab_json::{Value, json};
+use schedlab_api::{Value, json};
 
 impl RequestContext<'_> {
     pub(super) fn webhook_context(&self) -> WebhookContext {

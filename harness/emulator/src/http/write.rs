@@ -14,7 +14,7 @@ use crate::store::{
     DeleteOptions, DuplicateFields, FieldValidation, ListPage, Op, PatchBody, Preconditions,
     Propagation, Subresource, Write, WriteOutcome,
 };
-use schedlab_json::{Value, json};
+use schedlab_api::{Value, json};
 
 /// The maximum length of a field manager's name; the name from a User-Agent is truncated.
 const MANAGER_BYTES_MAX: usize = 128;

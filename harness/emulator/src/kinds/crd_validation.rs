@@ -5,7 +5,7 @@ use super::schema::path::{Brackets, resolve};
 use crate::error::FieldErrors;
 use crate::names::{dns_1035_label, dns_subdomain};
 use crate::object::{list, text};
-use schedlab_json::Value;
+use schedlab_api::Value;
 
 /// Reports the errors of a CRD, except those of its schemas.
 pub(super) fn check(crd: &Value, errors: &mut FieldErrors) {

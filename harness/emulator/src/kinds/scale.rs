@@ -6,7 +6,7 @@ use super::{Kind, Origin, Path};
 use crate::error::ApiError;
 use crate::label_selector::LabelSelector;
 use crate::object;
-use schedlab_json::{Value, json};
+use schedlab_api::{Value, json};
 
 /// The paths of the fields of `/scale` in an object.
 #[derive(Clone, Debug, PartialEq, Eq)]

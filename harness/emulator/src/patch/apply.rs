@@ -11,7 +11,7 @@ use super::managed::{Author, Entry, Operation, read_entries, write_entries};
 use super::shape::{ListShape, Shape, item_step};
 use crate::error::ApiError;
 use crate::object;
-use schedlab_json::{Map, Value};
+use schedlab_api::{Map, Value};
 
 /// The annotation that client-side `kubectl apply` writes.
 const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";

@@ -5,7 +5,7 @@ use super::shape::{Shape, Strategy};
 use super::unprocessable_patch;
 use crate::error::ApiError;
 use crate::error::go_format::go_value;
-use schedlab_json::{Map, Value};
+use schedlab_api::{Map, Value};
 
 const DIRECTIVE: &str = "$patch";
 const RETAIN_KEYS: &str = "$retainKeys";

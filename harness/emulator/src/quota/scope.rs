@@ -2,7 +2,7 @@
 
 use super::Item;
 use crate::object::{at, list, text};
-use schedlab_json::Value;
+use schedlab_api::Value;
 
 /// Whether the object matches `scopes` and `scopeSelector` of a quota; scopes match pods only.
 pub(super) fn is_in_scope(quota: &Value, item: Item<'_>) -> bool {

@@ -8,7 +8,7 @@ use super::{Amount, Amounts, Item, containers, plus};
 use crate::object::{at, list, map, number, text};
 use crate::pod_requests;
 use crate::resource::Resource;
-use schedlab_json::Value;
+use schedlab_api::Value;
 
 /// Resources of the core group that quotas count also under their plural name.
 const COUNTED_BY_PLURAL: [&str; 6] = [

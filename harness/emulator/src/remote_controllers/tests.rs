@@ -9,7 +9,7 @@ use crate::http::Router;
 use crate::object::{condition, text};
 use crate::shared::SharedStore;
 use crate::store::{FieldValidation, Key, LogEntry, Op, Resource, Store, Write};
-use schedlab_json::json;
+use schedlab_api::json;
 
 fn collections() -> Vec<Collection> {
     vec![
@@ -21,7 +21,7 @@ fn collections() -> Vec<Collection> {
     ]
 }
 
-fn create(store: &SharedStore, resource: &Resource, object: schedlab_json::Value) {
+fn create(store: &SharedStore, resource: &Resource, object: schedlab_api::Value) {
     let key = crate::controllers::key_of(resource, &object);
     let write = Write {
         field_validation: FieldValidation::Strict,

@@ -12,7 +12,7 @@ use kube::core::WatchEvent;
 
 use crate::object::set_default;
 use crate::store::Resource;
-use schedlab_json::Value;
+use schedlab_api::Value;
 
 /// The delay after a failed watch.
 const RETRY: Duration = Duration::from_secs(1);

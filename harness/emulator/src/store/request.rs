@@ -5,7 +5,7 @@ use std::sync::Arc;
 use jiff::Timestamp;
 
 use crate::resource::{Key, Object};
-use schedlab_json::Value;
+use schedlab_api::Value;
 
 /// A write request.
 #[derive(Clone, Debug)]

@@ -10,7 +10,7 @@ use crate::label_selector::LabelSelector;
 use crate::object::{list, set, text};
 use crate::resource::Resource;
 use crate::store::{Key, Store, Webhook};
-use schedlab_json::{Value, json};
+use schedlab_api::{Value, json};
 
 /// A kind in one of its versions.
 struct VersionedKind {
@@ -59,7 +59,7 @@ impl AdmissionAttributes<'_> {
     fn matches_namespace_selector(&self, store: &Store, spec: &Value) -> Result<bool, ApiError> {
         let selector = &spec["namespaceSelector"];
         let is_namespace = self.kind.is("", "Namespace");
-        if selector.as_object().is_none_or(schedlab_json::Map::is_empty)
+        if selector.as_object().is_none_or(schedlab_api::Map::is_empty)
             || (self.namespace.is_empty() && !is_namespace)
         {
             return Ok(true);
@@ -76,7 +76,7 @@ impl AdmissionAttributes<'_> {
     /// Evaluates `objectSelector` on the old and the new object.
     fn matches_object_selector(&self, spec: &Value) -> Result<bool, ApiError> {
         let selector = &spec["objectSelector"];
-        if selector.as_object().is_none_or(schedlab_json::Map::is_empty) {
+        if selector.as_object().is_none_or(schedlab_api::Map::is_empty) {
             return Ok(true);
         }
         let selector = LabelSelector::from_object(selector)?;

@@ -7,7 +7,7 @@ use crate::error::go_format::go_value;
 use crate::kinds::type_info::{TypeInfo, ValueKind};
 use crate::object;
 use crate::patch::{self, ListShape, Shape};
-use schedlab_json::{Text, Value};
+use schedlab_api::{Text, Value};
 
 /// Refuses a configuration that does not fit its kind's schema: with 500, as kube-apiserver does.
 pub(super) fn check(

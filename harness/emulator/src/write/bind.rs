@@ -7,7 +7,7 @@ use crate::error::ApiError;
 use crate::object;
 use crate::resource::Resource;
 use crate::store::{Store, WriteError, WriteOutcome};
-use schedlab_json::{Value, json};
+use schedlab_api::{Value, json};
 
 pub(super) fn bind(
     store: &mut Store,

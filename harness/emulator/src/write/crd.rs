@@ -11,7 +11,7 @@ use crate::resource::Resource;
 use crate::store::{
     Commit, DeleteOptions, Key, Object, Op, Store, Subresource, Write, WriteOutcome,
 };
-use schedlab_json::{Value, json};
+use schedlab_api::{Value, json};
 
 const CLEANUP_FINALIZER: &str = "customresourcecleanup.apiextensions.k8s.io";
 const API_SERVER: &str = "kube-apiserver";

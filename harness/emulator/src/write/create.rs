@@ -11,7 +11,7 @@ use crate::error::ApiError;
 use crate::kinds::{Generation, Origin};
 use crate::object;
 use crate::store::{Key, Store, WriteError, WriteOutcome};
-use schedlab_json::{Map, Value};
+use schedlab_api::{Map, Value};
 
 /// The number of attempts to find a free generated name.
 const NAME_TRIES: usize = 8;

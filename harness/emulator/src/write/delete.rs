@@ -9,7 +9,7 @@ use crate::admission;
 use crate::error::ApiError;
 use crate::object;
 use crate::store::{DeleteOptions, Object, Propagation, Store, WriteError, WriteOutcome};
-use schedlab_json::Value;
+use schedlab_api::Value;
 
 const ORPHAN: &str = "orphan";
 const FOREGROUND: &str = "foregroundDeletion";

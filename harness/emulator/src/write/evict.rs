@@ -13,7 +13,7 @@ use crate::resource::Resource;
 use crate::store::{
     DeleteOptions, Key, Object, Op, Store, Subresource, Write, WriteError, WriteOutcome,
 };
-use schedlab_json::{Value, json};
+use schedlab_api::{Value, json};
 
 /// The condition of a budget that shows whether it allows disruptions.
 const DISRUPTION_ALLOWED: &str = "DisruptionAllowed";

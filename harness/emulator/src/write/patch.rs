@@ -12,7 +12,7 @@ use crate::kinds::{Kind, Origin};
 use crate::object;
 use crate::patch::{self, Author, Shape};
 use crate::store::{Object, PatchBody, Store, Subresource, WriteError, WriteOutcome};
-use schedlab_json::Value;
+use schedlab_api::Value;
 
 pub(super) fn patch(
     store: &mut Store,

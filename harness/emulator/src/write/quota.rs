@@ -10,7 +10,7 @@ use crate::object;
 use crate::quota::{self, Item};
 use crate::resource::Resource;
 use crate::store::{Commit, Key, Store, Subresource};
-use schedlab_json::Value;
+use schedlab_api::Value;
 
 /// The quotas that count an object, with their new status. `old` is the previous state of an
 /// updated object.

@@ -16,7 +16,7 @@ use crate::store::{
     Commit, DuplicateFields, FieldValidation, FirstAttempt, Key, Object, Op, Store, Subresource,
     WebhookContext, Write, WriteOutcome,
 };
-use schedlab_json::Value;
+use schedlab_api::Value;
 
 /// A write request without its body.
 pub(super) struct WriteRequest {

@@ -8,7 +8,7 @@ use crate::error::{ApiError, Cause, Details};
 use crate::kinds::typed;
 use crate::object;
 use crate::store::{Object, Store, Subresource, WriteError, WriteOutcome};
-use schedlab_json::Value;
+use schedlab_api::Value;
 
 pub(super) fn scale(
     store: &mut Store,

@@ -14,7 +14,7 @@ use crate::error::{ApiError, FieldErrors};
 use crate::kinds::{Generation, Kind, Origin};
 use crate::object;
 use crate::store::{Object, Store, Subresource, WriteError, WriteOutcome};
-use schedlab_json::{Map, Value};
+use schedlab_api::{Map, Value};
 
 pub(super) fn update(
     store: &mut Store,

@@ -11,7 +11,7 @@ use crate::patch;
 use crate::resource::Resource;
 use crate::store::{CompletedCall, PendingCall, Store, Webhook, WebhookVerdict, WriteError};
 use crate::webhook_matching::{self, AdmissionAttributes};
-use schedlab_json::{Value, json};
+use schedlab_api::{Value, json};
 
 /// The operation that webhooks review.
 #[derive(Clone, Copy)]

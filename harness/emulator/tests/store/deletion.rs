@@ -1,12 +1,12 @@
 //! Deletion: finalizers, propagation, preconditions, evictions, namespaces.
 
 use insta::assert_snapshot;
+use schedlab_api::{Value, json};
 use schedlab_emulator::object;
 use schedlab_emulator::store::{
     DeleteOptions, EventKind, ListQuery, Op, Preconditions, Propagation, Resource, Subresource,
     Write,
 };
-use schedlab_json::{Value, json};
 
 use crate::test_store::{TestStore, outcome, pod};
 

@@ -1,11 +1,11 @@
 //! Basic writes.
 
 use jiff::Timestamp;
+use schedlab_api::{Value, json};
 use schedlab_emulator::error::ApiError;
 use schedlab_emulator::store::{
     DeleteOptions, EventKind, Key, Op, Resource, Store, Subresource, Write, WriteOutcome,
 };
-use schedlab_json::{Value, json};
 
 fn now() -> Timestamp {
     "2026-01-01T00:00:00.5Z".parse().expect("a time")

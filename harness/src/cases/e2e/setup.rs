@@ -7,11 +7,11 @@ use std::{
 
 use anyhow::anyhow;
 use jiff::Timestamp;
+use schedlab_api::{Value, json};
 use schedlab_emulator::{
     Emulator,
     store::{DeleteOptions, Key, Op, Resource, Subresource, Write},
 };
-use schedlab_json::{Value, json};
 
 use super::{
     super::format::{Case, Job, State, Task},

@@ -2,8 +2,8 @@
 
 use std::{collections::BTreeMap, sync::Arc};
 
+use schedlab_api::Value;
 use schedlab_emulator::store::LogEntry;
-use schedlab_json::Value;
 
 use crate::fields::at;
 use crate::render::aliases::{Alias, join_aliases};

@@ -4,8 +4,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use schedlab_api::{Value, json};
 use schedlab_emulator::store::LogEntry;
-use schedlab_json::{Value, json};
 
 use crate::fields::{at, list, text};
 

@@ -5,8 +5,8 @@ use std::{
     sync::Arc,
 };
 
+use schedlab_api::Value;
 use schedlab_emulator::{quantity::thousandths, store::LogEntry};
-use schedlab_json::Value;
 
 use super::durations::Durations;
 use super::scheduling_inputs::{self, PodSelectors, RelatedObjects};

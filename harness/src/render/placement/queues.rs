@@ -2,8 +2,8 @@
 
 use std::{collections::BTreeMap, fmt::Write as _};
 
+use schedlab_api::Value;
 use schedlab_emulator::quantity::thousandths;
-use schedlab_json::Value;
 
 use super::{
     ClusterObjects, FairShares, string,

@@ -10,10 +10,10 @@
 use std::collections::{BTreeMap, VecDeque};
 
 use crate::{
-    decision::{FitErrors, Quantity, Reason, SingleDomain},
     framework::JobQueue,
     model::{Name, NodeSelection, PodGroupId, PodId, ShapeId},
     queues::MinimumStatus,
+    reason::{FitErrors, Quantity, Reason, SingleDomain},
     resources::Resources,
     session::{PlacementFailure, Session},
 };

@@ -5,8 +5,8 @@
 use std::{collections::BTreeSet, time::Duration};
 
 use crate::{
-    decision::EvictionCause,
     model::{PodGroupId, QueueId},
+    plan::EvictionCause,
     profile::{Action, Placement},
     session::Session,
     solver::{

@@ -5,8 +5,8 @@
 use std::time::Duration;
 
 use crate::{
-    decision::EvictionCause,
     model::QueueId,
+    plan::EvictionCause,
     profile::Action,
     session::Session,
     solver::{

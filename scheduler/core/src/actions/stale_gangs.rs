@@ -9,8 +9,8 @@
 use std::{collections::BTreeMap, time::Duration};
 
 use crate::{
-    decision::{Decision, EvictionCause},
     model::{PodGroup, PodGroupId, PodId, StalenessGrace},
+    plan::{Decision, EvictionCause},
     session::{PodState, Session},
 };
 

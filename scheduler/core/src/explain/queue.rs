@@ -4,13 +4,13 @@
 use crate::{
     Decision, Profile, Snapshot,
     cycle::decide,
-    decision::Quantity,
     fairshare::{LevelDivision, divisions_on_path},
     model::{PodGroupId, PodId, QueueId},
     queues::{
         Account,
         reclaim::{Reclaimer, Victims},
     },
+    reason::Quantity,
     resources::{Amount, PerResource, ResourceName},
     session::Session,
     solver::{self, EvictableUnit, Portion},

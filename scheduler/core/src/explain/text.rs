@@ -5,9 +5,9 @@ use std::fmt;
 use super::{Explanation, NewNodeSize, NodeGroup, NodeReport, SuggestedStep, TrialOutcome};
 use crate::{
     Decision, Snapshot,
-    decision::{Decimal, Quantity},
     model::{DeviceClaim, FractionalGpu, GpuFraction, Name, NodeId, PodId},
     queues::Account,
+    reason::{Decimal, Quantity},
     resources::{Amount, PerResource, ResourceName, Resources},
     session::Fit,
 };

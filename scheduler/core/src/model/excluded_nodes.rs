@@ -15,8 +15,24 @@ pub struct ExcludedNodes {
 
 impl ExcludedNodes {
     /// The mismatches that keep pods of the shape away.
-    pub(crate) fn mismatches_for(&self, shape: &PodShape) -> BTreeSet<LabelMismatch> {
+    pub fn mismatches_for(&self, shape: &PodShape) -> BTreeSet<LabelMismatch> {
         self.mismatches.iter().filter(|mismatch| mismatch.excludes(shape)).cloned().collect()
+    }
+
+    /// Why the nodes are excluded. A node without either worker role needs only one of them.
+    pub fn reason(&self) -> String {
+        let roles = [LabelMismatch::NotGpuWorker, LabelMismatch::NotCpuWorker]
+            .iter()
+            .all(|mismatch| self.mismatches.contains(mismatch));
+        let role = roles.then(|| format!("for lack of label {GPU_WORKER} or {CPU_WORKER}"));
+        let of_pool = self.mismatches.iter().find_map(|mismatch| match mismatch {
+            LabelMismatch::Missing { key, value } => {
+                Some(format!("for lack of label {key}={value}"))
+            }
+            LabelMismatch::Unwanted { key } => Some(format!("because of label {key}")),
+            LabelMismatch::NotGpuWorker | LabelMismatch::NotCpuWorker => None,
+        });
+        of_pool.into_iter().chain(role).collect::<Vec<_>>().join(" and ")
     }
 }
 
@@ -52,7 +68,7 @@ impl LabelMismatch {
     }
 
     /// The label to add to the node; `None` when one must be removed.
-    pub(crate) fn label_to_add(&self) -> Option<String> {
+    pub fn label_to_add(&self) -> Option<String> {
         match self {
             Self::Missing { key, value } => Some(format!("{key}={value}")),
             Self::Unwanted { .. } => None,
@@ -62,7 +78,7 @@ impl LabelMismatch {
     }
 
     /// The label to remove from the node.
-    pub(crate) fn label_to_remove(&self) -> Option<&str> {
+    pub fn label_to_remove(&self) -> Option<&str> {
         match self {
             Self::Unwanted { key } => Some(key),
             Self::Missing { .. } | Self::NotGpuWorker | Self::NotCpuWorker => None,

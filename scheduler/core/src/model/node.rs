@@ -66,7 +66,7 @@ impl Node {
     }
 
     /// Number of its GPUs in thousandths: by its label, otherwise the allocatable ones.
-    pub(crate) fn installed_gpu_milli(&self) -> i64 {
+    pub fn installed_gpu_milli(&self) -> i64 {
         let labelled = self.labels.get(GPU_COUNT).and_then(|count| count.parse::<i64>().ok());
         labelled.map_or(self.allocatable.gpu_milli, |count| count.saturating_mul(1000))
     }
@@ -76,7 +76,8 @@ impl Node {
         self.labels.contains_key(CPU_WORKER)
     }
 
-    pub(crate) fn add_label(&mut self, key: &str) {
+    /// Adds the label with an empty value.
+    pub fn add_label(&mut self, key: &str) {
         self.labels.insert(key.into(), "".into());
     }
 }
@@ -94,7 +95,7 @@ pub struct Taint {
 
 impl Taint {
     /// It is a taint that Kubernetes sets on cordoned or not-ready nodes.
-    pub(crate) fn is_set_by_kubernetes(&self) -> bool {
+    pub fn is_set_by_kubernetes(&self) -> bool {
         *self.key == *CORDONED_TAINT || NOT_READY_TAINTS.contains(&&*self.key)
     }
 }

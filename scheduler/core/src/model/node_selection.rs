@@ -41,7 +41,7 @@ impl PodShape {
     }
 
     /// The only values of the label on nodes that it selects; `None` when others match as well.
-    pub(crate) fn selected_values(&self, label: &str) -> Option<BTreeSet<Name>> {
+    pub fn selected_values(&self, label: &str) -> Option<BTreeSet<Name>> {
         if let Some(value) = self.node_selector.get(label) {
             return Some(BTreeSet::from([Name::clone(value)]));
         }
@@ -57,7 +57,7 @@ impl PodShape {
     }
 
     /// `key=value`, when it selects nodes by nothing else.
-    pub(crate) fn only_label(&self) -> Option<Name> {
+    pub fn only_label(&self) -> Option<Name> {
         let mut pairs = self.node_selector.iter();
         match (pairs.next(), pairs.next(), &self.node_affinity) {
             (Some((key, value)), None, None) => Some(format!("{key}={value}").into()),

@@ -5,19 +5,14 @@ use std::collections::BTreeMap;
 use super::{LabelSelector, Labels, Name, NamespaceSet, Pod, PodAffinityTerm};
 
 /// Labels of namespaces, by name.
-pub(crate) type NamespaceLabels = BTreeMap<Name, Labels>;
+pub type NamespaceLabels = BTreeMap<Name, Labels>;
 
 /// Label with the namespace's name, which the API server sets on every namespace.
 const NAMESPACE_NAME_LABEL: &str = "kubernetes.io/metadata.name";
 
 impl PodAffinityTerm {
     /// Whether the term of a pod in `owner_namespace` selects `pod`.
-    pub(crate) fn selects(
-        &self,
-        namespaces: &NamespaceLabels,
-        owner_namespace: &Name,
-        pod: &Pod,
-    ) -> bool {
+    pub fn selects(&self, namespaces: &NamespaceLabels, owner_namespace: &Name, pod: &Pod) -> bool {
         let in_namespace = match &self.namespaces {
             None => *owner_namespace == pod.namespace,
             Some(set) => contains_namespace(set, &pod.namespace, namespaces),
@@ -43,7 +38,7 @@ fn contains_namespace(set: &NamespaceSet, namespace: &Name, namespaces: &Namespa
 }
 
 /// An absent selector matches nothing; one without requirements matches everything.
-pub(crate) fn labels_match(selector: Option<&LabelSelector>, labels: &Labels) -> bool {
+pub fn labels_match(selector: Option<&LabelSelector>, labels: &Labels) -> bool {
     selector.is_some_and(|selector| {
         selector
             .requirements

@@ -103,13 +103,13 @@ impl VolumeClaim {
 }
 
 /// The claim's name without its namespace, as kube-scheduler prints it.
-pub(crate) fn name_without_namespace(claim: &Name) -> &str {
+pub fn name_without_namespace(claim: &Name) -> &str {
     claim.rsplit_once('/').map_or(claim, |(_, name)| name)
 }
 
 impl VolumeProblem {
     /// What to do; the claim's name follows.
-    pub(crate) const fn suggestion(&self) -> &'static str {
+    pub const fn suggestion(&self) -> &'static str {
         match self {
             Self::Missing => "create the volume claim",
             Self::NotCreated => "start a controller that creates the volume claim",
@@ -126,7 +126,7 @@ impl VolumeProblem {
     }
 
     /// Writes the message of kube-scheduler for the claim.
-    pub(crate) fn fmt_message(&self, claim: &Name, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    pub fn fmt_message(&self, claim: &Name, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let name = name_without_namespace(claim);
         match self {
             Self::Missing => write!(f, "persistentvolumeclaim {name:?} not found"),

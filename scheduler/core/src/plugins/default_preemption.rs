@@ -5,9 +5,10 @@
 use std::cmp::Reverse;
 
 use crate::{
-    decision::{DeallocationOutcome, EvictionCause, FitError, PreemptionOutcome, Reason},
     framework::PostFilter,
     model::{DisruptionBudget, NodeId, Pod, PodId, PreemptionPolicy, Time, labels_match},
+    plan::EvictionCause,
+    reason::{DeallocationOutcome, FitError, PreemptionOutcome, Reason},
     session::Session,
 };
 

@@ -5,9 +5,9 @@
 //! first pod that comes.
 
 use crate::{
-    decision::{DeallocationOutcome, DeviceFitError, EvenWhenEmpty, FitError, FitErrors, Reason},
     framework::{DependsOn, Filter, NodeFilter, PostFilter},
     model::{DeviceClaim, DeviceReach, Name, NodeId, PodId},
+    reason::{DeallocationOutcome, DeviceFitError, EvenWhenEmpty, FitError, FitErrors, Reason},
     resources::Resources,
     session::{Fit, Session},
 };

@@ -4,9 +4,9 @@
 //! capacity.
 
 use crate::{
-    decision::Reason,
     framework::{Permit, PermitStatus, PreEnqueue, Reserve},
     model::{NodeId, PodGroupId, PodId},
+    reason::Reason,
     session::{Fit, Session},
 };
 

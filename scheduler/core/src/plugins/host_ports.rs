@@ -1,9 +1,9 @@
 //! NodePorts: each host port is used at most once per node.
 
 use crate::{
-    decision::FitError,
     framework::{DependsOn, ExclusionDomain, Filter, NodeFilter},
     model::{HostPort, PodId},
+    reason::FitError,
     session::{Fit, Session},
 };
 

@@ -5,9 +5,9 @@ use std::collections::BTreeSet;
 
 use super::pod_counts::{PodCounts, nodes_of};
 use crate::{
-    decision::FitError,
     framework::{DependsOn, ExclusionDomain, Filter, NodeFilter, NodeScore, Score},
     model::{Name, NodeId, Pod, PodId, PodShape, PodStatus},
+    reason::FitError,
     session::{Fit, Presence, Session},
 };
 

@@ -3,9 +3,9 @@
 //! resources.
 
 use crate::{
-    decision::FitError,
     framework::{DependsOn, Filter, NodeFilter},
     model::{MigStrategy, Node, NodeId, PodId, PodShape},
+    reason::FitError,
     session::{Fit, Session},
 };
 

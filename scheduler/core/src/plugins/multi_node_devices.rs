@@ -9,9 +9,9 @@ use super::volumes::{
     matching::{VolumeAssignment, VolumeMatching},
 };
 use crate::{
-    decision::{DeviceFitError, FitError},
     framework::{DependsOn, Filter, NodeFilter},
     model::{DeviceClaim, DeviceReach, DeviceRequest, Name, Node, PodId},
+    reason::{DeviceFitError, FitError},
     session::{Fit, Session},
 };
 

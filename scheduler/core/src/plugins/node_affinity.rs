@@ -1,9 +1,9 @@
 //! NodeAffinity: node selector, and required and preferred node affinity.
 
 use crate::{
-    decision::FitError,
     framework::{DependsOn, Filter, NodeFilter, NodeScore, Score},
     model::{NodeId, PodId},
+    reason::FitError,
     session::{Fit, Session},
 };
 

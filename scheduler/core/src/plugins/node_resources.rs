@@ -3,9 +3,9 @@
 use std::{borrow::Cow, fmt};
 
 use crate::{
-    decision::{EvenWhenEmpty, FitError},
     framework::{DependsOn, Filter, NodeFilter, NodeScore, Score},
     model::{FractionalGpu, GpuFraction, Node, NodeId, PodId, PodShape},
+    reason::{EvenWhenEmpty, FitError},
     resources::Resources,
     session::{NodeInfo, Session},
 };

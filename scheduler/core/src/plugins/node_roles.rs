@@ -2,9 +2,9 @@
 //! workers. A node may have both roles.
 
 use crate::{
-    decision::FitError,
     framework::{DependsOn, Filter, NodeFilter},
     model::PodId,
+    reason::FitError,
     session::{Fit, Session},
 };
 

@@ -2,9 +2,9 @@
 
 use super::taint_toleration::tolerates;
 use crate::{
-    decision::FitError,
     framework::{DependsOn, Filter, NodeFilter},
     model::{CORDONED_TAINT, PodId, Taint, TaintEffect},
+    reason::FitError,
     session::{Fit, Session},
 };
 

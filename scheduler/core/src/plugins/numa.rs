@@ -2,9 +2,9 @@
 //! pod spans fewer NUMA zones.
 
 use crate::{
-    decision::{EvenWhenEmpty, FitError},
     framework::{DependsOn, Filter, NodeFilter, NodeScore, Score},
     model::{NodeId, NumaPolicy, PodId, PodShape},
+    reason::{EvenWhenEmpty, FitError},
     session::{Availability, Fit, Session},
 };
 

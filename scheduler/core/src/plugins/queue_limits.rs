@@ -4,10 +4,10 @@
 //! with all pods of the group.
 
 use crate::{
-    decision::{FitError, Quantity, QueueBound, Reason},
     framework::{DependsOn, Filter, NodeFilter, PreEnqueue, PreFilter},
     model::{Name, PodGroupId, PodId},
     queues::Account,
+    reason::{FitError, Quantity, QueueBound, Reason},
     resources::{Amount, PerResource, ResourceName},
     session::{Fit, Session},
 };

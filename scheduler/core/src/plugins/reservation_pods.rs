@@ -3,9 +3,9 @@
 //! even if its device is already shared.
 
 use crate::{
-    decision::{EvenWhenEmpty, FitError},
     framework::{DependsOn, Filter, NodeFilter},
     model::{GpuGroup, NodeId, PodId, PodShape},
+    reason::{EvenWhenEmpty, FitError},
     resources::{Resources, Shortage},
     session::{Device, DeviceChoice, Fit, Session},
 };

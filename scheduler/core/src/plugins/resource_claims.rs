@@ -2,9 +2,9 @@
 //! named claim on GPUs belongs to a queue.
 
 use crate::{
-    decision::FitError,
     framework::{DependsOn, Filter, NodeFilter},
     model::{DeviceClaim, Name, NodeId, PodId},
+    reason::FitError,
     session::{Fit, PodState, Presence, Session},
 };
 

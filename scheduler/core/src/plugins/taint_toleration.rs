@@ -2,9 +2,9 @@
 //! choice.
 
 use crate::{
-    decision::FitError,
     framework::{DependsOn, Filter, NodeFilter, NodeScore, Score},
     model::{NodeId, PodId, Taint, TaintEffect, Toleration},
+    reason::FitError,
     session::{Fit, Session},
 };
 

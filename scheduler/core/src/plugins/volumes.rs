@@ -8,12 +8,12 @@ mod limits;
 pub(super) mod matching;
 
 use crate::{
-    decision::{FitError, VolumeFitError},
     framework::{DependsOn, Filter, NodeFilter},
     model::{
         LabelSelector, Name, Node, PodId, ProvisionableVolume, VolumeAccess, VolumeClaim,
         VolumeReach,
     },
+    reason::{FitError, VolumeFitError},
     session::{Fit, PodState, Session},
 };
 

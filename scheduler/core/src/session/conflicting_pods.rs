@@ -1,7 +1,7 @@
 //! Pods that must be in one topology domain and exclude each other from it.
 
 use super::{
-    InvalidLevel, NoTopologyDomain, PlacementFailure, Session,
+    PlacementFailure, Session,
     exclusion::COMPARED_MAX,
     topology::{Levels, PodSet},
     topology_diagnosis::TopologyQuery,
@@ -9,6 +9,7 @@ use super::{
 use crate::{
     framework::ExclusionDomain,
     model::{HOSTNAME, Name, PodId, TopologyConstraint},
+    reason::{InvalidLevel, NoTopologyDomain},
 };
 
 /// Two pods that cannot be in one domain.
@@ -42,7 +43,7 @@ impl Session<'_> {
         });
         let invalid_level = Some(Box::new(InvalidLevel::PodsConflict { pods, over, wider }));
         let no_domain =
-            NoTopologyDomain { invalid_level, ..NoTopologyDomain::new(constraint, pod_set) };
+            NoTopologyDomain { invalid_level, ..NoTopologyDomain::new(constraint, pod_set.pods) };
         Some(PlacementFailure::for_no_domain(no_domain, pod_set))
     }
 

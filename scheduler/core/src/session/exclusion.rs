@@ -4,9 +4,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::{FreeCapacity, Session};
 use crate::{
-    decision::{FitError, MutualExclusion, PinnedLabel},
     framework::ExclusionDomain,
     model::{HOSTNAME, Name, NodeId, PodGroupId, PodId, ShapeId},
+    reason::{FitError, MutualExclusion, PinnedLabel},
 };
 
 /// Maximum number of pods that are compared pairwise.

@@ -4,10 +4,10 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::{CapacityRequest, FreeCapacity, Session, fraction_on};
 use crate::{
-    decision::{
+    model::{HOSTNAME, Name, Node, NodeId, NodeSelection, PodId, PodShape, WhenUnsatisfiable},
+    reason::{
         ExcludedNodeCounts, FitError, FitErrors, NodeRequirements, PinnedLabel, TopologyFitError,
     },
-    model::{HOSTNAME, Name, Node, NodeId, NodeSelection, PodId, PodShape, WhenUnsatisfiable},
 };
 
 impl Session<'_> {

@@ -2,8 +2,8 @@
 
 use super::{CapacityRequest, FreeCapacity, Session, fraction_on};
 use crate::{
-    decision::{EvenWhenEmpty, FitError},
     model::{NodeId, PodId},
+    reason::{EvenWhenEmpty, FitError},
     resources::Resources,
 };
 

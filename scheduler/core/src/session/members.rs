@@ -11,9 +11,8 @@ use super::PodState;
 use crate::{
     model::{Pod, PodGroup, PodId, PodStatus},
     queues::MinimumStatus,
+    reason::GangReadiness,
 };
-
-pub use gang_readiness::{GangReadiness, UnschedulableMembers};
 
 /// The members of one pod group.
 #[derive(Clone, Debug, Default)]

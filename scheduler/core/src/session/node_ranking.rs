@@ -6,9 +6,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::{ChangeCursor, Fit, Session};
 use crate::{
-    decision::{FitError, worst_fit_error},
     framework::{DependsOn, NodeFilter, NodeScore, PipelinePolicy, Ranking, Scoring},
     model::{NodeId, PodId, ShapeId},
+    reason::{FitError, worst_fit_error},
 };
 
 /// A node on which a pod fits.

@@ -4,8 +4,8 @@ use std::{cmp::Reverse, collections::BTreeSet};
 
 use super::{PlacementFailure, Session};
 use crate::{
-    decision::{FitError, NodesToOpen, has_other_errors, worst_fit_error},
     model::{Name, NodeId, PodId},
+    reason::{FitError, NodesToOpen, has_other_errors, worst_fit_error},
 };
 
 /// A node that only `closed_by` keeps from the pods, and the number of pods it would hold.

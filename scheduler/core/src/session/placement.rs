@@ -4,14 +4,14 @@
 use std::collections::BTreeSet;
 
 use super::{
-    Fit, NoTopologyDomain, PodState, Session,
+    Fit, PodState, Session,
     topology::{CandidateDomain, PodSet},
     topology_diagnosis::TopologyQuery,
 };
 use crate::{
-    decision::{FitErrors, Reason},
     framework::PermitStatus,
     model::{NodeId, PodGroupId, PodId},
+    reason::{FitErrors, NoTopologyDomain, Reason},
 };
 
 /// One of several pods fits on no node.

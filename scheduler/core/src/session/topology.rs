@@ -7,9 +7,10 @@ use std::{
     collections::{BTreeMap, BTreeSet},
 };
 
-use super::{CapacityRequest, FreeCapacity, InvalidLevel, NoTopologyDomain, Session, fraction_on};
+use super::{CapacityRequest, FreeCapacity, Session, fraction_on};
 use crate::{
     model::{Name, NodeId, PodGroupId, PodId, PodShape, ShapeId, Topology, TopologyConstraint},
+    reason::{InvalidLevel, NoTopologyDomain},
     resources::{PerResource, Resources},
 };
 
@@ -126,7 +127,7 @@ impl Session<'_> {
         within: Option<&BTreeSet<NodeId>>,
     ) -> Result<Vec<CandidateDomain>, NoTopologyDomain> {
         let levels = self.levels(constraint);
-        let of = || NoTopologyDomain::new(constraint, pod_set);
+        let of = || NoTopologyDomain::new(constraint, pod_set.pods);
         let invalid_level = |invalid_level| NoTopologyDomain {
             invalid_level: Some(Box::new(invalid_level)),
             ..of()
@@ -160,7 +161,7 @@ impl Session<'_> {
             return Err(NoTopologyDomain {
                 domains: places,
                 are_in_use,
-                ..NoTopologyDomain::new(constraint, pod_set)
+                ..NoTopologyDomain::new(constraint, pod_set.pods)
             });
         }
         Ok(places)

@@ -17,8 +17,8 @@ use super::{
     validation::{AcceptedSolutions, SolvedJob},
 };
 use crate::{
-    decision::EvictionCause,
     model::{NodeId, PodGroupId, PodId, QueueId},
+    plan::EvictionCause,
     profile::Action,
     queues::{JobsByQueue, QueuedJob, first_per_queue},
     resources::PerResource,

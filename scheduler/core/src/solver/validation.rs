@@ -7,8 +7,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::{EvictableUnit, Preemptor, SearchMode, Solution, scenario::could_stay};
 use crate::{
-    decision::EvictionCause,
     model::{PodGroupId, PodId, QueueId},
+    plan::EvictionCause,
     session::{Checkpoint, PodState, Session},
 };
 

@@ -4,15 +4,15 @@
 use crate::{
     Profile, Snapshot,
     cycle::decide,
-    decision::{
-        CapacityLocation, DomainHint, FitError, PlacementNeed, Quantity, QueueBound, Suggestion,
-    },
     explain::next_snapshot,
     model::{
         HOSTNAME, Name, Node, NodeId, Pod, PodGroupId, PodShape, PodStatus, QueueId, ShapeId, Time,
         Toleration,
     },
     queues::MinimumStatus,
+    reason::{
+        CapacityLocation, DomainHint, FitError, PlacementNeed, Quantity, QueueBound, Suggestion,
+    },
     resources::{Amount, PerResource, ResourceName, Resources},
     session::Session,
 };

@@ -3,7 +3,7 @@
 use insta::assert_snapshot;
 
 use crate::{
-    decision::Quantity,
+    reason::Quantity,
     resources::{Amount, PerResource, ResourceName, Resources},
     testing::suggestions_of,
 };

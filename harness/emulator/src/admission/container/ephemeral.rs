@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use super::{Volumes, check_container};
 use crate::error::FieldErrors;
 use crate::object::{list, text};
-use schedlab_json::{Value, json};
+use schedlab_api::{Value, json};
 
 /// Fields that ephemeral containers do not support, in the order of the Go type.
 const UNSUPPORTED_FIELDS: [&str; 9] = [

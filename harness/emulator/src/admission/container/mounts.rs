@@ -6,7 +6,7 @@ use super::Volumes;
 use crate::admission::volume_source;
 use crate::error::FieldErrors;
 use crate::object::{list, text};
-use schedlab_json::Value;
+use schedlab_api::Value;
 
 const PROPAGATIONS: [&str; 3] = ["Bidirectional", "HostToContainer", "None"];
 

@@ -14,7 +14,7 @@ use crate::names;
 use crate::object::{self, list, text};
 use crate::resource::Resource;
 use crate::store::Key;
-use schedlab_json::Value;
+use schedlab_api::Value;
 
 const ALTERNATIVES_MAX: usize = 8;
 const ALLOCATION_MODES: [&str; 2] = ["All", "ExactCount"];

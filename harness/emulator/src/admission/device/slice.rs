@@ -10,7 +10,7 @@ use crate::error::FieldErrors;
 use crate::error::go_format::{GoField, go_struct_json};
 use crate::names;
 use crate::object::{list, map, number, text};
-use schedlab_json::Value;
+use schedlab_api::Value;
 
 const DEVICES_MAX: usize = 128;
 /// The maximum number of attributes and capacities of a device together.

@@ -3,7 +3,7 @@
 use crate::object::{at, list, map, set_default};
 use crate::quantity::Milli;
 use crate::{pod_requests, quota};
-use schedlab_json::Value;
+use schedlab_api::Value;
 
 const HUGE_PAGES: &str = "hugepages-";
 

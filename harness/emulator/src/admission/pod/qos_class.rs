@@ -2,7 +2,7 @@
 
 use crate::admission::checks::amount;
 use crate::object::{list, map};
-use schedlab_json::Value;
+use schedlab_api::Value;
 
 /// `Guaranteed`, `Burstable` or `BestEffort`, from the pod-level resources if they are set, else
 /// from all containers.

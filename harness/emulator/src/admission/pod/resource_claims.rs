@@ -6,7 +6,7 @@ use crate::error::FieldErrors;
 use crate::error::go_format::{GoField, go_struct_json};
 use crate::names;
 use crate::object::{list, set_default, text};
-use schedlab_json::{Value, json};
+use schedlab_api::{Value, json};
 
 const CLAIM: &[GoField] = &[
     GoField("name", &[]),

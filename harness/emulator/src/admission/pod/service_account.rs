@@ -9,7 +9,7 @@ use crate::error::ApiError;
 use crate::object::{annotation, at, list, set, text, uid};
 use crate::resource::Resource;
 use crate::store::{IdGenerator, Key};
-use schedlab_json::{Value, json};
+use schedlab_api::{Value, json};
 
 /// The account of pods without `serviceAccountName`.
 const DEFAULT_ACCOUNT: &str = "default";

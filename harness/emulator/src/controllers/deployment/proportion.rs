@@ -9,7 +9,7 @@ use crate::controllers::workload::count_at;
 use crate::controllers::{ApiRequest, Context};
 use crate::object::{annotation, set};
 use crate::store::{Key, Object};
-use schedlab_json::{Value, json};
+use schedlab_api::{Value, json};
 
 type Entry<'v> = (&'v Key, &'v Object);
 

@@ -8,7 +8,7 @@ use crate::controllers::workload::{count_at, scaled_value, set_entries};
 use crate::controllers::{ApiRequest, Context};
 use crate::object::{at, name, set, text};
 use crate::store::{Key, Object};
-use schedlab_json::{Value, json};
+use schedlab_api::{Value, json};
 
 /// `maxSurge` and `maxUnavailable` as numbers of pods.
 pub(super) struct RolloutLimits {

@@ -8,7 +8,7 @@ use crate::controllers::workload::{api_count, count_at, delete_pod};
 use crate::controllers::{ApiRequest, Context, ReconcileResult};
 use crate::object::{condition, list, number, set, text};
 use crate::store::{Key, Object};
-use schedlab_json::{Value, json};
+use schedlab_api::{Value, json};
 
 /// The final outcome of a job.
 struct JobOutcome {

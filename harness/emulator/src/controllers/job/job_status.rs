@@ -12,7 +12,7 @@ use crate::controllers::pod_status::is_finished;
 use crate::controllers::workload::{api_count, count_at, is_active, is_ready};
 use crate::object::{annotation, condition, is_deleting, list, number, set, text};
 use crate::store::{Key, Object};
-use schedlab_json::{Value, json};
+use schedlab_api::{Value, json};
 
 pub(super) const INDEX: &str = "batch.kubernetes.io/job-completion-index";
 

@@ -5,7 +5,7 @@ use crate::controllers::resources::JOBS;
 use crate::controllers::workload::{count_at, from_template, set_entries};
 use crate::controllers::{ApiRequest, Context};
 use crate::object::{list, name, set, set_default, text};
-use schedlab_json::{Value, json};
+use schedlab_api::{Value, json};
 
 /// The desired jobs of a JobSet.
 pub(super) fn desired_jobs(job_set: &Value) -> Vec<Value> {

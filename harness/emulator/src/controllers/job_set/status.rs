@@ -5,7 +5,7 @@ use crate::controllers::fields::{Condition, set_condition};
 use crate::controllers::workload::{api_count, count_at};
 use crate::controllers::{ApiRequest, Context};
 use crate::object::{condition, label, list, set, text};
-use schedlab_json::{Value, json};
+use schedlab_api::{Value, json};
 
 /// The status update of a JobSet that has not finished.
 pub(super) fn sync_status(job_set: &JobSetState, ctx: &Context) -> Option<ApiRequest> {

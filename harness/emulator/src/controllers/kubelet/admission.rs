@@ -9,7 +9,7 @@ use crate::object::{annotation, remove, set, text};
 use crate::pod_requests::{Amounts, add, allocatable, pod_requests};
 use crate::quantity::Milli;
 use crate::store::Key;
-use schedlab_json::{Value, json};
+use schedlab_api::{Value, json};
 
 /// The annotation with the indexes of a pod's GPUs: `"0,3"`.
 pub(crate) const GPU_DEVICES: &str = "schedlab.dev/gpu-devices";

@@ -12,7 +12,7 @@ use crate::controllers::resources::{NODES, PODS};
 use crate::controllers::{ApiRequest, Context, Controller, ReconcileResult, WatchedKinds};
 use crate::object::{annotation, is_deleting};
 use crate::store::Key;
-use schedlab_json::Value;
+use schedlab_api::Value;
 
 /// The companion of all kwok nodes.
 pub(in crate::controllers) const CONTROLLER: Controller = Controller {

@@ -6,7 +6,7 @@ use crate::controllers::resources::{CONFIG_MAPS, PODS, SECRETS};
 use crate::controllers::{InformerCache, ObjectChange};
 use crate::object::{at, list, namespace, text};
 use crate::store::{Key, Resource};
-use schedlab_json::Value;
+use schedlab_api::Value;
 
 use crate::controllers::pod_status::{is_finished, node_name};
 

@@ -8,7 +8,7 @@ use crate::controllers::pod_status::{no_execute_taints, tolerates};
 use crate::label_selector::LabelSelector;
 use crate::object::{list, name, number, text};
 use crate::store::Key;
-use schedlab_json::{Value, json};
+use schedlab_api::{Value, json};
 
 /// Returns the first predicate that fails.
 pub(super) fn check(

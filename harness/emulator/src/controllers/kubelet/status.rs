@@ -11,7 +11,7 @@ use crate::controllers::fields::{Condition, flag, format_time, set_condition};
 use crate::controllers::pod_status::{is_finished, node_name};
 use crate::controllers::reconcile_result::fingerprint;
 use crate::object::{annotation, at, list, name, number, remove, set, text, uid};
-use schedlab_json::{Value, json};
+use schedlab_api::{Value, json};
 
 /// The addresses of a pod.
 pub(super) struct PodAddresses {

@@ -9,7 +9,7 @@ use crate::kubelet_timing::{
     EXIT_CODE, RUN_TIME, STARTUP, TERMINATION, invalid_annotations, parse_duration,
 };
 use crate::object::annotation;
-use schedlab_json::Value;
+use schedlab_api::Value;
 
 /// The timing of a pod.
 #[derive(Clone, Debug, PartialEq, Eq)]

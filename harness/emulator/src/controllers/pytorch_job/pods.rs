@@ -8,7 +8,7 @@ use crate::controllers::workload::{
 use crate::controllers::{ApiRequest, Context};
 use crate::object::{at, is_deleting, label, list, name, number, set, text};
 use crate::store::{Key, Object};
-use schedlab_json::{Value, json};
+use schedlab_api::{Value, json};
 
 /// The replica types, in rank order.
 pub(super) const ROLES: [&str; 2] = ["Master", "Worker"];

@@ -7,7 +7,7 @@ use crate::controllers::workload::{api_count, count_at};
 use crate::controllers::{ApiRequest, Context};
 use crate::object::{condition, is_deleting, list, name, remove, set, text};
 use crate::store::{Key, Object};
-use schedlab_json::{Map, Value, json};
+use schedlab_api::{Map, Value, json};
 
 /// The final outcome of a job.
 pub(super) struct PyTorchJobOutcome {

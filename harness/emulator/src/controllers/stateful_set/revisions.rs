@@ -7,7 +7,7 @@ use crate::controllers::workload::{controlled_by, count_at, template_hash, to_si
 use crate::controllers::{ApiRequest, Context};
 use crate::object::{at, label, name, namespace, number, set, text, uid};
 use crate::store::{Key, Object};
-use schedlab_json::{Value, json};
+use schedlab_api::{Value, json};
 
 /// The revisions, oldest first.
 pub(super) struct Revisions<'v> {

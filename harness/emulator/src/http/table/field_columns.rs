@@ -10,7 +10,7 @@ use super::{NONE, or_none};
 use crate::admission;
 use crate::label_selector::LabelSelector;
 use crate::object::{at, list, map, number, text};
-use schedlab_json::{Value, json};
+use schedlab_api::{Value, json};
 
 /// A column after the name column.
 pub(super) struct FieldColumn {

@@ -6,7 +6,7 @@ use super::duration::since;
 use super::{NONE, or_none};
 use crate::label_selector::LabelSelector;
 use crate::object::{at, list, map, number, text};
-use schedlab_json::{Value, json};
+use schedlab_api::{Value, json};
 
 pub(super) const NAMESPACE: &[(&str, &str, i64)] =
     &[("Name", "string", 0), ("Status", "string", 0), ("Age", "string", 0)];
@@ -184,7 +184,7 @@ pub(super) fn lease(object: &Value, now: Timestamp) -> Vec<Value> {
 }
 
 fn entries(object: &Value, fields: &[&str]) -> Value {
-    let count = |field: &&str| map(object, &[*field]).map_or(0, schedlab_json::Map::len);
+    let count = |field: &&str| map(object, &[*field]).map_or(0, schedlab_api::Map::len);
     json!(fields.iter().map(count).sum::<usize>())
 }
 

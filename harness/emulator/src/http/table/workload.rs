@@ -6,7 +6,7 @@ use super::duration::{human, since};
 use super::{NONE, or_none};
 use crate::label_selector::LabelSelector;
 use crate::object::{at, condition, is_deleting, list, map, number, remove, text};
-use schedlab_json::{Map, Value, json};
+use schedlab_api::{Map, Value, json};
 
 pub(super) const DEPLOYMENT: &[(&str, &str, i64)] = &[
     ("Name", "string", 0),

@@ -15,7 +15,7 @@ use crate::expression::{
     self, CelType, Scope, is_shallow, is_within_length_limit, with_large_stack,
 };
 use crate::object;
-use schedlab_json::{Map, Value};
+use schedlab_api::{Map, Value};
 
 /// The compiled rules of a whole schema.
 #[derive(Debug)]

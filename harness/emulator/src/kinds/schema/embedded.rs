@@ -7,7 +7,7 @@ use crate::error::FieldErrors;
 use crate::kinds::{metadata, typed};
 use crate::names::{dns_1035_label, dns_label, qualified_name};
 use crate::object;
-use schedlab_json::{Map, Value};
+use schedlab_api::{Map, Value};
 
 impl Schema {
     /// The schemas of fields, map values and items.

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use schedlab_json::{Value, json};
+use schedlab_api::{Value, json};
 
 use super::{
     super::super::format::{Case, ClaimSpec, SliceSpec, Task},
@@ -75,7 +75,7 @@ pub(in super::super) fn claim(spec: &ClaimSpec) -> Value {
     #[expect(clippy::cast_possible_truncation, reason = "saturates, as recorded maxima should")]
     let count = spec.count as i64;
     let exactly = json!({ "deviceClassName": to_object_name(&spec.class), "count": count });
-    let labels: schedlab_json::Map = spec
+    let labels: schedlab_api::Map = spec
         .labels
         .iter()
         .map(|(key, value)| (key.clone(), json!(to_object_name(value))))

@@ -3,9 +3,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::{
-    decision::{EvenWhenEmpty, FitError, VolumeFitError},
     framework::{DependsOn, Filter, NodeFilter},
     model::{AttachedVolume, Node, NodeId, PodId, PodShape},
+    reason::{EvenWhenEmpty, FitError, VolumeFitError},
     session::{Fit, Presence, Session},
 };
 

@@ -1,12 +1,41 @@
-//! Why a pod group, or one pod, is pending: one dominant reason that an operator can act on.
+//! Why a pod group, or one pod, is pending: one dominant reason that an operator can act on. The
+//! texts of these types are written only in their `Display` implementations.
+
+mod device_fit_error;
+mod excluded_nodes;
+mod fit_error;
+mod fit_error_rank;
+mod format;
+mod gang_readiness;
+mod no_topology_domain;
+mod node_requirements;
+mod queue_problem;
+mod suggestion;
+mod topology_fit_error;
+mod volume_fit_error;
 
 use std::{collections::BTreeMap, fmt};
 
-use super::{FitErrors, Quantity, fit_error::join_counts};
-use crate::{
-    model::{Name, QueueProblem},
-    session::{GangReadiness, NoTopologyDomain, UnschedulableMembers},
+use crate::model::{Name, QueueProblem};
+pub use device_fit_error::DeviceFitError;
+use fit_error::join_counts;
+pub use fit_error::{
+    DomainRequirements, EvenWhenEmpty, ExcludedNodeCounts, FitError, FitErrors, NodeRefusal,
+    NodesToOpen,
 };
+pub(crate) use fit_error_rank::{has_other_errors, worst_fit_error};
+pub(crate) use format::Decimal;
+pub use format::Quantity;
+pub use gang_readiness::{GangReadiness, UnschedulableMembers};
+pub use no_topology_domain::{InvalidLevel, NoTopologyDomain};
+pub(crate) use node_requirements::PlacementNeed;
+pub use node_requirements::{MutualExclusion, NodeRequirements, PinnedLabel};
+pub(crate) use suggestion::NodeBatch;
+pub use suggestion::{
+    AddedNodes, CapacityLocation, DomainHint, ExclusionSource, QueueBound, SingleDomain, Suggestion,
+};
+pub use topology_fit_error::TopologyFitError;
+pub use volume_fit_error::VolumeFitError;
 
 /// Why a pod group, or one pod, is pending.
 #[derive(Clone, Debug, PartialEq, Eq)]

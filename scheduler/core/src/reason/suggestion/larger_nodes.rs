@@ -3,8 +3,8 @@
 use std::fmt;
 
 use crate::{
-    decision::{Quantity, fit_error::resource_label},
     model::Name,
+    reason::{Quantity, fit_error::resource_label},
     resources::ResourceName,
 };
 

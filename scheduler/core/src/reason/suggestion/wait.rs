@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use crate::{decision::DelayStart, model::Name};
+use crate::{model::Name, reason::DelayStart};
 
 pub(super) fn fmt_queue_depth(f: &mut fmt::Formatter<'_>, depth: usize) -> fmt::Result {
     write!(

@@ -7,8 +7,8 @@ use super::{
     larger_nodes::devices_of_classes,
 };
 use crate::{
-    decision::{EvenWhenEmpty, FitError, format::join_list},
     model::{CPU_WORKER, GPU_WORKER, HOSTNAME, Name},
+    reason::{EvenWhenEmpty, FitError, format::join_list},
 };
 
 /// The pods of a gang are placed one after the other.

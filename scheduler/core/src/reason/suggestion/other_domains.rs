@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use crate::{decision::format::join_list, model::Name};
+use crate::{model::Name, reason::format::join_list};
 
 /// Pods that others must be apart from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

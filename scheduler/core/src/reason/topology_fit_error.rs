@@ -2,11 +2,8 @@
 
 use std::fmt;
 
-use super::{Suggestion, suggestion::pluralize};
-use crate::{
-    model::{Name, NodeSelection},
-    session::{InvalidLevel, NoTopologyDomain},
-};
+use super::{InvalidLevel, NoTopologyDomain, Suggestion, suggestion::pluralize};
+use crate::model::{Name, NodeSelection};
 
 /// Why topology constraints keep a pod from a node.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]

@@ -2,7 +2,7 @@
 
 use super::{AddedNodes, CapacityLocation, DomainHint, ExclusionSource, Suggestion, free_capacity};
 use crate::{
-    decision::{
+    reason::{
         EvenWhenEmpty, FitError, FitErrors, MutualExclusion, NodesToOpen, PinnedLabel, Reason,
         fit_error_rank::NodeCounts,
     },

@@ -1,43 +1,11 @@
-//! Messages that name objects of the snapshot; messages of reasons are in [`crate::decision`]. The
-//! texts follow KAI's, since users and dashboards match them.
+//! Texts of the problems of queues.
 
 use std::fmt;
 
-use crate::{
-    decision::EvictionCause,
-    model::{Name, PodGroupId, PodId, QueueProblem},
-    snapshot::Snapshot,
-};
-
-/// Message of the eviction event: the preemptor and the cause.
-pub fn eviction_message(snapshot: &Snapshot, pod: PodId, cause: &EvictionCause) -> String {
-    let pod = &snapshot.pods[pod.0 as usize];
-    let pod = format!("{}/{}", pod.namespace, pod.name);
-    let workload = |group: &PodGroupId| {
-        let group = &snapshot.pod_groups[group.0 as usize];
-        format!("{}/{}", group.namespace, group.name)
-    };
-    match cause {
-        EvictionCause::Reclaim { preemptor, usage } => {
-            format!("Pod {pod} was preempted by workload {}.\n{usage}", workload(preemptor))
-        }
-        EvictionCause::Preempt { preemptor } => {
-            format!("Pod {pod} was preempted by higher priority workload {}", workload(preemptor))
-        }
-        EvictionCause::Consolidate { preemptor } => format!(
-            "Pod {pod} was preempted and rescheduled due to bin packing (resource consolidation) \
-             procedure, to make room for workload {}",
-            workload(preemptor)
-        ),
-        EvictionCause::StaleGang { min_member } => format!(
-            "Workload doesn't meet the minimum required number of pods ({min_member}), \
-             evicting remaining pod: {pod}"
-        ),
-    }
-}
+use crate::model::{Name, QueueProblem};
 
 /// The cycle from its first queue back to it.
-pub(crate) fn format_cycle(cycle: &[Name]) -> String {
+pub(super) fn format_cycle(cycle: &[Name]) -> String {
     let way: Vec<&str> = cycle.iter().chain(cycle.first()).map(|queue| &**queue).collect();
     way.join(" -> ")
 }

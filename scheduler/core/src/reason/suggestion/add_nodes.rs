@@ -5,10 +5,8 @@ use std::fmt;
 
 use super::free_capacity::fmt_selected_labels;
 use crate::{
-    decision::{
-        FitError, FitErrors, Quantity, format::join_list, node_requirements::PlacementNeed,
-    },
     model::{HOSTNAME, Name, NodeSelection},
+    reason::{FitError, FitErrors, Quantity, format::join_list, node_requirements::PlacementNeed},
     resources::{ResourceName, Resources},
 };
 

@@ -3,7 +3,7 @@
 use std::{collections::BTreeSet, fmt};
 
 use super::{ExcludedNodeCounts, Suggestion};
-use crate::model::{CPU_WORKER, ExcludedNodes, GPU_WORKER, LabelMismatch, Name};
+use crate::model::{LabelMismatch, Name};
 
 /// `nodes labelled pool=b; 3 others are left out`.
 impl fmt::Display for ExcludedNodeCounts {
@@ -86,23 +86,5 @@ pub(super) fn fmt_relabel(
         (false, false) => {
             write!(f, "add label {added} to {of}, and remove label {removed} from {it}")
         }
-    }
-}
-
-impl ExcludedNodes {
-    /// Why the nodes are excluded. A node without either worker role needs only one of them.
-    pub fn reason(&self) -> String {
-        let roles = [LabelMismatch::NotGpuWorker, LabelMismatch::NotCpuWorker]
-            .iter()
-            .all(|mismatch| self.mismatches.contains(mismatch));
-        let role = roles.then(|| format!("for lack of label {GPU_WORKER} or {CPU_WORKER}"));
-        let of_pool = self.mismatches.iter().find_map(|mismatch| match mismatch {
-            LabelMismatch::Missing { key, value } => {
-                Some(format!("for lack of label {key}={value}"))
-            }
-            LabelMismatch::Unwanted { key } => Some(format!("because of label {key}")),
-            LabelMismatch::NotGpuWorker | LabelMismatch::NotCpuWorker => None,
-        });
-        of_pool.into_iter().chain(role).collect::<Vec<_>>().join(" and ")
     }
 }

@@ -5,7 +5,7 @@ use std::fmt;
 use super::{Suggestion, pluralize};
 use crate::{
     model::Name,
-    session::{GangReadiness, UnschedulableMembers},
+    reason::{GangReadiness, UnschedulableMembers},
 };
 
 /// Gates come before invalid pods: pods behind gates can be scheduled once these are removed.

@@ -4,8 +4,8 @@ use std::fmt;
 
 use super::pluralize;
 use crate::{
-    decision::{FitErrors, NodeRefusal, format::join_list},
     model::{Name, NodeSelection},
+    reason::{FitErrors, NodeRefusal, format::join_list},
 };
 
 /// Nodes on which freed capacity would help.
