@@ -18,7 +18,8 @@ mod webhooks;
 use jiff::Timestamp;
 
 use crate::error::ApiError;
-use crate::kinds::{Origin, Resource};
+use crate::kinds::Origin;
+use crate::resource::Resource;
 use crate::store::{
     Key, ListQuery, Object, Op, Preconditions, Store, Subresource, WebhookContext, Write,
     WriteError, WriteOutcome,
