@@ -11,14 +11,11 @@ use crate::source::Source;
 /// Layers of each crate by crate folder, lowest layer first. A module may import the modules of its
 /// own line and of all lines above it. `module -> …` lists exactly what a module may import; only
 /// the crate's root imports such a module.
-pub(crate) const EDGES: [(&str, &str); 6] = [
+pub(crate) const EDGES: [(&str, &str); 7] = [
     (
         "scheduler/core",
         "
-            name
-            resources
-            model
-            snapshot
+            model resources
             fairshare
             reason
             plan
@@ -29,8 +26,17 @@ pub(crate) const EDGES: [(&str, &str); 6] = [
             actions fair_share_reason head_of_line requeue
             cycle
             explain
-            synthetic -> model resources snapshot
-            audit -> model plan reason resources snapshot
+            synthetic -> model resources
+            audit -> model plan reason resources
+        ",
+    ),
+    (
+        "scheduler/model",
+        "
+            name
+            resources
+            claim disruption_budget excluded_nodes gpu node node_selection numa pod pod_group queue queue_problem selectors topology volume
+            snapshot
         ",
     ),
     (

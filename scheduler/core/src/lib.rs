@@ -11,16 +11,12 @@ mod fair_share_reason;
 pub mod fairshare;
 pub mod framework;
 mod head_of_line;
-pub mod model;
-mod name;
 pub mod plan;
 pub mod plugins;
 pub mod profile;
 pub mod queues;
 pub mod reason;
 mod requeue;
-pub mod resources;
-pub mod snapshot;
 mod solver;
 pub mod synthetic;
 #[cfg(test)]
@@ -28,8 +24,11 @@ mod testing;
 #[cfg(test)]
 mod tests;
 
+pub use schedlab_model as model;
+pub use schedlab_model::resources;
+
 pub use cycle::{CycleObserver, schedule, schedule_observed};
 pub use framework::Profile;
+pub use model::Snapshot;
 pub use plan::{Decision, EvictionCause, Plan, QueueUsage};
 pub use reason::Reason;
-pub use snapshot::Snapshot;

@@ -3,10 +3,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::{
+    Snapshot,
     model::{GpuGroup, Name, NodeId, NumaAllocation, PodGroupId, PodId, QueueId},
     reason::Reason,
     resources::{PerResource, Resources},
-    snapshot::Snapshot,
 };
 
 /// What one cycle decided.

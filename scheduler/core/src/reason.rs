@@ -9,7 +9,6 @@ mod format;
 mod gang_readiness;
 mod no_topology_domain;
 mod node_requirements;
-mod queue_problem;
 mod suggestion;
 mod topology_fit_error;
 mod volume_fit_error;

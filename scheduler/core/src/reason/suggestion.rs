@@ -17,14 +17,13 @@ use super::{
     DelayStart, FitError, PreemptionOutcome, Quantity, Reason,
     excluded_nodes::fmt_relabel,
     fit_error::resource_label,
-    queue_problem::format_cycle,
     topology_fit_error::{
         fmt_free_domain, fmt_only_prefer_level, fmt_prefer_inner_level, fmt_selected_nodes,
         suggestion_for_no_domain,
     },
 };
 use crate::{
-    model::{LabelMismatch, Name, NodeSelection, QueueProblem},
+    model::{LabelMismatch, Name, NodeSelection, QueueProblem, format_cycle},
     resources::ResourceName,
 };
 

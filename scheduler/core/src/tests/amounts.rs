@@ -5,7 +5,7 @@ use insta::assert_snapshot;
 use crate::{
     reason::Quantity,
     resources::{Amount, PerResource, ResourceName, Resources},
-    testing::suggestions_of,
+    testing::suggestions::suggestions_of,
 };
 
 fn gpus(gpu_milli: i64) -> Resources {

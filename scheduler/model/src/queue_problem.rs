@@ -2,10 +2,10 @@
 
 use std::fmt;
 
-use crate::model::{Name, QueueProblem};
+use super::{Name, QueueProblem};
 
 /// The cycle from its first queue back to it.
-pub(super) fn format_cycle(cycle: &[Name]) -> String {
+pub fn format_cycle(cycle: &[Name]) -> String {
     let way: Vec<&str> = cycle.iter().chain(cycle.first()).map(|queue| &**queue).collect();
     way.join(" -> ")
 }
@@ -48,7 +48,6 @@ impl fmt::Display for QueueProblem {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Reason;
 
     #[test]
     fn a_queue_problem_names_the_queue_and_the_fault() {
@@ -67,7 +66,7 @@ mod tests {
             QueueProblem::Cycle { queue: "a".into(), cycle: vec!["b".into(), "c".into()] },
             QueueProblem::NotALeaf { queue: "a".into(), child: "b".into() },
         ];
-        let messages: Vec<_> = problems.map(|problem| Reason::Queue(problem).to_string()).into();
+        let messages: Vec<_> = problems.map(|problem| problem.to_string()).into();
         assert_eq!(
             messages,
             [

@@ -353,7 +353,6 @@ pub struct HostPort {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::snapshot_of;
 
     #[test]
     fn operators_match_the_documented_values() {
@@ -374,24 +373,5 @@ mod tests {
         assert_eq!(holding(Operator::Gt, &["1"]), "2 3");
         assert_eq!(holding(Operator::Lt, &["3"]), "1 2");
         assert_eq!(holding(Operator::Gt, &["y"]), "");
-    }
-
-    #[test]
-    fn gpu_requests_are_classified_as_plain_claimed_or_mig() {
-        let classify = |text: &str| {
-            let snapshot = snapshot_of(&format!("\nnode n1\njob x {text}"));
-            let shape = &snapshot.shapes[0];
-            let (any, mig) = (shape.requests_gpus(), shape.requests_mig());
-            (any, shape.requests_plain_gpus(), shape.requests_dra_gpus(), mig)
-        };
-        assert_eq!(classify("cpu=1 extended nic=1"), (false, false, false, false));
-        assert_eq!(classify("gpus=1"), (true, true, false, false));
-        assert_eq!(classify("part=0.5"), (true, true, false, false));
-        assert_eq!(classify("gpus=1 by-claim"), (true, false, true, false));
-        assert_eq!(classify("claim c:1"), (true, false, true, false));
-        assert_eq!(classify("claim c:all"), (true, false, true, false));
-        assert_eq!(classify("claim c:0"), (false, false, false, false));
-        assert_eq!(classify("extended nvidia.com/mig-1g.5gb=1"), (true, false, false, true));
-        assert_eq!(classify("extended nvidia.com/mig-1g.5gb=0"), (false, false, false, false));
     }
 }

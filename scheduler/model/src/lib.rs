@@ -5,13 +5,17 @@ mod claim;
 mod disruption_budget;
 mod excluded_nodes;
 mod gpu;
+mod name;
 mod node;
 mod node_selection;
 mod numa;
 mod pod;
 mod pod_group;
 mod queue;
+mod queue_problem;
+pub mod resources;
 mod selectors;
+mod snapshot;
 mod topology;
 mod volume;
 
@@ -21,6 +25,7 @@ pub use excluded_nodes::{ExcludedNodes, LabelMismatch};
 pub use gpu::{
     FractionalGpu, GpuFraction, GpuGroup, MIG_ENABLED, MIG_STRATEGY, MigStrategy, mig_profile_gpus,
 };
+pub use name::Name;
 pub use node::{
     CORDONED_TAINT, CPU_WORKER, GPU_WORKER, HOSTNAME, NOT_READY_TAINTS, Node, Taint, TaintEffect,
 };
@@ -33,15 +38,15 @@ pub use pod::{
 };
 pub use pod_group::{PodGroup, StalenessGrace, SubGroup, UnschedulableMember};
 pub use queue::{Queue, QueueProblem};
+pub use queue_problem::format_cycle;
 pub use selectors::{NamespaceLabels, labels_match};
+pub use snapshot::Snapshot;
 pub use topology::{Topology, TopologyConstraint, TopologyLevel};
 pub use volume::name_without_namespace;
 pub use volume::{
     AttachedVolume, ProvisionableVolume, Volume, VolumeAccess, VolumeClaim, VolumeProblem,
     VolumeReach,
 };
-
-pub use crate::name::Name;
 
 /// Labels or node-selector pairs, sorted.
 pub type Labels = std::collections::BTreeMap<Name, Name>;
