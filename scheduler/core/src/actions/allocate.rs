@@ -73,13 +73,13 @@ fn allocate_all(
 /// Defers jobs that take their queue over its share and that PreFilter plugins reject: they have
 /// their turns last.
 fn defer_infeasible_heads(
-    statement: &mut Statement<'_>,
+    session: &Session<'_>,
     queue: &mut dyn JobQueue,
     deferred: &mut VecDeque<PodGroupId>,
 ) {
-    while let Some(group) = queue.next_over_share(statement) {
-        if !statement.may_be_placed(group) {
-            queue.remove(statement, group);
+    while let Some(group) = queue.next_over_share(session) {
+        if !session.may_be_placed(group) {
+            queue.remove(session, group);
             deferred.push_back(group);
         }
     }
