@@ -15,6 +15,7 @@ pub mod explain;
 pub mod health;
 mod karta;
 pub mod leader_election;
+pub mod logging;
 pub mod metrics;
 pub mod node_scores;
 mod parse;

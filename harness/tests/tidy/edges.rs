@@ -39,6 +39,7 @@ pub(crate) const EDGES: [(&str, &str); 6] = [
     (
         "scheduler",
         "
+            logging
             api concurrency crds parse progress trace usage
             config karta
             watch
