@@ -48,7 +48,7 @@ const LOGGING: &str = "Logging";
 #[derive(Debug, Parser)]
 #[command(version)]
 pub(crate) struct Arguments {
-    /// Format of the log on standard error; the variable RUST_LOG selects what is logged
+    /// Format of the log on standard error; the variable `RUST_LOG` selects what is logged
     #[arg(
         long,
         value_name = "FORMAT",
