@@ -2,7 +2,10 @@
 //! the snapshot a plan, and the plan API requests.
 
 mod action_log;
+pub mod health;
 mod inputs;
+pub mod leader_election;
+pub mod metrics;
 mod report;
 
 use std::{collections::BTreeSet, sync::Arc, time::Duration};
@@ -16,6 +19,7 @@ use tracing::{Instrument as _, Level, debug, info, info_span};
 
 use action_log::ActionLog;
 use inputs::Input;
+use metrics::{CycleTimings, Metrics, Stopwatch};
 
 use crate::{
     api::{ApiClient, ApiError},
@@ -25,7 +29,6 @@ use crate::{
     concurrency::WriteLimiter,
     config::{Clock, Component, Config, Flavor, IdlePolicy, RunUntil},
     logging::millis,
-    metrics::{CycleTimings, Metrics, Stopwatch},
     podgrouper::{self, PodGrouper},
     snapshot_builder::SnapshotBuilder,
     trace::TracedObserver,
