@@ -59,17 +59,17 @@ pub(crate) const EDGES: [(&str, &str); 8] = [
     (
         "scheduler",
         "
+            logging
             api concurrency crds parse progress trace usage
             config karta
             watch
             cache
             snapshot_builder
-            apply metrics podgrouper
-            binder pod_groups queues
-            admission explain node_scores run snapshot_file
+            apply podgrouper
+            binder queue_controller
+            admission explain node_scores snapshot_file
+            run
             replay -> cache config podgrouper snapshot_builder snapshot_file
-            leader_election -> api config
-            health -> config leader_election metrics progress snapshot_file trace
             cli ->
         ",
     ),
