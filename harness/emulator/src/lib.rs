@@ -42,11 +42,7 @@ mod expression;
 mod kubelet_timing;
 mod names;
 mod pod_requests;
-<<<<<<< HEAD
-=======
-pub mod quantity;
 pub(crate) mod resource;
->>>>>>> emu
 pub mod yaml;
 
 mod field_selector;

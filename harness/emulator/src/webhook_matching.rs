@@ -8,13 +8,8 @@ mod review;
 
 use std::sync::{Arc, LazyLock};
 
-<<<<<<< HEAD
-use crate::kinds::{Kind, Resource};
-=======
 use crate::kinds::Kind;
-use crate::object::{list, name, number, text};
 use crate::resource::Resource;
->>>>>>> emu
 use crate::store::{Store, Webhook, WebhookContext};
 use schedlab_api::{
     Value,

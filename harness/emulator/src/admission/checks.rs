@@ -4,9 +4,9 @@
 use crate::error::FieldErrors;
 use crate::kubelet_timing;
 use crate::names;
-use crate::object;
-use crate::quantity::{self, Milli};
 use schedlab_api::Value;
+use schedlab_api::object;
+use schedlab_api::quantity::{self, Milli};
 
 /// The key of the taint of a node that is not ready.
 pub const NOT_READY: &str = "node.kubernetes.io/not-ready";

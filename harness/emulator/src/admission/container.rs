@@ -13,16 +13,10 @@ use super::pod::resource_claims;
 use super::{ports, volume_source};
 use crate::error::FieldErrors;
 use crate::names;
-<<<<<<< HEAD
 use schedlab_api::{
     Value,
     object::{list, map, number, text},
-    quantity::{self, Milli},
 };
-=======
-use crate::object::{list, map, number, text};
-use schedlab_api::Value;
->>>>>>> emu
 
 /// The volumes of a pod by name.
 type Volumes<'v> = BTreeMap<&'v str, &'v Value>;

@@ -7,13 +7,7 @@ use crate::error::go_format::go_value;
 use crate::error::{ApiError, FieldErrors};
 use crate::kinds;
 use crate::kinds::schema::Schema;
-<<<<<<< HEAD
-use crate::patch;
 use schedlab_api::{Value, json, object};
-=======
-use crate::object;
-use schedlab_api::{Value, json};
->>>>>>> emu
 
 /// The annotation that approves a CRD in the groups `k8s.io` and `kubernetes.io`.
 const APPROVAL_ANNOTATION: &str = "api-approved.kubernetes.io";

@@ -7,23 +7,14 @@ use super::Admission;
 use super::checks::amount;
 use super::pod_template::items_mut;
 use crate::error::ApiError;
-<<<<<<< HEAD
-use crate::kinds::Resource;
-=======
-use crate::object::{self, list, map, text};
->>>>>>> emu
 use crate::pod_requests::{Amounts, pod_limits, pod_requests};
 use crate::quota;
-<<<<<<< HEAD
+use crate::resource::Resource;
 use schedlab_api::{
     Text, Value,
     object::{self, list, map, text},
     quantity::Milli,
 };
-=======
-use crate::resource::Resource;
-use schedlab_api::{Text, Value};
->>>>>>> emu
 
 /// The annotation that lists the defaults that `LimitRanger` set.
 const LIMIT_RANGER_ANNOTATION: &str = "kubernetes.io/limit-ranger";

@@ -3,12 +3,7 @@
 
 use super::Admission;
 use crate::error::{ApiError, Cause};
-<<<<<<< HEAD
-use crate::kinds::Resource;
-=======
-use crate::object;
 use crate::resource::Resource;
->>>>>>> emu
 use crate::store::Key;
 use schedlab_api::{Value, json, object};
 

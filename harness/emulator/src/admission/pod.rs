@@ -14,11 +14,7 @@ use super::container::{check_containers, security};
 use super::{Admission, limit_ranger, priority};
 use crate::error::{ApiError, FieldErrors};
 use crate::names;
-<<<<<<< HEAD
-=======
-use crate::object::{self, list, map, text};
 use crate::resource::Resource;
->>>>>>> emu
 use crate::store::Key;
 use schedlab_api::{
     Map, Value, json,

@@ -2,12 +2,7 @@
 
 use super::Admission;
 use crate::error::{ApiError, FieldErrors};
-<<<<<<< HEAD
-use crate::kinds::Resource;
-=======
-use crate::object::{self, number, text};
 use crate::resource::Resource;
->>>>>>> emu
 use crate::store::Key;
 use schedlab_api::{
     Value,

@@ -2,13 +2,7 @@
 
 use super::Admission;
 use crate::error::ApiError;
-<<<<<<< HEAD
-use crate::kinds::Resource;
-=======
-use crate::object;
-use crate::quantity::thousandths;
 use crate::resource::Resource;
->>>>>>> emu
 use crate::store::Key;
 use schedlab_api::{Value, object, quantity::thousandths};
 

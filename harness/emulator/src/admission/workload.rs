@@ -7,16 +7,10 @@ use crate::error::FieldErrors;
 use crate::kinds::Kind;
 use crate::label_selector::LabelSelector;
 use crate::names;
-<<<<<<< HEAD
-use crate::select::LabelSelector;
 use schedlab_api::{
     Map, Text, Value,
     object::{self, text},
 };
-=======
-use crate::object::{self, text};
-use schedlab_api::{Map, Text, Value};
->>>>>>> emu
 
 const SELECTOR_MISMATCH: &str = "`selector` does not match template `labels`";
 

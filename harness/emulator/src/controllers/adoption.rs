@@ -4,14 +4,7 @@
 use super::cache::{InformerCache, ObjectChange, controller_of};
 use super::workload::controlled_by;
 use super::{ApiRequest, Context};
-<<<<<<< HEAD
-use crate::select::LabelSelector;
-=======
 use crate::label_selector::LabelSelector;
-use crate::object::{
-    at, is_deleting, list, metadata_fields_equal, namespace, remove, set, text, uid,
-};
->>>>>>> emu
 use crate::store::{Key, Object, Resource};
 use schedlab_api::{
     Value, json,

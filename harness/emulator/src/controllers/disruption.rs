@@ -16,12 +16,7 @@ use super::{
     ApiRequest, Context, Controller, InformerCache, ObjectChange, ReconcileResult, WatchedKinds,
     controller_of,
 };
-<<<<<<< HEAD
-use crate::select::LabelSelector;
-=======
 use crate::label_selector::LabelSelector;
-use crate::object::{at, is_deleting, list, map, name, namespace, number, remove, set, text, uid};
->>>>>>> emu
 use crate::store::{Key, Object};
 use schedlab_api::{
     Map, Value, json,

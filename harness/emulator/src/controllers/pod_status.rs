@@ -4,8 +4,8 @@ use schedlab_api::{Value, json};
 
 use super::resources::{PODS, RESOURCE_CLAIMS};
 use super::{InformerCache, ObjectChange, key_of};
-use crate::object::{at, list, namespace, text, uid};
 use crate::store::Key;
+use schedlab_api::object::{at, list, namespace, text, uid};
 
 /// `spec.nodeName`.
 pub(crate) fn node_name(pod: &Value) -> &str {

@@ -10,14 +10,10 @@ use super::resources::{NODES, PODS};
 use super::{
     ApiRequest, Context, Controller, InformerCache, ObjectChange, ReconcileResult, WatchedKinds,
 };
-<<<<<<< HEAD
-=======
-use crate::object::{is_deleting, list, name, namespace, number};
->>>>>>> emu
 use crate::store::Key;
 use schedlab_api::{
     Value,
-    object::{is_deleting, list, name, namespace, number, text},
+    object::{is_deleting, list, name, namespace, number},
 };
 
 /// The taint eviction controller.

@@ -12,15 +12,7 @@ use super::{
     ApiRequest, Context, Controller, InformerCache, ObjectChange, ReconcileResult, WatchedKinds,
 };
 use crate::admission::{default_storage_class, names_storage_class};
-<<<<<<< HEAD
-use crate::select::LabelSelector;
-=======
 use crate::label_selector::LabelSelector;
-use crate::object::{
-    annotation, at, finalizers, is_deleting, list, name, namespace, set, text, uid,
-};
-use crate::quantity::{Milli, thousandths};
->>>>>>> emu
 use crate::store::{Key, Object};
 use schedlab_api::{
     Value, json,

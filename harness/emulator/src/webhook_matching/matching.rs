@@ -5,15 +5,9 @@ use std::sync::Arc;
 
 use super::{AdmissionAttributes, conditions};
 use crate::error::ApiError;
-<<<<<<< HEAD
-use crate::kinds::{Kind, Origin, Resource};
-use crate::select::LabelSelector;
-=======
 use crate::kinds::{Kind, Origin};
 use crate::label_selector::LabelSelector;
-use crate::object::{list, set, text};
 use crate::resource::Resource;
->>>>>>> emu
 use crate::store::{Key, Store, Webhook};
 use schedlab_api::{
     Value, json,

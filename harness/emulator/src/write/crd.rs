@@ -5,13 +5,8 @@ use std::sync::Arc;
 
 use super::request::WriteRequest;
 use crate::error::ApiError;
-<<<<<<< HEAD
-use crate::kinds::{self, Kind, Resource, schema};
-=======
 use crate::kinds::{self, Kind, schema};
-use crate::object;
 use crate::resource::Resource;
->>>>>>> emu
 use crate::store::{
     Commit, DeleteOptions, Key, Object, Op, Store, Subresource, Write, WriteOutcome,
 };

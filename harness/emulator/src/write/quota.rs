@@ -6,11 +6,6 @@
 
 use super::request::WriteRequest;
 use crate::error::ApiError;
-<<<<<<< HEAD
-use crate::kinds::Resource;
-=======
-use crate::object;
->>>>>>> emu
 use crate::quota::{self, Item};
 use crate::resource::Resource;
 use crate::store::{Commit, Key, Store, Subresource};

@@ -6,11 +6,6 @@ use std::sync::Arc;
 
 use super::request::WriteRequest;
 use crate::error::ApiError;
-<<<<<<< HEAD
-use crate::kinds::Resource;
-=======
-use crate::object;
->>>>>>> emu
 use crate::patch;
 use crate::resource::Resource;
 use crate::store::{CompletedCall, PendingCall, Store, Webhook, WebhookVerdict, WriteError};

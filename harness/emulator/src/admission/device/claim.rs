@@ -11,11 +11,7 @@ use crate::error::FieldErrors;
 use crate::error::go_format::{GoField, go_struct_json};
 use crate::kinds::metadata::check_labels;
 use crate::names;
-<<<<<<< HEAD
-=======
-use crate::object::{self, list, text};
 use crate::resource::Resource;
->>>>>>> emu
 use crate::store::Key;
 use schedlab_api::{
     Value,

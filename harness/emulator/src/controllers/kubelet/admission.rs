@@ -4,11 +4,7 @@
 use std::collections::BTreeSet;
 
 use crate::controllers::InformerCache;
-<<<<<<< HEAD
-=======
 use crate::controllers::pod_status::{is_finished, node_name};
-use crate::object::{annotation, remove, set, text};
->>>>>>> emu
 use crate::pod_requests::{Amounts, add, allocatable, pod_requests};
 use crate::store::Key;
 use schedlab_api::{

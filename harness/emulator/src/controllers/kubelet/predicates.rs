@@ -3,15 +3,9 @@
 
 use super::admission::PodRejection;
 use crate::controllers::InformerCache;
-<<<<<<< HEAD
-use crate::controllers::taint_eviction::{no_execute_taints, tolerates};
-use crate::select::LabelSelector;
-=======
 use crate::controllers::pod_status::{is_finished, node_name};
 use crate::controllers::pod_status::{no_execute_taints, tolerates};
 use crate::label_selector::LabelSelector;
-use crate::object::{list, name, number, text};
->>>>>>> emu
 use crate::store::Key;
 use schedlab_api::{
     Value, json,
