@@ -31,6 +31,7 @@
 //! ```
 
 mod actions;
+#[cfg(any(test, feature = "audit"))]
 pub mod audit;
 mod cycle;
 pub mod explain;

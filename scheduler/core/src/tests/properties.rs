@@ -6,14 +6,14 @@ use std::fmt::Write;
 use proptest::prelude::*;
 
 use crate::{
-    Profile, Snapshot,
-    audit::{self, Rule, Rules},
+    Profile, Snapshot, audit,
     framework::{PodState, Ranking, Session, Statement},
     model::{NodeId, PodId},
     profile::{Action, Placement},
     schedule,
     testing::{kube_snapshot_of, snapshot_of},
 };
+use schedlab_audit::{Rule, Rules};
 
 /// A job of a random cluster, as a table line.
 #[derive(Clone, Debug)]
@@ -121,7 +121,7 @@ impl Job {
 fn breaches(snapshot: &Snapshot, profile: &Profile, rules: Rules) -> Vec<String> {
     let plan = schedule(snapshot, profile);
     let breaches = audit::audit_plan(snapshot, &plan, rules);
-    let now = breaches.iter().filter(|breach| breach.at == snapshot.now);
+    let now = breaches.iter().filter(|breach| breach.at.0 == snapshot.now.0);
     let fresh = now.filter(|breach| breach.rule != Rule::Gang || !started_in_part(snapshot));
     fresh.map(|breach| format!("{breach:?}")).collect()
 }

@@ -6,13 +6,14 @@ use std::fmt::Write as _;
 use crate::{
     Decision, Plan, Profile, Snapshot,
     actions::{consolidate, preempt, reclaim},
-    audit::{Rules, audit_plan},
+    audit::audit_plan,
     cycle::allocate_again,
     framework::{PodState, Session, Statement},
     model::{PodGroupId, PodId},
     solver::AcceptedSolutions,
     testing::{rounds_of, snapshot_of},
 };
+use schedlab_audit::Rules;
 
 /// The last line of the rounds: how the cluster ends.
 fn end_of(cluster: &str) -> String {

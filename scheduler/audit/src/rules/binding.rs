@@ -3,11 +3,11 @@
 //! requests no negative amount (29); and when it gets its GPUs (2). Not checked: inter-pod
 //! affinity, host ports and topology spread.
 
+use super::objects::{Name, NodeSelectorTerm, Operator, Requirement, TaintEffect, Toleration};
 use super::{
     Amounts, AuditProfile, AuditedObject, Auditor, BoundLevels, NodeView, Phase, PodView,
     QueueView, Rule, breach::amount, numa, sharing,
 };
-use crate::model::{Name, NodeSelectorTerm, Operator, Requirement, TaintEffect, Toleration};
 
 const GPU: &str = "nvidia.com/gpu";
 

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use crate::model::{Name, Time};
+use super::objects::{Name, Time};
 
 /// A violation of a rule.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::model::{Labels, Name, NodeSelectorTerm, Taint, Time, Toleration};
+use super::objects::{Labels, Name, NodeSelectorTerm, Taint, Time, Toleration};
 
 /// Amounts by resource name, in thousandths of the unit of the resource (GPU, core, byte, pod).
 /// `i128` holds every quantity of the API.

@@ -1,6 +1,6 @@
 //! Access to fields of Kubernetes objects as plain JSON, for any kind.
 
-use schedlab_api::{Map, Value};
+use crate::{Map, Value};
 
 /// The value of a field; `None` if `value` is no map or lacks the field.
 pub fn field<'v>(value: &'v Value, name: &str) -> Option<&'v Value> {
@@ -69,7 +69,7 @@ pub fn is_deleting(object: &Value) -> bool {
 
 /// Whether the selected metadata fields of two states are equal. One pass over both maps is faster
 /// than a lookup of each field.
-pub(crate) fn metadata_fields_equal(
+pub fn metadata_fields_equal(
     before: &Value,
     after: &Value,
     is_asked: impl Fn(&str) -> bool,
@@ -96,7 +96,7 @@ pub fn condition<'v>(object: &'v Value, kind: &str) -> Option<&'v str> {
 }
 
 /// The name of the JSON type in errors of Go's decoder.
-pub(crate) fn go_type(value: &Value) -> &'static str {
+pub fn go_type(value: &Value) -> &'static str {
     match value {
         Value::Null => "null",
         Value::Bool(_) => "bool",

@@ -2,6 +2,7 @@
 //! that warn about the configuration. A status is written only when it differs from the observed
 //! one.
 
+pub(crate) mod pod_groups;
 mod untried_requests;
 mod warnings;
 

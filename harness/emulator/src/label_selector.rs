@@ -7,8 +7,7 @@ use std::collections::BTreeSet;
 use std::fmt;
 
 use crate::error::ApiError;
-use crate::object;
-use schedlab_api::Value;
+use schedlab_api::{Value, object};
 
 /// A conjunction of requirements; without requirements it selects everything.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -24,7 +24,8 @@ use schedlab_scheduler_core::{
 pub(crate) use cycles::{CycleTimings, Stopwatch};
 
 use crate::{
-    cache::ClusterCache, config::QueueMetricLabel, progress::QueueSummary, usage::SharedUsage,
+    cache::ClusterCache, config::QueueMetricLabel, logging::millis, progress::QueueSummary,
+    usage::SharedUsage,
 };
 
 /// The metrics of one scheduler.
@@ -155,10 +156,6 @@ fn opts(name: &str, help: &str) -> Opts {
 #[expect(clippy::cast_precision_loss, reason = "metrics are floats")]
 fn scaled(amount: i64, per_unit: i64) -> f64 {
     amount as f64 / per_unit as f64
-}
-
-fn millis(time: Duration) -> f64 {
-    time.as_secs_f64() * 1000.0
 }
 
 /// Value of label `priority`: the priority class of a pod group, or else its priority.

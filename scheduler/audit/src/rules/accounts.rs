@@ -3,12 +3,12 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use super::objects::Name;
 use super::{
     Amounts, AuditedObject, Auditor, PodView, Rule,
     breach::amount,
     view::{ClusterView, add},
 };
-use crate::model::Name;
 
 /// Sums over pods that use capacity.
 #[derive(Clone, Debug, Default)]

@@ -17,10 +17,8 @@ use tokio::{
     time::timeout,
 };
 
-use crate::{
-    config::Clock, leader_election::LeaderState, metrics::Metrics, progress::Progress,
-    snapshot_file::SnapshotSource, trace::Trace,
-};
+use super::{leader_election::LeaderState, metrics::Metrics};
+use crate::{config::Clock, progress::Progress, snapshot_file::SnapshotSource, trace::Trace};
 
 /// Time limit of a connection; large enough for a snapshot of a large cluster.
 const CONNECTION_TIMEOUT: Duration = Duration::from_mins(2);

@@ -11,7 +11,8 @@ use schedlab_scheduler_core::{
 };
 use tokio::time::Instant;
 
-use super::{CycleObservation, Registrar, millis};
+use super::{CycleObservation, Registrar};
+use crate::logging::millis;
 
 /// Durations of the phases of a cycle.
 #[derive(Clone, Copy, Debug, Default)]

@@ -8,8 +8,8 @@
 
 use std::{collections::BTreeMap, time::Duration};
 
+use super::objects::{Name, Time};
 use super::{AuditedObject, Auditor, GroupView, Phase, PodView, Rule, SubGroupView, Writer};
-use crate::model::{Name, Time};
 
 /// Number of completed cycles before a gang is checked, if the scheduler reports cycles: one in
 /// which it changed, one that continues after a write whose response was lost, and one until all

@@ -3,12 +3,9 @@
 
 use std::{collections::BTreeMap, time::Duration};
 
-use crate::{
-    audit::{
-        Amounts, Auditor, ClaimView, Eviction, EvictionKind, GroupView, NodeView, Phase, PodView,
-        QueueView, Rules, SubGroupView, Writer,
-    },
-    model::{Name, Time},
+use crate::rules::{
+    Amounts, Auditor, ClaimView, Eviction, EvictionKind, GroupView, Name, NodeView, Phase, PodView,
+    QueueView, Rules, SubGroupView, Time, Writer,
 };
 
 /// A history with node `n`, queue `q` and further facts; times are in seconds.

@@ -1,8 +1,8 @@
 //! Rule 1 for NUMA zones: no zone is oversubscribed, and with policy `single-numa-node` one zone
 //! holds all aligned resources of a pod.
 
+use super::objects::Name;
 use super::{Amounts, Auditor, NodeView, PodView, breach::amount};
-use crate::model::Name;
 
 /// Resources that a kubelet aligns for Guaranteed pods only, and for all pods.
 const PINNED: [&str; 2] = ["cpu", "memory"];

@@ -3,8 +3,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use super::objects::Name;
 use super::{AuditedObject, Auditor, ClaimView, NodeView, PodView, Rule, breach::amount};
-use crate::model::Name;
 
 const GPU: &str = "nvidia.com/gpu";
 

@@ -1,11 +1,10 @@
 //! Fields of raw API objects by JSON pointer, for example `/metadata/labels/kai.scheduler~1queue`.
 //! Like [`Value::pointer`] without its allocations, because this runs at every write.
 
-use schedlab_api::Value;
-use schedlab_emulator::object::field;
+use crate::{Value, object::field};
 
 /// The value at a path. Lists are not indexed.
-pub(crate) fn at<'a>(object: &'a Value, path: &str) -> Option<&'a Value> {
+pub fn at<'a>(object: &'a Value, path: &str) -> Option<&'a Value> {
     let (mut value, mut rest) = (object, path.strip_prefix('/')?);
     loop {
         // Keys are short: a byte-by-byte search is the fastest.
@@ -30,18 +29,18 @@ fn escaped<'a>(value: &'a Value, key: &str) -> Option<&'a Value> {
 }
 
 /// The string at a path.
-pub(crate) fn text<'a>(object: &'a Value, path: &str) -> Option<&'a str> {
+pub fn text<'a>(object: &'a Value, path: &str) -> Option<&'a str> {
     at(object, path)?.as_str()
 }
 
 /// The list at a path; empty if there is none.
-pub(crate) fn list<'a>(object: &'a Value, path: &str) -> &'a [Value] {
+pub fn list<'a>(object: &'a Value, path: &str) -> &'a [Value] {
     at(object, path).and_then(Value::as_array).map_or(&[], Vec::as_slice)
 }
 
 #[cfg(test)]
 mod tests {
-    use schedlab_api::json;
+    use crate::json;
 
     use super::*;
 

@@ -1,8 +1,8 @@
 //! Rule 9: which pods may be evicted. Not checked: whether the preemptor may evict at all (7 and
 //! 8), since that depends on fair shares, which the API does not show at the time of the decision.
 
+use super::objects::Name;
 use super::{AuditProfile, AuditedObject, Auditor, GroupView, PodView, Rule, Writer, gang};
-use crate::model::Name;
 
 /// An eviction with the cause that the scheduler reported.
 #[derive(Clone, Debug, PartialEq, Eq)]
