@@ -16,14 +16,13 @@ pub(crate) const EDGES: [(&str, &str); 8] = [
         "scheduler/core",
         "
             model resources
-            fairshare
             reason
             plan
             profile
             queues
             framework
             plugins solver
-            actions fair_share_reason head_of_line requeue
+            actions
             cycle
             explain
             synthetic -> model resources

@@ -9,7 +9,6 @@
 
 mod caches;
 mod claims;
-mod conflicting_pods;
 mod constraint_index;
 mod cycle_outcome;
 mod device;
@@ -17,9 +16,7 @@ mod empty_cluster;
 mod exclusion;
 mod fit_errors;
 mod free_capacity;
-mod gang_peers;
 mod members;
-mod next_cycle;
 mod node;
 mod node_ranking;
 mod node_states;

@@ -35,16 +35,12 @@ mod actions;
 pub mod audit;
 mod cycle;
 pub mod explain;
-mod fair_share_reason;
-pub mod fairshare;
 pub mod framework;
-mod head_of_line;
 pub mod plan;
 pub mod plugins;
 pub mod profile;
 pub mod queues;
 pub mod reason;
-mod requeue;
 mod solver;
 pub mod synthetic;
 #[cfg(test)]

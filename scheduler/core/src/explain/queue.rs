@@ -4,9 +4,9 @@
 use crate::{
     Decision, Profile, Snapshot,
     cycle::decide,
-    fairshare::{LevelDivision, divisions_on_path},
     framework::Session,
     model::{PodGroupId, PodId, QueueId},
+    queues::fairshare::{LevelDivision, divisions_on_path},
     queues::{
         Account,
         reclaim::{Reclaimer, Victims},

@@ -3,7 +3,6 @@
 //! minimum of satisfied children.
 
 mod gang_readiness;
-mod sub_group_deficit;
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -2,13 +2,13 @@
 
 use std::collections::{BTreeMap, BTreeSet, btree_map::Entry};
 
+use super::requeue::lacks_capacity;
 use crate::{
     actions::allocate::Reasons,
     framework::Session,
     model::{PodGroupId, QueueId},
     queues::JobKey,
     reason::Reason,
-    requeue::lacks_capacity,
 };
 
 /// The groups that wait for capacity (of nodes or of their queue) behind an earlier job of their

@@ -3,10 +3,10 @@
 
 use std::collections::BTreeMap;
 
+use super::{head_of_line::HeadJobs, requeue::lacks_capacity};
 use crate::{
     actions::allocate::Reasons,
     framework::{FreeCapacity, Session},
-    head_of_line::HeadJobs,
     model::{Name, NodeId, PodId, QueueId, ShapeId},
     profile::Action,
     queues::{
@@ -14,7 +14,6 @@ use crate::{
         reclaim::{Reclaimer, Victims, diverging_queues},
     },
     reason::{CapacityLocation, Quantity, Reason, Suggestion},
-    requeue::lacks_capacity,
     resources::{Amount, PerResource, ResourceName},
 };
 
