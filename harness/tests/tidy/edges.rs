@@ -21,7 +21,8 @@ pub(crate) const EDGES: [(&str, &str); 8] = [
             profile
             queues
             framework
-            plugins solver
+            plugins
+            solver
             actions
             cycle
             explain
