@@ -8,32 +8,22 @@
 //! long the session may cache the result.
 
 mod caches;
-mod claims;
 mod constraint_index;
 mod cycle_outcome;
-mod device;
 mod empty_cluster;
 mod exclusion;
 mod fit_errors;
-mod free_capacity;
 mod members;
 mod node;
 mod node_ranking;
-mod node_states;
-mod nodes_to_open;
-mod numa;
 mod placement;
-mod pod_states;
-mod portions;
+mod pod;
 mod profile;
 mod queue_state;
 mod selector_cache;
 mod session;
-mod state;
 mod statement;
-mod task_order;
 mod topology;
-mod topology_diagnosis;
 
 use std::{fmt::Debug, sync::Arc};
 
@@ -42,17 +32,18 @@ use crate::{
     reason::{FitError, Reason},
 };
 pub use cycle_outcome::{MinRuntimeProtection, ScenarioCounts};
-pub use device::{Device, DeviceChoice, SharedDevice};
-pub(crate) use free_capacity::{CapacityRequest, FreeCapacity, FreedCapacity, fraction_on};
 pub use members::{Members, SubGroupMembers};
-pub use node::{ChangeCursor, ChangedNodes, Fit, NodeInfo};
+pub use node::{
+    Availability, ChangeCursor, ChangedNodes, Device, DeviceChoice, Fit, NodeInfo,
+    NumaZoneCapacity, SharedDevice,
+};
+pub(crate) use node::{CapacityRequest, FreeCapacity, FreedCapacity, fraction_on};
 pub use node_ranking::{FilterResults, ScoredNode};
-pub use numa::{Availability, NumaZoneCapacity};
 pub use placement::PlacementFailure;
+pub use pod::{PodState, Presence};
 pub use profile::Profile;
 pub use selector_cache::MatchingTerms;
 pub use session::Session;
-pub use state::{PodState, Presence};
 pub use statement::{Checkpoint, Statement};
 
 /// The plugins of a scheduler at each extension point, in order.

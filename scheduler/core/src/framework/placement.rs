@@ -5,8 +5,7 @@ use std::collections::BTreeSet;
 
 use super::{
     Fit, PermitStatus, PodState, Session, Statement,
-    topology::{CandidateDomain, PodSet},
-    topology_diagnosis::TopologyQuery,
+    topology::{CandidateDomain, PodSet, TopologyQuery},
 };
 use crate::{
     model::{NodeId, PodGroupId, PodId},

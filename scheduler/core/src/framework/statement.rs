@@ -5,7 +5,10 @@
 
 use std::{collections::BTreeMap, ops::Deref};
 
-use super::{PodState, Session, portions::PodPortions, state::Occupancy};
+use super::{
+    PodState, Session,
+    pod::{Occupancy, PodPortions},
+};
 use crate::{
     Decision, EvictionCause,
     model::{NodeId, PodId},

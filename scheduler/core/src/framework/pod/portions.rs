@@ -1,47 +1,42 @@
 //! The shared GPUs and NUMA shares of each pod, allocated and pipelined. Portions are stored once
 //! and never change, so that a pod's state is two indices that can be logged and restored.
 
-use super::{
-    Fit, Session, Statement,
-    device::{Device, DeviceChoice},
-    node::NodeInfo,
-    numa::NumaShares,
-    state::Occupancy,
-};
+use super::Occupancy;
 use crate::{
     Snapshot,
+    framework::{Device, DeviceChoice, Fit, NodeInfo, Session, Statement, node::NumaShares},
     model::{FractionalGpu, GpuGroup, Name, NodeId, Pod, PodId},
 };
 
 /// All portions, and those of each pod.
 #[derive(Clone, Debug)]
-pub(super) struct Portions {
+pub(in crate::framework) struct Portions {
     portions: Vec<Portion>,
     pods: Vec<PodPortions>,
 }
 
 /// What a pod has of particular GPUs and NUMA zones of a node.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Portion {
-    pub(super) gpu_groups: Vec<GpuGroup>,
-    pub(super) numa: NumaShares,
+pub(in crate::framework) struct Portion {
+    pub(in crate::framework) gpu_groups: Vec<GpuGroup>,
+    pub(in crate::framework) numa: NumaShares,
 }
 
 /// Indices of portions; the first one is empty.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct PodPortions {
+pub(in crate::framework) struct PodPortions {
     /// On the node where it is allocated.
-    pub(super) allocated: u32,
+    pub(in crate::framework) allocated: u32,
     /// On the node to which it is pipelined.
-    pub(super) pipelined: u32,
+    pub(in crate::framework) pipelined: u32,
 }
 
 impl PodPortions {
-    pub(super) const fn pipeline_allocated(self) -> Self {
+    pub(in crate::framework) const fn pipeline_allocated(self) -> Self {
         Self { pipelined: self.allocated, ..self }
     }
 
-    pub(super) const fn without_pipelined(self) -> Self {
+    pub(in crate::framework) const fn without_pipelined(self) -> Self {
         Self { pipelined: 0, ..self }
     }
 }
@@ -49,7 +44,7 @@ impl PodPortions {
 impl Portions {
     /// As in the snapshot. A pod with a GPU fraction that names no group shares its GPU with no
     /// other pod.
-    pub(super) fn new(snapshot: &Snapshot) -> Self {
+    pub(in crate::framework) fn new(snapshot: &Snapshot) -> Self {
         let pods = vec![PodPortions::default(); snapshot.pods.len()];
         let mut portions = Self { portions: vec![Portion::default()], pods };
         for (pod, at) in snapshot.pods.iter().zip(0..) {
@@ -67,7 +62,7 @@ impl Portions {
         portions
     }
 
-    pub(super) fn add(&mut self, portion: Portion) -> u32 {
+    pub(in crate::framework) fn add(&mut self, portion: Portion) -> u32 {
         if portion == Portion::default() {
             return 0;
         }
@@ -75,30 +70,34 @@ impl Portions {
         u32::try_from(self.portions.len() - 1).expect("a cycle makes fewer than 2^32 portions")
     }
 
-    pub(super) fn of_pod(&self, pod: PodId) -> PodPortions {
+    pub(in crate::framework) fn of_pod(&self, pod: PodId) -> PodPortions {
         self.pods[pod.0 as usize]
     }
 
-    pub(super) fn set(&mut self, pod: PodId, portions: PodPortions) {
+    pub(in crate::framework) fn set(&mut self, pod: PodId, portions: PodPortions) {
         self.pods[pod.0 as usize] = portions;
     }
 
-    pub(super) fn portion(&self, at: u32) -> &Portion {
+    pub(in crate::framework) fn portion(&self, at: u32) -> &Portion {
         &self.portions[at as usize]
     }
 
     /// The pod's shared GPUs for this occupancy.
-    pub(super) fn gpu_groups_of(&self, pod: PodId, occupancy: Occupancy) -> &[GpuGroup] {
+    pub(in crate::framework) fn gpu_groups_of(
+        &self,
+        pod: PodId,
+        occupancy: Occupancy,
+    ) -> &[GpuGroup] {
         &self.portion_of(pod, occupancy).gpu_groups
     }
 
     /// The pod's NUMA shares for this occupancy.
-    pub(super) fn numa_of(&self, pod: PodId, occupancy: Occupancy) -> &NumaShares {
+    pub(in crate::framework) fn numa_of(&self, pod: PodId, occupancy: Occupancy) -> &NumaShares {
         &self.portion_of(pod, occupancy).numa
     }
 
     /// It is pipelined to the very portion it has.
-    pub(super) fn is_pipelined_in_place(&self, pod: PodId) -> bool {
+    pub(in crate::framework) fn is_pipelined_in_place(&self, pod: PodId) -> bool {
         self.portion_of(pod, Occupancy::Pipelined) == self.portion_of(pod, Occupancy::Allocated)
     }
 
@@ -135,7 +134,7 @@ fn initial_numa_shares(snapshot: &Snapshot, pod: &Pod, node: NodeId) -> NumaShar
 
 impl Statement<'_> {
     /// Chooses the portion of `node` that the pod gets.
-    pub(super) fn choose_portion(
+    pub(in crate::framework) fn choose_portion(
         &mut self,
         pod: PodId,
         node: NodeId,

@@ -2,8 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use super::{Session, SharedDevice};
+use super::SharedDevice;
 use crate::{
+    framework::Session,
     model::{FractionalGpu, GpuGroup, Node, NodeId, PodShape},
     resources::{PerResource, Resources},
 };

@@ -3,8 +3,9 @@
 
 use std::cmp::Ordering;
 
-use super::{Fit, node::NodeInfo, state::Occupancy};
+use super::{Fit, NodeInfo};
 use crate::{
+    framework::pod::Occupancy,
     model::{FractionalGpu, GpuFraction, GpuGroup, Node},
     profile::Placement,
 };

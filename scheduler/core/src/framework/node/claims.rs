@@ -3,8 +3,9 @@
 
 use std::borrow::Cow;
 
-use super::{Session, device::SharedDevice, node::NodeInfo, state::Occupancy};
+use super::{NodeInfo, SharedDevice};
 use crate::{
+    framework::{Session, pod::Occupancy},
     model::{Name, Node, PodId, PodShape},
     resources::Resources,
 };

@@ -1,19 +1,17 @@
 //! The state of every pod: its nodes, its portions of them, and its rank in its group.
 
 use super::{
-    PodState, Profile, Session,
-    portions::{PodPortions, Portion, Portions},
-    state::Occupancy,
-    task_order::task_ranks,
+    Occupancy, PodPortions, PodState, Portions, portions::Portion, task_order::task_ranks,
 };
 use crate::{
     Snapshot,
+    framework::{Profile, Session},
     model::{GpuGroup, PodId},
 };
 
 /// The states of all pods, by position.
 #[derive(Clone, Debug)]
-pub(super) struct PodStates {
+pub(in crate::framework) struct PodStates {
     states: Vec<PodState>,
     portions: Portions,
     task_ranks: Vec<u32>,
@@ -21,7 +19,7 @@ pub(super) struct PodStates {
 
 impl PodStates {
     /// As in the snapshot.
-    pub(super) fn new(snapshot: &Snapshot, profile: &Profile) -> Self {
+    pub(in crate::framework) fn new(snapshot: &Snapshot, profile: &Profile) -> Self {
         let state_of = |pod| PodState::from_pod(pod, snapshot.now, profile.release_timeout);
         Self {
             states: snapshot.pods.iter().map(state_of).collect(),
@@ -30,25 +28,25 @@ impl PodStates {
         }
     }
 
-    pub(super) fn state(&self, pod: PodId) -> PodState {
+    pub(in crate::framework) fn state(&self, pod: PodId) -> PodState {
         self.states[pod.0 as usize]
     }
 
-    pub(super) const fn portions(&self) -> &Portions {
+    pub(in crate::framework) const fn portions(&self) -> &Portions {
         &self.portions
     }
 
-    pub(super) fn task_rank(&self, pod: PodId) -> u32 {
+    pub(in crate::framework) fn task_rank(&self, pod: PodId) -> u32 {
         self.task_ranks[pod.0 as usize]
     }
 
-    pub(super) fn set(&mut self, pod: PodId, state: PodState, portions: PodPortions) {
+    pub(in crate::framework) fn set(&mut self, pod: PodId, state: PodState, portions: PodPortions) {
         self.states[pod.0 as usize] = state;
         self.portions.set(pod, portions);
     }
 
     /// Stores a portion and returns its index.
-    pub(super) fn add_portion(&mut self, portion: Portion) -> u32 {
+    pub(in crate::framework) fn add_portion(&mut self, portion: Portion) -> u32 {
         self.portions.add(portion)
     }
 }

@@ -1,9 +1,10 @@
 //! NUMA zones: their free capacity, and which of them a kubelet would allocate to a pod. It takes
 //! the smallest set of zones that its policy allows, the lowest one of several.
 
-use super::{NodeInfo, Session, state::Occupancy};
+use super::NodeInfo;
 use crate::{
     Snapshot,
+    framework::{Session, pod::Occupancy},
     model::{
         ContainerRequests, Node, NodeId, NumaAllocation, NumaPolicy, NumaScope, NumaTopology,
         PodId, PodShape,
@@ -21,7 +22,7 @@ pub struct NumaZoneCapacity {
 }
 
 /// Amounts by position of the zone.
-pub(super) type NumaShares = Vec<(usize, Resources)>;
+pub(in crate::framework) type NumaShares = Vec<(usize, Resources)>;
 
 /// Which capacity counts as free.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -221,7 +222,12 @@ impl Session<'_> {
     }
 
     /// The shares that a pod gets on `node`. An evicted pod gets its own again if possible.
-    pub(super) fn choose_numa(&self, pod: PodId, node: NodeId, occupancy: Occupancy) -> NumaShares {
+    pub(in crate::framework) fn choose_numa(
+        &self,
+        pod: PodId,
+        node: NodeId,
+        occupancy: Occupancy,
+    ) -> NumaShares {
         let info = self.node_info(node);
         if info.numa_zones.is_empty() {
             return NumaShares::new();

@@ -1,12 +1,18 @@
 //! State of a pod during a cycle. What a state means for nodes, queues and gangs is derived from
 //! it, so that undoing a change restores the former state.
 
+mod portions;
+mod states;
+mod task_order;
+
 use std::time::Duration;
 
 use crate::{
     model::{NodeId, Pod, PodStatus, Time},
     resources::Resources,
 };
+pub(in crate::framework) use portions::{PodPortions, Portions};
+pub(in crate::framework) use states::PodStates;
 
 /// Current state of a pod.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -99,7 +105,7 @@ pub enum Presence {
 
 impl PodState {
     /// State in the snapshot. A pod that takes longer than `release_max` to terminate is stuck.
-    pub(super) fn from_pod(pod: &Pod, now: Time, release_timeout: Option<Duration>) -> Self {
+    fn from_pod(pod: &Pod, now: Time, release_timeout: Option<Duration>) -> Self {
         match (pod.status, pod.node) {
             (PodStatus::Pending, _) => Self::Pending,
             (PodStatus::Gated, _) => Self::Gated,

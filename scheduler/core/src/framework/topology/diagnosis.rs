@@ -2,27 +2,25 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::{
-    PlacementFailure, Session, Statement,
-    topology::{Levels, PodSet},
-};
+use super::{Levels, PodSet};
 use crate::{
+    framework::{PlacementFailure, Session, Statement},
     model::{HOSTNAME, Name, NodeId, NodeSelection, PodId, PodShape, ShapeId, TopologyConstraint},
     reason::{NoTopologyDomain, NodeRequirements, TopologyFitError},
 };
 
 /// Pods with a topology constraint, within the nodes of the surrounding domain.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct TopologyQuery<'a> {
-    pub(super) constraint: &'a TopologyConstraint,
-    pub(super) pod_set: PodSet<'a>,
-    pub(super) within: Option<&'a BTreeSet<NodeId>>,
+pub(in crate::framework) struct TopologyQuery<'a> {
+    pub(in crate::framework) constraint: &'a TopologyConstraint,
+    pub(in crate::framework) pod_set: PodSet<'a>,
+    pub(in crate::framework) within: Option<&'a BTreeSet<NodeId>>,
 }
 
 impl Statement<'_> {
     /// Explains that no domain holds the pods. An error that no eviction resolves on any usable
     /// node comes first, since a domain would not help then.
-    pub(super) fn diagnose_no_domain(
+    pub(in crate::framework) fn diagnose_no_domain(
         &mut self,
         query: TopologyQuery<'_>,
         no_domain: NoTopologyDomain,
@@ -66,7 +64,7 @@ impl Statement<'_> {
     }
 
     /// Explains why placement failed in each domain that would hold the pods.
-    pub(super) fn diagnose_failed_domains(
+    pub(in crate::framework) fn diagnose_failed_domains(
         &mut self,
         query: TopologyQuery<'_>,
         tried: Vec<(BTreeSet<NodeId>, PlacementFailure)>,

@@ -2,8 +2,8 @@
 
 use std::{cmp::Reverse, collections::BTreeSet};
 
-use super::{PlacementFailure, Session};
 use crate::{
+    framework::{PlacementFailure, Session},
     model::{Name, NodeId, PodId},
     reason::{FitError, NodesToOpen, has_other_errors, worst_fit_error},
 };

@@ -3,18 +3,17 @@
 use super::{
     ChangedNodes, NodeInfo,
     numa::{assign_unknown_use, max_numa_zones},
-    pod_states::PodStates,
-    state::Occupancy,
 };
 use crate::{
     Snapshot,
+    framework::pod::{Occupancy, PodStates},
     model::{NodeId, PodId, PodShape},
     resources::Resources,
 };
 
 /// The capacity of all nodes, and the log of changed ones.
 #[derive(Clone, Debug)]
-pub(super) struct NodeStates {
+pub(in crate::framework) struct NodeStates {
     infos: Vec<NodeInfo>,
     changed: ChangedNodes,
     numa_zones_max: usize,
@@ -22,7 +21,7 @@ pub(super) struct NodeStates {
 
 impl NodeStates {
     /// The nodes of the snapshot with its pods.
-    pub(super) fn new(snapshot: &Snapshot, pods: &PodStates) -> Self {
+    pub(in crate::framework) fn new(snapshot: &Snapshot, pods: &PodStates) -> Self {
         let mut nodes = Self {
             infos: snapshot.nodes.iter().map(NodeInfo::empty).collect(),
             changed: ChangedNodes::default(),
@@ -37,21 +36,26 @@ impl NodeStates {
         nodes
     }
 
-    pub(super) fn info(&self, node: NodeId) -> &NodeInfo {
+    pub(in crate::framework) fn info(&self, node: NodeId) -> &NodeInfo {
         &self.infos[node.0 as usize]
     }
 
-    pub(super) const fn changed(&self) -> &ChangedNodes {
+    pub(in crate::framework) const fn changed(&self) -> &ChangedNodes {
         &self.changed
     }
 
     /// The maximum number of NUMA zones of a node; 0 when none are published.
-    pub(super) const fn numa_zones_max(&self) -> usize {
+    pub(in crate::framework) const fn numa_zones_max(&self) -> usize {
         self.numa_zones_max
     }
 
     /// Takes what the pod occupies in its current state.
-    pub(super) fn add_pod(&mut self, snapshot: &Snapshot, pods: &PodStates, pod: PodId) {
+    pub(in crate::framework) fn add_pod(
+        &mut self,
+        snapshot: &Snapshot,
+        pods: &PodStates,
+        pod: PodId,
+    ) {
         let shape = shape_of(snapshot, pod);
         for (node, occupancy) in pods.state(pod).occupied_nodes() {
             let (info, of) = (&mut self.infos[node.0 as usize], &snapshot.nodes[node.0 as usize]);
@@ -67,7 +71,12 @@ impl NodeStates {
     }
 
     /// Returns what the pod occupies in its current state.
-    pub(super) fn remove_pod(&mut self, snapshot: &Snapshot, pods: &PodStates, pod: PodId) {
+    pub(in crate::framework) fn remove_pod(
+        &mut self,
+        snapshot: &Snapshot,
+        pods: &PodStates,
+        pod: PodId,
+    ) {
         let shape = shape_of(snapshot, pod);
         for (node, occupancy) in pods.state(pod).occupied_nodes() {
             let (info, of) = (&mut self.infos[node.0 as usize], &snapshot.nodes[node.0 as usize]);
