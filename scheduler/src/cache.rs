@@ -24,7 +24,6 @@ mod selectors;
 mod shared_gpus;
 mod topology;
 mod volumes;
-mod watch_events;
 
 use std::{
     collections::{BTreeMap, BTreeSet},
