@@ -14,7 +14,6 @@ pub mod crds;
 pub mod explain;
 mod karta;
 pub mod logging;
-pub mod node_scores;
 mod parse;
 mod podgrouper;
 pub mod progress;
@@ -36,3 +35,4 @@ pub use config::{
 };
 pub use progress::{Progress, QueueSummary};
 pub use run::{health, leader_election, metrics, metrics::Metrics, run, run_until};
+pub use snapshot_builder::build_snapshot;
