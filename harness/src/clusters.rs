@@ -258,7 +258,7 @@ impl RealCluster {
         }))?;
         let classes = crds::priority_classes();
         let name =
-            |class: &schedlab_json::Value| class["metadata"]["name"].as_str().map(str::to_owned);
+            |class: &schedlab_api::Value| class["metadata"]["name"].as_str().map(str::to_owned);
         let run_name = run.short_name();
         Ok(Self {
             watch_mux: WatchMux::start(connection.config.clone(), &run_name)?,

@@ -11,8 +11,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::task::Poll;
 
+use schedlab_api::Value;
 use schedlab_emulator::{Emulator, NOT_READY};
-use schedlab_json::Value;
 
 use crate::api::Api;
 use crate::audit::PodDeletion;

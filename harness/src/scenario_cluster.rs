@@ -15,7 +15,7 @@ mod watch_log;
 
 use std::time::Duration;
 
-use schedlab_json::Value;
+use schedlab_api::Value;
 use schedlab_scheduler::crds;
 
 use crate::api::{Api, api_error};

@@ -11,7 +11,7 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use anyhow::{Context as _, anyhow};
-use schedlab_json::Value;
+use schedlab_api::Value;
 use schedlab_scheduler::{Config, config::names};
 use serde::Deserialize;
 
@@ -376,7 +376,7 @@ fn is_plain_name(name: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use schedlab_json::json;
+    use schedlab_api::json;
 
     use super::*;
 

@@ -26,7 +26,7 @@ use http::header::{ACCEPT, CONTENT_LENGTH, CONTENT_TYPE, USER_AGENT};
 use http::{HeaderValue, Method, Request, Response};
 use http_body_util::BodyExt as _;
 use kube::client::Body;
-use schedlab_json::Value;
+use schedlab_api::Value;
 use tower::Service;
 
 use crate::cluster_scoped::is_tenant_collection;

@@ -15,8 +15,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context as _;
+use schedlab_api::Value;
 use schedlab_emulator::store::LogEntry;
-use schedlab_json::Value;
 use schedlab_scheduler::Config;
 use tokio::task::JoinHandle;
 use tokio::time::Instant;

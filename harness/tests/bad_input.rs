@@ -39,7 +39,7 @@ fn failure(lab: &Lab, steps: &str) -> String {
     assert_eq!(run.code, 1, "{}", run.all());
     assert!(run.stdout.contains("1 scenario: 0 passed, 1 failed"), "{}", run.all());
     assert!(!run.all().contains("panic"), "{}", run.all());
-    let report: schedlab_json::Value =
+    let report: schedlab_api::Value =
         serde_json::from_str(&lab.read("results/latest/report.json")).expect("the report is JSON");
     let failure = &report["cases"][0]["failure"];
     let message = failure["message"].as_str().expect("a failure has a message").to_owned();

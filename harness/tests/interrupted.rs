@@ -16,8 +16,8 @@ use futures::{Stream, StreamExt as _, TryStreamExt as _};
 use k8s_openapi::api::core::v1::{Event, Node, Pod};
 use kube::Client;
 use kube::api::{Api, DeleteParams, ListParams, PostParams, WatchEvent, WatchParams};
+use schedlab_api::Value;
 use schedlab_control_plane::{Assets, ChildProcess, PROGRAMS, TemporaryControlPlane, test_assets};
-use schedlab_json::Value;
 use tempfile::TempDir;
 
 /// The file with the standard output of a run.
@@ -306,8 +306,8 @@ impl ExistingCluster {
     /// deleted ones.
     async fn list_node_events(&self) -> Vec<String> {
         let nodes: Api<Node> = Api::all(self.client.clone());
-        let node = schedlab_json::json!({"metadata": {"generateName": "last-"}});
-        let node = schedlab_json::from_value(node).unwrap();
+        let node = schedlab_api::json!({"metadata": {"generateName": "last-"}});
+        let node = schedlab_api::from_value(node).unwrap();
         let mut registered = self.watch_node_events("RegisteredNode").await;
         let mut removed = self.watch_node_events("RemovingNode").await;
         let last = nodes.create(&PostParams::default(), &node).await.unwrap();
@@ -326,7 +326,7 @@ impl ExistingCluster {
 
     /// Creates a pod on a node that tolerates all taints, like a pod of a DaemonSet.
     async fn create_daemon_pod(&self, node: &str) {
-        let pod = schedlab_json::json!({
+        let pod = schedlab_api::json!({
             "metadata": {"name": "daemon"},
             "spec": {
                 "nodeName": node,
@@ -335,7 +335,7 @@ impl ExistingCluster {
             },
         });
         let pods: Api<Pod> = Api::default_namespaced(self.client.clone());
-        let pod = schedlab_json::from_value(pod).unwrap();
+        let pod = schedlab_api::from_value(pod).unwrap();
         pods.create(&PostParams::default(), &pod).await.unwrap();
     }
 }

@@ -22,8 +22,8 @@ mod rng;
 use std::ops::Range;
 
 use anyhow::Context as _;
+use schedlab_api::{Value, json};
 use schedlab_control_plane::{TemporaryControlPlane, test_assets};
-use schedlab_json::{Value, json};
 use schedlab_scheduler::{Config, node_scores::score_nodes};
 
 use clusters::{Cluster, LAST, NAMESPACES};

@@ -13,8 +13,8 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use run_report::Run;
+use schedlab_api::Value;
 use schedlab_control_plane::{Assets, ChildProcess, PROGRAMS, TemporaryControlPlane, test_assets};
-use schedlab_json::Value;
 
 /// Disables the admission plugin that needs service accounts, as no controller creates them.
 const NO_SERVICE_ACCOUNTS: &str = "--disable-admission-plugins=ServiceAccount";

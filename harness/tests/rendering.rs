@@ -6,8 +6,8 @@ use std::{collections::BTreeMap, sync::Arc};
 use insta::assert_snapshot;
 use jiff::{SignedDuration, Timestamp};
 use schedlab::render::{ClusterObjects, FairShares, event_stream, placement};
+use schedlab_api::{Value, json};
 use schedlab_emulator::store::{EventKind, Key, LogEntry, Resource, Subresource};
-use schedlab_json::{Value, json};
 
 fn node(name: &str, gpus: u32) -> Value {
     json!({

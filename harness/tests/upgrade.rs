@@ -4,8 +4,8 @@
 use std::path::Path;
 use std::process::Command;
 
+use schedlab_api::Value;
 use schedlab_control_plane::{PROGRAMS, test_assets};
-use schedlab_json::Value;
 
 /// The outcome of `schedlab upgrade`.
 struct UpgradeOutput {

@@ -17,7 +17,7 @@ mod sharing;
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use devices::GpuSharing;
 use kube::Client;
-use schedlab_json::{Value, json};
+use schedlab_api::{Value, json};
 
 use crate::{
     api::ApiClient,

@@ -32,7 +32,7 @@ use std::{
     sync::Arc,
 };
 
-use schedlab_json::Value;
+use schedlab_api::Value;
 use schedlab_scheduler_core::model::{
     DisruptionBudget, LabelMismatch, Labels, Name, PodShape, Topology,
 };

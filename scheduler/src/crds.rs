@@ -10,7 +10,7 @@ mod queue;
 mod topology;
 
 use kube::CustomResourceExt;
-use schedlab_json::{Value, json};
+use schedlab_api::{Value, json};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -52,7 +52,7 @@ pub struct Condition {
 /// The `CustomResourceDefinition`s, ordered by name.
 pub fn all() -> Vec<Value> {
     let mut definitions = [BindRequest::crd(), PodGroup::crd(), Queue::crd(), Topology::crd()]
-        .map(|definition| schedlab_json::to_value(&definition).expect("a derived CRD is JSON"));
+        .map(|definition| schedlab_api::to_value(&definition).expect("a derived CRD is JSON"));
     definitions.sort_by(|a, b| a["metadata"]["name"].as_str().cmp(&b["metadata"]["name"].as_str()));
     definitions.into()
 }
@@ -74,7 +74,7 @@ pub fn priority_classes() -> Vec<Value> {
 
 #[cfg(test)]
 mod tests {
-    use schedlab_json::Map;
+    use schedlab_api::Map;
 
     use super::*;
 

@@ -12,7 +12,7 @@ use std::{
     mem,
 };
 
-use schedlab_json::Value;
+use schedlab_api::Value;
 use schedlab_scheduler_core::model::Name;
 
 use crate::parse::{Malformed, name, uid};

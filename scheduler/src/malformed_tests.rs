@@ -1,7 +1,7 @@
 //! Robustness against malformed objects: whatever an API server lets through, the scheduler keeps
 //! scheduling all other pods.
 
-use schedlab_json::{Value, json};
+use schedlab_api::{Value, json};
 use schedlab_scheduler_core::{Decision, Profile, schedule};
 
 use crate::{

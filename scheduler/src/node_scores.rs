@@ -3,10 +3,10 @@
 
 use std::collections::BTreeMap;
 
-use schedlab_json::Value;
+use schedlab_api::Value;
 use schedlab_scheduler_core::{
+    framework::{ScoredNode, Session},
     model::PodId,
-    session::{ScoredNode, Session},
 };
 
 use crate::{cache::ClusterCache, config::Config, snapshot_builder::SnapshotBuilder, watch::Kind};

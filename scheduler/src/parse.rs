@@ -6,7 +6,7 @@ mod quantity;
 
 use std::{collections::BTreeMap, fmt};
 
-use schedlab_json::{Text, Value};
+use schedlab_api::{Text, Value};
 use schedlab_scheduler_core::model::{Name, Time};
 
 pub(crate) use duration::{GoDuration, go_duration, long_duration};

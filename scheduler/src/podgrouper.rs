@@ -15,7 +15,7 @@ use std::collections::BTreeMap;
 use std::mem;
 use std::time::Duration;
 
-use schedlab_json::Value;
+use schedlab_api::Value;
 use schedlab_scheduler_core::model::{Name, Time};
 
 use crate::{

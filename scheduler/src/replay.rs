@@ -230,7 +230,7 @@ mod mistyped_tests;
 
 #[cfg(test)]
 mod tests {
-    use schedlab_json::{Value, json};
+    use schedlab_api::{Value, json};
 
     use schedlab_scheduler_core::EvictionCause;
 

@@ -17,7 +17,7 @@ use std::{
 };
 
 use kube::Client;
-use schedlab_json::{Value, json};
+use schedlab_api::{Value, json};
 use thiserror::Error;
 use zip::{ZipWriter, result::ZipError, write::SimpleFileOptions};
 

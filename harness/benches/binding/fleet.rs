@@ -3,8 +3,8 @@
 use anyhow::Context as _;
 use futures::{StreamExt as _, TryStreamExt as _, stream};
 use schedlab::api::{Api, api_error};
+use schedlab_api::{Value, json};
 use schedlab_control_plane::TemporaryControlPlane;
-use schedlab_json::{Value, json};
 use schedlab_scheduler::crds;
 
 use crate::{NODES, PODS, deletion::delete_now};

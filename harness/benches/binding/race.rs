@@ -16,8 +16,8 @@ use kube::{
     core::{PartialObjectMeta, WatchEvent},
 };
 use schedlab::api::Api;
+use schedlab_api::json;
 use schedlab_control_plane::{TemporaryControlPlane, client_config};
-use schedlab_json::json;
 use schedlab_scheduler::{Clock, Config, IdlePolicy};
 use tokio::{
     sync::oneshot,

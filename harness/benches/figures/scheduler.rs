@@ -3,12 +3,12 @@
 
 use std::time::Duration;
 
+use schedlab_api::{Value, json};
 use schedlab_emulator::{
     Emulator, Fleet, Options,
     clock::Clock,
     store::{Key, Op, PatchBody, Resource, Subresource, Write},
 };
-use schedlab_json::{Value, json};
 use schedlab_scheduler::{Config, crds};
 
 use crate::{

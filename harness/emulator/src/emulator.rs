@@ -21,7 +21,7 @@ use crate::store::{
     Compacted, FieldValidation, IdGenerator, LogEntry, Op, Resource, Store, Write, WriteOutcome,
 };
 use crate::webhook_client::{ServiceHandler, Webhooks};
-use schedlab_json::{Value, json};
+use schedlab_api::{Value, json};
 
 /// The options of a cluster.
 #[derive(Clone, Debug)]

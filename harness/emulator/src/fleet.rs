@@ -39,7 +39,7 @@ use serde_saphyr::Location;
 
 use crate::yaml;
 use pool::Pool;
-use schedlab_json::Value;
+use schedlab_api::Value;
 use spanned_value::FleetFile;
 
 /// The nodes of a cluster.

@@ -39,7 +39,7 @@ use crate::error::ApiError;
 use crate::kinds::{Kind, Origin};
 use crate::shared::SharedStore;
 use crate::webhook_client::Webhooks;
-use schedlab_json::json;
+use schedlab_api::json;
 
 use accept::{Accept, Encoding};
 use path::{Path, Target};
@@ -129,7 +129,7 @@ impl Router {
     /// Handles a GET of a path that names no object: discovery, OpenAPI, health and version.
     fn handle_non_object(&self, path: &Path, accept: &Accept) -> Result<ApiResponse, ApiError> {
         let encoding = accept.encoding;
-        let page = |page: &schedlab_json::Value| response::object(StatusCode::OK, encoding, page);
+        let page = |page: &schedlab_api::Value| response::object(StatusCode::OK, encoding, page);
         match path {
             Path::Root => Ok(page(&self.store.read(|store| discovery::root(store.kinds())))),
             Path::Health => Ok(response::text("ok")),
@@ -266,7 +266,7 @@ where
     Ok(body)
 }
 
-fn version() -> schedlab_json::Value {
+fn version() -> schedlab_api::Value {
     json!({
         "major": "1",
         "minor": "35",

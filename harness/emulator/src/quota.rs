@@ -11,10 +11,13 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::Timestamp;
 
-use crate::kinds::{Resource, typed};
-use crate::object::{self, list, map};
-use crate::quantity::{Milli, thousandths};
-use schedlab_json::{Map, Value};
+use crate::kinds::typed;
+use crate::resource::Resource;
+use schedlab_api::{
+    Map, Value,
+    object::{self, list, map},
+    quantity::{Milli, thousandths},
+};
 
 pub(crate) use usage::{has_released_resources, release_time};
 use usage::{is_counted_as, usage};
@@ -131,7 +134,7 @@ fn status_of(bounds: &Amounts, used: &Amounts) -> Value {
     let shown = |amounts: &Amounts| -> Map {
         amounts.iter().map(|(name, amount)| (name.clone(), amount.canonical())).collect()
     };
-    schedlab_json::json!({"hard": shown(bounds), "used": shown(used)})
+    schedlab_api::json!({"hard": shown(bounds), "used": shown(used)})
 }
 
 fn format_amounts(amounts: &Amounts) -> String {

@@ -4,7 +4,7 @@
 
 use std::sync::LazyLock;
 
-use schedlab_json::Value;
+use schedlab_api::Value;
 
 const TEXTS: [&str; 4] = [
     include_str!("third_party_crds/clustertrainingruntimes.yaml"),

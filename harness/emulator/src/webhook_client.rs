@@ -18,15 +18,14 @@ use std::time::Duration;
 use futures::future::{BoxFuture, join_all};
 
 use crate::error::ApiError;
-use crate::kinds::Resource;
-use crate::object;
+use crate::resource::Resource;
 use crate::shared::SharedStore;
 use crate::store::{
     CompletedCall, Key, ListQuery, Object, PendingCall, WebhookContext, WebhookVerdict, Write,
     WriteError, WriteOutcome,
 };
 use crate::webhook_matching;
-use schedlab_json::Value;
+use schedlab_api::{Value, object};
 
 use target::Target;
 

@@ -8,10 +8,13 @@ mod review;
 
 use std::sync::{Arc, LazyLock};
 
-use crate::kinds::{Kind, Resource};
-use crate::object::{list, name, number, text};
+use crate::kinds::Kind;
+use crate::resource::Resource;
 use crate::store::{Store, Webhook, WebhookContext};
-use schedlab_json::Value;
+use schedlab_api::{
+    Value,
+    object::{list, name, number, text},
+};
 
 pub(crate) use conditions::uses_authorizer;
 pub(crate) use review::{denial, failure, parse_response, review};

@@ -1,6 +1,6 @@
 //! The fields of a kind, from the cluster's own `OpenAPI` documents.
 
-use schedlab_json::{Map, Value};
+use schedlab_api::{Map, Value};
 
 use super::{Api, api_root};
 
@@ -46,7 +46,7 @@ fn resolved<'s>(schemas: &'s Value, schema: &'s Value) -> &'s Value {
 
 #[cfg(test)]
 mod tests {
-    use schedlab_json::json;
+    use schedlab_api::json;
 
     use super::*;
 

@@ -4,7 +4,7 @@ use http::{Request, StatusCode};
 use http_body_util::BodyExt as _;
 use kube::client::Body;
 use kube::core::Status;
-use schedlab_json::Value;
+use schedlab_api::Value;
 
 use super::{Api, MANAGER};
 

@@ -9,9 +9,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::{SignedDuration, Timestamp};
-use schedlab_emulator::object::{is_deleting, list, text, uid};
+use schedlab_api::{
+    Value,
+    object::{is_deleting, list, text, uid},
+};
 use schedlab_emulator::store::{EventKind, LogEntry, Object};
-use schedlab_json::Value;
 
 use super::gpu_fractions::is_reservation_pod;
 use crate::change::requests_deletion;
@@ -208,8 +210,8 @@ fn is_kubernetes_disruption(pod: &Value) -> bool {
 mod tests {
     use std::sync::Arc;
 
+    use schedlab_api::json;
     use schedlab_emulator::store::{Key, Resource, Subresource};
-    use schedlab_json::json;
 
     use super::*;
 

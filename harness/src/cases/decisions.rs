@@ -3,7 +3,7 @@
 
 use std::{cmp::Ordering, collections::BTreeMap};
 
-use schedlab_json::Value;
+use schedlab_api::Value;
 use schedlab_scheduler_core::{
     fairshare::{DivisionInput, QueueDemand, divide},
     model::{QueueId, Time},
@@ -380,7 +380,7 @@ fn rounded(value: f64) -> i64 {
 
 #[cfg(test)]
 mod tests {
-    use schedlab_json::json;
+    use schedlab_api::json;
 
     use super::*;
 

@@ -12,7 +12,7 @@ use std::{
 };
 
 use anyhow::{Context as _, anyhow};
-use schedlab_json::Value;
+use schedlab_api::Value;
 
 use super::{
     decisions::DecisionCase,

@@ -5,7 +5,7 @@ mod expected;
 
 use std::collections::BTreeMap;
 
-use schedlab_json::{Value, json};
+use schedlab_api::{Value, json};
 use serde::{Deserialize, Deserializer, Serialize};
 
 pub(super) use expected::{Expected, Outcome, Sums};

@@ -3,7 +3,7 @@
 mod check;
 mod fields;
 
-use schedlab_json::Value;
+use schedlab_api::Value;
 use serde::de::DeserializeOwned;
 
 use super::{

@@ -1,6 +1,6 @@
 //! The base case of tests.
 
-use schedlab_json::{Value, json};
+use schedlab_api::{Value, json};
 
 /// A job of one pod on one node, with other values at the given JSON pointers.
 pub(super) fn case_with(changes: &[(&str, Value)]) -> Value {

@@ -7,7 +7,7 @@ use futures::StreamExt as _;
 use http::Request;
 use kube::config::KubeConfigOptions;
 use kube::core::WatchEvent;
-use schedlab_json::Value;
+use schedlab_api::Value;
 
 use super::OBJECT_LABEL;
 use crate::api::{Api, api_error, is_not_found};

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use std::time::Duration;
 
 use anyhow::Context as _;
-use schedlab_json::{Value, json};
+use schedlab_api::{Value, json};
 use serde::Deserialize as _;
 use tokio::time::Instant;
 

@@ -7,11 +7,13 @@
 use std::collections::BTreeSet;
 use std::sync::{Mutex, PoisonError};
 
-use schedlab_json::Value;
+use schedlab_api::{
+    Value,
+    pointer::{list, text},
+};
 
 use super::{Provider, RealCluster};
 use crate::api::{Api, api_error};
-use crate::fields::{list, text};
 use crate::tenancy::SIMULATED_TAINT;
 
 /// How many pods are named in a message.
@@ -136,10 +138,10 @@ fn first_names(names: &BTreeSet<String>) -> String {
 
 #[cfg(test)]
 mod tests {
+    use schedlab_api::json;
     use schedlab_emulator::clock::Clock;
     use schedlab_emulator::store::Resource;
     use schedlab_emulator::{Emulator, Options};
-    use schedlab_json::json;
 
     use super::*;
 

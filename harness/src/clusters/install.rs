@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 use http::Request;
-use schedlab_json::{Value, json};
+use schedlab_api::{Value, json};
 use serde::Deserialize as _;
 use tokio::time::{Instant, sleep};
 

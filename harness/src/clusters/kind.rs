@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 use kube::config::{KubeConfigOptions, Kubeconfig};
-use schedlab_json::json;
+use schedlab_api::json;
 
 use super::poll::poll_until_ok;
 use super::{block_on, check_local_image, kubeconfig};

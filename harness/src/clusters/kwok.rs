@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 use clap::ValueEnum;
+use schedlab_api::{Value, json};
 use schedlab_emulator::controllers::KWOK_COMPANION;
-use schedlab_json::{Value, json};
 
 use super::poll::poll_until_ok;
 use crate::api::{Api, api_error};

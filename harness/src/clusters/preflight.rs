@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use anyhow::Context as _;
-use schedlab_json::{Value, json};
+use schedlab_api::{Value, json};
 
 use super::poll::poll_until_ok;
 use crate::api::{Api, api_error};

@@ -60,7 +60,7 @@ fn check_not_taken(path: &Path) -> anyhow::Result<()> {
 
 /// Host and port of the server in one of our kubeconfigs.
 fn server_of(kubeconfig: &str) -> Option<String> {
-    let config: schedlab_json::Value = serde_yaml::from_str(kubeconfig).ok()?;
+    let config: schedlab_api::Value = serde_yaml::from_str(kubeconfig).ok()?;
     let server = config.pointer("/clusters/0/cluster/server")?.as_str()?;
     let authority = server.parse::<http::Uri>().ok()?.authority()?.to_string();
     Some(authority)

@@ -22,7 +22,7 @@ pub(super) async fn kubectl() -> CheckResult {
     let mut result = CheckResult::new(Check::Kubectl);
     let output = query(ExternalTool::Kubectl, &["version", "--client", "-o", "json"]).await;
     let output = output.map(|text| serde_json::from_str(&text).unwrap_or_default());
-    let version = output.map(|output: schedlab_json::Value| {
+    let version = output.map(|output: schedlab_api::Value| {
         output["clientVersion"]["gitVersion"].as_str().unwrap_or("of unknown version").to_owned()
     });
     if let Some(minor) = version.as_deref().ok().and_then(minor)

@@ -2,8 +2,8 @@
 
 use std::fmt::Write as _;
 
+use schedlab_api::Value;
 use schedlab_emulator::fleet::Fleet;
-use schedlab_json::Value;
 
 use super::table::{Row, RowError};
 

@@ -1,6 +1,6 @@
 //! Placement constraints of a workload's pods from the columns of a row.
 
-use schedlab_json::{Value, json};
+use schedlab_api::{Value, json};
 
 use super::table::{Row, RowError};
 use crate::observed::WORKLOAD_LABEL;

@@ -1,7 +1,6 @@
 //! Finds invalid quantities in objects.
 
-use schedlab_emulator::quantity::thousandths;
-use schedlab_json::Value;
+use schedlab_api::{Value, quantity::thousandths};
 
 /// Names of fields whose values are maps of quantities.
 const QUANTITY_FIELDS: [&str; 6] =
@@ -33,7 +32,7 @@ fn search<'v>(value: &'v Value, path: &str) -> Option<(String, &'v Value)> {
 
 #[cfg(test)]
 mod tests {
-    use schedlab_json::json;
+    use schedlab_api::json;
 
     use super::*;
 

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use schedlab_json::{Value, json};
+use schedlab_api::{Value, json};
 
 use super::manifest::Document;
 use super::table::{Row, RowError};

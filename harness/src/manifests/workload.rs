@@ -1,6 +1,6 @@
 //! Workloads from table rows: the parts that all kinds share, which are their pods.
 
-use schedlab_json::{Map, Value, json};
+use schedlab_api::{Map, Value, json};
 
 use super::placement_columns;
 use super::table::{Row, RowError, YesNo};

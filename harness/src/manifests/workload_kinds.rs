@@ -1,6 +1,6 @@
 //! The objects of each kind of workload.
 
-use schedlab_json::{Value, json};
+use schedlab_api::{Value, json};
 
 use super::table::{Row, RowError};
 use super::workload::{WorkloadDraft, numbered_names};

@@ -2,13 +2,11 @@
 
 use std::fmt;
 
-use schedlab_emulator::object;
-use schedlab_json::Value;
+use schedlab_api::{Value, object, pointer as fields};
 
 use super::{ObservedCluster, WatchedKind};
 use crate::audit::pod_requests;
 use crate::change::unschedulable_message;
-use crate::fields;
 
 /// Label of the workload that a table row created.
 pub(crate) const WORKLOAD_LABEL: &str = "schedlab.dev/workload";
@@ -205,7 +203,7 @@ impl<'a> Pod<'a> {
 
 #[cfg(test)]
 mod tests {
-    use schedlab_json::json;
+    use schedlab_api::json;
 
     use super::*;
 

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use schedlab_json::Value;
+use schedlab_api::Value;
 
 /// The aliases of pods, by namespace and real name.
 #[derive(Debug, Default)]
@@ -182,7 +182,7 @@ fn number_ranges(numbers: &[usize]) -> String {
 
 #[cfg(test)]
 mod tests {
-    use schedlab_json::json;
+    use schedlab_api::json;
 
     use super::*;
 

@@ -16,7 +16,7 @@ use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::TokioIo;
 use kube::client::Body;
-use schedlab_json::json;
+use schedlab_api::json;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinHandle;
 

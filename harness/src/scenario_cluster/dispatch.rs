@@ -6,9 +6,9 @@ use std::time::Duration;
 
 use futures::FutureExt as _;
 use jiff::Timestamp;
+use schedlab_api::Value;
 use schedlab_emulator::clock::Clock;
 use schedlab_emulator::store::LogEntry;
-use schedlab_json::Value;
 use schedlab_scheduler::admission::Admission;
 
 use super::crash_injector::{CrashPoint, CrashService};

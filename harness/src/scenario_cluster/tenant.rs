@@ -10,11 +10,11 @@ use futures::StreamExt as _;
 use futures::future::ready;
 use futures::stream;
 use jiff::Timestamp;
+use schedlab_api::{Value, json};
 use schedlab_emulator::clock::Clock;
 use schedlab_emulator::controllers::KubeletDefaults;
 use schedlab_emulator::remote_controllers::{Collection, RemoteControllers, RemoteOptions};
 use schedlab_emulator::store::LogEntry;
-use schedlab_json::{Value, json};
 use tokio::time::Instant;
 
 use super::in_process::CycleTicks;

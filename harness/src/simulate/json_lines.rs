@@ -14,7 +14,7 @@
 
 use std::path::Path;
 
-use schedlab_json::{Value, plain_type_names};
+use schedlab_api::{Value, plain_type_names};
 use serde::{Deserialize, de::DeserializeOwned};
 
 use super::{

@@ -1,7 +1,7 @@
 //! Kubernetes objects for the trace's nodes, queues and jobs.
 
+use schedlab_api::{Value, json};
 use schedlab_emulator::store::Resource;
-use schedlab_json::{Value, json};
 
 use super::trace::{JobEnd, TraceJob, TraceNode, TraceQueue};
 

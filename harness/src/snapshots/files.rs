@@ -27,7 +27,7 @@ pub(super) fn read(path: &Path) -> anyhow::Result<Option<String>> {
 
 /// Writes a snapshot file.
 pub(super) fn write(path: &Path, source: &str, name: &str, text: &str) -> anyhow::Result<()> {
-    let quoted = |text: &str| schedlab_json::Value::from(text).to_string();
+    let quoted = |text: &str| schedlab_api::Value::from(text).to_string();
     let file = format!(
         "---\nsource: {}\nexpression: {}\n---\n{}\n",
         quoted(source),

@@ -142,7 +142,7 @@ mod tests {
             };
             let path = world.view.pods().find(is_one).unwrap().path();
             let request = http::Request::delete(path).header("user-agent", by).body(Vec::new());
-            world.api.client().request::<schedlab_json::Value>(request.unwrap()).await.unwrap();
+            world.api.client().request::<schedlab_api::Value>(request.unwrap()).await.unwrap();
         }
     }
 

@@ -2,8 +2,8 @@
 
 use anyhow::anyhow;
 use cucumber::then;
+use schedlab_api::Value;
 use schedlab_emulator::kinds::{Kinds, from_crd};
-use schedlab_json::Value;
 use schedlab_scheduler::crds;
 
 use super::StepResult;
@@ -116,7 +116,7 @@ fn text(value: &Value) -> String {
 
 #[cfg(test)]
 mod tests {
-    use schedlab_json::json;
+    use schedlab_api::json;
 
     use super::value_at;
 

@@ -2,8 +2,8 @@
 
 use cucumber::{given, when};
 use gherkin::Step;
+use schedlab_api::Value;
 use schedlab_emulator::{Fleet, FleetLocation};
-use schedlab_json::Value;
 
 use super::StepResult;
 use crate::manifests::{Document, FLEET_COLUMNS, SourceLocation, nodes_from_row};

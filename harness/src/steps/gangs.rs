@@ -2,10 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use schedlab_emulator::object;
-use schedlab_json::Value;
+use schedlab_api::{Value, object, pointer as fields};
 
-use crate::fields;
 use crate::observed::{ObservedCluster, Phase, Pod};
 use crate::text::counted;
 
@@ -132,7 +130,7 @@ fn number(object: &Value, at: &str) -> Option<usize> {
 
 #[cfg(test)]
 mod tests {
-    use schedlab_json::json;
+    use schedlab_api::json;
 
     use super::*;
 

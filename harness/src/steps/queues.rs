@@ -2,7 +2,7 @@
 
 use cucumber::{given, when};
 use gherkin::Step;
-use schedlab_json::json;
+use schedlab_api::json;
 
 use super::StepResult;
 use super::parameters::{QueueAmount, QueueField};

@@ -57,7 +57,7 @@ fn placement_text(world: &World) -> String {
     placement(cluster, &fair_shares(world))
 }
 
-fn all_of_kind(view: &ObservedCluster, kind: WatchedKind) -> Vec<&schedlab_json::Value> {
+fn all_of_kind(view: &ObservedCluster, kind: WatchedKind) -> Vec<&schedlab_api::Value> {
     view.all(kind).collect()
 }
 

@@ -5,7 +5,7 @@ use std::sync::LazyLock;
 
 use anyhow::anyhow;
 use regex::Regex;
-use schedlab_json::Value;
+use schedlab_api::Value;
 
 use super::subjects::Subject;
 use crate::audit::claim_names;

@@ -3,7 +3,7 @@
 use anyhow::{Context as _, anyhow};
 use cucumber::{given, then, when};
 use gherkin::Step;
-use schedlab_json::json;
+use schedlab_api::json;
 
 use super::StepResult;
 use super::parameters::{DurationValue, PositiveDuration};
@@ -402,7 +402,7 @@ async fn annotation(world: &mut World, key: String, which: Workload, value: Stri
 async fn patch_pods(
     world: &mut World,
     which: &Workload,
-    patch: &schedlab_json::Value,
+    patch: &schedlab_api::Value,
 ) -> StepResult {
     world.catch_up().await?;
     let pods = which.pods(&world.view);

@@ -1,7 +1,7 @@
 //! The queue API of a target. Features describe queues and gangs with KAI's API, and steps read and
 //! change those objects; for a target with another API they are also translated.
 
-use schedlab_json::Value;
+use schedlab_api::Value;
 
 use super::kueue;
 

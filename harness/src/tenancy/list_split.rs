@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use http::{HeaderMap, Method, Request, Uri};
 use http_body_util::BodyExt as _;
 use kube::client::Body;
-use schedlab_json::Value;
+use schedlab_api::Value;
 
 use super::Error;
 use super::names::{DEFAULT_NAMESPACE, LEASE_NAMESPACE};
@@ -108,7 +108,7 @@ mod tests {
     use http::Response;
     use http_body_util::Full;
     use hyper::body::Bytes;
-    use schedlab_json::json;
+    use schedlab_api::json;
 
     use super::*;
 

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use memchr::memmem::Finder;
-use schedlab_json::{Value, json};
+use schedlab_api::{Value, json};
 
 /// Label of every namespace and cluster-scoped object that a run creates.
 pub(crate) const RUN_LABEL: &str = "schedlab.dev/run";

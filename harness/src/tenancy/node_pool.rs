@@ -1,7 +1,7 @@
 //! The node pool of a scenario, if an installed scheduler serves one pool per scenario. Nodes,
 //! queues, pods and pod groups get the pool's label, which the scenario does not see.
 
-use schedlab_json::{Map, Value, json};
+use schedlab_api::{Map, Value, json};
 
 use super::names::TenantNames;
 

@@ -1,7 +1,7 @@
 //! Rewrites requests of a scenario for the cluster: adds its prefix to names.
 
 use http::{Method, Uri};
-use schedlab_json::{Map, Value, json};
+use schedlab_api::{Map, Value, json};
 
 use super::names::{
     DEFAULT_NAMESPACE, KWOK_NODE_ANNOTATION, RUN_LABEL, SIMULATED_TAINT, TenantNames, is_node_lease,

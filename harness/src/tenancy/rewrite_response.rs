@@ -12,7 +12,7 @@ use http_body_util::combinators::UnsyncBoxBody;
 use http_body_util::{BodyExt as _, Full, StreamBody};
 use hyper::body::Bytes;
 use kube::client::Body;
-use schedlab_json::{Value, json};
+use schedlab_api::{Value, json};
 use tokio::sync::mpsc::UnboundedReceiver;
 
 use super::names::{NodeIsolation, RUN_LABEL, SIMULATED_TAINT, TenantNames};

@@ -4,7 +4,7 @@
 
 use http::{Method, Request, StatusCode};
 use kube::client::Body;
-use schedlab_json::{Value, json};
+use schedlab_api::{Value, json};
 
 use super::Error;
 use super::rewrite_request::RequestTarget;

@@ -5,7 +5,7 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use schedlab_json::Value;
+use schedlab_api::Value;
 
 use super::RequestTarget;
 

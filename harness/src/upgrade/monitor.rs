@@ -113,10 +113,10 @@ impl Monitor {
 
 #[cfg(test)]
 mod tests {
+    use schedlab_api::{Value, json};
     use schedlab_emulator::clock::Clock;
     use schedlab_emulator::store::Resource;
     use schedlab_emulator::{Emulator, Options};
-    use schedlab_json::{Value, json};
 
     use super::*;
     use crate::scenario_cluster::install_scheduler_objects;

@@ -1,7 +1,7 @@
 //! The workload of an upgrade: running, pending and half-bound pods and gangs. It fits 32 GPUs on 4
 //! nodes.
 
-use schedlab_json::{Value, json};
+use schedlab_api::{Value, json};
 
 use super::capture::{ClusterCapture, PodState};
 use super::monitor::Monitor;

@@ -16,8 +16,8 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::time::Duration;
 
+use schedlab_api::Value;
 use schedlab_emulator::NODE_DOWN;
-use schedlab_json::Value;
 use tokio::time::Instant;
 
 use super::World;

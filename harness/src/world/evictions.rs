@@ -3,8 +3,10 @@
 
 use std::collections::BTreeSet;
 
-use schedlab_emulator::object::{name, namespace, uid};
-use schedlab_json::Value;
+use schedlab_api::{
+    Value,
+    object::{name, namespace, uid},
+};
 
 use super::World;
 use crate::audit::PodDeletion;

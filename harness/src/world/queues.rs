@@ -2,7 +2,7 @@
 //! what steps read and change; the target's objects are derived from them.
 
 use anyhow::Context as _;
-use schedlab_json::Value;
+use schedlab_api::Value;
 
 use super::World;
 use crate::manifests::Document;
@@ -79,7 +79,7 @@ impl World {
 #[cfg(test)]
 mod tests {
     use insta::assert_snapshot;
-    use schedlab_json::json;
+    use schedlab_api::json;
 
     use crate::features::load_text;
     use crate::manifests::{queue_from_row, workload_from_row};

@@ -3,7 +3,7 @@
 
 use anyhow::{Context as _, anyhow};
 use gherkin::Step;
-use schedlab_json::Value;
+use schedlab_api::Value;
 
 use super::World;
 use crate::api::ApiError;

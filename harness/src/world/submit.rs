@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use anyhow::Context as _;
-use schedlab_json::Value;
+use schedlab_api::Value;
 
 use super::World;
 use crate::api::{Api, ApplyOutcome, CreateOutcome};

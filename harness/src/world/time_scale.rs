@@ -4,7 +4,7 @@
 
 use std::time::Duration;
 
-use schedlab_json::{Value, json};
+use schedlab_api::{Value, json};
 use schedlab_scheduler::Config;
 
 /// How late a busy machine may be: assertions that must hold for a time are watched that much

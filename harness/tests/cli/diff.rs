@@ -40,7 +40,7 @@ fn another_strategy_changes_the_pods_per_node() {
     scenarios: 1 different, 1 equal, 0 in the first run only, 0 in the second only
     "#);
     let json = lab.run(&["diff", first.to_str().unwrap(), "latest", "--format", "json"]);
-    let json: schedlab_json::Value = serde_json::from_str(&json.stdout).unwrap();
+    let json: schedlab_api::Value = serde_json::from_str(&json.stdout).unwrap();
     assert_eq!(json["differ"][0]["differences"][1]["about"], "nodes like node-1…4");
     assert_eq!(json["equal"], 1);
 }

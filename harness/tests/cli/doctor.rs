@@ -1,6 +1,6 @@
 //! `schedlab doctor` on machines that lack prerequisites: `PATH` is a folder of the test.
 
-use schedlab_json::Value;
+use schedlab_api::Value;
 
 use super::lab::{CommandOutput, Lab};
 

@@ -286,8 +286,8 @@ fn a_killed_run_has_recorded_its_docker_daemon() {
     let records: Vec<String> =
         runs.flatten().map(|entry| std::fs::read_to_string(entry.path()).unwrap()).collect();
     assert_eq!(records.len(), 1);
-    let record: schedlab_json::Value = serde_json::from_str(&records[0]).unwrap();
-    let docker = schedlab_json::json!({"host": "unix:///far", "context": "far"});
+    let record: schedlab_api::Value = serde_json::from_str(&records[0]).unwrap();
+    let docker = schedlab_api::json!({"host": "unix:///far", "context": "far"});
     assert_eq!(record["docker"], docker);
     // Ends the process of `kind create cluster`, which would sleep on.
     clean.env("XDG_STATE_HOME", lab.path("state")).output().unwrap();

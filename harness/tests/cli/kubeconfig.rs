@@ -330,11 +330,11 @@ fn a_pod_without_a_scheduler_name_runs_beside_pods_of_our_scheduler() {
         let options = KubeConfigOptions::default();
         let config = kube::Config::from_custom_kubeconfig(kubeconfig, &options).await.unwrap();
         let pods: Api<Pod> = Api::default_namespaced(kube::Client::try_from(config).unwrap());
-        let pod = schedlab_json::json!({
+        let pod = schedlab_api::json!({
             "metadata": {"name": "p"},
             "spec": {"containers": [{"name": "c", "image": "i"}]},
         });
-        let pod = schedlab_json::from_value(pod).unwrap();
+        let pod = schedlab_api::from_value(pod).unwrap();
         pods.create(&PostParams::default(), &pod).await.unwrap();
         let only = WatchParams::default().fields("metadata.name=p");
         let mut events = pods.watch(&only, "0").await.unwrap().boxed();

@@ -1,7 +1,7 @@
 //! Random clusters: nodes, bound pods and pending pods. They are small, so that most constraints of
 //! a pod affect its decision.
 
-use schedlab_json::{Value, json};
+use schedlab_api::{Value, json};
 
 use crate::{random_pods, rng::SeededRng};
 

@@ -5,7 +5,7 @@ use std::{
     fmt,
 };
 
-use schedlab_json::Value;
+use schedlab_api::Value;
 
 use crate::reference::{Outcome, Scores};
 

@@ -4,7 +4,7 @@
 use anyhow::Context as _;
 use http::Request;
 use schedlab::api::Api;
-use schedlab_json::{Value, json};
+use schedlab_api::{Value, json};
 
 /// Arguments of the API server: without admission plugins that depend on controllers, which would
 /// create service accounts and remove taints.

@@ -1,6 +1,6 @@
 //! Random pods.
 
-use schedlab_json::{Map, Value, json};
+use schedlab_api::{Map, Value, json};
 
 use crate::{clusters::NAMESPACES, rng::SeededRng};
 

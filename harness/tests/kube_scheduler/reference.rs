@@ -12,8 +12,8 @@ use anyhow::{Context as _, bail};
 use futures::{AsyncBufRead, AsyncBufReadExt as _, StreamExt as _, TryStreamExt as _, stream};
 use http::Request;
 use schedlab::api::{Api, api_error};
+use schedlab_api::{Value, json};
 use schedlab_control_plane::{ChildProcess, TemporaryControlPlane};
-use schedlab_json::{Value, json};
 
 /// Weighted scores by feasible node and plugin.
 pub(crate) type Scores = BTreeMap<String, BTreeMap<String, i128>>;

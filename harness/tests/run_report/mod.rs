@@ -4,7 +4,7 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
-use schedlab_json::Value;
+use schedlab_api::Value;
 use tempfile::TempDir;
 
 /// The outcome of `schedlab run`.

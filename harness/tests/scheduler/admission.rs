@@ -8,7 +8,7 @@ use http::{Method, Request};
 use http_body_util::{BodyExt as _, Full};
 use hyper::body::Bytes;
 use insta::assert_snapshot;
-use schedlab_json::{Value, json};
+use schedlab_api::{Value, json};
 use schedlab_scheduler::admission::{
     Admission, PatchedPods, WebhookService, webhook_configurations,
 };

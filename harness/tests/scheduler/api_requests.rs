@@ -4,7 +4,7 @@
 use std::{sync::Arc, time::Duration};
 
 use insta::assert_snapshot;
-use schedlab_json::{Value, json};
+use schedlab_api::{Value, json};
 use schedlab_scheduler::{
     Binding, Component, Config, GpuReservation,
     leader_election::{ElectionConfig, LeaderState, lead},

@@ -5,7 +5,7 @@ use std::sync::{Arc, atomic::Ordering};
 
 use http::{Method, Request};
 use insta::assert_snapshot;
-use schedlab_json::{Value, json};
+use schedlab_api::{Value, json};
 use schedlab_scheduler::{Binding, Component};
 use tokio::task::JoinHandle;
 use tower::{ServiceExt as _, service_fn};

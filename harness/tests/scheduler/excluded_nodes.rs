@@ -4,7 +4,7 @@
 use std::io::Cursor;
 
 use insta::assert_snapshot;
-use schedlab_json::json;
+use schedlab_api::json;
 use schedlab_scheduler::{
     NodePool,
     explain::OutputFormat,
@@ -47,7 +47,7 @@ fn a_gpu_job_is_pending_until_a_node_has_the_gpu_worker_label() {
           2 nodes (n-0, n-1): excluded for lack of label node-role.kubernetes.io/gpu-worker or node-role.kubernetes.io/cpu-worker
         ");
         let output = lab.explain_as("train", OutputFormat::Json).await;
-        let output: schedlab_json::Value = serde_json::from_str(&output).unwrap();
+        let output: schedlab_api::Value = serde_json::from_str(&output).unwrap();
         assert_snapshot!(output["explained"]["nodes"]["leftOut"], @r#"[{"nodes":["n-0","n-1"],"why":"for lack of label node-role.kubernetes.io/gpu-worker or node-role.kubernetes.io/cpu-worker"}]"#);
         let source = SnapshotSource { client: lab.emulator.client(), config: lab.config.clone() };
         let zip = source.capture().await.unwrap();

@@ -2,7 +2,7 @@
 //! lets workloads run.
 
 use insta::assert_snapshot;
-use schedlab_json::json;
+use schedlab_api::json;
 use schedlab_scheduler::explain::OutputFormat;
 
 use super::lab::Lab;
@@ -198,7 +198,7 @@ fn the_json_output_has_the_same_content() {
         lab.job("train", "q", 2, 2);
         lab.start();
         lab.advance(3).await;
-        let output: schedlab_json::Value =
+        let output: schedlab_api::Value =
             serde_json::from_str(&lab.explain_as("train", OutputFormat::Json).await).unwrap();
         assert_eq!(output["workload"], "default/train");
         assert_eq!(output["podGroups"][0]["reason"]["code"], "OverLimit");
@@ -210,7 +210,7 @@ fn the_json_output_has_the_same_content() {
         let accounts = &explained["queues"][0]["accounts"];
         assert_eq!((&accounts["limit"]["gpu"], &accounts["limit"]["cpu"]), (&json!(1), &json!(-1)));
         assert_eq!(accounts["requested"]["gpu"], 2);
-        let queue: schedlab_json::Value =
+        let queue: schedlab_api::Value =
             serde_json::from_str(&lab.explain_queue_as("q", OutputFormat::Json).await).unwrap();
         assert_snapshot!(queue["derivation"]["gpu"], @r#"[{"divided":2,"fairShares":{"q":1}}]"#);
         assert_snapshot!(queue["queues"][0]["standing"], @r#"{"cpu":{"is":"served"},"gpu":{"by":1,"is":"starved"},"memory":{"is":"served"}}"#);

@@ -4,7 +4,7 @@
 use std::fmt::Write as _;
 
 use insta::assert_snapshot;
-use schedlab_json::json;
+use schedlab_api::json;
 
 use super::lab::{Lab, without_random_suffixes};
 

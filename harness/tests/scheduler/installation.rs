@@ -13,7 +13,7 @@ use std::{
 };
 
 use http::{Method, Request};
-use schedlab_json::{Value, json};
+use schedlab_api::{Value, json};
 use schedlab_scheduler::{
     ConfigFile,
     admission::{self, PatchedPods},
@@ -93,7 +93,7 @@ fn the_webhooks_of_the_chart_are_those_that_the_program_prints() {
 #[test]
 fn the_values_schema_of_the_chart_matches_the_configuration_schema() {
     let mut values: Value = serde_json::from_str(&text("chart/values.schema.json")).unwrap();
-    let mut file = schedlab_json::to_value(&ConfigFile::schema()).unwrap();
+    let mut file = schedlab_api::to_value(&ConfigFile::schema()).unwrap();
     file.as_object_mut().unwrap().remove("$schema");
     let definitions = file.as_object_mut().unwrap().remove("$defs");
     let advice = "regenerate kind-configs/chart/values.schema.json from `config-schema`: its $defs, \

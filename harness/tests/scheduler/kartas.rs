@@ -2,7 +2,7 @@
 //! exists.
 
 use insta::assert_snapshot;
-use schedlab_json::{Value, json};
+use schedlab_api::{Value, json};
 
 use super::lab::Lab;
 

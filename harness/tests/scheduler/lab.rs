@@ -15,12 +15,12 @@ use futures::future::OptionFuture;
 use http::{Method, Request};
 
 use jiff::Timestamp;
+use schedlab_api::{Value, json};
 use schedlab_emulator::{
     Emulator, Fleet, Options,
     clock::Clock,
     store::{DeleteOptions, Key, Op, Resource, Write},
 };
-use schedlab_json::{Value, json};
 use schedlab_scheduler::{
     Component, Config, IdlePolicy, Progress, RunUntil, crds, explain::OutputFormat,
 };

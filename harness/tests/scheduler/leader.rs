@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use http::Request;
 use insta::assert_snapshot;
-use schedlab_json::{Value, json};
+use schedlab_api::{Value, json};
 use schedlab_scheduler::{
     Config, Progress,
     leader_election::{ElectionConfig, LeaderState, lead},

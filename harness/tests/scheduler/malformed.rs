@@ -4,8 +4,8 @@
 use std::fmt::Write as _;
 
 use insta::assert_snapshot;
+use schedlab_api::{Value, json};
 use schedlab_emulator::store::Resource;
-use schedlab_json::{Value, json};
 
 use crate::lab::Lab;
 

@@ -3,8 +3,8 @@
 use http::{Request, Response};
 use http_body_util::Either;
 use insta::assert_snapshot;
+use schedlab_api::{Value, json};
 use schedlab_emulator::Fleet;
-use schedlab_json::{Value, json};
 
 use super::lab::Lab;
 use schedlab_scheduler::DefaultPriorities;

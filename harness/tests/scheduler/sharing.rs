@@ -11,7 +11,7 @@ use std::{
 use futures::future::OptionFuture;
 use http::{Method, Request, StatusCode};
 use insta::assert_snapshot;
-use schedlab_json::{Value, json};
+use schedlab_api::{Value, json};
 use schedlab_scheduler::{Binding, Component, GpuReservation, explain::OutputFormat};
 use tower::{ServiceExt as _, service_fn};
 

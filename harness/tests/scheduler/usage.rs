@@ -12,8 +12,8 @@ use std::{
 use http::{Request, StatusCode};
 use insta::assert_snapshot;
 use kube::client::Body;
+use schedlab_api::{Value, json};
 use schedlab_emulator::Fleet;
-use schedlab_json::{Value, json};
 use schedlab_scheduler::{
     NodePool, Progress,
     usage::{Endpoint, Timing, UsageDatabase, UsageQueries, Window},

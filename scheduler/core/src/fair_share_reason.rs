@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use crate::{
     actions::allocate::Reasons,
-    decision::{CapacityLocation, Quantity, Reason, Suggestion},
+    framework::{FreeCapacity, Session},
     head_of_line::HeadJobs,
     model::{Name, NodeId, PodId, QueueId, ShapeId},
     profile::Action,
@@ -13,9 +13,9 @@ use crate::{
         Account, JobKey, QueueAccounts,
         reclaim::{Reclaimer, Victims, diverging_queues},
     },
+    reason::{CapacityLocation, Quantity, Reason, Suggestion},
     requeue::lacks_capacity,
     resources::{Amount, PerResource, ResourceName},
-    session::{FreeCapacity, Session},
 };
 
 /// The over-quota use of all queues.

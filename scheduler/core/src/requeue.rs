@@ -4,9 +4,9 @@
 use std::time::Duration;
 
 use crate::{
-    decision::{DelayStart, Reason},
+    framework::{MinRuntimeProtection, Session},
     model::{PodGroupId, PodStatus, QueueId},
-    session::{MinRuntimeProtection, Session},
+    reason::{DelayStart, Reason},
     solver::min_runtime::{remaining_preemption_delay, remaining_runtime},
 };
 
@@ -77,10 +77,7 @@ pub(crate) const fn lacks_capacity(reason: &Reason) -> bool {
         reason,
         Reason::NoNode { .. }
             | Reason::GangDoesNotFit { .. }
-            | Reason::NoTopologyDomain(crate::session::NoTopologyDomain {
-                invalid_level: None,
-                ..
-            })
+            | Reason::NoTopologyDomain(crate::reason::NoTopologyDomain { invalid_level: None, .. })
     )
 }
 

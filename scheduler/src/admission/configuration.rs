@@ -1,6 +1,6 @@
 //! Webhook configurations that make an API server call component admission.
 
-use schedlab_json::{Value, json};
+use schedlab_api::{Value, json};
 
 use super::{MUTATE_PODS_PATH, POD_GROUPS_PATH, PODS_PATH, QUEUES_PATH};
 use crate::config::Config;

@@ -3,7 +3,7 @@
 //! overrides that only for containers with a GPU request. Pods must not set the variable
 //! themselves.
 
-use schedlab_json::{Text, Value, json};
+use schedlab_api::{Text, Value, json};
 use schedlab_scheduler_core::model::mig_profile_gpus;
 
 use crate::{

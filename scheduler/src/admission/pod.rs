@@ -11,7 +11,7 @@ pub(super) fn fault(pod: &PodRecord) -> Option<Malformed> {
 #[cfg(test)]
 mod tests {
     use insta::assert_snapshot;
-    use schedlab_json::{Value, json};
+    use schedlab_api::{Value, json};
 
     use super::*;
 

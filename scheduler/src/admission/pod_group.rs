@@ -1,7 +1,7 @@
 //! Validates PodGroups. Stricter than decisions, as KAI's webhook is: decisions treat
 //! `minSubGroup: 0` as unset and ignore `minSubGroup` of leaf sub-groups; both are rejected here.
 
-use schedlab_json::Value;
+use schedlab_api::Value;
 
 use crate::{
     cache::PodGroupRecord,
@@ -57,7 +57,7 @@ fn is_zero(of: &Value, pointer: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use insta::assert_snapshot;
-    use schedlab_json::json;
+    use schedlab_api::json;
 
     use super::*;
 

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use schedlab_json::Value;
+use schedlab_api::Value;
 use schedlab_scheduler_core::{
     model::{Name, QueueProblem},
     resources::PerResource,
@@ -14,7 +14,7 @@ use crate::{
     api::{ApiClient, path},
     cache::QueueRecord,
     parse::{Malformed, at, list, text},
-    queues::warnings,
+    queue_controller::warnings,
     snapshot_builder::queue_problem,
 };
 

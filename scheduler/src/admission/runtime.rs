@@ -1,7 +1,7 @@
 //! Sets the runtime class of GPU pods that name none (`gpuPodRuntimeClassName`). KAI's admission
 //! also overwrites the class that a pod names.
 
-use schedlab_json::{Value, json};
+use schedlab_api::{Value, json};
 
 use super::devices::{GpuSharing, containers, requests_gpus};
 use crate::parse::at;

@@ -17,7 +17,7 @@ use rustls::{
     ServerConfig,
     pki_types::{CertificateDer, PrivateKeyDer, pem::PemObject as _},
 };
-use schedlab_json::Value;
+use schedlab_api::Value;
 use tokio::{
     net::{TcpListener, TcpStream},
     time::timeout,

@@ -2,7 +2,7 @@
 //! ConfigMap. The binder writes that ConfigMap before it binds the pod; its name prefix is in
 //! annotation `runai/shared-gpu-configmap`.
 
-use schedlab_json::{Value, json};
+use schedlab_api::{Value, json};
 
 use super::runtime;
 use crate::{

@@ -1,7 +1,7 @@
 //! BindRequests instead of bindings: our binder or KAI's carries them out. While one is open, its
 //! pod counts as bound; one that has failed for good frees the node again.
 
-use schedlab_json::{Value, json};
+use schedlab_api::{Value, json};
 use schedlab_scheduler_core::model::{GpuFraction, Node, NodeId, PodId, PodShape};
 
 use super::{
@@ -70,7 +70,7 @@ impl Applier {
         let shape = &cycle.snapshot.shapes[of.shape.0 as usize];
         let node = &cycle.snapshot.nodes[node.0 as usize];
         let groups = cycle.plan.gpu_groups.get(&pod);
-        let mut labels = schedlab_json::Map::new();
+        let mut labels = schedlab_api::Map::new();
         if node.name.len() <= LABEL_MAX {
             labels.insert("selected-node".to_owned(), json!(&*node.name));
         }

@@ -5,11 +5,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use schedlab_json::{Value, json};
+use schedlab_api::{Value, json};
 use schedlab_scheduler_core::{
     Decision, Reason,
-    decision::DeallocationOutcome,
     model::{Name, Node, NodeId, PodGroupId, PodId},
+    reason::DeallocationOutcome,
 };
 
 use super::{

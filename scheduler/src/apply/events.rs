@@ -194,10 +194,10 @@ mod tests {
         };
         let (path, body) = event.to_request("ours", Time(1_500));
         assert_eq!(path, "/api/v1/namespaces/default/events");
-        let body: schedlab_json::Value = serde_json::from_slice(&body).unwrap();
+        let body: schedlab_api::Value = serde_json::from_slice(&body).unwrap();
         assert_eq!(
             body,
-            schedlab_json::json!({
+            schedlab_api::json!({
                 "apiVersion": "v1",
                 "kind": "Event",
                 "metadata": { "name": event.name(), "namespace": "default" },

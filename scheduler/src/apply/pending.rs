@@ -8,7 +8,7 @@ use std::{
     time::Duration,
 };
 
-use schedlab_json::json;
+use schedlab_api::json;
 use schedlab_scheduler_core::{
     Decision,
     model::{PodGroupId, PodId, PodStatus, Time},

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use schedlab_json::{Value, json};
+use schedlab_api::{Value, json};
 use schedlab_scheduler_core::{
     Decision,
     model::{GpuGroup, Name, NodeId, PodGroupId, PodId, PodStatus, Time},
@@ -212,7 +212,7 @@ pub(crate) fn shared_gpu_labels<'a>(
     let is_old = |label: &&str| {
         label.strip_prefix(GPU_GROUP_LABEL).is_some_and(|rest| rest.starts_with('/'))
     };
-    let mut labels: schedlab_json::Map =
+    let mut labels: schedlab_api::Map =
         known.filter(is_old).map(|old| (old.to_owned(), Value::Null)).collect();
     if let [one] = devices {
         labels.insert(GPU_GROUP_LABEL.to_owned(), json!(&**one));

@@ -1,7 +1,7 @@
 //! `schedulingConditions[].reasons[].details` of KAI's PodGroup: usage and bounds of the queue that
 //! a pod group did not fit into. Unlimited resources are left out.
 
-use schedlab_json::{Map, Value, json};
+use schedlab_api::{Map, Value, json};
 use schedlab_scheduler_core::{
     QueueUsage, Reason,
     model::QueueId,

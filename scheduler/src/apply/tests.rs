@@ -1,7 +1,7 @@
 //! The writes for a plan, rendered as text. There is no API server.
 
 use insta::assert_snapshot;
-use schedlab_json::{Value, json};
+use schedlab_api::{Value, json};
 use schedlab_scheduler_core::{Profile, schedule};
 
 use super::{

@@ -151,7 +151,7 @@ fn groups(cache: &ClusterCache) -> Vec<Warning> {
 #[cfg(test)]
 mod tests {
     use insta::assert_snapshot;
-    use schedlab_json::{Value, json};
+    use schedlab_api::{Value, json};
 
     use super::*;
     use crate::watch::Kind;

@@ -1,7 +1,7 @@
 //! One attempt to execute a BindRequest. It reads pod and node anew, so that it can be repeated at
 //! any point; the status of the request is written last.
 
-use schedlab_json::{Value, json};
+use schedlab_api::{Value, json};
 use schedlab_scheduler_core::model::{Name, Time};
 use serde::de::IgnoredAny;
 

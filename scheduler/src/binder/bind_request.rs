@@ -2,7 +2,7 @@
 
 use std::ops::Deref;
 
-use schedlab_json::Value;
+use schedlab_api::Value;
 use schedlab_scheduler_core::model::{Labels, Name};
 
 use crate::{
@@ -100,7 +100,7 @@ impl BindRequest {
 
 #[cfg(test)]
 mod tests {
-    use schedlab_json::json;
+    use schedlab_api::json;
 
     use super::*;
 

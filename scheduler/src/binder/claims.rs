@@ -2,7 +2,7 @@
 //! binder, like KAI's. Allocation and reservation are written to the claims before the pod is
 //! bound, and undone if it is not.
 
-use schedlab_json::{Value, json};
+use schedlab_api::{Value, json};
 use schedlab_scheduler_core::model::Name;
 use serde::de::IgnoredAny;
 

@@ -1,7 +1,7 @@
 //! Passes device indices to pods that share GPUs: by the ConfigMaps that KAI's webhook mounts, if
 //! the pod names them, and otherwise by the annotation that a CDI-enabled container runtime reads.
 
-use schedlab_json::{Map, Value, json};
+use schedlab_api::{Map, Value, json};
 use schedlab_scheduler_core::model::Name;
 
 use super::bind_request::BindRequest;

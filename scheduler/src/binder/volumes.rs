@@ -3,7 +3,7 @@
 //! that selects the node for provisioning. This project's scheduler binds volumes before it writes
 //! the BindRequest.
 
-use schedlab_json::Value;
+use schedlab_api::Value;
 use schedlab_scheduler_core::{
     model::{Name, VolumeAccess, VolumeProblem},
     plugins::assign_volumes,

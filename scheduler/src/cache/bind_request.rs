@@ -1,6 +1,6 @@
 //! BindRequests in the cache: while one is open, its pod counts as bound to the selected node.
 
-use schedlab_json::Value;
+use schedlab_api::Value;
 use schedlab_scheduler_core::model::{GpuGroup, Name, NumaAllocation, Time};
 
 use super::{ClusterCache, NodeSource, ObjectKey, PodRecord, gpu_fractions, numa};
@@ -143,7 +143,7 @@ impl ClusterCache {
 
 #[cfg(test)]
 mod tests {
-    use schedlab_json::json;
+    use schedlab_api::json;
 
     use super::*;
     use crate::watch::Kind;

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeSet;
 
-use schedlab_json::Value;
+use schedlab_api::Value;
 use schedlab_scheduler_core::model::Name;
 
 use super::{ClusterCache, ObjectKey, PodRecord};
@@ -106,7 +106,7 @@ fn required_name(reference: &Value) -> Option<Name> {
 
 #[cfg(test)]
 mod tests {
-    use schedlab_json::json;
+    use schedlab_api::json;
 
     use super::*;
 

@@ -1,6 +1,6 @@
 //! `PodDisruptionBudget`s in the cache.
 
-use schedlab_json::Value;
+use schedlab_api::Value;
 use schedlab_scheduler_core::model::{DisruptionBudget, Name};
 
 use super::{ObjectKey, selectors::label_selector};

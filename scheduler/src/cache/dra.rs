@@ -20,7 +20,7 @@ mod unused;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use schedlab_json::Value;
+use schedlab_api::Value;
 use schedlab_scheduler_core::{
     model::{DeviceClaim, DeviceReach, Name, Node, VolumeClaim},
     resources::Resources,

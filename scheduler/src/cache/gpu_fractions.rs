@@ -1,7 +1,7 @@
 //! Fractional GPU requests in KAI's annotations: `gpu-fraction` or `gpu-memory`, and
 //! `gpu-fraction-num-devices`. The labels of a pod name the GPUs that it shares.
 
-use schedlab_json::Value;
+use schedlab_api::Value;
 use schedlab_scheduler_core::model::{
     FractionalGpu, GpuFraction, GpuGroup, Labels, mig_profile_gpus,
 };
@@ -103,7 +103,7 @@ pub(crate) fn groups(labels: &Labels) -> Vec<GpuGroup> {
 #[cfg(test)]
 mod tests {
     use insta::assert_snapshot;
-    use schedlab_json::json;
+    use schedlab_api::json;
 
     use super::*;
 

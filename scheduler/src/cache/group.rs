@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use schedlab_json::Value;
+use schedlab_api::Value;
 use schedlab_scheduler_core::{
     model::{Name, StalenessGrace, SubGroup, Time, TopologyConstraint},
     resources::PerResource,

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use schedlab_json::Value;
+use schedlab_api::Value;
 use schedlab_scheduler_core::model::{ExcludedNodes, LabelMismatch, Name, Node, Taint};
 
 use super::{ClusterCache, find_condition, pod_requests, selectors};
@@ -166,7 +166,7 @@ fn taint(item: &Value) -> Result<Taint, Malformed> {
 #[cfg(test)]
 mod tests {
     use insta::assert_snapshot;
-    use schedlab_json::json;
+    use schedlab_api::json;
 
     use super::*;
 

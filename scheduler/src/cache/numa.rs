@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use schedlab_json::{Map, Value, json};
+use schedlab_api::{Map, Value, json};
 use schedlab_scheduler_core::{
     model::{
         ContainerRequests, Name, NumaAllocation, NumaPolicy, NumaScope, NumaTopology, NumaZone,

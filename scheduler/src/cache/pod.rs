@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use schedlab_json::Value;
+use schedlab_api::Value;
 use schedlab_scheduler_core::model::{
     GpuGroup, HostPort, Labels, LeaderRole, Name, NumaAllocation, PodShape, PreemptionPolicy, Time,
 };

@@ -4,7 +4,7 @@
 
 use std::collections::BTreeMap;
 
-use schedlab_json::{Map, Value};
+use schedlab_api::{Map, Value};
 use schedlab_scheduler_core::resources::Resources;
 
 use crate::parse::{Malformed, Unit, at, list, quantity, shown, text};
@@ -172,7 +172,7 @@ fn into_resources(mut amounts: Amounts<'_>) -> Resources {
 
 #[cfg(test)]
 mod tests {
-    use schedlab_json::json;
+    use schedlab_api::json;
 
     use super::*;
 

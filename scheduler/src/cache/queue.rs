@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, time::Duration};
 
-use schedlab_json::Value;
+use schedlab_api::Value;
 use schedlab_scheduler_core::{
     model::{Labels, Name, QueueProblem, Time},
     resources::{Amount, PerResource},

@@ -1,6 +1,6 @@
 //! Node selectors, label selectors, tolerations and spread constraints of a pod's spec.
 
-use schedlab_json::Value;
+use schedlab_api::Value;
 use schedlab_scheduler_core::model::{
     Inclusion, LabelSelector, Name, NamespaceSet, NodeSelectorTerm, Operator, PodAffinityTerm,
     Requirement, TaintEffect, Toleration, TopologySpread, WhenUnsatisfiable,

@@ -128,7 +128,7 @@ fn node_gpu_groups(pod: &PodRecord) -> Vec<NodeGpuGroup> {
 
 #[cfg(test)]
 mod tests {
-    use schedlab_json::{Value, json};
+    use schedlab_api::{Value, json};
 
     use super::*;
     use crate::watch::Kind;

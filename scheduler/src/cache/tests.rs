@@ -1,7 +1,7 @@
 //! Watched and assumed state in the cache.
 
 use insta::assert_snapshot;
-use schedlab_json::json;
+use schedlab_api::json;
 
 use schedlab_scheduler_core::model::{LeaderRole, Time};
 

@@ -1,6 +1,6 @@
 //! Topologies and topology constraints in the cache.
 
-use schedlab_json::Value;
+use schedlab_api::Value;
 use schedlab_scheduler_core::model::{Name, Topology, TopologyConstraint, TopologyLevel};
 
 use crate::parse::{list, name, text};

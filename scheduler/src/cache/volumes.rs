@@ -10,7 +10,7 @@ use std::{
     sync::Arc,
 };
 
-use schedlab_json::Value;
+use schedlab_api::Value;
 use schedlab_scheduler_core::model::{
     AttachedVolume, Labels, Name, NodeSelectorTerm, Operator, ProvisionableVolume, Requirement,
     Volume, VolumeAccess, VolumeClaim, VolumeProblem, VolumeReach,

@@ -11,7 +11,7 @@ mod usage;
 
 use std::{collections::BTreeMap, fmt, time::Duration};
 
-use schedlab_json::plain_type_names;
+use schedlab_api::plain_type_names;
 use schemars::{JsonSchema, Schema};
 use serde::{
     Deserialize, Deserializer,

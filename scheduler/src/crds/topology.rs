@@ -2,7 +2,7 @@
 //! the narrowest.
 
 use kube::CustomResource;
-use schedlab_json::{Value, json};
+use schedlab_api::{Value, json};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 

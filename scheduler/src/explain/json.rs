@@ -1,17 +1,17 @@
 //! Explanations as JSON: the content of the text, with codes and numbers. GPUs and CPU cores are
 //! numbers with thousandths, memory is in bytes, and -1 means unlimited, as in the Queue API.
 
-use schedlab_json::{Map, Value, json};
+use schedlab_api::{Map, Value, json};
 use schedlab_scheduler_core::{
     Decision, Reason, Snapshot,
     explain::{
         Explanation, NewNodeSize, QueueBalance, QueueExplanation, SuggestedStep, TrialOutcome,
         VictimCandidate,
     },
+    framework::Fit,
     model::{DeviceClaim, ExcludedNodes, PodGroup, PodGroupId, PodId},
     queues::Account,
     resources::{Amount, PerResource, Resources},
-    session::Fit,
 };
 
 /// Explanation of a pod group.

@@ -1,7 +1,7 @@
 //! Parses and validates Karta objects. Rejects what KAI's validation rejects; ignores fields that
 //! do not affect the grouping of pods.
 
-use schedlab_json::Value;
+use schedlab_api::Value;
 use schedlab_scheduler_core::model::{Name, TopologyConstraint};
 
 use super::{

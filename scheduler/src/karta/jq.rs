@@ -20,7 +20,7 @@ use jaq_core::{
 };
 use jaq_json::{Num, Val};
 use jaq_std::ValT as _;
-use schedlab_json::Value;
+use schedlab_api::Value;
 
 /// Maximum length of an expression in bytes.
 const LENGTH_MAX: usize = 4 * 1024;
@@ -300,7 +300,7 @@ fn to_val(of: &Value) -> Val {
         Value::String(text) => Val::utf8_str(text.as_bytes().to_vec()),
         Value::Array(items) => items.iter().map(to_val).collect(),
         Value::Object(fields) => {
-            let field = |(key, of): (&schedlab_json::Text, &Value)| {
+            let field = |(key, of): (&schedlab_api::Text, &Value)| {
                 (Val::utf8_str(key.as_bytes().to_vec()), to_val(of))
             };
             Val::obj(fields.iter().map(field).collect())

@@ -3,7 +3,7 @@
 
 use std::{cell::OnceCell, collections::BTreeMap};
 
-use schedlab_json::Value;
+use schedlab_api::Value;
 use schedlab_scheduler_core::model::{Name, TopologyConstraint};
 
 use super::{

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use schedlab_json::{Value, json};
+use schedlab_api::{Value, json};
 use schedlab_scheduler_core::model::Name;
 
 use super::{

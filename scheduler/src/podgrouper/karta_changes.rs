@@ -1,7 +1,7 @@
 //! Regroups pods when a Karta of their kind is created, changed or deleted. KAI regroups a pod only
 //! when the pod itself changes.
 
-use schedlab_json::Value;
+use schedlab_api::Value;
 use schedlab_scheduler_core::model::Name;
 
 use super::{may_be_grouped, warnings::Warning};

@@ -1,6 +1,6 @@
 //! Writes the PodGroup annotation and the sub-group label of pods.
 
-use schedlab_json::{Value, json};
+use schedlab_api::{Value, json};
 use schedlab_scheduler_core::model::Name;
 
 use crate::{

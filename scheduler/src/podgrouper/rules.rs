@@ -13,7 +13,7 @@ mod training;
 
 use std::collections::BTreeMap;
 
-use schedlab_json::Value;
+use schedlab_api::Value;
 use schedlab_scheduler_core::model::{Labels, Name};
 
 use super::defaults::Defaults;

@@ -4,7 +4,7 @@
 use std::io::{Cursor, Write as _};
 
 use insta::assert_snapshot;
-use schedlab_json::{Value, json};
+use schedlab_api::{Value, json};
 use zip::{ZipWriter, write::SimpleFileOptions};
 
 use super::{Overrides, replay};

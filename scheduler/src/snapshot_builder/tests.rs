@@ -7,7 +7,7 @@ mod updates;
 use std::fmt::Write as _;
 
 use insta::assert_snapshot;
-use schedlab_json::{Value, json};
+use schedlab_api::{Value, json};
 use schedlab_scheduler_core::model::PodStatus;
 
 use super::*;

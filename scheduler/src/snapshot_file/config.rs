@@ -3,7 +3,7 @@
 mod flags;
 mod tiers;
 
-use schedlab_json::{Text, Value, plain_type_names};
+use schedlab_api::{Text, Value, plain_type_names};
 use serde_path_to_error::Segment;
 
 use super::SnapshotFileError;

@@ -7,7 +7,7 @@ use std::{
     io::{BufReader, Read, Seek},
 };
 
-use schedlab_json::Value;
+use schedlab_api::Value;
 use serde::de::{DeserializeSeed, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use zip::{ZipArchive, result::ZipError};
 
@@ -283,7 +283,7 @@ mod tests {
     use std::io::{Cursor, Write as _};
 
     use insta::assert_snapshot;
-    use schedlab_json::json;
+    use schedlab_api::json;
     use schedlab_scheduler_core::profile::Action;
     use zip::{ZipWriter, write::SimpleFileOptions};
 

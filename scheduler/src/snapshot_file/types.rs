@@ -6,7 +6,7 @@ mod kinds;
 
 use std::{collections::BTreeMap, fmt};
 
-use schedlab_json::Value;
+use schedlab_api::Value;
 use serde_json::{Map, Value as Schema};
 
 use crate::{

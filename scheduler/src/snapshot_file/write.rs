@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use schedlab_json::{Value, json};
+use schedlab_api::{Value, json};
 use schedlab_scheduler_core::{
     Profile,
     profile::{Action, Placement, ResolveMethod},

@@ -4,7 +4,7 @@
 
 use std::{collections::BTreeMap, fmt};
 
-use schedlab_json::{Value, json};
+use schedlab_api::{Value, json};
 use schedlab_scheduler_core::{
     model::{Name, Time},
     resources::PerResource,

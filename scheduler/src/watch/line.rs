@@ -4,7 +4,7 @@
 use std::borrow::Cow;
 use std::fmt;
 
-use schedlab_json::Value;
+use schedlab_api::Value;
 use serde::de::{DeserializeSeed, IgnoredAny, MapAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 

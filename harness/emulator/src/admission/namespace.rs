@@ -3,10 +3,9 @@
 
 use super::Admission;
 use crate::error::{ApiError, Cause};
-use crate::kinds::Resource;
-use crate::object;
+use crate::resource::Resource;
 use crate::store::Key;
-use schedlab_json::{Value, json};
+use schedlab_api::{Value, json, object};
 
 /// Rejects a new object in a missing or terminating namespace.
 pub(super) fn check(admission: &Admission<'_>) -> Result<(), ApiError> {

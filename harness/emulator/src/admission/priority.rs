@@ -2,10 +2,12 @@
 
 use super::Admission;
 use crate::error::{ApiError, FieldErrors};
-use crate::kinds::Resource;
-use crate::object::{self, number, text};
+use crate::resource::Resource;
 use crate::store::Key;
-use schedlab_json::Value;
+use schedlab_api::{
+    Value,
+    object::{self, number, text},
+};
 
 /// The highest value of a class that is not a system class.
 const USER_PRIORITY_MAX: i64 = 1_000_000_000;

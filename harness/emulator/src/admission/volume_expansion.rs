@@ -2,11 +2,9 @@
 
 use super::Admission;
 use crate::error::ApiError;
-use crate::kinds::Resource;
-use crate::object;
-use crate::quantity::thousandths;
+use crate::resource::Resource;
 use crate::store::Key;
-use schedlab_json::Value;
+use schedlab_api::{Value, object, quantity::thousandths};
 
 /// Rejects a larger request if the storage class does not allow volume expansion.
 pub(super) fn check_expansion(

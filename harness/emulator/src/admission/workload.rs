@@ -1,13 +1,16 @@
 //! Validation of workloads: selectors, pod templates and immutable fields.
 
-use super::pod::{check_spec, check_timing_annotations};
+use super::checks::check_timing_annotations;
+use super::pod::check_spec;
 use super::{Admission, job, rollout, storage};
 use crate::error::FieldErrors;
 use crate::kinds::Kind;
+use crate::label_selector::LabelSelector;
 use crate::names;
-use crate::object::{self, text};
-use crate::select::LabelSelector;
-use schedlab_json::{Map, Text, Value};
+use schedlab_api::{
+    Map, Text, Value,
+    object::{self, text},
+};
 
 const SELECTOR_MISMATCH: &str = "`selector` does not match template `labels`";
 

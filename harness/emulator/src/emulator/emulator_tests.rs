@@ -10,8 +10,10 @@ use kube::api::{DeleteParams, PostParams};
 use super::SettleTimeout;
 use crate::emulator::test_cluster::TestCluster;
 use crate::fleet::Fleet;
-use crate::object::{set, text};
-use schedlab_json::json;
+use schedlab_api::{
+    json,
+    object::{set, text},
+};
 
 #[tokio::test(start_paused = true)]
 async fn an_in_process_client_sees_its_pod_run_and_terminate() {
@@ -24,7 +26,7 @@ async fn an_in_process_client_sees_its_pod_run_and_terminate() {
         "metadata": {"name": "p"},
         "spec": {"nodeName": "n1", "containers": [{"name": "c", "image": "i"}]},
     });
-    pods.create(&PostParams::default(), &schedlab_json::from_value(pod).unwrap()).await.unwrap();
+    pods.create(&PostParams::default(), &schedlab_api::from_value(pod).unwrap()).await.unwrap();
     cluster.settle().await;
     let status = pods.get("p").await.unwrap().status.unwrap();
     assert_eq!(status.phase.as_deref(), Some("Running"));
@@ -55,7 +57,7 @@ async fn a_realistic_fleet_comes_up_like_a_slim_one() {
     cluster.emulator.add_fleet(&fleet.unwrap()).unwrap();
     cluster.settle().await;
     for node in cluster.all("nodes") {
-        assert_eq!(crate::object::condition(&node, "Ready"), Some("True"));
+        assert_eq!(schedlab_api::object::condition(&node, "Ready"), Some("True"));
         assert!(node.to_string().len() > 27_000);
     }
 }
@@ -151,7 +153,7 @@ async fn a_dropped_emulator_stops_its_controllers() {
     tokio::task::yield_now().await;
     let nodes = crate::store::Resource::new("", "nodes");
     let mut node = store.read(|store| {
-        schedlab_json::Value::clone(store.list(&nodes, None).next().expect("the node"))
+        schedlab_api::Value::clone(store.list(&nodes, None).next().expect("the node"))
     });
     set(&mut node, &["spec", "unschedulable"], true.into());
     let key = crate::controllers::key_of(&nodes, &node);
@@ -164,5 +166,5 @@ async fn a_dropped_emulator_stops_its_controllers() {
     tokio::time::sleep(Duration::from_mins(1)).await;
     let node = store.read(|store| store.list(&nodes, None).next().cloned()).unwrap();
     assert_eq!(text(&node, &["spec", "taints", "0"]), "");
-    assert_eq!(crate::object::list(&node, &["spec", "taints"]).len(), 0);
+    assert_eq!(schedlab_api::object::list(&node, &["spec", "taints"]).len(), 0);
 }

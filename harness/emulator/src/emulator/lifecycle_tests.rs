@@ -1,8 +1,8 @@
 //! The lifecycle of nodes, garbage collection and namespace deletion.
 
 use crate::emulator::test_cluster::TestCluster;
-use crate::object::{condition, is_deleting, list, name, namespace, set, text, uid};
 use crate::store::Propagation;
+use schedlab_api::object::{condition, is_deleting, list, name, namespace, set, text, uid};
 
 fn taints(cluster: &TestCluster, node: &str) -> Vec<String> {
     let node = cluster.get("nodes", node);
@@ -130,7 +130,7 @@ async fn a_no_execute_taint_evicts_pods_that_do_not_tolerate_it() {
     cluster.pod("p", "n1", 1, "");
     cluster.settle().await;
     cluster.edit("nodes", "n1", |node| {
-        let taint = schedlab_json::json!([{"key": "maintenance", "effect": "NoExecute"}]);
+        let taint = schedlab_api::json!([{"key": "maintenance", "effect": "NoExecute"}]);
         set(node, &["spec", "taints"], taint);
     });
     cluster.secs(2).await;

@@ -1,7 +1,7 @@
 //! Admission and usage of `ResourceQuotas` in a running cluster.
 
 use crate::emulator::test_cluster::TestCluster;
-use crate::object::map;
+use schedlab_api::object::map;
 
 const QUOTA: &str = "
     apiVersion: v1
@@ -43,7 +43,7 @@ async fn a_new_quota_counts_existing_objects() {
     cluster.settle().await;
     insta::assert_snapshot!(used(&cluster), @r#"{"count/pods": String("2"), "requests.nvidia.com/gpu": String("2")}"#);
     cluster.edit("resourcequotas", "q", |quota| {
-        quota["spec"]["hard"] = schedlab_json::json!({"pods": 5});
+        quota["spec"]["hard"] = schedlab_api::json!({"pods": 5});
     });
     cluster.settle().await;
     insta::assert_snapshot!(cluster.get("resourcequotas", "q")["status"], @r#"{"hard":{"pods":"5"},"used":{"pods":"2"}}"#);

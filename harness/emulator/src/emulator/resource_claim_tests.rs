@@ -1,8 +1,10 @@
 //! The lifecycle of resource claims, and the published devices of nodes.
 
 use crate::emulator::test_cluster::TestCluster;
-use crate::object::{annotation, at, list, name, remove, set, text, uid};
-use schedlab_json::json;
+use schedlab_api::{
+    json,
+    object::{annotation, at, list, name, remove, set, text, uid},
+};
 
 const TEMPLATE: &str = "
         apiVersion: resource.k8s.io/v1
@@ -141,6 +143,6 @@ async fn gpus_for_claims_are_published_by_a_driver() {
     assert_eq!(cluster.names("resourceslices"), [""; 0]);
 }
 
-fn name_of(entry: &schedlab_json::Value) -> &str {
+fn name_of(entry: &schedlab_api::Value) -> &str {
     text(entry, &["name"])
 }

@@ -6,12 +6,14 @@ use super::{Emulator, Options};
 use crate::clock::Clock;
 use crate::controllers::key_of;
 use crate::error::ApiError;
-use crate::object::{annotation, condition, is_deleting, list, name, namespace, number, set, text};
 use crate::store::{
     DeleteOptions, FieldValidation, Key, LogEntry, Object, Op, Propagation, Resource, Subresource,
     Write, WriteOutcome,
 };
-use schedlab_json::Value;
+use schedlab_api::{
+    Value,
+    object::{annotation, condition, is_deleting, list, name, namespace, number, set, text},
+};
 
 /// A cluster that starts at the beginning of 2026 in the virtual time of the test's runtime.
 pub(crate) struct TestCluster {
@@ -162,8 +164,8 @@ impl TestCluster {
         for pod in self.all("pods") {
             if text(&pod, &["spec", "nodeName"]).is_empty() && !is_deleting(&pod) {
                 let key = key_of(&self.resource("pods"), &pod);
-                let target = schedlab_json::json!({"kind": "Node", "name": node});
-                let binding = schedlab_json::json!({
+                let target = schedlab_api::json!({"kind": "Node", "name": node});
+                let binding = schedlab_api::json!({
                     "apiVersion": "v1",
                     "kind": "Binding",
                     "metadata": {"name": name(&pod), "namespace": namespace(&pod)},

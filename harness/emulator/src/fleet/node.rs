@@ -4,7 +4,7 @@ use super::node_padding;
 use super::pool::{GpusBy, ObjectSize, Pool};
 use super::taint::TaintText;
 use crate::controllers::PUBLISHED;
-use schedlab_json::{Map, Value, json};
+use schedlab_api::{Map, Value, json};
 
 /// The node with a name. `index` is its index in the fleet, which determines its topology domains.
 pub(super) fn object(pool: &Pool, name: &str, index: usize) -> Value {

@@ -8,7 +8,7 @@ use super::decode;
 use super::path::Target;
 use super::response::{self, ApiResponse};
 use crate::error::ApiError;
-use schedlab_json::{Value, json};
+use schedlab_api::{Value, json};
 
 /// Group, plural and kind of the reviews; all are cluster-scoped and of version `v1`.
 pub(super) const REVIEWS: [(&str, &str, &str); 4] = [

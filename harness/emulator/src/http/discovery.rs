@@ -7,7 +7,7 @@ use super::access_review::REVIEWS;
 use super::response::{self, ApiResponse};
 use crate::error::ApiError;
 use crate::kinds::{Kind, Kinds, version_rank};
-use schedlab_json::{Value, json};
+use schedlab_api::{Value, json};
 
 const ALL_VERBS: [&str; 8] =
     ["create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"];

@@ -1,7 +1,7 @@
 //! Serializes JSON values with the same output as `serde_json`. Faster for Kubernetes objects: they
 //! consist of many short strings without escapes, which are copied.
 
-use schedlab_json::{Map, Value};
+use schedlab_api::{Map, Value};
 use serde::Serialize;
 
 /// Appends a value.
@@ -66,7 +66,7 @@ fn write_string(bytes: &mut Vec<u8>, text: &str) {
 mod tests {
     use proptest::prelude::{any, *};
 
-    use schedlab_json::Value;
+    use schedlab_api::Value;
 
     fn trees() -> impl Strategy<Value = Value> {
         let leaf = prop_oneof![

@@ -20,7 +20,7 @@ use super::response::{self, ApiResponse};
 use crate::error::ApiError;
 use crate::kinds::{Kind, Kinds, Origin};
 use crate::shared::SharedStore;
-use schedlab_json::{Map, Value, json};
+use schedlab_api::{Map, Value, json};
 
 /// The media type of version 2 in protobuf. Older clients request it with `@` before `v1.0`.
 const V2_PROTOBUF: &str = "application/com.github.proto-openapi.spec.v2.v1.0+protobuf";

@@ -6,7 +6,7 @@ mod wire;
 
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use jiff::Timestamp;
-use schedlab_json::{Map, Value};
+use schedlab_api::{Map, Value};
 
 use types::{FieldType, JsonPlacement, Message, Type};
 use wire::{Field, FieldReader};
@@ -187,7 +187,7 @@ fn text(bytes: &[u8]) -> Result<&str, String> {
 
 #[cfg(test)]
 mod tests {
-    use schedlab_json::json;
+    use schedlab_api::json;
 
     use super::*;
     use crate::kinds::Kinds;

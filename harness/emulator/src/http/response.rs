@@ -13,7 +13,7 @@ use serde::Serialize;
 
 use super::accept::Encoding;
 use crate::error::ApiError;
-use schedlab_json::{Value, json};
+use schedlab_api::{Value, json};
 
 /// The chunks of a streamed body.
 type ChunkStream = Pin<Box<dyn Stream<Item = Bytes> + Send>>;

@@ -59,7 +59,7 @@ impl fmt::Debug for SerializedCache {
 
 #[cfg(test)]
 mod tests {
-    use schedlab_json::json;
+    use schedlab_api::json;
 
     use super::*;
 

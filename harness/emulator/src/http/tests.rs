@@ -13,7 +13,7 @@ use super::Router;
 use crate::clock::Clock;
 use crate::shared::SharedStore;
 use crate::store::Store;
-use schedlab_json::{Value, json};
+use schedlab_api::{Value, json};
 
 /// A router without controllers, with the namespace `default`.
 async fn server() -> Router {

@@ -22,7 +22,7 @@ use crate::error::ApiError;
 use crate::kinds::Kind;
 use crate::shared::SharedStore;
 use crate::watch::{Bookmark, LiveWatch, WatchEvent};
-use schedlab_json::Value;
+use schedlab_api::Value;
 
 impl RequestContext<'_> {
     pub(super) fn watch(&self) -> Result<ApiResponse, ApiError> {
@@ -146,7 +146,7 @@ impl EventEncoder {
         if matches!(self.format, ResponseFormat::Plain) {
             return write_event(chunk, "BOOKMARK", &mark);
         }
-        let mark = schedlab_json::to_value(&mark).expect("a bookmark serializes to JSON");
+        let mark = schedlab_api::to_value(&mark).expect("a bookmark serializes to JSON");
         self.write_shaped(chunk, "BOOKMARK", &mark, now);
     }
 

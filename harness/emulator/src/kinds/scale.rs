@@ -4,9 +4,8 @@ use std::sync::Arc;
 
 use super::{Kind, Origin, Path};
 use crate::error::ApiError;
-use crate::object;
-use crate::select::LabelSelector;
-use schedlab_json::{Value, json};
+use crate::label_selector::LabelSelector;
+use schedlab_api::{Value, json, object};
 
 /// The paths of the fields of `/scale` in an object.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -18,7 +18,7 @@ mod validate;
 use std::collections::BTreeMap;
 
 use regex::Regex;
-use schedlab_json::Value;
+use schedlab_api::Value;
 
 pub use compile::compile;
 pub(crate) use formats::unrecognized_formats;

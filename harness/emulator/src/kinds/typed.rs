@@ -13,7 +13,7 @@ mod type_registry;
 
 use super::Kind;
 use crate::error::ApiError;
-use schedlab_json::Value;
+use schedlab_api::Value;
 
 pub(crate) use canonical_quantity::canonical;
 pub(crate) use type_cursor::{TypeCursor, metadata, root};
@@ -68,7 +68,7 @@ pub(crate) fn decode_metadata(kind: &Kind, object: &mut Value) -> Result<Decoded
         return Ok(decoded);
     };
     if metadata.is_null() {
-        *metadata = Value::Object(schedlab_json::Map::new());
+        *metadata = Value::Object(schedlab_api::Map::new());
     }
     decode::decode(form, metadata, &mut decoded.unknown).map_err(|why| {
         ApiError::bad_request(format!(
@@ -86,10 +86,10 @@ pub(crate) fn decode_metadata(kind: &Kind, object: &mut Value) -> Result<Decoded
 pub(crate) fn decode_embedded(metadata: &mut Value) -> Result<Decoded, String> {
     let mut decoded = Decoded::default();
     if metadata.is_null() {
-        *metadata = Value::Object(schedlab_json::Map::new());
+        *metadata = Value::Object(schedlab_api::Map::new());
     }
     if !metadata.is_object() {
-        let found = crate::object::go_type(metadata);
+        let found = schedlab_api::object::go_type(metadata);
         return Err(format!("json: cannot unmarshal {found} into Go value of type v1.ObjectMeta"));
     }
     if let Some(form) = type_registry::metadata() {

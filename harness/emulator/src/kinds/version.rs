@@ -9,8 +9,7 @@ mod autoscaler;
 use std::sync::Arc;
 
 use super::{Kind, Origin, Resource};
-use crate::object;
-use schedlab_json::Value;
+use schedlab_api::{Value, object};
 
 /// Field names of an event: as stored, and in `events.k8s.io`.
 const EVENT_FIELDS: [(&str, &str); 8] = [
@@ -93,7 +92,7 @@ fn rename(event: &mut Value, fields: [(&str, &str); 8]) {
 
 #[cfg(test)]
 mod tests {
-    use schedlab_json::json;
+    use schedlab_api::json;
 
     use super::super::Kinds;
 

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, LazyLock};
 
 use super::shape::{ListShape, Shape};
-use schedlab_json::Value;
+use schedlab_api::Value;
 
 /// One type per paragraph: its name, then one field per line. `kind/group` defines a kind, which
 /// has `metadata` implicitly. Words after a field: its type; `keyed=` (list keys for apply;

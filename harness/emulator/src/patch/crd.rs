@@ -4,7 +4,7 @@ use std::sync::{Arc, LazyLock};
 
 use super::builtin::with_metadata;
 use super::shape::{ListShape, Shape};
-use schedlab_json::Value;
+use schedlab_api::Value;
 
 /// The shape of a custom resource with this `openAPIV3Schema`.
 pub fn crd_shape(schema: &Value) -> Arc<Shape> {

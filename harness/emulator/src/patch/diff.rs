@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use super::fields::{FieldSet, drop_unowned_fields, put};
 use super::shape::{ListShape, Shape, item_step};
-use schedlab_json::Value;
+use schedlab_api::Value;
 
 /// The difference between two states.
 #[derive(Debug, Default)]

@@ -3,7 +3,7 @@
 //! holds `"."`. Working on that form directly saves a conversion on every write.
 
 use super::shape::{ListShape, Shape, item_step};
-use schedlab_json::{Map, Text, Value};
+use schedlab_api::{Map, Text, Value};
 
 /// A set of field paths; empty means the empty set.
 pub(super) type FieldSet = Map;

@@ -4,8 +4,7 @@ use json_patch::{AddOperation, PatchOperation};
 
 use super::unprocessable_patch;
 use crate::error::ApiError;
-use crate::object;
-use schedlab_json::{Map, Value};
+use schedlab_api::{Map, Value, object};
 
 /// The maximum number of operations, as in the API server.
 const OPERATIONS_MAX: usize = 10_000;
@@ -21,7 +20,7 @@ pub fn apply_json_patch(current: &Value, patch: &Value) -> Result<Value, ApiErro
         return Err(undecodable_patch(patch, "[]handlers.jsonPatchOp"));
     }
     let operations: json_patch::Patch =
-        schedlab_json::from_value(patch.clone()).map_err(|_| unprocessable_patch())?;
+        schedlab_api::from_value(patch.clone()).map_err(|_| unprocessable_patch())?;
     if operations.0.len() > OPERATIONS_MAX {
         let message = format!(
             "The allowed maximum operations in a JSON patch is {OPERATIONS_MAX}, got {}",

@@ -6,7 +6,7 @@ use jiff::fmt::temporal::DateTimePrinter;
 use super::diff::diff;
 use super::fields::{FieldSet, subtract, unite};
 use super::shape::Shape;
-use schedlab_json::{Value, json};
+use schedlab_api::{Value, json};
 
 /// The API's timestamp format: whole seconds.
 const SECONDS: DateTimePrinter = DateTimePrinter::new().precision(Some(0));

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use schedlab_json::{Map, Value};
+use schedlab_api::{Map, Value};
 
 /// The merge information of one field.
 #[derive(Clone, Debug, Default)]

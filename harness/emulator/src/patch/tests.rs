@@ -5,7 +5,7 @@ mod json;
 mod managed;
 mod strategic;
 
-use schedlab_json::Value;
+use schedlab_api::Value;
 
 /// JSON or YAML, whichever reads better in a table.
 fn object(text: &str) -> Value {

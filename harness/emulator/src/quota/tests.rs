@@ -1,7 +1,7 @@
 //! Tables of quota usage and scopes.
 
 use super::*;
-use schedlab_json::{Value, json};
+use schedlab_api::{Value, json};
 
 fn now() -> Timestamp {
     "2026-01-01T00:01:00Z".parse().unwrap()

@@ -6,10 +6,12 @@ use super::{Collection, RemoteControllers, RemoteOptions};
 use crate::clock::Clock;
 use crate::controllers::KubeletDefaults;
 use crate::http::Router;
-use crate::object::{condition, text};
 use crate::shared::SharedStore;
 use crate::store::{FieldValidation, Key, LogEntry, Op, Resource, Store, Write};
-use schedlab_json::json;
+use schedlab_api::{
+    json,
+    object::{condition, text},
+};
 
 fn collections() -> Vec<Collection> {
     vec![
@@ -21,7 +23,7 @@ fn collections() -> Vec<Collection> {
     ]
 }
 
-fn create(store: &SharedStore, resource: &Resource, object: schedlab_json::Value) {
+fn create(store: &SharedStore, resource: &Resource, object: schedlab_api::Value) {
     let key = crate::controllers::key_of(resource, &object);
     let write = Write {
         field_validation: FieldValidation::Strict,

@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 
 use anyhow::Context;
 use k8s_openapi::ByteString;
-use schedlab_json::json;
+use schedlab_api::json;
 
 const NAME: &str = "schedlab";
 

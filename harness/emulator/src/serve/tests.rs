@@ -12,7 +12,7 @@ use crate::clock::Clock;
 use crate::http::Router;
 use crate::shared::SharedStore;
 use crate::store::Store;
-use schedlab_json::json;
+use schedlab_api::json;
 
 fn loopback() -> SocketAddr {
     ([127, 0, 0, 1], 0).into()
@@ -31,7 +31,7 @@ async fn client(kubeconfig: &str) -> kube::Client {
 }
 
 fn namespace(name: &str) -> Namespace {
-    schedlab_json::from_value(json!({"metadata": {"name": name}})).unwrap()
+    schedlab_api::from_value(json!({"metadata": {"name": name}})).unwrap()
 }
 
 #[tokio::test]

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use jiff::Timestamp;
 
 use crate::error::ApiError;
-use schedlab_json::Value;
+use schedlab_api::Value;
 
 /// The request attributes that webhooks receive, and the verdicts so far.
 #[derive(Clone, Debug, Default, PartialEq)]

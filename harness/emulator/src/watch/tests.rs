@@ -6,11 +6,11 @@ use jiff::{SignedDuration, Timestamp};
 use super::{Cursor, LiveWatch, WatchEvent, WatchQuery};
 use crate::clock::Clock;
 use crate::error::ApiError;
-use crate::object;
-use crate::select::{FieldSelector, LabelSelector};
+use crate::field_selector::FieldSelector;
+use crate::label_selector::LabelSelector;
 use crate::shared::SharedStore;
 use crate::store::{DeleteOptions, Key, Op, PatchBody, Resource, Store, Subresource, Write};
-use schedlab_json::json;
+use schedlab_api::{json, object};
 
 fn now() -> Timestamp {
     "2026-01-01T00:00:00Z".parse().unwrap()
@@ -232,7 +232,7 @@ fn inconsistent_watch_queries_are_refused() {
 #[test]
 fn the_last_bookmark_of_a_list_is_annotated() {
     let mark = super::Bookmark::new("ConfigMap", "v1", 7, true);
-    let mark = schedlab_json::to_value(&mark).unwrap();
+    let mark = schedlab_api::to_value(&mark).unwrap();
     assert_eq!(mark["metadata"]["annotations"]["k8s.io/initial-events-end"], "true");
     assert_eq!(mark["metadata"]["resourceVersion"], "7");
 }

@@ -6,8 +6,10 @@ use kube_cel::{
 };
 
 use crate::expression::{is_shallow, with_large_stack};
-use crate::object::{list, text};
-use schedlab_json::Value;
+use schedlab_api::{
+    Value,
+    object::{list, text},
+};
 
 /// The message of an expression that is false.
 const FALSE_MESSAGE: &str = "false";
@@ -95,7 +97,7 @@ fn evaluator(request: &Value) -> VapEvaluator {
 
 #[cfg(test)]
 mod tests {
-    use schedlab_json::json;
+    use schedlab_api::json;
 
     use super::*;
 

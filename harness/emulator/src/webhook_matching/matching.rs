@@ -5,11 +5,14 @@ use std::sync::Arc;
 
 use super::{AdmissionAttributes, conditions};
 use crate::error::ApiError;
-use crate::kinds::{Kind, Origin, Resource};
-use crate::object::{list, set, text};
-use crate::select::LabelSelector;
+use crate::kinds::{Kind, Origin};
+use crate::label_selector::LabelSelector;
+use crate::resource::Resource;
 use crate::store::{Key, Store, Webhook};
-use schedlab_json::{Value, json};
+use schedlab_api::{
+    Value, json,
+    object::{list, set, text},
+};
 
 /// A kind in one of its versions.
 struct VersionedKind {
@@ -58,7 +61,7 @@ impl AdmissionAttributes<'_> {
     fn matches_namespace_selector(&self, store: &Store, spec: &Value) -> Result<bool, ApiError> {
         let selector = &spec["namespaceSelector"];
         let is_namespace = self.kind.is("", "Namespace");
-        if selector.as_object().is_none_or(schedlab_json::Map::is_empty)
+        if selector.as_object().is_none_or(schedlab_api::Map::is_empty)
             || (self.namespace.is_empty() && !is_namespace)
         {
             return Ok(true);
@@ -75,7 +78,7 @@ impl AdmissionAttributes<'_> {
     /// Evaluates `objectSelector` on the old and the new object.
     fn matches_object_selector(&self, spec: &Value) -> Result<bool, ApiError> {
         let selector = &spec["objectSelector"];
-        if selector.as_object().is_none_or(schedlab_json::Map::is_empty) {
+        if selector.as_object().is_none_or(schedlab_api::Map::is_empty) {
             return Ok(true);
         }
         let selector = LabelSelector::from_object(selector)?;

@@ -4,9 +4,11 @@
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 
 use crate::error::{ApiError, go_json};
-use crate::object::{go_type, list, text};
 use crate::store::{PendingCall, WebhookVerdict};
-use schedlab_json::{Value, json};
+use schedlab_api::{
+    Value, json,
+    object::{go_type, list, text},
+};
 
 const API_VERSION: &str = "admission.k8s.io/v1";
 const KIND: &str = "AdmissionReview";
@@ -108,6 +110,6 @@ pub(crate) fn denial(name: &str, status: &Value) -> ApiError {
     };
     let code = status["code"].as_u64().and_then(|code| u16::try_from(code).ok());
     let mut error = ApiError::new(code.unwrap_or(0).max(400), reason, message);
-    error.details = schedlab_json::from_value(status["details"].clone()).ok();
+    error.details = schedlab_api::from_value(status["details"].clone()).ok();
     error
 }

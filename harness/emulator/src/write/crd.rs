@@ -5,12 +5,12 @@ use std::sync::Arc;
 
 use super::request::WriteRequest;
 use crate::error::ApiError;
-use crate::kinds::{self, Kind, Resource, schema};
-use crate::object;
+use crate::kinds::{self, Kind, schema};
+use crate::resource::Resource;
 use crate::store::{
     Commit, DeleteOptions, Key, Object, Op, Store, Subresource, Write, WriteOutcome,
 };
-use schedlab_json::{Value, json};
+use schedlab_api::{Value, json, object};
 
 const CLEANUP_FINALIZER: &str = "customresourcecleanup.apiextensions.k8s.io";
 const API_SERVER: &str = "kube-apiserver";

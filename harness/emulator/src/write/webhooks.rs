@@ -6,12 +6,11 @@ use std::sync::Arc;
 
 use super::request::WriteRequest;
 use crate::error::ApiError;
-use crate::kinds::Resource;
-use crate::object;
 use crate::patch;
+use crate::resource::Resource;
 use crate::store::{CompletedCall, PendingCall, Store, Webhook, WebhookVerdict, WriteError};
 use crate::webhook_matching::{self, AdmissionAttributes};
-use schedlab_json::{Value, json};
+use schedlab_api::{Value, json, object};
 
 /// The operation that webhooks review.
 #[derive(Clone, Copy)]

@@ -7,7 +7,7 @@ use http::Request;
 use http_body_util::BodyExt;
 use kube::Client;
 use kube::client::Body;
-use schedlab_json::Value;
+use schedlab_api::Value;
 
 use crate::normalizer::Normalizer;
 use crate::script::{Case, Step};
@@ -190,9 +190,9 @@ fn parsed(text: &str, is_stream: bool) -> Value {
     let lines: Result<Vec<Value>, _> = text.lines().map(serde_json::from_str).collect();
     match (serde_json::from_str(text), lines) {
         (Ok(one @ Value::Object(_)), _) if !is_stream || one.get("type").is_none() => one,
-        (_, Ok(events)) if is_stream => schedlab_json::json!({"events": events}),
+        (_, Ok(events)) if is_stream => schedlab_api::json!({"events": events}),
         (Ok(one), _) => one,
-        _ => schedlab_json::json!({"text": text}),
+        _ => schedlab_api::json!({"text": text}),
     }
 }
 

@@ -5,7 +5,7 @@
 use std::collections::BTreeMap;
 
 use regex::{Captures, Regex};
-use schedlab_json::{Map, Value};
+use schedlab_api::{Map, Value};
 
 pub(crate) struct Normalizer {
     uids: BTreeMap<String, String>,

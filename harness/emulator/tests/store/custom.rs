@@ -1,10 +1,9 @@
 //! Custom kinds: definitions, schemas, registration and removal.
 
 use insta::assert_snapshot;
-use schedlab_emulator::object::condition;
-use schedlab_emulator::select::FieldSelector;
+use schedlab_api::{Value, json, object::condition};
+use schedlab_emulator::FieldSelector;
 use schedlab_emulator::store::{FieldValidation, Op, PatchBody, Subresource, Write};
-use schedlab_json::{Value, json};
 
 use crate::test_store::{TestStore, outcome};
 

@@ -1,10 +1,10 @@
 //! Decoding of bodies of built-in kinds.
 
+use schedlab_api::{Value, json};
 use schedlab_emulator::error::ApiError;
 use schedlab_emulator::store::{
     FieldValidation, Key, Op, PatchBody, Resource, Store, Subresource, Write, WriteOutcome,
 };
-use schedlab_json::{Value, json};
 
 use crate::test_store::{self, TestStore};
 

@@ -1,8 +1,8 @@
 //! Embedded objects in custom resources.
 
 use insta::assert_snapshot;
+use schedlab_api::{Value, json};
 use schedlab_emulator::store::{FieldValidation, Op, Write};
-use schedlab_json::{Value, json};
 
 use crate::custom::{definition, gang};
 use crate::test_store::{TestStore, outcome};

@@ -1,9 +1,9 @@
 //! Lists, pages, revisions, and the log.
 
 use insta::assert_snapshot;
-use schedlab_emulator::select::{FieldSelector, LabelSelector};
+use schedlab_api::json;
 use schedlab_emulator::store::{Key, ListPage, ListQuery, Resource};
-use schedlab_json::json;
+use schedlab_emulator::{FieldSelector, LabelSelector};
 
 use crate::test_store::{TestStore, outcome, pod};
 

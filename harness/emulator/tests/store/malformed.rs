@@ -2,8 +2,8 @@
 //! written again unchanged.
 
 use proptest::prelude::*;
+use schedlab_api::{Value, json};
 use schedlab_emulator::store::{DeleteOptions, Op, PatchBody, Subresource};
-use schedlab_json::{Value, json};
 
 use crate::test_store::{TestStore, pod};
 

@@ -2,8 +2,8 @@
 
 use crate::test_store::{TestStore, outcome, pod, pod_spec, pod_with};
 use insta::assert_snapshot;
+use schedlab_api::{Value, json};
 use schedlab_emulator::store::{Op, PatchBody, Subresource};
-use schedlab_json::{Value, json};
 
 #[test]
 fn a_new_pod_has_the_defaults_that_a_real_server_shows() {

@@ -1,7 +1,7 @@
 //! `oneOf`, `anyOf`, `allOf` and `not` in schemas of custom kinds, and rules for a single value.
 
 use insta::assert_snapshot;
-use schedlab_json::{Value, json};
+use schedlab_api::{Value, json};
 
 use crate::custom::{definition, gang};
 use crate::test_store::{TestStore, outcome};

@@ -2,7 +2,7 @@
 
 use crate::test_store::{TestStore, outcome, pod, pod_spec};
 use insta::assert_snapshot;
-use schedlab_json::{Value, json};
+use schedlab_api::{Value, json};
 
 /// A service account.
 fn account(name: &str, mounts: Option<bool>) -> Value {

@@ -1,12 +1,11 @@
 //! A store with a namespace, and helpers for tests.
 
 use jiff::Timestamp;
+use schedlab_api::{Value, json, object};
 use schedlab_emulator::error::ApiError;
-use schedlab_emulator::object;
 use schedlab_emulator::store::{
     DeleteOptions, Key, Object, Op, PatchBody, Store, Subresource, Write, WriteOutcome,
 };
-use schedlab_json::{Value, json};
 
 /// Code, reason and message of an error, or `accepted`.
 pub(crate) fn outcome<T>(result: Result<T, ApiError>) -> String {

@@ -1,9 +1,8 @@
 //! Workloads, nodes, quotas and the other kinds around pods.
 
 use insta::assert_snapshot;
-use schedlab_emulator::object;
+use schedlab_api::{Value, json, object};
 use schedlab_emulator::store::{Op, PatchBody, Subresource};
-use schedlab_json::{Value, json};
 
 use crate::test_store::{TestStore, outcome, pod, pod_with};
 

@@ -1,11 +1,11 @@
 //! Basic writes.
 
 use jiff::Timestamp;
+use schedlab_api::{Value, json};
 use schedlab_emulator::error::ApiError;
 use schedlab_emulator::store::{
     DeleteOptions, EventKind, Key, Op, Resource, Store, Subresource, Write, WriteOutcome,
 };
-use schedlab_json::{Value, json};
 
 fn now() -> Timestamp {
     "2026-01-01T00:00:00.5Z".parse().expect("a time")
@@ -113,7 +113,7 @@ fn a_binding_sets_node_condition_and_annotations() {
     let bound = bind(&mut store, "web-0", "n1").unwrap().object;
     assert_eq!(bound["spec"]["nodeName"], "n1");
     assert_eq!(bound["metadata"]["annotations"]["a"], "b");
-    assert_eq!(schedlab_emulator::object::condition(&bound, "PodScheduled"), Some("True"));
+    assert_eq!(schedlab_api::object::condition(&bound, "PodScheduled"), Some("True"));
 }
 
 #[test]

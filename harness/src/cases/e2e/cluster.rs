@@ -8,13 +8,13 @@ use std::{
 
 use anyhow::{Context as _, anyhow};
 use jiff::Timestamp;
+use schedlab_api::{Value, pointer::text};
 use schedlab_emulator::{
     Emulator, Options,
     clock::Clock,
     initial_store,
     store::{Resource, Store},
 };
-use schedlab_json::Value;
 use schedlab_scheduler::{Binding, Component, Progress, crds};
 use tokio::{sync::watch, task::JoinHandle};
 
@@ -26,7 +26,6 @@ use super::{
     objects,
     setup::CaseSetup,
 };
-use crate::fields::text;
 
 const EPOCH: &str = "2026-01-01T00:00:00Z";
 

@@ -4,7 +4,7 @@
 mod devices;
 mod pods;
 
-use schedlab_json::{Map, Value, json};
+use schedlab_api::{Map, Value, json};
 
 use super::super::format::{
     Case, ConstraintSpec, Gang, Job, NodeSpec, QueueSpec, Share, State, Task, TopologySpec,

@@ -7,17 +7,16 @@ use std::{
 
 use anyhow::anyhow;
 use jiff::Timestamp;
+use schedlab_api::{Value, json, pointer::text};
 use schedlab_emulator::{
     Emulator,
     store::{DeleteOptions, Key, Op, Resource, Subresource, Write},
 };
-use schedlab_json::{Value, json};
 
 use super::{
     super::format::{Case, Job, State, Task},
     objects,
 };
-use crate::fields::text;
 
 /// How long stuck pods have been terminating at the start.
 const STUCK_SECS: i64 = 600;

@@ -1,6 +1,6 @@
 //! Unknown fields, so that a misspelt field is not ignored silently.
 
-use schedlab_json::Value;
+use schedlab_api::Value;
 
 /// Paths of objects (`[]` is any item, `*` any key), and their known fields.
 const KNOWN: [(&str, &str); 16] = [

@@ -1,4 +1,4 @@
-use schedlab_json::json;
+use schedlab_api::json;
 
 use super::{super::test_case::case_with, *};
 

@@ -1,4 +1,4 @@
-use schedlab_json::{Value, json};
+use schedlab_api::{Value, json};
 
 use super::{
     super::{format::NOTHING_EXPECTED, read, test_case::case_with},

@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use schedlab_json::{Value, json};
+use schedlab_api::{Value, json};
 
 /// Suffixes of field names that hold durations, as `90s` or in seconds.
 const DURATION_FIELDS: [&str; 5] = [

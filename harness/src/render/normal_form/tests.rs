@@ -1,6 +1,6 @@
 use jiff::Timestamp;
+use schedlab_api::json;
 use schedlab_emulator::store::{Key, Resource, Subresource};
-use schedlab_json::json;
 
 use super::*;
 

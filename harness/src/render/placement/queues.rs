@@ -2,8 +2,7 @@
 
 use std::{collections::BTreeMap, fmt::Write as _};
 
-use schedlab_emulator::quantity::thousandths;
-use schedlab_json::Value;
+use schedlab_api::{Value, quantity::thousandths};
 
 use super::{
     ClusterObjects, FairShares, string,

@@ -1,7 +1,7 @@
+use schedlab_api::json;
 use schedlab_emulator::clock::Clock;
 use schedlab_emulator::store::Resource;
 use schedlab_emulator::{Emulator, Options};
-use schedlab_json::json;
 
 use super::*;
 use crate::api::Api;

@@ -3,9 +3,10 @@
 
 use super::show;
 use crate::{
-    Decision, Plan, Profile, QueueUsage, Snapshot, audit::Rules, explain::next_snapshot as next,
+    Decision, Plan, Profile, QueueUsage, Snapshot, explain::next_snapshot as next,
     model::PodStatus, schedule,
 };
+use schedlab_audit::Rules;
 
 /// A system that is not steady after this many cycles never will be.
 const CYCLES_MAX: usize = 20;

@@ -1,7 +1,7 @@
 //! Tests of claims with `adminAccess`: what nodes provide for them, and the devices that they get.
 
 use insta::assert_snapshot;
-use schedlab_json::{Value, json};
+use schedlab_api::{Value, json};
 use schedlab_scheduler_core::model::Node;
 
 use super::*;

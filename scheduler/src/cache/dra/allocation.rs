@@ -136,7 +136,7 @@ fn take_picked(
 #[cfg(test)]
 mod tests {
     use insta::assert_snapshot;
-    use schedlab_json::{Value, json};
+    use schedlab_api::{Value, json};
 
     use super::*;
     use crate::cache::ClusterCache;

@@ -6,7 +6,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use schedlab_json::Value;
+use schedlab_api::Value;
 use schedlab_scheduler_core::{model::Name, resources::Resources};
 
 use super::{
@@ -226,7 +226,7 @@ pub(super) fn takes(picked: &[(&DeviceRequestRecord, &DeviceId)], device: &Devic
 #[cfg(test)]
 mod tests {
     use insta::assert_snapshot;
-    use schedlab_json::json;
+    use schedlab_api::json;
 
     use super::*;
     use crate::cache::ClaimRecord;

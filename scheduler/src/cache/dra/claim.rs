@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use schedlab_json::Value;
+use schedlab_api::Value;
 use schedlab_scheduler_core::model::{Name, NodeSelectorTerm};
 
 use super::{

@@ -6,7 +6,7 @@ mod cel_errors;
 use std::collections::{BTreeMap, BTreeSet};
 
 use kube_cel::cel::{self, Context};
-use schedlab_json::{Map, Value};
+use schedlab_api::{Map, Value};
 use schedlab_scheduler_core::model::Name;
 
 use super::{
@@ -349,7 +349,7 @@ fn values_by_domain(
 
 #[cfg(test)]
 mod tests {
-    use schedlab_json::json;
+    use schedlab_api::json;
 
     use super::*;
 

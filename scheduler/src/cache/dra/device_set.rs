@@ -4,7 +4,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use schedlab_json::Value;
+use schedlab_api::Value;
 use schedlab_scheduler_core::model::Name;
 
 use super::{
@@ -404,7 +404,7 @@ pub(super) fn names_request(request: &str, name: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use insta::assert_snapshot;
-    use schedlab_json::json;
+    use schedlab_api::json;
 
     use super::*;
     use crate::cache::dra::DeviceAlternatives;

@@ -1,7 +1,7 @@
 //! Driver configuration of an allocation: from the classes of the requests, then from the claim.
 //! The allocation holds both, so drivers need no other object.
 
-use schedlab_json::{Value, json};
+use schedlab_api::{Value, json};
 use schedlab_scheduler_core::model::Name;
 
 use super::{ClaimRecord, ResourceClaims, device_set::names_request};

@@ -9,7 +9,7 @@ use std::{
     sync::Arc,
 };
 
-use schedlab_json::{Value, json};
+use schedlab_api::{Value, json};
 use schedlab_scheduler_core::{
     model::{DeviceReach, DeviceRequest, Name, Node, Volume, VolumeReach},
     plugins::assign_devices,

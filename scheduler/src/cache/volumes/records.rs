@@ -1,6 +1,6 @@
 //! Storage objects as the cache keeps them, and the claims in the spec of pods.
 
-use schedlab_json::Value;
+use schedlab_api::Value;
 use schedlab_scheduler_core::model::{
     AttachedVolume, LabelSelector, Labels, Name, NodeSelectorTerm, Operator, Requirement,
     VolumeReach,

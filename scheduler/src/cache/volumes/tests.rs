@@ -1,6 +1,6 @@
 //! Access to volume claims, as text.
 
-use schedlab_json::{Value, json};
+use schedlab_api::{Value, json};
 
 use schedlab_scheduler_core::model::LabelSelector;
 

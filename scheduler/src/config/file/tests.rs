@@ -272,9 +272,9 @@ fn errors_of_the_usage_database_name_field_and_expected_value() {
 #[test]
 fn the_published_schema_is_up_to_date() {
     let published = include_str!("../../../../docs/reference/scheduler-config.schema.json");
-    let published: schedlab_json::Value = serde_json::from_str(published).unwrap();
+    let published: schedlab_api::Value = serde_json::from_str(published).unwrap();
     let again = "write it anew: schedlab-scheduler config-schema > docs/reference/scheduler-config.schema.json";
-    assert_eq!(published, schedlab_json::to_value(&ConfigFile::schema()).unwrap(), "{again}");
+    assert_eq!(published, schedlab_api::to_value(&ConfigFile::schema()).unwrap(), "{again}");
 }
 
 #[test]

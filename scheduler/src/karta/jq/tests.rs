@@ -1,7 +1,7 @@
 //! Table tests: expression and object in, results out.
 
 use insta::assert_snapshot;
-use schedlab_json::json;
+use schedlab_api::json;
 
 use super::*;
 

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use schedlab_json::{Value, json};
+use schedlab_api::{Value, json};
 use schedlab_scheduler_core::model::{Labels, Name, StalenessGrace, SubGroup, TopologyConstraint};
 
 use super::OwnerWarning;

@@ -1,7 +1,7 @@
 //! Groups of Ray workloads: a cluster has a head and worker groups; the pod that submits a job is
 //! created when the cluster is ready.
 
-use schedlab_json::{Map, Value};
+use schedlab_api::{Map, Value};
 use schedlab_scheduler_core::model::{Name, SubGroup};
 
 use super::{

@@ -1,6 +1,6 @@
 //! Minimum member counts and sub-groups of a PodGroup, by grouping.
 
-use schedlab_json::Value;
+use schedlab_api::Value;
 use schedlab_scheduler_core::model::{Labels, Name, SubGroup, TopologyConstraint};
 
 use super::{GroupingInput, annotations, grove, karta, kinds::Grouping, ray, training};

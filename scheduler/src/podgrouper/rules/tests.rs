@@ -1,7 +1,7 @@
 //! Table tests: owners and a pod in, group out.
 
 use insta::assert_snapshot;
-use schedlab_json::json;
+use schedlab_api::json;
 
 use super::{sub_groups::MIN_MEMBER_ANNOTATION, *};
 use crate::karta::Kartas;

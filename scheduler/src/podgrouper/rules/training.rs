@@ -1,7 +1,7 @@
 //! Sub-groups of training kinds: JobSet, PyTorchJob, MPIJob, LeaderWorkerSet and the Kubeflow kinds
 //! with replica specs.
 
-use schedlab_json::Value;
+use schedlab_api::Value;
 use schedlab_scheduler_core::model::{Name, SubGroup};
 
 use super::{

@@ -2,7 +2,7 @@
 //! charged.
 
 use insta::assert_snapshot;
-use schedlab_json::{Value, json};
+use schedlab_api::{Value, json};
 use schedlab_scheduler_core::{
     Profile,
     model::{QueueId, StalenessGrace},

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use schedlab_json::json;
+use schedlab_api::json;
 use schedlab_scheduler_core::model::ShapeId;
 
 use super::{group, in_phase, node, pod, queue};

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use schedlab_json::Value;
+use schedlab_api::Value;
 use schedlab_scheduler_core::profile::Action;
 
 use super::{super::SnapshotFileError, ConfigReader, Fields, fields, is_set, malformed};

@@ -1,7 +1,7 @@
 //! Settings of KAI and of schedlab in a snapshot, and the notes on them.
 
 use insta::assert_snapshot;
-use schedlab_json::json;
+use schedlab_api::json;
 use schedlab_scheduler_core::Profile;
 
 use super::*;

@@ -1,6 +1,6 @@
 //! KAI's configuration: actions and plugins.
 
-use schedlab_json::Value;
+use schedlab_api::Value;
 use schedlab_scheduler_core::profile::{Action, Placement};
 
 use super::{super::SnapshotFileError, ConfigReader, Fields, fields, is_set, items, malformed};

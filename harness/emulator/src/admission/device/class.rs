@@ -2,7 +2,7 @@
 
 use super::{ITEMS_MAX, bounded_items, check_opaque, check_selectors};
 use crate::error::FieldErrors;
-use schedlab_json::Value;
+use schedlab_api::Value;
 
 pub(super) fn check(class: &Value, errors: &mut FieldErrors) {
     let spec = &class["spec"];

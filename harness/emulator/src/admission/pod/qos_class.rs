@@ -1,8 +1,10 @@
 //! The `QoS` class of a pod.
 
-use crate::admission::container::amount;
-use crate::object::{list, map};
-use schedlab_json::Value;
+use crate::admission::checks::amount;
+use schedlab_api::{
+    Value,
+    object::{list, map},
+};
 
 /// `Guaranteed`, `Burstable` or `BestEffort`, from the pod-level resources if they are set, else
 /// from all containers.

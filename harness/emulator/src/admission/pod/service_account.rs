@@ -6,10 +6,12 @@ use std::sync::LazyLock;
 use super::super::Admission;
 use super::super::pod_template::items_mut;
 use crate::error::ApiError;
-use crate::kinds::Resource;
-use crate::object::{annotation, at, list, set, text, uid};
+use crate::resource::Resource;
 use crate::store::{IdGenerator, Key};
-use schedlab_json::{Value, json};
+use schedlab_api::{
+    Value, json,
+    object::{annotation, at, list, set, text, uid},
+};
 
 /// The account of pods without `serviceAccountName`.
 const DEFAULT_ACCOUNT: &str = "default";

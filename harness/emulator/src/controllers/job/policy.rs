@@ -1,7 +1,9 @@
 //! The pod failure policy of a job.
 
-use crate::object::{list, name, namespace, number, text};
-use schedlab_json::Value;
+use schedlab_api::{
+    Value,
+    object::{list, name, namespace, number, text},
+};
 
 /// The action of the first rule that matches a failed pod.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -66,7 +68,7 @@ fn matching_exit_code<'p>(rule: &Value, pod: &'p Value) -> Option<(&'p str, i64)
 
 #[cfg(test)]
 mod tests {
-    use schedlab_json::{Value, json};
+    use schedlab_api::{Value, json};
 
     use super::{Action, failure_action};
 

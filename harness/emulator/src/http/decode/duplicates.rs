@@ -3,7 +3,7 @@
 use std::cell::RefCell;
 use std::fmt;
 
-use schedlab_json::{Map, Number, Value};
+use schedlab_api::{Map, Number, Value};
 use serde::Deserializer;
 use serde::de::{self, DeserializeSeed, MapAccess, SeqAccess, Visitor};
 

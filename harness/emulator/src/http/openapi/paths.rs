@@ -2,7 +2,7 @@
 
 use super::group_version_kind;
 use crate::kinds::Kind;
-use schedlab_json::{Map, Value, json};
+use schedlab_api::{Map, Value, json};
 
 /// Adds the paths of a kind.
 pub(super) fn add(paths: &mut Map, kind: &Kind, version: &str, schema: &str) {

@@ -1,7 +1,7 @@
 //! Ages in the format of kubectl: `45s`, `5m10s`, `3h`, `2d4h`, `400d`.
 
 use jiff::{SignedDuration, Timestamp};
-use schedlab_json::Value;
+use schedlab_api::Value;
 
 const UNKNOWN: &str = "<unknown>";
 

@@ -1,7 +1,7 @@
 //! The subset of kubectl's JSON paths that printer columns use: fields (`.spec.queue`, escaped dots,
 //! `['name']`), indices, slices (`[-1:]`), `[*]`, and filters like `[?(@.type=="Ready")]`.
 
-use schedlab_json::Value;
+use schedlab_api::Value;
 
 /// The first value at a path.
 pub(super) fn find<'v>(value: &'v Value, path: &str) -> Option<&'v Value> {
@@ -78,7 +78,7 @@ pub(super) fn text(value: &Value) -> String {
 
 #[cfg(test)]
 mod tests {
-    use schedlab_json::json;
+    use schedlab_api::json;
 
     use super::*;
 

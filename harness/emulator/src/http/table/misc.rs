@@ -4,9 +4,11 @@ use jiff::Timestamp;
 
 use super::duration::since;
 use super::{NONE, or_none};
-use crate::object::{at, list, map, number, text};
-use crate::select::LabelSelector;
-use schedlab_json::{Value, json};
+use crate::label_selector::LabelSelector;
+use schedlab_api::{
+    Value, json,
+    object::{at, list, map, number, text},
+};
 
 pub(super) const NAMESPACE: &[(&str, &str, i64)] =
     &[("Name", "string", 0), ("Status", "string", 0), ("Age", "string", 0)];
@@ -184,7 +186,7 @@ pub(super) fn lease(object: &Value, now: Timestamp) -> Vec<Value> {
 }
 
 fn entries(object: &Value, fields: &[&str]) -> Value {
-    let count = |field: &&str| map(object, &[*field]).map_or(0, schedlab_json::Map::len);
+    let count = |field: &&str| map(object, &[*field]).map_or(0, schedlab_api::Map::len);
     json!(fields.iter().map(count).sum::<usize>())
 }
 

@@ -4,9 +4,11 @@ use jiff::Timestamp;
 
 use super::duration::{human, since};
 use super::{NONE, or_none};
-use crate::object::{at, condition, is_deleting, list, map, number, remove, text};
-use crate::select::LabelSelector;
-use schedlab_json::{Map, Value, json};
+use crate::label_selector::LabelSelector;
+use schedlab_api::{
+    Map, Value, json,
+    object::{at, condition, is_deleting, list, map, number, remove, text},
+};
 
 pub(super) const DEPLOYMENT: &[(&str, &str, i64)] = &[
     ("Name", "string", 0),

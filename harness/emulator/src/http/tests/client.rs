@@ -8,14 +8,14 @@ use kube::api::{
 };
 
 use super::server;
-use schedlab_json::json;
+use schedlab_api::json;
 
 fn config_map(name: &str, value: &str) -> ConfigMap {
-    schedlab_json::from_value(json!({"metadata": {"name": name}, "data": {"k": value}})).unwrap()
+    schedlab_api::from_value(json!({"metadata": {"name": name}, "data": {"k": value}})).unwrap()
 }
 
 fn pod(name: &str) -> Pod {
-    schedlab_json::from_value(json!({
+    schedlab_api::from_value(json!({
         "metadata": {"name": name, "labels": {"app": name}},
         "spec": {"containers": [{"name": "c", "image": "i"}]},
     }))
@@ -180,7 +180,7 @@ async fn reapplying_a_quantity_in_another_form_changes_nothing() {
 #[tokio::test(start_paused = true)]
 async fn a_scale_is_applied_too() {
     let sets: Api<ReplicaSet> = Api::default_namespaced(server().await.client());
-    let set = schedlab_json::from_value(json!({"metadata": {"name": "r"}, "spec": {
+    let set = schedlab_api::from_value(json!({"metadata": {"name": "r"}, "spec": {
         "selector": {"matchLabels": {"a": "b"}},
         "template": {"metadata": {"labels": {"a": "b"}},
             "spec": {"containers": [{"name": "c", "image": "i"}]}}}}));

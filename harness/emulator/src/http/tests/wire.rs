@@ -3,7 +3,7 @@
 use ::http::{Method, Request};
 
 use super::{Router, get, get_as, send, send_with, server};
-use schedlab_json::{Value, json};
+use schedlab_api::{Value, json};
 
 const TABLE: &str = "application/json;as=Table;v=v1;g=meta.k8s.io,application/json";
 

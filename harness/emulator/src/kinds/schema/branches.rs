@@ -4,7 +4,7 @@
 use super::Schema;
 use super::field_path::FieldPath;
 use crate::error::FieldErrors;
-use schedlab_json::Value;
+use schedlab_api::Value;
 
 impl Schema {
     pub(super) fn check_branches(

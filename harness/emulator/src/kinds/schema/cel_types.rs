@@ -1,8 +1,10 @@
 //! The CEL types of a schema, with escaped field names.
 
 use crate::expression::CelType;
-use crate::object::{map, text};
-use schedlab_json::Value;
+use schedlab_api::{
+    Value,
+    object::{map, text},
+};
 
 /// Reserved words of CEL.
 const RESERVED_WORDS: [&str; 21] = [
@@ -111,7 +113,7 @@ fn escape_field_name(name: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use schedlab_json::json;
+    use schedlab_api::json;
 
     use super::{escape_field_name, root_type, type_of};
     use crate::expression::{Scope, check};

@@ -8,8 +8,7 @@ use std::sync::LazyLock;
 use regex::Regex;
 
 use crate::names::{dns_label, dns_subdomain};
-use crate::object;
-use schedlab_json::Value;
+use schedlab_api::{Value, object};
 
 type Rule = fn(&str) -> bool;
 
@@ -144,7 +143,7 @@ fn is_credit_card(text: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use schedlab_json::json;
+    use schedlab_api::json;
 
     use super::*;
 

@@ -1,7 +1,6 @@
 //! JSON paths such as `.spec.tasks['a.b']` in a schema.
 
-use crate::object::map;
-use schedlab_json::Value;
+use schedlab_api::{Value, object::map};
 
 /// Whether keys may be written in brackets.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -80,7 +79,7 @@ fn quoted_length(text: &str) -> usize {
 
 #[cfg(test)]
 mod tests {
-    use schedlab_json::json;
+    use schedlab_api::json;
 
     use super::*;
 

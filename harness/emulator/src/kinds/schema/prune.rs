@@ -2,7 +2,7 @@
 
 use super::field_path::FieldPath;
 use super::{Additional, Schema};
-use schedlab_json::{Map, Value};
+use schedlab_api::{Map, Value};
 
 impl Schema {
     /// Removes unknown fields; their paths are added to `dropped`. apiVersion, kind and metadata of

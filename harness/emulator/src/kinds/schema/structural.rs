@@ -4,8 +4,10 @@
 use regex::Regex;
 
 use crate::error::FieldErrors;
-use crate::object::{list, map, text};
-use schedlab_json::{Value, json};
+use schedlab_api::{
+    Value, json,
+    object::{list, map, text},
+};
 
 /// The position of a part of the structural skeleton.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -111,7 +113,7 @@ fn check_resource(raw: &Value, level: Level, field: &str, errors: &mut FieldErro
         let rule = "must not be used if x-kubernetes-embedded-resource is set";
         errors.forbidden(format!("{field}.additionalProperties"), rule);
     }
-    let is_empty = map(raw, &["properties"]).is_none_or(schedlab_json::Map::is_empty);
+    let is_empty = map(raw, &["properties"]).is_none_or(schedlab_api::Map::is_empty);
     if is_embedded && is_empty && !is_true(raw, "x-kubernetes-preserve-unknown-fields") {
         let rule = "must not be empty if x-kubernetes-embedded-resource is true without \
                     x-kubernetes-preserve-unknown-fields";

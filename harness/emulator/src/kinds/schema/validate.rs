@@ -3,7 +3,7 @@
 use super::field_path::FieldPath;
 use super::{ListType, Schema, formats};
 use crate::error::FieldErrors;
-use schedlab_json::Value;
+use schedlab_api::Value;
 
 impl Schema {
     /// All schema violations of `object`.
@@ -52,7 +52,7 @@ impl Schema {
 
     fn check_map(
         &self,
-        fields: &schedlab_json::Map,
+        fields: &schedlab_api::Map,
         path: &FieldPath<'_>,
         errors: &mut FieldErrors,
     ) {
@@ -95,7 +95,7 @@ impl Schema {
                     .map(|item| {
                         keys.iter()
                             .filter_map(|key| Some((key.clone(), item.get(key)?.clone())))
-                            .collect::<schedlab_json::Map>()
+                            .collect::<schedlab_api::Map>()
                             .into()
                     })
                     .collect(),

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::{CompiledType, go_zero_values};
-use schedlab_json::{Map, Text, Value};
+use schedlab_api::{Map, Text, Value};
 
 /// A Go struct.
 #[derive(Debug, Default)]

@@ -1,7 +1,7 @@
 //! Go zero values: fields that Go writes even if they are unset (structs, times and strings without
 //! `omitempty`). The OpenAPI schemas do not mark them, so the table lists those that clients read.
 
-use schedlab_json::{Value, json};
+use schedlab_api::{Value, json};
 
 /// The always-written fields of a Go struct and their zero values.
 pub(super) fn zero_values(structure: &str) -> impl Iterator<Item = (&'static str, Value)> {
@@ -62,6 +62,6 @@ const NODE_INFO: [&str; 10] = [
 
 fn node_status() -> Value {
     let info = NODE_INFO.iter().map(|field| ((*field).to_owned(), json!("")));
-    let info: schedlab_json::Map = info.collect();
+    let info: schedlab_api::Map = info.collect();
     json!({"daemonEndpoints": {"kubeletEndpoint": {"Port": 0}}, "nodeInfo": info})
 }

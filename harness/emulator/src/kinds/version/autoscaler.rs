@@ -4,8 +4,7 @@
 //! Left out: the older format of metrics that the API server writes in the annotation, and status
 //! fields that a running autoscaler reports.
 
-use crate::object;
-use schedlab_json::{Value, json};
+use schedlab_api::{Value, json, object};
 
 const METRICS: &str = "autoscaling.alpha.kubernetes.io/metrics";
 const BEHAVIOR: &str = "autoscaling.alpha.kubernetes.io/behavior";
@@ -73,7 +72,7 @@ fn store_in_annotation(scaler: &mut Value, key: &str, what: &Value) {
 fn take_from_annotation(scaler: &mut Value, key: &str) -> Option<Value> {
     let what = serde_json::from_str(object::annotation(scaler, key)?).ok()?;
     object::remove(scaler, &["metadata", "annotations", key]);
-    if object::map(scaler, &["metadata", "annotations"]).is_some_and(schedlab_json::Map::is_empty) {
+    if object::map(scaler, &["metadata", "annotations"]).is_some_and(schedlab_api::Map::is_empty) {
         object::remove(scaler, &["metadata", "annotations"]);
     }
     Some(what)

@@ -3,7 +3,7 @@
 use super::super::{Author, Shape, apply, builtin_shape, crd_shape, record_update};
 use super::object;
 use crate::error::ApiError;
-use schedlab_json::{Value, json};
+use schedlab_api::{Value, json};
 
 /// An object under several managers.
 struct Live {

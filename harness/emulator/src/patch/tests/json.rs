@@ -12,7 +12,7 @@ fn merged(current: &str, patch: &str) -> String {
     text(apply_merge_patch(&object(current), &object(patch)))
 }
 
-pub(super) fn text(result: Result<schedlab_json::Value, crate::error::ApiError>) -> String {
+pub(super) fn text(result: Result<schedlab_api::Value, crate::error::ApiError>) -> String {
     match result {
         Ok(value) => value.to_string(),
         Err(error) => format!("{} {}: {}", error.code, error.reason, error.message),
@@ -67,8 +67,8 @@ fn a_json_patch_that_is_not_a_list_is_a_bad_request() {
 
 #[test]
 fn a_json_patch_has_at_most_ten_thousand_operations() {
-    let operation = schedlab_json::json!({"op": "test", "path": "/a", "value": 1});
-    let patch = schedlab_json::Value::Array(vec![operation; 10_001]);
+    let operation = schedlab_api::json!({"op": "test", "path": "/a", "value": 1});
+    let patch = schedlab_api::Value::Array(vec![operation; 10_001]);
     let refused = apply_json_patch(&object("{a: 1}"), &patch).unwrap_err();
     assert_eq!((refused.code, refused.reason.as_str()), (413, "RequestEntityTooLarge"));
 }

@@ -2,7 +2,7 @@
 
 use super::super::{Author, builtin_shape, record_update};
 use super::object;
-use schedlab_json::{Value, json};
+use schedlab_api::{Value, json};
 
 fn author<'m>(manager: &'m str, subresource: &'m str) -> Author<'m> {
     let now = jiff::Timestamp::from_second(1_767_225_600).unwrap();

@@ -7,7 +7,7 @@ use super::object;
 /// Patches the containers' list, or any other field, of a pod's spec.
 fn pod_spec(current: &str, patch: &str) -> String {
     let shape = builtin_shape("", "Pod");
-    let within = |text: &str| schedlab_json::json!({ "spec": object(text) });
+    let within = |text: &str| schedlab_api::json!({ "spec": object(text) });
     let result = apply_strategic_patch(&within(current), &within(patch), &shape);
     text(result.map(|value| value["spec"].clone()))
 }

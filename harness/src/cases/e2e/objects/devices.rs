@@ -2,13 +2,15 @@
 
 use std::collections::BTreeSet;
 
-use schedlab_json::{Value, json};
+use schedlab_api::{
+    Value, json,
+    pointer::{at, list, text},
+};
 
 use super::{
     super::super::format::{Case, ClaimSpec, SliceSpec, Task},
     to_object_name,
 };
-use crate::fields::{at, list, text};
 
 /// What of the claims cannot be expressed as objects.
 pub(super) fn unsupported_reason(case: &Case) -> Option<&'static str> {
@@ -75,7 +77,7 @@ pub(in super::super) fn claim(spec: &ClaimSpec) -> Value {
     #[expect(clippy::cast_possible_truncation, reason = "saturates, as recorded maxima should")]
     let count = spec.count as i64;
     let exactly = json!({ "deviceClassName": to_object_name(&spec.class), "count": count });
-    let labels: schedlab_json::Map = spec
+    let labels: schedlab_api::Map = spec
         .labels
         .iter()
         .map(|(key, value)| (key.clone(), json!(to_object_name(value))))

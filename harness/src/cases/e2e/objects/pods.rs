@@ -1,6 +1,6 @@
 //! Builds pods for tasks.
 
-use schedlab_json::{Map, Value, json};
+use schedlab_api::{Map, Value, json};
 
 use super::{
     super::super::format::{Job, State, Task},

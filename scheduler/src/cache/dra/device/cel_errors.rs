@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use kube_cel::cel::Context;
-use schedlab_json::Value;
+use schedlab_api::Value;
 use schedlab_scheduler_core::model::Name;
 
 use super::{
@@ -119,7 +119,7 @@ fn first_error(
 
 #[cfg(test)]
 mod tests {
-    use schedlab_json::json;
+    use schedlab_api::json;
 
     use crate::cache::ClusterCache;
 

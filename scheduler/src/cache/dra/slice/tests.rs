@@ -1,5 +1,5 @@
 use insta::assert_snapshot;
-use schedlab_json::json;
+use schedlab_api::json;
 
 use super::*;
 use crate::cache::{

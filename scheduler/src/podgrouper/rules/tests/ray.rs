@@ -1,7 +1,7 @@
 //! Tests of RayClusters, and of RayJobs and `RayServices` that create them.
 
 use insta::assert_snapshot;
-use schedlab_json::{Value, json};
+use schedlab_api::{Value, json};
 
 use super::{super::Link, group_text, group_text_with, link};
 

@@ -1,0 +1,145 @@
+//! Writes `status.resourcesStatus` of PodGroups: allocated and requested resources of their pods.
+//! A status is written only when it differs from the observed one.
+
+use std::collections::BTreeMap;
+
+use schedlab_api::{Value, json};
+use schedlab_scheduler_core::{
+    Decision, Plan, Snapshot,
+    model::{Node, Pod, PodId, PodStatus},
+    queues::{Charge, ChargeTable},
+    resources::PerResource,
+};
+
+use crate::{
+    api::{ApiClient, ApiError, Metadata, PatchKind, path},
+    cache::{ClusterCache, GroupResources, ObjectKey, PodGroupRecord},
+    concurrency::WriteLimiter,
+    parse::milli,
+};
+
+/// Updates the status of every group. `plan` is the plan that was just applied.
+pub(crate) async fn write(
+    api: &ApiClient,
+    cache: &mut ClusterCache,
+    snapshot: &Snapshot,
+    plan: Option<&Plan>,
+    limiter: &mut WriteLimiter,
+) -> Result<(), ApiError> {
+    let uses = resources_by_group(snapshot, plan);
+    let with_resources = snapshot.pod_groups.iter().zip(&uses);
+    let of_group: BTreeMap<(&str, &str), GroupResources> =
+        with_resources.map(|(group, uses)| ((&*group.namespace, &*group.name), *uses)).collect();
+    // A group without pods in this node pool may have pods in another one.
+    let is_ours = |key: &ObjectKey| {
+        of_group.contains_key(&(&*key.namespace, &*key.name)) || !cache.has_foreign_pods(key)
+    };
+    let differs = |(key, group): (&ObjectKey, &PodGroupRecord)| {
+        let now = of_group.get(&(&*key.namespace, &*key.name)).copied().unwrap_or_default();
+        (now != group.reported.resources && is_ours(key))
+            .then(|| (key.clone(), group.reported.version, now))
+    };
+    let changed: Vec<(ObjectKey, u64, GroupResources)> =
+        cache.groups.iter().filter_map(differs).collect();
+    let writes = changed.into_iter().map(|(key, version, now)| {
+        let path = path("scheduling.run.ai/v2alpha2", &key.namespace, "podgroups", &key.name);
+        // Only the version of the response is read, so without this precondition a change by
+        // another writer would be missed.
+        let change = json!({
+            "metadata": { "resourceVersion": version.to_string() },
+            "status": { "resourcesStatus": status(&now) },
+        });
+        async move {
+            let path = format!("{path}/status");
+            (key, now, api.patch_metadata(&path, PatchKind::Merge, &change).await)
+        }
+    });
+    let mut result = Ok(());
+    let take = |(key, now, written): (ObjectKey, GroupResources, Result<Metadata, ApiError>)| {
+        match written {
+            Ok(metadata) => {
+                if let Some(group) = cache.groups.get_mut(&key) {
+                    group.reported.version = metadata.version();
+                    group.reported.resources = now;
+                }
+            }
+            // The group was deleted; a watch event will follow.
+            Err(ApiError::NotFound(_)) => {}
+            // After a conflict the next cycle retries, once the other write's watch event arrived.
+            Err(error) => result = Err(error),
+        }
+    };
+    limiter.run_all(writes, take).await;
+    result
+}
+
+/// Resources by index of the group in the snapshot.
+fn resources_by_group(snapshot: &Snapshot, plan: Option<&Plan>) -> Vec<GroupResources> {
+    let prices = ChargeTable::new(snapshot);
+    let bound: BTreeMap<PodId, &Node> = plan
+        .into_iter()
+        .flat_map(|plan| &plan.decisions)
+        .filter_map(|decision| match decision {
+            Decision::Bind { pod, node } => Some((*pod, &snapshot.nodes[node.0 as usize])),
+            Decision::Evict { .. } | Decision::Pipeline { .. } => None,
+        })
+        .collect();
+    let mut bills = vec![(Charge::default(), Charge::default()); snapshot.pod_groups.len()];
+    for (id, pod) in (0..).map(PodId).zip(&snapshot.pods) {
+        let Some(group) = pod.group.filter(|_| is_alive(pod)) else { continue };
+        let node = pod.node.map(|node| &snapshot.nodes[node.0 as usize]);
+        let node = node.or_else(|| bound.get(&id).copied());
+        let bill = node
+            .map_or_else(|| prices.for_fair_share(pod.shape), |on| prices.on_node(pod.shape, on));
+        let (requested, allocated) = &mut bills[group.0 as usize];
+        if node.is_some() {
+            allocated.add(bill.clone());
+        }
+        requested.add(bill);
+    }
+    for (group, (requested, _)) in snapshot.pod_groups.iter().zip(&mut bills) {
+        group
+            .unschedulable_members
+            .iter()
+            .for_each(|member| requested.add(prices.for_fair_share(member.shape)));
+    }
+    let uses = snapshot.pod_groups.iter().zip(bills).map(|(group, (requested, allocated))| {
+        let allocated = allocated.total();
+        let allocated_non_preemptible =
+            if group.preemptible { PerResource::default() } else { allocated };
+        GroupResources { requested: requested.total(), allocated, allocated_non_preemptible }
+    });
+    uses.collect()
+}
+
+fn is_alive(pod: &Pod) -> bool {
+    match pod.status {
+        PodStatus::Pending
+        | PodStatus::Gated
+        | PodStatus::Bound
+        | PodStatus::Running
+        | PodStatus::OnExcludedNode
+        | PodStatus::Releasing => true,
+        PodStatus::Succeeded | PodStatus::Failed => false,
+    }
+}
+
+/// `status.resourcesStatus` as a merge patch; unused resources are null.
+fn status(now: &GroupResources) -> Value {
+    let amounts = |of: PerResource<i64>| -> Value {
+        let named = [
+            ("cpu", of.cpu, milli(of.cpu)),
+            ("memory", of.memory, of.memory.to_string()),
+            ("nvidia.com/gpu", of.gpu, milli(of.gpu)),
+        ];
+        let amount = |(name, amount, text): (&str, i64, String)| {
+            (name.to_owned(), if amount == 0 { Value::Null } else { text.into() })
+        };
+        named.map(amount).into_iter().collect::<schedlab_api::Map>().into()
+    };
+    json!({
+        "allocated": amounts(now.allocated),
+        "allocatedNonPreemptible": amounts(now.allocated_non_preemptible),
+        "requested": amounts(now.requested),
+    })
+}
