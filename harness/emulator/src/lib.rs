@@ -35,6 +35,7 @@
 //!     Ok(())
 //! }
 //! ```
+#![warn(clippy::missing_errors_doc)]
 
 pub mod clock;
 pub mod error;
