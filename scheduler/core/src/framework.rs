@@ -1,5 +1,8 @@
-//! What a cycle works with: the [`Session`] (the state of the cluster and the changes made to it),
-//! and the extension points, named after those of Kubernetes. [`Plugins`] lists the plugins of each
+//! What a cycle works with. A [`Session`] is the state of the cluster in the cycle: nodes, pods, pod
+//! groups, queue accounts. A [`Statement`] changes it: pods are placed, evicted and restored, and
+//! the changes are committed to the plan or undone.
+//!
+//! The extension points are named after those of Kubernetes. [`Plugins`] lists the plugins of each
 //! point in order; two sets are built in (see [`crate::plugins`]). PreBind, Bind and PostBind
 //! belong to the crate that applies plans.
 //!
@@ -196,7 +199,7 @@ pub enum ExclusionDomain<'a> {
 
 /// PostFilter: what to do at once for a pod without a node.
 pub trait PostFilter: Debug + Send + Sync {
-    /// Changes and commits the session, or returns why it did not.
+    /// Changes the state and commits, or returns why it did not.
     fn post_filter(&self, statement: &mut Statement<'_>, pod: PodId, reason: Reason) -> Reason;
 }
 
@@ -219,7 +222,7 @@ pub trait Score: Debug + Send + Sync {
     }
 }
 
-/// Reserve: takes the chosen capacity. Undone with the session.
+/// Reserve: takes the chosen capacity. Undone with the statement.
 pub trait Reserve: Debug + Send + Sync {
     /// Allocates the pod on `node`, or pipelines it, as `fits` says.
     fn reserve(&self, statement: &mut Statement<'_>, pod: PodId, node: NodeId, fits: Fit);

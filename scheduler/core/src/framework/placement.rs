@@ -288,7 +288,7 @@ impl Statement<'_> {
     /// Pipelines an allocated pod to the same capacity.
     fn convert_to_pipelined(&mut self, pod: PodId) {
         if let PodState::Allocated(node) = self.state(pod) {
-            let parts = self.pods.portions().of_pod(pod).pipeline_allocated();
+            let parts = self.portions_of(pod).pipeline_allocated();
             self.change_state(pod, PodState::Pipelined(node), parts);
         }
     }

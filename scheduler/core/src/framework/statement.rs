@@ -71,7 +71,7 @@ impl<'s> Statement<'s> {
     }
 
     /// Pipelines the pod to idle or releasing capacity of `node`. The pod is pending, or was
-    /// evicted in this session and moves.
+    /// evicted in this cycle and moves.
     pub fn pipeline(&mut self, pod: PodId, node: NodeId) {
         let after = match self.state(pod) {
             PodState::Pending => PodState::Pipelined(node),
@@ -96,22 +96,14 @@ impl<'s> Statement<'s> {
     pub fn evict(&mut self, pod: PodId) {
         debug_assert!(self.can_evict(pod));
         if let PodState::Allocated(node) = self.state(pod) {
-            self.change_state(
-                pod,
-                PodState::Releasing(node),
-                self.session.pods.portions().of_pod(pod),
-            );
+            self.change_state(pod, PodState::Releasing(node), self.portions_of(pod));
         }
     }
 
     /// Cancels an eviction made since the last commit: the pod stays.
     pub fn cancel_eviction(&mut self, pod: PodId) {
         if let PodState::Releasing(node) | PodState::Moving { from: node, .. } = self.state(pod) {
-            self.change_state(
-                pod,
-                PodState::Allocated(node),
-                self.session.pods.portions().of_pod(pod),
-            );
+            self.change_state(pod, PodState::Allocated(node), self.portions_of(pod));
         }
     }
 
@@ -129,11 +121,11 @@ impl<'s> Statement<'s> {
             | PodState::OnMissingNode
             | PodState::Finished => return,
         };
-        self.change_state(pod, after, self.session.pods.portions().of_pod(pod).without_pipelined());
+        self.change_state(pod, after, self.portions_of(pod).without_pipelined());
     }
 
     pub(super) fn change_state(&mut self, pod: PodId, after: PodState, portions: PodPortions) {
-        let (before, portions_before) = (self.state(pod), self.session.pods.portions().of_pod(pod));
+        let (before, portions_before) = (self.state(pod), self.portions_of(pod));
         self.log.push(StateChange { pod, before, portions_before });
         self.session.set_state(pod, after, portions);
     }

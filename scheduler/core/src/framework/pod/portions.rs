@@ -142,7 +142,7 @@ impl Statement<'_> {
     ) -> PodPortions {
         let (gpu_groups, numa) =
             (self.choose_groups(pod, node), self.choose_numa(pod, node, occupancy));
-        let portions = self.pods.portions().of_pod(pod);
+        let portions = self.portions_of(pod);
         let portion = self.session.pods.add_portion(Portion { gpu_groups, numa });
         match occupancy {
             Occupancy::Pipelined => PodPortions { pipelined: portion, ..portions },

@@ -52,6 +52,10 @@ impl PodStates {
 }
 
 impl Session<'_> {
+    pub(in crate::framework) fn portions_of(&self, pod: PodId) -> PodPortions {
+        self.pods.portions().of_pod(pod)
+    }
+
     /// It was allocated on a node before this cycle and still is.
     pub fn can_evict(&self, pod: PodId) -> bool {
         matches!(self.state(pod), PodState::Allocated(_)) && self.pod(pod).node.is_some()
@@ -59,7 +63,7 @@ impl Session<'_> {
 
     /// The shared GPUs of the pod where it is allocated or pipelined.
     pub fn gpu_groups(&self, pod: PodId) -> &[GpuGroup] {
-        let portions = self.pods.portions().of_pod(pod);
+        let portions = self.portions_of(pod);
         let promised = self.state(pod).is_pipelined();
         let portion = if promised { portions.pipelined } else { portions.allocated };
         &self.pods.portions().portion(portion).gpu_groups
