@@ -1,6 +1,6 @@
-//! What a cycle works with. A [`Session`] is the state of the cluster in the cycle: nodes, pods, pod
-//! groups, queue accounts. A [`Statement`] changes it: pods are placed, evicted and restored, and
-//! the changes are committed to the plan or undone.
+//! What a cycle works with. A [`Session`] is the state of the cluster in the cycle: nodes, pods,
+//! pod groups, queue accounts. A [`Statement`] changes it: pods are placed, evicted and restored,
+//! and the changes are committed to the plan or undone.
 //!
 //! The extension points are named after those of Kubernetes. [`Plugins`] lists the plugins of each
 //! point in order; two sets are built in (see [`crate::plugins`]). PreBind, Bind and PostBind

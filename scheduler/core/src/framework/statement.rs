@@ -1,5 +1,5 @@
-//! The write side of a cycle: pods are allocated, pipelined and evicted. Every change is logged, can
-//! be undone back to a [`Checkpoint`], and becomes a decision of the plan only by
+//! The write side of a cycle: pods are allocated, pipelined and evicted. Every change is logged,
+//! can be undone back to a [`Checkpoint`], and becomes a decision of the plan only by
 //! [`Statement::commit`]. A change, and undoing it, costs what it touches: one or two nodes, one
 //! pod group, its queues. Which change to make is decided elsewhere.
 
