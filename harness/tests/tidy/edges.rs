@@ -63,13 +63,15 @@ pub(crate) const EDGES: [(&str, &str); 8] = [
             api concurrency crds parse progress trace usage
             config karta
             watch
+            records
+            dra
             cache
             snapshot_builder
             apply podgrouper
             binder queue_controller
             admission explain snapshot_file
             run
-            replay -> cache config podgrouper snapshot_builder snapshot_file
+            replay -> cache config podgrouper records snapshot_builder snapshot_file
             cli ->
         ",
     ),

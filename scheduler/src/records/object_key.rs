@@ -38,7 +38,7 @@ impl fmt::Display for ObjectKey {
 }
 
 /// Inserts a record. Returns whether it differs from the one before.
-pub(super) fn insert_if_changed<K: Ord, R: PartialEq>(
+pub(crate) fn insert_if_changed<K: Ord, R: PartialEq>(
     records: &mut BTreeMap<K, R>,
     key: K,
     record: R,

@@ -35,7 +35,7 @@ pub(crate) struct NumaRecord {
 }
 
 impl NumaRecord {
-    pub(super) fn from_object(object: &Value) -> Self {
+    pub(crate) fn from_object(object: &Value) -> Self {
         let mut malformed = None;
         let (policy, scope) = policy_and_scope(object).unwrap_or_else(|wrong| {
             malformed.get_or_insert(wrong);
@@ -127,7 +127,7 @@ fn zone(object: &Value, at: usize, malformed: &mut Option<Malformed>) -> NumaZon
 }
 
 /// The placements in the annotations of a pod; empty if they are malformed.
-pub(super) fn placements_from_annotations(
+pub(crate) fn placements_from_annotations(
     annotations: &BTreeMap<Name, Name>,
 ) -> Vec<NumaAllocation> {
     let placements = [OBSERVED_PLACEMENT_ANNOTATION, PREDICTED_PLACEMENT_ANNOTATION]
@@ -138,12 +138,12 @@ pub(super) fn placements_from_annotations(
 }
 
 /// Whether the exporter has reported the placement.
-pub(super) fn has_observed_placement(annotations: &BTreeMap<Name, Name>) -> bool {
+pub(crate) fn has_observed_placement(annotations: &BTreeMap<Name, Name>) -> bool {
     annotations.contains_key(OBSERVED_PLACEMENT_ANNOTATION)
 }
 
 /// Parses `[{"zone": "node-0", "amount": {"cpu": "3"}}]`.
-pub(super) fn parse_placements(placements: &Value) -> Vec<NumaAllocation> {
+pub(crate) fn parse_placements(placements: &Value) -> Vec<NumaAllocation> {
     let placements = placements.as_array().map_or(&[][..], Vec::as_slice).iter();
     let share = |placement: &Value| {
         let (amount, wrong) = pod_requests::resources(placement.get("amount"), "amount");
@@ -172,7 +172,7 @@ pub(crate) fn placements_to_json(shares: &[NumaAllocation]) -> Value {
 }
 
 /// `QoS` class `Guaranteed`: from the status, else computed as the API server does.
-pub(super) fn is_guaranteed(pod: &Value, spec: &Value) -> bool {
+pub(crate) fn is_guaranteed(pod: &Value, spec: &Value) -> bool {
     if let Some(class) = text(pod, "/status/qosClass") {
         return class == "Guaranteed";
     }
@@ -193,7 +193,7 @@ pub(super) fn is_guaranteed(pod: &Value, spec: &Value) -> bool {
 }
 
 /// The containers of a pod with several, in the order in which they start.
-pub(super) fn containers(spec: &Value) -> Vec<ContainerRequests> {
+pub(crate) fn containers(spec: &Value) -> Vec<ContainerRequests> {
     let (first, then) = (list(spec, "/initContainers"), list(spec, "/containers"));
     if first.len() + then.len() < 2 {
         return Vec::new();

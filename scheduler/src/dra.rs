@@ -1,5 +1,4 @@
-//! Dynamic resource allocation (`resource.k8s.io/v1`) in the cache: published devices, device
-//! classes and claims. From these follow the devices that a pod gets by its claims and the devices
+//! Dynamic resource allocation (`resource.k8s.io/v1`): published devices, device classes and claims. From these follow the devices that a pod gets by its claims and the devices
 //! that a node has for new claims.
 
 #[cfg(test)]
@@ -34,8 +33,10 @@ pub(crate) use device::{Device, DeviceId, DeviceSelection};
 pub(crate) use problem::ClaimProblem;
 pub(crate) use slice::SliceFault;
 
-use super::{ObjectKey, PodRecord, insert_if_changed};
-use crate::config::Flavor;
+use crate::{
+    config::Flavor,
+    records::{ObjectKey, PodRecord, insert_if_changed},
+};
 use claim::DeviceCount;
 use device::{DeviceClassRecord, published_devices};
 use multi_node::MultiNodeDevices;

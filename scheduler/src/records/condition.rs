@@ -16,13 +16,13 @@ pub(crate) struct Condition {
 }
 
 /// All conditions by type.
-pub(super) fn conditions(object: &Value) -> BTreeMap<Name, Condition> {
+pub(crate) fn conditions(object: &Value) -> BTreeMap<Name, Condition> {
     let items = list(object, "/status/conditions").iter();
     items.map(|item| (part(item, "/type"), from_item(item))).collect()
 }
 
 /// The condition of a type; the last one if it is listed more than once.
-pub(super) fn find_condition(conditions: &[Value], kind: &str) -> Option<Condition> {
+pub(crate) fn find_condition(conditions: &[Value], kind: &str) -> Option<Condition> {
     let mut items = conditions.iter().rev();
     items.find(|item| text(item, "/type").unwrap_or_default() == kind).map(from_item)
 }

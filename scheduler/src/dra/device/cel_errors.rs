@@ -12,8 +12,9 @@ use super::{
     expression::{self, with_large_stack},
 };
 use crate::{
-    cache::{ObjectKey, PodRecord, ResourceClaims, dra::DeviceAlternatives},
+    dra::{DeviceAlternatives, ResourceClaims},
     parse::text,
+    records::{ObjectKey, PodRecord},
 };
 
 impl ResourceClaims {

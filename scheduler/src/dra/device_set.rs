@@ -407,7 +407,7 @@ mod tests {
     use schedlab_api::json;
 
     use super::*;
-    use crate::cache::dra::DeviceAlternatives;
+    use crate::dra::DeviceAlternatives;
 
     fn wanted(request: &str, count: i64) -> DeviceRequestRecord {
         let exactly = json!({ "deviceClassName": "gpu.x" });

@@ -1,4 +1,4 @@
-//! Pods in the cache, parsed once for each change.
+//! Pods, parsed once for each change.
 
 use std::sync::Arc;
 
@@ -189,7 +189,7 @@ impl PodRecord {
     }
 
     /// Keeps the assumed node and NUMA allocations of the same pod until the object has a node.
-    pub(super) fn keep_assumed_node(&mut self, known: &Self) {
+    pub(crate) fn keep_assumed_node(&mut self, known: &Self) {
         if self.node.is_none() && known.node.is_some() && !known.is_bind_requested() {
             self.node.clone_from(&known.node);
             self.numa.clone_from(&known.numa);
@@ -211,7 +211,7 @@ impl PodRecord {
     }
 
     /// The assumed group, while its annotation is not confirmed.
-    pub(super) fn assumed_group(&self) -> Option<Name> {
+    pub(crate) fn assumed_group(&self) -> Option<Name> {
         self.group.clone().filter(|_| !self.reported.has_group_annotation)
     }
 
@@ -304,7 +304,7 @@ pub(crate) fn parent_owner(object: &Value) -> Option<Owner> {
     }
 }
 
-pub(super) fn parse_owner(reference: &Value) -> Owner {
+pub(crate) fn parse_owner(reference: &Value) -> Owner {
     let part = |pointer| text(reference, pointer).unwrap_or_default().into();
     Owner {
         api_version: part("/apiVersion"),

@@ -66,14 +66,14 @@ impl PodVolumeClaim {
         Some(Self { claim: format!("{pod}-{own}").into(), is_ephemeral: true })
     }
 
-    pub(super) fn key(&self, namespace: &Name) -> ObjectKey {
+    pub(crate) fn key(&self, namespace: &Name) -> ObjectKey {
         ObjectKey { namespace: Name::clone(namespace), name: Name::clone(&self.claim) }
     }
 }
 
 /// The names of the `ConfigMap`s that the containers of a pod require. Excludes volumes that no
 /// container mounts, and `ConfigMap`s that the binder creates for a pod that shares GPUs.
-pub(super) fn required_config_maps(pod: &Value) -> Vec<Name> {
+pub(crate) fn required_config_maps(pod: &Value) -> Vec<Name> {
     let kinds = ["/spec/initContainers", "/spec/containers", "/spec/ephemeralContainers"];
     let containers = || kinds.iter().flat_map(|kind| list(pod, kind));
     let mounts = |volume: &Value| {

@@ -1,15 +1,15 @@
-//! `ResourceClaim`s in the cache, and the claims in the spec of pods.
+//! `ResourceClaim`s and their allocations.
 
 use std::collections::BTreeMap;
 
 use schedlab_api::Value;
 use schedlab_scheduler_core::model::{Name, NodeSelectorTerm};
 
-use super::{
-    super::{controller, selectors::node_term},
-    DeviceAlternatives, DeviceId, DeviceSelection, ObjectKey, PodRecord,
+use super::{DeviceAlternatives, DeviceId, DeviceSelection, ObjectKey, PodRecord};
+use crate::{
+    parse::{Malformed, at, list, name, shown, text, version},
+    records::{controller, selectors::node_term},
 };
-use crate::parse::{Malformed, at, list, name, shown, text, version};
 
 const EITHER: &str = "exactly or firstAvailable, with a deviceClassName";
 const COUNT: &str = "a positive number of devices";

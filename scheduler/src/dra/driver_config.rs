@@ -56,7 +56,7 @@ mod tests {
     use insta::assert_snapshot;
 
     use super::*;
-    use crate::cache::dra::device::DeviceClassRecord;
+    use crate::dra::device::DeviceClassRecord;
 
     fn tells(driver: &str, requests: &[&str]) -> Value {
         json!({ "requests": requests, "opaque": { "driver": driver, "parameters": { "a": 1 } } })

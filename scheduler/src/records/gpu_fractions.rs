@@ -24,7 +24,7 @@ const DEVICES_MAX: u32 = 64;
 ///
 /// # Errors
 /// The annotations are invalid or contradict each other.
-pub(super) fn shared_gpu(
+pub(crate) fn shared_gpu(
     pod: &Value,
     whole_gpu_milli: i64,
 ) -> Result<Option<FractionalGpu>, Malformed> {
@@ -84,7 +84,7 @@ fn fraction_milli(text: &str) -> Option<i64> {
 }
 
 /// Whether the pod requests MIG instances by annotation, as older versions of KAI did.
-pub(super) fn is_legacy_mig(pod: &Value) -> bool {
+pub(crate) fn is_legacy_mig(pod: &Value) -> bool {
     let annotations = at(pod, "/metadata/annotations").and_then(Value::as_object);
     annotations.is_some_and(|all| all.keys().any(|key| mig_profile_gpus(key).is_some()))
 }

@@ -2,8 +2,8 @@ use insta::assert_snapshot;
 use schedlab_api::json;
 
 use super::*;
-use crate::cache::{
-    ClusterCache,
+use crate::{
+    cache::ClusterCache,
     dra::device::{Device, published_devices},
 };
 

@@ -15,13 +15,13 @@ const TOO_LARGE: &str = "amounts whose sum is at most 9223372036854775807";
 
 /// Parses a list of resources, such as `status.allocatable`. A malformed quantity counts as 0 and
 /// is returned as error.
-pub(super) fn resources(of: Option<&Value>, field: &str) -> (Resources, Option<Malformed>) {
+pub(crate) fn resources(of: Option<&Value>, field: &str) -> (Resources, Option<Malformed>) {
     let (amounts, malformed) = parse_amounts(of.and_then(Value::as_object), || field.to_owned());
     (into_resources(amounts), malformed)
 }
 
 /// The requests of one container.
-pub(super) fn container_requests(container: &Value) -> Resources {
+pub(crate) fn container_requests(container: &Value) -> Resources {
     into_resources(RequestSum::default().container_amounts(container, "spec.containers"))
 }
 
@@ -29,13 +29,13 @@ pub(super) fn container_requests(container: &Value) -> Resources {
 const NON_ZERO_DEFAULTS: [(&str, i64); 2] = [("cpu", 100), ("memory", 200 << 20)];
 
 /// The requests of a pod. A malformed quantity counts as 0 and is returned as error.
-pub(super) fn pod_requests(spec: &Value) -> (Resources, Option<Malformed>) {
+pub(crate) fn pod_requests(spec: &Value) -> (Resources, Option<Malformed>) {
     sum_up(spec, RequestSum::default())
 }
 
 /// CPU (millicores) and memory (bytes) that kube-scheduler adds for containers without requests
 /// when it scores nodes.
-pub(super) fn non_zero_surplus(spec: &Value, requests: &Resources) -> (i64, i64) {
+pub(crate) fn non_zero_surplus(spec: &Value, requests: &Resources) -> (i64, i64) {
     let (counted, _) =
         sum_up(spec, RequestSum { defaults: NON_ZERO_DEFAULTS.into(), malformed: None });
     (

@@ -229,7 +229,7 @@ mod tests {
     use schedlab_api::json;
 
     use super::*;
-    use crate::cache::ClaimRecord;
+    use crate::dra::ClaimRecord;
 
     fn sub(name: &str, class: &str, count: i64) -> Value {
         json!({ "name": name, "deviceClassName": class, "count": count })

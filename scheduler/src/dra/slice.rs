@@ -8,8 +8,8 @@ use schedlab_scheduler_core::model::{Name, NodeSelectorTerm};
 
 use super::ResourceClaims;
 use crate::{
-    cache::selectors::node_term,
     parse::{Malformed, at, list, name, shown, text, uid},
+    records::selectors::node_term,
 };
 
 const OF_SLICE: [&str; 4] = ["nodeName", "nodeSelector", "allNodes", PER_DEVICE];

@@ -12,7 +12,7 @@ const OPERATORS: &str = "In, NotIn, Exists, DoesNotExist, Gt or Lt";
 const EFFECTS: &str = "NoSchedule, PreferNoSchedule or NoExecute";
 
 /// Required terms of `spec.affinity.nodeAffinity`.
-pub(super) fn node_terms(spec: &Value) -> Result<Option<Vec<NodeSelectorTerm>>, Malformed> {
+pub(crate) fn node_terms(spec: &Value) -> Result<Option<Vec<NodeSelectorTerm>>, Malformed> {
     let required = "/affinity/nodeAffinity/requiredDuringSchedulingIgnoredDuringExecution";
     let Some(selector) = at(spec, required) else {
         return Ok(None);
@@ -21,7 +21,7 @@ pub(super) fn node_terms(spec: &Value) -> Result<Option<Vec<NodeSelectorTerm>>, 
 }
 
 /// Preferred terms of `spec.affinity.nodeAffinity`, with weights.
-pub(super) fn node_preferences(spec: &Value) -> Result<Vec<(i32, NodeSelectorTerm)>, Malformed> {
+pub(crate) fn node_preferences(spec: &Value) -> Result<Vec<(i32, NodeSelectorTerm)>, Malformed> {
     let preferred = "/affinity/nodeAffinity/preferredDuringSchedulingIgnoredDuringExecution";
     let preference = |item: &Value| {
         let term = node_term(item.get("preference").unwrap_or(&Value::Null))?;
@@ -30,7 +30,7 @@ pub(super) fn node_preferences(spec: &Value) -> Result<Vec<(i32, NodeSelectorTer
     list(spec, preferred).iter().map(preference).collect()
 }
 
-pub(super) fn node_term(term: &Value) -> Result<NodeSelectorTerm, Malformed> {
+pub(crate) fn node_term(term: &Value) -> Result<NodeSelectorTerm, Malformed> {
     let of = |pointer| list(term, pointer).iter().map(requirement).collect::<Result<_, _>>();
     Ok(NodeSelectorTerm { labels: of("/matchExpressions")?, fields: of("/matchFields")? })
 }
@@ -56,13 +56,13 @@ fn requirement(item: &Value) -> Result<Requirement, Malformed> {
 }
 
 /// Required pod affinity (`podAffinity`) or anti-affinity (`podAntiAffinity`).
-pub(super) fn pod_terms(spec: &Value, of: &str) -> Result<Vec<PodAffinityTerm>, Malformed> {
+pub(crate) fn pod_terms(spec: &Value, of: &str) -> Result<Vec<PodAffinityTerm>, Malformed> {
     let required = format!("/affinity/{of}/requiredDuringSchedulingIgnoredDuringExecution");
     list(spec, &required).iter().map(pod_term).collect()
 }
 
 /// Preferred pod affinity and anti-affinity, the latter with negative weights.
-pub(super) fn pod_preferences(spec: &Value) -> Result<Vec<(i32, PodAffinityTerm)>, Malformed> {
+pub(crate) fn pod_preferences(spec: &Value) -> Result<Vec<(i32, PodAffinityTerm)>, Malformed> {
     let mut preferences = Vec::new();
     for (of, sign) in [("podAffinity", 1), ("podAntiAffinity", -1)] {
         let preferred = format!("/affinity/{of}/preferredDuringSchedulingIgnoredDuringExecution");
@@ -92,7 +92,7 @@ fn namespaces(term: &Value) -> Result<Option<NamespaceSet>, Malformed> {
     Ok((set != NamespaceSet::default()).then_some(set))
 }
 
-pub(super) fn label_selector(selector: &Value) -> Result<LabelSelector, Malformed> {
+pub(crate) fn label_selector(selector: &Value) -> Result<LabelSelector, Malformed> {
     let equal = |(key, value)| Requirement { key, operator: Operator::In, values: vec![value] };
     let mut requirements: Vec<_> =
         strings(selector, "/matchLabels").into_iter().map(equal).collect();
@@ -103,7 +103,7 @@ pub(super) fn label_selector(selector: &Value) -> Result<LabelSelector, Malforme
 }
 
 /// `spec.tolerations`.
-pub(super) fn tolerations(spec: &Value) -> Result<Vec<Toleration>, Malformed> {
+pub(crate) fn tolerations(spec: &Value) -> Result<Vec<Toleration>, Malformed> {
     list(spec, "/tolerations").iter().map(toleration).collect()
 }
 
@@ -123,7 +123,7 @@ fn toleration(item: &Value) -> Result<Toleration, Malformed> {
 }
 
 /// The effect of a taint or a toleration.
-pub(super) fn effect(field: &str, found: &str) -> Result<TaintEffect, Malformed> {
+pub(crate) fn effect(field: &str, found: &str) -> Result<TaintEffect, Malformed> {
     match found {
         "NoSchedule" => Ok(TaintEffect::NoSchedule),
         "PreferNoSchedule" => Ok(TaintEffect::PreferNoSchedule),
@@ -133,7 +133,7 @@ pub(super) fn effect(field: &str, found: &str) -> Result<TaintEffect, Malformed>
 }
 
 /// `spec.topologySpreadConstraints`.
-pub(super) fn topology_spread(spec: &Value) -> Result<Vec<TopologySpread>, Malformed> {
+pub(crate) fn topology_spread(spec: &Value) -> Result<Vec<TopologySpread>, Malformed> {
     list(spec, "/topologySpreadConstraints").iter().map(spread_constraint).collect()
 }
 
