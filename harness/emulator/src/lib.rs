@@ -35,6 +35,7 @@
 //!     Ok(())
 //! }
 //! ```
+#![warn(clippy::missing_errors_doc)]
 
 mod api_types;
 pub mod clock;

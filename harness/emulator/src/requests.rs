@@ -68,6 +68,10 @@ impl Store {
 
     /// Deletes every object that `query` selects, one by one, and returns them. `write` is the
     /// deletion to apply to each; the name in its key is ignored.
+    ///
+    /// # Errors
+    ///
+    /// The query is invalid, or an object cannot be deleted. Objects before it are deleted then.
     pub fn delete_collection(
         &mut self,
         write: &Write,

@@ -152,6 +152,10 @@ impl Store {
     }
 
     /// The changes after `revision`, oldest first.
+    ///
+    /// # Errors
+    ///
+    /// The log no longer reaches back to `revision`: it was compacted.
     pub fn log_since(&self, revision: u64) -> Result<&[Arc<LogEntry>], Compacted> {
         let Some(skipped) = revision.checked_sub(self.compacted) else {
             return Err(Compacted { requested: revision, oldest: self.compacted });

@@ -66,7 +66,7 @@ pub(crate) const EDGES: [(&str, &str); 8] = [
             snapshot_builder
             apply podgrouper
             binder queue_controller
-            admission explain node_scores snapshot_file
+            admission explain snapshot_file
             run
             replay -> cache config podgrouper snapshot_builder snapshot_file
             cli ->

@@ -128,6 +128,11 @@ pub type NodeScore<'a> = Box<dyn Fn(NodeId) -> i64 + 'a>;
 /// PreEnqueue: whether a pod group can be considered at all.
 pub trait PreEnqueue: Debug + Send + Sync {
     /// Returns the reason when it cannot, whatever capacity is free.
+    ///
+    /// # Errors
+    ///
+    /// The group cannot run, whatever capacity is free: its queue is missing or pods of its gang
+    /// are, for example.
     fn pre_enqueue(&self, session: &Session<'_>, group: PodGroupId) -> Result<(), Reason>;
 }
 
@@ -155,6 +160,10 @@ pub trait JobQueue {
 /// PreFilter for pods that are placed together: whether they may be placed, on whichever nodes.
 pub trait PreFilter: Debug + Send + Sync {
     /// Returns the reason when they may not.
+    ///
+    /// # Errors
+    ///
+    /// The pods may run on no node: they would exceed a limit of their queue, for example.
     fn pre_filter(
         &self,
         session: &Session<'_>,

@@ -29,6 +29,7 @@
 //! assert_eq!(plan.decisions, [bind(0), bind(1)]);
 //! assert!(plan.waiting.is_empty());
 //! ```
+#![warn(clippy::missing_errors_doc)]
 
 mod actions;
 #[cfg(any(test, feature = "audit"))]

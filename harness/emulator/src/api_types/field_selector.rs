@@ -37,6 +37,10 @@ impl Term {
 
 impl FieldSelector {
     /// Parses the text of a `fieldSelector` parameter for a kind.
+    ///
+    /// # Errors
+    ///
+    /// 400: a term has no operator, or the kind does not support the field.
     pub fn parse(text: &str, kind: &Kind) -> Result<Self, ApiError> {
         let mut terms = Vec::new();
         for (field, sign, value) in split_terms(text)? {

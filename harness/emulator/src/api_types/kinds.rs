@@ -151,6 +151,10 @@ impl Kind {
 
 impl FieldErrors {
     /// `Invalid` (422) for the object `name` if there are errors.
+    ///
+    /// # Errors
+    ///
+    /// `Invalid` (422) with a cause for each error that was added.
     pub fn into_result(self, kind: &Kind, name: &str) -> Result<(), ApiError> {
         self.into_result_for(&kind.resource.group, &kind.kind, name)
     }

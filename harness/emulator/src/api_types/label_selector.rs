@@ -52,12 +52,20 @@ impl Requirement {
 
 impl LabelSelector {
     /// Parses the text of a `labelSelector` parameter.
+    ///
+    /// # Errors
+    ///
+    /// 400: the text is not a list of requirements, or a key or value is not valid in a label.
     pub fn parse(text: &str) -> Result<Self, ApiError> {
         let requirements = parse::requirements(text).map_err(ApiError::bad_request)?;
         Ok(Self { requirements })
     }
 
     /// Converts a `LabelSelector` object. An empty one selects everything.
+    ///
+    /// # Errors
+    ///
+    /// 400: an expression has an unknown operator, or values that its operator does not allow.
     pub fn from_object(selector: &Value) -> Result<Self, ApiError> {
         let mut requirements = Vec::new();
         for (key, value) in object::map(selector, &["matchLabels"]).into_iter().flatten() {

@@ -101,6 +101,10 @@ impl Cursor {
     }
 
     /// The next events, at most `limit`. If it returns `limit` events, more may be available.
+    ///
+    /// # Errors
+    ///
+    /// The log no longer has the next event: it was compacted.
     pub fn advance(
         &mut self,
         store: &Store,

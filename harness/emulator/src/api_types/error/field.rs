@@ -166,6 +166,10 @@ impl FieldErrors {
     }
 
     /// `Invalid` (422) for the options of a request if there are errors.
+    ///
+    /// # Errors
+    ///
+    /// `Invalid` (422) with a cause for each error that was added.
     pub fn into_options_result(self, kind: &str) -> Result<(), ApiError> {
         self.into_result_for("meta.k8s.io", kind, "")
     }
