@@ -8,8 +8,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context as _;
+use schedlab_emulator::Server;
 use schedlab_emulator::clock::Clock;
-use schedlab_emulator::serve::Server;
 use schedlab_emulator::{Emulator, Fleet, Options};
 use schedlab_scheduler::Config;
 

@@ -1,7 +1,7 @@
 //! Failure policies, index backoff limits and success policies of Jobs.
 
-use crate::controllers::key_of;
 use crate::emulator::test_cluster::{self, TestCluster};
+use crate::reconcile::key_of;
 use crate::store::Op;
 use schedlab_api::object::{annotation, condition, is_deleting, name, text};
 

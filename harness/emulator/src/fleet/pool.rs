@@ -9,8 +9,8 @@ use super::FleetError;
 use super::labels;
 use super::spanned_value::{FleetFile, Scalar, UsedNames, parse_yaml};
 use super::taint::TaintText;
-use crate::controllers::{EXIT_CODE, RUN_TIME, STARTUP, TERMINATION};
-use crate::names;
+use crate::api_types::kubelet_timing::{EXIT_CODE, RUN_TIME, STARTUP, TERMINATION};
+use crate::api_types::names;
 use schedlab_api::quantity::Milli;
 
 /// The maximum number of nodes in a pool.

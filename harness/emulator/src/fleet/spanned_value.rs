@@ -9,7 +9,7 @@ use serde_path_to_error::Track;
 use serde_saphyr::{Location, SnippetMode, Spanned, UserMessageFormatter};
 
 use super::{FleetError, FleetLocation};
-use crate::controllers::parse_duration;
+use crate::api_types::kubelet_timing::parse_duration;
 use schedlab_api::quantity::{self, Milli};
 
 /// A number or string as written in the file.

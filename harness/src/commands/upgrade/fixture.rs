@@ -7,9 +7,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context as _;
+use schedlab_emulator::Server;
 use schedlab_emulator::clock::Clock;
-use schedlab_emulator::remote_controllers::RemoteControllers;
-use schedlab_emulator::serve::Server;
+use schedlab_emulator::controllers::remote_controllers::RemoteControllers;
 use schedlab_emulator::{Emulator, Options};
 
 use crate::api::Api;
