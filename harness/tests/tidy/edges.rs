@@ -41,7 +41,11 @@ pub(crate) const EDGES: [(&str, &str); 7] = [
     (
         "scheduler/audit",
         "
-            rules
+            rules write
+            change views
+            history unexplained_deletions
+            audit
+            background
         ",
     ),
     (
@@ -89,8 +93,8 @@ pub(crate) const EDGES: [(&str, &str); 7] = [
         "harness",
         "
             api exit cluster_scoped kubeconfig progress report text external_tools
-            change interrupt cleanup
             audit
+            change interrupt cleanup
             process tenancy
             render observed
             scenario_cluster clusters manifests target

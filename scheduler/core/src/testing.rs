@@ -33,6 +33,7 @@ mod tokens;
 use std::sync::Arc;
 
 use apply_suggestion::{AddedNodeSize, apply_suggestion, runs_after_cycles};
+use schedlab_audit::{Rule, Rules};
 
 use crate::{
     Decision, Plan, Profile, Reason, Snapshot, audit,
@@ -46,7 +47,6 @@ use crate::{
     profile::Placement,
     schedule,
 };
-use schedlab_audit::{Rule, Rules};
 
 /// The snapshot of `text`.
 pub(crate) fn snapshot_of(text: &str) -> Snapshot {
