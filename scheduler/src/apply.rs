@@ -4,7 +4,7 @@
 //! rest, and writes the missing events.
 
 mod bind_requests;
-pub(crate) mod claims;
+mod claims;
 mod events;
 mod evictions;
 mod pending;

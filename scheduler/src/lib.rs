@@ -2,6 +2,7 @@
 //! [`run`] watches a cluster, builds a snapshot, lets the core compute a plan and applies that
 //! plan through the API. All state lives in the cluster: a restarted scheduler continues where
 //! its predecessor stopped. Scheduling decisions themselves are made in the core only.
+#![warn(clippy::missing_errors_doc)]
 
 pub mod admission;
 mod api;
@@ -12,16 +13,12 @@ mod concurrency;
 pub mod config;
 pub mod crds;
 pub mod explain;
-pub mod health;
 mod karta;
-pub mod leader_election;
-pub mod metrics;
-pub mod node_scores;
+pub mod logging;
 mod parse;
-mod pod_groups;
 mod podgrouper;
 pub mod progress;
-mod queues;
+mod queue_controller;
 pub mod replay;
 mod run;
 mod snapshot_builder;
@@ -37,6 +34,6 @@ pub use config::{
     Binding, Clock, Component, Config, ConfigFile, ConfigSource, ConfigSourceError,
     DefaultPriorities, Flavor, GpuReservation, IdlePolicy, NodePool, QueueMetricLabel, RunUntil,
 };
-pub use metrics::Metrics;
 pub use progress::{Progress, QueueSummary};
-pub use run::{run, run_until};
+pub use run::{health, leader_election, metrics, metrics::Metrics, run, run_until};
+pub use snapshot_builder::build_snapshot;

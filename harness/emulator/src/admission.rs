@@ -4,6 +4,7 @@
 
 mod affinity;
 mod autoscaler;
+mod checks;
 mod config_map_and_secret;
 mod container;
 mod cron_job;
@@ -36,8 +37,8 @@ mod volume_source;
 mod webhook_configuration;
 mod workload;
 
-pub use node::NOT_READY;
-pub(crate) use node::UNREACHABLE;
+pub use checks::NOT_READY;
+pub(crate) use checks::UNREACHABLE;
 pub(crate) use storage::{default_storage_class, is_default_storage_class, names_storage_class};
 
 use crate::error::{ApiError, FieldErrors};

@@ -116,11 +116,19 @@ impl Emulator {
     }
 
     /// Serves the API to other processes of this machine over TLS. Port 0 picks a free port.
+    ///
+    /// # Errors
+    ///
+    /// The address is taken, or is not a loopback address.
     pub async fn serve(&self, address: SocketAddr) -> anyhow::Result<Server> {
         Server::start(self.service(), address, Reach::Loopback).await
     }
 
     /// Serves the API to all machines that reach the address.
+    ///
+    /// # Errors
+    ///
+    /// The address is taken, or is not of this machine.
     pub async fn serve_network(&self, address: SocketAddr) -> anyhow::Result<Server> {
         Server::start(self.service(), address, Reach::Network).await
     }
@@ -164,6 +172,10 @@ impl Emulator {
     }
 
     /// Creates an object, as an administrator would.
+    ///
+    /// # Errors
+    ///
+    /// The object is invalid, exists already, or is rejected at admission.
     pub fn create(&self, resource: &Resource, object: Value) -> Result<WriteOutcome, ApiError> {
         self.shared.write(create_write(resource, object))
     }

@@ -35,6 +35,7 @@
 //!     Ok(())
 //! }
 //! ```
+#![warn(clippy::missing_errors_doc)]
 
 pub mod clock;
 pub mod error;
@@ -42,10 +43,12 @@ mod expression;
 mod kubelet_timing;
 mod names;
 mod pod_requests;
+pub(crate) mod resource;
 pub mod yaml;
 
+mod field_selector;
 pub mod kinds;
-pub mod select;
+mod label_selector;
 pub mod store;
 
 mod quota;
@@ -75,8 +78,10 @@ mod emulator;
 pub use admission::NOT_READY;
 pub use controllers::{KubeletDefaults, NODE_DOWN};
 pub use emulator::{Emulator, Options, SettleTimeout, initial_store};
+pub use field_selector::FieldSelector;
 pub use fleet::{Fleet, FleetError, FleetLocation};
 pub use http::Router;
+pub use label_selector::{LabelSelector, Requirement};
 pub use serve::{Reach, Server};
 pub use shared::{Observer, SharedStore};
 pub use webhook_client::{ServiceHandler, Webhooks};

@@ -11,7 +11,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::Timestamp;
 
-use crate::kinds::{Resource, typed};
+use crate::kinds::typed;
+use crate::resource::Resource;
 use schedlab_api::{
     Map, Value,
     object::{self, list, map},

@@ -55,6 +55,11 @@ pub struct Server {
 
 impl Server {
     /// Starts a server on the current tokio runtime. Port 0 picks a free port.
+    ///
+    /// # Errors
+    ///
+    /// The address is taken or is not of this machine, `reach` does not allow it, or no certificate
+    /// can be made.
     pub async fn start(router: Router, address: SocketAddr, reach: Reach) -> anyhow::Result<Self> {
         if reach == Reach::Loopback && !address.ip().is_loopback() {
             bail!(

@@ -67,6 +67,11 @@ impl SharedStore {
     }
 
     /// Applies one write.
+    ///
+    /// # Errors
+    ///
+    /// The API server's answer to a write that is invalid, conflicts, or is rejected at admission.
+    /// Nothing is written then.
     pub fn write(&self, write: Write) -> Result<WriteOutcome, ApiError> {
         self.change(|store, now| store.write(write, now))
     }

@@ -19,12 +19,12 @@ use crate::error::ApiError;
 use crate::kinds::Kinds;
 use schedlab_api::{Value, object};
 
-pub use crate::kinds::Resource;
+pub use crate::resource::{Key, Object, Resource};
 pub(crate) use id_generator::IdGenerator;
 pub use list::{ListPage, ListQuery};
 pub use request::{
-    DeleteOptions, DuplicateFields, EventKind, FieldValidation, Key, LogEntry, Object, Op,
-    PatchBody, Preconditions, Propagation, Subresource, Write, WriteOutcome,
+    DeleteOptions, DuplicateFields, EventKind, FieldValidation, LogEntry, Op, PatchBody,
+    Preconditions, Propagation, Subresource, Write, WriteOutcome,
 };
 pub(crate) use webhook_context::{
     CompletedCall, FirstAttempt, PendingCall, Webhook, WebhookContext, WebhookVerdict, WriteError,
@@ -147,6 +147,10 @@ impl Store {
     }
 
     /// The changes after `revision`, oldest first.
+    ///
+    /// # Errors
+    ///
+    /// The log no longer reaches back to `revision`: it was compacted.
     pub fn log_since(&self, revision: u64) -> Result<&[Arc<LogEntry>], Compacted> {
         let Some(skipped) = revision.checked_sub(self.compacted) else {
             return Err(Compacted { requested: revision, oldest: self.compacted });

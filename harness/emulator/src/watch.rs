@@ -12,7 +12,8 @@ use jiff::{SignedDuration, Timestamp};
 use serde::Serialize;
 
 use crate::error::{ApiError, FieldErrors};
-use crate::select::{FieldSelector, LabelSelector};
+use crate::field_selector::FieldSelector;
+use crate::label_selector::LabelSelector;
 use crate::store::{Compacted, EventKind, LogEntry, Object, Resource, Store};
 use schedlab_api::{Value, object};
 
@@ -100,6 +101,10 @@ impl Cursor {
     }
 
     /// The next events, at most `limit`. If it returns `limit` events, more may be available.
+    ///
+    /// # Errors
+    ///
+    /// The log no longer has the next event: it was compacted.
     pub fn advance(
         &mut self,
         store: &Store,

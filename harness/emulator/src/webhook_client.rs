@@ -18,7 +18,7 @@ use std::time::Duration;
 use futures::future::{BoxFuture, join_all};
 
 use crate::error::ApiError;
-use crate::kinds::Resource;
+use crate::resource::Resource;
 use crate::shared::SharedStore;
 use crate::store::{
     CompletedCall, Key, ListQuery, Object, PendingCall, WebhookContext, WebhookVerdict, Write,

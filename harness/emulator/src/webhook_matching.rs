@@ -8,7 +8,8 @@ mod review;
 
 use std::sync::{Arc, LazyLock};
 
-use crate::kinds::{Kind, Resource};
+use crate::kinds::Kind;
+use crate::resource::Resource;
 use crate::store::{Store, Webhook, WebhookContext};
 use schedlab_api::{
     Value,

@@ -18,7 +18,8 @@ mod webhooks;
 use jiff::Timestamp;
 
 use crate::error::ApiError;
-use crate::kinds::{Origin, Resource};
+use crate::kinds::Origin;
+use crate::resource::Resource;
 use crate::store::{
     Key, ListQuery, Object, Op, Preconditions, Store, Subresource, WebhookContext, Write,
     WriteError, WriteOutcome,
@@ -65,6 +66,10 @@ impl Store {
 
     /// Deletes every object that `query` selects, one by one, and returns them. `write` is the
     /// deletion to apply to each; the name in its key is ignored.
+    ///
+    /// # Errors
+    ///
+    /// The query is invalid, or an object cannot be deleted. Objects before it are deleted then.
     pub fn delete_collection(
         &mut self,
         write: &Write,

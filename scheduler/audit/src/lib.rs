@@ -2,6 +2,7 @@
 //! rules that a scheduler must never break.
 //!
 //! The crate depends on no crate of the scheduler, so it cannot share the scheduler's errors.
+#![warn(clippy::missing_errors_doc)]
 
 mod audit;
 mod background;

@@ -1,18 +1,59 @@
-//! The extension points of a cycle, named after those of Kubernetes. [`Plugins`] lists the plugins
-//! of each point in order; two sets are built in (see [`crate::plugins`]). PreBind, Bind and
-//! PostBind belong to the crate that applies plans.
+//! What a cycle works with: the [`Session`] (the state of the cluster and the changes made to it),
+//! and the extension points, named after those of Kubernetes. [`Plugins`] lists the plugins of each
+//! point in order; two sets are built in (see [`crate::plugins`]). PreBind, Bind and PostBind
+//! belong to the crate that applies plans.
 //!
 //! A filter or score checks many nodes for one pod: its PreFilter or PreScore looks at the pod once
 //! and returns a closure for nodes, or `None` when it does not apply. [`DependsOn`] says for how
-//! long [`crate::session`] may cache the result.
+//! long the session may cache the result.
+
+mod caches;
+mod claims;
+mod constraint_index;
+mod cycle_outcome;
+mod device;
+mod empty_cluster;
+mod exclusion;
+mod fit_errors;
+mod free_capacity;
+mod members;
+mod node;
+mod node_ranking;
+mod node_states;
+mod nodes_to_open;
+mod numa;
+mod placement;
+mod pod_states;
+mod portions;
+mod profile;
+mod queue_state;
+mod selector_cache;
+mod session;
+mod state;
+mod statement;
+mod task_order;
+mod topology;
+mod topology_diagnosis;
 
 use std::{fmt::Debug, sync::Arc};
 
 use crate::{
-    decision::{FitError, Reason},
     model::{Name, NodeId, PodGroupId, PodId},
-    session::{Fit, Session},
+    reason::{FitError, Reason},
 };
+pub use cycle_outcome::{MinRuntimeProtection, ScenarioCounts};
+pub use device::{Device, DeviceChoice, SharedDevice};
+pub(crate) use free_capacity::{CapacityRequest, FreeCapacity, FreedCapacity, fraction_on};
+pub use members::{Members, SubGroupMembers};
+pub use node::{ChangeCursor, ChangedNodes, Fit, NodeInfo};
+pub use node_ranking::{FilterResults, ScoredNode};
+pub use numa::{Availability, NumaZoneCapacity};
+pub use placement::PlacementFailure;
+pub use profile::Profile;
+pub use selector_cache::MatchingTerms;
+pub use session::Session;
+pub use state::{PodState, Presence};
+pub use statement::{Checkpoint, Statement};
 
 /// The plugins of a scheduler at each extension point, in order.
 #[derive(Clone, Debug)]
@@ -87,6 +128,11 @@ pub type NodeScore<'a> = Box<dyn Fn(NodeId) -> i64 + 'a>;
 /// PreEnqueue: whether a pod group can be considered at all.
 pub trait PreEnqueue: Debug + Send + Sync {
     /// Returns the reason when it cannot, whatever capacity is free.
+    ///
+    /// # Errors
+    ///
+    /// The group cannot run, whatever capacity is free: its queue is missing or pods of its gang
+    /// are, for example.
     fn pre_enqueue(&self, session: &Session<'_>, group: PodGroupId) -> Result<(), Reason>;
 }
 
@@ -114,6 +160,10 @@ pub trait JobQueue {
 /// PreFilter for pods that are placed together: whether they may be placed, on whichever nodes.
 pub trait PreFilter: Debug + Send + Sync {
     /// Returns the reason when they may not.
+    ///
+    /// # Errors
+    ///
+    /// The pods may run on no node: they would exceed a limit of their queue, for example.
     fn pre_filter(
         &self,
         session: &Session<'_>,
@@ -156,7 +206,7 @@ pub enum ExclusionDomain<'a> {
 /// PostFilter: what to do at once for a pod without a node.
 pub trait PostFilter: Debug + Send + Sync {
     /// Changes and commits the session, or returns why it did not.
-    fn post_filter(&self, session: &mut Session<'_>, pod: PodId, reason: Reason) -> Reason;
+    fn post_filter(&self, statement: &mut Statement<'_>, pod: PodId, reason: Reason) -> Reason;
 }
 
 /// PreScore, Score and NormalizeScore.
@@ -181,7 +231,7 @@ pub trait Score: Debug + Send + Sync {
 /// Reserve: takes the chosen capacity. Undone with the session.
 pub trait Reserve: Debug + Send + Sync {
     /// Allocates the pod on `node`, or pipelines it, as `fits` says.
-    fn reserve(&self, session: &mut Session<'_>, pod: PodId, node: NodeId, fits: Fit);
+    fn reserve(&self, statement: &mut Statement<'_>, pod: PodId, node: NodeId, fits: Fit);
 }
 
 /// Permit: whether pods that were placed together may be bound now.

@@ -3,8 +3,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::{
-    decision::{Decision, Reason},
-    model::{GpuGroup, NumaAllocation, PodGroupId, PodId, QueueId},
+    Snapshot,
+    model::{GpuGroup, Name, NodeId, NumaAllocation, PodGroupId, PodId, QueueId},
+    reason::Reason,
     resources::{PerResource, Resources},
 };
 
@@ -52,4 +53,109 @@ pub struct QueueUsage {
     pub allocated_non_preemptible: Resources,
     /// Allocated plus what pending pods request.
     pub requested: Resources,
+}
+
+/// One step of a plan.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Decision {
+    /// Bind the pod to the node in this cycle.
+    Bind {
+        /// The pending pod.
+        pod: PodId,
+        /// The node it is bound to.
+        node: NodeId,
+    },
+    /// Evict the pod with its grace period.
+    Evict {
+        /// The victim.
+        pod: PodId,
+        /// Why it is evicted, and its preemptor.
+        cause: EvictionCause,
+    },
+    /// Pipeline the pod: it is to get capacity that is still being released. Only an event survives
+    /// the cycle; the next cycle decides again.
+    Pipeline {
+        /// The pod that waits.
+        pod: PodId,
+        /// The node whose capacity it waits for.
+        node: NodeId,
+    },
+}
+
+/// Why a pod is evicted.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum EvictionCause {
+    /// Another queue reclaims its share.
+    Reclaim {
+        /// The pod group that reclaims.
+        preemptor: PodGroupId,
+        /// Two lines for the victim's event: usage of the victim's queue and of the reclaimer's
+        /// queue.
+        usage: Name,
+    },
+    /// A job of higher priority preempts it: in the same queue (profile `kai`) or on the node
+    /// (profile `kube`).
+    Preempt {
+        /// The pod group that preempts.
+        preemptor: PodGroupId,
+    },
+    /// It is moved to make contiguous capacity and is pipelined to another node.
+    Consolidate {
+        /// The pod group that gets the capacity.
+        preemptor: PodGroupId,
+    },
+    /// Its gang stayed below its minimum for longer than its grace.
+    StaleGang {
+        /// The gang's minimum number of pods.
+        min_member: u32,
+    },
+}
+
+impl EvictionCause {
+    /// The pod group that gets the capacity; `None` for a stale gang.
+    pub const fn preemptor(&self) -> Option<PodGroupId> {
+        match self {
+            Self::Reclaim { preemptor, .. }
+            | Self::Preempt { preemptor }
+            | Self::Consolidate { preemptor } => Some(*preemptor),
+            Self::StaleGang { .. } => None,
+        }
+    }
+
+    /// The name of the action that KAI writes on the pod group.
+    pub const fn action(&self) -> &'static str {
+        match self {
+            Self::Reclaim { .. } => "reclaim",
+            Self::Preempt { .. } => "preempt",
+            Self::Consolidate { .. } => "consolidation",
+            Self::StaleGang { .. } => "stalegangeviction",
+        }
+    }
+}
+
+/// Message of the eviction event: the preemptor and the cause.
+pub fn eviction_message(snapshot: &Snapshot, pod: PodId, cause: &EvictionCause) -> String {
+    let pod = &snapshot.pods[pod.0 as usize];
+    let pod = format!("{}/{}", pod.namespace, pod.name);
+    let workload = |group: &PodGroupId| {
+        let group = &snapshot.pod_groups[group.0 as usize];
+        format!("{}/{}", group.namespace, group.name)
+    };
+    match cause {
+        EvictionCause::Reclaim { preemptor, usage } => {
+            format!("Pod {pod} was preempted by workload {}.\n{usage}", workload(preemptor))
+        }
+        EvictionCause::Preempt { preemptor } => {
+            format!("Pod {pod} was preempted by higher priority workload {}", workload(preemptor))
+        }
+        EvictionCause::Consolidate { preemptor } => format!(
+            "Pod {pod} was preempted and rescheduled due to bin packing (resource consolidation) \
+             procedure, to make room for workload {}",
+            workload(preemptor)
+        ),
+        EvictionCause::StaleGang { min_member } => format!(
+            "Workload doesn't meet the minimum required number of pods ({min_member}), \
+             evicting remaining pod: {pod}"
+        ),
+    }
 }

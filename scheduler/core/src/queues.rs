@@ -1,9 +1,10 @@
 //! The queue tree in use: what each queue deserves and uses ([`QueueAccounts`]), which queue is
 //! served next ([`queue_key`]), the jobs in that order ([`JobsByQueue`]), and which queue may
-//! reclaim from which ([`reclaim`]). The division itself is in [`crate::fairshare`].
+//! reclaim from which ([`reclaim`]). The division itself is in [`fairshare`].
 
 mod accounts;
 mod charge;
+pub mod fairshare;
 mod job_order;
 pub mod queue_key;
 mod queue_order;
@@ -11,7 +12,7 @@ pub mod reclaim;
 mod shared_claims;
 mod usage;
 
-pub use accounts::{Account, QueueAccounts};
+pub use accounts::{Account, FairShareRules, QueueAccounts};
 pub use charge::{Charge, ChargeTable, accounted_with_mig};
 pub use job_order::{JobKey, JobsByQueue, MinimumStatus, QueuedJob, first_per_queue};
 pub use queue_order::{Direction, JobCandidate, QueueOrder};

@@ -11,7 +11,6 @@ mod exclusion;
 mod failed_jobs;
 pub(crate) mod min_runtime;
 mod pending;
-mod preview;
 mod relocation;
 mod requeue_simulation;
 mod scenario;
@@ -25,16 +24,16 @@ use std::collections::BTreeMap;
 
 use crate::{
     Profile, Snapshot,
+    framework::{FreeCapacity, Session, Statement},
     model::{PodGroup, PodGroupId, PodId, QueueId, ShapeId},
     queues::{JobKey, QueueAccounts, QueuedJob},
     resources::PerResource,
-    session::{FreeCapacity, Session},
 };
 
 pub(crate) use evictable_unit::{EvictableUnit, Portion};
-pub(crate) use preview::{eviction_order, reclaim_candidates};
 pub(crate) use solve::{EvictionPolicy, solve};
 pub(crate) use validation::AcceptedSolutions;
+pub(crate) use victim_order::{eviction_order, reclaim_candidates};
 
 use candidates::EvictionCandidates;
 use capacity_index::{CapacityIndex, ShapeEligibility};
@@ -116,8 +115,9 @@ impl Preemptor {
 
     /// Pipelines the pods of the job. Returns `false`, without a change, if nodes lack the capacity
     /// or a queue on the path would exceed its limit.
-    fn pipeline(&self, session: &mut Session<'_>) -> bool {
-        LimitCheck::default().allows(session.accounts(), self) && session.pipeline_all(&self.pods)
+    fn pipeline(&self, statement: &mut Statement<'_>) -> bool {
+        LimitCheck::default().allows(statement.accounts(), self)
+            && statement.pipeline_all(&self.pods)
     }
 
     /// Counts the pods by shape.

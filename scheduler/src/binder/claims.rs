@@ -9,10 +9,13 @@ use serde::de::IgnoredAny;
 use super::{bind_request::BindRequest, error::BindError};
 use crate::{
     api::{ApiClient, ApiError, PatchKind, path},
-    apply::claims::{
-        FINALIZER, claim_path, consumer_reference, finalizer_patch, released_status, status_change,
+    cache::{
+        ClaimAllocation, ClaimRecord, ObjectKey, PodResourceClaim,
+        dra::claim_patches::{
+            FINALIZER, claim_path, consumer_reference, finalizer_patch, released_status,
+            status_change,
+        },
     },
-    cache::{ClaimAllocation, ClaimRecord, ObjectKey, PodResourceClaim},
     parse::{annotation, at, list, name, text, uid},
 };
 

@@ -7,6 +7,7 @@ mod admin_access;
 mod allocation;
 mod alternatives;
 mod claim;
+pub(crate) mod claim_patches;
 mod device;
 mod device_set;
 mod driver_config;
@@ -28,12 +29,12 @@ use schedlab_scheduler_core::{
 
 pub(crate) use allocation::{PickedDevice, PickedDevices};
 pub(crate) use alternatives::DeviceAlternatives;
-pub(crate) use claim::{ClaimAllocation, ClaimRecord, DeviceAccess, PodResourceClaim};
+pub(crate) use claim::{ClaimAllocation, ClaimRecord, DeviceAccess};
 pub(crate) use device::{Device, DeviceId, DeviceSelection};
 pub(crate) use problem::ClaimProblem;
 pub(crate) use slice::SliceFault;
 
-use super::{ClusterCache, ObjectKey, PodRecord, insert_if_changed};
+use super::{ObjectKey, PodRecord, insert_if_changed};
 use crate::config::Flavor;
 use claim::DeviceCount;
 use device::{DeviceClassRecord, published_devices};
@@ -115,6 +116,19 @@ struct ClaimRequest {
 }
 
 impl ResourceClaims {
+    /// Sets how GPUs that are published as devices are accounted.
+    pub(crate) fn set_flavor(&mut self, flavor: Flavor) {
+        self.gpu_accounting = match flavor {
+            Flavor::Kai => GpuAccounting::AsGpus,
+            Flavor::Kube => GpuAccounting::AsDevices,
+        };
+    }
+
+    /// Whether slices, classes or selections have changed since the last refresh.
+    pub(crate) fn is_stale(&self) -> bool {
+        self.is_stale
+    }
+
     /// Returns whether the record differs from the one before.
     pub(super) fn upsert_slice(&mut self, name: Name, object: &Value) -> bool {
         let changed = insert_if_changed(&mut self.slices, name, SliceRecord::from_object(object));
@@ -401,7 +415,7 @@ impl ResourceClaims {
     }
 
     /// Replaces the record of a claim. Returns the nodes whose free devices changed.
-    fn insert_claim(&mut self, key: &ObjectKey, record: ClaimRecord) -> BTreeSet<Name> {
+    pub(crate) fn insert_claim(&mut self, key: &ObjectKey, record: ClaimRecord) -> BTreeSet<Name> {
         let mut nodes = self.forget_claim(key);
         self.is_stale |= record.narrowing_selections().any(|one| !self.selections.contains(one));
         self.is_stale |=
@@ -417,7 +431,7 @@ impl ResourceClaims {
         nodes
     }
 
-    fn forget_claim(&mut self, key: &ObjectKey) -> BTreeSet<Name> {
+    pub(crate) fn forget_claim(&mut self, key: &ObjectKey) -> BTreeSet<Name> {
         let Some(known) = self.claims.remove(key) else { return BTreeSet::new() };
         for (device, _) in known.allocated_devices() {
             self.allocated_devices.remove(device);
@@ -430,69 +444,6 @@ impl ResourceClaims {
     pub(super) fn clear_claims(&mut self) {
         self.claims.clear();
         self.allocated_devices.clear();
-    }
-}
-
-impl ClusterCache {
-    /// Sets how GPUs that are published as devices are accounted.
-    pub(crate) fn with_flavor(mut self, flavor: Flavor) -> Self {
-        self.resource_claims.gpu_accounting = match flavor {
-            Flavor::Kai => GpuAccounting::AsGpus,
-            Flavor::Kube => GpuAccounting::AsDevices,
-        };
-        self
-    }
-
-    pub(super) fn upsert_claim(&mut self, key: &ObjectKey, record: ClaimRecord) {
-        if let Some(known) = self.resource_claims.claims.get_mut(key) {
-            if known.version > record.version {
-                return;
-            }
-            known.version = record.version;
-            if *known == record {
-                return;
-            }
-        }
-        let nodes = self.resource_claims.insert_claim(key, record);
-        if self.resource_claims.is_stale {
-            self.everything_changed();
-        }
-        for node in nodes {
-            self.node_changed(node);
-        }
-        self.claim_changed(key);
-    }
-
-    pub(super) fn remove_claim(&mut self, key: &ObjectKey, version: u64) {
-        if self.resource_claims.claims.get(key).is_some_and(|is| is.version <= version) {
-            let nodes = self.resource_claims.forget_claim(key);
-            for node in nodes {
-                self.node_changed(node);
-            }
-            self.claim_changed(key);
-        }
-    }
-
-    fn claim_changed(&mut self, key: &ObjectKey) {
-        self.revision += 1;
-        let pods = self.resource_claims.pods_of(key, &self.pods);
-        self.changes.pods.extend(pods);
-    }
-
-    /// Whether a shared claim is left over depends on all pods that it is reserved for.
-    pub(super) fn refresh_claims_of(&mut self, key: &ObjectKey, pod: &PodRecord) {
-        for name in pod.claims.iter().filter_map(|one| one.claim.as_ref()) {
-            let claim =
-                ObjectKey { namespace: Name::clone(&key.namespace), name: Name::clone(name) };
-            let is_shared = self
-                .resource_claims
-                .claims
-                .get(&claim)
-                .is_some_and(|claim| !claim.is_owned_by(&pod.uid));
-            if is_shared {
-                self.claim_changed(&claim);
-            }
-        }
     }
 }
 

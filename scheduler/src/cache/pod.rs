@@ -8,8 +8,8 @@ use schedlab_scheduler_core::model::{
 };
 
 use super::{
-    Condition, PodVolumeClaim, config_maps, dra::PodResourceClaim, find_condition, gpu_fractions,
-    numa, pod_requests, selectors,
+    Condition, PodResourceClaim, PodVolumeClaim, find_condition, gpu_fractions, numa,
+    pod_claims::required_config_maps, pod_requests, selectors,
 };
 use crate::parse::{Malformed, at, int32, list, name, strings, text, time, version};
 
@@ -153,7 +153,7 @@ impl PodRecord {
             shape: Arc::new(shape),
             claims: PodResourceClaim::from_pod(object),
             volumes: PodVolumeClaim::from_pod(object),
-            config_maps: config_maps::required_by(object),
+            config_maps: required_config_maps(object),
             malformed,
             priority: int32(spec, "/priority").unwrap_or(0),
             priority_class: name(spec, "/priorityClassName"),

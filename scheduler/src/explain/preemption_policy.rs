@@ -3,8 +3,8 @@
 
 use schedlab_scheduler_core::{
     Profile, Reason, Snapshot,
-    decision::ReasonKind,
     model::{PodGroupId, PodStatus},
+    reason::ReasonKind,
 };
 
 /// Note about `minPriorityDifference`, if it protects running jobs from the group.

@@ -3,6 +3,7 @@
 
 use std::collections::BTreeSet;
 
+use super::checks::EFFECTS;
 use super::selector;
 use crate::error::FieldErrors;
 use crate::names;
@@ -10,8 +11,6 @@ use schedlab_api::{
     Value,
     object::{list, map, text},
 };
-
-pub(super) const EFFECTS: [&str; 3] = ["NoSchedule", "PreferNoSchedule", "NoExecute"];
 
 /// Checks node selector, affinity, gates and topology spread constraints of the pod spec at
 /// `field`.

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use super::container::amount;
+use super::checks::amount;
 use super::{selector, volume_source};
 use crate::error::FieldErrors;
 use crate::kinds::Kind;

@@ -3,10 +3,10 @@
 use std::sync::Arc;
 
 use super::Admission;
+use crate::error::go_format::go_value;
 use crate::error::{ApiError, FieldErrors};
 use crate::kinds;
 use crate::kinds::schema::Schema;
-use crate::patch;
 use schedlab_api::{Value, json, object};
 
 /// The annotation that approves a CRD in the groups `k8s.io` and `kubernetes.io`.
@@ -80,7 +80,7 @@ fn check_replicas(object: &Value, path: &[Arc<str>], errors: &mut FieldErrors) {
     let field = format!(".{}", path.join("."));
     match found.as_i64() {
         None => {
-            let (shown, kind) = (patch::go_value(found), go_type_of(found));
+            let (shown, kind) = (go_value(found), go_type_of(found));
             let rule =
                 format!("{field} accessor error: {shown} is of the type {kind}, expected int64");
             errors.invalid(field, &0.into(), &rule);

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeSet;
 
-use super::container::{amount, check_resource_name, is_standard};
+use super::checks::{amount, check_resource_name, is_standard};
 use super::limit_ranger::format_ratio;
 use crate::error::FieldErrors;
 use crate::names;

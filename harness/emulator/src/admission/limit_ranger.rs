@@ -4,12 +4,12 @@
 use std::collections::BTreeMap;
 
 use super::Admission;
-use super::container::amount;
+use super::checks::amount;
 use super::pod_template::items_mut;
 use crate::error::ApiError;
-use crate::kinds::Resource;
 use crate::pod_requests::{Amounts, pod_limits, pod_requests};
 use crate::quota;
+use crate::resource::Resource;
 use schedlab_api::{
     Text, Value,
     object::{self, list, map, text},

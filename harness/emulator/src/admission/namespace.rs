@@ -3,7 +3,7 @@
 
 use super::Admission;
 use crate::error::{ApiError, Cause};
-use crate::kinds::Resource;
+use crate::resource::Resource;
 use crate::store::Key;
 use schedlab_api::{Value, json, object};
 

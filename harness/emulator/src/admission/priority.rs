@@ -2,7 +2,7 @@
 
 use super::Admission;
 use crate::error::{ApiError, FieldErrors};
-use crate::kinds::Resource;
+use crate::resource::Resource;
 use crate::store::Key;
 use schedlab_api::{
     Value,

@@ -1,6 +1,6 @@
 //! Validation of `ResourceQuota`.
 
-use super::container::amount;
+use super::checks::amount;
 use crate::error::FieldErrors;
 use schedlab_api::{
     Value,

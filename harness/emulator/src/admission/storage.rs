@@ -2,7 +2,7 @@
 
 use std::cmp::Reverse;
 
-use super::container::amount;
+use super::checks::amount;
 use super::{Admission, affinity, selector, volume_source};
 use crate::error::FieldErrors;
 use crate::names;

@@ -1,7 +1,7 @@
 //! Validation of volume sources in pods and persistent volumes: exactly one source, with its
 //! required fields.
 
-use super::container::amount;
+use super::checks::amount;
 use super::storage;
 use crate::error::FieldErrors;
 use crate::names;

@@ -1,11 +1,12 @@
 //! Validation of workloads: selectors, pod templates and immutable fields.
 
-use super::pod::{check_spec, check_timing_annotations};
+use super::checks::check_timing_annotations;
+use super::pod::check_spec;
 use super::{Admission, job, rollout, storage};
 use crate::error::FieldErrors;
 use crate::kinds::Kind;
+use crate::label_selector::LabelSelector;
 use crate::names;
-use crate::select::LabelSelector;
 use schedlab_api::{
     Map, Text, Value,
     object::{self, text},

@@ -4,7 +4,7 @@
 use super::cache::{InformerCache, ObjectChange, controller_of};
 use super::workload::controlled_by;
 use super::{ApiRequest, Context};
-use crate::select::LabelSelector;
+use crate::label_selector::LabelSelector;
 use crate::store::{Key, Object, Resource};
 use schedlab_api::{
     Value, json,

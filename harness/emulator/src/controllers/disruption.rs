@@ -16,7 +16,7 @@ use super::{
     ApiRequest, Context, Controller, InformerCache, ObjectChange, ReconcileResult, WatchedKinds,
     controller_of,
 };
-use crate::select::LabelSelector;
+use crate::label_selector::LabelSelector;
 use crate::store::{Key, Object};
 use schedlab_api::{
     Map, Value, json,

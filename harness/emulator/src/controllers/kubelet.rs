@@ -22,8 +22,8 @@ mod timing;
 use jiff::Timestamp;
 
 use super::fields::{after_secs, time, time_after};
+use super::pod_status::{are_claims_ready, is_finished, node_name, reserved_pods};
 use super::reconcile_result::EventSpec;
-use super::resource_claim::are_claims_ready;
 use super::resources::{CONFIG_MAPS, NODES, PODS, RESOURCE_CLAIMS, SECRETS};
 use super::{
     ApiRequest, Context, Controller, InformerCache, ObjectChange, ReconcileResult, WatchedKinds,
@@ -57,7 +57,7 @@ fn keys_to_reconcile(change: &ObjectChange, cache: &InformerCache) -> Vec<Key> {
         return bound.map(|_| change.key.clone()).into_iter().collect();
     }
     if change.key.resource == *RESOURCE_CLAIMS {
-        return super::resource_claim::reserved_pods(change).collect();
+        return reserved_pods(change).collect();
     }
     if [&*CONFIG_MAPS, &SECRETS].contains(&&change.key.resource) {
         return mounts::waiting_for(change, cache);
@@ -77,16 +77,6 @@ fn is_unchanged_for_pods(change: &ObjectChange) -> bool {
 /// Whether a node is down.
 pub(super) fn is_down(node: &Value) -> bool {
     annotation(node, NODE_DOWN) == Some("true")
-}
-
-/// `spec.nodeName`.
-pub(super) fn node_name(pod: &Value) -> &str {
-    text(pod, &["spec", "nodeName"])
-}
-
-/// Whether a pod has succeeded or failed.
-pub(super) fn is_finished(pod: &Value) -> bool {
-    matches!(text(pod, &["status", "phase"]), "Succeeded" | "Failed")
 }
 
 /// A pod on a node that is up.

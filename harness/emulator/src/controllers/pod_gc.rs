@@ -9,7 +9,7 @@
 use jiff::Timestamp;
 
 use super::fields::{Condition, after_secs, find_condition, set_condition, time};
-use super::kubelet::{is_finished, node_name};
+use super::pod_status::{is_finished, node_name};
 use super::resources::{NODES, PODS};
 use super::{
     ApiRequest, Context, Controller, InformerCache, ObjectChange, ReconcileResult, WatchedKinds,

@@ -3,7 +3,7 @@
 
 use super::adoption::{adopters, claim_objects};
 use super::fields::{Condition, drop_condition, find_condition, set_condition, set_counts};
-use super::kubelet::is_finished;
+use super::pod_status::is_finished;
 use super::resources::{PODS, REPLICA_SETS};
 use super::workload::{
     BURST, api_count, available_at, count_at, create_pod, delete_pod, free_names, generated_pod,

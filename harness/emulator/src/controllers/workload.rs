@@ -7,7 +7,7 @@ use jiff::Timestamp;
 
 use super::cache::{InformerCache, ObjectChange, controller_of};
 use super::fields::{after_secs, find_condition, time};
-use super::kubelet::is_finished;
+use super::pod_status::is_finished;
 use super::reconcile_result::{EventSpec, fingerprint};
 use super::resources::PODS;
 use super::{ApiRequest, Context};

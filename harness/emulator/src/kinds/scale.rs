@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::{Kind, Origin, Path};
 use crate::error::ApiError;
-use crate::select::LabelSelector;
+use crate::label_selector::LabelSelector;
 use schedlab_api::{Value, json, object};
 
 /// The paths of the fields of `/scale` in an object.

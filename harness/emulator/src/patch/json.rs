@@ -55,6 +55,10 @@ fn undecodable_patch(patch: &Value, expected: &str) -> ApiError {
 }
 
 /// Applies a merge patch: maps merge, null removes, everything else replaces.
+///
+/// # Errors
+///
+/// 400: the patch is not a JSON object.
 pub fn apply_merge_patch(current: &Value, patch: &Value) -> Result<Value, ApiError> {
     let Value::Object(fields) = patch else {
         return Err(undecodable_patch(patch, "map[string]interface {}"));

@@ -5,8 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use jiff::{SignedDuration, Timestamp};
 
 use super::{Amount, Amounts, Item, containers, plus};
-use crate::kinds::Resource;
 use crate::pod_requests;
+use crate::resource::Resource;
 use schedlab_api::{
     Value,
     object::{at, list, map, number, text},

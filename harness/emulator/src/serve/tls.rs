@@ -57,6 +57,10 @@ impl Identity {
 }
 
 /// A random token of 128 bits.
+///
+/// # Errors
+///
+/// The operating system has no random numbers.
 pub fn random_token() -> anyhow::Result<String> {
     let mut bytes = [0; 16];
     let provider = rustls::crypto::ring::default_provider();

@@ -46,6 +46,10 @@ impl LiveWatch {
     }
 
     /// The available events; empty if there are none yet.
+    ///
+    /// # Errors
+    ///
+    /// The watch is so far behind that the log no longer has its next event.
     pub fn next_events(&mut self) -> Result<Vec<WatchEvent>, Compacted> {
         let first: Vec<WatchEvent> = self.initial_events.by_ref().take(EVENTS_AT_ONCE).collect();
         if !first.is_empty() {

@@ -5,8 +5,9 @@ use std::sync::Arc;
 
 use super::{AdmissionAttributes, conditions};
 use crate::error::ApiError;
-use crate::kinds::{Kind, Origin, Resource};
-use crate::select::LabelSelector;
+use crate::kinds::{Kind, Origin};
+use crate::label_selector::LabelSelector;
+use crate::resource::Resource;
 use crate::store::{Key, Store, Webhook};
 use schedlab_api::{
     Value, json,

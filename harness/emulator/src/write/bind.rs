@@ -4,7 +4,7 @@ use super::request::WriteRequest;
 use super::webhooks::{self, AdmissionPoint};
 use super::{WritePreconditions, check_preconditions};
 use crate::error::ApiError;
-use crate::kinds::Resource;
+use crate::resource::Resource;
 use crate::store::{Store, WriteError, WriteOutcome};
 use schedlab_api::{Value, json, object};
 

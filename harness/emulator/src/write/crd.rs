@@ -5,7 +5,8 @@ use std::sync::Arc;
 
 use super::request::WriteRequest;
 use crate::error::ApiError;
-use crate::kinds::{self, Kind, Resource, schema};
+use crate::kinds::{self, Kind, schema};
+use crate::resource::Resource;
 use crate::store::{
     Commit, DeleteOptions, Key, Object, Op, Store, Subresource, Write, WriteOutcome,
 };

@@ -7,8 +7,8 @@ use super::request::WriteRequest;
 use super::webhooks::{self, AdmissionPoint};
 use super::{check_delete_preconditions, delete};
 use crate::error::{ApiError, Cause};
-use crate::kinds::Resource;
-use crate::select::LabelSelector;
+use crate::label_selector::LabelSelector;
+use crate::resource::Resource;
 use crate::store::{
     DeleteOptions, Key, Object, Op, Store, Subresource, Write, WriteError, WriteOutcome,
 };

@@ -6,8 +6,8 @@
 
 use super::request::WriteRequest;
 use crate::error::ApiError;
-use crate::kinds::Resource;
 use crate::quota::{self, Item};
+use crate::resource::Resource;
 use crate::store::{Commit, Key, Store, Subresource};
 use schedlab_api::{Value, object};
 

@@ -6,8 +6,8 @@ use std::sync::Arc;
 
 use super::request::WriteRequest;
 use crate::error::ApiError;
-use crate::kinds::Resource;
 use crate::patch;
+use crate::resource::Resource;
 use crate::store::{CompletedCall, PendingCall, Store, Webhook, WebhookVerdict, WriteError};
 use crate::webhook_matching::{self, AdmissionAttributes};
 use schedlab_api::{Value, json, object};

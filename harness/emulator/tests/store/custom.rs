@@ -2,7 +2,7 @@
 
 use insta::assert_snapshot;
 use schedlab_api::{Value, json, object::condition};
-use schedlab_emulator::select::FieldSelector;
+use schedlab_emulator::FieldSelector;
 use schedlab_emulator::store::{FieldValidation, Op, PatchBody, Subresource, Write};
 
 use crate::test_store::{TestStore, outcome};

@@ -4,7 +4,7 @@
 use std::sync::LazyLock;
 
 use regex::Regex;
-use schedlab_scheduler_core::{Plan, decision::Reason, model::PodGroupId};
+use schedlab_scheduler_core::{Plan, model::PodGroupId, reason::Reason};
 
 use super::super::format::Case;
 
@@ -72,7 +72,7 @@ fn first_missing(recorded: &str, ours: Option<&Reason>, text: &str) -> Option<St
 
 #[cfg(test)]
 mod tests {
-    use schedlab_scheduler_core::{decision::Quantity, resources::ResourceName};
+    use schedlab_scheduler_core::{reason::Quantity, resources::ResourceName};
 
     use super::*;
 

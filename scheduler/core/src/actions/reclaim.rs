@@ -5,14 +5,14 @@
 use std::time::Duration;
 
 use crate::{
-    decision::EvictionCause,
+    framework::Statement,
     model::QueueId,
+    plan::EvictionCause,
     profile::Action,
     queues::{
         reclaim::{Reclaimer, Victims},
         usage_lines,
     },
-    session::Session,
     solver::{
         AcceptedSolutions, EvictableUnit, EvictionPolicy, Portion, Preemptor, SearchContext,
         Solution, min_runtime, solve,
@@ -20,8 +20,8 @@ use crate::{
 };
 
 /// Solves all pending jobs whose queue is below its fair share.
-pub(crate) fn run(session: &mut Session<'_>, accepted: &mut AcceptedSolutions) {
-    solve(session, &Reclaim, accepted);
+pub(crate) fn run(statement: &mut Statement<'_>, accepted: &mut AcceptedSolutions) {
+    solve(statement, &Reclaim, accepted);
 }
 
 struct Reclaim;

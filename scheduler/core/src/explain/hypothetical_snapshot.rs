@@ -7,14 +7,14 @@ use std::{collections::BTreeMap, slice};
 use super::hypothetical_node::{self, NewNodePlacement, NodeSize};
 use crate::{
     Snapshot,
-    decision::{
-        AddedNodes, CapacityLocation, DeviceFitError, DomainHint, ExclusionSource, FitError,
-        NodeBatch, PlacementNeed, Quantity, QueueBound, Suggestion, TopologyFitError,
-    },
     model::{
         CORDONED_TAINT, CPU_WORKER, GPU_WORKER, NOT_READY_TAINTS, Name, Node, NodeId,
         NodeSelectorTerm, Pod, PodGroup, PodGroupId, PodShape, PodStatus, Queue, QueueId,
         QueueProblem, ShapeId, Time, Toleration,
+    },
+    reason::{
+        AddedNodes, CapacityLocation, DeviceFitError, DomainHint, ExclusionSource, FitError,
+        NodeBatch, PlacementNeed, Quantity, QueueBound, Suggestion, TopologyFitError,
     },
     resources::{Amount, PerResource, ResourceName, Resources},
 };
@@ -511,17 +511,6 @@ impl HypotheticalSnapshot<'_> {
                 shapes.push(shape);
                 ShapeId(position(shapes.len() - 1))
             });
-        }
-    }
-}
-
-impl Snapshot {
-    /// Removes the releasing pods.
-    pub(super) fn remove_terminating_pods(&mut self) {
-        for pod in &mut self.pods {
-            if pod.status == PodStatus::Releasing {
-                (pod.status, pod.node) = (PodStatus::Failed, None);
-            }
         }
     }
 }

@@ -4,15 +4,15 @@
 use crate::{
     Decision, Profile, Snapshot,
     cycle::decide,
-    decision::Quantity,
-    fairshare::{LevelDivision, divisions_on_path},
+    framework::Session,
     model::{PodGroupId, PodId, QueueId},
+    queues::fairshare::{LevelDivision, divisions_on_path},
     queues::{
         Account,
         reclaim::{Reclaimer, Victims},
     },
+    reason::Quantity,
     resources::{Amount, PerResource, ResourceName},
-    session::Session,
     solver::{self, EvictableUnit, Portion},
 };
 

@@ -5,9 +5,9 @@ use std::{collections::BTreeMap, fmt};
 use super::{QueueBalance, QueueExplanation, VictimCandidate, text::account_lines};
 use crate::{
     Decision, Snapshot,
-    decision::Quantity,
-    fairshare::{DivisionStep, LevelDivision, QueueDemand},
     model::{Name, PodGroupId, QueueId},
+    queues::fairshare::{DivisionStep, LevelDivision, QueueDemand},
+    reason::Quantity,
     resources::{Amount, ResourceName},
 };
 

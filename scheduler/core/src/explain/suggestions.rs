@@ -9,8 +9,8 @@ use super::{
 };
 use crate::{
     Decision, Profile, Reason, Snapshot,
-    decision::{FitError, Quantity, Suggestion},
     model::{Name, PodGroupId},
+    reason::{FitError, Quantity, Suggestion},
 };
 
 /// Maximum number of suggestion steps.

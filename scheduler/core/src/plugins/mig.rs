@@ -3,10 +3,9 @@
 //! resources.
 
 use crate::{
-    decision::FitError,
-    framework::{DependsOn, Filter, NodeFilter},
+    framework::{DependsOn, Filter, Fit, NodeFilter, Session},
     model::{MigStrategy, Node, NodeId, PodId, PodShape},
-    session::{Fit, Session},
+    reason::FitError,
 };
 
 /// With strategy `single` an instance looks like a whole GPU, so there are no fractions; with

@@ -9,10 +9,9 @@ use super::volumes::{
     matching::{VolumeAssignment, VolumeMatching},
 };
 use crate::{
-    decision::{DeviceFitError, FitError},
-    framework::{DependsOn, Filter, NodeFilter},
+    framework::{DependsOn, Filter, Fit, NodeFilter, Session},
     model::{DeviceClaim, DeviceReach, DeviceRequest, Name, Node, PodId},
-    session::{Fit, Session},
+    reason::{DeviceFitError, FitError},
 };
 
 /// Rejects nodes that cannot use the multi-node devices.

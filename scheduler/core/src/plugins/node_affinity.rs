@@ -1,10 +1,9 @@
 //! NodeAffinity: node selector, and required and preferred node affinity.
 
 use crate::{
-    decision::FitError,
-    framework::{DependsOn, Filter, NodeFilter, NodeScore, Score},
+    framework::{DependsOn, Filter, Fit, NodeFilter, NodeScore, Score, Session},
     model::{NodeId, PodId},
-    session::{Fit, Session},
+    reason::FitError,
 };
 
 /// Filters by node selector and required affinity; scores by preferred affinity.

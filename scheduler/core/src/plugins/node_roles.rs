@@ -2,10 +2,9 @@
 //! workers. A node may have both roles.
 
 use crate::{
-    decision::FitError,
-    framework::{DependsOn, Filter, NodeFilter},
+    framework::{DependsOn, Filter, Fit, NodeFilter, Session},
     model::PodId,
-    session::{Fit, Session},
+    reason::FitError,
 };
 
 /// Filters by the role labels of nodes.

@@ -2,10 +2,9 @@
 
 use super::taint_toleration::tolerates;
 use crate::{
-    decision::FitError,
-    framework::{DependsOn, Filter, NodeFilter},
+    framework::{DependsOn, Filter, Fit, NodeFilter, Session},
     model::{CORDONED_TAINT, PodId, Taint, TaintEffect},
-    session::{Fit, Session},
+    reason::FitError,
 };
 
 /// Rejects cordoned nodes, unless the pod tolerates the taint of cordoned nodes.

@@ -2,10 +2,9 @@
 //! pod spans fewer NUMA zones.
 
 use crate::{
-    decision::{EvenWhenEmpty, FitError},
-    framework::{DependsOn, Filter, NodeFilter, NodeScore, Score},
+    framework::{Availability, DependsOn, Filter, Fit, NodeFilter, NodeScore, Score, Session},
     model::{NodeId, NumaPolicy, PodId, PodShape},
-    session::{Availability, Fit, Session},
+    reason::{EvenWhenEmpty, FitError},
 };
 
 /// Uses the published NUMA zones of nodes.

@@ -2,10 +2,9 @@
 //! choice.
 
 use crate::{
-    decision::FitError,
-    framework::{DependsOn, Filter, NodeFilter, NodeScore, Score},
+    framework::{DependsOn, Filter, Fit, NodeFilter, NodeScore, Score, Session},
     model::{NodeId, PodId, Taint, TaintEffect, Toleration},
-    session::{Fit, Session},
+    reason::FitError,
 };
 
 /// Filters by taints; scores by `PreferNoSchedule` taints.

@@ -8,13 +8,12 @@ mod limits;
 pub(super) mod matching;
 
 use crate::{
-    decision::{FitError, VolumeFitError},
-    framework::{DependsOn, Filter, NodeFilter},
+    framework::{DependsOn, Filter, Fit, NodeFilter, PodState, Session},
     model::{
         LabelSelector, Name, Node, PodId, ProvisionableVolume, VolumeAccess, VolumeClaim,
         VolumeReach,
     },
-    session::{Fit, PodState, Session},
+    reason::{FitError, VolumeFitError},
 };
 
 pub(super) use limits::NodeVolumeLimits;

@@ -8,9 +8,9 @@
 use std::collections::BTreeMap;
 
 use crate::{
+    Snapshot,
     model::{FractionalGpu, Name, Node, PodShape, ShapeId, mig_profile_gpus},
     resources::{PerResource, Resources},
-    snapshot::Snapshot,
 };
 
 /// The charge of every shape.

@@ -2,8 +2,8 @@
 
 use super::{Account, QueueAccounts, reclaim::diverging_queues};
 use crate::{
-    decision::Decimal,
     model::{Queue, QueueId},
+    reason::Decimal,
     resources::{Amount, PerResource},
 };
 

@@ -3,9 +3,9 @@
 use insta::assert_snapshot;
 
 use crate::{
-    decision::Quantity,
+    reason::Quantity,
     resources::{Amount, PerResource, ResourceName, Resources},
-    testing::suggestions_of,
+    testing::suggestions::suggestions_of,
 };
 
 fn gpus(gpu_milli: i64) -> Resources {

@@ -2,7 +2,7 @@
 
 use insta::assert_snapshot;
 
-use crate::testing::{plan_of, rounds_of, suggestions_of};
+use crate::testing::{plan_of, rounds_of, suggestions::suggestions_of};
 
 #[test]
 fn a_claim_takes_its_devices_once_for_all_its_users() {

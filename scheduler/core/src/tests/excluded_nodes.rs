@@ -4,7 +4,10 @@ use insta::assert_snapshot;
 
 use crate::{
     Profile,
-    testing::{explained, plan_of, plan_with, suggestions_of, suggestions_with},
+    testing::{
+        plan_of, plan_with,
+        suggestions::{explained, suggestions_of, suggestions_with},
+    },
 };
 
 fn restricted() -> Profile {

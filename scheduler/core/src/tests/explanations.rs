@@ -4,7 +4,7 @@ use insta::assert_snapshot;
 
 use crate::{
     resources::Resources,
-    testing::{explained, queue_explained},
+    testing::suggestions::{explained, queue_explained},
 };
 
 #[test]

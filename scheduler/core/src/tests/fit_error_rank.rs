@@ -3,7 +3,7 @@
 
 use insta::assert_snapshot;
 
-use crate::testing::{kube_suggestions_of, suggestions_of};
+use crate::testing::suggestions::{kube_suggestions_of, suggestions_of};
 
 /// Four GPU nodes, one node without GPUs, and one tainted node.
 const FLEET: &str = "

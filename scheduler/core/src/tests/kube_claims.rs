@@ -2,7 +2,7 @@
 
 use insta::assert_snapshot;
 
-use crate::testing::{kube_plan_of, kube_suggestions_of};
+use crate::testing::{kube_plan_of, suggestions::kube_suggestions_of};
 
 #[test]
 fn a_pod_goes_to_a_node_with_free_devices_for_its_claims() {

@@ -5,7 +5,7 @@ use insta::assert_snapshot;
 use crate::{
     Profile,
     profile::Action,
-    testing::{plan_of, plan_with, suggestions_of},
+    testing::{plan_of, plan_with, suggestions::suggestions_of},
 };
 
 #[test]

@@ -2,7 +2,7 @@
 
 use insta::assert_snapshot;
 
-use crate::testing::{explained, suggestions_of};
+use crate::testing::suggestions::{explained, suggestions_of};
 
 /// The first suggestion for job `a` of this line, next to this node.
 fn remedy([node, job]: [&str; 2]) -> String {

@@ -4,7 +4,7 @@ use insta::assert_snapshot;
 
 use crate::{
     Profile, schedule,
-    testing::{plan_of, snapshot_of, suggestions_of},
+    testing::{plan_of, snapshot_of, suggestions::suggestions_of},
 };
 
 const MIXED: &str =
@@ -140,4 +140,23 @@ fn queues_share_mig_instances_as_gpus() {
     assert_eq!(gpus(&both), 8000);
     assert_eq!(gpus(&format!("{both}\nforeign x gpus=1 on n2")), 7000);
     assert_eq!(gpus(&format!("{both}\nforeign x extended nvidia.com/mig-2g.10gb=1 on n1")), 6000);
+}
+
+#[test]
+fn gpu_requests_are_classified_as_plain_claimed_or_mig() {
+    let classify = |text: &str| {
+        let snapshot = snapshot_of(&format!("\nnode n1\njob x {text}"));
+        let shape = &snapshot.shapes[0];
+        let (any, mig) = (shape.requests_gpus(), shape.requests_mig());
+        (any, shape.requests_plain_gpus(), shape.requests_dra_gpus(), mig)
+    };
+    assert_eq!(classify("cpu=1 extended nic=1"), (false, false, false, false));
+    assert_eq!(classify("gpus=1"), (true, true, false, false));
+    assert_eq!(classify("part=0.5"), (true, true, false, false));
+    assert_eq!(classify("gpus=1 by-claim"), (true, false, true, false));
+    assert_eq!(classify("claim c:1"), (true, false, true, false));
+    assert_eq!(classify("claim c:all"), (true, false, true, false));
+    assert_eq!(classify("claim c:0"), (false, false, false, false));
+    assert_eq!(classify("extended nvidia.com/mig-1g.5gb=1"), (true, false, false, true));
+    assert_eq!(classify("extended nvidia.com/mig-1g.5gb=0"), (false, false, false, false));
 }

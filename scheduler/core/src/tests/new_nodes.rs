@@ -4,7 +4,7 @@ use insta::assert_snapshot;
 
 use crate::{
     Profile,
-    testing::{suggestions_of, suggestions_with},
+    testing::suggestions::{suggestions_of, suggestions_with},
 };
 
 #[test]

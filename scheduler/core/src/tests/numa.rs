@@ -2,7 +2,10 @@
 
 use insta::assert_snapshot;
 
-use crate::testing::{explained, plan_of, rounds_of, suggestions_of};
+use crate::testing::{
+    plan_of, rounds_of,
+    suggestions::{explained, suggestions_of},
+};
 
 #[test]
 fn a_guaranteed_pod_gets_the_lowest_zone_that_holds_it() {

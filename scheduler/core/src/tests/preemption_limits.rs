@@ -4,7 +4,7 @@ use insta::assert_snapshot;
 
 use crate::{
     Profile,
-    testing::{plan_with, suggestions_with},
+    testing::{plan_with, suggestions::suggestions_with},
 };
 
 const THREE_OUTRANK_THREE: &str = "

@@ -2,7 +2,7 @@
 
 use insta::assert_snapshot;
 
-use crate::testing::queue_explained;
+use crate::testing::suggestions::queue_explained;
 
 #[test]
 fn a_fair_share_is_derived_from_the_root_and_borrowers_are_listed() {

@@ -2,7 +2,7 @@
 
 use insta::assert_snapshot;
 
-use crate::testing::{explained, suggestions_of};
+use crate::testing::suggestions::{explained, suggestions_of};
 
 #[test]
 fn a_queue_that_does_not_exist_is_created() {

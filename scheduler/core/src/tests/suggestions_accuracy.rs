@@ -2,7 +2,7 @@
 
 use insta::assert_snapshot;
 
-use crate::testing::suggestions_of;
+use crate::testing::suggestions::suggestions_of;
 
 #[test]
 fn the_optional_sub_group_with_pending_pods_is_named() {

@@ -2,7 +2,7 @@
 
 use insta::assert_snapshot;
 
-use crate::testing::{plan_of, suggestions_of};
+use crate::testing::{plan_of, suggestions::suggestions_of};
 
 #[test]
 fn closed_nodes_are_suggested_before_nodes_that_the_gang_fills() {

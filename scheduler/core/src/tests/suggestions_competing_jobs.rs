@@ -2,7 +2,7 @@
 
 use insta::assert_snapshot;
 
-use crate::testing::suggestions_of;
+use crate::testing::suggestions::suggestions_of;
 
 #[test]
 fn earlier_cpu_pods_take_new_nodes_of_its_size() {

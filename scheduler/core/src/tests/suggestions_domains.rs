@@ -3,7 +3,7 @@
 
 use insta::assert_snapshot;
 
-use crate::testing::suggestions_of;
+use crate::testing::suggestions::suggestions_of;
 
 #[test]
 fn each_node_added_for_an_anti_affine_gang_is_large_enough() {

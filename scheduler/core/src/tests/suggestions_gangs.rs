@@ -2,7 +2,7 @@
 
 use insta::assert_snapshot;
 
-use crate::testing::{explained, suggestions_of};
+use crate::testing::suggestions::{explained, suggestions_of};
 
 #[test]
 fn missing_members_are_created() {

@@ -2,7 +2,7 @@
 
 use insta::assert_snapshot;
 
-use crate::testing::suggestions_of;
+use crate::testing::suggestions::suggestions_of;
 
 #[test]
 fn an_added_node_has_the_selected_labels() {

@@ -10,7 +10,7 @@ use std::{
 use proptest::{collection::vec, prelude::*};
 
 use super::{properties, random_clusters};
-use crate::testing::ineffective_suggestions;
+use crate::testing::suggestions::ineffective_suggestions;
 
 /// One cluster of each kind per this number of `PROPTEST_CASES` (256): a search for suggestions
 /// runs many cycles.

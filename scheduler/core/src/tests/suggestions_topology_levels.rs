@@ -3,7 +3,7 @@
 
 use insta::assert_snapshot;
 
-use crate::testing::{plan_of, suggestions_of};
+use crate::testing::{plan_of, suggestions::suggestions_of};
 
 /// The reason of `x` and its suggestions, in two racks of two nodes each.
 fn output(others: &str) -> String {

@@ -3,7 +3,7 @@
 
 use insta::assert_snapshot;
 
-use crate::testing::{plan_of, suggestions_of};
+use crate::testing::{plan_of, suggestions::suggestions_of};
 
 /// The reason of `x` and its suggestions, in two racks of one node each.
 fn output(r0: &str, r1: &str, others: &str) -> String {

@@ -5,6 +5,7 @@ use schedlab_api::{Value, json};
 use schedlab_scheduler_core::model::Node;
 
 use super::*;
+use crate::cache::ClusterCache;
 
 /// Requests of class `gpu.x` from text such as `r=2, s=All admin`: name and count.
 fn requests(text: &str) -> Vec<Value> {

@@ -75,15 +75,6 @@ pub(crate) struct ClaimAllocation {
     admin_devices: BTreeMap<DeviceId, Name>,
 }
 
-/// A claim in the spec of a pod.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct PodResourceClaim {
-    /// The name inside the pod.
-    pub(crate) name: Name,
-    /// Name of the `ResourceClaim`; `None` until it is created from a template.
-    pub(crate) claim: Option<Name>,
-}
-
 impl ClaimAllocation {
     /// Parses an `AllocationResult`.
     pub(crate) fn from_object(allocation: &Value) -> Self {
@@ -122,19 +113,6 @@ impl ClaimAllocation {
     pub(super) fn count_for(&self, request: &Name) -> i64 {
         let of_it = self.devices.values().filter(|of| *of == request).count();
         i64::try_from(of_it).unwrap_or(i64::MAX)
-    }
-}
-
-impl PodResourceClaim {
-    pub(crate) fn from_pod(pod: &Value) -> Vec<Self> {
-        let made = list(pod, "/status/resourceClaimStatuses");
-        let of = |entry: &Value| {
-            let own = text(entry, "/name").unwrap_or_default();
-            let made = made.iter().find(|status| text(status, "/name") == Some(own));
-            let claim = made.unwrap_or(entry);
-            Self { name: own.into(), claim: name(claim, "/resourceClaimName") }
-        };
-        list(pod, "/spec/resourceClaims").iter().map(of).collect()
     }
 }
 

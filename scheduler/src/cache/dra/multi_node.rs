@@ -16,8 +16,8 @@ use schedlab_scheduler_core::{
 };
 
 use super::{
-    ClaimProblem, ClaimRecord, ClusterCache, Device, DeviceAlternatives, DeviceId, DeviceSelection,
-    ObjectKey, PickedDevice, PickedDevices, PodRecord, ResourceClaims,
+    ClaimProblem, ClaimRecord, Device, DeviceAlternatives, DeviceId, DeviceSelection, ObjectKey,
+    PickedDevice, PickedDevices, PodRecord, ResourceClaims,
     claim::{DeviceAccess, DeviceCount, DeviceRequestRecord},
     device::natural_order_key,
     device_set::DeviceSet,
@@ -323,28 +323,28 @@ fn wish_name(key: &ObjectKey, request: &Name, at: i64) -> Name {
     format!("{key} {request} {at}").into()
 }
 
-impl ClusterCache {
-    /// Recomputes which multi-node devices are free. Waiting pods may get only these. Devices of
-    /// leftover claims count as free, since these are released before pods are bound.
-    pub(super) fn refresh_free_multi_node_devices(&mut self) {
-        let claims = &self.resource_claims;
-        if claims.multi_node.devices.is_empty() && claims.multi_node.free.is_empty() {
-            return;
+impl ResourceClaims {
+    /// Recomputes which multi-node devices are free; returns whether that changed. Waiting pods may
+    /// get only these. Devices of leftover claims count as free, since these are released before pods
+    /// are bound.
+    pub(crate) fn refresh_free_multi_node_devices(
+        &mut self,
+        pods: &BTreeMap<ObjectKey, PodRecord>,
+    ) -> bool {
+        if self.multi_node.devices.is_empty() && self.multi_node.free.is_empty() {
+            return false;
         }
-        let left_over = claims.claims.iter().filter(|(key, it)| it.is_leftover(key, &self.pods));
+        let left_over = self.claims.iter().filter(|(key, it)| it.is_leftover(key, pods));
         let allocations = left_over.filter_map(|(_, claim)| claim.allocation.as_ref());
         let left_over: BTreeSet<&DeviceId> =
             allocations.flat_map(|allocation| allocation.devices.keys()).collect();
-        let ids = claims.multi_node.all().map(|device| &device.id);
+        let ids = self.multi_node.all().map(|device| &device.id);
         let free =
-            ids.filter(|id| !claims.allocated_devices.contains_key(*id) || left_over.contains(*id));
+            ids.filter(|id| !self.allocated_devices.contains_key(*id) || left_over.contains(*id));
         let free: BTreeSet<DeviceId> = free.cloned().collect();
-        if free != claims.multi_node.free {
-            self.resource_claims.multi_node.free = free;
-            let waits = |key: &&ObjectKey| self.pods.get(key).is_some_and(PodRecord::is_waiting);
-            let waiting = self.resource_claims.pods.iter().filter(waits);
-            self.changes.pods.extend(waiting.cloned());
-        }
+        let has_changed = free != self.multi_node.free;
+        self.multi_node.free = free;
+        has_changed
     }
 }
 

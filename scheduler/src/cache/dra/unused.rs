@@ -8,7 +8,7 @@ use schedlab_scheduler_core::{
     resources::Resources,
 };
 
-use super::{ClusterCache, DeviceAlternatives, ObjectKey, PodRecord, ResourceClaims};
+use super::{DeviceAlternatives, ObjectKey, PodRecord, ResourceClaims};
 
 /// By node and claim: whether the claim is about to be released.
 pub(super) type UnusedClaims = BTreeMap<Name, BTreeMap<ObjectKey, bool>>;
@@ -76,18 +76,17 @@ impl ResourceClaims {
         });
         claims.collect()
     }
-}
 
-impl ClusterCache {
-    /// Recomputes unused claims. Nodes whose unused claims differ from before have changed.
-    pub(crate) fn refresh_unused_claims(&mut self) {
-        self.resource_claims.allocated_sets = self.resource_claims.count_allocated_sets();
-        let now = self.resource_claims.find_unused(&self.pods);
-        let previous = std::mem::replace(&mut self.resource_claims.unused_claims, now);
-        let now = &self.resource_claims.unused_claims;
+    /// Recomputes unused claims. Returns the nodes whose unused claims differ from before.
+    pub(crate) fn refresh_unused(
+        &mut self,
+        pods: &BTreeMap<ObjectKey, PodRecord>,
+    ) -> BTreeSet<Name> {
+        self.allocated_sets = self.count_allocated_sets();
+        let now = self.find_unused(pods);
+        let previous = std::mem::replace(&mut self.unused_claims, now);
+        let now = &self.unused_claims;
         let nodes = previous.keys().chain(now.keys());
-        let changed = nodes.filter(|node| previous.get(*node) != now.get(*node));
-        self.changes.nodes.extend(changed.cloned());
-        self.refresh_free_multi_node_devices();
+        nodes.filter(|node| previous.get(*node) != now.get(*node)).cloned().collect()
     }
 }

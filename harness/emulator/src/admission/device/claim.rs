@@ -9,9 +9,9 @@ use super::{
 use crate::admission::Admission;
 use crate::error::FieldErrors;
 use crate::error::go_format::{GoField, go_struct_json};
-use crate::kinds::Resource;
 use crate::kinds::metadata::check_labels;
 use crate::names;
+use crate::resource::Resource;
 use crate::store::Key;
 use schedlab_api::{
     Value,

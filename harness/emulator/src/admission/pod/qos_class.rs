@@ -1,6 +1,6 @@
 //! The `QoS` class of a pod.
 
-use crate::admission::container::amount;
+use crate::admission::checks::amount;
 use schedlab_api::{
     Value,
     object::{list, map},

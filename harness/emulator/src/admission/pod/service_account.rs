@@ -6,7 +6,7 @@ use std::sync::LazyLock;
 use super::super::Admission;
 use super::super::pod_template::items_mut;
 use crate::error::ApiError;
-use crate::kinds::Resource;
+use crate::resource::Resource;
 use crate::store::{IdGenerator, Key};
 use schedlab_api::{
     Value, json,

@@ -3,8 +3,8 @@
 
 use std::collections::BTreeSet;
 
-use super::{is_finished, node_name};
 use crate::controllers::InformerCache;
+use crate::controllers::pod_status::{is_finished, node_name};
 use crate::pod_requests::{Amounts, add, allocatable, pod_requests};
 use crate::store::Key;
 use schedlab_api::{

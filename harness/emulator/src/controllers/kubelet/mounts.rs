@@ -10,7 +10,7 @@ use schedlab_api::{
     object::{at, list, namespace, text},
 };
 
-use super::{is_finished, node_name};
+use crate::controllers::pod_status::{is_finished, node_name};
 
 /// The root CA, which every namespace of a real cluster has.
 const ROOT_CA: &str = "kube-root-ca.crt";

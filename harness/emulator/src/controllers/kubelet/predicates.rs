@@ -2,10 +2,10 @@
 //! must not run the pod.
 
 use super::admission::PodRejection;
-use super::{is_finished, node_name};
 use crate::controllers::InformerCache;
-use crate::controllers::taint_eviction::{no_execute_taints, tolerates};
-use crate::select::LabelSelector;
+use crate::controllers::pod_status::{is_finished, node_name};
+use crate::controllers::pod_status::{no_execute_taints, tolerates};
+use crate::label_selector::LabelSelector;
 use crate::store::Key;
 use schedlab_api::{
     Value, json,

@@ -6,9 +6,9 @@ use jiff::Timestamp;
 
 use super::admission::PodRejection;
 use super::stage::Exit;
-use super::{is_finished, node_name};
 use crate::controllers::InformerCache;
 use crate::controllers::fields::{Condition, flag, format_time, set_condition};
+use crate::controllers::pod_status::{is_finished, node_name};
 use crate::controllers::reconcile_result::fingerprint;
 use schedlab_api::{
     Value, json,

@@ -1,7 +1,7 @@
 //! The pods of a PyTorchJob: `<job>-master-0`, `<job>-worker-0`, …
 
 use super::{COMPONENT, PyTorchJobState};
-use crate::controllers::kubelet::is_finished;
+use crate::controllers::pod_status::is_finished;
 use crate::controllers::workload::{
     count_at, create_pod, delete_pod, pod_from, set_entries, set_env,
 };

@@ -1,0 +1,101 @@
+//! Changes that come with time alone: protections and delays that end. A scheduler that sleeps
+//! until an event must wake up for these.
+
+use std::time::Duration;
+
+use crate::{
+    framework::{MinRuntimeProtection, Session},
+    model::{PodGroupId, PodStatus, QueueId},
+    reason::{DelayStart, Reason},
+    solver::min_runtime::{remaining_preemption_delay, remaining_runtime},
+};
+
+/// Time until the next such change; `None` if no job is pending.
+pub(crate) fn next_deadline(session: &Session<'_>) -> Option<Duration> {
+    let now = session.snapshot.now;
+    let is_incomplete = |group: &PodGroupId| {
+        let members = session.members(*group);
+        members.has_waiting() || members.has_pipelined()
+    };
+    let incomplete = || session.groups().filter(is_incomplete);
+    incomplete().next()?;
+    let delays =
+        incomplete().filter_map(|group| remaining_preemption_delay(now, session.group(group)));
+    let protections = session.groups().flat_map(|group| remaining_min_runtimes(session, group));
+    let leaving = session.snapshot.pods.iter().filter(|pod| pod.status == PodStatus::Releasing);
+    let stuck = leaving.filter_map(|pod| {
+        let left = session.profile.release_timeout?.checked_sub(now.since(pod.releasing_since?))?;
+        Some(left + Duration::from_millis(1))
+    });
+    delays.chain(protections).chain(stuck).min()
+}
+
+/// Replaces the reason of a job that has victims but is in its preemption delay.
+pub(crate) fn add_preemption_delay(session: &Session<'_>, id: PodGroupId, reason: &mut Reason) {
+    if !lacks_capacity(reason) || !session.is_blocked_by_delay(id) {
+        return;
+    }
+    let group = session.group(id);
+    let was_evicted = group.last_eviction.is_some_and(|evicted| evicted > group.created);
+    *reason = Reason::PreemptionDelay {
+        underlying: Box::new(reason.clone()),
+        delay_millis: u64::try_from(group.preemption_delay.as_millis()).unwrap_or(u64::MAX),
+        since: if was_evicted { DelayStart::Eviction } else { DelayStart::Creation },
+    };
+}
+
+/// Replaces the reason of a job that has victims but is over the preemption limit of the cycle.
+pub(crate) fn add_preemption_limit(session: &Session<'_>, id: PodGroupId, reason: &mut Reason) {
+    let most = session.profile.preemptions_max.filter(|_| session.is_blocked_by_limit(id));
+    if let Some(most) = most.filter(|_| lacks_capacity(reason)) {
+        *reason =
+            Reason::PreemptionLimitReached { underlying: Box::new(reason.clone()), limit: most };
+    }
+}
+
+/// Replaces the reason of a job whose victims are protected by a minimum run time.
+pub(crate) fn add_min_runtime(session: &Session<'_>, id: PodGroupId, reason: &mut Reason) {
+    if !lacks_capacity(reason) {
+        return;
+    }
+    let Some(MinRuntimeProtection { victim, field, minimum }) = session.min_runtime_protection(id)
+    else {
+        return;
+    };
+    let victim = session.group(victim);
+    *reason = Reason::MinRuntime {
+        underlying: Box::new(reason.clone()),
+        victim: format!("{}/{}", victim.namespace, victim.name).into(),
+        field,
+        minimum_millis: u64::try_from(minimum.as_millis()).unwrap_or(u64::MAX),
+    };
+}
+
+/// Whether the reason is lack of capacity: nodes are full or closed, possibly among other errors.
+pub(crate) const fn lacks_capacity(reason: &Reason) -> bool {
+    matches!(
+        reason,
+        Reason::NoNode { .. }
+            | Reason::GangDoesNotFit { .. }
+            | Reason::NoTopologyDomain(crate::reason::NoTopologyDomain { invalid_level: None, .. })
+    )
+}
+
+/// The remaining time of each minimum run time that may protect the running gang.
+fn remaining_min_runtimes<'a>(
+    session: &'a Session<'_>,
+    id: PodGroupId,
+) -> impl Iterator<Item = Duration> + 'a {
+    let group = session.group(id);
+    let leaf = group.queue_id();
+    let runs = group.preemptible && session.members(id).active() > 0;
+    let queues = leaf.filter(|_| runs).into_iter().flat_map(|leaf| session.accounts().path(leaf));
+    let of_queue = |queue: QueueId| {
+        let queue = &session.snapshot.queues[queue.0 as usize];
+        [queue.preempt_min_runtime, queue.reclaim_min_runtime]
+    };
+    let (profile, now) = (session.profile, session.snapshot.now);
+    let defaults = [profile.preempt_min_runtime, profile.reclaim_min_runtime];
+    let minima = queues.flat_map(of_queue).flatten().chain(defaults);
+    minima.filter_map(move |minimum| remaining_runtime(now, group.last_start, minimum))
+}
