@@ -53,7 +53,7 @@ pub(crate) const EDGES: [(&str, &str); 8] = [
         "scheduler/audit",
         "
             rules write
-            change views
+            change eviction_causes views
             history unexplained_deletions
             audit
             background

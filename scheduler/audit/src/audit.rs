@@ -15,10 +15,11 @@ use schedlab_api::Value;
 
 use crate::{
     change::{eviction_message, requests_deletion},
+    eviction_causes::{EvictionCause, EvictionCauses},
     history::History,
-    rules::{Auditor, Name, Rule, Rules, Time, Writer},
+    rules::{AuditProfile, Auditor, Eviction, Name, Rule, Rules, Time, Writer},
     unexplained_deletions::{PodDeletion, PodDeletions},
-    views::{self, Devices, parse_eviction},
+    views::{self, Devices},
     write::{Object, Write, WriteKind, update_object},
 };
 
@@ -61,7 +62,9 @@ impl fmt::Display for Violation {
 
 struct State {
     scheduler: String,
+    profile: AuditProfile,
     auditor: Auditor,
+    eviction_causes: EvictionCauses,
     /// Values of priority classes by name.
     priorities: BTreeMap<String, i32>,
     /// Pod groups as last observed, to be converted again when a priority class changes.
@@ -86,7 +89,9 @@ impl Audit {
     pub fn new(rules: Rules, scheduler: &str) -> Self {
         let state = State {
             scheduler: scheduler.to_owned(),
+            profile: rules.profile,
             auditor: Auditor::new(rules),
+            eviction_causes: EvictionCauses::default(),
             priorities: BTreeMap::new(),
             pod_groups: BTreeMap::new(),
             queues: BTreeMap::new(),
@@ -166,6 +171,12 @@ impl State {
         let object = (!gone).then_some(&write.object);
         match (&*key.group, &*key.plural) {
             ("", "pods") => self.apply_pod(at, write, object),
+            (_, "events") => {
+                if let Some(event) = object {
+                    self.eviction_causes.observe_event(event);
+                }
+                self.auditor.advance_to(at);
+            }
             ("", "nodes") => {
                 if let Some(node) = object {
                     self.gpu_memory.insert(key.name.clone(), views::gpu_memory_mib(node));
@@ -223,10 +234,23 @@ impl State {
         let cause = eviction_message(&write.object).filter(|_| requests_deletion(write));
         let scheduler = cause.is_some() || *write.manager == *self.scheduler;
         let writer = if scheduler { Writer::Scheduler } else { Writer::Other };
-        if let Some(eviction) = cause.and_then(|cause| parse_eviction(&name, cause)) {
-            self.auditor.eviction(at, &eviction);
+        if let Some(cause) = cause.filter(|_| self.profile == AuditProfile::Kai) {
+            self.apply_eviction(at, &name, &write.object, cause);
         }
         self.auditor.pod(at, &name, pod.as_ref(), writer);
+        if object.is_none() {
+            self.eviction_causes.forget(&write.object);
+        }
+    }
+
+    fn apply_eviction(&mut self, at: Time, name: &Name, pod: &Value, message: &str) {
+        match self.eviction_causes.cause(pod, message) {
+            Ok(EvictionCause::Preemptor { kind, preemptor }) => {
+                self.auditor.eviction(at, &Eviction { pod: name.clone(), preemptor, kind });
+            }
+            Ok(EvictionCause::StaleGang) => {}
+            Err(unknown) => self.auditor.unknown_cause(at, name, &unknown.to_string()),
+        }
     }
 
     fn apply_priority_class(&mut self, at: Time, write: &Write) {

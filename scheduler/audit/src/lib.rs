@@ -7,6 +7,7 @@
 mod audit;
 mod background;
 mod change;
+mod eviction_causes;
 mod history;
 mod rules;
 mod unexplained_deletions;
@@ -18,6 +19,7 @@ pub use background::BackgroundAudit;
 pub use change::{
     Change, changes, eviction_message, offset, requests_deletion, unschedulable_message,
 };
+pub use eviction_causes::{EvictionCause, EvictionCauses, UnknownCause};
 pub use rules::{
     Amounts, AuditProfile, AuditedObject, Auditor, BoundLevels, Breach, ClaimView, DeviceShare,
     Eviction, EvictionKind, GroupView, Labels, Name, NodeSelectorTerm, NodeView, Operator, Phase,
@@ -27,6 +29,6 @@ pub use rules::{
 pub use unexplained_deletions::PodDeletion;
 pub use views::{
     charged_milli, claim_names, claimed_gpu_milli, gpu_memory_mib, is_reservation_pod,
-    parse_eviction, pod_requests, shared_devices,
+    pod_requests, shared_devices,
 };
 pub use write::{Object, ObjectKey, Write, WriteKind};

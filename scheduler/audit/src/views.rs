@@ -15,8 +15,8 @@ use schedlab_api::{
 };
 
 use crate::rules::{
-    Amounts, Eviction, EvictionKind, GroupView, Labels, Name, NodeSelectorTerm, NodeView, Operator,
-    Phase, PodView, QueueView, Requirement, SubGroupView, Taint, TaintEffect, Toleration,
+    Amounts, GroupView, Labels, Name, NodeSelectorTerm, NodeView, Operator, Phase, PodView,
+    QueueView, Requirement, SubGroupView, Taint, TaintEffect, Toleration,
 };
 
 pub(crate) use devices::{Devices, claim_view};
@@ -150,22 +150,6 @@ fn charge_for_mig(requests: &Amounts) -> Amounts {
     let gpus = |(resource, amount): (&Name, &i128)| Some(slices(resource)? * amount);
     let gpus: i128 = requests.iter().filter_map(gpus).sum();
     (gpus > 0).then(|| ("nvidia.com/gpu".into(), gpus)).into_iter().collect()
-}
-
-/// Parses the preemptor and the reason from the message with which the scheduler announced an
-/// eviction.
-pub fn parse_eviction(pod: &Name, cause: &str) -> Option<Eviction> {
-    let (before, after) = cause.split_once("workload ")?;
-    let workload = after.split_whitespace().next()?.trim_end_matches(['.', ',']);
-    let why = if before.contains("resource consolidation") {
-        EvictionKind::Consolidate
-    } else if before.contains("higher priority") {
-        EvictionKind::Preempt
-    } else {
-        EvictionKind::Reclaim
-    };
-    let preemptor = workload.contains('/').then(|| workload.into())?;
-    Some(Eviction { pod: pod.clone(), preemptor, kind: why })
 }
 
 /// The effective requests of a pod as Kubernetes computes them: the sum of containers and sidecars,

@@ -151,9 +151,11 @@ impl HistoryPlayer {
             "fail" => self.edit(at, key, "kubelet", |pod| pod["status"] = phase("Failed")),
             // As a DELETE request: without a field manager, after the condition was written.
             "disrupt" => {
+                let message = format!("Pod default/{name} was evicted: {}", arguments.0.join(" "));
+                self.announce_eviction(at, name, &message, arguments);
                 let conditions = json!([{
                     "type": "DisruptionTarget", "status": "True",
-                    "reason": "PreemptionByScheduler", "message": arguments.0.join(" "),
+                    "reason": "PreemptionByScheduler", "message": message,
                 }]);
                 self.edit(at, key, SCHEDULER, |pod| pod["status"]["conditions"] = conditions);
                 self.edit(at, key, "", terminate);
@@ -163,6 +165,21 @@ impl HistoryPlayer {
             "delete" => self.write(at, "kubelet", key, None),
             verb => panic!("no such verb: {verb}"),
         }
+    }
+
+    /// The event of the victim's pod group: `disrupt a reclaim default/h`, or without a cause.
+    fn announce_eviction(&mut self, at: Timestamp, pod: &str, message: &str, of: &Arguments<'_>) {
+        let Some(action) = of.0.first() else { return };
+        let mut annotations = json!({ "evictor-action-type": action });
+        if let Some((namespace, name)) = of.0.get(1).and_then(|group| group.split_once('/')) {
+            annotations["evictor-pod-group-namespace"] = json!(namespace);
+            annotations["evictor-pod-group-name"] = json!(name);
+        }
+        let event = json!({
+            "metadata": { "annotations": annotations }, "reason": "Evict", "message": message,
+            "involvedObject": { "kind": "PodGroup" },
+        });
+        self.write(at, SCHEDULER, &key_of("", "events", pod), Some(event));
     }
 
     fn edit(
