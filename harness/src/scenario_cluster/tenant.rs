@@ -11,6 +11,7 @@ use futures::future::ready;
 use futures::stream;
 use jiff::Timestamp;
 use schedlab_api::{Value, json};
+use schedlab_audit::Audit;
 use schedlab_emulator::KubeletDefaults;
 use schedlab_emulator::clock::Clock;
 use schedlab_emulator::controllers::remote_controllers::{
@@ -23,7 +24,6 @@ use super::in_process::CycleTicks;
 use super::watch_log::WatchLog;
 use super::{Cluster, Unsettled};
 use crate::api::{Api, api_error, is_not_found};
-use crate::audit::Audit;
 use crate::cluster_scoped::{TENANT_KINDS, TenantKind};
 use crate::clusters::{NodePool, RealCluster};
 use crate::tenancy::{TenantService, Watermarks};

@@ -53,7 +53,11 @@ pub(crate) const EDGES: [(&str, &str); 8] = [
     (
         "scheduler/audit",
         "
-            rules
+            rules write
+            change eviction_causes views
+            history unexplained_deletions
+            audit
+            background
         ",
     ),
     (
@@ -100,8 +104,8 @@ pub(crate) const EDGES: [(&str, &str); 8] = [
         "harness",
         "
             api exit cluster_scoped kubeconfig progress report text external_tools
-            change interrupt cleanup
             audit
+            change interrupt cleanup
             process tenancy
             render observed
             scenario_cluster clusters manifests target

@@ -1,9 +1,9 @@
 //! The rules of the audit, tested with histories of raw API objects: for each rule, histories that
 //! violate it, and similar ones that do not.
 
-#[path = "audit/claims.rs"]
+#[path = "histories/claims.rs"]
 mod claims;
-#[path = "audit/history.rs"]
+#[path = "histories/history.rs"]
 mod history;
 
 use history::{
@@ -359,7 +359,7 @@ fn only_preemptible_pods_are_evicted() {
 }
 
 #[test]
-fn the_preemptor_in_the_condition_of_a_victim_may_evict_it() {
+fn the_announced_preemptor_of_a_victim_may_evict_it() {
     let history = "
         +0s group g queue=q min=1
         +0s group h queue=r min=1
@@ -368,9 +368,23 @@ fn the_preemptor_in_the_condition_of_a_victim_may_evict_it() {
         +1s bind a n1
     ";
     let with_cause = |cause| violations(&format!("{history}\n+2s disrupt a {cause}"));
-    assert_eq!(with_cause("was preempted by workload default/h. Usage."), "");
-    assert_snapshot!(with_cause("was preempted by workload default/g."), @"rule 9 (valid victim): pod default/a was evicted for default/g, its own job");
-    assert_snapshot!(with_cause("was preempted by higher priority workload default/h"), @"rule 9 (valid victim): pod default/a was evicted for default/h, which is in queue r, not in its queue q: priority counts within one queue");
+    assert_eq!(with_cause("reclaim default/h"), "");
+    assert_snapshot!(with_cause("reclaim default/g"), @"rule 9 (valid victim): pod default/a was evicted for default/g, its own job");
+    assert_snapshot!(with_cause("preempt default/h"), @"rule 9 (valid victim): pod default/a was evicted for default/h, which is in queue r, not in its queue q: priority counts within one queue");
+}
+
+#[test]
+fn an_eviction_without_a_known_cause_is_a_violation() {
+    let history = "
+        +0s group g queue=q min=1
+        +0s pod a group=g gpus=2
+        +1s bind a n1
+    ";
+    let with_cause = |cause| violations(&format!("{history}\n+2s disrupt a {cause}"));
+    assert_eq!(with_cause("stalegangeviction"), "");
+    assert_snapshot!(with_cause(""), @r#"rule 9 (valid victim): the cause of the eviction of pod default/a is unknown: no event of a pod group has the annotation evictor-action-type and the message "Pod default/a was evicted: ""#);
+    assert_snapshot!(with_cause("defragment default/h"), @r#"rule 9 (valid victim): the cause of the eviction of pod default/a is unknown: annotation evictor-action-type: got "defragment", expected reclaim, preempt, consolidation or stalegangeviction"#);
+    assert_snapshot!(with_cause("reclaim"), @r#"rule 9 (valid victim): the cause of the eviction of pod default/a is unknown: the event with evictor-action-type "reclaim" lacks evictor-pod-group-name or evictor-pod-group-namespace"#);
 }
 
 #[test]
