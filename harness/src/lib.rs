@@ -5,7 +5,7 @@
 //! scenario on a thread and a clock of its own; [`report`] writes the results. Steps (`steps`) act
 //! on a [`world::World`], which reaches its [`scenario_cluster`] through a Kubernetes client.
 //! [`render`] turns what a scenario showed into text, which [`snapshots`] compares with reviewed
-//! files; [`audit`] watches every write.
+//! files; the crate `schedlab_audit` checks every write.
 
 pub mod cli;
 pub mod commands;
@@ -38,8 +38,8 @@ pub mod target;
 mod tenancy;
 pub mod text;
 
-pub mod audit;
-pub mod change;
+mod audit;
+mod change;
 mod cluster_scoped;
 pub mod render;
 

@@ -5,12 +5,11 @@ use std::{collections::BTreeMap, fmt::Write as _, sync::Arc};
 
 use jiff::Timestamp;
 use schedlab_api::Value;
-use schedlab_audit::EvictionKind;
+use schedlab_audit::{Change, EvictionKind, eviction_message, offset, parse_eviction};
 use schedlab_emulator::store::{EventKind, LogEntry};
 
 use super::aliases::{Alias, Aliases, join_aliases};
-use crate::audit;
-use crate::change::{Change, changes, eviction_message, offset};
+use crate::change::changes;
 
 /// Times are rounded to a tenth of a second: the exact millisecond at which a test saw the cluster
 /// idle is irrelevant.
@@ -163,7 +162,7 @@ impl EventStream {
         let Some(cause) = eviction_message(&entry.object).or(message.map(String::as_str)) else {
             return plain(format!("deleted by {}", entry.manager));
         };
-        match audit::parse_eviction(&pod.into(), cause) {
+        match parse_eviction(&pod.into(), cause) {
             Some(eviction) => {
                 let why = match eviction.kind {
                     EvictionKind::Reclaim => "reclaim",

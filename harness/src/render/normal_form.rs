@@ -8,11 +8,12 @@ mod workload_classes;
 use std::{collections::BTreeMap, sync::Arc};
 
 use schedlab_api::{Value, pointer::text};
-use schedlab_audit::EvictionKind;
+use schedlab_audit::{
+    Change, EvictionKind, eviction_message, parse_eviction, unschedulable_message,
+};
 use schedlab_emulator::store::{EventKind, LogEntry};
 
-use crate::audit;
-use crate::change::{Change, changes, eviction_message, unschedulable_message};
+use crate::change::changes;
 use crate::report::{RunOutcome, WorkloadOutcome};
 use node_classes::NodeClasses;
 use workload_classes::WorkloadClasses;
@@ -106,7 +107,7 @@ impl PodHistory {
         let Some(cause) = eviction_message(&self.object).or(cause) else {
             return "deleted".to_owned();
         };
-        match audit::parse_eviction(&"".into(), cause) {
+        match parse_eviction(&"".into(), cause) {
             Some(eviction) => {
                 let why = match eviction.kind {
                     EvictionKind::Reclaim => "reclaim",

@@ -52,7 +52,11 @@ pub(crate) const EDGES: [(&str, &str); 8] = [
     (
         "scheduler/audit",
         "
-            rules
+            rules write
+            change views
+            history unexplained_deletions
+            audit
+            background
         ",
     ),
     (
@@ -103,8 +107,8 @@ pub(crate) const EDGES: [(&str, &str); 8] = [
         "harness",
         "
             api exit cluster_scoped kubeconfig progress report text external_tools
-            change interrupt cleanup
             audit
+            change interrupt cleanup
             process tenancy
             render observed
             scenario_cluster clusters manifests target

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
+use schedlab_api::quantity::{self, Milli};
 use serde::Deserialize;
 use serde::de::{DeserializeOwned, Deserializer, Error, Visitor};
 use serde_path_to_error::Track;
@@ -10,7 +11,6 @@ use serde_saphyr::{Location, SnippetMode, Spanned, UserMessageFormatter};
 
 use super::{FleetError, FleetLocation};
 use crate::controllers::parse_duration;
-use schedlab_api::quantity::{self, Milli};
 
 /// A number or string as written in the file.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -6,27 +6,28 @@ use schedlab_api::{
     Value,
     pointer::{at, list, text},
 };
-use schedlab_audit::{Amounts, ClaimView, Name, NodeView, PodView};
-use schedlab_emulator::store::Object;
 
-use super::{parse::node_selector_term, update_object};
+use crate::rules::{Amounts, ClaimView, Name, NodeView, PodView};
+use crate::write::{Object, update_object};
+
+use super::node_selector_term;
 
 const GPU_RESOURCE: &str = "nvidia.com/gpu";
 
 /// The observed claims and slices.
 #[derive(Debug, Default)]
-pub(super) struct Devices {
+pub(crate) struct Devices {
     claims: BTreeMap<Name, Object>,
     slices: BTreeMap<Name, Object>,
 }
 
 impl Devices {
-    pub(super) fn update_claim(&mut self, name: &Name, claim: Option<&Object>) {
+    pub(crate) fn update_claim(&mut self, name: &Name, claim: Option<&Object>) {
         update_object(&mut self.claims, name, claim);
     }
 
     /// Records a slice and returns its node.
-    pub(super) fn update_slice(&mut self, name: &Name, slice: Option<&Object>) -> Option<Name> {
+    pub(crate) fn update_slice(&mut self, name: &Name, slice: Option<&Object>) -> Option<Name> {
         let known = slice.or_else(|| self.slices.get(name));
         let node = known.and_then(|slice| text(slice, "/spec/nodeName")).map(Name::from);
         update_object(&mut self.slices, name, slice);
@@ -34,7 +35,7 @@ impl Devices {
     }
 
     /// Adds the GPUs that are published for a node to its view.
-    pub(super) fn add_published_gpus(&self, mut view: NodeView, node: &Name) -> NodeView {
+    pub(crate) fn add_published_gpus(&self, mut view: NodeView, node: &Name) -> NodeView {
         let of_node =
             self.slices.values().filter(|slice| text(slice, "/spec/nodeName") == Some(node));
         let of_gpus = of_node.filter(|slice| is_gpu(text(slice, "/spec/driver").unwrap_or("")));
@@ -47,7 +48,7 @@ impl Devices {
     }
 
     /// Adds the devices that a pod has through its claims to its view.
-    pub(super) fn add_claims(&self, mut view: PodView, pod: &Value) -> PodView {
+    pub(crate) fn add_claims(&self, mut view: PodView, pod: &Value) -> PodView {
         let namespace = text(pod, "/metadata/namespace").unwrap_or_default();
         for name in claim_names(pod) {
             let name: Name = format!("{namespace}/{name}").into();
@@ -59,7 +60,7 @@ impl Devices {
 }
 
 /// The names of a pod's claims that exist.
-pub(crate) fn claim_names(pod: &Value) -> impl Iterator<Item = &str> {
+pub fn claim_names(pod: &Value) -> impl Iterator<Item = &str> {
     let made = list(pod, "/status/resourceClaimStatuses").iter();
     let all = list(pod, "/spec/resourceClaims").iter().chain(made);
     all.filter_map(|one| text(one, "/resourceClaimName"))
@@ -69,7 +70,7 @@ pub(crate) fn claim_names(pod: &Value) -> impl Iterator<Item = &str> {
 /// and at least one. A DeviceClass counts as GPUs if its name contains `gpu`. Of alternatives, the
 /// allocated one counts; before the allocation the first one, because the audit charges GPUs only
 /// where all alternatives have the same number.
-pub(crate) fn claimed_gpu_milli(claim: &Value) -> i128 {
+pub fn claimed_gpu_milli(claim: &Value) -> i128 {
     let results = list(claim, "/status/allocation/devices/results");
     let allocated =
         |name: &str| results.iter().filter(|result| text(result, "/request") == Some(name)).count();
@@ -92,7 +93,7 @@ pub(crate) fn claimed_gpu_milli(claim: &Value) -> i128 {
     of_gpus.map(|counted| 1000 * count(counted)).sum()
 }
 
-pub(super) fn claim_view(claim: &Value) -> ClaimView {
+pub(crate) fn claim_view(claim: &Value) -> ClaimView {
     let device = |result: &Value| {
         let part = |path| text(result, path).unwrap_or_default();
         let name =

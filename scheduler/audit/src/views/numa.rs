@@ -6,12 +6,11 @@ use schedlab_api::{
     Value,
     pointer::{list, text},
 };
-use schedlab_audit::{Amounts, Name, NodeView};
 
-use super::parse;
+use crate::rules::{Amounts, Name, NodeView};
 
 /// Adds the zones of a `NodeResourceTopology` to its node's view.
-pub(super) fn add_numa_zones(mut view: NodeView, topology: Option<&Value>) -> NodeView {
+pub(crate) fn add_numa_zones(mut view: NodeView, topology: Option<&Value>) -> NodeView {
     let Some(topology) = topology else { return view };
     let attribute = |name: &str| {
         let mut all = list(topology, "/attributes").iter();
@@ -38,7 +37,7 @@ pub(super) fn numa_placement(pod: &Value) -> BTreeMap<Name, Amounts> {
         annotation.and_then(|it| serde_json::from_str(it).ok()).unwrap_or_default();
     let share = |one: &Value| {
         let zone = text(one, "/zone")?;
-        Some((Name::from(zone), parse::amounts(one.get("amount"))))
+        Some((Name::from(zone), super::amounts(one.get("amount"))))
     };
     shares.iter().filter_map(share).collect()
 }

@@ -8,7 +8,8 @@ use schedlab_api::{
     pointer::{at, text},
     quantity::thousandths,
 };
-use schedlab_audit::{DeviceShare, Name, PodView};
+
+use crate::rules::{DeviceShare, Name, PodView};
 
 const GPU_GROUP_LABEL: &str = "runai-gpu-group";
 
@@ -17,19 +18,19 @@ const GPU_GROUP_LABEL: &str = "runai-gpu-group";
 const RESERVATION_POD_PREFIX: &str = "gpu-reservation-";
 
 /// Memory of each GPU of the node in MiB, rounded down to hundreds; 0 if unknown.
-pub(crate) fn gpu_memory_mib(node: &Value) -> i64 {
+pub fn gpu_memory_mib(node: &Value) -> i64 {
     let label = at(node, "/metadata/labels").and_then(|all| all.get("nvidia.com/gpu.memory"));
     label.and_then(|text| text.as_str()?.parse::<i64>().ok()).map_or(0, |mib| mib / 100 * 100)
 }
 
 /// What queues are charged for the pod's fractions on a node with such devices, in thousandths of a
 /// GPU.
-pub(crate) fn charged_milli(pod: &Value, device_mib: i64) -> i128 {
+pub fn charged_milli(pod: &Value, device_mib: i64) -> i128 {
     requested_fractions(pod, device_mib).map_or(0, |(_, paid)| paid)
 }
 
 /// Adds the pod's fractions to its view, if it has a node.
-pub(super) fn add_fractions(
+pub(crate) fn add_fractions(
     mut view: PodView,
     pod: &Value,
     gpu_memory: &BTreeMap<Name, i64>,
@@ -49,7 +50,7 @@ pub(super) fn add_fractions(
 }
 
 /// The devices of which the pod has a fraction, or which it reserves.
-pub(crate) fn shared_devices(pod: &Value) -> impl Iterator<Item = &str> {
+pub fn shared_devices(pod: &Value) -> impl Iterator<Item = &str> {
     let labels = at(pod, "/metadata/labels").and_then(Value::as_object);
     labels.into_iter().flatten().filter_map(|(key, value)| {
         let several = key.strip_prefix(GPU_GROUP_LABEL)?.strip_prefix('/');
@@ -58,7 +59,7 @@ pub(crate) fn shared_devices(pod: &Value) -> impl Iterator<Item = &str> {
 }
 
 /// Whether the pod reserves a shared device for the device plugin.
-pub(crate) fn is_reservation_pod(pod: &Value) -> bool {
+pub fn is_reservation_pod(pod: &Value) -> bool {
     text(pod, "/metadata/name").is_some_and(|name| name.starts_with(RESERVATION_POD_PREFIX))
 }
 

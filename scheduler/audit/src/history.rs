@@ -4,11 +4,13 @@
 use std::{collections::VecDeque, sync::Arc};
 
 use jiff::Timestamp;
-use schedlab_audit::{AuditedObject, Time};
-use schedlab_emulator::store::{Key, LogEntry};
-
-use crate::change::{Change, changes, offset};
 use schedlab_api::pointer::text;
+
+use crate::{
+    change::{Change, changes, offset},
+    rules::{AuditedObject, Time},
+    write::{ObjectKey, Write},
+};
 
 /// How many meaningful writes are kept, and how many lines are shown per violation.
 const WRITES_MAX: usize = 4096;
@@ -25,7 +27,7 @@ pub(super) struct History {
 struct HistoryEntry {
     time: Timestamp,
     revision: u64,
-    key: Key,
+    key: ObjectKey,
     /// The node of a pod.
     node: Option<Box<str>>,
     changes: Vec<Change>,
@@ -33,12 +35,12 @@ struct HistoryEntry {
 }
 
 impl History {
-    pub(super) fn push(&mut self, entry: &LogEntry) {
-        self.start.get_or_insert(entry.time);
-        if !is_tracked(&entry.key) {
+    pub(super) fn push(&mut self, write: &Write) {
+        self.start.get_or_insert(write.time);
+        if !is_tracked(&write.key) {
             return;
         }
-        let what = changes(entry);
+        let what = changes(write);
         if what.is_empty() {
             return;
         }
@@ -46,12 +48,12 @@ impl History {
             self.writes.pop_front();
         }
         self.writes.push_back(HistoryEntry {
-            time: entry.time,
-            revision: entry.revision,
-            key: entry.key.clone(),
-            node: text(&entry.object, "/spec/nodeName").map(Box::from),
+            time: write.time,
+            revision: write.revision,
+            key: write.key.clone(),
+            node: text(&write.object, "/spec/nodeName").map(Box::from),
             changes: what,
-            manager: Arc::clone(&entry.manager),
+            manager: Arc::clone(&write.manager),
         });
     }
 
@@ -77,7 +79,7 @@ impl History {
         let HistoryEntry { time, revision, key, changes: what, manager: by, .. } = write;
         let what: Vec<String> = what.iter().map(ToString::to_string).collect();
         let at = self.offset(Time(time.as_millisecond()));
-        let kind = key.resource.plural.trim_end_matches('s');
+        let kind = key.plural.trim_end_matches('s');
         let separator = if key.namespace.is_empty() { "" } else { "/" };
         let name = format!("{}{separator}{}", key.namespace, key.name);
         format!("{at:>9} r{revision:<5} {kind} {name} {} (by {by})", what.join(", "))
@@ -85,13 +87,13 @@ impl History {
 }
 
 /// Whether a violation can concern objects of this kind: see [`concerns_object`].
-fn is_tracked(key: &Key) -> bool {
-    matches!(&*key.resource.plural, "pods" | "podgroups" | "resourceclaims" | "nodes" | "queues")
+fn is_tracked(key: &ObjectKey) -> bool {
+    matches!(&*key.plural, "pods" | "podgroups" | "resourceclaims" | "nodes" | "queues")
 }
 
-fn concerns_object(concern: &AuditedObject, key: &Key, node_of_pod: Option<&str>) -> bool {
+fn concerns_object(concern: &AuditedObject, key: &ObjectKey, node_of_pod: Option<&str>) -> bool {
     let full = |name: &str| name.split_once('/') == Some((&*key.namespace, &*key.name));
-    match (concern, &*key.resource.plural) {
+    match (concern, &*key.plural) {
         (AuditedObject::Pod(name), "pods")
         | (AuditedObject::Group(name), "podgroups")
         | (AuditedObject::Claim(name), "resourceclaims") => full(name),

@@ -1,15 +1,18 @@
-//! Histories as text with one write a line, such as `+1s bind a n1`. Each line becomes the log
-//! entry that the emulator's store would write.
+//! Histories as text with one write a line, such as `+1s bind a n1`. Each line becomes the
+//! write that an API server would report.
 
-use std::{collections::BTreeMap, sync::Arc, time::Duration};
+use std::{
+    collections::BTreeMap,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::Duration,
+};
 
 use jiff::{SignedDuration, Timestamp};
-use schedlab::audit::{Audit, Violation};
 use schedlab_api::{Value, json};
-use schedlab_audit::Rules;
-use schedlab_emulator::store::{EventKind, Key, LogEntry, Object, Resource, Subresource};
-use schedlab_scheduler::Progress;
-use tokio::sync::watch;
+use schedlab_audit::{Audit, Object, ObjectKey, Rules, Violation, Write, WriteKind};
 
 const SCHEDULER: &str = "kai-scheduler";
 
@@ -47,14 +50,11 @@ fn lines(violations: &[Violation]) -> String {
 
 fn audit(history: &str, rules: Rules) -> Vec<Violation> {
     let audit = Audit::new(rules, SCHEDULER);
-    let mut player = HistoryPlayer {
-        audit,
-        objects: BTreeMap::new(),
-        revision: 0,
-        status: watch::Sender::default(),
-    };
+    let mut player =
+        HistoryPlayer { audit, objects: BTreeMap::new(), revision: 0, cycles: Arc::default() };
     if history.contains(" cycle") {
-        player.audit.follow_status(player.status.subscribe());
+        let cycles = Arc::clone(&player.cycles);
+        player.audit.follow_cycles(Box::new(move || cycles.load(Ordering::Relaxed)));
     }
     for line in history.lines().map(str::trim).filter(|line| !line.is_empty()) {
         let (at, write) = line.split_once(' ').expect("a line has a time and a write");
@@ -72,10 +72,10 @@ fn audit(history: &str, rules: Rules) -> Vec<Violation> {
 /// Applies the lines of a history to the audit.
 struct HistoryPlayer {
     audit: Audit,
-    objects: BTreeMap<Key, Object>,
+    objects: BTreeMap<ObjectKey, Object>,
     revision: u64,
-    /// The progress that the scheduler reports.
-    status: watch::Sender<Progress>,
+    /// The number of completed cycles that the scheduler reports.
+    cycles: Arc<AtomicU64>,
 }
 
 /// The arguments of a line: `key=value`, or a flag.
@@ -130,7 +130,9 @@ impl HistoryPlayer {
             }
             "kill" => self.audit.scheduler_killed(at),
             "rest" => self.audit.at_rest(at),
-            "cycle" => self.status.send_modify(|status| status.cycles += 1),
+            "cycle" => {
+                self.cycles.fetch_add(1, Ordering::Relaxed);
+            }
             verb => self.pod_verb(at, verb, name, &arguments),
         }
     }
@@ -163,44 +165,42 @@ impl HistoryPlayer {
         }
     }
 
-    fn edit(&mut self, at: Timestamp, key: &Key, manager: &str, change: impl FnOnce(&mut Value)) {
+    fn edit(
+        &mut self,
+        at: Timestamp,
+        key: &ObjectKey,
+        manager: &str,
+        change: impl FnOnce(&mut Value),
+    ) {
         let mut object = Value::clone(&self.objects[key]);
         change(&mut object);
         self.write(at, manager, key, Some(object));
     }
 
-    fn write(&mut self, time: Timestamp, manager: &str, key: &Key, new: Option<Value>) {
+    fn write(&mut self, time: Timestamp, manager: &str, key: &ObjectKey, new: Option<Value>) {
         self.revision += 1;
         let previous = self.objects.remove(key);
         let (kind, object) = match (new, &previous) {
-            (Some(new), Some(_)) => (EventKind::Modified, Arc::new(new)),
-            (Some(new), None) => (EventKind::Added, Arc::new(new)),
-            (None, old) => (EventKind::Deleted, old.clone().expect("a deleted object exists")),
+            (Some(new), Some(_)) => (WriteKind::Update, Arc::new(new)),
+            (Some(new), None) => (WriteKind::Create, Arc::new(new)),
+            (None, old) => (WriteKind::Delete, old.clone().expect("a deleted object exists")),
         };
-        if kind != EventKind::Deleted {
+        if kind != WriteKind::Delete {
             self.objects.insert(key.clone(), object.clone());
         }
-        let (revision, manager, part) = (self.revision, manager.into(), Subresource::None);
-        let entry = LogEntry {
-            revision,
-            time,
-            kind,
-            key: key.clone(),
-            object,
-            previous,
-            manager,
-            subresource: part,
-        };
-        self.audit.observe(&Arc::new(entry));
+        let (revision, manager) = (self.revision, manager.into());
+        let key = key.clone();
+        self.audit.observe(&Write { revision, time, kind, key, object, previous, manager });
     }
 }
 
 /// The key of an object, in namespace `default` if its kind is namespaced.
-fn key_of(group: &str, plural: &str, name: &str) -> Key {
+fn key_of(group: &str, plural: &str, name: &str) -> ObjectKey {
     let namespace =
         if matches!(plural, "pods" | "podgroups" | "resourceclaims") { "default" } else { "" };
-    Key {
-        resource: Resource { group: group.into(), plural: plural.into() },
+    ObjectKey {
+        group: group.into(),
+        plural: plural.into(),
         namespace: namespace.into(),
         name: name.into(),
     }

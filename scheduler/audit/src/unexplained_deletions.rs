@@ -13,10 +13,12 @@ use schedlab_api::{
     Value,
     object::{is_deleting, list, text, uid},
 };
-use schedlab_emulator::store::{EventKind, LogEntry, Object};
 
-use super::gpu_fractions::is_reservation_pod;
-use crate::change::requests_deletion;
+use crate::{
+    change::requests_deletion,
+    views::is_reservation_pod,
+    write::{Object, Write, WriteKind},
+};
 
 /// How long after a deletion a controller may still write the reason: a failing Job deletes its
 /// pods first, and watches of different kinds lag.
@@ -42,11 +44,11 @@ const HARMLESS_CONDITIONS: [&str; 2] = ["Created", "Running"];
 
 /// The deletion of a running pod.
 #[derive(Clone, Debug)]
-pub(crate) struct PodDeletion {
+pub struct PodDeletion {
     /// The pod in its last state before that.
-    pub(crate) pod: Object,
+    pub pod: Object,
     /// When the deletion was requested, in the API's format.
-    pub(crate) requested_at: String,
+    pub requested_at: String,
     time: Timestamp,
     /// The revision at which the pod was created.
     created_revision: u64,
@@ -71,17 +73,17 @@ pub(super) struct PodDeletions {
 
 impl PodDeletions {
     /// Observes one write; `scheduler` is the field manager of the scheduler under test.
-    pub(super) fn observe(&mut self, entry: &LogEntry, scheduler: &str) {
-        match &*entry.key.resource.plural {
-            "pods" => self.observe_pod(entry, scheduler),
-            "nodes" => self.track_stability(entry, &entry.key.name, keeps_its_pods),
+    pub(super) fn observe(&mut self, write: &Write, scheduler: &str) {
+        match &*write.key.plural {
+            "pods" => self.observe_pod(write, scheduler),
+            "nodes" => self.track_stability(write, &write.key.name, keeps_its_pods),
             "jobs" | "pytorchjobs" | "replicasets" | "statefulsets" => {
-                self.track_stability(entry, uid(&entry.object), |owner| !is_deleting(owner));
-                let before = entry.previous.as_deref();
+                self.track_stability(write, uid(&write.object), |owner| !is_deleting(owner));
+                let before = write.previous.as_deref();
                 if before
-                    .is_some_and(|before| desired_state(before) != desired_state(&entry.object))
+                    .is_some_and(|before| desired_state(before) != desired_state(&write.object))
                 {
-                    self.record_explanation(uid(&entry.object), entry);
+                    self.record_explanation(uid(&write.object), write);
                 }
             }
             _ => {}
@@ -91,17 +93,16 @@ impl PodDeletions {
     /// Deletions that the scheduler requested, and those for which no reason appeared in time.
     pub(super) fn unexplained(&self, now: Timestamp) -> impl Iterator<Item = &PodDeletion> {
         let deadline = now.checked_sub(EXPLANATION_WINDOW).unwrap_or(Timestamp::MIN);
-        self.deletions.iter().filter(move |departure| {
-            departure.is_by_scheduler
-                || (departure.time <= deadline && !self.is_explained(departure))
+        self.deletions.iter().filter(move |deletion| {
+            deletion.is_by_scheduler || (deletion.time <= deadline && !self.is_explained(deletion))
         })
     }
 
-    fn observe_pod(&mut self, entry: &LogEntry, scheduler: &str) {
-        let pod = &*entry.object;
+    fn observe_pod(&mut self, write: &Write, scheduler: &str) {
+        let pod = &*write.object;
         let created_revision =
-            *self.created_revisions.entry(uid(pod).to_owned()).or_insert(entry.revision);
-        let before = entry.previous.as_ref();
+            *self.created_revisions.entry(uid(pod).to_owned()).or_insert(write.revision);
+        let before = write.previous.as_ref();
         if let Some(before) = before.filter(|before| is_running(before)) {
             // A pod that ends while it is being deleted explains nothing; one that ends by itself
             // may require the end of its siblings.
@@ -109,18 +110,18 @@ impl PodDeletions {
                 && !is_deleting(before)
                 && let Some(owner) = owner(pod)
             {
-                self.record_explanation(owner, entry);
+                self.record_explanation(owner, write);
             }
             let is_by_scheduler =
-                *entry.manager == *scheduler || *entry.manager == *UNKNOWN_MANAGER;
+                *write.manager == *scheduler || *write.manager == *UNKNOWN_MANAGER;
             let is_possible = is_by_scheduler
-                || (*entry.manager == *CONTROLLER_MANAGER && self.is_undisturbed(before));
+                || (*write.manager == *CONTROLLER_MANAGER && self.is_undisturbed(before));
             if is_possible
-                && requests_deletion(entry)
+                && requests_deletion(write)
                 && !is_reservation_pod(pod)
                 && !is_kubernetes_disruption(pod)
             {
-                let (pod, time) = (before.clone(), entry.time);
+                let (pod, time) = (before.clone(), write.time);
                 let requested_at = time.strftime("%Y-%m-%dT%H:%M:%SZ").to_string();
                 self.deletions.push(PodDeletion {
                     pod,
@@ -131,7 +132,7 @@ impl PodDeletions {
                 });
             }
         }
-        if entry.kind == EventKind::Deleted {
+        if write.kind == WriteKind::Delete {
             self.created_revisions.remove(uid(pod));
         }
     }
@@ -142,32 +143,27 @@ impl PodDeletions {
     }
 
     /// Whether something happened during the pod's life, or soon after, that required its deletion.
-    fn is_explained(&self, departure: &PodDeletion) -> bool {
-        let last = departure.time.checked_add(EXPLANATION_WINDOW).unwrap_or(Timestamp::MAX);
+    fn is_explained(&self, deletion: &PodDeletion) -> bool {
+        let last = deletion.time.checked_add(EXPLANATION_WINDOW).unwrap_or(Timestamp::MAX);
         let reasons =
-            dependencies(&departure.pod).filter_map(|concern| self.explanations.get(concern));
+            dependencies(&deletion.pod).filter_map(|concern| self.explanations.get(concern));
         reasons
             .flatten()
-            .any(|(revision, time)| *revision > departure.created_revision && *time <= last)
+            .any(|(revision, time)| *revision > deletion.created_revision && *time <= last)
     }
 
     /// Tracks whether a node or controller is stable; losing stability is a reason for deletions.
-    fn track_stability(
-        &mut self,
-        entry: &LogEntry,
-        concern: &str,
-        stands: impl Fn(&Value) -> bool,
-    ) {
-        if entry.kind != EventKind::Deleted && stands(&entry.object) {
+    fn track_stability(&mut self, write: &Write, concern: &str, stands: impl Fn(&Value) -> bool) {
+        if write.kind != WriteKind::Delete && stands(&write.object) {
             self.stable.insert(concern.to_owned());
         } else if self.stable.remove(concern) {
-            self.record_explanation(concern, entry);
+            self.record_explanation(concern, write);
         }
     }
 
-    fn record_explanation(&mut self, concern: &str, entry: &LogEntry) {
+    fn record_explanation(&mut self, concern: &str, write: &Write) {
         let reasons = self.explanations.entry(concern.to_owned()).or_default();
-        reasons.push((entry.revision, entry.time));
+        reasons.push((write.revision, write.time));
     }
 }
 
@@ -211,17 +207,17 @@ mod tests {
     use std::sync::Arc;
 
     use schedlab_api::json;
-    use schedlab_emulator::store::{Key, Resource, Subresource};
 
     use super::*;
+    use crate::write::ObjectKey;
 
     const STEPS_MANAGER: &str = "schedlab";
 
     /// A log with one write per second.
     #[derive(Default)]
     struct Log {
-        departures: PodDeletions,
-        objects: BTreeMap<Key, Object>,
+        deletions: PodDeletions,
+        objects: BTreeMap<ObjectKey, Object>,
         revision: u64,
     }
 
@@ -242,35 +238,26 @@ mod tests {
         /// Writes an object under a name; `null` deletes it.
         fn write(&mut self, by: &str, plural: &str, name: &str, mut object: Value) {
             self.revision += 1;
-            let (namespace, name) = ("".into(), name.into());
-            let key = Key { resource: Resource::new("", plural), namespace, name };
+            let (group, plural, namespace) = ("".into(), plural.into(), "".into());
+            let key = ObjectKey { group, plural, namespace, name: name.into() };
             let previous = self.objects.remove(&key);
             let kind = match (&previous, object.is_null()) {
-                (_, true) => EventKind::Deleted,
-                (None, false) => EventKind::Added,
-                (Some(_), false) => EventKind::Modified,
+                (_, true) => WriteKind::Delete,
+                (None, false) => WriteKind::Create,
+                (Some(_), false) => WriteKind::Update,
             };
-            if kind == EventKind::Deleted {
+            if kind == WriteKind::Delete {
                 object = Value::clone(previous.as_ref().expect("the object exists"));
             }
             object["metadata"]["uid"] = json!(&*key.name);
             let object = Arc::new(object);
-            if kind != EventKind::Deleted {
+            if kind != WriteKind::Delete {
                 self.objects.insert(key.clone(), object.clone());
             }
-            let (revision, manager, part) = (self.revision, by.into(), Subresource::None);
+            let (revision, manager) = (self.revision, by.into());
             let time = self.now();
-            let entry = LogEntry {
-                revision,
-                time,
-                kind,
-                key,
-                object,
-                previous,
-                manager,
-                subresource: part,
-            };
-            self.departures.observe(&entry, "kai-scheduler");
+            let write = Write { revision, time, kind, key, object, previous, manager };
+            self.deletions.observe(&write, "kai-scheduler");
         }
 
         /// Requests the deletion of a pod.
@@ -288,7 +275,7 @@ mod tests {
         /// The unexplained deletions a minute later.
         fn unexplained(&self) -> String {
             let later = self.now() + SignedDuration::from_mins(1);
-            let names = self.departures.unexplained(later).map(|departure| uid(&departure.pod));
+            let names = self.deletions.unexplained(later).map(|deletion| uid(&deletion.pod));
             names.collect::<Vec<_>>().join(" ")
         }
     }

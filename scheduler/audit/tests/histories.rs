@@ -1,9 +1,9 @@
 //! The rules of the audit, tested with histories of raw API objects: for each rule, histories that
 //! violate it, and similar ones that do not.
 
-#[path = "audit/claims.rs"]
+#[path = "histories/claims.rs"]
 mod claims;
-#[path = "audit/history.rs"]
+#[path = "histories/history.rs"]
 mod history;
 
 use history::{

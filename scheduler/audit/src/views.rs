@@ -1,6 +1,11 @@
 //! Converts raw API objects to the audit's views. Conversion never fails: invalid parts are left
 //! out, and the rules check the rest.
 
+mod devices;
+mod gpu_fractions;
+mod numa;
+mod queue_status;
+
 use std::collections::BTreeMap;
 
 use schedlab_api::{
@@ -8,16 +13,24 @@ use schedlab_api::{
     pointer::{at, list, text},
     quantity::thousandths,
 };
-use schedlab_audit::{
+
+use crate::rules::{
     Amounts, Eviction, EvictionKind, GroupView, Labels, Name, NodeSelectorTerm, NodeView, Operator,
     Phase, PodView, QueueView, Requirement, SubGroupView, Taint, TaintEffect, Toleration,
 };
+
+pub(crate) use devices::{Devices, claim_view};
+pub use devices::{claim_names, claimed_gpu_milli};
+pub(crate) use gpu_fractions::add_fractions;
+pub use gpu_fractions::{charged_milli, gpu_memory_mib, is_reservation_pod, shared_devices};
+pub(crate) use numa::add_numa_zones;
+pub(crate) use queue_status::reported_allocation;
 
 /// KAI's default priority classes, for clusters in which they were not created.
 const KAI_CLASSES: [(&str, i32); 4] =
     [("train", 50), ("build-preemptible", 75), ("build", 100), ("inference", 125)];
 
-pub(super) fn node_view(node: &Value) -> NodeView {
+pub(crate) fn node_view(node: &Value) -> NodeView {
     let ready = list(node, "/status/conditions").iter().any(|condition| {
         text(condition, "/type") == Some("Ready") && text(condition, "/status") == Some("True")
     });
@@ -32,7 +45,7 @@ pub(super) fn node_view(node: &Value) -> NodeView {
     }
 }
 
-pub(super) fn queue_view(queue: &Value) -> QueueView {
+pub(crate) fn queue_view(queue: &Value) -> QueueView {
     QueueView {
         parent: text(queue, "/spec/parentQueue").filter(|name| !name.is_empty()).map(Name::from),
         quota: bounds(queue, "quota"),
@@ -53,7 +66,7 @@ fn bounds(queue: &Value, field: &str) -> Amounts {
     bounds.collect()
 }
 
-pub(super) fn group_view(group: &Value, priorities: &BTreeMap<String, i32>) -> GroupView {
+pub(crate) fn group_view(group: &Value, priorities: &BTreeMap<String, i32>) -> GroupView {
     let class = text(group, "/spec/priorityClassName").unwrap_or("train");
     let well_known =
         || KAI_CLASSES.iter().find(|(name, _)| *name == class).map(|(_, value)| *value);
@@ -88,7 +101,7 @@ fn sub_group_view(part: &Value, parts: &[Value]) -> SubGroupView {
     }
 }
 
-pub(super) fn pod_view(pod: &Value) -> PodView {
+pub(crate) fn pod_view(pod: &Value) -> PodView {
     // This runs at every write of a pod, so each part is looked up once.
     let part = |name: &str| pod.get(name).unwrap_or(&Value::Null);
     let (metadata, spec, status) = (part("metadata"), part("spec"), part("status"));
@@ -121,7 +134,7 @@ pub(super) fn pod_view(pod: &Value) -> PodView {
         devices: annotation("schedlab.dev/gpu-devices")
             .map(|devices| devices.split(',').filter_map(|one| one.trim().parse().ok()).collect()),
         guaranteed: text(status, "/qosClass") == Some("Guaranteed"),
-        numa_zones: super::numa::numa_placement(pod),
+        numa_zones: numa::numa_placement(pod),
         device_shares: Vec::new(),
         claims: BTreeMap::new(),
     }
@@ -141,7 +154,7 @@ fn charge_for_mig(requests: &Amounts) -> Amounts {
 
 /// Parses the preemptor and the reason from the message with which the scheduler announced an
 /// eviction.
-pub(crate) fn parse_eviction(pod: &Name, cause: &str) -> Option<Eviction> {
+pub fn parse_eviction(pod: &Name, cause: &str) -> Option<Eviction> {
     let (before, after) = cause.split_once("workload ")?;
     let workload = after.split_whitespace().next()?.trim_end_matches(['.', ',']);
     let why = if before.contains("resource consolidation") {
@@ -157,7 +170,7 @@ pub(crate) fn parse_eviction(pod: &Name, cause: &str) -> Option<Eviction> {
 
 /// The effective requests of a pod as Kubernetes computes them: the sum of containers and sidecars,
 /// or the largest init container plus the sidecars before it; plus overhead; and one pod.
-pub(crate) fn pod_requests(pod: &Value) -> Amounts {
+pub fn pod_requests(pod: &Value) -> Amounts {
     spec_requests(pod.get("spec").unwrap_or(&Value::Null))
 }
 
@@ -232,7 +245,7 @@ fn effect(name: &str) -> Option<TaintEffect> {
     }
 }
 
-pub(super) fn node_selector_term(term: &Value) -> NodeSelectorTerm {
+pub(crate) fn node_selector_term(term: &Value) -> NodeSelectorTerm {
     let read = |path: &str| list(term, path).iter().filter_map(requirement).collect();
     NodeSelectorTerm { labels: read("/matchExpressions"), fields: read("/matchFields") }
 }
@@ -252,7 +265,7 @@ fn requirement(requirement: &Value) -> Option<Requirement> {
     Some(Requirement { key, operator, values: values.map(Name::from).collect() })
 }
 
-pub(super) fn amounts(found: Option<&Value>) -> Amounts {
+pub(crate) fn amounts(found: Option<&Value>) -> Amounts {
     let listed = found.and_then(Value::as_object).into_iter().flatten();
     listed.filter_map(|(name, found)| Some((name.as_str().into(), thousandths(found)?))).collect()
 }

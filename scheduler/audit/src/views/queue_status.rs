@@ -1,10 +1,11 @@
 //! The reported status of a Queue.
 
 use schedlab_api::{Value, quantity::thousandths};
-use schedlab_audit::Amounts;
+
+use crate::rules::Amounts;
 
 /// `status.allocated`, for the resources that queues account for.
-pub(super) fn allocated(queue: &Value) -> Option<Amounts> {
+pub(crate) fn reported_allocation(queue: &Value) -> Option<Amounts> {
     let allocated = queue.pointer("/status/allocated")?.as_object()?;
     let amounts = allocated.iter().filter_map(|(resource, amount)| {
         matches!(resource.as_str(), "nvidia.com/gpu" | "cpu" | "memory")
