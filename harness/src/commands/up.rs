@@ -19,7 +19,7 @@ use crate::cleanup::{Resource, Run};
 use crate::cli::{ProfileName, Up};
 use crate::exit::ExitStatus;
 use crate::interrupt::Signals;
-use crate::scenario_cluster::install_scheduler_objects;
+use crate::scheduler_objects::install_scheduler_objects;
 use crate::text::counted;
 
 /// The fleet of the operations lab.

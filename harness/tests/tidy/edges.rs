@@ -103,15 +103,17 @@ pub(crate) const EDGES: [(&str, &str); 8] = [
     (
         "harness",
         "
-            api exit cluster_scoped kubeconfig progress report text external_tools
-            audit
-            change interrupt cleanup
+            api interrupt cluster_scoped kubeconfig progress report text external_tools
+            exit scheduler_objects scheduler_source
+            cleanup
             process tenancy
             render observed
             scenario_cluster clusters manifests target
             cases
             diff doctor simulate upgrade
-            catalogue cli commands features snapshots runner steps world
+            catalogue features snapshots runner steps world
+            cli
+            commands
         ",
     ),
 ];
@@ -129,11 +131,7 @@ pub(crate) const EXCLUDED_EDGES: [(&str, &str); 7] = [
 
 /// Imports that still close a cycle inside a layer, by crate folder. The list only shrinks: an entry
 /// that is no longer needed fails the test.
-pub(crate) const BACK_EDGES: [(&str, &str, &str); 3] = [
-    ("harness", "features", "catalogue"),
-    ("harness", "runner", "cli"),
-    ("harness", "cli", "commands"),
-];
+pub(crate) const BACK_EDGES: [(&str, &str, &str); 1] = [("harness", "features", "catalogue")];
 
 /// Imported modules by importing module.
 pub(crate) type Edges = BTreeMap<String, BTreeSet<String>>;
