@@ -2,6 +2,11 @@
 
 use std::collections::BTreeMap;
 
+use schedlab_audit::{
+    self as objects, Amounts, Auditor, Breach, DeviceShare, Eviction, EvictionKind, GroupView,
+    NodeView, Phase, PodView, QueueView, Rules, SubGroupView, Time, Writer,
+};
+
 use crate::{
     Decision, EvictionCause, Plan, QueueUsage, Snapshot,
     model::{
@@ -10,10 +15,6 @@ use crate::{
         QueueId, Requirement, Taint, TaintEffect, Toleration,
     },
     resources::{Amount, PerResource, Resources},
-};
-use schedlab_audit::{
-    self as objects, Amounts, Auditor, Breach, DeviceShare, Eviction, EvictionKind, GroupView,
-    NodeView, Phase, PodView, QueueView, Rules, SubGroupView, Time, Writer,
 };
 
 /// Returns the breaches of the plan. The snapshot is replayed as history, and the plan as what

@@ -32,10 +32,11 @@ mod tokens;
 
 use std::sync::Arc;
 
+use schedlab_audit::{Rule, Rules};
+
 use crate::{
     Decision, Plan, Profile, Snapshot, audit, plan::eviction_message, profile::Placement, schedule,
 };
-use schedlab_audit::{Rule, Rules};
 
 /// The snapshot of `text`.
 pub(crate) fn snapshot_of(text: &str) -> Snapshot {

@@ -1,12 +1,13 @@
 //! Cycle after cycle on a closed system: nothing arrives, nothing finishes, and evicted pods are
 //! pending again.
 
+use schedlab_audit::Rules;
+
 use super::show;
 use crate::{
     Decision, Plan, Profile, QueueUsage, Snapshot, explain::next_snapshot as next,
     model::PodStatus, schedule,
 };
-use schedlab_audit::Rules;
 
 /// A system that is not steady after this many cycles never will be.
 const CYCLES_MAX: usize = 20;

@@ -2,6 +2,7 @@
 //! decisions are `a on n1` (optionally with `/g1` or `@z0`) and `a leaves for b by reclaim`.
 
 use insta::assert_snapshot;
+use schedlab_audit::Rules;
 
 use crate::{
     Decision, EvictionCause, Plan, QueueUsage, Snapshot,
@@ -12,7 +13,6 @@ use crate::{
     resources::Resources,
     testing::{kube_snapshot_of, snapshot_of},
 };
-use schedlab_audit::Rules;
 
 /// The breaches of the decisions under profile `kai`.
 fn audited(cluster: &str, output: &str) -> String {

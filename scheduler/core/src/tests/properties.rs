@@ -4,6 +4,7 @@
 use std::fmt::Write;
 
 use proptest::prelude::*;
+use schedlab_audit::{Rule, Rules};
 
 use crate::{
     Profile, Snapshot, audit,
@@ -13,7 +14,6 @@ use crate::{
     schedule,
     testing::{kube_snapshot_of, snapshot_of},
 };
-use schedlab_audit::{Rule, Rules};
 
 /// A job of a random cluster, as a table line.
 #[derive(Clone, Debug)]

@@ -3,6 +3,8 @@
 
 use std::fmt::Write as _;
 
+use schedlab_audit::Rules;
+
 use crate::{
     Decision, Plan, Profile, Snapshot,
     actions::{consolidate, preempt, reclaim},
@@ -13,7 +15,6 @@ use crate::{
     solver::AcceptedSolutions,
     testing::{rounds_of, snapshot_of},
 };
-use schedlab_audit::Rules;
 
 /// The last line of the rounds: how the cluster ends.
 fn end_of(cluster: &str) -> String {

@@ -4,7 +4,7 @@ use jiff::Timestamp;
 
 use super::duration::since;
 use super::{NONE, or_none};
-use crate::label_selector::LabelSelector;
+use crate::api_types::label_selector::LabelSelector;
 use schedlab_api::{
     Value, json,
     object::{at, list, map, number, text},

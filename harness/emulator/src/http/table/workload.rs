@@ -4,7 +4,7 @@ use jiff::Timestamp;
 
 use super::duration::{human, since};
 use super::{NONE, or_none};
-use crate::label_selector::LabelSelector;
+use crate::api_types::label_selector::LabelSelector;
 use schedlab_api::{
     Map, Value, json,
     object::{at, condition, is_deleting, list, map, number, remove, text},
