@@ -10,7 +10,7 @@ use crate::source::Source;
 
 /// Layers of each crate by crate folder, lowest layer first. A module may import the modules of its
 /// own line and of all lines above it. `module -> …` lists exactly what a module may import; only
-/// the crate's root imports such a module.
+/// the crate's root imports such a module. Types that the root itself defines are in the first line.
 pub(crate) const EDGES: [(&str, &str); 8] = [
     (
         "scheduler/core",
@@ -33,6 +33,7 @@ pub(crate) const EDGES: [(&str, &str); 8] = [
     (
         "scheduler/model",
         "
+            Labels Time
             name
             resources
             claim disruption_budget excluded_nodes gpu node node_selection numa pod pod_group queue queue_problem selectors topology volume
@@ -42,6 +43,7 @@ pub(crate) const EDGES: [(&str, &str); 8] = [
     (
         "scheduler/api",
         "
+            Value
             map
             convert
             serial tree
