@@ -44,7 +44,7 @@ pub(crate) const EDGES: [(&str, &str); 8] = [
             map
             convert
             serial tree
-            object quantity
+            duration object quantity
             pointer
             literal -> Value __fields __items json map to_value
         ",

@@ -6,6 +6,7 @@
 #![warn(clippy::missing_errors_doc)]
 
 mod convert;
+pub mod duration;
 mod literal;
 mod map;
 pub mod object;
