@@ -47,7 +47,7 @@ pub(crate) const EDGES: [(&str, &str); 8] = [
             map
             convert
             serial tree
-            object quantity
+            duration object quantity
             pointer
             literal -> Value __fields __items json map to_value
         ",
@@ -106,7 +106,8 @@ pub(crate) const EDGES: [(&str, &str); 8] = [
         "harness",
         "
             api interrupt cluster_scoped kubeconfig progress report text external_tools
-            exit scheduler_objects scheduler_source
+            audit exit scheduler_objects scheduler_source
+            change
             cleanup
             process tenancy
             render observed

@@ -15,6 +15,7 @@
 #![warn(clippy::missing_errors_doc)]
 
 mod convert;
+pub mod duration;
 mod literal;
 mod map;
 pub mod object;
