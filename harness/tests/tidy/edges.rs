@@ -107,7 +107,8 @@ pub(crate) const EDGES: [(&str, &str); 8] = [
         "
             api interrupt cluster_scoped kubeconfig progress report text external_tools
             exit scheduler_objects scheduler_source
-            cleanup
+            audit
+            change cleanup
             process tenancy
             render observed
             scenario_cluster clusters manifests target
