@@ -52,7 +52,7 @@ pub fn schedule_observed(
 }
 
 /// Like [`schedule_observed`]; also returns the session after the cycle.
-pub(crate) fn decide<'s>(
+pub fn decide<'s>(
     snapshot: &'s Snapshot,
     profile: &'s Profile,
     observer: &mut dyn CycleObserver,

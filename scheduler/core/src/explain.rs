@@ -5,7 +5,6 @@
 mod hypothetical_node;
 mod hypothetical_pod;
 mod hypothetical_snapshot;
-mod next_snapshot;
 mod queue;
 mod queue_text;
 mod suggestions;
@@ -16,7 +15,7 @@ use std::collections::BTreeMap;
 
 use crate::{
     Decision, Plan, Profile, Reason, Snapshot,
-    cycle::decide,
+    inspect::decide,
     model::{DeviceClaim, FractionalGpu, Name, NodeId, PodGroupId, PodId, PodShape, QueueId},
     queues::Account,
     reason::{FitError, Suggestion},
@@ -25,8 +24,6 @@ use crate::{
 };
 use hypothetical_node::NodeSize;
 use hypothetical_snapshot::MissingPods;
-#[cfg(test)]
-pub(crate) use next_snapshot::next_snapshot;
 pub use queue::{QueueBalance, QueueExplanation, VictimCandidate, explain_queue};
 pub use queue_text::QueueExplanationText;
 use suggestions::{Situation, SuggestionSearch};

@@ -11,6 +11,8 @@ mod fair_share_reason;
 pub mod fairshare;
 pub mod framework;
 mod head_of_line;
+pub mod inspect;
+mod next_snapshot;
 pub mod plan;
 pub mod plugins;
 pub mod profile;

@@ -31,8 +31,8 @@ use crate::{
     session::{FreeCapacity, Session},
 };
 
-pub(crate) use evictable_unit::{EvictableUnit, Portion};
-pub(crate) use preview::{eviction_order, reclaim_candidates};
+pub use evictable_unit::{EvictableUnit, PlacedPods, Portion};
+pub use preview::{eviction_order, reclaim_candidates};
 pub(crate) use solve::{EvictionPolicy, solve};
 pub(crate) use validation::AcceptedSolutions;
 

@@ -3,8 +3,8 @@
 
 use crate::{
     Decision, Profile, Snapshot,
-    cycle::decide,
     fairshare::{LevelDivision, divisions_on_path},
+    inspect::{EvictableUnit, Portion, decide, eviction_order, reclaim_candidates},
     model::{PodGroupId, PodId, QueueId},
     queues::{
         Account,
@@ -13,7 +13,6 @@ use crate::{
     reason::Quantity,
     resources::{Amount, PerResource, ResourceName},
     session::Session,
-    solver::{self, EvictableUnit, Portion},
 };
 
 /// The explanation of one queue.
@@ -92,8 +91,7 @@ pub fn explain_queue(snapshot: &Snapshot, profile: &Profile, queue: QueueId) -> 
     };
     let one_more = Quantity { resource, amount: 1000 };
     let reclaimable = reclaimable(snapshot, profile, queue, request);
-    let eviction_order =
-        solver::eviction_order(&session, queue).into_iter().map(candidate).collect();
+    let eviction_order = eviction_order(&session, queue).into_iter().map(candidate).collect();
     let evictions = evictions(snapshot, profile, queue);
     QueueExplanation {
         queue,
@@ -122,7 +120,7 @@ fn reclaimable(
         let victims = Victims::from([(unit.queue, vec![unit.amount])]);
         reclaimer.may_take(session.accounts(), &victims, profile.reclaim_saturation_milli)
     };
-    let units = solver::reclaim_candidates(&session, reclaimer).into_iter();
+    let units = reclaim_candidates(&session, reclaimer).into_iter();
     units.filter(may_take).map(candidate).collect()
 }
 

@@ -1,12 +1,9 @@
 //! Simulates a suggestion: runs the cycles after it for a pod group.
 
-use super::{
-    MissingPods, NewNodeSize, TrialOutcome, decisions_for, missing_pods,
-    next_snapshot::next_snapshot,
-};
+use super::{MissingPods, NewNodeSize, TrialOutcome, decisions_for, missing_pods};
 use crate::{
     Decision, Plan, Profile, Snapshot,
-    cycle::decide,
+    inspect::{decide, next_snapshot},
     model::{Name, NodeId, Pod, PodGroupId, PodId, PodStatus},
     queues::MinimumStatus,
     session::{Fit, Session},

@@ -3,8 +3,8 @@
 
 use super::show;
 use crate::{
-    Decision, Plan, Profile, QueueUsage, Snapshot, audit::Rules, explain::next_snapshot as next,
-    model::PodStatus, schedule,
+    Decision, Plan, Profile, QueueUsage, Snapshot, audit::Rules, model::PodStatus,
+    next_snapshot::next_snapshot as next, schedule,
 };
 
 /// A system that is not steady after this many cycles never will be.

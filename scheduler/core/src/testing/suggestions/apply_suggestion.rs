@@ -4,11 +4,11 @@
 use crate::{
     Profile, Snapshot,
     cycle::decide,
-    explain::next_snapshot,
     model::{
         HOSTNAME, Name, Node, NodeId, Pod, PodGroupId, PodShape, PodStatus, QueueId, ShapeId, Time,
         Toleration,
     },
+    next_snapshot::next_snapshot,
     queues::MinimumStatus,
     reason::{
         CapacityLocation, DomainHint, FitError, PlacementNeed, Quantity, QueueBound, Suggestion,

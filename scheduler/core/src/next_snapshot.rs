@@ -6,7 +6,7 @@ use crate::{
 };
 
 /// One second later: bound pods run, evicted pods are gone and pending again.
-pub(crate) fn next_snapshot(snapshot: &Snapshot, plan: &Plan) -> Snapshot {
+pub fn next_snapshot(snapshot: &Snapshot, plan: &Plan) -> Snapshot {
     let mut next = snapshot.clone();
     next.now = Time(next.now.0 + 1000);
     for decision in &plan.decisions {
