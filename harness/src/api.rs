@@ -10,11 +10,10 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 use http::Request;
-use schedlab_api::{Value, json};
+use schedlab_api::{Value, json, pointer as fields};
 use schedlab_emulator::error::undecodable_field;
 use serde::de::{DeserializeOwned, IgnoredAny};
 
-use crate::fields;
 pub use version::VersionError;
 
 /// Our field manager and User-Agent.

@@ -1,5 +1,5 @@
 //! The audit of a running cluster: checks the scheduler's rules after every write. The rules are
-//! the core's ([`schedlab_scheduler_core::audit`]). Their view of the cluster is read here from raw
+//! the core's ([`schedlab_audit`]). Their view of the cluster is read here from raw
 //! API objects, never through the scheduler's own conversion, and a violation comes with the
 //! history that led to it.
 //!
@@ -23,13 +23,10 @@ use std::{
 
 use jiff::Timestamp;
 use schedlab_api::Value;
+use schedlab_audit::{Auditor, Name, Rule, Rules, Time, Writer};
 use schedlab_emulator::Observer;
 use schedlab_emulator::store::{EventKind, LogEntry, Object};
 use schedlab_scheduler::Progress;
-use schedlab_scheduler_core::{
-    audit::{Auditor, Rule, Rules, Writer},
-    model::{Name, Time},
-};
 use tokio::sync::watch;
 
 use crate::change::{eviction_message, requests_deletion};

@@ -4,10 +4,11 @@
 
 use std::fmt;
 
-use schedlab_api::Value;
+use schedlab_api::{
+    Value,
+    pointer::{at, text},
+};
 use schedlab_emulator::store::{EventKind, LogEntry};
-
-use crate::fields::{at, text};
 
 /// A change of an object, derived from a log entry.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]

@@ -9,9 +9,10 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
+use schedlab_scheduler::logging::{self, LogFormat};
 
 use crate::clusters::Kubelets;
-use crate::commands;
+use crate::commands::{self, UsageError};
 use crate::exit::ExitStatus;
 use crate::features::{Shard, TagExpression};
 use crate::report::Reporter;
@@ -25,6 +26,17 @@ pub use compare::{DiffRuns, Upgrade, UpgradeCluster, UpgradeStrategy};
 #[derive(Debug, Parser)]
 #[command(name = "schedlab", version, after_help = EXIT_CODES)]
 pub struct Cli {
+    /// Format of the log on standard error. Nothing is logged unless the variable `RUST_LOG` selects
+    /// it, such as `RUST_LOG=debug`.
+    #[arg(
+        long,
+        global = true,
+        value_enum,
+        default_value_t = LogFormat::Text,
+        value_name = "FORMAT",
+        help_heading = "Logging"
+    )]
+    pub log_format: LogFormat,
     /// The subcommand.
     #[command(subcommand)]
     pub command: Command,
@@ -501,6 +513,9 @@ pub fn main() -> ExitCode {
             return if error.use_stderr() { ExitStatus::Usage } else { ExitStatus::Passed }.into();
         }
     };
+    if let Err(error) = logging::init(cli.log_format, "off") {
+        return commands::report_error(&UsageError(error.to_string()).into()).into();
+    }
     let ended = match cli.command {
         Command::Run(args) => commands::run(&args),
         Command::List(args) => commands::list(&args),

@@ -41,7 +41,6 @@ pub mod text;
 pub mod audit;
 pub mod change;
 mod cluster_scoped;
-mod fields;
 pub mod render;
 
 pub mod cases;

@@ -16,6 +16,8 @@ mod kubeconfig;
 mod kwok;
 #[path = "cli/lab.rs"]
 mod lab;
+#[path = "cli/logs.rs"]
+mod logs;
 #[path = "cli/options.rs"]
 mod options;
 #[path = "cli/upgrade.rs"]

@@ -21,10 +21,11 @@ const FILE_LINES_MAX: usize = 800;
 const FUNCTION_LINES_MAX: usize = 80;
 
 /// Folders of the crates.
-const CRATES: [&str; 7] = [
+const CRATES: [&str; 8] = [
     "scheduler/core",
     "scheduler/api",
     "scheduler/model",
+    "scheduler/audit",
     "scheduler",
     "harness/control-plane",
     "harness/emulator",

@@ -5,11 +5,16 @@ use std::sync::{
     atomic::{AtomicU64, Ordering},
 };
 
+use futures::AsyncBufRead;
 use http::Request;
 use kube::Client;
 use schedlab_api::Value;
 use serde::{Deserialize, Serialize, de::IgnoredAny};
 use thiserror::Error;
+use tokio::time::Instant;
+use tracing::{Instrument as _, debug, debug_span};
+
+use crate::logging::millis;
 
 /// Why a request failed.
 #[derive(Debug, Error)]
@@ -208,8 +213,37 @@ async fn send_request<T: ResponseBody>(
     client: &Client,
     request: Request<Vec<u8>>,
 ) -> Result<T, ApiError> {
-    let text = client.request_text(request).await?;
+    let text = logged(request, |request| client.request_text(request)).await?;
     T::parse(&text).map_err(|error| ApiError::OutcomeUnknown(kube::Error::SerdeError(error)))
+}
+
+/// Sends a watch request, and returns the lines of the response.
+pub(crate) async fn request_lines(
+    client: &Client,
+    request: Request<Vec<u8>>,
+) -> Result<impl AsyncBufRead + Send + use<>, ApiError> {
+    Ok(logged(request, |request| client.request_stream(request)).await?)
+}
+
+/// Sends a request with `send`, in a span.
+async fn logged<R, F: Future<Output = kube::Result<R>>>(
+    request: Request<Vec<u8>>,
+    send: impl FnOnce(Request<Vec<u8>>) -> F,
+) -> kube::Result<R> {
+    let span = debug_span!("request", verb = %request.method(), resource = %request.uri());
+    let started = Instant::now();
+    let result = send(request).instrument(span.clone()).await;
+    span.in_scope(|| {
+        let duration_ms = millis(started.elapsed());
+        match &result {
+            Ok(_) => debug!(status = "success", duration_ms, "request ended"),
+            Err(kube::Error::Api(status)) => {
+                debug!(status = status.code, duration_ms, "request ended");
+            }
+            Err(error) => debug!(%error, duration_ms, "request ended"),
+        }
+    });
+    result
 }
 
 pub(crate) fn to_bytes(value: &impl Serialize) -> Vec<u8> {

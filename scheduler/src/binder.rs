@@ -21,12 +21,14 @@ use tokio::{
     sync::watch,
     time::{Instant, sleep_until},
 };
+use tracing::{Instrument as _, debug, info, info_span, warn};
 
 use crate::{
     api::{ApiClient, ApiError},
     cache::ObjectKey,
     concurrency::WriteLimiter,
     config::{Clock, Config, RunUntil},
+    logging::millis,
     progress::Progress,
     watch::{Kind, WatchEvent, Watches},
 };
@@ -212,10 +214,14 @@ impl Binder {
             let api = self.api.clone();
             let since = self.waiting_since.get(&key);
             let is_patient = since.is_none_or(|since| since.elapsed() < VOLUME_BIND_TIMEOUT);
+            let span = info_span!("bind", pod = %key, node = %request.node);
             async move {
+                let sent = Instant::now();
                 let attempt = attempt::run(&api, &key, &request, &devices, is_patient).await;
+                log_attempt(&attempt, sent.elapsed());
                 (key, request, attempt)
             }
+            .instrument(span)
         });
         let attempts: Vec<_> = attempts.collect();
         let mut limiter = std::mem::replace(&mut self.limiter, WriteLimiter::with_limit(1));
@@ -318,6 +324,21 @@ impl Binder {
                 self.status.send_modify(|status| status.last_failure = Some(message));
             }
         }
+    }
+}
+
+/// Logs an attempt, within its span.
+fn log_attempt(attempt: &Result<AttemptOutcome, ApiError>, duration: Duration) {
+    let duration_ms = millis(duration);
+    match attempt {
+        Ok(AttemptOutcome::Waiting) => debug!(duration_ms, "waiting for another controller"),
+        Ok(AttemptOutcome::Finished(Attempt { result: Ok(()), .. })) => {
+            info!(duration_ms, "pod bound");
+        }
+        Ok(AttemptOutcome::Finished(Attempt { result: Err(error), .. })) => {
+            warn!(error, duration_ms, "pod not bound");
+        }
+        Err(error) => warn!(%error, duration_ms, "pod not bound"),
     }
 }
 

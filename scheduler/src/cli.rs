@@ -24,6 +24,7 @@ use schedlab_scheduler::{
     crds, explain,
     health::{self, Health},
     leader_election::{ElectionConfig, LeaderState, lead},
+    logging::LogFormat,
     replay,
     snapshot_file::SnapshotSource,
 };
@@ -32,6 +33,7 @@ use tokio::{
     signal::unix::{SignalKind, signal},
     sync::watch,
 };
+use tracing::{Level, error, info, warn};
 
 pub(crate) use webhooks::{Webhooks, print_webhooks};
 
@@ -40,11 +42,22 @@ const CLUSTER: &str = "Cluster";
 const CONFIGURATION: &str = "Configuration";
 const COMPONENTS: &str = "Components";
 const ENDPOINTS: &str = "Endpoints";
+const LOGGING: &str = "Logging";
 
 /// A Kubernetes scheduler that is compatible with KAI
 #[derive(Debug, Parser)]
 #[command(version)]
 pub(crate) struct Arguments {
+    /// Format of the log on standard error; the variable `RUST_LOG` selects what is logged
+    #[arg(
+        long,
+        value_name = "FORMAT",
+        value_enum,
+        default_value_t = LogFormat::Text,
+        global = true,
+        help_heading = LOGGING
+    )]
+    pub(crate) log_format: LogFormat,
     #[command(subcommand)]
     pub(crate) command: Command,
 }
@@ -454,7 +467,7 @@ async fn client(kubeconfig: Option<&Path>) -> anyhow::Result<kube::Client> {
     kube::Client::try_from(config).context("cannot create a client from that configuration")
 }
 
-/// Prints API failures, problems of the usage database and idle GPU reservations, each once when it
+/// Logs API failures, problems of the usage database and idle GPU reservations, each once when it
 /// changes. Runs beyond the end of work, until the lease is released.
 async fn report_failures(mut status: watch::Receiver<Progress>) -> Infallible {
     let mut last = [None, None, None];
@@ -466,7 +479,7 @@ async fn report_failures(mut status: watch::Receiver<Progress>) -> Infallible {
         };
         for (now, last) in now.iter().zip(&last) {
             if let Some(message) = now.as_ref().filter(|_| now != last) {
-                print_error(message);
+                warn!("{message}");
             }
         }
         last = now;
@@ -474,20 +487,20 @@ async fn report_failures(mut status: watch::Receiver<Progress>) -> Infallible {
     std::future::pending().await
 }
 
-/// Prints that the lease could not be released, so that no candidate can lead for a while.
+/// Logs that the lease could not be released, so that no candidate can lead for a while.
 fn report_unreleased_lease(last: &LeaderState) {
     if let LeaderState::ReleaseFailed(_) = last {
-        print_error(&last.to_string());
+        warn!("{last}");
     }
 }
 
-/// Prints changes of leadership. Without election there are none.
+/// Logs changes of leadership. Without election there are none.
 async fn report_leadership(mut standing: watch::Receiver<LeaderState>) -> Infallible {
     let mut last = None;
     while standing.changed().await.is_ok() {
         let now = standing.borrow_and_update().clone();
         if last.as_ref() != Some(&now) {
-            print_error(&now.to_string());
+            info!("{now}");
         }
         last = Some(now);
     }
@@ -510,7 +523,12 @@ pub(crate) fn print_crds() -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Prints a line to standard error; ignores a closed one.
-pub(crate) fn print_error(line: &str) {
-    let _ = writeln!(io::stderr(), "schedlab-scheduler: {line}");
+/// Reports the error that ended the process: in a JSON log as an event, else as a plain line.
+pub(crate) fn report_error(failed: &anyhow::Error, format: LogFormat) {
+    if format == LogFormat::Json && tracing::enabled!(Level::ERROR) {
+        error!("{failed:#}");
+    } else {
+        // A closed standard error is ignored.
+        let _ = writeln!(io::stderr(), "schedlab-scheduler: {failed:#}");
+    }
 }

@@ -12,16 +12,13 @@ mod concurrency;
 pub mod config;
 pub mod crds;
 pub mod explain;
-pub mod health;
 mod karta;
-pub mod leader_election;
-pub mod metrics;
+pub mod logging;
 pub mod node_scores;
 mod parse;
-mod pod_groups;
 mod podgrouper;
 pub mod progress;
-mod queues;
+mod queue_controller;
 pub mod replay;
 mod run;
 mod snapshot_builder;
@@ -37,6 +34,5 @@ pub use config::{
     Binding, Clock, Component, Config, ConfigFile, ConfigSource, ConfigSourceError,
     DefaultPriorities, Flavor, GpuReservation, IdlePolicy, NodePool, QueueMetricLabel, RunUntil,
 };
-pub use metrics::Metrics;
 pub use progress::{Progress, QueueSummary};
-pub use run::{run, run_until};
+pub use run::{health, leader_election, metrics, metrics::Metrics, run, run_until};

@@ -5,11 +5,15 @@ mod cli;
 use std::process::ExitCode;
 
 use clap::Parser as _;
+use schedlab_scheduler::logging;
 
 use cli::{Arguments, Command};
 
 fn main() -> ExitCode {
-    let done = match Arguments::parse().command {
+    let arguments = Arguments::parse();
+    let log_format = arguments.log_format;
+    let logged = logging::init(log_format, "info").map_err(anyhow::Error::from);
+    let done = logged.and_then(|()| match arguments.command {
         Command::Run(arguments) => cli::run(&arguments),
         Command::Explain(arguments) => cli::explain(&arguments),
         Command::Replay(arguments) => cli::replay(&arguments),
@@ -17,11 +21,11 @@ fn main() -> ExitCode {
         Command::ConfigSchema => cli::print_config_schema(),
         Command::Crds => cli::print_crds(),
         Command::Webhooks(arguments) => cli::print_webhooks(&arguments),
-    };
+    });
     match done {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            cli::print_error(&format!("{error:#}"));
+            cli::report_error(&error, log_format);
             ExitCode::FAILURE
         }
     }

@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 
 use schedlab_api::Value;
 use schedlab_scheduler_core::{
+    framework::{ScoredNode, Session},
     model::PodId,
-    session::{ScoredNode, Session},
 };
 
 use crate::{cache::ClusterCache, config::Config, snapshot_builder::SnapshotBuilder, watch::Kind};

@@ -1,7 +1,11 @@
 //! The main loop: watch events update the cache; when a cycle is due, the cache becomes a snapshot,
 //! the snapshot a plan, and the plan API requests.
 
+mod action_log;
+pub mod health;
 mod inputs;
+pub mod leader_election;
+pub mod metrics;
 mod report;
 
 use std::{collections::BTreeSet, sync::Arc, time::Duration};
@@ -11,8 +15,11 @@ use futures::FutureExt as _;
 use kube::Client;
 use schedlab_scheduler_core::{Plan, model::Time, schedule, schedule_observed};
 use tokio::time::{Instant, timeout};
+use tracing::{Instrument as _, Level, debug, info, info_span};
 
+use action_log::ActionLog;
 use inputs::Input;
+use metrics::{CycleTimings, Metrics, Stopwatch};
 
 use crate::{
     api::{ApiClient, ApiError},
@@ -21,7 +28,7 @@ use crate::{
     cache::{ClusterCache, ObjectKey},
     concurrency::WriteLimiter,
     config::{Clock, Component, Config, Flavor, IdlePolicy, RunUntil},
-    metrics::{CycleTimings, Metrics, Stopwatch},
+    logging::millis,
     podgrouper::{self, PodGrouper},
     snapshot_builder::SnapshotBuilder,
     trace::TracedObserver,
@@ -234,7 +241,10 @@ impl Scheduler {
             match self.next().await {
                 Input::Watch(event) => self.handle(event),
                 Input::Usage => self.handle_usage(),
-                Input::CycleDue => self.cycle().await,
+                Input::CycleDue => {
+                    let number = self.config.progress.borrow().cycles + 1;
+                    self.cycle().instrument(info_span!("cycle", number)).await;
+                }
             }
             if self.config.run_until == RunUntil::FirstCycle && self.last_cycle.is_some() {
                 return Ok(());
@@ -278,6 +288,7 @@ impl Scheduler {
         outcome.retry |= self.report_idle_reservations();
         let (open, close, whole) = (opened - started, applied.elapsed(), started.elapsed());
         self.observe_metrics(&plan, &stopwatch, CycleTimings { open, close, whole });
+        self.log_cycle(&plan, whole);
         self.schedule_next(started, &plan, &outcome);
         let is_done = Outcome { waits_for_volumes: false, ..outcome } == Outcome::default();
         let is_quiet = self.api.requests() == before && is_done;
@@ -294,17 +305,28 @@ impl Scheduler {
     fn decide(&self, stopwatch: &mut Stopwatch) -> Plan {
         let snapshot = &self.snapshot_builder.built.snapshot;
         let profile = &self.config.profile;
+        let is_measured = self.metrics.is_some() || tracing::enabled!(Level::DEBUG);
+        let mut observer = ActionLog::new(stopwatch);
         if let Some(trace) = &self.config.trace {
             trace.begin_cycle(snapshot.now);
-            return schedule_observed(
-                snapshot,
-                profile,
-                &mut TracedObserver { inner: stopwatch, trace },
-            );
+            let mut observer = TracedObserver { inner: &mut observer, trace };
+            schedule_observed(snapshot, profile, &mut observer)
+        } else if is_measured {
+            schedule_observed(snapshot, profile, &mut observer)
+        } else {
+            schedule(snapshot, profile)
         }
-        match self.metrics {
-            Some(_) => schedule_observed(snapshot, profile, stopwatch),
-            None => schedule(snapshot, profile),
+    }
+
+    /// Level `info` only with decisions, since an idle scheduler may run a cycle every second.
+    fn log_cycle(&self, plan: &Plan, duration: Duration) {
+        let pods = self.snapshot_builder.built.snapshot.pods.len();
+        let (decisions, waiting_groups) = (plan.decisions.len(), plan.waiting.len());
+        let duration_ms = millis(duration);
+        if decisions == 0 {
+            debug!(pods, decisions, waiting_groups, duration_ms, "cycle ended");
+        } else {
+            info!(pods, decisions, waiting_groups, duration_ms, "cycle ended");
         }
     }
 

@@ -9,10 +9,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use schedlab_scheduler_core::{
     CycleObserver,
-    framework::{Plugins, Scoring},
+    framework::{Plugins, Scoring, Session},
     model::{NodeId, PodGroupId, PodId, Time},
     profile::Action,
-    session::Session,
 };
 
 use log::TraceLog;

@@ -17,13 +17,14 @@ use kube::Client;
 use schedlab_api::Value;
 use schedlab_scheduler_core::model::Name;
 use serde::Deserialize;
+use tracing::{debug, warn};
 
 use self::{
     line::{LineKind, peek},
     wake_flag::WakeFlag,
 };
 use crate::{
-    api::{ApiError, path, request_json},
+    api::{ApiError, path, request_json, request_lines},
     config::Flavor,
     parse::at,
 };
@@ -385,7 +386,7 @@ impl Watch {
         let path = self.kind.path();
         let path = format!("{path}?watch=true&allowWatchBookmarks=true&resourceVersion={version}");
         let request = self.kind.get_request(&path, ResponseForm::Object);
-        Ok(Box::pin(self.client.request_stream(request).await?))
+        Ok(Box::pin(request_lines(&self.client, request).await?))
     }
 
     /// Retries after a delay. A kind that does not exist counts as an empty list once.
@@ -394,8 +395,16 @@ impl Watch {
         error: &ApiError,
         state: State,
     ) -> (Option<WatchEvent>, State) {
-        if matches!(error, ApiError::Gone(_)) {
-            return (None, State::Listing);
+        let kind = self.kind;
+        match error {
+            ApiError::Gone(_) => {
+                debug!(?kind, "resourceVersion expired, listing again");
+                return (None, State::Listing);
+            }
+            ApiError::NotFound(_) => debug!(?kind, "kind does not exist"),
+            ApiError::Conflict(_) | ApiError::Refused(_) | ApiError::OutcomeUnknown(_) => {
+                warn!(?kind, %error, "cannot list or watch");
+            }
         }
         let absent = matches!(error, ApiError::NotFound(_)) && self.failures == 0;
         let wait = RETRY_FIRST.saturating_mul(1 << self.failures.min(5)).min(RETRY_MAX);
@@ -426,7 +435,7 @@ impl Watch {
         let version = at(&list, "/metadata/resourceVersion").and_then(Value::as_str).unwrap_or("0");
         let watch = format!("{named}&watch=true&resourceVersion={version}");
         let request = Request::get(watch).body(Vec::new()).expect("path and version are valid");
-        let mut lines = Box::pin(self.client.request_stream(request).await?);
+        let mut lines = Box::pin(request_lines(&self.client, request).await?);
         let mut line = Vec::new();
         while lines.read_until(b'\n', &mut line).await.is_ok_and(|read| read > 0) {
             if peek(&line).is_some_and(|(line_kind, ..)| line_kind == LineKind::Changed) {

@@ -7,11 +7,9 @@ use std::{
     time::{Duration, Instant},
 };
 
+use schedlab_audit::Rules;
 use schedlab_scheduler_core::{
-    Decision, Profile, Snapshot,
-    audit::{Rules, audit_plan},
-    profile::Action,
-    schedule, synthetic,
+    Decision, Profile, Snapshot, audit::audit_plan, profile::Action, schedule, synthetic,
 };
 
 use crate::table::{Row, Table, median, time};

@@ -4,6 +4,7 @@
 
 mod affinity;
 mod autoscaler;
+mod checks;
 mod config_map_and_secret;
 mod container;
 mod cron_job;
@@ -36,16 +37,15 @@ mod volume_source;
 mod webhook_configuration;
 mod workload;
 
-pub use node::NOT_READY;
-pub(crate) use node::UNREACHABLE;
+pub use checks::NOT_READY;
+pub(crate) use checks::UNREACHABLE;
 pub(crate) use storage::{default_storage_class, is_default_storage_class, names_storage_class};
 
 use crate::error::{ApiError, FieldErrors};
 use crate::kinds::Kind;
 use crate::kinds::schema::Schema;
-use crate::object;
 use crate::store::{Key, Store, Subresource};
-use schedlab_api::Value;
+use schedlab_api::{Value, object};
 
 /// The context in which a new state of an object is defaulted and validated.
 pub(crate) struct Admission<'s> {

@@ -17,7 +17,6 @@ use crate::controllers::{
     WriteRefusal,
 };
 use crate::error::ApiError;
-use crate::object;
 use crate::shared::SharedStore;
 use crate::store::{
     EventKind, FieldValidation, Key, LogEntry, Op, Resource, Store, WebhookContext, Write,
@@ -25,7 +24,7 @@ use crate::store::{
 };
 use crate::webhook_client::Webhooks;
 use crate::webhook_matching;
-use schedlab_api::{Value, json};
+use schedlab_api::{Value, json, object};
 
 use work_queue::{Task, WorkQueue};
 

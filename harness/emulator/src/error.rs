@@ -7,7 +7,7 @@ pub(crate) mod go_json;
 
 use serde::{Deserialize, Serialize};
 
-use crate::kinds::Resource;
+use crate::resource::Resource;
 
 pub use field::FieldErrors;
 

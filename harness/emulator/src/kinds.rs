@@ -13,45 +13,15 @@ pub(crate) mod typed;
 mod version;
 
 use std::collections::BTreeMap;
-use std::fmt;
 use std::sync::Arc;
 
+use crate::error::{ApiError, FieldErrors};
+use crate::resource::Resource;
 use schema::Schema;
 
 pub use custom_kind::from_crd;
 pub(crate) use custom_kind::version_rank;
 pub use scale::Scale;
-
-/// A resource: API group and plural name, in any version.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Resource {
-    /// API group; empty for the core group.
-    pub group: Arc<str>,
-    /// Plural name, as in paths.
-    pub plural: Arc<str>,
-}
-
-impl Resource {
-    /// `Resource::new("apps", "deployments")`.
-    pub fn new(group: &str, plural: &str) -> Self {
-        Self { group: group.into(), plural: plural.into() }
-    }
-
-    /// Whether it is the resource `plural` of `group`.
-    pub fn is(&self, group: &str, plural: &str) -> bool {
-        &*self.plural == plural && &*self.group == group
-    }
-}
-
-impl fmt::Display for Resource {
-    /// As in API messages: `pods`, `deployments.apps`.
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if self.group.is_empty() {
-            return formatter.write_str(&self.plural);
-        }
-        write!(formatter, "{}.{}", self.plural, self.group)
-    }
-}
 
 /// One kind of object.
 #[derive(Clone, Debug)]
@@ -179,6 +149,13 @@ impl Kind {
     }
 }
 
+impl FieldErrors {
+    /// `Invalid` (422) for the object `name` if there are errors.
+    pub fn into_result(self, kind: &Kind, name: &str) -> Result<(), ApiError> {
+        self.into_result_for(&kind.resource.group, &kind.kind, name)
+    }
+}
+
 /// The registry of kinds.
 #[derive(Clone, Debug)]
 pub struct Kinds {
@@ -265,12 +242,6 @@ mod tests {
         assert_eq!(&*deployment.kind, "Deployment");
         assert_eq!(&*kinds.by_kind("", "Pod").unwrap().resource.plural, "pods");
         assert!(kinds.by_path("apps", "v1beta1", "deployments").is_none());
-    }
-
-    #[test]
-    fn a_resource_is_displayed_as_in_api_messages() {
-        assert_eq!(Resource::new("", "pods").to_string(), "pods");
-        assert_eq!(Resource::new("apps", "deployments").to_string(), "deployments.apps");
     }
 
     #[test]

@@ -2,8 +2,7 @@
 
 use std::time::Duration;
 
-use crate::object::annotation;
-use schedlab_api::Value;
+use schedlab_api::{Value, object::annotation};
 
 /// Time from binding to running.
 pub(crate) const STARTUP: &str = "schedlab.dev/startup";
@@ -58,7 +57,7 @@ pub fn parse_duration(text: &str) -> Option<Duration> {
             "d" => 86_400_000_000_000,
             _ => return None,
         };
-        let nanos = crate::quantity::parse(number).ok()?.checked_mul(unit_nanos)? / 1000;
+        let nanos = schedlab_api::quantity::parse(number).ok()?.checked_mul(unit_nanos)? / 1000;
         total = total.checked_add(Duration::from_nanos(u64::try_from(nanos).ok()?))?;
         rest = tail;
     }

@@ -41,13 +41,17 @@ pub mod error;
 mod expression;
 mod kubelet_timing;
 mod names;
-pub mod object;
 mod pod_requests;
+<<<<<<< HEAD
+=======
 pub mod quantity;
+pub(crate) mod resource;
+>>>>>>> emu
 pub mod yaml;
 
+mod field_selector;
 pub mod kinds;
-pub mod select;
+mod label_selector;
 pub mod store;
 
 mod quota;
@@ -77,8 +81,10 @@ mod emulator;
 pub use admission::NOT_READY;
 pub use controllers::{KubeletDefaults, NODE_DOWN};
 pub use emulator::{Emulator, Options, SettleTimeout, initial_store};
+pub use field_selector::FieldSelector;
 pub use fleet::{Fleet, FleetError, FleetLocation};
 pub use http::Router;
+pub use label_selector::{LabelSelector, Requirement};
 pub use serve::{Reach, Server};
 pub use shared::{Observer, SharedStore};
 pub use webhook_client::{ServiceHandler, Webhooks};

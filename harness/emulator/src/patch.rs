@@ -26,23 +26,6 @@ pub use strategic::apply_strategic_patch;
 mod tests;
 
 use crate::error::ApiError;
-use schedlab_api::Value;
-
-/// Formats a value like Go's `%v`.
-pub(crate) fn go_value(value: &Value) -> String {
-    let several = |parts: Vec<String>| parts.join(" ");
-    match value {
-        Value::Null => "<nil>".to_owned(),
-        Value::Bool(switch) => switch.to_string(),
-        Value::Number(number) => number.to_string(),
-        Value::String(text) => text.to_string(),
-        Value::Array(items) => format!("[{}]", several(items.iter().map(go_value).collect())),
-        Value::Object(fields) => {
-            let fields = fields.iter().map(|(name, field)| format!("{name}:{}", go_value(field)));
-            format!("map[{}]", several(fields.collect()))
-        }
-    }
-}
 
 /// 422: a valid patch that cannot be applied to this object.
 fn unprocessable_patch() -> ApiError {

@@ -2,9 +2,11 @@
 
 use std::collections::BTreeMap;
 
-use crate::object::{list, map, text};
-use crate::quantity::{Milli, thousandths};
-use schedlab_api::Value;
+use schedlab_api::{
+    Value,
+    object::{list, map, text},
+    quantity::{Milli, thousandths},
+};
 
 /// Amounts by resource, in thousandths.
 pub(crate) type Amounts = BTreeMap<String, Milli>;

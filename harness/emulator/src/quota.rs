@@ -11,10 +11,20 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::Timestamp;
 
+<<<<<<< HEAD
 use crate::kinds::{Resource, typed};
+use schedlab_api::{
+    Map, Value,
+    object::{self, list, map},
+    quantity::{Milli, thousandths},
+};
+=======
+use crate::kinds::typed;
 use crate::object::{self, list, map};
 use crate::quantity::{Milli, thousandths};
+use crate::resource::Resource;
 use schedlab_api::{Map, Value};
+>>>>>>> emu
 
 pub(crate) use usage::{has_released_resources, release_time};
 use usage::{is_counted_as, usage};

@@ -21,9 +21,8 @@ use crate::controllers::{
     self, CONTROLLERS, Context, Controller, InformerCache, KWOK_COMPANION, KubeletDefaults,
     ObjectChange, WriteRefusal, key_of,
 };
-use crate::object;
 use crate::store::{EventKind, Key, LogEntry, Object, Resource, Subresource};
-use schedlab_api::Value;
+use schedlab_api::{Value, object};
 
 pub use watches::Collection;
 use watches::{CollectionEvent, WatchSet};

@@ -17,15 +17,14 @@ use jiff::Timestamp;
 
 use crate::error::ApiError;
 use crate::kinds::Kinds;
-use crate::object;
-use schedlab_api::Value;
+use schedlab_api::{Value, object};
 
-pub use crate::kinds::Resource;
+pub use crate::resource::{Key, Object, Resource};
 pub(crate) use id_generator::IdGenerator;
 pub use list::{ListPage, ListQuery};
 pub use request::{
-    DeleteOptions, DuplicateFields, EventKind, FieldValidation, Key, LogEntry, Object, Op,
-    PatchBody, Preconditions, Propagation, Subresource, Write, WriteOutcome,
+    DeleteOptions, DuplicateFields, EventKind, FieldValidation, LogEntry, Op, PatchBody,
+    Preconditions, Propagation, Subresource, Write, WriteOutcome,
 };
 pub(crate) use webhook_context::{
     CompletedCall, FirstAttempt, PendingCall, Webhook, WebhookContext, WebhookVerdict, WriteError,

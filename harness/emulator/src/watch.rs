@@ -12,10 +12,15 @@ use jiff::{SignedDuration, Timestamp};
 use serde::Serialize;
 
 use crate::error::{ApiError, FieldErrors};
-use crate::object;
+<<<<<<< HEAD
 use crate::select::{FieldSelector, LabelSelector};
+=======
+use crate::field_selector::FieldSelector;
+use crate::label_selector::LabelSelector;
+use crate::object;
+>>>>>>> emu
 use crate::store::{Compacted, EventKind, LogEntry, Object, Resource, Store};
-use schedlab_api::Value;
+use schedlab_api::{Value, object};
 
 pub use live::LiveWatch;
 

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use jiff::{SignedDuration, Timestamp};
 use tokio::sync::Notify;
 
-use crate::kinds::Resource;
+use crate::resource::Resource;
 use crate::store::LogEntry;
 
 /// The wake-up state of one watch.

@@ -18,15 +18,19 @@ use std::time::Duration;
 use futures::future::{BoxFuture, join_all};
 
 use crate::error::ApiError;
+<<<<<<< HEAD
 use crate::kinds::Resource;
+=======
 use crate::object;
+use crate::resource::Resource;
+>>>>>>> emu
 use crate::shared::SharedStore;
 use crate::store::{
     CompletedCall, Key, ListQuery, Object, PendingCall, WebhookContext, WebhookVerdict, Write,
     WriteError, WriteOutcome,
 };
 use crate::webhook_matching;
-use schedlab_api::Value;
+use schedlab_api::{Value, object};
 
 use target::Target;
 

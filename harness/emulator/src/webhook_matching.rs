@@ -8,10 +8,18 @@ mod review;
 
 use std::sync::{Arc, LazyLock};
 
+<<<<<<< HEAD
 use crate::kinds::{Kind, Resource};
+=======
+use crate::kinds::Kind;
 use crate::object::{list, name, number, text};
+use crate::resource::Resource;
+>>>>>>> emu
 use crate::store::{Store, Webhook, WebhookContext};
-use schedlab_api::Value;
+use schedlab_api::{
+    Value,
+    object::{list, name, number, text},
+};
 
 pub(crate) use conditions::uses_authorizer;
 pub(crate) use review::{denial, failure, parse_response, review};

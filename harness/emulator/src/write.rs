@@ -18,7 +18,8 @@ mod webhooks;
 use jiff::Timestamp;
 
 use crate::error::ApiError;
-use crate::kinds::{Origin, Resource};
+use crate::kinds::Origin;
+use crate::resource::Resource;
 use crate::store::{
     Key, ListQuery, Object, Op, Preconditions, Store, Subresource, WebhookContext, Write,
     WriteError, WriteOutcome,
@@ -75,8 +76,8 @@ impl Store {
         let mut deleted = Vec::with_capacity(selected.len());
         for object in selected {
             let mut one = write.clone();
-            one.key.namespace = crate::object::namespace(&object).into();
-            one.key.name = crate::object::name(&object).into();
+            one.key.namespace = schedlab_api::object::namespace(&object).into();
+            one.key.name = schedlab_api::object::name(&object).into();
             match self.write(one, now) {
                 Ok(_) => deleted.push(object),
                 Err(error) if error.code == 404 => {}
@@ -101,12 +102,12 @@ fn check_preconditions(
     expected: &WritePreconditions<'_>,
 ) -> Result<(), ApiError> {
     let (resource, name) = (&request.key.resource, &*request.key.name);
-    let uid = crate::object::uid(old);
+    let uid = schedlab_api::object::uid(old);
     if let Some(expected) = expected.uid.filter(|expected| *expected != uid) {
         let why = format!("UID in precondition: {expected}, UID in object meta: {uid}");
         return Err(ApiError::conflict(resource, name, &precondition_failed(request, &why)));
     }
-    let revision = crate::object::resource_version(old);
+    let revision = schedlab_api::object::resource_version(old);
     match expected.revision {
         Some(stale) if stale != revision && expected.is_update => {
             Err(ApiError::modified(resource, name))
@@ -144,8 +145,8 @@ fn check_delete_preconditions(
     old: &Object,
     preconditions: &Preconditions,
 ) -> Result<(), ApiError> {
-    let uid = crate::object::uid(old);
-    let revision = crate::object::resource_version(old);
+    let uid = schedlab_api::object::uid(old);
+    let revision = schedlab_api::object::resource_version(old);
     let (what, expected, found, how) = match preconditions {
         Preconditions { uid: Some(expected), .. } if expected != uid => {
             ("UID", expected, uid, "deleted and then recreated")

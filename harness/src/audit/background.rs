@@ -91,12 +91,12 @@ fn locked(outbox: &Mutex<Batcher>) -> MutexGuard<'_, Batcher> {
 #[cfg(test)]
 mod tests {
     use schedlab_api::json;
+    use schedlab_audit::Rules;
     use schedlab_emulator::{
         Emulator, Options,
         clock::Clock,
         store::{Key, Op, Resource, Write},
     };
-    use schedlab_scheduler_core::audit::Rules;
 
     use super::*;
 

@@ -2,15 +2,14 @@
 
 use std::collections::BTreeMap;
 
-use schedlab_api::Value;
-use schedlab_emulator::store::Object;
-use schedlab_scheduler_core::{
-    audit::{Amounts, ClaimView, NodeView, PodView},
-    model::Name,
+use schedlab_api::{
+    Value,
+    pointer::{at, list, text},
 };
+use schedlab_audit::{Amounts, ClaimView, Name, NodeView, PodView};
+use schedlab_emulator::store::Object;
 
 use super::{parse::node_selector_term, update_object};
-use crate::fields::{at, list, text};
 
 const GPU_RESOURCE: &str = "nvidia.com/gpu";
 

@@ -3,14 +3,12 @@
 
 use std::collections::BTreeMap;
 
-use schedlab_api::Value;
-use schedlab_emulator::quantity::thousandths;
-use schedlab_scheduler_core::{
-    audit::{DeviceShare, PodView},
-    model::Name,
+use schedlab_api::{
+    Value,
+    pointer::{at, text},
+    quantity::thousandths,
 };
-
-use crate::fields::{at, text};
+use schedlab_audit::{DeviceShare, Name, PodView};
 
 const GPU_GROUP_LABEL: &str = "runai-gpu-group";
 

@@ -4,13 +4,11 @@
 use std::{collections::VecDeque, sync::Arc};
 
 use jiff::Timestamp;
+use schedlab_audit::{AuditedObject, Time};
 use schedlab_emulator::store::{Key, LogEntry};
-use schedlab_scheduler_core::{audit::AuditedObject, model::Time};
 
-use crate::{
-    change::{Change, changes, offset},
-    fields::text,
-};
+use crate::change::{Change, changes, offset};
+use schedlab_api::pointer::text;
 
 /// How many meaningful writes are kept, and how many lines are shown per violation.
 const WRITES_MAX: usize = 4096;

@@ -2,14 +2,13 @@
 
 use std::collections::BTreeMap;
 
-use schedlab_api::Value;
-use schedlab_scheduler_core::{
-    audit::{Amounts, NodeView},
-    model::Name,
+use schedlab_api::{
+    Value,
+    pointer::{list, text},
 };
+use schedlab_audit::{Amounts, Name, NodeView};
 
 use super::parse;
-use crate::fields::{list, text};
 
 /// Adds the zones of a `NodeResourceTopology` to its node's view.
 pub(super) fn add_numa_zones(mut view: NodeView, topology: Option<&Value>) -> NodeView {
@@ -21,7 +20,7 @@ pub(super) fn add_numa_zones(mut view: NodeView, topology: Option<&Value>) -> No
     let zones = list(topology, "/zones").iter().filter_map(|zone| {
         let resources = list(zone, "/resources").iter();
         let offers = resources.filter_map(|one| {
-            let offer = schedlab_emulator::quantity::thousandths(one.get("allocatable")?)?;
+            let offer = schedlab_api::quantity::thousandths(one.get("allocatable")?)?;
             Some((Name::from(text(one, "/name")?), offer))
         });
         Some((Name::from(text(zone, "/name")?), offers.collect()))

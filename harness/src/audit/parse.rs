@@ -3,20 +3,15 @@
 
 use std::collections::BTreeMap;
 
-use schedlab_api::Value;
-use schedlab_emulator::quantity::thousandths;
-use schedlab_scheduler_core::{
-    audit::{
-        Amounts, Eviction, EvictionKind, GroupView, NodeView, Phase, PodView, QueueView,
-        SubGroupView,
-    },
-    model::{
-        Labels, Name, NodeSelectorTerm, Operator, Requirement, Taint, TaintEffect, Toleration,
-        mig_profile_gpus,
-    },
+use schedlab_api::{
+    Value,
+    pointer::{at, list, text},
+    quantity::thousandths,
 };
-
-use crate::fields::{at, list, text};
+use schedlab_audit::{
+    Amounts, Eviction, EvictionKind, GroupView, Labels, Name, NodeSelectorTerm, NodeView, Operator,
+    Phase, PodView, QueueView, Requirement, SubGroupView, Taint, TaintEffect, Toleration,
+};
 
 /// KAI's default priority classes, for clusters in which they were not created.
 const KAI_CLASSES: [(&str, i32); 4] =
@@ -135,8 +130,11 @@ pub(super) fn pod_view(pod: &Value) -> PodView {
 /// Queues are charged for MIG instances by the number of GPU slices: `nvidia.com/mig-2g.10gb`
 /// counts as two.
 fn charge_for_mig(requests: &Amounts) -> Amounts {
-    let gpus =
-        |(resource, amount): (&Name, &i128)| Some(i128::from(mig_profile_gpus(resource)?) * amount);
+    let slices = |resource: &str| -> Option<i128> {
+        let profile = resource.strip_prefix("nvidia.com/mig-")?;
+        profile.split_once('g')?.0.parse().ok()
+    };
+    let gpus = |(resource, amount): (&Name, &i128)| Some(slices(resource)? * amount);
     let gpus: i128 = requests.iter().filter_map(gpus).sum();
     (gpus > 0).then(|| ("nvidia.com/gpu".into(), gpus)).into_iter().collect()
 }

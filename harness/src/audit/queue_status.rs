@@ -1,8 +1,7 @@
 //! The reported status of a Queue.
 
-use schedlab_api::Value;
-use schedlab_emulator::quantity::thousandths;
-use schedlab_scheduler_core::audit::Amounts;
+use schedlab_api::{Value, quantity::thousandths};
+use schedlab_audit::Amounts;
 
 /// `status.allocated`, for the resources that queues account for.
 pub(super) fn allocated(queue: &Value) -> Option<Amounts> {

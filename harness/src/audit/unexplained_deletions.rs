@@ -9,8 +9,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::{SignedDuration, Timestamp};
-use schedlab_api::Value;
-use schedlab_emulator::object::{is_deleting, list, text, uid};
+use schedlab_api::{
+    Value,
+    object::{is_deleting, list, text, uid},
+};
 use schedlab_emulator::store::{EventKind, LogEntry, Object};
 
 use super::gpu_fractions::is_reservation_pod;

@@ -6,13 +6,15 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 use http::Request;
-use schedlab_api::{Value, json};
+use schedlab_api::{
+    Value, json,
+    pointer::{list, text},
+};
 use tokio::time::Instant;
 
 use super::{OBJECT_LABEL, USE_LABEL, events, objects};
 use crate::api::{Api, api_error, is_not_found};
 use crate::cluster_scoped::{TENANT_KINDS, TenantKind};
-use crate::fields::{list, text};
 
 /// Collections in which runs create objects, in addition to the tenant kinds.
 const OTHER_COLLECTIONS: [&str; 3] = [

@@ -7,12 +7,14 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 use futures::{StreamExt as _, TryStreamExt as _, stream};
-use schedlab_api::Value;
+use schedlab_api::{
+    Value,
+    pointer::{list, text},
+};
 use tokio::time::Instant;
 
 use super::{objects, short_name_of};
 use crate::api::{Api, api_error};
-use crate::fields::{list, text};
 
 /// The path of Events about cluster-scoped objects.
 const EVENTS_PATH: &str = "/api/v1/namespaces/default/events";

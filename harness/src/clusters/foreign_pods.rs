@@ -7,11 +7,13 @@
 use std::collections::BTreeSet;
 use std::sync::{Mutex, PoisonError};
 
-use schedlab_api::Value;
+use schedlab_api::{
+    Value,
+    pointer::{list, text},
+};
 
 use super::{Provider, RealCluster};
 use crate::api::{Api, api_error};
-use crate::fields::{list, text};
 use crate::tenancy::SIMULATED_TAINT;
 
 /// How many pods are named in a message.

@@ -3,11 +3,10 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use schedlab_api::Value;
+use schedlab_api::{Value, pointer as fields};
 use serde_saphyr::{SnippetMode, UserMessageFormatter};
 
 use super::source_location::{SourceLocation, SourceText};
-use crate::fields;
 
 /// An object and its source location.
 #[derive(Clone, Debug, PartialEq)]

@@ -1,7 +1,6 @@
 //! Finds invalid quantities in objects.
 
-use schedlab_api::Value;
-use schedlab_emulator::quantity::thousandths;
+use schedlab_api::{Value, quantity::thousandths};
 
 /// Names of fields whose values are maps of quantities.
 const QUANTITY_FIELDS: [&str; 6] =

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
 use std::str::FromStr;
 
-use schedlab_emulator::quantity;
+use schedlab_api::quantity;
 
 use crate::text::normalize_go_duration;
 

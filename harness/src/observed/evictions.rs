@@ -4,11 +4,10 @@
 use std::collections::BTreeSet;
 use std::fmt;
 
-use schedlab_api::Value;
+use schedlab_api::{Value, pointer as fields};
 
 use super::{ObservedCluster, Pod, WatchedKind};
 use crate::audit::PodDeletion;
-use crate::fields;
 
 /// A pod that a scheduler evicted, and the event's message.
 #[derive(Clone, Copy, Debug)]

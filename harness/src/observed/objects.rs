@@ -2,13 +2,11 @@
 
 use std::fmt;
 
-use schedlab_api::Value;
-use schedlab_emulator::object;
+use schedlab_api::{Value, object, pointer as fields};
 
 use super::{ObservedCluster, WatchedKind};
 use crate::audit::pod_requests;
 use crate::change::unschedulable_message;
-use crate::fields;
 
 /// Label of the workload that a table row created.
 pub(crate) const WORKLOAD_LABEL: &str = "schedlab.dev/workload";

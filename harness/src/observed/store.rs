@@ -7,8 +7,8 @@ use futures::stream::{self, Stream};
 use schedlab_api::Value;
 use schedlab_emulator::Emulator;
 use schedlab_emulator::kinds::{self, Resource};
-use schedlab_emulator::select::{FieldSelector, LabelSelector};
 use schedlab_emulator::watch::{LiveWatch, WatchEvent, WatchQuery};
+use schedlab_emulator::{FieldSelector, LabelSelector};
 
 use super::WatchedKind;
 use super::watch::{Events, WatchUpdate};

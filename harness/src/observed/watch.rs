@@ -10,8 +10,8 @@ use futures::StreamExt as _;
 use futures::stream::BoxStream;
 use http::Request;
 use kube::core::WatchEvent;
-use schedlab_api::Value;
-use schedlab_emulator::{Emulator, object};
+use schedlab_api::{Value, object};
+use schedlab_emulator::Emulator;
 
 use super::store::{StoreWatch, watch_store};
 use super::{ObjectKey, WatchedKind};

@@ -5,8 +5,8 @@ use std::{collections::BTreeMap, fmt::Write as _, sync::Arc};
 
 use jiff::Timestamp;
 use schedlab_api::Value;
+use schedlab_audit::EvictionKind;
 use schedlab_emulator::store::{EventKind, LogEntry};
-use schedlab_scheduler_core::audit::EvictionKind;
 
 use super::aliases::{Alias, Aliases, join_aliases};
 use crate::audit;

@@ -7,13 +7,12 @@ mod workload_classes;
 
 use std::{collections::BTreeMap, sync::Arc};
 
-use schedlab_api::Value;
+use schedlab_api::{Value, pointer::text};
+use schedlab_audit::EvictionKind;
 use schedlab_emulator::store::{EventKind, LogEntry};
-use schedlab_scheduler_core::audit::EvictionKind;
 
 use crate::audit;
 use crate::change::{Change, changes, eviction_message, unschedulable_message};
-use crate::fields::text;
 use crate::report::{RunOutcome, WorkloadOutcome};
 use node_classes::NodeClasses;
 use workload_classes::WorkloadClasses;

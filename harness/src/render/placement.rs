@@ -7,8 +7,7 @@ mod symbols;
 
 use std::{collections::BTreeMap, fmt::Write as _};
 
-use schedlab_api::Value;
-use schedlab_emulator::quantity::thousandths;
+use schedlab_api::{Value, quantity::thousandths};
 
 use super::aliases::{Alias, join_aliases};
 use symbols::{PlacedPod, PodState, Workload, assign_symbols};

@@ -6,12 +6,11 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use jiff::{SignedDuration, Timestamp};
-use schedlab_api::Value;
+use schedlab_api::{Value, pointer::text};
 use schedlab_emulator::store::{EventKind, LogEntry};
 use tokio::time::Instant;
 
 use crate::audit::Audit;
-use crate::fields::text;
 use crate::tenancy::WriteAttribution;
 
 /// How long a change is buffered for earlier changes that arrive later.

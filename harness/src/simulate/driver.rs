@@ -12,13 +12,13 @@ use std::{
 use anyhow::Context as _;
 use jiff::Timestamp;
 use schedlab_api::Value;
+use schedlab_audit::Rules;
 use schedlab_emulator::{
     Emulator, KubeletDefaults, Options as ClusterOptions,
     clock::Clock,
     store::{DeleteOptions, Key, Op, Resource, Write},
 };
 use schedlab_scheduler::{Config, Flavor, IdlePolicy};
-use schedlab_scheduler_core::audit::Rules;
 use tokio::{sync::Notify, time::Instant};
 
 use super::{

@@ -4,17 +4,14 @@
 use std::collections::BTreeMap;
 
 use jiff::Timestamp;
-use schedlab_api::Value;
+use schedlab_api::{Value, pointer::text};
 use schedlab_emulator::store::{EventKind, LogEntry};
 
 use super::{
     objects::{self, Scheduler},
     trace::TraceJob,
 };
-use crate::{
-    change::{eviction_message, requests_deletion, unschedulable_message},
-    fields::text,
-};
+use crate::change::{eviction_message, requests_deletion, unschedulable_message};
 
 /// An event for the workload driver.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use anyhow::anyhow;
 use cucumber::{given, when};
-use schedlab_api::{Value, json};
-use schedlab_emulator::{NODE_DOWN, object};
+use schedlab_api::{Value, json, object};
+use schedlab_emulator::NODE_DOWN;
 
 use super::StepResult;
 use super::subjects::Workload;

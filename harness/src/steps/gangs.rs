@@ -2,10 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use schedlab_api::Value;
-use schedlab_emulator::object;
+use schedlab_api::{Value, object, pointer as fields};
 
-use crate::fields;
 use crate::observed::{ObservedCluster, Phase, Pod};
 use crate::text::counted;
 

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use anyhow::anyhow;
 use cucumber::{given, then};
-use schedlab_emulator::quantity::thousandths;
+use schedlab_api::quantity::thousandths;
 
 use super::StepResult;
 use super::parameters::{Count, NodeState, StableCycles, Timing};

@@ -3,8 +3,7 @@
 use std::collections::BTreeSet;
 
 use cucumber::then;
-use schedlab_api::Value;
-use schedlab_emulator::object;
+use schedlab_api::{Value, object};
 
 use super::StepResult;
 use super::parameters::{Count, StableCycles, Timing};

@@ -5,7 +5,7 @@ use std::fmt;
 use std::str::FromStr;
 
 use cucumber::Parameter;
-use schedlab_emulator::object::annotation;
+use schedlab_api::object::annotation;
 
 use crate::audit::claim_names;
 use crate::observed::{ObservedCluster, Pod, WORKLOAD_LABEL, WatchedKind};

@@ -3,8 +3,7 @@
 use std::collections::BTreeSet;
 
 use cucumber::then;
-use schedlab_api::Value;
-use schedlab_emulator::quantity::thousandths;
+use schedlab_api::{Value, quantity::thousandths};
 
 use super::StepResult;
 use super::parameters::{Resource, StableCycles, Timing};

@@ -9,11 +9,8 @@
 
 use std::collections::BTreeMap;
 
-use schedlab_api::{Value, json};
-use schedlab_emulator::object::annotation;
-use schedlab_emulator::quantity::thousandths;
+use schedlab_api::{Value, json, object::annotation, pointer as fields, quantity::thousandths};
 
-use crate::fields;
 use crate::observed::QUEUE_LABEL;
 
 /// The API version, which is the storage version of Kueue v0.17.

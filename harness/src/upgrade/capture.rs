@@ -2,11 +2,13 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use schedlab_api::Value;
+use schedlab_api::{
+    Value,
+    pointer::{at, list, text},
+    quantity::thousandths,
+};
 
-use crate::fields::{at, list, text};
 use crate::observed::{ObservedCluster, Phase, Pod, WatchedKind};
-use schedlab_emulator::quantity::thousandths;
 
 /// The captured objects.
 #[derive(Clone, Debug, Default, PartialEq)]

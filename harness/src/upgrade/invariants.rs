@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use schedlab_api::Value;
+use schedlab_api::{Value, quantity::thousandths};
 use serde::Serialize;
 
 use super::capture::{
@@ -13,7 +13,6 @@ use super::monitor::Violations;
 use super::workload::{OVER_LIMIT, new_work_changes};
 use crate::observed::Phase;
 use crate::text::counted;
-use schedlab_emulator::quantity::thousandths;
 
 /// A check and its result.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]

@@ -3,8 +3,10 @@
 
 use std::collections::BTreeSet;
 
-use schedlab_api::Value;
-use schedlab_emulator::object::{name, namespace, uid};
+use schedlab_api::{
+    Value,
+    object::{name, namespace, uid},
+};
 
 use super::World;
 use crate::audit::PodDeletion;

@@ -2,9 +2,9 @@
 
 use std::path::Path;
 
+use schedlab_audit::{BoundLevels, Rules};
 use schedlab_scheduler::admission::{self, Admission, PatchedPods, WebhookService};
 use schedlab_scheduler::{Config, Flavor, IdlePolicy, Progress, explain::OutputFormat};
-use schedlab_scheduler_core::audit::{BoundLevels, Rules};
 
 use super::{Scheduler, World};
 use crate::audit::Audit;

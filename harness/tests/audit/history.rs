@@ -6,9 +6,9 @@ use std::{collections::BTreeMap, sync::Arc, time::Duration};
 use jiff::{SignedDuration, Timestamp};
 use schedlab::audit::{Audit, Violation};
 use schedlab_api::{Value, json};
+use schedlab_audit::Rules;
 use schedlab_emulator::store::{EventKind, Key, LogEntry, Object, Resource, Subresource};
 use schedlab_scheduler::Progress;
-use schedlab_scheduler_core::audit::Rules;
 use tokio::sync::watch;
 
 const SCHEDULER: &str = "kai-scheduler";

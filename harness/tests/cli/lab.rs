@@ -59,7 +59,7 @@ impl Lab {
     pub(crate) fn command(&self, args: &[&str]) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_schedlab"));
         command.args(args).current_dir(self.0.path());
-        for name in ["CI", "GITHUB_ACTIONS", "INSTA_UPDATE", "INSTA_FORCE_UPDATE"] {
+        for name in ["CI", "GITHUB_ACTIONS", "INSTA_UPDATE", "INSTA_FORCE_UPDATE", "RUST_LOG"] {
             command.env_remove(name);
         }
         command

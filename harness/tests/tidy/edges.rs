@@ -11,7 +11,7 @@ use crate::source::Source;
 /// Layers of each crate by crate folder, lowest layer first. A module may import the modules of its
 /// own line and of all lines above it. `module -> …` lists exactly what a module may import; only
 /// the crate's root imports such a module.
-pub(crate) const EDGES: [(&str, &str); 7] = [
+pub(crate) const EDGES: [(&str, &str); 8] = [
     (
         "scheduler/core",
         "
@@ -19,7 +19,9 @@ pub(crate) const EDGES: [(&str, &str); 7] = [
             fairshare
             reason
             plan
-            framework profile queues session
+            profile
+            queues
+            framework
             plugins solver
             actions fair_share_reason head_of_line requeue
             cycle
@@ -43,23 +45,31 @@ pub(crate) const EDGES: [(&str, &str); 7] = [
             map
             convert
             serial tree
+            object quantity
+            pointer
             literal -> Value __fields __items json map to_value
+        ",
+    ),
+    (
+        "scheduler/audit",
+        "
+            rules
         ",
     ),
     (
         "scheduler",
         "
+            logging
             api concurrency crds parse progress trace usage
             config karta
             watch
             cache
             snapshot_builder
-            apply metrics podgrouper
-            binder pod_groups queues
-            admission explain node_scores run snapshot_file
+            apply podgrouper
+            binder queue_controller
+            admission explain node_scores snapshot_file
+            run
             replay -> cache config podgrouper snapshot_builder snapshot_file
-            leader_election -> api config
-            health -> config leader_election metrics progress snapshot_file trace
             cli ->
         ",
     ),
@@ -74,8 +84,11 @@ pub(crate) const EDGES: [(&str, &str); 7] = [
     (
         "harness/emulator",
         "
-            clock expression kubelet_timing names object pod_requests quantity third_party_crds yaml
-            error kinds select
+            clock expression kubelet_timing names pod_requests resource third_party_crds yaml
+            error
+            label_selector
+            kinds
+            field_selector
             patch store
             quota watch_notifier
             admission shared watch webhook_matching
@@ -90,7 +103,7 @@ pub(crate) const EDGES: [(&str, &str); 7] = [
     (
         "harness",
         "
-            api exit cluster_scoped fields kubeconfig progress report text external_tools
+            api exit cluster_scoped kubeconfig progress report text external_tools
             change interrupt cleanup
             audit
             process tenancy
@@ -109,10 +122,7 @@ pub(crate) const EXCLUDED_EDGES: [(&str, &str); 2] =
 
 /// Imports that still close a cycle inside a layer, by crate folder. The list only shrinks: an entry
 /// that is no longer needed fails the test.
-pub(crate) const BACK_EDGES: [(&str, &str, &str); 6] = [
-    ("scheduler/core", "framework", "session"),
-    ("harness/emulator", "error", "kinds"),
-    ("harness/emulator", "select", "kinds"),
+pub(crate) const BACK_EDGES: [(&str, &str, &str); 3] = [
     ("harness", "features", "catalogue"),
     ("harness", "runner", "cli"),
     ("harness", "cli", "commands"),

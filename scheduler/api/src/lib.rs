@@ -1,10 +1,15 @@
-//! JSON values in memory. [`Value`] has the API and semantics of `serde_json::Value` at lower cost:
+//! Data of the Kubernetes API, without any decision.
+//!
+//! JSON values in memory: [`Value`] has the API and semantics of `serde_json::Value` at lower cost:
 //! Kubernetes objects consist of many small maps with short strings, and are copied, compared and
 //! dropped at every write. Maps are sorted vectors, and short strings are stored inline.
 
 mod convert;
 mod literal;
 mod map;
+pub mod object;
+pub mod pointer;
+pub mod quantity;
 mod serial;
 mod tree;
 mod type_names;

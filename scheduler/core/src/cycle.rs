@@ -10,7 +10,7 @@ use crate::{
         stale_gangs::{self, Staleness},
     },
     fair_share_reason::AtFairShare,
-    framework::PipelinePolicy,
+    framework::{PipelinePolicy, PodState, Session, Statement},
     head_of_line::blocked_by_head_of_line,
     model::{NodeId, PodGroupId, PodId, QueueId},
     plugins::deallocation,
@@ -19,7 +19,6 @@ use crate::{
     reason::PreemptionOutcome,
     requeue,
     resources::{PerResource, Resources},
-    session::{PodState, Session},
     solver::AcceptedSolutions,
 };
 
@@ -51,59 +50,59 @@ pub fn schedule_observed(
     decide(snapshot, profile, observer).1
 }
 
-/// Like [`schedule_observed`]; also returns the session after the cycle.
+/// Like [`schedule_observed`]; also returns the statement after the cycle.
 pub fn decide<'s>(
     snapshot: &'s Snapshot,
     profile: &'s Profile,
     observer: &mut dyn CycleObserver,
-) -> (Session<'s>, Plan) {
+) -> (Statement<'s>, Plan) {
     // 1. The state of the cluster, and the fair shares.
-    let mut session = Session::new(snapshot, profile);
-    let mut accounts = session.accounts().clone();
+    let mut statement = Statement::new(Session::new(snapshot, profile));
+    let mut accounts = statement.accounts().clone();
     let queues = queue_uses(&accounts);
 
     // 2. PreEnqueue: which pod groups are tried.
-    let (ready, mut reasons) = pre_enqueue(&session);
+    let (ready, mut reasons) = pre_enqueue(&statement);
 
     // 3. The actions, each on the result of the ones before.
     let (mut staleness, mut accepted) =
         (Staleness::default(), AcceptedSolutions::new(allocate_again));
     for &action in &profile.actions {
-        observer.on_action_start(action, &session);
+        observer.on_action_start(action, &statement);
         match action {
-            Action::Allocate => allocate::run(&mut session, ready.clone(), &mut reasons),
-            Action::Consolidate => consolidate::run(&mut session, &mut accepted),
-            Action::Reclaim => reclaim::run(&mut session, &mut accepted),
-            Action::Preempt => preempt::run(&mut session, &mut accepted),
-            Action::StaleGangEviction => staleness = stale_gangs::run(&mut session),
+            Action::Allocate => allocate::run(&mut statement, ready.clone(), &mut reasons),
+            Action::Consolidate => consolidate::run(&mut statement, &mut accepted),
+            Action::Reclaim => reclaim::run(&mut statement, &mut accepted),
+            Action::Preempt => preempt::run(&mut statement, &mut accepted),
+            Action::StaleGangEviction => staleness = stale_gangs::run(&mut statement),
         }
-        observer.on_action_end(action, &session);
+        observer.on_action_end(action, &statement);
     }
 
     if let Some(&depth) = profile.queue_depth.get(&Action::Allocate) {
-        let beyond_depth = ready.iter().filter(|group| session.members(**group).has_waiting());
+        let beyond_depth = ready.iter().filter(|group| statement.members(**group).has_waiting());
         for group in beyond_depth {
             reasons.entry(*group).or_insert(Reason::QueueDepthReached { depth });
         }
     }
 
     // 4. The reasons of all groups that are still pending.
-    let pending = pending_reasons(&session, reasons);
+    let pending = pending_reasons(&statement, reasons);
 
     // 5. When to run again without an event.
     let next_deadline =
-        staleness.next_deadline.into_iter().chain(requeue::next_deadline(&session)).min();
+        staleness.next_deadline.into_iter().chain(requeue::next_deadline(&statement)).min();
     let look_again_in_millis =
         next_deadline.map(|left| u64::try_from(left.as_millis()).unwrap_or(u64::MAX));
 
     // 6. The use of the queues after all decisions.
-    session.apply_decisions(&mut accounts);
+    statement.apply_decisions(&mut accounts);
 
     let plan = Plan {
-        gpu_groups: session.chosen_gpu_groups(),
-        numa_allocations: session.chosen_numa_allocations(),
-        decisions: session.take_decisions(),
-        blocked_by_head_of_line: blocked_by_head_of_line(&session, &pending),
+        gpu_groups: statement.chosen_gpu_groups(),
+        numa_allocations: statement.chosen_numa_allocations(),
+        decisions: statement.take_decisions(),
+        blocked_by_head_of_line: blocked_by_head_of_line(&statement, &pending),
         waiting: pending,
         waiting_pods: BTreeMap::new(),
         staleness_changes: staleness.changed,
@@ -112,13 +111,13 @@ pub fn decide<'s>(
         queues_after: queue_uses(&accounts),
         requeue_after_millis: look_again_in_millis,
     };
-    (session, plan)
+    (statement, plan)
 }
 
 /// Allocates pending jobs as the next cycle does before it evicts.
-pub(crate) fn allocate_again(session: &mut Session<'_>) {
-    let (ready, _) = pre_enqueue(session);
-    allocate::rehearse(session, ready);
+pub(crate) fn allocate_again(statement: &mut Statement<'_>) {
+    let (ready, _) = pre_enqueue(statement);
+    allocate::rehearse(statement, ready);
 }
 
 /// Splits the pod groups with pending pods into those that may be placed and those with a reason

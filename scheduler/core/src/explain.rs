@@ -15,12 +15,12 @@ use std::collections::BTreeMap;
 
 use crate::{
     Decision, Plan, Profile, Reason, Snapshot,
+    framework::{Fit, Session, Statement},
     inspect::decide,
     model::{DeviceClaim, FractionalGpu, Name, NodeId, PodGroupId, PodId, PodShape, QueueId},
     queues::Account,
     reason::{FitError, Suggestion},
     resources::Resources,
-    session::{Fit, Session},
 };
 use hypothetical_node::NodeSize;
 use hypothetical_snapshot::MissingPods;
@@ -142,13 +142,13 @@ pub struct NodeGroup {
 
 /// Explains `group` as the next cycle sees it.
 pub fn explain(snapshot: &Snapshot, profile: &Profile, group: PodGroupId) -> Explanation {
-    let (mut session, plan) = decide(snapshot, profile, &mut ());
-    let missing_pods = missing_pods(&mut session, group);
-    let members = session.members(group);
-    let unusable = session.group(group).unschedulable_members.len();
-    let (waits, minimum) = (members.waiting().count(), members.minimum(session.group(group)));
-    let decided = decisions_for(&session, &plan, group);
-    let others = placed_others(&session, &plan, group);
+    let (mut statement, plan) = decide(snapshot, profile, &mut ());
+    let missing_pods = missing_pods(&mut statement, group);
+    let members = statement.members(group);
+    let unusable = statement.group(group).unschedulable_members.len();
+    let (waits, minimum) = (members.waiting().count(), members.minimum(statement.group(group)));
+    let decided = decisions_for(&statement, &plan, group);
+    let others = placed_others(&statement, &plan, group);
     let mut explanation = Explanation {
         group,
         active: count_running(snapshot, group),
@@ -159,9 +159,9 @@ pub fn explain(snapshot: &Snapshot, profile: &Profile, group: PodGroupId) -> Exp
         decisions: decided,
         reason: plan.waiting.get(&group).cloned(),
         suggestions: Vec::new(),
-        queues: accounts(&session, group),
-        plugins: check_plugins(&mut session, group),
-        nodes: report_nodes(&mut session, group),
+        queues: accounts(&statement, group),
+        plugins: check_plugins(&mut statement, group),
+        nodes: report_nodes(&mut statement, group),
     };
     if let Some(reason) = &explanation.reason {
         let situation = Situation { reason: reason.clone(), missing: missing_pods, others };
@@ -195,22 +195,23 @@ fn accounts(session: &Session<'_>, group: PodGroupId) -> Vec<(QueueId, Account)>
 }
 
 /// Runs the plugins that do not depend on nodes.
-fn check_plugins(session: &mut Session<'_>, group: PodGroupId) -> Vec<(String, Option<Reason>)> {
-    let list = &session.profile.plugins;
+fn check_plugins(
+    statement: &mut Statement<'_>,
+    group: PodGroupId,
+) -> Vec<(String, Option<Reason>)> {
+    let list = &statement.profile.plugins;
     let enqueue = list.pre_enqueue.iter();
     let mut verdicts: Vec<(String, Option<Reason>)> = enqueue
-        .map(|plugin| (format!("{plugin:?}"), plugin.pre_enqueue(session, group).err()))
+        .map(|plugin| (format!("{plugin:?}"), plugin.pre_enqueue(statement, group).err()))
         .collect();
-    let pods = session.next_chunk(group);
+    let pods = statement.next_chunk(group);
     if !pods.is_empty() && verdicts.iter().all(|(_, rejection)| rejection.is_none()) {
         let pre_filters = list.pre_filter.iter();
-        verdicts.extend(
-            pre_filters.map(|plugin| {
-                (format!("{plugin:?}"), plugin.pre_filter(session, group, &pods).err())
-            }),
-        );
-        if session.group(group).has_topology_constraint() {
-            verdicts.push((TOPOLOGY.to_owned(), topology_error(session, &pods)));
+        verdicts.extend(pre_filters.map(|plugin| {
+            (format!("{plugin:?}"), plugin.pre_filter(statement, group, &pods).err())
+        }));
+        if statement.group(group).has_topology_constraint() {
+            verdicts.push((TOPOLOGY.to_owned(), topology_error(statement, &pods)));
         }
     }
     verdicts
@@ -219,27 +220,27 @@ fn check_plugins(session: &mut Session<'_>, group: PodGroupId) -> Vec<(String, O
 /// Name of the KAI plugin for topology constraints, which this crate checks while placing pods.
 const TOPOLOGY: &str = "topology";
 
-fn topology_error(session: &mut Session<'_>, pods: &[PodId]) -> Option<Reason> {
-    let start = session.checkpoint();
-    let failure = session.allocate_all(pods).err();
-    session.undo_to(start);
+fn topology_error(statement: &mut Statement<'_>, pods: &[PodId]) -> Option<Reason> {
+    let start = statement.checkpoint();
+    let failure = statement.allocate_all(pods).err();
+    statement.undo_to(start);
     failure?.no_domain.map(|no_domain| Reason::NoTopologyDomain(*no_domain))
 }
 
 /// Reports the nodes for the first pod that does not fit, given the placements of the pods before
 /// it.
-fn report_nodes(session: &mut Session<'_>, group: PodGroupId) -> Option<NodeReport> {
-    let pods = session.next_chunk(group);
-    let start = session.checkpoint();
-    let placed = session.allocate_all(&pods).err().map_or(0, |failure| failure.found as usize);
-    session.undo_to(start);
-    let are_placed = placed < pods.len() && session.allocate_all(&pods[..placed]).is_ok();
+fn report_nodes(statement: &mut Statement<'_>, group: PodGroupId) -> Option<NodeReport> {
+    let pods = statement.next_chunk(group);
+    let start = statement.checkpoint();
+    let placed = statement.allocate_all(&pods).err().map_or(0, |failure| failure.found as usize);
+    statement.undo_to(start);
+    let are_placed = placed < pods.len() && statement.allocate_all(&pods[..placed]).is_ok();
     let missing = if are_placed { &pods[placed..] } else { &pods };
     let &pod = missing.first()?;
-    let groups = node_groups(session, pod, missing);
-    let PodShape { requests, fractional_gpu: shared_gpu, claims, .. } = session.shape_of(pod);
+    let groups = node_groups(statement, pod, missing);
+    let PodShape { requests, fractional_gpu: shared_gpu, claims, .. } = statement.shape_of(pod);
     let (asks, shared_gpu, claims) = (requests.clone(), *shared_gpu, claims.clone());
-    session.undo_to(start);
+    statement.undo_to(start);
     Some(NodeReport { pod, request: asks, shared_gpu, claims, groups })
 }
 
@@ -279,31 +280,31 @@ fn node_groups(session: &Session<'_>, pod: PodId, missing: &[PodId]) -> Vec<Node
 }
 
 /// The pods to place next, starting with the first that does not fit.
-fn missing_pods(session: &mut Session<'_>, group: PodGroupId) -> MissingPods {
-    let pods = session.next_chunk(group);
-    let start = session.checkpoint();
-    let failure = session.allocate_all(&pods).err();
-    session.undo_to(start);
+fn missing_pods(statement: &mut Statement<'_>, group: PodGroupId) -> MissingPods {
+    let pods = statement.next_chunk(group);
+    let start = statement.checkpoint();
+    let failure = statement.allocate_all(&pods).err();
+    statement.undo_to(start);
     let first = failure.and_then(|failure| pods.iter().position(|pod| *pod == failure.pod));
     let (before, missing) = pods.split_at(first.unwrap_or(0));
     let (full_nodes, worst) = match missing.first().filter(|_| first.is_some()) {
-        Some(pod) if before.is_empty() || session.allocate_all(before).is_ok() => {
-            (full_nodes(session, *pod), session.worst_fit_errors(*pod))
+        Some(pod) if before.is_empty() || statement.allocate_all(before).is_ok() => {
+            (full_nodes(statement, *pod), statement.worst_fit_errors(*pod))
         }
         Some(_) | None => (Vec::new(), Vec::new()),
     };
-    session.undo_to(start);
-    let shapes = missing.iter().map(|pod| session.pod(*pod).shape).collect();
-    let of = session.group(group);
+    statement.undo_to(start);
+    let shapes = missing.iter().map(|pod| statement.pod(*pod).shape).collect();
+    let of = statement.group(group);
     let has_required_domain = |constrained_sub_group: &usize| {
         of.topology_constraint(Some(*constrained_sub_group))
             .is_some_and(|constraint| constraint.required.is_some())
     };
     let constrained_sub_group =
-        |pod: &PodId| of.path_to_root(session.pod(*pod).sub_group).find(has_required_domain);
+        |pod: &PodId| of.path_to_root(statement.pod(*pod).sub_group).find(has_required_domain);
     let constrained_sub_groups = missing.iter().map(constrained_sub_group).collect();
-    let used = accounts(session, group).into_iter();
-    let name = |queue: QueueId| Name::clone(&session.snapshot.queues[queue.0 as usize].name);
+    let used = accounts(statement, group).into_iter();
+    let name = |queue: QueueId| Name::clone(&statement.snapshot.queues[queue.0 as usize].name);
     let used = used.map(|(queue, account)| (name(queue), account.allocated)).collect();
     MissingPods {
         shapes,
@@ -311,7 +312,7 @@ fn missing_pods(session: &mut Session<'_>, group: PodGroupId) -> MissingPods {
         full_nodes,
         worst_fit_errors: worst,
         used,
-        beyond_capacity: session.pods_beyond_empty_cluster(&pods),
+        beyond_capacity: statement.pods_beyond_empty_cluster(&pods),
     }
 }
 

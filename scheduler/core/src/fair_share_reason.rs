@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 
 use crate::{
     actions::allocate::Reasons,
+    framework::{FreeCapacity, Session},
     head_of_line::HeadJobs,
     model::{Name, NodeId, PodId, QueueId, ShapeId},
     profile::Action,
@@ -15,7 +16,6 @@ use crate::{
     reason::{CapacityLocation, Quantity, Reason, Suggestion},
     requeue::lacks_capacity,
     resources::{Amount, PerResource, ResourceName},
-    session::{FreeCapacity, Session},
 };
 
 /// The over-quota use of all queues.

@@ -1,18 +1,62 @@
-//! The extension points of a cycle, named after those of Kubernetes. [`Plugins`] lists the plugins
-//! of each point in order; two sets are built in (see [`crate::plugins`]). PreBind, Bind and
-//! PostBind belong to the crate that applies plans.
+//! What a cycle works with: the [`Session`] (the state of the cluster and the changes made to it),
+//! and the extension points, named after those of Kubernetes. [`Plugins`] lists the plugins of each
+//! point in order; two sets are built in (see [`crate::plugins`]). PreBind, Bind and PostBind
+//! belong to the crate that applies plans.
 //!
 //! A filter or score checks many nodes for one pod: its PreFilter or PreScore looks at the pod once
 //! and returns a closure for nodes, or `None` when it does not apply. [`DependsOn`] says for how
-//! long [`crate::session`] may cache the result.
+//! long the session may cache the result.
+
+mod caches;
+mod claims;
+mod conflicting_pods;
+mod constraint_index;
+mod cycle_outcome;
+mod device;
+mod empty_cluster;
+mod exclusion;
+mod fit_errors;
+mod free_capacity;
+mod gang_peers;
+mod members;
+mod next_cycle;
+mod node;
+mod node_ranking;
+mod node_states;
+mod nodes_to_open;
+mod numa;
+mod placement;
+mod pod_states;
+mod portions;
+mod profile;
+mod queue_state;
+mod selector_cache;
+mod session;
+mod state;
+mod statement;
+mod task_order;
+mod topology;
+mod topology_diagnosis;
 
 use std::{fmt::Debug, sync::Arc};
 
 use crate::{
     model::{Name, NodeId, PodGroupId, PodId},
     reason::{FitError, Reason},
-    session::{Fit, Session},
 };
+pub use cycle_outcome::{MinRuntimeProtection, ScenarioCounts};
+pub use device::{Device, DeviceChoice, SharedDevice};
+pub(crate) use free_capacity::{CapacityRequest, FreeCapacity, FreedCapacity, fraction_on};
+pub use members::{Members, SubGroupMembers};
+pub use node::{ChangeCursor, ChangedNodes, Fit, NodeInfo};
+pub use node_ranking::{FilterResults, ScoredNode};
+pub use numa::{Availability, NumaZoneCapacity};
+pub use placement::PlacementFailure;
+pub use profile::Profile;
+pub use selector_cache::MatchingTerms;
+pub use session::Session;
+pub use state::{PodState, Presence};
+pub use statement::{Checkpoint, Statement};
 
 /// The plugins of a scheduler at each extension point, in order.
 #[derive(Clone, Debug)]
@@ -156,7 +200,7 @@ pub enum ExclusionDomain<'a> {
 /// PostFilter: what to do at once for a pod without a node.
 pub trait PostFilter: Debug + Send + Sync {
     /// Changes and commits the session, or returns why it did not.
-    fn post_filter(&self, session: &mut Session<'_>, pod: PodId, reason: Reason) -> Reason;
+    fn post_filter(&self, statement: &mut Statement<'_>, pod: PodId, reason: Reason) -> Reason;
 }
 
 /// PreScore, Score and NormalizeScore.
@@ -181,7 +225,7 @@ pub trait Score: Debug + Send + Sync {
 /// Reserve: takes the chosen capacity. Undone with the session.
 pub trait Reserve: Debug + Send + Sync {
     /// Allocates the pod on `node`, or pipelines it, as `fits` says.
-    fn reserve(&self, session: &mut Session<'_>, pod: PodId, node: NodeId, fits: Fit);
+    fn reserve(&self, statement: &mut Statement<'_>, pod: PodId, node: NodeId, fits: Fit);
 }
 
 /// Permit: whether pods that were placed together may be bound now.

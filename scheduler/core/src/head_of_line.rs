@@ -4,11 +4,11 @@ use std::collections::{BTreeMap, BTreeSet, btree_map::Entry};
 
 use crate::{
     actions::allocate::Reasons,
+    framework::Session,
     model::{PodGroupId, QueueId},
     queues::JobKey,
     reason::Reason,
     requeue::lacks_capacity,
-    session::Session,
 };
 
 /// The groups that wait for capacity (of nodes or of their queue) behind an earlier job of their

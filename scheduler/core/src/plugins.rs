@@ -1,5 +1,5 @@
-//! The scheduling plugins, one per file, and the two built-in plugin lists: [`Plugins::kai`] and
-//! [`Plugins::kube`].
+//! The scheduling plugins, one per file, and the two built-in profiles with their plugin lists: [`Profile::kai`]
+//! and [`Profile::kube`].
 
 mod default_preemption;
 mod dynamic_resources;
@@ -26,13 +26,16 @@ mod topology_domains;
 mod topology_spread;
 mod volumes;
 
-use std::sync::Arc;
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 pub(crate) use dynamic_resources::deallocation;
 pub use multi_node_devices::assign_devices;
 pub use volumes::{VolumeChoice, assign_volumes};
 
-use crate::framework::{Filter, PipelinePolicy, Plugins, PreFilter, Ranking, Score, Scoring};
+use crate::{
+    framework::{Filter, PipelinePolicy, Plugins, PreFilter, Profile, Ranking, Score, Scoring},
+    profile::{Action, JobOrderRule, Placement, ResolveMethod, TaskOrderRule},
+};
 
 /// One point of a KAI score, in the integer unit of this crate (billionths of a point).
 const POINT: i64 = 1_000_000_000;
@@ -139,6 +142,52 @@ impl Plugins {
             reserve: vec![Arc::new(gang::NodeRoom)],
             permit: Vec::new(),
             pipeline_policy: PipelinePolicy::NominatedNode,
+        }
+    }
+}
+
+impl Profile {
+    /// KAI's defaults.
+    pub fn kai() -> Self {
+        Self {
+            actions: vec![
+                Action::Allocate,
+                Action::Consolidate,
+                Action::Reclaim,
+                Action::Preempt,
+                Action::StaleGangEviction,
+            ],
+            plugins: Plugins::kai(),
+            job_order: JobOrderRule::ALL.to_vec(),
+            task_order: TaskOrderRule::ALL.to_vec(),
+            gpu_placement: Placement::BinPack,
+            cpu_placement: Placement::BinPack,
+            device_placement: Placement::BinPack,
+            uses_fair_shares: true,
+            k_value_milli: 1000,
+            staleness_grace: Duration::from_mins(1),
+            release_timeout: Some(Duration::from_mins(2)),
+            reclaim_saturation_milli: 1000,
+            allow_consolidating_reclaim: true,
+            consolidation_victims_max: 16,
+            queue_depth: BTreeMap::new(),
+            protects_min_runtime: true,
+            preempt_min_runtime: Duration::ZERO,
+            reclaim_min_runtime: Duration::ZERO,
+            reclaim_resolve_method: ResolveMethod::Lca,
+            preemptions_max: None,
+            priority_difference_min: 1,
+        }
+    }
+
+    /// The defaults of kube-scheduler.
+    pub fn kube() -> Self {
+        Self {
+            actions: vec![Action::Allocate],
+            plugins: Plugins::kube(),
+            // A preemptor waits for its victims however long they take.
+            release_timeout: None,
+            ..Self::kai()
         }
     }
 }

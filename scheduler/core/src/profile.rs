@@ -1,66 +1,4 @@
-//! Configuration of the scheduler: its actions and its plugins with their arguments.
-
-mod order;
-
-use std::{collections::BTreeMap, time::Duration};
-
-pub use order::{JobOrderRule, TaskOrderRule};
-
-use crate::framework::Plugins;
-
-/// Actions and plugins of one scheduler. Built in: [`Profile::kai`] and [`Profile::kube`].
-#[derive(Clone, Debug)]
-pub struct Profile {
-    /// Actions of a cycle, in order.
-    pub actions: Vec<Action>,
-    /// Plugins of each extension point, in order.
-    pub plugins: Plugins,
-    /// Rules that order the jobs of a queue, each at most once. The first rule that distinguishes
-    /// two jobs decides; otherwise the older job comes first. Victims are taken in reverse order.
-    pub job_order: Vec<JobOrderRule>,
-    /// Rules that order the pods of a job, in the same way.
-    pub task_order: Vec<TaskOrderRule>,
-    /// How nodes are chosen for pods that request GPUs.
-    pub gpu_placement: Placement,
-    /// How nodes are chosen for pods that request none.
-    pub cpu_placement: Placement,
-    /// How a GPU of the node is chosen for pods that request a fraction: the fullest or the
-    /// emptiest.
-    pub device_placement: Placement,
-    /// Sibling queues are ordered by fair share and reclaim by it (KAI's plugin `proportion`). When
-    /// false, the older queue comes first and none reclaims.
-    pub uses_fair_shares: bool,
-    /// KAI's `kValue`: weight of past usage in the fair share, in thousandths.
-    pub k_value_milli: i64,
-    /// Grace of stale gangs without a grace of their own.
-    pub staleness_grace: Duration,
-    /// A pod that takes longer to terminate counts as stuck: no pod is pipelined to its capacity.
-    pub release_timeout: Option<Duration>,
-    /// KAI's reclaimer saturation multiplier: how much further over fair share than the reclaimer a
-    /// victim's queue must be, in thousandths, at least 1000.
-    pub reclaim_saturation_milli: i64,
-    /// KAI's `allowConsolidatingReclaim`: victims that are moved to another node do not count as
-    /// reclaimed. When false, they do.
-    pub allow_consolidating_reclaim: bool,
-    /// Maximum number of victim jobs of one consolidation.
-    pub consolidation_victims_max: usize,
-    /// Maximum number of jobs of a leaf queue, in order, that an action considers; no entry means
-    /// all. Stale gang eviction considers all.
-    pub queue_depth: BTreeMap<Action, usize>,
-    /// Running work is protected for a minimum runtime (KAI's plugin `minruntime`).
-    pub protects_min_runtime: bool,
-    /// Minimum runtime before preemption, for queues without one.
-    pub preempt_min_runtime: Duration,
-    /// Minimum runtime before reclaim, for queues without one.
-    pub reclaim_min_runtime: Duration,
-    /// Which queue's minimum runtime applies to reclaim.
-    pub reclaim_resolve_method: ResolveMethod,
-    /// Maximum number of jobs per cycle that evict others (preempt and reclaim together); `None`:
-    /// no limit.
-    pub preemptions_max: Option<usize>,
-    /// How much higher a priority must be to preempt within its queue; at least 1.
-    pub priority_difference_min: i32,
-}
+//! The choices that a profile offers: actions, orders of jobs and pods, placement of pods.
 
 /// An action of a cycle.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -112,48 +50,62 @@ pub enum ResolveMethod {
     Queue,
 }
 
-impl Profile {
-    /// KAI's defaults.
-    pub fn kai() -> Self {
-        Self {
-            actions: vec![
-                Action::Allocate,
-                Action::Consolidate,
-                Action::Reclaim,
-                Action::Preempt,
-                Action::StaleGangEviction,
-            ],
-            plugins: Plugins::kai(),
-            job_order: JobOrderRule::ALL.to_vec(),
-            task_order: TaskOrderRule::ALL.to_vec(),
-            gpu_placement: Placement::BinPack,
-            cpu_placement: Placement::BinPack,
-            device_placement: Placement::BinPack,
-            uses_fair_shares: true,
-            k_value_milli: 1000,
-            staleness_grace: Duration::from_mins(1),
-            release_timeout: Some(Duration::from_mins(2)),
-            reclaim_saturation_milli: 1000,
-            allow_consolidating_reclaim: true,
-            consolidation_victims_max: 16,
-            queue_depth: BTreeMap::new(),
-            protects_min_runtime: true,
-            preempt_min_runtime: Duration::ZERO,
-            reclaim_min_runtime: Duration::ZERO,
-            reclaim_resolve_method: ResolveMethod::Lca,
-            preemptions_max: None,
-            priority_difference_min: 1,
+/// Orders two jobs of a queue.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum JobOrderRule {
+    /// Higher priority first.
+    Priority,
+    /// Jobs below their minimum first, then those at it, then those above it.
+    Elastic,
+}
+
+/// Orders two pods of a job.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TaskOrderRule {
+    /// The master or launcher of a Kubeflow job first.
+    Kubeflow,
+    /// The head of a Ray cluster first.
+    Ray,
+    /// Higher task priority first, then pods without one.
+    TaskOrder,
+}
+
+impl JobOrderRule {
+    /// All rules, in KAI's order.
+    pub const ALL: [Self; 2] = [Self::Priority, Self::Elastic];
+
+    /// Name of the KAI plugin.
+    pub const fn plugin(self) -> &'static str {
+        match self {
+            Self::Priority => "priority",
+            Self::Elastic => "elastic",
         }
     }
+}
 
-    /// The defaults of kube-scheduler.
-    pub fn kube() -> Self {
-        Self {
-            actions: vec![Action::Allocate],
-            plugins: Plugins::kube(),
-            // A preemptor waits for its victims however long they take.
-            release_timeout: None,
-            ..Self::kai()
+impl TaskOrderRule {
+    /// All rules, in KAI's order.
+    pub const ALL: [Self; 3] = [Self::Kubeflow, Self::Ray, Self::TaskOrder];
+
+    /// Name of the KAI plugin.
+    pub const fn plugin(self) -> &'static str {
+        match self {
+            Self::Kubeflow => "kubeflow",
+            Self::Ray => "ray",
+            Self::TaskOrder => "taskorder",
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn order_rules_are_named_after_kai_plugins() {
+        let of_jobs = JobOrderRule::ALL.map(JobOrderRule::plugin);
+        assert_eq!(of_jobs, ["priority", "elastic"]);
+        let of_tasks = TaskOrderRule::ALL.map(TaskOrderRule::plugin);
+        assert_eq!(of_tasks, ["kubeflow", "ray", "taskorder"]);
     }
 }

@@ -11,7 +11,7 @@ pub mod reclaim;
 mod shared_claims;
 mod usage;
 
-pub use accounts::{Account, QueueAccounts};
+pub use accounts::{Account, FairShareRules, QueueAccounts};
 pub use charge::{Charge, ChargeTable, accounted_with_mig};
 pub use job_order::{JobKey, JobsByQueue, MinimumStatus, QueuedJob, first_per_queue};
 pub use queue_order::{Direction, JobCandidate, QueueOrder};

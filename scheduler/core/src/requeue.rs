@@ -4,9 +4,9 @@
 use std::time::Duration;
 
 use crate::{
+    framework::{MinRuntimeProtection, Session},
     model::{PodGroupId, PodStatus, QueueId},
     reason::{DelayStart, Reason},
-    session::{MinRuntimeProtection, Session},
     solver::min_runtime::{remaining_preemption_delay, remaining_runtime},
 };
 

@@ -25,10 +25,10 @@ use std::collections::BTreeMap;
 
 use crate::{
     Profile, Snapshot,
+    framework::{FreeCapacity, Session, Statement},
     model::{PodGroup, PodGroupId, PodId, QueueId, ShapeId},
     queues::{JobKey, QueueAccounts, QueuedJob},
     resources::PerResource,
-    session::{FreeCapacity, Session},
 };
 
 pub use evictable_unit::{EvictableUnit, PlacedPods, Portion};
@@ -116,8 +116,9 @@ impl Preemptor {
 
     /// Pipelines the pods of the job. Returns `false`, without a change, if nodes lack the capacity
     /// or a queue on the path would exceed its limit.
-    fn pipeline(&self, session: &mut Session<'_>) -> bool {
-        LimitCheck::default().allows(session.accounts(), self) && session.pipeline_all(&self.pods)
+    fn pipeline(&self, statement: &mut Statement<'_>) -> bool {
+        LimitCheck::default().allows(statement.accounts(), self)
+            && statement.pipeline_all(&self.pods)
     }
 
     /// Counts the pods by shape.

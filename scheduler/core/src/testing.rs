@@ -33,12 +33,9 @@ mod tokens;
 use std::sync::Arc;
 
 use crate::{
-    Decision, Plan, Profile, Snapshot,
-    audit::{self, Rule, Rules},
-    plan::eviction_message,
-    profile::Placement,
-    schedule,
+    Decision, Plan, Profile, Snapshot, audit, plan::eviction_message, profile::Placement, schedule,
 };
+use schedlab_audit::{Rule, Rules};
 
 /// The snapshot of `text`.
 pub(crate) fn snapshot_of(text: &str) -> Snapshot {
@@ -112,7 +109,7 @@ fn report(snapshot: &Snapshot, plan: &Plan, rules: Rules) -> String {
 /// What the audit objects to.
 fn breaches(snapshot: &Snapshot, plan: &Plan, rules: Rules) -> Vec<String> {
     let mut breaches = audit::audit_plan(snapshot, plan, rules);
-    breaches.retain(|breach| breach.rule != Rule::Gang || breach.at == snapshot.now);
+    breaches.retain(|breach| breach.rule != Rule::Gang || breach.at.0 == snapshot.now.0);
     breaches.iter().map(|breach| format!("BREACH {breach:?}")).collect()
 }
 

@@ -13,7 +13,6 @@ mod fit_error_rank;
 mod foreign_nodes;
 mod gangs;
 mod gpu_fractions;
-mod history_audit;
 mod infeasible_heads;
 mod job_order;
 mod kube;

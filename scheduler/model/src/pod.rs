@@ -54,6 +54,34 @@ pub struct Pod {
     pub binding_failed: bool,
 }
 
+impl Pod {
+    /// A pending pod. Its uid is its name.
+    pub fn pending(namespace: &str, name: &str, group: PodGroupId, shape: ShapeId) -> Self {
+        Self {
+            namespace: namespace.into(),
+            name: name.into(),
+            uid: name.into(),
+            labels: Labels::new(),
+            group: Some(group),
+            sub_group: 0,
+            shape,
+            priority: 0,
+            preemption_policy: PreemptionPolicy::default(),
+            status: PodStatus::Pending,
+            node: None,
+            gpu_groups: Vec::new(),
+            numa_allocations: Vec::new(),
+            nominated_node: None,
+            task_priority: None,
+            leader_role: None,
+            created: Time::default(),
+            started: None,
+            releasing_since: None,
+            binding_failed: false,
+        }
+    }
+}
+
 /// The role of a pod that leads its group, by its labels.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LeaderRole {

@@ -80,9 +80,40 @@ pub struct SubGroup {
     pub topology: Option<TopologyConstraint>,
 }
 
+impl SubGroup {
+    /// A sub-group of pods below the group itself.
+    pub fn leaf(name: &str, min_member: u32) -> Self {
+        let name = name.into();
+        Self { name, min_member, parent: None, min_sub_group: None, topology: None }
+    }
+}
+
 impl PodGroup {
     /// Name of the only sub-group of a group without sub-groups.
     pub const DEFAULT_SUB_GROUP: &str = "default";
+
+    /// A preemptible gang of `min_member` pods without sub-groups. Its uid is its name.
+    pub fn gang(namespace: &str, name: &str, queue: QueueId, min_member: u32) -> Self {
+        Self {
+            namespace: namespace.into(),
+            name: name.into(),
+            uid: name.into(),
+            queue: Ok(Some(queue)),
+            priority: 0,
+            preemptible: true,
+            sub_groups: vec![SubGroup::leaf(Self::DEFAULT_SUB_GROUP, min_member)],
+            min_sub_group: None,
+            topology: None,
+            created: Time::default(),
+            last_start: None,
+            last_eviction: None,
+            stale_since: None,
+            staleness_grace: None,
+            preemption_delay: Duration::ZERO,
+            is_skipped: false,
+            unschedulable_members: Vec::new(),
+        }
+    }
 
     /// Its queue, if that is usable.
     pub fn queue_id(&self) -> Option<QueueId> {

@@ -30,6 +30,26 @@ pub struct Queue {
     pub historical_usage_micro: PerResource<i64>,
 }
 
+impl Queue {
+    /// A queue below the root that may use everything.
+    pub fn without_bounds(name: &str) -> Self {
+        let all = Amount::Unlimited;
+        let all = PerResource { gpu: all, cpu: all, memory: all };
+        Self {
+            name: name.into(),
+            parent: None,
+            priority: 100,
+            quota: all,
+            limit: all,
+            over_quota_weight_milli: PerResource::default(),
+            created: Time::default(),
+            preempt_min_runtime: None,
+            reclaim_min_runtime: None,
+            historical_usage_micro: PerResource::default(),
+        }
+    }
+}
+
 /// Why a pod group's queue cannot be used. Such queues are not in the snapshot.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum QueueProblem {

@@ -14,7 +14,7 @@ use crate::{
     api::{ApiClient, path},
     cache::QueueRecord,
     parse::{Malformed, at, list, text},
-    queues::warnings,
+    queue_controller::warnings,
     snapshot_builder::queue_problem,
 };
 

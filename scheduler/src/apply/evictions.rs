@@ -112,7 +112,9 @@ impl Applier {
         }
         let path = path("v1", &key.namespace, "pods", &key.name);
         let request = Request::Delete { path, options };
-        chain.push(Write { request, on_success: OnSuccess::Evicted(key, cycle.now) });
+        let cause = cause.action();
+        let on_success = OnSuccess::Evicted { pod: key, since: cycle.now, cause };
+        chain.push(Write { request, on_success });
         chain
     }
 

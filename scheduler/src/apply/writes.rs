@@ -10,12 +10,14 @@ use schedlab_api::Value;
 use schedlab_scheduler_core::model::{Name, NumaAllocation, Time};
 use serde::de::IgnoredAny;
 use tokio::time::Instant;
+use tracing::{Instrument as _, Span, info, info_span, warn};
 
 use super::{Applier, Event};
 use crate::{
     api::{ApiClient, ApiError, PatchKind},
     cache::{ClusterCache, ObjectKey},
     concurrency::WriteLimiter,
+    logging::millis,
     watch::Kind,
 };
 
@@ -65,8 +67,8 @@ pub(super) enum OnSuccess {
     BindRequestCreated(ObjectKey),
     /// The BindRequest of the pod is deleted.
     BindRequestDeleted(ObjectKey),
-    /// The pod is terminating since this time.
-    Evicted(ObjectKey, Time),
+    /// The pod is terminating since this time, evicted by an action.
+    Evicted { pod: ObjectKey, since: Time, cause: &'static str },
 }
 
 /// Requests that are sent one after the other. An error ends the sequence, except for events.
@@ -88,6 +90,33 @@ impl Write {
         Self {
             request: Request::Patch { path, merge, change },
             on_success: OnSuccess::Observed(kind),
+        }
+    }
+}
+
+impl OnSuccess {
+    /// The span of a decision; none for other writes.
+    fn span(&self) -> Span {
+        match self {
+            Self::Bound(pod, node, _) => info_span!("bind", %pod, %node),
+            Self::BindRequestCreated(pod) => info_span!("bind_request", %pod),
+            Self::Evicted { pod, cause, .. } => info_span!("evict", %pod, cause),
+            Self::EventWritten | Self::Observed(_) | Self::BindRequestDeleted(_) => Span::none(),
+        }
+    }
+
+    /// Logs the response to a decision, within its span.
+    fn log(&self, error: Option<&ApiError>, duration: Duration) {
+        let (done, failed) = match self {
+            Self::Bound(..) => ("pod bound", "pod not bound"),
+            Self::BindRequestCreated(_) => ("BindRequest created", "BindRequest not created"),
+            Self::Evicted { .. } => ("pod evicted", "pod not evicted"),
+            Self::EventWritten | Self::Observed(_) | Self::BindRequestDeleted(_) => return,
+        };
+        let duration_ms = millis(duration);
+        match error {
+            None => info!(duration_ms, "{done}"),
+            Some(error) => warn!(%error, duration_ms, "{failed}"),
         }
     }
 }
@@ -121,12 +150,15 @@ async fn send(api: &ApiClient, chain: Sequence, in_doubt: &AtomicBool) -> Vec<Wr
             break;
         }
         let sent = Instant::now();
-        let response = request.send(api).await;
+        let span = on_success.span();
+        let response = request.send(api).instrument(span.clone()).await;
         if matches!(response, Err(ApiError::OutcomeUnknown(_))) {
             in_doubt.store(true, Ordering::Relaxed);
         }
         let ends = response.is_err() && !matches!(on_success, OnSuccess::EventWritten);
-        responses.push((on_success, response, sent.elapsed()));
+        let duration = sent.elapsed();
+        span.in_scope(|| on_success.log(response.as_ref().err(), duration));
+        responses.push((on_success, response, duration));
         if ends {
             break;
         }
@@ -189,11 +221,11 @@ impl Applier {
                 self.bound.insert(key);
             }
             OnSuccess::BindRequestDeleted(key) => cache.drop_bind_request(key),
-            OnSuccess::Evicted(key, now) => {
+            OnSuccess::Evicted { pod, since, cause: _ } => {
                 if object["kind"] == "Pod" {
                     cache.upsert(Kind::Pod, &object);
                 }
-                cache.assume_releasing(&key, now);
+                cache.assume_releasing(&pod, since);
             }
         }
     }

@@ -2,7 +2,10 @@
 
 use std::time::Duration;
 
-use schedlab_scheduler_core::profile::{Placement, Profile, ResolveMethod};
+use schedlab_scheduler_core::{
+    Profile,
+    profile::{Placement, ResolveMethod},
+};
 
 use crate::parse::{GoDuration, long_duration};
 

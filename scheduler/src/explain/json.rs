@@ -8,10 +8,10 @@ use schedlab_scheduler_core::{
         Explanation, NewNodeSize, QueueBalance, QueueExplanation, SuggestedStep, TrialOutcome,
         VictimCandidate,
     },
+    framework::Fit,
     model::{DeviceClaim, ExcludedNodes, PodGroup, PodGroupId, PodId},
     queues::Account,
     resources::{Amount, PerResource, Resources},
-    session::Fit,
 };
 
 /// Explanation of a pod group.

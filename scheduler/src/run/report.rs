@@ -8,16 +8,17 @@ use schedlab_scheduler_core::{
     resources::PerResource,
 };
 
-use super::Scheduler;
+use super::{
+    Scheduler,
+    metrics::{self, CycleTimings, Stopwatch},
+};
 use crate::{
     api::ApiError,
     apply::Outcome,
     cache::idle_reservations_message,
     config::{Component, Flavor, NodePool},
-    metrics::{self, CycleTimings, Stopwatch},
-    pod_groups,
     progress::QueueSummary,
-    queues,
+    queue_controller::{self, pod_groups},
 };
 
 impl Scheduler {
@@ -72,8 +73,11 @@ impl Scheduler {
             Flavor::Kai if !self.config.runs(Component::QueueController) => Ok(()),
             Flavor::Kai => {
                 let mut usage = after.clone();
-                queues::add_untried_requests(&mut usage, &self.snapshot_builder.built.snapshot);
-                queues::write(&self.api, &mut self.cache, &usage, capacity, now).await
+                queue_controller::add_untried_requests(
+                    &mut usage,
+                    &self.snapshot_builder.built.snapshot,
+                );
+                queue_controller::write(&self.api, &mut self.cache, &usage, capacity, now).await
             }
             Flavor::Kube => Ok(()),
         }

@@ -5,11 +5,10 @@ use std::{fmt, sync::Arc};
 use schedlab_scheduler_core::{
     Reason,
     framework::{
-        DependsOn, Filter, JobQueue, NodeFilter, NodeScore, Permit, PermitStatus, PostFilter,
-        PreEnqueue, PreFilter, QueueSort, Reserve, Score,
+        DependsOn, Filter, Fit, JobQueue, NodeFilter, NodeScore, Permit, PermitStatus, PostFilter,
+        PreEnqueue, PreFilter, QueueSort, Reserve, Score, Session, Statement,
     },
     model::{NodeId, PodGroupId, PodId},
-    session::{Fit, Session},
 };
 
 use super::{Trace, group_name, node_name, pod_name};
@@ -133,9 +132,9 @@ impl Filter for TracedPlugin<dyn Filter> {
 }
 
 impl PostFilter for TracedPlugin<dyn PostFilter> {
-    fn post_filter(&self, session: &mut Session<'_>, pod: PodId, reason: Reason) -> Reason {
-        let subject = pod_name(session, pod);
-        let answer = self.plugin.post_filter(session, pod, reason);
+    fn post_filter(&self, statement: &mut Statement<'_>, pod: PodId, reason: Reason) -> Reason {
+        let subject = pod_name(statement, pod);
+        let answer = self.plugin.post_filter(statement, pod, reason);
         self.record("PostFilter", &subject, &answer.to_string());
         answer
     }
@@ -173,13 +172,13 @@ impl Score for TracedPlugin<dyn Score> {
 }
 
 impl Reserve for TracedPlugin<dyn Reserve> {
-    fn reserve(&self, session: &mut Session<'_>, pod: PodId, node: NodeId, fits: Fit) {
-        let subject = pod_name(session, pod);
+    fn reserve(&self, statement: &mut Statement<'_>, pod: PodId, node: NodeId, fits: Fit) {
+        let subject = pod_name(statement, pod);
         let verdict = match fits {
-            Fit::Now => format!("is allocated to {}", node_name(session, node)),
-            Fit::Later => format!("is pipelined to {}", node_name(session, node)),
+            Fit::Now => format!("is allocated to {}", node_name(statement, node)),
+            Fit::Later => format!("is pipelined to {}", node_name(statement, node)),
         };
-        self.plugin.reserve(session, pod, node, fits);
+        self.plugin.reserve(statement, pod, node, fits);
         self.record("Reserve", &subject, &verdict);
     }
 }

@@ -3,13 +3,14 @@
 
 use std::collections::BTreeSet;
 
+use super::checks::EFFECTS;
 use super::selector;
 use crate::error::FieldErrors;
 use crate::names;
-use crate::object::{list, map, text};
-use schedlab_api::Value;
-
-pub(super) const EFFECTS: [&str; 3] = ["NoSchedule", "PreferNoSchedule", "NoExecute"];
+use schedlab_api::{
+    Value,
+    object::{list, map, text},
+};
 
 /// Checks node selector, affinity, gates and topology spread constraints of the pod spec at
 /// `field`.

@@ -1,8 +1,10 @@
 //! Defaults and validation of `HorizontalPodAutoscaler`.
 
 use crate::error::FieldErrors;
-use crate::object::{list, number, set, set_default, text};
-use schedlab_api::{Value, json};
+use schedlab_api::{
+    Value, json,
+    object::{list, number, set, set_default, text},
+};
 
 /// `minReplicas` is 1, and without metrics the target is 80 % CPU utilization.
 pub(super) fn fill(scaler: &mut Value) {

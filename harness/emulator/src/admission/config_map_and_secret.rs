@@ -4,8 +4,10 @@
 use crate::error::FieldErrors;
 use crate::kinds::Kind;
 use crate::names;
-use crate::object::{annotation, map, text};
-use schedlab_api::{Map, Value};
+use schedlab_api::{
+    Map, Value,
+    object::{annotation, map, text},
+};
 
 /// The required keys by secret type.
 const REQUIRED_KEYS: [(&str, &[&str]); 4] = [

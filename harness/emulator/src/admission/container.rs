@@ -8,13 +8,21 @@ pub(super) mod security;
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use super::checks::{amount, check_quantity, check_resource_name, may_overcommit, quantity_text};
 use super::pod::resource_claims;
 use super::{ports, volume_source};
 use crate::error::FieldErrors;
 use crate::names;
+<<<<<<< HEAD
+use schedlab_api::{
+    Value,
+    object::{list, map, number, text},
+    quantity::{self, Milli},
+};
+=======
 use crate::object::{list, map, number, text};
-use crate::quantity::{self, Milli};
 use schedlab_api::Value;
+>>>>>>> emu
 
 /// The volumes of a pod by name.
 type Volumes<'v> = BTreeMap<&'v str, &'v Value>;
@@ -141,60 +149,5 @@ pub(super) fn check_resources(resources: &Value, field: &str, errors: &mut Field
                 format!("must be less than or equal to {name} limit of {}", quantity_text(limit));
             errors.invalid(path, request, &rule);
         }
-    }
-}
-
-fn quantity_text(quantity: &Value) -> &str {
-    quantity.as_str().unwrap_or_default()
-}
-
-/// A quantity in thousandths; 0 for a text that is no quantity, which decoding has rejected
-/// already.
-pub(super) fn amount(quantity: &Value) -> Milli {
-    quantity.as_str().and_then(|text| quantity::parse(text).ok()).unwrap_or(0)
-}
-
-fn is_native(name: &str) -> bool {
-    !name.contains('/') || name.contains("kubernetes.io/")
-}
-
-/// Extended resources and huge pages must have equal requests and limits.
-fn may_overcommit(name: &str) -> bool {
-    is_native(name) && !name.starts_with("hugepages-")
-}
-
-/// Whether containers may use this resource name without a domain prefix.
-pub(super) fn is_standard(name: &str) -> bool {
-    matches!(name, "cpu" | "memory" | "ephemeral-storage") || name.starts_with("hugepages-")
-}
-
-/// Checks the resource name at `path`.
-pub(super) fn check_resource_name(name: &str, path: &str, errors: &mut FieldErrors) {
-    let value = Value::from(name);
-    let rules = names::qualified_name(name);
-    for rule in &rules {
-        errors.invalid(path, &value, rule);
-    }
-    if rules.is_empty() && !name.contains('/') && !is_standard(name) {
-        errors.invalid(path, &value, "must be a standard resource type or fully qualified");
-        errors.invalid(path, &value, "must be a standard resource for containers");
-    }
-}
-
-/// Checks that an amount is not negative, is whole for an extended resource, and is a multiple of
-/// the page size for huge pages.
-pub(super) fn check_quantity(path: &str, name: &str, quantity: &Value, errors: &mut FieldErrors) {
-    let amount = amount(quantity);
-    if amount < 0 {
-        errors.invalid(path, quantity, "must be greater than or equal to 0");
-    }
-    if !is_native(name) && amount % 1000 != 0 {
-        errors.invalid(path, quantity, "must be an integer");
-    }
-    let page = name.strip_prefix("hugepages-").and_then(|size| quantity::parse(size).ok());
-    if page.is_some_and(|page| page <= 0 || amount % page != 0) {
-        let rule =
-            format!("{} is not positive integer multiple of {name}", quantity_text(quantity));
-        errors.invalid(path, quantity, &rule);
     }
 }

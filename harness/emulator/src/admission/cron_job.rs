@@ -3,8 +3,10 @@
 
 use super::job;
 use crate::error::FieldErrors;
-use crate::object::{self, text};
-use schedlab_api::Value;
+use schedlab_api::{
+    Value,
+    object::{self, text},
+};
 
 const MONTHS: [&str; 12] =
     ["jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec"];

@@ -2,13 +2,15 @@
 
 use std::collections::BTreeSet;
 
-use super::container::amount;
+use super::checks::amount;
 use super::{selector, volume_source};
 use crate::error::FieldErrors;
 use crate::kinds::Kind;
 use crate::names;
-use crate::object::{list, number, text};
-use schedlab_api::Value;
+use schedlab_api::{
+    Value,
+    object::{list, number, text},
+};
 
 const GROUP_POLICIES: [&str; 3] = ["File", "None", "ReadWriteOnceWithFSType"];
 const LIFECYCLES: [&str; 2] = ["Persistent", "Ephemeral"];

@@ -3,11 +3,17 @@
 use std::sync::Arc;
 
 use super::Admission;
+use crate::error::go_format::go_value;
 use crate::error::{ApiError, FieldErrors};
 use crate::kinds;
 use crate::kinds::schema::Schema;
-use crate::{object, patch};
+<<<<<<< HEAD
+use crate::patch;
+use schedlab_api::{Value, json, object};
+=======
+use crate::object;
 use schedlab_api::{Value, json};
+>>>>>>> emu
 
 /// The annotation that approves a CRD in the groups `k8s.io` and `kubernetes.io`.
 const APPROVAL_ANNOTATION: &str = "api-approved.kubernetes.io";
@@ -80,7 +86,7 @@ fn check_replicas(object: &Value, path: &[Arc<str>], errors: &mut FieldErrors) {
     let field = format!(".{}", path.join("."));
     match found.as_i64() {
         None => {
-            let (shown, kind) = (patch::go_value(found), go_type_of(found));
+            let (shown, kind) = (go_value(found), go_type_of(found));
             let rule =
                 format!("{field} accessor error: {shown} is of the type {kind}, expected int64");
             errors.invalid(field, &0.into(), &rule);

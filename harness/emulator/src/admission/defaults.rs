@@ -5,8 +5,10 @@ use base64::{Engine as _, engine::general_purpose::STANDARD};
 use super::pod_template::{fill_spec, items_mut};
 use super::{service, webhook_configuration};
 use crate::kinds::Kind;
-use crate::object::{self, fill_count, fill_text, set_default};
-use schedlab_api::{Value, json};
+use schedlab_api::{
+    Value, json,
+    object::{self, fill_count, fill_text, set_default},
+};
 
 /// The initial status of kinds whose status in Go has fields without `omitempty`.
 pub(super) fn fill_status(kind: &Kind, object: &mut Value) {

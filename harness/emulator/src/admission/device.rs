@@ -13,8 +13,10 @@ use super::Admission;
 use crate::error::FieldErrors;
 use crate::expression::{self, CelType, Scope};
 use crate::names;
-use crate::object::{list, text};
-use schedlab_api::Value;
+use schedlab_api::{
+    Value,
+    object::{list, text},
+};
 
 pub(super) use status::check as check_status;
 

@@ -2,8 +2,10 @@
 
 use crate::error::FieldErrors;
 use crate::names;
-use crate::object::{self, number, text};
-use schedlab_api::Value;
+use schedlab_api::{
+    Value,
+    object::{self, number, text},
+};
 
 const NAME_LENGTH_MAX: usize = 128;
 const NOTE_LENGTH_MAX: usize = 1024;

@@ -2,8 +2,7 @@
 //! silently, unless the old object uses the feature already.
 
 use super::Admission;
-use crate::object;
-use schedlab_api::{Map, Value};
+use schedlab_api::{Map, Value, object};
 
 /// A feature gate, and the fields that it guards below a part of an object. `*` stands for every
 /// item of a list or of a map.

@@ -5,8 +5,10 @@ mod policy;
 use super::pod::check_spec;
 use crate::error::FieldErrors;
 use crate::error::go_format::go_struct_json;
-use crate::object::{number, text};
-use schedlab_api::Value;
+use schedlab_api::{
+    Value,
+    object::{number, text},
+};
 
 /// The maximum parallelism and `maxFailedIndexes` of an Indexed job.
 const INDEXED_MAX: i64 = 100_000;

@@ -3,12 +3,14 @@
 
 use std::collections::BTreeSet;
 
-use super::container::{amount, check_resource_name, is_standard};
+use super::checks::{amount, check_resource_name, is_standard};
 use super::limit_ranger::format_ratio;
 use crate::error::FieldErrors;
 use crate::names;
-use crate::object::{self, list, map, text};
-use schedlab_api::{Map, Text, Value};
+use schedlab_api::{
+    Map, Text, Value,
+    object::{self, list, map, text},
+};
 
 /// Derives `default` from `max`, and `defaultRequest` from `default` or else `min`.
 pub(super) fn fill(range: &mut Value) {

@@ -5,8 +5,7 @@ use crate::error::{ApiError, FieldErrors};
 use crate::kinds::Origin;
 use crate::kinds::metadata::{check_annotations, check_labels, check_owners};
 use crate::names;
-use crate::object;
-use schedlab_api::Value;
+use schedlab_api::{Value, object};
 
 pub(super) fn check(admission: &Admission<'_>, object: &Value) -> Result<(), ApiError> {
     let mut errors = FieldErrors::new();

@@ -5,8 +5,10 @@ use super::{Admission, limit_range, priority, selector, storage};
 use crate::error::{ApiError, FieldErrors};
 use crate::kinds::Kind;
 use crate::names;
-use crate::object::{self, number, text};
-use schedlab_api::{Value, json};
+use schedlab_api::{
+    Value, json,
+    object::{self, number, text},
+};
 
 /// Sets the server-owned fields of a new object.
 pub(super) fn complete(admission: &Admission<'_>, object: &mut Value) -> Result<(), ApiError> {

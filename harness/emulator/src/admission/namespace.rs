@@ -3,10 +3,14 @@
 
 use super::Admission;
 use crate::error::{ApiError, Cause};
+<<<<<<< HEAD
 use crate::kinds::Resource;
+=======
 use crate::object;
+use crate::resource::Resource;
+>>>>>>> emu
 use crate::store::Key;
-use schedlab_api::{Value, json};
+use schedlab_api::{Value, json, object};
 
 /// Rejects a new object in a missing or terminating namespace.
 pub(super) fn check(admission: &Admission<'_>) -> Result<(), ApiError> {

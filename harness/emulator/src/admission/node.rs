@@ -3,17 +3,13 @@
 use std::net::IpAddr;
 
 use super::Admission;
-use super::container::check_quantity;
-use super::pod::check_timing_annotations;
+use super::checks::{EFFECTS, NOT_READY, check_quantity, check_timing_annotations};
 use crate::error::FieldErrors;
 use crate::names;
-use crate::object::{self, list, map, text};
-use schedlab_api::{Value, json};
-
-/// The key of the taint of a node that is not ready.
-pub const NOT_READY: &str = "node.kubernetes.io/not-ready";
-/// The key of the taint of a node whose heartbeats are missing.
-pub(crate) const UNREACHABLE: &str = "node.kubernetes.io/unreachable";
+use schedlab_api::{
+    Value, json,
+    object::{self, list, map, text},
+};
 
 /// Sets the not-ready taint, `podCIDRs` and `allocatable` of a new node.
 pub(super) fn complete(admission: &Admission<'_>, node: &mut Value) {
@@ -66,8 +62,8 @@ pub(super) fn check(old: Option<&Value>, node: &Value, errors: &mut FieldErrors)
         let effect = text(taint, &["effect"]);
         if effect.is_empty() {
             errors.required(path("effect"), "");
-        } else if !super::affinity::EFFECTS.contains(&effect) {
-            errors.unsupported(path("effect"), &effect.into(), &super::affinity::EFFECTS);
+        } else if !EFFECTS.contains(&effect) {
+            errors.unsupported(path("effect"), &effect.into(), &EFFECTS);
         }
         let same =
             |other: &&Value| other["key"] == taint["key"] && other["effect"] == taint["effect"];

@@ -9,16 +9,21 @@ pub(super) mod subresources;
 mod update;
 
 use super::affinity::{check_placement, check_tolerations};
+use super::checks::{NOT_READY, UNREACHABLE, check_timing_annotations};
 use super::container::{check_containers, security};
-use super::node::{NOT_READY, UNREACHABLE};
 use super::{Admission, limit_ranger, priority};
 use crate::error::{ApiError, FieldErrors};
-use crate::kinds::Resource;
-use crate::kubelet_timing;
 use crate::names;
+<<<<<<< HEAD
+=======
 use crate::object::{self, list, map, text};
+use crate::resource::Resource;
+>>>>>>> emu
 use crate::store::Key;
-use schedlab_api::{Map, Value, json};
+use schedlab_api::{
+    Map, Value, json,
+    object::{self, list, map, text},
+};
 
 const GATED_MESSAGE: &str = "Scheduling is blocked due to non-empty scheduling gates";
 
@@ -156,24 +161,6 @@ pub(super) fn check(old: Option<&Value>, new: &Value, errors: &mut FieldErrors) 
     }
     if let Some(old) = old {
         update::check(&old["spec"], &new["spec"], errors);
-    }
-}
-
-/// Checks the annotations `schedlab.dev/...` that control the emulated kubelet. An API server
-/// ignores them; here an invalid value is rejected, because a pod with the wrong run time would be
-/// noticed much later.
-pub(super) fn check_timing_annotations(
-    old: Option<&Value>,
-    new: &Value,
-    field: &str,
-    errors: &mut FieldErrors,
-) {
-    for (key, rule) in kubelet_timing::invalid_annotations(new) {
-        let found = object::annotation(new, key);
-        // An invalid annotation of the old object must not block other updates.
-        if old.is_none_or(|old| object::annotation(old, key) != found) {
-            errors.invalid(format!("{field}[{key}]"), &found.into(), rule);
-        }
     }
 }
 

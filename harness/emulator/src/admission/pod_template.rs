@@ -1,7 +1,9 @@
 //! Defaults of pod specs, in pods and in pod templates.
 
-use crate::object::{as_map, fill_count, fill_text, set_default};
-use schedlab_api::{Value, json};
+use schedlab_api::{
+    Value, json,
+    object::{as_map, fill_count, fill_text, set_default},
+};
 
 /// Sets the defaults of a pod spec.
 pub(super) fn fill_spec(spec: &mut Value) {

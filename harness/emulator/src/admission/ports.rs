@@ -4,8 +4,10 @@ use std::collections::BTreeSet;
 
 use crate::error::FieldErrors;
 use crate::names;
-use crate::object::{list, text};
-use schedlab_api::Value;
+use schedlab_api::{
+    Value,
+    object::{list, text},
+};
 
 pub(super) const PORT_RANGE_RULE: &str = "must be between 1 and 65535, inclusive";
 pub(super) const PROTOCOLS: [&str; 3] = ["SCTP", "TCP", "UDP"];

@@ -2,10 +2,17 @@
 
 use super::Admission;
 use crate::error::{ApiError, FieldErrors};
+<<<<<<< HEAD
 use crate::kinds::Resource;
+=======
 use crate::object::{self, number, text};
+use crate::resource::Resource;
+>>>>>>> emu
 use crate::store::Key;
-use schedlab_api::Value;
+use schedlab_api::{
+    Value,
+    object::{self, number, text},
+};
 
 /// The highest value of a class that is not a system class.
 const USER_PRIORITY_MAX: i64 = 1_000_000_000;

@@ -4,8 +4,10 @@
 use crate::error::FieldErrors;
 use crate::kinds::Kind;
 use crate::names;
-use crate::object::{list, text};
-use schedlab_api::Value;
+use schedlab_api::{
+    Value,
+    object::{list, text},
+};
 
 const GROUP: &str = "rbac.authorization.k8s.io";
 const SUBJECTS: [&str; 3] = ["ServiceAccount", "User", "Group"];

@@ -1,9 +1,11 @@
 //! Validation of `ResourceQuota`.
 
-use super::container::amount;
+use super::checks::amount;
 use crate::error::FieldErrors;
-use crate::object::{list, map, text};
-use schedlab_api::Value;
+use schedlab_api::{
+    Value,
+    object::{list, map, text},
+};
 
 /// Names without a slash that count objects.
 const OBJECT_COUNTS: [&str; 9] = [

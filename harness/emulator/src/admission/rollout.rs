@@ -3,8 +3,10 @@
 use crate::error::FieldErrors;
 use crate::error::go_format::{GoField, go_struct_json};
 use crate::names;
-use crate::object::{at, number, text};
-use schedlab_api::Value;
+use schedlab_api::{
+    Value,
+    object::{at, number, text},
+};
 
 const STATEFUL_SET_STRATEGY: &[GoField] = &[
     GoField("type", &[]),

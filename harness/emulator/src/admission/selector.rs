@@ -2,8 +2,10 @@
 
 use crate::error::FieldErrors;
 use crate::names;
-use crate::object::{list, map, text};
-use schedlab_api::Value;
+use schedlab_api::{
+    Value,
+    object::{list, map, text},
+};
 
 /// Checks the label selector at `field`; null is valid.
 pub(super) fn check(selector: &Value, field: &str, errors: &mut FieldErrors) {

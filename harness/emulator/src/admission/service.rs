@@ -7,8 +7,10 @@ use super::pod_template::items_mut;
 use super::ports::{PORT_RANGE_RULE, PROTOCOLS, port_number};
 use crate::error::FieldErrors;
 use crate::names;
-use crate::object::{list, map, remove, set, text};
-use schedlab_api::{Value, json};
+use schedlab_api::{
+    Value, json,
+    object::{list, map, remove, set, text},
+};
 
 const TYPES: [&str; 4] = ["ClusterIP", "ExternalName", "LoadBalancer", "NodePort"];
 

@@ -2,13 +2,15 @@
 
 use std::cmp::Reverse;
 
-use super::container::amount;
+use super::checks::amount;
 use super::{Admission, affinity, selector, volume_source};
 use crate::error::FieldErrors;
 use crate::names;
-use crate::object::{self, list, map, text};
 use crate::store::{Object, Resource};
-use schedlab_api::{Value, json};
+use schedlab_api::{
+    Value, json,
+    object::{self, list, map, text},
+};
 
 const VOLUME_MODES: [&str; 2] = ["Block", "Filesystem"];
 const RECLAIM_POLICIES: [&str; 3] = ["Delete", "Recycle", "Retain"];

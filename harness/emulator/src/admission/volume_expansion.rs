@@ -2,11 +2,15 @@
 
 use super::Admission;
 use crate::error::ApiError;
+<<<<<<< HEAD
 use crate::kinds::Resource;
+=======
 use crate::object;
 use crate::quantity::thousandths;
+use crate::resource::Resource;
+>>>>>>> emu
 use crate::store::Key;
-use schedlab_api::Value;
+use schedlab_api::{Value, object, quantity::thousandths};
 
 /// Rejects a larger request if the storage class does not allow volume expansion.
 pub(super) fn check_expansion(

@@ -1,12 +1,14 @@
 //! Validation of volume sources in pods and persistent volumes: exactly one source, with its
 //! required fields.
 
-use super::container::amount;
+use super::checks::amount;
 use super::storage;
 use crate::error::FieldErrors;
 use crate::names;
-use crate::object::{list, number, text};
-use schedlab_api::Value;
+use schedlab_api::{
+    Value,
+    object::{list, number, text},
+};
 
 /// Volume sources of pods, in the order in which the API server checks them.
 pub(super) const POD_VOLUME_SOURCES: [&str; 16] = [

@@ -4,9 +4,11 @@ use super::match_conditions;
 use super::pod_template::items_mut;
 use crate::error::FieldErrors;
 use crate::kinds::Kind;
-use crate::object::{list, number, set_default, text};
 use crate::webhook_matching::uses_authorizer;
-use schedlab_api::{Value, json};
+use schedlab_api::{
+    Value, json,
+    object::{list, number, set_default, text},
+};
 
 /// The maximum timeout of a webhook.
 const TIMEOUT_SECS_MAX: i64 = 30;

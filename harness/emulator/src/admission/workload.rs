@@ -1,13 +1,22 @@
 //! Validation of workloads: selectors, pod templates and immutable fields.
 
-use super::pod::{check_spec, check_timing_annotations};
+use super::checks::check_timing_annotations;
+use super::pod::check_spec;
 use super::{Admission, job, rollout, storage};
 use crate::error::FieldErrors;
 use crate::kinds::Kind;
+use crate::label_selector::LabelSelector;
 use crate::names;
-use crate::object::{self, text};
+<<<<<<< HEAD
 use crate::select::LabelSelector;
+use schedlab_api::{
+    Map, Text, Value,
+    object::{self, text},
+};
+=======
+use crate::object::{self, text};
 use schedlab_api::{Map, Text, Value};
+>>>>>>> emu
 
 const SELECTOR_MISMATCH: &str = "`selector` does not match template `labels`";
 

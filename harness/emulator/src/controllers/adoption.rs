@@ -4,12 +4,19 @@
 use super::cache::{InformerCache, ObjectChange, controller_of};
 use super::workload::controlled_by;
 use super::{ApiRequest, Context};
+<<<<<<< HEAD
+use crate::select::LabelSelector;
+=======
+use crate::label_selector::LabelSelector;
 use crate::object::{
     at, is_deleting, list, metadata_fields_equal, namespace, remove, set, text, uid,
 };
-use crate::select::LabelSelector;
+>>>>>>> emu
 use crate::store::{Key, Object, Resource};
-use schedlab_api::{Value, json};
+use schedlab_api::{
+    Value, json,
+    object::{at, is_deleting, list, metadata_fields_equal, namespace, remove, set, text, uid},
+};
 
 /// The owners of a kind that may adopt an object that has just become an orphan.
 pub(super) fn adopters(

@@ -10,9 +10,11 @@ use std::sync::Arc;
 use jiff::Timestamp;
 
 use crate::kinds::{Kind, Kinds};
-use crate::object::{list, metadata_fields_equal, name, namespace, text, uid};
 use crate::store::{Key, Object, Resource};
-use schedlab_api::Value;
+use schedlab_api::{
+    Value,
+    object::{list, metadata_fields_equal, name, namespace, text, uid},
+};
 
 /// A change of an object.
 #[derive(Clone, Debug)]

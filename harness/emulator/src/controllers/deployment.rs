@@ -15,9 +15,11 @@ use super::{
     ApiRequest, Context, Controller, InformerCache, ObjectChange, ReconcileResult, WatchedKinds,
     WriteRefusal, controller_of,
 };
-use crate::object::{annotation, is_deleting, label, name, remove, set, text, uid};
 use crate::store::{Key, Object};
-use schedlab_api::{Value, json};
+use schedlab_api::{
+    Value, json,
+    object::{annotation, is_deleting, label, name, remove, set, text, uid},
+};
 
 const COMPONENT: &str = "deployment-controller";
 const REVISION: &str = "deployment.kubernetes.io/revision";

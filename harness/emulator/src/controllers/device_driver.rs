@@ -7,9 +7,11 @@ use super::resources::{DEVICE_CLASSES, NODES, RESOURCE_SLICES};
 use super::{
     ApiRequest, Context, Controller, InformerCache, ObjectChange, ReconcileResult, WatchedKinds,
 };
-use crate::object::{annotation, is_deleting, label, name, uid};
 use crate::store::Key;
-use schedlab_api::{Value, json};
+use schedlab_api::{
+    Value, json,
+    object::{annotation, is_deleting, label, name, uid},
+};
 
 /// The node annotation with the number of GPUs to publish.
 pub(crate) const PUBLISHED: &str = "schedlab.dev/published-gpus";

@@ -16,10 +16,17 @@ use super::{
     ApiRequest, Context, Controller, InformerCache, ObjectChange, ReconcileResult, WatchedKinds,
     controller_of,
 };
-use crate::object::{at, is_deleting, list, map, name, namespace, number, remove, set, text, uid};
+<<<<<<< HEAD
 use crate::select::LabelSelector;
+=======
+use crate::label_selector::LabelSelector;
+use crate::object::{at, is_deleting, list, map, name, namespace, number, remove, set, text, uid};
+>>>>>>> emu
 use crate::store::{Key, Object};
-use schedlab_api::{Map, Value, json};
+use schedlab_api::{
+    Map, Value, json,
+    object::{at, is_deleting, list, map, name, namespace, number, remove, set, text, uid},
+};
 
 const COMPONENT: &str = "controllermanager";
 const DISRUPTION_ALLOWED: &str = "DisruptionAllowed";

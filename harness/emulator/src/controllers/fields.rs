@@ -1,4 +1,4 @@
-//! Times, durations and conditions in objects. As in [`crate::object`], a missing value and one of a
+//! Times, durations and conditions in objects. As in [`schedlab_api::object`], a missing value and one of a
 //! wrong type read as absent: controllers see valid objects, so nothing here returns an error.
 
 use std::time::Duration;
@@ -6,8 +6,10 @@ use std::time::Duration;
 use jiff::fmt::temporal::DateTimePrinter;
 use jiff::{SignedDuration, Timestamp};
 
-use crate::object::{as_map, at, list, remove, set, text};
-use schedlab_api::{Value, json};
+use schedlab_api::{
+    Value, json,
+    object::{as_map, at, list, remove, set, text},
+};
 
 /// The time at a path.
 pub(crate) fn time(value: &Value, path: &[&str]) -> Option<Timestamp> {
@@ -19,7 +21,7 @@ pub(crate) fn string_entries<'v>(
     value: &'v Value,
     path: &[&str],
 ) -> impl Iterator<Item = (&'v str, &'v str)> + use<'v> {
-    let map = crate::object::map(value, path);
+    let map = schedlab_api::object::map(value, path);
     map.into_iter().flatten().filter_map(|(key, text)| Some((key.as_str(), text.as_str()?)))
 }
 
@@ -145,10 +147,9 @@ fn conditions(object: &mut Value) -> &mut Vec<Value> {
 #[cfg(test)]
 mod tests {
     use jiff::Timestamp;
-    use schedlab_api::json;
+    use schedlab_api::{json, object::text};
 
     use super::{Condition, find_condition, set_condition};
-    use crate::object::text;
 
     #[test]
     fn a_condition_keeps_its_transition_time_while_its_status_stays() {

@@ -10,11 +10,11 @@ use super::resources::CRDS;
 use super::{
     ApiRequest, Context, Controller, InformerCache, ObjectChange, ReconcileResult, WatchedKinds,
 };
-use crate::object::{
-    finalizers, is_deleting, list, metadata_fields_equal, name, remove, set, text, uid,
-};
 use crate::store::{Key, Object};
-use schedlab_api::{Value, json};
+use schedlab_api::{
+    Value, json,
+    object::{finalizers, is_deleting, list, metadata_fields_equal, name, remove, set, text, uid},
+};
 
 const FOREGROUND: &str = "foregroundDeletion";
 const ORPHAN: &str = "orphan";

@@ -29,9 +29,11 @@ use super::{
     ApiRequest, Context, Controller, InformerCache, ObjectChange, ReconcileResult, WatchedKinds,
     controller_of,
 };
-use crate::object::{condition, finalizers, is_deleting, number, set, text, uid};
 use crate::store::{Key, Object, Op};
-use schedlab_api::{Value, json};
+use schedlab_api::{
+    Value, json,
+    object::{condition, finalizers, is_deleting, number, set, text, uid},
+};
 
 use job_status::JobStatus;
 

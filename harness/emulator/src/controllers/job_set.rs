@@ -13,9 +13,11 @@ use super::workload::{count_at, is_managed_elsewhere, owner_keys};
 use super::{
     ApiRequest, Context, Controller, InformerCache, ObjectChange, ReconcileResult, WatchedKinds,
 };
-use crate::object::{condition, is_deleting, label, list, number, set, text, uid};
 use crate::store::{Key, Object};
-use schedlab_api::{Value, json};
+use schedlab_api::{
+    Value, json,
+    object::{condition, is_deleting, label, list, number, set, text, uid},
+};
 
 pub(super) const COMPONENT: &str = "jobset-controller";
 const MANAGER: &str = "jobset.sigs.k8s.io/jobset-controller";
@@ -105,7 +107,7 @@ fn finish_or_restart(set: &JobSetState, ctx: &Context) -> Option<ReconcileResult
         let why = if most == 0 { "FailedJobs" } else { "ReachedMaxRestarts" };
         let message = format!(
             "jobset failed due to one or more job failures (first failed job: {})",
-            crate::object::name(job)
+            schedlab_api::object::name(job)
         );
         return Some(finish(set, "Failed", [why, &message], ctx));
     }
@@ -124,7 +126,7 @@ fn finish_or_restart(set: &JobSetState, ctx: &Context) -> Option<ReconcileResult
 
 fn restart(set: &JobSetState) -> ReconcileResult {
     let mut again = Value::clone(set.object);
-    crate::object::set(&mut again, &["status", "restarts"], json!(set.restarts + 1));
+    schedlab_api::object::set(&mut again, &["status", "restarts"], json!(set.restarts + 1));
     ReconcileResult::from_writes(ApiRequest::status_update(set.key, set.object, again))
 }
 
@@ -137,7 +139,7 @@ fn finish(
 ) -> ReconcileResult {
     let mut ended = Value::clone(set.object);
     status::write_counts(set, &mut ended);
-    crate::object::set(&mut ended, &["status", "terminalState"], json!(kind));
+    schedlab_api::object::set(&mut ended, &["status", "terminalState"], json!(kind));
     set_condition(&mut ended, &Condition { kind, status: "True", reason, message }, ctx.now);
     let event = if kind == "Failed" { "Warning" } else { "Normal" };
     let notice =

@@ -22,15 +22,17 @@ mod timing;
 use jiff::Timestamp;
 
 use super::fields::{after_secs, time, time_after};
+use super::pod_status::{are_claims_ready, is_finished, node_name, reserved_pods};
 use super::reconcile_result::EventSpec;
-use super::resource_claim::are_claims_ready;
 use super::resources::{CONFIG_MAPS, NODES, PODS, RESOURCE_CLAIMS, SECRETS};
 use super::{
     ApiRequest, Context, Controller, InformerCache, ObjectChange, ReconcileResult, WatchedKinds,
 };
-use crate::object::{annotation, condition, is_deleting, list, number, text};
 use crate::store::{Key, Object};
-use schedlab_api::Value;
+use schedlab_api::{
+    Value,
+    object::{annotation, condition, is_deleting, list, number, text},
+};
 
 use stage::{Exit, Stage};
 pub(super) use status::host_address;
@@ -55,7 +57,7 @@ fn keys_to_reconcile(change: &ObjectChange, cache: &InformerCache) -> Vec<Key> {
         return bound.map(|_| change.key.clone()).into_iter().collect();
     }
     if change.key.resource == *RESOURCE_CLAIMS {
-        return super::resource_claim::reserved_pods(change).collect();
+        return reserved_pods(change).collect();
     }
     if [&*CONFIG_MAPS, &SECRETS].contains(&&change.key.resource) {
         return mounts::waiting_for(change, cache);
@@ -75,16 +77,6 @@ fn is_unchanged_for_pods(change: &ObjectChange) -> bool {
 /// Whether a node is down.
 pub(super) fn is_down(node: &Value) -> bool {
     annotation(node, NODE_DOWN) == Some("true")
-}
-
-/// `spec.nodeName`.
-pub(super) fn node_name(pod: &Value) -> &str {
-    text(pod, &["spec", "nodeName"])
-}
-
-/// Whether a pod has succeeded or failed.
-pub(super) fn is_finished(pod: &Value) -> bool {
-    matches!(text(pod, &["status", "phase"]), "Succeeded" | "Failed")
 }
 
 /// A pod on a node that is up.
@@ -303,7 +295,7 @@ fn terminate(pod_on_node: &PodOnNode, ctx: &Context) -> ReconcileResult {
 
 /// Removes a deleted pod that does not run. If a finalizer keeps it, its status must show the end.
 fn remove_not_running(pod_on_node: &PodOnNode, gone: ApiRequest, ctx: &Context) -> ReconcileResult {
-    let is_held = crate::object::finalizers(pod_on_node.pod).next().is_some();
+    let is_held = schedlab_api::object::finalizers(pod_on_node.pod).next().is_some();
     let shows = is_held && !is_finished(pod_on_node.pod);
     let ended = shows
         .then(|| pod_on_node.status(|pod| status::set_finished(pod, &Exit::NEVER_RAN, ctx.now)));
@@ -313,7 +305,7 @@ fn remove_not_running(pod_on_node: &PodOnNode, gone: ApiRequest, ctx: &Context) 
 /// Whether the kubelet has removed the pod and only finalizers keep it.
 fn is_released(pod: &Value) -> bool {
     number(pod, &["metadata", "deletionGracePeriodSeconds"]) == Some(0)
-        && crate::object::finalizers(pod).next().is_some()
+        && schedlab_api::object::finalizers(pod).next().is_some()
 }
 
 impl PodOnNode<'_> {

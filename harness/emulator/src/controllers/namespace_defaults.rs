@@ -5,9 +5,11 @@ use super::resources::{CONFIG_MAPS, NAMESPACES, SERVICE_ACCOUNTS};
 use super::{
     ApiRequest, Context, Controller, InformerCache, ObjectChange, ReconcileResult, WatchedKinds,
 };
-use crate::object::{is_deleting, name};
 use crate::store::{Key, Store, Write};
-use schedlab_api::{Value, json};
+use schedlab_api::{
+    Value, json,
+    object::{is_deleting, name},
+};
 
 const ACCOUNT: &str = "default";
 const AUTHORITY: &str = "kube-root-ca.crt";

@@ -8,9 +8,11 @@ use super::resources::NAMESPACES;
 use super::{
     ApiRequest, Context, Controller, InformerCache, ObjectChange, ReconcileResult, WatchedKinds,
 };
-use crate::object::{finalizers, is_deleting, list, set};
 use crate::store::{Key, Object, Op, Subresource};
-use schedlab_api::{Value, json};
+use schedlab_api::{
+    Value, json,
+    object::{finalizers, is_deleting, list, set},
+};
 
 /// The namespace controller.
 pub(super) const CONTROLLER: Controller = Controller {

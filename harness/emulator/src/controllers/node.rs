@@ -12,11 +12,13 @@ use super::resources::{LEASES, NODES};
 use super::{
     ApiRequest, Context, Controller, InformerCache, ObjectChange, ReconcileResult, WatchedKinds,
 };
-use crate::object::{
-    annotation, at, condition, is_deleting, name, number, remove, set, set_default, text, uid,
-};
 use crate::store::Key;
-use schedlab_api::{Value, json};
+use schedlab_api::{
+    Value, json,
+    object::{
+        annotation, at, condition, is_deleting, name, number, remove, set, set_default, text, uid,
+    },
+};
 
 /// The namespace of node leases.
 pub(crate) const LEASE_NAMESPACE: &str = "kube-node-lease";

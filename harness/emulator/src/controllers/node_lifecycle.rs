@@ -13,9 +13,11 @@ use super::{
     ApiRequest, Context, Controller, InformerCache, ObjectChange, ReconcileResult, WatchedKinds,
 };
 use crate::admission::{NOT_READY, UNREACHABLE};
-use crate::object::{condition, is_deleting, list, name, set, text};
 use crate::store::Key;
-use schedlab_api::{Value, json};
+use schedlab_api::{
+    Value, json,
+    object::{condition, is_deleting, list, name, set, text},
+};
 
 /// The time without renewal after which a node is unknown.
 const GRACE_SECS: i64 = 40;

@@ -9,14 +9,16 @@
 use jiff::Timestamp;
 
 use super::fields::{Condition, after_secs, find_condition, set_condition, time};
-use super::kubelet::{is_finished, node_name};
+use super::pod_status::{is_finished, node_name};
 use super::resources::{NODES, PODS};
 use super::{
     ApiRequest, Context, Controller, InformerCache, ObjectChange, ReconcileResult, WatchedKinds,
 };
-use crate::object::{is_deleting, set};
 use crate::store::{Key, Object};
-use schedlab_api::{Value, json};
+use schedlab_api::{
+    Value, json,
+    object::{is_deleting, set},
+};
 
 const QUARANTINE_SECS: i64 = 40;
 /// The check interval in Kubernetes.

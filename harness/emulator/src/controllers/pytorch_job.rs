@@ -13,9 +13,11 @@ use super::workload::{is_active, is_managed_elsewhere, owner_keys};
 use super::{
     ApiRequest, Context, Controller, InformerCache, ObjectChange, ReconcileResult, WatchedKinds,
 };
-use crate::object::{condition, is_deleting, number, set, text, uid};
 use crate::store::{Key, Object};
-use schedlab_api::{Value, json};
+use schedlab_api::{
+    Value, json,
+    object::{condition, is_deleting, number, set, text, uid},
+};
 
 const COMPONENT: &str = "pytorchjob-controller";
 const MANAGER: &str = "kubeflow.org/training-operator";
@@ -115,7 +117,7 @@ fn suspend(job: &PyTorchJobState, ctx: &Context) -> ReconcileResult {
         status::count(job, &mut seen);
     }
     set_condition(&mut seen, &suspended, ctx.now);
-    crate::object::remove(&mut seen, &["status", "startTime"]);
+    schedlab_api::object::remove(&mut seen, &["status", "startTime"]);
     ReconcileResult::from_writes(ApiRequest::status_update(job.key, job.object, seen))
 }
 

@@ -5,10 +5,12 @@ use super::resources::{PODS, QUOTAS};
 use super::{
     ApiRequest, Context, Controller, InformerCache, ObjectChange, ReconcileResult, WatchedKinds,
 };
-use crate::object::{at, is_deleting, set};
 use crate::quota::{Item, collections, has_released_resources, release_time, status};
 use crate::store::Key;
-use schedlab_api::Value;
+use schedlab_api::{
+    Value,
+    object::{at, is_deleting, set},
+};
 
 /// The quota controller.
 pub(super) const CONTROLLER: Controller = Controller {

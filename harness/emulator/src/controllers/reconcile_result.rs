@@ -7,9 +7,11 @@ use jiff::Timestamp;
 use super::fields::format_time;
 use super::resources::EVENTS;
 use super::{Context, key_of};
-use crate::object::{name, namespace, number, remove, set, text, uid};
 use crate::store::{DeleteOptions, Key, Op, Preconditions, Propagation, Resource, Subresource};
-use schedlab_api::{Value, json};
+use schedlab_api::{
+    Value, json,
+    object::{name, namespace, number, remove, set, text, uid},
+};
 
 /// A request to the API.
 #[derive(Clone, Debug)]
@@ -105,7 +107,7 @@ impl ApiRequest {
 
     /// Removes a finalizer of an object.
     pub fn remove_finalizer(key: &Key, object: &Value, finalizer: &str) -> Self {
-        let left: Vec<Value> = crate::object::finalizers(object)
+        let left: Vec<Value> = schedlab_api::object::finalizers(object)
             .filter(|one| *one != finalizer)
             .map(Value::from)
             .collect();

@@ -3,7 +3,7 @@
 
 use super::adoption::{adopters, claim_objects};
 use super::fields::{Condition, drop_condition, find_condition, set_condition, set_counts};
-use super::kubelet::is_finished;
+use super::pod_status::is_finished;
 use super::resources::{PODS, REPLICA_SETS};
 use super::workload::{
     BURST, api_count, available_at, count_at, create_pod, delete_pod, free_names, generated_pod,
@@ -13,9 +13,11 @@ use super::{
     ApiRequest, Context, Controller, InformerCache, ObjectChange, ReconcileResult, WatchedKinds,
     WriteRefusal,
 };
-use crate::object::{is_deleting, name, number, uid};
 use crate::store::{Key, Object};
-use schedlab_api::Value;
+use schedlab_api::{
+    Value,
+    object::{is_deleting, name, number, uid},
+};
 
 const COMPONENT: &str = "replicaset-controller";
 

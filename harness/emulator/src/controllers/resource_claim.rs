@@ -2,19 +2,20 @@
 //! claims. The scheduler allocates them.
 
 use super::cache::controller_of;
-use super::kubelet::is_finished;
+use super::pod_status::{entry_name, is_finished, pod_claims};
 use super::reconcile_result::EventSpec;
 use super::resources::{PODS, RESOURCE_CLAIM_TEMPLATES, RESOURCE_CLAIMS};
 use super::workload::{controlled_by, free_name};
 use super::{
     ApiRequest, Context, Controller, InformerCache, ObjectChange, ReconcileResult, WatchedKinds,
-    key_of,
-};
-use crate::object::{
-    annotation, at, finalizers, is_deleting, list, name, namespace, remove, set, text, uid,
 };
 use crate::store::{Key, Object};
-use schedlab_api::{Value, json};
+use schedlab_api::{
+    Value, json,
+    object::{
+        annotation, at, finalizers, is_deleting, list, name, namespace, remove, set, text, uid,
+    },
+};
 
 const COMPONENT: &str = "resource_claim";
 /// The annotation of a claim created for a pod: the name of the claim in the pod.
@@ -52,11 +53,6 @@ fn keys_to_reconcile(change: &ObjectChange, cache: &InformerCache) -> Vec<Key> {
     Vec::new()
 }
 
-/// `spec.resourceClaims`.
-fn pod_claims(pod: &Value) -> &[Value] {
-    list(pod, &["spec", "resourceClaims"])
-}
-
 /// The claims of a pod whose names are known.
 fn claims_used_by(pod: &Value) -> impl Iterator<Item = Key> + '_ {
     let made = list(pod, &["status", "resourceClaimStatuses"]).iter();
@@ -85,8 +81,8 @@ fn make_claims(key: &Key, pod: &Object, ctx: &Context) -> ReconcileResult {
     let mut writes = Vec::new();
     let mut statuses = list(pod, &["status", "resourceClaimStatuses"]).to_vec();
     for entry in pod_claims(pod) {
-        let (own, template) = (name_of(entry), text(entry, &["resourceClaimTemplateName"]));
-        if template.is_empty() || statuses.iter().any(|status| name_of(status) == own) {
+        let (own, template) = (entry_name(entry), text(entry, &["resourceClaimTemplateName"]));
+        if template.is_empty() || statuses.iter().any(|status| entry_name(status) == own) {
             continue;
         }
         let made = match unrecorded_claim(pod, own, ctx) {
@@ -111,10 +107,6 @@ fn make_claims(key: &Key, pod: &Object, ctx: &Context) -> ReconcileResult {
     }
     writes.extend(ApiRequest::status_update(key, pod, seen));
     ReconcileResult::from_writes(writes)
-}
-
-fn name_of(entry: &Value) -> &str {
-    text(entry, &["name"])
 }
 
 /// A claim that was created, but is not in the pod's status yet.
@@ -201,42 +193,9 @@ fn is_consumer_active(user: &Value, claim: &Key, ctx: &Context) -> bool {
     let key = Key {
         resource: PODS.clone(),
         namespace: claim.namespace.clone(),
-        name: name_of(user).into(),
+        name: entry_name(user).into(),
     };
     let is_pod = text(user, &["resource"]) == "pods" && text(user, &["apiGroup"]).is_empty();
     let pod = ctx.cache.get(&key);
     !is_pod || pod.is_some_and(|pod| uid(pod) == text(user, &["uid"]) && !is_finished(pod))
-}
-
-/// Whether all claims of a pod are allocated and reserved for it, so that its containers can start.
-pub(super) fn are_claims_ready(pod: &Value, cache: &InformerCache) -> bool {
-    let ready = |entry: &Value| {
-        let own = name_of(entry);
-        let made = list(pod, &["status", "resourceClaimStatuses"]);
-        let made = made.iter().find(|status| name_of(status) == own).unwrap_or(entry);
-        let key = Key {
-            resource: RESOURCE_CLAIMS.clone(),
-            namespace: namespace(pod).into(),
-            name: text(made, &["resourceClaimName"]).into(),
-        };
-        cache.get(&key).is_some_and(|claim| {
-            let reserved = list(claim, &["status", "reservedFor"]);
-            at(claim, &["status", "allocation"]).is_some()
-                && reserved.iter().any(|user| text(user, &["uid"]) == uid(pod))
-        })
-    };
-    pod_claims(pod).iter().all(ready)
-}
-
-/// The pods in `status.reservedFor` of a claim.
-pub(super) fn reserved_pods(change: &ObjectChange) -> impl Iterator<Item = Key> + '_ {
-    let reserved = change.after.iter().flat_map(|claim| list(claim, &["status", "reservedFor"]));
-    reserved.map(|user| {
-        key_of(
-            &PODS,
-            &json!({
-                "metadata": {"namespace": &*change.key.namespace, "name": name_of(user)},
-            }),
-        )
-    })
 }

@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 
 use super::adoption::{adopters, claim_objects};
 use super::fields::set_counts;
-use super::kubelet::is_finished;
+use super::pod_status::is_finished;
 use super::reconcile_result::EventSpec;
 use super::resources::{CONTROLLER_REVISIONS, PODS, STATEFUL_SETS, VOLUME_CLAIMS};
 use super::workload::{
@@ -19,9 +19,11 @@ use super::workload::{
 use super::{
     ApiRequest, Context, Controller, InformerCache, ObjectChange, ReconcileResult, WatchedKinds,
 };
-use crate::object::{is_deleting, label, name, number, set, text, uid};
 use crate::store::{Key, Object};
-use schedlab_api::{Value, json};
+use schedlab_api::{
+    Value, json,
+    object::{is_deleting, label, name, number, set, text, uid},
+};
 
 use revisions::Revisions;
 

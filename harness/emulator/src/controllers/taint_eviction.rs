@@ -4,15 +4,21 @@
 use jiff::Timestamp;
 
 use super::fields::{Condition, after_secs, set_condition, time};
-use super::kubelet::{is_finished, node_name};
+use super::pod_status::{is_finished, no_execute_taints, node_name, tolerates};
 use super::reconcile_result::EventSpec;
 use super::resources::{NODES, PODS};
 use super::{
     ApiRequest, Context, Controller, InformerCache, ObjectChange, ReconcileResult, WatchedKinds,
 };
-use crate::object::{is_deleting, list, name, namespace, number, text};
+<<<<<<< HEAD
+=======
+use crate::object::{is_deleting, list, name, namespace, number};
+>>>>>>> emu
 use crate::store::Key;
-use schedlab_api::Value;
+use schedlab_api::{
+    Value,
+    object::{is_deleting, list, name, namespace, number, text},
+};
 
 /// The taint eviction controller.
 pub(super) const CONTROLLER: Controller = Controller {
@@ -41,10 +47,6 @@ fn node_of<'v>(pod: &Value, cache: &'v InformerCache) -> Option<&'v Value> {
     let name = node_name(pod).into();
     let key = Key { resource: NODES.clone(), namespace: "".into(), name };
     cache.get(&key).map(|node| &**node)
-}
-
-pub(super) fn no_execute_taints(node: &Value) -> impl Iterator<Item = &Value> {
-    list(node, &["spec", "taints"]).iter().filter(|taint| text(taint, &["effect"]) == "NoExecute")
 }
 
 fn reconcile(key: &Key, ctx: &Context) -> ReconcileResult {
@@ -94,13 +96,4 @@ fn eviction_time(pod: &Value, taint: &Value) -> Option<Timestamp> {
         Some(i64::MAX) => None,
         Some(secs) => Some(after_secs(since, secs.max(0))),
     }
-}
-
-pub(super) fn tolerates(toleration: &Value, taint: &Value) -> bool {
-    let effect = text(toleration, &["effect"]);
-    let key = text(toleration, &["key"]);
-    let exists = text(toleration, &["operator"]) == "Exists";
-    (effect.is_empty() || effect == text(taint, &["effect"]))
-        && (key == text(taint, &["key"]) || (key.is_empty() && exists))
-        && (exists || text(toleration, &["value"]) == text(taint, &["value"]))
 }

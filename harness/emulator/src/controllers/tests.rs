@@ -7,9 +7,11 @@ use super::{
     ReconcileResult, key_of,
 };
 use crate::kinds::Kinds;
-use crate::object::{annotation, text, uid};
 use crate::store::{Key, Op, Subresource};
-use schedlab_api::{Value, json};
+use schedlab_api::{
+    Value, json,
+    object::{annotation, text, uid},
+};
 
 /// The time of every reconciliation: one minute into 2026.
 const NOW: &str = "2026-01-01T00:01:00Z";
@@ -24,8 +26,8 @@ fn objects(yaml: &str) -> Vec<(Key, Value)> {
             let kind = kinds.by_kind(group, text(&object, &["kind"]));
             let resource = kind.map_or_else(|| custom(&object), |kind| kind.resource.clone());
             if uid(&object).is_empty() {
-                let made = format!("uid-{}", crate::object::name(&object));
-                crate::object::set(&mut object, &["metadata", "uid"], json!(made));
+                let made = format!("uid-{}", schedlab_api::object::name(&object));
+                schedlab_api::object::set(&mut object, &["metadata", "uid"], json!(made));
             }
             (key_of(&resource, &object), object)
         })
@@ -299,14 +301,14 @@ fn sample_objects() -> Vec<(Key, Value)> {
     let mut all = objects(include_str!("tests/menagerie.yaml"));
     // Metadata that every object may have, so that the test breaks it everywhere.
     for (_, object) in &mut all {
-        crate::object::set(object, &["metadata", "labels"], json!({"app": "a"}));
-        crate::object::set(object, &["metadata", "generation"], json!(2));
+        schedlab_api::object::set(object, &["metadata", "labels"], json!({"app": "a"}));
+        schedlab_api::object::set(object, &["metadata", "generation"], json!(2));
         let notes = json!({
             "schedlab.dev/startup": "1s",
             "schedlab.dev/gpu-devices": "0",
             "deployment.kubernetes.io/revision": "1",
         });
-        crate::object::set(object, &["metadata", "annotations"], notes);
+        schedlab_api::object::set(object, &["metadata", "annotations"], notes);
     }
     all
 }

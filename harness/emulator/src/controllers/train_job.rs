@@ -15,11 +15,11 @@ use super::workload::{controlled_by, count_at, is_managed_elsewhere, owner_keys}
 use super::{
     ApiRequest, Context, Controller, InformerCache, ObjectChange, ReconcileResult, WatchedKinds,
 };
-use crate::object::{
-    as_map, at, is_deleting, label, list, name, namespace, number, set, text, uid,
-};
 use crate::store::{Key, Object};
-use schedlab_api::{Value, json};
+use schedlab_api::{
+    Value, json,
+    object::{as_map, at, is_deleting, label, list, name, namespace, number, set, text, uid},
+};
 
 const COMPONENT: &str = "trainjob-controller";
 const MANAGER: &str = "trainer.kubeflow.org/trainjob-controller";

@@ -5,20 +5,28 @@
 //! Left out: provisioning, recycling and deletion of volumes. A claim without a volume stays pending.
 
 use super::fields::format_time;
-use super::kubelet::is_finished;
+use super::pod_status::is_finished;
 use super::resources::{PODS, STORAGE_CLASSES, VOLUME_CLAIMS, VOLUMES};
 use super::workload::controlled_by;
 use super::{
     ApiRequest, Context, Controller, InformerCache, ObjectChange, ReconcileResult, WatchedKinds,
 };
 use crate::admission::{default_storage_class, names_storage_class};
+<<<<<<< HEAD
+use crate::select::LabelSelector;
+=======
+use crate::label_selector::LabelSelector;
 use crate::object::{
     annotation, at, finalizers, is_deleting, list, name, namespace, set, text, uid,
 };
 use crate::quantity::{Milli, thousandths};
-use crate::select::LabelSelector;
+>>>>>>> emu
 use crate::store::{Key, Object};
-use schedlab_api::{Value, json};
+use schedlab_api::{
+    Value, json,
+    object::{annotation, at, finalizers, is_deleting, list, name, namespace, set, text, uid},
+    quantity::{Milli, thousandths},
+};
 
 /// The annotation for a binding that this controller or a scheduler chose.
 const BY_CONTROLLER: &str = "pv.kubernetes.io/bound-by-controller";

@@ -7,15 +7,18 @@ use jiff::Timestamp;
 
 use super::cache::{InformerCache, ObjectChange, controller_of};
 use super::fields::{after_secs, find_condition, time};
-use super::kubelet::is_finished;
+use super::pod_status::is_finished;
 use super::reconcile_result::{EventSpec, fingerprint};
 use super::resources::PODS;
 use super::{ApiRequest, Context};
-use crate::object::{
-    annotation, as_map, at, condition, is_deleting, list, name, namespace, number, set, text, uid,
-};
 use crate::store::{Key, Object, Resource};
-use schedlab_api::{Map, Value, json};
+use schedlab_api::{
+    Map, Value, json,
+    object::{
+        annotation, as_map, at, condition, is_deleting, list, name, namespace, number, set, text,
+        uid,
+    },
+};
 
 /// The alphabet of generated names in Kubernetes: no vowels, no characters that look alike.
 const LETTERS: &[u8] = b"bcdfghjklmnpqrstvwxz2456789";

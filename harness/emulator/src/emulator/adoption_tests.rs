@@ -1,9 +1,11 @@
 //! Adoption and release of objects by controllers.
 
 use crate::emulator::test_cluster::TestCluster;
-use crate::object::{finalizers, name, number, set, uid};
 use crate::store::Propagation;
-use schedlab_api::{Value, json};
+use schedlab_api::{
+    Value, json,
+    object::{finalizers, name, number, set, uid},
+};
 
 const TEMPLATE: &str =
     "template: {metadata: {labels: {app: web}}, spec: {containers: [{name: c, image: i}]}}";

@@ -1,8 +1,10 @@
 //! Rollouts and scaling of Deployments.
 
 use crate::emulator::test_cluster::TestCluster;
-use crate::object::{list, remove, set, text};
-use schedlab_api::json;
+use schedlab_api::{
+    json,
+    object::{list, remove, set, text},
+};
 
 /// A Deployment `web` with some replicas.
 fn web(replicas: i64) -> String {

@@ -1,9 +1,11 @@
 //! Allowed disruptions and expected pods of `PodDisruptionBudgets`.
 
 use crate::emulator::test_cluster::{TestCluster, job};
-use crate::object::{list, name, text};
 use crate::store::{Op, Resource};
-use schedlab_api::json;
+use schedlab_api::{
+    json,
+    object::{list, name, text},
+};
 
 const WEB: &str = "
 apiVersion: apps/v1

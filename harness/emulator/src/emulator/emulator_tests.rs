@@ -10,8 +10,10 @@ use kube::api::{DeleteParams, PostParams};
 use super::SettleTimeout;
 use crate::emulator::test_cluster::TestCluster;
 use crate::fleet::Fleet;
-use crate::object::{set, text};
-use schedlab_api::json;
+use schedlab_api::{
+    json,
+    object::{set, text},
+};
 
 #[tokio::test(start_paused = true)]
 async fn an_in_process_client_sees_its_pod_run_and_terminate() {
@@ -55,7 +57,7 @@ async fn a_realistic_fleet_comes_up_like_a_slim_one() {
     cluster.emulator.add_fleet(&fleet.unwrap()).unwrap();
     cluster.settle().await;
     for node in cluster.all("nodes") {
-        assert_eq!(crate::object::condition(&node, "Ready"), Some("True"));
+        assert_eq!(schedlab_api::object::condition(&node, "Ready"), Some("True"));
         assert!(node.to_string().len() > 27_000);
     }
 }
@@ -164,5 +166,5 @@ async fn a_dropped_emulator_stops_its_controllers() {
     tokio::time::sleep(Duration::from_mins(1)).await;
     let node = store.read(|store| store.list(&nodes, None).next().cloned()).unwrap();
     assert_eq!(text(&node, &["spec", "taints", "0"]), "");
-    assert_eq!(crate::object::list(&node, &["spec", "taints"]).len(), 0);
+    assert_eq!(schedlab_api::object::list(&node, &["spec", "taints"]).len(), 0);
 }

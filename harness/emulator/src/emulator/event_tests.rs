@@ -1,8 +1,10 @@
 //! Counts of repeated Events.
 
 use crate::emulator::test_cluster::TestCluster;
-use crate::object::{number, set, text};
-use schedlab_api::json;
+use schedlab_api::{
+    json,
+    object::{number, set, text},
+};
 
 /// The Events of a reason: count, first and last time.
 fn recorded_events(cluster: &TestCluster, reason: &str) -> Vec<String> {

@@ -2,8 +2,8 @@
 
 use crate::controllers::key_of;
 use crate::emulator::test_cluster::{self, TestCluster};
-use crate::object::{annotation, condition, is_deleting, name, text};
 use crate::store::Op;
+use schedlab_api::object::{annotation, condition, is_deleting, name, text};
 
 /// A Job `train` whose pods run for two seconds and exit with a code.
 fn job(code: i32, spec: &str) -> String {
@@ -29,7 +29,7 @@ impl TestCluster {
     /// Reason and message of a condition of the job.
     fn why(&self, kind: &str) -> String {
         let train = self.get("jobs", "train");
-        let all = crate::object::list(&train, &["status", "conditions"]);
+        let all = schedlab_api::object::list(&train, &["status", "conditions"]);
         let found = all.iter().find(|one| text(one, &["type"]) == kind).expect("the condition");
         format!("{}: {}", text(found, &["reason"]), text(found, &["message"]))
     }

@@ -1,8 +1,10 @@
 //! The Job controller.
 
 use crate::emulator::test_cluster::{TestCluster, job};
-use crate::object::{annotation, condition, label, list, set, text};
-use schedlab_api::json;
+use schedlab_api::{
+    json,
+    object::{annotation, condition, label, list, set, text},
+};
 
 #[tokio::test(start_paused = true)]
 async fn a_job_of_three_completions_at_parallelism_two_runs_two_at_a_time() {

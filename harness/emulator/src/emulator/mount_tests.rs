@@ -1,7 +1,7 @@
 //! Pods that wait for `ConfigMaps` and Secrets.
 
 use crate::emulator::test_cluster::TestCluster;
-use crate::object::{list, text};
+use schedlab_api::object::{list, text};
 
 impl TestCluster {
     /// Creates a pod on a node with additional fields in its spec and container.

@@ -1,7 +1,7 @@
 //! The life of pods on nodes.
 
 use crate::emulator::test_cluster::TestCluster;
-use crate::object::{annotation, number, set, text};
+use schedlab_api::object::{annotation, number, set, text};
 
 #[tokio::test(start_paused = true)]
 async fn a_bound_pod_runs_and_one_without_a_node_does_not() {

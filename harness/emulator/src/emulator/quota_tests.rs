@@ -1,7 +1,7 @@
 //! Admission and usage of `ResourceQuotas` in a running cluster.
 
 use crate::emulator::test_cluster::TestCluster;
-use crate::object::map;
+use schedlab_api::object::map;
 
 const QUOTA: &str = "
     apiVersion: v1

@@ -1,8 +1,10 @@
 //! The lifecycle of resource claims, and the published devices of nodes.
 
 use crate::emulator::test_cluster::TestCluster;
-use crate::object::{annotation, at, list, name, remove, set, text, uid};
-use schedlab_api::json;
+use schedlab_api::{
+    json,
+    object::{annotation, at, list, name, remove, set, text, uid},
+};
 
 const TEMPLATE: &str = "
         apiVersion: resource.k8s.io/v1

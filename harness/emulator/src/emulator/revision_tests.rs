@@ -1,8 +1,10 @@
 //! Revisions of StatefulSets, reported creation failures, and granted evictions.
 
 use crate::emulator::test_cluster::TestCluster;
-use crate::object::{annotation, at, condition, label, list, name, number, set, text};
-use schedlab_api::{Value, json};
+use schedlab_api::{
+    Value, json,
+    object::{annotation, at, condition, label, list, name, number, set, text},
+};
 
 fn web(kind: &str, spec: &str) -> String {
     format!(

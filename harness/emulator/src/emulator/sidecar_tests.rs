@@ -1,8 +1,10 @@
 //! Sidecars: init containers with `restartPolicy: Always`.
 
 use crate::emulator::test_cluster::{TestCluster, job};
-use crate::object::{list, name, text};
-use schedlab_api::Value;
+use schedlab_api::{
+    Value,
+    object::{list, name, text},
+};
 
 const SIDECARS: &str =
     "{initContainers: [{name: once, image: i}, {name: beside, image: i, restartPolicy: Always}], ";

@@ -6,12 +6,14 @@ use super::{Emulator, Options};
 use crate::clock::Clock;
 use crate::controllers::key_of;
 use crate::error::ApiError;
-use crate::object::{annotation, condition, is_deleting, list, name, namespace, number, set, text};
 use crate::store::{
     DeleteOptions, FieldValidation, Key, LogEntry, Object, Op, Propagation, Resource, Subresource,
     Write, WriteOutcome,
 };
-use schedlab_api::Value;
+use schedlab_api::{
+    Value,
+    object::{annotation, condition, is_deleting, list, name, namespace, number, set, text},
+};
 
 /// A cluster that starts at the beginning of 2026 in the virtual time of the test's runtime.
 pub(crate) struct TestCluster {

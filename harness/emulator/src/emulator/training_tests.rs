@@ -1,8 +1,10 @@
 //! The JobSet, TrainJob and PyTorchJob controllers.
 
 use crate::emulator::test_cluster::{TestCluster, job};
-use crate::object::{annotation, condition, label, list, set, text};
-use schedlab_api::json;
+use schedlab_api::{
+    json,
+    object::{annotation, condition, label, list, set, text},
+};
 
 const JOB_SET: &str = "
         apiVersion: jobset.x-k8s.io/v1alpha2

@@ -1,8 +1,10 @@
 //! The volume claims of a StatefulSet's pods.
 
 use crate::emulator::test_cluster::TestCluster;
-use crate::object::{set, text};
-use schedlab_api::json;
+use schedlab_api::{
+    json,
+    object::{set, text},
+};
 
 fn train(retention: &str) -> String {
     format!(

@@ -1,8 +1,10 @@
 //! Binding of volume claims to volumes.
 
 use crate::emulator::test_cluster::TestCluster;
-use crate::object::{set, text, uid};
-use schedlab_api::json;
+use schedlab_api::{
+    json,
+    object::{set, text, uid},
+};
 
 const CLASSES: [&str; 2] = [
     "
@@ -57,7 +59,7 @@ fn shown(cluster: &TestCluster) -> String {
     let volumes = volumes.iter().map(|volume| (volume, ""));
     let lines = claims.chain(volumes).map(|(object, of)| {
         let phase = text(object, &["status", "phase"]);
-        format!("{} {phase} {of}", crate::object::name(object)).trim_end().to_owned()
+        format!("{} {phase} {of}", schedlab_api::object::name(object)).trim_end().to_owned()
     });
     lines.collect::<Vec<_>>().join(", ")
 }
@@ -115,7 +117,7 @@ async fn a_volume_outlives_its_claim_and_a_claim_without_its_volume_is_lost() {
     cluster.settle().await;
     cluster.delete("persistentvolumes", "/w");
     cluster.edit("persistentvolumes", "/w", |volume| {
-        crate::object::remove(volume, &["metadata", "finalizers"]);
+        schedlab_api::object::remove(volume, &["metadata", "finalizers"]);
     });
     cluster.settle().await;
     assert_eq!(shown(&cluster), "d Lost w, v Released");

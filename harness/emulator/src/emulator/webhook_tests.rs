@@ -10,9 +10,11 @@ use k8s_openapi::api::core::v1::ConfigMap;
 use kube::api::{Api, Patch, PatchParams, PostParams};
 
 use super::test_cluster::{TestCluster, job};
-use crate::object::{annotation, text};
 use crate::webhook_client::ServiceHandler;
-use schedlab_api::{Value, json};
+use schedlab_api::{
+    Value, json,
+    object::{annotation, text},
+};
 
 /// A configuration with one webhook; `more` are further fields of its clientConfig and itself.
 fn configured(sort: &str, resource: &str, more: &str) -> String {
@@ -170,6 +172,6 @@ async fn a_new_object_keeps_its_uid_across_webhook_calls() {
     let body = json!({"metadata": {"generateName": "a-"}}).to_string();
     let response = cluster.emulator.service().handle(post.body(body).unwrap()).await;
     let map = &cluster.all("configmaps")[0];
-    let expected = format!("299 - \"{}\"", crate::object::uid(map));
+    let expected = format!("299 - \"{}\"", schedlab_api::object::uid(map));
     assert_eq!(response.headers()["warning"], expected.as_str());
 }

@@ -1,8 +1,10 @@
 //! The Deployment, ReplicaSet and StatefulSet controllers.
 
 use crate::emulator::test_cluster::TestCluster;
-use crate::object::{annotation, condition, label, name, set};
-use schedlab_api::json;
+use schedlab_api::{
+    json,
+    object::{annotation, condition, label, name, set},
+};
 
 const TEMPLATE: &str =
     "{metadata: {labels: {app: web}}, spec: {containers: [{name: c, image: i}]}}";
@@ -214,8 +216,8 @@ async fn a_stateful_set_replaces_outdated_pods_from_the_last() {
         set(db, &["spec", "template", "metadata", "annotations", "v"], json!("2"));
     });
     cluster.settle().await;
-    assert!(crate::object::is_deleting(&cluster.get("pods", "db-1")));
-    assert!(!crate::object::is_deleting(&cluster.get("pods", "db-0")));
+    assert!(schedlab_api::object::is_deleting(&cluster.get("pods", "db-1")));
+    assert!(!schedlab_api::object::is_deleting(&cluster.get("pods", "db-0")));
     cluster.bind_and_run(8).await;
     assert!(cluster.all("pods").iter().all(|pod| annotation(pod, "v") == Some("2")));
     assert_eq!(cluster.status("statefulsets", "db", "updatedReplicas"), 2);

@@ -2,7 +2,6 @@
 //! them all.
 
 use super::{ApiError, Cause, Details};
-use crate::kinds::Kind;
 use schedlab_api::Value;
 
 /// The validation errors of one object, in the order found.
@@ -166,11 +165,6 @@ impl FieldErrors {
         self.add("FieldValueTooMany", field, message);
     }
 
-    /// `Invalid` (422) for the object `name` if there are errors.
-    pub fn into_result(self, kind: &Kind, name: &str) -> Result<(), ApiError> {
-        self.into_result_for(&kind.resource.group, &kind.kind, name)
-    }
-
     /// `Invalid` (422) for the options of a request if there are errors.
     pub fn into_options_result(self, kind: &str) -> Result<(), ApiError> {
         self.into_result_for("meta.k8s.io", kind, "")
@@ -192,7 +186,13 @@ impl FieldErrors {
         }
     }
 
-    fn into_result_for(self, group: &str, kind: &str, name: &str) -> Result<(), ApiError> {
+    /// `Invalid` (422) for an object of a kind if there are errors.
+    pub(crate) fn into_result_for(
+        self,
+        group: &str,
+        kind: &str,
+        name: &str,
+    ) -> Result<(), ApiError> {
         if self.causes.is_empty() {
             return Ok(());
         }

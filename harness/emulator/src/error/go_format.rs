@@ -1,7 +1,25 @@
-//! Values in API messages as Go's JSON encoding prints internal types: fields in declaration order,
-//! under their Go names, and `null` for unset fields.
+//! Values in API messages as Go prints them.
+//!
+//! [`go_value`] prints like `%v`. [`go_struct_json`] prints like the JSON encoding of internal types:
+//! fields in declaration order, under their Go names, and `null` for unset fields.
 
 use schedlab_api::Value;
+
+/// Formats a value like Go's `%v`.
+pub(crate) fn go_value(value: &Value) -> String {
+    let several = |parts: Vec<String>| parts.join(" ");
+    match value {
+        Value::Null => "<nil>".to_owned(),
+        Value::Bool(switch) => switch.to_string(),
+        Value::Number(number) => number.to_string(),
+        Value::String(text) => text.to_string(),
+        Value::Array(items) => format!("[{}]", several(items.iter().map(go_value).collect())),
+        Value::Object(fields) => {
+            let fields = fields.iter().map(|(name, field)| format!("{name}:{}", go_value(field)));
+            format!("map[{}]", several(fields.collect()))
+        }
+    }
+}
 
 /// A field of a Go struct: its JSON name, and the fields of its value.
 pub(crate) struct GoField(pub(crate) &'static str, pub(crate) &'static [GoField]);

@@ -8,8 +8,10 @@ use serde_saphyr::{Location, Spanned};
 
 use super::spanned_value::{FleetFile, UsedNames, parse_error, written_at};
 use super::{FleetError, FleetLocation, NodeSource};
-use crate::object::{list, text};
-use schedlab_api::Value;
+use schedlab_api::{
+    Value,
+    object::{list, text},
+};
 
 /// Metadata that the API server sets; removed from nodes that are added.
 const SERVER_METADATA: [&str; 8] = [

@@ -2,8 +2,10 @@
 //! images and `managedFields`. The padding does not affect scheduling; it makes measurements of
 //! speed and memory realistic.
 
-use crate::object::{as_map, list, map, set};
-use schedlab_api::{Map, Value, json};
+use schedlab_api::{
+    Map, Value, json,
+    object::{as_map, list, map, set},
+};
 
 const FEATURES: usize = 150;
 const CONDITIONS: usize = 44;

@@ -11,7 +11,7 @@ use super::spanned_value::{FleetFile, Scalar, UsedNames, parse_yaml};
 use super::taint::TaintText;
 use crate::controllers::{EXIT_CODE, RUN_TIME, STARTUP, TERMINATION};
 use crate::names;
-use crate::quantity::Milli;
+use schedlab_api::quantity::Milli;
 
 /// The maximum number of nodes in a pool.
 pub(super) const NODES_MAX: u64 = 100_000;

@@ -10,7 +10,7 @@ use serde_saphyr::{Location, SnippetMode, Spanned, UserMessageFormatter};
 
 use super::{FleetError, FleetLocation};
 use crate::controllers::parse_duration;
-use crate::quantity::{self, Milli};
+use schedlab_api::quantity::{self, Milli};
 
 /// A number or string as written in the file.
 #[derive(Clone, Debug, PartialEq, Eq)]

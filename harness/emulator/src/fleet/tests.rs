@@ -1,8 +1,10 @@
 //! Valid and invalid fleet files.
 
 use super::{Fleet, FleetLocation};
-use crate::object::{list, map, name, text};
-use schedlab_api::Value;
+use schedlab_api::{
+    Value,
+    object::{list, map, name, text},
+};
 
 fn fleet(text: &str) -> Fleet {
     Fleet::parse("fleet.yaml", text).unwrap()
@@ -13,7 +15,7 @@ fn error(text: &str) -> String {
 }
 
 fn label<'v>(node: &'v Value, key: &str) -> &'v str {
-    crate::object::label(node, key).unwrap_or_default()
+    schedlab_api::object::label(node, key).unwrap_or_default()
 }
 
 #[test]

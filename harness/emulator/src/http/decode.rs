@@ -7,10 +7,9 @@ use ::http::header::CONTENT_TYPE;
 
 use super::protobuf;
 use crate::error::{ApiError, go_json};
-use crate::object::go_type;
 use crate::store::{DuplicateFields, PatchBody};
 use duplicates::DuplicateField;
-use schedlab_api::Value;
+use schedlab_api::{Value, object::go_type};
 
 /// The maximum size of a request body, as in kube-apiserver.
 pub(super) const BODY_BYTES_MAX: usize = 3 * 1024 * 1024;

@@ -1,8 +1,9 @@
 //! Query parameters of a request.
 
 use crate::error::{ApiError, Cause, Details};
+use crate::field_selector::FieldSelector;
 use crate::kinds::Kind;
-use crate::select::{FieldSelector, LabelSelector};
+use crate::label_selector::LabelSelector;
 use crate::store::{FieldValidation, ListQuery, Propagation};
 use crate::watch::WatchQuery;
 

@@ -9,9 +9,8 @@ use super::table::{Table, partial_metadata};
 use super::{RequestContext, encode};
 use crate::error::ApiError;
 use crate::kinds::Origin;
-use crate::object;
 use crate::store::{Key, ListPage, Object};
-use schedlab_api::{Value, json};
+use schedlab_api::{Value, json, object};
 
 impl RequestContext<'_> {
     pub(super) fn selected(&self) -> PathSelection<'_> {

@@ -13,8 +13,10 @@ use jiff::Timestamp;
 use serde::Serialize;
 
 use crate::kinds::{Column, Kind, Origin};
-use crate::object::{at, text};
-use schedlab_api::{Value, json};
+use schedlab_api::{
+    Value, json,
+    object::{at, text},
+};
 
 use json_path::find;
 

@@ -1,9 +1,8 @@
 //! The attributes of a request for admission webhooks.
 
 use super::{RequestContext, access_review, decode};
-use crate::object;
 use crate::store::WebhookContext;
-use schedlab_api::{Value, json};
+use schedlab_api::{Value, json, object};
 
 impl RequestContext<'_> {
     pub(super) fn webhook_context(&self) -> WebhookContext {

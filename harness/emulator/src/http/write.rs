@@ -9,12 +9,11 @@ use super::query::{invalid_options, parse_propagation};
 use super::response::{self, ApiResponse};
 use crate::error::ApiError;
 use crate::kinds::Origin;
-use crate::object;
 use crate::store::{
     DeleteOptions, DuplicateFields, FieldValidation, ListPage, Op, PatchBody, Preconditions,
     Propagation, Subresource, Write, WriteOutcome,
 };
-use schedlab_api::{Value, json};
+use schedlab_api::{Value, json, object};
 
 /// The maximum length of a field manager's name; the name from a User-Agent is truncated.
 const MANAGER_BYTES_MAX: usize = 128;

@@ -4,8 +4,10 @@
 use super::schema::path::{Brackets, resolve};
 use crate::error::FieldErrors;
 use crate::names::{dns_1035_label, dns_subdomain};
-use crate::object::{list, text};
-use schedlab_api::Value;
+use schedlab_api::{
+    Value,
+    object::{list, text},
+};
 
 /// Reports the errors of a CRD, except those of its schemas.
 pub(super) fn check(crd: &Value, errors: &mut FieldErrors) {
@@ -65,7 +67,7 @@ fn check_shared_parts(versions: &[Value], errors: &mut FieldErrors) {
 fn check_identity(crd: &Value, errors: &mut FieldErrors) {
     let group = text(crd, &["spec", "group"]);
     let expected_name = format!("{}.{group}", text(crd, &["spec", "names", "plural"]));
-    let name = crate::object::name(crd);
+    let name = schedlab_api::object::name(crd);
     if name != expected_name {
         let rule = "must be spec.names.plural+\".\"+spec.group";
         errors.invalid("metadata.name", &name.into(), rule);

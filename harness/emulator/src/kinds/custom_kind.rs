@@ -7,8 +7,10 @@ use super::crd_validation;
 use super::schema::compile;
 use super::{Column, Generation, Kind, Origin, Path, Resource, Scale, Version};
 use crate::error::FieldErrors;
-use crate::object::{list, text};
-use schedlab_api::Value;
+use schedlab_api::{
+    Value,
+    object::{list, text},
+};
 
 /// The kind that a CRD defines, and the errors of the CRD. The kind may be used only if there are
 /// no errors.

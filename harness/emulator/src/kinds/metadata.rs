@@ -2,8 +2,7 @@
 
 use crate::error::FieldErrors;
 use crate::names::{label_value, qualified_name};
-use crate::object;
-use schedlab_api::Value;
+use schedlab_api::{Value, object};
 
 /// The maximum total size of annotations.
 const ANNOTATION_BYTES: usize = 256 * 1024;

@@ -4,9 +4,14 @@ use std::sync::Arc;
 
 use super::{Kind, Origin, Path};
 use crate::error::ApiError;
-use crate::object;
+<<<<<<< HEAD
 use crate::select::LabelSelector;
+use schedlab_api::{Value, json, object};
+=======
+use crate::label_selector::LabelSelector;
+use crate::object;
 use schedlab_api::{Value, json};
+>>>>>>> emu
 
 /// The paths of the fields of `/scale` in an object.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -89,7 +89,7 @@ pub(crate) fn decode_embedded(metadata: &mut Value) -> Result<Decoded, String> {
         *metadata = Value::Object(schedlab_api::Map::new());
     }
     if !metadata.is_object() {
-        let found = crate::object::go_type(metadata);
+        let found = schedlab_api::object::go_type(metadata);
         return Err(format!("json: cannot unmarshal {found} into Go value of type v1.ObjectMeta"));
     }
     if let Some(form) = type_registry::metadata() {

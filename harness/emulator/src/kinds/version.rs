@@ -9,8 +9,7 @@ mod autoscaler;
 use std::sync::Arc;
 
 use super::{Kind, Origin, Resource};
-use crate::object;
-use schedlab_api::Value;
+use schedlab_api::{Value, object};
 
 /// Field names of an event: as stored, and in `events.k8s.io`.
 const EVENT_FIELDS: [(&str, &str); 8] = [

@@ -10,8 +10,7 @@ use super::fields::{FieldSet, child, children, fields_of_object, intersection, s
 use super::managed::{Author, Entry, Operation, read_entries, write_entries};
 use super::shape::{ListShape, Shape, item_step};
 use crate::error::ApiError;
-use crate::object;
-use schedlab_api::{Map, Value};
+use schedlab_api::{Map, Value, object};
 
 /// The annotation that client-side `kubectl apply` writes.
 const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";

@@ -4,8 +4,7 @@ use json_patch::{AddOperation, PatchOperation};
 
 use super::unprocessable_patch;
 use crate::error::ApiError;
-use crate::object;
-use schedlab_api::{Map, Value};
+use schedlab_api::{Map, Value, object};
 
 /// The maximum number of operations, as in the API server.
 const OPERATIONS_MAX: usize = 10_000;

@@ -2,8 +2,9 @@
 //! (`$patch`, `$retainKeys`, `$setElementOrder/…`, `$deleteFromPrimitiveList/…`).
 
 use super::shape::{Shape, Strategy};
-use super::{go_value, unprocessable_patch};
+use super::unprocessable_patch;
 use crate::error::ApiError;
+use crate::error::go_format::go_value;
 use schedlab_api::{Map, Value};
 
 const DIRECTIVE: &str = "$patch";

@@ -1,8 +1,10 @@
 //! Scopes of quotas.
 
 use super::Item;
-use crate::object::{at, list, text};
-use schedlab_api::Value;
+use schedlab_api::{
+    Value,
+    object::{at, list, text},
+};
 
 /// Whether the object matches `scopes` and `scopeSelector` of a quota; scopes match pods only.
 pub(super) fn is_in_scope(quota: &Value, item: Item<'_>) -> bool {

@@ -5,10 +5,19 @@ use std::collections::{BTreeMap, BTreeSet};
 use jiff::{SignedDuration, Timestamp};
 
 use super::{Amount, Amounts, Item, containers, plus};
+<<<<<<< HEAD
 use crate::kinds::Resource;
+use crate::pod_requests;
+use schedlab_api::{
+    Value,
+    object::{at, list, map, number, text},
+};
+=======
 use crate::object::{at, list, map, number, text};
 use crate::pod_requests;
+use crate::resource::Resource;
 use schedlab_api::Value;
+>>>>>>> emu
 
 /// Resources of the core group that quotas count also under their plural name.
 const COUNTED_BY_PLURAL: [&str; 6] = [

@@ -5,9 +5,8 @@ use http::Request as HttpRequest;
 use super::Collection;
 use crate::controllers::{ApiRequest, WriteRefusal};
 use crate::error::ApiError;
-use crate::object;
 use crate::store::{DeleteOptions, Op, Propagation, Subresource};
-use schedlab_api::{Value, json};
+use schedlab_api::{Value, json, object};
 
 /// Sets the resourceVersion of an update that follows another one of the same object.
 pub(super) fn set_resource_version(request: &mut ApiRequest, version: &str) {

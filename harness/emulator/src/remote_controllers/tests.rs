@@ -6,10 +6,12 @@ use super::{Collection, RemoteControllers, RemoteOptions};
 use crate::clock::Clock;
 use crate::controllers::KubeletDefaults;
 use crate::http::Router;
-use crate::object::{condition, text};
 use crate::shared::SharedStore;
 use crate::store::{FieldValidation, Key, LogEntry, Op, Resource, Store, Write};
-use schedlab_api::json;
+use schedlab_api::{
+    json,
+    object::{condition, text},
+};
 
 fn collections() -> Vec<Collection> {
     vec![

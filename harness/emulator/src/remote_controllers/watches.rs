@@ -10,9 +10,8 @@ use http::Request;
 use kube::Client;
 use kube::core::WatchEvent;
 
-use crate::object::set_default;
 use crate::store::Resource;
-use schedlab_api::Value;
+use schedlab_api::{Value, object::set_default};
 
 /// The delay after a failed watch.
 const RETRY: Duration = Duration::from_secs(1);
@@ -111,7 +110,7 @@ async fn list(
 ) -> Result<(String, Vec<Value>), kube::Error> {
     let request = Request::get(collection.path("")).body(Vec::new());
     let mut list: Value = client.request(request.map_err(kube::Error::HttpError)?).await?;
-    let version = crate::object::resource_version(&list).to_owned();
+    let version = schedlab_api::object::resource_version(&list).to_owned();
     let objects = match list.get_mut("items").map(Value::take) {
         Some(Value::Array(objects)) => objects,
         Some(_) | None => Vec::new(),
@@ -210,7 +209,7 @@ impl CollectionWatch {
         if let Some(CollectionEvent::Applied(_, object) | CollectionEvent::Deleted(_, object)) =
             &event
         {
-            self.resource_version = Some(crate::object::resource_version(object).to_owned());
+            self.resource_version = Some(schedlab_api::object::resource_version(object).to_owned());
         }
         self.pending.extend(event);
     }

@@ -3,8 +3,7 @@
 use base64::{DecodeError, Engine as _, engine::general_purpose::URL_SAFE_NO_PAD};
 
 use crate::error::{ApiError, go_json};
-use crate::object;
-use schedlab_api::{Value, json};
+use schedlab_api::{Value, json, object};
 
 /// A decoded `continue` token. Revision 0 means the current revision.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -2,8 +2,7 @@
 
 use super::request::{DeleteOptions, Preconditions, Propagation};
 use crate::error::ApiError;
-use crate::object;
-use schedlab_api::Value;
+use schedlab_api::{Value, object};
 
 impl DeleteOptions {
     /// Parses a `DeleteOptions` body; null means all defaults.

@@ -8,7 +8,8 @@ use std::sync::Arc;
 use super::continue_token::ContinueToken;
 use super::{Collection, NamespacedName, Object, Resource, Store};
 use crate::error::{ApiError, FieldErrors};
-use crate::select::{FieldSelector, LabelSelector};
+use crate::field_selector::FieldSelector;
+use crate::label_selector::LabelSelector;
 
 /// The parameters of a LIST request.
 #[derive(Clone, Debug, Default)]

@@ -4,29 +4,8 @@ use std::sync::Arc;
 
 use jiff::Timestamp;
 
-use crate::kinds::Resource;
+use crate::resource::{Key, Object};
 use schedlab_api::Value;
-
-/// An object as JSON in its kind's storage version, shared rather than copied.
-pub type Object = Arc<Value>;
-
-/// The identity of an object.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Key {
-    /// The collection.
-    pub resource: Resource,
-    /// The namespace; empty for cluster-scoped kinds.
-    pub namespace: Arc<str>,
-    /// The name; empty if it is generated from `generateName`.
-    pub name: Arc<str>,
-}
-
-impl Key {
-    /// `Key::new(resource, "default", "web-0")`; an empty namespace for cluster-scoped kinds.
-    pub fn new(resource: Resource, namespace: &str, name: &str) -> Self {
-        Self { resource, namespace: namespace.into(), name: name.into() }
-    }
-}
 
 /// A write request.
 #[derive(Clone, Debug)]

@@ -6,11 +6,16 @@ use jiff::{SignedDuration, Timestamp};
 use super::{Cursor, LiveWatch, WatchEvent, WatchQuery};
 use crate::clock::Clock;
 use crate::error::ApiError;
-use crate::object;
+<<<<<<< HEAD
 use crate::select::{FieldSelector, LabelSelector};
+=======
+use crate::field_selector::FieldSelector;
+use crate::label_selector::LabelSelector;
+use crate::object;
+>>>>>>> emu
 use crate::shared::SharedStore;
 use crate::store::{DeleteOptions, Key, Op, PatchBody, Resource, Store, Subresource, Write};
-use schedlab_api::json;
+use schedlab_api::{json, object};
 
 fn now() -> Timestamp {
     "2026-01-01T00:00:00Z".parse().unwrap()

@@ -18,8 +18,7 @@ use tokio_rustls::TlsConnector;
 use super::target::Target;
 use super::trust::client_config;
 use crate::error::go_json;
-use crate::object::go_type;
-use schedlab_api::Value;
+use schedlab_api::{Value, object::go_type};
 
 /// Sends a review and parses the response.
 pub(super) fn post(target: &Target, review: &Value) -> Result<Value, String> {

@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 
-use crate::object::{number, text};
 use crate::store::Webhook;
+use schedlab_api::object::{number, text};
 
 /// The endpoint of a webhook.
 #[derive(Clone, Debug)]

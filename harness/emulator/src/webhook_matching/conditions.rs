@@ -6,8 +6,10 @@ use kube_cel::{
 };
 
 use crate::expression::{is_shallow, with_large_stack};
-use crate::object::{list, text};
-use schedlab_api::Value;
+use schedlab_api::{
+    Value,
+    object::{list, text},
+};
 
 /// The message of an expression that is false.
 const FALSE_MESSAGE: &str = "false";

@@ -5,11 +5,20 @@ use std::sync::Arc;
 
 use super::{AdmissionAttributes, conditions};
 use crate::error::ApiError;
+<<<<<<< HEAD
 use crate::kinds::{Kind, Origin, Resource};
-use crate::object::{list, set, text};
 use crate::select::LabelSelector;
+=======
+use crate::kinds::{Kind, Origin};
+use crate::label_selector::LabelSelector;
+use crate::object::{list, set, text};
+use crate::resource::Resource;
+>>>>>>> emu
 use crate::store::{Key, Store, Webhook};
-use schedlab_api::{Value, json};
+use schedlab_api::{
+    Value, json,
+    object::{list, set, text},
+};
 
 /// A kind in one of its versions.
 struct VersionedKind {

@@ -4,9 +4,11 @@
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 
 use crate::error::{ApiError, go_json};
-use crate::object::{go_type, list, text};
 use crate::store::{PendingCall, WebhookVerdict};
-use schedlab_api::{Value, json};
+use schedlab_api::{
+    Value, json,
+    object::{go_type, list, text},
+};
 
 const API_VERSION: &str = "admission.k8s.io/v1";
 const KIND: &str = "AdmissionReview";

@@ -3,10 +3,10 @@
 
 use super::request::WriteRequest;
 use crate::error::ApiError;
+use crate::error::go_format::go_value;
 use crate::kinds::type_info::{TypeInfo, ValueKind};
-use crate::object;
 use crate::patch::{self, ListShape, Shape};
-use schedlab_api::{Text, Value};
+use schedlab_api::{Text, Value, object};
 
 /// Refuses a configuration that does not fit its kind's schema: with 500, as kube-apiserver does.
 pub(super) fn check(
@@ -70,10 +70,10 @@ impl ApplyValidator {
             }
             (ValueKind::Items, Value::Array(items)) => self.items(type_info, shape, items, path),
             (ValueKind::Fields, _) => {
-                self.report(path, &format!("expected map, got &{{{}}}", patch::go_value(value)));
+                self.report(path, &format!("expected map, got &{{{}}}", go_value(value)));
             }
             (ValueKind::Items, _) => {
-                self.report(path, &format!("expected list, got &{{{}}}", patch::go_value(value)));
+                self.report(path, &format!("expected list, got &{{{}}}", go_value(value)));
             }
             (ValueKind::Text, _) => {
                 let found = go_literal(value);
@@ -86,10 +86,7 @@ impl ApplyValidator {
                 self.report(path, &format!("expected numeric (int or float), got {found}"));
             }
             (ValueKind::Boolean, _) => {
-                self.report(
-                    path,
-                    &format!("expected boolean, got &{{{}}}", patch::go_value(value)),
-                );
+                self.report(path, &format!("expected boolean, got &{{{}}}", go_value(value)));
             }
         }
     }

@@ -4,10 +4,14 @@ use super::request::WriteRequest;
 use super::webhooks::{self, AdmissionPoint};
 use super::{WritePreconditions, check_preconditions};
 use crate::error::ApiError;
+<<<<<<< HEAD
 use crate::kinds::Resource;
+=======
 use crate::object;
+use crate::resource::Resource;
+>>>>>>> emu
 use crate::store::{Store, WriteError, WriteOutcome};
-use schedlab_api::{Value, json};
+use schedlab_api::{Value, json, object};
 
 pub(super) fn bind(
     store: &mut Store,

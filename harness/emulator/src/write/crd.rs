@@ -5,12 +5,17 @@ use std::sync::Arc;
 
 use super::request::WriteRequest;
 use crate::error::ApiError;
+<<<<<<< HEAD
 use crate::kinds::{self, Kind, Resource, schema};
+=======
+use crate::kinds::{self, Kind, schema};
 use crate::object;
+use crate::resource::Resource;
+>>>>>>> emu
 use crate::store::{
     Commit, DeleteOptions, Key, Object, Op, Store, Subresource, Write, WriteOutcome,
 };
-use schedlab_api::{Value, json};
+use schedlab_api::{Value, json, object};
 
 const CLEANUP_FINALIZER: &str = "customresourcecleanup.apiextensions.k8s.io";
 const API_SERVER: &str = "kube-apiserver";

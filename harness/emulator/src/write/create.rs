@@ -9,9 +9,8 @@ use super::{crd, quota};
 use crate::admission;
 use crate::error::ApiError;
 use crate::kinds::{Generation, Origin};
-use crate::object;
 use crate::store::{Key, Store, WriteError, WriteOutcome};
-use schedlab_api::{Map, Value};
+use schedlab_api::{Map, Value, object};
 
 /// The number of attempts to find a free generated name.
 const NAME_TRIES: usize = 8;

@@ -7,9 +7,8 @@ use super::webhooks::{self, AdmissionPoint};
 use super::{check_delete_preconditions, crd};
 use crate::admission;
 use crate::error::ApiError;
-use crate::object;
 use crate::store::{DeleteOptions, Object, Propagation, Store, WriteError, WriteOutcome};
-use schedlab_api::Value;
+use schedlab_api::{Value, object};
 
 const ORPHAN: &str = "orphan";
 const FOREGROUND: &str = "foregroundDeletion";

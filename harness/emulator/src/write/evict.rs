@@ -7,13 +7,18 @@ use super::request::WriteRequest;
 use super::webhooks::{self, AdmissionPoint};
 use super::{check_delete_preconditions, delete};
 use crate::error::{ApiError, Cause};
+<<<<<<< HEAD
 use crate::kinds::Resource;
-use crate::object;
 use crate::select::LabelSelector;
+=======
+use crate::label_selector::LabelSelector;
+use crate::object;
+use crate::resource::Resource;
+>>>>>>> emu
 use crate::store::{
     DeleteOptions, Key, Object, Op, Store, Subresource, Write, WriteError, WriteOutcome,
 };
-use schedlab_api::{Value, json};
+use schedlab_api::{Value, json, object};
 
 /// The condition of a budget that shows whether it allows disruptions.
 const DISRUPTION_ALLOWED: &str = "DisruptionAllowed";

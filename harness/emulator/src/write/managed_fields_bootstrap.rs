@@ -5,10 +5,9 @@ use std::sync::Arc;
 
 use super::patch::subresource_path;
 use super::request::WriteRequest;
-use crate::object;
 use crate::patch::{Author, Shape, record_update};
 use crate::store::{Key, LogEntry, Object, Store};
-use schedlab_api::Value;
+use schedlab_api::{Value, object};
 
 /// The object with `managedFields`. If the log does not reach back to its creation, it stays as it
 /// is, and apply treats its fields as unowned.

@@ -6,12 +6,12 @@ use super::apply_validation;
 use super::managed_fields_bootstrap::with_managed_fields;
 use super::request::WriteRequest;
 use super::{check_subresource, create, scale, update};
+use crate::error::go_format::go_value;
 use crate::error::{ApiError, Cause, FieldErrors};
 use crate::kinds::{Kind, Origin};
-use crate::object;
 use crate::patch::{self, Author, Shape};
 use crate::store::{Object, PatchBody, Store, Subresource, WriteError, WriteOutcome};
-use schedlab_api::Value;
+use schedlab_api::{Value, object};
 
 pub(super) fn patch(
     store: &mut Store,
@@ -73,7 +73,7 @@ fn patch_as_shown(
     patch: &PatchBody,
 ) -> Result<Value, ApiError> {
     match patch {
-        PatchBody::Strategic(changes) => Ok(patch::go_value(changes).into()),
+        PatchBody::Strategic(changes) => Ok(go_value(changes).into()),
         other @ (PatchBody::Json(_) | PatchBody::Merge(_) | PatchBody::Apply { .. }) => {
             Ok(apply_patch(request, subresource, shown, other)?.to_string().into())
         }

@@ -6,11 +6,15 @@
 
 use super::request::WriteRequest;
 use crate::error::ApiError;
+<<<<<<< HEAD
 use crate::kinds::Resource;
+=======
 use crate::object;
+>>>>>>> emu
 use crate::quota::{self, Item};
+use crate::resource::Resource;
 use crate::store::{Commit, Key, Store, Subresource};
-use schedlab_api::Value;
+use schedlab_api::{Value, object};
 
 /// The quotas that count an object, with their new status. `old` is the previous state of an
 /// updated object.

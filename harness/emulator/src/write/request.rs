@@ -11,12 +11,11 @@ use crate::error::ApiError;
 use crate::kinds::Kind;
 use crate::kinds::schema::Schema;
 use crate::kinds::{Origin, typed};
-use crate::object;
 use crate::store::{
     Commit, DuplicateFields, FieldValidation, FirstAttempt, Key, Object, Op, Store, Subresource,
     WebhookContext, Write, WriteOutcome,
 };
-use schedlab_api::Value;
+use schedlab_api::{Value, object};
 
 /// A write request without its body.
 pub(super) struct WriteRequest {

@@ -6,9 +6,8 @@ use super::{WritePreconditions, check_preconditions, update};
 use crate::admission;
 use crate::error::{ApiError, Cause, Details};
 use crate::kinds::typed;
-use crate::object;
 use crate::store::{Object, Store, Subresource, WriteError, WriteOutcome};
-use schedlab_api::Value;
+use schedlab_api::{Value, object};
 
 pub(super) fn scale(
     store: &mut Store,

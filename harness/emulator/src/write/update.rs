@@ -12,9 +12,8 @@ use super::{
 use crate::admission;
 use crate::error::{ApiError, FieldErrors};
 use crate::kinds::{Generation, Kind, Origin};
-use crate::object;
 use crate::store::{Object, Store, Subresource, WriteError, WriteOutcome};
-use schedlab_api::{Map, Value};
+use schedlab_api::{Map, Value, object};
 
 pub(super) fn update(
     store: &mut Store,

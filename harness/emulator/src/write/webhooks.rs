@@ -6,12 +6,16 @@ use std::sync::Arc;
 
 use super::request::WriteRequest;
 use crate::error::ApiError;
+<<<<<<< HEAD
 use crate::kinds::Resource;
+=======
 use crate::object;
+>>>>>>> emu
 use crate::patch;
+use crate::resource::Resource;
 use crate::store::{CompletedCall, PendingCall, Store, Webhook, WebhookVerdict, WriteError};
 use crate::webhook_matching::{self, AdmissionAttributes};
-use schedlab_api::{Value, json};
+use schedlab_api::{Value, json, object};
 
 /// The operation that webhooks review.
 #[derive(Clone, Copy)]

@@ -1,8 +1,7 @@
 //! Deletion: finalizers, propagation, preconditions, evictions, namespaces.
 
 use insta::assert_snapshot;
-use schedlab_api::{Value, json};
-use schedlab_emulator::object;
+use schedlab_api::{Value, json, object};
 use schedlab_emulator::store::{
     DeleteOptions, EventKind, ListQuery, Op, Preconditions, Propagation, Resource, Subresource,
     Write,
@@ -105,7 +104,7 @@ fn a_collection_is_deleted_by_selector() {
     let mut marked = config_map("c");
     marked["metadata"]["labels"] = json!({"keep": "no"});
     fixture.create(marked).unwrap();
-    let labels = schedlab_emulator::select::LabelSelector::parse("keep=no").unwrap();
+    let labels = schedlab_emulator::LabelSelector::parse("keep=no").unwrap();
     let query = ListQuery { labels, ..ListQuery::default() };
     let write =
         Write::new(fixture.key("", "ConfigMap", ""), Op::Delete(DeleteOptions::default()), "test");

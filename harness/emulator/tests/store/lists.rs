@@ -2,8 +2,8 @@
 
 use insta::assert_snapshot;
 use schedlab_api::json;
-use schedlab_emulator::select::{FieldSelector, LabelSelector};
 use schedlab_emulator::store::{Key, ListPage, ListQuery, Resource};
+use schedlab_emulator::{FieldSelector, LabelSelector};
 
 use crate::test_store::{TestStore, outcome, pod};
 

@@ -1,9 +1,8 @@
 //! A store with a namespace, and helpers for tests.
 
 use jiff::Timestamp;
-use schedlab_api::{Value, json};
+use schedlab_api::{Value, json, object};
 use schedlab_emulator::error::ApiError;
-use schedlab_emulator::object;
 use schedlab_emulator::store::{
     DeleteOptions, Key, Object, Op, PatchBody, Store, Subresource, Write, WriteOutcome,
 };

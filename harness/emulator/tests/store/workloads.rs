@@ -1,8 +1,7 @@
 //! Workloads, nodes, quotas and the other kinds around pods.
 
 use insta::assert_snapshot;
-use schedlab_api::{Value, json};
-use schedlab_emulator::object;
+use schedlab_api::{Value, json, object};
 use schedlab_emulator::store::{Op, PatchBody, Subresource};
 
 use crate::test_store::{TestStore, outcome, pod, pod_with};

@@ -113,7 +113,7 @@ fn a_binding_sets_node_condition_and_annotations() {
     let bound = bind(&mut store, "web-0", "n1").unwrap().object;
     assert_eq!(bound["spec"]["nodeName"], "n1");
     assert_eq!(bound["metadata"]["annotations"]["a"], "b");
-    assert_eq!(schedlab_emulator::object::condition(&bound, "PodScheduled"), Some("True"));
+    assert_eq!(schedlab_api::object::condition(&bound, "PodScheduled"), Some("True"));
 }
 
 #[test]

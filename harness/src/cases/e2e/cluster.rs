@@ -8,7 +8,7 @@ use std::{
 
 use anyhow::{Context as _, anyhow};
 use jiff::Timestamp;
-use schedlab_api::Value;
+use schedlab_api::{Value, pointer::text};
 use schedlab_emulator::{
     Emulator, Options,
     clock::Clock,
@@ -26,7 +26,6 @@ use super::{
     objects,
     setup::CaseSetup,
 };
-use crate::fields::text;
 
 const EPOCH: &str = "2026-01-01T00:00:00Z";
 

@@ -2,7 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use schedlab_api::Value;
+use schedlab_api::{
+    Value,
+    pointer::{at, list, text},
+};
 use schedlab_scheduler_core::{
     Snapshot,
     model::{GpuGroup, NodeId},
@@ -16,7 +19,6 @@ use super::{
     cluster::CaseCluster,
     objects::{namespace, to_object_name},
 };
-use crate::fields::{at, list, text};
 
 /// A pod that terminates for longer is stuck.
 const RELEASE_MAX_SECS: i64 = 120;

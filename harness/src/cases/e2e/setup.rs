@@ -7,7 +7,7 @@ use std::{
 
 use anyhow::anyhow;
 use jiff::Timestamp;
-use schedlab_api::{Value, json};
+use schedlab_api::{Value, json, pointer::text};
 use schedlab_emulator::{
     Emulator,
     store::{DeleteOptions, Key, Op, Resource, Subresource, Write},
@@ -17,7 +17,6 @@ use super::{
     super::format::{Case, Job, State, Task},
     objects,
 };
-use crate::fields::text;
 
 /// How long stuck pods have been terminating at the start.
 const STUCK_SECS: i64 = 600;

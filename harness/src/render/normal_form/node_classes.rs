@@ -2,10 +2,9 @@
 
 use std::{collections::BTreeMap, sync::Arc};
 
-use schedlab_api::Value;
+use schedlab_api::{Value, pointer::at};
 use schedlab_emulator::store::LogEntry;
 
-use crate::fields::at;
 use crate::render::aliases::{Alias, join_aliases};
 
 /// Labels with a different value on each node.

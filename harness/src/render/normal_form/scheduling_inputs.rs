@@ -4,10 +4,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use schedlab_api::{Value, json};
+use schedlab_api::{
+    Value, json,
+    pointer::{at, list, text},
+};
 use schedlab_emulator::store::LogEntry;
-
-use crate::fields::{at, list, text};
 
 /// Prefixes of labels and annotations that are scheduling inputs.
 const INPUT_PREFIXES: [&str; 4] =

@@ -5,12 +5,15 @@ use std::{
     sync::Arc,
 };
 
-use schedlab_api::Value;
-use schedlab_emulator::{quantity::thousandths, store::LogEntry};
+use schedlab_api::{
+    Value,
+    pointer::{list, text},
+    quantity::thousandths,
+};
+use schedlab_emulator::store::LogEntry;
 
 use super::durations::Durations;
 use super::scheduling_inputs::{self, PodSelectors, RelatedObjects};
-use crate::fields::{list, text};
 use crate::render::aliases::{Alias, replace_words, without_hash, without_uid};
 
 /// Label of the workload that a table row created.

@@ -2,8 +2,7 @@
 
 use std::{collections::BTreeMap, fmt::Write as _};
 
-use schedlab_api::Value;
-use schedlab_emulator::quantity::thousandths;
+use schedlab_api::{Value, quantity::thousandths};
 
 use super::{
     ClusterObjects, FairShares, string,

@@ -10,59 +10,58 @@
 use std::collections::{BTreeMap, VecDeque};
 
 use crate::{
-    framework::JobQueue,
+    framework::{JobQueue, PlacementFailure, Session, Statement},
     model::{Name, NodeSelection, PodGroupId, PodId, ShapeId},
     queues::MinimumStatus,
     reason::{FitErrors, Quantity, Reason, SingleDomain},
     resources::Resources,
-    session::{PlacementFailure, Session},
 };
 
 /// The reasons of pending pod groups.
 pub(crate) type Reasons = BTreeMap<PodGroupId, Reason>;
 
 /// Places the pending pods of `groups`. Adds the reasons of groups that stay pending to `reasons`.
-pub(crate) fn run(session: &mut Session<'_>, groups: Vec<PodGroupId>, reasons: &mut Reasons) {
-    let mut record = |session: &mut Session<'_>, group, cause: PendingCause| {
-        let reason = cause.into_reason(session, group);
+pub(crate) fn run(statement: &mut Statement<'_>, groups: Vec<PodGroupId>, reasons: &mut Reasons) {
+    let mut record = |statement: &mut Statement<'_>, group, cause: PendingCause| {
+        let reason = cause.into_reason(statement, group);
         reasons.insert(group, reason);
     };
-    let failed = allocate_all(session, groups, Some(&mut record));
-    failed.explain(session, reasons);
+    let failed = allocate_all(statement, groups, Some(&mut record));
+    failed.explain(statement, reasons);
 }
 
 /// Like [`run`], without collecting reasons: for the simulated next cycle. Profiles with PostFilter
 /// plugins simulate none.
-pub(crate) fn rehearse(session: &mut Session<'_>, groups: Vec<PodGroupId>) {
-    allocate_all(session, groups, None);
+pub(crate) fn rehearse(statement: &mut Statement<'_>, groups: Vec<PodGroupId>) {
+    allocate_all(statement, groups, None);
 }
 
 /// A receiver of the causes of pending groups; `None` if reasons are not collected.
-type ReasonSink<'a> = Option<&'a mut dyn FnMut(&mut Session<'_>, PodGroupId, PendingCause)>;
+type ReasonSink<'a> = Option<&'a mut dyn FnMut(&mut Statement<'_>, PodGroupId, PendingCause)>;
 
 fn allocate_all(
-    session: &mut Session<'_>,
+    statement: &mut Statement<'_>,
     groups: Vec<PodGroupId>,
     mut sink: ReasonSink<'_>,
 ) -> FailedShapes {
     let (groups, infeasible): (Vec<_>, Vec<_>) =
-        groups.into_iter().partition(|group| session.fits_empty_cluster(*group));
-    let mut queue = session.profile.plugins.queue_sort.new_queue(session, groups);
+        groups.into_iter().partition(|group| statement.fits_empty_cluster(*group));
+    let mut queue = statement.profile.plugins.queue_sort.new_queue(statement, groups);
     let (mut failed, mut deferred) = (FailedShapes::default(), VecDeque::from(infeasible));
     loop {
-        defer_infeasible_heads(session, &mut *queue, &mut deferred);
-        let Some(group) = queue.pop(session).or_else(|| deferred.pop_front()) else { break };
-        match place_next(session, group, &mut failed, sink.is_some()) {
+        defer_infeasible_heads(statement, &mut *queue, &mut deferred);
+        let Some(group) = queue.pop(statement).or_else(|| deferred.pop_front()) else { break };
+        match place_next(statement, group, &mut failed, sink.is_some()) {
             Attempt::Placed => {
-                session.commit();
-                queue.on_allocated(session, group);
-                if session.members(group).has_waiting() {
-                    queue.push(session, group);
+                statement.commit();
+                queue.on_allocated(statement, group);
+                if statement.members(group).has_waiting() {
+                    queue.push(statement, group);
                 }
             }
             Attempt::Pending(why) => {
                 if let Some(record) = &mut sink {
-                    record(session, group, why);
+                    record(statement, group, why);
                 }
             }
             Attempt::SameAsFailed => {}
@@ -74,7 +73,7 @@ fn allocate_all(
 /// Defers jobs that take their queue over its share and that PreFilter plugins reject: they have
 /// their turns last.
 fn defer_infeasible_heads(
-    session: &mut Session<'_>,
+    session: &Session<'_>,
     queue: &mut dyn JobQueue,
     deferred: &mut VecDeque<PodGroupId>,
 ) {
@@ -104,14 +103,14 @@ enum PendingCause {
 
 impl PendingCause {
     /// Computes the reason, after the PostFilter plugins ran.
-    fn into_reason(self, session: &mut Session<'_>, group: PodGroupId) -> Reason {
+    fn into_reason(self, statement: &mut Statement<'_>, group: PodGroupId) -> Reason {
         let (pods, failure) = match self {
             Self::Rejected(reason) => return reason,
             Self::NoNode(pods, failure) => (pods, failure),
         };
-        let mut reason = reason(session, group, &pods, failure);
-        for plugin in &session.profile.plugins.post_filter {
-            reason = plugin.post_filter(session, pods[0], reason);
+        let mut reason = reason(statement, group, &pods, failure);
+        for plugin in &statement.profile.plugins.post_filter {
+            reason = plugin.post_filter(statement, pods[0], reason);
         }
         reason
     }
@@ -119,28 +118,28 @@ impl PendingCause {
 
 /// Places the next pods of the group. Explains a failure only if the reason is needed at once.
 fn place_next(
-    session: &mut Session<'_>,
+    statement: &mut Statement<'_>,
     group: PodGroupId,
     failed: &mut FailedShapes,
     has_sink: bool,
 ) -> Attempt {
-    let pods = session.next_chunk(group);
+    let pods = statement.next_chunk(group);
     if pods.is_empty() {
-        return Attempt::Pending(PendingCause::Rejected(not_ready(session, group)));
+        return Attempt::Pending(PendingCause::Rejected(not_ready(statement, group)));
     }
-    if let Err(reason) = session.pre_filter(group, &pods) {
+    if let Err(reason) = statement.pre_filter(group, &pods) {
         return Attempt::Pending(PendingCause::Rejected(reason));
     }
-    let key = FailedShapes::key(session, &pods);
+    let key = FailedShapes::key(statement, &pods);
     if let Some(groups) = key.as_ref().and_then(|key| failed.0.get_mut(key)) {
         groups.push(group);
         return Attempt::SameAsFailed;
     }
     let needs_reason = has_sink && key.is_none();
     let placed = if needs_reason {
-        session.allocate_all(&pods)
+        statement.allocate_all(&pods)
     } else {
-        session.allocate_all_unexplained(&pods)
+        statement.allocate_all_unexplained(&pods)
     };
     let Err(failure) = placed else { return Attempt::Placed };
     if let Some(key) = key {
@@ -164,17 +163,17 @@ impl FailedShapes {
     }
 
     /// Adds the reasons of the groups, given the placements of all others.
-    fn explain(self, session: &mut Session<'_>, reasons: &mut Reasons) {
+    fn explain(self, statement: &mut Statement<'_>, reasons: &mut Reasons) {
         for groups in self.0.into_values() {
-            let start = session.checkpoint();
-            let pods = session.next_chunk(groups[0]);
-            let placed = session.allocate_all(&pods);
+            let start = statement.checkpoint();
+            let pods = statement.next_chunk(groups[0]);
+            let placed = statement.allocate_all(&pods);
             debug_assert!(placed.is_err(), "nothing was released since the first attempt");
-            session.undo_to(start);
+            statement.undo_to(start);
             let Err(failure) = placed else { continue };
             for group in groups {
-                let pods = session.next_chunk(group);
-                reasons.insert(group, reason(session, group, &pods, failure.clone()));
+                let pods = statement.next_chunk(group);
+                reasons.insert(group, reason(statement, group, &pods, failure.clone()));
             }
         }
     }

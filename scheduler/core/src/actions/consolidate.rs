@@ -5,10 +5,10 @@
 use std::{collections::BTreeSet, time::Duration};
 
 use crate::{
+    framework::Statement,
     model::{PodGroupId, QueueId},
     plan::EvictionCause,
     profile::{Action, Placement},
-    session::Session,
     solver::{
         AcceptedSolutions, EvictableUnit, EvictionPolicy, Preemptor, SearchContext, SearchMode,
         Solution, solve,
@@ -16,10 +16,10 @@ use crate::{
 };
 
 /// Solves all pending preemptible jobs that fit once other jobs have moved.
-pub(crate) fn run(session: &mut Session<'_>, accepted: &mut AcceptedSolutions) {
-    let profile = session.profile;
+pub(crate) fn run(statement: &mut Statement<'_>, accepted: &mut AcceptedSolutions) {
+    let profile = statement.profile;
     if ![profile.gpu_placement, profile.cpu_placement].contains(&Placement::Spread) {
-        solve(session, &Consolidate { victims_max: profile.consolidation_victims_max }, accepted);
+        solve(statement, &Consolidate { victims_max: profile.consolidation_victims_max }, accepted);
     }
 }
 

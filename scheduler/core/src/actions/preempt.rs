@@ -5,10 +5,10 @@
 use std::time::Duration;
 
 use crate::{
+    framework::Statement,
     model::QueueId,
     plan::EvictionCause,
     profile::Action,
-    session::Session,
     solver::{
         AcceptedSolutions, EvictableUnit, EvictionPolicy, Portion, Preemptor, SearchContext,
         Solution, min_runtime, solve,
@@ -16,8 +16,8 @@ use crate::{
 };
 
 /// Solves all pending jobs with a higher priority than running jobs of their queue.
-pub(crate) fn run(session: &mut Session<'_>, accepted: &mut AcceptedSolutions) {
-    solve(session, &Preempt, accepted);
+pub(crate) fn run(statement: &mut Statement<'_>, accepted: &mut AcceptedSolutions) {
+    solve(statement, &Preempt, accepted);
 }
 
 struct Preempt;

@@ -5,6 +5,7 @@
 use std::time::Duration;
 
 use crate::{
+    framework::Statement,
     model::QueueId,
     plan::EvictionCause,
     profile::Action,
@@ -12,7 +13,6 @@ use crate::{
         reclaim::{Reclaimer, Victims},
         usage_lines,
     },
-    session::Session,
     solver::{
         AcceptedSolutions, EvictableUnit, EvictionPolicy, Portion, Preemptor, SearchContext,
         Solution, min_runtime, solve,
@@ -20,8 +20,8 @@ use crate::{
 };
 
 /// Solves all pending jobs whose queue is below its fair share.
-pub(crate) fn run(session: &mut Session<'_>, accepted: &mut AcceptedSolutions) {
-    solve(session, &Reclaim, accepted);
+pub(crate) fn run(statement: &mut Statement<'_>, accepted: &mut AcceptedSolutions) {
+    solve(statement, &Reclaim, accepted);
 }
 
 struct Reclaim;

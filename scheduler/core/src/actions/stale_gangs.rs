@@ -9,9 +9,9 @@
 use std::{collections::BTreeMap, time::Duration};
 
 use crate::{
+    framework::{PodState, Session, Statement},
     model::{PodGroup, PodGroupId, PodId, StalenessGrace},
     plan::{Decision, EvictionCause},
-    session::{PodState, Session},
 };
 
 /// The gangs that became stale (`true`) or recovered (`false`), and the time until the next grace
@@ -26,12 +26,12 @@ pub(crate) struct Staleness {
 const REBIND_DELAY: Duration = Duration::from_secs(1);
 
 /// Evicts gangs whose grace period is over.
-pub(crate) fn run(session: &mut Session<'_>) -> Staleness {
+pub(crate) fn run(statement: &mut Statement<'_>) -> Staleness {
     let mut staleness = Staleness::default();
-    let unbindable = unbindable_pods(session);
-    for id in session.groups() {
-        let group = session.group(id);
-        let minimum = broken_minimum(session, id, &unbindable);
+    let unbindable = unbindable_pods(statement);
+    for id in statement.groups() {
+        let group = statement.group(id);
+        let minimum = broken_minimum(statement, id, &unbindable);
         if minimum.is_some() != group.stale_since.is_some() {
             staleness.changed.insert(id, minimum.is_some());
         }
@@ -39,13 +39,13 @@ pub(crate) fn run(session: &mut Session<'_>) -> Staleness {
         let grace = match group.staleness_grace {
             Some(StalenessGrace::Never) => continue,
             Some(StalenessGrace::After(grace)) => grace,
-            None => session.profile.staleness_grace,
+            None => statement.profile.staleness_grace,
         };
         let stale_for =
-            session.snapshot.now.since(group.stale_since.unwrap_or(session.snapshot.now));
-        let remaining = grace.saturating_sub(stale_for).max(rebind_delay(session, id));
+            statement.snapshot.now.since(group.stale_since.unwrap_or(statement.snapshot.now));
+        let remaining = grace.saturating_sub(stale_for).max(rebind_delay(statement, id));
         if remaining.is_zero() {
-            evict_all(session, id, min_member);
+            evict_all(statement, id, min_member);
         } else {
             let next = staleness.next_deadline.unwrap_or(remaining);
             staleness.next_deadline = Some(next.min(remaining));
@@ -130,12 +130,12 @@ impl Gang<'_> {
     }
 }
 
-fn evict_all(session: &mut Session<'_>, id: PodGroupId, min_member: u32) {
-    let snapshot = session.snapshot;
+fn evict_all(statement: &mut Statement<'_>, id: PodGroupId, min_member: u32) {
+    let snapshot = statement.snapshot;
     for (pod, at) in snapshot.pods.iter().zip(0..) {
-        if pod.group == Some(id) && session.can_evict(PodId(at)) {
-            session.evict(PodId(at));
+        if pod.group == Some(id) && statement.can_evict(PodId(at)) {
+            statement.evict(PodId(at));
         }
     }
-    session.commit_evictions(|_| EvictionCause::StaleGang { min_member });
+    statement.commit_evictions(|_| EvictionCause::StaleGang { min_member });
 }

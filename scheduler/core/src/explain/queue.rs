@@ -4,6 +4,7 @@
 use crate::{
     Decision, Profile, Snapshot,
     fairshare::{LevelDivision, divisions_on_path},
+    framework::Session,
     inspect::{EvictableUnit, Portion, decide, eviction_order, reclaim_candidates},
     model::{PodGroupId, PodId, QueueId},
     queues::{
@@ -12,7 +13,6 @@ use crate::{
     },
     reason::Quantity,
     resources::{Amount, PerResource, ResourceName},
-    session::Session,
 };
 
 /// The explanation of one queue.

@@ -5,11 +5,11 @@ use std::fmt;
 use super::{Explanation, NewNodeSize, NodeGroup, NodeReport, SuggestedStep, TrialOutcome};
 use crate::{
     Decision, Snapshot,
+    framework::Fit,
     model::{DeviceClaim, FractionalGpu, GpuFraction, Name, NodeId, PodId},
     queues::Account,
     reason::{Decimal, Quantity},
     resources::{Amount, PerResource, ResourceName, Resources},
-    session::Fit,
 };
 
 /// Maximum number of printed node names per group.

@@ -3,10 +3,10 @@
 use super::{MissingPods, NewNodeSize, TrialOutcome, decisions_for, missing_pods};
 use crate::{
     Decision, Plan, Profile, Snapshot,
+    framework::{Fit, Session},
     inspect::{decide, next_snapshot},
     model::{Name, NodeId, Pod, PodGroupId, PodId, PodStatus},
     queues::MinimumStatus,
-    session::{Fit, Session},
 };
 
 /// Number of cycles that are simulated after the one in which the group starts: it may be evicted
@@ -18,10 +18,10 @@ pub(super) type TrialResult = (TrialOutcome, MissingPods, Vec<Decision>);
 
 /// Runs the next cycle for the group, and a few more if the group is not where it was pipelined to.
 pub(super) fn run_trial(cluster: &Snapshot, profile: &Profile, group: PodGroupId) -> TrialResult {
-    let (mut session, plan) = decide(cluster, profile, &mut ());
-    let missing = missing_pods(&mut session, group);
-    let others = placed_others(&session, &plan, group);
-    match outcome(&session, &plan, group) {
+    let (mut statement, plan) = decide(cluster, profile, &mut ());
+    let missing = missing_pods(&mut statement, group);
+    let others = placed_others(&statement, &plan, group);
+    match outcome(&statement, &plan, group) {
         runs @ TrialOutcome::Runs { fits, .. } => {
             let waits = pending_after(cluster, profile, group, &plan, fits);
             waits.unwrap_or((runs, missing, others))
@@ -44,20 +44,20 @@ fn pending_after(
     let (mut cluster_then, mut has_left) = (after_terminations(cluster, plan), false);
     // The reason of a group that is evicted in the last cycle appears in the next one.
     for cycle in 1..=CYCLES_AFTER + 1 {
-        let (mut session, plan) = decide(&cluster_then, profile, &mut ());
-        has_left |= lost_its_minimum(&session, &plan, group);
+        let (mut statement, plan) = decide(&cluster_then, profile, &mut ());
+        has_left |= lost_its_minimum(&statement, &plan, group);
         let after = after_terminations(&cluster_then, &plan);
         let is_last = cycle >= CYCLES_AFTER || plan.decisions.is_empty();
         let has_more = count_placed(&after, group) > count_placed(cluster, group);
         if (has_left || is_last && !has_more)
             && let Some(reason) = plan.waiting.get(&group).cloned()
         {
-            let others = placed_others(&session, &plan, group);
+            let others = placed_others(&statement, &plan, group);
             let waits = match fits {
                 Fit::Later if !has_left => TrialOutcome::StillPending(reason),
                 Fit::Now | Fit::Later => TrialOutcome::EvictedAgain(reason),
             };
-            return Some((waits, missing_pods(&mut session, group), others));
+            return Some((waits, missing_pods(&mut statement, group), others));
         }
         if is_last && !has_left {
             break;

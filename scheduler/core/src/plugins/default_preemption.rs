@@ -5,11 +5,10 @@
 use std::cmp::Reverse;
 
 use crate::{
-    framework::PostFilter,
+    framework::{PostFilter, Session, Statement},
     model::{DisruptionBudget, NodeId, Pod, PodId, PreemptionPolicy, Time, labels_match},
     plan::EvictionCause,
     reason::{DeallocationOutcome, FitError, PreemptionOutcome, Reason},
-    session::Session,
 };
 
 /// Evicts pods of lower priority.
@@ -26,11 +25,11 @@ struct Candidate {
 }
 
 impl PostFilter for DefaultPreemption {
-    fn post_filter(&self, session: &mut Session<'_>, pod: PodId, reason: Reason) -> Reason {
+    fn post_filter(&self, statement: &mut Statement<'_>, pod: PodId, reason: Reason) -> Reason {
         let Reason::NoNode { fit_errors, .. } = reason else { return reason };
-        let preemption = match session.pod(pod).preemption_policy {
+        let preemption = match statement.pod(pod).preemption_policy {
             PreemptionPolicy::Never => PreemptionOutcome::PolicyNever,
-            PreemptionPolicy::PreemptLowerPriority => preempt(session, pod),
+            PreemptionPolicy::PreemptLowerPriority => preempt(statement, pod),
         };
         Reason::Unschedulable {
             fit_errors,
@@ -40,20 +39,20 @@ impl PostFilter for DefaultPreemption {
     }
 }
 
-fn preempt(session: &mut Session<'_>, pod: PodId) -> PreemptionOutcome {
+fn preempt(statement: &mut Statement<'_>, pod: PodId) -> PreemptionOutcome {
     let (mut not_helpful, mut no_victims) = (0, 0);
     let mut best: Option<Candidate> = None;
-    for node in session.node_ids() {
-        match session.fit(pod, node) {
+    for node in statement.node_ids() {
+        match statement.fit(pod, node) {
             Err(error) if !error.is_resolvable_by_eviction() => {
                 not_helpful += 1;
                 continue;
             }
             Err(_) | Ok(_) => {}
         }
-        match victims_on(session, pod, node) {
+        match victims_on(statement, pod, node) {
             Ok(candidate) => {
-                let better = |best: &Candidate| candidate.rank(session) < best.rank(session);
+                let better = |best: &Candidate| candidate.rank(statement) < best.rank(statement);
                 if best.as_ref().is_none_or(better) {
                     best = Some(candidate);
                 }
@@ -65,47 +64,51 @@ fn preempt(session: &mut Session<'_>, pod: PodId) -> PreemptionOutcome {
         return PreemptionOutcome::NotHelpful { not_helpful, no_victims };
     };
     for victim in victims {
-        session.evict(victim);
+        statement.evict(victim);
     }
-    session.pipeline(pod, node);
-    let preemptor = session.pod(pod).group.expect("every pending pod has a group");
-    session.commit_evictions(|_| EvictionCause::Preempt { preemptor });
+    statement.pipeline(pod, node);
+    let preemptor = statement.pod(pod).group.expect("every pending pod has a group");
+    statement.commit_evictions(|_| EvictionCause::Preempt { preemptor });
     PreemptionOutcome::Nominated
 }
 
 /// The fewest pods of lower priority whose eviction lets the pod fit; pods whose disruption budget
 /// would be violated are evicted last. Leaves the session unchanged.
-fn victims_on(session: &mut Session<'_>, pod: PodId, node: NodeId) -> Result<Candidate, FitError> {
-    let start = session.checkpoint();
-    let priority = session.pod(pod).priority;
-    let mut lower_priority: Vec<PodId> = session.node_info(node).staying.clone();
+fn victims_on(
+    statement: &mut Statement<'_>,
+    pod: PodId,
+    node: NodeId,
+) -> Result<Candidate, FitError> {
+    let start = statement.checkpoint();
+    let priority = statement.pod(pod).priority;
+    let mut lower_priority: Vec<PodId> = statement.node_info(node).staying.clone();
     lower_priority
-        .retain(|other| session.can_evict(*other) && session.pod(*other).priority < priority);
-    lower_priority.sort_by_key(|other| importance(session, *other));
+        .retain(|other| statement.can_evict(*other) && statement.pod(*other).priority < priority);
+    lower_priority.sort_by_key(|other| importance(statement, *other));
     for other in &lower_priority {
-        session.evict(*other);
+        statement.evict(*other);
     }
-    let fits = session.fit(pod, node);
+    let fits = statement.fit(pod, node);
     let mut candidate = Candidate { node, victims: Vec::new(), budget_violations: 0 };
     if fits.is_ok() {
-        let (violating, non_violating) = split_by_budget(session, lower_priority);
-        let reprieve = |session: &mut Session<'_>, other: PodId| {
-            session.cancel_eviction(other);
-            let stays = session.fit(pod, node).is_ok();
+        let (violating, non_violating) = split_by_budget(statement, lower_priority);
+        let reprieve = |statement: &mut Statement<'_>, other: PodId| {
+            statement.cancel_eviction(other);
+            let stays = statement.fit(pod, node).is_ok();
             if !stays {
-                session.evict(other);
+                statement.evict(other);
             }
             stays
         };
         candidate.victims = violating;
-        candidate.victims.retain(|other| !reprieve(session, *other));
+        candidate.victims.retain(|other| !reprieve(statement, *other));
         candidate.budget_violations = candidate.victims.len();
         candidate
             .victims
-            .extend(non_violating.into_iter().filter(|other| !reprieve(session, *other)));
-        candidate.victims.sort_by_key(|other| importance(session, *other));
+            .extend(non_violating.into_iter().filter(|other| !reprieve(statement, *other)));
+        candidate.victims.sort_by_key(|other| importance(statement, *other));
     }
-    session.undo_to(start);
+    statement.undo_to(start);
     fits.map(|_| candidate)
 }
 

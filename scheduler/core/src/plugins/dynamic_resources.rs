@@ -5,11 +5,10 @@
 //! first pod that comes.
 
 use crate::{
-    framework::{DependsOn, Filter, NodeFilter, PostFilter},
+    framework::{DependsOn, Filter, Fit, NodeFilter, PostFilter, Session, Statement},
     model::{DeviceClaim, DeviceReach, Name, NodeId, PodId},
     reason::{DeallocationOutcome, DeviceFitError, EvenWhenEmpty, FitError, FitErrors, Reason},
     resources::Resources,
-    session::{Fit, Session},
 };
 
 /// Checks whether claimed devices are, or can be, allocated on the node.
@@ -116,9 +115,9 @@ fn user_nodes(
 }
 
 impl PostFilter for DynamicResources {
-    fn post_filter(&self, session: &mut Session<'_>, pod: PodId, reason: Reason) -> Reason {
+    fn post_filter(&self, statement: &mut Statement<'_>, pod: PodId, reason: Reason) -> Reason {
         let Reason::Unschedulable { fit_errors, preemption, .. } = reason else { return reason };
-        let deallocation = deallocation(session, pod, &fit_errors);
+        let deallocation = deallocation(statement, pod, &fit_errors);
         Reason::Unschedulable { fit_errors, deallocation, preemption }
     }
 }

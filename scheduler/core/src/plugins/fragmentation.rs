@@ -6,9 +6,8 @@
 //! capacity is considered, not labels and tolerations.
 
 use crate::{
-    framework::NodeScore,
+    framework::{NodeInfo, NodeScore, Session, SharedDevice},
     model::{Node, PodId, PodShape},
-    session::{NodeInfo, Session, SharedDevice},
 };
 
 /// Score of a pod that loses no usable GPU; pods that reduce the loss score higher.

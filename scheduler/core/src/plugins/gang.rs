@@ -4,10 +4,9 @@
 //! capacity.
 
 use crate::{
-    framework::{Permit, PermitStatus, PreEnqueue, Reserve},
+    framework::{Fit, Permit, PermitStatus, PreEnqueue, Reserve, Session, Statement},
     model::{NodeId, PodGroupId, PodId},
     reason::Reason,
-    session::{Fit, Session},
 };
 
 /// Gang rules of PreEnqueue and Permit.
@@ -43,10 +42,10 @@ impl Permit for Gang {
 pub(super) struct NodeRoom;
 
 impl Reserve for NodeRoom {
-    fn reserve(&self, session: &mut Session<'_>, pod: PodId, node: NodeId, fits: Fit) {
+    fn reserve(&self, statement: &mut Statement<'_>, pod: PodId, node: NodeId, fits: Fit) {
         match fits {
-            Fit::Now => session.allocate(pod, node),
-            Fit::Later => session.pipeline(pod, node),
+            Fit::Now => statement.allocate(pod, node),
+            Fit::Later => statement.pipeline(pod, node),
         }
     }
 }

@@ -1,10 +1,9 @@
 //! NodePorts: each host port is used at most once per node.
 
 use crate::{
-    framework::{DependsOn, ExclusionDomain, Filter, NodeFilter},
+    framework::{DependsOn, ExclusionDomain, Filter, Fit, NodeFilter, Session},
     model::{HostPort, PodId},
     reason::FitError,
-    session::{Fit, Session},
 };
 
 /// Rejects nodes on which another pod uses a requested host port.

@@ -2,9 +2,8 @@
 //! the fraction of nodes that have them.
 
 use crate::{
-    framework::{DependsOn, NodeScore, Score},
+    framework::{DependsOn, NodeScore, Score, Session},
     model::{Name, NodeId, PodId},
-    session::Session,
 };
 
 const MIB: i64 = 1024 * 1024;

@@ -5,10 +5,11 @@ use std::collections::BTreeSet;
 
 use super::pod_counts::{PodCounts, nodes_of};
 use crate::{
-    framework::{DependsOn, ExclusionDomain, Filter, NodeFilter, NodeScore, Score},
+    framework::{
+        DependsOn, ExclusionDomain, Filter, Fit, NodeFilter, NodeScore, Presence, Score, Session,
+    },
     model::{Name, NodeId, Pod, PodId, PodShape, PodStatus},
     reason::FitError,
-    session::{Fit, Presence, Session},
 };
 
 /// Filters by required terms, scores by preferred terms.

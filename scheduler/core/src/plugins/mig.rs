@@ -3,10 +3,9 @@
 //! resources.
 
 use crate::{
-    framework::{DependsOn, Filter, NodeFilter},
+    framework::{DependsOn, Filter, Fit, NodeFilter, Session},
     model::{MigStrategy, Node, NodeId, PodId, PodShape},
     reason::FitError,
-    session::{Fit, Session},
 };
 
 /// With strategy `single` an instance looks like a whole GPU, so there are no fractions; with

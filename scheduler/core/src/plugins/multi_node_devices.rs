@@ -9,10 +9,9 @@ use super::volumes::{
     matching::{VolumeAssignment, VolumeMatching},
 };
 use crate::{
-    framework::{DependsOn, Filter, NodeFilter},
+    framework::{DependsOn, Filter, Fit, NodeFilter, Session},
     model::{DeviceClaim, DeviceReach, DeviceRequest, Name, Node, PodId},
     reason::{DeviceFitError, FitError},
-    session::{Fit, Session},
 };
 
 /// Rejects nodes that cannot use the multi-node devices.

@@ -1,10 +1,9 @@
 //! NodeAffinity: node selector, and required and preferred node affinity.
 
 use crate::{
-    framework::{DependsOn, Filter, NodeFilter, NodeScore, Score},
+    framework::{DependsOn, Filter, Fit, NodeFilter, NodeScore, Score, Session},
     model::{NodeId, PodId},
     reason::FitError,
-    session::{Fit, Session},
 };
 
 /// Filters by node selector and required affinity; scores by preferred affinity.

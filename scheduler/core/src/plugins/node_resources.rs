@@ -3,11 +3,10 @@
 use std::{borrow::Cow, fmt};
 
 use crate::{
-    framework::{DependsOn, Filter, NodeFilter, NodeScore, Score},
+    framework::{DependsOn, Filter, NodeFilter, NodeInfo, NodeScore, Score, Session},
     model::{FractionalGpu, GpuFraction, Node, NodeId, PodId, PodShape},
     reason::{EvenWhenEmpty, FitError},
     resources::Resources,
-    session::{NodeInfo, Session},
 };
 
 /// All requested resources are idle, or will be once leaving pods are gone.

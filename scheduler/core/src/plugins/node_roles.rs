@@ -2,10 +2,9 @@
 //! workers. A node may have both roles.
 
 use crate::{
-    framework::{DependsOn, Filter, NodeFilter},
+    framework::{DependsOn, Filter, Fit, NodeFilter, Session},
     model::PodId,
     reason::FitError,
-    session::{Fit, Session},
 };
 
 /// Filters by the role labels of nodes.

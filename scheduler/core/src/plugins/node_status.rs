@@ -2,10 +2,9 @@
 
 use super::taint_toleration::tolerates;
 use crate::{
-    framework::{DependsOn, Filter, NodeFilter},
+    framework::{DependsOn, Filter, Fit, NodeFilter, Session},
     model::{CORDONED_TAINT, PodId, Taint, TaintEffect},
     reason::FitError,
-    session::{Fit, Session},
 };
 
 /// Rejects cordoned nodes, unless the pod tolerates the taint of cordoned nodes.

@@ -2,10 +2,9 @@
 //! pod spans fewer NUMA zones.
 
 use crate::{
-    framework::{DependsOn, Filter, NodeFilter, NodeScore, Score},
+    framework::{Availability, DependsOn, Filter, Fit, NodeFilter, NodeScore, Score, Session},
     model::{NodeId, NumaPolicy, PodId, PodShape},
     reason::{EvenWhenEmpty, FitError},
-    session::{Availability, Fit, Session},
 };
 
 /// Uses the published NUMA zones of nodes.

@@ -2,10 +2,9 @@
 //! for CPU-only pods, and then the fullest or the emptiest node.
 
 use crate::{
-    framework::{DependsOn, NodeScore, Score},
+    framework::{DependsOn, Fit, NodeScore, Score, Session},
     model::{NodeId, PodId},
     profile::Placement,
-    session::{Fit, Session},
 };
 
 /// Prefers the nominated node of the pod.

@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use crate::{
+    framework::{Presence, Session},
     model::{Name, NodeId, PodId},
-    session::{Presence, Session},
 };
 
 /// Pod counts by label key and value.

@@ -4,12 +4,11 @@
 //! with all pods of the group.
 
 use crate::{
-    framework::{DependsOn, Filter, NodeFilter, PreEnqueue, PreFilter},
+    framework::{DependsOn, Filter, Fit, NodeFilter, PreEnqueue, PreFilter, Session},
     model::{Name, PodGroupId, PodId},
     queues::Account,
     reason::{FitError, Quantity, QueueBound, Reason},
     resources::{Amount, PerResource, ResourceName},
-    session::{Fit, Session},
 };
 
 /// Checks that the queue exists and accepts jobs.

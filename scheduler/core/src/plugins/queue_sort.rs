@@ -3,11 +3,10 @@
 use std::{cmp::Reverse, collections::BTreeSet};
 
 use crate::{
-    framework::{JobQueue, QueueSort},
+    framework::{JobQueue, QueueSort, Session},
     model::{PodGroupId, Time},
     profile::Action,
     queues::{JobsByQueue, QueuedJob, first_per_queue},
-    session::Session,
 };
 
 /// The queue furthest below its share, and its first job (KAI).

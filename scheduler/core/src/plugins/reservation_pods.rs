@@ -3,11 +3,10 @@
 //! even if its device is already shared.
 
 use crate::{
-    framework::{DependsOn, Filter, NodeFilter},
+    framework::{DependsOn, Device, DeviceChoice, Filter, Fit, NodeFilter, Session},
     model::{GpuGroup, NodeId, PodId, PodShape},
     reason::{EvenWhenEmpty, FitError},
     resources::{Resources, Shortage},
-    session::{Device, DeviceChoice, Fit, Session},
 };
 
 /// Rejects nodes without pod slots for the pod and all missing reservation pods.

@@ -2,10 +2,9 @@
 //! named claim on GPUs belongs to a queue.
 
 use crate::{
-    framework::{DependsOn, Filter, NodeFilter},
+    framework::{DependsOn, Filter, Fit, NodeFilter, PodState, Presence, Session},
     model::{DeviceClaim, Name, NodeId, PodId},
     reason::FitError,
-    session::{Fit, PodState, Presence, Session},
 };
 
 /// Checks the other users of the claims of the pod.

@@ -2,10 +2,9 @@
 //! choice.
 
 use crate::{
-    framework::{DependsOn, Filter, NodeFilter, NodeScore, Score},
+    framework::{DependsOn, Filter, Fit, NodeFilter, NodeScore, Score, Session},
     model::{NodeId, PodId, Taint, TaintEffect, Toleration},
     reason::FitError,
-    session::{Fit, Session},
 };
 
 /// Filters by taints; scores by `PreferNoSchedule` taints.

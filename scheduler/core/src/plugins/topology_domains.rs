@@ -2,9 +2,8 @@
 //! wider domain, so that they use few of the preferred domains.
 
 use crate::{
-    framework::{DependsOn, NodeScore, Score},
+    framework::{DependsOn, NodeScore, Score, Session},
     model::{NodeId, PodId},
-    session::Session,
 };
 
 /// Scores nodes by the rank of their domain.

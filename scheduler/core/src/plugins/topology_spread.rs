@@ -6,13 +6,12 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::{pod_counts::nodes_of, taint_toleration::has_untolerated_taint};
 use crate::{
-    framework::{DependsOn, Filter, NodeFilter, NodeScore, Score},
+    framework::{DependsOn, Filter, Fit, NodeFilter, NodeScore, Presence, Score, Session},
     model::{
         Inclusion, LabelSelector, Name, NodeId, Operator, Pod, PodId, Requirement, TopologySpread,
         WhenUnsatisfiable, labels_match,
     },
     reason::FitError,
-    session::{Fit, Presence, Session},
 };
 
 const HOST: &str = "kubernetes.io/hostname";

@@ -8,13 +8,12 @@ mod limits;
 pub(super) mod matching;
 
 use crate::{
-    framework::{DependsOn, Filter, NodeFilter},
+    framework::{DependsOn, Filter, Fit, NodeFilter, PodState, Session},
     model::{
         LabelSelector, Name, Node, PodId, ProvisionableVolume, VolumeAccess, VolumeClaim,
         VolumeReach,
     },
     reason::{FitError, VolumeFitError},
-    session::{Fit, PodState, Session},
 };
 
 pub(super) use limits::NodeVolumeLimits;

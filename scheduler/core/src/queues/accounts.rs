@@ -5,7 +5,7 @@ use super::{
     shared_claims::{ChargeChange, SharedClaims},
 };
 use crate::{
-    Profile, Snapshot,
+    Snapshot,
     fairshare::fair_shares,
     model::{Pod, PodStatus, Queue, QueueId, Time},
     resources::{Amount, PerResource},
@@ -40,27 +40,37 @@ pub struct QueueAccounts {
     accounts: Vec<Account>,
     claims: SharedClaims,
     total: PerResource<i64>,
-    fair_shares: bool,
+    fair_shares: FairShareRules,
+}
+
+/// How the cluster is divided among queues.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FairShareRules {
+    /// Sibling queues are ordered by their accounts; otherwise by age.
+    pub are_used: bool,
+    /// KAI's `kValue`: weight of past usage, in thousandths.
+    pub k_value_milli: i64,
 }
 
 impl QueueAccounts {
     /// Records every pod of the snapshot and divides the cluster.
-    pub fn new(snapshot: &Snapshot, profile: &Profile, charges: &ChargeTable) -> Self {
+    pub fn new(snapshot: &Snapshot, fair_shares: FairShareRules, charges: &ChargeTable) -> Self {
         let accounts = snapshot.queues.iter().map(Account::empty).collect();
         let total = shared_total(snapshot, charges);
         let claims = SharedClaims::default();
-        let mut all = Self { accounts, claims, total, fair_shares: profile.uses_fair_shares };
+        let mut all = Self { accounts, claims, total, fair_shares };
         for pod in &snapshot.pods {
             all.record_pod(snapshot, charges, pod);
         }
-        all.divide(snapshot, profile);
+        all.divide(snapshot);
         all
     }
 
     /// Divides the cluster by the current requests.
-    pub(crate) fn divide(&mut self, snapshot: &Snapshot, profile: &Profile) {
+    pub(crate) fn divide(&mut self, snapshot: &Snapshot) {
         let requests: Vec<_> = self.accounts.iter().map(|account| account.requested).collect();
-        let shares = fair_shares(&snapshot.queues, &requests, self.total, profile.k_value_milli);
+        let shares =
+            fair_shares(&snapshot.queues, &requests, self.total, self.fair_shares.k_value_milli);
         for (account, share) in self.accounts.iter_mut().zip(shares) {
             account.fair_share = share;
         }
@@ -68,13 +78,17 @@ impl QueueAccounts {
 
     /// From given accounts, for example recorded ones.
     pub fn from_accounts(accounts: Vec<Account>, total: PerResource<i64>) -> Self {
-        Self { accounts, claims: SharedClaims::default(), total, fair_shares: true }
+        Self {
+            accounts,
+            claims: SharedClaims::default(),
+            total,
+            fair_shares: FairShareRules { are_used: true, k_value_milli: 1000 },
+        }
     }
 
-    /// Whether sibling queues are ordered by their accounts instead of their age: see
-    /// [`Profile::uses_fair_shares`].
+    /// Whether sibling queues are ordered by their accounts instead of their age.
     pub const fn uses_fair_shares(&self) -> bool {
-        self.fair_shares
+        self.fair_shares.are_used
     }
 
     /// The total that all queues share: allocatable of ready nodes minus pods of other schedulers.

@@ -7,8 +7,8 @@ use super::{
     evictable_unit::{RunningPods, units_of_job},
 };
 use crate::{
+    framework::{PodState, Session},
     model::QueueId,
-    session::{PodState, Session},
 };
 
 /// The units of all preemptible jobs that have running pods.

@@ -5,9 +5,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::{
+    framework::{CapacityRequest, FreeCapacity, FreedCapacity, fraction_on},
     model::{GpuGroup, Node, NodeId, PodId, PodShape, ShapeId},
     resources::{PerResource, Resources},
-    session::{CapacityRequest, FreeCapacity, FreedCapacity, fraction_on},
 };
 
 /// Counts for all shapes that were tracked so far.

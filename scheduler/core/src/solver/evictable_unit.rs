@@ -4,10 +4,10 @@
 use std::{borrow::Cow, collections::BTreeMap};
 
 use crate::{
+    framework::Session,
     model::{Name, NodeId, PodGroup, PodGroupId, PodId, QueueId},
     queues::{Charge, JobKey, MinimumStatus},
     resources::PerResource,
-    session::Session,
 };
 
 /// Position of a unit among all units of its queue; the largest key is considered first.

@@ -6,8 +6,8 @@ use std::collections::BTreeSet;
 
 use super::{CapacityIndex, EvictableUnit, Preemptor};
 use crate::{
+    framework::Session,
     model::{NodeId, ShapeId},
-    session::Session,
 };
 
 /// The exclusion domains, and which of them have capacity for a pod of the job.

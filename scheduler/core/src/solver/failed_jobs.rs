@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 
 use super::{Preemptor, SchedulingSignature};
 use crate::{
+    framework::{MinRuntimeProtection, Session},
     model::QueueId,
-    session::{MinRuntimeProtection, Session},
 };
 
 /// The failed jobs of one action, by queue, preemptibility and signature.

@@ -2,7 +2,9 @@
 //! would consider them. Explanations list them.
 
 use super::{EvictableUnit, EvictionCandidates, Portion, SearchContext, VictimOrder, min_runtime};
-use crate::{model::QueueId, queues::reclaim::Reclaimer, resources::PerResource, session::Session};
+use crate::{
+    framework::Session, model::QueueId, queues::reclaim::Reclaimer, resources::PerResource,
+};
 
 /// The units that reclaim would consider for `reclaimer`; empty if it may not start.
 pub fn reclaim_candidates(session: &Session<'_>, reclaimer: Reclaimer) -> Vec<EvictableUnit> {

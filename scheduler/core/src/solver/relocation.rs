@@ -4,9 +4,9 @@ use std::collections::BTreeSet;
 
 use super::{EvictableUnit, SchedulingSignature, SearchMode};
 use crate::{
+    framework::{Session, Statement},
     model::{PodGroupId, PodId, ShapeId},
     resources::{Amount, PerResource},
-    session::Session,
 };
 
 /// Pipelines units onto any node, and skips those that cannot fit: `free` is the capacity left on
@@ -37,20 +37,20 @@ impl RelocationCheck {
     /// pods again and again.
     pub(super) fn pipeline_pending(
         &mut self,
-        session: &mut Session<'_>,
+        statement: &mut Statement<'_>,
         group: PodGroupId,
     ) -> Vec<PodId> {
-        let pods = session.next_chunk(group);
-        if !session.may_be_placed(group) {
+        let pods = statement.next_chunk(group);
+        if !statement.may_be_placed(group) {
             return Vec::new();
         }
-        let signature = SchedulingSignature::for_pods(session, group, &pods)
+        let signature = SchedulingSignature::for_pods(statement, group, &pods)
             .map(|signature| (signature, pods.len()));
         if signature.as_ref().is_some_and(|signature| self.unaffected.contains(signature)) {
             return Vec::new();
         }
-        if session.pipeline_all(&pods) {
-            self.consume(session.fair_share_request(&pods));
+        if statement.pipeline_all(&pods) {
+            self.consume(statement.fair_share_request(&pods));
             return pods;
         }
         self.unaffected.extend(signature);
@@ -61,22 +61,22 @@ impl RelocationCheck {
         self.free = self.free.minus(amount);
     }
 
-    pub(super) fn relocate(&mut self, session: &mut Session<'_>, unit: &EvictableUnit) -> bool {
+    pub(super) fn relocate(&mut self, statement: &mut Statement<'_>, unit: &EvictableUnit) -> bool {
         let shapes: BTreeSet<ShapeId> =
-            unit.pods.iter().map(|(pod, _)| session.pod(*pod).shape).collect();
+            unit.pods.iter().map(|(pod, _)| statement.pod(*pod).shape).collect();
         if !unit.amount.within(self.free.map(Amount::Exactly))
             || !self.unplaceable.is_disjoint(&shapes)
         {
             return false;
         }
-        if !is_within_limits(session, unit) {
+        if !is_within_limits(statement, unit) {
             return false;
         }
         let pods: Vec<PodId> = unit.pods.iter().map(|(pod, _)| *pod).collect();
-        let is_placed = session.pipeline_all(&pods);
-        let group = session.group(unit.group);
+        let is_placed = statement.pipeline_all(&pods);
+        let group = statement.group(unit.group);
         if is_placed {
-            self.restore_in_place(session, unit.group, &pods);
+            self.restore_in_place(statement, unit.group, &pods);
         } else if pods.len() == 1 && !(group.has_topology_constraint() || group.is_skipped) {
             self.unplaceable.extend(shapes);
         }
@@ -86,16 +86,21 @@ impl RelocationCheck {
     /// Restores pods that were pipelined onto their own node. If only some pods of a gang were,
     /// they are restored only in mode [`SearchMode::Move`]; in [`SearchMode::Evict`] the gang moves
     /// whole.
-    fn restore_in_place(&mut self, session: &mut Session<'_>, group: PodGroupId, pods: &[PodId]) {
+    fn restore_in_place(
+        &mut self,
+        statement: &mut Statement<'_>,
+        group: PodGroupId,
+        pods: &[PodId],
+    ) {
         let in_place: Vec<PodId> =
-            pods.iter().copied().filter(|pod| session.is_pipelined_in_place(*pod)).collect();
+            pods.iter().copied().filter(|pod| statement.is_pipelined_in_place(*pod)).collect();
         let all_stay = in_place.len() == pods.len() && !self.moving_gangs.contains(&group);
         if !all_stay && self.mode == SearchMode::Evict {
             self.moving_gangs.insert(group);
             return;
         }
         for pod in in_place {
-            session.cancel_eviction(pod);
+            statement.cancel_eviction(pod);
         }
     }
 }

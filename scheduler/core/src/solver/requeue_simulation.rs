@@ -10,10 +10,10 @@ use super::{
     solve::queued_job,
 };
 use crate::{
+    framework::{Session, Statement},
     model::{PodGroupId, PodId, QueueId},
     queues::{JobCandidate, JobKey, MinimumStatus, QueueAccounts, QueueOrder, QueuedJob},
     resources::PerResource,
-    session::Session,
 };
 
 /// The participants that have not had their turn.
@@ -87,7 +87,7 @@ impl<'p> RequeueSimulation<'p> {
 
     /// Skips pending jobs that would take their queue over its share and that are rejected whatever
     /// is evicted, as allocate does ([`crate::actions::allocate`]).
-    pub(super) fn skip_infeasible_heads(&mut self, session: &mut Session<'_>) {
+    pub(super) fn skip_infeasible_heads(&mut self, session: &Session<'_>) {
         while let Some(queue) = self.queue_order.next_over_share(session.accounts()) {
             if let Some(Participant::PendingJob(first)) = self.first(queue)
                 && !session.may_be_placed(first.key.group())
@@ -134,19 +134,19 @@ impl<'p> RequeueSimulation<'p> {
     /// Places the pending job as far as it fits, and returns the placed pods.
     pub(super) fn place_pending(
         &mut self,
-        session: &mut Session<'_>,
+        statement: &mut Statement<'_>,
         relocation: &mut RelocationCheck,
         PendingJob { queue, key, .. }: PendingJob,
     ) -> Vec<PodId> {
-        let placed = relocation.pipeline_pending(session, key.group());
+        let placed = relocation.pipeline_pending(statement, key.group());
         if !placed.is_empty() {
             let leaf = self.leaves.entry(queue).or_default();
             leaf.last_turn = Some(key);
-            if let Some(QueuedJob { key, request, .. }) = queued_job(session, key.group()) {
+            if let Some(QueuedJob { key, request, .. }) = queued_job(statement, key.group()) {
                 let more = PendingJob { queue, key, request };
                 leaf.participants.insert((key, 0), Participant::PendingJob(more));
             }
-            self.accounts_changed(session.accounts(), queue);
+            self.accounts_changed(statement.accounts(), queue);
         }
         placed
     }

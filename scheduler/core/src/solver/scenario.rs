@@ -15,9 +15,9 @@ use super::{
     search::LastTrial,
 };
 use crate::{
+    framework::{FreedCapacity, PodState, Session, Statement},
     model::{NodeId, PodGroupId, PodId, ShapeId},
     resources::PerResource,
-    session::{FreedCapacity, PodState, Session},
 };
 
 impl<A: Fn(&Solution) -> bool> Search<'_, '_, '_, A> {
@@ -69,7 +69,7 @@ impl<A: Fn(&Solution) -> bool> Search<'_, '_, '_, A> {
         if found.is_some() || few == all {
             return found;
         }
-        let has_topology = self.session.group(self.preemptor.group).has_topology_constraint();
+        let has_topology = self.statement.group(self.preemptor.group).has_topology_constraint();
         let may_need_more =
             || self.is_contested || needed.len() > 1 || has_topology || self.has_exclusion_terms();
         if may_need_more() { self.simulate_evictions(self.units_on(&all)) } else { None }
@@ -77,7 +77,7 @@ impl<A: Fn(&Solution) -> bool> Search<'_, '_, '_, A> {
 
     /// Whether anti-affinity or exclusive resources matter, which the counts ignore.
     fn has_exclusion_terms(&self) -> bool {
-        self.preemptor.pods.iter().any(|pod| self.session.has_anti_affinity(*pod))
+        self.preemptor.pods.iter().any(|pod| self.statement.has_anti_affinity(*pod))
     }
 
     /// Chooses nodes for each shape: nodes with idle capacity, then those with the fewest
@@ -128,7 +128,7 @@ impl<A: Fn(&Solution) -> bool> Search<'_, '_, '_, A> {
     /// for one pod each.
     fn fewest_units(&self, nodes: &BTreeSet<NodeId>) -> Option<Vec<EvictableUnit>> {
         self.open_domains.as_ref()?;
-        let shape = self.session.pod(*self.preemptor.pods.first()?).shape;
+        let shape = self.statement.pod(*self.preemptor.pods.first()?).shape;
         let (mut freed, nothing) =
             (BTreeMap::<NodeId, FreedCapacity>::new(), FreedCapacity::default());
         let mut chosen = BTreeSet::new();
@@ -143,8 +143,8 @@ impl<A: Fn(&Solution) -> bool> Search<'_, '_, '_, A> {
             chosen.insert(unit.key);
             for &(pod, at) in &unit.pods {
                 let (node, groups) =
-                    (self.session.node(at), self.session.allocated_gpu_groups(pod));
-                freed.entry(at).or_default().add(node, self.session.shape_of(pod), groups);
+                    (self.statement.node(at), self.statement.allocated_gpu_groups(pod));
+                freed.entry(at).or_default().add(node, self.statement.shape_of(pod), groups);
             }
         }
         Some(self.with_surplus(chosen))
@@ -159,7 +159,7 @@ impl<A: Fn(&Solution) -> bool> Search<'_, '_, '_, A> {
     /// These candidates, as many more as queue limits require, and all elastic units of gangs whose
     /// minimum is among them.
     fn with_surplus(&self, mut chosen: BTreeSet<UnitKey>) -> Vec<EvictableUnit> {
-        let accounts = self.session.accounts();
+        let accounts = self.statement.accounts();
         let mut limits = LimitCheck::default();
         let first = self.assumed_evicted.iter().filter(|unit| chosen.contains(&unit.key));
         first.for_each(|unit| limits.free(accounts, unit));
@@ -195,12 +195,12 @@ impl<A: Fn(&Solution) -> bool> Search<'_, '_, '_, A> {
     /// left, because other jobs come first, all units of the previous attempt have to leave. The
     /// result must be acceptable.
     fn simulate_evictions(&mut self, mut evicted: Vec<EvictableUnit>) -> Option<Solution> {
-        self.session.count_simulated();
-        let start = self.session.checkpoint();
+        self.statement.count_simulated();
+        let start = self.statement.checkpoint();
         let mut more = None::<Vec<EvictableUnit>>;
         let solution = loop {
             if !self.requeue(&evicted, Relocation::Anywhere) {
-                self.session.undo_to(start);
+                self.statement.undo_to(start);
                 let more = more.filter(|more| self.requeue(more, Relocation::Nowhere));
                 let are_all_leaving = |more: &Vec<EvictableUnit>| self.are_all_leaving(more);
                 break more.filter(are_all_leaving).map(|more| self.solution_for(more));
@@ -209,12 +209,12 @@ impl<A: Fn(&Solution) -> bool> Search<'_, '_, '_, A> {
             if count_pods(&leaving) == count_pods(&evicted) {
                 break Some(self.solution_for(evicted));
             }
-            self.session.undo_to(start);
+            self.statement.undo_to(start);
             more = Some(std::mem::replace(&mut evicted, leaving));
         };
         let solution = solution.filter(|solution| (self.accepts)(solution));
         if solution.is_none() {
-            self.session.undo_to(start);
+            self.statement.undo_to(start);
         }
         solution
     }
@@ -223,28 +223,28 @@ impl<A: Fn(&Solution) -> bool> Search<'_, '_, '_, A> {
     /// the best node; units that come after it stay on their node if they can.
     fn requeue(&mut self, evicted: &[EvictableUnit], relocation_policy: Relocation) -> bool {
         for (pod, _) in evicted.iter().flat_map(|unit| &unit.pods) {
-            self.session.evict(*pod);
+            self.statement.evict(*pod);
         }
-        let requeued = requeued_units(self.session, evicted);
+        let requeued = requeued_units(self.statement, evicted);
         let mut relocation = RelocationCheck::new(self.free_after_evictions(&requeued), self.mode);
         let units = requeued.iter().map(AsRef::as_ref);
         let mut simulation =
-            RequeueSimulation::new(self.session, self.pending, [self.preemptor], units);
+            RequeueSimulation::new(self.statement, self.pending, [self.preemptor], units);
         let (mut is_preemptor_placed, mut excluding, mut pods_ahead) =
             (false, Vec::new(), Vec::new());
         loop {
             if !is_preemptor_placed {
-                simulation.skip_infeasible_heads(self.session);
+                simulation.skip_infeasible_heads(self.statement);
             }
-            let Some(participant) = simulation.next(self.session.accounts()) else { break };
+            let Some(participant) = simulation.next(self.statement.accounts()) else { break };
             let (queue, amount, is_placed) = match participant {
                 Participant::Preemptor(job) => {
-                    is_preemptor_placed = self.preemptor.pipeline(self.session);
+                    is_preemptor_placed = self.preemptor.pipeline(self.statement);
                     self.is_contested |= !pods_ahead.is_empty();
-                    self.jobs_ahead = shares_by_group(self.session, &pods_ahead);
-                    pods_ahead.drain(..).for_each(|pod| self.session.cancel_pipeline(pod));
+                    self.jobs_ahead = shares_by_group(self.statement, &pods_ahead);
+                    pods_ahead.drain(..).for_each(|pod| self.statement.cancel_pipeline(pod));
                     let pods = self.preemptor.pods.iter().copied();
-                    excluding = pods.filter(|pod| self.session.has_anti_affinity(*pod)).collect();
+                    excluding = pods.filter(|pod| self.statement.has_anti_affinity(*pod)).collect();
                     (job.queue, job.request, is_preemptor_placed)
                 }
                 Participant::Victim(unit)
@@ -255,13 +255,17 @@ impl<A: Fn(&Solution) -> bool> Search<'_, '_, '_, A> {
                 Participant::Victim(unit) => {
                     let may_stay = is_preemptor_placed && !relocation.is_moving(unit.group);
                     let stays =
-                        may_stay && keep_in_place(self.session, unit, &excluding, self.mode);
-                    let is_kept_or_moved = stays || relocation.relocate(self.session, unit);
+                        may_stay && keep_in_place(self.statement, unit, &excluding, self.mode);
+                    let is_kept_or_moved = stays || relocation.relocate(self.statement, unit);
                     (unit.queue, unit.amount, is_kept_or_moved)
                 }
                 Participant::PendingJob(_) if is_preemptor_placed => continue,
                 Participant::PendingJob(job) => {
-                    pods_ahead.extend(simulation.place_pending(self.session, &mut relocation, job));
+                    pods_ahead.extend(simulation.place_pending(
+                        self.statement,
+                        &mut relocation,
+                        job,
+                    ));
                     continue;
                 }
             };
@@ -273,7 +277,7 @@ impl<A: Fn(&Solution) -> bool> Search<'_, '_, '_, A> {
                     _,
                 ) => {
                     relocation.consume(amount);
-                    simulation.accounts_changed(self.session.accounts(), queue);
+                    simulation.accounts_changed(self.statement.accounts(), queue);
                 }
             }
         }
@@ -287,14 +291,14 @@ impl<A: Fn(&Solution) -> bool> Search<'_, '_, '_, A> {
 
     /// The evicted units without the pods that stay.
     fn units_leaving(&self, evicted: &[EvictableUnit]) -> Vec<EvictableUnit> {
-        let stays = |pod: PodId| matches!(self.session.state(pod), PodState::Allocated(_));
-        evicted.iter().filter_map(|unit| unit.without_pods(self.session, stays)).collect()
+        let stays = |pod: PodId| matches!(self.statement.state(pod), PodState::Allocated(_));
+        evicted.iter().filter_map(|unit| unit.without_pods(self.statement, stays)).collect()
     }
 
     /// Divides the leaving units into moved ones and victims.
     fn solution_for(&self, leaving: Vec<EvictableUnit>) -> Solution {
         let has_place = |(pod, _): &(PodId, NodeId)| {
-            matches!(self.session.state(*pod), PodState::Moving { .. })
+            matches!(self.statement.state(*pod), PodState::Moving { .. })
         };
         let (moved, victims) =
             leaving.into_iter().partition(|unit| unit.pods.iter().all(has_place));
@@ -335,18 +339,18 @@ fn count_pods(units: &[EvictableUnit]) -> usize {
 /// the pods `excluding` still satisfy their anti-affinity. In mode [`SearchMode::Move`] a part of
 /// the unit may stay if the rest fits elsewhere.
 fn keep_in_place(
-    session: &mut Session<'_>,
+    statement: &mut Statement<'_>,
     unit: &EvictableUnit,
     excluding: &[PodId],
     mode: SearchMode,
 ) -> bool {
-    if !is_within_limits(session, unit) {
+    if !is_within_limits(statement, unit) {
         return false;
     }
-    let (start, mut others) = (session.checkpoint(), Vec::new());
+    let (start, mut others) = (statement.checkpoint(), Vec::new());
     for &(pod, node) in &unit.pods {
-        if can_stay(session, pod, node) {
-            session.cancel_eviction(pod);
+        if can_stay(statement, pod, node) {
+            statement.cancel_eviction(pod);
         } else {
             others.push(pod);
             if mode == SearchMode::Evict {
@@ -356,10 +360,10 @@ fn keep_in_place(
     }
     let may_split = mode == SearchMode::Move && others.len() < unit.pods.len();
     let fits = (others.is_empty() || may_split)
-        && excluding.iter().all(|pod| session.satisfies_anti_affinity(*pod))
-        && (others.is_empty() || session.pipeline_all(&others));
+        && excluding.iter().all(|pod| statement.satisfies_anti_affinity(*pod))
+        && (others.is_empty() || statement.pipeline_all(&others));
     if !fits {
-        session.undo_to(start);
+        statement.undo_to(start);
     }
     fits
 }

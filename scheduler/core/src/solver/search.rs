@@ -9,10 +9,10 @@ use super::{
     CapacityIndex, EvictableUnit, OpenDomains, PendingJobs, Preemptor, SearchMode, Solution,
 };
 use crate::{
+    framework::Statement,
     model::{NodeId, PodGroupId, QueueId, ShapeId},
     queues::QueueAccounts,
     resources::PerResource,
-    session::Session,
 };
 
 /// Number of simulations that one search runs for every further candidate; after that, only for
@@ -25,7 +25,7 @@ const TRIALS_MAX: usize = 512;
 
 /// The search for one job.
 pub(crate) struct Search<'a, 's, 'p, A> {
-    pub(crate) session: &'a mut Session<'s>,
+    pub(crate) statement: &'a mut Statement<'s>,
     pub(crate) capacity: &'a mut CapacityIndex,
     /// All pending jobs, the preemptor included.
     pub(crate) pending: &'p PendingJobs,
@@ -64,33 +64,33 @@ impl<'p, A: Fn(&Solution) -> bool> Search<'_, '_, 'p, A> {
         mut self,
         candidates: impl Iterator<Item = &'p EvictableUnit>,
     ) -> Option<Solution> {
-        let needed = self.preemptor.pods_by_shape(self.session);
+        let needed = self.preemptor.pods_by_shape(self.statement);
         let mut limits = LimitCheck::default();
         let (mut trials, mut next_trial, mut untried) = (0, 0, false);
         let mut solution = None;
         for unit in candidates {
             self.assume_evicted(unit);
-            limits.free(self.session.accounts(), unit);
+            limits.free(self.statement.accounts(), unit);
             if !self.capacity_suffices(&needed)
-                || !limits.allows(self.session.accounts(), self.preemptor)
+                || !limits.allows(self.statement.accounts(), self.preemptor)
             {
-                self.session.count_filtered();
+                self.statement.count_filtered();
                 continue;
             }
             untried = self.assumed_evicted.len() < next_trial;
             if untried {
                 continue;
             }
-            let trials_before = self.session.scenarios().simulated;
+            let trials_before = self.statement.scenarios().simulated;
             solution = self.simulate(&needed);
             if solution.is_some() {
                 break;
             }
-            if self.session.scenarios().simulated == trials_before {
+            if self.statement.scenarios().simulated == trials_before {
                 continue;
             }
             trials += 1;
-            let is_late = self.session.scenarios().simulated > TRIALS_MAX;
+            let is_late = self.statement.scenarios().simulated > TRIALS_MAX;
             let eager_trials = if is_late { LATE_TRIALS } else { EAGER_TRIALS };
             let step = if trials < eager_trials { 1 } else { self.assumed_evicted.len() / 8 + 1 };
             next_trial = self.assumed_evicted.len() + step;
@@ -105,8 +105,8 @@ impl<'p, A: Fn(&Solution) -> bool> Search<'_, '_, 'p, A> {
     fn assume_evicted(&mut self, unit: &'p EvictableUnit) {
         for &(pod, node) in &unit.pods {
             let (shape, groups) =
-                (self.session.shape_of(pod), self.session.allocated_gpu_groups(pod));
-            self.capacity.assume_evicted(node, self.session.node(node), shape, groups);
+                (self.statement.shape_of(pod), self.statement.allocated_gpu_groups(pod));
+            self.capacity.assume_evicted(node, self.statement.node(node), shape, groups);
         }
         if let Some(open_domains) = &mut self.open_domains {
             open_domains.assume_evicted(self.capacity, unit);

@@ -4,8 +4,8 @@
 use std::collections::BTreeSet;
 
 use crate::{
+    framework::Session,
     model::{Labels, Name, PodGroupId, PodId, ShapeId, TopologyConstraint},
-    session::Session,
 };
 
 /// Everything that decides whether pods fit, besides their number and the state of the cluster.

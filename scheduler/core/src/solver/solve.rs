@@ -17,12 +17,12 @@ use super::{
     validation::{AcceptedSolutions, SolvedJob},
 };
 use crate::{
+    framework::{ChangeCursor, MinRuntimeProtection, Session, Statement},
     model::{NodeId, PodGroupId, PodId, QueueId},
     plan::EvictionCause,
     profile::Action,
     queues::{JobsByQueue, QueuedJob, first_per_queue},
     resources::PerResource,
-    session::{ChangeCursor, MinRuntimeProtection, Session},
 };
 
 /// The rules by which an action evicts.
@@ -85,43 +85,43 @@ const LIMITED_SEARCHES_MAX: u32 = 16;
 /// including the jobs of the solutions accepted earlier in the cycle. New solutions are added to
 /// `accepted`.
 pub(crate) fn solve(
-    session: &mut Session<'_>,
+    statement: &mut Statement<'_>,
     policy: &impl EvictionPolicy,
     accepted: &mut AcceptedSolutions,
 ) {
-    let jobs = session.groups().filter_map(|group| queued_job(session, group));
+    let jobs = statement.groups().filter_map(|group| queued_job(statement, group));
     let mut jobs: Vec<QueuedJob> = jobs.collect();
     if jobs.is_empty() {
         return;
     }
-    if let Some(depth) = session.profile.queue_depth.get(&policy.action()) {
+    if let Some(depth) = statement.profile.queue_depth.get(&policy.action()) {
         jobs = first_per_queue(jobs, *depth);
     }
-    jobs.retain(|job| session.fits_empty_cluster(job.key.group()));
+    jobs.retain(|job| statement.fits_empty_cluster(job.key.group()));
     // A group that lost pods in this cycle evicts no others in it: its lost pods come first in the
     // next cycle.
     let mut excluded: BTreeSet<PodGroupId> = accepted.victim_groups().collect();
-    accepted.revalidate_earlier(session);
+    accepted.revalidate_earlier(statement);
     let mut rounds = 0;
     loop {
-        let Some(mut state) = SolverState::new(session, &jobs, policy) else { return };
-        let start = session.checkpoint();
-        session.set_look_ahead(true);
+        let Some(mut state) = SolverState::new(statement, &jobs, policy) else { return };
+        let start = statement.checkpoint();
+        statement.set_look_ahead(true);
         let eligible = jobs.iter().filter(|job| !excluded.contains(&job.key.group()));
-        let mut solved = solve_each(session, &mut state, eligible.copied(), policy);
-        let conflict = accepted.find_conflict(session, start, &solved);
+        let mut solved = solve_each(statement, &mut state, eligible.copied(), policy);
+        let conflict = accepted.find_conflict(statement, start, &solved);
         if let Some(conflict) = conflict {
             rounds += 1;
             if rounds < accepted.rounds_max {
-                session.set_look_ahead(false);
+                statement.set_look_ahead(false);
                 excluded.insert(conflict);
                 continue;
             }
-            solved = accepted.drop_conflicts(session, solved);
+            solved = accepted.drop_conflicts(statement, solved);
         }
-        session.set_look_ahead(false);
-        commit(session, &solved, policy);
-        session.record_blocked_by_limit(state.preemption_limited);
+        statement.set_look_ahead(false);
+        commit(statement, &solved, policy);
+        statement.record_blocked_by_limit(state.preemption_limited);
         break accepted.add(solved);
     }
 }
@@ -152,50 +152,50 @@ impl SolverState {
 
 /// Solves one job after the other, each on top of the solutions before it.
 fn solve_each(
-    session: &mut Session<'_>,
+    statement: &mut Statement<'_>,
     state: &mut SolverState,
     jobs: impl Iterator<Item = QueuedJob>,
     policy: &impl EvictionPolicy,
 ) -> Vec<SolvedJob> {
-    let mut job_queue = JobsByQueue::new(session.accounts(), jobs);
+    let mut job_queue = JobsByQueue::new(statement.accounts(), jobs);
     let mut failed_jobs = FailedJobCache::default();
     let (mut solved, mut preemptions) = (Vec::new(), 0);
     let mut victim_groups = BTreeSet::new();
-    while let Some(job) = job_queue.pop(session.accounts()) {
-        if policy.is_preemption() && !session.may_preempt(preemptions) {
-            let rest = std::iter::from_fn(|| job_queue.pop(session.accounts()));
+    while let Some(job) = job_queue.pop(statement.accounts()) {
+        if policy.is_preemption() && !statement.may_preempt(preemptions) {
+            let rest = std::iter::from_fn(|| job_queue.pop(statement.accounts()));
             let rest: Vec<QueuedJob> = std::iter::once(job).chain(rest).collect();
-            record_preemption_limited(session, state, &rest, &victim_groups, policy);
+            record_preemption_limited(statement, state, &rest, &victim_groups, policy);
             break;
         }
-        let preemptor = Preemptor::new(session, job);
+        let preemptor = Preemptor::new(statement, job);
         let is_victim = victim_groups.contains(&preemptor.group);
         if is_victim
             || !policy.may_start(
-                &SearchContext::new(session, session.accounts(), &state.capacity),
+                &SearchContext::new(statement, statement.accounts(), &state.capacity),
                 &preemptor,
             )
         {
             continue;
         }
-        let demand = JobDemand::new(session, &preemptor);
+        let demand = JobDemand::new(statement, &preemptor);
         if let Some(failed) = demand.as_ref().and_then(|demand| failed_jobs.find_covering(demand)) {
-            record_protection(session, &preemptor, failed.protection);
+            record_protection(statement, &preemptor, failed.protection);
             continue;
         }
-        let cursor = session.changed_nodes().cursor();
-        let accounts = session.accounts().clone();
-        let context = SearchContext::new(session, &accounts, &state.capacity);
-        let start = session.checkpoint();
-        let found = search(session, state, &context, &preemptor, policy);
-        if found.is_some() && is_preemption_delayed(session, preemptor.group) {
-            session.undo_to(start);
-            session.record_blocked_by_delay(preemptor.group);
+        let cursor = statement.changed_nodes().cursor();
+        let accounts = statement.accounts().clone();
+        let context = SearchContext::new(statement, &accounts, &state.capacity);
+        let start = statement.checkpoint();
+        let found = search(statement, state, &context, &preemptor, policy);
+        if found.is_some() && is_preemption_delayed(statement, preemptor.group) {
+            statement.undo_to(start);
+            statement.record_blocked_by_delay(preemptor.group);
             continue;
         }
         let Some((solution, causes)) = found else {
-            let protection = longest_protection(session, state, &context, &preemptor, policy);
-            record_protection(session, &preemptor, protection);
+            let protection = longest_protection(statement, state, &context, &preemptor, policy);
+            record_protection(statement, &preemptor, protection);
             if let Some(demand) = demand {
                 failed_jobs.insert(demand, protection);
             }
@@ -203,8 +203,8 @@ fn solve_each(
         };
         preemptions += usize::from(!solution.victims.is_empty());
         state.pending.remove(preemptor.queue, preemptor.key);
-        if let Some(more) = queued_job(session, preemptor.group) {
-            state.pending.insert(&more, job_class(session, preemptor.group));
+        if let Some(more) = queued_job(statement, preemptor.group) {
+            state.pending.insert(&more, job_class(statement, preemptor.group));
         }
         let mut touched = BTreeSet::from([preemptor.queue]);
         for unit in solution.units() {
@@ -213,10 +213,10 @@ fn solve_each(
             touched.insert(unit.queue);
         }
         for queue in touched {
-            job_queue.on_accounts_changed(session.accounts(), queue);
-            state.pending.accounts_changed(session.accounts(), queue);
+            job_queue.on_accounts_changed(statement.accounts(), queue);
+            state.pending.accounts_changed(statement.accounts(), queue);
         }
-        update_capacity(&mut state.capacity, session, cursor);
+        update_capacity(&mut state.capacity, statement, cursor);
         solved.push(SolvedJob { preemptor, solution, mode: policy.mode(), causes });
     }
     solved
@@ -225,24 +225,24 @@ fn solve_each(
 /// Records which of these jobs have victims although they are over the preemption limit, as far as
 /// the first searches show.
 fn record_preemption_limited(
-    session: &mut Session<'_>,
+    statement: &mut Statement<'_>,
     state: &mut SolverState,
     jobs: &[QueuedJob],
     victim_groups: &BTreeSet<PodGroupId>,
     policy: &impl EvictionPolicy,
 ) {
-    let accounts = session.accounts().clone();
+    let accounts = statement.accounts().clone();
     let mut known: Vec<(JobDemand, bool)> = Vec::new();
     let mut searches = 0;
     for job in jobs.iter().filter(|job| !victim_groups.contains(&job.key.group())) {
-        let preemptor = Preemptor::new(session, *job);
-        let context = SearchContext::new(session, &accounts, &state.capacity);
+        let preemptor = Preemptor::new(statement, *job);
+        let context = SearchContext::new(statement, &accounts, &state.capacity);
         if !policy.may_start(&context, &preemptor)
-            || is_preemption_delayed(session, preemptor.group)
+            || is_preemption_delayed(statement, preemptor.group)
         {
             continue;
         }
-        let demand = JobDemand::new(session, &preemptor);
+        let demand = JobDemand::new(statement, &preemptor);
         let same = known.iter().find(|(known, _)| demand.as_ref() == Some(known));
         let needs_victims = if let Some((_, needs_victims)) = same {
             *needs_victims
@@ -250,9 +250,9 @@ fn record_preemption_limited(
             continue;
         } else {
             searches += 1;
-            let start = session.checkpoint();
-            let found = search(session, state, &context, &preemptor, policy);
-            session.undo_to(start);
+            let start = statement.checkpoint();
+            let found = search(statement, state, &context, &preemptor, policy);
+            statement.undo_to(start);
             found.is_some_and(|(solution, _)| !solution.victims.is_empty())
         };
         if needs_victims {
@@ -262,14 +262,14 @@ fn record_preemption_limited(
     }
 }
 
-fn commit(session: &mut Session<'_>, solved: &[SolvedJob], policy: &impl EvictionPolicy) {
+fn commit(statement: &mut Statement<'_>, solved: &[SolvedJob], policy: &impl EvictionPolicy) {
     if policy.is_preemption() {
         let preempt = solved.iter().filter(|job| !job.solution.victims.is_empty());
-        session.count_preemptions(preempt.count());
+        statement.count_preemptions(preempt.count());
     }
     let causes: BTreeMap<PodId, &EvictionCause> =
         solved.iter().flat_map(|job| &job.causes).map(|(pod, cause)| (*pod, cause)).collect();
-    session.commit_evictions(|pod| causes[&pod].clone());
+    statement.commit_evictions(|pod| causes[&pod].clone());
 }
 
 fn is_preemption_delayed(session: &Session<'_>, group: PodGroupId) -> bool {
@@ -279,7 +279,7 @@ fn is_preemption_delayed(session: &Session<'_>, group: PodGroupId) -> bool {
 
 /// Searches for a solution. It is applied to the session, but not committed.
 fn search(
-    session: &mut Session<'_>,
+    statement: &mut Statement<'_>,
     state: &mut SolverState,
     context: &SearchContext<'_>,
     preemptor: &Preemptor,
@@ -287,8 +287,8 @@ fn search(
 ) -> Option<(Solution, BTreeMap<PodId, EvictionCause>)> {
     let is_candidate =
         |unit: &EvictableUnit| policy.remaining_protection(context, preemptor, unit).is_none();
-    let solution = search_among(session, state, context, preemptor, policy, is_candidate)?;
-    let causes = causes(session, context, preemptor, policy, &solution);
+    let solution = search_among(statement, state, context, preemptor, policy, is_candidate)?;
+    let causes = causes(statement, context, preemptor, policy, &solution);
     Some((solution, causes))
 }
 
@@ -333,13 +333,13 @@ fn causes(
 /// The victim with the longest remaining minimum run time, among those that would be evicted for an
 /// unsolved job if no minimum run time applied.
 fn longest_protection(
-    session: &mut Session<'_>,
+    statement: &mut Statement<'_>,
     state: &mut SolverState,
     context: &SearchContext<'_>,
     preemptor: &Preemptor,
     policy: &impl EvictionPolicy,
 ) -> Option<MinRuntimeProtection> {
-    if !session.has_min_runtimes() {
+    if !statement.has_min_runtimes() {
         return None;
     }
     let remaining = |unit: &EvictableUnit| {
@@ -354,56 +354,56 @@ fn longest_protection(
         return None;
     }
     drop(units);
-    let start = session.checkpoint();
-    let solution = search_among(session, state, context, preemptor, policy, is_candidate);
-    session.undo_to(start);
+    let start = statement.checkpoint();
+    let solution = search_among(statement, state, context, preemptor, policy, is_candidate);
+    statement.undo_to(start);
     let solution = solution?;
     let protected = solution.units().filter(|unit| !remaining(unit).is_zero());
     let longest = protected.max_by_key(|unit| remaining(unit))?;
-    let ran = session.snapshot.now.since(session.group(longest.group).last_start?);
+    let ran = statement.snapshot.now.since(statement.group(longest.group).last_start?);
     let is_reclaim = policy.action() == Action::Reclaim;
     let field = if is_reclaim { "reclaimMinRuntime" } else { "preemptMinRuntime" };
     Some(MinRuntimeProtection { victim: longest.group, field, minimum: remaining(longest) + ran })
 }
 
 fn record_protection(
-    session: &mut Session<'_>,
+    statement: &mut Statement<'_>,
     preemptor: &Preemptor,
     protection: Option<MinRuntimeProtection>,
 ) {
     if let Some(protection) = protection {
-        session.record_min_runtime_protection(preemptor.group, protection);
+        statement.record_min_runtime_protection(preemptor.group, protection);
     }
 }
 
 /// Searches among the units for which `is_candidate` holds.
 fn search_among(
-    session: &mut Session<'_>,
+    statement: &mut Statement<'_>,
     SolverState { candidates, capacity, pending, .. }: &mut SolverState,
     context: &SearchContext<'_>,
     preemptor: &Preemptor,
     policy: &impl EvictionPolicy,
     is_candidate: impl Fn(&EvictableUnit) -> bool,
 ) -> Option<Solution> {
-    if !session.pods_fit_empty_cluster(&preemptor.pods) {
+    if !statement.pods_fit_empty_cluster(&preemptor.pods) {
         return None;
     }
     let eligibility = |pod: PodId| ShapeEligibility {
-        shape: session.shape_of(pod),
-        nodes: &session.snapshot.nodes,
-        eligible: session.eligible_nodes(pod),
+        shape: statement.shape_of(pod),
+        nodes: &statement.snapshot.nodes,
+        eligible: statement.eligible_nodes(pod),
     };
-    capacity.track(preemptor.pods.iter().map(|pod| (*pod, session.pod(*pod).shape)), eligibility);
+    capacity.track(preemptor.pods.iter().map(|pod| (*pod, statement.pod(*pod).shape)), eligibility);
     let queues =
         candidates.queues().filter(|queue| policy.may_evict_from(context, preemptor, *queue));
     let is_other_job = |unit: &EvictableUnit| unit.group != preemptor.group && is_candidate(unit);
     let victims = VictimOrder::new(candidates, context.accounts, queues, is_other_job);
     let accepts = |solution: &Solution| policy.accepts(context, preemptor, solution);
     let mode = policy.mode();
-    let required_domains = session.required_domains(preemptor.group, &preemptor.pods);
-    let open_domains = OpenDomains::new(session, capacity, preemptor);
+    let required_domains = statement.required_domains(preemptor.group, &preemptor.pods);
+    let open_domains = OpenDomains::new(statement, capacity, preemptor);
     let search = Search {
-        session,
+        statement,
         capacity,
         pending,
         preemptor,

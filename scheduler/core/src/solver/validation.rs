@@ -7,9 +7,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::{EvictableUnit, Preemptor, SearchMode, Solution, scenario::could_stay};
 use crate::{
+    framework::{Checkpoint, PodState, Session, Statement},
     model::{PodGroupId, PodId, QueueId},
     plan::EvictionCause,
-    session::{Checkpoint, PodState, Session},
 };
 
 /// The solutions that the actions of a cycle accepted so far.
@@ -30,7 +30,7 @@ const ROUNDS_MAX: usize = 3;
 const DROPPED_MAX: usize = 8;
 
 /// Allocates all pending jobs, as the next cycle does before it evicts.
-pub(crate) type NextCycle = fn(&mut Session<'_>);
+pub(crate) type NextCycle = fn(&mut Statement<'_>);
 
 /// A job with the solution that was found for it.
 pub(crate) struct SolvedJob {
@@ -141,18 +141,18 @@ impl SolvedJob {
 
     /// Applies the solution again. Returns whether it works: the job and all moved units are
     /// placed, and no victim could stay.
-    fn reapply(&self, session: &mut Session<'_>) -> bool {
+    fn reapply(&self, statement: &mut Statement<'_>) -> bool {
         for (pod, _) in self.solution.units().flat_map(|unit| &unit.pods) {
-            session.evict(*pod);
+            statement.evict(*pod);
         }
-        let moves = |session: &mut Session<'_>, unit: &EvictableUnit| {
+        let moves = |statement: &mut Statement<'_>, unit: &EvictableUnit| {
             let pods: Vec<PodId> = unit.pods.iter().map(|(pod, _)| *pod).collect();
-            session.pipeline_all(&pods)
-                && !pods.iter().all(|pod| session.is_pipelined_in_place(*pod))
+            statement.pipeline_all(&pods)
+                && !pods.iter().all(|pod| statement.is_pipelined_in_place(*pod))
         };
-        self.preemptor.pipeline(session)
-            && self.solution.moved.iter().all(|unit| moves(session, unit))
-            && !self.solution.victims.iter().any(|unit| could_stay(session, unit))
+        self.preemptor.pipeline(statement)
+            && self.solution.moved.iter().all(|unit| moves(statement, unit))
+            && !self.solution.victims.iter().any(|unit| could_stay(statement, unit))
     }
 
     fn has_evictions(&self) -> bool {
@@ -193,34 +193,34 @@ impl AcceptedSolutions {
     /// that conflicts with the ones before it.
     pub(super) fn find_conflict(
         &self,
-        session: &mut Session<'_>,
+        statement: &mut Statement<'_>,
         start: Checkpoint,
         jobs: &[SolvedJob],
     ) -> Option<PodGroupId> {
-        if !jobs.iter().any(SolvedJob::has_evictions) || self.are_upheld(session, jobs) {
+        if !jobs.iter().any(SolvedJob::has_evictions) || self.are_upheld(statement, jobs) {
             return None;
         }
-        session.undo_to(start);
-        Some(jobs[self.first_conflict(session, jobs, 0)].preemptor.group)
+        statement.undo_to(start);
+        Some(jobs[self.first_conflict(statement, jobs, 0)].preemptor.group)
     }
 
     /// Drops jobs that conflict with the ones before them, and applies the other solutions again,
     /// in a session without them. Does not search for other jobs instead.
     pub(super) fn drop_conflicts(
         &self,
-        session: &mut Session<'_>,
+        statement: &mut Statement<'_>,
         mut jobs: Vec<SolvedJob>,
     ) -> Vec<SolvedJob> {
-        let start = session.checkpoint();
+        let start = statement.checkpoint();
         let (mut upheld, mut dropped) = (0, 0);
         while !jobs.is_empty() {
-            let conflict = if self.are_upheld(session, &jobs) {
-                jobs.iter().position(|job| !job.reapply(session))
+            let conflict = if self.are_upheld(statement, &jobs) {
+                jobs.iter().position(|job| !job.reapply(statement))
             } else {
-                Some(self.first_conflict(session, &jobs, upheld))
+                Some(self.first_conflict(statement, &jobs, upheld))
             };
             let Some(conflict) = conflict else { break };
-            session.undo_to(start);
+            statement.undo_to(start);
             upheld = conflict;
             if dropped == DROPPED_MAX {
                 jobs.truncate(conflict);
@@ -280,8 +280,8 @@ impl AcceptedSolutions {
 
     /// The session at the start of the next cycle: the victims of `jobs` and of all earlier
     /// solutions are gone.
-    fn after_evictions<'s>(&self, session: &Session<'s>, jobs: &[SolvedJob]) -> Session<'s> {
-        let mut next = session.clone();
+    fn after_evictions<'s>(&self, session: &Session<'s>, jobs: &[SolvedJob]) -> Statement<'s> {
+        let mut next = Statement::new(session.clone());
         next.set_look_ahead(false);
         for job in self.jobs.iter().chain(jobs) {
             for (pod, _) in job.solution.units().flat_map(|unit| &unit.pods) {

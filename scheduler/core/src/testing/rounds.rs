@@ -3,9 +3,10 @@
 
 use super::show;
 use crate::{
-    Decision, Plan, Profile, QueueUsage, Snapshot, audit::Rules, model::PodStatus,
-    next_snapshot::next_snapshot as next, schedule,
+    Decision, Plan, Profile, QueueUsage, Snapshot, inspect::next_snapshot as next,
+    model::PodStatus, schedule,
 };
+use schedlab_audit::Rules;
 
 /// A system that is not steady after this many cycles never will be.
 const CYCLES_MAX: usize = 20;

@@ -5,13 +5,14 @@ use insta::assert_snapshot;
 
 use crate::{
     Decision, EvictionCause, Plan, QueueUsage, Snapshot,
-    audit::{Rules, audit_plan},
+    audit::audit_plan,
     model::{
         NodeId, NodeSelectorTerm, NumaAllocation, Operator, PodGroupId, PodId, QueueId, Requirement,
     },
     resources::Resources,
     testing::{kube_snapshot_of, snapshot_of},
 };
+use schedlab_audit::Rules;
 
 /// The breaches of the decisions under profile `kai`.
 fn audited(cluster: &str, output: &str) -> String {

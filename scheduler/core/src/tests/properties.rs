@@ -6,15 +6,14 @@ use std::fmt::Write;
 use proptest::prelude::*;
 
 use crate::{
-    Profile, Snapshot,
-    audit::{self, Rule, Rules},
-    framework::Ranking,
+    Profile, Snapshot, audit,
+    framework::{PodState, Ranking, Session, Statement},
     model::{NodeId, PodId},
     profile::{Action, Placement},
     schedule,
-    session::{PodState, Session},
     testing::{kube_snapshot_of, snapshot_of},
 };
+use schedlab_audit::{Rule, Rules};
 
 /// A job of a random cluster, as a table line.
 #[derive(Clone, Debug)]
@@ -122,7 +121,7 @@ impl Job {
 fn breaches(snapshot: &Snapshot, profile: &Profile, rules: Rules) -> Vec<String> {
     let plan = schedule(snapshot, profile);
     let breaches = audit::audit_plan(snapshot, &plan, rules);
-    let now = breaches.iter().filter(|breach| breach.at == snapshot.now);
+    let now = breaches.iter().filter(|breach| breach.at.0 == snapshot.now.0);
     let fresh = now.filter(|breach| breach.rule != Rule::Gang || !started_in_part(snapshot));
     fresh.map(|breach| format!("{breach:?}")).collect()
 }
@@ -189,31 +188,31 @@ proptest! {
     fn undoing_leaves_nothing_behind(text in cluster(), steps in prop::collection::vec((0..60_u32, 0..5_u32), 0..40)) {
         let snapshot = snapshot_of(&text);
         let profile = Profile::kai();
-        let mut session = Session::new(&snapshot, &profile);
-        let before = image(&session);
-        let start = session.checkpoint();
+        let mut statement = Statement::new(Session::new(&snapshot, &profile));
+        let before = image(&statement);
+        let start = statement.checkpoint();
         for (pod, node) in steps {
-            step(&mut session, PodId(pod), NodeId(node));
+            step(&mut statement, PodId(pod), NodeId(node));
         }
-        session.undo_to(start);
-        prop_assert_eq!(image(&session), before);
+        statement.undo_to(start);
+        prop_assert_eq!(image(&statement), before);
     }
 }
 
 /// Applies an operation that the state of the pod allows.
-fn step(session: &mut Session<'_>, pod: PodId, node: NodeId) {
-    let (pods, nodes) = (session.snapshot.pods.len(), session.snapshot.nodes.len());
+fn step(statement: &mut Statement<'_>, pod: PodId, node: NodeId) {
+    let (pods, nodes) = (statement.snapshot.pods.len(), statement.snapshot.nodes.len());
     if pod.0 as usize >= pods || node.0 as usize >= nodes {
         return;
     }
-    match session.state(pod) {
-        PodState::Pending if node.0.is_multiple_of(2) => session.allocate(pod, node),
-        PodState::Pending => session.pipeline(pod, node),
-        PodState::Releasing(_) if session.pod(pod).releasing_since.is_none() => {
-            session.pipeline(pod, node);
+    match statement.state(pod) {
+        PodState::Pending if node.0.is_multiple_of(2) => statement.allocate(pod, node),
+        PodState::Pending => statement.pipeline(pod, node),
+        PodState::Releasing(_) if statement.pod(pod).releasing_since.is_none() => {
+            statement.pipeline(pod, node);
         }
-        PodState::Moving { .. } => session.cancel_eviction(pod),
-        PodState::Allocated(_) if session.can_evict(pod) => session.evict(pod),
+        PodState::Moving { .. } => statement.cancel_eviction(pod),
+        PodState::Allocated(_) if statement.can_evict(pod) => statement.evict(pod),
         PodState::Allocated(_)
         | PodState::Gated
         | PodState::Releasing(_)

@@ -3,10 +3,9 @@
 
 use crate::{
     Profile, Snapshot,
-    framework::Plugins,
+    framework::{Plugins, Session},
     model::{Inclusion, PodId, TopologySpread},
     profile::Placement,
-    session::Session,
     testing::{kube_snapshot_of, snapshot_of},
 };
 

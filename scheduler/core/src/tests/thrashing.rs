@@ -6,13 +6,14 @@ use std::fmt::Write as _;
 use crate::{
     Decision, Plan, Profile, Snapshot,
     actions::{consolidate, preempt, reclaim},
-    audit::{Rules, audit_plan},
+    audit::audit_plan,
     cycle::allocate_again,
+    framework::{PodState, Session, Statement},
     model::{PodGroupId, PodId},
-    session::{PodState, Session},
     solver::AcceptedSolutions,
     testing::{rounds_of, snapshot_of},
 };
+use schedlab_audit::Rules;
 
 /// The last line of the rounds: how the cluster ends.
 fn end_of(cluster: &str) -> String {
@@ -209,16 +210,16 @@ fn evicted_in_rounds(rounds_max: usize, cluster: &str) -> String {
 }
 
 /// Like [`evicted_in_rounds`], with a custom next cycle.
-fn evicted_before(next_cycle: fn(&mut Session<'_>), rounds_max: usize, cluster: &str) -> String {
+fn evicted_before(next_cycle: fn(&mut Statement<'_>), rounds_max: usize, cluster: &str) -> String {
     let (snapshot, profile) = (snapshot_of(cluster), Profile::kai());
-    let mut session = Session::new(&snapshot, &profile);
-    allocate_again(&mut session);
+    let mut statement = Statement::new(Session::new(&snapshot, &profile));
+    allocate_again(&mut statement);
     let mut solved = AcceptedSolutions::with_rounds(next_cycle, rounds_max);
-    consolidate::run(&mut session, &mut solved);
-    reclaim::run(&mut session, &mut solved);
-    preempt::run(&mut session, &mut solved);
-    let (gpu_groups, zones) = (session.chosen_gpu_groups(), session.chosen_numa_allocations());
-    let decisions = session.take_decisions();
+    consolidate::run(&mut statement, &mut solved);
+    reclaim::run(&mut statement, &mut solved);
+    preempt::run(&mut statement, &mut solved);
+    let (gpu_groups, zones) = (statement.chosen_gpu_groups(), statement.chosen_numa_allocations());
+    let decisions = statement.take_decisions();
     let plan = Plan { decisions, gpu_groups, numa_allocations: zones, ..Plan::default() };
     assert_eq!(audit_plan(&snapshot, &plan, Rules::kai()), []);
     describe(&snapshot, &plan.decisions)
@@ -281,12 +282,12 @@ fn a_job_that_conflicts_with_other_solutions_is_dropped() {
 }
 
 /// A next cycle that places pending pods except those whose name begins with `x` or ends with `-1`.
-fn all_but_x(next: &mut Session<'_>) {
+fn all_but_x(next: &mut Statement<'_>) {
     serve_all(next, |name| !name.starts_with('x') && !name.ends_with("-1"));
 }
 
 /// Like [`all_but_x`] once pod `late` is placed; before that, all pods are placed.
-fn all_but_x_later(next: &mut Session<'_>) {
+fn all_but_x_later(next: &mut Statement<'_>) {
     let has_come = |pod| &*next.pod(pod).name == "late" && next.state(pod) != PodState::Pending;
     if next.pod_ids().any(has_come) {
         all_but_x(next);
@@ -295,7 +296,7 @@ fn all_but_x_later(next: &mut Session<'_>) {
     }
 }
 
-fn serve_all(next: &mut Session<'_>, is_allowed: impl Fn(&str) -> bool) {
+fn serve_all(next: &mut Statement<'_>, is_allowed: impl Fn(&str) -> bool) {
     let is_placed =
         |pod: &PodId| next.state(*pod) == PodState::Pending && is_allowed(&next.pod(*pod).name);
     let placed: Vec<PodId> = next.pod_ids().filter(is_placed).collect();
@@ -305,7 +306,7 @@ fn serve_all(next: &mut Session<'_>, is_allowed: impl Fn(&str) -> bool) {
 }
 
 /// The pipelined jobs before such a next cycle, if each job may reclaim a node of its own.
-fn pipelined_before(next_cycle: fn(&mut Session<'_>), names: &[&str]) -> String {
+fn pipelined_before(next_cycle: fn(&mut Statement<'_>), names: &[&str]) -> String {
     let count = names.len();
     let mut cluster = format!("queue owner quota={count}\nqueue lender quota=0\n");
     for name in names {
@@ -363,14 +364,14 @@ fn an_earlier_solution_that_no_longer_holds_does_not_block_later_ones() {
         ),
         Profile::kai(),
     );
-    let mut session = Session::new(&snapshot, &profile);
-    let late = session.pod_ids().find(|pod| &*session.pod(*pod).name == "late");
+    let mut statement = Statement::new(Session::new(&snapshot, &profile));
+    let late = statement.pod_ids().find(|pod| &*statement.pod(*pod).name == "late");
     let mut solved = AcceptedSolutions::with_rounds(all_but_x_later, 3);
-    reclaim::run(&mut session, &mut solved);
-    let n3 = session.node_ids().last();
-    session.allocate(late.expect("the table has it"), n3.expect("the table has it"));
-    preempt::run(&mut session, &mut solved);
-    let output = describe(&snapshot, &session.take_decisions());
+    reclaim::run(&mut statement, &mut solved);
+    let n3 = statement.node_ids().last();
+    statement.allocate(late.expect("the table has it"), n3.expect("the table has it"));
+    preempt::run(&mut statement, &mut solved);
+    let output = describe(&snapshot, &statement.take_decisions());
     assert_eq!(output, "z for x\nx is pipelined\nlow for a\na is pipelined");
 }
 
@@ -440,7 +441,7 @@ fn a_move_is_kept_though_it_serves_another_job_than_intended() {
 }
 
 /// A next cycle in which victims come before jobs that were pending longer.
-fn victims_first(next: &mut Session<'_>) {
+fn victims_first(next: &mut Statement<'_>) {
     serve_all(next, |_| true);
 }
 

@@ -1,7 +1,10 @@
 //! Applies a file to the configuration of a scheduler and to the profile of its core. Profile
 //! `kube` supports only some keys; the others are rejected there.
 
-use schedlab_scheduler_core::profile::{Action, Placement, Profile};
+use schedlab_scheduler_core::{
+    Profile,
+    profile::{Action, Placement},
+};
 
 use super::{
     ConfigFile, DefaultPrioritiesSetting, DurationSetting, FileError, MinRuntime,

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use schedlab_scheduler_core::profile::{Placement, Profile};
+use schedlab_scheduler_core::{Profile, profile::Placement};
 use schemars::JsonSchema;
 use serde::Deserialize;
 

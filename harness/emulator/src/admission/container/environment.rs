@@ -2,8 +2,10 @@
 
 use crate::error::FieldErrors;
 use crate::names;
-use crate::object::{at, list, text};
-use schedlab_api::Value;
+use schedlab_api::{
+    Value,
+    object::{at, list, text},
+};
 
 const NAME_RULE: &str = "a valid environment variable name must consist only of printable ASCII characters other than \
      '='";

@@ -4,8 +4,10 @@ use std::collections::BTreeSet;
 
 use super::{Volumes, check_container};
 use crate::error::FieldErrors;
-use crate::object::{list, text};
-use schedlab_api::{Value, json};
+use schedlab_api::{
+    Value, json,
+    object::{list, text},
+};
 
 /// Fields that ephemeral containers do not support, in the order of the Go type.
 const UNSUPPORTED_FIELDS: [&str; 9] = [

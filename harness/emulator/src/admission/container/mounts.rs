@@ -5,8 +5,10 @@ use std::collections::BTreeSet;
 use super::Volumes;
 use crate::admission::volume_source;
 use crate::error::FieldErrors;
-use crate::object::{list, text};
-use schedlab_api::Value;
+use schedlab_api::{
+    Value,
+    object::{list, text},
+};
 
 const PROPAGATIONS: [&str; 3] = ["Bidirectional", "HostToContainer", "None"];
 

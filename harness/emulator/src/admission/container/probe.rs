@@ -2,8 +2,10 @@
 
 use crate::error::FieldErrors;
 use crate::names;
-use crate::object::{list, number, text};
-use schedlab_api::Value;
+use schedlab_api::{
+    Value,
+    object::{list, number, text},
+};
 
 const PROBES: [&str; 3] = ["livenessProbe", "readinessProbe", "startupProbe"];
 const NOT_NEGATIVE: &str = "must be greater than or equal to 0";

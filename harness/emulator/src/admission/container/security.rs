@@ -2,8 +2,10 @@
 
 use crate::error::FieldErrors;
 use crate::error::go_format::{GoField, go_struct_json};
-use crate::object::{list, text};
-use schedlab_api::Value;
+use schedlab_api::{
+    Value,
+    object::{list, text},
+};
 
 const PROFILE_TYPES: [&str; 3] = ["Localhost", "RuntimeDefault", "Unconfined"];
 const PROFILE: &[GoField] = &[GoField("type", &[]), GoField("localhostProfile", &[])];

@@ -9,12 +9,18 @@ use super::{
 use crate::admission::Admission;
 use crate::error::FieldErrors;
 use crate::error::go_format::{GoField, go_struct_json};
-use crate::kinds::Resource;
 use crate::kinds::metadata::check_labels;
 use crate::names;
+<<<<<<< HEAD
+=======
 use crate::object::{self, list, text};
+use crate::resource::Resource;
+>>>>>>> emu
 use crate::store::Key;
-use schedlab_api::Value;
+use schedlab_api::{
+    Value,
+    object::{self, list, text},
+};
 
 const ALTERNATIVES_MAX: usize = 8;
 const ALLOCATION_MODES: [&str; 2] = ["All", "ExactCount"];

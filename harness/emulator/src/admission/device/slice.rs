@@ -9,8 +9,10 @@ use crate::admission::affinity;
 use crate::error::FieldErrors;
 use crate::error::go_format::{GoField, go_struct_json};
 use crate::names;
-use crate::object::{list, map, number, text};
-use schedlab_api::Value;
+use schedlab_api::{
+    Value,
+    object::{list, map, number, text},
+};
 
 const DEVICES_MAX: usize = 128;
 /// The maximum number of attributes and capacities of a device together.

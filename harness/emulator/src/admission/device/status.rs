@@ -9,8 +9,10 @@ use super::{
 use crate::admission::{Admission, affinity};
 use crate::error::FieldErrors;
 use crate::error::go_format::{GoField, go_struct_json};
-use crate::object::{list, text};
-use schedlab_api::Value;
+use schedlab_api::{
+    Value,
+    object::{list, text},
+};
 
 const RESERVATIONS_MAX: usize = 256;
 const CONFIG_SOURCES: [&str; 2] = ["FromClaim", "FromClass"];

@@ -5,8 +5,10 @@ use std::collections::BTreeSet;
 use crate::error::FieldErrors;
 use crate::error::go_format::{GoField, go_struct_json};
 use crate::names;
-use crate::object::{list, number, text};
-use schedlab_api::{Value, json};
+use schedlab_api::{
+    Value, json,
+    object::{list, number, text},
+};
 
 const RULES_MAX: usize = 20;
 const EXIT_CODES_MAX: usize = 255;

@@ -1,9 +1,11 @@
 //! Defaults of pod-level resources (`spec.resources`).
 
-use crate::object::{at, list, map, set_default};
-use crate::quantity::Milli;
 use crate::{pod_requests, quota};
-use schedlab_api::Value;
+use schedlab_api::{
+    Value,
+    object::{at, list, map, set_default},
+    quantity::Milli,
+};
 
 const HUGE_PAGES: &str = "hugepages-";
 

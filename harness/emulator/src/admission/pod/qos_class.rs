@@ -1,8 +1,16 @@
 //! The `QoS` class of a pod.
 
+<<<<<<< HEAD
 use crate::admission::container::amount;
+use schedlab_api::{
+    Value,
+    object::{list, map},
+};
+=======
+use crate::admission::checks::amount;
 use crate::object::{list, map};
 use schedlab_api::Value;
+>>>>>>> emu
 
 /// `Guaranteed`, `Burstable` or `BestEffort`, from the pod-level resources if they are set, else
 /// from all containers.

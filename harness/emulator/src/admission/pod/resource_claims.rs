@@ -5,8 +5,10 @@ use std::collections::BTreeSet;
 use crate::error::FieldErrors;
 use crate::error::go_format::{GoField, go_struct_json};
 use crate::names;
-use crate::object::{list, set_default, text};
-use schedlab_api::{Value, json};
+use schedlab_api::{
+    Value, json,
+    object::{list, set_default, text},
+};
 
 const CLAIM: &[GoField] = &[
     GoField("name", &[]),

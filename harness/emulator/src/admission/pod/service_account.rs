@@ -6,10 +6,17 @@ use std::sync::LazyLock;
 use super::super::Admission;
 use super::super::pod_template::items_mut;
 use crate::error::ApiError;
+<<<<<<< HEAD
 use crate::kinds::Resource;
+=======
 use crate::object::{annotation, at, list, set, text, uid};
+use crate::resource::Resource;
+>>>>>>> emu
 use crate::store::{IdGenerator, Key};
-use schedlab_api::{Value, json};
+use schedlab_api::{
+    Value, json,
+    object::{annotation, at, list, set, text, uid},
+};
 
 /// The account of pods without `serviceAccountName`.
 const DEFAULT_ACCOUNT: &str = "default";

@@ -3,9 +3,11 @@
 
 use super::qos_class;
 use crate::error::FieldErrors;
-use crate::object::{self, annotation, list, map, text};
 use crate::store::Subresource;
-use schedlab_api::{Map, Value};
+use schedlab_api::{
+    Map, Value,
+    object::{self, annotation, list, map, text},
+};
 
 /// The annotation of mirror pods.
 const MIRROR_POD_ANNOTATION: &str = "kubernetes.io/config.mirror";

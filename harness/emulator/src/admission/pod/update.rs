@@ -2,8 +2,10 @@
 
 use crate::admission::pod_template::items_mut;
 use crate::error::FieldErrors;
-use crate::object::{self, list, number, text};
-use schedlab_api::Value;
+use schedlab_api::{
+    Value,
+    object::{self, list, number, text},
+};
 
 const MUTABLE_FIELDS_RULE: &str = "pod updates may not change fields other than `spec.containers[*].image`,\
                     `spec.initContainers[*].image`,`spec.activeDeadlineSeconds`,`spec.tolerations` \

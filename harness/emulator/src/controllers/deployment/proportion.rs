@@ -7,9 +7,11 @@ use super::rollout::{annotate_desired_replicas, recreates, replicas, rollout_lim
 use super::{DESIRED_REPLICAS, DeploymentSets, MAX_REPLICAS, age, scaled_event};
 use crate::controllers::workload::count_at;
 use crate::controllers::{ApiRequest, Context};
-use crate::object::{annotation, set};
 use crate::store::{Key, Object};
-use schedlab_api::{Value, json};
+use schedlab_api::{
+    Value, json,
+    object::{annotation, set},
+};
 
 type Entry<'v> = (&'v Key, &'v Object);
 

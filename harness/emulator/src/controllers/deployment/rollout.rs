@@ -6,9 +6,11 @@ use super::{
 use crate::controllers::resources::REPLICA_SETS;
 use crate::controllers::workload::{count_at, scaled_value, set_entries};
 use crate::controllers::{ApiRequest, Context};
-use crate::object::{at, name, set, text};
 use crate::store::{Key, Object};
-use schedlab_api::{Value, json};
+use schedlab_api::{
+    Value, json,
+    object::{at, name, set, text},
+};
 
 /// `maxSurge` and `maxUnavailable` as numbers of pods.
 pub(super) struct RolloutLimits {

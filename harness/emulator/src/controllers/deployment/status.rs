@@ -9,8 +9,10 @@ use crate::controllers::fields::{
 };
 use crate::controllers::workload::count_at;
 use crate::controllers::{ApiRequest, Context, ReconcileResult};
-use crate::object::{list, name, number, set, text};
-use schedlab_api::Value;
+use schedlab_api::{
+    Value,
+    object::{list, name, number, set, text},
+};
 
 /// The default of `progressDeadlineSeconds`.
 const PROGRESS_SECS: i64 = 600;

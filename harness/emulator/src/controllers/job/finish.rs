@@ -6,9 +6,11 @@ use crate::controllers::fields::{Condition, after_secs, find_condition, format_t
 use crate::controllers::reconcile_result::EventSpec;
 use crate::controllers::workload::{api_count, count_at, delete_pod};
 use crate::controllers::{ApiRequest, Context, ReconcileResult};
-use crate::object::{condition, list, number, set, text};
 use crate::store::{Key, Object};
-use schedlab_api::{Value, json};
+use schedlab_api::{
+    Value, json,
+    object::{condition, list, number, set, text},
+};
 
 /// The final outcome of a job.
 struct JobOutcome {

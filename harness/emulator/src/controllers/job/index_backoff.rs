@@ -11,9 +11,11 @@ use super::indexes;
 use super::job_status::{finish_time, index};
 use super::policy::Action;
 use crate::controllers::workload::count_at;
-use crate::object::{annotation, number, text};
 use crate::store::{Key, Object};
-use schedlab_api::Value;
+use schedlab_api::{
+    Value,
+    object::{annotation, number, text},
+};
 
 pub(super) const FAILURES: &str = "batch.kubernetes.io/job-index-failure-count";
 pub(super) const IGNORED: &str = "batch.kubernetes.io/job-index-ignored-failure-count";

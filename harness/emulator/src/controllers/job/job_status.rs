@@ -8,11 +8,13 @@ use super::index_backoff::{FailedPod, PerIndexBackoff};
 use super::policy::{self, Action};
 use super::{indexes, is_tracked};
 use crate::controllers::fields::{after_secs, set_counts, time};
-use crate::controllers::kubelet::is_finished;
+use crate::controllers::pod_status::is_finished;
 use crate::controllers::workload::{api_count, count_at, is_active, is_ready};
-use crate::object::{annotation, condition, is_deleting, list, number, set, text};
 use crate::store::{Key, Object};
-use schedlab_api::{Value, json};
+use schedlab_api::{
+    Value, json,
+    object::{annotation, condition, is_deleting, list, number, set, text},
+};
 
 pub(super) const INDEX: &str = "batch.kubernetes.io/job-completion-index";
 

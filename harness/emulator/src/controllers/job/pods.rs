@@ -15,9 +15,11 @@ use crate::controllers::workload::{
     set_entries, set_env, to_size,
 };
 use crate::controllers::{Context, ReconcileResult};
-use crate::object::{finalizers, name, number, set, uid};
 use crate::store::{Key, Object};
-use schedlab_api::{Value, json};
+use schedlab_api::{
+    Value, json,
+    object::{finalizers, name, number, set, uid},
+};
 
 /// The delay after the first failure; it doubles with every further one.
 const BACK_OFF: Duration = Duration::from_secs(10);

@@ -1,7 +1,9 @@
 //! The pod failure policy of a job.
 
-use crate::object::{list, name, namespace, number, text};
-use schedlab_api::Value;
+use schedlab_api::{
+    Value,
+    object::{list, name, namespace, number, text},
+};
 
 /// The action of the first rule that matches a failed pod.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -4,8 +4,10 @@ use super::{JobSetState, REPLICATED, RESTART_ATTEMPT, is_suspended, with_suspend
 use crate::controllers::resources::JOBS;
 use crate::controllers::workload::{count_at, from_template, set_entries};
 use crate::controllers::{ApiRequest, Context};
-use crate::object::{list, name, set, set_default, text};
-use schedlab_api::{Value, json};
+use schedlab_api::{
+    Value, json,
+    object::{list, name, set, set_default, text},
+};
 
 /// The desired jobs of a JobSet.
 pub(super) fn desired_jobs(job_set: &Value) -> Vec<Value> {
@@ -38,7 +40,7 @@ fn job(job_set: &Value, group: &Value, position: &JobPosition) -> Value {
     let job_name = format!("{}-{group_name}-{}", name(job_set), position.index);
     let marks = [
         ("jobset.sigs.k8s.io/jobset-name", name(job_set)),
-        ("jobset.sigs.k8s.io/jobset-uid", crate::object::uid(job_set)),
+        ("jobset.sigs.k8s.io/jobset-uid", schedlab_api::object::uid(job_set)),
         (REPLICATED, group_name),
         (
             "jobset.sigs.k8s.io/replicatedjob-replicas",

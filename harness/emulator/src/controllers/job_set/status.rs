@@ -4,8 +4,10 @@ use super::{JobSetState, REPLICATED, is_suspended};
 use crate::controllers::fields::{Condition, set_condition};
 use crate::controllers::workload::{api_count, count_at};
 use crate::controllers::{ApiRequest, Context};
-use crate::object::{condition, label, list, set, text};
-use schedlab_api::{Value, json};
+use schedlab_api::{
+    Value, json,
+    object::{condition, label, list, set, text},
+};
 
 /// The status update of a JobSet that has not finished.
 pub(super) fn sync_status(job_set: &JobSetState, ctx: &Context) -> Option<ApiRequest> {

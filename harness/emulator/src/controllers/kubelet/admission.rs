@@ -3,13 +3,19 @@
 
 use std::collections::BTreeSet;
 
-use super::{is_finished, node_name};
 use crate::controllers::InformerCache;
+<<<<<<< HEAD
+=======
+use crate::controllers::pod_status::{is_finished, node_name};
 use crate::object::{annotation, remove, set, text};
+>>>>>>> emu
 use crate::pod_requests::{Amounts, add, allocatable, pod_requests};
-use crate::quantity::Milli;
 use crate::store::Key;
-use schedlab_api::{Value, json};
+use schedlab_api::{
+    Value, json,
+    object::{annotation, remove, set, text},
+    quantity::Milli,
+};
 
 /// The annotation with the indexes of a pod's GPUs: `"0,3"`.
 pub(crate) const GPU_DEVICES: &str = "schedlab.dev/gpu-devices";

@@ -10,9 +10,11 @@ use super::{
 use crate::controllers::kubelet::timing::PodTiming;
 use crate::controllers::resources::{NODES, PODS};
 use crate::controllers::{ApiRequest, Context, Controller, ReconcileResult, WatchedKinds};
-use crate::object::{annotation, is_deleting};
 use crate::store::Key;
-use schedlab_api::Value;
+use schedlab_api::{
+    Value,
+    object::{annotation, is_deleting},
+};
 
 /// The companion of all kwok nodes.
 pub(in crate::controllers) const CONTROLLER: Controller = Controller {

@@ -4,11 +4,13 @@
 
 use crate::controllers::resources::{CONFIG_MAPS, PODS, SECRETS};
 use crate::controllers::{InformerCache, ObjectChange};
-use crate::object::{at, list, namespace, text};
 use crate::store::{Key, Resource};
-use schedlab_api::Value;
+use schedlab_api::{
+    Value,
+    object::{at, list, namespace, text},
+};
 
-use super::{is_finished, node_name};
+use crate::controllers::pod_status::{is_finished, node_name};
 
 /// The root CA, which every namespace of a real cluster has.
 const ROOT_CA: &str = "kube-root-ca.crt";

@@ -2,13 +2,21 @@
 //! must not run the pod.
 
 use super::admission::PodRejection;
-use super::{is_finished, node_name};
 use crate::controllers::InformerCache;
+<<<<<<< HEAD
 use crate::controllers::taint_eviction::{no_execute_taints, tolerates};
-use crate::object::{list, name, number, text};
 use crate::select::LabelSelector;
+=======
+use crate::controllers::pod_status::{is_finished, node_name};
+use crate::controllers::pod_status::{no_execute_taints, tolerates};
+use crate::label_selector::LabelSelector;
+use crate::object::{list, name, number, text};
+>>>>>>> emu
 use crate::store::Key;
-use schedlab_api::{Value, json};
+use schedlab_api::{
+    Value, json,
+    object::{list, name, number, text},
+};
 
 /// Returns the first predicate that fails.
 pub(super) fn check(

@@ -5,8 +5,10 @@ use std::time::Duration;
 use jiff::{SignedDuration, Timestamp};
 
 use crate::controllers::fields::{time, time_after};
-use crate::object::{list, number};
-use schedlab_api::Value;
+use schedlab_api::{
+    Value,
+    object::{list, number},
+};
 
 /// The maximum delay between restarts.
 const BACK_OFF_MAX: Duration = Duration::from_mins(5);

@@ -6,12 +6,14 @@ use jiff::Timestamp;
 
 use super::admission::PodRejection;
 use super::stage::Exit;
-use super::{is_finished, node_name};
 use crate::controllers::InformerCache;
 use crate::controllers::fields::{Condition, flag, format_time, set_condition};
+use crate::controllers::pod_status::{is_finished, node_name};
 use crate::controllers::reconcile_result::fingerprint;
-use crate::object::{annotation, at, list, name, number, remove, set, text, uid};
-use schedlab_api::{Value, json};
+use schedlab_api::{
+    Value, json,
+    object::{annotation, at, list, name, number, remove, set, text, uid},
+};
 
 /// The addresses of a pod.
 pub(super) struct PodAddresses {

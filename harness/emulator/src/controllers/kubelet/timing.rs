@@ -8,8 +8,7 @@ use super::super::{ApiRequest, Context, KubeletDefaults};
 use crate::kubelet_timing::{
     EXIT_CODE, RUN_TIME, STARTUP, TERMINATION, invalid_annotations, parse_duration,
 };
-use crate::object::annotation;
-use schedlab_api::Value;
+use schedlab_api::{Value, object::annotation};
 
 /// The timing of a pod.
 #[derive(Clone, Debug, PartialEq, Eq)]

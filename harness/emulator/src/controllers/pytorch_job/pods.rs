@@ -1,14 +1,16 @@
 //! The pods of a PyTorchJob: `<job>-master-0`, `<job>-worker-0`, …
 
 use super::{COMPONENT, PyTorchJobState};
-use crate::controllers::kubelet::is_finished;
+use crate::controllers::pod_status::is_finished;
 use crate::controllers::workload::{
     count_at, create_pod, delete_pod, pod_from, set_entries, set_env,
 };
 use crate::controllers::{ApiRequest, Context};
-use crate::object::{at, is_deleting, label, list, name, number, set, text};
 use crate::store::{Key, Object};
-use schedlab_api::{Value, json};
+use schedlab_api::{
+    Value, json,
+    object::{at, is_deleting, label, list, name, number, set, text},
+};
 
 /// The replica types, in rank order.
 pub(super) const ROLES: [&str; 2] = ["Master", "Worker"];

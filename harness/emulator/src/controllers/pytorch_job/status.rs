@@ -5,9 +5,11 @@ use super::pods::{ROLES, is_retried, pods_of_role, role_replicas, role_spec};
 use crate::controllers::fields::{Condition, set_condition};
 use crate::controllers::workload::{api_count, count_at};
 use crate::controllers::{ApiRequest, Context};
-use crate::object::{condition, is_deleting, list, name, remove, set, text};
 use crate::store::{Key, Object};
-use schedlab_api::{Map, Value, json};
+use schedlab_api::{
+    Map, Value, json,
+    object::{condition, is_deleting, list, name, remove, set, text},
+};
 
 /// The final outcome of a job.
 pub(super) struct PyTorchJobOutcome {
@@ -69,7 +71,7 @@ pub(super) fn outcome(job: &PyTorchJobState, overdue: bool) -> Option<PyTorchJob
         .flat_map(|(_, pod)| list(pod, &["status", "containerStatuses"]))
         .map(|one| count_at(one, &["restartCount"], 0))
         .sum();
-    let limit = crate::object::number(job.object, &["spec", "runPolicy", "backoffLimit"])?;
+    let limit = schedlab_api::object::number(job.object, &["spec", "runPolicy", "backoffLimit"])?;
     if restarts > 0 && restarts >= limit {
         return failed(format!(
             "Job {job_name} has failed because it has reached the specified backoff limit"

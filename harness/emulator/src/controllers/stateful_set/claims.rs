@@ -7,9 +7,11 @@ use crate::controllers::reconcile_result::EventSpec;
 use crate::controllers::resources::VOLUME_CLAIMS;
 use crate::controllers::workload::controlled_by;
 use crate::controllers::{ApiRequest, Context};
-use crate::object::{is_deleting, list, map, name, namespace, remove, set, text, uid};
 use crate::store::{Key, Object};
-use schedlab_api::{Map, Value, json};
+use schedlab_api::{
+    Map, Value, json,
+    object::{is_deleting, list, map, name, namespace, remove, set, text, uid},
+};
 
 /// A volume claim of a pod and the name of its volume.
 pub(super) struct PodClaim<'v> {

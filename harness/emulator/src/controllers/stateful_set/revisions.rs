@@ -5,9 +5,11 @@ use super::StatefulSetState;
 use crate::controllers::resources::CONTROLLER_REVISIONS;
 use crate::controllers::workload::{controlled_by, count_at, template_hash, to_size};
 use crate::controllers::{ApiRequest, Context};
-use crate::object::{at, label, name, namespace, number, set, text, uid};
 use crate::store::{Key, Object};
-use schedlab_api::{Value, json};
+use schedlab_api::{
+    Value, json,
+    object::{at, label, name, namespace, number, set, text, uid},
+};
 
 /// The revisions, oldest first.
 pub(super) struct Revisions<'v> {

@@ -14,9 +14,8 @@ use schemars::{JsonSchema, SchemaGenerator};
 
 use super::group_version_kind;
 use crate::kinds::{Kind, typed};
-use crate::object;
 use crate::patch::{ListShape, Shape, builtin_shape};
-use schedlab_api::{Map, Value, json};
+use schedlab_api::{Map, Value, json, object};
 
 /// Collects the schemas of a document.
 pub(super) struct Schemas {

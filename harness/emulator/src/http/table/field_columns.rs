@@ -8,9 +8,17 @@ use jiff::Timestamp;
 use super::duration::since;
 use super::{NONE, or_none};
 use crate::admission;
-use crate::object::{at, list, map, number, text};
+<<<<<<< HEAD
 use crate::select::LabelSelector;
+use schedlab_api::{
+    Value, json,
+    object::{at, list, map, number, text},
+};
+=======
+use crate::label_selector::LabelSelector;
+use crate::object::{at, list, map, number, text};
 use schedlab_api::{Value, json};
+>>>>>>> emu
 
 /// A column after the name column.
 pub(super) struct FieldColumn {
@@ -224,7 +232,7 @@ pub(super) fn cells(columns: &[FieldColumn], object: &Value, now: Timestamp) -> 
 }
 
 fn phase(object: &Value) -> String {
-    let is_deleting = crate::object::is_deleting(object);
+    let is_deleting = schedlab_api::object::is_deleting(object);
     if is_deleting { "Terminating" } else { text(object, &["status", "phase"]) }.to_owned()
 }
 

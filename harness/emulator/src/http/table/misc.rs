@@ -4,9 +4,17 @@ use jiff::Timestamp;
 
 use super::duration::since;
 use super::{NONE, or_none};
-use crate::object::{at, list, map, number, text};
+<<<<<<< HEAD
 use crate::select::LabelSelector;
+use schedlab_api::{
+    Value, json,
+    object::{at, list, map, number, text},
+};
+=======
+use crate::label_selector::LabelSelector;
+use crate::object::{at, list, map, number, text};
 use schedlab_api::{Value, json};
+>>>>>>> emu
 
 pub(super) const NAMESPACE: &[(&str, &str, i64)] =
     &[("Name", "string", 0), ("Status", "string", 0), ("Age", "string", 0)];

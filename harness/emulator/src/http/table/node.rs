@@ -4,8 +4,10 @@ use jiff::Timestamp;
 
 use super::duration::since;
 use super::or_none;
-use crate::object::{at, condition, list, map, text};
-use schedlab_api::{Value, json};
+use schedlab_api::{
+    Value, json,
+    object::{at, condition, list, map, text},
+};
 
 pub(super) const COLUMNS: &[(&str, &str, i64)] = &[
     ("Name", "string", 0),

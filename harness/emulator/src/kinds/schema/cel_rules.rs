@@ -14,8 +14,7 @@ use crate::error::go_format::{GoField, go_struct_json};
 use crate::expression::{
     self, CelType, Scope, is_shallow, is_within_length_limit, with_large_stack,
 };
-use crate::object;
-use schedlab_api::{Map, Value};
+use schedlab_api::{Map, Value, object};
 
 /// The compiled rules of a whole schema.
 #[derive(Debug)]

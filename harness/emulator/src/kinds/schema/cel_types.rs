@@ -1,8 +1,10 @@
 //! The CEL types of a schema, with escaped field names.
 
 use crate::expression::CelType;
-use crate::object::{map, text};
-use schedlab_api::Value;
+use schedlab_api::{
+    Value,
+    object::{map, text},
+};
 
 /// Reserved words of CEL.
 const RESERVED_WORDS: [&str; 21] = [

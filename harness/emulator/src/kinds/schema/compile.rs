@@ -8,8 +8,7 @@ use super::{
     Additional, Constraints, Embedded, ListType, Schema, Type, cel_rules, declaration, structural,
 };
 use crate::error::FieldErrors;
-use crate::object;
-use schedlab_api::Value;
+use schedlab_api::{Value, object};
 
 /// A cache of the latest valid schemas: the clusters of one process use the same few CRDs.
 static COMPILED: Mutex<Vec<Arc<Schema>>> = Mutex::new(Vec::new());

@@ -3,8 +3,10 @@
 
 use super::cel_rules;
 use crate::error::FieldErrors;
-use crate::object::{list, map, text};
-use schedlab_api::Value;
+use schedlab_api::{
+    Value,
+    object::{list, map, text},
+};
 
 /// The errors found so far, in two lists: schema errors are reported first.
 #[derive(Default)]

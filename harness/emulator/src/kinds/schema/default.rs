@@ -3,8 +3,7 @@
 use super::field_path::FieldPath;
 use super::{Schema, cel_rules};
 use crate::error::FieldErrors;
-use crate::object;
-use schedlab_api::{Map, Value, json};
+use schedlab_api::{Map, Value, json, object};
 
 impl Schema {
     /// Sets the defaults of the schema. A null in a field that is not nullable counts as absent.

@@ -6,8 +6,7 @@ use super::{Additional, Embedded, Schema};
 use crate::error::FieldErrors;
 use crate::kinds::{metadata, typed};
 use crate::names::{dns_1035_label, dns_label, qualified_name};
-use crate::object;
-use schedlab_api::{Map, Value};
+use schedlab_api::{Map, Value, object};
 
 impl Schema {
     /// The schemas of fields, map values and items.

@@ -8,8 +8,7 @@ use std::sync::LazyLock;
 use regex::Regex;
 
 use crate::names::{dns_label, dns_subdomain};
-use crate::object;
-use schedlab_api::Value;
+use schedlab_api::{Value, object};
 
 type Rule = fn(&str) -> bool;
 

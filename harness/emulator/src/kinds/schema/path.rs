@@ -1,7 +1,6 @@
 //! JSON paths such as `.spec.tasks['a.b']` in a schema.
 
-use crate::object::map;
-use schedlab_api::Value;
+use schedlab_api::{Value, object::map};
 
 /// Whether keys may be written in brackets.
 #[derive(Clone, Copy, PartialEq, Eq)]

@@ -4,8 +4,10 @@
 use regex::Regex;
 
 use crate::error::FieldErrors;
-use crate::object::{list, map, text};
-use schedlab_api::{Value, json};
+use schedlab_api::{
+    Value, json,
+    object::{list, map, text},
+};
 
 /// The position of a part of the structural skeleton.
 #[derive(Clone, Copy, PartialEq, Eq)]

@@ -1,7 +1,7 @@
 //! Canonical form of quantities: no fraction, and the largest suffix that leaves an integer, of the
 //! suffix family of the input.
 
-use crate::quantity::{self, BadQuantity, Milli};
+use schedlab_api::quantity::{self, BadQuantity, Milli};
 
 const DECIMAL: [(&str, Milli); 8] = [
     ("E", 1_000_000_000_000_000_000_000),

@@ -7,8 +7,7 @@ use base64::{DecodeError, Engine as _, engine::general_purpose::STANDARD};
 use super::CompiledType;
 use super::canonical_quantity::canonical;
 use super::compiled_type::{FieldType, Struct};
-use crate::object;
-use schedlab_api::{Map, Value};
+use schedlab_api::{Map, Value, object};
 
 /// Decodes the object in place. Paths of unknown fields are added to `unknown`; errors have the
 /// texts of Go's JSON decoder.

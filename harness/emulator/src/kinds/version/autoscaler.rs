@@ -4,8 +4,7 @@
 //! Left out: the older format of metrics that the API server writes in the annotation, and status
 //! fields that a running autoscaler reports.
 
-use crate::object;
-use schedlab_api::{Value, json};
+use schedlab_api::{Value, json, object};
 
 const METRICS: &str = "autoscaling.alpha.kubernetes.io/metrics";
 const BEHAVIOR: &str = "autoscaling.alpha.kubernetes.io/behavior";

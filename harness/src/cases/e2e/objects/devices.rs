@@ -2,13 +2,15 @@
 
 use std::collections::BTreeSet;
 
-use schedlab_api::{Value, json};
+use schedlab_api::{
+    Value, json,
+    pointer::{at, list, text},
+};
 
 use super::{
     super::super::format::{Case, ClaimSpec, SliceSpec, Task},
     to_object_name,
 };
-use crate::fields::{at, list, text};
 
 /// What of the claims cannot be expressed as objects.
 pub(super) fn unsupported_reason(case: &Case) -> Option<&'static str> {

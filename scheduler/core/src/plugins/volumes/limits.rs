@@ -3,10 +3,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::{
-    framework::{DependsOn, Filter, NodeFilter},
+    framework::{DependsOn, Filter, Fit, NodeFilter, Presence, Session},
     model::{AttachedVolume, Node, NodeId, PodId, PodShape},
     reason::{EvenWhenEmpty, FitError, VolumeFitError},
-    session::{Fit, Presence, Session},
 };
 
 /// Rejects nodes that cannot attach the volumes of the pod. A volume that several pods of a node

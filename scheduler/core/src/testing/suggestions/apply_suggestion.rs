@@ -3,18 +3,17 @@
 
 use crate::{
     Profile, Snapshot,
-    cycle::decide,
+    framework::Session,
+    inspect::{decide, next_snapshot},
     model::{
         HOSTNAME, Name, Node, NodeId, Pod, PodGroupId, PodShape, PodStatus, QueueId, ShapeId, Time,
         Toleration,
     },
-    next_snapshot::next_snapshot,
     queues::MinimumStatus,
     reason::{
         CapacityLocation, DomainHint, FitError, PlacementNeed, Quantity, QueueBound, Suggestion,
     },
     resources::{Amount, PerResource, ResourceName, Resources},
-    session::Session,
 };
 
 /// The size of nodes that a person adds for several pods.

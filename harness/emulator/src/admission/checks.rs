@@ -1,0 +1,92 @@
+//! Checks that the validations of several kinds share: quantities, resource names, kubelet timing
+//! annotations, and the taints that the system sets.
+
+use crate::error::FieldErrors;
+use crate::kubelet_timing;
+use crate::names;
+use crate::object;
+use crate::quantity::{self, Milli};
+use schedlab_api::Value;
+
+/// The key of the taint of a node that is not ready.
+pub const NOT_READY: &str = "node.kubernetes.io/not-ready";
+/// The key of the taint of a node whose heartbeats are missing.
+pub(crate) const UNREACHABLE: &str = "node.kubernetes.io/unreachable";
+
+/// The effects of taints.
+pub(crate) const EFFECTS: [&str; 3] = ["NoSchedule", "PreferNoSchedule", "NoExecute"];
+
+/// A quantity in thousandths; 0 for a text that is no quantity, which decoding has rejected
+/// already.
+pub(crate) fn amount(quantity: &Value) -> Milli {
+    quantity.as_str().and_then(|text| quantity::parse(text).ok()).unwrap_or(0)
+}
+
+/// The text of a quantity.
+pub(crate) fn quantity_text(quantity: &Value) -> &str {
+    quantity.as_str().unwrap_or_default()
+}
+
+/// Whether a resource name is not extended.
+fn is_native(name: &str) -> bool {
+    !name.contains('/') || name.contains("kubernetes.io/")
+}
+
+/// Extended resources and huge pages must have equal requests and limits.
+pub(crate) fn may_overcommit(name: &str) -> bool {
+    is_native(name) && !name.starts_with("hugepages-")
+}
+
+/// Whether containers may use this resource name without a domain prefix.
+pub(crate) fn is_standard(name: &str) -> bool {
+    matches!(name, "cpu" | "memory" | "ephemeral-storage") || name.starts_with("hugepages-")
+}
+
+/// Checks the resource name at `path`.
+pub(crate) fn check_resource_name(name: &str, path: &str, errors: &mut FieldErrors) {
+    let value = Value::from(name);
+    let rules = names::qualified_name(name);
+    for rule in &rules {
+        errors.invalid(path, &value, rule);
+    }
+    if rules.is_empty() && !name.contains('/') && !is_standard(name) {
+        errors.invalid(path, &value, "must be a standard resource type or fully qualified");
+        errors.invalid(path, &value, "must be a standard resource for containers");
+    }
+}
+
+/// Checks that an amount is not negative, is whole for an extended resource, and is a multiple of
+/// the page size for huge pages.
+pub(crate) fn check_quantity(path: &str, name: &str, quantity: &Value, errors: &mut FieldErrors) {
+    let amount = amount(quantity);
+    if amount < 0 {
+        errors.invalid(path, quantity, "must be greater than or equal to 0");
+    }
+    if !is_native(name) && amount % 1000 != 0 {
+        errors.invalid(path, quantity, "must be an integer");
+    }
+    let page = name.strip_prefix("hugepages-").and_then(|size| quantity::parse(size).ok());
+    if page.is_some_and(|page| page <= 0 || amount % page != 0) {
+        let rule =
+            format!("{} is not positive integer multiple of {name}", quantity_text(quantity));
+        errors.invalid(path, quantity, &rule);
+    }
+}
+
+/// Checks the annotations `schedlab.dev/...` that control the emulated kubelet. An API server
+/// ignores them; here an invalid value is rejected, because a pod with the wrong run time would be
+/// noticed much later.
+pub(crate) fn check_timing_annotations(
+    old: Option<&Value>,
+    new: &Value,
+    field: &str,
+    errors: &mut FieldErrors,
+) {
+    for (key, rule) in kubelet_timing::invalid_annotations(new) {
+        let found = object::annotation(new, key);
+        // An invalid annotation of the old object must not block other updates.
+        if old.is_none_or(|old| object::annotation(old, key) != found) {
+            errors.invalid(format!("{field}[{key}]"), &found.into(), rule);
+        }
+    }
+}

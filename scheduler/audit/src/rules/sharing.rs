@@ -1,0 +1,97 @@
+//! Rule 2 for shared devices: no device is oversubscribed, a shared device is not also given as a
+//! whole, and the devices of a claim are on one node.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::objects::Name;
+use super::{AuditedObject, Auditor, ClaimView, NodeView, PodView, Rule, breach::amount};
+
+const GPU: &str = "nvidia.com/gpu";
+
+/// The error if the pods on the node exceed a device or the number of devices.
+pub(super) fn overfull(auditor: &Auditor, name: &Name, node: &NodeView) -> Option<String> {
+    let account = auditor.accounts.node(name)?;
+    let mut taken: BTreeMap<&Name, i128> = BTreeMap::new();
+    // Devices that reservation pods hold as a whole for the pods that share them.
+    let mut reserved = BTreeSet::new();
+    for pod in account.pods.iter().filter_map(|pod| auditor.view.pods.get(pod)) {
+        for share in &pod.device_shares {
+            *taken.entry(&share.device).or_default() += i128::from(share.milli);
+            if share.milli == 0 {
+                reserved.insert(&share.device);
+            }
+        }
+    }
+    if let Some((device, taken)) = taken.iter().find(|(_, taken)| **taken > 1000) {
+        return Some(format!("use {} of shared GPU {device}", amount(*taken)));
+    }
+    let whole = account.used.get(GPU).copied().unwrap_or(0);
+    let shared = 1000 * i128::try_from(taken.len() - reserved.len()).unwrap_or(i128::MAX);
+    let offered = node.allocatable.get(GPU).copied().unwrap_or(0);
+    (whole + shared > offered).then(|| {
+        let (whole, shared) = (amount(whole), amount(shared));
+        format!("use {whole} whole and {shared} shared GPUs; the node has {}", amount(offered))
+    })
+}
+
+/// A claim of the pod with another node on which pods use it, although it is not a multi-node
+/// claim.
+pub(super) fn claim_elsewhere<'a>(
+    auditor: &Auditor,
+    pod: &'a PodView,
+    node: &Name,
+) -> Option<(&'a Name, Name)> {
+    let is_for_several = |claim: &Name| {
+        let view = auditor.view.claims.get(claim);
+        view.is_some_and(|claim| claim.node.is_none() && !claim.devices.is_empty())
+    };
+    pod.claims.keys().filter(|claim| !is_for_several(claim)).find_map(|claim| {
+        let mut others = auditor.accounts.nodes_of_claim(claim).filter(|other| *other != node);
+        Some((claim, others.next()?.clone()))
+    })
+}
+
+/// A claim of the pod that is not allocated on the node or not reserved for the pod, with the
+/// error.
+pub(super) fn unready_claim(
+    auditor: &Auditor,
+    pod: &PodView,
+    node: &Name,
+) -> Option<(Name, String)> {
+    pod.claims.keys().find_map(|name| {
+        let claim = auditor.view.claims.get(name)?;
+        let why = if claim.devices.is_empty() {
+            "is not allocated".to_owned()
+        } else if let Some(other) = claim.node.as_ref().filter(|other| *other != node) {
+            format!("is allocated on {other}")
+        } else if !claim.users.contains(&pod.uid) {
+            "is not reserved for it".to_owned()
+        } else {
+            return None;
+        };
+        Some((name.clone(), why))
+    })
+}
+
+/// Checks that no other claim has the devices, and that they do not change while in use.
+pub(super) fn check_claim(
+    auditor: &mut Auditor,
+    name: &Name,
+    before: &ClaimView,
+    after: &ClaimView,
+) {
+    let mut wrong = Vec::new();
+    let is_used = before.users.intersection(&after.users).next().is_some();
+    if is_used && !before.devices.is_empty() && before.devices != after.devices {
+        wrong.push("was reallocated while in use".to_owned());
+    }
+    let others = auditor.view.claims.iter().filter(|(other, _)| *other != name);
+    wrong.extend(others.filter_map(|(other, view)| {
+        let both = after.devices.intersection(&view.devices).next()?;
+        (!before.devices.contains(both)).then(|| format!("was given {both}, which {other} has"))
+    }));
+    for why in wrong {
+        let objects = vec![AuditedObject::Claim(name.clone())];
+        auditor.report(Rule::Devices, objects, format!("claim {name} {why}"));
+    }
+}

@@ -1,0 +1,83 @@
+//! What is derived from the snapshot or the state of nodes on first use.
+
+use std::{
+    cell::{OnceCell, RefCell},
+    cmp::Reverse,
+};
+
+use super::{
+    Session, empty_cluster::EmptyCluster, node_ranking::NodeRankings,
+    selector_cache::SelectorCache, topology::DomainPaths,
+};
+use crate::{
+    Snapshot,
+    model::{PodGroupId, PodShape, PodStatus, ShapeId},
+    queues::{JobKey, MinimumStatus, age_ranks},
+};
+
+/// What is derived from the snapshot or the state of nodes on first use.
+#[derive(Clone, Debug)]
+pub(super) struct Caches {
+    /// Many cycles queue no jobs.
+    age_ranks: OnceCell<Vec<u32>>,
+    /// Few profiles need it.
+    gpu_demand: OnceCell<Vec<(ShapeId, i64)>>,
+    /// The domains of nodes, by topology.
+    pub(super) domain_paths: OnceCell<DomainPaths>,
+    pub(super) rankings: RefCell<NodeRankings>,
+    pub(super) empty_cluster: EmptyCluster,
+    pub(super) selectors: SelectorCache,
+}
+
+impl Caches {
+    pub(super) fn new(snapshot: &Snapshot) -> Self {
+        Self {
+            age_ranks: OnceCell::new(),
+            gpu_demand: OnceCell::new(),
+            domain_paths: OnceCell::new(),
+            rankings: RefCell::default(),
+            empty_cluster: EmptyCluster::new(&snapshot.nodes),
+            selectors: SelectorCache::default(),
+        }
+    }
+}
+
+impl<'s> Session<'s> {
+    /// The most frequent shapes that request GPUs, each with its number of unfinished pods.
+    pub fn gpu_demand(&self) -> Vec<(&'s PodShape, i64)> {
+        let demand = self.caches.gpu_demand.get_or_init(|| gpu_demand(self.snapshot));
+        let shape = |id: ShapeId| &self.snapshot.shapes[id.0 as usize];
+        demand.iter().map(|(id, count)| (shape(*id), *count)).collect()
+    }
+
+    /// The group's current position in its queue.
+    pub fn current_job_key(&self, group: PodGroupId) -> JobKey {
+        self.job_key(group, self.members(group).minimum_status(self.group(group)))
+    }
+
+    /// The group's position in its queue, for the given status.
+    pub fn job_key(&self, group: PodGroupId, minimum_status: MinimumStatus) -> JobKey {
+        let ranks = self.caches.age_ranks.get_or_init(|| age_ranks(&self.snapshot.pod_groups));
+        let (priority, age_rank) = (self.group(group).priority, ranks[group.0 as usize]);
+        JobKey::new(&self.profile.job_order, priority, minimum_status, age_rank, group)
+    }
+}
+
+/// Number of shapes that represent all.
+const SHAPES_MAX: usize = 64;
+
+/// The most frequent shapes that request GPUs, each with its number of unfinished pods. Equally
+/// frequent shapes are in order of first use.
+fn gpu_demand(snapshot: &Snapshot) -> Vec<(ShapeId, i64)> {
+    let mut counts: Vec<(ShapeId, i64)> =
+        (0..).map(ShapeId).zip(snapshot.shapes.iter().map(|_| 0)).collect();
+    for pod in &snapshot.pods {
+        let ended = matches!(pod.status, PodStatus::Succeeded | PodStatus::Failed);
+        counts[pod.shape.0 as usize].1 += i64::from(!ended);
+    }
+    let asks_gpus = |shape: ShapeId| snapshot.shapes[shape.0 as usize].requests_plain_gpus();
+    counts.retain(|(shape, count)| *count > 0 && asks_gpus(*shape));
+    counts.sort_by_key(|(_, count)| Reverse(*count));
+    counts.truncate(SHAPES_MAX);
+    counts
+}

@@ -1,0 +1,170 @@
+//! What the actions of a cycle brought about so far: the committed decisions, what kept jobs from
+//! evicting others, and counts for metrics.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    time::Duration,
+};
+
+use super::{Session, Statement};
+use crate::{
+    Decision,
+    model::{GpuGroup, NumaAllocation, PodGroupId, PodId},
+    queues::QueueAccounts,
+};
+
+/// What the actions of a cycle brought about so far.
+#[derive(Clone, Debug, Default)]
+pub(super) struct CycleOutcome {
+    pub(super) decisions: Vec<Decision>,
+    /// Number of jobs that evicted others.
+    preemptions: usize,
+    min_runtime_protections: BTreeMap<PodGroupId, MinRuntimeProtection>,
+    blocked_by_delay: BTreeSet<PodGroupId>,
+    /// Jobs that could evict others in a later cycle.
+    blocked_by_limit: BTreeSet<PodGroupId>,
+    scenarios: ScenarioCounts,
+}
+
+/// A minimum runtime that keeps a job from evicting others.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct MinRuntimeProtection {
+    /// The victim that is protected longest.
+    pub victim: PodGroupId,
+    /// The field of the queue or profile that protects it.
+    pub field: &'static str,
+    /// The minimum runtime.
+    pub minimum: Duration,
+}
+
+/// Number of victim sets (scenarios) considered in this cycle.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ScenarioCounts {
+    /// Simulated: victims evicted, then they and the preemptor placed.
+    pub simulated: usize,
+    /// Rejected without simulation by capacity counts or queue limits.
+    pub filtered: usize,
+}
+
+impl Session<'_> {
+    /// Everything committed so far, in order.
+    pub fn decisions(&self) -> &[Decision] {
+        &self.outcome.decisions
+    }
+
+    /// The shared GPUs of pods that were bound or pipelined.
+    pub fn chosen_gpu_groups(&self) -> BTreeMap<PodId, Vec<GpuGroup>> {
+        let groups = self.placed_pods().map(|pod| (pod, self.gpu_groups(pod).to_vec()));
+        groups.filter(|(_, groups)| !groups.is_empty()).collect()
+    }
+
+    /// What pods that were bound or pipelined get of their node's NUMA zones.
+    pub fn chosen_numa_allocations(&self) -> BTreeMap<PodId, Vec<NumaAllocation>> {
+        let shares = self.placed_pods().map(|pod| (pod, self.numa_allocations(pod)));
+        shares.filter(|(_, shares)| !shares.is_empty()).collect()
+    }
+
+    fn placed_pods(&self) -> impl Iterator<Item = PodId> {
+        self.decisions().iter().filter_map(|decision| match decision {
+            Decision::Bind { pod, .. } | Decision::Pipeline { pod, .. } => Some(*pod),
+            Decision::Evict { .. } => None,
+        })
+    }
+
+    /// Applies the decisions to the accounts as of the start of the cycle, as the next cycle will
+    /// find them: bound pods are charged; evicted pods are not and request nothing. Pipelined pods
+    /// are decided again by later cycles.
+    pub(crate) fn apply_decisions(&self, accounts: &mut QueueAccounts) {
+        for decision in self.decisions() {
+            let (pod, node) = match decision {
+                Decision::Bind { pod, node } => (*pod, Some(*node)),
+                Decision::Evict { pod, .. } => (*pod, None),
+                Decision::Pipeline { .. } => continue,
+            };
+            let Some((queue, group)) = self.queue_and_group(pod) else { continue };
+            if let Some(node) = node {
+                let charge = self.charge_on(pod, node);
+                accounts.charge(queue, &charge, group.preemptible);
+                accounts.add_request(queue, &charge);
+                let pending = self.queues.charges.for_fair_share(self.pod(pod).shape);
+                accounts.remove_request(queue, &pending);
+            } else if let Some(from) = self.pod(pod).node {
+                let charge = self.charge_on(pod, from);
+                accounts.refund(queue, &charge, group.preemptible);
+                accounts.remove_request(queue, &charge);
+            }
+        }
+    }
+
+    /// Whether the profile's limit allows one more job to evict others, besides those counted and
+    /// `more`.
+    pub(crate) fn may_preempt(&self, more: usize) -> bool {
+        self.profile.preemptions_max.is_none_or(|most| self.outcome.preemptions + more < most)
+    }
+
+    /// Whether any minimum runtime is configured.
+    pub(crate) fn has_min_runtimes(&self) -> bool {
+        let profile = [self.profile.preempt_min_runtime, self.profile.reclaim_min_runtime];
+        let queues = self.snapshot.queues.iter();
+        let queues =
+            queues.flat_map(|queue| [queue.preempt_min_runtime, queue.reclaim_min_runtime]);
+        let mut all = queues.flatten().chain(profile);
+        self.profile.protects_min_runtime && all.any(|minimum| !minimum.is_zero())
+    }
+
+    /// The minimum runtime that kept the job from evicting others in this cycle.
+    pub fn min_runtime_protection(&self, job: PodGroupId) -> Option<MinRuntimeProtection> {
+        self.outcome.min_runtime_protections.get(&job).copied()
+    }
+
+    /// Only its preemption delay keeps the job from evicting others.
+    pub fn is_blocked_by_delay(&self, job: PodGroupId) -> bool {
+        self.outcome.blocked_by_delay.contains(&job)
+    }
+
+    /// Only the limit of preemptions per cycle keeps the job from evicting others.
+    pub fn is_blocked_by_limit(&self, job: PodGroupId) -> bool {
+        self.outcome.blocked_by_limit.contains(&job)
+    }
+
+    /// Counts of the victim search since the start of the cycle.
+    pub const fn scenarios(&self) -> ScenarioCounts {
+        self.outcome.scenarios
+    }
+}
+
+impl Statement<'_> {
+    /// Returns and clears everything committed so far, in order.
+    pub fn take_decisions(&mut self) -> Vec<Decision> {
+        std::mem::take(&mut self.session.outcome.decisions)
+    }
+
+    /// Counts `more` jobs that evicted others.
+    pub(crate) const fn count_preemptions(&mut self, more: usize) {
+        self.session.outcome.preemptions += more;
+    }
+
+    pub(crate) const fn count_simulated(&mut self) {
+        self.session.outcome.scenarios.simulated += 1;
+    }
+
+    pub(crate) const fn count_filtered(&mut self) {
+        self.session.outcome.scenarios.filtered += 1;
+    }
+
+    pub(crate) fn record_blocked_by_delay(&mut self, job: PodGroupId) {
+        self.session.outcome.blocked_by_delay.insert(job);
+    }
+
+    pub(crate) fn record_blocked_by_limit(&mut self, jobs: impl IntoIterator<Item = PodGroupId>) {
+        self.session.outcome.blocked_by_limit.extend(jobs);
+    }
+
+    pub(crate) fn record_min_runtime_protection(
+        &mut self,
+        job: PodGroupId,
+        protection: MinRuntimeProtection,
+    ) {
+        self.session.outcome.min_runtime_protections.insert(job, protection);
+    }
+}

@@ -1,0 +1,125 @@
+//! Pods that cannot run near each other: domains that hold at most one of them.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::{ExclusionDomain, FreeCapacity, Session};
+use crate::{
+    model::{HOSTNAME, Name, NodeId, PodGroupId, PodId, ShapeId},
+    reason::{FitError, MutualExclusion, PinnedLabel},
+};
+
+/// Maximum number of pods that are compared pairwise.
+pub(super) const COMPARED_MAX: usize = 64;
+
+impl Session<'_> {
+    /// By node the number of its domain, such that no two of the pods can be in one domain; for
+    /// several kinds of domains the widest. `None` when two of them could share a node, or there
+    /// are too many to compare.
+    pub(crate) fn exclusive_domains(&self, pods: &[PodId]) -> Option<Vec<usize>> {
+        let common = self.common_exclusion_domains(pods)?.into_iter();
+        let numbered = common.filter_map(|exclusion| self.number_domains(exclusion));
+        let count = |domains: &Vec<usize>| domains.iter().copied().collect::<BTreeSet<_>>().len();
+        numbered.min_by_key(count)
+    }
+
+    /// What no two of the pods can share; `None` as in [`Self::exclusive_domains`].
+    fn common_exclusion_domains(&self, pods: &[PodId]) -> Option<Vec<ExclusionDomain<'_>>> {
+        if pods.len() < 2 || pods.len() > COMPARED_MAX {
+            return None;
+        }
+        let others = pods.iter().enumerate();
+        let pairs = others.flat_map(|(at, a)| pods[..at].iter().map(move |b| (*a, *b)));
+        let mut common: Option<Vec<ExclusionDomain<'_>>> = None;
+        for (a, b) in pairs {
+            let mut parts = self.pair_exclusion_domains(a, b);
+            parts.extend(self.pair_exclusion_domains(b, a));
+            let common = common.get_or_insert_with(|| parts.clone());
+            common.retain(|exclusion| parts.contains(exclusion));
+            if common.is_empty() {
+                return None;
+            }
+        }
+        common
+    }
+
+    /// Why these pods exclude each other, when there are too few nodes or domains for them,
+    /// whichever pods are evicted.
+    pub(crate) fn mutual_exclusion(
+        &self,
+        group: PodGroupId,
+        pods: &[PodId],
+    ) -> Option<MutualExclusion> {
+        let shape = self.shape_of(*pods.first()?);
+        let fit_error = match (shape.pod_anti_affinity.is_empty(), &shape.host_ports[..]) {
+            (false, _) => FitError::PodAntiAffinity,
+            (true, []) => return None,
+            (true, ports) => {
+                FitError::HostPort { port: (ports.len() == 1).then_some(ports[0].port) }
+            }
+        };
+        if let Some(pinned) = self.pinned_exclusion(pods) {
+            let (of, members) = (self.group(group), self.members(group));
+            let is_all = of.sub_groups.len() == 1 && members.active() == 0;
+            let fewer = u32::try_from(pinned.values.len()).ok().filter(|_| is_all);
+            return Some(MutualExclusion { fit_error, pin: Some(pinned), fewer });
+        }
+        let domains = self.exclusive_domains(pods)?;
+        let of_shape: BTreeMap<ShapeId, PodId> =
+            pods.iter().map(|pod| (self.pod(*pod).shape, *pod)).collect();
+        let open_to = |pod: &PodId| {
+            let (pod, is_eligible) = (*pod, self.is_eligible_if_opened(*pod));
+            let holds = move |node: NodeId| {
+                is_eligible(node)
+                    && self.take_if_fits(
+                        &mut FreeCapacity::of_empty_node(self.node(node)),
+                        pod,
+                        node,
+                    )
+            };
+            self.node_ids().zip(&domains).filter(move |(node, _)| holds(*node))
+        };
+        let mut open = BTreeSet::new();
+        let has_enough = of_shape.values().flat_map(open_to).any(|(_, domain)| {
+            open.insert(*domain);
+            open.len() == pods.len()
+        });
+        (!has_enough).then_some(MutualExclusion { fit_error, pin: None, fewer: None })
+    }
+
+    /// A label over which they exclude each other and of which they select fewer values than there
+    /// are pods.
+    fn pinned_exclusion(&self, pods: &[PodId]) -> Option<PinnedLabel> {
+        let common = self.common_exclusion_domains(pods)?;
+        let labels = common.into_iter().filter_map(|exclusion| match exclusion {
+            ExclusionDomain::Label(label) => Some(label),
+            ExclusionDomain::Node => None,
+        });
+        let mut labels = labels.filter(|label| ***label != *HOSTNAME);
+        labels.find_map(|label| {
+            let values = pods.iter().map(|pod| self.shape_of(*pod).selected_values(label));
+            let values: Option<Vec<BTreeSet<Name>>> = values.collect();
+            let values: BTreeSet<Name> = values?.into_iter().flatten().collect();
+            (values.len() < pods.len()).then(|| PinnedLabel { label: Name::clone(label), values })
+        })
+    }
+
+    pub(super) fn pair_exclusion_domains(&self, a: PodId, b: PodId) -> Vec<ExclusionDomain<'_>> {
+        let filters = self.profile.plugins.filter.iter();
+        filters.flat_map(|filter| filter.exclusion_domains(self, a, b)).collect()
+    }
+
+    /// Numbers the domains. `None` when a node lacks the label: pods there exclude no others.
+    fn number_domains(&self, exclusion: ExclusionDomain<'_>) -> Option<Vec<usize>> {
+        let nodes = 0..self.snapshot.nodes.len();
+        let ExclusionDomain::Label(label) = exclusion else { return Some(nodes.collect()) };
+        let mut numbers: BTreeMap<&Name, usize> = BTreeMap::new();
+        let nodes = self.snapshot.nodes.iter();
+        let values = nodes.map(|node| node.labels.get(label));
+        values
+            .map(|value| {
+                let next = numbers.len();
+                Some(*numbers.entry(value?).or_insert(next))
+            })
+            .collect()
+    }
+}

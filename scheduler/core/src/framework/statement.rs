@@ -1,0 +1,196 @@
+//! The write side of a cycle: pods are allocated, pipelined and evicted. Every change is logged, can
+//! be undone back to a [`Checkpoint`], and becomes a decision of the plan only by
+//! [`Statement::commit`]. A change, and undoing it, costs what it touches: one or two nodes, one
+//! pod group, its queues. Which change to make is decided elsewhere.
+
+use std::{collections::BTreeMap, ops::Deref};
+
+use super::{PodState, Session, portions::PodPortions, state::Occupancy};
+use crate::{
+    Decision, EvictionCause,
+    model::{NodeId, PodId},
+};
+
+/// A session that can be changed, with the log of its changes since the last commit, as in KAI.
+#[derive(Clone, Debug)]
+pub struct Statement<'s> {
+    pub(super) session: Session<'s>,
+    log: Vec<StateChange>,
+}
+
+/// A pod's state and portions before a change.
+#[derive(Clone, Copy, Debug)]
+struct StateChange {
+    pod: PodId,
+    before: PodState,
+    portions_before: PodPortions,
+}
+
+/// A point to which later changes can be undone.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Checkpoint(usize);
+
+/// What is read of a statement is read of its session.
+impl<'s> Deref for Statement<'s> {
+    type Target = Session<'s>;
+
+    fn deref(&self) -> &Session<'s> {
+        &self.session
+    }
+}
+
+impl<'s> Statement<'s> {
+    /// Without changes yet.
+    pub const fn new(session: Session<'s>) -> Self {
+        Self { session, log: Vec::new() }
+    }
+
+    /// A point to return to.
+    pub const fn checkpoint(&self) -> Checkpoint {
+        Checkpoint(self.log.len())
+    }
+
+    /// Undoes all changes since `checkpoint`; one from before the last commit undoes the changes
+    /// since that commit.
+    pub fn undo_to(&mut self, checkpoint: Checkpoint) {
+        while self.log.len() > checkpoint.0 {
+            let change = self.log.pop().expect("the log is longer than the checkpoint");
+            let StateChange { pod, before, portions_before } = change;
+            self.session.set_state(pod, before, portions_before);
+        }
+    }
+
+    /// Allocates the pending pod on idle capacity of `node`.
+    pub fn allocate(&mut self, pod: PodId, node: NodeId) {
+        debug_assert_eq!(self.state(pod), PodState::Pending);
+        let portions = self.choose_portion(pod, node, Occupancy::Allocated);
+        self.change_state(pod, PodState::Allocated(node), portions);
+    }
+
+    /// Pipelines the pod to idle or releasing capacity of `node`. The pod is pending, or was
+    /// evicted in this session and moves.
+    pub fn pipeline(&mut self, pod: PodId, node: NodeId) {
+        let after = match self.state(pod) {
+            PodState::Pending => PodState::Pipelined(node),
+            PodState::Releasing(from) => PodState::Moving { from, to: node },
+            other @ (PodState::Gated
+            | PodState::Allocated(_)
+            | PodState::Stuck(_)
+            | PodState::Pipelined(_)
+            | PodState::Moving { .. }
+            | PodState::OnExcludedNode
+            | PodState::OnMissingNode
+            | PodState::Finished) => {
+                debug_assert!(false, "cannot pipeline a pod in state {other:?}");
+                return;
+            }
+        };
+        let portions = self.choose_portion(pod, node, Occupancy::Pipelined);
+        self.change_state(pod, after, portions);
+    }
+
+    /// Evicts the pod: its capacity becomes releasing. See [`Self::can_evict`].
+    pub fn evict(&mut self, pod: PodId) {
+        debug_assert!(self.can_evict(pod));
+        if let PodState::Allocated(node) = self.state(pod) {
+            self.change_state(
+                pod,
+                PodState::Releasing(node),
+                self.session.pods.portions().of_pod(pod),
+            );
+        }
+    }
+
+    /// Cancels an eviction made since the last commit: the pod stays.
+    pub fn cancel_eviction(&mut self, pod: PodId) {
+        if let PodState::Releasing(node) | PodState::Moving { from: node, .. } = self.state(pod) {
+            self.change_state(
+                pod,
+                PodState::Allocated(node),
+                self.session.pods.portions().of_pod(pod),
+            );
+        }
+    }
+
+    /// Cancels the pod's pipelining. It is pending again, or releasing if it was evicted.
+    pub fn cancel_pipeline(&mut self, pod: PodId) {
+        let after = match self.state(pod) {
+            PodState::Pipelined(_) => PodState::Pending,
+            PodState::Moving { from, .. } => PodState::Releasing(from),
+            PodState::Pending
+            | PodState::Gated
+            | PodState::Allocated(_)
+            | PodState::Releasing(_)
+            | PodState::Stuck(_)
+            | PodState::OnExcludedNode
+            | PodState::OnMissingNode
+            | PodState::Finished => return,
+        };
+        self.change_state(pod, after, self.session.pods.portions().of_pod(pod).without_pipelined());
+    }
+
+    pub(super) fn change_state(&mut self, pod: PodId, after: PodState, portions: PodPortions) {
+        let (before, portions_before) = (self.state(pod), self.session.pods.portions().of_pod(pod));
+        self.log.push(StateChange { pod, before, portions_before });
+        self.session.set_state(pod, after, portions);
+    }
+
+    /// Makes the pod pending again, without a node.
+    pub fn reset_to_pending(&mut self, pod: PodId) {
+        self.change_state(pod, PodState::Pending, PodPortions::default());
+    }
+
+    /// Adds the pods allocated and pipelined since the last commit to the plan; they can no longer
+    /// be undone. Panics if pods were evicted.
+    pub fn commit(&mut self) {
+        self.commit_evictions(|_| unreachable!("nothing was evicted"));
+    }
+
+    /// Like [`Self::commit`], for transactions with evictions; `cause` returns why a pod is
+    /// evicted.
+    pub fn commit_evictions(&mut self, cause: impl Fn(PodId) -> EvictionCause) {
+        let log = std::mem::take(&mut self.log);
+        let mut first = BTreeMap::new();
+        for change in &log {
+            first.entry(change.pod).or_insert(change.before);
+        }
+        for change in &log {
+            if let Some(before) = first.remove(&change.pod) {
+                self.record_decision(change.pod, before, &cause);
+            }
+        }
+    }
+
+    fn record_decision(
+        &mut self,
+        pod: PodId,
+        before: PodState,
+        cause: &impl Fn(PodId) -> EvictionCause,
+    ) {
+        let after = self.state(pod);
+        let was_holding = matches!(before, PodState::Allocated(_));
+        let leaves = matches!(after, PodState::Releasing(_) | PodState::Moving { .. });
+        if was_holding && leaves {
+            self.session.outcome.decisions.push(Decision::Evict { pod, cause: cause(pod) });
+        }
+        if before == after {
+            return;
+        }
+        match after {
+            PodState::Allocated(node) if !was_holding => {
+                self.session.outcome.decisions.push(Decision::Bind { pod, node });
+            }
+            PodState::Pipelined(node) | PodState::Moving { to: node, .. } => {
+                self.session.outcome.decisions.push(Decision::Pipeline { pod, node });
+            }
+            PodState::Allocated(_)
+            | PodState::Pending
+            | PodState::Gated
+            | PodState::Releasing(_)
+            | PodState::Stuck(_)
+            | PodState::OnExcludedNode
+            | PodState::OnMissingNode
+            | PodState::Finished => {}
+        }
+    }
+}

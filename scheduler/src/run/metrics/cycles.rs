@@ -1,0 +1,197 @@
+//! Metrics of cycles and actions: durations, and number of groups considered and scheduled.
+
+use std::{collections::BTreeSet, time::Duration};
+
+use prometheus::{CounterVec, GaugeVec, Histogram};
+use schedlab_scheduler_core::{
+    CycleObserver, Decision,
+    framework::{ScenarioCounts, Session},
+    model::PodGroupId,
+    profile::Action,
+};
+use tokio::time::Instant;
+
+use super::{CycleObservation, Registrar};
+use crate::logging::millis;
+
+/// Durations of the phases of a cycle.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct CycleTimings {
+    /// Grouping pods and updating the snapshot.
+    pub(crate) open: Duration,
+    /// Writes after the decision: annotations and status.
+    pub(crate) close: Duration,
+    /// The whole cycle.
+    pub(crate) whole: Duration,
+}
+
+/// Measures each action of a cycle.
+#[derive(Debug, Default)]
+pub(crate) struct Stopwatch {
+    began: Option<Start>,
+    laps: Vec<Lap>,
+}
+
+/// State at the start of an action.
+#[derive(Debug)]
+struct Start {
+    at: Instant,
+    decided: usize,
+    waiting: usize,
+    scenarios: ScenarioCounts,
+}
+
+#[derive(Debug)]
+struct Lap {
+    action: Action,
+    duration: Duration,
+    /// Pod groups in usable queues that were pending at its start.
+    considered: usize,
+    /// Pod groups of which it placed at least one pod.
+    scheduled: usize,
+    /// Victim sets that were simulated.
+    simulated: usize,
+    /// Victim sets that were skipped without simulation.
+    filtered: usize,
+}
+
+impl CycleObserver for Stopwatch {
+    fn on_action_start(&mut self, _: Action, session: &Session<'_>) {
+        let waits = |group: &PodGroupId| {
+            session.group(*group).queue.is_ok() && session.members(*group).has_waiting()
+        };
+        let waiting = session.groups().filter(waits).count();
+        let (decided, scenarios) = (session.decisions().len(), session.scenarios());
+        self.began = Some(Start { at: Instant::now(), decided, waiting, scenarios });
+    }
+
+    fn on_action_end(&mut self, action: Action, session: &Session<'_>) {
+        let Some(start) = self.began.take() else { return };
+        let placed =
+            session.decisions()[start.decided..].iter().filter_map(|decision| match decision {
+                Decision::Bind { pod, .. } | Decision::Pipeline { pod, .. } => {
+                    session.pod(*pod).group
+                }
+                Decision::Evict { .. } => None,
+            });
+        let scheduled = placed.collect::<BTreeSet<_>>().len();
+        let (now, before) = (session.scenarios(), start.scenarios);
+        self.laps.push(Lap {
+            action,
+            duration: start.at.elapsed(),
+            considered: start.waiting,
+            scheduled,
+            simulated: now.simulated - before.simulated,
+            filtered: now.filtered - before.filtered,
+        });
+    }
+}
+
+pub(super) struct CycleMetrics {
+    whole: GaugeVec,
+    open: GaugeVec,
+    close: GaugeVec,
+    action: GaugeVec,
+    considered: CounterVec,
+    scheduled: CounterVec,
+    simulated: CounterVec,
+    filtered: CounterVec,
+    attempts: CounterVec,
+    task: Histogram,
+    bind: Histogram,
+}
+
+impl CycleMetrics {
+    pub(super) fn new(register: &Registrar<'_>) -> Self {
+        let by_action = &["action"];
+        Self {
+            whole: register.gauge(
+                "e2e_scheduling_latency_milliseconds",
+                "Duration of the last cycle, decision and writes",
+                &[],
+            ),
+            open: register.gauge(
+                "open_session_latency_milliseconds",
+                "Duration of grouping pods and updating the snapshot in the last cycle",
+                &[],
+            ),
+            close: register.gauge(
+                "close_session_latency_milliseconds",
+                "Duration of writing annotations and queue status in the last cycle",
+                &[],
+            ),
+            action: register.gauge(
+                "action_scheduling_latency_milliseconds",
+                "Duration of each action of the last cycle",
+                by_action,
+            ),
+            considered: register.counter(
+                "podgroups_acted_on_by_action",
+                "Pending pod groups at the start of the action",
+                by_action,
+            ),
+            scheduled: register.counter(
+                "podgroups_scheduled_by_action",
+                "Pod groups of which the action allocated or pipelined pods",
+                by_action,
+            ),
+            simulated: register.counter(
+                "scenarios_simulation_by_action",
+                "Victim sets that the action simulated",
+                by_action,
+            ),
+            filtered: register.counter(
+                "scenarios_filtered_by_action",
+                "Victim sets that the action skipped without simulation",
+                by_action,
+            ),
+            attempts: register.counter(
+                "total_preemption_attempts",
+                "Pending pod groups at the start of reclaim or preempt",
+                &[],
+            ),
+            task: register.latency(
+                "task_scheduling_latency_milliseconds",
+                "From a pod's creation to the decision to bind it",
+            ),
+            bind: register.latency(
+                "task_bind_latency_milliseconds",
+                "From sending a Binding to its response",
+            ),
+        }
+    }
+
+    #[expect(clippy::cast_precision_loss, reason = "metrics are floats")]
+    pub(super) fn observe(&self, cycle: &CycleObservation<'_>) {
+        let none: &[&str] = &[];
+        let timings = cycle.timings;
+        self.whole.with_label_values(none).set(millis(timings.whole));
+        self.open.with_label_values(none).set(millis(timings.open));
+        self.close.with_label_values(none).set(millis(timings.close));
+        for lap in &cycle.stopwatch.laps {
+            let action = &[lap.action.as_str()];
+            self.action.with_label_values(action).set(millis(lap.duration));
+            if lap.action == Action::StaleGangEviction {
+                continue;
+            }
+            self.considered.with_label_values(action).inc_by(lap.considered as f64);
+            self.scheduled.with_label_values(action).inc_by(lap.scheduled as f64);
+            if lap.action != Action::Allocate {
+                self.simulated.with_label_values(action).inc_by(lap.simulated as f64);
+                self.filtered.with_label_values(action).inc_by(lap.filtered as f64);
+            }
+            if matches!(lap.action, Action::Reclaim | Action::Preempt) {
+                self.attempts.with_label_values(none).inc_by(lap.considered as f64);
+            }
+        }
+        for decision in &cycle.plan.decisions {
+            if let Decision::Bind { pod, .. } = decision {
+                let created = cycle.snapshot.pods[pod.0 as usize].created;
+                self.task.observe(millis(cycle.snapshot.now.since(created)));
+            }
+        }
+        for took in cycle.bindings {
+            self.bind.observe(millis(*took));
+        }
+    }
+}
