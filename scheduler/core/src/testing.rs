@@ -25,6 +25,7 @@
 //! there is one queue without bounds. Lines lower down are younger.
 
 mod build;
+pub(crate) mod random;
 mod rounds;
 mod show;
 pub(crate) mod suggestions;

@@ -7,7 +7,7 @@ use std::fmt::Write as _;
 
 use proptest::{collection::vec, option, prelude::*};
 
-use super::random_clusters::{all_right, every_seed};
+use crate::testing::random::{all_right, every_seed};
 
 /// Default and maximum number of clusters.
 const CLUSTERS: std::ops::RangeInclusive<u32> = 500..=5000;

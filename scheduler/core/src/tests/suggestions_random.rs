@@ -9,8 +9,10 @@ use std::{
 
 use proptest::{collection::vec, prelude::*};
 
-use super::{properties, random_clusters};
-use crate::testing::suggestions::ineffective_suggestions;
+use crate::testing::{
+    random::{queues, selectors, wrong_seeds},
+    suggestions::ineffective_suggestions,
+};
 
 /// One cluster of each kind per this number of `PROPTEST_CASES` (256): a search for suggestions
 /// runs many cycles.
@@ -18,15 +20,15 @@ const CLUSTERS_PER_CASE: u32 = 32;
 
 #[test]
 fn applied_suggestions_let_the_job_run_with_small_and_large_nodes() {
-    all_hold("queues", random_clusters::cluster);
-    all_hold("selectors", properties::cluster);
+    all_hold("queues", queues::cluster);
+    all_hold("selectors", selectors::cluster);
     all_hold("places", cluster);
 }
 
 fn all_hold<S: Strategy<Value = String>>(kind: &str, clusters: impl Fn() -> S + Sync) {
     let count = (ProptestConfig::default().cases / CLUSTERS_PER_CASE).max(1);
     let tried = AtomicUsize::new(0);
-    let wrong = random_clusters::wrong_seeds(count, clusters, |text, seed| {
+    let wrong = wrong_seeds(count, clusters, |text, seed| {
         let (wrong, all) = ineffective_suggestions(text);
         tried.fetch_add(all, Ordering::Relaxed);
         (!wrong.is_empty()).then(|| format!("seed {seed}:\n{text}\n{}", wrong.join("\n")))
