@@ -115,7 +115,7 @@ pub fn decide<'s>(
 }
 
 /// Allocates pending jobs as the next cycle does before it evicts.
-pub(crate) fn allocate_again(statement: &mut Statement<'_>) {
+pub fn allocate_again(statement: &mut Statement<'_>) {
     let (ready, _) = pre_enqueue(statement);
     allocate::rehearse(statement, ready);
 }

@@ -1,8 +1,12 @@
-//! What a cycle left behind, and what a search for victims would consider: for explanations and
-//! for tests. No decision depends on this module.
+//! What a cycle left behind, what a search for victims would consider, and the steps of a cycle one
+//! by one: for explanations and for tests. No decision depends on this module.
 
 pub use crate::{
-    cycle::decide,
+    actions::{consolidate, preempt, reclaim},
+    cycle::{allocate_again, decide},
     next_snapshot::next_snapshot,
-    solver::{EvictableUnit, PlacedPods, Portion, eviction_order, reclaim_candidates},
+    solver::{
+        AcceptedSolutions, EvictableUnit, NextCycle, PlacedPods, Portion, eviction_order,
+        reclaim_candidates,
+    },
 };

@@ -34,7 +34,7 @@ use crate::{
 pub use evictable_unit::{EvictableUnit, PlacedPods, Portion};
 pub use preview::{eviction_order, reclaim_candidates};
 pub(crate) use solve::{EvictionPolicy, solve};
-pub(crate) use validation::AcceptedSolutions;
+pub use validation::{AcceptedSolutions, NextCycle};
 
 use candidates::EvictionCandidates;
 use capacity_index::{CapacityIndex, ShapeEligibility};
