@@ -31,10 +31,7 @@
 //! ```
 
 mod actions;
-#[cfg(any(test, feature = "audit"))]
-pub mod audit;
 mod cycle;
-pub mod explain;
 mod fair_share_reason;
 pub mod fairshare;
 pub mod framework;
@@ -48,11 +45,6 @@ pub mod queues;
 pub mod reason;
 mod requeue;
 mod solver;
-pub mod synthetic;
-#[cfg(test)]
-mod testing;
-#[cfg(test)]
-mod tests;
 
 pub use schedlab_model as model;
 pub use schedlab_model::resources;

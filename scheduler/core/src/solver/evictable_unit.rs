@@ -299,7 +299,8 @@ impl<'a> RunningJob<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Profile, testing::snapshot_of};
+    use crate::Profile;
+    use schedlab_testkit::snapshot_of;
 
     /// The units of the first group of the table, worst first. Pods of the sub-groups `newly` were
     /// placed in this cycle.
