@@ -5,7 +5,7 @@
 //! scenario on a thread and a clock of its own; [`report`] writes the results. Steps (`steps`) act
 //! on a [`world::World`], which reaches its [`scenario_cluster`] through a Kubernetes client.
 //! [`render`] turns what a scenario showed into text, which [`snapshots`] compares with reviewed
-//! files; [`audit`] watches every write.
+//! files; the crate `schedlab_audit` checks every write.
 
 pub mod cli;
 pub mod commands;
@@ -34,12 +34,14 @@ pub mod observed;
 mod process;
 pub mod progress;
 pub mod scenario_cluster;
+mod scheduler_objects;
+pub mod scheduler_source;
 pub mod target;
 mod tenancy;
 pub mod text;
 
-pub mod audit;
-pub mod change;
+mod audit;
+mod change;
 mod cluster_scoped;
 pub mod render;
 

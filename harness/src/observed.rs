@@ -15,8 +15,8 @@ use schedlab_api::Value;
 use schedlab_emulator::{Emulator, NOT_READY};
 
 use crate::api::Api;
-use crate::audit::PodDeletion;
 use crate::tenancy::Watermarks;
+use schedlab_audit::PodDeletion;
 use watch::Watch;
 
 pub use evictions::Eviction;

@@ -16,13 +16,13 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 use schedlab_api::Value;
+use schedlab_audit::Audit;
 use schedlab_emulator::store::LogEntry;
 use schedlab_scheduler::Config;
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
 
 use crate::api::Api;
-use crate::audit::Audit;
 use crate::clusters::RealCluster;
 use crate::features::Case;
 use crate::observed::{ObservedCluster, Phase, Pod};

@@ -24,10 +24,9 @@ use std::ops::Range;
 use anyhow::Context as _;
 use schedlab_api::{Value, json};
 use schedlab_control_plane::{TemporaryControlPlane, test_assets};
-use schedlab_scheduler::{Config, node_scores::score_nodes};
 
 use clusters::{Cluster, LAST, NAMESPACES};
-use comparison::{Tally, differences};
+use comparison::{Tally, differences, our_scores};
 use deletion::delete_now;
 use reference::{KubeScheduler, Outcome};
 
@@ -103,8 +102,7 @@ async fn compare(real: &mut KubeScheduler, seed: u64) -> anyhow::Result<Tally> {
         let outcome = real.wait_for_decision(namespace, &name).await?;
         reset_to_pending(&mut created);
         pods.push(created);
-        let ours = score_nodes(&Config::kube(), &nodes, &pods, namespace, &name);
-        let ours = ours.map_err(anyhow::Error::msg)?;
+        let ours = our_scores(&nodes, &pods, namespace, &name)?;
         tally.count(&outcome);
         let found = differences(&outcome, &ours);
         if !found.is_empty() {

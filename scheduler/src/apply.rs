@@ -4,7 +4,7 @@
 //! rest, and writes the missing events.
 
 mod bind_requests;
-pub(crate) mod claims;
+mod claims;
 mod events;
 mod evictions;
 mod pending;
@@ -30,9 +30,10 @@ use schedlab_scheduler_core::{
 
 use crate::{
     api::ApiClient,
-    cache::{ClusterCache, ObjectKey, PodRecord},
+    cache::ClusterCache,
     concurrency::WriteLimiter,
     config::{Binding, Config, Flavor, NodePool},
+    records::{ObjectKey, PodRecord},
     snapshot_builder::BuiltSnapshot,
 };
 

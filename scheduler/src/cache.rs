@@ -8,27 +8,19 @@
 mod assume;
 mod bind_failures;
 mod bind_request;
-mod condition;
 mod config_maps;
 mod disruption_budget;
-mod dra;
-mod gpu_fractions;
 mod group;
 mod node;
-mod numa;
 mod objects;
-mod pod;
-mod pod_requests;
 mod queue;
-mod selectors;
+mod resource_claims;
 mod shared_gpus;
 mod topology;
 mod volumes;
-mod watch_events;
 
 use std::{
     collections::{BTreeMap, BTreeSet},
-    fmt,
     sync::Arc,
 };
 
@@ -37,67 +29,24 @@ use schedlab_scheduler_core::model::{
     DisruptionBudget, LabelMismatch, Labels, Name, PodShape, Topology,
 };
 
+pub(crate) use bind_failures::{BINDING_ERROR, BindFailure};
 pub(crate) use bind_request::BindRequestRecord;
-pub(crate) use condition::Condition;
-use condition::{conditions, find_condition};
 use config_maps::ConfigMaps;
-pub(crate) use config_maps::SHARED_GPU_CONFIG_MAP_ANNOTATION;
-pub(crate) use dra::{
-    ClaimAllocation, ClaimProblem, ClaimRecord, ClaimedResources, DeviceAccess, PickedDevice,
-    PickedDevices, PodResourceClaim, ResourceClaims, SliceFault,
-};
-pub(crate) use gpu_fractions::{GPU_GROUP_LABEL, groups as gpu_groups};
 pub(crate) use group::{GroupResources, PodGroupRecord, SchedulingAttempts, is_failed_attempt};
 pub(crate) use node::NodeRecord;
-pub(crate) use numa::{NumaRecord, PREDICTED_PLACEMENT_ANNOTATION, placements_to_json};
-use pod::NodeSource;
-pub(crate) use pod::{
-    Owner, PRIORITY_CLASS_LABEL, Phase, PodRecord, SUB_GROUP_LABEL, Scheduler, controller,
-    parent_owner,
-};
 pub(crate) use queue::{QueueRecord, ReportedQueueStatus};
-
-pub(crate) use bind_failures::{BINDING_ERROR, BindFailure};
 use shared_gpus::SharedGpus;
 pub(crate) use shared_gpus::{RESERVATION_PREFIX, idle_reservations_message};
-pub(crate) use volumes::{PodVolumeClaim, VolumeCache};
+pub(crate) use volumes::VolumeCache;
 
 use crate::{
     config::NodePool,
+    dra::ResourceClaims,
     karta::Kartas,
-    parse::{Malformed, text},
+    parse::Malformed,
+    records::{NodeSource, NumaRecord, ObjectKey, PodRecord, Scheduler, numa},
     watch::{Need, RawObject},
 };
-
-/// Namespace and name of an object; the namespace is empty for cluster-scoped objects.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct ObjectKey {
-    pub(crate) namespace: Name,
-    pub(crate) name: Name,
-}
-
-impl ObjectKey {
-    pub(crate) fn from_object(object: &Value) -> Self {
-        let part = |pointer| text(object, pointer).unwrap_or_default().into();
-        Self { namespace: part("/metadata/namespace"), name: part("/metadata/name") }
-    }
-
-    /// Parses the form that `Display` writes: `namespace/name`.
-    pub(crate) fn parse(text: &str) -> Option<Self> {
-        let (namespace, name) = text.split_once('/')?;
-        Some(Self { namespace: namespace.into(), name: name.into() })
-    }
-
-    pub(crate) fn of_raw(object: &RawObject) -> Self {
-        Self { namespace: Name::clone(&object.namespace), name: Name::clone(&object.name) }
-    }
-}
-
-impl fmt::Display for ObjectKey {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}/{}", self.namespace, self.name)
-    }
-}
 
 /// The fields of a PriorityClass that affect scheduling.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -113,19 +62,6 @@ impl PriorityClassRecord {
             global_default: object.get("globalDefault") == Some(&Value::Bool(true)),
         }
     }
-}
-
-/// Inserts a record. Returns whether it differs from the one before.
-fn insert_if_changed<K: Ord, R: PartialEq>(
-    records: &mut BTreeMap<K, R>,
-    key: K,
-    record: R,
-) -> bool {
-    if records.get(&key) == Some(&record) {
-        return false;
-    }
-    records.insert(key, record);
-    true
 }
 
 /// What changed since the snapshot was last updated.

@@ -2,6 +2,7 @@
 //! [`run`] watches a cluster, builds a snapshot, lets the core compute a plan and applies that
 //! plan through the API. All state lives in the cluster: a restarted scheduler continues where
 //! its predecessor stopped. Scheduling decisions themselves are made in the core only.
+#![warn(clippy::missing_errors_doc)]
 
 pub mod admission;
 mod api;
@@ -11,14 +12,15 @@ mod cache;
 mod concurrency;
 pub mod config;
 pub mod crds;
+mod dra;
 pub mod explain;
 mod karta;
 pub mod logging;
-pub mod node_scores;
 mod parse;
 mod podgrouper;
 pub mod progress;
 mod queue_controller;
+mod records;
 pub mod replay;
 mod run;
 mod snapshot_builder;
@@ -36,3 +38,4 @@ pub use config::{
 };
 pub use progress::{Progress, QueueSummary};
 pub use run::{health, leader_election, metrics, metrics::Metrics, run, run_until};
+pub use snapshot_builder::build_snapshot;

@@ -11,6 +11,7 @@ mod update;
 
 use std::{collections::BTreeMap, fmt};
 
+use schedlab_api::Value;
 use schedlab_scheduler_core::{
     Snapshot,
     model::{Name, NodeId},
@@ -24,9 +25,12 @@ use queues::QueueLookup;
 use sub_groups::SubGroupProblem;
 
 use crate::{
-    cache::{ClaimProblem, ClusterCache, ObjectKey, PodGroupRecord},
+    cache::{ClusterCache, PodGroupRecord},
     config::{Config, Flavor},
+    dra::ClaimProblem,
     parse::Malformed,
+    records::ObjectKey,
+    watch::Kind,
 };
 
 /// A snapshot, with the pods that are not in it.
@@ -112,6 +116,17 @@ impl fmt::Display for UnschedulableReason {
             Self::SubGroup(group, problem) => f.write_str(&problem.message(group)),
         }
     }
+}
+
+/// The snapshot of a cluster that is given as API objects. For tests that compare single decisions
+/// with those of another scheduler.
+pub fn build_snapshot(config: &Config, nodes: &[Value], pods: &[Value]) -> Snapshot {
+    let mut cache = ClusterCache::new(&config.scheduler_name).with_flavor(config.flavor);
+    cache.relist(Kind::Node, nodes);
+    cache.relist(Kind::Pod, pods);
+    let mut builder = SnapshotBuilder::from_config(config);
+    builder.refresh(&mut cache);
+    builder.built.snapshot
 }
 
 /// Keeps a snapshot up to date with the cache. Unchanged objects are not processed again.

@@ -1,6 +1,10 @@
 //! Lists and watches of the kinds that decisions depend on. A watch continues from the last
 //! resourceVersion it saw, lists again when that has expired, and retries with a growing delay
 //! after a failure. Lines that contain no object are skipped.
+//!
+//! `kube::runtime::watcher` does not serve here, for two reasons. It delays retries by a random
+//! jitter, so that two runs in virtual time would differ. And it decodes every object, while most
+//! events of pods are superseded or repeat our own writes, and are never decoded here ([`RawObject`]).
 
 mod line;
 mod wake_flag;

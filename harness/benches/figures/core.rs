@@ -8,9 +8,7 @@ use std::{
 };
 
 use schedlab_audit::Rules;
-use schedlab_scheduler_core::{
-    Decision, Profile, Snapshot, profile::Action, schedule,
-};
+use schedlab_scheduler_core::{Decision, Profile, Snapshot, profile::Action, schedule};
 use schedlab_testkit::{audit_plan, synthetic};
 
 use crate::table::{Row, Table, median, time};

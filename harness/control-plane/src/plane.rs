@@ -64,6 +64,10 @@ impl<P> Drop for ControlPlane<P> {
 impl<P: Process> ControlPlane<P> {
     /// Starts etcd and the API server in parallel. `own` are additional arguments of the API server;
     /// `keep` starts a program with its output in a file.
+    ///
+    /// # Errors
+    ///
+    /// No port is free, the folder is not writable, or a program cannot be started.
     pub fn start(
         assets: &Assets,
         folder: &Path,
@@ -106,6 +110,10 @@ impl<P: Process> ControlPlane<P> {
 
     /// Starts the controller manager. Call it when the API server is ready: the controller manager
     /// exits if the API server does not respond within some seconds.
+    ///
+    /// # Errors
+    ///
+    /// The program cannot be started.
     pub fn start_controller_manager(
         &mut self,
         keep: impl Fn(&Path, &[String], &Path) -> anyhow::Result<P>,
@@ -119,6 +127,10 @@ impl<P: Process> ControlPlane<P> {
     }
 
     /// Returns an error with the end of the log if a process has ended.
+    ///
+    /// # Errors
+    ///
+    /// A process has ended. The error has the end of its log.
     pub fn check_running(&mut self) -> anyhow::Result<()> {
         let mut processes = self.processes.iter_mut();
         match processes.find_map(|(name, process)| (!process.is_running()).then_some(*name)) {
@@ -128,6 +140,10 @@ impl<P: Process> ControlPlane<P> {
     }
 
     /// Waits until the API server is ready and returns its version.
+    ///
+    /// # Errors
+    ///
+    /// A process ends, or the API server is not ready in time. The error has the end of the log.
     pub async fn wait_ready(&mut self) -> anyhow::Result<String> {
         let client = Client::try_from(client_config(&self.kubeconfig).await?)
             .context("cannot create a client")?;
@@ -149,6 +165,10 @@ impl<P: Process> ControlPlane<P> {
 }
 
 /// The client configuration of a kubeconfig.
+///
+/// # Errors
+///
+/// The text is not a kubeconfig, or names files that cannot be read.
 pub async fn client_config(kubeconfig: &str) -> anyhow::Result<kube::Config> {
     let kubeconfig =
         Kubeconfig::from_yaml(kubeconfig).context("invalid kubeconfig of the control plane")?;

@@ -67,6 +67,10 @@ pub struct TemporaryControlPlane {
 
 impl TemporaryControlPlane {
     /// Starts etcd and the API server with additional arguments, and waits until they are ready.
+    ///
+    /// # Errors
+    ///
+    /// A program cannot be started or ends, or the API server is not ready in time.
     pub async fn boot(assets: &Assets, own: &[&str]) -> anyhow::Result<Self> {
         let folder = tempfile::tempdir().context("cannot create a temporary folder")?;
         let plane = ControlPlane::start(assets, folder.path(), own, ChildProcess::start)?;
@@ -76,11 +80,19 @@ impl TemporaryControlPlane {
     }
 
     /// Starts the controller manager.
+    ///
+    /// # Errors
+    ///
+    /// The program cannot be started.
     pub fn start_controller_manager(&mut self) -> anyhow::Result<()> {
         self.plane.start_controller_manager(ChildProcess::start)
     }
 
     /// A client of the administrator.
+    ///
+    /// # Errors
+    ///
+    /// The TLS settings of the client cannot be built.
     pub async fn client(&self) -> anyhow::Result<Client> {
         Client::try_from(client_config(self.kubeconfig()).await?).context("cannot create a client")
     }
@@ -101,6 +113,10 @@ impl TemporaryControlPlane {
     }
 
     /// Starts another program of the assets, with its output in the log of that name.
+    ///
+    /// # Errors
+    ///
+    /// The program does not exist or cannot be started.
     pub fn start_program(
         &self,
         program: &str,
@@ -110,6 +126,10 @@ impl TemporaryControlPlane {
     }
 
     /// Starts a program from any path, with its output in the log of that name.
+    ///
+    /// # Errors
+    ///
+    /// The program does not exist or cannot be started.
     pub fn start_external(
         &self,
         program: &Path,

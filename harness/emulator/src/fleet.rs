@@ -108,6 +108,11 @@ pub struct FleetError {
 
 impl Fleet {
     /// Parses a fleet. `file` is the file name for errors.
+    ///
+    /// # Errors
+    ///
+    /// The text is not YAML, a field is unknown or has an invalid value, or two nodes have one
+    /// name. The error has file, line and column.
     pub fn parse(file: &str, text: &str) -> Result<Self, FleetError> {
         let file = FleetFile { name: file };
         let has_content =

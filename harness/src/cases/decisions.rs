@@ -5,8 +5,8 @@ use std::{cmp::Ordering, collections::BTreeMap};
 
 use schedlab_api::Value;
 use schedlab_scheduler_core::{
-    fairshare::{DivisionInput, QueueDemand, divide},
     model::{QueueId, Time},
+    queues::fairshare::{DivisionInput, QueueDemand, divide},
     queues::{
         Account, QueueAccounts,
         queue_key::QueueKey,

@@ -5,9 +5,9 @@ use std::collections::BTreeSet;
 use std::fmt;
 
 use schedlab_api::{Value, pointer as fields};
+use schedlab_audit::PodDeletion;
 
 use super::{ObservedCluster, Pod, WatchedKind};
-use crate::audit::PodDeletion;
 
 /// A pod that a scheduler evicted, and the event's message.
 #[derive(Clone, Copy, Debug)]

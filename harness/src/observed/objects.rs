@@ -3,10 +3,9 @@
 use std::fmt;
 
 use schedlab_api::{Value, object, pointer as fields};
+use schedlab_audit::{pod_requests, unschedulable_message};
 
 use super::{ObservedCluster, WatchedKind};
-use crate::audit::pod_requests;
-use crate::change::unschedulable_message;
 
 /// Label of the workload that a table row created.
 pub(crate) const WORKLOAD_LABEL: &str = "schedlab.dev/workload";

@@ -6,8 +6,9 @@ use futures::StreamExt as _;
 use futures::stream::{self, Stream};
 use schedlab_api::Value;
 use schedlab_emulator::Emulator;
-use schedlab_emulator::kinds::{self, Resource};
-use schedlab_emulator::watch::{LiveWatch, WatchEvent, WatchQuery};
+use schedlab_emulator::kinds;
+use schedlab_emulator::store::Resource;
+use schedlab_emulator::store::watch::{LiveWatch, WatchEvent, WatchQuery};
 use schedlab_emulator::{FieldSelector, LabelSelector};
 
 use super::WatchedKind;

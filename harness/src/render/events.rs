@@ -5,12 +5,13 @@ use std::{collections::BTreeMap, fmt::Write as _, sync::Arc};
 
 use jiff::Timestamp;
 use schedlab_api::Value;
-use schedlab_audit::EvictionKind;
+use schedlab_audit::{
+    Change, EvictionCause, EvictionCauses, EvictionKind, eviction_message, offset,
+};
 use schedlab_emulator::store::{EventKind, LogEntry};
 
 use super::aliases::{Alias, Aliases, join_aliases};
-use crate::audit;
-use crate::change::{Change, changes, eviction_message, offset};
+use crate::change::changes;
 
 /// Times are rounded to a tenth of a second: the exact millisecond at which a test saw the cluster
 /// idle is irrelevant.
@@ -18,8 +19,11 @@ const TICK_MILLIS: i64 = 100;
 
 /// The event stream of a log (of a store, or assembled from watches) from `start` on.
 pub fn event_stream(log: &[Arc<LogEntry>], start: Timestamp) -> String {
-    let mut stream =
-        EventStream { eviction_messages: eviction_messages(log), ..EventStream::default() };
+    let mut stream = EventStream {
+        eviction_messages: eviction_messages(log),
+        eviction_causes: eviction_causes(log),
+        ..EventStream::default()
+    };
     for entry in log {
         stream.record(entry, start);
     }
@@ -38,6 +42,7 @@ pub fn event_stream(log: &[Arc<LogEntry>], start: Timestamp) -> String {
 struct EventStream {
     aliases: Aliases,
     eviction_messages: BTreeMap<(String, i64), String>,
+    eviction_causes: EvictionCauses,
     lines: Vec<EventLine>,
 }
 
@@ -159,22 +164,38 @@ impl EventStream {
     /// it.
     fn departure(&self, entry: &LogEntry) -> (Action, Option<Alias>) {
         let pod = format!("{}/{}", entry.key.namespace, entry.key.name);
-        let message = self.eviction_messages.get(&(pod.clone(), entry.time.as_millisecond()));
-        let Some(cause) = eviction_message(&entry.object).or(message.map(String::as_str)) else {
+        let message = self.eviction_messages.get(&(pod, entry.time.as_millisecond()));
+        let Some(text) = eviction_message(&entry.object).or(message.map(String::as_str)) else {
             return plain(format!("deleted by {}", entry.manager));
         };
-        match audit::parse_eviction(&pod.into(), cause) {
-            Some(eviction) => {
-                let why = match eviction.kind {
-                    EvictionKind::Reclaim => "reclaim",
-                    EvictionKind::Preempt => "priority",
-                    EvictionKind::Consolidate => "consolidation",
-                };
-                (Action::Evicted(why), Some(self.aliases.workload(&eviction.preemptor)))
+        match self.eviction_causes.cause(&entry.object, text) {
+            Ok(EvictionCause::Preemptor { kind, preemptor }) => {
+                (Action::Evicted(eviction_word(kind)), Some(self.aliases.workload(&preemptor)))
             }
-            None => plain(format!("evicted: {}", self.aliases.replace_names(cause))),
+            Ok(EvictionCause::StaleGang) | Err(_) => {
+                plain(format!("evicted: {}", self.aliases.replace_names(text)))
+            }
         }
     }
+}
+
+/// The word for an eviction for a preemptor.
+pub(super) const fn eviction_word(kind: EvictionKind) -> &'static str {
+    match kind {
+        EvictionKind::Reclaim => "reclaim",
+        EvictionKind::Preempt => "priority",
+        EvictionKind::Consolidate => "consolidation",
+    }
+}
+
+/// The causes of evictions that a log announces.
+pub(super) fn eviction_causes(log: &[Arc<LogEntry>]) -> EvictionCauses {
+    let mut causes = EvictionCauses::default();
+    let events = log.iter().filter(|entry| {
+        entry.key.resource.plural.as_ref() == "events" && entry.kind != EventKind::Deleted
+    });
+    events.for_each(|entry| causes.observe_event(&entry.object));
+    causes
 }
 
 fn plain(what: String) -> (Action, Option<Alias>) {

@@ -8,11 +8,13 @@ mod workload_classes;
 use std::{collections::BTreeMap, sync::Arc};
 
 use schedlab_api::{Value, pointer::text};
-use schedlab_audit::EvictionKind;
+use schedlab_audit::{
+    Change, EvictionCause, EvictionCauses, eviction_message, unschedulable_message,
+};
 use schedlab_emulator::store::{EventKind, LogEntry};
 
-use crate::audit;
-use crate::change::{Change, changes, eviction_message, unschedulable_message};
+use super::events::{eviction_causes, eviction_word};
+use crate::change::changes;
 use crate::report::{RunOutcome, WorkloadOutcome};
 use node_classes::NodeClasses;
 use workload_classes::WorkloadClasses;
@@ -26,22 +28,31 @@ struct PodHistory {
     changes: Vec<String>,
 }
 
+/// What the scheduler announced about the eviction of a pod.
+struct Announcement<'a> {
+    /// The message of the last event about the pod.
+    message: Option<&'a str>,
+    causes: &'a EvictionCauses,
+}
+
 /// The outcome that the log of a scenario shows.
 pub fn run_outcome(log: &[Arc<LogEntry>]) -> RunOutcome {
     let node_classes = NodeClasses::from_log(log);
     let workload_classes = WorkloadClasses::from_log(log);
-    let causes = eviction_messages(log);
+    let (messages, causes) = (eviction_messages(log), eviction_causes(log));
     let mut histories: BTreeMap<String, PodHistory> = BTreeMap::new();
     let mut order: Vec<String> = Vec::new();
     for entry in log.iter().filter(|entry| &*entry.key.resource.plural == "pods") {
         let uid = text(&entry.object, "/metadata/uid").unwrap_or_default().to_owned();
-        let cause = causes.get(&uid).map(String::as_str);
+        let message = messages.get(&uid).map(String::as_str);
+        let announcement = Announcement { message, causes: &causes };
         let history = histories.entry(uid).or_insert_with(|| PodHistory::new(entry));
         history.object = entry.object.clone();
         history.exists = entry.kind != EventKind::Deleted;
         let class = workload_classes.class_of(&entry.object);
         for change in changes(entry) {
-            let Some(text) = history.describe(&change, &workload_classes, &node_classes, cause)
+            let Some(text) =
+                history.describe(&change, &workload_classes, &node_classes, &announcement)
             else {
                 continue;
             };
@@ -77,7 +88,7 @@ impl PodHistory {
         change: &Change,
         workload_classes: &WorkloadClasses,
         node_classes: &NodeClasses,
-        cause: Option<&str>,
+        announcement: &Announcement<'_>,
     ) -> Option<String> {
         match change {
             Change::Bound(node) => Some(node_classes.binding_text(node)),
@@ -86,7 +97,7 @@ impl PodHistory {
             Change::Failed if !self.deletion_requested => Some("failed".to_owned()),
             Change::DeletionRequested(_) | Change::Deleted if !self.deletion_requested => {
                 self.deletion_requested = true;
-                Some(self.departure(workload_classes, cause))
+                Some(self.departure(workload_classes, announcement))
             }
             Change::Created
             | Change::Deleted
@@ -102,23 +113,22 @@ impl PodHistory {
         }
     }
 
-    fn departure(&self, workload_classes: &WorkloadClasses, cause: Option<&str>) -> String {
-        let Some(cause) = eviction_message(&self.object).or(cause) else {
+    fn departure(
+        &self,
+        workload_classes: &WorkloadClasses,
+        announcement: &Announcement<'_>,
+    ) -> String {
+        let Some(message) = eviction_message(&self.object).or(announcement.message) else {
             return "deleted".to_owned();
         };
-        match audit::parse_eviction(&"".into(), cause) {
-            Some(eviction) => {
-                let why = match eviction.kind {
-                    EvictionKind::Reclaim => "reclaim",
-                    EvictionKind::Preempt => "priority",
-                    EvictionKind::Consolidate => "consolidation",
-                };
-                format!(
-                    "evicted for {} ({why})",
-                    workload_classes.workload_named(&eviction.preemptor)
-                )
+        match announcement.causes.cause(&self.object, message) {
+            Ok(EvictionCause::Preemptor { kind, preemptor }) => {
+                let workload = workload_classes.workload_named(&preemptor);
+                format!("evicted for {workload} ({})", eviction_word(kind))
             }
-            None => format!("evicted: {}", workload_classes.replace_names(cause)),
+            Ok(EvictionCause::StaleGang) | Err(_) => {
+                format!("evicted: {}", workload_classes.replace_names(message))
+            }
         }
     }
 

@@ -7,6 +7,7 @@ use std::time::Duration;
 use futures::FutureExt as _;
 use jiff::Timestamp;
 use schedlab_api::Value;
+use schedlab_audit::Audit;
 use schedlab_emulator::clock::Clock;
 use schedlab_emulator::store::LogEntry;
 use schedlab_scheduler::admission::Admission;
@@ -14,7 +15,6 @@ use schedlab_scheduler::admission::Admission;
 use super::crash_injector::{CrashPoint, CrashService};
 use super::in_process::CycleTicks;
 use super::{Cluster, EmulatedCluster, TenantCluster, Unsettled, epoch};
-use crate::audit::Audit;
 use crate::clusters::RealCluster;
 use crate::tenancy::Watermarks;
 

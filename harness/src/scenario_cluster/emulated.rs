@@ -6,12 +6,14 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use jiff::Timestamp;
+use schedlab_audit::Audit;
 use schedlab_emulator::clock::Clock;
 use schedlab_emulator::store::{LogEntry, Resource, Store};
 use schedlab_emulator::{Emulator, Options, initial_store};
 
-use super::{Cluster, Unsettled, scheduler_objects};
-use crate::audit::Audit;
+use super::{Cluster, Unsettled};
+use crate::audit::{observer, write_of};
+use crate::scheduler_objects::scheduler_objects;
 
 /// The start of virtual time.
 const EPOCH: &str = "2026-01-01T00:00:00Z";
@@ -49,8 +51,8 @@ impl EmulatedCluster {
 
     /// Lets an audit observe every write, including those of the past.
     pub fn observe(&self, audit: &Audit) {
-        self.log().iter().for_each(|entry| audit.observe(entry));
-        self.emulator.observe_writes(audit.observer());
+        self.log().iter().for_each(|entry| audit.observe(&write_of(entry)));
+        self.emulator.observe_writes(observer(audit));
     }
 
     /// Sets the time from one scheduling cycle to the next.

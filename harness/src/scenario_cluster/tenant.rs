@@ -11,9 +11,12 @@ use futures::future::ready;
 use futures::stream;
 use jiff::Timestamp;
 use schedlab_api::{Value, json};
+use schedlab_audit::Audit;
+use schedlab_emulator::KubeletDefaults;
 use schedlab_emulator::clock::Clock;
-use schedlab_emulator::controllers::KubeletDefaults;
-use schedlab_emulator::remote_controllers::{Collection, RemoteControllers, RemoteOptions};
+use schedlab_emulator::controllers::remote_controllers::{
+    Collection, RemoteControllers, RemoteOptions,
+};
 use schedlab_emulator::store::LogEntry;
 use tokio::time::Instant;
 
@@ -21,7 +24,6 @@ use super::in_process::CycleTicks;
 use super::watch_log::WatchLog;
 use super::{Cluster, Unsettled};
 use crate::api::{Api, api_error, is_not_found};
-use crate::audit::Audit;
 use crate::cluster_scoped::{TENANT_KINDS, TenantKind};
 use crate::clusters::{NodePool, RealCluster};
 use crate::tenancy::{TenantService, Watermarks};

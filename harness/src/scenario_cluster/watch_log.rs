@@ -7,10 +7,11 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use jiff::{SignedDuration, Timestamp};
 use schedlab_api::{Value, pointer::text};
+use schedlab_audit::Audit;
 use schedlab_emulator::store::{EventKind, LogEntry};
 use tokio::time::Instant;
 
-use crate::audit::Audit;
+use crate::audit::write_of;
 use crate::tenancy::WriteAttribution;
 
 /// How long a change is buffered for earlier changes that arrive later.
@@ -77,7 +78,7 @@ impl WatchLog {
             entry.manager = self.writer(&entry);
             let entry = Arc::new(entry);
             if let Some(audit) = &state.audit {
-                audit.observe(&entry);
+                audit.observe(&write_of(&entry));
             }
             state.log.push(entry);
         }
@@ -102,7 +103,7 @@ impl WatchLog {
     /// Lets an audit observe every change, including those of the past.
     pub(super) fn observe(&self, audit: &Audit) {
         let mut state = self.state();
-        state.log.iter().for_each(|entry| audit.observe(entry));
+        state.log.iter().for_each(|entry| audit.observe(&write_of(entry)));
         state.audit = Some(audit.clone());
     }
 

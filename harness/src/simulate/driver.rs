@@ -12,7 +12,7 @@ use std::{
 use anyhow::Context as _;
 use jiff::Timestamp;
 use schedlab_api::Value;
-use schedlab_audit::Rules;
+use schedlab_audit::{Audit, BackgroundAudit, Rules, Violation};
 use schedlab_emulator::{
     Emulator, KubeletDefaults, Options as ClusterOptions,
     clock::Clock,
@@ -26,7 +26,7 @@ use super::{
     objects::{self, Scheduler},
     trace::{JobEnd, Trace},
 };
-use crate::audit::{Audit, BackgroundAudit, Violation};
+use crate::audit::write_of;
 
 /// When no action is left and no running pod ends, a cluster without changes for this long has
 /// finished.
@@ -107,7 +107,8 @@ impl<'a> WorkloadDriver<'a> {
         let (audit, wake) = (Audit::new(rules, &scheduler.name), Arc::new(Notify::new()));
         let background_audit =
             BackgroundAudit::start(&audit).context("cannot start the audit thread")?;
-        emulator.observe_writes(background_audit.observer());
+        let mut observe = background_audit.observer();
+        emulator.observe_writes(Box::new(move |entry| observe(write_of(entry))));
         watch(&emulator, &metrics, &wake);
         let driver = |schedules| Self {
             trace,

@@ -5,13 +5,14 @@ use std::collections::BTreeMap;
 
 use jiff::Timestamp;
 use schedlab_api::{Value, pointer::text};
+use schedlab_audit::{eviction_message, unschedulable_message};
 use schedlab_emulator::store::{EventKind, LogEntry};
 
 use super::{
     objects::{self, Scheduler},
     trace::TraceJob,
 };
-use crate::change::{eviction_message, requests_deletion, unschedulable_message};
+use crate::change::requests_deletion;
 
 /// An event for the workload driver.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -5,12 +5,12 @@ use std::collections::BTreeSet;
 use anyhow::anyhow;
 use cucumber::{given, then};
 use schedlab_api::quantity::thousandths;
+use schedlab_audit::{is_reservation_pod, shared_devices};
 
 use super::StepResult;
 use super::parameters::{Count, NodeState, StableCycles, Timing};
 use super::subjects::Workload;
 use super::usage::claimed_gpu_milli;
-use crate::audit::{is_reservation_pod, shared_devices};
 use crate::observed::{ObservedCluster, Pod, WatchedKind};
 use crate::text::counted;
 use crate::world::{Temporal, World};

@@ -6,8 +6,8 @@ use std::str::FromStr;
 
 use cucumber::Parameter;
 use schedlab_api::object::annotation;
+use schedlab_audit::claim_names;
 
-use crate::audit::claim_names;
 use crate::observed::{ObservedCluster, Pod, WORKLOAD_LABEL, WatchedKind};
 
 /// `queue "a"`, `job "train"`, `node "node-1"`, `the cluster`: selects a set of pods.

@@ -6,9 +6,9 @@ use std::sync::LazyLock;
 use anyhow::anyhow;
 use regex::Regex;
 use schedlab_api::Value;
+use schedlab_audit::claim_names;
 
 use super::subjects::Subject;
-use crate::audit::claim_names;
 use crate::observed::{Pod, WatchedKind};
 use crate::world::World;
 

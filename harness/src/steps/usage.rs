@@ -4,11 +4,11 @@ use std::collections::BTreeSet;
 
 use cucumber::then;
 use schedlab_api::{Value, quantity::thousandths};
+use schedlab_audit::{charged_milli, claim_names, gpu_memory_mib};
 
 use super::StepResult;
 use super::parameters::{Resource, StableCycles, Timing};
 use super::subjects::Subject;
-use crate::audit::{self, charged_milli, claim_names, gpu_memory_mib};
 use crate::observed::{ObservedCluster, Pod, WatchedKind};
 use crate::world::World;
 
@@ -103,7 +103,7 @@ fn charged_gpu_milli(view: &ObservedCluster, pods: &[Pod<'_>]) -> i128 {
 pub(super) fn claimed_gpu_milli(view: &ObservedCluster, pods: &[Pod<'_>]) -> i128 {
     let names: BTreeSet<&str> = pods.iter().flat_map(|pod| claim_names(pod.0)).collect();
     let claims = names.into_iter().filter_map(|name| view.get(WatchedKind::Claims, name));
-    claims.map(audit::claimed_gpu_milli).sum()
+    claims.map(schedlab_audit::claimed_gpu_milli).sum()
 }
 
 /// `status.allocated`, if the queue has it.

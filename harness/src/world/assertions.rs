@@ -17,11 +17,11 @@ use std::fmt::Write as _;
 use std::time::Duration;
 
 use schedlab_api::Value;
+use schedlab_audit::offset;
 use schedlab_emulator::NODE_DOWN;
 use tokio::time::Instant;
 
 use super::World;
-use crate::change::offset;
 use crate::manifests::Document;
 use crate::observed::Phase;
 

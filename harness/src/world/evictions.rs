@@ -7,9 +7,9 @@ use schedlab_api::{
     Value,
     object::{name, namespace, uid},
 };
+use schedlab_audit::PodDeletion;
 
 use super::World;
-use crate::audit::PodDeletion;
 
 impl World {
     /// Running pods that were deleted without an event, a step or a controller as the cause.

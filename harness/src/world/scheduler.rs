@@ -2,17 +2,16 @@
 
 use std::path::Path;
 
-use schedlab_audit::{BoundLevels, Rules};
+use schedlab_audit::{Audit, BoundLevels, Rules};
 use schedlab_scheduler::admission::{self, Admission, PatchedPods, WebhookService};
 use schedlab_scheduler::{Config, Flavor, IdlePolicy, Progress, explain::OutputFormat};
 
 use super::{Scheduler, World};
-use crate::audit::Audit;
 use crate::scenario_cluster::{
     AfterKill, InProcessScheduler, ProcessSpec, SchedulerControl as _, SchedulerProcess,
     SchedulerUnderTest, SuspendGuard,
 };
-use crate::target::SchedulerSource;
+use crate::scheduler_source::SchedulerSource;
 
 impl World {
     /// Starts the scheduler unless it has started already or the scenario has none.
@@ -82,7 +81,8 @@ impl World {
             (SchedulerSource::Ours, _) | (SchedulerSource::Process(_), None) => {
                 let ours = InProcessScheduler::new(door, config, on_kill);
                 if self.is_real() {
-                    audit.follow_status(ours.cycles());
+                    let status = ours.cycles();
+                    audit.follow_cycles(Box::new(move || status.borrow().cycles));
                 }
                 self.cluster.follow_cycles(ours.cycle_ticks());
                 SchedulerUnderTest::InProcess(Box::new(ours))

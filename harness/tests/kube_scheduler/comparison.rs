@@ -5,7 +5,13 @@ use std::{
     fmt,
 };
 
+use anyhow::Context as _;
 use schedlab_api::Value;
+use schedlab_scheduler::{Config, build_snapshot};
+use schedlab_scheduler_core::{
+    framework::{ScoredNode, Session},
+    model::PodId,
+};
 
 use crate::reference::{Outcome, Scores};
 
@@ -14,6 +20,26 @@ const PLUGIN_NAMES: [(&str, &str); 2] = [
     ("LeastAllocated", "NodeResourcesFit"),
     ("BalancedAllocation", "NodeResourcesBalancedAllocation"),
 ];
+
+/// The weighted scores of our profile `kube` for a waiting pod.
+pub(crate) fn our_scores(
+    nodes: &[Value],
+    pods: &[Value],
+    namespace: &str,
+    name: &str,
+) -> anyhow::Result<Scores> {
+    let config = Config::kube();
+    let snapshot = build_snapshot(&config, nodes, pods);
+    let mut found = (0..).map(PodId).zip(&snapshot.pods);
+    let found = found.find(|(_, pod)| *pod.namespace == *namespace && *pod.name == *name);
+    let (id, _) = found.with_context(|| format!("there is no waiting pod {namespace}/{name}"))?;
+    let session = Session::new(&snapshot, &config.profile);
+    let by_name = |scored: ScoredNode| {
+        let node = &snapshot.nodes[scored.node.0 as usize].name;
+        (node.to_string(), scored.scores.into_iter().collect())
+    };
+    Ok(session.scored_nodes(id).into_iter().map(by_name).collect())
+}
 
 /// Counts of the compared decisions.
 #[derive(Debug, Default)]

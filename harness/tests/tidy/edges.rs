@@ -16,14 +16,14 @@ pub(crate) const EDGES: [(&str, &str); 10] = [
         "scheduler/core",
         "
             model resources
-            fairshare
             reason
             plan
             profile
             queues
             framework
-            plugins solver
-            actions fair_share_reason head_of_line requeue
+            plugins
+            solver
+            actions
             cycle
             next_snapshot -> model plan
             inspect -> actions cycle next_snapshot solver
@@ -72,7 +72,11 @@ pub(crate) const EDGES: [(&str, &str); 10] = [
     (
         "scheduler/audit",
         "
-            rules
+            rules write
+            change eviction_causes views
+            history unexplained_deletions
+            audit
+            background
         ",
     ),
     (
@@ -82,13 +86,15 @@ pub(crate) const EDGES: [(&str, &str); 10] = [
             api concurrency crds parse progress trace usage
             config karta
             watch
+            records
+            dra
             cache
             snapshot_builder
             apply podgrouper
             binder queue_controller
-            admission explain node_scores snapshot_file
+            admission explain snapshot_file
             run
-            replay -> cache config podgrouper snapshot_builder snapshot_file
+            replay -> cache config podgrouper records snapshot_builder snapshot_file
             cli ->
         ",
     ),
@@ -103,49 +109,48 @@ pub(crate) const EDGES: [(&str, &str); 10] = [
     (
         "harness/emulator",
         "
-            clock expression kubelet_timing names pod_requests resource third_party_crds yaml
-            error
-            label_selector
-            kinds
-            field_selector
-            patch store
-            quota watch_notifier
-            admission shared watch webhook_matching
-            write
-            webhook_client
-            controllers http
-            controller_manager fleet serve
-            remote_controllers
+            api_types clock yaml
+            store
+            admission
+            requests
+            http reconcile
+            kubelet
+            controllers fleet
             emulator
         ",
     ),
     (
         "harness",
         "
-            api exit cluster_scoped kubeconfig progress report text external_tools
-            change interrupt cleanup
-            audit
+            api interrupt cluster_scoped kubeconfig progress report text external_tools
+            exit scheduler_objects scheduler_source
+            cleanup
             process tenancy
             render observed
             scenario_cluster clusters manifests target
             cases
             diff doctor simulate upgrade
-            catalogue cli commands features snapshots runner steps world
+            catalogue features snapshots runner steps world
+            cli
+            commands
         ",
     ),
 ];
 
-/// Edges between modules of one layer that are forbidden nevertheless.
-pub(crate) const EXCLUDED_EDGES: [(&str, &str); 2] =
-    [("controllers", "http"), ("http", "controllers")];
+/// Edges that the layers allow and that are forbidden nevertheless.
+pub(crate) const EXCLUDED_EDGES: [(&str, &str); 7] = [
+    ("http", "reconcile"),
+    ("reconcile", "http"),
+    ("reconcile", "requests"),
+    ("kubelet", "http"),
+    ("kubelet", "requests"),
+    ("controllers", "http"),
+    ("controllers", "requests"),
+];
 
 /// Imports that still close a cycle inside a layer, by crate folder. The list only shrinks: an entry
 /// that is no longer needed fails the test.
-pub(crate) const BACK_EDGES: [(&str, &str, &str); 3] = [
-    ("harness", "features", "catalogue"),
-    ("harness", "runner", "cli"),
-    ("harness", "cli", "commands"),
-];
+pub(crate) const BACK_EDGES: [(&str, &str, &str); 1] = [("harness", "features", "catalogue")];
 
 /// Imported modules by importing module.
 pub(crate) type Edges = BTreeMap<String, BTreeSet<String>>;

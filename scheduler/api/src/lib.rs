@@ -3,6 +3,7 @@
 //! JSON values in memory: [`Value`] has the API and semantics of `serde_json::Value` at lower cost:
 //! Kubernetes objects consist of many small maps with short strings, and are copied, compared and
 //! dropped at every write. Maps are sorted vectors, and short strings are stored inline.
+#![warn(clippy::missing_errors_doc)]
 
 mod convert;
 mod literal;

@@ -1,7 +1,7 @@
 //! Fields of raw API objects by JSON pointer, for example `/metadata/labels/kai.scheduler~1queue`.
 //! Like [`Value::pointer`] without its allocations, because this runs at every write.
 
-use crate::{Value, object::field};
+use super::{Value, object::field};
 
 /// The value at a path. Lists are not indexed.
 pub fn at<'a>(object: &'a Value, path: &str) -> Option<&'a Value> {

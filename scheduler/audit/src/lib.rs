@@ -2,12 +2,33 @@
 //! rules that a scheduler must never break.
 //!
 //! The crate depends on no crate of the scheduler, so it cannot share the scheduler's errors.
+#![warn(clippy::missing_errors_doc)]
 
+mod audit;
+mod background;
+mod change;
+mod eviction_causes;
+mod history;
 mod rules;
+mod unexplained_deletions;
+mod views;
+mod write;
 
+pub use audit::{Audit, CycleCounter, Violation};
+pub use background::BackgroundAudit;
+pub use change::{
+    Change, changes, eviction_message, offset, requests_deletion, unschedulable_message,
+};
+pub use eviction_causes::{EvictionCause, EvictionCauses, UnknownCause};
 pub use rules::{
     Amounts, AuditProfile, AuditedObject, Auditor, BoundLevels, Breach, ClaimView, DeviceShare,
     Eviction, EvictionKind, GroupView, Labels, Name, NodeSelectorTerm, NodeView, Operator, Phase,
     PodView, QueueView, Requirement, Rule, Rules, SubGroupView, Taint, TaintEffect, Time,
     Toleration, Writer,
 };
+pub use unexplained_deletions::PodDeletion;
+pub use views::{
+    charged_milli, claim_names, claimed_gpu_milli, gpu_memory_mib, is_reservation_pod,
+    pod_requests, shared_devices,
+};
+pub use write::{Object, ObjectKey, Write, WriteKind};

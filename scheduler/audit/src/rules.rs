@@ -178,6 +178,13 @@ impl Auditor {
         }
     }
 
+    /// The scheduler evicted a pod, and `why` its cause is not known.
+    pub fn unknown_cause(&mut self, at: Time, pod: &Name, why: &str) {
+        self.advance(at);
+        let detail = format!("the cause of the eviction of pod {pod} is unknown: {why}");
+        self.report(Rule::Victim, vec![AuditedObject::Pod(pod.clone())], detail);
+    }
+
     /// A queue status reports its use. Call it when the cluster has been quiescent for a while; the
     /// status must equal the sum over its pods.
     pub fn queue_status(&mut self, at: Time, name: &Name, allocated: &Amounts) {

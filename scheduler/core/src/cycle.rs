@@ -1,5 +1,9 @@
 //! One scheduling cycle, phase by phase.
 
+mod fair_share_reason;
+mod head_of_line;
+mod requeue;
+
 use std::collections::BTreeMap;
 
 use crate::{
@@ -9,18 +13,17 @@ use crate::{
         consolidate, preempt, reclaim,
         stale_gangs::{self, Staleness},
     },
-    fair_share_reason::AtFairShare,
     framework::{PipelinePolicy, PodState, Session, Statement},
-    head_of_line::blocked_by_head_of_line,
     model::{NodeId, PodGroupId, PodId, QueueId},
     plugins::deallocation,
     profile::Action,
     queues::QueueAccounts,
     reason::PreemptionOutcome,
-    requeue,
     resources::{PerResource, Resources},
     solver::AcceptedSolutions,
 };
+use fair_share_reason::AtFairShare;
+use head_of_line::blocked_by_head_of_line;
 
 /// Observes a cycle, for measurements and traces. It changes nothing.
 pub trait CycleObserver {

@@ -1,5 +1,8 @@
-//! What a cycle works with: the [`Session`] (the state of the cluster and the changes made to it),
-//! and the extension points, named after those of Kubernetes. [`Plugins`] lists the plugins of each
+//! What a cycle works with. A [`Session`] is the state of the cluster in the cycle: nodes, pods,
+//! pod groups, queue accounts. A [`Statement`] changes it: pods are placed, evicted and restored,
+//! and the changes are committed to the plan or undone.
+//!
+//! The extension points are named after those of Kubernetes. [`Plugins`] lists the plugins of each
 //! point in order; two sets are built in (see [`crate::plugins`]). PreBind, Bind and PostBind
 //! belong to the crate that applies plans.
 //!
@@ -8,35 +11,22 @@
 //! long the session may cache the result.
 
 mod caches;
-mod claims;
-mod conflicting_pods;
 mod constraint_index;
 mod cycle_outcome;
-mod device;
 mod empty_cluster;
 mod exclusion;
 mod fit_errors;
-mod free_capacity;
-mod gang_peers;
 mod members;
-mod next_cycle;
 mod node;
 mod node_ranking;
-mod node_states;
-mod nodes_to_open;
-mod numa;
 mod placement;
-mod pod_states;
-mod portions;
+mod pod;
 mod profile;
 mod queue_state;
 mod selector_cache;
 mod session;
-mod state;
 mod statement;
-mod task_order;
 mod topology;
-mod topology_diagnosis;
 
 use std::{fmt::Debug, sync::Arc};
 
@@ -45,17 +35,18 @@ use crate::{
     reason::{FitError, Reason},
 };
 pub use cycle_outcome::{MinRuntimeProtection, ScenarioCounts};
-pub use device::{Device, DeviceChoice, SharedDevice};
-pub(crate) use free_capacity::{CapacityRequest, FreeCapacity, FreedCapacity, fraction_on};
 pub use members::{Members, SubGroupMembers};
-pub use node::{ChangeCursor, ChangedNodes, Fit, NodeInfo};
+pub use node::{
+    Availability, ChangeCursor, ChangedNodes, Device, DeviceChoice, Fit, NodeInfo,
+    NumaZoneCapacity, SharedDevice,
+};
+pub(crate) use node::{CapacityRequest, FreeCapacity, FreedCapacity, fraction_on};
 pub use node_ranking::{FilterResults, ScoredNode};
-pub use numa::{Availability, NumaZoneCapacity};
 pub use placement::PlacementFailure;
+pub use pod::{PodState, Presence};
 pub use profile::Profile;
 pub use selector_cache::MatchingTerms;
 pub use session::Session;
-pub use state::{PodState, Presence};
 pub use statement::{Checkpoint, Statement};
 
 /// The plugins of a scheduler at each extension point, in order.
@@ -131,6 +122,11 @@ pub type NodeScore<'a> = Box<dyn Fn(NodeId) -> i64 + 'a>;
 /// PreEnqueue: whether a pod group can be considered at all.
 pub trait PreEnqueue: Debug + Send + Sync {
     /// Returns the reason when it cannot, whatever capacity is free.
+    ///
+    /// # Errors
+    ///
+    /// The group cannot run, whatever capacity is free: its queue is missing or pods of its gang
+    /// are, for example.
     fn pre_enqueue(&self, session: &Session<'_>, group: PodGroupId) -> Result<(), Reason>;
 }
 
@@ -158,6 +154,10 @@ pub trait JobQueue {
 /// PreFilter for pods that are placed together: whether they may be placed, on whichever nodes.
 pub trait PreFilter: Debug + Send + Sync {
     /// Returns the reason when they may not.
+    ///
+    /// # Errors
+    ///
+    /// The pods may run on no node: they would exceed a limit of their queue, for example.
     fn pre_filter(
         &self,
         session: &Session<'_>,
@@ -199,7 +199,7 @@ pub enum ExclusionDomain<'a> {
 
 /// PostFilter: what to do at once for a pod without a node.
 pub trait PostFilter: Debug + Send + Sync {
-    /// Changes and commits the session, or returns why it did not.
+    /// Changes the state and commits, or returns why it did not.
     fn post_filter(&self, statement: &mut Statement<'_>, pod: PodId, reason: Reason) -> Reason;
 }
 
@@ -222,7 +222,7 @@ pub trait Score: Debug + Send + Sync {
     }
 }
 
-/// Reserve: takes the chosen capacity. Undone with the session.
+/// Reserve: takes the chosen capacity. Undone with the statement.
 pub trait Reserve: Debug + Send + Sync {
     /// Allocates the pod on `node`, or pipelines it, as `fits` says.
     fn reserve(&self, statement: &mut Statement<'_>, pod: PodId, node: NodeId, fits: Fit);

@@ -29,13 +29,11 @@
 //! assert_eq!(plan.decisions, [bind(0), bind(1)]);
 //! assert!(plan.waiting.is_empty());
 //! ```
+#![warn(clippy::missing_errors_doc)]
 
 mod actions;
 mod cycle;
-mod fair_share_reason;
-pub mod fairshare;
 pub mod framework;
-mod head_of_line;
 pub mod inspect;
 mod next_snapshot;
 pub mod plan;
@@ -43,7 +41,6 @@ pub mod plugins;
 pub mod profile;
 pub mod queues;
 pub mod reason;
-mod requeue;
 mod solver;
 
 pub use schedlab_model as model;

@@ -1,9 +1,10 @@
 //! The queue tree in use: what each queue deserves and uses ([`QueueAccounts`]), which queue is
 //! served next ([`queue_key`]), the jobs in that order ([`JobsByQueue`]), and which queue may
-//! reclaim from which ([`reclaim`]). The division itself is in [`crate::fairshare`].
+//! reclaim from which ([`reclaim`]). The division itself is in [`fairshare`].
 
 mod accounts;
 mod charge;
+pub mod fairshare;
 mod job_order;
 pub mod queue_key;
 mod queue_order;

@@ -11,7 +11,6 @@ mod exclusion;
 mod failed_jobs;
 pub(crate) mod min_runtime;
 mod pending;
-mod preview;
 mod relocation;
 mod requeue_simulation;
 mod scenario;
@@ -32,9 +31,9 @@ use crate::{
 };
 
 pub use evictable_unit::{EvictableUnit, PlacedPods, Portion};
-pub use preview::{eviction_order, reclaim_candidates};
 pub(crate) use solve::{EvictionPolicy, solve};
 pub use validation::{AcceptedSolutions, NextCycle};
+pub use victim_order::{eviction_order, reclaim_candidates};
 
 use candidates::EvictionCandidates;
 use capacity_index::{CapacityIndex, ShapeEligibility};

@@ -3,10 +3,10 @@
 
 use schedlab_scheduler_core::{
     Decision, Profile, Snapshot,
-    fairshare::{LevelDivision, divisions_on_path},
     framework::Session,
     inspect::{EvictableUnit, Portion, decide, eviction_order, reclaim_candidates},
     model::{PodGroupId, PodId, QueueId},
+    queues::fairshare::{LevelDivision, divisions_on_path},
     queues::{
         Account,
         reclaim::{Reclaimer, Victims},

@@ -5,8 +5,8 @@ use std::{collections::BTreeMap, fmt};
 use super::{QueueBalance, QueueExplanation, VictimCandidate, text::account_lines};
 use schedlab_scheduler_core::{
     Decision, Snapshot,
-    fairshare::{DivisionStep, LevelDivision, QueueDemand},
     model::{Name, PodGroupId, QueueId},
+    queues::fairshare::{DivisionStep, LevelDivision, QueueDemand},
     reason::Quantity,
     resources::{Amount, ResourceName},
 };

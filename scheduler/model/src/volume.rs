@@ -126,6 +126,10 @@ impl VolumeProblem {
     }
 
     /// Writes the message of kube-scheduler for the claim.
+    ///
+    /// # Errors
+    ///
+    /// The formatter refuses the text.
     pub fn fmt_message(&self, claim: &Name, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let name = name_without_namespace(claim);
         match self {

@@ -17,13 +17,16 @@ use super::{
     writes::{Sequence, Write},
 };
 use crate::{
-    api::{PatchKind, path},
-    cache::{ClaimRecord, ClusterCache, DeviceAccess, ObjectKey, PickedDevice, PickedDevices},
+    api::PatchKind,
+    cache::ClusterCache,
+    dra::claim_patches::{
+        allocation_result, claim_path, consumer_reference, finalizer_patch, released_status,
+        status_change,
+    },
+    dra::{ClaimRecord, PickedDevices},
+    records::ObjectKey,
     watch::Kind,
 };
-
-/// Finalizer that protects an allocated claim from deletion.
-pub(crate) const FINALIZER: &str = "resource.kubernetes.io/delete-protection";
 
 /// The pods that will use a claim, at least one, with their nodes. The nodes differ only for
 /// multi-node devices.
@@ -114,11 +117,6 @@ impl Applier {
     }
 }
 
-/// A status without allocation, consumers and driver data.
-pub(crate) fn released_status() -> Value {
-    json!({ "allocation": null, "reservedFor": null, "devices": null })
-}
-
 fn has_leftovers(cache: &ClusterCache) -> bool {
     cache.resource_claims.claims.iter().any(|(key, claim)| claim.is_leftover(key, &cache.pods))
 }
@@ -141,15 +139,6 @@ fn claim_consumers(cache: &ClusterCache, cycle: &Cycle<'_>) -> BTreeMap<ObjectKe
 
 fn is_protected(cache: &ClusterCache, key: &ObjectKey) -> bool {
     cache.resource_claims.claims.get(key).is_some_and(|claim| finalizer_patch(claim).is_none())
-}
-
-/// Patch that adds the finalizer; `None` if the claim has it.
-pub(crate) fn finalizer_patch(claim: &ClaimRecord) -> Option<Value> {
-    let known = claim.finalizers.iter().map(|one| &**one);
-    let finalizers: Vec<&str> = known.clone().chain([FINALIZER]).collect();
-    let version = claim.version.to_string();
-    let change = || json!({ "metadata": { "resourceVersion": version, "finalizers": finalizers } });
-    known.clone().all(|one| one != FINALIZER).then(change)
 }
 
 fn add_finalizer(cache: &ClusterCache, key: &ObjectKey) -> Option<Sequence> {
@@ -210,58 +199,13 @@ fn allocate(
     let mut change = json!({ "reservedFor": users });
     if claim.allocation.is_none() {
         let node = &cycle.snapshot.nodes[at.0 as usize].name;
-        change["allocation"] = allocation(cache, claim, node, picked.get(key)?);
+        change["allocation"] =
+            allocation_result(&cache.resource_claims, claim, node, picked.get(key)?);
     }
     Some(vec![status_patch(key, claim, &change)])
-}
-
-/// An entry of `status.reservedFor`.
-pub(crate) fn consumer_reference(name: &Name, uid: &Name) -> Value {
-    json!({ "resource": "pods", "name": &**name, "uid": &**uid })
-}
-
-/// An allocation of these devices to a pod on the node.
-fn allocation(
-    cache: &ClusterCache,
-    claim: &ClaimRecord,
-    node: &Name,
-    picked: &PickedDevices,
-) -> Value {
-    let results: Vec<Value> = picked
-        .iter()
-        .map(|PickedDevice { request, device: id, access }| {
-            let mut result = json!({ "request": &**request, "driver": &*id.driver,
-                                     "pool": &*id.pool, "device": &*id.device });
-            if *access == DeviceAccess::Admin {
-                result["adminAccess"] = json!(true);
-            }
-            result
-        })
-        .collect();
-    let mut requests: Vec<&Name> = picked.iter().map(|one| &one.request).collect();
-    requests.dedup();
-    let mut devices = json!({ "results": results });
-    let config = cache.resource_claims.driver_config(claim, &requests);
-    if !config.is_empty() {
-        devices["config"] = config.into_iter().collect();
-    }
-    let mut allocation = json!({ "devices": devices });
-    if let Some(selector) = cache.resource_claims.node_selector(picked, node) {
-        allocation["nodeSelector"] = selector;
-    }
-    allocation
 }
 
 fn status_patch(key: &ObjectKey, claim: &ClaimRecord, status: &Value) -> Write {
     let path = format!("{}/status", claim_path(key));
     Write::patch(Kind::ResourceClaim, path, PatchKind::Merge, status_change(claim.version, status))
-}
-
-/// A patch of the status that fails if the claim changed since this resourceVersion.
-pub(crate) fn status_change(version: u64, status: &Value) -> Value {
-    json!({ "metadata": { "resourceVersion": version.to_string() }, "status": status })
-}
-
-pub(crate) fn claim_path(key: &ObjectKey) -> String {
-    path("resource.k8s.io/v1", &key.namespace, "resourceclaims", &key.name)
 }

@@ -1,4 +1,5 @@
-//! Inserts and removes objects of all kinds.
+//! Inserts and removes objects of all kinds. Pods change often, and most changes affect no decision:
+//! a pod is decoded when it is needed, from its last watch event.
 
 use std::collections::BTreeSet;
 
@@ -6,17 +7,48 @@ use schedlab_api::Value;
 use schedlab_scheduler_core::model::Name;
 
 use super::{
-    BindRequestRecord, ClaimRecord, ClusterCache, NodeRecord, NumaRecord, ObjectKey,
-    PodGroupRecord, PodRecord, PriorityClassRecord, QueueRecord, SharedGpus, disruption_budget,
-    insert_if_changed, topology,
+    BindRequestRecord, ClusterCache, NodeRecord, PodGroupRecord, PriorityClassRecord, QueueRecord,
+    SharedGpus, disruption_budget, topology,
 };
 use crate::{
+    dra::ClaimRecord,
     karta::KartaRecord,
     parse::{Malformed, strings, version},
-    watch::Kind,
+    records::{NumaRecord, ObjectKey, PodRecord, insert_if_changed},
+    watch::{Kind, RawObject},
 };
 
 impl ClusterCache {
+    /// Applies a watch event. Pods are stored for [`decode_pods`](Self::decode_pods).
+    pub(crate) fn on_event(&mut self, kind: Kind, object: RawObject) {
+        let key = ObjectKey::of_raw(&object);
+        if kind != Kind::Pod {
+            self.decode(kind, &key, &object);
+        } else if !self.has_version(kind, &key, object.version) {
+            self.undecoded_pods.insert(key, object);
+        }
+    }
+
+    fn decode(&mut self, kind: Kind, key: &ObjectKey, object: &RawObject) {
+        if !self.has_version(kind, key, object.version)
+            && let Some(object) = object.decode()
+        {
+            self.upsert(kind, &object);
+        }
+    }
+
+    /// Whether there are pod events that were not decoded yet.
+    pub(crate) fn has_undecoded_pods(&self) -> bool {
+        !self.undecoded_pods.is_empty()
+    }
+
+    /// Decodes the pods of all watch events since the last call, each from its last event.
+    pub(crate) fn decode_pods(&mut self) {
+        for (key, object) in std::mem::take(&mut self.undecoded_pods) {
+            self.decode(Kind::Pod, &key, &object);
+        }
+    }
+
     /// Replaces all objects of a kind by those of a list.
     pub(crate) fn relist(&mut self, kind: Kind, objects: &[Value]) {
         self.revision += 1;

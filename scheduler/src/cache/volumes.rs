@@ -16,10 +16,13 @@ use schedlab_scheduler_core::model::{
     Volume, VolumeAccess, VolumeClaim, VolumeProblem, VolumeReach,
 };
 
-pub(crate) use records::{PodVolumeClaim, VolumeClaimRecord, VolumeRecord};
+pub(crate) use records::{VolumeClaimRecord, VolumeRecord};
 
-use super::{ClusterCache, ObjectKey, PodRecord, insert_if_changed};
-use crate::watch::StorageKind;
+use super::ClusterCache;
+use crate::{
+    records::{ObjectKey, PodRecord, PodVolumeClaim, insert_if_changed},
+    watch::StorageKind,
+};
 use drivers::StorageDrivers;
 use records::{BindingMode, ClaimState, StorageClassRecord};
 

@@ -50,6 +50,10 @@ pub fn is_label_key(key: &str) -> bool {
 }
 
 /// As the value of a flag.
+///
+/// # Errors
+///
+/// The rule that the name breaks.
 pub fn parse_scheduler_name(name: &str) -> Result<String, String> {
     if is_scheduler_name(name) {
         return Ok(name.to_owned());
@@ -58,6 +62,10 @@ pub fn parse_scheduler_name(name: &str) -> Result<String, String> {
 }
 
 /// As the value of a flag.
+///
+/// # Errors
+///
+/// The rule that the name breaks.
 pub fn parse_object_name(name: &str) -> Result<String, String> {
     if is_object_name(name) {
         return Ok(name.to_owned());

@@ -58,7 +58,7 @@ pub(super) fn queue(snapshot: &Snapshot, of: &QueueExplanation, notes: &[String]
     let levels = resources.iter().zip(&of.derivations).zip(SCALES);
     let derivation: Map = levels
         .map(|((resource, levels), scale)| {
-            let level = |level: &schedlab_scheduler_core::fairshare::LevelDivision| {
+            let level = |level: &schedlab_scheduler_core::queues::fairshare::LevelDivision| {
                 let shares = level.siblings.iter().zip(&level.shares);
                 let shares: Map = shares
                     .map(|(at, share)| (name(*at).to_owned(), scaled(*share, scale)))

@@ -1,6 +1,6 @@
 //! Logs of the actions of a cycle.
 
-use schedlab_scheduler_core::{CycleObserver, profile::Action, session::Session};
+use schedlab_scheduler_core::{CycleObserver, framework::Session, profile::Action};
 use tokio::time::Instant;
 use tracing::{debug, debug_span, span::EnteredSpan};
 

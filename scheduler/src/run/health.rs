@@ -50,6 +50,11 @@ impl fmt::Debug for Health {
 
 impl Health {
     /// Readiness with an explanation: `Ok` if ready.
+    ///
+    /// # Errors
+    ///
+    /// Why it is not ready: it has no lease yet, could not get or release it, or has not completed
+    /// a cycle.
     pub fn readiness(&self) -> Result<String, String> {
         let standing = self.leader_state.borrow();
         match &*standing {

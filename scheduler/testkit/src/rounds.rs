@@ -1,8 +1,9 @@
 //! Cycle after cycle on a closed system: nothing arrives, nothing finishes, and evicted pods are
 //! pending again.
 
-use super::show;
 use schedlab_audit::Rules;
+
+use super::show;
 use schedlab_scheduler_core::{
     Decision, Plan, Profile, QueueUsage, Snapshot, inspect::next_snapshot as next,
     model::PodStatus, schedule,

@@ -2,7 +2,6 @@
 //! decisions are `a on n1` (optionally with `/g1` or `@z0`) and `a leaves for b by reclaim`.
 
 use insta::assert_snapshot;
-
 use schedlab_audit::Rules;
 use schedlab_scheduler_core::{
     Decision, EvictionCause, Plan, QueueUsage, Snapshot,

@@ -1,12 +1,12 @@
 //! Checks that the validations of several kinds share: quantities, resource names, kubelet timing
 //! annotations, and the taints that the system sets.
 
-use crate::error::FieldErrors;
-use crate::kubelet_timing;
-use crate::names;
-use crate::object;
-use crate::quantity::{self, Milli};
+use crate::api_types::error::FieldErrors;
+use crate::api_types::kubelet_timing;
+use crate::api_types::names;
 use schedlab_api::Value;
+use schedlab_api::object;
+use schedlab_api::quantity::{self, Milli};
 
 /// The key of the taint of a node that is not ready.
 pub const NOT_READY: &str = "node.kubernetes.io/not-ready";

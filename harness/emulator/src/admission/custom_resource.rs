@@ -3,17 +3,11 @@
 use std::sync::Arc;
 
 use super::Admission;
-use crate::error::go_format::go_value;
-use crate::error::{ApiError, FieldErrors};
-use crate::kinds;
-use crate::kinds::schema::Schema;
-<<<<<<< HEAD
-use crate::patch;
+use crate::api_types::error::go_format::go_value;
+use crate::api_types::error::{ApiError, FieldErrors};
+use crate::api_types::kinds;
+use crate::api_types::kinds::schema::Schema;
 use schedlab_api::{Value, json, object};
-=======
-use crate::object;
-use schedlab_api::{Value, json};
->>>>>>> emu
 
 /// The annotation that approves a CRD in the groups `k8s.io` and `kubernetes.io`.
 const APPROVAL_ANNOTATION: &str = "api-approved.kubernetes.io";

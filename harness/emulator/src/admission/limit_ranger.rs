@@ -5,25 +5,16 @@ use std::collections::BTreeMap;
 
 use super::Admission;
 use super::checks::amount;
-use super::pod_template::items_mut;
-use crate::error::ApiError;
-<<<<<<< HEAD
-use crate::kinds::Resource;
-=======
-use crate::object::{self, list, map, text};
->>>>>>> emu
-use crate::pod_requests::{Amounts, pod_limits, pod_requests};
-use crate::quota;
-<<<<<<< HEAD
+use crate::admission::defaults::pod_template::items_mut;
+use crate::admission::quota;
+use crate::api_types::error::ApiError;
+use crate::api_types::pod_requests::{Amounts, pod_limits, pod_requests};
+use crate::api_types::resource::Resource;
 use schedlab_api::{
     Text, Value,
     object::{self, list, map, text},
     quantity::Milli,
 };
-=======
-use crate::resource::Resource;
-use schedlab_api::{Text, Value};
->>>>>>> emu
 
 /// The annotation that lists the defaults that `LimitRanger` set.
 const LIMIT_RANGER_ANNOTATION: &str = "kubernetes.io/limit-ranger";

@@ -3,21 +3,17 @@
 
 use jiff::Timestamp;
 
-use super::fields::{Condition, after_secs, set_condition, time};
-use super::pod_status::{is_finished, no_execute_taints, node_name, tolerates};
-use super::reconcile_result::EventSpec;
-use super::resources::{NODES, PODS};
-use super::{
+use crate::reconcile::fields::{Condition, after_secs, set_condition, time};
+use crate::reconcile::pod_status::{is_finished, no_execute_taints, node_name, tolerates};
+use crate::reconcile::resources::{NODES, PODS};
+use crate::reconcile::result::EventSpec;
+use crate::reconcile::{
     ApiRequest, Context, Controller, InformerCache, ObjectChange, ReconcileResult, WatchedKinds,
 };
-<<<<<<< HEAD
-=======
-use crate::object::{is_deleting, list, name, namespace, number};
->>>>>>> emu
 use crate::store::Key;
 use schedlab_api::{
     Value,
-    object::{is_deleting, list, name, namespace, number, text},
+    object::{is_deleting, list, name, namespace, number},
 };
 
 /// The taint eviction controller.

@@ -1,9 +1,10 @@
 //! Failure policies, index backoff limits and success policies of Jobs.
 
-use crate::controllers::key_of;
-use crate::emulator::test_cluster::{self, TestCluster};
-use crate::store::Op;
 use schedlab_api::object::{annotation, condition, is_deleting, name, text};
+
+use crate::emulator::test_cluster::{self, TestCluster};
+use crate::reconcile::key_of;
+use crate::store::Op;
 
 /// A Job `train` whose pods run for two seconds and exit with a code.
 fn job(code: i32, spec: &str) -> String {

@@ -1,8 +1,9 @@
 //! The lifecycle of nodes, garbage collection and namespace deletion.
 
+use schedlab_api::object::{condition, is_deleting, list, name, namespace, set, text, uid};
+
 use crate::emulator::test_cluster::TestCluster;
 use crate::store::Propagation;
-use schedlab_api::object::{condition, is_deleting, list, name, namespace, set, text, uid};
 
 fn taints(cluster: &TestCluster, node: &str) -> Vec<String> {
     let node = cluster.get("nodes", node);

@@ -1,7 +1,8 @@
 //! Pods that wait for `ConfigMaps` and Secrets.
 
-use crate::emulator::test_cluster::TestCluster;
 use schedlab_api::object::{list, text};
+
+use crate::emulator::test_cluster::TestCluster;
 
 impl TestCluster {
     /// Creates a pod on a node with additional fields in its spec and container.

@@ -1,7 +1,8 @@
 //! The life of pods on nodes.
 
-use crate::emulator::test_cluster::TestCluster;
 use schedlab_api::object::{annotation, number, set, text};
+
+use crate::emulator::test_cluster::TestCluster;
 
 #[tokio::test(start_paused = true)]
 async fn a_bound_pod_runs_and_one_without_a_node_does_not() {

@@ -1,7 +1,8 @@
 //! Admission and usage of `ResourceQuotas` in a running cluster.
 
-use crate::emulator::test_cluster::TestCluster;
 use schedlab_api::object::map;
+
+use crate::emulator::test_cluster::TestCluster;
 
 const QUOTA: &str = "
     apiVersion: v1

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use schedlab_api::quantity::Milli;
 use serde::Deserialize;
 use serde_saphyr::{Location, Spanned};
 
@@ -9,9 +10,8 @@ use super::FleetError;
 use super::labels;
 use super::spanned_value::{FleetFile, Scalar, UsedNames, parse_yaml};
 use super::taint::TaintText;
-use crate::controllers::{EXIT_CODE, RUN_TIME, STARTUP, TERMINATION};
-use crate::names;
-use schedlab_api::quantity::Milli;
+use crate::api_types::kubelet_timing::{EXIT_CODE, RUN_TIME, STARTUP, TERMINATION};
+use crate::api_types::names;
 
 /// The maximum number of nodes in a pool.
 pub(super) const NODES_MAX: u64 = 100_000;

@@ -3,14 +3,14 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
+use schedlab_api::quantity::{self, Milli};
 use serde::Deserialize;
 use serde::de::{DeserializeOwned, Deserializer, Error, Visitor};
 use serde_path_to_error::Track;
 use serde_saphyr::{Location, SnippetMode, Spanned, UserMessageFormatter};
 
 use super::{FleetError, FleetLocation};
-use crate::controllers::parse_duration;
-use schedlab_api::quantity::{self, Milli};
+use crate::api_types::kubelet_timing::parse_duration;
 
 /// A number or string as written in the file.
 #[derive(Clone, Debug, PartialEq, Eq)]

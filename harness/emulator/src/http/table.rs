@@ -12,7 +12,7 @@ mod workload;
 use jiff::Timestamp;
 use serde::Serialize;
 
-use crate::kinds::{Column, Kind, Origin};
+use crate::api_types::kinds::{Column, Kind, Origin};
 use schedlab_api::{
     Value, json,
     object::{at, text},

@@ -1,11 +1,15 @@
 //! Parses `DeleteOptions` bodies.
 
 use super::request::{DeleteOptions, Preconditions, Propagation};
-use crate::error::ApiError;
+use crate::api_types::error::ApiError;
 use schedlab_api::{Value, object};
 
 impl DeleteOptions {
     /// Parses a `DeleteOptions` body; null means all defaults.
+    ///
+    /// # Errors
+    ///
+    /// 400: a field has the wrong type. 422: the propagation policy is unknown.
     pub fn from_object(body: &Value) -> Result<Self, ApiError> {
         let grace_secs = match body.get("gracePeriodSeconds") {
             None | Some(Value::Null) => None,

@@ -1,14 +1,8 @@
 //! Custom kinds: definitions, schemas, registration and removal.
 
 use insta::assert_snapshot;
-<<<<<<< HEAD
 use schedlab_api::{Value, json, object::condition};
-use schedlab_emulator::select::FieldSelector;
-=======
-use schedlab_api::{Value, json};
 use schedlab_emulator::FieldSelector;
-use schedlab_emulator::object::condition;
->>>>>>> emu
 use schedlab_emulator::store::{FieldValidation, Op, PatchBody, Subresource, Write};
 
 use crate::test_store::{TestStore, outcome};

@@ -3,12 +3,12 @@
 use std::{collections::BTreeMap, fmt::Write as _};
 
 use schedlab_api::{Value, quantity::thousandths};
+use schedlab_audit::{charged_milli, gpu_memory_mib, pod_requests};
 
 use super::{
     ClusterObjects, FairShares, string,
     symbols::{PodState, Workload},
 };
-use crate::audit::{charged_milli, gpu_memory_mib, pod_requests};
 
 /// A resource for which queues have quotas. Amounts of a queue are divided by `queue_units`, and
 /// thousandths of a pod's requests by `pod_units`, to get thousandths of `unit`.

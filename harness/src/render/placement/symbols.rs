@@ -3,12 +3,10 @@
 use std::collections::BTreeMap;
 
 use schedlab_api::Value;
+use schedlab_audit::unschedulable_message;
 
 use super::{ClusterObjects, string};
-use crate::{
-    change::unschedulable_message,
-    render::aliases::{Alias, Aliases, generated_prefix, without_hash},
-};
+use crate::render::aliases::{Alias, Aliases, generated_prefix, without_hash};
 
 /// Pods of one owner, or with the same name except for the number.
 pub(super) struct Workload<'a> {

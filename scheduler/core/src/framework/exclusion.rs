@@ -1,15 +1,19 @@
-//! Pods that cannot run near each other: domains that hold at most one of them.
+//! Pods that cannot run near each other: domains that hold at most one of them, and pods that must
+//! be in one topology domain all the same.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::{ExclusionDomain, FreeCapacity, Session};
+use super::{
+    ExclusionDomain, FreeCapacity, PlacementFailure, Session, Statement,
+    topology::{Levels, PodSet, TopologyQuery},
+};
 use crate::{
-    model::{HOSTNAME, Name, NodeId, PodGroupId, PodId, ShapeId},
-    reason::{FitError, MutualExclusion, PinnedLabel},
+    model::{HOSTNAME, Name, NodeId, PodGroupId, PodId, ShapeId, TopologyConstraint},
+    reason::{FitError, InvalidLevel, MutualExclusion, NoTopologyDomain, PinnedLabel},
 };
 
 /// Maximum number of pods that are compared pairwise.
-pub(super) const COMPARED_MAX: usize = 64;
+const COMPARED_MAX: usize = 64;
 
 impl Session<'_> {
     /// By node the number of its domain, such that no two of the pods can be in one domain; for
@@ -103,7 +107,7 @@ impl Session<'_> {
         })
     }
 
-    pub(super) fn pair_exclusion_domains(&self, a: PodId, b: PodId) -> Vec<ExclusionDomain<'_>> {
+    fn pair_exclusion_domains(&self, a: PodId, b: PodId) -> Vec<ExclusionDomain<'_>> {
         let filters = self.profile.plugins.filter.iter();
         filters.flat_map(|filter| filter.exclusion_domains(self, a, b)).collect()
     }
@@ -121,5 +125,76 @@ impl Session<'_> {
                 Some(*numbers.entry(value?).or_insert(next))
             })
             .collect()
+    }
+}
+
+/// Two pods that cannot be in one domain.
+struct Conflict<'a> {
+    pods: [PodId; 2],
+    domain: ExclusionDomain<'a>,
+    /// Depth of the widest level none of whose domains holds both.
+    depth: usize,
+}
+
+impl Statement<'_> {
+    /// Whether the level can never be satisfied: two of the pods, or one and a running pod of its
+    /// group, exclude each other from every domain.
+    pub(super) fn diagnose_conflict(
+        &mut self,
+        query: TopologyQuery<'_>,
+    ) -> Option<PlacementFailure> {
+        let TopologyQuery { constraint, pod_set, .. } = query;
+        let levels = self.levels(constraint).ok().filter(Levels::is_required)?;
+        let Conflict { pods, domain: exclusion, depth } = self.find_conflict(levels, pod_set)?;
+        let over = match exclusion {
+            ExclusionDomain::Node => None,
+            ExclusionDomain::Label(label) => Some(Name::clone(label)),
+        };
+        let pods = pods.map(|pod| Name::clone(&self.pod(pod).name));
+        let around = levels.parent_level(depth).map(Name::clone);
+        let wider = around.filter(|level| {
+            let required = Some(Name::clone(level));
+            let constraint = TopologyConstraint { required, ..constraint.clone() };
+            self.try_in_domain(TopologyQuery { constraint: &constraint, ..query }).is_ok()
+        });
+        let invalid_level = Some(Box::new(InvalidLevel::PodsConflict { pods, over, wider }));
+        let no_domain =
+            NoTopologyDomain { invalid_level, ..NoTopologyDomain::new(constraint, pod_set.pods) };
+        Some(PlacementFailure::for_no_domain(no_domain, pod_set))
+    }
+}
+
+impl Session<'_> {
+    /// The conflict at the widest level.
+    fn find_conflict<'a>(
+        &'a self,
+        levels: Levels<'a>,
+        pod_set: PodSet<'_>,
+    ) -> Option<Conflict<'a>> {
+        let minds = |pod: &PodId| self.shape_of(*pod).may_exclude_neighbors();
+        let there = self.pods_in_use(pod_set);
+        if !pod_set.pods.iter().chain(&there).any(minds) {
+            return None;
+        }
+        let coming = &pod_set.pods[..pod_set.pods.len().min(COMPARED_MAX)];
+        let pairs = coming.iter().enumerate().flat_map(|(at, b)| {
+            let others = coming[..at].iter().chain(there.iter().take(COMPARED_MAX));
+            others.map(move |a| [*a, *b])
+        });
+        let conflict = pairs.flat_map(|pods| {
+            let [a, b] = pods;
+            let parts = self
+                .pair_exclusion_domains(a, b)
+                .into_iter()
+                .chain(self.pair_exclusion_domains(b, a));
+            parts.filter_map(move |exclusion| {
+                let label = match exclusion {
+                    ExclusionDomain::Node => HOSTNAME,
+                    ExclusionDomain::Label(label) => label,
+                };
+                Some(Conflict { pods, domain: exclusion, depth: levels.required_depth(label)? })
+            })
+        });
+        conflict.min_by_key(|conflict| conflict.depth)
     }
 }

@@ -3,7 +3,6 @@
 //! minimum of satisfied children.
 
 mod gang_readiness;
-mod sub_group_deficit;
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -144,6 +143,10 @@ impl Members {
     }
 
     /// Enough pods exist, not behind gates, for the minimum.
+    ///
+    /// # Errors
+    ///
+    /// What is missing: too few pods of the group or of a sub-group exist without scheduling gates.
     pub fn check_ready(&self, group: &PodGroup) -> Result<(), GangReadiness> {
         let tree = SubGroupTree { group, members: self };
         if tree.can_be_satisfied(None) { Ok(()) } else { Err(self.readiness(group)) }

@@ -85,6 +85,10 @@ impl Session<'_> {
     }
 
     /// When the pod fits on the node, or why not.
+    ///
+    /// # Errors
+    ///
+    /// The first reason by which a Filter plugin rejects the node for the pod.
     pub fn fit(&self, pod: PodId, node: NodeId) -> Result<Fit, FitError> {
         run_filters(&self.filters(pod, |_| true), node)
     }

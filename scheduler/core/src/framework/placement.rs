@@ -5,8 +5,7 @@ use std::collections::BTreeSet;
 
 use super::{
     Fit, PermitStatus, PodState, Session, Statement,
-    topology::{CandidateDomain, PodSet},
-    topology_diagnosis::TopologyQuery,
+    topology::{CandidateDomain, PodSet, TopologyQuery},
 };
 use crate::{
     model::{NodeId, PodGroupId, PodId},
@@ -65,6 +64,10 @@ impl PlacementMode {
 
 impl Session<'_> {
     /// Runs the PreFilter plugins for the next pods of a group.
+    ///
+    /// # Errors
+    ///
+    /// The reason of the first PreFilter plugin that rejects the pods.
     pub fn pre_filter(&self, group: PodGroupId, pods: &[PodId]) -> Result<(), Reason> {
         let mut plugins = self.profile.plugins.pre_filter.iter();
         plugins.try_for_each(|plugin| plugin.pre_filter(self, group, pods))
@@ -98,11 +101,19 @@ impl Session<'_> {
 impl Statement<'_> {
     /// Allocates all of `pods`, or pipelines those that must wait; all or none. Permit plugins
     /// decide whether some may be bound before others.
+    ///
+    /// # Errors
+    ///
+    /// A plugin rejects the pods, or there are no nodes for all of them. No pod is placed then.
     pub fn allocate_all(&mut self, pods: &[PodId]) -> Result<(), PlacementFailure> {
         self.allocate_with_permit(pods, PlacementMode::Allocate)
     }
 
     /// Like [`Self::allocate_all`], without explaining failures.
+    ///
+    /// # Errors
+    ///
+    /// As [`Self::allocate_all`]; the failure has no details.
     pub fn allocate_all_unexplained(&mut self, pods: &[PodId]) -> Result<(), PlacementFailure> {
         self.allocate_with_permit(pods, PlacementMode::AllocateUnexplained)
     }
@@ -277,7 +288,7 @@ impl Statement<'_> {
     /// Pipelines an allocated pod to the same capacity.
     fn convert_to_pipelined(&mut self, pod: PodId) {
         if let PodState::Allocated(node) = self.state(pod) {
-            let parts = self.pods.portions().of_pod(pod).pipeline_allocated();
+            let parts = self.portions_of(pod).pipeline_allocated();
             self.change_state(pod, PodState::Pipelined(node), parts);
         }
     }

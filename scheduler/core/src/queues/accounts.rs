@@ -2,11 +2,11 @@
 
 use super::{
     Charge, ChargeTable, accounted_with_mig,
+    fairshare::fair_shares,
     shared_claims::{ChargeChange, SharedClaims},
 };
 use crate::{
     Snapshot,
-    fairshare::fair_shares,
     model::{Pod, PodStatus, Queue, QueueId, Time},
     resources::{Amount, PerResource},
 };
@@ -24,7 +24,7 @@ pub struct Account {
     pub quota: PerResource<Amount>,
     /// What it may use at most.
     pub limit: PerResource<Amount>,
-    /// Its fair share, from [`crate::fairshare`].
+    /// Its fair share, from [`super::fairshare`].
     pub fair_share: PerResource<i64>,
     /// Used by its allocated and pipelined pods; releasing pods do not count.
     pub allocated: PerResource<i64>,

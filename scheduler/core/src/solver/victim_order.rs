@@ -1,12 +1,14 @@
 //! The order in which victims are considered: the worst unit of the queue that exceeds its share
-//! most; then the next one, as if the first had been evicted.
+//! most; then the next one, as if the first had been evicted. Explanations list victims in that
+//! order, without a search.
 
 use std::collections::BTreeMap;
 
-use super::{EvictableUnit, EvictionCandidates, UnitKey};
+use super::{EvictableUnit, EvictionCandidates, Portion, SearchContext, UnitKey, min_runtime};
 use crate::{
+    framework::Session,
     model::QueueId,
-    queues::{Direction, JobCandidate, QueueAccounts, QueueOrder},
+    queues::{Direction, JobCandidate, QueueAccounts, QueueOrder, reclaim::Reclaimer},
     resources::PerResource,
 };
 
@@ -65,4 +67,34 @@ impl<'a, F: Fn(&EvictableUnit) -> bool> Iterator for VictimOrder<'a, F> {
         self.advance(queue, evicted.plus(unit.amount), Some(unit.key));
         Some(unit)
     }
+}
+
+/// The units that reclaim would consider for `reclaimer`; empty if it may not start.
+pub fn reclaim_candidates(session: &Session<'_>, reclaimer: Reclaimer) -> Vec<EvictableUnit> {
+    let accounts = session.accounts();
+    let (snapshot, profile, free) = (session.snapshot, session.profile, PerResource::default());
+    let context = SearchContext { snapshot, profile, accounts, free };
+    let candidates = EvictionCandidates::new(session);
+    let queues = candidates
+        .queues()
+        .filter(|queue| *queue != reclaimer.queue && reclaimer.may_take_from(accounts, *queue));
+    let is_candidate = |unit: &EvictableUnit| match unit.portion {
+        Portion::Elastic => true,
+        Portion::Minimum => {
+            min_runtime::reclaim_protection(&context, reclaimer.queue, unit.group).is_none()
+        }
+    };
+    if reclaimer.may_start(accounts) {
+        VictimOrder::new(&candidates, accounts, queues, is_candidate).cloned().collect()
+    } else {
+        Vec::new()
+    }
+}
+
+/// The units of `queue` and of the queues below it, in the order in which others would evict them.
+pub fn eviction_order(session: &Session<'_>, queue: QueueId) -> Vec<EvictableUnit> {
+    let accounts = session.accounts();
+    let candidates = EvictionCandidates::new(session);
+    let below = candidates.queues().filter(|leaf| accounts.path(*leaf).any(|above| above == queue));
+    VictimOrder::new(&candidates, accounts, below, |_| true).cloned().collect()
 }

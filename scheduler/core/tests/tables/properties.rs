@@ -4,7 +4,6 @@
 use std::fmt::Write;
 
 use proptest::prelude::*;
-
 use schedlab_audit::{Rule, Rules};
 use schedlab_scheduler_core::{
     Profile, Snapshot,

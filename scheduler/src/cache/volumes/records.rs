@@ -1,4 +1,4 @@
-//! Storage objects as the cache keeps them, and the claims in the spec of pods.
+//! Storage objects as the cache keeps them.
 
 use schedlab_api::Value;
 use schedlab_scheduler_core::model::{
@@ -6,46 +6,14 @@ use schedlab_scheduler_core::model::{
     VolumeReach,
 };
 
-use super::{
-    super::{controller, selectors},
-    ObjectKey, zones,
+use super::zones;
+use crate::{
+    parse::{Unit, at, list, name, quantity, strings, text, uid, version},
+    records::{ObjectKey, controller, selectors},
 };
-use crate::parse::{Unit, at, list, name, quantity, strings, text, uid, version};
 
 /// Provisioner of classes whose volumes are created manually.
 const NO_PROVISIONER: &str = "kubernetes.io/no-provisioner";
-
-/// A claim in the spec of a pod.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct PodVolumeClaim {
-    /// The claim's name.
-    pub(crate) claim: Name,
-    /// Whether it is created for the pod (generic ephemeral volume) and must be owned by it.
-    pub(crate) is_ephemeral: bool,
-}
-
-impl PodVolumeClaim {
-    /// The claims of a pod; most pods have none.
-    pub(crate) fn from_pod(pod: &Value) -> Vec<Self> {
-        list(pod, "/spec/volumes")
-            .iter()
-            .filter_map(|volume| Self::from_volume(pod, volume))
-            .collect()
-    }
-
-    fn from_volume(pod: &Value, volume: &Value) -> Option<Self> {
-        if let Some(claim) = name(volume, "/persistentVolumeClaim/claimName") {
-            return Some(Self { claim, is_ephemeral: false });
-        }
-        at(volume, "/ephemeral/volumeClaimTemplate")?;
-        let (pod, own) = (text(pod, "/metadata/name")?, text(volume, "/name")?);
-        Some(Self { claim: format!("{pod}-{own}").into(), is_ephemeral: true })
-    }
-
-    pub(super) fn key(&self, namespace: &Name) -> ObjectKey {
-        ObjectKey { namespace: Name::clone(namespace), name: Name::clone(&self.claim) }
-    }
-}
 
 /// The fields of a `PersistentVolumeClaim` that affect scheduling.
 #[derive(Clone, Debug, PartialEq, Eq)]

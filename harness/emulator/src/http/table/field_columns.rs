@@ -8,17 +8,11 @@ use jiff::Timestamp;
 use super::duration::since;
 use super::{NONE, or_none};
 use crate::admission;
-<<<<<<< HEAD
-use crate::select::LabelSelector;
+use crate::api_types::label_selector::LabelSelector;
 use schedlab_api::{
     Value, json,
     object::{at, list, map, number, text},
 };
-=======
-use crate::label_selector::LabelSelector;
-use crate::object::{at, list, map, number, text};
-use schedlab_api::{Value, json};
->>>>>>> emu
 
 /// A column after the name column.
 pub(super) struct FieldColumn {

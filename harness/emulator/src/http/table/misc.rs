@@ -4,17 +4,11 @@ use jiff::Timestamp;
 
 use super::duration::since;
 use super::{NONE, or_none};
-<<<<<<< HEAD
-use crate::select::LabelSelector;
+use crate::api_types::label_selector::LabelSelector;
 use schedlab_api::{
     Value, json,
     object::{at, list, map, number, text},
 };
-=======
-use crate::label_selector::LabelSelector;
-use crate::object::{at, list, map, number, text};
-use schedlab_api::{Value, json};
->>>>>>> emu
 
 pub(super) const NAMESPACE: &[(&str, &str, i64)] =
     &[("Name", "string", 0), ("Status", "string", 0), ("Age", "string", 0)];

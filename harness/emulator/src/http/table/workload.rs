@@ -4,17 +4,11 @@ use jiff::Timestamp;
 
 use super::duration::{human, since};
 use super::{NONE, or_none};
-<<<<<<< HEAD
-use crate::select::LabelSelector;
+use crate::api_types::label_selector::LabelSelector;
 use schedlab_api::{
     Map, Value, json,
     object::{at, condition, is_deleting, list, map, number, remove, text},
 };
-=======
-use crate::label_selector::LabelSelector;
-use crate::object::{at, condition, is_deleting, list, map, number, remove, text};
-use schedlab_api::{Map, Value, json};
->>>>>>> emu
 
 pub(super) const DEPLOYMENT: &[(&str, &str, i64)] = &[
     ("Name", "string", 0),

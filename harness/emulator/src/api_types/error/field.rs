@@ -1,0 +1,220 @@
+//! Validation errors of fields with the API's texts, collected so that one error response lists
+//! them all.
+
+use super::{ApiError, Cause, Details};
+use schedlab_api::Value;
+
+/// The validation errors of one object, in the order found.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct FieldErrors {
+    causes: Vec<Cause>,
+}
+
+impl FieldErrors {
+    /// Without errors.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Whether there are no errors.
+    pub fn is_empty(&self) -> bool {
+        self.causes.is_empty()
+    }
+
+    /// The errors in the order found.
+    pub fn causes(&self) -> &[Cause] {
+        &self.causes
+    }
+
+    /// Adds the errors of another check.
+    pub fn extend(&mut self, other: Self) {
+        self.causes.extend(other.causes);
+    }
+
+    /// Adds the errors of a part of the object, at `field`.
+    pub fn extend_below(&mut self, field: &str, part: Self) {
+        self.causes.extend(part.causes.into_iter().map(|cause| match cause.field.as_str() {
+            // An error of the whole part has the field `<nil>`.
+            "<nil>" => Cause {
+                message: cause.message.replacen("<nil> in body", " in body", 1),
+                field: field.to_owned(),
+                ..cause
+            },
+            _ => Cause { field: format!("{field}.{}", cause.field), ..cause },
+        }));
+    }
+
+    /// Whether there are errors that prevent the evaluation of CEL rules.
+    pub fn blocks_cel_rules(&self) -> bool {
+        let blocking = ["NotSupported", "Required", "TooLong", "TooMany", "TypeInvalid"];
+        self.causes.iter().any(|cause| {
+            let kind = cause.reason.strip_prefix("FieldValue").unwrap_or_default();
+            blocking.contains(&kind)
+        })
+    }
+
+    /// The errors that are not in `known`.
+    #[must_use]
+    pub fn without(mut self, known: &Self) -> Self {
+        self.causes.retain(|cause| !known.causes.contains(cause));
+        self
+    }
+
+    fn add(&mut self, reason: &str, field: impl Into<String>, message: String) {
+        self.causes.push(Cause { reason: reason.to_owned(), message, field: field.into() });
+    }
+
+    /// An invalid value.
+    pub fn invalid(&mut self, field: impl Into<String>, value: &Value, rule: &str) {
+        let message = format!("Invalid value: {value}: {rule}");
+        self.add("FieldValueInvalid", field, message);
+    }
+
+    /// An invalid value, formatted by the caller (for instance as a Go struct).
+    pub fn invalid_as_shown(&mut self, field: impl Into<String>, shown: &str, rule: &str) {
+        let message = format!("Invalid value: {shown}: {rule}");
+        self.add("FieldValueInvalid", field, message);
+    }
+
+    /// A value whose type is not that of the schema.
+    pub fn wrong_type(&mut self, field: impl Into<String>, found: &str, expected: &str) {
+        let field = field.into();
+        let message = format!(
+            "Invalid value: \"{found}\": {field} in body must be of type {expected}: \"{found}\""
+        );
+        self.add("FieldValueTypeInvalid", field, message);
+    }
+
+    /// A string that does not have the format of the schema.
+    pub fn wrong_format(&mut self, field: impl Into<String>, text: &str, format: &str) {
+        let field = field.into();
+        let message = format!(
+            "Invalid value: {}: {field} in body must be of type {format}: \"{text}\"",
+            Value::from(text)
+        );
+        self.add("FieldValueTypeInvalid", field, message);
+    }
+
+    /// A missing required value.
+    pub fn required(&mut self, field: impl Into<String>, rule: &str) {
+        let message = if rule.is_empty() {
+            "Required value".to_owned()
+        } else {
+            format!("Required value: {rule}")
+        };
+        self.add("FieldValueRequired", field, message);
+    }
+
+    /// A value that is not one of the allowed ones.
+    pub fn unsupported(&mut self, field: impl Into<String>, value: &Value, allowed: &[&str]) {
+        self.unsupported_as_shown(field, &value.to_string(), allowed);
+    }
+
+    /// Like [`Self::unsupported`], with the value formatted by the caller.
+    pub fn unsupported_as_shown(
+        &mut self,
+        field: impl Into<String>,
+        shown: &str,
+        allowed: &[&str],
+    ) {
+        let allowed: Vec<String> = allowed.iter().map(|text| format!("\"{text}\"")).collect();
+        let message =
+            format!("Unsupported value: {shown}: supported values: {}", allowed.join(", "));
+        self.add("FieldValueNotSupported", field, message);
+    }
+
+    /// A duplicate value.
+    pub fn duplicate(&mut self, field: impl Into<String>, value: &Value) {
+        self.add("FieldValueDuplicate", field, format!("Duplicate value: {value}"));
+    }
+
+    /// A value that is a duplicate by the given rule.
+    pub fn duplicate_with_rule(&mut self, field: impl Into<String>, shown: &str, rule: &str) {
+        self.add("FieldValueDuplicate", field, format!("Duplicate value: {shown}: {rule}"));
+    }
+
+    /// An invalid value that the message does not show.
+    pub fn invalid_without_value(&mut self, field: impl Into<String>, rule: &str) {
+        self.add("FieldValueInvalid", field, format!("Invalid value: {rule}"));
+    }
+
+    /// A field that must not be set.
+    pub fn forbidden(&mut self, field: impl Into<String>, rule: &str) {
+        self.add("FieldValueForbidden", field, format!("Forbidden: {rule}"));
+    }
+
+    /// A reference to something that does not exist.
+    pub fn not_found(&mut self, field: impl Into<String>, value: &Value) {
+        self.add("FieldValueNotFound", field, format!("Not found: {value}"));
+    }
+
+    /// Like [`Self::not_found`], with the names that exist.
+    pub fn not_found_with_detail(&mut self, field: impl Into<String>, value: &Value, rule: &str) {
+        self.add("FieldValueNotFound", field, format!("Not found: {value}: {rule}"));
+    }
+
+    /// A value longer than `limit` bytes.
+    pub fn too_long(&mut self, field: impl Into<String>, limit: usize) {
+        let message = format!("Too long: may not be more than {limit} bytes");
+        self.add("FieldValueTooLong", field, message);
+    }
+
+    /// A list with more than `limit` items.
+    pub fn too_many(&mut self, field: impl Into<String>, found: usize, limit: usize) {
+        let message = format!("Too many: {found}: must have at most {limit} items");
+        self.add("FieldValueTooMany", field, message);
+    }
+
+    /// `Invalid` (422) for the options of a request if there are errors.
+    ///
+    /// # Errors
+    ///
+    /// `Invalid` (422) with a cause for each error that was added.
+    pub fn into_options_result(self, kind: &str) -> Result<(), ApiError> {
+        self.into_result_for("meta.k8s.io", kind, "")
+    }
+
+    /// All errors as one text without repetitions; `None` if there are none.
+    pub fn aggregate(&self) -> Option<String> {
+        let mut messages: Vec<String> = Vec::new();
+        for cause in &self.causes {
+            let wrong = format!("{}: {}", cause.field, cause.message);
+            if !messages.contains(&wrong) {
+                messages.push(wrong);
+            }
+        }
+        match messages.as_slice() {
+            [] => None,
+            [one] => Some(one.clone()),
+            several => Some(format!("[{}]", several.join(", "))),
+        }
+    }
+
+    /// `Invalid` (422) for an object of a kind if there are errors.
+    pub(crate) fn into_result_for(
+        self,
+        group: &str,
+        kind: &str,
+        name: &str,
+    ) -> Result<(), ApiError> {
+        if self.causes.is_empty() {
+            return Ok(());
+        }
+        let messages = self.aggregate().unwrap_or_default();
+        let dot = if group.is_empty() { "" } else { "." };
+        Err(ApiError {
+            code: 422,
+            reason: "Invalid".to_owned(),
+            message: format!("{kind}{dot}{group} \"{name}\" is invalid: {messages}"),
+            details: Some(Box::new(Details {
+                name: name.to_owned(),
+                group: group.to_owned(),
+                kind: kind.to_owned(),
+                causes: self.causes,
+                ..Details::default()
+            })),
+            continue_token: None,
+            warnings: Vec::new(),
+        })
+    }
+}

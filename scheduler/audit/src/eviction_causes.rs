@@ -1,0 +1,163 @@
+//! Why pods were evicted. As KAI does, the scheduler writes the action and the preemptor as
+//! annotations of an event of the victim's pod group. The condition of the victim and the victim's
+//! own event have the same message, which leads to that event. Messages are compared, not parsed.
+
+use std::{collections::BTreeMap, fmt};
+
+use schedlab_api::{
+    Value,
+    pointer::{at, text},
+};
+
+use crate::rules::{EvictionKind, Name};
+
+const ACTION: &str = "evictor-action-type";
+const PREEMPTOR_NAME: &str = "evictor-pod-group-name";
+const PREEMPTOR_NAMESPACE: &str = "evictor-pod-group-namespace";
+
+/// The maximum length of the message of an event, in characters.
+const EVENT_MESSAGE_MAX: usize = 1024;
+
+/// Why a pod was evicted.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum EvictionCause {
+    /// Another pod group needs its place.
+    Preemptor {
+        /// The action of the scheduler.
+        kind: EvictionKind,
+        /// The pod group, as `namespace/name`.
+        preemptor: Name,
+    },
+    /// Its gang stayed below its minimum.
+    StaleGang,
+}
+
+/// Why the cause of an eviction is not known.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum UnknownCause {
+    /// No event of a pod group has this message and an action.
+    NotAnnounced(String),
+    /// The event has an action that KAI does not have.
+    Action(String),
+    /// The event of this action has no preemptor.
+    NoPreemptor(String),
+}
+
+impl fmt::Display for UnknownCause {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NotAnnounced(message) => write!(
+                f,
+                "no event of a pod group has the annotation {ACTION} and the message {message:?}"
+            ),
+            Self::Action(action) => write!(
+                f,
+                "annotation {ACTION}: got {action:?}, expected reclaim, preempt, consolidation or \
+                 stalegangeviction"
+            ),
+            Self::NoPreemptor(action) => write!(
+                f,
+                "the event with {ACTION} {action:?} lacks {PREEMPTOR_NAME} or {PREEMPTOR_NAMESPACE}"
+            ),
+        }
+    }
+}
+
+/// The causes of evictions that were announced so far.
+#[derive(Debug, Default)]
+pub struct EvictionCauses {
+    /// Causes in events of pod groups, by message.
+    by_message: BTreeMap<String, Result<EvictionCause, UnknownCause>>,
+    /// The message of the last event of each victim, by its uid. After a restart, a scheduler may
+    /// write a condition with other numbers than the event has.
+    messages: BTreeMap<String, String>,
+}
+
+impl EvictionCauses {
+    /// Observes an event of the API.
+    pub fn observe_event(&mut self, event: &Value) {
+        let field = |path| text(event, path);
+        if !matches!(field("/reason"), Some("Evict" | "Evicted" | "Preempted")) {
+            return;
+        }
+        let Some(message) = field("/message").or_else(|| field("/note")) else { return };
+        match field("/involvedObject/kind") {
+            Some("Pod") => {
+                let uid = field("/involvedObject/uid").unwrap_or_default();
+                self.messages.insert(uid.to_owned(), message.to_owned());
+            }
+            Some("PodGroup") => {
+                if let Some(cause) = announced_cause(event) {
+                    self.by_message.insert(message.to_owned(), cause);
+                }
+            }
+            Some(_) | None => {}
+        }
+    }
+
+    /// Forgets the cause of a pod that no longer exists.
+    pub(crate) fn forget(&mut self, pod: &Value) {
+        let uid = text(pod, "/metadata/uid").unwrap_or_default();
+        if let Some(message) = self.messages.remove(uid) {
+            self.by_message.remove(&message);
+        }
+    }
+
+    /// The cause of the eviction of `pod`, whose condition has this message.
+    ///
+    /// # Errors
+    ///
+    /// The scheduler announced no cause, or one that is not known.
+    pub fn cause(&self, pod: &Value, message: &str) -> Result<EvictionCause, UnknownCause> {
+        let uid = text(pod, "/metadata/uid").unwrap_or_default();
+        let shortened: String = message.chars().take(EVENT_MESSAGE_MAX).collect();
+        let announced = || self.by_message.get(self.messages.get(uid)?);
+        let cause = self.by_message.get(&shortened).or_else(announced);
+        cause.cloned().unwrap_or_else(|| Err(UnknownCause::NotAnnounced(message.to_owned())))
+    }
+}
+
+/// The cause in the annotations of an event; `None` if it has no action.
+fn announced_cause(event: &Value) -> Option<Result<EvictionCause, UnknownCause>> {
+    let annotations = at(event, "/metadata/annotations")?;
+    let annotation = |key: &str| annotations.get(key)?.as_str();
+    let action = annotation(ACTION)?;
+    let kind = match action {
+        "reclaim" => EvictionKind::Reclaim,
+        "preempt" => EvictionKind::Preempt,
+        "consolidation" => EvictionKind::Consolidate,
+        "stalegangeviction" => return Some(Ok(EvictionCause::StaleGang)),
+        unknown => return Some(Err(UnknownCause::Action(unknown.to_owned()))),
+    };
+    let preemptor = annotation(PREEMPTOR_NAMESPACE).zip(annotation(PREEMPTOR_NAME));
+    let Some((namespace, name)) = preemptor else {
+        return Some(Err(UnknownCause::NoPreemptor(action.to_owned())));
+    };
+    let preemptor = format!("{namespace}/{name}").into();
+    Some(Ok(EvictionCause::Preemptor { kind, preemptor }))
+}
+
+#[cfg(test)]
+mod tests {
+    use schedlab_api::json;
+
+    use super::*;
+
+    fn event(kind: &str, message: &str, annotations: &Value) -> Value {
+        json!({"reason": "Evict", "message": message, "metadata": {"annotations": annotations},
+            "involvedObject": {"kind": kind, "uid": "u"}})
+    }
+
+    #[test]
+    fn a_later_condition_with_other_numbers_has_the_cause_of_the_first_event() {
+        let mut causes = EvictionCauses::default();
+        let pod = json!({"metadata": {"uid": "u"}});
+        causes.observe_event(&event("Pod", "uses 16", &json!({})));
+        causes.observe_event(&event("PodGroup", "uses 16", &json!({ACTION: "stalegangeviction"})));
+        for message in ["uses 16", "uses 15"] {
+            assert_eq!(causes.cause(&pod, message), Ok(EvictionCause::StaleGang), "{message}");
+        }
+        causes.forget(&pod);
+        assert!(causes.cause(&pod, "uses 16").is_err());
+    }
+}

@@ -1,0 +1,82 @@
+//! GPU fractions, from the annotations with which pods request them and the labels with the
+//! assigned devices.
+
+use std::collections::BTreeMap;
+
+use schedlab_api::{
+    Value,
+    pointer::{at, text},
+    quantity::thousandths,
+};
+
+use crate::rules::{DeviceShare, Name, PodView};
+
+const GPU_GROUP_LABEL: &str = "runai-gpu-group";
+
+/// Prefix of the names of reservation pods. Such a pod occupies a shared device as a whole, so that
+/// the device plugin sees it as used, and has no fraction of it.
+const RESERVATION_POD_PREFIX: &str = "gpu-reservation-";
+
+/// Memory of each GPU of the node in MiB, rounded down to hundreds; 0 if unknown.
+pub fn gpu_memory_mib(node: &Value) -> i64 {
+    let label = at(node, "/metadata/labels").and_then(|all| all.get("nvidia.com/gpu.memory"));
+    label.and_then(|text| text.as_str()?.parse::<i64>().ok()).map_or(0, |mib| mib / 100 * 100)
+}
+
+/// What queues are charged for the pod's fractions on a node with such devices, in thousandths of a
+/// GPU.
+pub fn charged_milli(pod: &Value, device_mib: i64) -> i128 {
+    requested_fractions(pod, device_mib).map_or(0, |(_, paid)| paid)
+}
+
+/// Adds the pod's fractions to its view, if it has a node.
+pub(crate) fn add_fractions(
+    mut view: PodView,
+    pod: &Value,
+    gpu_memory: &BTreeMap<Name, i64>,
+) -> PodView {
+    let Some(node) = &view.node else { return view };
+    let device_mib = gpu_memory.get(node).copied().unwrap_or(0);
+    let reserves = is_reservation_pod(pod);
+    let requested = requested_fractions(pod, device_mib).or_else(|| reserves.then_some((0, 0)));
+    let Some((milli, paid)) = requested else { return view };
+    let part = |device: &str| DeviceShare { device: device.into(), milli };
+    view.device_shares = shared_devices(pod).map(part).collect();
+    if reserves {
+        return view;
+    }
+    view.extra_charges.insert("nvidia.com/gpu".into(), paid);
+    view
+}
+
+/// The devices of which the pod has a fraction, or which it reserves.
+pub fn shared_devices(pod: &Value) -> impl Iterator<Item = &str> {
+    let labels = at(pod, "/metadata/labels").and_then(Value::as_object);
+    labels.into_iter().flatten().filter_map(|(key, value)| {
+        let several = key.strip_prefix(GPU_GROUP_LABEL)?.strip_prefix('/');
+        several.or_else(|| value.as_str().filter(|_| key == GPU_GROUP_LABEL))
+    })
+}
+
+/// Whether the pod reserves a shared device for the device plugin.
+pub fn is_reservation_pod(pod: &Value) -> bool {
+    text(pod, "/metadata/name").is_some_and(|name| name.starts_with(RESERVATION_POD_PREFIX))
+}
+
+/// The requested fraction of each device and the total that queues are charged, both in
+/// thousandths.
+fn requested_fractions(pod: &Value, device_mib: i64) -> Option<(i64, i128)> {
+    let annotations = at(pod, "/metadata/annotations")?;
+    let annotation = |key: &str| annotations.get(key)?.as_str();
+    let devices = annotation("gpu-fraction-num-devices").map_or(Some(1), |text| text.parse().ok());
+    let devices: i64 = devices.unwrap_or(1);
+    let device_mib = device_mib.max(1);
+    let (milli, paid) = if let Some(fraction) = annotation("gpu-fraction") {
+        let milli = i64::try_from(thousandths(&Value::from(fraction))?).ok()?;
+        (milli, milli)
+    } else {
+        let mib: i64 = annotation("gpu-memory")?.parse().ok()?;
+        ((mib * 1000 / device_mib).max(1), (mib * 100 + device_mib - 1) / device_mib * 10)
+    };
+    Some((milli, i128::from(paid * devices)))
+}

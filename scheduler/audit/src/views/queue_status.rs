@@ -1,0 +1,15 @@
+//! The reported status of a Queue.
+
+use schedlab_api::{Value, quantity::thousandths};
+
+use crate::rules::Amounts;
+
+/// `status.allocated`, for the resources that queues account for.
+pub(crate) fn reported_allocation(queue: &Value) -> Option<Amounts> {
+    let allocated = queue.pointer("/status/allocated")?.as_object()?;
+    let amounts = allocated.iter().filter_map(|(resource, amount)| {
+        matches!(resource.as_str(), "nvidia.com/gpu" | "cpu" | "memory")
+            .then_some((resource.as_str().into(), thousandths(amount)?))
+    });
+    Some(amounts.collect())
+}

@@ -1,0 +1,292 @@
+//! Finds pending jobs whose queue is at its fair share: other queues use more than their quotas,
+//! but reclaim evicts none of their pods.
+
+use std::collections::BTreeMap;
+
+use super::{head_of_line::HeadJobs, requeue::lacks_capacity};
+use crate::{
+    actions::allocate::Reasons,
+    framework::{FreeCapacity, Session},
+    model::{Name, NodeId, PodId, QueueId, ShapeId},
+    profile::Action,
+    queues::{
+        Account, JobKey, QueueAccounts,
+        reclaim::{Reclaimer, Victims, diverging_queues},
+    },
+    reason::{CapacityLocation, Quantity, Reason, Suggestion},
+    resources::{Amount, PerResource, ResourceName},
+};
+
+/// The over-quota use of all queues.
+#[derive(Default)]
+pub(crate) struct AtFairShare {
+    /// Preemptible over-quota use of the children of a queue (`None`: of the root), by resource.
+    lent: BTreeMap<Option<QueueId>, [i64; 3]>,
+    /// Unallocated capacity, by resource.
+    unallocated: [i64; 3],
+    /// Cached results of [`Self::fit_once_evicted`], by shape of the first pod, number of pods,
+    /// queue and whether it may start.
+    fits_once_evicted: BTreeMap<(ShapeId, usize, QueueId, bool), bool>,
+}
+
+/// A pending job, and whether the share of its queue lets it reclaim.
+struct ReclaimAttempt {
+    reclaimer: Reclaimer,
+    may_start: bool,
+}
+
+impl AtFairShare {
+    pub(crate) fn new(session: &Session<'_>) -> Self {
+        let accounts = session.accounts();
+        if !accounts.uses_fair_shares() || !session.profile.actions.contains(&Action::Reclaim) {
+            return Self::default();
+        }
+        let mut known = Self { unallocated: accounts.total().values(), ..Self::default() };
+        for queue in (0..u32::try_from(accounts.len()).unwrap_or(u32::MAX)).map(QueueId) {
+            let account = accounts.account(queue);
+            let lent = known.lent.entry(account.parent).or_default();
+            *lent = [0, 1, 2].map(|at| lent[at].saturating_add(lent_amount(account, at)));
+            if account.parent.is_none() {
+                let used = account.allocated.values();
+                known.unallocated =
+                    [0, 1, 2].map(|at| known.unallocated[at].saturating_sub(used[at]));
+            }
+        }
+        known
+    }
+
+    /// Replaces the reasons of all jobs that only lack capacity and whose queue is at its fair
+    /// share.
+    pub(crate) fn update_reasons(&mut self, session: &Session<'_>, reasons: &mut Reasons) {
+        if self.lent.is_empty() {
+            return;
+        }
+        let mut heads = HeadJobs::default();
+        let mut blocked: Vec<(JobKey, Reclaimer, Option<usize>)> = Vec::new();
+        for (&id, reason) in reasons.iter() {
+            let group = session.group(id);
+            let Some(queue) = group.queue_id().filter(|_| lacks_capacity(reason)) else { continue };
+            let pods = session.next_chunk(id);
+            let request = session.fair_share_request(&pods);
+            let reclaimer = Reclaimer { queue, preemptible: group.preemptible, request };
+            let may_start = reclaimer.may_start(session.accounts());
+            let key = session.current_job_key(id);
+            if !may_start {
+                heads.insert(queue, key);
+            }
+            let attempt = ReclaimAttempt { reclaimer, may_start };
+            if let Some(top) = self.lending_level_if_sufficient(session, &pods, &attempt, reason) {
+                blocked.push((key, reclaimer, Some(top).filter(|_| !may_start)));
+            }
+        }
+        for (key, reclaimer, short_below) in blocked {
+            let Some(reason) = reasons.get_mut(&key.group()) else { continue };
+            let new_reason = match short_below {
+                Some(top) => queue_at_fair_share(&reclaimer, session.accounts(), top)
+                    .map(|queue| fair_share_reason(session, reason, &reclaimer, queue)),
+                None => heads
+                    .head_before(reclaimer.queue, key)
+                    .map(|earlier| behind_share_reason(session, reason, reclaimer.queue, earlier)),
+            };
+            if let Some(new_reason) = new_reason {
+                *reason = new_reason;
+            }
+        }
+    }
+
+    /// The level of [`Self::highest_lending_level`], if evicting lenders would free capacity for
+    /// the pods, which lack nothing else.
+    fn lending_level_if_sufficient(
+        &mut self,
+        session: &Session<'_>,
+        pods: &[PodId],
+        attempt: &ReclaimAttempt,
+        reason: &Reason,
+    ) -> Option<usize> {
+        let is_full = || {
+            let suggestion = reason.suggestion();
+            matches!(
+                suggestion,
+                Suggestion::FreeCapacity {
+                    location: CapacityLocation::AnyNode
+                        | CapacityLocation::FullNodes { .. }
+                        | CapacityLocation::FullOrNewNodes { .. },
+                    ..
+                }
+            )
+        };
+        let top = self.highest_lending_level(&attempt.reclaimer, session.accounts())?;
+        (is_full() && self.fit_once_evicted(session, pods, attempt)).then_some(top)
+    }
+
+    /// The index, in the path of the job's queue, of the highest queue with a lending sibling, if
+    /// all lenders together lend enough.
+    fn highest_lending_level(
+        &self,
+        reclaimer: &Reclaimer,
+        accounts: &QueueAccounts,
+    ) -> Option<usize> {
+        let path: Vec<QueueId> = accounts.path(reclaimer.queue).collect();
+        let lent_beside = |queue: &QueueId, at: usize| {
+            let account = accounts.account(*queue);
+            let all = self.lent.get(&account.parent).copied().unwrap_or_default();
+            all[at] - lent_amount(account, at)
+        };
+        let has_lenders =
+            |queue: &QueueId| reclaimer.requested_resources().any(|at| lent_beside(queue, at) > 0);
+        let top = path.iter().rposition(has_lenders)?;
+        let has_enough = |at: usize| {
+            let lent = path.iter().map(|queue| lent_beside(queue, at));
+            lent.fold(self.unallocated[at], i64::saturating_add) >= reclaimer.request.values()[at]
+        };
+        reclaimer.requested_resources().all(has_enough).then_some(top)
+    }
+
+    /// Whether full nodes would hold all the pods once the pods are evicted that the job could
+    /// evict, or could evict if its queue had a higher quota.
+    fn fit_once_evicted(
+        &mut self,
+        session: &Session<'_>,
+        pods: &[PodId],
+        attempt: &ReclaimAttempt,
+    ) -> bool {
+        let Some(first) = pods.first() else { return false };
+        let (shape, queue) = (session.pod(*first).shape, attempt.reclaimer.queue);
+        let key = (shape, pods.len(), queue, attempt.may_start);
+        if let Some(known) = self.fits_once_evicted.get(&key) {
+            return *known;
+        }
+        let mut takable: BTreeMap<(QueueId, [i64; 3]), bool> = BTreeMap::new();
+        let mut may_leave = |victim: PodId| {
+            let group = session.pod(victim).group.map(|group| session.group(group));
+            let Some(group) = group.filter(|it| it.preemptible) else { return false };
+            let Some(queue) = group.queue_id().filter(|_| session.can_evict(victim)) else {
+                return false;
+            };
+            let amount = session.fair_share_request(&[victim]);
+            let may_take = || may_take(session, attempt, queue, amount);
+            *takable.entry((queue, amount.values())).or_insert_with(may_take)
+        };
+        let mut left = pods;
+        for node in session.nodes_only_too_full(*first) {
+            let mut free = free_without(session, node, &mut may_leave);
+            while let Some((pod, others)) = left.split_first()
+                && session.take_if_fits(&mut free, *pod, node)
+            {
+                left = others;
+            }
+            if left.is_empty() {
+                break;
+            }
+        }
+        self.fits_once_evicted.insert(key, left.is_empty());
+        left.is_empty()
+    }
+}
+
+/// Free capacity of the node once the evictable pods are gone.
+fn free_without(
+    session: &Session<'_>,
+    node: NodeId,
+    mut may_leave: impl FnMut(PodId) -> bool,
+) -> FreeCapacity {
+    let staying = &session.node_info(node).staying;
+    let remaining: Vec<PodId> = staying.iter().copied().filter(|pod| !may_leave(*pod)).collect();
+    if remaining.len() == staying.len() {
+        return FreeCapacity::of_node(session, node);
+    }
+    let mut free = FreeCapacity::of_empty_node(session.node(node));
+    for pod in remaining {
+        session.take_if_fits(&mut free, pod, node);
+    }
+    free
+}
+
+/// Whether the job could reclaim this amount from the queue; if its own queue is over its share,
+/// whether it could if it was not.
+fn may_take(
+    session: &Session<'_>,
+    ReclaimAttempt { reclaimer, may_start }: &ReclaimAttempt,
+    queue: QueueId,
+    amount: PerResource<i64>,
+) -> bool {
+    let accounts = session.accounts();
+    let Some((_, sibling)) = diverging_queues(accounts, reclaimer.queue, queue) else {
+        return false;
+    };
+    let lends =
+        reclaimer.requested_resources().any(|at| lent_amount(accounts.account(sibling), at) > 0);
+    let victims = Victims::from([(queue, vec![amount])]);
+    let saturation = session.profile.reclaim_saturation_milli;
+    lends && (!may_start || reclaimer.may_take(accounts, &victims, saturation))
+}
+
+/// The highest queue, up to the index `top` of the path, that would exceed its fair share and whose
+/// quota is too low.
+fn queue_at_fair_share(
+    reclaimer: &Reclaimer,
+    accounts: &QueueAccounts,
+    top: usize,
+) -> Option<QueueId> {
+    let path: Vec<QueueId> = accounts.path(reclaimer.queue).take(top + 1).collect();
+    let full = path
+        .into_iter()
+        .rev()
+        .find(|queue| exceeded_resources(accounts, reclaimer, *queue).count() > 0)?;
+    let after = accounts.account(full).allocated.plus(reclaimer.request).values();
+    let total = accounts.total().values();
+    reclaimer.requested_resources().all(|at| after[at] <= total[at]).then_some(full)
+}
+
+fn fair_share_reason(
+    session: &Session<'_>,
+    underlying: &Reason,
+    reclaimer: &Reclaimer,
+    full: QueueId,
+) -> Reason {
+    let names = ResourceName::ACCOUNTED;
+    let more = exceeded_resources(session.accounts(), reclaimer, full)
+        .map(|at| Quantity { resource: names[at].clone(), amount: reclaimer.request.values()[at] });
+    Reason::FairShareExceeded {
+        underlying: Box::new(underlying.clone()),
+        queue: Name::clone(&session.snapshot.queues[full.0 as usize].name),
+        excess: more.collect(),
+    }
+}
+
+fn behind_share_reason(
+    session: &Session<'_>,
+    underlying: &Reason,
+    queue: QueueId,
+    earlier: JobKey,
+) -> Reason {
+    let earlier = session.group(earlier.group());
+    Reason::HeadOfLineBlocked {
+        underlying: Box::new(underlying.clone()),
+        queue: Name::clone(&session.snapshot.queues[queue.0 as usize].name),
+        earlier_job: format!("{}/{}", earlier.namespace, earlier.name).into(),
+    }
+}
+
+/// Preemptible use over the quota, in one resource.
+fn lent_amount(account: &Account, at: usize) -> i64 {
+    let used = account.allocated.values()[at];
+    let Amount::Exactly(quota) = account.quota.values()[at] else { return 0 };
+    (used - quota).min(used - account.allocated_non_preemptible.values()[at]).max(0)
+}
+
+/// Indices of the resources in which the queue would exceed its fair share and its quota. For the
+/// job's own queue, resources that the job does not request count, too.
+fn exceeded_resources(
+    accounts: &QueueAccounts,
+    reclaimer: &Reclaimer,
+    queue: QueueId,
+) -> impl Iterator<Item = usize> {
+    let (account, requested) = (accounts.account(queue), reclaimer.request.values());
+    let after = account.allocated.plus(reclaimer.request).values();
+    let (fair, quota) = (account.fair_share.values(), account.quota.values());
+    let is_own = queue == reclaimer.queue;
+    [0, 1, 2].into_iter().filter(move |&at| {
+        (is_own || requested[at] > 0) && after[at] > fair[at] && !quota[at].allows(after[at])
+    })
+}

@@ -1,0 +1,92 @@
+//! Allocated claims that no pod with a node uses. Their devices are not charged to any pod and not
+//! free either, until the claim is released or deleted.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use schedlab_scheduler_core::{
+    model::{Name, UnusedClaim},
+    resources::Resources,
+};
+
+use super::{DeviceAlternatives, ObjectKey, PodRecord, ResourceClaims};
+
+/// By node and claim: whether the claim is about to be released.
+pub(super) type UnusedClaims = BTreeMap<Name, BTreeMap<ObjectKey, bool>>;
+
+impl ResourceClaims {
+    /// Claims whose devices no pod on the node can get.
+    pub(super) fn held_claims(&self, node: &Name) -> Vec<UnusedClaim> {
+        let unused = self.unused_claims.get(node).into_iter().flatten();
+        let held = unused.map(|(key, is_given_back)| UnusedClaim {
+            name: key.to_string().into(),
+            devices: self.resources_on(node, key),
+            is_deallocating: *is_given_back,
+        });
+        held.collect()
+    }
+
+    /// The resources of the devices that a claim holds on the node, including its device set.
+    fn resources_on(&self, node: &Name, key: &ObjectKey) -> Resources {
+        let Some(claim) = self.claims.get(key) else { return Resources::default() };
+        let of_it = |id| claim.allocation.as_ref().is_some_and(|it| it.devices.contains_key(id));
+        let devices = self.devices_of(node).iter().filter(|device| of_it(&device.id));
+        let each = devices.map(|device| self.resources_of(device));
+        let mut taken = each.fold(Resources::default(), |taken, offer| taken.plus(&offer));
+        let set = claim.requests.as_ref().ok().and_then(DeviceAlternatives::name);
+        taken.extended.extend(set.map(|set| (set, 1)));
+        taken
+    }
+
+    fn find_unused(&self, pods: &BTreeMap<ObjectKey, PodRecord>) -> UnusedClaims {
+        let used = self.used_claims(pods);
+        let mut unused = UnusedClaims::new();
+        for (key, claim) in self.claims.iter().filter(|(key, _)| !used.contains(key)) {
+            if let Some(node) = self.allocated_on(key, claim, pods) {
+                let claims = unused.entry(node).or_default();
+                claims.insert(key.clone(), claim.is_being_released(key, pods));
+            }
+        }
+        unused
+    }
+
+    /// Number of allocated device sets, by node and name.
+    fn count_allocated_sets(&self) -> BTreeMap<Name, BTreeMap<Name, i64>> {
+        let mut had: BTreeMap<Name, BTreeMap<Name, i64>> = BTreeMap::new();
+        for claim in self.claims.values() {
+            let node =
+                claim.allocation.as_ref().and_then(|allocation| self.allocation_node(allocation));
+            let set = claim.requests.as_ref().ok().and_then(DeviceAlternatives::name);
+            if let (Some(node), Some(set)) = (node, set) {
+                *had.entry(Name::clone(node)).or_default().entry(set).or_default() += 1;
+            }
+        }
+        had
+    }
+
+    /// Claims of unfinished pods with a node.
+    fn used_claims(&self, pods: &BTreeMap<ObjectKey, PodRecord>) -> BTreeSet<ObjectKey> {
+        let placed = self.pods.iter().filter_map(|key| Some((key, pods.get(key)?)));
+        let placed = placed.filter(|(_, pod)| pod.node.is_some() && !pod.is_finished());
+        let claims = placed.flat_map(|(key, pod)| {
+            let names = pod.claims.iter().filter_map(|one| one.claim.as_ref());
+            names.map(|name| ObjectKey {
+                namespace: Name::clone(&key.namespace),
+                name: Name::clone(name),
+            })
+        });
+        claims.collect()
+    }
+
+    /// Recomputes unused claims. Returns the nodes whose unused claims differ from before.
+    pub(crate) fn refresh_unused(
+        &mut self,
+        pods: &BTreeMap<ObjectKey, PodRecord>,
+    ) -> BTreeSet<Name> {
+        self.allocated_sets = self.count_allocated_sets();
+        let now = self.find_unused(pods);
+        let previous = std::mem::replace(&mut self.unused_claims, now);
+        let now = &self.unused_claims;
+        let nodes = previous.keys().chain(now.keys());
+        nodes.filter(|node| previous.get(*node) != now.get(*node)).cloned().collect()
+    }
+}
