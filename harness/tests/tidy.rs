@@ -21,8 +21,10 @@ const FILE_LINES_MAX: usize = 800;
 const FUNCTION_LINES_MAX: usize = 80;
 
 /// Folders of the crates.
-const CRATES: [&str; 8] = [
+const CRATES: [&str; 10] = [
     "scheduler/core",
+    "scheduler/explain",
+    "scheduler/testkit",
     "scheduler/api",
     "scheduler/model",
     "scheduler/audit",

@@ -7,9 +7,9 @@ mod workload;
 
 use anyhow::{Context as _, bail};
 use kube::Client;
+use schedlab_explain::{QueueExplanationText, explain_queue};
 use schedlab_scheduler_core::{
     Snapshot,
-    explain::{QueueExplanationText, explain_queue},
     model::{QueueId, QueueProblem, Time},
 };
 

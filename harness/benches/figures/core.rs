@@ -8,9 +8,8 @@ use std::{
 };
 
 use schedlab_audit::Rules;
-use schedlab_scheduler_core::{
-    Decision, Profile, Snapshot, audit::audit_plan, profile::Action, schedule, synthetic,
-};
+use schedlab_scheduler_core::{Decision, Profile, Snapshot, profile::Action, schedule};
+use schedlab_testkit::{audit_plan, synthetic};
 
 use crate::table::{Row, Table, median, time};
 

@@ -11,7 +11,7 @@ use crate::source::Source;
 /// Layers of each crate by crate folder, lowest layer first. A module may import the modules of its
 /// own line and of all lines above it. `module -> …` lists exactly what a module may import; only
 /// the crate's root imports such a module. Types that the root itself defines are in the first line.
-pub(crate) const EDGES: [(&str, &str); 8] = [
+pub(crate) const EDGES: [(&str, &str); 10] = [
     (
         "scheduler/core",
         "
@@ -25,9 +25,28 @@ pub(crate) const EDGES: [(&str, &str); 8] = [
             solver
             actions
             cycle
-            explain
-            synthetic -> model resources
-            audit -> model plan reason resources
+            next_snapshot -> model plan
+            inspect -> actions cycle next_snapshot solver
+        ",
+    ),
+    (
+        "scheduler/explain",
+        "
+            hypothetical_node hypothetical_pod
+            hypothetical_snapshot
+            trial
+            queue suggestions
+            queue_text text
+        ",
+    ),
+    (
+        "scheduler/testkit",
+        "
+            tokens
+            build
+            plan_audit show synthetic
+            rounds
+            random
         ",
     ),
     (

@@ -5,7 +5,8 @@
 
 use std::time::Instant;
 
-use schedlab_scheduler_core::{Decision, Profile, Snapshot, schedule, synthetic};
+use schedlab_scheduler_core::{Decision, Profile, Snapshot, schedule};
+use schedlab_testkit::synthetic;
 
 type Case = (&'static str, fn(u32) -> Snapshot);
 

@@ -54,7 +54,7 @@ pub fn schedule_observed(
 }
 
 /// Like [`schedule_observed`]; also returns the statement after the cycle.
-pub(crate) fn decide<'s>(
+pub fn decide<'s>(
     snapshot: &'s Snapshot,
     profile: &'s Profile,
     observer: &mut dyn CycleObserver,
@@ -118,7 +118,7 @@ pub(crate) fn decide<'s>(
 }
 
 /// Allocates pending jobs as the next cycle does before it evicts.
-pub(crate) fn allocate_again(statement: &mut Statement<'_>) {
+pub fn allocate_again(statement: &mut Statement<'_>) {
     let (ready, _) = pre_enqueue(statement);
     allocate::rehearse(statement, ready);
 }

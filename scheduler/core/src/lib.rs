@@ -32,22 +32,16 @@
 #![warn(clippy::missing_errors_doc)]
 
 mod actions;
-#[cfg(any(test, feature = "audit"))]
-pub mod audit;
 mod cycle;
-pub mod explain;
 pub mod framework;
+pub mod inspect;
+mod next_snapshot;
 pub mod plan;
 pub mod plugins;
 pub mod profile;
 pub mod queues;
 pub mod reason;
 mod solver;
-pub mod synthetic;
-#[cfg(test)]
-mod testing;
-#[cfg(test)]
-mod tests;
 
 pub use schedlab_model as model;
 pub use schedlab_model::resources;

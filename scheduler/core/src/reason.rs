@@ -23,15 +23,13 @@ pub use fit_error::{
     NodesToOpen,
 };
 pub(crate) use fit_error_rank::{has_other_errors, worst_fit_error};
-pub(crate) use format::Decimal;
-pub use format::Quantity;
+pub use format::{Decimal, Quantity};
 pub use gang_readiness::{GangReadiness, UnschedulableMembers};
 pub use no_topology_domain::{InvalidLevel, NoTopologyDomain};
-pub(crate) use node_requirements::PlacementNeed;
-pub use node_requirements::{MutualExclusion, NodeRequirements, PinnedLabel};
-pub(crate) use suggestion::NodeBatch;
+pub use node_requirements::{MutualExclusion, NodeRequirements, PinnedLabel, PlacementNeed};
 pub use suggestion::{
-    AddedNodes, CapacityLocation, DomainHint, ExclusionSource, QueueBound, SingleDomain, Suggestion,
+    AddedNodes, CapacityLocation, DomainHint, ExclusionSource, NodeBatch, QueueBound, SingleDomain,
+    Suggestion,
 };
 pub use topology_fit_error::TopologyFitError;
 pub use volume_fit_error::VolumeFitError;

@@ -30,10 +30,10 @@ use crate::{
     resources::PerResource,
 };
 
-pub(crate) use evictable_unit::{EvictableUnit, Portion};
+pub use evictable_unit::{EvictableUnit, PlacedPods, Portion};
 pub(crate) use solve::{EvictionPolicy, solve};
-pub(crate) use validation::AcceptedSolutions;
-pub(crate) use victim_order::{eviction_order, reclaim_candidates};
+pub use validation::{AcceptedSolutions, NextCycle};
+pub use victim_order::{eviction_order, reclaim_candidates};
 
 use candidates::EvictionCandidates;
 use capacity_index::{CapacityIndex, ShapeEligibility};

@@ -2,12 +2,12 @@
 //! numbers with thousandths, memory is in bytes, and -1 means unlimited, as in the Queue API.
 
 use schedlab_api::{Map, Value, json};
+use schedlab_explain::{
+    Explanation, NewNodeSize, QueueBalance, QueueExplanation, SuggestedStep, TrialOutcome,
+    VictimCandidate,
+};
 use schedlab_scheduler_core::{
     Decision, Reason, Snapshot,
-    explain::{
-        Explanation, NewNodeSize, QueueBalance, QueueExplanation, SuggestedStep, TrialOutcome,
-        VictimCandidate,
-    },
     framework::Fit,
     model::{DeviceClaim, ExcludedNodes, PodGroup, PodGroupId, PodId},
     queues::Account,

@@ -5,9 +5,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use anyhow::bail;
 use schedlab_api::{Value, json};
+use schedlab_explain::{Explanation, ExplanationText, explain as explain_group};
 use schedlab_scheduler_core::{
     Decision, Plan, Reason,
-    explain::{Explanation, ExplanationText, explain as explain_group},
     model::{Name, Pod, PodGroup, PodGroupId},
     schedule,
 };

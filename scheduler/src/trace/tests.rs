@@ -1,6 +1,7 @@
 //! Tracing records decisions and does not change them.
 
-use schedlab_scheduler_core::{Profile, Snapshot, schedule, schedule_observed, synthetic};
+use schedlab_scheduler_core::{Profile, Snapshot, schedule, schedule_observed};
+use schedlab_testkit::synthetic;
 
 use super::*;
 

@@ -16,7 +16,7 @@ use crate::{
 };
 
 /// Solves all pending preemptible jobs that fit once other jobs have moved.
-pub(crate) fn run(statement: &mut Statement<'_>, accepted: &mut AcceptedSolutions) {
+pub fn run(statement: &mut Statement<'_>, accepted: &mut AcceptedSolutions) {
     let profile = statement.profile;
     if ![profile.gpu_placement, profile.cpu_placement].contains(&Placement::Spread) {
         solve(statement, &Consolidate { victims_max: profile.consolidation_victims_max }, accepted);

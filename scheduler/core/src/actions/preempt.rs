@@ -16,7 +16,7 @@ use crate::{
 };
 
 /// Solves all pending jobs with a higher priority than running jobs of their queue.
-pub(crate) fn run(statement: &mut Statement<'_>, accepted: &mut AcceptedSolutions) {
+pub fn run(statement: &mut Statement<'_>, accepted: &mut AcceptedSolutions) {
     solve(statement, &Preempt, accepted);
 }
 

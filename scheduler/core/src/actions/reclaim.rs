@@ -20,7 +20,7 @@ use crate::{
 };
 
 /// Solves all pending jobs whose queue is below its fair share.
-pub(crate) fn run(statement: &mut Statement<'_>, accepted: &mut AcceptedSolutions) {
+pub fn run(statement: &mut Statement<'_>, accepted: &mut AcceptedSolutions) {
     solve(statement, &Reclaim, accepted);
 }
 

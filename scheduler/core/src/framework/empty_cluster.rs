@@ -109,7 +109,8 @@ impl Session<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Profile, testing::snapshot_of};
+    use crate::Profile;
+    use schedlab_testkit::snapshot_of;
 
     /// Whether the empty cluster would hold the next pods of the last group.
     fn could_fit(text: &str) -> bool {

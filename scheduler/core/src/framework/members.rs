@@ -329,8 +329,8 @@ mod tests {
         Profile,
         framework::{Session, Statement},
         model::{NodeId, PodGroupId},
-        testing::snapshot_of,
     };
+    use schedlab_testkit::snapshot_of;
 
     /// The first group: its status, whether it is ready, and its next pods.
     fn summary(text: &str) -> String {

@@ -196,7 +196,7 @@ pub fn accounted_with_mig(resources: &Resources) -> PerResource<i64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::snapshot_of;
+    use schedlab_testkit::snapshot_of;
 
     /// Thousandths of GPUs that the pending pod is charged: for fair shares, for bounds, and on
     /// each node.

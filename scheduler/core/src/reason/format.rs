@@ -73,7 +73,7 @@ impl Quantity {
     }
 
     /// The smallest amount that can be written.
-    pub(crate) fn resolution(&self) -> i64 {
+    pub fn resolution(&self) -> i64 {
         (self.per_unit() / 1000).max(1)
     }
 
@@ -101,9 +101,12 @@ pub(super) fn join_list(all: &[String], and: &str) -> String {
 }
 
 /// A fraction as a decimal, to thousandths, without trailing zeros.
-pub(crate) struct Decimal {
-    pub(crate) amount: i64,
-    pub(crate) per_unit: i64,
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Decimal {
+    /// The numerator.
+    pub amount: i64,
+    /// The denominator.
+    pub per_unit: i64,
 }
 
 impl fmt::Display for Decimal {

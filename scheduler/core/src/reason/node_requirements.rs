@@ -78,7 +78,7 @@ impl NodeRequirements {
 /// A need that depends on where other pods are: another domain, or one more node in it, would
 /// satisfy it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum PlacementNeed<'a> {
+pub enum PlacementNeed<'a> {
     /// It must be away from other pods.
     AwayFromPods,
     /// Its host ports must be free; the port when it is a single one.
@@ -110,7 +110,7 @@ impl PlacementNeed<'_> {
 
 impl FitError {
     /// The placement need behind this error, if there is one.
-    pub(crate) const fn placement_need(&self) -> Option<PlacementNeed<'_>> {
+    pub const fn placement_need(&self) -> Option<PlacementNeed<'_>> {
         Some(match self {
             Self::PodAntiAffinity | Self::ExistingPodsAntiAffinity => PlacementNeed::AwayFromPods,
             Self::HostPort { port } => PlacementNeed::FreeHostPort(*port),

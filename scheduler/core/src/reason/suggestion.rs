@@ -27,8 +27,8 @@ use crate::{
     resources::ResourceName,
 };
 
-pub use add_nodes::AddedNodes;
-pub(crate) use add_nodes::NodeBatch;
+pub use add_nodes::{AddedNodes, NodeBatch};
+
 use admission::{fmt_admit, fmt_tolerate};
 use fit_errors::{suggestion_beyond_capacity, suggestion_for_errors};
 pub use free_capacity::{CapacityLocation, DomainHint, SingleDomain};

@@ -15,7 +15,7 @@ pub(crate) type UnitKey = (JobKey, u32);
 
 /// Which portion of its job a unit is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Portion {
+pub enum Portion {
     /// Pods above the minimum: the job runs on without them.
     Elastic,
     /// The rest of the job, after all elastic units.
@@ -23,19 +23,22 @@ pub(crate) enum Portion {
 }
 
 /// Pods with the nodes on which they run.
-pub(crate) type PlacedPods = Vec<(PodId, NodeId)>;
+pub type PlacedPods = Vec<(PodId, NodeId)>;
 
 /// Pods of one job that are evicted together.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct EvictableUnit {
+pub struct EvictableUnit {
     pub(crate) key: UnitKey,
-    pub(crate) queue: QueueId,
-    pub(crate) group: PodGroupId,
-    pub(crate) portion: Portion,
+    /// Its leaf queue.
+    pub queue: QueueId,
+    /// Its pod group.
+    pub group: PodGroupId,
+    /// The portion of its job.
+    pub portion: Portion,
     /// The pods with their nodes.
-    pub(crate) pods: PlacedPods,
+    pub pods: PlacedPods,
     /// What the pods use together, as queues are charged for it.
-    pub(crate) amount: PerResource<i64>,
+    pub amount: PerResource<i64>,
 }
 
 /// The running pods of a job.
@@ -296,7 +299,8 @@ impl<'a> RunningJob<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Profile, testing::snapshot_of};
+    use crate::Profile;
+    use schedlab_testkit::snapshot_of;
 
     /// The units of the first group of the table, worst first. Pods of the sub-groups `newly` were
     /// placed in this cycle.

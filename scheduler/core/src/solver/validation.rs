@@ -13,7 +13,7 @@ use crate::{
 };
 
 /// The solutions that the actions of a cycle accepted so far.
-pub(crate) struct AcceptedSolutions {
+pub struct AcceptedSolutions {
     jobs: Vec<SolvedJob>,
     /// Whether all earlier jobs keep their pipelined capacity, judged before the present action.
     earlier_are_upheld: bool,
@@ -30,7 +30,7 @@ const ROUNDS_MAX: usize = 3;
 const DROPPED_MAX: usize = 8;
 
 /// Allocates all pending jobs, as the next cycle does before it evicts.
-pub(crate) type NextCycle = fn(&mut Statement<'_>);
+pub type NextCycle = fn(&mut Statement<'_>);
 
 /// A job with the solution that was found for it.
 pub(crate) struct SolvedJob {
@@ -162,12 +162,12 @@ impl SolvedJob {
 
 impl AcceptedSolutions {
     /// No solutions yet.
-    pub(crate) const fn new(next_cycle: NextCycle) -> Self {
+    pub const fn new(next_cycle: NextCycle) -> Self {
         Self::with_rounds(next_cycle, ROUNDS_MAX)
     }
 
     /// Like [`Self::new`], with at most `rounds_max` rounds of searches.
-    pub(crate) const fn with_rounds(next_cycle: NextCycle, rounds_max: usize) -> Self {
+    pub const fn with_rounds(next_cycle: NextCycle, rounds_max: usize) -> Self {
         Self { jobs: Vec::new(), earlier_are_upheld: true, next_cycle, rounds_max }
     }
 

@@ -70,10 +70,7 @@ impl<'a, F: Fn(&EvictableUnit) -> bool> Iterator for VictimOrder<'a, F> {
 }
 
 /// The units that reclaim would consider for `reclaimer`; empty if it may not start.
-pub(crate) fn reclaim_candidates(
-    session: &Session<'_>,
-    reclaimer: Reclaimer,
-) -> Vec<EvictableUnit> {
+pub fn reclaim_candidates(session: &Session<'_>, reclaimer: Reclaimer) -> Vec<EvictableUnit> {
     let accounts = session.accounts();
     let (snapshot, profile, free) = (session.snapshot, session.profile, PerResource::default());
     let context = SearchContext { snapshot, profile, accounts, free };
@@ -95,7 +92,7 @@ pub(crate) fn reclaim_candidates(
 }
 
 /// The units of `queue` and of the queues below it, in the order in which others would evict them.
-pub(crate) fn eviction_order(session: &Session<'_>, queue: QueueId) -> Vec<EvictableUnit> {
+pub fn eviction_order(session: &Session<'_>, queue: QueueId) -> Vec<EvictableUnit> {
     let accounts = session.accounts();
     let candidates = EvictionCandidates::new(session);
     let below = candidates.queues().filter(|leaf| accounts.path(*leaf).any(|above| above == queue));

@@ -122,7 +122,9 @@ impl SubGroupTree<'_> {
 
 #[cfg(test)]
 mod tests {
-    use crate::{Profile, framework::Session, model::PodGroupId, testing::snapshot_of};
+    use schedlab_testkit::snapshot_of;
+
+    use crate::{Profile, framework::Session, model::PodGroupId};
 
     /// The sub-group of the first group that is reported as deficient.
     fn reported(parts: &str) -> String {

@@ -99,8 +99,8 @@ mod tests {
         Profile,
         framework::Session,
         model::{NodeId, PodId},
-        testing::snapshot_of,
     };
+    use schedlab_testkit::snapshot_of;
 
     /// Thousandths of GPUs of the first node: idle, releasing, and what the pending pod would take.
     fn gpus(text: &str) -> (i64, i64, i64) {

@@ -221,8 +221,8 @@ mod tests {
         Profile,
         framework::Session,
         model::{NodeId, PodShape},
-        testing::snapshot_of,
     };
+    use schedlab_testkit::snapshot_of;
 
     /// Looks at the first node, for the fraction that the pending pod requests.
     fn on_first<T>(text: &str, look: impl Fn(&NodeInfo, &Node, &FractionalGpu) -> T) -> T {

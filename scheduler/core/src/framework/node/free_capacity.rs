@@ -197,7 +197,8 @@ pub(crate) fn fraction_on(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Profile, model::Pod, testing::snapshot_of};
+    use crate::{Profile, model::Pod};
+    use schedlab_testkit::snapshot_of;
 
     fn first<T>(
         text: &str,

@@ -271,7 +271,8 @@ pub(super) fn assign_unknown_use(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Profile, testing::snapshot_of};
+    use crate::Profile;
+    use schedlab_testkit::snapshot_of;
 
     /// Cores and GPUs that the pending pod would get of each zone of the first node.
     fn shares_when(availability: Availability, text: &str) -> String {

@@ -52,7 +52,8 @@ fn rank(rule: TaskOrderRule, pod: &Pod) -> i64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{model::Time, testing::snapshot_of};
+    use crate::model::Time;
+    use schedlab_testkit::snapshot_of;
 
     #[test]
     fn pods_are_ordered_by_task_priority_then_age() {

@@ -39,13 +39,13 @@ pub struct AddedNodes {
 
 /// Nodes to add that are alike.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct NodeBatch {
+pub struct NodeBatch {
     /// Number of pods that one node holds.
-    pub(crate) pods_per_node: u32,
+    pub pods_per_node: u32,
     /// Labels that each node must share with existing nodes.
-    pub(crate) node_labels: Vec<Vec<(Name, Name)>>,
+    pub node_labels: Vec<Vec<(Name, Name)>>,
     /// Labels for which each node needs a value of its own.
-    pub(crate) fresh_labels: Vec<Name>,
+    pub fresh_labels: Vec<Name>,
 }
 
 impl AddedNodes {
@@ -84,7 +84,7 @@ impl AddedNodes {
     }
 
     /// The nodes that `pods` pods need; `None` when no added node would help.
-    pub(crate) fn batch(&self, need: PlacementNeed<'_>, pods: u32) -> Option<NodeBatch> {
+    pub fn batch(&self, need: PlacementNeed<'_>, pods: u32) -> Option<NodeBatch> {
         let pods = pods.max(1);
         let near = self.affinity_labels.iter().flatten().chain(&self.domain_labels);
         let near: Vec<(Name, Name)> = near.cloned().collect();

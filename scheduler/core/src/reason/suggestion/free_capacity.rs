@@ -80,7 +80,7 @@ impl DomainHint {
     }
 
     /// Label of which each pod needs a value of its own.
-    pub(crate) const fn separating_label(&self) -> Option<&Name> {
+    pub const fn separating_label(&self) -> Option<&Name> {
         match self {
             Self::SeparateDomains { label, .. } => Some(label),
             Self::SingleDomains(_) => None,
@@ -120,7 +120,7 @@ impl CapacityLocation {
     }
 
     /// Both mean the same nodes, whatever their number.
-    pub(crate) fn is_same_location(&self, other: &Self) -> bool {
+    pub fn is_same_location(&self, other: &Self) -> bool {
         if let (
             Self::FullOrNewNodes { node_selection: one, .. },
             Self::FullOrNewNodes { node_selection: two, .. },

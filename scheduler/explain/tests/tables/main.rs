@@ -1,0 +1,29 @@
+//! Table tests of explanations and suggestions, by area.
+
+mod amounts;
+mod claims;
+mod excluded_nodes;
+mod explanations;
+mod fair_share_reasons;
+mod fit_error_rank;
+mod kube_claims;
+mod limits;
+mod message_details;
+mod mig;
+mod new_nodes;
+mod node_roles;
+mod numa;
+mod preemption_limits;
+mod queue_explanations;
+mod reservation_pods;
+mod suggestions;
+mod suggestions_accuracy;
+mod suggestions_closed_nodes;
+mod suggestions_competing_jobs;
+mod suggestions_domains;
+mod suggestions_gangs;
+mod suggestions_node_selection;
+mod suggestions_random;
+mod suggestions_topology_levels;
+mod texts;
+mod topology_reasons;

@@ -1,0 +1,123 @@
+//! Tables for tests: a cluster written as text, and what is decided about it as text.
+//!
+//! ```text
+//! node n1 gpus=8 cpu=64 memory=512Gi pods=110 label zone=a taint dedicated=x:NoSchedule
+//! node n2 gpus=8 cordoned                      (or: not-ready)
+//! node n3 lacks pool=b lacks gpu-worker        left out; pool=: it has the label, and should not
+//! topology dc levels zone rack                 from wide to narrow; nodes carry the labels
+//! queue team parent=lab quota=8 limit=16 weight=1 priority=100 cpu-quota=4 cpu-limit=8
+//! job a gpus=1 queue=team priority=50          one pod
+//! job b pods=4 min=2 gpus=1 on n1 n1 n2        three run, one waits; two are the minimum
+//! gang c pods=2 gpus=8                         the minimum is all pods
+//! gang d                                       with parts of their own, each on a line:
+//!   part head gpus=1
+//!   part rack needs=1                          an inner part: one of its children suffices
+//!   part left parent=rack pods=2 gpus=4
+//! job e pods=2 part=0.5 on n1/g1 n1/g1         half of one GPU each: both of the GPU g1
+//! node n3 cpu=8 numa=single/pod zone z0:cpu=4 zone z1:cpu=4
+//! job g cpu=3 guaranteed on n3@z0              what its kubelet aligns stands in zone z0
+//! job h pods=3 min=2 unusable=1                the first cannot be scheduled as it stands
+//! job f pods=2 gpus=1 together=dc/zone close=dc/rack   in one zone, if possible in one rack
+//! node n4 volumes=2 attached old               two volumes of driver `csi` at most; it has one
+//! foreign x gpus=1 on n1                       a pod of another scheduler
+//! ```
+//! Every word is `key=value` or stands alone; unknown words are refused. Without a `queue` line
+//! there is one queue without bounds. Lines lower down are younger.
+
+mod build;
+mod plan_audit;
+pub mod random;
+mod rounds;
+mod show;
+pub mod synthetic;
+mod tokens;
+
+pub use plan_audit::audit_plan;
+
+use std::sync::Arc;
+
+use schedlab_audit::{Rule, Rules};
+use schedlab_scheduler_core::{
+    Decision, Plan, Profile, Snapshot, plan::eviction_message, profile::Placement, schedule,
+};
+
+/// The snapshot of `text`.
+pub fn snapshot_of(text: &str) -> Snapshot {
+    build::snapshot(text, build::Grouping::ByLine)
+}
+
+/// Like [`snapshot_of`], with a pod group for each pod.
+pub fn kube_snapshot_of(text: &str) -> Snapshot {
+    build::snapshot(text, build::Grouping::EachPod)
+}
+
+/// The plan of profile `kai`, and what the audit objects to.
+pub fn plan_of(text: &str) -> String {
+    plan_with(&Profile::kai(), text)
+}
+
+/// Like [`plan_of`], with another profile.
+pub fn plan_with(profile: &Profile, text: &str) -> String {
+    let snapshot = snapshot_of(text);
+    let plan = schedule(&snapshot, profile);
+    report(&snapshot, &plan, Rules::kai())
+}
+
+/// Like [`plan_of`], with placement `Spread`.
+pub fn spread_plan_of(text: &str) -> String {
+    let spread = Placement::Spread;
+    let profile = Profile {
+        gpu_placement: spread,
+        cpu_placement: spread,
+        device_placement: spread,
+        ..Profile::kai()
+    };
+    plan_with(&profile, text)
+}
+
+/// The plan of profile `kube`: each pod is its own group, and there are no queues.
+pub fn kube_plan_of(text: &str) -> String {
+    let snapshot = kube_snapshot_of(text);
+    let plan = schedule(&snapshot, &Profile::kube());
+    report(&snapshot, &plan, Rules::kube())
+}
+
+/// The eviction messages of profile `kai`.
+pub fn messages_of(text: &str) -> String {
+    let snapshot = snapshot_of(text);
+    let plan = schedule(&snapshot, &Profile::kai());
+    let messages = plan.decisions.iter().filter_map(|decision| match decision {
+        Decision::Evict { pod, cause } => Some(eviction_message(&snapshot, *pod, cause)),
+        Decision::Bind { .. } | Decision::Pipeline { .. } => None,
+    });
+    messages.collect::<Vec<_>>().join("\n")
+}
+
+/// The plans of profile `kai`, cycle after cycle, until one is empty. Evicted pods are pending
+/// again in the next cycle.
+pub fn rounds_of(text: &str) -> String {
+    rounds_from(snapshot_of(text))
+}
+
+/// Like [`rounds_of`], for a snapshot.
+pub fn rounds_from(snapshot: Snapshot) -> String {
+    rounds::until_steady(snapshot)
+}
+
+fn report(snapshot: &Snapshot, plan: &Plan, rules: Rules) -> String {
+    let mut lines = show::lines(snapshot, plan);
+    lines.extend(breaches(snapshot, plan, rules));
+    lines.join("\n")
+}
+
+/// What the audit objects to.
+fn breaches(snapshot: &Snapshot, plan: &Plan, rules: Rules) -> Vec<String> {
+    let mut breaches = audit_plan(snapshot, plan, rules);
+    breaches.retain(|breach| breach.rule != Rule::Gang || breach.at.0 == snapshot.now.0);
+    breaches.iter().map(|breach| format!("BREACH {breach:?}")).collect()
+}
+
+/// A name.
+fn name(text: &str) -> Arc<str> {
+    text.into()
+}
