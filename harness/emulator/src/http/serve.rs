@@ -203,8 +203,7 @@ fn request_span(request: &Request<Incoming>) -> Span {
         return Span::none();
     }
     let path = request.uri().path();
-    let target =
-        if let Path::Target(target) = Path::parse(path) { target } else { Target::default() };
+    let target = target_of(path);
     debug_span!(
         "request",
         verb = verb(request.method(), &target, &Query::parse(request.uri().query())),
