@@ -1,9 +1,9 @@
 //! A Kubernetes API in memory: API server, kubelets, garbage collector and workload
 //! controllers in one process, on a clock that can be virtual. It contains no scheduler.
 //!
-//! The modules build on each other in this order: shared types, the object store ([`store`]),
-//! admission and writes, shared access, the HTTP API, the controllers ([`controllers`]), and the
-//! cluster as a whole ([`Emulator`]).
+//! The modules build on each other in this order: types of the API ([`kinds`], [`error`]), the
+//! object store with its watches ([`store`]), admission, write requests, the HTTP API ([`http`]),
+//! kubelets and controllers ([`controllers`]), and the cluster as a whole ([`Emulator`]).
 //!
 //! A test that drives it:
 //!

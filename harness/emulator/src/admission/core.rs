@@ -71,7 +71,7 @@ pub(super) fn check(kind: &Kind, old: Option<&Value>, new: &Value, errors: &mut 
         ("rbac.authorization.k8s.io", _) => super::rbac::check(kind, new, errors),
         ("node.k8s.io", "RuntimeClass") => check_runtime_class(new, errors),
         ("autoscaling", "HorizontalPodAutoscaler") => {
-            crate::admission::autoscaling::check(new, errors)
+            crate::admission::autoscaling::check(new, errors);
         }
         ("", "ResourceQuota") => resource_quota::check(old, new, errors),
         ("coordination.k8s.io", "Lease") => check_lease(new, errors),

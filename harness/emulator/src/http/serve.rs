@@ -1,6 +1,6 @@
 //! Serves the API to other processes: over TLS with a bearer token, on the loopback interface. Every
 //! server has its own certificate authority and token, both in its kubeconfig, so that no other
-//! client can use it by accident.
+//! client can use it by accident. Each request is logged as a span; in-process clients log nothing.
 
 mod kubeconfig;
 mod tls;
@@ -13,8 +13,8 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use ::http::Request;
 use ::http::header::AUTHORIZATION;
+use ::http::{Method, Request};
 use anyhow::{Context, bail};
 use hyper::body::Incoming;
 use hyper::service::service_fn;
@@ -23,9 +23,14 @@ use hyper_util::server::conn::auto;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
 use tokio::task::{JoinHandle, JoinSet};
+use tokio::time::Instant;
 use tokio_rustls::TlsAcceptor;
+use tracing::field::Empty;
+use tracing::{Instrument as _, Level, Span, debug, debug_span, enabled, warn};
 
 use crate::api_types::error::ApiError;
+use crate::http::path::{Path, Target};
+use crate::http::query::Query;
 use crate::http::{ApiResponse, Router, error_response};
 
 pub use tls::random_token;
@@ -157,7 +162,25 @@ async fn connection(
 }
 
 impl ConnectionContext {
+    /// The response to a request, in a span. A watch has ended for the log when its stream begins.
     async fn respond(&self, request: Request<Incoming>) -> ApiResponse {
+        let (method, path) = (request.method().clone(), request.uri().path().to_owned());
+        let span = request_span(&request);
+        let started = Instant::now();
+        let response = self.handle(request).instrument(span.clone()).await;
+        let status = response.status().as_u16();
+        let duration_ms = u64::try_from(started.elapsed().as_millis()).unwrap_or(u64::MAX);
+        span.record("status", status).record("duration_ms", duration_ms);
+        if response.status().is_server_error() {
+            // With its own fields: the span is disabled unless the level is debug.
+            span.in_scope(|| warn!(%method, path, status, duration_ms, "request failed"));
+        } else {
+            span.in_scope(|| debug!("request ended"));
+        }
+        response
+    }
+
+    async fn handle(&self, request: Request<Incoming>) -> ApiResponse {
         if self.is_authenticated(&request) || is_public_path(request.uri().path()) {
             return self.router.handle(request).await;
         }
@@ -172,4 +195,43 @@ impl ConnectionContext {
 
 fn is_public_path(path: &str) -> bool {
     matches!(path, "/healthz" | "/livez" | "/readyz" | "/version")
+}
+
+/// The span of a request, with the object that its path names.
+fn request_span(request: &Request<Incoming>) -> Span {
+    if !enabled!(Level::DEBUG) {
+        return Span::none();
+    }
+    let path = request.uri().path();
+    let target = target_of(path);
+    debug_span!(
+        "request",
+        verb = verb(request.method(), &target, &Query::parse(request.uri().query())),
+        path,
+        resource = target.plural,
+        namespace = target.namespace,
+        name = target.name,
+        status = Empty,
+        duration_ms = Empty,
+    )
+}
+
+/// What a path names; empty for discovery, health and other paths without objects.
+fn target_of(path: &str) -> Target {
+    if let Path::Target(target) = Path::parse(path) { target } else { Target::default() }
+}
+
+/// The verb of a request, as in RBAC rules and audit logs.
+fn verb(method: &Method, target: &Target, query: &Query) -> &'static str {
+    let names_collection = !target.plural.is_empty() && target.name.is_none();
+    match *method {
+        Method::POST => "create",
+        Method::PUT => "update",
+        Method::PATCH => "patch",
+        Method::DELETE if names_collection => "deletecollection",
+        Method::DELETE => "delete",
+        _ if target.is_watch || query.is_enabled("watch") => "watch",
+        _ if names_collection => "list",
+        _ => "get",
+    }
 }

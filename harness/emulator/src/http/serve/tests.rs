@@ -7,7 +7,7 @@ use k8s_openapi::api::core::v1::Namespace;
 use kube::api::{Api, ListParams, PostParams, WatchEvent, WatchParams};
 use kube::config::{KubeConfigOptions, Kubeconfig};
 
-use super::{Reach, Server};
+use super::{Method, Query, Reach, Server, target_of, verb};
 use crate::clock::Clock;
 use crate::http::Router;
 use crate::store::Store;
@@ -70,4 +70,22 @@ async fn a_network_address_must_be_requested_explicitly() {
     );
     let server = Server::start(router, anywhere, Reach::Network).await.unwrap();
     assert!(server.kubeconfig.contains("https://127.0.0.1:"));
+}
+
+#[test]
+fn the_verb_of_a_request_is_that_of_rbac_rules() {
+    for (method, uri, expected) in [
+        (Method::POST, "/api/v1/namespaces", "create"),
+        (Method::GET, "/api/v1/namespaces", "list"),
+        (Method::GET, "/api/v1/namespaces?watch=1", "watch"),
+        (Method::GET, "/api/v1/namespaces/a", "get"),
+        (Method::PATCH, "/api/v1/namespaces/a", "patch"),
+        (Method::DELETE, "/api/v1/namespaces/a", "delete"),
+        (Method::DELETE, "/api/v1/namespaces/a/pods", "deletecollection"),
+        (Method::GET, "/version", "get"),
+    ] {
+        let (path, query) = uri.split_once('?').unwrap_or((uri, ""));
+        let target = target_of(path);
+        assert_eq!(verb(&method, &target, &Query::parse(Some(query))), expected, "{method} {uri}");
+    }
 }

@@ -9,5 +9,7 @@ use schedlab_api::Value;
 
 /// JSON or YAML, whichever reads better in a table.
 fn object(text: &str) -> Value {
-    serde_yaml::from_str(text).unwrap()
+    // As in the bodies of requests, `y` is a string.
+    let options = serde_saphyr::options! { strict_booleans: true };
+    serde_saphyr::from_str_with_options(text, options).unwrap()
 }
