@@ -10,12 +10,12 @@ use std::time::Duration;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use schedlab_scheduler::logging::LogFormat;
 
-use crate::clusters::Kubelets;
 use crate::features::{Shard, TagExpression};
 use crate::report::Reporter;
 use crate::runner::{Crashes, FlakyResult};
-use crate::scheduler_source::SchedulerSource;
 use crate::text::duration;
+use schedlab_clusters::real_cluster::Kubelets;
+use schedlab_clusters::scheduler_source::SchedulerSource;
 
 pub use compare::{DiffRuns, Upgrade, UpgradeCluster, UpgradeStrategy};
 
@@ -127,7 +127,7 @@ pub enum Format {
 pub struct Doctor {
     /// Check only this kind of cluster, and exit with 3 if it cannot run.
     #[arg(value_enum)]
-    pub target: Option<crate::doctor::Check>,
+    pub target: Option<schedlab_clusters::doctor::Check>,
     /// Output format.
     #[arg(long, value_enum, default_value_t = Format::Text)]
     pub format: Format,

@@ -62,7 +62,7 @@ fn run_command(command: Command) -> anyhow::Result<ExitStatus> {
         Command::Steps(args) => steps(&args),
         Command::Up(args) => up(&args),
         Command::Keep(args) => {
-            crate::process::run_watchdog(&args.log, &args.words)?;
+            schedlab_clusters::process::run_watchdog(&args.log, &args.words)?;
             Ok(ExitStatus::Passed)
         }
         Command::Snapshot(verb) => snapshot(&verb),

@@ -10,7 +10,6 @@
 pub mod cli;
 pub mod commands;
 pub mod exit;
-pub mod interrupt;
 
 pub mod catalogue;
 pub mod features;
@@ -25,27 +24,16 @@ mod manifests;
 mod steps;
 pub mod world;
 
-pub mod api;
-pub mod cleanup;
-pub mod clusters;
-pub mod external_tools;
-mod kubeconfig;
 pub mod observed;
-mod process;
 pub mod progress;
 pub mod scenario_cluster;
-mod scheduler_objects;
-pub mod scheduler_source;
 pub mod target;
-mod tenancy;
 pub mod text;
 
 mod audit;
 mod change;
-mod cluster_scoped;
 pub mod render;
 
 pub mod cases;
-pub mod doctor;
 pub mod simulate;
 pub mod upgrade;

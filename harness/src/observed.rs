@@ -14,9 +14,9 @@ use std::task::Poll;
 use schedlab_api::Value;
 use schedlab_emulator::{Emulator, NOT_READY};
 
-use crate::api::Api;
-use crate::tenancy::Watermarks;
 use schedlab_audit::PodDeletion;
+use schedlab_clusters::api::Api;
+use schedlab_tenancy::Watermarks;
 use watch::Watch;
 
 pub use evictions::Eviction;

@@ -13,14 +13,14 @@ use std::time::Duration;
 use cucumber::step::Collection;
 
 use crate::catalogue;
-use crate::clusters::RealCluster;
 use crate::diff::Baseline;
 use crate::features::{Case, VIRTUAL_TIME, WEBHOOKS};
-use crate::interrupt::Interrupt;
 use crate::report::{CaseReport, Failure, FailureKind, Outcome, StepReport};
 use crate::snapshots::Update;
 use crate::target::Target;
 use crate::world::{TimeScale, World};
+use schedlab_clusters::interrupt::Interrupt;
+use schedlab_clusters::real_cluster::RealCluster;
 
 pub use crashes::Crashes;
 pub use workers::Progress;

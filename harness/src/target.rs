@@ -14,9 +14,9 @@ use schedlab_api::Value;
 use schedlab_scheduler::{Config, config::names};
 use serde::Deserialize;
 
-use crate::external_tools::check_starts_with_program;
-use crate::scheduler_source::{DEPLOYED_PERIOD, SchedulerSource};
 use crate::text;
+use schedlab_clusters::external_tools::check_starts_with_program;
+use schedlab_clusters::scheduler_source::{DEPLOYED_PERIOD, SchedulerSource};
 
 pub(crate) use queues::QueueApi;
 

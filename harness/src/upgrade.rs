@@ -18,14 +18,14 @@ use std::time::Duration;
 use serde::Serialize;
 use tokio::time::Instant;
 
-use crate::api::Api;
-use crate::cleanup::Run;
-use crate::clusters::SchedulerInstaller;
 use crate::progress::Progress;
 use capture::ClusterCapture;
 pub use invariants::Check;
 use monitor::Monitor;
 use running_version::RunningVersion;
+use schedlab_clusters::api::Api;
+use schedlab_clusters::cleanup::Run;
+use schedlab_clusters::real_cluster::SchedulerInstaller;
 pub use spec::Spec;
 use workload::Direction;
 

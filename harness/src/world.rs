@@ -22,14 +22,14 @@ use schedlab_scheduler::Config;
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
 
-use crate::api::Api;
-use crate::clusters::RealCluster;
 use crate::features::Case;
 use crate::observed::{ObservedCluster, Phase, Pod};
 use crate::scenario_cluster::{
     Cluster as _, EmulatedCluster, ScenarioCluster, SchedulerUnderTest, TenantCluster,
 };
 use crate::target::Target;
+use schedlab_clusters::api::Api;
+use schedlab_clusters::real_cluster::RealCluster;
 
 pub(crate) use assertions::{Assertion, Temporal};
 pub use time_scale::TimeScale;

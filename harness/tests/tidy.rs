@@ -21,7 +21,7 @@ const FILE_LINES_MAX: usize = 800;
 const FUNCTION_LINES_MAX: usize = 80;
 
 /// Folders of the crates.
-const CRATES: [&str; 8] = [
+const CRATES: [&str; 10] = [
     "scheduler/core",
     "scheduler/api",
     "scheduler/model",
@@ -29,6 +29,8 @@ const CRATES: [&str; 8] = [
     "scheduler",
     "harness/control-plane",
     "harness/emulator",
+    "harness/tenancy",
+    "harness/clusters",
     "harness",
 ];
 
@@ -211,7 +213,8 @@ fn the_top_level_of_the_repository_has_only_listed_entries() {
 #[test]
 fn every_fixture_is_referenced() {
     let root = root();
-    let readers = ["features", "docs", "harness/src", "harness/tests", "harness/benches"];
+    let readers =
+        ["features", "docs", "harness/src", "harness/clusters", "harness/tests", "harness/benches"];
     let texts: Vec<String> = readers
         .iter()
         .flat_map(|folder| files(&root.join(folder)))

@@ -6,12 +6,14 @@ use std::fmt::Write as _;
 use serde::Serialize;
 
 use super::{NothingSelected, Output, UsageError};
+use crate::catalogue;
 use crate::cli::{Check, List, ListFormat, Selection};
 use crate::exit::ExitStatus;
 use crate::features::{self, Case, Diagnostics, FeaturePath, Query, Suite};
+use crate::report;
 use crate::report::Diagnostic;
+use crate::runner;
 use crate::text::counted;
-use crate::{catalogue, report, runner};
 
 /// Builds the query of a command line selection.
 pub(super) fn query(selection: &Selection, results: &std::path::Path) -> anyhow::Result<Query> {

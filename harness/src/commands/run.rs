@@ -10,17 +10,19 @@ use schedlab_emulator::clock::Clock;
 
 use super::{Output, UsageError, check, environment, reproduce};
 use crate::cli::{ClusterName, Run};
-use crate::clusters::{DEFAULT_CLUSTER_IMAGE, KindOptions, KubeconfigAccess, RealCluster};
 use crate::diff::{Baseline, EventOrder};
 use crate::exit::ExitStatus;
 use crate::features::{self, Case, Diagnostics, FeaturePath, Suite};
-use crate::interrupt::Interrupt;
 use crate::progress::BootProgress;
 use crate::report::{self, CaseReport, Diagnostic, Outcome, PrettyPrinter, Report, Reporter};
 use crate::runner::{self, Crashes, Progress, Settings};
-use crate::scheduler_source::SchedulerSource;
 use crate::snapshots::{self, Ci, Update};
 use crate::text::counted;
+use schedlab_clusters::interrupt::Interrupt;
+use schedlab_clusters::real_cluster::{
+    DEFAULT_CLUSTER_IMAGE, KindOptions, KubeconfigAccess, RealCluster,
+};
+use schedlab_clusters::scheduler_source::SchedulerSource;
 
 /// Runs scenarios, compares snapshots and writes reports. An error before the first scenario is
 /// reported, too.

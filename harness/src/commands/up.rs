@@ -14,13 +14,13 @@ use schedlab_emulator::{Emulator, Fleet, Options};
 use schedlab_scheduler::Config;
 
 use super::{Output, UsageError};
-use crate::api::Api;
-use crate::cleanup::{Resource, Run};
 use crate::cli::{ProfileName, Up};
 use crate::exit::ExitStatus;
-use crate::interrupt::Signals;
-use crate::scheduler_objects::install_scheduler_objects;
 use crate::text::counted;
+use schedlab_clusters::api::Api;
+use schedlab_clusters::cleanup::{Resource, Run};
+use schedlab_clusters::interrupt::Signals;
+use schedlab_clusters::scheduler_objects::install_scheduler_objects;
 
 /// The fleet of the operations lab.
 const LAB: &str = "pools:\n- name: node\n  names: [node-1, node-2, node-3, node-4]\n  gpus: 8\n";

@@ -98,7 +98,7 @@ pub(crate) fn check_distinct(documents: &[Document]) -> Result<(), String> {
             return Err(format!(
                 "{}: duplicate object {}, first defined at {}",
                 origin.of_field("metadata.name"),
-                crate::api::title(object),
+                schedlab_clusters::api::title(object),
                 first.of_field("metadata.name")
             ));
         }

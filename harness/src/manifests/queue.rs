@@ -157,7 +157,7 @@ impl QueueTree {
         let name = object["metadata"]["name"].as_str().unwrap_or_default();
         self.check_ancestors(name).map_err(|InvalidParent { found, allowed }| {
             let field = "spec.parentQueue";
-            let (location, title) = (origin.of_field(field), crate::api::title(object));
+            let (location, title) = (origin.of_field(field), schedlab_clusters::api::title(object));
             format!("{location}: {title}: {field}: got {found}, expected {allowed}")
         })
     }

@@ -254,7 +254,9 @@ mod tests {
     fn made(cells: &[(&str, &str)]) -> String {
         let row = Row::inline("f:3".to_owned(), cells);
         match workload_from_row(&row, "kai-scheduler") {
-            Ok(objects) => objects.iter().map(crate::api::title).collect::<Vec<_>>().join(", "),
+            Ok(objects) => {
+                objects.iter().map(schedlab_clusters::api::title).collect::<Vec<_>>().join(", ")
+            }
             Err(error) => error.to_string(),
         }
     }

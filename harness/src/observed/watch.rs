@@ -16,8 +16,8 @@ use schedlab_emulator::Emulator;
 
 use super::store::{StoreWatch, watch_store};
 use super::{ObjectKey, WatchedKind};
-use crate::api::{Api, is_not_found};
-use crate::tenancy::Watermarks;
+use schedlab_clusters::api::{Api, is_not_found};
+use schedlab_tenancy::Watermarks;
 
 pub(super) type Events = BoxStream<'static, anyhow::Result<WatchUpdate>>;
 

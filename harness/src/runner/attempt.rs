@@ -16,11 +16,11 @@ use super::{
     not_run_report, panics,
 };
 use crate::features::Case;
-use crate::interrupt::Interrupted;
 use crate::render::{canonical, canonical_without_shares, run_outcome};
 use crate::snapshots::{self, SnapshotComparison};
 use crate::steps::{is_snapshot_step, unknown_name};
 use crate::world::World;
+use schedlab_clusters::interrupt::Interrupted;
 
 /// Result of one run.
 pub(super) struct Attempt {

@@ -94,12 +94,10 @@ mod tests {
     use cucumber::codegen::Regex;
 
     use super::*;
-    use crate::{
-        catalogue,
-        features::load_text,
-        report::FailureKind,
-        runner::{panics, run_case, tests::settings},
-    };
+    use crate::catalogue;
+    use crate::features::load_text;
+    use crate::report::FailureKind;
+    use crate::runner::{panics, run_case, tests::settings};
 
     const TEXT: &str = "Feature: f
   Scenario: s

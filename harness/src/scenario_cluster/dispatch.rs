@@ -15,8 +15,8 @@ use schedlab_scheduler::admission::Admission;
 use super::crash_injector::{CrashPoint, CrashService};
 use super::in_process::CycleTicks;
 use super::{Cluster, EmulatedCluster, TenantCluster, Unsettled, epoch};
-use crate::clusters::RealCluster;
-use crate::tenancy::Watermarks;
+use schedlab_clusters::real_cluster::RealCluster;
+use schedlab_tenancy::Watermarks;
 
 /// The cluster of a scenario.
 #[derive(Debug)]

@@ -13,7 +13,7 @@ use schedlab_emulator::{Emulator, Options, initial_store};
 
 use super::{Cluster, Unsettled};
 use crate::audit::{observer, write_of};
-use crate::scheduler_objects::scheduler_objects;
+use schedlab_clusters::scheduler_objects::scheduler_objects;
 
 /// The start of virtual time.
 const EPOCH: &str = "2026-01-01T00:00:00Z";

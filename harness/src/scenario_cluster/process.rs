@@ -8,11 +8,11 @@ use super::Connector;
 use super::api_proxy::ApiProxy;
 use super::crash_injector::CrashPoint;
 use super::supervisor::Supervisor;
-use crate::cleanup::Run;
-use crate::process::ChildProcess;
-use crate::scheduler_source::SchedulerSource;
 use crate::target::{KUBECONFIG, LOG, Target};
 use anyhow::Context as _;
+use schedlab_clusters::cleanup::Run;
+use schedlab_clusters::process::ChildProcess;
+use schedlab_clusters::scheduler_source::SchedulerSource;
 use schedlab_control_plane::Process as _;
 use schedlab_scheduler::{Config, Flavor};
 

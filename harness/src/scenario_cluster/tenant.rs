@@ -21,10 +21,10 @@ use tokio::time::Instant;
 use super::in_process::CycleTicks;
 use super::watch_log::WatchLog;
 use super::{Cluster, Unsettled};
-use crate::api::{Api, api_error, is_not_found};
-use crate::cluster_scoped::{TENANT_KINDS, TenantKind};
-use crate::clusters::{NodePool, RealCluster};
-use crate::tenancy::{TenantService, Watermarks};
+use schedlab_clusters::api::{Api, api_error, is_not_found};
+use schedlab_clusters::real_cluster::{NodePool, RealCluster};
+use schedlab_tenancy::{TENANT_KINDS, TenantKind};
+use schedlab_tenancy::{TenantService, Watermarks};
 
 /// The minimum time without a write that counts as idle: on a busy machine, a controller may take
 /// this long between reading and writing.

@@ -12,7 +12,7 @@ use schedlab_emulator::store::{EventKind, LogEntry};
 use tokio::time::Instant;
 
 use crate::audit::write_of;
-use crate::tenancy::WriteAttribution;
+use schedlab_tenancy::WriteAttribution;
 
 /// How long a change is buffered for earlier changes that arrive later.
 const REORDER_WINDOW: SignedDuration = SignedDuration::from_millis(300);

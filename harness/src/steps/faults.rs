@@ -11,9 +11,9 @@ use schedlab_emulator::NODE_DOWN;
 use super::StepResult;
 use super::subjects::Workload;
 use super::unknown_names::require_known;
-use crate::api;
 use crate::observed::{Pod, WatchedKind};
 use crate::world::World;
+use schedlab_clusters::api;
 
 const NODES: &str = "/api/v1/nodes";
 

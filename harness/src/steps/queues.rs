@@ -38,7 +38,7 @@ async fn tree_with(
     world: &World,
     queues: impl Iterator<Item = &Document>,
 ) -> anyhow::Result<QueueTree> {
-    let there = world.api.get(QUEUES).await.map_err(crate::api::api_error)?;
+    let there = world.api.get(QUEUES).await.map_err(schedlab_clusters::api::api_error)?;
     let mut tree = QueueTree::from_queues(there["items"].as_array().map_or(&[], Vec::as_slice));
     for queue in queues {
         tree.add(&queue.object);

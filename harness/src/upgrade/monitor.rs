@@ -9,8 +9,8 @@ use tokio::time::timeout;
 
 use super::QUIET_AFTER;
 use super::capture::ClusterCapture;
-use crate::api::Api;
 use crate::observed::ObservedCluster;
+use schedlab_clusters::api::Api;
 
 /// A view that records violations, even momentary ones.
 #[derive(Debug)]
@@ -119,7 +119,7 @@ mod tests {
     use schedlab_emulator::{Emulator, Options};
 
     use super::*;
-    use crate::scheduler_objects::install_scheduler_objects;
+    use schedlab_clusters::scheduler_objects::install_scheduler_objects;
 
     /// An emulated cluster with KAI's CRDs.
     async fn cluster() -> (Emulator, Api) {

@@ -7,7 +7,7 @@ use anyhow::Context as _;
 
 use super::UpgradeEnvironment;
 use super::spec::fill_placeholders;
-use crate::process::ChildProcess;
+use schedlab_clusters::process::ChildProcess;
 
 /// Grace period, as in Kubernetes.
 const GRACE: Duration = Duration::from_secs(30);

@@ -4,7 +4,7 @@ use anyhow::Context as _;
 
 use super::process::SchedulerProcess;
 use super::{Spec, UpgradeEnvironment};
-use crate::clusters::SchedulerInstaller;
+use schedlab_clusters::real_cluster::SchedulerInstaller;
 
 /// A version that was started, successfully or not.
 #[derive(Debug)]

@@ -3,9 +3,9 @@
 use std::fmt;
 use std::str::FromStr;
 
-use crate::clusters::HelmChart;
-use crate::external_tools::check_starts_with_program;
 use crate::target::check_placeholders;
+use schedlab_clusters::external_tools::check_starts_with_program;
+use schedlab_clusters::real_cluster::HelmChart;
 
 /// Placeholders in a command.
 const PLACEHOLDERS: [&str; 2] = ["{kubeconfig}", "{scheduler-name}"];

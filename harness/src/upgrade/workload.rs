@@ -6,8 +6,8 @@ use schedlab_api::{Value, json};
 use super::capture::{ClusterCapture, PodState};
 use super::monitor::Monitor;
 use super::{Strategy, UpgradeEnvironment, WAIT_MAX};
-use crate::api::{Api, api_error, is_not_found};
 use crate::observed::{ObservedCluster, Phase, WatchedKind};
+use schedlab_clusters::api::{Api, api_error, is_not_found};
 
 /// Root queue.
 const ROOT: &str = "upgrade";

@@ -53,12 +53,18 @@ impl World {
         }
         let (queues, nodes) = (self.list(QUEUES).await?, self.list(NODES).await?);
         let desired = self.target.queues.translate_queues(&queues, &nodes).unwrap_or_default();
-        let is_same = |a: &Value, b: &Value| crate::api::title(a) == crate::api::title(b);
+        let is_same = |a: &Value, b: &Value| {
+            schedlab_clusters::api::title(a) == schedlab_clusters::api::title(b)
+        };
         let before = std::mem::take(&mut self.last_synced);
         for object in before.iter().rev() {
             if !desired.iter().any(|one| is_same(one, object)) {
                 let path = self.api.path(object).await?;
-                self.api.delete(&path).await.map_err(crate::api::api_error).context(path)?;
+                self.api
+                    .delete(&path)
+                    .await
+                    .map_err(schedlab_clusters::api::api_error)
+                    .context(path)?;
             }
         }
         for object in &desired {
@@ -71,7 +77,7 @@ impl World {
     }
 
     async fn list(&self, collection: &str) -> anyhow::Result<Vec<Value>> {
-        let mut list = self.api.get(collection).await.map_err(crate::api::api_error)?;
+        let mut list = self.api.get(collection).await.map_err(schedlab_clusters::api::api_error)?;
         Ok(list["items"].as_array_mut().map(std::mem::take).unwrap_or_default())
     }
 }
@@ -84,9 +90,9 @@ mod tests {
     use crate::features::load_text;
     use crate::manifests::{queue_from_row, workload_from_row};
     use crate::scenario_cluster::{EmulatedCluster, ScenarioCluster};
-    use crate::scheduler_source::SchedulerSource;
     use crate::target::Target;
     use crate::world::{TimeScale, World};
+    use schedlab_clusters::scheduler_source::SchedulerSource;
 
     use super::*;
 

@@ -6,11 +6,11 @@ use gherkin::Step;
 use schedlab_api::Value;
 
 use super::World;
-use crate::api::ApiError;
 use crate::manifests::{
     Columns, Document, Row, RowError, SourceLocation, SourceText, Table, check_distinct,
     first_invalid_quantity, parse_documents, parse_patch,
 };
+use schedlab_clusters::api::ApiError;
 
 impl World {
     /// Sets the line of the step that runs now.
@@ -157,7 +157,7 @@ impl World {
                 let siblings = siblings.await.join(", ");
                 anyhow!(
                     "{location}: {}: unknown field {field}, expected one of {siblings}",
-                    crate::api::title(object)
+                    schedlab_clusters::api::title(object)
                 )
             }
             (Some(_), None) | (None, _) => error.context(location),

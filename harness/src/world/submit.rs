@@ -6,9 +6,9 @@ use anyhow::Context as _;
 use schedlab_api::Value;
 
 use super::World;
-use crate::api::{Api, ApplyOutcome, CreateOutcome};
 use crate::manifests::Document;
 use crate::observed::WORKLOAD_LABEL;
+use schedlab_clusters::api::{Api, ApplyOutcome, CreateOutcome};
 
 impl World {
     /// Creates objects in order. When one is rejected, the ones created before it are deleted
@@ -158,9 +158,9 @@ impl World {
         for object in objects.iter().filter(|object| object["kind"] != "PriorityClass") {
             let path = self.api.path(object).await?;
             match self.api.get(&path).await {
-                Ok(_) => there.push(crate::api::title(object)),
-                Err(error) if crate::api::is_not_found(&error) => {}
-                Err(error) => return Err(crate::api::api_error(error)),
+                Ok(_) => there.push(schedlab_clusters::api::title(object)),
+                Err(error) if schedlab_clusters::api::is_not_found(&error) => {}
+                Err(error) => return Err(schedlab_clusters::api::api_error(error)),
             }
         }
         anyhow::ensure!(
@@ -226,8 +226,8 @@ impl World {
             self.record_deletion(&path);
             match self.api.delete(&path).await {
                 Ok(_) => there += 1,
-                Err(error) if crate::api::is_not_found(&error) => {}
-                Err(error) => return Err(crate::api::api_error(error)),
+                Err(error) if schedlab_clusters::api::is_not_found(&error) => {}
+                Err(error) => return Err(schedlab_clusters::api::api_error(error)),
             }
         }
         self.sync_queues(objects).await?;
@@ -252,7 +252,8 @@ impl World {
         self.time_scale.scale_object(&mut patch);
         let before = self.api.get(at).await.ok();
         let patched = self.api.merge_patch(at, &patch).await;
-        let patched = patched.map_err(crate::api::api_error).with_context(|| at.to_owned())?;
+        let patched =
+            patched.map_err(schedlab_clusters::api::api_error).with_context(|| at.to_owned())?;
         self.sync_queues([&patched]).await?;
         let version = |object: &Value| object["metadata"]["resourceVersion"].clone();
         Ok(before.is_none_or(|before| version(&before) != version(&patched)))
@@ -263,7 +264,7 @@ impl World {
         self.last_settled = None;
         self.record_deletion(path);
         let deleted = self.api.delete(path).await;
-        deleted.map_err(crate::api::api_error).with_context(|| path.to_owned())?;
+        deleted.map_err(schedlab_clusters::api::api_error).with_context(|| path.to_owned())?;
         self.sync_queues_after_deletion(path).await
     }
 }

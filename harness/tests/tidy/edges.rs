@@ -11,7 +11,7 @@ use crate::source::Source;
 /// Layers of each crate by crate folder, lowest layer first. A module may import the modules of its
 /// own line and of all lines above it. `module -> …` lists exactly what a module may import; only
 /// the crate's root imports such a module.
-pub(crate) const EDGES: [(&str, &str); 8] = [
+pub(crate) const EDGES: [(&str, &str); 10] = [
     (
         "scheduler/core",
         "
@@ -106,17 +106,35 @@ pub(crate) const EDGES: [(&str, &str); 8] = [
     (
         "harness",
         "
-            api interrupt cluster_scoped kubeconfig progress report text external_tools
-            exit scheduler_objects scheduler_source
-            cleanup
-            process tenancy
+            progress report text
+            exit
+            change
+            audit
             render observed
-            scenario_cluster clusters manifests target
+            scenario_cluster manifests target
             cases
-            diff doctor simulate upgrade
+            diff simulate upgrade
             catalogue features snapshots runner steps world
             cli
             commands
+        ",
+    ),
+    (
+        "harness/tenancy",
+        "
+            cluster_scoped list_split names node_pool rewrite_request rewrite_response service_accounts watch_mux write_log
+        ",
+    ),
+    (
+        "harness/clusters",
+        "
+            api interrupt
+            kubeconfig external_tools
+            scheduler_objects scheduler_source
+            cleanup
+            process
+            real_cluster
+            doctor
         ",
     ),
 ];

@@ -4,9 +4,9 @@ use schedlab_emulator::store::Resource;
 use schedlab_emulator::{Emulator, Options};
 
 use super::*;
-use crate::api::Api;
-use crate::scheduler_objects::install_scheduler_objects;
 use crate::upgrade::monitor::Monitor;
+use schedlab_clusters::api::Api;
+use schedlab_clusters::scheduler_objects::install_scheduler_objects;
 
 const POD: &str = "/api/v1/namespaces/default/pods/a";
 const NODE: &str = "/api/v1/nodes/n";
