@@ -11,11 +11,11 @@ use serde::Serialize;
 use super::Output;
 use crate::cli::{Format, Upgrade, UpgradeStrategy};
 use crate::exit::ExitStatus;
-use crate::progress::Progress;
-use crate::upgrade::{self, Strategy, Transition, UpgradeEnvironment, Verdict};
 use fixture::Fixture;
+use schedlab_apps::upgrade::{self, Strategy, Transition, UpgradeEnvironment, Verdict};
 use schedlab_clusters::cleanup::Run;
 use schedlab_clusters::interrupt::Interrupt;
+use schedlab_conformance::progress::Progress;
 
 #[derive(Serialize)]
 struct UpgradeOutput<'a> {

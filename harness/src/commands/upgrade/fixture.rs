@@ -15,9 +15,7 @@ use schedlab_emulator::{Emulator, Options};
 use crate::cli::{Upgrade, UpgradeCluster};
 use crate::commands::UsageError;
 use crate::commands::up::{fleet, write_private};
-use crate::progress::Progress;
-use crate::scenario_cluster::{Cluster as _, TenantCluster, run_actors};
-use crate::upgrade::Spec;
+use schedlab_apps::upgrade::Spec;
 use schedlab_clusters::api::Api;
 use schedlab_clusters::cleanup::Run;
 use schedlab_clusters::external_tools;
@@ -27,6 +25,8 @@ use schedlab_clusters::real_cluster::{
 };
 use schedlab_clusters::scheduler_objects::install_scheduler_objects;
 use schedlab_clusters::scheduler_source::SchedulerSource;
+use schedlab_conformance::progress::Progress;
+use schedlab_conformance::scenario_cluster::{Cluster as _, TenantCluster, run_actors};
 
 /// The part of the cluster that starts outside of the async runtime.
 #[derive(Debug)]
