@@ -10,12 +10,12 @@ use std::time::Duration;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use schedlab_scheduler::logging::LogFormat;
 
-use crate::clusters::Kubelets;
-use crate::features::{Shard, TagExpression};
-use crate::report::Reporter;
-use crate::runner::{Crashes, FlakyResult};
-use crate::scheduler_source::SchedulerSource;
-use crate::text::duration;
+use schedlab_clusters::real_cluster::Kubelets;
+use schedlab_clusters::scheduler_source::SchedulerSource;
+use schedlab_conformance::features::{Shard, TagExpression};
+use schedlab_conformance::report::Reporter;
+use schedlab_conformance::runner::{Crashes, FlakyResult};
+use schedlab_conformance::text::duration;
 
 pub use compare::{DiffRuns, Upgrade, UpgradeCluster, UpgradeStrategy};
 
@@ -90,7 +90,7 @@ pub enum Command {
     Keep(Keep),
     /// Replay a workload trace in virtual time and report utilisation, waiting times and evictions.
     #[command(after_help = SIMULATE_EXAMPLES)]
-    Simulate(Box<crate::simulate::Args>),
+    Simulate(Box<schedlab_apps::simulate::Args>),
     /// Run recorded scheduling cases and decisions on the scheduler's core and compare the
     /// outcomes; cases with rounds also run end to end on an emulated cluster.
     #[command(after_help = "Example:\n  schedlab cases cases --filter reclaim")]
@@ -127,7 +127,7 @@ pub enum Format {
 pub struct Doctor {
     /// Check only this kind of cluster, and exit with 3 if it cannot run.
     #[arg(value_enum)]
-    pub target: Option<crate::doctor::Check>,
+    pub target: Option<schedlab_clusters::doctor::Check>,
     /// Output format.
     #[arg(long, value_enum, default_value_t = Format::Text)]
     pub format: Format,

@@ -23,7 +23,7 @@ use schedlab_scheduler::logging;
 
 use crate::cli::{Cli, Command};
 use crate::exit::ExitStatus;
-use crate::features::Diagnostics;
+use schedlab_conformance::features::Diagnostics;
 
 pub use cases::cases;
 pub use check::{check, list};
@@ -62,7 +62,7 @@ fn run_command(command: Command) -> anyhow::Result<ExitStatus> {
         Command::Steps(args) => steps(&args),
         Command::Up(args) => up(&args),
         Command::Keep(args) => {
-            crate::process::run_watchdog(&args.log, &args.words)?;
+            schedlab_clusters::process::run_watchdog(&args.log, &args.words)?;
             Ok(ExitStatus::Passed)
         }
         Command::Snapshot(verb) => snapshot(&verb),

@@ -2,7 +2,7 @@
 
 use std::process::ExitCode;
 
-use crate::interrupt::INTERRUPTED_STATUS;
+use schedlab_clusters::interrupt::INTERRUPTED_STATUS;
 
 /// Exit status of a command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

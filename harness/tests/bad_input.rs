@@ -238,7 +238,7 @@ fn undefined_steps_are_rejected() {
     no step matches `Given a flet of 2 nodes with 8 GPUs each`
     nearest: Given a fleet of {int} node(s) with {int} GPU(s) each
     example: Given a fleet of 4 nodes with 8 GPUs each
-    all steps: schedlab steps; to add one (harness/src/steps):
+    all steps: schedlab steps; to add one (harness/conformance/src/steps):
         #[given(expr = "a flet of 2 nodes with 8 GPUs each")]
         async fn step(world: &mut World) -> StepResult { … }
     "#);

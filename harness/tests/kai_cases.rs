@@ -6,7 +6,7 @@
 
 use std::path::PathBuf;
 
-use schedlab::cases::run_folder;
+use schedlab_apps::cases::run_folder;
 
 const DEFAULT_FOLDER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../shared/kai-cases");
 

@@ -17,8 +17,8 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 use run_report::{CaseReport, Run};
-use schedlab::api::{Api, api_error};
 use schedlab_api::{Value, json};
+use schedlab_clusters::api::{Api, api_error};
 use schedlab_control_plane::{Assets, ChildProcess, TemporaryControlPlane, test_assets};
 
 const PROGRAMS: [&str; 4] = ["etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler"];

@@ -4,8 +4,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
-use schedlab::diff::ExpectedDifferences;
-use schedlab::features::{Case, VIRTUAL_TIME, WEBHOOKS, load_text};
+use schedlab_conformance::diff::ExpectedDifferences;
+use schedlab_conformance::features::{Case, VIRTUAL_TIME, WEBHOOKS, load_text};
 
 /// Scenarios that need virtual time for a reason that their steps do not show: the beginning of the
 /// name, and the reason.

@@ -5,8 +5,8 @@ use std::{collections::BTreeMap, sync::Arc};
 
 use insta::assert_snapshot;
 use jiff::{SignedDuration, Timestamp};
-use schedlab::render::{ClusterObjects, FairShares, event_stream, placement};
 use schedlab_api::{Value, json};
+use schedlab_conformance::render::{ClusterObjects, FairShares, event_stream, placement};
 use schedlab_emulator::store::{EventKind, Key, LogEntry, Resource, Subresource};
 
 fn node(name: &str, gpus: u32) -> Value {

@@ -3,7 +3,7 @@
 use std::{fs, path::PathBuf};
 
 use insta::assert_snapshot;
-use schedlab::simulate::{Args, Profile, Simulation, simulate};
+use schedlab_apps::simulate::{Args, Profile, Simulation, simulate};
 use tempfile::TempDir;
 
 const NODES: &str =

@@ -14,14 +14,14 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use schedlab::features::{Case, FeaturePath, load};
+use schedlab_conformance::features::{Case, FeaturePath, load};
 use source::{Source, files, sources};
 
 const FILE_LINES_MAX: usize = 800;
 const FUNCTION_LINES_MAX: usize = 80;
 
 /// Folders of the crates.
-const CRATES: [&str; 10] = [
+const CRATES: [&str; 14] = [
     "scheduler/core",
     "scheduler/explain",
     "scheduler/testkit",
@@ -31,6 +31,10 @@ const CRATES: [&str; 10] = [
     "scheduler",
     "harness/control-plane",
     "harness/emulator",
+    "harness/tenancy",
+    "harness/clusters",
+    "harness/conformance",
+    "harness/apps",
     "harness",
 ];
 
@@ -213,7 +217,16 @@ fn the_top_level_of_the_repository_has_only_listed_entries() {
 #[test]
 fn every_fixture_is_referenced() {
     let root = root();
-    let readers = ["features", "docs", "harness/src", "harness/tests", "harness/benches"];
+    let readers = [
+        "features",
+        "docs",
+        "harness/src",
+        "harness/clusters",
+        "harness/conformance",
+        "harness/apps",
+        "harness/tests",
+        "harness/benches",
+    ];
     let texts: Vec<String> = readers
         .iter()
         .flat_map(|folder| files(&root.join(folder)))

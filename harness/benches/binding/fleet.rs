@@ -2,8 +2,8 @@
 
 use anyhow::Context as _;
 use futures::{StreamExt as _, TryStreamExt as _, stream};
-use schedlab::api::{Api, api_error};
 use schedlab_api::{Value, json};
+use schedlab_clusters::api::{Api, api_error};
 use schedlab_control_plane::TemporaryControlPlane;
 use schedlab_scheduler::crds;
 

@@ -15,8 +15,8 @@ use kube::{
     ResourceExt as _,
     core::{PartialObjectMeta, WatchEvent},
 };
-use schedlab::api::Api;
 use schedlab_api::json;
+use schedlab_clusters::api::Api;
 use schedlab_control_plane::{TemporaryControlPlane, client_config};
 use schedlab_scheduler::{Clock, Config, IdlePolicy};
 use tokio::{

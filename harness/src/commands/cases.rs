@@ -1,9 +1,9 @@
 //! `schedlab cases`: runs recorded cases on the scheduler's core.
 
 use super::Output;
-use crate::cases::{self, Report};
 use crate::cli::{Cases, CasesFormat};
 use crate::exit::ExitStatus;
+use schedlab_apps::cases::{self, Report};
 
 /// Runs the cases and prints the result. A case that differs from its recording is a failure.
 pub fn cases(args: &Cases) -> anyhow::Result<ExitStatus> {

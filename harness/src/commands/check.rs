@@ -8,10 +8,12 @@ use serde::Serialize;
 use super::{NothingSelected, Output, UsageError};
 use crate::cli::{Check, List, ListFormat, Selection};
 use crate::exit::ExitStatus;
-use crate::features::{self, Case, Diagnostics, FeaturePath, Query, Suite};
-use crate::report::Diagnostic;
-use crate::text::counted;
-use crate::{catalogue, report, runner};
+use schedlab_conformance::catalogue;
+use schedlab_conformance::features::{self, Case, Diagnostics, FeaturePath, Query, Suite};
+use schedlab_conformance::report;
+use schedlab_conformance::report::Diagnostic;
+use schedlab_conformance::runner;
+use schedlab_conformance::text::counted;
 
 /// Builds the query of a command line selection.
 pub(super) fn query(selection: &Selection, results: &std::path::Path) -> anyhow::Result<Query> {

@@ -6,9 +6,9 @@ use anyhow::Context as _;
 use serde::Serialize;
 
 use super::Output;
-use crate::cleanup::{self, CleanupMode, CleanupOutcome, RunReport, RunState};
 use crate::cli::{Clean, Format};
 use crate::exit::ExitStatus;
+use schedlab_clusters::cleanup::{self, CleanupMode, CleanupOutcome, RunReport, RunState};
 
 #[derive(Serialize)]
 struct Cleaned {

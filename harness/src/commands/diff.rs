@@ -6,10 +6,10 @@ use serde::Serialize;
 
 use super::{Output, UsageError};
 use crate::cli::{DiffRuns, Format};
-use crate::diff::{self, Baseline, Diff, EventOrder, ExpectedDifferences};
 use crate::exit::ExitStatus;
-use crate::report::Report;
-use crate::text::{self, counted};
+use schedlab_conformance::diff::{self, Baseline, Diff, EventOrder, ExpectedDifferences};
+use schedlab_conformance::report::Report;
+use schedlab_conformance::text::{self, counted};
 
 #[derive(Serialize)]
 struct DiffOutput<'a> {

@@ -7,8 +7,8 @@ use clap::ValueEnum as _;
 
 use super::Output;
 use crate::cli::{Doctor, Format};
-use crate::doctor::{Check, DoctorReport, run_checks};
 use crate::exit::ExitStatus;
+use schedlab_clusters::doctor::{Check, DoctorReport, run_checks};
 
 /// Exits with 0 when the named target can run (the emulator by default), else with 3.
 pub fn doctor(args: &Doctor) -> anyhow::Result<ExitStatus> {

@@ -5,10 +5,10 @@ use schedlab_control_plane::{Assets, PROGRAMS};
 
 use super::UsageError;
 use crate::cli::{ClusterName, EnvironmentArgs};
-use crate::clusters::Kubelets;
-use crate::external_tools;
-use crate::scheduler_source::SchedulerSource;
-use crate::target::Target;
+use schedlab_clusters::external_tools;
+use schedlab_clusters::real_cluster::Kubelets;
+use schedlab_clusters::scheduler_source::SchedulerSource;
+use schedlab_conformance::target::Target;
 
 use ClusterName::{Container, ControlPlane, Emulator, Kind, Kubeconfig};
 

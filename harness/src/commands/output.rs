@@ -4,8 +4,8 @@ use std::io::{IsTerminal as _, Write as _};
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
-use crate::report::Colors;
-use crate::snapshots::Ci;
+use schedlab_conformance::report::Colors;
+use schedlab_conformance::snapshots::Ci;
 
 /// Standard output and standard error.
 #[derive(Debug)]

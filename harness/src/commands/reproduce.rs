@@ -5,9 +5,9 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use crate::cli::{ClusterName, EnvironmentArgs, MIN_WAIT, Run, TIMEOUT};
-use crate::clusters::Kubelets;
-use crate::scheduler_source::SchedulerSource;
-use crate::text::shell_word;
+use schedlab_clusters::real_cluster::Kubelets;
+use schedlab_clusters::scheduler_source::SchedulerSource;
+use schedlab_conformance::text::shell_word;
 
 /// The options, each with a leading space; empty for our scheduler on the emulator. `baseline` is
 /// the folder of the baseline run, because `latest` may change.

@@ -10,17 +10,21 @@ use schedlab_emulator::clock::Clock;
 
 use super::{Output, UsageError, check, environment, reproduce};
 use crate::cli::{ClusterName, Run};
-use crate::clusters::{DEFAULT_CLUSTER_IMAGE, KindOptions, KubeconfigAccess, RealCluster};
-use crate::diff::{Baseline, EventOrder};
 use crate::exit::ExitStatus;
-use crate::features::{self, Case, Diagnostics, FeaturePath, Suite};
-use crate::interrupt::Interrupt;
-use crate::progress::BootProgress;
-use crate::report::{self, CaseReport, Diagnostic, Outcome, PrettyPrinter, Report, Reporter};
-use crate::runner::{self, Crashes, Progress, Settings};
-use crate::scheduler_source::SchedulerSource;
-use crate::snapshots::{self, Ci, Update};
-use crate::text::counted;
+use schedlab_clusters::interrupt::Interrupt;
+use schedlab_clusters::real_cluster::{
+    DEFAULT_CLUSTER_IMAGE, KindOptions, KubeconfigAccess, RealCluster,
+};
+use schedlab_clusters::scheduler_source::SchedulerSource;
+use schedlab_conformance::diff::{Baseline, EventOrder};
+use schedlab_conformance::features::{self, Case, Diagnostics, FeaturePath, Suite};
+use schedlab_conformance::progress::BootProgress;
+use schedlab_conformance::report::{
+    self, CaseReport, Diagnostic, Outcome, PrettyPrinter, Report, Reporter,
+};
+use schedlab_conformance::runner::{self, Crashes, Progress, Settings};
+use schedlab_conformance::snapshots::{self, Ci, Update};
+use schedlab_conformance::text::counted;
 
 /// Runs scenarios, compares snapshots and writes reports. An error before the first scenario is
 /// reported, too.
@@ -308,9 +312,10 @@ fn snapshot_diagnostics(
     paths: &[FeaturePath],
     ci: Ci,
 ) -> Vec<(ExitStatus, Diagnostic)> {
-    let steps = crate::catalogue::step_collection();
-    let shows =
-        |case: &Case| case.steps.iter().any(|step| crate::steps::is_snapshot_step(step, &steps));
+    let steps = schedlab_conformance::catalogue::step_collection();
+    let shows = |case: &Case| {
+        case.steps.iter().any(|step| schedlab_conformance::steps::is_snapshot_step(step, &steps))
+    };
     let folders = paths.iter().filter(|path| path.line.is_none() && path.path.is_dir());
     let folders: Vec<PathBuf> = folders.map(|path| path.path.clone()).collect();
     let orphans = snapshots::orphans(suite, &folders, &shows).into_iter().map(|path| {
@@ -409,8 +414,34 @@ fn exit(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::report::FailureKind;
-    use crate::report::tests::case;
+    use schedlab_conformance::report::{Failure, FailureKind};
+
+    fn case(outcome: Outcome, flaky: bool, failed: bool) -> CaseReport {
+        let failure = Failure {
+            kind: FailureKind::Step,
+            line: 7,
+            message: String::new(),
+            reproduce: String::new(),
+        };
+        CaseReport {
+            id: "f.feature: a".to_owned(),
+            file: "f.feature".to_owned(),
+            line: 5,
+            feature: "f".to_owned(),
+            rule: None,
+            name: "a".to_owned(),
+            tags: Vec::new(),
+            outcome,
+            skipped: None,
+            flaky,
+            crashes: 0,
+            virtual_millis: 1500,
+            steps: Vec::new(),
+            failure: failed.then_some(failure),
+            run_outcome: None,
+            wall: Duration::ZERO,
+        }
+    }
 
     #[test]
     fn a_run_with_only_flaky_failures_exits_with_5() {

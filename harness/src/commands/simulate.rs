@@ -4,7 +4,7 @@ use schedlab_scheduler::ConfigSourceError;
 
 use super::{Output, UsageError};
 use crate::exit::ExitStatus;
-use crate::simulate::{self, TraceError};
+use schedlab_apps::simulate::{self, TraceError};
 
 /// Runs the simulation. A broken audit rule is a failure, whatever the figures are.
 pub fn simulate(args: &simulate::Args) -> anyhow::Result<ExitStatus> {

@@ -8,7 +8,7 @@ use console::{Key, Term};
 use super::{Output, UsageError};
 use crate::cli::SnapshotVerb;
 use crate::exit::ExitStatus;
-use crate::snapshots;
+use schedlab_conformance::snapshots;
 
 /// Accepts or rejects pending snapshots.
 pub fn snapshot(verb: &SnapshotVerb) -> anyhow::Result<ExitStatus> {

@@ -14,13 +14,13 @@ use schedlab_emulator::{Emulator, Fleet, Options};
 use schedlab_scheduler::Config;
 
 use super::{Output, UsageError};
-use crate::api::Api;
-use crate::cleanup::{Resource, Run};
 use crate::cli::{ProfileName, Up};
 use crate::exit::ExitStatus;
-use crate::interrupt::Signals;
-use crate::scheduler_objects::install_scheduler_objects;
-use crate::text::counted;
+use schedlab_clusters::api::Api;
+use schedlab_clusters::cleanup::{Resource, Run};
+use schedlab_clusters::interrupt::Signals;
+use schedlab_clusters::scheduler_objects::install_scheduler_objects;
+use schedlab_conformance::text::counted;
 
 /// The fleet of the operations lab.
 const LAB: &str = "pools:\n- name: node\n  names: [node-1, node-2, node-3, node-4]\n  gpus: 8\n";
@@ -39,7 +39,8 @@ pub fn up(args: &Up) -> anyhow::Result<ExitStatus> {
 pub(super) fn fleet(path: Option<&Path>) -> anyhow::Result<Fleet> {
     let Some(path) = path else { return Ok(Fleet::parse("the lab's fleet", LAB)?) };
     let file = path.display().to_string();
-    let text = crate::text::read(path).map_err(|error| UsageError(error.in_file(&file)))?;
+    let text =
+        schedlab_conformance::text::read(path).map_err(|error| UsageError(error.in_file(&file)))?;
     let fleet = Fleet::parse(&file, &text);
     Ok(fleet.map_err(|error| UsageError(error.to_string()))?)
 }

@@ -9,13 +9,13 @@ use anyhow::Context as _;
 use serde::Serialize;
 
 use super::Output;
-use crate::cleanup::Run;
 use crate::cli::{Format, Upgrade, UpgradeStrategy};
 use crate::exit::ExitStatus;
-use crate::interrupt::Interrupt;
-use crate::progress::Progress;
-use crate::upgrade::{self, Strategy, Transition, UpgradeEnvironment, Verdict};
 use fixture::Fixture;
+use schedlab_apps::upgrade::{self, Strategy, Transition, UpgradeEnvironment, Verdict};
+use schedlab_clusters::cleanup::Run;
+use schedlab_clusters::interrupt::Interrupt;
+use schedlab_conformance::progress::Progress;
 
 #[derive(Serialize)]
 struct UpgradeOutput<'a> {

@@ -160,7 +160,7 @@ fn a_scenario_without_assertions_does_not_hide_other_errors() {
     features/f.feature:4: no step matches `When it rains`
     nearest: When {duration} pass(es)
     example: When 10 minutes pass
-    all steps: schedlab steps; to add one (harness/src/steps):
+    all steps: schedlab steps; to add one (harness/conformance/src/steps):
         #[when(expr = "it rains")]
         async fn step(world: &mut World) -> StepResult { … }
     features/f.feature:6: no step matches `Given a flet`
@@ -169,14 +169,14 @@ fn a_scenario_without_assertions_does_not_hide_other_errors() {
                | pool | nodes | gpus | labels  | taints              |
                | h100 | 2     | 8    | rack=r1 | gpu=true:NoSchedule |
                | cpu  | 1     | 0    | rack=r2 |                     |
-    all steps: schedlab steps; to add one (harness/src/steps):
+    all steps: schedlab steps; to add one (harness/conformance/src/steps):
         #[given(expr = "a flet")]
         async fn step(world: &mut World) -> StepResult { … }
     features/f.feature:7: no step matches `Then x`
     nearest: Then {when}{workload} is {state}{stays}
     example: Then gang "train" is pending
              Then after 30 seconds pod "a" is gone
-    all steps: schedlab steps; to add one (harness/src/steps):
+    all steps: schedlab steps; to add one (harness/conformance/src/steps):
         #[then(expr = "x")]
         async fn step(world: &mut World) -> StepResult { … }
     "#);

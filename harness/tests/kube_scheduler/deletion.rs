@@ -3,8 +3,8 @@
 
 use anyhow::Context as _;
 use http::Request;
-use schedlab::api::Api;
 use schedlab_api::{Value, json};
+use schedlab_clusters::api::Api;
 
 /// Arguments of the API server: without admission plugins that depend on controllers, which would
 /// create service accounts and remove taints.

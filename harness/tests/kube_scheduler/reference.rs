@@ -11,8 +11,8 @@ use std::{
 use anyhow::{Context as _, bail};
 use futures::{AsyncBufRead, AsyncBufReadExt as _, StreamExt as _, TryStreamExt as _, stream};
 use http::Request;
-use schedlab::api::{Api, api_error};
 use schedlab_api::{Value, json};
+use schedlab_clusters::api::{Api, api_error};
 use schedlab_control_plane::{ChildProcess, TemporaryControlPlane};
 
 /// Weighted scores by feasible node and plugin.

@@ -11,7 +11,7 @@ use crate::source::Source;
 /// Layers of each crate by crate folder, lowest layer first. A module may import the modules of its
 /// own line and of all lines above it. `module -> …` lists exactly what a module may import; only
 /// the crate's root imports such a module. Types that the root itself defines are in the first line.
-pub(crate) const EDGES: [(&str, &str); 10] = [
+pub(crate) const EDGES: [(&str, &str); 14] = [
     (
         "scheduler/core",
         "
@@ -124,18 +124,45 @@ pub(crate) const EDGES: [(&str, &str); 10] = [
     (
         "harness",
         "
-            api interrupt cluster_scoped kubeconfig progress report text external_tools
-            audit exit scheduler_objects scheduler_source
-            change
-            cleanup
-            process tenancy
-            render observed
-            scenario_cluster clusters manifests target
-            cases
-            diff doctor simulate upgrade
-            catalogue features snapshots runner steps world
+            exit
             cli
             commands
+        ",
+    ),
+    (
+        "harness/conformance",
+        "
+            progress report text
+            change
+            audit
+            render observed
+            scenario_cluster manifests target
+            diff
+            catalogue features snapshots runner steps world
+        ",
+    ),
+    (
+        "harness/apps",
+        "
+            cases simulate upgrade
+        ",
+    ),
+    (
+        "harness/tenancy",
+        "
+            cluster_scoped list_split names node_pool rewrite_request rewrite_response service_accounts watch_mux write_log
+        ",
+    ),
+    (
+        "harness/clusters",
+        "
+            api interrupt
+            kubeconfig external_tools
+            scheduler_objects scheduler_source
+            cleanup
+            process
+            real_cluster
+            doctor
         ",
     ),
 ];
@@ -153,7 +180,8 @@ pub(crate) const EXCLUDED_EDGES: [(&str, &str); 7] = [
 
 /// Imports that still close a cycle inside a layer, by crate folder. The list only shrinks: an entry
 /// that is no longer needed fails the test.
-pub(crate) const BACK_EDGES: [(&str, &str, &str); 1] = [("harness", "features", "catalogue")];
+pub(crate) const BACK_EDGES: [(&str, &str, &str); 1] =
+    [("harness/conformance", "features", "catalogue")];
 
 /// Imported modules by importing module.
 pub(crate) type Edges = BTreeMap<String, BTreeSet<String>>;

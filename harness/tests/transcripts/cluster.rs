@@ -6,10 +6,10 @@ use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 
 use anyhow::Context as _;
-use schedlab::api::{Api, api_error};
-use schedlab::clusters::ACTORS_OWN_CONTROL_PLANE;
-use schedlab::scenario_cluster::collections;
 use schedlab_api::Value;
+use schedlab_clusters::api::{Api, api_error};
+use schedlab_clusters::real_cluster::ACTORS_OWN_CONTROL_PLANE;
+use schedlab_conformance::scenario_cluster::collections;
 use schedlab_control_plane::{Assets, TemporaryControlPlane};
 use schedlab_emulator::clock::Clock;
 use schedlab_emulator::controllers::remote_controllers::{RemoteControllers, RemoteOptions};

@@ -12,19 +12,21 @@ use schedlab_emulator::clock::Clock;
 use schedlab_emulator::controllers::remote_controllers::RemoteControllers;
 use schedlab_emulator::{Emulator, Options};
 
-use crate::api::Api;
-use crate::cleanup::Run;
 use crate::cli::{Upgrade, UpgradeCluster};
-use crate::clusters::{KindOptions, Kubelets, RealCluster, SchedulerInstaller, check_local_image};
 use crate::commands::UsageError;
 use crate::commands::up::{fleet, write_private};
-use crate::external_tools;
-use crate::interrupt::Interrupt;
-use crate::progress::Progress;
-use crate::scenario_cluster::{Cluster as _, TenantCluster, run_actors};
-use crate::scheduler_objects::install_scheduler_objects;
-use crate::scheduler_source::SchedulerSource;
-use crate::upgrade::Spec;
+use schedlab_apps::upgrade::Spec;
+use schedlab_clusters::api::Api;
+use schedlab_clusters::cleanup::Run;
+use schedlab_clusters::external_tools;
+use schedlab_clusters::interrupt::Interrupt;
+use schedlab_clusters::real_cluster::{
+    KindOptions, Kubelets, RealCluster, SchedulerInstaller, check_local_image,
+};
+use schedlab_clusters::scheduler_objects::install_scheduler_objects;
+use schedlab_clusters::scheduler_source::SchedulerSource;
+use schedlab_conformance::progress::Progress;
+use schedlab_conformance::scenario_cluster::{Cluster as _, TenantCluster, run_actors};
 
 /// The part of the cluster that starts outside of the async runtime.
 #[derive(Debug)]

@@ -1,0 +1,134 @@
+//! Runs a case on the core: once, or in rounds in which pipelined and evicted pods become pending
+//! again.
+
+use std::time::Duration;
+
+use schedlab_scheduler_core::{
+    Decision, Plan, Profile, Snapshot,
+    model::{Pod, PodStatus, Time},
+    schedule,
+};
+
+use super::{
+    build,
+    compare::{self, TaskOutcome, task_outcomes},
+    expected_failures,
+    format::{CallLimits, Case, Rounds},
+    report::Verdict,
+};
+use schedlab_conformance::text::counted;
+
+/// Runs the case, if it is applicable.
+pub(super) fn verdict(case: &Case) -> Verdict {
+    if let Some(why) = expected_failures::expected_failure(&case.id).or_else(|| case.unsupported())
+    {
+        return Verdict::NotApplicable(why.to_owned());
+    }
+    match build::config(case) {
+        Ok(config) => match differences(case, &config.profile) {
+            differences if differences.is_empty() => Verdict::Passed,
+            differences => Verdict::Failed(differences),
+        },
+        Err(error) => Verdict::Failed(vec![error.to_string()]),
+    }
+}
+
+/// Differences between the outcome and the case's expectations.
+fn differences(case: &Case, profile: &Profile) -> Vec<String> {
+    let snapshot = build::snapshot(case);
+    if let Some(rounds) = &case.rounds {
+        return in_rounds(case, rounds, snapshot, profile);
+    }
+    let plan = schedule(&snapshot, profile);
+    let mut found = compare::differences(case, &snapshot, &task_outcomes(case, &snapshot, &plan));
+    found.extend(compare::message::differences(case, &plan));
+    found.extend(calls_over_limit(case.call_limits(), &plan));
+    found
+}
+
+fn in_rounds(
+    case: &Case,
+    rounds: &Rounds,
+    mut snapshot: Snapshot,
+    profile: &Profile,
+) -> Vec<String> {
+    let limits = case.call_limits();
+    let delay = Duration::try_from_secs_f64(rounds.delay_between_rounds_s).unwrap_or_default();
+    let mut found = Vec::new();
+    for _ in 0..rounds.until_match {
+        let plan = schedule(&snapshot, profile);
+        found.extend(calls_over_limit(limits, &plan));
+        snapshot = next_round(case, &snapshot, &task_outcomes(case, &snapshot, &plan), delay);
+    }
+    let nothing = Plan::default();
+    found.extend(compare::differences(case, &snapshot, &task_outcomes(case, &snapshot, &nothing)));
+    for round in 0..rounds.after_match {
+        if !found.is_empty() {
+            break;
+        }
+        let plan = schedule(&snapshot, profile);
+        let outcome = task_outcomes(case, &snapshot, &plan);
+        let mut moved = compare::differences(case, &snapshot, &outcome);
+        moved.extend(compare::message::differences(case, &plan));
+        moved.extend(calls_over_limit(limits, &plan));
+        found.extend(moved.into_iter().map(|text| format!("changed in round {round}: {text}")));
+        snapshot = next_round(case, &snapshot, &outcome, delay);
+    }
+    found
+}
+
+/// The snapshot of the next round: bound pods run; evicted and pipelined ones are pending again.
+fn next_round(
+    case: &Case,
+    snapshot: &Snapshot,
+    outcomes: &[TaskOutcome],
+    delay: Duration,
+) -> Snapshot {
+    let mut next = snapshot.clone();
+    let passed = i64::try_from(delay.as_millis()).unwrap_or(i64::MAX);
+    next.now = Time(next.now.0.saturating_add(passed));
+    for (pod, actual) in next.pods.iter_mut().zip(outcomes) {
+        let group = pod.group.expect("every task of a case has a job");
+        let stays = case.jobs[group.0 as usize].delete_when_released;
+        match actual.state {
+            "Binding" => {
+                next.pod_groups[group.0 as usize].last_start = Some(next.now);
+                (pod.status, pod.node) = (PodStatus::Running, actual.node);
+                pod.gpu_groups.clone_from(&actual.gpu_groups);
+                pod.numa_allocations.clone_from(&actual.numa_zones);
+            }
+            "Releasing" if stays => {
+                pod.status = PodStatus::Releasing;
+                pod.releasing_since = pod.releasing_since.or(Some(next.now));
+            }
+            "Releasing" | "Pipelined" => return_to_pending(pod),
+            _ => {}
+        }
+    }
+    next
+}
+
+fn return_to_pending(pod: &mut Pod) {
+    (pod.status, pod.node, pod.releasing_since) = (PodStatus::Pending, None, None);
+    pod.nominated_node = None;
+    pod.gpu_groups.clear();
+    pod.numa_allocations.clear();
+}
+
+fn calls_over_limit(limits: Option<CallLimits>, plan: &Plan) -> Vec<String> {
+    let Some(limits) = limits else { return Vec::new() };
+    let count = |of: fn(&Decision) -> bool| plan.decisions.iter().filter(|one| of(one)).count();
+    let counts = [
+        ("bind", count(|one| matches!(one, Decision::Bind { .. })), limits.binds),
+        ("eviction", count(|one| matches!(one, Decision::Evict { .. })), limits.evictions),
+        ("pipeline", count(|one| matches!(one, Decision::Pipeline { .. })), limits.pipelines),
+    ];
+    let over = counts.into_iter().filter(|(_, made, allowed)| made > allowed);
+    over.map(|(what, made, allowed)| {
+        format!("got {} in one session, expected at most {allowed}", counted(made, what))
+    })
+    .collect()
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,6 @@
+//! What else runs on the harness, beside the features: [`simulate`] replays a trace of jobs,
+//! [`upgrade`] compares two versions of a scheduler, [`cases`] runs the cases of another project.
+
+pub mod cases;
+pub mod simulate;
+pub mod upgrade;

@@ -1,0 +1,292 @@
+//! Replays a trace: an emulated fleet, a scheduler, and a workload driver that submits jobs on
+//! arrival, removes those that leave, and restarts evicted ones. All of it runs on one paused
+//! runtime whose clock jumps to the next event; the audit runs on its own thread.
+
+use std::{
+    cmp::Reverse,
+    collections::BinaryHeap,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::Duration,
+};
+
+use anyhow::Context as _;
+use jiff::Timestamp;
+use schedlab_api::Value;
+use schedlab_audit::{Audit, BackgroundAudit, Rules, Violation};
+use schedlab_emulator::{
+    Emulator, KubeletDefaults, Options as ClusterOptions,
+    clock::Clock,
+    store::{DeleteOptions, Key, Op, Resource, Write},
+};
+use schedlab_scheduler::{Config, Flavor, IdlePolicy};
+use tokio::{sync::Notify, time::Instant};
+
+use super::{
+    metrics::{DriverEvent, Metrics},
+    objects::{self, Scheduler},
+    trace::{JobEnd, Trace},
+};
+use schedlab_conformance::audit::write_of;
+
+/// When no action is left and no running pod ends, a cluster without changes for this long has
+/// finished.
+const QUIET_AFTER: Duration = Duration::from_mins(5);
+
+/// How much of its log the store keeps, like a real API server. Time advances only when all watches
+/// are caught up, so less would do.
+const LOG_RETENTION: Duration = Duration::from_mins(5);
+
+/// Result of a replay.
+pub(super) struct SimulationResult {
+    pub(super) metrics: Metrics,
+    pub(super) breaches: Vec<Violation>,
+    pub(super) shares_rounded_up: usize,
+}
+
+pub(super) fn run_trace(trace: &Trace, config: Config) -> anyhow::Result<SimulationResult> {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_time()
+        .start_paused(true)
+        .build()
+        .context("cannot create a runtime for the simulation")?;
+    runtime.block_on(async {
+        let (audit, mut driver) = WorkloadDriver::start(trace, config)?;
+        driver.run().await?;
+        let metrics =
+            std::mem::replace(&mut *driver.metrics(), Metrics::new(&[], &driver.scheduler));
+        driver.background_audit.finish();
+        audit.at_rest(driver.emulator.clock().now());
+        let shares_rounded_up = if driver.scheduler.shares_gpus {
+            0
+        } else {
+            trace.jobs.iter().filter(|job| job.gpu_share_milli().is_some()).count()
+        };
+        Ok(SimulationResult { metrics, breaches: audit.violations(), shares_rounded_up })
+    })
+}
+
+struct WorkloadDriver<'a> {
+    trace: &'a Trace,
+    scheduler: Scheduler,
+    emulator: Emulator,
+    background_audit: BackgroundAudit,
+    metrics: Arc<Mutex<Metrics>>,
+    wake: Arc<Notify>,
+    /// Pending actions by time.
+    action_queue: BinaryHeap<Reverse<(Duration, Action)>>,
+    attempts: Vec<u32>,
+    origin: Instant,
+    scheduler_task: tokio::task::JoinHandle<anyhow::Result<()>>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Action {
+    Submit(usize),
+    Remove(usize),
+}
+
+impl<'a> WorkloadDriver<'a> {
+    fn start(trace: &'a Trace, config: Config) -> anyhow::Result<(Audit, Self)> {
+        let epoch: Timestamp = "2026-01-01T00:00:00Z".parse().context("a constant")?;
+        let clock = Clock::starting_at(epoch);
+        let emulator = Emulator::start(ClusterOptions {
+            seed: config.seed,
+            kubelet_defaults: KubeletDefaults::default(),
+            workload_kinds: false,
+            log_retention: Some(LOG_RETENTION),
+            ..ClusterOptions::with_clock(clock.clone())
+        });
+        let flavor = config.flavor;
+        let (rules, shares_gpus) = match flavor {
+            Flavor::Kai => (Rules::kai(), true),
+            Flavor::Kube => (Rules::kube(), false),
+        };
+        let config = Config { idle_policy: IdlePolicy::UntilEvent, ..config };
+        let scheduler = Scheduler { name: config.scheduler_name.clone(), shares_gpus };
+        let metrics = Arc::new(Mutex::new(Metrics::new(&trace.jobs, &scheduler)));
+        let (audit, wake) = (Audit::new(rules, &scheduler.name), Arc::new(Notify::new()));
+        let background_audit =
+            BackgroundAudit::start(&audit).context("cannot start the audit thread")?;
+        let mut observe = background_audit.observer();
+        emulator.observe_writes(Box::new(move |entry| observe(write_of(entry))));
+        watch(&emulator, &metrics, &wake);
+        let driver = |schedules| Self {
+            trace,
+            scheduler,
+            emulator: emulator.clone(),
+            background_audit,
+            metrics,
+            wake,
+            action_queue: action_queue(trace),
+            attempts: vec![0; trace.jobs.len()],
+            origin: Instant::now(),
+            scheduler_task: schedules,
+        };
+        create_initial_objects(&emulator, trace, flavor)?;
+        let now: schedlab_scheduler::Clock = Arc::new(move || clock.now());
+        let running = schedlab_scheduler::run(emulator.client(), config, now);
+        Ok((audit, driver(tokio::spawn(running))))
+    }
+
+    async fn run(&mut self) -> anyhow::Result<()> {
+        loop {
+            self.handle_events()?;
+            if self.scheduler_task.is_finished() {
+                (&mut self.scheduler_task).await??;
+                anyhow::bail!("the scheduler stopped");
+            }
+            if let Some(Reverse((at, _))) = self.action_queue.peek() {
+                let next = self.origin + *at;
+                tokio::select! {
+                    biased;
+                    () = self.wake.notified() => continue,
+                    () = tokio::time::sleep_until(next) => {}
+                }
+                self.run_due_actions()?;
+            } else if self.metrics().finite > 0 {
+                self.wake.notified().await;
+            } else if self.stays_quiet().await {
+                return Ok(());
+            }
+        }
+    }
+
+    /// Waits until the cluster is quiet; returns early when something happens.
+    async fn stays_quiet(&self) -> bool {
+        let before = self.emulator.revision();
+        tokio::select! {
+            biased;
+            () = self.wake.notified() => false,
+            () = tokio::time::sleep(QUIET_AFTER) => self.emulator.revision() == before,
+        }
+    }
+
+    /// Runs the actions that are due.
+    fn run_due_actions(&mut self) -> anyhow::Result<()> {
+        let now = self.origin.elapsed();
+        while let Some(Reverse((at, act))) = self.action_queue.peek().copied() {
+            if at > now {
+                break;
+            }
+            self.action_queue.pop();
+            match act {
+                Action::Submit(job) => self.submit(job)?,
+                Action::Remove(job) => self.remove(job)?,
+            }
+        }
+        Ok(())
+    }
+
+    /// Handles the events that the metrics recorded.
+    fn handle_events(&mut self) -> anyhow::Result<()> {
+        let notes = std::mem::take(&mut self.metrics().outbox);
+        for note in notes {
+            match note {
+                DriverEvent::Finished(pod) => self.delete(&pod)?,
+                DriverEvent::Displaced(job) => {
+                    self.attempts[job] += 1;
+                    self.submit(job)?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn submit(&mut self, at: usize) -> anyhow::Result<()> {
+        let job = &self.trace.jobs[at];
+        for (resource, object) in objects::job(job, self.attempts[at], &self.scheduler) {
+            if resource == objects::pods() {
+                let name = object.pointer("/metadata/name").and_then(Value::as_str);
+                self.metrics().register_pod(name.unwrap_or_default(), at);
+            }
+            let created = self.emulator.create(&resource, object);
+            created.with_context(|| format!("job {} cannot be submitted", job.name))?;
+        }
+        Ok(())
+    }
+
+    fn remove(&mut self, at: usize) -> anyhow::Result<()> {
+        let job = &self.trace.jobs[at];
+        let name = objects::job_name(job, self.attempts[at]);
+        if job.pods == 1 {
+            return self.delete(&name);
+        }
+        (0..job.pods).try_for_each(|member| self.delete(&format!("{name}-{member}")))
+    }
+
+    /// Deletes a pod without grace period; a missing pod is no error.
+    fn delete(&self, pod: &str) -> anyhow::Result<()> {
+        let key = Key {
+            resource: objects::pods(),
+            namespace: objects::NAMESPACE.into(),
+            name: pod.into(),
+        };
+        let options = DeleteOptions { grace_secs: Some(0), ..DeleteOptions::default() };
+        let delete = Write::new(key, Op::Delete(options), "simulate");
+        match self.emulator.store().write(delete) {
+            Ok(_) => Ok(()),
+            Err(error) if error.code == 404 => Ok(()),
+            Err(error) => Err(error).with_context(|| format!("pod {pod} cannot be deleted")),
+        }
+    }
+
+    fn metrics(&self) -> MutexGuard<'_, Metrics> {
+        self.metrics.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn watch(emulator: &Emulator, metrics: &Arc<Mutex<Metrics>>, wake: &Arc<Notify>) {
+    let (metrics, wake) = (Arc::clone(metrics), Arc::clone(wake));
+    emulator.observe_writes(Box::new(move |entry| {
+        let mut metrics = metrics.lock().unwrap_or_else(PoisonError::into_inner);
+        metrics.observe(entry);
+        if !metrics.outbox.is_empty() || metrics.finite == 0 {
+            wake.notify_one();
+        }
+    }));
+}
+
+/// Creates what exists before the first job: CRDs, priority classes, queues, nodes.
+fn create_initial_objects(
+    emulator: &Emulator,
+    trace: &Trace,
+    flavor: Flavor,
+) -> anyhow::Result<()> {
+    let create = |group: &str, plural: &str, object: Value| {
+        let what = object.pointer("/metadata/name").map(ToString::to_string).unwrap_or_default();
+        emulator
+            .create(&Resource::new(group, plural), object)
+            .with_context(|| format!("{plural} {what} cannot be created"))
+    };
+    for class in schedlab_scheduler::crds::priority_classes() {
+        create("scheduling.k8s.io", "priorityclasses", class)?;
+    }
+    if flavor == Flavor::Kai {
+        for kind in schedlab_scheduler::crds::all() {
+            create("apiextensions.k8s.io", "customresourcedefinitions", kind)?;
+        }
+        for queue in &trace.queues {
+            create("scheduling.run.ai", "queues", objects::queue(queue))?;
+        }
+    }
+    for node in &trace.nodes {
+        create("", "nodes", objects::node(node))?;
+    }
+    Ok(())
+}
+
+fn action_queue(trace: &Trace) -> BinaryHeap<Reverse<(Duration, Action)>> {
+    let mut agenda = BinaryHeap::new();
+    for (at, job) in trace.jobs.iter().enumerate() {
+        let comes = Duration::from_secs_f64(job.arrives_secs);
+        agenda.push(Reverse((comes, Action::Submit(at))));
+        match job.end {
+            JobEnd::LeavesAfterSecs(secs) => {
+                let leaves = comes + Duration::from_secs_f64(secs);
+                agenda.push(Reverse((leaves, Action::Remove(at))));
+            }
+            JobEnd::RunsSecs(_) | JobEnd::Never => {}
+        }
+    }
+    agenda
+}

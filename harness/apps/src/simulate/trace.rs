@@ -1,0 +1,158 @@
+//! A workload trace: nodes, queues and jobs with their arrival times. Parsed by
+//! [`super::csv_files`] and [`super::json_lines`], transformed by [`super::transform`].
+
+use std::fmt;
+use std::path::Path;
+
+use schedlab_conformance::text::TextFileError;
+
+/// A workload trace.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Trace {
+    /// Nodes, in file order.
+    pub nodes: Vec<TraceNode>,
+    /// Queues.
+    pub queues: Vec<TraceQueue>,
+    /// Jobs, by arrival.
+    pub jobs: Vec<TraceJob>,
+}
+
+/// A node of a trace.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct TraceNode {
+    /// Line in its file.
+    pub line: u64,
+    /// Name.
+    pub name: String,
+    /// CPU in millicores.
+    pub cpu_milli: u64,
+    /// Memory in MiB.
+    pub memory_mib: u64,
+    /// Number of GPUs.
+    pub gpus: u64,
+    /// GPU model; empty when unknown.
+    pub model: String,
+}
+
+/// A queue with its GPU amounts; CPU and memory are unlimited.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct TraceQueue {
+    /// Line in its file.
+    pub line: u64,
+    /// Name.
+    pub name: String,
+    /// Parent queue; empty for a root queue.
+    pub parent: String,
+    /// GPU quota; -1: unlimited.
+    pub quota: f64,
+    /// Over-quota weight.
+    pub weight: f64,
+    /// GPU limit; -1: unlimited.
+    pub limit: f64,
+    /// Queue priority; higher is served first.
+    pub priority: i64,
+}
+
+/// A job: one pod, or a gang of identical pods.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct TraceJob {
+    /// Line in its file.
+    pub line: u64,
+    /// Name.
+    pub name: String,
+    /// Number of pods, at least one. They run together or not at all.
+    pub pods: u64,
+    /// CPU request of each pod, in millicores.
+    pub cpu_milli: u64,
+    /// Memory request of each pod, in MiB.
+    pub memory_mib: u64,
+    /// GPU devices of each pod; a fraction counts as one.
+    pub gpus: u64,
+    /// GPU request of each pod, in thousandths.
+    pub gpu_milli: u64,
+    /// Acceptable GPU models; empty: any.
+    pub models: Vec<String>,
+    /// Its queue; empty: assigned to the leaf queues in turn.
+    pub queue: String,
+    /// Its priority class; empty: `train`.
+    pub priority_class: String,
+    /// Arrival, in seconds from the start.
+    pub arrives_secs: f64,
+    /// How it ends.
+    pub end: JobEnd,
+}
+
+/// How a job ends.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub enum JobEnd {
+    /// This many seconds after it started.
+    RunsSecs(f64),
+    /// This many seconds after its arrival, started or not: its owner removed it.
+    LeavesAfterSecs(f64),
+    /// Never.
+    #[default]
+    Never,
+}
+
+impl TraceJob {
+    /// GPU request of all its pods, in thousandths.
+    pub fn total_gpu_milli(&self) -> u64 {
+        self.gpu_milli.saturating_mul(self.pods)
+    }
+
+    /// Requested thousandths of each of its GPUs, if it requests fractions.
+    pub fn gpu_share_milli(&self) -> Option<u64> {
+        let each = (self.gpus > 0).then(|| self.gpu_milli.div_ceil(self.gpus))?;
+        (each < 1000).then_some(each)
+    }
+}
+
+impl Trace {
+    /// Number of GPUs of the fleet.
+    pub fn gpus(&self) -> u64 {
+        self.nodes.iter().map(|node| node.gpus).sum()
+    }
+}
+
+/// An error in a trace file, printed as one line.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub struct TraceError {
+    /// Display path of the file.
+    pub file: String,
+    /// Line, from 1; 0 for the whole file.
+    pub line: u64,
+    /// Column or field; may be empty.
+    pub column: String,
+    /// The invalid value.
+    pub found: String,
+    /// What was expected.
+    pub allowed: String,
+}
+
+impl TraceError {
+    /// The error for a file that cannot be read or is not UTF-8.
+    pub(super) fn unreadable(path: &Path, error: &TextFileError, allowed: &str) -> Self {
+        let allowed = if error.line > 0 { "UTF-8 text" } else { allowed };
+        Self {
+            file: path.display().to_string(),
+            line: u64::try_from(error.line).unwrap_or_default(),
+            column: String::new(),
+            found: error.found.clone(),
+            allowed: allowed.to_owned(),
+        }
+    }
+}
+
+impl fmt::Display for TraceError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { file, line, column, found, allowed } = self;
+        f.write_str(file)?;
+        if *line > 0 {
+            write!(f, ":{line}")?;
+        }
+        if !column.is_empty() {
+            write!(f, ": {column}")?;
+        }
+        write!(f, ": got {found}, expected {allowed}")
+    }
+}

@@ -1,0 +1,290 @@
+//! Invariants of an upgrade, checked on the captures before and after it and on the violations
+//! observed in between.
+
+use std::collections::BTreeMap;
+
+use schedlab_api::{Value, quantity::thousandths};
+use serde::Serialize;
+
+use super::capture::{
+    ClusterCapture, GroupState, ObjectMetadata, PodState, QueueState, pod_summary,
+};
+use super::monitor::Violations;
+use super::workload::{OVER_LIMIT, new_work_changes};
+use schedlab_conformance::observed::Phase;
+use schedlab_conformance::text::counted;
+
+/// A check and its result.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Check {
+    /// The invariant.
+    pub claim: String,
+    /// What was checked, such as `7 running pods`.
+    #[serde(rename = "seen")]
+    pub evidence: String,
+    /// Violations; empty when the check passed.
+    #[serde(rename = "broken")]
+    pub violations: Vec<String>,
+}
+
+impl Check {
+    /// Whether the check passed.
+    pub fn passed(&self) -> bool {
+        self.violations.is_empty()
+    }
+
+    pub(super) fn failed(claim: &str, violations: Vec<String>) -> Self {
+        Self { claim: claim.to_owned(), evidence: String::new(), violations }
+    }
+
+    pub(super) fn passed_with(claim: &str, evidence: &str) -> Self {
+        Self { claim: claim.to_owned(), evidence: evidence.to_owned(), violations: Vec::new() }
+    }
+
+    fn new(claim: &str, evidence: String, violations: Vec<String>) -> Self {
+        Self { claim: claim.to_owned(), evidence, violations }
+    }
+}
+
+/// All checks of a replacement.
+pub(super) fn all(
+    before: &ClusterCapture,
+    after: &ClusterCapture,
+    seen: &Violations,
+) -> Vec<Check> {
+    vec![
+        running_pods_untouched(before, after),
+        nodes_unchanged(before, after),
+        bound_once(after, seen),
+        gangs_whole(after, seen),
+        queue_status(before, after),
+        old_objects_still_load(before, after),
+        within_limits(after, seen),
+    ]
+}
+
+fn running_pods_untouched(before: &ClusterCapture, after: &ClusterCapture) -> Check {
+    let running: Vec<(&String, &PodState)> =
+        before.pods.iter().filter(|(_, pod)| pod.phase == Phase::Running).collect();
+    let broken = running.iter().flat_map(|(name, was)| match after.pods.get(*name) {
+        None => vec![format!("{name} ran on {} and is gone", was.node)],
+        Some(is) if is.uid != was.uid => {
+            vec![format!("{name} ran on {} and was replaced by another pod", was.node)]
+        }
+        Some(is) if (is.phase, is.restarts) != (was.phase, was.restarts) || is.node != was.node => {
+            vec![format!("{name} was {} and is {}", pod_summary(was), pod_summary(is))]
+        }
+        Some(is) => metadata_changes(name, &was.metadata, &is.metadata, |mark, change| {
+            change == Change::New && GROUPING_METADATA.contains(&mark)
+        }),
+    });
+    let broken = broken.collect();
+    Check::new("no running pod is touched", counted(running.len(), "running pod"), broken)
+}
+
+/// Metadata that assigns a pod to a group: a version may be the first that groups running pods.
+const GROUPING_METADATA: [&str; 3] = [
+    "annotation pod-group-name",
+    "label kai.scheduler/subgroup-name",
+    "annotation kai.scheduler/subgroup-name",
+];
+
+/// Change of a label, annotation or other metadata field.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Change {
+    New,
+    Other,
+    Gone,
+}
+
+/// Changes of an object's metadata, except permitted ones.
+fn metadata_changes(
+    object: &str,
+    was: &ObjectMetadata,
+    is: &ObjectMetadata,
+    may: impl Fn(&str, Change) -> bool,
+) -> Vec<String> {
+    let mut changes = Vec::new();
+    for (mark, was) in was {
+        let (change, now) = match is.get(mark) {
+            Some(is) if is == was => continue,
+            Some(is) => (Change::Other, format!("is {is}")),
+            None => (Change::Gone, "is gone".to_owned()),
+        };
+        if !may(mark, change) {
+            changes.push(format!("{object}: {mark} was {was} and {now}"));
+        }
+    }
+    let new = is.iter().filter(|(mark, _)| !was.contains_key(*mark) && !may(mark, Change::New));
+    changes.extend(new.map(|(mark, is)| format!("{object}: {mark} is new: {is}")));
+    changes
+}
+
+/// A scheduler must not cordon, taint or label nodes.
+fn nodes_unchanged(before: &ClusterCapture, after: &ClusterCapture) -> Check {
+    let nothing_may = |_: &str, _: Change| false;
+    let broken =
+        before.node_metadata.iter().flat_map(|(node, was)| match after.node_metadata.get(node) {
+            None => vec![format!("node {node} is gone")],
+            Some(is) => metadata_changes(&format!("node {node}"), was, is, nothing_may),
+        });
+    let broken = broken.collect();
+    Check::new("nodes are unchanged", counted(before.node_metadata.len(), "node"), broken)
+}
+
+fn bound_once(after: &ClusterCapture, seen: &Violations) -> Check {
+    let broken = seen.double_bindings.values().cloned().collect();
+    Check::new("nothing is bound twice", counted(after.nodes.len(), "node"), broken)
+}
+
+/// No gang is partly bound afterwards, and no complete gang lost members meanwhile.
+fn gangs_whole(after: &ClusterCapture, seen: &Violations) -> Check {
+    let mut broken = seen.broken_gangs.clone();
+    for (name, least) in after.gangs() {
+        let bound = after.bound_members(name);
+        if 0 < bound && bound < least {
+            let why = format!("gang {name} needs {least} and has {bound} bound");
+            broken.insert(name.clone(), why);
+        }
+    }
+    let seen = counted(after.gangs().count(), "gang");
+    Check::new("no gang breaks", seen, broken.into_values().collect())
+}
+
+/// A queue's allocated status equals what its pods hold, and status that new work does not affect
+/// is unchanged.
+fn queue_status(before: &ClusterCapture, after: &ClusterCapture) -> Check {
+    let claim = "queue status is recomputed with equal values";
+    if before.queues.values().all(|queue| !queue.status.contains_key("allocated")) {
+        return Check::passed_with(claim, "the old version wrote none");
+    }
+    let mut broken = Vec::new();
+    for (name, is) in &after.queues {
+        let reported = is.status.get("allocated").map(|all| &all["nvidia.com/gpu"]);
+        let reported = reported.and_then(thousandths).unwrap_or(0);
+        let held = after.queue_gpu_milli(name);
+        if reported != held {
+            let (reported, held) = (reported / 1000, held / 1000);
+            broken.push(format!(
+                "queue {name} reports {reported} allocated GPUs, its pods hold \
+                    {held}"
+            ));
+        }
+        let Some(was) = before.queues.get(name) else { continue };
+        let comparable_status = |queue: &QueueState| -> BTreeMap<String, Value> {
+            let status = queue.status.iter().filter(|(field, _)| !new_work_changes(name, field));
+            status.map(|(field, value)| (field.clone(), value.clone())).collect()
+        };
+        let (was, is) = (comparable_status(was), comparable_status(is));
+        if was != is {
+            let show = |status| serde_json::to_string(status).unwrap_or_default();
+            broken.push(format!(
+                "queue {name} reported {} and now reports {}",
+                show(&was),
+                show(&is)
+            ));
+        }
+    }
+    Check::new(claim, counted(after.queues.len(), "queue"), broken)
+}
+
+/// What makes an object the same and unchanged.
+struct Identity<'a> {
+    uid: &'a str,
+    spec: &'a Value,
+}
+
+/// Describes an object that was deleted, replaced or changed.
+fn replaced_or_changed(
+    object: &str,
+    was: &Identity<'_>,
+    is: Option<Identity<'_>>,
+) -> Option<String> {
+    match is {
+        None => Some(format!("{object} is gone")),
+        Some(is) if is.uid != was.uid => {
+            Some(format!("{object} was replaced by another of that name"))
+        }
+        Some(is) if is.spec != was.spec => Some(format!("{object} has another spec")),
+        Some(_) => None,
+    }
+}
+
+/// Timestamps that schedulers update.
+const TIMESTAMP_ANNOTATIONS: [&str; 3] = [
+    "annotation kai.scheduler/last-start-timestamp",
+    "annotation kai.scheduler/last-eviction-timestamp",
+    STALE_SINCE,
+];
+
+/// Removed when the gang is complete again.
+const STALE_SINCE: &str = "annotation kai.scheduler/stale-podgroup-timestamp";
+
+/// Status of a pending group that is removed once it runs.
+const PENDING_CONDITIONS: [&str; 2] = ["conditions", "schedulingConditions"];
+
+/// Metadata and status that a pod group lost. A version may add labels and annotations of
+/// schedulers, but must not change owners or finalizers.
+fn group_losses(object: &str, was: &GroupState, is: &GroupState) -> Vec<String> {
+    let may = |mark: &str, change: Change| match change {
+        Change::New => mark.contains(" kai.scheduler/"),
+        Change::Other => TIMESTAMP_ANNOTATIONS.contains(&mark),
+        Change::Gone => mark == STALE_SINCE,
+    };
+    let mut changes = metadata_changes(object, &was.metadata, &is.metadata, may);
+    let lost = was.status_fields.difference(&is.status_fields);
+    let lost = lost
+        .filter(|part| is.status_fields.is_empty() || !PENDING_CONDITIONS.contains(&part.as_str()));
+    let lost: Vec<&str> = lost.map(String::as_str).collect();
+    if !lost.is_empty() {
+        changes.push(format!("{object} lost status: {}", lost.join(", ")));
+    }
+    changes
+}
+
+/// Objects that the old version wrote still exist, unchanged, and pending pods still have a reason.
+fn old_objects_still_load(before: &ClusterCapture, after: &ClusterCapture) -> Check {
+    let mut broken = Vec::new();
+    for (name, was) in &before.queues {
+        let is = after.queues.get(name).map(|is| Identity { uid: &is.uid, spec: &is.spec });
+        let was = Identity { uid: &was.uid, spec: &was.spec };
+        broken.extend(replaced_or_changed(&format!("queue {name}"), &was, is));
+    }
+    for (name, was) in &before.groups {
+        let object = format!("pod group {name}");
+        let is = after.groups.get(name);
+        let before = Identity { uid: &was.uid, spec: &was.spec };
+        let now = is.map(|is| Identity { uid: &is.uid, spec: &is.spec });
+        match (replaced_or_changed(&object, &before, now), is) {
+            (None, Some(is)) => broken.extend(group_losses(&object, was, is)),
+            (why, _) => broken.extend(why),
+        }
+    }
+    let pods_with_reason = before.pods.iter().filter(|(_, pod)| pod.has_pending_reason());
+    for (name, _) in pods_with_reason {
+        match after.pods.get(name) {
+            None => broken.push(format!("{name} was pending and is gone")),
+            Some(is) if is.phase == Phase::Pending && !is.has_pending_reason() => {
+                broken.push(format!("{name} is pending and has no reason any more"));
+            }
+            Some(_) => {}
+        }
+    }
+    let seen = [counted(before.queues.len(), "queue"), counted(before.groups.len(), "pod group")]
+        .join(", ");
+    Check::new("objects of the old version still load", seen, broken)
+}
+
+fn within_limits(after: &ClusterCapture, seen: &Violations) -> Check {
+    let over = seen.over_limit.values().cloned().collect();
+    Check::new("no queue exceeds its limit", counted(after.queues.len(), "queue"), over)
+}
+
+/// New work that cannot run gets its reason from the new version alone.
+pub(super) fn pending_reasons(result: Result<(), String>) -> Check {
+    let claim = "new pending work has a reason";
+    Check::new(claim, counted(OVER_LIMIT.len(), "pod"), result.err().into_iter().collect())
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,102 @@
+//! A scheduler as a process.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use anyhow::Context as _;
+
+use super::UpgradeEnvironment;
+use super::spec::fill_placeholders;
+use schedlab_clusters::process::ChildProcess;
+
+/// Grace period, as in Kubernetes.
+const GRACE: Duration = Duration::from_secs(30);
+
+/// Poll interval while it exits: waiting for a child has no timeout.
+const POLL_INTERVAL: Duration = Duration::from_millis(20);
+
+/// Number of log lines shown from the beginning and from the end.
+const LINES_SHOWN: usize = 5;
+
+/// A scheduler process, killed when it is dropped or when schedlab exits.
+#[derive(Debug)]
+pub(super) struct SchedulerProcess {
+    child: ChildProcess,
+    log: PathBuf,
+    /// How it exited by itself.
+    ended: Option<String>,
+}
+
+impl SchedulerProcess {
+    pub(super) fn start(
+        environment: &UpgradeEnvironment,
+        command: &str,
+        name: &str,
+    ) -> anyhow::Result<Self> {
+        let folder = environment.kubeconfig.parent().context("a kubeconfig is in a folder")?;
+        let log = folder.join(format!("{name}.log"));
+        let kubeconfig = environment.kubeconfig.to_string_lossy();
+        // `exec`: signals reach the command itself.
+        let command = format!(
+            "exec {}",
+            fill_placeholders(command, &kubeconfig, &environment.scheduler_name)
+        );
+        let (arguments, variables) = (["-c".to_owned(), command], [("KUBECONFIG", &*kubeconfig)]);
+        let shell = Path::new("/bin/sh");
+        let child = ChildProcess::start(shell, &arguments, &variables, &log, &environment.run)?;
+        Ok(Self { child, log, ended: None })
+    }
+
+    /// Ends it like Kubernetes ends a container: SIGTERM, grace period, SIGKILL.
+    pub(super) async fn end(mut self) {
+        self.child.terminate();
+        let gone = async {
+            while self.ended().is_none() {
+                tokio::time::sleep(POLL_INTERVAL).await;
+            }
+        };
+        // After the grace period, dropping it kills it.
+        let _ = tokio::time::timeout(GRACE, gone).await;
+    }
+
+    /// How it exited, if it did.
+    pub(super) fn ended(&mut self) -> Option<&str> {
+        self.ended = self.ended.take().or_else(|| self.child.exit_status());
+        self.ended.as_deref()
+    }
+
+    /// Excerpt of its log: the beginning, where an error usually is, and the end.
+    pub(super) fn log_excerpt(&self) -> String {
+        let text = std::fs::read_to_string(&self.log).unwrap_or_default();
+        excerpt(&text)
+    }
+}
+
+fn excerpt(text: &str) -> String {
+    let lines: Vec<&str> = text.lines().filter(|line| !line.trim().is_empty()).collect();
+    if lines.is_empty() {
+        return "no output".to_owned();
+    }
+    let mut shown: Vec<&str> = lines.iter().take(LINES_SHOWN).copied().collect();
+    let last = lines.len().saturating_sub(LINES_SHOWN).max(LINES_SHOWN);
+    if last > LINES_SHOWN {
+        shown.push("…");
+    }
+    shown.extend(lines.iter().skip(last));
+    format!("output:\n  {}", shown.join("\n  "))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_long_log_shows_its_beginning_and_end_and_a_short_one_everything() {
+        let numbers =
+            |count: u32| (1..=count).map(|n| n.to_string()).collect::<Vec<_>>().join("\n");
+        assert_eq!(excerpt(&numbers(7)), "output:\n  1\n  2\n  3\n  4\n  5\n  6\n  7");
+        let long = excerpt(&numbers(90));
+        assert!(long.contains("\n  5\n  …\n  86\n"), "{long}");
+        assert_eq!(excerpt("\n"), "no output");
+    }
+}

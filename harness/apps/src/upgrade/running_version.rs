@@ -1,0 +1,85 @@
+//! A running version: a process, or installed on the cluster.
+
+use anyhow::Context as _;
+
+use super::process::SchedulerProcess;
+use super::{Spec, UpgradeEnvironment};
+use schedlab_clusters::real_cluster::SchedulerInstaller;
+
+/// A version that was started, successfully or not.
+#[derive(Debug)]
+pub(super) enum RunningVersion {
+    /// Killed when dropped.
+    Process(SchedulerProcess),
+    /// Stays until it is stopped or replaced.
+    Installed {
+        installation: Box<SchedulerInstaller>,
+        /// Why it does not run.
+        failed: Option<String>,
+    },
+}
+
+impl RunningVersion {
+    /// Starts a version. An installed one replaces its predecessor; this returns when its replicas
+    /// are ready or it has failed.
+    pub(super) async fn start(
+        environment: &UpgradeEnvironment,
+        spec: &Spec,
+        name: &str,
+    ) -> anyhow::Result<Self> {
+        let installation =
+            || environment.installation.clone().context("nothing can be installed there");
+        let (installation, installed) = match spec {
+            Spec::Process(command) => {
+                return Ok(Self::Process(SchedulerProcess::start(environment, command, name)?));
+            }
+            Spec::Image(image) => {
+                let installation = installation()?;
+                let installed = installation.install_image(image).await;
+                (installation, installed)
+            }
+            Spec::Chart(chart) => {
+                let installation = installation()?;
+                let installed = installation.install_chart(chart).await;
+                (installation, installed)
+            }
+        };
+        let failed = installed.err().map(|error| format!("it could not be installed: {error:#}"));
+        Ok(Self::Installed { installation: Box::new(installation), failed })
+    }
+
+    /// Whether installing another version replaces this one.
+    pub(super) fn is_replaced(&self) -> bool {
+        matches!(self, Self::Installed { .. })
+    }
+
+    /// Stops it.
+    pub(super) async fn end(self) -> anyhow::Result<()> {
+        match self {
+            Self::Process(process) => {
+                process.end().await;
+                Ok(())
+            }
+            Self::Installed { installation: place, .. } => place.stop().await,
+        }
+    }
+
+    /// Why it does not run, if so.
+    pub(super) fn ended(&mut self) -> Option<String> {
+        match self {
+            Self::Process(process) => {
+                let ended = process.ended();
+                ended.map(|status| format!("the scheduler exited by itself: {status}"))
+            }
+            Self::Installed { failed, .. } => failed.clone(),
+        }
+    }
+
+    /// Excerpt of its log.
+    pub(super) async fn log_excerpt(&self) -> String {
+        match self {
+            Self::Process(process) => process.log_excerpt(),
+            Self::Installed { installation: place, .. } => place.diagnostics().await,
+        }
+    }
+}

@@ -1,0 +1,343 @@
+//! The workload of an upgrade: running, pending and half-bound pods and gangs. It fits 32 GPUs on 4
+//! nodes.
+
+use schedlab_api::{Value, json};
+
+use super::capture::{ClusterCapture, PodState};
+use super::monitor::Monitor;
+use super::{Strategy, UpgradeEnvironment, WAIT_MAX};
+use schedlab_clusters::api::{Api, api_error, is_not_found};
+use schedlab_conformance::observed::{ObservedCluster, Phase, WatchedKind};
+
+/// Root queue.
+const ROOT: &str = "upgrade";
+
+/// Queue of work submitted during the replacement.
+const NEW: &str = "upgrade-new";
+
+/// A queue at its limit.
+const CAPPED: &str = "upgrade-capped";
+
+/// A queue at its limit; its pods are all in a child queue without a limit.
+const BOUNDED: &str = "upgrade-bounded";
+
+/// Child queue of [`BOUNDED`].
+const INNER: &str = "upgrade-inner";
+
+/// Queues with parent, quota and limit in GPUs; -1 is none.
+const QUEUES: [(&str, Option<&str>, (i32, i32)); 7] = [
+    (ROOT, None, (32, -1)),
+    ("upgrade-steady", Some(ROOT), (10, -1)),
+    ("upgrade-gangs", Some(ROOT), (8, -1)),
+    (CAPPED, Some(ROOT), (2, 2)),
+    (BOUNDED, Some(ROOT), (1, 1)),
+    (INNER, Some(BOUNDED), (1, -1)),
+    (NEW, Some(ROOT), (11, 12)),
+];
+
+/// Members of the half-bound gang.
+const GANG_MEMBERS: usize = 4;
+
+/// Pods submitted afterwards that exceed a limit: name and queue.
+pub(super) const OVER_LIMIT: [(&str, &str); 2] = [("capped", CAPPED), ("inner", INNER)];
+
+/// Direction of a replacement.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Direction {
+    Forward(Strategy),
+    Back(Strategy),
+}
+
+impl Direction {
+    pub(super) fn strategy(self) -> Strategy {
+        match self {
+            Self::Forward(way) | Self::Back(way) => way,
+        }
+    }
+
+    /// Part of the names of objects submitted in this direction.
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Self::Forward(_) => "there",
+            Self::Back(_) => "back",
+        }
+    }
+
+    pub(super) fn title_prefix(self) -> &'static str {
+        match self {
+            Self::Forward(_) => "upgrade to",
+            Self::Back(_) => "back to",
+        }
+    }
+
+    fn gang_name(self) -> String {
+        format!("half-{}", self.name())
+    }
+
+    fn new_pod_name(self) -> String {
+        format!("fresh-{}", self.name())
+    }
+
+    fn over_limit_pod_name(self, name: &str) -> String {
+        format!("beyond-{name}-{}", self.name())
+    }
+}
+
+/// Whether work submitted during the replacement changes this field of a queue's status.
+pub(super) fn new_work_changes(queue: &str, field: &str) -> bool {
+    match queue {
+        NEW | ROOT => true,
+        // New pods in these queues stay pending.
+        CAPPED | BOUNDED | INNER => field == "requested",
+        _ => false,
+    }
+}
+
+/// Creates the queues, if the cluster has the Queue CRD.
+pub(super) async fn create_queues(api: &mut Api, view: &mut Monitor) -> anyhow::Result<()> {
+    let kind = "/apis/scheduling.run.ai/v2";
+    match api.get(kind).await {
+        Ok(_) => {}
+        Err(error) if is_not_found(&error) => return Ok(()),
+        Err(error) => return Err(api_error(error)),
+    }
+    for (name, parent, (quota, limit)) in QUEUES {
+        api.create(&queue(name, parent, quota, limit)).await?;
+    }
+    view.drain().await
+}
+
+fn queue(name: &str, parent: Option<&str>, quota: i32, limit: i32) -> Value {
+    let free = json!({"quota": -1, "overQuotaWeight": 1, "limit": -1});
+    json!({
+        "apiVersion": "scheduling.run.ai/v2", "kind": "Queue", "metadata": {"name": name},
+        "spec": {
+            "parentQueue": parent,
+            "resources": {
+                "gpu": {"quota": quota, "overQuotaWeight": 1, "limit": limit},
+                "cpu": free, "memory": free,
+            },
+        },
+    })
+}
+
+/// Submits the initial work: 10 single pods and a gang that run, a gang that never fits, and queues
+/// at their limits.
+pub(super) async fn submit_initial(api: &mut Api, scheduler: &str) -> anyhow::Result<()> {
+    for number in 0..10 {
+        let name = format!("steady-{number}");
+        api.create(&pod(&name, "upgrade-steady", scheduler, None, 1)).await?;
+    }
+    create_gang(api, "train", "upgrade-gangs", scheduler, 4, 2).await?;
+    create_gang(api, "giant", "upgrade-gangs", scheduler, 5, 8).await?;
+    for number in 0..4 {
+        let name = format!("capped-{number}");
+        api.create(&pod(&name, CAPPED, scheduler, None, 1)).await?;
+    }
+    for number in 0..2 {
+        let name = format!("inner-{number}");
+        api.create(&pod(&name, INNER, scheduler, None, 1)).await?;
+    }
+    Ok(())
+}
+
+/// Whether the initial work has reached its expected state.
+pub(super) fn initial_is_scheduled(state: &ClusterCapture) -> Result<(), String> {
+    let count = |prefix: &str, phase: Phase| {
+        let of =
+            |name: &&String| name.strip_prefix("default/").is_some_and(|n| n.starts_with(prefix));
+        state.pods.iter().filter(|(name, pod)| of(name) && pod.phase == phase).count()
+    };
+    let expected = [
+        ("steady-", Phase::Running, 10),
+        ("train-", Phase::Running, 4),
+        ("giant-", Phase::Pending, 5),
+        ("capped-", Phase::Running, 2),
+        ("capped-", Phase::Pending, 2),
+        ("inner-", Phase::Running, 1),
+        ("inner-", Phase::Pending, 1),
+    ];
+    for (prefix, phase, expected) in expected {
+        let found = count(prefix, phase);
+        if found != expected {
+            return Err(format!("{found} of {expected} pods {prefix}* are {phase}"));
+        }
+    }
+    pending_have_reasons(state.pods.iter())
+}
+
+/// Whether pending pods have a reason.
+fn pending_have_reasons<'a>(
+    mut pods: impl Iterator<Item = (&'a String, &'a PodState)>,
+) -> Result<(), String> {
+    match pods.find(|(_, pod)| pod.phase == Phase::Pending && !pod.has_pending_reason()) {
+        Some((name, _)) => Err(format!("{name} is pending without a reason")),
+        None => Ok(()),
+    }
+}
+
+/// Creates a gang with two bound members, as left by a scheduler that stopped between two writes.
+pub(super) async fn create_half_bound_gang(
+    environment: &mut UpgradeEnvironment,
+    monitor: &mut Monitor,
+    direction: Direction,
+) -> anyhow::Result<()> {
+    let name = direction.gang_name();
+    let scheduler = environment.scheduler_name.clone();
+    let api = &mut environment.api;
+    create_group(api, &name, NEW, GANG_MEMBERS).await?;
+    let make = |number: usize| pod(&format!("{name}-{number}"), NEW, &scheduler, Some(&name), 1);
+    for number in 0..2 {
+        let pod = make(number);
+        api.create(&pod).await?;
+        let state = monitor.capture();
+        let mut free =
+            state.nodes.iter().filter(|(node, has)| state.held_gpu_milli(node) + 1000 <= **has);
+        let Some((node, _)) = free.next() else { anyhow::bail!("no node has a free GPU") };
+        let binding = json!({
+            "apiVersion": "v1", "kind": "Binding", "metadata": pod["metadata"],
+            "target": {"apiVersion": "v1", "kind": "Node", "name": node},
+        });
+        let path = format!("/api/v1/namespaces/default/pods/{name}-{number}/binding");
+        match api.post(&path, &binding).await {
+            Ok(_) => {}
+            // The old version bound the pod first.
+            Err(kube::Error::Api(status))
+                if direction.strategy() == Strategy::Rolling && status.code == 409 => {}
+            Err(error) => return Err(api_error(error)),
+        }
+        wait_bound(monitor, &format!("default/{name}-{number}")).await?;
+    }
+    for number in 2..GANG_MEMBERS {
+        api.create(&make(number)).await?;
+    }
+    Ok(())
+}
+
+/// Waits until the view shows a pod's node.
+async fn wait_bound(view: &mut Monitor, pod: &str) -> anyhow::Result<()> {
+    let shown = async {
+        while view.view().pod(pod).is_none_or(|pod| pod.node().is_empty()) {
+            view.next().await?;
+        }
+        Ok(())
+    };
+    let shown = tokio::time::timeout(WAIT_MAX, shown).await;
+    shown.unwrap_or_else(|_| {
+        Err(anyhow::anyhow!(
+            "{pod} was bound, but the watch does not show \
+        its node"
+        ))
+    })
+}
+
+/// Whether all members of the half-bound gang run.
+pub(super) fn gang_is_whole(state: &ClusterCapture, direction: Direction) -> Result<(), String> {
+    let prefix = format!("default/{}-", direction.gang_name());
+    let members = state.pods.iter().filter(|(name, _)| name.starts_with(&prefix));
+    let running = members.filter(|(_, pod)| pod.phase == Phase::Running).count();
+    if running == GANG_MEMBERS {
+        return Ok(());
+    }
+    Err(format!(
+        "{running} of {GANG_MEMBERS} members of the half-bound gang {} run",
+        direction.gang_name()
+    ))
+}
+
+/// Submits pods that only the new version observes: two beyond limits, then one that fits.
+pub(super) async fn submit_new(
+    api: &mut Api,
+    scheduler: &str,
+    direction: Direction,
+) -> anyhow::Result<()> {
+    let beyond =
+        OVER_LIMIT.into_iter().map(|(name, queue)| (direction.over_limit_pod_name(name), queue));
+    for (name, queue) in beyond.chain([(direction.new_pod_name(), NEW)]) {
+        api.create(&pod(&name, queue, scheduler, None, 1)).await?;
+    }
+    Ok(())
+}
+
+/// Whether the pod that fits runs.
+pub(super) fn new_pod_runs(state: &ClusterCapture, direction: Direction) -> Result<(), String> {
+    let name = format!("default/{}", direction.new_pod_name());
+    match state.pods.get(&name) {
+        Some(pod) if pod.phase == Phase::Running => Ok(()),
+        Some(pod) => Err(format!("{name}, submitted afterwards, is {}", pod.phase)),
+        None => Err(format!("{name}, submitted afterwards, is gone")),
+    }
+}
+
+/// Whether pending pods beyond limits have a reason; whether they are pending is checked elsewhere.
+pub(super) fn over_limit_have_reasons(
+    state: &ClusterCapture,
+    direction: Direction,
+) -> Result<(), String> {
+    let names: Vec<String> = OVER_LIMIT
+        .iter()
+        .map(|(name, _)| format!("default/{}", direction.over_limit_pod_name(name)))
+        .collect();
+    pending_have_reasons(state.pods.iter().filter(|(name, _)| names.contains(name)))
+}
+
+/// Clears the queue status of the old version, so that the new one must recompute it.
+pub(super) async fn clear_queue_status(api: &Api, view: &ObservedCluster) -> anyhow::Result<()> {
+    for queue in view.all(WatchedKind::Queues).filter(|queue| queue.get("status").is_some()) {
+        let name = queue["metadata"]["name"].as_str().unwrap_or_default();
+        let path = format!("/apis/scheduling.run.ai/v2/queues/{name}/status");
+        let nothing = json!({"status": {"allocated": null, "requested": null,
+            "allocatedNonPreemptible": null, "childQueues": null}});
+        api.merge_patch(&path, &nothing).await.map_err(api_error)?;
+    }
+    Ok(())
+}
+
+async fn create_gang(
+    api: &mut Api,
+    name: &str,
+    queue: &str,
+    scheduler: &str,
+    members: usize,
+    gpus: u32,
+) -> anyhow::Result<()> {
+    create_group(api, name, queue, members).await?;
+    for number in 0..members {
+        let member = pod(&format!("{name}-{number}"), queue, scheduler, Some(name), gpus);
+        api.create(&member).await?;
+    }
+    Ok(())
+}
+
+async fn create_group(
+    api: &mut Api,
+    name: &str,
+    queue: &str,
+    members: usize,
+) -> anyhow::Result<()> {
+    let object = json!({
+        "apiVersion": "scheduling.run.ai/v2alpha2", "kind": "PodGroup",
+        "metadata": {"name": name, "namespace": "default"},
+        "spec": {"minMember": members, "queue": queue},
+    });
+    api.create(&object).await.map(drop)
+}
+
+fn pod(name: &str, queue: &str, scheduler: &str, group: Option<&str>, gpus: u32) -> Value {
+    let annotations = group.map(|group| json!({"pod-group-name": group}));
+    json!({
+        "apiVersion": "v1", "kind": "Pod",
+        "metadata": {
+            "name": name, "namespace": "default",
+            "labels": {"kai.scheduler/queue": queue},
+            "annotations": annotations,
+        },
+        "spec": {
+            "schedulerName": scheduler,
+            "containers": [{
+                "name": "main", "image": "work",
+                "resources": {"limits": {"nvidia.com/gpu": gpus.to_string()}},
+            }],
+        },
+    })
+}

@@ -1,0 +1,312 @@
+//! Cleanup after runs. Everything that a run creates outside its own memory is registered before it
+//! is created, so that `schedlab clean` finds it after a crash. Code that creates something does
+//! this:
+//!
+//! ```text
+//! let run = Run::begin("run")?;                       // once per process: one record, one id
+//! let folder = run.temp_folder("etcd")?;              // registered, then created
+//! let mut etcd = Command::new("etcd");
+//! let child = run.spawn(&mut etcd)?;                  // marked, started, registered
+//! let (name, value) = run.env_var();                  // the same mark for tokio's `Command`;
+//! run.register_process(pid, "etcd")?;                 //   then register its pid
+//! run.register(Resource::Docker)?;                    // then `docker run --label {run.label()}`
+//! run.register(Resource::KindCluster { name })?;      // then `kind create cluster --name …`
+//! run.register(Resource::Image { reference })?;       // then `docker build -t …`
+//! run.register(Resource::Cluster { kubeconfig, context, uid })?; // then POST with OBJECT_LABEL
+//! run.register(Resource::KeptCluster { name, kubeconfig })?; // the same on a kept kind cluster
+//! run.register(Resource::Object { kubeconfig, context, path })?; // then POST with OBJECT_LABEL=id
+//! run.release(&resource)?;                            // after its creator has removed it
+//! let problems = run.end().await;                     // removes everything that is registered
+//! ```
+//!
+//! `Run` is cheap to clone. Dropping it without `end` leaves the record, and the next `schedlab
+//! clean` removes the resources, as after `kill -9`. Names that must be unique on a machine or in a
+//! cluster can contain [`Run::id`], which is a DNS label.
+//!
+//! The record is `${XDG_STATE_HOME:-~/.local/state}/schedlab/runs/<id>.json`. A run is alive as
+//! long as its process, which is identified by pid and start time because pids are reused. Child
+//! processes are marked by an inherited environment variable, so that a process that was started
+//! and not yet registered is found, too.
+
+mod cluster;
+mod docker;
+mod events;
+mod objects;
+mod proc;
+mod reaper;
+mod run_record;
+
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use anyhow::Context as _;
+use schedlab_emulator::clock::Clock;
+use serde::{Deserialize, Serialize};
+
+use proc::Process;
+use run_record::RunRecord;
+
+use crate::external_tools::DockerEndpoint;
+
+pub use cluster::delete_foreign_pods;
+pub use reaper::{CleanupMode, CleanupOutcome, CleanupResult, RunReport, clean, find_unrecorded};
+pub use run_record::{RunState, state_folder};
+
+/// Docker label of everything that a run creates; its value is the run's id.
+pub const DOCKER_LABEL: &str = "schedlab.run";
+/// Prefix of the names of kind clusters that end with their run; the run's id follows.
+pub const KIND_PREFIX: &str = "schedlab-";
+/// Label of objects on an existing cluster; its value is the run's id.
+pub const OBJECT_LABEL: &str = "schedlab.dev/run";
+/// Prefix of labels on objects that runs share on a cluster: each run that uses an object adds such
+/// a label with its id.
+pub const USE_LABEL: &str = "run.schedlab.dev/";
+/// Environment variable that marks child processes; its value is the run's id.
+const RUN_ENV: &str = "SCHEDLAB_RUN";
+
+/// A resource outside this process that a run has created or is about to create.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "kebab-case")]
+pub enum Resource {
+    /// A child process.
+    Process {
+        /// The process id.
+        pid: u32,
+        /// Its start time, in clock ticks since the boot.
+        started: u64,
+        /// Its command, for people.
+        command: String,
+    },
+    /// A folder for temporary files; its name contains the run's id.
+    Folder {
+        /// Its absolute path.
+        path: PathBuf,
+    },
+    /// A kubeconfig file that this program writes.
+    Kubeconfig {
+        /// Its absolute path.
+        path: PathBuf,
+        /// The server that it names. The file is removed only if it still does.
+        server: String,
+    },
+    /// Everything that docker has under the run's label: containers, networks, volumes, images.
+    Docker,
+    /// A kind cluster: containers that kind labels with the cluster's name.
+    KindCluster {
+        /// Its name.
+        name: String,
+    },
+    /// A docker network that kind created without a label; it stays while other clusters use it.
+    Network {
+        /// Its name.
+        name: String,
+    },
+    /// A docker image that no later run needs.
+    Image {
+        /// Name and tag.
+        reference: String,
+    },
+    /// All objects of an existing cluster under the run's label, and the objects that runs share
+    /// there, once no other run uses them.
+    Cluster {
+        /// A kubeconfig for the cluster.
+        kubeconfig: PathBuf,
+        /// The context in the kubeconfig; `None` is the current one.
+        context: Option<String>,
+        /// The uid of the cluster's namespace `kube-system`, if it had one. Cleanup refuses to
+        /// touch a cluster with another uid.
+        #[serde(default)]
+        uid: Option<String>,
+    },
+    /// Like `Cluster`, on a kind cluster that is kept; nothing remains once the cluster is deleted.
+    KeptCluster {
+        /// Its name.
+        name: String,
+        /// A kubeconfig for the cluster, in a folder of the run.
+        kubeconfig: PathBuf,
+    },
+    /// One object of an existing cluster, usually a namespace or cluster-scoped. It is deleted only
+    /// if it has the run's label.
+    Object {
+        /// A kubeconfig for the cluster.
+        kubeconfig: PathBuf,
+        /// The context in the kubeconfig; `None` is the current one.
+        context: Option<String>,
+        /// The path of the object in the API, for example `/api/v1/namespaces/x`.
+        path: String,
+    },
+}
+
+/// A run of this program, with the record of what it creates. Clones share the record.
+#[derive(Clone, Debug)]
+pub struct Run(Arc<Inner>);
+
+#[derive(Debug)]
+struct Inner {
+    id: String,
+    file: PathBuf,
+    record: Mutex<RunRecord>,
+}
+
+impl Run {
+    /// Creates a record for this process. `verb` is the subcommand, for people.
+    pub fn begin(verb: &str) -> anyhow::Result<Self> {
+        Self::begin_in(&state_folder()?, verb)
+    }
+
+    /// Like [`Self::begin`], with another state folder.
+    pub fn begin_in(state: &Path, verb: &str) -> anyhow::Result<Self> {
+        let (file, record) = RunRecord::create(state, verb, Clock::real().now())?;
+        let id = record.id.clone();
+        Ok(Self(Arc::new(Inner { id, file, record: Mutex::new(record) })))
+    }
+
+    /// The id of the run, used in labels and names: a DNS label, unique on this machine.
+    pub fn id(&self) -> &str {
+        &self.0.id
+    }
+
+    /// The start of all names that scenarios create on a cluster: see [`short_name_of`].
+    pub fn short_name(&self) -> String {
+        short_name_of(self.id())
+    }
+
+    /// The label for docker's `--label`.
+    pub fn label(&self) -> String {
+        format!("{DOCKER_LABEL}={}", self.id())
+    }
+
+    /// The environment variable by which `schedlab clean` finds a child process.
+    pub fn env_var(&self) -> (&'static str, &str) {
+        (RUN_ENV, self.id())
+    }
+
+    /// Registers a resource. Call it before creating the resource.
+    pub fn register(&self, resource: Resource) -> anyhow::Result<()> {
+        if resource.needs_docker_daemon() && self.record().docker.is_none() {
+            let daemon = DockerEndpoint::from_docker_blocking();
+            self.record().docker = daemon;
+        }
+        self.update(|resources| {
+            if !resources.contains(&resource) {
+                resources.push(resource);
+            }
+        })
+    }
+
+    /// Releases a resource that its creator has removed.
+    pub fn release(&self, resource: &Resource) -> anyhow::Result<()> {
+        self.update(|resources| resources.retain(|known| known != resource))
+    }
+
+    /// Creates and registers a folder for temporary files.
+    pub fn temp_folder(&self, name: &str) -> anyhow::Result<PathBuf> {
+        let path = std::env::temp_dir().join(format!("schedlab-{}-{name}", self.id()));
+        self.register(Resource::Folder { path: path.clone() })?;
+        std::fs::create_dir_all(&path)
+            .with_context(|| format!("cannot create {}", path.display()))?;
+        Ok(path)
+    }
+
+    /// Starts and registers a process.
+    pub fn spawn(&self, command: &mut Command) -> anyhow::Result<Child> {
+        let program = command.get_program().to_string_lossy().into_owned();
+        let (name, id) = self.env_var();
+        let child = command.env(name, id).spawn();
+        let child = child.with_context(|| format!("cannot start {program}"))?;
+        self.register_process(child.id(), &program)?;
+        Ok(child)
+    }
+
+    /// Registers a process that was started with [`Run::env_var`]. Does nothing if it has ended.
+    pub fn register_process(&self, pid: u32, command: &str) -> anyhow::Result<()> {
+        let Some(process) = Process::find(pid) else { return Ok(()) };
+        self.register(Resource::Process {
+            pid,
+            started: process.started,
+            command: command.to_owned(),
+        })
+    }
+
+    /// Removes everything that is still registered, and the record. Returns what could not be
+    /// removed; the record keeps it.
+    pub async fn end(self) -> Vec<CleanupResult> {
+        let record = self.record().clone();
+        let results = reaper::reap(&self.0.file, &record, Vec::new(), CleanupMode::Remove).await;
+        results.into_iter().filter(|result| result.outcome.failure().is_some()).collect()
+    }
+
+    fn update(&self, change: impl FnOnce(&mut Vec<Resource>)) -> anyhow::Result<()> {
+        let mut record = self.record();
+        change(&mut record.resources);
+        record.write(&self.0.file)
+    }
+
+    fn record(&self) -> MutexGuard<'_, RunRecord> {
+        self.0.record.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// A short word for a run, derived from its id. It has no vowels, so no other word contains it.
+fn short_name_of(id: &str) -> String {
+    const LETTERS: &[u8] = b"bcdfghjklmnpqrstvwxz";
+    // FNV-1a: another build that cleans up computes the same word.
+    let mut hash = id.bytes().fold(0xcbf2_9ce4_8422_2325, |hash: u64, byte| {
+        (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
+    });
+    let mut name = "q".to_owned();
+    for _ in 0..5 {
+        let index = usize::try_from(hash % LETTERS.len() as u64).unwrap_or(0);
+        hash /= LETTERS.len() as u64;
+        name.push(char::from(LETTERS[index]));
+    }
+    name
+}
+
+impl Resource {
+    /// Whether docker's daemon is needed to find out whether the resource exists.
+    fn needs_docker_daemon(&self) -> bool {
+        self.is_created_by_docker() || matches!(self, Self::Image { .. } | Self::KeptCluster { .. })
+    }
+
+    /// Whether docker's daemon creates it, which may happen after the client was killed.
+    fn is_created_by_docker(&self) -> bool {
+        match self {
+            Self::Docker | Self::KindCluster { .. } | Self::Network { .. } => true,
+            Self::Process { .. }
+            | Self::Folder { .. }
+            | Self::Kubeconfig { .. }
+            | Self::Image { .. }
+            | Self::Cluster { .. }
+            | Self::KeptCluster { .. }
+            | Self::Object { .. } => false,
+        }
+    }
+}
+
+impl std::fmt::Display for Resource {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Process { pid, command, .. } => write!(f, "process {pid} ({command})"),
+            Self::Folder { path } => write!(f, "folder {}", path.display()),
+            Self::Kubeconfig { path, .. } => write!(f, "kubeconfig {}", path.display()),
+            Self::Docker => f.write_str("docker objects with the run's label"),
+            Self::KindCluster { name } => write!(f, "kind cluster {name}"),
+            Self::Network { name } => write!(f, "docker network {name}"),
+            Self::Image { reference } => write!(f, "docker image {reference}"),
+            Self::Cluster { kubeconfig, context, .. } => {
+                write!(f, "objects on the cluster of {}", kubeconfig.display())?;
+                context.as_ref().map_or(Ok(()), |context| write!(f, " ({context})"))
+            }
+            Self::KeptCluster { name, .. } => write!(f, "objects on kind cluster {name}"),
+            Self::Object { kubeconfig, context, path } => {
+                write!(f, "{path} of {}", kubeconfig.display())?;
+                context.as_ref().map_or(Ok(()), |context| write!(f, " ({context})"))
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,231 @@
+//! Removes what a run created on an existing cluster: objects with the run's label, and shared
+//! objects (CRDs and priority classes) of which the run is the last user.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use anyhow::Context as _;
+use http::Request;
+use schedlab_api::{
+    Value, json,
+    pointer::{list, text},
+};
+use tokio::time::Instant;
+
+use super::{OBJECT_LABEL, USE_LABEL, events, objects};
+use crate::api::{Api, api_error, is_not_found};
+use schedlab_tenancy::{TENANT_KINDS, TenantKind};
+
+/// Collections in which runs create objects, in addition to the tenant kinds.
+const OTHER_COLLECTIONS: [&str; 3] = [
+    "/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases",
+    "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings",
+    "/apis/rbac.authorization.k8s.io/v1/clusterroles",
+];
+const NODES_PATH: &str = "/api/v1/nodes";
+/// Events about cluster-scoped objects. They expire after an hour, which is too long.
+const EVENTS_PATH: &str = "/api/v1/namespaces/default/events";
+/// Objects that runs share.
+const SHARED_COLLECTIONS: [&str; 2] = [
+    "/apis/scheduling.k8s.io/v1/priorityclasses",
+    "/apis/apiextensions.k8s.io/v1/customresourcedefinitions",
+];
+/// How long the removal of everything may take.
+const REMOVAL_TIMEOUT: Duration = Duration::from_mins(5);
+/// How often the cluster is polled.
+const POLL_INTERVAL: Duration = Duration::from_millis(200);
+
+/// Whether the cluster has any object of a run.
+pub(super) async fn has_any(api: &Api, run: &str) -> anyhow::Result<bool> {
+    let has_own =
+        !owned_paths(api, run).await?.is_empty() || !shared_paths(api, run).await?.is_empty();
+    Ok(has_own || events::has_any(api, run).await?)
+}
+
+/// Deletes all objects of a run and waits until they are gone.
+pub(super) async fn remove_all(api: &Api, run: &str) -> anyhow::Result<()> {
+    let end = Instant::now() + REMOVAL_TIMEOUT;
+    let mut previous_count = usize::MAX;
+    let mut nodes: BTreeSet<String> = BTreeSet::new();
+    loop {
+        let remaining = owned_paths(api, run).await?;
+        if remaining.is_empty() {
+            break;
+        }
+        anyhow::ensure!(
+            Instant::now() < end,
+            "not deleted after {} s: {}",
+            REMOVAL_TIMEOUT.as_secs(),
+            remaining.join(", ")
+        );
+        let of_nodes =
+            remaining.iter().filter_map(|path| path.strip_prefix(NODES_PATH)?.strip_prefix('/'));
+        nodes.extend(of_nodes.map(str::to_owned));
+        let mut failure = None;
+        for path in &remaining {
+            failure = remove(api, path).await.err().or(failure);
+        }
+        // A webhook rejects the deletion of a queue that still has children.
+        if let Some(why) = failure.filter(|_| remaining.len() >= previous_count) {
+            return Err(why);
+        }
+        previous_count = remaining.len();
+        tokio::time::sleep(POLL_INTERVAL).await;
+    }
+    if !nodes.is_empty() {
+        delete_foreign_pods(api, &|node| nodes.contains(node)).await?;
+    }
+    objects::delete_if_present(api, &format!("{EVENTS_PATH}?labelSelector={OBJECT_LABEL}%3D{run}"))
+        .await?;
+    events::remove_all(api, run).await?;
+    for path in shared_paths(api, run).await? {
+        release_shared(api, &path, run).await?;
+    }
+    Ok(())
+}
+
+/// Deletes foreign pods that are bound to nodes that are gone, or can run only there. DaemonSet
+/// pods tolerate every taint, and on a simulated node no kubelet terminates them.
+pub async fn delete_foreign_pods(api: &Api, was_ours: &dyn Fn(&str) -> bool) -> anyhow::Result<()> {
+    let pods = api.get("/api/v1/pods").await.map_err(api_error)?;
+    for pod in list(&pods, "/items") {
+        let is_there = text(pod, "/spec/nodeName").is_some_and(was_ours);
+        if is_there || is_pinned_to(pod, was_ours) {
+            let field = |field: &str| pod["metadata"][field].as_str().unwrap_or_default();
+            let path = format!("/api/v1/namespaces/{}/pods/{}", field("namespace"), field("name"));
+            objects::ignore_not_found(&path, api.delete_immediately(&path).await)?;
+        }
+    }
+    Ok(())
+}
+
+/// Whether a pod can run on these nodes only. Every pod of a DaemonSet names its node.
+fn is_pinned_to(pod: &Value, was_ours: &dyn Fn(&str) -> bool) -> bool {
+    const TERMS: &str = "/spec/affinity/nodeAffinity/\
+                         requiredDuringSchedulingIgnoredDuringExecution/nodeSelectorTerms";
+    let names_ours = |field: &Value| {
+        let mut names = list(field, "/values").iter().filter_map(Value::as_str);
+        field["key"] == "metadata.name" && field["operator"] == "In" && names.all(was_ours)
+    };
+    let terms = list(pod, TERMS);
+    let is_bound = text(pod, "/spec/nodeName").is_some_and(|node| !node.is_empty());
+    !is_bound
+        && !terms.is_empty()
+        && terms.iter().all(|term| list(term, "/matchFields").iter().any(names_ours))
+}
+
+async fn remove(api: &Api, path: &str) -> anyhow::Result<()> {
+    objects::delete_if_present(api, path).await?;
+    if let Some(namespace) = path.strip_prefix("/api/v1/namespaces/") {
+        // No actor terminates the containers of simulated nodes any more.
+        let pods = format!("/api/v1/namespaces/{namespace}/pods");
+        objects::ignore_not_found(&pods, api.delete_immediately(&pods).await)?;
+        objects::ignore_not_found(
+            &pods,
+            api.remove_kueue_finalizers(&pods).await.map(|()| Value::Null),
+        )?;
+    }
+    Ok(())
+}
+
+async fn owned_paths(api: &Api, run: &str) -> anyhow::Result<Vec<String>> {
+    let collections = TENANT_KINDS.iter().map(TenantKind::collection);
+    let collections = collections.chain(OTHER_COLLECTIONS.map(str::to_owned));
+    list_labelled(api, collections, &format!("{OBJECT_LABEL}%3D{run}")).await
+}
+
+async fn shared_paths(api: &Api, run: &str) -> anyhow::Result<Vec<String>> {
+    list_labelled(api, SHARED_COLLECTIONS.map(str::to_owned), &format!("{USE_LABEL}{run}")).await
+}
+
+async fn list_labelled(
+    api: &Api,
+    all: impl IntoIterator<Item = String>,
+    selector: &str,
+) -> anyhow::Result<Vec<String>> {
+    let mut found = Vec::new();
+    for collection in all {
+        let list = match api.get(&format!("{collection}?labelSelector={selector}")).await {
+            Ok(list) => list,
+            Err(error) if is_not_found(&error) => continue,
+            Err(error) => return Err(api_error(error)).context(collection),
+        };
+        let names = list["items"].as_array().into_iter().flatten();
+        let names = names.filter_map(|item| item["metadata"]["name"].as_str());
+        found.extend(names.map(|name| format!("{collection}/{name}")));
+    }
+    Ok(found)
+}
+
+/// Ends a run's use of a shared object, and deletes the object if no other run uses it. If another
+/// run starts to use it concurrently, its `resourceVersion` changes and it stays.
+async fn release_shared(api: &Api, path: &str, run: &str) -> anyhow::Result<()> {
+    let label = format!("{USE_LABEL}{run}");
+    let change = json!({ "metadata": { "labels": { label: null } } });
+    let object = match api.merge_patch(path, &change).await {
+        Ok(left) => left,
+        Err(error) if is_not_found(&error) => return Ok(()),
+        Err(error) => return Err(api_error(error)).context(path.to_owned()),
+    };
+    let mut labels = object["metadata"]["labels"].as_object().into_iter().flatten();
+    if labels.any(|(label, _)| label.starts_with(USE_LABEL)) {
+        return Ok(());
+    }
+    let revision = &object["metadata"]["resourceVersion"];
+    let body = json!({ "preconditions": { "resourceVersion": revision } }).to_string();
+    let request = Request::delete(path).header("content-type", "application/json");
+    match api.client().request::<Value>(request.body(body.into_bytes())?).await {
+        Ok(_) => wait_until_deleted(api, path).await,
+        Err(kube::Error::Api(status)) if matches!(status.code, 404 | 409) => Ok(()),
+        Err(error) => Err(api_error(error)).context(path.to_owned()),
+    }
+}
+
+/// Waits until a CRD and its objects are deleted. If it is not being deleted any more, another run
+/// has created it anew.
+async fn wait_until_deleted(api: &Api, path: &str) -> anyhow::Result<()> {
+    let end = Instant::now() + REMOVAL_TIMEOUT;
+    while Instant::now() < end {
+        match api.get(path).await {
+            Err(error) if is_not_found(&error) => return Ok(()),
+            Err(error) => return Err(api_error(error)).context(path.to_owned()),
+            Ok(found) if found["metadata"]["deletionTimestamp"].is_null() => return Ok(()),
+            Ok(_) => tokio::time::sleep(POLL_INTERVAL).await,
+        }
+    }
+    anyhow::bail!("{path} is not deleted after {} s", REMOVAL_TIMEOUT.as_secs())
+}
+
+#[cfg(test)]
+mod tests {
+    use schedlab_emulator::clock::Clock;
+    use schedlab_emulator::{Emulator, Options};
+
+    use super::*;
+
+    #[tokio::test]
+    async fn foreign_pods_on_or_pinned_to_nodes_of_a_run_are_deleted() {
+        let api = Api::new(Emulator::start(Options::with_clock(Clock::real())).client());
+        let only = |nodes: &[&str]| {
+            let field = json!({"key": "metadata.name", "operator": "In", "values": nodes});
+            let terms = json!({"nodeSelectorTerms": [{"matchFields": [field]}]});
+            json!({"affinity": {"nodeAffinity": {
+                "requiredDuringSchedulingIgnoredDuringExecution": terms}}})
+        };
+        for (name, mut spec) in [
+            ("on-ours", json!({"nodeName": "ours-1"})),
+            ("for-ours", only(&["ours-1"])),
+            ("on-theirs", json!({"nodeName": "theirs"})),
+            ("for-theirs", only(&["theirs"])),
+            ("anywhere", json!({})),
+        ] {
+            spec["containers"] = json!([{"name": "c", "image": "i"}]);
+            let pod = json!({"metadata": {"name": name}, "spec": spec});
+            api.post("/api/v1/namespaces/default/pods", &pod).await.unwrap();
+        }
+        delete_foreign_pods(&api, &|node| node.starts_with("ours-")).await.unwrap();
+        let left = api.get("/api/v1/pods").await.unwrap();
+        let left = list(&left, "/items").iter().filter_map(|pod| text(pod, "/metadata/name"));
+        assert_eq!(left.collect::<Vec<_>>(), ["anywhere", "for-theirs", "on-theirs"]);
+    }
+}

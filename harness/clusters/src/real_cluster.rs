@@ -1,0 +1,518 @@
+//! Real clusters that scenarios run on: a control plane that this process starts, a container, a
+//! kind cluster, or an existing cluster named by a kubeconfig.
+//!
+//! A run uses one [`RealCluster`]; scenarios on several threads share it, each with its own prefix
+//! for names (`tenancy`). Not here: what a scenario does on its part of the cluster
+//! (`scenario_cluster`) and the removal of what a run created (`cleanup`).
+
+#[cfg(feature = "container")]
+mod container;
+#[cfg(not(feature = "container"))]
+#[path = "real_cluster/no_container.rs"]
+mod container;
+mod deployment;
+mod foreign_pods;
+mod install;
+mod kind;
+mod kubeconfig;
+mod kwok;
+mod node_pools;
+mod poll;
+mod preflight;
+mod prerequisites;
+mod provider;
+
+use std::collections::BTreeSet;
+use std::path::Path;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use anyhow::Context as _;
+use schedlab_control_plane::{Assets, ControlPlane, PROGRAMS};
+use schedlab_scheduler::crds;
+
+use crate::api::Api;
+use crate::cleanup::{CleanupResult, Resource, Run, delete_foreign_pods};
+use crate::interrupt::Interrupt;
+use crate::process::ChildProcess;
+use crate::scheduler_source::SchedulerSource;
+use container::Container;
+use foreign_pods::ForeignPods;
+use kind::KindCluster;
+use provider::Provider;
+use schedlab_tenancy::{NodeIsolation, TenantNames, WatchMux};
+
+pub use install::HelmChart;
+pub use install::{SchedulerInstaller, check_local_image};
+pub use kind::KindOptions;
+pub use kubeconfig::KubeconfigAccess;
+pub use kubeconfig::{LOG_IN_HINT, PROXY_HINT};
+use kwok::KubeletProvider;
+pub use kwok::{Kubelets, KwokBehavior};
+pub use node_pools::NodePool;
+use node_pools::NodePools;
+
+/// Actors for a control plane of our own. That control plane runs the Kubernetes controllers for
+/// workloads, namespaces and garbage collection; the actors simulate nodes and their lifecycle.
+pub const ACTORS_OWN_CONTROL_PLANE: &[&str] = &[
+    "node",
+    "node-life",
+    "kubelet",
+    "gpu-driver",
+    "taint-eviction",
+    "pod-gc",
+    "jobset-controller",
+    "trainjob-controller",
+    "pytorchjob-controller",
+];
+
+/// Actors for an existing cluster, where all Kubernetes controllers already run.
+const ACTORS_EXISTING_CLUSTER: &[&str] = &[
+    "node",
+    "kubelet",
+    "gpu-driver",
+    "jobset-controller",
+    "trainjob-controller",
+    "pytorchjob-controller",
+];
+
+/// Default for `--image`.
+pub const DEFAULT_CLUSTER_IMAGE: &str = "schedlab/cluster:dev";
+
+/// Environment of the control plane's processes. They live only as long as a run, so a larger heap
+/// in exchange for fewer garbage collections is fine.
+const CONTROL_PLANE_ENV: &[(&str, &str)] = &[("GOGC", "200")];
+
+/// A real cluster, used by one run.
+pub struct RealCluster {
+    config: kube::Config,
+    /// Watches of whole collections, shared by the scenarios.
+    watch_mux: WatchMux,
+    /// The run's record: every resource is registered here before it is created.
+    run: Run,
+    /// Part of every name that the run creates, and of no other name.
+    run_name: String,
+    next_number: AtomicUsize,
+    shared_priority_classes: BTreeSet<String>,
+    node_isolation: NodeIsolation,
+    actors: Vec<&'static str>,
+    kubelet_provider: KubeletProvider,
+    installed_scheduler: Option<String>,
+    /// One node pool per concurrent scenario, if the installed scheduler runs once per pool.
+    node_pools: NodePools,
+    version: String,
+    foreign_pods: ForeignPods,
+    provider: Provider,
+}
+
+/// A cluster that is reachable, before the prerequisites are installed.
+struct ClusterConnection {
+    config: kube::Config,
+    version: String,
+    node_isolation: NodeIsolation,
+    actors: &'static [&'static str],
+    /// Kubelet provider to use for `--kubelets auto`; `Auto` if it has to be detected.
+    default_kubelets: Kubelets,
+    /// The name of the scheduler under test, if it runs on the cluster.
+    installed_scheduler: Option<String>,
+    provider: Provider,
+}
+
+impl RealCluster {
+    /// Starts a control plane on this machine.
+    pub fn control_plane(
+        assets: Option<&Path>,
+        kubelets: Kubelets,
+        interrupt: &Interrupt,
+    ) -> anyhow::Result<Self> {
+        let assets = schedlab_control_plane::find_assets(assets, &PROGRAMS)?;
+        if kubelets == Kubelets::Kwok {
+            block_on(interrupt.unless(kwok::preflight()))?;
+        }
+        let run = Run::begin("run")?;
+        let booted = start_control_plane(&assets, kubelets, &run, interrupt)
+            .and_then(|connection| Self::prepare(connection, kubelets, &run, interrupt));
+        booted.inspect_err(|_| drop(end_run(run)))
+    }
+
+    /// Uses an existing cluster.
+    pub fn kubeconfig(
+        access: &KubeconfigAccess,
+        kubelets: Kubelets,
+        interrupt: &Interrupt,
+    ) -> anyhow::Result<Self> {
+        let (config, kubeconfig, context) = block_on(interrupt.unless(access.connect()))?;
+        let version = block_on(interrupt.unless(kubeconfig::check_access(&config)))?;
+        let uid = block_on(interrupt.unless(kubeconfig::cluster_uid(&config)))?;
+        let run = Run::begin("run")?;
+        run.register(Resource::Cluster { kubeconfig, context: Some(context), uid })?;
+        let connection = ClusterConnection {
+            config,
+            version,
+            node_isolation: NodeIsolation::Taint,
+            actors: ACTORS_EXISTING_CLUSTER,
+            default_kubelets: Kubelets::Auto,
+            installed_scheduler: access.scheduler.clone(),
+            provider: Provider::Existing,
+        };
+        let prepared = Self::prepare(connection, kubelets, &run, interrupt).and_then(|cluster| {
+            if let Some(name) = &cluster.installed_scheduler {
+                let tried = preflight::probe_scheduler(&cluster.config, name, run.id());
+                block_on(interrupt.unless(tried))?;
+            }
+            Ok(cluster)
+        });
+        prepared.inspect_err(|_| drop(end_run(run)))
+    }
+
+    /// Starts a container whose image is a cluster. `on_progress` receives one line before each
+    /// slow step.
+    pub fn container(
+        image: &str,
+        scheduler: &SchedulerSource,
+        kubelets: Kubelets,
+        interrupt: &Interrupt,
+        on_progress: &mut dyn FnMut(&str),
+    ) -> anyhow::Result<Self> {
+        block_on(interrupt.unless(container::preflight(image, kubelets)))?;
+        let run = Run::begin("run")?;
+        let booted = start_container(image, scheduler, &run, interrupt, on_progress)
+            .and_then(|connection| Self::prepare(connection, kubelets, &run, interrupt));
+        booted.inspect_err(|_| drop(end_run(run)))
+    }
+
+    /// Creates a kind cluster or uses one that was kept. With `--scheduler deployment`, installs
+    /// our scheduler there for `jobs` concurrent scenarios. `on_progress` receives one line before
+    /// each slow step.
+    pub fn kind(
+        options: &KindOptions,
+        scheduler: &SchedulerSource,
+        jobs: usize,
+        kubelets: Kubelets,
+        interrupt: &Interrupt,
+        on_progress: &mut dyn FnMut(&str),
+    ) -> anyhow::Result<Self> {
+        block_on(interrupt.unless(kind::preflight(scheduler)))?;
+        let run = Run::begin("run")?;
+        let booted = start_kind_cluster(options, &run, interrupt, on_progress)
+            .map(|connection| ClusterConnection {
+                installed_scheduler: scheduler.installed(),
+                ..connection
+            })
+            .and_then(|connection| Self::prepare(connection, kubelets, &run, interrupt))
+            .and_then(|cluster| match scheduler {
+                SchedulerSource::Deployment(image) => {
+                    cluster.deploy(image, jobs, interrupt, on_progress)
+                }
+                SchedulerSource::Ours
+                | SchedulerSource::Process(_)
+                | SchedulerSource::Installed(_) => Ok(cluster),
+            });
+        booted.inspect_err(|_| drop(end_run(run)))
+    }
+
+    fn deploy(
+        mut self,
+        image: &str,
+        jobs: usize,
+        interrupt: &Interrupt,
+        on_progress: &mut dyn FnMut(&str),
+    ) -> anyhow::Result<Self> {
+        self.node_pools = NodePools::for_scenarios(jobs);
+        let pools = self.node_pools.names();
+        let pools_note = if pools.is_empty() {
+            String::new()
+        } else {
+            format!(", for {} node pools", pools.len())
+        };
+        on_progress(&format!("installing the scheduler from {image}{pools_note}"));
+        if let Provider::Kind(kind) = &self.provider {
+            kind.load_image(image)?;
+        }
+        let installed = deployment::install(&self.config, image, pools, self.run.id());
+        block_on(interrupt.unless(installed))?;
+        self.installed_scheduler = Some(deployment::SCHEDULER.to_owned());
+        Ok(self)
+    }
+
+    /// Installs the prerequisites and finds out which component simulates kubelets.
+    fn prepare(
+        mut connection: ClusterConnection,
+        kubelets: Kubelets,
+        run: &Run,
+        interrupt: &Interrupt,
+    ) -> anyhow::Result<Self> {
+        let foreign_crds =
+            if connection.installed_scheduler.is_some() || connection.provider.is_emulator() {
+                prerequisites::ForeignCrds::Accept
+            } else {
+                prerequisites::ForeignCrds::Reject
+            };
+        let kubelets = kubelets.or_default(connection.default_kubelets);
+        let player = block_on(interrupt.unless(async {
+            prerequisites::install(&connection.config, foreign_crds, run.id()).await?;
+            if connection.provider.is_emulator() {
+                return Ok(KubeletProvider::Emulator);
+            }
+            let mut check_alive = || connection.provider.check_alive();
+            kwok::detect(&connection.config, kubelets, run.id(), &mut check_alive).await
+        }))?;
+        let classes = crds::priority_classes();
+        let name =
+            |class: &schedlab_api::Value| class["metadata"]["name"].as_str().map(str::to_owned);
+        let run_name = run.short_name();
+        Ok(Self {
+            watch_mux: WatchMux::start(connection.config.clone(), &run_name)?,
+            config: connection.config,
+            run: run.clone(),
+            run_name,
+            next_number: AtomicUsize::new(0),
+            shared_priority_classes: classes.iter().filter_map(name).collect(),
+            node_isolation: connection.node_isolation,
+            actors: player.actors_beside(connection.actors),
+            kubelet_provider: player,
+            installed_scheduler: connection.installed_scheduler,
+            node_pools: NodePools::default(),
+            version: connection.version,
+            foreign_pods: ForeignPods::default(),
+            provider: connection.provider,
+        })
+    }
+
+    /// A line for people: `Kubernetes v1.35.4 at https://…`, and what simulates its nodes unless
+    /// schedlab does.
+    pub fn description(&self) -> String {
+        let kubelets_note = match self.kubelet_provider {
+            KubeletProvider::Schedlab => "",
+            KubeletProvider::Kwok(_) => ", kwok simulates its nodes",
+            KubeletProvider::Emulator => ", its emulator simulates its nodes",
+        };
+        format!("Kubernetes {} at {}{kubelets_note}", self.version, self.config.cluster_url)
+    }
+
+    /// The folder with the programs of our control plane, which may also contain a scheduler.
+    pub fn program_folder(&self) -> Option<&Path> {
+        match &self.provider {
+            Provider::ControlPlane(plane) => Some(plane.assets().folder()),
+            Provider::Kind(_) | Provider::Container(_) | Provider::Existing => None,
+        }
+    }
+
+    /// A unique folder name for the files of one scheduler process, and the run that registers the
+    /// folder and the process.
+    pub fn new_scheduler_folder(&self) -> (String, Run) {
+        let number = self.next_number.fetch_add(1, Ordering::Relaxed);
+        (format!("scheduler-{number}"), self.run.clone())
+    }
+
+    /// A client for the whole cluster, bound to the current runtime.
+    pub fn client(&self) -> anyhow::Result<kube::Client> {
+        kube::Client::try_from(self.config.clone()).context("cannot create a client")
+    }
+
+    /// An administrator's kubeconfig for other processes. `None` unless the control plane is ours.
+    pub fn admin_kubeconfig(&self) -> Option<&str> {
+        match &self.provider {
+            Provider::ControlPlane(plane) => Some(plane.kubeconfig()),
+            Provider::Kind(_) | Provider::Container(_) | Provider::Existing => None,
+        }
+    }
+
+    /// Installs and stops schedulers. `None` unless this is a kind cluster.
+    pub fn installer(&self) -> Option<SchedulerInstaller> {
+        let Provider::Kind(kind) = &self.provider else { return None };
+        let (config, run) = (self.config.clone(), self.run.clone());
+        Some(SchedulerInstaller { config, kubeconfig: kind.kubeconfig().to_owned(), run })
+    }
+
+    /// Loads an image from the local docker into the nodes of a kind cluster. Does nothing on other
+    /// clusters.
+    pub fn load_image(&self, image: &str) -> anyhow::Result<()> {
+        let Provider::Kind(kind) = &self.provider else { return Ok(()) };
+        kind.load_image(image)
+    }
+
+    /// The watches that scenarios share.
+    pub fn watch_mux(&self) -> WatchMux {
+        self.watch_mux.clone()
+    }
+
+    /// Takes a node pool for one more scenario. `None` if one scheduler serves all nodes.
+    pub fn take_node_pool(&self) -> anyhow::Result<Option<NodePool>> {
+        self.node_pools.take()
+    }
+
+    /// Names for one more scenario.
+    pub fn new_tenant_names(&self, pool: Option<&NodePool>) -> TenantNames {
+        let number = self.next_number.fetch_add(1, Ordering::Relaxed);
+        TenantNames {
+            prefix: schedlab_tenancy::scenario_prefix(&self.run_name, number),
+            run: self.run.id().to_owned(),
+            shared_priority_classes: self.shared_priority_classes.clone(),
+            node_isolation: self.node_isolation,
+            uses_kwok: self.kwok().is_some(),
+            installed_scheduler: self.installed_scheduler.clone(),
+            node_pool: pool.map(|pool| pool.name().to_owned()),
+        }
+    }
+
+    /// Names of the actors that simulate nodes and workload controllers.
+    pub fn actors(&self) -> &[&'static str] {
+        &self.actors
+    }
+
+    /// Whether the cluster can contain Secrets that are not ours, which we must not read.
+    pub const fn has_foreign_secrets(&self) -> bool {
+        matches!(self.provider, Provider::Existing)
+    }
+
+    /// How kwok treats pods. `None` unless kwok simulates the nodes.
+    pub fn kwok(&self) -> Option<KwokBehavior> {
+        self.kubelet_provider.kwok()
+    }
+
+    /// Whether all scenarios share the cluster-scoped object of this name.
+    pub fn is_shared_object(&self, name: &str) -> bool {
+        self.shared_priority_classes.contains(name) || name.starts_with("system-")
+    }
+
+    /// Ends the run: stops our own control plane, container or cluster, and removes everything of
+    /// the run from an existing cluster. Returns a line for each resource that could not be
+    /// removed.
+    pub fn close(self) -> Vec<String> {
+        let mut remaining = Vec::new();
+        match self.provider {
+            Provider::Existing => {
+                let is_ours = |node: &str| node.starts_with(&self.run_name);
+                let result = block_on(async {
+                    delete_foreign_pods(&admin_api(&self.config)?, &is_ours).await
+                });
+                remaining.extend(
+                    result.err().map(|error| format!("foreign pods on its nodes: {error:#}")),
+                );
+            }
+            Provider::ControlPlane(plane) => drop(plane),
+            Provider::Kind(_) | Provider::Container(_) => {}
+        }
+        remaining.extend(end_run(self.run));
+        remaining
+    }
+
+    /// Writes the logs of the cluster's components into `folder`. Returns `false` if this process
+    /// has no access to them.
+    pub fn export_logs(&self, folder: &Path) -> anyhow::Result<bool> {
+        match &self.provider {
+            Provider::Kind(kind) => kind.export_logs(folder).map(|()| true),
+            Provider::Container(container) => {
+                block_on(container.export_logs(folder)).map(|()| true)
+            }
+            Provider::ControlPlane(..) | Provider::Existing => Ok(false),
+        }
+    }
+}
+
+impl std::fmt::Debug for RealCluster {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("RealCluster").field("run_name", &self.run_name).finish_non_exhaustive()
+    }
+}
+
+fn start_control_plane(
+    assets: &Assets,
+    kubelets: Kubelets,
+    run: &Run,
+    interrupt: &Interrupt,
+) -> anyhow::Result<ClusterConnection> {
+    let keep = |program: &Path, arguments: &[String], log: &Path| {
+        ChildProcess::start(program, arguments, CONTROL_PLANE_ENV, log, run)
+    };
+    let folder = run.temp_folder("control-plane")?;
+    let mut plane = ControlPlane::start(assets, &folder, &[], keep)?;
+    let version = block_on(interrupt.unless(plane.wait_ready()))?;
+    plane.start_controller_manager(keep)?;
+    if kubelets == Kubelets::Kwok {
+        plane.attach(kwok::PROGRAM, kwok::start(&folder, run)?);
+    }
+    Ok(ClusterConnection {
+        config: block_on(schedlab_control_plane::client_config(plane.kubeconfig()))?,
+        version,
+        node_isolation: NodeIsolation::None,
+        actors: ACTORS_OWN_CONTROL_PLANE,
+        default_kubelets: Kubelets::Schedlab,
+        installed_scheduler: None,
+        provider: Provider::ControlPlane(Box::new(plane)),
+    })
+}
+
+fn start_container(
+    image: &str,
+    scheduler: &SchedulerSource,
+    run: &Run,
+    interrupt: &Interrupt,
+    on_progress: &mut dyn FnMut(&str),
+) -> anyhow::Result<ClusterConnection> {
+    let start = Container::start(image, scheduler, run, interrupt, on_progress);
+    let container = block_on(start)?;
+    let (config, version) = block_on(interrupt.unless(container.ready()))?;
+    Ok(ClusterConnection {
+        config,
+        version,
+        node_isolation: if container.has_nodes() {
+            NodeIsolation::Taint
+        } else {
+            NodeIsolation::None
+        },
+        actors: ACTORS_EXISTING_CLUSTER,
+        // In kwok's image only kwok can simulate nodes.
+        default_kubelets: if container.is_kwok() { Kubelets::Kwok } else { Kubelets::Schedlab },
+        installed_scheduler: scheduler.installed(),
+        provider: Provider::Container(Box::new(container)),
+    })
+}
+
+fn start_kind_cluster(
+    options: &KindOptions,
+    run: &Run,
+    interrupt: &Interrupt,
+    on_progress: &mut dyn FnMut(&str),
+) -> anyhow::Result<ClusterConnection> {
+    let kind = KindCluster::start(options, run, interrupt, on_progress)?;
+    let (config, version) = block_on(interrupt.unless(async {
+        let (config, version) = kind.ready().await?;
+        kind::exclude_daemons(&config).await?;
+        anyhow::Ok((config, version))
+    }))?;
+    Ok(ClusterConnection {
+        config,
+        version,
+        node_isolation: NodeIsolation::Taint,
+        actors: ACTORS_EXISTING_CLUSTER,
+        default_kubelets: Kubelets::Schedlab,
+        installed_scheduler: None,
+        provider: Provider::Kind(kind),
+    })
+}
+
+/// Removes what is left of a run. Returns a line for each resource that remains; it also stays in
+/// the run's record.
+fn end_run(run: Run) -> Vec<String> {
+    let results = block_on(async { Ok(run.end().await) });
+    let describe =
+        |one: &CleanupResult| one.outcome.failure().map(|why| format!("{}: {why}", one.resource));
+    match results {
+        Ok(results) => results.iter().filter_map(describe).collect(),
+        Err(error) => vec![format!("{error:#}")],
+    }
+}
+
+fn block_on<T>(work: impl Future<Output = anyhow::Result<T>>) -> anyhow::Result<T> {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .context("cannot start a runtime")?;
+    runtime.block_on(work)
+}
+
+/// A client for the whole cluster with administrator rights.
+fn admin_api(config: &kube::Config) -> anyhow::Result<Api> {
+    Ok(Api::new(kube::Client::try_from(config.clone()).context("cannot create a client")?))
+}

@@ -1,0 +1,138 @@
+//! Feature files: loads them, makes checks that the Gherkin parser omits, and flattens them into
+//! cases.
+//!
+//! A [`Case`] is the unit of a run: a scenario, or one example row of an outline, with the steps of
+//! its backgrounds in front.
+
+mod case;
+mod diagnostics;
+mod examples;
+mod requirements;
+mod select;
+mod source;
+mod tags;
+
+use std::path::{Path, PathBuf};
+
+use gherkin::StepType;
+
+use crate::report::Diagnostic;
+
+pub use case::split_at_features_folder;
+pub use case::{Case, CaseLocation};
+pub use diagnostics::Diagnostics;
+pub use requirements::{VIRTUAL_TIME, WEBHOOKS};
+pub use select::{Query, Shard, last_failed, select};
+pub use tags::TagExpression;
+
+/// A path from the command line: a folder or file, optionally with a line.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FeaturePath {
+    /// The file or folder.
+    pub path: PathBuf,
+    /// The `:LINE` suffix.
+    pub line: Option<usize>,
+}
+
+impl FeaturePath {
+    /// Parses `path` or `path:line`. An existing path is taken as a whole.
+    pub fn parse(text: &str) -> Self {
+        let whole = Self { path: PathBuf::from(text), line: None };
+        if whole.path.exists() {
+            return whole;
+        }
+        match text.rsplit_once(':').map(|(path, line)| (path, line.parse())) {
+            Some((path, Ok(line))) => Self { path: PathBuf::from(path), line: Some(line) },
+            Some((_, Err(_))) | None => whole,
+        }
+    }
+}
+
+/// All loaded features.
+#[derive(Clone, Debug, Default)]
+pub struct Suite {
+    /// The cases of all files, by file name and line.
+    pub cases: Vec<Case>,
+    /// Display paths of the files.
+    pub files: Vec<String>,
+    /// Diagnostics for scenarios without an assertion.
+    pub without_assertions: Vec<Diagnostic>,
+}
+
+/// Loads every feature under the paths. Errors of all files are collected and returned together.
+pub fn load(paths: &[FeaturePath]) -> Result<Suite, Diagnostics> {
+    let mut files = Vec::new();
+    let mut problems = Vec::new();
+    for path in paths {
+        collect_feature_files(&path.path, &mut files);
+    }
+    files.sort();
+    files.dedup();
+    let mut suite = Suite::default();
+    for file in &files {
+        let (cases, found) = load_file(file);
+        suite.without_assertions.extend(cases_without_assertions(&cases));
+        suite.cases.extend(cases);
+        problems.extend(found);
+        suite.files.push(display_path(file));
+    }
+    if problems.is_empty() {
+        return Ok(suite);
+    }
+    problems.append(&mut suite.without_assertions);
+    Err(Diagnostics::sorted(problems))
+}
+
+fn collect_feature_files(path: &Path, files: &mut Vec<PathBuf>) {
+    if !path.is_dir() {
+        files.push(path.to_path_buf());
+        return;
+    }
+    let entries = std::fs::read_dir(path).into_iter().flatten().flatten();
+    for entry in entries.map(|entry| entry.path()) {
+        if entry.is_dir() {
+            collect_feature_files(&entry, files);
+        } else if entry.extension().is_some_and(|e| e == "feature") {
+            files.push(entry);
+        }
+    }
+}
+
+/// The cases of a file, as far as it can be parsed, and its diagnostics.
+fn load_file(path: &Path) -> (Vec<Case>, Vec<Diagnostic>) {
+    let file = display_path(path);
+    let read = crate::text::read(path)
+        .map_err(|error| Diagnostics::one(&file, error.line, error.message()))
+        .and_then(|text| parse_cases(&file, &text));
+    read.unwrap_or_else(|problems| (Vec::new(), problems.0))
+}
+
+/// A scenario without an assertion cannot fail, so it does not show what its name claims.
+fn cases_without_assertions(cases: &[Case]) -> Vec<Diagnostic> {
+    let asserts = |case: &Case| case.steps.iter().any(|step| step.ty == StepType::Then);
+    let silent = cases.iter().filter(|case| !case.steps.is_empty() && !asserts(case));
+    let mut locations: Vec<(&str, usize)> =
+        silent.map(|case| (&*case.location.file, case.location.scenario.start)).collect();
+    locations.dedup();
+    let message = "this scenario asserts nothing: got no `Then` step, expected at least one";
+    let problem = |(file, line): (&str, usize)| Diagnostic::new(file, line, message.to_owned());
+    locations.into_iter().map(problem).collect()
+}
+
+/// Parses one feature from its text.
+pub fn load_text(file: &str, text: &str) -> Result<Vec<Case>, Diagnostics> {
+    let (cases, problems) = parse_cases(file, text)?;
+    if problems.is_empty() { Ok(cases) } else { Err(Diagnostics(problems)) }
+}
+
+fn parse_cases(file: &str, text: &str) -> Result<(Vec<Case>, Vec<Diagnostic>), Diagnostics> {
+    let source = source::Source::parse(file, text)?;
+    let feature = source::parse(file, &source)?;
+    Ok(case::flatten(file, &feature, &source))
+}
+
+/// A path as reports display it: with `/` and without a leading `./`.
+pub fn display_path(path: &Path) -> String {
+    let text = path.to_string_lossy().replace('\\', "/");
+    text.strip_prefix("./").map_or(text.clone(), str::to_owned)
+}

@@ -1,0 +1,277 @@
+//! The result of a run as data. The submodules render it for people, for CI and for programs, and
+//! write the results folder.
+//!
+//! Nothing in a [`Report`] depends on the machine's speed: two emulated runs of the same scenarios
+//! with the same seed write the same `report.json`, byte for byte. Wall times are left out.
+
+mod diagnostic;
+mod github;
+mod junit;
+mod pretty;
+mod results;
+mod run_outcome;
+mod svg;
+mod writable;
+
+use std::collections::BTreeSet;
+use std::path::PathBuf;
+use std::str::FromStr;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+pub use diagnostic::Diagnostic;
+pub use github::annotations;
+pub use junit::junit;
+pub use pretty::{Colors, PrettyPrinter, summary};
+pub use results::json;
+pub use results::{latest_report, write_results};
+pub use run_outcome::{RunOutcome, WorkloadOutcome};
+pub use svg::svg;
+pub use writable::first_unwritable;
+
+/// Format and destination of a report.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Reporter {
+    /// Text on standard output.
+    Pretty,
+    /// `JUnit` XML in a file.
+    Junit(PathBuf),
+    /// JSON in a file.
+    Json(PathBuf),
+    /// The text of `Pretty` as an image in a file.
+    Svg(PathBuf),
+}
+
+impl FromStr for Reporter {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        match text.split_once('=') {
+            None if text == "pretty" => Ok(Self::Pretty),
+            Some(("junit", path)) if !path.is_empty() => Ok(Self::Junit(path.into())),
+            Some(("json", path)) if !path.is_empty() => Ok(Self::Json(path.into())),
+            Some(("svg", path)) if !path.is_empty() => Ok(Self::Svg(path.into())),
+            _ => Err(format!(
+                "got reporter `{text}`, expected pretty, junit=PATH, json=PATH or svg=PATH"
+            )),
+        }
+    }
+}
+
+/// The report on a run.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Report {
+    /// Seed of every random choice.
+    pub seed: u64,
+    /// Kind of the cluster, as in `--cluster`.
+    #[serde(default = "emulator")]
+    pub cluster: String,
+    /// Results of the cases, by file and line.
+    pub cases: Vec<CaseReport>,
+    /// Errors outside the cases: unreadable files, a cluster that does not start, orphan snapshots.
+    #[serde(skip_serializing_if = "Vec::is_empty", default)]
+    pub problems: Vec<Diagnostic>,
+}
+
+/// The result of one case.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CaseReport {
+    /// Identifies it in results: file and scenario name.
+    pub id: String,
+    /// Display path of its file.
+    pub file: String,
+    /// Line of the case in that file.
+    pub line: usize,
+    /// Name of its feature.
+    pub feature: String,
+    /// Name of its rule.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub rule: Option<String>,
+    /// Name of the scenario or example row.
+    pub name: String,
+    /// Tags without `@`.
+    pub tags: Vec<String>,
+    /// The verdict.
+    pub outcome: Outcome,
+    /// Why it was skipped.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub skipped: Option<String>,
+    /// It failed first and passed on a retry. The verdict says whether that counts as a failure.
+    #[serde(skip_serializing_if = "std::ops::Not::not", default)]
+    pub flaky: bool,
+    /// Number of crashes of its scheduler that broke no rule.
+    #[serde(skip_serializing_if = "is_zero", default)]
+    pub crashes: u32,
+    /// Duration on the cluster's clock, in milliseconds.
+    pub virtual_millis: u64,
+    /// Results of its steps.
+    pub steps: Vec<StepReport>,
+    /// Why it did not pass; for a flaky case, why the first attempt failed.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub failure: Option<Failure>,
+    /// Placements and pod histories, to compare with other runs.
+    #[serde(rename = "showing", skip_serializing_if = "Option::is_none", default)]
+    pub run_outcome: Option<RunOutcome>,
+    /// Wall time; not part of the compared data.
+    #[serde(skip)]
+    pub wall: Duration,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde asks so")]
+const fn is_zero(number: &u32) -> bool {
+    *number == 0
+}
+
+impl CaseReport {
+    /// The failure message. For a flaky case it belongs to the first attempt, not to the reported
+    /// steps, and says so.
+    fn failure_text(&self) -> Option<String> {
+        let Failure { message, .. } = self.failure.as_ref()?;
+        Some(if self.flaky { format!("{FLAKY_HEADING}\n{message}") } else { message.clone() })
+    }
+}
+
+/// Heading above the failure of a case that passed on a retry.
+const FLAKY_HEADING: &str = "flaky: the first attempt failed:";
+
+/// The verdict on a case.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Outcome {
+    /// Every step passed.
+    Passed,
+    /// A step or a rule failed.
+    Failed,
+    /// A new snapshot is pending review.
+    Pending,
+    /// It was not run, because of Ctrl-C or `--fail-fast`.
+    NotRun,
+    /// The cluster or the scheduler cannot run it.
+    Skipped,
+}
+
+/// The result of one step.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct StepReport {
+    /// `Given`, `When`, `Then`, `And`, `But`.
+    pub keyword: String,
+    /// The rest of the line.
+    pub text: String,
+    /// The table or doc string below it, line by line.
+    #[serde(skip_serializing_if = "Vec::is_empty", default)]
+    pub below: Vec<String>,
+    /// Line of the step.
+    pub line: usize,
+    /// The verdict.
+    pub outcome: Outcome,
+}
+
+/// Why a case did not pass.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Failure {
+    /// Kind of failure.
+    pub kind: FailureKind,
+    /// Line of the step, or of the case.
+    pub line: usize,
+    /// The message; may have several lines.
+    pub message: String,
+    /// The command that reproduces this case alone.
+    pub reproduce: String,
+}
+
+/// Kind of failure.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum FailureKind {
+    /// No step of the catalogue matches.
+    UndefinedStep,
+    /// More than one step matches.
+    AmbiguousStep,
+    /// A step failed.
+    Step,
+    /// A step exceeded `--timeout`.
+    Timeout,
+    /// The emulator or the scheduler panicked.
+    Panic,
+    /// An audit rule was broken.
+    Audit,
+    /// A snapshot differs or is pending review.
+    Snapshot,
+    /// Two runs with the same seed differ.
+    Nondeterministic,
+    /// Its outcome differs from the baseline run.
+    Different,
+    /// The cluster could not start.
+    NotStarted,
+}
+
+impl Default for Report {
+    fn default() -> Self {
+        Self { seed: 0, cluster: emulator(), cases: Vec::new(), problems: Vec::new() }
+    }
+}
+
+fn emulator() -> String {
+    "emulator".to_owned()
+}
+
+impl Report {
+    /// Whether the run was in virtual time, so that the order of events is deterministic.
+    pub fn is_virtual(&self) -> bool {
+        self.cluster == emulator()
+    }
+
+    /// Ids of the cases that did not pass.
+    pub fn failed_ids(&self) -> BTreeSet<String> {
+        let held = [Outcome::Passed, Outcome::Skipped];
+        let failed = self.cases.iter().filter(|case| !held.contains(&case.outcome));
+        failed.map(|case| case.id.clone()).collect()
+    }
+
+    /// Number of cases with this verdict.
+    pub fn count(&self, outcome: Outcome) -> usize {
+        self.cases.iter().filter(|case| case.outcome == outcome).count()
+    }
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+
+    /// A case that took 1.5 s.
+    pub(crate) fn case(outcome: Outcome, flaky: bool, failed: bool) -> CaseReport {
+        let failure = Failure {
+            kind: FailureKind::Step,
+            line: 7,
+            message: "expected 8, found 7".to_owned(),
+            reproduce: "schedlab run f.feature:5 --seed 1".to_owned(),
+        };
+        CaseReport {
+            id: "f.feature: a".to_owned(),
+            file: "f.feature".to_owned(),
+            line: 5,
+            feature: "f".to_owned(),
+            rule: None,
+            name: "a".to_owned(),
+            tags: Vec::new(),
+            outcome,
+            skipped: None,
+            flaky,
+            crashes: 0,
+            virtual_millis: 1500,
+            steps: Vec::<StepReport>::new(),
+            failure: failed.then_some(failure),
+            run_outcome: None,
+            wall: Duration::ZERO,
+        }
+    }
+
+    #[test]
+    fn reporters_parse_with_their_path() {
+        assert_eq!("junit=a.xml".parse(), Ok(Reporter::Junit("a.xml".into())));
+        assert_eq!("pretty".parse(), Ok(Reporter::Pretty));
+        assert!("html".parse::<Reporter>().unwrap_err().contains("expected"));
+        assert!("json=".parse::<Reporter>().is_err());
+    }
+}

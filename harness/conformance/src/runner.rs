@@ -1,0 +1,520 @@
+//! Runs cases in parallel, each on its own thread, runtime and (on the emulator) paused clock.
+//! Results are in the order of the cases, whatever the scheduling of threads.
+
+mod attempt;
+mod crashes;
+mod panics;
+mod workers;
+
+use std::num::NonZeroUsize;
+use std::sync::Arc;
+use std::time::Duration;
+
+use cucumber::step::Collection;
+
+use crate::catalogue;
+use crate::diff::Baseline;
+use crate::features::{Case, VIRTUAL_TIME, WEBHOOKS};
+use crate::report::{CaseReport, Failure, FailureKind, Outcome, StepReport};
+use crate::snapshots::Update;
+use crate::target::Target;
+use crate::world::{TimeScale, World};
+use schedlab_clusters::interrupt::Interrupt;
+use schedlab_clusters::real_cluster::RealCluster;
+
+pub use crashes::Crashes;
+pub use workers::Progress;
+
+/// Seed of the runs whose snapshots are reviewed byte for byte.
+pub const REVIEWED_SEED: u64 = 1;
+
+/// A case that waits longer is skipped for a scheduler whose own durations cannot be scaled.
+const WAIT_MAX: Duration = Duration::from_secs(90);
+
+/// Verdict of a flaky scenario.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub enum FlakyResult {
+    /// Passed, and reported as flaky.
+    Pass,
+    /// Failed, in every report (exit code 5).
+    Fail,
+}
+
+/// Settings of a run.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// Number of cases run in parallel.
+    pub jobs: NonZeroUsize,
+    /// Seed of every random choice.
+    pub seed: u64,
+    /// Time on the cluster's clock that one step may take.
+    pub timeout: Duration,
+    /// Number of retries of a failed case.
+    pub retries: u32,
+    /// Verdict of a case that passes only on a retry.
+    pub flaky_result: FlakyResult,
+    /// Number of runs of each case; in virtual time they must not differ.
+    pub repeat: NonZeroUsize,
+    /// Run each passed case again with crashes of the scheduler.
+    pub crashes: Option<Crashes>,
+    /// Start cases in an order derived from the seed.
+    pub shuffle: bool,
+    /// Start no case after the first failure.
+    pub fail_fast: bool,
+    /// What to do with differing snapshots.
+    pub update: Update,
+    /// Set by Ctrl-C.
+    pub interrupted: Interrupt,
+    /// The real cluster; `None` for the emulator.
+    pub real_cluster: Option<Arc<RealCluster>>,
+    /// Factor for durations on a real cluster; `None`: chosen per case.
+    pub time_scale: Option<f64>,
+    /// Minimum wait of `eventually` assertions on a real cluster.
+    pub min_wait: Duration,
+    /// The scheduler under test.
+    pub target: Target,
+    /// Also run cases whose requirements are not met.
+    pub force: bool,
+    /// Command line options that reproduce a failed case, except path and seed.
+    pub reproduce_options: String,
+    /// The earlier run whose outcomes a passed case must repeat.
+    pub baseline: Option<Arc<Baseline>>,
+}
+
+impl Settings {
+    /// Why a case cannot run with these settings, if so.
+    fn skip_reason(&self, case: &Case) -> Option<String> {
+        if self.force {
+            return None;
+        }
+        let is_tagged = |tag_name: &str| case.tags.iter().any(|tag| tag == tag_name);
+        if self.real_cluster.is_some() && is_tagged(VIRTUAL_TIME) {
+            return Some("it needs virtual time (@virtual-time)".to_owned());
+        }
+        if self.real_cluster.is_some() && is_tagged(WEBHOOKS) && !self.target.is_on_cluster() {
+            let why = "it needs the webhooks of an installed scheduler (@webhooks)";
+            return Some(why.to_owned());
+        }
+        if let Some(kwok) = self.real_cluster.as_ref().and_then(|ground| ground.kwok()) {
+            if kwok.completes_jobs && case.creates_jobs() {
+                return Some("kwok finishes pods of Jobs as soon as they run".to_owned());
+            }
+            if case.depends_on_pod_timing() {
+                return Some("kwok starts and terminates pods with its own timing".to_owned());
+            }
+        }
+        let name = &self.target.name;
+        let longest = case.longest_wait();
+        if !self.target.can_scale_time() && longest > WAIT_MAX {
+            let secs = longest.as_secs();
+            return Some(format!(
+                "it waits for {secs} s, and durations of {name} cannot be scaled"
+            ));
+        }
+        let lacks = self.target.missing_capabilities(&case.capabilities());
+        (!lacks.is_empty()).then(|| format!("{name} lacks {}", lacks.join(", ")))
+    }
+
+    /// Scale of a case's durations.
+    fn time_scale(&self, case: &Case) -> TimeScale {
+        if self.real_cluster.is_none() {
+            return TimeScale::default();
+        }
+        let own = || if self.target.can_scale_time() { case.time_factor() } else { 1.0 };
+        TimeScale::real(self.time_scale.unwrap_or_else(own), self.min_wait)
+    }
+}
+
+/// Runs the cases and reports progress. Reports are in the order of `cases`.
+pub fn run(
+    cases: &[&Case],
+    settings: &Settings,
+    progress: &mut dyn FnMut(Progress<'_>),
+) -> Vec<CaseReport> {
+    panics::install_hook();
+    let steps = catalogue::step_collection();
+    workers::run(cases, settings, &|case| run_case(case, &steps, settings), progress)
+}
+
+/// Runs a case and applies `flaky_result`.
+fn run_case(case: &Case, steps: &Collection<World>, settings: &Settings) -> CaseReport {
+    let mut report = run_with_retries(case, steps, settings);
+    if settings.flaky_result == FlakyResult::Fail && report.flaky {
+        report.outcome = Outcome::Failed;
+    }
+    report
+}
+
+/// Runs a case with retries, crashes and repetitions as the settings require.
+fn run_with_retries(case: &Case, steps: &Collection<World>, settings: &Settings) -> CaseReport {
+    if let Some(unmatched) = unmatched_report(case, steps, settings) {
+        return unmatched;
+    }
+    if let Some(why) = settings.skip_reason(case) {
+        return CaseReport {
+            outcome: Outcome::Skipped,
+            skipped: Some(why),
+            ..not_run_report(case)
+        };
+    }
+    let mut first = run_and_compare(case, steps, settings);
+    for _ in 0..settings.retries {
+        if first.report.outcome != Outcome::Failed {
+            break;
+        }
+        let failure = first.report.failure.take();
+        first = run_and_compare(case, steps, settings);
+        if first.report.outcome == Outcome::Passed {
+            first.report.flaky = true;
+            first.report.failure = failure;
+        }
+    }
+    if let (Some(crashes), Outcome::Passed) = (settings.crashes, first.report.outcome) {
+        let attempt::Attempt { report, crashes: own_crashes, .. } = first;
+        return crashes::run_with_crashes(report, case, own_crashes, steps, settings, crashes);
+    }
+    if settings.real_cluster.is_some() {
+        return repeat_until_failure(first.report, settings.repeat.get(), || {
+            run_and_compare(case, steps, settings).report
+        });
+    }
+    for run in 2..=settings.repeat.get() {
+        let repetition = attempt::run_attempt(case, steps, settings);
+        first.report.wall += repetition.report.wall;
+        if repetition.report.outcome == Outcome::NotRun {
+            return repetition.report;
+        }
+        if let Some(message) = difference(&first, &repetition, run) {
+            let line = case.location.line;
+            mark_failed(&mut first.report, FailureKind::Nondeterministic, line, message, settings);
+            break;
+        }
+    }
+    first.report
+}
+
+/// Repeats a case in real time, where runs are never identical, but each must pass. The first
+/// failure is the verdict and says which run it was.
+fn repeat_until_failure(
+    mut report: CaseReport,
+    runs: usize,
+    mut run_again: impl FnMut() -> CaseReport,
+) -> CaseReport {
+    for run in 2..=runs {
+        if report.outcome != Outcome::Passed {
+            break;
+        }
+        let (wall, flaky) = (report.wall, report.flaky);
+        report = run_again();
+        report.wall += wall;
+        report.flaky |= flaky && report.outcome == Outcome::Passed;
+        if let Some(failure) = &mut report.failure {
+            failure.message = format!("run {run} of {runs}: {}", failure.message);
+        }
+    }
+    report
+}
+
+/// Runs a case once and compares its outcome with the baseline.
+fn run_and_compare(
+    case: &Case,
+    steps: &Collection<World>,
+    settings: &Settings,
+) -> attempt::Attempt {
+    let mut attempt = attempt::run_attempt(case, steps, settings);
+    if let Some(baseline) = &settings.baseline
+        && attempt.report.outcome == Outcome::Passed
+        && let Some(unlike) = baseline.difference(&attempt.report)
+    {
+        let line = case.location.line;
+        mark_failed(&mut attempt.report, FailureKind::Different, line, unlike, settings);
+    }
+    attempt
+}
+
+fn difference(
+    first: &attempt::Attempt,
+    repetition: &attempt::Attempt,
+    run: usize,
+) -> Option<String> {
+    let (a, b) = (&first.report, &repetition.report);
+    if (a.outcome, &a.steps, a.virtual_millis, &a.failure)
+        != (b.outcome, &b.steps, b.virtual_millis, &b.failure)
+    {
+        return Some(format!("run {run} has another verdict than run 1"));
+    }
+    let lines = first.history.iter().zip(&repetition.history).enumerate();
+    let unequal = lines.filter(|(_, (a, b))| a != b).map(|(n, (a, b))| (n, a.clone(), b.clone()));
+    let shorter = first.history.len().min(repetition.history.len());
+    let rest = (first.history.len() != repetition.history.len())
+        .then(|| (shorter, "end of the run".to_owned(), "further writes".to_owned()));
+    unequal.chain(rest).next().map(|(index, a, b)| {
+        format!("run {run} differs from run 1 at write {}:\n- {a}\n+ {b}", index + 1)
+    })
+}
+
+/// The report on a case with an undefined or ambiguous step; `None` when all steps match.
+fn unmatched_report(
+    case: &Case,
+    steps: &Collection<World>,
+    settings: &Settings,
+) -> Option<CaseReport> {
+    let (step, (kind, message)) =
+        case.steps.iter().find_map(|step| step_mismatch(step, steps).map(|found| (step, found)))?;
+    let mut report = not_run_report(case);
+    for known in &mut report.steps {
+        if known.line == step.position.line {
+            known.outcome = Outcome::Failed;
+        }
+    }
+    mark_failed(&mut report, kind, step.position.line, message, settings);
+    Some(report)
+}
+
+/// Why a step cannot run, if so.
+pub fn step_mismatch(
+    step: &gherkin::Step,
+    steps: &Collection<World>,
+) -> Option<(FailureKind, String)> {
+    match steps.find(step) {
+        Ok(Some(_)) => {
+            unused_argument_message(step).map(|message| (FailureKind::UndefinedStep, message))
+        }
+        Ok(None) => Some((FailureKind::UndefinedStep, catalogue::undefined_step_message(step))),
+        Err(error) => {
+            Some((FailureKind::AmbiguousStep, catalogue::ambiguous_step_message(step, &error)))
+        }
+    }
+}
+
+/// The message for a table or doc string below a step that takes none. Steps that take one end with
+/// a colon.
+fn unused_argument_message(step: &gherkin::Step) -> Option<String> {
+    let found = match (&step.table, &step.docstring) {
+        (Some(_), _) => "a table",
+        (None, Some(_)) => "a doc string",
+        (None, None) => return None,
+    };
+    (!step.value.ends_with(':')).then(|| {
+        format!(
+            "got {found} below `{}`, which takes none: steps that take one end with a colon",
+            step.value
+        )
+    })
+}
+
+/// The table or doc string below a step, line by line.
+fn argument_lines(step: &gherkin::Step) -> Vec<String> {
+    let row = |row: &Vec<String>| format!("| {} |", row.join(" | "));
+    let rows = step.table.iter().flat_map(|table| table.rows.iter().map(row));
+    rows.chain(step.docstring.iter().flat_map(|text| text.lines().map(str::to_owned))).collect()
+}
+
+/// The report on a case that has not run.
+fn not_run_report(case: &Case) -> CaseReport {
+    let step = |step: &gherkin::Step| StepReport {
+        keyword: step.keyword.trim().to_owned(),
+        text: step.value.clone(),
+        below: argument_lines(step),
+        line: step.position.line,
+        outcome: Outcome::NotRun,
+    };
+    CaseReport {
+        id: case.id(),
+        file: case.location.file.clone(),
+        line: case.location.line,
+        feature: case.feature.clone(),
+        rule: case.rule.clone(),
+        name: case.name.clone(),
+        tags: case.tags.clone(),
+        outcome: Outcome::NotRun,
+        skipped: None,
+        flaky: false,
+        crashes: 0,
+        virtual_millis: 0,
+        steps: case.steps.iter().map(step).collect(),
+        failure: None,
+        run_outcome: None,
+        wall: Duration::ZERO,
+    }
+}
+
+/// Marks a case as failed, with the command that reproduces it.
+fn mark_failed(
+    report: &mut CaseReport,
+    kind: FailureKind,
+    line: usize,
+    message: String,
+    settings: &Settings,
+) {
+    let Settings { seed, reproduce_options: again, .. } = settings;
+    let location = crate::text::shell_word(&format!("{}:{}", report.file, report.line));
+    let reproduce = format!("schedlab run {location} --seed {seed}{again}");
+    report.outcome = Outcome::Failed;
+    report.flaky = false;
+    report.failure = Some(Failure { kind, line, message, reproduce });
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use std::time::Duration;
+
+    use cucumber::codegen::Regex;
+    use insta::assert_snapshot;
+
+    use super::*;
+    use crate::features::load_text;
+
+    pub(in crate::runner) fn settings() -> Settings {
+        Settings {
+            jobs: NonZeroUsize::MIN,
+            seed: REVIEWED_SEED,
+            timeout: Duration::from_hours(1),
+            retries: 0,
+            repeat: NonZeroUsize::MIN,
+            crashes: None,
+            shuffle: false,
+            flaky_result: FlakyResult::Pass,
+            fail_fast: false,
+            update: Update::No,
+            interrupted: Interrupt::default(),
+            real_cluster: None,
+            time_scale: None,
+            min_wait: Duration::from_mins(2),
+            target: Target::ours(),
+            force: false,
+            reproduce_options: String::new(),
+            baseline: None,
+        }
+    }
+
+    pub(crate) fn regex(text: &str) -> Regex {
+        Regex::new(text).unwrap()
+    }
+
+    /// The report on a scenario with these steps.
+    pub(crate) fn verdict(lines: &str, steps: &Collection<World>) -> CaseReport {
+        panics::install_hook();
+        let text = format!("Feature: f\n  Scenario: s\n{lines}\n");
+        run_case(&load_text("f.feature", &text).unwrap()[0], steps, &settings())
+    }
+
+    /// Two overlapping steps, and one that never ends.
+    fn steps() -> Collection<World> {
+        Collection::new()
+            .given(None, regex("^a task panics$"), |_, _| Box::pin(async {}))
+            .given(None, regex("^nothing ends$"), |_, _| Box::pin(std::future::pending()))
+            .given(None, regex("^an? .*$"), |_, _| Box::pin(async {}))
+    }
+
+    async fn lose_a_task() {
+        let lost = tokio::spawn(async { panic!("nobody looks") });
+        assert!(lost.await.is_err());
+    }
+
+    fn run_step_once(step: &str, settings: &Settings) -> CaseReport {
+        let text = format!("Feature: f\n  Scenario: s\n    Given {step}\n");
+        panics::install_hook();
+        run_case(&load_text("f.feature", &text).unwrap()[0], &steps(), settings)
+    }
+
+    fn message(report: &CaseReport) -> String {
+        report.failure.as_ref().map(|failure| failure.message.clone()).unwrap_or_default()
+    }
+
+    #[test]
+    fn a_step_that_two_patterns_match_fails_before_anything_runs() {
+        let report = run_step_once("a task panics", &settings());
+        let kind = report.failure.as_ref().map(|failure| failure.kind);
+        assert_eq!(kind, Some(FailureKind::AmbiguousStep));
+        assert_snapshot!(message(&report), @r"
+        several steps match `Given a task panics`
+        matches: Given a task panics
+        matches: Given an? .*
+        expected exactly one match: change one of the patterns (harness/conformance/src/steps)
+        ");
+    }
+
+    #[test]
+    fn an_unobserved_task_panic_fails_the_case() {
+        let text = "Feature: f\n  Scenario: s\n    Given a task panics\n";
+        let steps =
+            Collection::new().given(None, regex("^a task panics$"), |_, _| Box::pin(lose_a_task()));
+        panics::install_hook();
+        let report = run_case(&load_text("f.feature", text).unwrap()[0], &steps, &settings());
+        assert_eq!(report.outcome, Outcome::Failed);
+        assert!(message(&report).contains("a task panicked at"), "{}", message(&report));
+        assert!(message(&report).contains("nobody looks"), "{}", message(&report));
+    }
+
+    #[test]
+    fn a_step_that_never_ends_times_out_in_virtual_time() {
+        let report = run_step_once("nothing ends", &settings());
+        assert_eq!(report.failure.as_ref().map(|f| f.kind), Some(FailureKind::Timeout));
+        assert_eq!(report.virtual_millis, 3_600_000);
+    }
+
+    #[test]
+    fn after_an_interrupt_no_case_gets_a_verdict() {
+        let settings = settings();
+        settings.interrupted.raise();
+        let report = run_step_once("nothing ends", &settings);
+        assert_eq!((report.outcome, report.failure), (Outcome::NotRun, None));
+    }
+
+    #[test]
+    fn a_failure_that_goes_away_is_flaky_and_remembered() {
+        use std::sync::atomic::{AtomicU32, Ordering};
+        static RUNS: AtomicU32 = AtomicU32::new(0);
+        let steps = Collection::new().given(None, regex("^luck$"), |_, _| {
+            Box::pin(async { assert!(RUNS.fetch_add(1, Ordering::Relaxed) > 0, "bad luck") })
+        });
+        panics::install_hook();
+        let text = "Feature: f\n  Scenario: s\n    Given luck\n";
+        let case = &load_text("f.feature", text).unwrap()[0];
+        let judged = |flaky_result| {
+            RUNS.store(0, Ordering::Relaxed);
+            run_case(case, &steps, &Settings { retries: 1, flaky_result, ..settings() })
+        };
+        let report = judged(FlakyResult::Pass);
+        assert_eq!((report.outcome, report.flaky), (Outcome::Passed, true));
+        assert!(message(&report).contains("bad luck"), "{}", message(&report));
+        let report = judged(FlakyResult::Fail);
+        assert_eq!((report.outcome, report.flaky), (Outcome::Failed, true), "counted as failure");
+        assert!(message(&report).contains("bad luck"), "{}", message(&report));
+    }
+
+    #[test]
+    fn in_real_time_repetitions_end_at_the_first_failure() {
+        let case =
+            &load_text("f.feature", "Feature: f\n  Scenario: s\n    Given a clock\n").unwrap()[0];
+        let passed = || CaseReport { outcome: Outcome::Passed, ..not_run_report(case) };
+        let mut runs = 1;
+        let report = repeat_until_failure(passed(), 4, || {
+            runs += 1;
+            let mut report = passed();
+            if runs == 3 {
+                mark_failed(&mut report, FailureKind::Step, 1, "too few".to_owned(), &settings());
+            }
+            report
+        });
+        assert_eq!((report.outcome, runs), (Outcome::Failed, 3));
+        assert!(message(&report).contains("run 3 of 4: too few"), "{}", message(&report));
+        assert_eq!(repeat_until_failure(passed(), 4, passed).outcome, Outcome::Passed);
+    }
+
+    #[test]
+    fn two_runs_that_differ_fail_the_case() {
+        use std::sync::atomic::{AtomicU64, Ordering};
+        static RUNS: AtomicU64 = AtomicU64::new(0);
+        let steps = Collection::new().given(None, regex("^a clock$"), |_, _| {
+            let time = Duration::from_secs(RUNS.fetch_add(1, Ordering::Relaxed));
+            Box::pin(tokio::time::sleep(time))
+        });
+        let text = "Feature: f\n  Scenario: s\n    Given a clock\n";
+        let case = &load_text("f.feature", text).unwrap()[0];
+        let twice = NonZeroUsize::new(2).unwrap();
+        let report = run_case(case, &steps, &Settings { repeat: twice, ..settings() });
+        assert_eq!(report.failure.map(|f| f.kind), Some(FailureKind::Nondeterministic));
+    }
+}

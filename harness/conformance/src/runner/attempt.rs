@@ -1,0 +1,387 @@
+//! One run of one case: builds its world, runs its steps, and checks invariants after each step and
+//! at the end.
+
+use std::fmt::Write as _;
+use std::panic::AssertUnwindSafe;
+use std::time::Duration;
+
+use cucumber::step::Collection;
+use futures::FutureExt as _;
+use gherkin::{Step, StepType};
+use schedlab_emulator::clock::Clock;
+use tokio::runtime;
+
+use super::{
+    CaseReport, FailureKind, Outcome, REVIEWED_SEED, Settings, StepReport, mark_failed,
+    not_run_report, panics,
+};
+use crate::features::Case;
+use crate::render::{canonical, canonical_without_shares, run_outcome};
+use crate::snapshots::{self, SnapshotComparison};
+use crate::steps::{is_snapshot_step, unknown_name};
+use crate::world::World;
+use schedlab_clusters::interrupt::Interrupted;
+
+/// Result of one run.
+pub(super) struct Attempt {
+    /// The report.
+    pub(super) report: CaseReport,
+    /// Every write as a line; empty unless runs are compared.
+    pub(super) history: Vec<String>,
+    /// How often the scheduler was killed at a write.
+    pub(super) crashes: usize,
+}
+
+/// How long the cluster continues after a scenario of which only the invariants are checked.
+const SETTLE_AFTER_CRASH: Duration = Duration::from_mins(2);
+
+struct StepFailure {
+    kind: FailureKind,
+    line: usize,
+    message: String,
+}
+
+/// What one run checks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Mode {
+    /// All assertions and invariants.
+    Full,
+    /// Audit rules and panics only, with a scheduler that is killed before one write. Assertions on
+    /// timing or on writes need not hold after a crash.
+    InvariantsOnly {
+        /// The write, counted from 1.
+        crash_before_write: u32,
+    },
+}
+
+/// Runs a case once on a new cluster.
+pub(super) fn run_attempt(case: &Case, steps: &Collection<World>, settings: &Settings) -> Attempt {
+    run_in_mode(case, steps, settings, Mode::Full)
+}
+
+/// Runs a case once on a new cluster, in the given mode.
+pub(super) fn run_in_mode(
+    case: &Case,
+    steps: &Collection<World>,
+    settings: &Settings,
+    mode: Mode,
+) -> Attempt {
+    let stopwatch = Clock::real();
+    let began = stopwatch.now();
+    panics::start_recording();
+    let mut builder = runtime::Builder::new_current_thread();
+    let runtime = match &settings.real_cluster {
+        None => builder.enable_time().start_paused(true).build(),
+        Some(_) => builder.enable_all().build(),
+    };
+    let runtime = runtime.expect("this machine can wait for time and sockets");
+    let mut attempt = runtime.block_on(run_on_cluster(case, steps, settings, mode));
+    drop(runtime);
+    let wall = stopwatch.now().duration_since(began);
+    attempt.report.wall = Duration::try_from(wall).unwrap_or_default();
+    attempt
+}
+
+async fn run_on_cluster(
+    case: &Case,
+    steps: &Collection<World>,
+    settings: &Settings,
+    mode: Mode,
+) -> Attempt {
+    let world = match &settings.real_cluster {
+        None => World::emulated(case, settings.seed).await,
+        Some(real_cluster) => {
+            let time_scale = settings.time_scale(case);
+            World::real(case, real_cluster, &settings.target, settings.seed, time_scale).await
+        }
+    };
+    let mut world = match world {
+        Ok(world) => world,
+        Err(error) => {
+            let mut report = not_run_report(case);
+            let message = format!("the cluster could not start: {error:#}");
+            mark_failed(
+                &mut report,
+                FailureKind::NotStarted,
+                case.location.line,
+                message,
+                settings,
+            );
+            return Attempt { report, history: Vec::new(), crashes: 0 };
+        }
+    };
+    let mut attempt = match mode {
+        Mode::Full => run_steps(&mut world, case, steps, settings).await,
+        Mode::InvariantsOnly { crash_before_write: dies_before } => {
+            world.crash_before_write(dies_before);
+            run_ignoring_assertions(&mut world, case, steps, settings).await
+        }
+    };
+    attempt.crashes = world.scheduler_crashes();
+    if let (Some(foreign_pods), Some(failure)) =
+        (world.foreign_pods().await, &mut attempt.report.failure)
+    {
+        failure.message = format!("{}\n{foreign_pods}", failure.message);
+    }
+    let left = world.close().await;
+    if !left.is_empty() && attempt.report.outcome == Outcome::Passed {
+        let message = format!("the scenario's objects could not be removed:\n{}", left.join("\n"));
+        mark_failed(&mut attempt.report, FailureKind::Step, case.location.line, message, settings);
+    }
+    attempt
+}
+
+async fn run_steps(
+    world: &mut World,
+    case: &Case,
+    steps: &Collection<World>,
+    settings: &Settings,
+) -> Attempt {
+    let mut report = not_run_report(case);
+    let mut broken = None;
+    for (index, step) in case.steps.iter().enumerate() {
+        if settings.interrupted.is_raised() {
+            return Attempt { report, history: Vec::new(), crashes: 0 };
+        }
+        broken = match run_step(world, step, steps, settings).await {
+            StepOutcome::Passed => None,
+            StepOutcome::Failed(broken) => Some(broken),
+            StepOutcome::Interrupted => return Attempt { report, history: Vec::new(), crashes: 0 },
+        };
+        report.steps[index].outcome =
+            if broken.is_some() { Outcome::Failed } else { Outcome::Passed };
+        if broken.is_some() {
+            break;
+        }
+    }
+    if broken.is_none() {
+        let leftovers = async { Ok::<_, Interrupted>(world.end_of_case_failure().await) };
+        let Ok(left) = settings.interrupted.unless(leftovers).await else {
+            return Attempt { report, history: Vec::new(), crashes: 0 };
+        };
+        let line = case.location.line;
+        broken = left.map(|message| StepFailure { kind: FailureKind::Step, line, message });
+    }
+    report.virtual_millis = world.elapsed_millis();
+    report.run_outcome = Some(run_outcome(&world.log()));
+    match broken {
+        Some(StepFailure { kind, line, message }) => {
+            mark_failed(&mut report, kind, line, message, settings);
+        }
+        None => compare_snapshot(case, world, steps, settings, &mut report),
+    }
+    let history = if settings.repeat.get() > 1 { world.history() } else { Vec::new() };
+    Attempt { report, history, crashes: 0 }
+}
+
+/// Runs all steps, ignoring failed assertions, and then lets the cluster settle.
+async fn run_ignoring_assertions(
+    world: &mut World,
+    case: &Case,
+    steps: &Collection<World>,
+    settings: &Settings,
+) -> Attempt {
+    let mut report = not_run_report(case);
+    report.outcome = Outcome::Passed;
+    let judged = |kind| matches!(kind, FailureKind::Audit | FailureKind::Panic);
+    for step in &case.steps {
+        match run_step(world, step, steps, settings).await {
+            StepOutcome::Failed(StepFailure { kind, line, message }) if judged(kind) => {
+                mark_failed(&mut report, kind, line, message, settings);
+                break;
+            }
+            StepOutcome::Passed | StepOutcome::Failed(_) => {}
+            StepOutcome::Interrupted => {
+                report.outcome = Outcome::NotRun;
+                break;
+            }
+        }
+    }
+    if report.outcome == Outcome::Passed {
+        // The crash may have happened before the last write.
+        let rested = world.run_for(SETTLE_AFTER_CRASH).await;
+        let broken = world.first_breach().map(|breach| (FailureKind::Audit, breach));
+        let stuck = || rested.err().map(|error| (FailureKind::Timeout, format!("{error:#}")));
+        if let Some((kind, message)) = broken.or_else(stuck) {
+            mark_failed(&mut report, kind, case.location.line, message, settings);
+        }
+    }
+    report.virtual_millis = world.elapsed_millis();
+    Attempt { report, history: Vec::new(), crashes: 0 }
+}
+
+/// Result of a step.
+enum StepOutcome {
+    Passed,
+    Failed(StepFailure),
+    Interrupted,
+}
+
+async fn run_step(
+    world: &mut World,
+    step: &Step,
+    steps: &Collection<World>,
+    settings: &Settings,
+) -> StepOutcome {
+    let broken = |(kind, message)| {
+        StepOutcome::Failed(StepFailure { kind, line: step.position.line, message })
+    };
+    let (function, _, _, context) =
+        steps.find(step).ok().flatten().expect("every step was matched before the case ran");
+    world.set_step_line(step.position.line);
+    let here = world.step_location();
+    let words = context.matches.iter().map(|(_, word)| word.clone()).collect::<Vec<_>>();
+    let future = AssertUnwindSafe(function(world, context)).catch_unwind();
+    let future = settings.interrupted.unless(async { Ok::<_, Interrupted>(future.await) });
+    let ended = tokio::time::timeout(settings.timeout, future).await;
+    let panicked = panics::take_recorded();
+    match ended {
+        Ok(Err(_)) => return StepOutcome::Interrupted,
+        Ok(Ok(Ok(()))) => {}
+        Ok(Ok(Err(payload))) => return broken(step_failure(&*payload, panicked, &here, &words)),
+        Err(_) => {
+            let found = world.last_mismatch().map(|found| format!("\nlast mismatch: {found}"));
+            let message = format!(
+                "the step exceeded {} s on the cluster's clock (--timeout){}\n{}",
+                settings.timeout.as_secs_f64(),
+                found.unwrap_or_default(),
+                world.state_summary()
+            );
+            return broken((FailureKind::Timeout, with_panics(message, &panicked)));
+        }
+    }
+    if !panicked.is_empty() {
+        return broken((FailureKind::Panic, with_panics(String::new(), &panicked)));
+    }
+    if let Some(breach) = world.first_breach() {
+        return broken((FailureKind::Audit, breach));
+    }
+    if let Some(message) = world.scheduler_failure() {
+        return broken((FailureKind::Panic, message));
+    }
+    let unknown_name =
+        is_assertion(step, steps).then(|| unknown_name(world, &step.value)).flatten();
+    unknown_name.map_or(StepOutcome::Passed, |message| broken((FailureKind::Step, message)))
+}
+
+/// Whether a step is an assertion.
+fn is_assertion(step: &Step, steps: &Collection<World>) -> bool {
+    let as_claim = || Step { ty: StepType::Then, ..step.clone() };
+    match step.ty {
+        StepType::Then => true,
+        StepType::Given => matches!(steps.find(&as_claim()), Ok(Some(_))),
+        StepType::When => false,
+    }
+}
+
+/// The message of a failed step; for a panic outside the steps, with its source location. `words`
+/// are the values in the sentence at `location`.
+fn step_failure(
+    payload: &panics::Payload,
+    mut panicked: Vec<panics::Panic>,
+    location: &str,
+    words: &[String],
+) -> (FailureKind, String) {
+    let message = panics::payload_text(payload);
+    let own = panicked.iter().position(|panic| panic.message == message);
+    let own = own.map(|index| panicked.remove(index));
+    let outside_steps =
+        own.filter(|panic| !panic.location.contains("harness/conformance/src/steps"));
+    let message = match (out_of_range_message(&message, words), outside_steps) {
+        (Some(words), _) => format!("{location}: {words}"),
+        (None, Some(panic)) => format!("panic at {}: {message}", panic.location),
+        (None, None) => message,
+    };
+    (FailureKind::Step, with_panics(message, &panicked))
+}
+
+/// The message for a value in the sentence that its type cannot hold; Cucumber reports it as a Rust
+/// parse error.
+fn out_of_range_message(message: &str, words: &[String]) -> Option<String> {
+    let (name, rest) = message.split_once(" can not be parsed to ")?;
+    let (_, error) = rest.split_once(": ")?;
+    if let Ok(words) = serde_json::from_str::<String>(error) {
+        return Some(format!("{name}: {words}"));
+    }
+    let (kind, _) = rest.split_once(": ParseIntError")?;
+    let fits = |word: &&String| match kind {
+        "i32" => word.parse::<i32>().is_ok(),
+        _ => word.parse::<u32>().is_ok(),
+    };
+    let is_number = |word: &&String| word.trim_start_matches('-').parse::<f64>().is_ok();
+    let found = words.iter().filter(is_number).find(|word| !fits(word))?;
+    let (least, most) = match kind {
+        "i32" => (i64::from(i32::MIN), i64::from(i32::MAX)),
+        _ => (0, i64::from(u32::MAX)),
+    };
+    Some(format!("{name}: got {found}, expected a whole number from {least} to {most}"))
+}
+
+fn with_panics(mut message: String, panicked: &[panics::Panic]) -> String {
+    for panic in panicked {
+        if !message.is_empty() {
+            message.push('\n');
+        }
+        let _ = write!(message, "a task panicked at {}: {}", panic.location, panic.message);
+    }
+    message
+}
+
+/// Compares the parts of the case's snapshot steps with the reviewed file.
+fn compare_snapshot(
+    case: &Case,
+    world: &World,
+    steps: &Collection<World>,
+    settings: &Settings,
+    report: &mut CaseReport,
+) {
+    report.outcome = Outcome::Passed;
+    let parts = world.snapshot_parts();
+    if parts.is_empty() {
+        return;
+    }
+    let text = parts.join("\n");
+    let path = case.snapshot_path();
+    let file = &case.location.file;
+    let as_reviewed = settings.real_cluster.is_none() && settings.seed == REVIEWED_SEED;
+    let compared = match settings.real_cluster {
+        None if as_reviewed => snapshots::compare(&path, file, &case.name, &text, settings.update),
+        // Another seed or real time gives pods other names and breaks ties differently.
+        None => snapshots::compare_canonical(&path, &text, canonical),
+        Some(_) if settings.target.reports_fair_shares() => {
+            snapshots::compare_canonical(&path, &text, canonical)
+        }
+        Some(_) => snapshots::compare_canonical(&path, &text, canonical_without_shares),
+    };
+    let (outcome, message) = match compared {
+        Ok(SnapshotComparison::Same | SnapshotComparison::Written) => return,
+        Ok(SnapshotComparison::New(message)) => (Outcome::Pending, message),
+        Ok(SnapshotComparison::Differs(message)) => (Outcome::Failed, message),
+        Err(error) => (Outcome::Failed, format!("{error:#}")),
+    };
+    // The canonical form has no parts to search for.
+    let holds = |part: &String| as_reviewed && snapshots::contains(&path, part);
+    let held: Vec<bool> = parts.iter().map(holds).collect();
+    let showing = case.steps.iter().map(|step| is_snapshot_step(step, steps));
+    let showing = showing.zip(&mut report.steps).filter(|(shows, _)| *shows).map(|(_, step)| step);
+    let line = mark_snapshot_steps(showing.zip(held), outcome).unwrap_or(case.location.line);
+    mark_failed(report, FailureKind::Snapshot, line, message, settings);
+    report.outcome = outcome;
+}
+
+/// Sets the outcome of snapshot steps: those whose part matches the reviewed file passed. When only
+/// the order or number of parts differs, the last step gets the outcome. Returns the line of the
+/// first mismatch.
+fn mark_snapshot_steps<'r>(
+    showing: impl Iterator<Item = (&'r mut StepReport, bool)>,
+    outcome: Outcome,
+) -> Option<usize> {
+    let (held, mut broken): (Vec<_>, Vec<_>) = showing.partition(|(_, held)| *held);
+    if broken.is_empty() {
+        broken.extend(held.into_iter().next_back());
+    }
+    for (step, _) in &mut broken {
+        step.outcome = outcome;
+    }
+    broken.first().map(|(step, _)| step.line)
+}

@@ -1,0 +1,164 @@
+//! Crash sweep: runs a scenario repeatedly, each time killing the scheduler before another write
+//! and restarting it. No audit rule may be broken.
+
+use std::num::NonZeroU32;
+use std::str::FromStr;
+
+use cucumber::step::Collection;
+
+use super::{
+    CaseReport, Outcome, Settings,
+    attempt::{Mode, run_in_mode},
+};
+use crate::features::Case;
+use crate::world::World;
+
+/// The writes before which the scheduler is killed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Crashes {
+    /// Before every N-th write, one run each; the offset depends on the scenario.
+    Every(NonZeroU32),
+    /// Before this write, counted from 1.
+    Before(u32),
+}
+
+impl FromStr for Crashes {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let allowed =
+            || format!("got {text}, expected each, every:N or N, with N a whole number from 1");
+        if text == "each" {
+            return Ok(Self::Every(NonZeroU32::MIN));
+        }
+        if let Some(nth) = text.strip_prefix("every:") {
+            return nth.parse().map(Self::Every).map_err(|_| allowed());
+        }
+        let write: NonZeroU32 = text.parse().map_err(|_| allowed())?;
+        Ok(Self::Before(write.get()))
+    }
+}
+
+impl Crashes {
+    fn writes(self, case: &Case) -> impl Iterator<Item = u32> + use<> {
+        let (first, step, count) = match self {
+            Self::Before(write) => (write, 1, 1),
+            Self::Every(nth) => {
+                (1 + u32::try_from(case.location.line).unwrap_or(0) % nth, nth.get(), usize::MAX)
+            }
+        };
+        (first..=u32::MAX).step_by(step as usize).take(count)
+    }
+}
+
+/// Runs a passed case with crashes. `own_crashes` is the number of crashes that the scenario itself causes:
+/// a run without more crashes than that ends the sweep.
+pub(super) fn run_with_crashes(
+    mut passed: CaseReport,
+    case: &Case,
+    own_crashes: usize,
+    steps: &Collection<World>,
+    settings: &Settings,
+    crashes: Crashes,
+) -> CaseReport {
+    for dies_before in crashes.writes(case) {
+        let attempt = run_in_mode(
+            case,
+            steps,
+            settings,
+            Mode::InvariantsOnly { crash_before_write: dies_before },
+        );
+        passed.wall += attempt.report.wall;
+        if attempt.report.outcome != Outcome::Passed {
+            return add_crash_context(attempt.report, dies_before);
+        }
+        if attempt.crashes <= own_crashes {
+            break;
+        }
+        passed.crashes += 1;
+    }
+    passed
+}
+
+fn add_crash_context(mut report: CaseReport, write: u32) -> CaseReport {
+    if let Some(failure) = &mut report.failure {
+        let message = &failure.message;
+        failure.message = format!("scheduler killed before its write {write}: {message}");
+        failure.reproduce = format!("{} --crash-before {write}", failure.reproduce);
+    }
+    report
+}
+
+#[cfg(test)]
+mod tests {
+    use cucumber::codegen::Regex;
+
+    use super::*;
+    use crate::catalogue;
+    use crate::features::load_text;
+    use crate::report::FailureKind;
+    use crate::runner::{panics, run_case, tests::settings};
+
+    const TEXT: &str = "Feature: f
+  Scenario: s
+    Given a fleet of 1 node with 2 GPUs each
+    And a queue \"a\" with a quota of 2
+    When 1 pod \"x\" with 1 GPU each is submitted to queue \"a\"
+    Then queue \"a\" has 1 running pod
+";
+
+    fn run_with_crash_points(more: &str, steps: &Collection<World>, crashes: &str) -> CaseReport {
+        panics::install_hook();
+        let case = &load_text("f.feature", &format!("{TEXT}{more}")).unwrap()[0];
+        run_case(case, steps, &Settings { crashes: Some(crashes.parse().unwrap()), ..settings() })
+    }
+
+    async fn panic_after_a_crash(world: &mut World) {
+        if world.scheduler_crashes() > 0 {
+            let ended = tokio::spawn(async { panic!("it cannot start again") }).await;
+            assert!(ended.is_err());
+        }
+    }
+
+    #[test]
+    fn each_crash_is_survived_and_counted() {
+        let steps = catalogue::step_collection();
+        let each = run_with_crash_points("", &steps, "each");
+        assert_eq!(each.outcome, Outcome::Passed, "{:?}", each.failure);
+        assert!(each.crashes > 3, "{}", each.crashes);
+        let some = run_with_crash_points("", &steps, "every:3").crashes;
+        assert!((1..each.crashes).contains(&some), "{some} of {}", each.crashes);
+        assert_eq!(run_with_crash_points("", &steps, "2").crashes, 1);
+    }
+
+    #[test]
+    fn a_panic_after_a_crash_fails_the_case() {
+        let regex = Regex::new("^nothing panics$").unwrap();
+        let steps = catalogue::step_collection()
+            .then(None, regex, |world: &mut World, _| Box::pin(panic_after_a_crash(world)));
+        let report = run_with_crash_points("    Then nothing panics\n", &steps, "each");
+        let failure = report.failure.expect("something panicked");
+        assert_eq!(failure.kind, FailureKind::Panic, "{}", failure.message);
+        let prefix = "scheduler killed before its write 1: ";
+        assert!(failure.message.starts_with(prefix), "{}", failure.message);
+        assert!(failure.reproduce.ends_with(" --crash-before 1"), "{}", failure.reproduce);
+    }
+
+    #[test]
+    fn assertions_of_the_scenario_need_not_hold_after_a_crash() {
+        let regex = Regex::new("^it never died$").unwrap();
+        let steps = catalogue::step_collection().then(None, regex, |world: &mut World, _| {
+            Box::pin(async { assert_eq!(world.scheduler_crashes(), 0) })
+        });
+        let report = run_with_crash_points("    Then it never died\n", &steps, "each");
+        assert_eq!(report.outcome, Outcome::Passed, "{:?}", report.failure);
+    }
+
+    #[test]
+    fn invalid_crash_points_are_rejected() {
+        for wrong in ["0", "-1", "all", "every:0", "every:", ""] {
+            let error = wrong.parse::<Crashes>().unwrap_err();
+            assert!(error.starts_with(&format!("got {wrong}, expected each")), "{error}");
+        }
+    }
+}

@@ -1,0 +1,272 @@
+//! Snapshots: compares the text of a scenario's snapshot steps with `snapshots/**/*.snap`, and
+//! updates and reviews these files.
+//!
+//! Files and settings are insta's (`.snap`, `.snap.new`, `INSTA_UPDATE`), so its tools can read
+//! them. The comparison is our own, because a released binary runs without cargo and must not
+//! panic.
+
+mod files;
+
+use std::path::{Path, PathBuf};
+
+use anyhow::Context as _;
+use similar::{ChangeTag, TextDiff};
+
+use crate::text::shell_word;
+
+pub use files::{orphans, pending};
+
+/// What to do if a text is new or differs, in insta's terms.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Update {
+    /// `always`: write the snapshot.
+    Always,
+    /// `unseen`: write new snapshots, and a `.snap.new` beside those that differ.
+    Unseen,
+    /// `new` (and `auto` outside CI): write a `.snap.new`.
+    New,
+    /// `no` (and `auto` under CI): write nothing.
+    No,
+    /// `force`: write the snapshot even if it is the same.
+    Force,
+}
+
+impl Update {
+    /// Parses the values of `INSTA_UPDATE` and `CI`.
+    pub fn from_env(update: Option<&str>, ci: Ci) -> Result<Self, String> {
+        match (ci, update) {
+            (Ci::Yes, _) | (Ci::No, Some("no")) => Ok(Self::No),
+            (Ci::No, None | Some("" | "auto" | "new")) => Ok(Self::New),
+            (Ci::No, Some("always" | "1")) => Ok(Self::Always),
+            (Ci::No, Some("unseen")) => Ok(Self::Unseen),
+            (Ci::No, Some("force")) => Ok(Self::Force),
+            (Ci::No, Some(other)) => Err(format!(
+                "INSTA_UPDATE: got {other}, expected auto, always, new, unseen, no or force"
+            )),
+        }
+    }
+}
+
+/// Whether the run is part of continuous integration, which never writes snapshots.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ci {
+    /// Continuous integration.
+    Yes,
+    /// Anything else.
+    No,
+}
+
+/// The result of a comparison.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum SnapshotComparison {
+    /// The texts are equal.
+    Same,
+    /// The snapshot was written.
+    Written,
+    /// There is no snapshot yet; the message for the user.
+    New(String),
+    /// The snapshot differs; the message for the user.
+    Differs(String),
+}
+
+/// Compares a canonical form of a text with that of its snapshot, and writes nothing. If the text
+/// has no such form, the result is [`SnapshotComparison::Same`].
+pub fn compare_canonical(
+    path: &Path,
+    text: &str,
+    form: impl Fn(&str) -> Option<String>,
+) -> anyhow::Result<SnapshotComparison> {
+    let Some(now) = form(text) else { return Ok(SnapshotComparison::Same) };
+    let Some(old) = files::read(path)?.as_deref().and_then(form) else {
+        return Ok(SnapshotComparison::New(format!(
+            "{} does not contain this; it is written on the emulator with seed 1:\n{now}",
+            path.display()
+        )));
+    };
+    if old == now {
+        return Ok(SnapshotComparison::Same);
+    }
+    let diff = line_diff(&old, &now);
+    Ok(SnapshotComparison::Differs(format!(
+        "{} differs, even up to symmetry (- snapshot, + now):\n{diff}",
+        path.display()
+    )))
+}
+
+/// Whether a snapshot contains this part of a text.
+pub fn contains(path: &Path, part: &str) -> bool {
+    let old = files::read(path).ok().flatten();
+    old.is_some_and(|old| old.contains(part.trim_end()))
+}
+
+/// Compares a text with its snapshot, and updates the snapshot as `update` demands.
+pub fn compare(
+    path: &Path,
+    source: &str,
+    name: &str,
+    text: &str,
+    update: Update,
+) -> anyhow::Result<SnapshotComparison> {
+    let old = files::read(path)?;
+    let same = old.as_deref().is_some_and(|old| old.trim_end() == text.trim_end());
+    let write = |path: &Path| files::write(path, source, name, text);
+    match (update, &old) {
+        (Update::Force, _) => {
+            write(path)?;
+            return Ok(SnapshotComparison::Written);
+        }
+        (Update::Always, _) | (Update::Unseen, None) if !same => {
+            write(path)?;
+            files::remove(&pending_path(path))?;
+            return Ok(SnapshotComparison::Written);
+        }
+        _ => {}
+    }
+    if same {
+        files::remove_if_allowed(update, &pending_path(path))?;
+        return Ok(SnapshotComparison::Same);
+    }
+    let next = if update == Update::No {
+        "to review it, run again without CI and INSTA_UPDATE=no".to_owned()
+    } else {
+        write(&pending_path(path))?;
+        format!("review it with: {}", review_command(&pending_path(path)))
+    };
+    Ok(match old {
+        None => SnapshotComparison::New(format!("{} is new:\n{text}{next}", path.display())),
+        Some(old) => {
+            let diff = line_diff(&old, text);
+            SnapshotComparison::Differs(format!(
+                "{} differs (- snapshot, + now):\n{diff}{next}",
+                path.display()
+            ))
+        }
+    })
+}
+
+/// The command that reviews a pending snapshot. Without a path, it searches `snapshots`.
+pub fn review_command(pending: &Path) -> String {
+    let here = std::env::current_dir().unwrap_or_default();
+    let path = pending.strip_prefix(&here).unwrap_or(pending);
+    let path = path.strip_prefix(".").unwrap_or(path);
+    if path.starts_with("snapshots") {
+        return "schedlab snapshot review".to_owned();
+    }
+    format!("schedlab snapshot review {}", shell_word(&path.display().to_string()))
+}
+
+/// Accepts a pending snapshot.
+pub fn accept(pending: &Path) -> anyhow::Result<()> {
+    std::fs::rename(pending, accepted_path(pending))
+        .with_context(|| format!("cannot accept {}", pending.display()))
+}
+
+/// Deletes a pending snapshot.
+pub fn reject(pending: &Path) -> anyhow::Result<()> {
+    files::remove(pending)
+}
+
+/// The difference that accepting a pending snapshot would make.
+pub fn pending_diff(pending: &Path) -> anyhow::Result<String> {
+    let new = files::read(pending)?.unwrap_or_default();
+    let old = files::read(&accepted_path(pending))?;
+    Ok(line_diff(old.as_deref().unwrap_or_default(), &new))
+}
+
+/// `x.snap` → `x.snap.new`.
+fn pending_path(path: &Path) -> PathBuf {
+    path.with_extension("snap.new")
+}
+
+/// `x.snap.new` → `x.snap`.
+fn accepted_path(pending: &Path) -> PathBuf {
+    pending.with_extension("")
+}
+
+/// The lines that differ with three lines of context; `-` old, `+` new.
+pub fn line_diff(old: &str, new: &str) -> String {
+    let mut out = String::new();
+    let (old, new) = (format!("{}\n", old.trim_end()), format!("{}\n", new.trim_end()));
+    let diff = TextDiff::from_lines(&old, &new);
+    for (index, group) in diff.grouped_ops(3).iter().enumerate() {
+        if index > 0 {
+            out.push_str("  …\n");
+        }
+        for change in group.iter().flat_map(|op| diff.iter_changes(op)) {
+            let sign = match change.tag() {
+                ChangeTag::Delete => '-',
+                ChangeTag::Insert => '+',
+                ChangeTag::Equal => ' ',
+            };
+            out.push(sign);
+            out.push(' ');
+            out.push_str(change.value());
+        }
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn compared(path: &Path, text: &str, update: Update) -> SnapshotComparison {
+        compare(path, "features/f.feature", "a \"gang\"", text, update).unwrap()
+    }
+
+    #[test]
+    fn an_accepted_snapshot_matches() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("quota/f__a.snap");
+        assert!(matches!(compared(&path, "n1: 8\n", Update::New), SnapshotComparison::New(_)));
+        assert!(!path.exists());
+        let waiting = pending(&[folder.path().to_path_buf()]);
+        assert_eq!(waiting.len(), 1);
+        accept(&waiting[0]).unwrap();
+        assert_eq!(compared(&path, "n1: 8\n", Update::New), SnapshotComparison::Same);
+        let insta = insta::Snapshot::from_file(&path).unwrap();
+        assert_eq!(insta.metadata().expression(), Some("a \"gang\""));
+    }
+
+    #[test]
+    fn the_review_command_finds_the_pending_snapshot() {
+        let line = |path: &str| review_command(Path::new(path));
+        assert_eq!(line("snapshots/a.snap.new"), "schedlab snapshot review");
+        assert_eq!(line("./snapshots/a.snap.new"), "schedlab snapshot review");
+        let other = "schedlab snapshot review other/snapshots/a.snap.new";
+        assert_eq!(line("other/snapshots/a.snap.new"), other);
+        let spaced = "schedlab snapshot review 'my cases/snapshots/a.snap.new'";
+        assert_eq!(line("my cases/snapshots/a.snap.new"), spaced);
+    }
+
+    #[test]
+    fn a_changed_digit_differs_and_is_shown() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("f__a.snap");
+        assert_eq!(compared(&path, "n1: 8\n", Update::Always), SnapshotComparison::Written);
+        let SnapshotComparison::Differs(message) = compared(&path, "n1: 7\n", Update::No) else {
+            panic!("the texts differ")
+        };
+        assert!(message.contains("- n1: 8\n+ n1: 7\n"), "{message}");
+        assert_eq!(pending(&[folder.path().to_path_buf()]), Vec::<PathBuf>::new());
+    }
+
+    #[test]
+    fn unseen_writes_new_texts_only() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("f__a.snap");
+        assert_eq!(compared(&path, "a", Update::Unseen), SnapshotComparison::Written);
+        assert!(matches!(compared(&path, "b", Update::Unseen), SnapshotComparison::Differs(_)));
+        assert_eq!(pending(&[folder.path().to_path_buf()]).len(), 1);
+        // Once the text is as accepted again, the pending snapshot is deleted.
+        assert_eq!(compared(&path, "a", Update::Unseen), SnapshotComparison::Same);
+        assert_eq!(pending(&[folder.path().to_path_buf()]).len(), 0);
+    }
+
+    #[test]
+    fn ci_never_writes() {
+        assert_eq!(Update::from_env(Some("always"), Ci::Yes), Ok(Update::No));
+        assert_eq!(Update::from_env(None, Ci::No), Ok(Update::New));
+        assert!(Update::from_env(Some("perhaps"), Ci::No).is_err());
+    }
+}

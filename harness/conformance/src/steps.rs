@@ -1,0 +1,54 @@
+//! The step functions by area. Their doc comments are the step catalogue that `schedlab steps`
+//! prints: one or two sentences, then an example.
+
+mod evictions;
+mod failure;
+mod faults;
+mod fields;
+mod fleet;
+mod gangs;
+mod parameters;
+mod placement;
+mod pods;
+mod queues;
+mod reasons;
+mod scheduler;
+mod snapshots;
+mod subjects;
+mod syntax_help;
+mod time;
+mod unknown_names;
+mod usage;
+mod workloads;
+
+use cucumber::step::Collection;
+use gherkin::Step;
+
+use crate::world::World;
+
+pub use failure::StepResult;
+pub use syntax_help::SYNTAX_HELP;
+pub use unknown_names::unknown_name;
+
+/// Area title, file and source of all step functions, in reading order.
+pub const SOURCES: &[(&str, &str, &str)] = &[
+    ("fleet", "steps/fleet.rs", include_str!("steps/fleet.rs")),
+    ("scheduler", "steps/scheduler.rs", include_str!("steps/scheduler.rs")),
+    ("queues", "steps/queues.rs", include_str!("steps/queues.rs")),
+    ("workloads", "steps/workloads.rs", include_str!("steps/workloads.rs")),
+    ("faults", "steps/faults.rs", include_str!("steps/faults.rs")),
+    ("time", "steps/time.rs", include_str!("steps/time.rs")),
+    ("pods", "steps/pods.rs", include_str!("steps/pods.rs")),
+    ("placement", "steps/placement.rs", include_str!("steps/placement.rs")),
+    ("queue usage", "steps/usage.rs", include_str!("steps/usage.rs")),
+    ("reasons and events", "steps/reasons.rs", include_str!("steps/reasons.rs")),
+    ("fields", "steps/fields.rs", include_str!("steps/fields.rs")),
+    ("evictions", "steps/evictions.rs", include_str!("steps/evictions.rs")),
+    ("snapshots", "steps/snapshots.rs", include_str!("steps/snapshots.rs")),
+];
+
+/// Whether a step adds to the text that is compared with a snapshot.
+pub fn is_snapshot_step(step: &Step, steps: &Collection<World>) -> bool {
+    let location = steps.find(step).ok().flatten().and_then(|(_, _, location, _)| location);
+    location.is_some_and(|location| location.path.ends_with("steps/snapshots.rs"))
+}

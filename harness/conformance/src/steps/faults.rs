@@ -1,0 +1,260 @@
+//! Faults and maintenance of nodes.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use anyhow::anyhow;
+use cucumber::{given, when};
+use schedlab_api::{Value, json, object};
+use schedlab_emulator::NODE_DOWN;
+
+use super::StepResult;
+use super::subjects::Workload;
+use super::unknown_names::require_known;
+use crate::observed::{Pod, WatchedKind};
+use crate::world::World;
+use schedlab_clusters::api;
+
+const NODES: &str = "/api/v1/nodes";
+
+/// How long `kubectl drain` waits before it retries a pod protected by a disruption budget.
+const DRAIN_PERIOD: Duration = Duration::from_secs(5);
+/// Retries per pod; kubectl itself never gives up.
+const DRAIN_ROUNDS: usize = 60;
+
+/// A node stops sending heartbeats; whether its pods still run is unknown.
+/// ```gherkin
+/// When node "node-1" dies
+/// ```
+#[given(expr = "node {string} dies")]
+#[when(expr = "node {string} dies")]
+async fn dies(world: &mut World, name: String) -> StepResult {
+    annotate(world, &name, json!("true")).await
+}
+
+/// A node that died sends heartbeats again.
+/// ```gherkin
+/// When node "node-1" returns
+/// ```
+#[when(expr = "node {string} returns")]
+async fn returns(world: &mut World, name: String) -> StepResult {
+    require_state(world, &name, "has not died", |node| {
+        object::annotation(node, NODE_DOWN).is_some()
+    })
+    .await?;
+    annotate(world, &name, Value::Null).await
+}
+
+/// Requires that the state that a step reverts was set before.
+async fn require_state(
+    world: &mut World,
+    name: &str,
+    missing: &str,
+    is_done: impl Fn(&Value) -> bool,
+) -> anyhow::Result<()> {
+    require_known(world, "node", name).await?;
+    let node = world.view.get(WatchedKind::Nodes, name);
+    anyhow::ensure!(node.is_some_and(is_done), "node {name:?} {missing}");
+    Ok(())
+}
+
+async fn annotate(world: &mut World, name: &str, down: Value) -> StepResult {
+    let patch = json!({"metadata": {"annotations": {NODE_DOWN: down}}});
+    change(world, name, &patch).await
+}
+
+/// Deletes a node object.
+/// ```gherkin
+/// When node "node-1" is deleted
+/// ```
+#[given(expr = "node {string} is deleted")]
+#[when(expr = "node {string} is deleted")]
+async fn deleted(world: &mut World, name: String) -> StepResult {
+    require_known(world, "node", &name).await?;
+    world.delete(&format!("{NODES}/{name}")).await?;
+    Ok(())
+}
+
+async fn change(world: &mut World, name: &str, patch: &Value) -> StepResult {
+    require_known(world, "node", name).await?;
+    world.patch_requiring_change(&format!("{NODES}/{name}"), patch).await?;
+    Ok(())
+}
+
+/// Deletes the node on which all pods of a workload run.
+/// ```gherkin
+/// When the node of pod "a" is deleted
+/// ```
+#[when(expr = "the node of {workload} is deleted")]
+async fn node_of_deleted(world: &mut World, which: Workload) -> StepResult {
+    world.catch_up().await?;
+    let pods = which.pods(&world.view);
+    let nodes: BTreeSet<String> =
+        pods.iter().map(|pod| pod.node().to_owned()).filter(|node| !node.is_empty()).collect();
+    let mut nodes = nodes.into_iter();
+    let (Some(node), None) = (nodes.next(), nodes.next()) else {
+        return Err(anyhow!(
+            "the pods of {which} are on no node or on several, expected exactly \
+            one"
+        )
+        .into());
+    };
+    deleted(world, node).await
+}
+
+/// Adds a deleted node again, with its original name and spec.
+/// ```gherkin
+/// When node "node-1" is added again
+/// ```
+#[when(expr = "node {string} is added again")]
+async fn added_again(world: &mut World, name: String) -> StepResult {
+    world.catch_up().await?;
+    if world.view.get(WatchedKind::Nodes, &name).is_some() {
+        return Err(anyhow!("node {name:?} still exists, expected a deleted one").into());
+    }
+    world.resubmit("node", &name).await?;
+    Ok(())
+}
+
+/// Cordons a node: no new pod may be scheduled to it.
+/// ```gherkin
+/// When node "node-1" is cordoned
+/// ```
+#[given(expr = "node {string} is cordoned")]
+#[when(expr = "node {string} is cordoned")]
+async fn cordoned(world: &mut World, name: String) -> StepResult {
+    change(world, &name, &cordon()).await
+}
+
+fn cordon() -> Value {
+    json!({"spec": {"unschedulable": true}})
+}
+
+/// Uncordons a node.
+/// ```gherkin
+/// When node "node-1" is uncordoned
+/// ```
+#[when(expr = "node {string} is uncordoned")]
+async fn uncordoned(world: &mut World, name: String) -> StepResult {
+    require_state(world, &name, "is not cordoned", |node| node["spec"]["unschedulable"] == true)
+        .await?;
+    let patch = json!({"spec": {"unschedulable": null}});
+    change(world, &name, &patch).await
+}
+
+/// Cordons a node and evicts its pods through the API, as `kubectl drain` does: evictions rejected
+/// by a disruption budget are retried every 5 seconds for 5 minutes.
+/// ```gherkin
+/// When node "node-1" is drained
+/// ```
+#[when(expr = "node {string} is drained")]
+async fn drained(world: &mut World, name: String) -> StepResult {
+    require_known(world, "node", &name).await?;
+    // The node may be cordoned already.
+    world.patch(&format!("{NODES}/{name}"), &cordon()).await?;
+    let mut rounds = 0..DRAIN_ROUNDS;
+    loop {
+        world.catch_up().await?;
+        let on_it =
+            |pod: &Pod<'_>| pod.node() == name && pod.holds_resources() && !pod.is_terminating();
+        let pods = world.view.pods().filter(on_it);
+        let pods: Vec<(String, String)> =
+            pods.map(|pod| (pod.namespace().to_owned(), pod.name().to_owned())).collect();
+        let mut kept = None;
+        for (namespace, pod) in pods {
+            let refused = evict(world, &namespace, &pod).await?;
+            kept = kept.or(refused.map(|error| error.context(format!("pod {namespace}/{pod}"))));
+        }
+        match (kept, rounds.next()) {
+            (None, _) => return Ok(()),
+            (Some(_), Some(_)) => world.run_for(DRAIN_PERIOD).await?,
+            (Some(error), None) => {
+                return Err(error
+                    .context(format!("node {name:?} is not drained after 5 minutes"))
+                    .into());
+            }
+        }
+    }
+}
+
+/// Evicts a pod; returns the error when a later retry may succeed.
+async fn evict(
+    world: &mut World,
+    namespace: &str,
+    pod: &str,
+) -> anyhow::Result<Option<anyhow::Error>> {
+    let eviction = json!({
+        "apiVersion": "policy/v1",
+        "kind": "Eviction",
+        "metadata": {"namespace": namespace, "name": pod},
+    });
+    let path = format!("/api/v1/namespaces/{namespace}/pods/{pod}");
+    world.record_deletion(&path);
+    match world.api.post(&format!("{path}/eviction"), &eviction).await {
+        Ok(_) => Ok(None),
+        Err(error) if api::is_not_found(&error) => Ok(None),
+        Err(error) if api::is_too_many_requests(&error) => Ok(Some(api::api_error(error))),
+        Err(error) => Err(api::api_error(error).context(format!("pod {namespace}/{pod}"))),
+    }
+}
+
+/// Adds a taint, written `key=value:Effect`.
+/// ```gherkin
+/// When node "node-1" is tainted with "gpu=broken:NoExecute"
+/// ```
+#[given(expr = "node {string} is tainted with {string}")]
+#[when(expr = "node {string} is tainted with {string}")]
+async fn tainted(world: &mut World, name: String, taint: String) -> StepResult {
+    let parts = taint
+        .rsplit_once(':')
+        .map(|(key, effect)| (key.split_once('=').unwrap_or((key, "")), effect));
+    let Some(((key, value), effect)) = parts else {
+        return Err(anyhow!(
+            "got taint {taint:?}, expected key=value:Effect, such as \
+            gpu=true:NoSchedule"
+        )
+        .into());
+    };
+    let mut taints = taints(world, &name).await?;
+    taints.retain(|taint| taint["key"] != *key);
+    taints.push(json!({"key": key, "value": value, "effect": effect}));
+    set_taints(world, &name, taints).await
+}
+
+/// Removes the taints with this key.
+/// ```gherkin
+/// When the taint "gpu" of node "node-1" is removed
+/// ```
+#[when(expr = "the taint {string} of node {string} is removed")]
+async fn untainted(world: &mut World, key: String, name: String) -> StepResult {
+    let mut taints = taints(world, &name).await?;
+    let before = taints.len();
+    taints.retain(|taint| taint["key"] != *key);
+    if taints.len() == before {
+        return Err(anyhow!("node {name:?} has no taint {key:?}").into());
+    }
+    set_taints(world, &name, taints).await
+}
+
+async fn taints(world: &mut World, name: &str) -> anyhow::Result<Vec<Value>> {
+    require_known(world, "node", name).await?;
+    let node = world.view.get(WatchedKind::Nodes, name);
+    let node = node.ok_or_else(|| anyhow!("node {name:?} no longer exists"))?;
+    Ok(node["spec"]["taints"].as_array().cloned().unwrap_or_default())
+}
+
+async fn set_taints(world: &mut World, name: &str, taints: Vec<Value>) -> StepResult {
+    let patch = json!({"spec": {"taints": taints}});
+    change(world, name, &patch).await
+}
+
+/// Sets a node's label.
+/// ```gherkin
+/// When the label "rack" of node "node-1" becomes "r2"
+/// ```
+#[given(expr = "the label {string} of node {string} becomes {string}")]
+#[when(expr = "the label {string} of node {string} becomes {string}")]
+async fn label(world: &mut World, key: String, name: String, value: String) -> StepResult {
+    let patch = json!({"metadata": {"labels": {key: value}}});
+    change(world, &name, &patch).await
+}

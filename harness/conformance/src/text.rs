@@ -1,0 +1,109 @@
+//! Text files of users: read errors name the line with the first invalid byte. Also shell quoting
+//! and the duration syntax.
+
+mod duration;
+
+use std::path::Path;
+
+pub use duration::{DURATION_REGEX, duration, go_duration, normalize_go_duration};
+
+/// Why a text file cannot be read.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TextFileError {
+    /// Line, from 1; 0 for the whole file.
+    pub line: usize,
+    /// What was found.
+    pub found: String,
+}
+
+const ALLOWED: &str = "UTF-8 text";
+
+impl TextFileError {
+    /// The message with the file's name in front.
+    pub fn in_file(&self, file: &str) -> String {
+        match self.line {
+            0 => format!("{file}: {}", self.message()),
+            line => format!("{file}:{line}: {}", self.message()),
+        }
+    }
+
+    /// The message without the file's name.
+    pub fn message(&self) -> String {
+        match self.line {
+            0 => self.found.clone(),
+            _ => format!("got {}, expected {ALLOWED}", self.found),
+        }
+    }
+}
+
+/// Reads a text file, without its byte order mark.
+pub fn read(path: &Path) -> Result<String, TextFileError> {
+    let bytes =
+        std::fs::read(path).map_err(|error| TextFileError { line: 0, found: error.to_string() })?;
+    match String::from_utf8(bytes) {
+        Ok(text) => Ok(text.strip_prefix('\u{feff}').map(str::to_owned).unwrap_or(text)),
+        Err(error) => Err(invalid_utf8(error.as_bytes(), error.utf8_error().valid_up_to())),
+    }
+}
+
+fn invalid_utf8(bytes: &[u8], bad: usize) -> TextFileError {
+    let (before, rest) = bytes.split_at(bad);
+    let line = before.split(|byte| *byte == b'\n').count();
+    let column = 1 + before.rsplit(|byte| *byte == b'\n').next().map_or(0, <[u8]>::len);
+    let byte = rest.first().copied().unwrap_or_default();
+    TextFileError { line, found: format!("the byte 0x{byte:02x} at byte {column} of the line") }
+}
+
+/// A number with its noun: `1 pod`, `2 pods`, `3 crashes`.
+pub fn counted(count: usize, noun: &str) -> String {
+    let ending = match count {
+        1 => "",
+        _ if ["s", "x", "ch", "sh"].iter().any(|sibilant| noun.ends_with(sibilant)) => "es",
+        _ => "s",
+    };
+    format!("{count} {noun}{ending}")
+}
+
+/// Quotes a word for a shell, if necessary.
+pub fn shell_word(word: &str) -> String {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "-_./:=@".contains(c);
+    if !word.is_empty() && word.chars().all(plain) {
+        return word.to_owned();
+    }
+    format!("'{}'", word.replace('\'', "'\\''"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_word_is_quoted_when_a_shell_would_split_or_expand_it() {
+        assert_eq!(shell_word("features/a.feature:5"), "features/a.feature:5");
+        assert_eq!(shell_word("my features/a.feature:5"), "'my features/a.feature:5'");
+        assert_eq!(shell_word("it's"), r"'it'\''s'");
+    }
+
+    #[test]
+    fn a_noun_agrees_with_its_number() {
+        let words: Vec<String> = [0, 1, 2].map(|count| counted(count, "pod")).into();
+        assert_eq!(words, ["0 pods", "1 pod", "2 pods"]);
+        assert_eq!(counted(2, "crash"), "2 crashes");
+    }
+
+    #[test]
+    fn invalid_utf8_is_reported_with_its_line_and_byte() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("f");
+        let read = |bytes: &[u8]| {
+            std::fs::write(&path, bytes).unwrap();
+            read(&path).unwrap_or_else(|error| error.in_file("f"))
+        };
+        assert_eq!(read("\u{feff}é".as_bytes()), "é");
+        assert_eq!(
+            read(b"one\ntwo \xff\n"),
+            "f:2: got the byte 0xff at byte 5 of the line, expected UTF-8 text"
+        );
+        assert!(super::read(folder.path()).unwrap_err().in_file("d").starts_with("d: "));
+    }
+}

@@ -1,0 +1,222 @@
+//! Assertions about the cluster, and the temporal operators that say when they must hold:
+//!
+//! * none: once everything has settled. In real time a settled cluster cannot be told from one that
+//!   is about to act: there, as soon as the assertion holds, within `--min-wait`;
+//! * `now`: immediately;
+//! * `eventually within T`: at some moment within T;
+//! * `for T`: once everything has settled, and then at every moment for T;
+//! * `never within T`: at no moment within T;
+//! * `after T`: when T has passed (in real time, as soon as it holds after that).
+//!
+//! `and stays so for N cycles` adds: and at every moment of the scheduler's next N cycles.
+//!
+//! In real time `for` and `never` end somewhat early, because a busy machine may be late.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::time::Duration;
+
+use schedlab_api::Value;
+use schedlab_audit::offset;
+use schedlab_emulator::NODE_DOWN;
+use tokio::time::Instant;
+
+use super::World;
+use crate::manifests::Document;
+use crate::observed::Phase;
+
+/// A pod that takes longer to terminate is not waited for.
+const TERMINATION_MAX: Duration = Duration::from_hours(24);
+
+/// An assertion; `Err` describes what was found instead.
+pub type Assertion<'c> = &'c dyn Fn(&World) -> Result<(), String>;
+
+/// When an assertion must hold.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Temporal {
+    /// Once everything has settled.
+    Settled,
+    /// Immediately.
+    Now,
+    /// At some moment within this time.
+    EventuallyWithin(Duration),
+    /// Once settled, and at every moment for this time.
+    For(Duration),
+    /// At no moment within this time.
+    NeverWithin(Duration),
+    /// After this time.
+    After(Duration),
+}
+
+impl World {
+    /// Checks that an assertion holds at the given time and then for a number of cycles.
+    pub async fn expect(
+        &mut self,
+        when: Temporal,
+        cycles: u32,
+        assertion: Assertion<'_>,
+    ) -> anyhow::Result<()> {
+        self.ensure_scheduler_started();
+        let never = matches!(when, Temporal::NeverWithin(_));
+        anyhow::ensure!(
+            !never || cycles == 0,
+            "got `never within` with `and stays so`, expected only one of them"
+        );
+        if !never {
+            self.holds_now(assertion);
+        }
+        match when {
+            Temporal::Settled => self.settle_until_holds(assertion).await?,
+            Temporal::Now => self.catch_up().await?,
+            Temporal::After(time) => {
+                self.run_for(time).await?;
+                self.eventually_on_real_cluster(assertion).await?;
+            }
+            Temporal::EventuallyWithin(time) => {
+                self.eventually(self.time_scale.wait_limit(time), assertion).await?;
+            }
+            Temporal::NeverWithin(time) => {
+                self.never_within(self.time_scale.watch_duration(time), assertion).await?;
+            }
+            Temporal::For(time) => {
+                self.settle_until_holds(assertion).await?;
+                self.holds_for(self.time_scale.watch_duration(time), assertion).await?;
+            }
+        }
+        if !never {
+            assertion(self).map_err(|found| self.mismatch_error(&found))?;
+        }
+        self.holds_for(self.period() * cycles, assertion).await
+    }
+
+    async fn settle_until_holds(&mut self, assertion: Assertion<'_>) -> anyhow::Result<()> {
+        self.settle().await?;
+        self.eventually_on_real_cluster(assertion).await
+    }
+
+    /// In real time: waits until the nodes among these objects are ready, so that the scheduler
+    /// sees a complete fleet. In virtual time nodes become ready at once.
+    pub(super) async fn wait_ready(&mut self, documents: &[Document]) -> anyhow::Result<()> {
+        let nodes = documents.iter().map(|document| &document.object);
+        let lives = |node: &Value| node["metadata"]["annotations"][NODE_DOWN] != "true";
+        let nodes = nodes.filter(|object| object["kind"] == "Node" && lives(object));
+        let names: Vec<&str> = nodes.filter_map(|node| node["metadata"]["name"].as_str()).collect();
+        let up = |world: &Self| match names
+            .iter()
+            .find(|name| !world.view.is_node_schedulable(name))
+        {
+            None => Ok(()),
+            Some(name) => Err(format!("node {name:?} is not ready, or has the not-ready taint")),
+        };
+        self.eventually_on_real_cluster(&up).await
+    }
+
+    /// Waits until none of these pods is terminating any more: the name is in use until then.
+    pub(super) async fn wait_deleted(&mut self, objects: &[Value]) -> anyhow::Result<()> {
+        let names = objects.iter().filter(|object| object["kind"] == "Pod");
+        let names: Vec<&str> = names.filter_map(|pod| pod["metadata"]["name"].as_str()).collect();
+        let gone = |world: &Self| {
+            let mut leaving = world.view.pods().filter(|pod| pod.is_terminating());
+            match leaving.find(|pod| names.contains(&pod.name())) {
+                None => Ok(()),
+                Some(pod) => Err(format!("pod {:?} is still terminating", pod.name())),
+            }
+        };
+        self.eventually(self.time_scale.wait_limit(TERMINATION_MAX), &gone).await
+    }
+
+    /// In real time: waits, within the minimum wait, until the assertion holds.
+    async fn eventually_on_real_cluster(&mut self, assertion: Assertion<'_>) -> anyhow::Result<()> {
+        if self.is_real() {
+            self.eventually(self.time_scale.wait_limit(Duration::ZERO), assertion).await?;
+        }
+        Ok(())
+    }
+
+    async fn eventually(&mut self, time: Duration, assertion: Assertion<'_>) -> anyhow::Result<()> {
+        let end = Instant::now() + time;
+        self.catch_up().await?;
+        while !self.holds_now(assertion) {
+            if !self.next_change_before(end).await? {
+                return assertion(self).map_err(|found| self.mismatch_error(&found));
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether an assertion holds now. The reason why it does not is kept for the timeout message.
+    fn holds_now(&mut self, assertion: Assertion<'_>) -> bool {
+        self.last_mismatch = assertion(self).err();
+        self.last_mismatch.is_none()
+    }
+
+    /// Why the assertion of the current step last did not hold.
+    pub fn last_mismatch(&self) -> Option<&str> {
+        self.last_mismatch.as_deref()
+    }
+
+    async fn holds_for(&mut self, time: Duration, assertion: Assertion<'_>) -> anyhow::Result<()> {
+        let end = Instant::now() + time;
+        if time.is_zero() {
+            return Ok(());
+        }
+        loop {
+            assertion(self).map_err(|found| self.mismatch_error(&found))?;
+            if !self.next_change_before(end).await? {
+                return Ok(());
+            }
+        }
+    }
+
+    async fn never_within(
+        &mut self,
+        time: Duration,
+        assertion: Assertion<'_>,
+    ) -> anyhow::Result<()> {
+        let end = Instant::now() + time;
+        self.catch_up().await?;
+        loop {
+            if assertion(self).is_ok() {
+                return Err(self.mismatch_error("it held, expected never"));
+            }
+            if !self.next_change_before(end).await? {
+                return Ok(());
+            }
+        }
+    }
+
+    /// Builds the error: what was found, when, and the scheduler's own reasons for pending pods.
+    fn mismatch_error(&self, found: &str) -> anyhow::Error {
+        anyhow::Error::msg(format!("{found}\n{}", self.state_summary()))
+    }
+
+    /// Summary for a failure: the time, pending pods with their reasons, and the last evictions.
+    pub fn state_summary(&self) -> String {
+        let at = i64::try_from(self.elapsed_millis()).unwrap_or(i64::MAX);
+        let mut text = format!("(at {})", offset(at));
+        if let Some(ended) = self.scheduler_failure() {
+            let _ = write!(text, "\n{ended}");
+        }
+        let mut reasons: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
+        for pod in self.view.pods().filter(|pod| pod.phase() == Phase::Pending) {
+            let reason = pod.unschedulable_message().unwrap_or(
+                "the scheduler has not reported a \
+                reason",
+            );
+            reasons.entry(reason).or_default().push(pod.name());
+        }
+        for (reason, pods) in reasons {
+            let some: Vec<&str> = pods.iter().take(3).copied().collect();
+            let more = match pods.len() - some.len() {
+                0 => String::new(),
+                more => format!(" and {more} more"),
+            };
+            let _ = write!(text, "\npending {}{more}: {reason}", some.join(", "));
+        }
+        let unannounced = self.unannounced_evictions();
+        for eviction in self.view.evictions(&unannounced).iter().rev().take(3) {
+            let _ = write!(text, "\nevicted {eviction}");
+        }
+        text
+    }
+}

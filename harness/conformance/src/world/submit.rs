@@ -1,0 +1,294 @@
+//! Writes of steps: applied completely or not at all, and remembered by workload name.
+
+use std::time::Duration;
+
+use anyhow::Context as _;
+use schedlab_api::Value;
+
+use super::World;
+use crate::manifests::Document;
+use crate::observed::WORKLOAD_LABEL;
+use schedlab_clusters::api::{Api, ApplyOutcome, CreateOutcome};
+
+impl World {
+    /// Creates objects in order. When one is rejected, the ones created before it are deleted
+    /// again.
+    pub async fn submit(&mut self, mut documents: Vec<Document>) -> anyhow::Result<()> {
+        self.last_settled = None;
+        for document in &mut documents {
+            self.time_scale.scale_object(&mut document.object);
+        }
+        self.assign_queue(&mut documents);
+        let _held = self.suspend_scheduler();
+        let mut made: Vec<Value> = Vec::new();
+        for document in &documents {
+            self.ensure_local_queue(&document.object).await?;
+            match self.api.create(&document.object).await {
+                Ok(CreateOutcome::Created) => made.push(document.object.clone()),
+                Ok(CreateOutcome::AlreadyExists) => {}
+                Err(error) => {
+                    self.delete_all(&made).await?;
+                    return Err(self.locate_error(document, error).await);
+                }
+            }
+        }
+        self.sync_queues(documents.iter().map(|document| &document.object)).await?;
+        self.wait_ready(&documents).await?;
+        self.remember(documents);
+        Ok(())
+    }
+
+    /// Applies a manifest: creates or updates each object. When one is rejected, all changes are
+    /// rolled back.
+    pub async fn apply(&mut self, mut documents: Vec<Document>) -> anyhow::Result<()> {
+        self.last_settled = None;
+        for document in &mut documents {
+            self.time_scale.scale_object(&mut document.object);
+            self.target.set_scheduler_name(&mut document.object);
+        }
+        self.assign_queue(&mut documents);
+        let _held = self.suspend_scheduler();
+        let mut done: Vec<(Value, ApplyOutcome)> = Vec::new();
+        for document in &documents {
+            self.ensure_local_queue(&document.object).await?;
+            match self.api.apply(&document.object).await {
+                Ok(applied) => done.push((document.object.clone(), applied)),
+                Err(error) => {
+                    self.roll_back(done).await?;
+                    return Err(self.locate_error(document, error).await);
+                }
+            }
+        }
+        self.sync_queues(documents.iter().map(|document| &document.object)).await?;
+        self.wait_ready(&documents).await?;
+        self.remember(documents);
+        Ok(())
+    }
+
+    /// Writes the status of existing objects.
+    pub async fn write_status(&mut self, documents: &[Document]) -> anyhow::Result<()> {
+        self.last_settled = None;
+        for document in documents {
+            if let Err(error) = self.api.write_status(&document.object).await {
+                return Err(self.locate_error(document, error).await);
+            }
+        }
+        Ok(())
+    }
+
+    async fn roll_back(&mut self, done: Vec<(Value, ApplyOutcome)>) -> anyhow::Result<()> {
+        for (object, applied) in done.into_iter().rev() {
+            match applied {
+                ApplyOutcome::Created => {
+                    self.delete_all(&[object]).await?;
+                }
+                ApplyOutcome::Changed(before) => self.api.restore(*before).await?,
+            }
+        }
+        Ok(())
+    }
+
+    /// Submits the objects of `make(0)`, `make(1)` … periodically.
+    pub fn start_stream(
+        &mut self,
+        name: &str,
+        every: Duration,
+        make: impl Fn(usize) -> Vec<Value> + Send + 'static,
+    ) -> anyhow::Result<()> {
+        let arrives = self.streams.contains_key(name);
+        anyhow::ensure!(
+            !arrives,
+            "periodic submission {name:?} exists already, expected a new name"
+        );
+        let (every, pace) = (self.time_scale.scaled(every), self.time_scale);
+        let (queues, scheduler) = (self.target.queues, self.scheduler_name());
+        let make = move |number| {
+            let mut objects = make(number);
+            for object in &mut objects {
+                pace.scale_object(object);
+            }
+            queues.assign_queues(&mut objects, &scheduler);
+            let entrances: Vec<Value> =
+                objects.iter().filter_map(|object| queues.local_queue_for(object)).collect();
+            (entrances, objects)
+        };
+        let task = tokio::spawn(submit_periodically(self.api.clone(), every, make));
+        self.streams.insert(name.to_owned(), Some(task));
+        Ok(())
+    }
+
+    /// Returns an error when a periodic submission has failed.
+    pub(super) async fn check_streams(&mut self) -> anyhow::Result<()> {
+        for (name, stream) in &mut self.streams {
+            if let Some(task) = stream.take_if(|task| task.is_finished())
+                && let Ok(why) = task.await
+            {
+                return Err(why.context(format!("periodic submission {name:?} failed")));
+            }
+        }
+        Ok(())
+    }
+
+    /// Ends a periodic submission.
+    pub fn end_stream(&mut self, name: &str) -> anyhow::Result<()> {
+        let stream = self.streams.get_mut(name).and_then(Option::take);
+        stream.with_context(|| format!("there is no periodic submission {name:?}"))?.abort();
+        Ok(())
+    }
+
+    fn remember(&mut self, documents: Vec<Document>) {
+        for Document { object, .. } in documents {
+            let label = object["metadata"]["labels"][WORKLOAD_LABEL].as_str();
+            let name = label.or_else(|| object["metadata"]["name"].as_str()).unwrap_or_default();
+            let known = self.submitted.entry(name.to_owned()).or_default();
+            if !known.contains(&object) {
+                known.push(object);
+            }
+        }
+    }
+
+    /// Recreates a submitted workload that was deleted. Waits for pods that are still terminating.
+    pub async fn resubmit(&mut self, kind: &str, name: &str) -> anyhow::Result<()> {
+        self.last_settled = None;
+        let objects = self.submitted(kind, name)?;
+        self.wait_deleted(&objects).await?;
+        let mut there = Vec::new();
+        // Rows with the same numeric priority share a class, which stays when a workload is
+        // deleted.
+        for object in objects.iter().filter(|object| object["kind"] != "PriorityClass") {
+            let path = self.api.path(object).await?;
+            match self.api.get(&path).await {
+                Ok(_) => there.push(schedlab_clusters::api::title(object)),
+                Err(error) if schedlab_clusters::api::is_not_found(&error) => {}
+                Err(error) => return Err(schedlab_clusters::api::api_error(error)),
+            }
+        }
+        anyhow::ensure!(
+            there.is_empty(),
+            "cannot submit again what is not deleted: {}",
+            there.join(", ")
+        );
+        for object in objects {
+            self.api.create_if_absent(&object).await?;
+        }
+        Ok(())
+    }
+
+    /// The objects submitted as a workload of this kind and name; `workload`, `gang` and `pod`
+    /// match any kind.
+    pub fn submitted(&self, kind: &str, name: &str) -> anyhow::Result<Vec<Value>> {
+        let is_meant = |object: &&Value| {
+            let found = object["kind"].as_str().unwrap_or_default();
+            match kind {
+                "workload" | "gang" | "pod" => is_workload(object),
+                _ => found.eq_ignore_ascii_case(kind),
+            }
+        };
+        let objects = self.submitted.get(name).into_iter().flatten();
+        let meant: Vec<Value> = objects.filter(is_meant).cloned().collect();
+        anyhow::ensure!(
+            !meant.is_empty(),
+            "no {kind} {name:?} was submitted; submitted: {}",
+            self.submitted_names().join(", ")
+        );
+        Ok(meant)
+    }
+
+    /// All submitted objects.
+    pub fn all_submitted(&self) -> impl Iterator<Item = &Value> {
+        self.submitted.values().flatten()
+    }
+
+    /// Names of submitted workloads and of periodic submissions.
+    pub fn submitted_names(&self) -> Vec<String> {
+        let work = self.submitted.iter().filter(|(_, objects)| objects.iter().any(is_workload));
+        work.map(|(name, _)| name).chain(self.streams.keys()).cloned().collect()
+    }
+
+    /// Kinds of the objects submitted under a name.
+    pub fn submitted_kinds(&self, name: &str) -> Vec<String> {
+        let objects = self.submitted.get(name).into_iter().flatten();
+        let work = objects.filter(|object| is_workload(object));
+        let mut kinds: Vec<String> =
+            work.filter_map(|object| object["kind"].as_str()).map(str::to_owned).collect();
+        kinds.sort_unstable();
+        kinds.dedup();
+        kinds
+    }
+
+    /// Deletes submitted objects, the last first; missing ones are skipped. Returns how many
+    /// existed.
+    pub async fn delete_all(&mut self, objects: &[Value]) -> anyhow::Result<usize> {
+        self.last_settled = None;
+        let mut there = 0;
+        for object in objects.iter().rev() {
+            let path = self.api.path(object).await?;
+            self.record_deletion(&path);
+            match self.api.delete(&path).await {
+                Ok(_) => there += 1,
+                Err(error) if schedlab_clusters::api::is_not_found(&error) => {}
+                Err(error) => return Err(schedlab_clusters::api::api_error(error)),
+            }
+        }
+        self.sync_queues(objects).await?;
+        Ok(there)
+    }
+
+    /// Patches one object by JSON merge. A patch that changes nothing is an error in the step.
+    pub async fn patch_requiring_change(&mut self, at: &str, patch: &Value) -> anyhow::Result<()> {
+        let changed = self.patch(at, patch).await?;
+        anyhow::ensure!(changed, "{at}: the patch changes nothing");
+        Ok(())
+    }
+
+    /// Patches one object by JSON merge. Returns whether that changed it.
+    pub async fn patch(&mut self, at: &str, patch: &Value) -> anyhow::Result<bool> {
+        self.last_settled = None;
+        let mut patch = patch.clone();
+        self.time_scale.scale_object(&mut patch);
+        let before = self.api.get(at).await.ok();
+        let patched = self.api.merge_patch(at, &patch).await;
+        let patched =
+            patched.map_err(schedlab_clusters::api::api_error).with_context(|| at.to_owned())?;
+        self.sync_queues([&patched]).await?;
+        let version = |object: &Value| object["metadata"]["resourceVersion"].clone();
+        Ok(before.is_none_or(|before| version(&before) != version(&patched)))
+    }
+
+    /// Deletes the object at an API path.
+    pub async fn delete(&mut self, path: &str) -> anyhow::Result<()> {
+        self.last_settled = None;
+        self.record_deletion(path);
+        let deleted = self.api.delete(path).await;
+        deleted.map_err(schedlab_clusters::api::api_error).with_context(|| path.to_owned())?;
+        self.sync_queues_after_deletion(path).await
+    }
+}
+
+/// Whether an object belongs to a workload: a queue or a node may have the same name.
+fn is_workload(object: &Value) -> bool {
+    object["kind"] != "Queue" && object["kind"] != "Node"
+}
+
+/// Submits objects periodically until a request fails; returns the error.
+async fn submit_periodically(
+    mut api: Api,
+    every: Duration,
+    make: impl Fn(usize) -> (Vec<Value>, Vec<Value>),
+) -> anyhow::Error {
+    for number in 0.. {
+        tokio::time::sleep(every).await;
+        let (entrances, objects) = make(number);
+        for entrance in entrances {
+            if let Err(why) = api.create_if_absent(&entrance).await {
+                return why;
+            }
+        }
+        for object in objects {
+            if let Err(why) = api.create(&object).await {
+                return why;
+            }
+        }
+    }
+    anyhow::anyhow!("too many submissions to count")
+}

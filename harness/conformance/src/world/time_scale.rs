@@ -1,0 +1,225 @@
+//! Scaling of a feature's durations in real time: one factor shortens the durations that steps wait
+//! for, those written into objects, and the scheduler's own, so that their proportions stay. The
+//! emulator does not scale.
+
+use std::time::Duration;
+
+use schedlab_api::{Value, json};
+use schedlab_scheduler::Config;
+
+/// How late a busy machine may be: assertions that must hold for a time are watched that much
+/// shorter.
+const LATENESS_MAX: Duration = Duration::from_secs(20);
+
+/// Concurrent writes of an in-process scheduler on a real cluster, where each write takes time.
+const WRITES_AT_ONCE: usize = 8;
+
+/// Shortest scheduling period in real time: a busy machine cannot run more cycles.
+const PERIOD_MIN: Duration = Duration::from_millis(500);
+
+/// Keys in objects whose values are durations such as `90s`.
+const DURATION_KEYS: [&str; 7] = [
+    "schedlab.dev/run-time",
+    "schedlab.dev/startup",
+    "schedlab.dev/termination",
+    "kai.scheduler/preemption-delay",
+    "kai.scheduler/staleness-grace-period",
+    "preemptionDelay",
+    "stalenessGracePeriod",
+];
+
+/// Keys in queues whose values are durations.
+const QUEUE_DURATION_KEYS: [&str; 2] = ["reclaimMinRuntime", "preemptMinRuntime"];
+
+/// Keys whose values are seconds; scaling never makes one 0.
+const SECONDS_KEYS: [&str; 3] =
+    ["terminationGracePeriodSeconds", "tolerationSeconds", "activeDeadlineSeconds"];
+
+/// How durations of a feature map to the cluster's time.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct TimeScale {
+    /// Factor for every duration.
+    factor: f64,
+    /// In real time: minimum wait for an `eventually` assertion. Waiting ends as soon as the
+    /// assertion holds. `None` in virtual time.
+    min_wait: Option<Duration>,
+}
+
+impl Default for TimeScale {
+    /// No scaling.
+    fn default() -> Self {
+        Self { factor: 1.0, min_wait: None }
+    }
+}
+
+impl TimeScale {
+    /// Real time with durations multiplied by a factor and a minimum wait for `eventually`
+    /// assertions.
+    pub fn real(factor: f64, min_wait: Duration) -> Self {
+        Self { factor, min_wait: Some(min_wait) }
+    }
+
+    /// A duration of the feature, scaled.
+    pub fn scaled(self, time: Duration) -> Duration {
+        if self.is_identity() { time } else { time.mul_f64(self.factor) }
+    }
+
+    /// The scheduling period for a period of the feature.
+    pub fn period(self, period: Duration) -> Duration {
+        self.scaled(period).max(period.min(PERIOD_MIN))
+    }
+
+    /// How long an `eventually` assertion waits, for a time of the feature.
+    pub fn wait_limit(self, time: Duration) -> Duration {
+        self.min_wait.map_or(time, |least| self.scaled(time).max(least))
+    }
+
+    /// How long an assertion that must hold, or must never hold, is watched, for a time of the
+    /// feature. A condition may end before the watching does, because it also began earlier.
+    pub fn watch_duration(self, time: Duration) -> Duration {
+        let whole = self.scaled(time);
+        if self.is_real() { whole.saturating_sub(LATENESS_MAX).max(whole / 2) } else { whole }
+    }
+
+    /// Scales the scheduler's own durations.
+    pub fn scale_config(self, mut config: Config) -> Config {
+        if self.is_real() {
+            config.writes_at_once = WRITES_AT_ONCE;
+        }
+        if self.is_identity() {
+            return config;
+        }
+        let profile = &mut config.profile;
+        let times = [
+            &mut profile.staleness_grace,
+            &mut profile.preempt_min_runtime,
+            &mut profile.reclaim_min_runtime,
+        ];
+        for time in times {
+            *time = self.scaled(*time);
+        }
+        config.period = self.period(config.period);
+        for time in
+            [&mut config.usage_window, &mut config.usage_half_life, &mut config.eviction_grace]
+        {
+            *time = time.map(|time| self.scaled(time));
+        }
+        config
+    }
+
+    /// Scales the durations in an object.
+    pub fn scale_object(self, object: &mut Value) {
+        if !self.is_identity() {
+            self.scale_value(object);
+        }
+    }
+
+    fn scale_value(self, value: &mut Value) {
+        match value {
+            Value::Array(items) => items.iter_mut().for_each(|item| self.scale_value(item)),
+            Value::Object(fields) => {
+                for (key, value) in fields {
+                    self.scale_field(key, value);
+                }
+            }
+            Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
+        }
+    }
+
+    fn scale_field(self, key: &str, value: &mut Value) {
+        if DURATION_KEYS.contains(&key) || QUEUE_DURATION_KEYS.contains(&key) {
+            self.scale_duration_text(value);
+        } else if SECONDS_KEYS.contains(&key) {
+            self.scale_seconds(value);
+        } else {
+            self.scale_value(value);
+        }
+    }
+
+    /// An invalid duration stays as it is, so that a test of invalid input still has it.
+    fn scale_duration_text(self, value: &mut Value) {
+        let time = value.as_str().and_then(|text| crate::text::duration(text).ok());
+        if let Some(time) = time {
+            *value = json!(format!("{}ms", self.scaled(time).as_millis()));
+        }
+    }
+
+    fn scale_seconds(self, value: &mut Value) {
+        if let Some(seconds) = value.as_u64().filter(|seconds| *seconds > 0) {
+            let millis = self.scaled(Duration::from_secs(seconds)).as_millis();
+            *value = json!(u64::try_from(millis.div_ceil(1000)).unwrap_or(seconds));
+        }
+    }
+
+    fn is_real(self) -> bool {
+        self.min_wait.is_some()
+    }
+
+    fn is_identity(self) -> bool {
+        (self.factor - 1.0).abs() < f64::EPSILON
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MIN_WAIT: Duration = Duration::from_mins(2);
+
+    fn real(factor: f64) -> TimeScale {
+        TimeScale::real(factor, MIN_WAIT)
+    }
+
+    #[test]
+    fn durations_in_objects_are_scaled_and_invalid_ones_kept() {
+        let mut object = json!({
+            "metadata": {"annotations": {"schedlab.dev/run-time": "10m", "other": "10m"}},
+            "spec": {"terminationGracePeriodSeconds": 30, "tolerationSeconds": 0,
+                     "reclaimMinRuntime": "soon"},
+        });
+        real(0.1).scale_object(&mut object);
+        assert_eq!(object["metadata"]["annotations"]["schedlab.dev/run-time"], "60000ms");
+        assert_eq!(object["metadata"]["annotations"]["other"], "10m");
+        assert_eq!(object["spec"]["terminationGracePeriodSeconds"], 3);
+        assert_eq!(object["spec"]["tolerationSeconds"], 0);
+        assert_eq!(object["spec"]["reclaimMinRuntime"], "soon");
+    }
+
+    #[test]
+    fn scheduler_durations_are_scaled_too() {
+        let minute = Duration::from_mins(1);
+        let times = |time| Config {
+            period: time,
+            usage_window: Some(time),
+            usage_half_life: Some(time),
+            eviction_grace: Some(time),
+            ..Config::kai()
+        };
+        let scaled = real(0.1).scale_config(times(minute));
+        let expected = times(minute / 10);
+        assert_eq!(scaled.period, expected.period);
+        assert_eq!(scaled.usage_window, expected.usage_window);
+        assert_eq!(scaled.usage_half_life, expected.usage_half_life);
+        assert_eq!(scaled.eviction_grace, expected.eviction_grace);
+    }
+
+    #[test]
+    fn the_emulator_does_not_scale_durations() {
+        let time = Duration::from_hours(24);
+        assert_eq!(TimeScale::default().scaled(time), time);
+        assert_eq!(TimeScale::default().wait_limit(Duration::from_secs(2)), Duration::from_secs(2));
+        assert_eq!(TimeScale::default().watch_duration(time), time);
+        assert_eq!(TimeScale::default().period(Duration::from_millis(1)), Duration::from_millis(1));
+    }
+
+    #[test]
+    fn real_time_waits_allow_for_a_busy_machine() {
+        let (minute, second) = (Duration::from_mins(1), Duration::from_secs(1));
+        assert_eq!(real(0.1).wait_limit(Duration::from_secs(2)), MIN_WAIT);
+        assert_eq!(real(1.0).watch_duration(minute), Duration::from_secs(40));
+        assert_eq!(real(0.1).watch_duration(minute), Duration::from_secs(3));
+        assert_eq!(real(1.0).period(second), second);
+        assert_eq!(real(0.1).period(second), PERIOD_MIN);
+        assert_eq!(real(1.0).period(second / 10), second / 10);
+    }
+}

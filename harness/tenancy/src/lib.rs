@@ -1,0 +1,208 @@
+//! Tenancy on a shared cluster: one virtual cluster per scenario. A client that talks through a
+//! [`TenantService`] sees a cluster of its own with plain names. In the real cluster, the name of
+//! every namespace and of every cluster-scoped object has the scenario's prefix; responses leave
+//! out all objects without it.
+//!
+//! Steps, actors, the audit and the scheduler under test (unless it was installed before) all use
+//! this service. So a feature means the same on every cluster, many scenarios run on one cluster,
+//! and reports and snapshots contain no prefix. Only JSON is supported. Errors are the API server's
+//! own.
+
+mod cluster_scoped;
+mod list_split;
+mod names;
+mod node_pool;
+mod rewrite_request;
+mod rewrite_response;
+mod service_accounts;
+mod watch_mux;
+mod write_log;
+
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use futures::FutureExt as _;
+use futures::future::BoxFuture;
+use http::header::{ACCEPT, CONTENT_LENGTH, CONTENT_TYPE, USER_AGENT};
+use http::{HeaderValue, Method, Request, Response};
+use http_body_util::BodyExt as _;
+use kube::client::Body;
+use schedlab_api::Value;
+use tower::Service;
+
+use crate::cluster_scoped::is_tenant_collection;
+
+pub use cluster_scoped::{TENANT_KINDS, TenantKind};
+use list_split::TenantNamespaces;
+pub use names::{
+    KWOK_NODE_ANNOTATION, NodeIsolation, RUN_LABEL, SIMULATED_TAINT, TenantNames, scenario_prefix,
+};
+use rewrite_request::RequestTarget;
+pub use rewrite_response::ResponseBody;
+pub use watch_mux::{Subscription, WatchMux};
+pub use write_log::{Watermarks, WriteAttribution};
+
+type Error = Box<dyn std::error::Error + Send + Sync>;
+
+/// An HTTP service for Kubernetes clients that shows one scenario's part of a cluster.
+#[derive(Clone)]
+pub struct TenantService {
+    inner: kube::Client,
+    names: Arc<TenantNames>,
+    write_log: WriteAttribution,
+    tenant_namespaces: TenantNamespaces,
+    /// Shares the watches of whole collections between scenarios.
+    watch_mux: WatchMux,
+    /// The writer to which all writes are attributed. `None`: the field manager, else the
+    /// User-Agent.
+    writer: Option<Arc<str>>,
+}
+
+impl TenantService {
+    /// Shows the part of `inner`'s cluster that belongs to `names`.
+    pub fn new(inner: kube::Client, names: Arc<TenantNames>, watch_mux: WatchMux) -> Self {
+        let (write_log, tenant_namespaces) = Default::default();
+        Self { inner, names, write_log, tenant_namespaces, watch_mux, writer: None }
+    }
+
+    /// The same part, with every write attributed to one writer.
+    pub fn with_writer(&self, writer: &str) -> Self {
+        Self { writer: Some(writer.into()), ..self.clone() }
+    }
+
+    /// A Kubernetes client for this part.
+    pub fn client(&self) -> kube::Client {
+        kube::Client::new(self.clone(), "default")
+    }
+
+    /// The writer of each change.
+    pub fn write_log(&self) -> &WriteAttribution {
+        &self.write_log
+    }
+
+    async fn forward(self, request: Request<Body>) -> Result<Response<ResponseBody>, Error> {
+        let (mut parts, body) = request.into_parts();
+        let writer = self.writer_for(&parts);
+        let (uri, target) = rewrite_request::rewrite_uri(&self.names, &parts.uri);
+        parts.uri = uri;
+        if let Some(subscription) =
+            rewrite_request::subscription_for(&self.names, &target, &parts.uri)
+            && let Some(lines) = self.watch_mux.subscribe(subscription).await
+        {
+            return Ok(rewrite_response::shared_watch_response(self.names, target, lines));
+        }
+        let accept = parts.headers.get(ACCEPT).and_then(|value| value.to_str().ok());
+        if !accept.is_some_and(|accept| accept.starts_with("application/json")) {
+            parts.headers.insert(ACCEPT, HeaderValue::from_static("application/json"));
+        }
+        if list_split::should_split(&target, &parts.method, &parts.uri) {
+            let (namespaces, headers) = (&self.tenant_namespaces, &parts.headers);
+            let list = list_split::list_by_namespace(
+                &self.inner,
+                namespaces,
+                &target,
+                &parts.uri,
+                headers,
+            );
+            if let Some(list) = list.await? {
+                return self.respond(&target, rewrite_response::json_head(), list);
+            }
+        }
+        let mut body = body.collect().await?.to_bytes();
+        let content = parts.headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok());
+        if content.is_some_and(|content| content.contains("protobuf")) {
+            return Ok(rewrite_response::json_only_error());
+        }
+        if let Ok(mut object) = serde_json::from_slice::<Value>(&body) {
+            rewrite_request::to_cluster(&self.names, &target, &parts.method, &mut object);
+            let method = &parts.method;
+            if let Some(uri) =
+                rewrite_request::redirect_event(&self.names, &target, method, &mut object)
+            {
+                parts.uri = uri;
+            }
+            body = serde_json::to_vec(&object)?.into();
+            parts.headers.remove(CONTENT_LENGTH);
+        }
+        let method = parts.method.clone();
+        let response = self.inner.send(Request::from_parts(parts, Body::from(body))).await?;
+        if target.is_watch {
+            return Ok(rewrite_response::watch_response(self.names, target, response));
+        }
+        let (head, body) = response.into_parts();
+        let body = body.collect().await?.to_bytes();
+        let Ok(object) = serde_json::from_slice::<Value>(&body) else {
+            return Ok(rewrite_response::full_response(head, body));
+        };
+        if method != Method::GET && head.status.is_success() {
+            self.tenant_namespaces.record(&target, &object);
+            if let Some(namespace) =
+                service_accounts::created_namespace(&target, head.status, &object)
+            {
+                service_accounts::create_default_account(&self.inner, namespace).await?;
+            }
+            self.write_log.record(&target, &object, &writer);
+        }
+        self.respond(&target, head, object)
+    }
+
+    fn respond(
+        &self,
+        target: &RequestTarget,
+        head: http::response::Parts,
+        mut object: Value,
+    ) -> Result<Response<ResponseBody>, Error> {
+        rewrite_response::to_tenant(&self.names, target, &mut object);
+        let text = self.names.without_prefix(&serde_json::to_string(&object)?);
+        Ok(rewrite_response::full_response(head, text.into()))
+    }
+
+    fn writer_for(&self, parts: &http::request::Parts) -> Arc<str> {
+        if let Some(writer) = &self.writer {
+            return Arc::clone(writer);
+        }
+        let query = parts.uri.query().unwrap_or_default();
+        let manager = query.split('&').find_map(|pair| pair.strip_prefix("fieldManager="));
+        let agent = parts.headers.get(USER_AGENT).and_then(|value| value.to_str().ok());
+        let agent = agent.and_then(|agent| agent.split('/').next());
+        manager.or(agent).unwrap_or("unknown").into()
+    }
+}
+
+impl Service<Request<Body>> for TenantService {
+    type Response = Response<ResponseBody>;
+    type Error = Error;
+    type Future = BoxFuture<'static, Result<Self::Response, Error>>;
+
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Error>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, request: Request<Body>) -> Self::Future {
+        self.clone().forward(request).boxed()
+    }
+}
+
+impl std::fmt::Debug for TenantService {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("TenantService").field("names", &self.names).finish_non_exhaustive()
+    }
+}
+
+/// Whether an object that a request for `target` returned belongs to the scenario.
+fn belongs_to_tenant(names: &TenantNames, target: &RequestTarget, object: &Value) -> bool {
+    let field = |name: &str| object["metadata"][name].as_str().unwrap_or_default();
+    let (namespace, name) = (field("namespace"), field("name"));
+    if target.namespace.is_some() && !names::is_node_lease(&target.plural, namespace) {
+        return true;
+    }
+    match namespace {
+        "" if is_tenant_collection(&target.plural) => {
+            names.has_prefix(name) || names.is_shared(&target.plural, name)
+        }
+        "" => true,
+        namespace if names::is_node_lease(&target.plural, namespace) => names.has_prefix(name),
+        names::DEFAULT_NAMESPACE if target.plural == "events" => names.has_prefix(name),
+        namespace => names.has_prefix(namespace),
+    }
+}

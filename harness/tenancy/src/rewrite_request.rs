@@ -1,0 +1,499 @@
+//! Rewrites requests of a scenario for the cluster: adds its prefix to names.
+
+use http::{Method, Uri};
+use schedlab_api::{Map, Value, json};
+
+use super::names::{
+    DEFAULT_NAMESPACE, KWOK_NODE_ANNOTATION, RUN_LABEL, SIMULATED_TAINT, TenantNames, is_node_lease,
+};
+use super::{Subscription, node_pool};
+use crate::cluster_scoped::{is_tenant_collection, is_tenant_kind};
+
+/// Labels and annotations whose values are queue names.
+const QUEUE_NAME_KEYS: [&str; 2] = ["kai.scheduler/queue", "runai/queue"];
+
+/// What a request addresses.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct RequestTarget {
+    /// The namespace, without prefix.
+    pub namespace: Option<String>,
+    /// The plural name of the collection.
+    pub plural: String,
+    /// The name of the object, without prefix.
+    pub name: Option<String>,
+    /// For example `status` or `binding`.
+    pub subresource: Option<String>,
+    /// Whether the response is a watch stream.
+    pub is_watch: bool,
+}
+
+/// The URI in the cluster, and the request's target with the scenario's plain names.
+pub(super) fn rewrite_uri(names: &TenantNames, uri: &Uri) -> (Uri, RequestTarget) {
+    let mut parts: Vec<String> = uri.path().split('/').map(str::to_owned).collect();
+    let mut target = parse_path(&parts);
+    let root = if parts.get(1).is_some_and(|root| root == "api") { 3 } else { 4 };
+    if !target.plural.is_empty() {
+        if let Some(namespace) = &target.namespace {
+            parts[root + 1] = names.namespace_in_cluster(&target.plural, namespace);
+            if is_node_lease(&target.plural, namespace)
+                && let Some(name) = parts.get_mut(root + 3)
+            {
+                *name = names.with_prefix(name);
+            }
+        } else if is_tenant_collection(&target.plural)
+            && let Some(name) = parts.get_mut(root + 1)
+        {
+            *name = names.object_in_cluster(&target.plural, name);
+        }
+    }
+    let query = uri.query().map(|query| rewrite_field_selectors(names, &target, query));
+    let watches = |pair: &str| matches!(pair, "watch=1" | "watch=true");
+    target.is_watch = query.as_ref().is_some_and(|query| query.split('&').any(watches));
+    let query = query.map_or(String::new(), |query| format!("?{query}"));
+    let text = format!("{}{query}", parts.join("/"));
+    (text.parse().unwrap_or_else(|_| uri.clone()), target)
+}
+
+/// Parses `/api/v1/…` and `/apis/group/version/…`; the target of any other path is empty.
+fn parse_path(parts: &[String]) -> RequestTarget {
+    let parts: Vec<&str> = parts.iter().map(String::as_str).collect();
+    let (["", "api", _, rest @ ..] | ["", "apis", _, _, rest @ ..]) = parts.as_slice() else {
+        return RequestTarget::default();
+    };
+    let text = |text: &&str| (*text).to_owned();
+    let (namespace, rest) = match rest {
+        ["namespaces", _] | ["namespaces", _, "status" | "finalize"] => (None, rest),
+        ["namespaces", namespace, rest @ ..] => (Some(namespace), rest),
+        rest => (None, rest),
+    };
+    RequestTarget {
+        namespace: namespace.map(text),
+        plural: rest.first().map(text).unwrap_or_default(),
+        name: rest.get(1).map(text),
+        subresource: rest.get(2).map(text),
+        is_watch: false,
+    }
+}
+
+/// Adds the prefix to names in field selectors.
+fn rewrite_field_selectors(names: &TenantNames, target: &RequestTarget, query: &str) -> String {
+    let pairs = query.split('&').map(|pair| {
+        let Some(selector) = pair.strip_prefix("fieldSelector=") else { return pair.to_owned() };
+        let mut selector = selector.replace("%3D", "=").replace("%3d", "=");
+        let is_cluster_scoped = is_tenant_collection(&target.plural) && target.namespace.is_none();
+        let own = if is_cluster_scoped { "metadata.name=" } else { "metadata.namespace=" };
+        for key in ["spec.nodeName=", "metadata.namespace=", own] {
+            if let Some(at) = selector.find(key).map(|at| at + key.len())
+                && selector.get(at..).is_some_and(|rest| rest.starts_with(char::is_alphanumeric))
+                && !selector.get(at..).is_some_and(|rest| names.has_prefix(rest))
+            {
+                selector.insert_str(at, &names.prefix);
+            }
+        }
+        format!("fieldSelector={selector}")
+    });
+    pairs.collect::<Vec<_>>().join("&")
+}
+
+/// The subscription for a watch that can be shared: of a whole collection, from a `resourceVersion`
+/// on, without selectors.
+pub(super) fn subscription_for(
+    names: &TenantNames,
+    target: &RequestTarget,
+    uri: &Uri,
+) -> Option<Subscription> {
+    if !target.is_watch || target.namespace.is_some() || target.name.is_some() {
+        return None;
+    }
+    let (mut from, mut bookmarks) = (None, false);
+    for pair in uri.query()?.split('&') {
+        match pair.split_once('=')? {
+            ("watch" | "timeout" | "timeoutSeconds", _) => {}
+            ("resourceVersion", revision) => from = revision.parse().ok().filter(|from| *from > 0),
+            ("allowWatchBookmarks", value) => bookmarks = matches!(value, "1" | "true"),
+            _ => return None,
+        }
+    }
+    let (path, prefix) = (uri.path().to_owned(), names.prefix.clone());
+    Some(Subscription { path, from_revision: from?, prefix, wants_bookmarks: bookmarks })
+}
+
+/// Adds the prefix to names in an object that is sent to the cluster, and marks the object.
+pub(super) fn to_cluster(
+    names: &TenantNames,
+    target: &RequestTarget,
+    method: &Method,
+    object: &mut Value,
+) {
+    let is_whole = matches!(*method, Method::POST | Method::PUT);
+    let is_cluster_scoped = is_tenant_collection(&target.plural) && target.namespace.is_none();
+    let is_lease = target.namespace.as_ref().is_some_and(|ns| is_node_lease(&target.plural, ns));
+    if is_cluster_scoped || is_lease {
+        if let Some(Value::String(name)) = object.pointer_mut("/metadata/name") {
+            *name = names.object_in_cluster(&target.plural, name).into();
+        }
+        // Also on `status`: a PUT of a node's status replaces its labels.
+        if is_whole && object["metadata"].is_object() {
+            object["metadata"]["labels"][RUN_LABEL] = json!(names.run);
+        }
+        if is_whole && target.plural == "nodes" {
+            isolate_node(names, object);
+        }
+    }
+    if is_whole
+        && matches!(&*target.plural, "nodes" | "queues" | "podgroups")
+        && object["metadata"].is_object()
+    {
+        node_pool::add_label(names, &mut object["metadata"]);
+    }
+    ObjectRewriter { names, target, is_whole }.walk(object);
+}
+
+/// Prepares a node for the taint that isolates it, and for kwok.
+fn isolate_node(names: &TenantNames, node: &mut Value) {
+    if node["spec"]["taints"].is_null() {
+        node["spec"]["taints"] = json!([]);
+    }
+    if names.uses_kwok && node["metadata"].is_object() {
+        node["metadata"]["annotations"][KWOK_NODE_ANNOTATION] = json!("fake");
+    }
+}
+
+/// Kubernetes accepts events about cluster-scoped objects only in the namespace `default`, which
+/// all scenarios share. Returns the URI for such an event; the prefix of its name tells the
+/// scenario.
+pub(super) fn redirect_event(
+    names: &TenantNames,
+    target: &RequestTarget,
+    method: &Method,
+    event: &mut Value,
+) -> Option<Uri> {
+    if target.plural != "events" || *method != Method::POST {
+        return None;
+    }
+    let reference =
+        ["involvedObject", "regarding"].into_iter().find(|key| event[key].is_object())?;
+    if event[reference]["namespace"].as_str().is_some_and(|namespace| !namespace.is_empty()) {
+        return None;
+    }
+    event["metadata"]["namespace"] = json!(DEFAULT_NAMESPACE);
+    event["metadata"]["labels"][RUN_LABEL] = json!(names.run);
+    if let Some(Value::String(name)) = event.pointer_mut("/metadata/name") {
+        *name = names.with_prefix(name).into();
+    }
+    let root = if reference == "regarding" { "/apis/events.k8s.io/v1" } else { "/api/v1" };
+    format!("{root}/namespaces/{DEFAULT_NAMESPACE}/events").parse().ok()
+}
+
+/// Annotation of a `PersistentVolumeClaim` whose volume is provisioned for one node.
+const SELECTED_NODE_ANNOTATION: &str = "volume.kubernetes.io/selected-node";
+
+struct ObjectRewriter<'a> {
+    names: &'a TenantNames,
+    target: &'a RequestTarget,
+    /// Whether the object is complete and not a patch.
+    is_whole: bool,
+}
+
+impl ObjectRewriter<'_> {
+    fn walk(&self, value: &mut Value) {
+        match value {
+            Value::Array(items) => items.iter_mut().for_each(|item| self.walk(item)),
+            Value::Object(fields) => {
+                self.rewrite_reference(fields);
+                self.label_pod(fields);
+                self.rewrite_pod_spec(fields);
+                for (key, value) in fields {
+                    self.rewrite_field(key, value);
+                    self.walk(value);
+                }
+            }
+            Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
+        }
+    }
+
+    fn rewrite_field(&self, key: &str, value: &mut Value) {
+        let names = self.names;
+        match value {
+            Value::String(text) if !text.is_empty() => {
+                let real = match key {
+                    "nodeName"
+                    | "nominatedNodeName"
+                    | "selectedNode"
+                    | SELECTED_NODE_ANNOTATION
+                    | "parentQueue"
+                    | "cohortName"
+                    | "clusterQueue"
+                    | "storageClassName"
+                    | "volumeName"
+                    | "deviceClassName" => names.with_prefix(text),
+                    "queue" if self.target.plural == "podgroups" => names.with_prefix(text),
+                    "parentName" if self.target.plural == "cohorts" => names.with_prefix(text),
+                    "namespace" => names.namespace_in_cluster(&self.target.plural, text),
+                    "priorityClassName" => names.object_in_cluster("priorityclasses", text),
+                    "schedulerName" => names.scheduler_in_cluster(text),
+                    key if QUEUE_NAME_KEYS.contains(&key) => names.with_prefix(text),
+                    _ => return,
+                };
+                *text = real.into();
+            }
+            Value::Array(items) => match key {
+                "namespaces" => items.iter_mut().for_each(|item| self.prefix_name(item)),
+                "flavors" if matches!(&*self.target.plural, "cohorts" | "clusterqueues") => {
+                    let names = items.iter_mut().map(|item| &mut item["name"]);
+                    names.for_each(|name| self.prefix_name(name));
+                }
+                "taints" => add_isolation(items, names.taint()),
+                "tolerations" => add_isolation(items, names.toleration()),
+                "matchFields" => {
+                    let values = items.iter_mut().filter_map(|item| item["values"].as_array_mut());
+                    values.flatten().for_each(|value| self.prefix_name(value));
+                }
+                _ => {}
+            },
+            Value::Object(fields) if key == "runtimeRef" => {
+                if let Some(name) = fields.get_mut("name") {
+                    self.prefix_name(name);
+                }
+            }
+            Value::Object(_)
+            | Value::Null
+            | Value::Bool(_)
+            | Value::Number(_)
+            | Value::String(_) => {}
+        }
+    }
+
+    fn prefix_name(&self, value: &mut Value) {
+        if let Value::String(text) = value {
+            *text = self.names.with_prefix(text).into();
+        }
+    }
+
+    /// A reference to a cluster-scoped object: an owner, the target of a binding, the subject of an
+    /// event.
+    fn rewrite_reference(&self, fields: &mut Map) {
+        let kind = fields.get("kind").and_then(Value::as_str).unwrap_or_default();
+        // An object itself has its name in `metadata`.
+        if !is_tenant_kind(kind) || fields.contains_key("metadata") {
+            return;
+        }
+        let class = kind == "PriorityClass";
+        if let Some(Value::String(name)) = fields.get_mut("name") {
+            let plural = if class { "priorityclasses" } else { "" };
+            *name = self.names.object_in_cluster(plural, name).into();
+        }
+    }
+
+    /// Adds the node pool to a pod or a pod template.
+    fn label_pod(&self, fields: &mut Map) {
+        let has_containers = fields.get("spec").is_some_and(|spec| spec["containers"].is_array());
+        if self.is_whole && has_containers && self.names.node_pool.is_some() {
+            node_pool::add_label(self.names, fields.entry("metadata").or_insert_with(|| json!({})));
+        }
+    }
+
+    /// Sets the scheduler of a pod that names none, and isolates the pod.
+    fn rewrite_pod_spec(&self, fields: &mut Map) {
+        if !self.is_whole || !fields.get("containers").is_some_and(Value::is_array) {
+            return;
+        }
+        if self.target.plural != "pods" || self.target.subresource.is_none() {
+            fields.entry("schedulerName").or_insert_with(|| json!("default-scheduler"));
+        }
+        if self.names.toleration().is_some() {
+            fields.entry("tolerations").or_insert_with(|| json!([]));
+        }
+        if self.names.needs_node_selector() {
+            let selector = fields.entry("nodeSelector").or_insert_with(|| json!({}));
+            selector[RUN_LABEL] = json!(self.names.run);
+        }
+    }
+}
+
+fn add_isolation(items: &mut Vec<Value>, fence: Option<Value>) {
+    if let Some(fence) = fence
+        && !items.iter().any(|item| item["key"] == SIMULATED_TAINT)
+    {
+        items.push(fence);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::NodeIsolation;
+
+    fn names() -> TenantNames {
+        TenantNames {
+            shared_priority_classes: ["train".to_owned()].into(),
+            ..TenantNames::for_test()
+        }
+    }
+
+    #[test]
+    fn events_about_cluster_scoped_objects_go_to_the_default_namespace() {
+        let names = names();
+        let (_, target) =
+            rewrite_uri(&names, &"/api/v1/namespaces/default/events".parse().unwrap());
+        let mut event = json!({
+            "metadata": {"name": "team.1", "namespace": "default"},
+            "involvedObject": {"kind": "Queue", "name": "team"},
+        });
+        to_cluster(&names, &target, &Method::POST, &mut event);
+        let uri = redirect_event(&names, &target, &Method::POST, &mut event).unwrap();
+        assert_eq!(uri.path(), "/api/v1/namespaces/default/events");
+        assert_eq!(event["metadata"]["name"], "qx1-team.1");
+        assert_eq!(event["metadata"]["namespace"], "default");
+        assert_eq!(event["involvedObject"]["name"], "qx1-team");
+        assert!(super::super::belongs_to_tenant(
+            &names,
+            &parse_path(&["", "api", "v1", "events"].map(str::to_owned)),
+            &event
+        ));
+        event["metadata"]["name"] = json!("other.1");
+        assert!(!super::super::belongs_to_tenant(
+            &names,
+            &parse_path(&["", "api", "v1", "events"].map(str::to_owned)),
+            &event
+        ));
+    }
+
+    #[test]
+    fn only_watches_of_whole_collections_are_shared() {
+        let names = names();
+        let shared = |text: &str| {
+            let (uri, target) = rewrite_uri(&names, &text.parse().unwrap());
+            subscription_for(&names, &target, &uri).map(|subscription| {
+                (
+                    subscription.path,
+                    subscription.from_revision,
+                    subscription.prefix,
+                    subscription.wants_bookmarks,
+                )
+            })
+        };
+        let (path, prefix) = ("/api/v1/pods".to_owned(), "qx1-".to_owned());
+        let pods = "/api/v1/pods?watch=1&resourceVersion=7";
+        assert_eq!(shared(pods), Some((path.clone(), 7, prefix.clone(), false)));
+        let marked = format!("{pods}&allowWatchBookmarks=true&timeoutSeconds=300");
+        assert_eq!(shared(&marked), Some((path, 7, prefix, true)));
+        for other in [
+            "/api/v1/pods?resourceVersion=7",
+            "/api/v1/pods?watch=1",
+            "/api/v1/pods?watch=1&resourceVersion=0",
+            "/api/v1/pods?watch=1&resourceVersion=7&labelSelector=a%3Db",
+            "/api/v1/pods?watch=1&resourceVersion=7&sendInitialEvents=true",
+            "/api/v1/namespaces/a/pods?watch=1&resourceVersion=7",
+            "/api/v1/nodes/n?watch=1&resourceVersion=7",
+        ] {
+            assert_eq!(shared(other), None, "{other}");
+        }
+    }
+
+    #[test]
+    fn names_get_the_prefix_except_shared_priority_classes() {
+        let names = names();
+        let real = |path: &str| rewrite_uri(&names, &path.parse().unwrap()).0.to_string();
+        assert_eq!(real("/api/v1/nodes/n"), "/api/v1/nodes/qx1-n");
+        assert_eq!(real("/api/v1/namespaces/a/pods/p"), "/api/v1/namespaces/qx1-a/pods/p");
+        let classes = "/apis/scheduling.k8s.io/v1/priorityclasses";
+        assert_eq!(real(&format!("{classes}/train")), format!("{classes}/train"));
+        assert_eq!(real(&format!("{classes}/own")), format!("{classes}/qx1-own"));
+        let mut pod = json!({
+            "metadata": {"name": "p", "labels": {"kai.scheduler/queue": "team"}},
+            "spec": {"priorityClassName": "train", "nodeName": "n", "containers": []},
+        });
+        let (_, target) = rewrite_uri(&names, &"/api/v1/namespaces/a/pods".parse().unwrap());
+        to_cluster(&names, &target, &Method::POST, &mut pod);
+        assert_eq!(pod["metadata"]["name"], "p");
+        assert_eq!(pod["metadata"]["labels"]["kai.scheduler/queue"], "qx1-team");
+        assert_eq!(pod["spec"]["priorityClassName"], "train");
+        assert_eq!(pod["spec"]["nodeName"], "qx1-n");
+        assert_eq!(pod["spec"]["schedulerName"], "qx1-default-scheduler");
+    }
+
+    #[test]
+    fn kueue_objects_get_the_prefix() {
+        let names = names();
+        let hidden = |path: &str, mut object: Value| {
+            let path = format!("/apis/kueue.x-k8s.io/v1beta2/{path}");
+            let (uri, target) = rewrite_uri(&names, &path.parse().unwrap());
+            to_cluster(&names, &target, &Method::POST, &mut object);
+            (uri.path().to_owned(), object)
+        };
+        let groups = json!([{"flavors": [{"name": "nodes"}]}]);
+        let (_, cohort) = hidden(
+            "cohorts",
+            json!({"metadata": {"name": "all"},
+                   "spec": {"parentName": "top", "resourceGroups": groups}}),
+        );
+        assert_eq!(cohort["metadata"]["name"], "qx1-all");
+        assert_eq!(cohort["metadata"]["labels"][RUN_LABEL], "r");
+        assert_eq!(cohort["spec"]["parentName"], "qx1-top");
+        let flavor = cohort.pointer("/spec/resourceGroups/0/flavors/0/name");
+        assert_eq!(flavor, Some(&json!("qx1-nodes")));
+        let (path, queue) = hidden("clusterqueues/team", json!({"spec": {"cohortName": "all"}}));
+        assert!(path.ends_with("/clusterqueues/qx1-team"), "{path}");
+        assert_eq!(queue["spec"]["cohortName"], "qx1-all");
+        let (path, local) = hidden(
+            "namespaces/a/localqueues",
+            json!({"metadata": {"name": "team"}, "spec": {"clusterQueue": "team"}}),
+        );
+        assert!(path.ends_with("/namespaces/qx1-a/localqueues"), "{path}");
+        assert_eq!(local["metadata"]["name"], "team");
+        assert_eq!(local["spec"]["clusterQueue"], "qx1-team");
+    }
+
+    #[test]
+    fn an_installed_scheduler_gets_only_the_pods_that_name_it() {
+        let names = TenantNames { installed_scheduler: Some("mine".to_owned()), ..names() };
+        let real = |name| names.scheduler_in_cluster(name);
+        assert_eq!([real("kai-scheduler"), real("mine")], ["mine", "mine"]);
+        assert_eq!(real("another"), "qx1-another");
+    }
+
+    /// An installed scheduler that sees the whole cluster must not use nodes of others: neither the
+    /// cluster's own nor those of another run.
+    #[test]
+    fn pods_for_an_installed_scheduler_are_kept_on_the_nodes_of_their_run() {
+        let names = TenantNames {
+            installed_scheduler: Some("mine".to_owned()),
+            node_isolation: NodeIsolation::Taint,
+            ..names()
+        };
+        let (_, target) = rewrite_uri(&names, &"/api/v1/namespaces/a/pods".parse().unwrap());
+        let original = json!({
+            "metadata": {"name": "p"},
+            "spec": {"schedulerName": "mine", "containers": [], "nodeSelector": {"zone": "z"}},
+        });
+        let mut pod = original.clone();
+        to_cluster(&names, &target, &Method::POST, &mut pod);
+        assert_eq!(pod["spec"]["nodeSelector"], json!({"zone": "z", RUN_LABEL: "r"}));
+        assert_eq!(
+            pod["spec"]["tolerations"],
+            json!([{"key": SIMULATED_TAINT, "operator": "Equal", "value": "r"}])
+        );
+        super::super::rewrite_response::to_tenant(&names, &target, &mut pod);
+        assert_eq!(pod, original);
+        let (_, target) = rewrite_uri(&names, &"/api/v1/nodes".parse().unwrap());
+        let mut node = json!({"metadata": {"name": "n"}, "spec": {}});
+        to_cluster(&names, &target, &Method::POST, &mut node);
+        assert_eq!(node["metadata"]["labels"], json!({RUN_LABEL: "r"}));
+        assert_eq!(node["spec"]["taints"][0]["value"], json!("r"));
+    }
+
+    /// The API server takes a node's labels also from a PUT of its status. Without the label,
+    /// `schedlab clean` would not find the node after a crash.
+    #[test]
+    fn a_put_keeps_the_run_label() {
+        let names = names();
+        for part in ["", "/status"] {
+            let path = format!("/api/v1/nodes/n{part}");
+            let (_, target) = rewrite_uri(&names, &path.parse().unwrap());
+            let mut node = json!({"metadata": {"name": "n", "labels": {}}, "spec": {}});
+            to_cluster(&names, &target, &Method::PUT, &mut node);
+            assert_eq!(node["metadata"]["labels"][RUN_LABEL], json!(names.run), "{path}");
+        }
+    }
+}

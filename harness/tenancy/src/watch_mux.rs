@@ -1,0 +1,129 @@
+//! A watch multiplexer: one watch of each collection for all scenarios of a run. Without it, every
+//! scenario would watch the whole cluster several times, and the API server would serialize and
+//! send each change once per watch. Here each change arrives once and is forwarded to the scenarios
+//! whose prefix it contains.
+
+mod shared_watch;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use anyhow::Context as _;
+use futures::{AsyncBufReadExt as _, StreamExt as _};
+use http::Request;
+use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
+use tokio::sync::oneshot;
+
+use shared_watch::SharedWatch;
+pub(super) use shared_watch::WatchLine;
+
+/// A handle on the shared watches. They run on a thread of their own, which ends with the last
+/// handle.
+#[derive(Clone, Debug)]
+pub struct WatchMux(UnboundedSender<SubscribeRequest>);
+
+/// A request for changes of one collection.
+#[derive(Clone, Debug)]
+pub struct Subscription {
+    /// The path of the collection, for example `/api/v1/pods`.
+    pub path: String,
+    /// The `resourceVersion` after which changes are wanted.
+    pub from_revision: u64,
+    /// The name prefix of the scenario.
+    pub prefix: String,
+    /// Whether bookmarks are wanted.
+    pub wants_bookmarks: bool,
+}
+
+/// A subscription, and where to send its stream.
+struct SubscribeRequest {
+    subscription: Subscription,
+    reply: oneshot::Sender<UnboundedReceiver<WatchLine>>,
+}
+
+impl WatchMux {
+    /// Starts a multiplexer for the cluster of `config`. `name` is the part that all prefixes of
+    /// the run share.
+    pub fn start(config: kube::Config, name: &str) -> anyhow::Result<Self> {
+        let (requests, received) = unbounded_channel();
+        let name = name.into();
+        let serve = move || serve(config, &name, received);
+        let thread = std::thread::Builder::new().name("watches".to_owned()).spawn(serve);
+        thread.context("cannot start a thread for watches")?;
+        Ok(Self(requests))
+    }
+
+    /// The changes after the subscription's `resourceVersion`, line by line. `None` if they are no
+    /// longer available or the watch failed; the caller then sends its own watch and gets the API
+    /// server's error.
+    pub(super) async fn subscribe(
+        &self,
+        subscription: Subscription,
+    ) -> Option<UnboundedReceiver<WatchLine>> {
+        let (reply, receiver) = oneshot::channel();
+        self.0.send(SubscribeRequest { subscription, reply }).ok()?;
+        receiver.await.ok()
+    }
+}
+
+fn serve(config: kube::Config, name: &Arc<str>, mut requests: UnboundedReceiver<SubscribeRequest>) {
+    // Without a runtime, subscribers fall back to watches of their own.
+    let Ok(runtime) = tokio::runtime::Builder::new_current_thread().enable_all().build() else {
+        return;
+    };
+    runtime.block_on(async move {
+        let Ok(client) = kube::Client::try_from(config) else { return };
+        let mut feeds: BTreeMap<String, UnboundedSender<SubscribeRequest>> = BTreeMap::new();
+        while let Some(request) = requests.recv().await {
+            let path = request.subscription.path.clone();
+            let feed = feeds.entry(path).or_insert_with_key(|path| {
+                let (sender, receiver) = unbounded_channel();
+                tokio::spawn(watch(client.clone(), path.clone(), Arc::clone(name), receiver));
+                sender
+            });
+            let _ = feed.send(request);
+        }
+    });
+}
+
+/// Watches a collection while there are handles. When the API server ends the watch, all
+/// subscribers' streams end; the first of them that subscribes again determines from where the next
+/// watch starts.
+async fn watch(
+    client: kube::Client,
+    path: String,
+    name: Arc<str>,
+    mut requests: UnboundedReceiver<SubscribeRequest>,
+) {
+    while let Some(first) = requests.recv().await {
+        let from = first.subscription.from_revision;
+        let uri = format!("{path}?watch=true&allowWatchBookmarks=true&resourceVersion={from}");
+        let Ok(request) = Request::get(uri).body(Vec::new()) else { continue };
+        let Ok(body) = client.request_stream(request).await else { continue };
+        let mut lines = Box::pin(body.lines());
+        let mut feed = SharedWatch::new(&name, from);
+        subscribe(&mut feed, first);
+        loop {
+            tokio::select! {
+                biased;
+                request = requests.recv() => match request {
+                    Some(ask) => subscribe(&mut feed, ask),
+                    None => return,
+                },
+                line = lines.next() => {
+                    let published = line.and_then(Result::ok).is_some_and(|line| feed.publish(line));
+                    if !published {
+                        break;
+                    }
+                },
+            }
+        }
+    }
+}
+
+fn subscribe(feed: &mut SharedWatch, request: SubscribeRequest) {
+    let (sender, receiver) = unbounded_channel();
+    if feed.subscribe(&request.subscription, sender) {
+        let _ = request.reply.send(receiver);
+    }
+}

@@ -1,0 +1,85 @@
+//! Attributes writes to their writers, because a watch does not report field managers. Also keeps
+//! the highest `resourceVersion` written per collection, so that a reader can wait until it has
+//! seen it.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use schedlab_api::Value;
+
+use super::RequestTarget;
+
+/// The writes of one scenario. Clones share their state.
+#[derive(Clone, Debug, Default)]
+pub struct WriteAttribution(Arc<Mutex<State>>);
+
+#[derive(Debug, Default)]
+struct State {
+    writers: BTreeMap<u64, Arc<str>>,
+    deleters: BTreeMap<String, Arc<str>>,
+    binders: BTreeMap<(String, String), Arc<str>>,
+    watermarks: Watermarks,
+}
+
+/// How far collections were written.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Watermarks {
+    /// The highest `resourceVersion` by collection.
+    pub newest: BTreeMap<String, u64>,
+    /// The uids of deleted objects, and their collections.
+    pub deleted: BTreeMap<String, String>,
+}
+
+impl WriteAttribution {
+    /// Records a successful write; `response` is the API server's.
+    pub(super) fn record(&self, target: &RequestTarget, response: &Value, writer: &Arc<str>) {
+        let mut state = self.state();
+        if target.subresource.as_deref() == Some("binding")
+            && let (Some(namespace), Some(name)) = (&target.namespace, &target.name)
+        {
+            state.binders.insert((namespace.clone(), name.clone()), Arc::clone(writer));
+        }
+        let text = |at: &str| response.pointer(at).and_then(Value::as_str);
+        if response["kind"] == "Status" {
+            if let Some(uid) = text("/details/uid") {
+                state.deleters.insert(uid.to_owned(), Arc::clone(writer));
+                state.watermarks.deleted.insert(uid.to_owned(), target.plural.clone());
+            }
+            return;
+        }
+        let revision = text("/metadata/resourceVersion").and_then(|text| text.parse().ok());
+        let Some(revision) = revision else { return };
+        state.writers.insert(revision, Arc::clone(writer));
+        let newest = state.watermarks.newest.entry(target.plural.clone()).or_default();
+        *newest = revision.max(*newest);
+        if let Some(uid) = text("/metadata/uid")
+            && text("/metadata/deletionTimestamp").is_some()
+        {
+            state.deleters.insert(uid.to_owned(), Arc::clone(writer));
+        }
+    }
+
+    /// The writer of a revision, if it was one of ours.
+    pub fn writer(&self, revision: u64) -> Option<Arc<str>> {
+        self.state().writers.get(&revision).cloned()
+    }
+
+    /// The writer that requested the deletion of an object.
+    pub fn deleter(&self, uid: &str) -> Option<Arc<str>> {
+        self.state().deleters.get(uid).cloned()
+    }
+
+    /// The writer that bound a pod.
+    pub fn binder(&self, namespace: &str, name: &str) -> Option<Arc<str>> {
+        self.state().binders.get(&(namespace.to_owned(), name.to_owned())).cloned()
+    }
+
+    /// How far collections were written.
+    pub fn watermarks(&self) -> Watermarks {
+        self.state().watermarks.clone()
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
