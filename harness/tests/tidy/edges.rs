@@ -133,8 +133,8 @@ pub(crate) const EDGES: [(&str, &str); 14] = [
         "harness/conformance",
         "
             progress report text
-            change
             audit
+            change
             render observed
             scenario_cluster manifests target
             diff
