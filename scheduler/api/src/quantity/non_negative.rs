@@ -13,7 +13,10 @@ const ALLOWED: &str = "a quantity such as 2, 500m, 1.5Gi or 1e3";
 const ALLOWED_WHOLE: &str = "a quantity from 0 to 9223372036854775807";
 const ALLOWED_MILLI: &str = "a quantity from 0 to 9223372036854775.807";
 
-/// Parses a quantity that must not be negative. The error is the allowed form.
+/// Parses a quantity that must not be negative.
+///
+/// # Errors
+/// The text is no quantity, is negative or does not fit; the error is the allowed form.
 pub fn quantity(text: &str, unit: Unit) -> Result<i64, &'static str> {
     let allowed_size = match unit {
         Unit::Whole => ALLOWED_WHOLE,
