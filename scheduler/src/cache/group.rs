@@ -10,8 +10,8 @@ use schedlab_scheduler_core::{
 
 use super::{BINDING_ERROR, Owner, pod, topology};
 use crate::parse::{
-    GoDuration, Malformed, Unit, at, go_duration, list, name, parse_time, quantity, shown, text,
-    time, uid,
+    GoDuration, Malformed, Unit, at, go_duration, list, name, non_negative, parse_time, shown,
+    text, time, uid,
 };
 
 /// The fields of a PodGroup that affect scheduling.
@@ -217,7 +217,7 @@ fn amounts(object: &Value, pointer: &str) -> PerResource<i64> {
     let Some(of) = at(object, pointer) else { return PerResource::default() };
     let amount = |name: &str, unit| match of.get(name) {
         None => 0,
-        Some(text) => text.as_str().and_then(|text| quantity(text, unit).ok()).unwrap_or(-1),
+        Some(text) => text.as_str().and_then(|text| non_negative(text, unit).ok()).unwrap_or(-1),
     };
     PerResource {
         gpu: amount("nvidia.com/gpu", Unit::Milli),

@@ -4,7 +4,7 @@
 use jiff::Timestamp;
 
 use super::fields::{Condition, after_secs, set_condition, time};
-use super::pod_status::{is_finished, no_execute_taints, node_name, tolerates};
+use super::pod_status::{is_finished, no_execute_taints, node_name};
 use super::reconcile_result::EventSpec;
 use super::resources::{NODES, PODS};
 use super::{
@@ -14,6 +14,7 @@ use crate::store::Key;
 use schedlab_api::{
     Value,
     object::{is_deleting, list, name, namespace, number},
+    toleration::tolerates,
 };
 
 /// The taint eviction controller.

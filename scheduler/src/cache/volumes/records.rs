@@ -10,7 +10,7 @@ use super::{
     super::{controller, selectors},
     ObjectKey, zones,
 };
-use crate::parse::{Unit, at, list, name, quantity, strings, text, uid, version};
+use crate::parse::{Unit, at, list, name, non_negative, strings, text, uid, version};
 
 /// Provisioner of classes whose volumes are created manually.
 const NO_PROVISIONER: &str = "kubernetes.io/no-provisioner";
@@ -223,5 +223,5 @@ fn is_block(object: &Value) -> bool {
 
 /// A malformed quantity counts as 0.
 pub(super) fn bytes(text: &str) -> i64 {
-    quantity(text, Unit::Whole).unwrap_or(0)
+    non_negative(text, Unit::Whole).unwrap_or(0)
 }

@@ -3,13 +3,14 @@
 
 use super::admission::PodRejection;
 use crate::controllers::InformerCache;
+use crate::controllers::pod_status::no_execute_taints;
 use crate::controllers::pod_status::{is_finished, node_name};
-use crate::controllers::pod_status::{no_execute_taints, tolerates};
 use crate::label_selector::LabelSelector;
 use crate::store::Key;
 use schedlab_api::{
     Value, json,
     object::{list, name, number, text},
+    toleration::tolerates,
 };
 
 /// Returns the first predicate that fails.
