@@ -5,19 +5,16 @@ mod compare;
 use std::net::{IpAddr, Ipv4Addr};
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
-use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
-use schedlab_scheduler::logging::{self, LogFormat};
+use schedlab_scheduler::logging::LogFormat;
 
 use crate::clusters::Kubelets;
-use crate::commands::{self, UsageError};
-use crate::exit::ExitStatus;
 use crate::features::{Shard, TagExpression};
 use crate::report::Reporter;
-use crate::runner::Crashes;
-use crate::target::SchedulerSource;
+use crate::runner::{Crashes, FlakyResult};
+use crate::scheduler_source::SchedulerSource;
 use crate::text::duration;
 
 pub use compare::{DiffRuns, Upgrade, UpgradeCluster, UpgradeStrategy};
@@ -101,7 +98,7 @@ pub enum Command {
     /// Run scheduling cycles over a captured cluster and print plans and pending reasons. The input
     /// is a zip of `schedlab-scheduler snapshot` or of KAI's /get-snapshot.
     #[command(after_help = "Example:\n  schedlab replay snapshot.zip --cycles 5")]
-    Replay(commands::Replay),
+    Replay(Replay),
     /// Compare placements and events of two runs, scenario by scenario.
     #[command(after_help = "Example:\n  schedlab diff 20261121T160318Z-seed1 latest --common")]
     Diff(DiffRuns),
@@ -355,15 +352,6 @@ impl ClusterName {
     }
 }
 
-/// Verdict of a flaky scenario.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum FlakyResult {
-    /// Passed, and reported as flaky.
-    Pass,
-    /// Failed, in every report (exit code 5).
-    Fail,
-}
-
 /// `schedlab list`.
 #[derive(Debug, Args)]
 pub struct List {
@@ -504,37 +492,21 @@ pub struct SnapshotFolder {
     pub paths: Vec<PathBuf>,
 }
 
-/// Parses the command line and runs the subcommand.
-pub fn main() -> ExitCode {
-    let cli = match Cli::try_parse() {
-        Ok(cli) => cli,
-        Err(error) => {
-            let _ = error.print();
-            return if error.use_stderr() { ExitStatus::Usage } else { ExitStatus::Passed }.into();
-        }
-    };
-    if let Err(error) = logging::init(cli.log_format, "off") {
-        return commands::report_error(&UsageError(error.to_string()).into()).into();
-    }
-    let ended = match cli.command {
-        Command::Run(args) => commands::run(&args),
-        Command::List(args) => commands::list(&args),
-        Command::Check(args) => commands::check(&args),
-        Command::Steps(args) => commands::steps(&args),
-        Command::Up(args) => commands::up(&args),
-        Command::Keep(args) => {
-            crate::process::run_watchdog(&args.log, &args.words).map(|()| ExitStatus::Passed)
-        }
-        Command::Snapshot(verb) => commands::snapshot(&verb),
-        Command::Simulate(args) => commands::simulate(&args),
-        Command::Cases(args) => commands::cases(&args),
-        Command::Replay(args) => commands::replay(&args),
-        Command::Diff(args) => commands::diff(&args),
-        Command::Upgrade(args) => commands::upgrade(&args),
-        Command::Doctor(args) => commands::doctor(&args),
-        Command::Clean(args) => commands::clean(&args),
-    };
-    ended.unwrap_or_else(|error| commands::report_error(&error)).into()
+/// Arguments of `schedlab replay`.
+#[derive(Debug, Args)]
+pub struct Replay {
+    /// Zip file of the captured cluster.
+    pub file: PathBuf,
+    /// Maximum number of cycles; stops earlier when a cycle decides nothing.
+    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
+    pub cycles: u32,
+    /// Name of the scheduler whose pods are scheduled [default: from the snapshot, else
+    /// kai-scheduler].
+    #[arg(long, help_heading = "Scheduler")]
+    pub scheduler_name: Option<String>,
+    /// Configuration file; overrides the configuration in the snapshot.
+    #[arg(long, value_name = "FILE", help_heading = "Scheduler")]
+    pub config: Option<PathBuf>,
 }
 
 /// Parses a factor above 0.

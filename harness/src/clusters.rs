@@ -34,7 +34,7 @@ use crate::api::Api;
 use crate::cleanup::{CleanupResult, Resource, Run, delete_foreign_pods};
 use crate::interrupt::Interrupt;
 use crate::process::ChildProcess;
-use crate::target::SchedulerSource;
+use crate::scheduler_source::SchedulerSource;
 use crate::tenancy::{self, NodeIsolation, TenantNames, WatchMux};
 use container::Container;
 use foreign_pods::ForeignPods;

@@ -16,6 +16,12 @@ mod steps;
 mod up;
 mod upgrade;
 
+use std::process::ExitCode;
+
+use clap::Parser as _;
+use schedlab_scheduler::logging;
+
+use crate::cli::{Cli, Command};
 use crate::exit::ExitStatus;
 use crate::features::Diagnostics;
 
@@ -25,13 +31,50 @@ pub use clean::clean;
 pub use diff::diff;
 pub use doctor::doctor;
 pub(crate) use output::Output;
-pub use replay::{Replay, replay};
+pub use replay::replay;
 pub use run::run;
 pub use simulate::simulate;
 pub use snapshot::snapshot;
 pub use steps::steps;
 pub use up::up;
 pub use upgrade::upgrade;
+
+/// Parses the command line and runs the subcommand.
+pub fn main() -> ExitCode {
+    let cli = match Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(error) => {
+            let _ = error.print();
+            return if error.use_stderr() { ExitStatus::Usage } else { ExitStatus::Passed }.into();
+        }
+    };
+    if let Err(error) = logging::init(cli.log_format, "off") {
+        return report_error(&UsageError(error.to_string()).into()).into();
+    }
+    run_command(cli.command).unwrap_or_else(|error| report_error(&error)).into()
+}
+
+fn run_command(command: Command) -> anyhow::Result<ExitStatus> {
+    match command {
+        Command::Run(args) => run(&args),
+        Command::List(args) => list(&args),
+        Command::Check(args) => check(&args),
+        Command::Steps(args) => steps(&args),
+        Command::Up(args) => up(&args),
+        Command::Keep(args) => {
+            crate::process::run_watchdog(&args.log, &args.words)?;
+            Ok(ExitStatus::Passed)
+        }
+        Command::Snapshot(verb) => snapshot(&verb),
+        Command::Simulate(args) => simulate(&args),
+        Command::Cases(args) => cases(&args),
+        Command::Replay(args) => replay(&args),
+        Command::Diff(args) => diff(&args),
+        Command::Upgrade(args) => upgrade(&args),
+        Command::Doctor(args) => doctor(&args),
+        Command::Clean(args) => clean(&args),
+    }
+}
 
 /// Prints the error that ended a command and returns the exit status.
 pub fn report_error(error: &anyhow::Error) -> ExitStatus {

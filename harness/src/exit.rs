@@ -2,6 +2,8 @@
 
 use std::process::ExitCode;
 
+use crate::interrupt::INTERRUPTED_STATUS;
+
 /// Exit status of a command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ExitStatus {
@@ -31,7 +33,7 @@ impl ExitStatus {
             Self::NotStarted => 3,
             Self::NothingSelected => 4,
             Self::Pending => 5,
-            Self::Interrupted => 130,
+            Self::Interrupted => INTERRUPTED_STATUS,
         }
     }
 }

@@ -9,7 +9,8 @@ use anyhow::Context as _;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::watch;
 
-use crate::exit::ExitStatus;
+/// Exit status of a process that a signal stopped, as shells report Ctrl-C.
+pub const INTERRUPTED_STATUS: u8 = 130;
 
 /// Whether a stop was requested. Clones share their state.
 #[derive(Clone, Debug, Default)]
@@ -39,7 +40,7 @@ impl Interrupt {
                 raised.raise();
                 signals.received_deliberately().await;
                 // The second request ends the process without cleanup.
-                std::process::exit(i32::from(ExitStatus::Interrupted.code()));
+                std::process::exit(i32::from(INTERRUPTED_STATUS));
             });
         });
         Ok(interrupt)

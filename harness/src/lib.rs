@@ -34,6 +34,8 @@ pub mod observed;
 mod process;
 pub mod progress;
 pub mod scenario_cluster;
+mod scheduler_objects;
+pub mod scheduler_source;
 pub mod target;
 mod tenancy;
 pub mod text;

@@ -1,4 +1,4 @@
-//! The `schedlab` program. Everything is in the library; see [`schedlab::cli`].
+//! The `schedlab` program. Everything is in the library; see [`schedlab::commands`].
 
 use std::process::ExitCode;
 
@@ -8,5 +8,5 @@ use std::process::ExitCode;
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 fn main() -> ExitCode {
-    schedlab::cli::main()
+    schedlab::commands::main()
 }

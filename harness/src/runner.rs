@@ -13,7 +13,6 @@ use std::time::Duration;
 use cucumber::step::Collection;
 
 use crate::catalogue;
-use crate::cli::FlakyResult;
 use crate::clusters::RealCluster;
 use crate::diff::Baseline;
 use crate::features::{Case, VIRTUAL_TIME, WEBHOOKS};
@@ -31,6 +30,15 @@ pub const REVIEWED_SEED: u64 = 1;
 
 /// A case that waits longer is skipped for a scheduler whose own durations cannot be scaled.
 const WAIT_MAX: Duration = Duration::from_secs(90);
+
+/// Verdict of a flaky scenario.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub enum FlakyResult {
+    /// Passed, and reported as flaky.
+    Pass,
+    /// Failed, in every report (exit code 5).
+    Fail,
+}
 
 /// Settings of a run.
 #[derive(Clone, Debug)]

@@ -15,11 +15,6 @@ mod watch_log;
 
 use std::time::Duration;
 
-use schedlab_api::Value;
-use schedlab_scheduler::crds;
-
-use crate::api::{Api, api_error};
-
 pub(crate) use dispatch::{Connector, ScenarioCluster};
 pub use emulated::EmulatedCluster;
 pub(crate) use emulated::epoch;
@@ -69,21 +64,4 @@ pub enum AfterKill {
 pub struct Unsettled {
     /// The time limit, in the cluster's time.
     pub limit: Duration,
-}
-
-/// The CRDs and priority classes of the scheduler, each with its API group and collection.
-fn scheduler_objects() -> impl Iterator<Item = (&'static str, &'static str, Value)> {
-    let kinds = crds::all().into_iter();
-    let kinds = kinds.map(|kind| ("apiextensions.k8s.io", "customresourcedefinitions", kind));
-    let classes = crds::priority_classes().into_iter();
-    let classes = classes.map(|class| ("scheduling.k8s.io", "priorityclasses", class));
-    kinds.chain(classes)
-}
-
-/// Creates the CRDs and priority classes of the scheduler.
-pub(crate) async fn install_scheduler_objects(api: &Api) -> anyhow::Result<()> {
-    for (group, plural, object) in scheduler_objects() {
-        api.post(&format!("/apis/{group}/v1/{plural}"), &object).await.map_err(api_error)?;
-    }
-    Ok(())
 }

@@ -7,7 +7,6 @@ mod queues;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
-use std::str::FromStr;
 use std::time::Duration;
 
 use anyhow::{Context as _, anyhow};
@@ -16,6 +15,7 @@ use schedlab_scheduler::{Config, config::names};
 use serde::Deserialize;
 
 use crate::external_tools::check_starts_with_program;
+use crate::scheduler_source::{DEPLOYED_PERIOD, SchedulerSource};
 use crate::text;
 
 pub(crate) use queues::QueueApi;
@@ -65,59 +65,6 @@ pub const CAPABILITIES: [(&str, &str); 26] = [
     ("snapshots", "objects of one step are scheduled in one cycle, so placements can be compared"),
     ("faults", "it can be stopped, started and killed at a write"),
 ];
-
-/// Where the scheduler under test comes from: the value of `--scheduler`.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum SchedulerSource {
-    /// Ours, in this process.
-    Ours,
-    /// A command that we start, with placeholders.
-    Process(String),
-    /// The scheduler with this name, which runs on the cluster.
-    Installed(String),
-    /// Ours, installed on the cluster from this image.
-    Deployment(String),
-}
-
-/// The image that `kind-configs/image scheduler` builds.
-const LAST_BUILT_IMAGE: &str = "schedlab/scheduler:dev";
-
-/// The time between two cycles of our scheduler as a Deployment. Short, because scenarios spend
-/// most of their time waiting for cycles.
-pub(crate) const DEPLOYED_PERIOD: Duration = Duration::from_millis(500);
-
-impl SchedulerSource {
-    /// The name of the scheduler, if it was installed before the run.
-    pub(crate) fn installed(&self) -> Option<String> {
-        match self {
-            Self::Installed(name) => Some(name.clone()),
-            Self::Ours | Self::Process(_) | Self::Deployment(_) => None,
-        }
-    }
-}
-
-impl FromStr for SchedulerSource {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, Self::Err> {
-        match text.split_once(':') {
-            None if text == "ours" => Ok(Self::Ours),
-            Some(("process", command)) if !command.trim().is_empty() => {
-                check_starts_with_program(command)?;
-                Ok(Self::Process(command.trim().to_owned()))
-            }
-            Some(("installed", name)) if !name.is_empty() => Ok(Self::Installed(name.to_owned())),
-            None if text == "deployment" => Ok(Self::Deployment(LAST_BUILT_IMAGE.to_owned())),
-            Some(("deployment", image)) if !image.is_empty() => {
-                Ok(Self::Deployment(image.to_owned()))
-            }
-            _ => {
-                Err("expected ours, process:COMMAND, installed:NAME or deployment[:IMAGE]"
-                    .to_owned())
-            }
-        }
-    }
-}
 
 /// Files that we create in the folder of a scheduler process, next to those of the target: its
 /// kubeconfig and its output.

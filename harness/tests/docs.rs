@@ -8,6 +8,8 @@
 
 #[path = "docs/links.rs"]
 mod links;
+#[path = "docs/options.rs"]
+mod options;
 #[path = "docs/page.rs"]
 mod page;
 #[path = "docs/session.rs"]
@@ -63,6 +65,14 @@ fn every_example_works_as_its_page_says() {
         runs.into_iter().flat_map(|run| run.join().unwrap()).collect()
     });
     assert_none(&found, "these examples do not do what their page says");
+}
+
+#[test]
+fn every_option_in_a_command_exists() {
+    let programs = session::programs();
+    let mut help = options::Help::new(&programs);
+    let found: Vec<String> = pages().iter().flat_map(|page| help.unknown_options(page)).collect();
+    assert_none(&found, "these options are not in the `--help` of their command");
 }
 
 /// The documentation test of the crate compiles and runs it.

@@ -21,9 +21,9 @@ use schedlab_api::{Value, json};
 
 use crate::{
     api::ApiClient,
-    cache::PodRecord,
     config::{Binding, Config, GpuReservation},
     parse::{Malformed, text},
+    records::PodRecord,
 };
 
 pub use configuration::{PatchedPods, WebhookService, webhook_configurations};

@@ -30,9 +30,10 @@ use schedlab_scheduler_core::{
 
 use crate::{
     api::ApiClient,
-    cache::{ClusterCache, ObjectKey, PodRecord},
+    cache::ClusterCache,
     concurrency::WriteLimiter,
     config::{Binding, Config, Flavor, NodePool},
+    records::{ObjectKey, PodRecord},
     snapshot_builder::BuiltSnapshot,
 };
 

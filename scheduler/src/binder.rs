@@ -25,11 +25,11 @@ use tracing::{Instrument as _, debug, info, info_span, warn};
 
 use crate::{
     api::{ApiClient, ApiError},
-    cache::ObjectKey,
     concurrency::WriteLimiter,
     config::{Clock, Config, RunUntil},
     logging::millis,
     progress::Progress,
+    records::ObjectKey,
     watch::{Kind, WatchEvent, Watches},
 };
 

@@ -8,22 +8,13 @@
 mod assume;
 mod bind_failures;
 mod bind_request;
-mod condition;
 mod config_maps;
 mod disruption_budget;
-pub(crate) mod dra;
-mod gpu_fractions;
 mod group;
 mod node;
-mod numa;
-mod object_key;
 mod objects;
-mod pod;
-mod pod_claims;
-mod pod_requests;
 mod queue;
 mod resource_claims;
-mod selectors;
 mod shared_gpus;
 mod topology;
 mod volumes;
@@ -38,37 +29,22 @@ use schedlab_scheduler_core::model::{
     DisruptionBudget, LabelMismatch, Labels, Name, PodShape, Topology,
 };
 
+pub(crate) use bind_failures::{BINDING_ERROR, BindFailure};
 pub(crate) use bind_request::BindRequestRecord;
-pub(crate) use condition::Condition;
-use condition::{conditions, find_condition};
 use config_maps::ConfigMaps;
-pub(crate) use dra::{
-    ClaimAllocation, ClaimProblem, ClaimRecord, ClaimedResources, PickedDevices, ResourceClaims,
-    SliceFault,
-};
-pub(crate) use gpu_fractions::{GPU_GROUP_LABEL, groups as gpu_groups};
 pub(crate) use group::{GroupResources, PodGroupRecord, SchedulingAttempts, is_failed_attempt};
 pub(crate) use node::NodeRecord;
-pub(crate) use numa::{NumaRecord, PREDICTED_PLACEMENT_ANNOTATION, placements_to_json};
-pub(crate) use object_key::ObjectKey;
-use object_key::insert_if_changed;
-use pod::NodeSource;
-pub(crate) use pod::{
-    Owner, PRIORITY_CLASS_LABEL, Phase, PodRecord, SUB_GROUP_LABEL, Scheduler, controller,
-    parent_owner,
-};
-pub(crate) use pod_claims::{PodResourceClaim, PodVolumeClaim, SHARED_GPU_CONFIG_MAP_ANNOTATION};
 pub(crate) use queue::{QueueRecord, ReportedQueueStatus};
-
-pub(crate) use bind_failures::{BINDING_ERROR, BindFailure};
 use shared_gpus::SharedGpus;
 pub(crate) use shared_gpus::{RESERVATION_PREFIX, idle_reservations_message};
 pub(crate) use volumes::VolumeCache;
 
 use crate::{
     config::NodePool,
+    dra::ResourceClaims,
     karta::Kartas,
     parse::Malformed,
+    records::{NodeSource, NumaRecord, ObjectKey, PodRecord, Scheduler, numa},
     watch::{Need, RawObject},
 };
 

@@ -5,11 +5,8 @@ use schedlab_api::{Value, json};
 use schedlab_scheduler_core::{Decision, Profile, schedule};
 
 use crate::{
-    cache::{ClusterCache, ObjectKey},
-    config::Flavor,
-    parse::version,
-    snapshot_builder::SnapshotBuilder,
-    watch::Kind,
+    cache::ClusterCache, config::Flavor, parse::version, records::ObjectKey,
+    snapshot_builder::SnapshotBuilder, watch::Kind,
 };
 
 /// Unexpected values to substitute for any field.

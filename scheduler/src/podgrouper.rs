@@ -20,11 +20,12 @@ use schedlab_scheduler_core::model::{Name, Time};
 
 use crate::{
     api::{ApiClient, ApiError, path},
-    cache::{ClusterCache, ObjectKey, Owner, PodRecord, Scheduler, parent_owner},
+    cache::ClusterCache,
     concurrency::WriteLimiter,
     config::{Config, NODE_POOL_LABEL},
     karta::CycleBudget,
     parse::Malformed,
+    records::{ObjectKey, Owner, PodRecord, Scheduler, parent_owner},
 };
 use defaults::{Defaults, DefaultsSource};
 use desired_groups::DesiredGroups;

@@ -18,8 +18,9 @@ use serde::Serialize;
 use crate::{
     api::{ApiClient, ApiError, PatchKind, path},
     apply::{Event, EventType, InvolvedObject, rfc3339},
-    cache::{ClusterCache, Condition, ObjectKey, QueueRecord, ReportedQueueStatus},
+    cache::{ClusterCache, QueueRecord, ReportedQueueStatus},
     parse::format_milli,
+    records::{Condition, ObjectKey},
 };
 
 pub(crate) use untried_requests::add_untried_requests;

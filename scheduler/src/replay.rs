@@ -14,8 +14,9 @@ use schedlab_scheduler_core::{
 };
 
 use crate::{
-    cache::{ClusterCache, ObjectKey},
+    cache::ClusterCache,
     podgrouper,
+    records::ObjectKey,
     snapshot_builder::{BuiltSnapshot, SnapshotBuilder, UnschedulableReason},
     snapshot_file::{LoadedSnapshot, Overrides, SnapshotFileError, read},
 };

@@ -25,9 +25,11 @@ use queues::QueueLookup;
 use sub_groups::SubGroupProblem;
 
 use crate::{
-    cache::{ClaimProblem, ClusterCache, ObjectKey, PodGroupRecord},
+    cache::{ClusterCache, PodGroupRecord},
     config::{Config, Flavor},
+    dra::ClaimProblem,
     parse::Malformed,
+    records::ObjectKey,
     watch::Kind,
 };
 

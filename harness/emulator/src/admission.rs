@@ -1,49 +1,39 @@
 //! Admission of decoded objects, before the store keeps them: defaults, fields the server sets and
 //! validation. One module per API kind or concern; errors use the API server's texts. Webhooks are
-//! in `webhook_matching` and `webhook_client`.
+//! in [`webhooks`].
 
-mod affinity;
-mod autoscaler;
+pub(crate) mod quota;
+pub(crate) mod webhooks;
+
+mod apps;
+mod autoscaling;
+mod batch;
+mod core;
+mod scheduling;
+mod storage;
+
 mod checks;
-mod config_map_and_secret;
-mod container;
-mod cron_job;
-mod csi;
 mod custom_resource;
 mod defaults;
 mod device;
-mod event;
 mod feature_gates;
-mod job;
 mod limit_range;
 mod limit_ranger;
 mod match_conditions;
 mod metadata;
-mod misc;
-mod namespace;
-mod node;
-mod pod;
-mod pod_template;
-mod ports;
-mod priority;
 mod rbac;
-mod resource_quota;
-mod rollout;
 mod selector;
-mod service;
-mod storage;
-mod volume_expansion;
-mod volume_source;
 mod webhook_configuration;
-mod workload;
 
 pub use checks::NOT_READY;
 pub(crate) use checks::UNREACHABLE;
-pub(crate) use storage::{default_storage_class, is_default_storage_class, names_storage_class};
+pub(crate) use core::volume::{
+    default_storage_class, is_default_storage_class, names_storage_class,
+};
 
-use crate::error::{ApiError, FieldErrors};
-use crate::kinds::Kind;
-use crate::kinds::schema::Schema;
+use crate::api_types::error::{ApiError, FieldErrors};
+use crate::api_types::kinds::Kind;
+use crate::api_types::kinds::schema::Schema;
 use crate::store::{Key, Store, Subresource};
 use schedlab_api::{Value, object};
 
@@ -61,24 +51,24 @@ pub(crate) struct Admission<'s> {
 
 /// Sets the defaults and the server-owned fields of a new object, before mutating webhooks.
 pub(crate) fn prepare(admission: &Admission<'_>, object: &mut Value) -> Result<(), ApiError> {
-    namespace::check(admission)?;
+    core::namespace::check(admission)?;
     defaults::fill(admission.kind, object);
-    namespace::complete(admission, object);
-    node::complete(admission, object);
-    pod::complete(admission, object)?;
+    core::namespace::complete(admission, object);
+    core::node::complete(admission, object);
+    core::pod::complete(admission, object)?;
     defaults::fill_status(admission.kind, object);
-    misc::complete(admission, object)
+    core::complete(admission, object)
 }
 
 /// Sets the fields that only validating webhooks see, and validates a new object.
 pub(crate) fn check(admission: &Admission<'_>, object: &mut Value) -> Result<(), ApiError> {
     feature_gates::drop_disabled(admission, None, object);
-    workload::complete(admission, object);
+    apps::complete(admission, object);
     metadata::check(admission, object)?;
     custom_resource::check(admission, false, None, object)?;
     check_built_in(admission, None, object)?;
     limit_ranger::check(admission, object)?;
-    pod::check_overhead(admission, object)
+    core::pod::check_overhead(admission, object)
 }
 
 /// Sets the defaults and the server-owned fields of an updated object.
@@ -89,16 +79,16 @@ pub(crate) fn prepare_update(
     new: &mut Value,
 ) {
     match subresource {
-        Subresource::Status => pod::complete_status(admission, old, new),
+        Subresource::Status => core::pod::complete_status(admission, old, new),
         Subresource::Resize | Subresource::EphemeralContainers => {
-            *new = pod::subresources::with_subresource_fields(subresource, old, new);
+            *new = core::pod::subresources::with_subresource_fields(subresource, old, new);
             defaults::fill(admission.kind, new);
         }
         Subresource::None | Subresource::Scale | Subresource::Finalize => {
             defaults::fill(admission.kind, new);
-            pod::complete_update(admission, new);
+            core::pod::complete_update(admission, new);
             if admission.kind.is("", "Service") {
-                service::complete_update(old, new);
+                core::service::complete_update(old, new);
             }
         }
     }
@@ -119,7 +109,7 @@ pub(crate) fn check_update(
     if subresource == Subresource::Status {
         let mut errors = FieldErrors::new();
         match (&*admission.kind.resource.group, &*admission.kind.kind) {
-            ("", "Node") => node::check_resource_amounts(new, &mut errors),
+            ("", "Node") => core::node::check_resource_amounts(new, &mut errors),
             ("resource.k8s.io", "ResourceClaim") => {
                 device::check_status(admission, old, new, &mut errors);
             }
@@ -129,11 +119,11 @@ pub(crate) fn check_update(
         return custom_resource::check(admission, true, Some(old), new);
     }
     custom_resource::check(admission, false, Some(old), new)?;
-    volume_expansion::check_expansion(admission, old, new)?;
+    core::volume_expansion::check_expansion(admission, old, new)?;
     match subresource {
         Subresource::Resize | Subresource::EphemeralContainers => {
             let mut errors = FieldErrors::new();
-            pod::subresources::check(subresource, old, new, &mut errors);
+            core::pod::subresources::check(subresource, old, new, &mut errors);
             errors.into_result(admission.kind, &admission.key.name)?;
         }
         Subresource::None | Subresource::Status | Subresource::Scale | Subresource::Finalize => {
@@ -151,8 +141,10 @@ pub(crate) fn check_update(
 pub(crate) fn check_delete(admission: &Admission<'_>) -> Result<(), ApiError> {
     let name = &*admission.key.name;
     let why = match (&*admission.kind.resource.group, &*admission.kind.kind) {
-        ("", "Namespace") if namespace::is_immortal(name) => "this namespace may not be deleted",
-        ("scheduling.k8s.io", "PriorityClass") if priority::is_system_class(name) => {
+        ("", "Namespace") if core::namespace::is_immortal(name) => {
+            "this namespace may not be deleted"
+        }
+        ("scheduling.k8s.io", "PriorityClass") if scheduling::is_system_class(name) => {
             "this is a system priority class and cannot be deleted"
         }
         _ => return Ok(()),
@@ -168,18 +160,18 @@ fn check_built_in(
     let mut errors = FieldErrors::new();
     let kind = admission.kind;
     match (&*kind.resource.group, &*kind.kind) {
-        ("", "Pod") => pod::check(old, new, &mut errors),
-        ("", "Node") => node::check(old, new, &mut errors),
-        ("", "Event") => event::check(admission.via_view && old.is_none(), new, &mut errors),
-        ("scheduling.k8s.io", "PriorityClass") => priority::check_class(old, new, &mut errors),
+        ("", "Pod") => core::pod::check(old, new, &mut errors),
+        ("", "Node") => core::node::check(old, new, &mut errors),
+        ("", "Event") => core::event::check(admission.via_view && old.is_none(), new, &mut errors),
+        ("scheduling.k8s.io", "PriorityClass") => scheduling::check_class(old, new, &mut errors),
         ("resource.k8s.io", _) => device::check(admission, old, new, &mut errors),
         _ if webhook_configuration::is_configuration(kind) => {
             webhook_configuration::check(new, &mut errors);
         }
         ("apps" | "batch", _) | ("", "ReplicationController") => {
-            workload::check(kind, old, new, &mut errors);
+            apps::check(kind, old, new, &mut errors);
         }
-        _ => misc::check(kind, old, new, &mut errors),
+        _ => core::check(kind, old, new, &mut errors),
     }
     errors.into_result(kind, &admission.key.name)
 }

@@ -1,19 +1,12 @@
 //! The controllers of a cluster: kubelets, node lifecycle, garbage collection and workloads.
 //!
-//! `controller_manager` runs them, or [`crate::remote_controllers`] on a real cluster.
+//! `controller_manager` runs them, or [`remote_controllers`] on a real cluster.
 //!
 //! Left out: `CronJobs`, `DaemonSets`, volume provisioning and services.
 
-mod cache;
-mod controller;
-mod fields;
-mod pod_status;
-mod reconcile_result;
-mod resources;
+pub(crate) mod controller_manager;
+pub mod remote_controllers;
 
-mod device_driver;
-mod kubelet;
-mod node;
 mod node_lifecycle;
 mod taint_eviction;
 
@@ -38,19 +31,11 @@ mod workload;
 
 use std::sync::Arc;
 
-use crate::error::ApiError;
+use crate::api_types::error::ApiError;
 use crate::store::{Key, Resource};
 
-pub use crate::kubelet_timing::parse_duration;
-pub(crate) use crate::kubelet_timing::{EXIT_CODE, RUN_TIME, STARTUP, TERMINATION};
-pub use cache::{
-    InformerCache, ObjectChange, OwnerReference, OwnerScope, controller_of, key_of, owners,
-};
-pub use controller::{Context, Controller, KubeletDefaults, WatchedKinds};
-pub(crate) use device_driver::PUBLISHED;
-pub use kubelet::NODE_DOWN;
+use crate::reconcile::{ApiRequest, Context, Controller};
 pub(crate) use namespace_defaults::missing_in_store as namespace_defaults;
-pub use reconcile_result::{ApiRequest, ReconcileResult};
 
 /// The controllers that watch a kind, as indexes into [`CONTROLLERS`].
 pub(crate) fn controllers_watching(resource: &Resource) -> Vec<usize> {
@@ -76,7 +61,7 @@ pub(crate) fn report_refusal(
         (false, true) => ("FailedCreate", format!("Error creating: {}", refusal.error)),
         (false, false) => ("FailedUpdate", format!("Error writing: {}", refusal.error)),
     };
-    let notice = reconcile_result::EventSpec {
+    let notice = crate::reconcile::result::EventSpec {
         component: controller.name,
         kind: "Warning",
         reason,
@@ -85,7 +70,7 @@ pub(crate) fn report_refusal(
     let gist = refusal.error.message.replace(&*refusal.name, "*");
     let status = if makes_sets {
         deployment::failure_status(key, refusal, ctx)
-    } else if key.resource == *resources::REPLICA_SETS
+    } else if key.resource == *crate::reconcile::resources::REPLICA_SETS
         && controller.name == replica_set::CONTROLLER.name
     {
         replica_set::failure_status(key, refusal, ctx)
@@ -107,14 +92,14 @@ pub(crate) struct WriteRefusal {
 }
 
 /// Replaces the kubelet on real clusters whose nodes are simulated by kwok: adds what kwok lacks.
-pub static KWOK_COMPANION: &Controller = &kubelet::kwok_companion::CONTROLLER;
+pub static KWOK_COMPANION: &Controller = &crate::kubelet::kwok_companion::CONTROLLER;
 
 /// All controllers, in the order in which they run when several have work.
 pub static CONTROLLERS: &[Controller] = &[
-    node::CONTROLLER,
+    crate::kubelet::node::CONTROLLER,
     node_lifecycle::CONTROLLER,
-    kubelet::CONTROLLER,
-    device_driver::CONTROLLER,
+    crate::kubelet::CONTROLLER,
+    crate::kubelet::device_driver::CONTROLLER,
     resource_claim::CONTROLLER,
     taint_eviction::CONTROLLER,
     pod_gc::CONTROLLER,

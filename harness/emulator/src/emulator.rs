@@ -9,18 +9,19 @@ use std::time::Duration;
 
 use tokio::task::JoinHandle;
 
+use crate::admission::webhooks::client::{ServiceHandler, Webhooks};
+use crate::api_types::error::ApiError;
 use crate::clock::Clock;
-use crate::controller_manager::ControllerManager;
-use crate::controllers::{KubeletDefaults, key_of, namespace_defaults};
-use crate::error::ApiError;
+use crate::controllers::controller_manager::ControllerManager;
+use crate::controllers::namespace_defaults;
 use crate::fleet::{Fleet, FleetError};
 use crate::http::Router;
-use crate::serve::{Reach, Server};
-use crate::shared::{Observer, SharedStore};
+use crate::http::serve::{Reach, Server};
+use crate::reconcile::{KubeletDefaults, key_of};
+use crate::store::shared::{Observer, SharedStore};
 use crate::store::{
     Compacted, FieldValidation, IdGenerator, LogEntry, Op, Resource, Store, Write, WriteOutcome,
 };
-use crate::webhook_client::{ServiceHandler, Webhooks};
 use schedlab_api::{Value, json};
 
 /// The options of a cluster.
@@ -311,7 +312,7 @@ fn initial_objects(workload_kinds: bool) -> Vec<Write> {
     }));
     if workload_kinds {
         let definitions = Resource::new("apiextensions.k8s.io", "customresourcedefinitions");
-        let all = crate::third_party_crds::workload_crds().into_iter();
+        let all = crate::api_types::third_party_crds::workload_crds().into_iter();
         writes.extend(all.map(|definition| create_write(&definitions, definition)));
     }
     writes

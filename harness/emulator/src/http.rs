@@ -1,6 +1,8 @@
 //! The HTTP API: paths, query parameters, response formats and watches. Requests come from a client
-//! in the same process ([`Router`] is a [`tower::Service`]) or through [`crate::serve`]. The store
+//! in the same process ([`Router`] is a [`tower::Service`]) or through [`crate::http::serve`]. The store
 //! implements their semantics.
+
+pub mod serve;
 
 mod accept;
 mod access_review;
@@ -35,10 +37,10 @@ use http_body::Body;
 use http_body_util::BodyExt;
 use hyper::body::Bytes;
 
-use crate::error::ApiError;
-use crate::kinds::{Kind, Origin};
-use crate::shared::SharedStore;
-use crate::webhook_client::Webhooks;
+use crate::admission::webhooks::client::Webhooks;
+use crate::api_types::error::ApiError;
+use crate::api_types::kinds::{Kind, Origin};
+use crate::store::shared::SharedStore;
 use schedlab_api::json;
 
 use accept::{Accept, Encoding};

@@ -37,51 +37,35 @@
 //! ```
 #![warn(clippy::missing_errors_doc)]
 
+mod api_types;
 pub mod clock;
-pub mod error;
-mod expression;
-mod kubelet_timing;
-mod names;
-mod pod_requests;
-pub(crate) mod resource;
 pub mod yaml;
 
-mod field_selector;
-pub mod kinds;
-mod label_selector;
 pub mod store;
 
-mod quota;
-mod watch_notifier;
-
 mod admission;
-pub mod patch;
-mod webhook_matching;
-mod write;
-
-mod shared;
-
-pub mod webhook_client;
+mod requests;
 
 pub mod http;
-pub mod serve;
-pub mod watch;
+mod reconcile;
 
-mod controller_manager;
+mod kubelet;
+
 pub mod controllers;
 pub mod fleet;
-pub mod remote_controllers;
-pub mod third_party_crds;
 
 mod emulator;
 
 pub use admission::NOT_READY;
-pub use controllers::{KubeletDefaults, NODE_DOWN};
+pub use admission::webhooks::client::{ServiceHandler, Webhooks};
+pub use api_types::field_selector::FieldSelector;
+pub use api_types::kubelet_timing::{NODE_DOWN, parse_duration};
+pub use api_types::label_selector::{LabelSelector, Requirement};
+pub use api_types::third_party_crds::workload_crds;
+pub use api_types::{error, kinds};
 pub use emulator::{Emulator, Options, SettleTimeout, initial_store};
-pub use field_selector::FieldSelector;
 pub use fleet::{Fleet, FleetError, FleetLocation};
 pub use http::Router;
-pub use label_selector::{LabelSelector, Requirement};
-pub use serve::{Reach, Server};
-pub use shared::{Observer, SharedStore};
-pub use webhook_client::{ServiceHandler, Webhooks};
+pub use http::serve::{Reach, Server};
+pub use reconcile::KubeletDefaults;
+pub use store::shared::{Observer, SharedStore};

@@ -1,7 +1,12 @@
 //! The object store: all objects, one revision counter for all of them, and the log of changes.
 //!
-//! Synchronous. It contains no API rules: `write` decides what a write means and applies every
+//! Synchronous. It contains no API rules: `requests` decides what a write means and applies every
 //! change through `Store::commit`.
+
+pub mod watch;
+
+pub(crate) mod shared;
+pub(crate) mod watch_notifier;
 
 mod continue_token;
 mod delete_options;
@@ -15,11 +20,11 @@ use std::sync::Arc;
 
 use jiff::Timestamp;
 
-use crate::error::ApiError;
-use crate::kinds::Kinds;
+use crate::api_types::error::ApiError;
+use crate::api_types::kinds::Kinds;
 use schedlab_api::{Value, object};
 
-pub use crate::resource::{Key, Object, Resource};
+pub use crate::api_types::resource::{Key, Object, Resource};
 pub(crate) use id_generator::IdGenerator;
 pub use list::{ListPage, ListQuery};
 pub use request::{

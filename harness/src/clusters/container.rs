@@ -23,7 +23,7 @@ use super::{Kubelets, check_local_image};
 use crate::cleanup::{DOCKER_LABEL, Resource, Run};
 use crate::external_tools::{DOCKER_HOST, DockerEndpoint, ExternalTool, ToolError, hint};
 use crate::interrupt::Interrupt;
-use crate::target::SchedulerSource;
+use crate::scheduler_source::SchedulerSource;
 
 /// How long the API server may take to become ready.
 const READY_TIMEOUT: Duration = Duration::from_mins(2);

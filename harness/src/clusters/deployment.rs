@@ -11,7 +11,7 @@ use tokio::time::Instant;
 
 use crate::api::{Api, api_error, is_not_found};
 use crate::cleanup::OBJECT_LABEL;
-use crate::target::DEPLOYED_PERIOD;
+use crate::scheduler_source::DEPLOYED_PERIOD;
 
 const MANIFESTS: [&str; 4] = [
     include_str!("../../../kind-configs/kustomize/namespace.yaml"),

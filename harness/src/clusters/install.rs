@@ -194,7 +194,7 @@ mod tests {
         let emulator = Emulator::start(Options::with_clock(Clock::real()));
         emulator.add_fleet(&Fleet::parse("fleet", FLEET).unwrap()).unwrap();
         let api = Api::new(emulator.client());
-        crate::scenario_cluster::install_scheduler_objects(&api).await.unwrap();
+        crate::scheduler_objects::install_scheduler_objects(&api).await.unwrap();
         let now: schedlab_scheduler::Clock = Arc::new(|| Clock::real().now());
         let kube = schedlab_scheduler::Config::kube();
         tokio::spawn(schedlab_scheduler::run(emulator.client(), kube, now));

@@ -13,7 +13,7 @@ use crate::api::{Api, api_error};
 use crate::cleanup::{KIND_PREFIX, Resource, Run};
 use crate::external_tools::ExternalTool;
 use crate::interrupt::Interrupt;
-use crate::target::SchedulerSource;
+use crate::scheduler_source::SchedulerSource;
 use crate::tenancy::RUN_LABEL;
 
 /// The default configuration for `kind create cluster`.

@@ -7,7 +7,7 @@ use std::path::Path;
 use super::Kubelets;
 use crate::cleanup::Run;
 use crate::interrupt::Interrupt;
-use crate::target::SchedulerSource;
+use crate::scheduler_source::SchedulerSource;
 
 const MISSING: &str = "--cluster container: this schedlab was built without it; build with the feature `container` \
                        (cargo build --release)";

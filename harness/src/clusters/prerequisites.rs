@@ -6,7 +6,7 @@ use std::time::Duration;
 use anyhow::{Context as _, anyhow};
 use futures::future::try_join_all;
 use schedlab_api::{Value, json};
-use schedlab_emulator::third_party_crds::workload_crds;
+use schedlab_emulator::workload_crds;
 use schedlab_scheduler::crds;
 
 use super::poll::poll_until_ok;

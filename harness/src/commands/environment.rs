@@ -7,7 +7,8 @@ use super::UsageError;
 use crate::cli::{ClusterName, EnvironmentArgs};
 use crate::clusters::Kubelets;
 use crate::external_tools;
-use crate::target::{SchedulerSource, Target};
+use crate::scheduler_source::SchedulerSource;
+use crate::target::Target;
 
 use ClusterName::{Container, ControlPlane, Emulator, Kind, Kubeconfig};
 

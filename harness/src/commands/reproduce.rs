@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use crate::cli::{ClusterName, EnvironmentArgs, MIN_WAIT, Run, TIMEOUT};
 use crate::clusters::Kubelets;
-use crate::target::SchedulerSource;
+use crate::scheduler_source::SchedulerSource;
 use crate::text::shell_word;
 
 /// The options, each with a leading space; empty for our scheduler on the emulator. `baseline` is

@@ -18,8 +18,8 @@ use crate::interrupt::Interrupt;
 use crate::progress::BootProgress;
 use crate::report::{self, CaseReport, Diagnostic, Outcome, PrettyPrinter, Report, Reporter};
 use crate::runner::{self, Crashes, Progress, Settings};
+use crate::scheduler_source::SchedulerSource;
 use crate::snapshots::{self, Ci, Update};
-use crate::target::SchedulerSource;
 use crate::text::counted;
 
 /// Runs scenarios, compares snapshots and writes reports. An error before the first scenario is

@@ -8,8 +8,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context as _;
+use schedlab_emulator::Server;
 use schedlab_emulator::clock::Clock;
-use schedlab_emulator::serve::Server;
 use schedlab_emulator::{Emulator, Fleet, Options};
 use schedlab_scheduler::Config;
 
@@ -19,7 +19,7 @@ use crate::cleanup::{Resource, Run};
 use crate::cli::{ProfileName, Up};
 use crate::exit::ExitStatus;
 use crate::interrupt::Signals;
-use crate::scenario_cluster::install_scheduler_objects;
+use crate::scheduler_objects::install_scheduler_objects;
 use crate::text::counted;
 
 /// The fleet of the operations lab.

@@ -8,7 +8,7 @@ use schedlab_api::Value;
 use schedlab_emulator::Emulator;
 use schedlab_emulator::kinds;
 use schedlab_emulator::store::Resource;
-use schedlab_emulator::watch::{LiveWatch, WatchEvent, WatchQuery};
+use schedlab_emulator::store::watch::{LiveWatch, WatchEvent, WatchQuery};
 use schedlab_emulator::{FieldSelector, LabelSelector};
 
 use super::WatchedKind;

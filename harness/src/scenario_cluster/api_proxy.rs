@@ -41,7 +41,7 @@ impl ApiProxy {
             .await
             .context("cannot listen on the loopback interface")?;
         let address = listener.local_addr().context("cannot get the address of the socket")?;
-        let token = schedlab_emulator::serve::random_token()?;
+        let token = schedlab_emulator::http::serve::random_token()?;
         let config = json!({
             "apiVersion": "v1",
             "kind": "Config",

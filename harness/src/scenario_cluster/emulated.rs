@@ -11,8 +11,9 @@ use schedlab_emulator::clock::Clock;
 use schedlab_emulator::store::{LogEntry, Resource, Store};
 use schedlab_emulator::{Emulator, Options, initial_store};
 
-use super::{Cluster, Unsettled, scheduler_objects};
+use super::{Cluster, Unsettled};
 use crate::audit::{observer, write_of};
+use crate::scheduler_objects::scheduler_objects;
 
 /// The start of virtual time.
 const EPOCH: &str = "2026-01-01T00:00:00Z";

@@ -12,9 +12,11 @@ use futures::stream;
 use jiff::Timestamp;
 use schedlab_api::{Value, json};
 use schedlab_audit::Audit;
+use schedlab_emulator::KubeletDefaults;
 use schedlab_emulator::clock::Clock;
-use schedlab_emulator::controllers::KubeletDefaults;
-use schedlab_emulator::remote_controllers::{Collection, RemoteControllers, RemoteOptions};
+use schedlab_emulator::controllers::remote_controllers::{
+    Collection, RemoteControllers, RemoteOptions,
+};
 use schedlab_emulator::store::LogEntry;
 use tokio::time::Instant;
 

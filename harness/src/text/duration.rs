@@ -2,7 +2,7 @@
 
 use std::{borrow::Cow, time::Duration};
 
-use schedlab_emulator::controllers::parse_duration;
+use schedlab_emulator::parse_duration;
 
 /// Regular expression of a duration in a step: `90 seconds`, `10m`, `1h 30m`.
 pub(crate) const DURATION_REGEX: &str = concat!(

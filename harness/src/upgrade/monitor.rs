@@ -119,7 +119,7 @@ mod tests {
     use schedlab_emulator::{Emulator, Options};
 
     use super::*;
-    use crate::scenario_cluster::install_scheduler_objects;
+    use crate::scheduler_objects::install_scheduler_objects;
 
     /// An emulated cluster with KAI's CRDs.
     async fn cluster() -> (Emulator, Api) {

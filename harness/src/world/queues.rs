@@ -84,7 +84,8 @@ mod tests {
     use crate::features::load_text;
     use crate::manifests::{queue_from_row, workload_from_row};
     use crate::scenario_cluster::{EmulatedCluster, ScenarioCluster};
-    use crate::target::{SchedulerSource, Target};
+    use crate::scheduler_source::SchedulerSource;
+    use crate::target::Target;
     use crate::world::{TimeScale, World};
 
     use super::*;

@@ -11,7 +11,7 @@ use crate::scenario_cluster::{
     AfterKill, InProcessScheduler, ProcessSpec, SchedulerControl as _, SchedulerProcess,
     SchedulerUnderTest, SuspendGuard,
 };
-use crate::target::SchedulerSource;
+use crate::scheduler_source::SchedulerSource;
 
 impl World {
     /// Starts the scheduler unless it has started already or the scenario has none.

@@ -5,7 +5,6 @@ use std::fmt::Write as _;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::time::Instant;
 
 use snapbox::IntoData as _;
 use snapbox::assert::{Action, Assert};
@@ -58,9 +57,7 @@ pub(crate) fn run(page: &Page, root: &Path, programs: &OsString) -> Vec<String> 
     shell.args([TIMEOUT, "bash", "../script"]).current_dir(session.folder.join("work"));
     shell.env("PATH", programs).env("HOME", &session.folder);
     shell.env("XDG_STATE_HOME", session.folder.join("state")).env_remove("KUBECONFIG");
-    let start = Instant::now();
     let output = shell.output().unwrap();
-    println!("{}: {:.1} s", page.path.display(), start.elapsed().as_secs_f32());
     let mut found = Vec::new();
     for (number, example) in examples.iter().enumerate() {
         if let Some(problem) = session.problem(number, example) {

@@ -10,7 +10,7 @@ use crate::source::Source;
 
 /// Layers of each crate by crate folder, lowest layer first. A module may import the modules of its
 /// own line and of all lines above it. `module -> …` lists exactly what a module may import; only
-/// the crate's root imports such a module.
+/// the crate's root imports such a module. Types that the root itself defines are in the first line.
 pub(crate) const EDGES: [(&str, &str); 8] = [
     (
         "scheduler/core",
@@ -21,7 +21,8 @@ pub(crate) const EDGES: [(&str, &str); 8] = [
             profile
             queues
             framework
-            plugins solver
+            plugins
+            solver
             actions
             cycle
             explain
@@ -32,6 +33,7 @@ pub(crate) const EDGES: [(&str, &str); 8] = [
     (
         "scheduler/model",
         "
+            Labels Time
             name
             resources
             claim disruption_budget excluded_nodes gpu node node_selection numa pod pod_group queue queue_problem selectors topology volume
@@ -41,6 +43,7 @@ pub(crate) const EDGES: [(&str, &str); 8] = [
     (
         "scheduler/api",
         "
+            Value
             map
             convert
             serial tree
@@ -66,13 +69,15 @@ pub(crate) const EDGES: [(&str, &str); 8] = [
             api concurrency crds parse progress trace usage
             config karta
             watch
+            records
+            dra
             cache
             snapshot_builder
             apply podgrouper
             binder queue_controller
             admission explain snapshot_file
             run
-            replay -> cache config podgrouper snapshot_builder snapshot_file
+            replay -> cache config podgrouper records snapshot_builder snapshot_file
             cli ->
         ",
     ),
@@ -87,49 +92,48 @@ pub(crate) const EDGES: [(&str, &str); 8] = [
     (
         "harness/emulator",
         "
-            clock expression kubelet_timing names pod_requests resource third_party_crds yaml
-            error
-            label_selector
-            kinds
-            field_selector
-            patch store
-            quota watch_notifier
-            admission shared watch webhook_matching
-            write
-            webhook_client
-            controllers http
-            controller_manager fleet serve
-            remote_controllers
+            api_types clock yaml
+            store
+            admission
+            requests
+            http reconcile
+            kubelet
+            controllers fleet
             emulator
         ",
     ),
     (
         "harness",
         "
-            api exit cluster_scoped kubeconfig progress report text external_tools
-            audit
-            change interrupt cleanup
+            api interrupt cluster_scoped kubeconfig progress report text external_tools
+            exit scheduler_objects scheduler_source
+            cleanup
             process tenancy
             render observed
             scenario_cluster clusters manifests target
             cases
             diff doctor simulate upgrade
-            catalogue cli commands features snapshots runner steps world
+            catalogue features snapshots runner steps world
+            cli
+            commands
         ",
     ),
 ];
 
-/// Edges between modules of one layer that are forbidden nevertheless.
-pub(crate) const EXCLUDED_EDGES: [(&str, &str); 2] =
-    [("controllers", "http"), ("http", "controllers")];
+/// Edges that the layers allow and that are forbidden nevertheless.
+pub(crate) const EXCLUDED_EDGES: [(&str, &str); 7] = [
+    ("http", "reconcile"),
+    ("reconcile", "http"),
+    ("reconcile", "requests"),
+    ("kubelet", "http"),
+    ("kubelet", "requests"),
+    ("controllers", "http"),
+    ("controllers", "requests"),
+];
 
 /// Imports that still close a cycle inside a layer, by crate folder. The list only shrinks: an entry
 /// that is no longer needed fails the test.
-pub(crate) const BACK_EDGES: [(&str, &str, &str); 3] = [
-    ("harness", "features", "catalogue"),
-    ("harness", "runner", "cli"),
-    ("harness", "cli", "commands"),
-];
+pub(crate) const BACK_EDGES: [(&str, &str, &str); 1] = [("harness", "features", "catalogue")];
 
 /// Imported modules by importing module.
 pub(crate) type Edges = BTreeMap<String, BTreeSet<String>>;

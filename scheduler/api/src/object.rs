@@ -1,6 +1,6 @@
 //! Access to fields of Kubernetes objects as plain JSON, for any kind.
 
-use crate::{Map, Value};
+use super::{Map, Value};
 
 /// The value of a field; `None` if `value` is no map or lacks the field.
 pub fn field<'v>(value: &'v Value, name: &str) -> Option<&'v Value> {

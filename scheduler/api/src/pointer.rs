@@ -1,7 +1,7 @@
 //! Fields of raw API objects by JSON pointer, for example `/metadata/labels/kai.scheduler~1queue`.
 //! Like [`Value::pointer`] without its allocations, because this runs at every write.
 
-use crate::Value;
+use super::Value;
 
 /// The value at a path. A number is the position in a list.
 pub fn at<'a>(object: &'a Value, path: &str) -> Option<&'a Value> {

@@ -5,7 +5,7 @@
 
 mod non_negative;
 
-use crate::Value;
+use super::Value;
 pub use non_negative::{Unit, format_milli, non_negative};
 
 /// Thousandths of a unit: `1` is 1000, `250m` is 250, `1Ki` is 1024000.

@@ -1,7 +1,7 @@
 //! Whether tolerations cover taints. The scheduler and the audit each have a rule of their own: the
 //! scheduler's works on parsed pods, and the audit shares no code with what it checks.
 
-use crate::{Value, object::text};
+use super::{Value, object::text};
 
 /// Whether a toleration covers a taint, as in Kubernetes.
 pub fn tolerates(toleration: &Value, taint: &Value) -> bool {

@@ -1,5 +1,8 @@
-//! What a cycle works with: the [`Session`] (the state of the cluster and the changes made to it),
-//! and the extension points, named after those of Kubernetes. [`Plugins`] lists the plugins of each
+//! What a cycle works with. A [`Session`] is the state of the cluster in the cycle: nodes, pods,
+//! pod groups, queue accounts. A [`Statement`] changes it: pods are placed, evicted and restored,
+//! and the changes are committed to the plan or undone.
+//!
+//! The extension points are named after those of Kubernetes. [`Plugins`] lists the plugins of each
 //! point in order; two sets are built in (see [`crate::plugins`]). PreBind, Bind and PostBind
 //! belong to the crate that applies plans.
 //!
@@ -8,32 +11,22 @@
 //! long the session may cache the result.
 
 mod caches;
-mod claims;
 mod constraint_index;
 mod cycle_outcome;
-mod device;
 mod empty_cluster;
 mod exclusion;
 mod fit_errors;
-mod free_capacity;
 mod members;
 mod node;
 mod node_ranking;
-mod node_states;
-mod nodes_to_open;
-mod numa;
 mod placement;
-mod pod_states;
-mod portions;
+mod pod;
 mod profile;
 mod queue_state;
 mod selector_cache;
 mod session;
-mod state;
 mod statement;
-mod task_order;
 mod topology;
-mod topology_diagnosis;
 
 use std::{fmt::Debug, sync::Arc};
 
@@ -42,17 +35,18 @@ use crate::{
     reason::{FitError, Reason},
 };
 pub use cycle_outcome::{MinRuntimeProtection, ScenarioCounts};
-pub use device::{Device, DeviceChoice, SharedDevice};
-pub(crate) use free_capacity::{CapacityRequest, FreeCapacity, FreedCapacity, fraction_on};
 pub use members::{Members, SubGroupMembers};
-pub use node::{ChangeCursor, ChangedNodes, Fit, NodeInfo};
+pub use node::{
+    Availability, ChangeCursor, ChangedNodes, Device, DeviceChoice, Fit, NodeInfo,
+    NumaZoneCapacity, SharedDevice,
+};
+pub(crate) use node::{CapacityRequest, FreeCapacity, FreedCapacity, fraction_on};
 pub use node_ranking::{FilterResults, ScoredNode};
-pub use numa::{Availability, NumaZoneCapacity};
 pub use placement::PlacementFailure;
+pub use pod::{PodState, Presence};
 pub use profile::Profile;
 pub use selector_cache::MatchingTerms;
 pub use session::Session;
-pub use state::{PodState, Presence};
 pub use statement::{Checkpoint, Statement};
 
 /// The plugins of a scheduler at each extension point, in order.
@@ -205,7 +199,7 @@ pub enum ExclusionDomain<'a> {
 
 /// PostFilter: what to do at once for a pod without a node.
 pub trait PostFilter: Debug + Send + Sync {
-    /// Changes and commits the session, or returns why it did not.
+    /// Changes the state and commits, or returns why it did not.
     fn post_filter(&self, statement: &mut Statement<'_>, pod: PodId, reason: Reason) -> Reason;
 }
 
@@ -228,7 +222,7 @@ pub trait Score: Debug + Send + Sync {
     }
 }
 
-/// Reserve: takes the chosen capacity. Undone with the session.
+/// Reserve: takes the chosen capacity. Undone with the statement.
 pub trait Reserve: Debug + Send + Sync {
     /// Allocates the pod on `node`, or pipelines it, as `fits` says.
     fn reserve(&self, statement: &mut Statement<'_>, pod: PodId, node: NodeId, fits: Fit);

@@ -1,5 +1,5 @@
-//! The scheduling plugins, one per file, and the two built-in profiles with their plugin lists: [`Profile::kai`]
-//! and [`Profile::kube`].
+//! The scheduling plugins, one per file, and the two built-in profiles with their plugin lists:
+//! [`Profile::kai`] and [`Profile::kube`].
 
 mod default_preemption;
 mod dynamic_resources;

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::{
+use super::{
     DisruptionBudget, ExcludedNodes, Labels, Name, Node, Pod, PodGroup, PodShape, PodStatus, Queue,
     Time, Topology,
 };

@@ -8,8 +8,8 @@ use schedlab_scheduler_core::model::mig_profile_gpus;
 
 use crate::{
     binder::{SharingContainer, VISIBLE_DEVICES},
-    cache::SHARED_GPU_CONFIG_MAP_ANNOTATION,
     parse::{Malformed, annotation, at, list, text},
+    records::SHARED_GPU_CONFIG_MAP_ANNOTATION,
 };
 
 const GPU: &str = "nvidia.com/gpu";

@@ -1,6 +1,6 @@
 //! Validates pods: spec, grouping labels and annotations, and task priority.
 
-use crate::{cache::PodRecord, parse::Malformed, podgrouper};
+use crate::{parse::Malformed, podgrouper, records::PodRecord};
 
 /// The first fault.
 pub(super) fn fault(pod: &PodRecord) -> Option<Malformed> {

@@ -7,9 +7,9 @@ use schedlab_api::{Value, json};
 use super::runtime;
 use crate::{
     binder::{SHARE_VARIABLES, SharingContainer},
-    cache::SHARED_GPU_CONFIG_MAP_ANNOTATION,
     config::GpuReservation,
     parse::{annotation, list, text},
+    records::SHARED_GPU_CONFIG_MAP_ANNOTATION,
 };
 
 /// Maximum length of the pod's name in the prefix: the volume name with all suffixes has at most 63

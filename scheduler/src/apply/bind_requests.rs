@@ -10,8 +10,9 @@ use super::{
 };
 use crate::{
     api::{PatchKind, path},
-    cache::{BindRequestRecord, ClusterCache, ObjectKey, placements_to_json},
+    cache::{BindRequestRecord, ClusterCache},
     config::Binding,
+    records::{ObjectKey, placements_to_json},
     watch::Kind,
 };
 

@@ -18,13 +18,13 @@ use super::{
 };
 use crate::{
     api::PatchKind,
-    cache::{
-        ClaimRecord, ClusterCache, ObjectKey, PickedDevices,
-        dra::claim_patches::{
-            allocation_result, claim_path, consumer_reference, finalizer_patch, released_status,
-            status_change,
-        },
+    cache::ClusterCache,
+    dra::claim_patches::{
+        allocation_result, claim_path, consumer_reference, finalizer_patch, released_status,
+        status_change,
     },
+    dra::{ClaimRecord, PickedDevices},
+    records::ObjectKey,
     watch::Kind,
 };
 

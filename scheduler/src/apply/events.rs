@@ -9,7 +9,7 @@ use serde::Serialize;
 use super::rfc3339;
 use crate::{
     api::{path, to_bytes},
-    cache::ObjectKey,
+    records::ObjectKey,
 };
 
 /// `type` of an event.

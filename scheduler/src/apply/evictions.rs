@@ -16,8 +16,9 @@ use super::{
 };
 use crate::{
     api::{PatchKind, path},
-    cache::{ClusterCache, ObjectKey},
+    cache::ClusterCache,
     config::Flavor,
+    records::ObjectKey,
     watch::Kind,
 };
 

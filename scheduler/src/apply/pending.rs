@@ -22,8 +22,9 @@ use super::{
 };
 use crate::{
     api::{PatchKind, path},
-    cache::{ClusterCache, ObjectKey},
+    cache::ClusterCache,
     config::Flavor,
+    records::ObjectKey,
     snapshot_builder::UnschedulableReason,
     watch::Kind,
 };

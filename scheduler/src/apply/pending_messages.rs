@@ -10,7 +10,8 @@ use schedlab_scheduler_core::{
 
 use super::{Cycle, pod_groups::group_key};
 use crate::{
-    cache::{BINDING_ERROR, BindFailure, ObjectKey, PodGroupRecord},
+    cache::{BINDING_ERROR, BindFailure, PodGroupRecord},
+    records::ObjectKey,
     snapshot_builder::UnschedulableReason,
 };
 

@@ -14,11 +14,9 @@ use super::{
 };
 use crate::{
     api::{PatchKind, path},
-    cache::{
-        BINDING_ERROR, ClusterCache, GPU_GROUP_LABEL, ObjectKey, PREDICTED_PLACEMENT_ANNOTATION,
-        placements_to_json,
-    },
+    cache::{BINDING_ERROR, ClusterCache},
     config::{Flavor, NodePool},
+    records::{GPU_GROUP_LABEL, ObjectKey, PREDICTED_PLACEMENT_ANNOTATION, placements_to_json},
     watch::Kind,
 };
 

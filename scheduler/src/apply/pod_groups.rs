@@ -18,11 +18,12 @@ use super::{
 use crate::{
     api::{PatchKind, path},
     cache::{
-        BINDING_ERROR, BindFailure, ClusterCache, ObjectKey, PodGroupRecord, SchedulingAttempts,
+        BINDING_ERROR, BindFailure, ClusterCache, PodGroupRecord, SchedulingAttempts,
         is_failed_attempt,
     },
     config::Flavor,
     parse::text,
+    records::ObjectKey,
     watch::Kind,
 };
 

@@ -10,9 +10,10 @@ use super::{
 };
 use crate::{
     api::ApiError,
-    cache::{ClusterCache, ObjectKey, PodRecord},
+    cache::ClusterCache,
     config::Flavor,
     parse::{list, text},
+    records::{ObjectKey, PodRecord},
 };
 
 /// Events expire after an hour, so older bindings are not reported.

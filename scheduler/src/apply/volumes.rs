@@ -15,7 +15,8 @@ use schedlab_scheduler_core::{
 use super::{Applier, Cycle, writes::Write};
 use crate::{
     api::{PatchKind, path},
-    cache::{ClusterCache, ObjectKey, VolumeCache},
+    cache::{ClusterCache, VolumeCache},
+    records::ObjectKey,
     watch::{Kind, StorageKind},
 };
 

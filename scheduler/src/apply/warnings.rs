@@ -4,8 +4,10 @@ use schedlab_scheduler_core::model::{Name, Time};
 
 use super::{Applier, Event, EventType, InvolvedObject, pod_groups, writes::Write};
 use crate::{
-    cache::{ClusterCache, ObjectKey, PRIORITY_CLASS_LABEL, PodGroupRecord, SliceFault},
+    cache::{ClusterCache, PodGroupRecord},
     config::Flavor,
+    dra::SliceFault,
+    records::{ObjectKey, PRIORITY_CLASS_LABEL},
     snapshot_builder::is_known_class,
 };
 
@@ -65,7 +67,7 @@ fn slices(cache: &ClusterCache) -> Vec<Warning> {
 }
 
 fn numa_topologies(cache: &ClusterCache) -> Vec<Warning> {
-    let warning = |(name, record): (&Name, &crate::cache::NumaRecord)| {
+    let warning = |(name, record): (&Name, &crate::records::NumaRecord)| {
         let key = ObjectKey { namespace: "".into(), name: Name::clone(name) };
         let uid = Name::clone(&record.uid);
         let malformed = record.malformed.as_ref()?;
@@ -78,7 +80,7 @@ fn numa_topologies(cache: &ClusterCache) -> Vec<Warning> {
 
 /// Pods with an invalid task priority.
 fn pods(cache: &ClusterCache) -> Vec<Warning> {
-    let warning = |(key, record): (&ObjectKey, &crate::cache::PodRecord)| {
+    let warning = |(key, record): (&ObjectKey, &crate::records::PodRecord)| {
         if !(record.is_ours && record.is_waiting()) {
             return None;
         }

@@ -15,9 +15,10 @@ use tracing::{Instrument as _, Span, info, info_span, warn};
 use super::{Applier, Event};
 use crate::{
     api::{ApiClient, ApiError, PatchKind},
-    cache::{ClusterCache, ObjectKey},
+    cache::ClusterCache,
     concurrency::WriteLimiter,
     logging::millis,
+    records::ObjectKey,
     watch::Kind,
 };
 

@@ -9,8 +9,9 @@ use super::{bind_request::BindRequest, claims, error::BindError, shared_gpu, vol
 use crate::{
     api::{ApiClient, ApiError, PatchKind, path},
     apply::{Event, EventType, InvolvedObject, rfc3339, shared_gpu_labels},
-    cache::{BINDING_ERROR, ObjectKey, PREDICTED_PLACEMENT_ANNOTATION, placements_to_json},
+    cache::BINDING_ERROR,
     parse::{at, list, text, uid},
+    records::{ObjectKey, PREDICTED_PLACEMENT_ANNOTATION, placements_to_json},
 };
 
 /// A finished attempt, with the pod as it was before (or as another writer bound it).

@@ -9,14 +9,12 @@ use serde::de::IgnoredAny;
 use super::{bind_request::BindRequest, error::BindError};
 use crate::{
     api::{ApiClient, ApiError, PatchKind, path},
-    cache::{
-        ClaimAllocation, ClaimRecord, ObjectKey, PodResourceClaim,
-        dra::claim_patches::{
-            FINALIZER, claim_path, consumer_reference, finalizer_patch, released_status,
-            status_change,
-        },
+    dra::claim_patches::{
+        FINALIZER, claim_path, consumer_reference, finalizer_patch, released_status, status_change,
     },
+    dra::{ClaimAllocation, ClaimRecord},
     parse::{annotation, at, list, name, text, uid},
+    records::{ObjectKey, PodResourceClaim},
 };
 
 const RESOURCE_API: &str = "resource.k8s.io/v1";

@@ -11,9 +11,10 @@ use tokio::time::Instant;
 use super::{attempt::Attempt, backoff, bind_request::BindRequest};
 use crate::{
     api::{ApiClient, ApiError, path},
-    cache::{ObjectKey, RESERVATION_PREFIX, gpu_groups},
+    cache::RESERVATION_PREFIX,
     config::GpuReservation,
     parse::{annotation, at, name, strings, text, uid, version},
+    records::{ObjectKey, gpu_groups},
     watch::WatchEvent,
 };
 

@@ -7,8 +7,8 @@ use schedlab_scheduler_core::model::Name;
 use super::bind_request::BindRequest;
 use crate::{
     api::{ApiClient, ApiError, PatchKind, path},
-    cache::{ObjectKey, SHARED_GPU_CONFIG_MAP_ANNOTATION},
     parse::{annotation, at, list, text, uid},
+    records::{ObjectKey, SHARED_GPU_CONFIG_MAP_ANNOTATION},
 };
 
 /// Environment variable with the devices that a container sees.

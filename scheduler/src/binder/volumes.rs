@@ -14,8 +14,9 @@ use super::{bind_request::BindRequest, error::BindError};
 use crate::{
     api::{ApiClient, ApiError, PatchKind, path},
     apply::volumes::claim_binding,
-    cache::{ClusterCache, ObjectKey, PodVolumeClaim},
+    cache::ClusterCache,
     parse::{list, text},
+    records::{ObjectKey, PodVolumeClaim},
     watch::{Kind, StorageKind},
 };
 

@@ -2,8 +2,8 @@
 
 use schedlab_scheduler_core::model::{Name, NumaAllocation, Time};
 
-use super::{ClusterCache, ObjectKey};
-use crate::parse::Malformed;
+use super::ClusterCache;
+use crate::{parse::Malformed, records::ObjectKey};
 
 impl ClusterCache {
     /// The binding was accepted: from now on the pod uses its node, with these NUMA allocations.

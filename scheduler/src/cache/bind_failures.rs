@@ -5,7 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use schedlab_scheduler_core::model::Name;
 
-use super::{ClusterCache, Condition, ObjectKey, PodRecord};
+use super::ClusterCache;
+use crate::records::{Condition, ObjectKey, PodRecord};
 
 /// KAI's reason for it in conditions of pods.
 pub(crate) const BINDING_ERROR: &str = "BindingError";

@@ -3,8 +3,11 @@
 use schedlab_api::Value;
 use schedlab_scheduler_core::model::{GpuGroup, Name, NumaAllocation, Time};
 
-use super::{ClusterCache, NodeSource, ObjectKey, PodRecord, gpu_fractions, numa};
-use crate::parse::{at, int32, list, name, text, time, uid, version};
+use super::ClusterCache;
+use crate::{
+    parse::{at, int32, list, name, text, time, uid, version},
+    records::{NodeSource, ObjectKey, PodRecord, gpu_fractions, numa},
+};
 
 /// The fields of a BindRequest that affect scheduling. It has the name of its pod.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

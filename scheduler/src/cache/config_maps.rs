@@ -5,7 +5,8 @@ use std::collections::BTreeSet;
 
 use schedlab_scheduler_core::model::Name;
 
-use super::{ClusterCache, ObjectKey, PodRecord};
+use super::ClusterCache;
+use crate::records::{ObjectKey, PodRecord};
 
 /// The existing `ConfigMap`s, and the pods that require any.
 #[derive(Debug, Default)]

@@ -3,8 +3,10 @@
 use schedlab_api::Value;
 use schedlab_scheduler_core::model::{DisruptionBudget, Name};
 
-use super::{ObjectKey, selectors::label_selector};
-use crate::parse::{at, int32};
+use crate::{
+    parse::{at, int32},
+    records::{ObjectKey, selectors::label_selector},
+};
 
 /// An invalid selector selects no pods.
 pub(super) fn from_object(object: &Value) -> DisruptionBudget {

@@ -8,10 +8,13 @@ use schedlab_scheduler_core::{
     resources::PerResource,
 };
 
-use super::{BINDING_ERROR, Owner, pod, topology};
-use crate::parse::{
-    GoDuration, Malformed, Unit, at, go_duration, list, name, non_negative, parse_time, shown,
-    text, time, uid,
+use super::{BINDING_ERROR, topology};
+use crate::{
+    parse::{
+        GoDuration, Malformed, Unit, at, go_duration, list, name, non_negative, parse_time, shown,
+        text, time, uid,
+    },
+    records::{Owner, pod},
 };
 
 /// The fields of a PodGroup that affect scheduling.

@@ -5,10 +5,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use schedlab_api::Value;
 use schedlab_scheduler_core::model::{ExcludedNodes, LabelMismatch, Name, Node, Taint};
 
-use super::{ClusterCache, find_condition, pod_requests, selectors};
+use super::ClusterCache;
 use crate::{
     config::NodePool,
     parse::{Malformed, at, list, strings, text, uid},
+    records::{find_condition, pod_requests, selectors},
 };
 
 /// The fields of a node that affect scheduling.

@@ -7,13 +7,14 @@ use schedlab_api::Value;
 use schedlab_scheduler_core::model::Name;
 
 use super::{
-    BindRequestRecord, ClaimRecord, ClusterCache, NodeRecord, NumaRecord, ObjectKey,
-    PodGroupRecord, PodRecord, PriorityClassRecord, QueueRecord, SharedGpus, disruption_budget,
-    insert_if_changed, topology,
+    BindRequestRecord, ClusterCache, NodeRecord, PodGroupRecord, PriorityClassRecord, QueueRecord,
+    SharedGpus, disruption_budget, topology,
 };
 use crate::{
+    dra::ClaimRecord,
     karta::KartaRecord,
     parse::{Malformed, strings, version},
+    records::{NumaRecord, ObjectKey, PodRecord, insert_if_changed},
     watch::{Kind, RawObject},
 };
 

@@ -8,10 +8,11 @@ use schedlab_scheduler_core::{
     resources::{Amount, PerResource},
 };
 
-use super::{ClusterCache, Condition, conditions};
+use super::ClusterCache;
 use crate::{
     config::NodePool,
     parse::{GoDuration, Malformed, go_duration, list, name, shown, strings, time, uid, version},
+    records::{Condition, conditions},
 };
 
 /// The fields of a Queue that affect scheduling.

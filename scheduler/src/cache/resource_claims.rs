@@ -2,8 +2,12 @@
 
 use schedlab_scheduler_core::model::Name;
 
-use super::{ClaimRecord, ClusterCache, ObjectKey, PodRecord};
-use crate::config::Flavor;
+use super::ClusterCache;
+use crate::{
+    config::Flavor,
+    dra::ClaimRecord,
+    records::{ObjectKey, PodRecord},
+};
 
 impl ClusterCache {
     /// Sets how GPUs that are published as devices are accounted.
@@ -12,7 +16,7 @@ impl ClusterCache {
         self
     }
 
-    pub(super) fn upsert_claim(&mut self, key: &ObjectKey, record: ClaimRecord) {
+    pub(crate) fn upsert_claim(&mut self, key: &ObjectKey, record: ClaimRecord) {
         if let Some(known) = self.resource_claims.claims.get_mut(key) {
             if known.version > record.version {
                 return;

@@ -9,7 +9,8 @@ use std::{
 
 use schedlab_scheduler_core::model::{GpuGroup, Name, PodShape};
 
-use super::{ClusterCache, ObjectKey, PodRecord};
+use super::ClusterCache;
+use crate::records::{ObjectKey, PodRecord};
 
 /// Prefix of the names of reservation pods.
 pub(crate) const RESERVATION_PREFIX: &str = "gpu-reservation-";

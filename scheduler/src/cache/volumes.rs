@@ -18,8 +18,11 @@ use schedlab_scheduler_core::model::{
 
 pub(crate) use records::{VolumeClaimRecord, VolumeRecord};
 
-use super::{ClusterCache, ObjectKey, PodRecord, PodVolumeClaim, insert_if_changed};
-use crate::watch::StorageKind;
+use super::ClusterCache;
+use crate::{
+    records::{ObjectKey, PodRecord, PodVolumeClaim, insert_if_changed},
+    watch::StorageKind,
+};
 use drivers::StorageDrivers;
 use records::{BindingMode, ClaimState, StorageClassRecord};
 

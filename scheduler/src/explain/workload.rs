@@ -14,12 +14,11 @@ use schedlab_scheduler_core::{
 
 use super::{ClusterView, OutputFormat, json, preemption_policy};
 use crate::{
-    cache::{
-        BINDING_ERROR, BindFailure, ClusterCache, ObjectKey, PodGroupRecord, PodRecord, Scheduler,
-    },
+    cache::{BINDING_ERROR, BindFailure, ClusterCache, PodGroupRecord},
     config::{Config, NodePool},
     parse::strings,
     podgrouper::{Link, PodGrouper},
+    records::{ObjectKey, PodRecord, Scheduler},
     snapshot_builder::{UNGROUPED_PREFIX, UnschedulableReason},
 };
 

@@ -10,9 +10,10 @@ use schedlab_scheduler_core::model::{Name, Time};
 use crate::{
     api::{ApiClient, ApiError, path},
     apply::{Event, EventType, InvolvedObject},
-    cache::{ObjectKey, Owner, PriorityClassRecord},
+    cache::PriorityClassRecord,
     config::DefaultPriorities,
     parse::{Malformed, name, text, uid},
+    records::{ObjectKey, Owner},
     snapshot_builder::is_known_class,
 };
 

@@ -13,9 +13,10 @@ use super::{
 };
 use crate::{
     api::{ApiClient, ApiError, PatchKind, path},
-    cache::{ClusterCache, ObjectKey, PodGroupRecord, PodRecord},
+    cache::{ClusterCache, PodGroupRecord},
     concurrency::WriteLimiter,
     parse::Malformed,
+    records::{ObjectKey, PodRecord},
     watch::Kind,
 };
 

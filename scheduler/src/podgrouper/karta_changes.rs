@@ -8,9 +8,10 @@ use super::{may_be_grouped, warnings::Warning};
 use crate::{
     api::{ApiClient, ApiError, path},
     apply::InvolvedObject,
-    cache::{ClusterCache, ObjectKey, PodGroupRecord, PodRecord},
+    cache::{ClusterCache, PodGroupRecord},
     karta::{self, KartaChanges},
     parse::Malformed,
+    records::{ObjectKey, PodRecord},
 };
 
 /// Kartas and kinds that changed since the last successful grouping; after a start, all of them.

@@ -5,8 +5,9 @@ use schedlab_scheduler_core::model::Name;
 
 use crate::{
     api::{ApiClient, ApiError, PatchKind, path},
-    cache::{ClusterCache, ObjectKey, SUB_GROUP_LABEL},
+    cache::ClusterCache,
     concurrency::WriteLimiter,
+    records::{ObjectKey, SUB_GROUP_LABEL},
     watch::Kind,
 };
 

@@ -18,9 +18,10 @@ use schedlab_scheduler_core::model::{Labels, Name};
 
 use super::defaults::Defaults;
 use crate::{
-    cache::{ObjectKey, Owner, PodRecord, PriorityClassRecord, parent_owner},
+    cache::PriorityClassRecord,
     karta::{CycleBudget, Karta},
     parse::{Malformed, list, strings},
+    records::{ObjectKey, Owner, PodRecord, parent_owner},
 };
 pub(crate) use annotations::annotation_fault;
 pub(super) use group::{Group, Member};

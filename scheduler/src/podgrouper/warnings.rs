@@ -11,8 +11,8 @@ use super::{
 use crate::{
     api::ApiClient,
     apply::{Event, EventType, InvolvedObject},
-    cache::ObjectKey,
     concurrency::WriteLimiter,
+    records::ObjectKey,
     snapshot_builder::UnschedulableReason,
 };
 

@@ -13,9 +13,10 @@ use schedlab_scheduler_core::{
 
 use crate::{
     api::{ApiClient, ApiError, Metadata, PatchKind, path},
-    cache::{ClusterCache, GroupResources, ObjectKey, PodGroupRecord},
+    cache::{ClusterCache, GroupResources, PodGroupRecord},
     concurrency::WriteLimiter,
     parse::format_milli,
+    records::ObjectKey,
 };
 
 /// Updates the status of every group. `plan` is the plan that was just applied.

@@ -7,10 +7,7 @@ use schedlab_scheduler_core::{
     resources::{Amount, PerResource},
 };
 
-use crate::{
-    cache::{Condition, QueueRecord},
-    snapshot_builder::queue_problem,
-};
+use crate::{cache::QueueRecord, records::Condition, snapshot_builder::queue_problem};
 
 /// Display unit of each resource (GPU, CPU, memory), and the number of internal units per display
 /// unit.

@@ -8,7 +8,7 @@ use tokio::time::{Instant, sleep_until};
 
 use super::{Scheduler, watched_kinds};
 use crate::{
-    cache::ObjectKey,
+    records::ObjectKey,
     watch::{Need, WatchEvent},
 };
 

@@ -163,7 +163,7 @@ fn priority_label(
     cycle: &CycleObservation<'_>,
     group: &schedlab_scheduler_core::model::PodGroup,
 ) -> Name {
-    let key = crate::cache::ObjectKey {
+    let key = crate::records::ObjectKey {
         namespace: Name::clone(&group.namespace),
         name: Name::clone(&group.name),
     };

@@ -6,10 +6,9 @@ use schedlab_scheduler_core::model::{Name, PodGroup, QueueProblem, StalenessGrac
 
 use super::{queues::QueueLookup, sub_groups::sub_group_index};
 use crate::{
-    cache::{
-        ClusterCache, ObjectKey, PodGroupRecord, PodRecord, PriorityClassRecord, SchedulingAttempts,
-    },
+    cache::{ClusterCache, PodGroupRecord, PriorityClassRecord, SchedulingAttempts},
     config::Flavor,
+    records::{ObjectKey, PodRecord},
 };
 
 /// KAI's priority of workloads without class or with a missing one.

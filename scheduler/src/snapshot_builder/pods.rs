@@ -12,8 +12,10 @@ use super::{
     sub_groups::{first_leaf, sub_group_index},
 };
 use crate::{
-    cache::{ClaimedResources, ClusterCache, ObjectKey, Phase, PodRecord},
+    cache::ClusterCache,
     config::Flavor,
+    dra::ClaimedResources,
+    records::{ObjectKey, Phase, PodRecord},
 };
 
 /// The inputs of the entry of a pod, besides its record.

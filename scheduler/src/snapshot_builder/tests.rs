@@ -11,7 +11,7 @@ use schedlab_api::{Value, json};
 use schedlab_scheduler_core::model::PodStatus;
 
 use super::*;
-use crate::{cache::ObjectKey, config::NodePool, watch::Kind};
+use crate::{config::NodePool, records::ObjectKey, watch::Kind};
 
 fn cache(objects: &[Value]) -> ClusterCache {
     let mut cache = ClusterCache::new("kai-scheduler");

@@ -11,8 +11,9 @@ use super::{
     sub_groups::sub_group_index,
 };
 use crate::{
-    cache::{ClusterCache, ObjectKey, PodRecord},
+    cache::ClusterCache,
     config::Flavor,
+    records::{ObjectKey, PodRecord},
 };
 
 impl UnschedulableReason {

@@ -11,8 +11,9 @@ use super::{
     pods::PodEntry,
 };
 use crate::{
-    cache::{Changes, ClusterCache, ObjectKey},
+    cache::{Changes, ClusterCache},
     config::Flavor,
+    records::ObjectKey,
 };
 
 impl SnapshotBuilder {

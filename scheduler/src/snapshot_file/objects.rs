@@ -7,8 +7,10 @@ use schedlab_api::Value;
 use schedlab_scheduler_core::model::{Name, QueueProblem};
 
 use crate::{
-    cache::{ClusterCache, ObjectKey, QueueRecord, SliceFault},
+    cache::{ClusterCache, QueueRecord},
+    dra::SliceFault,
     parse::{Malformed, at, int32, parse_time, shown, text},
+    records::ObjectKey,
     snapshot_builder::queue_problem,
     watch::Kind,
 };

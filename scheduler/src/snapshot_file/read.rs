@@ -17,9 +17,10 @@ use super::{
     objects, types,
 };
 use crate::{
-    cache::{ClusterCache, ObjectKey},
+    cache::ClusterCache,
     config::{Config, ConfigSource},
     parse::Malformed,
+    records::ObjectKey,
     watch::Kind,
 };
 

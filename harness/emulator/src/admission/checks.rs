@@ -1,9 +1,9 @@
 //! Checks that the validations of several kinds share: quantities, resource names, kubelet timing
 //! annotations, and the taints that the system sets.
 
-use crate::error::FieldErrors;
-use crate::kubelet_timing;
-use crate::names;
+use crate::api_types::error::FieldErrors;
+use crate::api_types::kubelet_timing;
+use crate::api_types::names;
 use schedlab_api::Value;
 use schedlab_api::object;
 use schedlab_api::quantity::{self, Milli};

@@ -3,10 +3,10 @@
 use std::sync::Arc;
 
 use super::Admission;
-use crate::error::go_format::go_value;
-use crate::error::{ApiError, FieldErrors};
-use crate::kinds;
-use crate::kinds::schema::Schema;
+use crate::api_types::error::go_format::go_value;
+use crate::api_types::error::{ApiError, FieldErrors};
+use crate::api_types::kinds;
+use crate::api_types::kinds::schema::Schema;
 use schedlab_api::{Value, json, object};
 
 /// The annotation that approves a CRD in the groups `k8s.io` and `kubernetes.io`.

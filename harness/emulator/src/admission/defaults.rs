@@ -1,10 +1,13 @@
 //! Defaults of the built-in kinds, as the API server fills them in.
 
+pub(super) mod pod_template;
+
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 
-use super::pod_template::{fill_spec, items_mut};
-use super::{service, webhook_configuration};
-use crate::kinds::Kind;
+use super::webhook_configuration;
+use crate::admission::core::service;
+use crate::admission::defaults::pod_template::{fill_spec, items_mut};
+use crate::api_types::kinds::Kind;
 use schedlab_api::{
     Value, json,
     object::{self, fill_count, fill_text, set_default},
@@ -71,7 +74,7 @@ pub(super) fn fill(kind: &Kind, object: &mut Value) {
         }
         ("apps", "StatefulSet") => fill_stateful_set(object),
         ("apps", "DaemonSet") => fill_daemon_set(object),
-        ("autoscaling", "HorizontalPodAutoscaler") => super::autoscaler::fill(object),
+        ("autoscaling", "HorizontalPodAutoscaler") => crate::admission::autoscaling::fill(object),
         ("batch", "Job") => fill_job(&mut object["spec"]),
         ("batch", "CronJob") => fill_cron_job(object),
         ("resource.k8s.io", "ResourceClaim") => fill_claim(&mut object["spec"]),
@@ -141,7 +144,7 @@ fn fill_pod(pod: &mut Value) {
     if spec["hostNetwork"] == true {
         fill_host_ports(spec);
     }
-    super::pod::pod_resources::fill(pod);
+    crate::admission::core::pod::pod_resources::fill(pod);
 }
 
 /// With `hostNetwork` the host port defaults to the container port.
@@ -158,7 +161,7 @@ fn fill_template(template: &mut Value) {
     if template.is_object() {
         set_default(template, &["metadata"], json!({}));
         fill_spec(&mut template["spec"]);
-        super::pod::drop_empty_overhead(&mut template["spec"]);
+        crate::admission::core::pod::drop_empty_overhead(&mut template["spec"]);
     }
 }
 

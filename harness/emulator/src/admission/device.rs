@@ -10,9 +10,9 @@ use std::collections::BTreeSet;
 use std::sync::LazyLock;
 
 use super::Admission;
-use crate::error::FieldErrors;
-use crate::expression::{self, CelType, Scope};
-use crate::names;
+use crate::api_types::error::FieldErrors;
+use crate::api_types::expression::{self, CelType, Scope};
+use crate::api_types::names;
 use schedlab_api::{
     Value,
     object::{list, text},

@@ -5,8 +5,8 @@ use std::collections::BTreeSet;
 
 use super::checks::{amount, check_resource_name, is_standard};
 use super::limit_ranger::format_ratio;
-use crate::error::FieldErrors;
-use crate::names;
+use crate::api_types::error::FieldErrors;
+use crate::api_types::names;
 use schedlab_api::{
     Map, Text, Value,
     object::{self, list, map, text},

@@ -5,11 +5,11 @@ use std::collections::BTreeMap;
 
 use super::Admission;
 use super::checks::amount;
-use super::pod_template::items_mut;
-use crate::error::ApiError;
-use crate::pod_requests::{Amounts, pod_limits, pod_requests};
-use crate::quota;
-use crate::resource::Resource;
+use crate::admission::defaults::pod_template::items_mut;
+use crate::admission::quota;
+use crate::api_types::error::ApiError;
+use crate::api_types::pod_requests::{Amounts, pod_limits, pod_requests};
+use crate::api_types::resource::Resource;
 use schedlab_api::{
     Text, Value,
     object::{self, list, map, text},

@@ -2,8 +2,8 @@
 
 use std::sync::LazyLock;
 
-use crate::error::FieldErrors;
-use crate::expression::{self, CelType, Scope};
+use crate::api_types::error::FieldErrors;
+use crate::api_types::expression::{self, CelType, Scope};
 
 /// Checks the CEL expression at `field`.
 pub(super) fn check(expression: &str, field: &str, errors: &mut FieldErrors) {

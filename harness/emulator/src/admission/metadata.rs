@@ -1,10 +1,10 @@
 //! Validation of the metadata of every object.
 
 use super::Admission;
-use crate::error::{ApiError, FieldErrors};
-use crate::kinds::Origin;
-use crate::kinds::metadata::{check_annotations, check_labels, check_owners};
-use crate::names;
+use crate::api_types::error::{ApiError, FieldErrors};
+use crate::api_types::kinds::Origin;
+use crate::api_types::kinds::metadata::{check_annotations, check_labels, check_owners};
+use crate::api_types::names;
 use schedlab_api::{Value, object};
 
 pub(super) fn check(admission: &Admission<'_>, object: &Value) -> Result<(), ApiError> {

@@ -1,9 +1,9 @@
 //! Validation of roles and role bindings. The emulator does not authorize requests; it only rejects
 //! invalid objects.
 
-use crate::error::FieldErrors;
-use crate::kinds::Kind;
-use crate::names;
+use crate::api_types::error::FieldErrors;
+use crate::api_types::kinds::Kind;
+use crate::api_types::names;
 use schedlab_api::{
     Value,
     object::{list, text},

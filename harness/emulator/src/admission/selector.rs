@@ -1,7 +1,7 @@
 //! Validation of label selectors in objects.
 
-use crate::error::FieldErrors;
-use crate::names;
+use crate::api_types::error::FieldErrors;
+use crate::api_types::names;
 use schedlab_api::{
     Value,
     object::{list, map, text},

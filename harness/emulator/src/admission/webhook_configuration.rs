@@ -1,10 +1,10 @@
 //! Defaults and validation of webhook configurations.
 
 use super::match_conditions;
-use super::pod_template::items_mut;
-use crate::error::FieldErrors;
-use crate::kinds::Kind;
-use crate::webhook_matching::uses_authorizer;
+use crate::admission::defaults::pod_template::items_mut;
+use crate::admission::webhooks::uses_authorizer;
+use crate::api_types::error::FieldErrors;
+use crate::api_types::kinds::Kind;
 use schedlab_api::{
     Value, json,
     object::{list, number, set_default, text},

@@ -1,10 +1,10 @@
 //! Adoption and release of objects: an owner adopts matching objects without a controller, and
 //! releases objects that no longer match its selector.
 
-use super::cache::{InformerCache, ObjectChange, controller_of};
 use super::workload::controlled_by;
-use super::{ApiRequest, Context};
-use crate::label_selector::LabelSelector;
+use crate::api_types::label_selector::LabelSelector;
+use crate::reconcile::cache::{InformerCache, ObjectChange, controller_of};
+use crate::reconcile::{ApiRequest, Context};
 use crate::store::{Key, Object, Resource};
 use schedlab_api::{
     Value, json,

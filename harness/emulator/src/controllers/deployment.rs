@@ -6,14 +6,15 @@ mod proportion;
 mod rollout;
 mod status;
 
+use super::WriteRefusal;
 use super::adoption::{adopters, claim_objects};
-use super::fields::string_entries;
-use super::reconcile_result::EventSpec;
-use super::resources::{DEPLOYMENTS, PODS, REPLICA_SETS};
 use super::workload::{count_at, from_template, owner_keys, set_entries, template_hash};
-use super::{
+use crate::reconcile::fields::string_entries;
+use crate::reconcile::resources::{DEPLOYMENTS, PODS, REPLICA_SETS};
+use crate::reconcile::result::EventSpec;
+use crate::reconcile::{
     ApiRequest, Context, Controller, InformerCache, ObjectChange, ReconcileResult, WatchedKinds,
-    WriteRefusal, controller_of,
+    controller_of,
 };
 use crate::store::{Key, Object};
 use schedlab_api::{
@@ -97,7 +98,7 @@ fn reconcile(key: &Key, ctx: &Context) -> ReconcileResult {
     let new = old.iter().position(|(_, set)| template_without_hash(set) == *template);
     let new = new.map(|index| old.remove(index));
     let sets = DeploymentSets { key, deployment, new, old };
-    let paused = super::fields::flag(deployment, &["spec", "paused"]);
+    let paused = crate::reconcile::fields::flag(deployment, &["spec", "paused"]);
     let is_scaled = paused || proportion::is_scaling_event(&sets);
     let mut writes = if is_scaled { proportion::scale_all(&sets, ctx) } else { Vec::new() };
     if writes.is_empty() && !paused {

@@ -5,18 +5,18 @@ use std::collections::BTreeSet;
 
 use jiff::Timestamp;
 
-use super::cache::OwnerReference;
-use super::fields::{
+use super::workload::{api_count, count_at, is_active, is_ready, scaled_value};
+use crate::api_types::label_selector::LabelSelector;
+use crate::reconcile::cache::OwnerReference;
+use crate::reconcile::fields::{
     Condition, after_secs, set_condition, set_condition_field, string_entries, time,
 };
-use super::reconcile_result::EventSpec;
-use super::resources::{BUDGETS, DEPLOYMENTS, PODS};
-use super::workload::{api_count, count_at, is_active, is_ready, scaled_value};
-use super::{
+use crate::reconcile::resources::{BUDGETS, DEPLOYMENTS, PODS};
+use crate::reconcile::result::EventSpec;
+use crate::reconcile::{
     ApiRequest, Context, Controller, InformerCache, ObjectChange, ReconcileResult, WatchedKinds,
     controller_of,
 };
-use crate::label_selector::LabelSelector;
 use crate::store::{Key, Object};
 use schedlab_api::{
     Map, Value, json,

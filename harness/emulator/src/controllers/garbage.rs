@@ -5,9 +5,9 @@
 //! Kubernetes, an object with an owner of an unknown kind is kept, and so is a cluster-scoped object
 //! with a namespaced owner.
 
-use super::cache::{OwnerReference, OwnerScope, owners};
-use super::resources::CRDS;
-use super::{
+use crate::reconcile::cache::{OwnerReference, OwnerScope, owners};
+use crate::reconcile::resources::CRDS;
+use crate::reconcile::{
     ApiRequest, Context, Controller, InformerCache, ObjectChange, ReconcileResult, WatchedKinds,
 };
 use crate::store::{Key, Object};

@@ -18,14 +18,14 @@ mod policy;
 use jiff::Timestamp;
 
 use super::adoption::{adopters, claim_objects};
-use super::fields::{
+use super::workload::{delete_pod, is_managed_elsewhere, owner_keys};
+use crate::reconcile::fields::{
     Condition, after_secs, find_condition, flag, format_time, set_condition, set_condition_time,
     time,
 };
-use super::reconcile_result::EventSpec;
-use super::resources::{JOBS, PODS};
-use super::workload::{delete_pod, is_managed_elsewhere, owner_keys};
-use super::{
+use crate::reconcile::resources::{JOBS, PODS};
+use crate::reconcile::result::EventSpec;
+use crate::reconcile::{
     ApiRequest, Context, Controller, InformerCache, ObjectChange, ReconcileResult, WatchedKinds,
     controller_of,
 };

@@ -6,11 +6,11 @@
 mod jobs;
 mod status;
 
-use super::fields::{Condition, after_secs, find_condition, flag, set_condition, time};
-use super::reconcile_result::EventSpec;
-use super::resources::{JOB_SETS, JOBS};
 use super::workload::{count_at, is_managed_elsewhere, owner_keys};
-use super::{
+use crate::reconcile::fields::{Condition, after_secs, find_condition, flag, set_condition, time};
+use crate::reconcile::resources::{JOB_SETS, JOBS};
+use crate::reconcile::result::EventSpec;
+use crate::reconcile::{
     ApiRequest, Context, Controller, InformerCache, ObjectChange, ReconcileResult, WatchedKinds,
 };
 use crate::store::{Key, Object};

@@ -1,8 +1,8 @@
 //! Creates the default objects of every namespace: the `default` service account and the `ConfigMap`
 //! with the root CA. The certificate is empty, since no container runs.
 
-use super::resources::{CONFIG_MAPS, NAMESPACES, SERVICE_ACCOUNTS};
-use super::{
+use crate::reconcile::resources::{CONFIG_MAPS, NAMESPACES, SERVICE_ACCOUNTS};
+use crate::reconcile::{
     ApiRequest, Context, Controller, InformerCache, ObjectChange, ReconcileResult, WatchedKinds,
 };
 use crate::store::{Key, Store, Write};

@@ -3,9 +3,9 @@
 
 use std::collections::BTreeMap;
 
-use super::fields::{Condition, set_condition};
-use super::resources::NAMESPACES;
-use super::{
+use crate::reconcile::fields::{Condition, set_condition};
+use crate::reconcile::resources::NAMESPACES;
+use crate::reconcile::{
     ApiRequest, Context, Controller, InformerCache, ObjectChange, ReconcileResult, WatchedKinds,
 };
 use crate::store::{Key, Object, Op, Subresource};

@@ -5,14 +5,14 @@
 
 use jiff::Timestamp;
 
-use super::fields::{Condition, after_secs, format_time, set_condition, time};
-use super::node::{is_final_renewal, keys_to_reconcile as concerns_node, lease_key};
-use super::reconcile_result::EventSpec;
-use super::resources::{LEASES, NODES, PODS};
-use super::{
+use crate::admission::{NOT_READY, UNREACHABLE};
+use crate::kubelet::node::{is_final_renewal, keys_to_reconcile as concerns_node, lease_key};
+use crate::reconcile::fields::{Condition, after_secs, format_time, set_condition, time};
+use crate::reconcile::resources::{LEASES, NODES, PODS};
+use crate::reconcile::result::EventSpec;
+use crate::reconcile::{
     ApiRequest, Context, Controller, InformerCache, ObjectChange, ReconcileResult, WatchedKinds,
 };
-use crate::admission::{NOT_READY, UNREACHABLE};
 use crate::store::Key;
 use schedlab_api::{
     Value, json,
@@ -107,7 +107,7 @@ fn sync_taints(key: &Key, node: &Value, now: Timestamp) -> Option<ApiRequest> {
         // The kubelet has not reported yet: the node keeps its initial taint.
         None => return None,
     };
-    let cordoned = super::fields::flag(node, &["spec", "unschedulable"]);
+    let cordoned = crate::reconcile::fields::flag(node, &["spec", "unschedulable"]);
     let before = list(node, &["spec", "taints"]);
     let is_due =
         |(taint, _): &(&str, &str)| health == Some(*taint) || (cordoned && *taint == UNSCHEDULABLE);

@@ -8,10 +8,10 @@
 
 use jiff::Timestamp;
 
-use super::fields::{Condition, after_secs, find_condition, set_condition, time};
-use super::pod_status::{is_finished, node_name};
-use super::resources::{NODES, PODS};
-use super::{
+use crate::reconcile::fields::{Condition, after_secs, find_condition, set_condition, time};
+use crate::reconcile::pod_status::{is_finished, node_name};
+use crate::reconcile::resources::{NODES, PODS};
+use crate::reconcile::{
     ApiRequest, Context, Controller, InformerCache, ObjectChange, ReconcileResult, WatchedKinds,
 };
 use crate::store::{Key, Object};

@@ -6,11 +6,11 @@
 mod pods;
 mod status;
 
-use super::fields::{Condition, after_secs, flag, format_time, set_condition, time};
-use super::reconcile_result::EventSpec;
-use super::resources::{PODS, PYTORCH_JOBS};
 use super::workload::{is_active, is_managed_elsewhere, owner_keys};
-use super::{
+use crate::reconcile::fields::{Condition, after_secs, flag, format_time, set_condition, time};
+use crate::reconcile::resources::{PODS, PYTORCH_JOBS};
+use crate::reconcile::result::EventSpec;
+use crate::reconcile::{
     ApiRequest, Context, Controller, InformerCache, ObjectChange, ReconcileResult, WatchedKinds,
 };
 use crate::store::{Key, Object};

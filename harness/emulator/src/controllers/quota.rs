@@ -1,11 +1,11 @@
 //! The `ResourceQuota` controller: recomputes the usage of a quota when the quota changes, and when
 //! counted objects are removed. Quota admission adds the usage of new objects.
 
-use super::resources::{PODS, QUOTAS};
-use super::{
+use crate::admission::quota::{Item, collections, has_released_resources, release_time, status};
+use crate::reconcile::resources::{PODS, QUOTAS};
+use crate::reconcile::{
     ApiRequest, Context, Controller, InformerCache, ObjectChange, ReconcileResult, WatchedKinds,
 };
-use crate::quota::{Item, collections, has_released_resources, release_time, status};
 use crate::store::Key;
 use schedlab_api::{
     Value,
@@ -61,6 +61,6 @@ fn reconcile(key: &Key, ctx: &Context) -> ReconcileResult {
     let leaving = collections.iter().filter(|resource| **resource == *PODS);
     let leaving = leaving.flat_map(|pods| ctx.cache.in_namespace(pods, &key.namespace));
     let later = leaving.filter_map(|(_, pod)| release_time(pod)).filter(|time| *time >= ctx.now);
-    let again = later.min().map(|time| super::fields::after_secs(time, 1));
+    let again = later.min().map(|time| crate::reconcile::fields::after_secs(time, 1));
     ReconcileResult::from_writes(ApiRequest::status_update(key, quota, seen)).requeue_by(again)
 }

@@ -1,17 +1,19 @@
 //! The ReplicaSet controller: maintains the desired number of active pods, and adopts matching
 //! orphans.
 
+use super::WriteRefusal;
 use super::adoption::{adopters, claim_objects};
-use super::fields::{Condition, drop_condition, find_condition, set_condition, set_counts};
-use super::pod_status::is_finished;
-use super::resources::{PODS, REPLICA_SETS};
 use super::workload::{
     BURST, api_count, available_at, count_at, create_pod, delete_pod, free_names, generated_pod,
     is_active, is_ready, owner_keys, pods_to_delete, to_size,
 };
-use super::{
+use crate::reconcile::fields::{
+    Condition, drop_condition, find_condition, set_condition, set_counts,
+};
+use crate::reconcile::pod_status::is_finished;
+use crate::reconcile::resources::{PODS, REPLICA_SETS};
+use crate::reconcile::{
     ApiRequest, Context, Controller, InformerCache, ObjectChange, ReconcileResult, WatchedKinds,
-    WriteRefusal,
 };
 use crate::store::{Key, Object};
 use schedlab_api::{

@@ -1,12 +1,12 @@
 //! The resource claim controller: creates claims from templates for pods, and deallocates unused
 //! claims. The scheduler allocates them.
 
-use super::cache::controller_of;
-use super::pod_status::{entry_name, is_finished, pod_claims};
-use super::reconcile_result::EventSpec;
-use super::resources::{PODS, RESOURCE_CLAIM_TEMPLATES, RESOURCE_CLAIMS};
 use super::workload::{controlled_by, free_name};
-use super::{
+use crate::reconcile::cache::controller_of;
+use crate::reconcile::pod_status::{entry_name, is_finished, pod_claims};
+use crate::reconcile::resources::{PODS, RESOURCE_CLAIM_TEMPLATES, RESOURCE_CLAIMS};
+use crate::reconcile::result::EventSpec;
+use crate::reconcile::{
     ApiRequest, Context, Controller, InformerCache, ObjectChange, ReconcileResult, WatchedKinds,
 };
 use crate::store::{Key, Object};

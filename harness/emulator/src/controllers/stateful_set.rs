@@ -9,14 +9,14 @@ mod revisions;
 use std::collections::BTreeMap;
 
 use super::adoption::{adopters, claim_objects};
-use super::fields::set_counts;
-use super::pod_status::is_finished;
-use super::reconcile_result::EventSpec;
-use super::resources::{CONTROLLER_REVISIONS, PODS, STATEFUL_SETS, VOLUME_CLAIMS};
 use super::workload::{
     BURST, api_count, count_at, generated_pod, is_active, is_ready, owner_keys, set_entries,
 };
-use super::{
+use crate::reconcile::fields::set_counts;
+use crate::reconcile::pod_status::is_finished;
+use crate::reconcile::resources::{CONTROLLER_REVISIONS, PODS, STATEFUL_SETS, VOLUME_CLAIMS};
+use crate::reconcile::result::EventSpec;
+use crate::reconcile::{
     ApiRequest, Context, Controller, InformerCache, ObjectChange, ReconcileResult, WatchedKinds,
 };
 use crate::store::{Key, Object};

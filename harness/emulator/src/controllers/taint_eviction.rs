@@ -3,11 +3,11 @@
 
 use jiff::Timestamp;
 
-use super::fields::{Condition, after_secs, set_condition, time};
-use super::pod_status::{is_finished, no_execute_taints, node_name};
-use super::reconcile_result::EventSpec;
-use super::resources::{NODES, PODS};
-use super::{
+use crate::reconcile::fields::{Condition, after_secs, set_condition, time};
+use crate::reconcile::pod_status::{is_finished, no_execute_taints, node_name};
+use crate::reconcile::resources::{NODES, PODS};
+use crate::reconcile::result::EventSpec;
+use crate::reconcile::{
     ApiRequest, Context, Controller, InformerCache, ObjectChange, ReconcileResult, WatchedKinds,
 };
 use crate::store::Key;

@@ -2,11 +2,11 @@
 
 use std::sync::Arc;
 
-use super::{
-    CONTROLLERS, Context, Controller, InformerCache, KWOK_COMPANION, KubeletDefaults, ObjectChange,
-    ReconcileResult, key_of,
+use super::{CONTROLLERS, KWOK_COMPANION};
+use crate::api_types::kinds::Kinds;
+use crate::reconcile::{
+    Context, Controller, InformerCache, KubeletDefaults, ObjectChange, ReconcileResult, key_of,
 };
-use crate::kinds::Kinds;
 use crate::store::{Key, Op, Subresource};
 use schedlab_api::{
     Value, json,

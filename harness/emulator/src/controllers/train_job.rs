@@ -8,11 +8,11 @@
 //! Left out: initializers, pod template overrides, environment for torchrun and MPI, namespaced
 //! runtimes.
 
-use super::fields::{Condition, find_condition, flag, set_condition, string_entries};
-use super::reconcile_result::EventSpec;
-use super::resources::{JOB_SETS, TRAIN_JOBS, TRAINING_RUNTIMES};
 use super::workload::{controlled_by, count_at, is_managed_elsewhere, owner_keys};
-use super::{
+use crate::reconcile::fields::{Condition, find_condition, flag, set_condition, string_entries};
+use crate::reconcile::resources::{JOB_SETS, TRAIN_JOBS, TRAINING_RUNTIMES};
+use crate::reconcile::result::EventSpec;
+use crate::reconcile::{
     ApiRequest, Context, Controller, InformerCache, ObjectChange, ReconcileResult, WatchedKinds,
 };
 use crate::store::{Key, Object};

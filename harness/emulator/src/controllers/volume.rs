@@ -4,15 +4,15 @@
 //!
 //! Left out: provisioning, recycling and deletion of volumes. A claim without a volume stays pending.
 
-use super::fields::format_time;
-use super::pod_status::is_finished;
-use super::resources::{PODS, STORAGE_CLASSES, VOLUME_CLAIMS, VOLUMES};
 use super::workload::controlled_by;
-use super::{
+use crate::admission::{default_storage_class, names_storage_class};
+use crate::api_types::label_selector::LabelSelector;
+use crate::reconcile::fields::format_time;
+use crate::reconcile::pod_status::is_finished;
+use crate::reconcile::resources::{PODS, STORAGE_CLASSES, VOLUME_CLAIMS, VOLUMES};
+use crate::reconcile::{
     ApiRequest, Context, Controller, InformerCache, ObjectChange, ReconcileResult, WatchedKinds,
 };
-use crate::admission::{default_storage_class, names_storage_class};
-use crate::label_selector::LabelSelector;
 use crate::store::{Key, Object};
 use schedlab_api::{
     Value, json,

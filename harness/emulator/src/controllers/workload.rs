@@ -5,12 +5,12 @@ use std::cmp::Reverse;
 
 use jiff::Timestamp;
 
-use super::cache::{InformerCache, ObjectChange, controller_of};
-use super::fields::{after_secs, find_condition, time};
-use super::pod_status::is_finished;
-use super::reconcile_result::{EventSpec, fingerprint};
-use super::resources::PODS;
-use super::{ApiRequest, Context};
+use crate::reconcile::cache::{InformerCache, ObjectChange, controller_of};
+use crate::reconcile::fields::{after_secs, find_condition, time};
+use crate::reconcile::pod_status::is_finished;
+use crate::reconcile::resources::PODS;
+use crate::reconcile::result::{EventSpec, fingerprint};
+use crate::reconcile::{ApiRequest, Context};
 use crate::store::{Key, Object, Resource};
 use schedlab_api::{
     Map, Value, json,

@@ -60,7 +60,7 @@ fn outcome(cluster: &TestCluster) -> String {
     let budget = cluster.get("poddisruptionbudgets", "pdb");
     let condition = &list(&budget, &["status", "conditions"])[0];
     let pod = &cluster.all("pods")[0];
-    let key = crate::controllers::key_of(&Resource::new("", "pods"), pod);
+    let key = crate::reconcile::key_of(&Resource::new("", "pods"), pod);
     let evicted = cluster.write(key, Op::Evict(json!({"metadata": {"name": name(pod)}})));
     let code = evicted.map_or_else(|error| error.code, |_| 201);
     format!(

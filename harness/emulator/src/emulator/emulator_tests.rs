@@ -156,7 +156,7 @@ async fn a_dropped_emulator_stops_its_controllers() {
         schedlab_api::Value::clone(store.list(&nodes, None).next().expect("the node"))
     });
     set(&mut node, &["spec", "unschedulable"], true.into());
-    let key = crate::controllers::key_of(&nodes, &node);
+    let key = crate::reconcile::key_of(&nodes, &node);
     store
         .change(|store, now| {
             let op = crate::store::Op::Update(crate::store::Subresource::None, node);

@@ -2,8 +2,8 @@
 
 use schedlab_api::object::{annotation, condition, is_deleting, name, text};
 
-use crate::controllers::key_of;
 use crate::emulator::test_cluster::{self, TestCluster};
+use crate::reconcile::key_of;
 use crate::store::Op;
 
 /// A Job `train` whose pods run for two seconds and exit with a code.

@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use super::{Emulator, Options};
+use crate::api_types::error::ApiError;
 use crate::clock::Clock;
-use crate::controllers::key_of;
-use crate::error::ApiError;
+use crate::reconcile::key_of;
 use crate::store::{
     DeleteOptions, FieldValidation, Key, LogEntry, Object, Op, Propagation, Resource, Subresource,
     Write, WriteOutcome,

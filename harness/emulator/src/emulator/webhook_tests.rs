@@ -10,7 +10,7 @@ use k8s_openapi::api::core::v1::ConfigMap;
 use kube::api::{Api, Patch, PatchParams, PostParams};
 
 use super::test_cluster::{TestCluster, job};
-use crate::webhook_client::ServiceHandler;
+use crate::admission::webhooks::client::ServiceHandler;
 use schedlab_api::{
     Value, json,
     object::{annotation, text},

@@ -9,7 +9,7 @@ use super::FleetError;
 use super::pool::NODES_MAX;
 use super::spanned_value::{FleetFile, Scalar};
 use super::taint::TaintText;
-use crate::{kubelet_timing, names};
+use crate::api_types::{kubelet_timing, names};
 
 /// Validates the labels of a pool.
 pub(super) fn labels(

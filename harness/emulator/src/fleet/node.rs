@@ -3,7 +3,7 @@
 use super::node_padding;
 use super::pool::{GpusBy, ObjectSize, Pool};
 use super::taint::TaintText;
-use crate::controllers::PUBLISHED;
+use crate::kubelet::device_driver::PUBLISHED;
 use schedlab_api::{Map, Value, json};
 
 /// The node with a name. `index` is its index in the fleet, which determines its topology domains.

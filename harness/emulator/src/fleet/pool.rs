@@ -10,8 +10,8 @@ use super::FleetError;
 use super::labels;
 use super::spanned_value::{FleetFile, Scalar, UsedNames, parse_yaml};
 use super::taint::TaintText;
-use crate::controllers::{EXIT_CODE, RUN_TIME, STARTUP, TERMINATION};
-use crate::names;
+use crate::api_types::kubelet_timing::{EXIT_CODE, RUN_TIME, STARTUP, TERMINATION};
+use crate::api_types::names;
 
 /// The maximum number of nodes in a pool.
 pub(super) const NODES_MAX: u64 = 100_000;

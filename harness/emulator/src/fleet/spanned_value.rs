@@ -10,7 +10,7 @@ use serde_path_to_error::Track;
 use serde_saphyr::{Location, SnippetMode, Spanned, UserMessageFormatter};
 
 use super::{FleetError, FleetLocation};
-use crate::controllers::parse_duration;
+use crate::api_types::kubelet_timing::parse_duration;
 
 /// A number or string as written in the file.
 #[derive(Clone, Debug, PartialEq, Eq)]

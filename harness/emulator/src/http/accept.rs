@@ -1,6 +1,6 @@
 //! The `Accept` header: encoding and format of a response.
 
-use crate::error::ApiError;
+use crate::api_types::error::ApiError;
 
 /// The negotiated form of a response. Unsupported media types, such as protobuf, are skipped.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -7,7 +7,7 @@ use super::accept::Accept;
 use super::decode;
 use super::path::Target;
 use super::response::{self, ApiResponse};
-use crate::error::ApiError;
+use crate::api_types::error::ApiError;
 use schedlab_api::{Value, json};
 
 /// Group, plural and kind of the reviews; all are cluster-scoped and of version `v1`.

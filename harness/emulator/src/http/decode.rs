@@ -6,7 +6,7 @@ use ::http::HeaderMap;
 use ::http::header::CONTENT_TYPE;
 
 use super::protobuf;
-use crate::error::{ApiError, go_json};
+use crate::api_types::error::{ApiError, go_json};
 use crate::store::{DuplicateFields, PatchBody};
 use duplicates::DuplicateField;
 use schedlab_api::{Value, object::go_type};

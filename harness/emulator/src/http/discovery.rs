@@ -5,8 +5,8 @@ use ::http::StatusCode;
 use super::accept::{Accept, ResponseFormat};
 use super::access_review::REVIEWS;
 use super::response::{self, ApiResponse};
-use crate::error::ApiError;
-use crate::kinds::{Kind, Kinds, version_rank};
+use crate::api_types::error::ApiError;
+use crate::api_types::kinds::{Kind, Kinds, version_rank};
 use schedlab_api::{Value, json};
 
 const ALL_VERBS: [&str; 8] =

@@ -17,9 +17,9 @@ use super::KUBERNETES_VERSION;
 use super::accept::Encoding;
 use super::discovery::group_versions;
 use super::response::{self, ApiResponse};
-use crate::error::ApiError;
-use crate::kinds::{Kind, Kinds, Origin};
-use crate::shared::SharedStore;
+use crate::api_types::error::ApiError;
+use crate::api_types::kinds::{Kind, Kinds, Origin};
+use crate::store::shared::SharedStore;
 use schedlab_api::{Map, Value, json};
 
 /// The media type of version 2 in protobuf. Older clients request it with `@` before `v1.0`.

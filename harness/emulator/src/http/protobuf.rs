@@ -190,7 +190,7 @@ mod tests {
     use schedlab_api::json;
 
     use super::*;
-    use crate::kinds::Kinds;
+    use crate::api_types::kinds::Kinds;
 
     /// Field `number` with bytes.
     fn field(number: u8, bytes: &[u8]) -> Vec<u8> {

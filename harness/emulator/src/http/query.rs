@@ -1,11 +1,11 @@
 //! Query parameters of a request.
 
-use crate::error::{ApiError, Cause, Details};
-use crate::field_selector::FieldSelector;
-use crate::kinds::Kind;
-use crate::label_selector::LabelSelector;
+use crate::api_types::error::{ApiError, Cause, Details};
+use crate::api_types::field_selector::FieldSelector;
+use crate::api_types::kinds::Kind;
+use crate::api_types::label_selector::LabelSelector;
+use crate::store::watch::WatchQuery;
 use crate::store::{FieldValidation, ListQuery, Propagation};
-use crate::watch::WatchQuery;
 
 use super::path::percent_decoded;
 

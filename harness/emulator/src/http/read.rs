@@ -7,8 +7,8 @@ use super::query::PathSelection;
 use super::response::{self, ApiResponse};
 use super::table::{Table, partial_metadata};
 use super::{RequestContext, encode};
-use crate::error::ApiError;
-use crate::kinds::Origin;
+use crate::api_types::error::ApiError;
+use crate::api_types::kinds::Origin;
 use crate::store::{Key, ListPage, Object};
 use schedlab_api::{Value, json, object};
 

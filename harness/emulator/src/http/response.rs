@@ -12,7 +12,7 @@ use hyper::body::Bytes;
 use serde::Serialize;
 
 use super::accept::Encoding;
-use crate::error::ApiError;
+use crate::api_types::error::ApiError;
 use schedlab_api::{Value, json};
 
 /// The chunks of a streamed body.

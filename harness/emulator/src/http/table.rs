@@ -11,7 +11,7 @@ mod workload;
 use jiff::Timestamp;
 use serde::Serialize;
 
-use crate::kinds::{Column, Kind, Origin};
+use crate::api_types::kinds::{Column, Kind, Origin};
 use schedlab_api::{
     Value,
     duration::age,

@@ -11,8 +11,8 @@ use jiff::Timestamp;
 
 use super::Router;
 use crate::clock::Clock;
-use crate::shared::SharedStore;
 use crate::store::Store;
+use crate::store::shared::SharedStore;
 use schedlab_api::{Value, json};
 
 /// A router without controllers, with the namespace `default`.

@@ -18,10 +18,10 @@ use super::encode;
 use super::response::{self, ApiResponse, status_object};
 use super::serialized_cache::SerializedCache;
 use super::table::{Table, partial_metadata};
-use crate::error::ApiError;
-use crate::kinds::Kind;
-use crate::shared::SharedStore;
-use crate::watch::{Bookmark, LiveWatch, WatchEvent};
+use crate::api_types::error::ApiError;
+use crate::api_types::kinds::Kind;
+use crate::store::shared::SharedStore;
+use crate::store::watch::{Bookmark, LiveWatch, WatchEvent};
 use schedlab_api::Value;
 
 impl RequestContext<'_> {

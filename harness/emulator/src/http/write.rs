@@ -7,8 +7,8 @@ use super::RequestContext;
 use super::decode::{self, WithDuplicates};
 use super::query::{invalid_options, parse_propagation};
 use super::response::{self, ApiResponse};
-use crate::error::ApiError;
-use crate::kinds::Origin;
+use crate::api_types::error::ApiError;
+use crate::api_types::kinds::Origin;
 use crate::store::{
     DeleteOptions, DuplicateFields, FieldValidation, ListPage, Op, PatchBody, Preconditions,
     Propagation, Subresource, Write, WriteOutcome,

@@ -2,7 +2,7 @@
 
 use base64::{DecodeError, Engine as _, engine::general_purpose::URL_SAFE_NO_PAD};
 
-use crate::error::{ApiError, go_json};
+use crate::api_types::error::{ApiError, go_json};
 use schedlab_api::{Value, json, object};
 
 /// A decoded `continue` token. Revision 0 means the current revision.

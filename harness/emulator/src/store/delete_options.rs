@@ -1,7 +1,7 @@
 //! Parses `DeleteOptions` bodies.
 
 use super::request::{DeleteOptions, Preconditions, Propagation};
-use crate::error::ApiError;
+use crate::api_types::error::ApiError;
 use schedlab_api::{Value, object};
 
 impl DeleteOptions {

@@ -7,9 +7,9 @@ use std::sync::Arc;
 
 use super::continue_token::ContinueToken;
 use super::{Collection, NamespacedName, Object, Resource, Store};
-use crate::error::{ApiError, FieldErrors};
-use crate::field_selector::FieldSelector;
-use crate::label_selector::LabelSelector;
+use crate::api_types::error::{ApiError, FieldErrors};
+use crate::api_types::field_selector::FieldSelector;
+use crate::api_types::label_selector::LabelSelector;
 
 /// The parameters of a LIST request.
 #[derive(Clone, Debug, Default)]

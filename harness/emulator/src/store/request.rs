@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use jiff::Timestamp;
 
-use crate::resource::{Key, Object};
+use crate::api_types::resource::{Key, Object};
 use schedlab_api::Value;
 
 /// A write request.

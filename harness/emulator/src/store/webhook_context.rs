@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use jiff::Timestamp;
 
-use crate::error::ApiError;
+use crate::api_types::error::ApiError;
 use schedlab_api::Value;
 
 /// The request attributes that webhooks receive, and the verdicts so far.

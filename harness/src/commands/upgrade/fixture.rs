@@ -7,9 +7,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context as _;
+use schedlab_emulator::Server;
 use schedlab_emulator::clock::Clock;
-use schedlab_emulator::remote_controllers::RemoteControllers;
-use schedlab_emulator::serve::Server;
+use schedlab_emulator::controllers::remote_controllers::RemoteControllers;
 use schedlab_emulator::{Emulator, Options};
 
 use crate::api::Api;
@@ -21,8 +21,9 @@ use crate::commands::up::{fleet, write_private};
 use crate::external_tools;
 use crate::interrupt::Interrupt;
 use crate::progress::Progress;
-use crate::scenario_cluster::{Cluster as _, TenantCluster, install_scheduler_objects, run_actors};
-use crate::target::SchedulerSource;
+use crate::scenario_cluster::{Cluster as _, TenantCluster, run_actors};
+use crate::scheduler_objects::install_scheduler_objects;
+use crate::scheduler_source::SchedulerSource;
 use crate::upgrade::Spec;
 
 /// The part of the cluster that starts outside of the async runtime.

@@ -5,7 +5,7 @@ use schedlab_emulator::{Emulator, Options};
 
 use super::*;
 use crate::api::Api;
-use crate::scenario_cluster::install_scheduler_objects;
+use crate::scheduler_objects::install_scheduler_objects;
 use crate::upgrade::monitor::Monitor;
 
 const POD: &str = "/api/v1/namespaces/default/pods/a";

@@ -5,8 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::{
     ExclusionDomain, FreeCapacity, PlacementFailure, Session, Statement,
-    topology::{Levels, PodSet},
-    topology_diagnosis::TopologyQuery,
+    topology::{Levels, PodSet, TopologyQuery},
 };
 use crate::{
     model::{HOSTNAME, Name, NodeId, PodGroupId, PodId, ShapeId, TopologyConstraint},

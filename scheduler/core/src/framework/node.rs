@@ -1,10 +1,21 @@
 //! The capacity of a node, and the log of changed nodes.
 
-use super::{device::SharedDevice, numa::NumaZoneCapacity, state::Occupancy};
+mod claims;
+mod device;
+mod free_capacity;
+mod numa;
+mod states;
+
+use super::pod::Occupancy;
 use crate::{
     model::{FractionalGpu, Node, NodeId, PodId, PodShape},
     resources::Resources,
 };
+pub use device::{Device, DeviceChoice, SharedDevice};
+pub(crate) use free_capacity::{CapacityRequest, FreeCapacity, FreedCapacity, fraction_on};
+pub(in crate::framework) use numa::NumaShares;
+pub use numa::{Availability, NumaZoneCapacity};
+pub(in crate::framework) use states::NodeStates;
 
 /// Capacity of a node, as in KAI's `NodeInfo`.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -94,12 +105,12 @@ impl NodeInfo {
         self.idle.plus(&self.releasing)
     }
 
-    pub(super) fn allocate(&mut self, pod: PodId, request: &Resources, occupancy: Occupancy) {
+    fn allocate(&mut self, pod: PodId, request: &Resources, occupancy: Occupancy) {
         occupancy.subtract_from(request, &mut self.idle, &mut self.releasing);
         self.pods(occupancy).push(pod);
     }
 
-    pub(super) fn release(&mut self, pod: PodId, request: &Resources, occupancy: Occupancy) {
+    fn release(&mut self, pod: PodId, request: &Resources, occupancy: Occupancy) {
         occupancy.return_to(request, &mut self.idle, &mut self.releasing);
         let pods = self.pods(occupancy);
         let at = pods.iter().rposition(|other| *other == pod);
@@ -141,7 +152,7 @@ impl ChangedNodes {
         (cursor.epoch == self.epoch).then(|| &self.nodes[cursor.at..])
     }
 
-    pub(super) fn record(&mut self, node: NodeId, nodes: usize) {
+    fn record(&mut self, node: NodeId, nodes: usize) {
         if self.nodes.len() > 64 * (nodes + 64) {
             self.epoch += 1;
             self.nodes.clear();

@@ -5,8 +5,7 @@ use std::collections::BTreeSet;
 
 use super::{
     Fit, PermitStatus, PodState, Session, Statement,
-    topology::{CandidateDomain, PodSet},
-    topology_diagnosis::TopologyQuery,
+    topology::{CandidateDomain, PodSet, TopologyQuery},
 };
 use crate::{
     model::{NodeId, PodGroupId, PodId},
@@ -289,7 +288,7 @@ impl Statement<'_> {
     /// Pipelines an allocated pod to the same capacity.
     fn convert_to_pipelined(&mut self, pod: PodId) {
         if let PodState::Allocated(node) = self.state(pod) {
-            let parts = self.pods.portions().of_pod(pod).pipeline_allocated();
+            let parts = self.portions_of(pod).pipeline_allocated();
             self.change_state(pod, PodState::Pipelined(node), parts);
         }
     }

@@ -2,9 +2,14 @@
 //! [`super::Statement`] makes the changes.
 
 use super::{
-    ChangedNodes, Members, NodeInfo, PodState, Profile, caches::Caches,
-    constraint_index::ConstraintIndex, cycle_outcome::CycleOutcome, node_ranking::NodePreferences,
-    node_states::NodeStates, pod_states::PodStates, portions::PodPortions, queue_state::QueueState,
+    ChangedNodes, Members, NodeInfo, PodState, Profile,
+    caches::Caches,
+    constraint_index::ConstraintIndex,
+    cycle_outcome::CycleOutcome,
+    node::NodeStates,
+    node_ranking::NodePreferences,
+    pod::{PodPortions, PodStates},
+    queue_state::QueueState,
 };
 use crate::{
     Snapshot,

@@ -1,11 +1,14 @@
-//! The write side of a cycle: pods are allocated, pipelined and evicted. Every change is logged, can
-//! be undone back to a [`Checkpoint`], and becomes a decision of the plan only by
+//! The write side of a cycle: pods are allocated, pipelined and evicted. Every change is logged,
+//! can be undone back to a [`Checkpoint`], and becomes a decision of the plan only by
 //! [`Statement::commit`]. A change, and undoing it, costs what it touches: one or two nodes, one
 //! pod group, its queues. Which change to make is decided elsewhere.
 
 use std::{collections::BTreeMap, ops::Deref};
 
-use super::{PodState, Session, portions::PodPortions, state::Occupancy};
+use super::{
+    PodState, Session,
+    pod::{Occupancy, PodPortions},
+};
 use crate::{
     Decision, EvictionCause,
     model::{NodeId, PodId},
@@ -68,7 +71,7 @@ impl<'s> Statement<'s> {
     }
 
     /// Pipelines the pod to idle or releasing capacity of `node`. The pod is pending, or was
-    /// evicted in this session and moves.
+    /// evicted in this cycle and moves.
     pub fn pipeline(&mut self, pod: PodId, node: NodeId) {
         let after = match self.state(pod) {
             PodState::Pending => PodState::Pipelined(node),
@@ -93,22 +96,14 @@ impl<'s> Statement<'s> {
     pub fn evict(&mut self, pod: PodId) {
         debug_assert!(self.can_evict(pod));
         if let PodState::Allocated(node) = self.state(pod) {
-            self.change_state(
-                pod,
-                PodState::Releasing(node),
-                self.session.pods.portions().of_pod(pod),
-            );
+            self.change_state(pod, PodState::Releasing(node), self.portions_of(pod));
         }
     }
 
     /// Cancels an eviction made since the last commit: the pod stays.
     pub fn cancel_eviction(&mut self, pod: PodId) {
         if let PodState::Releasing(node) | PodState::Moving { from: node, .. } = self.state(pod) {
-            self.change_state(
-                pod,
-                PodState::Allocated(node),
-                self.session.pods.portions().of_pod(pod),
-            );
+            self.change_state(pod, PodState::Allocated(node), self.portions_of(pod));
         }
     }
 
@@ -126,11 +121,11 @@ impl<'s> Statement<'s> {
             | PodState::OnMissingNode
             | PodState::Finished => return,
         };
-        self.change_state(pod, after, self.session.pods.portions().of_pod(pod).without_pipelined());
+        self.change_state(pod, after, self.portions_of(pod).without_pipelined());
     }
 
     pub(super) fn change_state(&mut self, pod: PodId, after: PodState, portions: PodPortions) {
-        let (before, portions_before) = (self.state(pod), self.session.pods.portions().of_pod(pod));
+        let (before, portions_before) = (self.state(pod), self.portions_of(pod));
         self.log.push(StateChange { pod, before, portions_before });
         self.session.set_state(pod, after, portions);
     }

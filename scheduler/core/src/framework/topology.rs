@@ -2,6 +2,9 @@
 //! level), then wider ones up to the required level; on one level the fullest first, from the
 //! widest level down, so that wide domains stay free for jobs that need them.
 
+mod diagnosis;
+mod nodes_to_open;
+
 use std::{
     cmp::Ordering,
     collections::{BTreeMap, BTreeSet},
@@ -13,6 +16,7 @@ use crate::{
     reason::{InvalidLevel, NoTopologyDomain},
     resources::{PerResource, Resources},
 };
+pub(super) use diagnosis::TopologyQuery;
 
 /// By topology: the ready nodes with their domains, widest first, sorted.
 pub(super) type DomainPaths = BTreeMap<Name, Vec<(Vec<Name>, NodeId)>>;

@@ -73,7 +73,7 @@ fn preempt(statement: &mut Statement<'_>, pod: PodId) -> PreemptionOutcome {
 }
 
 /// The fewest pods of lower priority whose eviction lets the pod fit; pods whose disruption budget
-/// would be violated are evicted last. Leaves the session unchanged.
+/// would be violated are evicted last. Undoes its changes.
 fn victims_on(
     statement: &mut Statement<'_>,
     pod: PodId,

@@ -368,7 +368,7 @@ fn keep_in_place(
     fits
 }
 
-/// Whether all pods of the unit could stay on their nodes in the present session.
+/// Whether all pods of the unit could stay on their nodes at present.
 pub(super) fn could_stay(session: &Session<'_>, unit: &EvictableUnit) -> bool {
     is_within_limits(session, unit)
         && unit.pods.iter().all(|(pod, at)| can_stay(session, *pod, *at))

@@ -58,8 +58,8 @@ pub(crate) struct LastTrial {
 }
 
 impl<'p, A: Fn(&Solution) -> bool> Search<'_, '_, 'p, A> {
-    /// Walks over `candidates` until the job fits and the solution is acceptable. The session then
-    /// shows the solution, not committed; otherwise it is unchanged.
+    /// Walks over `candidates` until the job fits and the solution is acceptable. The solution is
+    /// then applied, but not committed; otherwise nothing changes.
     pub(crate) fn run(
         mut self,
         candidates: impl Iterator<Item = &'p EvictableUnit>,

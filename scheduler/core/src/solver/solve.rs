@@ -277,7 +277,7 @@ fn is_preemption_delayed(session: &Session<'_>, group: PodGroupId) -> bool {
     min_runtime::remaining_preemption_delay(session.snapshot.now, group).is_some()
 }
 
-/// Searches for a solution. It is applied to the session, but not committed.
+/// Searches for a solution. It is applied, but not committed.
 fn search(
     statement: &mut Statement<'_>,
     state: &mut SolverState,

@@ -189,7 +189,7 @@ impl AcceptedSolutions {
     }
 
     /// Returns `None` if every job keeps its pipelined capacity, including those of earlier
-    /// actions. Otherwise restores the session to `start` and returns the first job of this action
+    /// actions. Otherwise undoes all changes to `start` and returns the first job of this action
     /// that conflicts with the ones before it.
     pub(super) fn find_conflict(
         &self,
@@ -205,7 +205,7 @@ impl AcceptedSolutions {
     }
 
     /// Drops jobs that conflict with the ones before them, and applies the other solutions again,
-    /// in a session without them. Does not search for other jobs instead.
+    /// without them. Does not search for other jobs instead.
     pub(super) fn drop_conflicts(
         &self,
         statement: &mut Statement<'_>,
@@ -278,8 +278,8 @@ impl AcceptedSolutions {
         earlier.clone().all(is_upheld) && present().all(|job| outcome.upholds(job))
     }
 
-    /// The session at the start of the next cycle: the victims of `jobs` and of all earlier
-    /// solutions are gone.
+    /// The state at the start of the next cycle: the victims of `jobs` and of all earlier solutions
+    /// are gone.
     fn after_evictions<'s>(&self, session: &Session<'s>, jobs: &[SolvedJob]) -> Statement<'s> {
         let mut next = Statement::new(session.clone());
         next.set_look_ahead(false);

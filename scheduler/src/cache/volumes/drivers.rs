@@ -6,13 +6,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use schedlab_api::Value;
 use schedlab_scheduler_core::model::{AttachedVolume, LabelSelector, Name, Node};
 
-use super::{
-    super::{ClusterCache, ObjectKey, insert_if_changed, selectors},
-    VolumeRecord,
-    records::bytes,
-};
+use super::{super::ClusterCache, VolumeRecord, records::bytes};
 use crate::{
     parse::{at, list, name, text},
+    records::{ObjectKey, insert_if_changed, selectors},
     watch::StorageKind,
 };
 

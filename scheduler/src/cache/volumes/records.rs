@@ -6,11 +6,11 @@ use schedlab_scheduler_core::model::{
     VolumeReach,
 };
 
-use super::{
-    super::{controller, selectors},
-    ObjectKey, zones,
+use super::zones;
+use crate::{
+    parse::{Unit, at, list, name, non_negative, strings, text, uid, version},
+    records::{ObjectKey, controller, selectors},
 };
-use crate::parse::{Unit, at, list, name, non_negative, strings, text, uid, version};
 
 /// Provisioner of classes whose volumes are created manually.
 const NO_PROVISIONER: &str = "kubernetes.io/no-provisioner";

@@ -5,8 +5,8 @@ use schedlab_scheduler_core::model::{Labels, Name, TopologyConstraint};
 
 use super::{super::defaults::KindDefaults, GroupingInput, Link, kinds::Grouping};
 use crate::{
-    cache::{Owner, PRIORITY_CLASS_LABEL, PodRecord},
     parse::{Malformed, at, go_duration},
+    records::{Owner, PRIORITY_CLASS_LABEL, PodRecord},
     snapshot_builder::is_known_class,
 };
 

@@ -7,8 +7,9 @@ use schedlab_scheduler_core::model::{Labels, Name, StalenessGrace, SubGroup, Top
 
 use super::OwnerWarning;
 use crate::{
-    cache::{Owner, PodGroupRecord},
+    cache::PodGroupRecord,
     parse::{GoDuration, go_duration},
+    records::Owner,
 };
 
 /// Group and sub-group of a pod.

@@ -1,7 +1,7 @@
 //! Table of the kinds that own pods, by API group, with the grouping of each.
 
 use super::Link;
-use crate::cache::{Owner, PodRecord};
+use crate::records::{Owner, PodRecord};
 
 /// Labels of pods created by Spark; the value of [`SPARK_SELECTOR`] is the name of their group.
 const SPARK_APP: &str = "spark-app-name";

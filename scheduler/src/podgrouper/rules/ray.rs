@@ -9,8 +9,8 @@ use super::{
     sub_groups::{GroupShape, count_or, leaf},
 };
 use crate::{
-    cache::Owner,
     parse::{Malformed, at, list, name, strings, text},
+    records::Owner,
 };
 
 const GROUP_LABEL: &str = "ray.io/group";

@@ -13,7 +13,7 @@ use schedlab_scheduler_core::{
 };
 
 use super::{CycleObservation, Registrar, priority_label};
-use crate::cache::ObjectKey;
+use crate::records::ObjectKey;
 
 /// Number of last waiting times of which the 99th percentile is computed.
 const WAITS_MAX: usize = 1000;

@@ -7,8 +7,9 @@ use schedlab_scheduler_core::model::ShapeId;
 
 use super::{group, in_phase, node, pod, queue};
 use crate::{
-    cache::{ClusterCache, ObjectKey},
+    cache::ClusterCache,
     config::Flavor,
+    records::ObjectKey,
     snapshot_builder::{BuiltSnapshot, SnapshotBuilder},
     watch::Kind,
 };

@@ -7,11 +7,11 @@ use super::{
     check_unique,
 };
 use crate::admission::Admission;
-use crate::error::FieldErrors;
-use crate::error::go_format::{GoField, go_struct_json};
-use crate::kinds::metadata::check_labels;
-use crate::names;
-use crate::resource::Resource;
+use crate::api_types::error::FieldErrors;
+use crate::api_types::error::go_format::{GoField, go_struct_json};
+use crate::api_types::kinds::metadata::check_labels;
+use crate::api_types::names;
+use crate::api_types::resource::Resource;
 use crate::store::Key;
 use schedlab_api::{
     Value,

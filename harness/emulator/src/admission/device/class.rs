@@ -1,7 +1,7 @@
 //! Validation of device classes.
 
 use super::{ITEMS_MAX, bounded_items, check_opaque, check_selectors};
-use crate::error::FieldErrors;
+use crate::api_types::error::FieldErrors;
 use schedlab_api::Value;
 
 pub(super) fn check(class: &Value, errors: &mut FieldErrors) {

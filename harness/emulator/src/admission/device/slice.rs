@@ -5,10 +5,10 @@ use std::collections::BTreeSet;
 use super::{
     bounded_items, check_dns_label, check_driver, check_pool, check_qualified_name, check_unique,
 };
-use crate::admission::affinity;
-use crate::error::FieldErrors;
-use crate::error::go_format::{GoField, go_struct_json};
-use crate::names;
+use crate::admission::core::affinity;
+use crate::api_types::error::FieldErrors;
+use crate::api_types::error::go_format::{GoField, go_struct_json};
+use crate::api_types::names;
 use schedlab_api::{
     Value,
     object::{list, map, number, text},

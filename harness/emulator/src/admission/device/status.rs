@@ -6,9 +6,10 @@ use super::claim::{check_reference, check_references, request_names, require_adm
 use super::{
     ITEMS_MAX, bounded_items, check_dns_label, check_driver, check_opaque, check_pool, check_unique,
 };
-use crate::admission::{Admission, affinity};
-use crate::error::FieldErrors;
-use crate::error::go_format::{GoField, go_struct_json};
+use crate::admission::Admission;
+use crate::admission::core::affinity;
+use crate::api_types::error::FieldErrors;
+use crate::api_types::error::go_format::{GoField, go_struct_json};
 use schedlab_api::{
     Value,
     object::{list, text},

@@ -6,7 +6,7 @@ use std::cmp::Reverse;
 use super::rollout::{annotate_desired_replicas, recreates, replicas, rollout_limits, scale};
 use super::{DESIRED_REPLICAS, DeploymentSets, MAX_REPLICAS, age, scaled_event};
 use crate::controllers::workload::count_at;
-use crate::controllers::{ApiRequest, Context};
+use crate::reconcile::{ApiRequest, Context};
 use crate::store::{Key, Object};
 use schedlab_api::{
     Value, json,

@@ -3,9 +3,9 @@
 use super::{
     DESIRED_REPLICAS, DeploymentSets, MAX_REPLICAS, has_pods, new_replica_set, scaled_event, status,
 };
-use crate::controllers::resources::REPLICA_SETS;
 use crate::controllers::workload::{count_at, scaled_value, set_entries};
-use crate::controllers::{ApiRequest, Context};
+use crate::reconcile::resources::REPLICA_SETS;
+use crate::reconcile::{ApiRequest, Context};
 use crate::store::{Key, Object};
 use schedlab_api::{
     Value, json,

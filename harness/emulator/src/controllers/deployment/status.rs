@@ -3,12 +3,12 @@
 use jiff::Timestamp;
 
 use super::{DeploymentSets, rollout};
-use crate::controllers::fields::{
+use crate::controllers::workload::count_at;
+use crate::reconcile::fields::{
     Condition, after_secs, drop_condition, find_condition, set_condition, set_condition_time,
     set_counts, time,
 };
-use crate::controllers::workload::count_at;
-use crate::controllers::{ApiRequest, Context, ReconcileResult};
+use crate::reconcile::{ApiRequest, Context, ReconcileResult};
 use schedlab_api::{
     Value,
     object::{list, name, number, set, text},

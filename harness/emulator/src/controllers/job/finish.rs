@@ -2,10 +2,10 @@
 
 use super::job_status::JobStatus;
 use super::{COMPONENT, deadline, delete_uncounted, indexes, set_job_condition};
-use crate::controllers::fields::{Condition, after_secs, find_condition, format_time, time};
-use crate::controllers::reconcile_result::EventSpec;
 use crate::controllers::workload::{api_count, count_at, delete_pod};
-use crate::controllers::{ApiRequest, Context, ReconcileResult};
+use crate::reconcile::fields::{Condition, after_secs, find_condition, format_time, time};
+use crate::reconcile::result::EventSpec;
+use crate::reconcile::{ApiRequest, Context, ReconcileResult};
 use crate::store::{Key, Object};
 use schedlab_api::{
     Value, json,

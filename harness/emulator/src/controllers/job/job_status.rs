@@ -7,9 +7,9 @@ use jiff::Timestamp;
 use super::index_backoff::{FailedPod, PerIndexBackoff};
 use super::policy::{self, Action};
 use super::{indexes, is_tracked};
-use crate::controllers::fields::{after_secs, set_counts, time};
-use crate::controllers::pod_status::is_finished;
 use crate::controllers::workload::{api_count, count_at, is_active, is_ready};
+use crate::reconcile::fields::{after_secs, set_counts, time};
+use crate::reconcile::pod_status::is_finished;
 use crate::store::{Key, Object};
 use schedlab_api::{
     Value, json,

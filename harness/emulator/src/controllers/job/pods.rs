@@ -9,12 +9,12 @@ use super::job_status::{
     INDEX, JobStatus, finish_time, index, is_indexed, replaces_only_terminated,
 };
 use super::{COMPONENT, TRACKING_FINALIZER, delete_uncounted};
-use crate::controllers::fields::time_after;
 use crate::controllers::workload::{
     BURST, api_count, count_at, create_pod, free_name, free_names, generated_pod, pods_to_delete,
     set_entries, set_env, to_size,
 };
-use crate::controllers::{Context, ReconcileResult};
+use crate::reconcile::fields::time_after;
+use crate::reconcile::{Context, ReconcileResult};
 use crate::store::{Key, Object};
 use schedlab_api::{
     Value, json,
@@ -141,7 +141,7 @@ fn indexed_pods(
 fn indexed_pod(job: &Value, index: i64, job_status: &JobStatus, ctx: &Context) -> Value {
     let host = format!("{}-{index}", name(job));
     let prefix = format!("{host}-");
-    let pod_name = free_name(&crate::controllers::resources::PODS, job, &prefix, ctx);
+    let pod_name = free_name(&crate::reconcile::resources::PODS, job, &prefix, ctx);
     let mut pod = pod(job, [&prefix, &pod_name]);
     let number = index.to_string();
     set_entries(&mut pod, "annotations", &[(INDEX, &number)]);

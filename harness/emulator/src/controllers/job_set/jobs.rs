@@ -1,9 +1,9 @@
 //! The jobs of a JobSet.
 
 use super::{JobSetState, REPLICATED, RESTART_ATTEMPT, is_suspended, with_suspend};
-use crate::controllers::resources::JOBS;
 use crate::controllers::workload::{count_at, from_template, set_entries};
-use crate::controllers::{ApiRequest, Context};
+use crate::reconcile::resources::JOBS;
+use crate::reconcile::{ApiRequest, Context};
 use schedlab_api::{
     Value, json,
     object::{list, name, set, set_default, text},

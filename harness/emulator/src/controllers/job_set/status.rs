@@ -1,9 +1,9 @@
 //! The status of a JobSet.
 
 use super::{JobSetState, REPLICATED, is_suspended};
-use crate::controllers::fields::{Condition, set_condition};
 use crate::controllers::workload::{api_count, count_at};
-use crate::controllers::{ApiRequest, Context};
+use crate::reconcile::fields::{Condition, set_condition};
+use crate::reconcile::{ApiRequest, Context};
 use schedlab_api::{
     Value, json,
     object::{condition, label, list, set, text},

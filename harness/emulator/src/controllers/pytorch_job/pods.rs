@@ -1,11 +1,11 @@
 //! The pods of a PyTorchJob: `<job>-master-0`, `<job>-worker-0`, …
 
 use super::{COMPONENT, PyTorchJobState};
-use crate::controllers::pod_status::is_finished;
 use crate::controllers::workload::{
     count_at, create_pod, delete_pod, pod_from, set_entries, set_env,
 };
-use crate::controllers::{ApiRequest, Context};
+use crate::reconcile::pod_status::is_finished;
+use crate::reconcile::{ApiRequest, Context};
 use crate::store::{Key, Object};
 use schedlab_api::{
     Value, json,

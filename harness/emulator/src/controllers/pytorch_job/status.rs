@@ -2,9 +2,9 @@
 
 use super::PyTorchJobState;
 use super::pods::{ROLES, is_retried, pods_of_role, role_replicas, role_spec};
-use crate::controllers::fields::{Condition, set_condition};
 use crate::controllers::workload::{api_count, count_at};
-use crate::controllers::{ApiRequest, Context};
+use crate::reconcile::fields::{Condition, set_condition};
+use crate::reconcile::{ApiRequest, Context};
 use crate::store::{Key, Object};
 use schedlab_api::{
     Map, Value, json,

@@ -2,11 +2,11 @@
 //! uses the same claims again.
 
 use super::{COMPONENT, StatefulSetState, ordinal};
-use crate::controllers::cache::owners;
-use crate::controllers::reconcile_result::EventSpec;
-use crate::controllers::resources::VOLUME_CLAIMS;
 use crate::controllers::workload::controlled_by;
-use crate::controllers::{ApiRequest, Context};
+use crate::reconcile::cache::owners;
+use crate::reconcile::resources::VOLUME_CLAIMS;
+use crate::reconcile::result::EventSpec;
+use crate::reconcile::{ApiRequest, Context};
 use crate::store::{Key, Object};
 use schedlab_api::{
     Map, Value, json,

@@ -2,9 +2,9 @@
 //! shows it and rolls back to it.
 
 use super::StatefulSetState;
-use crate::controllers::resources::CONTROLLER_REVISIONS;
 use crate::controllers::workload::{controlled_by, count_at, template_hash, to_size};
-use crate::controllers::{ApiRequest, Context};
+use crate::reconcile::resources::CONTROLLER_REVISIONS;
+use crate::reconcile::{ApiRequest, Context};
 use crate::store::{Key, Object};
 use schedlab_api::{
     Value, json,

@@ -13,8 +13,8 @@ use schemars::generate::SchemaSettings;
 use schemars::{JsonSchema, SchemaGenerator};
 
 use super::group_version_kind;
-use crate::kinds::{Kind, typed};
-use crate::patch::{ListShape, Shape, builtin_shape};
+use crate::api_types::kinds::{Kind, typed};
+use crate::requests::patch_types::{ListShape, Shape, builtin_shape};
 use schedlab_api::{Map, Value, json, object};
 
 /// Collects the schemas of a document.
@@ -223,7 +223,7 @@ mod tests {
     use k8s_openapi::api::core::v1::Pod;
 
     use super::*;
-    use crate::kinds::from_crd;
+    use crate::api_types::kinds::from_crd;
 
     #[test]
     fn metadata_may_be_left_out() {

@@ -1,7 +1,7 @@
 //! The operations of a kind that kubectl reads.
 
 use super::group_version_kind;
-use crate::kinds::Kind;
+use crate::api_types::kinds::Kind;
 use schedlab_api::{Map, Value, json};
 
 /// Adds the paths of a kind.

@@ -3,10 +3,11 @@
 use jiff::Timestamp;
 
 use super::{NONE, or_none};
-use crate::label_selector::LabelSelector;
-use schedlab_api::duration::age::since;
+use crate::api_types::label_selector::LabelSelector;
 use schedlab_api::{
-    Value, json,
+    Value,
+    duration::age::since,
+    json,
     object::{at, list, map, number, text},
 };
 

@@ -1,5 +1,5 @@
-//! Gangs of which too few pods can be scheduled: what exists, what is wrong with the rest, and which
-//! sub-group keeps the gang from being placed.
+//! Gangs of which too few pods can be scheduled: what exists, what is wrong with the rest, and
+//! which sub-group keeps the gang from being placed.
 
 use super::{Members, SubGroupMembers, SubGroupTree};
 use crate::{

@@ -1,0 +1,77 @@
+//! Validation of `ConfigMap` and `Secret`: keys, immutability and the keys that a secret type
+//! requires.
+
+use crate::api_types::error::FieldErrors;
+use crate::api_types::kinds::Kind;
+use crate::api_types::names;
+use schedlab_api::{
+    Map, Value,
+    object::{annotation, map, text},
+};
+
+/// The required keys by secret type.
+const REQUIRED_KEYS: [(&str, &[&str]); 4] = [
+    ("kubernetes.io/dockercfg", &[".dockercfg"]),
+    ("kubernetes.io/dockerconfigjson", &[".dockerconfigjson"]),
+    ("kubernetes.io/ssh-auth", &["ssh-privatekey"]),
+    ("kubernetes.io/tls", &["tls.crt", "tls.key"]),
+];
+const SERVICE_ACCOUNT_ANNOTATION: &str = "kubernetes.io/service-account.name";
+
+pub(in crate::admission) fn check(
+    kind: &Kind,
+    old: Option<&Value>,
+    new: &Value,
+    errors: &mut FieldErrors,
+) {
+    check_immutable(old, new, errors);
+    for field in ["data", "binaryData"] {
+        for key in map(new, &[field]).into_iter().flat_map(Map::keys) {
+            if let Some(rule) = names::config_key(key) {
+                errors.invalid(format!("{field}[{key}]"), &key.as_str().into(), rule);
+            }
+        }
+    }
+    if kind.is("", "Secret") {
+        return check_secret(old, new, errors);
+    }
+    for key in map(new, &["data"]).into_iter().flat_map(Map::keys) {
+        if map(new, &["binaryData"]).is_some_and(|binary| binary.contains_key(key)) {
+            let rule = "duplicate of key present in binaryData";
+            errors.invalid(format!("data[{key}]"), &key.as_str().into(), rule);
+        }
+    }
+}
+
+fn check_immutable(old: Option<&Value>, new: &Value, errors: &mut FieldErrors) {
+    let Some(old) = old.filter(|old| old["immutable"] == true) else {
+        return;
+    };
+    for field in ["immutable", "data", "binaryData"] {
+        if old[field] != new[field] {
+            errors.forbidden(field, "field is immutable when `immutable` is set");
+        }
+    }
+}
+
+fn check_secret(old: Option<&Value>, secret: &Value, errors: &mut FieldErrors) {
+    let kind = text(secret, &["type"]);
+    if old.is_some_and(|old| old["type"] != secret["type"]) {
+        errors.invalid("type", &kind.into(), "field is immutable");
+    }
+    let has = |key: &str| map(secret, &["data"]).is_some_and(|data| data.contains_key(key));
+    let needed = REQUIRED_KEYS.iter().find(|(of, _)| *of == kind).map_or(&[][..], |(_, keys)| keys);
+    for key in needed.iter().filter(|key| !has(key)) {
+        errors.required(format!("data[{key}]"), "");
+    }
+    let by_name = ["username", "password"];
+    if kind == "kubernetes.io/basic-auth" && !by_name.iter().any(|key| has(key)) {
+        for key in by_name {
+            errors.required(format!("data[{key}]"), "");
+        }
+    }
+    let account = annotation(secret, SERVICE_ACCOUNT_ANNOTATION).unwrap_or_default();
+    if kind == "kubernetes.io/service-account-token" && account.is_empty() {
+        errors.required(format!("metadata.annotations[{SERVICE_ACCOUNT_ANNOTATION}]"), "");
+    }
+}

@@ -1,0 +1,180 @@
+//! Embedded resources (`x-kubernetes-embedded-resource`): their apiVersion, kind and metadata
+//! follow the rules of any object.
+
+use super::field_path::FieldPath;
+use super::{Additional, Embedded, Schema};
+use crate::api_types::error::FieldErrors;
+use crate::api_types::kinds::{metadata, typed};
+use crate::api_types::names::{dns_1035_label, dns_label, qualified_name};
+use schedlab_api::{Map, Value, object};
+
+impl Schema {
+    /// The schemas of fields, map values and items.
+    pub(super) fn child_schemas(&self) -> impl Iterator<Item = &Self> {
+        let values = match &self.additional {
+            Additional::Values(values) => Some(&**values),
+            Additional::None | Additional::Any => None,
+        };
+        self.properties.values().chain(values).chain(self.items.as_deref())
+    }
+
+    /// Decodes apiVersion, kind and metadata of embedded resources. The paths of unknown fields are
+    /// added to `unknown`.
+    ///
+    /// # Errors
+    ///
+    /// The decoding error, with Go's text.
+    pub fn decode_embedded(
+        &self,
+        object: &mut Value,
+        unknown: &mut Vec<String>,
+    ) -> Result<(), String> {
+        self.decode(object, &FieldPath::ROOT, unknown)
+    }
+
+    fn decode(
+        &self,
+        value: &mut Value,
+        path: &FieldPath<'_>,
+        unknown: &mut Vec<String>,
+    ) -> Result<(), String> {
+        if !self.holds_embedded() {
+            return Ok(());
+        }
+        if let (Some(fields), true) = (value.as_object_mut(), self.is_embedded()) {
+            decode_object(fields, path, unknown)?;
+        }
+        for (name, field) in value.as_object_mut().into_iter().flat_map(Map::iter_mut) {
+            if let Some((schema, path)) = self.child_at(name, path) {
+                schema.decode(field, &path, unknown)?;
+            }
+        }
+        for (index, item) in value.as_array_mut().into_iter().flatten().enumerate() {
+            if let Some(schema) = &self.items {
+                schema.decode(item, &path.item(index), unknown)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether it is the schema of an embedded resource.
+    pub(crate) fn is_embedded(&self) -> bool {
+        self.embedded == Embedded::Here
+    }
+
+    /// Whether it is or contains an embedded resource.
+    pub(super) fn holds_embedded(&self) -> bool {
+        self.embedded != Embedded::Nowhere
+    }
+
+    fn child_at<'p>(
+        &self,
+        name: &'p str,
+        path: &'p FieldPath<'p>,
+    ) -> Option<(&Self, FieldPath<'p>)> {
+        let of = |schema| (schema, path.field(name));
+        self.properties.get(name).map(of).or_else(|| Some((self.field(name)?, path.key(name))))
+    }
+
+    /// Validates embedded resources.
+    pub fn check_embedded(&self, object: &Value) -> FieldErrors {
+        let mut errors = FieldErrors::new();
+        self.check_embedded_below(object, &FieldPath::ROOT, &mut errors);
+        errors
+    }
+
+    fn check_embedded_below(&self, value: &Value, path: &FieldPath<'_>, errors: &mut FieldErrors) {
+        if !self.holds_embedded() {
+            return;
+        }
+        if value.is_object() && self.is_embedded() {
+            check_object(value, path, errors);
+        }
+        for (name, field) in value.as_object().into_iter().flatten() {
+            if let Some((schema, path)) = self.child_at(name, path) {
+                schema.check_embedded_below(field, &path, errors);
+            }
+        }
+        for (index, item) in value.as_array().into_iter().flatten().enumerate() {
+            if let Some(schema) = &self.items {
+                schema.check_embedded_below(item, &path.item(index), errors);
+            }
+        }
+    }
+}
+
+fn decode_object(
+    fields: &mut Map,
+    path: &FieldPath<'_>,
+    unknown: &mut Vec<String>,
+) -> Result<(), String> {
+    for name in ["apiVersion", "kind"] {
+        if let Some(value) = fields.get(name).filter(|value| !value.is_string()) {
+            return Err(format!("{}: Invalid value: {value}: must be a string", path.field(name)));
+        }
+    }
+    let Some(metadata) = fields.get_mut("metadata") else { return Ok(()) };
+    let path = path.field("metadata");
+    let shown = metadata.to_string();
+    let decoded = typed::decode_embedded(metadata)
+        .map_err(|why| format!("{path}: Invalid value: {shown}: {why}"))?;
+    unknown.extend(decoded.unknown.iter().map(|field| format!("{path}.{field}")));
+    Ok(())
+}
+
+fn check_object(object: &Value, path: &FieldPath<'_>, errors: &mut FieldErrors) {
+    for name in ["apiVersion", "kind"] {
+        let field = path.field(name).to_string();
+        match object.get(name) {
+            None => errors.required(field, ""),
+            Some(value) => {
+                if let Some(rule) = violated_type_rule(name, value.as_str()) {
+                    errors.invalid(field, value, &rule);
+                }
+            }
+        }
+    }
+    if object.get("metadata").is_some() {
+        let mut metadata_errors = FieldErrors::new();
+        check_metadata(object, &mut metadata_errors);
+        errors.extend_below(&path.to_string(), metadata_errors);
+    }
+}
+
+/// The rule that an apiVersion or a kind violates.
+fn violated_type_rule(name: &str, value: Option<&str>) -> Option<String> {
+    match (name, value) {
+        (_, None) => Some("must be a string".to_owned()),
+        (_, Some("")) => Some("must not be empty".to_owned()),
+        ("kind", Some(kind)) => dns_1035_label(&kind.to_lowercase())
+            .map(|rule| format!("may have mixed case, but should otherwise match: {rule}")),
+        (_, Some(version)) => (version.matches('/').count() > 1)
+            .then(|| format!("unexpected GroupVersion string: {version}")),
+    }
+}
+
+fn check_metadata(object: &Value, errors: &mut FieldErrors) {
+    let is_segment = |name: &str| !name.contains(['/', '%']);
+    for field in ["name", "generateName"] {
+        let name = object::text(object, &["metadata", field]);
+        let path = format!("metadata.{field}");
+        if !is_segment(name) {
+            let sign = if name.contains('/') { "/" } else { "%" };
+            errors.invalid(path, &name.into(), &format!("may not contain '{sign}'"));
+        } else if field == "name" && matches!(name, "." | "..") {
+            errors.invalid(path, &name.into(), &format!("may not be '{name}'"));
+        }
+    }
+    let namespace = object::namespace(object);
+    if let Some(rule) = dns_label(namespace).filter(|_| !namespace.is_empty()) {
+        errors.invalid("metadata.namespace", &namespace.into(), &rule);
+    }
+    metadata::check_labels(object, "metadata.labels", errors);
+    metadata::check_annotations(object, errors);
+    metadata::check_owners(object, errors);
+    for name in object::finalizers(object) {
+        for rule in qualified_name(name) {
+            errors.invalid("metadata.finalizers", &name.into(), &rule);
+        }
+    }
+}

@@ -1,0 +1,175 @@
+//! Serves the API to other processes: over TLS with a bearer token, on the loopback interface. Every
+//! server has its own certificate authority and token, both in its kubeconfig, so that no other
+//! client can use it by accident.
+
+mod kubeconfig;
+mod tls;
+
+#[cfg(test)]
+mod tests;
+
+use std::convert::Infallible;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use ::http::Request;
+use ::http::header::AUTHORIZATION;
+use anyhow::{Context, bail};
+use hyper::body::Incoming;
+use hyper::service::service_fn;
+use hyper_util::rt::{TokioExecutor, TokioIo};
+use hyper_util::server::conn::auto;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::watch;
+use tokio::task::{JoinHandle, JoinSet};
+use tokio_rustls::TlsAcceptor;
+
+use crate::api_types::error::ApiError;
+use crate::http::{ApiResponse, Router, error_response};
+
+pub use tls::random_token;
+
+/// How long a stopping server waits for open requests. Watches never end by themselves.
+const SHUTDOWN_GRACE: Duration = Duration::from_millis(300);
+
+/// From where a server can be reached.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reach {
+    /// From this machine only.
+    Loopback,
+    /// From every machine that reaches the address. The kubeconfig grants administrator access.
+    Network,
+}
+
+/// A running server. It stops when it is dropped.
+#[derive(Debug)]
+pub struct Server {
+    /// The address on which it listens.
+    pub address: SocketAddr,
+    /// The kubeconfig for clients, as YAML.
+    pub kubeconfig: String,
+    stop: watch::Sender<bool>,
+    task: JoinHandle<()>,
+}
+
+impl Server {
+    /// Starts a server on the current tokio runtime. Port 0 picks a free port.
+    ///
+    /// # Errors
+    ///
+    /// The address is taken or is not of this machine, `reach` does not allow it, or no certificate
+    /// can be made.
+    pub async fn start(router: Router, address: SocketAddr, reach: Reach) -> anyhow::Result<Self> {
+        if reach == Reach::Loopback && !address.ip().is_loopback() {
+            bail!(
+                "{address} can be reached from other machines; \
+                 serve on a loopback address such as 127.0.0.1:{}",
+                address.port()
+            );
+        }
+        let listener = TcpListener::bind(address)
+            .await
+            .with_context(|| format!("cannot listen on {address}"))?;
+        let address = listener.local_addr().context("a bound socket has an address")?;
+        let identity = tls::Identity::new(address.ip())?;
+        let token = random_token()?;
+        let kubeconfig = kubeconfig::render(address, &identity.authority, &token)?;
+        let (stop, stopping) = watch::channel(false);
+        let context =
+            ConnectionContext { router, token: token.into(), acceptor: identity.acceptor };
+        let task = tokio::spawn(accept(listener, context, stopping));
+        Ok(Self { address, kubeconfig, stop, task })
+    }
+
+    /// Stops the server after its open requests.
+    pub async fn shut_down(mut self) {
+        self.stop.send_replace(true);
+        // The task ends by itself; a panic has been printed already.
+        let _ = (&mut self.task).await;
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        self.stop.send_replace(true);
+    }
+}
+
+/// The state shared by all connections.
+#[derive(Clone)]
+struct ConnectionContext {
+    router: Router,
+    token: Arc<str>,
+    acceptor: TlsAcceptor,
+}
+
+async fn accept(
+    listener: TcpListener,
+    context: ConnectionContext,
+    mut stopping: watch::Receiver<bool>,
+) {
+    let mut connections = JoinSet::new();
+    loop {
+        tokio::select! {
+            accepted = listener.accept() => match accepted {
+                Ok((stream, _)) => {
+                    connections.spawn(connection(stream, context.clone(), stopping.clone()));
+                }
+                // Most likely out of file descriptors: wait for other connections to end.
+                Err(_) => tokio::time::sleep(Duration::from_millis(10)).await,
+            },
+            Some(_) = connections.join_next() => {}
+            () = stopped(&mut stopping) => break,
+        }
+    }
+    drop(listener);
+    let all_ended = async { while connections.join_next().await.is_some() {} };
+    if tokio::time::timeout(SHUTDOWN_GRACE, all_ended).await.is_err() {
+        connections.shutdown().await;
+    }
+}
+
+/// Waits until the server stops or is dropped.
+async fn stopped(stopping: &mut watch::Receiver<bool>) {
+    let _ = stopping.wait_for(|stop| *stop).await;
+}
+
+async fn connection(
+    stream: TcpStream,
+    context: ConnectionContext,
+    mut stopping: watch::Receiver<bool>,
+) {
+    // Watch events are small and must not be delayed.
+    let _ = stream.set_nodelay(true);
+    let Ok(stream) = context.acceptor.clone().accept(stream).await else { return };
+    let service = service_fn(move |request: Request<Incoming>| {
+        let context = context.clone();
+        async move { Ok::<_, Infallible>(context.respond(request).await) }
+    });
+    let builder = auto::Builder::new(TokioExecutor::new());
+    let mut connection = std::pin::pin!(builder.serve_connection(TokioIo::new(stream), service));
+    tokio::select! {
+        _ = connection.as_mut() => return,
+        () = stopped(&mut stopping) => connection.as_mut().graceful_shutdown(),
+    }
+    let _ = connection.await;
+}
+
+impl ConnectionContext {
+    async fn respond(&self, request: Request<Incoming>) -> ApiResponse {
+        if self.is_authenticated(&request) || is_public_path(request.uri().path()) {
+            return self.router.handle(request).await;
+        }
+        error_response(&ApiError::new(401, "Unauthorized", "Unauthorized"))
+    }
+
+    fn is_authenticated(&self, request: &Request<Incoming>) -> bool {
+        let header = request.headers().get(AUTHORIZATION).and_then(|value| value.to_str().ok());
+        header.and_then(|header| header.strip_prefix("Bearer ")) == Some(&*self.token)
+    }
+}
+
+fn is_public_path(path: &str) -> bool {
+    matches!(path, "/healthz" | "/livez" | "/readyz" | "/version")
+}

@@ -1,0 +1,73 @@
+//! Requests over a real socket, in real time.
+
+use std::net::SocketAddr;
+
+use futures::TryStreamExt;
+use k8s_openapi::api::core::v1::Namespace;
+use kube::api::{Api, ListParams, PostParams, WatchEvent, WatchParams};
+use kube::config::{KubeConfigOptions, Kubeconfig};
+
+use super::{Reach, Server};
+use crate::clock::Clock;
+use crate::http::Router;
+use crate::store::Store;
+use crate::store::shared::SharedStore;
+use schedlab_api::json;
+
+fn loopback() -> SocketAddr {
+    ([127, 0, 0, 1], 0).into()
+}
+
+async fn started() -> Server {
+    let store = SharedStore::new(Store::new(1), Clock::real());
+    Server::start(Router::new(store), loopback(), Reach::Loopback).await.unwrap()
+}
+
+async fn client(kubeconfig: &str) -> kube::Client {
+    let kubeconfig = Kubeconfig::from_yaml(kubeconfig).unwrap();
+    let options = KubeConfigOptions::default();
+    let config = kube::Config::from_custom_kubeconfig(kubeconfig, &options).await.unwrap();
+    kube::Client::try_from(config).unwrap()
+}
+
+fn namespace(name: &str) -> Namespace {
+    schedlab_api::from_value(json!({"metadata": {"name": name}})).unwrap()
+}
+
+#[tokio::test]
+async fn the_kubeconfig_grants_access() {
+    let server = started().await;
+    let namespaces: Api<Namespace> = Api::all(client(&server.kubeconfig).await);
+    let mut events = Box::pin(namespaces.watch(&WatchParams::default(), "0").await.unwrap());
+    namespaces.create(&PostParams::default(), &namespace("a")).await.unwrap();
+    let event = events.try_next().await.unwrap().unwrap();
+    let WatchEvent::Added(seen) = event else { panic!("{event:?}") };
+    assert_eq!(seen.metadata.name.as_deref(), Some("a"));
+    server.shut_down().await;
+    assert!(namespaces.list(&ListParams::default()).await.is_err());
+}
+
+#[tokio::test]
+async fn a_request_without_the_token_is_unauthorized() {
+    let server = started().await;
+    let forged = server.kubeconfig.replace("token: ", "token: x");
+    let namespaces: Api<Namespace> = Api::all(client(&forged).await);
+    let refused = namespaces.list(&ListParams::default()).await.unwrap_err();
+    let kube::Error::Api(status) = refused else { panic!("{refused}") };
+    assert_eq!((status.code, status.reason.as_str()), (401, "Unauthorized"));
+}
+
+#[tokio::test]
+async fn a_network_address_must_be_requested_explicitly() {
+    let store = SharedStore::new(Store::new(1), Clock::real());
+    let anywhere: SocketAddr = ([0, 0, 0, 0], 0).into();
+    let router = Router::new(store);
+    let refused = Server::start(router.clone(), anywhere, Reach::Loopback).await.unwrap_err();
+    assert_eq!(
+        refused.to_string(),
+        "0.0.0.0:0 can be reached from other machines; \
+         serve on a loopback address such as 127.0.0.1:0"
+    );
+    let server = Server::start(router, anywhere, Reach::Network).await.unwrap();
+    assert!(server.kubeconfig.contains("https://127.0.0.1:"));
+}

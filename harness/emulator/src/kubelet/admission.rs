@@ -1,0 +1,116 @@
+//! Admission of a pod by the kubelet, and the assignment of GPUs. As on a real cluster, it rejects
+//! pods if a scheduler overcommits the node.
+
+use std::collections::BTreeSet;
+
+use crate::api_types::pod_requests::{Amounts, add, allocatable, pod_requests};
+use crate::reconcile::InformerCache;
+use crate::reconcile::pod_status::{is_finished, node_name};
+use crate::store::Key;
+use schedlab_api::{
+    Value, json,
+    object::{annotation, remove, set, text},
+    quantity::Milli,
+};
+
+/// The annotation with the indexes of a pod's GPUs: `"0,3"`.
+pub(crate) const GPU_DEVICES: &str = "schedlab.dev/gpu-devices";
+const GPU: &str = "nvidia.com/gpu";
+
+/// The reason why a pod is rejected.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct PodRejection {
+    /// `status.reason`.
+    pub(super) reason: String,
+    /// `status.message`.
+    pub(super) message: String,
+}
+
+/// Admits a pod and returns the indexes of its GPUs.
+pub(super) fn admit(
+    key: &Key,
+    pod: &Value,
+    node: &Value,
+    cache: &InformerCache,
+) -> Result<BTreeSet<u64>, PodRejection> {
+    let requested = pod_requests(pod);
+    let capacity_of_node = allocatable(node);
+    let mut used = Amounts::new();
+    let mut taken = BTreeSet::new();
+    for (other_key, other) in cache.pods_on(node_name(pod)) {
+        if other_key == key || is_finished(other) {
+            continue;
+        }
+        taken.extend(recorded_gpus(other));
+        if !text(other, &["status", "startTime"]).is_empty() {
+            add(&mut used, &pod_requests(other));
+        }
+    }
+    for (resource, amount) in &requested {
+        let [capacity, in_use] = [&capacity_of_node, &used]
+            .map(|amounts| amounts.get(resource).copied().unwrap_or_default());
+        if *amount > 0 && amount.saturating_add(in_use) > capacity {
+            return Err(insufficient(resource, [*amount, in_use, capacity]));
+        }
+    }
+    let amount = |amounts: &Amounts| {
+        u64::try_from(amounts.get(GPU).copied().unwrap_or_default() / 1000).unwrap_or_default()
+    };
+    pick_gpus(pod, &taken, [amount(&requested), amount(&capacity_of_node)])
+}
+
+fn insufficient(resource: &str, amounts: [Milli; 3]) -> PodRejection {
+    // Kubernetes shows CPU in thousandths here and everything else in whole units.
+    let scale = if resource == "cpu" { 1 } else { 1000 };
+    let [requested, used, capacity] = amounts.map(|amount| amount / scale);
+    PodRejection {
+        reason: format!("OutOf{resource}"),
+        message: format!(
+            "Pod was rejected: Node didn't have enough resource: {resource}, requested: {requested}, used: {used}, capacity: {capacity}"
+        ),
+    }
+}
+
+/// The recorded GPUs of a pod.
+pub(super) fn recorded_gpus(pod: &Value) -> impl Iterator<Item = u64> + '_ {
+    annotation(pod, GPU_DEVICES)
+        .unwrap_or_default()
+        .split(',')
+        .filter_map(|index| index.parse().ok())
+}
+
+/// The lowest free GPUs. A pod keeps its recorded GPUs if they are valid.
+fn pick_gpus(
+    pod: &Value,
+    taken: &BTreeSet<u64>,
+    [requested, available]: [u64; 2],
+) -> Result<BTreeSet<u64>, PodRejection> {
+    let held: BTreeSet<u64> = recorded_gpus(pod).collect();
+    let is_valid = held.is_disjoint(taken) && held.iter().all(|index| *index < available);
+    if is_valid && u64::try_from(held.len()) == Ok(requested) {
+        return Ok(held);
+    }
+    let count = usize::try_from(requested).unwrap_or(usize::MAX);
+    let picked: BTreeSet<u64> =
+        (0..available).filter(|index| !taken.contains(index)).take(count).collect();
+    if picked.len() < count {
+        return Err(PodRejection {
+            reason: "UnexpectedAdmissionError".to_owned(),
+            message: format!(
+                "Pod was rejected: Allocate failed due to requested number of devices unavailable for {GPU}. Requested: {requested}, Available: {}, which is unexpected",
+                picked.len()
+            ),
+        });
+    }
+    Ok(picked)
+}
+
+/// Records a pod's GPUs in an annotation. A status update of a pod can also change annotations.
+pub(super) fn record_gpus(pod: &mut Value, picked: &BTreeSet<u64>) {
+    let all: Vec<String> = picked.iter().map(u64::to_string).collect();
+    if picked.is_empty() {
+        remove(pod, &["metadata", "annotations", GPU_DEVICES]);
+    } else {
+        set(pod, &["metadata", "annotations", GPU_DEVICES], json!(all.join(",")));
+    }
+}

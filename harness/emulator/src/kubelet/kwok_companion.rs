@@ -1,0 +1,77 @@
+//! The kubelet features that kwok lacks: GPU assignment and the end of a run. kwok starts and deletes
+//! the pods.
+
+use super::admission::{self, GPU_DEVICES};
+use super::stage::{Exit, Stage};
+use super::{
+    PodOnNode, deadline, is_finished, is_ready, is_released, keys_to_reconcile, live_node, status,
+    sync_run,
+};
+use crate::kubelet::timing::PodTiming;
+use crate::reconcile::resources::{NODES, PODS};
+use crate::reconcile::{ApiRequest, Context, Controller, ReconcileResult, WatchedKinds};
+use crate::store::Key;
+use schedlab_api::{
+    Value,
+    object::{annotation, is_deleting},
+};
+
+/// The companion of all kwok nodes.
+pub(crate) const CONTROLLER: Controller = Controller {
+    name: "kubelet-beside",
+    manager: "kubelet",
+    watches: WatchedKinds::Kinds(&[&PODS, &NODES]),
+    keys_to_reconcile,
+    reconcile,
+};
+
+fn reconcile(key: &Key, ctx: &Context) -> ReconcileResult {
+    let Some(pod) = ctx.cache.get(key) else { return ReconcileResult::done() };
+    let Some(node) = live_node(pod, ctx.cache) else { return ReconcileResult::done() };
+    if is_finished(pod) {
+        return ReconcileResult::done();
+    }
+    let pod_on_node =
+        PodOnNode { key, pod, node, timing: PodTiming::resolve(pod, node, ctx.kubelet_defaults) };
+    if is_deleting(pod) {
+        // kwok has removed the pod, but its Job still waits for its end.
+        let ended =
+            || pod_on_node.status(|pod| status::set_finished(pod, &Exit::TERMINATED, ctx.now));
+        return ReconcileResult::from_writes(is_released(pod).then(ended).flatten());
+    }
+    if let Some(handed) = assign_gpus(&pod_on_node, ctx) {
+        return ReconcileResult::from_writes([handed]);
+    }
+    let deadline = deadline(pod);
+    if deadline.is_some_and(|deadline| deadline <= ctx.now) {
+        return ReconcileResult::from_writes(
+            pod_on_node.status(|pod| status::set_deadline_exceeded(pod, ctx.now)),
+        );
+    }
+    let step = match Stage::from_pod(pod) {
+        Stage::Running { since } if is_ready(pod) => sync_run(&pod_on_node, since, ctx),
+        Stage::BackingOff { until } if ctx.now < until => ReconcileResult::requeue_at(until),
+        Stage::BackingOff { .. } => ReconcileResult::from_writes(
+            pod_on_node.status(|pod| status::set_running(pod, ctx.now)),
+        ),
+        Stage::Arriving | Stage::Starting { .. } | Stage::Running { .. } => ReconcileResult::done(),
+    };
+    step.requeue_by(deadline)
+}
+
+/// Records the GPUs of a pod without any. If the node has too few, the pod gets none and keeps
+/// running under kwok; the audit reports it.
+fn assign_gpus(pod_on_node: &PodOnNode, ctx: &Context) -> Option<ApiRequest> {
+    if annotation(pod_on_node.pod, GPU_DEVICES).is_some() {
+        return None;
+    }
+    let devices =
+        admission::admit(pod_on_node.key, pod_on_node.pod, pod_on_node.node, ctx.cache).ok()?;
+    if devices.is_empty() {
+        return None;
+    }
+    let mut pod = Value::clone(pod_on_node.pod);
+    admission::record_gpus(&mut pod, &devices);
+    status::record_reserved_gpu(&mut pod);
+    Some(ApiRequest::update(pod_on_node.key, pod))
+}

@@ -1,0 +1,141 @@
+//! The `ConfigMaps` and Secrets that containers wait for, in volumes and in the environment.
+//!
+//! Left out: volume claims. Objects of kinds that are not watched count as present.
+
+use crate::reconcile::resources::{CONFIG_MAPS, PODS, SECRETS};
+use crate::reconcile::{InformerCache, ObjectChange};
+use crate::store::{Key, Resource};
+use schedlab_api::{
+    Value,
+    object::{at, list, namespace, text},
+};
+
+use crate::reconcile::pod_status::{is_finished, node_name};
+
+/// The root CA, which every namespace of a real cluster has.
+const ROOT_CA: &str = "kube-root-ca.crt";
+
+/// A `ConfigMap` or Secret that a pod requires.
+struct RequiredObject<'p> {
+    resource: &'static Resource,
+    name: &'p str,
+    /// The volume that mounts it; `None` for the environment.
+    volume: Option<&'p str>,
+    /// The required key, if any.
+    key: Option<&'p str>,
+}
+
+/// A missing object, as the pod reports it.
+pub(super) struct MissingObject {
+    /// The reason of the waiting state.
+    pub(super) state: &'static str,
+    /// The message of the waiting state; empty if only the event has it.
+    pub(super) message: String,
+    /// The reason and message of the event.
+    pub(super) event: (&'static str, String),
+}
+
+/// The first missing object of a pod; volumes come before the environment.
+pub(super) fn first_missing(pod: &Value, cache: &InformerCache) -> Option<MissingObject> {
+    let mut objects = required_objects(pod);
+    objects.sort_by_key(|object| object.volume.is_none());
+    objects.iter().find_map(|object| check_object(object, namespace(pod), cache))
+}
+
+/// The pods that may start because of a changed object.
+pub(super) fn waiting_for(change: &ObjectChange, cache: &InformerCache) -> Vec<Key> {
+    let Key { resource, namespace, name } = &change.key;
+    let is_needed = |pod: &Value| {
+        required_objects(pod)
+            .iter()
+            .any(|object| *object.resource == *resource && *object.name == **name)
+    };
+    let pods = cache
+        .in_namespace(&PODS, namespace)
+        .filter(|(_, pod)| !node_name(pod).is_empty() && !is_finished(pod) && is_needed(pod));
+    pods.map(|(key, _)| key.clone()).collect()
+}
+
+fn check_object(
+    object: &RequiredObject,
+    space: &str,
+    cache: &InformerCache,
+) -> Option<MissingObject> {
+    let (kind, kind_in_message) = if *object.resource == *SECRETS {
+        ("secret", "Secret")
+    } else {
+        ("configmap", "ConfigMap")
+    };
+    if !cache.is_watched(object.resource) {
+        return None;
+    }
+    let key = Key::new(object.resource.clone(), space, object.name);
+    let why = match (cache.get(&key), object.key) {
+        (None, _) => format!("{kind} \"{}\" not found", object.name),
+        (Some(found), Some(key)) if !has_key(found, key) => {
+            format!("couldn't find key {key} in {kind_in_message} {space}/{}", object.name)
+        }
+        (Some(_), _) => return None,
+    };
+    Some(match object.volume {
+        Some(volume) => MissingObject {
+            state: "ContainerCreating",
+            message: String::new(),
+            event: (
+                "FailedMount",
+                format!("MountVolume.SetUp failed for volume \"{volume}\" : {why}"),
+            ),
+        },
+        None => MissingObject {
+            state: "CreateContainerConfigError",
+            event: ("Failed", format!("Error: {why}")),
+            message: why,
+        },
+    })
+}
+
+fn has_key(object: &Value, key: &str) -> bool {
+    ["data", "binaryData"].iter().any(|field| at(object, &[*field, key]).is_some())
+}
+
+fn required_objects(pod: &Value) -> Vec<RequiredObject<'_>> {
+    let volumes = list(pod, &["spec", "volumes"]).iter();
+    let mut objects: Vec<RequiredObject<'_>> = volumes.flat_map(volume_references).collect();
+    let containers = ["initContainers", "containers"].into_iter();
+    for container in containers.flat_map(|kind| list(pod, &["spec", kind])) {
+        let whole = list(container, &["envFrom"]).iter();
+        objects
+            .extend(whole.flat_map(|from| references(from, ["configMapRef", "secretRef"], "name")));
+        let single = list(container, &["env"]).iter().map(|one| &one["valueFrom"]);
+        objects.extend(single.flat_map(|from| {
+            let refs = ["configMapKeyRef", "secretKeyRef"];
+            let key = refs.iter().find_map(|field| from[*field]["key"].as_str());
+            references(from, refs, "name").map(move |object| RequiredObject { key, ..object })
+        }));
+    }
+    objects.retain(|object| object.name != ROOT_CA);
+    objects
+}
+
+fn volume_references(volume: &Value) -> Vec<RequiredObject<'_>> {
+    let single = references(volume, ["configMap", ""], "name");
+    let single = single.chain(references(volume, ["", "secret"], "secretName"));
+    let sources = list(volume, &["projected", "sources"]).iter();
+    let projected = sources.flat_map(|source| references(source, ["configMap", "secret"], "name"));
+    let name = Some(text(volume, &["name"]));
+    single.chain(projected).map(|object| RequiredObject { volume: name, ..object }).collect()
+}
+
+/// The non-optional references to a `ConfigMap` and a Secret in these fields.
+fn references<'p>(
+    holder: &'p Value,
+    fields: [&'static str; 2],
+    name: &'static str,
+) -> impl Iterator<Item = RequiredObject<'p>> {
+    let resources: [&'static Resource; 2] = [&CONFIG_MAPS, &SECRETS];
+    resources.into_iter().zip(fields).filter_map(move |(resource, field)| {
+        let found = holder.get(field).filter(|found| found["optional"] != true)?;
+        let name = found[name].as_str().filter(|name| !name.is_empty())?;
+        Some(RequiredObject { resource, name, volume: None, key: None })
+    })
+}

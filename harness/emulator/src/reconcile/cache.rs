@@ -1,0 +1,353 @@
+//! The informer cache of the controllers: all watched objects, with indexes.
+//!
+//! It receives changes in order: from the store's log in the emulator, from watches on a real
+//! cluster. So controllers do not depend on where they run.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Bound;
+use std::sync::Arc;
+
+use jiff::Timestamp;
+
+use crate::api_types::kinds::{Kind, Kinds};
+use crate::store::{Key, Object, Resource};
+use schedlab_api::{
+    Value,
+    object::{list, metadata_fields_equal, name, namespace, text, uid},
+};
+
+/// A change of an object.
+#[derive(Clone, Debug)]
+pub struct ObjectChange {
+    /// The changed object.
+    pub key: Key,
+    /// The object before the change; `None` if it is new.
+    pub before: Option<Object>,
+    /// The object after the change; `None` if it was deleted.
+    pub after: Option<Object>,
+}
+
+impl ObjectChange {
+    /// The states before and after the change that exist.
+    pub fn states(&self) -> impl Iterator<Item = &Object> {
+        self.before.iter().chain(&self.after)
+    }
+}
+
+/// The plurals of the kinds that controllers adopt.
+const ADOPTABLE: [&str; 3] = ["pods", "replicasets", "controllerrevisions"];
+
+/// All watched objects, indexed by uid, owner, node and namespace.
+#[derive(Debug, Default)]
+pub struct InformerCache {
+    objects: BTreeMap<Key, Object>,
+    change_count: u64,
+    by_uid: BTreeMap<String, Key>,
+    by_owner: BTreeMap<String, BTreeSet<Key>>,
+    by_node: BTreeMap<String, BTreeSet<Key>>,
+    by_namespace: BTreeMap<Arc<str>, BTreeSet<Key>>,
+    orphans: BTreeSet<Key>,
+    unwatched: BTreeSet<Resource>,
+    /// Deleted nodes, with the time of the deletion.
+    removed_nodes: BTreeMap<Key, Timestamp>,
+    /// The known kinds by `apiVersion` and `kind`.
+    kinds: BTreeMap<(String, String), Arc<Kind>>,
+}
+
+impl InformerCache {
+    /// Applies a change that arrived at `now`.
+    pub fn apply(&mut self, change: &ObjectChange, now: Timestamp) {
+        self.change_count += 1;
+        self.record_node_removal(change, now);
+        let Some(new) = &change.after else {
+            if let Some(old) = self.objects.remove(&change.key) {
+                self.unindex(&change.key, &old);
+            }
+            return;
+        };
+        let old = match self.objects.get_mut(&change.key) {
+            Some(known) => Some(std::mem::replace(known, Arc::clone(new))),
+            None => self.objects.insert(change.key.clone(), Arc::clone(new)),
+        };
+        // Most changes do not affect the indexes.
+        if old.as_ref().is_some_and(|old| has_same_index_keys(&change.key, old, new)) {
+            return;
+        }
+        if let Some(old) = old {
+            self.unindex(&change.key, &old);
+        }
+        self.index(&change.key, new);
+    }
+
+    /// The number of applied changes.
+    pub fn change_count(&self) -> u64 {
+        self.change_count
+    }
+
+    /// An object.
+    pub fn get(&self, key: &Key) -> Option<&Object> {
+        self.objects.get(key)
+    }
+
+    /// When a node was deleted; `None` if it exists or never existed.
+    pub fn node_gone_since(&self, node: &Key) -> Option<Timestamp> {
+        self.removed_nodes.get(node).copied()
+    }
+
+    /// Registers kinds. A kind stays registered after its removal, so that the dependents of its
+    /// objects are garbage collected.
+    pub fn register_kinds(&mut self, kinds: &Kinds) {
+        for kind in kinds.iter() {
+            for version in kind.versions.iter().filter(|version| version.served) {
+                let name = (kind.api_version(&version.name), kind.kind.to_string());
+                self.kinds.insert(name, Arc::clone(kind));
+            }
+        }
+    }
+
+    /// The kind of an owner, if it is known.
+    pub fn owner_kind(&self, owner: &OwnerReference<'_>) -> Option<&Kind> {
+        let name = (owner.api_version.to_owned(), owner.kind.to_owned());
+        self.kinds.get(&name).map(Arc::as_ref)
+    }
+
+    /// The scope of an owner's kind. Without registered kinds, every kind counts as cluster-wide.
+    pub fn owner_scope(&self, owner: &OwnerReference<'_>) -> OwnerScope {
+        match self.owner_kind(owner).map(|kind| kind.namespaced) {
+            Some(true) => OwnerScope::Namespaced,
+            Some(false) => OwnerScope::ClusterWide,
+            None if self.kinds.is_empty() => OwnerScope::ClusterWide,
+            None => OwnerScope::Unknown,
+        }
+    }
+
+    /// Marks a kind as not watched: the absence of its objects then means nothing.
+    pub fn mark_unwatched(&mut self, resource: &Resource) {
+        self.unwatched.insert(resource.clone());
+    }
+
+    /// Whether an absent object of a kind does not exist.
+    pub fn is_watched(&self, resource: &Resource) -> bool {
+        !self.unwatched.contains(resource)
+    }
+
+    /// An object with the cache's own key.
+    pub fn entry(&self, key: &Key) -> Option<(&Key, &Object)> {
+        self.objects.get_key_value(key)
+    }
+
+    /// The keys of all objects.
+    pub fn keys(&self) -> impl Iterator<Item = &Key> {
+        self.objects.keys()
+    }
+
+    /// All objects of a kind, by namespace and name.
+    pub fn all(&self, resource: &Resource) -> impl Iterator<Item = (&Key, &Object)> {
+        self.range_from(resource, "").take_while(|(key, _)| key.resource == *resource)
+    }
+
+    /// The objects of a kind in a namespace, by name.
+    pub fn in_namespace<'v>(
+        &'v self,
+        resource: &'v Resource,
+        namespace: &'v str,
+    ) -> impl Iterator<Item = (&'v Key, &'v Object)> {
+        self.range_from(resource, namespace)
+            .take_while(move |(key, _)| key.resource == *resource && &*key.namespace == namespace)
+    }
+
+    /// The keys of all objects in a namespace.
+    pub fn namespace_contents(&self, namespace: &str) -> impl Iterator<Item = &Key> {
+        self.by_namespace.get(namespace).into_iter().flatten()
+    }
+
+    /// The object with a uid.
+    pub fn by_uid(&self, uid: &str) -> Option<&Key> {
+        self.by_uid.get(uid)
+    }
+
+    /// The objects with an owner reference to a uid.
+    pub fn dependents(&self, uid: &str) -> impl Iterator<Item = (&Key, &Object)> {
+        let keys = self.by_owner.get(uid).into_iter().flatten();
+        keys.filter_map(|key| self.objects.get_key_value(key))
+    }
+
+    /// The objects with an owner reference to an unknown uid.
+    pub fn with_missing_owner(&self) -> impl Iterator<Item = &Key> {
+        let lost = self.by_owner.iter().filter(|(uid, _)| !self.by_uid.contains_key(*uid));
+        lost.flat_map(|(_, keys)| keys)
+    }
+
+    /// The objects of a kind that the object with a uid controls.
+    pub fn controlled<'v>(
+        &'v self,
+        uid: &'v str,
+        resource: &'v Resource,
+    ) -> impl Iterator<Item = (&'v Key, &'v Object)> {
+        self.dependents(uid).filter(move |(key, object)| {
+            key.resource == *resource && controller_of(object).is_some_and(|owner| owner.uid == uid)
+        })
+    }
+
+    /// The objects of an adoptable kind in a namespace without a controller.
+    pub fn orphans<'v>(
+        &'v self,
+        resource: &'v Resource,
+        namespace: &'v str,
+    ) -> impl Iterator<Item = (&'v Key, &'v Object)> {
+        let first = Key::new(resource.clone(), namespace, "");
+        let keys = self
+            .orphans
+            .range((Bound::Included(first), Bound::Unbounded))
+            .take_while(move |key| key.resource == *resource && &*key.namespace == namespace);
+        keys.filter_map(|key| self.objects.get_key_value(key))
+    }
+
+    /// The pods bound to a node.
+    pub fn pods_on(&self, node: &str) -> impl Iterator<Item = (&Key, &Object)> {
+        let keys = self.by_node.get(node).into_iter().flatten();
+        keys.filter_map(|key| self.objects.get_key_value(key))
+    }
+
+    fn range_from(
+        &self,
+        resource: &Resource,
+        namespace: &str,
+    ) -> impl Iterator<Item = (&Key, &Object)> {
+        let first =
+            Key { resource: resource.clone(), namespace: namespace.into(), name: "".into() };
+        self.objects.range((Bound::Included(first), Bound::Unbounded))
+    }
+
+    fn record_node_removal(&mut self, change: &ObjectChange, now: Timestamp) {
+        if !change.key.resource.is("", "nodes") {
+            return;
+        }
+        if change.after.is_some() {
+            self.removed_nodes.remove(&change.key);
+        } else {
+            self.removed_nodes.insert(change.key.clone(), now);
+        }
+    }
+
+    fn index(&mut self, key: &Key, object: &Object) {
+        self.by_uid.insert(uid(object).to_owned(), key.clone());
+        for owner in owner_uids(object) {
+            self.by_owner.entry(owner.to_owned()).or_default().insert(key.clone());
+        }
+        if let Some(node) = node_of(key, object) {
+            self.by_node.entry(node.to_owned()).or_default().insert(key.clone());
+        }
+        if !key.namespace.is_empty() {
+            self.by_namespace.entry(Arc::clone(&key.namespace)).or_default().insert(key.clone());
+        }
+        if ADOPTABLE.contains(&&*key.resource.plural) && controller_of(object).is_none() {
+            self.orphans.insert(key.clone());
+        }
+    }
+
+    fn unindex(&mut self, key: &Key, object: &Object) {
+        if self.by_uid.get(uid(object)) == Some(key) {
+            self.by_uid.remove(uid(object));
+        }
+        for owner in owner_uids(object) {
+            remove_from_index(&mut self.by_owner, owner, key);
+        }
+        if let Some(node) = node_of(key, object) {
+            remove_from_index(&mut self.by_node, node, key);
+        }
+        remove_from_index(&mut self.by_namespace, &key.namespace, key);
+        self.orphans.remove(key);
+    }
+}
+
+/// Whether both states of an object have the same index entries.
+fn has_same_index_keys(key: &Key, old: &Value, new: &Value) -> bool {
+    metadata_fields_equal(old, new, |field| matches!(field, "uid" | "ownerReferences"))
+        && node_of(key, old) == node_of(key, new)
+}
+
+fn remove_from_index<K: Ord + std::borrow::Borrow<str>>(
+    index: &mut BTreeMap<K, BTreeSet<Key>>,
+    at: &str,
+    key: &Key,
+) {
+    let Some(keys) = index.get_mut(at) else { return };
+    keys.remove(key);
+    if keys.is_empty() {
+        index.remove(at);
+    }
+}
+
+fn node_of<'v>(key: &Key, object: &'v Value) -> Option<&'v str> {
+    let node = key.resource.is("", "pods").then(|| text(object, &["spec", "nodeName"]))?;
+    (!node.is_empty()).then_some(node)
+}
+
+/// An entry of `metadata.ownerReferences`.
+#[derive(Clone, Copy, Debug)]
+pub struct OwnerReference<'v> {
+    /// `apiVersion`.
+    pub api_version: &'v str,
+    /// `apiVersion` without the version.
+    pub group: &'v str,
+    /// `kind`.
+    pub kind: &'v str,
+    /// `name`.
+    pub name: &'v str,
+    /// `uid`.
+    pub uid: &'v str,
+    /// `controller`.
+    pub is_controller: bool,
+    /// `blockOwnerDeletion`.
+    pub blocks_owner_deletion: bool,
+}
+
+/// The scope of an owner's kind.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum OwnerScope {
+    /// A namespaced kind.
+    Namespaced,
+    /// A cluster-scoped kind.
+    ClusterWide,
+    /// An unknown kind or version.
+    Unknown,
+}
+
+/// The owner references of an object.
+pub(crate) fn owners(object: &Value) -> impl Iterator<Item = OwnerReference<'_>> {
+    list(object, &["metadata", "ownerReferences"]).iter().map(|entry| {
+        let version = text(entry, &["apiVersion"]);
+        OwnerReference {
+            api_version: version,
+            group: version.rsplit_once('/').map_or("", |(group, _)| group),
+            kind: text(entry, &["kind"]),
+            name: name_of(entry),
+            uid: text(entry, &["uid"]),
+            is_controller: entry.get("controller") == Some(&Value::Bool(true)),
+            blocks_owner_deletion: entry.get("blockOwnerDeletion") == Some(&Value::Bool(true)),
+        }
+    })
+}
+
+fn owner_uids(object: &Value) -> impl Iterator<Item = &str> {
+    list(object, &["metadata", "ownerReferences"]).iter().map(|entry| text(entry, &["uid"]))
+}
+
+/// The owner reference of the controller of an object.
+pub(crate) fn controller_of(object: &Value) -> Option<OwnerReference<'_>> {
+    owners(object).find(|owner| owner.is_controller)
+}
+
+fn name_of(entry: &Value) -> &str {
+    text(entry, &["name"])
+}
+
+/// The key of an object of a kind.
+pub(crate) fn key_of(resource: &Resource, object: &Value) -> Key {
+    Key {
+        resource: resource.clone(),
+        namespace: namespace(object).into(),
+        name: name(object).into(),
+    }
+}

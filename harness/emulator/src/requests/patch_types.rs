@@ -1,0 +1,34 @@
+//! Patches: the four patch types as pure functions over JSON, and the ownership of fields
+//! (`managedFields`). This module does not use the store, defaults or admission.
+
+mod apply;
+mod builtin;
+mod conflict;
+mod crd;
+mod diff;
+mod fields;
+mod json;
+mod managed;
+mod shape;
+mod strategic;
+
+pub(crate) use apply::apply;
+pub(crate) use apply::typed_patch_error;
+pub(crate) use builtin::builtin_shape;
+pub(crate) use crd::{crd_shape, untyped_shape};
+pub(crate) use fields::item_path;
+pub(crate) use json::{apply_json_patch, apply_merge_patch};
+pub(crate) use managed::{Author, record_update};
+pub(crate) use shape::{ListShape, Shape};
+pub(crate) use strategic::apply_strategic_patch;
+
+#[cfg(test)]
+mod tests;
+
+use crate::api_types::error::ApiError;
+
+/// 422: a valid patch that cannot be applied to this object.
+fn unprocessable_patch() -> ApiError {
+    let message = "the server rejected our request due to an error in our request";
+    ApiError { details: Some(Box::default()), ..ApiError::new(422, "Invalid", message) }
+}

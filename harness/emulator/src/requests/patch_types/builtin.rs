@@ -1,0 +1,106 @@
+//! List and map types of the built-in kinds, for strategic merge and apply. The published schemas
+//! lack the merge keys of strategic merge, so a table holds them; fields without an entry are
+//! merged (maps) or replaced (lists).
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, LazyLock};
+
+use super::shape::{ListShape, Shape};
+use schedlab_api::Value;
+
+/// One type per paragraph: its name, then one field per line. `kind/group` defines a kind, which
+/// has `metadata` implicitly. Words after a field: its type; `keyed=` (list keys for apply;
+/// `key:value` gives the default of an absent key, otherwise it is "" or 0); `set`; `atomic` (the
+/// map changes as a whole); `map` (free keys); `patch=` (strategic merge key); `union` (strategic
+/// merge of scalars); `replace` (strategic merge replaces).
+const TABLE: &str = include_str!("builtin.txt");
+
+static KINDS: LazyLock<BTreeMap<(&str, &str), Arc<Shape>>> = LazyLock::new(kinds);
+static METADATA: LazyLock<Arc<Shape>> = LazyLock::new(|| parse_type("ObjectMeta", &paragraphs()));
+
+/// The shape of a built-in kind; for a kind that is not in the table, only that of its metadata.
+pub(crate) fn builtin_shape(group: &str, kind: &str) -> Arc<Shape> {
+    static OTHERS: LazyLock<Arc<Shape>> =
+        LazyLock::new(|| Arc::new(with_metadata(Shape::default())));
+    KINDS.get(&(group, kind)).unwrap_or(&OTHERS).clone()
+}
+
+/// Adds the shape of `metadata` to the shape of a kind.
+pub(super) fn with_metadata(mut shape: Shape) -> Shape {
+    shape.fields.insert("metadata".into(), METADATA.clone());
+    shape
+}
+
+type Paragraphs = BTreeMap<&'static str, Vec<&'static str>>;
+
+fn paragraphs() -> Paragraphs {
+    let mut paragraphs = Paragraphs::new();
+    for paragraph in TABLE.split("\n\n") {
+        let mut lines = paragraph.lines().filter(|line| !line.trim().is_empty());
+        if let Some(head) = lines.next() {
+            paragraphs.insert(head, lines.collect());
+        }
+    }
+    paragraphs
+}
+
+fn kinds() -> BTreeMap<(&'static str, &'static str), Arc<Shape>> {
+    let paragraphs = paragraphs();
+    paragraphs
+        .keys()
+        .filter_map(|head| {
+            let (kind, group) = head.split_once('/')?;
+            let shape = with_metadata((*parse_type(head, &paragraphs)).clone());
+            Some(((group, kind), Arc::new(shape)))
+        })
+        .collect()
+}
+
+fn parse_type(name: &str, paragraphs: &Paragraphs) -> Arc<Shape> {
+    let lines = paragraphs.get(name).expect("the table defines every type that it names");
+    let mut shape = Shape::default();
+    for line in lines {
+        let mut words = line.split_whitespace();
+        let field = words.next().expect("blank lines are filtered out above");
+        shape.fields.insert(field.into(), Arc::new(parse_field(words, paragraphs)));
+    }
+    Arc::new(shape)
+}
+
+fn parse_field<'t>(words: impl Iterator<Item = &'t str>, paragraphs: &Paragraphs) -> Shape {
+    let mut shape = Shape::default();
+    let mut of = None;
+    for word in words {
+        match word.split_once('=') {
+            Some(("keyed", keys)) => {
+                shape.list = ListShape::Keyed(keys.split(',').map(parse_key).collect());
+            }
+            Some(("patch", key)) => shape.strategy.merge_key = Some(key.into()),
+            Some(_) => unreachable!("unknown pair in the table: {word}"),
+            None => match word {
+                "set" => shape.list = ListShape::Set,
+                "atomic" => shape.atomic = true,
+                "map" => shape.entries = Some(Arc::default()),
+                "union" => shape.strategy.merge_values = true,
+                "replace" => shape.strategy.replace = true,
+                name => of = Some(parse_type(name, paragraphs)),
+            },
+        }
+    }
+    let is_list = shape.list != ListShape::Atomic || shape.strategy.merge_key.is_some();
+    match of {
+        Some(of) if is_list => shape.item = Some(of),
+        Some(of) => shape.fields.clone_from(&of.fields),
+        None => {}
+    }
+    shape
+}
+
+fn parse_key(text: &str) -> (Box<str>, Option<Value>) {
+    match text.split_once(':') {
+        Some((key, default)) => (key.into(), Some(Value::from(default))),
+        // The Go zero value of an unset key.
+        None if text.to_lowercase().ends_with("port") => (text.into(), Some(0.into())),
+        None => (text.into(), Some("".into())),
+    }
+}

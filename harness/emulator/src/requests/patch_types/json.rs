@@ -1,0 +1,89 @@
+//! JSON Patch (RFC 6902) and merge patch (RFC 7386), which need no type information.
+
+use json_patch::{AddOperation, PatchOperation};
+
+use super::unprocessable_patch;
+use crate::api_types::error::ApiError;
+use schedlab_api::{Map, Value, object};
+
+/// The maximum number of operations, as in the API server.
+const OPERATIONS_MAX: usize = 10_000;
+
+/// Applies a JSON Patch.
+///
+/// # Errors
+///
+/// 400 if it is not a JSON Patch, 413 if it has too many operations, 422 if it cannot be applied to
+/// `current` (a failed `test`, a missing path).
+pub(crate) fn apply_json_patch(current: &Value, patch: &Value) -> Result<Value, ApiError> {
+    if !patch.is_array() {
+        return Err(undecodable_patch(patch, "[]handlers.jsonPatchOp"));
+    }
+    let operations: json_patch::Patch =
+        schedlab_api::from_value(patch.clone()).map_err(|_| unprocessable_patch())?;
+    if operations.0.len() > OPERATIONS_MAX {
+        let message = format!(
+            "The allowed maximum operations in a JSON patch is {OPERATIONS_MAX}, got {}",
+            operations.0.len()
+        );
+        return Err(ApiError::new(413, "RequestEntityTooLarge", message));
+    }
+    let mut patched = current.clone().into();
+    for operation in operations.0 {
+        let operation = json_patch::Patch(vec![with_lenient_replace(operation, &patched)]);
+        json_patch::patch_unsafe(&mut patched, &operation).map_err(|_| unprocessable_patch())?;
+    }
+    if patched.is_object() { Ok(patched.into()) } else { Err(unprocessable_patch()) }
+}
+
+/// Unlike RFC 6902, the library of the API server accepts `replace` for a missing key of a map.
+fn with_lenient_replace(operation: PatchOperation, current: &serde_json::Value) -> PatchOperation {
+    let PatchOperation::Replace(replace) = operation else { return operation };
+    let parent = replace.path.parent().and_then(|parent| current.pointer(parent.as_str()));
+    if parent.is_some_and(serde_json::Value::is_object) {
+        return PatchOperation::Add(AddOperation { path: replace.path, value: replace.value });
+    }
+    PatchOperation::Replace(replace)
+}
+
+/// 400: the patch has the wrong JSON type.
+fn undecodable_patch(patch: &Value, expected: &str) -> ApiError {
+    let found = object::go_type(patch);
+    ApiError::bad_request(format!(
+        "error decoding patch: json: cannot unmarshal {found} into Go value of type {expected}"
+    ))
+}
+
+/// Applies a merge patch: maps merge, null removes, everything else replaces.
+///
+/// # Errors
+///
+/// 400: the patch is not a JSON object.
+pub(crate) fn apply_merge_patch(current: &Value, patch: &Value) -> Result<Value, ApiError> {
+    let Value::Object(fields) = patch else {
+        return Err(undecodable_patch(patch, "map[string]interface {}"));
+    };
+    let mut patched = current.clone();
+    merge_fields(&mut patched, fields);
+    Ok(patched)
+}
+
+fn merge_fields(target: &mut Value, fields: &Map) {
+    if !target.is_object() {
+        *target = Value::Object(Map::new());
+    }
+    let Some(map) = target.as_object_mut() else { return };
+    for (name, new) in fields {
+        match new {
+            Value::Null => {
+                map.remove(name);
+            }
+            Value::Object(inner) => {
+                merge_fields(map.entry(name.as_str()).or_insert(Value::Null), inner);
+            }
+            other @ (Value::Bool(_) | Value::Number(_) | Value::String(_) | Value::Array(_)) => {
+                map.insert(name.clone(), other.clone());
+            }
+        }
+    }
+}

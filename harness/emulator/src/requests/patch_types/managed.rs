@@ -1,0 +1,183 @@
+//! `metadata.managedFields`: the owners of fields, updated by every write.
+
+use jiff::Timestamp;
+use jiff::fmt::temporal::DateTimePrinter;
+
+use super::diff::diff;
+use super::fields::{FieldSet, subtract, unite};
+use super::shape::Shape;
+use schedlab_api::{Value, json};
+
+/// The API's timestamp format: whole seconds.
+const SECONDS: DateTimePrinter = DateTimePrinter::new().precision(Some(0));
+
+/// The author of a write.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Author<'w> {
+    /// The field manager.
+    pub manager: &'w str,
+    /// The `apiVersion` of the written object.
+    pub api_version: &'w str,
+    /// The subresource that it writes to; empty for the object itself.
+    pub subresource: &'w str,
+    /// The time of the write.
+    pub now: Timestamp,
+}
+
+/// How a manager acquired its fields.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Operation {
+    Apply,
+    Update,
+}
+
+impl Operation {
+    fn text(self) -> &'static str {
+        match self {
+            Self::Apply => "Apply",
+            Self::Update => "Update",
+        }
+    }
+}
+
+/// One entry of `managedFields`.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Entry {
+    pub(super) operation: Operation,
+    pub(super) time: String,
+    pub(super) manager: String,
+    pub(super) api_version: String,
+    pub(super) subresource: String,
+    pub(super) fields: FieldSet,
+}
+
+impl Entry {
+    pub(super) fn new(author: &Author<'_>, operation: Operation) -> Self {
+        Self {
+            operation,
+            time: SECONDS.timestamp_to_string(&author.now),
+            manager: author.manager.to_owned(),
+            api_version: author.api_version.to_owned(),
+            subresource: author.subresource.to_owned(),
+            fields: FieldSet::new(),
+        }
+    }
+
+    /// Whether a write of this author continues the entry. Apply entries continue across API
+    /// versions, update entries do not.
+    pub(super) fn is_continued_by(&self, author: &Author<'_>, operation: Operation) -> bool {
+        self.operation == operation
+            && self.manager == author.manager
+            && self.subresource == author.subresource
+            && (operation == Operation::Apply || self.api_version == author.api_version)
+    }
+
+    fn from_value(value: &mut Value) -> Option<Self> {
+        let text = |field: &str| value[field].as_str().unwrap_or_default().to_owned();
+        let operation = match value["operation"].as_str()? {
+            "Apply" => Operation::Apply,
+            "Update" => Operation::Update,
+            _ => return None,
+        };
+        Some(Self {
+            operation,
+            time: text("time"),
+            manager: text("manager"),
+            api_version: text("apiVersion"),
+            subresource: text("subresource"),
+            fields: value
+                .get_mut("fieldsV1")
+                .and_then(Value::as_object_mut)
+                .map(std::mem::take)
+                .unwrap_or_default(),
+        })
+    }
+
+    fn into_value(self) -> Value {
+        let mut entry = json!({
+            "manager": self.manager,
+            "operation": self.operation.text(),
+            "apiVersion": self.api_version,
+            "fieldsType": "FieldsV1",
+        });
+        entry["fieldsV1"] = Value::Object(self.fields);
+        if !self.time.is_empty() {
+            entry["time"] = self.time.into();
+        }
+        if !self.subresource.is_empty() {
+            entry["subresource"] = self.subresource.into();
+        }
+        entry
+    }
+}
+
+/// Records an update (`before` is `None`: a create): the author becomes the only owner of the
+/// changed fields. A single empty entry in `after` clears all records, as in the API.
+pub(crate) fn record_update(
+    before: Option<&Value>,
+    after: &mut Value,
+    shape: &Shape,
+    author: &Author<'_>,
+) {
+    let sent = take_managed(after);
+    if sent.as_array().is_some_and(|sent| matches!(&sent[..], [only] if *only == json!({}))) {
+        return;
+    }
+    let sent_some = sent.as_array().is_some_and(|sent| !sent.is_empty());
+    let mut raw = match before {
+        Some(before) if !sent_some => before["metadata"]["managedFields"].clone(),
+        Some(_) | None => sent,
+    };
+    let difference = diff(before, after, shape);
+    if difference.is_empty() {
+        restore_managed(after, raw);
+        return;
+    }
+    let mut entries = read_entries(&mut raw);
+    let mut mine = Entry::new(author, Operation::Update);
+    for entry in &mut entries {
+        if entry.is_continued_by(author, Operation::Update) {
+            mine.fields = std::mem::take(&mut entry.fields);
+        } else {
+            subtract(&mut entry.fields, &difference.changed);
+            subtract(&mut entry.fields, &difference.removed);
+        }
+    }
+    unite(&mut mine.fields, &difference.changed);
+    subtract(&mut mine.fields, &difference.removed);
+    entries.push(mine);
+    write_entries(after, entries);
+}
+
+fn take_managed(object: &mut Value) -> Value {
+    object
+        .get_mut("metadata")
+        .and_then(Value::as_object_mut)
+        .and_then(|metadata| metadata.remove("managedFields"))
+        .unwrap_or(Value::Null)
+}
+
+fn restore_managed(object: &mut Value, raw: Value) {
+    if raw.as_array().is_some_and(|entries| !entries.is_empty()) {
+        object["metadata"]["managedFields"] = raw;
+    }
+}
+
+/// Takes the entries out of a `managedFields` list.
+pub(super) fn read_entries(raw: &mut Value) -> Vec<Entry> {
+    let entries = raw.as_array_mut().map(std::mem::take).unwrap_or_default();
+    entries.into_iter().filter_map(|mut entry| Entry::from_value(&mut entry)).collect()
+}
+
+/// Writes the entries that own something, in the API's order.
+pub(super) fn write_entries(object: &mut Value, mut entries: Vec<Entry>) {
+    entries.retain(|entry| !entry.fields.is_empty());
+    entries.sort_by(|one, other| order_key(one).cmp(&order_key(other)));
+    let entries: Vec<Value> = entries.into_iter().map(Entry::into_value).collect();
+    take_managed(object);
+    restore_managed(object, Value::Array(entries));
+}
+
+fn order_key(entry: &Entry) -> (Operation, &str, &str, &str, &str) {
+    (entry.operation, &entry.time, &entry.manager, &entry.api_version, &entry.subresource)
+}

@@ -1,0 +1,92 @@
+//! Merge information for a field: keyed lists, sets, and atomic maps. Lists have two properties,
+//! because strategic merge and apply treat some of them differently.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use schedlab_api::{Map, Value};
+
+/// The merge information of one field.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Shape {
+    /// The fields whose shape differs from [`Shape::default`].
+    pub fields: BTreeMap<Box<str>, Arc<Shape>>,
+    /// For a map with free keys: its values. Such entries count as owned on their own.
+    pub entries: Option<Arc<Shape>>,
+    /// For a list: its items.
+    pub item: Option<Arc<Shape>>,
+    /// A map that changes only as a whole.
+    pub atomic: bool,
+    /// How apply merges a list.
+    pub list: ListShape,
+    /// How strategic merge handles the field.
+    pub strategy: Strategy,
+}
+
+/// How apply merges a list.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) enum ListShape {
+    /// Changes only as a whole.
+    #[default]
+    Atomic,
+    /// Each value at most once.
+    Set,
+    /// Items are identified by these keys; the value is the default of an absent key.
+    Keyed(Vec<(Box<str>, Option<Value>)>),
+}
+
+/// How strategic merge handles a field.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Strategy {
+    /// Items of a list are merged by this field.
+    pub merge_key: Option<Box<str>>,
+    /// A list of plain values is united with the patch's.
+    pub merge_values: bool,
+    /// A map is replaced, not merged.
+    pub replace: bool,
+}
+
+static PLAIN: std::sync::LazyLock<Shape> = std::sync::LazyLock::new(Shape::default);
+
+impl Shape {
+    /// The shape of a field without information: maps merge, lists are replaced.
+    pub(crate) fn plain() -> &'static Self {
+        &PLAIN
+    }
+
+    /// The shape of a field.
+    pub(crate) fn field(&self, name: &str) -> &Self {
+        match self.fields.get(name).or(self.entries.as_ref()) {
+            Some(shape) => shape,
+            None => Self::plain(),
+        }
+    }
+
+    /// The shape of the items of a list.
+    pub(crate) fn item(&self) -> &Self {
+        self.item.as_deref().unwrap_or_else(|| Self::plain())
+    }
+
+    /// Whether `name` is a free key of a map rather than a field of a type.
+    pub(super) fn is_free_key(&self, name: &str) -> bool {
+        self.entries.is_some() && !self.fields.contains_key(name)
+    }
+}
+
+/// The path step of an item in a keyed list or a set: `k:{"name":"a"}`, `v:"a"`. `None` if the item
+/// has no key.
+pub(super) fn item_step(list: &ListShape, item: &Value) -> Option<String> {
+    match list {
+        ListShape::Atomic => None,
+        ListShape::Set => Some(format!("v:{item}")),
+        ListShape::Keyed(keys) => {
+            let mut found = Map::new();
+            for (key, default) in keys {
+                if let Some(value) = item.get(key.as_ref()).or(default.as_ref()) {
+                    found.insert(key.as_ref().to_owned(), value.clone());
+                }
+            }
+            (!found.is_empty()).then(|| format!("k:{}", Value::Object(found)))
+        }
+    }
+}

@@ -1,0 +1,89 @@
+//! `ResourceQuota` admission: charges new and growing objects to the quotas of their namespace, or
+//! refuses them.
+//!
+//! The quota's status decides; the quota controller maintains it. If the status is still missing,
+//! the usage is computed here.
+
+use super::request::WriteRequest;
+use crate::admission::quota::{self, Item};
+use crate::api_types::error::ApiError;
+use crate::api_types::resource::Resource;
+use crate::store::{Commit, Key, Store, Subresource};
+use schedlab_api::{Value, object};
+
+/// The quotas that count an object, with their new status. `old` is the previous state of an
+/// updated object.
+///
+/// # Errors
+/// 403 if a quota is exceeded.
+pub(super) fn charge(
+    store: &Store,
+    request: &WriteRequest,
+    old: Option<&Value>,
+    object: &Value,
+) -> Result<Vec<Value>, ApiError> {
+    let mut charged = Vec::new();
+    if !request.kind.namespaced || (old.is_some() && !can_grow(request)) {
+        return Ok(charged);
+    }
+    let item = |object| Item { resource: &request.key.resource, object, now: request.now };
+    let (item, before) = (item(object), old.map(item));
+    let quotas = store.list(&resource(), Some(&request.key.namespace));
+    for quota in quotas.filter(|quota| quota::counts(quota, item)) {
+        let mut quota = Value::clone(quota);
+        if object::at(&quota, &["status", "hard"]).is_none() {
+            let status = initial_status(store, request, &quota);
+            object::set(&mut quota, &["status"], status);
+        }
+        let status = quota::charge(&quota, item, before)
+            .map_err(|why| ApiError::forbidden(&request.key.resource, &request.key.name, &why))?;
+        if quota.get("status") != Some(&status) {
+            object::set(&mut quota, &["status"], status);
+            charged.push(quota);
+        }
+    }
+    Ok(charged)
+}
+
+/// Whether an update can increase the usage of a quota.
+fn can_grow(request: &WriteRequest) -> bool {
+    match request.subresource {
+        Subresource::None => {
+            request.kind.is("", "PersistentVolumeClaim") || request.kind.is("", "Service")
+        }
+        Subresource::Resize => true,
+        Subresource::Status
+        | Subresource::Scale
+        | Subresource::Finalize
+        | Subresource::EphemeralContainers => false,
+    }
+}
+
+/// Writes the charged quotas, unless this is a dry run.
+pub(super) fn commit_charges(store: &mut Store, request: &WriteRequest, charged: Vec<Value>) {
+    let manager = "kube-apiserver".into();
+    for quota in charged.into_iter().filter(|_| !request.dry_run) {
+        let key = Key {
+            resource: resource(),
+            namespace: request.key.namespace.clone(),
+            name: object::name(&quota).into(),
+        };
+        let (object, now) = (Some(quota), request.now);
+        let part = Subresource::Status;
+        store.commit(Commit { key: &key, object, now, manager: &manager, subresource: part });
+    }
+}
+
+fn resource() -> Resource {
+    Resource::new("", "resourcequotas")
+}
+
+/// The status of a quota that the quota controller has not counted yet.
+fn initial_status(store: &Store, request: &WriteRequest, quota: &Value) -> Value {
+    let collections = quota::collections(quota);
+    let items = collections.iter().flat_map(|resource| {
+        let objects = store.list(resource, Some(&request.key.namespace));
+        objects.map(move |object| Item { resource, object, now: request.now })
+    });
+    quota::status(quota, items)
+}

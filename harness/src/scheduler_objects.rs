@@ -1,0 +1,23 @@
+//! The objects that the scheduler needs on a cluster: its CRDs and priority classes.
+
+use schedlab_api::Value;
+use schedlab_scheduler::crds;
+
+use crate::api::{Api, api_error};
+
+/// The CRDs and priority classes of the scheduler, each with its API group and collection.
+pub(crate) fn scheduler_objects() -> impl Iterator<Item = (&'static str, &'static str, Value)> {
+    let kinds = crds::all().into_iter();
+    let kinds = kinds.map(|kind| ("apiextensions.k8s.io", "customresourcedefinitions", kind));
+    let classes = crds::priority_classes().into_iter();
+    let classes = classes.map(|class| ("scheduling.k8s.io", "priorityclasses", class));
+    kinds.chain(classes)
+}
+
+/// Creates the CRDs and priority classes of the scheduler.
+pub(crate) async fn install_scheduler_objects(api: &Api) -> anyhow::Result<()> {
+    for (group, plural, object) in scheduler_objects() {
+        api.post(&format!("/apis/{group}/v1/{plural}"), &object).await.map_err(api_error)?;
+    }
+    Ok(())
+}

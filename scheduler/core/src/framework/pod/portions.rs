@@ -1,0 +1,186 @@
+//! The shared GPUs and NUMA shares of each pod, allocated and pipelined. Portions are stored once
+//! and never change, so that a pod's state is two indices that can be logged and restored.
+
+use super::Occupancy;
+use crate::{
+    Snapshot,
+    framework::{Device, DeviceChoice, Fit, NodeInfo, Session, Statement, node::NumaShares},
+    model::{FractionalGpu, GpuGroup, Name, NodeId, Pod, PodId},
+};
+
+/// All portions, and those of each pod.
+#[derive(Clone, Debug)]
+pub(in crate::framework) struct Portions {
+    portions: Vec<Portion>,
+    pods: Vec<PodPortions>,
+}
+
+/// What a pod has of particular GPUs and NUMA zones of a node.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(in crate::framework) struct Portion {
+    pub(in crate::framework) gpu_groups: Vec<GpuGroup>,
+    pub(in crate::framework) numa: NumaShares,
+}
+
+/// Indices of portions; the first one is empty.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(in crate::framework) struct PodPortions {
+    /// On the node where it is allocated.
+    pub(in crate::framework) allocated: u32,
+    /// On the node to which it is pipelined.
+    pub(in crate::framework) pipelined: u32,
+}
+
+impl PodPortions {
+    pub(in crate::framework) const fn pipeline_allocated(self) -> Self {
+        Self { pipelined: self.allocated, ..self }
+    }
+
+    pub(in crate::framework) const fn without_pipelined(self) -> Self {
+        Self { pipelined: 0, ..self }
+    }
+}
+
+impl Portions {
+    /// As in the snapshot. A pod with a GPU fraction that names no group shares its GPU with no
+    /// other pod.
+    pub(in crate::framework) fn new(snapshot: &Snapshot) -> Self {
+        let pods = vec![PodPortions::default(); snapshot.pods.len()];
+        let mut portions = Self { portions: vec![Portion::default()], pods };
+        for (pod, at) in snapshot.pods.iter().zip(0..) {
+            let Some(node) = pod.node else { continue };
+            let fractional_gpu = snapshot.shapes[pod.shape.0 as usize].fractional_gpu;
+            if fractional_gpu.is_none() && pod.numa_allocations.is_empty() {
+                continue;
+            }
+            let gpu_groups = fractional_gpu
+                .map_or_else(Vec::new, |fractional_gpu| initial_gpu_groups(pod, &fractional_gpu));
+            let numa = initial_numa_shares(snapshot, pod, node);
+            let allocated = portions.add(Portion { gpu_groups, numa });
+            portions.set(PodId(at), PodPortions { allocated, pipelined: 0 });
+        }
+        portions
+    }
+
+    pub(in crate::framework) fn add(&mut self, portion: Portion) -> u32 {
+        if portion == Portion::default() {
+            return 0;
+        }
+        self.portions.push(portion);
+        u32::try_from(self.portions.len() - 1).expect("a cycle makes fewer than 2^32 portions")
+    }
+
+    pub(in crate::framework) fn of_pod(&self, pod: PodId) -> PodPortions {
+        self.pods[pod.0 as usize]
+    }
+
+    pub(in crate::framework) fn set(&mut self, pod: PodId, portions: PodPortions) {
+        self.pods[pod.0 as usize] = portions;
+    }
+
+    pub(in crate::framework) fn portion(&self, at: u32) -> &Portion {
+        &self.portions[at as usize]
+    }
+
+    /// The pod's shared GPUs for this occupancy.
+    pub(in crate::framework) fn gpu_groups_of(
+        &self,
+        pod: PodId,
+        occupancy: Occupancy,
+    ) -> &[GpuGroup] {
+        &self.portion_of(pod, occupancy).gpu_groups
+    }
+
+    /// The pod's NUMA shares for this occupancy.
+    pub(in crate::framework) fn numa_of(&self, pod: PodId, occupancy: Occupancy) -> &NumaShares {
+        &self.portion_of(pod, occupancy).numa
+    }
+
+    /// It is pipelined to the very portion it has.
+    pub(in crate::framework) fn is_pipelined_in_place(&self, pod: PodId) -> bool {
+        self.portion_of(pod, Occupancy::Pipelined) == self.portion_of(pod, Occupancy::Allocated)
+    }
+
+    fn portion_of(&self, pod: PodId, occupancy: Occupancy) -> &Portion {
+        let portions = self.of_pod(pod);
+        match occupancy {
+            Occupancy::Pipelined => self.portion(portions.pipelined),
+            Occupancy::Allocated | Occupancy::Releasing | Occupancy::Stuck => {
+                self.portion(portions.allocated)
+            }
+        }
+    }
+}
+
+/// One group name for each GPU.
+fn initial_gpu_groups(pod: &Pod, fractional_gpu: &FractionalGpu) -> Vec<GpuGroup> {
+    let mut gpu_groups = pod.gpu_groups.clone();
+    for unnamed in gpu_groups.len()..fractional_gpu.devices as usize {
+        gpu_groups.push(format!("{}-{unnamed}", pod.uid).into());
+    }
+    gpu_groups
+}
+
+/// Shares of zones that the node no longer has are dropped.
+fn initial_numa_shares(snapshot: &Snapshot, pod: &Pod, node: NodeId) -> NumaShares {
+    let numa = snapshot.nodes[node.0 as usize].numa.as_ref();
+    let zones = numa.map_or(&[][..], |numa| &numa.zones);
+    let known = pod.numa_allocations.iter().filter_map(|share| {
+        let at = zones.iter().position(|zone| zone.name == share.zone)?;
+        Some((at, share.amount.clone()))
+    });
+    known.collect()
+}
+
+impl Statement<'_> {
+    /// Chooses the portion of `node` that the pod gets.
+    pub(in crate::framework) fn choose_portion(
+        &mut self,
+        pod: PodId,
+        node: NodeId,
+        occupancy: Occupancy,
+    ) -> PodPortions {
+        let (gpu_groups, numa) =
+            (self.choose_groups(pod, node), self.choose_numa(pod, node, occupancy));
+        let portions = self.portions_of(pod);
+        let portion = self.session.pods.add_portion(Portion { gpu_groups, numa });
+        match occupancy {
+            Occupancy::Pipelined => PodPortions { pipelined: portion, ..portions },
+            Occupancy::Allocated | Occupancy::Releasing | Occupancy::Stuck => {
+                PodPortions { allocated: portion, ..portions }
+            }
+        }
+    }
+}
+
+impl Session<'_> {
+    fn choose_groups(&self, pod: PodId, node: NodeId) -> Vec<GpuGroup> {
+        let Some(fractional_gpu) = &self.shape_of(pod).fractional_gpu else { return Vec::new() };
+        let (of, info) = (self.node(node), self.node_info(node));
+        let choice = DeviceChoice {
+            placement: self.profile.device_placement,
+            prefer_now: !self.looks_ahead(),
+        };
+        let unfit = || vec![(Device::New, Fit::Now); fractional_gpu.devices as usize];
+        let chosen = info.choose_devices(of, fractional_gpu, choice).unwrap_or_else(unfit);
+        let mut gpu_groups: Vec<GpuGroup> = Vec::new();
+        for (device, _) in chosen {
+            let group = match device {
+                Device::Shared(at) => info.shared_devices[at].group.clone(),
+                Device::New => new_group(&self.pod(pod).uid, info, &gpu_groups),
+            };
+            gpu_groups.push(group);
+        }
+        gpu_groups
+    }
+}
+
+/// Name of a newly shared GPU: the uid of its first pod, made unique.
+fn new_group(uid: &Name, info: &NodeInfo, chosen: &[GpuGroup]) -> GpuGroup {
+    let taken = |name: &GpuGroup| {
+        chosen.contains(name) || info.shared_devices.iter().any(|device| device.group == *name)
+    };
+    let numbered = (1..).map(|number| GpuGroup::from(format!("{uid}-{number}")));
+    let mut names = std::iter::once(uid.clone()).chain(numbered);
+    names.find(|name| !taken(name)).expect("there are more numbers than devices")
+}

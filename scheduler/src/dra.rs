@@ -1,0 +1,466 @@
+//! Dynamic resource allocation (`resource.k8s.io/v1`): published devices, device classes and claims. From these follow the devices that a pod gets by its claims and the devices
+//! that a node has for new claims.
+
+#[cfg(test)]
+mod admin_access;
+mod allocation;
+mod alternatives;
+mod claim;
+pub(crate) mod claim_patches;
+mod device;
+mod device_set;
+mod driver_config;
+mod expression;
+mod gpu_classes;
+mod kind_unions;
+mod multi_node;
+mod problem;
+mod slice;
+mod unused;
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use schedlab_api::Value;
+use schedlab_scheduler_core::{
+    model::{DeviceClaim, DeviceReach, Name, Node, VolumeClaim},
+    resources::Resources,
+};
+
+pub(crate) use allocation::{PickedDevice, PickedDevices};
+pub(crate) use alternatives::DeviceAlternatives;
+pub(crate) use claim::{ClaimAllocation, ClaimRecord, DeviceAccess};
+pub(crate) use device::{Device, DeviceId, DeviceSelection};
+pub(crate) use problem::ClaimProblem;
+pub(crate) use slice::SliceFault;
+
+use crate::{
+    config::Flavor,
+    records::{ObjectKey, PodRecord, insert_if_changed},
+};
+use claim::DeviceCount;
+use device::{DeviceClassRecord, published_devices};
+use multi_node::MultiNodeDevices;
+use slice::SliceRecord;
+use unused::UnusedClaims;
+
+/// The most devices of a claim (`resource.k8s.io`).
+const DEVICES_MAX: i64 = 32;
+
+/// How GPUs that are published as devices are accounted.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum GpuAccounting {
+    /// As GPUs, which queues are charged for and which no device plugin allocates (profile `kai`).
+    #[default]
+    AsGpus,
+    /// As devices like all others, separate from the GPUs of a device plugin (profile `kube`).
+    AsDevices,
+}
+
+/// All DRA objects, with indexes over them.
+#[derive(Debug, Default)]
+pub(crate) struct ResourceClaims {
+    gpu_accounting: GpuAccounting,
+    pub(crate) claims: BTreeMap<ObjectKey, ClaimRecord>,
+    classes: BTreeMap<Name, DeviceClassRecord>,
+    slices: BTreeMap<Name, SliceRecord>,
+    /// The devices of slices with the kinds that they count as, by node.
+    devices: BTreeMap<Name, Vec<Device>>,
+    /// Devices that several nodes can use.
+    multi_node: MultiNodeDevices,
+    /// Slices with a device that an earlier slice has, too.
+    duplicates: Vec<(Name, SliceFault)>,
+    /// Classes whose devices are all GPUs although their names do not contain `gpu`.
+    gpu_classes: BTreeSet<Name>,
+    /// Classes and selections that select exactly the GPUs. They are not counted separately: their
+    /// devices count as GPUs.
+    uncounted_kinds: BTreeSet<Name>,
+    /// By class or selection: the broader kinds that a device of it also counts as.
+    broader_kinds: BTreeMap<Name, BTreeSet<Name>>,
+    /// Selections with expressions of their own.
+    selections: BTreeSet<DeviceSelection>,
+    /// Selections with `allocationMode: All`.
+    all_mode_selections: BTreeSet<DeviceSelection>,
+    /// Device sets with constraints or alternatives that claims request, by the name that they are
+    /// counted as.
+    device_sets: BTreeMap<Name, DeviceAlternatives>,
+    /// Number of those sets that claims hold, by node.
+    allocated_sets: BTreeMap<Name, BTreeMap<Name, i64>>,
+    /// Allocated devices, and whether their claim is well-formed, so that they are counted for it.
+    allocated_devices: BTreeMap<DeviceId, bool>,
+    /// Allocated claims that no pod with a node uses.
+    unused_claims: UnusedClaims,
+    /// Slices, classes or selections have changed since the last refresh.
+    is_stale: bool,
+    /// Pods with claims.
+    pub(super) pods: BTreeSet<ObjectKey>,
+}
+
+/// The resources that a pod gets by its claims.
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct ClaimedResources {
+    /// By claims that only this pod uses, and that are not allocated or that it holds already.
+    pub(crate) own: Resources,
+    /// By all other claims.
+    pub(crate) shared: Vec<DeviceClaim>,
+    /// Device classes of GPUs that it requests.
+    pub(crate) gpu_classes: BTreeSet<Name>,
+    /// Claims on volumes.
+    pub(crate) volumes: Vec<VolumeClaim>,
+}
+
+/// The devices that a claim requests: a fixed number on any node, and all devices of a selection on
+/// its node.
+#[derive(Default)]
+struct ClaimRequest {
+    devices: Resources,
+    all_devices: BTreeMap<Name, Resources>,
+}
+
+impl ResourceClaims {
+    /// Sets how GPUs that are published as devices are accounted.
+    pub(crate) fn set_flavor(&mut self, flavor: Flavor) {
+        self.gpu_accounting = match flavor {
+            Flavor::Kai => GpuAccounting::AsGpus,
+            Flavor::Kube => GpuAccounting::AsDevices,
+        };
+    }
+
+    /// Whether slices, classes or selections have changed since the last refresh.
+    pub(crate) fn is_stale(&self) -> bool {
+        self.is_stale
+    }
+
+    /// Returns whether the record differs from the one before.
+    pub(super) fn upsert_slice(&mut self, name: Name, object: &Value) -> bool {
+        let changed = insert_if_changed(&mut self.slices, name, SliceRecord::from_object(object));
+        self.is_stale |= changed;
+        changed
+    }
+
+    pub(super) fn upsert_class(&mut self, name: Name, object: &Value) -> bool {
+        let changed =
+            insert_if_changed(&mut self.classes, name, DeviceClassRecord::from_object(object));
+        self.is_stale |= changed;
+        changed
+    }
+
+    pub(super) fn remove_slice(&mut self, name: &Name) -> bool {
+        let gone = self.slices.remove(name).is_some();
+        self.is_stale = true;
+        gone
+    }
+
+    pub(super) fn remove_class(&mut self, name: &Name) -> bool {
+        let gone = self.classes.remove(name).is_some();
+        self.is_stale = true;
+        gone
+    }
+
+    pub(super) fn clear_slices(&mut self) {
+        self.slices.clear();
+        self.is_stale = true;
+    }
+
+    pub(super) fn clear_classes(&mut self) {
+        self.classes.clear();
+        self.is_stale = true;
+    }
+
+    /// Recomputes devices and kinds if slices, classes or selections have changed.
+    pub(crate) fn refresh(&mut self) {
+        if !std::mem::take(&mut self.is_stale) {
+            return;
+        }
+        let selections = self.claims.values().flat_map(ClaimRecord::narrowing_selections);
+        self.selections = selections.cloned().collect();
+        let wanted_all = self.claims.values().flat_map(ClaimRecord::all_mode_selections);
+        self.all_mode_selections = wanted_all.cloned().collect();
+        let sets = self.claims.values().filter_map(|claim| claim.requests.as_ref().ok());
+        self.device_sets = sets.filter_map(|set| Some((set.name()?, set.clone()))).collect();
+        let published = published_devices(&self.slices, &self.classes, &self.selections);
+        self.devices = published.by_node;
+        self.multi_node = MultiNodeDevices::new(published.multi_node);
+        self.duplicates = published.duplicates;
+        self.broader_kinds = kind_unions::add_unions(&mut self.devices);
+        self.classify_gpus();
+        self.classify_multi_node_kinds();
+    }
+
+    /// Pods that name the claim, or that it was created for.
+    pub(super) fn pods_of(
+        &self,
+        claim: &ObjectKey,
+        pods: &BTreeMap<ObjectKey, PodRecord>,
+    ) -> Vec<ObjectKey> {
+        let uses = |key: &&ObjectKey| {
+            key.namespace == claim.namespace
+                && pods.get(key).is_some_and(|pod| {
+                    pod.claims.iter().any(|one| one.claim.as_ref() == Some(&claim.name))
+                })
+        };
+        self.pods.iter().filter(uses).cloned().collect()
+    }
+
+    /// The node with the devices that are published for it.
+    pub(crate) fn with_devices(&self, node: &Node) -> Node {
+        let mut node = node.clone();
+        for device in self.devices_of(&node.name) {
+            node.gpus_via_dra |= device.is_gpu;
+            node.allocatable.add(&self.resources_of(device));
+        }
+        let of_node = self.devices_of(&node.name);
+        let published = |all: &DeviceSelection| (all.name(), published_count(all, of_node));
+        node.published_devices = self.all_mode_selections.iter().map(published).collect();
+        let free = || {
+            let devices = of_node.iter();
+            devices.filter(|device| !self.allocated_devices.contains_key(&device.id))
+        };
+        let had = self.allocated_sets.get(&node.name);
+        let had = |set: &Name| had.and_then(|had| had.get(set)).copied().unwrap_or(0);
+        let sets = self.device_sets.iter();
+        let sets: Vec<(Name, i64)> = sets
+            .map(|(name, set)| (Name::clone(name), set.count_offered(free(), of_node, had(name))))
+            .collect();
+        node.allocatable.extended.extend(sets);
+        node.unused_claims = self.held_claims(&node.name);
+        node
+    }
+
+    /// The resources that a device provides; none if a malformed claim holds it, since that claim
+    /// is not counted.
+    fn resources_of(&self, device: &Device) -> Resources {
+        if self.allocated_devices.get(&device.id) == Some(&false) {
+            return Resources::default();
+        }
+        self.resources_of_kinds(if device.is_gpu { 1000 } else { 0 }, &device.kinds)
+    }
+
+    /// The resources of one device of these kinds.
+    fn resources_of_kinds(&self, gpu_milli: i64, kinds: &BTreeSet<Name>) -> Resources {
+        let kinds = kinds.iter().filter(|kind| !self.uncounted_kinds.contains(*kind));
+        let extended = kinds.map(|kind| (kind_resource_name(kind), 1)).collect();
+        Resources { gpu_milli, extended, ..Resources::default() }
+    }
+
+    /// The kinds that one device of the selection counts as.
+    fn counted_kinds(&self, selection: &DeviceSelection) -> BTreeSet<Name> {
+        let own = [Name::clone(&selection.class), selection.name()];
+        let wider = own.iter().filter_map(|name| self.broader_kinds.get(name)).flatten().cloned();
+        wider.chain(own.clone()).collect()
+    }
+
+    /// Devices that only this node can use.
+    pub(crate) fn devices_of(&self, node: &Name) -> &[Device] {
+        self.devices.get(node).map_or(&[], Vec::as_slice)
+    }
+
+    /// The resources that the pod gets by its claims.
+    ///
+    /// # Errors
+    /// A claim is missing, malformed or names a missing class.
+    pub(crate) fn claimed_by(
+        &self,
+        key: &ObjectKey,
+        pod: &PodRecord,
+        pods: &BTreeMap<ObjectKey, PodRecord>,
+    ) -> Result<ClaimedResources, ClaimProblem> {
+        let mut claimed = ClaimedResources::default();
+        for one in &pod.claims {
+            let Some(name) = &one.claim else {
+                return Err(ClaimProblem::NotCreated(Name::clone(&one.name)));
+            };
+            let claim_key =
+                ObjectKey { namespace: Name::clone(&key.namespace), name: Name::clone(name) };
+            let claim = self.claims.get(&claim_key);
+            let claim = claim.ok_or_else(|| ClaimProblem::Missing(Name::clone(name)))?;
+            let allocated_on = self.allocated_on(&claim_key, claim, pods);
+            let allocation = claim.allocation.as_ref().filter(|_| allocated_on.is_some());
+            let request = self.claim_request(name, claim, allocation)?;
+            claimed.gpu_classes.extend(self.gpu_classes(claim));
+            let reach = match allocated_on {
+                Some(_) => DeviceReach::NodeLocal,
+                None => self.reach(&claim_key, claim, pods)?,
+            };
+            // No node provides multi-node devices.
+            let is_of_one_node = reach.has_node_local();
+            let ClaimRequest { devices, all_devices: every } =
+                if is_of_one_node { request } else { ClaimRequest::default() };
+            let besides = allocation.zip(allocated_on.as_ref());
+            let besides =
+                besides.and_then(|(has, node)| self.extra_counts(has, node, &devices, &every));
+            let mut shared = DeviceClaim {
+                name: claim_key.to_string().into(),
+                devices,
+                allocate_all: every,
+                is_pod_owned: claim.is_owned_by(&pod.uid),
+                queue: claim.queue.clone(),
+                allocated_on,
+                also_counts_as: besides,
+                reserved_for_others: claim.unknown_consumers(&claim_key, pods),
+                reach,
+            };
+            let is_had = (pod.node.is_some() || shared.allocated_on.is_none())
+                && shared.allocate_all.is_empty()
+                && shared.reach == DeviceReach::NodeLocal;
+            if shared.is_pod_owned && is_had && self.gpu_accounting == GpuAccounting::AsGpus {
+                claimed.own.add(&std::mem::take(&mut shared.devices));
+                shared.allocated_on = None;
+                claimed.shared.extend(Some(shared).filter(|it| it.also_counts_as.is_some()));
+            } else {
+                claimed.shared.push(shared);
+            }
+        }
+        Ok(claimed)
+    }
+
+    /// The kinds that allocated devices on a node count as in addition to the requested ones.
+    fn extra_counts(
+        &self,
+        has: &ClaimAllocation,
+        node: &Name,
+        devices: &Resources,
+        every: &BTreeMap<Name, Resources>,
+    ) -> Option<(Name, Resources)> {
+        if !every.is_empty() {
+            return None;
+        }
+        let its =
+            self.devices_of(node).iter().filter(|device| has.devices.contains_key(&device.id));
+        let mut more = Resources::default();
+        for device in its {
+            more.add(&self.resources_of_kinds(0, &device.kinds));
+        }
+        for (kind, count) in &mut more.extended {
+            *count -= devices.extended_of(kind);
+        }
+        more.extended.retain(|_, count| *count > 0);
+        (!more.extended.is_empty()).then(|| (Name::clone(node), more))
+    }
+
+    fn claim_request(
+        &self,
+        name: &Name,
+        claim: &ClaimRecord,
+        allocation: Option<&ClaimAllocation>,
+    ) -> Result<ClaimRequest, ClaimProblem> {
+        let set = claim.requests.as_ref();
+        let set = set.map_err(|wrong| ClaimProblem::Malformed(Name::clone(name), wrong.clone()))?;
+        let mut devices = Resources::default();
+        let mut classes = set.requests().map(|wanted| &wanted.selection.class);
+        if let Some(class) = classes.find(|class| !self.classes.contains_key(*class)) {
+            return Err(ClaimProblem::NoClass(Name::clone(name), Name::clone(class)));
+        }
+        let Some(set) = self.node_local_alternatives(claim) else {
+            return Ok(ClaimRequest::default());
+        };
+        devices.extended.extend(set.name().map(|name| (name, 1)));
+        let is_gpu = |class: &Name| self.is_gpu_class(class);
+        let gpus = match allocation {
+            Some(allocation) => set.allocated_gpus(allocation, is_gpu),
+            None => set
+                .requested_gpus(is_gpu)
+                .map_err(|wrong| ClaimProblem::Malformed(Name::clone(name), wrong))?,
+        };
+        devices.gpu_milli = gpus.saturating_mul(1000);
+        let kinds = set.kinds(&|selection| self.counted_kinds(selection)).into_iter();
+        let kinds = kinds.filter(|(kind, _)| !self.uncounted_kinds.contains(kind));
+        devices.extended.extend(kinds.map(|(kind, count)| (kind_resource_name(&kind), count)));
+        let mut every: BTreeMap<Name, Resources> = BTreeMap::new();
+        for wanted in set.exclusive_requests().filter(|wanted| wanted.count == DeviceCount::All) {
+            let one = self.resources_of_one(&wanted.selection);
+            match allocation {
+                Some(allocation) => devices.add(&one.times(allocation.count_for(&wanted.request))),
+                // Which alternative it gets is unknown; the device set counts for it.
+                None if set.has_alternatives() => {}
+                None => every.entry(wanted.selection.name()).or_default().add(&one),
+            }
+        }
+        Ok(ClaimRequest { devices, all_devices: every })
+    }
+
+    /// Device classes of GPUs that the claim requests.
+    fn gpu_classes(&self, claim: &ClaimRecord) -> BTreeSet<Name> {
+        let wanted = claim.requests.iter().flat_map(DeviceAlternatives::exclusive_requests);
+        let classes = wanted.map(|wanted| &wanted.selection.class);
+        classes.filter(|class| self.is_gpu_class(class)).cloned().collect()
+    }
+
+    /// The resources that one requested device of the selection counts as.
+    fn resources_of_one(&self, selection: &DeviceSelection) -> Resources {
+        let gpu_milli = if self.is_gpu_class(&selection.class) { 1000 } else { 0 };
+        self.resources_of_kinds(gpu_milli, &self.counted_kinds(selection))
+    }
+
+    /// The node of the allocation. An allocation for pods that did not get their node counts as
+    /// free, since it is released before pods are bound.
+    fn allocated_on(
+        &self,
+        key: &ObjectKey,
+        claim: &ClaimRecord,
+        pods: &BTreeMap<ObjectKey, PodRecord>,
+    ) -> Option<Name> {
+        let allocation = claim.allocation.as_ref()?;
+        if claim.is_leftover(key, pods) {
+            return None;
+        }
+        self.allocation_node(allocation).cloned()
+    }
+
+    /// The node of an allocation.
+    fn allocation_node<'a>(&'a self, allocation: &'a ClaimAllocation) -> Option<&'a Name> {
+        let has = |devices: &Vec<Device>| {
+            devices.iter().any(|device| allocation.devices.contains_key(&device.id))
+        };
+        let by_device = || self.devices.iter().find(|(_, devices)| has(devices));
+        allocation.node.as_ref().or_else(|| by_device().map(|(node, _)| node))
+    }
+
+    /// Replaces the record of a claim. Returns the nodes whose free devices changed.
+    pub(crate) fn insert_claim(&mut self, key: &ObjectKey, record: ClaimRecord) -> BTreeSet<Name> {
+        let mut nodes = self.forget_claim(key);
+        self.is_stale |= record.narrowing_selections().any(|one| !self.selections.contains(one));
+        self.is_stale |=
+            record.all_mode_selections().any(|one| !self.all_mode_selections.contains(one));
+        let set = record.requests.as_ref().ok().and_then(DeviceAlternatives::name);
+        self.is_stale |= set.is_some_and(|set| !self.device_sets.contains_key(&set));
+        self.allocated_devices
+            .extend(record.allocated_devices().map(|(device, is_told)| (device.clone(), is_told)));
+        let there =
+            record.allocation.as_ref().and_then(|allocation| self.allocation_node(allocation));
+        nodes.extend(there.cloned());
+        self.claims.insert(key.clone(), record);
+        nodes
+    }
+
+    pub(crate) fn forget_claim(&mut self, key: &ObjectKey) -> BTreeSet<Name> {
+        let Some(known) = self.claims.remove(key) else { return BTreeSet::new() };
+        for (device, _) in known.allocated_devices() {
+            self.allocated_devices.remove(device);
+        }
+        let there =
+            known.allocation.as_ref().and_then(|allocation| self.allocation_node(allocation));
+        there.cloned().into_iter().collect()
+    }
+
+    pub(super) fn clear_claims(&mut self) {
+        self.claims.clear();
+        self.allocated_devices.clear();
+    }
+}
+
+/// The number of devices of a selection on the node if all were free. `i64::MAX` while a pool is
+/// incomplete or if they are too many for a claim, so that no claim gets them.
+fn published_count(all: &DeviceSelection, of_node: &[Device]) -> i64 {
+    let count = i64::try_from(all.count(of_node)).unwrap_or(i64::MAX);
+    if are_pools_complete(of_node) && count <= DEVICES_MAX { count } else { i64::MAX }
+}
+
+/// Whether all slices of the pools are published.
+fn are_pools_complete(of_node: &[Device]) -> bool {
+    of_node.iter().all(|device| device.pool_is_whole)
+}
+
+/// Name of the internal resource that counts devices of a kind. No pod can request it by that name.
+fn kind_resource_name(kind: &Name) -> Name {
+    format!("devices of class {kind}").into()
+}

@@ -1,0 +1,528 @@
+//! The devices that a claim gets together: as many as its requests say, equal in the attributes
+//! that its constraints name. A node provides such sets as an internal resource, in the number that
+//! its free devices make up. Sets with admin access only take no devices.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use schedlab_api::Value;
+use schedlab_scheduler_core::model::Name;
+
+use super::{
+    DEVICES_MAX, are_pools_complete,
+    claim::{DeviceAccess, DeviceCount, DeviceRequestRecord},
+    device::{Device, DeviceId, DeviceSelection},
+};
+use crate::parse::{Malformed, list, name, shown};
+
+/// Devices that are tried for a set before the search gives up.
+const ATTEMPTS_MAX: u32 = 10_000;
+
+/// The requests of a claim, with its constraints.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct DeviceSet {
+    requests: Vec<DeviceRequestRecord>,
+    constraints: BTreeSet<MatchConstraint>,
+}
+
+/// A `matchAttribute` constraint: the devices of some requests have equal values of an attribute.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct MatchConstraint {
+    /// With its domain.
+    attribute: Name,
+    /// Empty: all requests.
+    requests: BTreeSet<Name>,
+}
+
+impl DeviceSet {
+    /// Parses the constraints of a claim for these requests; `names` are those of all requests of
+    /// the claim.
+    pub(super) fn parse(
+        claim: &Value,
+        wanted: Vec<DeviceRequestRecord>,
+        names: &[&Name],
+    ) -> Result<Self, Malformed> {
+        let constraints = list(claim, "/spec/devices/constraints").iter().zip(0..);
+        let read = |(constraint, at)| MatchConstraint::parse(constraint, at, &wanted, names);
+        let constraints = constraints.map(read);
+        Ok(Self { constraints: constraints.collect::<Result<_, _>>()?, requests: wanted })
+    }
+
+    /// Whether it has neither constraints, admin access nor requests for all devices.
+    pub(super) fn is_plain(&self) -> bool {
+        let is_plain = |one: &DeviceRequestRecord| {
+            one.count != DeviceCount::All && one.access == DeviceAccess::Exclusive
+        };
+        self.constraints.is_empty() && self.requests.iter().all(is_plain)
+    }
+
+    /// Whether it has no constraints.
+    pub(super) fn is_unconstrained(&self) -> bool {
+        self.constraints.is_empty()
+    }
+
+    /// The requests for which `are_of_it` holds, without constraints.
+    pub(super) fn filtered(&self, are_of_it: impl Fn(&DeviceRequestRecord) -> bool) -> Self {
+        let wanted = self.requests.iter().filter(|one| are_of_it(one)).cloned().collect();
+        Self { requests: wanted, constraints: BTreeSet::new() }
+    }
+
+    /// Whether any request has admin access.
+    pub(super) fn has_admin_requests(&self) -> bool {
+        self.requests.iter().any(|one| one.access == DeviceAccess::Admin)
+    }
+
+    /// Whether all requests have admin access.
+    pub(super) fn is_admin_only(&self) -> bool {
+        self.has_admin_requests()
+            && self.requests.iter().all(|one| one.access == DeviceAccess::Admin)
+    }
+
+    /// Whether the node has enough devices for admin access, whichever devices the other requests
+    /// get.
+    pub(super) fn leaves_enough_for_admin(&self, of_node: &[Device]) -> bool {
+        let Some(counts) = self.counts(of_node) else { return false };
+        let all = || self.requests.iter().zip(&counts);
+        let suffice = |(one, _): (&DeviceRequestRecord, &usize)| {
+            let rivals = all().filter(|(other, _)| one.overlaps(other, of_node));
+            let rivals = rivals.fold(0_usize, |sum, (_, count)| sum.saturating_add(*count));
+            one.access == DeviceAccess::Exclusive || one.selection.count(of_node) >= rivals
+        };
+        self.constraints.is_empty() && self.has_admin_requests() && all().all(suffice)
+    }
+
+    /// Number of devices of a plain set.
+    pub(super) fn device_count(&self) -> usize {
+        usize::try_from(exact_count(&self.requests)).unwrap_or(usize::MAX)
+    }
+
+    /// The devices of a plain set: the request of each, and its index in the request.
+    pub(super) fn each_device(&self) -> impl Iterator<Item = (&DeviceRequestRecord, i64)> {
+        self.requests.iter().flat_map(|one| {
+            let count = match one.count {
+                DeviceCount::Exactly(count) => count,
+                DeviceCount::All => 0,
+            };
+            (0..count).map(move |at| (one, at))
+        })
+    }
+
+    /// Joins plain sets, in order.
+    pub(super) fn concat(plain: &[&Self]) -> Self {
+        let requests = plain.iter().flat_map(|set| &set.requests).cloned().collect();
+        Self { requests, constraints: BTreeSet::new() }
+    }
+
+    /// All requests, in the order of the claim.
+    pub(super) fn requests(&self) -> &[DeviceRequestRecord] {
+        &self.requests
+    }
+
+    /// The name that it is counted as; `None` if any devices of the kinds do, so that counting the
+    /// kinds suffices.
+    pub(super) fn name(&self) -> Option<Name> {
+        if !self.constraints.is_empty() || self.is_admin_only() {
+            return Some(self.description().into());
+        }
+        self.has_admin_requests()
+            .then(|| format!("devices together: {}", self.description()).into())
+    }
+
+    /// A description that is equal for equal sets.
+    pub(super) fn description(&self) -> String {
+        let names_requests = self.constraints.iter().any(|one| !one.requests.is_empty());
+        let takes_none = self.is_admin_only();
+        let part = |one: &DeviceRequestRecord| {
+            let access = match one.access {
+                DeviceAccess::Admin if !takes_none => " with adminAccess",
+                DeviceAccess::Admin | DeviceAccess::Exclusive => "",
+            };
+            let request = names_requests.then(|| format!(" as {}", one.request));
+            let count = match one.count {
+                DeviceCount::Exactly(count) => count.to_string(),
+                DeviceCount::All => "all".to_owned(),
+            };
+            let request = request.unwrap_or_default();
+            format!("{count} of class {}{access}{request}", one.selection.name())
+        };
+        let alike: Vec<String> =
+            self.constraints.iter().map(MatchConstraint::description).collect();
+        let parts: Vec<String> = self.requests.iter().map(part).collect();
+        let parts = parts.join(" and ");
+        match alike.as_slice() {
+            [] if takes_none => format!("devices with adminAccess: {parts}"),
+            [] => parts,
+            alike => {
+                let access = if takes_none { " with adminAccess," } else { "" };
+                format!("devices{access} alike in {}: {parts}", alike.join(" and "))
+            }
+        }
+    }
+
+    /// Number of exclusive devices by kind, without requests for all devices.
+    pub(super) fn kinds(
+        &self,
+        of: &dyn Fn(&DeviceSelection) -> BTreeSet<Name>,
+    ) -> BTreeMap<Name, i64> {
+        let mut kinds: BTreeMap<Name, i64> = BTreeMap::new();
+        for DeviceRequestRecord { selection, count, access, .. } in &self.requests {
+            let (DeviceCount::Exactly(count), DeviceAccess::Exclusive) = (count, access) else {
+                continue;
+            };
+            for kind in of(selection) {
+                let entry = kinds.entry(kind).or_default();
+                *entry = entry.saturating_add(*count);
+            }
+        }
+        kinds
+    }
+
+    /// Picks devices of the node for each request. Prefers the smallest group of devices with equal
+    /// attributes that suffices, and in it devices of few kinds. `None` if there are too few.
+    pub(crate) fn pick<'s, 'd>(
+        &'s self,
+        free: &[&'d Device],
+        of_node: &'d [Device],
+    ) -> Option<Vec<(&'s DeviceRequestRecord, &'d DeviceId)>> {
+        let counts = self.counts(of_node)?;
+        let mut devices = self.candidates(free, of_node);
+        let mut alike: BTreeMap<Vec<Option<&str>>, usize> = BTreeMap::new();
+        for Candidate { device, .. } in &devices {
+            *alike.entry(self.values(device)).or_default() += 1;
+        }
+        let suits = |(wanted, count): (&DeviceRequestRecord, &usize)| {
+            let selection = wanted.selection.name();
+            devices.iter().filter(|one| one.can_serve(wanted, &selection)).count() >= *count
+        };
+        if !self.requests.iter().zip(&counts).all(suits) {
+            return None;
+        }
+        let sort_key =
+            |one: &Candidate<'d>| (alike[&self.values(one.device)], one.device.kinds.len());
+        devices.sort_by_cached_key(sort_key);
+        let mut search = SetSearch {
+            devices: &devices,
+            order: self.order(),
+            counts,
+            picked: Vec::new(),
+            attempts_left: ATTEMPTS_MAX,
+        };
+        self.search(&mut search, 0).then(|| {
+            search.picked.sort_by_key(|(request, _)| *request);
+            let of = |(request, at): &(usize, usize)| {
+                (&self.requests[*request], &devices[*at].device.id)
+            };
+            search.picked.iter().map(of).collect()
+        })
+    }
+
+    /// Number of devices of each request on the node; `None` if that is more than the node has or a
+    /// claim may have.
+    fn counts(&self, of_node: &[Device]) -> Option<Vec<usize>> {
+        let counts: Vec<usize> = self
+            .requests
+            .iter()
+            .map(|wanted| wanted.count_on_node(of_node))
+            .collect::<Option<_>>()?;
+        let sum = counts.iter().fold(0_usize, |sum, count| sum.saturating_add(*count));
+        let are_too_many = i64::try_from(sum).map_or(true, |sum| sum > DEVICES_MAX);
+        (!self.has_admin_requests() || !are_too_many).then_some(counts)
+    }
+
+    /// The devices that may be picked.
+    fn candidates<'d>(&self, free: &[&'d Device], of_node: &'d [Device]) -> Vec<Candidate<'d>> {
+        if !self.has_admin_requests() {
+            return free.iter().map(|device| Candidate { device, is_free: true }).collect();
+        }
+        let free: BTreeSet<&DeviceId> = free.iter().map(|device| &device.id).collect();
+        let of_node = of_node.iter();
+        of_node.map(|device| Candidate { device, is_free: free.contains(&device.id) }).collect()
+    }
+
+    /// Indexes of the requests. Exclusive ones come first, as the others must leave them free
+    /// devices.
+    fn order(&self) -> Vec<usize> {
+        let mut order: Vec<usize> = (0..self.requests.len()).collect();
+        order.sort_by_key(|at| self.requests[*at].access == DeviceAccess::Admin);
+        order
+    }
+
+    /// The attribute values that constraints compare.
+    fn values<'d>(&self, device: &'d Device) -> Vec<Option<&'d str>> {
+        let attributes = self.constraints.iter().map(|one| device.attributes.get(&one.attribute));
+        attributes.map(|value| value.map(String::as_str)).collect()
+    }
+
+    /// Backtracking search: picks devices for the request at `position` and all that follow.
+    fn search(&self, search: &mut SetSearch<'_, '_>, position: usize) -> bool {
+        let Some(request) = search.order.get(position).copied() else { return true };
+        let wanted = &self.requests[request];
+        let mut its = search.picked.iter().filter(|(of, _)| *of == request);
+        if its.clone().count() >= search.counts[request] {
+            return self.search(search, position + 1);
+        }
+        // The order of devices inside a request does not matter.
+        let from = its.next_back().map_or(0, |(_, at)| at + 1);
+        let selection = wanted.selection.name();
+        (from..search.devices.len()).any(|at| {
+            search.attempts_left = search.attempts_left.saturating_sub(1);
+            search.attempts_left > 0
+                && search.devices[at].can_serve(wanted, &selection)
+                && self.can_join(search, request, at)
+                && self.try_device(search, position, at)
+        })
+    }
+
+    fn try_device(&self, search: &mut SetSearch<'_, '_>, position: usize, at: usize) -> bool {
+        search.picked.push((search.order[position], at));
+        let found = self.search(search, position);
+        if !found {
+            search.picked.pop();
+        }
+        found
+    }
+
+    /// Whether the device is not picked yet and satisfies the constraints with those that are.
+    fn can_join(&self, search: &SetSearch<'_, '_>, request: usize, at: usize) -> bool {
+        let is_new = search.picked.iter().all(|(_, known)| *known != at);
+        is_new
+            && self.constraints.iter().all(|one| {
+                let bound = |request: usize| one.applies_to(&self.requests[request].request);
+                let value = |at: usize| search.devices[at].device.attributes.get(&one.attribute);
+                let mut others = search.picked.iter().filter(|(request, _)| bound(*request));
+                !bound(request)
+                    || (value(at).is_some() && others.all(|(_, other)| value(*other) == value(at)))
+            })
+    }
+}
+
+/// Sum of the counts of all requests with an exact count.
+pub(super) fn exact_count(wanted: &[DeviceRequestRecord]) -> i64 {
+    let counts = wanted.iter().map(|one| match one.count {
+        DeviceCount::Exactly(count) => count,
+        DeviceCount::All => 0,
+    });
+    counts.fold(0, i64::saturating_add)
+}
+
+/// A device that may be picked.
+#[derive(Clone, Copy)]
+struct Candidate<'d> {
+    device: &'d Device,
+    is_free: bool,
+}
+
+/// State of the search: pairs of request index and device index.
+struct SetSearch<'s, 'd> {
+    devices: &'s [Candidate<'d>],
+    /// Order in which requests are satisfied.
+    order: Vec<usize>,
+    /// Number of devices of each request.
+    counts: Vec<usize>,
+    picked: Vec<(usize, usize)>,
+    attempts_left: u32,
+}
+
+impl Candidate<'_> {
+    /// Whether it may be picked for the request, whose selection has this name.
+    fn can_serve(&self, wanted: &DeviceRequestRecord, selection: &Name) -> bool {
+        (self.is_free || wanted.access == DeviceAccess::Admin)
+            && self.device.kinds.contains(selection)
+    }
+}
+
+impl DeviceRequestRecord {
+    /// Number of devices on a node; `None` if it is unknown or more than any node has.
+    fn count_on_node(&self, of_node: &[Device]) -> Option<usize> {
+        match self.count {
+            DeviceCount::Exactly(count) => usize::try_from(count).ok(),
+            // For exclusive requests the core checks that the pools are complete.
+            DeviceCount::All
+                if self.access == DeviceAccess::Admin && !are_pools_complete(of_node) =>
+            {
+                None
+            }
+            DeviceCount::All => Some(self.selection.count(of_node).max(1)),
+        }
+    }
+
+    /// Whether it is the same request, or a device of the node could satisfy both.
+    fn overlaps(&self, other: &Self, of_node: &[Device]) -> bool {
+        let (own, theirs) = (self.selection.name(), other.selection.name());
+        let is_of_both = |one: &Device| one.kinds.contains(&own) && one.kinds.contains(&theirs);
+        self.request == other.request || of_node.iter().any(is_of_both)
+    }
+}
+
+impl MatchConstraint {
+    fn parse(
+        constraint: &Value,
+        at: usize,
+        wanted: &[DeviceRequestRecord],
+        request_names: &[&Name],
+    ) -> Result<Self, Malformed> {
+        let field = |tail: &str| format!("spec.devices.constraints[{at}].{tail}");
+        let attribute = name(constraint, "/matchAttribute").ok_or_else(|| {
+            let allowed = "an attribute with its domain";
+            Malformed::new(field("matchAttribute"), shown(constraint), allowed)
+        })?;
+        let named = list(constraint, "/requests");
+        let is_there = |one: &Value| {
+            one.as_str()
+                .is_some_and(|one| request_names.iter().any(|name| names_request(name, one)))
+        };
+        if let Some(unknown) = named.iter().find(|one| !is_there(one)) {
+            let allowed = "names of the claim's requests";
+            return Err(Malformed::new(field("requests"), shown(unknown), allowed));
+        }
+        let requests: BTreeSet<Name> =
+            named.iter().filter_map(Value::as_str).map(Name::from).collect();
+        let bound = |one: &DeviceRequestRecord| {
+            requests.iter().any(|name| names_request(&one.request, name))
+        };
+        let binds_all = wanted.iter().all(bound);
+        Ok(Self { attribute, requests: if binds_all { BTreeSet::new() } else { requests } })
+    }
+
+    fn applies_to(&self, request: &Name) -> bool {
+        self.requests.is_empty() || self.requests.iter().any(|name| names_request(request, name))
+    }
+
+    fn description(&self) -> String {
+        let requests: Vec<&str> = self.requests.iter().map(|request| &**request).collect();
+        match requests.as_slice() {
+            [] => self.attribute.to_string(),
+            requests => format!("{} ({})", self.attribute, requests.join(", ")),
+        }
+    }
+}
+
+/// Whether `name` names the request, or the request that it is an alternative of.
+pub(super) fn names_request(request: &str, name: &str) -> bool {
+    request == name || request.split_once('/').is_some_and(|(whole, _)| whole == name)
+}
+
+#[cfg(test)]
+mod tests {
+    use insta::assert_snapshot;
+    use schedlab_api::json;
+
+    use super::*;
+    use crate::dra::DeviceAlternatives;
+
+    fn wanted(request: &str, count: i64) -> DeviceRequestRecord {
+        let exactly = json!({ "deviceClassName": "gpu.x" });
+        let selection = DeviceSelection::parse(&exactly, "").unwrap();
+        let count = DeviceCount::Exactly(count);
+        DeviceRequestRecord {
+            request: request.into(),
+            selection,
+            count,
+            access: DeviceAccess::Exclusive,
+        }
+    }
+
+    fn set(constraints: &Value, wanted: Vec<DeviceRequestRecord>) -> Result<DeviceSet, Malformed> {
+        let claim = json!({ "spec": { "devices": { "constraints": constraints } } });
+        let names: Vec<Name> = wanted.iter().map(|one| Name::clone(&one.request)).collect();
+        DeviceSet::parse(&claim, wanted, &names.iter().collect::<Vec<_>>())
+    }
+
+    /// Devices from text such as `a=1 b=2`: names, with the zone of each.
+    fn devices(text: &str) -> Vec<Device> {
+        let device = |word: &str| {
+            let (name, zone) = word.split_once('=').unwrap();
+            let zone = (zone != "?").then(|| ("gpu.x/zone".into(), zone.to_owned()));
+            let part = Name::from;
+            Device {
+                id: DeviceId { driver: part("gpu.x"), pool: part("n"), device: part(name) },
+                pool_is_whole: true,
+                is_gpu: true,
+                kinds: BTreeSet::from(["gpu.x".into()]),
+                attributes: zone.into_iter().collect(),
+            }
+        };
+        text.split(' ').map(device).collect()
+    }
+
+    /// The number of sets, and the devices of the next one by request.
+    fn rendered(set: &DeviceSet, text: &str) -> String {
+        let devices = devices(text);
+        let free: Vec<&Device> = devices.iter().collect();
+        let picked = set.pick(&free, &devices).map(|picked| {
+            let devices = picked.iter().map(|(of, id)| format!("{}:{}", of.request, id.device));
+            devices.collect::<Vec<_>>().join(" ")
+        });
+        let count = DeviceAlternatives::single(set.clone()).count_sets(devices.iter(), &devices);
+        format!("{text}: {count} sets, {}", picked.as_deref().unwrap_or("none now"))
+    }
+
+    #[test]
+    fn devices_of_a_set_share_the_matched_attribute() {
+        let alike = json!([{ "matchAttribute": "gpu.x/zone" }]);
+        let rendered = |wanted: Vec<DeviceRequestRecord>, text: &str| {
+            rendered(&set(&alike, wanted).unwrap(), text)
+        };
+        let two = || vec![wanted("r", 2)];
+        let one_and_one = || vec![wanted("r", 1), wanted("s", 1)];
+        let rendered = [
+            rendered(two(), "a=1 b=1 c=1 d=1"),
+            rendered(two(), "a=1 b=2 c=1 d=2"),
+            rendered(two(), "a=1 b=1 c=1 d=2 e=2"),
+            rendered(two(), "a=1 b=2 c=3"),
+            rendered(two(), "a=? b=? c=1 d=1"),
+            rendered(one_and_one(), "a=1 b=2 c=1"),
+            rendered(vec![wanted("r", 3)], "a=1 b=2 c=1 d=2"),
+            rendered(vec![wanted("r", 3)], "a=1 b=1"),
+        ];
+        assert_snapshot!(rendered.join("\n"), @"
+        a=1 b=1 c=1 d=1: 2 sets, r:a r:b
+        a=1 b=2 c=1 d=2: 2 sets, r:a r:c
+        a=1 b=1 c=1 d=2 e=2: 2 sets, r:d r:e
+        a=1 b=2 c=3: 0 sets, none now
+        a=? b=? c=1 d=1: 1 sets, r:c r:d
+        a=1 b=2 c=1: 1 sets, r:a s:c
+        a=1 b=2 c=1 d=2: 0 sets, none now
+        a=1 b=1: 0 sets, none now
+        ");
+    }
+
+    #[test]
+    fn a_constraint_applies_to_the_requests_that_it_names() {
+        let alike = json!([
+            { "matchAttribute": "gpu.x/zone", "requests": ["r"] },
+            { "matchAttribute": "gpu.x/zone", "requests": ["s", "t"] },
+        ]);
+        let wanted = vec![wanted("r", 2), wanted("s", 1), wanted("t", 1)];
+        let set = set(&alike, wanted).unwrap();
+        let rendered = [
+            rendered(&set, "a=1 b=1 c=2 d=2"),
+            rendered(&set, "a=1 b=2 c=1 d=2 e=1"),
+            rendered(&set, "a=1 b=2 c=1 d=3"),
+        ];
+        assert_snapshot!(rendered.join("\n"), @"
+        a=1 b=1 c=2 d=2: 1 sets, r:a r:b s:c t:d
+        a=1 b=2 c=1 d=2 e=1: 1 sets, r:b r:d s:a t:c
+        a=1 b=2 c=1 d=3: 0 sets, none now
+        ");
+        assert_snapshot!(set.name().unwrap(), @"devices alike in gpu.x/zone (r) and gpu.x/zone (s, t): 2 of class gpu.x as r and 1 of class gpu.x as s and 1 of class gpu.x as t");
+    }
+
+    #[test]
+    fn equal_sets_have_equal_names() {
+        let of = |constraints: Value| set(&constraints, vec![wanted("r", 2)]).unwrap().name();
+        let alike = of(json!([{ "matchAttribute": "gpu.x/zone" }]));
+        assert_snapshot!(alike.clone().unwrap(), @"devices alike in gpu.x/zone: 2 of class gpu.x");
+        assert_eq!(of(json!([{ "matchAttribute": "gpu.x/zone", "requests": ["r"] }])), alike);
+        assert_eq!(of(json!([])), None);
+    }
+
+    #[test]
+    fn an_unsupported_constraint_is_reported_with_its_field() {
+        let rendered = |constraint: Value| {
+            set(&json!([constraint]), vec![wanted("r", 1), wanted("s", 1)]).unwrap_err()
+        };
+        let of_another = json!({ "matchAttribute": "gpu.x/zone", "requests": ["r", "x"] });
+        assert_snapshot!(rendered(of_another), @r#"spec.devices.constraints[0].requests: got "x", expected names of the claim's requests"#);
+        assert_snapshot!(rendered(json!({ "distinctAttribute": "gpu.x/zone" })), @r#"spec.devices.constraints[0].matchAttribute: got {"distinctAttribute":"gpu.x/zone"}, expected an attribute with its domain"#);
+    }
+}

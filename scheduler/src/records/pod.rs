@@ -1,0 +1,381 @@
+//! Pods, parsed once for each change.
+
+use std::sync::Arc;
+
+use schedlab_api::Value;
+use schedlab_scheduler_core::model::{
+    GpuGroup, HostPort, Labels, LeaderRole, Name, NumaAllocation, PodShape, PreemptionPolicy, Time,
+};
+
+use super::{
+    Condition, PodResourceClaim, PodVolumeClaim, find_condition, gpu_fractions, numa,
+    pod_claims::required_config_maps, pod_requests, selectors,
+};
+use crate::parse::{Malformed, at, int32, list, name, strings, text, time, version};
+
+/// Label with the sub-group of a pod.
+pub(crate) const SUB_GROUP_LABEL: &str = "kai.scheduler/subgroup-name";
+
+/// Label of pods and their owners with the name of a PriorityClass.
+pub(crate) const PRIORITY_CLASS_LABEL: &str = "priorityClassName";
+
+/// Label that orders the pods of a group.
+const TASK_PRIORITY_LABEL: &str = "kai.scheduler/task-priority";
+
+/// Labels, with their values, of pods that are placed before the others of their group.
+const LEADER_LABELS: [(&str, &str, LeaderRole); 3] = [
+    ("training.kubeflow.org/job-role", "master", LeaderRole::Kubeflow),
+    ("training.kubeflow.org/job-role", "launcher", LeaderRole::Kubeflow),
+    ("ray.io/node-type", "head", LeaderRole::Ray),
+];
+
+/// The fields of a pod that affect scheduling.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct PodRecord {
+    pub(crate) uid: Name,
+    pub(crate) scheduler: Scheduler,
+    /// Whether the pod has this scheduler and is in its node pool.
+    pub(crate) is_ours: bool,
+    pub(crate) labels: Labels,
+    /// Annotations with prefix `kai.scheduler/`.
+    pub(crate) annotations: Labels,
+    /// Requests and constraints, without those of claims.
+    pub(crate) shape: Arc<PodShape>,
+    /// Claims on devices.
+    pub(crate) claims: Vec<PodResourceClaim>,
+    /// Claims on volumes.
+    pub(crate) volumes: Vec<PodVolumeClaim>,
+    /// `ConfigMap`s that its containers require.
+    pub(crate) config_maps: Vec<Name>,
+    /// The GPUs that it shares.
+    pub(crate) gpu_groups: Vec<GpuGroup>,
+    /// What it uses of the NUMA zones of its node, as predicted or observed.
+    pub(crate) numa: Vec<NumaAllocation>,
+    /// The first malformed field of the spec.
+    pub(crate) malformed: Option<Malformed>,
+    pub(crate) priority: i32,
+    pub(crate) priority_class: Option<Name>,
+    pub(crate) preemption_policy: PreemptionPolicy,
+    pub(crate) phase: Phase,
+    pub(crate) is_gated: bool,
+    /// `spec.terminationGracePeriodSeconds`.
+    pub(crate) grace_period_secs: i64,
+    /// `spec.nodeName`, or the assumed node, or the node of its open BindRequest.
+    pub(crate) node: Option<Name>,
+    /// Where `node` comes from.
+    pub(crate) node_source: NodeSource,
+    pub(crate) nominated_node: Option<Name>,
+    pub(crate) created: Time,
+    pub(crate) started: Option<Time>,
+    /// Since when the pod is terminating, by its deletion timestamp or by an assumed eviction.
+    pub(crate) releasing_since: Option<Time>,
+    /// Annotation `pod-group-name`, or the assumed group.
+    pub(crate) group: Option<Name>,
+    /// The first owner reference.
+    pub(crate) owner: Option<Owner>,
+    pub(crate) skip_grouping: bool,
+    /// Condition `PodBound` with status `False`: why the pod could not be bound so far.
+    pub(crate) bind_failure: Option<Condition>,
+    pub(crate) reported: ReportedPodStatus,
+}
+
+/// The status and annotations that were last written to the pod. No decision depends on them.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct ReportedPodStatus {
+    pub(crate) version: u64,
+    /// Whether the pod has annotation `pod-group-name`.
+    pub(crate) has_group_annotation: bool,
+    /// When it was bound: `lastTransitionTime` of condition `PodScheduled` with status `True`.
+    pub(crate) bound_at: Option<Time>,
+    pub(crate) pod_scheduled: Option<Condition>,
+    pub(crate) disruption_target: Option<Condition>,
+}
+
+/// Which scheduler `spec.schedulerName` names.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Scheduler {
+    /// This one, in any node pool.
+    This,
+    Other,
+}
+
+/// Where the node of a pod comes from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum NodeSource {
+    /// The pod is bound to it, or assumed to be.
+    Bound,
+    /// Its open BindRequest selects it.
+    BindRequest,
+}
+
+/// `status.phase`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Phase {
+    Pending,
+    Running,
+    Succeeded,
+    Failed,
+}
+
+/// One of `metadata.ownerReferences[]`.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Owner {
+    pub(crate) api_version: Name,
+    pub(crate) kind: Name,
+    pub(crate) name: Name,
+    pub(crate) uid: Name,
+}
+
+impl PodRecord {
+    pub(crate) fn from_object(object: &Value, scheduler_name: &str) -> Self {
+        // Every watch event of a pod gets here: each section is looked up once.
+        let part = |pointer: &str| at(object, pointer).unwrap_or(&Value::Null);
+        let (metadata, spec, status) = (part("/metadata"), part("/spec"), part("/status"));
+        let (shape, malformed) = parse_shape(object, spec);
+        let labels = strings(metadata, "/labels");
+        let annotations = at(metadata, "/annotations");
+        let annotation = |key: &str| annotations.and_then(|all| all.get(key)?.as_str());
+        let annotations = kai_annotations(annotations);
+        let conditions = list(status, "/conditions");
+        let group = annotation("pod-group-name").filter(|name| !name.is_empty()).map(Name::from);
+        let scheduler = match text(spec, "/schedulerName").unwrap_or("default-scheduler") {
+            name if name == scheduler_name => Scheduler::This,
+            _ => Scheduler::Other,
+        };
+        Self {
+            uid: text(metadata, "/uid").unwrap_or_default().into(),
+            scheduler,
+            is_ours: scheduler == Scheduler::This,
+            gpu_groups: gpu_fractions::groups(&labels),
+            labels,
+            numa: numa::placements_from_annotations(&annotations),
+            annotations,
+            shape: Arc::new(shape),
+            claims: PodResourceClaim::from_pod(object),
+            volumes: PodVolumeClaim::from_pod(object),
+            config_maps: required_config_maps(object),
+            malformed,
+            priority: int32(spec, "/priority").unwrap_or(0),
+            priority_class: name(spec, "/priorityClassName"),
+            preemption_policy: match text(spec, "/preemptionPolicy") {
+                Some("Never") => PreemptionPolicy::Never,
+                Some(_) | None => PreemptionPolicy::PreemptLowerPriority,
+            },
+            phase: phase(status),
+            grace_period_secs: at(spec, "/terminationGracePeriodSeconds")
+                .and_then(Value::as_i64)
+                .unwrap_or(30),
+            is_gated: !list(spec, "/schedulingGates").is_empty(),
+            node: name(spec, "/nodeName").filter(|node| !node.is_empty()),
+            node_source: NodeSource::Bound,
+            nominated_node: name(status, "/nominatedNodeName"),
+            created: time(metadata, "/creationTimestamp").unwrap_or_default(),
+            started: time(status, "/startTime"),
+            releasing_since: releasing_since(metadata),
+            owner: list(metadata, "/ownerReferences").first().map(parse_owner),
+            bind_failure: find_condition(conditions, "PodBound").filter(|condition| {
+                &*condition.status == "False" && text(spec, "/nodeName").is_none_or(str::is_empty)
+            }),
+            skip_grouping: annotation("kai.scheduler/skip-podgrouper") == Some("true"),
+            reported: ReportedPodStatus {
+                version: version(object),
+                has_group_annotation: group.is_some(),
+                bound_at: bound_at(conditions),
+                pod_scheduled: find_condition(conditions, "PodScheduled"),
+                disruption_target: find_condition(conditions, "DisruptionTarget"),
+            },
+            group,
+        }
+    }
+
+    /// Keeps the assumed node and NUMA allocations of the same pod until the object has a node.
+    pub(crate) fn keep_assumed_node(&mut self, known: &Self) {
+        if self.node.is_none() && known.node.is_some() && !known.is_bind_requested() {
+            self.node.clone_from(&known.node);
+            self.numa.clone_from(&known.numa);
+        }
+    }
+
+    /// Whether the pod is unbound and has the node of its BindRequest.
+    pub(crate) fn is_bind_requested(&self) -> bool {
+        self.node_source == NodeSource::BindRequest
+    }
+
+    pub(crate) fn is_finished(&self) -> bool {
+        matches!(self.phase, Phase::Succeeded | Phase::Failed)
+    }
+
+    /// Whether the pod needs a node and is not terminating.
+    pub(crate) fn is_waiting(&self) -> bool {
+        self.node.is_none() && !self.is_finished() && self.releasing_since.is_none()
+    }
+
+    /// The assumed group, while its annotation is not confirmed.
+    pub(crate) fn assumed_group(&self) -> Option<Name> {
+        self.group.clone().filter(|_| !self.reported.has_group_annotation)
+    }
+
+    /// Whether the annotation with the group must be written, and no binding under way carries it.
+    pub(crate) fn needs_group_annotation(&self) -> bool {
+        let may =
+            self.node.is_none() || self.is_bind_requested() || self.reported.bound_at.is_some();
+        self.is_ours
+            && self.group.is_some()
+            && !self.reported.has_group_annotation
+            && !self.is_finished()
+            && may
+    }
+
+    /// The sub-group label.
+    pub(crate) fn sub_group(&self) -> Option<&Name> {
+        self.labels.get(SUB_GROUP_LABEL)
+    }
+
+    /// The priority class label.
+    pub(crate) fn priority_class_label(&self) -> Option<&Name> {
+        self.labels.get(PRIORITY_CLASS_LABEL).filter(|class| !class.is_empty())
+    }
+
+    /// Label `kai.scheduler/task-priority`, if it is a number.
+    pub(crate) fn task_priority(&self) -> Option<i32> {
+        self.labels.get(TASK_PRIORITY_LABEL).and_then(|text| text.parse().ok())
+    }
+
+    /// The error if that label is not a number. KAI ignores such a label, too.
+    pub(crate) fn task_priority_error(&self) -> Option<Malformed> {
+        let found = self.labels.get(TASK_PRIORITY_LABEL)?;
+        let field = format!("label {TASK_PRIORITY_LABEL}");
+        self.task_priority()
+            .is_none()
+            .then(|| Malformed::new(field, found, "an integer of 32 bits"))
+    }
+
+    /// The role of a leader pod, from its labels.
+    pub(crate) fn leader_role(&self) -> Option<LeaderRole> {
+        let is = |key: &str, role: &str| self.labels.get(key).is_some_and(|is| **is == *role);
+        LEADER_LABELS.into_iter().find_map(|(key, role, leader)| is(key, role).then_some(leader))
+    }
+}
+
+/// Annotations with prefix `kai.scheduler/`; most pods have none.
+fn kai_annotations(all: Option<&Value>) -> Labels {
+    let all = all.and_then(Value::as_object);
+    let own = all.into_iter().flatten().filter(|(key, _)| key.starts_with("kai.scheduler/"));
+    own.filter_map(|(key, value)| Some((key.as_str().into(), value.as_str()?.into()))).collect()
+}
+
+fn phase(status: &Value) -> Phase {
+    match text(status, "/phase") {
+        Some("Succeeded") => Phase::Succeeded,
+        Some("Failed") => Phase::Failed,
+        Some("Running" | "Unknown") => Phase::Running,
+        Some(_) | None => Phase::Pending,
+    }
+}
+
+fn bound_at(conditions: &[Value]) -> Option<Time> {
+    let scheduled = |condition: &&Value| {
+        text(condition, "/type") == Some("PodScheduled")
+            && text(condition, "/status") == Some("True")
+    };
+    let condition = conditions.iter().find(scheduled)?;
+    time(condition, "/lastTransitionTime")
+}
+
+/// The deletion timestamp is the end of the grace period.
+fn releasing_since(metadata: &Value) -> Option<Time> {
+    let ends = time(metadata, "/deletionTimestamp")?;
+    let grace = at(metadata, "/deletionGracePeriodSeconds").and_then(Value::as_i64).unwrap_or(0);
+    Some(Time(ends.0.saturating_sub(grace.saturating_mul(1000))))
+}
+
+/// The controller owner reference.
+pub(crate) fn controller(object: &Value) -> Option<Owner> {
+    let owners = list(object, "/metadata/ownerReferences");
+    owners.iter().find(|owner| owner["controller"] == Value::Bool(true)).map(parse_owner)
+}
+
+/// The owner that the object is part of: the only one, or of several the controller. Unlike KAI,
+/// which follows none of several.
+pub(crate) fn parent_owner(object: &Value) -> Option<Owner> {
+    match list(object, "/metadata/ownerReferences") {
+        [only] => Some(parse_owner(only)),
+        _ => controller(object),
+    }
+}
+
+pub(crate) fn parse_owner(reference: &Value) -> Owner {
+    let part = |pointer| text(reference, pointer).unwrap_or_default().into();
+    Owner {
+        api_version: part("/apiVersion"),
+        kind: part("/kind"),
+        name: part("/name"),
+        uid: part("/uid"),
+    }
+}
+
+/// Requests and constraints of a pod, and the first malformed field.
+fn parse_shape(object: &Value, spec: &Value) -> (PodShape, Option<Malformed>) {
+    let (requests, mut malformed) = pod_requests::pod_requests(spec);
+    let wrong = &mut malformed;
+    let shared_gpu = or_record_error(gpu_fractions::shared_gpu(object, requests.gpu_milli), wrong);
+    let (unasked_cpu_milli, unasked_memory_bytes) = pod_requests::non_zero_surplus(spec, &requests);
+    let shape = PodShape {
+        requests,
+        guaranteed: numa::is_guaranteed(object, spec),
+        containers: numa::containers(spec),
+        default_cpu_milli: unasked_cpu_milli,
+        default_memory_bytes: unasked_memory_bytes,
+        fractional_gpu: shared_gpu,
+        legacy_mig: gpu_fractions::is_legacy_mig(object),
+        gpus_via_dra: false,
+        gpu_classes: Vec::new(),
+        claims: Vec::new(),
+        volumes: Vec::new(),
+        node_selector: strings(spec, "/nodeSelector"),
+        node_affinity: or_record_error(selectors::node_terms(spec), wrong),
+        node_preferences: or_record_error(selectors::node_preferences(spec), wrong),
+        tolerations: or_record_error(selectors::tolerations(spec), wrong),
+        pod_affinity: or_record_error(selectors::pod_terms(spec, "podAffinity"), wrong),
+        pod_anti_affinity: or_record_error(selectors::pod_terms(spec, "podAntiAffinity"), wrong),
+        pod_preferences: or_record_error(selectors::pod_preferences(spec), wrong),
+        topology_spread: or_record_error(selectors::topology_spread(spec), wrong),
+        host_ports: host_ports(spec),
+        images: images(spec),
+    };
+    (shape, malformed)
+}
+
+/// Images of all containers, with tag, as nodes list them.
+fn images(spec: &Value) -> Vec<Name> {
+    let containers = list(spec, "/initContainers").iter().chain(list(spec, "/containers"));
+    let images = containers.filter_map(|container| text(container, "/image"));
+    let tagged = |image: &str| image.rfind(':') > image.rfind('/');
+    images
+        .map(|image| if tagged(image) { image.into() } else { format!("{image}:latest").into() })
+        .collect()
+}
+
+/// The value, or the default after recording the error.
+fn or_record_error<T: Default>(read: Result<T, Malformed>, malformed: &mut Option<Malformed>) -> T {
+    read.unwrap_or_else(|wrong| {
+        malformed.get_or_insert(wrong);
+        T::default()
+    })
+}
+
+fn host_ports(spec: &Value) -> Vec<HostPort> {
+    let port = |item: &Value| {
+        let port = u16::try_from(item.get("hostPort")?.as_u64()?).ok().filter(|port| *port > 0)?;
+        Some(HostPort {
+            ip: name(item, "/hostIP").unwrap_or_else(|| "0.0.0.0".into()),
+            protocol: name(item, "/protocol").unwrap_or_else(|| "TCP".into()),
+            port,
+        })
+    };
+    let sidecars = list(spec, "/initContainers")
+        .iter()
+        .filter(|container| text(container, "/restartPolicy") == Some("Always"));
+    let containers = list(spec, "/containers").iter().chain(sidecars);
+    containers.flat_map(|container| list(container, "/ports").iter().filter_map(port)).collect()
+}
