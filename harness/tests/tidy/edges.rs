@@ -106,8 +106,8 @@ pub(crate) const EDGES: [(&str, &str); 8] = [
         "harness",
         "
             api interrupt cluster_scoped kubeconfig progress report text external_tools
-            exit scheduler_objects scheduler_source
-            cleanup
+            audit exit scheduler_objects scheduler_source
+            change cleanup
             process tenancy
             render observed
             scenario_cluster clusters manifests target
