@@ -1,16 +1,15 @@
 //! Lenient parsing of Kubernetes objects. A field with an invalid value becomes a [`Malformed`]
 //! with its path, the value and the allowed values; the rest of the object is parsed nevertheless.
 
-mod duration;
-mod quantity;
-
 use std::{collections::BTreeMap, fmt};
 
 use schedlab_api::{Text, Value};
 use schedlab_scheduler_core::model::{Name, Time};
 
-pub(crate) use duration::{GoDuration, go_duration, long_duration};
-pub(crate) use quantity::{Unit, milli, quantity};
+pub(crate) use schedlab_api::{
+    duration::{GoDuration, go_duration, long_duration},
+    quantity::{Unit, milli, quantity},
+};
 
 /// A field with an invalid value.
 #[derive(Clone, Debug, PartialEq, Eq)]

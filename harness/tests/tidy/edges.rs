@@ -10,7 +10,7 @@ use crate::source::Source;
 
 /// Layers of each crate by crate folder, lowest layer first. A module may import the modules of its
 /// own line and of all lines above it. `module -> …` lists exactly what a module may import; only
-/// the crate's root imports such a module.
+/// the crate's root imports such a module. Types that the root itself defines are in the first line.
 pub(crate) const EDGES: [(&str, &str); 10] = [
     (
         "scheduler/core",
@@ -52,6 +52,7 @@ pub(crate) const EDGES: [(&str, &str); 10] = [
     (
         "scheduler/model",
         "
+            Labels Time
             name
             resources
             claim disruption_budget excluded_nodes gpu node node_selection numa pod pod_group queue queue_problem selectors topology volume
@@ -61,10 +62,11 @@ pub(crate) const EDGES: [(&str, &str); 10] = [
     (
         "scheduler/api",
         "
+            Value
             map
             convert
             serial tree
-            object quantity
+            duration object quantity
             pointer
             literal -> Value __fields __items json map to_value
         ",
@@ -123,7 +125,8 @@ pub(crate) const EDGES: [(&str, &str); 10] = [
         "harness",
         "
             api interrupt cluster_scoped kubeconfig progress report text external_tools
-            exit scheduler_objects scheduler_source
+            audit exit scheduler_objects scheduler_source
+            change
             cleanup
             process tenancy
             render observed

@@ -3,9 +3,19 @@
 //! JSON values in memory: [`Value`] has the API and semantics of `serde_json::Value` at lower cost:
 //! Kubernetes objects consist of many small maps with short strings, and are copied, compared and
 //! dropped at every write. Maps are sorted vectors, and short strings are stored inline.
+//!
+//! ```
+//! use schedlab_api::{Value, json};
+//!
+//! let pod = json!({"metadata": {"name": "train"}, "spec": {"priority": 100}});
+//! assert_eq!(pod.pointer("/metadata/name").and_then(Value::as_str), Some("train"));
+//! assert_eq!(pod["spec"]["priority"], 100);
+//! assert!(pod["spec"]["nodeName"].is_null());
+//! ```
 #![warn(clippy::missing_errors_doc)]
 
 mod convert;
+pub mod duration;
 mod literal;
 mod map;
 pub mod object;

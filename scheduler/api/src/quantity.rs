@@ -3,7 +3,10 @@
 //! Smaller fractions are rounded up, as in Kubernetes. Whether a quantity may be negative is
 //! checked by the caller.
 
+mod non_negative;
+
 use super::Value;
+pub use non_negative::{Unit, milli, quantity};
 
 /// Thousandths of a unit: `1` is 1000, `250m` is 250, `1Ki` is 1024000.
 pub type Milli = i128;

@@ -1,7 +1,6 @@
 //! The `Table` format, which `kubectl get` prints. The columns of built-in kinds are defined here,
 //! those of custom kinds in their CRD.
 
-mod duration;
 mod field_columns;
 mod json_path;
 mod misc;
@@ -14,7 +13,9 @@ use serde::Serialize;
 
 use crate::api_types::kinds::{Column, Kind, Origin};
 use schedlab_api::{
-    Value, json,
+    Value,
+    duration::age,
+    json,
     object::{at, text},
 };
 
@@ -181,7 +182,7 @@ impl<'k> Table<'k> {
                 let mut cells = vec![json!(text(object, &["metadata", "name"]))];
                 if columns.is_empty() {
                     let created = at(object, &["metadata", "creationTimestamp"]);
-                    cells.push(json!(duration::since(created, now)));
+                    cells.push(json!(age::since(created, now)));
                 }
                 cells.extend(columns.iter().map(|column| cell(object, column, now)));
                 cells
@@ -212,7 +213,7 @@ fn cell(object: &Value, column: &Column, now: Timestamp) -> Value {
         return Value::Null;
     };
     match column.kind.as_str() {
-        "date" => json!(duration::since(Some(value), now)),
+        "date" => json!(age::since(Some(value), now)),
         "integer" => value.as_i64().map_or(Value::Null, |number| json!(number)),
         "number" => value.as_f64().map_or(Value::Null, |number| json!(number)),
         "boolean" => value.as_bool().map_or(Value::Null, |switch| json!(switch)),

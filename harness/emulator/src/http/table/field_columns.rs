@@ -5,10 +5,10 @@
 
 use jiff::Timestamp;
 
-use super::duration::since;
 use super::{NONE, or_none};
 use crate::admission;
 use crate::api_types::label_selector::LabelSelector;
+use schedlab_api::duration::age::since;
 use schedlab_api::{
     Value, json,
     object::{at, list, map, number, text},

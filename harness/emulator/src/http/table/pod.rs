@@ -2,8 +2,8 @@
 
 use jiff::Timestamp;
 
-use super::duration::since;
 use super::{NONE, or_none};
+use schedlab_api::duration::age::since;
 use schedlab_api::{
     Value, json,
     object::{at, condition, is_deleting, list, number, text},

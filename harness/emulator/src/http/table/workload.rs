@@ -2,9 +2,9 @@
 
 use jiff::Timestamp;
 
-use super::duration::{human, since};
 use super::{NONE, or_none};
 use crate::api_types::label_selector::LabelSelector;
+use schedlab_api::duration::age::{human, since};
 use schedlab_api::{
     Map, Value, json,
     object::{at, condition, is_deleting, list, map, number, remove, text},

@@ -2,7 +2,7 @@
 
 /// The unit of the result. Fractions of it are rounded up, as in Kubernetes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Unit {
+pub enum Unit {
     /// Whole units: bytes, devices.
     Whole,
     /// Thousandths: of a core, of a GPU.
@@ -14,7 +14,7 @@ const ALLOWED_WHOLE: &str = "a quantity from 0 to 9223372036854775807";
 const ALLOWED_MILLI: &str = "a quantity from 0 to 9223372036854775.807";
 
 /// Parses a quantity that must not be negative. The error is the allowed form.
-pub(crate) fn quantity(text: &str, unit: Unit) -> Result<i64, &'static str> {
+pub fn quantity(text: &str, unit: Unit) -> Result<i64, &'static str> {
     let allowed_size = match unit {
         Unit::Whole => ALLOWED_WHOLE,
         Unit::Milli => ALLOWED_MILLI,
@@ -87,7 +87,7 @@ fn shifted(value: i128, exponent: i64) -> Option<i128> {
 }
 
 /// Formats an amount in thousandths, such as `2` or `500m`.
-pub(crate) fn milli(amount: i64) -> String {
+pub fn milli(amount: i64) -> String {
     match amount % 1000 {
         0 => (amount / 1000).to_string(),
         _ => format!("{amount}m"),

@@ -1,10 +1,12 @@
 //! Durations in the format of Go: `1h30m`, `1.5s`, `-1s`, `250ms`, `0`.
 
+pub mod age;
+
 use std::time::Duration;
 
 /// A duration with sign.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum GoDuration {
+pub enum GoDuration {
     /// Zero or more.
     Positive(Duration),
     /// Below zero. The amount does not matter.
@@ -12,12 +14,12 @@ pub(crate) enum GoDuration {
 }
 
 /// Parses a duration; `None` if it is malformed or longer than 292 years.
-pub(crate) fn go_duration(text: &str) -> Option<GoDuration> {
+pub fn go_duration(text: &str) -> Option<GoDuration> {
     duration_in(text, nanos_of)
 }
 
 /// Like [`go_duration`], with days and weeks as in some arguments of KAI: `1w2d`.
-pub(crate) fn long_duration(text: &str) -> Option<GoDuration> {
+pub fn long_duration(text: &str) -> Option<GoDuration> {
     duration_in(text, |unit| match unit {
         "d" => Some(86_400_000_000_000),
         "w" => Some(604_800_000_000_000),

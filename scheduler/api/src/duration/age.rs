@@ -1,18 +1,18 @@
 //! Ages in the format of kubectl: `45s`, `5m10s`, `3h`, `2d4h`, `400d`.
 
+use crate::Value;
 use jiff::{SignedDuration, Timestamp};
-use schedlab_api::Value;
 
 const UNKNOWN: &str = "<unknown>";
 
 /// The age of a time; `<unknown>` if it is absent or invalid.
-pub(super) fn since(time: Option<&Value>, now: Timestamp) -> String {
+pub fn since(time: Option<&Value>, now: Timestamp) -> String {
     let time = time.and_then(Value::as_str).and_then(|text| text.parse::<Timestamp>().ok());
     time.map_or_else(|| UNKNOWN.to_owned(), |time| human(now.duration_since(time)))
 }
 
 /// A duration with at most two units. Less than two seconds in the future counts as now.
-pub(super) fn human(span: SignedDuration) -> String {
+pub fn human(span: SignedDuration) -> String {
     let seconds = span.as_secs();
     if seconds < -1 {
         return "<invalid>".to_owned();
