@@ -8,7 +8,8 @@ use schedlab_scheduler_core::model::{Name, Time};
 
 pub(crate) use schedlab_api::{
     duration::{GoDuration, go_duration, long_duration},
-    quantity::{Unit, milli, quantity},
+    pointer::{at, list, text},
+    quantity::{Unit, format_milli, non_negative},
 };
 
 /// A field with an invalid value.
@@ -42,40 +43,9 @@ impl Malformed {
     }
 }
 
-/// The value at a JSON pointer without escapes. Copies nothing, unlike `Value::pointer`, which must
-/// handle escapes; every watch event is parsed with it.
-pub(crate) fn at<'a>(object: &'a Value, pointer: &str) -> Option<&'a Value> {
-    debug_assert!(pointer.starts_with('/') && !pointer.contains('~'), "{pointer}");
-    let (mut value, mut rest) = (object, pointer.strip_prefix('/')?);
-    loop {
-        // Names are short, so a search by bytes is fastest.
-        let end = rest.bytes().position(|byte| byte == b'/').unwrap_or(rest.len());
-        let (field, more) = rest.split_at(end);
-        value = match value {
-            Value::Array(items) => items.get(field.parse::<usize>().ok()?)?,
-            Value::Object(fields) => fields.get(field)?,
-            Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => return None,
-        };
-        match more.strip_prefix('/') {
-            Some(more) => rest = more,
-            None => return Some(value),
-        }
-    }
-}
-
-/// The string at a JSON pointer; `None` if missing or no string.
-pub(crate) fn text<'a>(object: &'a Value, pointer: &str) -> Option<&'a str> {
-    at(object, pointer).and_then(Value::as_str)
-}
-
 /// The string at a JSON pointer as a name; `None` if missing or empty.
 pub(crate) fn name(object: &Value, pointer: &str) -> Option<Name> {
     text(object, pointer).filter(|text| !text.is_empty()).map(Name::from)
-}
-
-/// The array at a JSON pointer; empty if missing.
-pub(crate) fn list<'a>(object: &'a Value, pointer: &str) -> &'a [Value] {
-    at(object, pointer).and_then(Value::as_array).map_or(&[], Vec::as_slice)
 }
 
 /// The map of strings at a JSON pointer, without entries of other types.

@@ -19,7 +19,7 @@ use crate::{
     api::{ApiClient, ApiError, PatchKind, path},
     apply::{Event, EventType, InvolvedObject, rfc3339},
     cache::{ClusterCache, QueueRecord, ReportedQueueStatus},
-    parse::milli,
+    parse::format_milli,
     records::{Condition, ObjectKey},
 };
 
@@ -195,9 +195,9 @@ fn quantities(resources: &Resources) -> BTreeMap<Name, Name> {
         (amount != 0).then(|| (name.into(), text(amount).into()))
     };
     let all = [
-        used("cpu", resources.cpu_milli, &milli),
+        used("cpu", resources.cpu_milli, &format_milli),
         used("memory", resources.memory_bytes, &|bytes| bytes.to_string()),
-        used("nvidia.com/gpu", resources.gpu_milli, &milli),
+        used("nvidia.com/gpu", resources.gpu_milli, &format_milli),
     ];
     all.into_iter().flatten().collect()
 }

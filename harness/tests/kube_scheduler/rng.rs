@@ -1,36 +1,30 @@
-//! A seeded pseudo-random number generator: `SplitMix64`.
+//! Random choices, derived from one seed.
 
-/// A pseudo-random number generator.
+use schedlab_api::random::SplitMix64;
+
+/// Makes random choices.
 #[derive(Clone, Debug)]
-pub(crate) struct SeededRng(u64);
+pub(crate) struct SeededRng(SplitMix64);
 
 impl SeededRng {
     /// Equal seeds give equal sequences.
     pub(crate) const fn new(seed: u64) -> Self {
-        Self(seed)
-    }
-
-    fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut mixed = self.0;
-        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        mixed ^ (mixed >> 31)
+        Self(SplitMix64::new(seed))
     }
 
     /// A number from `least` to `most`, both included.
     pub(crate) fn between(&mut self, least: u64, most: u64) -> u64 {
-        least + self.next() % (most - least + 1)
+        least + self.0.remainder(most - least + 1)
     }
 
     /// One of the items.
     pub(crate) fn pick<T: Copy>(&mut self, items: &[T]) -> T {
         let count = u64::try_from(items.len()).unwrap_or(1);
-        items[usize::try_from(self.next() % count).unwrap_or(0)]
+        items[usize::try_from(self.0.remainder(count)).unwrap_or(0)]
     }
 
     /// True with a probability of `chance` percent.
     pub(crate) fn percent(&mut self, chance: u64) -> bool {
-        self.next() % 100 < chance
+        self.0.remainder(100) < chance
     }
 }

@@ -66,8 +66,8 @@ pub(crate) const EDGES: [(&str, &str); 14] = [
             map
             convert
             serial tree
-            duration object quantity
-            pointer
+            duration object pointer quantity random
+            toleration
             literal -> Value __fields __items json map to_value
         ",
     ),

@@ -21,7 +21,9 @@ mod map;
 pub mod object;
 pub mod pointer;
 pub mod quantity;
+pub mod random;
 mod serial;
+pub mod toleration;
 mod tree;
 mod type_names;
 

@@ -1,9 +1,9 @@
 //! Fields of raw API objects by JSON pointer, for example `/metadata/labels/kai.scheduler~1queue`.
 //! Like [`Value::pointer`] without its allocations, because this runs at every write.
 
-use super::{Value, object::field};
+use super::Value;
 
-/// The value at a path. Lists are not indexed.
+/// The value at a path. A number is the position in a list.
 pub fn at<'a>(object: &'a Value, path: &str) -> Option<&'a Value> {
     let (mut value, mut rest) = (object, path.strip_prefix('/')?);
     loop {
@@ -11,7 +11,11 @@ pub fn at<'a>(object: &'a Value, path: &str) -> Option<&'a Value> {
         let end = rest.bytes().position(|byte| byte == b'/').unwrap_or(rest.len());
         let (key, more) = rest.split_at(end);
         // No key contains a literal `~`, so the unescaped lookup can come first.
-        value = field(value, key).or_else(|| escaped(value, key))?;
+        value = match value {
+            Value::Object(fields) => fields.get(key).or_else(|| escaped(value, key))?,
+            Value::Array(items) => items.get(key.parse::<usize>().ok()?)?,
+            Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => return None,
+        };
         match more.strip_prefix('/') {
             Some(more) => rest = more,
             None => return Some(value),
@@ -49,6 +53,8 @@ mod tests {
         let object = json!({"a": {"b/c": "x", "d": [1], "b/c/d": "y", "bc": "z"}});
         assert_eq!(text(&object, "/a/b~1c"), Some("x"));
         assert_eq!(list(&object, "/a/d"), [json!(1)]);
+        assert_eq!(at(&object, "/a/d/0"), Some(&json!(1)));
+        assert_eq!(at(&object, "/a/d/1"), None);
         assert_eq!(text(&object, "/a/b~1c~1d"), Some("y"));
         assert_eq!(at(&object, "/a/b~1d"), None);
         assert_eq!(at(&object, "/a/e/f"), None);

@@ -6,7 +6,7 @@
 mod non_negative;
 
 use super::Value;
-pub use non_negative::{Unit, milli, quantity};
+pub use non_negative::{Unit, format_milli, non_negative};
 
 /// Thousandths of a unit: `1` is 1000, `250m` is 250, `1Ki` is 1024000.
 pub type Milli = i128;

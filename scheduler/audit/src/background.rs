@@ -35,6 +35,9 @@ struct Batcher {
 
 impl BackgroundAudit {
     /// Starts the thread of an audit.
+    ///
+    /// # Errors
+    /// The thread cannot be started.
     pub fn start(audit: &Audit) -> std::io::Result<Self> {
         let (sender, writes) = sync_channel(QUEUED_BATCHES_MAX);
         let batcher = Batcher { writes: Vec::new(), sender: Some(sender) };

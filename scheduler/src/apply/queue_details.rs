@@ -9,7 +9,7 @@ use schedlab_scheduler_core::{
 };
 
 use super::Cycle;
-use crate::parse::milli;
+use crate::parse::format_milli;
 
 /// Details of reasons that are about the bounds of a queue.
 pub(super) fn queue_details(cycle: &Cycle<'_>, reason: &Reason) -> Option<Value> {
@@ -72,8 +72,8 @@ fn one(resource: &ResourceName, amount: i64) -> Value {
 
 fn quantity_entry(resource: &ResourceName, amount: i64) -> (String, Value) {
     let (name, text) = match resource {
-        ResourceName::Gpu => ("nvidia.com/gpu", milli(amount)),
-        ResourceName::Cpu => ("cpu", milli(amount)),
+        ResourceName::Gpu => ("nvidia.com/gpu", format_milli(amount)),
+        ResourceName::Cpu => ("cpu", format_milli(amount)),
         ResourceName::Memory => ("memory", amount.to_string()),
         ResourceName::Pods => ("pods", amount.to_string()),
         ResourceName::Extended(name) => (&**name, amount.to_string()),

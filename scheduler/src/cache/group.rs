@@ -11,7 +11,7 @@ use schedlab_scheduler_core::{
 use super::{BINDING_ERROR, topology};
 use crate::{
     parse::{
-        GoDuration, Malformed, Unit, at, go_duration, list, name, parse_time, quantity, shown,
+        GoDuration, Malformed, Unit, at, go_duration, list, name, non_negative, parse_time, shown,
         text, time, uid,
     },
     records::{Owner, pod},
@@ -220,7 +220,7 @@ fn amounts(object: &Value, pointer: &str) -> PerResource<i64> {
     let Some(of) = at(object, pointer) else { return PerResource::default() };
     let amount = |name: &str, unit| match of.get(name) {
         None => 0,
-        Some(text) => text.as_str().and_then(|text| quantity(text, unit).ok()).unwrap_or(-1),
+        Some(text) => text.as_str().and_then(|text| non_negative(text, unit).ok()).unwrap_or(-1),
     };
     PerResource {
         gpu: amount("nvidia.com/gpu", Unit::Milli),

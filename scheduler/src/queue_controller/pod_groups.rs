@@ -15,7 +15,7 @@ use crate::{
     api::{ApiClient, ApiError, Metadata, PatchKind, path},
     cache::{ClusterCache, GroupResources, PodGroupRecord},
     concurrency::WriteLimiter,
-    parse::milli,
+    parse::format_milli,
     records::ObjectKey,
 };
 
@@ -129,9 +129,9 @@ fn is_alive(pod: &Pod) -> bool {
 fn status(now: &GroupResources) -> Value {
     let amounts = |of: PerResource<i64>| -> Value {
         let named = [
-            ("cpu", of.cpu, milli(of.cpu)),
+            ("cpu", of.cpu, format_milli(of.cpu)),
             ("memory", of.memory, of.memory.to_string()),
-            ("nvidia.com/gpu", of.gpu, milli(of.gpu)),
+            ("nvidia.com/gpu", of.gpu, format_milli(of.gpu)),
         ];
         let amount = |(name, amount, text): (&str, i64, String)| {
             (name.to_owned(), if amount == 0 { Value::Null } else { text.into() })

@@ -6,7 +6,7 @@ use schedlab_scheduler_core::model::{
     FractionalGpu, GpuFraction, GpuGroup, Labels, mig_profile_gpus,
 };
 
-use crate::parse::{Malformed, Unit, at, list, quantity, text};
+use crate::parse::{Malformed, Unit, at, list, non_negative, text};
 
 /// Label of a pod that shares one GPU. A pod that shares several has a label for each, with the
 /// name of the GPU group after a slash.
@@ -79,7 +79,7 @@ fn has_container(pod: &Value, name: &str) -> bool {
 fn fraction_milli(text: &str) -> Option<i64> {
     let fraction: f64 = text.parse().ok()?;
     let is_part = 0.0 < fraction && fraction < 1.0;
-    let milli = quantity(&format!("{fraction:.3}"), Unit::Milli).ok()?;
+    let milli = non_negative(&format!("{fraction:.3}"), Unit::Milli).ok()?;
     is_part.then_some(milli.max(1))
 }
 

@@ -12,7 +12,7 @@ use schedlab_scheduler_core::{
 };
 
 use super::pod_requests;
-use crate::parse::{Malformed, list, milli, name, text, uid};
+use crate::parse::{Malformed, format_milli, list, name, text, uid};
 
 /// Annotation with the predicted placement, written with the binding.
 pub(crate) const PREDICTED_PLACEMENT_ANNOTATION: &str = "kai.scheduler/numa-placement-predicted";
@@ -158,9 +158,9 @@ pub(crate) fn placements_to_json(shares: &[NumaAllocation]) -> Value {
     let placement = |share: &NumaAllocation| {
         let Resources { gpu_milli, cpu_milli, memory_bytes, pods: _, extended } = &share.amount;
         let fixed = [
-            ("cpu", milli(*cpu_milli)),
+            ("cpu", format_milli(*cpu_milli)),
             ("memory", memory_bytes.to_string()),
-            ("nvidia.com/gpu", milli(*gpu_milli)),
+            ("nvidia.com/gpu", format_milli(*gpu_milli)),
         ];
         let fixed = fixed.into_iter().map(|(name, amount)| (name.to_owned(), amount));
         let extended = extended.iter().map(|(name, amount)| (name.to_string(), amount.to_string()));

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use schedlab_api::{Map, Value};
 use schedlab_scheduler_core::resources::Resources;
 
-use crate::parse::{Malformed, Unit, at, list, quantity, shown, text};
+use crate::parse::{Malformed, Unit, at, list, non_negative, shown, text};
 
 type Amounts<'o> = BTreeMap<&'o str, i64>;
 
@@ -136,8 +136,8 @@ fn parse_amounts(of: Option<&Map>, field: impl Fn() -> String) -> (Amounts<'_>, 
             _ => Unit::Whole,
         };
         let read = match value {
-            Value::String(text) => quantity(text, unit),
-            Value::Number(number) => quantity(&number.to_string(), unit),
+            Value::String(text) => non_negative(text, unit),
+            Value::Number(number) => non_negative(&number.to_string(), unit),
             Value::Null | Value::Bool(_) | Value::Array(_) | Value::Object(_) => {
                 Err("a quantity such as 2, 500m, 1.5Gi or 1e3")
             }

@@ -4,6 +4,8 @@
 
 use std::collections::BTreeMap;
 
+use schedlab_api::random::SplitMix64;
+
 use super::trace::{JobEnd, Trace, TraceJob};
 
 /// Arrivals per second in a packing experiment: as many as one scheduling cycle handles at once.
@@ -34,7 +36,7 @@ pub(super) fn inflate(trace: &mut Trace, percent: u64, seed: u64) {
     if list.iter().all(|job| job.gpus == 0) {
         return;
     }
-    let mut rng = SeededRng(seed);
+    let mut rng = SplitMix64::new(seed);
     let mut arrived = 0;
     while arrived < target_milli {
         let drawn = &list[rng.below(list.len())];
@@ -67,21 +69,6 @@ pub(super) fn split_gangs(trace: &mut Trace) -> usize {
 #[expect(clippy::cast_precision_loss, reason = "a trace's seconds are far below 2^52")]
 fn second(at: usize) -> f64 {
     at as f64
-}
-
-/// Seeded pseudo-random numbers (`SplitMix64`).
-struct SeededRng(u64);
-
-impl SeededRng {
-    fn below(&mut self, bound: usize) -> usize {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut mixed = self.0;
-        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        mixed ^= mixed >> 31;
-        let bound = u128::try_from(bound).expect("an index fits");
-        usize::try_from((u128::from(mixed) * bound) >> 64).expect("below the bound")
-    }
 }
 
 #[cfg(test)]

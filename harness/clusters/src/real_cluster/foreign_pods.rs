@@ -8,8 +8,9 @@ use std::collections::BTreeSet;
 use std::sync::{Mutex, PoisonError};
 
 use schedlab_api::{
-    Value,
+    Value, json,
     pointer::{list, text},
+    toleration::tolerates,
 };
 
 use super::{Provider, RealCluster};
@@ -112,16 +113,8 @@ async fn find_pods(
 
 /// Whether a pod tolerates the taint of the run's nodes.
 fn tolerates_simulated_taint(pod: &Value, run: &str) -> bool {
-    list(pod, "/spec/tolerations").iter().any(|one| {
-        let field = |at| text(one, at).unwrap_or_default();
-        let exists = field("/operator") == "Exists";
-        let matches_taint = match field("/key") {
-            "" => exists,
-            SIMULATED_TAINT => exists || field("/value") == run,
-            _ => false,
-        };
-        matches_taint && matches!(field("/effect"), "" | "NoSchedule")
-    })
+    let taint = json!({ "key": SIMULATED_TAINT, "value": run, "effect": "NoSchedule" });
+    list(pod, "/spec/tolerations").iter().any(|one| tolerates(one, &taint))
 }
 
 fn pod_count(count: usize, one: &str, more: &str) -> String {

@@ -8,6 +8,7 @@ use std::thread;
 use std::time::Duration;
 
 use jiff::Timestamp;
+use schedlab_api::random::SplitMix64;
 use schedlab_emulator::clock::Clock;
 
 use super::{CaseReport, Outcome, Settings, not_run_report};
@@ -161,22 +162,13 @@ impl Running {
 fn start_order(count: usize, settings: &Settings) -> Vec<usize> {
     let mut order: Vec<usize> = (0..count).collect();
     if settings.shuffle {
-        let mut state = settings.seed;
+        let mut numbers = SplitMix64::new(settings.seed);
         for last in (1..count).rev() {
-            let chosen = splitmix(&mut state) % (last as u64 + 1);
+            let chosen = numbers.remainder(last as u64 + 1);
             order.swap(last, usize::try_from(chosen).unwrap_or(0));
         }
     }
     order
-}
-
-/// The next number of the `SplitMix64` generator.
-fn splitmix(state: &mut u64) -> u64 {
-    *state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
-    let mut z = *state;
-    z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    z ^ (z >> 31)
 }
 
 #[cfg(test)]

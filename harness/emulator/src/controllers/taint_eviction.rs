@@ -4,7 +4,7 @@
 use jiff::Timestamp;
 
 use crate::reconcile::fields::{Condition, after_secs, set_condition, time};
-use crate::reconcile::pod_status::{is_finished, no_execute_taints, node_name, tolerates};
+use crate::reconcile::pod_status::{is_finished, no_execute_taints, node_name};
 use crate::reconcile::resources::{NODES, PODS};
 use crate::reconcile::result::EventSpec;
 use crate::reconcile::{
@@ -14,6 +14,7 @@ use crate::store::Key;
 use schedlab_api::{
     Value,
     object::{is_deleting, list, name, namespace, number},
+    toleration::tolerates,
 };
 
 /// The taint eviction controller.

@@ -4,12 +4,13 @@
 use super::admission::PodRejection;
 use crate::api_types::label_selector::LabelSelector;
 use crate::reconcile::InformerCache;
+use crate::reconcile::pod_status::no_execute_taints;
 use crate::reconcile::pod_status::{is_finished, node_name};
-use crate::reconcile::pod_status::{no_execute_taints, tolerates};
 use crate::store::Key;
 use schedlab_api::{
     Value, json,
     object::{list, name, number, text},
+    toleration::tolerates,
 };
 
 /// Returns the first predicate that fails.

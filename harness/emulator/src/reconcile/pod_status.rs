@@ -64,13 +64,3 @@ pub(crate) fn reserved_pods(change: &ObjectChange) -> impl Iterator<Item = Key> 
 pub(crate) fn no_execute_taints(node: &Value) -> impl Iterator<Item = &Value> {
     list(node, &["spec", "taints"]).iter().filter(|taint| text(taint, &["effect"]) == "NoExecute")
 }
-
-/// Whether a toleration covers a taint.
-pub(crate) fn tolerates(toleration: &Value, taint: &Value) -> bool {
-    let effect = text(toleration, &["effect"]);
-    let key = text(toleration, &["key"]);
-    let exists = text(toleration, &["operator"]) == "Exists";
-    (effect.is_empty() || effect == text(taint, &["effect"]))
-        && (key == text(taint, &["key"]) || (key.is_empty() && exists))
-        && (exists || text(toleration, &["value"]) == text(taint, &["value"]))
-}

@@ -2,31 +2,25 @@
 
 use std::fmt::Write;
 
+use schedlab_api::random::SplitMix64;
+
 /// The alphabet of generated names in Kubernetes: no vowels, no characters that look alike.
 const LETTERS: &[u8; 27] = b"bcdfghjklmnpqrstvwxz2456789";
 
-/// A seeded generator of uids and name suffixes (`SplitMix64`).
+/// A seeded generator of uids and name suffixes.
 #[derive(Clone, Debug)]
 pub(crate) struct IdGenerator {
-    state: u64,
+    numbers: SplitMix64,
 }
 
 impl IdGenerator {
     pub(crate) fn new(seed: u64) -> Self {
-        Self { state: seed }
-    }
-
-    fn next(&mut self) -> u64 {
-        self.state = self.state.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut mixed = self.state;
-        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        mixed ^ (mixed >> 31)
+        Self { numbers: SplitMix64::new(seed) }
     }
 
     /// A uid in the form of a version 4 UUID.
     pub(crate) fn uid(&mut self) -> String {
-        let (high, low) = (self.next(), self.next());
+        let (high, low) = (self.numbers.next_u64(), self.numbers.next_u64());
         let mut uid = String::with_capacity(36);
         write!(
             uid,
@@ -51,7 +45,7 @@ impl IdGenerator {
 
     /// A new suffix of five letters for `generateName`.
     pub(crate) fn suffix(&mut self) -> String {
-        let mut random = self.next();
+        let mut random = self.numbers.next_u64();
         let mut letter = || {
             let index = usize::try_from(random % 27).expect("an index below 27 fits");
             random /= 27;

@@ -13,8 +13,13 @@ const ALLOWED: &str = "a quantity such as 2, 500m, 1.5Gi or 1e3";
 const ALLOWED_WHOLE: &str = "a quantity from 0 to 9223372036854775807";
 const ALLOWED_MILLI: &str = "a quantity from 0 to 9223372036854775.807";
 
-/// Parses a quantity that must not be negative. The error is the allowed form.
-pub fn quantity(text: &str, unit: Unit) -> Result<i64, &'static str> {
+/// Parses a quantity that must not be negative, to the size of the scheduler's amounts. Unlike
+/// [`parse`](super::parse) it accepts any number of decimals.
+///
+/// # Errors
+///
+/// The allowed form: the text is not a quantity, is negative, or exceeds an `i64` of the unit.
+pub fn non_negative(text: &str, unit: Unit) -> Result<i64, &'static str> {
     let allowed_size = match unit {
         Unit::Whole => ALLOWED_WHOLE,
         Unit::Milli => ALLOWED_MILLI,
@@ -87,7 +92,7 @@ fn shifted(value: i128, exponent: i64) -> Option<i128> {
 }
 
 /// Formats an amount in thousandths, such as `2` or `500m`.
-pub fn milli(amount: i64) -> String {
+pub fn format_milli(amount: i64) -> String {
     match amount % 1000 {
         0 => (amount / 1000).to_string(),
         _ => format!("{amount}m"),
@@ -117,20 +122,20 @@ mod tests {
             ("0.000000000000000000000000000000000000000000000000001", Unit::Whole, 1),
         ];
         for (text, unit, expected) in cases {
-            assert_eq!(quantity(text, unit), Ok(expected), "{text}");
+            assert_eq!(non_negative(text, unit), Ok(expected), "{text}");
         }
     }
 
     #[test]
     fn negative_overflowing_and_malformed_quantities_are_errors() {
         for text in ["-1", "9223372036854775808", "8Ei", "1e30", "1e-32769"] {
-            assert!(quantity(text, Unit::Whole).is_err(), "{text}");
+            assert!(non_negative(text, Unit::Whole).is_err(), "{text}");
         }
         let most = "9223372036854775807";
-        assert_eq!(quantity(most, Unit::Milli), Err(ALLOWED_MILLI));
-        assert_eq!(quantity("9223372036854775.807", Unit::Milli), Ok(i64::MAX));
+        assert_eq!(non_negative(most, Unit::Milli), Err(ALLOWED_MILLI));
+        assert_eq!(non_negative("9223372036854775.807", Unit::Milli), Ok(i64::MAX));
         for text in ["", "GPU", "1.2.3", "1Xi", "1 ", "e3", ".", "0x10", "1e", "--1"] {
-            assert_eq!(quantity(text, Unit::Whole), Err(ALLOWED), "{text}");
+            assert_eq!(non_negative(text, Unit::Whole), Err(ALLOWED), "{text}");
         }
     }
 }

@@ -6,7 +6,7 @@ use schedlab_testkit::plan_with;
 /// The first decision.
 fn first(order: &[JobOrderRule], text: &str) -> String {
     let profile = Profile { job_order: order.to_vec(), ..Profile::kai() };
-    plan_with(&profile, text).lines().next().unwrap().to_owned()
+    plan_with(&profile, text).lines().next().expect("a plan has a line").to_owned()
 }
 
 #[test]

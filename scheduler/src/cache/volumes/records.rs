@@ -8,7 +8,7 @@ use schedlab_scheduler_core::model::{
 
 use super::zones;
 use crate::{
-    parse::{Unit, at, list, name, quantity, strings, text, uid, version},
+    parse::{Unit, at, list, name, non_negative, strings, text, uid, version},
     records::{ObjectKey, controller, selectors},
 };
 
@@ -223,5 +223,5 @@ fn is_block(object: &Value) -> bool {
 
 /// A malformed quantity counts as 0.
 pub(super) fn bytes(text: &str) -> i64 {
-    quantity(text, Unit::Whole).unwrap_or(0)
+    non_negative(text, Unit::Whole).unwrap_or(0)
 }

@@ -4,9 +4,10 @@ use jiff::Timestamp;
 
 use super::{NONE, or_none};
 use crate::api_types::label_selector::LabelSelector;
-use schedlab_api::duration::age::since;
 use schedlab_api::{
-    Value, json,
+    Value,
+    duration::age::since,
+    json,
     object::{at, list, map, number, text},
 };
 

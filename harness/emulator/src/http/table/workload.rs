@@ -4,9 +4,10 @@ use jiff::Timestamp;
 
 use super::{NONE, or_none};
 use crate::api_types::label_selector::LabelSelector;
-use schedlab_api::duration::age::{human, since};
 use schedlab_api::{
-    Map, Value, json,
+    Map, Value,
+    duration::age::{human, since},
+    json,
     object::{at, condition, is_deleting, list, map, number, remove, text},
 };
 
