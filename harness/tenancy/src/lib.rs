@@ -66,6 +66,7 @@ impl TenantService {
     }
 
     /// The same part, with every write attributed to one writer.
+    #[must_use]
     pub fn with_writer(&self, writer: &str) -> Self {
         Self { writer: Some(writer.into()), ..self.clone() }
     }
