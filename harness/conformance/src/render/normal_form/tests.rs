@@ -61,6 +61,19 @@ impl Log {
 
     fn evict(&mut self, mut pod: Value, by: &str) {
         let message = format!("Pod was reclaimed by workload default/{by}.");
+        self.write(
+            "events",
+            &json!({
+                "metadata": {"name": "evicted", "namespace": "default", "annotations": {
+                    "evictor-action-type": "reclaim",
+                    "evictor-pod-group-name": by,
+                    "evictor-pod-group-namespace": "default",
+                }},
+                "reason": "Evict",
+                "message": &message,
+                "involvedObject": {"kind": "PodGroup", "namespace": "default", "name": "borrowed"},
+            }),
+        );
         pod["status"]["conditions"] = json!([{"type": "DisruptionTarget", "status": "True",
             "reason": "PreemptionByScheduler", "message": message}]);
         pod["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:00Z");
