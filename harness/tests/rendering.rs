@@ -257,11 +257,22 @@ fn an_event_stream_shows_changes_with_times_and_reasons() {
     terminating["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:01:30Z");
     terminating["metadata"]["deletionGracePeriodSeconds"] = json!(30);
     log.write(60.004, kai, "pods", &terminating);
+    let by = "pg-big-0b5e6a52-1f6e-4b8a-9d53-aa11bb22cc33";
+    let message = format!("Pod default/{} was reclaimed by workload default/{by}.", names[0]);
+    let group = json!({"kind": "PodGroup", "namespace": "default", "name": "pg-web"});
+    let announcement = json!({
+        "metadata": {"name": "pg-web.1", "namespace": "default", "annotations": {
+            "evictor-action-type": "reclaim",
+            "evictor-pod-group-name": by,
+            "evictor-pod-group-namespace": "default",
+        }},
+        "involvedObject": group, "reason": "Evict", "message": &message,
+    });
+    log.write(60.004, kai, "events", &announcement);
     let involved = json!({"kind": "Pod", "namespace": "default", "name": names[0]});
     let event = json!({
         "metadata": {"name": "web.1", "namespace": "default"},
-        "involvedObject": involved, "reason": "Evict",
-        "message": "Pod default/web-5d9c-x7k2p was preempted by workload default/pg-big-0b5e6a52-1f6e-4b8a-9d53-aa11bb22cc33.",
+        "involvedObject": involved, "reason": "Evict", "message": message,
     });
     log.write(60.004, kai, "events", &event);
     log.delete(61.0, "kubelet", "pods", &terminating);
