@@ -43,7 +43,10 @@ fn cases() -> std::io::Result<Vec<Case>> {
             let path = file?.path();
             let text = std::fs::read_to_string(&path)?;
             let shown = path.strip_prefix(&root).unwrap_or(&path).display().to_string();
-            cases.extend(load_text(&shown, &text).map_err(std::io::Error::other)?);
+            cases.extend(
+                load_text(&shown, &text, schedlab_conformance::catalogue::is_step)
+                    .map_err(std::io::Error::other)?,
+            );
         }
     }
     Ok(cases)
@@ -106,7 +109,9 @@ fn each_expected_cluster_difference_is_a_scenario() {
 /// The only case of a scenario with these steps.
 fn case(steps: &str) -> Case {
     let text = format!("Feature: f\n  Scenario: s\n{steps}");
-    load_text("f.feature", &text).expect("the text is a feature").remove(0)
+    load_text("f.feature", &text, schedlab_conformance::catalogue::is_step)
+        .expect("the text is a feature")
+        .remove(0)
 }
 
 #[test]
@@ -130,7 +135,8 @@ fn manifest_files_of_steps_are_inspected() {
     let text = "Feature: f\n  Scenario: s\n    When the manifest \"FILE\" is applied\n";
     let makes_jobs = |name: &str| {
         let shown = file.display().to_string();
-        load_text(&shown, &text.replace("FILE", name)).expect("the text is a feature")[0]
+        load_text(&shown, &text.replace("FILE", name), schedlab_conformance::catalogue::is_step)
+            .expect("the text is a feature")[0]
             .creates_jobs()
     };
     assert!(makes_jobs("lab/exercise-d-gang.yaml"));
@@ -190,7 +196,9 @@ fn quoted_kai_messages_need_kai_words_also_in_snapshots() {
     ] {
         let file = features.join(file);
         let text = std::fs::read_to_string(&file).expect("the feature exists");
-        let cases = load_text(&file.display().to_string(), &text).expect("the text is a feature");
+        let cases =
+            load_text(&file.display().to_string(), &text, schedlab_conformance::catalogue::is_step)
+                .expect("the text is a feature");
         let found =
             cases.iter().find(|case| case.name.starts_with(name)).expect("the scenario exists");
         assert_eq!(needs(found), quotes, "{name}");

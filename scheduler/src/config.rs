@@ -133,7 +133,7 @@ pub enum Component {
 
 impl Component {
     /// What a list of components must be, for messages.
-    pub const ALLOWED: &str = "one or more, each once";
+    pub const ALLOWED: &str = "a non-empty list without duplicates";
 
     /// What is wrong with a list of components; `None`: it is valid.
     pub fn list_error(list: &[Self]) -> Option<String> {

@@ -3,7 +3,7 @@
 //! one.
 
 pub(crate) mod pod_groups;
-mod untried_requests;
+mod skipped_requests;
 mod warnings;
 
 use std::collections::BTreeMap;
@@ -23,7 +23,7 @@ use crate::{
     records::{Condition, ObjectKey},
 };
 
-pub(crate) use untried_requests::add_untried_requests;
+pub(crate) use skipped_requests::add_skipped_requests;
 
 /// Warning conditions of each queue that has any.
 pub(crate) fn warnings(

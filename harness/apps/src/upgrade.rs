@@ -266,7 +266,7 @@ async fn wait_until_quiet(
         }
         if Instant::now() >= end {
             let why = so.err().unwrap_or_else(|| "the cluster never became quiet".to_owned());
-            return Ok(Err(format!("not within {} s: {why}", WAIT_MAX.as_secs())));
+            return Ok(Err(format!("timed out after {} s: {why}", WAIT_MAX.as_secs())));
         }
         let Ok(taken) = tokio::time::timeout(QUIET_AFTER, monitor.next()).await else { continue };
         let now = taken?;

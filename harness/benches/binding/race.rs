@@ -183,7 +183,7 @@ async fn wait_for_events(api: &Api, namespace: &str) -> anyhow::Result<Instant> 
 }
 
 /// The wall clock.
-#[expect(clippy::disallowed_methods, reason = "the scheduler runs in real time")]
+#[expect(clippy::disallowed_methods, reason = "the measured scheduler runs in real time")]
 fn wall_clock() -> Clock {
     Arc::new(|| jiff::Timestamp::try_from(SystemTime::now()).unwrap_or_default())
 }

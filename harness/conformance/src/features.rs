@@ -59,8 +59,11 @@ pub struct Suite {
     pub without_assertions: Vec<Diagnostic>,
 }
 
+/// Whether a sentence is a step after any keyword: see `catalogue::is_step`.
+pub type StepCheck = fn(&str) -> bool;
+
 /// Loads every feature under the paths. Errors of all files are collected and returned together.
-pub fn load(paths: &[FeaturePath]) -> Result<Suite, Diagnostics> {
+pub fn load(paths: &[FeaturePath], is_step: StepCheck) -> Result<Suite, Diagnostics> {
     let mut files = Vec::new();
     let mut problems = Vec::new();
     for path in paths {
@@ -70,7 +73,7 @@ pub fn load(paths: &[FeaturePath]) -> Result<Suite, Diagnostics> {
     files.dedup();
     let mut suite = Suite::default();
     for file in &files {
-        let (cases, found) = load_file(file);
+        let (cases, found) = load_file(file, is_step);
         suite.without_assertions.extend(cases_without_assertions(&cases));
         suite.cases.extend(cases);
         problems.extend(found);
@@ -99,11 +102,11 @@ fn collect_feature_files(path: &Path, files: &mut Vec<PathBuf>) {
 }
 
 /// The cases of a file, as far as it can be parsed, and its diagnostics.
-fn load_file(path: &Path) -> (Vec<Case>, Vec<Diagnostic>) {
+fn load_file(path: &Path, is_step: StepCheck) -> (Vec<Case>, Vec<Diagnostic>) {
     let file = display_path(path);
     let read = crate::text::read(path)
         .map_err(|error| Diagnostics::one(&file, error.line, error.message()))
-        .and_then(|text| parse_cases(&file, &text));
+        .and_then(|text| parse_cases(&file, &text, is_step));
     read.unwrap_or_else(|problems| (Vec::new(), problems.0))
 }
 
@@ -120,13 +123,17 @@ fn cases_without_assertions(cases: &[Case]) -> Vec<Diagnostic> {
 }
 
 /// Parses one feature from its text.
-pub fn load_text(file: &str, text: &str) -> Result<Vec<Case>, Diagnostics> {
-    let (cases, problems) = parse_cases(file, text)?;
+pub fn load_text(file: &str, text: &str, is_step: StepCheck) -> Result<Vec<Case>, Diagnostics> {
+    let (cases, problems) = parse_cases(file, text, is_step)?;
     if problems.is_empty() { Ok(cases) } else { Err(Diagnostics(problems)) }
 }
 
-fn parse_cases(file: &str, text: &str) -> Result<(Vec<Case>, Vec<Diagnostic>), Diagnostics> {
-    let source = source::Source::parse(file, text)?;
+fn parse_cases(
+    file: &str,
+    text: &str,
+    is_step: StepCheck,
+) -> Result<(Vec<Case>, Vec<Diagnostic>), Diagnostics> {
+    let source = source::Source::parse(file, text, is_step)?;
     let feature = source::parse(file, &source)?;
     Ok(case::flatten(file, &feature, &source))
 }

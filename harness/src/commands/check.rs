@@ -47,7 +47,7 @@ pub(super) fn load(paths: &[FeaturePath]) -> anyhow::Result<Suite> {
             return Err(UsageError(format!("{path}:0: {message}")).into());
         }
     }
-    let mut suite = features::load(paths)?;
+    let mut suite = features::load(paths, catalogue::is_step)?;
     if suite.without_assertions.is_empty() {
         return Ok(suite);
     }

@@ -105,7 +105,7 @@ fn misleading_assertions_fail() {
     assert_snapshot!(verdicts.join("\n"), @r#"
     got 0 evicted pods of queue "q" for queue "q", expected 4; evictions:
     got 0 evicted pods of deployment "a" for deployment "a", expected 4; evictions:
-    gang "o" is not a gang: 4 pods in 4 groups, each of which needs only one pod
+    gang "o" is not a gang: each of the 4 groups of its 4 pods needs only one pod
     pod "o-0" is not a gang: its group of 1 needs only one pod
     status.podIPz of pod "o-0" is not a field of Pod
     status.allocatd.cpu of queue "q" is not a field of Queue

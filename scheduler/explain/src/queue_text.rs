@@ -35,7 +35,7 @@ impl fmt::Display for QueueExplanationText<'_> {
             writeln!(f, "  {line}")?;
         }
         for (at, resource) in ResourceName::ACCOUNTED.iter().enumerate() {
-            if at == 0 || self.is_bounded(at) {
+            if at == 0 || self.any_queue_bounds(at) {
                 self.derivation(f, resource, &self.explanation.derivations[at])?;
             }
         }
@@ -51,7 +51,7 @@ impl fmt::Display for QueueExplanationText<'_> {
 
 impl QueueExplanationText<'_> {
     /// Whether any queue bounds the resource; otherwise its shares are meaningless.
-    fn is_bounded(&self, at: usize) -> bool {
+    fn any_queue_bounds(&self, at: usize) -> bool {
         self.explanation.accounts.iter().any(|account| {
             account.quota.values()[at] != Amount::Unlimited
                 || account.limit.values()[at] != Amount::Unlimited

@@ -79,7 +79,7 @@ impl MessageCache {
             let is_head_of_line_blocked = cycle.plan.blocked_by_head_of_line.contains(id);
             let is_same =
                 |known: &(Reason, bool)| known.1 == is_head_of_line_blocked && known.0 == *reason;
-            let known = previous.next_if(|(key, known, _)| matches(key, group) && is_same(known));
+            let known = previous.next_if(|(key, known, _)| is_key_of(key, group) && is_same(known));
             let entry = known.unwrap_or_else(|| {
                 let message =
                     Arc::new(PendingMessage::from_reason(reason, is_head_of_line_blocked));
@@ -92,8 +92,9 @@ impl MessageCache {
     }
 }
 
-/// Most often both share the same string.
-pub(super) fn matches(key: &ObjectKey, group: &PodGroup) -> bool {
+/// Whether this is the key of the group. Most often both hold the same strings, so that is
+/// compared first.
+pub(super) fn is_key_of(key: &ObjectKey, group: &PodGroup) -> bool {
     is_same(key, group) || sort_key(key) == group_sort_key(group)
 }
 

@@ -10,7 +10,7 @@ use schedlab_scheduler_core::{
 
 use super::{
     Applier, Cycle, Event, EventType, InvolvedObject,
-    pending_messages::{PendingMessage, comes_before, matches},
+    pending_messages::{PendingMessage, comes_before, is_key_of},
     queue_details::queue_details,
     rfc3339,
     writes::{Sequence, Write},
@@ -112,7 +112,7 @@ impl Applier {
         let mut records = cache.groups.iter().peekable();
         let chains = groups.filter_map(|(id, group)| {
             while records.next_if(|(key, _)| comes_before(key, group)).is_some() {}
-            let (key, record) = records.next_if(|(key, _)| matches(key, group))?;
+            let (key, record) = records.next_if(|(key, _)| is_key_of(key, group))?;
             let own = PendingMessage::for_malformed_group(key, record)
                 .or_else(|| Some(PendingMessage::for_bind_failure(&bind_failures.remove(key)?)));
             let pending = own.as_ref().or_else(|| messages.get(&id).map(|pending| &**pending));

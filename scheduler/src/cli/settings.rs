@@ -182,8 +182,8 @@ mod tests {
 
     #[test]
     fn a_component_may_be_listed_once() {
-        insta::assert_snapshot!(outcome("--components binder,scheduler,binder", ""), @"--components: got binder twice, expected one or more, each once");
-        insta::assert_snapshot!(outcome("", "components: [scheduler, queue-controller, queue-controller]"), @"FILE: components: got queue-controller twice, expected one or more, each once at line 1 column 13");
+        insta::assert_snapshot!(outcome("--components binder,scheduler,binder", ""), @"--components: got binder twice, expected a non-empty list without duplicates");
+        insta::assert_snapshot!(outcome("", "components: [scheduler, queue-controller, queue-controller]"), @"FILE: components: got queue-controller twice, expected a non-empty list without duplicates at line 1 column 13");
     }
 
     #[test]

@@ -378,7 +378,7 @@ impl ConfigFile {
         }
         self.check_names()?;
         if let Some(found) = self.actions.as_ref().and_then(Actions::list_error) {
-            let allowed = "one or more, each once";
+            let allowed = "a non-empty list without duplicates";
             return Err(FileError::Value { field: "actions", found, allowed });
         }
         let difference = self.preemption_policy.min_priority_difference;

@@ -34,8 +34,9 @@ impl ResourceClaims {
         self.uncounted_kinds = self.kinds_equal_to_gpus();
     }
 
-    /// Classes and selections that select exactly the GPUs. Empty if any other kind selects GPUs,
-    /// too: then only counting all kinds distinguishes GPUs.
+    /// Classes and selections that select all GPUs and nothing else: the count of GPUs covers them.
+    /// Empty if another kind also selects a GPU: its claims can take a GPU that this count misses,
+    /// so every kind has to be counted.
     fn kinds_equal_to_gpus(&self) -> BTreeSet<Name> {
         let classes = self.classes.keys().map(|class| (Name::clone(class), class));
         let selections = self.selections.iter().map(|one| (one.name(), &one.class));

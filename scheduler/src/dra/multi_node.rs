@@ -224,14 +224,14 @@ impl ResourceClaims {
             return why(
                 "requests",
                 "adminAccess beside",
-                "separate claims for node-local and multi-node devices",
+                "one claim for node-local devices and another for multi-node devices",
             );
         }
         if choices.name().is_some() && !choices.requests().all(is_wide) {
             return why(
                 "constraints",
                 "some beside",
-                "separate claims for node-local and multi-node devices",
+                "one claim for node-local devices and another for multi-node devices",
             );
         }
         if choices.name().is_some() {

@@ -73,7 +73,7 @@ impl Scheduler {
             Flavor::Kai if !self.config.runs(Component::QueueController) => Ok(()),
             Flavor::Kai => {
                 let mut usage = after.clone();
-                queue_controller::add_untried_requests(
+                queue_controller::add_skipped_requests(
                     &mut usage,
                     &self.snapshot_builder.built.snapshot,
                 );

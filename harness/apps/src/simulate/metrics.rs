@@ -160,7 +160,7 @@ impl Metrics {
                     let leaves = pod.pointer("/metadata/deletionTimestamp").is_some();
                     self.outbox.extend((!leaves).then(|| DriverEvent::Finished(name.to_owned())));
                 } else if let Some(node) = text(pod, "/spec/nodeName") {
-                    self.bind(at, name, node, entry.time);
+                    self.record_binding(at, name, node, entry.time);
                     self.set_running(at, name, phase == "Running");
                 }
             }
@@ -185,7 +185,7 @@ impl Metrics {
         }
     }
 
-    fn bind(&mut self, at: usize, name: &str, node: &str, now: Timestamp) {
+    fn record_binding(&mut self, at: usize, name: &str, node: &str, now: Timestamp) {
         let job = &mut self.jobs[at];
         if job.bound.contains_key(name) {
             return;

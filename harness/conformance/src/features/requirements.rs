@@ -227,7 +227,7 @@ mod tests {
     fn the_longest_wait_uses_the_duration_syntax_of_steps() {
         let waits = |step: &str| {
             let text = format!("Feature: f\n  Scenario: s\n    When {step}\n");
-            load_text("f.feature", &text).unwrap()[0].longest_wait()
+            load_text("f.feature", &text, crate::catalogue::is_step).unwrap()[0].longest_wait()
         };
         let minutes = Duration::from_mins;
         assert_eq!(waits("90 seconds pass"), Duration::from_secs(90));

@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use gherkin::{Feature, GherkinEnv};
 
+use super::StepCheck;
 use super::diagnostics::Diagnostics;
 use crate::report::Diagnostic;
 use crate::text::counted;
@@ -29,8 +30,8 @@ pub(super) struct Source {
 
 impl Source {
     /// Parses and checks a text.
-    pub(super) fn parse(file: &str, text: &str) -> Result<Self, Diagnostics> {
-        let mut reader = Reader { file, ..Reader::default() };
+    pub(super) fn parse(file: &str, text: &str, is_step: StepCheck) -> Result<Self, Diagnostics> {
+        let mut reader = Reader::new(file, is_step);
         for (index, line) in text.lines().enumerate() {
             reader.line(index + 1, line);
         }
@@ -52,9 +53,9 @@ impl Source {
     }
 }
 
-#[derive(Default)]
 struct Reader<'a> {
     file: &'a str,
+    is_step: StepCheck,
     source: Source,
     tables: BTreeMap<usize, Vec<usize>>,
     problems: Vec<Diagnostic>,
@@ -78,6 +79,21 @@ enum LineContext {
     Described,
     /// Steps only.
     Steps,
+}
+
+impl<'a> Reader<'a> {
+    fn new(file: &'a str, is_step: StepCheck) -> Self {
+        Self {
+            file,
+            is_step,
+            source: Source::default(),
+            tables: BTreeMap::new(),
+            problems: Vec::new(),
+            fence: None,
+            table: None,
+            context: LineContext::default(),
+        }
+    }
 }
 
 impl Reader<'_> {
@@ -135,7 +151,7 @@ impl Reader<'_> {
             }
         } else if self.context != LineContext::Prose {
             self.context = LineContext::Steps;
-        } else if is_catalogue_step(line) {
+        } else if self.is_step_line(line) {
             let message = "this step is in a description and would be ignored; expected steps \
                 below Background:, Scenario:, Example: and Scenario Outline:";
             self.problem(number, message.to_owned());
@@ -201,13 +217,18 @@ impl Reader<'_> {
             Some(_) => matches!(self.context, LineContext::Prose | LineContext::Described),
             None => ENGLISH_LOOKALIKES.contains(&word),
         };
-        if self.context == LineContext::Steps || !is_prose || is_catalogue_step(line) {
+        if self.context == LineContext::Steps || !is_prose || self.is_step_line(line) {
             let message = format!(
                 "`{word}` is not a keyword and would be read as description; did you mean \
                  `{keyword}`?"
             );
             self.problem(number, message);
         }
+    }
+
+    /// Whether a line without its first word is a step.
+    fn is_step_line(&self, line: &str) -> bool {
+        line.strip_prefix(first_word(line)).is_some_and(|rest| (self.is_step)(rest.trim()))
     }
 
     fn problem(&mut self, number: usize, message: String) {
@@ -218,11 +239,6 @@ impl Reader<'_> {
 /// The word of a line that could be a keyword.
 fn first_word(line: &str) -> &str {
     line.split([' ', ':']).next().unwrap_or_default()
-}
-
-/// Whether a line without its first word is a step of the catalogue.
-fn is_catalogue_step(line: &str) -> bool {
-    line.strip_prefix(first_word(line)).is_some_and(|rest| crate::catalogue::is_step(rest.trim()))
 }
 
 /// The cells of `| a | b |`; `None` when the last cell is not closed.
@@ -281,7 +297,8 @@ mod tests {
     use super::*;
 
     fn problems(text: &str) -> String {
-        Source::parse("a.feature", text).map_or_else(|e| e.to_string(), |_| String::new())
+        Source::parse("a.feature", text, crate::catalogue::is_step)
+            .map_or_else(|e| e.to_string(), |_| String::new())
     }
 
     #[test]
@@ -332,7 +349,7 @@ mod tests {
     fn a_star_continues_the_keyword_before_it_and_an_example_is_a_scenario() {
         let text = "Feature: f\n  Example: s\n    * a\n    Then b\n    * c * d\n    \"\"\"\n    \
                     * e\n    \"\"\"\n";
-        let source = Source::parse("a.feature", text).unwrap();
+        let source = Source::parse("a.feature", text, crate::catalogue::is_step).unwrap();
         let feature = parse("a.feature", &source).unwrap();
         let step_text = |step: &gherkin::Step| format!("{:?} {}", step.ty, step.value);
         let steps: Vec<String> = feature.scenarios[0].steps.iter().map(step_text).collect();
@@ -370,7 +387,7 @@ mod tests {
     #[test]
     fn the_media_type_of_a_doc_string_is_not_part_of_its_text() {
         let text = "Feature: f\n  Scenario: s\n    Given the manifest\n      \"\"\"yaml\n      a: 1\n      \"\"\"\n";
-        let source = Source::parse("a.feature", text).unwrap();
+        let source = Source::parse("a.feature", text, crate::catalogue::is_step).unwrap();
         let feature = parse("a.feature", &source).unwrap();
         let docstring = feature.scenarios[0].steps[0].docstring.clone().unwrap();
         assert_eq!(docstring.trim(), "a: 1");

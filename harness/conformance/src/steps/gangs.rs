@@ -39,7 +39,8 @@ impl Gang<'_> {
         }
     }
 
-    /// What is missing when the gang is placed only in part; `None` when it is complete or absent.
+    /// What is missing when some pods of the gang are placed, but fewer than its minimum. `None`: no
+    /// pod is placed, or enough are.
     pub(super) fn partial_placement(&self) -> Option<String> {
         let there = self.pods.iter().filter(|pod| counts_as_placed(**pod)).count();
         let is_whole = match self.sub_groups() {

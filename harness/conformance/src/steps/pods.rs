@@ -150,11 +150,14 @@ async fn whole(
         let pods = which.pods(&world.view);
         let gangs = gangs(&world.view, &pods);
         if !gangs.is_empty() && gangs.iter().all(|gang| gang.min_members() <= 1) {
-            let alone = match gangs.len() {
-                1 => format!("its group of {} needs", pods.len()),
-                groups => format!("{} pods in {groups} groups, each of which needs", pods.len()),
-            };
-            return Err(format!("{which} is not a gang: {alone} only one pod"));
+            let count = pods.len();
+            return Err(match gangs.len() {
+                1 => format!("{which} is not a gang: its group of {count} needs only one pod"),
+                groups => format!(
+                    "{which} is not a gang: each of the {groups} groups of its {count} pods needs \
+                     only one pod"
+                ),
+            });
         }
         match gangs.iter().find_map(Gang::partial_placement) {
             None => Ok(()),

@@ -114,7 +114,12 @@ mod tests {
 
     /// A world on an emulator with Kueue's CRDs and no controller.
     async fn world() -> World {
-        let case = load_text("f.feature", "Feature: f\n  Scenario: s\n    Given a\n").unwrap();
+        let case = load_text(
+            "f.feature",
+            "Feature: f\n  Scenario: s\n    Given a\n",
+            crate::catalogue::is_step,
+        )
+        .unwrap();
         let kueue = Target::find(&SchedulerSource::Installed("kueue".to_owned()), None).unwrap();
         let cluster = ScenarioCluster::Emulated(EmulatedCluster::start(1));
         let mut world =

@@ -96,10 +96,12 @@ impl Session<'_> {
         }
     }
 
-    /// Whether the profile's limit allows one more job to evict others, besides those counted and
-    /// `more`.
-    pub(crate) fn may_preempt(&self, more: usize) -> bool {
-        self.profile.preemptions_max.is_none_or(|most| self.outcome.preemptions + more < most)
+    /// Whether the profile's limit allows one more job to evict others, besides the committed ones
+    /// and `uncommitted`.
+    pub(crate) fn allows_another_preemptor(&self, uncommitted: usize) -> bool {
+        self.profile
+            .preemptions_max
+            .is_none_or(|most| self.outcome.preemptions + uncommitted < most)
     }
 
     /// Whether any minimum runtime is configured.

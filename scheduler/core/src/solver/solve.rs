@@ -162,7 +162,7 @@ fn solve_each(
     let (mut solved, mut preemptions) = (Vec::new(), 0);
     let mut victim_groups = BTreeSet::new();
     while let Some(job) = job_queue.pop(statement.accounts()) {
-        if policy.is_preemption() && !statement.may_preempt(preemptions) {
+        if policy.is_preemption() && !statement.allows_another_preemptor(preemptions) {
             let rest = std::iter::from_fn(|| job_queue.pop(statement.accounts()));
             let rest: Vec<QueuedJob> = std::iter::once(job).chain(rest).collect();
             record_preemption_limited(statement, state, &rest, &victim_groups, policy);

@@ -60,7 +60,7 @@ fn errors_name_location_and_expected_value() {
     assert_snapshot!(summary("gpuPodRuntimeClassName: \"\""), @r#"gpuPodRuntimeClassName: got "", expected 1 to 253 lower-case letters, digits, - or ., each dot-separated part starting and ending with a letter or digit at line 1 column 25"#);
     assert_snapshot!(summary("components: [bnder]"), @"components[0]: unknown variant `bnder`, expected one of `scheduler`, `binder`, `podgrouper`, `queue-controller`, `admission` at line 1 column 14");
     assert_snapshot!(summary("binding: indirect"), @"binding: unknown variant `indirect`, expected `direct` or `requests` at line 1 column 10");
-    assert_snapshot!(summary("components: []"), @"components: got none, expected one or more, each once at line 1 column 13");
+    assert_snapshot!(summary("components: []"), @"components: got none, expected a non-empty list without duplicates at line 1 column 13");
     assert_snapshot!(summary("period: soon"), @r#"period: invalid value: string "soon", expected a duration such as 90s, 500ms or 1h30m at line 1 column 9"#);
     assert_snapshot!(summary("traceDecisions: 0"), @"traceDecisions: got 0, expected 1 to 1000000 at line 1 column 17");
     assert_snapshot!(summary("period: 0s"), @"period: got 0, expected a duration above 0 at line 1 column 9");
@@ -69,8 +69,8 @@ fn errors_name_location_and_expected_value() {
     assert_snapshot!(summary("schedulerName: My Sched"), @r#"schedulerName: got "My Sched", expected 1 to 63 letters, digits, -, _ or ., starting and ending with a letter or digit at line 1 column 16"#);
     assert_snapshot!(summary("nodePool: { value: a b }"), @r#"nodePool.value: got "a b", expected an empty value, or 1 to 63 letters, digits, -, _ or ., starting and ending with a letter or digit at line 1 column 20"#);
     assert_snapshot!(summary("nodePool: { label: a/b/c, value: x }"), @r#"nodePool.label: got "a/b/c", expected a label key, with or without a domain prefix and / at line 1 column 20"#);
-    assert_snapshot!(summary("actions: []"), @"actions: got none, expected one or more, each once at line 1 column 10");
-    assert_snapshot!(summary("actions: [allocate, reclaim, allocate]"), @"actions: got allocate twice, expected one or more, each once at line 1 column 10");
+    assert_snapshot!(summary("actions: []"), @"actions: got none, expected a non-empty list without duplicates at line 1 column 10");
+    assert_snapshot!(summary("actions: [allocate, reclaim, allocate]"), @"actions: got allocate twice, expected a non-empty list without duplicates at line 1 column 10");
     assert_snapshot!(summary("schedulerName: a\npreemptionPolicy:\n  gracePeriod: 0s\nkValue: 1"), @"preemptionPolicy.gracePeriod: got 0, expected a duration above 0 at line 3 column 16");
     assert!(summary("nonsense: 1").ends_with(" at line 1 column 1"), "{}", summary("nonsense: 1"));
     assert_snapshot!(summary("preemptionPolicy: { minPriorityDifference: 0 }"), @"preemptionPolicy.minPriorityDifference: got 0, expected 1 or more at line 1 column 44");

@@ -1,4 +1,4 @@
-//! Requests of pods that are not tried: their group was found unschedulable once
+//! Requests of pods that the scheduler skips: their group was found unschedulable once
 //! (`schedulingBackoff: 1`), or the pods themselves are unschedulable. They do not count for fair
 //! shares, but `status.requested` of their queues includes them, like that of their PodGroups.
 
@@ -10,8 +10,8 @@ use schedlab_scheduler_core::{
     queues::{Charge, ChargeTable},
 };
 
-/// Adds these requests to their queues and all ancestors.
-pub(crate) fn add_untried_requests(uses: &mut BTreeMap<Name, QueueUsage>, snapshot: &Snapshot) {
+/// Adds the requests of the pods that the scheduler skips to their queues and all ancestors.
+pub(crate) fn add_skipped_requests(uses: &mut BTreeMap<Name, QueueUsage>, snapshot: &Snapshot) {
     let left_alone =
         snapshot.pods.iter().filter_map(|pod| request_of_backed_off_pod(pod, snapshot));
     let unusable = snapshot.pod_groups.iter().filter_map(|group| {
@@ -78,7 +78,7 @@ mod tests {
         let snapshot = &translator.built.snapshot;
         assert_eq!(snapshot.pod_groups[0].unschedulable_members.len(), 2);
         let mut uses = BTreeMap::new();
-        add_untried_requests(&mut uses, snapshot);
+        add_skipped_requests(&mut uses, snapshot);
         assert_eq!(uses["q"].requested.cpu_milli, 1000);
     }
 }
