@@ -281,7 +281,7 @@ mod tests {
         let second = Regex::new("^a fleet of .*$").unwrap();
         let steps = step_collection().given(None, second, |_, _| Box::pin(async {}));
         let text = "Feature: f\n  Scenario: s\n    Given a fleet of 2 nodes with 8 GPUs each\n";
-        let cases = load_text("f.feature", text, crate::catalogue::is_step).unwrap();
+        let cases = load_text("f.feature", text, is_step).unwrap();
         let (kind, message) = step_mismatch(&cases[0].steps[0], &steps).unwrap();
         assert_eq!(kind, FailureKind::AmbiguousStep);
         insta::assert_snapshot!(message, @r"
@@ -299,7 +299,7 @@ mod tests {
         let mut used = BTreeSet::new();
         for step in all_step_docs() {
             let text = format!("Feature: f\n  Scenario: s\n{}\n", step.example);
-            let cases = load_text("example.feature", &text, crate::catalogue::is_step);
+            let cases = load_text("example.feature", &text, is_step);
             let cases = cases.unwrap_or_else(|e| panic!("{}: {e}", step.pattern));
             for example in &cases[0].steps {
                 let wrong = step_mismatch(example, &steps).map(|(_, message)| message);
@@ -314,18 +314,15 @@ mod tests {
     #[test]
     fn a_nearly_matching_step_gets_the_nearest_pattern_suggested() {
         let text = "Feature: f\n  Scenario: s\n    Then queue \"a\" has 8 runing pods\n";
-        let cases = load_text("f.feature", text, crate::catalogue::is_step).unwrap();
+        let cases = load_text("f.feature", text, is_step).unwrap();
         let message = undefined_step_message(&cases[0].steps[0]);
         assert!(message.contains("nearest: Then {when}{subject} has {pods}{stays}"), "{message}");
     }
 
     /// The message for the last of these steps.
     fn message_for_last(steps: &str) -> String {
-        let cases = load_text(
-            "f.feature",
-            &format!("Feature: f\n  Scenario: s\n{steps}\n"),
-            crate::catalogue::is_step,
-        );
+        let cases =
+            load_text("f.feature", &format!("Feature: f\n  Scenario: s\n{steps}\n"), is_step);
         undefined_step_message(cases.unwrap()[0].steps.last().unwrap())
     }
 

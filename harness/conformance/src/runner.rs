@@ -396,11 +396,7 @@ pub(crate) mod tests {
     pub(crate) fn verdict(lines: &str, steps: &Collection<World>) -> CaseReport {
         panics::install_hook();
         let text = format!("Feature: f\n  Scenario: s\n{lines}\n");
-        run_case(
-            &load_text("f.feature", &text, crate::catalogue::is_step).unwrap()[0],
-            steps,
-            &settings(),
-        )
+        run_case(&load_text("f.feature", &text, catalogue::is_step).unwrap()[0], steps, &settings())
     }
 
     /// Two overlapping steps, and one that never ends.
@@ -419,11 +415,7 @@ pub(crate) mod tests {
     fn run_step_once(step: &str, settings: &Settings) -> CaseReport {
         let text = format!("Feature: f\n  Scenario: s\n    Given {step}\n");
         panics::install_hook();
-        run_case(
-            &load_text("f.feature", &text, crate::catalogue::is_step).unwrap()[0],
-            &steps(),
-            settings,
-        )
+        run_case(&load_text("f.feature", &text, catalogue::is_step).unwrap()[0], &steps(), settings)
     }
 
     fn message(report: &CaseReport) -> String {
@@ -450,7 +442,7 @@ pub(crate) mod tests {
             Collection::new().given(None, regex("^a task panics$"), |_, _| Box::pin(lose_a_task()));
         panics::install_hook();
         let report = run_case(
-            &load_text("f.feature", text, crate::catalogue::is_step).unwrap()[0],
+            &load_text("f.feature", text, catalogue::is_step).unwrap()[0],
             &steps,
             &settings(),
         );
@@ -483,7 +475,7 @@ pub(crate) mod tests {
         });
         panics::install_hook();
         let text = "Feature: f\n  Scenario: s\n    Given luck\n";
-        let case = &load_text("f.feature", text, crate::catalogue::is_step).unwrap()[0];
+        let case = &load_text("f.feature", text, catalogue::is_step).unwrap()[0];
         let judged = |flaky_result| {
             RUNS.store(0, Ordering::Relaxed);
             run_case(case, &steps, &Settings { retries: 1, flaky_result, ..settings() })
@@ -501,7 +493,7 @@ pub(crate) mod tests {
         let case = &load_text(
             "f.feature",
             "Feature: f\n  Scenario: s\n    Given a clock\n",
-            crate::catalogue::is_step,
+            catalogue::is_step,
         )
         .unwrap()[0];
         let passed = || CaseReport { outcome: Outcome::Passed, ..not_run_report(case) };
@@ -528,7 +520,7 @@ pub(crate) mod tests {
             Box::pin(tokio::time::sleep(time))
         });
         let text = "Feature: f\n  Scenario: s\n    Given a clock\n";
-        let case = &load_text("f.feature", text, crate::catalogue::is_step).unwrap()[0];
+        let case = &load_text("f.feature", text, catalogue::is_step).unwrap()[0];
         let twice = NonZeroUsize::new(2).unwrap();
         let report = run_case(case, &steps, &Settings { repeat: twice, ..settings() });
         assert_eq!(report.failure.map(|f| f.kind), Some(FailureKind::Nondeterministic));

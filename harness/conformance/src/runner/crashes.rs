@@ -109,8 +109,8 @@ mod tests {
 
     fn run_with_crash_points(more: &str, steps: &Collection<World>, crashes: &str) -> CaseReport {
         panics::install_hook();
-        let case = &load_text("f.feature", &format!("{TEXT}{more}"), crate::catalogue::is_step)
-            .unwrap()[0];
+        let case =
+            &load_text("f.feature", &format!("{TEXT}{more}"), catalogue::is_step).unwrap()[0];
         run_case(case, steps, &Settings { crashes: Some(crashes.parse().unwrap()), ..settings() })
     }
 
