@@ -242,8 +242,9 @@ impl ResourceClaims {
         Resources { gpu_milli, extended, ..Resources::default() }
     }
 
-    /// The kinds that one device of the selection counts as.
-    fn counted_kinds(&self, selection: &DeviceSelection) -> BTreeSet<Name> {
+    /// The kinds of a device that the selection matches: its class, the selection itself, and broader
+    /// kinds.
+    fn device_kinds_of(&self, selection: &DeviceSelection) -> BTreeSet<Name> {
         let own = [Name::clone(&selection.class), selection.name()];
         let wider = own.iter().filter_map(|name| self.broader_kinds.get(name)).flatten().cloned();
         wider.chain(own.clone()).collect()
@@ -362,7 +363,7 @@ impl ResourceClaims {
                 .map_err(|wrong| ClaimProblem::Malformed(Name::clone(name), wrong))?,
         };
         devices.gpu_milli = gpus.saturating_mul(1000);
-        let kinds = set.kinds(&|selection| self.counted_kinds(selection)).into_iter();
+        let kinds = set.kinds(&|selection| self.device_kinds_of(selection)).into_iter();
         let kinds = kinds.filter(|(kind, _)| !self.uncounted_kinds.contains(kind));
         devices.extended.extend(kinds.map(|(kind, count)| (kind_resource_name(&kind), count)));
         let mut every: BTreeMap<Name, Resources> = BTreeMap::new();
@@ -388,7 +389,7 @@ impl ResourceClaims {
     /// The resources that one requested device of the selection counts as.
     fn resources_of_one(&self, selection: &DeviceSelection) -> Resources {
         let gpu_milli = if self.is_gpu_class(&selection.class) { 1000 } else { 0 };
-        self.resources_of_kinds(gpu_milli, &self.counted_kinds(selection))
+        self.resources_of_kinds(gpu_milli, &self.device_kinds_of(selection))
     }
 
     /// The node of the allocation. An allocation for pods that did not get their node counts as

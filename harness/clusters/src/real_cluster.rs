@@ -492,8 +492,8 @@ fn start_kind_cluster(
     })
 }
 
-/// Removes what is left of a run. Returns a line for each resource that remains; it also stays in
-/// the run's record.
+/// Removes the resources that a run still has. Returns a line for each that could not be removed;
+/// the run's record keeps those, so that a later cleanup can remove them.
 fn end_run(run: Run) -> Vec<String> {
     let results = block_on(async { Ok(run.end().await) });
     let describe =

@@ -7,7 +7,7 @@
 //! belong to the crate that applies plans.
 //!
 //! A filter or score checks many nodes for one pod: its PreFilter or PreScore looks at the pod once
-//! and returns a closure for nodes, or `None` when it does not apply. [`DependsOn`] says for how
+//! and returns a closure for nodes, or `None` when it does not apply. [`ResultInputs`] says for how
 //! long the session may cache the result.
 
 mod caches;
@@ -104,7 +104,7 @@ pub enum PipelinePolicy {
 
 /// What the result of a filter or score depends on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum DependsOn {
+pub enum ResultInputs {
     /// The pod's shape and the node in the snapshot: it never changes.
     Shape,
     /// The pod's shape and the node's free capacity.
@@ -169,7 +169,7 @@ pub trait PreFilter: Debug + Send + Sync {
 /// PreFilter and Filter for one pod.
 pub trait Filter: Debug + Send + Sync {
     /// What its results depend on.
-    fn depends_on(&self) -> DependsOn;
+    fn result_depends_on(&self) -> ResultInputs;
     /// It rejects nodes because of other pods, whatever capacity is free.
     fn is_anti_affinity(&self) -> bool {
         false
@@ -206,7 +206,7 @@ pub trait PostFilter: Debug + Send + Sync {
 /// PreScore, Score and NormalizeScore.
 pub trait Score: Debug + Send + Sync {
     /// What its results depend on.
-    fn depends_on(&self) -> DependsOn;
+    fn result_depends_on(&self) -> ResultInputs;
     /// Whether it scores nodes for this pod.
     fn applies(&self, session: &Session<'_>, pod: PodId) -> bool;
     /// Checks the pod and the nodes on which it fits.

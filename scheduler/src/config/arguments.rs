@@ -112,7 +112,7 @@ fn milli_in_range(text: &str, min: f64) -> Option<i64> {
 }
 
 /// Converts a number from 0 to 1000 to thousandths.
-#[expect(clippy::cast_possible_truncation, reason = "bounded when it was read")]
+#[expect(clippy::cast_possible_truncation, reason = "the settings are at most 1000")]
 pub(crate) fn thousandths(number: f64) -> i64 {
     (number * 1000.0).round() as i64
 }

@@ -52,9 +52,7 @@ pub(super) fn message_of(warning: &OwnerWarning, group: &Name) -> (OwnerKind, St
                 format!("{wrong}; PodGroup {group} {then}"),
             )
         }
-        OwnerWarning::IgnoredAnnotation(of, wrong) => {
-            (*of, format!("{wrong}; it has no effect there"))
-        }
+        OwnerWarning::IgnoredAnnotation(of, wrong) => (*of, wrong.to_string()),
     }
 }
 

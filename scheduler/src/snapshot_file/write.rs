@@ -212,7 +212,7 @@ const fn device_plugin(placement: Placement) -> &'static str {
     }
 }
 
-#[expect(clippy::cast_precision_loss, reason = "bounded when it was read")]
+#[expect(clippy::cast_precision_loss, reason = "the settings are at most 1000")]
 fn decimal(milli: i64) -> f64 {
     milli as f64 / 1000.0
 }

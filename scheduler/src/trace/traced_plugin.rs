@@ -5,8 +5,8 @@ use std::{fmt, sync::Arc};
 use schedlab_scheduler_core::{
     Reason,
     framework::{
-        DependsOn, Filter, Fit, JobQueue, NodeFilter, NodeScore, Permit, PermitStatus, PostFilter,
-        PreEnqueue, PreFilter, QueueSort, Reserve, Score, Session, Statement,
+        Filter, Fit, JobQueue, NodeFilter, NodeScore, Permit, PermitStatus, PostFilter, PreEnqueue,
+        PreFilter, QueueSort, Reserve, ResultInputs, Score, Session, Statement,
     },
     model::{NodeId, PodGroupId, PodId},
 };
@@ -110,8 +110,8 @@ impl PreFilter for TracedPlugin<dyn PreFilter> {
 }
 
 impl Filter for TracedPlugin<dyn Filter> {
-    fn depends_on(&self) -> DependsOn {
-        self.plugin.depends_on()
+    fn result_depends_on(&self) -> ResultInputs {
+        self.plugin.result_depends_on()
     }
 
     fn pre_filter<'a>(&self, session: &'a Session<'_>, pod: PodId) -> Option<NodeFilter<'a>> {
@@ -141,8 +141,8 @@ impl PostFilter for TracedPlugin<dyn PostFilter> {
 }
 
 impl Score for TracedPlugin<dyn Score> {
-    fn depends_on(&self) -> DependsOn {
-        self.plugin.depends_on()
+    fn result_depends_on(&self) -> ResultInputs {
+        self.plugin.result_depends_on()
     }
 
     fn applies(&self, session: &Session<'_>, pod: PodId) -> bool {

@@ -75,7 +75,7 @@ fn running_pods_untouched(before: &ClusterCapture, after: &ClusterCapture) -> Ch
             vec![format!("{name} was {} and is {}", pod_summary(was), pod_summary(is))]
         }
         Some(is) => metadata_changes(name, &was.metadata, &is.metadata, |mark, change| {
-            change == Change::New && GROUPING_METADATA.contains(&mark)
+            change == MetadataChange::Added && GROUPING_METADATA.contains(&mark)
         }),
     });
     let broken = broken.collect();
@@ -91,10 +91,10 @@ const GROUPING_METADATA: [&str; 3] = [
 
 /// Change of a label, annotation or other metadata field.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Change {
-    New,
-    Other,
-    Gone,
+enum MetadataChange {
+    Added,
+    Changed,
+    Removed,
 }
 
 /// Changes of an object's metadata, except permitted ones.
@@ -102,27 +102,28 @@ fn metadata_changes(
     object: &str,
     was: &ObjectMetadata,
     is: &ObjectMetadata,
-    may: impl Fn(&str, Change) -> bool,
+    may: impl Fn(&str, MetadataChange) -> bool,
 ) -> Vec<String> {
     let mut changes = Vec::new();
     for (mark, was) in was {
         let (change, now) = match is.get(mark) {
             Some(is) if is == was => continue,
-            Some(is) => (Change::Other, format!("is {is}")),
-            None => (Change::Gone, "is gone".to_owned()),
+            Some(is) => (MetadataChange::Changed, format!("is {is}")),
+            None => (MetadataChange::Removed, "is gone".to_owned()),
         };
         if !may(mark, change) {
             changes.push(format!("{object}: {mark} was {was} and {now}"));
         }
     }
-    let new = is.iter().filter(|(mark, _)| !was.contains_key(*mark) && !may(mark, Change::New));
+    let new =
+        is.iter().filter(|(mark, _)| !was.contains_key(*mark) && !may(mark, MetadataChange::Added));
     changes.extend(new.map(|(mark, is)| format!("{object}: {mark} is new: {is}")));
     changes
 }
 
 /// A scheduler must not cordon, taint or label nodes.
 fn nodes_unchanged(before: &ClusterCapture, after: &ClusterCapture) -> Check {
-    let nothing_may = |_: &str, _: Change| false;
+    let nothing_may = |_: &str, _: MetadataChange| false;
     let broken =
         before.node_metadata.iter().flat_map(|(node, was)| match after.node_metadata.get(node) {
             None => vec![format!("node {node} is gone")],
@@ -226,10 +227,10 @@ const PENDING_CONDITIONS: [&str; 2] = ["conditions", "schedulingConditions"];
 /// Metadata and status that a pod group lost. A version may add labels and annotations of
 /// schedulers, but must not change owners or finalizers.
 fn group_losses(object: &str, was: &GroupState, is: &GroupState) -> Vec<String> {
-    let may = |mark: &str, change: Change| match change {
-        Change::New => mark.contains(" kai.scheduler/"),
-        Change::Other => TIMESTAMP_ANNOTATIONS.contains(&mark),
-        Change::Gone => mark == STALE_SINCE,
+    let may = |mark: &str, change: MetadataChange| match change {
+        MetadataChange::Added => mark.contains(" kai.scheduler/"),
+        MetadataChange::Changed => TIMESTAMP_ANNOTATIONS.contains(&mark),
+        MetadataChange::Removed => mark == STALE_SINCE,
     };
     let mut changes = metadata_changes(object, &was.metadata, &is.metadata, may);
     let lost = was.status_fields.difference(&is.status_fields);

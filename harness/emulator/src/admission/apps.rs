@@ -66,7 +66,7 @@ pub(super) fn check(kind: &Kind, old: Option<&Value>, new: &Value, errors: &mut 
         rollout::check_stateful_set(new, errors);
         let service = text(new, &["spec", "serviceName"]);
         if !service.is_empty()
-            && let Some(rule) = names::dns_label(service)
+            && let Some(rule) = names::dns_label_violation(service)
         {
             errors.invalid("spec.serviceName", &service.into(), &rule);
         }

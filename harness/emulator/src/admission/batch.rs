@@ -48,7 +48,7 @@ pub(super) fn check(job: &Value, errors: &mut FieldErrors) {
 fn check_managed_by(spec: &Value, errors: &mut FieldErrors) {
     let Some(manager) = spec["managedBy"].as_str() else { return };
     let is_path = manager.split_once('/').is_some_and(|(domain, path)| {
-        !path.is_empty() && crate::api_types::names::dns_subdomain(domain).is_none()
+        !path.is_empty() && crate::api_types::names::dns_subdomain_violation(domain).is_none()
     });
     if !is_path {
         let rule = "must be a domain-prefixed path (such as \"acme.io/foo\")";

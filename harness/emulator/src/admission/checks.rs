@@ -45,7 +45,7 @@ pub(crate) fn is_standard(name: &str) -> bool {
 /// Checks the resource name at `path`.
 pub(crate) fn check_resource_name(name: &str, path: &str, errors: &mut FieldErrors) {
     let value = Value::from(name);
-    let rules = names::qualified_name(name);
+    let rules = names::qualified_name_violations(name);
     for rule in &rules {
         errors.invalid(path, &value, rule);
     }

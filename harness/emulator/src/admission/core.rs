@@ -104,7 +104,7 @@ fn check_lease(lease: &Value, errors: &mut FieldErrors) {
 
 fn check_runtime_class(class: &Value, errors: &mut FieldErrors) {
     let handler = text(class, &["handler"]);
-    if let Some(rule) = names::dns_label(handler) {
+    if let Some(rule) = names::dns_label_violation(handler) {
         errors.invalid("handler", &handler.into(), &rule);
     }
     let overhead = json!({"limits": class["overhead"]["podFixed"]});

@@ -74,7 +74,7 @@ fn check_unique<'v>(
 }
 
 fn check_dns_label(name: &str, field: &str, errors: &mut FieldErrors) {
-    if let Some(rule) = names::dns_label(name) {
+    if let Some(rule) = names::dns_label_violation(name) {
         errors.invalid(field, &name.into(), &rule);
     }
 }
@@ -91,7 +91,7 @@ fn check_driver_domain(domain: &str, field: &str, errors: &mut FieldErrors) {
     if domain.len() > DRIVER_MAX {
         errors.too_long(field, DRIVER_MAX);
     }
-    if let Some(rule) = names::dns_subdomain(&domain.to_lowercase()) {
+    if let Some(rule) = names::dns_subdomain_violation(&domain.to_lowercase()) {
         errors.invalid(field, &domain.into(), &rule);
     }
 }
@@ -105,7 +105,7 @@ fn check_pool(pool: &str, field: &str, errors: &mut FieldErrors) {
         errors.too_long(field, POOL_MAX);
     }
     for part in pool.split('/') {
-        if let Some(rule) = names::dns_subdomain(part) {
+        if let Some(rule) = names::dns_subdomain_violation(part) {
             errors.invalid(field, &part.into(), &rule);
         }
     }
@@ -135,7 +135,7 @@ fn check_identifier(name: &str, field: &str, errors: &mut FieldErrors) {
     if name.len() > IDENTIFIER_MAX {
         errors.too_long(field, IDENTIFIER_MAX);
     }
-    if let Some(rule) = names::c_identifier(name) {
+    if let Some(rule) = names::c_identifier_violation(name) {
         errors.invalid(field, &name.into(), rule);
     }
 }

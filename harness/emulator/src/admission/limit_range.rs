@@ -54,7 +54,7 @@ pub(super) fn check(range: &Value, errors: &mut FieldErrors) {
 /// Checks the type of a limit and the fields that the type requires or forbids.
 fn check_type(limit: &Value, path: &str, of: &str, errors: &mut FieldErrors) {
     let field = format!("{path}.type");
-    let rules = names::qualified_name(of);
+    let rules = names::qualified_name_violations(of);
     for rule in &rules {
         errors.invalid(&*field, &of.into(), rule);
     }

@@ -15,7 +15,7 @@ pub(super) fn check(admission: &Admission<'_>, object: &Value) -> Result<(), Api
     for (index, name) in object::finalizers(object).enumerate() {
         let is_standard = matches!(name, "kubernetes" | "orphan" | "foregroundDeletion");
         let path = format!("metadata.finalizers[{index}]");
-        let rules = names::qualified_name(name);
+        let rules = names::qualified_name_violations(name);
         for rule in &rules {
             errors.invalid(&*path, &name.into(), rule);
         }
@@ -41,9 +41,9 @@ fn check_name(admission: &Admission<'_>, object: &Value, errors: &mut FieldError
         _ if group == "rbac.authorization.k8s.io" => {
             (name.contains('/') || name.contains('%')).then(|| "may not contain '/'".to_owned())
         }
-        "Namespace" => names::dns_label(name),
-        "Service" if group.is_empty() => names::dns_1035_label(name),
-        _ => names::dns_subdomain(name),
+        "Namespace" => names::dns_label_violation(name),
+        "Service" if group.is_empty() => names::dns_1035_label_violation(name),
+        _ => names::dns_subdomain_violation(name),
     };
     if let Some(rule) = rule {
         errors.invalid("metadata.name", &name.into(), &rule);

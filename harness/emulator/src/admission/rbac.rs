@@ -78,7 +78,7 @@ fn check_subject(subject: &Value, path: &str, is_namespaced: bool, errors: &mut 
     let group = text(subject, &["apiGroup"]);
     let allowed = match kind {
         "ServiceAccount" => {
-            if let Some(rule) = names::dns_subdomain(name).filter(|_| !name.is_empty()) {
+            if let Some(rule) = names::dns_subdomain_violation(name).filter(|_| !name.is_empty()) {
                 errors.invalid(format!("{path}.name"), &name.into(), &rule);
             }
             if !is_namespaced && text(subject, &["namespace"]).is_empty() {

@@ -11,10 +11,10 @@ use schedlab_api::{
 pub(super) fn check(selector: &Value, field: &str, errors: &mut FieldErrors) {
     for (key, value) in map(selector, &["matchLabels"]).into_iter().flatten() {
         let path = format!("{field}.matchLabels");
-        for rule in names::qualified_name(key) {
+        for rule in names::qualified_name_violations(key) {
             errors.invalid(&*path, &key.as_str().into(), &rule);
         }
-        if let Some(rule) = value.as_str().and_then(names::label_value) {
+        if let Some(rule) = value.as_str().and_then(names::label_value_violation) {
             errors.invalid(path, value, &rule);
         }
     }
@@ -28,7 +28,7 @@ pub(super) fn check(selector: &Value, field: &str, errors: &mut FieldErrors) {
 /// Checks that the values of the expression at `field` are valid label values.
 pub(super) fn check_label_values(expression: &Value, field: &str, errors: &mut FieldErrors) {
     for (index, value) in list(expression, &["values"]).iter().enumerate() {
-        if let Some(rule) = value.as_str().and_then(names::label_value) {
+        if let Some(rule) = value.as_str().and_then(names::label_value_violation) {
             errors.invalid(format!("{field}.values[{index}]"), value, &rule);
         }
     }
@@ -58,7 +58,7 @@ pub(super) fn check_expression(
         other => errors.invalid(path("operator"), &other.into(), "not a valid selector operator"),
     }
     let key = text(expression, &["key"]);
-    for rule in names::qualified_name(key) {
+    for rule in names::qualified_name_violations(key) {
         errors.invalid(path("key"), &key.into(), &rule);
     }
 }

@@ -59,7 +59,7 @@ fn check_node(spec: &Value, errors: &mut FieldErrors) {
 
 fn check_capacity(capacity: &Value, errors: &mut FieldErrors) {
     let class = text(capacity, &["storageClassName"]);
-    if let Some(rule) = names::dns_subdomain(class) {
+    if let Some(rule) = names::dns_subdomain_violation(class) {
         errors.invalid("storageClassName", &class.into(), &rule);
     }
     selector::check(&capacity["nodeTopology"], "nodeTopology", errors);
@@ -72,7 +72,7 @@ fn check_capacity(capacity: &Value, errors: &mut FieldErrors) {
 fn check_attachment(spec: &Value, errors: &mut FieldErrors) {
     volume_source::check_driver(text(spec, &["attacher"]), "spec.attacher", errors);
     let node = text(spec, &["nodeName"]);
-    if let Some(rule) = names::dns_subdomain(node) {
+    if let Some(rule) = names::dns_subdomain_violation(node) {
         errors.invalid("spec.nodeName", &node.into(), &rule);
     }
     let rule = "must specify exactly one of inlineVolumeSpec and persistentVolumeName";

@@ -2,7 +2,7 @@
 //! the violated rules; `None` or an empty list means valid.
 
 /// RFC 1123 label, for instance a namespace or container name.
-pub(crate) fn dns_label(name: &str) -> Option<String> {
+pub(crate) fn dns_label_violation(name: &str) -> Option<String> {
     let fine = name.len() <= 63 && is_dns_label(name);
     if name.len() > 63 {
         return Some("must be no more than 63 characters".to_owned());
@@ -16,7 +16,7 @@ pub(crate) fn dns_label(name: &str) -> Option<String> {
 }
 
 /// RFC 1123 subdomain: the rule for most object names.
-pub(crate) fn dns_subdomain(name: &str) -> Option<String> {
+pub(crate) fn dns_subdomain_violation(name: &str) -> Option<String> {
     if name.len() > 253 {
         return Some("must be no more than 253 characters".to_owned());
     }
@@ -31,7 +31,7 @@ pub(crate) fn dns_subdomain(name: &str) -> Option<String> {
 }
 
 /// RFC 1035 label: the rule for service names.
-pub(crate) fn dns_1035_label(name: &str) -> Option<String> {
+pub(crate) fn dns_1035_label_violation(name: &str) -> Option<String> {
     if name.len() > 63 {
         return Some("must be no more than 63 characters".to_owned());
     }
@@ -45,7 +45,7 @@ pub(crate) fn dns_1035_label(name: &str) -> Option<String> {
 }
 
 /// C identifier.
-pub(crate) fn c_identifier(name: &str) -> Option<&'static str> {
+pub(crate) fn c_identifier_violation(name: &str) -> Option<&'static str> {
     let is_part = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_';
     let fine =
         name.bytes().all(is_part) && name.bytes().next().is_some_and(|it| !it.is_ascii_digit());
@@ -57,7 +57,7 @@ pub(crate) fn c_identifier(name: &str) -> Option<&'static str> {
 }
 
 /// Port name (`IANA_SVC_NAME`).
-pub(crate) fn port_name(name: &str) -> Vec<&'static str> {
+pub(crate) fn port_name_violations(name: &str) -> Vec<&'static str> {
     let is_part = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'-';
     [
         (name.len() > 15, "must be no more than 15 characters"),
@@ -78,7 +78,7 @@ pub(crate) fn port_name(name: &str) -> Vec<&'static str> {
 }
 
 /// Key of a config map or a secret.
-pub(crate) fn config_key(key: &str) -> Option<&'static str> {
+pub(crate) fn config_key_violation(key: &str) -> Option<&'static str> {
     let letter = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
     (key.is_empty() || !key.chars().all(letter)).then_some(
         "a valid config key must consist of alphanumeric characters, '-', '_' or '.' (e.g. \
@@ -95,7 +95,7 @@ fn is_dns_label(name: &str) -> bool {
 }
 
 /// Key of a label, annotation, taint or resource: `[prefix/]name`.
-pub(crate) fn qualified_name(key: &str) -> Vec<String> {
+pub(crate) fn qualified_name_violations(key: &str) -> Vec<String> {
     const NAME: &str = "must consist of alphanumeric characters, '-', '_' or '.', and must start \
                         and end with an alphanumeric character (e.g. 'MyName',  or 'my.name',  or \
                         '123-abc', regex used for validation is \
@@ -113,7 +113,9 @@ pub(crate) fn qualified_name(key: &str) -> Vec<String> {
     let mut rules = Vec::new();
     match prefix {
         Some("") => rules.push("prefix part must be non-empty".to_owned()),
-        Some(prefix) => rules.extend(dns_subdomain(prefix).map(|why| format!("prefix part {why}"))),
+        Some(prefix) => {
+            rules.extend(dns_subdomain_violation(prefix).map(|why| format!("prefix part {why}")));
+        }
         None => {}
     }
     if name.is_empty() {
@@ -128,7 +130,7 @@ pub(crate) fn qualified_name(key: &str) -> Vec<String> {
 }
 
 /// Percentage, such as `25%`.
-pub(crate) fn percentage(text: &str) -> Option<String> {
+pub(crate) fn percentage_violation(text: &str) -> Option<String> {
     let digits = text.strip_suffix('%').filter(|digits| !digits.is_empty());
     let is_share = digits.is_some_and(|digits| digits.bytes().all(|one| one.is_ascii_digit()));
     (!is_share).then(|| {
@@ -139,7 +141,7 @@ pub(crate) fn percentage(text: &str) -> Option<String> {
 }
 
 /// Label value.
-pub(crate) fn label_value(value: &str) -> Option<String> {
+pub(crate) fn label_value_violation(value: &str) -> Option<String> {
     if value.len() > 63 {
         return Some("must be no more than 63 bytes".to_owned());
     }
@@ -166,22 +168,22 @@ mod tests {
 
     #[test]
     fn names_follow_their_rfc() {
-        assert_eq!(dns_subdomain("web-0.example"), None);
+        assert_eq!(dns_subdomain_violation("web-0.example"), None);
         for name in ["", "Web", "web_0", "-web", "web.", "a..b", "é"] {
-            assert!(dns_subdomain(name).is_some(), "{name}");
+            assert!(dns_subdomain_violation(name).is_some(), "{name}");
         }
-        assert!(dns_label("a.b").is_some());
-        assert!(dns_1035_label("1a").is_some());
-        assert!(dns_label(&"a".repeat(64)).is_some());
+        assert!(dns_label_violation("a.b").is_some());
+        assert!(dns_1035_label_violation("1a").is_some());
+        assert!(dns_label_violation(&"a".repeat(64)).is_some());
     }
 
     #[test]
     fn keys_may_have_a_prefix_and_values_may_be_empty() {
-        assert_eq!(qualified_name("nvidia.com/gpu"), [""; 0]);
-        assert_eq!(qualified_name("a/b/c").len(), 1);
-        assert_eq!(qualified_name("/b"), ["prefix part must be non-empty"]);
-        assert_eq!(qualified_name("").len(), 2);
-        assert_eq!(label_value(""), None);
-        assert!(label_value("a b").is_some());
+        assert_eq!(qualified_name_violations("nvidia.com/gpu"), [""; 0]);
+        assert_eq!(qualified_name_violations("a/b/c").len(), 1);
+        assert_eq!(qualified_name_violations("/b"), ["prefix part must be non-empty"]);
+        assert_eq!(qualified_name_violations("").len(), 2);
+        assert_eq!(label_value_violation(""), None);
+        assert!(label_value_violation("a b").is_some());
     }
 }

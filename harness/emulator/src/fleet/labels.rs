@@ -18,7 +18,12 @@ pub(super) fn labels(
 ) -> Result<BTreeMap<String, String>, FleetError> {
     let mut labels = BTreeMap::new();
     for (key, text) in texts {
-        check_rules(file, &text, &format!("labels: {key:?}"), names::qualified_name(&key))?;
+        check_rules(
+            file,
+            &text,
+            &format!("labels: {key:?}"),
+            names::qualified_name_violations(&key),
+        )?;
         let value = value(file, &format!("labels.{key}"), &text)?;
         labels.insert(key, value);
     }
@@ -35,7 +40,7 @@ pub(super) fn value(
         file,
         text,
         &format!("{field}: {:?}", text.value),
-        names::label_value(&text.value),
+        names::label_value_violation(&text.value),
     )?;
     Ok(text.value.clone())
 }
@@ -46,7 +51,7 @@ pub(super) fn annotation(
     key: &str,
     text: &Spanned<String>,
 ) -> Result<(), FleetError> {
-    let rules = names::qualified_name(&key.to_lowercase());
+    let rules = names::qualified_name_violations(&key.to_lowercase());
     check_rules(file, text, &format!("annotations: {key:?}"), rules)?;
     let rule = kubelet_timing::violated_rule(key, &text.value).map(str::to_owned);
     check_rules(file, text, &format!("annotations.{key}: {:?}", text.value), rule)
@@ -61,8 +66,8 @@ pub(super) fn taints(
     for (index, text) in texts.iter().enumerate() {
         let TaintText { key, value, effect } = &text.value;
         let field = |of: &str, found: &str| format!("taints[{index}].{of}: {found:?}");
-        check_rules(file, text, &field("key", key), names::qualified_name(key))?;
-        check_rules(file, text, &field("value", value), names::label_value(value))?;
+        check_rules(file, text, &field("key", key), names::qualified_name_violations(key))?;
+        check_rules(file, text, &field("value", value), names::label_value_violation(value))?;
         if !seen.insert((key, effect)) {
             let message = format!(
                 "taints[{index}]: got {key} with {effect} again, expected each key and effect once"
@@ -80,7 +85,12 @@ pub(super) fn topology(
 ) -> Result<BTreeMap<String, u64>, FleetError> {
     let mut topology = BTreeMap::new();
     for (label, nodes) in texts {
-        check_rules(file, nodes, &format!("topology: {label:?}"), names::qualified_name(label))?;
+        check_rules(
+            file,
+            nodes,
+            &format!("topology: {label:?}"),
+            names::qualified_name_violations(label),
+        )?;
         let count = file.parse_whole(&format!("topology.{label}"), nodes, [1, NODES_MAX])?;
         topology.insert(label.clone(), count);
     }

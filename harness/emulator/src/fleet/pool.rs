@@ -208,7 +208,7 @@ fn node_names(
 /// Validates a node name, which is also the value of the `kubernetes.io/hostname` label.
 fn check_name(file: FleetFile, field: &str, name: &Spanned<String>) -> Result<(), FleetError> {
     let text = &name.value;
-    if names::dns_subdomain(text).is_none() && text.len() <= LABEL_MAX {
+    if names::dns_subdomain_violation(text).is_none() && text.len() <= LABEL_MAX {
         return Ok(());
     }
     let message = format!(

@@ -231,7 +231,7 @@ pub(super) fn subresource_path(subresource: Subresource) -> &'static str {
 /// The merge rules of a kind.
 fn shape(kind: &Kind) -> Arc<Shape> {
     match (&kind.origin, &kind.stored().schema) {
-        (Origin::Custom, Some(schema)) => patch_types::crd_shape(&schema.raw),
+        (Origin::Custom, Some(schema)) => patch_types::custom_resource_shape(&schema.raw),
         (Origin::Custom, None) => patch_types::untyped_shape(),
         (Origin::BuiltIn | Origin::View, _) => {
             patch_types::builtin_shape(&kind.resource.group, &kind.kind)

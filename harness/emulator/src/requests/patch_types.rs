@@ -4,7 +4,7 @@
 mod apply;
 mod builtin;
 mod conflict;
-mod crd;
+mod custom_resource;
 mod diff;
 mod fields;
 mod json;
@@ -15,7 +15,7 @@ mod strategic;
 pub(crate) use apply::apply;
 pub(crate) use apply::typed_patch_error;
 pub(crate) use builtin::builtin_shape;
-pub(crate) use crd::{crd_shape, untyped_shape};
+pub(crate) use custom_resource::{custom_resource_shape, untyped_shape};
 pub(crate) use fields::item_path;
 pub(crate) use json::{apply_json_patch, apply_merge_patch};
 pub(crate) use managed::{Author, record_update};

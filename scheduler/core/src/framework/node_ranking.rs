@@ -5,8 +5,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::{
-    ChangeCursor, DependsOn, Fit, NodeFilter, NodeScore, PipelinePolicy, Ranking, Scoring, Session,
-    Statement,
+    ChangeCursor, Fit, NodeFilter, NodeScore, PipelinePolicy, Ranking, ResultInputs, Scoring,
+    Session, Statement,
 };
 use crate::{
     model::{NodeId, PodId, ShapeId},
@@ -95,7 +95,7 @@ impl Session<'_> {
 
     /// Whether pods of this shape may run on a node at all, whichever pods leave.
     pub fn eligible_nodes(&self, pod: PodId) -> Vec<bool> {
-        let filters = self.filters(pod, |depends_on| depends_on == DependsOn::Shape);
+        let filters = self.filters(pod, |depends_on| depends_on == ResultInputs::Shape);
         self.node_ids().map(|node| run_filters(&filters, node).is_ok()).collect()
     }
 
@@ -106,7 +106,7 @@ impl Session<'_> {
 
     /// Like [`Self::eligible_nodes_if_opened`], for single nodes.
     pub(super) fn is_eligible_if_opened(&self, pod: PodId) -> impl Fn(NodeId) -> bool {
-        let filters = self.filters(pod, |depends_on| depends_on == DependsOn::Shape);
+        let filters = self.filters(pod, |depends_on| depends_on == ResultInputs::Shape);
         move |node| {
             let mut errors = filters.iter().filter_map(|filter| filter(node).err());
             errors.all(|fit_error| fit_error.is_node_closed())
@@ -186,7 +186,7 @@ impl Session<'_> {
 
     /// The pod's fit depends on more than its shape and the node's capacity.
     pub fn fit_depends_on_cluster(&self, pod: PodId) -> bool {
-        !self.filters(pod, |on| on == DependsOn::Cluster).is_empty()
+        !self.filters(pod, |on| on == ResultInputs::Cluster).is_empty()
     }
 
     /// The best node, by scanning all.
@@ -273,9 +273,9 @@ impl Session<'_> {
         self.filters(pod, |_| true)
     }
 
-    fn filters(&self, pod: PodId, selects: impl Fn(DependsOn) -> bool) -> Vec<NodeFilter<'_>> {
+    fn filters(&self, pod: PodId, selects: impl Fn(ResultInputs) -> bool) -> Vec<NodeFilter<'_>> {
         let filters = self.profile.plugins.filter.iter();
-        let selects = filters.filter(|filter| selects(filter.depends_on()));
+        let selects = filters.filter(|filter| selects(filter.result_depends_on()));
         selects.filter_map(|filter| filter.pre_filter(self, pod)).collect()
     }
 
@@ -301,8 +301,9 @@ impl Session<'_> {
         let mut scores = plugins.score.iter().map(|scoring| &scoring.plugin);
         plugins.ranking == Ranking::Bands
             && plugins.pipeline_policy == PipelinePolicy::AnyNode
-            && scores
-                .all(|score| score.depends_on() != DependsOn::Cluster || !score.applies(self, pod))
+            && scores.all(|score| {
+                score.result_depends_on() != ResultInputs::Cluster || !score.applies(self, pod)
+            })
     }
 }
 
@@ -403,7 +404,7 @@ impl RankedNodes {
         pod: PodId,
         within: Option<&BTreeSet<NodeId>>,
     ) -> Option<(NodeId, Fit)> {
-        let filters = session.filters(pod, |depends_on| depends_on == DependsOn::Cluster);
+        let filters = session.filters(pod, |depends_on| depends_on == ResultInputs::Cluster);
         let passes = |node: NodeId| {
             let (_, fits) = self.ranks[node.0 as usize]?;
             run_filters(&filters, node).ok().map(|others| (node, fits.max(others)))
@@ -438,7 +439,7 @@ impl<'a> NodeEvaluator<'a> {
             .map(|score| score.pre_score(session, pod, &[]))
             .collect();
         debug_assert!(scores.len() <= RANKS, "a rank has {RANKS} places");
-        Self { filters: session.filters(pod, |on| on == DependsOn::NodeCapacity), scores }
+        Self { filters: session.filters(pod, |on| on == ResultInputs::NodeCapacity), scores }
     }
 
     fn evaluate(&self, node: NodeId) -> Option<(Rank, Fit)> {

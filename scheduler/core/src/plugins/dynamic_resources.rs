@@ -5,7 +5,7 @@
 //! first pod that comes.
 
 use crate::{
-    framework::{DependsOn, Filter, Fit, NodeFilter, PostFilter, Session, Statement},
+    framework::{Filter, Fit, NodeFilter, PostFilter, ResultInputs, Session, Statement},
     model::{DeviceClaim, DeviceReach, Name, NodeId, PodId},
     reason::{DeallocationOutcome, DeviceFitError, EvenWhenEmpty, FitError, FitErrors, Reason},
     resources::Resources,
@@ -28,8 +28,8 @@ struct LocatedClaim<'a> {
 }
 
 impl Filter for ClaimUsers {
-    fn depends_on(&self) -> DependsOn {
-        DependsOn::Cluster
+    fn result_depends_on(&self) -> ResultInputs {
+        ResultInputs::Cluster
     }
 
     fn pre_filter<'a>(&self, session: &'a Session<'_>, pod: PodId) -> Option<NodeFilter<'a>> {
@@ -45,8 +45,8 @@ impl Filter for ClaimUsers {
 }
 
 impl Filter for DynamicResources {
-    fn depends_on(&self) -> DependsOn {
-        DependsOn::Cluster
+    fn result_depends_on(&self) -> ResultInputs {
+        ResultInputs::Cluster
     }
 
     fn pre_filter<'a>(&self, session: &'a Session<'_>, pod: PodId) -> Option<NodeFilter<'a>> {

@@ -1,7 +1,7 @@
 //! NodePorts: each host port is used at most once per node.
 
 use crate::{
-    framework::{DependsOn, ExclusionDomain, Filter, Fit, NodeFilter, Session},
+    framework::{ExclusionDomain, Filter, Fit, NodeFilter, ResultInputs, Session},
     model::{HostPort, PodId},
     reason::FitError,
 };
@@ -11,8 +11,8 @@ use crate::{
 pub(super) struct NodePorts;
 
 impl Filter for NodePorts {
-    fn depends_on(&self) -> DependsOn {
-        DependsOn::NodeCapacity
+    fn result_depends_on(&self) -> ResultInputs {
+        ResultInputs::NodeCapacity
     }
 
     fn is_anti_affinity(&self) -> bool {

@@ -2,7 +2,7 @@
 //! the fraction of nodes that have them.
 
 use crate::{
-    framework::{DependsOn, NodeScore, Score, Session},
+    framework::{NodeScore, ResultInputs, Score, Session},
     model::{Name, NodeId, PodId},
 };
 
@@ -17,8 +17,8 @@ const MAX_SIZE_PER_CONTAINER: i64 = 1000 * MIB;
 pub(super) struct ImageLocality;
 
 impl Score for ImageLocality {
-    fn depends_on(&self) -> DependsOn {
-        DependsOn::Shape
+    fn result_depends_on(&self) -> ResultInputs {
+        ResultInputs::Shape
     }
 
     fn applies(&self, session: &Session<'_>, pod: PodId) -> bool {

@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use super::pod_counts::{PodCounts, nodes_of};
 use crate::{
     framework::{
-        DependsOn, ExclusionDomain, Filter, Fit, NodeFilter, NodeScore, Presence, Score, Session,
+        ExclusionDomain, Filter, Fit, NodeFilter, NodeScore, Presence, ResultInputs, Score, Session,
     },
     model::{Name, NodeId, Pod, PodId, PodShape, PodStatus},
     reason::FitError,
@@ -21,8 +21,8 @@ pub(super) struct InterPodAffinity;
 pub(super) struct PodAffinity;
 
 impl Filter for InterPodAffinity {
-    fn depends_on(&self) -> DependsOn {
-        DependsOn::Cluster
+    fn result_depends_on(&self) -> ResultInputs {
+        ResultInputs::Cluster
     }
 
     fn is_anti_affinity(&self) -> bool {
@@ -191,8 +191,8 @@ fn affinity_selects_gang_peer(session: &Session<'_>, pod: &Pod, shape: &PodShape
 struct HardPodAffinityWeight(i64);
 
 impl Score for InterPodAffinity {
-    fn depends_on(&self) -> DependsOn {
-        DependsOn::Cluster
+    fn result_depends_on(&self) -> ResultInputs {
+        ResultInputs::Cluster
     }
 
     fn applies(&self, session: &Session<'_>, pod: PodId) -> bool {
@@ -213,8 +213,8 @@ impl Score for InterPodAffinity {
 }
 
 impl Score for PodAffinity {
-    fn depends_on(&self) -> DependsOn {
-        DependsOn::Cluster
+    fn result_depends_on(&self) -> ResultInputs {
+        ResultInputs::Cluster
     }
 
     fn applies(&self, session: &Session<'_>, pod: PodId) -> bool {

@@ -3,7 +3,7 @@
 //! resources.
 
 use crate::{
-    framework::{DependsOn, Filter, Fit, NodeFilter, Session},
+    framework::{Filter, Fit, NodeFilter, ResultInputs, Session},
     model::{MigStrategy, Node, NodeId, PodId, PodShape},
     reason::FitError,
 };
@@ -20,8 +20,8 @@ pub(super) struct MigNodes;
 pub(super) struct LegacyMig;
 
 impl Filter for MigNodes {
-    fn depends_on(&self) -> DependsOn {
-        DependsOn::Shape
+    fn result_depends_on(&self) -> ResultInputs {
+        ResultInputs::Shape
     }
 
     fn pre_filter<'a>(&self, session: &'a Session<'_>, pod: PodId) -> Option<NodeFilter<'a>> {
@@ -47,8 +47,8 @@ fn check_node(node: &Node, shape: &PodShape) -> Result<Fit, FitError> {
 }
 
 impl Filter for LegacyMig {
-    fn depends_on(&self) -> DependsOn {
-        DependsOn::NodeCapacity
+    fn result_depends_on(&self) -> ResultInputs {
+        ResultInputs::NodeCapacity
     }
 
     fn pre_filter<'a>(&self, session: &'a Session<'_>, pod: PodId) -> Option<NodeFilter<'a>> {

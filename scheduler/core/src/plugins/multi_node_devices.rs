@@ -9,7 +9,7 @@ use super::volumes::{
     matching::{VolumeAssignment, VolumeMatching},
 };
 use crate::{
-    framework::{DependsOn, Filter, Fit, NodeFilter, Session},
+    framework::{Filter, Fit, NodeFilter, ResultInputs, Session},
     model::{DeviceClaim, DeviceReach, DeviceRequest, Name, Node, PodId},
     reason::{DeviceFitError, FitError},
 };
@@ -36,8 +36,8 @@ pub fn assign_devices<'s>(
 }
 
 impl Filter for MultiNodeDevices {
-    fn depends_on(&self) -> DependsOn {
-        DependsOn::Cluster
+    fn result_depends_on(&self) -> ResultInputs {
+        ResultInputs::Cluster
     }
 
     fn is_anti_affinity(&self) -> bool {

@@ -1,7 +1,7 @@
 //! NodeAffinity: node selector, and required and preferred node affinity.
 
 use crate::{
-    framework::{DependsOn, Filter, Fit, NodeFilter, NodeScore, Score, Session},
+    framework::{Filter, Fit, NodeFilter, NodeScore, ResultInputs, Score, Session},
     model::{NodeId, PodId},
     reason::FitError,
 };
@@ -11,8 +11,8 @@ use crate::{
 pub(super) struct NodeAffinity;
 
 impl Filter for NodeAffinity {
-    fn depends_on(&self) -> DependsOn {
-        DependsOn::Shape
+    fn result_depends_on(&self) -> ResultInputs {
+        ResultInputs::Shape
     }
 
     fn pre_filter<'a>(&self, session: &'a Session<'_>, pod: PodId) -> Option<NodeFilter<'a>> {
@@ -33,8 +33,8 @@ impl Filter for NodeAffinity {
 }
 
 impl Score for NodeAffinity {
-    fn depends_on(&self) -> DependsOn {
-        DependsOn::Shape
+    fn result_depends_on(&self) -> ResultInputs {
+        ResultInputs::Shape
     }
 
     fn applies(&self, session: &Session<'_>, pod: PodId) -> bool {

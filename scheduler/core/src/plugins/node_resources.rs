@@ -3,7 +3,7 @@
 use std::{borrow::Cow, fmt};
 
 use crate::{
-    framework::{DependsOn, Filter, NodeFilter, NodeInfo, NodeScore, Score, Session},
+    framework::{Filter, NodeFilter, NodeInfo, NodeScore, ResultInputs, Score, Session},
     model::{FractionalGpu, GpuFraction, Node, NodeId, PodId, PodShape},
     reason::{EvenWhenEmpty, FitError},
     resources::Resources,
@@ -48,8 +48,8 @@ impl NodeResourcesFit {
 }
 
 impl Filter for NodeResourcesFit {
-    fn depends_on(&self) -> DependsOn {
-        DependsOn::NodeCapacity
+    fn result_depends_on(&self) -> ResultInputs {
+        ResultInputs::NodeCapacity
     }
 
     fn pre_filter<'a>(&self, session: &'a Session<'_>, pod: PodId) -> Option<NodeFilter<'a>> {
@@ -109,8 +109,8 @@ fn insufficient_device_memory(request: &Resources, node: &Node, info: &NodeInfo)
 }
 
 impl Score for LeastAllocated {
-    fn depends_on(&self) -> DependsOn {
-        DependsOn::NodeCapacity
+    fn result_depends_on(&self) -> ResultInputs {
+        ResultInputs::NodeCapacity
     }
 
     fn applies(&self, _: &Session<'_>, _: PodId) -> bool {
@@ -139,8 +139,8 @@ impl Score for LeastAllocated {
 }
 
 impl Score for BalancedAllocation {
-    fn depends_on(&self) -> DependsOn {
-        DependsOn::NodeCapacity
+    fn result_depends_on(&self) -> ResultInputs {
+        ResultInputs::NodeCapacity
     }
 
     fn applies(&self, session: &Session<'_>, pod: PodId) -> bool {

@@ -2,7 +2,7 @@
 //! workers. A node may have both roles.
 
 use crate::{
-    framework::{DependsOn, Filter, Fit, NodeFilter, Session},
+    framework::{Filter, Fit, NodeFilter, ResultInputs, Session},
     model::PodId,
     reason::FitError,
 };
@@ -12,8 +12,8 @@ use crate::{
 pub(super) struct NodeRoles;
 
 impl Filter for NodeRoles {
-    fn depends_on(&self) -> DependsOn {
-        DependsOn::Shape
+    fn result_depends_on(&self) -> ResultInputs {
+        ResultInputs::Shape
     }
 
     fn pre_filter<'a>(&self, session: &'a Session<'_>, pod: PodId) -> Option<NodeFilter<'a>> {

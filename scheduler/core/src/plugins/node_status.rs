@@ -2,7 +2,7 @@
 
 use super::taint_toleration::tolerates;
 use crate::{
-    framework::{DependsOn, Filter, Fit, NodeFilter, Session},
+    framework::{Filter, Fit, NodeFilter, ResultInputs, Session},
     model::{CORDONED_TAINT, PodId, Taint, TaintEffect},
     reason::FitError,
 };
@@ -16,8 +16,8 @@ pub(super) struct NodeUnschedulable;
 pub(super) struct NodeReady;
 
 impl Filter for NodeUnschedulable {
-    fn depends_on(&self) -> DependsOn {
-        DependsOn::Shape
+    fn result_depends_on(&self) -> ResultInputs {
+        ResultInputs::Shape
     }
 
     fn pre_filter<'a>(&self, session: &'a Session<'_>, pod: PodId) -> Option<NodeFilter<'a>> {
@@ -34,8 +34,8 @@ impl Filter for NodeUnschedulable {
 }
 
 impl Filter for NodeReady {
-    fn depends_on(&self) -> DependsOn {
-        DependsOn::Shape
+    fn result_depends_on(&self) -> ResultInputs {
+        ResultInputs::Shape
     }
 
     fn pre_filter<'a>(&self, session: &'a Session<'_>, _: PodId) -> Option<NodeFilter<'a>> {

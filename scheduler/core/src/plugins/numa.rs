@@ -2,7 +2,7 @@
 //! pod spans fewer NUMA zones.
 
 use crate::{
-    framework::{Availability, DependsOn, Filter, Fit, NodeFilter, NodeScore, Score, Session},
+    framework::{Availability, Filter, Fit, NodeFilter, NodeScore, ResultInputs, Score, Session},
     model::{NodeId, NumaPolicy, PodId, PodShape},
     reason::{EvenWhenEmpty, FitError},
 };
@@ -12,8 +12,8 @@ use crate::{
 pub(super) struct Numa;
 
 impl Filter for Numa {
-    fn depends_on(&self) -> DependsOn {
-        DependsOn::NodeCapacity
+    fn result_depends_on(&self) -> ResultInputs {
+        ResultInputs::NodeCapacity
     }
 
     fn pre_filter<'a>(&self, session: &'a Session<'_>, pod: PodId) -> Option<NodeFilter<'a>> {
@@ -47,8 +47,8 @@ fn needs_alignment(session: &Session<'_>, shape: &PodShape) -> bool {
 }
 
 impl Score for Numa {
-    fn depends_on(&self) -> DependsOn {
-        DependsOn::NodeCapacity
+    fn result_depends_on(&self) -> ResultInputs {
+        ResultInputs::NodeCapacity
     }
 
     fn applies(&self, session: &Session<'_>, pod: PodId) -> bool {

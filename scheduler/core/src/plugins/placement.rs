@@ -2,7 +2,7 @@
 //! for CPU-only pods, and then the fullest or the emptiest node.
 
 use crate::{
-    framework::{DependsOn, Fit, NodeScore, Score, Session},
+    framework::{Fit, NodeScore, ResultInputs, Score, Session},
     model::{NodeId, PodId},
     profile::Placement,
 };
@@ -29,8 +29,8 @@ pub(super) struct SharedDevicesFirst;
 pub(super) struct ResourcePlacement;
 
 impl Score for NominatedNode {
-    fn depends_on(&self) -> DependsOn {
-        DependsOn::Cluster
+    fn result_depends_on(&self) -> ResultInputs {
+        ResultInputs::Cluster
     }
 
     fn applies(&self, session: &Session<'_>, pod: PodId) -> bool {
@@ -44,8 +44,8 @@ impl Score for NominatedNode {
 }
 
 impl Score for NodeAvailability {
-    fn depends_on(&self) -> DependsOn {
-        DependsOn::NodeCapacity
+    fn result_depends_on(&self) -> ResultInputs {
+        ResultInputs::NodeCapacity
     }
 
     fn applies(&self, session: &Session<'_>, _: PodId) -> bool {
@@ -62,8 +62,8 @@ impl Score for NodeAvailability {
 }
 
 impl Score for SharedDevicesFirst {
-    fn depends_on(&self) -> DependsOn {
-        DependsOn::NodeCapacity
+    fn result_depends_on(&self) -> ResultInputs {
+        ResultInputs::NodeCapacity
     }
 
     fn applies(&self, session: &Session<'_>, pod: PodId) -> bool {
@@ -81,8 +81,8 @@ impl Score for SharedDevicesFirst {
 }
 
 impl Score for NodeResourceType {
-    fn depends_on(&self) -> DependsOn {
-        DependsOn::Shape
+    fn result_depends_on(&self) -> ResultInputs {
+        ResultInputs::Shape
     }
 
     fn applies(&self, session: &Session<'_>, pod: PodId) -> bool {
@@ -95,8 +95,8 @@ impl Score for NodeResourceType {
 }
 
 impl Score for ResourcePlacement {
-    fn depends_on(&self) -> DependsOn {
-        DependsOn::NodeCapacity
+    fn result_depends_on(&self) -> ResultInputs {
+        ResultInputs::NodeCapacity
     }
 
     fn applies(&self, _: &Session<'_>, _: PodId) -> bool {

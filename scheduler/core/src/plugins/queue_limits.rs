@@ -4,7 +4,7 @@
 //! with all pods of the group.
 
 use crate::{
-    framework::{DependsOn, Filter, Fit, NodeFilter, PreEnqueue, PreFilter, Session},
+    framework::{Filter, Fit, NodeFilter, PreEnqueue, PreFilter, ResultInputs, Session},
     model::{Name, PodGroupId, PodId},
     queues::Account,
     reason::{FitError, Quantity, QueueBound, Reason},
@@ -40,8 +40,8 @@ impl PreFilter for QueueLimits {
 }
 
 impl Filter for QueueLimits {
-    fn depends_on(&self) -> DependsOn {
-        DependsOn::Cluster
+    fn result_depends_on(&self) -> ResultInputs {
+        ResultInputs::Cluster
     }
 
     fn pre_filter<'a>(&self, session: &'a Session<'_>, pod: PodId) -> Option<NodeFilter<'a>> {

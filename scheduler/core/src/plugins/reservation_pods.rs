@@ -3,7 +3,7 @@
 //! even if its device is already shared.
 
 use crate::{
-    framework::{DependsOn, Device, DeviceChoice, Filter, Fit, NodeFilter, Session},
+    framework::{Device, DeviceChoice, Filter, Fit, NodeFilter, ResultInputs, Session},
     model::{GpuGroup, NodeId, PodId, PodShape},
     reason::{EvenWhenEmpty, FitError},
     resources::{Resources, Shortage},
@@ -14,8 +14,8 @@ use crate::{
 pub(super) struct ReservationPods;
 
 impl Filter for ReservationPods {
-    fn depends_on(&self) -> DependsOn {
-        DependsOn::NodeCapacity
+    fn result_depends_on(&self) -> ResultInputs {
+        ResultInputs::NodeCapacity
     }
 
     fn pre_filter<'a>(&self, session: &'a Session<'_>, pod: PodId) -> Option<NodeFilter<'a>> {

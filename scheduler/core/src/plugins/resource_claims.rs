@@ -2,7 +2,7 @@
 //! named claim on GPUs belongs to a queue.
 
 use crate::{
-    framework::{DependsOn, Filter, Fit, NodeFilter, PodState, Presence, Session},
+    framework::{Filter, Fit, NodeFilter, PodState, Presence, ResultInputs, Session},
     model::{DeviceClaim, Name, NodeId, PodId},
     reason::FitError,
 };
@@ -16,8 +16,8 @@ pub(super) struct ResourceClaims;
 pub(super) struct ClaimedGpus;
 
 impl Filter for ResourceClaims {
-    fn depends_on(&self) -> DependsOn {
-        DependsOn::Cluster
+    fn result_depends_on(&self) -> ResultInputs {
+        ResultInputs::Cluster
     }
 
     fn is_anti_affinity(&self) -> bool {
@@ -117,8 +117,8 @@ fn check_claim(
 }
 
 impl Filter for ClaimedGpus {
-    fn depends_on(&self) -> DependsOn {
-        DependsOn::Shape
+    fn result_depends_on(&self) -> ResultInputs {
+        ResultInputs::Shape
     }
 
     fn pre_filter<'a>(&self, session: &'a Session<'_>, pod: PodId) -> Option<NodeFilter<'a>> {

@@ -2,7 +2,7 @@
 //! choice.
 
 use crate::{
-    framework::{DependsOn, Filter, Fit, NodeFilter, NodeScore, Score, Session},
+    framework::{Filter, Fit, NodeFilter, NodeScore, ResultInputs, Score, Session},
     model::{NodeId, PodId, Taint, TaintEffect, Toleration},
     reason::FitError,
 };
@@ -12,8 +12,8 @@ use crate::{
 pub(super) struct TaintToleration;
 
 impl Filter for TaintToleration {
-    fn depends_on(&self) -> DependsOn {
-        DependsOn::Shape
+    fn result_depends_on(&self) -> ResultInputs {
+        ResultInputs::Shape
     }
 
     fn pre_filter<'a>(&self, session: &'a Session<'_>, pod: PodId) -> Option<NodeFilter<'a>> {
@@ -37,8 +37,8 @@ impl Filter for TaintToleration {
 }
 
 impl Score for TaintToleration {
-    fn depends_on(&self) -> DependsOn {
-        DependsOn::Shape
+    fn result_depends_on(&self) -> ResultInputs {
+        ResultInputs::Shape
     }
 
     fn applies(&self, _: &Session<'_>, _: PodId) -> bool {

@@ -2,7 +2,7 @@
 //! wider domain, so that they use few of the preferred domains.
 
 use crate::{
-    framework::{DependsOn, NodeScore, Score, Session},
+    framework::{NodeScore, ResultInputs, Score, Session},
     model::{NodeId, PodId},
 };
 
@@ -11,8 +11,8 @@ use crate::{
 pub(super) struct TopologyDomains;
 
 impl Score for TopologyDomains {
-    fn depends_on(&self) -> DependsOn {
-        DependsOn::Cluster
+    fn result_depends_on(&self) -> ResultInputs {
+        ResultInputs::Cluster
     }
 
     fn applies(&self, session: &Session<'_>, _: PodId) -> bool {

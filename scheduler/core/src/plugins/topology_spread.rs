@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::{pod_counts::nodes_of, taint_toleration::has_untolerated_taint};
 use crate::{
-    framework::{DependsOn, Filter, Fit, NodeFilter, NodeScore, Presence, Score, Session},
+    framework::{Filter, Fit, NodeFilter, NodeScore, Presence, ResultInputs, Score, Session},
     model::{
         Inclusion, LabelSelector, Name, NodeId, Operator, Pod, PodId, Requirement, TopologySpread,
         WhenUnsatisfiable, labels_match,
@@ -108,8 +108,8 @@ impl<'a> Domains<'a> {
 }
 
 impl Filter for PodTopologySpread {
-    fn depends_on(&self) -> DependsOn {
-        DependsOn::Cluster
+    fn result_depends_on(&self) -> ResultInputs {
+        ResultInputs::Cluster
     }
 
     fn is_anti_affinity(&self) -> bool {
@@ -144,8 +144,8 @@ fn has_all_labels(session: &Session<'_>, node: NodeId, all: &[Domains<'_>]) -> b
 }
 
 impl Score for PodTopologySpread {
-    fn depends_on(&self) -> DependsOn {
-        DependsOn::Cluster
+    fn result_depends_on(&self) -> ResultInputs {
+        ResultInputs::Cluster
     }
 
     fn applies(&self, session: &Session<'_>, pod: PodId) -> bool {

@@ -8,7 +8,7 @@ mod limits;
 pub(super) mod matching;
 
 use crate::{
-    framework::{DependsOn, Filter, Fit, NodeFilter, PodState, Session},
+    framework::{Filter, Fit, NodeFilter, PodState, ResultInputs, Session},
     model::{
         LabelSelector, Name, Node, PodId, ProvisionableVolume, VolumeAccess, VolumeClaim,
         VolumeReach,
@@ -45,8 +45,8 @@ pub fn assign_volumes<'s>(
 }
 
 impl Filter for VolumeClaims {
-    fn depends_on(&self) -> DependsOn {
-        DependsOn::Shape
+    fn result_depends_on(&self) -> ResultInputs {
+        ResultInputs::Shape
     }
 
     fn pre_filter<'a>(&self, session: &'a Session<'_>, pod: PodId) -> Option<NodeFilter<'a>> {
@@ -63,8 +63,8 @@ impl Filter for VolumeClaims {
 }
 
 impl Filter for VolumeNodes {
-    fn depends_on(&self) -> DependsOn {
-        DependsOn::Shape
+    fn result_depends_on(&self) -> ResultInputs {
+        ResultInputs::Shape
     }
 
     fn pre_filter<'a>(&self, session: &'a Session<'_>, pod: PodId) -> Option<NodeFilter<'a>> {
@@ -142,8 +142,8 @@ fn zones_match(reach: &VolumeReach, node: &Node) -> bool {
 }
 
 impl Filter for VolumeBinding {
-    fn depends_on(&self) -> DependsOn {
-        DependsOn::Cluster
+    fn result_depends_on(&self) -> ResultInputs {
+        ResultInputs::Cluster
     }
 
     fn is_anti_affinity(&self) -> bool {

@@ -53,7 +53,8 @@ pub(crate) struct Search<'a, 's, 'p, A> {
 pub(crate) struct LastTrial {
     /// Number of candidates that were assumed evicted.
     pub(super) evicted_count: usize,
-    /// Whether the last of them was in the domain: then its nodes were preferred.
+    /// Whether the candidate assumed evicted last was in the domain. The simulation tried its nodes
+    /// first; with another last candidate it may have another result.
     pub(super) latest_in_domain: bool,
 }
 

@@ -199,8 +199,8 @@ pub(super) fn ignored_annotations(
         [one] => format!("annotation {one}"),
         _ => format!("annotations {}", unread.join(", ")),
     };
-    let found = format!("a value on the {} itself", owner.kind);
-    let wrong = Malformed::new(field, found, "it in the pod template of its workers");
+    let found = format!("a value on the {} itself, where it has no effect", owner.kind);
+    let wrong = Malformed::new(field, found, "one in the pod template of the workers");
     Some(OwnerWarning::IgnoredAnnotation(owner, wrong))
 }
 

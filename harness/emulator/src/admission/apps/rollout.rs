@@ -113,7 +113,7 @@ fn amount(value: &Value) -> i64 {
 
 fn check_count_or_percentage(value: &Value, field_path: &str, errors: &mut FieldErrors) {
     if let Some(share) = value.as_str() {
-        if let Some(rule) = names::percentage(share) {
+        if let Some(rule) = names::percentage_violation(share) {
             errors.invalid(field_path, value, &rule);
         }
     } else if amount(value) < 0 {

@@ -127,7 +127,7 @@ fn check_pod_conditions(conditions: &[Value], field: &str, errors: &mut FieldErr
     }
     for (index, condition) in conditions.iter().enumerate() {
         let kind = text(condition, &["type"]);
-        for rule in names::qualified_name(kind) {
+        for rule in names::qualified_name_violations(kind) {
             errors.invalid(format!("{field}[{index}].type"), &kind.into(), &rule);
         }
         let path = format!("{field}[{index}].status");

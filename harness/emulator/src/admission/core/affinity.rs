@@ -17,10 +17,10 @@ use schedlab_api::{
 pub(in crate::admission) fn check_placement(spec: &Value, field: &str, errors: &mut FieldErrors) {
     for (key, value) in map(spec, &["nodeSelector"]).into_iter().flatten() {
         let path = format!("{field}.nodeSelector");
-        for rule in names::qualified_name(key) {
+        for rule in names::qualified_name_violations(key) {
             errors.invalid(&*path, &key.as_str().into(), &rule);
         }
-        if let Some(rule) = value.as_str().and_then(names::label_value) {
+        if let Some(rule) = value.as_str().and_then(names::label_value_violation) {
             errors.invalid(path, value, &rule);
         }
     }
@@ -42,7 +42,7 @@ pub(in crate::admission) fn check_tolerations(spec: &Value, field: &str, errors:
         let path = |field_name: &str| format!("{field}.tolerations[{index}].{field_name}");
         let of = |field: &str| text(toleration, &[field]);
         let (key, operator, effect) = (of("key"), of("operator"), of("effect"));
-        for rule in names::qualified_name(key).iter().filter(|_| !key.is_empty()) {
+        for rule in names::qualified_name_violations(key).iter().filter(|_| !key.is_empty()) {
             errors.invalid(path("key"), &key.into(), rule);
         }
         if key.is_empty() && operator != "Exists" {
@@ -52,7 +52,7 @@ pub(in crate::admission) fn check_tolerations(spec: &Value, field: &str, errors:
         }
         match operator {
             "" | "Equal" => {
-                if let Some(rule) = names::label_value(of("value")) {
+                if let Some(rule) = names::label_value_violation(of("value")) {
                     errors.invalid(path("operator"), &of("value").into(), &rule);
                 }
             }
@@ -165,7 +165,7 @@ fn check_field_requirement(requirement: &Value, path: &str, errors: &mut FieldEr
         return errors.invalid(format!("{path}.key"), &key.into(), rule);
     }
     for (index, value) in values.iter().enumerate() {
-        if let Some(rule) = value.as_str().and_then(names::dns_subdomain) {
+        if let Some(rule) = value.as_str().and_then(names::dns_subdomain_violation) {
             errors.invalid(format!("{path}.values[{index}]"), value, &rule);
         }
     }
@@ -192,7 +192,7 @@ fn check_affinity_term(term: &Value, path: &str, errors: &mut FieldErrors) {
     }
     check_label_keys(term, path, errors);
     for namespace in list(term, &["namespaces"]) {
-        if let Some(rule) = namespace.as_str().and_then(names::dns_label) {
+        if let Some(rule) = namespace.as_str().and_then(names::dns_label_violation) {
             errors.invalid(format!("{path}.namespace"), namespace, &rule);
         }
     }
@@ -209,7 +209,7 @@ fn check_label_keys(term: &Value, path: &str, errors: &mut FieldErrors) {
             continue;
         }
         for (index, key) in keys.iter().enumerate() {
-            for rule in names::qualified_name(key.as_str().unwrap_or_default()) {
+            for rule in names::qualified_name_violations(key.as_str().unwrap_or_default()) {
                 errors.invalid(format!("{path}.{field}[{index}]"), key, &rule);
             }
         }
@@ -230,7 +230,7 @@ fn check_topology_key(term: &Value, path: &str, errors: &mut FieldErrors) {
 
 /// Checks that the topology key is a valid label key.
 fn check_topology_key_name(key: &str, path: &str, errors: &mut FieldErrors) {
-    for rule in names::qualified_name(key) {
+    for rule in names::qualified_name_violations(key) {
         errors.invalid(format!("{path}.topologyKey"), &key.into(), &rule);
     }
 }
@@ -295,7 +295,7 @@ fn check_spread_domains_and_policies(
 fn check_gates(spec: &Value, field: &str, errors: &mut FieldErrors) {
     for (index, gate) in list(spec, &["readinessGates"]).iter().enumerate() {
         let condition = text(gate, &["conditionType"]);
-        for rule in names::qualified_name(condition) {
+        for rule in names::qualified_name_violations(condition) {
             let path = format!("{field}.readinessGates[{index}].conditionType");
             errors.invalid(path, &condition.into(), &rule);
         }
@@ -305,7 +305,7 @@ fn check_gates(spec: &Value, field: &str, errors: &mut FieldErrors) {
     for (index, gate) in gates.iter().enumerate() {
         let name = text(gate, &["name"]);
         let path = format!("{field}.schedulingGates[{index}]");
-        for rule in names::qualified_name(name) {
+        for rule in names::qualified_name_violations(name) {
             errors.invalid(&*path, &name.into(), &rule);
         }
         if !seen.insert(name) {

@@ -27,7 +27,7 @@ pub(in crate::admission) fn check(
     check_immutable(old, new, errors);
     for field in ["data", "binaryData"] {
         for key in map(new, &[field]).into_iter().flat_map(Map::keys) {
-            if let Some(rule) = names::config_key(key) {
+            if let Some(rule) = names::config_key_violation(key) {
                 errors.invalid(format!("{field}[{key}]"), &key.as_str().into(), rule);
             }
         }

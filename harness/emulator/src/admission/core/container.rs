@@ -97,7 +97,7 @@ fn check_choice(
 fn check_name(name: &str, path: &str, errors: &mut FieldErrors) {
     if name.is_empty() {
         errors.required(path, "");
-    } else if let Some(rule) = names::dns_label(name) {
+    } else if let Some(rule) = names::dns_label_violation(name) {
         errors.invalid(path, &name.into(), &rule);
     }
 }

@@ -42,7 +42,7 @@ fn check_reporter(is_strict: bool, event: &Value, errors: &mut FieldErrors) {
     if controller.is_empty() {
         errors.required(field, "");
     }
-    for rule in names::qualified_name(controller) {
+    for rule in names::qualified_name_violations(controller) {
         errors.invalid(field, &controller.into(), &rule);
     }
     for field in ["reportingInstance", "action", "reason"] {

@@ -52,11 +52,11 @@ pub(in crate::admission) fn check(old: Option<&Value>, node: &Value, errors: &mu
     for (index, taint) in taints.iter().enumerate() {
         let path = |field: &str| format!("metadata.taints[{index}].{field}");
         let key = text(taint, &["key"]);
-        for rule in names::qualified_name(key) {
+        for rule in names::qualified_name_violations(key) {
             errors.invalid(path("key"), &key.into(), &rule);
         }
         let value = text(taint, &["value"]);
-        if let Some(rule) = names::label_value(value) {
+        if let Some(rule) = names::label_value_violation(value) {
             errors.invalid(path("value"), &value.into(), &rule);
         }
         let effect = text(taint, &["effect"]);

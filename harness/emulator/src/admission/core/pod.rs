@@ -200,11 +200,11 @@ pub(in crate::admission) fn check_spec(spec: &Value, field: &str, errors: &mut F
 fn check_names(spec: &Value, field: &str, errors: &mut FieldErrors) {
     type Rule = fn(&str) -> Option<String>;
     let rules: [(&str, Rule); 5] = [
-        ("nodeName", names::dns_subdomain),
-        ("serviceAccountName", names::dns_subdomain),
-        ("hostname", names::dns_label),
-        ("subdomain", names::dns_label),
-        ("priorityClassName", names::dns_subdomain),
+        ("nodeName", names::dns_subdomain_violation),
+        ("serviceAccountName", names::dns_subdomain_violation),
+        ("hostname", names::dns_label_violation),
+        ("subdomain", names::dns_label_violation),
+        ("priorityClassName", names::dns_subdomain_violation),
     ];
     for (name, rule) in rules {
         let value = text(spec, &[name]);

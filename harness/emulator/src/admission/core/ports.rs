@@ -18,7 +18,7 @@ pub(in crate::admission) fn check(container: &Value, path: &str, errors: &mut Fi
     for (index, port) in list(container, &["ports"]).iter().enumerate() {
         let path = format!("{path}.ports[{index}]");
         let name = text(port, &["name"]);
-        let rules = if name.is_empty() { Vec::new() } else { names::port_name(name) };
+        let rules = if name.is_empty() { Vec::new() } else { names::port_name_violations(name) };
         for rule in &rules {
             errors.invalid(format!("{path}.name"), &name.into(), rule);
         }

@@ -98,10 +98,10 @@ pub(in crate::admission) fn check(old: Option<&Value>, service: &Value, errors: 
     }
     check_ports(ports, kind, errors);
     for (key, value) in map(spec, &["selector"]).into_iter().flatten() {
-        for rule in names::qualified_name(key) {
+        for rule in names::qualified_name_violations(key) {
             errors.invalid("spec.selector", &key.as_str().into(), &rule);
         }
-        if let Some(rule) = value.as_str().and_then(names::label_value) {
+        if let Some(rule) = value.as_str().and_then(names::label_value_violation) {
             errors.invalid("spec.selector", value, &rule);
         }
     }
@@ -126,7 +126,7 @@ fn check_ports(ports: &[Value], kind: &str, errors: &mut FieldErrors) {
         let name = text(port, &["name"]);
         if name.is_empty() && ports.len() > 1 {
             errors.required(format!("{path}.name"), "");
-        } else if let Some(rule) = names::dns_label(name).filter(|_| !name.is_empty()) {
+        } else if let Some(rule) = names::dns_label_violation(name).filter(|_| !name.is_empty()) {
             errors.invalid(format!("{path}.name"), &name.into(), &rule);
         } else if !name.is_empty() && !seen.insert(name) {
             errors.duplicate(format!("{path}.name"), &name.into());
@@ -144,7 +144,7 @@ fn check_ports(ports: &[Value], kind: &str, errors: &mut FieldErrors) {
             }
         }
         if let Some(target) = port["targetPort"].as_str() {
-            for rule in names::port_name(target) {
+            for rule in names::port_name_violations(target) {
                 errors.invalid(format!("{path}.targetPort"), &target.into(), rule);
             }
         }
@@ -165,7 +165,7 @@ fn check_addresses(spec: &Value, kind: &str, errors: &mut FieldErrors) {
         let name = text(spec, &["externalName"]);
         if name.is_empty() {
             errors.required("spec.externalName", "");
-        } else if let Some(rule) = names::dns_subdomain(name.trim_end_matches('.')) {
+        } else if let Some(rule) = names::dns_subdomain_violation(name.trim_end_matches('.')) {
             errors.invalid("spec.externalName", &name.into(), &rule);
         }
     }

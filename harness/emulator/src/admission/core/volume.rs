@@ -86,7 +86,7 @@ fn check_names(spec: &Value, field: &str, names: &[&str], errors: &mut FieldErro
     for name in names {
         let found = text(spec, &[name]);
         if !found.is_empty()
-            && let Some(rule) = names::dns_subdomain(found)
+            && let Some(rule) = names::dns_subdomain_violation(found)
         {
             errors.invalid(format!("{field}.{name}"), &found.into(), &rule);
         }
@@ -246,7 +246,7 @@ pub(in crate::admission) fn check_storage_class(class: &Value, errors: &mut Fiel
     if provisioner.is_empty() {
         errors.required("provisioner", "");
     } else {
-        for rule in names::qualified_name(&provisioner.to_lowercase()) {
+        for rule in names::qualified_name_violations(&provisioner.to_lowercase()) {
             errors.invalid("provisioner", &provisioner.into(), &rule);
         }
     }
@@ -288,7 +288,7 @@ fn check_topology(term: &Value, path: &str, errors: &mut FieldErrors) {
             }
         }
         let key = text(expression, &["key"]);
-        for rule in names::qualified_name(key) {
+        for rule in names::qualified_name_violations(key) {
             errors.invalid(format!("{path}.key"), &key.into(), &rule);
         }
     }

@@ -148,7 +148,7 @@ fn check_source(source: &Value, kind: &str, field_path: &str, errors: &mut Field
 pub(in crate::admission) fn check_driver(driver: &str, field_path: &str, errors: &mut FieldErrors) {
     if driver.is_empty() {
         errors.required(field_path, "");
-    } else if let Some(rule) = names::dns_subdomain(&driver.to_lowercase()) {
+    } else if let Some(rule) = names::dns_subdomain_violation(&driver.to_lowercase()) {
         errors.invalid(field_path, &driver.into(), &rule);
     }
 }

@@ -213,7 +213,7 @@ fn check_class(request: &Value, field: &str, errors: &mut FieldErrors) {
     let name = text(request, &["deviceClassName"]);
     if name.is_empty() {
         errors.required(field, "");
-    } else if let Some(rule) = names::dns_subdomain(name) {
+    } else if let Some(rule) = names::dns_subdomain_violation(name) {
         errors.invalid(field, &name.into(), &rule);
     }
 }

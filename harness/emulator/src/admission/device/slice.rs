@@ -77,7 +77,7 @@ fn check_node_selection(spec: &Value, errors: &mut FieldErrors) {
         }
         Some(name) => {
             selections.push("`nodeName`");
-            if let Some(rule) = names::dns_subdomain(name) {
+            if let Some(rule) = names::dns_subdomain_violation(name) {
                 errors.invalid("spec.nodeName", &name.into(), &rule);
             }
         }

@@ -3,7 +3,7 @@
 
 use super::schema::path::{Brackets, resolve};
 use crate::api_types::error::FieldErrors;
-use crate::api_types::names::{dns_1035_label, dns_subdomain};
+use crate::api_types::names::{dns_1035_label_violation, dns_subdomain_violation};
 use schedlab_api::{
     Value,
     object::{list, text},
@@ -74,7 +74,7 @@ fn check_identity(crd: &Value, errors: &mut FieldErrors) {
     }
     if group.is_empty() {
         errors.required("spec.group", "");
-    } else if let Some(rule) = dns_subdomain(group) {
+    } else if let Some(rule) = dns_subdomain_violation(group) {
         errors.invalid("spec.group", &group.into(), &rule);
     } else if !group.contains('.') {
         let rule = "should be a domain with at least one dot";
@@ -100,18 +100,18 @@ fn check_names(crd: &Value, errors: &mut FieldErrors) {
     };
     for field in ["plural", "singular"] {
         let name = text(names, &[field]);
-        check(field, name, dns_1035_label(name).filter(|_| !name.is_empty()));
+        check(field, name, dns_1035_label_violation(name).filter(|_| !name.is_empty()));
     }
     for field in ["kind", "listKind"] {
         let name = text(names, &[field]);
-        let rule = dns_1035_label(&name.to_lowercase()).filter(|_| !name.is_empty());
+        let rule = dns_1035_label_violation(&name.to_lowercase()).filter(|_| !name.is_empty());
         let but = "may have mixed case, but should otherwise match";
         check(field, name, rule.map(|rule| format!("{but}: {rule}")));
     }
     for field in ["shortNames", "categories"] {
         for (index, name) in list(names, &[field]).iter().enumerate() {
             let name = name.as_str().unwrap_or_default();
-            check(&format!("{field}[{index}]"), name, dns_1035_label(name));
+            check(&format!("{field}[{index}]"), name, dns_1035_label_violation(name));
         }
     }
     let (kind, list_kind) = (text(names, &["kind"]), text(names, &["listKind"]));

@@ -54,7 +54,7 @@ fn parse_versions(crd: &Value, errors: &mut FieldErrors) -> Vec<Version> {
     for (index, version) in raw.iter().enumerate() {
         let field = format!("spec.versions[{index}]");
         let name = text(version, &["name"]);
-        if let Some(rule) = crate::api_types::names::dns_1035_label(name) {
+        if let Some(rule) = crate::api_types::names::dns_1035_label_violation(name) {
             errors.invalid(format!("{field}.name"), &name.into(), &rule);
             if index == 0 {
                 errors.invalid("spec.version", &name.into(), &rule);

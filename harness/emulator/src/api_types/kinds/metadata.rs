@@ -1,7 +1,7 @@
 //! Validation of metadata, shared by objects, templates and embedded resources.
 
 use crate::api_types::error::FieldErrors;
-use crate::api_types::names::{label_value, qualified_name};
+use crate::api_types::names::{label_value_violation, qualified_name_violations};
 use schedlab_api::{Value, object};
 
 /// The maximum total size of annotations.
@@ -10,10 +10,10 @@ const ANNOTATION_BYTES: usize = 256 * 1024;
 /// Checks `metadata.labels` of `object`; errors are reported at `field`.
 pub(crate) fn check_labels(object: &Value, field: &str, errors: &mut FieldErrors) {
     for (key, value) in object::map(object, &["metadata", "labels"]).into_iter().flatten() {
-        for rule in qualified_name(key) {
+        for rule in qualified_name_violations(key) {
             errors.invalid(field, &key.as_str().into(), &rule);
         }
-        if let Some(rule) = value.as_str().and_then(label_value) {
+        if let Some(rule) = value.as_str().and_then(label_value_violation) {
             errors.invalid(field, value, &rule);
         }
     }
@@ -24,7 +24,7 @@ pub(crate) fn check_annotations(object: &Value, errors: &mut FieldErrors) {
     let mut bytes = 0;
     for (key, value) in object::map(object, &["metadata", "annotations"]).into_iter().flatten() {
         bytes += key.len() + value.as_str().map_or(0, str::len);
-        for rule in qualified_name(&key.to_lowercase()) {
+        for rule in qualified_name_violations(&key.to_lowercase()) {
             errors.invalid("metadata.annotations", &key.as_str().into(), &rule);
         }
     }

@@ -78,7 +78,7 @@ fn requirement(tokens: &mut Tokens<'_>) -> ParseResult<Requirement> {
     if !is_word(key) {
         return Err(format!("found '{key}', expected: identifier"));
     }
-    if let Some(rule) = crate::api_types::names::qualified_name(key).into_iter().next() {
+    if let Some(rule) = crate::api_types::names::qualified_name_violations(key).into_iter().next() {
         return Err(format!("<nil>: Invalid value: {key:?}: {rule}"));
     }
     let key = key.to_owned();
@@ -146,7 +146,7 @@ fn bound([value]: [String; 1]) -> ParseResult<i64> {
 
 fn checked(key: &str, values: BTreeSet<String>) -> ParseResult<BTreeSet<String>> {
     for (index, value) in values.iter().enumerate() {
-        if let Some(rule) = crate::api_types::names::label_value(value) {
+        if let Some(rule) = crate::api_types::names::label_value_violation(value) {
             return Err(format!("values[{index}][{key}]: Invalid value: {value:?}: {rule}"));
         }
     }

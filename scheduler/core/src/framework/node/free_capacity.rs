@@ -58,12 +58,12 @@ impl FreeCapacity {
         Self { resources, device_use: Vec::new(), device_units: node.units_per_gpu() }
     }
 
-    /// The accounted resources, with whole GPUs only.
+    /// Free GPUs, CPU and memory, at least 0. A shared GPU counts as taken.
     pub(crate) fn whole(&self) -> PerResource<i64> {
         self.resources.accounted().at_least_zero()
     }
 
-    /// The accounted resources, with free fractions of shared GPUs.
+    /// Free GPUs, CPU and memory, at least 0, with the free fractions of shared GPUs.
     pub(crate) fn accounted(&self) -> PerResource<i64> {
         let whole = self.whole();
         let units = i128::from(self.device_units.max(1));

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::{
-    framework::{DependsOn, Filter, Fit, NodeFilter, Presence, Session},
+    framework::{Filter, Fit, NodeFilter, Presence, ResultInputs, Session},
     model::{AttachedVolume, Node, NodeId, PodId, PodShape},
     reason::{EvenWhenEmpty, FitError, VolumeFitError},
 };
@@ -21,8 +21,8 @@ struct UsedVolumes<'s> {
 }
 
 impl Filter for NodeVolumeLimits {
-    fn depends_on(&self) -> DependsOn {
-        DependsOn::Cluster
+    fn result_depends_on(&self) -> ResultInputs {
+        ResultInputs::Cluster
     }
 
     fn is_anti_affinity(&self) -> bool {

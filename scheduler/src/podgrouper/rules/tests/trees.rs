@@ -172,7 +172,7 @@ fn segment_annotations_on_the_job_itself_yield_a_warning() {
     assert_snapshot!(of(json!({}), json!({})), @r#"
     pg-pytorchjob-u1 of PyTorchJob min=4 queue=default-queue class=train
       {"minMember":4,"name":"worker"}
-      annotations kai.scheduler/segment-size, kai.scheduler/segment-topology-required-placement: got a value on the PyTorchJob itself, expected it in the pod template of its workers; it has no effect there
+      annotations kai.scheduler/segment-size, kai.scheduler/segment-topology-required-placement: got a value on the PyTorchJob itself, where it has no effect, expected one in the pod template of the workers
       the pod: worker
     "#);
     let sized = json!({ "kai.scheduler/segment-size": "2" });
@@ -181,7 +181,7 @@ fn segment_annotations_on_the_job_itself_yield_a_warning() {
       {"name":"worker"}
       {"minMember":2,"name":"worker-0","parent":"worker"}
       {"minMember":2,"name":"worker-1","parent":"worker"}
-      annotation kai.scheduler/segment-topology-required-placement: got a value on the PyTorchJob itself, expected it in the pod template of its workers; it has no effect there
+      annotation kai.scheduler/segment-topology-required-placement: got a value on the PyTorchJob itself, where it has no effect, expected one in the pod template of the workers
       the pod: worker-1
     "#);
     let mut levels = annotated();
@@ -316,7 +316,7 @@ fn segment_topology_applies_whether_the_size_comes_from_spec_or_annotation() {
       {"minMember":1,"name":"leader","parent":"segment-0"}
       {"minMember":1,"name":"workers","parent":"segment-0"}
       {"minMember":2,"name":"segment-1"}
-      annotation kai.scheduler/segment-topology-preferred-placement: got a value on the LeaderWorkerSet itself, expected it in the pod template of its workers; it has no effect there
+      annotation kai.scheduler/segment-topology-preferred-placement: got a value on the LeaderWorkerSet itself, where it has no effect, expected one in the pod template of the workers
       the pod: segment-1
     "#);
 }

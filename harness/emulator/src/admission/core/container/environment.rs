@@ -112,7 +112,7 @@ fn check_field_ref(origin: &Value, field_path: &str, errors: &mut FieldErrors) {
             return refuse(&format!("field label does not support subscript: {path}"));
         };
         let key = if map == "metadata.annotations" { key.to_lowercase() } else { key.to_owned() };
-        for rule in names::qualified_name(&key) {
+        for rule in names::qualified_name_violations(&key) {
             errors.invalid(field_path, &key.as_str().into(), &rule);
         }
     } else if UNSUPPORTED_POD_FIELDS.contains(&path) {
@@ -134,13 +134,13 @@ fn check_resource_field_ref(origin: &Value, field_path: &str, errors: &mut Field
 
 fn check_key_ref(origin: &Value, field_path: &str, errors: &mut FieldErrors) {
     let name = text(origin, &["name"]);
-    if let Some(rule) = names::dns_subdomain(name) {
+    if let Some(rule) = names::dns_subdomain_violation(name) {
         errors.invalid(format!("{field_path}.name"), &name.into(), &rule);
     }
     let key = text(origin, &["key"]);
     if key.is_empty() {
         errors.required(format!("{field_path}.key"), "");
-    } else if let Some(rule) = names::config_key(key) {
+    } else if let Some(rule) = names::config_key_violation(key) {
         errors.invalid(format!("{field_path}.key"), &key.into(), rule);
     }
 }
@@ -159,7 +159,7 @@ fn check_env_from(origin: &Value, field_path: &str, index: usize, errors: &mut F
         let name = text(found, &["name"]);
         if name.is_empty() {
             errors.required(field_path, "");
-        } else if let Some(rule) = names::dns_subdomain(name) {
+        } else if let Some(rule) = names::dns_subdomain_violation(name) {
             errors.invalid(field_path, &name.into(), &rule);
         }
     }

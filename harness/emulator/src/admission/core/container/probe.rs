@@ -110,7 +110,7 @@ fn check_port(port: &Value, path: &str, errors: &mut FieldErrors) {
         }
         return;
     };
-    for rule in names::port_name(name) {
+    for rule in names::port_name_violations(name) {
         errors.invalid(path, &name.into(), rule);
     }
 }

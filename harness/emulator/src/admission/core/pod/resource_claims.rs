@@ -26,7 +26,7 @@ pub(crate) fn check(spec: &Value, field: &str, errors: &mut FieldErrors) {
             errors.required(format!("{path}.name"), "");
         } else if !seen.insert(name) {
             errors.duplicate(format!("{path}.name"), &name.into());
-        } else if let Some(rule) = names::dns_label(name) {
+        } else if let Some(rule) = names::dns_label_violation(name) {
             errors.invalid(format!("{path}.name"), &name.into(), &rule);
         }
         let fields = ["resourceClaimName", "resourceClaimTemplateName"];
@@ -45,7 +45,7 @@ pub(crate) fn check(spec: &Value, field: &str, errors: &mut FieldErrors) {
         }
         for reference in present {
             let name = text(claim, &[reference]);
-            if let Some(rule) = names::dns_subdomain(name) {
+            if let Some(rule) = names::dns_subdomain_violation(name) {
                 errors.invalid(format!("{path}.{reference}"), &name.into(), &rule);
             }
         }
@@ -74,7 +74,7 @@ pub(crate) fn check_container_claims(
             continue;
         }
         if !request.is_empty()
-            && let Some(rule) = names::dns_label(request)
+            && let Some(rule) = names::dns_label_violation(request)
         {
             errors.invalid(format!("{path}.request"), &request.into(), &rule);
         }

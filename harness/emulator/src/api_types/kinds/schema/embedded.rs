@@ -5,7 +5,9 @@ use super::field_path::FieldPath;
 use super::{Additional, Embedded, Schema};
 use crate::api_types::error::FieldErrors;
 use crate::api_types::kinds::{metadata, typed};
-use crate::api_types::names::{dns_1035_label, dns_label, qualified_name};
+use crate::api_types::names::{
+    dns_1035_label_violation, dns_label_violation, qualified_name_violations,
+};
 use schedlab_api::{Map, Value, object};
 
 impl Schema {
@@ -146,7 +148,7 @@ fn violated_type_rule(name: &str, value: Option<&str>) -> Option<String> {
     match (name, value) {
         (_, None) => Some("must be a string".to_owned()),
         (_, Some("")) => Some("must not be empty".to_owned()),
-        ("kind", Some(kind)) => dns_1035_label(&kind.to_lowercase())
+        ("kind", Some(kind)) => dns_1035_label_violation(&kind.to_lowercase())
             .map(|rule| format!("may have mixed case, but should otherwise match: {rule}")),
         (_, Some(version)) => (version.matches('/').count() > 1)
             .then(|| format!("unexpected GroupVersion string: {version}")),
@@ -166,14 +168,14 @@ fn check_metadata(object: &Value, errors: &mut FieldErrors) {
         }
     }
     let namespace = object::namespace(object);
-    if let Some(rule) = dns_label(namespace).filter(|_| !namespace.is_empty()) {
+    if let Some(rule) = dns_label_violation(namespace).filter(|_| !namespace.is_empty()) {
         errors.invalid("metadata.namespace", &namespace.into(), &rule);
     }
     metadata::check_labels(object, "metadata.labels", errors);
     metadata::check_annotations(object, errors);
     metadata::check_owners(object, errors);
     for name in object::finalizers(object) {
-        for rule in qualified_name(name) {
+        for rule in qualified_name_violations(name) {
             errors.invalid("metadata.finalizers", &name.into(), &rule);
         }
     }

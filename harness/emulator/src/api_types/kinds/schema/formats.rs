@@ -7,7 +7,7 @@ use std::sync::LazyLock;
 
 use regex::Regex;
 
-use crate::api_types::names::{dns_label, dns_subdomain};
+use crate::api_types::names::{dns_label_violation, dns_subdomain_violation};
 use schedlab_api::{Value, object};
 
 type Rule = fn(&str) -> bool;
@@ -38,8 +38,8 @@ const FORMATS: [(&str, Rule); 26] = [
     ("date", time::is_date),
     ("duration", time::is_duration),
     ("datetime", time::is_date_time),
-    ("k8sshortname", |text| dns_label(text).is_none()),
-    ("k8slongname", |text| dns_subdomain(text).is_none()),
+    ("k8sshortname", |text| dns_label_violation(text).is_none()),
+    ("k8slongname", |text| dns_subdomain_violation(text).is_none()),
 ];
 
 /// Whether a string has a format; an unknown format accepts any string.

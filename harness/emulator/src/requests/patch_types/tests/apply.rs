@@ -1,6 +1,6 @@
 //! Server-side apply: ownership of fields, and the resulting objects.
 
-use super::super::{Author, Shape, apply, builtin_shape, crd_shape, record_update};
+use super::super::{Author, Shape, apply, builtin_shape, custom_resource_shape, record_update};
 use super::object;
 use crate::api_types::error::ApiError;
 use schedlab_api::{Value, json};
@@ -18,7 +18,7 @@ impl Live {
     }
 
     fn with_schema(schema: &Value) -> Self {
-        Self { shape: crd_shape(schema), object: None, second: 0 }
+        Self { shape: custom_resource_shape(schema), object: None, second: 0 }
     }
 
     fn author<'m>(&mut self, manager: &'m str) -> Author<'m> {

@@ -7,7 +7,7 @@ use super::shape::{ListShape, Shape};
 use schedlab_api::Value;
 
 /// The shape of a custom resource with this `openAPIV3Schema`.
-pub(crate) fn crd_shape(schema: &Value) -> Arc<Shape> {
+pub(crate) fn custom_resource_shape(schema: &Value) -> Arc<Shape> {
     Arc::new(with_metadata(shape_of_schema(schema)))
 }
 
