@@ -1,5 +1,5 @@
-//! Checks what must hold whatever a scenario claims: after every write to the Kubernetes API, the
-//! rules that a scheduler must never break.
+//! Checks the rules that a scheduler must never break, after every write to the Kubernetes API and
+//! in every scenario.
 //!
 //! The crate depends on no crate of the scheduler, so it cannot share the scheduler's errors.
 #![warn(clippy::missing_errors_doc)]

@@ -1,4 +1,4 @@
-//! A write to the Kubernetes API, as whoever records them hands it over.
+//! A recorded write to the Kubernetes API: the input of the audit.
 
 use std::{collections::BTreeMap, sync::Arc};
 

@@ -121,12 +121,12 @@ pub type NodeScore<'a> = Box<dyn Fn(NodeId) -> i64 + 'a>;
 
 /// PreEnqueue: whether a pod group can be considered at all.
 pub trait PreEnqueue: Debug + Send + Sync {
-    /// Returns the reason when it cannot, whatever capacity is free.
+    /// Returns the reason when the group cannot run even on an empty cluster.
     ///
     /// # Errors
     ///
-    /// The group cannot run, whatever capacity is free: its queue is missing or pods of its gang
-    /// are, for example.
+    /// The group cannot run even on an empty cluster: for example, its queue or pods of its gang are
+    /// missing.
     fn pre_enqueue(&self, session: &Session<'_>, group: PodGroupId) -> Result<(), Reason>;
 }
 
@@ -170,7 +170,7 @@ pub trait PreFilter: Debug + Send + Sync {
 pub trait Filter: Debug + Send + Sync {
     /// What its results depend on.
     fn result_depends_on(&self) -> ResultInputs;
-    /// It rejects nodes because of other pods, whatever capacity is free.
+    /// Whether it rejects nodes because of other pods, also where capacity is free.
     fn is_anti_affinity(&self) -> bool {
         false
     }

@@ -23,7 +23,7 @@ pub struct NoTopologyDomain {
     pub node_selection: NodeSelection,
     /// The pods would fit if the level were only preferred.
     pub would_fit_unconstrained: bool,
-    /// Set when the constraint can never be satisfied, whatever is free.
+    /// Set when the constraint cannot be satisfied even on an empty cluster.
     pub invalid_level: Option<Box<InvalidLevel>>,
 }
 
