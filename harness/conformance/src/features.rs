@@ -59,7 +59,7 @@ pub struct Suite {
     pub without_assertions: Vec<Diagnostic>,
 }
 
-/// Whether a sentence is a step after any keyword: see `catalogue::is_step`.
+/// Whether a sentence is a step after any keyword: see `steps::catalogue::is_step`.
 pub type StepCheck = fn(&str) -> bool;
 
 /// Loads every feature under the paths. Errors of all files are collected and returned together.

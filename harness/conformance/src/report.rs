@@ -8,6 +8,7 @@ mod diagnostic;
 mod github;
 mod junit;
 mod pretty;
+pub mod progress;
 mod results;
 mod run_outcome;
 mod svg;

@@ -1,6 +1,7 @@
 //! The step functions by area. Their doc comments are the step catalogue that `schedlab steps`
 //! prints: one or two sentences, then an example.
 
+pub mod catalogue;
 mod evictions;
 mod failure;
 mod faults;

@@ -116,7 +116,7 @@ mod tests {
     use crate::features::load_text;
 
     fn cases(text: &str) -> String {
-        match load_text("f.feature", text, crate::catalogue::is_step) {
+        match load_text("f.feature", text, crate::steps::catalogue::is_step) {
             Ok(cases) => cases
                 .iter()
                 .map(|c| format!("{} {}: {}", c.location.line, c.name, c.steps[0].value))

@@ -3,6 +3,7 @@ use std::collections::BTreeMap;
 use insta::assert_snapshot;
 
 use super::*;
+use crate::compare::Baseline;
 use crate::report::WorkloadOutcome;
 
 /// Parses `8 running; 4 pending: quota` into counts.

@@ -5,8 +5,9 @@ use schedlab_api::{Map, Value, json};
 use super::placement_columns;
 use super::table::{Row, RowError, YesNo};
 use super::workload_kinds;
-use crate::observed::{QUEUE_LABEL, WORKLOAD_LABEL};
+use crate::schedulers::QUEUE_LABEL;
 use crate::text::normalize_go_duration;
+use crate::world::observed::WORKLOAD_LABEL;
 
 /// Columns of a workload table.
 pub const WORKLOAD_COLUMNS: &[&str] = &[

@@ -213,7 +213,7 @@ fn deployment(draft: &WorkloadDraft) -> Vec<Value> {
         "metadata": draft.metadata(),
         "spec": {
             "replicas": draft.pod_count(),
-            "selector": {"matchLabels": {(crate::observed::WORKLOAD_LABEL): draft.name}},
+            "selector": {"matchLabels": {(crate::world::observed::WORKLOAD_LABEL): draft.name}},
             "template": draft.template(),
         },
     })]
@@ -228,7 +228,7 @@ fn stateful_set(draft: &WorkloadDraft) -> Vec<Value> {
             "replicas": draft.pod_count(),
             "serviceName": draft.name,
             "podManagementPolicy": "Parallel",
-            "selector": {"matchLabels": {(crate::observed::WORKLOAD_LABEL): draft.name}},
+            "selector": {"matchLabels": {(crate::world::observed::WORKLOAD_LABEL): draft.name}},
             "template": draft.template(),
         },
     })]

@@ -3,7 +3,7 @@
 use schedlab_api::{Value, json};
 
 use super::table::{Row, RowError};
-use crate::observed::WORKLOAD_LABEL;
+use crate::world::observed::WORKLOAD_LABEL;
 
 /// Adds selectors, affinities, topology spread and tolerations to a pod's `spec`.
 pub(super) fn apply(row: &Row<'_>, name: &str, spec: &mut Value) -> Result<(), RowError> {

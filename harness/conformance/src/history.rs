@@ -1,8 +1,9 @@
-//! Hands the log entries of a cluster to the audit.
+//! What a log entry of a cluster means: see [`schedlab_audit::Change`]. Hands log entries to the
+//! audit.
 
 use std::sync::Arc;
 
-use schedlab_audit::{Audit, ObjectKey, Write, WriteKind};
+use schedlab_audit::{Audit, Change, ObjectKey, Write, WriteKind};
 use schedlab_emulator::{
     Observer,
     store::{EventKind, LogEntry},
@@ -29,6 +30,16 @@ pub fn write_of(entry: &LogEntry) -> Write {
         previous: entry.previous.clone(),
         manager: Arc::clone(&entry.manager),
     }
+}
+
+/// The changes that a log entry shows; often none.
+pub fn changes(entry: &LogEntry) -> Vec<Change> {
+    schedlab_audit::changes(&write_of(entry))
+}
+
+/// Whether this log entry requested the deletion of the object.
+pub fn requests_deletion(entry: &LogEntry) -> bool {
+    schedlab_audit::requests_deletion(&write_of(entry))
 }
 
 /// An observer for the store, which calls it for every write in the order of revisions.

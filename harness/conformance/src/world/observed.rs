@@ -21,8 +21,8 @@ use watch::Watch;
 
 pub use evictions::Eviction;
 pub use evictions::victim_count;
+pub use objects::WORKLOAD_LABEL;
 pub use objects::{Phase, Pod};
-pub use objects::{QUEUE_LABEL, WORKLOAD_LABEL};
 
 /// The key of an object in a collection: namespace and name.
 pub type ObjectKey = (String, String);

@@ -10,10 +10,8 @@ use cucumber::codegen::{StepConstructor as _, WorldInventory, inventory};
 use cucumber::step::{AmbiguousMatchError, Collection, Location};
 use gherkin::{Feature, GherkinEnv, Step, StepType};
 
+use super::SOURCES;
 use crate::world::World;
-
-/// Area title, file and source of the step functions.
-const SOURCES: &[(&str, &str, &str)] = crate::steps::SOURCES;
 
 /// One entry of the catalogue.
 #[derive(Clone, Debug, PartialEq, Eq)]

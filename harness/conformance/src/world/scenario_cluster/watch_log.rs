@@ -11,7 +11,7 @@ use schedlab_audit::Audit;
 use schedlab_emulator::store::{EventKind, LogEntry};
 use tokio::time::Instant;
 
-use crate::audit::write_of;
+use crate::history::write_of;
 use schedlab_tenancy::WriteAttribution;
 
 /// How long a change is buffered for earlier changes that arrive later.

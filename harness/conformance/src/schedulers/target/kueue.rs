@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 
 use schedlab_api::{Value, json, object::annotation, pointer as fields, quantity::thousandths};
 
-use crate::observed::QUEUE_LABEL;
+use super::QUEUE_LABEL;
 
 /// The API version, which is the storage version of Kueue v0.17.
 pub(super) const VERSION: &str = "kueue.x-k8s.io/v1beta2";

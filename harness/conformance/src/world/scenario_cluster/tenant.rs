@@ -20,9 +20,9 @@ use schedlab_emulator::controllers::remote_controllers::{
 use schedlab_emulator::store::LogEntry;
 use tokio::time::Instant;
 
-use super::in_process::CycleTicks;
 use super::watch_log::WatchLog;
 use super::{Cluster, Unsettled};
+use crate::schedulers::CycleTicks;
 use schedlab_clusters::api::{Api, api_error, is_not_found};
 use schedlab_clusters::real_cluster::{NodePool, RealCluster};
 use schedlab_tenancy::{TENANT_KINDS, TenantKind};

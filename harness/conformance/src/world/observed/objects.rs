@@ -6,11 +6,10 @@ use schedlab_api::{Value, object, pointer as fields};
 use schedlab_audit::{pod_requests, unschedulable_message};
 
 use super::{ObservedCluster, WatchedKind};
+use crate::schedulers::QUEUE_LABEL;
 
 /// Label of the workload that a table row created.
 pub const WORKLOAD_LABEL: &str = "schedlab.dev/workload";
-/// Label of the queue.
-pub const QUEUE_LABEL: &str = "kai.scheduler/queue";
 
 /// Prefix of the scheduling gates with which Kueue queues pods. To the user, such a pod is pending
 /// like any other.

@@ -2,8 +2,6 @@
 //! different clusters or schedulers: the recorded outcomes leave out times and which of several
 //! equivalent nodes, GPUs or pods was chosen.
 
-mod baseline;
-mod expected_differences;
 mod interchangeable;
 mod text;
 
@@ -11,11 +9,11 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde::Serialize;
 
+use super::expected_differences::ExpectedDifferences;
 use crate::report::{CaseReport, Outcome, Report, RunOutcome, WorkloadOutcome};
 use crate::text::counted;
 
-pub use baseline::Baseline;
-pub use expected_differences::ExpectedDifferences;
+pub(super) use text::differences_text;
 pub use text::text;
 
 /// The comparison of two runs.
@@ -117,11 +115,11 @@ impl Diff {
 const VERDICT: &str = "verdict";
 
 /// Cases that ran.
-fn cases_run(report: &Report) -> impl Iterator<Item = &CaseReport> {
+pub(super) fn cases_run(report: &Report) -> impl Iterator<Item = &CaseReport> {
     report.cases.iter().filter(|case| !matches!(case.outcome, Outcome::NotRun | Outcome::Skipped))
 }
 
-fn differences(a: &CaseReport, b: &CaseReport, order: EventOrder) -> Vec<Difference> {
+pub(super) fn differences(a: &CaseReport, b: &CaseReport, order: EventOrder) -> Vec<Difference> {
     let mut found = Vec::new();
     found.extend(line_difference(VERDICT, &[verdict(a)], &[verdict(b)]));
     found.extend(line_difference("steps", &steps(a), &steps(b)));

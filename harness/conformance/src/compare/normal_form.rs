@@ -13,8 +13,8 @@ use schedlab_audit::{
 };
 use schedlab_emulator::store::{EventKind, LogEntry};
 
-use super::events::{eviction_causes, eviction_word};
-use crate::change::changes;
+use crate::history::changes;
+use crate::render::{eviction_causes, eviction_word};
 use crate::report::{RunOutcome, WorkloadOutcome};
 use node_classes::NodeClasses;
 use workload_classes::WorkloadClasses;

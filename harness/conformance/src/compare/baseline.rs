@@ -2,7 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use super::{CaseReport, EventOrder, ExpectedDifferences, Report, cases_run, differences, text};
+use super::diff::{EventOrder, cases_run, differences, differences_text};
+use super::expected_differences::ExpectedDifferences;
+use crate::report::{CaseReport, Report};
 
 /// An earlier run to compare with.
 #[derive(Clone, Debug)]
@@ -41,9 +43,8 @@ impl Baseline {
     pub fn difference(&self, case: &CaseReport) -> Option<String> {
         let before = self.cases.get(&case.id).filter(|_| !self.expected.includes(&case.id))?;
         let found = differences(before, case, self.order);
-        let message = || {
-            format!("differs from the baseline {}:\n{}", self.title, text::differences_text(&found))
-        };
+        let message =
+            || format!("differs from the baseline {}:\n{}", self.title, differences_text(&found));
         (!found.is_empty()).then(message)
     }
 }

@@ -12,7 +12,7 @@ use schedlab_emulator::store::{LogEntry, Resource, Store};
 use schedlab_emulator::{Emulator, Options, initial_store};
 
 use super::{Cluster, Unsettled};
-use crate::audit::{observer, write_of};
+use crate::history::{observer, write_of};
 use schedlab_clusters::scheduler_objects::scheduler_objects;
 
 /// The start of virtual time.

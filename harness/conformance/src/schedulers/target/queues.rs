@@ -5,6 +5,9 @@ use schedlab_api::Value;
 
 use super::kueue;
 
+/// KAI's label for the queue of a pod.
+pub const QUEUE_LABEL: &str = "kai.scheduler/queue";
+
 /// The API with which queues are configured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum QueueApi {

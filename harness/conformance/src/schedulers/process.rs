@@ -8,7 +8,7 @@ use super::Connector;
 use super::api_proxy::ApiProxy;
 use super::crash_injector::CrashPoint;
 use super::supervisor::Supervisor;
-use crate::target::{KUBECONFIG, LOG, Target};
+use super::target::{KUBECONFIG, LOG, Target};
 use anyhow::Context as _;
 use schedlab_clusters::cleanup::Run;
 use schedlab_clusters::process::ChildProcess;

@@ -1,6 +1,5 @@
 //! Dispatches to the emulator or to a part of a real cluster, and connects schedulers to either.
 
-use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -12,9 +11,8 @@ use schedlab_emulator::clock::Clock;
 use schedlab_emulator::store::LogEntry;
 use schedlab_scheduler::admission::Admission;
 
-use super::crash_injector::{CrashPoint, CrashService};
-use super::in_process::CycleTicks;
 use super::{Cluster, EmulatedCluster, TenantCluster, Unsettled, epoch};
+use crate::schedulers::{Connector, CrashService, CycleTicks};
 use schedlab_clusters::real_cluster::RealCluster;
 use schedlab_tenancy::Watermarks;
 
@@ -25,15 +23,6 @@ pub enum ScenarioCluster {
     Emulated(EmulatedCluster),
     /// A part of a real cluster.
     Real(Box<TenantCluster>),
-}
-
-/// Connects a scheduler in this process to a cluster, and gives it the cluster's time.
-#[derive(Clone)]
-pub struct Connector {
-    /// Creates a client for one instance of the scheduler.
-    pub connect: Arc<dyn Fn(Arc<CrashPoint>) -> kube::Client + Send + Sync>,
-    /// The cluster's clock.
-    pub clock: Clock,
 }
 
 impl ScenarioCluster {
@@ -218,11 +207,5 @@ impl Cluster for ScenarioCluster {
             Self::Emulated(emulated) => emulated.settle(limit).await,
             Self::Real(real) => real.settle(limit).await,
         }
-    }
-}
-
-impl fmt::Debug for Connector {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Connector").finish_non_exhaustive()
     }
 }

@@ -41,7 +41,7 @@ pub fn text(diff: &Diff, a: &str, b: &str) -> String {
 }
 
 /// Renders the differences of one scenario.
-pub(super) fn differences_text(differences: &[Difference]) -> String {
+pub(in crate::compare) fn differences_text(differences: &[Difference]) -> String {
     let mut out = String::new();
     for difference in differences {
         let _ = writeln!(out, "  {}", difference.about);

@@ -18,7 +18,7 @@ use crate::text;
 use schedlab_clusters::external_tools::check_starts_with_program;
 use schedlab_clusters::scheduler_source::{DEPLOYED_PERIOD, SchedulerSource};
 
-pub use queues::QueueApi;
+pub use queues::{QUEUE_LABEL, QueueApi};
 
 /// Built-in target files, by the name of the program or scheduler.
 const BUILT_IN_TARGETS: [(&str, &str); 6] = [
@@ -67,9 +67,9 @@ pub const CAPABILITIES: [(&str, &str); 26] = [
 ];
 
 /// The kubeconfig that we create in the folder of a scheduler process, next to the target's files.
-pub const KUBECONFIG: &str = "kubeconfig";
+pub(super) const KUBECONFIG: &str = "kubeconfig";
 /// The output of a scheduler process, in the same folder.
-pub const LOG: &str = "log";
+pub(super) const LOG: &str = "log";
 
 /// Placeholders in the command of a process.
 const PLACEHOLDERS: [&str; 4] = ["{kubeconfig}", "{scheduler-name}", "{profile}", "{dir}"];

@@ -104,7 +104,7 @@ pub struct CycleTicks {
 impl CycleTicks {
     /// Waits until a cycle has started and ended from now on, or the scheduler is not alive. The
     /// first of the two counted cycles may already be running.
-    pub(super) async fn wait_for_two_cycles(&mut self) {
+    pub(crate) async fn wait_for_two_cycles(&mut self) {
         let mut last = self.status.borrow_and_update().cycles;
         let mut remaining: u64 = 2;
         while remaining > 0 && (self.is_alive)() {
