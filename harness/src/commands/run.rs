@@ -17,10 +17,10 @@ use schedlab_clusters::real_cluster::{
 };
 use schedlab_clusters::scheduler_source::SchedulerSource;
 use schedlab_conformance::compare::{Baseline, EventOrder};
-use schedlab_conformance::features::{self, Case, Diagnostics, FeaturePath, Suite};
+use schedlab_conformance::features::{self, Case, FeaturePath, Suite};
 use schedlab_conformance::report::progress::BootProgress;
 use schedlab_conformance::report::{
-    self, CaseReport, Diagnostic, Outcome, PrettyPrinter, Report, Reporter,
+    self, CaseReport, Diagnostic, Diagnostics, Outcome, PrettyPrinter, Report, Reporter,
 };
 use schedlab_conformance::runner::{self, Crashes, Progress, Settings};
 use schedlab_conformance::snapshots::{self, Ci, Update};

@@ -4,11 +4,14 @@
 //! the order of pods created within a second is random. Event streams contain times and are left
 //! out.
 
-mod permutations;
-
 use std::collections::BTreeMap;
 
-use permutations::Permutation;
+/// Maps letters of workloads to the letters that replace them; other letters are unchanged.
+type Permutation<'a> = BTreeMap<&'a str, &'a str>;
+
+/// The maximum number of permutations: six equal workloads, or two times four. With more, nothing
+/// is exchanged.
+const PERMUTATIONS_MAX: usize = 720;
 
 /// The canonical form of a snapshot's placements; `None` if it has none.
 pub fn canonical(text: &str) -> Option<String> {
@@ -44,7 +47,7 @@ fn canonical_placement(section: &str, gpus: fn(&str) -> String) -> String {
         }
     }
     let workloads = parts.iter().find(|(title, _)| *title == "workloads");
-    let swaps = permutations::permutations(workloads.map_or(&[], |(_, lines)| lines));
+    let swaps = permutations(workloads.map_or(&[], |(_, lines)| lines));
     let forms = swaps.iter().map(|swap| permuted_placement(&parts, swap, gpus));
     forms.min().unwrap_or_default()
 }
@@ -145,6 +148,44 @@ fn count_names(names: &str) -> usize {
 
 fn collapse_whitespace(line: &str) -> String {
     line.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+/// All permutations of workloads that differ only in their names, given the rows of the legend: `a  train-*  queue q  …`.
+fn permutations<'a>(rows: &[&'a str]) -> Vec<Permutation<'a>> {
+    let mut alike: BTreeMap<Vec<&str>, Vec<&str>> = BTreeMap::new();
+    for row in rows {
+        let mut words = row.split_whitespace();
+        let (Some(letter), Some(_name)) = (words.next(), words.next()) else { continue };
+        alike.entry(words.collect()).or_default().push(letter);
+    }
+    let mut swaps = vec![Permutation::new()];
+    for letters in alike.values() {
+        let ways = (1..=letters.len()).fold(swaps.len(), usize::saturating_mul);
+        if ways > PERMUTATIONS_MAX {
+            return vec![Permutation::new()];
+        }
+        let orders = orders(letters);
+        let with = |swap: &Permutation<'a>, order: &Vec<&'a str>| {
+            let pairs = letters.iter().copied().zip(order.iter().copied());
+            swap.clone().into_iter().chain(pairs).collect()
+        };
+        swaps = swaps.iter().flat_map(|swap| orders.iter().map(|o| with(swap, o))).collect();
+    }
+    swaps
+}
+
+/// All orders of a few letters.
+fn orders<'a>(letters: &[&'a str]) -> Vec<Vec<&'a str>> {
+    let Some((first, rest)) = letters.split_first() else { return vec![Vec::new()] };
+    let mut all = Vec::new();
+    for order in orders(rest) {
+        for at in 0..=order.len() {
+            let mut longer = order.clone();
+            longer.insert(at, first);
+            all.push(longer);
+        }
+    }
+    all
 }
 
 #[cfg(test)]

@@ -2,7 +2,6 @@
 //! different clusters or schedulers: the recorded outcomes leave out times and which of several
 //! equivalent nodes, GPUs or pods was chosen.
 
-mod interchangeable;
 mod text;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -159,7 +158,7 @@ fn outcome_differences(a: &RunOutcome, b: &RunOutcome, order: EventOrder) -> Vec
     let mut found = Vec::new();
     let in_b = match order {
         EventOrder::Compared => b.workloads.clone(),
-        EventOrder::Ignored => interchangeable::align_interchangeable(&a.workloads, &b.workloads),
+        EventOrder::Ignored => align_interchangeable(&a.workloads, &b.workloads),
     };
     let names: BTreeSet<&String> = a.workloads.keys().chain(in_b.keys()).collect();
     for name in names {
@@ -196,6 +195,37 @@ fn outcome_differences(a: &RunOutcome, b: &RunOutcome, order: EventOrder) -> Vec
         found.push(Difference { about: "order".to_owned(), a, b });
     }
     found
+}
+
+/// The outcomes of `b` with interchangeable workloads swapped so that as many as possible match
+/// `a`: which of them runs first is chance when the order is ignored.
+fn align_interchangeable(
+    a: &BTreeMap<String, WorkloadOutcome>,
+    b: &BTreeMap<String, WorkloadOutcome>,
+) -> BTreeMap<String, WorkloadOutcome> {
+    let mut result = b.clone();
+    let mut classes: BTreeMap<&str, Vec<&String>> = BTreeMap::new();
+    for (name, showing) in a.iter().filter(|(_, showing)| !showing.scheduling_inputs.is_empty()) {
+        let other =
+            b.get(name).filter(|other| other.scheduling_inputs == showing.scheduling_inputs);
+        if other.is_some_and(|other| other != showing) {
+            classes.entry(&showing.scheduling_inputs).or_default().push(name);
+        }
+    }
+    for names in classes.values() {
+        let mut left: Vec<&WorkloadOutcome> = names.iter().map(|name| &b[*name]).collect();
+        let mut without: Vec<&String> = Vec::new();
+        for name in names {
+            match left.iter().position(|one| **one == a[*name]) {
+                Some(at) => drop(result.insert((*name).clone(), left.swap_remove(at).clone())),
+                None => without.push(name),
+            }
+        }
+        for (name, showing) in without.into_iter().zip(left) {
+            result.insert(name.clone(), showing.clone());
+        }
+    }
+    result
 }
 
 fn counts_text(counts: &BTreeMap<String, usize>) -> Vec<String> {

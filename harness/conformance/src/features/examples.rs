@@ -3,9 +3,8 @@
 use gherkin::{Examples, Scenario, Step};
 
 use super::case::Case;
-use super::diagnostics::Diagnostics;
 use super::source::Source;
-use crate::report::Diagnostic;
+use crate::report::{Diagnostic, Diagnostics};
 
 /// The cases of a scenario: the scenario itself, or one per example row.
 pub(super) fn expand(

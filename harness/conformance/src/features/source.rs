@@ -8,8 +8,7 @@ use std::sync::Arc;
 use gherkin::{Feature, GherkinEnv};
 
 use super::StepCheck;
-use super::diagnostics::Diagnostics;
-use crate::report::Diagnostic;
+use crate::report::{Diagnostic, Diagnostics};
 use crate::text::counted;
 
 const KEYWORDS: [&str; 6] = ["Given", "When", "Then", "And", "But", "*"];
