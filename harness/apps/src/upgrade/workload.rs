@@ -5,7 +5,7 @@ use schedlab_api::{Value, json};
 
 use super::capture::{ClusterCapture, PodState};
 use super::monitor::Monitor;
-use super::{Strategy, UpgradeEnvironment, WAIT_MAX};
+use super::{Strategy, UpgradeCluster, WAIT_MAX};
 use schedlab_clusters::api::{Api, api_error, is_not_found};
 use schedlab_conformance::world::observed::{ObservedCluster, Phase, WatchedKind};
 
@@ -178,7 +178,7 @@ fn pending_have_reasons<'a>(
 
 /// Creates a gang with two bound members, as left by a scheduler that stopped between two writes.
 pub(super) async fn create_half_bound_gang(
-    environment: &mut UpgradeEnvironment,
+    environment: &mut UpgradeCluster,
     monitor: &mut Monitor,
     direction: Direction,
 ) -> anyhow::Result<()> {
