@@ -11,7 +11,6 @@ mod binder;
 mod cache;
 mod concurrency;
 pub mod config;
-pub mod crds;
 mod dra;
 pub mod explain;
 mod karta;

@@ -342,7 +342,7 @@ fn check_queues(args: &Args, trace: &Trace) -> Result<(), TraceError> {
 
 /// Checks that jobs name existing priority classes.
 fn check_classes(args: &Args, trace: &Trace) -> Result<(), TraceError> {
-    let known: Vec<String> = schedlab_scheduler::crds::priority_classes()
+    let known: Vec<String> = schedlab_api::crds::priority_classes()
         .iter()
         .filter_map(|class| class["metadata"]["name"].as_str().map(str::to_owned))
         .collect();

@@ -67,7 +67,7 @@ pub(crate) const EDGES: [(&str, &str); 14] = [
             convert
             serial tree
             duration object pointer quantity random
-            toleration
+            crds toleration
             literal -> Value __fields __items json map to_value
         ",
     ),
@@ -85,7 +85,7 @@ pub(crate) const EDGES: [(&str, &str); 14] = [
         "scheduler",
         "
             logging
-            api concurrency crds parse progress trace usage
+            api concurrency parse progress trace usage
             config karta
             watch
             records

@@ -15,6 +15,8 @@
 #![warn(clippy::missing_errors_doc)]
 
 mod convert;
+#[cfg(feature = "crds")]
+pub mod crds;
 pub mod duration;
 mod literal;
 mod map;

@@ -258,11 +258,11 @@ fn create_initial_objects(
             .create(&Resource::new(group, plural), object)
             .with_context(|| format!("{plural} {what} cannot be created"))
     };
-    for class in schedlab_scheduler::crds::priority_classes() {
+    for class in schedlab_api::crds::priority_classes() {
         create("scheduling.k8s.io", "priorityclasses", class)?;
     }
     if flavor == Flavor::Kai {
-        for kind in schedlab_scheduler::crds::all() {
+        for kind in schedlab_api::crds::all() {
             create("apiextensions.k8s.io", "customresourcedefinitions", kind)?;
         }
         for queue in &trace.queues {
