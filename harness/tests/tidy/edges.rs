@@ -62,7 +62,7 @@ pub(crate) const EDGES: [(&str, &str); 14] = [
     (
         "scheduler/api",
         "
-            Value
+            Value annotations api_versions conditions finalizers labels object_names resources taints
             map
             convert
             serial tree
