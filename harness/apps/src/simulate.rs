@@ -21,6 +21,7 @@ use std::{
     str::FromStr,
 };
 
+use schedlab_api::object_names;
 use schedlab_scheduler::{Config, ConfigSource, ConfigSourceError};
 
 use schedlab_conformance::text::counted;
@@ -248,7 +249,7 @@ fn one_queue() -> Vec<TraceQueue> {
         limit: -1.0,
         priority: 100,
     };
-    vec![all("trace", ""), all("default-queue", "trace")]
+    vec![all("trace", ""), all(object_names::DEFAULT_QUEUE, "trace")]
 }
 
 fn check_not_empty(args: &Args, trace: &Trace) -> Result<(), TraceError> {

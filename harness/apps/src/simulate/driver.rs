@@ -11,7 +11,7 @@ use std::{
 
 use anyhow::Context as _;
 use jiff::Timestamp;
-use schedlab_api::Value;
+use schedlab_api::{Value, api_versions};
 use schedlab_audit::{Audit, BackgroundAudit, Rules, Violation};
 use schedlab_emulator::{
     Emulator, KubeletDefaults, Options as ClusterOptions,
@@ -266,7 +266,7 @@ fn create_initial_objects(
             create("apiextensions.k8s.io", "customresourcedefinitions", kind)?;
         }
         for queue in &trace.queues {
-            create("scheduling.run.ai", "queues", objects::queue(queue))?;
+            create(api_versions::SCHEDULING_GROUP, "queues", objects::queue(queue))?;
         }
     }
     for node in &trace.nodes {
