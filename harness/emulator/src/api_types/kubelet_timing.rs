@@ -2,34 +2,31 @@
 
 use std::time::Duration;
 
-use schedlab_api::{Value, object::annotation};
-
-/// Time from binding to running.
-pub(crate) const STARTUP: &str = "schedlab.dev/startup";
-/// Time from running to exit.
-pub(crate) const RUN_TIME: &str = "schedlab.dev/run-time";
-/// Exit code of the containers.
-pub(crate) const EXIT_CODE: &str = "schedlab.dev/exit-code";
-/// Time from the stop request to the end.
-pub(crate) const TERMINATION: &str = "schedlab.dev/termination";
-
-/// Annotation of a node that is down: its kubelet does nothing and sends no heartbeats.
-pub const NODE_DOWN: &str = "schedlab.dev/down";
+use schedlab_api::{Value, annotations, object::annotation};
 
 /// The invalid annotations of a pod or node, with the violated rules.
 pub(crate) fn invalid_annotations(object: &Value) -> Vec<(&'static str, &'static str)> {
     let broken = |key| Some((key, violated_rule(key, annotation(object, key)?)?));
-    [STARTUP, RUN_TIME, TERMINATION, EXIT_CODE, NODE_DOWN].into_iter().filter_map(broken).collect()
+    [
+        annotations::STARTUP,
+        annotations::RUN_TIME,
+        annotations::TERMINATION,
+        annotations::EXIT_CODE,
+        annotations::NODE_DOWN,
+    ]
+    .into_iter()
+    .filter_map(broken)
+    .collect()
 }
 
 /// The rule that the value of the annotation `key` violates, if it does.
 pub(crate) fn violated_rule(key: &str, text: &str) -> Option<&'static str> {
     let (reads, rule) = match key {
-        STARTUP | RUN_TIME | TERMINATION => {
+        annotations::STARTUP | annotations::RUN_TIME | annotations::TERMINATION => {
             (parse_duration(text).is_some(), "must be a duration such as 90s or 1h30m")
         }
-        EXIT_CODE => (text.parse::<i32>().is_ok(), "must be a whole number"),
-        NODE_DOWN => (["true", "false"].contains(&text), "must be true or false"),
+        annotations::EXIT_CODE => (text.parse::<i32>().is_ok(), "must be a whole number"),
+        annotations::NODE_DOWN => (["true", "false"].contains(&text), "must be true or false"),
         _ => return None,
     };
     (!reads).then_some(rule)
