@@ -58,7 +58,6 @@ mod emulator;
 
 pub use admission::webhooks::client::{ServiceHandler, Webhooks};
 pub use api_types::field_selector::FieldSelector;
-pub use api_types::kubelet_timing::parse_duration;
 pub use api_types::label_selector::{LabelSelector, Requirement};
 pub use api_types::third_party_crds::workload_crds;
 pub use api_types::{error, kinds};

@@ -2,7 +2,11 @@
 
 use std::time::Duration;
 
-use schedlab_api::{Value, annotations, object::annotation};
+use schedlab_api::{
+    Value, annotations,
+    duration::{GoDuration, long_duration},
+    object::annotation,
+};
 
 /// The invalid annotations of a pod or node, with the violated rules.
 pub(crate) fn invalid_annotations(object: &Value) -> Vec<(&'static str, &'static str)> {
@@ -32,33 +36,15 @@ pub(crate) fn violated_rule(key: &str, text: &str) -> Option<&'static str> {
     (!reads).then_some(rule)
 }
 
-/// Parses a duration such as `90s`, `1h30m`, `1.5h` or `250ms`; a plain number is in seconds, and
-/// `d` is a day.
-pub fn parse_duration(text: &str) -> Option<Duration> {
-    if let Ok(secs) = text.parse::<u64>() {
-        return Some(Duration::from_secs(secs));
+/// Parses a duration such as `90s`, `1h30m`, `1.5h`, `250ms` or `1d`; a plain number is in seconds.
+pub(crate) fn parse_duration(text: &str) -> Option<Duration> {
+    if let Ok(seconds) = text.parse() {
+        return Some(Duration::from_secs(seconds));
     }
-    let mut rest = text;
-    let mut total = Duration::ZERO;
-    while !rest.is_empty() {
-        let (number, tail) = rest.split_at(rest.find(|c: char| c != '.' && !c.is_ascii_digit())?);
-        let end = tail.find(|c: char| c == '.' || c.is_ascii_digit()).unwrap_or(tail.len());
-        let (unit, tail) = tail.split_at(end);
-        let unit_nanos: i128 = match unit {
-            "ns" => 1,
-            "us" | "µs" => 1_000,
-            "ms" => 1_000_000,
-            "s" => 1_000_000_000,
-            "m" => 60_000_000_000,
-            "h" => 3_600_000_000_000,
-            "d" => 86_400_000_000_000,
-            _ => return None,
-        };
-        let nanos = schedlab_api::quantity::parse(number).ok()?.checked_mul(unit_nanos)? / 1000;
-        total = total.checked_add(Duration::from_nanos(u64::try_from(nanos).ok()?))?;
-        rest = tail;
+    match long_duration(text)? {
+        GoDuration::Positive(time) => Some(time),
+        GoDuration::Negative => None,
     }
-    (!text.is_empty()).then_some(total)
 }
 
 #[cfg(test)]
@@ -74,6 +60,7 @@ mod tests {
             ("1h30m", 5_400_000),
             ("250ms", 250),
             ("1.5h", 5_400_000),
+            ("0.0001h", 360),
             ("7", 7_000),
             ("1d", 86_400_000),
         ] {
