@@ -35,7 +35,6 @@
 //!     Ok(())
 //! }
 //! ```
-#![warn(clippy::missing_errors_doc)]
 
 mod api_types;
 pub mod clock;

@@ -12,7 +12,6 @@
 //! assert_eq!(pod["spec"]["priority"], 100);
 //! assert!(pod["spec"]["nodeName"].is_null());
 //! ```
-#![warn(clippy::missing_errors_doc)]
 
 pub mod annotations;
 pub mod api_versions;
