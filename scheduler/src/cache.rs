@@ -36,7 +36,7 @@ pub(crate) use group::{GroupResources, PodGroupRecord, SchedulingAttempts, is_fa
 pub(crate) use node::NodeRecord;
 pub(crate) use queue::{QueueRecord, ReportedQueueStatus};
 use shared_gpus::SharedGpus;
-pub(crate) use shared_gpus::{RESERVATION_PREFIX, idle_reservations_message};
+pub(crate) use shared_gpus::idle_reservations_message;
 pub(crate) use volumes::VolumeCache;
 
 use crate::{

@@ -108,6 +108,11 @@ pub struct NotStarted {
 }
 
 /// Runs an upgrade and the way back.
+///
+/// # Errors
+/// [`NotStarted`], if the old version does not schedule the first workloads. Otherwise a scheduler
+/// cannot be started or stopped, or a request to the cluster fails. Failed checks are no error: they
+/// are in the verdict.
 pub async fn upgrade(
     environment: &mut UpgradeCluster,
     from: &Spec,

@@ -25,8 +25,6 @@ mod rbac;
 mod selector;
 mod webhook_configuration;
 
-pub use checks::NOT_READY;
-pub(crate) use checks::UNREACHABLE;
 pub(crate) use core::volume::{
     default_storage_class, is_default_storage_class, names_storage_class,
 };

@@ -13,6 +13,7 @@ use super::{
     name,
     tokens::{Tokens, pair},
 };
+use schedlab_api::labels;
 use schedlab_scheduler_core::{
     Snapshot,
     model::{
@@ -85,7 +86,7 @@ impl Builder {
     fn node(&mut self, mut tokens: Tokens<'_>) {
         let name = name(tokens.first());
         let mut labels: Labels = tokens.each("label").into_iter().map(label).collect();
-        labels.insert("kubernetes.io/hostname".into(), name.clone());
+        labels.insert(labels::HOSTNAME.into(), name.clone());
         let gpu_milli = tokens.milli("gpus").unwrap_or(0);
         let node = Node {
             name: name.clone(),

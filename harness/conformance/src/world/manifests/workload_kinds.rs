@@ -1,14 +1,9 @@
 //! The objects of each kind of workload.
 
-use schedlab_api::{Value, json};
+use schedlab_api::{Value, annotations, api_versions, json, labels};
 
 use super::table::{Row, RowError};
 use super::workload::{WorkloadDraft, numbered_names};
-
-/// Annotation that names a pod's group.
-const GROUP: &str = "pod-group-name";
-/// Label that names a pod's sub-group.
-const SUB_GROUP: &str = "kai.scheduler/subgroup-name";
 
 const KINDS: [&str; 8] =
     ["pod", "gang", "job", "deployment", "statefulset", "jobset", "trainjob", "pytorchjob"];
@@ -87,8 +82,8 @@ fn add_gates(row: &Row<'_>, pods: &mut [Value]) -> Result<(), RowError> {
 
 /// Makes a pod a member of an existing group.
 fn join_gang(pod: &mut Value, gang: &str) {
-    pod["metadata"]["annotations"][GROUP] = json!(gang);
-    pod["metadata"]["annotations"]["kai.scheduler/skip-podgrouper"] = json!("true");
+    pod["metadata"]["annotations"][annotations::POD_GROUP_NAME] = json!(gang);
+    pod["metadata"]["annotations"][annotations::SKIP_POD_GROUPER] = json!("true");
 }
 
 /// A pod group and its pods, without an owner.
@@ -105,7 +100,7 @@ fn gang(row: &Row<'_>, draft: &WorkloadDraft) -> Result<Vec<Value>, RowError> {
     if let Some(class) = draft.pod_spec.get("priorityClassName") {
         spec["priorityClassName"] = class.clone();
     }
-    if let Some(value) = draft.labels.get("kai.scheduler/preemptibility") {
+    if let Some(value) = draft.labels.get(labels::PREEMPTIBILITY) {
         spec["preemptibility"] = value.clone();
     }
     if sub_groups.is_empty() {
@@ -118,7 +113,7 @@ fn gang(row: &Row<'_>, draft: &WorkloadDraft) -> Result<Vec<Value>, RowError> {
         }
     }
     let group = json!({
-        "apiVersion": "scheduling.run.ai/v2alpha2",
+        "apiVersion": api_versions::POD_GROUP,
         "kind": "PodGroup",
         "metadata": draft.metadata(),
         "spec": spec,
@@ -156,7 +151,7 @@ impl SubGroup {
         let mut pods = draft
             .standalone_pods(&numbered_names(&format!("{}-{}", draft.name, self.name), self.pods));
         for pod in &mut pods {
-            pod["metadata"]["labels"][SUB_GROUP] = json!(self.name);
+            pod["metadata"]["labels"][labels::SUB_GROUP] = json!(self.name);
         }
         pods
     }
@@ -201,7 +196,7 @@ fn job(row: &Row<'_>, draft: &WorkloadDraft) -> Result<Vec<Value>, RowError> {
         },
     });
     if let Some(min) = min_members(row, draft, 1)? {
-        job["metadata"]["annotations"]["kai.scheduler/batch-min-member"] = json!(min.to_string());
+        job["metadata"]["annotations"][annotations::BATCH_MIN_MEMBER] = json!(min.to_string());
     }
     Ok(vec![job])
 }
@@ -237,7 +232,7 @@ fn stateful_set(draft: &WorkloadDraft) -> Vec<Value> {
 /// A JobSet with one replicated job, `workers`.
 fn job_set(draft: &WorkloadDraft) -> Vec<Value> {
     vec![json!({
-        "apiVersion": "jobset.x-k8s.io/v1alpha2",
+        "apiVersion": api_versions::JOB_SET,
         "kind": "JobSet",
         "metadata": draft.metadata(),
         "spec": {"replicatedJobs": [replicated_job("workers", draft)]},
@@ -263,7 +258,7 @@ fn train_job(draft: &WorkloadDraft) -> Vec<Value> {
     let mut node = replicated_job("node", draft);
     node["template"]["spec"]["template"]["spec"]["containers"][0]["name"] = json!("node");
     let runtime = json!({
-        "apiVersion": "trainer.kubeflow.org/v1alpha1",
+        "apiVersion": api_versions::TRAIN_JOB,
         "kind": "ClusterTrainingRuntime",
         "metadata": {"name": draft.name},
         "spec": {
@@ -272,12 +267,12 @@ fn train_job(draft: &WorkloadDraft) -> Vec<Value> {
         },
     });
     let job = json!({
-        "apiVersion": "trainer.kubeflow.org/v1alpha1",
+        "apiVersion": api_versions::TRAIN_JOB,
         "kind": "TrainJob",
         "metadata": draft.metadata(),
         "spec": {
             "runtimeRef": {
-                "apiGroup": "trainer.kubeflow.org",
+                "apiGroup": api_versions::TRAINER_GROUP,
                 "kind": "ClusterTrainingRuntime",
                 "name": draft.name,
             },
@@ -302,7 +297,7 @@ fn py_torch_job(row: &Row<'_>, draft: &WorkloadDraft) -> Result<Vec<Value>, RowE
         spec["runPolicy"]["schedulingPolicy"]["minAvailable"] = json!(min);
     }
     Ok(vec![json!({
-        "apiVersion": "kubeflow.org/v1",
+        "apiVersion": api_versions::PYTORCH_JOB,
         "kind": "PyTorchJob",
         "metadata": draft.metadata(),
         "spec": spec,
