@@ -43,7 +43,7 @@ pub use install::HelmChart;
 pub use install::{SchedulerInstaller, check_local_image};
 pub use kind::KindOptions;
 pub use kubeconfig::KubeconfigAccess;
-pub use kubeconfig::{LOG_IN_HINT, PROXY_HINT};
+pub(crate) use kubeconfig::{LOG_IN_HINT, PROXY_HINT};
 use kwok::KubeletProvider;
 pub use kwok::{Kubelets, KwokBehavior};
 pub use node_pools::NodePool;
