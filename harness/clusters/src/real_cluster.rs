@@ -3,7 +3,7 @@
 //!
 //! A run uses one [`RealCluster`]; scenarios on several threads share it, each with its own prefix
 //! for names (`tenancy`). Not here: what a scenario does on its part of the cluster
-//! (`scenario_cluster`) and the removal of what a run created (`cleanup`).
+//! (`schedlab-conformance`) and the removal of what a run created (`cleanup`).
 
 #[cfg(feature = "container")]
 mod container;
