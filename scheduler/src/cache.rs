@@ -6,6 +6,7 @@
 //! `snapshot_builder` makes of it.
 
 mod assume;
+mod bind_backoff;
 mod bind_failures;
 mod bind_request;
 mod config_maps;
@@ -29,7 +30,9 @@ use schedlab_scheduler_core::model::{
     DisruptionBudget, LabelMismatch, Labels, Name, PodShape, Topology,
 };
 
-pub(crate) use bind_failures::{BINDING_ERROR, BindFailure};
+use bind_backoff::BindBackoffs;
+pub(crate) use bind_backoff::bind_backoff;
+pub(crate) use bind_failures::{BINDING_ERROR, BindFailure, remedy as bind_failure_remedy};
 pub(crate) use bind_request::BindRequestRecord;
 use config_maps::ConfigMaps;
 pub(crate) use group::{GroupResources, PodGroupRecord, SchedulingAttempts, is_failed_attempt};
@@ -117,6 +120,7 @@ pub(crate) struct ClusterCache {
     pub(crate) changes: Changes,
     shared_gpus: SharedGpus,
     shapes: BTreeSet<Arc<PodShape>>,
+    bind_backoffs: BindBackoffs,
     /// Counts the changes on which a decision may depend.
     pub(crate) revision: u64,
 }
@@ -242,16 +246,19 @@ impl ClusterCache {
         self.revision += 1;
         self.changes.everything = true;
     }
+        self.bind_backoffs.cluster_changed = true;
 
     fn node_changed(&mut self, node: Name) {
         self.revision += 1;
         self.changes.nodes.insert(node);
     }
+        self.bind_backoffs.cluster_changed = true;
 
     fn namespaces_changed(&mut self) {
         self.revision += 1;
         self.changes.namespaces = true;
     }
+        self.bind_backoffs.cluster_changed = true;
 
     fn budgets_changed(&mut self) {
         self.revision += 1;

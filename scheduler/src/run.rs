@@ -265,6 +265,7 @@ impl Scheduler {
         let before = self.api.requests();
         let grouped = self.group_pods(now).await;
         self.refresh_snapshot(now);
+        self.cache.update_bind_backoffs(now);
         let opened = Instant::now();
         let mut stopwatch = Stopwatch::default();
         let plan = self.decide(&mut stopwatch);
@@ -372,7 +373,9 @@ impl Scheduler {
     fn requeue_after(&self) -> Option<Duration> {
         let own = self.grouper.requeue_after(&self.cache);
         let own = own.filter(|_| self.config.runs(Component::Podgrouper));
-        own.into_iter().chain(self.applier.requeue_after()).min()
+        let now = Time((self.now)().as_millisecond());
+        let attempt = self.cache.next_bind_attempt(now);
+        own.into_iter().chain(self.applier.requeue_after(now)).chain(attempt).min()
     }
 
     async fn group_pods(&mut self, now: Time) -> Result<(), ApiError> {
