@@ -37,7 +37,7 @@ use crate::{
     snapshot_builder::BuiltSnapshot,
 };
 
-pub(crate) use events::{Event, EventType, InvolvedObject};
+pub(crate) use events::{Event, EventType, InvolvedObject, fnv1a};
 use evictions::EvictionGroupSizes;
 use pending_messages::MessageCache;
 pub(crate) use placements::shared_gpu_labels;

@@ -32,7 +32,7 @@ use crate::{
     logging::millis,
     progress::Progress,
     records::ObjectKey,
-    watch::{Kind, WatchEvent, Watches},
+    watch::{Kind, WatchEvent, Watched as _, Watches},
 };
 
 use attempt::{Attempt, AttemptOutcome};

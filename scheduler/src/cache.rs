@@ -35,7 +35,9 @@ pub(crate) use bind_backoff::bind_backoff;
 pub(crate) use bind_failures::{BINDING_ERROR, BindFailure, remedy as bind_failure_remedy};
 pub(crate) use bind_request::BindRequestRecord;
 use config_maps::ConfigMaps;
-pub(crate) use group::{GroupResources, PodGroupRecord, SchedulingAttempts, is_failed_attempt};
+pub(crate) use group::{
+    DERIVED_SPEC_ANNOTATION, GroupResources, PodGroupRecord, SchedulingAttempts, is_failed_attempt,
+};
 pub(crate) use node::NodeRecord;
 pub(crate) use queue::{QueueRecord, ReportedQueueStatus};
 use shared_gpus::SharedGpus;
@@ -118,9 +120,9 @@ pub(crate) struct ClusterCache {
     /// Pods of this scheduler by the pod group that they name.
     pub(crate) members: BTreeMap<ObjectKey, BTreeSet<Name>>,
     pub(crate) changes: Changes,
+    bind_backoffs: BindBackoffs,
     shared_gpus: SharedGpus,
     shapes: BTreeSet<Arc<PodShape>>,
-    bind_backoffs: BindBackoffs,
     /// Counts the changes on which a decision may depend.
     pub(crate) revision: u64,
 }
@@ -244,21 +246,21 @@ impl ClusterCache {
 
     fn everything_changed(&mut self) {
         self.revision += 1;
+        self.bind_backoffs.cluster_changed = true;
         self.changes.everything = true;
     }
-        self.bind_backoffs.cluster_changed = true;
 
     fn node_changed(&mut self, node: Name) {
         self.revision += 1;
+        self.bind_backoffs.cluster_changed = true;
         self.changes.nodes.insert(node);
     }
-        self.bind_backoffs.cluster_changed = true;
 
     fn namespaces_changed(&mut self) {
         self.revision += 1;
+        self.bind_backoffs.cluster_changed = true;
         self.changes.namespaces = true;
     }
-        self.bind_backoffs.cluster_changed = true;
 
     fn budgets_changed(&mut self) {
         self.revision += 1;

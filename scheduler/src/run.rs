@@ -34,7 +34,7 @@ use crate::{
     snapshot_builder::SnapshotBuilder,
     trace::TracedObserver,
     usage::{UsageHistory, UsageSource},
-    watch::{Kind, Need, Watches},
+    watch::{Kind, Need, Watched as _, Watches},
 };
 
 /// The first repetitions of a plan that debug builds verify; after them, every 60th is verified.
@@ -241,6 +241,7 @@ impl Scheduler {
         loop {
             match self.next().await {
                 Input::Watch(event) => self.handle(event),
+                Input::Owner(event) => self.handle_owner(event),
                 Input::Usage => self.handle_usage(),
                 Input::CycleDue => {
                     let number = self.config.progress.borrow().cycles + 1;
@@ -264,8 +265,8 @@ impl Scheduler {
         }
         let before = self.api.requests();
         let grouped = self.group_pods(now).await;
-        self.refresh_snapshot(now);
         self.cache.update_bind_backoffs(now);
+        self.refresh_snapshot(now);
         let opened = Instant::now();
         let mut stopwatch = Stopwatch::default();
         let plan = self.decide(&mut stopwatch);

@@ -11,7 +11,7 @@ use schedlab_scheduler::DefaultPriorities;
 use tower::{ServiceExt as _, service_fn};
 
 /// Creates a pod that requests a GPU. `owners` is an owner reference or a list of them.
-fn pod(lab: &Lab, name: &str, labels: &Value, owners: &Value) {
+pub(super) fn pod(lab: &Lab, name: &str, labels: &Value, owners: &Value) {
     let owners = if owners.is_array() { owners.clone() } else { json!([owners]) };
     let pod = json!({
         "apiVersion": "v1", "kind": "Pod",
@@ -32,7 +32,13 @@ fn owner(lab: &Lab, group: &str, plural: &str, kind: &str, spec: &Value) -> Valu
 }
 
 /// Like [`owner`], from an object with any fields.
-fn owner_from(lab: &Lab, group: &str, plural: &str, kind: &str, mut object: Value) -> Value {
+pub(super) fn owner_from(
+    lab: &Lab,
+    group: &str,
+    plural: &str,
+    kind: &str,
+    mut object: Value,
+) -> Value {
     lab.define_kind(group, "v1", plural, kind);
     let api_version = format!("{group}/v1");
     object["apiVersion"] = json!(api_version);
