@@ -40,8 +40,8 @@ pub(crate) use rules::{Link, annotation_fault};
 
 const POD_GROUP_API: &str = "scheduling.run.ai/v2alpha2";
 
-/// Time after which pods that could not be grouped are tried again. Owners of ungrouped pods are not
-/// watched, so a corrected owner causes no event.
+/// Time after which pods that could not be grouped are tried again, since the scheduler may not be
+/// allowed to watch their owners.
 const RETRY_PERIOD: Duration = Duration::from_mins(1);
 
 /// The most outdated groups that are derived again in one cycle. After a start all groups are.
@@ -332,14 +332,17 @@ impl PodGrouper {
     }
 
     /// Clears and returns the recorded grouping failures when they are due for a retry: after
-    /// [`RETRY_PERIOD`], or as soon as a Karta changed. Otherwise returns nothing.
+    /// [`RETRY_PERIOD`], or as soon as a Karta or an invalid owner changed. Otherwise returns
+    /// nothing.
     fn take_failures_if_due(
         &mut self,
         cache: &mut ClusterCache,
         now: Time,
         changes: &PendingKartaChanges,
     ) -> BTreeMap<ObjectKey, (u64, Malformed)> {
-        if changes.is_empty() && now.since(self.last_full_check) < RETRY_PERIOD {
+        let is_corrected = self.owner_watches.take_corrected();
+        let is_early = now.since(self.last_full_check) < RETRY_PERIOD;
+        if changes.is_empty() && !is_corrected && is_early {
             return BTreeMap::new();
         }
         self.last_full_check = now;
@@ -415,12 +418,11 @@ impl PodGrouper {
             defaults,
         };
         let found = rules::group_of(key, pod, &chain, around);
-        if let Ok(member) = &found {
-            let related = rules::related_object(pod, &chain).zip(beside);
-            let related = related.map(|(owner, object)| Link { owner, object });
-            let group = key_in_namespace(key, &member.group.name);
-            self.watch_owners(api, chain.iter().chain(&related), &group);
-        }
+        let group = found.as_ref().ok().map(|member| key_in_namespace(key, &member.group.name));
+        let related = rules::related_object(pod, &chain)
+            .map(|owner| Link { owner, object: beside.unwrap_or_default() });
+        let there = chain.iter().filter(|link| !link.object.is_null());
+        self.watch_owners(api, there.chain(&related), &key.namespace, group.as_ref());
         Ok(match found {
             Ok(member) if cache.is_in_pool(&member.group.labels) => {
                 GroupingResult::Member(Box::new(member))
@@ -436,18 +438,20 @@ impl PodGrouper {
         })
     }
 
-    /// Watches the owners from which the group was derived.
+    /// Watches the owners from which the group was derived; without one, those that are invalid.
     fn watch_owners<'l>(
         &mut self,
         api: &ApiClient,
         owners: impl Iterator<Item = &'l Link>,
-        group: &ObjectKey,
+        namespace: &Name,
+        group: Option<&ObjectKey>,
     ) {
         for Link { owner, object } in owners {
             let kind = (Name::clone(&owner.api_version), Name::clone(&owner.kind));
             let Some(Some(plural)) = self.plurals.get(&kind) else { continue };
             let resource = OwnerResource { api_version: kind.0, plural: plural.as_str().into() };
-            let key = key_in_namespace(group, &owner.name);
+            let (namespace, name) = (Name::clone(namespace), Name::clone(&owner.name));
+            let key = ObjectKey { namespace, name };
             self.owner_watches.record(&api.client, resource, key, object, group);
         }
     }

@@ -49,16 +49,20 @@ pub(super) struct OwnerWatches {
     owners: BTreeMap<(OwnerResource, ObjectKey), WatchedOwner>,
     /// Groups of which an owner changed since they were derived.
     outdated: BTreeSet<ObjectKey>,
+    /// An owner changed of which pods could not be grouped.
+    has_corrected: bool,
 }
 
 /// An owner, as it was when its groups were derived.
 struct WatchedOwner {
     version: OwnerVersion,
     groups: BTreeSet<ObjectKey>,
+    /// Pods of it could not be grouped.
+    is_invalid: bool,
 }
 
 /// What changes when a group may change, which a status does not.
-#[derive(PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq)]
 struct OwnerVersion {
     uid: Name,
     generation: Value,
@@ -83,36 +87,34 @@ impl OwnerVersion {
 }
 
 impl OwnerWatches {
-    /// The group was derived from this owner.
+    /// The group was derived from this owner; `None`: none could be derived.
     pub(super) fn record(
         &mut self,
         client: &Client,
         resource: OwnerResource,
         key: ObjectKey,
         object: &Value,
-        group: &ObjectKey,
+        group: Option<&ObjectKey>,
     ) {
-        if UNWATCHED_PLURALS.contains(&&*resource.plural) || object.is_null() {
+        if UNWATCHED_PLURALS.contains(&&*resource.plural) {
             return;
         }
         if !self.watches.contains(&resource) {
             self.watches.start_kind(client, resource.clone());
         }
         let version = OwnerVersion::of(object);
-        match self.owners.get_mut(&(resource.clone(), key.clone())) {
-            Some(owner) => {
-                // Its other groups were derived from an earlier version.
-                if owner.version != version {
-                    self.outdated.append(&mut owner.groups.clone());
-                    owner.version = version;
-                }
-                owner.groups.insert(group.clone());
-            }
-            None => {
-                let groups = BTreeSet::from([group.clone()]);
-                self.owners.insert((resource, key), WatchedOwner { version, groups });
-            }
+        let owner = self.owners.entry((resource, key)).or_insert_with(|| WatchedOwner {
+            version: version.clone(),
+            groups: BTreeSet::new(),
+            is_invalid: false,
+        });
+        if owner.version != version {
+            // Its other groups were derived from an earlier version.
+            self.outdated.extend(owner.groups.iter().cloned());
+            owner.version = version;
         }
+        owner.groups.extend(group.cloned());
+        owner.is_invalid = group.is_none();
     }
 
     /// The next event of any watch; waits forever while none is watched.
@@ -120,7 +122,7 @@ impl OwnerWatches {
         self.watches.next().await
     }
 
-    /// Handles an event. Returns whether a group became outdated.
+    /// Handles an event. Returns whether a pod must be grouped again.
     pub(super) fn on_event(&mut self, event: OwnerEvent) -> bool {
         match event {
             WatchEvent::Listed(resource, objects) => {
@@ -147,7 +149,13 @@ impl OwnerWatches {
         }
         owner.version = version;
         self.outdated.extend(owner.groups.iter().cloned());
+        self.has_corrected |= owner.is_invalid;
         true
+    }
+
+    /// Whether an owner changed of which pods could not be grouped, since the last call.
+    pub(super) fn take_corrected(&mut self) -> bool {
+        std::mem::take(&mut self.has_corrected)
     }
 
     /// Counts all groups as outdated: their owners may have changed while no pod grouper ran.
@@ -208,7 +216,7 @@ mod tests {
     fn watched(object: &Value) -> OwnerWatches {
         let mut watches = OwnerWatches::default();
         let groups = BTreeSet::from([key("g")]);
-        let owner = WatchedOwner { version: OwnerVersion::of(object), groups };
+        let owner = WatchedOwner { version: OwnerVersion::of(object), groups, is_invalid: false };
         watches.owners.insert((resource(), key("j")), owner);
         watches
     }
