@@ -221,7 +221,8 @@ fn current_reason(
     let at = session.pod(failed).sub_group;
     let sub_group = &group.sub_groups[at];
     let several = group.sub_groups.len() > 1;
-    let misses_minimum = below_minimum || members.of_sub_group(at).active < sub_group.min_member;
+    let minimum = members.remaining_minimum(group, at);
+    let misses_minimum = below_minimum || members.of_sub_group(at).active < minimum;
     if misses_minimum && (sub_group.min_member > 1 || several) {
         if let Some(requirements) = &mut fit_errors.node_requirements {
             requirements.requests =
@@ -236,7 +237,7 @@ fn current_reason(
         }
         return Reason::GangDoesNotFit {
             fitting: fitting + members.active(),
-            required: sub_group.min_member,
+            required: minimum,
             missing: waiting.saturating_sub(fitting).max(1),
             sub_group: several.then(|| sub_group.name.clone()),
             fit_errors: FitErrors { mutual_exclusion, ..fit_errors },
