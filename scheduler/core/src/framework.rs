@@ -14,6 +14,7 @@ mod caches;
 mod constraint_index;
 mod cycle_outcome;
 mod empty_cluster;
+mod evictable_capacity;
 mod exclusion;
 mod fit_errors;
 mod members;

@@ -97,7 +97,7 @@ pub(crate) fn solve(
     if let Some(depth) = statement.profile.queue_depth.get(&policy.action()) {
         jobs = first_per_queue(jobs, *depth);
     }
-    jobs.retain(|job| statement.fits_empty_cluster(job.key.group()));
+    jobs.retain(|job| statement.may_run_after_evictions(job.key.group()));
     // A group that lost pods in this cycle evicts no others in it: its lost pods come first in the
     // next cycle.
     let mut excluded: BTreeSet<PodGroupId> = accepted.victim_groups().collect();
@@ -385,7 +385,7 @@ fn search_among(
     policy: &impl EvictionPolicy,
     is_candidate: impl Fn(&EvictableUnit) -> bool,
 ) -> Option<Solution> {
-    if !statement.pods_fit_empty_cluster(&preemptor.pods) {
+    if !statement.pods_may_run_after_evictions(preemptor.group, &preemptor.pods) {
         return None;
     }
     let eligibility = |pod: PodId| ShapeEligibility {
