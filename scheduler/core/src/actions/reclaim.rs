@@ -10,12 +10,13 @@ use crate::{
     plan::EvictionCause,
     profile::Action,
     queues::{
-        reclaim::{Reclaimer, Victims},
+        reclaim::{Reclaimer, RemainingUse, Victims},
         usage_lines,
     },
+    resources::PerResource,
     solver::{
-        AcceptedSolutions, EvictableUnit, EvictionPolicy, Portion, Preemptor, SearchContext,
-        Solution, min_runtime, solve,
+        AcceptedSolutions, EvictableUnit, EvictionPolicy, Portion, Preemptor, Restriction,
+        SearchContext, Solution, min_runtime, solve,
     },
 };
 
@@ -56,6 +57,37 @@ impl EvictionPolicy for Reclaim {
                 min_runtime::reclaim_protection(context, preemptor.queue, unit.group)
             }
         }
+    }
+
+    /// A queue may not end over its fair share when it takes from a sibling. So its ancestors that
+    /// would exceed theirs first take back what their own queues borrowed: level by level upward.
+    fn restrictions(&self, context: &SearchContext<'_>, preemptor: &Preemptor) -> Vec<Restriction> {
+        let (accounts, nothing) = (context.accounts, PerResource::default());
+        let mut restrictions = Vec::new();
+        let mut share_bounds = Vec::new();
+        for queue in accounts.path(preemptor.queue) {
+            if !accounts.fits_fair_share(queue, preemptor.share_request, nothing) {
+                share_bounds.push(queue);
+            }
+            if !share_bounds.is_empty() {
+                let within = accounts.account(queue).parent;
+                restrictions.push(Restriction { within, share_bounds: share_bounds.clone() });
+            }
+        }
+        if restrictions.is_empty() {
+            restrictions.push(Restriction { within: None, share_bounds });
+        }
+        restrictions
+    }
+
+    fn may_evict_next(
+        &self,
+        context: &SearchContext<'_>,
+        preemptor: &Preemptor,
+        remaining: &mut RemainingUse,
+        unit: &EvictableUnit,
+    ) -> bool {
+        reclaimer(preemptor).take_next(context.accounts, remaining, unit.queue, unit.amount)
     }
 
     fn accepts(

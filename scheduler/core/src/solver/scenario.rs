@@ -160,7 +160,7 @@ impl<A: Fn(&Solution) -> bool> Search<'_, '_, '_, A> {
     /// minimum is among them.
     fn with_surplus(&self, mut chosen: BTreeSet<UnitKey>) -> Vec<EvictableUnit> {
         let accounts = self.statement.accounts();
-        let mut limits = LimitCheck::default();
+        let mut limits = LimitCheck::with_shares(self.share_bounds);
         let first = self.assumed_evicted.iter().filter(|unit| chosen.contains(&unit.key));
         first.for_each(|unit| limits.free(accounts, unit));
         for unit in &self.assumed_evicted {
@@ -212,11 +212,38 @@ impl<A: Fn(&Solution) -> bool> Search<'_, '_, '_, A> {
             self.statement.undo_to(start);
             more = Some(std::mem::replace(&mut evicted, leaving));
         };
+        let is_solved = solution.is_some();
         let solution = solution.filter(|solution| (self.accepts)(solution));
         if solution.is_none() {
+            self.is_rejected |= is_solved;
             self.statement.undo_to(start);
         }
-        solution
+        solution.map(|solution| self.without_victims_in_vain(solution))
+    }
+
+    /// The solution without victims that leave only for a fair share: nothing keeps them from
+    /// returning to their places.
+    fn without_victims_in_vain(&mut self, mut solution: Solution) -> Solution {
+        if self.share_bounds.is_empty() {
+            return solution;
+        }
+        let mut leaving = BTreeSet::new();
+        let mut victims = Vec::new();
+        while let Some(unit) = solution.victims.pop() {
+            let is_surplus = leaving.contains(&unit.group);
+            if !is_surplus && could_stay(self.statement, &unit) {
+                for (pod, _) in &unit.pods {
+                    self.statement.cancel_eviction(*pod);
+                }
+                continue;
+            }
+            if unit.portion == Portion::Minimum {
+                leaving.insert(unit.group);
+            }
+            victims.push(unit);
+        }
+        victims.reverse();
+        Solution { victims, ..solution }
     }
 
     /// Places the job and the evicted units, each in its turn. Units that come before the job go to
@@ -226,7 +253,11 @@ impl<A: Fn(&Solution) -> bool> Search<'_, '_, '_, A> {
             self.statement.evict(*pod);
         }
         let requeued = requeued_units(self.statement, evicted);
-        let mut relocation = RelocationCheck::new(self.free_after_evictions(&requeued), self.mode);
+        let mut relocation = RelocationCheck::new(
+            self.free_after_evictions(&requeued),
+            self.mode,
+            self.share_bounds,
+        );
         let units = requeued.iter().map(AsRef::as_ref);
         let mut simulation =
             RequeueSimulation::new(self.statement, self.pending, [self.preemptor], units);
@@ -254,8 +285,9 @@ impl<A: Fn(&Solution) -> bool> Search<'_, '_, '_, A> {
                 }
                 Participant::Victim(unit) => {
                     let may_stay = is_preemptor_placed && !relocation.is_moving(unit.group);
-                    let stays =
-                        may_stay && keep_in_place(self.statement, unit, &excluding, self.mode);
+                    let stays = may_stay
+                        && relocation.is_within_shares(self.statement, unit)
+                        && keep_in_place(self.statement, unit, &excluding, self.mode);
                     let is_kept_or_moved = stays || relocation.relocate(self.statement, unit);
                     (unit.queue, unit.amount, is_kept_or_moved)
                 }
