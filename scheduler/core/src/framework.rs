@@ -38,7 +38,7 @@ use crate::{
 pub use cycle_outcome::{MinRuntimeProtection, ScenarioCounts};
 pub use members::{Members, SubGroupMembers};
 pub use node::{
-    Availability, ChangeCursor, ChangedNodes, Device, DeviceChoice, Fit, NodeInfo,
+    Availability, ChangeCursor, ChangedNodes, Device, DeviceChoice, DeviceOrder, Fit, NodeInfo,
     NumaZoneCapacity, SharedDevice,
 };
 pub(crate) use node::{CapacityRequest, FreeCapacity, FreedCapacity, fraction_on};

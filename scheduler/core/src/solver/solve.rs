@@ -170,7 +170,7 @@ impl SolverState {
         if !jobs.iter().any(may_start) {
             return None;
         }
-        let candidates = EvictionCandidates::new(session);
+        let candidates = EvictionCandidates::new(session, policy.mode());
         candidates.queues().next()?;
         let classes = jobs.iter().map(|job| (*job, job_class(session, job.key.group())));
         let pending = PendingJobs::new(session.accounts(), classes);
