@@ -59,8 +59,9 @@ impl EvictionPolicy for Reclaim {
         }
     }
 
-    /// A queue may not end over its fair share when it takes from a sibling. So its ancestors that
-    /// would exceed theirs first take back what their own queues borrowed: level by level upward.
+    /// A queue may not end over its fair share when it takes from a sibling. So the searches go
+    /// level by level upward, and ancestors that would exceed their fair shares first take back
+    /// what their own queues borrowed.
     fn restrictions(&self, context: &SearchContext<'_>, preemptor: &Preemptor) -> Vec<Restriction> {
         let (accounts, nothing) = (context.accounts, PerResource::default());
         let mut restrictions = Vec::new();
@@ -69,13 +70,8 @@ impl EvictionPolicy for Reclaim {
             if !accounts.fits_fair_share(queue, preemptor.share_request, nothing) {
                 share_bounds.push(queue);
             }
-            if !share_bounds.is_empty() {
-                let within = accounts.account(queue).parent;
-                restrictions.push(Restriction { within, share_bounds: share_bounds.clone() });
-            }
-        }
-        if restrictions.is_empty() {
-            restrictions.push(Restriction { within: None, share_bounds });
+            let within = accounts.account(queue).parent;
+            restrictions.push(Restriction { within, share_bounds: share_bounds.clone() });
         }
         restrictions
     }

@@ -201,6 +201,7 @@ impl<A: Fn(&Solution) -> bool> Search<'_, '_, '_, A> {
         let solution = loop {
             if !self.requeue(&evicted, Relocation::Anywhere) {
                 self.statement.undo_to(start);
+                self.is_rejected |= more.is_some();
                 let more = more.filter(|more| self.requeue(more, Relocation::Nowhere));
                 let are_all_leaving = |more: &Vec<EvictableUnit>| self.are_all_leaving(more);
                 break more.filter(are_all_leaving).map(|more| self.solution_for(more));
@@ -218,23 +219,31 @@ impl<A: Fn(&Solution) -> bool> Search<'_, '_, '_, A> {
             self.is_rejected |= is_solved;
             self.statement.undo_to(start);
         }
-        solution.map(|solution| self.without_victims_in_vain(solution))
+        match solution {
+            Some(solution) if !self.share_bounds.is_empty() => {
+                let start = self.statement.checkpoint();
+                let fewer = self.without_victims_in_vain(solution.clone());
+                if (self.accepts)(&fewer) {
+                    return Some(fewer);
+                }
+                self.statement.undo_to(start);
+                Some(solution)
+            }
+            other => other,
+        }
     }
 
     /// The solution without victims that leave only for a fair share: nothing keeps them from
     /// returning to their places.
     fn without_victims_in_vain(&mut self, mut solution: Solution) -> Solution {
-        if self.share_bounds.is_empty() {
-            return solution;
-        }
+        let pods = self.preemptor.pods.iter().copied();
+        let excluding: Vec<PodId> =
+            pods.filter(|pod| self.statement.has_anti_affinity(*pod)).collect();
         let mut leaving = BTreeSet::new();
         let mut victims = Vec::new();
         while let Some(unit) = solution.victims.pop() {
             let is_surplus = leaving.contains(&unit.group);
-            if !is_surplus && could_stay(self.statement, &unit) {
-                for (pod, _) in &unit.pods {
-                    self.statement.cancel_eviction(*pod);
-                }
+            if !is_surplus && keep_in_place(self.statement, &unit, &excluding, self.mode) {
                 continue;
             }
             if unit.portion == Portion::Minimum {

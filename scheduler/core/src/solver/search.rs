@@ -43,7 +43,7 @@ pub(crate) struct Search<'a, 's, 'p, A> {
     pub(crate) assumed_evicted: Vec<&'p EvictableUnit>,
     /// Ancestors of the job's queue that must stay within their fair shares.
     pub(crate) share_bounds: &'p [QueueId],
-    /// A simulated solution was not acceptable.
+    /// In a simulation the job was placed, but the solution was not acceptable or did not last.
     pub(crate) is_rejected: bool,
     /// In a simulation, other jobs came first and took capacity that was freed for this one.
     pub(crate) is_contested: bool,
@@ -55,7 +55,7 @@ pub(crate) struct Search<'a, 's, 'p, A> {
 pub(super) enum SearchOutcome {
     /// An acceptable solution.
     Solved(Solution),
-    /// The job fits once pods are evicted, but no solution was acceptable.
+    /// The job fits once pods are evicted, but no solution was acceptable or lasted.
     Rejected,
     /// The job does not fit.
     NotFound,

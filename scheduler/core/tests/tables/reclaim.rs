@@ -595,6 +595,44 @@ fn a_guarantee_is_served_whatever_units_the_borrowers_run() {
         ",
         ),
         (
+            "relatives suffice, though others exceed their shares further",
+            "
+            node n1 gpus=8
+            queue d0 quota=3
+            queue d1 quota=4
+            queue q0 parent=d0 quota=1
+            queue q1 parent=d1 quota=1
+            queue q2 parent=d1 quota=3
+            queue hero parent=d0 quota=2
+            job w0 gpus=2 queue=q0 on n1
+            gang w1 pods=1 gpus=1 queue=q0 on n1
+            job w2 gpus=3 queue=q1 on n1
+            gang w3 pods=2 gpus=1 queue=q2 on n1 n1
+            gang owned pods=2 gpus=1 queue=hero
+        ",
+        ),
+        (
+            "the first victims would return before the owner",
+            "
+            node n1 gpus=11
+            queue d0 quota=5
+            queue d1 quota=2
+            queue d2 quota=2
+            queue q0 parent=d0 quota=0
+            queue q1 parent=d1 quota=1
+            queue q2 parent=d1 quota=1
+            queue q3 parent=d2 quota=2
+            queue hero parent=d0 quota=5
+            job w0 gpus=2 queue=q0 on n1
+            gang w1 pods=1 gpus=1 queue=q0 on n1
+            job w2 gpus=1 queue=q1 on n1
+            gang w3 pods=3 gpus=1 queue=q1 on n1 n1 n1
+            job w4 gpus=1 queue=q3 on n1
+            gang w5 pods=2 gpus=1 queue=q3 on n1 n1
+            gang owned pods=5 gpus=1 queue=hero
+        ",
+        ),
+        (
             "one pod on one of several nodes",
             "
             node n1 gpus=4
