@@ -7,9 +7,10 @@ use ::http::header::CONTENT_TYPE;
 
 use super::protobuf;
 use crate::api_types::error::{ApiError, go_json};
+use crate::api_types::kinds::typed;
 use crate::store::{DuplicateFields, PatchBody};
 use duplicates::DuplicateField;
-use schedlab_api::{Value, object::go_type};
+use schedlab_api::{Map, Value, object::go_type};
 
 /// The maximum size of a request body, as in kube-apiserver.
 pub(super) const BODY_BYTES_MAX: usize = 3 * 1024 * 1024;
@@ -39,6 +40,17 @@ pub(super) fn decode_object(
     body: &[u8],
     kind: &str,
 ) -> Result<WithDuplicates<Value>, ApiError> {
+    let decoded = decode_any(headers, body)?;
+    decoded.map_err(|why| {
+        unrecognized_object(body, kind, &format!("couldn't get version/kind; {why}"))
+    })
+}
+
+/// Decodes an object. The inner error is that of the body.
+fn decode_any(
+    headers: &HeaderMap,
+    body: &[u8],
+) -> Result<Result<WithDuplicates<Value>, String>, ApiError> {
     let object = match content_type(headers) {
         "" | "application/json" => json(body).map_err(|why| format!("json parse error: {why}")),
         "application/yaml" => json_or_yaml(body),
@@ -53,13 +65,14 @@ pub(super) fn decode_object(
             ]));
         }
     };
-    let object = object.and_then(|(object, duplicates)| match go_type(&object) {
-        "object" | "null" => Ok((object, duplicates)),
-        found => Err(format!("json parse error: {}", go_json::not_an_object(found))),
-    });
-    object.map_err(|why| {
-        unrecognized_object(body, kind, &format!("couldn't get version/kind; {why}"))
-    })
+    Ok(object.and_then(|(object, duplicates)| {
+        let why = match go_type(&object) {
+            "object" => go_json::type_meta_error(&object),
+            "null" => None,
+            found => Some(go_json::not_an_object(found)),
+        };
+        why.map_or(Ok((object, duplicates)), |why| Err(format!("json parse error: {why}")))
+    }))
 }
 
 /// The 400 error for a body without a recognizable kind.
@@ -77,13 +90,18 @@ pub(super) fn unrecognized_object(body: &[u8], kind: &str, why: &str) -> ApiErro
     ))
 }
 
-/// Decodes an object; `None` for an empty body.
-pub(super) fn optional_object(
-    headers: &HeaderMap,
-    body: &[u8],
-    kind: &str,
-) -> Result<Option<Value>, ApiError> {
-    if body.is_empty() { Ok(None) } else { object(headers, body, kind).map(Some) }
+/// Decodes a `DeleteOptions` body; `None` for an empty body.
+pub(super) fn delete_options(headers: &HeaderMap, body: &[u8]) -> Result<Option<Value>, ApiError> {
+    if body.is_empty() {
+        return Ok(None);
+    }
+    let (mut options, _) = decode_any(headers, body)?
+        .map_err(|why| ApiError::bad_request(format!("couldn't get version/kind; {why}")))?;
+    if options.is_null() {
+        options = Value::Object(Map::new());
+    }
+    typed::decode_delete_options(&mut options).map_err(ApiError::bad_request)?;
+    Ok(Some(options))
 }
 
 /// Decodes a patch by its content type. Custom kinds do not support strategic merge patches.

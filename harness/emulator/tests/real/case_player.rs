@@ -7,6 +7,7 @@ use http::Request;
 use http_body_util::BodyExt;
 use kube::Client;
 use kube::client::Body;
+use regex::{Captures, Regex};
 use schedlab_api::Value;
 
 use crate::normalizer::Normalizer;
@@ -51,6 +52,7 @@ impl RecordedResponse {
 pub(crate) struct CasePlayer<'c> {
     client: &'c Client,
     variables: BTreeMap<String, String>,
+    repetition: Regex,
     normalizer: Normalizer,
 }
 
@@ -66,7 +68,12 @@ impl<'c> CasePlayer<'c> {
             ("hook".to_owned(), webhook.url.clone()),
             ("ca".to_owned(), webhook.authority.clone()),
         ]);
-        let mut player = Self { client, variables, normalizer: Normalizer::default() };
+        let mut player = Self {
+            client,
+            variables,
+            repetition: Regex::new(r"\{(\d+) x ([^ }]+|\})\}").unwrap(),
+            normalizer: Normalizer::default(),
+        };
         let account = "{metadata: {name: default}}";
         for (path, body) in [
             ("/api/v1/namespaces", format!("metadata: {{name: {namespace}}}")),
@@ -180,9 +187,11 @@ impl<'c> CasePlayer<'c> {
     }
 
     fn substitute(&self, text: &str) -> String {
-        self.variables.iter().fold(text.to_owned(), |text, (name, value)| {
+        let text = self.variables.iter().fold(text.to_owned(), |text, (name, value)| {
             text.replace(&format!("{{{name}}}"), value)
-        })
+        });
+        let repeated = |found: &Captures<'_>| found[2].repeat(found[1].parse().unwrap());
+        self.repetition.replace_all(&text, repeated).into_owned()
     }
 }
 

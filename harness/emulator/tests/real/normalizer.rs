@@ -123,13 +123,15 @@ impl Normalizer {
     }
 
     pub(crate) fn text(&mut self, text: &str) -> String {
-        let text =
-            self.time.replace_all(
-                text,
-                |found: &Captures<'_>| {
-                    if found.get(1).is_some() { "TIME.MICRO" } else { "TIME" }
-                },
-            );
+        let text = self.time.replace_all(text, |found: &Captures<'_>| {
+            match found.get(1).map_or(0, |fraction| fraction.len() - 1) {
+                // Times in requests are of the year 2006 where their form matters.
+                _ if found[0].starts_with("2006-") => found[0].to_owned(),
+                0 => "TIME".to_owned(),
+                6 => "TIME.MICRO".to_owned(),
+                digits => format!("TIME with {digits} digits"),
+            }
+        });
         let uids = &mut self.uids;
         let text =
             self.uid.replace_all(&text, |found: &Captures<'_>| ordinal(uids, &found[0], "uid"));

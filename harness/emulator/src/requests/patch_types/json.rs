@@ -1,10 +1,11 @@
 //! JSON Patch (RFC 6902) and merge patch (RFC 7386), which need no type information.
 
-use json_patch::{AddOperation, PatchOperation};
+use json_patch::jsonptr::PointerBuf;
+use json_patch::{AddOperation, CopyOperation, PatchOperation, ReplaceOperation, TestOperation};
 
 use super::unprocessable_patch;
 use crate::api_types::error::ApiError;
-use schedlab_api::{Map, Value, object};
+use schedlab_api::{Map, Value, object, object::text};
 
 /// The maximum number of operations, as in the API server.
 const OPERATIONS_MAX: usize = 10_000;
@@ -20,7 +21,7 @@ pub(crate) fn apply_json_patch(current: &Value, patch: &Value) -> Result<Value, 
         return Err(undecodable_patch(patch, "[]handlers.jsonPatchOp"));
     }
     let operations: json_patch::Patch =
-        schedlab_api::from_value(patch.clone()).map_err(|_| unprocessable_patch())?;
+        schedlab_api::from_value(with_null_values(patch)).map_err(|_| unprocessable_patch())?;
     if operations.0.len() > OPERATIONS_MAX {
         let message = format!(
             "The allowed maximum operations in a JSON patch is {OPERATIONS_MAX}, got {}",
@@ -30,20 +31,49 @@ pub(crate) fn apply_json_patch(current: &Value, patch: &Value) -> Result<Value, 
     }
     let mut patched = current.clone().into();
     for operation in operations.0 {
-        let operation = json_patch::Patch(vec![with_lenient_replace(operation, &patched)]);
+        let Some(operation) = with_absent_as_null(operation, &patched) else { continue };
+        let operation = json_patch::Patch(vec![operation]);
         json_patch::patch_unsafe(&mut patched, &operation).map_err(|_| unprocessable_patch())?;
     }
     if patched.is_object() { Ok(patched.into()) } else { Err(unprocessable_patch()) }
 }
 
-/// Unlike RFC 6902, the library of the API server accepts `replace` for a missing key of a map.
-fn with_lenient_replace(operation: PatchOperation, current: &serde_json::Value) -> PatchOperation {
-    let PatchOperation::Replace(replace) = operation else { return operation };
-    let parent = replace.path.parent().and_then(|parent| current.pointer(parent.as_str()));
-    if parent.is_some_and(serde_json::Value::is_object) {
-        return PatchOperation::Add(AddOperation { path: replace.path, value: replace.value });
+/// Unlike RFC 6902, the library of the API server takes an operation without `value` for one with
+/// null.
+fn with_null_values(patch: &Value) -> Value {
+    let mut patch = patch.clone();
+    for operation in patch.as_array_mut().into_iter().flatten() {
+        if operation.is_object() && matches!(text(operation, &["op"]), "add" | "replace" | "test") {
+            object::set_default(operation, &["value"], Value::Null);
+        }
     }
-    PatchOperation::Replace(replace)
+    patch
+}
+
+/// Unlike RFC 6902, the library of the API server takes a missing key of a map for a null: `replace`
+/// adds it, `copy` copies a null, and `test` finds a null. `None` if nothing is left to do.
+fn with_absent_as_null(
+    operation: PatchOperation,
+    current: &serde_json::Value,
+) -> Option<PatchOperation> {
+    let is_absent_key = |path: &PointerBuf| {
+        let parent = path.parent().and_then(|parent| current.pointer(parent.as_str()));
+        parent.is_some_and(serde_json::Value::is_object) && current.pointer(path.as_str()).is_none()
+    };
+    Some(match operation {
+        PatchOperation::Replace(ReplaceOperation { path, value }) if is_absent_key(&path) => {
+            PatchOperation::Add(AddOperation { path, value })
+        }
+        PatchOperation::Copy(CopyOperation { from, path }) if is_absent_key(&from) => {
+            PatchOperation::Add(AddOperation { path, value: serde_json::Value::Null })
+        }
+        PatchOperation::Test(TestOperation { path, value })
+            if value.is_null() && is_absent_key(&path) =>
+        {
+            return None;
+        }
+        other => other,
+    })
 }
 
 /// 400: the patch has the wrong JSON type.
