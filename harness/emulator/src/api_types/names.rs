@@ -3,11 +3,13 @@
 
 /// RFC 1123 label, for instance a namespace or container name.
 pub(crate) fn dns_label_violation(name: &str) -> Option<String> {
-    let fine = name.len() <= 63 && is_dns_label(name);
     if name.len() > 63 {
         return Some("must be no more than 63 characters".to_owned());
     }
-    (!fine).then(|| {
+    if name.contains('.') && dns_subdomain_violation(name).is_none() {
+        return Some("must not contain dots".to_owned());
+    }
+    (!is_dns_label(name)).then(|| {
         "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', \
          and must start and end with an alphanumeric character (e.g. 'my-name',  or '123-abc', \
          regex used for validation is '[a-z0-9]([-a-z0-9]*[a-z0-9])?')"

@@ -40,10 +40,7 @@ pub(super) fn decode_object(
     body: &[u8],
     kind: &str,
 ) -> Result<WithDuplicates<Value>, ApiError> {
-    let decoded = decode_any(headers, body)?;
-    decoded.map_err(|why| {
-        unrecognized_object(body, kind, &format!("couldn't get version/kind; {why}"))
-    })
+    decode_any(headers, body)?.map_err(|why| unrecognized_object(body, kind, &why))
 }
 
 /// Decodes an object. The inner error is that of the body.
@@ -65,13 +62,21 @@ fn decode_any(
             ]));
         }
     };
-    Ok(object.and_then(|(object, duplicates)| {
+    let object = object.and_then(|(object, duplicates)| {
         let why = match go_type(&object) {
             "object" => go_json::type_meta_error(&object),
             "null" => None,
             found => Some(go_json::not_an_object(found)),
         };
         why.map_or(Ok((object, duplicates)), |why| Err(format!("json parse error: {why}")))
+    });
+    let object = object.map_err(|why| format!("couldn't get version/kind; {why}"));
+    Ok(object.and_then(|(object, duplicates)| {
+        let version = object["apiVersion"].as_str().unwrap_or_default();
+        if version.matches('/').count() > 1 {
+            return Err(format!("unexpected GroupVersion string: {version}"));
+        }
+        Ok((object, duplicates))
     }))
 }
 
@@ -95,13 +100,30 @@ pub(super) fn delete_options(headers: &HeaderMap, body: &[u8]) -> Result<Option<
     if body.is_empty() {
         return Ok(None);
     }
-    let (mut options, _) = decode_any(headers, body)?
-        .map_err(|why| ApiError::bad_request(format!("couldn't get version/kind; {why}")))?;
+    let (mut options, _) = decode_any(headers, body)?.map_err(ApiError::bad_request)?;
     if options.is_null() {
         options = Value::Object(Map::new());
     }
+    check_options_kind(&options)?;
     typed::decode_delete_options(&mut options).map_err(ApiError::bad_request)?;
     Ok(Some(options))
+}
+
+/// Refuses options of another kind. The body of a deletion need not name its kind.
+fn check_options_kind(options: &Value) -> Result<(), ApiError> {
+    let text = |field: &str| options[field].as_str().filter(|text| !text.is_empty());
+    let version = text("apiVersion").unwrap_or("v1");
+    let why = match text("kind") {
+        None | Some("DeleteOptions") => return Ok(()),
+        Some("Status") => {
+            "converting (v1.Status) to (v1.DeleteOptions): unknown conversion".to_owned()
+        }
+        Some(other) => format!(
+            "no kind {other:?} is registered for version {version:?} in scheme \
+             \"pkg/runtime/scheme.go:111\""
+        ),
+    };
+    Err(ApiError::bad_request(why))
 }
 
 /// Decodes a patch by its content type. Custom kinds do not support strategic merge patches.

@@ -5,7 +5,7 @@ use ::http::header::USER_AGENT;
 
 use super::RequestContext;
 use super::decode::{self, WithDuplicates};
-use super::query::{invalid_options, parse_propagation};
+use super::query::{invalid_options, parse_dry_run, parse_propagation};
 use super::response::{self, ApiResponse};
 use crate::api_types::error::ApiError;
 use crate::api_types::kinds::Origin;
@@ -234,9 +234,9 @@ impl RequestContext<'_> {
             },
         };
         let mut write = self.write(Op::Delete(options))?;
-        let runs = body["dryRun"].as_array().map_or(&[][..], Vec::as_slice);
         if !body.is_null() {
-            write.dry_run = runs.iter().any(|run| run == "All");
+            let runs = body["dryRun"].as_array().into_iter().flatten().filter_map(Value::as_str);
+            write.dry_run = parse_dry_run(&runs.collect::<Vec<_>>(), "DeleteOptions")?;
         }
         Ok((write, orphan == Some(false)))
     }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::patch::record_managed_fields;
 use super::request::WriteRequest;
 use super::webhooks::{self, AdmissionPoint};
-use super::{crd, quota};
+use super::{check_size, crd, quota};
 use crate::admission;
 use crate::api_types::error::ApiError;
 use crate::api_types::kinds::{Generation, Origin};
@@ -46,6 +46,7 @@ pub(super) fn create_decoded(
     admission::check(&request.admission(store), &mut object)?;
     crd::warn_unrecognized_formats(request, None, &object);
     webhooks::validate(store, request, AdmissionPoint::create(), &object)?;
+    check_size(request, &object)?;
     let charged = quota::charge(store, request, None, &object)?;
     if store.find(&request.key).is_some() {
         return Err(ApiError::already_exists(&request.key.resource, &request.key.name).into());

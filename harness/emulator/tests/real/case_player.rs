@@ -53,6 +53,7 @@ pub(crate) struct CasePlayer<'c> {
     client: &'c Client,
     variables: BTreeMap<String, String>,
     repetition: Regex,
+    stem: Regex,
     normalizer: Normalizer,
 }
 
@@ -72,6 +73,7 @@ impl<'c> CasePlayer<'c> {
             client,
             variables,
             repetition: Regex::new(r"\{(\d+) x ([^ }]+|\})\}").unwrap(),
+            stem: Regex::new(r#"generateName: "?([^",}]+)"#).unwrap(),
             normalizer: Normalizer::default(),
         };
         let account = "{metadata: {name: default}}";
@@ -97,6 +99,9 @@ impl<'c> CasePlayer<'c> {
     }
 
     async fn response_to(&mut self, step: &Step) -> RecordedResponse {
+        let body = self.substitute(&step.body);
+        let stem = self.stem.captures(&body).map(|found| found[1].to_owned());
+        self.normalizer.expect_generated(stem.as_deref());
         let request = self.request(step);
         let response = self.client.send(request).await.unwrap();
         let code = response.status().as_u16();

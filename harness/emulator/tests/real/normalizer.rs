@@ -13,6 +13,8 @@ pub(crate) struct Normalizer {
     /// The number of revisions seen per object.
     seen: BTreeMap<String, usize>,
     names: BTreeMap<String, String>,
+    /// The name that the server generates for the request, also if it refuses it.
+    generated: Option<Regex>,
     age: Regex,
     current: Regex,
     time: Regex,
@@ -31,6 +33,7 @@ impl Default for Normalizer {
             revisions: BTreeMap::new(),
             seen: BTreeMap::new(),
             names: BTreeMap::new(),
+            generated: None,
             age: regex(r"^\d{1,2}s$"),
             current: regex(r"current: \d+"),
             time: regex(r"\b\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z"),
@@ -55,6 +58,15 @@ impl Normalizer {
             return by_name(value);
         }
         value
+    }
+
+    /// Expects names that are generated from this stem; `None` if the request has none.
+    pub(crate) fn expect_generated(&mut self, stem: Option<&str>) {
+        self.generated = stem.map(|stem| {
+            let start: String = stem.chars().take(58).collect();
+            let suffix = "[b-df-hj-np-tv-z2-9]{5}";
+            Regex::new(&format!("(^|\"){}{suffix}($|\")", regex::escape(&start))).unwrap()
+        });
     }
 
     /// Collects the generated names in a value.
@@ -135,6 +147,10 @@ impl Normalizer {
         let uids = &mut self.uids;
         let text =
             self.uid.replace_all(&text, |found: &Captures<'_>| ordinal(uids, &found[0], "uid"));
+        let text = match &self.generated {
+            Some(generated) => generated.replace_all(&text, "${1}<made>${2}"),
+            None => text,
+        };
         // The current revision depends on other writes.
         let text = self.current.replace_all(&text, "current: RV");
         let text = self.address.replace_all(&text, "127.0.0.1:PORT");

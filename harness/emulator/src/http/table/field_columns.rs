@@ -68,7 +68,6 @@ pub(super) fn columns(group: &str, kind: &str) -> Option<&'static [FieldColumn]>
         ("rbac", "RoleBinding" | "ClusterRoleBinding") => BINDING,
         ("storage", "StorageClass") => STORAGE_CLASS,
         ("storage", "CSIDriver") => DRIVER,
-        ("storage", "CSIStorageCapacity") => CAPACITY,
         ("storage", "CSINode") => STORAGE_NODE,
         ("storage", "VolumeAttachment") => ATTACHMENT,
         ("resource", "ResourceSlice") => DEVICES,
@@ -179,10 +178,6 @@ const DRIVER: &[FieldColumn] = &[
     column("RequiresRepublish", Flag(&["spec", "requiresRepublish"])),
     column("Modes", Computed(lifecycle_modes)),
     AGE,
-];
-const CAPACITY: &[FieldColumn] = &[
-    column("StorageClassName", Text(&["storageClassName"])),
-    column("Capacity", TextOr(&["capacity"], "<unset>")),
 ];
 const ATTACHMENT: &[FieldColumn] = &[
     column("Attacher", Text(&["spec", "attacher"])),

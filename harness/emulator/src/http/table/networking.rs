@@ -11,8 +11,6 @@ use schedlab_api::{
 
 /// The number of items that a cell shows.
 const SHOWN: usize = 3;
-/// The maximum length of an ingress' address.
-const ADDRESS_WIDTH: usize = 16;
 
 /// The addresses of endpoints, with their ports.
 pub(super) fn endpoints(endpoints: &Value) -> String {
@@ -96,7 +94,7 @@ pub(super) fn hosts(ingress: &Value) -> String {
     }
 }
 
-/// The addresses of an ingress' load balancer, cut to the width of the column.
+/// The addresses of an ingress' load balancer.
 pub(super) fn ingress_address(ingress: &Value) -> String {
     let points = list(ingress, &["status", "loadBalancer", "ingress"]).iter();
     let addresses: BTreeSet<&str> = points
@@ -106,11 +104,7 @@ pub(super) fn ingress_address(ingress: &Value) -> String {
         })
         .filter(|address| !address.is_empty())
         .collect();
-    let shown = addresses.into_iter().collect::<Vec<_>>().join(",");
-    match shown.get(..ADDRESS_WIDTH - 3) {
-        Some(start) if shown.len() > ADDRESS_WIDTH => format!("{start}..."),
-        Some(_) | None => shown,
-    }
+    addresses.into_iter().collect::<Vec<_>>().join(",")
 }
 
 /// The object with the parameters of an ingress class: `Kind.group/name`.

@@ -81,7 +81,8 @@ pub(in crate::admission) fn check_pod(spec: &Value, field: &str, errors: &mut Fi
     check_app_armor_profile(context, &path, errors);
     let allowed = ["Merge", "Strict"];
     check_policy(context, "supplementalGroupsPolicy", &path, &allowed, errors);
-    let allowed = ["MountOption", "Recursive"];
+    // "MountOption" needs the feature gate SELinuxMount, which is off by default.
+    let allowed = ["Recursive"];
     check_policy(context, "seLinuxChangePolicy", &path, &allowed, errors);
 }
 

@@ -81,9 +81,7 @@ impl Decoder<'_> {
             if let Err(why) = self.value(&field.field_type, value, here) {
                 failure.get_or_insert(why);
             }
-            let is_absent =
-                value.is_null() || (field.is_optional && is_empty(&field.field_type, value));
-            !is_absent
+            !(field.is_optional && is_empty(&field.field_type, value))
         });
         for (name, zero) in &structure.zero_values {
             if !fields.contains_key(name) {
@@ -289,7 +287,10 @@ fn go_alias(structure: &str, field: &str) -> Option<&'static str> {
         ("ServiceSpec", "type") => "v1.ServiceType",
         ("Secret", "type") => "v1.SecretType",
         ("JobSpec", "completionMode") => "v1.CompletionMode",
-        ("ObjectMeta" | "OwnerReference" | "ObjectReference", "uid") => "types.UID",
+        ("ObjectMeta" | "OwnerReference" | "ObjectReference" | "Preconditions", "uid") => {
+            "types.UID"
+        }
+        ("DeleteOptions", "propagationPolicy") => "v1.DeletionPropagation",
         _ => return None,
     })
 }
