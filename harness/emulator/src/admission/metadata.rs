@@ -13,19 +13,23 @@ pub(super) fn check(admission: &Admission<'_>, object: &Value) -> Result<(), Api
     let mut errors = FieldErrors::new();
     check_name(admission, object, &mut errors);
     check_labels(object, "metadata.labels", &mut errors);
-    check_annotations(object, &mut errors);
+    check_annotations(object, "metadata.annotations", &mut errors);
     for (index, name) in object::finalizers(object).enumerate() {
         let is_standard = matches!(name, "kubernetes" | "orphan" | "foregroundDeletion");
-        let path = format!("metadata.finalizers[{index}]");
-        let rules = names::qualified_name_violations(name);
-        for rule in &rules {
-            errors.invalid(&*path, &name.into(), rule);
+        for rule in &names::qualified_name_violations(name) {
+            errors.invalid("metadata.finalizers", &name.into(), rule);
         }
-        let is_bare = rules.is_empty() && !is_standard && !name.contains('/');
+        let is_bare = !is_standard && !name.contains('/');
         if is_bare && admission.kind.origin != Origin::Custom {
+            let path = format!("metadata.finalizers[{index}]");
             let rule = "name is neither a standard finalizer name nor is it fully qualified";
             errors.invalid(path, &name.into(), rule);
         }
+    }
+    let has = |finalizer: &str| object::finalizers(object).any(|name| name == finalizer);
+    if has("orphan") && has("foregroundDeletion") {
+        let rule = "finalizer orphan and foregroundDeletion cannot be both set";
+        errors.invalid("metadata.finalizers", &object["metadata"]["finalizers"], rule);
     }
     check_owners(object, &mut errors);
     errors.into_result(admission.kind, &admission.key.name)

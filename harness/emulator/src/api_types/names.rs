@@ -82,6 +82,15 @@ pub(crate) fn port_name_violations(name: &str) -> Vec<&'static str> {
 /// Key of a config map or a secret.
 pub(crate) fn config_key_violation(key: &str) -> Option<&'static str> {
     let letter = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
+    if key.len() > 253 {
+        return Some("must be no more than 253 characters");
+    }
+    match key {
+        "." => return Some("must not be '.'"),
+        ".." => return Some("must not be '..'"),
+        _ if key.starts_with("..") => return Some("must not start with '..'"),
+        _ => {}
+    }
     (key.is_empty() || !key.chars().all(letter)).then_some(
         "a valid config key must consist of alphanumeric characters, '-', '_' or '.' (e.g. \
          'key.name',  or 'KEY_NAME',  or 'key-name', regex used for validation is \
@@ -186,6 +195,10 @@ mod tests {
         assert_eq!(qualified_name_violations("/b"), ["prefix part must be non-empty"]);
         assert_eq!(qualified_name_violations("").len(), 2);
         assert_eq!(label_value_violation(""), None);
+        assert_eq!(config_key_violation(".a"), None);
+        for key in ["", ".", "..", "..a", "a/b", &"a".repeat(254)] {
+            assert!(config_key_violation(key).is_some(), "{key}");
+        }
         assert!(label_value_violation("a b").is_some());
     }
 }

@@ -138,15 +138,26 @@ pub(super) fn patch(
     };
     match content_type(headers) {
         JSON_PATCH => json_patch(body).map(|(patch, duplicates)| {
-            let duplicates =
-                duplicates.warnings.iter().map(|message| format!("json patch {message}"));
-            (PatchBody::Json(patch), json_duplicates(duplicates.collect()))
+            let warnings = duplicates.warnings.into_iter().chain(unknown_operation_fields(&patch));
+            let warnings = warnings.map(|message| format!("json patch {message}")).collect();
+            let patch = if patch.is_null() { Value::Array(Vec::new()) } else { patch };
+            (PatchBody::Json(patch), json_duplicates(warnings))
         }),
-        MERGE_PATCH => json_patch(body).map(of(PatchBody::Merge)),
+        MERGE_PATCH => match json_patch(body)? {
+            (Value::Null, _) => Err(ApiError::bad_request("Invalid JSON Patch")),
+            patch => Ok(of(PatchBody::Merge)(patch)),
+        },
         STRATEGIC_PATCH if !is_custom => {
             json(body).map(of(PatchBody::Strategic)).map_err(ApiError::bad_request)
         }
         APPLY_PATCH => match json_or_yaml(body) {
+            Ok((object, _)) if !object.is_object() && !object.is_null() => {
+                Err(ApiError::bad_request(format!(
+                    "error decoding YAML: error unmarshaling JSON: while decoding JSON: json: \
+                     cannot unmarshal {} into Go value of type map[string]interface {{}}",
+                    go_type(&object)
+                )))
+            }
             Ok((object, duplicates)) => Ok((PatchBody::Apply { object, force }, duplicates)),
             Err(why) => Err(ApiError::bad_request(format!(
                 "error decoding YAML: error converting YAML to JSON: {why}"
@@ -179,6 +190,17 @@ fn json(body: &[u8]) -> Result<WithDuplicates<Value>, String> {
         Err(_) => serde_json::from_slice(body).map(|value| (value, DuplicateFields::default())),
     };
     read.map_err(in_words)
+}
+
+/// Messages about fields that a JSON Patch operation does not have.
+fn unknown_operation_fields(patch: &Value) -> Vec<String> {
+    let operations = patch.as_array().into_iter().flatten().enumerate();
+    let fields = operations.flat_map(|(index, operation)| {
+        let fields = operation.as_object().into_iter().flatten();
+        fields.map(move |(name, _)| (index, name.as_str()))
+    });
+    let unknown = fields.filter(|(_, name)| !["op", "path", "from", "value"].contains(name));
+    unknown.map(|(index, name)| format!("unknown field \"[{index}].{name}\"")).collect()
 }
 
 fn json_patch(body: &[u8]) -> Result<WithDuplicates<Value>, ApiError> {

@@ -31,7 +31,11 @@ impl RequestContext<'_> {
 
     /// Decodes the object to write. A custom object must name its kind.
     fn object_body(&self) -> Result<WithDuplicates<Value>, ApiError> {
-        let (body, duplicates) = decode::decode_object(self.headers, self.body, &self.kind.kind)?;
+        let (mut body, duplicates) =
+            decode::decode_object(self.headers, self.body, &self.kind.kind)?;
+        if body.is_null() && self.kind.origin != Origin::Custom {
+            body = json!({});
+        }
         if self.kind.origin == Origin::Custom && object::text(&body, &["kind"]).is_empty() {
             let why = format!("Object 'Kind' is missing in '{body}'");
             return Err(decode::unrecognized_object(self.body, &self.kind.kind, &why));
@@ -271,11 +275,21 @@ impl RequestContext<'_> {
 
     fn check_field_manager(&self, options: &str) -> Result<(), ApiError> {
         let manager = self.query.get("fieldManager").unwrap_or_default();
-        if manager.len() <= MANAGER_BYTES_MAX {
-            return Ok(());
+        if manager.len() > MANAGER_BYTES_MAX {
+            let message = format!("Too long: may not be more than {MANAGER_BYTES_MAX} bytes");
+            return Err(invalid_options(options, "fieldManager", "FieldValueTooLong", message));
         }
-        let message = format!("Too long: may not be more than {MANAGER_BYTES_MAX} bytes");
-        Err(invalid_options(options, "fieldManager", "FieldValueTooLong", message))
+        let is_odd =
+            |letter: char| letter.is_control() || (letter.is_whitespace() && letter != ' ');
+        let Some((position, letter)) = manager.char_indices().find(|(_, it)| is_odd(*it)) else {
+            return Ok(());
+        };
+        let message = format!(
+            "Invalid value: {}: invalid character U+{:04X} (at position {position})",
+            Value::from(manager),
+            u32::from(letter)
+        );
+        Err(invalid_options(options, "fieldManager", "FieldValueInvalid", message))
     }
 
     /// `fieldManager`, or the program name in the User-Agent.

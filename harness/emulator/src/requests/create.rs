@@ -32,7 +32,8 @@ pub(super) fn create_decoded(
     request: &mut WriteRequest,
     mut object: Value,
 ) -> Result<WriteOutcome, WriteError> {
-    if !object::resource_version(&object).is_empty() {
+    // As in kube-apiserver, a text that is no revision is ignored.
+    if object::resource_version(&object).parse::<u64>().is_ok_and(|revision| revision != 0) {
         let why = "resourceVersion should not be set on objects to be created";
         return Err(ApiError::without_reason(why).into());
     }

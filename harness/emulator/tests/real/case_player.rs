@@ -7,7 +7,7 @@ use http::Request;
 use http_body_util::BodyExt;
 use kube::Client;
 use kube::client::Body;
-use regex::{Captures, Regex};
+use regex::Regex;
 use schedlab_api::Value;
 
 use crate::normalizer::Normalizer;
@@ -52,7 +52,6 @@ impl RecordedResponse {
 pub(crate) struct CasePlayer<'c> {
     client: &'c Client,
     variables: BTreeMap<String, String>,
-    repetition: Regex,
     stem: Regex,
     normalizer: Normalizer,
 }
@@ -72,7 +71,6 @@ impl<'c> CasePlayer<'c> {
         let mut player = Self {
             client,
             variables,
-            repetition: Regex::new(r"\{(\d+) x ([^ }]+|\})\}").unwrap(),
             stem: Regex::new(r#"generateName: "?([^",}]+)"#).unwrap(),
             normalizer: Normalizer::default(),
         };
@@ -195,9 +193,32 @@ impl<'c> CasePlayer<'c> {
         let text = self.variables.iter().fold(text.to_owned(), |text, (name, value)| {
             text.replace(&format!("{{{name}}}"), value)
         });
-        let repeated = |found: &Captures<'_>| found[2].repeat(found[1].parse().unwrap());
-        self.repetition.replace_all(&text, repeated).into_owned()
+        repeated(&text)
     }
+}
+
+/// Expands repeated texts: `{3*[}` is `[[[`.
+fn repeated(text: &str) -> String {
+    let mut expanded = String::new();
+    let mut rest = text;
+    while let Some((before, after)) = rest.split_once('{') {
+        let inner = after.split_once('}').and_then(|(inner, after)| {
+            let (times, repeated) = inner.split_once('*')?;
+            Some((times.parse::<usize>().ok()?, repeated, after))
+        });
+        expanded += before;
+        match inner {
+            Some((times, repeated, after)) => {
+                expanded += &repeated.repeat(times);
+                rest = after;
+            }
+            None => {
+                expanded.push('{');
+                rest = after;
+            }
+        }
+    }
+    expanded + rest
 }
 
 fn parsed(text: &str, is_stream: bool) -> Value {

@@ -1,7 +1,10 @@
 //! JSON Patch (RFC 6902) and merge patch (RFC 7386), which need no type information.
 
 use json_patch::jsonptr::PointerBuf;
-use json_patch::{AddOperation, CopyOperation, PatchOperation, ReplaceOperation, TestOperation};
+use json_patch::{
+    AddOperation, CopyOperation, MoveOperation, PatchOperation, RemoveOperation, ReplaceOperation,
+    TestOperation,
+};
 
 use super::unprocessable_patch;
 use crate::api_types::error::ApiError;
@@ -20,6 +23,7 @@ pub(crate) fn apply_json_patch(current: &Value, patch: &Value) -> Result<Value, 
     if !patch.is_array() {
         return Err(undecodable_patch(patch, "[]handlers.jsonPatchOp"));
     }
+    check_operation_types(patch)?;
     let operations: json_patch::Patch =
         schedlab_api::from_value(with_null_values(patch)).map_err(|_| unprocessable_patch())?;
     if operations.0.len() > OPERATIONS_MAX {
@@ -31,11 +35,32 @@ pub(crate) fn apply_json_patch(current: &Value, patch: &Value) -> Result<Value, 
     }
     let mut patched = current.clone().into();
     for operation in operations.0 {
+        let operation = with_positive_indexes(operation, &patched);
         let Some(operation) = with_absent_as_null(operation, &patched) else { continue };
         let operation = json_patch::Patch(vec![operation]);
         json_patch::patch_unsafe(&mut patched, &operation).map_err(|_| unprocessable_patch())?;
     }
     if patched.is_object() { Ok(patched.into()) } else { Err(unprocessable_patch()) }
+}
+
+/// Refuses operations whose texts are none.
+fn check_operation_types(patch: &Value) -> Result<(), ApiError> {
+    for operation in patch.as_array().into_iter().flatten() {
+        if !operation.is_object() && !operation.is_null() {
+            return Err(undecodable_patch(operation, "handlers.jsonPatchOp"));
+        }
+        for field in ["op", "path", "from"] {
+            let value = operation.get(field).unwrap_or(&Value::Null);
+            if !value.is_string() && !value.is_null() {
+                return Err(ApiError::bad_request(format!(
+                    "error decoding patch: json: cannot unmarshal {} into Go struct field \
+                     jsonPatchOp.{field} of type string",
+                    object::go_type(value)
+                )));
+            }
+        }
+    }
+    Ok(())
 }
 
 /// Unlike RFC 6902, the library of the API server takes an operation without `value` for one with
@@ -48,6 +73,52 @@ fn with_null_values(patch: &Value) -> Value {
         }
     }
     patch
+}
+
+/// Unlike RFC 6902, the library of the API server counts a negative index from the end of a list.
+fn with_positive_indexes(
+    mut operation: PatchOperation,
+    current: &serde_json::Value,
+) -> PatchOperation {
+    let positive = |path: &mut PointerBuf, end: usize| {
+        if path.as_str().contains("/-") {
+            *path = positive_path(path, current, end);
+        }
+    };
+    match &mut operation {
+        // An item is added before the index, or after the last one.
+        PatchOperation::Add(AddOperation { path, .. }) => positive(path, 1),
+        PatchOperation::Remove(RemoveOperation { path })
+        | PatchOperation::Replace(ReplaceOperation { path, .. })
+        | PatchOperation::Test(TestOperation { path, .. }) => positive(path, 0),
+        PatchOperation::Copy(CopyOperation { from, path })
+        | PatchOperation::Move(MoveOperation { from, path }) => {
+            positive(from, 0);
+            positive(path, 1);
+        }
+    }
+    operation
+}
+
+/// A path with indexes from the start of the lists. `end` is added to the length of the last list.
+fn positive_path(path: &PointerBuf, current: &serde_json::Value, end: usize) -> PointerBuf {
+    let count = path.count();
+    let (mut found, mut place) = (PointerBuf::new(), Some(current));
+    for (index, token) in path.tokens().enumerate() {
+        let token = token.decoded();
+        let length = place
+            .and_then(serde_json::Value::as_array)
+            .map(|items| if index + 1 == count { items.len() + end } else { items.len() });
+        let from_end = token.strip_prefix('-').and_then(|digits| digits.parse::<usize>().ok());
+        let positive = length.zip(from_end).and_then(|(length, from)| length.checked_sub(from));
+        let token = positive.map_or_else(|| token.into_owned(), |index| index.to_string());
+        place = place.and_then(|place| match place {
+            serde_json::Value::Array(items) => items.get(token.parse::<usize>().ok()?),
+            other => other.get(&token),
+        });
+        found.push_back(token);
+    }
+    found
 }
 
 /// Unlike RFC 6902, the library of the API server takes a missing key of a map for a null: `replace`

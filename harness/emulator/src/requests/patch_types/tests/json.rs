@@ -41,6 +41,10 @@ fn json_patch_operations_change_what_their_paths_name() {
         ("{a: 1}", "[{op: test, path: /b, value: null}]", r#"{"a":1}"#),
         ("{a: 1}", "[{op: test, path: /b}]", r#"{"a":1}"#),
         ("{a: null}", "[{op: test, path: /a, value: null}]", r#"{"a":null}"#),
+        ("{a: [1, 2]}", "[{op: replace, path: /a/-1, value: 3}]", r#"{"a":[1,3]}"#),
+        ("{a: [1, 2]}", "[{op: remove, path: /a/-2}]", r#"{"a":[2]}"#),
+        ("{a: [1, 2]}", "[{op: add, path: /a/-1, value: 3}]", r#"{"a":[1,2,3]}"#),
+        ("{a: [{b: 1}]}", "[{op: test, path: /a/-1/b, value: 1}]", r#"{"a":[{"b":1}]}"#),
         ("{a: {}}", "[{op: test, path: /a/b, value: null}]", r#"{"a":{}}"#),
         ("{a: 1}", "[{op: copy, from: /b, path: /c}]", r#"{"a":1,"c":null}"#),
         ("{a: 1}", "[{op: add, path: /b}]", r#"{"a":1,"b":null}"#),
@@ -55,6 +59,7 @@ fn a_json_patch_that_does_not_fit_is_refused_and_changes_nothing() {
     let cases = [
         ("{a: 1}", "[{op: test, path: /a, value: 2}]"),
         ("{a: 1}", "[{op: test, path: /b, value: 2}]"),
+        ("{a: [1]}", "[{op: remove, path: /a/-2}]"),
         ("{a: 1}", "[{op: test, path: /a, value: null}]"),
         ("{a: 1}", "[{op: test, path: /b/c, value: null}]"),
         ("{a: [1]}", "[{op: test, path: /a/1, value: null}]"),
