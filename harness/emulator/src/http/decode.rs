@@ -21,9 +21,10 @@ const MERGE_PATCH: &str = "application/merge-patch+json";
 const STRATEGIC_PATCH: &str = "application/strategic-merge-patch+json";
 const APPLY_PATCH: &str = "application/apply-patch+yaml";
 
-fn content_type(headers: &HeaderMap) -> &str {
+/// The media type of a body, in lower case.
+fn content_type(headers: &HeaderMap) -> String {
     let value = headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
-    value.split(';').next().unwrap_or_default().trim()
+    value.split(';').next().unwrap_or_default().trim().to_ascii_lowercase()
 }
 
 /// A decoded body and its duplicate fields.
@@ -48,7 +49,7 @@ fn decode_any(
     headers: &HeaderMap,
     body: &[u8],
 ) -> Result<Result<WithDuplicates<Value>, String>, ApiError> {
-    let object = match content_type(headers) {
+    let object = match content_type(headers).as_str() {
         "" | "application/json" => json(body).map_err(|why| format!("json parse error: {why}")),
         "application/yaml" => json_or_yaml(body),
         PROTOBUF => protobuf::object(body)
@@ -136,7 +137,7 @@ pub(super) fn patch(
     let of = |form: fn(Value) -> PatchBody| {
         move |(patch, duplicates): WithDuplicates<Value>| (form(patch), duplicates)
     };
-    match content_type(headers) {
+    match content_type(headers).as_str() {
         JSON_PATCH => json_patch(body).map(|(patch, duplicates)| {
             let warnings = duplicates.warnings.into_iter().chain(unknown_operation_fields(&patch));
             let warnings = warnings.map(|message| format!("json patch {message}")).collect();

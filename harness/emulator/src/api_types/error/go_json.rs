@@ -24,7 +24,7 @@ pub(crate) fn not_an_object(found: &str) -> String {
 /// The decoding error for an `apiVersion` or `kind` that is no text.
 pub(crate) fn type_meta_error(object: &Value) -> Option<String> {
     let mistyped = |field: &&str| !object[*field].is_string() && !object[*field].is_null();
-    let field = ["apiVersion", "kind"].into_iter().find(|field| mistyped(&field))?;
+    let field = ["apiVersion", "kind"].into_iter().find(mistyped)?;
     let found = go_type(&object[field]);
     Some(format!("json: cannot unmarshal {found} into Go struct field .{field} of type string"))
 }

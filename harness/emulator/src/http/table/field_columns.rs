@@ -371,10 +371,11 @@ fn token_audiences(driver: &Value) -> String {
 }
 
 fn parameter_kind(policy: &Value) -> String {
-    match &policy["spec"]["paramKind"] {
-        Value::Null => "<unset>".to_owned(),
-        kind => format!("{}/{}", text(kind, &["apiVersion"]), text(kind, &["kind"])),
+    let kind = &policy["spec"]["paramKind"];
+    if kind.is_null() {
+        return "<unset>".to_owned();
     }
+    format!("{}/{}", text(kind, &["apiVersion"]), text(kind, &["kind"]))
 }
 
 fn parameter_reference(binding: &Value) -> String {

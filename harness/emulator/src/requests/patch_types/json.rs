@@ -112,9 +112,9 @@ fn positive_path(path: &PointerBuf, current: &serde_json::Value, end: usize) -> 
         let from_end = token.strip_prefix('-').and_then(|digits| digits.parse::<usize>().ok());
         let positive = length.zip(from_end).and_then(|(length, from)| length.checked_sub(from));
         let token = positive.map_or_else(|| token.into_owned(), |index| index.to_string());
-        place = place.and_then(|place| match place {
-            serde_json::Value::Array(items) => items.get(token.parse::<usize>().ok()?),
-            other => other.get(&token),
+        place = place.and_then(|place| match place.as_array() {
+            Some(items) => items.get(token.parse::<usize>().ok()?),
+            None => place.get(&token),
         });
         found.push_back(token);
     }
@@ -131,20 +131,26 @@ fn with_absent_as_null(
         let parent = path.parent().and_then(|parent| current.pointer(parent.as_str()));
         parent.is_some_and(serde_json::Value::is_object) && current.pointer(path.as_str()).is_none()
     };
-    Some(match operation {
+    match operation {
         PatchOperation::Replace(ReplaceOperation { path, value }) if is_absent_key(&path) => {
-            PatchOperation::Add(AddOperation { path, value })
+            Some(PatchOperation::Add(AddOperation { path, value }))
         }
         PatchOperation::Copy(CopyOperation { from, path }) if is_absent_key(&from) => {
-            PatchOperation::Add(AddOperation { path, value: serde_json::Value::Null })
+            let value = serde_json::Value::Null;
+            Some(PatchOperation::Add(AddOperation { path, value }))
         }
         PatchOperation::Test(TestOperation { path, value })
             if value.is_null() && is_absent_key(&path) =>
         {
-            return None;
+            None
         }
-        other => other,
-    })
+        other @ (PatchOperation::Add(_)
+        | PatchOperation::Remove(_)
+        | PatchOperation::Replace(_)
+        | PatchOperation::Move(_)
+        | PatchOperation::Copy(_)
+        | PatchOperation::Test(_)) => Some(other),
+    }
 }
 
 /// 400: the patch has the wrong JSON type.

@@ -12,7 +12,7 @@ use schedlab_api::{
 const PROFILE_TYPES: [&str; 3] = ["Localhost", "RuntimeDefault", "Unconfined"];
 /// The maximum length of the name of a kernel parameter.
 const SYSCTL_BYTES_MAX: usize = 253;
-/// The maximum length of the path of an AppArmor profile.
+/// The maximum length of the path of an `AppArmor` profile.
 const LOCALHOST_PROFILE_BYTES_MAX: usize = 4095;
 const PROFILE: &[GoField] = &[GoField("type", &[]), GoField("localhostProfile", &[])];
 const CONTEXT: &[GoField] = &[

@@ -249,7 +249,8 @@ fn go_type_name(types: &CompiledType, shape: &FieldType) -> String {
         }
         FieldType::Map(values) => format!("map[string]{}", go_type_name(types, values)),
         FieldType::List(items) => format!("[]{}", go_type_name(types, items)),
-        FieldType::Text => "string".to_owned(),
+        // Go decodes the text of a time first, then the time.
+        FieldType::Text | FieldType::Time(_) => "string".to_owned(),
         FieldType::Bytes => "[]uint8".to_owned(),
         FieldType::Int32 => "int32".to_owned(),
         FieldType::Int64 => "int64".to_owned(),
@@ -257,8 +258,6 @@ fn go_type_name(types: &CompiledType, shape: &FieldType) -> String {
         FieldType::Bool => "bool".to_owned(),
         FieldType::Quantity => "resource.Quantity".to_owned(),
         FieldType::IntOrString => "intstr.IntOrString".to_owned(),
-        // Go decodes the text first, then the time.
-        FieldType::Time(_) => "string".to_owned(),
         FieldType::Any => "value".to_owned(),
     }
 }
