@@ -307,7 +307,7 @@ impl ClusterCache {
     fn upsert_pod(&mut self, key: ObjectKey, mut record: PodRecord) {
         record.shape = self.intern(record.shape);
         if record.node.is_none()
-            && let Some((node, request)) = self.open_bind_request(&key, &record)
+            && let Some((node, request)) = self.find_open_bind_request(&key, &record)
         {
             (record.node, record.node_source) = (Some(node), NodeSource::BindRequest);
             if !request.gpu_groups.is_empty() {

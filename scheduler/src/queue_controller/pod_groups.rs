@@ -19,7 +19,8 @@ use crate::{
     records::ObjectKey,
 };
 
-/// Updates the status of every group. `plan` is the plan that was just applied.
+/// Writes `status.resourcesStatus` of each PodGroup whose value changed. `plan` holds the decisions
+/// that were just applied.
 pub(crate) async fn write(
     api: &ApiClient,
     cache: &mut ClusterCache,

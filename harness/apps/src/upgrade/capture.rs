@@ -10,7 +10,7 @@ use schedlab_api::{
     resources,
 };
 
-use schedlab_conformance::observed::{ObservedCluster, Phase, Pod, WatchedKind};
+use schedlab_conformance::world::observed::{ObservedCluster, Phase, Pod, WatchedKind};
 
 /// The captured objects.
 #[derive(Clone, Debug, Default, PartialEq)]

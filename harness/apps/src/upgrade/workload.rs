@@ -5,9 +5,9 @@ use schedlab_api::{Value, annotations, api_versions, json, labels, resources};
 
 use super::capture::{ClusterCapture, PodState};
 use super::monitor::Monitor;
-use super::{Strategy, UpgradeEnvironment, WAIT_MAX};
+use super::{Strategy, UpgradeCluster, WAIT_MAX};
 use schedlab_clusters::api::{Api, api_error, is_not_found};
-use schedlab_conformance::observed::{ObservedCluster, Phase, WatchedKind};
+use schedlab_conformance::world::observed::{ObservedCluster, Phase, WatchedKind};
 
 /// Root queue.
 const ROOT: &str = "upgrade";
@@ -178,7 +178,7 @@ fn pending_have_reasons<'a>(
 
 /// Creates a gang with two bound members, as left by a scheduler that stopped between two writes.
 pub(super) async fn create_half_bound_gang(
-    environment: &mut UpgradeEnvironment,
+    environment: &mut UpgradeCluster,
     monitor: &mut Monitor,
     direction: Direction,
 ) -> anyhow::Result<()> {

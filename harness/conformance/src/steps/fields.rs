@@ -8,8 +8,8 @@ use schedlab_emulator::kinds::{Kinds, from_crd};
 use super::StepResult;
 use super::parameters::{StableCycles, Timing};
 use super::subjects::Subject;
-use crate::observed::WatchedKind;
 use crate::world::World;
+use crate::world::observed::WatchedKind;
 
 /// The value of a field of a queue, pod, node, pod group or resource claim, by its path. Numbers
 /// and text compare as text; a missing field is `""`.

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use schedlab_api::{Value, labels, object, pointer as fields};
 
-use crate::observed::{ObservedCluster, Phase, Pod};
 use crate::text::counted;
+use crate::world::observed::{ObservedCluster, Phase, Pod};
 
 /// The pods of one pod group, and the group. Pods without a group form one gang.
 pub(super) struct Gang<'v> {
