@@ -5,7 +5,6 @@ use schedlab_api::{Value, api_versions};
 
 use super::kueue;
 
-
 /// The API with which queues are configured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum QueueApi {
