@@ -333,6 +333,8 @@ mod job_policy_tests;
 #[cfg(test)]
 mod job_tests;
 #[cfg(test)]
+mod leader_worker_tests;
+#[cfg(test)]
 mod lifecycle_tests;
 #[cfg(test)]
 mod mount_tests;
@@ -341,9 +343,13 @@ mod pods_tests;
 #[cfg(test)]
 mod quota_tests;
 #[cfg(test)]
+mod ray_tests;
+#[cfg(test)]
 mod resource_claim_tests;
 #[cfg(test)]
 mod revision_tests;
+#[cfg(test)]
+mod scaling_tests;
 #[cfg(test)]
 mod sidecar_tests;
 #[cfg(test)]

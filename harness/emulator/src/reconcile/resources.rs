@@ -51,3 +51,8 @@ pub(crate) static TRAINING_RUNTIMES: LazyResource =
     LazyLock::new(|| Resource::new("trainer.kubeflow.org", "clustertrainingruntimes"));
 pub(crate) static PYTORCH_JOBS: LazyResource =
     LazyLock::new(|| Resource::new("kubeflow.org", "pytorchjobs"));
+pub(crate) static RAY_CLUSTERS: LazyResource =
+    LazyLock::new(|| Resource::new("ray.io", "rayclusters"));
+pub(crate) static RAY_JOBS: LazyResource = LazyLock::new(|| Resource::new("ray.io", "rayjobs"));
+pub(crate) static LEADER_WORKER_SETS: LazyResource =
+    LazyLock::new(|| Resource::new("leaderworkerset.x-k8s.io", "leaderworkersets"));
