@@ -341,6 +341,8 @@ mod mount_tests;
 #[cfg(test)]
 mod pods_tests;
 #[cfg(test)]
+mod policy_tests;
+#[cfg(test)]
 mod quota_tests;
 #[cfg(test)]
 mod ray_tests;

@@ -59,7 +59,7 @@ mod emulator;
 pub use admission::NOT_READY;
 pub use admission::webhooks::client::{ServiceHandler, Webhooks};
 pub use api_types::field_selector::FieldSelector;
-pub use api_types::kubelet_timing::{NODE_DOWN, parse_duration};
+pub use api_types::kubelet_timing::{NODE_DOWN, UNHEALTHY_GPUS, parse_duration};
 pub use api_types::label_selector::{LabelSelector, Requirement};
 pub use api_types::third_party_crds::workload_crds;
 pub use api_types::{error, kinds};

@@ -1,4 +1,5 @@
-//! Annotations that control how long the emulated kubelet takes to start, run and stop a pod.
+//! Annotations that control the emulated kubelet: how long it takes to start, run and stop a pod, and
+//! which GPUs of its node are unhealthy.
 
 use std::time::Duration;
 
@@ -16,10 +17,23 @@ pub(crate) const TERMINATION: &str = "schedlab.dev/termination";
 /// Annotation of a node that is down: its kubelet does nothing and sends no heartbeats.
 pub const NODE_DOWN: &str = "schedlab.dev/down";
 
+/// Annotation of a node with the indexes of its unhealthy GPUs: `"0,3"`. Their device plugin reports
+/// them, so that they are not allocatable; the driver of published devices withdraws them.
+pub const UNHEALTHY_GPUS: &str = "schedlab.dev/unhealthy-gpus";
+
+/// The indexes of the unhealthy GPUs of a node.
+pub(crate) fn unhealthy_gpus(node: &Value) -> impl Iterator<Item = u64> + '_ {
+    let text = annotation(node, UNHEALTHY_GPUS).unwrap_or_default();
+    text.split(',').filter_map(|index| index.trim().parse().ok())
+}
+
 /// The invalid annotations of a pod or node, with the violated rules.
 pub(crate) fn invalid_annotations(object: &Value) -> Vec<(&'static str, &'static str)> {
     let broken = |key| Some((key, violated_rule(key, annotation(object, key)?)?));
-    [STARTUP, RUN_TIME, TERMINATION, EXIT_CODE, NODE_DOWN].into_iter().filter_map(broken).collect()
+    [STARTUP, RUN_TIME, TERMINATION, EXIT_CODE, NODE_DOWN, UNHEALTHY_GPUS]
+        .into_iter()
+        .filter_map(broken)
+        .collect()
 }
 
 /// The rule that the value of the annotation `key` violates, if it does.
@@ -30,6 +44,11 @@ pub(crate) fn violated_rule(key: &str, text: &str) -> Option<&'static str> {
         }
         EXIT_CODE => (text.parse::<i32>().is_ok(), "must be a whole number"),
         NODE_DOWN => (["true", "false"].contains(&text), "must be true or false"),
+        UNHEALTHY_GPUS => {
+            let is_index = |index: &str| index.trim().parse::<u64>().is_ok();
+            let reads = text.is_empty() || text.split(',').all(is_index);
+            (reads, "must be indexes of GPUs, such as 0,3")
+        }
         _ => return None,
     };
     (!reads).then_some(rule)
