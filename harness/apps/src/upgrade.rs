@@ -25,7 +25,7 @@ use running_version::RunningVersion;
 use schedlab_clusters::api::Api;
 use schedlab_clusters::cleanup::Run;
 use schedlab_clusters::real_cluster::SchedulerInstaller;
-use schedlab_conformance::progress::Progress;
+use schedlab_conformance::report::progress::Progress;
 pub use spec::Spec;
 use workload::Direction;
 

@@ -15,7 +15,7 @@ use fixture::Fixture;
 use schedlab_apps::upgrade::{self, Strategy, Transition, UpgradeEnvironment, Verdict};
 use schedlab_clusters::cleanup::Run;
 use schedlab_clusters::interrupt::Interrupt;
-use schedlab_conformance::progress::Progress;
+use schedlab_conformance::report::progress::Progress;
 
 #[derive(Serialize)]
 struct UpgradeOutput<'a> {

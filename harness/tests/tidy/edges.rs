@@ -132,14 +132,14 @@ pub(crate) const EDGES: [(&str, &str); 14] = [
     (
         "harness/conformance",
         "
-            progress report text
-            audit
-            change
-            render observed
-            scenario_cluster manifests target
-            diff
-            features
-            catalogue snapshots runner steps world
+            text
+            report history
+            schedulers
+            features render
+            world
+            compare snapshots
+            steps
+            runner
         ",
     ),
     (

@@ -26,7 +26,7 @@ use super::{
     objects::{self, Scheduler},
     trace::{JobEnd, Trace},
 };
-use schedlab_conformance::audit::write_of;
+use schedlab_conformance::history::write_of;
 
 /// When no action is left and no running pod ends, a cluster without changes for this long has
 /// finished.

@@ -12,7 +12,7 @@ use super::{
     objects::{self, Scheduler},
     trace::TraceJob,
 };
-use schedlab_conformance::change::requests_deletion;
+use schedlab_conformance::history::requests_deletion;
 
 /// An event for the workload driver.
 #[derive(Clone, Debug, PartialEq, Eq)]

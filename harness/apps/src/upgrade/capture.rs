@@ -8,7 +8,7 @@ use schedlab_api::{
     quantity::thousandths,
 };
 
-use schedlab_conformance::observed::{ObservedCluster, Phase, Pod, WatchedKind};
+use schedlab_conformance::world::observed::{ObservedCluster, Phase, Pod, WatchedKind};
 
 /// The captured objects.
 #[derive(Clone, Debug, Default, PartialEq)]

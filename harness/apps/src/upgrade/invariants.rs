@@ -11,8 +11,8 @@ use super::capture::{
 };
 use super::monitor::Violations;
 use super::workload::{OVER_LIMIT, new_work_changes};
-use schedlab_conformance::observed::Phase;
 use schedlab_conformance::text::counted;
+use schedlab_conformance::world::observed::Phase;
 
 /// A check and its result.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]

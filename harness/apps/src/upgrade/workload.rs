@@ -7,7 +7,7 @@ use super::capture::{ClusterCapture, PodState};
 use super::monitor::Monitor;
 use super::{Strategy, UpgradeEnvironment, WAIT_MAX};
 use schedlab_clusters::api::{Api, api_error, is_not_found};
-use schedlab_conformance::observed::{ObservedCluster, Phase, WatchedKind};
+use schedlab_conformance::world::observed::{ObservedCluster, Phase, WatchedKind};
 
 /// Root queue.
 const ROOT: &str = "upgrade";

@@ -11,8 +11,8 @@ use schedlab_emulator::NODE_DOWN;
 use super::StepResult;
 use super::subjects::Workload;
 use super::unknown_names::require_known;
-use crate::observed::{Pod, WatchedKind};
 use crate::world::World;
+use crate::world::observed::{Pod, WatchedKind};
 use schedlab_clusters::api;
 
 const NODES: &str = "/api/v1/nodes";

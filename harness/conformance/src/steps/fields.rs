@@ -9,8 +9,8 @@ use schedlab_scheduler::crds;
 use super::StepResult;
 use super::parameters::{StableCycles, Timing};
 use super::subjects::Subject;
-use crate::observed::WatchedKind;
 use crate::world::World;
+use crate::world::observed::WatchedKind;
 
 /// The value of a field of a queue, pod, node, pod group or resource claim, by its path. Numbers
 /// and text compare as text; a missing field is `""`.

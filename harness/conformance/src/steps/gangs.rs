@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use schedlab_api::{Value, object, pointer as fields};
 
-use crate::observed::{ObservedCluster, Phase, Pod};
 use crate::text::counted;
+use crate::world::observed::{ObservedCluster, Phase, Pod};
 
 /// Label that names a pod's sub-group.
 const SUB_GROUP: &str = "kai.scheduler/subgroup-name";

@@ -11,8 +11,8 @@ use super::StepResult;
 use super::parameters::{Count, NodeState, StableCycles, Timing};
 use super::subjects::Workload;
 use super::usage::claimed_gpu_milli;
-use crate::observed::{ObservedCluster, Pod, WatchedKind};
 use crate::text::counted;
+use crate::world::observed::{ObservedCluster, Pod, WatchedKind};
 use crate::world::{Temporal, World};
 
 /// Every pod of the workload that has a node is on this node, and at least one has a node.

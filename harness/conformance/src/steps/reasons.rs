@@ -8,9 +8,9 @@ use schedlab_api::{Value, object};
 use super::StepResult;
 use super::parameters::{Count, StableCycles, Timing};
 use super::subjects::Subject;
-use crate::observed::{Phase, Pod, WatchedKind};
 use crate::text::counted;
 use crate::world::World;
+use crate::world::observed::{Phase, Pod, WatchedKind};
 
 /// There is at least one pending pod, and the reason of each contains this text.
 /// ```gherkin

@@ -15,7 +15,7 @@ use super::StepResult;
 use super::parameters::{
     Count, DurationValue, KValueMilli, PositiveDuration, PositiveInt, StableCycles, Timing,
 };
-use crate::scenario_cluster::AfterKill;
+use crate::schedulers::AfterKill;
 use crate::text::counted;
 use crate::world::World;
 

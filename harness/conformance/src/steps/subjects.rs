@@ -8,7 +8,7 @@ use cucumber::Parameter;
 use schedlab_api::object::annotation;
 use schedlab_audit::claim_names;
 
-use crate::observed::{ObservedCluster, Pod, WORKLOAD_LABEL, WatchedKind};
+use crate::world::observed::{ObservedCluster, Pod, WORKLOAD_LABEL, WatchedKind};
 
 /// `queue "a"`, `job "train"`, `node "node-1"`, `the cluster`: selects a set of pods.
 #[derive(Clone, Debug, Parameter, PartialEq, Eq)]

@@ -9,8 +9,8 @@ use schedlab_audit::{charged_milli, claim_names, gpu_memory_mib};
 use super::StepResult;
 use super::parameters::{Resource, StableCycles, Timing};
 use super::subjects::Subject;
-use crate::observed::{ObservedCluster, Pod, WatchedKind};
 use crate::world::World;
+use crate::world::observed::{ObservedCluster, Pod, WatchedKind};
 
 /// Resources held by the running pods of a queue (and of the queues below it), counted from the
 /// pods; the queue's status must report the same.

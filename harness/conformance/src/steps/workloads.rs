@@ -9,10 +9,10 @@ use super::StepResult;
 use super::parameters::{DurationValue, PositiveDuration};
 use super::reasons::require_text;
 use super::subjects::Workload;
-use crate::manifests::{WORKLOAD_COLUMNS, workload_from_row};
-use crate::observed::{Phase, Pod};
 use crate::text::counted;
 use crate::world::World;
+use crate::world::manifests::{WORKLOAD_COLUMNS, workload_from_row};
+use crate::world::observed::{Phase, Pod};
 
 /// Submits workloads, one per row, in this order. Kinds: pod (with `pods`: that many, `<name>-0`
 /// …), gang (a pod group and its pods), job, deployment, statefulset, jobset, trainjob, pytorchjob
@@ -147,7 +147,8 @@ fn stream(
     world.start_stream(&name, every.0, move |number| {
         let numbered = objects.iter().zip(0..).map(|(object, index)| {
             let mut object = object.clone();
-            let workload = object["metadata"]["labels"][crate::observed::WORKLOAD_LABEL].clone();
+            let workload =
+                object["metadata"]["labels"][crate::world::observed::WORKLOAD_LABEL].clone();
             let workload = workload.as_str().unwrap_or_default();
             object["metadata"]["name"] = json!(format!("{workload}-{number}-{index}"));
             object

@@ -22,8 +22,8 @@ use schedlab_emulator::NODE_DOWN;
 use tokio::time::Instant;
 
 use super::World;
-use crate::manifests::Document;
-use crate::observed::Phase;
+use crate::world::manifests::Document;
+use crate::world::observed::Phase;
 
 /// A pod that takes longer to terminate is not waited for.
 const TERMINATION_MAX: Duration = Duration::from_hours(24);
