@@ -67,5 +67,6 @@ pub use emulator::{Emulator, Options, SettleTimeout, initial_store};
 pub use fleet::{Fleet, FleetError, FleetLocation};
 pub use http::Router;
 pub use http::serve::{Reach, Server};
+pub use kubelet::device_driver::PUBLISHED_GPUS;
 pub use reconcile::KubeletDefaults;
 pub use store::shared::{Observer, SharedStore};

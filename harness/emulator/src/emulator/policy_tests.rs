@@ -57,7 +57,7 @@ async fn a_policy_denies_what_its_expression_says() {
 
 #[tokio::test(start_paused = true)]
 async fn a_policy_applies_where_its_rules_conditions_and_binding_match() {
-    let validations = "validations: [{expression: 'false', message: no, reason: Forbidden}]";
+    let validations = "validations: [{expression: 'false', message: denied, reason: Forbidden}]";
     for (rule, more, to, is_denied) in [
         ("resources: [configmaps]", "", "", true),
         ("resources: [configmaps], resourceNames: [other]", "", "", false),
@@ -93,9 +93,8 @@ async fn a_policy_refuses_to_bind_a_pod() {
     for (name, is_bound) in [("p", false), ("q", true)] {
         let pod = json!({"metadata": {"name": name}, "spec": {"containers": [{"name": "c", "image": "i"}]}});
         pods.create(&PostParams::default(), &schedlab_api::from_value(pod).unwrap()).await.unwrap();
-        let body = binding(name).to_string().into_bytes();
         let made: Result<schedlab_api::Value, _> =
-            pods.create_subresource("binding", name, &PostParams::default(), body).await;
+            pods.create_subresource("binding", name, &PostParams::default(), &binding(name)).await;
         let error = made.as_ref().err().map(ToString::to_string).unwrap_or_default();
         assert_eq!(made.is_ok(), is_bound, "{error}");
         assert_eq!(error.contains("binding 'everywhere' denied request: not now"), !is_bound);

@@ -3,7 +3,7 @@
 use super::node_padding;
 use super::pool::{GpusBy, ObjectSize, Pool};
 use super::taint::TaintText;
-use crate::kubelet::device_driver::PUBLISHED;
+use crate::kubelet::device_driver::PUBLISHED_GPUS;
 use schedlab_api::{Map, Value, json};
 
 /// The node with a name. `index` is its index in the fleet, which determines its topology domains.
@@ -20,7 +20,7 @@ pub(super) fn object(pool: &Pool, name: &str, index: usize) -> Value {
         node["metadata"]["annotations"] = json!(pool.annotations);
     }
     if pool.gpus_by == GpusBy::Claim {
-        node["metadata"]["annotations"][PUBLISHED] = json!(pool.gpus.to_string());
+        node["metadata"]["annotations"][PUBLISHED_GPUS] = json!(pool.gpus.to_string());
     }
     if !pool.taints.is_empty() {
         node["spec"]["taints"] = pool.taints.iter().map(taint).collect();

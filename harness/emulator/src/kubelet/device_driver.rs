@@ -17,7 +17,7 @@ use schedlab_api::{
 };
 
 /// The node annotation with the number of GPUs to publish.
-pub const PUBLISHED: &str = "schedlab.dev/published-gpus";
+pub const PUBLISHED_GPUS: &str = "schedlab.dev/published-gpus";
 /// The name of the driver and of its device class.
 const DRIVER: &str = "gpu.nvidia.com";
 
@@ -32,7 +32,7 @@ pub(crate) const CONTROLLER: Controller = Controller {
 
 fn keys_to_reconcile(change: &ObjectChange, _: &InformerCache) -> Vec<Key> {
     let key = &change.key;
-    let publishes = |node: &Arc<Value>| annotation(node, PUBLISHED).is_some();
+    let publishes = |node: &Arc<Value>| annotation(node, PUBLISHED_GPUS).is_some();
     let node = change.after.iter().any(publishes) && key.resource == *NODES;
     if node { vec![key.clone()] } else { Vec::new() }
 }
@@ -82,7 +82,8 @@ fn class() -> Value {
 }
 
 fn slice(node: &Value) -> Value {
-    let count: u64 = annotation(node, PUBLISHED).and_then(|text| text.parse().ok()).unwrap_or(0);
+    let count: u64 =
+        annotation(node, PUBLISHED_GPUS).and_then(|text| text.parse().ok()).unwrap_or(0);
     let unhealthy: BTreeSet<u64> = unhealthy_gpus(node).collect();
     let healthy = (0..count).filter(|index| !unhealthy.contains(index));
     let devices: Vec<Value> = healthy.map(|index| device(node, index)).collect();

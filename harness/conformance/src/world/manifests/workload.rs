@@ -19,6 +19,8 @@ pub const WORKLOAD_COLUMNS: &[&str] = &[
     "cpu",
     "memory",
     "min",
+    "replicas",
+    "completion mode",
     "gang",
     "priority",
     "preemptible",

@@ -39,7 +39,7 @@ const CYCLES_TIMEOUT: Duration = Duration::from_mins(1);
 const CONCURRENT_DELETES: usize = 8;
 
 /// The collections that are watched: those that the actors read and those that the log contains.
-const WATCHED_COLLECTIONS: [(&str, &str, &str); 16] = [
+const WATCHED_COLLECTIONS: [(&str, &str, &str); 19] = [
     ("v1", "nodes", "Node"),
     ("v1", "pods", "Pod"),
     ("v1", "events", "Event"),
@@ -50,6 +50,9 @@ const WATCHED_COLLECTIONS: [(&str, &str, &str); 16] = [
     ("trainer.kubeflow.org/v1alpha1", "trainjobs", "TrainJob"),
     ("trainer.kubeflow.org/v1alpha1", "clustertrainingruntimes", "ClusterTrainingRuntime"),
     ("kubeflow.org/v1", "pytorchjobs", "PyTorchJob"),
+    ("ray.io/v1", "rayclusters", "RayCluster"),
+    ("ray.io/v1", "rayjobs", "RayJob"),
+    ("leaderworkerset.x-k8s.io/v1", "leaderworkersets", "LeaderWorkerSet"),
     ("scheduling.run.ai/v2", "queues", "Queue"),
     ("scheduling.run.ai/v2alpha2", "podgroups", "PodGroup"),
     ("scheduling.k8s.io/v1", "priorityclasses", "PriorityClass"),
