@@ -15,7 +15,7 @@ const TIME_SENSITIVE_SCENARIOS: &[(&str, &str)] = &[
         "a real Job controller needs time for the next wave, and other pods can get the GPUs meanwhile",
     ),
     (
-        "A drained node's gang starts again whole elsewhere",
+        "The gang of a drained node restarts whole elsewhere",
         "a real Job controller creates no new pod for ten minutes after eight evictions",
     ),
     (
@@ -28,8 +28,8 @@ const TIME_SENSITIVE_SCENARIOS: &[(&str, &str)] = &[
     ),
     ("Pods with CPUs of their own go where one zone has them", NUMA_REASON),
     ("Devices of two zones are not given to one pod", NUMA_REASON),
-    ("What is told of a zone later counts from then on", NUMA_REASON),
-    ("What is foretold of zones goes with requests for bindings, too", NUMA_REASON),
+    ("A NodeResourceTopology that changes counts from then on", NUMA_REASON),
+    ("Predicted NUMA zones also hold with BindRequests", NUMA_REASON),
 ];
 
 const NUMA_REASON: &str =

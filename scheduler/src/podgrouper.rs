@@ -15,14 +15,14 @@ use std::collections::BTreeMap;
 use std::mem;
 use std::time::Duration;
 
-use schedlab_api::Value;
+use schedlab_api::{Value, labels};
 use schedlab_scheduler_core::model::{Name, Time};
 
 use crate::{
     api::{ApiClient, ApiError, path},
     cache::ClusterCache,
     concurrency::WriteLimiter,
-    config::{Config, NODE_POOL_LABEL},
+    config::Config,
     karta::CycleBudget,
     parse::Malformed,
     records::{ObjectKey, Owner, PodRecord, Scheduler, parent_owner},
@@ -33,8 +33,6 @@ use karta_changes::PendingKartaChanges;
 pub(crate) use mark_pods::mark_pods;
 use rules::{GroupingContext, Member};
 pub(crate) use rules::{Link, annotation_fault};
-
-const POD_GROUP_API: &str = "scheduling.run.ai/v2alpha2";
 
 /// Time after which pods that could not be grouped are tried again. Owners are not watched, so a
 /// corrected owner causes no event.
@@ -113,7 +111,7 @@ enum GroupingResult {
 impl PodGrouper {
     pub(crate) fn new(config: &Config) -> Self {
         let pool = config.node_pool.as_ref();
-        let pool_label = pool.map_or(NODE_POOL_LABEL, |pool| &pool.label).to_owned();
+        let pool_label = pool.map_or(labels::NODE_POOL, |pool| &pool.label).to_owned();
         let defaults = DefaultsSource::new(config.default_priorities.clone());
         let (plurals, owners, in_other_pools, missing_groups, last_full_check) = Default::default();
         let (cycle_budget, over_budget) = (CycleBudget::new(), BTreeMap::new());

@@ -26,8 +26,8 @@ use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use anyhow::Context as _;
+use schedlab_api::crds;
 use schedlab_control_plane::{Assets, ControlPlane, PROGRAMS};
-use schedlab_scheduler::crds;
 
 use crate::api::Api;
 use crate::cleanup::{CleanupResult, Resource, Run, delete_foreign_pods};

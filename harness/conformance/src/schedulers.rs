@@ -20,7 +20,7 @@ pub(crate) use in_process::CycleTicks;
 pub use in_process::InProcessScheduler;
 pub use process::{ProcessSpec, SchedulerProcess};
 pub use suspend::SuspendGuard;
-pub use target::{CAPABILITIES, QUEUE_LABEL, QueueApi, Target, check_placeholders};
+pub use target::{CAPABILITIES, QueueApi, Target, check_placeholders};
 pub use under_test::SchedulerUnderTest;
 
 /// Connects a scheduler in this process to a cluster, and gives it the cluster's time.

@@ -35,7 +35,6 @@
 //!     Ok(())
 //! }
 //! ```
-#![warn(clippy::missing_errors_doc)]
 
 mod api_types;
 pub mod clock;
@@ -56,10 +55,8 @@ pub mod fleet;
 
 mod emulator;
 
-pub use admission::NOT_READY;
 pub use admission::webhooks::client::{ServiceHandler, Webhooks};
 pub use api_types::field_selector::FieldSelector;
-pub use api_types::kubelet_timing::{NODE_DOWN, UNHEALTHY_GPUS, parse_duration};
 pub use api_types::label_selector::{LabelSelector, Requirement};
 pub use api_types::third_party_crds::workload_crds;
 pub use api_types::{error, kinds};
@@ -67,6 +64,5 @@ pub use emulator::{Emulator, Options, SettleTimeout, initial_store};
 pub use fleet::{Fleet, FleetError, FleetLocation};
 pub use http::Router;
 pub use http::serve::{Reach, Server};
-pub use kubelet::device_driver::PUBLISHED_GPUS;
 pub use reconcile::KubeletDefaults;
 pub use store::shared::{Observer, SharedStore};

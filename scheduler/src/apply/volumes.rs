@@ -5,7 +5,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use schedlab_api::{Value, json};
+use schedlab_api::{Value, annotations, json};
 use schedlab_scheduler_core::{
     Decision,
     model::{Name, NodeId, PodGroupId, PodId},
@@ -19,11 +19,6 @@ use crate::{
     records::ObjectKey,
     watch::{Kind, StorageKind},
 };
-
-/// Annotation of a volume whose claim was chosen by a controller rather than a user.
-const BY_CONTROLLER: &str = "pv.kubernetes.io/bound-by-controller";
-/// Annotation of a claim with the node to provision its volume for.
-const SELECTED_NODE: &str = "volume.kubernetes.io/selected-node";
 
 /// A claim without volume, with the pod to bind.
 struct UnboundClaim {
@@ -116,7 +111,7 @@ pub(crate) fn claim_binding(
             let merged = json!({
                 "metadata": {
                     "resourceVersion": volume.version.to_string(),
-                    "annotations": { BY_CONTROLLER: "yes" },
+                    "annotations": { (annotations::BOUND_BY_CONTROLLER): "yes" },
                 },
                 "spec": { "claimRef": {
                     "apiVersion": "v1", "kind": "PersistentVolumeClaim",
@@ -133,7 +128,7 @@ pub(crate) fn claim_binding(
             }
             let merged = json!({ "metadata": {
                 "resourceVersion": claim.version.to_string(),
-                "annotations": { SELECTED_NODE: &**node },
+                "annotations": { (annotations::SELECTED_NODE): &**node },
             } });
             let path = path("v1", &key.namespace, "persistentvolumeclaims", &key.name);
             Some(StorageChange { kind: StorageKind::Claim, path, patch: merged })

@@ -2,11 +2,11 @@
 
 use std::collections::BTreeMap;
 
-use schedlab_api::{Value, json};
+use schedlab_api::{Value, api_versions, json};
 use schedlab_scheduler_core::model::Name;
 
 use super::{
-    POD_GROUP_API, key_in_namespace,
+    key_in_namespace,
     mark_pods::{SubGroupLabel, mark_pod, write_marks},
     rules::{Group, Member},
     warnings::{self, Warning},
@@ -155,11 +155,11 @@ async fn ensure(
             Some(record) if group.agrees_with(record) => continue,
             Some(_) => {
                 let change = json!({ "spec": group.derived_spec() });
-                let path = path(POD_GROUP_API, &key.namespace, "podgroups", &key.name);
+                let path = path(api_versions::POD_GROUP, &key.namespace, "podgroups", &key.name);
                 api.patch(&path, PatchKind::Merge, &change).await
             }
             None => {
-                let path = path(POD_GROUP_API, &key.namespace, "podgroups", "");
+                let path = path(api_versions::POD_GROUP, &key.namespace, "podgroups", "");
                 api.create(&path, &group.manifest()).await
             }
         };

@@ -61,9 +61,9 @@ pub struct Difference {
 /// Whether the order of events is compared.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum EventOrder {
-    /// Compared: both runs are in virtual time.
+    /// The order is compared: both runs are in virtual time.
     Compared,
-    /// Ignored: on a real cluster chance decides which object the scheduler observes first, and so
+    /// The order is ignored: on a real cluster chance decides which object the scheduler observes first, and so
     /// which of several pods gets which of several nodes, and which of several interchangeable
     /// workloads runs first.
     Ignored,

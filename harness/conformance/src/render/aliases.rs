@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use schedlab_api::Value;
+use schedlab_api::{Value, labels};
 
 /// The aliases of pods, by namespace and real name.
 #[derive(Debug, Default)]
@@ -42,7 +42,7 @@ impl Alias {
 pub(crate) fn generated_prefix(pod: &Value) -> Option<&str> {
     let labels = pod.pointer("/metadata/labels");
     let is_numbered =
-        labels.is_some_and(|labels| labels.get("statefulset.kubernetes.io/pod-name").is_some());
+        labels.is_some_and(|labels| labels.get(labels::STATEFUL_SET_POD_NAME).is_some());
     let prefix = pod.pointer("/metadata/generateName")?.as_str()?;
     (!prefix.is_empty() && !is_numbered).then_some(prefix)
 }

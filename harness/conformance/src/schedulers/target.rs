@@ -18,7 +18,7 @@ use crate::text;
 use schedlab_clusters::external_tools::check_starts_with_program;
 use schedlab_clusters::scheduler_source::{DEPLOYED_PERIOD, SchedulerSource};
 
-pub use queues::{QUEUE_LABEL, QueueApi};
+pub use queues::QueueApi;
 
 /// Built-in target files, by the name of the program or scheduler.
 const BUILT_IN_TARGETS: [(&str, &str); 6] = [

@@ -4,8 +4,7 @@ use std::collections::BTreeSet;
 
 use anyhow::{Context as _, bail, ensure};
 use cucumber::{given, when};
-use schedlab_api::{Value, json, object};
-use schedlab_emulator::{PUBLISHED_GPUS, UNHEALTHY_GPUS};
+use schedlab_api::{Value, annotations, json, object, resources};
 
 use super::StepResult;
 use super::unknown_names::require_known;
@@ -65,7 +64,7 @@ impl GpuHealth {
         require_known(world, "node", name).await?;
         let node = world.view.get(WatchedKind::Nodes, name);
         let node = node.with_context(|| format!("node {name:?} no longer exists"))?;
-        let unhealthy = object::annotation(node, UNHEALTHY_GPUS).unwrap_or_default();
+        let unhealthy = object::annotation(node, annotations::UNHEALTHY_GPUS).unwrap_or_default();
         Ok(Self {
             node: name.to_owned(),
             count: gpu_count(node),
@@ -111,15 +110,15 @@ impl GpuHealth {
 
     async fn write(&self, world: &mut World) -> anyhow::Result<()> {
         let all: Vec<String> = self.unhealthy.iter().map(u64::to_string).collect();
-        let annotations = json!({(UNHEALTHY_GPUS): all.join(",")});
-        let patch = json!({"metadata": {"annotations": annotations}});
+        let changed = json!({(annotations::UNHEALTHY_GPUS): all.join(",")});
+        let patch = json!({"metadata": {"annotations": changed}});
         world.patch_requiring_change(&format!("/api/v1/nodes/{}", self.node), &patch).await
     }
 }
 
 /// The number of GPUs of a device plugin, or of published devices.
 fn gpu_count(node: &Value) -> u64 {
-    let plugged = object::text(node, &["status", "capacity", "nvidia.com/gpu"]);
-    let published = object::annotation(node, PUBLISHED_GPUS);
+    let plugged = object::text(node, &["status", "capacity", resources::GPU]);
+    let published = object::annotation(node, annotations::PUBLISHED_GPUS);
     plugged.parse().ok().or_else(|| published?.parse().ok()).unwrap_or(0)
 }

@@ -2,9 +2,8 @@
 
 use anyhow::anyhow;
 use cucumber::then;
-use schedlab_api::Value;
+use schedlab_api::{Value, crds};
 use schedlab_emulator::kinds::{Kinds, from_crd};
-use schedlab_scheduler::crds;
 
 use super::StepResult;
 use super::parameters::{StableCycles, Timing};

@@ -5,7 +5,7 @@ use std::fmt;
 use std::str::FromStr;
 
 use cucumber::Parameter;
-use schedlab_api::object::annotation;
+use schedlab_api::{annotations, object::annotation};
 use schedlab_audit::claim_names;
 
 use crate::world::observed::{ObservedCluster, Pod, WORKLOAD_LABEL, WatchedKind};
@@ -134,7 +134,7 @@ fn is_named(pod: Pod<'_>, name: &str) -> bool {
 
 /// A gang from a manifest is identified by its group's name alone.
 fn is_in_group(pod: Pod<'_>, name: &str) -> bool {
-    annotation(pod.0, "pod-group-name") == Some(name)
+    annotation(pod.0, annotations::POD_GROUP_NAME) == Some(name)
 }
 
 /// Whether a queue is another queue or a descendant of it.

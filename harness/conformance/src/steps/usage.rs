@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use cucumber::then;
-use schedlab_api::{Value, quantity::thousandths};
+use schedlab_api::{Value, quantity::thousandths, resources};
 use schedlab_audit::{charged_milli, claim_names, gpu_memory_mib};
 
 use super::StepResult;
@@ -111,7 +111,7 @@ fn from_status(world: &World, queue: &str, resource: Resource) -> Option<f64> {
     let queue = world.view.get(WatchedKind::Queues, queue)?;
     let allocated = queue["status"]["allocated"].as_object()?;
     let key = match resource {
-        Resource::Gpu => "nvidia.com/gpu",
+        Resource::Gpu => resources::GPU,
         Resource::Cpu => "cpu",
         Resource::Memory => "memory",
     };

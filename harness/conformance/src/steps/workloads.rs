@@ -3,7 +3,7 @@
 use anyhow::{Context as _, anyhow};
 use cucumber::{given, then, when};
 use gherkin::Step;
-use schedlab_api::json;
+use schedlab_api::{annotations, json};
 
 use super::StepResult;
 use super::parameters::{DurationValue, PositiveDuration};
@@ -349,7 +349,7 @@ async fn end_pods(world: &mut World, which: &Workload, count: usize, code: &str)
     if paths.len() < count {
         return Err(anyhow!("{which} has only {}", counted(paths.len(), "running pod")).into());
     }
-    let annotations = json!({"schedlab.dev/run-time": "0s", "schedlab.dev/exit-code": code});
+    let annotations = json!({(annotations::RUN_TIME): "0s", (annotations::EXIT_CODE): code});
     for path in paths {
         world.patch(&path, &json!({"metadata": {"annotations": annotations}})).await?;
     }
@@ -450,6 +450,6 @@ async fn run_time(world: &mut World, which: Workload, time: DurationValue) -> St
         )
         .into());
     }
-    let annotations = json!({"schedlab.dev/run-time": text});
+    let annotations = json!({(annotations::RUN_TIME): text});
     patch_pods(world, &which, &json!({"metadata": {"annotations": annotations}})).await
 }

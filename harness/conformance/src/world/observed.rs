@@ -11,8 +11,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::task::Poll;
 
-use schedlab_api::Value;
-use schedlab_emulator::{Emulator, NOT_READY};
+use schedlab_api::{Value, api_versions, conditions, taints};
+use schedlab_emulator::Emulator;
 
 use schedlab_audit::PodDeletion;
 use schedlab_clusters::api::Api;
@@ -53,8 +53,8 @@ impl WatchedKind {
         match self {
             Self::Nodes => ("", "v1", "nodes"),
             Self::Pods => ("", "v1", "pods"),
-            Self::Queues => ("scheduling.run.ai", "v2", "queues"),
-            Self::PodGroups => ("scheduling.run.ai", "v2alpha2", "podgroups"),
+            Self::Queues => (api_versions::SCHEDULING_GROUP, "v2", "queues"),
+            Self::PodGroups => (api_versions::SCHEDULING_GROUP, "v2alpha2", "podgroups"),
             Self::Claims => ("resource.k8s.io", "v1", "resourceclaims"),
             Self::Events => ("", "v1", "events"),
         }
@@ -199,7 +199,10 @@ impl ObservedCluster {
     pub fn is_node_ready(&self, name: &str) -> bool {
         let node = self.get(WatchedKind::Nodes, name);
         let conditions = node.and_then(|node| node["status"]["conditions"].as_array());
-        conditions.into_iter().flatten().any(|c| c["type"] == "Ready" && c["status"] == "True")
+        conditions
+            .into_iter()
+            .flatten()
+            .any(|c| c["type"] == conditions::READY && c["status"] == "True")
     }
 
     /// Whether a node accepts pods: it is ready and no longer has the taint for nodes that are not.
@@ -207,7 +210,7 @@ impl ObservedCluster {
         let node = self.get(WatchedKind::Nodes, name);
         let taints = node.and_then(|node| node["spec"]["taints"].as_array());
         self.is_node_ready(name)
-            && !taints.into_iter().flatten().any(|taint| taint["key"] == NOT_READY)
+            && !taints.into_iter().flatten().any(|taint| taint["key"] == taints::NOT_READY)
     }
 
     /// All evictions so far, in the order of their events. `unannounced` are deletions of pods

@@ -14,7 +14,7 @@ use crate::reconcile::{
 };
 use crate::store::{Key, Object, Resource};
 use schedlab_api::{
-    Map, Value, json,
+    Map, Value, api_versions, json,
     object::{condition, is_deleting, name, number, remove, set, text, uid},
 };
 
@@ -135,7 +135,7 @@ fn new_cluster(job: &Value) -> Value {
     }
     let template = json!({"metadata": metadata, "spec": job["spec"]["rayClusterSpec"]});
     let mut cluster = from_template(&template, job, text(job, &CLUSTER_NAME));
-    set(&mut cluster, &["apiVersion"], json!("ray.io/v1"));
+    set(&mut cluster, &["apiVersion"], json!(api_versions::RAY));
     set(&mut cluster, &["kind"], json!("RayCluster"));
     set_entries(&mut cluster, "labels", &origin(job));
     cluster

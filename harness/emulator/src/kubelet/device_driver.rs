@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use crate::api_types::kubelet_timing::{UNHEALTHY_GPUS, unhealthy_gpus};
+use crate::api_types::kubelet_timing::unhealthy_gpus;
 use crate::reconcile::resources::{DEVICE_CLASSES, NODES, RESOURCE_SLICES};
 use crate::reconcile::{
     ApiRequest, Context, Controller, InformerCache, ObjectChange, ReconcileResult, WatchedKinds,
@@ -12,12 +12,10 @@ use crate::reconcile::{
 };
 use crate::store::Key;
 use schedlab_api::{
-    Value, json,
+    Value, annotations, json, labels,
     object::{annotation, is_deleting, label, list, name, number, set, text, uid},
 };
 
-/// The node annotation with the number of GPUs to publish.
-pub const PUBLISHED_GPUS: &str = "schedlab.dev/published-gpus";
 /// The name of the driver and of its device class.
 const DRIVER: &str = "gpu.nvidia.com";
 
@@ -32,7 +30,7 @@ pub(crate) const CONTROLLER: Controller = Controller {
 
 fn keys_to_reconcile(change: &ObjectChange, _: &InformerCache) -> Vec<Key> {
     let key = &change.key;
-    let publishes = |node: &Arc<Value>| annotation(node, PUBLISHED_GPUS).is_some();
+    let publishes = |node: &Arc<Value>| annotation(node, annotations::PUBLISHED_GPUS).is_some();
     let node = change.after.iter().any(publishes) && key.resource == *NODES;
     if node { vec![key.clone()] } else { Vec::new() }
 }
@@ -55,7 +53,7 @@ fn sync_slice(node: &Value, ctx: &Context) -> Option<ApiRequest> {
     let Some(published) = ctx.cache.get(&key) else {
         return Some(ApiRequest::create(&RESOURCE_SLICES, desired));
     };
-    annotation(node, UNHEALTHY_GPUS)?;
+    annotation(node, annotations::UNHEALTHY_GPUS)?;
     let names = |slice: &Value| -> Vec<String> {
         let devices = list(slice, &["spec", "devices"]).iter();
         devices.map(|device| text(device, &["name"]).to_owned()).collect()
@@ -82,8 +80,9 @@ fn class() -> Value {
 }
 
 fn slice(node: &Value) -> Value {
-    let count: u64 =
-        annotation(node, PUBLISHED_GPUS).and_then(|text| text.parse().ok()).unwrap_or(0);
+    let count: u64 = annotation(node, annotations::PUBLISHED_GPUS)
+        .and_then(|text| text.parse().ok())
+        .unwrap_or(0);
     let unhealthy: BTreeSet<u64> = unhealthy_gpus(node).collect();
     let healthy = (0..count).filter(|index| !unhealthy.contains(index));
     let devices: Vec<Value> = healthy.map(|index| device(node, index)).collect();
@@ -106,8 +105,8 @@ fn slice(node: &Value) -> Value {
 }
 
 fn device(node: &Value, index: u64) -> Value {
-    let product = label(node, "nvidia.com/gpu.product").unwrap_or("NVIDIA-H100-80GB-HBM3");
-    let memory_mib = label(node, "nvidia.com/gpu.memory").unwrap_or("81920");
+    let product = label(node, labels::GPU_PRODUCT).unwrap_or("NVIDIA-H100-80GB-HBM3");
+    let memory_mib = label(node, labels::GPU_MEMORY).unwrap_or("81920");
     json!({
         "name": format!("gpu-{index}"),
         "attributes": {

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use schedlab_api::{Value, json};
+use schedlab_api::{Value, api_versions, json};
 use schedlab_scheduler_core::model::{Labels, Name, StalenessGrace, SubGroup, TopologyConstraint};
 
 use super::OwnerWarning;
@@ -120,7 +120,7 @@ impl Group {
             fields.retain(|_, value| !value.is_null());
         }
         json!({
-            "apiVersion": super::super::POD_GROUP_API,
+            "apiVersion": api_versions::POD_GROUP,
             "kind": "PodGroup",
             "metadata": {
                 "name": &*self.name,

@@ -2,13 +2,13 @@
 
 use std::{collections::BTreeMap, sync::Arc};
 
-use schedlab_api::{Value, pointer::at};
+use schedlab_api::{Value, labels, pointer::at};
 use schedlab_emulator::store::LogEntry;
 
 use crate::render::aliases::{Alias, join_aliases};
 
 /// Labels with a different value on each node.
-const OWN_LABELS: [&str; 1] = ["kubernetes.io/hostname"];
+const OWN_LABELS: [&str; 1] = [labels::HOSTNAME];
 
 /// The class of every node that ever existed.
 #[derive(Debug)]

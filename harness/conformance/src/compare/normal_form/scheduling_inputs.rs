@@ -5,27 +5,29 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use schedlab_api::{
-    Value, json,
+    Value, annotations, json, labels,
+    object::annotation,
     pointer::{at, list, text},
+    taints,
 };
 use schedlab_emulator::store::LogEntry;
 
 /// Prefixes of labels and annotations that are scheduling inputs.
 const INPUT_PREFIXES: [&str; 4] =
-    ["kai.scheduler/", "gpu-", "kueue.x-k8s.io/podset-", "priorityClassName"];
+    ["kai.scheduler/", "gpu-", "kueue.x-k8s.io/podset-", labels::PRIORITY_CLASS];
 
 /// Other labels and annotations that are scheduling inputs.
 const INPUT_KEYS: [&str; 2] = ["kueue.x-k8s.io/queue-name", "kueue.x-k8s.io/priority-class"];
 
 /// Labels and annotations that schedulers and groupers write: names, times and decisions.
 const SCHEDULER_WRITTEN_KEYS: [&str; 7] = [
-    "kai.scheduler/subgroup-name",
-    "kai.scheduler/top-owner-metadata",
-    "kai.scheduler/last-start-timestamp",
-    "kai.scheduler/last-eviction-timestamp",
-    "kai.scheduler/stale-podgroup-timestamp",
-    "kai.scheduler/numa-placement-predicted",
-    "kai.scheduler/numa-placement-observed",
+    labels::SUB_GROUP,
+    annotations::TOP_OWNER_METADATA,
+    annotations::LAST_START_TIMESTAMP,
+    annotations::LAST_EVICTION_TIMESTAMP,
+    annotations::STALE_SINCE_TIMESTAMP,
+    annotations::NUMA_PLACEMENT_PREDICTED,
+    annotations::NUMA_PLACEMENT_OBSERVED,
 ];
 
 /// Fields of a pod's `spec` that are used unchanged.
@@ -132,10 +134,8 @@ fn container_inputs(container: &Value) -> Value {
 /// nodes.
 fn tolerations(pod: &Value) -> Vec<&Value> {
     let added = |one: &&Value| {
-        matches!(
-            text(one, "/key"),
-            Some("node.kubernetes.io/not-ready" | "node.kubernetes.io/unreachable")
-        ) && one["tolerationSeconds"] == 300
+        matches!(text(one, "/key"), Some(taints::NOT_READY | taints::UNREACHABLE))
+            && one["tolerationSeconds"] == 300
     };
     let written = list(pod, "/spec/tolerations").iter().filter(|one| !added(one));
     let mut written: Vec<&Value> = written.collect();
@@ -179,7 +179,7 @@ impl<'a> RelatedObjects<'a> {
     /// The scheduling inputs from a pod's group and its claims.
     pub(super) fn inputs_for(&self, pod: &Value) -> Vec<Value> {
         let namespace = text(pod, "/metadata/namespace").unwrap_or_default();
-        let group = text(pod, "/metadata/annotations/pod-group-name");
+        let group = annotation(pod, annotations::POD_GROUP_NAME);
         let group = group.and_then(|name| self.groups.get(&(namespace, name)));
         let generated = list(pod, "/status/resourceClaimStatuses").iter();
         let named = list(pod, "/spec/resourceClaims").iter();

@@ -9,6 +9,7 @@ use schedlab_api::{
     Value,
     pointer::{list, text},
     quantity::thousandths,
+    resources,
 };
 use schedlab_emulator::store::LogEntry;
 
@@ -190,8 +191,7 @@ fn owner(pod: &Value) -> Option<&str> {
 fn gpu_count_text(pod: &Value) -> String {
     let gpu = |container: &Value| {
         let resources = &container["resources"];
-        let values =
-            [&resources["requests"]["nvidia.com/gpu"], &resources["limits"]["nvidia.com/gpu"]];
+        let values = [&resources["requests"][resources::GPU], &resources["limits"][resources::GPU]];
         values.into_iter().find_map(thousandths).unwrap_or(0)
     };
     let milli: i128 = list(pod, "/spec/containers").iter().map(gpu).sum();

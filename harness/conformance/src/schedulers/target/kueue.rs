@@ -9,9 +9,10 @@
 
 use std::collections::BTreeMap;
 
-use schedlab_api::{Value, json, object::annotation, pointer as fields, quantity::thousandths};
-
-use super::QUEUE_LABEL;
+use schedlab_api::{
+    Value, annotations, json, labels, object::annotation, pointer as fields, quantity::thousandths,
+    resources,
+};
 
 /// The API version, which is the storage version of Kueue v0.17.
 pub(super) const VERSION: &str = "kueue.x-k8s.io/v1beta2";
@@ -25,11 +26,6 @@ const LOCAL_QUEUE_LABEL: &str = "kueue.x-k8s.io/queue-name";
 /// Label of pods with their group, and the annotation with the group's size.
 const GROUP_LABEL: &str = "kueue.x-k8s.io/pod-group-name";
 const GROUP_SIZE_ANNOTATION: &str = "kueue.x-k8s.io/pod-group-total-count";
-
-/// KAI's annotation of pods with their pod group.
-const KAI_GROUP_ANNOTATION: &str = "pod-group-name";
-/// KAI's annotation of Jobs with the number of pods that must run together.
-const KAI_MIN_MEMBER_ANNOTATION: &str = "kai.scheduler/batch-min-member";
 
 /// Stands for unlimited CPU and memory: a million cores, a million GB.
 const UNLIMITED_AMOUNT: i64 = 1_000_000_000;
@@ -45,7 +41,7 @@ struct CoveredResource {
 }
 
 const COVERED_RESOURCES: [CoveredResource; 3] = [
-    CoveredResource { kai: "gpu", name: "nvidia.com/gpu", unit: "" },
+    CoveredResource { kai: "gpu", name: resources::GPU, unit: "" },
     CoveredResource { kai: "cpu", name: "cpu", unit: "m" },
     CoveredResource { kai: "memory", name: "memory", unit: "M" },
 ];
@@ -65,7 +61,7 @@ pub(super) fn kueue_objects(queues: &[Value], nodes: &[Value]) -> Vec<Value> {
 
 /// The number of GPUs on all nodes.
 fn gpus(nodes: &[Value]) -> i64 {
-    let has = |node: &Value| thousandths(&node["status"]["allocatable"]["nvidia.com/gpu"]);
+    let has = |node: &Value| thousandths(&node["status"]["allocatable"][resources::GPU]);
     let milli: i128 = nodes.iter().filter_map(has).sum();
     i64::try_from(milli / 1000).unwrap_or(UNLIMITED_AMOUNT)
 }
@@ -209,7 +205,8 @@ pub(super) fn assign_queues(objects: Vec<&mut Value>, scheduler: &str) {
 
 /// Namespace and name of a pod's group.
 fn group_of(object: &Value) -> Option<(String, String)> {
-    let group = annotation(object, KAI_GROUP_ANNOTATION).filter(|_| object["kind"] == "Pod")?;
+    let group =
+        annotation(object, annotations::POD_GROUP_NAME).filter(|_| object["kind"] == "Pod")?;
     let namespace = fields::text(object, "/metadata/namespace").unwrap_or("default");
     Some((namespace.to_owned(), group.to_owned()))
 }
@@ -217,7 +214,7 @@ fn group_of(object: &Value) -> Option<(String, String)> {
 /// Name and size of a Job's gang, if all of its pods must run together.
 fn gang_of_job(object: &Value) -> Option<(String, usize)> {
     let pods = object["spec"]["parallelism"].as_u64().filter(|_| object["kind"] == "Job")?;
-    let minimum: u64 = annotation(object, KAI_MIN_MEMBER_ANNOTATION)?.parse().ok()?;
+    let minimum: u64 = annotation(object, annotations::BATCH_MIN_MEMBER)?.parse().ok()?;
     let size = usize::try_from(pods).ok().filter(|_| minimum == pods && pods > 1)?;
     Some((name(object).to_owned(), size))
 }
@@ -232,7 +229,7 @@ impl QueueLabels<'_> {
     /// Labels a pod, or all pod templates inside an object. They use their owner's queue unless
     /// they name one.
     fn apply(&self, value: &mut Value, owner_queue: Option<&str>) {
-        let own = value["metadata"]["labels"][QUEUE_LABEL].as_str().map(str::to_owned);
+        let own = value["metadata"]["labels"][labels::QUEUE].as_str().map(str::to_owned);
         let queue = own.as_deref().or(owner_queue);
         if let (Some(queue), true) = (queue, self.is_managed(value)) {
             value["metadata"]["labels"][LOCAL_QUEUE_LABEL] = json!(queue);
@@ -376,9 +373,9 @@ mod tests {
 
     fn pod(name: &str, queue: &str, group: Option<&str>) -> Value {
         let mut pod = json!({"kind": "Pod", "metadata": {"name": name, "namespace": "ns",
-            "labels": {QUEUE_LABEL: queue}}, "spec": {"containers": [], "schedulerName": "s"}});
+            "labels": {(labels::QUEUE): queue}}, "spec": {"containers": [], "schedulerName": "s"}});
         if let Some(group) = group {
-            pod["metadata"]["annotations"][KAI_GROUP_ANNOTATION] = json!(group);
+            pod["metadata"]["annotations"][annotations::POD_GROUP_NAME] = json!(group);
         }
         pod
     }
@@ -418,7 +415,7 @@ mod tests {
         let job = |minimum: &str| {
             let template = json!({"spec": {"containers": []}});
             let mut job = json!({"kind": "Job", "metadata": {"name": "train",
-                "labels": {QUEUE_LABEL: "team"}, "annotations": {KAI_MIN_MEMBER_ANNOTATION: minimum}},
+                "labels": {(labels::QUEUE): "team"}, "annotations": {(annotations::BATCH_MIN_MEMBER): minimum}},
                 "spec": {"parallelism": 4, "template": template}});
             assign_queues(vec![&mut job], "s");
             format!("{} {}", job["metadata"]["labels"], job["spec"]["template"]["metadata"])

@@ -1,12 +1,9 @@
 //! The queue API of a target. Features describe queues and gangs with KAI's API, and steps read and
 //! change those objects; for a target with another API they are also translated.
 
-use schedlab_api::Value;
+use schedlab_api::{Value, api_versions};
 
 use super::kueue;
-
-/// KAI's label for the queue of a pod.
-pub const QUEUE_LABEL: &str = "kai.scheduler/queue";
 
 /// The API with which queues are configured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -22,7 +19,7 @@ pub enum QueueApi {
 impl QueueApi {
     /// The APIs by their names in a target file.
     const NAMES: [(&str, Self); 3] =
-        [("scheduling.run.ai/v2", Self::Kai), (kueue::VERSION, Self::Kueue), ("none", Self::None)];
+        [(api_versions::QUEUE, Self::Kai), (kueue::VERSION, Self::Kueue), ("none", Self::None)];
 
     /// The API with this name in a target file.
     ///

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use schedlab_api::{Value, json};
+use schedlab_api::{Value, api_versions, json};
 
 use super::manifest::Document;
 use super::table::{Row, RowError};
@@ -74,7 +74,7 @@ pub fn queue_from_row(row: &Row<'_>) -> Result<Value, RowError> {
         }
     }
     Ok(json!({
-        "apiVersion": "scheduling.run.ai/v2",
+        "apiVersion": api_versions::QUEUE,
         "kind": "Queue",
         "metadata": {"name": row.required("queue")?},
         "spec": spec,

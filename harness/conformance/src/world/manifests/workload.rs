@@ -1,11 +1,10 @@
 //! Workloads from table rows: the parts that all kinds share, which are their pods.
 
-use schedlab_api::{Map, Value, json};
+use schedlab_api::{Map, Value, annotations, json, labels, resources};
 
 use super::placement_columns;
 use super::table::{Row, RowError, YesNo};
 use super::workload_kinds;
-use crate::schedulers::QUEUE_LABEL;
 use crate::text::normalize_go_duration;
 use crate::world::observed::WORKLOAD_LABEL;
 
@@ -48,9 +47,6 @@ pub const WORKLOAD_COLUMNS: &[&str] = &[
     "namespace",
 ];
 
-/// Label that sets whether a workload is preemptible.
-const PREEMPTIBILITY: &str = "kai.scheduler/preemptibility";
-
 /// The objects of a workload, in order of creation.
 pub fn workload_from_row(row: &Row<'_>, scheduler: &str) -> Result<Vec<Value>, RowError> {
     let draft = WorkloadDraft::from_row(row, scheduler)?;
@@ -84,14 +80,14 @@ impl WorkloadDraft {
         let mut labels = Map::new();
         labels.insert(WORKLOAD_LABEL.to_owned(), json!(name));
         if let Some(queue) = row.cell("queue") {
-            labels.insert(QUEUE_LABEL.to_owned(), json!(queue));
+            labels.insert(labels::QUEUE.to_owned(), json!(queue));
         }
         if let Some(answer) = row.yes_or_no("preemptible")? {
             let value = match answer {
                 YesNo::Yes => "preemptible",
                 YesNo::No => "non-preemptible",
             };
-            labels.insert(PREEMPTIBILITY.to_owned(), json!(value));
+            labels.insert(labels::PREEMPTIBILITY.to_owned(), json!(value));
         }
         for (key, value) in row.pairs("labels")? {
             labels.insert(key.to_owned(), json!(value));
@@ -173,10 +169,10 @@ fn priority(row: &Row<'_>) -> (Option<String>, Option<Value>) {
 fn annotations(row: &Row<'_>) -> Result<Map, RowError> {
     let mut annotations = Map::new();
     let durations = [
-        ("run time", "schedlab.dev/run-time"),
-        ("startup", "schedlab.dev/startup"),
-        ("termination", "schedlab.dev/termination"),
-        ("preemption delay", "kai.scheduler/preemption-delay"),
+        ("run time", annotations::RUN_TIME),
+        ("startup", annotations::STARTUP),
+        ("termination", annotations::TERMINATION),
+        ("preemption delay", annotations::PREEMPTION_DELAY),
     ];
     for (column, key) in durations {
         if let Some(cell) = row.duration(column)? {
@@ -184,7 +180,7 @@ fn annotations(row: &Row<'_>) -> Result<Map, RowError> {
         }
     }
     if let Some(code) = row.parsed::<u8>("exit code", "a whole number from 0 to 255")? {
-        annotations.insert("schedlab.dev/exit-code", json!(code.to_string()));
+        annotations.insert(annotations::EXIT_CODE, json!(code.to_string()));
     }
     if let Some(cell) = row.cell("staleness grace") {
         let (sign, length) = cell.strip_prefix('-').map_or(("", cell), |length| ("-", length));
@@ -192,8 +188,7 @@ fn annotations(row: &Row<'_>) -> Result<Map, RowError> {
             let allowed = "a duration such as 90s or 1h30m; negative means forever";
             row.error("staleness grace", cell, allowed)
         })?;
-        annotations
-            .insert("kai.scheduler/staleness-grace-period", json!(format!("{sign}{length}")));
+        annotations.insert(annotations::STALENESS_GRACE_PERIOD, json!(format!("{sign}{length}")));
     }
     for (key, value) in row.pairs("annotations")? {
         annotations.insert(key.to_owned(), json!(value));
@@ -237,8 +232,8 @@ fn resources(row: &Row<'_>) -> Result<Value, RowError> {
     let mut resources = json!({});
     if let Some(gpus) = row.count("gpus", 0)?.filter(|gpus| *gpus > 0) {
         let gpus = gpus.to_string();
-        resources["limits"]["nvidia.com/gpu"] = json!(gpus);
-        resources["requests"]["nvidia.com/gpu"] = json!(gpus);
+        resources["limits"][resources::GPU] = json!(gpus);
+        resources["requests"][resources::GPU] = json!(gpus);
     }
     for resource in ["cpu", "memory"] {
         if let Some(cell) = row.quantity(resource)? {

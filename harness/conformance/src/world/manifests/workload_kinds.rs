@@ -1,14 +1,9 @@
 //! The objects of each kind of workload.
 
-use schedlab_api::{Value, json};
+use schedlab_api::{Value, annotations, api_versions, json, labels};
 
 use super::table::{Row, RowError};
 use super::workload::{WorkloadDraft, numbered_names};
-
-/// Annotation that names a pod's group.
-const GROUP: &str = "pod-group-name";
-/// Label that names a pod's sub-group.
-const SUB_GROUP: &str = "kai.scheduler/subgroup-name";
 
 const KINDS: [&str; 11] = [
     "pod",
@@ -103,8 +98,8 @@ fn add_gates(row: &Row<'_>, pods: &mut [Value]) -> Result<(), RowError> {
 
 /// Makes a pod a member of an existing group.
 fn join_gang(pod: &mut Value, gang: &str) {
-    pod["metadata"]["annotations"][GROUP] = json!(gang);
-    pod["metadata"]["annotations"]["kai.scheduler/skip-podgrouper"] = json!("true");
+    pod["metadata"]["annotations"][annotations::POD_GROUP_NAME] = json!(gang);
+    pod["metadata"]["annotations"][annotations::SKIP_POD_GROUPER] = json!("true");
 }
 
 /// A pod group and its pods, without an owner.
@@ -121,7 +116,7 @@ fn gang(row: &Row<'_>, draft: &WorkloadDraft) -> Result<Vec<Value>, RowError> {
     if let Some(class) = draft.pod_spec.get("priorityClassName") {
         spec["priorityClassName"] = class.clone();
     }
-    if let Some(value) = draft.labels.get("kai.scheduler/preemptibility") {
+    if let Some(value) = draft.labels.get(labels::PREEMPTIBILITY) {
         spec["preemptibility"] = value.clone();
     }
     if sub_groups.is_empty() {
@@ -134,7 +129,7 @@ fn gang(row: &Row<'_>, draft: &WorkloadDraft) -> Result<Vec<Value>, RowError> {
         }
     }
     let group = json!({
-        "apiVersion": "scheduling.run.ai/v2alpha2",
+        "apiVersion": api_versions::POD_GROUP,
         "kind": "PodGroup",
         "metadata": draft.metadata(),
         "spec": spec,
@@ -172,7 +167,7 @@ impl SubGroup {
         let mut pods = draft
             .standalone_pods(&numbered_names(&format!("{}-{}", draft.name, self.name), self.pods));
         for pod in &mut pods {
-            pod["metadata"]["labels"][SUB_GROUP] = json!(self.name);
+            pod["metadata"]["labels"][labels::SUB_GROUP] = json!(self.name);
         }
         pods
     }
@@ -222,7 +217,7 @@ fn job(row: &Row<'_>, draft: &WorkloadDraft) -> Result<Vec<Value>, RowError> {
         Some(mode) => return Err(row.error("completion mode", mode, "Indexed or NonIndexed")),
     }
     if let Some(min) = min_members(row, draft, 1)? {
-        job["metadata"]["annotations"]["kai.scheduler/batch-min-member"] = json!(min.to_string());
+        job["metadata"]["annotations"][annotations::BATCH_MIN_MEMBER] = json!(min.to_string());
     }
     Ok(vec![job])
 }
@@ -258,7 +253,7 @@ fn stateful_set(draft: &WorkloadDraft) -> Vec<Value> {
 /// A JobSet with one replicated job, `workers`.
 fn job_set(draft: &WorkloadDraft) -> Vec<Value> {
     vec![json!({
-        "apiVersion": "jobset.x-k8s.io/v1alpha2",
+        "apiVersion": api_versions::JOB_SET,
         "kind": "JobSet",
         "metadata": draft.metadata(),
         "spec": {"replicatedJobs": [replicated_job("workers", draft)]},
@@ -284,7 +279,7 @@ fn train_job(draft: &WorkloadDraft) -> Vec<Value> {
     let mut node = replicated_job("node", draft);
     node["template"]["spec"]["template"]["spec"]["containers"][0]["name"] = json!("node");
     let runtime = json!({
-        "apiVersion": "trainer.kubeflow.org/v1alpha1",
+        "apiVersion": api_versions::TRAIN_JOB,
         "kind": "ClusterTrainingRuntime",
         "metadata": {"name": draft.name},
         "spec": {
@@ -293,12 +288,12 @@ fn train_job(draft: &WorkloadDraft) -> Vec<Value> {
         },
     });
     let job = json!({
-        "apiVersion": "trainer.kubeflow.org/v1alpha1",
+        "apiVersion": api_versions::TRAIN_JOB,
         "kind": "TrainJob",
         "metadata": draft.metadata(),
         "spec": {
             "runtimeRef": {
-                "apiGroup": "trainer.kubeflow.org",
+                "apiGroup": api_versions::TRAINER_GROUP,
                 "kind": "ClusterTrainingRuntime",
                 "name": draft.name,
             },
@@ -323,7 +318,7 @@ fn py_torch_job(row: &Row<'_>, draft: &WorkloadDraft) -> Result<Vec<Value>, RowE
         spec["runPolicy"]["schedulingPolicy"]["minAvailable"] = json!(min);
     }
     Ok(vec![json!({
-        "apiVersion": "kubeflow.org/v1",
+        "apiVersion": api_versions::PYTORCH_JOB,
         "kind": "PyTorchJob",
         "metadata": draft.metadata(),
         "spec": spec,
@@ -333,7 +328,7 @@ fn py_torch_job(row: &Row<'_>, draft: &WorkloadDraft) -> Result<Vec<Value>, RowE
 /// One head, the rest workers of the group `workers`.
 fn ray_cluster(draft: &WorkloadDraft) -> Value {
     json!({
-        "apiVersion": "ray.io/v1",
+        "apiVersion": api_versions::RAY,
         "kind": "RayCluster",
         "metadata": draft.metadata(),
         "spec": ray_cluster_spec(draft),
@@ -366,7 +361,7 @@ fn ray_job(draft: &WorkloadDraft) -> Value {
     // Only the submitter ends; the cluster is deleted then.
     let templates = ["/headGroupSpec/template", "/workerGroupSpecs/0/template"];
     for template in templates {
-        for timing in ["schedlab.dev/run-time", "schedlab.dev/exit-code"] {
+        for timing in [annotations::RUN_TIME, annotations::EXIT_CODE] {
             let annotations =
                 cluster.pointer_mut(template).map(|of| &mut of["metadata"]["annotations"]);
             if let Some(annotations) = annotations.and_then(Value::as_object_mut) {
@@ -375,7 +370,7 @@ fn ray_job(draft: &WorkloadDraft) -> Value {
         }
     }
     json!({
-        "apiVersion": "ray.io/v1",
+        "apiVersion": api_versions::RAY,
         "kind": "RayJob",
         "metadata": draft.metadata(),
         "spec": {
@@ -390,7 +385,7 @@ fn ray_job(draft: &WorkloadDraft) -> Value {
 /// Groups of a leader and its workers, of `pods` pods each.
 fn leader_worker_set(row: &Row<'_>, draft: &WorkloadDraft) -> Result<Vec<Value>, RowError> {
     Ok(vec![json!({
-        "apiVersion": "leaderworkerset.x-k8s.io/v1",
+        "apiVersion": api_versions::LEADER_WORKER_SET,
         "kind": "LeaderWorkerSet",
         "metadata": draft.metadata(),
         "spec": {

@@ -2,11 +2,10 @@
 
 use std::fmt;
 
-use schedlab_api::{Value, object, pointer as fields};
+use schedlab_api::{Value, annotations, labels, object, pointer as fields, resources};
 use schedlab_audit::{pod_requests, unschedulable_message};
 
 use super::{ObservedCluster, WatchedKind};
-use crate::schedulers::QUEUE_LABEL;
 
 /// Label of the workload that a table row created.
 pub const WORKLOAD_LABEL: &str = "schedlab.dev/workload";
@@ -110,7 +109,7 @@ impl<'a> Pod<'a> {
 
     /// Requested GPUs, in thousandths.
     pub fn gpu_milli(self) -> i128 {
-        self.requested("nvidia.com/gpu")
+        self.requested(resources::GPU)
     }
 
     /// The effective request for a resource as Kubernetes computes it, in thousandths of the unit.
@@ -126,12 +125,12 @@ impl<'a> Pod<'a> {
     /// The queue that is charged for it: that of its pod group, else that of its label.
     pub fn queue(self, view: &'a ObservedCluster) -> Option<&'a str> {
         let of_group = self.pod_group(view).and_then(|group| fields::text(group, "/spec/queue"));
-        of_group.or_else(|| self.label(QUEUE_LABEL))
+        of_group.or_else(|| self.label(labels::QUEUE))
     }
 
     /// Its pod group, in the current or last state.
     pub fn pod_group(self, view: &'a ObservedCluster) -> Option<&'a Value> {
-        let name = object::annotation(self.0, "pod-group-name")?;
+        let name = object::annotation(self.0, annotations::POD_GROUP_NAME)?;
         view.get_ever_seen(WatchedKind::PodGroups, self.namespace(), name)
     }
 
@@ -140,7 +139,7 @@ impl<'a> Pod<'a> {
     pub fn known_names(self) -> impl Iterator<Item = &'a str> {
         let owners = fields::list(self.0, "/metadata/ownerReferences").iter();
         let made_by = owners.filter_map(|owner| fields::text(owner, "/uid"));
-        let group = object::annotation(self.0, "pod-group-name");
+        let group = object::annotation(self.0, annotations::POD_GROUP_NAME);
         let own = [Some(self.name()), group, fields::text(self.0, "/metadata/uid")];
         own.into_iter().flatten().chain(made_by)
     }
@@ -178,7 +177,7 @@ impl<'a> Pod<'a> {
     fn is_owned_through(self, kind: &str, name: &str, workload: &str) -> bool {
         let rest = name.strip_prefix(workload);
         let suffix = rest.and_then(|rest| rest.strip_prefix('-'));
-        let of_set = || self.label("jobset.sigs.k8s.io/jobset-name") == Some(workload);
+        let of_set = || self.label(labels::JOB_SET_NAME) == Some(workload);
         let is_made = match kind {
             "ReplicaSet" => suffix.is_some_and(|hash| !hash.contains('-')),
             "Job" => suffix.is_some_and(|time| time.parse::<u64>().is_ok()) || of_set(),

@@ -10,7 +10,7 @@ use futures::StreamExt as _;
 use futures::future::ready;
 use futures::stream;
 use jiff::Timestamp;
-use schedlab_api::{Value, json};
+use schedlab_api::{Value, api_versions, json};
 use schedlab_audit::Audit;
 use schedlab_emulator::KubeletDefaults;
 use schedlab_emulator::clock::Clock;
@@ -46,15 +46,15 @@ const WATCHED_COLLECTIONS: [(&str, &str, &str); 19] = [
     ("v1", "configmaps", "ConfigMap"),
     ("coordination.k8s.io/v1", "leases", "Lease"),
     ("batch/v1", "jobs", "Job"),
-    ("jobset.x-k8s.io/v1alpha2", "jobsets", "JobSet"),
-    ("trainer.kubeflow.org/v1alpha1", "trainjobs", "TrainJob"),
-    ("trainer.kubeflow.org/v1alpha1", "clustertrainingruntimes", "ClusterTrainingRuntime"),
-    ("kubeflow.org/v1", "pytorchjobs", "PyTorchJob"),
-    ("ray.io/v1", "rayclusters", "RayCluster"),
-    ("ray.io/v1", "rayjobs", "RayJob"),
-    ("leaderworkerset.x-k8s.io/v1", "leaderworkersets", "LeaderWorkerSet"),
-    ("scheduling.run.ai/v2", "queues", "Queue"),
-    ("scheduling.run.ai/v2alpha2", "podgroups", "PodGroup"),
+    (api_versions::JOB_SET, "jobsets", "JobSet"),
+    (api_versions::TRAIN_JOB, "trainjobs", "TrainJob"),
+    (api_versions::TRAIN_JOB, "clustertrainingruntimes", "ClusterTrainingRuntime"),
+    (api_versions::PYTORCH_JOB, "pytorchjobs", "PyTorchJob"),
+    (api_versions::RAY, "rayclusters", "RayCluster"),
+    (api_versions::RAY, "rayjobs", "RayJob"),
+    (api_versions::LEADER_WORKER_SET, "leaderworkersets", "LeaderWorkerSet"),
+    (api_versions::QUEUE, "queues", "Queue"),
+    (api_versions::POD_GROUP, "podgroups", "PodGroup"),
     ("scheduling.k8s.io/v1", "priorityclasses", "PriorityClass"),
     ("resource.k8s.io/v1", "deviceclasses", "DeviceClass"),
     ("resource.k8s.io/v1", "resourceslices", "ResourceSlice"),

@@ -10,9 +10,10 @@ mod queue;
 mod topology;
 
 use kube::CustomResourceExt;
-use schedlab_api::{Value, json};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+
+use crate::{Value, json};
 
 pub use bind_request::{BindRequest, BindRequestSpec, BindRequestStatus, ReceivedGpu};
 pub use pod_group::{
@@ -52,7 +53,7 @@ pub struct Condition {
 /// The `CustomResourceDefinition`s, ordered by name.
 pub fn all() -> Vec<Value> {
     let mut definitions = [BindRequest::crd(), PodGroup::crd(), Queue::crd(), Topology::crd()]
-        .map(|definition| schedlab_api::to_value(&definition).expect("a derived CRD is JSON"));
+        .map(|definition| crate::to_value(&definition).expect("a derived CRD is JSON"));
     definitions.sort_by(|a, b| a["metadata"]["name"].as_str().cmp(&b["metadata"]["name"].as_str()));
     definitions.into()
 }
@@ -74,7 +75,7 @@ pub fn priority_classes() -> Vec<Value> {
 
 #[cfg(test)]
 mod tests {
-    use schedlab_api::Map;
+    use crate::Map;
 
     use super::*;
 

@@ -2,11 +2,11 @@
 //! the narrowest.
 
 use kube::CustomResource;
-use schedlab_api::{Value, json};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::Condition;
+use crate::{Value, json};
 
 /// The levels, widest first.
 #[derive(CustomResource, Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]

@@ -45,17 +45,17 @@ pub struct BindRequestSpec {
     /// binder. Our scheduler allocates them itself, before it creates the request.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "preserved_objects")]
-    pub resource_claim_allocations: Option<Vec<schedlab_api::Value>>,
+    pub resource_claim_allocations: Option<Vec<crate::Value>>,
     /// Devices for extended resources of a `DeviceClass`, as KAI's scheduler allocates them: the
     /// binder creates a claim for them. Our scheduler does not set it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "preserved_object")]
-    pub extended_resource_claim_allocation: Option<schedlab_api::Value>,
+    pub extended_resource_claim_allocation: Option<crate::Value>,
     /// The predicted placement of the pod in the NUMA zones of its node: names of zones and
     /// amounts.
     #[serde(default, rename = "predictedNUMAZones", skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "preserved_objects")]
-    pub predicted_numa_zones: Option<Vec<schedlab_api::Value>>,
+    pub predicted_numa_zones: Option<Vec<crate::Value>>,
     /// Number of failed attempts after which the binder gives up.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub backoff_limit: Option<i32>,
