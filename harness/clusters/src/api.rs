@@ -95,6 +95,15 @@ impl Api {
         self.send(post_request(path), Some(object)).await
     }
 
+    /// POST that changes nothing: the server only checks it.
+    ///
+    /// # Errors
+    /// The server refuses the object.
+    pub async fn post_dry_run(&self, path: &str, object: &Value) -> Result<Value, kube::Error> {
+        let request = Request::post(format!("{}&dryRun=All", write_path(path)));
+        self.send(request.header("content-type", "application/json"), Some(object)).await
+    }
+
     /// PUT.
     pub(crate) async fn put(&self, path: &str, object: &Value) -> Result<Value, kube::Error> {
         let request = Request::put(write_path(path)).header("content-type", "application/json");

@@ -61,6 +61,9 @@ pub const ACTORS_OWN_CONTROL_PLANE: &[&str] = &[
     "jobset-controller",
     "trainjob-controller",
     "pytorchjob-controller",
+    "raycluster-controller",
+    "rayjob-controller",
+    "leaderworkerset-controller",
 ];
 
 /// Actors for an existing cluster, where all Kubernetes controllers already run.
@@ -71,6 +74,9 @@ const ACTORS_EXISTING_CLUSTER: &[&str] = &[
     "jobset-controller",
     "trainjob-controller",
     "pytorchjob-controller",
+    "raycluster-controller",
+    "rayjob-controller",
+    "leaderworkerset-controller",
 ];
 
 /// Default for `--image`.

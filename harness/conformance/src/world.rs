@@ -171,6 +171,13 @@ impl World {
         self.wait(self.period() * cycles).await
     }
 
+    /// Lets time pass as long as it is, without starting the scheduler.
+    pub async fn pass_unscaled(&mut self, time: Duration) -> anyhow::Result<()> {
+        let end = Instant::now() + time;
+        while self.next_change_before(end).await? {}
+        Ok(())
+    }
+
     async fn wait(&mut self, time: Duration) -> anyhow::Result<()> {
         self.ensure_scheduler_started();
         let end = Instant::now() + time;

@@ -59,7 +59,8 @@ fn a_ray_cluster_starts_with_its_head_and_its_minimum_of_workers() {
         lab.start();
         lab.advance(3).await;
         let groups = json!([{ "groupName": "gpu", "replicas": 3, "minReplicas": 2 }]);
-        let spec = json!({ "headGroupSpec": {}, "workerGroupSpecs": groups });
+        let spec =
+            json!({ "managedBy": "tests/none", "headGroupSpec": {}, "workerGroupSpecs": groups });
         let cluster = owner(&lab, "ray.io", "rayclusters", "RayCluster", &spec);
         pod(&lab, "head", &json!({ "ray.io/group": "headgroup" }), &cluster);
         for name in ["w0", "w1", "w2"] {
@@ -153,11 +154,13 @@ fn the_submitter_of_a_ray_job_starts_beside_the_workers() {
         lab.nodes(1, 5);
         lab.queue("q", 8, -1);
         lab.start();
-        let job = json!({ "spec": {}, "status": { "rayClusterName": "x" } });
+        let spec = json!({ "managedBy": "tests/none" });
+        let job = json!({ "spec": spec, "status": { "rayClusterName": "x" } });
         let job = owner_from(&lab, "ray.io", "rayjobs", "RayJob", job);
         let cluster = json!({
             "metadata": { "ownerReferences": [job] },
             "spec": {
+                "managedBy": "tests/none",
                 "headGroupSpec": {},
                 "workerGroupSpecs": [{ "groupName": "w", "replicas": 3, "minReplicas": 1 }],
             },

@@ -18,7 +18,7 @@ const NAMES_MAX: usize = 12;
 /// Matches subjects by kind and name, and other quoted text, so that a subject inside quotes does
 /// not count.
 static SUBJECTS: LazyLock<Regex> = LazyLock::new(|| {
-    let pattern = r#"\b(queue|namespace|node|claim|workload|pod|gang|job|deployment|statefulset|jobset|trainjob|pytorchjob) (?:"([^"]*)"|'([^']*)')|"[^"]*"|'[^']*'"#;
+    let pattern = r#"\b(queue|namespace|node|claim|workload|pod|gang|job|deployment|statefulset|jobset|trainjob|pytorchjob|raycluster|rayjob|leaderworkerset) (?:"([^"]*)"|'([^']*)')|"[^"]*"|'[^']*'"#;
     Regex::new(pattern).expect("the pattern is valid")
 });
 

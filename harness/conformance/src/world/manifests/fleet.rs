@@ -14,6 +14,7 @@ pub(crate) const FLEET_COLUMNS: &[&str] = &[
     "gpus",
     "gpu model",
     "gpu memory",
+    "gpus by",
     "cpu",
     "memory",
     "pods",
@@ -29,11 +30,15 @@ pub(crate) fn nodes_from_row(row: &Row<'_>) -> Result<Vec<Value>, RowError> {
         Some(count) => (1..=count).map(|number| format!("{pool}-{number}")).collect(),
         None => vec![pool.to_owned()],
     };
+    if let Some(cell) = row.cell("gpus by").filter(|cell| !["plugin", "claim"].contains(cell)) {
+        return Err(row.error("gpus by", cell, "plugin or claim"));
+    }
     let mut text = format!("pools:\n- name: {pool}\n  names: [{}]\n", names.join(", "));
     let fields = [
         ("gpus", "gpus"),
         ("gpu model", "gpuProduct"),
         ("gpu memory", "gpuMemory"),
+        ("gpus by", "gpusBy"),
         ("cpu", "cpu"),
         ("memory", "memory"),
         ("pods", "pods"),
@@ -110,6 +115,9 @@ mod tests {
         let row = Row::inline("f:1".to_owned(), &[("gpus", "-1")]);
         let error = nodes_from_row(&row).unwrap_err().to_string();
         assert_eq!(error, "f:1: gpus: got -1, expected a whole number from 0 to 1024");
+        let row = Row::inline("f:1".to_owned(), &[("gpus by", "clam")]);
+        let error = nodes_from_row(&row).unwrap_err().to_string();
+        assert_eq!(error, "f:1: column `gpus by`: got clam, expected plugin or claim");
         let row = Row::inline("f:1".to_owned(), &[("taints", "gpu")]);
         assert!(nodes_from_row(&row).unwrap_err().to_string().contains("key=value:NoSchedule"));
     }

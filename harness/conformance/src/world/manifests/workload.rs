@@ -18,6 +18,8 @@ pub(crate) const WORKLOAD_COLUMNS: &[&str] = &[
     "cpu",
     "memory",
     "min",
+    "replicas",
+    "completion mode",
     "gang",
     "priority",
     "preemptible",
@@ -270,7 +272,7 @@ mod tests {
 
     #[test]
     fn an_invalid_row_creates_no_object() {
-        assert_snapshot!(made(&[("name", "a"), ("kind", "cronjob")]), @"f:3: column `kind`: got cronjob, expected pod, gang, job, deployment, statefulset, jobset, trainjob, pytorchjob");
+        assert_snapshot!(made(&[("name", "a"), ("kind", "cronjob")]), @"f:3: column `kind`: got cronjob, expected pod, gang, job, deployment, statefulset, jobset, trainjob, pytorchjob, raycluster, rayjob, leaderworkerset");
         assert_snapshot!(made(&[("kind", "pod")]), @"f:3: column `name`: got nothing, expected a value");
         assert_snapshot!(made(&[("name", "a"), ("pods", "-2")]), @"f:3: column `pods`: got -2, expected a whole number from 1 to 100000");
     }

@@ -150,15 +150,19 @@ impl<'a> Pod<'a> {
         let owner = fields::list(self.0, "/metadata/ownerReferences").first();
         let text = |field: &str| owner.and_then(|owner| fields::text(owner, field));
         let owner = text("/kind").zip(text("/name"));
-        let maker = match kind {
-            "job" | "jobset" | "trainjob" => Some("Job"),
-            "deployment" => Some("ReplicaSet"),
-            "statefulset" => Some("StatefulSet"),
-            "pytorchjob" => Some("PyTorchJob"),
-            _ => None,
+        let makers: &[&str] = match kind {
+            "job" | "jobset" | "trainjob" => &["Job"],
+            "deployment" => &["ReplicaSet"],
+            "statefulset" => &["StatefulSet"],
+            "pytorchjob" => &["PyTorchJob"],
+            "raycluster" => &["RayCluster"],
+            "rayjob" => &["RayCluster", "Job"],
+            // A leader owns its workers, through a StatefulSet with the original controller.
+            "leaderworkerset" => &["LeaderWorkerSet", "Pod", "StatefulSet"],
+            _ => &[],
         };
         let is_kind =
-            maker.is_none_or(|maker| owner.is_some_and(|(owner_kind, _)| owner_kind == maker));
+            makers.is_empty() || owner.is_some_and(|(owner_kind, _)| makers.contains(&owner_kind));
         let is_named = || match (self.label(WORKLOAD_LABEL), owner) {
             (Some(label), _) => label == workload,
             (None, Some((kind, name))) => {

@@ -39,7 +39,7 @@ const CYCLES_TIMEOUT: Duration = Duration::from_mins(1);
 const CONCURRENT_DELETES: usize = 8;
 
 /// The collections that are watched: those that the actors read and those that the log contains.
-const WATCHED_COLLECTIONS: [(&str, &str, &str); 16] = [
+const WATCHED_COLLECTIONS: [(&str, &str, &str); 19] = [
     ("v1", "nodes", "Node"),
     ("v1", "pods", "Pod"),
     ("v1", "events", "Event"),
@@ -50,6 +50,9 @@ const WATCHED_COLLECTIONS: [(&str, &str, &str); 16] = [
     (api_versions::TRAIN_JOB, "trainjobs", "TrainJob"),
     (api_versions::TRAIN_JOB, "clustertrainingruntimes", "ClusterTrainingRuntime"),
     (api_versions::PYTORCH_JOB, "pytorchjobs", "PyTorchJob"),
+    (api_versions::RAY, "rayclusters", "RayCluster"),
+    (api_versions::RAY, "rayjobs", "RayJob"),
+    (api_versions::LEADER_WORKER_SET, "leaderworkersets", "LeaderWorkerSet"),
     (api_versions::QUEUE, "queues", "Queue"),
     (api_versions::POD_GROUP, "podgroups", "PodGroup"),
     ("scheduling.k8s.io/v1", "priorityclasses", "PriorityClass"),
