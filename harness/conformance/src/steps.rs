@@ -1,7 +1,9 @@
 //! The step functions by area. Their doc comments are the step catalogue that `schedlab steps`
 //! prints: one or two sentences, then an example.
 
+mod admission_policies;
 pub mod catalogue;
+mod devices;
 mod evictions;
 mod faults;
 mod fields;
@@ -12,6 +14,7 @@ mod placement;
 mod pods;
 mod queues;
 mod reasons;
+mod scaling;
 mod scheduler;
 mod snapshots;
 mod subjects;
@@ -27,15 +30,22 @@ use gherkin::Step;
 
 use crate::world::World;
 
-pub use unknown_names::unknown_name;
+pub(crate) use unknown_names::unknown_name;
 
 /// Area title, file and source of all step functions, in reading order.
-pub const SOURCES: &[(&str, &str, &str)] = &[
+pub(crate) const SOURCES: &[(&str, &str, &str)] = &[
     ("fleet", "steps/fleet.rs", include_str!("steps/fleet.rs")),
     ("scheduler", "steps/scheduler.rs", include_str!("steps/scheduler.rs")),
     ("queues", "steps/queues.rs", include_str!("steps/queues.rs")),
     ("workloads", "steps/workloads.rs", include_str!("steps/workloads.rs")),
+    ("scaling", "steps/scaling.rs", include_str!("steps/scaling.rs")),
+    ("devices", "steps/devices.rs", include_str!("steps/devices.rs")),
     ("faults", "steps/faults.rs", include_str!("steps/faults.rs")),
+    (
+        "admission policies",
+        "steps/admission_policies.rs",
+        include_str!("steps/admission_policies.rs"),
+    ),
     ("time", "steps/time.rs", include_str!("steps/time.rs")),
     ("pods", "steps/pods.rs", include_str!("steps/pods.rs")),
     ("placement", "steps/placement.rs", include_str!("steps/placement.rs")),

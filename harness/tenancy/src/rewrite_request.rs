@@ -7,7 +7,7 @@ use super::names::{
     DEFAULT_NAMESPACE, KWOK_NODE_ANNOTATION, SIMULATED_TAINT, TenantNames, is_node_lease,
 };
 use super::{Subscription, node_pool};
-use crate::cluster_scoped::{is_tenant_collection, is_tenant_kind};
+use crate::cluster_scoped::{POLICY_BINDINGS, is_tenant_collection, is_tenant_kind};
 
 /// Labels and annotations whose values are queue names.
 const QUEUE_NAME_KEYS: [&str; 2] = [labels::QUEUE, "runai/queue"];
@@ -24,7 +24,7 @@ pub(crate) struct RequestTarget {
     /// For example `status` or `binding`.
     pub subresource: Option<String>,
     /// Whether the response is a watch stream.
-    pub is_watch: bool,
+    pub(crate) is_watch: bool,
 }
 
 /// The URI in the cluster, and the request's target with the scenario's plain names.
@@ -225,6 +225,11 @@ impl ObjectRewriter<'_> {
                     | "volumeName"
                     | "deviceClassName" => names.with_prefix(text),
                     "queue" if self.target.plural == "podgroups" => names.with_prefix(text),
+                    "policyName" if self.target.plural == POLICY_BINDINGS => {
+                        names.with_prefix(text)
+                    }
+                    // Selects a namespace by its name.
+                    "kubernetes.io/metadata.name" => names.with_prefix(text),
                     "parentName" if self.target.plural == "cohorts" => names.with_prefix(text),
                     "namespace" => names.namespace_in_cluster(&self.target.plural, text),
                     "priorityClassName" => names.object_in_cluster("priorityclasses", text),
@@ -440,6 +445,24 @@ mod tests {
         assert!(path.ends_with("/namespaces/qx1-a/localqueues"), "{path}");
         assert_eq!(local["metadata"]["name"], "team");
         assert_eq!(local["spec"]["clusterQueue"], "qx1-team");
+    }
+
+    #[test]
+    fn a_policy_binding_refers_to_the_policy_and_the_namespace_of_its_scenario() {
+        let names = TenantNames::for_test();
+        let path = "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicybindings";
+        let (_, target) = rewrite_uri(&names, &path.parse().unwrap());
+        let selector = json!({"matchLabels": {"kubernetes.io/metadata.name": "default"}});
+        let mut binding = json!({
+            "kind": "ValidatingAdmissionPolicyBinding",
+            "metadata": {"name": "guard"},
+            "spec": {"policyName": "guard", "matchResources": {"namespaceSelector": selector}},
+        });
+        to_cluster(&names, &target, &Method::POST, &mut binding);
+        assert_eq!(binding["metadata"]["name"], "qx1-guard");
+        assert_eq!(binding["spec"]["policyName"], "qx1-guard");
+        let labels = &binding["spec"]["matchResources"]["namespaceSelector"]["matchLabels"];
+        assert_eq!(labels["kubernetes.io/metadata.name"], "qx1-default");
     }
 
     #[test]

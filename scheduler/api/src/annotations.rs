@@ -67,3 +67,8 @@ pub const TERMINATION: &str = "schedlab.dev/termination";
 pub const NODE_DOWN: &str = "schedlab.dev/down";
 /// The GPUs of a pod, as indexes: `0,3`. Set by the emulator's kubelet.
 pub const GPU_DEVICES: &str = "schedlab.dev/gpu-devices";
+/// Number of GPUs of a node that a driver publishes for resource claims.
+pub const PUBLISHED_GPUS: &str = "schedlab.dev/published-gpus";
+/// The unhealthy GPUs of a node, as indexes: `0,3`. Their device plugin reports them, so that they are
+/// not allocatable; the driver of published GPUs withdraws them. Empty: all are healthy again.
+pub const UNHEALTHY_GPUS: &str = "schedlab.dev/unhealthy-gpus";

@@ -25,3 +25,11 @@ pub const TRAIN_JOB: &str = "trainer.kubeflow.org/v1alpha1";
 pub const KUBEFLOW_GROUP: &str = "kubeflow.org";
 /// Kubeflow's `PyTorchJob` and the older kinds of training jobs.
 pub const PYTORCH_JOB: &str = "kubeflow.org/v1";
+/// The API group of [`RAY`].
+pub const RAY_GROUP: &str = "ray.io";
+/// KubeRay's `RayCluster` and `RayJob`.
+pub const RAY: &str = "ray.io/v1";
+/// The API group of [`LEADER_WORKER_SET`].
+pub const LEADER_WORKER_SET_GROUP: &str = "leaderworkerset.x-k8s.io";
+/// `LeaderWorkerSet`, of the Kubernetes SIG Apps.
+pub const LEADER_WORKER_SET: &str = "leaderworkerset.x-k8s.io/v1";

@@ -22,8 +22,9 @@ async fn nodes_with_gpus(world: &mut World, nodes: String, gpus: String) -> Step
 }
 
 /// Pools of identical nodes, named `<pool>-1`, `<pool>-2` …; without a node count, one node with
-/// the pool's name. Columns: pool, nodes, gpus, gpu model, gpu memory, cpu, memory, pods, labels
-/// (`key=value, …`), taints (`key=value:NoSchedule, …`).
+/// the pool's name. Columns: pool, nodes, gpus, gpu model, gpu memory, gpus by (plugin: pods request
+/// `nvidia.com/gpu`; claim: a driver publishes devices of class `gpu.nvidia.com` for resource
+/// claims), cpu, memory, pods, labels (`key=value, …`), taints (`key=value:NoSchedule, …`).
 /// ```gherkin
 /// Given a fleet:
 ///   | pool | nodes | gpus | labels  | taints              |

@@ -14,7 +14,7 @@ use crate::world::observed::{ObservedCluster, Pod, WORKLOAD_LABEL, WatchedKind};
 #[derive(Clone, Debug, Parameter, PartialEq, Eq)]
 #[param(
     name = "subject",
-    regex = "(?:queue|namespace|node|claim|workload|pod|gang|job|deployment|statefulset|jobset|trainjob|pytorchjob) (?:\"[^\"]*\"|'[^']*')|the cluster"
+    regex = "(?:queue|namespace|node|claim|workload|pod|gang|job|deployment|statefulset|jobset|trainjob|pytorchjob|raycluster|rayjob|leaderworkerset) (?:\"[^\"]*\"|'[^']*')|the cluster"
 )]
 pub(crate) struct Subject {
     kind_word: String,
@@ -25,7 +25,7 @@ pub(crate) struct Subject {
 #[derive(Clone, Debug, Parameter, PartialEq, Eq)]
 #[param(
     name = "workload",
-    regex = "(?:workload|pod|gang|job|deployment|statefulset|jobset|trainjob|pytorchjob) (?:\"[^\"]*\"|'[^']*')"
+    regex = "(?:workload|pod|gang|job|deployment|statefulset|jobset|trainjob|pytorchjob|raycluster|rayjob|leaderworkerset) (?:\"[^\"]*\"|'[^']*')"
 )]
 pub(crate) struct Workload(pub Subject);
 

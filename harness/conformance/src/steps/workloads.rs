@@ -18,8 +18,11 @@ use crate::world::{Temporal, World};
 
 /// Submits workloads, one per row, in this order. Kinds: pod (with `pods`: that many, `<name>-0`
 /// …), gang (a pod group and its pods), job, deployment, statefulset, jobset, trainjob, pytorchjob
-/// (one master, the rest workers). Columns: name, kind, queue, pods, gpus, cpu, memory, min (of a
-/// gang, job or pytorchjob: members that must run together), priority (a class, or a number),
+/// (one master, the rest workers), raycluster (one head, the rest workers), rayjob (a raycluster and
+/// a pod that submits the job, which has the run time), leaderworkerset (a leader, the rest
+/// workers). Columns: name, kind, queue, pods, gpus, cpu, memory, min (of a gang, job or pytorchjob:
+/// members that must run together), replicas (of a leaderworkerset: groups of `pods` pods),
+/// completion mode (of a job: Indexed or NonIndexed), priority (a class, or a number),
 /// preemptible (yes, no), run time, startup, termination, exit code, grace (seconds), preemption
 /// delay, staleness grace, sub-groups (of a gang: `leader 1, workers 2/4`), gang (of a pod: the
 /// existing gang that it joins), gated (of a pod or gang: yes, or the number of gated pods),
@@ -315,26 +318,6 @@ async fn delete_pods(world: &mut World, which: &Workload, count: usize) -> StepR
 async fn submitted_again(world: &mut World, which: Workload) -> StepResult {
     world.resubmit(which.kind(), which.name()).await?;
     Ok(())
-}
-
-/// Sets the replicas of a deployment or statefulset, or the parallelism of a job.
-/// ```gherkin
-/// When deployment "web" is scaled to 4
-/// ```
-#[when(expr = "{workload} is scaled to {int}")]
-async fn scaled(world: &mut World, which: Workload, replicas: u32) -> StepResult {
-    let objects = world.submitted(which.kind(), which.name())?;
-    for object in objects {
-        let patch = match object["kind"].as_str() {
-            Some("Deployment" | "StatefulSet") => json!({"spec": {"replicas": replicas}}),
-            Some("Job") => json!({"spec": {"parallelism": replicas}}),
-            _ => continue,
-        };
-        let at = world.api.path(&object).await?;
-        world.patch_requiring_change(&at, &patch).await?;
-        return Ok(());
-    }
-    Err(anyhow!("{which} cannot be scaled, expected a deployment, statefulset or job").into())
 }
 
 /// Makes this number of a workload's running pods fail now, as if their containers had exited with

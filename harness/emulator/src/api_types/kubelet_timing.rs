@@ -1,4 +1,5 @@
-//! Annotations that control how long the emulated kubelet takes to start, run and stop a pod.
+//! Annotations that control the emulated kubelet: how long it takes to start, run and stop a pod, and
+//! which GPUs of its node are unhealthy.
 
 use std::time::Duration;
 
@@ -7,6 +8,12 @@ use schedlab_api::{
     duration::{GoDuration, long_duration},
     object::annotation,
 };
+
+/// The indexes of the unhealthy GPUs of a node.
+pub(crate) fn unhealthy_gpus(node: &Value) -> impl Iterator<Item = u64> + '_ {
+    let text = annotation(node, annotations::UNHEALTHY_GPUS).unwrap_or_default();
+    text.split(',').filter_map(|index| index.trim().parse().ok())
+}
 
 /// The invalid annotations of a pod or node, with the violated rules.
 pub(crate) fn invalid_annotations(object: &Value) -> Vec<(&'static str, &'static str)> {
@@ -17,6 +24,7 @@ pub(crate) fn invalid_annotations(object: &Value) -> Vec<(&'static str, &'static
         annotations::TERMINATION,
         annotations::EXIT_CODE,
         annotations::NODE_DOWN,
+        annotations::UNHEALTHY_GPUS,
     ]
     .into_iter()
     .filter_map(broken)
@@ -31,6 +39,11 @@ pub(crate) fn violated_rule(key: &str, text: &str) -> Option<&'static str> {
         }
         annotations::EXIT_CODE => (text.parse::<i32>().is_ok(), "must be a whole number"),
         annotations::NODE_DOWN => (["true", "false"].contains(&text), "must be true or false"),
+        annotations::UNHEALTHY_GPUS => {
+            let is_index = |index: &str| index.trim().parse::<u64>().is_ok();
+            let reads = text.is_empty() || text.split(',').all(is_index);
+            (reads, "must be indexes of GPUs, such as 0,3")
+        }
         _ => return None,
     };
     (!reads).then_some(rule)

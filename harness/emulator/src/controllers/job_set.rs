@@ -16,7 +16,7 @@ use crate::reconcile::{
 use crate::store::{Key, Object};
 use schedlab_api::{
     Value, json, labels,
-    object::{condition, is_deleting, label, list, number, set, text, uid},
+    object::{condition, is_deleting, label, list, number, text, uid},
 };
 
 pub(super) const COMPONENT: &str = "jobset-controller";
@@ -166,11 +166,4 @@ fn expire(key: &Key, set: &Value, ctx: &Context) -> ReconcileResult {
 /// `spec.suspend`.
 fn is_suspended(object: &Value) -> bool {
     flag(object, &["spec", "suspend"])
-}
-
-/// The object with another `spec.suspend`.
-fn with_suspend(object: &Value, suspend: &Value) -> Value {
-    let mut object = object.clone();
-    set(&mut object, &["spec", "suspend"], suspend.clone());
-    object
 }

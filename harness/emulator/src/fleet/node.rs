@@ -3,8 +3,7 @@
 use super::node_padding;
 use super::pool::{GpusBy, ObjectSize, Pool};
 use super::taint::TaintText;
-use crate::kubelet::device_driver::PUBLISHED;
-use schedlab_api::{Map, Value, json, labels, resources};
+use schedlab_api::{Map, Value, annotations, json, labels, resources};
 
 /// The node with a name. `index` is its index in the fleet, which determines its topology domains.
 pub(super) fn object(pool: &Pool, name: &str, index: usize) -> Value {
@@ -20,7 +19,7 @@ pub(super) fn object(pool: &Pool, name: &str, index: usize) -> Value {
         node["metadata"]["annotations"] = json!(pool.annotations);
     }
     if pool.gpus_by == GpusBy::Claim {
-        node["metadata"]["annotations"][PUBLISHED] = json!(pool.gpus.to_string());
+        node["metadata"]["annotations"][annotations::PUBLISHED_GPUS] = json!(pool.gpus.to_string());
     }
     if !pool.taints.is_empty() {
         node["spec"]["taints"] = pool.taints.iter().map(taint).collect();

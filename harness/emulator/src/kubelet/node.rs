@@ -4,8 +4,10 @@
 //! `schedlab.dev/down: "true"` takes a node down. The lease is then renewed for the last time and
 //! annotated too, so that the node lifecycle controller knows that no renewal will follow.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use crate::api_types::kubelet_timing::unhealthy_gpus;
 use crate::kubelet::{host_address, is_down};
 use crate::reconcile::fields::{Condition, format_micro_time, set_condition, set_condition_time};
 use crate::reconcile::resources::{LEASES, NODES};
@@ -18,7 +20,7 @@ use schedlab_api::{
     object::{
         annotation, at, condition, is_deleting, name, number, remove, set, set_default, text, uid,
     },
-    object_names,
+    object_names, resources,
 };
 
 const LEASE_SECS: i64 = 40;
@@ -94,6 +96,7 @@ fn reconcile(key: &Key, ctx: &Context) -> ReconcileResult {
     }
     let mut healthy = Value::clone(node);
     register(&mut healthy);
+    withhold_unhealthy_gpus(&mut healthy);
     for healthy_condition in &HEALTHY {
         if condition(node, healthy_condition.kind) != Some(healthy_condition.status) {
             set_condition(&mut healthy, healthy_condition, ctx.now);
@@ -138,6 +141,17 @@ fn register(node: &mut Value) {
             set(node, &path, json!(value));
         }
     }
+}
+
+/// Takes unhealthy GPUs out of the allocatable ones, as the device manager does: pods that have such
+/// a GPU keep running. An empty annotation means that all are healthy again.
+fn withhold_unhealthy_gpus(node: &mut Value) {
+    let all = at(node, &["status", "capacity", resources::GPU]).and_then(Value::as_str);
+    let all = all.and_then(|text| text.parse::<usize>().ok());
+    let (Some(all), Some(_)) = (all, annotation(node, annotations::UNHEALTHY_GPUS)) else { return };
+    let unhealthy: BTreeSet<u64> = unhealthy_gpus(node).collect();
+    let left = all.saturating_sub(unhealthy.len());
+    set(node, &["status", "allocatable", resources::GPU], json!(left.to_string()));
 }
 
 /// Creates or renews the lease, if necessary.

@@ -53,3 +53,9 @@ pub(crate) static TRAINING_RUNTIMES: LazyResource =
     LazyLock::new(|| Resource::new(api_versions::TRAINER_GROUP, "clustertrainingruntimes"));
 pub(crate) static PYTORCH_JOBS: LazyResource =
     LazyLock::new(|| Resource::new(api_versions::KUBEFLOW_GROUP, "pytorchjobs"));
+pub(crate) static RAY_CLUSTERS: LazyResource =
+    LazyLock::new(|| Resource::new(api_versions::RAY_GROUP, "rayclusters"));
+pub(crate) static RAY_JOBS: LazyResource =
+    LazyLock::new(|| Resource::new(api_versions::RAY_GROUP, "rayjobs"));
+pub(crate) static LEADER_WORKER_SETS: LazyResource =
+    LazyLock::new(|| Resource::new(api_versions::LEADER_WORKER_SET_GROUP, "leaderworkersets"));

@@ -8,12 +8,13 @@ use schedlab_emulator::fleet::Fleet;
 use super::table::{Row, RowError};
 
 /// Columns of a node pool table.
-pub const FLEET_COLUMNS: &[&str] = &[
+pub(crate) const FLEET_COLUMNS: &[&str] = &[
     "pool",
     "nodes",
     "gpus",
     "gpu model",
     "gpu memory",
+    "gpus by",
     "cpu",
     "memory",
     "pods",
@@ -22,18 +23,22 @@ pub const FLEET_COLUMNS: &[&str] = &[
 ];
 
 /// The nodes of a pool: `<pool>-1`, `<pool>-2` …; without a count, one node with the pool's name.
-pub fn nodes_from_row(row: &Row<'_>) -> Result<Vec<Value>, RowError> {
+pub(crate) fn nodes_from_row(row: &Row<'_>) -> Result<Vec<Value>, RowError> {
     let pool = row.cell("pool").unwrap_or("node");
     let count = row.object_count("nodes", 1)?;
     let names: Vec<String> = match count {
         Some(count) => (1..=count).map(|number| format!("{pool}-{number}")).collect(),
         None => vec![pool.to_owned()],
     };
+    if let Some(cell) = row.cell("gpus by").filter(|cell| !["plugin", "claim"].contains(cell)) {
+        return Err(row.error("gpus by", cell, "plugin or claim"));
+    }
     let mut text = format!("pools:\n- name: {pool}\n  names: [{}]\n", names.join(", "));
     let fields = [
         ("gpus", "gpus"),
         ("gpu model", "gpuProduct"),
         ("gpu memory", "gpuMemory"),
+        ("gpus by", "gpusBy"),
         ("cpu", "cpu"),
         ("memory", "memory"),
         ("pods", "pods"),
@@ -110,6 +115,9 @@ mod tests {
         let row = Row::inline("f:1".to_owned(), &[("gpus", "-1")]);
         let error = nodes_from_row(&row).unwrap_err().to_string();
         assert_eq!(error, "f:1: gpus: got -1, expected a whole number from 0 to 1024");
+        let row = Row::inline("f:1".to_owned(), &[("gpus by", "clam")]);
+        let error = nodes_from_row(&row).unwrap_err().to_string();
+        assert_eq!(error, "f:1: column `gpus by`: got clam, expected plugin or claim");
         let row = Row::inline("f:1".to_owned(), &[("taints", "gpu")]);
         assert!(nodes_from_row(&row).unwrap_err().to_string().contains("key=value:NoSchedule"));
     }

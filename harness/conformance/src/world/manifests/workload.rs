@@ -9,7 +9,7 @@ use crate::text::normalize_go_duration;
 use crate::world::observed::WORKLOAD_LABEL;
 
 /// Columns of a workload table.
-pub const WORKLOAD_COLUMNS: &[&str] = &[
+pub(crate) const WORKLOAD_COLUMNS: &[&str] = &[
     "name",
     "kind",
     "queue",
@@ -18,6 +18,8 @@ pub const WORKLOAD_COLUMNS: &[&str] = &[
     "cpu",
     "memory",
     "min",
+    "replicas",
+    "completion mode",
     "gang",
     "priority",
     "preemptible",
@@ -46,7 +48,7 @@ pub const WORKLOAD_COLUMNS: &[&str] = &[
 ];
 
 /// The objects of a workload, in order of creation.
-pub fn workload_from_row(row: &Row<'_>, scheduler: &str) -> Result<Vec<Value>, RowError> {
+pub(crate) fn workload_from_row(row: &Row<'_>, scheduler: &str) -> Result<Vec<Value>, RowError> {
     let draft = WorkloadDraft::from_row(row, scheduler)?;
     let mut objects: Vec<Value> = draft.priority_class.iter().cloned().collect();
     objects.extend(workload_kinds::objects(row, &draft)?);
@@ -270,7 +272,7 @@ mod tests {
 
     #[test]
     fn an_invalid_row_creates_no_object() {
-        assert_snapshot!(made(&[("name", "a"), ("kind", "cronjob")]), @"f:3: column `kind`: got cronjob, expected pod, gang, job, deployment, statefulset, jobset, trainjob, pytorchjob");
+        assert_snapshot!(made(&[("name", "a"), ("kind", "cronjob")]), @"f:3: column `kind`: got cronjob, expected pod, gang, job, deployment, statefulset, jobset, trainjob, pytorchjob, raycluster, rayjob, leaderworkerset");
         assert_snapshot!(made(&[("kind", "pod")]), @"f:3: column `name`: got nothing, expected a value");
         assert_snapshot!(made(&[("name", "a"), ("pods", "-2")]), @"f:3: column `pods`: got -2, expected a whole number from 1 to 100000");
     }

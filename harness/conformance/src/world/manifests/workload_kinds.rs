@@ -5,15 +5,28 @@ use schedlab_api::{Value, annotations, api_versions, json, labels};
 use super::table::{Row, RowError};
 use super::workload::{WorkloadDraft, numbered_names};
 
-const KINDS: [&str; 8] =
-    ["pod", "gang", "job", "deployment", "statefulset", "jobset", "trainjob", "pytorchjob"];
+const KINDS: [&str; 11] = [
+    "pod",
+    "gang",
+    "job",
+    "deployment",
+    "statefulset",
+    "jobset",
+    "trainjob",
+    "pytorchjob",
+    "raycluster",
+    "rayjob",
+    "leaderworkerset",
+];
 
 /// Columns that only these kinds support.
-const KIND_SPECIFIC_COLUMNS: [(&str, &[&str]); 4] = [
+const KIND_SPECIFIC_COLUMNS: [(&str, &[&str]); 6] = [
     ("min", &["gang", "job", "pytorchjob"]),
     ("gang", &["pod"]),
     ("sub-groups", &["gang"]),
     ("gated", &["pod", "gang"]),
+    ("completion mode", &["job"]),
+    ("replicas", &["leaderworkerset"]),
 ];
 
 /// The objects of a workload, in order of creation.
@@ -31,6 +44,9 @@ pub(super) fn objects(row: &Row<'_>, draft: &WorkloadDraft) -> Result<Vec<Value>
         "jobset" => Ok(job_set(draft)),
         "trainjob" => Ok(train_job(draft)),
         "pytorchjob" => py_torch_job(row, draft),
+        "raycluster" => Ok(vec![ray_cluster(draft)]),
+        "rayjob" => Ok(vec![ray_job(draft)]),
+        "leaderworkerset" => leader_worker_set(row, draft),
         kind => Err(row.error("kind", kind, &KINDS.join(", "))),
     }
 }
@@ -195,6 +211,11 @@ fn job(row: &Row<'_>, draft: &WorkloadDraft) -> Result<Vec<Value>, RowError> {
             "template": template,
         },
     });
+    match row.cell("completion mode") {
+        None => {}
+        Some(mode @ ("Indexed" | "NonIndexed")) => job["spec"]["completionMode"] = json!(mode),
+        Some(mode) => return Err(row.error("completion mode", mode, "Indexed or NonIndexed")),
+    }
     if let Some(min) = min_members(row, draft, 1)? {
         job["metadata"]["annotations"][annotations::BATCH_MIN_MEMBER] = json!(min.to_string());
     }
@@ -301,5 +322,78 @@ fn py_torch_job(row: &Row<'_>, draft: &WorkloadDraft) -> Result<Vec<Value>, RowE
         "kind": "PyTorchJob",
         "metadata": draft.metadata(),
         "spec": spec,
+    })])
+}
+
+/// One head, the rest workers of the group `workers`.
+fn ray_cluster(draft: &WorkloadDraft) -> Value {
+    json!({
+        "apiVersion": api_versions::RAY,
+        "kind": "RayCluster",
+        "metadata": draft.metadata(),
+        "spec": ray_cluster_spec(draft),
+    })
+}
+
+fn ray_cluster_spec(draft: &WorkloadDraft) -> Value {
+    let template = |name: &str| {
+        let mut template = draft.template();
+        template["spec"]["containers"][0]["name"] = json!(name);
+        template
+    };
+    let head = json!({"rayStartParams": {}, "template": template("ray-head")});
+    let workers = json!({
+        "groupName": "workers",
+        "replicas": draft.pod_count() - 1,
+        "rayStartParams": {},
+        "template": template("ray-worker"),
+    });
+    json!({"headGroupSpec": head, "workerGroupSpecs": [workers]})
+}
+
+/// A cluster as of [`ray_cluster`], and the pod that submits the job and runs as long as it.
+fn ray_job(draft: &WorkloadDraft) -> Value {
+    let mut submitter = draft.template();
+    submitter["spec"]["containers"] =
+        json!([{"name": "ray-job-submitter", "image": "registry.k8s.io/pause:3.10"}]);
+    submitter["spec"]["restartPolicy"] = json!("Never");
+    let mut cluster = ray_cluster_spec(draft);
+    // Only the submitter ends; the cluster is deleted then.
+    let templates = ["/headGroupSpec/template", "/workerGroupSpecs/0/template"];
+    for template in templates {
+        for timing in [annotations::RUN_TIME, annotations::EXIT_CODE] {
+            let annotations =
+                cluster.pointer_mut(template).map(|of| &mut of["metadata"]["annotations"]);
+            if let Some(annotations) = annotations.and_then(Value::as_object_mut) {
+                annotations.remove(timing);
+            }
+        }
+    }
+    json!({
+        "apiVersion": api_versions::RAY,
+        "kind": "RayJob",
+        "metadata": draft.metadata(),
+        "spec": {
+            "entrypoint": "python main.py",
+            "shutdownAfterJobFinishes": true,
+            "submitterPodTemplate": submitter,
+            "rayClusterSpec": cluster,
+        },
+    })
+}
+
+/// Groups of a leader and its workers, of `pods` pods each.
+fn leader_worker_set(row: &Row<'_>, draft: &WorkloadDraft) -> Result<Vec<Value>, RowError> {
+    Ok(vec![json!({
+        "apiVersion": api_versions::LEADER_WORKER_SET,
+        "kind": "LeaderWorkerSet",
+        "metadata": draft.metadata(),
+        "spec": {
+            "replicas": row.object_count("replicas", 0)?.unwrap_or(1),
+            "leaderWorkerTemplate": {
+                "size": draft.pod_count(),
+                "workerTemplate": draft.template(),
+            },
+        },
     })])
 }

@@ -39,7 +39,7 @@ const CYCLES_TIMEOUT: Duration = Duration::from_mins(1);
 const CONCURRENT_DELETES: usize = 8;
 
 /// The collections that are watched: those that the actors read and those that the log contains.
-const WATCHED_COLLECTIONS: [(&str, &str, &str); 16] = [
+const WATCHED_COLLECTIONS: [(&str, &str, &str); 19] = [
     ("v1", "nodes", "Node"),
     ("v1", "pods", "Pod"),
     ("v1", "events", "Event"),
@@ -50,6 +50,9 @@ const WATCHED_COLLECTIONS: [(&str, &str, &str); 16] = [
     (api_versions::TRAIN_JOB, "trainjobs", "TrainJob"),
     (api_versions::TRAIN_JOB, "clustertrainingruntimes", "ClusterTrainingRuntime"),
     (api_versions::PYTORCH_JOB, "pytorchjobs", "PyTorchJob"),
+    (api_versions::RAY, "rayclusters", "RayCluster"),
+    (api_versions::RAY, "rayjobs", "RayJob"),
+    (api_versions::LEADER_WORKER_SET, "leaderworkersets", "LeaderWorkerSet"),
     (api_versions::QUEUE, "queues", "Queue"),
     (api_versions::POD_GROUP, "podgroups", "PodGroup"),
     ("scheduling.k8s.io/v1", "priorityclasses", "PriorityClass"),
@@ -142,12 +145,12 @@ impl TenantCluster {
     }
 
     /// Sets the time from one scheduling cycle to the next.
-    pub fn set_period(&mut self, period: Duration) {
+    pub(crate) fn set_period(&mut self, period: Duration) {
         self.quiet_period = QUIET_PERIOD_MIN.max(2 * period);
     }
 
     /// Lets `settle` wait for this scheduler's cycles, however busy the machine is.
-    pub fn follow_cycles(&mut self, cycle_ticks: CycleTicks) {
+    pub(crate) fn follow_cycles(&mut self, cycle_ticks: CycleTicks) {
         self.cycle_ticks = Some(cycle_ticks);
     }
 
@@ -167,7 +170,7 @@ impl TenantCluster {
     }
 
     /// Waits for two cycles of a running scheduler in this process.
-    pub async fn wait_for_cycles(&self) {
+    pub(crate) async fn wait_for_cycles(&self) {
         if let Some(mut cycle_ticks) = self.cycle_ticks.clone() {
             let _ = tokio::time::timeout(CYCLES_TIMEOUT, cycle_ticks.wait_for_two_cycles()).await;
         }
@@ -184,7 +187,7 @@ impl TenantCluster {
     }
 
     /// When the scenario started.
-    pub fn started_at(&self) -> Timestamp {
+    pub(crate) fn started_at(&self) -> Timestamp {
         self.started_at
     }
 
@@ -199,7 +202,7 @@ impl TenantCluster {
     }
 
     /// The service through which a scheduler of the scenario reaches the cluster.
-    pub fn tenant_service(&self) -> &TenantService {
+    pub(crate) fn tenant_service(&self) -> &TenantService {
         &self.tenant_service
     }
 
