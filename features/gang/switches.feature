@@ -6,7 +6,9 @@ Feature: Fields of a PodGroup change how it is scheduled and reported
     And a queue "team" with a quota of 4
 
   Scenario Outline: A group is retried when GPUs become free, unless it is to be tried once
-    Given this manifest is applied:
+    Given 1 pod "first" with 1 GPU each is submitted to queue "team"
+    And pod "first" has 1 running pod
+    And this manifest is applied:
       """yaml
       apiVersion: scheduling.run.ai/v2alpha2
       kind: PodGroup
@@ -17,7 +19,7 @@ Feature: Fields of a PodGroup change how it is scheduled and reported
       | name | queue | pods | gpus | gang  |
       | rank | team  | 2    | 1    | train |
     And pod "rank" has 2 pending pods
-    When a node "more" with 1 GPU is added
+    When a node "more" with 2 GPUs is added
     Then pod "rank" has <running> running pods and stays so for 5 cycles
 
     Examples:

@@ -30,6 +30,7 @@ Feature: Why a workload is pending, and what would let it run
       | name | kind | queue | pods | gpus |
       | wide | gang | team  | 1    | 9    |
     Then gang "wide" has 1 pending pod and stays so for 5 cycles
+    And gang "wide" is pending because "1 node(s) didn't have enough resources: GPUs"
     And the explanation of gang "wide" says "node-1"
 
   Scenario: The explanation of an invalid label equals the message on the pod

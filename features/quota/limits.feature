@@ -47,8 +47,11 @@ Feature: A limit holds at every level of the tree
     Given these queues:
       | queue  | quota | limit   |
       | team-a | 2     | <limit> |
+      | team-b | 2     | 2       |
     When 10 pods "work" with 1 GPU each are submitted to queue "team-a"
-    Then queue "team-a" has <running> running and <pending> pending pods and stays so for 5 cycles
+    And 2 pods "other" with 1 GPU each are submitted to queue "team-b"
+    Then queue "team-b" has 2 running pods
+    And queue "team-a" has <running> running and <pending> pending pods and stays so for 5 cycles
 
     Examples:
       | limit     | running | pending |

@@ -120,3 +120,6 @@ Feature: Pods are created and deleted during scheduling
     Then pod "own" is running
     And job "task" is running
     And queue "training" uses 5 GPUs
+    When the limit of queue "training" becomes 6
+    And 2 pods "next" with 1 GPU each are submitted to queue "training"
+    Then pod "next" has 1 running and 1 pending pods

@@ -289,9 +289,10 @@ pub struct EnvironmentArgs {
     /// Jobs; scenarios that need more are skipped.
     #[arg(long, value_enum, default_value_t = Kubelets::Auto, value_name = "WHO")]
     pub kubelets: Kubelets,
-    /// The scheduler under test: `ours`; `process:COMMAND` with the placeholders {kubeconfig},
-    /// {scheduler-name}, {profile} and {dir}; `installed:NAME` for one that runs there already; or
-    /// `deployment[:IMAGE]` for ours, installed on a kind cluster.
+    /// The scheduler under test: `ours`; `none`, where a scenario that passes claims nothing of a
+    /// scheduler; `process:COMMAND` with the placeholders {kubeconfig}, {scheduler-name}, {profile}
+    /// and {dir}; `installed:NAME` for one that runs there already; or `deployment[:IMAGE]` for
+    /// ours, installed on a kind cluster.
     #[arg(long, default_value = "ours", value_name = "WHICH", help_heading = "Scheduler")]
     pub scheduler: SchedulerSource,
     /// Declaration of the scheduler's capabilities: a file, or one of the names schedlab-scheduler,

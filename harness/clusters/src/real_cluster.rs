@@ -221,6 +221,7 @@ impl RealCluster {
                     cluster.deploy(image, jobs, interrupt, on_progress)
                 }
                 SchedulerSource::Ours
+                | SchedulerSource::NoScheduler
                 | SchedulerSource::Process(_)
                 | SchedulerSource::Installed(_) => Ok(cluster),
             });

@@ -10,6 +10,8 @@ use crate::external_tools::check_starts_with_program;
 pub enum SchedulerSource {
     /// Ours, in this process.
     Ours,
+    /// None: nothing is ever scheduled.
+    NoScheduler,
     /// A command that we start, with placeholders.
     Process(String),
     /// The scheduler with this name, which runs on the cluster.
@@ -30,7 +32,7 @@ impl SchedulerSource {
     pub fn installed(&self) -> Option<String> {
         match self {
             Self::Installed(name) => Some(name.clone()),
-            Self::Ours | Self::Process(_) | Self::Deployment(_) => None,
+            Self::Ours | Self::NoScheduler | Self::Process(_) | Self::Deployment(_) => None,
         }
     }
 }
@@ -41,6 +43,7 @@ impl FromStr for SchedulerSource {
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         match text.split_once(':') {
             None if text == "ours" => Ok(Self::Ours),
+            None if text == "none" => Ok(Self::NoScheduler),
             Some(("process", command)) if !command.trim().is_empty() => {
                 check_starts_with_program(command)?;
                 Ok(Self::Process(command.trim().to_owned()))
@@ -50,10 +53,8 @@ impl FromStr for SchedulerSource {
             Some(("deployment", image)) if !image.is_empty() => {
                 Ok(Self::Deployment(image.to_owned()))
             }
-            _ => {
-                Err("expected ours, process:COMMAND, installed:NAME or deployment[:IMAGE]"
-                    .to_owned())
-            }
+            _ => Err("expected ours, none, process:COMMAND, installed:NAME or deployment[:IMAGE]"
+                .to_owned()),
         }
     }
 }

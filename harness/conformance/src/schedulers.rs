@@ -22,7 +22,7 @@ pub(crate) use process::{ProcessSpec, SchedulerProcess};
 pub(crate) use suspend::SuspendGuard;
 pub(crate) use target::CAPABILITIES;
 pub use target::{Target, check_placeholders};
-pub(crate) use under_test::SchedulerUnderTest;
+pub(crate) use under_test::{NoScheduler, SchedulerUnderTest};
 
 /// Connects a scheduler in this process to a cluster, and gives it the cluster's time.
 #[derive(Clone)]

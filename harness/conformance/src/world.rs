@@ -103,9 +103,9 @@ enum Scheduler {
 
 impl World {
     /// Starts an empty emulated cluster for a case, on the current runtime.
-    pub(crate) async fn emulated(case: &Case, seed: u64) -> anyhow::Result<Self> {
+    pub(crate) async fn emulated(case: &Case, target: &Target, seed: u64) -> anyhow::Result<Self> {
         let cluster = ScenarioCluster::Emulated(EmulatedCluster::start(seed));
-        Self::with_cluster(cluster, case, &Target::ours(), seed, TimeScale::default()).await
+        Self::with_cluster(cluster, case, target, seed, TimeScale::default()).await
     }
 
     /// Starts a tenant of a real cluster for a case, on the current runtime.

@@ -86,9 +86,16 @@ fn inapplicable_option(environment: &EnvironmentArgs) -> Option<String> {
 fn unsupported_scheduler(cluster: ClusterName, which: &SchedulerSource) -> Option<String> {
     let message = match (cluster, which) {
         (_, SchedulerSource::Ours)
-        | (Kind, _)
-        | (Kubeconfig | Container, SchedulerSource::Installed(_))
-        | (ControlPlane | Kubeconfig | Container, SchedulerSource::Process(_)) => return None,
+        | (Emulator, SchedulerSource::NoScheduler)
+        | (Kind, SchedulerSource::Deployment(_))
+        | (Kubeconfig | Container | Kind, SchedulerSource::Installed(_))
+        | (ControlPlane | Kubeconfig | Container | Kind, SchedulerSource::Process(_)) => {
+            return None;
+        }
+        (ControlPlane | Kubeconfig | Container | Kind, SchedulerSource::NoScheduler) => {
+            "--scheduler none: got a real cluster, expected --cluster emulator, where the time \
+             that scenarios wait in vain is virtual"
+        }
         (Emulator, _) => {
             "--scheduler: another process cannot run in the emulator's virtual time; expected a \
              real cluster: --cluster control-plane or kubeconfig"

@@ -28,6 +28,7 @@ fn environment_options(environment: &EnvironmentArgs) -> String {
     let cluster = environment.cluster;
     let scheduler = match &environment.scheduler {
         SchedulerSource::Ours => None,
+        SchedulerSource::NoScheduler => Some("none".to_owned()),
         SchedulerSource::Process(command) => Some(format!("process:{command}")),
         SchedulerSource::Installed(name) => Some(format!("installed:{name}")),
         SchedulerSource::Deployment(image) => Some(format!("deployment:{image}")),

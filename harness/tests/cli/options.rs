@@ -33,6 +33,12 @@ fn an_installed_scheduler_needs_an_existing_cluster() {
 }
 
 #[test]
+fn no_scheduler_needs_virtual_time() {
+    let error = usage_error(&["control-plane", "--scheduler", "none"]);
+    assert!(error.contains("--scheduler none: got a real cluster, expected"), "{error}");
+}
+
+#[test]
 fn a_target_of_another_scheduler_needs_the_scheduler_option() {
     for target in ["kube-scheduler", "schedlab-scheduler", "kai-scheduler", "kueue"] {
         for cluster in ["emulator", "control-plane"] {

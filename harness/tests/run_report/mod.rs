@@ -40,8 +40,9 @@ pub(crate) fn run_schedlab(folder: &str, args: &[&str]) -> Result<Run, String> {
     let cases =
         report["cases"].as_array().expect("the report has cases").iter().map(CaseReport::from_json);
     let cases = cases.collect();
-    let remaining = fs::read_dir(state.join("schedlab/runs")).expect("a run is recorded");
-    assert_eq!(remaining.count(), 0, "the run left resources behind: {stderr}");
+    // A run on the emulator has no such folder.
+    let remaining = fs::read_dir(state.join("schedlab/runs")).map_or(0, Iterator::count);
+    assert_eq!(remaining, 0, "the run left resources behind: {stderr}");
     Ok(Run { cases, stderr })
 }
 

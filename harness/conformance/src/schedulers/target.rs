@@ -149,6 +149,13 @@ impl Target {
         }
     }
 
+    /// No scheduler, with all of our scheduler's capabilities: a scenario that passes claims nothing
+    /// of a scheduler.
+    fn no_scheduler() -> Self {
+        let (name, source) = ("no scheduler".to_owned(), SchedulerSource::NoScheduler);
+        Self { name, source, ..Self::ours() }
+    }
+
     /// Whether `file` is the name of a built-in target and not a file.
     pub fn is_built_in(file: &Path) -> bool {
         file.to_str().and_then(built_in).is_some() && !file.exists()
@@ -176,6 +183,7 @@ impl Target {
         }
         let name = match source {
             SchedulerSource::Ours => return Ok(Self::ours()),
+            SchedulerSource::NoScheduler => return Ok(Self::no_scheduler()),
             SchedulerSource::Installed(name) => name.clone(),
             SchedulerSource::Deployment(_) => "deployment".to_owned(),
             SchedulerSource::Process(command) => {
@@ -279,6 +287,11 @@ impl Target {
 
     /// Whether its own delays can be shortened; those of a program cannot.
     pub(crate) fn can_scale_time(&self) -> bool {
+        matches!(self.source, SchedulerSource::Ours | SchedulerSource::NoScheduler)
+    }
+
+    /// Whether it is our scheduler in this process, whose placements are reviewed byte for byte.
+    pub(crate) fn is_ours(&self) -> bool {
         self.source == SchedulerSource::Ours
     }
 

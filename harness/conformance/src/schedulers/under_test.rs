@@ -1,4 +1,4 @@
-//! The scheduler under test, in any of its three forms.
+//! The scheduler under test, in any of its forms.
 
 use schedlab_scheduler::{Config, Progress};
 
@@ -16,6 +16,17 @@ pub(crate) enum SchedulerUnderTest {
     /// Installed on the cluster, and not ours to start or stop. The configuration contains the name
     /// that pods use.
     Installed(Box<Config>),
+    /// None: steps that start, stop or kill the scheduler have no effect.
+    Nothing(Box<NoScheduler>),
+}
+
+/// What steps know of a scheduler that does not exist.
+#[derive(Debug)]
+pub(crate) struct NoScheduler {
+    /// The configuration that steps gave it.
+    pub config: Config,
+    /// Whether it would run, from the steps' point of view.
+    pub is_started: bool,
 }
 
 impl SchedulerUnderTest {
@@ -25,6 +36,7 @@ impl SchedulerUnderTest {
             Self::InProcess(ours) => ours.config(),
             Self::Process(process) => process.config(),
             Self::Installed(config) => config,
+            Self::Nothing(nothing) => &nothing.config,
         }
     }
 
@@ -32,7 +44,7 @@ impl SchedulerUnderTest {
     pub(crate) fn suspend(&self) -> Option<SuspendGuard> {
         match self {
             Self::InProcess(ours) => Some(ours.suspend()),
-            Self::Process(_) | Self::Installed(_) => None,
+            Self::Process(_) | Self::Installed(_) | Self::Nothing(_) => None,
         }
     }
 
@@ -40,18 +52,28 @@ impl SchedulerUnderTest {
     pub(crate) fn status(&self) -> Progress {
         match self {
             Self::InProcess(ours) => ours.status(),
-            Self::Process(_) | Self::Installed(_) => Progress::default(),
+            Self::Process(_) | Self::Installed(_) | Self::Nothing(_) => Progress::default(),
         }
     }
 
     /// Whether it is started as far as steps are concerned. Always true for an installed scheduler.
     pub(crate) fn is_started(&self) -> bool {
-        self.supervisor().is_none_or(Supervisor::is_started)
+        match self {
+            Self::InProcess(ours) => ours.supervisor.is_started(),
+            Self::Process(process) => process.supervisor.is_started(),
+            Self::Installed(_) => true,
+            Self::Nothing(nothing) => nothing.is_started,
+        }
     }
 
     /// Whether it is running or about to restart.
     pub(crate) fn is_alive(&self) -> bool {
-        self.supervisor().is_none_or(Supervisor::is_alive)
+        match self {
+            Self::InProcess(ours) => ours.supervisor.is_alive(),
+            Self::Process(process) => process.supervisor.is_alive(),
+            Self::Installed(_) => true,
+            Self::Nothing(nothing) => nothing.is_started,
+        }
     }
 
     /// How often it was killed at a write.
@@ -73,7 +95,7 @@ impl SchedulerUnderTest {
         match self {
             Self::InProcess(ours) => Some(&ours.supervisor),
             Self::Process(process) => Some(&process.supervisor),
-            Self::Installed(_) => None,
+            Self::Installed(_) | Self::Nothing(_) => None,
         }
     }
 }
@@ -84,6 +106,7 @@ impl SchedulerControl for SchedulerUnderTest {
             Self::InProcess(ours) => ours.start(),
             Self::Process(process) => process.start(),
             Self::Installed(_) => {}
+            Self::Nothing(nothing) => nothing.is_started = true,
         }
     }
 
@@ -92,6 +115,7 @@ impl SchedulerControl for SchedulerUnderTest {
             Self::InProcess(ours) => ours.supervisor.stop(),
             Self::Process(process) => process.supervisor.stop(),
             Self::Installed(_) => {}
+            Self::Nothing(nothing) => nothing.is_started = false,
         }
     }
 

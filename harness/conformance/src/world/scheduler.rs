@@ -8,8 +8,8 @@ use schedlab_scheduler::{Config, Flavor, IdlePolicy, Progress, explain::OutputFo
 
 use super::{Scheduler, World};
 use crate::schedulers::{
-    AfterKill, InProcessScheduler, ProcessSpec, SchedulerControl as _, SchedulerProcess,
-    SchedulerUnderTest, SuspendGuard,
+    AfterKill, InProcessScheduler, NoScheduler, ProcessSpec, SchedulerControl as _,
+    SchedulerProcess, SchedulerUnderTest, SuspendGuard,
 };
 use schedlab_clusters::scheduler_source::SchedulerSource;
 
@@ -63,6 +63,9 @@ impl World {
         match (&self.target.source, self.cluster.real_cluster()) {
             (SchedulerSource::Installed(_) | SchedulerSource::Deployment(_), _) => {
                 SchedulerUnderTest::Installed(Box::new(config))
+            }
+            (SchedulerSource::NoScheduler, _) => {
+                SchedulerUnderTest::Nothing(Box::new(NoScheduler { config, is_started: false }))
             }
             (SchedulerSource::Process(_), Some(real_cluster)) => {
                 let (folder, run) = real_cluster.new_scheduler_folder();
