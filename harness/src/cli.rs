@@ -173,6 +173,9 @@ pub struct Run {
         help_heading = "Results"
     )]
     pub expected_differences: Option<PathBuf>,
+    /// Print all lines of a failure message, not only the first 20.
+    #[arg(short, long, help_heading = "Results")]
+    pub verbose: bool,
     /// Folder for the results of runs.
     #[arg(long, default_value = "results", value_name = "DIR", help_heading = "Results")]
     pub results: PathBuf,

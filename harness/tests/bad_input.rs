@@ -283,7 +283,24 @@ fn a_gang_larger_than_the_fleet_is_reported_as_pending() {
     assert_snapshot!(failure(&lab, &steps), @r#"
     gang "big" is not running: 10 pending (big-0, big-1, big-2, big-3, …)
     (at +4.002s)
-    pending big-0, big-1, big-2 and 7 more: The workload cannot run on this cluster as it is: 10 pods that must run together request 10 GPUs, and all nodes on which they may run offer 8 GPUs.
+    pending in queue a: 10 pods (big-0, big-1, big-2, …): The workload cannot run on this cluster as it is: 10 pods that must run together request 10 GPUs, and all nodes on which they may run offer 8 GPUs.
+    "#);
+}
+
+#[test]
+fn a_wrong_count_of_a_queue_says_what_the_queue_may_use() {
+    let lab = Lab::empty();
+    let steps = format!(
+        "{FLEET}And these queues:\n| queue | quota | limit | cpu limit |\n| a | 2 | 4 | 16 |\n\
+         When 6 pods \"p\" with 1 GPU each are submitted to queue \"a\"\n\
+         Then queue \"a\" has 6 running pods"
+    );
+    assert_snapshot!(failure(&lab, &steps), @r#"
+    got 4 running pods of queue "a", expected 6: 2 pending (p-2, p-4), 4 running (p-0, p-1, p-3, p-5)
+    queue "a" uses 4 GPUs: quota 2, fair share 4, limit 4
+    queue "a" uses 0 CPU cores: quota unlimited, fair share 0, limit 16
+    (at +4.002s)
+    pending in queue a: 2 pods (p-2, p-4): a quota has reached the allowable limit of GPUs. Limit is 4 GPUs, currently 4 GPUs allocated and workload requested 1 GPUs
     "#);
 }
 

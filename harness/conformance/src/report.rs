@@ -24,7 +24,7 @@ use serde::{Deserialize, Serialize};
 pub use diagnostic::{Diagnostic, Diagnostics};
 pub use github::annotations;
 pub use junit::junit;
-pub use pretty::{Colors, PrettyPrinter, summary};
+pub use pretty::{Colors, FailureLength, PrettyPrinter, summary};
 pub use results::json;
 pub use results::{latest_report, write_results};
 pub use run_outcome::{RunOutcome, WorkloadOutcome};

@@ -8,6 +8,7 @@ pub mod observed;
 mod queues;
 pub mod scenario_cluster;
 mod scheduler;
+mod state_summary;
 mod step_input;
 mod submit;
 mod time_scale;

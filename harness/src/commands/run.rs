@@ -20,7 +20,8 @@ use schedlab_conformance::compare::{Baseline, EventOrder};
 use schedlab_conformance::features::{self, Case, FeaturePath, Suite};
 use schedlab_conformance::report::progress::BootProgress;
 use schedlab_conformance::report::{
-    self, CaseReport, Diagnostic, Diagnostics, Outcome, PrettyPrinter, Report, Reporter,
+    self, CaseReport, Diagnostic, Diagnostics, FailureLength, Outcome, PrettyPrinter, Report,
+    Reporter,
 };
 use schedlab_conformance::runner::{self, Crashes, Progress, Settings};
 use schedlab_conformance::snapshots::{self, Ci, Update};
@@ -272,7 +273,8 @@ fn run_cases(
     settings: &Settings,
     output: &mut Output,
 ) -> Vec<CaseReport> {
-    let mut painter = PrettyPrinter::new(output.colors);
+    let failures = if args.verbose { FailureLength::Full } else { FailureLength::Short };
+    let mut painter = PrettyPrinter::new(output.colors).with_failures(failures);
     let pretty = args.reporter.contains(&Reporter::Pretty);
     output.expect(cases.len());
     let reports = runner::run(cases, settings, &mut |progress| match progress {

@@ -17,8 +17,21 @@ pub struct PrettyPrinter {
     warn: Style,
     dim: Style,
     bold: Style,
+    failures: FailureLength,
     feature: Option<String>,
 }
+
+/// How much of a failure message is printed. Reports in files have all of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FailureLength {
+    /// The first 20 lines.
+    Short,
+    /// All lines.
+    Full,
+}
+
+/// Maximum number of lines of a short failure message.
+const MESSAGE_LINES_MAX: usize = 20;
 
 impl PrettyPrinter {
     /// A printer with or without colors.
@@ -33,8 +46,15 @@ impl PrettyPrinter {
             warn: style().yellow(),
             dim: style().dim(),
             bold: style().bold(),
+            failures: FailureLength::Short,
             feature: None,
         }
+    }
+
+    /// A printer that prints this much of a failure message.
+    #[must_use]
+    pub fn with_failures(self, failures: FailureLength) -> Self {
+        Self { failures, ..self }
     }
 
     /// The lines for one case, with the feature's heading before the first case of a feature. Cases
@@ -97,8 +117,17 @@ impl PrettyPrinter {
     }
 
     fn message(&self, message: &str, out: &mut String) {
-        for line in message.lines() {
+        let lines: Vec<&str> = message.lines().collect();
+        let printed = match self.failures {
+            FailureLength::Short => lines.len().min(MESSAGE_LINES_MAX),
+            FailureLength::Full => lines.len(),
+        };
+        for line in &lines[..printed] {
             let _ = writeln!(out, "          {}", self.bad.apply_to(line));
+        }
+        if printed < lines.len() {
+            let more = counted(lines.len() - printed, "more line");
+            let _ = writeln!(out, "          … {more}, with -v");
         }
     }
 
@@ -189,7 +218,7 @@ fn failures(report: &Report) -> String {
         }
         if lines.len() > SUMMARY_LINES_MAX {
             let more = counted(lines.len() - SUMMARY_LINES_MAX, "more line");
-            let _ = writeln!(out, "    … {more} above");
+            let _ = writeln!(out, "    … {more}");
         }
         let _ = writeln!(out, "    reproduce: {}\n", failure.reproduce);
     }
@@ -282,7 +311,7 @@ mod tests {
             line 6
             line 7
             line 8
-            … 2 more lines above
+            … 2 more lines
             reproduce: schedlab run f.feature:5 --seed 1
 
         4 scenarios: 1 passed, 2 failed, 1 skipped, 1 flaky
@@ -292,6 +321,17 @@ mod tests {
         let alone = Report { cases: vec![case(Outcome::Failed, false, true)], ..Report::default() };
         let text = summary(&alone, Some(Duration::ZERO));
         assert!(!text.contains("expected 8"), "it stands right above: {text}");
+    }
+
+    #[test]
+    fn a_long_message_is_cut_after_20_lines_unless_all_are_wanted() {
+        let mut long = case(Outcome::Failed, false, true);
+        let lines: Vec<String> = (1..=22).map(|line| format!("line {line}")).collect();
+        long.failure.as_mut().unwrap().message = lines.join("\n");
+        let short = PrettyPrinter::new(Colors::Off).case(&long);
+        assert!(short.contains("line 20\n          … 2 more lines, with -v\n"), "{short}");
+        let full = PrettyPrinter::new(Colors::Off).with_failures(FailureLength::Full).case(&long);
+        assert!(full.contains("line 22\n") && !full.contains("more line"), "{full}");
     }
 
     #[test]

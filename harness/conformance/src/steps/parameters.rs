@@ -328,6 +328,20 @@ pub(crate) enum Resource {
     Memory,
 }
 
+impl Resource {
+    /// The unit of an amount, in the words of steps.
+    pub(crate) fn unit(self, amount: f64) -> &'static str {
+        let is_one = (amount - 1.0).abs() < 1e-6;
+        match self {
+            Self::Gpu if is_one => "GPU",
+            Self::Gpu => "GPUs",
+            Self::Cpu if is_one => "CPU core",
+            Self::Cpu => "CPU cores",
+            Self::Memory => "GB of memory",
+        }
+    }
+}
+
 impl FromStr for Resource {
     type Err = String;
 

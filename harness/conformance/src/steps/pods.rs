@@ -12,6 +12,7 @@ use super::StepResult;
 use super::gangs::{Gang, gangs};
 use super::parameters::{DurationValue, PodCounts, StableCycles, Timing, WorkloadState};
 use super::subjects::{Subject, Workload};
+use super::usage;
 use crate::text::counted;
 use crate::world::observed::{Phase, Pod};
 use crate::world::{Assertion, Temporal, World};
@@ -34,7 +35,8 @@ async fn has_pod_counts(
     stays: StableCycles,
 ) -> StepResult {
     let claim = |world: &World| check_counts(&subject.pods(&world.view), &subject, &counts);
-    world.expect(when.0, stays.0, &claim).await?;
+    let ended = world.expect(when.0, stays.0, &claim).await;
+    ended.map_err(|error| with_queue_numbers(world, &subject, &error))?;
     Ok(())
 }
 
@@ -45,6 +47,16 @@ async fn has_pod_counts(
 #[given(expr = "{subject} has {pods}")]
 async fn given_pod_counts(world: &mut World, subject: Subject, counts: PodCounts) -> StepResult {
     has_pod_counts(world, Timing(Temporal::Settled), subject, counts, StableCycles(0)).await
+}
+
+/// The error of an assertion about a queue, with the queue's quota, fair share, limit and usage
+/// after its first line.
+fn with_queue_numbers(world: &World, subject: &Subject, error: &anyhow::Error) -> anyhow::Error {
+    let message = format!("{error:#}");
+    let (found, rest) = message.split_once('\n').unwrap_or((&message, ""));
+    let lines = [found].into_iter().map(str::to_owned);
+    let lines = lines.chain(usage::queue_numbers(world, subject)).chain([rest.to_owned()]);
+    anyhow::Error::msg(lines.collect::<Vec<_>>().join("\n").trim_end().to_owned())
 }
 
 fn check_counts(pods: &[Pod<'_>], subject: &Subject, counts: &PodCounts) -> Result<(), String> {

@@ -1,6 +1,7 @@
 //! Usage and fair share of queues.
 
 use std::collections::BTreeSet;
+use std::fmt;
 
 use cucumber::then;
 use schedlab_api::{Value, quantity::thousandths, resources};
@@ -58,14 +59,8 @@ async fn fair_share(
     stays: StableCycles,
 ) -> StepResult {
     let claim = |world: &World| {
-        let status = world.scheduler_status();
-        let known = status.queues.iter().find(|known| *known.name == *queue);
-        let known = known.ok_or_else(|| format!("the scheduler reports no queue {queue:?}"))?;
-        let share = match resource {
-            Resource::Gpu => scaled(i128::from(known.fair_share.gpu), 1000.0),
-            Resource::Cpu => scaled(i128::from(known.fair_share.cpu), 1000.0),
-            Resource::Memory => scaled(i128::from(known.fair_share.memory), 1e9),
-        };
+        let share = reported_share(world, &queue, resource)
+            .ok_or_else(|| format!("the scheduler reports no queue {queue:?}"))?;
         if approx_eq(share, amount) {
             return Ok(());
         }
@@ -73,6 +68,81 @@ async fn fair_share(
     };
     world.expect(when.0, stays.0, &claim).await?;
     Ok(())
+}
+
+/// Why a queue has the pods that it has, a line for each resource of which it has a quota or limit:
+/// `queue "prod" uses 16 GPUs: quota 8, fair share 16, limit unlimited`. Empty for other subjects.
+pub(super) fn queue_numbers(world: &World, subject: &Subject) -> Vec<String> {
+    if !subject.is_queue() {
+        return Vec::new();
+    }
+    let name = subject.name();
+    let Some(queue) = world.view.get(WatchedKind::Queues, name) else {
+        return vec![format!("there is no queue {name:?}")];
+    };
+    let line = |resource: Resource| {
+        let used = from_pods(world, name, resource).ok()?;
+        let (quota, limit) =
+            (Bound::of(queue, resource, "quota"), Bound::of(queue, resource, "limit"));
+        let is_relevant = resource == Resource::Gpu || quota.is_finite() || limit.is_finite();
+        let share = reported_share(world, name, resource);
+        let share = share.map_or(String::new(), |share| format!("fair share {share}, "));
+        is_relevant.then(|| {
+            let unit = resource.unit(used);
+            format!("queue {name:?} uses {used} {unit}: quota {quota}, {share}limit {limit}")
+        })
+    };
+    [Resource::Gpu, Resource::Cpu, Resource::Memory].into_iter().filter_map(line).collect()
+}
+
+/// A quota or limit of a queue, in the unit of steps.
+enum Bound {
+    Unset,
+    Unlimited,
+    At(f64),
+}
+
+impl Bound {
+    fn of(queue: &Value, resource: Resource, field: &str) -> Self {
+        let key = match resource {
+            Resource::Gpu => "gpu",
+            Resource::Cpu => "cpu",
+            Resource::Memory => "memory",
+        };
+        let found = thousandths(&queue["spec"]["resources"][key][field]);
+        // A queue has CPU in thousandths of a core and memory in MB.
+        let unit = if resource == Resource::Gpu { 1000.0 } else { 1e6 };
+        match found {
+            None => Self::Unset,
+            Some(-1000) => Self::Unlimited,
+            Some(found) => Self::At(scaled(found, unit)),
+        }
+    }
+
+    fn is_finite(&self) -> bool {
+        matches!(self, Self::At(_))
+    }
+}
+
+impl fmt::Display for Bound {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Unset => f.write_str("unset"),
+            Self::Unlimited => f.write_str("unlimited"),
+            Self::At(amount) => write!(f, "{amount}"),
+        }
+    }
+}
+
+/// The fair share of a queue in the last cycle; `None` if this process does not know it.
+fn reported_share(world: &World, queue: &str, resource: Resource) -> Option<f64> {
+    let status = world.scheduler_status();
+    let known = status.queues.iter().find(|known| *known.name == *queue)?;
+    Some(match resource {
+        Resource::Gpu => scaled(i128::from(known.fair_share.gpu), 1000.0),
+        Resource::Cpu => scaled(i128::from(known.fair_share.cpu), 1000.0),
+        Resource::Memory => scaled(i128::from(known.fair_share.memory), 1e9),
+    })
 }
 
 fn from_pods(world: &World, queue: &str, resource: Resource) -> Result<f64, String> {

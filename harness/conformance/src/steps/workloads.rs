@@ -358,7 +358,8 @@ async fn end_pods(world: &mut World, which: &Workload, count: usize, code: &str)
     }
     for pod in &ending {
         let (path, run_time) = (Pod(pod).path(), format!("{}s", world.run_seconds(Pod(pod))));
-        let annotations = json!({(annotations::RUN_TIME): run_time, (annotations::EXIT_CODE): code});
+        let annotations =
+            json!({(annotations::RUN_TIME): run_time, (annotations::EXIT_CODE): code});
         world.patch(&path, &json!({"metadata": {"annotations": annotations}})).await?;
     }
     let ended = |world: &World| match ending.iter().find(|pod| runs_on(Pod(pod), world)) {

@@ -14,17 +14,13 @@
 //!
 //! In real time `for` and `never` end somewhat early, because a busy machine may be late.
 
-use std::collections::BTreeMap;
-use std::fmt::Write as _;
 use std::time::Duration;
 
 use schedlab_api::{Value, annotations};
-use schedlab_audit::offset;
 use tokio::time::Instant;
 
 use super::World;
 use crate::world::manifests::Document;
-use crate::world::observed::Phase;
 
 /// A pod that takes longer to terminate is not waited for.
 const TERMINATION_MAX: Duration = Duration::from_hours(24);
@@ -61,7 +57,7 @@ impl World {
     }
 
     /// Like [`Self::expect`], with an assertion of its own for the cycles: `hold`.
-    pub async fn expect_and_hold(
+    pub(crate) async fn expect_and_hold(
         &mut self,
         when: Temporal,
         cycles: u32,
@@ -239,35 +235,5 @@ impl World {
     /// Builds the error: what was found, when, and the scheduler's own reasons for pending pods.
     fn mismatch_error(&self, found: &str) -> anyhow::Error {
         anyhow::Error::msg(format!("{found}\n{}", self.state_summary()))
-    }
-
-    /// Summary for a failure: the time, pending pods with their reasons, and the last evictions.
-    pub(crate) fn state_summary(&self) -> String {
-        let at = i64::try_from(self.elapsed_millis()).unwrap_or(i64::MAX);
-        let mut text = format!("(at {})", offset(at));
-        if let Some(ended) = self.scheduler_failure() {
-            let _ = write!(text, "\n{ended}");
-        }
-        let mut reasons: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
-        for pod in self.view.pods().filter(|pod| pod.phase() == Phase::Pending) {
-            let reason = pod.unschedulable_message().unwrap_or(
-                "the scheduler has not reported a \
-                reason",
-            );
-            reasons.entry(reason).or_default().push(pod.name());
-        }
-        for (reason, pods) in reasons {
-            let some: Vec<&str> = pods.iter().take(3).copied().collect();
-            let more = match pods.len() - some.len() {
-                0 => String::new(),
-                more => format!(" and {more} more"),
-            };
-            let _ = write!(text, "\npending {}{more}: {reason}", some.join(", "));
-        }
-        let unannounced = self.unannounced_evictions();
-        for eviction in self.view.evictions(&unannounced).iter().rev().take(3) {
-            let _ = write!(text, "\nevicted {eviction}");
-        }
-        text
     }
 }

@@ -1,0 +1,104 @@
+//! What a failure says of the cluster: the time, the pending pods by queue and reason, and the last
+//! evictions.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+
+use schedlab_audit::offset;
+
+use super::World;
+use crate::text::counted;
+use crate::world::observed::{ObservedCluster, Phase};
+
+/// Maximum number of pod names in a line.
+const NAMES_MAX: usize = 3;
+
+/// Maximum number of evictions.
+const EVICTIONS_MAX: usize = 3;
+
+/// The reason of a pod about which the scheduler has said nothing.
+const NO_REASON: &str = "the scheduler has not reported a reason";
+
+impl World {
+    /// Summary for a failure: the time, pending pods with their reasons, and the last evictions.
+    pub(crate) fn state_summary(&self) -> String {
+        let at = i64::try_from(self.elapsed_millis()).unwrap_or(i64::MAX);
+        let mut text = format!("(at {})", offset(at));
+        if let Some(ended) = self.scheduler_failure() {
+            let _ = write!(text, "\n{ended}");
+        }
+        for line in pending_lines(pending_pods(&self.view)) {
+            let _ = write!(text, "\n{line}");
+        }
+        let unannounced = self.unannounced_evictions();
+        for eviction in self.view.evictions(&unannounced).iter().rev().take(EVICTIONS_MAX) {
+            let _ = write!(text, "\nevicted {eviction}");
+        }
+        text
+    }
+}
+
+/// A pending pod, as failures group it.
+#[derive(Clone, Copy, Debug)]
+struct PendingPod<'v> {
+    name: &'v str,
+    /// Its queue; empty if it has none.
+    queue: &'v str,
+    reason: &'v str,
+}
+
+fn pending_pods(view: &ObservedCluster) -> impl Iterator<Item = PendingPod<'_>> {
+    let pending = view.pods().filter(|pod| pod.phase() == Phase::Pending);
+    pending.map(|pod| PendingPod {
+        name: pod.name(),
+        queue: pod.queue(view).unwrap_or_default(),
+        reason: pod.unschedulable_message().unwrap_or(NO_REASON),
+    })
+}
+
+/// One line for each queue and reason: `pending in queue team-a: 12 pods (a-0, a-1, a-2, …): why`.
+/// Queues in the order of their names, the most frequent reason of a queue first.
+fn pending_lines<'v>(pods: impl Iterator<Item = PendingPod<'v>>) -> Vec<String> {
+    let mut groups: BTreeMap<(&str, &str), Vec<&str>> = BTreeMap::new();
+    for pod in pods {
+        groups.entry((pod.queue, pod.reason)).or_default().push(pod.name);
+    }
+    let mut groups: Vec<_> = groups.into_iter().collect();
+    groups.sort_by_key(|((queue, _), pods)| (*queue, std::cmp::Reverse(pods.len())));
+    let line = |((queue, reason), pods): ((&str, &str), Vec<&str>)| {
+        let place = if queue.is_empty() { String::new() } else { format!(" in queue {queue}") };
+        format!("pending{place}: {} ({}): {reason}", counted(pods.len(), "pod"), some_names(&pods))
+    };
+    groups.into_iter().map(line).collect()
+}
+
+fn some_names(names: &[&str]) -> String {
+    let more = if names.len() > NAMES_MAX { ", …" } else { "" };
+    format!("{}{more}", names[..names.len().min(NAMES_MAX)].join(", "))
+}
+
+#[cfg(test)]
+mod tests {
+    use insta::assert_snapshot;
+
+    use super::*;
+
+    #[test]
+    fn pending_pods_are_grouped_by_queue_and_reason() {
+        let names: Vec<String> = (0..12).map(|index| format!("a-{index:02}")).collect();
+        let many =
+            names.iter().map(|name| PendingPod { name, queue: "team-a", reason: "over quota" });
+        let others = [
+            PendingPod { name: "a-big", queue: "team-a", reason: "no node has 16 GPUs" },
+            PendingPod { name: "b-0", queue: "team-b", reason: "over quota" },
+            PendingPod { name: "b-1", queue: "team-b", reason: "over quota" },
+            PendingPod { name: "c-0", queue: "", reason: NO_REASON },
+        ];
+        assert_snapshot!(pending_lines(others.into_iter().chain(many)).join("\n"), @r"
+        pending: 1 pod (c-0): the scheduler has not reported a reason
+        pending in queue team-a: 12 pods (a-00, a-01, a-02, …): over quota
+        pending in queue team-a: 1 pod (a-big): no node has 16 GPUs
+        pending in queue team-b: 2 pods (b-0, b-1): over quota
+        ");
+    }
+}
