@@ -61,7 +61,7 @@ impl World {
     }
 
     /// Like [`Self::expect`], with an assertion of its own for the cycles: `hold`.
-    pub async fn expect_and_hold(
+    pub(crate) async fn expect_and_hold(
         &mut self,
         when: Temporal,
         cycles: u32,
