@@ -277,6 +277,17 @@ fn invalid_changes_of_a_pod_group_and_a_blocked_drain_are_reported() {
 }
 
 #[test]
+fn a_state_that_ends_too_early_is_reported_with_its_duration() {
+    let steps = format!(
+        "{FLEET}And a queue \"a\" with a quota of 8\nAnd these workloads are submitted:\n\
+         | name | kind | queue | pods | gpus | run time |\n| x | pod | a | 1 | 1 | 5s |\n\
+         Then eventually within 3 seconds pod \"x\" has 1 running pod and stays so for 60 cycles"
+    );
+    let message = failures(&[&steps]);
+    assert_snapshot!(message, @"");
+}
+
+#[test]
 fn steps_that_undo_nothing_and_zero_durations_are_rejected() {
     let steps = [
         "When node \"node-1\" returns",
