@@ -10,6 +10,7 @@ mod gpu_fractions;
 mod infeasible_heads;
 mod job_order;
 mod kube;
+mod large_borrowers;
 mod mixed_clusters;
 mod multi_node_devices;
 mod placement;
