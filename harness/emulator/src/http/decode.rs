@@ -14,6 +14,13 @@ use schedlab_api::{Value, object::go_type};
 /// The maximum size of a request body, as in kube-apiserver.
 pub(super) const BODY_BYTES_MAX: usize = 3 * 1024 * 1024;
 
+/// The number of values that a YAML text may have through aliases, as in Go's decoder.
+const YAML_VALUES_MAX: usize = 400_000;
+/// The nesting of brackets that Go's YAML scanner reads.
+const YAML_FLOW_DEPTH_MAX: usize = 10_000;
+/// The bytes that are read again to locate duplicate fields.
+const LOCATED_BYTES_MAX: usize = 8 << 20;
+
 const PROTOBUF: &str = "application/vnd.kubernetes.protobuf";
 const JSON_PATCH: &str = "application/json-patch+json";
 const MERGE_PATCH: &str = "application/merge-patch+json";
@@ -129,11 +136,17 @@ fn json(body: &[u8]) -> Result<WithDuplicates<Value>, String> {
     let read = match std::str::from_utf8(body) {
         Ok(text) => {
             let mut source = serde_json::Deserializer::from_str(text);
-            let read = duplicates::decode(&mut source).and_then(|read| source.end().map(|()| read));
-            read.map(|(value, repeated)| {
+            let read = duplicates::decode(&mut source, usize::MAX)
+                .and_then(|read| source.end().map(|()| read));
+            if read.as_ref().is_ok_and(|read| read.is_cut)
+                && let Some(why) = go_json::syntax_error(body)
+            {
+                return Err(why);
+            }
+            read.map(|read| {
                 let message =
                     |twice: &DuplicateField| format!("duplicate field \"{}\"", twice.path);
-                (value, json_duplicates(repeated.iter().map(message).collect()))
+                (read.value, json_duplicates(read.duplicates.iter().map(message).collect()))
             })
         }
         Err(_) => serde_json::from_slice(body).map(|value| (value, DuplicateFields::default())),
@@ -155,17 +168,38 @@ fn json_or_yaml(body: &[u8]) -> Result<WithDuplicates<Value>, String> {
 
 fn yaml(body: &[u8]) -> Result<WithDuplicates<Value>, String> {
     let source = || serde_yaml::Deserializer::from_slice(body);
-    let (value, repeated) = duplicates::decode(source()).map_err(|error| go_yaml_error(&error))?;
-    if repeated.is_empty() {
-        return Ok((value, DuplicateFields::default()));
+    let values_max = body.len().max(YAML_VALUES_MAX);
+    let read = duplicates::decode(source(), values_max).map_err(|error| go_yaml_error(&error))?;
+    if read.is_cut && flow_depth(body) > YAML_FLOW_DEPTH_MAX {
+        return Err(format!("yaml: exceeded max depth of {YAML_FLOW_DEPTH_MAX}"));
+    }
+    if read.duplicates.is_empty() {
+        return Ok((read.value, DuplicateFields::default()));
     }
     let message = |(nth, twice): (usize, &DuplicateField)| {
         let error = duplicates::fail_at_duplicate(source(), nth).err()?;
         Some(format!("line {}: key {:?} already set in map", error.location()?.line(), twice.name))
     };
-    let warnings: Vec<String> = repeated.iter().enumerate().filter_map(message).collect();
+    // Each location takes one more pass over the text.
+    let located = (LOCATED_BYTES_MAX / body.len().max(1)).max(1);
+    let repeated = read.duplicates.iter().enumerate().take(located);
+    let warnings: Vec<String> = repeated.filter_map(message).collect();
     let refusal = format!("yaml: unmarshal errors:\n  {}", warnings.join("\n  "));
-    Ok((value, DuplicateFields { warnings, strict_error: refusal }))
+    Ok((read.value, DuplicateFields { warnings, strict_error: refusal }))
+}
+
+/// The nesting of brackets in a YAML text, at most: brackets in strings count.
+fn flow_depth(body: &[u8]) -> usize {
+    let (mut depth, mut deepest) = (0_usize, 0);
+    for byte in body {
+        match byte {
+            b'[' | b'{' => depth += 1,
+            b']' | b'}' => depth = depth.saturating_sub(1),
+            _ => {}
+        }
+        deepest = deepest.max(depth);
+    }
+    deepest
 }
 
 fn json_duplicates(warnings: Vec<String>) -> DuplicateFields {
@@ -177,6 +211,9 @@ fn json_duplicates(warnings: Vec<String>) -> DuplicateFields {
 /// scanner errors from 1, and prefers the line of the context.
 fn go_yaml_error(error: &serde_yaml::Error) -> String {
     let text = error.to_string();
+    if text.contains(duplicates::TOO_MANY_VALUES) {
+        return format!("yaml: {}", duplicates::TOO_MANY_VALUES);
+    }
     let (problem, context) = text.split_once(", while ").unwrap_or((&text, ""));
     let line_of = |text: &str| -> Option<usize> {
         let (_, location) = text.rsplit_once(" at line ")?;
