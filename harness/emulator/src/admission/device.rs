@@ -186,7 +186,12 @@ static DEVICE_SIZE: LazyLock<EstimateScope> = LazyLock::new(|| {
     let map = |key: usize, element: Arc<DeclaredSize>| {
         let key = Some(scalar(key));
         let elements_max = ITEMS_MAX as u64;
-        Arc::new(DeclaredSize { elements_max, key, element: Some(element), ..DeclaredSize::default() })
+        Arc::new(DeclaredSize {
+            elements_max,
+            key,
+            element: Some(element),
+            ..DeclaredSize::default()
+        })
     };
     let attribute = scalar(ATTRIBUTE_VALUE_MAX);
     let attributes = map(IDENTIFIER_MAX, Arc::clone(&attribute));

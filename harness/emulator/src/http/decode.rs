@@ -18,6 +18,8 @@ pub(super) const BODY_BYTES_MAX: usize = 3 * 1024 * 1024;
 const YAML_VALUES_MAX: usize = 400_000;
 /// The nesting of brackets that Go's YAML scanner reads.
 const YAML_FLOW_DEPTH_MAX: usize = 10_000;
+/// The error of the YAML library for too many aliases.
+const REPETITION_LIMIT: &str = "repetition limit exceeded";
 /// The bytes that are read again to locate duplicate fields.
 const LOCATED_BYTES_MAX: usize = 8 << 20;
 
@@ -46,12 +48,23 @@ pub(super) fn decode_object(
     body: &[u8],
     kind: &str,
 ) -> Result<WithDuplicates<Value>, ApiError> {
+    read_object(headers, body)?.map_err(|why| unrecognized_object(body, kind, &why))
+}
+
+/// Decodes an object; the inner error is a message about the body.
+fn read_object(
+    headers: &HeaderMap,
+    body: &[u8],
+) -> Result<Result<WithDuplicates<Value>, String>, ApiError> {
+    let unreadable = |why: String| format!("couldn't get version/kind; {why}");
     let object = match content_type(headers) {
-        "" | "application/json" => json(body).map_err(|why| format!("json parse error: {why}")),
+        "" | "application/json" => {
+            json(body).map_err(|why| unreadable(format!("json parse error: {why}")))
+        }
         "application/yaml" => json_or_yaml(body),
         PROTOBUF => protobuf::object(body)
             .map(|object| (object, DuplicateFields::default()))
-            .map_err(|error| format!("parse error: {error}")),
+            .map_err(|error| unreadable(format!("parse error: {error}"))),
         _ => {
             return Err(ApiError::unsupported_media_type(&[
                 "application/json",
@@ -60,13 +73,13 @@ pub(super) fn decode_object(
             ]));
         }
     };
-    let object = object.and_then(|(object, duplicates)| match go_type(&object) {
+    Ok(object.and_then(|(object, duplicates)| match go_type(&object) {
         "object" | "null" => Ok((object, duplicates)),
-        found => Err(format!("json parse error: {}", go_json::not_an_object(found))),
-    });
-    object.map_err(|why| {
-        unrecognized_object(body, kind, &format!("couldn't get version/kind; {why}"))
-    })
+        found => {
+            let why = go_json::not_an_object(found);
+            Err(unreadable(format!("json parse error: {why}")))
+        }
+    }))
 }
 
 /// The 400 error for a body without a recognizable kind.
@@ -84,13 +97,13 @@ pub(super) fn unrecognized_object(body: &[u8], kind: &str, why: &str) -> ApiErro
     ))
 }
 
-/// Decodes an object; `None` for an empty body.
-pub(super) fn optional_object(
-    headers: &HeaderMap,
-    body: &[u8],
-    kind: &str,
-) -> Result<Option<Value>, ApiError> {
-    if body.is_empty() { Ok(None) } else { object(headers, body, kind).map(Some) }
+/// Decodes the options of a deletion; `None` for an empty body.
+pub(super) fn delete_options(headers: &HeaderMap, body: &[u8]) -> Result<Option<Value>, ApiError> {
+    if body.is_empty() {
+        return Ok(None);
+    }
+    let options = read_object(headers, body)?;
+    options.map(|(options, _)| Some(options)).map_err(ApiError::bad_request)
 }
 
 /// Decodes a patch by its content type. Custom kinds do not support strategic merge patches.
@@ -169,10 +182,12 @@ fn json_or_yaml(body: &[u8]) -> Result<WithDuplicates<Value>, String> {
 fn yaml(body: &[u8]) -> Result<WithDuplicates<Value>, String> {
     let source = || serde_yaml::Deserializer::from_slice(body);
     let values_max = body.len().max(YAML_VALUES_MAX);
-    let read = duplicates::decode(source(), values_max).map_err(|error| go_yaml_error(&error))?;
-    if read.is_cut && flow_depth(body) > YAML_FLOW_DEPTH_MAX {
-        return Err(format!("yaml: exceeded max depth of {YAML_FLOW_DEPTH_MAX}"));
+    // Before the text is read: libyaml takes quadratic time for nested brackets.
+    if let Some(newlines) = newlines_before_excess(body) {
+        let line = if newlines > 0 { format!("line {}: ", newlines + 1) } else { String::new() };
+        return Err(format!("yaml: {line}exceeded max depth of {YAML_FLOW_DEPTH_MAX}"));
     }
+    let read = duplicates::decode(source(), values_max).map_err(|error| go_yaml_error(&error))?;
     if read.duplicates.is_empty() {
         return Ok((read.value, DuplicateFields::default()));
     }
@@ -188,18 +203,22 @@ fn yaml(body: &[u8]) -> Result<WithDuplicates<Value>, String> {
     Ok((read.value, DuplicateFields { warnings, strict_error: refusal }))
 }
 
-/// The nesting of brackets in a YAML text, at most: brackets in strings count.
-fn flow_depth(body: &[u8]) -> usize {
-    let (mut depth, mut deepest) = (0_usize, 0);
+/// The number of lines before the bracket in a YAML text that is nested too deeply. Brackets in
+/// strings count, too.
+fn newlines_before_excess(body: &[u8]) -> Option<usize> {
+    let (mut depth, mut newlines) = (0_usize, 0);
     for byte in body {
         match byte {
             b'[' | b'{' => depth += 1,
             b']' | b'}' => depth = depth.saturating_sub(1),
+            b'\n' => newlines += 1,
             _ => {}
         }
-        deepest = deepest.max(depth);
+        if depth > YAML_FLOW_DEPTH_MAX {
+            return Some(newlines);
+        }
     }
-    deepest
+    None
 }
 
 fn json_duplicates(warnings: Vec<String>) -> DuplicateFields {
@@ -211,7 +230,7 @@ fn json_duplicates(warnings: Vec<String>) -> DuplicateFields {
 /// scanner errors from 1, and prefers the line of the context.
 fn go_yaml_error(error: &serde_yaml::Error) -> String {
     let text = error.to_string();
-    if text.contains(duplicates::TOO_MANY_VALUES) {
+    if text.contains(duplicates::TOO_MANY_VALUES) || text.contains(REPETITION_LIMIT) {
         return format!("yaml: {}", duplicates::TOO_MANY_VALUES);
     }
     let (problem, context) = text.split_once(", while ").unwrap_or((&text, ""));

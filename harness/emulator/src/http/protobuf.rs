@@ -107,12 +107,7 @@ fn is_zero(value: &Value) -> bool {
 }
 
 /// Decodes one occurrence of a field. `held` is the list or map of the earlier occurrences.
-fn value(
-    field: Field<'_>,
-    of: &Type,
-    held: Option<Value>,
-    depth: usize,
-) -> Result<Value, String> {
+fn value(field: Field<'_>, of: &Type, held: Option<Value>, depth: usize) -> Result<Value, String> {
     Ok(match (of, field) {
         (Type::List(of), field) => {
             let mut items = match held {

@@ -11,7 +11,7 @@ use crate::api_types::error::ApiError;
 use crate::api_types::kinds::Origin;
 use crate::store::{
     DeleteOptions, DuplicateFields, FieldValidation, ListPage, Op, PatchBody, Preconditions,
-    Propagation, Subresource, Write, WriteOutcome,
+    Propagation, RuleEvaluation, Subresource, Write, WriteOutcome,
 };
 use schedlab_api::{Value, json, object};
 
@@ -196,8 +196,7 @@ impl RequestContext<'_> {
 
     /// The deletion, and whether the client requested cascading with `orphanDependents=false`.
     fn parse_delete(&self) -> Result<(Write, bool), ApiError> {
-        let body = decode::optional_object(self.headers, self.body, "DeleteOptions")?
-            .unwrap_or(Value::Null);
+        let body = decode::delete_options(self.headers, self.body)?.unwrap_or(Value::Null);
         // A body replaces the query parameters.
         let parameter = |field: &str| self.query.get(field).filter(|_| body.is_null());
         let named =
@@ -267,6 +266,7 @@ impl RequestContext<'_> {
             field_manager: self.field_manager().to_owned(),
             field_validation: self.query.field_validation(options)?,
             duplicate_fields: DuplicateFields::default(),
+            rules: RuleEvaluation::default(),
         })
     }
 

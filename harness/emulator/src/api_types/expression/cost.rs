@@ -24,9 +24,23 @@ pub(super) fn of_call(function: &str, arguments: &[&Value]) -> u64 {
         "isSorted" | "sum" | "max" | "min" | "indexOf" | "lastIndexOf" => {
             arguments.first().map_or(0, |value| traversal(value))
         }
-        "url" | "lowerAscii" | "upperAscii" | "substring" | "trim" | "jsonpatch.escapeKey"
-        | "cidr" | "isIP" | "isCIDR" | "quantity" | "isQuantity" | "semver" | "isSemver"
-        | "startsWith" | "endsWith" | "strings.quote" | "format" => read(size(0)),
+        "url"
+        | "lowerAscii"
+        | "upperAscii"
+        | "substring"
+        | "trim"
+        | "jsonpatch.escapeKey"
+        | "cidr"
+        | "isIP"
+        | "isCIDR"
+        | "quantity"
+        | "isQuantity"
+        | "semver"
+        | "isSemver"
+        | "startsWith"
+        | "endsWith"
+        | "strings.quote"
+        | "format" => read(size(0)),
         "ip" | "string" | "bytes" if is_text(arguments) => read(size(0)),
         "replace" | "split" | "ip.isCanonical" => scaled(size(0), 2.0 * CHARACTER_COST),
         "join" => scaled(result_size(function, arguments), 2.0 * CHARACTER_COST),

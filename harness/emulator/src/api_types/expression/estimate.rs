@@ -101,17 +101,11 @@ impl SizeRange {
     }
 
     pub(super) fn plus(self, other: Self) -> Self {
-        Self {
-            min: self.min.saturating_add(other.min),
-            max: self.max.saturating_add(other.max),
-        }
+        Self { min: self.min.saturating_add(other.min), max: self.max.saturating_add(other.max) }
     }
 
     pub(super) fn times(self, other: Self) -> Self {
-        Self {
-            min: self.min.saturating_mul(other.min),
-            max: self.max.saturating_mul(other.max),
-        }
+        Self { min: self.min.saturating_mul(other.min), max: self.max.saturating_mul(other.max) }
     }
 }
 
@@ -274,9 +268,7 @@ impl Estimator {
         let made = Estimate::computed(cost, found.kind);
         match &loops.accu_init.expr {
             Expr::Literal(_) => Estimate { size: init.size, ..made },
-            Expr::List(_) | Expr::Map(_) => {
-                Estimate { entry: step.entry, ..made.with_size(count) }
-            }
+            Expr::List(_) | Expr::Map(_) => Estimate { entry: step.entry, ..made.with_size(count) },
             _ => made,
         }
     }
@@ -338,10 +330,8 @@ impl Estimator {
             let found = Estimate::at(parts.saturating_add(1), kind, place);
             return Estimate { size: of.entry.map(|entry| entry.value).or(found.size), ..found };
         }
-        let of_call =
-            function_estimate::of_call(&full, owner.as_ref(), &arguments).unwrap_or_else(|| {
-                default_call(name, owner.as_ref(), &arguments)
-            });
+        let of_call = function_estimate::of_call(&full, owner.as_ref(), &arguments)
+            .unwrap_or_else(|| default_call(name, owner.as_ref(), &arguments));
         let made = Estimate::computed(parts.saturating_add(of_call.cost), kind);
         let entry = match arguments.as_slice() {
             [one, other] if name == "_+_" => EntrySize::union(one.entry, other.entry),
@@ -382,9 +372,8 @@ fn default_call(
     arguments: &[Estimate],
 ) -> function_estimate::CallEstimate {
     let read = |size: SizeRange| scaled_or_max(size.max, super::cost::CHARACTER_COST);
-    let size = |index: usize| {
-        arguments.get(index).map_or(SizeRange::UNKNOWN, Estimate::size_or_unknown)
-    };
+    let size =
+        |index: usize| arguments.get(index).map_or(SizeRange::UNKNOWN, Estimate::size_or_unknown);
     let cost = function_estimate::CallEstimate::of_cost;
     let owner_size = owner.map_or(SizeRange::UNKNOWN, Estimate::size_or_unknown);
     match (name, arguments.len()) {

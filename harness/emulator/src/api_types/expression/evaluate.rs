@@ -98,7 +98,8 @@ impl Program {
             static FUNCTIONS: Context<'static> = Context::default().with_all();
         }
         FUNCTIONS.with(|functions| {
-            let variables = variables.iter().map(|(name, value)| ((*name).to_owned(), value.clone()));
+            let variables =
+                variables.iter().map(|(name, value)| ((*name).to_owned(), value.clone()));
             let mut evaluator = Evaluator {
                 functions,
                 variables: variables.collect(),
@@ -392,9 +393,10 @@ impl Evaluator<'_> {
         let skipped = usize::from(has_owner);
         let call = CallExpr {
             func_name: call.func_name.clone(),
-            target: call.target.as_ref().map(|target| {
-                if has_owner { Box::new(argument_name(0)) } else { target.clone() }
-            }),
+            target: call
+                .target
+                .as_ref()
+                .map(|target| if has_owner { Box::new(argument_name(0)) } else { target.clone() }),
             args: (skipped..arguments.len()).map(argument_name).collect(),
         };
         self.library(&Expr::Call(call), arguments)

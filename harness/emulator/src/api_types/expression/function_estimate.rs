@@ -42,9 +42,7 @@ pub(super) fn of_call(
     let cost = |cost: u64| Some(CallEstimate::of_cost(cost));
     match function {
         "check" => cost(CHECK_COST),
-        "isSorted" | "sum" | "max" | "min" | "indexOf" | "lastIndexOf" => {
-            cost(traversal(owner?))
-        }
+        "isSorted" | "sum" | "max" | "min" | "indexOf" | "lastIndexOf" => cost(traversal(owner?)),
         "url" | "jsonpatch.escapeKey" => Some(CallEstimate::sized(read(first?), first?)),
         "lowerAscii" | "upperAscii" | "substring" | "trim" => {
             Some(CallEstimate::sized(read(owner_size?), owner_size?))
@@ -79,9 +77,7 @@ pub(super) fn of_call(
             let masked = if function == "containsIP" { 0 } else { masked };
             cost(parsed.saturating_add(compared + masked))
         }
-        "validate" => {
-            cost(scaled_or_max(read(first?), FORMAT_PATTERN_SIZE * PATTERN_COST))
-        }
+        "validate" => cost(scaled_or_max(read(first?), FORMAT_PATTERN_SIZE * PATTERN_COST)),
         "sets.contains" | "sets.equivalent" | "sets.intersects" => {
             let other = arguments.get(1)?.size_or_unknown();
             cost(first?.times(other).max.saturating_add(1))
@@ -144,7 +140,8 @@ fn replacement(text: SizeRange, replaced: SizeRange, with: SizeRange) -> CallEst
 fn joined(owner: &Argument, separator: Option<SizeRange>) -> CallEstimate {
     let count = owner.size_or_unknown();
     let items = owner.element().map(|(_, item)| count.times(item)).unwrap_or_default();
-    let separators = SizeRange { min: count.min.saturating_sub(1), max: count.max.saturating_sub(1) };
+    let separators =
+        SizeRange { min: count.min.saturating_sub(1), max: count.max.saturating_sub(1) };
     let size = separator.map_or(items, |separator| items.plus(separator.times(separators)));
     CallEstimate::sized(scaled_or_max(size.max, CHARACTER_COST), size)
 }

@@ -4,8 +4,8 @@ use std::collections::HashMap;
 use std::sync::{Arc, LazyLock};
 
 use base64::{Engine as _, engine::general_purpose::STANDARD};
-use kube_cel::cel::objects::{Key, Map, OptionalValue};
 use kube_cel::cel::Value as CelValue;
+use kube_cel::cel::objects::{Key, Map, OptionalValue};
 use schedlab_api::Value;
 
 use super::evaluate::{EXPRESSION_COST_MAX, Program};
@@ -51,9 +51,7 @@ impl Shape {
             }
             (Self::Duration, Value::String(text)) => converted(&DURATION, text.to_string()),
             (Self::Timestamp, Value::String(text)) => converted(&TIMESTAMP, text.to_string()),
-            (Self::Date, Value::String(text)) => {
-                converted(&TIMESTAMP, format!("{text}T00:00:00Z"))
-            }
+            (Self::Date, Value::String(text)) => converted(&TIMESTAMP, format!("{text}T00:00:00Z")),
             (_, json) => untyped_value(json),
         }
     }

@@ -81,8 +81,7 @@ impl TotalCost {
                        OpenAPIv3 schema";
             errors.forbidden(path, why);
         }
-        let name =
-            "x-kubernetes-validations estimated rule cost total for entire OpenAPIv3 schema";
+        let name = "x-kubernetes-validations estimated rule cost total for entire OpenAPIv3 schema";
         errors.forbidden(field, &excess(name, self.total, SCHEMA_COST_MAX));
     }
 }

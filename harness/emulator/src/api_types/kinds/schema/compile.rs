@@ -5,7 +5,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use regex::Regex;
 
 use super::{
-    Additional, Constraints, Embedded, ListType, Schema, Type, declaration, rule_evaluation, structural,
+    Additional, Constraints, Embedded, ListType, Schema, Type, declaration, rule_evaluation,
+    structural,
 };
 use crate::api_types::error::FieldErrors;
 use schedlab_api::{Value, object};

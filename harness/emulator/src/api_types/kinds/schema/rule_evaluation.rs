@@ -334,11 +334,7 @@ impl Run {
     }
 
     /// The message of a rule that does not hold.
-    fn message(
-        &mut self,
-        site: &Site<'_>,
-        variables: &[(&str, kube_cel::cel::Value)],
-    ) -> String {
+    fn message(&mut self, site: &Site<'_>, variables: &[(&str, kube_cel::cel::Value)]) -> String {
         let Some(program) = &site.rule.message_program else { return site.rule.message.clone() };
         let found = program.evaluate(variables, self.budget.min(EXPRESSION_COST_MAX));
         self.budget = self.budget.saturating_sub(found.cost);

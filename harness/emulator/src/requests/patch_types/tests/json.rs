@@ -102,8 +102,8 @@ fn a_merge_patch_that_is_not_an_object_is_a_bad_request() {
 #[test]
 fn a_json_patch_copies_at_most_3_mib() {
     let doubled = |times: usize| {
-        let copies = (0..times)
-            .map(|nth| format!(r#"{{"op": "copy", "from": "/a", "path": "/a/k{nth}"}}"#));
+        let copies =
+            (0..times).map(|nth| format!(r#"{{"op": "copy", "from": "/a", "path": "/a/k{nth}"}}"#));
         let copies: Vec<String> = copies.collect();
         json_patched("{a: {c: 1}}", &format!("[{}]", copies.join(",")))
     };
@@ -122,7 +122,8 @@ fn a_json_patch_nests_at_most_500_levels() {
     };
     assert!(nested(100).starts_with(r#"{"a":{"a":"#));
     assert_eq!(nested(1_000), UNFIT);
-    let moved = r#"{"op": "move", "from": "/a", "path": "/b"}, {"op": "move", "from": "/b", "path": "/a"}"#;
+    let moved =
+        r#"{"op": "move", "from": "/a", "path": "/b"}, {"op": "move", "from": "/b", "path": "/a"}"#;
     let often = format!("[{}]", [moved].repeat(600).join(","));
     assert_eq!(json_patched("{a: 1}", &often), r#"{"a":1}"#);
 }
