@@ -202,7 +202,8 @@ static DEVICE_SIZE: LazyLock<EstimateScope> = LazyLock::new(|| {
         ("capacity".to_owned(), map(DRIVER_MAX, map(IDENTIFIER_MAX, scalar(0)))),
     ];
     let size = DeclaredSize { fields: fields.into(), ..DeclaredSize::default() };
-    EstimateScope { variables: DEVICE.variables.clone(), size: Arc::new(size) }
+    let (variables, size) = (DEVICE.variables.clone(), Arc::new(size));
+    EstimateScope { variables, size, size_of_others: None }
 });
 
 /// The variables of a device selector: `device`.

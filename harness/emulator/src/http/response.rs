@@ -163,9 +163,23 @@ pub(super) fn status_object(error: &ApiError) -> Value {
     status
 }
 
+/// The maximum number of characters in all warnings, and in each if there are more, as in
+/// kube-apiserver.
+const WARNINGS_LENGTH_MAX: usize = 4 << 10;
+const LONG_WARNING_LENGTH_MAX: usize = 256;
+
 /// Adds `Warning` headers.
 pub(super) fn warn(response: &mut ApiResponse, warnings: &[String]) {
+    let length = |warning: &str| warning.chars().count();
+    let is_long = warnings.iter().map(|it| length(it)).sum::<usize>() > WARNINGS_LENGTH_MAX;
+    let length_max = if is_long { LONG_WARNING_LENGTH_MAX } else { usize::MAX };
+    let mut written = 0;
     for warning in warnings {
+        if written >= WARNINGS_LENGTH_MAX {
+            return;
+        }
+        let warning: String = warning.chars().take(length_max).collect();
+        written += length(&warning);
         let quoted = warning.replace('\\', "\\\\").replace('"', "\\\"").replace(['\n', '\r'], " ");
         if let Ok(value) = HeaderValue::from_str(&format!("299 - \"{quoted}\"")) {
             response.headers_mut().append("warning", value);

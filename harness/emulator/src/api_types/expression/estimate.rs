@@ -18,6 +18,9 @@ use super::functions::{function_result, is_function, operator_result};
 use super::size::DeclaredSize;
 use super::{is_shallow, with_large_stack};
 
+/// The cost of a loop's step beside its expressions.
+const STEP_COST: u64 = 3;
+
 /// The cost of the result and how large it may be.
 #[derive(Clone, Debug)]
 pub(super) struct Estimate {
@@ -60,6 +63,9 @@ struct EntrySize {
 pub(crate) struct EstimateScope {
     pub(crate) variables: Vec<(String, CelType)>,
     pub(crate) size: Arc<DeclaredSize>,
+    /// The size of other names, such as `int`; `None`: unknown. The estimator for rules of custom
+    /// resources takes every name for the variable.
+    pub(crate) size_of_others: Option<Arc<DeclaredSize>>,
 }
 
 /// The worst-case cost of an expression that compiles.
@@ -72,7 +78,11 @@ fn parse_and_estimate(text: &str, scope: &EstimateScope) -> u64 {
     let variables = scope.variables.iter().map(|(name, kind)| {
         (name.clone(), vec![Local { kind: kind.clone(), ..Local::declared(&scope.size) }])
     });
-    let mut estimator = Estimator { root: Arc::clone(&scope.size), variables: variables.collect() };
+    let mut estimator = Estimator {
+        root: Arc::clone(&scope.size),
+        others: scope.size_of_others.clone().map_or(Place::Undeclared, Place::Declared),
+        variables: variables.collect(),
+    };
     estimator.estimate(&parsed).cost
 }
 
@@ -86,6 +96,8 @@ struct Local {
 
 struct Estimator {
     root: Arc<DeclaredSize>,
+    /// What names that are no variables stand for.
+    others: Place,
     variables: BTreeMap<String, Vec<Local>>,
 }
 
@@ -227,7 +239,7 @@ impl Estimator {
 
     fn ident(&self, name: &str) -> Estimate {
         let Some(local) = self.variables.get(name).and_then(|all| all.last()) else {
-            return Estimate::at(1, CelType::Dyn, Place::Undeclared);
+            return Estimate::at(1, CelType::Dyn, self.others.clone());
         };
         let found = Estimate::at(1, local.kind.clone(), local.place.clone());
         Estimate { size: found.size.or(local.size), entry: local.entry, ..found }
@@ -300,6 +312,9 @@ impl Estimator {
         if let ("bind", [variable, value, body]) = (name, call.args.as_slice()) {
             return self.bind(variable, value, body);
         }
+        if let Some(estimate) = self.unexpanded_macro(call) {
+            return estimate;
+        }
         let owner = call.target.as_deref().filter(|target| !self.is_namespace_of(target, name));
         let full = match (&call.target, owner) {
             (Some(target), None) => format!("{}.{name}", ident(target)),
@@ -338,6 +353,33 @@ impl Estimator {
             _ => None,
         };
         Estimate { size: of_call.size.or(made.size), entry, ..made }
+    }
+
+    /// A macro that the parser does not expand: loops with two variables, and those for optionals.
+    fn unexpanded_macro(&mut self, call: &CallExpr) -> Option<Estimate> {
+        let target = call.target.as_deref()?;
+        let (names, parts) = match (call.func_name.as_str(), call.args.as_slice()) {
+            ("optMap" | "optFlatMap", [name, part]) => (vec![name], vec![part]),
+            (
+                "all" | "exists" | "existsOne" | "exists_one" | "transformList" | "transformMap"
+                | "transformMapEntry",
+                [key, value, parts @ ..],
+            ) => (vec![key, value], parts.iter().collect()),
+            _ => return None,
+        };
+        let range = self.estimate(target);
+        let item = self.item_of(&range);
+        for name in &names {
+            self.push(ident(name), item.clone());
+        }
+        let parts: Vec<Estimate> = parts.into_iter().map(|part| self.estimate(part)).collect();
+        for name in &names {
+            self.pop(ident(name));
+        }
+        let times = if names.len() == 1 { 1 } else { range.size_or_unknown().max };
+        let steps = times.saturating_mul(sum(&parts, STEP_COST));
+        let made = Estimate::computed(range.cost.saturating_add(steps), CelType::Dyn);
+        Some(made.with_size(range.size_or_unknown()))
     }
 
     fn bind(&mut self, variable: &IdedExpr, value: &IdedExpr, body: &IdedExpr) -> Estimate {
@@ -385,6 +427,9 @@ fn default_call(
         }
         ("contains", 1) => cost(read(owner_size).saturating_mul(read(size(0)))),
         ("@in", 2) if !matches!(arguments[1].kind, CelType::Map(..)) => cost(size(1).max),
+        ("_==_", 2) if is_opaque(&arguments[0]) && arguments[0].kind == arguments[1].kind => {
+            cost(1)
+        }
         ("_==_" | "_!=_", 2) => {
             let smaller = size(0).max.min(size(1).max);
             cost(scaled_or_max(smaller, super::cost::CHARACTER_COST))
@@ -407,6 +452,10 @@ fn default_call(
         }
         _ => cost(1),
     }
+}
+
+fn is_opaque(of: &Estimate) -> bool {
+    matches!(of.kind, CelType::Opaque(_))
 }
 
 fn may_be_text(of: &Estimate) -> bool {

@@ -292,7 +292,8 @@ fn any_expression_compiles_or_not_and_ends_within_its_budget() {
     ];
     let variables = vec![("self".to_owned(), CelType::object("thing", fields))];
     let scope = Scope { variables: variables.clone(), allows_bind: true };
-    let sizes = EstimateScope { variables, size: DeclaredSize::default().into() };
+    let sizes =
+        EstimateScope { variables, size: DeclaredSize::default().into(), size_of_others: None };
     let object =
         json!({"l": (0..50).collect::<Vec<i32>>(), "s": "aaaaaaaaaa", "m": {"k": "v"}, "o": null});
     let object = untyped_value(&object);

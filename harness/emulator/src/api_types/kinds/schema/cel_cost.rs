@@ -48,7 +48,8 @@ impl TotalCost {
         let kind = site.kind.clone();
         let old = if site.rule["optionalOldSelf"] == true { CelType::Dyn } else { kind.clone() };
         let variables = vec![("self".to_owned(), kind), ("oldSelf".to_owned(), old)];
-        let scope = EstimateScope { variables, size: site.size.clone() };
+        let (size, size_of_others) = (site.size.clone(), Some(site.size.clone()));
+        let scope = EstimateScope { variables, size, size_of_others };
         let times = site.cardinality.unwrap_or_else(|| site.size.cardinality_max());
         let rule = estimate_cost(object::text(site.rule, &["rule"]), &scope).saturating_mul(times);
         self.observe(&format!("{}.rule", site.path), "estimated rule cost", rule, errors);

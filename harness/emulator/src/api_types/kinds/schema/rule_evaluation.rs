@@ -388,3 +388,47 @@ impl Site<'_> {
         self.node.kind.as_str().into()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use schedlab_api::json;
+
+    use super::*;
+
+    /// Rules for a list of numbers and for its items.
+    fn rules() -> CompiledRules {
+        let schema = json!({"type": "object", "properties": {"l": {
+            "type": "array",
+            "x-kubernetes-validations": [{"rule": "self.size() < 3", "message": "too long"}],
+            "items": {"type": "integer", "x-kubernetes-validations": [{"rule": "self + 0 > 0"}]},
+        }}});
+        compile_rules(&schema, true).unwrap()
+    }
+
+    fn messages(run: &Run) -> Vec<String> {
+        let causes = run.errors.causes().iter();
+        causes.map(|cause| format!("{}: {}", cause.field, cause.message)).collect()
+    }
+
+    #[test]
+    fn rules_are_evaluated_until_the_budget_is_exceeded() {
+        let object = json!({"l": [1, 0, 1]});
+        let complete = rules().run(None, &object, 100);
+        let long = "l: Invalid value: too long";
+        let wrong = "l[1]: Invalid value: 0: failed rule: self + 0 > 0";
+        assert_eq!(messages(&complete), [long, wrong]);
+        // The list's rule costs 3, and that of an item 3.
+        assert_eq!(complete.budget, 100 - 3 - 3 * 3);
+        let partial = rules().run(None, &object, 3 + 2 * 3);
+        let exceeded = format!("l[2]: Invalid value: \"integer\": {BUDGET_EXCEEDED}");
+        assert_eq!(messages(&partial), [long, wrong, &exceeded]);
+        assert!(partial.is_exhausted);
+    }
+
+    #[test]
+    fn violations_of_unchanged_parts_are_tolerated() {
+        let object = json!({"l": [0]});
+        assert!(rules().violations(Some(&object), &object).is_empty());
+        assert_eq!(rules().violations(Some(&json!({"l": [1]})), &object).causes().len(), 1);
+    }
+}
