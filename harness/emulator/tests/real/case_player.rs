@@ -197,15 +197,12 @@ fn repeated(text: &str) -> String {
             Some((times.parse::<usize>().ok()?, repeated, after))
         });
         expanded += before;
-        match inner {
-            Some((times, repeated, after)) => {
-                expanded += &repeated.repeat(times);
-                rest = after;
-            }
-            None => {
-                expanded.push('{');
-                rest = after;
-            }
+        if let Some((times, repeated, after)) = inner {
+            expanded += &repeated.repeat(times);
+            rest = after;
+        } else {
+            expanded.push('{');
+            rest = after;
         }
     }
     expanded + rest
