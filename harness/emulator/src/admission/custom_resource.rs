@@ -59,11 +59,10 @@ fn rule_violations(
     new: &Value,
 ) -> Result<FieldErrors, WriteError> {
     match admission.rules {
-        RuleEvaluation::Here => Ok(schema.rule_violations(old, new)),
         RuleEvaluation::Known(verdict) if verdict.new == *new && verdict.old.as_deref() == old => {
             Ok(verdict.violations.clone())
         }
-        RuleEvaluation::Known(_) => Ok(schema.rule_violations(old, new)),
+        RuleEvaluation::Here | RuleEvaluation::Known(_) => Ok(schema.rule_violations(old, new)),
         RuleEvaluation::Deferred => schema.quick_rule_violations(old, new).map_err(|_| {
             WriteError::NeedsRules(Box::new(PendingRules {
                 schema: Arc::clone(schema),

@@ -316,19 +316,13 @@ mod tests {
 
     #[test]
     fn nested_messages_and_unsorted_maps_are_decoded_within_limits() {
-        let nested = |depth: usize| {
-            // not: JSONSchemaProps
-            (0..depth).fold(Vec::new(), |inner: Vec<u8>, _| {
-                let mut length = inner.len();
-                let mut outer = vec![0xe2, 0x01];
-                while length > 0x7f {
-                    outer.push(u8::try_from(length & 0x7f).unwrap() | 0x80);
-                    length >>= 7;
-                }
-                outer.push(u8::try_from(length).unwrap());
-                [outer, inner].concat()
-            })
+        // A message in the field `not`, whose number is 28.
+        let outer = |inner: Vec<u8>| {
+            let length = u32::try_from(inner.len()).unwrap();
+            let low = |shift: u32| u8::try_from(length >> shift & 0x7f).unwrap();
+            [&[0xe2, 0x01, low(0) | 0x80, low(7) | 0x80, low(14)], &*inner].concat()
         };
+        let nested = |depth: usize| (0..depth).fold(Vec::new(), |inner, _| outer(inner));
         assert!(message(&nested(50), "apiextensions.JSONSchemaProps", 0).is_ok());
         let refused = message(&nested(5_000), "apiextensions.JSONSchemaProps", 0).unwrap_err();
         assert!(refused.ends_with("exceeded max depth"), "{refused}");

@@ -80,23 +80,30 @@ impl Scanner<'_> {
         let mut open = Vec::new();
         let mut first = Self::expect_byte(self.next())?;
         loop {
-            if let b'{' | b'[' = first {
-                open.push(first);
-                if open.len() > DEPTH_MAX {
-                    return Err(invalid_character(first, "exceeded max depth"));
+            let inner = match first {
+                b'{' | b'[' => self.first_item(&mut open, first)?,
+                _ => {
+                    self.scalar(first)?;
+                    None
                 }
-                let next = Self::expect_byte(self.next())?;
-                if next != closing(first) {
-                    first = self.item(first, next)?;
-                    continue;
-                }
-                open.pop();
-            } else {
-                self.scalar(first)?;
-            }
-            let Some(next) = self.next_item(&mut open)? else { return Ok(()) };
+            };
+            let next = if inner.is_some() { inner } else { self.next_item(&mut open)? };
+            let Some(next) = next else { return Ok(()) };
             first = next;
         }
+    }
+
+    /// The first byte of the first value in an array or object; `None` if it is empty.
+    fn first_item(&mut self, open: &mut Vec<u8>, container: u8) -> Result<Option<u8>, String> {
+        if open.len() == DEPTH_MAX {
+            return Err(invalid_character(container, "exceeded max depth"));
+        }
+        let next = Self::expect_byte(self.next())?;
+        if next == closing(container) {
+            return Ok(None);
+        }
+        open.push(container);
+        self.item(container, next).map(Some)
     }
 
     /// The first byte of the next value after one that ended; `None` if it was the whole text.

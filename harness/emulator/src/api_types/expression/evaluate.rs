@@ -3,13 +3,15 @@
 //!
 //! Functions are those of the CEL library; operators and comprehensions are evaluated here, so that
 //! every step is counted, and a comprehension does not copy its result at every iteration.
+#![allow(clippy::wildcard_enum_match_arm, reason = "another kind of value has no meaning here")]
 
 use std::collections::HashMap;
 use std::sync::Arc;
 
 use kube_cel::KubeCelExt as _;
 use kube_cel::cel::common::ast::{
-    CallExpr, ComprehensionExpr, EntryExpr, Expr, IdedExpr, ListExpr, LiteralValue, SelectExpr,
+    CallExpr, ComprehensionExpr, EntryExpr, Expr, IdedExpr, ListExpr, LiteralValue, MapExpr,
+    SelectExpr,
 };
 use kube_cel::cel::objects::{AsKeyRef, Key, KeyRef, Map, OptionalValue};
 use kube_cel::cel::parser::Parser;
@@ -152,22 +154,7 @@ impl Evaluator<'_> {
             Expr::Select(select) => self.selection(select),
             Expr::Call(call) => self.call(call),
             Expr::List(list) => self.list(list),
-            Expr::Map(map) => {
-                let mut fields = HashMap::new();
-                for entry in &map.entries {
-                    let EntryExpr::MapEntry(entry) = &entry.expr else {
-                        return Err(ExecutionError::NoSuchOverload.into());
-                    };
-                    let key = self.value(&entry.key)?;
-                    let key: Key = key.try_into().map_err(ExecutionError::unsupported_key_type)?;
-                    let value = self.value(&entry.value)?;
-                    if let Some(value) = unwrap_optional(value, entry.optional) {
-                        fields.insert(key, value);
-                    }
-                }
-                self.charge(MAP_COST)?;
-                Ok(Value::Map(Map { map: Arc::new(fields) }))
-            }
+            Expr::Map(map) => self.map(map),
             Expr::Comprehension(comprehension) => self.comprehension(comprehension),
             Expr::Struct(_) | Expr::Unspecified => Err(ExecutionError::NoSuchOverload.into()),
         }
@@ -181,6 +168,21 @@ impl Evaluator<'_> {
         }
         self.charge(LIST_COST)?;
         Ok(Value::List(Arc::new(items)))
+    }
+
+    fn map(&mut self, map: &MapExpr) -> Evaluated {
+        let mut fields = HashMap::new();
+        for entry in &map.entries {
+            let EntryExpr::MapEntry(entry) = &entry.expr else {
+                return Err(ExecutionError::NoSuchOverload.into());
+            };
+            let key = self.value(&entry.key)?;
+            let key: Key = key.try_into().map_err(ExecutionError::unsupported_key_type)?;
+            let value = unwrap_optional(self.value(&entry.value)?, entry.optional);
+            fields.extend(value.map(|value| (key, value)));
+        }
+        self.charge(MAP_COST)?;
+        Ok(Value::Map(Map { map: Arc::new(fields) }))
     }
 
     fn selection(&mut self, select: &SelectExpr) -> Evaluated {

@@ -11,7 +11,7 @@ use crate::api_types::expression::{
     optional_value, with_large_stack,
 };
 use schedlab_api::{
-    Value,
+    Map, Value,
     object::{list, map, text},
 };
 
@@ -212,15 +212,15 @@ struct Data<'v> {
     is_in_unchanged: bool,
 }
 
-impl<'v> Data<'v> {
+impl Data<'_> {
     fn is_unchanged(self) -> bool {
         self.old.map_or(self.is_in_unchanged, |old| old == self.new)
     }
 
     /// A part of this one. `is_in_unchanged` matters only if the part has no old value.
-    fn part(self, old: Option<&'v Value>, new: &'v Value) -> Self {
+    fn part<'p>(self, old: Option<&'p Value>, new: &'p Value) -> Data<'p> {
         let is_in_unchanged = old.is_none() && self.is_unchanged();
-        Self { old, new, is_in_unchanged }
+        Data { old, new, is_in_unchanged }
     }
 }
 
@@ -240,27 +240,33 @@ impl Run {
         }
         self.check_rules(node, path, data);
         match data.new {
-            Value::Array(items) => {
-                let Some(inner) = &node.items else { return };
-                for (index, item) in items.iter().enumerate() {
-                    let old = node.old_item(data.old, item);
-                    self.check_node(inner, &format!("{path}[{index}]"), data.part(old, item));
-                }
-            }
-            Value::Object(fields) => {
-                let old = |name: &str| data.old.and_then(|old| old.get(name));
-                for (name, value) in node.values.iter().flat_map(|_| fields) {
-                    let Some(inner) = &node.values else { return };
-                    self.check_node(inner, &format!("{path}[{name}]"), data.part(old(name), value));
-                }
-                for (name, inner) in &node.properties {
-                    let Some(value) = fields.get(name) else { continue };
-                    let dot = if path.is_empty() { "" } else { "." };
-                    let path = format!("{path}{dot}{name}");
-                    self.check_node(inner, &path, data.part(old(name), value));
-                }
-            }
+            Value::Array(items) => self.check_items(node, path, data, items),
+            Value::Object(fields) => self.check_fields(node, path, data, fields),
             Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
+        }
+    }
+
+    fn check_items(&mut self, node: &RuleNode, path: &str, data: Data<'_>, items: &[Value]) {
+        let Some(inner) = &node.items else { return };
+        for (index, item) in items.iter().enumerate() {
+            let part = data.part(node.old_item(data.old, item), item);
+            self.check_node(inner, &format!("{path}[{index}]"), part);
+        }
+    }
+
+    fn check_fields(&mut self, node: &RuleNode, path: &str, data: Data<'_>, fields: &Map) {
+        let old = |name: &str| data.old.and_then(|old| old.get(name));
+        if let Some(inner) = &node.values {
+            for (name, value) in fields {
+                self.check_node(inner, &format!("{path}[{name}]"), data.part(old(name), value));
+            }
+        }
+        let dot = if path.is_empty() { "" } else { "." };
+        for (name, inner) in &node.properties {
+            if let Some(value) = fields.get(name) {
+                let path = format!("{path}{dot}{name}");
+                self.check_node(inner, &path, data.part(old(name), value));
+            }
         }
     }
 

@@ -71,9 +71,8 @@ impl Decoder<'_> {
         fields.retain(|name, value| {
             let location = Path::Field(&path, name);
             let Some(field) = structure.fields.get(name.as_str()) else {
-                if self.unknown.len() < UNKNOWN_FIELDS_MAX {
-                    self.unknown.push(location.to_string());
-                }
+                let is_recorded = self.unknown.len() < UNKNOWN_FIELDS_MAX;
+                self.unknown.extend(is_recorded.then(|| location.to_string()));
                 return false;
             };
             if value.is_null() {
