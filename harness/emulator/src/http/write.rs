@@ -196,8 +196,7 @@ impl RequestContext<'_> {
 
     /// The deletion, and whether the client requested cascading with `orphanDependents=false`.
     fn parse_delete(&self) -> Result<(Write, bool), ApiError> {
-        let body = decode::optional_object(self.headers, self.body, "DeleteOptions")?
-            .unwrap_or(Value::Null);
+        let body = decode::delete_options(self.headers, self.body)?.unwrap_or(Value::Null);
         // A body replaces the query parameters.
         let parameter = |field: &str| self.query.get(field).filter(|_| body.is_null());
         let named =

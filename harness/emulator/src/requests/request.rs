@@ -118,6 +118,9 @@ impl WriteRequest {
         }
         let mut object = self.requested_kind.to_stored(body);
         self.prune_and_default(&mut object)?;
+        if is_nested_deeper(&object, DEPTH_MAX) {
+            return Err(self.decode_error(&format!("exceeded max depth of {DEPTH_MAX}")));
+        }
         Ok(object)
     }
 
@@ -261,6 +264,20 @@ impl WriteRequest {
             deleted: false,
             warnings: Vec::new(),
         }
+    }
+}
+
+/// The nesting of arrays and objects in an object. kube-apiserver stores up to 10,000 levels; most
+/// clients, and the emulator, read 128.
+const DEPTH_MAX: usize = 120;
+
+fn is_nested_deeper(value: &Value, levels: usize) -> bool {
+    let is_inner_deeper = |inner: &Value| is_nested_deeper(inner, levels - 1);
+    match value {
+        Value::Array(_) | Value::Object(_) if levels == 0 => true,
+        Value::Array(items) => items.iter().any(is_inner_deeper),
+        Value::Object(fields) => fields.values().any(is_inner_deeper),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => false,
     }
 }
 

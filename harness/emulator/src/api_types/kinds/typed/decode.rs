@@ -4,9 +4,9 @@ use std::{borrow::Cow, fmt};
 
 use base64::{DecodeError, Engine as _, engine::general_purpose::STANDARD};
 
-use super::CompiledType;
 use super::canonical_quantity::canonical;
 use super::compiled_type::{FieldType, Struct};
+use super::{CompiledType, UNKNOWN_FIELDS_MAX};
 use schedlab_api::{Map, Value, object};
 
 /// Decodes the object in place. Paths of unknown fields are added to `unknown`; errors have the
@@ -70,7 +70,8 @@ impl Decoder<'_> {
         fields.retain(|name, value| {
             let location = Path::Field(&path, name);
             let Some(field) = structure.fields.get(name.as_str()) else {
-                self.unknown.push(location.to_string());
+                let is_recorded = self.unknown.len() < UNKNOWN_FIELDS_MAX;
+                self.unknown.extend(is_recorded.then(|| location.to_string()));
                 return false;
             };
             if value.is_null() {
