@@ -1,18 +1,18 @@
 //! `matchConditions`: CEL expressions that must hold for a webhook to be called. The variable
 //! `authorizer` is not supported: the emulator has no authorization.
 
-use kube_cel::{
-    AdmissionRequest, GroupVersionKind, GroupVersionResource, VapEvaluator, VapExpression,
-};
+use kube_cel::cel::Value as CelValue;
 
-use crate::api_types::expression::{is_shallow, with_large_stack};
+use crate::api_types::expression::{
+    EXPRESSION_COST_MAX, Program, is_shallow, untyped_value, with_large_stack,
+};
 use schedlab_api::{
     Value,
     object::{list, text},
 };
 
-/// The message of an expression that is false.
-const FALSE_MESSAGE: &str = "false";
+/// The cost limit of all conditions of a webhook, as in kube-apiserver.
+const COST_MAX: u64 = 2_500_000;
 
 /// Whether the expression uses the variable `authorizer`.
 pub(crate) fn uses_authorizer(text: &str) -> bool {
@@ -33,15 +33,23 @@ pub(super) fn all_hold(webhook: &Value, request: &Value) -> Result<bool, String>
 }
 
 fn evaluate(conditions: &[Value], request: &Value) -> Result<bool, String> {
-    let expressions: Vec<VapExpression> = conditions.iter().map(expression).collect();
+    let variables = variables(request);
     let mut errors = Vec::new();
-    for (found, condition) in evaluator(request).evaluate(&expressions).iter().zip(conditions) {
-        match found.message.as_deref() {
-            _ if found.passed => {}
-            Some(FALSE_MESSAGE) => return Ok(false),
-            why => {
-                let expression = text(condition, &["expression"]);
-                let why = in_cel_go_style(why.unwrap_or_default());
+    let mut budget = COST_MAX;
+    for condition in conditions {
+        let expression = text(condition, &["expression"]);
+        let program = Program::parse(expression)
+            .ok_or_else(|| format!("expression '{expression}' cannot be parsed"))?;
+        let found = program.evaluate(&variables, EXPRESSION_COST_MAX);
+        budget = budget.checked_sub(found.cost).ok_or(
+            "validation failed due to running out of cost budget, no further validation rules \
+             will be run",
+        )?;
+        match found.result {
+            Ok(value) if value == true.into() => {}
+            Ok(_) => return Ok(false),
+            Err(error) => {
+                let why = error.message();
                 errors.push(format!("expression '{expression}' resulted in error: {why}"));
             }
         }
@@ -49,50 +57,16 @@ fn evaluate(conditions: &[Value], request: &Value) -> Result<bool, String> {
     if errors.is_empty() { Ok(true) } else { Err(errors.join(", ")) }
 }
 
-/// The message as cel-go writes it.
-fn in_cel_go_style(why: &str) -> String {
-    let why = why.strip_prefix("evaluation error: ").unwrap_or(why);
-    let mut letters = why.chars();
-    letters.next().map_or_else(String::new, |first| first.to_lowercase().chain(letters).collect())
-}
-
-fn expression(condition: &Value) -> VapExpression {
-    VapExpression {
-        expression: text(condition, &["expression"]).to_owned(),
-        message: Some(FALSE_MESSAGE.to_owned()),
-        message_expression: None,
-    }
-}
-
-fn evaluator(request: &Value) -> VapEvaluator {
-    let of = |path: &[&str]| text(request, path).to_owned();
-    let groups = list(request, &["userInfo", "groups"]).iter().filter_map(Value::as_str);
-    let attributes = AdmissionRequest {
-        operation: of(&["operation"]),
-        username: of(&["userInfo", "username"]),
-        uid: of(&["userInfo", "uid"]),
-        groups: groups.map(str::to_owned).collect(),
-        name: of(&["name"]),
-        namespace: of(&["namespace"]),
-        dry_run: request["dryRun"] == true,
-        kind: GroupVersionKind {
-            group: of(&["kind", "group"]),
-            version: of(&["kind", "version"]),
-            kind: of(&["kind", "kind"]),
-        },
-        resource: GroupVersionResource {
-            group: of(&["resource", "group"]),
-            version: of(&["resource", "version"]),
-            resource: of(&["resource", "resource"]),
-        },
-    };
-    let builder =
-        VapEvaluator::builder().object(request["object"].clone().into()).request(attributes);
-    let old = Some(&request["oldObject"]).filter(|old| !old.is_null());
-    match old {
-        None => builder.build(),
-        Some(old) => builder.old_object(old.clone().into()).build(),
-    }
+fn variables(request: &Value) -> [(&'static str, CelValue); 3] {
+    let attributes = request.as_object().into_iter().flatten();
+    let attributes =
+        attributes.filter(|(name, _)| !matches!(name.as_str(), "object" | "oldObject"));
+    let attributes: Value = attributes.map(|(name, value)| (name.clone(), value.clone())).collect();
+    [
+        ("object", untyped_value(&request["object"])),
+        ("oldObject", untyped_value(&request["oldObject"])),
+        ("request", untyped_value(&attributes)),
+    ]
 }
 
 #[cfg(test)]
