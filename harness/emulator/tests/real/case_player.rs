@@ -180,10 +180,32 @@ impl<'c> CasePlayer<'c> {
     }
 
     fn substitute(&self, text: &str) -> String {
-        self.variables.iter().fold(text.to_owned(), |text, (name, value)| {
+        let text = self.variables.iter().fold(text.to_owned(), |text, (name, value)| {
             text.replace(&format!("{{{name}}}"), value)
-        })
+        });
+        repeated(&text)
     }
+}
+
+/// Expands repeated texts: `{3*[}` is `[[[`.
+fn repeated(text: &str) -> String {
+    let mut expanded = String::new();
+    let mut rest = text;
+    while let Some((before, after)) = rest.split_once('{') {
+        let inner = after.split_once('}').and_then(|(inner, after)| {
+            let (times, repeated) = inner.split_once('*')?;
+            Some((times.parse::<usize>().ok()?, repeated, after))
+        });
+        expanded += before;
+        if let Some((times, repeated, after)) = inner {
+            expanded += &repeated.repeat(times);
+            rest = after;
+        } else {
+            expanded.push('{');
+            rest = after;
+        }
+    }
+    expanded + rest
 }
 
 fn parsed(text: &str, is_stream: bool) -> Value {
