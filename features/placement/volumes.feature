@@ -97,6 +97,26 @@ Feature: Pods run where their volumes can be used
     Then gang "train" has 2 running pods
     And gang "train" is on 2 nodes
 
+  Scenario: A pod whose volume nobody provisions gives up its node after two minutes
+    Given this manifest is applied:
+      """yaml
+      apiVersion: v1
+      kind: PersistentVolumeClaim
+      metadata: {name: never, namespace: default}
+      spec: {storageClassName: cloud, accessModes: [ReadWriteOnce], resources: {requests: {storage: 1Gi}}}
+      ---
+      apiVersion: v1
+      kind: Pod
+      metadata: {name: doomed, namespace: default, labels: {kai.scheduler/queue: team}}
+      spec:
+        schedulerName: kai-scheduler
+        volumes: [{name: data, persistentVolumeClaim: {claimName: never}}]
+        containers: [{name: main, image: train, resources: {limits: {nvidia.com/gpu: 8}}}]
+      """
+    And 30 seconds pass
+    When 4 pods "fine" with 8 GPUs each are submitted to queue "team"
+    Then eventually within 10 minutes pod "fine" has 4 running pods
+
   @crash
   Scenario Outline: A pod gets its volume though the scheduler dies before write <write> of its start
     Given the manifest "volumes/disk.yaml" is applied

@@ -8,7 +8,7 @@ Feature: The order of jobs in a queue and of pods in a gang
     And a queue "team" with a quota of 3
 
   @elastic @kai-settings
-  Scenario Outline: The plugin order decides whether surplus pods of higher priority precede new jobs of lower priority
+  Scenario Outline: The plugin order decides whether surplus pods of higher priority precede new jobs
     Given the scheduler's configuration:
       """yaml
       plugins: {elastic: {priority: <elastic>}}

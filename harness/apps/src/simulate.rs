@@ -27,7 +27,8 @@ use schedlab_scheduler::{Config, ConfigSource, ConfigSourceError};
 use schedlab_conformance::text::counted;
 
 pub use report::{Reason, Report, Waiting};
-pub use trace::{JobEnd, Trace, TraceError, TraceJob, TraceNode, TraceQueue};
+pub use trace::TraceError;
+pub(crate) use trace::{Trace, TraceJob, TraceQueue};
 
 /// Arguments of `schedlab simulate`.
 #[derive(Clone, Debug, clap::Args)]

@@ -3,7 +3,7 @@
 //!
 //! A run uses one [`RealCluster`]; scenarios on several threads share it, each with its own prefix
 //! for names (`tenancy`). Not here: what a scenario does on its part of the cluster
-//! (`scenario_cluster`) and the removal of what a run created (`cleanup`).
+//! (`schedlab-conformance`) and the removal of what a run created (`cleanup`).
 
 #[cfg(feature = "container")]
 mod container;
@@ -43,7 +43,7 @@ pub use install::HelmChart;
 pub use install::{SchedulerInstaller, check_local_image};
 pub use kind::KindOptions;
 pub use kubeconfig::KubeconfigAccess;
-pub use kubeconfig::{LOG_IN_HINT, PROXY_HINT};
+pub(crate) use kubeconfig::{LOG_IN_HINT, PROXY_HINT};
 use kwok::KubeletProvider;
 pub use kwok::{Kubelets, KwokBehavior};
 pub use node_pools::NodePool;

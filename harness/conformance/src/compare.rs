@@ -8,7 +8,7 @@ mod expected_differences;
 mod normal_form;
 
 pub use baseline::Baseline;
-pub use canonical::{canonical, canonical_without_shares};
+pub(crate) use canonical::{canonical, canonical_without_shares};
 pub use diff::{CaseDiff, Diff, Difference, EventOrder, diff, text};
 pub use expected_differences::ExpectedDifferences;
-pub use normal_form::run_outcome;
+pub(crate) use normal_form::run_outcome;

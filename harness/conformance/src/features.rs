@@ -17,7 +17,7 @@ use gherkin::StepType;
 
 use crate::report::{Diagnostic, Diagnostics};
 
-pub use case::split_at_features_folder;
+pub(crate) use case::split_at_features_folder;
 pub use case::{Case, CaseLocation};
 pub use requirements::{VIRTUAL_TIME, WEBHOOKS};
 pub use select::{Query, Shard, last_failed, select};
@@ -58,7 +58,7 @@ pub struct Suite {
 }
 
 /// Whether a sentence is a step after any keyword: see `steps::catalogue::is_step`.
-pub type StepCheck = fn(&str) -> bool;
+pub(crate) type StepCheck = fn(&str) -> bool;
 
 /// Loads every feature under the paths. Errors of all files are collected and returned together.
 pub fn load(paths: &[FeaturePath], is_step: StepCheck) -> Result<Suite, Diagnostics> {

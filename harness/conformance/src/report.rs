@@ -224,7 +224,7 @@ impl Report {
     }
 
     /// Ids of the cases that did not pass.
-    pub fn failed_ids(&self) -> BTreeSet<String> {
+    pub(crate) fn failed_ids(&self) -> BTreeSet<String> {
         let held = [Outcome::Passed, Outcome::Skipped];
         let failed = self.cases.iter().filter(|case| !held.contains(&case.outcome));
         failed.map(|case| case.id.clone()).collect()

@@ -26,7 +26,7 @@ pub use crashes::Crashes;
 pub use workers::Progress;
 
 /// Seed of the runs whose snapshots are reviewed byte for byte.
-pub const REVIEWED_SEED: u64 = 1;
+pub(crate) const REVIEWED_SEED: u64 = 1;
 
 /// A case that waits longer is skipped for a scheduler whose own durations cannot be scaled.
 const WAIT_MAX: Duration = Duration::from_secs(90);

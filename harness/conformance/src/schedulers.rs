@@ -17,15 +17,16 @@ use schedlab_emulator::clock::Clock;
 
 pub(crate) use crash_injector::{CrashPoint, CrashService};
 pub(crate) use in_process::CycleTicks;
-pub use in_process::InProcessScheduler;
-pub use process::{ProcessSpec, SchedulerProcess};
-pub use suspend::SuspendGuard;
-pub use target::{CAPABILITIES, QueueApi, Target, check_placeholders};
-pub use under_test::SchedulerUnderTest;
+pub(crate) use in_process::InProcessScheduler;
+pub(crate) use process::{ProcessSpec, SchedulerProcess};
+pub(crate) use suspend::SuspendGuard;
+pub(crate) use target::CAPABILITIES;
+pub use target::{Target, check_placeholders};
+pub(crate) use under_test::SchedulerUnderTest;
 
 /// Connects a scheduler in this process to a cluster, and gives it the cluster's time.
 #[derive(Clone)]
-pub struct Connector {
+pub(crate) struct Connector {
     /// Creates a client for one instance of the scheduler.
     pub connect: Arc<dyn Fn(Arc<CrashPoint>) -> kube::Client + Send + Sync>,
     /// The cluster's clock.
@@ -33,7 +34,7 @@ pub struct Connector {
 }
 
 /// How steps control the scheduler.
-pub trait SchedulerControl {
+pub(crate) trait SchedulerControl {
     /// Starts the scheduler, unless it is running.
     fn start(&mut self);
 
@@ -46,7 +47,7 @@ pub trait SchedulerControl {
 
 /// What happens after the scheduler was killed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum AfterKill {
+pub(crate) enum AfterKill {
     /// It stays dead until a step starts it.
     StayDead,
     /// It restarts a second later.

@@ -30,10 +30,10 @@ use gherkin::Step;
 
 use crate::world::World;
 
-pub use unknown_names::unknown_name;
+pub(crate) use unknown_names::unknown_name;
 
 /// Area title, file and source of all step functions, in reading order.
-pub const SOURCES: &[(&str, &str, &str)] = &[
+pub(crate) const SOURCES: &[(&str, &str, &str)] = &[
     ("fleet", "steps/fleet.rs", include_str!("steps/fleet.rs")),
     ("scheduler", "steps/scheduler.rs", include_str!("steps/scheduler.rs")),
     ("queues", "steps/queues.rs", include_str!("steps/queues.rs")),

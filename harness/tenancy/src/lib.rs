@@ -38,8 +38,9 @@ pub use names::{
     KWOK_NODE_ANNOTATION, NodeIsolation, SIMULATED_TAINT, TenantNames, scenario_prefix,
 };
 use rewrite_request::RequestTarget;
-pub use rewrite_response::ResponseBody;
-pub use watch_mux::{Subscription, WatchMux};
+pub(crate) use rewrite_response::ResponseBody;
+pub(crate) use watch_mux::Subscription;
+pub use watch_mux::WatchMux;
 pub use write_log::{Watermarks, WriteAttribution};
 
 type Error = Box<dyn std::error::Error + Send + Sync>;

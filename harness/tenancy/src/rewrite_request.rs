@@ -24,7 +24,7 @@ pub(crate) struct RequestTarget {
     /// For example `status` or `binding`.
     pub subresource: Option<String>,
     /// Whether the response is a watch stream.
-    pub is_watch: bool,
+    pub(crate) is_watch: bool,
 }
 
 /// The URI in the cluster, and the request's target with the scenario's plain names.

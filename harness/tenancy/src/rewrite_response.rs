@@ -21,7 +21,7 @@ use super::{Error, RequestTarget, belongs_to_tenant, node_pool};
 use crate::cluster_scoped::is_tenant_collection;
 
 /// The body of a response.
-pub type ResponseBody = UnsyncBoxBody<Bytes, Error>;
+pub(crate) type ResponseBody = UnsyncBoxBody<Bytes, Error>;
 
 /// The head of a JSON response.
 pub(super) fn json_head() -> Parts {

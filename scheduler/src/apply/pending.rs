@@ -82,9 +82,10 @@ impl Applier {
         self.grouping_grace = remaining.collect();
     }
 
-    /// When a missing group must be reported next.
-    pub(crate) fn requeue_after(&self) -> Option<Duration> {
-        self.grouping_grace.values().min().copied()
+    /// When a missing group must be reported next, or a pod gives up waiting for its volumes.
+    pub(crate) fn requeue_after(&self, now: Time) -> Option<Duration> {
+        let grouping = self.grouping_grace.values().min().copied();
+        grouping.into_iter().chain(self.next_volume_timeout(now)).min()
     }
 
     /// All pods without a message yet, and a bounded number of those whose message changed. Those

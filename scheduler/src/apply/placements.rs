@@ -90,6 +90,13 @@ impl Applier {
             };
             let (key, node_name) = (cycle.key(*pod), &cycle.snapshot.nodes[node.0 as usize].name);
             if !self.bound.contains(&key) {
+                if let Some(why) = self.refused.get(&key) {
+                    cache.record_bind_failure(
+                        &key,
+                        &refused_message(&key, node_name, why),
+                        cycle.now,
+                    );
+                }
                 chains.extend(self.report_refused(cache, &key, node_name, cycle.now));
                 continue;
             }
@@ -120,7 +127,7 @@ impl Applier {
         now: Time,
     ) -> Option<Sequence> {
         let (why, pod) = (self.refused.get(key)?, cache.pods.get(key)?);
-        let message = format!("Failed to bind pod {key} to node {node}. {why}");
+        let message = refused_message(key, node, why);
         let condition = pod.reported.pod_scheduled.as_ref();
         if self.flavor == Flavor::Kube
             || condition.is_some_and(|condition| *condition.message == *message)
@@ -201,6 +208,10 @@ impl Applier {
             Flavor::Kube => nominate_node(cache, &key, node),
         }
     }
+}
+
+fn refused_message(pod: &ObjectKey, node: &Name, why: &str) -> String {
+    format!("Failed to bind pod {pod} to node {node}. {why}")
 }
 
 /// Labels with the GPU groups of a pod.

@@ -8,9 +8,10 @@ use schedlab_api::{Value, annotations, json, labels, object_names, resources};
 use schedlab_scheduler_core::model::{GpuGroup, Name};
 use tokio::time::Instant;
 
-use super::{attempt::Attempt, backoff, bind_request::BindRequest};
+use super::{attempt::Attempt, bind_request::BindRequest};
 use crate::{
     api::{ApiClient, ApiError, path},
+    cache::bind_backoff,
     config::GpuReservation,
     parse::{annotation, at, name, strings, text, uid, version},
     records::{ObjectKey, gpu_groups},
@@ -33,7 +34,7 @@ pub(super) struct Reservations {
 
 /// Number of failed deletions of a pod, and time of the next try.
 struct DeleteRetry {
-    failures: i32,
+    failures: u32,
     due: Instant,
 }
 
@@ -333,7 +334,8 @@ impl Reservations {
             match self.delete(api, key.clone(), uid).await {
                 Ok(()) => drop(self.undeleted.remove(&key)),
                 Err(error) => {
-                    let retry = DeleteRetry { failures, due: Instant::now() + backoff(failures) };
+                    let retry =
+                        DeleteRetry { failures, due: Instant::now() + bind_backoff(failures) };
                     self.undeleted.insert(key.clone(), retry);
                     failed.push((key, error));
                 }

@@ -244,7 +244,7 @@ fn pod(snapshot: &Snapshot, job: &Job, group: PodGroupId, task: &Task, shape: Sh
         preemption_policy: PreemptionPolicy::default(),
         status,
         node,
-        gpu_groups: if status == PodStatus::Pending {
+        gpu_groups: if status == PodStatus::Pending && nominated.is_none() {
             Vec::new()
         } else {
             task.gpu_groups.iter().map(|group| name(group)).collect()

@@ -89,7 +89,10 @@ pub(super) async fn remove_all(api: &Api, run: &str) -> anyhow::Result<()> {
 
 /// Deletes foreign pods that are bound to nodes that are gone, or can run only there. DaemonSet
 /// pods tolerate every taint, and on a simulated node no kubelet terminates them.
-pub async fn delete_foreign_pods(api: &Api, was_ours: &dyn Fn(&str) -> bool) -> anyhow::Result<()> {
+pub(crate) async fn delete_foreign_pods(
+    api: &Api,
+    was_ours: &dyn Fn(&str) -> bool,
+) -> anyhow::Result<()> {
     let pods = api.get("/api/v1/pods").await.map_err(api_error)?;
     for pod in list(&pods, "/items") {
         let is_there = text(pod, "/spec/nodeName").is_some_and(was_ours);

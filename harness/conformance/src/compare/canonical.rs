@@ -14,13 +14,13 @@ type Permutation<'a> = BTreeMap<&'a str, &'a str>;
 const PERMUTATIONS_MAX: usize = 720;
 
 /// The canonical form of a snapshot's placements; `None` if it has none.
-pub fn canonical(text: &str) -> Option<String> {
+pub(crate) fn canonical(text: &str) -> Option<String> {
     canonical_form(text, collapse_whitespace)
 }
 
 /// Like [`canonical`], without the queues' fair shares, which only a scheduler in this process
 /// reports.
-pub fn canonical_without_shares(text: &str) -> Option<String> {
+pub(crate) fn canonical_without_shares(text: &str) -> Option<String> {
     canonical_form(text, |row| {
         let mut cells: Vec<&str> = row.split_whitespace().collect();
         cells.remove(cells.len().saturating_sub(2));

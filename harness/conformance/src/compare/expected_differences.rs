@@ -15,7 +15,7 @@ impl ExpectedDifferences {
     }
 
     /// Whether this scenario may differ.
-    pub fn includes(&self, id: &str) -> bool {
+    pub(crate) fn includes(&self, id: &str) -> bool {
         self.0.contains(id)
     }
 

@@ -36,7 +36,7 @@ struct Announcement<'a> {
 }
 
 /// The outcome that the log of a scenario shows.
-pub fn run_outcome(log: &[Arc<LogEntry>]) -> RunOutcome {
+pub(crate) fn run_outcome(log: &[Arc<LogEntry>]) -> RunOutcome {
     let node_classes = NodeClasses::from_log(log);
     let workload_classes = WorkloadClasses::from_log(log);
     let (messages, causes) = (eviction_messages(log), eviction_causes(log));

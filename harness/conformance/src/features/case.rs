@@ -63,7 +63,7 @@ impl Case {
 
 /// Splits a path into the folder that contains `features` and the path inside `features`, whatever
 /// the working directory.
-pub fn split_at_features_folder(file: &str) -> (PathBuf, PathBuf) {
+pub(crate) fn split_at_features_folder(file: &str) -> (PathBuf, PathBuf) {
     let names_it = |path: &str| path.split('/').any(|part| part == "features");
     if !names_it(file)
         && let Ok(whole) = std::path::absolute(file)

@@ -80,7 +80,7 @@ impl Case {
 
     /// The longest time that a step must wait through. An `eventually within` ends as soon as it
     /// holds and does not count.
-    pub fn longest_wait(&self) -> Duration {
+    pub(crate) fn longest_wait(&self) -> Duration {
         static TIMES: LazyLock<Regex> = LazyLock::new(|| {
             let pattern =
                 format!("(?:^|[ |])(within )?({})(?:$|[ ,|])", crate::text::DURATION_REGEX);
@@ -103,7 +103,7 @@ impl Case {
 
     /// Factor for its durations in real time, chosen so that the longest wait is a minute, if
     /// possible.
-    pub fn time_factor(&self) -> f64 {
+    pub(crate) fn time_factor(&self) -> f64 {
         let longest = self.longest_wait();
         if longest <= WAIT_MAX {
             return 1.0;

@@ -14,7 +14,7 @@ use tower::Service;
 
 /// The crash point of one scheduler instance, from its start to its end.
 #[derive(Debug, Default)]
-pub struct CrashPoint {
+pub(crate) struct CrashPoint {
     /// The number of the write at which to kill; 0 means never.
     kill_at: AtomicU32,
     write_count: AtomicU32,
@@ -71,7 +71,7 @@ impl CrashPoint {
 #[derive(Clone, Debug)]
 pub(crate) struct CrashService<S> {
     pub inner: S,
-    pub crash_point: Arc<CrashPoint>,
+    pub(crate) crash_point: Arc<CrashPoint>,
 }
 
 impl<S> Service<Request<Body>> for CrashService<S>

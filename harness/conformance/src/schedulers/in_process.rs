@@ -16,7 +16,7 @@ use super::suspend::{SuspendGuard, SuspendHandle};
 const LIVENESS_POLL: Duration = Duration::from_millis(200);
 
 /// A scheduler that runs in this process.
-pub struct InProcessScheduler {
+pub(crate) struct InProcessScheduler {
     connector: Connector,
     config: Config,
     pub(super) supervisor: Supervisor,
@@ -26,29 +26,33 @@ pub struct InProcessScheduler {
 
 impl InProcessScheduler {
     /// A scheduler that is not started yet. `on_kill` is called whenever a step stops or kills it.
-    pub fn new(connector: Connector, config: Config, on_kill: Box<dyn Fn() + Send + Sync>) -> Self {
+    pub(crate) fn new(
+        connector: Connector,
+        config: Config,
+        on_kill: Box<dyn Fn() + Send + Sync>,
+    ) -> Self {
         let status = config.progress.subscribe();
         let suspend_handle = SuspendHandle::default();
         Self { connector, config, supervisor: Supervisor::new(on_kill), status, suspend_handle }
     }
 
     /// Its configuration.
-    pub fn config(&self) -> &Config {
+    pub(crate) fn config(&self) -> &Config {
         &self.config
     }
 
     /// The status it last reported.
-    pub fn status(&self) -> Progress {
+    pub(crate) fn status(&self) -> Progress {
         self.status.borrow().clone()
     }
 
     /// The status it reports after each cycle.
-    pub fn cycles(&self) -> watch::Receiver<Progress> {
+    pub(crate) fn cycles(&self) -> watch::Receiver<Progress> {
         self.config.progress.subscribe()
     }
 
     /// The status it reports after each cycle, with a liveness probe.
-    pub fn cycle_ticks(&self) -> CycleTicks {
+    pub(crate) fn cycle_ticks(&self) -> CycleTicks {
         CycleTicks {
             status: self.config.progress.subscribe(),
             is_alive: self.supervisor.liveness_probe(),
@@ -56,7 +60,7 @@ impl InProcessScheduler {
     }
 
     /// Suspends it until the guard is dropped.
-    pub fn suspend(&self) -> SuspendGuard {
+    pub(crate) fn suspend(&self) -> SuspendGuard {
         self.suspend_handle.suspend()
     }
 
@@ -96,7 +100,7 @@ async fn run_once(
 
 /// The cycles of a scheduler in this process, for callers that wait for them.
 #[derive(Clone)]
-pub struct CycleTicks {
+pub(crate) struct CycleTicks {
     status: watch::Receiver<Progress>,
     is_alive: LivenessProbe,
 }

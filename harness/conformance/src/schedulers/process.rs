@@ -20,15 +20,15 @@ use schedlab_scheduler::{Config, Flavor};
 const POLL_INTERVAL: Duration = Duration::from_millis(50);
 
 /// A scheduler that runs in a process of its own.
-pub struct SchedulerProcess {
+pub(crate) struct SchedulerProcess {
     spec: Arc<ProcessSpec>,
     pub(super) supervisor: Supervisor,
 }
 
 /// Everything needed to start the process.
-pub struct ProcessSpec {
+pub(crate) struct ProcessSpec {
     /// How it reaches the cluster.
-    pub connector: Connector,
+    pub(crate) connector: Connector,
     /// Its configuration, as far as the command line determines it.
     pub config: Config,
     /// The target: its command and files.
@@ -43,12 +43,12 @@ pub struct ProcessSpec {
 
 impl SchedulerProcess {
     /// A scheduler that is not started yet. `on_kill` is called whenever a step stops or kills it.
-    pub fn new(start: ProcessSpec, on_kill: Box<dyn Fn() + Send + Sync>) -> Self {
+    pub(crate) fn new(start: ProcessSpec, on_kill: Box<dyn Fn() + Send + Sync>) -> Self {
         Self { spec: Arc::new(start), supervisor: Supervisor::new(on_kill) }
     }
 
     /// Its configuration.
-    pub fn config(&self) -> &Config {
+    pub(crate) fn config(&self) -> &Config {
         &self.spec.config
     }
 

@@ -19,7 +19,7 @@ struct State {
 
 /// Keeps the task suspended until it is dropped.
 #[derive(Debug)]
-pub struct SuspendGuard(SuspendHandle);
+pub(crate) struct SuspendGuard(SuspendHandle);
 
 impl SuspendHandle {
     /// Suspends the task before its next poll.

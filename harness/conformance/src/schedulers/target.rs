@@ -18,7 +18,7 @@ use crate::text;
 use schedlab_clusters::external_tools::check_starts_with_program;
 use schedlab_clusters::scheduler_source::{DEPLOYED_PERIOD, SchedulerSource};
 
-pub use queues::QueueApi;
+pub(crate) use queues::QueueApi;
 
 /// Built-in target files, by the name of the program or scheduler.
 const BUILT_IN_TARGETS: [(&str, &str); 6] = [
@@ -34,7 +34,7 @@ const BUILT_IN_TARGETS: [(&str, &str); 6] = [
 const KAI_SCHEDULER: &str = "kai-scheduler";
 
 /// Tags that name a capability of a scheduler, and the meaning of each.
-pub const CAPABILITIES: [(&str, &str); 26] = [
+pub(crate) const CAPABILITIES: [(&str, &str); 26] = [
     ("quota", "queues have quotas that are enforced"),
     ("non-preemptible", "non-preemptible pods stay within the quota"),
     ("queue-priority", "queues are ordered by their priority"),
@@ -100,7 +100,7 @@ pub struct Target {
     /// Where it comes from.
     pub source: SchedulerSource,
     /// The API for its queues.
-    pub queues: QueueApi,
+    pub(crate) queues: QueueApi,
     /// The value of `spec.schedulerName` for its pods; `None` is the built-in default.
     scheduler_name: Option<String>,
     /// The time between two of its cycles; `None` is the built-in default.
@@ -271,29 +271,29 @@ impl Target {
 
     /// Assigns the pods and pod templates of an object to this scheduler, if features wrote them
     /// for KAI.
-    pub fn set_scheduler_name(&self, object: &mut Value) {
+    pub(crate) fn set_scheduler_name(&self, object: &mut Value) {
         if let Some(name) = &self.scheduler_name {
             rename_scheduler(object, name);
         }
     }
 
     /// Whether its own delays can be shortened; those of a program cannot.
-    pub fn can_scale_time(&self) -> bool {
+    pub(crate) fn can_scale_time(&self) -> bool {
         self.source == SchedulerSource::Ours
     }
 
     /// Whether it runs on the cluster, where an API server can reach its webhooks.
-    pub fn is_on_cluster(&self) -> bool {
+    pub(crate) fn is_on_cluster(&self) -> bool {
         matches!(self.source, SchedulerSource::Installed(_) | SchedulerSource::Deployment(_))
     }
 
     /// Whether it reports the fair share of each queue to this process.
-    pub fn reports_fair_shares(&self) -> bool {
+    pub(crate) fn reports_fair_shares(&self) -> bool {
         self.source == SchedulerSource::Ours
     }
 
     /// The needed capabilities that it lacks.
-    pub fn missing_capabilities<'n>(&self, required: &BTreeSet<&'n str>) -> Vec<&'n str> {
+    pub(crate) fn missing_capabilities<'n>(&self, required: &BTreeSet<&'n str>) -> Vec<&'n str> {
         let Some(capabilities) = &self.capabilities else { return Vec::new() };
         required.iter().copied().filter(|need| !capabilities.contains(*need)).collect()
     }

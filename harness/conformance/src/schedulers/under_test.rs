@@ -8,7 +8,7 @@ use super::{AfterKill, InProcessScheduler, SchedulerControl, SuspendGuard};
 
 /// The scheduler under test.
 #[derive(Debug)]
-pub enum SchedulerUnderTest {
+pub(crate) enum SchedulerUnderTest {
     /// Our scheduler, in this process.
     InProcess(Box<InProcessScheduler>),
     /// A program that we start.
@@ -20,7 +20,7 @@ pub enum SchedulerUnderTest {
 
 impl SchedulerUnderTest {
     /// Its configuration.
-    pub fn config(&self) -> &Config {
+    pub(crate) fn config(&self) -> &Config {
         match self {
             Self::InProcess(ours) => ours.config(),
             Self::Process(process) => process.config(),
@@ -29,7 +29,7 @@ impl SchedulerUnderTest {
     }
 
     /// Suspends a scheduler in this process until the guard is dropped. `None` for others.
-    pub fn suspend(&self) -> Option<SuspendGuard> {
+    pub(crate) fn suspend(&self) -> Option<SuspendGuard> {
         match self {
             Self::InProcess(ours) => Some(ours.suspend()),
             Self::Process(_) | Self::Installed(_) => None,
@@ -37,7 +37,7 @@ impl SchedulerUnderTest {
     }
 
     /// The status it last reported; the default for schedulers outside this process.
-    pub fn status(&self) -> Progress {
+    pub(crate) fn status(&self) -> Progress {
         match self {
             Self::InProcess(ours) => ours.status(),
             Self::Process(_) | Self::Installed(_) => Progress::default(),
@@ -45,27 +45,27 @@ impl SchedulerUnderTest {
     }
 
     /// Whether it is started as far as steps are concerned. Always true for an installed scheduler.
-    pub fn is_started(&self) -> bool {
+    pub(crate) fn is_started(&self) -> bool {
         self.supervisor().is_none_or(Supervisor::is_started)
     }
 
     /// Whether it is running or about to restart.
-    pub fn is_alive(&self) -> bool {
+    pub(crate) fn is_alive(&self) -> bool {
         self.supervisor().is_none_or(Supervisor::is_alive)
     }
 
     /// How often it was killed at a write.
-    pub fn kill_count(&self) -> usize {
+    pub(crate) fn kill_count(&self) -> usize {
         self.supervisor().map_or(0, Supervisor::kill_count)
     }
 
     /// Why it ended unexpectedly.
-    pub fn error(&self) -> Option<String> {
+    pub(crate) fn error(&self) -> Option<String> {
         self.supervisor().and_then(Supervisor::error)
     }
 
     /// Waits until it has ended unexpectedly. `None` if this process would not notice.
-    pub fn wait_for_exit(&self) -> Option<impl Future<Output = ()> + use<>> {
+    pub(crate) fn wait_for_exit(&self) -> Option<impl Future<Output = ()> + use<>> {
         self.supervisor().map(Supervisor::wait_for_exit)
     }
 

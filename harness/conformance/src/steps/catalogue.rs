@@ -146,7 +146,7 @@ fn step_docs(area: &'static str, docs: &[&str], patterns: &[Attribute]) -> Vec<S
 
 /// The message for a step that matches nothing: the keyword it needs, the value that is invalid, or
 /// the nearest step, and where to add a new one.
-pub fn undefined_step_message(step: &Step) -> String {
+pub(crate) fn undefined_step_message(step: &Step) -> String {
     let keyword = keyword_of(step.ty);
     let catalogue = all_step_docs();
     let own = format!("{} {}", step.keyword.trim(), step.value);
@@ -196,7 +196,7 @@ fn wrong_keyword_message(step: &Step, own: &str) -> Option<String> {
 }
 
 /// The message for a step that several patterns match: lists each of them.
-pub fn ambiguous_step_message(step: &Step, error: &AmbiguousMatchError) -> String {
+pub(crate) fn ambiguous_step_message(step: &Step, error: &AmbiguousMatchError) -> String {
     let keyword = keyword_of(step.ty);
     let catalogue = all_step_docs();
     let (own, value) = (step.keyword.trim(), &step.value);
@@ -219,7 +219,7 @@ pub fn ambiguous_step_message(step: &Step, error: &AmbiguousMatchError) -> Strin
 }
 
 /// The keyword of a step type.
-pub fn keyword_of(ty: StepType) -> &'static str {
+pub(crate) fn keyword_of(ty: StepType) -> &'static str {
     match ty {
         StepType::Given => "Given",
         StepType::When => "When",

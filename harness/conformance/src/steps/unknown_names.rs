@@ -23,7 +23,7 @@ static SUBJECTS: LazyLock<Regex> = LazyLock::new(|| {
 });
 
 /// Describes the first subject of a sentence that never existed.
-pub fn unknown_name(world: &World, sentence: &str) -> Option<String> {
+pub(crate) fn unknown_name(world: &World, sentence: &str) -> Option<String> {
     SUBJECTS.captures_iter(sentence).find_map(|found| {
         let (subject, kind) = (&found[0], &found.get(1)?.as_str());
         let name = found.get(2).or_else(|| found.get(3))?.as_str();

@@ -5,7 +5,7 @@ use std::{borrow::Cow, time::Duration};
 use schedlab_api::duration::{self as api, GoDuration};
 
 /// Regular expression of a duration in a step: `90 seconds`, `10m`, `1h 30m`.
-pub const DURATION_REGEX: &str = concat!(
+pub(crate) const DURATION_REGEX: &str = concat!(
     r"[0-9]+(?:[.][0-9]+)? ?(?:ms|milliseconds?|s|seconds?|m|minutes?|h|hours?|d|days?)",
     r"(?: ?[0-9]+(?:[.][0-9]+)? ?(?:ms|milliseconds?|s|seconds?|m|minutes?|h|hours?|d|days?))*"
 );
@@ -28,7 +28,7 @@ fn parse_jiff(text: &str) -> Result<jiff::SignedDuration, jiff::Error> {
 }
 
 /// A duration in Go's notation, as API objects use it; `None` when it is invalid.
-pub fn normalize_go_duration(text: &str) -> Option<Cow<'_, str>> {
+pub(crate) fn normalize_go_duration(text: &str) -> Option<Cow<'_, str>> {
     if matches!(api::go_duration(text), Some(GoDuration::Positive(_))) {
         return Some(Cow::Borrowed(text));
     }
@@ -37,7 +37,7 @@ pub fn normalize_go_duration(text: &str) -> Option<Cow<'_, str>> {
 
 /// A duration in Go's notation, in whole seconds or milliseconds; `None` for fractions of a
 /// millisecond.
-pub fn go_duration(time: Duration) -> Option<String> {
+pub(crate) fn go_duration(time: Duration) -> Option<String> {
     if time.subsec_nanos() == 0 {
         return Some(format!("{}s", time.as_secs()));
     }

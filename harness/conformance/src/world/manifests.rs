@@ -11,11 +11,13 @@ mod table;
 mod workload;
 mod workload_kinds;
 
-pub use fleet::{FLEET_COLUMNS, nodes_from_row};
-pub use manifest::{Document, check_distinct, parse_documents, parse_patch};
-pub use quantities::first_invalid_quantity;
-pub use queue::{QUEUE_COLUMNS, QueueTree, queue_field_patch, queue_from_row};
-pub use source_location::{Columns, SourceLocation, SourceText};
+pub(crate) use fleet::{FLEET_COLUMNS, nodes_from_row};
+pub(crate) use manifest::{Document, check_distinct, parse_documents, parse_patch};
+pub(crate) use quantities::first_invalid_quantity;
+pub(crate) use queue::{QUEUE_COLUMNS, QueueTree, queue_field_patch, queue_from_row};
+pub(crate) use source_location::Columns;
+pub(crate) use source_location::{SourceLocation, SourceText};
 
-pub use table::{Row, RowError, Table};
-pub use workload::{WORKLOAD_COLUMNS, workload_from_row};
+pub(crate) use table::RowError;
+pub(crate) use table::{Row, Table};
+pub(crate) use workload::{WORKLOAD_COLUMNS, workload_from_row};

@@ -19,13 +19,13 @@ use schedlab_clusters::api::Api;
 use schedlab_tenancy::Watermarks;
 use watch::Watch;
 
-pub use evictions::Eviction;
-pub use evictions::victim_count;
-pub use objects::WORKLOAD_LABEL;
+pub(crate) use evictions::Eviction;
+pub(crate) use evictions::victim_count;
+pub(crate) use objects::WORKLOAD_LABEL;
 pub use objects::{Phase, Pod};
 
 /// The key of an object in a collection: namespace and name.
-pub type ObjectKey = (String, String);
+pub(crate) type ObjectKey = (String, String);
 
 /// The kinds that are watched.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -89,7 +89,7 @@ impl ObservedCluster {
     }
 
     /// Like [`Self::start`], directly from the store of an emulator in this process.
-    pub fn in_process(emulator: &Emulator) -> anyhow::Result<Self> {
+    pub(crate) fn in_process(emulator: &Emulator) -> anyhow::Result<Self> {
         let mut watches = Vec::new();
         for kind in WatchedKind::ALL {
             watches.extend(Watch::in_process(emulator, kind)?);
@@ -135,7 +135,7 @@ impl ObservedCluster {
     }
 
     /// Whether everything up to these watermarks has been applied.
-    pub fn has_reached(&self, watermarks: &Watermarks) -> bool {
+    pub(crate) fn has_reached(&self, watermarks: &Watermarks) -> bool {
         self.watches.iter().all(|watch| watch.has_reached(watermarks))
     }
 
@@ -145,7 +145,7 @@ impl ObservedCluster {
     }
 
     /// The objects of a kind, followed by deleted ones in their last state.
-    pub fn all_ever_seen(&self, kind: WatchedKind) -> impl Iterator<Item = &Value> {
+    pub(crate) fn all_ever_seen(&self, kind: WatchedKind) -> impl Iterator<Item = &Value> {
         let gone = self.deleted.iter().filter(move |((of, _), _)| *of == kind);
         self.all(kind).chain(gone.map(|(_, object)| &**object))
     }
@@ -156,7 +156,7 @@ impl ObservedCluster {
     }
 
     /// The object of a kind with this namespace and name.
-    pub fn get_in_namespace(
+    pub(crate) fn get_in_namespace(
         &self,
         kind: WatchedKind,
         namespace: &str,
@@ -167,7 +167,12 @@ impl ObservedCluster {
     }
 
     /// Like [`Self::get_in_namespace`]; a deleted object in its last state.
-    pub fn get_ever_seen(&self, kind: WatchedKind, namespace: &str, name: &str) -> Option<&Value> {
+    pub(crate) fn get_ever_seen(
+        &self,
+        kind: WatchedKind,
+        namespace: &str,
+        name: &str,
+    ) -> Option<&Value> {
         let gone = || self.deleted.get(&(kind, (namespace.to_owned(), name.to_owned())));
         self.get_in_namespace(kind, namespace, name).or_else(|| gone().map(|object| &**object))
     }
@@ -178,7 +183,7 @@ impl ObservedCluster {
     }
 
     /// The pods of all namespaces, followed by deleted ones.
-    pub fn pods_ever_seen(&self) -> impl Iterator<Item = Pod<'_>> {
+    pub(crate) fn pods_ever_seen(&self) -> impl Iterator<Item = Pod<'_>> {
         self.all_ever_seen(WatchedKind::Pods).map(Pod)
     }
 
@@ -191,12 +196,12 @@ impl ObservedCluster {
     }
 
     /// A deleted pod in its last state.
-    pub fn deleted_pod(&self, key: &ObjectKey) -> Option<Pod<'_>> {
+    pub(crate) fn deleted_pod(&self, key: &ObjectKey) -> Option<Pod<'_>> {
         self.deleted.get(&(WatchedKind::Pods, key.clone())).map(|pod| Pod(pod))
     }
 
     /// Whether a node exists and is ready.
-    pub fn is_node_ready(&self, name: &str) -> bool {
+    pub(crate) fn is_node_ready(&self, name: &str) -> bool {
         let node = self.get(WatchedKind::Nodes, name);
         let conditions = node.and_then(|node| node["status"]["conditions"].as_array());
         conditions
@@ -206,7 +211,7 @@ impl ObservedCluster {
     }
 
     /// Whether a node accepts pods: it is ready and no longer has the taint for nodes that are not.
-    pub fn is_node_schedulable(&self, name: &str) -> bool {
+    pub(crate) fn is_node_schedulable(&self, name: &str) -> bool {
         let node = self.get(WatchedKind::Nodes, name);
         let taints = node.and_then(|node| node["spec"]["taints"].as_array());
         self.is_node_ready(name)
@@ -215,7 +220,7 @@ impl ObservedCluster {
 
     /// All evictions so far, in the order of their events. `unannounced` are deletions of pods
     /// without an event.
-    pub fn evictions<'a>(&'a self, unannounced: &'a [PodDeletion]) -> Vec<Eviction<'a>> {
+    pub(crate) fn evictions<'a>(&'a self, unannounced: &'a [PodDeletion]) -> Vec<Eviction<'a>> {
         evictions::evictions(self, unannounced)
     }
 }

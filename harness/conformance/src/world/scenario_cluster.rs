@@ -20,7 +20,7 @@ use crate::schedulers::{Connector, CrashService, CycleTicks};
 use schedlab_clusters::real_cluster::RealCluster;
 use schedlab_tenancy::Watermarks;
 
-pub use emulated::EmulatedCluster;
+pub(crate) use emulated::EmulatedCluster;
 pub use emulated::epoch;
 pub use tenant::run_actors;
 pub use tenant::{TenantCluster, collections};
@@ -45,7 +45,7 @@ pub struct Unsettled {
 
 /// The cluster of a scenario.
 #[derive(Debug)]
-pub enum ScenarioCluster {
+pub(crate) enum ScenarioCluster {
     /// The emulator in this process, on this thread's clock.
     Emulated(EmulatedCluster),
     /// A part of a real cluster.
@@ -54,7 +54,7 @@ pub enum ScenarioCluster {
 
 impl ScenarioCluster {
     /// A connector for a scheduler whose writes are attributed to `writer`.
-    pub fn connector(&self, writer: &str) -> Connector {
+    pub(crate) fn connector(&self, writer: &str) -> Connector {
         match self {
             Self::Emulated(emulated) => {
                 let emulator = emulated.emulator().clone();
@@ -85,7 +85,7 @@ impl ScenarioCluster {
     ///
     /// # Errors
     /// The cluster is real: its API server cannot reach webhooks in this process.
-    pub fn serve_webhooks(
+    pub(crate) fn serve_webhooks(
         &self,
         namespace: &str,
         name: &str,
@@ -104,7 +104,7 @@ impl ScenarioCluster {
     }
 
     /// Lets an audit observe every write, including those of the past.
-    pub fn observe(&self, audit: &Audit) {
+    pub(crate) fn observe(&self, audit: &Audit) {
         match self {
             Self::Emulated(emulated) => emulated.observe(audit),
             Self::Real(real) => real.observe(audit),
@@ -112,7 +112,7 @@ impl ScenarioCluster {
     }
 
     /// Lets `settle` also wait for the cycles of a scheduler in this process.
-    pub fn follow_cycles(&mut self, cycle_ticks: CycleTicks) {
+    pub(crate) fn follow_cycles(&mut self, cycle_ticks: CycleTicks) {
         match self {
             Self::Emulated(_) => {}
             Self::Real(real) => real.follow_cycles(cycle_ticks),
@@ -120,7 +120,7 @@ impl ScenarioCluster {
     }
 
     /// Waits in real time until a running scheduler has had two cycles.
-    pub async fn wait_for_cycles(&self) {
+    pub(crate) async fn wait_for_cycles(&self) {
         match self {
             Self::Emulated(_) => {}
             Self::Real(real) => real.wait_for_cycles().await,
@@ -128,7 +128,7 @@ impl ScenarioCluster {
     }
 
     /// How long the writes of one cycle may take, for checks of those writes.
-    pub fn cycle_write_limit(&self) -> Duration {
+    pub(crate) fn cycle_write_limit(&self) -> Duration {
         match self {
             Self::Emulated(_) => Duration::ZERO,
             Self::Real(_) => Duration::from_secs(5),
@@ -136,7 +136,7 @@ impl ScenarioCluster {
     }
 
     /// Sets the time from one scheduling cycle to the next.
-    pub fn set_period(&mut self, period: Duration) {
+    pub(crate) fn set_period(&mut self, period: Duration) {
         match self {
             Self::Emulated(emulated) => emulated.set_period(period),
             Self::Real(real) => real.set_period(period),
@@ -144,7 +144,7 @@ impl ScenarioCluster {
     }
 
     /// The cluster's current time.
-    pub fn now(&self) -> Timestamp {
+    pub(crate) fn now(&self) -> Timestamp {
         match self {
             Self::Emulated(emulated) => emulated.now(),
             Self::Real(real) => real.now(),
@@ -152,7 +152,7 @@ impl ScenarioCluster {
     }
 
     /// The cluster's clock.
-    pub fn clock(&self) -> Clock {
+    pub(crate) fn clock(&self) -> Clock {
         match self {
             Self::Emulated(emulated) => emulated.emulator().clock().clone(),
             Self::Real(real) => real.clock().clone(),
@@ -160,7 +160,7 @@ impl ScenarioCluster {
     }
 
     /// When the scenario started.
-    pub fn started_at(&self) -> Timestamp {
+    pub(crate) fn started_at(&self) -> Timestamp {
         match self {
             Self::Emulated(_) => epoch(),
             Self::Real(real) => real.started_at(),
@@ -168,12 +168,12 @@ impl ScenarioCluster {
     }
 
     /// Cluster time since the scenario started, in milliseconds.
-    pub fn elapsed_millis(&self) -> u64 {
+    pub(crate) fn elapsed_millis(&self) -> u64 {
         u64::try_from(self.now().duration_since(self.started_at()).as_millis()).unwrap_or(0)
     }
 
     /// The number of writes, except to leases.
-    pub fn writes(&self) -> u64 {
+    pub(crate) fn writes(&self) -> u64 {
         match self {
             Self::Emulated(emulated) => emulated.writes(),
             Self::Real(real) => real.writes(),
@@ -181,7 +181,7 @@ impl ScenarioCluster {
     }
 
     /// Every change so far.
-    pub fn log(&self) -> Vec<Arc<LogEntry>> {
+    pub(crate) fn log(&self) -> Vec<Arc<LogEntry>> {
         match self {
             Self::Emulated(emulated) => emulated.log(),
             Self::Real(real) => real.log(),
@@ -189,7 +189,7 @@ impl ScenarioCluster {
     }
 
     /// The real cluster. `None` on the emulator.
-    pub fn real_cluster(&self) -> Option<&RealCluster> {
+    pub(crate) fn real_cluster(&self) -> Option<&RealCluster> {
         match self {
             Self::Emulated(_) => None,
             Self::Real(real) => Some(real.real_cluster()),
@@ -197,7 +197,7 @@ impl ScenarioCluster {
     }
 
     /// How far collections were written. `None` on the emulator, whose watches never lag.
-    pub fn watermarks(&self) -> Option<Watermarks> {
+    pub(crate) fn watermarks(&self) -> Option<Watermarks> {
         match self {
             Self::Emulated(_) => None,
             Self::Real(real) => Some(real.watermarks()),
@@ -205,7 +205,7 @@ impl ScenarioCluster {
     }
 
     /// A message about foreign pods on the scenario's nodes.
-    pub async fn foreign_pods(&self) -> Option<String> {
+    pub(crate) async fn foreign_pods(&self) -> Option<String> {
         match self {
             Self::Emulated(_) => None,
             Self::Real(real) => real.foreign_pods().await,
@@ -213,7 +213,7 @@ impl ScenarioCluster {
     }
 
     /// Removes everything that the scenario created. Returns a line for each object that remains.
-    pub async fn close(self) -> Vec<String> {
+    pub(crate) async fn close(self) -> Vec<String> {
         match self {
             Self::Emulated(_) => Vec::new(),
             Self::Real(real) => real.close().await,

@@ -4,6 +4,7 @@ use super::request::WriteRequest;
 use super::webhooks::{self, AdmissionPoint};
 use super::{WritePreconditions, check_preconditions};
 use crate::api_types::error::ApiError;
+use crate::api_types::kinds::typed::{self, BodyKind};
 use crate::api_types::resource::Resource;
 use crate::store::{Store, WriteError, WriteOutcome};
 use schedlab_api::{Value, conditions, json, object};
@@ -11,8 +12,9 @@ use schedlab_api::{Value, conditions, json, object};
 pub(super) fn bind(
     store: &mut Store,
     request: &mut WriteRequest,
-    binding: Value,
+    mut binding: Value,
 ) -> Result<WriteOutcome, WriteError> {
+    typed::decode_subresource(BodyKind::Binding, &mut binding)?;
     check_target(request, &binding)?;
     let binding = webhooks::complete_body(request, binding, "v1", "Binding");
     let point = AdmissionPoint::create().with_body_kind("v1", "Binding");

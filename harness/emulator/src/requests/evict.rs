@@ -7,6 +7,7 @@ use super::request::WriteRequest;
 use super::webhooks::{self, AdmissionPoint};
 use super::{check_delete_preconditions, delete};
 use crate::api_types::error::{ApiError, Cause};
+use crate::api_types::kinds::typed::{self, BodyKind};
 use crate::api_types::label_selector::LabelSelector;
 use crate::api_types::resource::Resource;
 use crate::store::{
@@ -20,11 +21,12 @@ const DISRUPTION_ALLOWED: &str = "DisruptionAllowed";
 pub(super) fn evict(
     store: &mut Store,
     request: &mut WriteRequest,
-    eviction: Value,
+    mut eviction: Value,
 ) -> Result<WriteOutcome, WriteError> {
     if !request.kind.is("", "Pod") {
         return Err(ApiError::no_such_resource().into());
     }
+    typed::decode_subresource(BodyKind::Eviction, &mut eviction)?;
     let name = object::name(&eviction);
     if !name.is_empty() && *name != *request.key.name {
         let why = "name in URL does not match name in Eviction object";

@@ -187,11 +187,11 @@ fn a_min_member_above_the_parallelism_of_a_job_yields_a_warning() {
     };
     assert_snapshot!(of(json!({ "parallelism": 3 })), @r"
     pg-job-u1 of Job min=4 queue=default-queue class=train
-      annotation kai.scheduler/batch-min-member: got 4 (at most 3 of its pods run at once), expected at most spec.parallelism and spec.completions; PodGroup pg-job-u1 waits for pods that are never created: lower its minMember, too
+      annotation kai.scheduler/batch-min-member: got 4 (at most 3 of its pods run at once), expected at most spec.parallelism and spec.completions; PodGroup pg-job-u1 waits for pods that are never created
     ");
     assert_snapshot!(of(json!({ "parallelism": 4, "completions": 2 })), @r"
     pg-job-u1 of Job min=4 queue=default-queue class=train
-      annotation kai.scheduler/batch-min-member: got 4 (at most 2 of its pods run at once), expected at most spec.parallelism and spec.completions; PodGroup pg-job-u1 waits for pods that are never created: lower its minMember, too
+      annotation kai.scheduler/batch-min-member: got 4 (at most 2 of its pods run at once), expected at most spec.parallelism and spec.completions; PodGroup pg-job-u1 waits for pods that are never created
     ");
     assert_snapshot!(of(json!({ "parallelism": 4, "completions": 9 })), @"pg-job-u1 of Job min=4 queue=default-queue class=train");
     assert_snapshot!(of(json!({ "parallelism": 0 })), @"pg-job-u1 of Job min=4 queue=default-queue class=train");
@@ -355,7 +355,8 @@ fn a_group_inherits_labels_and_annotations_of_its_owner_and_names_it() {
         "annotations": {
           "kai.scheduler/preemption-delay": "10m",
           "kai.scheduler/staleness-grace-period": "-1s",
-          "kai.scheduler/top-owner-metadata": "name: job\nuid: u1\ngroup: batch\nversion: v1\nkind: Job\n"
+          "kai.scheduler/top-owner-metadata": "name: job\nuid: u1\ngroup: batch\nversion: v1\nkind: Job\n",
+          "schedlab.dev/derived-spec": "{\"minMember\":1,\"minSubGroup\":null,\"preemptibility\":null,\"preemptionDelay\":\"10m\",\"priorityClassName\":\"train\",\"stalenessGracePeriod\":\"-1s\",\"subGroups\":null,\"topologyConstraint\":null}"
         },
         "labels": {
           "kai.scheduler/queue": "default-queue",

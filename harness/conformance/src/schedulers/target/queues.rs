@@ -7,7 +7,7 @@ use super::kueue;
 
 /// The API with which queues are configured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum QueueApi {
+pub(crate) enum QueueApi {
     /// The target has no queues.
     None,
     /// KAI's `scheduling.run.ai/v2`.
@@ -36,7 +36,7 @@ impl QueueApi {
     /// The cluster-scoped objects of the target's own API for these queues of KAI's API, on a
     /// cluster with these nodes, in the order of creation. `None` if the target uses KAI's objects
     /// or has no queues.
-    pub fn translate_queues(self, queues: &[Value], nodes: &[Value]) -> Option<Vec<Value>> {
+    pub(crate) fn translate_queues(self, queues: &[Value], nodes: &[Value]) -> Option<Vec<Value>> {
         match self {
             Self::None | Self::Kai => None,
             Self::Kueue => Some(kueue::kueue_objects(queues, nodes)),
@@ -45,7 +45,7 @@ impl QueueApi {
 
     /// Adds the labels of the target's own API to pods and pod templates in these objects that
     /// belong to this scheduler.
-    pub fn assign_queues<'o>(
+    pub(crate) fn assign_queues<'o>(
         self,
         objects: impl IntoIterator<Item = &'o mut Value>,
         scheduler: &str,
@@ -57,7 +57,7 @@ impl QueueApi {
     }
 
     /// The namespaced object that must exist before an object whose queue was assigned.
-    pub fn local_queue_for(self, object: &Value) -> Option<Value> {
+    pub(crate) fn local_queue_for(self, object: &Value) -> Option<Value> {
         match self {
             Self::None | Self::Kai => None,
             Self::Kueue => kueue::local_queue(object),

@@ -8,7 +8,7 @@ use schedlab_emulator::fleet::Fleet;
 use super::table::{Row, RowError};
 
 /// Columns of a node pool table.
-pub const FLEET_COLUMNS: &[&str] = &[
+pub(crate) const FLEET_COLUMNS: &[&str] = &[
     "pool",
     "nodes",
     "gpus",
@@ -23,7 +23,7 @@ pub const FLEET_COLUMNS: &[&str] = &[
 ];
 
 /// The nodes of a pool: `<pool>-1`, `<pool>-2` …; without a count, one node with the pool's name.
-pub fn nodes_from_row(row: &Row<'_>) -> Result<Vec<Value>, RowError> {
+pub(crate) fn nodes_from_row(row: &Row<'_>) -> Result<Vec<Value>, RowError> {
     let pool = row.cell("pool").unwrap_or("node");
     let count = row.object_count("nodes", 1)?;
     let names: Vec<String> = match count {

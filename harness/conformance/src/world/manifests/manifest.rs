@@ -10,15 +10,15 @@ use super::source_location::{SourceLocation, SourceText};
 
 /// An object and its source location.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Document {
+pub(crate) struct Document {
     /// Source location.
-    pub location: SourceLocation,
+    pub(crate) location: SourceLocation,
     /// The object.
-    pub object: Value,
+    pub(crate) object: Value,
 }
 
 /// Parses the objects of a text; items of a `List` become objects of their own.
-pub fn parse_documents(whole: &SourceText) -> Result<Vec<Document>, String> {
+pub(crate) fn parse_documents(whole: &SourceText) -> Result<Vec<Document>, String> {
     let mut found = Vec::new();
     for part in split_documents(whole) {
         let Some(object) = parse_yaml(&part)? else { continue };
@@ -42,7 +42,7 @@ pub fn parse_documents(whole: &SourceText) -> Result<Vec<Document>, String> {
 }
 
 /// Parses a patch: fields of an existing object.
-pub fn parse_patch(whole: SourceText) -> Result<Document, String> {
+pub(crate) fn parse_patch(whole: SourceText) -> Result<Document, String> {
     let location = whole.format_location(None);
     let found = parse_yaml(&whole)?.filter(Value::is_object);
     let object = found.ok_or_else(|| format!("{location}: got no fields, expected one or more"))?;
@@ -79,7 +79,7 @@ fn new_document(part: &Arc<SourceText>, prefix: String, object: Value) -> Result
 
 /// Rejects duplicate objects, because the later one would overwrite the earlier one. Table rows may
 /// repeat a priority class.
-pub fn check_distinct(documents: &[Document]) -> Result<(), String> {
+pub(crate) fn check_distinct(documents: &[Document]) -> Result<(), String> {
     let mut seen = BTreeMap::new();
     for Document { location: origin, object } in documents {
         let text = |at: &str| fields::text(object, at).unwrap_or_default();

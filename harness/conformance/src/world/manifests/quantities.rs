@@ -8,7 +8,7 @@ const QUANTITY_FIELDS: [&str; 6] =
 
 /// Path and value of the first invalid quantity, such as
 /// `spec.containers[0].resources.limits[cpu]`.
-pub fn first_invalid_quantity(object: &Value) -> Option<(String, &Value)> {
+pub(crate) fn first_invalid_quantity(object: &Value) -> Option<(String, &Value)> {
     search(object, "")
 }
 

@@ -8,7 +8,7 @@ use super::manifest::Document;
 use super::table::{Row, RowError};
 
 /// Columns of a queue table.
-pub const QUEUE_COLUMNS: &[&str] = &[
+pub(crate) const QUEUE_COLUMNS: &[&str] = &[
     "queue",
     "parent",
     "quota",
@@ -44,7 +44,7 @@ const ALLOWED: &str = "a number from 0 to 1000000000 (GPUs, CPU cores, GB of mem
 const WEIGHT: &str = "a number from 0 to 1000000000, or `unset`";
 
 /// Builds a queue. Defaults: GPU quota 0, weight 1, no limit; CPU and memory unlimited.
-pub fn queue_from_row(row: &Row<'_>) -> Result<Value, RowError> {
+pub(crate) fn queue_from_row(row: &Row<'_>) -> Result<Value, RowError> {
     let mut resources = json!({});
     for (column, resource, field) in FIELDS {
         let default = match (*resource, *field) {
@@ -82,7 +82,7 @@ pub fn queue_from_row(row: &Row<'_>) -> Result<Value, RowError> {
 }
 
 /// The patch that sets one field of a queue, by its column name.
-pub fn queue_field_patch(row: &Row<'_>, column: &str) -> Result<Value, RowError> {
+pub(crate) fn queue_field_patch(row: &Row<'_>, column: &str) -> Result<Value, RowError> {
     if column == "priority" {
         let priority: Option<i32> = row.parsed(column, "a whole number")?;
         return Ok(json!({"spec": {"priority": priority}}));
@@ -127,11 +127,11 @@ fn amount(row: &Row<'_>, column: &str) -> Result<Option<Value>, RowError> {
 /// manifest files; a manifest below a step may contain an invalid tree, which the API server
 /// accepts.
 #[derive(Debug, Default)]
-pub struct QueueTree(BTreeMap<String, String>);
+pub(crate) struct QueueTree(BTreeMap<String, String>);
 
 impl QueueTree {
     /// The tree of existing queues.
-    pub fn from_queues(queues: &[Value]) -> Self {
+    pub(crate) fn from_queues(queues: &[Value]) -> Self {
         let mut tree = Self::default();
         for queue in queues {
             tree.add(queue);
@@ -140,19 +140,19 @@ impl QueueTree {
     }
 
     /// Adds a queue.
-    pub fn add(&mut self, queue: &Value) {
+    pub(crate) fn add(&mut self, queue: &Value) {
         let text = |at: &str| queue.pointer(at).and_then(Value::as_str).unwrap_or_default();
         self.0.insert(text("/metadata/name").to_owned(), text("/spec/parentQueue").to_owned());
     }
 
     /// Checks the ancestors of a row's queue.
-    pub fn check(&self, row: &Row<'_>) -> Result<(), RowError> {
+    pub(crate) fn check(&self, row: &Row<'_>) -> Result<(), RowError> {
         self.check_ancestors(row.required("queue")?)
             .map_err(|InvalidParent { found, allowed }| row.error("parent", &found, &allowed))
     }
 
     /// Checks the ancestors of a document's queue.
-    pub fn check_document(&self, document: &Document) -> Result<(), String> {
+    pub(crate) fn check_document(&self, document: &Document) -> Result<(), String> {
         let Document { location: origin, object } = document;
         let name = object["metadata"]["name"].as_str().unwrap_or_default();
         self.check_ancestors(name).map_err(|InvalidParent { found, allowed }| {

@@ -7,7 +7,7 @@ use serde_saphyr::Location;
 
 /// Source location of an object.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum SourceLocation {
+pub(crate) enum SourceLocation {
     /// A table row or a sentence: `file:line`.
     Line(String),
     /// A node of a fleet file.
@@ -18,20 +18,20 @@ pub enum SourceLocation {
 
 /// A part of a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct SourceText {
+pub(crate) struct SourceText {
     /// Display path of the file.
-    pub file: String,
+    pub(crate) file: String,
     /// First line of the part, from 1.
-    pub first_line: usize,
+    pub(crate) first_line: usize,
     /// Whether the columns match those of the file.
-    pub columns: Columns,
+    pub(crate) columns: Columns,
     /// The text of the part.
-    pub content: String,
+    pub(crate) content: String,
 }
 
 /// Whether the columns of a text match those of its file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Columns {
+pub(crate) enum Columns {
     /// They match.
     AsInFile,
     /// The text was dedented, so they do not.
@@ -40,7 +40,7 @@ pub enum Columns {
 
 impl SourceLocation {
     /// Location of a field, or of its nearest existing parent; an empty path means the object.
-    pub fn of_field(&self, field: &str) -> String {
+    pub(crate) fn of_field(&self, field: &str) -> String {
         match self {
             Self::Line(place) => place.clone(),
             Self::Fleet(place) => place.of_field(field).to_string(),
@@ -51,7 +51,7 @@ impl SourceLocation {
     }
 
     /// The scalar at a field as written in YAML.
-    pub fn scalar_text(&self, field: &str) -> Option<String> {
+    pub(crate) fn scalar_text(&self, field: &str) -> Option<String> {
         let Self::Document(text, prefix) = self else { return None };
         let at = text.locate(&format!("{prefix}{field}"))?;
         let to_index = |at: u64| usize::try_from(at).ok()?.checked_sub(1);
@@ -64,7 +64,7 @@ impl SourceLocation {
 
 impl SourceText {
     /// `file:line:column` of a location in this part.
-    pub fn format_location(&self, at: Option<&Location>) -> String {
+    pub(crate) fn format_location(&self, at: Option<&Location>) -> String {
         let Self { file, first_line, .. } = self;
         let number = |number: u64| usize::try_from(number).unwrap_or(0);
         match at.filter(|at| at.line() > 0) {

@@ -15,21 +15,21 @@ const OBJECTS_MAX: u32 = 100_000;
 /// An invalid cell or table.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{location}: {message}")]
-pub struct RowError {
+pub(crate) struct RowError {
     location: String,
     message: String,
 }
 
 /// A table with a header.
 #[derive(Clone, Debug)]
-pub struct Table<'a> {
+pub(crate) struct Table<'a> {
     /// The rows below the header.
-    pub rows: Vec<Row<'a>>,
+    pub(crate) rows: Vec<Row<'a>>,
 }
 
 /// One row.
 #[derive(Clone, Debug, Default)]
-pub struct Row<'a> {
+pub(crate) struct Row<'a> {
     /// `file:line`.
     location: String,
     cells: BTreeMap<&'a str, &'a str>,
@@ -38,7 +38,7 @@ pub struct Row<'a> {
 impl<'a> Table<'a> {
     /// Parses a table whose columns must be among `allowed`. `place` returns the location of a row
     /// by its index; the header is row 0.
-    pub fn parse(
+    pub(crate) fn parse(
         table: &'a [Vec<String>],
         allowed: &[&str],
         location: &dyn Fn(usize) -> String,
@@ -68,34 +68,38 @@ impl<'a> Table<'a> {
 
 impl<'a> Row<'a> {
     /// A row from the values of a sentence.
-    pub fn inline(location: String, cells: &[(&'a str, &'a str)]) -> Self {
+    pub(crate) fn inline(location: String, cells: &[(&'a str, &'a str)]) -> Self {
         Self { location, cells: cells.iter().copied().collect() }
     }
 
     /// A cell; `None` when the column is absent or the cell is empty.
-    pub fn cell(&self, column: &str) -> Option<&'a str> {
+    pub(crate) fn cell(&self, column: &str) -> Option<&'a str> {
         self.cells.get(column).copied().filter(|cell| !cell.is_empty())
     }
 
     /// A required cell.
-    pub fn required(&self, column: &str) -> Result<&'a str, RowError> {
+    pub(crate) fn required(&self, column: &str) -> Result<&'a str, RowError> {
         self.cell(column).ok_or_else(|| self.error(column, "nothing", "a value"))
     }
 
     /// A cell parsed with `FromStr`.
-    pub fn parsed<T: FromStr>(&self, column: &str, allowed: &str) -> Result<Option<T>, RowError> {
+    pub(crate) fn parsed<T: FromStr>(
+        &self,
+        column: &str,
+        allowed: &str,
+    ) -> Result<Option<T>, RowError> {
         self.cell(column)
             .map(|cell| cell.parse().map_err(|_| self.error(column, cell, allowed)))
             .transpose()
     }
 
     /// A 32-bit whole number from `least`.
-    pub fn count(&self, column: &str, least: u32) -> Result<Option<u32>, RowError> {
+    pub(crate) fn count(&self, column: &str, least: u32) -> Result<Option<u32>, RowError> {
         self.int_in_range(column, least..=u32::MAX)
     }
 
     /// A number of objects to create.
-    pub fn object_count(&self, column: &str, least: u32) -> Result<Option<u32>, RowError> {
+    pub(crate) fn object_count(&self, column: &str, least: u32) -> Result<Option<u32>, RowError> {
         self.int_in_range(column, least..=OBJECTS_MAX)
     }
 
@@ -116,7 +120,7 @@ impl<'a> Row<'a> {
     }
 
     /// `key=value` pairs, separated by commas.
-    pub fn pairs(&self, column: &str) -> Result<Vec<(&'a str, &'a str)>, RowError> {
+    pub(crate) fn pairs(&self, column: &str) -> Result<Vec<(&'a str, &'a str)>, RowError> {
         let Some(cell) = self.cell(column) else { return Ok(Vec::new()) };
         let pair = |pair: &'a str| {
             let (key, value) = pair.split_once('=')?;
@@ -127,7 +131,7 @@ impl<'a> Row<'a> {
     }
 
     /// `yes` or `no`.
-    pub fn yes_or_no(&self, column: &str) -> Result<Option<YesNo>, RowError> {
+    pub(crate) fn yes_or_no(&self, column: &str) -> Result<Option<YesNo>, RowError> {
         match self.cell(column) {
             None => Ok(None),
             Some("yes") => Ok(Some(YesNo::Yes)),
@@ -137,19 +141,19 @@ impl<'a> Row<'a> {
     }
 
     /// Location as `file:line`.
-    pub fn location(&self) -> &str {
+    pub(crate) fn location(&self) -> &str {
         &self.location
     }
 
     /// A duration in Go's notation.
-    pub fn duration(&self, column: &str) -> Result<Option<Cow<'a, str>>, RowError> {
+    pub(crate) fn duration(&self, column: &str) -> Result<Option<Cow<'a, str>>, RowError> {
         let Some(cell) = self.cell(column) else { return Ok(None) };
         let wrong = || self.error(column, cell, "a duration such as 90s or 1h30m");
         normalize_go_duration(cell).map(Some).ok_or_else(wrong)
     }
 
     /// A quantity of at least 0.
-    pub fn quantity(&self, column: &str) -> Result<Option<&'a str>, RowError> {
+    pub(crate) fn quantity(&self, column: &str) -> Result<Option<&'a str>, RowError> {
         let Some(cell) = self.cell(column) else { return Ok(None) };
         match quantity::parse(cell) {
             Ok(milli) if milli >= 0 => Ok(Some(cell)),
@@ -161,19 +165,19 @@ impl<'a> Row<'a> {
     }
 
     /// An error about a cell.
-    pub fn error(&self, column: &str, found: &str, allowed: &str) -> RowError {
+    pub(crate) fn error(&self, column: &str, found: &str, allowed: &str) -> RowError {
         self.error_with_message(&format!("column `{column}`: got {found}, expected {allowed}"))
     }
 
     /// An error about the row with a complete message.
-    pub fn error_with_message(&self, message: &str) -> RowError {
+    pub(crate) fn error_with_message(&self, message: &str) -> RowError {
         RowError { location: self.location.clone(), message: message.to_owned() }
     }
 }
 
 /// Value of a yes/no cell.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum YesNo {
+pub(crate) enum YesNo {
     /// Yes.
     Yes,
     /// No.

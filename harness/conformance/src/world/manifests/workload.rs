@@ -9,7 +9,7 @@ use crate::text::normalize_go_duration;
 use crate::world::observed::WORKLOAD_LABEL;
 
 /// Columns of a workload table.
-pub const WORKLOAD_COLUMNS: &[&str] = &[
+pub(crate) const WORKLOAD_COLUMNS: &[&str] = &[
     "name",
     "kind",
     "queue",
@@ -48,7 +48,7 @@ pub const WORKLOAD_COLUMNS: &[&str] = &[
 ];
 
 /// The objects of a workload, in order of creation.
-pub fn workload_from_row(row: &Row<'_>, scheduler: &str) -> Result<Vec<Value>, RowError> {
+pub(crate) fn workload_from_row(row: &Row<'_>, scheduler: &str) -> Result<Vec<Value>, RowError> {
     let draft = WorkloadDraft::from_row(row, scheduler)?;
     let mut objects: Vec<Value> = draft.priority_class.iter().cloned().collect();
     objects.extend(workload_kinds::objects(row, &draft)?);

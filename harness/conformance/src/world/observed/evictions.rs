@@ -11,7 +11,7 @@ use super::{ObservedCluster, Pod, WatchedKind};
 
 /// A pod that a scheduler evicted, and the event's message.
 #[derive(Clone, Copy, Debug)]
-pub struct Eviction<'a> {
+pub(crate) struct Eviction<'a> {
     /// The pod's namespace.
     pub namespace: &'a str,
     /// The pod's name.
@@ -28,14 +28,14 @@ pub struct Eviction<'a> {
 
 impl Eviction<'_> {
     /// Whether the message contains one of these names, other than the victim's own.
-    pub fn mentions_any(&self, names: &BTreeSet<&str>) -> bool {
+    pub(crate) fn mentions_any(&self, names: &BTreeSet<&str>) -> bool {
         let message = self.message.unwrap_or_default();
         let mut words = words(message, "_-.").filter(|word| *word != self.name);
         words.any(|word| names.contains(word))
     }
 
     /// Whether the message contains the name of a queue, and not only that of a namespace.
-    pub fn mentions_queue(&self, queue: &str) -> bool {
+    pub(crate) fn mentions_queue(&self, queue: &str) -> bool {
         words(self.message.unwrap_or_default(), "_-./").any(|word| word == queue)
     }
 }
@@ -57,7 +57,7 @@ impl<'a> Eviction<'a> {
 }
 
 /// The number of distinct victims: a pod that makes room for two preemptors has two events.
-pub fn victim_count<'e>(evictions: impl Iterator<Item = &'e Eviction<'e>>) -> usize {
+pub(crate) fn victim_count<'e>(evictions: impl Iterator<Item = &'e Eviction<'e>>) -> usize {
     let pods: BTreeSet<[&str; 3]> =
         evictions.map(|eviction| [eviction.uid, eviction.namespace, eviction.name]).collect();
     pods.len()

@@ -8,7 +8,7 @@ use schedlab_audit::{pod_requests, unschedulable_message};
 use super::{ObservedCluster, WatchedKind};
 
 /// Label of the workload that a table row created.
-pub const WORKLOAD_LABEL: &str = "schedlab.dev/workload";
+pub(crate) const WORKLOAD_LABEL: &str = "schedlab.dev/workload";
 
 /// Prefix of the scheduling gates with which Kueue queues pods. To the user, such a pod is pending
 /// like any other.
@@ -98,12 +98,12 @@ impl<'a> Pod<'a> {
     }
 
     /// Whether it occupies resources of its node.
-    pub fn holds_resources(self) -> bool {
+    pub(crate) fn holds_resources(self) -> bool {
         !self.node().is_empty() && !matches!(self.phase(), Phase::Succeeded | Phase::Failed)
     }
 
     /// Whether its deletion was requested.
-    pub fn is_terminating(self) -> bool {
+    pub(crate) fn is_terminating(self) -> bool {
         !self.text("/metadata/deletionTimestamp").is_empty()
     }
 
@@ -136,7 +136,7 @@ impl<'a> Pod<'a> {
 
     /// Names with which schedulers refer to it: its own, its pod group's, its uid and its owners'
     /// uids.
-    pub fn known_names(self) -> impl Iterator<Item = &'a str> {
+    pub(crate) fn known_names(self) -> impl Iterator<Item = &'a str> {
         let owners = fields::list(self.0, "/metadata/ownerReferences").iter();
         let made_by = owners.filter_map(|owner| fields::text(owner, "/uid"));
         let group = object::annotation(self.0, annotations::POD_GROUP_NAME);
@@ -146,7 +146,7 @@ impl<'a> Pod<'a> {
 
     /// Whether the pod belongs to the workload of this name and kind (`workload` is any kind): by
     /// the workload label, else by the owner's name, else by its own name.
-    pub fn belongs_to(self, kind: &str, workload: &str) -> bool {
+    pub(crate) fn belongs_to(self, kind: &str, workload: &str) -> bool {
         let owner = fields::list(self.0, "/metadata/ownerReferences").first();
         let text = |field: &str| owner.and_then(|owner| fields::text(owner, field));
         let owner = text("/kind").zip(text("/name"));
@@ -188,12 +188,12 @@ impl<'a> Pod<'a> {
     }
 
     /// A label's value.
-    pub fn label(self, key: &str) -> Option<&'a str> {
+    pub(crate) fn label(self, key: &str) -> Option<&'a str> {
         object::label(self.0, key)
     }
 
     /// `status.startTime`, in the API's format, which sorts chronologically.
-    pub fn start_time(self) -> &'a str {
+    pub(crate) fn start_time(self) -> &'a str {
         self.text("/status/startTime")
     }
 

@@ -20,7 +20,7 @@ const EPOCH: &str = "2026-01-01T00:00:00Z";
 
 /// A cluster in memory.
 #[derive(Debug)]
-pub struct EmulatedCluster {
+pub(crate) struct EmulatedCluster {
     emulator: Emulator,
     /// The number of writes, except to leases.
     writes: Arc<AtomicU64>,
@@ -31,7 +31,7 @@ pub struct EmulatedCluster {
 impl EmulatedCluster {
     /// Starts a cluster that contains only the scheduler's CRDs and priority classes. Call it on
     /// the runtime whose time it follows.
-    pub fn start(seed: u64) -> Self {
+    pub(crate) fn start(seed: u64) -> Self {
         // All scenarios of a run start from the same store.
         static BEGINNING: OnceLock<(u64, Store)> = OnceLock::new();
         let options = Options { seed, ..Options::with_clock(Clock::starting_at(epoch())) };
@@ -50,38 +50,33 @@ impl EmulatedCluster {
     }
 
     /// Lets an audit observe every write, including those of the past.
-    pub fn observe(&self, audit: &Audit) {
+    pub(crate) fn observe(&self, audit: &Audit) {
         self.log().iter().for_each(|entry| audit.observe(&write_of(entry)));
         self.emulator.observe_writes(observer(audit));
     }
 
     /// Sets the time from one scheduling cycle to the next.
-    pub fn set_period(&mut self, period: Duration) {
+    pub(crate) fn set_period(&mut self, period: Duration) {
         self.quiet_period = quiet_after(period);
     }
 
     /// The emulator itself.
-    pub fn emulator(&self) -> &Emulator {
+    pub(crate) fn emulator(&self) -> &Emulator {
         &self.emulator
     }
 
     /// The current virtual time.
-    pub fn now(&self) -> Timestamp {
+    pub(crate) fn now(&self) -> Timestamp {
         self.emulator.clock().now()
     }
 
-    /// Virtual time since the start, in milliseconds.
-    pub fn elapsed_millis(&self) -> u64 {
-        u64::try_from(self.now().duration_since(epoch()).as_millis()).unwrap_or(0)
-    }
-
     /// The number of writes, except to leases.
-    pub fn writes(&self) -> u64 {
+    pub(crate) fn writes(&self) -> u64 {
         self.writes.load(Ordering::Relaxed)
     }
 
     /// Every change so far.
-    pub fn log(&self) -> Vec<Arc<LogEntry>> {
+    pub(crate) fn log(&self) -> Vec<Arc<LogEntry>> {
         self.emulator.log_since(0).unwrap_or_default()
     }
 }

@@ -145,12 +145,12 @@ impl TenantCluster {
     }
 
     /// Sets the time from one scheduling cycle to the next.
-    pub fn set_period(&mut self, period: Duration) {
+    pub(crate) fn set_period(&mut self, period: Duration) {
         self.quiet_period = QUIET_PERIOD_MIN.max(2 * period);
     }
 
     /// Lets `settle` wait for this scheduler's cycles, however busy the machine is.
-    pub fn follow_cycles(&mut self, cycle_ticks: CycleTicks) {
+    pub(crate) fn follow_cycles(&mut self, cycle_ticks: CycleTicks) {
         self.cycle_ticks = Some(cycle_ticks);
     }
 
@@ -170,7 +170,7 @@ impl TenantCluster {
     }
 
     /// Waits for two cycles of a running scheduler in this process.
-    pub async fn wait_for_cycles(&self) {
+    pub(crate) async fn wait_for_cycles(&self) {
         if let Some(mut cycle_ticks) = self.cycle_ticks.clone() {
             let _ = tokio::time::timeout(CYCLES_TIMEOUT, cycle_ticks.wait_for_two_cycles()).await;
         }
@@ -187,7 +187,7 @@ impl TenantCluster {
     }
 
     /// When the scenario started.
-    pub fn started_at(&self) -> Timestamp {
+    pub(crate) fn started_at(&self) -> Timestamp {
         self.started_at
     }
 
@@ -202,7 +202,7 @@ impl TenantCluster {
     }
 
     /// The service through which a scheduler of the scenario reaches the cluster.
-    pub fn tenant_service(&self) -> &TenantService {
+    pub(crate) fn tenant_service(&self) -> &TenantService {
         &self.tenant_service
     }
 

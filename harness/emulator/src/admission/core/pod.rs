@@ -13,6 +13,7 @@ use super::container::{check_containers, security};
 use crate::admission::checks::check_timing_annotations;
 use crate::admission::{Admission, limit_ranger, scheduling};
 use crate::api_types::error::{ApiError, FieldErrors};
+use crate::api_types::kinds::metadata::{check_annotations, check_labels};
 use crate::api_types::names;
 use crate::api_types::resource::Resource;
 use crate::store::Key;
@@ -22,6 +23,8 @@ use schedlab_api::{
     taints,
 };
 
+/// The maximum number of DNS servers of a pod.
+const NAMESERVERS_MAX: usize = 3;
 const GATED_MESSAGE: &str = "Scheduling is blocked due to non-empty scheduling gates";
 
 /// Runs the mutating admission plugins on a new pod and sets its status.
@@ -171,6 +174,16 @@ pub(in crate::admission) fn check(old: Option<&Value>, new: &Value, errors: &mut
     }
 }
 
+/// Checks labels and annotations of the pod template at `field`.
+pub(in crate::admission) fn check_template_metadata(
+    template: &Value,
+    field: &str,
+    errors: &mut FieldErrors,
+) {
+    check_labels(template, &format!("{field}.labels"), errors);
+    check_annotations(template, &format!("{field}.annotations"), errors);
+}
+
 /// Checks the pod spec at `field`: of a pod or of a pod template.
 pub(in crate::admission) fn check_spec(spec: &Value, field: &str, errors: &mut FieldErrors) {
     check_containers(spec, field, errors);
@@ -223,6 +236,10 @@ fn check_names(spec: &Value, field: &str, errors: &mut FieldErrors) {
         let rule = "must provide at least one DNS nameserver when `dnsPolicy` is None";
         errors.required(format!("{field}.dnsConfig.nameservers"), rule);
     }
+    if servers.len() > NAMESERVERS_MAX {
+        let rule = format!("must not have more than {NAMESERVERS_MAX} nameservers");
+        errors.invalid(format!("{field}.dnsConfig.nameservers"), &servers.to_vec().into(), &rule);
+    }
     for (index, address) in servers.iter().enumerate() {
         let address = address.as_str().unwrap_or_default();
         check_ip_address(address, &format!("{field}.dnsConfig.nameservers[{index}]"), errors);
@@ -241,6 +258,12 @@ fn check_host_fields(spec: &Value, field: &str, errors: &mut FieldErrors) {
     for (index, alias) in list(spec, &["hostAliases"]).iter().enumerate() {
         let path = format!("{field}.hostAliases[{index}].ip");
         check_ip_address(text(alias, &["ip"]), &path, errors);
+        for (number, host) in list(alias, &["hostnames"]).iter().enumerate() {
+            if let Some(rule) = names::dns_subdomain_violation(host.as_str().unwrap_or_default()) {
+                let path = format!("{field}.hostAliases[{index}].hostnames[{number}]");
+                errors.invalid(path, host, &rule);
+            }
+        }
     }
     let system = text(spec, &["os", "name"]);
     if !system.is_empty() && !["linux", "windows"].contains(&system) {

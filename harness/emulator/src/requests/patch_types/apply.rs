@@ -141,15 +141,33 @@ fn transfer_ownership(
 
 /// 500, as in the API server: the configuration does not match the schema of its kind.
 pub(crate) fn typed_patch_error(object: &Value, what: &str) -> ApiError {
-    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
-    let version = text(&object["apiVersion"]);
-    let slash = if version.contains('/') { "" } else { "/" };
+    let (name, kind) = (object_in_go(object), kind_in_go(object));
     ApiError::without_reason(format!(
-        "failed to create typed patch object ({}/{}; {slash}{version}, Kind={}): {what}",
-        text(&object["metadata"]["namespace"]),
-        text(&object["metadata"]["name"]),
-        text(&object["kind"]),
+        "failed to create typed patch object ({name}; {kind}): {what}"
     ))
+}
+
+/// 500, as in the API server: the configuration fits the schema of its kind, but not its Go type.
+pub(crate) fn typed_conversion_error(object: &Value, what: &str) -> ApiError {
+    let (name, kind) = (object_in_go(object), kind_in_go(object));
+    ApiError::without_reason(format!(
+        "failed to convert new object ({name}; {kind}) to proper version: unable to convert \
+         unstructured object to {kind}: {what}"
+    ))
+}
+
+/// Namespace and name of an object.
+fn object_in_go(object: &Value) -> String {
+    let of = |field: &str| object["metadata"][field].as_str().unwrap_or_default();
+    format!("{}/{}", of("namespace"), of("name"))
+}
+
+/// Group, version and kind of an object.
+fn kind_in_go(object: &Value) -> String {
+    let of = |field: &str| object[field].as_str().unwrap_or_default();
+    let version = of("apiVersion");
+    let slash = if version.contains('/') { "" } else { "/" };
+    format!("{slash}{version}, Kind={}", of("kind"))
 }
 
 fn merge_value(target: &mut Value, applied: &Value, shape: &Shape) {
