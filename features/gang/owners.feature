@@ -162,7 +162,7 @@ Feature: The pods of a workload are one gang, whatever kind the workload is
     And the placement matches its snapshot
 
   @kai-settings
-  Scenario: A kind has the priority that a config map gives it, and what stands there wrong does no harm
+  Scenario: A ConfigMap sets the priority of a kind, and invalid entries are ignored
     Given config map "priorities" says the priorities of kinds
     And a queue "small" with a quota of 2
     And this manifest is applied:

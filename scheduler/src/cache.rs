@@ -41,7 +41,7 @@ pub(crate) use group::{
 pub(crate) use node::NodeRecord;
 pub(crate) use queue::{QueueRecord, ReportedQueueStatus};
 use shared_gpus::SharedGpus;
-pub(crate) use shared_gpus::{RESERVATION_PREFIX, idle_reservations_message};
+pub(crate) use shared_gpus::idle_reservations_message;
 pub(crate) use volumes::VolumeCache;
 
 use crate::{
@@ -316,7 +316,7 @@ impl ClusterCache {
     fn upsert_pod(&mut self, key: ObjectKey, mut record: PodRecord) {
         record.shape = self.intern(record.shape);
         if record.node.is_none()
-            && let Some((node, request)) = self.open_bind_request(&key, &record)
+            && let Some((node, request)) = self.find_open_bind_request(&key, &record)
         {
             (record.node, record.node_source) = (Some(node), NodeSource::BindRequest);
             if !request.gpu_groups.is_empty() {

@@ -17,14 +17,14 @@ use std::collections::BTreeMap;
 use std::mem;
 use std::time::Duration;
 
-use schedlab_api::Value;
+use schedlab_api::{Value, labels};
 use schedlab_scheduler_core::model::{Name, Time};
 
 use crate::{
     api::{ApiClient, ApiError, path},
     cache::ClusterCache,
     concurrency::WriteLimiter,
-    config::{Config, NODE_POOL_LABEL},
+    config::Config,
     karta::CycleBudget,
     parse::Malformed,
     records::{ObjectKey, Owner, PodRecord, Scheduler, parent_owner},
@@ -37,8 +37,6 @@ pub(crate) use owner_watches::OwnerEvent;
 use owner_watches::{OwnerResource, OwnerWatches};
 use rules::{GroupingContext, Member};
 pub(crate) use rules::{Link, annotation_fault};
-
-const POD_GROUP_API: &str = "scheduling.run.ai/v2alpha2";
 
 /// Time after which pods that could not be grouped are tried again, since the scheduler may not be
 /// allowed to watch their owners.
@@ -132,7 +130,7 @@ enum GroupingResult {
 impl PodGrouper {
     pub(crate) fn new(config: &Config) -> Self {
         let pool = config.node_pool.as_ref();
-        let pool_label = pool.map_or(NODE_POOL_LABEL, |pool| &pool.label).to_owned();
+        let pool_label = pool.map_or(labels::NODE_POOL, |pool| &pool.label).to_owned();
         let defaults = DefaultsSource::new(config.default_priorities.clone());
         let (plurals, owners, in_other_pools, missing_groups, last_full_check) = Default::default();
         let (cycle_budget, over_budget) = (CycleBudget::new(), BTreeMap::new());

@@ -20,7 +20,7 @@ use futures::{
 };
 use http::{Request, header::ACCEPT};
 use kube::Client;
-use schedlab_api::Value;
+use schedlab_api::{Value, api_versions};
 use schedlab_scheduler_core::model::Name;
 use serde::Deserialize;
 use tracing::{debug, warn};
@@ -186,8 +186,8 @@ impl Watched for Kind {
     fn path(&self) -> String {
         let (api_version, plural) = match self {
             Self::PriorityClass => ("scheduling.k8s.io/v1", "priorityclasses"),
-            Self::Queue => ("scheduling.run.ai/v2", "queues"),
-            Self::Topology => ("kai.scheduler/v1alpha1", "topologies"),
+            Self::Queue => (api_versions::QUEUE, "queues"),
+            Self::Topology => (api_versions::TOPOLOGY, "topologies"),
             Self::Karta => ("run.ai/v1alpha1", "kartas"),
             Self::DeviceClass => ("resource.k8s.io/v1", "deviceclasses"),
             Self::ResourceSlice => ("resource.k8s.io/v1", "resourceslices"),
@@ -205,8 +205,8 @@ impl Watched for Kind {
             Self::ResourceClaim => ("resource.k8s.io/v1", "resourceclaims"),
             Self::Namespace => ("v1", "namespaces"),
             Self::Node => ("v1", "nodes"),
-            Self::PodGroup => ("scheduling.run.ai/v2alpha2", "podgroups"),
-            Self::BindRequest => ("scheduling.run.ai/v1alpha2", "bindrequests"),
+            Self::PodGroup => (api_versions::POD_GROUP, "podgroups"),
+            Self::BindRequest => (api_versions::BIND_REQUEST, "bindrequests"),
             Self::PodDisruptionBudget => ("policy/v1", "poddisruptionbudgets"),
             Self::Pod => ("v1", "pods"),
         };

@@ -21,6 +21,7 @@ use std::{
     str::FromStr,
 };
 
+use schedlab_api::object_names;
 use schedlab_scheduler::{Config, ConfigSource, ConfigSourceError};
 
 use schedlab_conformance::text::counted;
@@ -248,7 +249,7 @@ fn one_queue() -> Vec<TraceQueue> {
         limit: -1.0,
         priority: 100,
     };
-    vec![all("trace", ""), all("default-queue", "trace")]
+    vec![all("trace", ""), all(object_names::DEFAULT_QUEUE, "trace")]
 }
 
 fn check_not_empty(args: &Args, trace: &Trace) -> Result<(), TraceError> {
@@ -342,7 +343,7 @@ fn check_queues(args: &Args, trace: &Trace) -> Result<(), TraceError> {
 
 /// Checks that jobs name existing priority classes.
 fn check_classes(args: &Args, trace: &Trace) -> Result<(), TraceError> {
-    let known: Vec<String> = schedlab_scheduler::crds::priority_classes()
+    let known: Vec<String> = schedlab_api::crds::priority_classes()
         .iter()
         .filter_map(|class| class["metadata"]["name"].as_str().map(str::to_owned))
         .collect();

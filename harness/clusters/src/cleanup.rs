@@ -12,9 +12,9 @@
 //! run.register(Resource::Docker)?;                    // then `docker run --label {run.label()}`
 //! run.register(Resource::KindCluster { name })?;      // then `kind create cluster --name …`
 //! run.register(Resource::Image { reference })?;       // then `docker build -t …`
-//! run.register(Resource::Cluster { kubeconfig, context, uid })?; // then POST with OBJECT_LABEL
+//! run.register(Resource::Cluster { kubeconfig, context, uid })?; // then POST with label `labels::RUN`
 //! run.register(Resource::KeptCluster { name, kubeconfig })?; // the same on a kept kind cluster
-//! run.register(Resource::Object { kubeconfig, context, path })?; // then POST with OBJECT_LABEL=id
+//! run.register(Resource::Object { kubeconfig, context, path })?; // then POST with label `labels::RUN`
 //! run.release(&resource)?;                            // after its creator has removed it
 //! let problems = run.end().await;                     // removes everything that is registered
 //! ```
@@ -57,8 +57,6 @@ pub use run_record::{RunState, state_folder};
 pub const DOCKER_LABEL: &str = "schedlab.run";
 /// Prefix of the names of kind clusters that end with their run; the run's id follows.
 pub const KIND_PREFIX: &str = "schedlab-";
-/// Label of objects on an existing cluster; its value is the run's id.
-pub const OBJECT_LABEL: &str = "schedlab.dev/run";
 /// Prefix of labels on objects that runs share on a cluster: each run that uses an object adds such
 /// a label with its id.
 pub const USE_LABEL: &str = "run.schedlab.dev/";

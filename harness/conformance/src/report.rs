@@ -8,6 +8,7 @@ mod diagnostic;
 mod github;
 mod junit;
 mod pretty;
+pub mod progress;
 mod results;
 mod run_outcome;
 mod svg;
@@ -20,7 +21,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-pub use diagnostic::Diagnostic;
+pub use diagnostic::{Diagnostic, Diagnostics};
 pub use github::annotations;
 pub use junit::junit;
 pub use pretty::{Colors, PrettyPrinter, summary};

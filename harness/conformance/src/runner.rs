@@ -12,12 +12,12 @@ use std::time::Duration;
 
 use cucumber::step::Collection;
 
-use crate::catalogue;
-use crate::diff::Baseline;
+use crate::compare::Baseline;
 use crate::features::{Case, VIRTUAL_TIME, WEBHOOKS};
 use crate::report::{CaseReport, Failure, FailureKind, Outcome, StepReport};
+use crate::schedulers::Target;
 use crate::snapshots::Update;
-use crate::target::Target;
+use crate::steps::catalogue;
 use crate::world::{TimeScale, World};
 use schedlab_clusters::interrupt::Interrupt;
 use schedlab_clusters::real_cluster::RealCluster;

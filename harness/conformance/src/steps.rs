@@ -1,8 +1,8 @@
 //! The step functions by area. Their doc comments are the step catalogue that `schedlab steps`
 //! prints: one or two sentences, then an example.
 
+pub mod catalogue;
 mod evictions;
-mod failure;
 mod faults;
 mod fields;
 mod fleet;
@@ -15,19 +15,18 @@ mod reasons;
 mod scheduler;
 mod snapshots;
 mod subjects;
-mod syntax_help;
 mod time;
 mod unknown_names;
 mod usage;
 mod workloads;
+
+use std::fmt;
 
 use cucumber::step::Collection;
 use gherkin::Step;
 
 use crate::world::World;
 
-pub use failure::StepResult;
-pub use syntax_help::SYNTAX_HELP;
 pub use unknown_names::unknown_name;
 
 /// Area title, file and source of all step functions, in reading order.
@@ -46,6 +45,25 @@ pub const SOURCES: &[(&str, &str, &str)] = &[
     ("evictions", "steps/evictions.rs", include_str!("steps/evictions.rs")),
     ("snapshots", "steps/snapshots.rs", include_str!("steps/snapshots.rs")),
 ];
+
+/// Result of a step function.
+pub type StepResult = Result<(), Failure>;
+
+/// An error that displays all its causes.
+#[derive(Debug)]
+pub struct Failure(anyhow::Error);
+
+impl<E: Into<anyhow::Error>> From<E> for Failure {
+    fn from(error: E) -> Self {
+        Self(error.into())
+    }
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:#}", self.0)
+    }
+}
 
 /// Whether a step adds to the text that is compared with a snapshot.
 pub fn is_snapshot_step(step: &Step, steps: &Collection<World>) -> bool {

@@ -3,7 +3,10 @@
 
 mod assertions;
 mod evictions;
+pub mod manifests;
+pub mod observed;
 mod queues;
+pub mod scenario_cluster;
 mod scheduler;
 mod step_input;
 mod submit;
@@ -23,13 +26,12 @@ use tokio::task::JoinHandle;
 use tokio::time::Instant;
 
 use crate::features::Case;
-use crate::observed::{ObservedCluster, Phase, Pod};
-use crate::scenario_cluster::{
-    Cluster as _, EmulatedCluster, ScenarioCluster, SchedulerUnderTest, TenantCluster,
-};
-use crate::target::Target;
+use crate::schedulers::{SchedulerUnderTest, Target};
 use schedlab_clusters::api::Api;
 use schedlab_clusters::real_cluster::RealCluster;
+
+use observed::{ObservedCluster, Phase, Pod};
+use scenario_cluster::{Cluster as _, EmulatedCluster, ScenarioCluster, TenantCluster};
 
 pub use assertions::{Assertion, Temporal};
 pub use time_scale::TimeScale;

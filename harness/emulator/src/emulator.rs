@@ -22,7 +22,7 @@ use crate::store::shared::{Observer, SharedStore};
 use crate::store::{
     Compacted, FieldValidation, IdGenerator, LogEntry, Op, Resource, Store, Write, WriteOutcome,
 };
-use schedlab_api::{Value, json};
+use schedlab_api::{Value, json, object_names};
 
 /// The options of a cluster.
 #[derive(Clone, Debug)]
@@ -280,14 +280,15 @@ fn kubernetes_service() -> Write {
 fn initial_objects(workload_kinds: bool) -> Vec<Write> {
     let namespaces = Resource::new("", "namespaces");
     let classes = Resource::new("scheduling.k8s.io", "priorityclasses");
-    let mut writes: Vec<Write> = ["default", "kube-system", "kube-public", "kube-node-lease"]
-        .into_iter()
-        .map(|name| {
-            let object =
-                json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}});
-            create_write(&namespaces, object)
-        })
-        .collect();
+    let mut writes: Vec<Write> =
+        ["default", "kube-system", "kube-public", object_names::NODE_LEASE_NAMESPACE]
+            .into_iter()
+            .map(|name| {
+                let object =
+                    json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}});
+                create_write(&namespaces, object)
+            })
+            .collect();
     let system = [
         (
             "system-cluster-critical",

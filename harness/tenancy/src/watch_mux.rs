@@ -44,6 +44,9 @@ struct SubscribeRequest {
 impl WatchMux {
     /// Starts a multiplexer for the cluster of `config`. `name` is the part that all prefixes of
     /// the run share.
+    ///
+    /// # Errors
+    /// The thread for watches cannot be started.
     pub fn start(config: kube::Config, name: &str) -> anyhow::Result<Self> {
         let (requests, received) = unbounded_channel();
         let name = name.into();

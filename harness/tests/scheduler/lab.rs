@@ -15,14 +15,14 @@ use futures::future::OptionFuture;
 use http::{Method, Request};
 
 use jiff::Timestamp;
-use schedlab_api::{Value, json};
+use schedlab_api::{Value, crds, json};
 use schedlab_emulator::{
     Emulator, Fleet, Options,
     clock::Clock,
     store::{DeleteOptions, Key, Op, Resource, Write},
 };
 use schedlab_scheduler::{
-    Component, Config, IdlePolicy, Progress, RunUntil, crds, explain::OutputFormat,
+    Component, Config, IdlePolicy, Progress, RunUntil, explain::OutputFormat,
 };
 use tokio::{sync::watch, task::JoinHandle};
 use tower::{ServiceExt as _, service_fn};

@@ -29,7 +29,6 @@
 //! assert_eq!(plan.decisions, [bind(0), bind(1)]);
 //! assert!(plan.waiting.is_empty());
 //! ```
-#![warn(clippy::missing_errors_doc)]
 
 mod actions;
 mod cycle;

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use schedlab_api::{Value, json};
+use schedlab_api::{Value, annotations, conditions, json, labels};
 use schedlab_scheduler_core::{
     Decision,
     model::{GpuGroup, Name, NodeId, PodGroupId, PodId, PodStatus, Time},
@@ -16,7 +16,7 @@ use crate::{
     api::{PatchKind, path},
     cache::{BINDING_ERROR, ClusterCache},
     config::{Flavor, NodePool},
-    records::{GPU_GROUP_LABEL, ObjectKey, PREDICTED_PLACEMENT_ANNOTATION, placements_to_json},
+    records::{ObjectKey, placements_to_json},
     watch::Kind,
 };
 
@@ -42,12 +42,13 @@ impl Applier {
         });
         let record = cache.pods.get(&key).filter(|record| !record.reported.has_group_annotation);
         if let Some(group) = record.and_then(|record| record.group.as_ref()) {
-            object["metadata"]["annotations"] = json!({ "pod-group-name": &**group });
+            object["metadata"]["annotations"] = json!({ (annotations::POD_GROUP_NAME): &**group });
         }
         let zones = cycle.plan.numa_allocations.get(&pod).cloned().unwrap_or_default();
         if !zones.is_empty() {
             let predicted = placements_to_json(&zones).to_string();
-            object["metadata"]["annotations"][PREDICTED_PLACEMENT_ANNOTATION] = json!(predicted);
+            object["metadata"]["annotations"][annotations::NUMA_PLACEMENT_PREDICTED] =
+                json!(predicted);
         }
         let path = path("v1", &key.namespace, "pods", &key.name);
         let devices = cycle.plan.gpu_groups.get(&pod).map(|devices| {
@@ -142,7 +143,7 @@ impl Applier {
             dedup_scope: &pod.reported.version.to_string(),
         };
         let change = json!({ "status": { "conditions": [{
-            "type": "PodScheduled",
+            "type": conditions::POD_SCHEDULED,
             "status": "False",
             "reason": BINDING_ERROR,
             "message": message,
@@ -219,16 +220,16 @@ pub(crate) fn shared_gpu_labels<'a>(
     devices: &[GpuGroup],
 ) -> Value {
     let is_old = |label: &&str| {
-        label.strip_prefix(GPU_GROUP_LABEL).is_some_and(|rest| rest.starts_with('/'))
+        label.strip_prefix(labels::GPU_GROUP).is_some_and(|rest| rest.starts_with('/'))
     };
     let mut labels: schedlab_api::Map =
         known.filter(is_old).map(|old| (old.to_owned(), Value::Null)).collect();
     if let [one] = devices {
-        labels.insert(GPU_GROUP_LABEL.to_owned(), json!(&**one));
+        labels.insert(labels::GPU_GROUP.to_owned(), json!(&**one));
     } else {
-        labels.insert(GPU_GROUP_LABEL.to_owned(), Value::Null);
+        labels.insert(labels::GPU_GROUP.to_owned(), Value::Null);
         let several = devices.iter();
-        labels.extend(several.map(|one| (format!("{GPU_GROUP_LABEL}/{one}"), json!(&**one))));
+        labels.extend(several.map(|one| (format!("{}/{one}", labels::GPU_GROUP), json!(&**one))));
     }
     let annotations = json!({ "received-resource-type": "Fraction" });
     json!({ "metadata": { "labels": labels, "annotations": annotations } })

@@ -8,7 +8,7 @@ use std::{
     time::Duration,
 };
 
-use schedlab_api::{Value, json};
+use schedlab_api::{Value, annotations, json};
 use schedlab_scheduler_core::{
     Decision,
     model::{Name, NodeId, PodGroupId, PodId, Time},
@@ -22,11 +22,6 @@ use crate::{
     records::ObjectKey,
     watch::{Kind, StorageKind},
 };
-
-/// Annotation of a volume whose claim was chosen by a controller rather than a user.
-const BY_CONTROLLER: &str = "pv.kubernetes.io/bound-by-controller";
-/// Annotation of a claim with the node to provision its volume for.
-const SELECTED_NODE: &str = "volume.kubernetes.io/selected-node";
 
 /// Time limit for the binding of volumes, as in KAI. After it the pod gives up its node for a
 /// backoff.
@@ -159,7 +154,7 @@ pub(crate) fn claim_binding(
             let merged = json!({
                 "metadata": {
                     "resourceVersion": volume.version.to_string(),
-                    "annotations": { BY_CONTROLLER: "yes" },
+                    "annotations": { (annotations::BOUND_BY_CONTROLLER): "yes" },
                 },
                 "spec": { "claimRef": {
                     "apiVersion": "v1", "kind": "PersistentVolumeClaim",
@@ -176,7 +171,7 @@ pub(crate) fn claim_binding(
             }
             let merged = json!({ "metadata": {
                 "resourceVersion": claim.version.to_string(),
-                "annotations": { SELECTED_NODE: &**node },
+                "annotations": { (annotations::SELECTED_NODE): &**node },
             } });
             let path = path("v1", &key.namespace, "persistentvolumeclaims", &key.name);
             Some(StorageChange { kind: StorageKind::Claim, path, patch: merged })

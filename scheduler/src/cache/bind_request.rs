@@ -115,7 +115,7 @@ impl ClusterCache {
     }
 
     /// The open BindRequest of a pod, with the selected node.
-    pub(super) fn open_bind_request(
+    pub(super) fn find_open_bind_request(
         &self,
         key: &ObjectKey,
         pod: &PodRecord,
@@ -131,7 +131,7 @@ impl ClusterCache {
         else {
             return;
         };
-        let request = self.open_bind_request(&key, pod);
+        let request = self.find_open_bind_request(&key, pod);
         let node_source =
             if request.is_some() { NodeSource::BindRequest } else { NodeSource::Bound };
         let (node, mut groups, zones) = match request {

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use schedlab_api::Value;
+use schedlab_api::{Value, annotations, resources};
 use schedlab_scheduler_core::{
     model::{Name, StalenessGrace, SubGroup, Time, TopologyConstraint},
     resources::PerResource,
@@ -149,9 +149,9 @@ impl PodGroupRecord {
             min_sub_group,
             topology: reader.topology(spec, "spec.", ""),
             created: time(object, "/metadata/creationTimestamp").unwrap_or_default(),
-            last_start: at("kai.scheduler/last-start-timestamp"),
-            last_eviction: at("kai.scheduler/last-eviction-timestamp"),
-            stale_since: at("kai.scheduler/stale-podgroup-timestamp"),
+            last_start: at(annotations::LAST_START_TIMESTAMP),
+            last_eviction: at(annotations::LAST_EVICTION_TIMESTAMP),
+            stale_since: at(annotations::STALE_SINCE_TIMESTAMP),
             staleness_grace: reader.duration("stalenessGracePeriod").map(|grace| match grace {
                 GoDuration::Positive(grace) => StalenessGrace::After(grace),
                 GoDuration::Negative => StalenessGrace::Never,
@@ -228,7 +228,7 @@ fn amounts(object: &Value, pointer: &str) -> PerResource<i64> {
         Some(text) => text.as_str().and_then(|text| non_negative(text, unit).ok()).unwrap_or(-1),
     };
     PerResource {
-        gpu: amount("nvidia.com/gpu", Unit::Milli),
+        gpu: amount(resources::GPU, Unit::Milli),
         cpu: amount("cpu", Unit::Milli),
         memory: amount("memory", Unit::Whole),
     }

@@ -2,11 +2,11 @@
 
 use std::collections::BTreeMap;
 
-use schedlab_api::Value;
+use schedlab_api::{Value, api_versions};
 use schedlab_scheduler_core::model::Name;
 
 use super::{
-    POD_GROUP_API, key_in_namespace,
+    key_in_namespace,
     mark_pods::{SubGroupLabel, mark_pod, write_marks},
     rules::{Group, Member},
     warnings::{self, Warning},
@@ -174,11 +174,11 @@ async fn ensure(
             Some(record) if group.is_written_to(record) => continue,
             Some(record) => {
                 let change = group.correction(record);
-                let path = path(POD_GROUP_API, &key.namespace, "podgroups", &key.name);
+                let path = path(api_versions::POD_GROUP, &key.namespace, "podgroups", &key.name);
                 api.patch(&path, PatchKind::Merge, &change).await
             }
             None => {
-                let path = path(POD_GROUP_API, &key.namespace, "podgroups", "");
+                let path = path(api_versions::POD_GROUP, &key.namespace, "podgroups", "");
                 api.create(&path, &group.manifest()).await
             }
         };

@@ -211,7 +211,7 @@ mod tests {
             let steps: Vec<String> = case.steps.iter().map(|s| s.value.clone()).collect();
             format!("{} {} {:?} {steps:?}", case.location.line, case.name, case.tags)
         };
-        match load_text("features/quota/q.feature", text, crate::catalogue::is_step) {
+        match load_text("features/quota/q.feature", text, crate::steps::catalogue::is_step) {
             Ok(cases) => cases.iter().map(line).collect::<Vec<_>>().join("\n"),
             Err(problems) => problems.to_string(),
         }
@@ -262,7 +262,7 @@ Feature: f
         let case = &load_text(
             "x/features/a/b/q.feature",
             "Feature: f\n Scenario: A gang, whole\n  Given a\n",
-            crate::catalogue::is_step,
+            crate::steps::catalogue::is_step,
         )
         .unwrap()[0];
         assert_eq!(case.snapshot_path(), PathBuf::from("x/snapshots/a/b/q__a-gang-whole.snap"));

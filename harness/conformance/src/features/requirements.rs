@@ -9,7 +9,7 @@ use std::time::Duration;
 use regex::Regex;
 
 use super::case::Case;
-use crate::target::CAPABILITIES;
+use crate::schedulers::CAPABILITIES;
 
 /// Tag of cases that only virtual time can run in a reasonable time.
 pub const VIRTUAL_TIME: &str = "virtual-time";
@@ -227,7 +227,8 @@ mod tests {
     fn the_longest_wait_uses_the_duration_syntax_of_steps() {
         let waits = |step: &str| {
             let text = format!("Feature: f\n  Scenario: s\n    When {step}\n");
-            load_text("f.feature", &text, crate::catalogue::is_step).unwrap()[0].longest_wait()
+            load_text("f.feature", &text, crate::steps::catalogue::is_step).unwrap()[0]
+                .longest_wait()
         };
         let minutes = Duration::from_mins;
         assert_eq!(waits("90 seconds pass"), Duration::from_secs(90));

@@ -6,8 +6,8 @@ use schedlab_api::Value;
 use schedlab_emulator::{Fleet, FleetLocation};
 
 use super::StepResult;
-use crate::manifests::{Document, FLEET_COLUMNS, SourceLocation, nodes_from_row};
 use crate::world::World;
+use crate::world::manifests::{Document, FLEET_COLUMNS, SourceLocation, nodes_from_row};
 
 /// Nodes `node-1`, `node-2` … with this number of GPUs each and ample CPU and memory.
 /// ```gherkin

@@ -9,8 +9,8 @@ use schedlab_api::Value;
 use schedlab_audit::claim_names;
 
 use super::subjects::Subject;
-use crate::observed::{Pod, WatchedKind};
 use crate::world::World;
+use crate::world::observed::{Pod, WatchedKind};
 
 /// Maximum number of listed names.
 const NAMES_MAX: usize = 12;

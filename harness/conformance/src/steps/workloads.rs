@@ -3,16 +3,16 @@
 use anyhow::{Context as _, anyhow};
 use cucumber::{given, then, when};
 use gherkin::Step;
-use schedlab_api::json;
+use schedlab_api::{annotations, json};
 
 use super::StepResult;
 use super::parameters::{DurationValue, PositiveDuration};
 use super::reasons::require_text;
 use super::subjects::Workload;
-use crate::manifests::{WORKLOAD_COLUMNS, workload_from_row};
-use crate::observed::{Phase, Pod};
 use crate::text::counted;
 use crate::world::World;
+use crate::world::manifests::{WORKLOAD_COLUMNS, workload_from_row};
+use crate::world::observed::{Phase, Pod};
 
 /// Submits workloads, one per row, in this order. Kinds: pod (with `pods`: that many, `<name>-0`
 /// …), gang (a pod group and its pods), job, deployment, statefulset, jobset, trainjob, pytorchjob
@@ -147,7 +147,8 @@ fn stream(
     world.start_stream(&name, every.0, move |number| {
         let numbered = objects.iter().zip(0..).map(|(object, index)| {
             let mut object = object.clone();
-            let workload = object["metadata"]["labels"][crate::observed::WORKLOAD_LABEL].clone();
+            let workload =
+                object["metadata"]["labels"][crate::world::observed::WORKLOAD_LABEL].clone();
             let workload = workload.as_str().unwrap_or_default();
             object["metadata"]["name"] = json!(format!("{workload}-{number}-{index}"));
             object
@@ -365,7 +366,7 @@ async fn end_pods(world: &mut World, which: &Workload, count: usize, code: &str)
     if paths.len() < count {
         return Err(anyhow!("{which} has only {}", counted(paths.len(), "running pod")).into());
     }
-    let annotations = json!({"schedlab.dev/run-time": "0s", "schedlab.dev/exit-code": code});
+    let annotations = json!({(annotations::RUN_TIME): "0s", (annotations::EXIT_CODE): code});
     for path in paths {
         world.patch(&path, &json!({"metadata": {"annotations": annotations}})).await?;
     }
@@ -466,6 +467,6 @@ async fn run_time(world: &mut World, which: Workload, time: DurationValue) -> St
         )
         .into());
     }
-    let annotations = json!({"schedlab.dev/run-time": text});
+    let annotations = json!({(annotations::RUN_TIME): text});
     patch_pods(world, &which, &json!({"metadata": {"annotations": annotations}})).await
 }

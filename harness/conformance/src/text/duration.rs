@@ -2,7 +2,7 @@
 
 use std::{borrow::Cow, time::Duration};
 
-use schedlab_emulator::parse_duration;
+use schedlab_api::duration::{self as api, GoDuration};
 
 /// Regular expression of a duration in a step: `90 seconds`, `10m`, `1h 30m`.
 pub const DURATION_REGEX: &str = concat!(
@@ -27,11 +27,9 @@ fn parse_jiff(text: &str) -> Result<jiff::SignedDuration, jiff::Error> {
     span.to_duration(jiff::SpanRelativeTo::days_are_24_hours())
 }
 
-/// A duration in Go's notation, as API objects use it; `None` when it is invalid. A unit is
-/// required, except for 0.
+/// A duration in Go's notation, as API objects use it; `None` when it is invalid.
 pub fn normalize_go_duration(text: &str) -> Option<Cow<'_, str>> {
-    let has_unit = text == "0" || text.contains(|c: char| c.is_ascii_alphabetic());
-    if has_unit && parse_duration(text).is_some() {
+    if matches!(api::go_duration(text), Some(GoDuration::Positive(_))) {
         return Some(Cow::Borrowed(text));
     }
     go_duration(duration(text).ok()?).map(Cow::Owned)
@@ -66,9 +64,13 @@ mod tests {
     #[test]
     fn durations_are_normalized_to_go_notation() {
         let normalized = |text: &'static str| normalize_go_duration(text).map(Cow::into_owned);
-        for (text, go) in
-            [("1h30m", "1h30m"), ("1h 30m", "5400s"), ("1.5 seconds", "1500ms"), ("0", "0")]
-        {
+        for (text, go) in [
+            ("1h30m", "1h30m"),
+            ("1h 30m", "5400s"),
+            ("1.5 seconds", "1500ms"),
+            ("2d", "172800s"),
+            ("0", "0"),
+        ] {
             assert_eq!(normalized(text).as_deref(), Some(go), "{text}");
         }
         for text in ["", "90", "soon", "-5s", "0.5 ms"] {

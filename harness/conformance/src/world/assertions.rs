@@ -16,14 +16,13 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::time::Duration;
 
-use schedlab_api::Value;
+use schedlab_api::{Value, annotations};
 use schedlab_audit::offset;
-use schedlab_emulator::NODE_DOWN;
 use tokio::time::Instant;
 
 use super::World;
-use crate::manifests::Document;
-use crate::observed::Phase;
+use crate::world::manifests::Document;
+use crate::world::observed::Phase;
 
 /// A pod that takes longer to terminate is not waited for.
 const TERMINATION_MAX: Duration = Duration::from_hours(24);
@@ -98,7 +97,8 @@ impl World {
     /// sees a complete fleet. In virtual time nodes become ready at once.
     pub(super) async fn wait_ready(&mut self, documents: &[Document]) -> anyhow::Result<()> {
         let nodes = documents.iter().map(|document| &document.object);
-        let lives = |node: &Value| node["metadata"]["annotations"][NODE_DOWN] != "true";
+        let lives =
+            |node: &Value| node["metadata"]["annotations"][annotations::NODE_DOWN] != "true";
         let nodes = nodes.filter(|object| object["kind"] == "Node" && lives(object));
         let names: Vec<&str> = nodes.filter_map(|node| node["metadata"]["name"].as_str()).collect();
         let up = |world: &Self| match names

@@ -7,7 +7,7 @@ use schedlab_scheduler::admission::{self, Admission, PatchedPods, WebhookService
 use schedlab_scheduler::{Config, Flavor, IdlePolicy, Progress, explain::OutputFormat};
 
 use super::{Scheduler, World};
-use crate::scenario_cluster::{
+use crate::schedulers::{
     AfterKill, InProcessScheduler, ProcessSpec, SchedulerControl as _, SchedulerProcess,
     SchedulerUnderTest, SuspendGuard,
 };

@@ -6,7 +6,7 @@ use gherkin::Step;
 use schedlab_api::Value;
 
 use super::World;
-use crate::manifests::{
+use crate::world::manifests::{
     Columns, Document, Row, RowError, SourceLocation, SourceText, Table, check_distinct,
     first_invalid_quantity, parse_documents, parse_patch,
 };

@@ -6,8 +6,8 @@ use anyhow::Context as _;
 use schedlab_api::Value;
 
 use super::World;
-use crate::manifests::Document;
-use crate::observed::WORKLOAD_LABEL;
+use crate::world::manifests::Document;
+use crate::world::observed::WORKLOAD_LABEL;
 use schedlab_clusters::api::{Api, ApplyOutcome, CreateOutcome};
 
 impl World {

@@ -4,7 +4,7 @@
 
 use std::time::Duration;
 
-use schedlab_api::{Value, json};
+use schedlab_api::{Value, annotations, json};
 use schedlab_scheduler::Config;
 
 /// How late a busy machine may be: assertions that must hold for a time are watched that much
@@ -19,11 +19,11 @@ const PERIOD_MIN: Duration = Duration::from_millis(500);
 
 /// Keys in objects whose values are durations such as `90s`.
 const DURATION_KEYS: [&str; 7] = [
-    "schedlab.dev/run-time",
-    "schedlab.dev/startup",
-    "schedlab.dev/termination",
-    "kai.scheduler/preemption-delay",
-    "kai.scheduler/staleness-grace-period",
+    annotations::RUN_TIME,
+    annotations::STARTUP,
+    annotations::TERMINATION,
+    annotations::PREEMPTION_DELAY,
+    annotations::STALENESS_GRACE_PERIOD,
     "preemptionDelay",
     "stalenessGracePeriod",
 ];

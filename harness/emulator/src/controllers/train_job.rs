@@ -17,7 +17,7 @@ use crate::reconcile::{
 };
 use crate::store::{Key, Object};
 use schedlab_api::{
-    Value, json,
+    Value, api_versions, json,
     object::{as_map, at, is_deleting, label, list, name, namespace, number, set, text, uid},
 };
 
@@ -101,7 +101,7 @@ fn create_job_set(key: &Key, job: &Value, ctx: &Context) -> Vec<ApiRequest> {
 fn new_job_set(job: &Value, runtime: &Value) -> Value {
     let template = at(runtime, &["spec", "template"]).unwrap_or(&Value::Null);
     let mut made = json!({
-        "apiVersion": "jobset.x-k8s.io/v1alpha2",
+        "apiVersion": api_versions::JOB_SET,
         "kind": "JobSet",
         "metadata": {
             "name": name(job),

@@ -8,14 +8,11 @@ use crate::reconcile::InformerCache;
 use crate::reconcile::pod_status::{is_finished, node_name};
 use crate::store::Key;
 use schedlab_api::{
-    Value, json,
+    Value, annotations, json,
     object::{annotation, remove, set, text},
     quantity::Milli,
+    resources,
 };
-
-/// The annotation with the indexes of a pod's GPUs: `"0,3"`.
-pub(crate) const GPU_DEVICES: &str = "schedlab.dev/gpu-devices";
-const GPU: &str = "nvidia.com/gpu";
 
 /// The reason why a pod is rejected.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -54,7 +51,8 @@ pub(super) fn admit(
         }
     }
     let amount = |amounts: &Amounts| {
-        u64::try_from(amounts.get(GPU).copied().unwrap_or_default() / 1000).unwrap_or_default()
+        u64::try_from(amounts.get(resources::GPU).copied().unwrap_or_default() / 1000)
+            .unwrap_or_default()
     };
     pick_gpus(pod, &taken, [amount(&requested), amount(&capacity_of_node)])
 }
@@ -73,7 +71,7 @@ fn insufficient(resource: &str, amounts: [Milli; 3]) -> PodRejection {
 
 /// The recorded GPUs of a pod.
 pub(super) fn recorded_gpus(pod: &Value) -> impl Iterator<Item = u64> + '_ {
-    annotation(pod, GPU_DEVICES)
+    annotation(pod, annotations::GPU_DEVICES)
         .unwrap_or_default()
         .split(',')
         .filter_map(|index| index.parse().ok())
@@ -97,7 +95,8 @@ fn pick_gpus(
         return Err(PodRejection {
             reason: "UnexpectedAdmissionError".to_owned(),
             message: format!(
-                "Pod was rejected: Allocate failed due to requested number of devices unavailable for {GPU}. Requested: {requested}, Available: {}, which is unexpected",
+                "Pod was rejected: Allocate failed due to requested number of devices unavailable for {}. Requested: {requested}, Available: {}, which is unexpected",
+                resources::GPU,
                 picked.len()
             ),
         });
@@ -109,8 +108,8 @@ fn pick_gpus(
 pub(super) fn record_gpus(pod: &mut Value, picked: &BTreeSet<u64>) {
     let all: Vec<String> = picked.iter().map(u64::to_string).collect();
     if picked.is_empty() {
-        remove(pod, &["metadata", "annotations", GPU_DEVICES]);
+        remove(pod, &["metadata", "annotations", annotations::GPU_DEVICES]);
     } else {
-        set(pod, &["metadata", "annotations", GPU_DEVICES], json!(all.join(",")));
+        set(pod, &["metadata", "annotations", annotations::GPU_DEVICES], json!(all.join(",")));
     }
 }

@@ -9,7 +9,7 @@ use crate::reconcile::{
 };
 use crate::store::Key;
 use schedlab_api::{
-    Value, json,
+    Value, json, labels,
     object::{annotation, is_deleting, label, name, uid},
 };
 
@@ -84,8 +84,8 @@ fn slice(node: &Value) -> Value {
 }
 
 fn device(node: &Value, index: u64) -> Value {
-    let product = label(node, "nvidia.com/gpu.product").unwrap_or("NVIDIA-H100-80GB-HBM3");
-    let memory_mib = label(node, "nvidia.com/gpu.memory").unwrap_or("81920");
+    let product = label(node, labels::GPU_PRODUCT).unwrap_or("NVIDIA-H100-80GB-HBM3");
+    let memory_mib = label(node, labels::GPU_MEMORY).unwrap_or("81920");
     json!({
         "name": format!("gpu-{index}"),
         "attributes": {

@@ -6,7 +6,6 @@
 
 use std::sync::Arc;
 
-use crate::api_types::kubelet_timing::NODE_DOWN;
 use crate::kubelet::{host_address, is_down};
 use crate::reconcile::fields::{Condition, format_micro_time, set_condition, set_condition_time};
 use crate::reconcile::resources::{LEASES, NODES};
@@ -15,14 +14,13 @@ use crate::reconcile::{
 };
 use crate::store::Key;
 use schedlab_api::{
-    Value, json,
+    Value, annotations, conditions, json,
     object::{
         annotation, at, condition, is_deleting, name, number, remove, set, set_default, text, uid,
     },
+    object_names,
 };
 
-/// The namespace of node leases.
-pub(crate) const LEASE_NAMESPACE: &str = "kube-node-lease";
 const LEASE_SECS: i64 = 40;
 
 /// The conditions of a healthy node.
@@ -46,7 +44,7 @@ const HEALTHY: [Condition<'static>; 4] = [
         message: "kubelet has sufficient PID available",
     },
     Condition {
-        kind: "Ready",
+        kind: conditions::READY,
         status: "True",
         reason: "KubeletReady",
         message: "kubelet is posting ready status",
@@ -67,7 +65,9 @@ pub(crate) fn keys_to_reconcile(change: &ObjectChange, _: &InformerCache) -> Vec
     if change.key.resource == *NODES {
         return vec![change.key.clone()];
     }
-    if change.key.resource == *LEASES && &*change.key.namespace == LEASE_NAMESPACE {
+    if change.key.resource == *LEASES
+        && &*change.key.namespace == object_names::NODE_LEASE_NAMESPACE
+    {
         let node = Arc::clone(&change.key.name);
         return vec![Key { resource: NODES.clone(), namespace: "".into(), name: node }];
     }
@@ -76,7 +76,11 @@ pub(crate) fn keys_to_reconcile(change: &ObjectChange, _: &InformerCache) -> Vec
 
 /// The key of a node's lease.
 pub(crate) fn lease_key(node: &Value) -> Key {
-    Key { resource: LEASES.clone(), namespace: LEASE_NAMESPACE.into(), name: name(node).into() }
+    Key {
+        resource: LEASES.clone(),
+        namespace: object_names::NODE_LEASE_NAMESPACE.into(),
+        name: name(node).into(),
+    }
 }
 
 fn reconcile(key: &Key, ctx: &Context) -> ReconcileResult {
@@ -146,7 +150,7 @@ fn lease(node: &Value, ctx: &Context) -> Option<ApiRequest> {
             "kind": "Lease",
             "metadata": {
                 "name": name(node),
-                "namespace": LEASE_NAMESPACE,
+                "namespace": object_names::NODE_LEASE_NAMESPACE,
                 "ownerReferences": [
                     {"apiVersion": "v1", "kind": "Node", "name": name(node), "uid": uid(node)},
                 ],
@@ -166,14 +170,14 @@ fn lease(node: &Value, ctx: &Context) -> Option<ApiRequest> {
 
 /// Whether the lease had its last renewal.
 pub(crate) fn is_final_renewal(lease: &Value) -> bool {
-    annotation(lease, NODE_DOWN) == Some("true")
+    annotation(lease, annotations::NODE_DOWN) == Some("true")
 }
 
 fn renew(lease: &mut Value, dead: bool, ctx: &Context) {
     set(lease, &["spec", "renewTime"], json!(format_micro_time(ctx.now)));
     if dead {
-        set(lease, &["metadata", "annotations", NODE_DOWN], json!("true"));
+        set(lease, &["metadata", "annotations", annotations::NODE_DOWN], json!("true"));
     } else {
-        remove(lease, &["metadata", "annotations", NODE_DOWN]);
+        remove(lease, &["metadata", "annotations", annotations::NODE_DOWN]);
     }
 }

@@ -21,8 +21,9 @@ use crate::{
 };
 
 impl<A: Fn(&Solution) -> bool> Search<'_, '_, '_, A> {
-    /// Simulates scenarios: first on as few nodes as the counts require; if that fails, on all
-    /// nodes with capacity.
+    /// Simulates evictions in one required topology domain after the other, or on all nodes if no
+    /// domain is required. Returns the first acceptable solution. `needed` is the number of pods to
+    /// place, by shape.
     pub(super) fn simulate(&mut self, needed: &BTreeMap<ShapeId, u64>) -> Option<Solution> {
         let Some(domains) = self.required_domains else { return self.simulate_in(needed, None) };
         let fitting = domains.iter().enumerate().filter(|(at, domain)| {
@@ -51,6 +52,8 @@ impl<A: Fn(&Solution) -> bool> Search<'_, '_, '_, A> {
         })
     }
 
+    /// Simulates evictions on the fewest nodes with room for `needed` pods: first of as few units as
+    /// suffice, then of all units there. If that fails, simulates all nodes with room.
     fn simulate_in(
         &mut self,
         needed: &BTreeMap<ShapeId, u64>,

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use schedlab_api::{Value, json};
+use schedlab_api::{Value, api_versions, json};
 use schedlab_scheduler_core::model::{Labels, Name, StalenessGrace, SubGroup, TopologyConstraint};
 
 use super::OwnerWarning;
@@ -167,7 +167,7 @@ impl Group {
         let mut annotations = labels_json(&self.annotations);
         annotations[DERIVED_SPEC_ANNOTATION] = self.derived_spec_annotation().into();
         json!({
-            "apiVersion": super::super::POD_GROUP_API,
+            "apiVersion": api_versions::POD_GROUP,
             "kind": "PodGroup",
             "metadata": {
                 "name": &*self.name,

@@ -10,15 +10,16 @@ mod update;
 
 use super::affinity::{check_placement, check_tolerations};
 use super::container::{check_containers, security};
-use crate::admission::checks::{NOT_READY, UNREACHABLE, check_timing_annotations};
+use crate::admission::checks::check_timing_annotations;
 use crate::admission::{Admission, limit_ranger, scheduling};
 use crate::api_types::error::{ApiError, FieldErrors};
 use crate::api_types::names;
 use crate::api_types::resource::Resource;
 use crate::store::Key;
 use schedlab_api::{
-    Map, Value, json,
+    Map, Value, conditions, json,
     object::{self, list, map, text},
+    taints,
 };
 
 const GATED_MESSAGE: &str = "Scheduling is blocked due to non-empty scheduling gates";
@@ -40,7 +41,7 @@ pub(in crate::admission) fn complete(
     object::set(pod, &["status"], json!({"phase": "Pending", "qosClass": quality}));
     if !list(pod, &["spec", "schedulingGates"]).is_empty() {
         let condition = json!({
-            "type": "PodScheduled",
+            "type": conditions::POD_SCHEDULED,
             "status": "False",
             "reason": "SchedulingGated",
             "message": GATED_MESSAGE,
@@ -72,7 +73,7 @@ pub(in crate::admission) fn drop_empty_overhead(spec: &mut Value) {
 /// pod has such a toleration.
 fn add_default_tolerations(pod: &mut Value) {
     let mut tolerations = list(pod, &["spec", "tolerations"]).to_vec();
-    for key in [NOT_READY, UNREACHABLE] {
+    for key in [taints::NOT_READY, taints::UNREACHABLE] {
         let is_tolerated = tolerations.iter().any(|toleration| {
             let (own, effect) = (text(toleration, &["key"]), text(toleration, &["effect"]));
             (own == key || own.is_empty()) && (effect == "NoExecute" || effect.is_empty())

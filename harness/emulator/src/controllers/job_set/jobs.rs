@@ -1,11 +1,11 @@
 //! The jobs of a JobSet.
 
-use super::{JobSetState, REPLICATED, RESTART_ATTEMPT, is_suspended, with_suspend};
+use super::{JobSetState, RESTART_ATTEMPT, is_suspended, with_suspend};
 use crate::controllers::workload::{count_at, from_template, set_entries};
 use crate::reconcile::resources::JOBS;
 use crate::reconcile::{ApiRequest, Context};
 use schedlab_api::{
-    Value, json,
+    Value, json, labels,
     object::{list, name, set, set_default, text},
 };
 
@@ -39,14 +39,14 @@ fn job(job_set: &Value, group: &Value, position: &JobPosition) -> Value {
     let group_name = text(group, &["name"]);
     let job_name = format!("{}-{group_name}-{}", name(job_set), position.index);
     let marks = [
-        ("jobset.sigs.k8s.io/jobset-name", name(job_set)),
+        (labels::JOB_SET_NAME, name(job_set)),
         ("jobset.sigs.k8s.io/jobset-uid", schedlab_api::object::uid(job_set)),
-        (REPLICATED, group_name),
+        (labels::JOB_SET_REPLICATED_JOB, group_name),
         (
             "jobset.sigs.k8s.io/replicatedjob-replicas",
             &count_at(group, &["replicas"], 1).to_string(),
         ),
-        ("jobset.sigs.k8s.io/job-index", &position.index.to_string()),
+        (labels::JOB_SET_JOB_INDEX, &position.index.to_string()),
         ("jobset.sigs.k8s.io/job-global-index", &position.global.to_string()),
         ("jobset.sigs.k8s.io/global-replicas", &position.total.to_string()),
         (RESTART_ATTEMPT, position.restarts),
