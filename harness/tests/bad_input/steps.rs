@@ -284,7 +284,10 @@ fn a_state_that_ends_too_early_is_reported_with_its_duration() {
          Then eventually within 3 seconds pod \"x\" has 1 running pod and stays so for 60 cycles"
     );
     let message = failures(&[&steps]);
-    assert_snapshot!(message, @"");
+    assert_snapshot!(message, @r#"
+    it held for 4.99 s only: got 0 running pods of pod "x", expected 1: 1 succeeded (x-0)
+    (at +5s)
+    "#);
 }
 
 #[test]
