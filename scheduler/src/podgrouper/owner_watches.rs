@@ -72,11 +72,7 @@ struct OwnerVersion {
 impl OwnerVersion {
     fn of(object: &Value) -> Self {
         let mut annotations = strings(object, "/metadata/annotations");
-<<<<<<< HEAD
         annotations.remove(annotations::LAST_APPLIED_CONFIGURATION);
-=======
-        annotations.remove(schedlab_api::annotations::LAST_APPLIED_CONFIGURATION);
->>>>>>> shell
         // Without a generation each change counts.
         let generation = ["/metadata/generation", "/metadata/resourceVersion"];
         let generation = generation.iter().find_map(|part| at(object, part)).cloned();
@@ -196,7 +192,7 @@ impl OwnerWatches {
 
 #[cfg(test)]
 mod tests {
-    use schedlab_api::{annotations, json};
+    use schedlab_api::json;
 
     use super::*;
     use crate::watch::RawObject;
