@@ -33,6 +33,7 @@
 
 mod actions;
 mod cycle;
+pub mod devices;
 pub mod framework;
 pub mod inspect;
 mod next_snapshot;

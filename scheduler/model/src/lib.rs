@@ -3,6 +3,7 @@
 #![warn(clippy::missing_errors_doc)]
 
 mod claim;
+mod device;
 mod disruption_budget;
 mod excluded_nodes;
 mod gpu;
@@ -21,6 +22,10 @@ mod topology;
 mod volume;
 
 pub use claim::{DeviceClaim, DeviceReach, DeviceRequest, UnusedClaim};
+pub use device::{
+    ClaimAlternative, ClaimRequests, DeviceAccess, DeviceCount, DeviceProperties, MatchAttribute,
+    NodeDevice, NodeDeviceRequest,
+};
 pub use disruption_budget::DisruptionBudget;
 pub use excluded_nodes::{ExcludedNodes, LabelMismatch};
 pub use gpu::{

@@ -11,6 +11,7 @@ use super::{
 };
 use crate::{
     Snapshot,
+    devices::KnownOutcomes,
     model::{PodGroupId, PodShape, PodStatus, ShapeId},
     queues::{JobKey, MinimumStatus, age_ranks},
 };
@@ -27,6 +28,7 @@ pub(super) struct Caches {
     pub(super) rankings: RefCell<NodeRankings>,
     pub(super) empty_cluster: EmptyCluster,
     pub(super) selectors: SelectorCache,
+    pub(super) allocations: KnownOutcomes,
 }
 
 impl Caches {
@@ -38,6 +40,7 @@ impl Caches {
             rankings: RefCell::default(),
             empty_cluster: EmptyCluster::new(&snapshot.nodes),
             selectors: SelectorCache::default(),
+            allocations: KnownOutcomes::default(),
         }
     }
 }
