@@ -128,6 +128,16 @@ pub(crate) struct ClaimedResources {
     pub(crate) volumes: Vec<VolumeClaim>,
 }
 
+impl ClaimedResources {
+    /// Moves the requests of a claim that only this pod uses.
+    fn add_own_requests(&mut self, claim: &mut DeviceClaim) {
+        if let Some(requests) = claim.requests.take() {
+            self.own_requests.push(requests);
+            self.own_names.push(Name::clone(&claim.name));
+        }
+    }
+}
+
 /// The devices that a claim requests: a fixed number on any node, and all devices of a selection on
 /// its node.
 #[derive(Default)]
@@ -342,10 +352,7 @@ impl ResourceClaims {
                 && shared.reach == DeviceReach::NodeLocal;
             if shared.is_pod_owned && is_had && self.gpu_accounting == GpuAccounting::AsGpus {
                 claimed.own.add(&std::mem::take(&mut shared.devices));
-                if let Some(requests) = shared.requests.take() {
-                    claimed.own_requests.push(requests);
-                    claimed.own_names.push(Name::clone(&shared.name));
-                }
+                claimed.add_own_requests(&mut shared);
                 shared.allocated_on = None;
                 claimed.shared.extend(Some(shared).filter(|it| it.also_counts_as.is_some()));
             } else {
