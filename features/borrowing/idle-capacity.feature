@@ -44,7 +44,7 @@ Feature: Idle capacity is lent to queues with work
     Then queue "borrower" has 8 running and 2 pending pods and stays so for 5 cycles
     And 24 GPUs are free
 
-  Scenario: A queue without quota and weight runs on what nobody wants
+  Scenario: A queue without quota and weight runs on GPUs that no other queue requests
     Given these queues:
       | queue | quota | weight |
       | guest | 0     | 0      |
@@ -53,7 +53,7 @@ Feature: Idle capacity is lent to queues with work
     Then queue "guest" has 32 running and 8 pending pods
     And queue "guest" has a fair share of 0 GPUs
 
-  Scenario: The loan ends when its owner asks for it
+  Scenario: Borrowed GPUs are reclaimed when their owner requests them
     Given these queues:
       | queue    | quota |
       | borrower | 16    |
@@ -65,7 +65,7 @@ Feature: Idle capacity is lent to queues with work
     And queue "borrower" has 16 running pods
     And 16 pods of queue "borrower" were evicted for queue "owner"
 
-  Scenario: What one queue cannot use flows to the others
+  Scenario: Share that one queue cannot use goes to the others
     Given these queues:
       | queue | quota | weight |
       | small | 0     | 1      |

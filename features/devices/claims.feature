@@ -17,7 +17,7 @@ Feature: GPUs through resource claims
     And queue "team-a" uses 1 GPU
     And node "plugged-0" has no running pods
 
-  Scenario: There are as many claimed GPUs as are published
+  Scenario: No more GPUs are claimed than are published
     Given the manifest "claims/four-pods.yaml" is applied
     And queue "team-a" has 4 running pods
     When the manifest "claims/a-fifth.yaml" is applied
@@ -32,7 +32,7 @@ Feature: GPUs through resource claims
     Then node "plugged-0" has 2 running pods
     And queue "team-a" is pending because "offer GPUs to resource claims only"
 
-  Scenario: A shared claim is allocated once, for all who share it
+  Scenario: A shared claim is allocated once for all pods that share it
     When the manifest "claims/shared.yaml" is applied
     Then claim "pair" has 3 running pods
     And pod "sharing-0" is on 1 node
@@ -41,12 +41,12 @@ Feature: GPUs through resource claims
     And the field "status.reservedFor.2.resource" of claim "pair" is "pods"
     And queue "team-a" uses 2 GPUs
 
-  Scenario: Pods that come at once are all written to the claim that they share
+  Scenario: Pods that start together are all written to the claim that they share
     When the manifest "claims/shared.yaml" is applied
     Then claim "pair" has 3 running pods
     And the field "status.reservedFor.2.resource" of claim "pair" is "pods"
 
-  Scenario: A claim that nobody uses any more can be had elsewhere
+  Scenario: A claim that no pod uses any more can be allocated elsewhere
     Given the manifest "claims/shared.yaml" is applied
     And claim "pair" has 3 running pods
     When pod "sharing-0" is deleted
@@ -56,7 +56,7 @@ Feature: GPUs through resource claims
     When the manifest "claims/four-pods.yaml" is applied
     Then queue "team-a" has 4 running pods
 
-  Scenario: What a claim has is taken, though no pod uses it
+  Scenario: Devices of an allocated claim are taken even if no pod uses it
     Given the manifest "claims/kept.yaml" is applied
     And this status is written:
       """yaml
@@ -76,7 +76,7 @@ Feature: GPUs through resource claims
     When workload "kept" is deleted
     Then queue "team-a" has 4 running pods
 
-  Scenario: Who may look at devices takes none of them
+  Scenario: Admin access takes no device
     Given this manifest is applied:
       """yaml
       apiVersion: v1
@@ -102,7 +102,7 @@ Feature: GPUs through resource claims
     Then queue "team-a" has 4 running pods
     And queue "team-a" has 4 running pods and stays so for 5 cycles
 
-  Scenario: Who looks after devices gets them, though others have them, and pays nothing
+  Scenario: Admin access gets allocated devices and is not charged
     Given the manifest "claims/four-pods.yaml" is applied
     And queue "team-a" has 4 running pods
     When the manifest "claims/watchers.yaml" is applied
@@ -113,13 +113,13 @@ Feature: GPUs through resource claims
     And queue "team-b" uses 0 GPUs
     And queue "team-a" has 4 running pods and stays so for 5 cycles
 
-  Scenario: Who looks after devices keeps nobody from them
+  Scenario: Admin access keeps no other pod from a device
     Given the manifest "claims/watchers.yaml" is applied
     And pod "monitoring/exporter" is running
     When the manifest "claims/four-pods.yaml" is applied
     Then queue "team-a" has 4 running pods
 
-  Scenario: Who looks after a device beside one of its own pays for its own, and gets it from who has more
+  Scenario: A pod with admin access to one device and a device of its own is charged for its own and can reclaim it
     Given the manifest "claims/four-pods.yaml" is applied
     And queue "team-a" has 4 running pods
     When this manifest is applied:
@@ -153,7 +153,7 @@ Feature: GPUs through resource claims
     And the field "status.allocation.devices.results.1.request" of claim "both" is "own"
     And the field "status.allocation.devices.results.1.adminAccess" of claim "both" is ""
 
-  Scenario: Where there are too few devices to look after is told
+  Scenario: The reason for a claim with admin access says where devices are missing
     Given the manifest "claims/watchers.yaml" is applied
     When this manifest is applied:
       """yaml
@@ -186,7 +186,7 @@ Feature: GPUs through resource claims
     And 2 pods of queue "team-a" were evicted for queue "team-b"
     And queue "team-a" has 2 running pods
 
-  Scenario: A claim that cannot be had is told
+  Scenario: A claim that cannot be allocated has a reason
     When this manifest is applied:
       """yaml
       apiVersion: v1

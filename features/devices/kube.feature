@@ -15,7 +15,7 @@ Feature: Devices through resource claims with the default kube-scheduler
     And node "published-1" has 2 running pods
     And node "plugged-0" has no running pods
 
-  Scenario: Nobody is evicted for devices, whatever the priorities are
+  Scenario: No pod is evicted for devices, whatever the priorities are
     Given the manifest "claims/kube-own.yaml" is applied
     And deployment "own" is running
     When the manifest "claims/kube-late.yaml" is applied
@@ -33,7 +33,7 @@ Feature: Devices through resource claims with the default kube-scheduler
     Then deployment "plain" has 2 running and 1 pending pods
     And node "plugged-0" has 2 running pods
 
-  Scenario: A shared claim is allocated once, with what its driver is to know
+  Scenario: A shared claim is allocated once, with the configuration for its driver
     When the manifest "claims/kube-shared.yaml" is applied
     Then pod "sharing-0" is running
     And pod "sharing-1" is running
@@ -43,7 +43,7 @@ Feature: Devices through resource claims with the default kube-scheduler
     And the field "status.allocation.devices.config.0.source" of claim "pair" is "FromClaim"
     And the field "status.allocation.devices.config.0.opaque.parameters.sharing.strategy" of claim "pair" is "TimeSlicing"
 
-  Scenario: Who looks after devices gets all of a node, though others have them
+  Scenario: Admin access gets all devices of a node, allocated or not
     Given the manifest "claims/kube-own.yaml" is applied
     And deployment "own" is running
     When this manifest is applied:
@@ -70,7 +70,7 @@ Feature: Devices through resource claims with the default kube-scheduler
     And the field "status.allocation.devices.results.1.device" of claim "all" is "gpu-1"
     And the field "status.allocation.nodeSelector.nodeSelectorTerms.0.matchFields.0.key" of claim "all" is "metadata.name"
 
-  Scenario: A claim that nobody uses is given back where it keeps a pod off its node
+  Scenario: An unused claim is deallocated if it keeps a pod off its node
     Given this manifest is applied:
       """yaml
       apiVersion: resource.k8s.io/v1

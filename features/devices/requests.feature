@@ -66,7 +66,7 @@ Feature: Devices in BindRequests of another scheduler
     Then pod "theirs" is pending because "Failed to bind pod default/theirs to node published-0: the pod has no resource claim second, which the request names"
     And the field "status.allocation" of claim "gpu" is ""
 
-  Scenario: A claim that looks after devices has those of the first request
+  Scenario: A claim with admin access gets the devices of the first request
     Given this manifest is applied:
       """yaml
       apiVersion: v1

@@ -16,7 +16,7 @@ Feature: GPUs by their attributes
     And node "small-0" has no running pods
     And queue "team-a" is pending because "where device.capacity['gpu.nvidia.com'].memory.compareTo(quantity('60Gi')) >= 0"
 
-  Scenario: A device that somebody got by other words is not there for those who select it
+  Scenario: A device allocated by one selector is not available to another selector
     Given the manifest "claims/any.yaml" is applied
     And queue "team-a" has 1 running pods
     When the manifest "claims/the-very-first.yaml" is applied
@@ -27,7 +27,7 @@ Feature: GPUs by their attributes
     And the field "status.allocation.devices.results.0.device" of claim "first-gpu" is "gpu-0"
 
   @sparing-devices
-  Scenario: Who is content with any device leaves to others what only they want
+  Scenario: A claim that accepts any device leaves the special ones to others
     Given this manifest is applied:
       """yaml
       apiVersion: resource.k8s.io/v1
@@ -45,7 +45,7 @@ Feature: GPUs by their attributes
     Then pod "modest" is running
     And the field "status.allocation.devices.results.0.device" of claim "any-gpu" is "gpu-1"
 
-  Scenario: Devices that lack what an expression speaks of are not selected
+  Scenario: Devices that lack an attribute of the expression are not selected
     When this manifest is applied:
       """yaml
       apiVersion: v1
@@ -87,7 +87,7 @@ Feature: GPUs by their attributes
     And pod "unequal" is pending because "got firstAvailable of 1 or 2 GPUs"
     And queue "team-a" uses 3 GPUs
 
-  Scenario: A claim on all devices gets those of a node of which nobody has any
+  Scenario: A claim on all devices gets a node on which no device is allocated
     Given the manifest "claims/any.yaml" is applied
     And queue "team-a" has 1 running pods
     When the manifest "claims/all.yaml" is applied
@@ -100,7 +100,7 @@ Feature: GPUs by their attributes
     And queue "team-a" uses 4 GPUs
 
   @reclaim
-  Scenario: Who got by other words what a queue selects leaves when that queue wants its share
+  Scenario: A pod with devices that a queue selects is evicted when that queue reclaims its share
     Given these queues:
       | queue  | quota |
       | team-b | 4     |
@@ -137,7 +137,7 @@ Feature: GPUs by their attributes
     And 1 pods of queue "team-a" were evicted for queue "team-b"
 
   @gang
-  Scenario: Nobody leaves for a gang that selects more devices in several words than there are
+  Scenario: No pod is evicted for a gang whose selectors ask for more devices than exist
     Given the manifest "claims/mixed-node.yaml" is applied
     And pod "modest" is running
     When the manifest "claims/three-of-two.yaml" is applied

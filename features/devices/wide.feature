@@ -88,7 +88,7 @@ Feature: Devices that several nodes can use
       | 9     |
 
   @kube
-  Scenario: So it is under the default kube-scheduler
+  Scenario: The default kube-scheduler allocates multi-node devices too
     Given the scheduler profile "kube"
     When this manifest is applied:
       """yaml
@@ -109,7 +109,7 @@ Feature: Devices that several nodes can use
     When deployment "own" is scaled to 2
     Then deployment "own" is running
 
-  Scenario: A claim gets devices of its node beside one that several nodes can use
+  Scenario: A claim gets node-local devices together with a multi-node device
     Given this manifest is applied:
       """yaml
       apiVersion: resource.k8s.io/v1

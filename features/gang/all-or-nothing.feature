@@ -7,7 +7,7 @@ Feature: A gang is placed whole or not at all
       | queue    | quota |
       | training | 32    |
 
-  Scenario: Ten GPUs asked with eight free
+  Scenario: A gang that needs ten GPUs with eight free waits
     Given 24 pods "filler" with 1 GPU each are submitted to queue "training"
     And queue "training" has 24 running pods
     When a gang "train" of 10 pods with 1 GPU each is submitted to queue "training"
@@ -16,7 +16,7 @@ Feature: A gang is placed whole or not at all
     And 8 GPUs are free
     And the placement matches its snapshot
 
-  Scenario: A waiting gang starts whole as soon as there is room
+  Scenario: A waiting gang starts whole as soon as enough GPUs are free
     Given 24 pods "filler" with 1 GPU each are submitted to queue "training"
     And queue "training" has 24 running pods
     And a gang "train" of 10 pods with 1 GPU each is submitted to queue "training"
@@ -41,7 +41,7 @@ Feature: A gang is placed whole or not at all
     And after 10 minutes queue "training" has 60 succeeded pods
     And no pods of the cluster were evicted
 
-  Scenario: A gang that waits holds no room back from smaller work
+  Scenario: A waiting gang does not hold GPUs back from smaller workloads
     Given 24 pods "filler" with 1 GPU each are submitted to queue "training"
     And queue "training" has 24 running pods
     And a gang "train" of 10 pods with 1 GPU each is submitted to queue "training"
@@ -51,7 +51,7 @@ Feature: A gang is placed whole or not at all
     And gang "train" has 10 pending pods
     And gang "train" is pending because "Resources were found for 0 pods while 10 are required for gang scheduling"
 
-  Scenario: A gang larger than the fleet waits and is told so
+  Scenario: A gang larger than the fleet waits with a reason that says so
     When a gang "huge" of 33 pods with 1 GPU each is submitted to queue "training"
     Then gang "huge" has 33 pending pods and stays so for 5 cycles
     And gang "huge" is pending because "33 pods that must run together request 33 GPUs, and all nodes on which they may run offer 32 GPUs"
@@ -73,7 +73,7 @@ Feature: A gang is placed whole or not at all
     When 1 pod of pod "tiny" finishes
     Then gang "train" has 2 running pods
 
-  Scenario: A gang waits where its queue's limit has room for only a part of it
+  Scenario: A gang waits if its queue's limit admits only a part of it
     Given these queues:
       | queue  | quota | limit |
       | narrow | 4     | 6     |
@@ -83,7 +83,7 @@ Feature: A gang is placed whole or not at all
     When the limit of queue "narrow" becomes 8
     Then gang "train" has 8 running pods
 
-  Scenario: Cordoned nodes are no room for a gang
+  Scenario: A gang is not placed on cordoned nodes
     Given node "node-1" is cordoned
     And node "node-2" is cordoned
     When a gang "train" of 3 pods with 8 GPUs each is submitted to queue "training"

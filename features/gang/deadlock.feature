@@ -19,7 +19,7 @@ Feature: Gangs do not keep one another from starting
     And after 10 minutes the cluster has 200 succeeded pods
 
   @bug-scheduler-plugins-117
-  Scenario: Gangs whose members arrive in turn do not share the room
+  Scenario: Gangs whose members arrive alternately do not split the GPUs
     Given a fleet of 1 node with 8 GPUs each
     And a queue "training" with a quota of 8
     When the manifest "gang/interleaved.yaml" is applied
@@ -30,7 +30,7 @@ Feature: Gangs do not keep one another from starting
     And after 10 minutes the cluster has 10 succeeded pods
 
   @bug-volcano-2083
-  Scenario: Gangs that were promised room do not hold it from others
+  Scenario: Pipelined gangs do not hold their GPUs back from others
     Given a fleet of 1 node with 8 GPUs each
     And these queues:
       | queue    | quota |
@@ -52,7 +52,7 @@ Feature: Gangs do not keep one another from starting
     And after 10 minutes queue "training" has 12 succeeded and 6 running pods
 
   @bug-volcano-5805 @virtual-time
-  Scenario: Room that a repaired node brings goes to the gang below its minimum
+  Scenario: GPUs of a repaired node go to the gang below its minimum
     Given a fleet of 2 nodes with 8 GPUs each
     And these queues:
       | queue     | quota | weight |

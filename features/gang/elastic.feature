@@ -7,7 +7,7 @@ Feature: An elastic gang runs between its minimum and all of its pods
       | queue    | quota |
       | training | 32    |
 
-  Scenario: It starts with what there is and grows with the room
+  Scenario: An elastic gang starts with the free GPUs and grows as more become free
     Given 26 pods "filler" with 1 GPU each are submitted to queue "training"
     And queue "training" has 26 running pods
     When these workloads are submitted:
@@ -17,7 +17,7 @@ Feature: An elastic gang runs between its minimum and all of its pods
     When 3 pods of pod "filler" finish
     Then gang "elastic" has 9 running and 1 pending pods
 
-  Scenario: It does not start below its minimum
+  Scenario: An elastic gang does not start below its minimum
     Given 29 pods "filler" with 1 GPU each are submitted to queue "training"
     And queue "training" has 29 running pods
     When these workloads are submitted:
@@ -41,7 +41,7 @@ Feature: An elastic gang runs between its minimum and all of its pods
     And gang "c" has 4 running and 8 pending pods
     And the placement matches its snapshot
 
-  Scenario: Its surplus may fail without an end to the rest
+  Scenario: Surplus pods of an elastic gang may fail without an eviction of the others
     Given these workloads are submitted:
       | name    | kind | queue    | pods | gpus | min |
       | elastic | gang | training | 6    | 1    | 4   |
@@ -51,7 +51,7 @@ Feature: An elastic gang runs between its minimum and all of its pods
     When 1 pod of gang "elastic" fails
     Then eventually within 2 minutes gang "elastic" has no running pods
 
-  Scenario: Under a limit it grows up to the limit
+  Scenario: An elastic gang grows up to the limit of its queue
     Given these queues:
       | queue  | quota | limit |
       | narrow | 4     | 6     |

@@ -6,7 +6,7 @@ Feature: A gang runs whole or not at all
     And a queue "team-a" with a quota of 32
 
   @virtual-time
-  Scenario: Ten GPUs asked with eight free hold nothing until ten are free
+  Scenario: A gang that needs ten GPUs with eight free holds none until ten are free
     Given 24 pods "filler" with 1 GPU each are submitted to queue "team-a"
     And queue "team-a" has 24 running pods
     When a gang "train" of 10 pods with 1 GPU each is submitted to queue "team-a"
@@ -49,7 +49,7 @@ Feature: A gang runs whole or not at all
       | jobset     |
 
   @robustness
-  Scenario Outline: A scheduler that dies at write <n> of a gang's start leaves no torn gang
+  Scenario Outline: A scheduler that dies at write <n> of a gang's start leaves no partial gang
     Given the scheduler dies before its write number <n> and is restarted
     When a gang "train" of 4 pods with 8 GPUs each is submitted to queue "team-a"
     Then gang "train" has 4 running pods and stays so for 5 cycles
@@ -68,7 +68,7 @@ Feature: A gang runs whole or not at all
       | 9 |
 
   @robustness @virtual-time
-  Scenario: A node dies under a gang
+  Scenario: A gang loses a node
     Given a gang "train" of 2 pods with 8 GPUs each is submitted to queue "team-a"
     And gang "train" is running
     When node "node-1" dies
@@ -81,7 +81,7 @@ Feature: A gang runs whole or not at all
     And 32 GPUs are free
 
   @robustness
-  Scenario: A scheduler that dies after every fourth write still gets everything running
+  Scenario: A scheduler that dies after every fourth write still starts every pod
     Given the scheduler dies after every 4 writes
     When a gang "train" of 4 pods with 8 GPUs each is submitted to queue "team-a"
     Then eventually within 10 minutes gang "train" has 4 running pods

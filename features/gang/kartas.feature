@@ -10,7 +10,7 @@ Feature: A Karta says how the pods of an unknown kind are grouped
     And 5 pods "filler" with 1 GPU each are submitted to queue "training"
     And queue "training" has 5 running pods
 
-  Scenario: Its components are sub-groups that start together
+  Scenario: The components of a Karta are sub-groups that start together
     Given the manifest "gang/spark-karta.yaml" is applied
     When the manifest "gang/spark-application.yaml" is applied
     Then workload "pi" has 4 pending pods and stays so for 5 cycles
@@ -18,7 +18,7 @@ Feature: A Karta says how the pods of an unknown kind are grouped
     When 1 pod of pod "filler" finishes
     Then workload "pi" has 4 running pods
 
-  Scenario: Pods that were there before their Karta are a gang once it comes
+  Scenario: Pods older than their Karta become a gang when the Karta is created
     Given 3 pods "more" with 1 GPU each are submitted to queue "training"
     And queue "training" has 8 running pods
     And the manifest "gang/spark-application.yaml" is applied

@@ -62,3 +62,14 @@ Feature: A gang waits for its members
       | name  | kind       | queue    | pods | gpus |
       | train | pytorchjob | training | 3    | 4    |
     Then pytorchjob "train" has 3 running pods
+
+  Scenario: A failed member is replaced though another has succeeded
+    Given these workloads are submitted:
+      | name  | kind | queue    | pods | gpus | min |
+      | sweep | job  | training | 3    | 1    | 3   |
+    And job "sweep" has 3 running pods
+    When 1 pod of job "sweep" finishes
+    And 5 seconds pass
+    And 1 pod of job "sweep" fails
+    And 1 minute passes
+    Then eventually within 1 hour job "sweep" has 2 running and 1 succeeded pods

@@ -18,10 +18,12 @@ Feature: The pods of a workload are one gang, whatever kind the workload is
     Then eventually within 1 minute <kind> "train" has <pods> running pods
 
     Examples:
-      | kind       | pods |
-      | pytorchjob | 4    |
-      | trainjob   | 4    |
-      | jobset     | 4    |
+      | kind            | pods |
+      | pytorchjob      | 4    |
+      | trainjob        | 4    |
+      | jobset          | 4    |
+      | raycluster      | 4    |
+      | leaderworkerset | 4    |
 
   Scenario: A PyTorchJob is one master and three workers, all or none
     Given 5 pods "filler" with 1 GPU each are submitted to queue "training"
@@ -38,6 +40,22 @@ Feature: The pods of a workload are one gang, whatever kind the workload is
       | name  | kind       | queue    | pods | gpus | min |
       | train | pytorchjob | training | 4    | 1    | 2   |
     Then pytorchjob "train" has 3 running and 1 pending pods
+
+  Scenario: A RayJob submits when its cluster runs, and its cluster leaves when it is done
+    When these workloads are submitted:
+      | name  | kind   | queue    | pods | gpus | run time |
+      | train | rayjob | training | 4    | 1    | 30s      |
+    Then eventually within 20 seconds rayjob "train" has 5 running pods
+    And queue "training" uses 4 GPUs
+    And eventually within 2 minutes 8 GPUs are free
+
+  Scenario: A group of a LeaderWorkerSet that loses a pod starts again as a whole
+    Given these workloads are submitted:
+      | name  | kind            | queue    | pods | gpus | replicas |
+      | serve | leaderworkerset | training | 3    | 1    | 2        |
+    And leaderworkerset "serve" has 6 running pods
+    When pod "serve-0-1" is deleted
+    Then eventually within 1 minute leaderworkerset "serve" has 6 running pods
 
   Scenario: A JobSet is one gang over all of its replicated jobs
     Given 3 pods "filler" with 1 GPU each are submitted to queue "training"
@@ -162,7 +180,7 @@ Feature: The pods of a workload are one gang, whatever kind the workload is
     And the placement matches its snapshot
 
   @kai-settings
-  Scenario: A kind has the priority that a config map gives it, and what stands there wrong does no harm
+  Scenario: A ConfigMap sets the priority of a kind, and invalid entries are ignored
     Given config map "priorities" says the priorities of kinds
     And a queue "small" with a quota of 2
     And this manifest is applied:

@@ -8,7 +8,7 @@ Feature: A gang is evicted whole or not at all
       | training | 32    |
       | other    | 0     |
 
-  Scenario: A gang is evicted whole even when one member's room would do
+  Scenario: A gang is evicted whole even if one member's GPUs would be enough
     Given these workloads are submitted:
       | name | kind | queue    | pods | gpus | priority |
       | low  | gang | training | 32   | 1    | 50       |
@@ -19,7 +19,7 @@ Feature: A gang is evicted whole or not at all
     Then pod "urgent" has 1 running pods
     And 32 pods of gang "low" were evicted for pod "urgent"
 
-  Scenario: A gang does not evict others while it would still not have room for all
+  Scenario: A gang does not evict others if not all of its pods would fit
     Given these workloads are submitted:
       | name | kind | queue    | pods | gpus | priority |
       | safe | pod  | training | 24   | 1    | build    |
@@ -32,7 +32,7 @@ Feature: A gang is evicted whole or not at all
     And no pods of the cluster were evicted
 
   @bug-armada-4232
-  Scenario: A gang that loses a race for the room in one cycle is left whole or absent
+  Scenario: A gang that loses a race for GPUs in one cycle is placed whole or not at all
     Given these workloads are submitted:
       | name   | kind | queue    | pods | gpus | min | priority |
       | low    | gang | training | 20   | 1    | 20  | 50       |
@@ -42,7 +42,7 @@ Feature: A gang is evicted whole or not at all
     And gang "low" is pending because "Resources were found for 16 pods while 20 are required for gang scheduling"
     And no pods of the cluster were evicted
 
-  Scenario: A borrowing gang gives back the whole of its room
+  Scenario: A borrowing gang gives back all of its GPUs
     Given a gang "guest" of 20 pods with 1 GPU each is submitted to queue "other"
     And gang "guest" is running
     When a gang "owner" of 16 pods with 1 GPU each is submitted to queue "training"

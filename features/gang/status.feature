@@ -6,7 +6,7 @@ Feature: The status of a PodGroup shows what its pods use and request
     Given a fleet of 1 node with 3 GPUs each
     And a queue "team" with a quota of 3
 
-  Scenario: What runs is allocated, what waits is requested as well
+  Scenario: Running pods count as allocated, waiting pods as requested
     When these workloads are submitted:
       | name  | kind | queue | pods | min | gpus | preemptible |
       | train | gang | team  | 4    | 1   | 1    | yes         |
@@ -18,7 +18,7 @@ Feature: The status of a PodGroup shows what its pods use and request
     Then gang "train" has 1 running pod
     And the field "status.resourcesStatus.allocated.nvidia.com/gpu" of gang "train" is "1"
 
-  Scenario: What may not be preempted is told by itself
+  Scenario: Non-preemptible usage is reported separately
     When these workloads are submitted:
       | name  | kind | queue | pods | gpus | preemptible |
       | serve | gang | team  | 2    | 1    | no          |

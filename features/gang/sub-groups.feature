@@ -7,7 +7,7 @@ Feature: A gang needs the minimum of each of its sub-groups
       | queue    | quota |
       | training | 32    |
 
-  Scenario: No part starts before every part has room
+  Scenario: No sub-group starts before every sub-group fits
     Given 29 pods "filler" with 1 GPU each are submitted to queue "training"
     And queue "training" has 29 running pods
     When these workloads are submitted:
@@ -21,21 +21,21 @@ Feature: A gang needs the minimum of each of its sub-groups
     When 1 pod of pod "filler" finishes
     Then gang "ray" has 5 running pods
 
-  Scenario: Parts that have more than their minimum are whole without the rest
+  Scenario: Sub-groups above their minimum do not wait for more pods
     When these workloads are submitted:
       | name | kind | queue    | gpus | sub-groups           |
       | ray  | gang | training | 4    | head 1, workers 2/12 |
     Then gang "ray" has 8 running and 5 pending pods
     And gang "ray" is whole or absent
 
-  Scenario: A part whose members do not all exist is named
+  Scenario: The reason names the sub-group that lacks members
     When these workloads are submitted:
       | name | kind | queue    | pods | gpus | sub-groups          |
       | ray  | gang | training | 3    | 1    | head 1, workers 4/2 |
     Then gang "ray" is pending because "Waiting for 4 pods for SubGroup workers, currently 2 exist, 0 are gated."
 
   @bug-koordinator-872
-  Scenario: Two gangs of two parts each do not start with one part each
+  Scenario: Two gangs of two sub-groups do not start with one sub-group each
     Given 20 pods "filler" with 1 GPU each are submitted to queue "training"
     And queue "training" has 20 running pods
     When these workloads are submitted:
@@ -48,7 +48,7 @@ Feature: A gang needs the minimum of each of its sub-groups
     And after 10 minutes queue "training" has 8 succeeded and 28 running pods
     And after 10 minutes queue "training" has 16 succeeded and 20 running pods
 
-  Scenario: When some of the parts are enough, the others follow as room allows
+  Scenario: If some sub-groups are enough, the others start when they fit
     Given 28 pods "filler" with 1 GPU each are submitted to queue "training"
     And queue "training" has 28 running pods
     When these workloads are submitted:
@@ -62,7 +62,7 @@ Feature: A gang needs the minimum of each of its sub-groups
     When 1 pod of pod "filler" finishes
     Then gang "serve" has 6 running pods
 
-  Scenario: A part that falls below its minimum makes the whole gang stale
+  Scenario: A sub-group that falls below its minimum makes the whole gang stale
     Given these workloads are submitted:
       | name | kind | queue    | gpus | sub-groups        |
       | ray  | gang | training | 1    | head 1, workers 3 |
@@ -71,7 +71,7 @@ Feature: A gang needs the minimum of each of its sub-groups
     Then for 50 seconds gang "ray" has 3 running pods
     And eventually within 20 seconds gang "ray" has no running pods
 
-  Scenario: A pod is told that its label names no part that takes pods, and does not count in another
+  Scenario: A pod whose label names no leaf sub-group gets a message and counts in no sub-group
     When this manifest is applied:
       """yaml
       apiVersion: scheduling.run.ai/v2alpha2

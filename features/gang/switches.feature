@@ -5,7 +5,7 @@ Feature: Fields of a PodGroup change how it is scheduled and reported
     Given a fleet of 1 node with 1 GPU each
     And a queue "team" with a quota of 4
 
-  Scenario Outline: A group is tried again when there is room, unless it is to be tried once
+  Scenario Outline: A group is retried when GPUs become free, unless it is to be tried once
     Given this manifest is applied:
       """yaml
       apiVersion: scheduling.run.ai/v2alpha2
@@ -25,7 +25,7 @@ Feature: Fields of a PodGroup change how it is scheduled and reported
       | -1      | 2       |
       | 1       | no      |
 
-  Scenario: A group that is tried once is told that it is not tried again
+  Scenario: The message of a group that is tried once says that it is not retried
     Given this manifest is applied:
       """yaml
       apiVersion: scheduling.run.ai/v2alpha2
@@ -61,7 +61,7 @@ Feature: Fields of a PodGroup change how it is scheduled and reported
       | false |               |
 
   @reclaim
-  Scenario: The group of evicted pods is told for programs who made how many leave
+  Scenario: The PodGroup of evicted pods names the preemptor and the number of pods in annotations
     Given these queues:
       | queue  | quota |
       | owner  | 1     |

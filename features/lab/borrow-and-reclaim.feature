@@ -22,7 +22,7 @@ Feature: Exercises B and C: idle GPUs are lent and given back
       | 16    | 32   | lab/parts/queues.yaml | lab/parts/exercise-b-borrow.yaml |
 
   @reclaim
-  Scenario: C with a quota of 8: there are free GPUs, so nobody has to give any back
+  Scenario: C with a quota of 8: there are free GPUs, so no queue gives any back
     Given the manifest "lab/queues.yaml" is applied
     And the manifest "lab/exercise-b-borrow.yaml" is applied
     And queue "team-prod" has 16 running pods
@@ -44,7 +44,7 @@ Feature: Exercises B and C: idle GPUs are lent and given back
     And the placement matches its snapshot
 
   @reclaim
-  Scenario: C: what the owner leaves idle again is lent again
+  Scenario: C: GPUs that the owner leaves idle again are lent again
     Given the manifest "lab/parts/queues.yaml" is applied
     And the manifest "lab/parts/exercise-b-borrow.yaml" is applied
     And the manifest "lab/parts/exercise-c-reclaim.yaml" is applied

@@ -27,7 +27,7 @@ Feature: Exercise D: ten pods run together or not at all
       | 23     | waits on   | 0       | 10      | 9    |
       | 22     | runs whole | 10      | 0       | 0    |
 
-  Scenario: What waits for its tenth GPU holds up nobody smaller
+  Scenario: A gang that waits for its tenth GPU does not block smaller jobs
     Given job "gang" has 10 pending pods
     When 8 pods "small" with 1 GPU each are submitted to queue "team-research"
     Then pod "small" is running

@@ -26,7 +26,7 @@ Feature: Why the lab's own manifests neither borrow nor gang
     And 24 GPUs are free
 
   @borrowing
-  Scenario: B borrows as soon as its pods say that they may be preempted
+  Scenario: B borrows as soon as its pods are preemptible
     Given the manifest "lab/original/exercise-b-borrow.yaml" is applied
     And queue "team-prod" has 8 running and 8 pending pods
     When the manifest "lab/exercise-b-borrow.yaml" is applied

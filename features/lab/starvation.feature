@@ -31,7 +31,7 @@ Feature: Exercise E: a team without a quota starves, and is cured
       | 3     | 3       | 5       | 29   |
       | 8     | 8       | 0       | 24   |
 
-  Scenario: The same priority for both gives team-research its part of what nobody owns
+  Scenario: The same priority for both gives team-research its part of the surplus
     Given queue "team-research" has 8 pending pods
     When the priority of queue "team-prod" becomes 100
     Then queue "team-research" has 8 running and no pending pods and stays so for 5 cycles

@@ -9,7 +9,7 @@ Feature: Pods run only on nodes that satisfy their constraints
     And a queue "team" with a quota of 32
 
   @taints
-  Scenario: A taint keeps away those who do not tolerate it
+  Scenario: A taint keeps away pods that do not tolerate it
     When these workloads are submitted:
       | name      | kind       | queue | pods | gpus |
       | strangers | deployment | team  | 3    | 8    |
@@ -38,7 +38,7 @@ Feature: Pods run only on nodes that satisfy their constraints
     And deployment "pinned" is on node "h-1"
 
   @taints @bin-packing
-  Scenario: A taint of effect NoExecute sends those away who do not tolerate it
+  Scenario: A NoExecute taint evicts pods that do not tolerate it
     Given these workloads are submitted:
       | name | kind       | queue | pods | gpus |
       | web  | deployment | team  | 2    | 4    |
@@ -120,7 +120,7 @@ Feature: Pods run only on nodes that satisfy their constraints
     And deployment "web" is on 4 nodes
     And deployment "web" is pending because "4 node(s) didn't have free ports for the requested pod ports"
 
-  Scenario: A cordoned node takes nobody, and keeps whom it has
+  Scenario: A cordoned node takes no new pods and keeps those it has
     Given these workloads are submitted:
       | name | kind       | queue | pods | gpus |
       | old  | deployment | team  | 1    | 1    |
@@ -135,7 +135,7 @@ Feature: Pods run only on nodes that satisfy their constraints
     And deployment "old" is running
 
   @virtual-time
-  Scenario: What a failed node lost is replaced elsewhere, never on that node
+  Scenario: Pods of a failed node are replaced on other nodes
     Given these workloads are submitted:
       | name | kind       | queue | pods | gpus |
       | web  | deployment | team  | 2    | 4    |

@@ -5,7 +5,7 @@ Feature: Consolidation brings unusable free GPUs together
     Given a fleet of 2 nodes with 8 GPUs each
     And a queue "team" with a quota of 16
 
-  Scenario: Two half-full nodes make room for a pod that needs a whole one
+  Scenario: Two half-full nodes are consolidated for a pod that needs a whole node
     Given these workloads are submitted:
       | name | kind       | queue | pods | gpus | priority |
       | a    | deployment | team  | 1    | 4    | train    |
@@ -30,7 +30,7 @@ Feature: Consolidation brings unusable free GPUs together
     And 1 pod of the cluster was evicted with "resource consolidation"
     And the placement matches its snapshot
 
-  Scenario: Nobody is moved when that would not be enough
+  Scenario: No pod is moved if that would not be enough
     Given these workloads are submitted:
       | name | kind       | queue | pods | gpus | priority |
       | a    | deployment | team  | 1    | 5    | train    |
@@ -51,7 +51,7 @@ Feature: Consolidation brings unusable free GPUs together
     Then deployment "big" is pending because "2 node(s) didn't have enough resources: GPUs"
     And for 10 minutes no pods of the cluster were evicted
 
-  Scenario: Who may not be preempted is not moved either
+  Scenario: Non-preemptible pods are not moved
     Given these workloads are submitted:
       | name | kind       | queue | pods | gpus | priority |
       | a    | deployment | team  | 1    | 4    | build    |
@@ -72,7 +72,7 @@ Feature: Consolidation brings unusable free GPUs together
     Then deployment "all" is pending
     And for 10 minutes no pods of the cluster were evicted
 
-  Scenario: Nobody is moved under the strategy that spreads
+  Scenario: No pod is moved under the spread strategy
     Given the placement strategy "spread"
     And these workloads are submitted:
       | name | kind       | queue | pods | gpus | priority |

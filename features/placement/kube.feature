@@ -55,7 +55,7 @@ Feature: Where the default kube-scheduler puts pods
     And deployment "mid" is running
 
   @preemption
-  Scenario: A pod of higher priority takes the room of pods that no disruption budget guards
+  Scenario: A pod of higher priority preempts pods that no disruption budget protects
     Given the manifest "placement/guarded-budget.yaml" is applied
     And these workloads are submitted:
       | name    | kind       | pods | gpus | priority |
@@ -72,7 +72,7 @@ Feature: Where the default kube-scheduler puts pods
     And deployment "guarded" is running
 
   @preemption @bug-kubernetes-141694
-  Scenario: While its victims take their time to leave, the preemptor evicts nobody else
+  Scenario: While its victims terminate slowly, the preemptor evicts no other pods
     Given these workloads are submitted:
       | name | kind       | pods | gpus | priority | grace | termination |
       | low  | deployment | 4    | 8    | 10       | 300   | 4m          |

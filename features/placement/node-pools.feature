@@ -19,14 +19,14 @@ Feature: A scheduler for each node pool
     Then pod "inner" is on node "a-1"
     And pod "outer" has 2 pending pods and stays so for 5 cycles
 
-  Scenario: Who has the label on the owner alone runs in the pool, and pods go with their group
+  Scenario: A label on the owner alone selects the pool, and pods follow their group
     When the manifest "placement/pools.yaml" is applied
     Then deployment "labelled" has 2 running pods
     And pod "moved" has 1 pending pod and stays so for 5 cycles
     And pod "bare" has 1 running pod
     And the field "metadata.labels.kai.scheduler/node-pool" of pod "bare" is "a100"
 
-  Scenario: Why a group waits is told for its pool
+  Scenario: The reason of a pending group refers to its pool
     When these workloads are submitted:
       | name | kind | queue | pods | gpus | labels                       |
       | wide | gang | team  | 4    | 1    | kai.scheduler/node-pool=a100 |
@@ -34,7 +34,7 @@ Feature: A scheduler for each node pool
     And the field "status.schedulingConditions.0.nodePool" of gang "wide" is "a100"
     And the field "status.schedulingConditions.0.status" of gang "wide" is "True"
 
-  Scenario: What runs on a node that leaves the pool goes on counting
+  Scenario: Pods on a node that leaves the pool stay charged
     Given a fleet:
       | pool | nodes | gpus | labels                       |
       | x    | 2     | 8    | kai.scheduler/node-pool=a100 |
@@ -49,7 +49,7 @@ Feature: A scheduler for each node pool
     Then for 1 minute deployment "w" has 8 running and 4 pending pods
     And queue "a" uses 8 GPUs
 
-  Scenario: A queue without the pool's label is none in it, until it gets the label
+  Scenario: A queue without the pool's label does not exist in the pool until it gets the label
     Given these queues:
       | queue | quota |
       | bare  | 2     |
@@ -70,7 +70,7 @@ Feature: A scheduler for each node pool
     Then gang "first" has 1 running pod
     And gang "second" has 1 running pod
 
-  Scenario: A scheduler of what has no label serves the queues that have none
+  Scenario: A scheduler of the default shard serves the queues without a shard label
     Given the scheduler serves node pool ""
     And a queue "rest" with a quota of 8
     When these workloads are submitted:

@@ -25,7 +25,7 @@ Feature: NUMA zones of nodes
     When 4 pods "single" with 1 GPU each are submitted to queue "team"
     Then pod "single" has 4 running pods
 
-  Scenario: What is told of a zone later counts from then on
+  Scenario: A NodeResourceTopology that changes counts from then on
     Given the manifest "placement/pinned.yaml" is applied
     And queue "team" has 2 running and 1 pending pods
     When this manifest is applied:
@@ -39,7 +39,7 @@ Feature: NUMA zones of nodes
     Then queue "team" has 3 running pods
     And node "n-2" has 1 running pod
 
-  Scenario: What is foretold of zones goes with requests for bindings, too
+  Scenario: Predicted NUMA zones also hold with BindRequests
     Given pods are bound by requests
     When the manifest "placement/pinned.yaml" is applied
     Then node "n-1" has 2 running pods

@@ -14,7 +14,7 @@ Feature: Volumes of pods with BindRequests of another scheduler
       """
     And the manifest "volumes/classes.yaml" is applied
 
-  Scenario: A pod gets the disk of its node once there is one
+  Scenario: A pod gets the local volume of its node once there is one
     Given the manifest "volumes/disk-claim.yaml" is applied
     When the manifest "volumes/theirs.yaml" is applied
     Then pod "theirs" is pending because "Failed to bind pod default/theirs to node b-1: node b-1 has no volume for persistentvolumeclaim default/data"
@@ -22,7 +22,7 @@ Feature: Volumes of pods with BindRequests of another scheduler
     Then eventually within 1 minute pod "theirs" is running
     And pod "theirs" is on node "b-1"
 
-  Scenario: A pod waits until its volume has been made where it goes
+  Scenario: A pod waits until its volume is provisioned for its node
     Given the manifest "volumes/cloud-claim.yaml" is applied
     When the manifest "volumes/theirs.yaml" is applied
     Then pod "theirs" is pending and stays so for 20 cycles

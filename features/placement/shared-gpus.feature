@@ -15,7 +15,7 @@ Feature: Several pods share one GPU
     And deployment "small" is on 1 node
     And queue "team" uses 1.5 GPUs
 
-  Scenario: A GPU that is shared is nobody's whole one
+  Scenario: A shared GPU is not given to a pod that requests a whole GPU
     Given these workloads are submitted:
       | name  | kind | queue | pods | gpus | annotations      |
       | small | pod  | team  | 1    |      | gpu-fraction=0.1 |
@@ -30,7 +30,7 @@ Feature: Several pods share one GPU
     Then deployment "small" has 8 running and 1 pending pods
     And queue "team" uses 4 GPUs
 
-  Scenario: Owners get back what shared GPUs hold
+  Scenario: Owners reclaim shared GPUs
     Given these queues:
       | queue    | quota |
       | borrower | 2     |
@@ -50,7 +50,7 @@ Feature: Several pods share one GPU
       | large | pod  | team  | 1    |      | gpu-fraction=1.5 |
     Then pod "large" is pending because "annotation gpu-fraction: got"
 
-  Scenario: A GPU that cannot be reserved is told with what is missing
+  Scenario: A GPU that cannot be reserved is reported with the missing object
     Given GPUs that pods share are reserved
     When these workloads are submitted:
       | name  | kind | queue | pods | gpus | annotations      |
@@ -65,7 +65,7 @@ Feature: Several pods share one GPU
       """
     Then pod "small" has 1 running pods
 
-  Scenario: A reservation pod holds a shared GPU for as long as anybody shares it
+  Scenario: A reservation pod holds a shared GPU as long as a pod shares it
     Given GPUs that pods share are reserved
     And this manifest is applied:
       """
@@ -106,7 +106,7 @@ Feature: Several pods share one GPU
     And the field "spec.containers.0.env" of pod "whole-0" is ""
 
   @webhooks @kai-settings
-  Scenario: Who asks for no GPU sees none, and nobody may ask for all
+  Scenario: A pod that requests no GPU sees none, and no pod may request all
     Given containers see only the GPUs that they ask for
     And the scheduler's webhooks are asked
     Then this manifest is refused with 'spec.containers[0].env[0]: got NVIDIA_VISIBLE_DEVICES "all"':

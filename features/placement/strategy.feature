@@ -47,7 +47,7 @@ Feature: Nodes are bin-packed or spread
     And deployment "web" is on node "cpu-1"
 
   @bin-packing
-  Scenario: Work without GPUs goes to GPU nodes when there is no other room
+  Scenario: Work without GPUs goes to GPU nodes if no other node fits
     Given a node "cpu-1" with 0 GPUs is added
     And node "cpu-1" is cordoned
     When these workloads are submitted:

@@ -100,7 +100,7 @@ Feature: Pods that talk to each other run close together
     Then job "train" has 2 running pods
     And job "train" is within 1 "rack"
 
-  Scenario: A job for which no rack is large enough waits and says so
+  Scenario: A job for which no rack is large enough waits with a reason that says so
     When this manifest is applied:
       """
       apiVersion: batch/v1

@@ -29,7 +29,7 @@ Feature: Pods run where their volumes can be used
     And pod "reader" is not on node "a-1"
     And pod "reader" is not on node "a-2"
 
-  Scenario: A pod whose volume is in a full node waits, and says so
+  Scenario: A pod whose volume is on a full node waits with a reason that says so
     Given the manifest "volumes/on-shelf.yaml" is applied
     And the manifest "volumes/claim.yaml" is applied
     And these workloads are submitted:
@@ -41,7 +41,7 @@ Feature: Pods run where their volumes can be used
     When 1 pod of pod "filler" is deleted
     Then pod "reader" is running
 
-  Scenario: A claim that one pod at a time may have is used by one after the other
+  Scenario: A ReadWriteOncePod claim is used by one pod after the other
     Given the manifest "volumes/for-one.yaml" is applied
     And the manifest "volumes/single-claim.yaml" is applied
     And the manifest "volumes/reader.yaml" is applied
@@ -61,7 +61,7 @@ Feature: Pods run where their volumes can be used
     Then pod "other" is running
     And pod "other" is on node "a-1"
 
-  Scenario: A pod gets the disk of a node together with its place there
+  Scenario: A pod gets the local volume of the node that it is placed on
     Given the manifest "volumes/disk-claim.yaml" is applied
     When the manifest "volumes/reader.yaml" is applied
     Then pod "reader" is pending because "4 node(s) didn't find available persistent volumes to bind"
@@ -69,7 +69,7 @@ Feature: Pods run where their volumes can be used
     Then pod "reader" is running
     And pod "reader" is on node "b-1"
 
-  Scenario: A disk that one claim has is not for another
+  Scenario: A volume that is bound to one claim is not given to another
     Given the manifest "volumes/disk.yaml" is applied
     And the manifest "volumes/disk-claim.yaml" is applied
     And the manifest "volumes/reader.yaml" is applied
@@ -78,7 +78,7 @@ Feature: Pods run where their volumes can be used
     And the manifest "volumes/another-reader.yaml" is applied
     Then pod "other" is pending because "4 node(s) didn't find available persistent volumes to bind"
 
-  Scenario: A pod keeps its place until its volume has been made there
+  Scenario: A pod keeps its node until its volume is provisioned there
     Given the manifest "volumes/cloud-claim.yaml" is applied
     When the manifest "volumes/reader.yaml" is applied
     Then pod "reader" is pending because 'Waits on node b-1 until persistentvolumeclaim "data" is bound'
@@ -86,7 +86,7 @@ Feature: Pods run where their volumes can be used
     Then pod "reader" is running
     And pod "reader" is on node "b-1"
 
-  Scenario: A gang waits for the disks of all its pods, and takes none before
+  Scenario: A gang waits for the volumes of all its pods and binds none before
     Given the manifest "volumes/disk.yaml" is applied
     And the manifest "volumes/disk-claim.yaml" is applied
     And the manifest "volumes/more-claim.yaml" is applied
@@ -97,8 +97,28 @@ Feature: Pods run where their volumes can be used
     Then gang "train" has 2 running pods
     And gang "train" is on 2 nodes
 
+  Scenario: A pod whose volume nobody provisions gives up its node after two minutes
+    Given this manifest is applied:
+      """yaml
+      apiVersion: v1
+      kind: PersistentVolumeClaim
+      metadata: {name: never, namespace: default}
+      spec: {storageClassName: cloud, accessModes: [ReadWriteOnce], resources: {requests: {storage: 1Gi}}}
+      ---
+      apiVersion: v1
+      kind: Pod
+      metadata: {name: doomed, namespace: default, labels: {kai.scheduler/queue: team}}
+      spec:
+        schedulerName: kai-scheduler
+        volumes: [{name: data, persistentVolumeClaim: {claimName: never}}]
+        containers: [{name: main, image: train, resources: {limits: {nvidia.com/gpu: 8}}}]
+      """
+    And 30 seconds pass
+    When 4 pods "fine" with 8 GPUs each are submitted to queue "team"
+    Then eventually within 10 minutes pod "fine" has 4 running pods
+
   @crash
-  Scenario Outline: A pod gets its disk though the scheduler dies before write <write> of its start
+  Scenario Outline: A pod gets its volume though the scheduler dies before write <write> of its start
     Given the manifest "volumes/disk.yaml" is applied
     And the manifest "volumes/disk-claim.yaml" is applied
     And the scheduler dies before its write number <write> and is restarted

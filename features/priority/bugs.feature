@@ -25,7 +25,7 @@ Feature: Preemption evicts the right pods once, and the preemptor runs
     And no pods of workload "middle" were evicted
 
   @bug-kubernetes-141694
-  Scenario: While its victims leave, the preemptor evicts no more
+  Scenario: While its victims terminate, the preemptor evicts no more pods
     Given these workloads are submitted:
       | name | kind | queue | pods | gpus | priority | grace | termination |
       | low  | pod  | team  | 8    | 1    | low      | 120   | 100s        |

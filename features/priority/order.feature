@@ -8,7 +8,7 @@ Feature: The order of jobs in a queue and of pods in a gang
     And a queue "team" with a quota of 3
 
   @elastic @kai-settings
-  Scenario Outline: Whether surplus of more priority comes before a start of less is the plugins' order
+  Scenario Outline: The plugin order decides whether surplus pods of higher priority precede new jobs
     Given the scheduler's configuration:
       """yaml
       plugins: {elastic: {priority: <elastic>}}
@@ -31,7 +31,7 @@ Feature: The order of jobs in a queue and of pods in a gang
       | 1750    | 1     | 1       |
 
   @elastic
-  Scenario Outline: Who leads a gang starts before the pods that came earlier
+  Scenario Outline: The leader of a gang starts before older pods
     Given these workloads are submitted:
       | name   | queue | gpus | preemptible |
       | filler | team  | 2    | no          |
@@ -54,7 +54,7 @@ Feature: The order of jobs in a queue and of pods in a gang
       | ray.io/node-type               | head     |
 
   @elastic @kai-settings
-  Scenario Outline: Whether task priorities come before who leads is the plugins' order
+  Scenario Outline: The plugin order decides whether task priority precedes the leader role
     Given the scheduler's configuration:
       """yaml
       plugins: {taskorder: {priority: <taskorder>}}

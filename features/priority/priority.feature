@@ -1,5 +1,5 @@
 @priority
-Feature: What matters more runs first
+Feature: Higher priority runs first
 
   Background:
     Given a fleet of 1 node with 8 GPUs each

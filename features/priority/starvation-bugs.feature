@@ -22,7 +22,7 @@ Feature: Neither size nor age alone decides which workloads starve
     And 8 pods of workload "stream" were evicted for gang "large"
 
   @bug-kueue-13320
-  Scenario: A hero that cannot run does not hold up those behind it
+  Scenario: A high-priority job that cannot run does not block the jobs behind it
     When a gang "hero" of 2 pods with 8 GPUs each is submitted to queue "team"
     And 8 pods "small" with 1 GPU each are submitted to queue "team"
     Then queue "team" has 8 running and 2 pending pods

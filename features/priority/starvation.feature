@@ -65,7 +65,7 @@ Feature: No workload with a right to GPUs starves
     Then eventually within 1 minute gang "urgent" has 8 running pods
 
   @time-based-fairness @virtual-time
-  Scenario: Who used the fleet for a day makes room for who waited
+  Scenario: A queue that used the fleet for a day yields to a queue that waited
     Given a fleet of 1 node with 8 GPUs each
     And fairness over time with a window of 24 hours and k 1
     And a scheduling period of 1 minute
@@ -84,7 +84,7 @@ Feature: No workload with a right to GPUs starves
     Then eventually within 5 minutes queue "late" has at least 5 running pods
 
   @time-based-fairness @virtual-time
-  Scenario: A scheduler that is restarted remembers who used the fleet
+  Scenario: A restarted scheduler remembers the usage of each queue
     Given a fleet of 1 node with 8 GPUs each
     And fairness over time with a window of 24 hours and k 1
     And a scheduling period of 1 minute
@@ -104,7 +104,7 @@ Feature: No workload with a right to GPUs starves
     Then eventually within 5 minutes queue "late" has at least 5 running pods
 
   @time-based-fairness @virtual-time
-  Scenario: What was used many half-lives ago is forgotten
+  Scenario: Usage of many half-lives ago is forgotten
     Given a fleet of 1 node with 8 GPUs each
     And fairness over time with a window of 48 hours and k 1
     And past use counts for half after 1 hour

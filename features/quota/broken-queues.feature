@@ -66,7 +66,7 @@ Feature: An unusable queue says why, and other queues are scheduled
     Then pod "lost" is pending because "limit" and stays so for 5 cycles
     And an event of queue "bare" says "0"
 
-  Scenario: Guarantees above the fleet's capacity are told to the user and over-commit nothing
+  Scenario: Quotas above the fleet's capacity raise a warning and over-commit nothing
     Given these queues:
       | queue | quota |
       | big-a | 6     |

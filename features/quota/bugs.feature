@@ -60,7 +60,7 @@ Feature: A queue is charged once for what its pods hold, and no longer
     And queue "right" has a fair share of 4 GPUs
 
   @bug-kueue-11139
-  Scenario: Requests whose sum is beyond 64 bits do not wrap into nothing
+  Scenario: Requests whose sum exceeds 64 bits do not wrap to zero
     When this manifest is applied:
       """yaml
       apiVersion: v1

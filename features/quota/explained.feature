@@ -7,7 +7,7 @@ Feature: Why a workload is pending, and what would let it run
     Given a fleet of 1 node with 8 GPUs each
     And a queue "team" with a quota of 2
 
-  Scenario: Work that may not borrow is told by how much to raise the quota, and runs then
+  Scenario: The explanation of non-preemptible work says how much quota it needs, and that quota lets it run
     Given these workloads are submitted:
       | name  | kind | queue | pods | min | gpus | priority |
       | serve | job  | team  | 4    | 4   | 1    | build    |
@@ -18,21 +18,21 @@ Feature: Why a workload is pending, and what would let it run
     When the quota of queue "team" becomes 4
     Then job "serve" has 4 running pods
 
-  Scenario: A Deployment is told that it is no gang
+  Scenario: A Deployment's explanation says that it is not a gang
     Given these workloads are submitted:
       | name | kind       | queue | pods | gpus |
       | web  | deployment | team  | 3    | 1    |
     Then deployment "web" has 2 running and 1 pending pods
     And the explanation of deployment "web" says "web is not a gang"
 
-  Scenario: Work that is too large is told which nodes are too small
+  Scenario: The reason of a workload that is too large names the nodes that are too small
     Given these workloads are submitted:
       | name | kind | queue | pods | gpus |
       | wide | gang | team  | 1    | 9    |
     Then gang "wide" has 1 pending pod and stays so for 5 cycles
     And the explanation of gang "wide" says "node-1"
 
-  Scenario: A label that nobody could grant is explained as it is told
+  Scenario: The explanation of an invalid label equals the message on the pod
     When these workloads are submitted:
       | name | kind       | queue | pods | gpus | labels                             |
       | web  | deployment | team  | 1    | 1    | kai.scheduler/preemptibility=maybe |

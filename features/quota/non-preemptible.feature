@@ -9,7 +9,7 @@ Feature: Non-preemptible work stays inside the quota
       | team-a     | department | 8     |
       | team-b     | department | 8     |
 
-  Scenario: Non-preemptible work over quota waits and is told by how much
+  Scenario: Non-preemptible work over quota waits, and its reason says by how much
     When 10 non-preemptible pods "serve" with 1 GPU each are submitted to queue "team-a"
     Then queue "team-a" has 8 running and 2 pending pods and stays so for 5 cycles
     And queue "team-a" is pending because "Non-preemptible workload is over quota. Workload requested 1 GPUs, but team-a quota is 8 GPUs, while 8 GPUs are already allocated for non-preemptible pods. Use a preemptible workload to go over quota."
@@ -28,13 +28,13 @@ Feature: Non-preemptible work stays inside the quota
     And 8 pods "batch" with 1 GPU each are submitted to queue "team-a"
     Then queue "team-a" has 16 running and no pending pods
 
-  Scenario: A larger quota lets it in
+  Scenario: A larger quota admits it
     Given 10 non-preemptible pods "serve" with 1 GPU each are submitted to queue "team-a"
     And queue "team-a" has 8 running and 2 pending pods
     When the quota of queue "team-a" becomes 9
     Then eventually within 10 seconds queue "team-a" has 9 running and 1 pending pods and stays so for 5 cycles
 
-  Scenario: A quota lowered below use evicts nobody and lets nothing in
+  Scenario: A quota lowered below usage evicts no pod and admits none
     Given 8 non-preemptible pods "serve" with 1 GPU each are submitted to queue "team-a"
     And queue "team-a" has 8 running pods
     When the quota of queue "team-a" becomes 4

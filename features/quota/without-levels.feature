@@ -23,7 +23,7 @@ Feature: Settings ignore the tree of queues or all quotas
       | true  | 2       | 4       |
       | false | 4       | 2       |
 
-  Scenario: Where queues stand side by side, one without a parent is none
+  Scenario: In a flat hierarchy a queue without a parent is ignored
     Given the scheduler's configuration:
       """yaml
       fullHierarchyFairness: false

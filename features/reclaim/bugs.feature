@@ -1,8 +1,8 @@
 @reclaim
-Feature: GPUs are reclaimed once, and for a job that runs
+Feature: GPUs are reclaimed once, for a job that then runs
 
   @bug-volcano-4947
-  Scenario: Who was reclaimed from does not take the room back before the owner has it
+  Scenario: A victim of reclaim does not retake the GPUs before the owner has them
     Given a fleet of 1 node with 8 GPUs each
     And these queues:
       | queue | quota |
@@ -21,7 +21,7 @@ Feature: GPUs are reclaimed once, and for a job that runs
     And deployment "one" is pending
 
   @bug-kueue-13662
-  Scenario: Room that frees before the rest is kept for whom it was reclaimed
+  Scenario: GPUs that become free early are kept for the pod they were reclaimed for
     Given a fleet of 1 node with 5 GPUs each
     And these queues:
       | queue    | quota |
@@ -41,7 +41,7 @@ Feature: GPUs are reclaimed once, and for a job that runs
     And gang "whole" is running
 
   @bug-kueue-6947
-  Scenario: A head that fits nowhere keeps neither the one behind it waiting nor evicts for ever
+  Scenario: A head of line that fits nowhere neither blocks the next job nor evicts for ever
     Given a fleet of 1 node with 3 GPUs each
     And these queues:
       | queue | quota |
@@ -60,7 +60,7 @@ Feature: GPUs are reclaimed once, and for a job that runs
     And for 10 minutes 1 pod of the cluster was evicted
 
   @bug-volcano-4648
-  Scenario: Nobody is evicted for pods that would still not get along
+  Scenario: No pod is evicted for pods whose anti-affinity would still not be satisfied
     Given a fleet of 2 nodes with 8 GPUs each
     And these queues:
       | queue    | quota |

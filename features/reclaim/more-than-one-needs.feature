@@ -4,7 +4,7 @@ Feature: GPUs freed beyond the need of the reclaiming job go to other jobs
   Background:
     Given a fleet of 1 node with 8 GPUs each
 
-  Scenario: A lent gang leaves for the first of several jobs of the owner
+  Scenario: A borrowing gang is evicted for the first of the owner's jobs
     Given these queues:
       | queue    | quota |
       | owner    | 8     |
@@ -17,7 +17,7 @@ Feature: GPUs freed beyond the need of the reclaiming job go to other jobs
     Then eventually within 2 minutes queue "owner" has 4 running pods and stays so for 5 cycles
     And 8 pods of queue "borrower" were evicted
 
-  Scenario: Only as many large pods leave as the owner's small ones need
+  Scenario: Only as many large pods are evicted as the owner's small pods need
     Given these queues:
       | queue    | quota |
       | owner    | 8     |

@@ -34,7 +34,7 @@ Feature: Reclaimed GPUs are not reclaimed back
     And for 10 minutes gang "two" has 4 running pods
     And 4 pods of the cluster were evicted
 
-  Scenario: Nobody is evicted for a job that would still not fit
+  Scenario: No pod is evicted for a job that would still not fit
     Given a fleet of 2 nodes with 8 GPUs each
     And these queues:
       | queue    | quota |

@@ -17,7 +17,7 @@ Feature: The owner returns and gets its share back
     And queue "borrower" has 27 running pods
     And the events match their snapshot
 
-  Scenario: Free room is used before anybody is evicted
+  Scenario: Free GPUs are used before any pod is evicted
     Given 27 pods "borrowed" with 1 GPU each are submitted to queue "borrower"
     And queue "borrower" has 27 running pods
     When 5 pods "owned" with 1 GPU each are submitted to queue "owner"

@@ -133,7 +133,7 @@ Feature: A scheduler that crashes loses and repeats nothing
     And pod "late" is pending because "didn't have enough resources: GPUs"
     And pod "slow" has 16 running pods
 
-  Scenario: What happened while no scheduler ran is known to the next
+  Scenario: A new scheduler learns what happened while none ran
     Given 16 pods "a" with 1 GPU each are submitted to queue "guests"
     And pod "a" is running
     And 8 pods "b" with 1 GPU each are submitted to queue "guests"

@@ -7,7 +7,7 @@ Feature: A pod that cannot be grouped does not block other pods
       | queue    | quota |
       | training | 8     |
 
-  Scenario: A pod group that the API server refuses concerns its own pods alone
+  Scenario: A PodGroup that the API server refuses affects its own pods only
     When this manifest is applied:
       """yaml
       apiVersion: v1
@@ -27,7 +27,7 @@ Feature: A pod that cannot be grouped does not block other pods
     And pod "odd" is pending because "cannot be put into a PodGroup: PodGroup pg-odd"
     And pod "odd" is pending because "must be no more than 63"
 
-  Scenario: A job that is mended starts with the pods that it has
+  Scenario: A corrected Job starts with the pods that it has
     When this manifest is applied:
       """yaml
       apiVersion: batch/v1

@@ -62,7 +62,7 @@ Feature: Malformed objects are reported and do not block others
       | subGroups            | [{name: a, parent: b}, {name: b, parent: a}]                 |
       | subGroups            | [{name: a, minMember: 1, parent: nobody}]                    |
 
-  Scenario: A pod that names a sub-group which its group has not is told so
+  Scenario: A pod that names an unknown sub-group gets a message
     Given these workloads are submitted:
       | name | kind | queue    | gpus | sub-groups        |
       | ray  | gang | training | 1    | head 1, workers 3 |
@@ -83,7 +83,7 @@ Feature: Malformed objects are reported and do not block others
     Then pod "stray" is pending because "PodGroup ray has no sub-group tail, named in label kai.scheduler/subgroup-name"
     And pod "ray-head-0" is running
 
-  Scenario: A Job whose minimum is no number is told so and the rest runs
+  Scenario: A Job whose minimum is not a number gets a message, and other workloads run
     Given these workloads are submitted:
       | name | kind | queue    | pods | gpus |
       | good | job  | training | 2    | 1    |
@@ -109,7 +109,7 @@ Feature: Malformed objects are reported and do not block others
     And job "bad" has 2 pending pods and stays so for 5 cycles
     And job "bad" is pending because "kai.scheduler/batch-min-member"
 
-  Scenario: A workload without a queue is told which label names one
+  Scenario: The reason of a workload without a queue names the queue label
     Given 1 pod "good" with 1 GPU each is submitted to queue "training"
     When these workloads are submitted:
       | name | kind | pods | gpus |
@@ -117,7 +117,7 @@ Feature: Malformed objects are reported and do not block others
     Then job "lost" is pending because "default-queue"
     And pod "good" has 1 running pod
 
-  Scenario: A pod group that is mended lets its pods run
+  Scenario: Pods run after their PodGroup is corrected
     Given this manifest is applied:
       """yaml
       apiVersion: scheduling.run.ai/v2alpha2
@@ -146,7 +146,7 @@ Feature: Malformed objects are reported and do not block others
     Then pod "bad-0" has 1 running pod
 
   @quota @gang
-  Scenario: What runs of a pod group that becomes unreadable stays charged to its queue, and no more of it starts
+  Scenario: Running pods of a PodGroup that becomes invalid stay charged to their queue, and no more start
     Given these queues:
       | queue   | quota | limit |
       | limited | 2     | 2     |

@@ -8,7 +8,7 @@ Feature: Nodes are added and removed while pods run
       | training | 24    |
 
   @virtual-time
-  Scenario: A gang moves on when a node dies under it
+  Scenario: A gang restarts elsewhere when one of its nodes fails
     Given the manifest "gang/patient-job.yaml" is applied
     And job "train" has 16 running pods
     And job "train" is on 2 nodes
@@ -19,7 +19,7 @@ Feature: Nodes are added and removed while pods run
     And the placement matches its snapshot
 
   @virtual-time
-  Scenario: Nothing is placed on a node that does not answer
+  Scenario: No pod is placed on a node that is not ready
     Given node "node-1" dies
     And 2 minutes pass
     When 20 pods "work" with 1 GPU each are submitted to queue "training"
@@ -43,7 +43,7 @@ Feature: Nodes are added and removed while pods run
     And the placement matches its snapshot
 
   @bug-kubernetes-94437
-  Scenario: A deleted node is no room and no reason
+  Scenario: A deleted node has no capacity and appears in no reason
     Given 16 pods "old" with 1 GPU each are submitted to queue "training"
     And pod "old" is running
     And pod "old" is on 2 nodes
@@ -95,7 +95,7 @@ Feature: Nodes are added and removed while pods run
     Then pod "late" has 18 running pods
 
   @virtual-time
-  Scenario: A drained node's gang starts again whole elsewhere
+  Scenario: The gang of a drained node restarts whole elsewhere
     Given the manifest "gang/patient-job.yaml" is applied
     And job "train" has 16 running pods
     And job "train" is on 2 nodes
@@ -103,7 +103,7 @@ Feature: Nodes are added and removed while pods run
     Then eventually within 5 minutes job "train" has 16 running pods
     And job "train" is not on node "node-1"
 
-  Scenario: What a budget protects leaves a drained node when others have taken its place
+  Scenario: A pod that a budget protects leaves a drained node after its replacement runs
     Given this manifest is applied:
       """yaml
       apiVersion: policy/v1
@@ -119,7 +119,7 @@ Feature: Nodes are added and removed while pods run
     Then queue "training" has 8 running pods
     And workload "web" is not on node "node-1"
 
-  Scenario: A taint that nobody tolerates empties the node
+  Scenario: A NoExecute taint that no pod tolerates empties the node
     Given 24 pods "work" with 1 GPU each are submitted to queue "training"
     And pod "work" is running
     When node "node-3" is tainted with "gpu=broken:NoExecute"

@@ -19,7 +19,7 @@ Feature: Pods are created and deleted during scheduling
     Then eventually within 10 seconds pod "next" has 3 running pods
     And now pod "slow" has 5 starting pods
 
-  Scenario: A waiting pod that comes again under its name is a new pod
+  Scenario: A waiting pod that is recreated under its name is a new pod
     Given 8 pods "work" with 1 GPU each are submitted to queue "training"
     And pod "work" is running
     And 3 pods "next" with 1 GPU each are submitted to queue "training"
@@ -32,7 +32,7 @@ Feature: Pods are created and deleted during scheduling
     Then pod "next" has 3 running pods and stays so for 5 cycles
     And queue "training" uses 8 GPUs
 
-  Scenario: A running pod that comes again under its name is a new pod
+  Scenario: A running pod that is recreated under its name is a new pod
     Given 8 pods "work" with 1 GPU each are submitted to queue "training"
     And pod "work" is running
     When 8 pods of pod "work" are deleted
@@ -41,7 +41,7 @@ Feature: Pods are created and deleted during scheduling
     Then pod "work" has 8 running pods and stays so for 5 cycles
     And queue "training" uses 8 GPUs
 
-  Scenario: Pods that are submitted again while the old ones leave come when those are gone
+  Scenario: Pods that are resubmitted while the old ones terminate start when those are gone
     Given these workloads are submitted:
       | name | kind | queue    | pods | gpus | termination | grace |
       | work | gang | training | 8    | 1    | 20s         | 60    |
@@ -72,7 +72,7 @@ Feature: Pods are created and deleted during scheduling
     And queue "training" uses 8 GPUs
 
   @virtual-time
-  Scenario: A pod that does not leave keeps its room and is waited for
+  Scenario: A pod that does not terminate keeps its GPUs, and the scheduler waits for it
     Given these workloads are submitted:
       | name  | kind | queue    | pods | gpus | grace | termination |
       | stuck | pod  | training | 8    | 1    | 3600  | 1h          |
@@ -82,7 +82,7 @@ Feature: Pods are created and deleted during scheduling
     Then for 40 minutes pod "next" has 4 pending pods
     And after 15 minutes pod "next" has 4 running pods
 
-  Scenario: Pods of another scheduler take room and are left alone
+  Scenario: Pods of another scheduler take capacity and are not evicted
     Given these workloads are submitted:
       | name    | kind | queue    | pods | gpus | scheduler         | node   |
       | foreign | pod  |          | 5    | 1    | another-scheduler | node-1 |
@@ -94,7 +94,7 @@ Feature: Pods are created and deleted during scheduling
     And pod "unseen" has 1 pending pod
     And no pods of the cluster were evicted
 
-  Scenario: Pods that come with a node are their queue's, too
+  Scenario: Pods that arrive bound to a node are charged to their queue
     When these workloads are submitted:
       | name | kind | queue    | pods | gpus | node   |
       | own  | pod  | training | 2    | 1    | node-1 |

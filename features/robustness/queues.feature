@@ -8,7 +8,7 @@ Feature: Queues are created and deleted while they have workloads
       | department |            | 8     |
       | training   | department | 8     |
 
-  Scenario: A queue that is deleted lets its pods run and its waiting pods know
+  Scenario: Pods of a deleted queue keep running, and its waiting pods get a reason
     Given 10 pods "work" with 1 GPU each are submitted to queue "training"
     And pod "work" has 8 running and 2 pending pods
     When queue "training" is deleted

@@ -25,7 +25,7 @@ Feature: Webhooks reject objects that the scheduler could not use
     When 2 pods "work" with 1 GPU each are submitted to queue "training"
     Then pod "work" has 2 running pods
 
-  Scenario: A queue that says nothing of resources is refused
+  Scenario: A queue without resources is refused
     Then this manifest is refused with "Queue silent: spec.resources: got nothing":
       """yaml
       apiVersion: scheduling.run.ai/v2
@@ -35,7 +35,7 @@ Feature: Webhooks reject objects that the scheduler could not use
       """
     And queue "training" uses 0 GPUs
 
-  Scenario: A share of more than a GPU is refused, and a share of one runs
+  Scenario: A fraction above one GPU is refused, and a fraction of one runs
     Then this manifest is refused with 'annotation gpu-fraction: got "1.5"':
       """yaml
       apiVersion: v1
@@ -52,7 +52,7 @@ Feature: Webhooks reject objects that the scheduler could not use
       """
     Then pod "modest" has 1 running pod
 
-  Scenario: A pod of another scheduler is none of its business
+  Scenario: Pods of another scheduler are ignored
     When this manifest is applied:
       """yaml
       apiVersion: v1
@@ -62,7 +62,7 @@ Feature: Webhooks reject objects that the scheduler could not use
       """
     Then pod "foreign" has 1 pending pod
 
-  Scenario: A gang is grouped and runs while its pod group is judged
+  Scenario: A gang is grouped and runs while webhooks validate its PodGroup
     When a gang "train" of 4 pods with 2 GPUs each is submitted to queue "training"
     Then gang "train" has 4 running pods
     And queue "training" uses 8 GPUs

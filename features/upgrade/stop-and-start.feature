@@ -10,7 +10,7 @@ Feature: A new version takes over from one that has stopped
       | services | company | 8     |       |
       | capped   | company | 2     | 2     |
 
-  Scenario: Running work is not touched, and work that waits is told why as before
+  Scenario: Running pods are not touched, and waiting pods keep their reasons
     Given a gang "train" of 4 pods with 2 GPUs each is submitted to queue "training"
     And 10 pods "serve" with 1 GPU each are submitted to queue "services"
     And 4 pods "capped" with 1 GPU each are submitted to queue "capped"
@@ -32,7 +32,7 @@ Feature: A new version takes over from one that has stopped
     And no pods of the cluster were evicted
     And the placement matches its snapshot
 
-  Scenario Outline: A gang that the old version left at write <write> is finished, beside work that came meanwhile
+  Scenario Outline: A gang that the old version left at write <write> is completed, and newer workloads start
     Given the scheduler dies before its write number <write>
     When a gang "train" of 4 pods with 2 GPUs each is submitted to queue "training"
     And 1 minute passes
@@ -54,7 +54,7 @@ Feature: A new version takes over from one that has stopped
       | 8     |
       | 10    |
 
-  Scenario: Queue status is that of the pods, whatever happened while nobody kept it
+  Scenario: Queue status equals the pods, whatever happened while no controller ran
     Given 8 pods "serve" with 1 GPU each are submitted to queue "services"
     And pod "serve" has 8 running pods
     And 8 pods "learn" with 1 GPU each are submitted to queue "training"
@@ -81,7 +81,7 @@ Feature: A new version takes over from one that has stopped
     And 8 pods of queue "services" were evicted for gang "train"
     And 8 pods of queue "services" were evicted
 
-  Scenario: There and back again, and again, nothing changes
+  Scenario: Upgrading and downgrading twice changes nothing
     Given a gang "train" of 4 pods with 2 GPUs each is submitted to queue "training"
     And 16 pods "serve" with 1 GPU each are submitted to queue "services"
     And queue "company" has 20 running pods

@@ -23,7 +23,7 @@ use schedlab_scheduler::logging;
 
 use crate::cli::{Cli, Command};
 use crate::exit::ExitStatus;
-use schedlab_conformance::features::Diagnostics;
+use schedlab_conformance::report::Diagnostics;
 
 pub use cases::cases;
 pub use check::{check, list};

@@ -224,7 +224,7 @@ fn malformed_tables_are_rejected() {
     features/f.feature:4: duplicate column `queue` in this table
     features/f.feature:4: got column `qouta`, expected one of queue, parent, quota, weight, limit, priority, cpu quota, cpu weight, cpu limit, memory quota, memory weight, memory limit, reclaim min runtime, preempt min runtime
     features/f.feature:4: got no row below this header, expected one or more
-    features/f.feature:3: this step needs a table below it; its columns are pool, nodes, gpus, gpu model, gpu memory, cpu, memory, pods, labels, taints
+    features/f.feature:3: this step needs a table below it; its columns are pool, nodes, gpus, gpu model, gpu memory, gpus by, cpu, memory, pods, labels, taints
     ");
 }
 

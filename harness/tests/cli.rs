@@ -414,6 +414,14 @@ fn cases_with_several_rounds_also_run_through_the_scheduler_process() {
 }
 
 #[test]
+fn cases_of_fractions_sub_groups_and_pods_that_no_eviction_helps_pass() {
+    let lab = Lab::from_fixture("cases");
+    let run = lab.run(&["cases", "scheduling"]);
+    assert_eq!(run.code, 0, "{}", run.all());
+    assert!(run.stdout.ends_with("\n14 passed, 0 failed, 0 not applicable\n"), "{}", run.stdout);
+}
+
+#[test]
 fn a_malformed_case_is_reported_with_its_file_and_field() {
     let lab = Lab::from_fixture("cases");
     let text = lab.read("recorded/packing.json").replace("\"allocate\"", "\"advertise\"");

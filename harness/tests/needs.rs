@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
-use schedlab_conformance::diff::ExpectedDifferences;
+use schedlab_conformance::compare::ExpectedDifferences;
 use schedlab_conformance::features::{Case, VIRTUAL_TIME, WEBHOOKS, load_text};
 
 /// Scenarios that need virtual time for a reason that their steps do not show: the beginning of the
@@ -15,7 +15,7 @@ const TIME_SENSITIVE_SCENARIOS: &[(&str, &str)] = &[
         "a real Job controller needs time for the next wave, and other pods can get the GPUs meanwhile",
     ),
     (
-        "A drained node's gang starts again whole elsewhere",
+        "The gang of a drained node restarts whole elsewhere",
         "a real Job controller creates no new pod for ten minutes after eight evictions",
     ),
     (
@@ -28,8 +28,8 @@ const TIME_SENSITIVE_SCENARIOS: &[(&str, &str)] = &[
     ),
     ("Pods with CPUs of their own go where one zone has them", NUMA_REASON),
     ("Devices of two zones are not given to one pod", NUMA_REASON),
-    ("What is told of a zone later counts from then on", NUMA_REASON),
-    ("What is foretold of zones goes with requests for bindings, too", NUMA_REASON),
+    ("A NodeResourceTopology that changes counts from then on", NUMA_REASON),
+    ("Predicted NUMA zones also hold with BindRequests", NUMA_REASON),
 ];
 
 const NUMA_REASON: &str =
@@ -44,7 +44,7 @@ fn cases() -> std::io::Result<Vec<Case>> {
             let text = std::fs::read_to_string(&path)?;
             let shown = path.strip_prefix(&root).unwrap_or(&path).display().to_string();
             cases.extend(
-                load_text(&shown, &text, schedlab_conformance::catalogue::is_step)
+                load_text(&shown, &text, schedlab_conformance::steps::catalogue::is_step)
                     .map_err(std::io::Error::other)?,
             );
         }
@@ -109,7 +109,7 @@ fn each_expected_cluster_difference_is_a_scenario() {
 /// The only case of a scenario with these steps.
 fn case(steps: &str) -> Case {
     let text = format!("Feature: f\n  Scenario: s\n{steps}");
-    load_text("f.feature", &text, schedlab_conformance::catalogue::is_step)
+    load_text("f.feature", &text, schedlab_conformance::steps::catalogue::is_step)
         .expect("the text is a feature")
         .remove(0)
 }
@@ -135,8 +135,12 @@ fn manifest_files_of_steps_are_inspected() {
     let text = "Feature: f\n  Scenario: s\n    When the manifest \"FILE\" is applied\n";
     let makes_jobs = |name: &str| {
         let shown = file.display().to_string();
-        load_text(&shown, &text.replace("FILE", name), schedlab_conformance::catalogue::is_step)
-            .expect("the text is a feature")[0]
+        load_text(
+            &shown,
+            &text.replace("FILE", name),
+            schedlab_conformance::steps::catalogue::is_step,
+        )
+        .expect("the text is a feature")[0]
             .creates_jobs()
     };
     assert!(makes_jobs("lab/exercise-d-gang.yaml"));
@@ -196,9 +200,12 @@ fn quoted_kai_messages_need_kai_words_also_in_snapshots() {
     ] {
         let file = features.join(file);
         let text = std::fs::read_to_string(&file).expect("the feature exists");
-        let cases =
-            load_text(&file.display().to_string(), &text, schedlab_conformance::catalogue::is_step)
-                .expect("the text is a feature");
+        let cases = load_text(
+            &file.display().to_string(),
+            &text,
+            schedlab_conformance::steps::catalogue::is_step,
+        )
+        .expect("the text is a feature");
         let found =
             cases.iter().find(|case| case.name.starts_with(name)).expect("the scenario exists");
         assert_eq!(needs(found), quotes, "{name}");

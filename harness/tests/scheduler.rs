@@ -25,6 +25,8 @@ mod lab;
 mod leader;
 #[path = "scheduler/malformed.rs"]
 mod malformed;
+#[path = "scheduler/owner_changes.rs"]
+mod owner_changes;
 #[path = "scheduler/owners.rs"]
 mod owners;
 #[path = "scheduler/replay.rs"]

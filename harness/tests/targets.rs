@@ -63,9 +63,9 @@ fn kube_scheduler_passes_what_its_capabilities_cover_and_skips_the_rest() {
         "A claim made from a template gets a GPU, and its pod runs where that is",
         "Labels of a volume say in which zones it can be used",
         "So a pod that needs a whole node finds none",
-        "Nobody is evicted for devices, whatever the priorities are",
-        "A shared claim is allocated once, with what its driver is to know",
-        "A claim that nobody uses is given back where it keeps a pod off its node",
+        "No pod is evicted for devices, whatever the priorities are",
+        "A shared claim is allocated once, with the configuration for its driver",
+        "An unused claim is deallocated if it keeps a pod off its node",
     ] {
         let case = case(&all, name);
         assert_eq!(case.outcome, "passed", "{name}: {}", case.reason);
@@ -73,8 +73,8 @@ fn kube_scheduler_passes_what_its_capabilities_cover_and_skips_the_rest() {
     for (name, reason) in [
         ("A jobset is one gang", "kube-scheduler lacks gang, podgrouper"),
         ("A gang runs in part", "kube-scheduler lacks gang"),
-        ("A node dies under a gang", "it needs virtual time (@virtual-time)"),
-        ("A claim that one pod at a time may have is used by one after the other", LACKS_KAI_WORDS),
+        ("A gang loses a node", "it needs virtual time (@virtual-time)"),
+        ("A ReadWriteOncePod claim is used by one pod after the other", LACKS_KAI_WORDS),
         ("A node that is deleted and added again under its name starts clean", LACKS_KAI_WORDS),
     ] {
         let case = case(&all, name);

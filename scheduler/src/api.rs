@@ -16,6 +16,9 @@ use tracing::{Instrument as _, debug, debug_span};
 
 use crate::logging::millis;
 
+/// Part of the message of the API server when it cannot call a webhook.
+const WEBHOOK_FAILURE: &str = "failed calling webhook";
+
 /// Why a request failed.
 #[derive(Debug, Error)]
 pub(crate) enum ApiError {
@@ -47,6 +50,8 @@ impl From<kube::Error> for ApiError {
                     409 => Self::Conflict(message),
                     410 => Self::Gone(message),
                     400..=499 => Self::Refused(message),
+                    // Webhooks are called before anything is written.
+                    500 if message.contains(WEBHOOK_FAILURE) => Self::Refused(message),
                     _ => Self::OutcomeUnknown(kube::Error::Api(status)),
                 }
             }

@@ -37,7 +37,7 @@ use crate::{
     snapshot_builder::BuiltSnapshot,
 };
 
-pub(crate) use events::{Event, EventType, InvolvedObject};
+pub(crate) use events::{Event, EventType, InvolvedObject, fnv1a};
 use evictions::EvictionGroupSizes;
 use pending_messages::MessageCache;
 pub(crate) use placements::shared_gpu_labels;
@@ -77,6 +77,8 @@ pub(crate) struct Applier {
     refused: BTreeMap<ObjectKey, String>,
     /// Messages for pods that are held until their volumes or devices are ready.
     held_messages: BTreeMap<ObjectKey, String>,
+    /// Pods that have a node and wait for their volumes, since when.
+    waiting_for_volumes: BTreeMap<ObjectKey, Time>,
     /// Names of the `Pipelined` events that were written, by pod.
     reported_pipelined: BTreeMap<ObjectKey, String>,
     /// Names of the warning events that were written.
@@ -115,6 +117,7 @@ impl Applier {
             Default::default();
         let (flavor, limiter) = (config.flavor, WriteLimiter::with_limit(config.writes_at_once));
         let (needs_recovery, binding_times) = (true, Vec::new());
+        let waiting_for_volumes = BTreeMap::new();
         let grace = config.eviction_grace.map(|grace| grace.as_secs_f64().ceil());
         #[expect(clippy::cast_possible_truncation, reason = "saturates, as is meant")]
         let grace_secs = grace.map(|grace| grace as i64);
@@ -133,6 +136,7 @@ impl Applier {
             bound,
             refused,
             held_messages,
+            waiting_for_volumes,
             reported_pipelined,
             reported_warnings,
             grouping_grace,

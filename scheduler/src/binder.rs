@@ -25,12 +25,14 @@ use tracing::{Instrument as _, debug, info, info_span, warn};
 
 use crate::{
     api::{ApiClient, ApiError},
+    apply::volumes::VOLUME_BIND_TIMEOUT,
+    cache::bind_backoff,
     concurrency::WriteLimiter,
     config::{Clock, Config, RunUntil},
     logging::millis,
     progress::Progress,
     records::ObjectKey,
-    watch::{Kind, WatchEvent, Watches},
+    watch::{Kind, WatchEvent, Watched as _, Watches},
 };
 
 use attempt::{Attempt, AttemptOutcome};
@@ -48,12 +50,6 @@ const BURST_DELAY: Duration = Duration::from_millis(20);
 
 /// Delay after an unconfirmed API request, and while an attempt waits for other controllers.
 const RETRY_DELAY: Duration = Duration::from_secs(1);
-
-/// Maximum backoff between two attempts.
-const BACKOFF_MAX: Duration = Duration::from_mins(5);
-
-/// Time limit for the binding of volumes, as in KAI.
-const VOLUME_BIND_TIMEOUT: Duration = Duration::from_mins(2);
 
 /// Executes requests until the future is dropped; with [`RunUntil::FirstCycle`] for one round.
 ///
@@ -313,7 +309,9 @@ impl Binder {
                 self.retry_at.remove(key);
                 self.upsert(&object);
                 if let Some(request) = self.requests.get(key) {
-                    self.retry_at.insert(key.clone(), now + backoff(request.failed_attempts));
+                    let failures = u32::try_from(request.failed_attempts).unwrap_or(0);
+                    let backoff = bind_backoff(failures);
+                    self.retry_at.insert(key.clone(), now + backoff);
                 }
             }
             // It was deleted with its pod.
@@ -339,22 +337,5 @@ fn log_attempt(attempt: &Result<AttemptOutcome, ApiError>, duration: Duration) {
             warn!(error, duration_ms, "pod not bound");
         }
         Err(error) => warn!(%error, duration_ms, "pod not bound"),
-    }
-}
-
-/// 1 s after the first failure, 2 s after the second, and so on.
-fn backoff(attempts: i32) -> Duration {
-    let doubled = u32::try_from(attempts).unwrap_or(0).saturating_sub(1).min(16);
-    Duration::from_secs(1 << doubled).min(BACKOFF_MAX)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn backoff_doubles_up_to_a_maximum() {
-        let secs = [1, 2, 3, 4, 9, 10, 1000, i32::MAX, -1].map(|at| backoff(at).as_secs());
-        assert_eq!(secs, [1, 2, 4, 8, 256, 300, 300, 300, 1]);
     }
 }

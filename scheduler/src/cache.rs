@@ -6,6 +6,7 @@
 //! `snapshot_builder` makes of it.
 
 mod assume;
+mod bind_backoff;
 mod bind_failures;
 mod bind_request;
 mod config_maps;
@@ -29,14 +30,18 @@ use schedlab_scheduler_core::model::{
     DisruptionBudget, LabelMismatch, Labels, Name, PodShape, Topology,
 };
 
-pub(crate) use bind_failures::{BINDING_ERROR, BindFailure};
+use bind_backoff::BindBackoffs;
+pub(crate) use bind_backoff::bind_backoff;
+pub(crate) use bind_failures::{BINDING_ERROR, BindFailure, remedy as bind_failure_remedy};
 pub(crate) use bind_request::BindRequestRecord;
 use config_maps::ConfigMaps;
-pub(crate) use group::{GroupResources, PodGroupRecord, SchedulingAttempts, is_failed_attempt};
+pub(crate) use group::{
+    DERIVED_SPEC_ANNOTATION, GroupResources, PodGroupRecord, SchedulingAttempts, is_failed_attempt,
+};
 pub(crate) use node::NodeRecord;
 pub(crate) use queue::{QueueRecord, ReportedQueueStatus};
 use shared_gpus::SharedGpus;
-pub(crate) use shared_gpus::{RESERVATION_PREFIX, idle_reservations_message};
+pub(crate) use shared_gpus::idle_reservations_message;
 pub(crate) use volumes::VolumeCache;
 
 use crate::{
@@ -115,6 +120,7 @@ pub(crate) struct ClusterCache {
     /// Pods of this scheduler by the pod group that they name.
     pub(crate) members: BTreeMap<ObjectKey, BTreeSet<Name>>,
     pub(crate) changes: Changes,
+    bind_backoffs: BindBackoffs,
     shared_gpus: SharedGpus,
     shapes: BTreeSet<Arc<PodShape>>,
     /// Counts the changes on which a decision may depend.
@@ -240,16 +246,19 @@ impl ClusterCache {
 
     fn everything_changed(&mut self) {
         self.revision += 1;
+        self.bind_backoffs.cluster_changed = true;
         self.changes.everything = true;
     }
 
     fn node_changed(&mut self, node: Name) {
         self.revision += 1;
+        self.bind_backoffs.cluster_changed = true;
         self.changes.nodes.insert(node);
     }
 
     fn namespaces_changed(&mut self) {
         self.revision += 1;
+        self.bind_backoffs.cluster_changed = true;
         self.changes.namespaces = true;
     }
 
@@ -307,7 +316,7 @@ impl ClusterCache {
     fn upsert_pod(&mut self, key: ObjectKey, mut record: PodRecord) {
         record.shape = self.intern(record.shape);
         if record.node.is_none()
-            && let Some((node, request)) = self.open_bind_request(&key, &record)
+            && let Some((node, request)) = self.find_open_bind_request(&key, &record)
         {
             (record.node, record.node_source) = (Some(node), NodeSource::BindRequest);
             if !request.gpu_groups.is_empty() {

@@ -18,10 +18,11 @@ use anyhow::{Context as _, anyhow};
 use clap::{Parser, Subcommand, ValueEnum};
 use futures::FutureExt as _;
 use kube::config::{KubeConfigOptions, Kubeconfig};
+use schedlab_api::crds;
 use schedlab_scheduler::{
     Binding, Clock, Component, Config, ConfigFile, Metrics, Progress,
     config::names,
-    crds, explain,
+    explain,
     health::{self, Health},
     leader_election::{ElectionConfig, LeaderState, lead},
     logging::LogFormat,

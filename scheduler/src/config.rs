@@ -30,9 +30,6 @@ pub use source::{ConfigSource, ConfigSourceError};
 
 use crate::{progress::Progress, trace::Trace, usage::UsageDatabase};
 
-/// Default label of node pools.
-pub(crate) const NODE_POOL_LABEL: &str = "kai.scheduler/node-pool";
-
 /// Returns the current time. A parameter, so that a scheduler can run on virtual time.
 pub type Clock = Arc<dyn Fn() -> jiff::Timestamp + Send + Sync>;
 

@@ -20,7 +20,7 @@ use crate::{
     podgrouper,
     snapshot_builder::{SnapshotBuilder, queue_problem},
     usage::{UsageHistory, UsageSource},
-    watch::{Kind, ResponseForm},
+    watch::{Kind, ResponseForm, Watched as _},
 };
 
 /// Output format of an explanation.

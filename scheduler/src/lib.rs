@@ -2,7 +2,6 @@
 //! [`run`] watches a cluster, builds a snapshot, lets the core compute a plan and applies that
 //! plan through the API. All state lives in the cluster: a restarted scheduler continues where
 //! its predecessor stopped. Scheduling decisions themselves are made in the core only.
-#![warn(clippy::missing_errors_doc)]
 
 pub mod admission;
 mod api;
@@ -11,7 +10,6 @@ mod binder;
 mod cache;
 mod concurrency;
 pub mod config;
-pub mod crds;
 mod dra;
 pub mod explain;
 mod karta;

@@ -2,12 +2,14 @@
 //! derives the group with [`rules`], creates or corrects the PodGroup, and then annotates the pod
 //! with its name. The annotation travels with the pod's Binding or with the status that reports
 //! why the pod is pending; if neither is written, it is a write of its own. Pods that already have
-//! the annotation are not touched, whoever set it.
+//! the annotation are not touched, whoever set it. A group follows its owners: when one of them
+//! changes, the group is derived again.
 
 mod defaults;
 mod desired_groups;
 mod karta_changes;
 mod mark_pods;
+mod owner_watches;
 mod rules;
 mod warnings;
 
@@ -15,14 +17,14 @@ use std::collections::BTreeMap;
 use std::mem;
 use std::time::Duration;
 
-use schedlab_api::Value;
+use schedlab_api::{Value, labels};
 use schedlab_scheduler_core::model::{Name, Time};
 
 use crate::{
     api::{ApiClient, ApiError, path},
     cache::ClusterCache,
     concurrency::WriteLimiter,
-    config::{Config, NODE_POOL_LABEL},
+    config::Config,
     karta::CycleBudget,
     parse::Malformed,
     records::{ObjectKey, Owner, PodRecord, Scheduler, parent_owner},
@@ -31,14 +33,17 @@ use defaults::{Defaults, DefaultsSource};
 use desired_groups::DesiredGroups;
 use karta_changes::PendingKartaChanges;
 pub(crate) use mark_pods::mark_pods;
+pub(crate) use owner_watches::OwnerEvent;
+use owner_watches::{OwnerResource, OwnerWatches};
 use rules::{GroupingContext, Member};
 pub(crate) use rules::{Link, annotation_fault};
 
-const POD_GROUP_API: &str = "scheduling.run.ai/v2alpha2";
-
-/// Time after which pods that could not be grouped are tried again. Owners are not watched, so a
-/// corrected owner causes no event.
+/// Time after which pods that could not be grouped are tried again, since the scheduler may not be
+/// allowed to watch their owners.
 const RETRY_PERIOD: Duration = Duration::from_mins(1);
+
+/// The most outdated groups that are derived again in one cycle. After a start all groups are.
+const OUTDATED_MAX: usize = 500;
 
 /// Maximum length of an owner chain; owners above are ignored.
 const OWNERS_MAX: usize = 16;
@@ -72,7 +77,6 @@ impl OwnerLookup {
 }
 
 /// The pod grouper, with its caches of API resources and owners.
-#[derive(Debug)]
 pub(crate) struct PodGrouper {
     /// Key of the label that assigns pods and nodes to node pools.
     pool_label: String,
@@ -97,6 +101,19 @@ pub(crate) struct PodGrouper {
     /// Workloads, by UID, of which one pod exceeded the per-pod budget. Their other pods would,
     /// too, and get the same error without an evaluation.
     over_budget: BTreeMap<Name, Malformed>,
+    /// The owners of all groups.
+    owner_watches: OwnerWatches,
+    /// Groups of an earlier pod grouper are known.
+    has_started: bool,
+}
+
+/// The groups that were derived again because their owners changed.
+#[derive(Default)]
+struct FollowedGroups {
+    /// Up to date once the desired groups are written.
+    groups: Vec<ObjectKey>,
+    /// Pods whose owner is invalid now, with the reason.
+    invalid: Vec<(ObjectKey, PodRecord, Malformed)>,
 }
 
 /// Which group a pod belongs to, if any.
@@ -113,7 +130,7 @@ enum GroupingResult {
 impl PodGrouper {
     pub(crate) fn new(config: &Config) -> Self {
         let pool = config.node_pool.as_ref();
-        let pool_label = pool.map_or(NODE_POOL_LABEL, |pool| &pool.label).to_owned();
+        let pool_label = pool.map_or(labels::NODE_POOL, |pool| &pool.label).to_owned();
         let defaults = DefaultsSource::new(config.default_priorities.clone());
         let (plurals, owners, in_other_pools, missing_groups, last_full_check) = Default::default();
         let (cycle_budget, over_budget) = (CycleBudget::new(), BTreeMap::new());
@@ -128,7 +145,19 @@ impl PodGrouper {
             has_deferred: false,
             cycle_budget,
             over_budget,
+            owner_watches: OwnerWatches::default(),
+            has_started: false,
         }
+    }
+
+    /// The next change of a watched owner.
+    pub(crate) async fn next_owner_event(&mut self) -> Option<OwnerEvent> {
+        self.owner_watches.next().await
+    }
+
+    /// Handles a change of an owner. Returns whether a group must be derived again.
+    pub(crate) fn on_owner_event(&mut self, event: OwnerEvent) -> bool {
+        self.owner_watches.on_event(event)
     }
 
     /// Groups every pod that has no group yet, or whose group is gone. Groups of other node pools
@@ -162,11 +191,15 @@ impl PodGrouper {
         self.over_budget.clear();
         self.cycle_budget = CycleBudget::new();
         self.has_deferred = false;
+        if !mem::replace(&mut self.has_started, true) {
+            self.owner_watches.expect_changes(cache);
+        }
+        self.owner_watches.prune(cache);
         drop_outdated_failures(cache);
         let reported = self.take_failures_if_due(cache, now, changes);
         let (waiting, moving) = (self.pods_to_group(cache), changes.affected_pods(cache));
         warnings::emit(api, changes.warnings(cache).into_iter(), now, limiter).await;
-        if waiting.is_empty() && moving.is_empty() {
+        if waiting.is_empty() && moving.is_empty() && !self.owner_watches.has_outdated() {
             return Ok(());
         }
         let defaults = self.defaults.load(api, &cache.priority_classes, now).await?;
@@ -195,18 +228,13 @@ impl PodGrouper {
             }
         }
         // A pod that cannot be regrouped keeps its group.
-        let mut unmoved = Vec::new();
-        for (key, pod) in &moving {
-            // These are computed once per change, without a limit over all of them.
-            self.cycle_budget = CycleBudget::new();
-            match self.find_group(api, key, pod, cache, &defaults).await? {
-                GroupingResult::Member(member) => desired.move_to(key, pod, *member),
-                GroupingResult::Invalid(malformed) => {
-                    unmoved.push(UngroupedPod { key, pod, reason: malformed });
-                }
-                GroupingResult::Skipped | GroupingResult::Deferred => {}
-            }
-        }
+        let mut unmoved = self.move_pods(&moving, api, cache, &defaults, &mut desired).await?;
+        let followed = self.follow_owners(api, cache, &defaults, &mut desired).await?;
+        unmoved.extend(followed.invalid.iter().map(|(key, pod, reason)| UngroupedPod {
+            key,
+            pod,
+            reason: reason.clone(),
+        }));
         let (rejected, result) = desired.ensure(api, cache, limiter).await;
         let rejected =
             |(key, pod)| Some(UngroupedPod { key, pod, reason: rejected.get(key)?.clone() });
@@ -220,7 +248,75 @@ impl PodGrouper {
             cache.record_grouping_error(key.clone(), reason);
         }
         result?;
-        desired.mark(api, cache, limiter).await
+        desired.mark(api, cache, limiter).await?;
+        for group in &followed.groups {
+            self.owner_watches.settle(group);
+        }
+        Ok(())
+    }
+
+    /// Groups pods again after a Karta changed. Returns those that cannot be grouped.
+    async fn move_pods<'p>(
+        &mut self,
+        moving: &'p [(ObjectKey, PodRecord)],
+        api: &ApiClient,
+        cache: &ClusterCache,
+        defaults: &Defaults,
+        desired: &mut DesiredGroups,
+    ) -> Result<Vec<UngroupedPod<'p>>, ApiError> {
+        let mut unmoved = Vec::new();
+        for (key, pod) in moving {
+            // These are computed once per change, without a limit over all of them.
+            self.cycle_budget = CycleBudget::new();
+            match self.find_group(api, key, pod, cache, defaults).await? {
+                GroupingResult::Member(member) => desired.move_to(key, pod, *member),
+                GroupingResult::Invalid(malformed) => {
+                    unmoved.push(UngroupedPod { key, pod, reason: malformed });
+                }
+                GroupingResult::Skipped | GroupingResult::Deferred => {}
+            }
+        }
+        Ok(unmoved)
+    }
+
+    /// Derives groups again whose owners changed. A group whose owner is invalid stays as it is.
+    async fn follow_owners(
+        &mut self,
+        api: &ApiClient,
+        cache: &ClusterCache,
+        defaults: &Defaults,
+        desired: &mut DesiredGroups,
+    ) -> Result<FollowedGroups, ApiError> {
+        let outdated = self.owner_watches.outdated(OUTDATED_MAX);
+        self.has_deferred |= outdated.len() == OUTDATED_MAX;
+        let mut followed = FollowedGroups::default();
+        for group in outdated {
+            self.cycle_budget = CycleBudget::new();
+            let pods = cache.pods_of(&group).filter(|(_, pod)| pod.is_ours && may_be_grouped(pod));
+            let mut members = Vec::new();
+            for (key, pod) in pods {
+                let member = match self.find_group(api, &key, pod, cache, defaults).await? {
+                    GroupingResult::Member(member) if member.group.name == group.name => *member,
+                    GroupingResult::Invalid(malformed) => {
+                        followed.invalid.push((key, pod.clone(), malformed));
+                        break;
+                    }
+                    // The pod names a group that is not of its owners.
+                    GroupingResult::Member(_)
+                    | GroupingResult::Skipped
+                    | GroupingResult::Deferred => break,
+                };
+                let is_right = |record| member.is_written_to(record, pod);
+                // All other pods have the same owners.
+                if members.is_empty() && cache.groups.get(&group).is_some_and(is_right) {
+                    break;
+                }
+                members.push((key, pod, member));
+            }
+            desired.follow(members, cache.groups.get(&group));
+            followed.groups.push(group);
+        }
+        Ok(followed)
     }
 
     /// When to run again without an event: at once if pods were deferred, after [`RETRY_PERIOD`] if
@@ -234,14 +330,17 @@ impl PodGrouper {
     }
 
     /// Clears and returns the recorded grouping failures when they are due for a retry: after
-    /// [`RETRY_PERIOD`], or as soon as a Karta changed. Otherwise returns nothing.
+    /// [`RETRY_PERIOD`], or as soon as a Karta or an invalid owner changed. Otherwise returns
+    /// nothing.
     fn take_failures_if_due(
         &mut self,
         cache: &mut ClusterCache,
         now: Time,
         changes: &PendingKartaChanges,
     ) -> BTreeMap<ObjectKey, (u64, Malformed)> {
-        if changes.is_empty() && now.since(self.last_full_check) < RETRY_PERIOD {
+        let is_corrected = self.owner_watches.take_corrected();
+        let is_early = now.since(self.last_full_check) < RETRY_PERIOD;
+        if changes.is_empty() && !is_corrected && is_early {
             return BTreeMap::new();
         }
         self.last_full_check = now;
@@ -317,6 +416,11 @@ impl PodGrouper {
             defaults,
         };
         let found = rules::group_of(key, pod, &chain, around);
+        let group = found.as_ref().ok().map(|member| key_in_namespace(key, &member.group.name));
+        let related = rules::related_object(pod, &chain)
+            .map(|owner| Link { owner, object: beside.unwrap_or_default() });
+        let there = chain.iter().filter(|link| !link.object.is_null());
+        self.watch_owners(api, there.chain(&related), &key.namespace, group.as_ref());
         Ok(match found {
             Ok(member) if cache.is_in_pool(&member.group.labels) => {
                 GroupingResult::Member(Box::new(member))
@@ -330,6 +434,24 @@ impl PodGrouper {
                 GroupingResult::Invalid(malformed)
             }
         })
+    }
+
+    /// Watches the owners from which the group was derived; without one, those that are invalid.
+    fn watch_owners<'l>(
+        &mut self,
+        api: &ApiClient,
+        owners: impl Iterator<Item = &'l Link>,
+        namespace: &Name,
+        group: Option<&ObjectKey>,
+    ) {
+        for Link { owner, object } in owners {
+            let kind = (Name::clone(&owner.api_version), Name::clone(&owner.kind));
+            let Some(Some(plural)) = self.plurals.get(&kind) else { continue };
+            let resource = OwnerResource { api_version: kind.0, plural: plural.as_str().into() };
+            let (namespace, name) = (Name::clone(namespace), Name::clone(&owner.name));
+            let key = ObjectKey { namespace, name };
+            self.owner_watches.record(&api.client, resource, key, object, group);
+        }
     }
 
     /// The readable owners of a pod, nearest first. The chain ends at an owner that must not be

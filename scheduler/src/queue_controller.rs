@@ -8,6 +8,7 @@ mod warnings;
 
 use std::collections::BTreeMap;
 
+use schedlab_api::{api_versions, resources};
 use schedlab_scheduler_core::{
     QueueUsage,
     model::{Name, Time},
@@ -66,13 +67,13 @@ pub(crate) async fn write(
             continue;
         }
         let about = InvolvedObject {
-            api_version: "scheduling.run.ai/v2",
+            api_version: api_versions::QUEUE,
             kind: "Queue",
             key: ObjectKey { namespace: "".into(), name: Name::clone(name) },
             uid: Name::clone(&record.uid),
         };
         emit_warnings(api, &about, &record.reported.conditions, &desired.conditions, now).await?;
-        let path = path("scheduling.run.ai/v2", "", "queues", &format!("{name}/status"));
+        let path = path(api_versions::QUEUE, "", "queues", &format!("{name}/status"));
         let metadata = ObservedMetadata { resource_version: record.reported.version.to_string() };
         let change =
             QueuePatch { metadata, status: StatusPatch::new(&record.reported, &desired, now) };
@@ -197,7 +198,7 @@ fn quantities(resources: &Resources) -> BTreeMap<Name, Name> {
     let all = [
         used("cpu", resources.cpu_milli, &format_milli),
         used("memory", resources.memory_bytes, &|bytes| bytes.to_string()),
-        used("nvidia.com/gpu", resources.gpu_milli, &format_milli),
+        used(resources::GPU, resources.gpu_milli, &format_milli),
     ];
     all.into_iter().flatten().collect()
 }

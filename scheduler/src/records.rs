@@ -11,11 +11,8 @@ pub(crate) mod pod_requests;
 pub(crate) mod selectors;
 
 pub(crate) use condition::{Condition, conditions, find_condition};
-pub(crate) use gpu_fractions::{GPU_GROUP_LABEL, groups as gpu_groups};
-pub(crate) use numa::{NumaRecord, PREDICTED_PLACEMENT_ANNOTATION, placements_to_json};
+pub(crate) use gpu_fractions::groups as gpu_groups;
+pub(crate) use numa::{NumaRecord, placements_to_json};
 pub(crate) use object_key::{ObjectKey, insert_if_changed};
-pub(crate) use pod::{
-    NodeSource, Owner, PRIORITY_CLASS_LABEL, Phase, PodRecord, SUB_GROUP_LABEL, Scheduler,
-    controller, parent_owner,
-};
+pub(crate) use pod::{NodeSource, Owner, Phase, PodRecord, Scheduler, controller, parent_owner};
 pub(crate) use pod_claims::{PodResourceClaim, PodVolumeClaim, SHARED_GPU_CONFIG_MAP_ANNOTATION};

@@ -34,7 +34,7 @@ use crate::{
     snapshot_builder::SnapshotBuilder,
     trace::TracedObserver,
     usage::{UsageHistory, UsageSource},
-    watch::{Kind, Need, Watches},
+    watch::{Kind, Need, Watched as _, Watches},
 };
 
 /// The first repetitions of a plan that debug builds verify; after them, every 60th is verified.
@@ -241,6 +241,7 @@ impl Scheduler {
         loop {
             match self.next().await {
                 Input::Watch(event) => self.handle(event),
+                Input::Owner(event) => self.handle_owner(event),
                 Input::Usage => self.handle_usage(),
                 Input::CycleDue => {
                     let number = self.config.progress.borrow().cycles + 1;
@@ -264,6 +265,7 @@ impl Scheduler {
         }
         let before = self.api.requests();
         let grouped = self.group_pods(now).await;
+        self.cache.update_bind_backoffs(now);
         self.refresh_snapshot(now);
         let opened = Instant::now();
         let mut stopwatch = Stopwatch::default();
@@ -372,7 +374,9 @@ impl Scheduler {
     fn requeue_after(&self) -> Option<Duration> {
         let own = self.grouper.requeue_after(&self.cache);
         let own = own.filter(|_| self.config.runs(Component::Podgrouper));
-        own.into_iter().chain(self.applier.requeue_after()).min()
+        let now = Time((self.now)().as_millisecond());
+        let attempt = self.cache.next_bind_attempt(now);
+        own.into_iter().chain(self.applier.requeue_after(now)).chain(attempt).min()
     }
 
     async fn group_pods(&mut self, now: Time) -> Result<(), ApiError> {

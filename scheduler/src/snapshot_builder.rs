@@ -25,7 +25,7 @@ use queues::QueueLookup;
 use sub_groups::SubGroupProblem;
 
 use crate::{
-    cache::{ClusterCache, PodGroupRecord},
+    cache::{ClusterCache, PodGroupRecord, bind_failure_remedy},
     config::{Config, Flavor},
     dra::ClaimProblem,
     parse::Malformed,
@@ -58,6 +58,8 @@ pub(crate) enum UnschedulableReason {
     Claim(ClaimProblem),
     /// `ConfigMap`s that its containers require do not exist.
     MissingConfigMaps(Vec<Name>),
+    /// Its binding failed, and its backoff is not over.
+    BindBackoff(Name),
     /// It belongs to no sub-group of its pod group.
     SubGroup(Name, SubGroupProblem),
 }
@@ -90,6 +92,7 @@ impl UnschedulableReason {
             Self::MalformedGroup(group, malformed) => fix(&format!("PodGroup {group}"), malformed),
             Self::Claim(problem) => problem.remedy(),
             Self::MissingConfigMaps(missing) => format!("create ConfigMap {}", missing.join(", ")),
+            Self::BindBackoff(error) => bind_failure_remedy(error),
             Self::SubGroup(group, problem) => problem.remedy(group),
         }
     }
@@ -113,6 +116,7 @@ impl fmt::Display for UnschedulableReason {
             Self::MissingConfigMaps(missing) => {
                 write!(f, "Missing required configmaps: [{}]", missing.join(" "))
             }
+            Self::BindBackoff(error) => f.write_str(error),
             Self::SubGroup(group, problem) => f.write_str(&problem.message(group)),
         }
     }

@@ -28,7 +28,7 @@ use crate::{
     api::{ApiClient, ApiError, request_json},
     config::{Config, ConfigSourceError, FileError, Flavor},
     parse::Malformed,
-    watch::{Kind, ResponseForm, StorageKind},
+    watch::{Kind, ResponseForm, StorageKind, Watched as _},
 };
 
 const FILE: &str = "snapshot.json";

@@ -9,7 +9,9 @@
 mod line;
 mod wake_flag;
 
-use std::{collections::BTreeMap, pin::Pin, sync::Arc, task::Context, task::Poll, time::Duration};
+use std::{
+    collections::BTreeMap, fmt, pin::Pin, sync::Arc, task::Context, task::Poll, time::Duration,
+};
 
 use futures::{
     AsyncBufRead, AsyncBufReadExt, Stream, StreamExt,
@@ -18,7 +20,7 @@ use futures::{
 };
 use http::{Request, header::ACCEPT};
 use kube::Client;
-use schedlab_api::Value;
+use schedlab_api::{Value, api_versions};
 use schedlab_scheduler_core::model::Name;
 use serde::Deserialize;
 use tracing::{debug, warn};
@@ -75,6 +77,35 @@ pub(crate) enum StorageKind {
     Node,
     /// `VolumeAttachment`.
     Attachment,
+}
+
+/// Objects that a watch reads.
+pub(crate) trait Watched: Clone + Ord + fmt::Debug + Send + Sync + 'static {
+    /// Path of the collection, over all namespaces.
+    fn path(&self) -> String;
+
+    /// Only the metadata is requested.
+    fn is_metadata_only(&self) -> bool;
+
+    /// Name of the `CustomResourceDefinition` of a kind that a cluster may lack; `None` for kinds
+    /// that are always there.
+    fn crd_name(&self) -> Option<&'static str> {
+        None
+    }
+
+    /// A GET request.
+    fn get_request(&self, path: &str, asking: ResponseForm) -> Request<Vec<u8>> {
+        let mut request = Request::get(path);
+        if self.is_metadata_only() {
+            let of = match asking {
+                ResponseForm::Object => "PartialObjectMetadata",
+                ResponseForm::List => "PartialObjectMetadataList",
+            };
+            let accepted = format!("application/json;as={of};g=meta.k8s.io;v=v1");
+            request = request.header(ACCEPT, accepted);
+        }
+        request.body(Vec::new()).expect("path, version and header are valid")
+    }
 }
 
 impl Kind {
@@ -144,28 +175,19 @@ impl Kind {
             | Self::Pod => None,
         }
     }
+}
 
-    /// A GET request. `ConfigMap`s are requested as metadata only, since decisions need just their
-    /// names.
-    pub(crate) fn get_request(self, path: &str, asking: ResponseForm) -> Request<Vec<u8>> {
-        let mut request = Request::get(path);
-        if self == Self::ConfigMap {
-            let of = match asking {
-                ResponseForm::Object => "PartialObjectMetadata",
-                ResponseForm::List => "PartialObjectMetadataList",
-            };
-            let accepted = format!("application/json;as={of};g=meta.k8s.io;v=v1");
-            request = request.header(ACCEPT, accepted);
-        }
-        request.body(Vec::new()).expect("path, version and header are valid")
+impl Watched for Kind {
+    /// Decisions need just the names of `ConfigMap`s.
+    fn is_metadata_only(&self) -> bool {
+        *self == Self::ConfigMap
     }
 
-    /// Path of the collection, over all namespaces.
-    pub(crate) fn path(self) -> String {
+    fn path(&self) -> String {
         let (api_version, plural) = match self {
             Self::PriorityClass => ("scheduling.k8s.io/v1", "priorityclasses"),
-            Self::Queue => ("scheduling.run.ai/v2", "queues"),
-            Self::Topology => ("kai.scheduler/v1alpha1", "topologies"),
+            Self::Queue => (api_versions::QUEUE, "queues"),
+            Self::Topology => (api_versions::TOPOLOGY, "topologies"),
             Self::Karta => ("run.ai/v1alpha1", "kartas"),
             Self::DeviceClass => ("resource.k8s.io/v1", "deviceclasses"),
             Self::ResourceSlice => ("resource.k8s.io/v1", "resourceslices"),
@@ -183,17 +205,15 @@ impl Kind {
             Self::ResourceClaim => ("resource.k8s.io/v1", "resourceclaims"),
             Self::Namespace => ("v1", "namespaces"),
             Self::Node => ("v1", "nodes"),
-            Self::PodGroup => ("scheduling.run.ai/v2alpha2", "podgroups"),
-            Self::BindRequest => ("scheduling.run.ai/v1alpha2", "bindrequests"),
+            Self::PodGroup => (api_versions::POD_GROUP, "podgroups"),
+            Self::BindRequest => (api_versions::BIND_REQUEST, "bindrequests"),
             Self::PodDisruptionBudget => ("policy/v1", "poddisruptionbudgets"),
             Self::Pod => ("v1", "pods"),
         };
         path(api_version, "", plural, "")
     }
 
-    /// Name of the `CustomResourceDefinition` of a kind that a cluster may lack; `None` for kinds
-    /// that are always there.
-    fn crd_name(self) -> Option<&'static str> {
+    fn crd_name(&self) -> Option<&'static str> {
         match self {
             Self::NodeResourceTopology => Some("noderesourcetopologies.topology.node.k8s.io"),
             Self::Karta => Some("kartas.run.ai"),
@@ -236,13 +256,13 @@ impl Need {
 
 /// An event of a watch.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) enum WatchEvent {
+pub(crate) enum WatchEvent<K = Kind> {
     /// A list: all objects of a kind.
-    Listed(Kind, Vec<Value>),
+    Listed(K, Vec<Value>),
     /// An object was added or modified.
-    Changed(Kind, RawObject),
+    Changed(K, RawObject),
     /// An object was deleted.
-    Deleted(Kind, RawObject),
+    Deleted(K, RawObject),
 }
 
 impl WatchEvent {
@@ -280,16 +300,15 @@ impl RawObject {
 }
 
 /// The watches of a component.
-pub(crate) struct Watches {
+pub(crate) struct Watches<K = Kind> {
     /// In the order of the kinds.
-    kinds: BTreeMap<Kind, (BoxStream<'static, WatchEvent>, WakeFlag)>,
+    kinds: BTreeMap<K, (BoxStream<'static, WatchEvent<K>>, WakeFlag)>,
     parent_waker: Arc<AtomicWaker>,
 }
 
-impl Watches {
-    pub(crate) fn start(client: &Client, kinds: impl IntoIterator<Item = Kind>) -> Self {
-        let mut watches =
-            Self { kinds: BTreeMap::new(), parent_waker: Arc::new(AtomicWaker::new()) };
+impl<K: Watched> Watches<K> {
+    pub(crate) fn start(client: &Client, kinds: impl IntoIterator<Item = K>) -> Self {
+        let mut watches = Self::default();
         for kind in kinds {
             watches.start_kind(client, kind);
         }
@@ -297,9 +316,14 @@ impl Watches {
     }
 
     /// Starts the watch of a kind, or restarts it with a list, as after a write of unknown outcome.
-    pub(crate) fn start_kind(&mut self, client: &Client, kind: Kind) {
-        let watch = (watch(client.clone(), kind).boxed(), WakeFlag::new(&self.parent_waker));
-        self.kinds.insert(kind, watch);
+    pub(crate) fn start_kind(&mut self, client: &Client, kind: K) {
+        let stream = watch(client.clone(), kind.clone()).boxed();
+        self.kinds.insert(kind, (stream, WakeFlag::new(&self.parent_waker)));
+    }
+
+    /// Whether the kind is watched.
+    pub(crate) fn contains(&self, kind: &K) -> bool {
+        self.kinds.contains_key(kind)
     }
 
     /// Number of watched kinds.
@@ -308,12 +332,18 @@ impl Watches {
     }
 }
 
-impl Stream for Watches {
-    type Item = WatchEvent;
+impl<K> Default for Watches<K> {
+    fn default() -> Self {
+        Self { kinds: BTreeMap::new(), parent_waker: Arc::new(AtomicWaker::new()) }
+    }
+}
+
+impl<K: Watched> Stream for Watches<K> {
+    type Item = WatchEvent<K>;
 
     /// Polls kinds in their order, so that equal runs handle events in the same order; skips those
     /// that were not woken since the last poll.
-    fn poll_next(mut self: Pin<&mut Self>, ctx: &mut Context<'_>) -> Poll<Option<WatchEvent>> {
+    fn poll_next(mut self: Pin<&mut Self>, ctx: &mut Context<'_>) -> Poll<Option<WatchEvent<K>>> {
         self.parent_waker.register(ctx.waker());
         for (kind, bell) in self.kinds.values_mut() {
             if let Poll::Ready(event) = bell.poll_if_woken(|ctx| kind.poll_next_unpin(ctx)) {
@@ -336,14 +366,14 @@ enum State {
 
 type Lines = Pin<Box<dyn AsyncBufRead + Send>>;
 
-struct Watch {
+struct Watch<K> {
     client: Client,
-    kind: Kind,
+    kind: K,
     failures: u32,
     line: Vec<u8>,
 }
 
-fn watch(client: Client, kind: Kind) -> impl Stream<Item = WatchEvent> {
+fn watch<K: Watched>(client: Client, kind: K) -> impl Stream<Item = WatchEvent<K>> {
     let watch = Watch { client, kind, failures: 0, line: Vec::new() };
     unfold((watch, State::Listing), |(mut watch, mut state)| async move {
         loop {
@@ -356,13 +386,16 @@ fn watch(client: Client, kind: Kind) -> impl Stream<Item = WatchEvent> {
     })
 }
 
-impl Watch {
-    async fn step(&mut self, state: State) -> (Option<WatchEvent>, State) {
+impl<K: Watched> Watch<K> {
+    async fn step(&mut self, state: State) -> (Option<WatchEvent<K>>, State) {
         match state {
             State::Listing => match self.list().await {
                 Ok((version, objects)) => {
                     self.failures = 0;
-                    (Some(WatchEvent::Listed(self.kind, objects)), State::Connecting(version))
+                    (
+                        Some(WatchEvent::Listed(self.kind.clone(), objects)),
+                        State::Connecting(version),
+                    )
                 }
                 Err(error) => self.after_failure(&error, State::Listing).await,
             },
@@ -398,8 +431,8 @@ impl Watch {
         &mut self,
         error: &ApiError,
         state: State,
-    ) -> (Option<WatchEvent>, State) {
-        let kind = self.kind;
+    ) -> (Option<WatchEvent<K>>, State) {
+        let kind = self.kind.clone();
         match error {
             ApiError::Gone(_) => {
                 debug!(?kind, "resourceVersion expired, listing again");
@@ -414,7 +447,7 @@ impl Watch {
         let wait = RETRY_FIRST.saturating_mul(1 << self.failures.min(5)).min(RETRY_MAX);
         self.failures = self.failures.saturating_add(1);
         if absent {
-            return (Some(WatchEvent::Listed(self.kind, Vec::new())), State::Listing);
+            return (Some(WatchEvent::Listed(self.kind.clone(), Vec::new())), State::Listing);
         }
         if let (ApiError::NotFound(_), Some(definition)) = (error, self.kind.crd_name()) {
             // If this fails, the kind is listed again anyway.
@@ -450,7 +483,7 @@ impl Watch {
         Ok(DefinitionState::Unknown)
     }
 
-    async fn read(&mut self, version: String, mut lines: Lines) -> (Option<WatchEvent>, State) {
+    async fn read(&mut self, version: String, mut lines: Lines) -> (Option<WatchEvent<K>>, State) {
         self.line.clear();
         match lines.read_until(b'\n', &mut self.line).await {
             Ok(0) | Err(_) => return self.after_end(version).await,
@@ -461,8 +494,8 @@ impl Watch {
         };
         let version_seen = if seen.is_empty() { version } else { seen };
         let event = match line_kind {
-            LineKind::Changed => Some(WatchEvent::Changed(self.kind, object)),
-            LineKind::Deleted => Some(WatchEvent::Deleted(self.kind, object)),
+            LineKind::Changed => Some(WatchEvent::Changed(self.kind.clone(), object)),
+            LineKind::Deleted => Some(WatchEvent::Deleted(self.kind.clone(), object)),
             LineKind::Expired => return (None, State::Listing),
             LineKind::Failed => return self.after_end(version_seen).await,
             LineKind::Ignored => None,
@@ -472,7 +505,7 @@ impl Watch {
 
     /// Servers end watches from time to time. A watch that ended without any line is resumed after
     /// a delay.
-    async fn after_end(&mut self, version: String) -> (Option<WatchEvent>, State) {
+    async fn after_end(&mut self, version: String) -> (Option<WatchEvent<K>>, State) {
         if self.failures > 0 {
             tokio::time::sleep(RETRY_FIRST).await;
         }

@@ -21,12 +21,14 @@ use std::{
     str::FromStr,
 };
 
+use schedlab_api::object_names;
 use schedlab_scheduler::{Config, ConfigSource, ConfigSourceError};
 
 use schedlab_conformance::text::counted;
 
 pub use report::{Reason, Report, Waiting};
-pub use trace::{JobEnd, Trace, TraceError, TraceJob, TraceNode, TraceQueue};
+pub use trace::TraceError;
+pub(crate) use trace::{Trace, TraceJob, TraceQueue};
 
 /// Arguments of `schedlab simulate`.
 #[derive(Clone, Debug, clap::Args)]
@@ -248,7 +250,7 @@ fn one_queue() -> Vec<TraceQueue> {
         limit: -1.0,
         priority: 100,
     };
-    vec![all("trace", ""), all("default-queue", "trace")]
+    vec![all("trace", ""), all(object_names::DEFAULT_QUEUE, "trace")]
 }
 
 fn check_not_empty(args: &Args, trace: &Trace) -> Result<(), TraceError> {
@@ -342,7 +344,7 @@ fn check_queues(args: &Args, trace: &Trace) -> Result<(), TraceError> {
 
 /// Checks that jobs name existing priority classes.
 fn check_classes(args: &Args, trace: &Trace) -> Result<(), TraceError> {
-    let known: Vec<String> = schedlab_scheduler::crds::priority_classes()
+    let known: Vec<String> = schedlab_api::crds::priority_classes()
         .iter()
         .filter_map(|class| class["metadata"]["name"].as_str().map(str::to_owned))
         .collect();

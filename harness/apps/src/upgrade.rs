@@ -25,7 +25,7 @@ use running_version::RunningVersion;
 use schedlab_clusters::api::Api;
 use schedlab_clusters::cleanup::Run;
 use schedlab_clusters::real_cluster::SchedulerInstaller;
-use schedlab_conformance::progress::Progress;
+use schedlab_conformance::report::progress::Progress;
 pub use spec::Spec;
 use workload::Direction;
 
@@ -85,7 +85,7 @@ impl Verdict {
 
 /// A cluster with its fleet and CRDs and no scheduler.
 #[derive(Debug)]
-pub struct UpgradeEnvironment {
+pub struct UpgradeCluster {
     /// Client with administrator rights.
     pub api: Api,
     /// Kubeconfig for scheduler processes.
@@ -108,8 +108,13 @@ pub struct NotStarted {
 }
 
 /// Runs an upgrade and the way back.
+///
+/// # Errors
+/// [`NotStarted`], if the old version does not schedule the first workloads. Otherwise a scheduler
+/// cannot be started or stopped, or a request to the cluster fails. Failed checks are no error: they
+/// are in the verdict.
 pub async fn upgrade(
-    environment: &mut UpgradeEnvironment,
+    environment: &mut UpgradeCluster,
     from: &Spec,
     to: &Spec,
     strategy: Strategy,
@@ -144,7 +149,7 @@ pub async fn upgrade(
 
 /// Replaces the running scheduler and runs the checks.
 async fn replace(
-    environment: &mut UpgradeEnvironment,
+    environment: &mut UpgradeCluster,
     monitor: &mut Monitor,
     old: RunningVersion,
     to: &Spec,
@@ -185,7 +190,7 @@ async fn replace(
 /// Starts the new version beside the old one and then stops the old one. Either may finish the
 /// half-bound gang. The inner error says why new work was not scheduled.
 async fn rolling_replace(
-    environment: &mut UpgradeEnvironment,
+    environment: &mut UpgradeCluster,
     monitor: &mut Monitor,
     old: RunningVersion,
     to: &Spec,
@@ -215,7 +220,7 @@ async fn rolling_replace(
 
 /// Stops the old version before the new one starts: the new one finds a half-bound gang.
 async fn stop_and_start(
-    environment: &mut UpgradeEnvironment,
+    environment: &mut UpgradeCluster,
     monitor: &mut Monitor,
     old: RunningVersion,
     to: &Spec,
@@ -231,7 +236,7 @@ async fn stop_and_start(
 
 /// Waits until the half-bound gang is complete and newly submitted pods run.
 async fn complete_pending_work(
-    environment: &mut UpgradeEnvironment,
+    environment: &mut UpgradeCluster,
     monitor: &mut Monitor,
     new: &mut RunningVersion,
     direction: Direction,

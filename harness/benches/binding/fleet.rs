@@ -2,10 +2,9 @@
 
 use anyhow::Context as _;
 use futures::{StreamExt as _, TryStreamExt as _, stream};
-use schedlab_api::{Value, json};
+use schedlab_api::{Value, crds, json};
 use schedlab_clusters::api::{Api, api_error};
 use schedlab_control_plane::TemporaryControlPlane;
-use schedlab_scheduler::crds;
 
 use crate::{NODES, PODS, deletion::delete_now};
 

@@ -3,13 +3,13 @@
 
 use std::time::Duration;
 
-use schedlab_api::{Value, json};
+use schedlab_api::{Value, crds, json};
 use schedlab_emulator::{
     Emulator, Fleet, Options,
     clock::Clock,
     store::{Key, Op, PatchBody, Resource, Subresource, Write},
 };
-use schedlab_scheduler::{Config, crds};
+use schedlab_scheduler::Config;
 
 use crate::{
     core::now,

@@ -75,7 +75,7 @@ impl Api {
     }
 
     /// The uid of the namespace `kube-system`, which identifies a cluster.
-    pub async fn cluster_uid(&self) -> Result<Option<String>, kube::Error> {
+    pub(crate) async fn cluster_uid(&self) -> Result<Option<String>, kube::Error> {
         match self.get("/api/v1/namespaces/kube-system").await {
             Ok(namespace) => Ok(namespace["metadata"]["uid"].as_str().map(str::to_owned)),
             Err(error) if is_not_found(&error) => Ok(None),
@@ -95,8 +95,17 @@ impl Api {
         self.send(post_request(path), Some(object)).await
     }
 
+    /// POST that changes nothing: the server only checks it.
+    ///
+    /// # Errors
+    /// The server refuses the object.
+    pub async fn post_dry_run(&self, path: &str, object: &Value) -> Result<Value, kube::Error> {
+        let request = Request::post(format!("{}&dryRun=All", write_path(path)));
+        self.send(request.header("content-type", "application/json"), Some(object)).await
+    }
+
     /// PUT.
-    pub async fn put(&self, path: &str, object: &Value) -> Result<Value, kube::Error> {
+    pub(crate) async fn put(&self, path: &str, object: &Value) -> Result<Value, kube::Error> {
         let request = Request::put(write_path(path)).header("content-type", "application/json");
         self.send(request, Some(object)).await
     }
@@ -142,7 +151,7 @@ impl Api {
     }
 
     /// Whether the client may do everything, as an administrator may.
-    pub async fn has_full_access(&self) -> Result<bool, kube::Error> {
+    pub(crate) async fn has_full_access(&self) -> Result<bool, kube::Error> {
         let review = json!({
             "apiVersion": "authorization.k8s.io/v1",
             "kind": "SelfSubjectAccessReview",
@@ -458,7 +467,7 @@ pub fn api_error(error: kube::Error) -> anyhow::Error {
 }
 
 /// An error with its causes, each once; for an error response its message.
-pub fn error_chain(error: &(dyn std::error::Error + 'static)) -> String {
+pub(crate) fn error_chain(error: &(dyn std::error::Error + 'static)) -> String {
     if let Some(kube::Error::Api(status)) = error.downcast_ref() {
         return status.message.clone();
     }
@@ -480,7 +489,7 @@ fn write_path(path: &str) -> String {
 }
 
 /// Whether the response was 401.
-pub fn is_unauthorized(error: &kube::Error) -> bool {
+pub(crate) fn is_unauthorized(error: &kube::Error) -> bool {
     matches!(error, kube::Error::Api(status) if status.code == 401)
 }
 

@@ -12,9 +12,9 @@
 //! run.register(Resource::Docker)?;                    // then `docker run --label {run.label()}`
 //! run.register(Resource::KindCluster { name })?;      // then `kind create cluster --name …`
 //! run.register(Resource::Image { reference })?;       // then `docker build -t …`
-//! run.register(Resource::Cluster { kubeconfig, context, uid })?; // then POST with OBJECT_LABEL
+//! run.register(Resource::Cluster { kubeconfig, context, uid })?; // then POST with label `labels::RUN`
 //! run.register(Resource::KeptCluster { name, kubeconfig })?; // the same on a kept kind cluster
-//! run.register(Resource::Object { kubeconfig, context, path })?; // then POST with OBJECT_LABEL=id
+//! run.register(Resource::Object { kubeconfig, context, path })?; // then POST with label `labels::RUN`
 //! run.release(&resource)?;                            // after its creator has removed it
 //! let problems = run.end().await;                     // removes everything that is registered
 //! ```
@@ -49,19 +49,17 @@ use run_record::RunRecord;
 
 use crate::external_tools::DockerEndpoint;
 
-pub use cluster::delete_foreign_pods;
+pub(crate) use cluster::delete_foreign_pods;
 pub use reaper::{CleanupMode, CleanupOutcome, CleanupResult, RunReport, clean, find_unrecorded};
 pub use run_record::{RunState, state_folder};
 
 /// Docker label of everything that a run creates; its value is the run's id.
-pub const DOCKER_LABEL: &str = "schedlab.run";
+pub(crate) const DOCKER_LABEL: &str = "schedlab.run";
 /// Prefix of the names of kind clusters that end with their run; the run's id follows.
-pub const KIND_PREFIX: &str = "schedlab-";
-/// Label of objects on an existing cluster; its value is the run's id.
-pub const OBJECT_LABEL: &str = "schedlab.dev/run";
+pub(crate) const KIND_PREFIX: &str = "schedlab-";
 /// Prefix of labels on objects that runs share on a cluster: each run that uses an object adds such
 /// a label with its id.
-pub const USE_LABEL: &str = "run.schedlab.dev/";
+pub(crate) const USE_LABEL: &str = "run.schedlab.dev/";
 /// Environment variable that marks child processes; its value is the run's id.
 const RUN_ENV: &str = "SCHEDLAB_RUN";
 
@@ -156,7 +154,7 @@ impl Run {
     }
 
     /// Like [`Self::begin`], with another state folder.
-    pub fn begin_in(state: &Path, verb: &str) -> anyhow::Result<Self> {
+    pub(crate) fn begin_in(state: &Path, verb: &str) -> anyhow::Result<Self> {
         let (file, record) = RunRecord::create(state, verb, Clock::real().now())?;
         let id = record.id.clone();
         Ok(Self(Arc::new(Inner { id, file, record: Mutex::new(record) })))
@@ -168,7 +166,7 @@ impl Run {
     }
 
     /// The start of all names that scenarios create on a cluster: see [`short_name_of`].
-    pub fn short_name(&self) -> String {
+    pub(crate) fn short_name(&self) -> String {
         short_name_of(self.id())
     }
 
@@ -178,7 +176,7 @@ impl Run {
     }
 
     /// The environment variable by which `schedlab clean` finds a child process.
-    pub fn env_var(&self) -> (&'static str, &str) {
+    pub(crate) fn env_var(&self) -> (&'static str, &str) {
         (RUN_ENV, self.id())
     }
 
@@ -220,7 +218,7 @@ impl Run {
     }
 
     /// Registers a process that was started with [`Run::env_var`]. Does nothing if it has ended.
-    pub fn register_process(&self, pid: u32, command: &str) -> anyhow::Result<()> {
+    pub(crate) fn register_process(&self, pid: u32, command: &str) -> anyhow::Result<()> {
         let Some(process) = Process::find(pid) else { return Ok(()) };
         self.register(Resource::Process {
             pid,

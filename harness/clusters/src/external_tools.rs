@@ -10,8 +10,9 @@ use std::process::{Command, Output};
 use std::time::Duration;
 
 pub use command::{check_program_exists, check_starts_with_program};
-pub use docker_host::{DOCKER_HOST, DockerEndpoint, docker_host_is_set};
-pub use hints::hint;
+pub use docker_host::DOCKER_HOST;
+pub(crate) use docker_host::{DockerEndpoint, docker_host_is_set};
+pub(crate) use hints::hint;
 
 /// How long a program may take to respond to a simple command.
 pub const RESPONSE_TIMEOUT: Duration = Duration::from_secs(10);
@@ -94,7 +95,7 @@ impl ExternalTool {
     }
 
     /// Like [`Self::run`], with another docker daemon.
-    pub fn run_with_daemon(
+    pub(crate) fn run_with_daemon(
         self,
         daemon: Option<&DockerEndpoint>,
         args: &[&str],
@@ -106,7 +107,7 @@ impl ExternalTool {
 
     /// Runs `program`, which is this tool under any name, with a time limit: docker's client waits
     /// forever for a daemon that is stopped.
-    pub async fn run_with_timeout(
+    pub(crate) async fn run_with_timeout(
         self,
         program: &OsStr,
         args: &[&str],
@@ -122,7 +123,7 @@ impl ExternalTool {
     }
 
     /// Checks that docker's daemon responds.
-    pub async fn check_docker_daemon() -> Result<(), ToolError> {
+    pub(crate) async fn check_docker_daemon() -> Result<(), ToolError> {
         let question = ["version", "--format", "{{.Server.Version}}"];
         Self::Docker
             .run_with_timeout(&Self::Docker.program(), &question, RESPONSE_TIMEOUT)
@@ -132,7 +133,7 @@ impl ExternalTool {
 
     /// Runs it with additional environment variables, which may take minutes. It has a process
     /// group of its own, so that Ctrl-C is for us alone, and is killed when the future is dropped.
-    pub async fn run_async(
+    pub(crate) async fn run_async(
         self,
         args: &[&str],
         with: &[(&str, &str)],
@@ -141,15 +142,6 @@ impl ExternalTool {
         command.args(args).envs(with.iter().copied()).stdin(std::process::Stdio::null());
         let ran = command.process_group(0).kill_on_drop(true).output().await;
         self.check(args, ran)
-    }
-
-    /// Runs it and returns its standard output followed by its standard error.
-    pub fn run_with_stderr(self, args: &[&str]) -> Result<String, ToolError> {
-        let ran = Command::new(self.program()).args(args).output();
-        let stderr =
-            ran.as_ref().map(|output| String::from_utf8_lossy(&output.stderr).into_owned());
-        let stderr = stderr.unwrap_or_default();
-        Ok(self.check(args, ran)? + &stderr)
     }
 
     /// The standard output of a finished run, or an error with a hint.

@@ -75,7 +75,7 @@ impl Interrupt {
 
     /// Like [`Self::unless`], but cancels the work only after `grace`: for work that must not be
     /// left half done.
-    pub async fn unless_after<T, E>(
+    pub(crate) async fn unless_after<T, E>(
         &self,
         grace: Duration,
         work: impl Future<Output = Result<T, E>>,

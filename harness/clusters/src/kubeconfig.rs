@@ -9,7 +9,7 @@ use kube::config::Kubeconfig;
 use crate::api::error_chain;
 
 /// The named file, or a list of files as in `KUBECONFIG`.
-pub fn find_path(path: Option<&Path>) -> anyhow::Result<PathBuf> {
+pub(crate) fn find_path(path: Option<&Path>) -> anyhow::Result<PathBuf> {
     if let Some(named) = path {
         return Ok(named.to_path_buf());
     }
@@ -59,7 +59,7 @@ pub fn load(path: &Path) -> anyhow::Result<Kubeconfig> {
 ///
 /// # Errors
 /// Why there is none, as the end of a sentence about the kubeconfig.
-pub fn current_context(kubeconfig: &Kubeconfig) -> Result<&str, String> {
+pub(crate) fn current_context(kubeconfig: &Kubeconfig) -> Result<&str, String> {
     let current = kubeconfig.current_context.as_deref();
     let current = current.ok_or_else(|| "has no current context".to_owned())?;
     let is_there = kubeconfig.contexts.iter().any(|context| context.name == current);
@@ -70,7 +70,7 @@ pub fn current_context(kubeconfig: &Kubeconfig) -> Result<&str, String> {
 
 /// Fails if a file is not a regular file. Cleanup after a crash reads the kubeconfig again, and a
 /// pipe can be read only once.
-pub fn check_rereadable(path: &Path) -> anyhow::Result<()> {
+pub(crate) fn check_rereadable(path: &Path) -> anyhow::Result<()> {
     let is_odd = |file: &&PathBuf| file.metadata().is_ok_and(|found| !found.is_file());
     match files(path).iter().find(is_odd) {
         Some(not_regular) => bail!(

@@ -3,7 +3,7 @@
 //!
 //! A run uses one [`RealCluster`]; scenarios on several threads share it, each with its own prefix
 //! for names (`tenancy`). Not here: what a scenario does on its part of the cluster
-//! (`scenario_cluster`) and the removal of what a run created (`cleanup`).
+//! (`schedlab-conformance`) and the removal of what a run created (`cleanup`).
 
 #[cfg(feature = "container")]
 mod container;
@@ -20,15 +20,14 @@ mod node_pools;
 mod poll;
 mod preflight;
 mod prerequisites;
-mod provider;
 
 use std::collections::BTreeSet;
 use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use anyhow::Context as _;
+use schedlab_api::crds;
 use schedlab_control_plane::{Assets, ControlPlane, PROGRAMS};
-use schedlab_scheduler::crds;
 
 use crate::api::Api;
 use crate::cleanup::{CleanupResult, Resource, Run, delete_foreign_pods};
@@ -38,14 +37,13 @@ use crate::scheduler_source::SchedulerSource;
 use container::Container;
 use foreign_pods::ForeignPods;
 use kind::KindCluster;
-use provider::Provider;
 use schedlab_tenancy::{NodeIsolation, TenantNames, WatchMux};
 
 pub use install::HelmChart;
 pub use install::{SchedulerInstaller, check_local_image};
 pub use kind::KindOptions;
 pub use kubeconfig::KubeconfigAccess;
-pub use kubeconfig::{LOG_IN_HINT, PROXY_HINT};
+pub(crate) use kubeconfig::{LOG_IN_HINT, PROXY_HINT};
 use kwok::KubeletProvider;
 pub use kwok::{Kubelets, KwokBehavior};
 pub use node_pools::NodePool;
@@ -63,6 +61,9 @@ pub const ACTORS_OWN_CONTROL_PLANE: &[&str] = &[
     "jobset-controller",
     "trainjob-controller",
     "pytorchjob-controller",
+    "raycluster-controller",
+    "rayjob-controller",
+    "leaderworkerset-controller",
 ];
 
 /// Actors for an existing cluster, where all Kubernetes controllers already run.
@@ -73,6 +74,9 @@ const ACTORS_EXISTING_CLUSTER: &[&str] = &[
     "jobset-controller",
     "trainjob-controller",
     "pytorchjob-controller",
+    "raycluster-controller",
+    "rayjob-controller",
+    "leaderworkerset-controller",
 ];
 
 /// Default for `--image`.
@@ -115,6 +119,19 @@ struct ClusterConnection {
     /// The name of the scheduler under test, if it runs on the cluster.
     installed_scheduler: Option<String>,
     provider: Provider,
+}
+
+/// The provider of a cluster, and thereby whether the cluster ends with the run.
+#[derive(Debug)]
+enum Provider {
+    /// Processes of ours: the cluster ends with them.
+    ControlPlane(Box<ControlPlane<ChildProcess>>),
+    /// A container of ours: the cluster ends with it.
+    Container(Box<Container>),
+    /// kind.
+    Kind(KindCluster),
+    /// Not ours: the cluster existed before the run.
+    Existing,
 }
 
 impl RealCluster {
@@ -407,6 +424,19 @@ impl RealCluster {
             }
             Provider::ControlPlane(..) | Provider::Existing => Ok(false),
         }
+    }
+}
+
+impl Provider {
+    /// Whether the cluster is our own image, an emulator.
+    fn is_emulator(&self) -> bool {
+        matches!(self, Self::Container(container) if container.is_emulator())
+    }
+
+    /// Fails if a process of our control plane has ended.
+    fn check_alive(&mut self) -> anyhow::Result<()> {
+        let Self::ControlPlane(control_plane) = self else { return Ok(()) };
+        control_plane.check_running()
     }
 }
 

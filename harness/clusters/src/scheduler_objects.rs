@@ -1,7 +1,6 @@
 //! The objects that the scheduler needs on a cluster: its CRDs and priority classes.
 
-use schedlab_api::Value;
-use schedlab_scheduler::crds;
+use schedlab_api::{Value, crds};
 
 use crate::api::{Api, api_error};
 

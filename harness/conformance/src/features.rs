@@ -5,7 +5,6 @@
 //! its backgrounds in front.
 
 mod case;
-mod diagnostics;
 mod examples;
 mod requirements;
 mod select;
@@ -16,11 +15,10 @@ use std::path::{Path, PathBuf};
 
 use gherkin::StepType;
 
-use crate::report::Diagnostic;
+use crate::report::{Diagnostic, Diagnostics};
 
-pub use case::split_at_features_folder;
+pub(crate) use case::split_at_features_folder;
 pub use case::{Case, CaseLocation};
-pub use diagnostics::Diagnostics;
 pub use requirements::{VIRTUAL_TIME, WEBHOOKS};
 pub use select::{Query, Shard, last_failed, select};
 pub use tags::TagExpression;
@@ -59,8 +57,8 @@ pub struct Suite {
     pub without_assertions: Vec<Diagnostic>,
 }
 
-/// Whether a sentence is a step after any keyword: see `catalogue::is_step`.
-pub type StepCheck = fn(&str) -> bool;
+/// Whether a sentence is a step after any keyword: see `steps::catalogue::is_step`.
+pub(crate) type StepCheck = fn(&str) -> bool;
 
 /// Loads every feature under the paths. Errors of all files are collected and returned together.
 pub fn load(paths: &[FeaturePath], is_step: StepCheck) -> Result<Suite, Diagnostics> {

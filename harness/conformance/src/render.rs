@@ -3,13 +3,10 @@
 //! random name suffixes are replaced by ordinals. Not here: snapshot files and their review
 //! (`snapshots`).
 
-mod aliases;
-mod canonical;
+pub(crate) mod aliases;
 mod events;
-mod normal_form;
 mod placement;
 
-pub use canonical::{canonical, canonical_without_shares};
 pub use events::event_stream;
-pub use normal_form::run_outcome;
+pub(crate) use events::{eviction_causes, eviction_word};
 pub use placement::{ClusterObjects, FairShares, placement};

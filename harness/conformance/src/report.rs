@@ -8,6 +8,7 @@ mod diagnostic;
 mod github;
 mod junit;
 mod pretty;
+pub mod progress;
 mod results;
 mod run_outcome;
 mod svg;
@@ -20,7 +21,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-pub use diagnostic::Diagnostic;
+pub use diagnostic::{Diagnostic, Diagnostics};
 pub use github::annotations;
 pub use junit::junit;
 pub use pretty::{Colors, PrettyPrinter, summary};
@@ -223,7 +224,7 @@ impl Report {
     }
 
     /// Ids of the cases that did not pass.
-    pub fn failed_ids(&self) -> BTreeSet<String> {
+    pub(crate) fn failed_ids(&self) -> BTreeSet<String> {
         let held = [Outcome::Passed, Outcome::Skipped];
         let failed = self.cases.iter().filter(|case| !held.contains(&case.outcome));
         failed.map(|case| case.id.clone()).collect()

@@ -12,12 +12,12 @@ use std::time::Duration;
 
 use cucumber::step::Collection;
 
-use crate::catalogue;
-use crate::diff::Baseline;
+use crate::compare::Baseline;
 use crate::features::{Case, VIRTUAL_TIME, WEBHOOKS};
 use crate::report::{CaseReport, Failure, FailureKind, Outcome, StepReport};
+use crate::schedulers::Target;
 use crate::snapshots::Update;
-use crate::target::Target;
+use crate::steps::catalogue;
 use crate::world::{TimeScale, World};
 use schedlab_clusters::interrupt::Interrupt;
 use schedlab_clusters::real_cluster::RealCluster;
@@ -26,7 +26,7 @@ pub use crashes::Crashes;
 pub use workers::Progress;
 
 /// Seed of the runs whose snapshots are reviewed byte for byte.
-pub const REVIEWED_SEED: u64 = 1;
+pub(crate) const REVIEWED_SEED: u64 = 1;
 
 /// A case that waits longer is skipped for a scheduler whose own durations cannot be scaled.
 const WAIT_MAX: Duration = Duration::from_secs(90);

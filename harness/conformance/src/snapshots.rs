@@ -58,7 +58,7 @@ pub enum Ci {
 
 /// The result of a comparison.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum SnapshotComparison {
+pub(crate) enum SnapshotComparison {
     /// The texts are equal.
     Same,
     /// The snapshot was written.
@@ -71,7 +71,7 @@ pub enum SnapshotComparison {
 
 /// Compares a canonical form of a text with that of its snapshot, and writes nothing. If the text
 /// has no such form, the result is [`SnapshotComparison::Same`].
-pub fn compare_canonical(
+pub(crate) fn compare_canonical(
     path: &Path,
     text: &str,
     form: impl Fn(&str) -> Option<String>,
@@ -94,13 +94,13 @@ pub fn compare_canonical(
 }
 
 /// Whether a snapshot contains this part of a text.
-pub fn contains(path: &Path, part: &str) -> bool {
+pub(crate) fn contains(path: &Path, part: &str) -> bool {
     let old = files::read(path).ok().flatten();
     old.is_some_and(|old| old.contains(part.trim_end()))
 }
 
 /// Compares a text with its snapshot, and updates the snapshot as `update` demands.
-pub fn compare(
+pub(crate) fn compare(
     path: &Path,
     source: &str,
     name: &str,
@@ -184,7 +184,7 @@ fn accepted_path(pending: &Path) -> PathBuf {
 }
 
 /// The lines that differ with three lines of context; `-` old, `+` new.
-pub fn line_diff(old: &str, new: &str) -> String {
+pub(crate) fn line_diff(old: &str, new: &str) -> String {
     let mut out = String::new();
     let (old, new) = (format!("{}\n", old.trim_end()), format!("{}\n", new.trim_end()));
     let diff = TextDiff::from_lines(&old, &new);

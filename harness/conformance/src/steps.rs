@@ -1,8 +1,10 @@
 //! The step functions by area. Their doc comments are the step catalogue that `schedlab steps`
 //! prints: one or two sentences, then an example.
 
+mod admission_policies;
+pub mod catalogue;
+mod devices;
 mod evictions;
-mod failure;
 mod faults;
 mod fields;
 mod fleet;
@@ -12,31 +14,38 @@ mod placement;
 mod pods;
 mod queues;
 mod reasons;
+mod scaling;
 mod scheduler;
 mod snapshots;
 mod subjects;
-mod syntax_help;
 mod time;
 mod unknown_names;
 mod usage;
 mod workloads;
+
+use std::fmt;
 
 use cucumber::step::Collection;
 use gherkin::Step;
 
 use crate::world::World;
 
-pub use failure::StepResult;
-pub use syntax_help::SYNTAX_HELP;
-pub use unknown_names::unknown_name;
+pub(crate) use unknown_names::unknown_name;
 
 /// Area title, file and source of all step functions, in reading order.
-pub const SOURCES: &[(&str, &str, &str)] = &[
+pub(crate) const SOURCES: &[(&str, &str, &str)] = &[
     ("fleet", "steps/fleet.rs", include_str!("steps/fleet.rs")),
     ("scheduler", "steps/scheduler.rs", include_str!("steps/scheduler.rs")),
     ("queues", "steps/queues.rs", include_str!("steps/queues.rs")),
     ("workloads", "steps/workloads.rs", include_str!("steps/workloads.rs")),
+    ("scaling", "steps/scaling.rs", include_str!("steps/scaling.rs")),
+    ("devices", "steps/devices.rs", include_str!("steps/devices.rs")),
     ("faults", "steps/faults.rs", include_str!("steps/faults.rs")),
+    (
+        "admission policies",
+        "steps/admission_policies.rs",
+        include_str!("steps/admission_policies.rs"),
+    ),
     ("time", "steps/time.rs", include_str!("steps/time.rs")),
     ("pods", "steps/pods.rs", include_str!("steps/pods.rs")),
     ("placement", "steps/placement.rs", include_str!("steps/placement.rs")),
@@ -46,6 +55,25 @@ pub const SOURCES: &[(&str, &str, &str)] = &[
     ("evictions", "steps/evictions.rs", include_str!("steps/evictions.rs")),
     ("snapshots", "steps/snapshots.rs", include_str!("steps/snapshots.rs")),
 ];
+
+/// Result of a step function.
+pub type StepResult = Result<(), Failure>;
+
+/// An error that displays all its causes.
+#[derive(Debug)]
+pub struct Failure(anyhow::Error);
+
+impl<E: Into<anyhow::Error>> From<E> for Failure {
+    fn from(error: E) -> Self {
+        Self(error.into())
+    }
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:#}", self.0)
+    }
+}
 
 /// Whether a step adds to the text that is compared with a snapshot.
 pub fn is_snapshot_step(step: &Step, steps: &Collection<World>) -> bool {

@@ -5,7 +5,8 @@ mod duration;
 
 use std::path::Path;
 
-pub use duration::{DURATION_REGEX, duration, go_duration, normalize_go_duration};
+pub use duration::duration;
+pub(crate) use duration::{DURATION_REGEX, go_duration, normalize_go_duration};
 
 /// Why a text file cannot be read.
 #[derive(Clone, Debug, PartialEq, Eq)]

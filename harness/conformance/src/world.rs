@@ -3,7 +3,10 @@
 
 mod assertions;
 mod evictions;
+pub(crate) mod manifests;
+pub mod observed;
 mod queues;
+pub mod scenario_cluster;
 mod scheduler;
 mod step_input;
 mod submit;
@@ -23,16 +26,15 @@ use tokio::task::JoinHandle;
 use tokio::time::Instant;
 
 use crate::features::Case;
-use crate::observed::{ObservedCluster, Phase, Pod};
-use crate::scenario_cluster::{
-    Cluster as _, EmulatedCluster, ScenarioCluster, SchedulerUnderTest, TenantCluster,
-};
-use crate::target::Target;
+use crate::schedulers::{SchedulerUnderTest, Target};
 use schedlab_clusters::api::Api;
 use schedlab_clusters::real_cluster::RealCluster;
 
-pub use assertions::{Assertion, Temporal};
-pub use time_scale::TimeScale;
+use observed::{ObservedCluster, Phase, Pod};
+use scenario_cluster::{Cluster as _, EmulatedCluster, ScenarioCluster, TenantCluster};
+
+pub(crate) use assertions::{Assertion, Temporal};
+pub(crate) use time_scale::TimeScale;
 
 /// How long a step waits for pods to start or terminate before it takes them as they are.
 const TRANSITION_MAX: Duration = Duration::from_mins(10);
@@ -53,9 +55,9 @@ const CATCH_UP_MAX: Duration = Duration::from_secs(10);
 #[world(init = Self::unplaced)]
 pub struct World {
     /// Kubernetes client with administrator rights.
-    pub api: Api,
+    pub(crate) api: Api,
     /// Informer-like cache of the objects that steps read.
-    pub view: ObservedCluster,
+    pub(crate) view: ObservedCluster,
     cluster: ScenarioCluster,
     /// The scheduler under test.
     target: Target,
@@ -101,13 +103,13 @@ enum Scheduler {
 
 impl World {
     /// Starts an empty emulated cluster for a case, on the current runtime.
-    pub async fn emulated(case: &Case, seed: u64) -> anyhow::Result<Self> {
+    pub(crate) async fn emulated(case: &Case, seed: u64) -> anyhow::Result<Self> {
         let cluster = ScenarioCluster::Emulated(EmulatedCluster::start(seed));
         Self::with_cluster(cluster, case, &Target::ours(), seed, TimeScale::default()).await
     }
 
     /// Starts a tenant of a real cluster for a case, on the current runtime.
-    pub async fn real(
+    pub(crate) async fn real(
         case: &Case,
         real_cluster: &Arc<RealCluster>,
         target: &Target,
@@ -160,13 +162,20 @@ impl World {
     }
 
     /// Lets a duration of the feature, scaled, pass on the cluster's clock.
-    pub async fn run_for(&mut self, time: Duration) -> anyhow::Result<()> {
+    pub(crate) async fn run_for(&mut self, time: Duration) -> anyhow::Result<()> {
         self.wait(self.time_scale.scaled(time)).await
     }
 
     /// Lets the scheduler run this number of cycles.
-    pub async fn run_for_cycles(&mut self, cycles: u32) -> anyhow::Result<()> {
+    pub(crate) async fn run_for_cycles(&mut self, cycles: u32) -> anyhow::Result<()> {
         self.wait(self.period() * cycles).await
+    }
+
+    /// Lets time pass as long as it is, without starting the scheduler.
+    pub async fn pass_unscaled(&mut self, time: Duration) -> anyhow::Result<()> {
+        let end = Instant::now() + time;
+        while self.next_change_before(end).await? {}
+        Ok(())
     }
 
     async fn wait(&mut self, time: Duration) -> anyhow::Result<()> {
@@ -178,7 +187,7 @@ impl World {
     }
 
     /// Processes all watch events of writes made until now.
-    pub async fn catch_up(&mut self) -> anyhow::Result<()> {
+    pub(crate) async fn catch_up(&mut self) -> anyhow::Result<()> {
         self.check_streams().await?;
         self.view.drain().await?;
         let Some(marks) = self.cluster.watermarks() else { return Ok(()) };
@@ -205,7 +214,7 @@ impl World {
     }
 
     /// Waits until nothing changes any more and no pod is starting or terminating.
-    pub async fn settle(&mut self) -> anyhow::Result<()> {
+    pub(crate) async fn settle(&mut self) -> anyhow::Result<()> {
         self.ensure_scheduler_started();
         if self.is_at_rest() {
             return Ok(());
@@ -248,7 +257,7 @@ impl World {
     }
 
     /// How long the writes of one decision may be spread out; zero in virtual time.
-    pub fn write_burst_window(&self) -> Duration {
+    pub(crate) fn write_burst_window(&self) -> Duration {
         if self.is_real() { WRITE_BURST_REAL } else { Duration::ZERO }
     }
 
@@ -258,12 +267,12 @@ impl World {
     }
 
     /// Describes pods that do not belong to the scenario on its nodes; `None` when there are none.
-    pub async fn foreign_pods(&self) -> Option<String> {
+    pub(crate) async fn foreign_pods(&self) -> Option<String> {
         self.cluster.foreign_pods().await
     }
 
     /// Deletes everything that the scenario created. Returns what could not be deleted.
-    pub async fn close(mut self) -> Vec<String> {
+    pub(crate) async fn close(mut self) -> Vec<String> {
         // The error means that no scheduler runs, which is fine here.
         let _ = self.stop_scheduler();
         self.streams.values().flatten().for_each(JoinHandle::abort);
@@ -277,13 +286,13 @@ impl World {
     }
 
     /// The first audit rule that was broken, with the history that shows it.
-    pub fn first_breach(&self) -> Option<String> {
+    pub(crate) fn first_breach(&self) -> Option<String> {
         self.audit.as_ref()?.violations().first().map(ToString::to_string)
     }
 
     /// Settles the cluster at the end of a case and returns what is still wrong: an error, a broken
     /// rule, or a crash that did not happen.
-    pub async fn end_of_case_failure(&mut self) -> Option<String> {
+    pub(crate) async fn end_of_case_failure(&mut self) -> Option<String> {
         if let Err(error) = self.settle().await {
             return Some(format!("at the end of the scenario: {error:#}"));
         }
@@ -291,37 +300,37 @@ impl World {
     }
 
     /// Start of the cluster's clock.
-    pub fn start_time(&self) -> jiff::Timestamp {
+    pub(crate) fn start_time(&self) -> jiff::Timestamp {
         self.cluster.started_at()
     }
 
     /// Scale of the feature's durations on this cluster.
-    pub fn time_scale(&self) -> TimeScale {
+    pub(crate) fn time_scale(&self) -> TimeScale {
         self.time_scale
     }
 
     /// Milliseconds on the cluster's clock since its start.
-    pub fn elapsed_millis(&self) -> u64 {
+    pub(crate) fn elapsed_millis(&self) -> u64 {
         self.cluster.elapsed_millis()
     }
 
     /// Adds a titled part to the text that is compared with the snapshot.
-    pub fn add_snapshot_part(&mut self, title: &str, text: &str) {
+    pub(crate) fn add_snapshot_part(&mut self, title: &str, text: &str) {
         self.snapshot_parts.push(format!("## {title}\n\n{}\n", text.trim_end()));
     }
 
     /// Parts added by snapshot steps, in order.
-    pub fn snapshot_parts(&self) -> &[String] {
+    pub(crate) fn snapshot_parts(&self) -> &[String] {
         &self.snapshot_parts
     }
 
     /// Every write so far.
-    pub fn log(&self) -> Vec<Arc<LogEntry>> {
+    pub(crate) fn log(&self) -> Vec<Arc<LogEntry>> {
         self.cluster.log()
     }
 
     /// Every write as one line, to compare two runs.
-    pub fn history(&self) -> Vec<String> {
+    pub(crate) fn history(&self) -> Vec<String> {
         let line = |entry: &Arc<LogEntry>| {
             format!("{} {} {:?} {}", entry.time, entry.manager, entry.kind, entry.object)
         };
@@ -342,12 +351,12 @@ impl World {
     }
 
     /// Path of a file in the `fixtures` folder beside the `features` folder.
-    pub fn fixture_path(&self, name: &str) -> PathBuf {
+    pub(crate) fn fixture_path(&self, name: &str) -> PathBuf {
         self.case.base_folder().join("fixtures").join(name)
     }
 
     /// `file:line` of a table's row; row 0 is the header.
-    pub fn row_location(&self, table_line: usize, row: usize) -> String {
+    pub(crate) fn row_location(&self, table_line: usize, row: usize) -> String {
         let lines = self.case.tables.get(&table_line);
         let line = lines.and_then(|lines| lines.get(row)).copied().unwrap_or(table_line + row);
         format!("{}:{line}", self.case.location.file)

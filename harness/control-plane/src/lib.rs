@@ -2,7 +2,6 @@
 //! interface: for features that run on a real control plane, and for tests that compare the
 //! emulator with it. The caller provides processes that end with it; tests use
 //! [`TemporaryControlPlane`].
-#![warn(clippy::missing_errors_doc)]
 
 mod assets;
 mod identity;

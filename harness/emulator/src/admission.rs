@@ -25,8 +25,6 @@ mod rbac;
 mod selector;
 mod webhook_configuration;
 
-pub use checks::NOT_READY;
-pub(crate) use checks::UNREACHABLE;
 pub(crate) use core::volume::{
     default_storage_class, is_default_storage_class, names_storage_class,
 };
@@ -163,7 +161,9 @@ fn check_built_in(
         ("", "Pod") => core::pod::check(old, new, &mut errors),
         ("", "Node") => core::node::check(old, new, &mut errors),
         ("", "Event") => core::event::check(admission.via_view && old.is_none(), new, &mut errors),
-        ("scheduling.k8s.io", "PriorityClass") => scheduling::check_class(old, new, &mut errors),
+        ("scheduling.k8s.io", "PriorityClass") => {
+            scheduling::check_priority_class(old, new, &mut errors)
+        }
         ("resource.k8s.io", _) => device::check(admission, old, new, &mut errors),
         _ if webhook_configuration::is_configuration(kind) => {
             webhook_configuration::check(new, &mut errors);

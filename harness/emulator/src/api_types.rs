@@ -6,6 +6,7 @@ pub mod kinds;
 
 pub(crate) mod expression;
 pub(crate) mod field_selector;
+pub(crate) mod go_time;
 pub(crate) mod kubelet_timing;
 pub(crate) mod label_selector;
 pub(crate) mod names;

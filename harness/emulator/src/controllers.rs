@@ -20,8 +20,11 @@ mod deployment;
 mod disruption;
 mod job;
 mod job_set;
+mod leader_worker_set;
 mod pytorch_job;
 mod quota;
+mod ray_cluster;
+mod ray_job;
 mod replica_set;
 mod resource_claim;
 mod stateful_set;
@@ -113,6 +116,9 @@ pub static CONTROLLERS: &[Controller] = &[
     job_set::CONTROLLER,
     train_job::CONTROLLER,
     pytorch_job::CONTROLLER,
+    ray_cluster::CONTROLLER,
+    ray_job::CONTROLLER,
+    leader_worker_set::CONTROLLER,
     disruption::CONTROLLER,
     quota::CONTROLLER,
     volume::CONTROLLER,

@@ -22,7 +22,7 @@ use crate::store::shared::{Observer, SharedStore};
 use crate::store::{
     Compacted, FieldValidation, IdGenerator, LogEntry, Op, Resource, Store, Write, WriteOutcome,
 };
-use schedlab_api::{Value, json};
+use schedlab_api::{Value, json, object_names};
 
 /// The options of a cluster.
 #[derive(Clone, Debug)]
@@ -33,7 +33,7 @@ pub struct Options {
     pub seed: u64,
     /// The timing of pods without annotations.
     pub kubelet_defaults: KubeletDefaults,
-    /// Whether the CRDs of `JobSet`, `TrainJob` and `PyTorchJob` are installed.
+    /// Whether the CRDs of third-party workload kinds are installed, such as `JobSet` and `RayCluster`.
     pub workload_kinds: bool,
     /// How long the log keeps a change; `None` keeps it forever. kube-apiserver keeps 5 min.
     pub log_retention: Option<Duration>,
@@ -238,16 +238,22 @@ pub fn initial_store(
     let now = options.clock.now();
     let mut store = Store::new(options.seed);
     store.features.clone_from(&options.features);
-    let first = initial_objects(options.workload_kinds).into_iter();
+    let (later, first): (Vec<Write>, Vec<Write>) =
+        initial_objects(options.workload_kinds).into_iter().partition(is_later_kind);
     let more = objects.into_iter().map(|(resource, object)| create_write(&resource, object));
-    first.chain(more).try_for_each(|write| store.write(write, now).map(drop))?;
+    first.into_iter().chain(more).try_for_each(|write| store.write(write, now).map(drop))?;
     // Their uids come from a separate generator, so that they do not affect other generated names.
     let common = mem::replace(&mut store.ids, IdGenerator::new(!options.seed));
     let defaults = if options.runs_controllers { namespace_defaults(&store) } else { Vec::new() };
-    let mut more = defaults.into_iter().chain([kubernetes_service()]);
+    let mut more = later.into_iter().chain(defaults).chain([kubernetes_service()]);
     more.try_for_each(|write| store.write(write, now).map(drop))?;
     store.ids = common;
     Ok(store)
+}
+
+/// Whether a write defines a kind that came later than the reviewed snapshots, whose names must stay.
+fn is_later_kind(write: &Write) -> bool {
+    [".ray.io", ".leaderworkerset.x-k8s.io"].iter().any(|group| write.key.name.ends_with(group))
 }
 
 fn create_write(resource: &Resource, object: Value) -> Write {
@@ -280,14 +286,15 @@ fn kubernetes_service() -> Write {
 fn initial_objects(workload_kinds: bool) -> Vec<Write> {
     let namespaces = Resource::new("", "namespaces");
     let classes = Resource::new("scheduling.k8s.io", "priorityclasses");
-    let mut writes: Vec<Write> = ["default", "kube-system", "kube-public", "kube-node-lease"]
-        .into_iter()
-        .map(|name| {
-            let object =
-                json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}});
-            create_write(&namespaces, object)
-        })
-        .collect();
+    let mut writes: Vec<Write> =
+        ["default", "kube-system", "kube-public", object_names::NODE_LEASE_NAMESPACE]
+            .into_iter()
+            .map(|name| {
+                let object =
+                    json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}});
+                create_write(&namespaces, object)
+            })
+            .collect();
     let system = [
         (
             "system-cluster-critical",
@@ -333,17 +340,25 @@ mod job_policy_tests;
 #[cfg(test)]
 mod job_tests;
 #[cfg(test)]
+mod leader_worker_tests;
+#[cfg(test)]
 mod lifecycle_tests;
 #[cfg(test)]
 mod mount_tests;
 #[cfg(test)]
 mod pods_tests;
 #[cfg(test)]
+mod policy_tests;
+#[cfg(test)]
 mod quota_tests;
+#[cfg(test)]
+mod ray_tests;
 #[cfg(test)]
 mod resource_claim_tests;
 #[cfg(test)]
 mod revision_tests;
+#[cfg(test)]
+mod scaling_tests;
 #[cfg(test)]
 mod sidecar_tests;
 #[cfg(test)]

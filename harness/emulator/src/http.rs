@@ -244,6 +244,7 @@ impl RequestContext<'_> {
             ("PUT", true, part) => self.update(part).await,
             ("PATCH", true, part) => self.patch(part).await,
             ("DELETE", true, None) => self.delete().await,
+            ("DELETE", true, Some(_)) => Err(ApiError::no_such_resource()),
             ("DELETE", false, _) => self.delete_collection().await,
             _ => Err(ApiError::method_not_allowed()),
         }

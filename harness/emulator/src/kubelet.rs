@@ -24,7 +24,6 @@ mod timing;
 
 use jiff::Timestamp;
 
-use crate::api_types::kubelet_timing::NODE_DOWN;
 use crate::reconcile::fields::{after_secs, time, time_after};
 use crate::reconcile::pod_status::{are_claims_ready, is_finished, node_name, reserved_pods};
 use crate::reconcile::resources::{CONFIG_MAPS, NODES, PODS, RESOURCE_CLAIMS, SECRETS};
@@ -34,7 +33,7 @@ use crate::reconcile::{
 };
 use crate::store::{Key, Object};
 use schedlab_api::{
-    Value,
+    Value, annotations, conditions,
     object::{annotation, condition, is_deleting, list, number, text},
 };
 
@@ -78,7 +77,7 @@ fn is_unchanged_for_pods(change: &ObjectChange) -> bool {
 
 /// Whether a node is down.
 pub(crate) fn is_down(node: &Value) -> bool {
-    annotation(node, NODE_DOWN) == Some("true")
+    annotation(node, annotations::NODE_DOWN) == Some("true")
 }
 
 /// A pod on a node that is up.
@@ -178,7 +177,7 @@ fn report_missing_object(
 }
 
 fn is_ready(pod: &Value) -> bool {
-    condition(pod, "Ready") == Some("True")
+    condition(pod, conditions::READY) == Some("True")
 }
 
 /// Admits or rejects a pod.

@@ -35,7 +35,6 @@
 //!     Ok(())
 //! }
 //! ```
-#![warn(clippy::missing_errors_doc)]
 
 mod api_types;
 pub mod clock;
@@ -56,10 +55,8 @@ pub mod fleet;
 
 mod emulator;
 
-pub use admission::NOT_READY;
 pub use admission::webhooks::client::{ServiceHandler, Webhooks};
 pub use api_types::field_selector::FieldSelector;
-pub use api_types::kubelet_timing::{NODE_DOWN, parse_duration};
 pub use api_types::label_selector::{LabelSelector, Requirement};
 pub use api_types::third_party_crds::workload_crds;
 pub use api_types::{error, kinds};

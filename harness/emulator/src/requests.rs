@@ -28,6 +28,7 @@ use crate::store::{
 };
 
 use request::WriteRequest;
+use schedlab_api::Value;
 
 impl Store {
     /// Applies one write atomically, without calling webhooks.
@@ -168,6 +169,39 @@ fn check_delete_preconditions(
          The object might have been {how}"
     );
     Err(ApiError::conflict(&kind, &request.key.name, &why))
+}
+
+/// The maximum size of a write to etcd.
+const ETCD_REQUEST_BYTES_MAX: usize = 1536 * 1024;
+
+/// Refuses an object that etcd does not store. Custom objects are stored as JSON, others without
+/// field names.
+fn check_size(request: &WriteRequest, object: &Value) -> Result<(), ApiError> {
+    let name_bytes = |name: &str| match request.kind.origin {
+        Origin::Custom => name.len() + "\"\":,".len(),
+        Origin::BuiltIn | Origin::View => 0,
+    };
+    if value_bytes(object, &name_bytes) > ETCD_REQUEST_BYTES_MAX {
+        return Err(ApiError::without_reason("etcdserver: request is too large"));
+    }
+    Ok(())
+}
+
+/// The approximate size of a value, without building its text.
+fn value_bytes(value: &Value, name_bytes: &dyn Fn(&str) -> usize) -> usize {
+    match value {
+        Value::Null | Value::Bool(_) | Value::Number(_) => 4,
+        Value::String(text) => text.len() + 2,
+        Value::Array(items) => {
+            items.iter().map(|item| value_bytes(item, name_bytes) + 1).sum::<usize>() + 2
+        }
+        Value::Object(fields) => {
+            let fields = fields.iter();
+            let bytes =
+                fields.map(|(name, field)| name_bytes(name) + value_bytes(field, name_bytes));
+            bytes.sum::<usize>() + 2
+        }
+    }
 }
 
 /// Refuses a subresource that the kind does not have.

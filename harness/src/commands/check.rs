@@ -8,11 +8,10 @@ use serde::Serialize;
 use super::{NothingSelected, Output, UsageError};
 use crate::cli::{Check, List, ListFormat, Selection};
 use crate::exit::ExitStatus;
-use schedlab_conformance::catalogue;
-use schedlab_conformance::features::{self, Case, Diagnostics, FeaturePath, Query, Suite};
-use schedlab_conformance::report;
-use schedlab_conformance::report::Diagnostic;
+use schedlab_conformance::features::{self, Case, FeaturePath, Query, Suite};
+use schedlab_conformance::report::{self, Diagnostic, Diagnostics};
 use schedlab_conformance::runner;
+use schedlab_conformance::steps::catalogue;
 use schedlab_conformance::text::counted;
 
 /// Builds the query of a command line selection.

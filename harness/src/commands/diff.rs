@@ -7,7 +7,7 @@ use serde::Serialize;
 use super::{Output, UsageError};
 use crate::cli::{DiffRuns, Format};
 use crate::exit::ExitStatus;
-use schedlab_conformance::diff::{self, Baseline, Diff, EventOrder, ExpectedDifferences};
+use schedlab_conformance::compare::{self, Baseline, Diff, EventOrder, ExpectedDifferences};
 use schedlab_conformance::report::Report;
 use schedlab_conformance::text::{self, counted};
 
@@ -30,7 +30,7 @@ pub fn diff(args: &DiffRuns) -> anyhow::Result<ExitStatus> {
     } else {
         EventOrder::Ignored
     };
-    let diff = diff::diff(&in_a, &in_b, order)
+    let diff = compare::diff(&in_a, &in_b, order)
         .without_expected(&expected_differences(args.expected_differences.as_deref())?);
     if diff.differ.is_empty() && diff.expected.is_empty() && diff.equal == 0 {
         output.note(&format!("{a} and {b} have no scenario in common: nothing is compared"));
@@ -40,7 +40,7 @@ pub fn diff(args: &DiffRuns) -> anyhow::Result<ExitStatus> {
         Format::Json => {
             serde_json::to_string_pretty(&DiffOutput { a: &a, b: &b, diff: &diff })? + "\n"
         }
-        Format::Text => diff::text(&diff, &title(&a, &in_a), &title(&b, &in_b)),
+        Format::Text => compare::text(&diff, &title(&a, &in_a), &title(&b, &in_b)),
     });
     let missing = diff.only_a.len() + diff.only_b.len();
     if missing > 0 && !args.common {

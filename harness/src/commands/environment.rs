@@ -8,7 +8,7 @@ use crate::cli::{ClusterName, EnvironmentArgs};
 use schedlab_clusters::external_tools;
 use schedlab_clusters::real_cluster::Kubelets;
 use schedlab_clusters::scheduler_source::SchedulerSource;
-use schedlab_conformance::target::Target;
+use schedlab_conformance::schedulers::Target;
 
 use ClusterName::{Container, ControlPlane, Emulator, Kind, Kubeconfig};
 

@@ -16,11 +16,11 @@ use schedlab_clusters::real_cluster::{
     DEFAULT_CLUSTER_IMAGE, KindOptions, KubeconfigAccess, RealCluster,
 };
 use schedlab_clusters::scheduler_source::SchedulerSource;
-use schedlab_conformance::diff::{Baseline, EventOrder};
-use schedlab_conformance::features::{self, Case, Diagnostics, FeaturePath, Suite};
-use schedlab_conformance::progress::BootProgress;
+use schedlab_conformance::compare::{Baseline, EventOrder};
+use schedlab_conformance::features::{self, Case, FeaturePath, Suite};
+use schedlab_conformance::report::progress::BootProgress;
 use schedlab_conformance::report::{
-    self, CaseReport, Diagnostic, Outcome, PrettyPrinter, Report, Reporter,
+    self, CaseReport, Diagnostic, Diagnostics, Outcome, PrettyPrinter, Report, Reporter,
 };
 use schedlab_conformance::runner::{self, Crashes, Progress, Settings};
 use schedlab_conformance::snapshots::{self, Ci, Update};
@@ -312,7 +312,7 @@ fn snapshot_diagnostics(
     paths: &[FeaturePath],
     ci: Ci,
 ) -> Vec<(ExitStatus, Diagnostic)> {
-    let steps = schedlab_conformance::catalogue::step_collection();
+    let steps = schedlab_conformance::steps::catalogue::step_collection();
     let shows = |case: &Case| {
         case.steps.iter().any(|step| schedlab_conformance::steps::is_snapshot_step(step, &steps))
     };

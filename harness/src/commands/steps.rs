@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use super::Output;
 use crate::cli::Steps;
 use crate::exit::ExitStatus;
-use schedlab_conformance::catalogue::{StepDoc, all_step_docs};
+use schedlab_conformance::steps::catalogue::{StepDoc, all_step_docs};
 
 /// Prints every step with its meaning and an example.
 pub fn steps(args: &Steps) -> anyhow::Result<ExitStatus> {

@@ -12,10 +12,10 @@ use super::Output;
 use crate::cli::{Format, Upgrade, UpgradeStrategy};
 use crate::exit::ExitStatus;
 use fixture::Fixture;
-use schedlab_apps::upgrade::{self, Strategy, Transition, UpgradeEnvironment, Verdict};
+use schedlab_apps::upgrade::{self, Strategy, Transition, UpgradeCluster, Verdict};
 use schedlab_clusters::cleanup::Run;
 use schedlab_clusters::interrupt::Interrupt;
-use schedlab_conformance::progress::Progress;
+use schedlab_conformance::report::progress::Progress;
 
 #[derive(Serialize)]
 struct UpgradeOutput<'a> {
@@ -89,7 +89,7 @@ async fn upgrade_on_new_cluster(
     let step = progress.begin("4 nodes of 8 GPUs", Duration::from_secs(5));
     let cluster = fixture.prepare(run).await?;
     progress.done(step);
-    let mut environment = UpgradeEnvironment {
+    let mut environment = UpgradeCluster {
         api: cluster.api.clone(),
         kubeconfig: cluster.kubeconfig.clone(),
         scheduler_name: args.scheduler_name.clone(),

@@ -11,7 +11,17 @@ pub struct TenantKind {
 }
 
 /// In the order of deletion: objects that refer to nodes come before nodes.
-pub const TENANT_KINDS: [TenantKind; 15] = [
+pub const TENANT_KINDS: [TenantKind; 17] = [
+    TenantKind {
+        api_root: ADMISSION_API,
+        plural: POLICY_BINDINGS,
+        kind: "ValidatingAdmissionPolicyBinding",
+    },
+    TenantKind {
+        api_root: ADMISSION_API,
+        plural: "validatingadmissionpolicies",
+        kind: "ValidatingAdmissionPolicy",
+    },
     TenantKind { api_root: "/api/v1", plural: NAMESPACES_PLURAL, kind: "Namespace" },
     TenantKind { api_root: "/apis/scheduling.run.ai/v2", plural: "queues", kind: "Queue" },
     TenantKind { api_root: KUEUE_API, plural: "clusterqueues", kind: "ClusterQueue" },
@@ -37,6 +47,9 @@ pub const TENANT_KINDS: [TenantKind; 15] = [
     TenantKind { api_root: "/api/v1", plural: "nodes", kind: "Node" },
 ];
 
+/// Bindings name the policies that they bind.
+pub(crate) const POLICY_BINDINGS: &str = "validatingadmissionpolicybindings";
+const ADMISSION_API: &str = "/apis/admissionregistration.k8s.io/v1";
 const KUEUE_API: &str = "/apis/kueue.x-k8s.io/v1beta2";
 const STORAGE_API: &str = "/apis/storage.k8s.io/v1";
 const RESOURCE_API: &str = "/apis/resource.k8s.io/v1";

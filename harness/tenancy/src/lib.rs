@@ -35,11 +35,12 @@ use crate::cluster_scoped::is_tenant_collection;
 pub use cluster_scoped::{TENANT_KINDS, TenantKind};
 use list_split::TenantNamespaces;
 pub use names::{
-    KWOK_NODE_ANNOTATION, NodeIsolation, RUN_LABEL, SIMULATED_TAINT, TenantNames, scenario_prefix,
+    KWOK_NODE_ANNOTATION, NodeIsolation, SIMULATED_TAINT, TenantNames, scenario_prefix,
 };
 use rewrite_request::RequestTarget;
-pub use rewrite_response::ResponseBody;
-pub use watch_mux::{Subscription, WatchMux};
+pub(crate) use rewrite_response::ResponseBody;
+pub(crate) use watch_mux::Subscription;
+pub use watch_mux::WatchMux;
 pub use write_log::{Watermarks, WriteAttribution};
 
 type Error = Box<dyn std::error::Error + Send + Sync>;

@@ -7,10 +7,10 @@ use std::sync::{Arc, Mutex, PoisonError};
 use http::{HeaderMap, Method, Request, Uri};
 use http_body_util::BodyExt as _;
 use kube::client::Body;
-use schedlab_api::Value;
+use schedlab_api::{Value, object_names};
 
 use super::Error;
-use super::names::{DEFAULT_NAMESPACE, LEASE_NAMESPACE};
+use super::names::DEFAULT_NAMESPACE;
 use super::rewrite_request::RequestTarget;
 
 /// Namespaced collections with many objects on a busy cluster.
@@ -37,7 +37,7 @@ impl TenantNamespaces {
     fn namespaces_for(&self, plural: &str) -> BTreeSet<String> {
         let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner).clone();
         match plural {
-            "leases" => all.insert(LEASE_NAMESPACE.to_owned()),
+            "leases" => all.insert(object_names::NODE_LEASE_NAMESPACE.to_owned()),
             "events" => all.insert(DEFAULT_NAMESPACE.to_owned()),
             _ => false,
         };

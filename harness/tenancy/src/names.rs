@@ -3,16 +3,12 @@
 use std::collections::BTreeSet;
 
 use memchr::memmem::Finder;
-use schedlab_api::{Value, json};
+use schedlab_api::{Value, json, object_names};
 
-/// Label of every namespace and cluster-scoped object that a run creates.
-pub const RUN_LABEL: &str = "schedlab.dev/run";
 /// Taint of simulated nodes that keeps `DaemonSets` and foreign pods away.
 pub const SIMULATED_TAINT: &str = "schedlab.dev/simulated";
 /// Annotation of nodes that kwok simulates; its value is `fake`.
 pub const KWOK_NODE_ANNOTATION: &str = "kwok.x-k8s.io/node";
-/// The namespace of node leases, shared by all scenarios.
-pub(super) const LEASE_NAMESPACE: &str = "kube-node-lease";
 
 /// The namespace for events about cluster-scoped objects, shared by all scenarios.
 pub(super) const DEFAULT_NAMESPACE: &str = "default";
@@ -52,7 +48,7 @@ pub struct TenantNames {
 
 /// Whether an object is a node lease.
 pub(super) fn is_node_lease(plural: &str, namespace: &str) -> bool {
-    plural == "leases" && namespace == LEASE_NAMESPACE
+    plural == "leases" && namespace == object_names::NODE_LEASE_NAMESPACE
 }
 
 /// The name prefix of a run's scenario.

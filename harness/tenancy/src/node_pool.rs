@@ -1,27 +1,24 @@
 //! The node pool of a scenario, if an installed scheduler serves one pool per scenario. Nodes,
 //! queues, pods and pod groups get the pool's label, which the scenario does not see.
 
-use schedlab_api::{Map, Value, json};
+use schedlab_api::{Map, Value, json, labels};
 
 use super::names::TenantNames;
-
-/// Label with the name of the node pool.
-const NODE_POOL_LABEL: &str = "kai.scheduler/node-pool";
 
 /// Adds the scenario's node pool to an object's labels, unless they name another.
 pub(super) fn add_label(names: &TenantNames, metadata: &mut Value) {
     if let Some(pool) = &names.node_pool
-        && metadata["labels"].get(NODE_POOL_LABEL).is_none()
+        && metadata["labels"].get(labels::NODE_POOL).is_none()
     {
-        metadata["labels"][NODE_POOL_LABEL] = json!(pool);
+        metadata["labels"][labels::NODE_POOL] = json!(pool);
     }
 }
 
 /// Removes the label that [`add_label`] has added.
 pub(super) fn remove_label(names: &TenantNames, labels: &mut Map) {
     let Some(pool) = &names.node_pool else { return };
-    if labels.get(NODE_POOL_LABEL).and_then(Value::as_str) == Some(pool) {
-        labels.remove(NODE_POOL_LABEL);
+    if labels.get(labels::NODE_POOL).and_then(Value::as_str) == Some(pool) {
+        labels.remove(labels::NODE_POOL);
     }
 }
 
@@ -61,7 +58,7 @@ mod tests {
             assert!(!in_cluster.to_string().contains("node-pool"), "{in_cluster}");
         }
         let (_, target) = rewrite_request::rewrite_uri(&names, &"/api/v1/nodes".parse().unwrap());
-        let original = json!({"metadata": {"labels": {NODE_POOL_LABEL: "a100"}, "name": "n"}, "spec": {"taints": []}});
+        let original = json!({"metadata": {"labels": {(labels::NODE_POOL): "a100"}, "name": "n"}, "spec": {"taints": []}});
         let mut node = original.clone();
         rewrite_request::to_cluster(&names, &target, &Method::POST, &mut node);
         rewrite_response::to_tenant(&names, &target, &mut node);

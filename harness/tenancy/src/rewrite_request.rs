@@ -1,16 +1,16 @@
 //! Rewrites requests of a scenario for the cluster: adds its prefix to names.
 
 use http::{Method, Uri};
-use schedlab_api::{Map, Value, json};
+use schedlab_api::{Map, Value, annotations, json, labels};
 
 use super::names::{
-    DEFAULT_NAMESPACE, KWOK_NODE_ANNOTATION, RUN_LABEL, SIMULATED_TAINT, TenantNames, is_node_lease,
+    DEFAULT_NAMESPACE, KWOK_NODE_ANNOTATION, SIMULATED_TAINT, TenantNames, is_node_lease,
 };
 use super::{Subscription, node_pool};
-use crate::cluster_scoped::{is_tenant_collection, is_tenant_kind};
+use crate::cluster_scoped::{POLICY_BINDINGS, is_tenant_collection, is_tenant_kind};
 
 /// Labels and annotations whose values are queue names.
-const QUEUE_NAME_KEYS: [&str; 2] = ["kai.scheduler/queue", "runai/queue"];
+const QUEUE_NAME_KEYS: [&str; 2] = [labels::QUEUE, "runai/queue"];
 
 /// What a request addresses.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -24,7 +24,7 @@ pub(crate) struct RequestTarget {
     /// For example `status` or `binding`.
     pub subresource: Option<String>,
     /// Whether the response is a watch stream.
-    pub is_watch: bool,
+    pub(crate) is_watch: bool,
 }
 
 /// The URI in the cluster, and the request's target with the scenario's plain names.
@@ -134,7 +134,7 @@ pub(super) fn to_cluster(
         }
         // Also on `status`: a PUT of a node's status replaces its labels.
         if is_whole && object["metadata"].is_object() {
-            object["metadata"]["labels"][RUN_LABEL] = json!(names.run);
+            object["metadata"]["labels"][labels::RUN] = json!(names.run);
         }
         if is_whole && target.plural == "nodes" {
             isolate_node(names, object);
@@ -177,16 +177,13 @@ pub(super) fn redirect_event(
         return None;
     }
     event["metadata"]["namespace"] = json!(DEFAULT_NAMESPACE);
-    event["metadata"]["labels"][RUN_LABEL] = json!(names.run);
+    event["metadata"]["labels"][labels::RUN] = json!(names.run);
     if let Some(Value::String(name)) = event.pointer_mut("/metadata/name") {
         *name = names.with_prefix(name).into();
     }
     let root = if reference == "regarding" { "/apis/events.k8s.io/v1" } else { "/api/v1" };
     format!("{root}/namespaces/{DEFAULT_NAMESPACE}/events").parse().ok()
 }
-
-/// Annotation of a `PersistentVolumeClaim` whose volume is provisioned for one node.
-const SELECTED_NODE_ANNOTATION: &str = "volume.kubernetes.io/selected-node";
 
 struct ObjectRewriter<'a> {
     names: &'a TenantNames,
@@ -220,7 +217,7 @@ impl ObjectRewriter<'_> {
                     "nodeName"
                     | "nominatedNodeName"
                     | "selectedNode"
-                    | SELECTED_NODE_ANNOTATION
+                    | annotations::SELECTED_NODE
                     | "parentQueue"
                     | "cohortName"
                     | "clusterQueue"
@@ -228,6 +225,11 @@ impl ObjectRewriter<'_> {
                     | "volumeName"
                     | "deviceClassName" => names.with_prefix(text),
                     "queue" if self.target.plural == "podgroups" => names.with_prefix(text),
+                    "policyName" if self.target.plural == POLICY_BINDINGS => {
+                        names.with_prefix(text)
+                    }
+                    // Selects a namespace by its name.
+                    "kubernetes.io/metadata.name" => names.with_prefix(text),
                     "parentName" if self.target.plural == "cohorts" => names.with_prefix(text),
                     "namespace" => names.namespace_in_cluster(&self.target.plural, text),
                     "priorityClassName" => names.object_in_cluster("priorityclasses", text),
@@ -306,7 +308,7 @@ impl ObjectRewriter<'_> {
         }
         if self.names.needs_node_selector() {
             let selector = fields.entry("nodeSelector").or_insert_with(|| json!({}));
-            selector[RUN_LABEL] = json!(self.names.run);
+            selector[labels::RUN] = json!(self.names.run);
         }
     }
 }
@@ -429,7 +431,7 @@ mod tests {
                    "spec": {"parentName": "top", "resourceGroups": groups}}),
         );
         assert_eq!(cohort["metadata"]["name"], "qx1-all");
-        assert_eq!(cohort["metadata"]["labels"][RUN_LABEL], "r");
+        assert_eq!(cohort["metadata"]["labels"][labels::RUN], "r");
         assert_eq!(cohort["spec"]["parentName"], "qx1-top");
         let flavor = cohort.pointer("/spec/resourceGroups/0/flavors/0/name");
         assert_eq!(flavor, Some(&json!("qx1-nodes")));
@@ -443,6 +445,24 @@ mod tests {
         assert!(path.ends_with("/namespaces/qx1-a/localqueues"), "{path}");
         assert_eq!(local["metadata"]["name"], "team");
         assert_eq!(local["spec"]["clusterQueue"], "qx1-team");
+    }
+
+    #[test]
+    fn a_policy_binding_refers_to_the_policy_and_the_namespace_of_its_scenario() {
+        let names = TenantNames::for_test();
+        let path = "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicybindings";
+        let (_, target) = rewrite_uri(&names, &path.parse().unwrap());
+        let selector = json!({"matchLabels": {"kubernetes.io/metadata.name": "default"}});
+        let mut binding = json!({
+            "kind": "ValidatingAdmissionPolicyBinding",
+            "metadata": {"name": "guard"},
+            "spec": {"policyName": "guard", "matchResources": {"namespaceSelector": selector}},
+        });
+        to_cluster(&names, &target, &Method::POST, &mut binding);
+        assert_eq!(binding["metadata"]["name"], "qx1-guard");
+        assert_eq!(binding["spec"]["policyName"], "qx1-guard");
+        let labels = &binding["spec"]["matchResources"]["namespaceSelector"]["matchLabels"];
+        assert_eq!(labels["kubernetes.io/metadata.name"], "qx1-default");
     }
 
     #[test]
@@ -469,7 +489,7 @@ mod tests {
         });
         let mut pod = original.clone();
         to_cluster(&names, &target, &Method::POST, &mut pod);
-        assert_eq!(pod["spec"]["nodeSelector"], json!({"zone": "z", RUN_LABEL: "r"}));
+        assert_eq!(pod["spec"]["nodeSelector"], json!({"zone": "z", (labels::RUN): "r"}));
         assert_eq!(
             pod["spec"]["tolerations"],
             json!([{"key": SIMULATED_TAINT, "operator": "Equal", "value": "r"}])
@@ -479,7 +499,7 @@ mod tests {
         let (_, target) = rewrite_uri(&names, &"/api/v1/nodes".parse().unwrap());
         let mut node = json!({"metadata": {"name": "n"}, "spec": {}});
         to_cluster(&names, &target, &Method::POST, &mut node);
-        assert_eq!(node["metadata"]["labels"], json!({RUN_LABEL: "r"}));
+        assert_eq!(node["metadata"]["labels"], json!({(labels::RUN): "r"}));
         assert_eq!(node["spec"]["taints"][0]["value"], json!("r"));
     }
 
@@ -493,7 +513,7 @@ mod tests {
             let (_, target) = rewrite_uri(&names, &path.parse().unwrap());
             let mut node = json!({"metadata": {"name": "n", "labels": {}}, "spec": {}});
             to_cluster(&names, &target, &Method::PUT, &mut node);
-            assert_eq!(node["metadata"]["labels"][RUN_LABEL], json!(names.run), "{path}");
+            assert_eq!(node["metadata"]["labels"][labels::RUN], json!(names.run), "{path}");
         }
     }
 }

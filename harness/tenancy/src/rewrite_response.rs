@@ -12,16 +12,16 @@ use http_body_util::combinators::UnsyncBoxBody;
 use http_body_util::{BodyExt as _, Full, StreamBody};
 use hyper::body::Bytes;
 use kube::client::Body;
-use schedlab_api::{Value, json};
+use schedlab_api::{Value, json, labels};
 use tokio::sync::mpsc::UnboundedReceiver;
 
-use super::names::{NodeIsolation, RUN_LABEL, SIMULATED_TAINT, TenantNames};
+use super::names::{NodeIsolation, SIMULATED_TAINT, TenantNames};
 use super::watch_mux::WatchLine;
 use super::{Error, RequestTarget, belongs_to_tenant, node_pool};
 use crate::cluster_scoped::is_tenant_collection;
 
 /// The body of a response.
-pub type ResponseBody = UnsyncBoxBody<Bytes, Error>;
+pub(crate) type ResponseBody = UnsyncBoxBody<Bytes, Error>;
 
 /// The head of a JSON response.
 pub(super) fn json_head() -> Parts {
@@ -70,11 +70,11 @@ fn remove_isolation(names: &TenantNames, value: &mut Value) {
         }
         Value::Object(fields) => {
             if let Some(labels) = fields.get_mut("labels").and_then(Value::as_object_mut) {
-                labels.remove(RUN_LABEL);
+                labels.remove(labels::RUN);
                 node_pool::remove_label(names, labels);
             }
             if let Some(selector) = fields.get_mut("nodeSelector").and_then(Value::as_object_mut) {
-                selector.remove(RUN_LABEL);
+                selector.remove(labels::RUN);
                 if selector.is_empty() {
                     fields.remove("nodeSelector");
                 }

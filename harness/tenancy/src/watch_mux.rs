@@ -24,15 +24,15 @@ pub struct WatchMux(UnboundedSender<SubscribeRequest>);
 
 /// A request for changes of one collection.
 #[derive(Clone, Debug)]
-pub struct Subscription {
+pub(crate) struct Subscription {
     /// The path of the collection, for example `/api/v1/pods`.
     pub path: String,
     /// The `resourceVersion` after which changes are wanted.
-    pub from_revision: u64,
+    pub(crate) from_revision: u64,
     /// The name prefix of the scenario.
     pub prefix: String,
     /// Whether bookmarks are wanted.
-    pub wants_bookmarks: bool,
+    pub(crate) wants_bookmarks: bool,
 }
 
 /// A subscription, and where to send its stream.
@@ -44,6 +44,9 @@ struct SubscribeRequest {
 impl WatchMux {
     /// Starts a multiplexer for the cluster of `config`. `name` is the part that all prefixes of
     /// the run share.
+    ///
+    /// # Errors
+    /// The thread for watches cannot be started.
     pub fn start(config: kube::Config, name: &str) -> anyhow::Result<Self> {
         let (requests, received) = unbounded_channel();
         let name = name.into();

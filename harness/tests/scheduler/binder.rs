@@ -183,14 +183,11 @@ fn a_failed_binding_is_retried_reported_and_then_rescheduled() {
          4010 Modified {"failedAttempts":2,"phase":"Failed","reason":"name in URL does not match name in Binding object"}
          6010 Modified {"failedAttempts":3,"phase":"Failed","reason":"name in URL does not match name in Binding object"}
          7000 Deleted {"failedAttempts":3,"phase":"Failed","reason":"name in URL does not match name in Binding object"}
-         7000 Added null
-         7020 Modified {"failedAttempts":1,"phase":"Failed","reason":"name in URL does not match name in Binding object"}
-         8020 Modified {"failedAttempts":2,"phase":"Failed","reason":"name in URL does not match name in Binding object"}
-        10020 Modified {"failedAttempts":3,"phase":"Failed","reason":"name in URL does not match name in Binding object"}
-        11000 Deleted {"failedAttempts":3,"phase":"Failed","reason":"name in URL does not match name in Binding object"}
-        11000 Added null
-        11020 Modified {"failedAttempts":1,"phase":"Failed","reason":"name in URL does not match name in Binding object"}
-        12020 Modified {"failedAttempts":2,"phase":"Failed","reason":"name in URL does not match name in Binding object"}
+         8000 Added null
+         8020 Modified {"failedAttempts":1,"phase":"Failed","reason":"name in URL does not match name in Binding object"}
+         9020 Modified {"failedAttempts":2,"phase":"Failed","reason":"name in URL does not match name in Binding object"}
+        11020 Modified {"failedAttempts":3,"phase":"Failed","reason":"name in URL does not match name in Binding object"}
+        12000 Deleted {"failedAttempts":3,"phase":"Failed","reason":"name in URL does not match name in Binding object"}
         "#);
         assert_snapshot!(lab.events(), @r"
         Pod BindingError Failed to bind pod default/one-0 to node n-0: name in URL does not match name in Binding object
@@ -237,7 +234,7 @@ fn a_failed_binding_gets_one_group_event_although_the_scheduler_crashes() {
 }
 
 #[test]
-fn a_gang_with_an_unbindable_pod_is_evicted_and_rescheduled() {
+fn a_gang_with_an_unbindable_pod_is_evicted_and_waits_until_it_can_be_bound() {
     Lab::run(async |mut lab| {
         lab.start_without_binder(1, 8, "a");
         lab.job("gang", "a", 4, 4);
@@ -252,8 +249,12 @@ fn a_gang_with_an_unbindable_pod_is_evicted_and_rescheduled() {
             "retried requests do not change the start of the group"
         );
         lab.advance(120).await;
-        assert_snapshot!(lab.outcome(), @"gang: 4 Running; 7 bound, 4 evicted; 8 Scheduled");
+        assert_snapshot!(lab.outcome(), @"gang: 4 Pending; 6 bound, 6 evicted; 7 Scheduled");
         binder.abort();
+        let last = lab.spawn_binder();
+        lab.advance(300).await;
+        last.abort();
+        assert_snapshot!(lab.outcome(), @"gang: 4 Running; 10 bound, 6 evicted; 10 Scheduled");
     });
 }
 

@@ -13,11 +13,10 @@ use std::{
 };
 
 use http::{Method, Request};
-use schedlab_api::{Value, json};
+use schedlab_api::{Value, crds, json};
 use schedlab_scheduler::{
     ConfigFile,
     admission::{self, PatchedPods},
-    crds,
 };
 use serde::Deserialize as _;
 use tower::{ServiceExt as _, service_fn};

@@ -15,14 +15,14 @@ use futures::future::OptionFuture;
 use http::{Method, Request};
 
 use jiff::Timestamp;
-use schedlab_api::{Value, json};
+use schedlab_api::{Value, crds, json};
 use schedlab_emulator::{
     Emulator, Fleet, Options,
     clock::Clock,
     store::{DeleteOptions, Key, Op, Resource, Write},
 };
 use schedlab_scheduler::{
-    Component, Config, IdlePolicy, Progress, RunUntil, crds, explain::OutputFormat,
+    Component, Config, IdlePolicy, Progress, RunUntil, explain::OutputFormat,
 };
 use tokio::{sync::watch, task::JoinHandle};
 use tower::{ServiceExt as _, service_fn};
@@ -70,7 +70,8 @@ impl Lab {
         made.object["metadata"]["uid"].as_str().unwrap().to_owned()
     }
 
-    /// Creates a CustomResourceDefinition of a namespaced kind that preserves unknown fields.
+    /// Creates a CustomResourceDefinition of a namespaced kind that preserves unknown fields. It
+    /// replaces the emulator's own.
     pub(crate) fn define_kind(&self, group: &str, version: &str, plural: &str, kind: &str) {
         let schema = json!({ "openAPIV3Schema": {
             "type": "object", "x-kubernetes-preserve-unknown-fields": true,
@@ -89,7 +90,12 @@ impl Lab {
                 "versions": [{ "name": version, "served": true, "storage": true, "schema": schema }],
             },
         });
-        self.create("apiextensions.k8s.io", "customresourcedefinitions", &definition);
+        let (api, definitions) = ("apiextensions.k8s.io", "customresourcedefinitions");
+        let own = Key::new(Resource::new(api, definitions), "", &format!("{plural}.{group}"));
+        let delete = Write::new(own, Op::Delete(DeleteOptions::default()), "kubectl");
+        // The emulator defines only some of the kinds.
+        let _ = self.emulator.store().write(delete);
+        self.create(api, definitions, &definition);
     }
 
     /// Creates the objects of a YAML text, namespaced ones in namespace `default`.

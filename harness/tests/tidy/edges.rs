@@ -63,12 +63,12 @@ pub(crate) const EDGES: [(&str, &str); 14] = [
     (
         "scheduler/api",
         "
-            Value
+            Value annotations api_versions conditions finalizers labels object_names resources taints
             map
             convert
             serial tree
             duration object pointer quantity random
-            toleration
+            crds toleration
             literal -> Value __fields __items json map to_value
         ",
     ),
@@ -86,7 +86,7 @@ pub(crate) const EDGES: [(&str, &str); 14] = [
         "scheduler",
         "
             logging
-            api concurrency crds parse progress trace usage
+            api concurrency parse progress trace usage
             config karta
             watch
             records
@@ -133,14 +133,14 @@ pub(crate) const EDGES: [(&str, &str); 14] = [
     (
         "harness/conformance",
         "
-            progress report text
-            audit
-            change
-            render observed
-            scenario_cluster manifests target
-            diff
-            features
-            catalogue snapshots runner steps world
+            text
+            report history
+            schedulers
+            features render
+            world
+            compare snapshots
+            steps
+            runner
         ",
     ),
     (

@@ -6,16 +6,16 @@ use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 
 use anyhow::Context as _;
-use schedlab_api::Value;
+use schedlab_api::{Value, crds};
 use schedlab_clusters::api::{Api, api_error};
 use schedlab_clusters::real_cluster::ACTORS_OWN_CONTROL_PLANE;
-use schedlab_conformance::scenario_cluster::collections;
+use schedlab_conformance::world::scenario_cluster::collections;
 use schedlab_control_plane::{Assets, TemporaryControlPlane};
 use schedlab_emulator::clock::Clock;
 use schedlab_emulator::controllers::remote_controllers::{RemoteControllers, RemoteOptions};
 use schedlab_emulator::workload_crds;
 use schedlab_emulator::{Fleet, KubeletDefaults};
-use schedlab_scheduler::{Config, crds};
+use schedlab_scheduler::Config;
 use tempfile::TempDir;
 use tokio::task::JoinSet;
 

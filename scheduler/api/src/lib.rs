@@ -12,17 +12,26 @@
 //! assert_eq!(pod["spec"]["priority"], 100);
 //! assert!(pod["spec"]["nodeName"].is_null());
 //! ```
-#![warn(clippy::missing_errors_doc)]
 
+pub mod annotations;
+pub mod api_versions;
+pub mod conditions;
 mod convert;
+#[cfg(feature = "crds")]
+pub mod crds;
 pub mod duration;
+pub mod finalizers;
+pub mod labels;
 mod literal;
 mod map;
 pub mod object;
+pub mod object_names;
 pub mod pointer;
 pub mod quantity;
 pub mod random;
+pub mod resources;
 mod serial;
+pub mod taints;
 pub mod toleration;
 mod tree;
 mod type_names;

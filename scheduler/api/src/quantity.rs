@@ -45,74 +45,102 @@ pub fn parse(text: &str) -> Result<Milli, BadQuantity> {
     if let Some(milli) = whole(text) {
         return Ok(milli);
     }
-    let (negative, rest) = match text.strip_prefix('-') {
-        Some(rest) => (true, rest),
-        None => (false, text.strip_prefix('+').unwrap_or(text)),
-    };
-    let end = rest.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(rest.len());
-    let (number, suffix) = rest.split_at(end);
-    let (whole, fraction) = number.split_once('.').unwrap_or((number, ""));
-    if (whole.is_empty() && fraction.is_empty()) || fraction.contains('.') {
-        return Err(BadQuantity::Malformed);
-    }
-    let (times, over) = scale(suffix)?;
-    let digits = format!("{whole}{fraction}");
-    let places = u32::try_from(fraction.len()).map_err(|_| BadQuantity::TooLarge)?;
-    let value: Milli = digits.parse().map_err(|_| BadQuantity::TooLarge)?;
-    let divisor = 10_i128
-        .checked_pow(places)
-        .and_then(|ten| ten.checked_mul(over))
-        .ok_or(BadQuantity::TooLarge)?;
-    let scaled = value.checked_mul(times).ok_or(BadQuantity::TooLarge)?;
-    let milli = scaled / divisor + Milli::from(scaled % divisor != 0);
-    if milli > WHOLE_MAX {
+    let Amount { is_negative, magnitude } = Amount::parse(text, 3)?;
+    if magnitude > WHOLE_MAX {
         return Err(BadQuantity::TooLarge);
     }
-    Ok(if negative { -milli } else { milli })
+    Ok(if is_negative { -magnitude } else { magnitude })
 }
 
 /// Fast path for most quantities: few digits and an integral suffix.
 fn whole(text: &str) -> Option<Milli> {
     let end = text.bytes().position(|byte| !byte.is_ascii_digit()).unwrap_or(text.len());
     let (digits, suffix) = text.split_at_checked(end).filter(|_| end > 0 && end < 10)?;
-    let (times, 1) = scale(suffix).ok()? else { return None };
-    let milli = Milli::from(digits.parse::<u32>().ok()?).checked_mul(times)?;
+    let Suffix { factor, exponent } = Suffix::parse(suffix).filter(|unit| unit.exponent >= -3)?;
+    let number = Milli::from(digits.parse::<u32>().ok()?);
+    let milli = shifted(number.checked_mul(factor)?, exponent + 3)?;
     (milli <= WHOLE_MAX).then_some(milli)
 }
 
-/// The factor of a suffix to thousandths, as numerator and denominator.
-fn scale(suffix: &str) -> Result<(Milli, Milli), BadQuantity> {
-    let times: Milli = match suffix {
-        "n" => return Ok((1, 1_000_000)),
-        "u" => return Ok((1, 1000)),
-        "m" => 1,
-        "" => 1000,
-        "k" => 1_000_000,
-        "M" => 10_i128.pow(9),
-        "G" => 10_i128.pow(12),
-        "T" => 10_i128.pow(15),
-        "P" => 10_i128.pow(18),
-        "E" => 10_i128.pow(21),
-        "Ki" => 1000 << 10,
-        "Mi" => 1000 << 20,
-        "Gi" => 1000 << 30,
-        "Ti" => 1000 << 40,
-        "Pi" => 1000 << 50,
-        "Ei" => 1000 << 60,
-        _ => return exponent(suffix),
-    };
-    Ok((times, 1))
+/// A quantity in some decimal unit. Fractions of the unit are rounded up.
+struct Amount {
+    is_negative: bool,
+    magnitude: i128,
 }
 
-/// The factor of a decimal exponent such as `e3` or `E-2`.
-fn exponent(suffix: &str) -> Result<(Milli, Milli), BadQuantity> {
-    let power = suffix.strip_prefix(['e', 'E']).ok_or(BadQuantity::Malformed)?;
-    let power: i32 = power.parse().map_err(|_| BadQuantity::Malformed)?;
-    let ten = 10_i128.checked_pow(power.unsigned_abs()).ok_or(BadQuantity::TooLarge)?;
-    if power < 0 {
-        return Ok((1000, ten));
+impl Amount {
+    /// The quantity in units of `10^-decimals`.
+    fn parse(text: &str, decimals: i64) -> Result<Self, BadQuantity> {
+        let (is_negative, rest) = match text.strip_prefix('-') {
+            Some(rest) => (true, rest),
+            None => (false, text.strip_prefix('+').unwrap_or(text)),
+        };
+        let end = rest.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(rest.len());
+        let (number, suffix) = rest.split_at(end);
+        let (whole, fraction) = number.split_once('.').unwrap_or((number, ""));
+        if (whole.is_empty() && fraction.is_empty()) || fraction.contains('.') {
+            return Err(BadQuantity::Malformed);
+        }
+        let Suffix { factor, exponent } = Suffix::parse(suffix).ok_or(BadQuantity::Malformed)?;
+        let fraction = fraction.trim_end_matches('0');
+        let digits = [whole, fraction].concat();
+        let digits = digits.trim_start_matches('0');
+        if digits.is_empty() {
+            return Ok(Self { is_negative, magnitude: 0 });
+        }
+        let places = i64::try_from(fraction.len()).map_err(|_| BadQuantity::TooLarge)?;
+        let number: i128 = digits.parse().map_err(|_| BadQuantity::TooLarge)?;
+        let scaled = number.checked_mul(factor).ok_or(BadQuantity::TooLarge)?;
+        let magnitude =
+            shifted(scaled, exponent + decimals - places).ok_or(BadQuantity::TooLarge)?;
+        Ok(Self { is_negative, magnitude })
     }
-    Ok((ten.checked_mul(1000).ok_or(BadQuantity::TooLarge)?, 1))
+}
+
+/// The unit that a suffix stands for: `factor × 10^exponent`.
+struct Suffix {
+    factor: i128,
+    exponent: i64,
+}
+
+impl Suffix {
+    /// `None` if it is neither a suffix nor a decimal exponent such as `e3` or `E-2`.
+    fn parse(suffix: &str) -> Option<Self> {
+        let (factor, exponent) = match suffix {
+            "" => (1, 0),
+            "n" => (1, -9),
+            "u" => (1, -6),
+            "m" => (1, -3),
+            "k" => (1, 3),
+            "M" => (1, 6),
+            "G" => (1, 9),
+            "T" => (1, 12),
+            "P" => (1, 15),
+            "E" => (1, 18),
+            "Ki" => (1 << 10, 0),
+            "Mi" => (1 << 20, 0),
+            "Gi" => (1 << 30, 0),
+            "Ti" => (1 << 40, 0),
+            "Pi" => (1 << 50, 0),
+            "Ei" => (1 << 60, 0),
+            exponent => {
+                let power: i32 = exponent.strip_prefix(['e', 'E'])?.parse().ok()?;
+                (1, power.into())
+            }
+        };
+        Some(Self { factor, exponent })
+    }
+}
+
+/// `value × 10^exponent`, rounded up; `None` on overflow.
+fn shifted(value: i128, exponent: i64) -> Option<i128> {
+    let power = u32::try_from(exponent.unsigned_abs()).ok()?;
+    if exponent >= 0 {
+        return value.checked_mul(10_i128.checked_pow(power)?);
+    }
+    // A positive value divided by a power beyond its digits is rounded up to one.
+    let rounded_up = |divisor| value / divisor + i128::from(value % divisor != 0);
+    Some(10_i128.checked_pow(power).map_or(1, rounded_up))
 }
 
 #[cfg(test)]
@@ -132,7 +160,11 @@ mod tests {
             ("5E-1", 500),
             ("1n", 1),
             (".5", 500),
+            ("1e-99", 1),
+            ("0.000000000000000000000000000000000000000000000000001", 1),
+            ("0e99", 0),
             ("-3", -3000),
+            ("-1n", -1),
             ("8E", 8_000_000_000_000_000_000_000),
         ] {
             assert_eq!(parse(text), Ok(milli), "{text}");

@@ -11,7 +11,7 @@ use std::{
 };
 
 use jiff::Timestamp;
-use schedlab_api::Value;
+use schedlab_api::{Value, api_versions};
 
 use crate::{
     change::{eviction_message, requests_deletion},
@@ -184,13 +184,13 @@ impl State {
                 update_object(&mut self.nodes, &key.name, object);
                 self.apply_node(at, &key.name);
             }
-            ("scheduling.run.ai", "queues") => {
+            (api_versions::SCHEDULING_GROUP, "queues") => {
                 if update_object(&mut self.queues, &key.name, object) {
                     self.auditor.queue(at, &key.name, object.map(|queue| views::queue_view(queue)));
                 }
                 self.auditor.advance_to(at);
             }
-            ("scheduling.run.ai", "podgroups") => {
+            (api_versions::SCHEDULING_GROUP, "podgroups") => {
                 let name = full_name(write);
                 if update_object(&mut self.pod_groups, &name, object) {
                     let group = object.map(|group| views::group_view(group, &self.priorities));

@@ -5,7 +5,8 @@
 use std::fmt;
 
 use schedlab_api::{
-    Value,
+    Value, annotations, conditions,
+    object::annotation,
     pointer::{at, text},
 };
 
@@ -91,14 +92,16 @@ pub fn changes(write: &Write) -> Vec<Change> {
 }
 
 fn pod_changes(changes: &mut Vec<Change>, old: Option<&Value>, new: &Value) {
-    let fresh = |path: &str| {
-        let was = old.and_then(|old| text(old, path));
-        text(new, path).filter(|is| Some(*is) != was && !is.is_empty())
+    let fresh = |read: fn(&Value) -> Option<&str>| {
+        let was = old.and_then(read);
+        read(new).filter(|is| Some(*is) != was && !is.is_empty())
     };
-    changes.extend(fresh("/spec/nodeName").map(|node| Change::Bound(node.to_owned())));
-    let devices = fresh("/metadata/annotations/schedlab.dev~1gpu-devices");
+    changes.extend(
+        fresh(|pod| text(pod, "/spec/nodeName")).map(|node| Change::Bound(node.to_owned())),
+    );
+    let devices = fresh(|pod| annotation(pod, annotations::GPU_DEVICES));
     changes.extend(devices.map(|devices| Change::Devices(devices.to_owned())));
-    changes.extend(fresh("/status/phase").and_then(|phase| match phase {
+    changes.extend(fresh(|pod| text(pod, "/status/phase")).and_then(|phase| match phase {
         "Running" => Some(Change::Started),
         "Succeeded" => Some(Change::Succeeded),
         "Failed" => Some(Change::Failed),
@@ -112,15 +115,15 @@ fn pod_changes(changes: &mut Vec<Change>, old: Option<&Value>, new: &Value) {
 
 /// The message with which a scheduler reported that a pod is unschedulable.
 pub fn unschedulable_message(pod: &Value) -> Option<&str> {
-    let scheduled = condition(pod, "PodScheduled")?;
+    let scheduled = condition(pod, conditions::POD_SCHEDULED)?;
     (text(scheduled, "/status") == Some("False")).then(|| text(scheduled, "/message"))?
 }
 
 /// The message with which the scheduler told a pod why it is evicted, and for which preemptor.
 pub fn eviction_message(pod: &Value) -> Option<&str> {
-    let disrupted = condition(pod, "DisruptionTarget")?;
+    let disrupted = condition(pod, conditions::DISRUPTION_TARGET)?;
     let stands = text(disrupted, "/status") == Some("True");
-    let ours = text(disrupted, "/reason") == Some("PreemptionByScheduler");
+    let ours = text(disrupted, "/reason") == Some(conditions::PREEMPTION_BY_SCHEDULER);
     (stands && ours).then(|| text(disrupted, "/message"))?
 }
 
@@ -133,7 +136,9 @@ pub fn requests_deletion(write: &Write) -> bool {
 }
 
 fn node_changes(changes: &mut Vec<Change>, old: Option<&Value>, new: &Value) {
-    let ready = |node| condition(node, "Ready").map(|ready| text(ready, "/status") == Some("True"));
+    let ready = |node| {
+        condition(node, conditions::READY).map(|ready| text(ready, "/status") == Some("True"))
+    };
     if ready(new) != old.and_then(ready) {
         changes.extend(ready(new).map(Change::Ready));
     }

@@ -6,14 +6,11 @@ use std::{collections::BTreeMap, fmt};
 
 use schedlab_api::{
     Value,
+    annotations::{EVICTOR_ACTION, EVICTOR_POD_GROUP_NAME, EVICTOR_POD_GROUP_NAMESPACE},
     pointer::{at, text},
 };
 
 use crate::rules::{EvictionKind, Name};
-
-const ACTION: &str = "evictor-action-type";
-const PREEMPTOR_NAME: &str = "evictor-pod-group-name";
-const PREEMPTOR_NAMESPACE: &str = "evictor-pod-group-namespace";
 
 /// The maximum length of the message of an event, in characters.
 const EVENT_MESSAGE_MAX: usize = 1024;
@@ -48,16 +45,18 @@ impl fmt::Display for UnknownCause {
         match self {
             Self::NotAnnounced(message) => write!(
                 f,
-                "no event of a pod group has the annotation {ACTION} and the message {message:?}"
+                "no event of a pod group has the annotation {EVICTOR_ACTION} and the message \
+                 {message:?}"
             ),
             Self::Action(action) => write!(
                 f,
-                "annotation {ACTION}: got {action:?}, expected reclaim, preempt, consolidation or \
-                 stalegangeviction"
+                "annotation {EVICTOR_ACTION}: got {action:?}, expected reclaim, preempt, \
+                 consolidation or stalegangeviction"
             ),
             Self::NoPreemptor(action) => write!(
                 f,
-                "the event with {ACTION} {action:?} lacks {PREEMPTOR_NAME} or {PREEMPTOR_NAMESPACE}"
+                "the event with {EVICTOR_ACTION} {action:?} lacks {EVICTOR_POD_GROUP_NAME} or \
+                 {EVICTOR_POD_GROUP_NAMESPACE}"
             ),
         }
     }
@@ -121,7 +120,7 @@ impl EvictionCauses {
 fn announced_cause(event: &Value) -> Option<Result<EvictionCause, UnknownCause>> {
     let annotations = at(event, "/metadata/annotations")?;
     let annotation = |key: &str| annotations.get(key)?.as_str();
-    let action = annotation(ACTION)?;
+    let action = annotation(EVICTOR_ACTION)?;
     let kind = match action {
         "reclaim" => EvictionKind::Reclaim,
         "preempt" => EvictionKind::Preempt,
@@ -129,7 +128,7 @@ fn announced_cause(event: &Value) -> Option<Result<EvictionCause, UnknownCause>>
         "stalegangeviction" => return Some(Ok(EvictionCause::StaleGang)),
         unknown => return Some(Err(UnknownCause::Action(unknown.to_owned()))),
     };
-    let preemptor = annotation(PREEMPTOR_NAMESPACE).zip(annotation(PREEMPTOR_NAME));
+    let preemptor = annotation(EVICTOR_POD_GROUP_NAMESPACE).zip(annotation(EVICTOR_POD_GROUP_NAME));
     let Some((namespace, name)) = preemptor else {
         return Some(Err(UnknownCause::NoPreemptor(action.to_owned())));
     };
@@ -153,7 +152,11 @@ mod tests {
         let mut causes = EvictionCauses::default();
         let pod = json!({"metadata": {"uid": "u"}});
         causes.observe_event(&event("Pod", "uses 16", &json!({})));
-        causes.observe_event(&event("PodGroup", "uses 16", &json!({ACTION: "stalegangeviction"})));
+        causes.observe_event(&event(
+            "PodGroup",
+            "uses 16",
+            &json!({EVICTOR_ACTION: "stalegangeviction"}),
+        ));
         for message in ["uses 16", "uses 15"] {
             assert_eq!(causes.cause(&pod, message), Ok(EvictionCause::StaleGang), "{message}");
         }

@@ -2,7 +2,6 @@
 //! in every scenario.
 //!
 //! The crate depends on no crate of the scheduler, so it cannot share the scheduler's errors.
-#![warn(clippy::missing_errors_doc)]
 
 mod audit;
 mod background;

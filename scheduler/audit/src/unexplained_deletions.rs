@@ -10,7 +10,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::{SignedDuration, Timestamp};
 use schedlab_api::{
-    Value,
+    Value, conditions,
     object::{is_deleting, list, text, uid},
 };
 
@@ -33,9 +33,9 @@ const CONTROLLER_MANAGER: &str = "kube-controller-manager";
 
 /// Reasons of the condition `DisruptionTarget` with which Kubernetes itself deletes a pod.
 const KUBERNETES_REASONS: [&str; 4] = [
-    "DeletionByTaintManager",
+    conditions::DELETION_BY_TAINT_MANAGER,
     "DeletionByDeviceTaintManager",
-    "DeletionByPodGC",
+    conditions::DELETION_BY_POD_GC,
     "TerminationByKubelet",
 ];
 
@@ -198,7 +198,8 @@ fn desired_state(owner: &Value) -> (&Value, Vec<&str>) {
 /// Whether Kubernetes itself announced the deletion in the pod's conditions.
 fn is_kubernetes_disruption(pod: &Value) -> bool {
     let conditions = list(pod, &["status", "conditions"]).iter();
-    let mut disrupted = conditions.filter(|one| text(one, &["type"]) == "DisruptionTarget");
+    let mut disrupted =
+        conditions.filter(|one| text(one, &["type"]) == conditions::DISRUPTION_TARGET);
     disrupted.any(|one| KUBERNETES_REASONS.contains(&text(one, &["reason"])))
 }
 

@@ -9,9 +9,10 @@ mod queue_status;
 use std::collections::BTreeMap;
 
 use schedlab_api::{
-    Value,
+    Value, annotations, conditions, labels,
     pointer::{at, list, text},
     quantity::thousandths,
+    resources,
 };
 
 use crate::rules::{
@@ -32,7 +33,8 @@ const KAI_CLASSES: [(&str, i32); 4] =
 
 pub(crate) fn node_view(node: &Value) -> NodeView {
     let ready = list(node, "/status/conditions").iter().any(|condition| {
-        text(condition, "/type") == Some("Ready") && text(condition, "/status") == Some("True")
+        text(condition, "/type") == Some(conditions::READY)
+            && text(condition, "/status") == Some("True")
     });
     NodeView {
         allocatable: amounts(at(node, "/status/allocatable")),
@@ -56,7 +58,7 @@ pub(crate) fn queue_view(queue: &Value) -> QueueView {
 /// `spec.resources.*.{quota,limit}` in thousandths. GPUs, millicores and megabytes; -1 is
 /// unlimited, a missing value is 0.
 fn bounds(queue: &Value, field: &str) -> Amounts {
-    let listed = [("gpu", "nvidia.com/gpu", 1), ("cpu", "cpu", 1000), ("memory", "memory", 0)];
+    let listed = [("gpu", resources::GPU, 1), ("cpu", "cpu", 1000), ("memory", "memory", 0)];
     let bounds = listed.into_iter().filter_map(|(resource, name, divisor)| {
         let found = at(queue, &format!("/spec/resources/{resource}/{field}"));
         let bound = found.and_then(thousandths).unwrap_or(0);
@@ -113,8 +115,11 @@ pub(crate) fn pod_view(pod: &Value) -> PodView {
     let requests = spec_requests(spec);
     PodView {
         uid: text(metadata, "/uid").unwrap_or_default().into(),
-        group: annotation("pod-group-name").map(|group| format!("{namespace}/{group}").into()),
-        sub_group: text(metadata, "/labels/kai.scheduler~1subgroup-name").map(Name::from),
+        group: annotation(annotations::POD_GROUP_NAME)
+            .map(|group| format!("{namespace}/{group}").into()),
+        sub_group: at(metadata, "/labels")
+            .and_then(|all| all.get(labels::SUB_GROUP)?.as_str())
+            .map(Name::from),
         extra_charges: charge_for_mig(&requests),
         requests,
         node: text(spec, "/nodeName").filter(|node| !node.is_empty()).map(Name::from),
@@ -131,7 +136,7 @@ pub(crate) fn pod_view(pod: &Value) -> PodView {
             list(affinity, "/nodeSelectorTerms").iter().map(node_selector_term).collect()
         }),
         tolerations: list(spec, "/tolerations").iter().map(toleration).collect(),
-        devices: annotation("schedlab.dev/gpu-devices")
+        devices: annotation(annotations::GPU_DEVICES)
             .map(|devices| devices.split(',').filter_map(|one| one.trim().parse().ok()).collect()),
         guaranteed: text(status, "/qosClass") == Some("Guaranteed"),
         numa_zones: numa::numa_placement(pod),
@@ -144,12 +149,12 @@ pub(crate) fn pod_view(pod: &Value) -> PodView {
 /// counts as two.
 fn charge_for_mig(requests: &Amounts) -> Amounts {
     let slices = |resource: &str| -> Option<i128> {
-        let profile = resource.strip_prefix("nvidia.com/mig-")?;
+        let profile = resource.strip_prefix(resources::MIG_PREFIX)?;
         profile.split_once('g')?.0.parse().ok()
     };
     let gpus = |(resource, amount): (&Name, &i128)| Some(slices(resource)? * amount);
     let gpus: i128 = requests.iter().filter_map(gpus).sum();
-    (gpus > 0).then(|| ("nvidia.com/gpu".into(), gpus)).into_iter().collect()
+    (gpus > 0).then(|| (resources::GPU.into(), gpus)).into_iter().collect()
 }
 
 /// The effective requests of a pod as Kubernetes computes them: the sum of containers and sidecars,

@@ -53,14 +53,33 @@ pub fn schedule_observed(
     decide(snapshot, profile, observer).1
 }
 
+/// Like [`schedule`], for a snapshot taken within a cycle (KAI's test cases have such): the pending
+/// pods `pipelined` are already pipelined to their nominated nodes.
+pub fn schedule_with_pipelined(
+    snapshot: &Snapshot,
+    profile: &Profile,
+    pipelined: &[PodId],
+) -> Plan {
+    let mut statement = Statement::new(Session::new(snapshot, profile));
+    pipelined.iter().for_each(|pod| statement.restore_pipelined(*pod));
+    decide_from(Statement::new(statement.into_session()), &mut ()).1
+}
+
 /// Like [`schedule_observed`]; also returns the statement after the cycle.
 pub fn decide<'s>(
     snapshot: &'s Snapshot,
     profile: &'s Profile,
     observer: &mut dyn CycleObserver,
 ) -> (Statement<'s>, Plan) {
+    decide_from(Statement::new(Session::new(snapshot, profile)), observer)
+}
+
+fn decide_from<'s>(
+    mut statement: Statement<'s>,
+    observer: &mut dyn CycleObserver,
+) -> (Statement<'s>, Plan) {
+    let profile = statement.profile;
     // 1. The state of the cluster, and the fair shares.
-    let mut statement = Statement::new(Session::new(snapshot, profile));
     let mut accounts = statement.accounts().clone();
     let queues = queue_uses(&accounts);
 
@@ -80,6 +99,12 @@ pub fn decide<'s>(
             Action::StaleGangEviction => staleness = stale_gangs::run(&mut statement),
         }
         observer.on_action_end(action, &statement);
+    }
+
+    // Groups that gave the places of this cycle to others are tried elsewhere.
+    let unbound = statement.remove_cancelled_bindings();
+    if !unbound.is_empty() {
+        allocate::run(&mut statement, unbound.into_iter().collect(), &mut reasons);
     }
 
     if let Some(&depth) = profile.queue_depth.get(&Action::Allocate) {

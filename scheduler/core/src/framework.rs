@@ -14,6 +14,7 @@ mod caches;
 mod constraint_index;
 mod cycle_outcome;
 mod empty_cluster;
+mod evictable_capacity;
 mod exclusion;
 mod fit_errors;
 mod members;
@@ -37,7 +38,7 @@ use crate::{
 pub use cycle_outcome::{MinRuntimeProtection, ScenarioCounts};
 pub use members::{Members, SubGroupMembers};
 pub use node::{
-    Availability, ChangeCursor, ChangedNodes, Device, DeviceChoice, Fit, NodeInfo,
+    Availability, ChangeCursor, ChangedNodes, Device, DeviceChoice, DeviceOrder, Fit, NodeInfo,
     NumaZoneCapacity, SharedDevice,
 };
 pub(crate) use node::{CapacityRequest, FreeCapacity, FreedCapacity, fraction_on};

@@ -29,7 +29,6 @@
 //! assert_eq!(plan.decisions, [bind(0), bind(1)]);
 //! assert!(plan.waiting.is_empty());
 //! ```
-#![warn(clippy::missing_errors_doc)]
 
 mod actions;
 mod cycle;
@@ -47,7 +46,7 @@ mod solver;
 pub use schedlab_model as model;
 pub use schedlab_model::resources;
 
-pub use cycle::{CycleObserver, schedule, schedule_observed};
+pub use cycle::{CycleObserver, schedule, schedule_observed, schedule_with_pipelined};
 pub use framework::Profile;
 pub use model::Snapshot;
 pub use plan::{Decision, EvictionCause, Plan, QueueUsage};

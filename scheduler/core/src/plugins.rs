@@ -53,7 +53,7 @@ impl Plugins {
     pub fn kai_with(is_active: impl Fn(&str) -> bool) -> Self {
         let scores: Vec<(&str, Arc<dyn Score>, i64)> = vec![
             ("nominatednode", Arc::new(placement::NominatedNode), 10_000_000 * POINT),
-            ("podaffinity", Arc::new(inter_pod_affinity::PodAffinity), 1_000_000 * POINT),
+            ("podaffinity", Arc::new(inter_pod_affinity::KaiPodAffinity), 1_000_000 * POINT),
             ("topology", Arc::new(topology_domains::TopologyDomains), 100_000 * POINT),
             ("gpusharingorder", Arc::new(placement::SharedDevicesFirst), 10_000 * POINT),
             ("nodeavailability", Arc::new(placement::NodeAvailability), 1_000 * POINT),

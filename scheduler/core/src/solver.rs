@@ -31,7 +31,7 @@ use crate::{
 };
 
 pub use evictable_unit::{EvictableUnit, PlacedPods, Portion};
-pub(crate) use solve::{EvictionPolicy, solve};
+pub(crate) use solve::{EvictionPolicy, Restriction, solve};
 pub use validation::{AcceptedSolutions, NextCycle};
 pub use victim_order::{eviction_order, reclaim_candidates};
 

@@ -1,6 +1,5 @@
 //! The objects of scheduling: node, pod and its shape, pod group, queue. Ids are positions in the
 //! lists of [`crate::Snapshot`], which are sorted by name; names are for people.
-#![warn(clippy::missing_errors_doc)]
 
 mod claim;
 mod device;

@@ -1,6 +1,6 @@
 //! Webhook configurations that make an API server call component admission.
 
-use schedlab_api::{Value, json};
+use schedlab_api::{Value, api_versions, json};
 
 use super::{MUTATE_PODS_PATH, POD_GROUPS_PATH, PODS_PATH, QUEUES_PATH};
 use crate::config::Config;
@@ -65,9 +65,14 @@ fn validating_webhooks(service: &WebhookService<'_>) -> Value {
     let mut pods = webhook(service, "pods", PODS_PATH, &rule("", "v1", "pods", &writes));
     // Pods of all schedulers are reviewed; they must start without this webhook, too.
     pods["failurePolicy"] = "Ignore".into();
-    let groups = rule("scheduling.run.ai", "v2alpha2", "podgroups", &writes);
+    let groups = rule(api_versions::SCHEDULING_GROUP, "v2alpha2", "podgroups", &writes);
     json!([
-        webhook(service, "queues", QUEUES_PATH, &rule("scheduling.run.ai", "v2", "queues", &all)),
+        webhook(
+            service,
+            "queues",
+            QUEUES_PATH,
+            &rule(api_versions::SCHEDULING_GROUP, "v2", "queues", &all)
+        ),
         webhook(service, "podgroups", POD_GROUPS_PATH, &groups),
         pods,
     ])

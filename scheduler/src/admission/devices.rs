@@ -3,7 +3,7 @@
 //! overrides that only for containers with a GPU request. Pods must not set the variable
 //! themselves.
 
-use schedlab_api::{Text, Value, json};
+use schedlab_api::{Text, Value, json, resources};
 use schedlab_scheduler_core::model::mig_profile_gpus;
 
 use crate::{
@@ -11,8 +11,6 @@ use crate::{
     parse::{Malformed, annotation, at, list, text},
     records::SHARED_GPU_CONFIG_MAP_ANNOTATION,
 };
-
-const GPU: &str = "nvidia.com/gpu";
 
 /// Value of `NVIDIA_VISIBLE_DEVICES` that makes the runtime expose no GPU.
 const NO_DEVICES: &str = "void";
@@ -107,7 +105,7 @@ pub(super) fn containers(pod: &Value) -> impl Iterator<Item = &Value> {
 /// The container requests whole GPUs or MIG instances.
 pub(super) fn requests_gpus(container: &Value) -> bool {
     let is_gpu = |(name, amount): (&Text, &Value)| {
-        (name == GPU || mig_profile_gpus(name).is_some())
+        (name == resources::GPU || mig_profile_gpus(name).is_some())
             && !matches!(amount.as_str(), Some("0" | ""))
             && amount.as_i64() != Some(0)
     };

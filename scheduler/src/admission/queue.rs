@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use schedlab_api::Value;
+use schedlab_api::{Value, api_versions};
 use schedlab_scheduler_core::{
     model::{Name, QueueProblem},
     resources::PerResource,
@@ -28,7 +28,7 @@ const NO_CHILD_QUEUES: &str = "no child queues, or it cannot be deleted";
 type Queues = BTreeMap<Name, QueueRecord>;
 
 pub(super) async fn review(api: &ApiClient, request: &Value) -> ReviewOutcome {
-    let others = match api.get(&path("scheduling.run.ai/v2", "", "queues", "")).await {
+    let others = match api.get(&path(api_versions::QUEUE, "", "queues", "")).await {
         Ok(all) => parse_list(&all),
         Err(error) => return ReviewOutcome::Failed(format!("cannot list the queues: {error}")),
     };

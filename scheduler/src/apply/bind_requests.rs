@@ -1,7 +1,7 @@
 //! BindRequests instead of bindings: our binder or KAI's carries them out. While one is open, its
 //! pod counts as bound; one that has failed for good frees the node again.
 
-use schedlab_api::{Value, json};
+use schedlab_api::{Value, api_versions, json};
 use schedlab_scheduler_core::model::{GpuFraction, Node, NodeId, PodId, PodShape};
 
 use super::{
@@ -15,8 +15,6 @@ use crate::{
     records::{ObjectKey, placements_to_json},
     watch::Kind,
 };
-
-const API: &str = "scheduling.run.ai/v1alpha2";
 
 /// Attempts of the binder before the pod is scheduled again (`backoffLimit`).
 const ATTEMPTS_MAX: i32 = 3;
@@ -37,7 +35,7 @@ impl Applier {
                 "kind": "DeleteOptions",
                 "preconditions": { "uid": &*request.uid },
             });
-            let path = path(API, &key.namespace, "bindrequests", &key.name);
+            let path = path(api_versions::BIND_REQUEST, &key.namespace, "bindrequests", &key.name);
             vec![Write {
                 request: Request::Delete { path, options },
                 on_success: OnSuccess::BindRequestDeleted(key.clone()),
@@ -92,7 +90,7 @@ impl Applier {
             spec["predictedNUMAZones"] = placements_to_json(zones);
         }
         let object = json!({
-            "apiVersion": API,
+            "apiVersion": api_versions::BIND_REQUEST,
             "kind": "BindRequest",
             "metadata": {
                 "name": &*key.name,
@@ -110,7 +108,7 @@ impl Applier {
             let path = path("v1", &key.namespace, "pods", &key.name);
             Write::patch(Kind::Pod, path, PatchKind::Merge, change)
         });
-        let path = path(API, &key.namespace, "bindrequests", "");
+        let path = path(api_versions::BIND_REQUEST, &key.namespace, "bindrequests", "");
         let make = Write {
             request: Request::Create { path, object },
             on_success: OnSuccess::BindRequestCreated(key),

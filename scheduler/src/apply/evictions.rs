@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use schedlab_api::json;
+use schedlab_api::{annotations, conditions, json};
 use schedlab_scheduler_core::{
     Decision, EvictionCause,
     model::{NodeId, PodGroupId, PodId},
@@ -140,9 +140,9 @@ impl Applier {
             return None;
         }
         let change = json!({ "status": { "conditions": [{
-            "type": "DisruptionTarget",
+            "type": conditions::DISRUPTION_TARGET,
             "status": "True",
-            "reason": "PreemptionByScheduler",
+            "reason": conditions::PREEMPTION_BY_SCHEDULER,
             "message": message,
             "lastTransitionTime": rfc3339(cycle.now),
         }] } });
@@ -157,12 +157,14 @@ fn annotations<'a>(
     cause: &EvictionCause,
     count: &'a str,
 ) -> BTreeMap<&'static str, &'a str> {
-    let mut annotations =
-        BTreeMap::from([("num-evicted-pods", count), ("evictor-action-type", cause.action())]);
+    let mut annotations = BTreeMap::from([
+        (annotations::EVICTED_PODS, count),
+        (annotations::EVICTOR_ACTION, cause.action()),
+    ]);
     if let Some(preemptor) = cause.preemptor() {
         let preemptor = &cycle.snapshot.pod_groups[preemptor.0 as usize];
-        annotations.insert("evictor-pod-group-name", &preemptor.name);
-        annotations.insert("evictor-pod-group-namespace", &preemptor.namespace);
+        annotations.insert(annotations::EVICTOR_POD_GROUP_NAME, &preemptor.name);
+        annotations.insert(annotations::EVICTOR_POD_GROUP_NAMESPACE, &preemptor.namespace);
     }
     annotations
 }

@@ -8,7 +8,7 @@ use std::{
     time::Duration,
 };
 
-use schedlab_api::json;
+use schedlab_api::{annotations, conditions, json};
 use schedlab_scheduler_core::{
     Decision,
     model::{PodGroupId, PodId, PodStatus, Time},
@@ -82,9 +82,10 @@ impl Applier {
         self.grouping_grace = remaining.collect();
     }
 
-    /// When a missing group must be reported next.
-    pub(crate) fn requeue_after(&self) -> Option<Duration> {
-        self.grouping_grace.values().min().copied()
+    /// When a missing group must be reported next, or a pod gives up waiting for its volumes.
+    pub(crate) fn requeue_after(&self, now: Time) -> Option<Duration> {
+        let grouping = self.grouping_grace.values().min().copied();
+        grouping.into_iter().chain(self.next_volume_timeout(now)).min()
     }
 
     /// All pods without a message yet, and a bounded number of those whose message changed. Those
@@ -136,7 +137,7 @@ impl Applier {
             dedup_scope: &pod.reported.version.to_string(),
         };
         let mut condition = json!({
-            "type": "PodScheduled",
+            "type": conditions::POD_SCHEDULED,
             "status": "False",
             "reason": "Unschedulable",
             "message": text,
@@ -149,7 +150,8 @@ impl Applier {
         if self.flavor == Flavor::Kai
             && let Some(group) = pod.group.as_ref().filter(|_| pod.needs_group_annotation())
         {
-            change["metadata"] = json!({ "annotations": { "pod-group-name": &**group } });
+            change["metadata"] =
+                json!({ "annotations": { (annotations::POD_GROUP_NAME): &**group } });
         }
         let path = format!("{}/status", path("v1", &key.namespace, "pods", &key.name));
         Some(vec![

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use schedlab_api::{Value, json};
+use schedlab_api::{Value, annotations, conditions, json, labels};
 use schedlab_scheduler_core::{
     Decision,
     model::{GpuGroup, Name, NodeId, PodGroupId, PodId, PodStatus, Time},
@@ -16,7 +16,7 @@ use crate::{
     api::{PatchKind, path},
     cache::{BINDING_ERROR, ClusterCache},
     config::{Flavor, NodePool},
-    records::{GPU_GROUP_LABEL, ObjectKey, PREDICTED_PLACEMENT_ANNOTATION, placements_to_json},
+    records::{ObjectKey, placements_to_json},
     watch::Kind,
 };
 
@@ -42,12 +42,13 @@ impl Applier {
         });
         let record = cache.pods.get(&key).filter(|record| !record.reported.has_group_annotation);
         if let Some(group) = record.and_then(|record| record.group.as_ref()) {
-            object["metadata"]["annotations"] = json!({ "pod-group-name": &**group });
+            object["metadata"]["annotations"] = json!({ (annotations::POD_GROUP_NAME): &**group });
         }
         let zones = cycle.plan.numa_allocations.get(&pod).cloned().unwrap_or_default();
         if !zones.is_empty() {
             let predicted = placements_to_json(&zones).to_string();
-            object["metadata"]["annotations"][PREDICTED_PLACEMENT_ANNOTATION] = json!(predicted);
+            object["metadata"]["annotations"][annotations::NUMA_PLACEMENT_PREDICTED] =
+                json!(predicted);
         }
         let path = path("v1", &key.namespace, "pods", &key.name);
         let devices = cycle.plan.gpu_groups.get(&pod).map(|devices| {
@@ -89,6 +90,13 @@ impl Applier {
             };
             let (key, node_name) = (cycle.key(*pod), &cycle.snapshot.nodes[node.0 as usize].name);
             if !self.bound.contains(&key) {
+                if let Some(why) = self.refused.get(&key) {
+                    cache.record_bind_failure(
+                        &key,
+                        &refused_message(&key, node_name, why),
+                        cycle.now,
+                    );
+                }
                 chains.extend(self.report_refused(cache, &key, node_name, cycle.now));
                 continue;
             }
@@ -119,7 +127,7 @@ impl Applier {
         now: Time,
     ) -> Option<Sequence> {
         let (why, pod) = (self.refused.get(key)?, cache.pods.get(key)?);
-        let message = format!("Failed to bind pod {key} to node {node}. {why}");
+        let message = refused_message(key, node, why);
         let condition = pod.reported.pod_scheduled.as_ref();
         if self.flavor == Flavor::Kube
             || condition.is_some_and(|condition| *condition.message == *message)
@@ -135,7 +143,7 @@ impl Applier {
             dedup_scope: &pod.reported.version.to_string(),
         };
         let change = json!({ "status": { "conditions": [{
-            "type": "PodScheduled",
+            "type": conditions::POD_SCHEDULED,
             "status": "False",
             "reason": BINDING_ERROR,
             "message": message,
@@ -202,22 +210,26 @@ impl Applier {
     }
 }
 
+fn refused_message(pod: &ObjectKey, node: &Name, why: &str) -> String {
+    format!("Failed to bind pod {pod} to node {node}. {why}")
+}
+
 /// Labels with the GPU groups of a pod.
 pub(crate) fn shared_gpu_labels<'a>(
     known: impl Iterator<Item = &'a str>,
     devices: &[GpuGroup],
 ) -> Value {
     let is_old = |label: &&str| {
-        label.strip_prefix(GPU_GROUP_LABEL).is_some_and(|rest| rest.starts_with('/'))
+        label.strip_prefix(labels::GPU_GROUP).is_some_and(|rest| rest.starts_with('/'))
     };
     let mut labels: schedlab_api::Map =
         known.filter(is_old).map(|old| (old.to_owned(), Value::Null)).collect();
     if let [one] = devices {
-        labels.insert(GPU_GROUP_LABEL.to_owned(), json!(&**one));
+        labels.insert(labels::GPU_GROUP.to_owned(), json!(&**one));
     } else {
-        labels.insert(GPU_GROUP_LABEL.to_owned(), Value::Null);
+        labels.insert(labels::GPU_GROUP.to_owned(), Value::Null);
         let several = devices.iter();
-        labels.extend(several.map(|one| (format!("{GPU_GROUP_LABEL}/{one}"), json!(&**one))));
+        labels.extend(several.map(|one| (format!("{}/{one}", labels::GPU_GROUP), json!(&**one))));
     }
     let annotations = json!({ "received-resource-type": "Fraction" });
     json!({ "metadata": { "labels": labels, "annotations": annotations } })

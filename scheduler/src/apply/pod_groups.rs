@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, sync::Arc};
 
-use schedlab_api::{Value, json};
+use schedlab_api::{Value, annotations, api_versions, json};
 use schedlab_scheduler_core::{
     Reason,
     model::{Name, PodGroup, PodGroupId, StalenessGrace, Time},
@@ -27,11 +27,9 @@ use crate::{
     watch::Kind,
 };
 
-const GROUPS: &str = "scheduling.run.ai/v2alpha2";
-
 pub(super) fn involved_object(key: &ObjectKey, uid: &Name) -> InvolvedObject {
     InvolvedObject {
-        api_version: GROUPS,
+        api_version: api_versions::POD_GROUP,
         kind: "PodGroup",
         key: key.clone(),
         uid: Name::clone(uid),
@@ -45,14 +43,13 @@ pub(super) fn group_key(group: &PodGroup) -> ObjectKey {
 impl Applier {
     /// Annotates the start of a group, when its first pod got a node.
     pub(super) fn mark_start(&self, group: &PodGroup, at: Time) -> Option<Sequence> {
-        let write =
-            self.annotate(group, "kai.scheduler/last-start-timestamp", &json!(rfc3339(at)))?;
+        let write = self.annotate(group, annotations::LAST_START_TIMESTAMP, &json!(rfc3339(at)))?;
         Some(vec![write])
     }
 
     /// Annotates the eviction of a group, before its first pod of this cycle is evicted.
     pub(super) fn mark_eviction(&self, group: &PodGroup, at: Time) -> Option<Write> {
-        self.annotate(group, "kai.scheduler/last-eviction-timestamp", &json!(rfc3339(at)))
+        self.annotate(group, annotations::LAST_EVICTION_TIMESTAMP, &json!(rfc3339(at)))
     }
 
     /// Annotates groups that became stale or recovered.
@@ -61,7 +58,7 @@ impl Applier {
         for (id, stale) in &cycle.plan.staleness_changes {
             let group = &cycle.snapshot.pod_groups[id.0 as usize];
             let at = if *stale { json!(rfc3339(cycle.now)) } else { Value::Null };
-            let annotate = self.annotate(group, "kai.scheduler/stale-podgroup-timestamp", &at);
+            let annotate = self.annotate(group, annotations::STALE_SINCE_TIMESTAMP, &at);
             let mut chain: Sequence = annotate.into_iter().collect();
             if *stale {
                 let event = Event {
@@ -84,7 +81,7 @@ impl Applier {
             return None;
         }
         let change = json!({ "metadata": { "annotations": { annotation: value } } });
-        let path = path(GROUPS, &group.namespace, "podgroups", &group.name);
+        let path = path(api_versions::POD_GROUP, &group.namespace, "podgroups", &group.name);
         Some(Write::patch(Kind::PodGroup, path, PatchKind::Merge, change))
     }
 
@@ -177,7 +174,7 @@ impl Applier {
             pending.map(|pending| self.condition(cycle, id, pending, transition, failed_reasons));
         let conditions: Value = reported.foreign_conditions.iter().cloned().chain(ours).collect();
         let change = json!({ "status": { "schedulingConditions": conditions } });
-        let path = path(GROUPS, &group.namespace, "podgroups", &group.name);
+        let path = path(api_versions::POD_GROUP, &group.namespace, "podgroups", &group.name);
         chain.push(Write::patch(
             Kind::PodGroup,
             format!("{path}/status"),

@@ -1,7 +1,7 @@
 //! `schedulingConditions[].reasons[].details` of KAI's PodGroup: usage and bounds of the queue that
 //! a pod group did not fit into. Unlimited resources are left out.
 
-use schedlab_api::{Map, Value, json};
+use schedlab_api::{Map, Value, json, resources};
 use schedlab_scheduler_core::{
     QueueUsage, Reason,
     model::QueueId,
@@ -72,7 +72,7 @@ fn one(resource: &ResourceName, amount: i64) -> Value {
 
 fn quantity_entry(resource: &ResourceName, amount: i64) -> (String, Value) {
     let (name, text) = match resource {
-        ResourceName::Gpu => ("nvidia.com/gpu", format_milli(amount)),
+        ResourceName::Gpu => (resources::GPU, format_milli(amount)),
         ResourceName::Cpu => ("cpu", format_milli(amount)),
         ResourceName::Memory => ("memory", amount.to_string()),
         ResourceName::Pods => ("pods", amount.to_string()),

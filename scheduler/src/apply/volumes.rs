@@ -3,12 +3,15 @@
 //! provisioner completes this; until then no pod of the group is bound. No state is kept meanwhile:
 //! the claim restricts the pod to the nodes of its volume, so that the next cycle decides the same.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    time::Duration,
+};
 
-use schedlab_api::{Value, json};
+use schedlab_api::{Value, annotations, json};
 use schedlab_scheduler_core::{
     Decision,
-    model::{Name, NodeId, PodGroupId, PodId},
+    model::{Name, NodeId, PodGroupId, PodId, Time},
     plugins::{VolumeChoice, assign_volumes},
 };
 
@@ -20,10 +23,9 @@ use crate::{
     watch::{Kind, StorageKind},
 };
 
-/// Annotation of a volume whose claim was chosen by a controller rather than a user.
-const BY_CONTROLLER: &str = "pv.kubernetes.io/bound-by-controller";
-/// Annotation of a claim with the node to provision its volume for.
-const SELECTED_NODE: &str = "volume.kubernetes.io/selected-node";
+/// Time limit for the binding of volumes, as in KAI. After it the pod gives up its node for a
+/// backoff.
+pub(crate) const VOLUME_BIND_TIMEOUT: Duration = Duration::from_mins(2);
 
 /// A claim without volume, with the pod to bind.
 struct UnboundClaim {
@@ -44,6 +46,7 @@ impl Applier {
         let mut open = unbound_claims(cache, cycle);
         open.retain(|one| !blocked.contains(&cycle.group(one.pod)));
         if open.is_empty() {
+            self.waiting_for_volumes.clear();
             return BTreeSet::new();
         }
         let snapshot = cycle.snapshot;
@@ -71,8 +74,43 @@ impl Applier {
             );
             self.held_messages.insert(cycle.key(one.pod), text);
         }
+        self.give_up_late_volumes(cache, cycle, &open);
         self.outcome.waits_for_volumes = true;
         open.iter().map(|one| cycle.group(one.pod)).collect()
+    }
+}
+
+impl Applier {
+    /// Counts it as a failed binding when the volumes of a pod are not bound in time.
+    fn give_up_late_volumes(
+        &mut self,
+        cache: &mut ClusterCache,
+        cycle: &Cycle<'_>,
+        open: &[UnboundClaim],
+    ) {
+        let mut previous = std::mem::take(&mut self.waiting_for_volumes);
+        for one in open {
+            let key = cycle.key(one.pod);
+            let since = previous.remove(&key).unwrap_or(cycle.now);
+            if cycle.now.since(since) < VOLUME_BIND_TIMEOUT {
+                self.waiting_for_volumes.entry(key).or_insert(since);
+                continue;
+            }
+            let node = &cycle.snapshot.nodes[one.node.0 as usize].name;
+            let (claim, secs) = (&one.claim.name, VOLUME_BIND_TIMEOUT.as_secs());
+            let message = format!(
+                "Failed to bind pod {key} to node {node}. persistentvolumeclaim {claim:?} was not \
+                 bound within {secs} s"
+            );
+            cache.record_bind_failure(&key, &message, cycle.now);
+            self.outcome.retry = true;
+        }
+    }
+
+    /// Time until the first pod gives up waiting for its volumes.
+    pub(super) fn next_volume_timeout(&self, now: Time) -> Option<Duration> {
+        let since = self.waiting_for_volumes.values().min()?;
+        Some(VOLUME_BIND_TIMEOUT.saturating_sub(now.since(*since)))
     }
 }
 
@@ -116,7 +154,7 @@ pub(crate) fn claim_binding(
             let merged = json!({
                 "metadata": {
                     "resourceVersion": volume.version.to_string(),
-                    "annotations": { BY_CONTROLLER: "yes" },
+                    "annotations": { (annotations::BOUND_BY_CONTROLLER): "yes" },
                 },
                 "spec": { "claimRef": {
                     "apiVersion": "v1", "kind": "PersistentVolumeClaim",
@@ -133,7 +171,7 @@ pub(crate) fn claim_binding(
             }
             let merged = json!({ "metadata": {
                 "resourceVersion": claim.version.to_string(),
-                "annotations": { SELECTED_NODE: &**node },
+                "annotations": { (annotations::SELECTED_NODE): &**node },
             } });
             let path = path("v1", &key.namespace, "persistentvolumeclaims", &key.name);
             Some(StorageChange { kind: StorageKind::Claim, path, patch: merged })

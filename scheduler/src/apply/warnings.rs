@@ -1,5 +1,6 @@
 //! Warning events on malformed objects, written once.
 
+use schedlab_api::labels::PRIORITY_CLASS;
 use schedlab_scheduler_core::model::{Name, Time};
 
 use super::{Applier, Event, EventType, InvolvedObject, pod_groups, writes::Write};
@@ -7,7 +8,7 @@ use crate::{
     cache::{ClusterCache, PodGroupRecord},
     config::Flavor,
     dra::SliceFault,
-    records::{ObjectKey, PRIORITY_CLASS_LABEL},
+    records::ObjectKey,
     snapshot_builder::is_known_class,
 };
 
@@ -120,7 +121,7 @@ fn labelled_classes(cache: &ClusterCache) -> Vec<Warning> {
             return None;
         }
         let message = format!(
-            "label {PRIORITY_CLASS_LABEL}: PriorityClass '{class}' does not exist: '{used}' is used"
+            "label {PRIORITY_CLASS}: PriorityClass '{class}' does not exist: '{used}' is used"
         );
         Some((pod_groups::involved_object(&key, &record.uid), "PriorityClassNotFound", message))
     };

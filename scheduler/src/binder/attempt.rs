@@ -1,7 +1,7 @@
 //! One attempt to execute a BindRequest. It reads pod and node anew, so that it can be repeated at
 //! any point; the status of the request is written last.
 
-use schedlab_api::{Value, json};
+use schedlab_api::{Value, annotations, api_versions, conditions, json};
 use schedlab_scheduler_core::model::{Name, Time};
 use serde::de::IgnoredAny;
 
@@ -11,7 +11,7 @@ use crate::{
     apply::{Event, EventType, InvolvedObject, rfc3339, shared_gpu_labels},
     cache::BINDING_ERROR,
     parse::{at, list, text, uid},
-    records::{ObjectKey, PREDICTED_PLACEMENT_ANNOTATION, placements_to_json},
+    records::{ObjectKey, placements_to_json},
 };
 
 /// A finished attempt, with the pod as it was before (or as another writer bound it).
@@ -80,7 +80,7 @@ pub(super) async fn record_result(
             "failedAttempts": request.failed_attempts.saturating_add(1),
         }),
     };
-    let path = path("scheduling.run.ai/v1alpha2", &key.namespace, "bindrequests", &key.name);
+    let path = path(api_versions::BIND_REQUEST, &key.namespace, "bindrequests", &key.name);
     api.patch(&format!("{path}/status"), PatchKind::Merge, &json!({ "status": status })).await
 }
 
@@ -146,7 +146,7 @@ async fn bind_pod(
     }
     if !request.numa.is_empty() {
         let foretold = placements_to_json(&request.numa).to_string();
-        binding["metadata"]["annotations"][PREDICTED_PLACEMENT_ANNOTATION] = json!(foretold);
+        binding["metadata"]["annotations"][annotations::NUMA_PLACEMENT_PREDICTED] = json!(foretold);
     }
     let bound: Result<Value, ApiError> = api.create(&format!("{pod_path}/binding"), &binding).await;
     match bound {
@@ -210,7 +210,8 @@ async fn report_on_pod(
     };
     // After a successful Binding the API server sets `PodScheduled` itself.
     let waits = result.is_err() && text(pod, "/spec/nodeName").is_none_or(str::is_empty);
-    let kinds: &[&str] = if waits { &["PodBound", "PodScheduled"] } else { &["PodBound"] };
+    let kinds: &[&str] =
+        if waits { &["PodBound", conditions::POD_SCHEDULED] } else { &["PodBound"] };
     let conditions = list(pod, "/status/conditions");
     let is_current = |kind: &&str| {
         conditions.iter().any(|condition| {

@@ -2,7 +2,7 @@
 //! binder, like KAI's. Allocation and reservation are written to the claims before the pod is
 //! bound, and undone if it is not.
 
-use schedlab_api::{Value, json};
+use schedlab_api::{Value, finalizers, json};
 use schedlab_scheduler_core::model::Name;
 use serde::de::IgnoredAny;
 
@@ -10,7 +10,7 @@ use super::{bind_request::BindRequest, error::BindError};
 use crate::{
     api::{ApiClient, ApiError, PatchKind, path},
     dra::claim_patches::{
-        FINALIZER, claim_path, consumer_reference, finalizer_patch, released_status, status_change,
+        claim_path, consumer_reference, finalizer_patch, released_status, status_change,
     },
     dra::{ClaimAllocation, ClaimRecord},
     parse::{annotation, at, list, name, text, uid},
@@ -244,7 +244,7 @@ async fn create_extended_claim(
             "generateName": format!("{}-extended-resources-", key.name),
             "namespace": &*key.namespace,
             "annotations": { EXTENDED_CLAIM_ANNOTATION: "true" },
-            "finalizers": [FINALIZER],
+            "finalizers": [finalizers::DELETE_PROTECTION],
             "ownerReferences": [{
                 "apiVersion": "v1", "kind": "Pod", "name": &*key.name, "uid": &*uid(pod),
                 "controller": true,

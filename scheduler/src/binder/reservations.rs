@@ -4,22 +4,19 @@
 
 use std::{collections::BTreeMap, time::Duration};
 
-use schedlab_api::{Value, json};
+use schedlab_api::{Value, annotations, json, labels, object_names, resources};
 use schedlab_scheduler_core::model::{GpuGroup, Name};
 use tokio::time::Instant;
 
-use super::{attempt::Attempt, backoff, bind_request::BindRequest};
+use super::{attempt::Attempt, bind_request::BindRequest};
 use crate::{
     api::{ApiClient, ApiError, path},
-    cache::RESERVATION_PREFIX,
+    cache::bind_backoff,
     config::GpuReservation,
     parse::{annotation, at, name, strings, text, uid, version},
     records::{ObjectKey, gpu_groups},
     watch::WatchEvent,
 };
-
-/// Annotation of a reservation pod with the index of its device.
-const INDEX_ANNOTATION: &str = "run.ai/reserve_for_gpu_index";
 
 /// Time limit for a reservation pod to report its device, as in KAI.
 const RESERVATION_TIMEOUT: Duration = Duration::from_secs(40);
@@ -37,7 +34,7 @@ pub(super) struct Reservations {
 
 /// Number of failed deletions of a pod, and time of the next try.
 struct DeleteRetry {
-    failures: i32,
+    failures: u32,
     due: Instant,
 }
 
@@ -127,8 +124,9 @@ impl Reservations {
         let holds = !finished && (bound.is_some() || held.is_some());
         let node = bound.or_else(|| held.map(|held| Name::clone(&held.node)));
         let node = node.unwrap_or_else(|| "".into());
-        let index =
-            annotation(pod, INDEX_ANNOTATION).filter(|index| !index.is_empty()).map(Name::from);
+        let index = annotation(pod, annotations::RESERVED_GPU_INDEX)
+            .filter(|index| !index.is_empty())
+            .map(Name::from);
         self.pods.insert(
             key,
             SharingPod { uid, node, version: version(pod), groups, holds_device: holds, index },
@@ -152,7 +150,8 @@ impl Reservations {
     }
 
     fn is_reservation(&self, key: &ObjectKey) -> bool {
-        *key.namespace == *self.settings.namespace && key.name.starts_with(RESERVATION_PREFIX)
+        *key.namespace == *self.settings.namespace
+            && key.name.starts_with(object_names::GPU_RESERVATION_PREFIX)
     }
 
     /// Reservation pod of a GPU group on a node.
@@ -274,7 +273,7 @@ impl Reservations {
     ) -> Result<(), ApiError> {
         let GpuReservation { namespace, image, service_account, runtime_class, .. } =
             &self.settings;
-        let gpu = json!({ "nvidia.com/gpu": "1" });
+        let gpu = json!({ (resources::GPU): "1" });
         let field = |name: &str, path: &str| json!({ "name": name, "valueFrom": { "fieldRef": { "fieldPath": path } } });
         let mut spec = json!({
             "nodeName": &*request.node,
@@ -301,7 +300,7 @@ impl Reservations {
             "metadata": {
                 "name": reservation_pod_name(&request.node, group),
                 "namespace": namespace,
-                "labels": { "app": "kai-resource-reservation", "runai-gpu-group": &**group },
+                "labels": { "app": "kai-resource-reservation", (labels::GPU_GROUP): &**group },
                 "annotations": { "karpenter.sh/do-not-disrupt": "true" },
             },
             "spec": spec,
@@ -335,7 +334,8 @@ impl Reservations {
             match self.delete(api, key.clone(), uid).await {
                 Ok(()) => drop(self.undeleted.remove(&key)),
                 Err(error) => {
-                    let retry = DeleteRetry { failures, due: Instant::now() + backoff(failures) };
+                    let retry =
+                        DeleteRetry { failures, due: Instant::now() + bind_backoff(failures) };
                     self.undeleted.insert(key.clone(), retry);
                     failed.push((key, error));
                 }
@@ -400,7 +400,7 @@ fn reservation_pod_name(node: &str, group: &str) -> String {
     let hash = bytes.fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
         (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3)
     });
-    format!("{RESERVATION_PREFIX}{hash:016x}")
+    format!("{}{hash:016x}", object_names::GPU_RESERVATION_PREFIX)
 }
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
 //! Passes device indices to pods that share GPUs: by the ConfigMaps that KAI's webhook mounts, if
 //! the pod names them, and otherwise by the annotation that a CDI-enabled container runtime reads.
 
-use schedlab_api::{Map, Value, json};
+use schedlab_api::{Map, Value, annotations, json};
 use schedlab_scheduler_core::model::Name;
 
 use super::bind_request::BindRequest;
@@ -31,7 +31,7 @@ pub(crate) struct SharingContainer<'a> {
 impl<'a> SharingContainer<'a> {
     /// The container that annotation `gpu-fraction-container-name` names, or else the first one.
     pub(crate) fn from_pod(pod: &'a Value) -> Option<Self> {
-        let container_name = annotation(pod, "gpu-fraction-container-name");
+        let container_name = annotation(pod, annotations::GPU_FRACTION_CONTAINER_NAME);
         let mut all = ["containers", "initContainers"].into_iter().flat_map(|of| {
             let all = list(pod, &format!("/spec/{of}")).iter().enumerate();
             all.map(move |(index, object)| Self { object, list: of, index })

@@ -17,7 +17,7 @@ use crate::{
     cache::ClusterCache,
     parse::{list, text},
     records::{ObjectKey, PodVolumeClaim},
-    watch::{Kind, StorageKind},
+    watch::{Kind, StorageKind, Watched as _},
 };
 
 /// Reserves or provisions volumes for the unbound claims of a pod. Returns `Waiting` until they are

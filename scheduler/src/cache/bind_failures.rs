@@ -1,5 +1,5 @@
-//! Pods that have a node and could not be bound to it so far: the error of the last attempt, and
-//! its remedy. They are retried, so no other reason to wait applies.
+//! Pods that could not be bound to their node so far: the error of the last attempt, and its
+//! remedy. They are retried, so no other reason to wait applies.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -20,8 +20,8 @@ pub(crate) struct BindFailure {
 }
 
 impl BindFailure {
-    /// For a pod with a node: by its BindRequest, or by a binding of this cycle (`tried`). `None`
-    /// if no attempt has failed.
+    /// For a pod with a node by its BindRequest, or one that was tried in this cycle or is in its
+    /// backoff (`tried`). `None` if no attempt has failed.
     pub(crate) fn for_pod(
         key: &ObjectKey,
         pod: &PodRecord,
@@ -38,10 +38,12 @@ impl BindFailure {
         tried: &BTreeSet<ObjectKey>,
     ) -> BTreeMap<ObjectKey, Self> {
         let mut first = BTreeMap::new();
-        let with_nodes: BTreeSet<&ObjectKey> = cache.bind_requests.keys().chain(tried).collect();
+        let tried: BTreeSet<ObjectKey> =
+            tried.iter().chain(cache.pods_in_bind_backoff()).cloned().collect();
+        let with_nodes: BTreeSet<&ObjectKey> = cache.bind_requests.keys().chain(&tried).collect();
         let pods = with_nodes.into_iter().filter_map(|key| cache.pods.get_key_value(key));
         for (key, pod) in pods {
-            if let (Some(failure), Some(group)) = (Self::for_pod(key, pod, tried), &pod.group) {
+            if let (Some(failure), Some(group)) = (Self::for_pod(key, pod, &tried), &pod.group) {
                 let (namespace, name) = (Name::clone(&key.namespace), Name::clone(group));
                 first.entry(ObjectKey { namespace, name }).or_insert(failure);
             }
@@ -51,16 +53,21 @@ impl BindFailure {
 
     /// How to fix it.
     pub(crate) fn remedy(&self) -> String {
-        let cure = match missing_object(&self.message) {
-            Some((kind, name)) => format!("create {kind} {name}"),
-            None => "fix the cause".to_owned(),
-        };
-        format!("{cure}; binding is retried automatically")
+        remedy(&self.message)
     }
 }
 
+/// How to fix an error of a binding.
+pub(crate) fn remedy(message: &str) -> String {
+    let cure = match missing_object(message) {
+        Some((kind, name)) => format!("create {kind} {name}"),
+        None => "fix the cause".to_owned(),
+    };
+    format!("{cure}; binding is retried automatically")
+}
+
 /// The condition of the binder, or of a scheduler that binds directly.
-fn bind_failure_condition(pod: &PodRecord) -> Option<&Condition> {
+pub(super) fn bind_failure_condition(pod: &PodRecord) -> Option<&Condition> {
     let is_failure = |condition: &&Condition| {
         &*condition.status == "False" && *condition.reason == *BINDING_ERROR
     };

@@ -23,6 +23,8 @@ pub(crate) struct BindRequestRecord {
     pub(crate) is_exhausted: bool,
     /// The binder has bound the pod.
     pub(crate) has_succeeded: bool,
+    /// `status.reason`: the error of the last attempt.
+    reason: Option<Name>,
     created: Time,
     pub(crate) version: u64,
 }
@@ -51,6 +53,7 @@ impl BindRequestRecord {
                 .unwrap_or_default(),
             is_exhausted: phase == Some("Failed") && attempts >= limit,
             has_succeeded: phase == Some("Succeeded"),
+            reason: name(object, "/status/reason"),
             created: time(object, "/metadata/creationTimestamp").unwrap_or_default(),
             version: version(object),
         }
@@ -67,6 +70,12 @@ impl BindRequestRecord {
         let is_later = pod.reported.version > self.version || pod.created > self.created;
         let is_left_over = self.has_succeeded && self.pod_uid.is_none() && is_later;
         !self.is_for_uid(&pod.uid) || is_left_over
+    }
+
+    /// The message of its last attempt, which failed, with KAI's text.
+    pub(super) fn error(&self, pod: &ObjectKey) -> Name {
+        let why = self.reason.as_deref().unwrap_or("the binder gives no reason");
+        format!("Failed to bind pod {pod} to node {}: {why}", self.node).into()
     }
 
     /// The node that it selects for the pod; `None` once it is closed or for another pod.
@@ -106,7 +115,7 @@ impl ClusterCache {
     }
 
     /// The open BindRequest of a pod, with the selected node.
-    pub(super) fn open_bind_request(
+    pub(super) fn find_open_bind_request(
         &self,
         key: &ObjectKey,
         pod: &PodRecord,
@@ -122,7 +131,7 @@ impl ClusterCache {
         else {
             return;
         };
-        let request = self.open_bind_request(&key, pod);
+        let request = self.find_open_bind_request(&key, pod);
         let node_source =
             if request.is_some() { NodeSource::BindRequest } else { NodeSource::Bound };
         let (node, mut groups, zones) = match request {

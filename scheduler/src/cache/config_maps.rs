@@ -45,6 +45,7 @@ impl ClusterCache {
     }
 
     fn config_map_changed(&mut self, key: &ObjectKey) {
+        self.bind_backoffs.cluster_changed = true;
         let is_waiting = |pod: &&ObjectKey| {
             let needs =
                 |record: &PodRecord| record.is_waiting() && record.config_maps.contains(&key.name);

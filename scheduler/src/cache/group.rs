@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use schedlab_api::Value;
+use schedlab_api::{Value, annotations, resources};
 use schedlab_scheduler_core::{
     model::{Name, StalenessGrace, SubGroup, Time, TopologyConstraint},
     resources::PerResource,
@@ -49,6 +49,8 @@ pub(crate) struct PodGroupRecord {
     /// `spec.markUnschedulable`: whether pods get condition and event while they do not fit.
     pub(crate) marks_unschedulable: bool,
     pub(crate) malformed: Option<Malformed>,
+    /// Annotation [`DERIVED_SPEC_ANNOTATION`].
+    pub(crate) derived_spec: Option<Name>,
     pub(crate) reported: ReportedGroupStatus,
 }
 
@@ -85,6 +87,10 @@ pub(crate) struct GroupResources {
     pub(crate) allocated_non_preemptible: PerResource<i64>,
     pub(crate) requested: PerResource<i64>,
 }
+
+/// The fields that the pod grouper derived from the owners when it last wrote the group. A field
+/// that differs from it was changed by a user, and is kept until the owners lead to another value.
+pub(crate) const DERIVED_SPEC_ANNOTATION: &str = "schedlab.dev/derived-spec";
 
 const CLASS_LABEL_POINTER: &str = "/metadata/labels/priorityClassName";
 const MINIMUM: &str = "an integer from 0 to 2147483647";
@@ -127,10 +133,8 @@ impl PodGroupRecord {
             reader.check_min_sub_group(&sub_groups, Some(at), part.min_sub_group);
         }
         reader.check_leaf_minimums();
-        let at = |key: &str| {
-            let annotations = at(object, "/metadata/annotations")?;
-            parse_time(annotations.get(key)?.as_str()?)
-        };
+        let annotation = |key: &str| at(object, "/metadata/annotations")?.get(key)?.as_str();
+        let at = |key: &str| parse_time(annotation(key)?);
         Self {
             uid: uid(object),
             owner: list(object, "/metadata/ownerReferences").first().map(pod::parse_owner),
@@ -145,9 +149,9 @@ impl PodGroupRecord {
             min_sub_group,
             topology: reader.topology(spec, "spec.", ""),
             created: time(object, "/metadata/creationTimestamp").unwrap_or_default(),
-            last_start: at("kai.scheduler/last-start-timestamp"),
-            last_eviction: at("kai.scheduler/last-eviction-timestamp"),
-            stale_since: at("kai.scheduler/stale-podgroup-timestamp"),
+            last_start: at(annotations::LAST_START_TIMESTAMP),
+            last_eviction: at(annotations::LAST_EVICTION_TIMESTAMP),
+            stale_since: at(annotations::STALE_SINCE_TIMESTAMP),
             staleness_grace: reader.duration("stalenessGracePeriod").map(|grace| match grace {
                 GoDuration::Positive(grace) => StalenessGrace::After(grace),
                 GoDuration::Negative => StalenessGrace::Never,
@@ -159,6 +163,7 @@ impl PodGroupRecord {
             attempts: reader.attempts(object, pool),
             marks_unschedulable: reader.marks_unschedulable(),
             malformed: reader.malformed,
+            derived_spec: annotation(DERIVED_SPEC_ANNOTATION).map(Name::from),
             reported: reported_status(object, pool),
         }
     }
@@ -223,7 +228,7 @@ fn amounts(object: &Value, pointer: &str) -> PerResource<i64> {
         Some(text) => text.as_str().and_then(|text| non_negative(text, unit).ok()).unwrap_or(-1),
     };
     PerResource {
-        gpu: amount("nvidia.com/gpu", Unit::Milli),
+        gpu: amount(resources::GPU, Unit::Milli),
         cpu: amount("cpu", Unit::Milli),
         memory: amount("memory", Unit::Whole),
     }

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use schedlab_api::Value;
+use schedlab_api::{Value, conditions, labels};
 use schedlab_scheduler_core::model::{ExcludedNodes, LabelMismatch, Name, Node, Taint};
 
 use super::ClusterCache;
@@ -35,7 +35,7 @@ impl NodeRecord {
             }
         }
         taints.sort();
-        let ready = find_condition(list(object, "/status/conditions"), "Ready")
+        let ready = find_condition(list(object, "/status/conditions"), conditions::READY)
             .is_some_and(|ready| &*ready.status == "True");
         let unschedulable = at(object, "/spec/unschedulable") == Some(&Value::Bool(true));
         let node = Node {
@@ -130,16 +130,14 @@ impl ClusterCache {
     }
 }
 
-const GPU_MEMORY_LABEL: &str = "nvidia.com/gpu.memory";
-
 /// `nvidia.com/gpu.memory`, rounded down to a multiple of 100 MiB as in KAI; 0 without the label.
 fn gpu_memory_mib(object: &Value) -> Result<i64, Malformed> {
     let labels = at(object, "/metadata/labels");
-    let found = labels.and_then(|labels| labels.get(GPU_MEMORY_LABEL)?.as_str());
+    let found = labels.and_then(|labels| labels.get(labels::GPU_MEMORY)?.as_str());
     let Some(found) = found else { return Ok(0) };
     let mib = found.parse().ok().filter(|mib: &i64| *mib >= 0);
     mib.map(|mib| mib / 100 * 100).ok_or_else(|| {
-        let field = format!("label {GPU_MEMORY_LABEL}");
+        let field = format!("label {}", labels::GPU_MEMORY);
         Malformed::new(field, format!("{found:?}"), "an integer of MiB, not negative")
     })
 }

@@ -7,13 +7,11 @@ use std::{
     sync::Arc,
 };
 
+use schedlab_api::object_names;
 use schedlab_scheduler_core::model::{GpuGroup, Name, PodShape};
 
 use super::ClusterCache;
 use crate::records::{ObjectKey, PodRecord};
-
-/// Prefix of the names of reservation pods.
-pub(crate) const RESERVATION_PREFIX: &str = "gpu-reservation-";
 
 /// The request of a reservation pod: one GPU.
 const WHOLE_MILLI: i64 = 1000;
@@ -35,7 +33,7 @@ pub(super) struct SharedGpus {
 
 /// Whether the pod is a reservation pod.
 pub(super) fn is_reservation(key: &ObjectKey, record: &PodRecord) -> bool {
-    key.name.starts_with(RESERVATION_PREFIX) && !record.gpu_groups.is_empty()
+    key.name.starts_with(object_names::GPU_RESERVATION_PREFIX) && !record.gpu_groups.is_empty()
 }
 
 impl ClusterCache {

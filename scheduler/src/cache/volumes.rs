@@ -280,6 +280,7 @@ impl ClusterCache {
     }
 
     fn volume_claim_changed(&mut self, key: &ObjectKey) {
+        self.bind_backoffs.cluster_changed = true;
         let pods = self.volumes.pods_of(key, &self.pods);
         if !pods.is_empty() {
             self.revision += 1;
@@ -302,6 +303,7 @@ impl ClusterCache {
 
     /// Marks the pods that wait for volumes as changed.
     fn volumes_changed(&mut self) {
+        self.bind_backoffs.cluster_changed = true;
         let is_waiting = |key: &&ObjectKey| self.pods.get(key).is_some_and(PodRecord::is_waiting);
         let pods: Vec<ObjectKey> = self.volumes.pods.iter().filter(is_waiting).cloned().collect();
         if !pods.is_empty() {

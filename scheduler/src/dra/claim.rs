@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use schedlab_api::Value;
+use schedlab_api::{Value, labels};
 use schedlab_scheduler_core::model::{DeviceAccess, DeviceCount, Name, NodeSelectorTerm};
 
 use super::{DeviceAlternatives, DeviceId, DeviceSelection, ObjectKey, PodRecord};
@@ -106,7 +106,7 @@ impl ClaimRecord {
         let (pods, others): (Vec<_>, Vec<_>) = users.partition(|user| is_pod(user));
         let finalizers = list(object, "/metadata/finalizers").iter().filter_map(Value::as_str);
         let labels = at(object, "/metadata/labels");
-        let queue = labels.and_then(|labels| labels.get("kai.scheduler/queue")?.as_str());
+        let queue = labels.and_then(|labels| labels.get(labels::QUEUE)?.as_str());
         let requests = list(object, "/spec/devices/requests").iter().zip(0..);
         Self {
             version: version(object),

@@ -1,13 +1,10 @@
 //! The JSON of changes to `ResourceClaim`s: finalizer, consumers, allocation.
 
-use schedlab_api::{Value, json};
+use schedlab_api::{Value, finalizers, json};
 use schedlab_scheduler_core::model::{DeviceAccess, Name};
 
 use super::{ClaimRecord, ObjectKey, PickedDevice, PickedDevices, ResourceClaims};
 use crate::api::path;
-
-/// Finalizer that protects an allocated claim from deletion.
-pub(crate) const FINALIZER: &str = "resource.kubernetes.io/delete-protection";
 
 pub(crate) fn claim_path(key: &ObjectKey) -> String {
     path("resource.k8s.io/v1", &key.namespace, "resourceclaims", &key.name)
@@ -16,10 +13,10 @@ pub(crate) fn claim_path(key: &ObjectKey) -> String {
 /// Patch that adds the finalizer; `None` if the claim has it.
 pub(crate) fn finalizer_patch(claim: &ClaimRecord) -> Option<Value> {
     let known = claim.finalizers.iter().map(|one| &**one);
-    let finalizers: Vec<&str> = known.clone().chain([FINALIZER]).collect();
+    let finalizers: Vec<&str> = known.clone().chain([finalizers::DELETE_PROTECTION]).collect();
     let version = claim.version.to_string();
     let change = || json!({ "metadata": { "resourceVersion": version, "finalizers": finalizers } });
-    known.clone().all(|one| one != FINALIZER).then(change)
+    known.clone().all(|one| one != finalizers::DELETE_PROTECTION).then(change)
 }
 
 /// An entry of `status.reservedFor`.

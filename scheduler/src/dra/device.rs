@@ -119,7 +119,7 @@ impl DeviceClassRecord {
     }
 }
 
-/// KAI's rule: the name contains `gpu`.
+/// Whether a driver or DeviceClass is one of GPUs. KAI's rule: its name contains `gpu`.
 pub(super) fn is_gpu_name(name: &str) -> bool {
     name.to_ascii_lowercase().contains("gpu")
 }

@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use anyhow::bail;
-use schedlab_api::{Value, json};
+use schedlab_api::{Value, annotations::BATCH_MIN_MEMBER, json};
 use schedlab_explain::{Explanation, ExplanationText, explain as explain_group};
 use schedlab_scheduler_core::{
     Decision, Plan, Reason,
@@ -21,8 +21,6 @@ use crate::{
     records::{ObjectKey, PodRecord, Scheduler},
     snapshot_builder::{UNGROUPED_PREFIX, UnschedulableReason},
 };
-
-const MIN_MEMBER_ANNOTATION: &str = "kai.scheduler/batch-min-member";
 
 /// The objects that a name refers to.
 struct Target {
@@ -334,13 +332,13 @@ fn notes(
     }
     if let Some(top) = top.filter(|_| serves) {
         let annotations = strings(&top.object, "/metadata/annotations");
-        let minimum = annotations.get(MIN_MEMBER_ANNOTATION).map_or_else(String::new, |minimum| {
-            format!(" Annotation {MIN_MEMBER_ANNOTATION}={minimum} has an effect on Jobs only.")
+        let minimum = annotations.get(BATCH_MIN_MEMBER).map_or_else(String::new, |minimum| {
+            format!(" Annotation {BATCH_MIN_MEMBER}={minimum} has an effect on Jobs only.")
         });
         let count = if groups > 1 { format!(" (here {groups})") } else { String::new() };
         notes.push(format!(
             "Deployment {} is not a gang: as in KAI each of its pods{count} is a pod group of its own \
-             and starts alone.{minimum} A Job with annotation {MIN_MEMBER_ANNOTATION} starts as a \
+             and starts alone.{minimum} A Job with annotation {BATCH_MIN_MEMBER} starts as a \
              whole or not at all.",
             top.owner.name
         ));

@@ -21,7 +21,7 @@ const COMPONENTS_MAX: usize = 256;
 const NAME: &str = "a name that no other component has";
 const COMPONENT: &str = "the name of a component";
 const OTHER: &str = "a component that no earlier sub-group names";
-const PARENT: &str = "another component whose owners lead to the root";
+const PARENT: &str = "another component, from which ownerRefs lead to the rootComponent";
 const OBJECT: &str = "an object";
 const LIST: &str = "a list";
 const TEXT: &str = "a string";
@@ -246,10 +246,10 @@ impl<'a> KartaReader<'a> {
         let of_instance = "podSelector.componentInstanceSelector";
         let instance_of_pod = self.required_expression(target, of_instance, "idPath")?;
         let missing = match (&instances, &instance_of_pod) {
-            (Some(_), None) => Some((of_instance, "an idPath, as instanceIdPath is set")),
+            (Some(_), None) => Some((of_instance, "an idPath, because instanceIdPath is set")),
             (None, Some(_)) => Some((
                 "instanceIdPath",
-                "a jq expression, as podSelector.componentInstanceSelector is set",
+                "a jq expression, because podSelector.componentInstanceSelector is set",
             )),
             (Some(_), Some(_)) | (None, None) => None,
         };

@@ -2,11 +2,11 @@
 
 use std::collections::BTreeMap;
 
-use schedlab_api::{Value, json};
+use schedlab_api::{Value, api_versions};
 use schedlab_scheduler_core::model::Name;
 
 use super::{
-    POD_GROUP_API, key_in_namespace,
+    key_in_namespace,
     mark_pods::{SubGroupLabel, mark_pod, write_marks},
     rules::{Group, Member},
     warnings::{self, Warning},
@@ -43,17 +43,36 @@ impl DesiredGroups {
     }
 
     /// Adds a pod that already has a group; it is annotated anew if group or sub-group differ.
-    pub(super) fn move_to(
-        &mut self,
-        key: &ObjectKey,
-        pod: &PodRecord,
-        Member { group, sub_group: part }: Member,
-    ) {
+    pub(super) fn move_to(&mut self, key: &ObjectKey, pod: &PodRecord, member: Member) {
+        self.mark_if_moved(key, pod, &member);
+        self.require(key, Some(member.group));
+    }
+
+    fn mark_if_moved(&mut self, key: &ObjectKey, pod: &PodRecord, member: &Member) {
+        let Member { group, sub_group: part } = member;
         if pod.group.as_ref() != Some(&group.name) || pod.sub_group() != part.as_ref() {
-            let part = part.map_or(SubGroupLabel::Remove, SubGroupLabel::Set);
+            let part = part.clone().map_or(SubGroupLabel::Remove, SubGroupLabel::Set);
             self.members.push((key.clone(), Name::clone(&group.name), part));
         }
-        self.require(key, Some(group));
+    }
+
+    /// Corrects a group whose owner changed, and the sub-groups of its pods, which are all members
+    /// given. Where their labels lead to different fields, the group stays if it is right for one
+    /// of them.
+    pub(super) fn follow(
+        &mut self,
+        members: Vec<(ObjectKey, &PodRecord, Member)>,
+        record: Option<&PodGroupRecord>,
+    ) {
+        let is_right = members
+            .iter()
+            .any(|(.., member)| record.is_some_and(|record| member.group.is_written_to(record)));
+        for (key, pod, member) in &members {
+            self.mark_if_moved(key, pod, member);
+        }
+        if let Some((key, _, member)) = members.into_iter().next_back().filter(|_| !is_right) {
+            self.require(&key, Some(member.group));
+        }
     }
 
     /// Requires that the group of a pod exists and is up to date.
@@ -80,7 +99,7 @@ impl DesiredGroups {
     ) -> (BTreeMap<ObjectKey, Malformed>, Result<(), ApiError>) {
         let work = std::mem::take(&mut self.groups).into_iter().filter_map(|(key, groups)| {
             let record = cache.groups.get(&key).cloned();
-            let agrees = |record| groups.iter().all(|group| group.agrees_with(record));
+            let agrees = |record| groups.iter().all(|group| group.is_written_to(record));
             let pool = cache.pool_name();
             let is_right = record.as_ref().is_some_and(agrees);
             let pool = pool.to_owned();
@@ -140,8 +159,8 @@ impl DesiredGroups {
     }
 }
 
-/// Creates a group, or corrects the fields that derive from its owner. The queue of an existing
-/// group stays: a user may have moved it.
+/// Creates a group, or corrects the fields that derive from its owner and differ from what was
+/// derived before. The queue of an existing group stays: a user may have moved it.
 async fn ensure(
     api: &ApiClient,
     key: &ObjectKey,
@@ -152,14 +171,14 @@ async fn ensure(
     let mut written = Vec::new();
     for group in groups {
         let answer = match &existing {
-            Some(record) if group.agrees_with(record) => continue,
-            Some(_) => {
-                let change = json!({ "spec": group.derived_spec() });
-                let path = path(POD_GROUP_API, &key.namespace, "podgroups", &key.name);
+            Some(record) if group.is_written_to(record) => continue,
+            Some(record) => {
+                let change = group.correction(record);
+                let path = path(api_versions::POD_GROUP, &key.namespace, "podgroups", &key.name);
                 api.patch(&path, PatchKind::Merge, &change).await
             }
             None => {
-                let path = path(POD_GROUP_API, &key.namespace, "podgroups", "");
+                let path = path(api_versions::POD_GROUP, &key.namespace, "podgroups", "");
                 api.create(&path, &group.manifest()).await
             }
         };

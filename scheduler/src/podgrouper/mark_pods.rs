@@ -1,13 +1,13 @@
 //! Writes the PodGroup annotation and the sub-group label of pods.
 
-use schedlab_api::{Value, json};
+use schedlab_api::{Value, annotations, json, labels};
 use schedlab_scheduler_core::model::Name;
 
 use crate::{
     api::{ApiClient, ApiError, PatchKind, path},
     cache::ClusterCache,
     concurrency::WriteLimiter,
-    records::{ObjectKey, SUB_GROUP_LABEL},
+    records::ObjectKey,
     watch::Kind,
 };
 
@@ -42,12 +42,15 @@ pub(super) fn mark_pod<'a>(
     group: &Name,
     label: &SubGroupLabel,
 ) -> impl Future<Output = Result<Value, ApiError>> + use<'a> {
-    let mut change = json!({ "metadata": { "annotations": { "pod-group-name": &**group } } });
+    let mut change =
+        json!({ "metadata": { "annotations": { (annotations::POD_GROUP_NAME): &**group } } });
     match label {
         SubGroupLabel::Keep => {}
-        SubGroupLabel::Remove => change["metadata"]["labels"] = json!({ SUB_GROUP_LABEL: null }),
+        SubGroupLabel::Remove => {
+            change["metadata"]["labels"] = json!({ (labels::SUB_GROUP): null })
+        }
         SubGroupLabel::Set(part) => {
-            change["metadata"]["labels"] = json!({ SUB_GROUP_LABEL: &**part });
+            change["metadata"]["labels"] = json!({ (labels::SUB_GROUP): &**part });
         }
     }
     let path = path("v1", &pod.namespace, "pods", &pod.name);

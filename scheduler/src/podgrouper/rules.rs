@@ -13,7 +13,10 @@ mod training;
 
 use std::collections::BTreeMap;
 
-use schedlab_api::Value;
+use schedlab_api::{
+    Value,
+    annotations::{PREEMPTION_DELAY, STALENESS_GRACE_PERIOD},
+};
 use schedlab_scheduler_core::model::{Labels, Name};
 
 use super::defaults::Defaults;
@@ -122,8 +125,8 @@ pub(super) fn group_of(
             None if input.grouping == Grouping::Grove => grove::topology(&input)?,
             None => annotations::topology(&input.top.annotations)?,
         },
-        preemption_delay: annotations::duration(&input, annotations::DELAY_ANNOTATION)?,
-        staleness_grace: annotations::duration(&input, annotations::GRACE_ANNOTATION)?,
+        preemption_delay: annotations::duration(&input, PREEMPTION_DELAY)?,
+        staleness_grace: annotations::duration(&input, STALENESS_GRACE_PERIOD)?,
         owner: input.top.owner,
         warning,
     };

@@ -46,7 +46,7 @@ pub(super) fn for_group(group: &Group) -> Option<Warning> {
 pub(super) fn message_of(warning: &OwnerWarning, group: &Name) -> (OwnerKind, String) {
     match warning {
         OwnerWarning::MinMemberAbovePods(wrong) => {
-            let then = "waits for pods that are never created: lower its minMember, too";
+            let then = "waits for pods that are never created";
             (
                 OwnerKind { api_version: "batch/v1", kind: "Job" },
                 format!("{wrong}; PodGroup {group} {then}"),

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use schedlab_api::{Value, json};
+use schedlab_api::{Value, api_versions, json, resources};
 use schedlab_scheduler_core::{
     Decision, Plan, Snapshot,
     model::{Node, Pod, PodId, PodStatus},
@@ -19,7 +19,8 @@ use crate::{
     records::ObjectKey,
 };
 
-/// Updates the status of every group. `plan` is the plan that was just applied.
+/// Writes `status.resourcesStatus` of each PodGroup whose value changed. `plan` holds the decisions
+/// that were just applied.
 pub(crate) async fn write(
     api: &ApiClient,
     cache: &mut ClusterCache,
@@ -43,7 +44,7 @@ pub(crate) async fn write(
     let changed: Vec<(ObjectKey, u64, GroupResources)> =
         cache.groups.iter().filter_map(differs).collect();
     let writes = changed.into_iter().map(|(key, version, now)| {
-        let path = path("scheduling.run.ai/v2alpha2", &key.namespace, "podgroups", &key.name);
+        let path = path(api_versions::POD_GROUP, &key.namespace, "podgroups", &key.name);
         // Only the version of the response is read, so without this precondition a change by
         // another writer would be missed.
         let change = json!({
@@ -131,7 +132,7 @@ fn status(now: &GroupResources) -> Value {
         let named = [
             ("cpu", of.cpu, format_milli(of.cpu)),
             ("memory", of.memory, of.memory.to_string()),
-            ("nvidia.com/gpu", of.gpu, format_milli(of.gpu)),
+            (resources::GPU, of.gpu, format_milli(of.gpu)),
         ];
         let amount = |(name, amount, text): (&str, i64, String)| {
             (name.to_owned(), if amount == 0 { Value::Null } else { text.into() })

@@ -1,16 +1,12 @@
 //! Fractional GPU requests in KAI's annotations: `gpu-fraction` or `gpu-memory`, and
 //! `gpu-fraction-num-devices`. The labels of a pod name the GPUs that it shares.
 
-use schedlab_api::Value;
+use schedlab_api::{Value, annotations, labels};
 use schedlab_scheduler_core::model::{
     FractionalGpu, GpuFraction, GpuGroup, Labels, mig_profile_gpus,
 };
 
 use crate::parse::{Malformed, Unit, at, list, non_negative, text};
-
-/// Label of a pod that shares one GPU. A pod that shares several has a label for each, with the
-/// name of the GPU group after a slash.
-pub(crate) const GPU_GROUP_LABEL: &str = "runai-gpu-group";
 
 const FRACTION: &str = "a number above 0 and below 1";
 const MEMORY: &str = "a positive integer of MiB";
@@ -33,37 +29,43 @@ pub(crate) fn shared_gpu(
     let wrong = |key: &str, found: &str, allowed| {
         Malformed::new(format!("annotation {key}"), format!("{found:?}"), allowed)
     };
-    let fraction = annotation("gpu-fraction");
-    let memory = annotation("gpu-memory");
+    let fraction = annotation(annotations::GPU_FRACTION);
+    let memory = annotation(annotations::GPU_MEMORY);
     let part = match (fraction, memory) {
         (Some(found), None) => GpuFraction::Milli(
-            fraction_milli(found).ok_or_else(|| wrong("gpu-fraction", found, FRACTION))?,
+            fraction_milli(found)
+                .ok_or_else(|| wrong(annotations::GPU_FRACTION, found, FRACTION))?,
         ),
         (None, Some(found)) => {
             let mib = found.parse().ok().filter(|mib: &i64| *mib > 0);
-            GpuFraction::MemoryMib(mib.ok_or_else(|| wrong("gpu-memory", found, MEMORY))?)
+            GpuFraction::MemoryMib(
+                mib.ok_or_else(|| wrong(annotations::GPU_MEMORY, found, MEMORY))?,
+            )
         }
-        (Some(_), Some(found)) => return Err(wrong("gpu-memory", found, EXCLUSIVE)),
+        (Some(_), Some(found)) => return Err(wrong(annotations::GPU_MEMORY, found, EXCLUSIVE)),
         (None, None) => {
-            let devices = annotation("gpu-fraction-num-devices");
-            let devices = devices.map(|found| wrong("gpu-fraction-num-devices", found, DEVICES));
+            let devices = annotation(annotations::GPU_FRACTION_NUM_DEVICES);
+            let devices =
+                devices.map(|found| wrong(annotations::GPU_FRACTION_NUM_DEVICES, found, DEVICES));
             let server = annotation("mps").filter(|value| *value == "true");
             let alone = devices.or_else(|| server.map(|found| wrong("mps", found, SHARED)));
             return alone.map_or(Ok(None), Err);
         }
     };
     if whole_gpu_milli > 0 {
-        let (key, found) = fraction.map_or(("gpu-memory", memory), |it| ("gpu-fraction", Some(it)));
+        let (key, found) = fraction
+            .map_or((annotations::GPU_MEMORY, memory), |it| (annotations::GPU_FRACTION, Some(it)));
         return Err(wrong(key, found.unwrap_or_default(), EXCLUSIVE));
     }
-    if let Some(found) = annotation("gpu-fraction-container-name")
+    if let Some(found) = annotation(annotations::GPU_FRACTION_CONTAINER_NAME)
         && !has_container(pod, found)
     {
-        return Err(wrong("gpu-fraction-container-name", found, CONTAINER));
+        return Err(wrong(annotations::GPU_FRACTION_CONTAINER_NAME, found, CONTAINER));
     }
-    let devices = annotation("gpu-fraction-num-devices").unwrap_or("1");
+    let devices = annotation(annotations::GPU_FRACTION_NUM_DEVICES).unwrap_or("1");
     let count = devices.parse().ok().filter(|count| (1..=DEVICES_MAX).contains(count));
-    let devices = count.ok_or_else(|| wrong("gpu-fraction-num-devices", devices, DEVICES))?;
+    let devices =
+        count.ok_or_else(|| wrong(annotations::GPU_FRACTION_NUM_DEVICES, devices, DEVICES))?;
     Ok(Some(FractionalGpu { fraction: part, devices }))
 }
 
@@ -91,10 +93,10 @@ pub(crate) fn is_legacy_mig(pod: &Value) -> bool {
 
 /// The GPU groups that the labels name.
 pub(crate) fn groups(labels: &Labels) -> Vec<GpuGroup> {
-    let one = labels.get(GPU_GROUP_LABEL).cloned();
-    let several = labels
-        .keys()
-        .filter_map(|key| key.strip_prefix(GPU_GROUP_LABEL)?.strip_prefix('/').map(GpuGroup::from));
+    let one = labels.get(labels::GPU_GROUP).cloned();
+    let several = labels.keys().filter_map(|key| {
+        key.strip_prefix(labels::GPU_GROUP)?.strip_prefix('/').map(GpuGroup::from)
+    });
     let mut groups: Vec<GpuGroup> = one.into_iter().chain(several).collect();
     groups.dedup();
     groups

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use schedlab_api::{Map, Value, json};
+use schedlab_api::{Map, Value, annotations, json, resources};
 use schedlab_scheduler_core::{
     model::{
         ContainerRequests, Name, NumaAllocation, NumaPolicy, NumaScope, NumaTopology, NumaZone,
@@ -13,13 +13,6 @@ use schedlab_scheduler_core::{
 
 use super::pod_requests;
 use crate::parse::{Malformed, format_milli, list, name, text, uid};
-
-/// Annotation with the predicted placement, written with the binding.
-pub(crate) const PREDICTED_PLACEMENT_ANNOTATION: &str = "kai.scheduler/numa-placement-predicted";
-
-/// Annotation with the placement by the kubelet, written by an exporter on the node. It outweighs
-/// the prediction.
-const OBSERVED_PLACEMENT_ANNOTATION: &str = "kai.scheduler/numa-placement-observed";
 
 const POLICIES: &str = "none, best-effort, restricted or single-numa-node";
 const SCOPES: &str = "container or pod";
@@ -130,7 +123,7 @@ fn zone(object: &Value, at: usize, malformed: &mut Option<Malformed>) -> NumaZon
 pub(crate) fn placements_from_annotations(
     annotations: &BTreeMap<Name, Name>,
 ) -> Vec<NumaAllocation> {
-    let placements = [OBSERVED_PLACEMENT_ANNOTATION, PREDICTED_PLACEMENT_ANNOTATION]
+    let placements = [annotations::NUMA_PLACEMENT_OBSERVED, annotations::NUMA_PLACEMENT_PREDICTED]
         .into_iter()
         .find_map(|key| annotations.get(key));
     let placements = placements.and_then(|text| serde_json::from_str(text).ok());
@@ -139,7 +132,7 @@ pub(crate) fn placements_from_annotations(
 
 /// Whether the exporter has reported the placement.
 pub(crate) fn has_observed_placement(annotations: &BTreeMap<Name, Name>) -> bool {
-    annotations.contains_key(OBSERVED_PLACEMENT_ANNOTATION)
+    annotations.contains_key(annotations::NUMA_PLACEMENT_OBSERVED)
 }
 
 /// Parses `[{"zone": "node-0", "amount": {"cpu": "3"}}]`.
@@ -160,7 +153,7 @@ pub(crate) fn placements_to_json(shares: &[NumaAllocation]) -> Value {
         let fixed = [
             ("cpu", format_milli(*cpu_milli)),
             ("memory", memory_bytes.to_string()),
-            ("nvidia.com/gpu", format_milli(*gpu_milli)),
+            (resources::GPU, format_milli(*gpu_milli)),
         ];
         let fixed = fixed.into_iter().map(|(name, amount)| (name.to_owned(), amount));
         let extended = extended.iter().map(|(name, amount)| (name.to_string(), amount.to_string()));
@@ -276,19 +269,19 @@ mod tests {
             )
         };
         let (seen, foretold) = (r#"[{"zone":"node-0","amount":{"cpu":"1"}}]"#, written.to_string());
-        assert_eq!(annotations(&[(PREDICTED_PLACEMENT_ANNOTATION, &foretold)]), shares);
+        assert_eq!(annotations(&[(annotations::NUMA_PLACEMENT_PREDICTED, &foretold)]), shares);
         assert_eq!(
             &*annotations(&[
-                (PREDICTED_PLACEMENT_ANNOTATION, &foretold),
-                (OBSERVED_PLACEMENT_ANNOTATION, seen)
+                (annotations::NUMA_PLACEMENT_PREDICTED, &foretold),
+                (annotations::NUMA_PLACEMENT_OBSERVED, seen)
             ])[0]
                 .zone,
             "node-0"
         );
         assert_eq!(
             annotations(&[
-                (PREDICTED_PLACEMENT_ANNOTATION, "{"),
-                (PREDICTED_PLACEMENT_ANNOTATION, "[1]")
+                (annotations::NUMA_PLACEMENT_PREDICTED, "{"),
+                (annotations::NUMA_PLACEMENT_PREDICTED, "[1]")
             ]),
             Vec::new()
         );

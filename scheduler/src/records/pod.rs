@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use schedlab_api::Value;
+use schedlab_api::{Value, annotations, conditions, labels};
 use schedlab_scheduler_core::model::{
     GpuGroup, HostPort, Labels, LeaderRole, Name, NumaAllocation, PodShape, PreemptionPolicy, Time,
 };
@@ -13,19 +13,10 @@ use super::{
 };
 use crate::parse::{Malformed, at, int32, list, name, strings, text, time, version};
 
-/// Label with the sub-group of a pod.
-pub(crate) const SUB_GROUP_LABEL: &str = "kai.scheduler/subgroup-name";
-
-/// Label of pods and their owners with the name of a PriorityClass.
-pub(crate) const PRIORITY_CLASS_LABEL: &str = "priorityClassName";
-
-/// Label that orders the pods of a group.
-const TASK_PRIORITY_LABEL: &str = "kai.scheduler/task-priority";
-
 /// Labels, with their values, of pods that are placed before the others of their group.
 const LEADER_LABELS: [(&str, &str, LeaderRole); 3] = [
-    ("training.kubeflow.org/job-role", "master", LeaderRole::Kubeflow),
-    ("training.kubeflow.org/job-role", "launcher", LeaderRole::Kubeflow),
+    (labels::TRAINING_JOB_ROLE, "master", LeaderRole::Kubeflow),
+    (labels::TRAINING_JOB_ROLE, "launcher", LeaderRole::Kubeflow),
     ("ray.io/node-type", "head", LeaderRole::Ray),
 ];
 
@@ -137,7 +128,8 @@ impl PodRecord {
         let annotation = |key: &str| annotations.and_then(|all| all.get(key)?.as_str());
         let annotations = kai_annotations(annotations);
         let conditions = list(status, "/conditions");
-        let group = annotation("pod-group-name").filter(|name| !name.is_empty()).map(Name::from);
+        let group =
+            annotation(annotations::POD_GROUP_NAME).filter(|name| !name.is_empty()).map(Name::from);
         let scheduler = match text(spec, "/schedulerName").unwrap_or("default-scheduler") {
             name if name == scheduler_name => Scheduler::This,
             _ => Scheduler::Other,
@@ -176,13 +168,13 @@ impl PodRecord {
             bind_failure: find_condition(conditions, "PodBound").filter(|condition| {
                 &*condition.status == "False" && text(spec, "/nodeName").is_none_or(str::is_empty)
             }),
-            skip_grouping: annotation("kai.scheduler/skip-podgrouper") == Some("true"),
+            skip_grouping: annotation(annotations::SKIP_POD_GROUPER) == Some("true"),
             reported: ReportedPodStatus {
                 version: version(object),
                 has_group_annotation: group.is_some(),
                 bound_at: bound_at(conditions),
-                pod_scheduled: find_condition(conditions, "PodScheduled"),
-                disruption_target: find_condition(conditions, "DisruptionTarget"),
+                pod_scheduled: find_condition(conditions, conditions::POD_SCHEDULED),
+                disruption_target: find_condition(conditions, conditions::DISRUPTION_TARGET),
             },
             group,
         }
@@ -228,23 +220,23 @@ impl PodRecord {
 
     /// The sub-group label.
     pub(crate) fn sub_group(&self) -> Option<&Name> {
-        self.labels.get(SUB_GROUP_LABEL)
+        self.labels.get(labels::SUB_GROUP)
     }
 
     /// The priority class label.
     pub(crate) fn priority_class_label(&self) -> Option<&Name> {
-        self.labels.get(PRIORITY_CLASS_LABEL).filter(|class| !class.is_empty())
+        self.labels.get(labels::PRIORITY_CLASS).filter(|class| !class.is_empty())
     }
 
     /// Label `kai.scheduler/task-priority`, if it is a number.
     pub(crate) fn task_priority(&self) -> Option<i32> {
-        self.labels.get(TASK_PRIORITY_LABEL).and_then(|text| text.parse().ok())
+        self.labels.get(labels::TASK_PRIORITY).and_then(|text| text.parse().ok())
     }
 
     /// The error if that label is not a number. KAI ignores such a label, too.
     pub(crate) fn task_priority_error(&self) -> Option<Malformed> {
-        let found = self.labels.get(TASK_PRIORITY_LABEL)?;
-        let field = format!("label {TASK_PRIORITY_LABEL}");
+        let found = self.labels.get(labels::TASK_PRIORITY)?;
+        let field = format!("label {}", labels::TASK_PRIORITY);
         self.task_priority()
             .is_none()
             .then(|| Malformed::new(field, found, "an integer of 32 bits"))
@@ -275,7 +267,7 @@ fn phase(status: &Value) -> Phase {
 
 fn bound_at(conditions: &[Value]) -> Option<Time> {
     let scheduled = |condition: &&Value| {
-        text(condition, "/type") == Some("PodScheduled")
+        text(condition, "/type") == Some(conditions::POD_SCHEDULED)
             && text(condition, "/status") == Some("True")
     };
     let condition = conditions.iter().find(scheduled)?;

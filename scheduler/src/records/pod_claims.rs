@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use schedlab_api::Value;
+use schedlab_api::{Value, object_names};
 use schedlab_scheduler_core::model::Name;
 
 use super::ObjectKey;
@@ -11,11 +11,6 @@ use crate::parse::{annotation, at, list, name, text};
 /// Annotation with the prefix of the names of the `ConfigMap`s that tell a pod which GPUs it
 /// shares.
 pub(crate) const SHARED_GPU_CONFIG_MAP_ANNOTATION: &str = "runai/shared-gpu-configmap";
-
-/// A controller creates it in every namespace, and the API server mounts it in nearly every pod.
-/// Unlike KAI, which requires it as any other, this scheduler does not watch `ConfigMap`s just for
-/// it.
-const ROOT_CA: &str = "kube-root-ca.crt";
 
 /// A resource claim in the spec of a pod.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -95,7 +90,9 @@ pub(crate) fn required_config_maps(pod: &Value) -> Vec<Name> {
     let named = volumes.flat_map(of_volume).chain(containers().flat_map(of_container));
     let own = annotation(pod, SHARED_GPU_CONFIG_MAP_ANNOTATION);
     let named = named.filter(|name| own.is_none_or(|own| !name.starts_with(own)));
-    let named = named.filter(|name| **name != *ROOT_CA);
+    // The API server mounts it in nearly every pod. Unlike KAI, which requires it as any other, this
+    // scheduler does not watch `ConfigMap`s just for it.
+    let named = named.filter(|name| **name != *object_names::ROOT_CA_CONFIG_MAP);
     named.collect::<BTreeSet<Name>>().into_iter().collect()
 }
 

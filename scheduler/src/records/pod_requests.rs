@@ -4,7 +4,7 @@
 
 use std::collections::BTreeMap;
 
-use schedlab_api::{Map, Value};
+use schedlab_api::{Map, Value, resources};
 use schedlab_scheduler_core::resources::Resources;
 
 use crate::parse::{Malformed, Unit, at, list, non_negative, shown, text};
@@ -132,7 +132,7 @@ fn parse_amounts(of: Option<&Map>, field: impl Fn() -> String) -> (Amounts<'_>, 
     let mut malformed = None;
     for (resource, value) in of.into_iter().flatten() {
         let unit = match resource.as_str() {
-            "cpu" | "nvidia.com/gpu" => Unit::Milli,
+            "cpu" | resources::GPU => Unit::Milli,
             _ => Unit::Whole,
         };
         let read = match value {
@@ -158,7 +158,7 @@ fn parse_amounts(of: Option<&Map>, field: impl Fn() -> String) -> (Amounts<'_>, 
 fn into_resources(mut amounts: Amounts<'_>) -> Resources {
     let mut take = |resource: &str| amounts.remove(resource).unwrap_or(0);
     Resources {
-        gpu_milli: take("nvidia.com/gpu"),
+        gpu_milli: take(resources::GPU),
         cpu_milli: take("cpu"),
         memory_bytes: take("memory"),
         pods: take("pods"),

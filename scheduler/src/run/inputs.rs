@@ -8,6 +8,7 @@ use tokio::time::{Instant, sleep_until};
 
 use super::{Scheduler, watched_kinds};
 use crate::{
+    podgrouper::OwnerEvent,
     records::ObjectKey,
     watch::{Need, WatchEvent},
 };
@@ -19,6 +20,8 @@ const BURST: Duration = Duration::from_millis(10);
 pub(super) enum Input {
     /// An object changed.
     Watch(WatchEvent),
+    /// An owner of pods changed.
+    Owner(OwnerEvent),
     /// The usage database responded.
     Usage,
     /// A cycle is due.
@@ -37,6 +40,7 @@ impl Scheduler {
                 tokio::select! {
                     biased;
                     Some(event) = self.watches.next() => return Input::Watch(event),
+                    Some(event) = self.grouper.next_owner_event() => return Input::Owner(event),
                     () = self.past.database_changed() => return Input::Usage,
                     () = sleep_until_or_forever(next) => {}
                 }
@@ -85,6 +89,14 @@ impl Scheduler {
             self.decode_at.get_or_insert(soon);
         }
         self.schedule_cycle_if_changed(previous, soon);
+    }
+
+    /// Derives the groups of a changed owner again.
+    pub(super) fn handle_owner(&mut self, event: OwnerEvent) {
+        if self.grouper.on_owner_event(event) {
+            self.idle = None;
+            self.schedule_cycle_if_listed(Instant::now() + BURST);
+        }
     }
 
     /// Most changes of pods affect no decision, or are outdated before they are decoded.

@@ -125,6 +125,10 @@ pub(super) fn build(
             return PodEntry::Unschedulable(UnschedulableReason::MissingConfigMaps(missing));
         }
     }
+    if let Some(error) = context.cache.bind_backoff_message(key, record).filter(|_| record.is_ours)
+    {
+        return PodEntry::Unschedulable(UnschedulableReason::BindBackoff(error));
+    }
     let volumes = match record.volumes.first() {
         None => Vec::new(),
         Some(_) => context.cache.volumes.claims_of_pod(key, record),

@@ -14,6 +14,7 @@ use super::{
     name,
     tokens::{Tokens, pair},
 };
+use schedlab_api::labels;
 use schedlab_scheduler_core::{
     Snapshot,
     model::{
@@ -86,7 +87,7 @@ impl Builder {
     fn node(&mut self, mut tokens: Tokens<'_>) {
         let name = name(tokens.first());
         let mut labels: Labels = tokens.each("label").into_iter().map(label).collect();
-        labels.insert("kubernetes.io/hostname".into(), name.clone());
+        labels.insert(labels::HOSTNAME.into(), name.clone());
         let gpu_milli = tokens.milli("gpus").unwrap_or(0);
         let node = Node {
             name: name.clone(),
@@ -211,7 +212,7 @@ impl Builder {
         let minimum = tokens.count("min").unwrap_or(count.min(least));
         let topology = shape::topology_constraint(&mut tokens);
         let first = tokens.count("unusable").unwrap_or(0);
-        let mut pods = self.pods(prefix, count, tokens);
+        let mut pods = self.parse_pods(prefix, count, tokens);
         let usable = pods.split_off(first as usize);
         let job = self.jobs.last_mut().expect("members follow their job");
         let position = job.group.sub_groups.len();
@@ -238,7 +239,7 @@ impl Builder {
         let name = name(tokens.first());
         let priority =
             tokens.number("priority").map_or(0, |it| i32::try_from(it).expect("32 bits"));
-        let pods = self.pods(&name, 1, tokens);
+        let pods = self.parse_pods(&name, 1, tokens);
         let nodes: Vec<Name> = self.nodes.keys().cloned().collect();
         self.foreign.extend(
             pods.into_iter().map(|(pod, node)| assign_node(Pod { priority, ..pod }, node, &nodes)),
@@ -246,7 +247,7 @@ impl Builder {
     }
 
     /// `count` pods; those listed after `on` have a node.
-    fn pods(
+    fn parse_pods(
         &mut self,
         prefix: &Name,
         count: u32,

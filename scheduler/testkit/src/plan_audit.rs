@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use schedlab_api::resources;
 use schedlab_audit::{
     self as objects, Amounts, Auditor, Breach, DeviceShare, Eviction, EvictionKind, GroupView,
     NodeView, Phase, PodView, QueueView, Rules, SubGroupView, Time, Writer,
@@ -53,7 +54,7 @@ fn check_queue_uses(
     for (queue, reported) in uses {
         let name = &snapshot.queues[queue.0 as usize].name;
         let mut allocated = amounts(&reported.allocated);
-        allocated.retain(|resource, _| matches!(&**resource, "nvidia.com/gpu" | "cpu" | "memory"));
+        allocated.retain(|resource, _| matches!(&**resource, resources::GPU | "cpu" | "memory"));
         auditor.queue_status(at, name, &allocated);
     }
 }
@@ -219,19 +220,19 @@ fn set_device_shares(view: &mut PodView, shape: &PodShape, groups: &[Name], node
     };
     view.device_shares = (0..devices).map(|at| DeviceShare { device: name(at), milli }).collect();
     view.extra_charges
-        .insert("nvidia.com/gpu".into(), i128::from(charged_milli) * i128::from(devices));
+        .insert(resources::GPU.into(), i128::from(charged_milli) * i128::from(devices));
 }
 
 /// The GPU charge of MIG instances: `nvidia.com/mig-2g.10gb` counts as two GPUs.
 fn mig_gpus(requests: &Resources) -> Amounts {
     let slices = |name: &Name| -> Option<i128> {
-        let (slices, _) = name.strip_prefix("nvidia.com/mig-")?.split_once("g.")?;
+        let (slices, _) = name.strip_prefix(resources::MIG_PREFIX)?.split_once("g.")?;
         slices.parse().ok()
     };
     let all = requests.extended.iter();
     let gpus: i128 =
         all.filter_map(|(name, count)| Some(slices(name)? * i128::from(*count) * 1000)).sum();
-    if gpus == 0 { Amounts::new() } else { Amounts::from([("nvidia.com/gpu".into(), gpus)]) }
+    if gpus == 0 { Amounts::new() } else { Amounts::from([(resources::GPU.into(), gpus)]) }
 }
 
 fn group_name(group: &PodGroup) -> Name {
@@ -302,7 +303,7 @@ fn amounts(resources: &Resources) -> Amounts {
     let Resources { gpu_milli, cpu_milli, memory_bytes, pods, extended } = resources;
     let mut amounts: Amounts =
         extended.iter().map(|(name, count)| (name.clone(), i128::from(*count) * 1000)).collect();
-    amounts.insert("nvidia.com/gpu".into(), i128::from(*gpu_milli));
+    amounts.insert(resources::GPU.into(), i128::from(*gpu_milli));
     amounts.insert("cpu".into(), i128::from(*cpu_milli));
     amounts.insert("memory".into(), i128::from(*memory_bytes) * 1000);
     amounts.insert("pods".into(), i128::from(*pods) * 1000);
@@ -311,7 +312,7 @@ fn amounts(resources: &Resources) -> Amounts {
 
 fn bounds(bounds: &PerResource<Amount>) -> Amounts {
     let PerResource { gpu, cpu, memory } = bounds;
-    let listed = [("nvidia.com/gpu", gpu, 1), ("cpu", cpu, 1), ("memory", memory, 1000)];
+    let listed = [(resources::GPU, gpu, 1), ("cpu", cpu, 1), ("memory", memory, 1000)];
     let exact = listed.into_iter().filter_map(|(name, bound, factor)| match bound {
         Amount::Exactly(bound) => Some((Name::from(name), i128::from(*bound) * factor)),
         Amount::Unlimited => None,

@@ -4,6 +4,7 @@
 
 use std::time::Duration;
 
+use schedlab_api::labels;
 use schedlab_scheduler_core::{
     Snapshot,
     model::{
@@ -20,7 +21,6 @@ pub const GPUS_PER_NODE: u32 = 8;
 const TOPOLOGY: &str = "racks";
 const ZONE: &str = "topology.kubernetes.io/zone";
 const RACK: &str = "example.com/rack";
-const HOST: &str = "kubernetes.io/hostname";
 
 const START: Time = Time(1_767_225_600_000);
 
@@ -182,7 +182,7 @@ impl Cluster {
             let level = match (kept, at / 9 % 2) {
                 (_, 0) => RACK,
                 (GangPlacement::SameDomain, _) => ZONE,
-                (GangPlacement::SeparateDomains, _) => HOST,
+                (GangPlacement::SeparateDomains, _) => labels::HOSTNAME,
             };
             let name = format!("gang-{at:02}");
             match kept {
@@ -242,7 +242,7 @@ impl Cluster {
             let labels = [
                 (ZONE.into(), format!("zone-{:03}", at / 64).as_str().into()),
                 (RACK.into(), format!("rack-{:04}", at / 8).as_str().into()),
-                (HOST.into(), node.name.clone()),
+                (labels::HOSTNAME.into(), node.name.clone()),
             ];
             node.labels = labels.into_iter().collect();
         }

@@ -245,7 +245,7 @@ fn pod(snapshot: &Snapshot, job: &Job, group: PodGroupId, task: &Task, shape: Sh
         status,
         node,
         own_claims: Vec::new(),
-        gpu_groups: if status == PodStatus::Pending {
+        gpu_groups: if status == PodStatus::Pending && nominated.is_none() {
             Vec::new()
         } else {
             task.gpu_groups.iter().map(|group| name(group)).collect()

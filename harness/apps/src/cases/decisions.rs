@@ -69,7 +69,9 @@ struct DividedQueue {
 pub(super) struct Order {
     left: QueueSide,
     right: QueueSide,
-    total: Amounts,
+    /// Absent or null: unlimited.
+    #[serde(default)]
+    total: Option<Amounts>,
     result: i8,
 }
 
@@ -248,7 +250,9 @@ impl Order {
     fn decided(&self) -> i8 {
         let sides = [&self.left, &self.right];
         let accounts = sides.map(|side| side.account.account(None)).to_vec();
-        let accounts = QueueAccounts::from_accounts(accounts, self.total.exact());
+        let unlimited = PerResource { gpu: UNLIMITED, cpu: UNLIMITED, memory: UNLIMITED };
+        let total = self.total.map_or(unlimited, Amounts::exact);
+        let accounts = QueueAccounts::from_accounts(accounts, total);
         let standing = |side: &QueueSide, at: u32| {
             let job = side.job_request.unwrap_or_default().exact();
             let victims = side.victims.iter().flatten().map(|victim| victim.exact());
@@ -398,6 +402,31 @@ mod tests {
         };
         assert_eq!(difference(-1.0), None);
         assert!(difference(0.5).is_some());
+    }
+
+    #[test]
+    fn a_queue_order_without_total_is_compared_with_an_unlimited_one() {
+        let side = |deserved: f64, allocated: f64| {
+            let none = json!({ "allocated": 0, "deserved": 0, "fair_share": 0, "limit": 0 });
+            let gpu = json!({
+                "allocated": allocated, "deserved": deserved, "fair_share": 99, "limit": -1,
+            });
+            json!({ "priority": 0, "GPU": gpu, "CPU": none, "Memory": none })
+        };
+        let unlimited = [side(-1.0, 20.0), side(30.0, 1.0)];
+        let bounded = [side(2.0, 1.0), side(2.0, 20.0)];
+        let difference = |[left, right]: [Value; 2], total: Option<Value>| {
+            let mut entry = json!({ "left": left, "right": right, "result": -1 });
+            if let Some(total) = total {
+                entry["total"] = total;
+            }
+            DecisionCase::parse(entry).unwrap().difference()
+        };
+        for sides in [&unlimited, &bounded] {
+            assert_eq!(difference(sides.clone(), None), None);
+            assert_eq!(difference(sides.clone(), Some(Value::Null)), None);
+        }
+        assert!(difference(unlimited, Some(json!({ "GPU": 20 }))).is_some());
     }
 
     #[test]

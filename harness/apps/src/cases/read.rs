@@ -1,17 +1,16 @@
 //! Parses a case, fills in defaults and validates it.
 
-mod check;
 mod fields;
+
+use std::collections::{BTreeMap, BTreeSet};
 
 use schedlab_api::Value;
 use serde::de::DeserializeOwned;
 
 use super::{
     build,
-    format::{Case, Gang, Mode, PodSet},
+    format::{Case, Gang, Job, Mode, PodSet},
 };
-
-pub(super) use check::parent_cycle;
 
 /// Parses a case, or returns all errors, one per line. Ignored parts are listed in its notes.
 pub(super) fn parse_case(value: Value) -> Result<Case, Vec<String>> {
@@ -21,12 +20,12 @@ pub(super) fn parse_case(value: Value) -> Result<Case, Vec<String>> {
         Ok(case) => with_defaults(case),
         Err(error) => return Err([vec![error], unknown_fields].concat()),
     };
-    let wrong = check::problems(&case);
+    let wrong = problems(&case);
     if !wrong.is_empty() {
         return Err([wrong, unknown_fields].concat());
     }
     case.notes =
-        [unknown_fields, check::unknown_sub_groups(&case), build::ignored_settings(&case)].concat();
+        [unknown_fields, unknown_sub_groups(&case), build::ignored_settings(&case)].concat();
     Ok(case)
 }
 
@@ -61,5 +60,141 @@ fn with_defaults(mut case: Case) -> Case {
     case
 }
 
+/// Errors, each with object and field.
+fn problems(case: &Case) -> Vec<String> {
+    let mut wrong = Vec::new();
+    let parents = case.queues.iter().map(|queue| (queue.name.as_str(), queue.parent.as_deref()));
+    wrong.extend(parent_cycle(&parents.collect()));
+    wrong.extend(unknown_expected_names(case));
+    wrong
+}
+
+/// Describes a cycle of parents, if any.
+pub(super) fn parent_cycle(parents: &BTreeMap<&str, Option<&str>>) -> Option<String> {
+    parents.keys().find_map(|&start| {
+        let above = |queue: &&str| parents.get(queue).copied().flatten();
+        let mut way = vec![start];
+        while let Some(parent) = above(way.last().expect("it has a start")) {
+            if parent == start {
+                way.push(start);
+                let circle = way.join(" -> ");
+                return Some(format!(
+                    "queue {start}: parent: got the cycle {circle}, expected a tree"
+                ));
+            }
+            if way.contains(&parent) {
+                return None;
+            }
+            way.push(parent);
+        }
+        None
+    })
+}
+
+/// Tasks that name a pod set that their job lacks; they count towards its first one.
+fn unknown_sub_groups(case: &Case) -> Vec<String> {
+    case.jobs.iter().flat_map(unknown_sub_groups_of).collect()
+}
+
+fn unknown_sub_groups_of(job: &Job) -> Vec<String> {
+    let mut sets = BTreeSet::new();
+    add_pod_sets(&job.gang, &mut sets);
+    let allowed = sets.iter().copied().collect::<Vec<_>>().join(", ");
+    let named = job.tasks.iter().filter_map(|task| Some((&task.id, task.subgroup.as_deref()?)));
+    let strays = named.filter(|(_, set)| !sets.contains(set));
+    let messages = strays.map(|(task, set)| {
+        format!("task {task}: subgroup: got {set}, expected a pod set of its job ({allowed})")
+    });
+    messages.collect()
+}
+
+fn add_pod_sets<'a>(gang: &'a Gang, sets: &mut BTreeSet<&'a str>) {
+    sets.extend(gang.pod_sets.iter().map(|set| set.name.as_str()));
+    gang.sub_groups.iter().for_each(|inner| add_pod_sets(inner, sets));
+}
+
+/// Expectations about unknown objects, which would never fail.
+fn unknown_expected_names(case: &Case) -> Vec<String> {
+    let expected = &case.expected;
+    let jobs: BTreeSet<&String> = case.jobs.iter().map(|job| &job.name).collect();
+    let tasks: BTreeSet<&String> =
+        case.jobs.iter().flat_map(|job| &job.tasks).map(|task| &task.id).collect();
+    let nodes: BTreeSet<&String> = case.cluster.nodes.iter().map(|node| &node.name).collect();
+    let dead = &expected.dead_task_ids;
+    let of = |kind: &str, name: &String| {
+        format!("expected.{kind}s: got {name}, expected a {kind} of the case")
+    };
+    let no_jobs = expected.jobs.keys().filter(|name| !jobs.contains(name) && !dead.contains(name));
+    let no_tasks =
+        expected.tasks.keys().filter(|name| !tasks.contains(name) && !dead.contains(name));
+    let no_nodes = expected.nodes.keys().filter(|name| !nodes.contains(name));
+    let mut wrong: Vec<String> = no_jobs.map(|name| of("job", name)).collect();
+    wrong.extend(no_tasks.map(|name| of("task", name)));
+    wrong.extend(no_nodes.map(|name| of("node", name)));
+    wrong
+}
+
 #[cfg(test)]
-mod tests;
+mod tests {
+    use schedlab_api::json;
+
+    use super::{super::test_case::case_with, *};
+
+    fn messages_for(pointer: &str, change: Value) -> String {
+        match parse_case(case_with(&[(pointer, change)])) {
+            Ok(case) => case.notes.join("\n"),
+            Err(wrong) => wrong.join("\n"),
+        }
+    }
+
+    #[test]
+    fn an_invalid_case_names_object_field_and_expected_values() {
+        let outcome = || json!({ "x": { "status": "Pending", "gpus_requested_sum": 0 } });
+        let table = [
+            ("/queues/0/parent", json!("q"), "queue a: parent: got the cycle a -> q -> a"),
+            ("/queues/0/parent", json!("a"), "queue a: parent: got the cycle a -> a"),
+            (
+                "/jobs/0/tasks/0/subgroup",
+                json!("z"),
+                "task j-0: subgroup: got z, expected a pod set",
+            ),
+            (
+                "/jobs/0/tasks/0/gpu_fracton",
+                json!(0.5),
+                "jobs[0].tasks[0].gpu_fracton: unknown field",
+            ),
+            (
+                "/jobs/0/tasks/0/state",
+                json!("Odd"),
+                "jobs[0].tasks[0].state: unknown variant `Odd`",
+            ),
+            (
+                "/jobs/0/preemptibility",
+                json!("sometimes"),
+                "jobs[0].preemptibility: unknown variant",
+            ),
+            ("/actions", json!(["odd"]), "actions[0]: unknown variant `odd`, expected one of"),
+            ("/expected/jobs", outcome(), "expected.jobs: got x, expected a job of the case"),
+            ("/expected/tasks", outcome(), "expected.tasks: got x, expected a task of the case"),
+        ];
+        for (pointer, change, text) in table {
+            let messages = messages_for(pointer, change);
+            assert!(messages.starts_with(text), "{pointer}: {messages}");
+        }
+    }
+
+    #[test]
+    fn fields_with_defaults_and_named_states_are_accepted() {
+        let dead = json!({ "tasks": { "x": { "status": "Pending", "gpus_requested_sum": 0 } }, "dead_task_ids": ["x"] });
+        let table = [
+            ("/queues/1/parent", json!("nobody")),
+            ("/jobs/0/tasks/0/state", json!("Pipelined")),
+            ("/jobs/0/tasks/0/state", json!("Deleted")),
+            ("/rounds", json!({})),
+            ("/expected", dead),
+        ];
+        for (pointer, change) in table {
+            assert_eq!(messages_for(pointer, change), "", "{pointer}");
+        }
+    }
+}

@@ -5,15 +5,15 @@ use std::time::Duration;
 
 use schedlab_scheduler_core::{
     Decision, Plan, Profile, Snapshot,
-    model::{Pod, PodStatus, Time},
-    schedule,
+    model::{Pod, PodId, PodStatus, Time},
+    schedule, schedule_with_pipelined,
 };
 
 use super::{
     build,
     compare::{self, TaskOutcome, task_outcomes},
     expected_failures,
-    format::{CallLimits, Case, Rounds},
+    format::{CallLimits, Case, Rounds, State},
     report::Verdict,
 };
 use schedlab_conformance::text::counted;
@@ -39,7 +39,7 @@ fn differences(case: &Case, profile: &Profile) -> Vec<String> {
     if let Some(rounds) = &case.rounds {
         return in_rounds(case, rounds, snapshot, profile);
     }
-    let plan = schedule(&snapshot, profile);
+    let plan = schedule_with_pipelined(&snapshot, profile, &pipelined_pods(case, &snapshot));
     let mut found = compare::differences(case, &snapshot, &task_outcomes(case, &snapshot, &plan));
     found.extend(compare::message::differences(case, &plan));
     found.extend(calls_over_limit(case.call_limits(), &plan));
@@ -55,8 +55,10 @@ fn in_rounds(
     let limits = case.call_limits();
     let delay = Duration::try_from_secs_f64(rounds.delay_between_rounds_s).unwrap_or_default();
     let mut found = Vec::new();
+    let mut pipelined = pipelined_pods(case, &snapshot);
     for _ in 0..rounds.until_match {
-        let plan = schedule(&snapshot, profile);
+        let plan = schedule_with_pipelined(&snapshot, profile, &pipelined);
+        pipelined.clear();
         found.extend(calls_over_limit(limits, &plan));
         snapshot = next_round(case, &snapshot, &task_outcomes(case, &snapshot, &plan), delay);
     }
@@ -75,6 +77,15 @@ fn in_rounds(
         snapshot = next_round(case, &snapshot, &outcome, delay);
     }
     found
+}
+
+/// The pods that are pipelined when the case begins.
+fn pipelined_pods(case: &Case, snapshot: &Snapshot) -> Vec<PodId> {
+    let tasks = case.jobs.iter().flat_map(|job| &job.tasks);
+    let pods = tasks.zip(&snapshot.pods).zip((0..).map(PodId));
+    let pipelined = pods
+        .filter(|((task, pod), _)| task.state == State::Pipelined && pod.nominated_node.is_some());
+    pipelined.map(|(_, pod)| pod).collect()
 }
 
 /// The snapshot of the next round: bound pods run; evicted and pipelined ones are pending again.

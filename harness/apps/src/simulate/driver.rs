@@ -11,7 +11,7 @@ use std::{
 
 use anyhow::Context as _;
 use jiff::Timestamp;
-use schedlab_api::Value;
+use schedlab_api::{Value, api_versions};
 use schedlab_audit::{Audit, BackgroundAudit, Rules, Violation};
 use schedlab_emulator::{
     Emulator, KubeletDefaults, Options as ClusterOptions,
@@ -26,7 +26,7 @@ use super::{
     objects::{self, Scheduler},
     trace::{JobEnd, Trace},
 };
-use schedlab_conformance::audit::write_of;
+use schedlab_conformance::history::write_of;
 
 /// When no action is left and no running pod ends, a cluster without changes for this long has
 /// finished.
@@ -258,15 +258,15 @@ fn create_initial_objects(
             .create(&Resource::new(group, plural), object)
             .with_context(|| format!("{plural} {what} cannot be created"))
     };
-    for class in schedlab_scheduler::crds::priority_classes() {
+    for class in schedlab_api::crds::priority_classes() {
         create("scheduling.k8s.io", "priorityclasses", class)?;
     }
     if flavor == Flavor::Kai {
-        for kind in schedlab_scheduler::crds::all() {
+        for kind in schedlab_api::crds::all() {
             create("apiextensions.k8s.io", "customresourcedefinitions", kind)?;
         }
         for queue in &trace.queues {
-            create("scheduling.run.ai", "queues", objects::queue(queue))?;
+            create(api_versions::SCHEDULING_GROUP, "queues", objects::queue(queue))?;
         }
     }
     for node in &trace.nodes {

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use jiff::Timestamp;
-use schedlab_api::{Value, pointer::text};
+use schedlab_api::{Value, pointer::text, resources};
 use schedlab_audit::{eviction_message, unschedulable_message};
 use schedlab_emulator::store::{EventKind, LogEntry};
 
@@ -12,7 +12,7 @@ use super::{
     objects::{self, Scheduler},
     trace::TraceJob,
 };
-use schedlab_conformance::change::requests_deletion;
+use schedlab_conformance::history::requests_deletion;
 
 /// An event for the workload driver.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -136,7 +136,7 @@ impl Metrics {
     }
 
     fn observe_node(&mut self, entry: &LogEntry) {
-        let gpus = text(&entry.object, "/status/allocatable/nvidia.com~1gpu");
+        let gpus = entry.object["status"]["allocatable"][resources::GPU].as_str();
         let milli = 1000 * gpus.and_then(|gpus| gpus.parse::<u64>().ok()).unwrap_or(0);
         let node = self.nodes.entry(entry.key.name.to_string()).or_default();
         self.fleet.milli = self.fleet.milli - node.milli + milli;

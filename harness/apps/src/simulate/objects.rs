@@ -1,6 +1,6 @@
 //! Kubernetes objects for the trace's nodes, queues and jobs.
 
-use schedlab_api::{Value, json};
+use schedlab_api::{Value, annotations, api_versions, json, labels, resources};
 use schedlab_emulator::store::Resource;
 
 use super::trace::{JobEnd, TraceJob, TraceNode, TraceQueue};
@@ -14,17 +14,17 @@ pub(super) fn pods() -> Resource {
 
 pub(super) fn node(node: &TraceNode) -> Value {
     let gpus = node.gpus.to_string();
-    let mut labels = json!({"kubernetes.io/hostname": node.name});
+    let mut labels = json!({(labels::HOSTNAME): node.name});
     let mut room = json!({
         "cpu": format!("{}m", node.cpu_milli),
         "memory": format!("{}Mi", node.memory_mib),
         "pods": "250",
     });
     if node.gpus > 0 {
-        room["nvidia.com/gpu"] = json!(gpus);
-        labels["nvidia.com/gpu.count"] = json!(gpus);
-        labels["nvidia.com/gpu.present"] = json!("true");
-        labels["nvidia.com/gpu.product"] = json!(node.model);
+        room[resources::GPU] = json!(gpus);
+        labels[labels::GPU_COUNT] = json!(gpus);
+        labels[labels::GPU_PRESENT] = json!("true");
+        labels[labels::GPU_PRODUCT] = json!(node.model);
     }
     json!({
         "apiVersion": "v1", "kind": "Node",
@@ -46,7 +46,7 @@ pub(super) fn queue(queue: &TraceQueue) -> Value {
         spec["parentQueue"] = json!(queue.parent);
     }
     json!({
-        "apiVersion": "scheduling.run.ai/v2", "kind": "Queue",
+        "apiVersion": api_versions::QUEUE, "kind": "Queue",
         "metadata": {"name": queue.name}, "spec": spec,
     })
 }
@@ -71,7 +71,7 @@ pub(super) fn job(job: &TraceJob, attempt: u32, scheduler: &Scheduler) -> Vec<(R
         return vec![(pods(), pod(job, &name, scheduler))];
     }
     let group = json!({
-        "apiVersion": "scheduling.run.ai/v2alpha2", "kind": "PodGroup",
+        "apiVersion": api_versions::POD_GROUP, "kind": "PodGroup",
         "metadata": {"name": name, "namespace": NAMESPACE},
         "spec": {
             "minMember": job.pods, "queue": job.queue,
@@ -80,11 +80,11 @@ pub(super) fn job(job: &TraceJob, attempt: u32, scheduler: &Scheduler) -> Vec<(R
     });
     let members = (0..job.pods).map(|at| {
         let mut pod = pod(job, &format!("{name}-{at}"), scheduler);
-        pod["metadata"]["annotations"]["pod-group-name"] = json!(name);
-        pod["metadata"]["annotations"]["kai.scheduler/skip-podgrouper"] = json!("true");
+        pod["metadata"]["annotations"][annotations::POD_GROUP_NAME] = json!(name);
+        pod["metadata"]["annotations"][annotations::SKIP_POD_GROUPER] = json!("true");
         (pods(), pod)
     });
-    let groups = Resource::new("scheduling.run.ai", "podgroups");
+    let groups = Resource::new(api_versions::SCHEDULING_GROUP, "podgroups");
     std::iter::once((groups, group)).chain(members).collect()
 }
 
@@ -94,19 +94,22 @@ fn pod(job: &TraceJob, name: &str, scheduler: &Scheduler) -> Value {
     });
     let mut annotations = json!({});
     if let Some(each) = job.gpu_share_milli().filter(|_| scheduler.shares_gpus) {
-        annotations["gpu-fraction"] = json!(format!("0.{each:03}"));
-        annotations["gpu-fraction-num-devices"] = json!(job.gpus.to_string());
+        annotations[annotations::GPU_FRACTION] = json!(format!("0.{each:03}"));
+        annotations[annotations::GPU_FRACTION_NUM_DEVICES] = json!(job.gpus.to_string());
     } else if job.gpus > 0 {
-        requests["nvidia.com/gpu"] = json!(job.gpus.to_string());
+        requests[resources::GPU] = json!(job.gpus.to_string());
     }
     if let JobEnd::RunsSecs(secs) = job.end {
-        annotations["schedlab.dev/run-time"] = json!(format!("{secs:.3}s"));
+        annotations[annotations::RUN_TIME] = json!(format!("{secs:.3}s"));
     }
     let mut pod = json!({
         "apiVersion": "v1", "kind": "Pod",
         "metadata": {
             "name": name, "namespace": NAMESPACE,
-            "labels": {"kai.scheduler/queue": job.queue, "priorityClassName": priority_class(job)},
+            "labels": {
+                (labels::QUEUE): job.queue,
+                (labels::PRIORITY_CLASS): priority_class(job),
+            },
             "annotations": annotations,
         },
         "spec": {
@@ -121,7 +124,7 @@ fn pod(job: &TraceJob, name: &str, scheduler: &Scheduler) -> Value {
     });
     if !job.models.is_empty() {
         let product = json!({
-            "key": "nvidia.com/gpu.product", "operator": "In", "values": job.models,
+            "key": labels::GPU_PRODUCT, "operator": "In", "values": job.models,
         });
         pod["spec"]["affinity"]["nodeAffinity"] = json!({
             "requiredDuringSchedulingIgnoredDuringExecution": {

@@ -8,7 +8,7 @@ use schedlab_conformance::text::TextFileError;
 
 /// A workload trace.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Trace {
+pub(crate) struct Trace {
     /// Nodes, in file order.
     pub nodes: Vec<TraceNode>,
     /// Queues.
@@ -19,7 +19,7 @@ pub struct Trace {
 
 /// A node of a trace.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct TraceNode {
+pub(crate) struct TraceNode {
     /// Line in its file.
     pub line: u64,
     /// Name.
@@ -36,7 +36,7 @@ pub struct TraceNode {
 
 /// A queue with its GPU amounts; CPU and memory are unlimited.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct TraceQueue {
+pub(crate) struct TraceQueue {
     /// Line in its file.
     pub line: u64,
     /// Name.
@@ -55,7 +55,7 @@ pub struct TraceQueue {
 
 /// A job: one pod, or a gang of identical pods.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct TraceJob {
+pub(crate) struct TraceJob {
     /// Line in its file.
     pub line: u64,
     /// Name.
@@ -84,7 +84,7 @@ pub struct TraceJob {
 
 /// How a job ends.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub enum JobEnd {
+pub(crate) enum JobEnd {
     /// This many seconds after it started.
     RunsSecs(f64),
     /// This many seconds after its arrival, started or not: its owner removed it.
@@ -96,12 +96,12 @@ pub enum JobEnd {
 
 impl TraceJob {
     /// GPU request of all its pods, in thousandths.
-    pub fn total_gpu_milli(&self) -> u64 {
+    pub(crate) fn total_gpu_milli(&self) -> u64 {
         self.gpu_milli.saturating_mul(self.pods)
     }
 
     /// Requested thousandths of each of its GPUs, if it requests fractions.
-    pub fn gpu_share_milli(&self) -> Option<u64> {
+    pub(crate) fn gpu_share_milli(&self) -> Option<u64> {
         let each = (self.gpus > 0).then(|| self.gpu_milli.div_ceil(self.gpus))?;
         (each < 1000).then_some(each)
     }
@@ -109,7 +109,7 @@ impl TraceJob {
 
 impl Trace {
     /// Number of GPUs of the fleet.
-    pub fn gpus(&self) -> u64 {
+    pub(crate) fn gpus(&self) -> u64 {
         self.nodes.iter().map(|node| node.gpus).sum()
     }
 }

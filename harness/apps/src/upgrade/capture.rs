@@ -3,12 +3,14 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use schedlab_api::{
-    Value,
+    Value, annotations,
+    object::annotation,
     pointer::{at, list, text},
     quantity::thousandths,
+    resources,
 };
 
-use schedlab_conformance::observed::{ObservedCluster, Phase, Pod, WatchedKind};
+use schedlab_conformance::world::observed::{ObservedCluster, Phase, Pod, WatchedKind};
 
 /// The captured objects.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -84,7 +86,7 @@ impl ClusterCapture {
             (format!("{namespace}/{}", named(object)), group_state(object))
         };
         let node = |object: &Value| {
-            let gpus = thousandths(&object["status"]["allocatable"]["nvidia.com/gpu"]);
+            let gpus = thousandths(&object["status"]["allocatable"][resources::GPU]);
             (named(object), gpus.unwrap_or(0))
         };
         Self {
@@ -180,7 +182,7 @@ impl ClusterCapture {
 }
 
 fn pod_state(pod: Pod<'_>, view: &ObservedCluster) -> PodState {
-    let devices = text(pod.0, "/metadata/annotations/schedlab.dev~1gpu-devices");
+    let devices = annotation(pod.0, annotations::GPU_DEVICES);
     let devices =
         devices.into_iter().flat_map(|one| one.split(',')).map(|one| one.trim().to_owned());
     let restarts = list(pod.0, "/status/containerStatuses").iter();
@@ -285,7 +287,7 @@ pub(super) fn diff(before: &ClusterCapture, after: &ClusterCapture) -> Vec<Strin
     let queues = |state: &ClusterCapture| -> BTreeMap<String, String> {
         let queue = |(name, queue): (&String, &QueueState)| {
             let gpus = |field: &str| {
-                let amount = queue.status.get(field).map(|all| &all["nvidia.com/gpu"]);
+                let amount = queue.status.get(field).map(|all| &all[resources::GPU]);
                 amount.and_then(Value::as_str).unwrap_or("0").to_owned()
             };
             let words =

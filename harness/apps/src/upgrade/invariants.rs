@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use schedlab_api::{Value, quantity::thousandths};
+use schedlab_api::{Value, quantity::thousandths, resources};
 use serde::Serialize;
 
 use super::capture::{
@@ -11,8 +11,8 @@ use super::capture::{
 };
 use super::monitor::Violations;
 use super::workload::{OVER_LIMIT, new_work_changes};
-use schedlab_conformance::observed::Phase;
 use schedlab_conformance::text::counted;
+use schedlab_conformance::world::observed::Phase;
 
 /// A check and its result.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -161,7 +161,7 @@ fn queue_status(before: &ClusterCapture, after: &ClusterCapture) -> Check {
     }
     let mut broken = Vec::new();
     for (name, is) in &after.queues {
-        let reported = is.status.get("allocated").map(|all| &all["nvidia.com/gpu"]);
+        let reported = is.status.get("allocated").map(|all| &all[resources::GPU]);
         let reported = reported.and_then(thousandths).unwrap_or(0);
         let held = after.queue_gpu_milli(name);
         if reported != held {

@@ -10,7 +10,7 @@ use tokio::time::timeout;
 use super::QUIET_AFTER;
 use super::capture::ClusterCapture;
 use schedlab_clusters::api::Api;
-use schedlab_conformance::observed::ObservedCluster;
+use schedlab_conformance::world::observed::ObservedCluster;
 
 /// A view that records violations, even momentary ones.
 #[derive(Debug)]

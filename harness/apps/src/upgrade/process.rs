@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 
-use super::UpgradeEnvironment;
+use super::UpgradeCluster;
 use super::spec::fill_placeholders;
 use schedlab_clusters::process::ChildProcess;
 
@@ -29,7 +29,7 @@ pub(super) struct SchedulerProcess {
 
 impl SchedulerProcess {
     pub(super) fn start(
-        environment: &UpgradeEnvironment,
+        environment: &UpgradeCluster,
         command: &str,
         name: &str,
     ) -> anyhow::Result<Self> {

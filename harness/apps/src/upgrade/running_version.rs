@@ -3,7 +3,7 @@
 use anyhow::Context as _;
 
 use super::process::SchedulerProcess;
-use super::{Spec, UpgradeEnvironment};
+use super::{Spec, UpgradeCluster};
 use schedlab_clusters::real_cluster::SchedulerInstaller;
 
 /// A version that was started, successfully or not.
@@ -23,7 +23,7 @@ impl RunningVersion {
     /// Starts a version. An installed one replaces its predecessor; this returns when its replicas
     /// are ready or it has failed.
     pub(super) async fn start(
-        environment: &UpgradeEnvironment,
+        environment: &UpgradeCluster,
         spec: &Spec,
         name: &str,
     ) -> anyhow::Result<Self> {

@@ -5,7 +5,7 @@ use std::str::FromStr;
 
 use schedlab_clusters::external_tools::check_starts_with_program;
 use schedlab_clusters::real_cluster::HelmChart;
-use schedlab_conformance::target::check_placeholders;
+use schedlab_conformance::schedulers::check_placeholders;
 
 /// Placeholders in a command.
 const PLACEHOLDERS: [&str; 2] = ["{kubeconfig}", "{scheduler-name}"];

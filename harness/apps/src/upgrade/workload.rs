@@ -1,13 +1,13 @@
 //! The workload of an upgrade: running, pending and half-bound pods and gangs. It fits 32 GPUs on 4
 //! nodes.
 
-use schedlab_api::{Value, json};
+use schedlab_api::{Value, annotations, api_versions, json, labels, resources};
 
 use super::capture::{ClusterCapture, PodState};
 use super::monitor::Monitor;
-use super::{Strategy, UpgradeEnvironment, WAIT_MAX};
+use super::{Strategy, UpgradeCluster, WAIT_MAX};
 use schedlab_clusters::api::{Api, api_error, is_not_found};
-use schedlab_conformance::observed::{ObservedCluster, Phase, WatchedKind};
+use schedlab_conformance::world::observed::{ObservedCluster, Phase, WatchedKind};
 
 /// Root queue.
 const ROOT: &str = "upgrade";
@@ -110,7 +110,7 @@ pub(super) async fn create_queues(api: &mut Api, view: &mut Monitor) -> anyhow::
 fn queue(name: &str, parent: Option<&str>, quota: i32, limit: i32) -> Value {
     let free = json!({"quota": -1, "overQuotaWeight": 1, "limit": -1});
     json!({
-        "apiVersion": "scheduling.run.ai/v2", "kind": "Queue", "metadata": {"name": name},
+        "apiVersion": api_versions::QUEUE, "kind": "Queue", "metadata": {"name": name},
         "spec": {
             "parentQueue": parent,
             "resources": {
@@ -178,7 +178,7 @@ fn pending_have_reasons<'a>(
 
 /// Creates a gang with two bound members, as left by a scheduler that stopped between two writes.
 pub(super) async fn create_half_bound_gang(
-    environment: &mut UpgradeEnvironment,
+    environment: &mut UpgradeCluster,
     monitor: &mut Monitor,
     direction: Direction,
 ) -> anyhow::Result<()> {
@@ -316,7 +316,7 @@ async fn create_group(
     members: usize,
 ) -> anyhow::Result<()> {
     let object = json!({
-        "apiVersion": "scheduling.run.ai/v2alpha2", "kind": "PodGroup",
+        "apiVersion": api_versions::POD_GROUP, "kind": "PodGroup",
         "metadata": {"name": name, "namespace": "default"},
         "spec": {"minMember": members, "queue": queue},
     });
@@ -324,19 +324,19 @@ async fn create_group(
 }
 
 fn pod(name: &str, queue: &str, scheduler: &str, group: Option<&str>, gpus: u32) -> Value {
-    let annotations = group.map(|group| json!({"pod-group-name": group}));
+    let annotations = group.map(|group| json!({(annotations::POD_GROUP_NAME): group}));
     json!({
         "apiVersion": "v1", "kind": "Pod",
         "metadata": {
             "name": name, "namespace": "default",
-            "labels": {"kai.scheduler/queue": queue},
+            "labels": {(labels::QUEUE): queue},
             "annotations": annotations,
         },
         "spec": {
             "schedulerName": scheduler,
             "containers": [{
                 "name": "main", "image": "work",
-                "resources": {"limits": {"nvidia.com/gpu": gpus.to_string()}},
+                "resources": {"limits": {(resources::GPU): gpus.to_string()}},
             }],
         },
     })

@@ -7,12 +7,12 @@ use std::time::Duration;
 use anyhow::Context as _;
 use http::Request;
 use schedlab_api::{
-    Value, json,
+    Value, json, labels,
     pointer::{list, text},
 };
 use tokio::time::Instant;
 
-use super::{OBJECT_LABEL, USE_LABEL, events, objects};
+use super::{USE_LABEL, events, objects};
 use crate::api::{Api, api_error, is_not_found};
 use schedlab_tenancy::{TENANT_KINDS, TenantKind};
 
@@ -75,8 +75,11 @@ pub(super) async fn remove_all(api: &Api, run: &str) -> anyhow::Result<()> {
     if !nodes.is_empty() {
         delete_foreign_pods(api, &|node| nodes.contains(node)).await?;
     }
-    objects::delete_if_present(api, &format!("{EVENTS_PATH}?labelSelector={OBJECT_LABEL}%3D{run}"))
-        .await?;
+    objects::delete_if_present(
+        api,
+        &format!("{EVENTS_PATH}?labelSelector={}%3D{run}", labels::RUN),
+    )
+    .await?;
     events::remove_all(api, run).await?;
     for path in shared_paths(api, run).await? {
         release_shared(api, &path, run).await?;
@@ -86,7 +89,10 @@ pub(super) async fn remove_all(api: &Api, run: &str) -> anyhow::Result<()> {
 
 /// Deletes foreign pods that are bound to nodes that are gone, or can run only there. DaemonSet
 /// pods tolerate every taint, and on a simulated node no kubelet terminates them.
-pub async fn delete_foreign_pods(api: &Api, was_ours: &dyn Fn(&str) -> bool) -> anyhow::Result<()> {
+pub(crate) async fn delete_foreign_pods(
+    api: &Api,
+    was_ours: &dyn Fn(&str) -> bool,
+) -> anyhow::Result<()> {
     let pods = api.get("/api/v1/pods").await.map_err(api_error)?;
     for pod in list(&pods, "/items") {
         let is_there = text(pod, "/spec/nodeName").is_some_and(was_ours);
@@ -131,7 +137,7 @@ async fn remove(api: &Api, path: &str) -> anyhow::Result<()> {
 async fn owned_paths(api: &Api, run: &str) -> anyhow::Result<Vec<String>> {
     let collections = TENANT_KINDS.iter().map(TenantKind::collection);
     let collections = collections.chain(OTHER_COLLECTIONS.map(str::to_owned));
-    list_labelled(api, collections, &format!("{OBJECT_LABEL}%3D{run}")).await
+    list_labelled(api, collections, &format!("{}%3D{run}", labels::RUN)).await
 }
 
 async fn shared_paths(api: &Api, run: &str) -> anyhow::Result<Vec<String>> {

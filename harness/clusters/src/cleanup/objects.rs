@@ -7,9 +7,8 @@ use futures::StreamExt as _;
 use http::Request;
 use kube::config::KubeConfigOptions;
 use kube::core::WatchEvent;
-use schedlab_api::Value;
+use schedlab_api::{Value, labels};
 
-use super::OBJECT_LABEL;
 use crate::api::{Api, api_error, is_not_found};
 use crate::kubeconfig;
 
@@ -44,7 +43,7 @@ pub(super) async fn check_cluster_uid(api: &Api, uid: Option<&str>) -> anyhow::R
 /// The object, if it exists and has the run's label.
 pub(super) async fn get_owned(api: &Api, path: &str, run: &str) -> anyhow::Result<Option<Value>> {
     match api.get(path).await {
-        Ok(object) if object["metadata"]["labels"][OBJECT_LABEL] == *run => Ok(Some(object)),
+        Ok(object) if object["metadata"]["labels"][labels::RUN] == *run => Ok(Some(object)),
         Ok(_) => Ok(None),
         Err(error) if is_not_found(&error) => Ok(None),
         Err(error) => Err(api_error(error)).with_context(|| path.to_owned()),

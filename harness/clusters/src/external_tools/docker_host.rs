@@ -19,7 +19,7 @@ const CONTEXT_COMMAND: [&str; 4] =
 
 /// The address of a daemon, and where it is configured.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct DockerEndpoint {
+pub(crate) struct DockerEndpoint {
     /// For example `unix:///var/run/docker.sock`.
     pub host: String,
     /// The context that configures it; `None` if `DOCKER_HOST` does.
@@ -27,13 +27,13 @@ pub struct DockerEndpoint {
 }
 
 /// Whether `DOCKER_HOST` is set.
-pub fn docker_host_is_set() -> bool {
+pub(crate) fn docker_host_is_set() -> bool {
     std::env::var_os(DOCKER_HOST).is_some_and(|host| !host.is_empty())
 }
 
 impl DockerEndpoint {
     /// The endpoint that docker reports; `None` for versions without contexts.
-    pub async fn from_docker() -> Option<Self> {
+    pub(crate) async fn from_docker() -> Option<Self> {
         let output = ExternalTool::Docker
             .run_with_timeout(&ExternalTool::Docker.program(), &CONTEXT_COMMAND, RESPONSE_TIMEOUT)
             .await
@@ -42,7 +42,7 @@ impl DockerEndpoint {
     }
 
     /// Blocking version of [`Self::from_docker`]; docker does not contact the daemon for it.
-    pub fn from_docker_blocking() -> Option<Self> {
+    pub(crate) fn from_docker_blocking() -> Option<Self> {
         Self::parse(&ExternalTool::Docker.run(&CONTEXT_COMMAND).ok()?)
     }
 
@@ -63,7 +63,7 @@ impl DockerEndpoint {
 
     /// Whether ports of its containers are reachable on this machine: a unix socket or a loopback
     /// address.
-    pub fn is_local(&self) -> bool {
+    pub(crate) fn is_local(&self) -> bool {
         match self.host.split_once("://") {
             Some(("unix", _)) => true,
             Some(("tcp" | "http" | "https", address)) => is_loopback(address),

@@ -149,7 +149,7 @@ const HINTS: [(ExternalTool, &str, &str); 33] = [
 ];
 
 /// The hint for an error message of a tool.
-pub fn hint(tool: ExternalTool, output: &str) -> Option<String> {
+pub(crate) fn hint(tool: ExternalTool, output: &str) -> Option<String> {
     let output = output.to_lowercase();
     let known = |(of, words, _): &&(ExternalTool, &str, &str)| {
         *of == tool && output.contains(&words.to_lowercase())

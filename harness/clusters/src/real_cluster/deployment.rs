@@ -5,12 +5,11 @@ use std::fmt::Write as _;
 use std::time::Duration;
 
 use anyhow::Context as _;
-use schedlab_api::{Value, json};
+use schedlab_api::{Value, json, labels};
 use serde::Deserialize as _;
 use tokio::time::Instant;
 
 use crate::api::{Api, api_error, is_not_found};
-use crate::cleanup::OBJECT_LABEL;
 use crate::scheduler_source::DEPLOYED_PERIOD;
 
 const MANIFESTS: [&str; 4] = [
@@ -41,7 +40,7 @@ fn objects(image: &str, run: &str, pools: &[String]) -> anyhow::Result<Vec<Value
             "Namespace" | "ClusterRole" | "ClusterRoleBinding" => {}
             _ => object["metadata"]["namespace"] = json!(NAMESPACE),
         }
-        object["metadata"]["labels"][OBJECT_LABEL] = json!(run);
+        object["metadata"]["labels"][labels::RUN] = json!(run);
         if object["kind"] == "Deployment" {
             let container = &mut object["spec"]["template"]["spec"]["containers"][0];
             container["image"] = json!(image);
@@ -135,7 +134,7 @@ async fn refuse_foreign_objects(api: &mut Api, objects: &[Value]) -> anyhow::Res
             Err(error) => return Err(api_error(error)).context(path),
         };
         anyhow::ensure!(
-            existing["metadata"]["labels"].get(OBJECT_LABEL).is_some(),
+            existing["metadata"]["labels"].get(labels::RUN).is_some(),
             "the cluster already has a {}, which schedlab did not create; test the installed \
              scheduler with --scheduler installed:NAME, or use another cluster",
             crate::api::title(object)

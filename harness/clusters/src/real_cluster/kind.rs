@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 use kube::config::{KubeConfigOptions, Kubeconfig};
-use schedlab_api::json;
+use schedlab_api::{json, labels};
 
 use super::poll::poll_until_ok;
 use super::{block_on, check_local_image, kubeconfig};
@@ -14,7 +14,6 @@ use crate::cleanup::{KIND_PREFIX, Resource, Run};
 use crate::external_tools::ExternalTool;
 use crate::interrupt::Interrupt;
 use crate::scheduler_source::SchedulerSource;
-use schedlab_tenancy::RUN_LABEL;
 
 /// The default configuration for `kind create cluster`.
 const ONE_NODE_CONFIG: &str = include_str!("../../../../kind-configs/one-node.yaml");
@@ -202,7 +201,7 @@ pub(super) async fn exclude_daemons(config: &kube::Config) -> anyhow::Result<()>
     let collection = "/apis/apps/v1/namespaces/kube-system/daemonsets";
     let daemons = api.get(collection).await.map_err(api_error)?;
     let off = json!({ "nodeAffinity": { "requiredDuringSchedulingIgnoredDuringExecution": {
-        "nodeSelectorTerms": [{ "matchExpressions": [{ "key": RUN_LABEL, "operator": "DoesNotExist" }] }],
+        "nodeSelectorTerms": [{ "matchExpressions": [{ "key": labels::RUN, "operator": "DoesNotExist" }] }],
     } } });
     let change = json!({ "spec": { "template": { "spec": { "affinity": off } } } });
     for daemon in daemons["items"].as_array().into_iter().flatten() {

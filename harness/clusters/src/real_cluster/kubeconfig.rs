@@ -15,11 +15,11 @@ use crate::kubeconfig;
 const RESPONSE_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Hint for a rejected credential.
-pub const LOG_IN_HINT: &str =
+pub(crate) const LOG_IN_HINT: &str =
     "log in again: the credentials of that context are invalid or have expired";
 
 /// Hint for a response that does not come from a Kubernetes API server.
-pub const PROXY_HINT: &str =
+pub(crate) const PROXY_HINT: &str =
     "is there a proxy or a sign-in page in between? kubectl get --raw /version shows the response";
 
 /// How to reach an existing cluster.

@@ -7,12 +7,12 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 use clap::ValueEnum;
-use schedlab_api::{Value, json};
+use schedlab_api::{Value, conditions, json, labels};
 use schedlab_emulator::controllers::KWOK_COMPANION;
 
 use super::poll::poll_until_ok;
 use crate::api::{Api, api_error};
-use crate::cleanup::{OBJECT_LABEL, Run};
+use crate::cleanup::Run;
 use crate::external_tools::{ExternalTool, RESPONSE_TIMEOUT};
 use crate::process::ChildProcess;
 use schedlab_tenancy::{KWOK_NODE_ANNOTATION, SIMULATED_TAINT};
@@ -202,7 +202,7 @@ impl Probe<'_> {
 
     async fn post(&self, collection: &str, mut object: Value) -> anyhow::Result<()> {
         object["metadata"]["name"] = json!(self.name);
-        object["metadata"]["labels"] = json!({ OBJECT_LABEL: self.run });
+        object["metadata"]["labels"] = json!({ (labels::RUN): self.run });
         self.api.post(collection, &object).await.map_err(api_error)?;
         Ok(())
     }
@@ -263,7 +263,7 @@ fn node() -> Value {
 
 fn is_ready(node: &Value) -> bool {
     let conditions = node["status"]["conditions"].as_array().into_iter().flatten();
-    conditions.into_iter().any(|one| one["type"] == "Ready" && one["status"] == "True")
+    conditions.into_iter().any(|one| one["type"] == conditions::READY && one["status"] == "True")
 }
 
 fn has_count(job: &Value, status: &str) -> bool {

@@ -4,11 +4,10 @@
 use std::time::Duration;
 
 use anyhow::Context as _;
-use schedlab_api::{Value, json};
+use schedlab_api::{Value, api_versions, conditions, json, labels};
 
 use super::poll::poll_until_ok;
 use crate::api::{Api, api_error};
-use crate::cleanup::OBJECT_LABEL;
 
 /// How long a scheduler may take to report about a pod: one that has just started first waits for
 /// its lease.
@@ -72,7 +71,7 @@ impl SchedulerProbe<'_> {
 
     async fn post(&self, collection: &str, name: &str, mut object: Value) -> anyhow::Result<()> {
         object["metadata"]["name"] = json!(name);
-        object["metadata"]["labels"][OBJECT_LABEL] = json!(self.run);
+        object["metadata"]["labels"][labels::RUN] = json!(self.run);
         self.api.post(collection, &object).await.map_err(api_error)?;
         Ok(())
     }
@@ -89,7 +88,7 @@ impl SchedulerProbe<'_> {
         json!({
             "apiVersion": "v1",
             "kind": "Pod",
-            "metadata": { "labels": { "kai.scheduler/queue": self.name } },
+            "metadata": { "labels": { (labels::QUEUE): self.name } },
             "spec": {
                 "schedulerName": scheduler,
                 "nodeSelector": { "schedlab.dev/nowhere": "true" },
@@ -110,7 +109,7 @@ impl SchedulerProbe<'_> {
 fn queue() -> Value {
     let free = json!({ "quota": -1, "limit": -1, "overQuotaWeight": 1 });
     json!({
-        "apiVersion": "scheduling.run.ai/v2",
+        "apiVersion": api_versions::QUEUE,
         "kind": "Queue",
         "spec": { "resources": { "gpu": free, "cpu": free, "memory": free } },
     })
@@ -119,5 +118,6 @@ fn queue() -> Value {
 /// Whether a scheduler bound the pod or set its condition `PodScheduled`.
 fn has_scheduling_result(pod: &Value) -> bool {
     let mut conditions = pod["status"]["conditions"].as_array().into_iter().flatten();
-    pod["spec"]["nodeName"].is_string() || conditions.any(|one| one["type"] == "PodScheduled")
+    pod["spec"]["nodeName"].is_string()
+        || conditions.any(|one| one["type"] == conditions::POD_SCHEDULED)
 }

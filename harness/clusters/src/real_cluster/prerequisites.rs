@@ -5,9 +5,8 @@ use std::time::Duration;
 
 use anyhow::{Context as _, anyhow};
 use futures::future::try_join_all;
-use schedlab_api::{Value, json};
+use schedlab_api::{Value, crds, json};
 use schedlab_emulator::workload_crds;
-use schedlab_scheduler::crds;
 
 use super::poll::poll_until_ok;
 use crate::api::{Api, api_error, is_not_found};

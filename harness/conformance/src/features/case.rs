@@ -63,7 +63,7 @@ impl Case {
 
 /// Splits a path into the folder that contains `features` and the path inside `features`, whatever
 /// the working directory.
-pub fn split_at_features_folder(file: &str) -> (PathBuf, PathBuf) {
+pub(crate) fn split_at_features_folder(file: &str) -> (PathBuf, PathBuf) {
     let names_it = |path: &str| path.split('/').any(|part| part == "features");
     if !names_it(file)
         && let Ok(whole) = std::path::absolute(file)
@@ -211,7 +211,7 @@ mod tests {
             let steps: Vec<String> = case.steps.iter().map(|s| s.value.clone()).collect();
             format!("{} {} {:?} {steps:?}", case.location.line, case.name, case.tags)
         };
-        match load_text("features/quota/q.feature", text, crate::catalogue::is_step) {
+        match load_text("features/quota/q.feature", text, crate::steps::catalogue::is_step) {
             Ok(cases) => cases.iter().map(line).collect::<Vec<_>>().join("\n"),
             Err(problems) => problems.to_string(),
         }
@@ -262,7 +262,7 @@ Feature: f
         let case = &load_text(
             "x/features/a/b/q.feature",
             "Feature: f\n Scenario: A gang, whole\n  Given a\n",
-            crate::catalogue::is_step,
+            crate::steps::catalogue::is_step,
         )
         .unwrap()[0];
         assert_eq!(case.snapshot_path(), PathBuf::from("x/snapshots/a/b/q__a-gang-whole.snap"));

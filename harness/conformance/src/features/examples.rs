@@ -3,9 +3,8 @@
 use gherkin::{Examples, Scenario, Step};
 
 use super::case::Case;
-use super::diagnostics::Diagnostics;
 use super::source::Source;
-use crate::report::Diagnostic;
+use crate::report::{Diagnostic, Diagnostics};
 
 /// The cases of a scenario: the scenario itself, or one per example row.
 pub(super) fn expand(
@@ -116,7 +115,7 @@ mod tests {
     use crate::features::load_text;
 
     fn cases(text: &str) -> String {
-        match load_text("f.feature", text, crate::catalogue::is_step) {
+        match load_text("f.feature", text, crate::steps::catalogue::is_step) {
             Ok(cases) => cases
                 .iter()
                 .map(|c| format!("{} {}: {}", c.location.line, c.name, c.steps[0].value))

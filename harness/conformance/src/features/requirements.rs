@@ -9,7 +9,7 @@ use std::time::Duration;
 use regex::Regex;
 
 use super::case::Case;
-use crate::target::CAPABILITIES;
+use crate::schedulers::CAPABILITIES;
 
 /// Tag of cases that only virtual time can run in a reasonable time.
 pub const VIRTUAL_TIME: &str = "virtual-time";
@@ -80,7 +80,7 @@ impl Case {
 
     /// The longest time that a step must wait through. An `eventually within` ends as soon as it
     /// holds and does not count.
-    pub fn longest_wait(&self) -> Duration {
+    pub(crate) fn longest_wait(&self) -> Duration {
         static TIMES: LazyLock<Regex> = LazyLock::new(|| {
             let pattern =
                 format!("(?:^|[ |])(within )?({})(?:$|[ ,|])", crate::text::DURATION_REGEX);
@@ -103,7 +103,7 @@ impl Case {
 
     /// Factor for its durations in real time, chosen so that the longest wait is a minute, if
     /// possible.
-    pub fn time_factor(&self) -> f64 {
+    pub(crate) fn time_factor(&self) -> f64 {
         let longest = self.longest_wait();
         if longest <= WAIT_MAX {
             return 1.0;
@@ -111,11 +111,10 @@ impl Case {
         (WAIT_MAX.as_secs_f64() / longest.as_secs_f64()).max(TIME_FACTOR_MIN)
     }
 
-    /// Whether it creates a Job, directly or through a JobSet or TrainJob.
+    /// Whether it creates a Job, directly or through a JobSet, TrainJob or RayJob.
     pub fn creates_jobs(&self) -> bool {
         static JOBS: LazyLock<Regex> = LazyLock::new(|| {
-            let pattern =
-                r"(?m)^\s*(?:- )?kind: *(?:Job|JobSet|TrainJob)\s*$|^(?:job|jobset|trainjob)$";
+            let pattern = r"(?m)^\s*(?:- )?kind: *(?:Job|JobSet|TrainJob|RayJob)\s*$|^(?:job|jobset|trainjob|rayjob)$";
             Regex::new(pattern).expect("the pattern is valid")
         });
         self.texts().any(|text| JOBS.is_match(&text))
@@ -189,7 +188,8 @@ fn table_requirements(step: &gherkin::Step) -> [(&'static str, bool); 6] {
 }
 
 /// Kinds whose pods become a gang only through a pod grouper.
-const GROUPED_KINDS: [&str; 3] = ["jobset", "trainjob", "pytorchjob"];
+const GROUPED_KINDS: [&str; 6] =
+    ["jobset", "trainjob", "pytorchjob", "raycluster", "rayjob", "leaderworkerset"];
 
 /// The non-empty cells of a column of a step's table.
 fn column_cells<'s>(step: &'s gherkin::Step, column: &str) -> impl Iterator<Item = &'s str> {
@@ -227,7 +227,8 @@ mod tests {
     fn the_longest_wait_uses_the_duration_syntax_of_steps() {
         let waits = |step: &str| {
             let text = format!("Feature: f\n  Scenario: s\n    When {step}\n");
-            load_text("f.feature", &text, crate::catalogue::is_step).unwrap()[0].longest_wait()
+            load_text("f.feature", &text, crate::steps::catalogue::is_step).unwrap()[0]
+                .longest_wait()
         };
         let minutes = Duration::from_mins;
         assert_eq!(waits("90 seconds pass"), Duration::from_secs(90));

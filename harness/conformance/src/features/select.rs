@@ -119,7 +119,8 @@ mod tests {
 ";
 
     fn names(query: &Query) -> Vec<String> {
-        let cases = load_text("features/f.feature", TEXT, crate::catalogue::is_step).unwrap();
+        let cases =
+            load_text("features/f.feature", TEXT, crate::steps::catalogue::is_step).unwrap();
         select(&cases, query).into_iter().map(|case| case.name.clone()).collect()
     }
 

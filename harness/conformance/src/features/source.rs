@@ -8,8 +8,7 @@ use std::sync::Arc;
 use gherkin::{Feature, GherkinEnv};
 
 use super::StepCheck;
-use super::diagnostics::Diagnostics;
-use crate::report::Diagnostic;
+use crate::report::{Diagnostic, Diagnostics};
 use crate::text::counted;
 
 const KEYWORDS: [&str; 6] = ["Given", "When", "Then", "And", "But", "*"];
@@ -297,7 +296,7 @@ mod tests {
     use super::*;
 
     fn problems(text: &str) -> String {
-        Source::parse("a.feature", text, crate::catalogue::is_step)
+        Source::parse("a.feature", text, crate::steps::catalogue::is_step)
             .map_or_else(|e| e.to_string(), |_| String::new())
     }
 
@@ -349,7 +348,7 @@ mod tests {
     fn a_star_continues_the_keyword_before_it_and_an_example_is_a_scenario() {
         let text = "Feature: f\n  Example: s\n    * a\n    Then b\n    * c * d\n    \"\"\"\n    \
                     * e\n    \"\"\"\n";
-        let source = Source::parse("a.feature", text, crate::catalogue::is_step).unwrap();
+        let source = Source::parse("a.feature", text, crate::steps::catalogue::is_step).unwrap();
         let feature = parse("a.feature", &source).unwrap();
         let step_text = |step: &gherkin::Step| format!("{:?} {}", step.ty, step.value);
         let steps: Vec<String> = feature.scenarios[0].steps.iter().map(step_text).collect();
@@ -387,7 +386,7 @@ mod tests {
     #[test]
     fn the_media_type_of_a_doc_string_is_not_part_of_its_text() {
         let text = "Feature: f\n  Scenario: s\n    Given the manifest\n      \"\"\"yaml\n      a: 1\n      \"\"\"\n";
-        let source = Source::parse("a.feature", text, crate::catalogue::is_step).unwrap();
+        let source = Source::parse("a.feature", text, crate::steps::catalogue::is_step).unwrap();
         let feature = parse("a.feature", &source).unwrap();
         let docstring = feature.scenarios[0].steps[0].docstring.clone().unwrap();
         assert_eq!(docstring.trim(), "a: 1");

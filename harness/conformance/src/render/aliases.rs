@@ -3,27 +3,27 @@
 
 use std::collections::BTreeMap;
 
-use schedlab_api::Value;
+use schedlab_api::{Value, labels};
 
 /// The aliases of pods, by namespace and real name.
 #[derive(Debug, Default)]
-pub(super) struct Aliases {
+pub(crate) struct Aliases {
     aliases: BTreeMap<(String, String), Alias>,
     next: BTreeMap<(String, String), usize>,
 }
 
 /// The alias of a name, in two parts so that consecutive numbers can be merged.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Alias {
+pub(crate) struct Alias {
     /// Everything before the number, with its separator.
-    pub(super) stem: String,
+    pub(crate) stem: String,
     /// The number at the end.
-    pub(super) number: Option<usize>,
+    pub(crate) number: Option<usize>,
 }
 
 impl Alias {
     /// Splits a name that a user chose, for example `train-3`.
-    pub(super) fn from_name(name: &str) -> Self {
+    pub(crate) fn from_name(name: &str) -> Self {
         let stem = name.trim_end_matches(|c: char| c.is_ascii_digit());
         let number = name.strip_prefix(stem).and_then(|digits| digits.parse().ok());
         if stem.ends_with('-') && number.is_some() {
@@ -32,24 +32,24 @@ impl Alias {
         Self { stem: name.to_owned(), number: None }
     }
 
-    pub(super) fn text(&self) -> String {
+    pub(crate) fn text(&self) -> String {
         self.number.map_or_else(|| self.stem.clone(), |number| format!("{}{number}", self.stem))
     }
 }
 
 /// The part of a pod's name before the random suffix. A `StatefulSet`'s pods have a `generateName`
 /// but an ordinal instead of a suffix.
-pub(super) fn generated_prefix(pod: &Value) -> Option<&str> {
+pub(crate) fn generated_prefix(pod: &Value) -> Option<&str> {
     let labels = pod.pointer("/metadata/labels");
     let is_numbered =
-        labels.is_some_and(|labels| labels.get("statefulset.kubernetes.io/pod-name").is_some());
+        labels.is_some_and(|labels| labels.get(labels::STATEFUL_SET_POD_NAME).is_some());
     let prefix = pod.pointer("/metadata/generateName")?.as_str()?;
     (!prefix.is_empty() && !is_numbered).then_some(prefix)
 }
 
 impl Aliases {
     /// Assigns an alias to a pod; the first of each owner has number 0.
-    pub(super) fn register(&mut self, pod: &Value) {
+    pub(crate) fn register(&mut self, pod: &Value) {
         let field = |at| pod.pointer(at).and_then(Value::as_str).unwrap_or_default().to_owned();
         let key = (field("/metadata/namespace"), field("/metadata/name"));
         if self.aliases.contains_key(&key) {
@@ -67,7 +67,7 @@ impl Aliases {
         self.aliases.insert(key, shown);
     }
 
-    pub(super) fn alias_of(&self, namespace: &str, name: &str) -> Alias {
+    pub(crate) fn alias_of(&self, namespace: &str, name: &str) -> Alias {
         let key = (namespace.to_owned(), name.to_owned());
         let mut shown = self.aliases.get(&key).cloned().unwrap_or_else(|| Alias::from_name(name));
         if namespace != "default" && !namespace.is_empty() {
@@ -77,13 +77,13 @@ impl Aliases {
     }
 
     /// A text in which generated names are replaced by aliases and uids are removed.
-    pub(super) fn replace_names(&self, text: &str) -> String {
+    pub(crate) fn replace_names(&self, text: &str) -> String {
         let word = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '.';
         replace_words(text, word, |word| self.replace_name(word))
     }
 
     /// The alias of a workload: without the pod group's prefix, like its pods.
-    pub(super) fn workload(&self, group: &str) -> Alias {
+    pub(crate) fn workload(&self, group: &str) -> Alias {
         let (namespace, name) = group.split_once('/').unwrap_or(("default", group));
         let bare = without_uid(name);
         let bare = bare.strip_prefix("pg-").unwrap_or(&bare);
@@ -100,14 +100,14 @@ impl Aliases {
 }
 
 /// The name of a ReplicaSet without the hash of its pod template.
-pub(super) fn without_hash<'a>(pod: &Value, owner: &'a str) -> &'a str {
+pub(crate) fn without_hash<'a>(pod: &Value, owner: &'a str) -> &'a str {
     let hash = pod.pointer("/metadata/labels/pod-template-hash").and_then(Value::as_str);
     let bare = hash.and_then(|hash| owner.strip_suffix(hash)?.strip_suffix('-'));
     bare.unwrap_or(owner)
 }
 
 /// Replaces each word of a text; a word is a run of characters that satisfy `part`.
-pub(super) fn replace_words(
+pub(crate) fn replace_words(
     text: &str,
     part: impl Fn(char) -> bool,
     shown: impl Fn(&str) -> String,
@@ -127,7 +127,7 @@ pub(super) fn replace_words(
 }
 
 /// Removes a uid: `pg-train-<uid>` becomes `pg-train`.
-pub(super) fn without_uid(name: &str) -> String {
+pub(crate) fn without_uid(name: &str) -> String {
     const LENGTHS: [usize; 5] = [8, 4, 4, 4, 12];
     let parts: Vec<&str> = name.split('-').collect();
     let hex =
@@ -144,7 +144,7 @@ pub(super) fn without_uid(name: &str) -> String {
 }
 
 /// The aliases in a short form: `train#0…3,7, infer-1`.
-pub(super) fn join_aliases(mut names: Vec<Alias>) -> String {
+pub(crate) fn join_aliases(mut names: Vec<Alias>) -> String {
     names.sort();
     names.dedup();
     let mut words: Vec<String> = Vec::new();

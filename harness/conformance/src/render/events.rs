@@ -11,7 +11,7 @@ use schedlab_audit::{
 use schedlab_emulator::store::{EventKind, LogEntry};
 
 use super::aliases::{Alias, Aliases, join_aliases};
-use crate::change::changes;
+use crate::history::changes;
 
 /// Times are rounded to a tenth of a second: the exact millisecond at which a test saw the cluster
 /// idle is irrelevant.
@@ -180,7 +180,7 @@ impl EventStream {
 }
 
 /// The word for an eviction for a preemptor.
-pub(super) const fn eviction_word(kind: EvictionKind) -> &'static str {
+pub(crate) const fn eviction_word(kind: EvictionKind) -> &'static str {
     match kind {
         EvictionKind::Reclaim => "reclaim",
         EvictionKind::Preempt => "priority",
@@ -189,7 +189,7 @@ pub(super) const fn eviction_word(kind: EvictionKind) -> &'static str {
 }
 
 /// The causes of evictions that a log announces.
-pub(super) fn eviction_causes(log: &[Arc<LogEntry>]) -> EvictionCauses {
+pub(crate) fn eviction_causes(log: &[Arc<LogEntry>]) -> EvictionCauses {
     let mut causes = EvictionCauses::default();
     let events = log.iter().filter(|entry| {
         entry.key.resource.plural.as_ref() == "events" && entry.kind != EventKind::Deleted

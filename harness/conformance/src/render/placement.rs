@@ -7,7 +7,7 @@ mod symbols;
 
 use std::{collections::BTreeMap, fmt::Write as _};
 
-use schedlab_api::{Value, quantity::thousandths};
+use schedlab_api::{Value, conditions, quantity::thousandths, resources};
 
 use super::aliases::{Alias, join_aliases};
 use symbols::{PlacedPod, PodState, Workload, assign_symbols};
@@ -92,7 +92,7 @@ fn row(node: &Value, here: &[&PlacedPod<'_>], cell: usize) -> String {
 }
 
 fn gpu_count(node: &Value, at: &str) -> usize {
-    let found = node.pointer(at).and_then(|list| list.get("nvidia.com/gpu"));
+    let found = node.pointer(at).and_then(|list| list.get(resources::GPU));
     let count = found.and_then(thousandths).unwrap_or(0) / 1000;
     usize::try_from(count).unwrap_or(0)
 }
@@ -100,7 +100,7 @@ fn gpu_count(node: &Value, at: &str) -> usize {
 fn node_problems(node: &Value) -> Vec<&'static str> {
     let conditions = node.pointer("/status/conditions").and_then(Value::as_array);
     let not_ready = conditions.into_iter().flatten().any(|condition| {
-        string(condition, "/type") == "Ready" && string(condition, "/status") != "True"
+        string(condition, "/type") == conditions::READY && string(condition, "/status") != "True"
     });
     let cordoned = node.pointer("/spec/unschedulable").and_then(Value::as_bool).unwrap_or(false);
     let faults = [(not_ready, "not ready"), (cordoned, "cordoned")];

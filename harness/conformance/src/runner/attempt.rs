@@ -15,8 +15,8 @@ use super::{
     CaseReport, FailureKind, Outcome, REVIEWED_SEED, Settings, StepReport, mark_failed,
     not_run_report, panics,
 };
+use crate::compare::{canonical, canonical_without_shares, run_outcome};
 use crate::features::Case;
-use crate::render::{canonical, canonical_without_shares, run_outcome};
 use crate::snapshots::{self, SnapshotComparison};
 use crate::steps::{is_snapshot_step, unknown_name};
 use crate::world::World;

@@ -94,10 +94,10 @@ mod tests {
     use cucumber::codegen::Regex;
 
     use super::*;
-    use crate::catalogue;
     use crate::features::load_text;
     use crate::report::FailureKind;
     use crate::runner::{panics, run_case, tests::settings};
+    use crate::steps::catalogue;
 
     const TEXT: &str = "Feature: f
   Scenario: s

@@ -142,9 +142,11 @@ mod tests {
             write(&path, "f", "n", "text").unwrap();
         }
         let features = root.join("features");
-        let suite =
-            load(&[FeaturePath { path: features.clone(), line: None }], crate::catalogue::is_step)
-                .unwrap();
+        let suite = load(
+            &[FeaturePath { path: features.clone(), line: None }],
+            crate::steps::catalogue::is_step,
+        )
+        .unwrap();
         let names = |whole: &[PathBuf]| -> Vec<String> {
             let found = orphans(&suite, whole, &|_| true);
             found.iter().map(|p| p.file_stem().unwrap().to_string_lossy().into_owned()).collect()

@@ -8,9 +8,9 @@ use cucumber::then;
 use super::StepResult;
 use super::parameters::{Count, StableCycles, Timing};
 use super::subjects::Subject;
-use crate::observed::{Eviction, Pod, victim_count};
 use crate::text::counted;
 use crate::world::World;
+use crate::world::observed::{Eviction, Pod, victim_count};
 
 /// This number of pods were evicted by the scheduler since the scenario began, with or without an
 /// event.
@@ -118,11 +118,11 @@ fn check_count(
 
 #[cfg(test)]
 mod tests {
-    use crate::catalogue;
-    use crate::observed::Phase;
     use crate::report::Outcome;
     use crate::runner::tests::{regex, verdict};
+    use crate::steps::catalogue;
     use crate::world::World;
+    use crate::world::observed::Phase;
 
     const WORK: &str = "
     Given a fleet of 1 node with 8 GPUs each
@@ -137,7 +137,7 @@ mod tests {
     async fn delete_one_of_each(world: &mut World, by: &str) {
         world.catch_up().await.unwrap();
         for workload in ["a", "j"] {
-            let is_one = |pod: &crate::observed::Pod<'_>| {
+            let is_one = |pod: &crate::world::observed::Pod<'_>| {
                 pod.belongs_to("workload", workload) && pod.phase() == Phase::Running
             };
             let path = world.view.pods().find(is_one).unwrap().path();

@@ -5,14 +5,13 @@ use std::time::Duration;
 
 use anyhow::anyhow;
 use cucumber::{given, when};
-use schedlab_api::{Value, json, object};
-use schedlab_emulator::NODE_DOWN;
+use schedlab_api::{Value, annotations, json, object};
 
 use super::StepResult;
 use super::subjects::Workload;
 use super::unknown_names::require_known;
-use crate::observed::{Pod, WatchedKind};
 use crate::world::World;
+use crate::world::observed::{Pod, WatchedKind};
 use schedlab_clusters::api;
 
 const NODES: &str = "/api/v1/nodes";
@@ -39,7 +38,7 @@ async fn dies(world: &mut World, name: String) -> StepResult {
 #[when(expr = "node {string} returns")]
 async fn returns(world: &mut World, name: String) -> StepResult {
     require_state(world, &name, "has not died", |node| {
-        object::annotation(node, NODE_DOWN).is_some()
+        object::annotation(node, annotations::NODE_DOWN).is_some()
     })
     .await?;
     annotate(world, &name, Value::Null).await
@@ -59,7 +58,7 @@ async fn require_state(
 }
 
 async fn annotate(world: &mut World, name: &str, down: Value) -> StepResult {
-    let patch = json!({"metadata": {"annotations": {NODE_DOWN: down}}});
+    let patch = json!({"metadata": {"annotations": {(annotations::NODE_DOWN): down}}});
     change(world, name, &patch).await
 }
 

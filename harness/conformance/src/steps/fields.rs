@@ -2,15 +2,14 @@
 
 use anyhow::anyhow;
 use cucumber::then;
-use schedlab_api::Value;
+use schedlab_api::{Value, crds};
 use schedlab_emulator::kinds::{Kinds, from_crd};
-use schedlab_scheduler::crds;
 
 use super::StepResult;
 use super::parameters::{StableCycles, Timing};
 use super::subjects::Subject;
-use crate::observed::WatchedKind;
 use crate::world::World;
+use crate::world::observed::WatchedKind;
 
 /// The value of a field of a queue, pod, node, pod group or resource claim, by its path. Numbers
 /// and text compare as text; a missing field is `""`.

@@ -6,8 +6,8 @@ use schedlab_api::Value;
 use schedlab_emulator::{Fleet, FleetLocation};
 
 use super::StepResult;
-use crate::manifests::{Document, FLEET_COLUMNS, SourceLocation, nodes_from_row};
 use crate::world::World;
+use crate::world::manifests::{Document, FLEET_COLUMNS, SourceLocation, nodes_from_row};
 
 /// Nodes `node-1`, `node-2` … with this number of GPUs each and ample CPU and memory.
 /// ```gherkin
@@ -22,8 +22,9 @@ async fn nodes_with_gpus(world: &mut World, nodes: String, gpus: String) -> Step
 }
 
 /// Pools of identical nodes, named `<pool>-1`, `<pool>-2` …; without a node count, one node with
-/// the pool's name. Columns: pool, nodes, gpus, gpu model, gpu memory, cpu, memory, pods, labels
-/// (`key=value, …`), taints (`key=value:NoSchedule, …`).
+/// the pool's name. Columns: pool, nodes, gpus, gpu model, gpu memory, gpus by (plugin: pods request
+/// `nvidia.com/gpu`; claim: a driver publishes devices of class `gpu.nvidia.com` for resource
+/// claims), cpu, memory, pods, labels (`key=value, …`), taints (`key=value:NoSchedule, …`).
 /// ```gherkin
 /// Given a fleet:
 ///   | pool | nodes | gpus | labels  | taints              |

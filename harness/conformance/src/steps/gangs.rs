@@ -2,13 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use schedlab_api::{Value, object, pointer as fields};
+use schedlab_api::{Value, labels, object, pointer as fields};
 
-use crate::observed::{ObservedCluster, Phase, Pod};
 use crate::text::counted;
-
-/// Label that names a pod's sub-group.
-const SUB_GROUP: &str = "kai.scheduler/subgroup-name";
+use crate::world::observed::{ObservedCluster, Phase, Pod};
 
 /// The pods of one pod group, and the group. Pods without a group form one gang.
 pub(super) struct Gang<'v> {
@@ -109,7 +106,7 @@ impl Gang<'_> {
     /// What a leaf sub-group lacks.
     fn shortfall(&self, part: &Value) -> Option<String> {
         let name = name_of(part);
-        let its = |pod: &&Pod<'_>| object::label(pod.0, SUB_GROUP) == Some(name);
+        let its = |pod: &&Pod<'_>| object::label(pod.0, labels::SUB_GROUP) == Some(name);
         let there = self.pods.iter().filter(its).filter(|pod| counts_as_placed(**pod)).count();
         let least = number(part, "/minMember").unwrap_or(0);
         (there < least).then(|| format!("{there} of at least {least} of sub-group {name:?}"))
@@ -139,7 +136,7 @@ mod tests {
     fn partial_placement(spec: &Value, pods: &[(&str, &str, &str)]) -> Option<String> {
         let group = json!({"spec": spec});
         let pods = pods.iter().map(|(part, node, phase)| {
-            json!({"metadata": {"labels": {SUB_GROUP: part}}, "spec": {"nodeName": node},
+            json!({"metadata": {"labels": {(labels::SUB_GROUP): part}}, "spec": {"nodeName": node},
                    "status": {"phase": phase}})
         });
         let pods: Vec<Value> = pods.collect();

@@ -6,9 +6,9 @@ use std::time::Duration;
 use anyhow::Context as _;
 use cucumber::Parameter;
 
-use crate::observed::Phase;
 use crate::text::{DURATION_REGEX, duration, go_duration};
 use crate::world::Temporal;
+use crate::world::observed::Phase;
 
 /// A duration: `90 seconds`, `10m`, `1h 30m`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -4,15 +4,15 @@ use std::collections::BTreeSet;
 
 use anyhow::anyhow;
 use cucumber::{given, then};
-use schedlab_api::quantity::thousandths;
+use schedlab_api::{quantity::thousandths, resources};
 use schedlab_audit::{is_reservation_pod, shared_devices};
 
 use super::StepResult;
 use super::parameters::{Count, NodeState, StableCycles, Timing};
 use super::subjects::Workload;
 use super::usage::claimed_gpu_milli;
-use crate::observed::{ObservedCluster, Pod, WatchedKind};
 use crate::text::counted;
+use crate::world::observed::{ObservedCluster, Pod, WatchedKind};
 use crate::world::{Temporal, World};
 
 /// Every pod of the workload that has a node is on this node, and at least one has a node.
@@ -266,7 +266,7 @@ fn has_gpus_by_claim(view: &ObservedCluster, node: &str) -> bool {
 fn free_gpus(view: &ObservedCluster, node: &str) -> Result<i128, String> {
     let object =
         view.get(WatchedKind::Nodes, node).ok_or_else(|| format!("there is no node {node:?}"))?;
-    let all = thousandths(&object["status"]["allocatable"]["nvidia.com/gpu"]).unwrap_or(0);
+    let all = thousandths(&object["status"]["allocatable"][resources::GPU]).unwrap_or(0);
     Ok((all - used_gpu_milli(view, node)) / 1000)
 }
 

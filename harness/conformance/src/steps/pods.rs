@@ -12,8 +12,8 @@ use super::StepResult;
 use super::gangs::{Gang, gangs};
 use super::parameters::{DurationValue, PodCounts, StableCycles, Timing, WorkloadState};
 use super::subjects::{Subject, Workload};
-use crate::observed::{Phase, Pod};
 use crate::text::counted;
+use crate::world::observed::{Phase, Pod};
 use crate::world::{Assertion, Temporal, World};
 
 /// Pods by state, of a queue (and the queues below it), a workload, a node, a namespace or the

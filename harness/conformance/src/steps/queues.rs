@@ -7,8 +7,10 @@ use schedlab_api::json;
 use super::StepResult;
 use super::parameters::{QueueAmount, QueueField};
 use super::unknown_names::require_known;
-use crate::manifests::{Document, QUEUE_COLUMNS, QueueTree, queue_field_patch, queue_from_row};
 use crate::world::World;
+use crate::world::manifests::{
+    Document, QUEUE_COLUMNS, QueueTree, queue_field_patch, queue_from_row,
+};
 
 const QUEUES: &str = "/apis/scheduling.run.ai/v2/queues";
 

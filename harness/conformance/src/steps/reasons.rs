@@ -3,14 +3,14 @@
 use std::collections::BTreeSet;
 
 use cucumber::then;
-use schedlab_api::{Value, object};
+use schedlab_api::{Value, annotations, object};
 
 use super::StepResult;
 use super::parameters::{Count, StableCycles, Timing};
 use super::subjects::Subject;
-use crate::observed::{Phase, Pod, WatchedKind};
 use crate::text::counted;
 use crate::world::World;
+use crate::world::observed::{Phase, Pod, WatchedKind};
 
 /// There is at least one pending pod, and the reason of each contains this text.
 /// ```gherkin
@@ -180,7 +180,8 @@ fn events_about<'w>(world: &'w World, subject: &'w Subject) -> impl Iterator<Ite
     let view = &world.view;
     // Deleted pods still belong to their workload, and so do their pod groups.
     let of_pod = |pod: Pod<'w>| {
-        let group = object::annotation(pod.0, "pod-group-name").map(|name| ("PodGroup", name));
+        let group =
+            object::annotation(pod.0, annotations::POD_GROUP_NAME).map(|name| ("PodGroup", name));
         let both = [Some(("Pod", pod.name())), group].into_iter().flatten();
         both.map(move |(kind, name)| (kind, pod.namespace(), name))
     };

@@ -6,6 +6,7 @@ use std::time::Duration;
 use anyhow::anyhow;
 use cucumber::gherkin::Step;
 use cucumber::{given, then, when};
+use schedlab_api::labels;
 use schedlab_scheduler::{
     Binding, Config, ConfigSource, DefaultPriorities, GpuReservation, NodePool,
 };
@@ -15,7 +16,7 @@ use super::StepResult;
 use super::parameters::{
     Count, DurationValue, KValueMilli, PositiveDuration, PositiveInt, StableCycles, Timing,
 };
-use crate::scenario_cluster::AfterKill;
+use crate::schedulers::AfterKill;
 use crate::text::counted;
 use crate::world::World;
 
@@ -155,7 +156,7 @@ async fn webhooks(world: &mut World) -> StepResult {
 /// ```
 #[given(expr = "the scheduler serves node pool {string}")]
 fn node_pool(world: &mut World, value: String) -> StepResult {
-    let label = "kai.scheduler/node-pool".to_owned();
+    let label = labels::NODE_POOL.to_owned();
     world.config_mut()?.node_pool = Some(NodePool { label, value });
     Ok(())
 }

@@ -4,8 +4,8 @@
 use cucumber::then;
 
 use super::StepResult;
-use crate::observed::{ObservedCluster, WatchedKind};
 use crate::render::{ClusterObjects, FairShares, event_stream, placement};
+use crate::world::observed::{ObservedCluster, WatchedKind};
 use crate::world::{Temporal, World};
 
 /// Placement once everything has settled: nodes with their GPUs, and queues with quota, fair share

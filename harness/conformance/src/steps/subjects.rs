@@ -5,16 +5,16 @@ use std::fmt;
 use std::str::FromStr;
 
 use cucumber::Parameter;
-use schedlab_api::object::annotation;
+use schedlab_api::{annotations, object::annotation};
 use schedlab_audit::claim_names;
 
-use crate::observed::{ObservedCluster, Pod, WORKLOAD_LABEL, WatchedKind};
+use crate::world::observed::{ObservedCluster, Pod, WORKLOAD_LABEL, WatchedKind};
 
 /// `queue "a"`, `job "train"`, `node "node-1"`, `the cluster`: selects a set of pods.
 #[derive(Clone, Debug, Parameter, PartialEq, Eq)]
 #[param(
     name = "subject",
-    regex = "(?:queue|namespace|node|claim|workload|pod|gang|job|deployment|statefulset|jobset|trainjob|pytorchjob) (?:\"[^\"]*\"|'[^']*')|the cluster"
+    regex = "(?:queue|namespace|node|claim|workload|pod|gang|job|deployment|statefulset|jobset|trainjob|pytorchjob|raycluster|rayjob|leaderworkerset) (?:\"[^\"]*\"|'[^']*')|the cluster"
 )]
 pub(crate) struct Subject {
     kind_word: String,
@@ -25,7 +25,7 @@ pub(crate) struct Subject {
 #[derive(Clone, Debug, Parameter, PartialEq, Eq)]
 #[param(
     name = "workload",
-    regex = "(?:workload|pod|gang|job|deployment|statefulset|jobset|trainjob|pytorchjob) (?:\"[^\"]*\"|'[^']*')"
+    regex = "(?:workload|pod|gang|job|deployment|statefulset|jobset|trainjob|pytorchjob|raycluster|rayjob|leaderworkerset) (?:\"[^\"]*\"|'[^']*')"
 )]
 pub(crate) struct Workload(pub Subject);
 
@@ -134,7 +134,7 @@ fn is_named(pod: Pod<'_>, name: &str) -> bool {
 
 /// A gang from a manifest is identified by its group's name alone.
 fn is_in_group(pod: Pod<'_>, name: &str) -> bool {
-    annotation(pod.0, "pod-group-name") == Some(name)
+    annotation(pod.0, annotations::POD_GROUP_NAME) == Some(name)
 }
 
 /// Whether a queue is another queue or a descendant of it.

@@ -9,8 +9,8 @@ use schedlab_api::Value;
 use schedlab_audit::claim_names;
 
 use super::subjects::Subject;
-use crate::observed::{Pod, WatchedKind};
 use crate::world::World;
+use crate::world::observed::{Pod, WatchedKind};
 
 /// Maximum number of listed names.
 const NAMES_MAX: usize = 12;
@@ -18,12 +18,12 @@ const NAMES_MAX: usize = 12;
 /// Matches subjects by kind and name, and other quoted text, so that a subject inside quotes does
 /// not count.
 static SUBJECTS: LazyLock<Regex> = LazyLock::new(|| {
-    let pattern = r#"\b(queue|namespace|node|claim|workload|pod|gang|job|deployment|statefulset|jobset|trainjob|pytorchjob) (?:"([^"]*)"|'([^']*)')|"[^"]*"|'[^']*'"#;
+    let pattern = r#"\b(queue|namespace|node|claim|workload|pod|gang|job|deployment|statefulset|jobset|trainjob|pytorchjob|raycluster|rayjob|leaderworkerset) (?:"([^"]*)"|'([^']*)')|"[^"]*"|'[^']*'"#;
     Regex::new(pattern).expect("the pattern is valid")
 });
 
 /// Describes the first subject of a sentence that never existed.
-pub fn unknown_name(world: &World, sentence: &str) -> Option<String> {
+pub(crate) fn unknown_name(world: &World, sentence: &str) -> Option<String> {
     SUBJECTS.captures_iter(sentence).find_map(|found| {
         let (subject, kind) = (&found[0], &found.get(1)?.as_str());
         let name = found.get(2).or_else(|| found.get(3))?.as_str();

@@ -3,14 +3,14 @@
 use std::collections::BTreeSet;
 
 use cucumber::then;
-use schedlab_api::{Value, quantity::thousandths};
+use schedlab_api::{Value, quantity::thousandths, resources};
 use schedlab_audit::{charged_milli, claim_names, gpu_memory_mib};
 
 use super::StepResult;
 use super::parameters::{Resource, StableCycles, Timing};
 use super::subjects::Subject;
-use crate::observed::{ObservedCluster, Pod, WatchedKind};
 use crate::world::World;
+use crate::world::observed::{ObservedCluster, Pod, WatchedKind};
 
 /// Resources held by the running pods of a queue (and of the queues below it), counted from the
 /// pods; the queue's status must report the same.
@@ -111,7 +111,7 @@ fn from_status(world: &World, queue: &str, resource: Resource) -> Option<f64> {
     let queue = world.view.get(WatchedKind::Queues, queue)?;
     let allocated = queue["status"]["allocated"].as_object()?;
     let key = match resource {
-        Resource::Gpu => "nvidia.com/gpu",
+        Resource::Gpu => resources::GPU,
         Resource::Cpu => "cpu",
         Resource::Memory => "memory",
     };

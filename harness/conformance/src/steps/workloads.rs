@@ -3,21 +3,24 @@
 use anyhow::{Context as _, anyhow};
 use cucumber::{given, then, when};
 use gherkin::Step;
-use schedlab_api::json;
+use schedlab_api::{annotations, json};
 
 use super::StepResult;
 use super::parameters::{DurationValue, PositiveDuration};
 use super::reasons::require_text;
 use super::subjects::Workload;
-use crate::manifests::{WORKLOAD_COLUMNS, workload_from_row};
-use crate::observed::{Phase, Pod};
 use crate::text::counted;
 use crate::world::World;
+use crate::world::manifests::{WORKLOAD_COLUMNS, workload_from_row};
+use crate::world::observed::{Phase, Pod};
 
 /// Submits workloads, one per row, in this order. Kinds: pod (with `pods`: that many, `<name>-0`
 /// …), gang (a pod group and its pods), job, deployment, statefulset, jobset, trainjob, pytorchjob
-/// (one master, the rest workers). Columns: name, kind, queue, pods, gpus, cpu, memory, min (of a
-/// gang, job or pytorchjob: members that must run together), priority (a class, or a number),
+/// (one master, the rest workers), raycluster (one head, the rest workers), rayjob (a raycluster and
+/// a pod that submits the job, which has the run time), leaderworkerset (a leader, the rest
+/// workers). Columns: name, kind, queue, pods, gpus, cpu, memory, min (of a gang, job or pytorchjob:
+/// members that must run together), replicas (of a leaderworkerset: groups of `pods` pods),
+/// completion mode (of a job: Indexed or NonIndexed), priority (a class, or a number),
 /// preemptible (yes, no), run time, startup, termination, exit code, grace (seconds), preemption
 /// delay, staleness grace, sub-groups (of a gang: `leader 1, workers 2/4`), gang (of a pod: the
 /// existing gang that it joins), gated (of a pod or gang: yes, or the number of gated pods),
@@ -147,7 +150,8 @@ fn stream(
     world.start_stream(&name, every.0, move |number| {
         let numbered = objects.iter().zip(0..).map(|(object, index)| {
             let mut object = object.clone();
-            let workload = object["metadata"]["labels"][crate::observed::WORKLOAD_LABEL].clone();
+            let workload =
+                object["metadata"]["labels"][crate::world::observed::WORKLOAD_LABEL].clone();
             let workload = workload.as_str().unwrap_or_default();
             object["metadata"]["name"] = json!(format!("{workload}-{number}-{index}"));
             object
@@ -314,26 +318,6 @@ async fn submitted_again(world: &mut World, which: Workload) -> StepResult {
     Ok(())
 }
 
-/// Sets the replicas of a deployment or statefulset, or the parallelism of a job.
-/// ```gherkin
-/// When deployment "web" is scaled to 4
-/// ```
-#[when(expr = "{workload} is scaled to {int}")]
-async fn scaled(world: &mut World, which: Workload, replicas: u32) -> StepResult {
-    let objects = world.submitted(which.kind(), which.name())?;
-    for object in objects {
-        let patch = match object["kind"].as_str() {
-            Some("Deployment" | "StatefulSet") => json!({"spec": {"replicas": replicas}}),
-            Some("Job") => json!({"spec": {"parallelism": replicas}}),
-            _ => continue,
-        };
-        let at = world.api.path(&object).await?;
-        world.patch_requiring_change(&at, &patch).await?;
-        return Ok(());
-    }
-    Err(anyhow!("{which} cannot be scaled, expected a deployment, statefulset or job").into())
-}
-
 /// Makes this number of a workload's running pods fail now, as if their containers had exited with
 /// 1.
 /// ```gherkin
@@ -365,7 +349,7 @@ async fn end_pods(world: &mut World, which: &Workload, count: usize, code: &str)
     if paths.len() < count {
         return Err(anyhow!("{which} has only {}", counted(paths.len(), "running pod")).into());
     }
-    let annotations = json!({"schedlab.dev/run-time": "0s", "schedlab.dev/exit-code": code});
+    let annotations = json!({(annotations::RUN_TIME): "0s", (annotations::EXIT_CODE): code});
     for path in paths {
         world.patch(&path, &json!({"metadata": {"annotations": annotations}})).await?;
     }
@@ -466,6 +450,6 @@ async fn run_time(world: &mut World, which: Workload, time: DurationValue) -> St
         )
         .into());
     }
-    let annotations = json!({"schedlab.dev/run-time": text});
+    let annotations = json!({(annotations::RUN_TIME): text});
     patch_pods(world, &which, &json!({"metadata": {"annotations": annotations}})).await
 }

@@ -2,10 +2,10 @@
 
 use std::{borrow::Cow, time::Duration};
 
-use schedlab_emulator::parse_duration;
+use schedlab_api::duration::{self as api, GoDuration};
 
 /// Regular expression of a duration in a step: `90 seconds`, `10m`, `1h 30m`.
-pub const DURATION_REGEX: &str = concat!(
+pub(crate) const DURATION_REGEX: &str = concat!(
     r"[0-9]+(?:[.][0-9]+)? ?(?:ms|milliseconds?|s|seconds?|m|minutes?|h|hours?|d|days?)",
     r"(?: ?[0-9]+(?:[.][0-9]+)? ?(?:ms|milliseconds?|s|seconds?|m|minutes?|h|hours?|d|days?))*"
 );
@@ -27,11 +27,9 @@ fn parse_jiff(text: &str) -> Result<jiff::SignedDuration, jiff::Error> {
     span.to_duration(jiff::SpanRelativeTo::days_are_24_hours())
 }
 
-/// A duration in Go's notation, as API objects use it; `None` when it is invalid. A unit is
-/// required, except for 0.
-pub fn normalize_go_duration(text: &str) -> Option<Cow<'_, str>> {
-    let has_unit = text == "0" || text.contains(|c: char| c.is_ascii_alphabetic());
-    if has_unit && parse_duration(text).is_some() {
+/// A duration in Go's notation, as API objects use it; `None` when it is invalid.
+pub(crate) fn normalize_go_duration(text: &str) -> Option<Cow<'_, str>> {
+    if matches!(api::go_duration(text), Some(GoDuration::Positive(_))) {
         return Some(Cow::Borrowed(text));
     }
     go_duration(duration(text).ok()?).map(Cow::Owned)
@@ -39,7 +37,7 @@ pub fn normalize_go_duration(text: &str) -> Option<Cow<'_, str>> {
 
 /// A duration in Go's notation, in whole seconds or milliseconds; `None` for fractions of a
 /// millisecond.
-pub fn go_duration(time: Duration) -> Option<String> {
+pub(crate) fn go_duration(time: Duration) -> Option<String> {
     if time.subsec_nanos() == 0 {
         return Some(format!("{}s", time.as_secs()));
     }
@@ -66,9 +64,13 @@ mod tests {
     #[test]
     fn durations_are_normalized_to_go_notation() {
         let normalized = |text: &'static str| normalize_go_duration(text).map(Cow::into_owned);
-        for (text, go) in
-            [("1h30m", "1h30m"), ("1h 30m", "5400s"), ("1.5 seconds", "1500ms"), ("0", "0")]
-        {
+        for (text, go) in [
+            ("1h30m", "1h30m"),
+            ("1h 30m", "5400s"),
+            ("1.5 seconds", "1500ms"),
+            ("2d", "172800s"),
+            ("0", "0"),
+        ] {
             assert_eq!(normalized(text).as_deref(), Some(go), "{text}");
         }
         for text in ["", "90", "soon", "-5s", "0.5 ms"] {

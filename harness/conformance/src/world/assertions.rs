@@ -16,24 +16,23 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::time::Duration;
 
-use schedlab_api::Value;
+use schedlab_api::{Value, annotations};
 use schedlab_audit::offset;
-use schedlab_emulator::NODE_DOWN;
 use tokio::time::Instant;
 
 use super::World;
-use crate::manifests::Document;
-use crate::observed::Phase;
+use crate::world::manifests::Document;
+use crate::world::observed::Phase;
 
 /// A pod that takes longer to terminate is not waited for.
 const TERMINATION_MAX: Duration = Duration::from_hours(24);
 
 /// An assertion; `Err` describes what was found instead.
-pub type Assertion<'c> = &'c dyn Fn(&World) -> Result<(), String>;
+pub(crate) type Assertion<'c> = &'c dyn Fn(&World) -> Result<(), String>;
 
 /// When an assertion must hold.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Temporal {
+pub(crate) enum Temporal {
     /// Once everything has settled.
     Settled,
     /// Immediately.
@@ -50,7 +49,7 @@ pub enum Temporal {
 
 impl World {
     /// Checks that an assertion holds at the given time and then for a number of cycles.
-    pub async fn expect(
+    pub(crate) async fn expect(
         &mut self,
         when: Temporal,
         cycles: u32,
@@ -98,7 +97,8 @@ impl World {
     /// sees a complete fleet. In virtual time nodes become ready at once.
     pub(super) async fn wait_ready(&mut self, documents: &[Document]) -> anyhow::Result<()> {
         let nodes = documents.iter().map(|document| &document.object);
-        let lives = |node: &Value| node["metadata"]["annotations"][NODE_DOWN] != "true";
+        let lives =
+            |node: &Value| node["metadata"]["annotations"][annotations::NODE_DOWN] != "true";
         let nodes = nodes.filter(|object| object["kind"] == "Node" && lives(object));
         let names: Vec<&str> = nodes.filter_map(|node| node["metadata"]["name"].as_str()).collect();
         let up = |world: &Self| match names
@@ -151,7 +151,7 @@ impl World {
     }
 
     /// Why the assertion of the current step last did not hold.
-    pub fn last_mismatch(&self) -> Option<&str> {
+    pub(crate) fn last_mismatch(&self) -> Option<&str> {
         self.last_mismatch.as_deref()
     }
 
@@ -191,7 +191,7 @@ impl World {
     }
 
     /// Summary for a failure: the time, pending pods with their reasons, and the last evictions.
-    pub fn state_summary(&self) -> String {
+    pub(crate) fn state_summary(&self) -> String {
         let at = i64::try_from(self.elapsed_millis()).unwrap_or(i64::MAX);
         let mut text = format!("(at {})", offset(at));
         if let Some(ended) = self.scheduler_failure() {

@@ -13,7 +13,7 @@ use super::World;
 
 impl World {
     /// Running pods that were deleted without an event, a step or a controller as the cause.
-    pub fn unannounced_evictions(&self) -> Vec<PodDeletion> {
+    pub(crate) fn unannounced_evictions(&self) -> Vec<PodDeletion> {
         let unexplained =
             self.audit.iter().flat_map(|audit| audit.unexplained_deletions(self.cluster.now()));
         let mut found: Vec<PodDeletion> =
@@ -27,7 +27,7 @@ impl World {
     }
 
     /// Records that a step deletes or evicts the object at this API path.
-    pub fn record_deletion(&mut self, path: &str) {
+    pub(crate) fn record_deletion(&mut self, path: &str) {
         self.deleted.insert(path.to_owned());
     }
 

@@ -5,7 +5,7 @@ use anyhow::Context as _;
 use schedlab_api::Value;
 
 use super::World;
-use crate::manifests::Document;
+use crate::world::manifests::Document;
 
 const QUEUES: &str = "/apis/scheduling.run.ai/v2/queues";
 const NODES: &str = "/api/v1/nodes";
@@ -88,9 +88,9 @@ mod tests {
     use schedlab_api::json;
 
     use crate::features::load_text;
-    use crate::manifests::{queue_from_row, workload_from_row};
-    use crate::scenario_cluster::{EmulatedCluster, ScenarioCluster};
-    use crate::target::Target;
+    use crate::schedulers::Target;
+    use crate::world::manifests::{queue_from_row, workload_from_row};
+    use crate::world::scenario_cluster::{EmulatedCluster, ScenarioCluster};
     use crate::world::{TimeScale, World};
     use schedlab_clusters::scheduler_source::SchedulerSource;
 
@@ -117,7 +117,7 @@ mod tests {
         let case = load_text(
             "f.feature",
             "Feature: f\n  Scenario: s\n    Given a\n",
-            crate::catalogue::is_step,
+            crate::steps::catalogue::is_step,
         )
         .unwrap();
         let kueue = Target::find(&SchedulerSource::Installed("kueue".to_owned()), None).unwrap();

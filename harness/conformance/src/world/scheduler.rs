@@ -7,7 +7,7 @@ use schedlab_scheduler::admission::{self, Admission, PatchedPods, WebhookService
 use schedlab_scheduler::{Config, Flavor, IdlePolicy, Progress, explain::OutputFormat};
 
 use super::{Scheduler, World};
-use crate::scenario_cluster::{
+use crate::schedulers::{
     AfterKill, InProcessScheduler, ProcessSpec, SchedulerControl as _, SchedulerProcess,
     SchedulerUnderTest, SuspendGuard,
 };
@@ -15,7 +15,7 @@ use schedlab_clusters::scheduler_source::SchedulerSource;
 
 impl World {
     /// Starts the scheduler unless it has started already or the scenario has none.
-    pub fn ensure_scheduler_started(&mut self) {
+    pub(crate) fn ensure_scheduler_started(&mut self) {
         self.last_settled =
             self.last_settled.filter(|_| !matches!(self.scheduler, Scheduler::NotStarted(_)));
         if let Scheduler::NotStarted(config) = &self.scheduler {
@@ -31,7 +31,7 @@ impl World {
 
     /// Kills the scheduler once, before this write, and restarts it, independent of the scenario's
     /// steps.
-    pub fn crash_before_write(&mut self, write: u32) {
+    pub(crate) fn crash_before_write(&mut self, write: u32) {
         self.crash_before_write = Some(write);
     }
 
@@ -100,7 +100,7 @@ impl World {
     }
 
     /// The scheduler's configuration; an error once it has started.
-    pub fn config_mut(&mut self) -> anyhow::Result<&mut Config> {
+    pub(crate) fn config_mut(&mut self) -> anyhow::Result<&mut Config> {
         match &mut self.scheduler {
             Scheduler::NotStarted(config) => Ok(config),
             Scheduler::Started(_) | Scheduler::Absent => anyhow::bail!(
@@ -111,14 +111,14 @@ impl World {
     }
 
     /// Replaces the scheduler's configuration before it starts.
-    pub fn configure(&mut self, config: Config) -> anyhow::Result<()> {
+    pub(crate) fn configure(&mut self, config: Config) -> anyhow::Result<()> {
         *self.config_mut()? = config;
         Ok(())
     }
 
     /// Registers the scheduler's webhooks with the API server. An installed scheduler has
     /// registered its own: then this does nothing.
-    pub async fn register_webhooks(&mut self) -> anyhow::Result<()> {
+    pub(crate) async fn register_webhooks(&mut self) -> anyhow::Result<()> {
         if self.is_real() && self.target.is_on_cluster() {
             return Ok(());
         }
@@ -144,7 +144,7 @@ impl World {
     }
 
     /// The value of `spec.schedulerName` for this scheduler's pods.
-    pub fn scheduler_name(&self) -> String {
+    pub(crate) fn scheduler_name(&self) -> String {
         match &self.scheduler {
             Scheduler::NotStarted(config) => config.scheduler_name.clone(),
             Scheduler::Started(scheduler) => scheduler.config().scheduler_name.clone(),
@@ -153,7 +153,7 @@ impl World {
     }
 
     /// Output of `schedlab-scheduler explain` for a workload, with this scheduler's configuration.
-    pub async fn explanation(&self, namespace: &str, name: &str) -> anyhow::Result<String> {
+    pub(crate) async fn explanation(&self, namespace: &str, name: &str) -> anyhow::Result<String> {
         let config = match &self.scheduler {
             Scheduler::NotStarted(config) => (**config).clone(),
             Scheduler::Started(scheduler) => scheduler.config().clone(),
@@ -166,7 +166,7 @@ impl World {
     }
 
     /// The scheduling period.
-    pub fn period(&self) -> std::time::Duration {
+    pub(crate) fn period(&self) -> std::time::Duration {
         match &self.scheduler {
             Scheduler::NotStarted(config) => self.time_scale.period(config.period),
             Scheduler::Started(scheduler) => scheduler.config().period,
@@ -175,7 +175,7 @@ impl World {
     }
 
     /// The last status that the scheduler published.
-    pub fn scheduler_status(&self) -> Progress {
+    pub(crate) fn scheduler_status(&self) -> Progress {
         match &self.scheduler {
             Scheduler::Started(scheduler) => scheduler.status(),
             Scheduler::NotStarted(_) | Scheduler::Absent => Progress::default(),
@@ -189,7 +189,7 @@ impl World {
     }
 
     /// How often the scheduler was killed at a write.
-    pub fn scheduler_crashes(&self) -> usize {
+    pub(crate) fn scheduler_crashes(&self) -> usize {
         match &self.scheduler {
             Scheduler::Started(scheduler) => scheduler.kill_count(),
             Scheduler::NotStarted(_) | Scheduler::Absent => 0,
@@ -197,7 +197,7 @@ impl World {
     }
 
     /// Why the scheduler exited by itself, if it did.
-    pub fn scheduler_failure(&self) -> Option<String> {
+    pub(crate) fn scheduler_failure(&self) -> Option<String> {
         match &self.scheduler {
             Scheduler::Started(scheduler) => {
                 scheduler.error().map(|error| format!("the scheduler exited by itself: {error}"))
@@ -207,7 +207,7 @@ impl World {
     }
 
     /// Completes when the scheduler exits by itself; never when it does not.
-    pub fn scheduler_ended(&self) -> impl Future<Output = ()> + use<> {
+    pub(crate) fn scheduler_ended(&self) -> impl Future<Output = ()> + use<> {
         let ended = match &self.scheduler {
             Scheduler::Started(scheduler) => scheduler.wait_for_exit(),
             Scheduler::NotStarted(_) | Scheduler::Absent => None,
@@ -221,7 +221,7 @@ impl World {
     }
 
     /// Starts the scheduler, for the first time or again.
-    pub fn start_scheduler(&mut self) -> anyhow::Result<()> {
+    pub(crate) fn start_scheduler(&mut self) -> anyhow::Result<()> {
         self.last_settled = None;
         match &mut self.scheduler {
             Scheduler::Started(scheduler) if scheduler.is_alive() => anyhow::bail!(
@@ -239,7 +239,7 @@ impl World {
     }
 
     /// Stops the scheduler; before its first start, the scenario then runs without one.
-    pub fn stop_scheduler(&mut self) -> anyhow::Result<()> {
+    pub(crate) fn stop_scheduler(&mut self) -> anyhow::Result<()> {
         self.last_settled = None;
         match &mut self.scheduler {
             Scheduler::Started(scheduler) if scheduler.is_started() => scheduler.stop(),
@@ -256,7 +256,11 @@ impl World {
 
     /// Kills the scheduler instead of its n-th write from now on. The end of the scenario checks
     /// that this happened.
-    pub fn kill_scheduler_before_write(&mut self, n: u32, then: AfterKill) -> anyhow::Result<()> {
+    pub(crate) fn kill_scheduler_before_write(
+        &mut self,
+        n: u32,
+        then: AfterKill,
+    ) -> anyhow::Result<()> {
         self.last_settled = None;
         self.expected_crash = Some((self.step_location(), self.scheduler_crashes()));
         if let Scheduler::NotStarted(config) = &self.scheduler {
@@ -277,7 +281,7 @@ impl World {
     }
 
     /// The scenario asserts the crash count itself: the end of the scenario need not check it.
-    pub fn clear_expected_crash(&mut self) {
+    pub(crate) fn clear_expected_crash(&mut self) {
         self.expected_crash = None;
     }
 

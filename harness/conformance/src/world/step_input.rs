@@ -6,7 +6,7 @@ use gherkin::Step;
 use schedlab_api::Value;
 
 use super::World;
-use crate::manifests::{
+use crate::world::manifests::{
     Columns, Document, Row, RowError, SourceLocation, SourceText, Table, check_distinct,
     first_invalid_quantity, parse_documents, parse_patch,
 };
@@ -14,36 +14,36 @@ use schedlab_clusters::api::ApiError;
 
 impl World {
     /// Sets the line of the step that runs now.
-    pub fn set_step_line(&mut self, line: usize) {
+    pub(crate) fn set_step_line(&mut self, line: usize) {
         self.step_line = line;
         self.last_mismatch = None;
     }
 
     /// `file:line` of the step that runs now.
-    pub fn step_location(&self) -> String {
+    pub(crate) fn step_location(&self) -> String {
         format!("{}:{}", self.case.location.file, self.step_line)
     }
 
     /// The values of a sentence as a table row.
-    pub fn inline_row<'s>(&self, cells: &[(&'s str, &'s str)]) -> Row<'s> {
+    pub(crate) fn inline_row<'s>(&self, cells: &[(&'s str, &'s str)]) -> Row<'s> {
         Row::inline(self.step_location(), cells)
     }
 
     /// Objects whose location is the step itself.
-    pub fn inline_documents(&self, objects: Vec<Value>) -> Vec<Document> {
+    pub(crate) fn inline_documents(&self, objects: Vec<Value>) -> Vec<Document> {
         let origin = SourceLocation::Line(self.step_location());
         objects.into_iter().map(|object| Document { location: origin.clone(), object }).collect()
     }
 
     /// Parses the objects of a fixture.
-    pub fn read_fixture(&self, name: &str) -> anyhow::Result<Vec<Document>> {
+    pub(crate) fn read_fixture(&self, name: &str) -> anyhow::Result<Vec<Document>> {
         let (file, text) = self.fixture_text(name)?;
         let whole = SourceText { file, first_line: 1, columns: Columns::AsInFile, content: text };
         parse_documents(&whole).map_err(anyhow::Error::msg)
     }
 
     /// Displayed path and text of a fixture.
-    pub fn fixture_text(&self, name: &str) -> anyhow::Result<(String, String)> {
+    pub(crate) fn fixture_text(&self, name: &str) -> anyhow::Result<(String, String)> {
         let path = self.fixture_path(name);
         let shown = crate::features::display_path(&path);
         let text = crate::text::read(&path).map_err(|error| {
@@ -65,12 +65,12 @@ impl World {
     }
 
     /// Parses the objects of a step's doc string.
-    pub fn read_docstring(&self, step: &Step) -> anyhow::Result<Vec<Document>> {
+    pub(crate) fn read_docstring(&self, step: &Step) -> anyhow::Result<Vec<Document>> {
         parse_documents(&self.docstring(step)?).map_err(anyhow::Error::msg)
     }
 
     /// Parses the patch in a step's doc string.
-    pub fn read_patch(&self, step: &Step) -> anyhow::Result<Document> {
+    pub(crate) fn read_patch(&self, step: &Step) -> anyhow::Result<Document> {
         parse_patch(self.docstring(step)?).map_err(anyhow::Error::msg)
     }
 
@@ -88,7 +88,7 @@ impl World {
     }
 
     /// Parses a step's table.
-    pub fn rows<'s>(&self, step: &'s Step, columns: &[&str]) -> anyhow::Result<Table<'s>> {
+    pub(crate) fn rows<'s>(&self, step: &'s Step, columns: &[&str]) -> anyhow::Result<Table<'s>> {
         let table = step.table.as_ref().with_context(|| {
             let columns = columns.join(", ");
             format!(
@@ -101,7 +101,7 @@ impl World {
     }
 
     /// Builds objects from all rows of a table; an error in any row creates none.
-    pub fn objects_from_table<'s>(
+    pub(crate) fn objects_from_table<'s>(
         &self,
         step: &'s Step,
         columns: &[&str],
@@ -119,7 +119,11 @@ impl World {
     }
 
     /// Adds the source location of the offending field to an API error.
-    pub async fn locate_error(&self, document: &Document, error: anyhow::Error) -> anyhow::Error {
+    pub(crate) async fn locate_error(
+        &self,
+        document: &Document,
+        error: anyhow::Error,
+    ) -> anyhow::Error {
         let Document { location: origin, object } = document;
         let refusal = error.downcast_ref::<ApiError>();
         let field = refusal.and_then(|refusal| refusal.field.clone());

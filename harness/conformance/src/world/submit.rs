@@ -6,14 +6,14 @@ use anyhow::Context as _;
 use schedlab_api::Value;
 
 use super::World;
-use crate::manifests::Document;
-use crate::observed::WORKLOAD_LABEL;
+use crate::world::manifests::Document;
+use crate::world::observed::WORKLOAD_LABEL;
 use schedlab_clusters::api::{Api, ApplyOutcome, CreateOutcome};
 
 impl World {
     /// Creates objects in order. When one is rejected, the ones created before it are deleted
     /// again.
-    pub async fn submit(&mut self, mut documents: Vec<Document>) -> anyhow::Result<()> {
+    pub(crate) async fn submit(&mut self, mut documents: Vec<Document>) -> anyhow::Result<()> {
         self.last_settled = None;
         for document in &mut documents {
             self.time_scale.scale_object(&mut document.object);
@@ -40,7 +40,7 @@ impl World {
 
     /// Applies a manifest: creates or updates each object. When one is rejected, all changes are
     /// rolled back.
-    pub async fn apply(&mut self, mut documents: Vec<Document>) -> anyhow::Result<()> {
+    pub(crate) async fn apply(&mut self, mut documents: Vec<Document>) -> anyhow::Result<()> {
         self.last_settled = None;
         for document in &mut documents {
             self.time_scale.scale_object(&mut document.object);
@@ -66,7 +66,7 @@ impl World {
     }
 
     /// Writes the status of existing objects.
-    pub async fn write_status(&mut self, documents: &[Document]) -> anyhow::Result<()> {
+    pub(crate) async fn write_status(&mut self, documents: &[Document]) -> anyhow::Result<()> {
         self.last_settled = None;
         for document in documents {
             if let Err(error) = self.api.write_status(&document.object).await {
@@ -89,7 +89,7 @@ impl World {
     }
 
     /// Submits the objects of `make(0)`, `make(1)` … periodically.
-    pub fn start_stream(
+    pub(crate) fn start_stream(
         &mut self,
         name: &str,
         every: Duration,
@@ -130,7 +130,7 @@ impl World {
     }
 
     /// Ends a periodic submission.
-    pub fn end_stream(&mut self, name: &str) -> anyhow::Result<()> {
+    pub(crate) fn end_stream(&mut self, name: &str) -> anyhow::Result<()> {
         let stream = self.streams.get_mut(name).and_then(Option::take);
         stream.with_context(|| format!("there is no periodic submission {name:?}"))?.abort();
         Ok(())
@@ -148,7 +148,7 @@ impl World {
     }
 
     /// Recreates a submitted workload that was deleted. Waits for pods that are still terminating.
-    pub async fn resubmit(&mut self, kind: &str, name: &str) -> anyhow::Result<()> {
+    pub(crate) async fn resubmit(&mut self, kind: &str, name: &str) -> anyhow::Result<()> {
         self.last_settled = None;
         let objects = self.submitted(kind, name)?;
         self.wait_deleted(&objects).await?;
@@ -176,7 +176,7 @@ impl World {
 
     /// The objects submitted as a workload of this kind and name; `workload`, `gang` and `pod`
     /// match any kind.
-    pub fn submitted(&self, kind: &str, name: &str) -> anyhow::Result<Vec<Value>> {
+    pub(crate) fn submitted(&self, kind: &str, name: &str) -> anyhow::Result<Vec<Value>> {
         let is_meant = |object: &&Value| {
             let found = object["kind"].as_str().unwrap_or_default();
             match kind {
@@ -195,18 +195,18 @@ impl World {
     }
 
     /// All submitted objects.
-    pub fn all_submitted(&self) -> impl Iterator<Item = &Value> {
+    pub(crate) fn all_submitted(&self) -> impl Iterator<Item = &Value> {
         self.submitted.values().flatten()
     }
 
     /// Names of submitted workloads and of periodic submissions.
-    pub fn submitted_names(&self) -> Vec<String> {
+    pub(crate) fn submitted_names(&self) -> Vec<String> {
         let work = self.submitted.iter().filter(|(_, objects)| objects.iter().any(is_workload));
         work.map(|(name, _)| name).chain(self.streams.keys()).cloned().collect()
     }
 
     /// Kinds of the objects submitted under a name.
-    pub fn submitted_kinds(&self, name: &str) -> Vec<String> {
+    pub(crate) fn submitted_kinds(&self, name: &str) -> Vec<String> {
         let objects = self.submitted.get(name).into_iter().flatten();
         let work = objects.filter(|object| is_workload(object));
         let mut kinds: Vec<String> =
@@ -218,7 +218,7 @@ impl World {
 
     /// Deletes submitted objects, the last first; missing ones are skipped. Returns how many
     /// existed.
-    pub async fn delete_all(&mut self, objects: &[Value]) -> anyhow::Result<usize> {
+    pub(crate) async fn delete_all(&mut self, objects: &[Value]) -> anyhow::Result<usize> {
         self.last_settled = None;
         let mut there = 0;
         for object in objects.iter().rev() {
@@ -235,14 +235,18 @@ impl World {
     }
 
     /// Patches one object by JSON merge. A patch that changes nothing is an error in the step.
-    pub async fn patch_requiring_change(&mut self, at: &str, patch: &Value) -> anyhow::Result<()> {
+    pub(crate) async fn patch_requiring_change(
+        &mut self,
+        at: &str,
+        patch: &Value,
+    ) -> anyhow::Result<()> {
         let changed = self.patch(at, patch).await?;
         anyhow::ensure!(changed, "{at}: the patch changes nothing");
         Ok(())
     }
 
     /// Patches one object by JSON merge. Returns whether that changed it.
-    pub async fn patch(&mut self, at: &str, patch: &Value) -> anyhow::Result<bool> {
+    pub(crate) async fn patch(&mut self, at: &str, patch: &Value) -> anyhow::Result<bool> {
         self.last_settled = None;
         let mut patch = patch.clone();
         self.time_scale.scale_object(&mut patch);
@@ -256,7 +260,7 @@ impl World {
     }
 
     /// Deletes the object at an API path.
-    pub async fn delete(&mut self, path: &str) -> anyhow::Result<()> {
+    pub(crate) async fn delete(&mut self, path: &str) -> anyhow::Result<()> {
         self.last_settled = None;
         self.record_deletion(path);
         let deleted = self.api.delete(path).await;

@@ -4,7 +4,7 @@
 
 use std::time::Duration;
 
-use schedlab_api::{Value, json};
+use schedlab_api::{Value, annotations, json};
 use schedlab_scheduler::Config;
 
 /// How late a busy machine may be: assertions that must hold for a time are watched that much
@@ -19,11 +19,11 @@ const PERIOD_MIN: Duration = Duration::from_millis(500);
 
 /// Keys in objects whose values are durations such as `90s`.
 const DURATION_KEYS: [&str; 7] = [
-    "schedlab.dev/run-time",
-    "schedlab.dev/startup",
-    "schedlab.dev/termination",
-    "kai.scheduler/preemption-delay",
-    "kai.scheduler/staleness-grace-period",
+    annotations::RUN_TIME,
+    annotations::STARTUP,
+    annotations::TERMINATION,
+    annotations::PREEMPTION_DELAY,
+    annotations::STALENESS_GRACE_PERIOD,
     "preemptionDelay",
     "stalenessGracePeriod",
 ];
@@ -37,7 +37,7 @@ const SECONDS_KEYS: [&str; 3] =
 
 /// How durations of a feature map to the cluster's time.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct TimeScale {
+pub(crate) struct TimeScale {
     /// Factor for every duration.
     factor: f64,
     /// In real time: minimum wait for an `eventually` assertion. Waiting ends as soon as the
@@ -55,34 +55,34 @@ impl Default for TimeScale {
 impl TimeScale {
     /// Real time with durations multiplied by a factor and a minimum wait for `eventually`
     /// assertions.
-    pub fn real(factor: f64, min_wait: Duration) -> Self {
+    pub(crate) fn real(factor: f64, min_wait: Duration) -> Self {
         Self { factor, min_wait: Some(min_wait) }
     }
 
     /// A duration of the feature, scaled.
-    pub fn scaled(self, time: Duration) -> Duration {
+    pub(crate) fn scaled(self, time: Duration) -> Duration {
         if self.is_identity() { time } else { time.mul_f64(self.factor) }
     }
 
     /// The scheduling period for a period of the feature.
-    pub fn period(self, period: Duration) -> Duration {
+    pub(crate) fn period(self, period: Duration) -> Duration {
         self.scaled(period).max(period.min(PERIOD_MIN))
     }
 
     /// How long an `eventually` assertion waits, for a time of the feature.
-    pub fn wait_limit(self, time: Duration) -> Duration {
+    pub(crate) fn wait_limit(self, time: Duration) -> Duration {
         self.min_wait.map_or(time, |least| self.scaled(time).max(least))
     }
 
     /// How long an assertion that must hold, or must never hold, is watched, for a time of the
     /// feature. A condition may end before the watching does, because it also began earlier.
-    pub fn watch_duration(self, time: Duration) -> Duration {
+    pub(crate) fn watch_duration(self, time: Duration) -> Duration {
         let whole = self.scaled(time);
         if self.is_real() { whole.saturating_sub(LATENESS_MAX).max(whole / 2) } else { whole }
     }
 
     /// Scales the scheduler's own durations.
-    pub fn scale_config(self, mut config: Config) -> Config {
+    pub(crate) fn scale_config(self, mut config: Config) -> Config {
         if self.is_real() {
             config.writes_at_once = WRITES_AT_ONCE;
         }
@@ -108,7 +108,7 @@ impl TimeScale {
     }
 
     /// Scales the durations in an object.
-    pub fn scale_object(self, object: &mut Value) {
+    pub(crate) fn scale_object(self, object: &mut Value) {
         if !self.is_identity() {
             self.scale_value(object);
         }

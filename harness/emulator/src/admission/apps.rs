@@ -5,7 +5,7 @@ mod rollout;
 use super::Admission;
 use super::checks::check_timing_annotations;
 use crate::admission::batch;
-use crate::admission::core::pod::check_spec;
+use crate::admission::core::pod::{check_spec, check_template_metadata};
 use crate::admission::core::volume;
 use crate::api_types::error::FieldErrors;
 use crate::api_types::kinds::Kind;
@@ -138,6 +138,7 @@ fn check_replication_controller(new: &Value, errors: &mut FieldErrors) {
         errors.invalid("spec.template.metadata.labels", labels, SELECTOR_MISMATCH);
     }
     if template.is_object() {
+        check_template_metadata(template, "spec.template", errors);
         check_spec(&template["spec"], "spec.template.spec", errors);
     } else {
         errors.required("spec.template", "");
@@ -170,6 +171,7 @@ fn check_template(kind: &Kind, old: Option<&Value>, new: &Value, errors: &mut Fi
     let old = old.map(|old| &old["spec"]["template"]);
     let template = &new["spec"]["template"];
     check_timing_annotations(old, template, "spec.template.metadata.annotations", errors);
+    check_template_metadata(template, "spec.template", errors);
     let field = "spec.template.spec";
     if !template.is_object() {
         errors.required("spec.template.spec.containers", "");

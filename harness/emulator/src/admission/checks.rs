@@ -8,11 +8,6 @@ use schedlab_api::Value;
 use schedlab_api::object;
 use schedlab_api::quantity::{self, Milli};
 
-/// The key of the taint of a node that is not ready.
-pub const NOT_READY: &str = "node.kubernetes.io/not-ready";
-/// The key of the taint of a node whose heartbeats are missing.
-pub(crate) const UNREACHABLE: &str = "node.kubernetes.io/unreachable";
-
 /// The effects of taints.
 pub(crate) const EFFECTS: [&str; 3] = ["NoSchedule", "PreferNoSchedule", "NoExecute"];
 

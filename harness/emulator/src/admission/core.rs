@@ -66,6 +66,7 @@ pub(super) fn check(kind: &Kind, old: Option<&Value>, new: &Value, errors: &mut 
     match (&*kind.resource.group, &*kind.kind) {
         ("", "ConfigMap" | "Secret") => config_map_and_secret::check(kind, old, new, errors),
         ("", "PodTemplate") => {
+            pod::check_template_metadata(&new["template"], "template", errors);
             pod::check_spec(&new["template"]["spec"], "template.spec", errors);
         }
         ("rbac.authorization.k8s.io", _) => super::rbac::check(kind, new, errors),

@@ -19,7 +19,9 @@ pub(super) fn fill_status(kind: &Kind, object: &mut Value) {
         ("apps", "Deployment")
         | ("batch", "Job" | "CronJob")
         | ("", "ResourceQuota")
-        | ("resource.k8s.io", "ResourceClaim") => json!({}),
+        | ("resource.k8s.io", "ResourceClaim")
+        | ("admissionregistration.k8s.io", "ValidatingAdmissionPolicy") => json!({}),
+        ("networking.k8s.io", "Ingress") => json!({"loadBalancer": {}}),
         ("apps", "ReplicaSet") | ("", "ReplicationController") => json!({"replicas": 0}),
         ("apps", "StatefulSet") => json!({"availableReplicas": 0, "replicas": 0}),
         ("apps", "DaemonSet") => json!({
@@ -89,11 +91,42 @@ pub(super) fn fill(kind: &Kind, object: &mut Value) {
         _ if webhook_configuration::is_configuration(kind) => {
             webhook_configuration::fill(kind, object);
         }
+        ("admissionregistration.k8s.io", "ValidatingAdmissionPolicy") => {
+            fill_text(object, &["spec", "failurePolicy"], "Fail");
+            fill_match_resources(&mut object["spec"]["matchConstraints"]);
+        }
+        ("admissionregistration.k8s.io", "ValidatingAdmissionPolicyBinding") => {
+            fill_match_resources(&mut object["spec"]["matchResources"]);
+        }
+        ("storage.k8s.io", "CSIDriver") => fill_driver(&mut object["spec"]),
         ("storage.k8s.io", "StorageClass") => {
             set_default(object, &["reclaimPolicy"], "Delete");
             set_default(object, &["volumeBindingMode"], "Immediate");
         }
         _ => {}
+    }
+}
+
+/// The resources to which an admission policy applies.
+fn fill_match_resources(resources: &mut Value) {
+    if !resources.is_object() {
+        return;
+    }
+    fill_text(resources, &["matchPolicy"], "Equivalent");
+    set_default(resources, &["namespaceSelector"], json!({}));
+    set_default(resources, &["objectSelector"], json!({}));
+    for field in ["resourceRules", "excludeResourceRules"] {
+        items_mut(resources, field).for_each(|rule| fill_text(rule, &["scope"], "*"));
+    }
+}
+
+/// The capabilities of a storage driver.
+fn fill_driver(spec: &mut Value) {
+    set_default(spec, &["attachRequired"], true);
+    set_default(spec, &["fsGroupPolicy"], "ReadWriteOnceWithFSType");
+    set_default(spec, &["volumeLifecycleModes"], json!(["Persistent"]));
+    for field in ["podInfoOnMount", "requiresRepublish", "seLinuxMount", "storageCapacity"] {
+        set_default(spec, &[field], false);
     }
 }
 

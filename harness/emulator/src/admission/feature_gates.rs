@@ -38,6 +38,9 @@ const POD_STATUS: &[Feature] = &[
 const STATEFUL_SET_SPEC: &[Feature] =
     &[Feature("MaxUnavailableStatefulSet", &["updateStrategy.rollingUpdate.maxUnavailable"])];
 
+const LEASE_SPEC: &[Feature] =
+    &[Feature("CoordinatedLeaderElection", &["strategy", "preferredHolder"])];
+
 const CLASS_SPEC: &[Feature] = &[Feature("DRAExtendedResource", &["extendedResourceName"])];
 
 const SLICE_SPEC: &[Feature] = &[
@@ -118,6 +121,7 @@ fn gated_parts(group: &str, kind: &str) -> &'static [Part] {
             &[(&["spec", "template", "spec"], POD_SPEC), (&["spec"], STATEFUL_SET_SPEC)]
         }
         ("batch", "CronJob") => &[(&["spec", "jobTemplate", "spec", "template", "spec"], POD_SPEC)],
+        ("coordination.k8s.io", "Lease") => &[(&["spec"], LEASE_SPEC)],
         ("resource.k8s.io", "DeviceClass") => &[(&["spec"], CLASS_SPEC)],
         ("resource.k8s.io", "ResourceSlice") => &[(&["spec"], SLICE_SPEC)],
         ("resource.k8s.io", "ResourceClaim") => {

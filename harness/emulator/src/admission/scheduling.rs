@@ -101,7 +101,7 @@ pub(super) fn check_single_default(
     }
 }
 
-pub(super) fn check_class(old: Option<&Value>, new: &Value, errors: &mut FieldErrors) {
+pub(super) fn check_priority_class(old: Option<&Value>, new: &Value, errors: &mut FieldErrors) {
     let name = object::name(new);
     let value = number(new, &["value"]).unwrap_or(0);
     let system = SYSTEM_CLASSES.iter().find(|(known, _)| *known == name);

@@ -1,11 +1,12 @@
 //! Matching of admission webhooks: which configured webhooks apply to a request, the
 //! `AdmissionReview` they get, and the meaning of their response. It does no IO; `client`
-//! makes the calls.
+//! makes the calls. `policies` matches and evaluates validating admission policies.
 
 pub(crate) mod client;
 
 mod conditions;
 mod matching;
+mod policies;
 mod review;
 
 use std::sync::{Arc, LazyLock};
@@ -47,9 +48,9 @@ pub(crate) struct AdmissionAttributes<'r> {
     pub(crate) dry_run: bool,
 }
 
-/// Whether any webhook is configured.
+/// Whether any webhook is configured, or a validating admission policy is bound.
 pub(crate) fn has_webhooks(store: &Store) -> bool {
-    store.count(&MUTATING) + store.count(&VALIDATING) > 0
+    store.count(&MUTATING) + store.count(&VALIDATING) > 0 || policies::has_policies(store)
 }
 
 /// All mutating (or all validating) webhooks, in the order in which they are called.

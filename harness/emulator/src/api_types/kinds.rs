@@ -48,6 +48,9 @@ pub struct Kind {
     pub storage: Arc<str>,
     /// Where the kind is defined.
     pub origin: Origin,
+    /// The revision of the definition of a custom kind. Objects up to this revision may have been
+    /// written under another schema.
+    pub schema_revision: u64,
 }
 
 /// When `metadata.generation` increases.

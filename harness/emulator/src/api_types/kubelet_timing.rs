@@ -1,67 +1,63 @@
-//! Annotations that control how long the emulated kubelet takes to start, run and stop a pod.
+//! Annotations that control the emulated kubelet: how long it takes to start, run and stop a pod, and
+//! which GPUs of its node are unhealthy.
 
 use std::time::Duration;
 
-use schedlab_api::{Value, object::annotation};
+use schedlab_api::{
+    Value, annotations,
+    duration::{GoDuration, long_duration},
+    object::annotation,
+};
 
-/// Time from binding to running.
-pub(crate) const STARTUP: &str = "schedlab.dev/startup";
-/// Time from running to exit.
-pub(crate) const RUN_TIME: &str = "schedlab.dev/run-time";
-/// Exit code of the containers.
-pub(crate) const EXIT_CODE: &str = "schedlab.dev/exit-code";
-/// Time from the stop request to the end.
-pub(crate) const TERMINATION: &str = "schedlab.dev/termination";
-
-/// Annotation of a node that is down: its kubelet does nothing and sends no heartbeats.
-pub const NODE_DOWN: &str = "schedlab.dev/down";
+/// The indexes of the unhealthy GPUs of a node.
+pub(crate) fn unhealthy_gpus(node: &Value) -> impl Iterator<Item = u64> + '_ {
+    let text = annotation(node, annotations::UNHEALTHY_GPUS).unwrap_or_default();
+    text.split(',').filter_map(|index| index.trim().parse().ok())
+}
 
 /// The invalid annotations of a pod or node, with the violated rules.
 pub(crate) fn invalid_annotations(object: &Value) -> Vec<(&'static str, &'static str)> {
     let broken = |key| Some((key, violated_rule(key, annotation(object, key)?)?));
-    [STARTUP, RUN_TIME, TERMINATION, EXIT_CODE, NODE_DOWN].into_iter().filter_map(broken).collect()
+    [
+        annotations::STARTUP,
+        annotations::RUN_TIME,
+        annotations::TERMINATION,
+        annotations::EXIT_CODE,
+        annotations::NODE_DOWN,
+        annotations::UNHEALTHY_GPUS,
+    ]
+    .into_iter()
+    .filter_map(broken)
+    .collect()
 }
 
 /// The rule that the value of the annotation `key` violates, if it does.
 pub(crate) fn violated_rule(key: &str, text: &str) -> Option<&'static str> {
     let (reads, rule) = match key {
-        STARTUP | RUN_TIME | TERMINATION => {
+        annotations::STARTUP | annotations::RUN_TIME | annotations::TERMINATION => {
             (parse_duration(text).is_some(), "must be a duration such as 90s or 1h30m")
         }
-        EXIT_CODE => (text.parse::<i32>().is_ok(), "must be a whole number"),
-        NODE_DOWN => (["true", "false"].contains(&text), "must be true or false"),
+        annotations::EXIT_CODE => (text.parse::<i32>().is_ok(), "must be a whole number"),
+        annotations::NODE_DOWN => (["true", "false"].contains(&text), "must be true or false"),
+        annotations::UNHEALTHY_GPUS => {
+            let is_index = |index: &str| index.trim().parse::<u64>().is_ok();
+            let reads = text.is_empty() || text.split(',').all(is_index);
+            (reads, "must be indexes of GPUs, such as 0,3")
+        }
         _ => return None,
     };
     (!reads).then_some(rule)
 }
 
-/// Parses a duration such as `90s`, `1h30m`, `1.5h` or `250ms`; a plain number is in seconds, and
-/// `d` is a day.
-pub fn parse_duration(text: &str) -> Option<Duration> {
-    if let Ok(secs) = text.parse::<u64>() {
-        return Some(Duration::from_secs(secs));
+/// Parses a duration such as `90s`, `1h30m`, `1.5h`, `250ms` or `1d`; a plain number is in seconds.
+pub(crate) fn parse_duration(text: &str) -> Option<Duration> {
+    if let Ok(seconds) = text.parse() {
+        return Some(Duration::from_secs(seconds));
     }
-    let mut rest = text;
-    let mut total = Duration::ZERO;
-    while !rest.is_empty() {
-        let (number, tail) = rest.split_at(rest.find(|c: char| c != '.' && !c.is_ascii_digit())?);
-        let end = tail.find(|c: char| c == '.' || c.is_ascii_digit()).unwrap_or(tail.len());
-        let (unit, tail) = tail.split_at(end);
-        let unit_nanos: i128 = match unit {
-            "ns" => 1,
-            "us" | "µs" => 1_000,
-            "ms" => 1_000_000,
-            "s" => 1_000_000_000,
-            "m" => 60_000_000_000,
-            "h" => 3_600_000_000_000,
-            "d" => 86_400_000_000_000,
-            _ => return None,
-        };
-        let nanos = schedlab_api::quantity::parse(number).ok()?.checked_mul(unit_nanos)? / 1000;
-        total = total.checked_add(Duration::from_nanos(u64::try_from(nanos).ok()?))?;
-        rest = tail;
+    match long_duration(text)? {
+        GoDuration::Positive(time) => Some(time),
+        GoDuration::Negative => None,
     }
-    (!text.is_empty()).then_some(total)
 }
 
 #[cfg(test)]
@@ -77,6 +73,7 @@ mod tests {
             ("1h30m", 5_400_000),
             ("250ms", 250),
             ("1.5h", 5_400_000),
+            ("0.0001h", 360),
             ("7", 7_000),
             ("1d", 86_400_000),
         ] {

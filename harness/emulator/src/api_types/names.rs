@@ -3,11 +3,13 @@
 
 /// RFC 1123 label, for instance a namespace or container name.
 pub(crate) fn dns_label_violation(name: &str) -> Option<String> {
-    let fine = name.len() <= 63 && is_dns_label(name);
     if name.len() > 63 {
         return Some("must be no more than 63 characters".to_owned());
     }
-    (!fine).then(|| {
+    if name.contains('.') && dns_subdomain_violation(name).is_none() {
+        return Some("must not contain dots".to_owned());
+    }
+    (!is_dns_label(name)).then(|| {
         "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', \
          and must start and end with an alphanumeric character (e.g. 'my-name',  or '123-abc', \
          regex used for validation is '[a-z0-9]([-a-z0-9]*[a-z0-9])?')"
@@ -80,6 +82,15 @@ pub(crate) fn port_name_violations(name: &str) -> Vec<&'static str> {
 /// Key of a config map or a secret.
 pub(crate) fn config_key_violation(key: &str) -> Option<&'static str> {
     let letter = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
+    if key.len() > 253 {
+        return Some("must be no more than 253 characters");
+    }
+    match key {
+        "." => return Some("must not be '.'"),
+        ".." => return Some("must not be '..'"),
+        _ if key.starts_with("..") => return Some("must not start with '..'"),
+        _ => {}
+    }
     (key.is_empty() || !key.chars().all(letter)).then_some(
         "a valid config key must consist of alphanumeric characters, '-', '_' or '.' (e.g. \
          'key.name',  or 'KEY_NAME',  or 'key-name', regex used for validation is \
@@ -184,6 +195,10 @@ mod tests {
         assert_eq!(qualified_name_violations("/b"), ["prefix part must be non-empty"]);
         assert_eq!(qualified_name_violations("").len(), 2);
         assert_eq!(label_value_violation(""), None);
+        assert_eq!(config_key_violation(".a"), None);
+        for key in ["", ".", "..", "..a", "a/b", &"a".repeat(254)] {
+            assert!(config_key_violation(key).is_some(), "{key}");
+        }
         assert!(label_value_violation("a b").is_some());
     }
 }

@@ -1,4 +1,5 @@
-//! CRDs of third-party workload kinds: JobSet, TrainJob with its runtimes, PyTorchJob. Their
+//! CRDs of third-party workload kinds: JobSet, LeaderWorkerSet, PyTorchJob, RayCluster, RayJob, and
+//! TrainJob with its runtimes. Their
 //! schemas list the existing fields, so unknown fields are reported as by the original CRDs. Pod
 //! templates are not validated; the pods created from them are.
 
@@ -6,10 +7,13 @@ use std::sync::LazyLock;
 
 use schedlab_api::Value;
 
-const TEXTS: [&str; 4] = [
+const TEXTS: [&str; 7] = [
     include_str!("third_party_crds/clustertrainingruntimes.yaml"),
     include_str!("third_party_crds/jobsets.yaml"),
+    include_str!("third_party_crds/leaderworkersets.yaml"),
     include_str!("third_party_crds/pytorchjobs.yaml"),
+    include_str!("third_party_crds/rayclusters.yaml"),
+    include_str!("third_party_crds/rayjobs.yaml"),
     include_str!("third_party_crds/trainjobs.yaml"),
 ];
 

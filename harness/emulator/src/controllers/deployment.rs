@@ -18,7 +18,7 @@ use crate::reconcile::{
 };
 use crate::store::{Key, Object};
 use schedlab_api::{
-    Value, json,
+    Value, annotations, json,
     object::{annotation, is_deleting, label, name, remove, set, text, uid},
 };
 
@@ -30,7 +30,7 @@ const DESIRED_REPLICAS: &str = "deployment.kubernetes.io/desired-replicas";
 const MAX_REPLICAS: &str = "deployment.kubernetes.io/max-replicas";
 /// Annotations of a Deployment that are not copied to its ReplicaSets.
 const OWN_ANNOTATIONS: [&str; 5] = [
-    "kubectl.kubernetes.io/last-applied-configuration",
+    annotations::LAST_APPLIED_CONFIGURATION,
     REVISION,
     REVISION_HISTORY,
     DESIRED_REPLICAS,

@@ -15,15 +15,14 @@ use crate::reconcile::{
 };
 use crate::store::{Key, Object};
 use schedlab_api::{
-    Value, json,
-    object::{condition, is_deleting, label, list, number, set, text, uid},
+    Value, json, labels,
+    object::{condition, is_deleting, label, list, number, text, uid},
 };
 
 pub(super) const COMPONENT: &str = "jobset-controller";
 const MANAGER: &str = "jobset.sigs.k8s.io/jobset-controller";
 /// The label with the restart count of the JobSet when the job was created.
 const RESTART_ATTEMPT: &str = "jobset.sigs.k8s.io/restart-attempt";
-const REPLICATED: &str = "jobset.sigs.k8s.io/replicatedjob-name";
 
 /// The JobSet controller.
 pub(super) const CONTROLLER: Controller = Controller {
@@ -92,7 +91,7 @@ fn is_done(set: &Value) -> bool {
 /// Whether a job counts for the success policy.
 fn counts_for_success(set: &Value, job: &Value) -> bool {
     let targets = list(set, &["spec", "successPolicy", "targetReplicatedJobs"]);
-    let of = label(job, REPLICATED);
+    let of = label(job, labels::JOB_SET_REPLICATED_JOB);
     targets.is_empty() || targets.iter().any(|target| target.as_str() == of)
 }
 
@@ -167,11 +166,4 @@ fn expire(key: &Key, set: &Value, ctx: &Context) -> ReconcileResult {
 /// `spec.suspend`.
 fn is_suspended(object: &Value) -> bool {
     flag(object, &["spec", "suspend"])
-}
-
-/// The object with another `spec.suspend`.
-fn with_suspend(object: &Value, suspend: &Value) -> Value {
-    let mut object = object.clone();
-    set(&mut object, &["spec", "suspend"], suspend.clone());
-    object
 }

@@ -9,10 +9,10 @@ use crate::store::{Key, Store, Write};
 use schedlab_api::{
     Value, json,
     object::{is_deleting, name},
+    object_names,
 };
 
 const ACCOUNT: &str = "default";
-const AUTHORITY: &str = "kube-root-ca.crt";
 const DESCRIPTION: &str = "Contains a CA bundle that can be used to verify the kube-apiserver when \
     using internal endpoints such as the internal service IP or kubernetes.default.svc. No other \
     usage is guaranteed across distributions of Kubernetes clusters.";
@@ -33,7 +33,8 @@ fn keys_to_reconcile(change: &ObjectChange, _: &InformerCache) -> Vec<Key> {
         return change.before.is_none().then(|| change.key.clone()).into_iter().collect();
     }
     let is_ours =
-        [(&*SERVICE_ACCOUNTS, ACCOUNT), (&*CONFIG_MAPS, AUTHORITY)].contains(&(resource, &**name));
+        [(&*SERVICE_ACCOUNTS, ACCOUNT), (&*CONFIG_MAPS, object_names::ROOT_CA_CONFIG_MAP)]
+            .contains(&(resource, &**name));
     let home = || Key::new(NAMESPACES.clone(), "", namespace);
     (is_ours && change.after.is_none()).then(home).into_iter().collect()
 }
@@ -72,7 +73,7 @@ fn authority(namespace: &str) -> Value {
         "apiVersion": "v1",
         "kind": "ConfigMap",
         "metadata": {
-            "name": AUTHORITY,
+            "name": object_names::ROOT_CA_CONFIG_MAP,
             "namespace": namespace,
             "annotations": {"kubernetes.io/description": DESCRIPTION},
         },

@@ -5,7 +5,6 @@
 
 use jiff::Timestamp;
 
-use crate::admission::{NOT_READY, UNREACHABLE};
 use crate::kubelet::node::{is_final_renewal, keys_to_reconcile as concerns_node, lease_key};
 use crate::reconcile::fields::{Condition, after_secs, format_time, set_condition, time};
 use crate::reconcile::resources::{LEASES, NODES, PODS};
@@ -15,21 +14,21 @@ use crate::reconcile::{
 };
 use crate::store::Key;
 use schedlab_api::{
-    Value, json,
+    Value, conditions, json,
     object::{condition, is_deleting, list, name, set, text},
+    taints,
 };
 
 /// The time without renewal after which a node is unknown.
 const GRACE_SECS: i64 = 40;
 
-const UNSCHEDULABLE: &str = "node.kubernetes.io/unschedulable";
 /// The taints that this controller manages.
 const OWN_TAINTS: [(&str, &str); 5] = [
-    (NOT_READY, "NoSchedule"),
-    (UNREACHABLE, "NoSchedule"),
-    (UNSCHEDULABLE, "NoSchedule"),
-    (NOT_READY, "NoExecute"),
-    (UNREACHABLE, "NoExecute"),
+    (taints::NOT_READY, "NoSchedule"),
+    (taints::UNREACHABLE, "NoSchedule"),
+    (taints::UNSCHEDULABLE, "NoSchedule"),
+    (taints::NOT_READY, "NoExecute"),
+    (taints::UNREACHABLE, "NoExecute"),
 ];
 
 /// The node lifecycle controller.
@@ -48,7 +47,8 @@ fn keys_to_reconcile(change: &ObjectChange, cache: &InformerCache) -> Vec<Key> {
     // A pod bound to an unreachable node is not ready either.
     let bound = change.after.as_ref().map_or("", |pod| text(pod, &["spec", "nodeName"]));
     let key = Key { resource: NODES.clone(), namespace: "".into(), name: bound.into() };
-    let silent = cache.get(&key).is_some_and(|node| condition(node, "Ready") == Some("Unknown"));
+    let silent =
+        cache.get(&key).is_some_and(|node| condition(node, conditions::READY) == Some("Unknown"));
     if silent { vec![key] } else { Vec::new() }
 }
 
@@ -58,11 +58,13 @@ fn reconcile(key: &Key, ctx: &Context) -> ReconcileResult {
         return ReconcileResult::done();
     }
     let silent_at = lease_expiry(node, ctx.cache);
-    if silent_at.is_some_and(|at| at <= ctx.now) && condition(node, "Ready") != Some("Unknown") {
+    if silent_at.is_some_and(|at| at <= ctx.now)
+        && condition(node, conditions::READY) != Some("Unknown")
+    {
         return ReconcileResult::from_writes(mark_unknown(key, node, ctx));
     }
     let mut writes: Vec<ApiRequest> = sync_taints(key, node, ctx.now).into_iter().collect();
-    if condition(node, "Ready") == Some("Unknown") {
+    if condition(node, conditions::READY) == Some("Unknown") {
         writes.extend(mark_pods_not_ready(node, ctx));
     }
     ReconcileResult::from_writes(writes).requeue_by(silent_at.filter(|at| *at > ctx.now))
@@ -77,7 +79,7 @@ fn lease_expiry(node: &Value, cache: &InformerCache) -> Option<Timestamp> {
 /// Sets the conditions of an unreachable node to unknown.
 fn mark_unknown(key: &Key, node: &Value, ctx: &Context) -> Vec<ApiRequest> {
     let mut unknown = node.clone();
-    for kind in ["MemoryPressure", "DiskPressure", "PIDPressure", "Ready"] {
+    for kind in ["MemoryPressure", "DiskPressure", "PIDPressure", conditions::READY] {
         let condition = Condition {
             kind,
             status: "Unknown",
@@ -100,17 +102,18 @@ fn mark_unknown(key: &Key, node: &Value, ctx: &Context) -> Vec<ApiRequest> {
 
 /// Updates the taints of a node by its conditions, if they differ.
 fn sync_taints(key: &Key, node: &Value, now: Timestamp) -> Option<ApiRequest> {
-    let health = match condition(node, "Ready") {
+    let health = match condition(node, conditions::READY) {
         Some("True") => None,
-        Some("Unknown") => Some(UNREACHABLE),
-        Some(_) => Some(NOT_READY),
+        Some("Unknown") => Some(taints::UNREACHABLE),
+        Some(_) => Some(taints::NOT_READY),
         // The kubelet has not reported yet: the node keeps its initial taint.
         None => return None,
     };
     let cordoned = crate::reconcile::fields::flag(node, &["spec", "unschedulable"]);
     let before = list(node, &["spec", "taints"]);
-    let is_due =
-        |(taint, _): &(&str, &str)| health == Some(*taint) || (cordoned && *taint == UNSCHEDULABLE);
+    let is_due = |(taint, _): &(&str, &str)| {
+        health == Some(*taint) || (cordoned && *taint == taints::UNSCHEDULABLE)
+    };
     let is = |one: &Value, (taint, effect): &(&str, &str)| {
         text(one, &["key"]) == *taint && text(one, &["effect"]) == *effect
     };
@@ -131,11 +134,14 @@ fn sync_taints(key: &Key, node: &Value, now: Timestamp) -> Option<ApiRequest> {
 
 /// Sets the pods of an unreachable node to not ready.
 fn mark_pods_not_ready(node: &Value, ctx: &Context) -> Vec<ApiRequest> {
-    let ready =
-        ctx.cache.pods_on(name(node)).filter(|(_, pod)| condition(pod, "Ready") == Some("True"));
+    let ready = ctx
+        .cache
+        .pods_on(name(node))
+        .filter(|(_, pod)| condition(pod, conditions::READY) == Some("True"));
     let writes = ready.filter_map(|(key, pod)| {
         let mut unready = Value::clone(pod);
-        let condition = Condition { kind: "Ready", status: "False", reason: "", message: "" };
+        let condition =
+            Condition { kind: conditions::READY, status: "False", reason: "", message: "" };
         set_condition(&mut unready, &condition, ctx.now);
         ApiRequest::status_update(key, pod, unready)
     });

@@ -16,7 +16,7 @@ use crate::reconcile::{
 };
 use crate::store::{Key, Object};
 use schedlab_api::{
-    Value, json,
+    Value, conditions, json,
     object::{is_deleting, set},
 };
 
@@ -62,7 +62,7 @@ fn reconcile(key: &Key, ctx: &Context) -> ReconcileResult {
     let Some(pod) = ctx.cache.get(key).filter(|pod| is_node_missing(pod, ctx.cache)) else {
         return ReconcileResult::done();
     };
-    let bound = find_condition(pod, "PodScheduled")
+    let bound = find_condition(pod, conditions::POD_SCHEDULED)
         .and_then(|condition| time(condition, &["lastTransitionTime"]))
         .or_else(|| time(pod, &["metadata", "creationTimestamp"]))
         .unwrap_or(Timestamp::MIN);
@@ -75,9 +75,9 @@ fn reconcile(key: &Key, ctx: &Context) -> ReconcileResult {
     if !is_finished(pod) {
         set(&mut lost, &["status", "phase"], json!("Failed"));
         let condition = Condition {
-            kind: "DisruptionTarget",
+            kind: conditions::DISRUPTION_TARGET,
             status: "True",
-            reason: "DeletionByPodGC",
+            reason: conditions::DELETION_BY_POD_GC,
             message: "PodGC: node no longer exists",
         };
         set_condition(&mut lost, &condition, ctx.now);

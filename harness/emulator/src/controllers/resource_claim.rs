@@ -11,7 +11,7 @@ use crate::reconcile::{
 };
 use crate::store::{Key, Object};
 use schedlab_api::{
-    Value, json,
+    Value, finalizers, json,
     object::{
         annotation, at, finalizers, is_deleting, list, name, namespace, remove, set, text, uid,
     },
@@ -20,8 +20,6 @@ use schedlab_api::{
 const COMPONENT: &str = "resource_claim";
 /// The annotation of a claim created for a pod: the name of the claim in the pod.
 const POD_CLAIM: &str = "resource.kubernetes.io/pod-claim-name";
-/// The finalizer of an allocated claim.
-const FINALIZER: &str = "resource.kubernetes.io/delete-protection";
 
 /// The resource claim controller.
 pub(super) const CONTROLLER: Controller = Controller {
@@ -179,9 +177,9 @@ fn release_claim(key: &Key, claim: &Object, ctx: &Context) -> ReconcileResult {
 
 /// Deallocates a deleted claim without consumers and removes its finalizer.
 fn finish_deletion(key: &Key, claim: &Object) -> Option<ApiRequest> {
-    finalizers(claim).find(|one| *one == FINALIZER)?;
+    finalizers(claim).find(|one| *one == finalizers::DELETE_PROTECTION)?;
     if at(claim, &["status", "allocation"]).is_none() {
-        return Some(ApiRequest::remove_finalizer(key, claim, FINALIZER));
+        return Some(ApiRequest::remove_finalizer(key, claim, finalizers::DELETE_PROTECTION));
     }
     let mut freed = Value::clone(claim);
     remove(&mut freed, &["status", "allocation"]);

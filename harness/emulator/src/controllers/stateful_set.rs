@@ -21,7 +21,7 @@ use crate::reconcile::{
 };
 use crate::store::{Key, Object};
 use schedlab_api::{
-    Value, json,
+    Value, json, labels,
     object::{is_deleting, label, name, number, set, text, uid},
 };
 
@@ -195,7 +195,7 @@ fn create(sets: &StatefulSetState, number: i64, ctx: &Context) -> Vec<ApiRequest
     };
     let mut pod = generated_pod(template, sets.set, [&format!("{}-", name(sets.set)), &pod_name]);
     let marks = [
-        ("statefulset.kubernetes.io/pod-name", &*pod_name),
+        (labels::STATEFUL_SET_POD_NAME, &*pod_name),
         ("apps.kubernetes.io/pod-index", &number.to_string()),
         (HASH, &**revision),
     ];

@@ -12,7 +12,7 @@ use crate::reconcile::{
 };
 use crate::store::Key;
 use schedlab_api::{
-    Value,
+    Value, conditions,
     object::{is_deleting, list, name, namespace, number},
     toleration::tolerates,
 };
@@ -61,9 +61,9 @@ fn reconcile(key: &Key, ctx: &Context) -> ReconcileResult {
     }
     let mut target = Value::clone(pod);
     let condition = Condition {
-        kind: "DisruptionTarget",
+        kind: conditions::DISRUPTION_TARGET,
         status: "True",
-        reason: "DeletionByTaintManager",
+        reason: conditions::DELETION_BY_TAINT_MANAGER,
         message: "Taint manager: deleting due to NoExecute taint",
     };
     set_condition(&mut target, &condition, ctx.now);

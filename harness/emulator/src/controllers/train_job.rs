@@ -17,7 +17,7 @@ use crate::reconcile::{
 };
 use crate::store::{Key, Object};
 use schedlab_api::{
-    Value, json,
+    Value, api_versions, json,
     object::{as_map, at, is_deleting, label, list, name, namespace, number, set, text, uid},
 };
 
@@ -54,10 +54,8 @@ fn reconcile(key: &Key, ctx: &Context) -> ReconcileResult {
     let Some((set_key, job_set)) = there else {
         return ReconcileResult::from_writes(create_job_set(key, job, ctx));
     };
-    let suspend = flag(job, &["spec", "suspend"]);
-    if flag(job_set, &["spec", "suspend"]) != suspend && !is_deleting(job_set) {
-        let mut changed = Value::clone(job_set);
-        set(&mut changed, &["spec", "suspend"], json!(suspend));
+    let changed = changed_job_set(job, job_set);
+    if changed != **job_set && !is_deleting(job_set) {
         return ReconcileResult::from_writes([ApiRequest::update(set_key, changed)]);
     }
     ReconcileResult::from_writes(sync_status(key, job, job_set, ctx))
@@ -101,7 +99,7 @@ fn create_job_set(key: &Key, job: &Value, ctx: &Context) -> Vec<ApiRequest> {
 fn new_job_set(job: &Value, runtime: &Value) -> Value {
     let template = at(runtime, &["spec", "template"]).unwrap_or(&Value::Null);
     let mut made = json!({
-        "apiVersion": "jobset.x-k8s.io/v1alpha2",
+        "apiVersion": api_versions::JOB_SET,
         "kind": "JobSet",
         "metadata": {
             "name": name(job),
@@ -136,6 +134,36 @@ fn new_job_set(job: &Value, runtime: &Value) -> Value {
     made
 }
 
+/// The JobSet with `suspend` and the number of nodes of its TrainJob. Unlike here, the Trainer changes
+/// the number of nodes only while both are suspended.
+fn changed_job_set(job: &Value, job_set: &Value) -> Value {
+    let mut changed = job_set.clone();
+    let suspend = flag(job, &["spec", "suspend"]);
+    if flag(job_set, &["spec", "suspend"]) != suspend {
+        set(&mut changed, &["spec", "suspend"], json!(suspend));
+    }
+    let Some(nodes) = number(job, &["spec", "trainer", "numNodes"]) else { return changed };
+    let groups = list(job_set, &["spec", "replicatedJobs"]).iter().cloned();
+    let groups = groups
+        .map(|group| if is_trainer(&group) { with_nodes(group, nodes) } else { group })
+        .collect();
+    set(&mut changed, &["spec", "replicatedJobs"], Value::Array(groups));
+    changed
+}
+
+/// Whether a replicated job is that of the trainer.
+fn is_trainer(group: &Value) -> bool {
+    let step = label(&group["template"], STEP);
+    step.map_or(text(group, &["name"]) == "node", |step| step == "trainer")
+}
+
+fn with_nodes(mut group: Value, nodes: i64) -> Value {
+    for field in ["parallelism", "completions"] {
+        set(&mut group, &["template", "spec", field], json!(nodes));
+    }
+    group
+}
+
 fn set_all(object: &mut Value, path: [&str; 2], entries: Vec<(String, Value)>) {
     for (key, value) in entries {
         set(object, &[path[0], path[1], &key], value);
@@ -143,15 +171,11 @@ fn set_all(object: &mut Value, path: [&str; 2], entries: Vec<(String, Value)>) {
 }
 
 /// Sets the nodes, image, command and resources of the trainer's replicated job.
-fn trainer_group(mut group: Value, job: &Value, nodes: i64) -> Value {
-    let step = label(&group["template"], STEP);
-    let is_trainer = step.map_or(text(&group, &["name"]) == "node", |step| step == "trainer");
-    if !is_trainer {
+fn trainer_group(group: Value, job: &Value, nodes: i64) -> Value {
+    if !is_trainer(&group) {
         return group;
     }
-    for field in ["parallelism", "completions"] {
-        set(&mut group, &["template", "spec", field], json!(nodes));
-    }
+    let mut group = with_nodes(group, nodes);
     let path = "/template/spec/template/spec/containers";
     let Some(containers) = group.pointer_mut(path).and_then(Value::as_array_mut) else {
         return group;

@@ -15,15 +15,11 @@ use crate::reconcile::{
 };
 use crate::store::{Key, Object};
 use schedlab_api::{
-    Value, json,
+    Value, annotations, json,
     object::{annotation, at, finalizers, is_deleting, list, name, namespace, set, text, uid},
     quantity::{Milli, thousandths},
 };
 
-/// The annotation for a binding that this controller or a scheduler chose.
-const BY_CONTROLLER: &str = "pv.kubernetes.io/bound-by-controller";
-/// The annotation of a claim whose binding is complete.
-const COMPLETED: &str = "pv.kubernetes.io/bind-completed";
 /// The finalizer that protects a claim in use.
 const FINALIZER: &str = "kubernetes.io/pvc-protection";
 /// The finalizer that protects a bound volume.
@@ -167,7 +163,9 @@ fn reconcile_claim(key: &Key, claim: &Object, ctx: &Context) -> ReconcileResult 
             Some(volume) if is_reserved_for(volume, key, claim) => {
                 complete_binding(key, claim, volume)
             }
-            None if annotation(claim, COMPLETED).is_some() => mark_lost(key, claim),
+            None if annotation(claim, annotations::BIND_COMPLETED).is_some() => {
+                mark_lost(key, claim)
+            }
             Some(_) | None => ReconcileResult::done(),
         };
     }
@@ -182,7 +180,7 @@ fn reconcile_claim(key: &Key, claim: &Object, ctx: &Context) -> ReconcileResult 
         return ReconcileResult::from_writes(assign_default_class(key, claim, ctx));
     };
     let mut kept = Value::clone(volume);
-    set(&mut kept, &["metadata", "annotations", BY_CONTROLLER], json!("yes"));
+    set(&mut kept, &["metadata", "annotations", annotations::BOUND_BY_CONTROLLER], json!("yes"));
     set(&mut kept, &["spec", "claimRef"], reference(claim));
     ReconcileResult::from_writes([ApiRequest::update(volume_key, kept)])
 }
@@ -264,7 +262,7 @@ fn bind(key: &Key, claim: &Object, volume_key: &Key, volume: &Object) -> Reconci
     set(&mut kept, &["spec", "claimRef"], reference(claim));
     let mut bound = Value::clone(claim);
     set(&mut bound, &["spec", "volumeName"], json!(&*volume_key.name));
-    for mark in [COMPLETED, BY_CONTROLLER] {
+    for mark in [annotations::BIND_COMPLETED, annotations::BOUND_BY_CONTROLLER] {
         set(&mut bound, &["metadata", "annotations", mark], json!("yes"));
     }
     let is_whole = !text(volume, &["spec", "claimRef", "uid"]).is_empty();
@@ -274,7 +272,7 @@ fn bind(key: &Key, claim: &Object, volume_key: &Key, volume: &Object) -> Reconci
 
 /// Sets the status of a bound claim.
 fn complete_binding(key: &Key, claim: &Object, volume: &Object) -> ReconcileResult {
-    if annotation(claim, COMPLETED).is_none() {
+    if annotation(claim, annotations::BIND_COMPLETED).is_none() {
         return bind(key, claim, &volume_key(name(volume)), volume);
     }
     let mut updated = Value::clone(claim);

@@ -13,7 +13,7 @@ use crate::reconcile::result::{EventSpec, fingerprint};
 use crate::reconcile::{ApiRequest, Context};
 use crate::store::{Key, Object, Resource};
 use schedlab_api::{
-    Map, Value, json,
+    Map, Value, conditions, json,
     object::{
         annotation, as_map, at, condition, is_deleting, list, name, namespace, number, set, text,
         uid,
@@ -187,12 +187,12 @@ pub(super) fn is_active(pod: &Value) -> bool {
 
 /// Whether a pod is ready.
 pub(super) fn is_ready(pod: &Value) -> bool {
-    condition(pod, "Ready") == Some("True")
+    condition(pod, conditions::READY) == Some("True")
 }
 
 /// When a pod becomes available: `min_ready_secs` after it became ready. `None` while not ready.
 pub(super) fn available_at(pod: &Value, min_ready_secs: i64) -> Option<Timestamp> {
-    let ready = find_condition(pod, "Ready").filter(|_| is_ready(pod))?;
+    let ready = find_condition(pod, conditions::READY).filter(|_| is_ready(pod))?;
     let since = time(ready, &["lastTransitionTime"]).unwrap_or(Timestamp::MIN);
     Some(after_secs(since, min_ready_secs.max(0)))
 }

@@ -218,8 +218,8 @@ async fn an_object_with_a_nonexistent_owner_is_collected() {
 async fn an_object_with_an_owner_of_unknown_kind_is_kept_until_the_kind_exists() {
     let cluster = TestCluster::new();
     let owned = |name: &str, more: &str| {
-        let ray = "{apiVersion: ray.io/v1, kind: RayCluster, name: rc, uid: '1'}";
-        let metadata = format!("{{name: {name}, ownerReferences: [{ray}{more}]}}");
+        let widget = "{apiVersion: example.com/v1, kind: Widget, name: w, uid: '1'}";
+        let metadata = format!("{{name: {name}, ownerReferences: [{widget}{more}]}}");
         cluster.apply(&format!("{{apiVersion: v1, kind: ConfigMap, metadata: {metadata}}}"));
     };
     owned("a", "");
@@ -231,11 +231,11 @@ async fn an_object_with_an_owner_of_unknown_kind_is_kept_until_the_kind_exists()
         "
         apiVersion: apiextensions.k8s.io/v1
         kind: CustomResourceDefinition
-        metadata: {name: rayclusters.ray.io}
+        metadata: {name: widgets.example.com}
         spec:
-          group: ray.io
+          group: example.com
           scope: Namespaced
-          names: {plural: rayclusters, kind: RayCluster}
+          names: {plural: widgets, kind: Widget}
           versions: [{name: v1, served: true, storage: true, schema: {openAPIV3Schema: {type: object}}}]
         ",
     );

@@ -418,3 +418,27 @@ async fn a_hundred_idle_virtual_days_cost_no_write() {
     assert_eq!(cluster.emulator.revision(), before);
     assert_eq!(cluster.emulator.clock().now().to_string().split('T').next(), Some("2026-04-11"));
 }
+
+#[tokio::test(start_paused = true)]
+async fn an_unhealthy_gpu_is_not_allocatable_and_its_pod_keeps_running() {
+    let cluster = TestCluster::new();
+    cluster.nodes(&["n1"]).await;
+    cluster.pod("a", "n1", 2, "");
+    cluster.secs(1).await;
+    let gpus = |field: &str| {
+        cluster.get("nodes", "n1")["status"][field]["nvidia.com/gpu"].as_str().unwrap().to_owned()
+    };
+    cluster.annotate("nodes", "n1", "schedlab.dev/unhealthy-gpus", "0,3");
+    cluster.settle().await;
+    assert_eq!([gpus("capacity"), gpus("allocatable")], ["8", "6"]);
+    cluster.pod("b", "n1", 4, "");
+    cluster.pod("c", "n1", 1, "");
+    cluster.secs(1).await;
+    assert_eq!(
+        cluster.pods(),
+        "a Running n1 0,1\nb Running n1 2,4,5,6\nc Failed OutOfnvidia.com/gpu n1"
+    );
+    cluster.annotate("nodes", "n1", "schedlab.dev/unhealthy-gpus", "");
+    cluster.settle().await;
+    assert_eq!(gpus("allocatable"), "8");
+}

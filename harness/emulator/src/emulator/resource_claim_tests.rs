@@ -146,3 +146,27 @@ async fn gpus_for_claims_are_published_by_a_driver() {
 fn name_of(entry: &schedlab_api::Value) -> &str {
     text(entry, &["name"])
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_driver_withdraws_unhealthy_gpus_and_publishes_them_again() {
+    let cluster = TestCluster::new();
+    cluster.apply(
+        "
+        apiVersion: v1
+        kind: Node
+        metadata: {name: n1, annotations: {schedlab.dev/published-gpus: '3'}}
+        status: {capacity: {cpu: '64', memory: 512Gi, pods: '110'}}
+        ",
+    );
+    cluster.settle().await;
+    for (unhealthy, published, generation) in
+        [("0,2", &["gpu-1"][..], 2), ("", &["gpu-0", "gpu-1", "gpu-2"], 3)]
+    {
+        cluster.annotate("nodes", "n1", "schedlab.dev/unhealthy-gpus", unhealthy);
+        cluster.settle().await;
+        let slice = cluster.all("resourceslices").remove(0);
+        let devices = list(&slice, &["spec", "devices"]).iter().map(name_of);
+        assert_eq!(devices.collect::<Vec<_>>(), published);
+        assert_eq!(slice["spec"]["pool"]["generation"], generation);
+    }
+}

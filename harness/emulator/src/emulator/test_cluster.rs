@@ -11,8 +11,9 @@ use crate::store::{
     Write, WriteOutcome,
 };
 use schedlab_api::{
-    Value,
+    Value, annotations,
     object::{annotation, condition, is_deleting, list, name, namespace, number, set, text},
+    object_names,
 };
 
 /// A cluster that starts at the beginning of 2026 in the virtual time of the test's runtime.
@@ -190,7 +191,7 @@ impl TestCluster {
                 (false, _, waiting) => waiting.to_owned(),
             };
             let node = text(pod, &["spec", "nodeName"]);
-            let gpus = annotation(pod, "schedlab.dev/gpu-devices").unwrap_or_default();
+            let gpus = annotation(pod, annotations::GPU_DEVICES).unwrap_or_default();
             format!("{} {state} {node} {gpus}", name(pod)).trim_end().to_owned()
         };
         self.all("pods").iter().map(line).collect::<Vec<_>>().join("\n")
@@ -200,7 +201,7 @@ impl TestCluster {
     pub(crate) fn names(&self, plural: &str) -> Vec<String> {
         let all = self.all(plural);
         let names = all.iter().map(|object| name(object).to_owned());
-        names.filter(|name| name != "kube-root-ca.crt").collect()
+        names.filter(|name| name != object_names::ROOT_CA_CONFIG_MAP).collect()
     }
 
     /// The reasons of the events about an object.

@@ -3,8 +3,7 @@
 use super::node_padding;
 use super::pool::{GpusBy, ObjectSize, Pool};
 use super::taint::TaintText;
-use crate::kubelet::device_driver::PUBLISHED;
-use schedlab_api::{Map, Value, json};
+use schedlab_api::{Map, Value, annotations, json, labels, resources};
 
 /// The node with a name. `index` is its index in the fleet, which determines its topology domains.
 pub(super) fn object(pool: &Pool, name: &str, index: usize) -> Value {
@@ -20,7 +19,7 @@ pub(super) fn object(pool: &Pool, name: &str, index: usize) -> Value {
         node["metadata"]["annotations"] = json!(pool.annotations);
     }
     if pool.gpus_by == GpusBy::Claim {
-        node["metadata"]["annotations"][PUBLISHED] = json!(pool.gpus.to_string());
+        node["metadata"]["annotations"][annotations::PUBLISHED_GPUS] = json!(pool.gpus.to_string());
     }
     if !pool.taints.is_empty() {
         node["spec"]["taints"] = pool.taints.iter().map(taint).collect();
@@ -37,7 +36,7 @@ fn capacity(pool: &Pool) -> Map {
     let mut all: Map =
         amounts.map(|(resource, amount)| ((*resource).to_owned(), json!(amount))).collect();
     if pool.gpus > 0 && pool.gpus_by == GpusBy::Plugin {
-        all.insert("nvidia.com/gpu", json!(pool.gpus.to_string()));
+        all.insert(resources::GPU, json!(pool.gpus.to_string()));
     }
     all
 }
@@ -48,12 +47,12 @@ fn labels(pool: &Pool, name: &str, index: usize) -> Map {
     let mut put = |key: &str, value: String| all.insert(key.to_owned(), value.into());
     put("kubernetes.io/arch", "amd64".to_owned());
     put("kubernetes.io/os", "linux".to_owned());
-    put("kubernetes.io/hostname", name.to_owned());
+    put(labels::HOSTNAME, name.to_owned());
     if pool.gpus > 0 {
-        put("nvidia.com/gpu.count", pool.gpus.to_string());
-        put("nvidia.com/gpu.product", pool.gpu_product.clone());
-        put("nvidia.com/gpu.memory", pool.gpu_memory_mib.to_string());
-        put("nvidia.com/gpu.present", "true".to_owned());
+        put(labels::GPU_COUNT, pool.gpus.to_string());
+        put(labels::GPU_PRODUCT, pool.gpu_product.clone());
+        put(labels::GPU_MEMORY, pool.gpu_memory_mib.to_string());
+        put(labels::GPU_PRESENT, "true".to_owned());
     }
     for (label, nodes) in &pool.topology {
         let kind = label.rsplit('/').next().unwrap_or(label);

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use schedlab_api::quantity::Milli;
+use schedlab_api::{annotations, quantity::Milli};
 use serde::Deserialize;
 use serde_saphyr::{Location, Spanned};
 
@@ -10,7 +10,6 @@ use super::FleetError;
 use super::labels;
 use super::spanned_value::{FleetFile, Scalar, UsedNames, parse_yaml};
 use super::taint::TaintText;
-use crate::api_types::kubelet_timing::{EXIT_CODE, RUN_TIME, STARTUP, TERMINATION};
 use crate::api_types::names;
 
 /// The maximum number of nodes in a pool.
@@ -249,9 +248,9 @@ fn annotations(file: FleetFile, text: &PoolText) -> Result<BTreeMap<String, Stri
         all.insert(key.clone(), value.value.clone());
     }
     let timings = [
-        (STARTUP, "kubelet.startup", &text.kubelet.startup),
-        (RUN_TIME, "kubelet.runTime", &text.kubelet.run_time),
-        (TERMINATION, "kubelet.termination", &text.kubelet.termination),
+        (annotations::STARTUP, "kubelet.startup", &text.kubelet.startup),
+        (annotations::RUN_TIME, "kubelet.runTime", &text.kubelet.run_time),
+        (annotations::TERMINATION, "kubelet.termination", &text.kubelet.termination),
     ];
     for (key, field, scalar) in timings {
         if let Some(scalar) = scalar {
@@ -260,7 +259,7 @@ fn annotations(file: FleetFile, text: &PoolText) -> Result<BTreeMap<String, Stri
     }
     if let Some(code) = &text.kubelet.exit_code {
         let code = file.parse_whole("kubelet.exitCode", code, [0, EXIT_CODE_MAX])?;
-        all.insert(EXIT_CODE.to_owned(), code.to_string());
+        all.insert(annotations::EXIT_CODE.to_owned(), code.to_string());
     }
     Ok(all)
 }

@@ -7,9 +7,10 @@ use ::http::header::CONTENT_TYPE;
 
 use super::protobuf;
 use crate::api_types::error::{ApiError, go_json};
+use crate::api_types::kinds::typed;
 use crate::store::{DuplicateFields, PatchBody};
 use duplicates::DuplicateField;
-use schedlab_api::{Value, object::go_type};
+use schedlab_api::{Map, Value, object::go_type};
 
 /// The maximum size of a request body, as in kube-apiserver.
 pub(super) const BODY_BYTES_MAX: usize = 3 * 1024 * 1024;
@@ -20,9 +21,10 @@ const MERGE_PATCH: &str = "application/merge-patch+json";
 const STRATEGIC_PATCH: &str = "application/strategic-merge-patch+json";
 const APPLY_PATCH: &str = "application/apply-patch+yaml";
 
-fn content_type(headers: &HeaderMap) -> &str {
+/// The media type of a body, in lower case.
+fn content_type(headers: &HeaderMap) -> String {
     let value = headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
-    value.split(';').next().unwrap_or_default().trim()
+    value.split(';').next().unwrap_or_default().trim().to_ascii_lowercase()
 }
 
 /// A decoded body and its duplicate fields.
@@ -39,7 +41,15 @@ pub(super) fn decode_object(
     body: &[u8],
     kind: &str,
 ) -> Result<WithDuplicates<Value>, ApiError> {
-    let object = match content_type(headers) {
+    decode_any(headers, body)?.map_err(|why| unrecognized_object(body, kind, &why))
+}
+
+/// Decodes an object. The inner error is that of the body.
+fn decode_any(
+    headers: &HeaderMap,
+    body: &[u8],
+) -> Result<Result<WithDuplicates<Value>, String>, ApiError> {
+    let object = match content_type(headers).as_str() {
         "" | "application/json" => json(body).map_err(|why| format!("json parse error: {why}")),
         "application/yaml" => json_or_yaml(body),
         PROTOBUF => protobuf::object(body)
@@ -53,13 +63,22 @@ pub(super) fn decode_object(
             ]));
         }
     };
-    let object = object.and_then(|(object, duplicates)| match go_type(&object) {
-        "object" | "null" => Ok((object, duplicates)),
-        found => Err(format!("json parse error: {}", go_json::not_an_object(found))),
+    let object = object.and_then(|(object, duplicates)| {
+        let why = match go_type(&object) {
+            "object" => go_json::type_meta_error(&object),
+            "null" => None,
+            found => Some(go_json::not_an_object(found)),
+        };
+        why.map_or(Ok((object, duplicates)), |why| Err(format!("json parse error: {why}")))
     });
-    object.map_err(|why| {
-        unrecognized_object(body, kind, &format!("couldn't get version/kind; {why}"))
-    })
+    let object = object.map_err(|why| format!("couldn't get version/kind; {why}"));
+    Ok(object.and_then(|(object, duplicates)| {
+        let version = object["apiVersion"].as_str().unwrap_or_default();
+        if version.matches('/').count() > 1 {
+            return Err(format!("unexpected GroupVersion string: {version}"));
+        }
+        Ok((object, duplicates))
+    }))
 }
 
 /// The 400 error for a body without a recognizable kind.
@@ -77,13 +96,35 @@ pub(super) fn unrecognized_object(body: &[u8], kind: &str, why: &str) -> ApiErro
     ))
 }
 
-/// Decodes an object; `None` for an empty body.
-pub(super) fn optional_object(
-    headers: &HeaderMap,
-    body: &[u8],
-    kind: &str,
-) -> Result<Option<Value>, ApiError> {
-    if body.is_empty() { Ok(None) } else { object(headers, body, kind).map(Some) }
+/// Decodes a `DeleteOptions` body; `None` for an empty body.
+pub(super) fn delete_options(headers: &HeaderMap, body: &[u8]) -> Result<Option<Value>, ApiError> {
+    if body.is_empty() {
+        return Ok(None);
+    }
+    let (mut options, _) = decode_any(headers, body)?.map_err(ApiError::bad_request)?;
+    if options.is_null() {
+        options = Value::Object(Map::new());
+    }
+    check_options_kind(&options)?;
+    typed::decode_delete_options(&mut options).map_err(ApiError::bad_request)?;
+    Ok(Some(options))
+}
+
+/// Refuses options of another kind. The body of a deletion need not name its kind.
+fn check_options_kind(options: &Value) -> Result<(), ApiError> {
+    let text = |field: &str| options[field].as_str().filter(|text| !text.is_empty());
+    let version = text("apiVersion").unwrap_or("v1");
+    let why = match text("kind") {
+        None | Some("DeleteOptions") => return Ok(()),
+        Some("Status") => {
+            "converting (v1.Status) to (v1.DeleteOptions): unknown conversion".to_owned()
+        }
+        Some(other) => format!(
+            "no kind {other:?} is registered for version {version:?} in scheme \
+             \"pkg/runtime/scheme.go:111\""
+        ),
+    };
+    Err(ApiError::bad_request(why))
 }
 
 /// Decodes a patch by its content type. Custom kinds do not support strategic merge patches.
@@ -96,17 +137,28 @@ pub(super) fn patch(
     let of = |form: fn(Value) -> PatchBody| {
         move |(patch, duplicates): WithDuplicates<Value>| (form(patch), duplicates)
     };
-    match content_type(headers) {
+    match content_type(headers).as_str() {
         JSON_PATCH => json_patch(body).map(|(patch, duplicates)| {
-            let duplicates =
-                duplicates.warnings.iter().map(|message| format!("json patch {message}"));
-            (PatchBody::Json(patch), json_duplicates(duplicates.collect()))
+            let warnings = duplicates.warnings.into_iter().chain(unknown_operation_fields(&patch));
+            let warnings = warnings.map(|message| format!("json patch {message}")).collect();
+            let patch = if patch.is_null() { Value::Array(Vec::new()) } else { patch };
+            (PatchBody::Json(patch), json_duplicates(warnings))
         }),
-        MERGE_PATCH => json_patch(body).map(of(PatchBody::Merge)),
+        MERGE_PATCH => match json_patch(body)? {
+            (Value::Null, _) => Err(ApiError::bad_request("Invalid JSON Patch")),
+            patch => Ok(of(PatchBody::Merge)(patch)),
+        },
         STRATEGIC_PATCH if !is_custom => {
             json(body).map(of(PatchBody::Strategic)).map_err(ApiError::bad_request)
         }
         APPLY_PATCH => match json_or_yaml(body) {
+            Ok((object, _)) if !object.is_object() && !object.is_null() => {
+                Err(ApiError::bad_request(format!(
+                    "error decoding YAML: error unmarshaling JSON: while decoding JSON: json: \
+                     cannot unmarshal {} into Go value of type map[string]interface {{}}",
+                    go_type(&object)
+                )))
+            }
             Ok((object, duplicates)) => Ok((PatchBody::Apply { object, force }, duplicates)),
             Err(why) => Err(ApiError::bad_request(format!(
                 "error decoding YAML: error converting YAML to JSON: {why}"
@@ -139,6 +191,17 @@ fn json(body: &[u8]) -> Result<WithDuplicates<Value>, String> {
         Err(_) => serde_json::from_slice(body).map(|value| (value, DuplicateFields::default())),
     };
     read.map_err(in_words)
+}
+
+/// Messages about fields that a JSON Patch operation does not have.
+fn unknown_operation_fields(patch: &Value) -> Vec<String> {
+    let operations = patch.as_array().into_iter().flatten().enumerate();
+    let fields = operations.flat_map(|(index, operation)| {
+        let fields = operation.as_object().into_iter().flatten();
+        fields.map(move |(name, _)| (index, name.as_str()))
+    });
+    let unknown = fields.filter(|(_, name)| !["op", "path", "from", "value"].contains(name));
+    unknown.map(|(index, name)| format!("unknown field \"[{index}].{name}\"")).collect()
 }
 
 fn json_patch(body: &[u8]) -> Result<WithDuplicates<Value>, ApiError> {

@@ -8,6 +8,7 @@ use base64::{Engine as _, engine::general_purpose::STANDARD};
 use jiff::Timestamp;
 use schedlab_api::{Map, Value};
 
+use crate::api_types::go_time::TimeLayout;
 use types::{FieldType, JsonPlacement, Message, Type};
 use wire::{Field, FieldReader};
 
@@ -114,7 +115,7 @@ fn value(field: Field<'_>, of: &Type, held: Option<Value>) -> Result<Value, Stri
         (Type::Integer, Field::Number(number)) => number.cast_signed().into(),
         (Type::Double, Field::Double(number)) => number.into(),
         (Type::Bytes, Field::Bytes(bytes)) => STANDARD.encode(bytes).into(),
-        (Type::Time, Field::Bytes(bytes)) => time(bytes)?,
+        (Type::Time(layout), Field::Bytes(bytes)) => time(bytes, *layout)?,
         (Type::Quantity, Field::Bytes(bytes)) => text(bytes_field(bytes, 1)?)?.into(),
         (Type::IntOrString, Field::Bytes(bytes)) => int_or_string(bytes)?,
         (Type::Raw, Field::Bytes(bytes)) => match bytes_field(bytes, 1)? {
@@ -153,19 +154,21 @@ fn bytes_field(message: &[u8], number: u64) -> Result<&[u8], String> {
     Ok(bytes)
 }
 
-/// A time as seconds and nanoseconds; null for an empty message.
-fn time(message: &[u8]) -> Result<Value, String> {
-    let (mut seconds, mut nanos) = (None, 0);
+/// A time, encoded as seconds and nanoseconds; null for an empty message.
+fn time(message: &[u8], layout: TimeLayout) -> Result<Value, String> {
+    let (mut seconds, mut nanos) = (0, 0);
     for field in FieldReader::new(message) {
         match field? {
-            (1, Field::Number(number)) => seconds = Some(number.cast_signed()),
+            (1, Field::Number(number)) => seconds = number.cast_signed(),
             (2, Field::Number(number)) => nanos = i32::try_from(number).unwrap_or(0),
             _ => {}
         }
     }
-    let Some(seconds) = seconds else { return Ok(Value::Null) };
+    if message.is_empty() {
+        return Ok(Value::Null);
+    }
     let time = Timestamp::new(seconds, nanos).map_err(|error| error.to_string())?;
-    Ok(time.to_string().into())
+    Ok(layout.format(time).into())
 }
 
 fn int_or_string(message: &[u8]) -> Result<Value, String> {
@@ -243,9 +246,37 @@ mod tests {
         let spec = field(2, &[half, field(2, &selector)].concat());
         let budget = object(&body("policy/v1", "PodDisruptionBudget", &spec)).unwrap();
         assert_eq!(budget["spec"]["minAvailable"], "50%");
-        let renewed = field(4, &[1 << 3, 100, 2 << 3, 0xc0, 0x84, 0x3d]);
-        let lease = object(&body("coordination.k8s.io/v1", "Lease", &field(2, &renewed))).unwrap();
-        assert_eq!(lease["spec"]["renewTime"], "1970-01-01T00:01:40.001Z");
+    }
+
+    /// 100 seconds and 1,000,999 nanoseconds, or 100 seconds.
+    const TIMES: [&[u8]; 2] = [&[1 << 3, 100, 2 << 3, 0xa7, 0x8c, 0x3d], &[1 << 3, 100]];
+
+    #[test]
+    fn a_micro_time_has_six_fractional_digits() {
+        let expected = ["1970-01-01T00:01:40.001000Z", "1970-01-01T00:01:40.000000Z"];
+        for (time, expected) in TIMES.into_iter().zip(expected) {
+            let spec = [field(3, time), field(4, time)].concat();
+            let lease = object(&body("coordination.k8s.io/v1", "Lease", &field(2, &spec)));
+            let times = json!({ "acquireTime": expected, "renewTime": expected });
+            assert_eq!(lease.unwrap()["spec"], times);
+            let series = field(11, &field(2, time));
+            let event = object(&body("v1", "Event", &[field(10, time), series].concat())).unwrap();
+            assert_eq!(event["eventTime"], expected);
+            assert_eq!(event["series"]["lastObservedTime"], expected);
+            let series = field(3, &[vec![1 << 3, 2], field(2, time)].concat());
+            let raw = [field(2, time), series].concat();
+            let event = object(&body("events.k8s.io/v1", "Event", &raw)).unwrap();
+            assert_eq!(event["eventTime"], expected);
+            assert_eq!(event["series"]["lastObservedTime"], expected);
+        }
+    }
+
+    #[test]
+    fn a_time_has_whole_seconds() {
+        for time in TIMES {
+            let pod = object(&body("v1", "Pod", &field(1, &field(8, time)))).unwrap();
+            assert_eq!(pod["metadata"]["creationTimestamp"], "1970-01-01T00:01:40Z");
+        }
     }
 
     #[test]

@@ -53,13 +53,7 @@ impl Query {
     /// Parses `dryRun`. `options` is the options kind, for errors.
     pub(super) fn is_dry_run(&self, options: &str) -> Result<bool, ApiError> {
         let runs = self.0.iter().filter(|(key, _)| key == "dryRun");
-        let runs: Vec<&str> = runs.map(|(_, value)| value.as_str()).collect();
-        if runs.iter().all(|run| *run == "All") {
-            return Ok(!runs.is_empty());
-        }
-        let message =
-            format!("Unsupported value: {}: supported values: \"All\"", schedlab_api::json!(runs));
-        Err(invalid_options(options, "dryRun", "FieldValueNotSupported", message))
+        parse_dry_run(&runs.map(|(_, value)| value.as_str()).collect::<Vec<_>>(), options)
     }
 
     pub(super) fn field_validation(&self, options: &str) -> Result<FieldValidation, ApiError> {
@@ -138,6 +132,16 @@ impl Query {
 pub(super) struct PathSelection<'p> {
     pub(super) namespace: Option<&'p str>,
     pub(super) name: Option<&'p str>,
+}
+
+/// Parses the values of `dryRun`. `options` is the options kind, for errors.
+pub(super) fn parse_dry_run(runs: &[&str], options: &str) -> Result<bool, ApiError> {
+    if runs.iter().all(|run| *run == "All") {
+        return Ok(!runs.is_empty());
+    }
+    let message =
+        format!("Unsupported value: {}: supported values: \"All\"", schedlab_api::json!(runs));
+    Err(invalid_options(options, "dryRun", "FieldValueNotSupported", message))
 }
 
 /// Parses `propagationPolicy`.

@@ -189,8 +189,16 @@ impl ConnectionContext {
 
     fn is_authenticated(&self, request: &Request<Incoming>) -> bool {
         let header = request.headers().get(AUTHORIZATION).and_then(|value| value.to_str().ok());
-        header.and_then(|header| header.strip_prefix("Bearer ")) == Some(&*self.token)
+        header.and_then(bearer_token) == Some(&*self.token)
     }
+}
+
+/// The token of an `Authorization` header. As in kube-apiserver, the scheme may have any case, and
+/// text after the token is ignored.
+fn bearer_token(header: &str) -> Option<&str> {
+    let mut parts = header.trim().splitn(3, ' ');
+    let is_bearer = parts.next()?.eq_ignore_ascii_case("bearer");
+    parts.next().filter(|token| is_bearer && !token.is_empty())
 }
 
 fn is_public_path(path: &str) -> bool {

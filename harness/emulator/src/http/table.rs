@@ -4,6 +4,7 @@
 mod field_columns;
 mod json_path;
 mod misc;
+mod networking;
 mod node;
 mod pod;
 mod workload;

@@ -18,8 +18,7 @@ impl RequestContext<'_> {
     /// `CreateOptions`, `UpdateOptions` or `DeleteOptions` without their kind.
     fn options(&self) -> Value {
         // The body of a deletion replaces its query parameters. Other bodies are objects.
-        let deletion =
-            decode::optional_object(self.headers, self.body, "DeleteOptions").ok().flatten();
+        let deletion = decode::delete_options(self.headers, self.body).ok().flatten();
         if let Some(deletion) = deletion.filter(|body| body["kind"] == "DeleteOptions") {
             return deletion;
         }

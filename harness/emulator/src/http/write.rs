@@ -5,7 +5,7 @@ use ::http::header::USER_AGENT;
 
 use super::RequestContext;
 use super::decode::{self, WithDuplicates};
-use super::query::{invalid_options, parse_propagation};
+use super::query::{invalid_options, parse_dry_run, parse_propagation};
 use super::response::{self, ApiResponse};
 use crate::api_types::error::ApiError;
 use crate::api_types::kinds::Origin;
@@ -31,7 +31,11 @@ impl RequestContext<'_> {
 
     /// Decodes the object to write. A custom object must name its kind.
     fn object_body(&self) -> Result<WithDuplicates<Value>, ApiError> {
-        let (body, duplicates) = decode::decode_object(self.headers, self.body, &self.kind.kind)?;
+        let (mut body, duplicates) =
+            decode::decode_object(self.headers, self.body, &self.kind.kind)?;
+        if body.is_null() && self.kind.origin != Origin::Custom {
+            body = json!({});
+        }
         if self.kind.origin == Origin::Custom && object::text(&body, &["kind"]).is_empty() {
             let why = format!("Object 'Kind' is missing in '{body}'");
             return Err(decode::unrecognized_object(self.body, &self.kind.kind, &why));
@@ -196,8 +200,7 @@ impl RequestContext<'_> {
 
     /// The deletion, and whether the client requested cascading with `orphanDependents=false`.
     fn parse_delete(&self) -> Result<(Write, bool), ApiError> {
-        let body = decode::optional_object(self.headers, self.body, "DeleteOptions")?
-            .unwrap_or(Value::Null);
+        let body = decode::delete_options(self.headers, self.body)?.unwrap_or(Value::Null);
         // A body replaces the query parameters.
         let parameter = |field: &str| self.query.get(field).filter(|_| body.is_null());
         let named =
@@ -235,9 +238,9 @@ impl RequestContext<'_> {
             },
         };
         let mut write = self.write(Op::Delete(options))?;
-        let runs = body["dryRun"].as_array().map_or(&[][..], Vec::as_slice);
         if !body.is_null() {
-            write.dry_run = runs.iter().any(|run| run == "All");
+            let runs = body["dryRun"].as_array().into_iter().flatten().filter_map(Value::as_str);
+            write.dry_run = parse_dry_run(&runs.collect::<Vec<_>>(), "DeleteOptions")?;
         }
         Ok((write, orphan == Some(false)))
     }
@@ -272,11 +275,21 @@ impl RequestContext<'_> {
 
     fn check_field_manager(&self, options: &str) -> Result<(), ApiError> {
         let manager = self.query.get("fieldManager").unwrap_or_default();
-        if manager.len() <= MANAGER_BYTES_MAX {
-            return Ok(());
+        if manager.len() > MANAGER_BYTES_MAX {
+            let message = format!("Too long: may not be more than {MANAGER_BYTES_MAX} bytes");
+            return Err(invalid_options(options, "fieldManager", "FieldValueTooLong", message));
         }
-        let message = format!("Too long: may not be more than {MANAGER_BYTES_MAX} bytes");
-        Err(invalid_options(options, "fieldManager", "FieldValueTooLong", message))
+        let is_odd =
+            |letter: char| letter.is_control() || (letter.is_whitespace() && letter != ' ');
+        let Some((position, letter)) = manager.char_indices().find(|(_, it)| is_odd(*it)) else {
+            return Ok(());
+        };
+        let message = format!(
+            "Invalid value: {}: invalid character U+{:04X} (at position {position})",
+            Value::from(manager),
+            u32::from(letter)
+        );
+        Err(invalid_options(options, "fieldManager", "FieldValueInvalid", message))
     }
 
     /// `fieldManager`, or the program name in the User-Agent.

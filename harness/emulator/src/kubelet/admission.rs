@@ -3,19 +3,17 @@
 
 use std::collections::BTreeSet;
 
+use crate::api_types::kubelet_timing::unhealthy_gpus;
 use crate::api_types::pod_requests::{Amounts, add, allocatable, pod_requests};
 use crate::reconcile::InformerCache;
 use crate::reconcile::pod_status::{is_finished, node_name};
 use crate::store::Key;
 use schedlab_api::{
-    Value, json,
+    Value, annotations, json,
     object::{annotation, remove, set, text},
     quantity::Milli,
+    resources,
 };
-
-/// The annotation with the indexes of a pod's GPUs: `"0,3"`.
-pub(crate) const GPU_DEVICES: &str = "schedlab.dev/gpu-devices";
-const GPU: &str = "nvidia.com/gpu";
 
 /// The reason why a pod is rejected.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -54,9 +52,14 @@ pub(super) fn admit(
         }
     }
     let amount = |amounts: &Amounts| {
-        u64::try_from(amounts.get(GPU).copied().unwrap_or_default() / 1000).unwrap_or_default()
+        u64::try_from(amounts.get(resources::GPU).copied().unwrap_or_default() / 1000)
+            .unwrap_or_default()
     };
-    pick_gpus(pod, &taken, [amount(&requested), amount(&capacity_of_node)])
+    let unhealthy: BTreeSet<u64> = unhealthy_gpus(node).collect();
+    let all = amount(&capacity_of_node)
+        .saturating_add(u64::try_from(unhealthy.len()).unwrap_or(u64::MAX));
+    taken.extend(unhealthy);
+    pick_gpus(pod, &taken, [amount(&requested), all])
 }
 
 fn insufficient(resource: &str, amounts: [Milli; 3]) -> PodRejection {
@@ -73,31 +76,33 @@ fn insufficient(resource: &str, amounts: [Milli; 3]) -> PodRejection {
 
 /// The recorded GPUs of a pod.
 pub(super) fn recorded_gpus(pod: &Value) -> impl Iterator<Item = u64> + '_ {
-    annotation(pod, GPU_DEVICES)
+    annotation(pod, annotations::GPU_DEVICES)
         .unwrap_or_default()
         .split(',')
         .filter_map(|index| index.parse().ok())
 }
 
-/// The lowest free GPUs. A pod keeps its recorded GPUs if they are valid.
+/// The lowest free GPUs out of all. `taken` includes unhealthy ones. A pod keeps its recorded GPUs if
+/// they are valid.
 fn pick_gpus(
     pod: &Value,
     taken: &BTreeSet<u64>,
-    [requested, available]: [u64; 2],
+    [requested, all]: [u64; 2],
 ) -> Result<BTreeSet<u64>, PodRejection> {
     let held: BTreeSet<u64> = recorded_gpus(pod).collect();
-    let is_valid = held.is_disjoint(taken) && held.iter().all(|index| *index < available);
+    let is_valid = held.is_disjoint(taken) && held.iter().all(|index| *index < all);
     if is_valid && u64::try_from(held.len()) == Ok(requested) {
         return Ok(held);
     }
     let count = usize::try_from(requested).unwrap_or(usize::MAX);
     let picked: BTreeSet<u64> =
-        (0..available).filter(|index| !taken.contains(index)).take(count).collect();
+        (0..all).filter(|index| !taken.contains(index)).take(count).collect();
     if picked.len() < count {
         return Err(PodRejection {
             reason: "UnexpectedAdmissionError".to_owned(),
             message: format!(
-                "Pod was rejected: Allocate failed due to requested number of devices unavailable for {GPU}. Requested: {requested}, Available: {}, which is unexpected",
+                "Pod was rejected: Allocate failed due to requested number of devices unavailable for {}. Requested: {requested}, Available: {}, which is unexpected",
+                resources::GPU,
                 picked.len()
             ),
         });
@@ -109,8 +114,8 @@ fn pick_gpus(
 pub(super) fn record_gpus(pod: &mut Value, picked: &BTreeSet<u64>) {
     let all: Vec<String> = picked.iter().map(u64::to_string).collect();
     if picked.is_empty() {
-        remove(pod, &["metadata", "annotations", GPU_DEVICES]);
+        remove(pod, &["metadata", "annotations", annotations::GPU_DEVICES]);
     } else {
-        set(pod, &["metadata", "annotations", GPU_DEVICES], json!(all.join(",")));
+        set(pod, &["metadata", "annotations", annotations::GPU_DEVICES], json!(all.join(",")));
     }
 }

@@ -1,20 +1,21 @@
 //! A GPU driver for dynamic resource allocation, on annotated nodes. Like NVIDIA's driver it
-//! publishes a `ResourceSlice` per node and a `DeviceClass`.
+//! publishes a `ResourceSlice` per node and a `DeviceClass`, and withdraws unhealthy GPUs.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use crate::api_types::kubelet_timing::unhealthy_gpus;
 use crate::reconcile::resources::{DEVICE_CLASSES, NODES, RESOURCE_SLICES};
 use crate::reconcile::{
     ApiRequest, Context, Controller, InformerCache, ObjectChange, ReconcileResult, WatchedKinds,
+    key_of,
 };
 use crate::store::Key;
 use schedlab_api::{
-    Value, json,
-    object::{annotation, is_deleting, label, name, uid},
+    Value, annotations, json, labels,
+    object::{annotation, is_deleting, label, list, name, number, set, text, uid},
 };
 
-/// The node annotation with the number of GPUs to publish.
-pub(crate) const PUBLISHED: &str = "schedlab.dev/published-gpus";
 /// The name of the driver and of its device class.
 const DRIVER: &str = "gpu.nvidia.com";
 
@@ -29,7 +30,7 @@ pub(crate) const CONTROLLER: Controller = Controller {
 
 fn keys_to_reconcile(change: &ObjectChange, _: &InformerCache) -> Vec<Key> {
     let key = &change.key;
-    let publishes = |node: &Arc<Value>| annotation(node, PUBLISHED).is_some();
+    let publishes = |node: &Arc<Value>| annotation(node, annotations::PUBLISHED_GPUS).is_some();
     let node = change.after.iter().any(publishes) && key.resource == *NODES;
     if node { vec![key.clone()] } else { Vec::new() }
 }
@@ -38,17 +39,33 @@ fn reconcile(key: &Key, ctx: &Context) -> ReconcileResult {
     let Some(node) = ctx.cache.get(key).filter(|node| !is_deleting(node)) else {
         return ReconcileResult::done();
     };
-    let slice = slice(node);
-    let is_there = |resource, object: &Value| {
-        let key = crate::reconcile::key_of(resource, object);
-        ctx.cache.get(&key).is_some()
-    };
     let class = class();
-    let class = (!is_there(&DEVICE_CLASSES, &class)).then_some((&DEVICE_CLASSES, class));
-    let slice = (!is_there(&RESOURCE_SLICES, &slice)).then_some((&RESOURCE_SLICES, slice));
-    ReconcileResult::from_writes(
-        class.into_iter().chain(slice).map(|(kind, object)| ApiRequest::create(kind, object)),
-    )
+    let is_new = ctx.cache.get(&key_of(&DEVICE_CLASSES, &class)).is_none();
+    let class = is_new.then(|| ApiRequest::create(&DEVICE_CLASSES, class));
+    ReconcileResult::from_writes(class.into_iter().chain(sync_slice(node, ctx)))
+}
+
+/// Publishes the slice of a node, or publishes it again if other GPUs are unhealthy than before. A
+/// node without the annotation keeps its slice as it is.
+fn sync_slice(node: &Value, ctx: &Context) -> Option<ApiRequest> {
+    let desired = slice(node);
+    let key = key_of(&RESOURCE_SLICES, &desired);
+    let Some(published) = ctx.cache.get(&key) else {
+        return Some(ApiRequest::create(&RESOURCE_SLICES, desired));
+    };
+    annotation(node, annotations::UNHEALTHY_GPUS)?;
+    let names = |slice: &Value| -> Vec<String> {
+        let devices = list(slice, &["spec", "devices"]).iter();
+        devices.map(|device| text(device, &["name"]).to_owned()).collect()
+    };
+    if names(published) == names(&desired) || is_deleting(published) {
+        return None;
+    }
+    let mut changed = Value::clone(published);
+    let generation = number(published, &["spec", "pool", "generation"]).unwrap_or(1);
+    set(&mut changed, &["spec", "pool", "generation"], json!(generation + 1));
+    set(&mut changed, &["spec", "devices"], desired["spec"]["devices"].clone());
+    Some(ApiRequest::update(&key, changed))
 }
 
 fn class() -> Value {
@@ -63,8 +80,12 @@ fn class() -> Value {
 }
 
 fn slice(node: &Value) -> Value {
-    let count: u64 = annotation(node, PUBLISHED).and_then(|text| text.parse().ok()).unwrap_or(0);
-    let devices: Vec<Value> = (0..count).map(|index| device(node, index)).collect();
+    let count: u64 = annotation(node, annotations::PUBLISHED_GPUS)
+        .and_then(|text| text.parse().ok())
+        .unwrap_or(0);
+    let unhealthy: BTreeSet<u64> = unhealthy_gpus(node).collect();
+    let healthy = (0..count).filter(|index| !unhealthy.contains(index));
+    let devices: Vec<Value> = healthy.map(|index| device(node, index)).collect();
     json!({
         "apiVersion": "resource.k8s.io/v1",
         "kind": "ResourceSlice",
@@ -84,8 +105,8 @@ fn slice(node: &Value) -> Value {
 }
 
 fn device(node: &Value, index: u64) -> Value {
-    let product = label(node, "nvidia.com/gpu.product").unwrap_or("NVIDIA-H100-80GB-HBM3");
-    let memory_mib = label(node, "nvidia.com/gpu.memory").unwrap_or("81920");
+    let product = label(node, labels::GPU_PRODUCT).unwrap_or("NVIDIA-H100-80GB-HBM3");
+    let memory_mib = label(node, labels::GPU_MEMORY).unwrap_or("81920");
     json!({
         "name": format!("gpu-{index}"),
         "attributes": {

@@ -1,7 +1,7 @@
 //! The kubelet features that kwok lacks: GPU assignment and the end of a run. kwok starts and deletes
 //! the pods.
 
-use super::admission::{self, GPU_DEVICES};
+use super::admission;
 use super::stage::{Exit, Stage};
 use super::{
     PodOnNode, deadline, is_finished, is_ready, is_released, keys_to_reconcile, live_node, status,
@@ -12,7 +12,7 @@ use crate::reconcile::resources::{NODES, PODS};
 use crate::reconcile::{ApiRequest, Context, Controller, ReconcileResult, WatchedKinds};
 use crate::store::Key;
 use schedlab_api::{
-    Value,
+    Value, annotations,
     object::{annotation, is_deleting},
 };
 
@@ -62,7 +62,7 @@ fn reconcile(key: &Key, ctx: &Context) -> ReconcileResult {
 /// Records the GPUs of a pod without any. If the node has too few, the pod gets none and keeps
 /// running under kwok; the audit reports it.
 fn assign_gpus(pod_on_node: &PodOnNode, ctx: &Context) -> Option<ApiRequest> {
-    if annotation(pod_on_node.pod, GPU_DEVICES).is_some() {
+    if annotation(pod_on_node.pod, annotations::GPU_DEVICES).is_some() {
         return None;
     }
     let devices =

@@ -8,12 +8,10 @@ use crate::store::{Key, Resource};
 use schedlab_api::{
     Value,
     object::{at, list, namespace, text},
+    object_names,
 };
 
 use crate::reconcile::pod_status::{is_finished, node_name};
-
-/// The root CA, which every namespace of a real cluster has.
-const ROOT_CA: &str = "kube-root-ca.crt";
 
 /// A `ConfigMap` or Secret that a pod requires.
 struct RequiredObject<'p> {
@@ -113,7 +111,8 @@ fn required_objects(pod: &Value) -> Vec<RequiredObject<'_>> {
             references(from, refs, "name").map(move |object| RequiredObject { key, ..object })
         }));
     }
-    objects.retain(|object| object.name != ROOT_CA);
+    // Every namespace of a real cluster has it.
+    objects.retain(|object| object.name != object_names::ROOT_CA_CONFIG_MAP);
     objects
 }
 

@@ -4,9 +4,10 @@
 //! `schedlab.dev/down: "true"` takes a node down. The lease is then renewed for the last time and
 //! annotated too, so that the node lifecycle controller knows that no renewal will follow.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use crate::api_types::kubelet_timing::NODE_DOWN;
+use crate::api_types::kubelet_timing::unhealthy_gpus;
 use crate::kubelet::{host_address, is_down};
 use crate::reconcile::fields::{Condition, format_micro_time, set_condition, set_condition_time};
 use crate::reconcile::resources::{LEASES, NODES};
@@ -15,14 +16,13 @@ use crate::reconcile::{
 };
 use crate::store::Key;
 use schedlab_api::{
-    Value, json,
+    Value, annotations, conditions, json,
     object::{
         annotation, at, condition, is_deleting, name, number, remove, set, set_default, text, uid,
     },
+    object_names, resources,
 };
 
-/// The namespace of node leases.
-pub(crate) const LEASE_NAMESPACE: &str = "kube-node-lease";
 const LEASE_SECS: i64 = 40;
 
 /// The conditions of a healthy node.
@@ -46,7 +46,7 @@ const HEALTHY: [Condition<'static>; 4] = [
         message: "kubelet has sufficient PID available",
     },
     Condition {
-        kind: "Ready",
+        kind: conditions::READY,
         status: "True",
         reason: "KubeletReady",
         message: "kubelet is posting ready status",
@@ -67,7 +67,9 @@ pub(crate) fn keys_to_reconcile(change: &ObjectChange, _: &InformerCache) -> Vec
     if change.key.resource == *NODES {
         return vec![change.key.clone()];
     }
-    if change.key.resource == *LEASES && &*change.key.namespace == LEASE_NAMESPACE {
+    if change.key.resource == *LEASES
+        && &*change.key.namespace == object_names::NODE_LEASE_NAMESPACE
+    {
         let node = Arc::clone(&change.key.name);
         return vec![Key { resource: NODES.clone(), namespace: "".into(), name: node }];
     }
@@ -76,7 +78,11 @@ pub(crate) fn keys_to_reconcile(change: &ObjectChange, _: &InformerCache) -> Vec
 
 /// The key of a node's lease.
 pub(crate) fn lease_key(node: &Value) -> Key {
-    Key { resource: LEASES.clone(), namespace: LEASE_NAMESPACE.into(), name: name(node).into() }
+    Key {
+        resource: LEASES.clone(),
+        namespace: object_names::NODE_LEASE_NAMESPACE.into(),
+        name: name(node).into(),
+    }
 }
 
 fn reconcile(key: &Key, ctx: &Context) -> ReconcileResult {
@@ -90,6 +96,7 @@ fn reconcile(key: &Key, ctx: &Context) -> ReconcileResult {
     }
     let mut healthy = Value::clone(node);
     register(&mut healthy);
+    withhold_unhealthy_gpus(&mut healthy);
     for healthy_condition in &HEALTHY {
         if condition(node, healthy_condition.kind) != Some(healthy_condition.status) {
             set_condition(&mut healthy, healthy_condition, ctx.now);
@@ -136,6 +143,17 @@ fn register(node: &mut Value) {
     }
 }
 
+/// Takes unhealthy GPUs out of the allocatable ones, as the device manager does: pods that have such
+/// a GPU keep running. An empty annotation means that all are healthy again.
+fn withhold_unhealthy_gpus(node: &mut Value) {
+    let all = at(node, &["status", "capacity", resources::GPU]).and_then(Value::as_str);
+    let all = all.and_then(|text| text.parse::<usize>().ok());
+    let (Some(all), Some(_)) = (all, annotation(node, annotations::UNHEALTHY_GPUS)) else { return };
+    let unhealthy: BTreeSet<u64> = unhealthy_gpus(node).collect();
+    let left = all.saturating_sub(unhealthy.len());
+    set(node, &["status", "allocatable", resources::GPU], json!(left.to_string()));
+}
+
 /// Creates or renews the lease, if necessary.
 fn lease(node: &Value, ctx: &Context) -> Option<ApiRequest> {
     let key = lease_key(node);
@@ -146,7 +164,7 @@ fn lease(node: &Value, ctx: &Context) -> Option<ApiRequest> {
             "kind": "Lease",
             "metadata": {
                 "name": name(node),
-                "namespace": LEASE_NAMESPACE,
+                "namespace": object_names::NODE_LEASE_NAMESPACE,
                 "ownerReferences": [
                     {"apiVersion": "v1", "kind": "Node", "name": name(node), "uid": uid(node)},
                 ],
@@ -166,14 +184,14 @@ fn lease(node: &Value, ctx: &Context) -> Option<ApiRequest> {
 
 /// Whether the lease had its last renewal.
 pub(crate) fn is_final_renewal(lease: &Value) -> bool {
-    annotation(lease, NODE_DOWN) == Some("true")
+    annotation(lease, annotations::NODE_DOWN) == Some("true")
 }
 
 fn renew(lease: &mut Value, dead: bool, ctx: &Context) {
     set(lease, &["spec", "renewTime"], json!(format_micro_time(ctx.now)));
     if dead {
-        set(lease, &["metadata", "annotations", NODE_DOWN], json!("true"));
+        set(lease, &["metadata", "annotations", annotations::NODE_DOWN], json!("true"));
     } else {
-        remove(lease, &["metadata", "annotations", NODE_DOWN]);
+        remove(lease, &["metadata", "annotations", annotations::NODE_DOWN]);
     }
 }

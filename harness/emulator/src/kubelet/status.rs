@@ -11,8 +11,9 @@ use crate::reconcile::fields::{Condition, flag, format_time, set_condition};
 use crate::reconcile::pod_status::{is_finished, node_name};
 use crate::reconcile::result::fingerprint;
 use schedlab_api::{
-    Value, json,
+    Value, annotations, conditions, json, labels,
     object::{annotation, at, list, name, number, remove, set, text, uid},
+    object_names,
 };
 
 /// The addresses of a pod.
@@ -101,10 +102,12 @@ pub(super) fn set_running(pod: &mut Value, now: Timestamp) {
 
 /// Emulates KAI's GPU reservation pods, which annotate the GPU that they got.
 pub(super) fn record_reserved_gpu(pod: &mut Value) {
-    let labels = at(pod, &["metadata", "labels", "runai-gpu-group"]);
-    if labels.is_some() && text(pod, &["metadata", "name"]).starts_with("gpu-reservation-") {
-        let device = annotation(pod, super::admission::GPU_DEVICES).unwrap_or_default().to_owned();
-        set(pod, &["metadata", "annotations", "run.ai/reserve_for_gpu_index"], json!(device));
+    let labels = at(pod, &["metadata", "labels", labels::GPU_GROUP]);
+    if labels.is_some()
+        && text(pod, &["metadata", "name"]).starts_with(object_names::GPU_RESERVATION_PREFIX)
+    {
+        let device = annotation(pod, annotations::GPU_DEVICES).unwrap_or_default().to_owned();
+        set(pod, &["metadata", "annotations", annotations::RESERVED_GPU_INDEX], json!(device));
     }
 }
 
@@ -159,7 +162,7 @@ pub(super) fn set_rejected(pod: &mut Value, refusal: &PodRejection, now: Timesta
 
 /// Sets the four conditions of a kubelet: sandbox, initialized, containers ready, ready.
 fn set_conditions(pod: &mut Value, statuses: [&str; 4], reason: &str, now: Timestamp) {
-    let kinds = ["PodReadyToStartContainers", "Initialized", "ContainersReady", "Ready"];
+    let kinds = ["PodReadyToStartContainers", "Initialized", "ContainersReady", conditions::READY];
     for (kind, status) in kinds.into_iter().zip(statuses) {
         let explained = match kind {
             "Initialized" if reason != "PodCompleted" => "",

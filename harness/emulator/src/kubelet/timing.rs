@@ -3,12 +3,10 @@
 
 use std::time::Duration;
 
-use crate::api_types::kubelet_timing::{
-    EXIT_CODE, RUN_TIME, STARTUP, TERMINATION, invalid_annotations, parse_duration,
-};
+use crate::api_types::kubelet_timing::{invalid_annotations, parse_duration};
 use crate::reconcile::result::EventSpec;
 use crate::reconcile::{ApiRequest, Context, KubeletDefaults};
-use schedlab_api::{Value, object::annotation};
+use schedlab_api::{Value, annotations, object::annotation};
 
 /// The timing of a pod.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -23,12 +21,13 @@ impl PodTiming {
     pub(super) fn resolve(pod: &Value, node: &Value, defaults: &KubeletDefaults) -> Self {
         let duration =
             |key| [pod, node].into_iter().find_map(|from| parse_duration(annotation(from, key)?));
-        let exit_code =
-            [pod, node].into_iter().find_map(|from| annotation(from, EXIT_CODE)?.parse().ok());
+        let exit_code = [pod, node]
+            .into_iter()
+            .find_map(|from| annotation(from, annotations::EXIT_CODE)?.parse().ok());
         Self {
-            startup: duration(STARTUP).unwrap_or(defaults.startup),
-            run_time: duration(RUN_TIME).or(defaults.run_time),
-            termination: duration(TERMINATION).unwrap_or(defaults.termination),
+            startup: duration(annotations::STARTUP).unwrap_or(defaults.startup),
+            run_time: duration(annotations::RUN_TIME).or(defaults.run_time),
+            termination: duration(annotations::TERMINATION).unwrap_or(defaults.termination),
             exit_code: exit_code.unwrap_or(0),
         }
     }

@@ -3,9 +3,9 @@
 
 use std::time::Duration;
 
-use jiff::fmt::temporal::DateTimePrinter;
 use jiff::{SignedDuration, Timestamp};
 
+use crate::api_types::go_time::TimeLayout;
 use schedlab_api::{
     Value, json,
     object::{as_map, at, list, remove, set, text},
@@ -32,14 +32,12 @@ pub(crate) fn flag(value: &Value, path: &[&str]) -> bool {
 
 /// A time in the format of the API: whole seconds.
 pub(crate) fn format_time(time: Timestamp) -> String {
-    const SECONDS: DateTimePrinter = DateTimePrinter::new().precision(Some(0));
-    SECONDS.timestamp_to_string(&time)
+    TimeLayout::Seconds.format(time)
 }
 
 /// A time in the format of leases: microseconds.
 pub(crate) fn format_micro_time(time: Timestamp) -> String {
-    const MICROSECONDS: DateTimePrinter = DateTimePrinter::new().precision(Some(6));
-    MICROSECONDS.timestamp_to_string(&time)
+    TimeLayout::Micros.format(time)
 }
 
 /// The time after a duration; the maximum time on overflow.

@@ -2,6 +2,8 @@
 
 use std::sync::LazyLock;
 
+use schedlab_api::api_versions;
+
 use crate::store::Resource;
 
 type LazyResource = LazyLock<Resource>;
@@ -44,10 +46,16 @@ pub(crate) static CONTROLLER_REVISIONS: LazyResource =
     LazyLock::new(|| Resource::new("apps", "controllerrevisions"));
 pub(crate) static JOBS: LazyResource = LazyLock::new(|| Resource::new("batch", "jobs"));
 pub(crate) static JOB_SETS: LazyResource =
-    LazyLock::new(|| Resource::new("jobset.x-k8s.io", "jobsets"));
+    LazyLock::new(|| Resource::new(api_versions::JOB_SET_GROUP, "jobsets"));
 pub(crate) static TRAIN_JOBS: LazyResource =
-    LazyLock::new(|| Resource::new("trainer.kubeflow.org", "trainjobs"));
+    LazyLock::new(|| Resource::new(api_versions::TRAINER_GROUP, "trainjobs"));
 pub(crate) static TRAINING_RUNTIMES: LazyResource =
-    LazyLock::new(|| Resource::new("trainer.kubeflow.org", "clustertrainingruntimes"));
+    LazyLock::new(|| Resource::new(api_versions::TRAINER_GROUP, "clustertrainingruntimes"));
 pub(crate) static PYTORCH_JOBS: LazyResource =
-    LazyLock::new(|| Resource::new("kubeflow.org", "pytorchjobs"));
+    LazyLock::new(|| Resource::new(api_versions::KUBEFLOW_GROUP, "pytorchjobs"));
+pub(crate) static RAY_CLUSTERS: LazyResource =
+    LazyLock::new(|| Resource::new(api_versions::RAY_GROUP, "rayclusters"));
+pub(crate) static RAY_JOBS: LazyResource =
+    LazyLock::new(|| Resource::new(api_versions::RAY_GROUP, "rayjobs"));
+pub(crate) static LEADER_WORKER_SETS: LazyResource =
+    LazyLock::new(|| Resource::new(api_versions::LEADER_WORKER_SET_GROUP, "leaderworkersets"));

@@ -4,15 +4,17 @@ use super::request::WriteRequest;
 use super::webhooks::{self, AdmissionPoint};
 use super::{WritePreconditions, check_preconditions};
 use crate::api_types::error::ApiError;
+use crate::api_types::kinds::typed::{self, BodyKind};
 use crate::api_types::resource::Resource;
 use crate::store::{Store, WriteError, WriteOutcome};
-use schedlab_api::{Value, json, object};
+use schedlab_api::{Value, conditions, json, object};
 
 pub(super) fn bind(
     store: &mut Store,
     request: &mut WriteRequest,
-    binding: Value,
+    mut binding: Value,
 ) -> Result<WriteOutcome, WriteError> {
+    typed::decode_subresource(BodyKind::Binding, &mut binding)?;
     check_target(request, &binding)?;
     let binding = webhooks::complete_body(request, binding, "v1", "Binding");
     let point = AdmissionPoint::create().with_body_kind("v1", "Binding");
@@ -74,13 +76,13 @@ fn check_pod(pod: &Value) -> Result<(), String> {
 
 fn set_scheduled(pod: &mut Value, request: &WriteRequest) {
     let condition = json!({
-        "type": "PodScheduled",
+        "type": conditions::POD_SCHEDULED,
         "status": "True",
         "lastProbeTime": null,
         "lastTransitionTime": request.time(),
     });
     let mut conditions = object::list(pod, &["status", "conditions"]).to_vec();
-    match conditions.iter_mut().find(|condition| condition["type"] == "PodScheduled") {
+    match conditions.iter_mut().find(|condition| condition["type"] == conditions::POD_SCHEDULED) {
         Some(existing) => *existing = condition,
         None => conditions.push(condition),
     }

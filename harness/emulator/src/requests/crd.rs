@@ -49,7 +49,8 @@ fn establish(store: &mut Store, request: &WriteRequest) {
     let Some(crd) = store.find(&request.key).cloned() else {
         return;
     };
-    let (kind, _) = kinds::from_crd(&crd);
+    let (mut kind, _) = kinds::from_crd(&crd);
+    kind.schema_revision = store.revision();
     let same = store.kinds().by_kind(&kind.resource.group, &kind.kind);
     let is_taken = same.is_some_and(|other| other.resource != kind.resource);
     if !is_taken {

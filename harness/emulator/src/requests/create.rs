@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::patch::record_managed_fields;
 use super::request::WriteRequest;
 use super::webhooks::{self, AdmissionPoint};
-use super::{crd, quota};
+use super::{check_size, crd, quota};
 use crate::admission;
 use crate::api_types::error::ApiError;
 use crate::api_types::kinds::{Generation, Origin};
@@ -32,7 +32,8 @@ pub(super) fn create_decoded(
     request: &mut WriteRequest,
     mut object: Value,
 ) -> Result<WriteOutcome, WriteError> {
-    if !object::resource_version(&object).is_empty() {
+    // As in kube-apiserver, a text that is no revision is ignored.
+    if object::resource_version(&object).parse::<u64>().is_ok_and(|revision| revision != 0) {
         let why = "resourceVersion should not be set on objects to be created";
         return Err(ApiError::without_reason(why).into());
     }
@@ -46,6 +47,7 @@ pub(super) fn create_decoded(
     admission::check(&request.admission(store), &mut object)?;
     crd::warn_unrecognized_formats(request, None, &object);
     webhooks::validate(store, request, AdmissionPoint::create(), &object)?;
+    check_size(request, &object)?;
     let charged = quota::charge(store, request, None, &object)?;
     if store.find(&request.key).is_some() {
         return Err(ApiError::already_exists(&request.key.resource, &request.key.name).into());

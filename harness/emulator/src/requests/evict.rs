@@ -7,12 +7,13 @@ use super::request::WriteRequest;
 use super::webhooks::{self, AdmissionPoint};
 use super::{check_delete_preconditions, delete};
 use crate::api_types::error::{ApiError, Cause};
+use crate::api_types::kinds::typed::{self, BodyKind};
 use crate::api_types::label_selector::LabelSelector;
 use crate::api_types::resource::Resource;
 use crate::store::{
     DeleteOptions, Key, Object, Op, Store, Subresource, Write, WriteError, WriteOutcome,
 };
-use schedlab_api::{Value, json, object};
+use schedlab_api::{Value, conditions, json, object};
 
 /// The condition of a budget that shows whether it allows disruptions.
 const DISRUPTION_ALLOWED: &str = "DisruptionAllowed";
@@ -20,11 +21,12 @@ const DISRUPTION_ALLOWED: &str = "DisruptionAllowed";
 pub(super) fn evict(
     store: &mut Store,
     request: &mut WriteRequest,
-    eviction: Value,
+    mut eviction: Value,
 ) -> Result<WriteOutcome, WriteError> {
     if !request.kind.is("", "Pod") {
         return Err(ApiError::no_such_resource().into());
     }
+    typed::decode_subresource(BodyKind::Eviction, &mut eviction)?;
     let name = object::name(&eviction);
     if !name.is_empty() && *name != *request.key.name {
         let why = "name in URL does not match name in Eviction object";
@@ -59,7 +61,7 @@ fn check_budget(store: &mut Store, request: &WriteRequest, pod: &Value) -> Resul
     };
     let of = |field: &str| object::number(budget, &["status", field]).unwrap_or(0);
     let (healthy, desired) = (of("currentHealthy"), of("desiredHealthy"));
-    let is_ready = object::condition(pod, "Ready") == Some("True");
+    let is_ready = object::condition(pod, conditions::READY) == Some("True");
     let always = object::text(budget, &["spec", "unhealthyPodEvictionPolicy"]) == "AlwaysAllow";
     if !is_ready && (always || (healthy >= desired && desired > 0)) {
         return Ok(());
@@ -169,9 +171,9 @@ fn set_disruption_not_allowed(request: &WriteRequest, budget: &mut Value) {
 fn set_disruption_target(store: &mut Store, request: &WriteRequest, pod: &Object) {
     let mut new = Value::clone(pod);
     let mut conditions = object::list(pod, &["status", "conditions"]).to_vec();
-    conditions.retain(|condition| condition["type"] != "DisruptionTarget");
+    conditions.retain(|condition| condition["type"] != conditions::DISRUPTION_TARGET);
     conditions.push(json!({
-        "type": "DisruptionTarget",
+        "type": conditions::DISRUPTION_TARGET,
         "status": "True",
         "reason": "EvictionByEvictionAPI",
         "message": "Eviction API: evicting",

@@ -26,7 +26,7 @@ pub(super) fn patch(
     {
         return apply_create(store, request, object, *force);
     }
-    let old = old.map_or_else(|| store.get(&request.key), Ok)?;
+    let old = request.as_read(&old.map_or_else(|| store.get(&request.key), Ok)?);
     let shown = presented(request, subresource, &old);
     let shown = match patch {
         PatchBody::Apply { .. } if is_as_stored(request, subresource) => {
@@ -80,13 +80,15 @@ fn patch_as_shown(
     }
 }
 
+/// What a 400 error of decoding says about the value.
+fn decoding_error<'e>(request: &WriteRequest, error: &'e ApiError) -> Option<&'e str> {
+    let head = format!("cannot be handled as a {}: ", request.requested_kind.kind);
+    error.message.split_once(&head).filter(|_| error.code == 400).map(|(_, why)| why)
+}
+
 /// Turns the 400 error of decoding a patched object into the 422 error of a patch.
 fn invalid_patched_object(request: &WriteRequest, error: ApiError, shown: &Value) -> ApiError {
-    let kind = &request.requested_kind.kind;
-    let head = format!("cannot be handled as a {kind}: ");
-    let Some((_, why)) = error.message.split_once(&head).filter(|_| error.code == 400) else {
-        return error;
-    };
+    let Some(why) = decoding_error(request, &error) else { return error };
     let message = format!("Invalid value: {shown}: {why}");
     let text = format!(" \"\" is invalid: patch: {message}");
     let cause =
@@ -199,7 +201,11 @@ fn restrict_to_subresource(
     let as_written = configuration.clone();
     if request.kind.origin == Origin::BuiltIn && subresource != Subresource::Scale {
         // Otherwise the quantity `1` after `"1"` would be a change.
-        request.prune_and_default(&mut configuration)?;
+        let decoded = request.prune_and_default(&mut configuration);
+        decoded.map_err(|error| match decoding_error(request, &error) {
+            Some(why) => patch_types::typed_conversion_error(&as_written, why),
+            None => error,
+        })?;
     }
     Ok((as_written, configuration))
 }

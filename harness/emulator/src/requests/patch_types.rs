@@ -12,8 +12,7 @@ mod managed;
 mod shape;
 mod strategic;
 
-pub(crate) use apply::apply;
-pub(crate) use apply::typed_patch_error;
+pub(crate) use apply::{apply, typed_conversion_error, typed_patch_error};
 pub(crate) use builtin::builtin_shape;
 pub(crate) use custom_resource::{custom_resource_shape, untyped_shape};
 pub(crate) use fields::item_path;

@@ -7,7 +7,7 @@ use jiff::Timestamp;
 
 use super::patch::subresource_path;
 use crate::admission::Admission;
-use crate::api_types::error::ApiError;
+use crate::api_types::error::{ApiError, go_json};
 use crate::api_types::kinds::Kind;
 use crate::api_types::kinds::schema::Schema;
 use crate::api_types::kinds::{Origin, typed};
@@ -98,6 +98,10 @@ impl WriteRequest {
         let version = object::text(&body, &["apiVersion"]);
         if !body.is_object() {
             return Err(ApiError::bad_request("the object provided is unrecognized: not a map"));
+        }
+        if let Some(why) = go_json::type_meta_error(&body) {
+            let why = format!("couldn't get version/kind; json parse error: {why}");
+            return Err(self.decode_error(&why));
         }
         let versions = &self.requested_kind.versions;
         let known =
@@ -219,6 +223,11 @@ impl WriteRequest {
     /// The time of the request in whole seconds, as in object metadata.
     pub(super) fn time(&self) -> Value {
         rfc3339(self.now).into()
+    }
+
+    /// The object as it is read: with the current defaults of its definition.
+    pub(super) fn as_read(&self, stored: &Object) -> Object {
+        self.kind.in_version(&self.kind.storage, stored)
     }
 
     /// Commits the object unless this is a dry run.

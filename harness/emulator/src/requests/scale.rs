@@ -5,7 +5,7 @@ use super::webhooks::{self, AdmissionPoint};
 use super::{WritePreconditions, check_preconditions, update};
 use crate::admission;
 use crate::api_types::error::{ApiError, Cause, Details};
-use crate::api_types::kinds::typed;
+use crate::api_types::kinds::typed::{self, BodyKind};
 use crate::store::{Object, Store, Subresource, WriteError, WriteOutcome};
 use schedlab_api::{Value, object};
 
@@ -15,7 +15,7 @@ pub(super) fn scale(
     old: &Object,
     mut scale: Value,
 ) -> Result<WriteOutcome, WriteError> {
-    typed::decode_scale(&mut scale)?;
+    typed::decode_subresource(BodyKind::Scale, &mut scale)?;
     let of = |field: &str| {
         object::at(&scale, &["metadata", field])
             .and_then(Value::as_str)

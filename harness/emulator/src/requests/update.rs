@@ -7,7 +7,8 @@ use super::patch::record_managed_fields;
 use super::request::WriteRequest;
 use super::webhooks::{self, AdmissionPoint};
 use super::{
-    WritePreconditions, check_preconditions, check_subresource, crd, create, quota, scale,
+    WritePreconditions, check_preconditions, check_size, check_subresource, crd, create, quota,
+    scale,
 };
 use crate::admission;
 use crate::api_types::error::{ApiError, FieldErrors};
@@ -29,10 +30,10 @@ pub(super) fn update(
     if store.find(&request.key).is_none() && creates_on_update(request) {
         return create::create(store, request, body);
     }
-    let new =
-        request.decode(without_unchanged_spec(subresource, store.find(&request.key), body))?;
+    let old = store.find(&request.key).map(|old| request.as_read(old));
+    let new = request.decode(without_unchanged_spec(subresource, old.as_ref(), body))?;
     check_name_and_namespace(request, &new)?;
-    let old = store.get(&request.key)?;
+    let old = old.map_or_else(|| store.get(&request.key), Ok)?;
     if object::resource_version(&new).is_empty() && !allows_unconditional_update(request) {
         let mut errors = FieldErrors::new();
         let rule = "must be specified for an update";
@@ -132,6 +133,7 @@ pub(super) fn replace(
     admission::check_update(&request.admission(store), subresource, old, &mut new)?;
     crd::warn_unrecognized_formats(request, Some(&**old), &new);
     webhooks::validate(store, request, AdmissionPoint::update(old), &new)?;
+    check_size(request, &new)?;
     let charged = quota::charge(store, request, Some(old), &new)?;
     let written = finish_update(store, request, old, new);
     quota::commit_charges(store, request, charged);

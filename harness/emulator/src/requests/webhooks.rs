@@ -149,6 +149,9 @@ pub(super) fn validate(
     if !may_call_webhooks(store, request) {
         return Ok(());
     }
+    if let Some(attributes) = attributes(request, point, object, false) {
+        attributes.check_policies(store)?;
+    }
     let mut calls = Vec::new();
     for webhook in webhooks::configured_webhooks(store, false) {
         if let Some(review) = review_request(store, request, point, object, &webhook)? {
@@ -215,12 +218,25 @@ fn review_request(
     object: &Value,
     webhook: &Webhook,
 ) -> Result<Option<Value>, ApiError> {
-    let Some(context) = &request.webhook_context else { return Ok(None) };
     let is_new = point.operation == "CREATE" && point.body_kind.is_none();
     let is_nameless = is_new && webhook.is_mutating && !request.first_attempt.name.is_empty();
+    match attributes(request, point, object, is_nameless) {
+        Some(attributes) => attributes.request_for(store, webhook),
+        None => Ok(None),
+    }
+}
+
+/// The attributes of a request for webhooks and policies; `None` for a write in this process.
+fn attributes<'r>(
+    request: &'r WriteRequest,
+    point: AdmissionPoint<'r>,
+    object: &'r Value,
+    is_nameless: bool,
+) -> Option<AdmissionAttributes<'r>> {
+    let context = request.webhook_context.as_deref()?;
     let is_nameless = is_nameless || context.is_collection;
     let name = if is_nameless { "" } else { &*request.key.name };
-    let attributes = AdmissionAttributes {
+    Some(AdmissionAttributes {
         kind: &request.requested_kind,
         context,
         operation: point.operation,
@@ -230,8 +246,7 @@ fn review_request(
         object: Some(object).filter(|object| !object.is_null()),
         old: point.old,
         dry_run: request.dry_run,
-    };
-    attributes.request_for(store, webhook)
+    })
 }
 
 /// The object as a webhook changes it; `None` if it changes nothing.

@@ -7,6 +7,7 @@ use http::Request;
 use http_body_util::BodyExt;
 use kube::Client;
 use kube::client::Body;
+use regex::Regex;
 use schedlab_api::Value;
 
 use crate::normalizer::Normalizer;
@@ -51,6 +52,7 @@ impl RecordedResponse {
 pub(crate) struct CasePlayer<'c> {
     client: &'c Client,
     variables: BTreeMap<String, String>,
+    stem: Regex,
     normalizer: Normalizer,
 }
 
@@ -66,7 +68,12 @@ impl<'c> CasePlayer<'c> {
             ("hook".to_owned(), webhook.url.clone()),
             ("ca".to_owned(), webhook.authority.clone()),
         ]);
-        let mut player = Self { client, variables, normalizer: Normalizer::default() };
+        let mut player = Self {
+            client,
+            variables,
+            stem: Regex::new(r#"generateName: "?([^",}]+)"#).unwrap(),
+            normalizer: Normalizer::default(),
+        };
         let account = "{metadata: {name: default}}";
         for (path, body) in [
             ("/api/v1/namespaces", format!("metadata: {{name: {namespace}}}")),
@@ -90,6 +97,9 @@ impl<'c> CasePlayer<'c> {
     }
 
     async fn response_to(&mut self, step: &Step) -> RecordedResponse {
+        let body = self.substitute(&step.body);
+        let stem = self.stem.captures(&body).map(|found| found[1].to_owned());
+        self.normalizer.expect_generated(stem.as_deref());
         let request = self.request(step);
         let response = self.client.send(request).await.unwrap();
         let code = response.status().as_u16();
@@ -180,10 +190,32 @@ impl<'c> CasePlayer<'c> {
     }
 
     fn substitute(&self, text: &str) -> String {
-        self.variables.iter().fold(text.to_owned(), |text, (name, value)| {
+        let text = self.variables.iter().fold(text.to_owned(), |text, (name, value)| {
             text.replace(&format!("{{{name}}}"), value)
-        })
+        });
+        repeated(&text)
     }
+}
+
+/// Expands repeated texts: `{3*[}` is `[[[`.
+fn repeated(text: &str) -> String {
+    let mut expanded = String::new();
+    let mut rest = text;
+    while let Some((before, after)) = rest.split_once('{') {
+        let inner = after.split_once('}').and_then(|(inner, after)| {
+            let (times, repeated) = inner.split_once('*')?;
+            Some((times.parse::<usize>().ok()?, repeated, after))
+        });
+        expanded += before;
+        if let Some((times, repeated, after)) = inner {
+            expanded += &repeated.repeat(times);
+            rest = after;
+        } else {
+            expanded.push('{');
+            rest = after;
+        }
+    }
+    expanded + rest
 }
 
 fn parsed(text: &str, is_stream: bool) -> Value {

@@ -13,6 +13,8 @@ pub(crate) struct Normalizer {
     /// The number of revisions seen per object.
     seen: BTreeMap<String, usize>,
     names: BTreeMap<String, String>,
+    /// The name that the server generates for the request, also if it refuses it.
+    generated: Option<Regex>,
     age: Regex,
     current: Regex,
     time: Regex,
@@ -31,6 +33,7 @@ impl Default for Normalizer {
             revisions: BTreeMap::new(),
             seen: BTreeMap::new(),
             names: BTreeMap::new(),
+            generated: None,
             age: regex(r"^\d{1,2}s$"),
             current: regex(r"current: \d+"),
             time: regex(r"\b\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z"),
@@ -55,6 +58,15 @@ impl Normalizer {
             return by_name(value);
         }
         value
+    }
+
+    /// Expects names that are generated from this stem; `None` if the request has none.
+    pub(crate) fn expect_generated(&mut self, stem: Option<&str>) {
+        self.generated = stem.map(|stem| {
+            let start: String = stem.chars().take(58).collect();
+            let suffix = "[b-df-hj-np-tv-z2-9]{5}";
+            Regex::new(&format!("(^|\"){}{suffix}($|\")", regex::escape(&start))).unwrap()
+        });
     }
 
     /// Collects the generated names in a value.
@@ -123,16 +135,22 @@ impl Normalizer {
     }
 
     pub(crate) fn text(&mut self, text: &str) -> String {
-        let text =
-            self.time.replace_all(
-                text,
-                |found: &Captures<'_>| {
-                    if found.get(1).is_some() { "TIME.MICRO" } else { "TIME" }
-                },
-            );
+        let text = self.time.replace_all(text, |found: &Captures<'_>| {
+            match found.get(1).map_or(0, |fraction| fraction.len() - 1) {
+                // Times in requests are of the year 2006 where their form matters.
+                _ if found[0].starts_with("2006-") => found[0].to_owned(),
+                0 => "TIME".to_owned(),
+                6 => "TIME.MICRO".to_owned(),
+                digits => format!("TIME with {digits} digits"),
+            }
+        });
         let uids = &mut self.uids;
         let text =
             self.uid.replace_all(&text, |found: &Captures<'_>| ordinal(uids, &found[0], "uid"));
+        let text = match &self.generated {
+            Some(generated) => generated.replace_all(&text, "${1}<made>${2}"),
+            None => text,
+        };
         // The current revision depends on other writes.
         let text = self.current.replace_all(&text, "current: RV");
         let text = self.address.replace_all(&text, "127.0.0.1:PORT");

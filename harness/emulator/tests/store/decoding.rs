@@ -97,3 +97,43 @@ fn nulls_and_empty_lists_leave_no_trace() {
     assert_eq!(written.object["metadata"].get("labels"), None);
     assert_eq!(written.object["spec"]["containers"][0].get("env"), None);
 }
+
+/// A `Lease` with this `renewTime`, as stored.
+fn renewed(time: &str) -> Result<Value, ApiError> {
+    let lease = json!({"apiVersion": "coordination.k8s.io/v1", "kind": "Lease",
+        "metadata": {"name": "a"}, "spec": {"renewTime": time}});
+    let written = TestStore::new().create(lease)?;
+    Ok(written["spec"]["renewTime"].clone())
+}
+
+/// A Go client can read no other form.
+#[test]
+fn a_micro_time_is_stored_in_utc_with_six_fractional_digits() {
+    assert_eq!(renewed("2026-01-01T01:00:00.100000+01:00").unwrap(), "2026-01-01T00:00:00.100000Z");
+    for time in ["2026-01-01T00:00:00Z", "2026-01-01T00:00:00.1Z", "2026-01-01T00:00:00.1234567Z"] {
+        assert_eq!(renewed(time).unwrap_err().code, 400, "{time}");
+    }
+}
+
+#[test]
+fn a_time_is_stored_in_utc_and_whole_seconds() {
+    let mut fixture = TestStore::new();
+    fixture.create(test_store::pod("a")).unwrap();
+    let key = fixture.key("", "Pod", "a");
+    let status = json!({"startTime": "2026-01-01T01:00:00.9+01:00"});
+    let written = fixture.set_status(key.clone(), status).unwrap();
+    assert_eq!(written["status"]["startTime"], "2026-01-01T00:00:00Z");
+    let refused = fixture.set_status(key, json!({"startTime": "2026-01-01 00:00:00Z"}));
+    assert_eq!(refused.unwrap_err().code, 400);
+}
+
+#[test]
+fn an_object_that_etcd_would_not_store_is_refused() {
+    let revision = |bytes: usize| {
+        json!({"apiVersion": "apps/v1", "kind": "ControllerRevision", "metadata": {"name": "a"},
+            "revision": 1, "data": {"a": "a".repeat(bytes)}})
+    };
+    assert!(TestStore::new().create(revision(1_400_000)).is_ok());
+    let refused = TestStore::new().create(revision(1_700_000)).unwrap_err();
+    assert_eq!((refused.code, &*refused.message), (500, "etcdserver: request is too large"));
+}

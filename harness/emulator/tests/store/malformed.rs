@@ -105,7 +105,7 @@ fn sound() -> Vec<Value> {
             "spec": {"minAvailable": 1, "selector": {"matchLabels": {"a": "b"}}}}),
         json!({"apiVersion": "events.k8s.io/v1", "kind": "Event", "metadata": {"name": "some"},
             "regarding": {"namespace": "default"}, "type": "Normal", "reason": "r", "action": "a",
-            "reportingController": "c", "reportingInstance": "i", "eventTime": "2026-01-01T00:00:00Z"}),
+            "reportingController": "c", "reportingInstance": "i", "eventTime": "2026-01-01T00:00:00.000000Z"}),
         json!({"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
             "metadata": {"name": "gangs.lab.dev"},
             "spec": {"group": "lab.dev", "scope": "Namespaced",

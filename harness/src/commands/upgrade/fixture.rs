@@ -25,8 +25,8 @@ use schedlab_clusters::real_cluster::{
 };
 use schedlab_clusters::scheduler_objects::install_scheduler_objects;
 use schedlab_clusters::scheduler_source::SchedulerSource;
-use schedlab_conformance::progress::Progress;
-use schedlab_conformance::scenario_cluster::{Cluster as _, TenantCluster, run_actors};
+use schedlab_conformance::report::progress::Progress;
+use schedlab_conformance::world::scenario_cluster::{Cluster as _, TenantCluster, run_actors};
 
 /// The part of the cluster that starts outside of the async runtime.
 #[derive(Debug)]

@@ -3,13 +3,13 @@
 //! requests no negative amount (29); and when it gets its GPUs (2). Not checked: inter-pod
 //! affinity, host ports and topology spread.
 
+use schedlab_api::{resources, taints};
+
 use super::objects::{Name, NodeSelectorTerm, Operator, Requirement, TaintEffect, Toleration};
 use super::{
     Amounts, AuditProfile, AuditedObject, Auditor, BoundLevels, NodeView, Phase, PodView,
     QueueView, Rule, breach::amount, numa, sharing,
 };
-
-const GPU: &str = "nvidia.com/gpu";
 
 pub(super) fn check(auditor: &mut Auditor, name: &Name, before: &PodView, after: &PodView) {
     match (&before.node, &after.node) {
@@ -116,7 +116,7 @@ fn unfit_node(auditor: &Auditor, pod: &PodView, node: &NodeView) -> Option<Strin
     if auditor.rules.profile == AuditProfile::Kai && !node.ready {
         return Some("which is not ready".to_owned());
     }
-    let cordon = "node.kubernetes.io/unschedulable";
+    let cordon = taints::UNSCHEDULABLE;
     if node.cordoned && !pod.tolerations.iter().any(|t| tolerates(t, cordon, "", NO_SCHEDULE)) {
         return Some("which is cordoned".to_owned());
     }
@@ -247,7 +247,7 @@ fn exceeded_bound(
 /// Rule 2: checks the GPUs that the pod was given.
 fn check_devices(auditor: &mut Auditor, name: &Name, pod: &PodView, node: &Name, devices: &[u32]) {
     let mut wrong: Vec<(Option<Name>, String)> = Vec::new();
-    let requested = pod.requests.get(GPU).copied().unwrap_or(0);
+    let requested = pod.requests.get(resources::GPU).copied().unwrap_or(0);
     if requested != 1000 * i128::try_from(devices.len()).unwrap_or(i128::MAX) {
         let detail = format!("was given {} GPUs and requests {}", devices.len(), amount(requested));
         wrong.push((None, detail));
@@ -256,7 +256,7 @@ fn check_devices(auditor: &mut Auditor, name: &Name, pod: &PodView, node: &Name,
         wrong.push((None, format!("was given GPU {} of node {node} twice", twice.1)));
     }
     let known = auditor.view.nodes.get(node).and_then(|node| node.now.as_ref());
-    let count = known.and_then(|node| node.allocatable.get(GPU)).copied();
+    let count = known.and_then(|node| node.allocatable.get(resources::GPU)).copied();
     if let (Some(count), Some(last)) = (count, devices.iter().max())
         && i128::from(*last) * 1000 >= count
     {

@@ -1,12 +1,14 @@
 //! Rule 1 for NUMA zones: no zone is oversubscribed, and with policy `single-numa-node` one zone
 //! holds all aligned resources of a pod.
 
+use schedlab_api::resources;
+
 use super::objects::Name;
 use super::{Amounts, Auditor, NodeView, PodView, breach::amount};
 
 /// Resources that a kubelet aligns for Guaranteed pods only, and for all pods.
 const PINNED: [&str; 2] = ["cpu", "memory"];
-const DEVICES: [&str; 1] = ["nvidia.com/gpu"];
+const DEVICES: [&str; 1] = [resources::GPU];
 
 /// The error if the pod cannot have its NUMA allocation.
 pub(super) fn misaligned(

@@ -3,10 +3,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use schedlab_api::resources;
+
 use super::objects::Name;
 use super::{AuditedObject, Auditor, ClaimView, NodeView, PodView, Rule, breach::amount};
-
-const GPU: &str = "nvidia.com/gpu";
 
 /// The error if the pods on the node exceed a device or the number of devices.
 pub(super) fn overfull(auditor: &Auditor, name: &Name, node: &NodeView) -> Option<String> {
@@ -25,9 +25,9 @@ pub(super) fn overfull(auditor: &Auditor, name: &Name, node: &NodeView) -> Optio
     if let Some((device, taken)) = taken.iter().find(|(_, taken)| **taken > 1000) {
         return Some(format!("use {} of shared GPU {device}", amount(*taken)));
     }
-    let whole = account.used.get(GPU).copied().unwrap_or(0);
+    let whole = account.used.get(resources::GPU).copied().unwrap_or(0);
     let shared = 1000 * i128::try_from(taken.len() - reserved.len()).unwrap_or(i128::MAX);
-    let offered = node.allocatable.get(GPU).copied().unwrap_or(0);
+    let offered = node.allocatable.get(resources::GPU).copied().unwrap_or(0);
     (whole + shared > offered).then(|| {
         let (whole, shared) = (amount(whole), amount(shared));
         format!("use {whole} whole and {shared} shared GPUs; the node has {}", amount(offered))

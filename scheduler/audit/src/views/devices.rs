@@ -5,14 +5,13 @@ use std::collections::BTreeMap;
 use schedlab_api::{
     Value,
     pointer::{at, list, text},
+    resources,
 };
 
 use crate::rules::{Amounts, ClaimView, Name, NodeView, PodView};
 use crate::write::{Object, update_object};
 
 use super::node_selector_term;
-
-const GPU_RESOURCE: &str = "nvidia.com/gpu";
 
 /// The observed claims and slices.
 #[derive(Debug, Default)]
@@ -42,7 +41,7 @@ impl Devices {
         let gpus: usize = of_gpus.map(|slice| list(slice, "/spec/devices").len()).sum();
         if gpus > 0 {
             let published = 1000 * i128::try_from(gpus).unwrap_or(i128::MAX / 1000);
-            *view.allocatable.entry(GPU_RESOURCE.into()).or_default() += published;
+            *view.allocatable.entry(resources::GPU.into()).or_default() += published;
         }
         view
     }
@@ -53,7 +52,7 @@ impl Devices {
         for name in claim_names(pod) {
             let name: Name = format!("{namespace}/{name}").into();
             let gpus = self.claims.get(&name).map_or(0, |claim| claimed_gpu_milli(claim));
-            view.claims.insert(name, Amounts::from([(GPU_RESOURCE.into(), gpus)]));
+            view.claims.insert(name, Amounts::from([(resources::GPU.into(), gpus)]));
         }
         view
     }

@@ -4,22 +4,17 @@
 use std::collections::BTreeMap;
 
 use schedlab_api::{
-    Value,
+    Value, annotations, labels, object_names,
     pointer::{at, text},
     quantity::thousandths,
+    resources,
 };
 
 use crate::rules::{DeviceShare, Name, PodView};
 
-const GPU_GROUP_LABEL: &str = "runai-gpu-group";
-
-/// Prefix of the names of reservation pods. Such a pod occupies a shared device as a whole, so that
-/// the device plugin sees it as used, and has no fraction of it.
-const RESERVATION_POD_PREFIX: &str = "gpu-reservation-";
-
 /// Memory of each GPU of the node in MiB, rounded down to hundreds; 0 if unknown.
 pub fn gpu_memory_mib(node: &Value) -> i64 {
-    let label = at(node, "/metadata/labels").and_then(|all| all.get("nvidia.com/gpu.memory"));
+    let label = at(node, "/metadata/labels").and_then(|all| all.get(labels::GPU_MEMORY));
     label.and_then(|text| text.as_str()?.parse::<i64>().ok()).map_or(0, |mib| mib / 100 * 100)
 }
 
@@ -45,7 +40,7 @@ pub(crate) fn add_fractions(
     if reserves {
         return view;
     }
-    view.extra_charges.insert("nvidia.com/gpu".into(), paid);
+    view.extra_charges.insert(resources::GPU.into(), paid);
     view
 }
 
@@ -53,14 +48,15 @@ pub(crate) fn add_fractions(
 pub fn shared_devices(pod: &Value) -> impl Iterator<Item = &str> {
     let labels = at(pod, "/metadata/labels").and_then(Value::as_object);
     labels.into_iter().flatten().filter_map(|(key, value)| {
-        let several = key.strip_prefix(GPU_GROUP_LABEL)?.strip_prefix('/');
-        several.or_else(|| value.as_str().filter(|_| key == GPU_GROUP_LABEL))
+        let several = key.strip_prefix(labels::GPU_GROUP)?.strip_prefix('/');
+        several.or_else(|| value.as_str().filter(|_| key == labels::GPU_GROUP))
     })
 }
 
 /// Whether the pod reserves a shared device for the device plugin.
 pub fn is_reservation_pod(pod: &Value) -> bool {
-    text(pod, "/metadata/name").is_some_and(|name| name.starts_with(RESERVATION_POD_PREFIX))
+    text(pod, "/metadata/name")
+        .is_some_and(|name| name.starts_with(object_names::GPU_RESERVATION_PREFIX))
 }
 
 /// The requested fraction of each device and the total that queues are charged, both in
@@ -68,14 +64,15 @@ pub fn is_reservation_pod(pod: &Value) -> bool {
 fn requested_fractions(pod: &Value, device_mib: i64) -> Option<(i64, i128)> {
     let annotations = at(pod, "/metadata/annotations")?;
     let annotation = |key: &str| annotations.get(key)?.as_str();
-    let devices = annotation("gpu-fraction-num-devices").map_or(Some(1), |text| text.parse().ok());
+    let devices =
+        annotation(annotations::GPU_FRACTION_NUM_DEVICES).map_or(Some(1), |text| text.parse().ok());
     let devices: i64 = devices.unwrap_or(1);
     let device_mib = device_mib.max(1);
-    let (milli, paid) = if let Some(fraction) = annotation("gpu-fraction") {
+    let (milli, paid) = if let Some(fraction) = annotation(annotations::GPU_FRACTION) {
         let milli = i64::try_from(thousandths(&Value::from(fraction))?).ok()?;
         (milli, milli)
     } else {
-        let mib: i64 = annotation("gpu-memory")?.parse().ok()?;
+        let mib: i64 = annotation(annotations::GPU_MEMORY)?.parse().ok()?;
         ((mib * 1000 / device_mib).max(1), (mib * 100 + device_mib - 1) / device_mib * 10)
     };
     Some((milli, i128::from(paid * devices)))

@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 
 use schedlab_api::{
-    Value,
+    Value, annotations,
+    object::annotation,
     pointer::{list, text},
 };
 
@@ -32,7 +33,7 @@ pub(crate) fn add_numa_zones(mut view: NodeView, topology: Option<&Value>) -> No
 
 /// The amounts per NUMA zone in the pod's annotation.
 pub(super) fn numa_placement(pod: &Value) -> BTreeMap<Name, Amounts> {
-    let annotation = text(pod, "/metadata/annotations/kai.scheduler~1numa-placement-predicted");
+    let annotation = annotation(pod, annotations::NUMA_PLACEMENT_PREDICTED);
     let shares: Vec<Value> =
         annotation.and_then(|it| serde_json::from_str(it).ok()).unwrap_or_default();
     let share = |one: &Value| {

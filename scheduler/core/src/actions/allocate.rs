@@ -3,9 +3,9 @@
 //! is queued again, so that elastic jobs grow in turns. Only PostFilter plugins evict.
 //!
 //! Difference from KAI: a job that could not run whatever is evicted does not represent its queue
-//! in the queue order, so it does not delay other jobs of the queue. Such a job does not fit on
-//! empty nodes, or would take the queue over its fair share and is rejected by its limit or quota.
-//! In KAI it represents the queue.
+//! in the queue order, so it does not delay other jobs of the queue. Such a job does not fit even
+//! if no preemptible pod is left, or would take the queue over its fair share and is rejected by
+//! its limit or quota. In KAI it represents the queue.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -45,7 +45,7 @@ fn allocate_all(
     mut sink: ReasonSink<'_>,
 ) -> FailedShapes {
     let (groups, infeasible): (Vec<_>, Vec<_>) =
-        groups.into_iter().partition(|group| statement.fits_empty_cluster(*group));
+        groups.into_iter().partition(|group| statement.may_run_after_evictions(*group));
     let mut queue = statement.profile.plugins.queue_sort.new_queue(statement, groups);
     let (mut failed, mut deferred) = (FailedShapes::default(), VecDeque::from(infeasible));
     loop {
@@ -221,7 +221,8 @@ fn current_reason(
     let at = session.pod(failed).sub_group;
     let sub_group = &group.sub_groups[at];
     let several = group.sub_groups.len() > 1;
-    let misses_minimum = below_minimum || members.of_sub_group(at).active < sub_group.min_member;
+    let minimum = members.remaining_minimum(group, at);
+    let misses_minimum = below_minimum || members.of_sub_group(at).active < minimum;
     if misses_minimum && (sub_group.min_member > 1 || several) {
         if let Some(requirements) = &mut fit_errors.node_requirements {
             requirements.requests =
@@ -236,7 +237,7 @@ fn current_reason(
         }
         return Reason::GangDoesNotFit {
             fitting: fitting + members.active(),
-            required: sub_group.min_member,
+            required: minimum,
             missing: waiting.saturating_sub(fitting).max(1),
             sub_group: several.then(|| sub_group.name.clone()),
             fit_errors: FitErrors { mutual_exclusion, ..fit_errors },

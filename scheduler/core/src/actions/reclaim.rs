@@ -10,12 +10,13 @@ use crate::{
     plan::EvictionCause,
     profile::Action,
     queues::{
-        reclaim::{Reclaimer, Victims},
+        reclaim::{Reclaimer, RemainingUse, Victims},
         usage_lines,
     },
+    resources::PerResource,
     solver::{
-        AcceptedSolutions, EvictableUnit, EvictionPolicy, Portion, Preemptor, SearchContext,
-        Solution, min_runtime, solve,
+        AcceptedSolutions, EvictableUnit, EvictionPolicy, Portion, Preemptor, Restriction,
+        SearchContext, Solution, min_runtime, solve,
     },
 };
 
@@ -56,6 +57,33 @@ impl EvictionPolicy for Reclaim {
                 min_runtime::reclaim_protection(context, preemptor.queue, unit.group)
             }
         }
+    }
+
+    /// A queue may not end over its fair share when it takes from a sibling. So the searches go
+    /// level by level upward, and ancestors that would exceed their fair shares first take back
+    /// what their own queues borrowed.
+    fn restrictions(&self, context: &SearchContext<'_>, preemptor: &Preemptor) -> Vec<Restriction> {
+        let (accounts, nothing) = (context.accounts, PerResource::default());
+        let mut restrictions = Vec::new();
+        let mut share_bounds = Vec::new();
+        for queue in accounts.path(preemptor.queue) {
+            if !accounts.fits_fair_share(queue, preemptor.share_request, nothing) {
+                share_bounds.push(queue);
+            }
+            let within = accounts.account(queue).parent;
+            restrictions.push(Restriction { within, share_bounds: share_bounds.clone() });
+        }
+        restrictions
+    }
+
+    fn may_evict_next(
+        &self,
+        context: &SearchContext<'_>,
+        preemptor: &Preemptor,
+        remaining: &mut RemainingUse,
+        unit: &EvictableUnit,
+    ) -> bool {
+        reclaimer(preemptor).take_next(context.accounts, remaining, unit.queue, unit.amount)
     }
 
     fn accepts(

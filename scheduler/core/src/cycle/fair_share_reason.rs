@@ -71,7 +71,7 @@ impl AtFairShare {
             let reclaimer = Reclaimer { queue, preemptible: group.preemptible, request };
             let may_start = reclaimer.may_start(session.accounts());
             let key = session.current_job_key(id);
-            if !may_start {
+            if !may_start && session.may_run_after_evictions(id) {
                 heads.insert(queue, key);
             }
             let attempt = ReclaimAttempt { reclaimer, may_start };

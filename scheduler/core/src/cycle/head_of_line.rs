@@ -19,6 +19,8 @@ pub(crate) fn blocked_by_head_of_line(
 ) -> BTreeSet<PodGroupId> {
     let mut heads = HeadJobs::default();
     let pending = reasons.iter().filter(|(_, reason)| waits_for_capacity(reason));
+    // Jobs that cannot run whatever is evicted block no others.
+    let pending = pending.filter(|(id, _)| session.may_run_after_evictions(**id));
     let blocked = pending.filter_map(|(&id, _)| {
         let queue = session.group(id).queue_id()?;
         heads.insert(queue, session.current_job_key(id)).map(|behind| behind.group())

@@ -6,7 +6,7 @@ use std::{
 };
 
 use super::{
-    Session, empty_cluster::EmptyCluster, node_ranking::NodeRankings,
+    Session, evictable_capacity::EvictableCapacity, node_ranking::NodeRankings,
     selector_cache::SelectorCache, topology::DomainPaths,
 };
 use crate::{
@@ -17,7 +17,7 @@ use crate::{
 };
 
 /// What is derived from the snapshot or the state of nodes on first use.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct Caches {
     /// Many cycles queue no jobs.
     age_ranks: OnceCell<Vec<u32>>,
@@ -26,23 +26,9 @@ pub(super) struct Caches {
     /// The domains of nodes, by topology.
     pub(super) domain_paths: OnceCell<DomainPaths>,
     pub(super) rankings: RefCell<NodeRankings>,
-    pub(super) empty_cluster: EmptyCluster,
+    pub(super) evictable_capacity: EvictableCapacity,
     pub(super) selectors: SelectorCache,
     pub(super) allocations: KnownOutcomes,
-}
-
-impl Caches {
-    pub(super) fn new(snapshot: &Snapshot) -> Self {
-        Self {
-            age_ranks: OnceCell::new(),
-            gpu_demand: OnceCell::new(),
-            domain_paths: OnceCell::new(),
-            rankings: RefCell::default(),
-            empty_cluster: EmptyCluster::new(&snapshot.nodes),
-            selectors: SelectorCache::default(),
-            allocations: KnownOutcomes::default(),
-        }
-    }
 }
 
 impl<'s> Session<'s> {

@@ -17,6 +17,8 @@ use crate::{
 #[derive(Clone, Debug, Default)]
 pub(super) struct CycleOutcome {
     pub(super) decisions: Vec<Decision>,
+    /// Pods that were placed and gave their place to others.
+    pub(super) cancelled_bindings: BTreeSet<PodId>,
     /// Number of jobs that evicted others.
     preemptions: usize,
     min_runtime_protections: BTreeMap<PodGroupId, MinRuntimeProtection>,
@@ -139,6 +141,17 @@ impl Statement<'_> {
     /// Returns and clears everything committed so far, in order.
     pub fn take_decisions(&mut self) -> Vec<Decision> {
         std::mem::take(&mut self.session.outcome.decisions)
+    }
+
+    /// Removes the binding of pods that gave their place to others. Returns their groups.
+    pub(crate) fn remove_cancelled_bindings(&mut self) -> BTreeSet<PodGroupId> {
+        let outcome = &mut self.session.outcome;
+        let cancelled = std::mem::take(&mut outcome.cancelled_bindings);
+        outcome.decisions.retain(|decision| match decision {
+            Decision::Bind { pod, .. } => !cancelled.contains(pod),
+            Decision::Evict { .. } | Decision::Pipeline { .. } => true,
+        });
+        cancelled.iter().filter_map(|pod| self.session.pod(*pod).group).collect()
     }
 
     /// Counts `more` jobs that evicted others.

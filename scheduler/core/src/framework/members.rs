@@ -1,6 +1,7 @@
 //! The members of a pod group by sub-group: how many have a node, which are pending in which order,
 //! and which are placed next. A sub-group is a leaf with a minimum of pods, or an inner node with a
-//! minimum of satisfied children.
+//! minimum of satisfied children. Succeeded pods count towards the minimum: what is left of it is
+//! what must run together. (KAI counts them for staleness only.)
 
 mod gang_readiness;
 
@@ -87,9 +88,9 @@ impl Members {
 
     /// A minimum is met only with pipelined pods.
     pub fn minimum_is_pipelined(&self, group: &PodGroup) -> bool {
-        let all = self.sub_groups.iter().zip(&group.sub_groups);
-        all.into_iter().any(|(members, sub_group)| {
-            members.pipelined > 0 && members.active - members.pipelined < sub_group.min_member
+        self.sub_groups.iter().enumerate().any(|(at, members)| {
+            members.pipelined > 0
+                && members.active - members.pipelined < self.remaining_minimum(group, at)
         })
     }
 
@@ -129,12 +130,19 @@ impl Members {
         if !tree.is_satisfied(None) {
             return MinimumStatus::BelowMinimum;
         }
-        let needed: u64 = group.sub_groups.iter().map(|sub| u64::from(sub.min_member)).sum();
+        let minima = (0..group.sub_groups.len()).map(|at| self.remaining_minimum(group, at));
+        let needed: u64 = minima.map(u64::from).sum();
         if u64::from(self.active()) > needed {
             MinimumStatus::AboveMinimum
         } else {
             MinimumStatus::AtMinimum
         }
+    }
+
+    /// What is left of the minimum of a sub-group without its succeeded pods.
+    pub fn remaining_minimum(&self, group: &PodGroup, sub_group: usize) -> u32 {
+        let succeeded = self.sub_groups[sub_group].succeeded;
+        group.sub_groups[sub_group].min_member.saturating_sub(succeeded)
     }
 
     /// Minimum number of pods that run together.
@@ -318,7 +326,7 @@ impl<'a> SubGroupTree<'a> {
     }
 
     fn minimum(&self, leaf: usize) -> u32 {
-        self.group.sub_groups[leaf].min_member
+        self.members.remaining_minimum(self.group, leaf)
     }
 }
 
@@ -357,6 +365,24 @@ mod tests {
         assert_eq!(summary("node n1\njob a pods=5 min=2 on n1 n1 n1"), "AboveMinimum: a-3");
         assert_eq!(summary("job a pods=2 min=0"), "AtMinimum: a-0");
         assert_eq!(summary("node n1\ngang a pods=2 gpus=1 on n1 n1"), "AtMinimum: ");
+    }
+
+    #[test]
+    fn succeeded_pods_count_towards_the_minimum() {
+        assert_eq!(summary("node n1\njob a pods=3 min=3 succeeded=1 on n1"), "BelowMinimum: a-1");
+        assert_eq!(summary("node n1\njob a pods=3 min=3 succeeded=2 on n1"), "AtMinimum: ");
+        assert_eq!(summary("node n1\njob a pods=4 min=3 succeeded=2 on n1"), "AtMinimum: a-1");
+        assert_eq!(
+            summary("job a pods=3 min=4 succeeded=1"),
+            "BelowMinimum, 2 exist and 0 of them are gated, 3 must: "
+        );
+        let parts = "
+            node n1
+            gang a
+              part left pods=2 succeeded=1
+              part right pods=3 min=3 succeeded=1 on n1
+        ";
+        assert_eq!(summary(parts), "BelowMinimum: a-left-0 a-right-1");
     }
 
     #[test]

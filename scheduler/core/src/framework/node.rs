@@ -11,7 +11,7 @@ use crate::{
     model::{FractionalGpu, Node, NodeId, PodId, PodShape},
     resources::Resources,
 };
-pub use device::{Device, DeviceChoice, SharedDevice};
+pub use device::{Device, DeviceChoice, DeviceOrder, SharedDevice};
 pub(crate) use free_capacity::{CapacityRequest, FreeCapacity, FreedCapacity, fraction_on};
 pub(in crate::framework) use numa::NumaShares;
 pub use numa::{Availability, NumaZoneCapacity};

@@ -48,7 +48,7 @@ impl<'s> Session<'s> {
             queues: QueueState::new(snapshot, profile),
             constraints: ConstraintIndex::new(snapshot),
             preferences: NodePreferences::default(),
-            caches: Caches::new(snapshot),
+            caches: Caches::default(),
             outcome: CycleOutcome::default(),
         };
         for pod in session.pod_ids() {

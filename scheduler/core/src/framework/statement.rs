@@ -48,6 +48,11 @@ impl<'s> Statement<'s> {
         Self { session, log: Vec::new() }
     }
 
+    /// The session with all changes, committed or not.
+    pub fn into_session(self) -> Session<'s> {
+        self.session
+    }
+
     /// A point to return to.
     pub const fn checkpoint(&self) -> Checkpoint {
         Checkpoint(self.log.len())
@@ -92,9 +97,9 @@ impl<'s> Statement<'s> {
         self.change_state(pod, after, portions);
     }
 
-    /// Evicts the pod: its capacity becomes releasing. See [`Self::can_evict`].
+    /// Evicts the pod: its capacity becomes releasing. The binding of a pod that was placed in this
+    /// cycle is cancelled on commit: the pod is pending again.
     pub fn evict(&mut self, pod: PodId) {
-        debug_assert!(self.can_evict(pod));
         if let PodState::Allocated(node) = self.state(pod) {
             self.change_state(pod, PodState::Releasing(node), self.portions_of(pod));
         }
@@ -156,18 +161,35 @@ impl<'s> Statement<'s> {
         }
     }
 
+    /// Makes a pod pending or pipelined that was placed in this cycle and evicted.
+    fn cancel_binding(&mut self, pod: PodId) {
+        let (after, portions) = match self.state(pod) {
+            PodState::Moving { to, .. } => {
+                let pipelined = self.portions_of(pod).pipelined;
+                (PodState::Pipelined(to), PodPortions { pipelined, ..PodPortions::default() })
+            }
+            _ => (PodState::Pending, PodPortions::default()),
+        };
+        self.session.set_state(pod, after, portions);
+        self.session.outcome.cancelled_bindings.insert(pod);
+    }
+
     fn record_decision(
         &mut self,
         pod: PodId,
         before: PodState,
         cause: &impl Fn(PodId) -> EvictionCause,
     ) {
-        let after = self.state(pod);
         let was_holding = matches!(before, PodState::Allocated(_));
-        let leaves = matches!(after, PodState::Releasing(_) | PodState::Moving { .. });
+        let leaves = matches!(self.state(pod), PodState::Releasing(_) | PodState::Moving { .. });
         if was_holding && leaves {
-            self.session.outcome.decisions.push(Decision::Evict { pod, cause: cause(pod) });
+            if self.pod(pod).node.is_some() {
+                self.session.outcome.decisions.push(Decision::Evict { pod, cause: cause(pod) });
+            } else {
+                self.cancel_binding(pod);
+            }
         }
+        let after = self.state(pod);
         if before == after {
             return;
         }

@@ -54,6 +54,11 @@ impl<'a> Levels<'a> {
         self.required > 0
     }
 
+    /// Name of the topology, and depth of the required level.
+    pub(super) const fn required_level(&self) -> (&'a Name, usize) {
+        (&self.topology.name, self.required)
+    }
+
     /// Label of the required level.
     pub(super) fn required_label(&self) -> Option<&'a Name> {
         self.topology.levels.get(self.required.checked_sub(1)?).map(|level| &level.label)
@@ -275,6 +280,15 @@ impl Session<'_> {
         let shape = pods.first().map(|pod| self.shape_of(*pod));
         let grow = DomainBuilder { session: self, request: self.bounds_request(pods), shape };
         grow.domain(&topology.name, &placed, 0, topology.levels.len())
+    }
+
+    /// The nodes of each domain of the required level.
+    pub(super) fn nodes_by_domain(&self, levels: Levels<'_>) -> Vec<Vec<NodeId>> {
+        let (topology, depth) = levels.required_level();
+        let paths = self.caches.domain_paths.get_or_init(|| self.all_paths());
+        let placed = paths.get(topology).map_or(&[][..], Vec::as_slice);
+        let domains = placed.chunk_by(|(a, _), (b, _)| a[..depth] == b[..depth]);
+        domains.map(|domain| domain.iter().map(|(_, node)| *node).collect()).collect()
     }
 
     fn all_paths(&self) -> DomainPaths {

@@ -37,13 +37,14 @@ impl Permit for Gang {
     }
 }
 
-/// Allocates idle capacity, or pipelines onto releasing capacity.
+/// Allocates idle capacity, or pipelines onto releasing capacity. A GPU fraction may be pipelined
+/// although another GPU is idle.
 #[derive(Debug)]
 pub(super) struct NodeRoom;
 
 impl Reserve for NodeRoom {
     fn reserve(&self, statement: &mut Statement<'_>, pod: PodId, node: NodeId, fits: Fit) {
-        match fits {
+        match fits.max(statement.device_fit(pod, node)) {
             Fit::Now => statement.allocate(pod, node),
             Fit::Later => statement.pipeline(pod, node),
         }

@@ -18,7 +18,7 @@ pub(super) struct InterPodAffinity;
 
 /// The score of KAI: the plain sum of weights, without the required terms of existing pods.
 #[derive(Debug)]
-pub(super) struct PodAffinity;
+pub(super) struct KaiPodAffinity;
 
 impl Filter for InterPodAffinity {
     fn result_depends_on(&self) -> ResultInputs {
@@ -212,7 +212,7 @@ impl Score for InterPodAffinity {
     }
 }
 
-impl Score for PodAffinity {
+impl Score for KaiPodAffinity {
     fn result_depends_on(&self) -> ResultInputs {
         ResultInputs::Cluster
     }

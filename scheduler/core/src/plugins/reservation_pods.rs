@@ -3,7 +3,7 @@
 //! even if its device is already shared.
 
 use crate::{
-    framework::{Device, DeviceChoice, Filter, Fit, NodeFilter, ResultInputs, Session},
+    framework::{Device, Filter, Fit, NodeFilter, ResultInputs, Session},
     model::{GpuGroup, NodeId, PodId, PodShape},
     reason::{EvenWhenEmpty, FitError},
     resources::{Resources, Shortage},
@@ -50,9 +50,8 @@ fn missing_reservation_pods(session: &Session<'_>, node: NodeId) -> i64 {
 /// Number of unshared devices among those that the pod would get.
 fn new_devices(session: &Session<'_>, node: NodeId, shape: &PodShape) -> i64 {
     let Some(shared) = &shape.fractional_gpu else { return 0 };
-    let placement = session.profile.device_placement;
-    let choice = DeviceChoice { placement, prefer_now: !session.looks_ahead() };
-    let chosen = session.node_info(node).choose_devices(session.node(node), shared, choice);
+    let (info, choice) = (session.node_info(node), session.device_choice());
+    let chosen = info.choose_devices(session.node(node), shared, choice);
     let new = chosen.into_iter().flatten().filter(|(device, _)| *device == Device::New);
     count(new.count())
 }

@@ -128,6 +128,20 @@ impl QueueAccounts {
             .all(|((requested, limit), after)| requested <= 0 || limit.allows(after))
     }
 
+    /// Whether `queue` itself, with `request` more and `gone` less allocated, stays within its fair
+    /// share of every requested resource.
+    pub fn fits_fair_share(
+        &self,
+        queue: QueueId,
+        request: PerResource<i64>,
+        gone: PerResource<i64>,
+    ) -> bool {
+        let account = self.account(queue);
+        let after = account.allocated.minus(gone).plus(request).values();
+        let requested = request.values().into_iter().zip(account.fair_share.values());
+        requested.zip(after).all(|((requested, share), after)| requested <= 0 || after <= share)
+    }
+
     /// How many queues there are.
     pub const fn len(&self) -> usize {
         self.accounts.len()

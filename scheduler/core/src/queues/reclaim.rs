@@ -76,16 +76,34 @@ impl Reclaimer {
     fn take_one_by_one(&self, accounts: &QueueAccounts, victims: &Victims) -> Option<RemainingUse> {
         let mut remaining = RemainingUse::default();
         for (&leaf, taken) in victims {
-            let (mine, theirs) = diverging_queues(accounts, self.queue, leaf)?;
-            let mine = accounts.account(mine);
-            let deserved = mine.allocated.plus(self.request).within(mine.quota);
             for &amount in taken {
-                let used = remaining.allocated(accounts, theirs);
-                is_reclaimable(used, accounts.account(theirs), deserved).then_some(())?;
-                remaining.subtract(accounts, leaf, amount);
+                self.take_next(accounts, &mut remaining, leaf, amount).then_some(())?;
             }
         }
         Some(remaining)
+    }
+
+    /// Takes one more amount of a leaf queue, unless the queue has nothing left to reclaim. KAI
+    /// looks at the queue before the amount is taken: a large unit may leave it below what it
+    /// deserves.
+    pub(crate) fn take_next(
+        &self,
+        accounts: &QueueAccounts,
+        remaining: &mut RemainingUse,
+        leaf: QueueId,
+        amount: PerResource<i64>,
+    ) -> bool {
+        let Some((mine, theirs)) = diverging_queues(accounts, self.queue, leaf) else {
+            return false;
+        };
+        let mine = accounts.account(mine);
+        let deserved = mine.allocated.plus(self.request).within(mine.quota);
+        let used = remaining.allocated(accounts, theirs);
+        let may_take = is_reclaimable(used, accounts.account(theirs), deserved);
+        if may_take {
+            remaining.subtract(accounts, leaf, amount);
+        }
+        may_take
     }
 
     /// On no level may the reclaimer end over its fair share unless each sibling it reclaimed from
@@ -128,7 +146,7 @@ impl Reclaimer {
 
 /// What queues keep, where that differs from their accounts.
 #[derive(Default)]
-struct RemainingUse(BTreeMap<QueueId, PerResource<i64>>);
+pub(crate) struct RemainingUse(BTreeMap<QueueId, PerResource<i64>>);
 
 impl RemainingUse {
     fn allocated(&self, accounts: &QueueAccounts, queue: QueueId) -> PerResource<i64> {

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::{
-    EvictableUnit, UnitKey,
+    EvictableUnit, Portion, SearchMode, UnitKey,
     evictable_unit::{RunningPods, units_of_job},
 };
 use crate::{
@@ -18,8 +18,9 @@ pub(crate) struct EvictionCandidates {
 }
 
 impl EvictionCandidates {
-    /// Collects the units. Pods that were placed in this cycle are not evictable.
-    pub(crate) fn new(session: &Session<'_>) -> Self {
+    /// Collects the units. Pods that were placed in this cycle leave only with their whole
+    /// gang, and do not move.
+    pub(crate) fn new(session: &Session<'_>, mode: SearchMode) -> Self {
         let snapshot = session.snapshot;
         let mut jobs = vec![RunningPods::default(); snapshot.pod_groups.len()];
         for (pod, id) in snapshot.pods.iter().zip(session.pod_ids()) {
@@ -31,13 +32,16 @@ impl EvictionCandidates {
             if session.can_evict(id) {
                 job.pods.push((id, node));
             } else {
-                job.newly_placed.push(pod.sub_group);
+                job.newly_placed.push((id, node));
             }
         }
         let mut by_queue = vec![BTreeMap::new(); snapshot.queues.len()];
         for (group, job) in session.groups().zip(&jobs).filter(|(_, job)| !job.pods.is_empty()) {
             let Ok(Some(queue)) = session.group(group).queue else { continue };
-            let units = units_of_job(session, group, queue, job);
+            let mut units = units_of_job(session, group, queue, job);
+            if mode == SearchMode::Move && !job.newly_placed.is_empty() {
+                units.retain(|unit| unit.portion == Portion::Elastic);
+            }
             by_queue[queue.0 as usize].extend(units.into_iter().map(|unit| (unit.key, unit)));
         }
         Self { by_queue }

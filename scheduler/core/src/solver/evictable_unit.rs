@@ -46,9 +46,9 @@ pub struct EvictableUnit {
 pub(super) struct RunningPods {
     /// Pods that may be evicted.
     pub(super) pods: PlacedPods,
-    /// Sub-groups of the pods that were placed in this cycle. Those pods stay, and so does the
-    /// minimum of their gang.
-    pub(super) newly_placed: Vec<usize>,
+    /// Pods that were placed in this cycle. They leave only with the minimum of their gang: their
+    /// bindings are cancelled then.
+    pub(super) newly_placed: PlacedPods,
 }
 
 /// The running pods of one job, by sub-group, with its tree of sub-groups.
@@ -73,8 +73,9 @@ pub(crate) fn units_of_job(
     while let Some(pods) = job.take_elastic() {
         portions.push((Portion::Elastic, pods));
     }
-    let minimum: PlacedPods = job.running.into_iter().flatten().collect();
-    if !minimum.is_empty() && running.newly_placed.is_empty() {
+    let mut minimum: PlacedPods = job.running.into_iter().flatten().collect();
+    minimum.extend(running.newly_placed.iter().copied());
+    if !minimum.is_empty() {
         portions.push((Portion::Minimum, minimum));
     }
     let count = u32::try_from(portions.len()).expect("pod ids are 32 bits");
@@ -195,8 +196,8 @@ impl<'a> RunningJob<'a> {
             pods.sort_by_key(|(pod, _)| session.task_rank(*pod));
         }
         let mut staying = vec![0; group.sub_groups.len()];
-        for sub_group in &running.newly_placed {
-            staying[*sub_group] += 1;
+        for (pod, _) in &running.newly_placed {
+            staying[session.pod(*pod).sub_group] += 1;
         }
         Self { group, running: by_sub_group, staying }
     }
@@ -302,14 +303,15 @@ mod tests {
     use crate::Profile;
     use schedlab_testkit::snapshot_of;
 
-    /// The units of the first group of the table, worst first. Pods of the sub-groups `newly` were
-    /// placed in this cycle.
-    fn units_with(newly: &[usize], text: &str) -> String {
+    /// The units of the first group of the table, worst first. The last `newly` pods were placed in
+    /// this cycle.
+    fn units_with(newly: usize, text: &str) -> String {
         let (snapshot, profile) = (snapshot_of(text), Profile::kai());
         let session = Session::new(&snapshot, &profile);
         let on = |pod: PodId| session.state(pod).charged_node().map(|node| (pod, node));
-        let pods = session.pod_ids().filter_map(on).collect();
-        let running = RunningPods { pods, newly_placed: newly.to_vec() };
+        let mut pods: PlacedPods = session.pod_ids().filter_map(on).collect();
+        let newly_placed = pods.split_off(pods.len() - newly);
+        let running = RunningPods { pods, newly_placed };
         let name = |(pod, _): &(PodId, NodeId)| session.pod(*pod).name.to_string();
         let describe = |unit: &EvictableUnit| {
             let pods = unit.pods.iter().map(name).collect::<Vec<_>>().join(" ");
@@ -324,7 +326,7 @@ mod tests {
     }
 
     fn units(text: &str) -> String {
-        units_with(&[], text)
+        units_with(0, text)
     }
 
     #[test]
@@ -341,9 +343,9 @@ mod tests {
     }
 
     #[test]
-    fn newly_placed_pods_count_and_keep_the_minimum_of_their_gang() {
-        let job = "node n1\njob a pods=4 min=2 on n1 n1 n1";
-        assert_eq!(units_with(&[0], job), "Elastic a-2 (0), Elastic a-1 (0)");
+    fn newly_placed_pods_count_and_leave_with_the_minimum_of_their_gang() {
+        let job = "node n1\njob a pods=4 min=2 on n1 n1 n1 n1";
+        assert_eq!(units_with(1, job), "Elastic a-2 (0), Elastic a-1 (0), Minimum a-0 a-3 (0)");
     }
 
     #[test]
@@ -372,7 +374,7 @@ mod tests {
             part m pods=2 on n1 n1
         ";
         assert_eq!(units(parts), "Elastic a-m-0 a-m-1 (0), Minimum a-l-0 a-l-1 (0)");
-        assert_eq!(units_with(&[1], parts), "Elastic a-m-1 (0)");
+        assert_eq!(units_with(1, parts), "Minimum a-l-0 a-l-1 a-m-0 a-m-1 (0)");
         let nested = "
             node n1
             gang a needs=1

@@ -5,13 +5,13 @@ use std::collections::BTreeSet;
 use super::{EvictableUnit, SchedulingSignature, SearchMode};
 use crate::{
     framework::{Session, Statement},
-    model::{PodGroupId, PodId, ShapeId},
+    model::{PodGroupId, PodId, QueueId, ShapeId},
     resources::{Amount, PerResource},
 };
 
 /// Pipelines units onto any node, and skips those that cannot fit: `free` is the capacity left on
 /// all nodes together, and a shape that found no node in this scenario finds none later.
-pub(super) struct RelocationCheck {
+pub(super) struct RelocationCheck<'a> {
     free: PerResource<i64>,
     unplaceable: BTreeSet<ShapeId>,
     mode: SearchMode,
@@ -19,12 +19,31 @@ pub(super) struct RelocationCheck {
     moving_gangs: BTreeSet<PodGroupId>,
     /// Signatures and pod counts of pending jobs that did not fit.
     unaffected: BTreeSet<(SchedulingSignature, usize)>,
+    /// Queues that stay within their fair shares.
+    share_bounds: &'a [QueueId],
 }
 
-impl RelocationCheck {
-    pub(super) fn new(free: PerResource<i64>, mode: SearchMode) -> Self {
+impl<'a> RelocationCheck<'a> {
+    pub(super) fn new(
+        free: PerResource<i64>,
+        mode: SearchMode,
+        share_bounds: &'a [QueueId],
+    ) -> Self {
         let (unplaceable, unaffected) = (BTreeSet::new(), BTreeSet::new());
-        Self { free, unplaceable, mode, moving_gangs: BTreeSet::new(), unaffected }
+        let moving_gangs = BTreeSet::new();
+        Self { free, unplaceable, mode, moving_gangs, unaffected, share_bounds }
+    }
+
+    /// Whether the bounded queues stay within their fair shares if the unit is placed again.
+    pub(super) fn is_within_shares(&self, session: &Session<'_>, unit: &EvictableUnit) -> bool {
+        if self.share_bounds.is_empty() {
+            return true;
+        }
+        let (accounts, nothing) = (session.accounts(), PerResource::default());
+        let charge = unit.requeue_charge(session);
+        let mut bounded =
+            accounts.path(unit.queue).filter(|queue| self.share_bounds.contains(queue));
+        bounded.all(|queue| accounts.fits_fair_share(queue, charge, nothing))
     }
 
     /// Whether all pods of the gang move.
@@ -69,7 +88,7 @@ impl RelocationCheck {
         {
             return false;
         }
-        if !is_within_limits(statement, unit) {
+        if !is_within_limits(statement, unit) || !self.is_within_shares(statement, unit) {
             return false;
         }
         let pods: Vec<PodId> = unit.pods.iter().map(|(pod, _)| *pod).collect();

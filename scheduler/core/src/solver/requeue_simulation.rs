@@ -135,7 +135,7 @@ impl<'p> RequeueSimulation<'p> {
     pub(super) fn place_pending(
         &mut self,
         statement: &mut Statement<'_>,
-        relocation: &mut RelocationCheck,
+        relocation: &mut RelocationCheck<'_>,
         PendingJob { queue, key, .. }: PendingJob,
     ) -> Vec<PodId> {
         let placed = relocation.pipeline_pending(statement, key.group());

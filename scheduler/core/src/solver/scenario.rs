@@ -21,8 +21,9 @@ use crate::{
 };
 
 impl<A: Fn(&Solution) -> bool> Search<'_, '_, '_, A> {
-    /// Simulates scenarios: first on as few nodes as the counts require; if that fails, on all
-    /// nodes with capacity.
+    /// Simulates evictions in one required topology domain after the other, or on all nodes if no
+    /// domain is required. Returns the first acceptable solution. `needed` is the number of pods to
+    /// place, by shape.
     pub(super) fn simulate(&mut self, needed: &BTreeMap<ShapeId, u64>) -> Option<Solution> {
         let Some(domains) = self.required_domains else { return self.simulate_in(needed, None) };
         let fitting = domains.iter().enumerate().filter(|(at, domain)| {
@@ -51,6 +52,8 @@ impl<A: Fn(&Solution) -> bool> Search<'_, '_, '_, A> {
         })
     }
 
+    /// Simulates evictions on the fewest nodes with room for `needed` pods: first of as few units as
+    /// suffice, then of all units there. If that fails, simulates all nodes with room.
     fn simulate_in(
         &mut self,
         needed: &BTreeMap<ShapeId, u64>,
@@ -160,7 +163,7 @@ impl<A: Fn(&Solution) -> bool> Search<'_, '_, '_, A> {
     /// minimum is among them.
     fn with_surplus(&self, mut chosen: BTreeSet<UnitKey>) -> Vec<EvictableUnit> {
         let accounts = self.statement.accounts();
-        let mut limits = LimitCheck::default();
+        let mut limits = LimitCheck::with_shares(self.share_bounds);
         let first = self.assumed_evicted.iter().filter(|unit| chosen.contains(&unit.key));
         first.for_each(|unit| limits.free(accounts, unit));
         for unit in &self.assumed_evicted {
@@ -201,6 +204,7 @@ impl<A: Fn(&Solution) -> bool> Search<'_, '_, '_, A> {
         let solution = loop {
             if !self.requeue(&evicted, Relocation::Anywhere) {
                 self.statement.undo_to(start);
+                self.is_rejected |= more.is_some();
                 let more = more.filter(|more| self.requeue(more, Relocation::Nowhere));
                 let are_all_leaving = |more: &Vec<EvictableUnit>| self.are_all_leaving(more);
                 break more.filter(are_all_leaving).map(|more| self.solution_for(more));
@@ -212,11 +216,46 @@ impl<A: Fn(&Solution) -> bool> Search<'_, '_, '_, A> {
             self.statement.undo_to(start);
             more = Some(std::mem::replace(&mut evicted, leaving));
         };
+        let is_solved = solution.is_some();
         let solution = solution.filter(|solution| (self.accepts)(solution));
         if solution.is_none() {
+            self.is_rejected |= is_solved;
             self.statement.undo_to(start);
         }
-        solution
+        match solution {
+            Some(solution) if !self.share_bounds.is_empty() => {
+                let start = self.statement.checkpoint();
+                let fewer = self.without_victims_in_vain(solution.clone());
+                if (self.accepts)(&fewer) {
+                    return Some(fewer);
+                }
+                self.statement.undo_to(start);
+                Some(solution)
+            }
+            other => other,
+        }
+    }
+
+    /// The solution without victims that leave only for a fair share: nothing keeps them from
+    /// returning to their places.
+    fn without_victims_in_vain(&mut self, mut solution: Solution) -> Solution {
+        let pods = self.preemptor.pods.iter().copied();
+        let excluding: Vec<PodId> =
+            pods.filter(|pod| self.statement.has_anti_affinity(*pod)).collect();
+        let mut leaving = BTreeSet::new();
+        let mut victims = Vec::new();
+        while let Some(unit) = solution.victims.pop() {
+            let is_surplus = leaving.contains(&unit.group);
+            if !is_surplus && keep_in_place(self.statement, &unit, &excluding, self.mode) {
+                continue;
+            }
+            if unit.portion == Portion::Minimum {
+                leaving.insert(unit.group);
+            }
+            victims.push(unit);
+        }
+        victims.reverse();
+        Solution { victims, ..solution }
     }
 
     /// Places the job and the evicted units, each in its turn. Units that come before the job go to
@@ -226,7 +265,11 @@ impl<A: Fn(&Solution) -> bool> Search<'_, '_, '_, A> {
             self.statement.evict(*pod);
         }
         let requeued = requeued_units(self.statement, evicted);
-        let mut relocation = RelocationCheck::new(self.free_after_evictions(&requeued), self.mode);
+        let mut relocation = RelocationCheck::new(
+            self.free_after_evictions(&requeued),
+            self.mode,
+            self.share_bounds,
+        );
         let units = requeued.iter().map(AsRef::as_ref);
         let mut simulation =
             RequeueSimulation::new(self.statement, self.pending, [self.preemptor], units);
@@ -254,8 +297,9 @@ impl<A: Fn(&Solution) -> bool> Search<'_, '_, '_, A> {
                 }
                 Participant::Victim(unit) => {
                     let may_stay = is_preemptor_placed && !relocation.is_moving(unit.group);
-                    let stays =
-                        may_stay && keep_in_place(self.statement, unit, &excluding, self.mode);
+                    let stays = may_stay
+                        && relocation.is_within_shares(self.statement, unit)
+                        && keep_in_place(self.statement, unit, &excluding, self.mode);
                     let is_kept_or_moved = stays || relocation.relocate(self.statement, unit);
                     (unit.queue, unit.amount, is_kept_or_moved)
                 }

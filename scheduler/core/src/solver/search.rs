@@ -41,10 +41,33 @@ pub(crate) struct Search<'a, 's, 'p, A> {
     pub(crate) open_domains: Option<OpenDomains>,
     /// Candidates that are assumed evicted so far.
     pub(crate) assumed_evicted: Vec<&'p EvictableUnit>,
+    /// Ancestors of the job's queue that must stay within their fair shares.
+    pub(crate) share_bounds: &'p [QueueId],
+    /// In a simulation the job was placed, but the solution was not acceptable or did not last.
+    pub(crate) is_rejected: bool,
     /// In a simulation, other jobs came first and took capacity that was freed for this one.
     pub(crate) is_contested: bool,
     /// The jobs that did so in the last simulation, and how much they took.
     pub(crate) jobs_ahead: Vec<(PodGroupId, PerResource<i64>)>,
+}
+
+/// The outcome of a search.
+pub(super) enum SearchOutcome {
+    /// An acceptable solution.
+    Solved(Solution),
+    /// The job fits once pods are evicted, but no solution was acceptable or lasted.
+    Rejected,
+    /// The job does not fit.
+    NotFound,
+}
+
+impl SearchOutcome {
+    pub(super) fn solution(self) -> Option<Solution> {
+        match self {
+            Self::Solved(solution) => Some(solution),
+            Self::Rejected | Self::NotFound => None,
+        }
+    }
 }
 
 /// A failed simulation in a domain. It fails again until another candidate in that domain is
@@ -64,9 +87,9 @@ impl<'p, A: Fn(&Solution) -> bool> Search<'_, '_, 'p, A> {
     pub(crate) fn run(
         mut self,
         candidates: impl Iterator<Item = &'p EvictableUnit>,
-    ) -> Option<Solution> {
+    ) -> SearchOutcome {
         let needed = self.preemptor.pods_by_shape(self.statement);
-        let mut limits = LimitCheck::default();
+        let mut limits = LimitCheck::with_shares(self.share_bounds);
         let (mut trials, mut next_trial, mut untried) = (0, 0, false);
         let mut solution = None;
         for unit in candidates {
@@ -100,7 +123,11 @@ impl<'p, A: Fn(&Solution) -> bool> Search<'_, '_, 'p, A> {
             solution = self.simulate(&needed);
         }
         self.capacity.clear_assumptions();
-        solution
+        match solution {
+            Some(solution) => SearchOutcome::Solved(solution),
+            None if self.is_rejected => SearchOutcome::Rejected,
+            None => SearchOutcome::NotFound,
+        }
     }
 
     fn assume_evicted(&mut self, unit: &'p EvictableUnit) {
@@ -139,11 +166,17 @@ impl<'p, A: Fn(&Solution) -> bool> Search<'_, '_, 'p, A> {
 
 /// Checks queue limits, with the amounts that assumed evictions free in each queue.
 #[derive(Default)]
-pub(super) struct LimitCheck {
+pub(super) struct LimitCheck<'a> {
     freed: BTreeMap<QueueId, PerResource<i64>>,
+    /// Queues whose fair shares are limits, too.
+    share_bounds: &'a [QueueId],
 }
 
-impl LimitCheck {
+impl<'a> LimitCheck<'a> {
+    pub(super) fn with_shares(share_bounds: &'a [QueueId]) -> Self {
+        Self { freed: BTreeMap::new(), share_bounds }
+    }
+
     pub(super) fn free(&mut self, accounts: &QueueAccounts, unit: &EvictableUnit) {
         for queue in accounts.path(unit.queue) {
             let freed = self.freed.entry(queue).or_default();
@@ -154,7 +187,9 @@ impl LimitCheck {
     pub(super) fn allows(&self, accounts: &QueueAccounts, preemptor: &Preemptor) -> bool {
         accounts.path(preemptor.queue).all(|queue| {
             let freed = self.freed.get(&queue).copied().unwrap_or_default();
+            let is_in_share = || accounts.fits_fair_share(queue, preemptor.share_request, freed);
             accounts.fits_limit(queue, preemptor.request, freed)
+                && (!self.share_bounds.contains(&queue) || is_in_share())
         })
     }
 }

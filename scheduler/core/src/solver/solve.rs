@@ -14,6 +14,7 @@ use super::{
     ShapeEligibility, Solution, VictimOrder,
     failed_jobs::{FailedJobCache, JobDemand},
     min_runtime,
+    search::SearchOutcome,
     validation::{AcceptedSolutions, SolvedJob},
 };
 use crate::{
@@ -21,7 +22,7 @@ use crate::{
     model::{NodeId, PodGroupId, PodId, QueueId},
     plan::EvictionCause,
     profile::Action,
-    queues::{JobsByQueue, QueuedJob, first_per_queue},
+    queues::{JobsByQueue, QueuedJob, first_per_queue, reclaim::RemainingUse},
     resources::PerResource,
 };
 
@@ -45,6 +46,23 @@ pub(crate) trait EvictionPolicy {
         preemptor: &Preemptor,
         unit: &EvictableUnit,
     ) -> Option<Duration>;
+    /// Narrower searches for a job for which no solution was acceptable.
+    fn restrictions(&self, context: &SearchContext<'_>, preemptor: &Preemptor) -> Vec<Restriction> {
+        let _ = (context, preemptor);
+        Vec::new()
+    }
+    /// In a narrower search: whether the unit may be evicted, too. Then it is subtracted from
+    /// `remaining`.
+    fn may_evict_next(
+        &self,
+        context: &SearchContext<'_>,
+        preemptor: &Preemptor,
+        remaining: &mut RemainingUse,
+        unit: &EvictableUnit,
+    ) -> bool {
+        let _ = (context, preemptor, remaining, unit);
+        true
+    }
     /// Whether the solution as a whole is acceptable.
     fn accepts(
         &self,
@@ -67,6 +85,16 @@ pub(crate) trait EvictionPolicy {
         preemptor: &Preemptor,
         unit: &EvictableUnit,
     ) -> EvictionCause;
+}
+
+/// A narrower search.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Restriction {
+    /// Only pods of queues below this one are candidates; `None`: those of all queues.
+    pub(crate) within: Option<QueueId>,
+    /// Ancestors of the job's queue that must stay within their fair shares: pods below them leave
+    /// before others do.
+    pub(crate) share_bounds: Vec<QueueId>,
 }
 
 /// State shared by the searches of one action.
@@ -97,7 +125,7 @@ pub(crate) fn solve(
     if let Some(depth) = statement.profile.queue_depth.get(&policy.action()) {
         jobs = first_per_queue(jobs, *depth);
     }
-    jobs.retain(|job| statement.fits_empty_cluster(job.key.group()));
+    jobs.retain(|job| statement.may_run_after_evictions(job.key.group()));
     // A group that lost pods in this cycle evicts no others in it: its lost pods come first in the
     // next cycle.
     let mut excluded: BTreeSet<PodGroupId> = accepted.victim_groups().collect();
@@ -142,7 +170,7 @@ impl SolverState {
         if !jobs.iter().any(may_start) {
             return None;
         }
-        let candidates = EvictionCandidates::new(session);
+        let candidates = EvictionCandidates::new(session, policy.mode());
         candidates.queues().next()?;
         let classes = jobs.iter().map(|job| (*job, job_class(session, job.key.group())));
         let pending = PendingJobs::new(session.accounts(), classes);
@@ -376,16 +404,17 @@ fn record_protection(
     }
 }
 
-/// Searches among the units for which `is_candidate` holds.
+/// Searches among the units for which `is_candidate` holds. If the action's rules accept no
+/// solution, narrower searches follow.
 fn search_among(
     statement: &mut Statement<'_>,
-    SolverState { candidates, capacity, pending, .. }: &mut SolverState,
+    state: &mut SolverState,
     context: &SearchContext<'_>,
     preemptor: &Preemptor,
     policy: &impl EvictionPolicy,
     is_candidate: impl Fn(&EvictableUnit) -> bool,
 ) -> Option<Solution> {
-    if !statement.pods_fit_empty_cluster(&preemptor.pods) {
+    if !statement.pods_may_run_after_evictions(preemptor.group, &preemptor.pods) {
         return None;
     }
     let eligibility = |pod: PodId| ShapeEligibility {
@@ -393,30 +422,75 @@ fn search_among(
         nodes: &statement.snapshot.nodes,
         eligible: statement.eligible_nodes(pod),
     };
-    capacity.track(preemptor.pods.iter().map(|pod| (*pod, statement.pod(*pod).shape)), eligibility);
-    let queues =
-        candidates.queues().filter(|queue| policy.may_evict_from(context, preemptor, *queue));
-    let is_other_job = |unit: &EvictableUnit| unit.group != preemptor.group && is_candidate(unit);
-    let victims = VictimOrder::new(candidates, context.accounts, queues, is_other_job);
-    let accepts = |solution: &Solution| policy.accepts(context, preemptor, solution);
-    let mode = policy.mode();
-    let required_domains = statement.required_domains(preemptor.group, &preemptor.pods);
-    let open_domains = OpenDomains::new(statement, capacity, preemptor);
-    let search = Search {
-        statement,
-        capacity,
-        pending,
-        preemptor,
-        accepts,
-        mode,
-        required_domains: required_domains.as_deref(),
-        open_domains,
-        last_trials: BTreeMap::new(),
-        assumed_evicted: Vec::new(),
-        is_contested: false,
-        jobs_ahead: Vec::new(),
-    };
-    search.run(victims)
+    let shapes = preemptor.pods.iter().map(|pod| (*pod, statement.pod(*pod).shape));
+    state.capacity.track(shapes, eligibility);
+    let mut searcher = Searcher { state, context, preemptor, policy, is_candidate };
+    match searcher.search(statement, None) {
+        SearchOutcome::Solved(solution) => Some(solution),
+        SearchOutcome::NotFound => None,
+        SearchOutcome::Rejected => {
+            let restrictions = policy.restrictions(context, preemptor);
+            let mut outcomes = restrictions
+                .iter()
+                .map(|restriction| searcher.search(statement, Some(restriction)));
+            outcomes.find_map(SearchOutcome::solution)
+        }
+    }
+}
+
+/// The searches for one job.
+struct Searcher<'a, 'c, P, C> {
+    state: &'a mut SolverState,
+    context: &'a SearchContext<'c>,
+    preemptor: &'a Preemptor,
+    policy: &'a P,
+    is_candidate: C,
+}
+
+impl<P: EvictionPolicy, C: Fn(&EvictableUnit) -> bool> Searcher<'_, '_, P, C> {
+    fn search(
+        &mut self,
+        statement: &mut Statement<'_>,
+        restriction: Option<&Restriction>,
+    ) -> SearchOutcome {
+        let Self { state, context, preemptor, policy, is_candidate } = self;
+        let SolverState { candidates, capacity, pending, .. } = &mut **state;
+        let accounts = context.accounts;
+        let is_inside = |queue: &QueueId| {
+            let around = restriction.and_then(|restriction| restriction.within);
+            around.is_none_or(|around| accounts.path(*queue).any(|above| above == around))
+        };
+        let queues = candidates
+            .queues()
+            .filter(|queue| is_inside(queue) && policy.may_evict_from(context, preemptor, *queue));
+        let is_other_job =
+            |unit: &EvictableUnit| unit.group != preemptor.group && is_candidate(unit);
+        let victims = VictimOrder::new(candidates, accounts, queues, is_other_job);
+        let mut remaining = RemainingUse::default();
+        let victims = victims.filter(|unit| {
+            restriction.is_none() || policy.may_evict_next(context, preemptor, &mut remaining, unit)
+        });
+        let accepts = |solution: &Solution| policy.accepts(context, preemptor, solution);
+        let required_domains = statement.required_domains(preemptor.group, &preemptor.pods);
+        let open_domains = OpenDomains::new(statement, capacity, preemptor);
+        let search = Search {
+            statement,
+            capacity,
+            pending,
+            preemptor,
+            accepts,
+            mode: policy.mode(),
+            required_domains: required_domains.as_deref(),
+            open_domains,
+            last_trials: BTreeMap::new(),
+            assumed_evicted: Vec::new(),
+            share_bounds: restriction.map_or(&[], |restriction| &restriction.share_bounds),
+            is_rejected: false,
+            is_contested: false,
+            jobs_ahead: Vec::new(),
+        };
+        search.run(victims)
+    }
 }
 
 /// Returns the job, if it has pods to place next.

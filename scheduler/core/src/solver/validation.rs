@@ -61,7 +61,8 @@ impl NextCycleOutcome {
     /// Records a pod that is pending when the next cycle starts, and whether that cycle places it.
     fn record(&mut self, session: &Session<'_>, pod: PodId, is_placed: bool) {
         let Some(group) = session.pod(pod).group else { return };
-        if session.pod(pod).node.is_some() {
+        let leaves = matches!(session.state(pod), PodState::Releasing(_) | PodState::Moving { .. });
+        if leaves || session.pod(pod).node.is_some() {
             *self.lost.entry(group).or_default() += 1;
         }
         if is_placed {

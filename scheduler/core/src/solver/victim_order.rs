@@ -4,7 +4,9 @@
 
 use std::collections::BTreeMap;
 
-use super::{EvictableUnit, EvictionCandidates, Portion, SearchContext, UnitKey, min_runtime};
+use super::{
+    EvictableUnit, EvictionCandidates, Portion, SearchContext, SearchMode, UnitKey, min_runtime,
+};
 use crate::{
     framework::Session,
     model::QueueId,
@@ -74,7 +76,7 @@ pub fn reclaim_candidates(session: &Session<'_>, reclaimer: Reclaimer) -> Vec<Ev
     let accounts = session.accounts();
     let (snapshot, profile, free) = (session.snapshot, session.profile, PerResource::default());
     let context = SearchContext { snapshot, profile, accounts, free };
-    let candidates = EvictionCandidates::new(session);
+    let candidates = EvictionCandidates::new(session, SearchMode::Evict);
     let queues = candidates
         .queues()
         .filter(|queue| *queue != reclaimer.queue && reclaimer.may_take_from(accounts, *queue));
@@ -94,7 +96,7 @@ pub fn reclaim_candidates(session: &Session<'_>, reclaimer: Reclaimer) -> Vec<Ev
 /// The units of `queue` and of the queues below it, in the order in which others would evict them.
 pub fn eviction_order(session: &Session<'_>, queue: QueueId) -> Vec<EvictableUnit> {
     let accounts = session.accounts();
-    let candidates = EvictionCandidates::new(session);
+    let candidates = EvictionCandidates::new(session, SearchMode::Evict);
     let below = candidates.queues().filter(|leaf| accounts.path(*leaf).any(|above| above == queue));
     VictimOrder::new(&candidates, accounts, below, |_| true).cloned().collect()
 }

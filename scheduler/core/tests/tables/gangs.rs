@@ -55,6 +55,33 @@ fn two_gangs_that_fit_only_one_at_a_time_do_not_both_get_a_part() {
 }
 
 #[test]
+fn a_failed_member_is_replaced_though_another_has_succeeded() {
+    // One succeeded, one runs, and the third is the replacement of a failed one.
+    assert_snapshot!(plan_of("
+        node n1 gpus=3
+        job a pods=3 min=3 gpus=1 succeeded=1 on n1
+    "), @"a runs on n1");
+    assert_snapshot!(plan_of("
+        node n1 gpus=3
+        job a pods=3 min=3 gpus=1 succeeded=1
+    "), @"a runs on n1 x2");
+    assert_snapshot!(plan_of("
+        node n1 gpus=4
+        gang a
+          part head gpus=1 succeeded=1
+          part workers pods=3 gpus=1 succeeded=1 on n1
+    "), @"a runs on n1");
+}
+
+#[test]
+fn the_rest_of_a_gang_of_which_one_succeeded_is_placed_whole_or_not_at_all() {
+    assert_snapshot!(plan_of("
+        node n1 gpus=1
+        job a pods=3 min=3 gpus=1 succeeded=1
+    "), @"a pending: The workload cannot run on this cluster as it is: 2 pods that must run together request 2 GPUs, and all nodes on which they may run offer 1 GPUs.");
+}
+
+#[test]
 fn a_gang_waits_for_members_that_do_not_exist_yet() {
     assert_snapshot!(plan_of("
         node n1 gpus=8

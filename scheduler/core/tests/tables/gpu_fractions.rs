@@ -284,3 +284,25 @@ fn an_unneeded_victim_stays_on_its_own_device() {
     high pending: Pipelined to n1: waiting for terminating pods to release capacity
     ");
 }
+
+#[test]
+fn a_fraction_waits_for_a_fuller_device_and_leaves_an_idle_one_whole() {
+    assert_snapshot!(plan_of("
+        node n1 gpus=2
+        job stays part=0.5 on n1/g1
+        job leaves part=0.5 releasing on n1/g1
+        job x part=0.5
+    "), @r"
+    x waits for n1/g1
+    x pending: Pipelined to n1: waiting for terminating pods to release capacity
+    ");
+    assert_snapshot!(plan_of("
+        node n1 gpus=2
+        job stays part=0.5 on n1/g1
+        job leaves part=0.4 releasing on n1/g1
+        gang x pods=2 part=0.5
+    "), @r"
+    x waits for n1/g1, n1/x-1
+    x pending: Pipelined to n1: waiting for terminating pods to release capacity
+    ");
+}

@@ -60,3 +60,52 @@ fn an_infeasible_head_does_not_block_another_queue_of_its_department() {
     steady after 2
     ");
 }
+
+/// Research deserves four of eight GPUs. Two non-preemptible pods leave three GPUs on each node.
+const BEHIND_WEB: &str = "
+    node n1 gpus=4 label zone=y
+    node n2 gpus=4 label zone=z
+    topology dc levels zone
+    queue prod quota=2
+    queue research quota=4
+    queue platform quota=2
+    queue search parent=prod quota=2
+    queue nlp parent=research quota=4
+    queue nb parent=platform quota=2
+    job web1 gpus=1 queue=search priority=125 non-preemptible on n1
+    job web2 gpus=1 queue=search priority=125 non-preemptible on n2
+    job note1 gpus=1 queue=nb priority=50 on n1
+    job note2 gpus=1 queue=nb priority=50 on n1
+    job note3 gpus=1 queue=nb priority=50 on n1
+    job note4 gpus=1 queue=nb priority=50 on n2
+    job note5 gpus=1 queue=nb priority=50 on n2
+    job note6 gpus=1 queue=nb priority=50 on n2
+";
+
+/// How many of the four jobs behind `first` run in queue nlp at the end.
+fn served_in_nlp_behind(first: &str) -> (usize, bool) {
+    let behind = (0..4).map(|at| format!("job eval{at} gpus=1 queue=nlp priority=50\n"));
+    let rounds = rounds_of(&format!("{BEHIND_WEB}{first}\n{}", behind.collect::<String>()));
+    let run = rounds.lines().filter(|line| line.contains("eval") && line.contains(" runs on "));
+    (run.count(), rounds.contains("\nsteady after "))
+}
+
+#[test]
+fn a_head_that_non_preemptible_pods_exclude_does_not_keep_its_queue_from_its_share() {
+    let several = "
+        gang one pods=1 gpus=4 queue=nlp priority=50
+        gang two pods=2 gpus=3 queue=nlp priority=75 needs zone=y
+        gang three pods=4 gpus=1 queue=nlp priority=100 preemptible together=dc/zone
+    ";
+    for first in [
+        "gang llm pods=1 gpus=4 queue=nlp priority=50",
+        "gang llm pods=1 gpus=4 queue=nlp priority=90",
+        "gang llm pods=1 gpus=4 queue=nlp priority=40",
+        "gang llm pods=4 gpus=1 queue=nlp priority=50 needs zone=y",
+        "gang llm pods=4 gpus=1 queue=nlp priority=50 together=dc/zone",
+        "gang llm queue=nlp priority=50\npart a pods=1 gpus=2\npart b pods=1 gpus=4",
+        several,
+    ] {
+        assert_eq!(served_in_nlp_behind(first), (4, true), "{first}");
+    }
+}

@@ -3,7 +3,7 @@
 use insta::assert_snapshot;
 
 use schedlab_scheduler_core::{Decision, Profile, schedule};
-use schedlab_testkit::{plan_of, snapshot_of};
+use schedlab_testkit::{plan_of, rounds_of, snapshot_of};
 
 #[test]
 fn a_higher_priority_preempts_a_lower_one_of_its_queue() {
@@ -276,5 +276,35 @@ fn the_holder_of_an_exclusive_claim_is_preempted() {
     low leaves n1 for high (preempt)
     high waits for n1
     high pending: Pipelined to n1: waiting for terminating pods to release capacity
+    ");
+}
+
+#[test]
+fn a_gang_of_which_a_part_was_just_placed_is_preempted_whole() {
+    assert_snapshot!(rounds_of("
+        node n1 gpus=4
+        queue q quota=4
+        gang job queue=q priority=50
+        part target pods=2 gpus=1
+        part other pods=2 min=1 gpus=1 on n1 n1
+        job high gpus=4 queue=q priority=90
+    "), @r"
+    1: job leaves n1 x2 for high (preempt)
+    1: high waits for n1
+    2: high runs on n1
+    steady after 2
+    ");
+    assert_snapshot!(plan_of("
+        node n1 gpus=4
+        queue q quota=4
+        gang job queue=q priority=50
+        part target pods=2 gpus=1
+        part other pods=2 min=1 gpus=1 on n1 n1
+        job high gpus=4 queue=q priority=90
+    "), @r"
+    job leaves n1 x2 for high (preempt)
+    high waits for n1
+    high pending: Pipelined to n1: waiting for terminating pods to release capacity
+    job pending: Resources were found for 0 pods from all sub-groups while sub-group target requires 2 pods for gang scheduling. Additional pods cannot be scheduled due to: no nodes with enough resources were found: 1 node(s) didn't have enough resources: GPUs.
     ");
 }

@@ -378,7 +378,7 @@ fn a_nomination_outweighs_shared_devices_and_those_outweigh_the_kind_of_node() {
 
 #[test]
 fn kai_pod_affinity_adds_weights_and_ignores_required_terms() {
-    let output = |text: &str| kai_scores(Placement::BinPack, "PodAffinity", text);
+    let output = |text: &str| kai_scores(Placement::BinPack, "KaiPodAffinity", text);
     let cluster = "
         node n1
         node n2
@@ -407,7 +407,7 @@ fn pod_preferences_count_only_with_plugin_podaffinity() {
             job a label app=x on n2
             job x likes app=x/host
         ";
-        scores_by(&profile, "PodAffinity", &snapshot_of(text)).len()
+        scores_by(&profile, "KaiPodAffinity", &snapshot_of(text)).len()
     };
     assert_eq!((without("podaffinity"), without("predicates")), (0, 2));
 }

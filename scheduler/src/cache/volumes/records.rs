@@ -1,6 +1,6 @@
 //! Storage objects as the cache keeps them.
 
-use schedlab_api::Value;
+use schedlab_api::{Value, annotations};
 use schedlab_scheduler_core::model::{
     AttachedVolume, LabelSelector, Labels, Name, NodeSelectorTerm, Operator, Requirement,
     VolumeReach,
@@ -94,9 +94,9 @@ impl VolumeClaimRecord {
             owner: controller(object).filter(|is| &*is.kind == "Pod").map(|owner| owner.uid),
             class: name(object, "/spec/storageClassName").filter(|class| !class.is_empty()),
             volume: name(object, "/spec/volumeName").filter(|volume| !volume.is_empty()),
-            is_bind_completed: annotation("pv.kubernetes.io/bind-completed").is_some(),
+            is_bind_completed: annotation(annotations::BIND_COMPLETED).is_some(),
             state: claim_state(object),
-            selected_node: annotation("volume.kubernetes.io/selected-node").map(Name::from),
+            selected_node: annotation(annotations::SELECTED_NODE).map(Name::from),
             modes: access_modes(object),
             is_block: is_block(object),
             bytes: text(object, "/spec/resources/requests/storage").map_or(0, bytes),

@@ -1,6 +1,7 @@
 //! Applies a file to the configuration of a scheduler and to the profile of its core. Profile
 //! `kube` supports only some keys; the others are rejected there.
 
+use schedlab_api::labels;
 use schedlab_scheduler_core::{
     Profile,
     profile::{Action, Placement},
@@ -12,8 +13,7 @@ use super::{
     plugins,
 };
 use crate::config::{
-    Binding, Config, DefaultPriorities, Flavor, GpuReservation, NODE_POOL_LABEL, NodePool,
-    arguments::thousandths,
+    Binding, Config, DefaultPriorities, Flavor, GpuReservation, NodePool, arguments::thousandths,
 };
 
 impl ConfigFile {
@@ -53,7 +53,7 @@ impl ConfigFile {
             config.default_priorities = Some(DefaultPriorities { namespace, name });
         }
         if let Some(PoolSetting { label, value }) = &self.node_pool {
-            let label = label.as_deref().unwrap_or(NODE_POOL_LABEL).to_owned();
+            let label = label.as_deref().unwrap_or(labels::NODE_POOL).to_owned();
             config.node_pool = Some(NodePool { label, value: value.clone() });
         }
         if let Some(is_restricted) = self.restrict_node_scheduling {

@@ -1,27 +1,22 @@
 //! Fields of a PodGroup that come from labels and annotations of owners and pods: queue, priority
 //! class, preemptibility, topology constraint and durations.
 
+use schedlab_api::{annotations, labels, object_names};
 use schedlab_scheduler_core::model::{Labels, Name, TopologyConstraint};
 
 use super::{super::defaults::KindDefaults, GroupingInput, Link, kinds::Grouping};
 use crate::{
     parse::{Malformed, at, go_duration},
-    records::{Owner, PRIORITY_CLASS_LABEL, PodRecord},
+    records::{Owner, PodRecord},
     snapshot_builder::is_known_class,
 };
 
-const QUEUE_LABEL: &str = "kai.scheduler/queue";
-const QUEUE_DEFAULT: &str = "default-queue";
 const PROJECT_LABEL: &str = "project";
 const USER_LABEL: &str = "user";
 const RAY_CLASS_LABEL: &str = "ray.io/priority-class-name";
-const PREEMPTIBILITY_LABEL: &str = "kai.scheduler/preemptibility";
 /// Name of a Topology; with suffix `-required-placement` or `-preferred-placement`: one of its
 /// levels.
 pub(super) const TOPOLOGY_ANNOTATION: &str = "kai.scheduler/topology";
-pub(super) const DELAY_ANNOTATION: &str = "kai.scheduler/preemption-delay";
-pub(super) const GRACE_ANNOTATION: &str = "kai.scheduler/staleness-grace-period";
-const APPLIED_ANNOTATION: &str = "kubectl.kubernetes.io/last-applied-configuration";
 
 /// Owners between pod and group owner, nearest first, whose labels and annotations count as well.
 /// As in KAI only for kinds without a grouping of their own.
@@ -55,11 +50,11 @@ fn label<'a>(input: &'a GroupingInput<'_>, label: &str) -> Option<&'a Name> {
 /// Queue of the group: the queue label, or else `PROJECT` or `PROJECT-POOL` by project label and
 /// node pool, or else the default queue.
 pub(super) fn queue(input: &GroupingInput<'_>) -> Name {
-    if let Some(queue) = label(input, QUEUE_LABEL) {
+    if let Some(queue) = label(input, labels::QUEUE) {
         return Name::clone(queue);
     }
     let Some(project) = label(input, PROJECT_LABEL).filter(|project| !project.is_empty()) else {
-        return QUEUE_DEFAULT.into();
+        return object_names::DEFAULT_QUEUE.into();
     };
     match input.pod.labels.get(input.context.pool_label) {
         Some(pool) => format!("{project}-{pool}").into(),
@@ -74,9 +69,9 @@ pub(super) fn priority_class(input: &GroupingInput<'_>) -> Name {
     let of_gang = (input.grouping == Grouping::Grove)
         .then(|| crate::parse::name(input.top.object, "/spec/priorityClassName"))
         .flatten();
-    let of_pod = input.pod.labels.get(PRIORITY_CLASS_LABEL);
+    let of_pod = input.pod.labels.get(labels::PRIORITY_CLASS);
     let others = of_pod.or(of_gang.as_ref()).or(input.pod.priority_class.as_ref());
-    let mut stated = labels_of_owners(input, PRIORITY_CLASS_LABEL)
+    let mut stated = labels_of_owners(input, labels::PRIORITY_CLASS)
         .filter_map(|of_owner| of_kind.flatten().cloned().or(of_owner).or_else(|| others.cloned()));
     if let Some(class) = stated.find(|class| is_known_class(input.context.classes, class)) {
         return class;
@@ -116,8 +111,8 @@ fn kind_default(
 }
 
 pub(super) fn preemptibility(input: &GroupingInput<'_>) -> Result<Option<Name>, Malformed> {
-    let of_owners = labels_of_owners(input, PREEMPTIBILITY_LABEL).flatten().next();
-    match of_owners.as_ref().or_else(|| input.pod.labels.get(PREEMPTIBILITY_LABEL)) {
+    let of_owners = labels_of_owners(input, labels::PREEMPTIBILITY).flatten().next();
+    match of_owners.as_ref().or_else(|| input.pod.labels.get(labels::PREEMPTIBILITY)) {
         None => Ok(kind_default(input, |kind| kind.preemptibility.as_ref())),
         Some(stated) => preemptibility_of(stated),
     }
@@ -129,7 +124,7 @@ fn preemptibility_of(stated: &Name) -> Result<Option<Name>, Malformed> {
         "" => Ok(None),
         "preemptible" | "non-preemptible" => Ok(Some(Name::clone(stated))),
         other => Err(Malformed::new(
-            format!("label {PREEMPTIBILITY_LABEL}"),
+            format!("label {}", labels::PREEMPTIBILITY),
             other,
             "preemptible or non-preemptible",
         )),
@@ -138,8 +133,8 @@ fn preemptibility_of(stated: &Name) -> Result<Option<Name>, Malformed> {
 
 /// The first invalid value among the grouping labels and annotations of a pod.
 pub(crate) fn annotation_fault(pod: &PodRecord) -> Option<Malformed> {
-    let stated = pod.labels.get(PREEMPTIBILITY_LABEL);
-    let mut of_times = [DELAY_ANNOTATION, GRACE_ANNOTATION]
+    let stated = pod.labels.get(labels::PREEMPTIBILITY);
+    let mut of_times = [annotations::PREEMPTION_DELAY, annotations::STALENESS_GRACE_PERIOD]
         .into_iter()
         .filter_map(|annotation| Some((annotation, pod.annotations.get(annotation)?)));
     let wrong = stated.and_then(|stated| preemptibility_of(stated).err());
@@ -210,20 +205,20 @@ pub(super) fn labels(input: &GroupingInput<'_>, queue: &Name) -> Labels {
             labels.entry(key.into()).or_insert_with(|| Name::clone(value));
         }
     }
-    labels.insert(QUEUE_LABEL.into(), Name::clone(queue));
+    labels.insert(labels::QUEUE.into(), Name::clone(queue));
     labels
 }
 
 /// Annotations of the group: those of its owner, and the owner's metadata as KAI writes it.
 pub(super) fn annotations(input: &GroupingInput<'_>) -> Labels {
     let mut annotations = input.top.annotations.clone();
-    annotations.remove(APPLIED_ANNOTATION);
+    annotations.remove(annotations::LAST_APPLIED_CONFIGURATION);
     let owner = &input.top.owner;
     let (group, version) = owner.api_version.rsplit_once('/').unwrap_or(("", &owner.api_version));
     let group = if group.is_empty() { "\"\"" } else { group };
     let (name, uid, kind) = (&owner.name, &owner.uid, &owner.kind);
     let text =
         format!("name: {name}\nuid: {uid}\ngroup: {group}\nversion: {version}\nkind: {kind}\n");
-    annotations.insert("kai.scheduler/top-owner-metadata".into(), text.into());
+    annotations.insert(annotations::TOP_OWNER_METADATA.into(), text.into());
     annotations
 }

@@ -2,15 +2,19 @@
 
 use std::time::Duration;
 
-use schedlab_api::{Value, json};
+use schedlab_api::{Value, api_versions, json};
 use schedlab_scheduler_core::model::{Labels, Name, StalenessGrace, SubGroup, TopologyConstraint};
 
 use super::OwnerWarning;
 use crate::{
-    cache::PodGroupRecord,
+    apply::fnv1a,
+    cache::{DERIVED_SPEC_ANNOTATION, PodGroupRecord},
     parse::{GoDuration, go_duration},
-    records::Owner,
+    records::{Owner, PodRecord},
 };
+
+/// The longest field in the annotation [`DERIVED_SPEC_ANNOTATION`] that is not hashed.
+const DERIVED_FIELD_MAX: usize = 256;
 
 /// Group and sub-group of a pod.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -18,6 +22,17 @@ pub(crate) struct Member {
     pub(crate) group: Group,
     /// Name of the sub-group; `None` if the group has none.
     pub(crate) sub_group: Option<Name>,
+}
+
+impl Member {
+    /// The existing PodGroup and the label of the pod are right.
+    pub(in crate::podgrouper) fn is_written_to(
+        &self,
+        record: &PodGroupRecord,
+        pod: &PodRecord,
+    ) -> bool {
+        self.group.is_written_to(record) && pod.sub_group() == self.sub_group.as_ref()
+    }
 }
 
 /// A desired PodGroup.
@@ -42,8 +57,38 @@ pub(crate) struct Group {
 }
 
 impl Group {
+    /// The existing PodGroup has what derives from the owner now, with the changes that a user made
+    /// since.
+    pub(crate) fn is_written_to(&self, record: &PodGroupRecord) -> bool {
+        match &record.derived_spec {
+            Some(before) => **before == self.derived_spec_annotation(),
+            None => self.agrees_with(record),
+        }
+    }
+
+    /// A merge patch with the fields that changed since they were derived last. Other fields stay,
+    /// as a user may have changed them.
+    pub(in crate::podgrouper) fn correction(&self, record: &PodGroupRecord) -> Value {
+        let mut spec = self.derived_spec();
+        let before = record.derived_spec.as_ref().and_then(|text| serde_json::from_str(text).ok());
+        let before: Value = before.unwrap_or_default();
+        if let Some(fields) = spec.as_object_mut() {
+            fields.retain(|field, value| before.get(&**field) != Some(&digest(value)));
+        }
+        let annotations = json!({ DERIVED_SPEC_ANNOTATION: self.derived_spec_annotation() });
+        json!({ "metadata": { "annotations": annotations }, "spec": spec })
+    }
+
+    /// What is derived from the owner, for comparison with what will be derived later.
+    fn derived_spec_annotation(&self) -> String {
+        let spec = self.derived_spec();
+        let fields = spec.as_object().into_iter().flatten();
+        let fields: Value = fields.map(|(field, value)| (field.clone(), digest(value))).collect();
+        fields.to_string()
+    }
+
     /// The existing PodGroup already has the fields that derive from the owner.
-    pub(crate) fn agrees_with(&self, record: &PodGroupRecord) -> bool {
+    fn agrees_with(&self, record: &PodGroupRecord) -> bool {
         let stands_in_parts = match self.sub_groups.as_slice() {
             [] => matches!(record.sub_groups.as_slice(), [only] if &*only.name == "default"),
             wanted => record.sub_groups == wanted,
@@ -119,14 +164,16 @@ impl Group {
         if let Some(fields) = spec.as_object_mut() {
             fields.retain(|_, value| !value.is_null());
         }
+        let mut annotations = labels_json(&self.annotations);
+        annotations[DERIVED_SPEC_ANNOTATION] = self.derived_spec_annotation().into();
         json!({
-            "apiVersion": super::super::POD_GROUP_API,
+            "apiVersion": api_versions::POD_GROUP,
             "kind": "PodGroup",
             "metadata": {
                 "name": &*self.name,
                 "namespace": &*self.namespace,
                 "labels": labels_json(&self.labels),
-                "annotations": labels_json(&self.annotations),
+                "annotations": annotations,
                 "ownerReferences": [{
                     "apiVersion": &*self.owner.api_version,
                     "kind": &*self.owner.kind,
@@ -137,6 +184,15 @@ impl Group {
             "spec": spec,
         })
     }
+}
+
+/// A field as it is, or its hash if it is long.
+fn digest(value: &Value) -> Value {
+    let text = value.to_string();
+    if text.len() <= DERIVED_FIELD_MAX {
+        return value.clone();
+    }
+    format!("{:016x}", fnv1a(&[&text])).into()
 }
 
 fn labels_json(labels: &Labels) -> Value {
@@ -152,4 +208,80 @@ fn constraint_json(topology: &TopologyConstraint) -> Value {
         constraint["preferredTopologyLevel"] = json!(&**level);
     }
     constraint
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{super::sub_groups::leaf, *};
+
+    fn group(min_member: u32, sub_groups: u32) -> Group {
+        Group {
+            name: "pg".into(),
+            namespace: "ns".into(),
+            labels: Labels::new(),
+            annotations: Labels::new(),
+            owner: Owner {
+                api_version: "batch/v1".into(),
+                kind: "Job".into(),
+                name: "j".into(),
+                uid: "u".into(),
+            },
+            min_member,
+            min_sub_group: None,
+            sub_groups: (0..sub_groups).map(|at| leaf(format!("part-{at}"), 1)).collect(),
+            queue: "q".into(),
+            priority_class: "train".into(),
+            preemptibility: None,
+            topology: None,
+            preemption_delay: None,
+            staleness_grace: None,
+            warning: None,
+        }
+    }
+
+    /// The group as it was created, with these changes of a user.
+    fn edited(group: &Group, spec: &[(&str, Value)]) -> Value {
+        let mut object = group.manifest();
+        for (field, value) in spec {
+            object["spec"][*field] = value.clone();
+        }
+        object
+    }
+
+    fn record(object: &Value) -> PodGroupRecord {
+        PodGroupRecord::from_object(object, "default")
+    }
+
+    #[test]
+    fn a_field_that_a_user_changed_stays_until_the_owner_leads_to_another_value() {
+        let changes = [("priorityClassName", json!("build")), ("minMember", json!(5))];
+        let stored = record(&edited(&group(6, 0), &changes));
+        assert!(group(6, 0).is_written_to(&stored));
+        assert!(!group(3, 0).is_written_to(&stored));
+        assert_eq!(group(3, 0).correction(&stored)["spec"], json!({ "minMember": 3 }));
+        let other = Group { priority_class: "inference".into(), ..group(6, 0) };
+        let change = json!({ "priorityClassName": "inference" });
+        assert_eq!(other.correction(&stored)["spec"], change);
+    }
+
+    #[test]
+    fn a_group_that_another_pod_grouper_created_gets_all_derived_fields() {
+        let mut object = edited(&group(6, 0), &[("priorityClassName", json!("build"))]);
+        object["metadata"]["annotations"] = json!({});
+        let stored = record(&object);
+        assert!(!group(6, 0).is_written_to(&stored));
+        let change = group(3, 0).correction(&stored);
+        assert_eq!(change["spec"]["minMember"], 3);
+        assert_eq!(change["spec"]["priorityClassName"], "train");
+    }
+
+    #[test]
+    fn long_fields_are_recorded_as_hashes() {
+        let (few, many) = (group(1000, 1000), group(1000, 1001));
+        assert!(few.derived_spec_annotation().len() < 300);
+        let stored = record(&few.manifest());
+        assert!(few.is_written_to(&stored));
+        let sub_groups = many.correction(&stored)["spec"]["subGroups"].as_array().map(Vec::len);
+        assert_eq!(sub_groups, Some(1001));
+    }
 }

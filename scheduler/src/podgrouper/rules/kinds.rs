@@ -1,5 +1,7 @@
 //! Table of the kinds that own pods, by API group, with the grouping of each.
 
+use schedlab_api::api_versions;
+
 use super::Link;
 use crate::records::{Owner, PodRecord};
 
@@ -73,19 +75,24 @@ const KINDS: [(&str, &str, &str, OwnerRule); 46] = [
     ("apps", "DaemonSet", "daemonsets", Unlisted),
     ("batch", "Job", "jobs", Group(Job)),
     ("batch", "CronJob", "cronjobs", PerChild),
-    ("jobset.x-k8s.io", "JobSet", "jobsets", Group(JobSet)),
-    ("trainer.kubeflow.org", "TrainJob", "trainjobs", Skip),
-    ("kubeflow.org", "PyTorchJob", "pytorchjobs", Group(PyTorchJob)),
-    ("kubeflow.org", "TFJob", "tfjobs", Group(Replicas("tfReplicaSpecs"))),
-    ("kubeflow.org", "XGBoostJob", "xgboostjobs", Group(Replicas("xgbReplicaSpecs"))),
-    ("kubeflow.org", "JAXJob", "jaxjobs", Group(Replicas("jaxReplicaSpecs"))),
-    ("kubeflow.org", "MPIJob", "mpijobs", Group(MpiJob)),
-    ("kubeflow.org", "Notebook", "notebooks", Group(Interactive)),
-    ("kubeflow.org", "ScheduledWorkflow", "scheduledworkflows", Group(ByTopOwner)),
-    ("ray.io", "RayCluster", "rayclusters", Group(Ray)),
-    ("ray.io", "RayJob", "rayjobs", Group(Ray)),
-    ("ray.io", "RayService", "rayservices", Group(Ray)),
-    ("leaderworkerset.x-k8s.io", "LeaderWorkerSet", "leaderworkersets", Group(LeaderWorkerSet)),
+    (api_versions::JOB_SET_GROUP, "JobSet", "jobsets", Group(JobSet)),
+    (api_versions::TRAINER_GROUP, "TrainJob", "trainjobs", Skip),
+    (api_versions::KUBEFLOW_GROUP, "PyTorchJob", "pytorchjobs", Group(PyTorchJob)),
+    (api_versions::KUBEFLOW_GROUP, "TFJob", "tfjobs", Group(Replicas("tfReplicaSpecs"))),
+    (api_versions::KUBEFLOW_GROUP, "XGBoostJob", "xgboostjobs", Group(Replicas("xgbReplicaSpecs"))),
+    (api_versions::KUBEFLOW_GROUP, "JAXJob", "jaxjobs", Group(Replicas("jaxReplicaSpecs"))),
+    (api_versions::KUBEFLOW_GROUP, "MPIJob", "mpijobs", Group(MpiJob)),
+    (api_versions::KUBEFLOW_GROUP, "Notebook", "notebooks", Group(Interactive)),
+    (api_versions::KUBEFLOW_GROUP, "ScheduledWorkflow", "scheduledworkflows", Group(ByTopOwner)),
+    (api_versions::RAY_GROUP, "RayCluster", "rayclusters", Group(Ray)),
+    (api_versions::RAY_GROUP, "RayJob", "rayjobs", Group(Ray)),
+    (api_versions::RAY_GROUP, "RayService", "rayservices", Group(Ray)),
+    (
+        api_versions::LEADER_WORKER_SET_GROUP,
+        "LeaderWorkerSet",
+        "leaderworkersets",
+        Group(LeaderWorkerSet),
+    ),
     ("grove.io", "PodClique", "podcliques", Group(Grove)),
     ("grove.io", "PodCliqueScalingGroup", "podcliquescalinggroups", Group(Grove)),
     ("grove.io", "PodCliqueSet", "podcliquesets", Group(Grove)),

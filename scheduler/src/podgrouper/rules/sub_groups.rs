@@ -1,13 +1,11 @@
 //! Minimum member counts and sub-groups of a PodGroup, by grouping.
 
-use schedlab_api::Value;
+use schedlab_api::{Value, annotations::BATCH_MIN_MEMBER};
 use schedlab_scheduler_core::model::{Labels, Name, SubGroup, TopologyConstraint};
 
 use super::{GroupingInput, annotations, grove, karta, kinds::Grouping, ray, training};
 use crate::parse::{Malformed, strings};
 
-/// On Jobs and on the job templates of a JobSet: `minMember` of the group or sub-group.
-pub(super) const MIN_MEMBER_ANNOTATION: &str = "kai.scheduler/batch-min-member";
 pub(super) const SEGMENT_SIZE_ANNOTATION: &str = "kai.scheduler/segment-size";
 const SEGMENT_TOPOLOGY_PREFIX: &str = "kai.scheduler/segment-topology";
 /// Topology levels within which each segment is placed.
@@ -130,12 +128,12 @@ pub(super) fn inner(name: impl Into<Name>, min_sub_group: Option<u32>) -> SubGro
 /// minimum, or create their pods one after the other. As in KAI the value applies even if the Job
 /// currently has fewer pods, since its parallelism may be raised; then a warning is added.
 fn job(input: &GroupingInput<'_>) -> Result<GroupShape, Malformed> {
-    let stated = input.top.annotations.get(MIN_MEMBER_ANNOTATION);
-    let minimum = stated.map_or(Ok(1), |text| parse_positive(MIN_MEMBER_ANNOTATION, text))?;
+    let stated = input.top.annotations.get(BATCH_MIN_MEMBER);
+    let minimum = stated.map_or(Ok(1), |text| parse_positive(BATCH_MIN_MEMBER, text))?;
     let spec = input.top.object.get("spec");
     let pods = spec.map(training::pods_at_once).filter(|pods| (1..minimum).contains(pods));
     let warning = pods.map(|pods| {
-        let field = format!("annotation {MIN_MEMBER_ANNOTATION}");
+        let field = format!("annotation {BATCH_MIN_MEMBER}");
         let found = format!("{minimum} (at most {pods} of its pods run at once)");
         let allowed = "at most spec.parallelism and spec.completions";
         OwnerWarning::MinMemberAbovePods(Malformed::new(field, found, allowed))

@@ -1,9 +1,9 @@
 //! Table tests: owners and a pod in, group out.
 
 use insta::assert_snapshot;
-use schedlab_api::json;
+use schedlab_api::{annotations::BATCH_MIN_MEMBER, json};
 
-use super::{sub_groups::MIN_MEMBER_ANNOTATION, *};
+use super::*;
 use crate::karta::Kartas;
 
 mod grove;
@@ -169,7 +169,7 @@ fn a_job_is_a_gang_only_with_a_batch_min_member_annotation() {
         vec![link("Job", object)]
     };
     assert_snapshot!(group_text(&json!({ "project": "b" }), &job(json!({}))), @"pg-job-u1 of Job min=1 queue=b class=train");
-    let stated = |text: &str| job(json!({ MIN_MEMBER_ANNOTATION: text }));
+    let stated = |text: &str| job(json!({ BATCH_MIN_MEMBER: text }));
     assert_snapshot!(group_text(&json!({}), &stated("4")), @"pg-job-u1 of Job min=4 queue=default-queue class=train");
     assert_snapshot!(group_text(&json!({}), &stated("-4")), @r#"annotation kai.scheduler/batch-min-member: got "-4", expected an integer from 1 to 2147483647"#);
     let of_cron_job = [stated("4").remove(0), link("CronJob", json!({}))];
@@ -181,17 +181,17 @@ fn a_job_is_a_gang_only_with_a_batch_min_member_annotation() {
 #[test]
 fn a_min_member_above_the_parallelism_of_a_job_yields_a_warning() {
     let of = |spec: Value| {
-        let annotations = json!({ MIN_MEMBER_ANNOTATION: "4" });
+        let annotations = json!({ BATCH_MIN_MEMBER: "4" });
         let object = json!({ "metadata": { "annotations": annotations }, "spec": spec });
         group_text(&json!({}), &[link("Job", object)])
     };
     assert_snapshot!(of(json!({ "parallelism": 3 })), @r"
     pg-job-u1 of Job min=4 queue=default-queue class=train
-      annotation kai.scheduler/batch-min-member: got 4 (at most 3 of its pods run at once), expected at most spec.parallelism and spec.completions; PodGroup pg-job-u1 waits for pods that are never created: lower its minMember, too
+      annotation kai.scheduler/batch-min-member: got 4 (at most 3 of its pods run at once), expected at most spec.parallelism and spec.completions; PodGroup pg-job-u1 waits for pods that are never created
     ");
     assert_snapshot!(of(json!({ "parallelism": 4, "completions": 2 })), @r"
     pg-job-u1 of Job min=4 queue=default-queue class=train
-      annotation kai.scheduler/batch-min-member: got 4 (at most 2 of its pods run at once), expected at most spec.parallelism and spec.completions; PodGroup pg-job-u1 waits for pods that are never created: lower its minMember, too
+      annotation kai.scheduler/batch-min-member: got 4 (at most 2 of its pods run at once), expected at most spec.parallelism and spec.completions; PodGroup pg-job-u1 waits for pods that are never created
     ");
     assert_snapshot!(of(json!({ "parallelism": 4, "completions": 9 })), @"pg-job-u1 of Job min=4 queue=default-queue class=train");
     assert_snapshot!(of(json!({ "parallelism": 0 })), @"pg-job-u1 of Job min=4 queue=default-queue class=train");
@@ -200,7 +200,7 @@ fn a_min_member_above_the_parallelism_of_a_job_yields_a_warning() {
 /// A `StatefulSet` creates its pods one after the other: a minimum above 1 would never be reached.
 #[test]
 fn the_batch_min_member_annotation_is_ignored_on_other_kinds() {
-    let annotations = json!({ MIN_MEMBER_ANNOTATION: "3" });
+    let annotations = json!({ BATCH_MIN_MEMBER: "3" });
     let stating = |kind: &str, spec: Value| {
         link(kind, json!({ "metadata": { "annotations": annotations }, "spec": spec }))
     };
@@ -355,7 +355,8 @@ fn a_group_inherits_labels_and_annotations_of_its_owner_and_names_it() {
         "annotations": {
           "kai.scheduler/preemption-delay": "10m",
           "kai.scheduler/staleness-grace-period": "-1s",
-          "kai.scheduler/top-owner-metadata": "name: job\nuid: u1\ngroup: batch\nversion: v1\nkind: Job\n"
+          "kai.scheduler/top-owner-metadata": "name: job\nuid: u1\ngroup: batch\nversion: v1\nkind: Job\n",
+          "schedlab.dev/derived-spec": "{\"minMember\":1,\"minSubGroup\":null,\"preemptibility\":null,\"preemptionDelay\":\"10m\",\"priorityClassName\":\"train\",\"stalenessGracePeriod\":\"-1s\",\"subGroups\":null,\"topologyConstraint\":null}"
         },
         "labels": {
           "kai.scheduler/queue": "default-queue",

@@ -1,30 +1,25 @@
 //! Sub-groups of training kinds: JobSet, PyTorchJob, MPIJob, LeaderWorkerSet and the Kubeflow kinds
 //! with replica specs.
 
-use schedlab_api::Value;
+use schedlab_api::{Value, annotations::BATCH_MIN_MEMBER, api_versions, labels};
 use schedlab_scheduler_core::model::{Name, SubGroup};
 
 use super::{
     GroupingInput, annotations,
     sub_groups::{
-        GroupShape, MIN_MEMBER_ANNOTATION, OwnerKind, SEGMENT_LEVEL_ANNOTATIONS,
-        SEGMENT_SIZE_ANNOTATION, Segments, check_count, count_or, ignored_annotations, index,
-        inner, leaf, parse_positive, segment_size, segments,
+        GroupShape, OwnerKind, SEGMENT_LEVEL_ANNOTATIONS, SEGMENT_SIZE_ANNOTATION, Segments,
+        check_count, count_or, ignored_annotations, index, inner, leaf, parse_positive,
+        segment_size, segments,
     },
 };
 use crate::parse::{Malformed, at, list, strings, text};
 
-const REPLICATED_JOB_LABEL: &str = "jobset.sigs.k8s.io/replicatedjob-name";
-const JOB_INDEX_LABEL: &str = "jobset.sigs.k8s.io/job-index";
-const ROLE_LABEL: &str = "training.kubeflow.org/replica-type";
-const INDEX_LABEL: &str = "training.kubeflow.org/replica-index";
-const JOB_NAME_LABEL: &str = "training.kubeflow.org/job-name";
-const JOB_ROLE_LABEL: &str = "training.kubeflow.org/job-role";
 const GROUP_INDEX_LABEL: &str = "leaderworkerset.sigs.k8s.io/group-index";
 const WORKER_INDEX_LABEL: &str = "leaderworkerset.sigs.k8s.io/worker-index";
-const PYTORCH_JOB: OwnerKind = OwnerKind { api_version: "kubeflow.org/v1", kind: "PyTorchJob" };
+const PYTORCH_JOB: OwnerKind =
+    OwnerKind { api_version: api_versions::PYTORCH_JOB, kind: "PyTorchJob" };
 const LEADER_WORKER_SET: OwnerKind =
-    OwnerKind { api_version: "leaderworkerset.x-k8s.io/v1", kind: "LeaderWorkerSet" };
+    OwnerKind { api_version: api_versions::LEADER_WORKER_SET, kind: "LeaderWorkerSet" };
 
 /// A tree of sub-groups: each replicated job, and below it each replica with the pods that it runs
 /// at once. If the jobs start one after the other, they cannot be one gang: then one is enough.
@@ -41,8 +36,8 @@ pub(super) fn job_set(input: &GroupingInput<'_>) -> Result<GroupShape, Malformed
         let parent = sub_groups.len();
         sub_groups.push(inner(name, Some(u32::try_from(replicas).unwrap_or(u32::MAX))));
         let annotations = strings(job, "/template/metadata/annotations");
-        let pods = match annotations.get(MIN_MEMBER_ANNOTATION) {
-            Some(stated) => parse_positive(MIN_MEMBER_ANNOTATION, stated)?,
+        let pods = match annotations.get(BATCH_MIN_MEMBER) {
+            Some(stated) => parse_positive(BATCH_MIN_MEMBER, stated)?,
             None => pods_at_once(job.pointer("/template/spec").unwrap_or(&Value::Null)),
         };
         let topology = annotations::topology(&annotations)?;
@@ -55,17 +50,17 @@ pub(super) fn job_set(input: &GroupingInput<'_>) -> Result<GroupShape, Malformed
     let all = u32::try_from(jobs.len()).unwrap_or(u32::MAX);
     let in_order = text(object, "/spec/startupPolicy/startupPolicyOrder") == Some("InOrder");
     let waits = in_order || jobs.iter().any(|job| !list(job, "/dependsOn").is_empty());
-    let min_sub_group = match input.top.annotation(MIN_MEMBER_ANNOTATION) {
+    let min_sub_group = match input.top.annotation(BATCH_MIN_MEMBER) {
         Some(stated) => {
-            u32::try_from(parse_positive(MIN_MEMBER_ANNOTATION, stated)?).unwrap_or(all).min(all)
+            u32::try_from(parse_positive(BATCH_MIN_MEMBER, stated)?).unwrap_or(all).min(all)
         }
         None if waits => 1,
         None => all,
     };
     let part = format!(
         "{}-replica-{}",
-        required_label(input, REPLICATED_JOB_LABEL)?,
-        index(input, JOB_INDEX_LABEL)?
+        required_label(input, labels::JOB_SET_REPLICATED_JOB)?,
+        index(input, labels::JOB_SET_JOB_INDEX)?
     );
     Ok(GroupShape {
         min_sub_group: Some(min_sub_group),
@@ -118,8 +113,8 @@ pub(super) fn mpi_job(input: &GroupingInput<'_>) -> Result<u64, Malformed> {
         text(input.top.object, "/spec/launcherCreationPolicy") == Some("WaitForWorkersReady");
     let job = &input.top.owner.name;
     let is_launcher = |labels: &schedlab_scheduler_core::model::Labels| {
-        labels.get(JOB_ROLE_LABEL).is_some_and(|role| &**role == "launcher")
-            && labels.get(JOB_NAME_LABEL) == Some(job)
+        labels.get(labels::TRAINING_JOB_ROLE).is_some_and(|role| &**role == "launcher")
+            && labels.get(labels::TRAINING_JOB_NAME) == Some(job)
     };
     let mut pods = input.context.pods.iter();
     let is_there = pods.any(|(key, pod)| {
@@ -138,7 +133,7 @@ pub(super) fn pytorch_job(input: &GroupingInput<'_>) -> Result<GroupShape, Malfo
     let all = min_available(input, specs)?;
     let role = |name: &str| input.top.object["spec"][specs].get(name);
     let masters = role("Master").map_or(0, |role| count_or(role, "/replicas", 1));
-    let of_pod = input.pod.labels.get(ROLE_LABEL).cloned();
+    let of_pod = input.pod.labels.get(labels::TRAINING_REPLICA_TYPE).cloned();
     let mut sub_groups = Vec::new();
     if masters > 0 {
         sub_groups.push(leaf("master", masters));
@@ -159,7 +154,7 @@ pub(super) fn pytorch_job(input: &GroupingInput<'_>) -> Result<GroupShape, Malfo
                 let workers = count_or(worker, "/replicas", 1);
                 push_segments(&mut sub_groups, workers, min_workers, &segments)?;
                 if part.as_deref() == Some("worker") {
-                    let segment = index(input, INDEX_LABEL)? / segments.size;
+                    let segment = index(input, labels::TRAINING_REPLICA_INDEX)? / segments.size;
                     part = Some(format!("worker-{segment}").into());
                 }
             }

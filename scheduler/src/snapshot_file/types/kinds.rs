@@ -13,15 +13,15 @@ use k8s_openapi::{
     },
     apimachinery::pkg::{api::resource::Quantity, apis::meta::v1::ObjectMeta},
 };
+use schedlab_api::crds::{
+    BindRequestSpec, BindRequestStatus, PodGroupSpec, PodGroupStatus, QueueSpec, QueueStatus,
+    TopologySpec, TopologyStatus,
+};
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 
 use super::FieldType;
 use crate::{
     config::Flavor,
-    crds::{
-        BindRequestSpec, BindRequestStatus, PodGroupSpec, PodGroupStatus, QueueSpec, QueueStatus,
-        TopologySpec, TopologyStatus,
-    },
     watch::{Kind, StorageKind},
 };
 

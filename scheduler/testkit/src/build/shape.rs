@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::super::tokens::{Tokens, pair};
+use schedlab_api::labels;
 use schedlab_scheduler_core::{
     model::{
         ContainerRequests, DeviceClaim, DeviceReach, DeviceRequest, FractionalGpu, GpuFraction,
@@ -309,7 +310,7 @@ fn selector(label: &str) -> LabelSelector {
 }
 
 fn topology(word: &str) -> Name {
-    if word == "host" { "kubernetes.io/hostname".into() } else { word.into() }
+    if word == "host" { labels::HOSTNAME.into() } else { word.into() }
 }
 
 /// `app=x/zone/1`, and `app=x/zone/1:3` over three domains at least.

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use schedlab_api::labels;
 use schedlab_scheduler_core::{
     model::{DeviceClaim, DeviceReach},
     resources::Resources,
@@ -9,8 +10,6 @@ use schedlab_scheduler_core::{
 
 use super::{name, whole};
 use crate::cases::format::{Case, ClaimSpec, Job, Task};
-
-const QUEUE_LABEL: &str = "kai.scheduler/queue";
 
 /// Adds the node's devices of non-GPU classes.
 pub(super) fn add_slices(case: &Case, node: &str, allocatable: &mut Resources) {
@@ -55,7 +54,7 @@ fn claim(case: &Case, spec: &ClaimSpec, is_own: bool) -> DeviceClaim {
         devices,
         requests: None,
         allocate_all: BTreeMap::new(),
-        queue: spec.labels.get(QUEUE_LABEL).map(|queue| name(queue)),
+        queue: spec.labels.get(labels::QUEUE).map(|queue| name(queue)),
         is_pod_owned: is_own,
         allocated_on: None,
         also_counts_as: None,

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use schedlab_api::{annotations, resources};
 use schedlab_scheduler_core::{
     model::{NumaAllocation, NumaPolicy, NumaScope, NumaTopology, NumaZone},
     resources::{ResourceName, Resources},
@@ -15,7 +16,7 @@ use super::{
 
 /// Annotations with a task's NUMA placement; observed before predicted.
 const PLACEMENTS: [&str; 2] =
-    ["kai.scheduler/numa-placement-observed", "kai.scheduler/numa-placement-predicted"];
+    [annotations::NUMA_PLACEMENT_OBSERVED, annotations::NUMA_PLACEMENT_PREDICTED];
 
 pub(super) fn numa_topology(spec: &NumaSpec) -> NumaTopology {
     let zones = spec.zones.iter().map(|zone| NumaZone {
@@ -76,7 +77,7 @@ impl NumaZoneAmounts<'_> {
         let name = match of {
             "cpu" => ResourceName::Cpu,
             "memory" => ResourceName::Memory,
-            "nvidia.com/gpu" => ResourceName::Gpu,
+            resources::GPU => ResourceName::Gpu,
             other => ResourceName::Extended(name(other)),
         };
         Some([expected.amount(&name), found.amount(&name)])
@@ -108,7 +109,7 @@ fn resources(amounts: &BTreeMap<String, f64>) -> Resources {
         let key = match key.as_str() {
             "cpu" => "cpu_millis",
             "memory" => "memory_bytes",
-            "nvidia.com/gpu" => "gpus",
+            resources::GPU => "gpus",
             other => other,
         };
         (key.to_owned(), *value)

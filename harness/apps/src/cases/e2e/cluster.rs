@@ -8,14 +8,14 @@ use std::{
 
 use anyhow::{Context as _, anyhow};
 use jiff::Timestamp;
-use schedlab_api::{Value, pointer::text};
+use schedlab_api::{Value, crds, pointer::text};
 use schedlab_emulator::{
     Emulator, Options,
     clock::Clock,
     initial_store,
     store::{Resource, Store},
 };
-use schedlab_scheduler::{Binding, Component, Progress, crds};
+use schedlab_scheduler::{Binding, Component, Progress};
 use tokio::{sync::watch, task::JoinHandle};
 
 use super::{

@@ -4,7 +4,7 @@
 mod devices;
 mod pods;
 
-use schedlab_api::{Map, Value, json};
+use schedlab_api::{Map, Value, annotations, api_versions, conditions, json, resources};
 
 use super::super::format::{
     Case, ConstraintSpec, Gang, Job, NodeSpec, QueueSpec, Share, State, Task, TopologySpec,
@@ -47,7 +47,7 @@ pub(super) fn node(case: &Case, spec: &NodeSpec) -> Value {
             "memory_bytes" => ("memory", amount.to_string()),
             "pods" => ("pods", PODS_PER_NODE.to_string()),
             "gpus" if devices::has_gpus(case, &spec.name) => continue,
-            "gpus" => ("nvidia.com/gpu", amount.to_string()),
+            "gpus" => (resources::GPU, amount.to_string()),
             other => (other, amount.to_string()),
         };
         allocatable.insert(name.to_owned(), json!(amount));
@@ -59,7 +59,7 @@ pub(super) fn node(case: &Case, spec: &NodeSpec) -> Value {
         "status": {
             "capacity": allocatable,
             "allocatable": allocatable,
-            "conditions": [{ "type": "Ready", "status": "True", "reason": "KubeletReady" }],
+            "conditions": [{ "type": conditions::READY, "status": "True", "reason": "KubeletReady" }],
         },
     })
 }
@@ -73,7 +73,7 @@ pub(super) fn topology(spec: &TopologySpec) -> Value {
         level_object
     });
     json!({
-        "apiVersion": "kai.scheduler/v1alpha1",
+        "apiVersion": api_versions::TOPOLOGY,
         "kind": "Topology",
         "metadata": { "name": to_object_name(&spec.name) },
         "spec": { "levels": levels.collect::<Vec<_>>() },
@@ -106,7 +106,7 @@ pub(super) fn queue(spec: &QueueSpec) -> Value {
         queue_spec["reclaimMinRuntime"] = json!(format!("{seconds}s"));
     }
     json!({
-        "apiVersion": "scheduling.run.ai/v2",
+        "apiVersion": api_versions::QUEUE,
         "kind": "Queue",
         "metadata": { "name": to_object_name(&spec.name) },
         "spec": queue_spec,
@@ -130,8 +130,8 @@ fn class_name(value: i32) -> String {
 pub(super) fn pod_group(job: &Job, moment: impl Fn(i64) -> String) -> Value {
     let mut annotations = Map::new();
     let marks = [
-        ("kai.scheduler/last-start-timestamp", job.running_for_s),
-        ("kai.scheduler/stale-podgroup-timestamp", job.stale_for_s),
+        (annotations::LAST_START_TIMESTAMP, job.running_for_s),
+        (annotations::STALE_SINCE_TIMESTAMP, job.stale_for_s),
     ];
     for (mark, seconds) in marks {
         if let Some(seconds) = seconds {
@@ -149,7 +149,7 @@ pub(super) fn pod_group(job: &Job, moment: impl Fn(i64) -> String) -> Value {
         spec["stalenessGracePeriod"] = json!(format!("{seconds}s"));
     }
     json!({
-        "apiVersion": "scheduling.run.ai/v2alpha2",
+        "apiVersion": api_versions::POD_GROUP,
         "kind": "PodGroup",
         "metadata": {
             "name": to_object_name(&job.name), "namespace": namespace(job), "annotations": annotations,

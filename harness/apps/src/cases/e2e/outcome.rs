@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use schedlab_api::{
-    Value,
+    Value, api_versions, labels,
     pointer::{at, list, text},
 };
 use schedlab_scheduler_core::{
@@ -23,8 +23,6 @@ use super::{
 /// A pod that terminates for longer is stuck.
 const RELEASE_MAX_SECS: i64 = 120;
 
-const GROUP_LABEL: &str = "runai-gpu-group";
-
 /// Whether pipelined pods are distinguished from other pending ones.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum PipelinedPods {
@@ -40,7 +38,7 @@ pub(super) fn task_outcomes(
     promises: PipelinedPods,
 ) -> Vec<TaskOutcome> {
     let pods = cluster.by_name("", "pods");
-    let groups = cluster.by_name("scheduling.run.ai", "podgroups");
+    let groups = cluster.by_name(api_versions::SCHEDULING_GROUP, "podgroups");
     let tasks = cluster.case.jobs.iter().flat_map(|job| job.tasks.iter().map(move |it| (job, it)));
     let outcome_of = |(job, task): (&Job, &Task)| {
         let key = (namespace(job).to_owned(), to_object_name(&task.id));
@@ -97,9 +95,9 @@ fn gpu_groups(pod: &Value) -> Vec<GpuGroup> {
         .flatten()
         .filter_map(|(key, value)| Some((key.as_str(), value.as_str()?)))
         .collect();
-    let one = labels.get(GROUP_LABEL).map(|group| GpuGroup::from(*group));
-    let several = labels
-        .iter()
-        .filter(|(key, _)| key.strip_prefix(GROUP_LABEL).is_some_and(|rest| rest.starts_with('/')));
+    let one = labels.get(labels::GPU_GROUP).map(|group| GpuGroup::from(*group));
+    let several = labels.iter().filter(|(key, _)| {
+        key.strip_prefix(labels::GPU_GROUP).is_some_and(|rest| rest.starts_with('/'))
+    });
     one.into_iter().chain(several.map(|(_, group)| GpuGroup::from(*group))).collect()
 }

@@ -7,7 +7,7 @@ use std::{
 
 use anyhow::anyhow;
 use jiff::Timestamp;
-use schedlab_api::{Value, json, pointer::text};
+use schedlab_api::{Value, api_versions, json, pointer::text};
 use schedlab_emulator::{
     Emulator,
     store::{DeleteOptions, Key, Op, Resource, Subresource, Write},
@@ -85,7 +85,7 @@ impl<'a> CaseSetup<'a> {
             self.create("", "nodes", objects::node(self.case, node))?;
         }
         for topology in &cluster.topologies {
-            self.create("kai.scheduler", "topologies", objects::topology(topology))?;
+            self.create(api_versions::TOPOLOGY_GROUP, "topologies", objects::topology(topology))?;
         }
         let priorities: BTreeSet<i32> = jobs.iter().map(|job| job.priority).collect();
         for value in priorities {
@@ -163,7 +163,7 @@ impl<'a> CaseSetup<'a> {
         match step {
             SetupStep::Queue(at) => {
                 let queue = objects::queue(&self.case.queues[at]);
-                self.create("scheduling.run.ai", "queues", queue).map(drop)
+                self.create(api_versions::SCHEDULING_GROUP, "queues", queue).map(drop)
             }
             SetupStep::Group(job) => {
                 let now = self.emulator.clock().now().as_second();
@@ -172,7 +172,7 @@ impl<'a> CaseSetup<'a> {
                     moment.to_string()
                 };
                 let group = objects::pod_group(job, moment);
-                self.create("scheduling.run.ai", "podgroups", group).map(drop)
+                self.create(api_versions::SCHEDULING_GROUP, "podgroups", group).map(drop)
             }
             SetupStep::Pod(job, task) => {
                 let node = task.node.as_deref().filter(|_| objects::is_placed(task));

@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, fmt::Write as _};
 
-use schedlab_api::{Value, quantity::thousandths};
+use schedlab_api::{Value, quantity::thousandths, resources};
 use schedlab_audit::{charged_milli, gpu_memory_mib, pod_requests};
 
 use super::{
@@ -21,7 +21,7 @@ struct Column {
 }
 
 const COLUMNS: [Column; 3] = [
-    Column { resource: "nvidia.com/gpu", key: "gpu", unit: "GPUs", queue_units: 1, pod_units: 1 },
+    Column { resource: resources::GPU, key: "gpu", unit: "GPUs", queue_units: 1, pod_units: 1 },
     Column { resource: "cpu", key: "cpu", unit: "cores", queue_units: 1000, pod_units: 1 },
     Column {
         resource: "memory",

@@ -2,7 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use schedlab_api::Value;
+use schedlab_api::{
+    Value, annotations, labels,
+    object::{annotation, label},
+};
 use schedlab_audit::unschedulable_message;
 
 use super::{ClusterObjects, string};
@@ -190,14 +193,14 @@ fn queues(cluster: &ClusterObjects<'_>) -> BTreeMap<(String, String), String> {
 }
 
 fn queue_of(pod: &Value, queues: &BTreeMap<(String, String), String>) -> String {
-    let group = string(pod, "/metadata/annotations/pod-group-name");
+    let group = annotation(pod, annotations::POD_GROUP_NAME).unwrap_or_default();
     let key = (string(pod, "/metadata/namespace").to_owned(), group.to_owned());
-    let labelled = || string(pod, "/metadata/labels/kai.scheduler~1queue").to_owned();
+    let labelled = || label(pod, labels::QUEUE).unwrap_or_default().to_owned();
     queues.get(&key).cloned().unwrap_or_else(labelled)
 }
 
 fn devices(pod: &Value) -> Vec<usize> {
-    let listed = string(pod, "/metadata/annotations/schedlab.dev~1gpu-devices");
+    let listed = annotation(pod, annotations::GPU_DEVICES).unwrap_or_default();
     listed.split(',').filter_map(|index| index.trim().parse().ok()).collect()
 }
 

@@ -16,6 +16,8 @@ const REQUIRED_KEYS: [(&str, &[&str]); 4] = [
     ("kubernetes.io/ssh-auth", &["ssh-privatekey"]),
     ("kubernetes.io/tls", &["tls.crt", "tls.key"]),
 ];
+/// The maximum total size of the values.
+const DATA_BYTES_MAX: usize = 1024 * 1024;
 const SERVICE_ACCOUNT_ANNOTATION: &str = "kubernetes.io/service-account.name";
 
 pub(in crate::admission) fn check(
@@ -35,12 +37,28 @@ pub(in crate::admission) fn check(
     if kind.is("", "Secret") {
         return check_secret(old, new, errors);
     }
+    let texts = map(new, &["data"]).into_iter().flatten();
+    let text_bytes: usize = texts.filter_map(|(_, text)| Some(text.as_str()?.len())).sum();
+    if text_bytes + decoded_bytes(new, "binaryData") > DATA_BYTES_MAX {
+        // The error is about the whole object.
+        errors.too_long("[]", DATA_BYTES_MAX);
+    }
     for key in map(new, &["data"]).into_iter().flat_map(Map::keys) {
         if map(new, &["binaryData"]).is_some_and(|binary| binary.contains_key(key)) {
             let rule = "duplicate of key present in binaryData";
             errors.invalid(format!("data[{key}]"), &key.as_str().into(), rule);
         }
     }
+}
+
+/// The size of a map of base64 texts, decoded.
+fn decoded_bytes(object: &Value, field: &str) -> usize {
+    let size = |text: &str| {
+        let letters = text.bytes().filter(|byte| !matches!(byte, b'=' | b'\n' | b'\r')).count();
+        letters * 3 / 4
+    };
+    let values = map(object, &[field]).into_iter().flatten();
+    values.filter_map(|(_, value)| value.as_str().map(size)).sum()
 }
 
 fn check_immutable(old: Option<&Value>, new: &Value, errors: &mut FieldErrors) {
@@ -58,6 +76,9 @@ fn check_secret(old: Option<&Value>, secret: &Value, errors: &mut FieldErrors) {
     let kind = text(secret, &["type"]);
     if old.is_some_and(|old| old["type"] != secret["type"]) {
         errors.invalid("type", &kind.into(), "field is immutable");
+    }
+    if decoded_bytes(secret, "data") > DATA_BYTES_MAX {
+        errors.too_long("data", DATA_BYTES_MAX);
     }
     let has = |key: &str| map(secret, &["data"]).is_some_and(|data| data.contains_key(key));
     let needed = REQUIRED_KEYS.iter().find(|(of, _)| *of == kind).map_or(&[][..], |(_, keys)| keys);

@@ -3,12 +3,13 @@
 use std::net::IpAddr;
 
 use crate::admission::Admission;
-use crate::admission::checks::{EFFECTS, NOT_READY, check_quantity, check_timing_annotations};
+use crate::admission::checks::{EFFECTS, check_quantity, check_timing_annotations};
 use crate::api_types::error::FieldErrors;
 use crate::api_types::names;
 use schedlab_api::{
     Value, json,
     object::{self, list, map, text},
+    taints,
 };
 
 /// Sets the not-ready taint, `podCIDRs` and `allocatable` of a new node.
@@ -17,9 +18,10 @@ pub(in crate::admission) fn complete(admission: &Admission<'_>, node: &mut Value
         return;
     }
     let mut taints = list(node, &["spec", "taints"]).to_vec();
-    let is_tainted = |taint: &Value| taint["key"] == NOT_READY && taint["effect"] == "NoSchedule";
+    let is_tainted =
+        |taint: &Value| taint["key"] == taints::NOT_READY && taint["effect"] == "NoSchedule";
     if !taints.iter().any(is_tainted) {
-        taints.push(json!({"key": NOT_READY, "effect": "NoSchedule"}));
+        taints.push(json!({"key": taints::NOT_READY, "effect": "NoSchedule"}));
     }
     object::set(node, &["spec", "taints"], taints.into());
     let range = text(node, &["spec", "podCIDR"]).to_owned();

@@ -10,17 +10,21 @@ mod update;
 
 use super::affinity::{check_placement, check_tolerations};
 use super::container::{check_containers, security};
-use crate::admission::checks::{NOT_READY, UNREACHABLE, check_timing_annotations};
+use crate::admission::checks::check_timing_annotations;
 use crate::admission::{Admission, limit_ranger, scheduling};
 use crate::api_types::error::{ApiError, FieldErrors};
+use crate::api_types::kinds::metadata::{check_annotations, check_labels};
 use crate::api_types::names;
 use crate::api_types::resource::Resource;
 use crate::store::Key;
 use schedlab_api::{
-    Map, Value, json,
+    Map, Value, conditions, json,
     object::{self, list, map, text},
+    taints,
 };
 
+/// The maximum number of DNS servers of a pod.
+const NAMESERVERS_MAX: usize = 3;
 const GATED_MESSAGE: &str = "Scheduling is blocked due to non-empty scheduling gates";
 
 /// Runs the mutating admission plugins on a new pod and sets its status.
@@ -40,7 +44,7 @@ pub(in crate::admission) fn complete(
     object::set(pod, &["status"], json!({"phase": "Pending", "qosClass": quality}));
     if !list(pod, &["spec", "schedulingGates"]).is_empty() {
         let condition = json!({
-            "type": "PodScheduled",
+            "type": conditions::POD_SCHEDULED,
             "status": "False",
             "reason": "SchedulingGated",
             "message": GATED_MESSAGE,
@@ -72,7 +76,7 @@ pub(in crate::admission) fn drop_empty_overhead(spec: &mut Value) {
 /// pod has such a toleration.
 fn add_default_tolerations(pod: &mut Value) {
     let mut tolerations = list(pod, &["spec", "tolerations"]).to_vec();
-    for key in [NOT_READY, UNREACHABLE] {
+    for key in [taints::NOT_READY, taints::UNREACHABLE] {
         let is_tolerated = tolerations.iter().any(|toleration| {
             let (own, effect) = (text(toleration, &["key"]), text(toleration, &["effect"]));
             (own == key || own.is_empty()) && (effect == "NoExecute" || effect.is_empty())
@@ -170,6 +174,16 @@ pub(in crate::admission) fn check(old: Option<&Value>, new: &Value, errors: &mut
     }
 }
 
+/// Checks labels and annotations of the pod template at `field`.
+pub(in crate::admission) fn check_template_metadata(
+    template: &Value,
+    field: &str,
+    errors: &mut FieldErrors,
+) {
+    check_labels(template, &format!("{field}.labels"), errors);
+    check_annotations(template, &format!("{field}.annotations"), errors);
+}
+
 /// Checks the pod spec at `field`: of a pod or of a pod template.
 pub(in crate::admission) fn check_spec(spec: &Value, field: &str, errors: &mut FieldErrors) {
     check_containers(spec, field, errors);
@@ -222,6 +236,10 @@ fn check_names(spec: &Value, field: &str, errors: &mut FieldErrors) {
         let rule = "must provide at least one DNS nameserver when `dnsPolicy` is None";
         errors.required(format!("{field}.dnsConfig.nameservers"), rule);
     }
+    if servers.len() > NAMESERVERS_MAX {
+        let rule = format!("must not have more than {NAMESERVERS_MAX} nameservers");
+        errors.invalid(format!("{field}.dnsConfig.nameservers"), &servers.to_vec().into(), &rule);
+    }
     for (index, address) in servers.iter().enumerate() {
         let address = address.as_str().unwrap_or_default();
         check_ip_address(address, &format!("{field}.dnsConfig.nameservers[{index}]"), errors);
@@ -240,6 +258,12 @@ fn check_host_fields(spec: &Value, field: &str, errors: &mut FieldErrors) {
     for (index, alias) in list(spec, &["hostAliases"]).iter().enumerate() {
         let path = format!("{field}.hostAliases[{index}].ip");
         check_ip_address(text(alias, &["ip"]), &path, errors);
+        for (number, host) in list(alias, &["hostnames"]).iter().enumerate() {
+            if let Some(rule) = names::dns_subdomain_violation(host.as_str().unwrap_or_default()) {
+                let path = format!("{field}.hostAliases[{index}].hostnames[{number}]");
+                errors.invalid(path, host, &rule);
+            }
+        }
     }
     let system = text(spec, &["os", "name"]);
     if !system.is_empty() && !["linux", "windows"].contains(&system) {

@@ -186,7 +186,7 @@ fn check_request_kind(request: &Value, field: &str, errors: &mut FieldErrors) {
 }
 
 fn check_request(request: &Value, field: &str, errors: &mut FieldErrors) {
-    check_class(request, field, errors);
+    check_device_class_name(request, field, errors);
     check_selectors(request, field, errors);
     let count = request["count"].as_i64();
     let path = format!("{field}.count");
@@ -208,7 +208,7 @@ fn check_request(request: &Value, field: &str, errors: &mut FieldErrors) {
     }
 }
 
-fn check_class(request: &Value, field: &str, errors: &mut FieldErrors) {
+fn check_device_class_name(request: &Value, field: &str, errors: &mut FieldErrors) {
     let field = format!("{field}.deviceClassName");
     let name = text(request, &["deviceClassName"]);
     if name.is_empty() {

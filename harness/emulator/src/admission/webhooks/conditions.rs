@@ -32,6 +32,46 @@ pub(super) fn all_hold(webhook: &Value, request: &Value) -> Result<bool, String>
     result.unwrap_or_else(|| Err("the expressions cannot be evaluated".to_owned()))
 }
 
+/// Why a policy denies a request.
+pub(super) struct Violation {
+    pub(super) message: String,
+    /// The reason that the validation names; empty if it names none.
+    pub(super) reason: String,
+}
+
+/// The first of a policy's validations that is false, or that cannot be evaluated if that counts.
+pub(super) fn first_violation(
+    validations: &[Value],
+    request: &Value,
+    errors_count: bool,
+) -> Option<Violation> {
+    let is_shallow = validations.iter().all(|one| is_shallow(text(one, &["expression"])));
+    let results = with_large_stack(is_shallow, || {
+        let expressions: Vec<VapExpression> = validations.iter().map(validation).collect();
+        evaluator(request).evaluate(&expressions)
+    })
+    .unwrap_or_default();
+    results.iter().zip(validations).find_map(|(result, validation)| {
+        let message = result.message.clone().unwrap_or_default();
+        let is_error = message.starts_with("evaluation error: ");
+        (!result.passed && (errors_count || !is_error)).then(|| Violation {
+            message: if is_error { in_cel_go_style(&message) } else { message },
+            reason: text(validation, &["reason"]).to_owned(),
+        })
+    })
+}
+
+fn validation(validation: &Value) -> VapExpression {
+    let expression = text(validation, &["expression"]).trim().to_owned();
+    let stated = text(validation, &["message"]).trim();
+    let message = match stated {
+        "" => format!("failed expression: {expression}"),
+        stated => stated.to_owned(),
+    };
+    let by_expression = validation["messageExpression"].as_str().map(str::to_owned);
+    VapExpression { expression, message: Some(message), message_expression: by_expression }
+}
+
 fn evaluate(conditions: &[Value], request: &Value) -> Result<bool, String> {
     let expressions: Vec<VapExpression> = conditions.iter().map(expression).collect();
     let mut errors = Vec::new();

@@ -133,7 +133,10 @@ impl AdmissionAttributes<'_> {
             "Cluster" => is_cluster_wide,
             _ => true,
         };
+        // Only rules of admission policies name objects.
+        let named = list(rule, &["resourceNames"]);
         in_scope
+            && (named.is_empty() || named.iter().any(|name| name == self.name))
             && names("operations", self.operation)
             && names("apiGroups", &face.kind.resource.group)
             && names("apiVersions", &face.version)

@@ -1,5 +1,8 @@
 //! JSON syntax errors with the texts of Go's decoder.
 
+use schedlab_api::Value;
+use schedlab_api::object::go_type;
+
 /// The first syntax error of a text; `None` if it is valid JSON.
 pub(crate) fn syntax_error(text: &[u8]) -> Option<String> {
     let mut scan = Scanner { rest: text };
@@ -16,6 +19,14 @@ pub(crate) fn not_an_object(found: &str) -> String {
         "json: cannot unmarshal {found} into Go value of type struct {{ APIVersion string \
          \"json:\\\"apiVersion,omitempty\\\"\"; Kind string \"json:\\\"kind,omitempty\\\"\" }}"
     )
+}
+
+/// The decoding error for an `apiVersion` or `kind` that is no text.
+pub(crate) fn type_meta_error(object: &Value) -> Option<String> {
+    let mistyped = |field: &&str| !object[*field].is_string() && !object[*field].is_null();
+    let field = ["apiVersion", "kind"].into_iter().find(mistyped)?;
+    let found = go_type(&object[field]);
+    Some(format!("json: cannot unmarshal {found} into Go struct field .{field} of type string"))
 }
 
 struct Scanner<'t> {

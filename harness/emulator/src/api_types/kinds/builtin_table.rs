@@ -147,6 +147,7 @@ fn kind(Row(group_version, plural, kind, short_names, traits): &Row) -> Kind {
         versions: std::iter::once(version(newest)).chain(older).collect(),
         storage: newest.into(),
         origin: if has(View) { Origin::View } else { Origin::BuiltIn },
+        schema_revision: 0,
     }
 }
 

@@ -44,6 +44,7 @@ pub fn from_crd(crd: &Value) -> (Kind, FieldErrors) {
         versions,
         storage: storage.into(),
         origin: Origin::Custom,
+        schema_revision: 0,
     };
     (kind, errors)
 }

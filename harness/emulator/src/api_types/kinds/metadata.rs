@@ -19,17 +19,17 @@ pub(crate) fn check_labels(object: &Value, field: &str, errors: &mut FieldErrors
     }
 }
 
-/// Checks the annotations of an object.
-pub(crate) fn check_annotations(object: &Value, errors: &mut FieldErrors) {
+/// Checks `metadata.annotations` of `object`; errors are reported at `field`.
+pub(crate) fn check_annotations(object: &Value, field: &str, errors: &mut FieldErrors) {
     let mut bytes = 0;
     for (key, value) in object::map(object, &["metadata", "annotations"]).into_iter().flatten() {
         bytes += key.len() + value.as_str().map_or(0, str::len);
         for rule in qualified_name_violations(&key.to_lowercase()) {
-            errors.invalid("metadata.annotations", &key.as_str().into(), &rule);
+            errors.invalid(field, &key.as_str().into(), &rule);
         }
     }
     if bytes > ANNOTATION_BYTES {
-        errors.too_long("metadata.annotations", ANNOTATION_BYTES);
+        errors.too_long(field, ANNOTATION_BYTES);
     }
 }
 
@@ -37,8 +37,16 @@ pub(crate) fn check_annotations(object: &Value, errors: &mut FieldErrors) {
 pub(crate) fn check_owners(object: &Value, errors: &mut FieldErrors) {
     let owners = object::list(object, &["metadata", "ownerReferences"]);
     for owner in owners {
+        let version = object::text(owner, &["apiVersion"]);
+        if has_no_version(version) {
+            let rule = "version must not be empty";
+            errors.invalid("metadata.ownerReferences.apiVersion", &version.into(), rule);
+        }
+        if version == "v1" && owner["kind"] == "Event" {
+            let rule = "/v1, Kind=Event is disallowed from being an owner";
+            errors.invalid_as_shown("metadata.ownerReferences", &owner_in_go(owner), rule);
+        }
         for (field, rule) in [
-            ("apiVersion", "version must not be empty"),
             ("kind", "must not be empty"),
             ("name", "must not be empty"),
             ("uid", "must not be empty"),
@@ -64,6 +72,16 @@ pub(crate) fn check_owners(object: &Value, errors: &mut FieldErrors) {
         let shown = format!("[{}]", shown.join(","));
         errors.invalid_as_shown("metadata.ownerReferences", &shown, &rule);
     }
+}
+
+/// Whether an API version names no version: `apps/` or `a/b/c`.
+fn has_no_version(api_version: &str) -> bool {
+    let mut parts = api_version.split('/');
+    let version = match (parts.next(), parts.next(), parts.next()) {
+        (Some(version), None, None) | (Some(_), Some(version), None) => version,
+        _ => "",
+    };
+    version.is_empty()
 }
 
 /// An owner reference with its fields in the order of the Go type.

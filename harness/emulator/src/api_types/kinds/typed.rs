@@ -40,14 +40,39 @@ pub(crate) fn decode(kind: &Kind, object: &mut Value) -> Result<Decoded, ApiErro
     Ok(decoded)
 }
 
-/// Decodes a `Scale` into its stored form.
-pub(crate) fn decode_scale(scale: &mut Value) -> Result<(), ApiError> {
-    let Some(form) = type_registry::compiled_type("autoscaling", "Scale") else { return Ok(()) };
-    decode::decode(form, scale, &mut Vec::new()).map_err(|why| {
+/// Decodes the body of a subresource, which is no stored object.
+pub(crate) fn decode_subresource(subresource: BodyKind, body: &mut Value) -> Result<(), ApiError> {
+    let (group, kind) = match subresource {
+        BodyKind::Scale => ("autoscaling", "Scale"),
+        BodyKind::Binding => ("", "Binding"),
+        BodyKind::Eviction => ("policy", "Eviction"),
+    };
+    let Some(form) = type_registry::compiled_type(group, kind) else { return Ok(()) };
+    decode::decode(form, body, &mut Vec::new()).map_err(|why| {
         ApiError::bad_request(format!(
-            "Scale in version \"v1\" cannot be handled as a Scale: {why}"
+            "{kind} in version \"v1\" cannot be handled as a {kind}: {why}"
         ))
     })
+}
+
+/// The kind of a body that is no stored object.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum BodyKind {
+    Scale,
+    Binding,
+    Eviction,
+}
+
+/// Decodes a `DeleteOptions` body. Unknown fields are dropped.
+///
+/// # Errors
+///
+/// A field has the wrong type, in the words of Go's JSON decoder.
+pub(crate) fn decode_delete_options(options: &mut Value) -> Result<(), String> {
+    match type_registry::compiled_type("meta.k8s.io", "DeleteOptions") {
+        Some(form) => decode::decode(form, options, &mut Vec::new()),
+        None => Ok(()),
+    }
 }
 
 /// Whether there is a built-in kind `kind` in `group`.

@@ -46,15 +46,30 @@ impl Kind {
             object::set(&mut shown, &["apiVersion"], self.api_version(version).into());
             return Arc::new(shown);
         }
+        let stored = self.with_current_schema(stored);
         if *version == *self.storage {
-            return Arc::clone(stored);
+            return stored;
         }
-        let mut shown = Value::clone(stored);
+        let mut shown = Value::clone(&stored);
         if self.origin == Origin::BuiltIn {
             autoscaler::to_v1(&mut shown);
         }
         object::set(&mut shown, &["apiVersion"], self.api_version(version).into());
         Arc::new(shown)
+    }
+
+    /// The object as its current schema has it: pruned, and with its defaults. Objects that were
+    /// written under this schema are so already.
+    fn with_current_schema(&self, stored: &Arc<Value>) -> Arc<Value> {
+        let revision = || object::resource_version(stored).parse::<u64>();
+        let schema = match &self.stored().schema {
+            Some(schema) if revision().is_ok_and(|it| it <= self.schema_revision) => schema,
+            Some(_) | None => return Arc::clone(stored),
+        };
+        let mut current = Value::clone(stored);
+        schema.prune(&mut current, &mut Vec::new());
+        schema.fill_defaults(&mut current);
+        if current == **stored { Arc::clone(stored) } else { Arc::new(current) }
     }
 
     /// Converts a merge patch for `version` into one for the stored version.

@@ -13,7 +13,7 @@ use crate::reconcile::pod_status::is_finished;
 use crate::store::{Key, Object};
 use schedlab_api::{
     Value, json,
-    object::{annotation, condition, is_deleting, list, number, set, text},
+    object::{annotation, condition, is_deleting, list, number, remove, set, text},
 };
 
 pub(super) const INDEX: &str = "batch.kubernetes.io/job-completion-index";
@@ -30,7 +30,7 @@ pub(super) struct JobStatus<'v> {
     pub(super) failures: Vec<&'v Object>,
     pub(super) succeeded: i64,
     pub(super) failed: i64,
-    /// The completed indexes of an indexed job.
+    /// The completed indexes of an indexed job, below its completions.
     pub(super) completed: BTreeSet<i64>,
     /// The state of the indexes, with `backoffLimitPerIndex`.
     pub(super) per_index: Option<PerIndexBackoff<'v>>,
@@ -54,6 +54,7 @@ impl<'v> JobStatus<'v> {
             policy_failure: None,
             indexed,
         };
+        job_status.completed.retain(|index| is_in_range(job, *index));
         let mut lost = Vec::new();
         for (key, pod) in pods {
             job_status.add_pod(key, pod, job, &mut lost);
@@ -84,7 +85,8 @@ impl<'v> JobStatus<'v> {
         if succeeded && is_tracked(pod) {
             self.uncounted.push((key, pod));
             match index(pod).filter(|_| self.indexed) {
-                Some(index) => drop(self.completed.insert(index)),
+                Some(index) if is_in_range(job, index) => drop(self.completed.insert(index)),
+                Some(_) => {}
                 None => self.succeeded += 1,
             }
         }
@@ -128,7 +130,9 @@ impl<'v> JobStatus<'v> {
         ];
         set_counts(job, &always, &if_any);
         set(job, &["status", "uncountedTerminatedPods"], json!({}));
-        if self.indexed && !self.completed.is_empty() {
+        if self.indexed && self.completed.is_empty() {
+            remove(job, &["status", "completedIndexes"]);
+        } else if self.indexed {
             let done = indexes::format(&self.completed);
             set(job, &["status", "completedIndexes"], json!(done));
         }
@@ -161,6 +165,11 @@ fn is_failing(job: &Value) -> bool {
 /// Whether `completionMode` is `Indexed`.
 pub(super) fn is_indexed(job: &Value) -> bool {
     text(job, &["spec", "completionMode"]) == "Indexed"
+}
+
+/// Whether an index is below the job's completions, which may fall while it runs.
+pub(super) fn is_in_range(job: &Value, index: i64) -> bool {
+    index < count_at(job, &["spec", "completions"], 0)
 }
 
 /// The completion index of a pod.

@@ -6,7 +6,7 @@ use jiff::Timestamp;
 
 use super::index_backoff::{FAILURES, FailedPod, IGNORED};
 use super::job_status::{
-    INDEX, JobStatus, finish_time, index, is_indexed, replaces_only_terminated,
+    INDEX, JobStatus, finish_time, index, is_in_range, is_indexed, replaces_only_terminated,
 };
 use super::{COMPONENT, TRACKING_FINALIZER, delete_uncounted};
 use crate::controllers::workload::{
@@ -29,8 +29,8 @@ const BACK_OFF_MAX: Duration = Duration::from_mins(10);
 pub(super) fn sync_pods(job: &Value, job_status: &JobStatus, ctx: &Context) -> ReconcileResult {
     let desired = desired_active(job, job_status);
     let existing = api_count(&job_status.active);
-    if existing > desired {
-        let surplus = surplus(job, job_status, to_size(existing - desired));
+    let surplus = surplus(job, job_status, to_size(existing - desired));
+    if !surplus.is_empty() {
         let gone = surplus.into_iter().flat_map(|(key, pod)| delete_uncounted(key, pod, job, ctx));
         return ReconcileResult::from_writes(gone);
     }
@@ -71,12 +71,20 @@ fn desired_active(job: &Value, job_status: &JobStatus) -> i64 {
     }
 }
 
-/// The pods to delete; in an indexed job those with the highest indexes.
+/// The pods to delete; in an indexed job those with the highest indexes, and those with indexes
+/// beyond its completions.
 fn surplus<'v>(
     job: &Value,
     job_status: &JobStatus<'v>,
     count: usize,
 ) -> Vec<(&'v Key, &'v Object)> {
+    let is_beyond =
+        |pod: &Value| is_indexed(job) && index(pod).is_some_and(|index| !is_in_range(job, index));
+    let beyond = job_status.active.iter().filter(|(_, pod)| is_beyond(pod)).count();
+    let count = count.max(beyond);
+    if count == 0 {
+        return Vec::new();
+    }
     if !is_indexed(job) {
         return pods_to_delete(job_status.active.clone(), count);
     }

@@ -1,11 +1,12 @@
 //! The jobs of a JobSet.
 
-use super::{JobSetState, REPLICATED, RESTART_ATTEMPT, is_suspended, with_suspend};
+use super::{JobSetState, RESTART_ATTEMPT, is_suspended};
+use crate::controllers::job::is_done;
 use crate::controllers::workload::{count_at, from_template, set_entries};
 use crate::reconcile::resources::JOBS;
 use crate::reconcile::{ApiRequest, Context};
 use schedlab_api::{
-    Value, json,
+    Value, json, labels,
     object::{list, name, set, set_default, text},
 };
 
@@ -39,14 +40,14 @@ fn job(job_set: &Value, group: &Value, position: &JobPosition) -> Value {
     let group_name = text(group, &["name"]);
     let job_name = format!("{}-{group_name}-{}", name(job_set), position.index);
     let marks = [
-        ("jobset.sigs.k8s.io/jobset-name", name(job_set)),
+        (labels::JOB_SET_NAME, name(job_set)),
         ("jobset.sigs.k8s.io/jobset-uid", schedlab_api::object::uid(job_set)),
-        (REPLICATED, group_name),
+        (labels::JOB_SET_REPLICATED_JOB, group_name),
         (
             "jobset.sigs.k8s.io/replicatedjob-replicas",
             &count_at(group, &["replicas"], 1).to_string(),
         ),
-        ("jobset.sigs.k8s.io/job-index", &position.index.to_string()),
+        (labels::JOB_SET_JOB_INDEX, &position.index.to_string()),
         ("jobset.sigs.k8s.io/job-global-index", &position.global.to_string()),
         ("jobset.sigs.k8s.io/global-replicas", &position.total.to_string()),
         (RESTART_ATTEMPT, position.restarts),
@@ -71,10 +72,14 @@ fn job(job_set: &Value, group: &Value, position: &JobPosition) -> Value {
     made
 }
 
-/// Creates missing jobs, and suspends or resumes existing ones.
+/// Creates missing jobs, suspends, resumes and resizes existing ones, and deletes surplus ones.
 pub(super) fn sync_jobs(job_set: &JobSetState, _: &Context) -> Vec<ApiRequest> {
-    let mut writes = Vec::new();
-    for desired in desired_jobs(job_set.object) {
+    let all = desired_jobs(job_set.object);
+    let is_desired = |job: &Value| all.iter().any(|desired| name(desired) == name(job));
+    let surplus = job_set.jobs.iter().filter(|(_, job)| !is_desired(job));
+    let mut writes: Vec<ApiRequest> =
+        surplus.map(|(key, job)| ApiRequest::delete_foreground(key, job)).collect();
+    for desired in all {
         let has_name = |job: &Value| name(job) == name(&desired);
         // A job from before the restart occupies the name until its pods are gone.
         if job_set.stale.iter().any(|(_, job)| has_name(job)) {
@@ -84,10 +89,25 @@ pub(super) fn sync_jobs(job_set: &JobSetState, _: &Context) -> Vec<ApiRequest> {
             writes.push(ApiRequest::create(&JOBS, desired));
             continue;
         };
-        if is_suspended(job) != is_suspended(job_set.object) {
-            let suspend = json!(is_suspended(job_set.object));
-            writes.push(ApiRequest::update(key, with_suspend(job, &suspend)));
+        let changed = with_size_and_suspend(job, &desired);
+        if !is_done(job) && changed != ***job {
+            writes.push(ApiRequest::update(key, changed));
         }
     }
     writes
+}
+
+/// The job with `suspend` and the size of the desired one. Only an indexed job changes its size, as
+/// with the feature gate `ElasticJobSet`.
+fn with_size_and_suspend(job: &Value, desired: &Value) -> Value {
+    let is_indexed = text(job, &["spec", "completionMode"]) == "Indexed";
+    let sizes: &[&str] = if is_indexed { &["parallelism", "completions"] } else { &[] };
+    let mut changed = job.clone();
+    if is_suspended(job) != is_suspended(desired) {
+        set(&mut changed, &["spec", "suspend"], desired["spec"]["suspend"].clone());
+    }
+    for field in sizes {
+        set(&mut changed, &["spec", field], desired["spec"][field].clone());
+    }
+    changed
 }

@@ -1,11 +1,11 @@
 //! The status of a JobSet.
 
-use super::{JobSetState, REPLICATED, is_suspended};
+use super::{JobSetState, is_suspended};
 use crate::controllers::workload::{api_count, count_at};
 use crate::reconcile::fields::{Condition, set_condition};
 use crate::reconcile::{ApiRequest, Context};
 use schedlab_api::{
-    Value, json,
+    Value, json, labels,
     object::{condition, label, list, set, text},
 };
 
@@ -42,7 +42,7 @@ fn group_status(job_set: &JobSetState, group: &Value) -> Value {
     let group_name = text(group, &["name"]);
     let jobs = || {
         let all = job_set.jobs.iter().map(|(_, job)| job);
-        all.filter(|job| label(job, REPLICATED) == Some(group_name))
+        all.filter(|job| label(job, labels::JOB_SET_REPLICATED_JOB) == Some(group_name))
     };
     let in_state = |kind| api_count(jobs().filter(|job| condition(job, kind) == Some("True")));
     let is_ready = |job: &Value| {

@@ -8,14 +8,12 @@ use crate::reconcile::pod_status::is_finished;
 use crate::reconcile::{ApiRequest, Context};
 use crate::store::{Key, Object};
 use schedlab_api::{
-    Value, json,
+    Value, json, labels,
     object::{at, is_deleting, label, list, name, number, set, text},
 };
 
 /// The replica types, in rank order.
 pub(super) const ROLES: [&str; 2] = ["Master", "Worker"];
-const TYPE: &str = "training.kubeflow.org/replica-type";
-const INDEX: &str = "training.kubeflow.org/replica-index";
 const PORT: i64 = 23456;
 
 /// The replica spec of a role.
@@ -35,7 +33,7 @@ pub(super) fn pods_of_role<'v>(
 ) -> Vec<(&'v Key, &'v Object)> {
     let kind = role.to_lowercase();
     let mut pods = job.pods.clone();
-    pods.retain(|(_, pod)| label(pod, TYPE) == Some(&kind));
+    pods.retain(|(_, pod)| label(pod, labels::TRAINING_REPLICA_TYPE) == Some(&kind));
     pods
 }
 
@@ -46,7 +44,8 @@ pub(super) fn sync_pods(job: &PyTorchJobState, ctx: &Context) -> Vec<ApiRequest>
         let desired = role_replicas(job.object, role);
         let pods = pods_of_role(job, role);
         for (key, pod) in &pods {
-            let index = label(pod, INDEX).and_then(|index| index.parse::<i64>().ok());
+            let index = label(pod, labels::TRAINING_REPLICA_INDEX)
+                .and_then(|index| index.parse::<i64>().ok());
             let surplus = index.is_none_or(|index| index >= desired);
             if !is_deleting(pod) && (surplus || is_retried(job.object, role, pod)) {
                 writes.extend(delete_pod(key, pod, job.object, COMPONENT, ctx));
@@ -54,7 +53,10 @@ pub(super) fn sync_pods(job: &PyTorchJobState, ctx: &Context) -> Vec<ApiRequest>
         }
         for index in 0..desired {
             let number = index.to_string();
-            if !pods.iter().any(|(_, pod)| label(pod, INDEX) == Some(&number)) {
+            if !pods
+                .iter()
+                .any(|(_, pod)| label(pod, labels::TRAINING_REPLICA_INDEX) == Some(&number))
+            {
                 writes.extend(create_pod(pod(job.object, role, index), job.object, COMPONENT, ctx));
             }
         }
@@ -78,14 +80,14 @@ fn pod(job: &Value, role_name: &str, index: i64) -> Value {
     let spec = role_spec(job, role_name).unwrap_or(&Value::Null);
     let mut pod = pod_from(&spec["template"], job, &format!("{}-{kind}-{index}", name(job)));
     let marks = [
-        ("training.kubeflow.org/job-name", name(job)),
+        (labels::TRAINING_JOB_NAME, name(job)),
         ("training.kubeflow.org/operator-name", COMPONENT),
-        (TYPE, &*kind),
-        (INDEX, &index.to_string()),
+        (labels::TRAINING_REPLICA_TYPE, &*kind),
+        (labels::TRAINING_REPLICA_INDEX, &index.to_string()),
     ];
     set_entries(&mut pod, "labels", &marks);
     if role_name == "Master" {
-        set_entries(&mut pod, "labels", &[("training.kubeflow.org/job-role", "master")]);
+        set_entries(&mut pod, "labels", &[(labels::TRAINING_JOB_ROLE, "master")]);
     }
     let policy = match text(spec, &["restartPolicy"]) {
         "" | "ExitCode" => "Never",

@@ -2,6 +2,8 @@
 
 use std::{collections::BTreeMap, sync::LazyLock};
 
+use crate::api_types::go_time::TimeLayout;
+
 /// A message's fields by number.
 pub(super) type Message = BTreeMap<u64, FieldType>;
 
@@ -33,8 +35,7 @@ pub(super) enum Type {
     Integer,
     Double,
     Bytes,
-    /// `metav1.Time` or `MicroTime`.
-    Time,
+    Time(TimeLayout),
     Quantity,
     IntOrString,
     /// JSON in bytes.
@@ -111,7 +112,8 @@ fn type_of(text: &'static str) -> Type {
         "i" => Type::Integer,
         "d" => Type::Double,
         "y" => Type::Bytes,
-        "Time" => Type::Time,
+        "Time" => Type::Time(TimeLayout::Seconds),
+        "MicroTime" => Type::Time(TimeLayout::Micros),
         "Quantity" => Type::Quantity,
         "IntOrString" => Type::IntOrString,
         "Raw" => Type::Raw,

@@ -7,7 +7,7 @@ use k8s_openapi::api::core::v1::Namespace;
 use kube::api::{Api, ListParams, PostParams, WatchEvent, WatchParams};
 use kube::config::{KubeConfigOptions, Kubeconfig};
 
-use super::{Method, Query, Reach, Server, target_of, verb};
+use super::{Method, Query, Reach, Server, bearer_token, target_of, verb};
 use crate::clock::Clock;
 use crate::http::Router;
 use crate::store::Store;
@@ -55,6 +55,24 @@ async fn a_request_without_the_token_is_unauthorized() {
     let refused = namespaces.list(&ListParams::default()).await.unwrap_err();
     let kube::Error::Api(status) = refused else { panic!("{refused}") };
     assert_eq!((status.code, status.reason.as_str()), (401, "Unauthorized"));
+}
+
+#[test]
+fn the_bearer_scheme_may_have_any_case() {
+    let cases = [
+        ("Bearer t", Some("t")),
+        ("bearer t", Some("t")),
+        ("BEARER t", Some("t")),
+        (" Bearer t ", Some("t")),
+        ("Bearer t more", Some("t")),
+        ("Bearer  t", None),
+        ("Bearer", None),
+        ("Basic t", None),
+        ("", None),
+    ];
+    for (header, token) in cases {
+        assert_eq!(bearer_token(header), token, "{header}");
+    }
 }
 
 #[tokio::test]

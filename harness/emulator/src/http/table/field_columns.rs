@@ -1,11 +1,8 @@
 //! Columns of kinds whose cells mostly show single fields: storage, RBAC, devices, networking.
-//!
-//! Left out: values that need a running cluster, such as autoscaler metrics and addresses of
-//! ingresses and endpoints. Their cells show `<none>` or `<unknown>`.
 
 use jiff::Timestamp;
 
-use super::{NONE, or_none};
+use super::{NONE, networking, or_none};
 use crate::admission;
 use crate::api_types::label_selector::LabelSelector;
 use schedlab_api::{
@@ -84,8 +81,9 @@ pub(super) fn columns(group: &str, kind: &str) -> Option<&'static [FieldColumn]>
     })
 }
 
+const UNKNOWN: &str = "<unknown>";
 const BARE: &[FieldColumn] = &[AGE];
-const ENDPOINTS: &[FieldColumn] = &[column("Endpoints", TextOr(&[], NONE)), AGE];
+const ENDPOINTS: &[FieldColumn] = &[column("Endpoints", Computed(networking::endpoints)), AGE];
 const NETWORK_POLICY: &[FieldColumn] = &[column("Pod-Selector", Computed(pod_selector)), AGE];
 const STORAGE_NODE: &[FieldColumn] = &[column("Drivers", Count(&["spec", "drivers"])), AGE];
 const WEBHOOKS: &[FieldColumn] = &[column("Webhooks", Count(&["webhooks"])), AGE];
@@ -139,20 +137,20 @@ const AUTOSCALER: &[FieldColumn] = &[
 ];
 const SLICE: &[FieldColumn] = &[
     column("AddressType", Text(&["addressType"])),
-    column("Ports", TextOr(&[], "<unset>")),
-    column("Endpoints", TextOr(&[], "<unset>")),
+    column("Ports", Computed(networking::slice_ports)),
+    column("Endpoints", Computed(networking::slice_addresses)),
     AGE,
 ];
 const INGRESS: &[FieldColumn] = &[
     column("Class", TextOr(&["spec", "ingressClassName"], NONE)),
-    column("Hosts", Computed(hosts)),
-    column("Address", TextOr(&[], "")),
+    column("Hosts", Computed(networking::hosts)),
+    column("Address", Computed(networking::ingress_address)),
     column("Ports", Computed(ingress_ports)),
     AGE,
 ];
 const INGRESS_CLASS: &[FieldColumn] = &[
     column("Controller", Text(&["spec", "controller"])),
-    column("Parameters", TextOr(&["spec", "parameters", "name"], NONE)),
+    column("Parameters", Computed(networking::class_parameters)),
     AGE,
 ];
 const BINDING: &[FieldColumn] = &[
@@ -176,9 +174,9 @@ const DRIVER: &[FieldColumn] = &[
     column("AttachRequired", Flag(&["spec", "attachRequired"])),
     column("PodInfoOnMount", Flag(&["spec", "podInfoOnMount"])),
     column("StorageCapacity", Flag(&["spec", "storageCapacity"])),
-    column("TokenRequests", TextOr(&[], "<unset>")),
+    column("TokenRequests", Computed(token_audiences)),
     column("RequiresRepublish", Flag(&["spec", "requiresRepublish"])),
-    column("Modes", Computed(|driver| joined(list(driver, &["spec", "volumeLifecycleModes"])))),
+    column("Modes", Computed(lifecycle_modes)),
     AGE,
 ];
 const ATTACHMENT: &[FieldColumn] = &[
@@ -196,12 +194,12 @@ const DEVICES: &[FieldColumn] = &[
 ];
 const POLICY: &[FieldColumn] = &[
     column("Validations", Count(&["spec", "validations"])),
-    column("ParamKind", TextOr(&["spec", "paramKind", "kind"], "<unset>")),
+    column("ParamKind", Computed(parameter_kind)),
     AGE,
 ];
 const POLICY_BINDING: &[FieldColumn] = &[
     column("PolicyName", Text(&["spec", "policyName"])),
-    column("ParamRef", TextOr(&["spec", "paramRef", "name"], "<unset>")),
+    column("ParamRef", Computed(parameter_reference)),
     AGE,
 ];
 
@@ -251,11 +249,16 @@ fn claim_of(volume: &Value) -> String {
     }
 }
 
-/// The targets of an autoscaler, of either API version, without current values.
+/// The current values and targets of an autoscaler, of either API version.
 fn targets(scaler: &Value) -> String {
     let cpu = number(scaler, &["spec", "targetCPUUtilizationPercentage"]);
-    let cpu = cpu.map(|percent| format!("cpu: <unknown>/{percent}%"));
-    let others = list(scaler, &["spec", "metrics"]).iter().map(target_of);
+    let used = number(scaler, &["status", "currentCPUUtilizationPercentage"]);
+    let used = used.map_or_else(|| UNKNOWN.to_owned(), |percent| format!("{percent}%"));
+    let cpu = cpu.map(|percent| format!("cpu: {used}/{percent}%"));
+    let current = list(scaler, &["status", "currentMetrics"]).iter();
+    let current = current.chain(std::iter::repeat(&Value::Null));
+    let metrics = list(scaler, &["spec", "metrics"]).iter().zip(current);
+    let others = metrics.map(|(metric, current)| target_of(metric, current));
     let aims: Vec<String> = cpu.into_iter().chain(others).collect();
     match aims.as_slice() {
         [] => NONE.to_owned(),
@@ -264,7 +267,7 @@ fn targets(scaler: &Value) -> String {
     }
 }
 
-fn target_of(metric: &Value) -> String {
+fn target_of(metric: &Value, current: &Value) -> String {
     let (field, is_resource) = match text(metric, &["type"]) {
         "Resource" => ("resource", true),
         "ContainerResource" => ("containerResource", true),
@@ -274,17 +277,24 @@ fn target_of(metric: &Value) -> String {
     };
     let part = |name: &str| at(metric, &[field, "target", name]);
     let words = |value: &Value| value.as_str().map_or_else(|| value.to_string(), str::to_owned);
-    let aim = match (part("averageValue"), part("averageUtilization"), part("value")) {
-        (Some(average), ..) if matches!(field, "object" | "external") => {
-            format!("{} (avg)", words(average))
+    let percent = |value: &Value| format!("{value}%");
+    let held = |name: &str, shown: &dyn Fn(&Value) -> String| {
+        at(current, &[field, "current", name]).map_or_else(|| UNKNOWN.to_owned(), shown)
+    };
+    let shown = match (part("averageValue"), part("averageUtilization"), part("value")) {
+        (Some(average), ..) => {
+            let is_average = matches!(field, "object" | "external");
+            let mark = if is_average { " (avg)" } else { "" };
+            format!("{}/{}{mark}", held("averageValue", &words), words(average))
         }
-        (Some(average), ..) => words(average),
-        (None, Some(percent), _) => format!("{percent}%"),
-        (None, None, Some(value)) => words(value),
-        (None, None, None) => "<auto>".to_owned(),
+        (None, Some(aim), _) => {
+            format!("{}/{}", held("averageUtilization", &percent), percent(aim))
+        }
+        (None, None, Some(value)) => format!("{}/{}", held("value", &words), words(value)),
+        (None, None, None) => format!("{UNKNOWN}/<auto>"),
     };
     let name = text(metric, &[field, "name"]);
-    if is_resource { format!("{name}: <unknown>/{aim}") } else { format!("<unknown>/{aim}") }
+    if is_resource { format!("{name}: {shown}") } else { shown }
 }
 
 /// `cpu: 1/2, pods: 0/4`: usage of the limits, or of everything else.
@@ -294,7 +304,7 @@ fn quota_of(quota: &Value, of_limits: bool) -> String {
         found => found.to_owned(),
     };
     let hard = map(quota, &["status", "hard"]).into_iter().flatten();
-    hard.filter(|(name, _)| name.starts_with("limits") == of_limits)
+    hard.filter(|(name, _)| name.starts_with("limits.") == of_limits)
         .map(|(name, _)| format!("{name}: {}/{}", amount("used", name), amount("hard", name)))
         .collect::<Vec<_>>()
         .join(", ")
@@ -335,13 +345,6 @@ fn count_or(scaler: &Value, field: &str, absent: &str) -> String {
     number(scaler, &["spec", field]).map_or_else(|| absent.to_owned(), |count| count.to_string())
 }
 
-fn hosts(ingress: &Value) -> String {
-    let rules = list(ingress, &["spec", "rules"]).iter();
-    let hosts: Vec<&str> =
-        rules.map(|rule| text(rule, &["host"])).filter(|host| !host.is_empty()).collect();
-    if hosts.is_empty() { "*".to_owned() } else { hosts.join(",") }
-}
-
 fn ingress_ports(ingress: &Value) -> String {
     let is_secured = !list(ingress, &["spec", "tls"]).is_empty();
     if is_secured { "80, 443" } else { "80" }.to_owned()
@@ -356,6 +359,30 @@ fn subjects(binding: &Value, kind: &str) -> String {
     found.map(of).collect::<Vec<_>>().join(", ")
 }
 
-fn joined(values: &[Value]) -> String {
-    values.iter().filter_map(Value::as_str).collect::<Vec<_>>().join(",")
+fn lifecycle_modes(driver: &Value) -> String {
+    let modes = list(driver, &["spec", "volumeLifecycleModes"]).iter();
+    or_none(&modes.filter_map(Value::as_str).collect::<Vec<_>>().join(",")).to_owned()
+}
+
+fn token_audiences(driver: &Value) -> String {
+    let requests = list(driver, &["spec", "tokenRequests"]).iter();
+    let audiences: Vec<&str> = requests.map(|request| text(request, &["audience"])).collect();
+    if audiences.is_empty() { "<unset>".to_owned() } else { audiences.join(",") }
+}
+
+fn parameter_kind(policy: &Value) -> String {
+    let kind = &policy["spec"]["paramKind"];
+    if kind.is_null() {
+        return "<unset>".to_owned();
+    }
+    format!("{}/{}", text(kind, &["apiVersion"]), text(kind, &["kind"]))
+}
+
+fn parameter_reference(binding: &Value) -> String {
+    let reference = &binding["spec"]["paramRef"];
+    match (text(reference, &["namespace"]), text(reference, &["name"])) {
+        (_, "") => "<unset>".to_owned(),
+        ("", name) => format!("*/{name}"),
+        (namespace, name) => format!("{namespace}/{name}"),
+    }
 }

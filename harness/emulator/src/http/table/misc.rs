@@ -204,14 +204,17 @@ pub(super) fn runtime_class(object: &Value, now: Timestamp) -> Vec<Value> {
 }
 
 pub(super) fn claim(object: &Value, now: Timestamp) -> Vec<Value> {
-    let allocated = at(object, &["status", "allocation"]).is_some();
-    let reserved = !list(object, &["status", "reservedFor"]).is_empty();
-    let state = match (allocated, reserved) {
-        (true, true) => "allocated,reserved",
-        (true, false) => "allocated",
-        (false, _) => "pending",
-    };
-    vec![name(object), json!(state), age(object, now)]
+    let is_deleted = schedlab_api::object::is_deleting(object);
+    let is_allocated = at(object, &["status", "allocation"]).is_some();
+    let is_reserved = is_allocated && !list(object, &["status", "reservedFor"]).is_empty();
+    let states = [
+        (is_deleted, "deleted"),
+        (!is_allocated && !is_deleted, "pending"),
+        (is_allocated, "allocated"),
+        (is_reserved, "reserved"),
+    ];
+    let held = states.iter().filter_map(|(is_held, state)| is_held.then_some(*state));
+    vec![name(object), json!(held.collect::<Vec<_>>().join(",")), age(object, now)]
 }
 
 pub(super) fn default(object: &Value, _now: Timestamp) -> Vec<Value> {

@@ -3,11 +3,11 @@
 use jiff::Timestamp;
 
 use super::{NONE, or_none};
-use schedlab_api::duration::age::since;
 use schedlab_api::{
     Value, json,
     object::{at, condition, is_deleting, list, number, text},
 };
+use schedlab_api::{conditions, duration::age::since};
 
 pub(super) const COLUMNS: &[(&str, &str, i64)] = &[
     ("Name", "string", 0),
@@ -88,7 +88,7 @@ fn base_status(pod: &Value) -> String {
     let reason = text(pod, &["status", "reason"]);
     let mut word = if reason.is_empty() { text(pod, &["status", "phase"]) } else { reason };
     let is_gated = |condition: &&Value| {
-        text(condition, &["type"]) == "PodScheduled"
+        text(condition, &["type"]) == conditions::POD_SCHEDULED
             && text(condition, &["reason"]) == "SchedulingGated"
     };
     if list(pod, &["status", "conditions"]).iter().any(|condition| is_gated(&condition)) {

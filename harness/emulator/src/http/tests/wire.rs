@@ -247,3 +247,40 @@ async fn access_reviews_allow_every_user_every_action() {
     let (code, body) = send(&server().await, Method::POST, path, Some(review)).await;
     assert_eq!((code, &body["status"]["allowed"]), (201, &json!(true)));
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_stored_object_is_read_with_the_current_schema_of_its_definition() {
+    let router = server().await;
+    let definition = |properties: Value| {
+        let spec = json!({"type": "object", "properties": properties});
+        json!({"metadata": {"name": "gangs.lab.dev"}, "spec": {"group": "lab.dev",
+            "scope": "Namespaced", "names": {"plural": "gangs", "kind": "Gang"},
+            "versions": [{"name": "v1", "served": true, "storage": true, "schema":
+                {"openAPIV3Schema": {"type": "object", "properties": {"spec": spec}}}}]}})
+    };
+    let crds = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
+    let before = definition(json!({"a": {"type": "string"}, "b": {"type": "string"}}));
+    assert_eq!(send(&router, Method::POST, crds, Some(before)).await.0, 201);
+    let gangs = "/apis/lab.dev/v1/namespaces/default/gangs";
+    let gang = json!({"apiVersion": "lab.dev/v1", "kind": "Gang", "metadata": {"name": "a"},
+        "spec": {"a": "x", "b": "y"}});
+    let (code, created) = send(&router, Method::POST, gangs, Some(gang)).await;
+    assert_eq!(code, 201, "{created}");
+    let crd = format!("{crds}/gangs.lab.dev");
+    let (_, mut changed) = get(&router, &crd).await;
+    let properties = json!({"a": {"type": "string"}, "c": {"type": "integer", "default": 5}});
+    changed["spec"] = definition(properties)["spec"].take();
+    assert_eq!(send(&router, Method::PUT, &crd, Some(changed)).await.0, 200);
+    let expected = json!({"a": "x", "c": 5});
+    let (_, read) = get(&router, &format!("{gangs}/a")).await;
+    assert_eq!((&read["spec"], &read["metadata"]), (&expected, &created["metadata"]));
+    let (_, listed) = get(&router, gangs).await;
+    assert_eq!(listed["items"][0]["spec"], expected);
+    // A write stores the defaults; they do not count as a change of the spec.
+    let labelled = json!({"metadata": {"labels": {"a": "b"}}});
+    let merge = Request::patch(format!("{gangs}/a"));
+    let merge = merge.header("content-type", "application/merge-patch+json");
+    let (code, patched) = send_with(&router, merge, &labelled.to_string()).await;
+    assert_eq!((code, &patched["spec"]), (200, &expected));
+    assert_eq!(patched["metadata"]["generation"], 1);
+}

@@ -10,10 +10,7 @@ use super::fields::{FieldSet, child, children, fields_of_object, intersection, s
 use super::managed::{Author, Entry, Operation, read_entries, write_entries};
 use super::shape::{ListShape, Shape, item_step};
 use crate::api_types::error::ApiError;
-use schedlab_api::{Map, Value, object};
-
-/// The annotation that client-side `kubectl apply` writes.
-const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
+use schedlab_api::{Map, Value, annotations, object};
 
 /// Applies the configuration `applied` to `live`; `None` creates the object. Conflicts are computed
 /// from `sent`, the configuration before normalization (a quantity `1` becomes `"1"`). The result
@@ -66,9 +63,16 @@ pub(crate) fn apply(
     write_entries(&mut merged, entries);
     if author.manager == "kubectl" && live.is_some_and(|live| !last_applied(live).is_empty()) {
         let mut noted = sent.clone();
-        object::remove(&mut noted, &["metadata", "annotations", LAST_APPLIED]);
+        object::remove(
+            &mut noted,
+            &["metadata", "annotations", annotations::LAST_APPLIED_CONFIGURATION],
+        );
         let noted = format!("{noted}\n").into();
-        object::set(&mut merged, &["metadata", "annotations", LAST_APPLIED], noted);
+        object::set(
+            &mut merged,
+            &["metadata", "annotations", annotations::LAST_APPLIED_CONFIGURATION],
+            noted,
+        );
     }
     Ok(merged)
 }
@@ -94,7 +98,7 @@ fn recorded_owners(live: &Value, shape: &Shape) -> Vec<Entry> {
 }
 
 fn last_applied(object: &Value) -> &str {
-    object::annotation(object, LAST_APPLIED).unwrap_or_default()
+    object::annotation(object, annotations::LAST_APPLIED_CONFIGURATION).unwrap_or_default()
 }
 
 /// The fields that client-side `kubectl apply` set and nobody changed since; kubectl may take them
@@ -137,15 +141,33 @@ fn transfer_ownership(
 
 /// 500, as in the API server: the configuration does not match the schema of its kind.
 pub(crate) fn typed_patch_error(object: &Value, what: &str) -> ApiError {
-    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
-    let version = text(&object["apiVersion"]);
-    let slash = if version.contains('/') { "" } else { "/" };
+    let (name, kind) = (object_in_go(object), kind_in_go(object));
     ApiError::without_reason(format!(
-        "failed to create typed patch object ({}/{}; {slash}{version}, Kind={}): {what}",
-        text(&object["metadata"]["namespace"]),
-        text(&object["metadata"]["name"]),
-        text(&object["kind"]),
+        "failed to create typed patch object ({name}; {kind}): {what}"
     ))
+}
+
+/// 500, as in the API server: the configuration fits the schema of its kind, but not its Go type.
+pub(crate) fn typed_conversion_error(object: &Value, what: &str) -> ApiError {
+    let (name, kind) = (object_in_go(object), kind_in_go(object));
+    ApiError::without_reason(format!(
+        "failed to convert new object ({name}; {kind}) to proper version: unable to convert \
+         unstructured object to {kind}: {what}"
+    ))
+}
+
+/// Namespace and name of an object.
+fn object_in_go(object: &Value) -> String {
+    let of = |field: &str| object["metadata"][field].as_str().unwrap_or_default();
+    format!("{}/{}", of("namespace"), of("name"))
+}
+
+/// Group, version and kind of an object.
+fn kind_in_go(object: &Value) -> String {
+    let of = |field: &str| object[field].as_str().unwrap_or_default();
+    let version = of("apiVersion");
+    let slash = if version.contains('/') { "" } else { "/" };
+    format!("{slash}{version}, Kind={}", of("kind"))
 }
 
 fn merge_value(target: &mut Value, applied: &Value, shape: &Shape) {

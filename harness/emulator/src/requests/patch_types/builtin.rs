@@ -76,7 +76,7 @@ fn parse_field<'t>(words: impl Iterator<Item = &'t str>, paragraphs: &Paragraphs
                 shape.list = ListShape::Keyed(keys.split(',').map(parse_key).collect());
             }
             Some(("patch", key)) => shape.strategy.merge_key = Some(key.into()),
-            Some(_) => unreachable!("unknown pair in the table: {word}"),
+            Some(_) => unreachable!("unknown key=value in the table of built-in types: {word}"),
             None => match word {
                 "set" => shape.list = ListShape::Set,
                 "atomic" => shape.atomic = true,

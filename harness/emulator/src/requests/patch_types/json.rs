@@ -1,10 +1,14 @@
 //! JSON Patch (RFC 6902) and merge patch (RFC 7386), which need no type information.
 
-use json_patch::{AddOperation, PatchOperation};
+use json_patch::jsonptr::PointerBuf;
+use json_patch::{
+    AddOperation, CopyOperation, MoveOperation, PatchOperation, RemoveOperation, ReplaceOperation,
+    TestOperation,
+};
 
 use super::unprocessable_patch;
 use crate::api_types::error::ApiError;
-use schedlab_api::{Map, Value, object};
+use schedlab_api::{Map, Value, object, object::text};
 
 /// The maximum number of operations, as in the API server.
 const OPERATIONS_MAX: usize = 10_000;
@@ -19,8 +23,9 @@ pub(crate) fn apply_json_patch(current: &Value, patch: &Value) -> Result<Value, 
     if !patch.is_array() {
         return Err(undecodable_patch(patch, "[]handlers.jsonPatchOp"));
     }
+    check_operation_types(patch)?;
     let operations: json_patch::Patch =
-        schedlab_api::from_value(patch.clone()).map_err(|_| unprocessable_patch())?;
+        schedlab_api::from_value(with_null_values(patch)).map_err(|_| unprocessable_patch())?;
     if operations.0.len() > OPERATIONS_MAX {
         let message = format!(
             "The allowed maximum operations in a JSON patch is {OPERATIONS_MAX}, got {}",
@@ -30,20 +35,122 @@ pub(crate) fn apply_json_patch(current: &Value, patch: &Value) -> Result<Value, 
     }
     let mut patched = current.clone().into();
     for operation in operations.0 {
-        let operation = json_patch::Patch(vec![with_lenient_replace(operation, &patched)]);
+        let operation = with_positive_indexes(operation, &patched);
+        let Some(operation) = with_absent_as_null(operation, &patched) else { continue };
+        let operation = json_patch::Patch(vec![operation]);
         json_patch::patch_unsafe(&mut patched, &operation).map_err(|_| unprocessable_patch())?;
     }
     if patched.is_object() { Ok(patched.into()) } else { Err(unprocessable_patch()) }
 }
 
-/// Unlike RFC 6902, the library of the API server accepts `replace` for a missing key of a map.
-fn with_lenient_replace(operation: PatchOperation, current: &serde_json::Value) -> PatchOperation {
-    let PatchOperation::Replace(replace) = operation else { return operation };
-    let parent = replace.path.parent().and_then(|parent| current.pointer(parent.as_str()));
-    if parent.is_some_and(serde_json::Value::is_object) {
-        return PatchOperation::Add(AddOperation { path: replace.path, value: replace.value });
+/// Refuses operations whose texts are none.
+fn check_operation_types(patch: &Value) -> Result<(), ApiError> {
+    for operation in patch.as_array().into_iter().flatten() {
+        if !operation.is_object() && !operation.is_null() {
+            return Err(undecodable_patch(operation, "handlers.jsonPatchOp"));
+        }
+        for field in ["op", "path", "from"] {
+            let value = operation.get(field).unwrap_or(&Value::Null);
+            if !value.is_string() && !value.is_null() {
+                return Err(ApiError::bad_request(format!(
+                    "error decoding patch: json: cannot unmarshal {} into Go struct field \
+                     jsonPatchOp.{field} of type string",
+                    object::go_type(value)
+                )));
+            }
+        }
     }
-    PatchOperation::Replace(replace)
+    Ok(())
+}
+
+/// Unlike RFC 6902, the library of the API server takes an operation without `value` for one with
+/// null.
+fn with_null_values(patch: &Value) -> Value {
+    let mut patch = patch.clone();
+    for operation in patch.as_array_mut().into_iter().flatten() {
+        if operation.is_object() && matches!(text(operation, &["op"]), "add" | "replace" | "test") {
+            object::set_default(operation, &["value"], Value::Null);
+        }
+    }
+    patch
+}
+
+/// Unlike RFC 6902, the library of the API server counts a negative index from the end of a list.
+fn with_positive_indexes(
+    mut operation: PatchOperation,
+    current: &serde_json::Value,
+) -> PatchOperation {
+    let positive = |path: &mut PointerBuf, end: usize| {
+        if path.as_str().contains("/-") {
+            *path = positive_path(path, current, end);
+        }
+    };
+    match &mut operation {
+        // An item is added before the index, or after the last one.
+        PatchOperation::Add(AddOperation { path, .. }) => positive(path, 1),
+        PatchOperation::Remove(RemoveOperation { path })
+        | PatchOperation::Replace(ReplaceOperation { path, .. })
+        | PatchOperation::Test(TestOperation { path, .. }) => positive(path, 0),
+        PatchOperation::Copy(CopyOperation { from, path })
+        | PatchOperation::Move(MoveOperation { from, path }) => {
+            positive(from, 0);
+            positive(path, 1);
+        }
+    }
+    operation
+}
+
+/// A path with indexes from the start of the lists. `end` is added to the length of the last list.
+fn positive_path(path: &PointerBuf, current: &serde_json::Value, end: usize) -> PointerBuf {
+    let count = path.count();
+    let (mut found, mut place) = (PointerBuf::new(), Some(current));
+    for (index, token) in path.tokens().enumerate() {
+        let token = token.decoded();
+        let length = place
+            .and_then(serde_json::Value::as_array)
+            .map(|items| if index + 1 == count { items.len() + end } else { items.len() });
+        let from_end = token.strip_prefix('-').and_then(|digits| digits.parse::<usize>().ok());
+        let positive = length.zip(from_end).and_then(|(length, from)| length.checked_sub(from));
+        let token = positive.map_or_else(|| token.into_owned(), |index| index.to_string());
+        place = place.and_then(|place| match place.as_array() {
+            Some(items) => items.get(token.parse::<usize>().ok()?),
+            None => place.get(&token),
+        });
+        found.push_back(token);
+    }
+    found
+}
+
+/// Unlike RFC 6902, the library of the API server takes a missing key of a map for a null: `replace`
+/// adds it, `copy` copies a null, and `test` finds a null. `None` if nothing is left to do.
+fn with_absent_as_null(
+    operation: PatchOperation,
+    current: &serde_json::Value,
+) -> Option<PatchOperation> {
+    let is_absent_key = |path: &PointerBuf| {
+        let parent = path.parent().and_then(|parent| current.pointer(parent.as_str()));
+        parent.is_some_and(serde_json::Value::is_object) && current.pointer(path.as_str()).is_none()
+    };
+    match operation {
+        PatchOperation::Replace(ReplaceOperation { path, value }) if is_absent_key(&path) => {
+            Some(PatchOperation::Add(AddOperation { path, value }))
+        }
+        PatchOperation::Copy(CopyOperation { from, path }) if is_absent_key(&from) => {
+            let value = serde_json::Value::Null;
+            Some(PatchOperation::Add(AddOperation { path, value }))
+        }
+        PatchOperation::Test(TestOperation { path, value })
+            if value.is_null() && is_absent_key(&path) =>
+        {
+            None
+        }
+        other @ (PatchOperation::Add(_)
+        | PatchOperation::Remove(_)
+        | PatchOperation::Replace(_)
+        | PatchOperation::Move(_)
+        | PatchOperation::Copy(_)
+        | PatchOperation::Test(_)) => Some(other),
+    }
 }
 
 /// 400: the patch has the wrong JSON type.

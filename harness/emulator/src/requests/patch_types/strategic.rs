@@ -22,10 +22,15 @@ pub(crate) fn apply_strategic_patch(
     patch: &Value,
     shape: &Shape,
 ) -> Result<Value, ApiError> {
-    let Value::Object(fields) = patch else {
-        return Err(ApiError::bad_request(
-            "error decoding patch: a strategic merge patch is a JSON object",
-        ));
+    let fields = match patch {
+        Value::Object(fields) => fields,
+        Value::Null => return Ok(current.clone()),
+        other @ (Value::Bool(_) | Value::Number(_) | Value::String(_) | Value::Array(_)) => {
+            return Err(ApiError::bad_request(format!(
+                "json: cannot unmarshal {} into Go value of type map[string]interface {{}}",
+                schedlab_api::object::go_type(other)
+            )));
+        }
     };
     let mut patched = current.as_object().cloned().unwrap_or_default();
     merge_map(&mut patched, fields, shape)?;

@@ -19,14 +19,15 @@ impl Members {
             let sub_group = Some(Name::clone(&of.name));
             return GangReadiness::new(
                 sub_group,
-                of.min_member,
+                self.remaining_minimum(group, leaf),
                 members.alive(),
                 members.gated,
                 inside.or_else(outside),
             );
         }
         let alive = self.sub_groups.iter().map(SubGroupMembers::alive).sum();
-        let required = group.sub_groups.iter().map(|of| of.min_member).sum();
+        let minima = (0..group.sub_groups.len()).map(|at| self.remaining_minimum(group, at));
+        let required = minima.sum();
         let whole = GangReadiness::new(
             None,
             required,

@@ -29,8 +29,20 @@ pub struct SharedDevice {
 pub struct DeviceChoice {
     /// The fullest or the emptiest GPU first.
     pub placement: Placement,
-    /// GPUs on which it fits now come first.
-    pub prefer_now: bool,
+    /// How GPUs with releasing fractions compare.
+    pub order: DeviceOrder,
+}
+
+/// How GPUs with releasing fractions compare to others.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum DeviceOrder {
+    /// GPUs on which a pod fits now come first.
+    Earliest,
+    /// By their use now, releasing fractions included (KAI): a pod waits for a fraction of a fuller
+    /// GPU and leaves an emptier one alone.
+    Present,
+    /// By their use once everything is released.
+    AfterRelease,
 }
 
 /// A GPU that a pod may get.
@@ -46,6 +58,14 @@ impl SharedDevice {
     /// What is taken once everything is released.
     pub const fn used_later(&self) -> i64 {
         self.used - self.releasing + self.pipelined
+    }
+
+    /// The use by which GPUs are compared. One that all its pods are leaving counts as unused.
+    const fn compared_use(&self, order: DeviceOrder) -> i64 {
+        match (order, self.used_later()) {
+            (DeviceOrder::Present, 1..) => self.used + self.pipelined,
+            (_, later) => later,
+        }
     }
 
     pub(super) const fn unused(group: GpuGroup) -> Self {
@@ -108,7 +128,7 @@ impl NodeInfo {
 
     /// When the fraction fits on enough GPUs.
     pub fn fit_fraction(&self, node: &Node, fractional_gpu: &FractionalGpu) -> Option<Fit> {
-        let choice = DeviceChoice { placement: Placement::BinPack, prefer_now: true };
+        let choice = DeviceChoice { placement: Placement::BinPack, order: DeviceOrder::Earliest };
         let chosen = self.choose_devices(node, fractional_gpu, choice)?;
         chosen.into_iter().map(|(_, fits)| fits).max()
     }
@@ -162,7 +182,7 @@ impl NodeInfo {
         let mut devices: Vec<(Device, i64, Fit)> = Vec::new();
         for (at, device) in self.shared_devices.iter().enumerate() {
             if let Some(fits) = device.fit(units, capacity) {
-                devices.push((Device::Shared(at), device.used_later(), fits));
+                devices.push((Device::Shared(at), device.compared_use(choice.order), fits));
             }
         }
         let new = free_later.min(needed);
@@ -173,7 +193,10 @@ impl NodeInfo {
             Device::New => None,
         };
         devices.sort_by(|(a, used_a, fits_a), (b, used_b, fits_b)| {
-            let fits = if choice.prefer_now { fits_a.cmp(fits_b) } else { Ordering::Equal };
+            let fits = match choice.order {
+                DeviceOrder::Earliest => fits_a.cmp(fits_b),
+                DeviceOrder::Present | DeviceOrder::AfterRelease => Ordering::Equal,
+            };
             let used = match choice.placement {
                 Placement::BinPack | Placement::LeastFragmentation => used_b.cmp(used_a),
                 Placement::Spread => used_a.cmp(used_b),
@@ -234,8 +257,8 @@ mod tests {
         look(session.node_info(NodeId(0)), &snapshot.nodes[0], shared)
     }
 
-    fn chosen_by(placement: Placement, prefer_now: bool, text: &str) -> String {
-        let choice = DeviceChoice { placement, prefer_now };
+    fn chosen_by(placement: Placement, order: DeviceOrder, text: &str) -> String {
+        let choice = DeviceChoice { placement, order };
         let describe = |room: &NodeInfo, (device, fits): (Device, Fit)| match device {
             Device::Shared(at) => format!("{} {fits:?}", room.shared_devices[at].group),
             Device::New => format!("new {fits:?}"),
@@ -250,7 +273,7 @@ mod tests {
     }
 
     fn packed(text: &str) -> String {
-        chosen_by(Placement::BinPack, true, text)
+        chosen_by(Placement::BinPack, DeviceOrder::Earliest, text)
     }
 
     const TWO_SHARED_ONE_IDLE: &str = "
@@ -274,7 +297,7 @@ mod tests {
         assert_eq!(packed("node n1 gpus=1\njob x part-memory=1"), "none", "of memory not known");
         let spread = |asks: &str| {
             let text = format!("{TWO_SHARED_ONE_IDLE}\njob x {asks}");
-            chosen_by(Placement::Spread, true, &text)
+            chosen_by(Placement::Spread, DeviceOrder::Earliest, &text)
         };
         assert_eq!(spread("part=0.4"), "new Now");
         assert_eq!(spread("part=0.4 devices=2"), "new Now, g2 Now");
@@ -300,8 +323,26 @@ mod tests {
             job b part=0.2 on n1/g2
             job x part=0.5
         ";
+        let by = |order| chosen_by(Placement::BinPack, order, text);
         assert_eq!(packed(text), "g2 Now");
-        assert_eq!(chosen_by(Placement::BinPack, false, text), "g1 Later");
+        assert_eq!(by(DeviceOrder::Present), "g1 Later");
+        assert_eq!(by(DeviceOrder::AfterRelease), "g1 Later");
+    }
+
+    #[test]
+    fn releasing_fractions_count_as_use_now_but_not_after_release() {
+        let text = "
+            node n1 gpus=3
+            job a part=0.3 on n1/g1
+            job r part=0.5 releasing on n1/g1
+            job b part=0.4 on n1/g2
+            job s part=0.9 releasing on n1/g3
+            job x part=0.3
+        ";
+        let by = |order| chosen_by(Placement::BinPack, order, text);
+        assert_eq!(by(DeviceOrder::Earliest), "g2 Now");
+        assert_eq!(by(DeviceOrder::Present), "g1 Later");
+        assert_eq!(by(DeviceOrder::AfterRelease), "g2 Now");
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::SharedDevice;
+use super::{NodeInfo, SharedDevice};
 use crate::{
     framework::Session,
     model::{FractionalGpu, GpuGroup, Node, NodeId, PodShape},
@@ -41,14 +41,18 @@ pub(crate) struct CapacityRequest<'a> {
 impl FreeCapacity {
     /// Of `node` now.
     pub(crate) fn of_node(session: &Session<'_>, node: NodeId) -> Self {
-        let room = session.node_info(node);
+        Self::of_info(session.node_info(node), session.node(node))
+    }
+
+    /// Of `node`, whose info this is.
+    pub(in crate::framework) fn of_info(info: &NodeInfo, node: &Node) -> Self {
         let taken = |device: &SharedDevice| (device.group.clone(), device.used_later());
         let fractional_gpu =
-            room.shared_devices.iter().filter(|device| device.used_later() > 0).map(taken);
+            info.shared_devices.iter().filter(|device| device.used_later() > 0).map(taken);
         Self {
-            resources: room.free_later(),
+            resources: info.free_later(),
             device_use: fractional_gpu.collect(),
-            device_units: session.node(node).units_per_gpu(),
+            device_units: node.units_per_gpu(),
         }
     }
 

@@ -22,16 +22,26 @@ pub(in crate::framework) struct NodeStates {
 impl NodeStates {
     /// The nodes of the snapshot with its pods.
     pub(in crate::framework) fn new(snapshot: &Snapshot, pods: &PodStates) -> Self {
+        let count = u32::try_from(snapshot.pods.len()).expect("pod ids are 32 bits");
+        let mut nodes = Self::with_pods(snapshot, pods, (0..count).map(PodId));
+        nodes.apply_published_numa(snapshot, pods);
+        nodes
+    }
+
+    /// The nodes with only the pods `present`, without published NUMA usage.
+    pub(in crate::framework) fn with_pods(
+        snapshot: &Snapshot,
+        pods: &PodStates,
+        present: impl Iterator<Item = PodId>,
+    ) -> Self {
         let mut nodes = Self {
             infos: snapshot.nodes.iter().map(NodeInfo::empty).collect(),
             changed: ChangedNodes::default(),
             numa_zones_max: max_numa_zones(snapshot),
         };
-        for id in 0..snapshot.pods.len() {
-            let pod = PodId(u32::try_from(id).expect("pod ids are 32 bits"));
+        for pod in present {
             nodes.add_pod(snapshot, pods, pod);
         }
-        nodes.apply_published_numa(snapshot, pods);
         nodes.changed = ChangedNodes::default();
         nodes
     }

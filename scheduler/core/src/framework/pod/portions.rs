@@ -1,10 +1,12 @@
 //! The shared GPUs and NUMA shares of each pod, allocated and pipelined. Portions are stored once
 //! and never change, so that a pod's state is two indices that can be logged and restored.
 
-use super::Occupancy;
+use super::{Occupancy, PodState};
 use crate::{
     Snapshot,
-    framework::{Device, DeviceChoice, Fit, NodeInfo, Session, Statement, node::NumaShares},
+    framework::{
+        Device, DeviceChoice, DeviceOrder, Fit, NodeInfo, Session, Statement, node::NumaShares,
+    },
     model::{FractionalGpu, GpuGroup, Name, NodeId, Pod, PodId},
 };
 
@@ -133,6 +135,18 @@ fn initial_numa_shares(snapshot: &Snapshot, pod: &Pod, node: NodeId) -> NumaShar
 }
 
 impl Statement<'_> {
+    /// Pipelines a pending pod to its nominated node and the GPUs that the snapshot names. For
+    /// snapshots taken within a cycle: between cycles no pod is pipelined.
+    pub(crate) fn restore_pipelined(&mut self, pod: PodId) {
+        let (of, shape) = (self.pod(pod), self.shape_of(pod));
+        let Some(node) = of.nominated_node else { return };
+        let gpu_groups = shape.fractional_gpu.map(|shared| initial_gpu_groups(of, &shared));
+        let portion = Portion { gpu_groups: gpu_groups.unwrap_or_default(), ..Portion::default() };
+        let pipelined = self.session.pods.add_portion(portion);
+        let portions = PodPortions { pipelined, ..PodPortions::default() };
+        self.change_state(pod, PodState::Pipelined(node), portions);
+    }
+
     /// Chooses the portion of `node` that the pod gets.
     pub(in crate::framework) fn choose_portion(
         &mut self,
@@ -154,15 +168,27 @@ impl Statement<'_> {
 }
 
 impl Session<'_> {
+    /// How pods choose among the GPUs of a node.
+    pub fn device_choice(&self) -> DeviceChoice {
+        let order =
+            if self.looks_ahead() { DeviceOrder::AfterRelease } else { DeviceOrder::Present };
+        DeviceChoice { placement: self.profile.device_placement, order }
+    }
+
+    /// When the shared GPUs are free that the pod gets on the node.
+    pub fn device_fit(&self, pod: PodId, node: NodeId) -> Fit {
+        let Some(fractional_gpu) = &self.shape_of(pod).fractional_gpu else { return Fit::Now };
+        let (of, info) = (self.node(node), self.node_info(node));
+        let chosen = info.choose_devices(of, fractional_gpu, self.device_choice());
+        chosen.into_iter().flatten().map(|(_, fits)| fits).max().unwrap_or(Fit::Now)
+    }
+
     fn choose_groups(&self, pod: PodId, node: NodeId) -> Vec<GpuGroup> {
         let Some(fractional_gpu) = &self.shape_of(pod).fractional_gpu else { return Vec::new() };
         let (of, info) = (self.node(node), self.node_info(node));
-        let choice = DeviceChoice {
-            placement: self.profile.device_placement,
-            prefer_now: !self.looks_ahead(),
-        };
         let unfit = || vec![(Device::New, Fit::Now); fractional_gpu.devices as usize];
-        let chosen = info.choose_devices(of, fractional_gpu, choice).unwrap_or_else(unfit);
+        let chosen = info.choose_devices(of, fractional_gpu, self.device_choice());
+        let chosen = chosen.unwrap_or_else(unfit);
         let mut gpu_groups: Vec<GpuGroup> = Vec::new();
         for (device, _) in chosen {
             let group = match device {

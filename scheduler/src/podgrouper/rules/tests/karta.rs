@@ -317,10 +317,10 @@ fn a_karta_that_cannot_be_used_groups_nothing() {
     assert_snapshot!(child("podSelector/componentTypeSelector/keyPath", json!("..")), @"spec.structureDefinition.childComponents[1].podSelector.componentTypeSelector.keyPath of Karta pyflow: got .., expected functions and operators of jq that this scheduler supports");
     assert_snapshot!(child("name", json!("master")), @"spec.structureDefinition.childComponents[1].name of Karta pyflow: got master, expected a name that no other component has");
     assert_snapshot!(child("name", json!("")), @"spec.structureDefinition.childComponents[1].name of Karta pyflow: got nothing, expected a name that no other component has");
-    assert_snapshot!(child("ownerRef", json!("boss")), @"spec.structureDefinition.childComponents[1].ownerRef of Karta pyflow: got boss, expected another component whose owners lead to the root");
-    assert_snapshot!(child("ownerRef", json!("worker")), @"spec.structureDefinition.childComponents[1].ownerRef of Karta pyflow: got a cycle, expected another component whose owners lead to the root");
-    assert_snapshot!(child("instanceIdPath", json!(".x")), @"spec.structureDefinition.childComponents[1].podSelector.componentInstanceSelector of Karta pyflow: got nothing, expected an idPath, as instanceIdPath is set");
-    assert_snapshot!(child("podSelector/componentInstanceSelector", json!({ "idPath": ".x" })), @"spec.structureDefinition.childComponents[1].instanceIdPath of Karta pyflow: got nothing, expected a jq expression, as podSelector.componentInstanceSelector is set");
+    assert_snapshot!(child("ownerRef", json!("boss")), @"spec.structureDefinition.childComponents[1].ownerRef of Karta pyflow: got boss, expected another component, from which ownerRefs lead to the rootComponent");
+    assert_snapshot!(child("ownerRef", json!("worker")), @"spec.structureDefinition.childComponents[1].ownerRef of Karta pyflow: got a cycle, expected another component, from which ownerRefs lead to the rootComponent");
+    assert_snapshot!(child("instanceIdPath", json!(".x")), @"spec.structureDefinition.childComponents[1].podSelector.componentInstanceSelector of Karta pyflow: got nothing, expected an idPath, because instanceIdPath is set");
+    assert_snapshot!(child("podSelector/componentInstanceSelector", json!({ "idPath": ".x" })), @"spec.structureDefinition.childComponents[1].instanceIdPath of Karta pyflow: got nothing, expected a jq expression, because podSelector.componentInstanceSelector is set");
     assert_snapshot!(child("specDefinition/podSpecPath", json!(".x")), @"spec.structureDefinition.childComponents[1].specDefinition of Karta pyflow: got several pod definitions, expected one");
     let root = |field: &str, value: Value| {
         wrong(with(all(), &format!("/spec/structureDefinition/rootComponent/{field}"), value))

@@ -1,13 +1,11 @@
 //! Builds pods for tasks.
 
-use schedlab_api::{Map, Value, json};
+use schedlab_api::{Map, Value, annotations, json, labels, resources};
 
 use super::{
     super::super::format::{Job, State, Task},
     is_placed, namespace, to_object_name,
 };
-
-const GROUP_LABEL: &str = "runai-gpu-group";
 
 /// The initial pod of a task on its node, or (`on_node` is `None`) a recreated one.
 pub(in super::super) fn pod(job: &Job, task: &Task, on_node: Option<&str>) -> Value {
@@ -52,8 +50,8 @@ pub(in super::super) fn pod(job: &Job, task: &Task, on_node: Option<&str>) -> Va
     }
     let mut annotations: Map =
         task.annotations.iter().map(|(key, value)| (key.clone(), json!(value))).collect();
-    annotations.insert("pod-group-name", json!(to_object_name(&job.name)));
-    annotations.insert("schedlab.dev/termination", json!(termination));
+    annotations.insert(annotations::POD_GROUP_NAME, json!(to_object_name(&job.name)));
+    annotations.insert(annotations::TERMINATION, json!(termination));
     annotations.extend(shared_gpu_annotations(task));
     json!({
         "apiVersion": "v1",
@@ -94,7 +92,7 @@ fn whole_devices(task: &Task) -> Map {
     let whole = !is_shared(task) && task.claims().next().is_none();
     let named = task.request.iter().filter_map(|(name, amount)| match name.as_str() {
         "cpu_millis" | "memory_bytes" | "pods" => None,
-        "gpus" => whole.then(|| ("nvidia.com/gpu".to_owned(), amount)),
+        "gpus" => whole.then(|| (resources::GPU.to_owned(), amount)),
         other => Some((other.to_owned(), amount)),
     });
     let non_zero = named.filter(|(_, amount)| **amount > 0.0);
@@ -104,15 +102,16 @@ fn whole_devices(task: &Task) -> Map {
 fn shared_gpu_annotations(task: &Task) -> Vec<(String, Value)> {
     let mut annotations = Vec::new();
     if let Some(part) = task.gpu_fraction {
-        annotations.push(("gpu-fraction".to_owned(), json!(part.to_string())));
+        annotations.push((annotations::GPU_FRACTION.to_owned(), json!(part.to_string())));
     }
     if let Some(mib) = task.gpu_memory_mib {
-        annotations.push(("gpu-memory".to_owned(), json!(mib.to_string())));
+        annotations.push((annotations::GPU_MEMORY.to_owned(), json!(mib.to_string())));
     }
     if let Some(devices) =
         task.gpu_fraction_devices.filter(|devices| *devices > 1 && is_shared(task))
     {
-        annotations.push(("gpu-fraction-num-devices".to_owned(), json!(devices.to_string())));
+        annotations
+            .push((annotations::GPU_FRACTION_NUM_DEVICES.to_owned(), json!(devices.to_string())));
     }
     if task.legacy_mig {
         annotations.push(("nvidia.com/mig-1g.5gb".to_owned(), json!("1")));
@@ -124,19 +123,21 @@ fn labels(task: &Task, has_node: bool) -> Map {
     let mut labels: Map =
         task.labels.iter().map(|(key, value)| (key.clone(), json!(value))).collect();
     if let Some(part) = task.subgroup.as_deref().filter(|part| *part != "default") {
-        labels.insert("kai.scheduler/subgroup-name", json!(to_object_name(part)));
+        labels.insert(labels::SUB_GROUP, json!(to_object_name(part)));
     }
     if let Some(label) = &task.priority_label {
         let text = label.as_str().map_or_else(|| label.to_string(), str::to_owned);
-        labels.insert("kai.scheduler/task-priority", json!(text));
+        labels.insert(labels::TASK_PRIORITY, json!(text));
     }
     if has_node && is_placed(task) && is_shared(task) {
         match &task.gpu_groups[..] {
             [one] => {
-                labels.insert(GROUP_LABEL.to_owned(), json!(one));
+                labels.insert(labels::GPU_GROUP.to_owned(), json!(one));
             }
             several => labels.extend(
-                several.iter().map(|group| (format!("{GROUP_LABEL}/{group}"), json!(group))),
+                several
+                    .iter()
+                    .map(|group| (format!("{}/{group}", labels::GPU_GROUP), json!(group))),
             ),
         }
     }

@@ -11,6 +11,7 @@ use crate::store::{IdGenerator, Key};
 use schedlab_api::{
     Value, json,
     object::{annotation, at, list, set, text, uid},
+    object_names,
 };
 
 /// The account of pods without `serviceAccountName`.
@@ -24,8 +25,7 @@ const MOUNT_PATH: &str = "/var/run/secrets/kubernetes.io/serviceaccount";
 
 /// The projected volume with the token, the CA certificate and the namespace.
 static TOKEN_VOLUME: LazyLock<Value> = LazyLock::new(|| {
-    let authority =
-        json!({"name": "kube-root-ca.crt", "items": [{"key": "ca.crt", "path": "ca.crt"}]});
+    let authority = json!({"name": object_names::ROOT_CA_CONFIG_MAP, "items": [{"key": "ca.crt", "path": "ca.crt"}]});
     let namespace = json!({"apiVersion": "v1", "fieldPath": "metadata.namespace"});
     json!({
         "defaultMode": 420,

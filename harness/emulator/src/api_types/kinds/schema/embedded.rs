@@ -172,7 +172,7 @@ fn check_metadata(object: &Value, errors: &mut FieldErrors) {
         errors.invalid("metadata.namespace", &namespace.into(), &rule);
     }
     metadata::check_labels(object, "metadata.labels", errors);
-    metadata::check_annotations(object, errors);
+    metadata::check_annotations(object, "metadata.annotations", errors);
     metadata::check_owners(object, errors);
     for name in object::finalizers(object) {
         for rule in qualified_name_violations(name) {

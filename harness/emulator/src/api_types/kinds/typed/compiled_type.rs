@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::{CompiledType, go_zero_values};
+use crate::api_types::go_time::TimeLayout;
 use schedlab_api::{Map, Text, Value};
 
 /// A Go struct.
@@ -39,7 +40,7 @@ pub(super) enum FieldType {
     Bool,
     Quantity,
     IntOrString,
-    Time,
+    Time(TimeLayout),
     Any,
 }
 
@@ -98,7 +99,8 @@ fn compile_reference(name: &str, number: StructIndex<'_>) -> FieldType {
     match name.rsplit('.').next().unwrap_or(name) {
         "Quantity" => FieldType::Quantity,
         "IntOrString" => FieldType::IntOrString,
-        "Time" | "MicroTime" => FieldType::Time,
+        "Time" => FieldType::Time(TimeLayout::Seconds),
+        "MicroTime" => FieldType::Time(TimeLayout::Micros),
         "RawExtension"
         | "JSON"
         | "JSONSchemaPropsOrArray"

@@ -7,6 +7,7 @@ use base64::{DecodeError, Engine as _, engine::general_purpose::STANDARD};
 use super::CompiledType;
 use super::canonical_quantity::canonical;
 use super::compiled_type::{FieldType, Struct};
+use crate::api_types::go_time::{self, TimeLayout};
 use schedlab_api::{Map, Value, object};
 
 /// Decodes the object in place. Paths of unknown fields are added to `unknown`; errors have the
@@ -117,6 +118,12 @@ impl Decoder<'_> {
                 }
                 Ok(())
             }
+            (FieldType::Time(layout), Value::String(text)) => {
+                if let Some(canonical) = canonical_time(*layout, text)? {
+                    *value = canonical;
+                }
+                Ok(())
+            }
             (FieldType::Text, Value::Null) => {
                 *value = "".into();
                 Ok(())
@@ -151,16 +158,18 @@ fn check_scalar(
     location: Location<'_>,
 ) -> Result<(), String> {
     let fits = match shape {
-        FieldType::Text | FieldType::Time | FieldType::Bytes => value.is_string(),
+        FieldType::Text | FieldType::Bytes => value.is_string(),
         FieldType::Bool => value.is_boolean(),
         FieldType::Float => value.is_number(),
         FieldType::Int32 => fits_32(value),
         FieldType::Int64 => value.is_i64(),
         FieldType::IntOrString => value.is_string() || fits_32(value),
         FieldType::Any => true,
-        FieldType::Struct(_) | FieldType::Map(_) | FieldType::List(_) | FieldType::Quantity => {
-            false
-        }
+        FieldType::Struct(_)
+        | FieldType::Map(_)
+        | FieldType::List(_)
+        | FieldType::Quantity
+        | FieldType::Time(_) => false,
     };
     if !fits {
         return Err(type_mismatch(types, shape, value, location));
@@ -169,11 +178,17 @@ fn check_scalar(
     if matches!(shape, FieldType::Bytes) {
         return check_base64(text);
     }
-    if matches!(shape, FieldType::Time) && text.parse::<jiff::Timestamp>().is_err() {
-        let layout = "2006-01-02T15:04:05Z07:00";
-        return Err(format!("parsing time \"{text}\" as \"{layout}\": cannot parse \"{text}\""));
-    }
     Ok(())
+}
+
+/// A time as the API server writes it, where the text differs; null for the time that Go takes for
+/// unset.
+fn canonical_time(layout: TimeLayout, text: &str) -> Result<Option<Value>, String> {
+    let time = layout.parse(text)?;
+    if go_time::is_go_zero(time) {
+        return Ok(Some(Value::Null));
+    }
+    Ok((!layout.is_canonical(text)).then(|| layout.format(time).into()))
 }
 
 fn fits_32(value: &Value) -> bool {
@@ -234,7 +249,8 @@ fn go_type_name(types: &CompiledType, shape: &FieldType) -> String {
         }
         FieldType::Map(values) => format!("map[string]{}", go_type_name(types, values)),
         FieldType::List(items) => format!("[]{}", go_type_name(types, items)),
-        FieldType::Text => "string".to_owned(),
+        // Go decodes the text of a time first, then the time.
+        FieldType::Text | FieldType::Time(_) => "string".to_owned(),
         FieldType::Bytes => "[]uint8".to_owned(),
         FieldType::Int32 => "int32".to_owned(),
         FieldType::Int64 => "int64".to_owned(),
@@ -242,7 +258,6 @@ fn go_type_name(types: &CompiledType, shape: &FieldType) -> String {
         FieldType::Bool => "bool".to_owned(),
         FieldType::Quantity => "resource.Quantity".to_owned(),
         FieldType::IntOrString => "intstr.IntOrString".to_owned(),
-        FieldType::Time => "v1.Time".to_owned(),
         FieldType::Any => "value".to_owned(),
     }
 }
@@ -271,7 +286,10 @@ fn go_alias(structure: &str, field: &str) -> Option<&'static str> {
         ("ServiceSpec", "type") => "v1.ServiceType",
         ("Secret", "type") => "v1.SecretType",
         ("JobSpec", "completionMode") => "v1.CompletionMode",
-        ("ObjectMeta" | "OwnerReference" | "ObjectReference", "uid") => "types.UID",
+        ("ObjectMeta" | "OwnerReference" | "ObjectReference" | "Preconditions", "uid") => {
+            "types.UID"
+        }
+        ("DeleteOptions", "propagationPolicy") => "v1.DeletionPropagation",
         _ => return None,
     })
 }

@@ -40,7 +40,7 @@ impl TypeCursor<'_> {
             FieldType::Text | FieldType::Bytes => ValueKind::Text,
             FieldType::Int32 | FieldType::Int64 | FieldType::Float => ValueKind::Number,
             FieldType::Bool => ValueKind::Boolean,
-            FieldType::Quantity | FieldType::IntOrString | FieldType::Time | FieldType::Any => {
+            FieldType::Quantity | FieldType::IntOrString | FieldType::Time(_) | FieldType::Any => {
                 ValueKind::Anything
             }
         }

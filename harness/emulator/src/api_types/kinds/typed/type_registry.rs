@@ -5,7 +5,7 @@ use std::sync::{LazyLock, OnceLock};
 
 use k8s_openapi::api;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{DeleteOptions, ObjectMeta};
 use schemars::{JsonSchema, SchemaGenerator};
 
 use super::CompiledType;
@@ -59,6 +59,7 @@ fn describe_type<T: JsonSchema>(generator: &mut SchemaGenerator) -> String {
 }
 
 const ENTRIES: &[(&str, &str, Describe)] = &[
+    ("", "Binding", describe_type::<api::core::v1::Binding>),
     ("", "ConfigMap", describe_type::<api::core::v1::ConfigMap>),
     ("", "Endpoints", describe_type::<api::core::v1::Endpoints>),
     ("", "Event", describe_type::<api::core::v1::Event>),
@@ -110,10 +111,12 @@ const ENTRIES: &[(&str, &str, Describe)] = &[
     ("batch", "Job", describe_type::<api::batch::v1::Job>),
     ("coordination.k8s.io", "Lease", describe_type::<api::coordination::v1::Lease>),
     ("discovery.k8s.io", "EndpointSlice", describe_type::<api::discovery::v1::EndpointSlice>),
+    ("meta.k8s.io", "DeleteOptions", describe_type::<DeleteOptions>),
     ("networking.k8s.io", "IngressClass", describe_type::<api::networking::v1::IngressClass>),
     ("networking.k8s.io", "Ingress", describe_type::<api::networking::v1::Ingress>),
     ("networking.k8s.io", "NetworkPolicy", describe_type::<api::networking::v1::NetworkPolicy>),
     ("node.k8s.io", "RuntimeClass", describe_type::<api::node::v1::RuntimeClass>),
+    ("policy", "Eviction", describe_type::<api::policy::v1::Eviction>),
     ("policy", "PodDisruptionBudget", describe_type::<api::policy::v1::PodDisruptionBudget>),
     (
         "rbac.authorization.k8s.io",

@@ -38,6 +38,16 @@ fn json_patch_operations_change_what_their_paths_name() {
         ("{a: 1}", "[]", r#"{"a":1}"#),
         // Here the library of the API server differs from RFC 6902.
         ("{a: 1}", "[{op: replace, path: /b, value: 2}]", r#"{"a":1,"b":2}"#),
+        ("{a: 1}", "[{op: test, path: /b, value: null}]", r#"{"a":1}"#),
+        ("{a: 1}", "[{op: test, path: /b}]", r#"{"a":1}"#),
+        ("{a: null}", "[{op: test, path: /a, value: null}]", r#"{"a":null}"#),
+        ("{a: [1, 2]}", "[{op: replace, path: /a/-1, value: 3}]", r#"{"a":[1,3]}"#),
+        ("{a: [1, 2]}", "[{op: remove, path: /a/-2}]", r#"{"a":[2]}"#),
+        ("{a: [1, 2]}", "[{op: add, path: /a/-1, value: 3}]", r#"{"a":[1,2,3]}"#),
+        ("{a: [{b: 1}]}", "[{op: test, path: /a/-1/b, value: 1}]", r#"{"a":[{"b":1}]}"#),
+        ("{a: {}}", "[{op: test, path: /a/b, value: null}]", r#"{"a":{}}"#),
+        ("{a: 1}", "[{op: copy, from: /b, path: /c}]", r#"{"a":1,"c":null}"#),
+        ("{a: 1}", "[{op: add, path: /b}]", r#"{"a":1,"b":null}"#),
     ];
     for (current, patch, expected) in cases {
         assert_eq!(json_patched(current, patch), expected, "{current} with {patch}");
@@ -48,6 +58,12 @@ fn json_patch_operations_change_what_their_paths_name() {
 fn a_json_patch_that_does_not_fit_is_refused_and_changes_nothing() {
     let cases = [
         ("{a: 1}", "[{op: test, path: /a, value: 2}]"),
+        ("{a: 1}", "[{op: test, path: /b, value: 2}]"),
+        ("{a: [1]}", "[{op: remove, path: /a/-2}]"),
+        ("{a: 1}", "[{op: test, path: /a, value: null}]"),
+        ("{a: 1}", "[{op: test, path: /b/c, value: null}]"),
+        ("{a: [1]}", "[{op: test, path: /a/1, value: null}]"),
+        ("{a: 1}", "[{op: move, from: /b, path: /c}]"),
         ("{a: 1}", "[{op: remove, path: /b}]"),
         ("{a: [1]}", "[{op: replace, path: /a/1, value: 1}]"),
         ("{a: 1}", "[{op: fly, path: /a}]"),

@@ -1,0 +1,17 @@
+@robustness
+Feature: A pod whose binding the API server refuses
+
+  Background:
+    Given a fleet of 1 node with 4 GPUs each
+    And these queues:
+      | queue    | quota |
+      | training | 4     |
+
+  Scenario: It waits, others run, and it starts when it may be bound
+    Given an admission policy refuses to bind pod "doomed"
+    And 1 pod "doomed" with 1 GPU each is submitted to queue "training"
+    When 2 pods "fine" with 1 GPU each are submitted to queue "training"
+    Then eventually within 1 minute pod "fine" has 2 running pods
+    And now, pod "doomed" is pending
+    When no admission policy refuses to bind pod "doomed"
+    Then eventually within 20 minutes pod "doomed" is running

@@ -1,0 +1,14 @@
+//! Compares runs of the same scenarios: texts and outcomes in a normal form, their differences, and
+//! an earlier run as baseline.
+
+mod baseline;
+mod canonical;
+mod diff;
+mod expected_differences;
+mod normal_form;
+
+pub use baseline::Baseline;
+pub(crate) use canonical::{canonical, canonical_without_shares};
+pub use diff::{CaseDiff, Diff, Difference, EventOrder, diff, text};
+pub use expected_differences::ExpectedDifferences;
+pub(crate) use normal_form::run_outcome;

@@ -1,0 +1,242 @@
+//! The canonical form of a snapshot, for comparison where time is real and names are random. It
+//! contains the placements up to symmetry: which of several equal pods is on which node or GPU,
+//! which of several equal nodes it is, and which of several workloads with the same legend, since
+//! the order of pods created within a second is random. Event streams contain times and are left
+//! out.
+
+use std::collections::BTreeMap;
+
+/// Maps letters of workloads to the letters that replace them; other letters are unchanged.
+type Permutation<'a> = BTreeMap<&'a str, &'a str>;
+
+/// The maximum number of permutations: six equal workloads, or two times four. With more, nothing
+/// is exchanged.
+const PERMUTATIONS_MAX: usize = 720;
+
+/// The canonical form of a snapshot's placements; `None` if it has none.
+pub(crate) fn canonical(text: &str) -> Option<String> {
+    canonical_form(text, collapse_whitespace)
+}
+
+/// Like [`canonical`], without the queues' fair shares, which only a scheduler in this process
+/// reports.
+pub(crate) fn canonical_without_shares(text: &str) -> Option<String> {
+    canonical_form(text, |row| {
+        let mut cells: Vec<&str> = row.split_whitespace().collect();
+        cells.remove(cells.len().saturating_sub(2));
+        cells.join(" ")
+    })
+}
+
+/// `gpus` normalizes a row of the table of queues and their GPUs.
+fn canonical_form(text: &str, gpus: fn(&str) -> String) -> Option<String> {
+    let mut shown = String::new();
+    for section in text.split("## ").filter(|section| section.starts_with("placement\n")) {
+        shown.push_str("## ");
+        shown.push_str(&canonical_placement(section, gpus));
+    }
+    (!shown.is_empty()).then_some(shown)
+}
+
+fn canonical_placement(section: &str, gpus: fn(&str) -> String) -> String {
+    let mut parts: Vec<(&str, Vec<&str>)> = Vec::new();
+    for line in section.lines().filter(|line| !line.trim().is_empty()) {
+        match parts.last_mut() {
+            Some((_, lines)) if line.starts_with("  ") => lines.push(line.trim()),
+            Some(_) | None => parts.push((line, Vec::new())),
+        }
+    }
+    let workloads = parts.iter().find(|(title, _)| *title == "workloads");
+    let swaps = permutations(workloads.map_or(&[], |(_, lines)| lines));
+    let forms = swaps.iter().map(|swap| permuted_placement(&parts, swap, gpus));
+    forms.min().unwrap_or_default()
+}
+
+/// The form after exchanging some workloads.
+fn permuted_placement(
+    parts: &[(&str, Vec<&str>)],
+    swap: &Permutation<'_>,
+    gpus: fn(&str) -> String,
+) -> String {
+    let mut text = String::new();
+    for (title, lines) in parts {
+        let row = if title.starts_with("queues (GPUs)") { gpus } else { collapse_whitespace };
+        let mut lines = match *title {
+            "nodes" => count_equal(lines.iter().map(|line| node_row(line, swap))),
+            "pending" => count_equal(lines.iter().map(|line| pending_row(line, swap))),
+            _ => lines.iter().map(|line| row(line)).collect(),
+        };
+        lines.insert(0, row(title));
+        for line in lines {
+            text.push_str(&line);
+            text.push('\n');
+        }
+    }
+    text
+}
+
+/// Each distinct line once, with the number of its occurrences.
+fn count_equal(lines: impl Iterator<Item = (usize, String)>) -> Vec<String> {
+    let mut counts: BTreeMap<String, usize> = BTreeMap::new();
+    for (count, line) in lines {
+        *counts.entry(line).or_default() += count;
+    }
+    counts.into_iter().map(|(line, count)| format!("  {count} × {line}")).collect()
+}
+
+/// A row of nodes: how many they are, and what is on each, without numbers.
+fn node_row(line: &str, swap: &Permutation<'_>) -> (usize, String) {
+    let (names, row) = line.split_once("  ").unwrap_or((line, ""));
+    let (row, faults) = row.split_once('(').unwrap_or((row, ""));
+    let side = |cells: &str| {
+        let mut cells: Vec<String> =
+            cells.split_whitespace().map(|cell| permuted_symbol(cell, swap)).collect();
+        cells.sort();
+        cells.join(" ")
+    };
+    let sides: Vec<String> = row.split(" + ").map(side).collect();
+    let faults = faults.trim_end_matches(')');
+    (count_names(names), format!("{} {faults}", sides.join(" + ")).trim_end().to_owned())
+}
+
+/// The symbol of a pod without its number, with the letter of the exchanged workload: `a12-`
+/// becomes `a-`.
+fn permuted_symbol(symbol: &str, swap: &Permutation<'_>) -> String {
+    let end = symbol.find(|c: char| !c.is_ascii_lowercase()).unwrap_or(symbol.len());
+    let (own, rest) = symbol.split_at(end);
+    if own.is_empty() {
+        return symbol.to_owned();
+    }
+    let shown = swap.get(own).copied().unwrap_or(own);
+    shown.chars().chain(rest.chars().filter(|c| !c.is_ascii_digit())).collect()
+}
+
+/// A row of pending pods: how many, of which workloads, and why, without names of pods and nodes.
+fn pending_row(line: &str, swap: &Permutation<'_>) -> (usize, String) {
+    let (symbols, reason) = line.split_once(": ").unwrap_or((line, ""));
+    let chance = |word: &&str| {
+        let word = word.trim_end_matches(['.', ',', ':']);
+        word.contains('-') && (word.contains(|c: char| c.is_ascii_digit()) || word.contains('/'))
+    };
+    let reason = reason.split_whitespace().filter(|word| !chance(word));
+    let letters =
+        symbols.split(", ").map(|symbol| permuted_symbol(symbol, swap).replace(['…', ','], ""));
+    let letters: Vec<String> = letters.collect();
+    (
+        count_names(symbols),
+        format!("{}: {}", letters.join(", "), reason.collect::<Vec<_>>().join(" ")),
+    )
+}
+
+/// The number of names in, for example, `node-1…3,7, cpu`.
+fn count_names(names: &str) -> usize {
+    let groups = names.split(", ").map(|family| {
+        let digits = |c: char| c.is_ascii_digit() || c == ',' || c == '…';
+        let stem = family.trim_end_matches(digits);
+        let numbers = family.strip_prefix(stem).unwrap_or_default();
+        let run = |run: &str| match run.split_once('…') {
+            Some((first, last)) => {
+                let number = |text: &str| text.parse::<usize>().unwrap_or(0);
+                (number(last) + 1).saturating_sub(number(first))
+            }
+            None => 1,
+        };
+        numbers.split(',').map(run).sum::<usize>()
+    });
+    groups.sum()
+}
+
+fn collapse_whitespace(line: &str) -> String {
+    line.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+/// All permutations of workloads that differ only in their names, given the rows of the legend: `a  train-*  queue q  …`.
+fn permutations<'a>(rows: &[&'a str]) -> Vec<Permutation<'a>> {
+    let mut alike: BTreeMap<Vec<&str>, Vec<&str>> = BTreeMap::new();
+    for row in rows {
+        let mut words = row.split_whitespace();
+        let (Some(letter), Some(_name)) = (words.next(), words.next()) else { continue };
+        alike.entry(words.collect()).or_default().push(letter);
+    }
+    let mut swaps = vec![Permutation::new()];
+    for letters in alike.values() {
+        let ways = (1..=letters.len()).fold(swaps.len(), usize::saturating_mul);
+        if ways > PERMUTATIONS_MAX {
+            return vec![Permutation::new()];
+        }
+        let orders = orders(letters);
+        let with = |swap: &Permutation<'a>, order: &Vec<&'a str>| {
+            let pairs = letters.iter().copied().zip(order.iter().copied());
+            swap.clone().into_iter().chain(pairs).collect()
+        };
+        swaps = swaps.iter().flat_map(|swap| orders.iter().map(|o| with(swap, o))).collect();
+    }
+    swaps
+}
+
+/// All orders of a few letters.
+fn orders<'a>(letters: &[&'a str]) -> Vec<Vec<&'a str>> {
+    let Some((first, rest)) = letters.split_first() else { return vec![Vec::new()] };
+    let mut all = Vec::new();
+    for order in orders(rest) {
+        for at in 0..=order.len() {
+            let mut longer = order.clone();
+            longer.insert(at, first);
+            all.push(longer);
+        }
+    }
+    all
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn shown(rows: &str) -> Option<String> {
+        canonical(&format!("## placement\n\nnodes\n{rows}\n## events\n\n+0s  a bound\n"))
+    }
+
+    #[test]
+    fn equal_pods_gpus_and_nodes_are_interchangeable() {
+        let one = "  node-1  a0 a1 b0\n  node-2  b1 .. .. + c\npending\n  a2: no room on node-1\n";
+        let two = "  node-1  .. b3 .. + c\n  node-2  b0 a5 a2\npending\n  a0: no room on node-2\n";
+        assert_eq!(shown(one), shown(two));
+        let other = "  node-1  a0 b1 b0\n  node-2  a1 .. .. + c\npending\n  a2: no room\n";
+        assert_ne!(shown(one), shown(other));
+    }
+
+    #[test]
+    fn workloads_with_equal_legends_are_interchangeable() {
+        let of = |nodes: &str, last: &str| {
+            let rows = "  a  a-*  queue q  1 running\n  b  b-*  queue q  1 running";
+            shown(&format!("{nodes}workloads\n{rows}\n  c  c-*  queue q  {last}\n"))
+        };
+        let one = "  node-1  a0 c0\n  node-2  b0 ..\n";
+        let two = "  node-1  .. a0\n  node-2  b0 c0\n";
+        let three = "  node-1  .. c0\n  node-2  b0 a0\n";
+        assert_eq!(of(one, "1 running"), of(two, "1 running"));
+        assert_eq!(of(one, "1 running"), of(three, "1 running"));
+        assert_eq!(of(one, "1 running, 1 pending"), of(two, "1 running, 1 pending"));
+        assert_ne!(of(one, "1 running, 1 pending"), of(three, "1 running, 1 pending"));
+    }
+
+    #[test]
+    fn only_fair_shares_are_left_out_of_queue_tables() {
+        let queues = |fair, used| {
+            let title = "queues (GPUs)  quota  limit   fair   used";
+            let rows = format!("  n  ..\n{title}\n  a  8  -  {fair}  {used}\n");
+            canonical_without_shares(&format!("## placement\n\nnodes\n{rows}"))
+        };
+        assert_eq!(queues("16", "8"), queues("?", "8"));
+        assert_ne!(queues("16", "8"), queues("16", "9"));
+    }
+
+    #[test]
+    fn ranges_count_as_many_names() {
+        let together = "  node-1…3,7  .. ..\npending\n  a0…2, b: wait\n";
+        let apart = "  node-2,3    .. ..\n  node-1,4  .. ..\npending\n  a4…6, b: wait\n";
+        assert_eq!(shown(together), shown(apart));
+        assert_ne!(shown(together), shown("  node-1…3  .. ..\npending\n  a0…2, b: wait\n"));
+        assert_eq!(canonical("## events\n\n+0s  x\n"), None);
+    }
+}

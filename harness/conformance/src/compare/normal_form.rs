@@ -1,0 +1,228 @@
+//! The normal form of a run, for comparison with another run: see [`RunOutcome`].
+
+mod durations;
+mod node_classes;
+mod scheduling_inputs;
+mod workload_classes;
+
+use std::{collections::BTreeMap, sync::Arc};
+
+use schedlab_api::{Value, pointer::text};
+use schedlab_audit::{
+    Change, EvictionCause, EvictionCauses, eviction_message, unschedulable_message,
+};
+use schedlab_emulator::store::{EventKind, LogEntry};
+
+use crate::history::changes;
+use crate::render::{eviction_causes, eviction_word};
+use crate::report::{RunOutcome, WorkloadOutcome};
+use node_classes::NodeClasses;
+use workload_classes::WorkloadClasses;
+
+/// A pod in its last state, whether it still exists, and its history.
+#[derive(Debug)]
+struct PodHistory {
+    object: Arc<Value>,
+    exists: bool,
+    deletion_requested: bool,
+    changes: Vec<String>,
+}
+
+/// What the scheduler announced about the eviction of a pod.
+struct Announcement<'a> {
+    /// The message of the last event about the pod.
+    message: Option<&'a str>,
+    causes: &'a EvictionCauses,
+}
+
+/// The outcome that the log of a scenario shows.
+pub(crate) fn run_outcome(log: &[Arc<LogEntry>]) -> RunOutcome {
+    let node_classes = NodeClasses::from_log(log);
+    let workload_classes = WorkloadClasses::from_log(log);
+    let (messages, causes) = (eviction_messages(log), eviction_causes(log));
+    let mut histories: BTreeMap<String, PodHistory> = BTreeMap::new();
+    let mut order: Vec<String> = Vec::new();
+    for entry in log.iter().filter(|entry| &*entry.key.resource.plural == "pods") {
+        let uid = text(&entry.object, "/metadata/uid").unwrap_or_default().to_owned();
+        let message = messages.get(&uid).map(String::as_str);
+        let announcement = Announcement { message, causes: &causes };
+        let history = histories.entry(uid).or_insert_with(|| PodHistory::new(entry));
+        history.object = entry.object.clone();
+        history.exists = entry.kind != EventKind::Deleted;
+        let class = workload_classes.class_of(&entry.object);
+        for change in changes(entry) {
+            let Some(text) =
+                history.describe(&change, &workload_classes, &node_classes, &announcement)
+            else {
+                continue;
+            };
+            let first = format!("{class} {text}");
+            if !order.contains(&first) {
+                order.push(first);
+            }
+            history.changes.push(text);
+        }
+    }
+    RunOutcome {
+        workloads: workload_outcomes(&histories, &workload_classes),
+        nodes: node_contents(&histories, &workload_classes, &node_classes),
+        order,
+    }
+}
+
+impl PodHistory {
+    fn new(entry: &LogEntry) -> Self {
+        Self {
+            object: entry.object.clone(),
+            exists: true,
+            deletion_requested: false,
+            changes: Vec::new(),
+        }
+    }
+
+    /// The text for a change; `None` if it is left out. Unschedulable reports are left out because
+    /// their number depends on timing, and so is the time between a deletion request and the
+    /// deletion.
+    fn describe(
+        &mut self,
+        change: &Change,
+        workload_classes: &WorkloadClasses,
+        node_classes: &NodeClasses,
+        announcement: &Announcement<'_>,
+    ) -> Option<String> {
+        match change {
+            Change::Bound(node) => Some(node_classes.binding_text(node)),
+            Change::Started => Some("started".to_owned()),
+            Change::Succeeded if !self.deletion_requested => Some("succeeded".to_owned()),
+            Change::Failed if !self.deletion_requested => Some("failed".to_owned()),
+            Change::DeletionRequested(_) | Change::Deleted if !self.deletion_requested => {
+                self.deletion_requested = true;
+                Some(self.departure(workload_classes, announcement))
+            }
+            Change::Created
+            | Change::Deleted
+            | Change::Devices(_)
+            | Change::Succeeded
+            | Change::Failed
+            | Change::DeletionRequested(_)
+            | Change::Unschedulable(_)
+            | Change::Ready(_)
+            | Change::Cordoned(_)
+            | Change::Tainted(_)
+            | Change::SpecChanged => None,
+        }
+    }
+
+    fn departure(
+        &self,
+        workload_classes: &WorkloadClasses,
+        announcement: &Announcement<'_>,
+    ) -> String {
+        let Some(message) = eviction_message(&self.object).or(announcement.message) else {
+            return "deleted".to_owned();
+        };
+        match announcement.causes.cause(&self.object, message) {
+            Ok(EvictionCause::Preemptor { kind, preemptor }) => {
+                let workload = workload_classes.workload_named(&preemptor);
+                format!("evicted for {workload} ({})", eviction_word(kind))
+            }
+            Ok(EvictionCause::StaleGang) | Err(_) => {
+                format!("evicted: {}", workload_classes.replace_names(message))
+            }
+        }
+    }
+
+    /// The pod's phase; for a pending pod with the reason.
+    fn state(&self, workload_classes: &WorkloadClasses) -> String {
+        let pod = &*self.object;
+        let gates = pod.pointer("/spec/schedulingGates").and_then(Value::as_array);
+        match text(pod, "/status/phase").unwrap_or_default() {
+            "Succeeded" => "succeeded".to_owned(),
+            "Failed" => "failed".to_owned(),
+            _ if text(pod, "/metadata/deletionTimestamp").is_some() => "leaving".to_owned(),
+            "Running" => "running".to_owned(),
+            _ if self.node().is_some() => "starting".to_owned(),
+            _ if gates.is_some_and(|gates| !gates.is_empty()) => "gated".to_owned(),
+            _ => match unschedulable_message(pod) {
+                Some(reason) => format!("pending: {}", workload_classes.replace_names(reason)),
+                None => "pending".to_owned(),
+            },
+        }
+    }
+
+    fn node(&self) -> Option<&str> {
+        text(&self.object, "/spec/nodeName").filter(|node| !node.is_empty())
+    }
+
+    fn holds_resources(&self) -> bool {
+        let phase = text(&self.object, "/status/phase").unwrap_or_default();
+        self.exists && self.node().is_some() && !matches!(phase, "Succeeded" | "Failed")
+    }
+}
+
+fn workload_outcomes(
+    histories: &BTreeMap<String, PodHistory>,
+    workload_classes: &WorkloadClasses,
+) -> BTreeMap<String, WorkloadOutcome> {
+    let mut workloads: BTreeMap<String, WorkloadOutcome> = BTreeMap::new();
+    for history in histories.values() {
+        let workload =
+            workloads.entry(workload_classes.class_of(&history.object).to_owned()).or_default();
+        if workload.scheduling_inputs.is_empty() {
+            workload.scheduling_inputs = workload_classes.inputs(&history.object);
+        }
+        if history.exists {
+            *workload.pods.entry(history.state(workload_classes)).or_default() += 1;
+        }
+        let changes = match history.changes.as_slice() {
+            [] => "never bound".to_owned(),
+            story => story.join(", "),
+        };
+        *workload.histories.entry(changes).or_default() += 1;
+    }
+    workloads
+}
+
+fn node_contents(
+    histories: &BTreeMap<String, PodHistory>,
+    workload_classes: &WorkloadClasses,
+    node_classes: &NodeClasses,
+) -> BTreeMap<String, Vec<String>> {
+    let mut pods_by_class: BTreeMap<&str, BTreeMap<&str, usize>> = BTreeMap::new();
+    for history in histories.values().filter(|history| history.holds_resources()) {
+        let Some(node) = history.node() else { continue };
+        *pods_by_class
+            .entry(node)
+            .or_default()
+            .entry(workload_classes.class_of(&history.object))
+            .or_default() += 1;
+    }
+    let mut nodes: BTreeMap<String, Vec<String>> = BTreeMap::new();
+    for (node, pods_by_class) in pods_by_class {
+        let words: Vec<String> =
+            pods_by_class.iter().map(|(class, count)| format!("{count} {class}")).collect();
+        nodes.entry(node_classes.class_of(node).to_owned()).or_default().push(words.join(", "));
+    }
+    for pods_by_class in nodes.values_mut() {
+        pods_by_class.sort();
+    }
+    nodes
+}
+
+/// The messages of eviction events, by the uid of the pod.
+fn eviction_messages(log: &[Arc<LogEntry>]) -> BTreeMap<String, String> {
+    let events = log.iter().filter(|entry| {
+        &*entry.key.resource.plural == "events" && entry.kind != EventKind::Deleted
+    });
+    let causes = events.filter_map(|entry| {
+        let field = |at| text(&entry.object, at);
+        let evicts = matches!(field("/reason")?, "Evict" | "Evicted" | "Preempted");
+        let uid = field("/involvedObject/uid")?.to_owned();
+        let message = field("/message").or_else(|| field("/note"))?;
+        (evicts && field("/involvedObject/kind") == Some("Pod")).then(|| (uid, message.to_owned()))
+    });
+    causes.collect()
+}
+
+#[cfg(test)]
+mod tests;

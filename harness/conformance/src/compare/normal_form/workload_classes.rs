@@ -1,0 +1,203 @@
+//! Classes of interchangeable pods: pods of one workload with the same scheduling inputs.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
+
+use schedlab_api::{
+    Value,
+    pointer::{list, text},
+    quantity::thousandths,
+    resources,
+};
+use schedlab_emulator::store::LogEntry;
+
+use super::durations::Durations;
+use super::scheduling_inputs::{self, PodSelectors, RelatedObjects};
+use crate::render::aliases::{Alias, replace_words, without_hash, without_uid};
+
+/// Label of the workload that a table row created.
+const WORKLOAD_PATH: &str = "/metadata/labels/schedlab.dev~1workload";
+const UID_PATH: &str = "/metadata/uid";
+
+/// The class of every pod that ever existed.
+#[derive(Debug)]
+pub(super) struct WorkloadClasses {
+    /// The workload by the pod's namespace and name.
+    workload_by_pod: BTreeMap<(String, String), String>,
+    /// The class by the pod's uid.
+    class_by_uid: BTreeMap<String, String>,
+    /// The scheduling inputs by class. Inputs from pod groups and claims are collected over all
+    /// pods of a class: a pod that was deleted before it got a group is like the others.
+    inputs_by_class: BTreeMap<String, BTreeSet<String>>,
+    /// The workload by the pod group's namespace and name.
+    workload_by_group: BTreeMap<(String, String), String>,
+    /// The workload by the name alone, as it occurs in messages; pods take precedence over groups.
+    workload_by_name: BTreeMap<String, String>,
+}
+
+/// A pod and its scheduling inputs.
+struct Member<'a> {
+    pod: &'a Value,
+    workload: String,
+    inputs: String,
+    /// The inputs from its pod group and its claims.
+    related_inputs: Vec<String>,
+}
+
+impl WorkloadClasses {
+    pub(super) fn from_log(log: &[Arc<LogEntry>]) -> Self {
+        let members = collect_members(log);
+        let mut inputs_by_workload: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
+        for Member { workload, inputs, .. } in &members {
+            inputs_by_workload.entry(workload).or_default().insert(inputs);
+        }
+        let (mut workload_by_pod, mut workload_by_group) = (BTreeMap::new(), BTreeMap::new());
+        let mut class_by_uid = BTreeMap::new();
+        let mut inputs_by_class: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
+        for Member { pod, workload, inputs, related_inputs } in &members {
+            let inputs_by_workload = &inputs_by_workload[&**workload];
+            let label = if inputs_by_workload.len() == 1 {
+                workload.clone()
+            } else {
+                let part = inputs_by_workload.range(..&**inputs).count() + 1;
+                format!("{workload} ({}, part {part})", gpu_count_text(pod))
+            };
+            let key = |at| (field(pod, "/metadata/namespace"), field(pod, at));
+            workload_by_pod.insert(key("/metadata/name"), workload.clone());
+            let group = key("/metadata/annotations/pod-group-name");
+            // Uids are random: of several workloads in a group, the first by name represents it.
+            let stands = workload_by_group.entry(group).or_insert_with(|| workload.clone());
+            if *workload < *stands {
+                stands.clone_from(workload);
+            }
+            let all = inputs_by_class.entry(label.clone()).or_default();
+            all.insert(inputs.clone());
+            all.extend(related_inputs.iter().cloned());
+            class_by_uid.insert(field(pod, UID_PATH), label);
+        }
+        let mut workload_by_name: BTreeMap<String, String> = BTreeMap::new();
+        for ((_, name), workload) in workload_by_pod.iter().chain(&workload_by_group) {
+            workload_by_name.entry(name.clone()).or_insert_with(|| String::clone(workload));
+        }
+        workload_by_name.remove("");
+        Self { workload_by_pod, class_by_uid, inputs_by_class, workload_by_group, workload_by_name }
+    }
+
+    /// The class of a pod.
+    pub(super) fn class_of(&self, pod: &Value) -> &str {
+        self.class_by_uid.get(text(pod, UID_PATH).unwrap_or_default()).map_or("?", String::as_str)
+    }
+
+    /// The scheduling inputs as text; equal pods have equal texts on every cluster.
+    pub(super) fn inputs(&self, pod: &Value) -> String {
+        let wants = self.inputs_by_class.get(self.class_of(pod)).into_iter().flatten();
+        wants.map(String::as_str).collect::<Vec<_>>().join("\n")
+    }
+
+    /// The workload to which a scheduler refers by a pod's or group's name.
+    pub(super) fn workload_named(&self, name: &str) -> String {
+        let (namespace, bare) = name.split_once('/').unwrap_or(("default", name));
+        let key = (namespace.to_owned(), bare.to_owned());
+        let known = self.workload_by_group.get(&key).or_else(|| self.workload_by_pod.get(&key));
+        known.cloned().unwrap_or_else(|| without_uid(bare))
+    }
+
+    /// A text in which names of pods and groups are replaced by their workloads.
+    pub(super) fn replace_names(&self, text: &str) -> String {
+        let word = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '.' | '/');
+        replace_words(text, word, |word| self.replace_name(word))
+    }
+
+    fn replace_name(&self, word: &str) -> String {
+        // A sentence may end with a name.
+        let name = word.trim_end_matches('.');
+        let end = word.strip_prefix(name).unwrap_or_default();
+        let bare = name.rsplit_once('/').map_or(name, |(_, bare)| bare);
+        let shown = self.workload_by_name.get(bare).cloned();
+        format!("{}{end}", shown.unwrap_or_else(|| without_uid(name)))
+    }
+}
+
+/// All pods of a log in their last state, sorted by uid.
+fn collect_members(log: &[Arc<LogEntry>]) -> Vec<Member<'_>> {
+    let mut pods: BTreeMap<&str, &Value> = BTreeMap::new();
+    for entry in log.iter().filter(|entry| &*entry.key.resource.plural == "pods") {
+        pods.insert(text(&entry.object, UID_PATH).unwrap_or_default(), &entry.object);
+    }
+    let owners = owner_counts(pods.values().copied());
+    let (choices, company) =
+        (PodSelectors::from_pods(pods.values().copied()), RelatedObjects::from_log(log));
+    let wants =
+        |pod: &Value| (scheduling_inputs::pod_inputs(pod, &choices), company.inputs_for(pod));
+    let all: Vec<(&Value, (Value, Vec<Value>))> =
+        pods.into_values().map(|pod| (pod, wants(pod))).collect();
+    let mut durations = Durations::default();
+    for (_, (inputs, related_inputs)) in &all {
+        std::iter::once(inputs).chain(related_inputs).for_each(|value| durations.collect(value));
+    }
+    let ranked = |mut value: Value| {
+        durations.replace_by_ranks(&mut value);
+        value.to_string()
+    };
+    let member = |(pod, (inputs, related_inputs)): (_, (_, Vec<Value>))| Member {
+        pod,
+        workload: workload(pod, &owners),
+        inputs: ranked(inputs),
+        related_inputs: related_inputs.into_iter().map(ranked).collect(),
+    };
+    all.into_iter().map(member).collect()
+}
+
+/// The workload of a pod: by its workload label, its owner, or its own name.
+fn workload(pod: &Value, owners: &BTreeMap<(String, String), usize>) -> String {
+    let namespace = field(pod, "/metadata/namespace");
+    let numbered = |name: &str| {
+        let shown = Alias::from_name(name);
+        format!("{}{}", shown.stem, if shown.number.is_some() { "*" } else { "" })
+    };
+    let name = match (text(pod, WORKLOAD_PATH), owner(pod)) {
+        (Some(label), _) => label.to_owned(),
+        (None, Some(owner)) => {
+            let one = owners.get(&(namespace.clone(), owner.to_owned())) == Some(&1);
+            if one { numbered(owner) } else { owner.to_owned() }
+        }
+        (None, None) => match text(pod, "/metadata/generateName") {
+            Some(prefix) if !prefix.is_empty() => prefix.trim_end_matches('-').to_owned(),
+            Some(_) | None => numbered(&field(pod, "/metadata/name")),
+        },
+    };
+    if namespace == "default" { name } else { format!("{namespace}/{name}") }
+}
+
+fn owner_counts<'a>(pods: impl Iterator<Item = &'a Value>) -> BTreeMap<(String, String), usize> {
+    let mut counts = BTreeMap::new();
+    for pod in pods {
+        if let Some(owner) = owner(pod) {
+            let key = (field(pod, "/metadata/namespace"), owner.to_owned());
+            *counts.entry(key).or_default() += 1;
+        }
+    }
+    counts
+}
+
+fn owner(pod: &Value) -> Option<&str> {
+    let controls = |owner: &&Value| owner["controller"] == true;
+    let owner = list(pod, "/metadata/ownerReferences").iter().find(controls)?;
+    Some(without_hash(pod, owner["name"].as_str()?))
+}
+
+fn gpu_count_text(pod: &Value) -> String {
+    let gpu = |container: &Value| {
+        let resources = &container["resources"];
+        let values = [&resources["requests"][resources::GPU], &resources["limits"][resources::GPU]];
+        values.into_iter().find_map(thousandths).unwrap_or(0)
+    };
+    let milli: i128 = list(pod, "/spec/containers").iter().map(gpu).sum();
+    if milli == 1000 { "1 GPU".to_owned() } else { format!("{} GPUs", milli / 1000) }
+}
+
+fn field(object: &Value, at: &str) -> String {
+    text(object, at).unwrap_or_default().to_owned()
+}

@@ -1,0 +1,63 @@
+//! The schedulers under test: what a [`Target`] declares, and how one is started, suspended and
+//! killed in this process, as a process, or on the cluster where it is installed.
+
+mod api_proxy;
+mod crash_injector;
+mod in_process;
+mod process;
+mod supervisor;
+mod suspend;
+mod target;
+mod under_test;
+
+use std::fmt;
+use std::sync::Arc;
+
+use schedlab_emulator::clock::Clock;
+
+pub(crate) use crash_injector::{CrashPoint, CrashService};
+pub(crate) use in_process::CycleTicks;
+pub(crate) use in_process::InProcessScheduler;
+pub(crate) use process::{ProcessSpec, SchedulerProcess};
+pub(crate) use suspend::SuspendGuard;
+pub(crate) use target::CAPABILITIES;
+pub use target::{Target, check_placeholders};
+pub(crate) use under_test::SchedulerUnderTest;
+
+/// Connects a scheduler in this process to a cluster, and gives it the cluster's time.
+#[derive(Clone)]
+pub(crate) struct Connector {
+    /// Creates a client for one instance of the scheduler.
+    pub connect: Arc<dyn Fn(Arc<CrashPoint>) -> kube::Client + Send + Sync>,
+    /// The cluster's clock.
+    pub clock: Clock,
+}
+
+/// How steps control the scheduler.
+pub(crate) trait SchedulerControl {
+    /// Starts the scheduler, unless it is running.
+    fn start(&mut self);
+
+    /// Stops it between two requests.
+    fn stop(&mut self);
+
+    /// Kills it instead of its `n`-th write from now on; that write does not happen.
+    fn kill_before_write(&mut self, n: u32, then: AfterKill);
+}
+
+/// What happens after the scheduler was killed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum AfterKill {
+    /// It stays dead until a step starts it.
+    StayDead,
+    /// It restarts a second later.
+    Restart,
+    /// It restarts a second later, and is killed again after the same number of writes.
+    RestartAndKillAgain,
+}
+
+impl fmt::Debug for Connector {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Connector").finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,115 @@
+//! Injects a crash: a layer around a scheduler's client that counts writes and, after the fatal
+//! one, leaves every request of that scheduler unanswered.
+
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::{Arc, OnceLock};
+use std::task::{Context, Poll};
+
+use futures::FutureExt as _;
+use futures::future::BoxFuture;
+use http::{Method, Request};
+use kube::client::Body;
+use tokio::task::AbortHandle;
+use tower::Service;
+
+/// The crash point of one scheduler instance, from its start to its end.
+#[derive(Debug, Default)]
+pub(crate) struct CrashPoint {
+    /// The number of the write at which to kill; 0 means never.
+    kill_at: AtomicU32,
+    write_count: AtomicU32,
+    is_dead: AtomicBool,
+    /// The write count killed it, not a step.
+    has_fired: AtomicBool,
+    task: OnceLock<AbortHandle>,
+}
+
+impl CrashPoint {
+    /// Kills instead of the `n`-th write from now on.
+    pub(super) fn arm(&self, n: u32) {
+        let at = self.write_count.load(Ordering::Relaxed).saturating_add(n.max(1));
+        self.kill_at.store(at, Ordering::Relaxed);
+    }
+
+    /// Sets the task to abort.
+    pub(super) fn attach_task(&self, task: AbortHandle) {
+        let _ = self.task.set(task);
+    }
+
+    /// Kills the instance: no further request is answered.
+    pub(super) fn kill(&self) {
+        self.is_dead.store(true, Ordering::Relaxed);
+        if let Some(task) = self.task.get() {
+            task.abort();
+        }
+    }
+
+    /// Whether the write count killed the instance.
+    pub(super) fn has_fired(&self) -> bool {
+        self.has_fired.load(Ordering::Relaxed)
+    }
+
+    /// Counts a request. Returns `false` if it must not happen.
+    fn admit(&self, method: &Method) -> bool {
+        if self.is_dead.load(Ordering::Relaxed) {
+            return false;
+        }
+        if *method == Method::GET {
+            return true;
+        }
+        let number = self.write_count.fetch_add(1, Ordering::Relaxed) + 1;
+        if self.kill_at.load(Ordering::Relaxed) == number {
+            self.has_fired.store(true, Ordering::Relaxed);
+            self.kill();
+            return false;
+        }
+        true
+    }
+}
+
+/// A client service that obeys a crash point.
+#[derive(Clone, Debug)]
+pub(crate) struct CrashService<S> {
+    pub inner: S,
+    pub(crate) crash_point: Arc<CrashPoint>,
+}
+
+impl<S> Service<Request<Body>> for CrashService<S>
+where
+    S: Service<Request<Body>>,
+    S::Future: Send + 'static,
+    S::Response: Send + 'static,
+    S::Error: Send + 'static,
+{
+    type Response = S::Response;
+    type Error = S::Error;
+    type Future = BoxFuture<'static, Result<S::Response, S::Error>>;
+
+    fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<(), Self::Error>> {
+        self.inner.poll_ready(context)
+    }
+
+    fn call(&mut self, request: Request<Body>) -> Self::Future {
+        if self.crash_point.admit(request.method()) {
+            self.inner.call(request).boxed()
+        } else {
+            futures::future::pending().boxed()
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_nth_write_and_all_later_requests_do_not_happen() {
+        let crash_point = CrashPoint::default();
+        assert!(crash_point.admit(&Method::POST));
+        crash_point.arm(2);
+        let passed = [Method::GET, Method::PATCH, Method::GET, Method::POST, Method::GET]
+            .map(|method| crash_point.admit(&method));
+        assert_eq!(passed, [true, true, true, false, false]);
+        assert!(crash_point.has_fired());
+    }
+}

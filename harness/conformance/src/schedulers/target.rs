@@ -1,0 +1,431 @@
+//! The target: the scheduler under test. It is ours in this process, a program that we start, or
+//! one that is installed on the cluster. Its capabilities are declared; scenarios that need others
+//! are skipped.
+
+mod kueue;
+mod queues;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+use std::time::Duration;
+
+use anyhow::{Context as _, anyhow};
+use schedlab_api::Value;
+use schedlab_scheduler::{Config, config::names};
+use serde::Deserialize;
+
+use crate::text;
+use schedlab_clusters::external_tools::check_starts_with_program;
+use schedlab_clusters::scheduler_source::{DEPLOYED_PERIOD, SchedulerSource};
+
+pub(crate) use queues::QueueApi;
+
+/// Built-in target files, by the name of the program or scheduler.
+const BUILT_IN_TARGETS: [(&str, &str); 6] = [
+    ("deployment", include_str!("target/deployment.yaml")),
+    ("kai-scheduler", include_str!("target/kai-scheduler.yaml")),
+    ("schedlab-scheduler", include_str!("target/schedlab-scheduler.yaml")),
+    ("kube-scheduler", include_str!("target/kube-scheduler.yaml")),
+    ("default-scheduler", include_str!("target/kube-scheduler.yaml")),
+    ("kueue", include_str!("target/kueue.yaml")),
+];
+
+/// The scheduler name that features use in manifests.
+const KAI_SCHEDULER: &str = "kai-scheduler";
+
+/// Tags that name a capability of a scheduler, and the meaning of each.
+pub(crate) const CAPABILITIES: [(&str, &str); 26] = [
+    ("quota", "queues have quotas that are enforced"),
+    ("non-preemptible", "non-preemptible pods stay within the quota"),
+    ("queue-priority", "queues are ordered by their priority"),
+    ("min-runtime", "pods are protected from eviction for a minimum runtime"),
+    ("borrowing", "queues may use idle resources over their quota"),
+    ("reclaim", "borrowed resources are reclaimed"),
+    ("fair-share", "resources beyond all quotas are shared by weight"),
+    ("time-based-fairness", "queues with a high past usage get a smaller share"),
+    ("gang", "all pods of a group start, or none"),
+    ("elastic", "a gang grows beyond its minimum, and shrinks to it"),
+    ("sub-groups", "a gang has sub-groups with minimums of their own"),
+    ("podgrouper", "PodGroups are created for Jobs and other workloads"),
+    ("consolidation", "pods are moved to free contiguous resources"),
+    ("bin-packing", "nodes are filled one by one, and GPU nodes are kept for GPU pods"),
+    ("shared-gpus", "pods can request a fraction of a GPU"),
+    ("sparing-devices", "claims that any device satisfies leave scarce devices to other claims"),
+    ("topology", "a gang stays within a topology domain, such as a rack"),
+    ("lab", "the operations lab's manifests: queues and gangs together"),
+    ("osmo", "OSMO's pools, which map to queues"),
+    ("starvation", "pending pods do not starve, whatever their queue and priority"),
+    ("kai-words", "reasons and events have KAI's wording"),
+    (
+        "kai-settings",
+        "KAI's settings: configuration, placement strategy, default times, reported fair shares",
+    ),
+    ("webhooks", "its webhooks admit queues, pod groups and pods"),
+    ("kube-profile", "features of the default kube-scheduler"),
+    ("snapshots", "objects of one step are scheduled in one cycle, so placements can be compared"),
+    ("faults", "it can be stopped, started and killed at a write"),
+];
+
+/// The kubeconfig that we create in the folder of a scheduler process, next to the target's files.
+pub(super) const KUBECONFIG: &str = "kubeconfig";
+/// The output of a scheduler process, in the same folder.
+pub(super) const LOG: &str = "log";
+
+/// Placeholders in the command of a process.
+const PLACEHOLDERS: [&str; 4] = ["{kubeconfig}", "{scheduler-name}", "{profile}", "{dir}"];
+
+/// Placeholder for the program of `--scheduler process:PROGRAM` in the command of a target file.
+const PROGRAM_PLACEHOLDER: &str = "{program}";
+
+/// Fails if a command contains an unknown placeholder. Other braces are left to the shell.
+pub fn check_placeholders(command: &str, known: &[&str]) -> Result<(), String> {
+    let named = command.split('{').skip(1).filter_map(|rest| rest.split_once('}'));
+    let is_word =
+        |name: &&str| !name.is_empty() && name.chars().all(|c| c.is_ascii_lowercase() || c == '-');
+    let mut named = named.map(|(name, _)| name).filter(is_word).map(|name| format!("{{{name}}}"));
+    match named.find(|name| !known.contains(&name.as_str())) {
+        Some(unknown) => {
+            let known = known.join(", ");
+            Err(format!("unknown placeholder: got {unknown}, expected one of {known}"))
+        }
+        None => Ok(()),
+    }
+}
+
+/// A scheduler under test and its capabilities.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Target {
+    /// Its name in reports.
+    pub name: String,
+    /// Where it comes from.
+    pub source: SchedulerSource,
+    /// The API for its queues.
+    pub(crate) queues: QueueApi,
+    /// The value of `spec.schedulerName` for its pods; `None` is the built-in default.
+    scheduler_name: Option<String>,
+    /// The time between two of its cycles; `None` is the built-in default.
+    period: Option<Duration>,
+    /// The names of its capabilities; `None` is all of them.
+    capabilities: Option<BTreeSet<String>>,
+    /// Files that its command refers to as `{dir}/NAME`, with placeholders.
+    pub files: BTreeMap<String, String>,
+}
+
+/// The format of a target file.
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+struct TargetFile {
+    name: String,
+    #[serde(default)]
+    scheduler_name: Option<String>,
+    /// The name of a [`QueueApi`].
+    queues: String,
+    capabilities: Vec<String>,
+    #[serde(default)]
+    command: Option<String>,
+    #[serde(default)]
+    files: BTreeMap<String, String>,
+}
+
+fn built_in_names() -> String {
+    BUILT_IN_TARGETS.iter().map(|(name, _)| *name).collect::<Vec<_>>().join(", ")
+}
+
+fn built_in(name: &str) -> Option<&'static (&'static str, &'static str)> {
+    BUILT_IN_TARGETS.iter().find(|(known, _)| *known == name)
+}
+
+impl Target {
+    /// Our scheduler, in this process.
+    pub fn ours() -> Self {
+        Self {
+            name: "ours".to_owned(),
+            source: SchedulerSource::Ours,
+            queues: QueueApi::Kai,
+            scheduler_name: None,
+            period: None,
+            capabilities: None,
+            files: BTreeMap::new(),
+        }
+    }
+
+    /// Whether `file` is the name of a built-in target and not a file.
+    pub fn is_built_in(file: &Path) -> bool {
+        file.to_str().and_then(built_in).is_some() && !file.exists()
+    }
+
+    /// The target for a command line. `file` is a target file or the name of a built-in target;
+    /// without it, the name of the scheduler or program selects a built-in target.
+    pub fn find(source: &SchedulerSource, file: Option<&Path>) -> anyhow::Result<Self> {
+        if let Some(path) = file {
+            let built_in_target =
+                path.to_str().and_then(built_in).filter(|_| Self::is_built_in(path));
+            if let Some((name, text)) = built_in_target {
+                return Self::parse(name, text, source);
+            }
+            let shown = path.display().to_string();
+            let known_targets = if path.exists() {
+                String::new()
+            } else {
+                format!("; built-in targets are {}", built_in_names())
+            };
+            let text = text::read(path).map_err(|unreadable| {
+                anyhow!("target file {}{known_targets}", unreadable.in_file(&shown))
+            })?;
+            return Self::parse(&shown, &text, source);
+        }
+        let name = match source {
+            SchedulerSource::Ours => return Ok(Self::ours()),
+            SchedulerSource::Installed(name) => name.clone(),
+            SchedulerSource::Deployment(_) => "deployment".to_owned(),
+            SchedulerSource::Process(command) => {
+                let program = command.split_whitespace().next().unwrap_or_default();
+                program.rsplit('/').next().unwrap_or_default().to_owned()
+            }
+        };
+        let (_, text) = built_in(&name).with_context(|| {
+            format!(
+                "the capabilities of {name:?} are unknown: declare them in a target file with \
+                 --target; built-in targets are {}",
+                built_in_names()
+            )
+        })?;
+        Self::parse(&name, text, source)
+    }
+
+    fn parse(location: &str, text: &str, source: &SchedulerSource) -> anyhow::Result<Self> {
+        let file: TargetFile = serde_saphyr::from_str(text)
+            .map_err(|error| anyhow::anyhow!("{location}: invalid target file: {error}"))?;
+        let known: Vec<&str> = CAPABILITIES.iter().map(|(name, _)| *name).collect();
+        if let Some(unknown) = file.capabilities.iter().find(|one| !known.contains(&one.as_str())) {
+            let line = text.lines().position(|line| line.contains(unknown.as_str()));
+            anyhow::bail!(
+                "{location}:{}: capabilities: got {unknown:?}, expected {}",
+                line.map_or(1, |line| line + 1),
+                known.join(", ")
+            );
+        }
+        let named = [("name", Some(&file.name)), ("schedulerName", file.scheduler_name.as_ref())];
+        for (field, name) in named {
+            let allowed = names::SCHEDULER_NAME_RULE;
+            if let Some(invalid) = name.filter(|name| !names::is_scheduler_name(name)) {
+                anyhow::bail!("{location}: {field}: got {invalid:?}, expected {allowed}");
+            }
+        }
+        if let Some(invalid) = file.files.keys().find(|name| !is_plain_name(name)) {
+            anyhow::bail!(
+                "{location}: files: got {invalid:?}, expected the name of a file in the scheduler's \
+                 folder, without a path, and neither {KUBECONFIG:?} nor {LOG:?}"
+            );
+        }
+        let queues = QueueApi::from_name(&file.queues)
+            .map_err(|unknown| anyhow!("{location}: {unknown}"))?;
+        let source = match (source, file.command) {
+            (SchedulerSource::Ours, Some(command)) => {
+                anyhow::ensure!(
+                    !command.contains(PROGRAM_PLACEHOLDER),
+                    "{location}: command: {PROGRAM_PLACEHOLDER} needs --scheduler process:PROGRAM"
+                );
+                SchedulerSource::Process(command)
+            }
+            (SchedulerSource::Process(command), Some(rest)) if !command.contains(' ') => {
+                // Only the program is given: the target file contains its arguments.
+                SchedulerSource::Process(rest.replacen(PROGRAM_PLACEHOLDER, command, 1))
+            }
+            // An installed scheduler is selected by its own name or by the name of its target.
+            (SchedulerSource::Installed(name), _) if *name == file.name => {
+                SchedulerSource::Installed(file.scheduler_name.clone().unwrap_or(file.name.clone()))
+            }
+            (which, _) => which.clone(),
+        };
+        if let SchedulerSource::Process(command) = &source {
+            check_starts_with_program(command)
+                .and_then(|()| check_placeholders(command, &PLACEHOLDERS))
+                .map_err(|problem| anyhow!("{location}: command: {problem}"))?;
+        }
+        let installed = source.installed();
+        let period = matches!(source, SchedulerSource::Deployment(_)).then_some(DEPLOYED_PERIOD);
+        Ok(Self {
+            period,
+            name: file.name,
+            source,
+            queues,
+            scheduler_name: installed.or(file.scheduler_name),
+            capabilities: Some(file.capabilities.into_iter().collect()),
+            files: file.files,
+        })
+    }
+
+    /// The initial configuration, before a scenario changes it.
+    pub fn config(&self, seed: u64) -> Config {
+        let mut config = match self.queues {
+            QueueApi::Kai => Config::kai(),
+            QueueApi::Kueue | QueueApi::None => Config::kube(),
+        };
+        if let Some(name) = &self.scheduler_name {
+            config.scheduler_name.clone_from(name);
+        }
+        config.period = self.period.unwrap_or(config.period);
+        Config { seed, ..config }
+    }
+
+    /// Assigns the pods and pod templates of an object to this scheduler, if features wrote them
+    /// for KAI.
+    pub(crate) fn set_scheduler_name(&self, object: &mut Value) {
+        if let Some(name) = &self.scheduler_name {
+            rename_scheduler(object, name);
+        }
+    }
+
+    /// Whether its own delays can be shortened; those of a program cannot.
+    pub(crate) fn can_scale_time(&self) -> bool {
+        self.source == SchedulerSource::Ours
+    }
+
+    /// Whether it runs on the cluster, where an API server can reach its webhooks.
+    pub(crate) fn is_on_cluster(&self) -> bool {
+        matches!(self.source, SchedulerSource::Installed(_) | SchedulerSource::Deployment(_))
+    }
+
+    /// Whether it reports the fair share of each queue to this process.
+    pub(crate) fn reports_fair_shares(&self) -> bool {
+        self.source == SchedulerSource::Ours
+    }
+
+    /// The needed capabilities that it lacks.
+    pub(crate) fn missing_capabilities<'n>(&self, required: &BTreeSet<&'n str>) -> Vec<&'n str> {
+        let Some(capabilities) = &self.capabilities else { return Vec::new() };
+        required.iter().copied().filter(|need| !capabilities.contains(*need)).collect()
+    }
+}
+
+fn rename_scheduler(value: &mut Value, new: &str) {
+    match value {
+        Value::Array(items) => items.iter_mut().for_each(|item| rename_scheduler(item, new)),
+        Value::Object(fields) => {
+            for (key, value) in fields.iter_mut() {
+                if key == "schedulerName" && *value == KAI_SCHEDULER {
+                    *value = new.into();
+                } else {
+                    rename_scheduler(value, new);
+                }
+            }
+        }
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
+    }
+}
+
+/// Whether `name` is a plain file name that does not collide with our own files.
+fn is_plain_name(name: &str) -> bool {
+    let path = Path::new(name);
+    path.file_name().is_some_and(|only| only == path) && ![KUBECONFIG, LOG].contains(&name)
+}
+
+#[cfg(test)]
+mod tests {
+    use schedlab_api::json;
+
+    use super::*;
+
+    #[test]
+    fn names_in_a_target_file_are_validated() {
+        let read = |names: &str| {
+            let text = format!("{names}\nqueues: none\ncapabilities: []");
+            Target::parse("t.yaml", &text, &SchedulerSource::Ours)
+                .map(|_| ())
+                .map_err(|e| e.to_string())
+        };
+        assert_eq!(read("name: x\nschedulerName: y"), Ok(()));
+        let allowed = "expected 1 to 63 letters, digits, -, _ or ., starting and ending with a letter or digit";
+        let expected = format!("t.yaml: name: got \"\", {allowed}");
+        assert_eq!(read("name: ''"), Err(expected));
+        let expected = format!("t.yaml: schedulerName: got \"My Scheduler!\", {allowed}");
+        assert_eq!(read("name: x\nschedulerName: My Scheduler!"), Err(expected));
+    }
+
+    #[test]
+    fn errors_in_a_target_file_have_a_location() {
+        let text = "name: mine\nqueues: none\ncapabilities:\n- gangs\n";
+        let error = Target::parse("t.yaml", text, &SchedulerSource::Ours).unwrap_err().to_string();
+        assert!(error.starts_with("t.yaml:4: capabilities: got \"gangs\""), "{error}");
+        let error = Target::parse(
+            "t.yaml",
+            "name: x\nqueues: volcano\ncapabilities: []",
+            &SchedulerSource::Ours,
+        );
+        let allowed = "t.yaml: queues: got \"volcano\", expected scheduling.run.ai/v2, \
+                       kueue.x-k8s.io/v1beta2, none";
+        assert_eq!(error.unwrap_err().to_string(), allowed);
+        for name in ["../../x.yaml", "/x.yaml", "sub/x.yaml", "..", "", "kubeconfig", "log"] {
+            let text =
+                format!("name: x\nqueues: none\ncapabilities: []\nfiles: {{{name:?}: text}}");
+            let error =
+                Target::parse("t.yaml", &text, &SchedulerSource::Ours).unwrap_err().to_string();
+            assert!(
+                error.starts_with(&format!("t.yaml: files: got {name:?}, expected")),
+                "{error}"
+            );
+        }
+        let text = "name: x\nqueues: none\ncapabilities: []\nfiles: {a.yaml: text}";
+        assert!(Target::parse("t.yaml", text, &SchedulerSource::Ours).is_ok());
+    }
+
+    #[test]
+    fn the_kueue_target_uses_the_default_scheduler() {
+        let default = SchedulerSource::Installed("default-scheduler".to_owned());
+        let (by_name, by_target) = ("installed:kueue".parse().unwrap(), Path::new("kueue"));
+        for target in [
+            Target::find(&by_name, None).unwrap(),
+            Target::find(&default, Some(by_target)).unwrap(),
+        ] {
+            assert_eq!((&*target.name, &target.source), ("kueue", &default));
+            assert_eq!(target.queues, QueueApi::Kueue);
+            assert_eq!(target.config(0).scheduler_name, "default-scheduler");
+            assert_eq!(
+                target.missing_capabilities(&BTreeSet::from(["quota", "elastic"])),
+                ["elastic"]
+            );
+        }
+        let second = "installed:second".parse().unwrap();
+        let second = Target::find(&second, Some(by_target)).unwrap();
+        assert_eq!(second.config(0).scheduler_name, "second");
+    }
+
+    #[test]
+    fn built_in_targets_lack_undeclared_capabilities() {
+        let which: SchedulerSource = "process:/opt/kube-scheduler".parse().unwrap();
+        let target = Target::find(&which, None).unwrap();
+        assert_eq!(
+            target.missing_capabilities(&BTreeSet::from(["gang", "kube-profile"])),
+            ["gang"]
+        );
+        let SchedulerSource::Process(command) = &target.source else { panic!("{target:?}") };
+        assert!(command.starts_with("/opt/kube-scheduler --config"), "{command}");
+        let ours = Target::find(&"process:schedlab-scheduler".parse().unwrap(), None).unwrap();
+        assert!(
+            ours.missing_capabilities(&BTreeSet::from(["gang", "reclaim", "quota"])).is_empty()
+        );
+        let error =
+            "process:schedlab-scheduler run --kubeconfig {kubecfg} ${HOME}".parse().unwrap();
+        let error = Target::find(&error, None).unwrap_err().to_string();
+        assert!(error.contains("unknown placeholder: got {kubecfg}"), "{error}");
+        let error = Target::find(&"installed:mine".parse().unwrap(), None).unwrap_err();
+        assert!(error.to_string().contains("--target"), "{error}");
+    }
+
+    #[test]
+    fn pods_for_kai_get_the_targets_scheduler_name() {
+        let text = "name: mine\nschedulerName: my-sched\nqueues: none\ncapabilities: []\n";
+        let mine = Target::parse("t.yaml", text, &SchedulerSource::Ours).unwrap();
+        let named = |name: &str| json!({"spec": {"jobs": [{"template": {"spec": {"schedulerName": name}}}]}});
+        for (target, written, there) in [
+            (&mine, "kai-scheduler", "my-sched"),
+            (&mine, "another", "another"),
+            (&Target::ours(), "kai-scheduler", "kai-scheduler"),
+        ] {
+            let mut object = named(written);
+            target.set_scheduler_name(&mut object);
+            assert_eq!(object, named(there));
+        }
+    }
+}

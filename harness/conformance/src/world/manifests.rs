@@ -1,0 +1,23 @@
+//! Kubernetes objects from table rows and YAML: nodes, queues, workloads, manifests. No I/O. The
+//! columns are documented in `schedlab steps`.
+
+mod fleet;
+mod manifest;
+mod placement_columns;
+mod quantities;
+mod queue;
+mod source_location;
+mod table;
+mod workload;
+mod workload_kinds;
+
+pub(crate) use fleet::{FLEET_COLUMNS, nodes_from_row};
+pub(crate) use manifest::{Document, check_distinct, parse_documents, parse_patch};
+pub(crate) use quantities::first_invalid_quantity;
+pub(crate) use queue::{QUEUE_COLUMNS, QueueTree, queue_field_patch, queue_from_row};
+pub(crate) use source_location::Columns;
+pub(crate) use source_location::{SourceLocation, SourceText};
+
+pub(crate) use table::RowError;
+pub(crate) use table::{Row, Table};
+pub(crate) use workload::{WORKLOAD_COLUMNS, workload_from_row};

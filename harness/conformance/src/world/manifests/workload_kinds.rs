@@ -1,0 +1,399 @@
+//! The objects of each kind of workload.
+
+use schedlab_api::{Value, annotations, api_versions, json, labels};
+
+use super::table::{Row, RowError};
+use super::workload::{WorkloadDraft, numbered_names};
+
+const KINDS: [&str; 11] = [
+    "pod",
+    "gang",
+    "job",
+    "deployment",
+    "statefulset",
+    "jobset",
+    "trainjob",
+    "pytorchjob",
+    "raycluster",
+    "rayjob",
+    "leaderworkerset",
+];
+
+/// Columns that only these kinds support.
+const KIND_SPECIFIC_COLUMNS: [(&str, &[&str]); 6] = [
+    ("min", &["gang", "job", "pytorchjob"]),
+    ("gang", &["pod"]),
+    ("sub-groups", &["gang"]),
+    ("gated", &["pod", "gang"]),
+    ("completion mode", &["job"]),
+    ("replicas", &["leaderworkerset"]),
+];
+
+/// The objects of a workload, in order of creation.
+pub(super) fn objects(row: &Row<'_>, draft: &WorkloadDraft) -> Result<Vec<Value>, RowError> {
+    let kind = row.cell("kind").unwrap_or("pod");
+    if KINDS.contains(&kind) {
+        check_columns_of_kind(row, kind)?;
+    }
+    match kind {
+        "pod" => pods(row, draft),
+        "gang" => gang(row, draft),
+        "job" => job(row, draft),
+        "deployment" => Ok(deployment(draft)),
+        "statefulset" => Ok(stateful_set(draft)),
+        "jobset" => Ok(job_set(draft)),
+        "trainjob" => Ok(train_job(draft)),
+        "pytorchjob" => py_torch_job(row, draft),
+        "raycluster" => Ok(vec![ray_cluster(draft)]),
+        "rayjob" => Ok(vec![ray_job(draft)]),
+        "leaderworkerset" => leader_worker_set(row, draft),
+        kind => Err(row.error("kind", kind, &KINDS.join(", "))),
+    }
+}
+
+/// Rejects a cell in a column that the kind does not support, instead of ignoring it.
+fn check_columns_of_kind(row: &Row<'_>, kind: &str) -> Result<(), RowError> {
+    for (column, kinds) in KIND_SPECIFIC_COLUMNS {
+        if let Some(cell) = row.cell(column).filter(|_| !kinds.contains(&kind)) {
+            let kinds = kinds.join(", ");
+            return Err(row.error_with_message(&format!(
+                "column `{column}`: got {cell} for kind {kind}, expected an empty cell or a kind \
+                 that supports it ({kinds})"
+            )));
+        }
+    }
+    Ok(())
+}
+
+/// Single pods, or additional members of an existing gang.
+fn pods(row: &Row<'_>, draft: &WorkloadDraft) -> Result<Vec<Value>, RowError> {
+    let mut pods = draft.standalone_pods(&draft.pod_names());
+    add_gates(row, &mut pods)?;
+    if let Some(gang) = row.cell("gang") {
+        for pod in &mut pods {
+            join_gang(pod, gang);
+        }
+    }
+    Ok(pods)
+}
+
+/// Adds a scheduling gate to the last pods: as many as the row says, or all.
+fn add_gates(row: &Row<'_>, pods: &mut [Value]) -> Result<(), RowError> {
+    let gated = match row.cell("gated") {
+        Some("yes") => pods.len(),
+        Some("no") | None => 0,
+        Some(cell) => match cell.parse() {
+            Ok(count) if count <= pods.len() => count,
+            Ok(_) | Err(_) => {
+                let allowed = format!("yes, no or a number up to {}", pods.len());
+                return Err(row.error("gated", cell, &allowed));
+            }
+        },
+    };
+    for pod in pods.iter_mut().rev().take(gated) {
+        pod["spec"]["schedulingGates"] = json!([{"name": "schedlab.dev/gate"}]);
+    }
+    Ok(())
+}
+
+/// Makes a pod a member of an existing group.
+fn join_gang(pod: &mut Value, gang: &str) {
+    pod["metadata"]["annotations"][annotations::POD_GROUP_NAME] = json!(gang);
+    pod["metadata"]["annotations"][annotations::SKIP_POD_GROUPER] = json!("true");
+}
+
+/// A pod group and its pods, without an owner.
+fn gang(row: &Row<'_>, draft: &WorkloadDraft) -> Result<Vec<Value>, RowError> {
+    let sub_groups = sub_groups(row)?;
+    let mut spec = json!({"queue": row.cell("queue").unwrap_or_default()});
+    for (column, field) in
+        [("preemption delay", "preemptionDelay"), ("staleness grace", "stalenessGracePeriod")]
+    {
+        if let Some(cell) = row.cell(column) {
+            spec[field] = json!(cell);
+        }
+    }
+    if let Some(class) = draft.pod_spec.get("priorityClassName") {
+        spec["priorityClassName"] = class.clone();
+    }
+    if let Some(value) = draft.labels.get(labels::PREEMPTIBILITY) {
+        spec["preemptibility"] = value.clone();
+    }
+    if sub_groups.is_empty() {
+        spec["minMember"] = json!(min_members(row, draft, 0)?.unwrap_or(draft.pod_count()));
+    } else {
+        let leaf = |sub: &SubGroup| json!({"name": sub.name, "minMember": sub.min});
+        spec["subGroups"] = sub_groups.iter().map(leaf).collect();
+        if let Some(min) = row.object_count("min", 1)? {
+            spec["minSubGroup"] = json!(min);
+        }
+    }
+    let group = json!({
+        "apiVersion": api_versions::POD_GROUP,
+        "kind": "PodGroup",
+        "metadata": draft.metadata(),
+        "spec": spec,
+    });
+    let mut members = members(draft, &sub_groups);
+    add_gates(row, &mut members)?;
+    Ok([vec![group], members].concat())
+}
+
+/// Minimum number of members, at most the number of pods.
+fn min_members(row: &Row<'_>, draft: &WorkloadDraft, least: u32) -> Result<Option<u32>, RowError> {
+    row.int_in_range("min", least..=draft.pod_count())
+}
+
+fn members(draft: &WorkloadDraft, sub_groups: &[SubGroup]) -> Vec<Value> {
+    let mut pods = if sub_groups.is_empty() {
+        draft.standalone_pods(&numbered_names(&draft.name, draft.pod_count()))
+    } else {
+        sub_groups.iter().flat_map(|sub_group| sub_group.members(draft)).collect()
+    };
+    for pod in &mut pods {
+        join_gang(pod, &draft.name);
+    }
+    pods
+}
+
+struct SubGroup {
+    name: String,
+    pods: u32,
+    min: u32,
+}
+
+impl SubGroup {
+    fn members(&self, draft: &WorkloadDraft) -> Vec<Value> {
+        let mut pods = draft
+            .standalone_pods(&numbered_names(&format!("{}-{}", draft.name, self.name), self.pods));
+        for pod in &mut pods {
+            pod["metadata"]["labels"][labels::SUB_GROUP] = json!(self.name);
+        }
+        pods
+    }
+}
+
+/// `leader 1, workers 2/4`: name, minimum and, after a slash, the number of pods.
+fn sub_groups(row: &Row<'_>) -> Result<Vec<SubGroup>, RowError> {
+    let Some(cell) = row.cell("sub-groups") else { return Ok(Vec::new()) };
+    let sub_group = |text: &str| {
+        let (name, counts) = text.trim().split_once(' ')?;
+        let (min, pods) = counts.split_once('/').unwrap_or((counts, counts));
+        Some(SubGroup {
+            name: name.to_owned(),
+            min: min.trim().parse().ok()?,
+            pods: pods.trim().parse().ok()?,
+        })
+    };
+    let sub_groups: Option<Vec<SubGroup>> = cell.split(',').map(sub_group).collect();
+    let sub_groups =
+        sub_groups.ok_or_else(|| row.error("sub-groups", cell, "name min/pods, name min/pods"))?;
+    let there: u64 = sub_groups.iter().map(|sub_group| u64::from(sub_group.pods)).sum();
+    match row.cell("pods") {
+        Some(pods) if pods.parse() != Ok(there) => {
+            let allowed = format!("an empty cell, or the {there} pods of its sub-groups");
+            Err(row.error("pods", pods, &allowed))
+        }
+        Some(_) | None => Ok(sub_groups),
+    }
+}
+
+fn job(row: &Row<'_>, draft: &WorkloadDraft) -> Result<Vec<Value>, RowError> {
+    let mut template = draft.template();
+    template["spec"]["restartPolicy"] = json!("Never");
+    let mut job = json!({
+        "apiVersion": "batch/v1",
+        "kind": "Job",
+        "metadata": draft.metadata(),
+        "spec": {
+            "parallelism": draft.pod_count(),
+            "completions": draft.pod_count(),
+            "template": template,
+        },
+    });
+    match row.cell("completion mode") {
+        None => {}
+        Some(mode @ ("Indexed" | "NonIndexed")) => job["spec"]["completionMode"] = json!(mode),
+        Some(mode) => return Err(row.error("completion mode", mode, "Indexed or NonIndexed")),
+    }
+    if let Some(min) = min_members(row, draft, 1)? {
+        job["metadata"]["annotations"][annotations::BATCH_MIN_MEMBER] = json!(min.to_string());
+    }
+    Ok(vec![job])
+}
+
+fn deployment(draft: &WorkloadDraft) -> Vec<Value> {
+    vec![json!({
+        "apiVersion": "apps/v1",
+        "kind": "Deployment",
+        "metadata": draft.metadata(),
+        "spec": {
+            "replicas": draft.pod_count(),
+            "selector": {"matchLabels": {(crate::world::observed::WORKLOAD_LABEL): draft.name}},
+            "template": draft.template(),
+        },
+    })]
+}
+
+fn stateful_set(draft: &WorkloadDraft) -> Vec<Value> {
+    vec![json!({
+        "apiVersion": "apps/v1",
+        "kind": "StatefulSet",
+        "metadata": draft.metadata(),
+        "spec": {
+            "replicas": draft.pod_count(),
+            "serviceName": draft.name,
+            "podManagementPolicy": "Parallel",
+            "selector": {"matchLabels": {(crate::world::observed::WORKLOAD_LABEL): draft.name}},
+            "template": draft.template(),
+        },
+    })]
+}
+
+/// A JobSet with one replicated job, `workers`.
+fn job_set(draft: &WorkloadDraft) -> Vec<Value> {
+    vec![json!({
+        "apiVersion": api_versions::JOB_SET,
+        "kind": "JobSet",
+        "metadata": draft.metadata(),
+        "spec": {"replicatedJobs": [replicated_job("workers", draft)]},
+    })]
+}
+
+fn replicated_job(name: &str, draft: &WorkloadDraft) -> Value {
+    let mut template = draft.template();
+    template["spec"]["restartPolicy"] = json!("Never");
+    json!({
+        "name": name,
+        "replicas": 1,
+        "template": {"spec": {
+            "parallelism": draft.pod_count(),
+            "completions": draft.pod_count(),
+            "template": template,
+        }},
+    })
+}
+
+/// A `TrainJob` with its own runtime.
+fn train_job(draft: &WorkloadDraft) -> Vec<Value> {
+    let mut node = replicated_job("node", draft);
+    node["template"]["spec"]["template"]["spec"]["containers"][0]["name"] = json!("node");
+    let runtime = json!({
+        "apiVersion": api_versions::TRAIN_JOB,
+        "kind": "ClusterTrainingRuntime",
+        "metadata": {"name": draft.name},
+        "spec": {
+            "mlPolicy": {"numNodes": draft.pod_count()},
+            "template": {"spec": {"replicatedJobs": [node]}},
+        },
+    });
+    let job = json!({
+        "apiVersion": api_versions::TRAIN_JOB,
+        "kind": "TrainJob",
+        "metadata": draft.metadata(),
+        "spec": {
+            "runtimeRef": {
+                "apiGroup": api_versions::TRAINER_GROUP,
+                "kind": "ClusterTrainingRuntime",
+                "name": draft.name,
+            },
+            "trainer": {"numNodes": draft.pod_count()},
+        },
+    });
+    vec![runtime, job]
+}
+
+/// One master, the rest workers.
+fn py_torch_job(row: &Row<'_>, draft: &WorkloadDraft) -> Result<Vec<Value>, RowError> {
+    let mut template = draft.template();
+    template["spec"]["containers"][0]["name"] = json!("pytorch");
+    let replica =
+        |count: u32| json!({"replicas": count, "restartPolicy": "Never", "template": template});
+    let mut replicas = json!({"Master": replica(1)});
+    if draft.pod_count() > 1 {
+        replicas["Worker"] = replica(draft.pod_count() - 1);
+    }
+    let mut spec = json!({"pytorchReplicaSpecs": replicas});
+    if let Some(min) = min_members(row, draft, 1)? {
+        spec["runPolicy"]["schedulingPolicy"]["minAvailable"] = json!(min);
+    }
+    Ok(vec![json!({
+        "apiVersion": api_versions::PYTORCH_JOB,
+        "kind": "PyTorchJob",
+        "metadata": draft.metadata(),
+        "spec": spec,
+    })])
+}
+
+/// One head, the rest workers of the group `workers`.
+fn ray_cluster(draft: &WorkloadDraft) -> Value {
+    json!({
+        "apiVersion": api_versions::RAY,
+        "kind": "RayCluster",
+        "metadata": draft.metadata(),
+        "spec": ray_cluster_spec(draft),
+    })
+}
+
+fn ray_cluster_spec(draft: &WorkloadDraft) -> Value {
+    let template = |name: &str| {
+        let mut template = draft.template();
+        template["spec"]["containers"][0]["name"] = json!(name);
+        template
+    };
+    let head = json!({"rayStartParams": {}, "template": template("ray-head")});
+    let workers = json!({
+        "groupName": "workers",
+        "replicas": draft.pod_count() - 1,
+        "rayStartParams": {},
+        "template": template("ray-worker"),
+    });
+    json!({"headGroupSpec": head, "workerGroupSpecs": [workers]})
+}
+
+/// A cluster as of [`ray_cluster`], and the pod that submits the job and runs as long as it.
+fn ray_job(draft: &WorkloadDraft) -> Value {
+    let mut submitter = draft.template();
+    submitter["spec"]["containers"] =
+        json!([{"name": "ray-job-submitter", "image": "registry.k8s.io/pause:3.10"}]);
+    submitter["spec"]["restartPolicy"] = json!("Never");
+    let mut cluster = ray_cluster_spec(draft);
+    // Only the submitter ends; the cluster is deleted then.
+    let templates = ["/headGroupSpec/template", "/workerGroupSpecs/0/template"];
+    for template in templates {
+        for timing in [annotations::RUN_TIME, annotations::EXIT_CODE] {
+            let annotations =
+                cluster.pointer_mut(template).map(|of| &mut of["metadata"]["annotations"]);
+            if let Some(annotations) = annotations.and_then(Value::as_object_mut) {
+                annotations.remove(timing);
+            }
+        }
+    }
+    json!({
+        "apiVersion": api_versions::RAY,
+        "kind": "RayJob",
+        "metadata": draft.metadata(),
+        "spec": {
+            "entrypoint": "python main.py",
+            "shutdownAfterJobFinishes": true,
+            "submitterPodTemplate": submitter,
+            "rayClusterSpec": cluster,
+        },
+    })
+}
+
+/// Groups of a leader and its workers, of `pods` pods each.
+fn leader_worker_set(row: &Row<'_>, draft: &WorkloadDraft) -> Result<Vec<Value>, RowError> {
+    Ok(vec![json!({
+        "apiVersion": api_versions::LEADER_WORKER_SET,
+        "kind": "LeaderWorkerSet",
+        "metadata": draft.metadata(),
+        "spec": {
+            "replicas": row.object_count("replicas", 0)?.unwrap_or(1),
+            "leaderWorkerTemplate": {
+                "size": draft.pod_count(),
+                "workerTemplate": draft.template(),
+            },
+        },
+    })])
+}

@@ -1,0 +1,226 @@
+//! The state of a cluster as observed by watches, against which every `Then` is checked. Changes
+//! are applied one at a time, so that an assertion that must always hold is checked after each of
+//! them.
+
+mod evictions;
+mod objects;
+mod store;
+mod watch;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::task::Poll;
+
+use schedlab_api::{Value, api_versions, conditions, taints};
+use schedlab_emulator::Emulator;
+
+use schedlab_audit::PodDeletion;
+use schedlab_clusters::api::Api;
+use schedlab_tenancy::Watermarks;
+use watch::Watch;
+
+pub(crate) use evictions::Eviction;
+pub(crate) use evictions::victim_count;
+pub(crate) use objects::WORKLOAD_LABEL;
+pub use objects::{Phase, Pod};
+
+/// The key of an object in a collection: namespace and name.
+pub(crate) type ObjectKey = (String, String);
+
+/// The kinds that are watched.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum WatchedKind {
+    /// Nodes.
+    Nodes,
+    /// Pods of all namespaces.
+    Pods,
+    /// KAI's queues.
+    Queues,
+    /// KAI's pod groups of all namespaces.
+    PodGroups,
+    /// Resource claims of all namespaces.
+    Claims,
+    /// Events of all namespaces.
+    Events,
+}
+
+impl WatchedKind {
+    const ALL: [Self; 6] =
+        [Self::Nodes, Self::Pods, Self::Queues, Self::PodGroups, Self::Claims, Self::Events];
+
+    /// API group, version and plural.
+    fn collection(self) -> (&'static str, &'static str, &'static str) {
+        match self {
+            Self::Nodes => ("", "v1", "nodes"),
+            Self::Pods => ("", "v1", "pods"),
+            Self::Queues => (api_versions::SCHEDULING_GROUP, "v2", "queues"),
+            Self::PodGroups => (api_versions::SCHEDULING_GROUP, "v2alpha2", "podgroups"),
+            Self::Claims => ("resource.k8s.io", "v1", "resourceclaims"),
+            Self::Events => ("", "v1", "events"),
+        }
+    }
+
+    fn path(self) -> String {
+        match self.collection() {
+            ("", version, plural) => format!("/api/{version}/{plural}"),
+            (group, version, plural) => format!("/apis/{group}/{version}/{plural}"),
+        }
+    }
+}
+
+/// The observed state of one cluster.
+#[derive(Debug)]
+pub struct ObservedCluster {
+    watches: Vec<Watch>,
+    /// Deleted objects in their last state; events are not kept.
+    deleted: BTreeMap<(WatchedKind, ObjectKey), Arc<Value>>,
+}
+
+impl ObservedCluster {
+    /// Lists all kinds and starts to watch them. Kinds that the cluster does not serve stay empty.
+    pub async fn start(api: &Api) -> anyhow::Result<Self> {
+        let mut watches = Vec::new();
+        for kind in WatchedKind::ALL {
+            if let Some(watch) = Watch::start(api, kind).await? {
+                watches.push(watch);
+            }
+        }
+        Ok(Self { watches, deleted: BTreeMap::new() })
+    }
+
+    /// Like [`Self::start`], directly from the store of an emulator in this process.
+    pub(crate) fn in_process(emulator: &Emulator) -> anyhow::Result<Self> {
+        let mut watches = Vec::new();
+        for kind in WatchedKind::ALL {
+            watches.extend(Watch::in_process(emulator, kind)?);
+        }
+        Ok(Self { watches, deleted: BTreeMap::new() })
+    }
+
+    /// Waits for one change and applies it.
+    pub async fn next(&mut self) -> anyhow::Result<()> {
+        let watches = &mut self.watches;
+        let (index, change) = std::future::poll_fn(|context| {
+            let mut ready = watches.iter_mut().enumerate().filter_map(|(index, watch)| match watch
+                .poll(context)
+            {
+                Poll::Ready(change) => Some((index, change)),
+                Poll::Pending => None,
+            });
+            ready.next().map_or(Poll::Pending, Poll::Ready)
+        })
+        .await;
+        let watch = &mut self.watches[index];
+        let Some(change) = change? else { return watch.restart().await };
+        if let Some((key, object)) = watch.apply(change)
+            && watch.kind != WatchedKind::Events
+        {
+            self.deleted.insert((watch.kind, key), object);
+        }
+        Ok(())
+    }
+
+    /// Applies all changes that are available now.
+    pub async fn drain(&mut self) -> anyhow::Result<()> {
+        use futures::FutureExt as _;
+        while let Some(taken) = self.next().now_or_never() {
+            taken?;
+        }
+        // The API may have to be polled once more before it delivers a change.
+        tokio::task::yield_now().await;
+        while let Some(taken) = self.next().now_or_never() {
+            taken?;
+        }
+        Ok(())
+    }
+
+    /// Whether everything up to these watermarks has been applied.
+    pub(crate) fn has_reached(&self, watermarks: &Watermarks) -> bool {
+        self.watches.iter().all(|watch| watch.has_reached(watermarks))
+    }
+
+    /// The objects of a kind, sorted by namespace and name.
+    pub fn all(&self, kind: WatchedKind) -> impl Iterator<Item = &Value> {
+        self.watches.iter().filter(move |watch| watch.kind == kind).flat_map(Watch::objects)
+    }
+
+    /// The objects of a kind, followed by deleted ones in their last state.
+    pub(crate) fn all_ever_seen(&self, kind: WatchedKind) -> impl Iterator<Item = &Value> {
+        let gone = self.deleted.iter().filter(move |((of, _), _)| *of == kind);
+        self.all(kind).chain(gone.map(|(_, object)| &**object))
+    }
+
+    /// The first object of a kind with this name, in any namespace.
+    pub fn get(&self, kind: WatchedKind, name: &str) -> Option<&Value> {
+        self.all(kind).find(|object| object["metadata"]["name"] == *name)
+    }
+
+    /// The object of a kind with this namespace and name.
+    pub(crate) fn get_in_namespace(
+        &self,
+        kind: WatchedKind,
+        namespace: &str,
+        name: &str,
+    ) -> Option<&Value> {
+        let mut watches = self.watches.iter().filter(|watch| watch.kind == kind);
+        watches.find_map(|watch| watch.object(namespace, name))
+    }
+
+    /// Like [`Self::get_in_namespace`]; a deleted object in its last state.
+    pub(crate) fn get_ever_seen(
+        &self,
+        kind: WatchedKind,
+        namespace: &str,
+        name: &str,
+    ) -> Option<&Value> {
+        let gone = || self.deleted.get(&(kind, (namespace.to_owned(), name.to_owned())));
+        self.get_in_namespace(kind, namespace, name).or_else(|| gone().map(|object| &**object))
+    }
+
+    /// The pods of all namespaces, sorted by namespace and name.
+    pub fn pods(&self) -> impl Iterator<Item = Pod<'_>> {
+        self.all(WatchedKind::Pods).map(Pod)
+    }
+
+    /// The pods of all namespaces, followed by deleted ones.
+    pub(crate) fn pods_ever_seen(&self) -> impl Iterator<Item = Pod<'_>> {
+        self.all_ever_seen(WatchedKind::Pods).map(Pod)
+    }
+
+    /// The pod with this name or `namespace/name`.
+    pub fn pod(&self, name: &str) -> Option<Pod<'_>> {
+        let (namespace, name) = name.split_once('/').map_or((None, name), |(n, p)| (Some(n), p));
+        self.pods().find(|pod| {
+            pod.name() == name && namespace.is_none_or(|namespace| pod.namespace() == namespace)
+        })
+    }
+
+    /// A deleted pod in its last state.
+    pub(crate) fn deleted_pod(&self, key: &ObjectKey) -> Option<Pod<'_>> {
+        self.deleted.get(&(WatchedKind::Pods, key.clone())).map(|pod| Pod(pod))
+    }
+
+    /// Whether a node exists and is ready.
+    pub(crate) fn is_node_ready(&self, name: &str) -> bool {
+        let node = self.get(WatchedKind::Nodes, name);
+        let conditions = node.and_then(|node| node["status"]["conditions"].as_array());
+        conditions
+            .into_iter()
+            .flatten()
+            .any(|c| c["type"] == conditions::READY && c["status"] == "True")
+    }
+
+    /// Whether a node accepts pods: it is ready and no longer has the taint for nodes that are not.
+    pub(crate) fn is_node_schedulable(&self, name: &str) -> bool {
+        let node = self.get(WatchedKind::Nodes, name);
+        let taints = node.and_then(|node| node["spec"]["taints"].as_array());
+        self.is_node_ready(name)
+            && !taints.into_iter().flatten().any(|taint| taint["key"] == taints::NOT_READY)
+    }
+
+    /// All evictions so far, in the order of their events. `unannounced` are deletions of pods
+    /// without an event.
+    pub(crate) fn evictions<'a>(&'a self, unannounced: &'a [PodDeletion]) -> Vec<Eviction<'a>> {
+        evictions::evictions(self, unannounced)
+    }
+}

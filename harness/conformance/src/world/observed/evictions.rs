@@ -1,0 +1,143 @@
+//! Evictions, from the events that schedulers write. Evictions without an event are inferred from
+//! the log.
+
+use std::collections::BTreeSet;
+use std::fmt;
+
+use schedlab_api::{Value, pointer as fields};
+use schedlab_audit::PodDeletion;
+
+use super::{ObservedCluster, Pod, WatchedKind};
+
+/// A pod that a scheduler evicted, and the event's message.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Eviction<'a> {
+    /// The pod's namespace.
+    pub namespace: &'a str,
+    /// The pod's name.
+    pub name: &'a str,
+    /// The pod's uid; empty if neither the event nor the pod is known to have one.
+    pub uid: &'a str,
+    /// The pod in its current or last state, if it was observed.
+    pub pod: Option<Pod<'a>>,
+    /// The event's message, with the preemptor and the reason; `None` without an event.
+    pub message: Option<&'a str>,
+    /// The time of the event, in the API's format.
+    pub time: &'a str,
+}
+
+impl Eviction<'_> {
+    /// Whether the message contains one of these names, other than the victim's own.
+    pub(crate) fn mentions_any(&self, names: &BTreeSet<&str>) -> bool {
+        let message = self.message.unwrap_or_default();
+        let mut words = words(message, "_-.").filter(|word| *word != self.name);
+        words.any(|word| names.contains(word))
+    }
+
+    /// Whether the message contains the name of a queue, and not only that of a namespace.
+    pub(crate) fn mentions_queue(&self, queue: &str) -> bool {
+        words(self.message.unwrap_or_default(), "_-./").any(|word| word == queue)
+    }
+}
+
+impl fmt::Display for Eviction<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let unannounced = "it was deleted while it ran, and no event announced it";
+        write!(f, "{}: {}", self.name, self.message.unwrap_or(unannounced))
+    }
+}
+
+impl<'a> Eviction<'a> {
+    /// A deletion that no event announced.
+    fn unannounced(departure: &'a PodDeletion) -> Self {
+        let (pod, time) = (Pod(&departure.pod), &*departure.requested_at);
+        let (namespace, name, uid) = (pod.namespace(), pod.name(), pod.uid());
+        Self { namespace, name, uid, pod: Some(pod), message: None, time }
+    }
+}
+
+/// The number of distinct victims: a pod that makes room for two preemptors has two events.
+pub(crate) fn victim_count<'e>(evictions: impl Iterator<Item = &'e Eviction<'e>>) -> usize {
+    let pods: BTreeSet<[&str; 3]> =
+        evictions.map(|eviction| [eviction.uid, eviction.namespace, eviction.name]).collect();
+    pods.len()
+}
+
+/// The words of a message; a word consists of letters, digits and `signs`.
+fn words<'m>(message: &'m str, signs: &str) -> impl Iterator<Item = &'m str> {
+    let part = move |c: char| c.is_alphanumeric() || signs.contains(c);
+    message.split(move |c: char| !part(c)).map(|word| word.trim_matches('.'))
+}
+
+/// Evictions of pods that have been or are being deleted, from events; followed by deletions
+/// without an event.
+pub(super) fn evictions<'a>(
+    view: &'a ObservedCluster,
+    unannounced: &'a [PodDeletion],
+) -> Vec<Eviction<'a>> {
+    let announced = view.all(WatchedKind::Events).filter_map(|event| eviction(view, event));
+    let mut found: Vec<Eviction<'_>> =
+        announced.chain(unannounced.iter().map(Eviction::unannounced)).collect();
+    found.sort_by_key(|eviction| (eviction.time, eviction.namespace, eviction.name));
+    found
+}
+
+fn eviction<'a>(view: &'a ObservedCluster, event: &'a Value) -> Option<Eviction<'a>> {
+    let field = |at: &str| fields::text(event, at);
+    let evicts = matches!(field("/reason")?, "Evict" | "Evicted" | "Preempted");
+    if !evicts || field("/involvedObject/kind") != Some("Pod") {
+        return None;
+    }
+    let namespace = field("/involvedObject/namespace")?;
+    let name = field("/involvedObject/name")?;
+    let key = (namespace.to_owned(), name.to_owned());
+    let is_involved = |pod: &Pod<'_>| pod.uid() == field("/involvedObject/uid").unwrap_or_default();
+    let current = view.pods().find(|pod| (pod.namespace(), pod.name()) == (namespace, name));
+    let pod = match current.filter(is_involved) {
+        Some(pod) if !pod.is_terminating() => return None,
+        Some(pod) => Some(pod),
+        None => view.deleted_pod(&key).or(current),
+    };
+    let message = field("/message").or_else(|| field("/note")).or(Some(""));
+    let time = field("/metadata/creationTimestamp").unwrap_or_default();
+    let uid = field("/involvedObject/uid").or(pod.map(Pod::uid)).unwrap_or_default();
+    Some(Eviction { namespace, name, uid, pod, message, time })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn eviction<'a>(name: &'a str, uid: &'a str, message: &'a str) -> Eviction<'a> {
+        Eviction { namespace: "default", name, uid, pod: None, message: Some(message), time: "" }
+    }
+
+    #[test]
+    fn a_pod_that_makes_room_for_two_is_one_victim() {
+        let evictions = [
+            eviction("a", "1", "Preempted by pod x on node n"),
+            eviction("a", "1", "Preempted by pod y on node n"),
+            eviction("b", "2", "Preempted by pod y on node n"),
+        ];
+        assert_eq!(victim_count(evictions.iter()), 2);
+    }
+
+    #[test]
+    fn a_recreated_pod_is_another_victim() {
+        let evictions = [eviction("web-0", "1", ""), eviction("web-0", "2", "")];
+        assert_eq!(victim_count(evictions.iter()), 2);
+        let nameless = [eviction("a", "", ""), eviction("a", "", ""), eviction("b", "", "")];
+        assert_eq!(victim_count(nameless.iter()), 2, "by name, where there is no uid");
+    }
+
+    #[test]
+    fn an_eviction_mentions_whole_names_only() {
+        let message = "Pod default/a was preempted by workload default/train-7f3c of queue prod.";
+        let eviction = eviction("a", "", message);
+        let tells_of = |name: &str| eviction.mentions_any(&BTreeSet::from(["other", name]));
+        assert!(tells_of("train-7f3c") && tells_of("prod"));
+        for not in ["a", "train", "7f3c", "pro", "default/a"] {
+            assert!(!tells_of(not), "{not}");
+        }
+    }
+}

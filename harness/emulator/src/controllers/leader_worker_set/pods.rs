@@ -1,0 +1,124 @@
+//! The pods of a LeaderWorkerSet.
+
+use super::{COMPONENT, GROUP_INDEX, LeaderWorkerSetState, REVISION, SET_NAME, WORKER_INDEX};
+use crate::controllers::workload::{
+    api_count, create_pod, is_ready, pod_from, set_entries, set_env, to_size,
+};
+use crate::reconcile::resources::PODS;
+use crate::reconcile::result::fingerprint;
+use crate::reconcile::{ApiRequest, Context, key_of};
+use crate::store::{Key, Object};
+use schedlab_api::{
+    Value, json,
+    object::{label, name, namespace, set, text, uid},
+};
+
+const SIZE: &str = "leaderworkerset.sigs.k8s.io/size";
+const LEADER_NAME: &str = "leaderworkerset.sigs.k8s.io/leader-name";
+const GROUP_KEY: &str = "leaderworkerset.sigs.k8s.io/group-key";
+
+/// The pods of a group.
+pub(super) struct GroupPods<'v> {
+    /// The key of the leader.
+    pub(super) key: &'v Key,
+    pub(super) leader: &'v Object,
+    /// The index of the group; `None` if a label was changed by hand.
+    pub(super) index: Option<i64>,
+    workers: Vec<(&'v Key, &'v Object)>,
+}
+
+impl<'v> GroupPods<'v> {
+    pub(super) fn new(key: &'v Key, leader: &'v Object, ctx: &'v Context) -> Self {
+        let index = label(leader, GROUP_INDEX).and_then(|index| index.parse().ok());
+        Self { key, leader, index, workers: ctx.cache.controlled(uid(leader), &PODS).collect() }
+    }
+
+    /// The leader, then the workers.
+    pub(super) fn pods(&self) -> impl Iterator<Item = (&'v Key, &'v Object)> + '_ {
+        [(self.key, self.leader)].into_iter().chain(self.workers.iter().copied())
+    }
+
+    /// Whether all pods exist and are ready.
+    pub(super) fn is_ready(&self, size: i64) -> bool {
+        api_count(self.pods()) == size && self.pods().all(|(_, pod)| is_ready(pod))
+    }
+
+    /// Whether all pods exist and none is pending.
+    pub(super) fn has_started(&self, size: i64) -> bool {
+        api_count(self.pods()) == size
+            && self.pods().all(|(_, pod)| text(pod, &["status", "phase"]) != "Pending")
+    }
+}
+
+/// Creates the leader of a group, unless an older pod still has its name.
+pub(super) fn create_leader(
+    set: &LeaderWorkerSetState,
+    index: i64,
+    ctx: &Context,
+) -> Vec<ApiRequest> {
+    let templates = &set.object["spec"]["leaderWorkerTemplate"];
+    let own = &templates["leaderTemplate"];
+    let template = if own.is_object() { own } else { &templates["workerTemplate"] };
+    let leader_name = format!("{}-{index}", name(set.object));
+    let pod = pod_from(template, set.object, &leader_name);
+    create_member(set, pod, [&index.to_string(), "0"], ctx)
+}
+
+/// Creates the missing workers of a group, when its leader is ready if the start-up policy says so.
+pub(super) fn create_workers(
+    set: &LeaderWorkerSetState,
+    group: &GroupPods,
+    ctx: &Context,
+) -> Vec<ApiRequest> {
+    let waits = text(set.object, &["spec", "startupPolicy"]) == "LeaderReady";
+    // A group of an older template is replaced as a whole.
+    if (waits && !is_ready(group.leader)) || !set.is_current(group) {
+        return Vec::new();
+    }
+    let template = &set.object["spec"]["leaderWorkerTemplate"]["workerTemplate"];
+    let group_index = label(group.leader, GROUP_INDEX).unwrap_or_default();
+    let mut writes = Vec::new();
+    for worker in 1..to_size(set.size()) {
+        let worker = worker.to_string();
+        let mut pod = pod_from(template, group.leader, &format!("{}-{worker}", name(group.leader)));
+        set_entries(&mut pod, "annotations", &[(LEADER_NAME, name(group.leader))]);
+        writes.extend(create_member(set, pod, [group_index, &worker], ctx));
+    }
+    writes
+}
+
+/// Creates a pod with the labels, annotations and variables of its place, if its name is free.
+fn create_member(
+    owner: &LeaderWorkerSetState,
+    mut pod: Value,
+    [group, worker]: [&str; 2],
+    ctx: &Context,
+) -> Vec<ApiRequest> {
+    if ctx.cache.get(&key_of(&PODS, &pod)).is_some() {
+        return Vec::new();
+    }
+    let set_name = name(owner.object);
+    let leader = format!("{set_name}-{group}");
+    let group_key = format!("{:016x}", fingerprint(&format!("{}/{leader}", namespace(&pod))));
+    let marks = [
+        (SET_NAME, set_name),
+        (GROUP_INDEX, group),
+        (WORKER_INDEX, worker),
+        (GROUP_KEY, &*group_key),
+        (REVISION, &*owner.revision),
+    ];
+    set_entries(&mut pod, "labels", &marks);
+    let size = owner.size().to_string();
+    set_entries(&mut pod, "annotations", &[(SIZE, &size)]);
+    let host = name(&pod).to_owned();
+    set(&mut pod, &["spec", "hostname"], json!(host));
+    set(&mut pod, &["spec", "subdomain"], json!(set_name));
+    let address = format!("{leader}.{set_name}.{}", namespace(&pod));
+    let variables = [
+        ("LWS_LEADER_ADDRESS", address),
+        ("LWS_GROUP_SIZE", size),
+        ("LWS_WORKER_INDEX", worker.to_owned()),
+    ];
+    set_env(&mut pod, &variables);
+    create_pod(pod, owner.object, COMPONENT, ctx)
+}

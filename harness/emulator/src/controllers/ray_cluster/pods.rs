@@ -1,0 +1,124 @@
+//! The pods of a RayCluster: `<cluster>-head` and `<cluster>-<group>-worker-<random>`.
+
+use super::{COMPONENT, RayClusterState};
+use crate::controllers::workload::{
+    BURST, count_at, create_pod, delete_pod, free_names, generated_pod, pod_from, pods_to_delete,
+    set_entries, to_size,
+};
+use crate::reconcile::fields::flag;
+use crate::reconcile::pod_status::is_finished;
+use crate::reconcile::{ApiRequest, Context};
+use crate::store::{Key, Object};
+use schedlab_api::{
+    Value,
+    object::{is_deleting, label, list, name, number, text},
+};
+
+const CLUSTER: &str = "ray.io/cluster";
+const NODE_TYPE: &str = "ray.io/node-type";
+const GROUP: &str = "ray.io/group";
+/// The value of the group label of the head.
+const HEAD_GROUP: &str = "headgroup";
+
+/// The pods of the head.
+pub(super) fn head_pods<'v>(cluster: &RayClusterState<'v>) -> Vec<(&'v Key, &'v Object)> {
+    pods_of_group(cluster, HEAD_GROUP)
+}
+
+/// Whether a pod is a worker.
+pub(super) fn is_worker(pod: &Value) -> bool {
+    label(pod, NODE_TYPE) == Some("worker")
+}
+
+/// The number of workers of a group: its replicas, within their limits, times the hosts of one.
+pub(super) fn desired_workers(group: &Value) -> i64 {
+    if flag(group, &["suspend"]) {
+        return 0;
+    }
+    let least = count_at(group, &["minReplicas"], 0);
+    let most = count_at(group, &["maxReplicas"], i64::MAX).max(least);
+    let replicas = number(group, &["replicas"]).unwrap_or(least).clamp(least, most);
+    replicas.saturating_mul(count_at(group, &["numOfHosts"], 1).max(1))
+}
+
+fn pods_of_group<'v>(cluster: &RayClusterState<'v>, group: &str) -> Vec<(&'v Key, &'v Object)> {
+    let mut pods = cluster.pods.clone();
+    pods.retain(|(_, pod)| label(pod, GROUP) == Some(group));
+    pods
+}
+
+/// Creates missing pods, and deletes finished, named and surplus ones.
+pub(super) fn sync_pods(cluster: &RayClusterState, ctx: &Context) -> Vec<ApiRequest> {
+    let owner = cluster.object;
+    let finished = cluster.pods.iter().filter(|(_, pod)| is_finished(pod) && !is_deleting(pod));
+    let replaced: Vec<ApiRequest> =
+        finished.flat_map(|(key, pod)| delete_pod(key, pod, owner, COMPONENT, ctx)).collect();
+    if !replaced.is_empty() {
+        return replaced;
+    }
+    let mut writes = Vec::new();
+    if head_pods(cluster).is_empty() {
+        writes.extend(create_pod(head_pod(owner), owner, COMPONENT, ctx));
+    }
+    for group in list(owner, &["spec", "workerGroupSpecs"]) {
+        writes.extend(sync_group(cluster, group, ctx));
+    }
+    writes
+}
+
+fn sync_group(cluster: &RayClusterState, group: &Value, ctx: &Context) -> Vec<ApiRequest> {
+    let owner = cluster.object;
+    let named = list(group, &["scaleStrategy", "workersToDelete"]);
+    let is_named = |pod: &Value| named.iter().any(|one| one.as_str() == Some(name(pod)));
+    let (leaving, staying): (Vec<_>, Vec<_>) = pods_of_group(cluster, text(group, &["groupName"]))
+        .into_iter()
+        .partition(|(_, pod)| is_named(pod));
+    let delete = |(key, pod): (&Key, &Object)| delete_pod(key, pod, owner, COMPONENT, ctx);
+    let mut writes: Vec<ApiRequest> =
+        leaving.into_iter().filter(|(_, pod)| !is_deleting(pod)).flat_map(delete).collect();
+    let desired = to_size(desired_workers(group));
+    if staying.len() < desired {
+        let missing = (desired - staying.len()).min(BURST);
+        let made = worker_pods(owner, group, missing, ctx);
+        writes.extend(made.into_iter().flat_map(|pod| create_pod(pod, owner, COMPONENT, ctx)));
+    } else if !flag(owner, &["spec", "enableInTreeAutoscaling"]) || flag(group, &["suspend"]) {
+        let live: Vec<_> = staying.into_iter().filter(|(_, pod)| !is_deleting(pod)).collect();
+        let surplus = live.len().saturating_sub(desired);
+        writes.extend(pods_to_delete(live, surplus).into_iter().flat_map(delete));
+    }
+    writes
+}
+
+fn head_pod(cluster: &Value) -> Value {
+    let template = &cluster["spec"]["headGroupSpec"]["template"];
+    let mut pod = pod_from(template, cluster, &format!("{}-head", name(cluster)));
+    mark(&mut pod, cluster, ["head", HEAD_GROUP]);
+    pod
+}
+
+fn worker_pods(cluster: &Value, group: &Value, count: usize, ctx: &Context) -> Vec<Value> {
+    let group_name = text(group, &["groupName"]);
+    let prefix = format!("{}-{group_name}-worker-", name(cluster));
+    let names = free_names(cluster, &prefix, count, ctx);
+    let made = names.iter().map(|name| {
+        let mut pod = generated_pod(&group["template"], cluster, [&prefix, name]);
+        mark(&mut pod, cluster, ["worker", group_name]);
+        pod
+    });
+    made.collect()
+}
+
+/// Sets the labels of a Ray node of a type and group.
+fn mark(pod: &mut Value, cluster: &Value, [node_type, group]: [&str; 2]) {
+    let identifier = format!("{}-{node_type}", name(cluster));
+    let marks = [
+        ("ray.io/is-ray-node", "yes"),
+        (CLUSTER, name(cluster)),
+        (NODE_TYPE, node_type),
+        (GROUP, group),
+        ("ray.io/identifier", &*identifier),
+        ("app.kubernetes.io/name", "kuberay"),
+        ("app.kubernetes.io/created-by", "kuberay-operator"),
+    ];
+    set_entries(pod, "labels", &marks);
+}

@@ -1,0 +1,228 @@
+//! The RayJob controller: creates a RayCluster and, when that is ready, the Job that submits the Ray
+//! job. The Ray job ends with its submitter.
+//!
+//! Left out: existing clusters (`clusterSelector`), submission without a Job, retries, deadlines and
+//! deletion rules; `shutdownAfterJobFinishes` applies.
+
+use super::ray_cluster::MANAGER;
+use super::workload::{free_name, from_template, is_managed_elsewhere, owner_keys, set_entries};
+use crate::reconcile::fields::{after_secs, flag, format_time, time};
+use crate::reconcile::resources::{JOBS, RAY_CLUSTERS, RAY_JOBS};
+use crate::reconcile::result::EventSpec;
+use crate::reconcile::{
+    ApiRequest, Context, Controller, InformerCache, ObjectChange, ReconcileResult, WatchedKinds,
+};
+use crate::store::{Key, Object, Resource};
+use schedlab_api::{
+    Map, Value, api_versions, json,
+    object::{condition, is_deleting, name, number, remove, set, text, uid},
+};
+
+const COMPONENT: &str = "rayjob-controller";
+const CLUSTER_NAME: [&str; 2] = ["status", "rayClusterName"];
+const DEPLOYMENT_STATUS: [&str; 2] = ["status", "jobDeploymentStatus"];
+
+/// The RayJob controller.
+pub(super) const CONTROLLER: Controller = Controller {
+    name: COMPONENT,
+    manager: COMPONENT,
+    watches: WatchedKinds::Kinds(&[&RAY_JOBS, &RAY_CLUSTERS, &JOBS]),
+    keys_to_reconcile,
+    reconcile,
+};
+
+fn keys_to_reconcile(change: &ObjectChange, cache: &InformerCache) -> Vec<Key> {
+    let mut keys = owner_keys(change, cache, &RAY_JOBS, &RAY_CLUSTERS);
+    if keys.is_empty() {
+        keys = owner_keys(change, cache, &RAY_JOBS, &JOBS);
+    }
+    keys
+}
+
+/// A RayJob with the objects that it created.
+struct RayJobState<'v> {
+    key: &'v Key,
+    object: &'v Object,
+    cluster: Option<(&'v Key, &'v Object)>,
+    submitter: Option<(&'v Key, &'v Object)>,
+}
+
+fn reconcile(key: &Key, ctx: &Context) -> ReconcileResult {
+    let Some((key, object)) = ctx.cache.entry(key) else { return ReconcileResult::done() };
+    if is_deleting(object) || is_managed_elsewhere(object, &["spec", "managedBy"], MANAGER) {
+        return ReconcileResult::done();
+    }
+    let job = RayJobState {
+        key,
+        object,
+        cluster: ctx.cache.controlled(uid(object), &RAY_CLUSTERS).next(),
+        submitter: ctx.cache.controlled(uid(object), &JOBS).next(),
+    };
+    match text(object, &DEPLOYMENT_STATUS) {
+        "Complete" | "Failed" => shut_down(&job, ctx),
+        _ if flag(object, &["spec", "suspend"]) => suspend(&job),
+        "Initializing" => ReconcileResult::from_writes(initialize(&job, ctx)),
+        "Running" => ReconcileResult::from_writes(follow_submitter(&job, ctx)),
+        _ => ReconcileResult::from_writes(begin(&job, ctx)),
+    }
+}
+
+/// The update of some status fields.
+fn status_update<'a>(
+    job: &RayJobState,
+    fields: impl IntoIterator<Item = (&'a str, &'a str)>,
+) -> Option<ApiRequest> {
+    let mut seen = Value::clone(job.object);
+    for (field, value) in fields {
+        set(&mut seen, &["status", field], json!(value));
+    }
+    ApiRequest::status_update(job.key, job.object, seen)
+}
+
+/// Chooses the name of the cluster.
+fn begin(job: &RayJobState, ctx: &Context) -> Option<ApiRequest> {
+    let prefix = format!("{}-", name(job.object));
+    let cluster = free_name(&RAY_CLUSTERS, job.object, &prefix, ctx);
+    let start = format_time(ctx.now);
+    let job_id = format!("{cluster}-job");
+    let fields = [
+        ("rayClusterName", &*cluster),
+        ("jobId", &*job_id),
+        ("jobDeploymentStatus", "Initializing"),
+        ("startTime", &*start),
+    ];
+    status_update(job, fields)
+}
+
+/// Creates the cluster, and the submitter when the cluster is ready.
+fn initialize(job: &RayJobState, ctx: &Context) -> Vec<ApiRequest> {
+    let Some((_, cluster)) = job.cluster else {
+        let made = new_cluster(job.object);
+        return created(job, &RAY_CLUSTERS, made, ctx).into();
+    };
+    if text(cluster, &["status", "state"]) != "ready" {
+        return Vec::new();
+    }
+    let has_submitter = matches!(text(job.object, &["spec", "submissionMode"]), "" | "K8sJobMode");
+    if has_submitter && job.submitter.is_none() {
+        return created(job, &JOBS, new_submitter(job.object, cluster), ctx).into();
+    }
+    status_update(job, [("jobDeploymentStatus", "Running"), ("jobStatus", "RUNNING")])
+        .into_iter()
+        .collect()
+}
+
+fn created(
+    job: &RayJobState,
+    resource: &Resource,
+    object: Value,
+    ctx: &Context,
+) -> [ApiRequest; 2] {
+    let kind = text(&object, &["kind"]);
+    let message = format!("Created {kind} {}", name(&object));
+    let reason = if kind == "Job" { "CreatedRayJobSubmitter" } else { "CreatedRayCluster" };
+    let notice = EventSpec { component: COMPONENT, kind: "Normal", reason, message };
+    [ApiRequest::create(resource, object), notice.record(job.object, ctx)]
+}
+
+/// The RayCluster of a RayJob, with its labels and annotations.
+fn new_cluster(job: &Value) -> Value {
+    let mut metadata = Map::new();
+    for field in ["labels", "annotations"] {
+        if let Some(value) = job["metadata"].get(field) {
+            metadata.insert(field, value.clone());
+        }
+    }
+    let template = json!({"metadata": metadata, "spec": job["spec"]["rayClusterSpec"]});
+    let mut cluster = from_template(&template, job, text(job, &CLUSTER_NAME));
+    set(&mut cluster, &["apiVersion"], json!(api_versions::RAY));
+    set(&mut cluster, &["kind"], json!("RayCluster"));
+    set_entries(&mut cluster, "labels", &origin(job));
+    cluster
+}
+
+/// The labels of objects that a RayJob created.
+fn origin(job: &Value) -> [(&'static str, &str); 2] {
+    [("ray.io/originated-from-cr-name", name(job)), ("ray.io/originated-from-crd", "RayJob")]
+}
+
+/// The Job that submits the Ray job: the template of the RayJob, or one container with the image of
+/// the head.
+fn new_submitter(job: &Value, cluster: &Value) -> Value {
+    let template = &job["spec"]["submitterPodTemplate"];
+    let mut pod = if template.is_object() { template.clone() } else { default_submitter(cluster) };
+    let policy = text(&pod, &["spec", "restartPolicy"]);
+    if policy.is_empty() || policy == "Always" {
+        set(&mut pod, &["spec", "restartPolicy"], json!("Never"));
+    }
+    let spec = json!({"spec": {"backoffLimit": 2, "template": pod}});
+    let mut submitter = from_template(&spec, job, name(job));
+    set(&mut submitter, &["apiVersion"], json!("batch/v1"));
+    set(&mut submitter, &["kind"], json!("Job"));
+    set_entries(&mut submitter, "labels", &origin(job));
+    submitter
+}
+
+fn default_submitter(cluster: &Value) -> Value {
+    let containers = &cluster["spec"]["headGroupSpec"]["template"]["spec"]["containers"];
+    json!({"spec": {"containers": [{
+        "name": "ray-job-submitter",
+        "image": containers[0]["image"],
+        "resources": {
+            "limits": {"cpu": "1", "memory": "1Gi"},
+            "requests": {"cpu": "500m", "memory": "200Mi"},
+        },
+    }]}})
+}
+
+/// Ends the RayJob with its submitter.
+fn follow_submitter(job: &RayJobState, ctx: &Context) -> Option<ApiRequest> {
+    let (_, submitter) = job.submitter?;
+    let has_ended = |kind| condition(submitter, kind) == Some("True");
+    let (deployment, status) = if has_ended("Complete") {
+        ("Complete", "SUCCEEDED")
+    } else if has_ended("Failed") {
+        ("Failed", "FAILED")
+    } else {
+        return None;
+    };
+    let end = format_time(ctx.now);
+    status_update(
+        job,
+        [("jobDeploymentStatus", deployment), ("jobStatus", status), ("endTime", &*end)],
+    )
+}
+
+/// Deletes the cluster of a finished RayJob after its TTL, if the RayJob says so.
+fn shut_down(job: &RayJobState, ctx: &Context) -> ReconcileResult {
+    let live = job.cluster.filter(|(_, cluster)| !is_deleting(cluster));
+    let Some((key, cluster)) =
+        live.filter(|_| flag(job.object, &["spec", "shutdownAfterJobFinishes"]))
+    else {
+        return ReconcileResult::done();
+    };
+    let ended = time(job.object, &["status", "endTime"]).unwrap_or(ctx.now);
+    let secs = number(job.object, &["spec", "ttlSecondsAfterFinished"]).unwrap_or(0);
+    let due = after_secs(ended, secs);
+    if ctx.now < due {
+        return ReconcileResult::requeue_at(due);
+    }
+    ReconcileResult::from_writes([ApiRequest::delete(key, cluster)])
+}
+
+/// Deletes the cluster and the submitter; the RayJob starts anew when it is resumed.
+fn suspend(job: &RayJobState) -> ReconcileResult {
+    let made: Vec<_> = [job.cluster, job.submitter].into_iter().flatten().collect();
+    if !made.is_empty() {
+        let live = made.into_iter().filter(|(_, object)| !is_deleting(object));
+        return ReconcileResult::from_writes(
+            live.map(|(key, object)| ApiRequest::delete(key, object)),
+        );
+    }
+    let mut seen = Value::clone(job.object);
+    for field in ["rayClusterName", "jobId", "jobStatus"] {
+        remove(&mut seen, &["status", field]);
+    }
+    set(&mut seen, &DEPLOYMENT_STATUS, json!("Suspended"));
+    ReconcileResult::from_writes(ApiRequest::status_update(job.key, job.object, seen))
+}

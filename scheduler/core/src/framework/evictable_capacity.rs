@@ -1,0 +1,236 @@
+//! What the nodes would hold if no preemptible pod were left: pods that no action evicts, of
+//! non-preemptible groups and of other schedulers, keep their capacity. A job that does not fit
+//! then cannot run, whatever is evicted.
+
+use std::{
+    cell::{OnceCell, RefCell},
+    collections::BTreeMap,
+};
+
+use super::{
+    CapacityRequest, FreeCapacity, Session, fraction_on, node::NodeStates, topology::Levels,
+};
+use crate::{
+    model::{Name, NodeId, PodGroupId, PodId, ShapeId},
+    profile::Action,
+    resources::Resources,
+};
+
+/// The free capacity of all nodes without preemptible pods, and how many pods it holds.
+#[derive(Clone, Debug, Default)]
+pub(super) struct EvictableCapacity {
+    nodes: OnceCell<FreeNodes>,
+    /// Maximum number of pods by shape.
+    pods: RefCell<BTreeMap<ShapeId, u64>>,
+    /// Maximum number of pods in each domain, by shape, topology and depth of the level.
+    pods_in_domains: RefCell<BTreeMap<(ShapeId, Name, usize), Vec<u64>>>,
+}
+
+#[derive(Clone, Debug)]
+struct FreeNodes {
+    by_node: Vec<FreeCapacity>,
+    total: Resources,
+}
+
+/// Number of pods by shape, each shape with one of its pods.
+type PodsByShape = BTreeMap<ShapeId, (PodId, u64)>;
+
+impl Session<'_> {
+    /// Whether the next pods of the group may run once enough pods are evicted, as far as counting
+    /// tells.
+    pub fn may_run_after_evictions(&self, group: PodGroupId) -> bool {
+        self.pods_may_run_after_evictions(group, &self.next_chunk(group))
+    }
+
+    /// Like [`Self::may_run_after_evictions`], for these pods of the group.
+    pub fn pods_may_run_after_evictions(&self, group: PodGroupId, pods: &[PodId]) -> bool {
+        let mut request = Resources::default();
+        for &pod in pods {
+            request.add(&self.shape_of(pod).requests);
+        }
+        request.fits_in(&self.free_nodes().total)
+            && self
+                .pods_by_shape(pods)
+                .into_values()
+                .all(|(pod, count)| count <= self.max_pods_like(pod))
+            && self.may_share_domains(group, pods)
+    }
+
+    /// Whether each required topology level has a domain that holds all pods with that requirement.
+    fn may_share_domains(&self, id: PodGroupId, pods: &[PodId]) -> bool {
+        let group = self.group(id);
+        if !group.has_topology_constraint() {
+            return true;
+        }
+        let mut owners = (0..group.sub_groups.len()).map(Some).chain([None]);
+        owners.all(|sub_group| {
+            let is_inside =
+                |pod: &&PodId| group.is_in_sub_group(self.pod(**pod).sub_group, sub_group);
+            let pods: Vec<PodId> = pods.iter().filter(is_inside).copied().collect();
+            let constraint = group.topology_constraint(sub_group);
+            let levels = constraint.and_then(|constraint| self.levels(constraint).ok());
+            let Some(levels) = levels.filter(|levels| levels.is_required()) else { return true };
+            let counts: Vec<(u64, Vec<u64>)> = self
+                .pods_by_shape(&pods)
+                .into_values()
+                .map(|(pod, count)| (count, self.max_pods_in_domains(pod, levels)))
+                .collect();
+            let Some((_, first)) = counts.first() else { return true };
+            (0..first.len()).any(|domain| counts.iter().all(|(count, most)| *count <= most[domain]))
+        })
+    }
+
+    fn pods_by_shape(&self, pods: &[PodId]) -> PodsByShape {
+        let mut shapes = PodsByShape::new();
+        for &pod in pods {
+            shapes.entry(self.pod(pod).shape).or_insert((pod, 0)).1 += 1;
+        }
+        shapes
+    }
+
+    /// Number of pods like this one that all nodes hold.
+    fn max_pods_like(&self, pod: PodId) -> u64 {
+        let (shape, cache) = (self.pod(pod).shape, &self.caches.evictable_capacity.pods);
+        let known = cache.borrow().get(&shape).copied();
+        known.unwrap_or_else(|| {
+            let most = self.max_pods_by_node(pod).into_iter().sum();
+            cache.borrow_mut().insert(shape, most);
+            most
+        })
+    }
+
+    /// Number of pods like this one that each domain of the required level holds.
+    fn max_pods_in_domains(&self, pod: PodId, levels: Levels<'_>) -> Vec<u64> {
+        let cache = &self.caches.evictable_capacity.pods_in_domains;
+        let (topology, depth) = levels.required_level();
+        let key = (self.pod(pod).shape, Name::clone(topology), depth);
+        let known = cache.borrow().get(&key).cloned();
+        known.unwrap_or_else(|| {
+            let by_node = self.max_pods_by_node(pod);
+            let domains = self.nodes_by_domain(levels);
+            let count = |nodes: &Vec<NodeId>| nodes.iter().map(|at| by_node[at.0 as usize]).sum();
+            let most: Vec<u64> = domains.iter().map(count).collect();
+            cache.borrow_mut().insert(key, most.clone());
+            most
+        })
+    }
+
+    fn max_pods_by_node(&self, pod: PodId) -> Vec<u64> {
+        let of = self.shape_of(pod);
+        let nodes = self.snapshot.nodes.iter().zip(&self.free_nodes().by_node);
+        let counts = nodes.zip(self.eligible_nodes(pod)).map(|((node, free), is_eligible)| {
+            let once_per_node = &of.new_claims_on(node);
+            let fraction = fraction_on(node, of.fractional_gpu.as_ref());
+            let request = CapacityRequest { resources: &of.requests, once_per_node, fraction };
+            if is_eligible { u64::from(free.count_fits(None, request)) } else { 0 }
+        });
+        counts.collect()
+    }
+
+    fn free_nodes(&self) -> &FreeNodes {
+        self.caches.evictable_capacity.nodes.get_or_init(|| {
+            let stays = |pod: &PodId| self.can_evict(*pod) && !self.is_evictable(*pod);
+            let staying = self.pod_ids().filter(stays);
+            let states = NodeStates::with_pods(self.snapshot, &self.pods, staying);
+            let free = self
+                .node_ids()
+                .map(|node| FreeCapacity::of_info(states.info(node), self.node(node)));
+            let by_node: Vec<FreeCapacity> = free.collect();
+            let sum =
+                |sum: Resources, free: &FreeCapacity| sum.plus(&free.resources.at_least_zero());
+            let total = by_node.iter().fold(Resources::default(), sum);
+            FreeNodes { by_node, total }
+        })
+    }
+
+    /// Whether some action may evict the running pod. Profiles without such actions evict by other
+    /// rules.
+    fn is_evictable(&self, pod: PodId) -> bool {
+        let evicting = [Action::Consolidate, Action::Reclaim, Action::Preempt];
+        let never_evicts = !self.profile.actions.iter().any(|action| evicting.contains(action));
+        never_evicts || self.pod(pod).group.is_some_and(|group| self.group(group).preemptible)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Profile;
+    use schedlab_testkit::snapshot_of;
+
+    const NODES: &str = "
+        topology dc levels zone
+        node n1 gpus=8 label zone=y
+        node n2 gpus=8 label zone=z
+        node n3 gpus=1 label zone=z
+    ";
+
+    /// Whether the next pods of the last group may run.
+    fn may_run_with(profile: &Profile, text: &str) -> bool {
+        let snapshot = snapshot_of(&format!("{NODES}{text}"));
+        let group = (0..).map(PodGroupId).zip(&snapshot.pod_groups).last().expect("a job").0;
+        Session::new(&snapshot, profile).may_run_after_evictions(group)
+    }
+
+    fn may_run(text: &str) -> bool {
+        may_run_with(&Profile::kai(), text)
+    }
+
+    #[test]
+    fn running_preemptible_pods_do_not_matter() {
+        assert!(may_run("gang all pods=8 gpus=2 on n1 n1 n1 n1 n2 n2 n2 n2\ngang x pods=8 gpus=2"));
+        assert!(may_run("job all gpus=8 on n1\njob x gpus=8"));
+    }
+
+    #[test]
+    fn pods_that_no_action_evicts_keep_their_capacity() {
+        let one_each = "job web pods=2 min=2 gpus=1 non-preemptible on n1 n2";
+        assert!(may_run(&format!("{one_each}\njob x gpus=7")));
+        assert!(!may_run(&format!("{one_each}\njob x gpus=8")));
+        assert!(may_run(&format!("{one_each}\ngang x pods=15 gpus=1")));
+        assert!(!may_run(&format!("{one_each}\ngang x pods=16 gpus=1")));
+        assert!(!may_run(&format!(
+            "{one_each}\ngang x\npart a pods=2 gpus=7\npart b pods=2 gpus=1"
+        )));
+        assert!(!may_run("foreign f gpus=8 on n1\nforeign g gpus=1 on n2\njob x gpus=8"));
+        let leaving = "job web pods=2 min=2 gpus=1 non-preemptible releasing on n1 n2";
+        assert!(may_run(&format!("{leaving}\njob x gpus=8")));
+        let shared = "job web pods=2 min=2 part=0.6 non-preemptible on n1/a n2/b";
+        assert!(may_run(&format!("{shared}\njob x part=0.4")));
+        assert!(may_run(&format!("{shared}\njob x gpus=7")));
+        assert!(!may_run(&format!("{shared}\njob x gpus=8")));
+        assert!(!may_run(&format!("{shared}\ngang x pods=31 part=0.5")));
+    }
+
+    #[test]
+    fn profiles_that_evict_by_priority_alone_evict_any_pod() {
+        let text = "job web pods=2 min=2 gpus=1 non-preemptible on n1 n2\njob x gpus=8";
+        assert!(may_run_with(&Profile::kube(), text));
+    }
+
+    #[test]
+    fn gangs_larger_than_all_nodes_never_run() {
+        for never in ["gang x pods=9 gpus=2", "gang x pods=18 gpus=1", "job x gpus=9"] {
+            assert!(!may_run(never), "{never}");
+        }
+        assert!(may_run("gang x pods=4 gpus=2 needs zone=z"));
+        assert!(!may_run("gang x pods=5 gpus=2 needs zone=z"));
+        assert!(!may_run("gang x pods=2 gpus=1 needs zone=x"));
+        assert!(may_run("node n4 gpus=2 by-claim\njob x pods=9 min=9 claim c:2"));
+        assert!(!may_run("node n4 gpus=2 by-claim\njob x pods=9 min=9 claim c:3"));
+        assert!(may_run("gang x\npart a pods=2 gpus=8\npart b pods=1 gpus=1"));
+        assert!(!may_run("gang x\npart a pods=2 gpus=8\npart b pods=1 gpus=2"));
+    }
+
+    #[test]
+    fn a_required_level_needs_one_domain_that_holds_all_pods() {
+        assert!(may_run("gang x pods=9 gpus=1 together=dc/zone"));
+        assert!(!may_run("gang x pods=10 gpus=1 together=dc/zone"));
+        assert!(may_run("gang x pods=10 gpus=1 close=dc/zone"));
+        let web = "job web gpus=1 non-preemptible on n2";
+        assert!(!may_run(&format!("{web}\ngang x pods=9 gpus=1 together=dc/zone")));
+        let mixed = "gang x together=dc/zone";
+        assert!(may_run(&format!("{mixed}\npart a gpus=8\npart b gpus=1")));
+        assert!(!may_run(&format!("{mixed}\npart a pods=2 gpus=8\npart b gpus=1")));
+    }
+}
