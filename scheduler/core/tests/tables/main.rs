@@ -3,6 +3,7 @@
 mod competing_jobs;
 mod consolidate;
 mod convergence;
+mod device_allocation;
 mod exclusion;
 mod foreign_nodes;
 mod gangs;
