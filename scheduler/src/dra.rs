@@ -49,7 +49,8 @@ use slice::SliceRecord;
 use unused::UnusedClaims;
 
 /// The most devices of a claim (`resource.k8s.io`).
-const DEVICES_MAX: i64 = ClaimRequests::DEVICES_MAX as i64;
+const DEVICES_MAX: i64 = 32;
+const _: () = assert!(ClaimRequests::DEVICES_MAX == 32);
 
 /// How GPUs that are published as devices are accounted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

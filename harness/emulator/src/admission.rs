@@ -165,7 +165,7 @@ fn check_built_in(
         ("", "Node") => core::node::check(old, new, &mut errors),
         ("", "Event") => core::event::check(admission.via_view && old.is_none(), new, &mut errors),
         ("scheduling.k8s.io", "PriorityClass") => {
-            scheduling::check_priority_class(old, new, &mut errors)
+            scheduling::check_priority_class(old, new, &mut errors);
         }
         ("resource.k8s.io", _) => device::check(admission, old, new, &mut errors),
         _ if webhook_configuration::is_configuration(kind) => {

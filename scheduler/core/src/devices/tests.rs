@@ -77,7 +77,7 @@ fn admin_access_takes_no_device_and_none_twice_in_a_claim() {
 
 #[test]
 fn no_claim_gets_more_devices_than_a_claim_may_have() {
-    let node: String = (0..40).map(|at| format!(" device d{at}:g")).collect();
+    let node = (0..40).map(|at| format!(" device d{at}:g")).collect::<Vec<_>>().concat();
     assert_snapshot!(allocated(&node, "select x=g*all"), @"Impossible");
     assert_eq!(allocated(&node, "select x=g*all|g"), "x: d0");
 }
@@ -127,11 +127,13 @@ fn the_search_stops_after_a_number_of_steps() {
 
 #[test]
 fn many_equal_claims_are_searched_within_the_limit() {
-    let devices: String = (0..31).map(|at| format!(" device d{at}:g@zone={}", at % 7)).collect();
+    let devices: Vec<String> =
+        (0..31).map(|at| format!(" device d{at}:g@zone={}", at % 7)).collect();
+    let devices = devices.concat();
     let outcome = |count: usize| {
-        let claims: String =
+        let claims: Vec<String> =
             (0..count).map(|at| format!(" select x{at}=g*3~zone|g*2~zone")).collect();
-        allocated(&devices, &claims)
+        allocated(&devices, &claims.concat())
     };
     assert_eq!(outcome(16), "Impossible", "there are too few devices");
     assert_eq!(outcome(15), "Impossible", "a zone with five devices serves two");

@@ -46,30 +46,38 @@ pub(super) fn first_violation(
     errors_count: bool,
 ) -> Option<Violation> {
     let is_shallow = validations.iter().all(|one| is_shallow(text(one, &["expression"])));
-    let results = with_large_stack(is_shallow, || {
-        let expressions: Vec<VapExpression> = validations.iter().map(validation).collect();
-        evaluator(request).evaluate(&expressions)
-    })
-    .unwrap_or_default();
-    results.iter().zip(validations).find_map(|(result, validation)| {
-        let message = result.message.clone().unwrap_or_default();
-        let is_error = message.starts_with("evaluation error: ");
-        (!result.passed && (errors_count || !is_error)).then(|| Violation {
-            message: if is_error { in_cel_go_style(&message) } else { message },
-            reason: text(validation, &["reason"]).to_owned(),
+    with_large_stack(is_shallow, || {
+        let variables = variables(request);
+        let mut budget = COST_MAX;
+        validations.iter().find_map(|validation| {
+            let reason = text(validation, &["reason"]).to_owned();
+            match evaluate_one(text(validation, &["expression"]), &variables, &mut budget) {
+                Ok(true) => None,
+                Ok(false) => {
+                    Some(Violation { message: violation_message(validation, &variables), reason })
+                }
+                Err(message) => errors_count.then_some(Violation { message, reason }),
+            }
         })
     })
+    .flatten()
 }
 
-fn validation(validation: &Value) -> VapExpression {
-    let expression = text(validation, &["expression"]).trim().to_owned();
-    let stated = text(validation, &["message"]).trim();
-    let message = match stated {
-        "" => format!("failed expression: {expression}"),
-        stated => stated.to_owned(),
-    };
-    let by_expression = validation["messageExpression"].as_str().map(str::to_owned);
-    VapExpression { expression, message: Some(message), message_expression: by_expression }
+/// The message of a validation that is false: by `messageExpression`, else `message`, else the
+/// expression itself.
+fn violation_message(validation: &Value, variables: &[(&str, CelValue)]) -> String {
+    let by_expression = text(validation, &["messageExpression"]);
+    if let Some(program) = Program::parse(by_expression).filter(|_| !by_expression.is_empty())
+        && let Ok(CelValue::String(message)) =
+            program.evaluate(variables, EXPRESSION_COST_MAX).result
+        && !message.trim().is_empty()
+    {
+        return message.trim().to_owned();
+    }
+    match text(validation, &["message"]).trim() {
+        "" => format!("failed expression: {}", text(validation, &["expression"]).trim()),
+        message => message.to_owned(),
+    }
 }
 
 fn evaluate(conditions: &[Value], request: &Value) -> Result<bool, String> {
@@ -77,24 +85,38 @@ fn evaluate(conditions: &[Value], request: &Value) -> Result<bool, String> {
     let mut errors = Vec::new();
     let mut budget = COST_MAX;
     for condition in conditions {
-        let expression = text(condition, &["expression"]);
-        let program = Program::parse(expression)
-            .ok_or_else(|| format!("expression '{expression}' cannot be parsed"))?;
-        let found = program.evaluate(&variables, EXPRESSION_COST_MAX);
-        budget = budget.checked_sub(found.cost).ok_or(
-            "validation failed due to running out of cost budget, no further validation rules \
-             will be run",
-        )?;
-        match found.result {
-            Ok(value) if value == true.into() => {}
-            Ok(_) => return Ok(false),
-            Err(error) => {
-                let why = error.message();
-                errors.push(format!("expression '{expression}' resulted in error: {why}"));
-            }
+        match evaluate_one(text(condition, &["expression"]), &variables, &mut budget) {
+            Ok(true) => {}
+            Ok(false) => return Ok(false),
+            Err(error) if budget == 0 => return Err(error),
+            Err(error) => errors.push(error),
         }
     }
     if errors.is_empty() { Ok(true) } else { Err(errors.join(", ")) }
+}
+
+/// Whether an expression is true. Its cost is subtracted from the budget, which is zero when it is
+/// exhausted.
+fn evaluate_one(
+    expression: &str,
+    variables: &[(&str, CelValue)],
+    budget: &mut u64,
+) -> Result<bool, String> {
+    let program = Program::parse(expression)
+        .ok_or_else(|| format!("expression '{expression}' cannot be parsed"))?;
+    let found = program.evaluate(variables, EXPRESSION_COST_MAX);
+    *budget = budget.saturating_sub(found.cost);
+    if *budget == 0 {
+        return Err("validation failed due to running out of cost budget, no further validation \
+                    rules will be run"
+            .to_owned());
+    }
+    match found.result {
+        Ok(value) => Ok(value == true.into()),
+        Err(error) => {
+            Err(format!("expression '{expression}' resulted in error: {}", error.message()))
+        }
+    }
 }
 
 fn variables(request: &Value) -> [(&'static str, CelValue); 3] {
