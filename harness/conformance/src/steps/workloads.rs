@@ -22,7 +22,7 @@ use crate::world::{Temporal, World};
 /// a pod that submits the job, which has the run time), leaderworkerset (a leader, the rest
 /// workers). Columns: name, kind, queue, pods, gpus, cpu, memory, min (of a gang, job or pytorchjob:
 /// members that must run together), replicas (of a leaderworkerset: groups of `pods` pods),
-/// completion mode (of a job: Indexed or NonIndexed), priority (a class, or a number),
+/// completion mode (of a job: Indexed or `NonIndexed`), priority (a class, or a number),
 /// preemptible (yes, no), run time, startup, termination, exit code, grace (seconds), preemption
 /// delay, staleness grace, sub-groups (of a gang: `leader 1, workers 2/4`), gang (of a pod: the
 /// existing gang that it joins), gated (of a pod or gang: yes, or the number of gated pods),
