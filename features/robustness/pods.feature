@@ -72,6 +72,24 @@ Feature: Pods are created and deleted during scheduling
     And queue "training" uses 8 GPUs
 
   @virtual-time
+  Scenario: A pod whose container failed is not running until it is restarted
+    Given these workloads are submitted:
+      | name | kind       | queue    | pods | gpus |
+      | web  | deployment | training | 2    | 1    |
+    And deployment "web" has 2 running pods
+    When 1 pod of deployment "web" fails
+    Then now deployment "web" has 2 running pods
+    When 1 pod of deployment "web" fails
+    Then now deployment "web" has 1 running and 1 starting pods
+    And eventually within 1 minute deployment "web" has 2 running pods and stays so for 60 cycles
+
+  Scenario: A state that lasts is found after one that does not
+    Given these workloads are submitted:
+      | name  | kind | queue    | pods | gpus | priority | run time |
+      | brief | pod  | training | 1    | 8    | 90       | 2s       |
+      | long  | pod  | training | 1    | 8    | 50       |          |
+    Then eventually within 1 minute queue "training" has 1 running and 0 pending pods and stays so for 5 cycles
+
   Scenario: A pod that does not terminate keeps its GPUs, and the scheduler waits for it
     Given these workloads are submitted:
       | name  | kind | queue    | pods | gpus | grace | termination |

@@ -127,6 +127,7 @@ fn steps_that_depend_on_kwok_behaviour_are_detected() {
     assert!(times("Then now workload \"a\" has 2 starting pods"));
     assert!(times("Given these workloads are submitted:\n| name | startup |\n| a | 2s |"));
     assert!(!times("Given these workloads are submitted:\n| name | run time |\n| a | 2s |"));
+    assert!(case("When GPU 0 of node \"a\" becomes unhealthy").changes_gpu_health());
 }
 
 #[test]

@@ -18,17 +18,23 @@ mod problem;
 mod slice;
 mod unused;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
 
 use schedlab_api::Value;
 use schedlab_scheduler_core::{
-    model::{DeviceClaim, DeviceReach, Name, Node, VolumeClaim},
+    model::{
+        ClaimRequests, DeviceClaim, DeviceCount, DeviceProperties, DeviceReach, Name, Node,
+        NodeDevice, VolumeClaim,
+    },
     resources::Resources,
 };
 
 pub(crate) use allocation::{PickedDevice, PickedDevices};
 pub(crate) use alternatives::DeviceAlternatives;
-pub(crate) use claim::{ClaimAllocation, ClaimRecord, DeviceAccess};
+pub(crate) use claim::{ClaimAllocation, ClaimRecord};
 pub(crate) use device::{Device, DeviceId, DeviceSelection};
 pub(crate) use problem::ClaimProblem;
 pub(crate) use slice::SliceFault;
@@ -37,7 +43,6 @@ use crate::{
     config::Flavor,
     records::{ObjectKey, PodRecord, insert_if_changed},
 };
-use claim::DeviceCount;
 use device::{DeviceClassRecord, published_devices};
 use multi_node::MultiNodeDevices;
 use slice::SliceRecord;
@@ -45,6 +50,7 @@ use unused::UnusedClaims;
 
 /// The most devices of a claim (`resource.k8s.io`).
 const DEVICES_MAX: i64 = 32;
+const _: () = assert!(ClaimRequests::DEVICES_MAX == 32);
 
 /// How GPUs that are published as devices are accounted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -65,6 +71,8 @@ pub(crate) struct ResourceClaims {
     slices: BTreeMap<Name, SliceRecord>,
     /// The devices of slices with the kinds that they count as, by node.
     devices: BTreeMap<Name, Vec<Device>>,
+    /// What the core knows of `devices`, in the same order.
+    properties: BTreeMap<Name, Vec<Arc<DeviceProperties>>>,
     /// Devices that several nodes can use.
     multi_node: MultiNodeDevices,
     /// Slices with a device that an earlier slice has, too.
@@ -83,10 +91,10 @@ pub(crate) struct ResourceClaims {
     /// Device sets with constraints or alternatives that claims request, by the name that they are
     /// counted as.
     device_sets: BTreeMap<Name, DeviceAlternatives>,
-    /// Number of those sets that claims hold, by node.
-    allocated_sets: BTreeMap<Name, BTreeMap<Name, i64>>,
-    /// Allocated devices, and whether their claim is well-formed, so that they are counted for it.
-    allocated_devices: BTreeMap<DeviceId, bool>,
+    /// Allocated devices.
+    allocated_devices: BTreeMap<DeviceId, DeviceHolder>,
+    /// Claims that are allocated for pods that did not get their node, by node.
+    leftovers: BTreeMap<Name, BTreeSet<Name>>,
     /// Allocated claims that no pod with a node uses.
     unused_claims: UnusedClaims,
     /// Slices, classes or selections have changed since the last refresh.
@@ -95,17 +103,40 @@ pub(crate) struct ResourceClaims {
     pub(super) pods: BTreeSet<ObjectKey>,
 }
 
+/// The claim that a device is allocated to.
+#[derive(Clone, Debug)]
+struct DeviceHolder {
+    /// Namespace and name.
+    claim: Name,
+    /// Whether its devices are counted for it.
+    is_well_formed: bool,
+}
+
 /// The resources that a pod gets by its claims.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct ClaimedResources {
     /// By claims that only this pod uses, and that are not allocated or that it holds already.
     pub(crate) own: Resources,
+    /// What these claims request.
+    pub(crate) own_requests: Vec<Arc<ClaimRequests>>,
+    /// Their namespaces and names. They are moved to the pod, so that pods share a shape.
+    pub(crate) own_names: Vec<Name>,
     /// By all other claims.
     pub(crate) shared: Vec<DeviceClaim>,
     /// Device classes of GPUs that it requests.
     pub(crate) gpu_classes: BTreeSet<Name>,
     /// Claims on volumes.
     pub(crate) volumes: Vec<VolumeClaim>,
+}
+
+impl ClaimedResources {
+    /// Moves the requests of a claim that only this pod uses.
+    fn add_own_requests(&mut self, claim: &mut DeviceClaim) {
+        if let Some(requests) = claim.requests.take() {
+            self.own_requests.push(requests);
+            self.own_names.push(Name::clone(&claim.name));
+        }
+    }
 }
 
 /// The devices that a claim requests: a fixed number on any node, and all devices of a selection on
@@ -184,6 +215,10 @@ impl ResourceClaims {
         self.broader_kinds = kind_unions::add_unions(&mut self.devices);
         self.classify_gpus();
         self.classify_multi_node_kinds();
+        let properties = |(node, devices): (&Name, &Vec<Device>)| {
+            (Name::clone(node), devices.iter().map(|one| Arc::new(one.properties())).collect())
+        };
+        self.properties = self.devices.iter().map(properties).collect();
     }
 
     /// Pods that name the claim, or that it was created for.
@@ -211,16 +246,23 @@ impl ResourceClaims {
         let of_node = self.devices_of(&node.name);
         let published = |all: &DeviceSelection| (all.name(), published_count(all, of_node));
         node.published_devices = self.all_mode_selections.iter().map(published).collect();
-        let free = || {
-            let devices = of_node.iter();
-            devices.filter(|device| !self.allocated_devices.contains_key(&device.id))
-        };
-        let had = self.allocated_sets.get(&node.name);
-        let had = |set: &Name| had.and_then(|had| had.get(set)).copied().unwrap_or(0);
+        let properties = self.properties_of(&node.name);
+        let known: Vec<&DeviceProperties> = properties.iter().map(AsRef::as_ref).collect();
         let sets = self.device_sets.iter();
         let sets: Vec<(Name, i64)> = sets
-            .map(|(name, set)| (Name::clone(name), set.count_offered(free(), of_node, had(name))))
+            .map(|(name, set)| (Name::clone(name), set.count_offered(&known, of_node)))
             .collect();
+        let left_over = self.leftovers.get(&node.name);
+        let is_kept = |claim: &&Name| !left_over.is_some_and(|claims| claims.contains(*claim));
+        let devices = of_node.iter().zip(properties).map(|(device, properties)| {
+            let holder = self.allocated_devices.get(&device.id).map(|holder| &holder.claim);
+            NodeDevice {
+                name: device.id.to_string().into(),
+                properties: Arc::clone(properties),
+                allocated_to: holder.filter(is_kept).cloned(),
+            }
+        });
+        node.devices = devices.collect();
         node.allocatable.extended.extend(sets);
         node.unused_claims = self.held_claims(&node.name);
         node
@@ -229,7 +271,7 @@ impl ResourceClaims {
     /// The resources that a device provides; none if a malformed claim holds it, since that claim
     /// is not counted.
     fn resources_of(&self, device: &Device) -> Resources {
-        if self.allocated_devices.get(&device.id) == Some(&false) {
+        if self.allocated_devices.get(&device.id).is_some_and(|holder| !holder.is_well_formed) {
             return Resources::default();
         }
         self.resources_of_kinds(if device.is_gpu { 1000 } else { 0 }, &device.kinds)
@@ -253,6 +295,11 @@ impl ResourceClaims {
     /// Devices that only this node can use.
     pub(crate) fn devices_of(&self, node: &Name) -> &[Device] {
         self.devices.get(node).map_or(&[], Vec::as_slice)
+    }
+
+    /// What the core knows of [`Self::devices_of`].
+    fn properties_of(&self, node: &Name) -> &[Arc<DeviceProperties>] {
+        self.properties.get(node).map_or(&[], Vec::as_slice)
     }
 
     /// The resources that the pod gets by its claims.
@@ -292,6 +339,7 @@ impl ResourceClaims {
             let mut shared = DeviceClaim {
                 name: claim_key.to_string().into(),
                 devices,
+                requests: self.node_requests(claim).filter(|_| is_of_one_node),
                 allocate_all: every,
                 is_pod_owned: claim.is_owned_by(&pod.uid),
                 queue: claim.queue.clone(),
@@ -305,6 +353,7 @@ impl ResourceClaims {
                 && shared.reach == DeviceReach::NodeLocal;
             if shared.is_pod_owned && is_had && self.gpu_accounting == GpuAccounting::AsGpus {
                 claimed.own.add(&std::mem::take(&mut shared.devices));
+                claimed.add_own_requests(&mut shared);
                 shared.allocated_on = None;
                 claimed.shared.extend(Some(shared).filter(|it| it.also_counts_as.is_some()));
             } else {
@@ -312,6 +361,11 @@ impl ResourceClaims {
             }
         }
         Ok(claimed)
+    }
+
+    /// What the claim requests of the devices of one node.
+    fn node_requests(&self, claim: &ClaimRecord) -> Option<Arc<ClaimRequests>> {
+        Some(Arc::new(self.node_local_alternatives(claim)?.requests_of_node()))
     }
 
     /// The kinds that allocated devices on a node count as in addition to the requested ones.
@@ -424,8 +478,11 @@ impl ResourceClaims {
             record.all_mode_selections().any(|one| !self.all_mode_selections.contains(one));
         let set = record.requests.as_ref().ok().and_then(DeviceAlternatives::name);
         self.is_stale |= set.is_some_and(|set| !self.device_sets.contains_key(&set));
-        self.allocated_devices
-            .extend(record.allocated_devices().map(|(device, is_told)| (device.clone(), is_told)));
+        let claim = Name::from(key.to_string());
+        let devices = record.allocated_devices().map(|(device, is_well_formed)| {
+            (device.clone(), DeviceHolder { claim: Name::clone(&claim), is_well_formed })
+        });
+        self.allocated_devices.extend(devices);
         let there =
             record.allocation.as_ref().and_then(|allocation| self.allocation_node(allocation));
         nodes.extend(there.cloned());

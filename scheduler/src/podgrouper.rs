@@ -291,32 +291,47 @@ impl PodGrouper {
         self.has_deferred |= outdated.len() == OUTDATED_MAX;
         let mut followed = FollowedGroups::default();
         for group in outdated {
-            self.cycle_budget = CycleBudget::new();
-            let pods = cache.pods_of(&group).filter(|(_, pod)| pod.is_ours && may_be_grouped(pod));
-            let mut members = Vec::new();
-            for (key, pod) in pods {
-                let member = match self.find_group(api, &key, pod, cache, defaults).await? {
-                    GroupingResult::Member(member) if member.group.name == group.name => *member,
-                    GroupingResult::Invalid(malformed) => {
-                        followed.invalid.push((key, pod.clone(), malformed));
-                        break;
-                    }
-                    // The pod names a group that is not of its owners.
-                    GroupingResult::Member(_)
-                    | GroupingResult::Skipped
-                    | GroupingResult::Deferred => break,
-                };
-                let is_right = |record| member.is_written_to(record, pod);
-                // All other pods have the same owners.
-                if members.is_empty() && cache.groups.get(&group).is_some_and(is_right) {
-                    break;
-                }
-                members.push((key, pod, member));
-            }
+            let members =
+                self.changed_members(api, cache, defaults, &group, &mut followed.invalid).await?;
             desired.follow(members, cache.groups.get(&group));
             followed.groups.push(group);
         }
         Ok(followed)
+    }
+
+    /// The pods of a group, with what their owners lead to now. None, if the group is right, or if
+    /// the owner is gone or invalid.
+    async fn changed_members<'c>(
+        &mut self,
+        api: &ApiClient,
+        cache: &'c ClusterCache,
+        defaults: &Defaults,
+        group: &ObjectKey,
+        invalid: &mut Vec<(ObjectKey, PodRecord, Malformed)>,
+    ) -> Result<Vec<(ObjectKey, &'c PodRecord, Member)>, ApiError> {
+        self.cycle_budget = CycleBudget::new();
+        let pods = cache.pods_of(group).filter(|(_, pod)| pod.is_ours && may_be_grouped(pod));
+        let mut members = Vec::new();
+        for (key, pod) in pods {
+            let member = match self.find_group(api, &key, pod, cache, defaults).await? {
+                GroupingResult::Member(member) if member.group.name == group.name => *member,
+                GroupingResult::Invalid(malformed) => {
+                    invalid.push((key, pod.clone(), malformed));
+                    return Ok(members);
+                }
+                // The pod names a group that is not of its owners.
+                GroupingResult::Member(_) | GroupingResult::Skipped | GroupingResult::Deferred => {
+                    return Ok(members);
+                }
+            };
+            let is_right = |record| member.is_written_to(record, pod);
+            // All other pods have the same owners.
+            if members.is_empty() && cache.groups.get(group).is_some_and(is_right) {
+                return Ok(members);
+            }
+            members.push((key, pod, member));
+        }
+        Ok(members)
     }
 
     /// When to run again without an event: at once if pods were deferred, after [`RETRY_PERIOD`] if

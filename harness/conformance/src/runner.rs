@@ -102,6 +102,9 @@ impl Settings {
             if case.depends_on_pod_timing() {
                 return Some("kwok starts and terminates pods with its own timing".to_owned());
             }
+            if case.changes_gpu_health() {
+                return Some("kwok's nodes report no unhealthy GPUs".to_owned());
+            }
         }
         let name = &self.target.name;
         let longest = case.longest_wait();

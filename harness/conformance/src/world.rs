@@ -281,7 +281,14 @@ impl World {
 
     /// Whether a pod on a ready node is still starting or terminating.
     fn has_pods_in_transition(&self) -> bool {
-        let on_its_way = |pod: Pod<'_>| matches!(pod.phase(), Phase::Starting | Phase::Terminating);
+        let on_its_way = |pod: Pod<'_>| match pod.phase() {
+            // A restart may be minutes away.
+            Phase::Starting => !pod.waits_for_restart(),
+            Phase::Terminating => true,
+            Phase::Pending | Phase::Gated | Phase::Running | Phase::Succeeded | Phase::Failed => {
+                false
+            }
+        };
         self.view.pods().any(|pod| on_its_way(pod) && self.view.is_node_ready(pod.node()))
     }
 
@@ -312,6 +319,12 @@ impl World {
     /// Milliseconds on the cluster's clock since its start.
     pub(crate) fn elapsed_millis(&self) -> u64 {
         self.cluster.elapsed_millis()
+    }
+
+    /// How many whole seconds the containers of a pod have run.
+    pub fn run_seconds(&self, pod: Pod<'_>) -> i64 {
+        let start = pod.run_start().parse::<jiff::Timestamp>();
+        start.map_or(0, |start| self.cluster.now().duration_since(start).as_secs().max(0))
     }
 
     /// Adds a titled part to the text that is compared with the snapshot.

@@ -29,10 +29,12 @@ pub(crate) use core::volume::{
     default_storage_class, is_default_storage_class, names_storage_class,
 };
 
+use std::sync::Arc;
+
 use crate::api_types::error::{ApiError, FieldErrors};
 use crate::api_types::kinds::Kind;
 use crate::api_types::kinds::schema::Schema;
-use crate::store::{Key, Store, Subresource};
+use crate::store::{Key, RuleEvaluation, Store, Subresource, WriteError};
 use schedlab_api::{Value, object};
 
 /// The context in which a new state of an object is defaulted and validated.
@@ -44,7 +46,8 @@ pub(crate) struct Admission<'s> {
     pub(crate) via_view: bool,
     pub(crate) key: &'s Key,
     /// The schema of a custom resource in the version of the request; `None` for built-in kinds.
-    pub(crate) schema: Option<&'s Schema>,
+    pub(crate) schema: Option<&'s Arc<Schema>>,
+    pub(crate) rules: &'s RuleEvaluation,
 }
 
 /// Sets the defaults and the server-owned fields of a new object, before mutating webhooks.
@@ -59,14 +62,14 @@ pub(crate) fn prepare(admission: &Admission<'_>, object: &mut Value) -> Result<(
 }
 
 /// Sets the fields that only validating webhooks see, and validates a new object.
-pub(crate) fn check(admission: &Admission<'_>, object: &mut Value) -> Result<(), ApiError> {
+pub(crate) fn check(admission: &Admission<'_>, object: &mut Value) -> Result<(), WriteError> {
     feature_gates::drop_disabled(admission, None, object);
     apps::complete(admission, object);
     metadata::check(admission, object)?;
     custom_resource::check(admission, false, None, object)?;
     check_built_in(admission, None, object)?;
     limit_ranger::check(admission, object)?;
-    core::pod::check_overhead(admission, object)
+    Ok(core::pod::check_overhead(admission, object)?)
 }
 
 /// Sets the defaults and the server-owned fields of an updated object.
@@ -98,7 +101,7 @@ pub(crate) fn check_update(
     subresource: Subresource,
     old: &Value,
     new: &mut Value,
-) -> Result<(), ApiError> {
+) -> Result<(), WriteError> {
     feature_gates::drop_disabled(admission, Some(old), new);
     // Metadata that did not change was valid when it was written.
     if !object::metadata_fields_equal(old, new, |_| true) {
@@ -129,7 +132,7 @@ pub(crate) fn check_update(
         }
     }
     if admission.kind.is("", "PersistentVolumeClaim") || subresource == Subresource::Resize {
-        limit_ranger::check(admission, new)
+        Ok(limit_ranger::check(admission, new)?)
     } else {
         Ok(())
     }
@@ -162,7 +165,7 @@ fn check_built_in(
         ("", "Node") => core::node::check(old, new, &mut errors),
         ("", "Event") => core::event::check(admission.via_view && old.is_none(), new, &mut errors),
         ("scheduling.k8s.io", "PriorityClass") => {
-            scheduling::check_priority_class(old, new, &mut errors)
+            scheduling::check_priority_class(old, new, &mut errors);
         }
         ("resource.k8s.io", _) => device::check(admission, old, new, &mut errors),
         _ if webhook_configuration::is_configuration(kind) => {

@@ -97,13 +97,15 @@ impl Router {
         B: Body<Data = Bytes> + Send,
         B::Error: std::fmt::Display,
     {
-        let (parts, body) = request.into_parts();
-        let body =
-            if parts.method == Method::GET { Ok(Bytes::new()) } else { read_body(body).await };
-        let response = match body {
-            Ok(body) => self.handle_request(&parts, &body).await,
-            Err(error) => Err(error),
-        };
+        match read_request(request).await {
+            Ok((parts, body)) => self.handle_read(&parts, &body).await,
+            Err(error) => error_response(&error),
+        }
+    }
+
+    /// Handles one request whose body has been read.
+    pub(crate) async fn handle_read(&self, parts: &Parts, body: &[u8]) -> ApiResponse {
+        let response = self.handle_request(parts, body).await;
         response.unwrap_or_else(|error| error_response(&error))
     }
 
@@ -251,22 +253,40 @@ impl RequestContext<'_> {
     }
 }
 
+/// Reads the body of a request to an object or a collection. Other requests have none.
+pub(crate) async fn read_request<B>(request: Request<B>) -> Result<(Parts, Bytes), ApiError>
+where
+    B: Body<Data = Bytes>,
+    B::Error: std::fmt::Display,
+{
+    let (parts, body) = request.into_parts();
+    let has_body =
+        parts.method != Method::GET && matches!(Path::parse(parts.uri.path()), Path::Target(_));
+    let body = if has_body { read_body(body).await? } else { Bytes::new() };
+    Ok((parts, body))
+}
+
+/// Reads a body up to its limit.
 async fn read_body<B>(body: B) -> Result<Bytes, ApiError>
 where
     B: Body<Data = Bytes>,
     B::Error: std::fmt::Display,
 {
-    let body = body
-        .collect()
-        .await
-        .map_err(|error| ApiError::bad_request(format!("cannot read the request body: {error}")))?;
-    let body = body.to_bytes();
-    if body.len() > decode::BODY_BYTES_MAX {
-        let message = format!("limit is {}", decode::BODY_BYTES_MAX);
-        let message = format!("Request entity too large: {message}");
-        return Err(ApiError::new(413, "RequestEntityTooLarge", message));
+    let mut body = std::pin::pin!(body);
+    let mut read = Vec::new();
+    while let Some(frame) = body.frame().await {
+        let frame = frame.map_err(|error| {
+            ApiError::bad_request(format!("cannot read the request body: {error}"))
+        })?;
+        let Ok(data) = frame.into_data() else { continue };
+        if read.len() + data.len() > decode::BODY_BYTES_MAX {
+            let message = format!("limit is {}", decode::BODY_BYTES_MAX);
+            let message = format!("Request entity too large: {message}");
+            return Err(ApiError::new(413, "RequestEntityTooLarge", message));
+        }
+        read.extend_from_slice(&data);
     }
-    Ok(body)
+    Ok(read.into())
 }
 
 fn version() -> schedlab_api::Value {

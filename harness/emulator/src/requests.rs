@@ -23,8 +23,8 @@ use crate::api_types::error::ApiError;
 use crate::api_types::kinds::Origin;
 use crate::api_types::resource::Resource;
 use crate::store::{
-    Key, ListQuery, Object, Op, Preconditions, Store, Subresource, WebhookContext, Write,
-    WriteError, WriteOutcome,
+    Key, ListQuery, Object, Op, Preconditions, RuleEvaluation, Store, Subresource, WebhookContext,
+    Write, WriteError, WriteOutcome,
 };
 
 use request::WriteRequest;
@@ -36,10 +36,11 @@ impl Store {
     /// # Errors
     /// The write is refused; the store is unchanged.
     pub fn write(&mut self, write: Write, now: Timestamp) -> Result<WriteOutcome, ApiError> {
+        let write = Write { rules: RuleEvaluation::Here, ..write };
         self.try_write(write, now, None).map_err(|stop| match stop {
             WriteError::Refused(error) => error,
-            WriteError::NeedsWebhooks(..) => {
-                unreachable!("no webhook is called without a webhook context")
+            WriteError::NeedsWebhooks(..) | WriteError::NeedsRules(..) => {
+                unreachable!("no webhook is called, and no rule deferred, without a request for it")
             }
         })
     }
@@ -61,7 +62,9 @@ impl Store {
             Op::Bind(binding) => bind::bind(self, &mut request, binding),
             Op::Evict(eviction) => evict::evict(self, &mut request, eviction),
         };
-        let mut written = written.map_err(|stop| stop.with_warnings(&request.warnings))?;
+        let mut written = written.map_err(|stop| {
+            stop.with_warnings(&request.warnings).with_first_attempt(&request.first_attempt)
+        })?;
         crd::sync_kind_registry(self, &request, &written);
         written.warnings = request.warnings;
         Ok(written)

@@ -27,9 +27,10 @@ use schedlab_api::{Value, object};
 pub use crate::api_types::resource::{Key, Object, Resource};
 pub(crate) use id_generator::IdGenerator;
 pub use list::{ListPage, ListQuery};
+pub(crate) use request::PendingRules;
 pub use request::{
     DeleteOptions, DuplicateFields, EventKind, FieldValidation, LogEntry, Op, PatchBody,
-    Preconditions, Propagation, Subresource, Write, WriteOutcome,
+    Preconditions, Propagation, RuleEvaluation, RuleVerdict, Subresource, Write, WriteOutcome,
 };
 pub(crate) use webhook_context::{
     CompletedCall, FirstAttempt, PendingCall, Webhook, WebhookContext, WebhookVerdict, WriteError,

@@ -223,13 +223,13 @@ impl ObjectRewriter<'_> {
                     | "clusterQueue"
                     | "storageClassName"
                     | "volumeName"
-                    | "deviceClassName" => names.with_prefix(text),
+                    | "deviceClassName"
+                    // Selects a namespace by its name.
+                    | "kubernetes.io/metadata.name" => names.with_prefix(text),
                     "queue" if self.target.plural == "podgroups" => names.with_prefix(text),
                     "policyName" if self.target.plural == POLICY_BINDINGS => {
                         names.with_prefix(text)
                     }
-                    // Selects a namespace by its name.
-                    "kubernetes.io/metadata.name" => names.with_prefix(text),
                     "parentName" if self.target.plural == "cohorts" => names.with_prefix(text),
                     "namespace" => names.namespace_in_cluster(&self.target.plural, text),
                     "priorityClassName" => names.object_in_cluster("priorityclasses", text),

@@ -277,6 +277,20 @@ fn invalid_changes_of_a_pod_group_and_a_blocked_drain_are_reported() {
 }
 
 #[test]
+fn a_state_that_ends_too_early_is_reported_with_its_duration() {
+    let steps = format!(
+        "{FLEET}And a queue \"a\" with a quota of 8\nAnd these workloads are submitted:\n\
+         | name | kind | queue | pods | gpus | run time |\n| x | pod | a | 1 | 1 | 5s |\n\
+         Then eventually within 3 seconds pod \"x\" has 1 running pod and stays so for 60 cycles"
+    );
+    let message = failures(&[&steps]);
+    assert_snapshot!(message, @r#"
+    it held for 4.99 s only: got 0 running pods of pod "x", expected 1: 1 succeeded (x-0)
+    (at +5s)
+    "#);
+}
+
+#[test]
 fn steps_that_undo_nothing_and_zero_durations_are_rejected() {
     let steps = [
         "When node \"node-1\" returns",
@@ -352,5 +366,38 @@ fn steps_that_change_nothing_are_rejected() {
     features/f.feature:15: cannot stop the scheduler: it is not running
     features/f.feature:15: cannot stop the scheduler: it is not running
     features/f.feature:14: the scheduler was not killed: it made fewer writes until the end of the scenario
+    "#);
+}
+
+/// The message says why a workload cannot have a size or state, and what works.
+#[test]
+fn impossible_sizes_states_and_devices_are_rejected() {
+    let begin = "Given a queue \"q\" with a quota of 8\nAnd these workloads are submitted:\n| name | kind | queue | pods |\n| j | job | q | 2 |\n| web | deployment | q | 1 |\n| p | pod | q | 1 |\n| ray | rayjob | q | 2 |\n";
+    let steps = [
+        "When job \"j\" is scaled to 3",
+        "When pod \"p\" is scaled to 3",
+        "When rayjob \"ray\" is scaled to 3",
+        "When deployment \"web\" is suspended",
+        "When pod \"p\" is suspended",
+        "When job \"j\" is resumed",
+        "When GPU 9 of node \"node-1\" becomes unhealthy",
+        "When GPU 0 of node \"node-1\" becomes healthy",
+        "When 9 GPUs of node \"node-1\" become unhealthy",
+        "When GPU 0 of node \"nod-1\" becomes unhealthy",
+        "When no admission policy refuses to bind pod \"p\"",
+    ];
+    let steps = steps.map(|steps| format!("{FLEET}{begin}{steps}"));
+    assert_snapshot!(failures(&steps.each_ref().map(String::as_str)), @r#"
+    job "j" cannot be scaled to 3: it has 2 completions, which cannot change as its completion mode is NonIndexed; expected at most 2, or a job with completion mode Indexed
+    pod "p" cannot be scaled, expected a deployment, statefulset, job, jobset, trainjob, pytorchjob, raycluster or leaderworkerset
+    rayjob "ray" cannot be scaled to 3: its RayCluster keeps the size with which the RayJob created it; expected a deployment, statefulset, job, jobset, trainjob, pytorchjob, raycluster or leaderworkerset
+    deployment "web" cannot be suspended: a Deployment has no field `suspend`; expected a job, jobset, trainjob, pytorchjob, raycluster or rayjob, or scale it to 0
+    pod "p" cannot be suspended, expected a job, jobset, trainjob, pytorchjob, raycluster or rayjob
+    job "j" is not suspended
+    got GPU 9, expected from 0 to 7: the GPUs of node "node-1"
+    GPU 0 of node "node-1" is not unhealthy
+    got 9 GPUs, expected at most 8: node "node-1" has 8 healthy GPUs
+    features/f.feature:11: node "nod-1" does not exist and never did; known: node-1
+    no admission policy refuses pod "p": /apis/admissionregistration.k8s.io/v1/validatingadmissionpolicybindings/refuse-to-bind-p: validatingadmissionpolicybindings.admissionregistration.k8s.io "refuse-to-bind-p" not found (NotFound)
     "#);
 }

@@ -16,6 +16,7 @@ pub(crate) const EDGES: [(&str, &str); 14] = [
         "scheduler/core",
         "
             model resources
+            devices
             reason
             plan
             profile

@@ -27,7 +27,7 @@ pub const KUBEFLOW_GROUP: &str = "kubeflow.org";
 pub const PYTORCH_JOB: &str = "kubeflow.org/v1";
 /// The API group of [`RAY`].
 pub const RAY_GROUP: &str = "ray.io";
-/// KubeRay's `RayCluster` and `RayJob`.
+/// `KubeRay`'s `RayCluster` and `RayJob`.
 pub const RAY: &str = "ray.io/v1";
 /// The API group of [`LEADER_WORKER_SET`].
 pub const LEADER_WORKER_SET_GROUP: &str = "leaderworkerset.x-k8s.io";

@@ -61,7 +61,9 @@ pub fn schedule_with_pipelined(
     pipelined: &[PodId],
 ) -> Plan {
     let mut statement = Statement::new(Session::new(snapshot, profile));
-    pipelined.iter().for_each(|pod| statement.restore_pipelined(*pod));
+    for pod in pipelined {
+        statement.restore_pipelined(*pod);
+    }
     decide_from(Statement::new(statement.into_session()), &mut ()).1
 }
 

@@ -32,6 +32,7 @@
 
 mod actions;
 mod cycle;
+pub mod devices;
 pub mod framework;
 pub mod inspect;
 mod next_snapshot;

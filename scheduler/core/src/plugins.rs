@@ -2,6 +2,7 @@
 //! [`Profile::kai`] and [`Profile::kube`].
 
 mod default_preemption;
+mod device_allocation;
 mod dynamic_resources;
 mod fragmentation;
 mod gang;
@@ -28,6 +29,7 @@ mod volumes;
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
+use device_allocation::{DeviceAllocation, SuitableDevices};
 pub(crate) use dynamic_resources::deallocation;
 pub use multi_node_devices::assign_devices;
 pub use volumes::{VolumeChoice, assign_volumes};
@@ -66,6 +68,7 @@ impl Plugins {
         if is_active("dynamicresources") {
             filter.push(Arc::new(resource_claims::ResourceClaims));
             filter.push(Arc::new(resource_claims::ClaimedGpus));
+            filter.push(Arc::new(SuitableDevices));
         }
         if is_active("predicates") {
             filter.push(Arc::new(volumes::VolumeClaims));
@@ -78,6 +81,7 @@ impl Plugins {
         }
         if is_active("dynamicresources") {
             filter.push(Arc::new(multi_node_devices::MultiNodeDevices));
+            filter.push(Arc::new(DeviceAllocation::WithReleasedDevices));
         }
         if is_active("numa") {
             filter.push(Arc::new(numa::Numa));
@@ -127,6 +131,8 @@ impl Plugins {
         filter.extend(filters(node_resources::NodeResourcesFit::WithoutClaims));
         filter.push(Arc::new(dynamic_resources::DynamicResources));
         filter.push(Arc::new(multi_node_devices::MultiNodeDevices));
+        filter.push(Arc::new(SuitableDevices));
+        filter.push(Arc::new(DeviceAllocation::OfFreeDevices));
         Self {
             pre_enqueue: Vec::new(),
             queue_sort: Arc::new(queue_sort::PrioritySort),

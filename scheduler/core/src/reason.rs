@@ -16,7 +16,7 @@ mod volume_fit_error;
 use std::{collections::BTreeMap, fmt};
 
 use crate::model::{Name, QueueProblem};
-pub use device_fit_error::DeviceFitError;
+pub use device_fit_error::{DeviceFitError, NoAllocationCause};
 use fit_error::join_counts;
 pub use fit_error::{
     DomainRequirements, EvenWhenEmpty, ExcludedNodeCounts, FitError, FitErrors, NodeRefusal,

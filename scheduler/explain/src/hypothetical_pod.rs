@@ -75,6 +75,7 @@ fn one_more(name: &Name, group: PodGroupId, shape: ShapeId, now: Time) -> Pod {
         status: PodStatus::Pending,
         node: None,
         gpu_groups: Vec::new(),
+        own_claims: Vec::new(),
         numa_allocations: Vec::new(),
         nominated_node: None,
         task_priority: None,

@@ -181,6 +181,7 @@ impl HypotheticalSnapshot<'_> {
                 status: PodStatus::Pending,
                 node: None,
                 gpu_groups: Vec::new(),
+                own_claims: Vec::new(),
                 numa_allocations: Vec::new(),
                 started: None,
                 releasing_since: None,
@@ -481,6 +482,7 @@ impl HypotheticalSnapshot<'_> {
             | FitError::Volume(_)
             | FitError::Devices(
                 DeviceFitError::NoReachableDevice
+                | DeviceFitError::NoAllocation { .. }
                 | DeviceFitError::ClaimOnOtherNode(_)
                 | DeviceFitError::ClaimUsersExhausted(_),
             )

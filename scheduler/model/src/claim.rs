@@ -4,7 +4,9 @@
 
 use std::{borrow::Cow, collections::BTreeMap, sync::Arc};
 
-use super::{FractionalGpu, GpuFraction, Name, Node, NodeSelectorTerm, PodShape, Volume};
+use super::{
+    ClaimRequests, FractionalGpu, GpuFraction, Name, Node, NodeSelectorTerm, PodShape, Volume,
+};
 use crate::resources::Resources;
 
 /// A claim as a pod uses it.
@@ -14,6 +16,8 @@ pub struct DeviceClaim {
     pub name: Name,
     /// Devices: GPUs as GPUs, others by the name of their class.
     pub devices: Resources,
+    /// What it requests of the devices of one node; `None`: nothing, or that is not known.
+    pub requests: Option<Arc<ClaimRequests>>,
     /// For requests with allocation mode `All`: by device selection, what one device counts as. The
     /// claim takes every such device of its node, at least one of each.
     pub allocate_all: BTreeMap<Name, Resources>,
@@ -145,6 +149,12 @@ impl PodShape {
             room.gpu_milli = room.gpu_milli.saturating_add(shared.saturating_mul(1000));
         }
         room
+    }
+
+    /// What its claims request of the devices of one node.
+    pub fn claim_requests(&self) -> impl Iterator<Item = &ClaimRequests> {
+        let shared = self.claims.iter().filter_map(|claim| claim.requests.as_deref());
+        self.own_claims.iter().map(AsRef::as_ref).chain(shared)
     }
 
     /// What it takes depends on the node.

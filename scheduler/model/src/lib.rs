@@ -2,6 +2,7 @@
 //! lists of [`crate::Snapshot`], which are sorted by name; names are for people.
 
 mod claim;
+mod device;
 mod disruption_budget;
 mod excluded_nodes;
 mod gpu;
@@ -20,6 +21,10 @@ mod topology;
 mod volume;
 
 pub use claim::{DeviceClaim, DeviceReach, DeviceRequest, UnusedClaim};
+pub use device::{
+    ClaimAlternative, ClaimRequests, DeviceAccess, DeviceCount, DeviceProperties, MatchAttribute,
+    NodeDevice, NodeDeviceRequest,
+};
 pub use disruption_budget::DisruptionBudget;
 pub use excluded_nodes::{ExcludedNodes, LabelMismatch};
 pub use gpu::{

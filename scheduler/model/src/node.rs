@@ -5,7 +5,7 @@ use std::{
     collections::{BTreeMap, BTreeSet},
 };
 
-use super::{AttachedVolume, Labels, Name, NumaTopology, UnusedClaim};
+use super::{AttachedVolume, Labels, Name, NodeDevice, NumaTopology, UnusedClaim};
 use crate::resources::Resources;
 
 /// Label of GPU workers, for schedulers that restrict nodes by role. Its value is ignored.
@@ -34,6 +34,8 @@ pub struct Node {
     /// Number of devices by selection, for claims with allocation mode `All`, allocated ones
     /// included.
     pub published_devices: BTreeMap<Name, i64>,
+    /// Its published devices, in the order of allocation. Empty: only their counts are known.
+    pub devices: Vec<NodeDevice>,
     /// Claims that take devices although no pod uses them.
     pub unused_claims: Vec<UnusedClaim>,
     /// Maximum number of volumes by driver (`CSINode`); no entry means no limit.

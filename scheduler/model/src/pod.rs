@@ -1,11 +1,12 @@
 //! A pod, and its shape: everything that decides where it fits. Pods of one job share a shape, so
 //! that work done for a shape serves all of them.
 
-use std::collections::BTreeSet;
+use std::{collections::BTreeSet, sync::Arc};
 
 use super::{
-    ContainerRequests, DeviceClaim, FractionalGpu, GpuGroup, HOSTNAME, Labels, Name, Node, NodeId,
-    NumaAllocation, PodGroupId, ShapeId, TaintEffect, Time, VolumeClaim, gpu::has_mig_instances,
+    ClaimRequests, ContainerRequests, DeviceClaim, FractionalGpu, GpuGroup, HOSTNAME, Labels, Name,
+    Node, NodeId, NumaAllocation, PodGroupId, ShapeId, TaintEffect, Time, VolumeClaim,
+    gpu::has_mig_instances,
 };
 use crate::resources::Resources;
 
@@ -36,6 +37,8 @@ pub struct Pod {
     pub node: Option<NodeId>,
     /// The shared GPUs of that node that it uses, when its shape requests fractions.
     pub gpu_groups: Vec<GpuGroup>,
+    /// Namespaces and names of its own claims, in the order of `own_claims` of its shape.
+    pub own_claims: Vec<Name>,
     /// What it has of that node's NUMA zones, as far as known.
     pub numa_allocations: Vec<NumaAllocation>,
     /// `status.nominatedNodeName`, if that node is in the snapshot.
@@ -70,6 +73,7 @@ impl Pod {
             status: PodStatus::Pending,
             node: None,
             gpu_groups: Vec::new(),
+            own_claims: Vec::new(),
             numa_allocations: Vec::new(),
             nominated_node: None,
             task_priority: None,
@@ -147,6 +151,8 @@ pub struct PodShape {
     /// Claims that other pods may share or that are allocated; they are not part of `requests`. An
     /// unallocated claim of its own is.
     pub claims: Vec<DeviceClaim>,
+    /// What its own claims request, whose devices are part of `requests`.
+    pub own_claims: Vec<Arc<ClaimRequests>>,
     /// Volume claims that restrict it: all of them while it is pending, `ReadWriteOncePod` claims
     /// once it has a node.
     pub volumes: Vec<VolumeClaim>,

@@ -60,10 +60,12 @@ impl Applier {
             );
             self.held_messages.insert(pod, text);
         }
+        // Groups are bound whole: no member's claim is allocated if another gets no devices.
+        let unbindable: BTreeSet<_> = without.keys().map(|(pod, _)| cycle.group(*pod)).collect();
         let allocate: Vec<Sequence> = uses
             .iter()
             .filter_map(|(key, of)| {
-                let with = of.iter().filter(|user| !without.contains_key(user));
+                let with = of.iter().filter(|(pod, _)| !unbindable.contains(&cycle.group(*pod)));
                 allocate(cache, cycle, key, &with.copied().collect(), &picked)
             })
             .collect();
@@ -121,18 +123,30 @@ fn has_leftovers(cache: &ClusterCache) -> bool {
     cache.resource_claims.claims.iter().any(|(key, claim)| claim.is_leftover(key, &cache.pods))
 }
 
+/// The claims of all pods to bind, with the pod and its node, in the order of the decisions.
+fn claims_in_order(
+    cache: &ClusterCache,
+    cycle: &Cycle<'_>,
+) -> impl Iterator<Item = (ObjectKey, (PodId, NodeId))> {
+    let placed = cycle.plan.decisions.iter().filter_map(|decision| match decision {
+        Decision::Bind { pod, node } => Some((*pod, *node)),
+        Decision::Evict { .. } | Decision::Pipeline { .. } => None,
+    });
+    placed.flat_map(|(pod, node)| {
+        let key = cycle.key(pod);
+        let claims = cache.pods.get(&key).into_iter().flat_map(|record| &record.claims);
+        claims.filter_map(|one| one.claim.as_ref()).map(move |name| {
+            let namespace = Name::clone(&key.namespace);
+            (ObjectKey { namespace, name: Name::clone(name) }, (pod, node))
+        })
+    })
+}
+
 /// The claims of all pods to bind.
 fn claim_consumers(cache: &ClusterCache, cycle: &Cycle<'_>) -> BTreeMap<ObjectKey, ClaimConsumers> {
     let mut uses: BTreeMap<ObjectKey, ClaimConsumers> = BTreeMap::new();
-    for decision in &cycle.plan.decisions {
-        let Decision::Bind { pod, node } = decision else { continue };
-        let key = cycle.key(*pod);
-        let claims = cache.pods.get(&key).into_iter().flat_map(|record| &record.claims);
-        for name in claims.filter_map(|one| one.claim.as_ref()) {
-            let claim =
-                ObjectKey { namespace: Name::clone(&key.namespace), name: Name::clone(name) };
-            uses.entry(claim).or_default().push((*pod, *node));
-        }
+    for (claim, user) in claims_in_order(cache, cycle) {
+        uses.entry(claim).or_default().push(user);
     }
     uses
 }
@@ -172,10 +186,15 @@ fn pick(
     uses: &BTreeMap<ObjectKey, ClaimConsumers>,
 ) -> BTreeMap<ObjectKey, PickedDevices> {
     let node = |id: NodeId| &cycle.snapshot.nodes[id.0 as usize];
-    let open: Vec<(&ObjectKey, Vec<&Node>)> = uses
+    // The first pod has the first choice, as in the search of the core.
+    let mut known = BTreeSet::new();
+    let ordered: Vec<ObjectKey> = claims_in_order(cache, cycle)
+        .map(|(key, _)| key)
+        .filter(|key| needs_devices(cache, key) && known.insert(key.clone()))
+        .collect();
+    let open: Vec<(&ObjectKey, Vec<&Node>)> = ordered
         .iter()
-        .filter(|(key, _)| needs_devices(cache, key))
-        .map(|(key, of)| (key, of.iter().map(|(_, at)| node(*at)).collect()))
+        .map(|key| (key, uses[key].iter().map(|(_, at)| node(*at)).collect()))
         .collect();
     cache.resource_claims.pick_all(&open)
 }

@@ -90,13 +90,7 @@ impl Applier {
             };
             let (key, node_name) = (cycle.key(*pod), &cycle.snapshot.nodes[node.0 as usize].name);
             if !self.bound.contains(&key) {
-                if let Some(why) = self.refused.get(&key) {
-                    cache.record_bind_failure(
-                        &key,
-                        &refused_message(&key, node_name, why),
-                        cycle.now,
-                    );
-                }
+                self.record_refused(cache, &key, node_name, cycle.now);
                 chains.extend(self.report_refused(cache, &key, node_name, cycle.now));
                 continue;
             }
@@ -115,6 +109,13 @@ impl Applier {
         // The event of a pod implies that the start of its group was written.
         self.write(cache, starts).await;
         self.write(cache, chains).await;
+    }
+
+    /// Starts the backoff of a pod whose binding or BindRequest was refused.
+    fn record_refused(&self, cache: &mut ClusterCache, key: &ObjectKey, node: &Name, now: Time) {
+        if let Some(why) = self.refused.get(key) {
+            cache.record_bind_failure(key, &refused_message(key, node, why), now);
+        }
     }
 
     /// Event and condition with the error of a refused binding or BindRequest, unless the pod has

@@ -2,7 +2,7 @@
 
 use insta::assert_snapshot;
 use schedlab_api::{Value, json};
-use schedlab_scheduler_core::model::Node;
+use schedlab_scheduler_core::model::{DeviceAccess, Node};
 
 use super::*;
 use crate::cache::ClusterCache;
@@ -159,7 +159,7 @@ fn constraints_hold_for_admin_access_too() {
     assert_snapshot!(rendered.join("\n"), @"
     w=2 admin of a=1* b=2* c=1*: to all, w:a (admin) w:c (admin)
     w=2 admin of a=1* b=2*: 0 times, nothing
-    r=1, w=1 admin of a=1* b=2 c=1 d=2*: 2 times, r:b w:d (admin)
+    r=1, w=1 admin of a=1* b=2 c=1 d=2*: 4 times, r:b w:d (admin)
     r=1, w=1 admin of a=1* b=2*: 0 times, nothing
     ");
 }

@@ -1,19 +1,13 @@
 //! Picks devices for claims that are allocated on a node at the same time.
 
-use std::{
-    borrow::Cow,
-    collections::{BTreeMap, BTreeSet},
+use std::collections::BTreeMap;
+
+use schedlab_scheduler_core::{
+    devices::{AllocatedDevice, allocate},
+    model::{ClaimRequests, DeviceAccess, DeviceProperties, Name, Node},
 };
 
-use schedlab_scheduler_core::model::{Name, Node};
-
-use super::{
-    DEVICES_MAX, DeviceAlternatives, DeviceId, ObjectKey, ResourceClaims,
-    alternatives::takes,
-    claim::{DeviceAccess, DeviceRequestRecord},
-    device::Device,
-    device_set::DeviceSet,
-};
+use super::{DEVICES_MAX, DeviceAlternatives, DeviceId, ObjectKey, ResourceClaims, device::Device};
 
 /// A device that a claim gets.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -73,64 +67,49 @@ impl ResourceClaims {
         picked
     }
 
-    /// Picks devices of the node for each of these claims: free ones, or any for admin access.
-    /// Claims that are missing in the result cannot be satisfied. Claims with constraints come
-    /// first; the others are picked together, so that one leaves to another the only device that
-    /// suits it.
+    /// Picks devices of the node for each of these claims: free ones, or any for admin access. The
+    /// core has found that all can be allocated together. If that has changed since, they are
+    /// allocated one by one, and claims without devices are missing in the result.
     pub(super) fn pick(
         &self,
         node: &Name,
         claims: &[&ObjectKey],
     ) -> BTreeMap<ObjectKey, PickedDevices> {
         let of_node = self.devices_of(node);
-        let is_free = |device: &&Device| !self.allocated_devices.contains_key(&device.id);
-        let mut free: Vec<&Device> = of_node.iter().filter(is_free).collect();
-        let mut picked = BTreeMap::new();
-        let known = claims
-            .iter()
-            .filter_map(|key| Some((*key, self.node_local_alternatives(self.claims.get(*key)?)?)));
-        let known: Vec<(&ObjectKey, Cow<'_, DeviceAlternatives>)> = known.collect();
-        let known = known.iter().map(|(key, of)| (*key, &**of, of.plain_exclusive_set()));
-        let (plain, choosy): (Vec<_>, Vec<_>) = known.partition(|(_, _, takes)| takes.is_some());
-        let mut alone = |(key, of): (&ObjectKey, &DeviceAlternatives),
-                         (from, free): (&[&Device], &mut Vec<_>)| {
-            if let Some(picks) = of.pick(from, of_node) {
-                picked.insert(key.clone(), take_picked(free, &picks));
-            }
+        let requests = claims.iter().filter_map(|key| {
+            let alternatives = self.node_local_alternatives(self.claims.get(*key)?)?;
+            Some((*key, alternatives.requests_of_node()))
+        });
+        let requests: Vec<(&ObjectKey, ClaimRequests)> = requests.collect();
+        let is_free = |device: &Device| !self.allocated_devices.contains_key(&device.id);
+        let mut devices: Vec<(&DeviceProperties, bool)> = (self.properties_of(node).iter())
+            .zip(of_node)
+            .map(|(properties, device)| (&**properties, is_free(device)))
+            .collect();
+        let picked = |its: Vec<AllocatedDevice<'_>>| -> PickedDevices {
+            let pick = |one: AllocatedDevice<'_>| PickedDevice {
+                request: Name::clone(&one.request.name),
+                device: of_node[one.device].id.clone(),
+                access: one.request.access,
+            };
+            its.into_iter().map(pick).collect()
         };
-        for (key, of, _) in choosy {
-            alone((key, of), (&free.clone(), &mut free));
+        let together: Vec<&ClaimRequests> = requests.iter().map(|(_, requests)| requests).collect();
+        if let Ok(allocated) = allocate(&together, &devices) {
+            let keys = requests.iter().map(|(key, _)| (*key).clone());
+            return keys.zip(allocated.into_iter().map(picked)).collect();
         }
-        let sets: Vec<&DeviceSet> = plain.iter().filter_map(|(_, _, it)| it.as_ref()).collect();
-        let together = DeviceSet::concat(&sets);
-        let Some(picks) = together.pick(&free, of_node) else {
-            for (key, of, _) in plain {
-                alone((key, of), (&free.clone(), &mut free));
+        let mut one_by_one = BTreeMap::new();
+        for (key, requests) in &requests {
+            let Ok(allocated) = allocate(&[requests], &devices) else { continue };
+            for its in allocated {
+                let taken = its.iter().filter(|one| one.request.access == DeviceAccess::Exclusive);
+                taken.for_each(|one| devices[one.device].1 = false);
+                one_by_one.insert((*key).clone(), picked(its));
             }
-            return picked;
-        };
-        let mut rest = picks.iter().map(|(_, id)| *id);
-        for ((key, of, _), set) in plain.iter().zip(&sets) {
-            let its: BTreeSet<&DeviceId> = rest.by_ref().take(set.device_count()).collect();
-            let own = free.iter().filter(|device| its.contains(&device.id));
-            alone((key, of), (&own.copied().collect::<Vec<_>>(), &mut free));
         }
-        picked
+        one_by_one
     }
-}
-
-/// Removes the taken devices from the free ones.
-fn take_picked(
-    free: &mut Vec<&Device>,
-    picks: &[(&DeviceRequestRecord, &DeviceId)],
-) -> PickedDevices {
-    free.retain(|device| !takes(picks, device));
-    let pick = |(of, id): &(&DeviceRequestRecord, &DeviceId)| PickedDevice {
-        request: Name::clone(&of.request),
-        device: (*id).clone(),
-        access: of.access,
-    };
-    picks.iter().map(pick).collect()
 }
 
 #[cfg(test)]

@@ -7,12 +7,16 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use schedlab_api::Value;
-use schedlab_scheduler_core::{model::Name, resources::Resources};
+use schedlab_scheduler_core::{
+    devices::count_claims,
+    model::{ClaimRequests, DeviceAccess, DeviceCount, DeviceProperties, Name},
+    resources::Resources,
+};
 
 use super::{
     DEVICES_MAX,
-    claim::{ClaimAllocation, DeviceAccess, DeviceCount, DeviceRequestRecord},
-    device::{Device, DeviceId, DeviceSelection},
+    claim::{ClaimAllocation, DeviceRequestRecord},
+    device::{Device, DeviceSelection},
     device_set::{DeviceSet, exact_count},
 };
 use crate::parse::Malformed;
@@ -84,49 +88,25 @@ impl DeviceAlternatives {
         }
     }
 
-    /// How many of the sets the node provides, of which `allocated` are held. Admin access is not
+    /// How many of the sets the node provides if all its devices are free. Admin access is not
     /// limited.
-    pub(super) fn count_offered<'d>(
+    pub(super) fn count_offered(
         &self,
-        free: impl Iterator<Item = &'d Device>,
-        of_node: &'d [Device],
-        allocated: i64,
+        properties: &[&DeviceProperties],
+        of_node: &[Device],
     ) -> i64 {
-        match self.0.as_slice() {
-            [only] if only.leaves_enough_for_admin(of_node) => Resources::INEXHAUSTIBLE,
-            [only] if only.is_admin_only() => {
-                only.pick(&[], of_node).map_or(0, |_| Resources::INEXHAUSTIBLE)
-            }
-            _ => self.count_sets(free, of_node) + allocated,
-        }
+        let count = count_claims(&self.requests_of_node(), properties);
+        let is_unlimited = match self.0.as_slice() {
+            [only] => only.leaves_enough_for_admin(of_node) || only.is_admin_only() && count > 0,
+            _ => false,
+        };
+        let count = i64::try_from(count).unwrap_or(i64::MAX);
+        if is_unlimited { Resources::INEXHAUSTIBLE } else { count }
     }
 
-    /// How many sets the free devices of the node make up.
-    pub(super) fn count_sets<'d>(
-        &self,
-        free: impl Iterator<Item = &'d Device>,
-        of_node: &'d [Device],
-    ) -> i64 {
-        let mut free: Vec<&Device> = free.collect();
-        let mut count = 0;
-        while let Some(picked) = self.pick(&free, of_node) {
-            let before = free.len();
-            free.retain(|device| !takes(&picked, device));
-            if free.len() == before {
-                break;
-            }
-            count += 1;
-        }
-        count
-    }
-
-    /// Picks devices of the node for each request of the first set that can be satisfied.
-    pub(crate) fn pick<'s, 'd>(
-        &'s self,
-        free: &[&'d Device],
-        of_node: &'d [Device],
-    ) -> Option<Vec<(&'s DeviceRequestRecord, &'d DeviceId)>> {
-        self.0.iter().find_map(|set| set.pick(free, of_node))
+    /// As the core allocates them.
+    pub(super) fn requests_of_node(&self) -> ClaimRequests {
+        ClaimRequests { alternatives: self.0.iter().map(DeviceSet::to_alternative).collect() }
     }
 
     /// Number of devices by kind that every alternative requests, without requests for all devices.
@@ -140,13 +120,6 @@ impl DeviceAlternatives {
             common.retain(|kind, count| other.get(kind) == Some(count));
             common
         })
-    }
-
-    /// The exclusive requests of a claim without constraints, alternatives or requests for all
-    /// devices.
-    pub(super) fn plain_exclusive_set(&self) -> Option<DeviceSet> {
-        let takes = self.unconstrained()?.filtered(|one| one.access == DeviceAccess::Exclusive);
-        takes.is_plain().then_some(takes)
     }
 
     /// The only set of a claim without alternatives and constraints.
@@ -217,19 +190,14 @@ impl DeviceAlternatives {
     }
 }
 
-/// Whether one of the picks takes the device exclusively.
-pub(super) fn takes(picked: &[(&DeviceRequestRecord, &DeviceId)], device: &Device) -> bool {
-    let mut taken = picked.iter().filter(|(of, _)| of.access == DeviceAccess::Exclusive);
-    taken.any(|(_, id)| **id == device.id)
-}
-
 #[cfg(test)]
 mod tests {
     use insta::assert_snapshot;
     use schedlab_api::json;
+    use schedlab_scheduler_core::devices::allocate;
 
     use super::*;
-    use crate::dra::ClaimRecord;
+    use crate::dra::{ClaimRecord, DeviceId};
 
     fn sub(name: &str, class: &str, count: i64) -> Value {
         json!({ "name": name, "deviceClassName": class, "count": count })
@@ -254,10 +222,15 @@ mod tests {
 
     fn picked(choices: &DeviceAlternatives, all: &[(&str, &[&str])]) -> String {
         let devices = devices(all);
-        let free: Vec<&Device> = devices.iter().collect();
-        let picked = choices.pick(&free, &devices).unwrap_or_default();
-        let picked = picked.iter().map(|(of, id)| format!("{}:{}", of.request, id.device));
-        let count = choices.count_sets(devices.iter(), &devices);
+        let properties: Vec<DeviceProperties> = devices.iter().map(Device::properties).collect();
+        let properties: Vec<&DeviceProperties> = properties.iter().collect();
+        let free: Vec<(&DeviceProperties, bool)> =
+            properties.iter().map(|one| (*one, true)).collect();
+        let requests = choices.requests_of_node();
+        let picked = allocate(&[&requests], &free).unwrap_or_default().into_iter().flatten();
+        let picked =
+            picked.map(|one| format!("{}:{}", one.request.name, devices[one.device].id.device));
+        let count = choices.count_offered(&properties, &devices);
         format!("{count} sets, {}", picked.collect::<Vec<_>>().join(" "))
     }
 
@@ -293,10 +266,6 @@ mod tests {
         assert_snapshot!(picked(&choices, &[x("1"), x("2"), y("3")]), @"2 sets, a/x:1 a/x:2");
         assert_snapshot!(picked(&choices, &[y("3")]), @"1 sets, a/y:3");
         assert_snapshot!(picked(&choices, &[]), @"0 sets,");
-        let all = devices(&[x("1"), x("2"), y("3")]);
-        let free: Vec<&Device> = all.iter().skip(1).collect();
-        let picked = choices.pick(&free, &all).unwrap();
-        assert_eq!(&*picked[0].0.request, "a/y", "of all devices one is had");
         assert_snapshot!(choices.name().unwrap(), @"the first available of all of class nic.x, or 1 of class nic.y");
     }
 

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use schedlab_api::{Value, labels};
-use schedlab_scheduler_core::model::{Name, NodeSelectorTerm};
+use schedlab_scheduler_core::model::{DeviceAccess, DeviceCount, Name, NodeSelectorTerm};
 
 use super::{DeviceAlternatives, DeviceId, DeviceSelection, ObjectKey, PodRecord};
 use crate::{
@@ -42,24 +42,6 @@ pub(crate) struct DeviceRequestRecord {
     pub(crate) selection: DeviceSelection,
     pub(crate) count: DeviceCount,
     pub(crate) access: DeviceAccess,
-}
-
-/// How a request uses its devices.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum DeviceAccess {
-    /// No other claim may use them.
-    Exclusive,
-    /// Beside any other claims (`adminAccess`).
-    Admin,
-}
-
-/// How many devices a request gets.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum DeviceCount {
-    /// `allocationMode: ExactCount`.
-    Exactly(i64),
-    /// `allocationMode: All`: all devices of the node, at least one.
-    All,
 }
 
 /// `status.allocation` of a claim.

@@ -1,9 +1,9 @@
 //! The JSON of changes to `ResourceClaim`s: finalizer, consumers, allocation.
 
 use schedlab_api::{Value, finalizers, json};
-use schedlab_scheduler_core::model::Name;
+use schedlab_scheduler_core::model::{DeviceAccess, Name};
 
-use super::{ClaimRecord, DeviceAccess, ObjectKey, PickedDevice, PickedDevices, ResourceClaims};
+use super::{ClaimRecord, ObjectKey, PickedDevice, PickedDevices, ResourceClaims};
 use crate::api::path;
 
 pub(crate) fn claim_path(key: &ObjectKey) -> String {

@@ -3,11 +3,14 @@
 
 mod cel_errors;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fmt,
+};
 
 use kube_cel::cel::{self, Context};
 use schedlab_api::{Map, Value};
-use schedlab_scheduler_core::model::Name;
+use schedlab_scheduler_core::model::{DeviceProperties, Name};
 
 use super::{
     expression::{self, Expression, with_large_stack},
@@ -36,6 +39,23 @@ pub(crate) struct Device {
     pub(crate) kinds: BTreeSet<Name>,
     /// Attributes by fully qualified name, values as JSON with their type.
     pub(crate) attributes: BTreeMap<Name, String>,
+}
+
+impl Device {
+    /// What the core knows of it.
+    pub(super) fn properties(&self) -> DeviceProperties {
+        DeviceProperties {
+            kinds: self.kinds.clone(),
+            attributes: self.attributes.clone(),
+            pool_is_complete: self.pool_is_whole,
+        }
+    }
+}
+
+impl fmt::Display for DeviceId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/{}/{}", self.driver, self.pool, self.device)
+    }
 }
 
 /// The devices that a request may get: those of its class for which its own expressions hold.

@@ -5,17 +5,16 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use schedlab_api::Value;
-use schedlab_scheduler_core::model::Name;
+use schedlab_scheduler_core::model::{
+    ClaimAlternative, DeviceAccess, DeviceCount, MatchAttribute, Name, NodeDeviceRequest,
+};
 
 use super::{
     DEVICES_MAX, are_pools_complete,
-    claim::{DeviceAccess, DeviceCount, DeviceRequestRecord},
-    device::{Device, DeviceId, DeviceSelection},
+    claim::DeviceRequestRecord,
+    device::{Device, DeviceSelection},
 };
 use crate::parse::{Malformed, list, name, shown};
-
-/// Devices that are tried for a set before the search gives up.
-const ATTEMPTS_MAX: u32 = 10_000;
 
 /// The requests of a claim, with its constraints.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -90,11 +89,6 @@ impl DeviceSet {
         self.constraints.is_empty() && self.has_admin_requests() && all().all(suffice)
     }
 
-    /// Number of devices of a plain set.
-    pub(super) fn device_count(&self) -> usize {
-        usize::try_from(exact_count(&self.requests)).unwrap_or(usize::MAX)
-    }
-
     /// The devices of a plain set: the request of each, and its index in the request.
     pub(super) fn each_device(&self) -> impl Iterator<Item = (&DeviceRequestRecord, i64)> {
         self.requests.iter().flat_map(|one| {
@@ -104,12 +98,6 @@ impl DeviceSet {
             };
             (0..count).map(move |at| (one, at))
         })
-    }
-
-    /// Joins plain sets, in order.
-    pub(super) fn concat(plain: &[&Self]) -> Self {
-        let requests = plain.iter().flat_map(|set| &set.requests).cloned().collect();
-        Self { requests, constraints: BTreeSet::new() }
     }
 
     /// All requests, in the order of the claim.
@@ -176,43 +164,26 @@ impl DeviceSet {
         kinds
     }
 
-    /// Picks devices of the node for each request. Prefers the smallest group of devices with equal
-    /// attributes that suffices, and in it devices of few kinds. `None` if there are too few.
-    pub(crate) fn pick<'s, 'd>(
-        &'s self,
-        free: &[&'d Device],
-        of_node: &'d [Device],
-    ) -> Option<Vec<(&'s DeviceRequestRecord, &'d DeviceId)>> {
-        let counts = self.counts(of_node)?;
-        let mut devices = self.candidates(free, of_node);
-        let mut alike: BTreeMap<Vec<Option<&str>>, usize> = BTreeMap::new();
-        for Candidate { device, .. } in &devices {
-            *alike.entry(self.values(device)).or_default() += 1;
-        }
-        let suits = |(wanted, count): (&DeviceRequestRecord, &usize)| {
-            let selection = wanted.selection.name();
-            devices.iter().filter(|one| one.can_serve(wanted, &selection)).count() >= *count
+    /// As the core allocates it.
+    pub(super) fn to_alternative(&self) -> ClaimAlternative {
+        let request = |one: &DeviceRequestRecord| NodeDeviceRequest {
+            name: Name::clone(&one.request),
+            selection: one.selection.name(),
+            count: one.count,
+            access: one.access,
         };
-        if !self.requests.iter().zip(&counts).all(suits) {
-            return None;
-        }
-        let sort_key =
-            |one: &Candidate<'d>| (alike[&self.values(one.device)], one.device.kinds.len());
-        devices.sort_by_cached_key(sort_key);
-        let mut search = SetSearch {
-            devices: &devices,
-            order: self.order(),
-            counts,
-            picked: Vec::new(),
-            attempts_left: ATTEMPTS_MAX,
+        let constraint = |one: &MatchConstraint| {
+            let requests = self.requests.iter().enumerate();
+            let requests = requests.filter(|(_, request)| one.applies_to(&request.request));
+            MatchAttribute {
+                attribute: Name::clone(&one.attribute),
+                requests: requests.map(|(at, _)| at).collect(),
+            }
         };
-        self.search(&mut search, 0).then(|| {
-            search.picked.sort_by_key(|(request, _)| *request);
-            let of = |(request, at): &(usize, usize)| {
-                (&self.requests[*request], &devices[*at].device.id)
-            };
-            search.picked.iter().map(of).collect()
-        })
+        ClaimAlternative {
+            requests: self.requests.iter().map(request).collect(),
+            constraints: self.constraints.iter().map(constraint).collect(),
+        }
     }
 
     /// Number of devices of each request on the node; `None` if that is more than the node has or a
@@ -227,72 +198,6 @@ impl DeviceSet {
         let are_too_many = i64::try_from(sum).map_or(true, |sum| sum > DEVICES_MAX);
         (!self.has_admin_requests() || !are_too_many).then_some(counts)
     }
-
-    /// The devices that may be picked.
-    fn candidates<'d>(&self, free: &[&'d Device], of_node: &'d [Device]) -> Vec<Candidate<'d>> {
-        if !self.has_admin_requests() {
-            return free.iter().map(|device| Candidate { device, is_free: true }).collect();
-        }
-        let free: BTreeSet<&DeviceId> = free.iter().map(|device| &device.id).collect();
-        let of_node = of_node.iter();
-        of_node.map(|device| Candidate { device, is_free: free.contains(&device.id) }).collect()
-    }
-
-    /// Indexes of the requests. Exclusive ones come first, as the others must leave them free
-    /// devices.
-    fn order(&self) -> Vec<usize> {
-        let mut order: Vec<usize> = (0..self.requests.len()).collect();
-        order.sort_by_key(|at| self.requests[*at].access == DeviceAccess::Admin);
-        order
-    }
-
-    /// The attribute values that constraints compare.
-    fn values<'d>(&self, device: &'d Device) -> Vec<Option<&'d str>> {
-        let attributes = self.constraints.iter().map(|one| device.attributes.get(&one.attribute));
-        attributes.map(|value| value.map(String::as_str)).collect()
-    }
-
-    /// Backtracking search: picks devices for the request at `position` and all that follow.
-    fn search(&self, search: &mut SetSearch<'_, '_>, position: usize) -> bool {
-        let Some(request) = search.order.get(position).copied() else { return true };
-        let wanted = &self.requests[request];
-        let mut its = search.picked.iter().filter(|(of, _)| *of == request);
-        if its.clone().count() >= search.counts[request] {
-            return self.search(search, position + 1);
-        }
-        // The order of devices inside a request does not matter.
-        let from = its.next_back().map_or(0, |(_, at)| at + 1);
-        let selection = wanted.selection.name();
-        (from..search.devices.len()).any(|at| {
-            search.attempts_left = search.attempts_left.saturating_sub(1);
-            search.attempts_left > 0
-                && search.devices[at].can_serve(wanted, &selection)
-                && self.can_join(search, request, at)
-                && self.try_device(search, position, at)
-        })
-    }
-
-    fn try_device(&self, search: &mut SetSearch<'_, '_>, position: usize, at: usize) -> bool {
-        search.picked.push((search.order[position], at));
-        let found = self.search(search, position);
-        if !found {
-            search.picked.pop();
-        }
-        found
-    }
-
-    /// Whether the device is not picked yet and satisfies the constraints with those that are.
-    fn can_join(&self, search: &SetSearch<'_, '_>, request: usize, at: usize) -> bool {
-        let is_new = search.picked.iter().all(|(_, known)| *known != at);
-        is_new
-            && self.constraints.iter().all(|one| {
-                let bound = |request: usize| one.applies_to(&self.requests[request].request);
-                let value = |at: usize| search.devices[at].device.attributes.get(&one.attribute);
-                let mut others = search.picked.iter().filter(|(request, _)| bound(*request));
-                !bound(request)
-                    || (value(at).is_some() && others.all(|(_, other)| value(*other) == value(at)))
-            })
-    }
 }
 
 /// Sum of the counts of all requests with an exact count.
@@ -302,32 +207,6 @@ pub(super) fn exact_count(wanted: &[DeviceRequestRecord]) -> i64 {
         DeviceCount::All => 0,
     });
     counts.fold(0, i64::saturating_add)
-}
-
-/// A device that may be picked.
-#[derive(Clone, Copy)]
-struct Candidate<'d> {
-    device: &'d Device,
-    is_free: bool,
-}
-
-/// State of the search: pairs of request index and device index.
-struct SetSearch<'s, 'd> {
-    devices: &'s [Candidate<'d>],
-    /// Order in which requests are satisfied.
-    order: Vec<usize>,
-    /// Number of devices of each request.
-    counts: Vec<usize>,
-    picked: Vec<(usize, usize)>,
-    attempts_left: u32,
-}
-
-impl Candidate<'_> {
-    /// Whether it may be picked for the request, whose selection has this name.
-    fn can_serve(&self, wanted: &DeviceRequestRecord, selection: &Name) -> bool {
-        (self.is_free || wanted.access == DeviceAccess::Admin)
-            && self.device.kinds.contains(selection)
-    }
 }
 
 impl DeviceRequestRecord {
@@ -406,8 +285,10 @@ mod tests {
     use insta::assert_snapshot;
     use schedlab_api::json;
 
+    use schedlab_scheduler_core::{devices::allocate, model::DeviceProperties};
+
     use super::*;
-    use crate::dra::DeviceAlternatives;
+    use crate::dra::{DeviceAlternatives, DeviceId};
 
     fn wanted(request: &str, count: i64) -> DeviceRequestRecord {
         let exactly = json!({ "deviceClassName": "gpu.x" });
@@ -447,12 +328,18 @@ mod tests {
     /// The number of sets, and the devices of the next one by request.
     fn rendered(set: &DeviceSet, text: &str) -> String {
         let devices = devices(text);
-        let free: Vec<&Device> = devices.iter().collect();
-        let picked = set.pick(&free, &devices).map(|picked| {
-            let devices = picked.iter().map(|(of, id)| format!("{}:{}", of.request, id.device));
+        let properties: Vec<DeviceProperties> = devices.iter().map(Device::properties).collect();
+        let properties: Vec<&DeviceProperties> = properties.iter().collect();
+        let choices = DeviceAlternatives::single(set.clone());
+        let count = choices.count_offered(&properties, &devices);
+        let free: Vec<(&DeviceProperties, bool)> =
+            properties.iter().map(|one| (*one, true)).collect();
+        let picked = allocate(&[&choices.requests_of_node()], &free).map(|picked| {
+            let devices = picked[0]
+                .iter()
+                .map(|one| format!("{}:{}", one.request.name, devices[one.device].id.device));
             devices.collect::<Vec<_>>().join(" ")
         });
-        let count = DeviceAlternatives::single(set.clone()).count_sets(devices.iter(), &devices);
         format!("{text}: {count} sets, {}", picked.as_deref().unwrap_or("none now"))
     }
 

@@ -11,17 +11,16 @@ use std::{
 
 use schedlab_api::{Value, json};
 use schedlab_scheduler_core::{
-    model::{DeviceReach, DeviceRequest, Name, Node, Volume, VolumeReach},
+    model::{
+        DeviceAccess, DeviceCount, DeviceReach, DeviceRequest, Name, Node, Volume, VolumeReach,
+    },
     plugins::assign_devices,
 };
 
 use super::{
     ClaimProblem, ClaimRecord, Device, DeviceAlternatives, DeviceId, DeviceSelection, ObjectKey,
-    PickedDevice, PickedDevices, PodRecord, ResourceClaims,
-    claim::{DeviceAccess, DeviceCount, DeviceRequestRecord},
-    device::natural_order_key,
-    device_set::DeviceSet,
-    slice::NodeTerm,
+    PickedDevice, PickedDevices, PodRecord, ResourceClaims, claim::DeviceRequestRecord,
+    device::natural_order_key, device_set::DeviceSet, slice::NodeTerm,
 };
 use crate::parse::{Malformed, list};
 

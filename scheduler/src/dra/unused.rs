@@ -49,18 +49,19 @@ impl ResourceClaims {
         unused
     }
 
-    /// Number of allocated device sets, by node and name.
-    fn count_allocated_sets(&self) -> BTreeMap<Name, BTreeMap<Name, i64>> {
-        let mut had: BTreeMap<Name, BTreeMap<Name, i64>> = BTreeMap::new();
-        for claim in self.claims.values() {
-            let node =
-                claim.allocation.as_ref().and_then(|allocation| self.allocation_node(allocation));
-            let set = claim.requests.as_ref().ok().and_then(DeviceAlternatives::name);
-            if let (Some(node), Some(set)) = (node, set) {
-                *had.entry(Name::clone(node)).or_default().entry(set).or_default() += 1;
+    /// Allocated claims whose pods did not get their node, by node.
+    fn find_leftovers(
+        &self,
+        pods: &BTreeMap<ObjectKey, PodRecord>,
+    ) -> BTreeMap<Name, BTreeSet<Name>> {
+        let mut leftovers: BTreeMap<Name, BTreeSet<Name>> = BTreeMap::new();
+        for (key, claim) in self.claims.iter().filter(|(key, claim)| claim.is_leftover(key, pods)) {
+            let allocation = claim.allocation.as_ref();
+            if let Some(node) = allocation.and_then(|of| self.allocation_node(of)) {
+                leftovers.entry(Name::clone(node)).or_default().insert(key.to_string().into());
             }
         }
-        had
+        leftovers
     }
 
     /// Claims of unfinished pods with a node.
@@ -77,16 +78,22 @@ impl ResourceClaims {
         claims.collect()
     }
 
-    /// Recomputes unused claims. Returns the nodes whose unused claims differ from before.
+    /// Recomputes unused and leftover claims. Returns the nodes whose claims of these kinds differ
+    /// from before.
     pub(crate) fn refresh_unused(
         &mut self,
         pods: &BTreeMap<ObjectKey, PodRecord>,
     ) -> BTreeSet<Name> {
-        self.allocated_sets = self.count_allocated_sets();
+        let leftovers = self.find_leftovers(pods);
+        let leftovers_before = std::mem::replace(&mut self.leftovers, leftovers);
         let now = self.find_unused(pods);
         let previous = std::mem::replace(&mut self.unused_claims, now);
         let now = &self.unused_claims;
         let nodes = previous.keys().chain(now.keys());
-        nodes.filter(|node| previous.get(*node) != now.get(*node)).cloned().collect()
+        let nodes = nodes.filter(|node| previous.get(*node) != now.get(*node));
+        let leftovers = leftovers_before.keys().chain(self.leftovers.keys());
+        let leftovers =
+            leftovers.filter(|node| leftovers_before.get(*node) != self.leftovers.get(*node));
+        nodes.chain(leftovers).cloned().collect()
     }
 }

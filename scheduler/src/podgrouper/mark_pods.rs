@@ -47,7 +47,7 @@ pub(super) fn mark_pod<'a>(
     match label {
         SubGroupLabel::Keep => {}
         SubGroupLabel::Remove => {
-            change["metadata"]["labels"] = json!({ (labels::SUB_GROUP): null })
+            change["metadata"]["labels"] = json!({ (labels::SUB_GROUP): null });
         }
         SubGroupLabel::Set(part) => {
             change["metadata"]["labels"] = json!({ (labels::SUB_GROUP): &**part });

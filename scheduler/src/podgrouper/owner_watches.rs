@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use futures::StreamExt as _;
 use kube::Client;
-use schedlab_api::Value;
+use schedlab_api::{Value, annotations};
 use schedlab_scheduler_core::model::{Labels, Name};
 
 use crate::{
@@ -19,7 +19,6 @@ use crate::{
 
 /// Kinds whose objects own pods and are no workloads, or that the cache watches.
 const UNWATCHED_PLURALS: [&str; 2] = ["nodes", "pods"];
-const APPLIED_ANNOTATION: &str = "kubectl.kubernetes.io/last-applied-configuration";
 
 /// A kind of owner.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -73,7 +72,7 @@ struct OwnerVersion {
 impl OwnerVersion {
     fn of(object: &Value) -> Self {
         let mut annotations = strings(object, "/metadata/annotations");
-        annotations.remove(APPLIED_ANNOTATION);
+        annotations.remove(annotations::LAST_APPLIED_CONFIGURATION);
         // Without a generation each change counts.
         let generation = ["/metadata/generation", "/metadata/resourceVersion"];
         let generation = generation.iter().find_map(|part| at(object, part)).cloned();
@@ -231,7 +230,7 @@ mod tests {
             watches.has_outdated()
         };
         assert!(!changed(&job("u", 1, 2, &json!({}))), "status");
-        let applied = json!({ APPLIED_ANNOTATION: "{}" });
+        let applied = json!({ (annotations::LAST_APPLIED_CONFIGURATION): "{}" });
         assert!(!changed(&job("u", 1, 2, &applied)));
         assert!(changed(&job("u", 2, 2, &json!({}))));
         assert!(changed(&job("u", 1, 2, &json!({ "a": "b" }))));

@@ -323,6 +323,7 @@ fn parse_shape(object: &Value, spec: &Value) -> (PodShape, Option<Malformed>) {
         gpus_via_dra: false,
         gpu_classes: Vec::new(),
         claims: Vec::new(),
+        own_claims: Vec::new(),
         volumes: Vec::new(),
         node_selector: strings(spec, "/nodeSelector"),
         node_affinity: or_record_error(selectors::node_terms(spec), wrong),

@@ -80,6 +80,7 @@ impl ShapeIds {
         with.gpu_classes = key.1.gpu_classes.iter().cloned().collect();
         with.requests.add(&key.1.own);
         with.claims.clone_from(&key.1.shared);
+        with.own_claims.clone_from(&key.1.own_requests);
         with.volumes.clone_from(&key.1.volumes);
         self.retained.push(Arc::clone(shape));
         shapes.push(with);
@@ -112,7 +113,7 @@ pub(super) fn build(
         Err(_) => (None, 0),
     };
     let claims = context.cache.resource_claims.claimed_by(key, record, &context.cache.pods);
-    let claimed = match claims {
+    let mut claimed = match claims {
         Err(problem) if record.is_waiting() && record.is_ours => {
             return PodEntry::Unschedulable(UnschedulableReason::Claim(problem));
         }
@@ -132,6 +133,7 @@ pub(super) fn build(
         None => Vec::new(),
         Some(_) => context.cache.volumes.claims_of_pod(key, record),
     };
+    let own_claims = std::mem::take(&mut claimed.own_names);
     let claimed = ClaimedResources { volumes, ..claimed };
     let nominated =
         record.nominated_node.as_ref().and_then(|node| context.nodes.get(node).copied());
@@ -148,6 +150,7 @@ pub(super) fn build(
         status,
         node,
         gpu_groups: record.gpu_groups.clone(),
+        own_claims,
         numa_allocations: record.numa.clone(),
         nominated_node: nominated,
         task_priority: record.task_priority(),

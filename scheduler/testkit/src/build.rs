@@ -1,5 +1,6 @@
 //! Builds a snapshot from text.
 
+mod device;
 mod queue;
 mod shape;
 mod volume;
@@ -101,6 +102,7 @@ impl Builder {
             },
             gpus_via_dra: tokens.flag("by-claim"),
             published_devices: BTreeMap::from([("gpu".into(), gpu_milli / 1000)]),
+            devices: tokens.each("device").into_iter().map(device::node_device).collect(),
             unused_claims: shape::unused_claims(&mut tokens),
             gpu_memory_mib: tokens.number("gpu-memory").unwrap_or(0),
             volume_limits: tokens
@@ -282,6 +284,8 @@ impl Builder {
                 };
                 let (name, started) = (numbered(at), node.as_ref().map(|_| template.created));
                 let uid = name.clone();
+                let templates = self.shapes[shape.0 as usize].own_claims.len();
+                let own_claims = (0..templates).map(|at| format!("{name}.{at}").into()).collect();
                 (
                     Pod {
                         name,
@@ -289,6 +293,7 @@ impl Builder {
                         shape,
                         status,
                         gpu_groups,
+                        own_claims,
                         numa_allocations: zones,
                         started,
                         ..template.clone()
@@ -320,6 +325,7 @@ impl Builder {
             status: PodStatus::Pending,
             node: None,
             gpu_groups: Vec::new(),
+            own_claims: Vec::new(),
             numa_allocations: Vec::new(),
             nominated_node: nominated.map(|node| self.node_id(&node)),
             task_priority: task_priority(tokens),

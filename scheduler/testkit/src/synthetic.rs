@@ -394,6 +394,7 @@ fn pod(name: Name, group: PodGroupId, shape: ShapeId, node: Option<NodeId>) -> P
         status: if node.is_some() { PodStatus::Running } else { PodStatus::Pending },
         node,
         gpu_groups: Vec::new(),
+        own_claims: Vec::new(),
         numa_allocations: Vec::new(),
         nominated_node: None,
         task_priority: None,

@@ -244,6 +244,7 @@ fn pod(snapshot: &Snapshot, job: &Job, group: PodGroupId, task: &Task, shape: Sh
         preemption_policy: PreemptionPolicy::default(),
         status,
         node,
+        own_claims: Vec::new(),
         gpu_groups: if status == PodStatus::Pending && nominated.is_none() {
             Vec::new()
         } else {

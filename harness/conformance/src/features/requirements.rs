@@ -143,6 +143,12 @@ impl Case {
         self.texts().any(|text| TIMES.is_match(&text))
     }
 
+    /// Whether the GPUs of a node become unhealthy.
+    pub fn changes_gpu_health(&self) -> bool {
+        let is_such = |text: &str| text.contains("GPU") && text.contains(" unhealthy");
+        self.steps.iter().any(|step| is_such(&step.value))
+    }
+
     /// All text of its steps: sentences, table cells, doc strings and referenced fixtures.
     fn texts(&self) -> impl Iterator<Item = Cow<'_, str>> {
         let file = |step: &gherkin::Step| {

@@ -166,6 +166,11 @@ async fn whole(
             }
         }
     };
+    if let Temporal::EventuallyWithin(_) = when.0 {
+        let hold = ignoring_transients(&claim);
+        world.expect_and_hold(when.0, stays.0, &claim, &hold).await?;
+        return Ok(());
+    }
     let lasts = matches!(when.0, Temporal::For(_));
     let first = if lasts { Temporal::Settled } else { when.0 };
     world.expect(first, 0, &claim).await?;
@@ -182,10 +187,10 @@ fn ignoring_transients(claim: Assertion<'_>) -> impl Fn(&World) -> Result<(), St
     move |world| {
         let now = Instant::now();
         let mut broken = broken.borrow_mut();
-        if let Some((since, found)) = &*broken
-            && *since + world.write_burst_window() < now
+        if let Some((_, found)) =
+            broken.take_if(|(since, _)| *since + world.write_burst_window() < now)
         {
-            return Err(found.clone());
+            return Err(found);
         }
         match claim(world) {
             Ok(()) => *broken = None,

@@ -66,8 +66,8 @@ async fn set_suspend(world: &mut World, which: &Workload, to: &Value) -> anyhow:
             ("/spec/runPolicy/suspend", json!({"spec": {"runPolicy": {"suspend": to}}}))
         }
         kind => bail!(
-            "{which} cannot be suspended: a {kind} has no field `suspend`; scale it to 0, or expect \
-             a {SUSPENDABLE}"
+            "{which} cannot be suspended: a {kind} has no field `suspend`; expected \
+             a {SUSPENDABLE}, or scale it to 0"
         ),
     };
     let is_suspended = live.pointer(field) == Some(&Value::Bool(true));

@@ -1,18 +1,20 @@
 //! Workloads: submitting, changing and deleting them.
 
+use std::time::Duration;
+
 use anyhow::{Context as _, anyhow};
 use cucumber::{given, then, when};
 use gherkin::Step;
-use schedlab_api::{annotations, json};
+use schedlab_api::{Value, annotations, json};
 
 use super::StepResult;
 use super::parameters::{DurationValue, PositiveDuration};
 use super::reasons::require_text;
 use super::subjects::Workload;
 use crate::text::counted;
-use crate::world::World;
 use crate::world::manifests::{WORKLOAD_COLUMNS, workload_from_row};
 use crate::world::observed::{Phase, Pod};
+use crate::world::{Temporal, World};
 
 /// Submits workloads, one per row, in this order. Kinds: pod (with `pods`: that many, `<name>-0`
 /// …), gang (a pod group and its pods), job, deployment, statefulset, jobset, trainjob, pytorchjob
@@ -20,7 +22,7 @@ use crate::world::observed::{Phase, Pod};
 /// a pod that submits the job, which has the run time), leaderworkerset (a leader, the rest
 /// workers). Columns: name, kind, queue, pods, gpus, cpu, memory, min (of a gang, job or pytorchjob:
 /// members that must run together), replicas (of a leaderworkerset: groups of `pods` pods),
-/// completion mode (of a job: Indexed or NonIndexed), priority (a class, or a number),
+/// completion mode (of a job: Indexed or `NonIndexed`), priority (a class, or a number),
 /// preemptible (yes, no), run time, startup, termination, exit code, grace (seconds), preemption
 /// delay, staleness grace, sub-groups (of a gang: `leader 1, workers 2/4`), gang (of a pod: the
 /// existing gang that it joins), gated (of a pod or gang: yes, or the number of gated pods),
@@ -345,20 +347,53 @@ async fn finish(world: &mut World, count: usize, which: Workload) -> StepResult 
     end_pods(world, &which, count, "0").await
 }
 
-/// The kubelet rereads the run time annotation: a pod that has run longer ends at once.
+/// How long the kubelet may take to end a pod.
+const END_MAX: Duration = Duration::from_mins(1);
+
+/// Ends pods by the kubelet's annotations, and waits until they have ended: the kubelet rereads the
+/// run time, and a pod that has run as long ends at once. A pod whose containers restart gets its
+/// old annotations back, so that they run on after the restart.
 async fn end_pods(world: &mut World, which: &Workload, count: usize, code: &str) -> StepResult {
     world.settle().await?;
     let pods = which.pods(&world.view);
     let running = pods.iter().filter(|pod| pod.phase() == Phase::Running);
-    let paths: Vec<String> = running.take(count).map(Pod::path).collect();
-    if paths.len() < count {
-        return Err(anyhow!("{which} has only {}", counted(paths.len(), "running pod")).into());
+    let ending: Vec<Value> = running.take(count).map(|pod| pod.0.clone()).collect();
+    if ending.len() < count {
+        return Err(anyhow!("{which} has only {}", counted(ending.len(), "running pod")).into());
     }
-    let annotations = json!({(annotations::RUN_TIME): "0s", (annotations::EXIT_CODE): code});
-    for path in paths {
+    for pod in &ending {
+        let (path, run_time) = (Pod(pod).path(), format!("{}s", world.run_seconds(Pod(pod))));
+        let annotations =
+            json!({(annotations::RUN_TIME): run_time, (annotations::EXIT_CODE): code});
         world.patch(&path, &json!({"metadata": {"annotations": annotations}})).await?;
     }
+    let ended = |world: &World| match ending.iter().find(|pod| runs_on(Pod(pod), world)) {
+        None => Ok(()),
+        Some(pod) => Err(format!("pod {:?} still runs", Pod(pod).name())),
+    };
+    world.expect(Temporal::EventuallyWithin(END_MAX), 0, &ended).await?;
+    for pod in ending.iter().map(Pod) {
+        let now = current(pod, world).map(Pod::phase);
+        if matches!(now, Some(Phase::Running | Phase::Starting)) {
+            let old = |key| pod.0["metadata"]["annotations"][key].clone();
+            let (run_time, code) = (old(annotations::RUN_TIME), old(annotations::EXIT_CODE));
+            let old = json!({(annotations::RUN_TIME): run_time, (annotations::EXIT_CODE): code});
+            world.patch(&pod.path(), &json!({"metadata": {"annotations": old}})).await?;
+        }
+    }
     Ok(())
+}
+
+/// The pod with this uid, in its current state.
+fn current<'w>(pod: Pod<'_>, world: &'w World) -> Option<Pod<'w>> {
+    world.view.pods().find(|other| other.uid() == pod.uid())
+}
+
+/// Whether a pod is in the state that it was in: it runs and was not restarted.
+fn runs_on(pod: Pod<'_>, world: &World) -> bool {
+    current(pod, world).is_some_and(|now| {
+        now.phase() == Phase::Running && now.restart_count() == pod.restart_count()
+    })
 }
 
 /// Removes the scheduling gates of a workload's pods, of which at least one must have some.
@@ -388,11 +423,7 @@ async fn annotation(world: &mut World, key: String, which: Workload, value: Stri
     patch_pods(world, &which, &json!({"metadata": {"annotations": {key: value}}})).await
 }
 
-async fn patch_pods(
-    world: &mut World,
-    which: &Workload,
-    patch: &schedlab_api::Value,
-) -> StepResult {
+async fn patch_pods(world: &mut World, which: &Workload, patch: &Value) -> StepResult {
     world.catch_up().await?;
     let pods = which.pods(&world.view);
     if pods.is_empty() {

@@ -8,7 +8,9 @@
 //! * `never within T`: at no moment within T;
 //! * `after T`: when T has passed (in real time, as soon as it holds after that).
 //!
-//! `and stays so for N cycles` adds: and at every moment of the scheduler's next N cycles.
+//! `and stays so for N cycles` adds: and at every moment of the scheduler's next N cycles. After
+//! `eventually within T`: at some moment within T, and at every moment of the N cycles that follow
+//! it. A moment after which the assertion fails too early does not end the search.
 //!
 //! In real time `for` and `never` end somewhat early, because a busy machine may be late.
 
@@ -55,6 +57,17 @@ impl World {
         cycles: u32,
         assertion: Assertion<'_>,
     ) -> anyhow::Result<()> {
+        self.expect_and_hold(when, cycles, assertion, assertion).await
+    }
+
+    /// Like [`Self::expect`], with an assertion of its own for the cycles: `hold`.
+    pub(crate) async fn expect_and_hold(
+        &mut self,
+        when: Temporal,
+        cycles: u32,
+        assertion: Assertion<'_>,
+        hold: Assertion<'_>,
+    ) -> anyhow::Result<()> {
         self.ensure_scheduler_started();
         let never = matches!(when, Temporal::NeverWithin(_));
         anyhow::ensure!(
@@ -72,7 +85,8 @@ impl World {
                 self.eventually_on_real_cluster(assertion).await?;
             }
             Temporal::EventuallyWithin(time) => {
-                self.eventually(self.time_scale.wait_limit(time), assertion).await?;
+                let (limit, duration) = (self.time_scale.wait_limit(time), self.period() * cycles);
+                return self.eventually_holds_for(limit, duration, assertion, hold).await;
             }
             Temporal::NeverWithin(time) => {
                 self.never_within(self.time_scale.watch_duration(time), assertion).await?;
@@ -85,7 +99,30 @@ impl World {
         if !never {
             assertion(self).map_err(|found| self.mismatch_error(&found))?;
         }
-        self.holds_for(self.period() * cycles, assertion).await
+        self.holds_for(self.period() * cycles, hold).await
+    }
+
+    /// Waits for a moment within `limit` at which the assertion holds, and from which `hold` holds
+    /// for `duration`.
+    async fn eventually_holds_for(
+        &mut self,
+        limit: Duration,
+        duration: Duration,
+        assertion: Assertion<'_>,
+        hold: Assertion<'_>,
+    ) -> anyhow::Result<()> {
+        let end = Instant::now() + limit;
+        loop {
+            let left = end.saturating_duration_since(Instant::now());
+            self.eventually(left, assertion).await?;
+            let start = Instant::now();
+            let Some(found) = self.first_mismatch(duration, hold).await? else { return Ok(()) };
+            if Instant::now() >= end {
+                let held = start.elapsed().as_secs_f64();
+                let found = format!("it held for {held} s only: {found}");
+                return Err(self.mismatch_error(&found));
+            }
+        }
     }
 
     async fn settle_until_holds(&mut self, assertion: Assertion<'_>) -> anyhow::Result<()> {
@@ -156,14 +193,28 @@ impl World {
     }
 
     async fn holds_for(&mut self, time: Duration, assertion: Assertion<'_>) -> anyhow::Result<()> {
+        match self.first_mismatch(time, assertion).await? {
+            None => Ok(()),
+            Some(found) => Err(self.mismatch_error(&found)),
+        }
+    }
+
+    /// What the assertion finds when it first fails within this time; `None` if it never does.
+    async fn first_mismatch(
+        &mut self,
+        time: Duration,
+        assertion: Assertion<'_>,
+    ) -> anyhow::Result<Option<String>> {
         let end = Instant::now() + time;
         if time.is_zero() {
-            return Ok(());
+            return Ok(None);
         }
         loop {
-            assertion(self).map_err(|found| self.mismatch_error(&found))?;
+            if let Err(found) = assertion(self) {
+                return Ok(Some(found));
+            }
             if !self.next_change_before(end).await? {
-                return Ok(());
+                return Ok(None);
             }
         }
     }

@@ -3,10 +3,11 @@
 use std::sync::Arc;
 
 use super::Admission;
+use crate::api_types::error::FieldErrors;
 use crate::api_types::error::go_format::go_value;
-use crate::api_types::error::{ApiError, FieldErrors};
 use crate::api_types::kinds;
 use crate::api_types::kinds::schema::Schema;
+use crate::store::{PendingRules, RuleEvaluation, WriteError};
 use schedlab_api::{Value, json, object};
 
 /// The annotation that approves a CRD in the groups `k8s.io` and `kubernetes.io`.
@@ -18,7 +19,7 @@ pub(super) fn check(
     is_status: bool,
     old: Option<&Value>,
     new: &mut Value,
-) -> Result<(), ApiError> {
+) -> Result<(), WriteError> {
     if let Some(schema) = admission.schema {
         let broken = |object: &Value| schema_errors(admission, schema, is_status, object);
         let mut errors = broken(new);
@@ -27,13 +28,13 @@ pub(super) fn check(
             errors = errors.without(&broken(old));
         }
         if !errors.blocks_cel_rules() {
-            errors.extend(schema.rule_violations(old, new));
+            errors.extend(rule_violations(admission, schema, old, new)?);
         } else if schema.has_rules() {
             let rule = "some validation rules were not checked because the object was invalid; \
                         correct the existing errors to complete validation";
             errors.invalid("<nil>", &Value::Null, rule);
         }
-        return errors.into_result(admission.kind, &admission.key.name);
+        return Ok(errors.into_result(admission.kind, &admission.key.name)?);
     }
     if !admission.kind.is("apiextensions.k8s.io", "CustomResourceDefinition") {
         return Ok(());
@@ -47,7 +48,30 @@ pub(super) fn check(
             check_stored_versions(new, &mut errors);
         }
     }
-    errors.into_result(admission.kind, &admission.key.name)
+    Ok(errors.into_result(admission.kind, &admission.key.name)?)
+}
+
+/// The rules that an object violates, or the demand to evaluate them elsewhere.
+fn rule_violations(
+    admission: &Admission<'_>,
+    schema: &Arc<Schema>,
+    old: Option<&Value>,
+    new: &Value,
+) -> Result<FieldErrors, WriteError> {
+    match admission.rules {
+        RuleEvaluation::Known(verdict) if verdict.new == *new && verdict.old.as_deref() == old => {
+            Ok(verdict.violations.clone())
+        }
+        RuleEvaluation::Here | RuleEvaluation::Known(_) => Ok(schema.rule_violations(old, new)),
+        RuleEvaluation::Deferred => schema.quick_rule_violations(old, new).map_err(|_| {
+            WriteError::NeedsRules(Box::new(PendingRules {
+                schema: Arc::clone(schema),
+                old: old.map(|old| Arc::new(old.clone())),
+                new: new.clone(),
+                first_attempt: None,
+            }))
+        }),
+    }
 }
 
 /// The schema violations in the written part, and in the fields that `/scale` reads.

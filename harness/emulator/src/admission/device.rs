@@ -7,11 +7,13 @@ mod slice;
 mod status;
 
 use std::collections::BTreeSet;
-use std::sync::LazyLock;
+use std::sync::{Arc, LazyLock};
 
 use super::Admission;
 use crate::api_types::error::FieldErrors;
-use crate::api_types::expression::{self, CelType, Scope};
+use crate::api_types::expression::{
+    self, CelType, DeclaredSize, EXPRESSION_COST_MAX, EstimateScope, Scope, estimate_cost,
+};
 use crate::api_types::names;
 use schedlab_api::{
     Value,
@@ -23,6 +25,7 @@ pub(super) use status::check as check_status;
 const DRIVER_MAX: usize = 63;
 const IDENTIFIER_MAX: usize = 32;
 const POOL_MAX: usize = 253;
+const ATTRIBUTE_VALUE_MAX: usize = 64;
 const EXPRESSION_BYTES_MAX: usize = 10 * 1024;
 const PARAMETER_BYTES_MAX: usize = 10 * 1024;
 /// The maximum number of selectors, requests, constraints or configurations in a list.
@@ -170,9 +173,38 @@ fn check_expression(expression: &str, path: &str, errors: &mut FieldErrors) {
             let rule = format!("must evaluate to bool or the unknown type, not {name}");
             errors.invalid(path, &expression.into(), &rule);
         }
+        Ok(_) if estimate_cost(expression, &DEVICE_SIZE) > EXPRESSION_COST_MAX => {
+            errors.forbidden(path, "too complex, exceeds cost limit");
+        }
         Ok(_) => {}
     }
 }
+
+/// The variables of a device selector with their sizes, for the estimate of its cost.
+static DEVICE_SIZE: LazyLock<EstimateScope> = LazyLock::new(|| {
+    let scalar = |size: usize| Arc::new(DeclaredSize::scalar(size as u64, 0));
+    let map = |key: usize, element: Arc<DeclaredSize>| {
+        let key = Some(scalar(key));
+        let elements_max = ITEMS_MAX as u64;
+        Arc::new(DeclaredSize {
+            elements_max,
+            key,
+            element: Some(element),
+            ..DeclaredSize::default()
+        })
+    };
+    let attribute = scalar(ATTRIBUTE_VALUE_MAX);
+    let attributes = map(IDENTIFIER_MAX, Arc::clone(&attribute));
+    let attributes = DeclaredSize { other_field: Some(attribute), ..(*attributes).clone() };
+    let fields = [
+        ("driver".to_owned(), scalar(DRIVER_MAX)),
+        ("attributes".to_owned(), map(DRIVER_MAX, Arc::new(attributes))),
+        ("capacity".to_owned(), map(DRIVER_MAX, map(IDENTIFIER_MAX, scalar(0)))),
+    ];
+    let size = DeclaredSize { fields: fields.into(), ..DeclaredSize::default() };
+    let (variables, size) = (DEVICE.variables.clone(), Arc::new(size));
+    EstimateScope { variables, size, size_of_others: None }
+});
 
 /// The variables of a device selector: `device`.
 static DEVICE: LazyLock<Scope> = LazyLock::new(|| {

@@ -4,13 +4,23 @@
 
 mod cel_type;
 mod check;
+mod cost;
+mod estimate;
+mod evaluate;
+mod function_estimate;
 mod functions;
 mod location;
+mod size;
+mod values;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 pub(crate) use cel_type::CelType;
 pub(crate) use check::{Scope, check};
+pub(crate) use estimate::{EstimateScope, estimate_cost};
+pub(crate) use evaluate::{EXPRESSION_COST_MAX, EvaluationError, Program};
+pub(crate) use size::{DeclaredSize, REQUEST_BYTES_MAX};
+pub(crate) use values::{Shape, key, optional_value, untyped_value};
 
 /// The maximum length in bytes; the limit of `resource.k8s.io`.
 const LENGTH_MAX: usize = 10 * 1024;

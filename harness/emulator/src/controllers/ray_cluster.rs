@@ -1,6 +1,6 @@
 //! The RayCluster controller: creates the pods of a head and of worker groups.
 //!
-//! As in KubeRay, a terminating pod still counts, a finished one is deleted and replaced, and
+//! As in `KubeRay`, a terminating pod still counts, a finished one is deleted and replaced, and
 //! `workersToDelete` names the workers that leave. With `enableInTreeAutoscaling` only those leave.
 //!
 //! Left out: services, the autoscaler, environment and init containers of Ray, upgrades, GCS fault
@@ -22,7 +22,7 @@ use schedlab_api::{
 };
 
 const COMPONENT: &str = "raycluster-controller";
-/// The value of `spec.managedBy` that means KubeRay.
+/// The value of `spec.managedBy` that means `KubeRay`.
 pub(super) const MANAGER: &str = "ray.io/kuberay-operator";
 
 /// The RayCluster controller.

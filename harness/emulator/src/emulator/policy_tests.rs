@@ -32,11 +32,11 @@ async fn refusal(cluster: &TestCluster, name: &str) -> String {
     let maps: Api<ConfigMap> = Api::default_namespaced(cluster.emulator.client());
     let map = schedlab_api::from_value(json!({"metadata": {"name": name}})).unwrap();
     let made = maps.create(&PostParams::default(), &map).await;
-    made.err().map_or_else(String::new, |error| match error {
-        kube::Error::Api(status) => {
-            format!("{} {}: {}", status.code, status.reason, status.message)
+    made.err().map_or_else(String::new, |error| {
+        if let kube::Error::Api(status) = &error {
+            return format!("{} {}: {}", status.code, status.reason, status.message);
         }
-        other => other.to_string(),
+        error.to_string()
     })
 }
 

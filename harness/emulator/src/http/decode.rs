@@ -15,6 +15,15 @@ use schedlab_api::{Map, Value, object::go_type};
 /// The maximum size of a request body, as in kube-apiserver.
 pub(super) const BODY_BYTES_MAX: usize = 3 * 1024 * 1024;
 
+/// The number of values that a YAML text may have through aliases, as in Go's decoder.
+const YAML_VALUES_MAX: usize = 400_000;
+/// The nesting of brackets that Go's YAML scanner reads.
+const YAML_FLOW_DEPTH_MAX: usize = 10_000;
+/// The error of the YAML library for too many aliases.
+const REPETITION_LIMIT: &str = "repetition limit exceeded";
+/// The bytes that are read again to locate duplicate fields.
+const LOCATED_BYTES_MAX: usize = 8 << 20;
+
 const PROTOBUF: &str = "application/vnd.kubernetes.protobuf";
 const JSON_PATCH: &str = "application/json-patch+json";
 const MERGE_PATCH: &str = "application/merge-patch+json";
@@ -41,20 +50,23 @@ pub(super) fn decode_object(
     body: &[u8],
     kind: &str,
 ) -> Result<WithDuplicates<Value>, ApiError> {
-    decode_any(headers, body)?.map_err(|why| unrecognized_object(body, kind, &why))
+    read_object(headers, body)?.map_err(|why| unrecognized_object(body, kind, &why))
 }
 
-/// Decodes an object. The inner error is that of the body.
-fn decode_any(
+/// Decodes an object; the inner error is a message about the body.
+fn read_object(
     headers: &HeaderMap,
     body: &[u8],
 ) -> Result<Result<WithDuplicates<Value>, String>, ApiError> {
+    let unreadable = |why: String| format!("couldn't get version/kind; {why}");
     let object = match content_type(headers).as_str() {
-        "" | "application/json" => json(body).map_err(|why| format!("json parse error: {why}")),
+        "" | "application/json" => {
+            json(body).map_err(|why| unreadable(format!("json parse error: {why}")))
+        }
         "application/yaml" => json_or_yaml(body),
         PROTOBUF => protobuf::object(body)
             .map(|object| (object, DuplicateFields::default()))
-            .map_err(|error| format!("parse error: {error}")),
+            .map_err(|error| unreadable(format!("parse error: {error}"))),
         _ => {
             return Err(ApiError::unsupported_media_type(&[
                 "application/json",
@@ -69,9 +81,9 @@ fn decode_any(
             "null" => None,
             found => Some(go_json::not_an_object(found)),
         };
-        why.map_or(Ok((object, duplicates)), |why| Err(format!("json parse error: {why}")))
+        let refused = |why| Err(unreadable(format!("json parse error: {why}")));
+        why.map_or(Ok((object, duplicates)), refused)
     });
-    let object = object.map_err(|why| format!("couldn't get version/kind; {why}"));
     Ok(object.and_then(|(object, duplicates)| {
         let version = object["apiVersion"].as_str().unwrap_or_default();
         if version.matches('/').count() > 1 {
@@ -96,12 +108,12 @@ pub(super) fn unrecognized_object(body: &[u8], kind: &str, why: &str) -> ApiErro
     ))
 }
 
-/// Decodes a `DeleteOptions` body; `None` for an empty body.
+/// Decodes the options of a deletion; `None` for an empty body.
 pub(super) fn delete_options(headers: &HeaderMap, body: &[u8]) -> Result<Option<Value>, ApiError> {
     if body.is_empty() {
         return Ok(None);
     }
-    let (mut options, _) = decode_any(headers, body)?.map_err(ApiError::bad_request)?;
+    let (mut options, _) = read_object(headers, body)?.map_err(ApiError::bad_request)?;
     if options.is_null() {
         options = Value::Object(Map::new());
     }
@@ -181,11 +193,17 @@ fn json(body: &[u8]) -> Result<WithDuplicates<Value>, String> {
     let read = match std::str::from_utf8(body) {
         Ok(text) => {
             let mut source = serde_json::Deserializer::from_str(text);
-            let read = duplicates::decode(&mut source).and_then(|read| source.end().map(|()| read));
-            read.map(|(value, repeated)| {
+            let read = duplicates::decode(&mut source, usize::MAX)
+                .and_then(|read| source.end().map(|()| read));
+            if read.as_ref().is_ok_and(|read| read.is_cut)
+                && let Some(why) = go_json::syntax_error(body)
+            {
+                return Err(why);
+            }
+            read.map(|read| {
                 let message =
                     |twice: &DuplicateField| format!("duplicate field \"{}\"", twice.path);
-                (value, json_duplicates(repeated.iter().map(message).collect()))
+                (read.value, json_duplicates(read.duplicates.iter().map(message).collect()))
             })
         }
         Err(_) => serde_json::from_slice(body).map(|value| (value, DuplicateFields::default())),
@@ -218,17 +236,44 @@ fn json_or_yaml(body: &[u8]) -> Result<WithDuplicates<Value>, String> {
 
 fn yaml(body: &[u8]) -> Result<WithDuplicates<Value>, String> {
     let source = || serde_yaml::Deserializer::from_slice(body);
-    let (value, repeated) = duplicates::decode(source()).map_err(|error| go_yaml_error(&error))?;
-    if repeated.is_empty() {
-        return Ok((value, DuplicateFields::default()));
+    let values_max = body.len().max(YAML_VALUES_MAX);
+    // Before the text is read: libyaml takes quadratic time for nested brackets.
+    if let Some(newlines) = newlines_before_excess(body) {
+        let line = if newlines > 0 { format!("line {}: ", newlines + 1) } else { String::new() };
+        return Err(format!("yaml: {line}exceeded max depth of {YAML_FLOW_DEPTH_MAX}"));
+    }
+    let read = duplicates::decode(source(), values_max).map_err(|error| go_yaml_error(&error))?;
+    if read.duplicates.is_empty() {
+        return Ok((read.value, DuplicateFields::default()));
     }
     let message = |(nth, twice): (usize, &DuplicateField)| {
         let error = duplicates::fail_at_duplicate(source(), nth).err()?;
         Some(format!("line {}: key {:?} already set in map", error.location()?.line(), twice.name))
     };
-    let warnings: Vec<String> = repeated.iter().enumerate().filter_map(message).collect();
+    // Each location takes one more pass over the text.
+    let located = (LOCATED_BYTES_MAX / body.len().max(1)).max(1);
+    let repeated = read.duplicates.iter().enumerate().take(located);
+    let warnings: Vec<String> = repeated.filter_map(message).collect();
     let refusal = format!("yaml: unmarshal errors:\n  {}", warnings.join("\n  "));
-    Ok((value, DuplicateFields { warnings, strict_error: refusal }))
+    Ok((read.value, DuplicateFields { warnings, strict_error: refusal }))
+}
+
+/// The number of lines before the bracket in a YAML text that is nested too deeply. Brackets in
+/// strings count, too.
+fn newlines_before_excess(body: &[u8]) -> Option<usize> {
+    let (mut depth, mut newlines) = (0_usize, 0);
+    for byte in body {
+        match byte {
+            b'[' | b'{' => depth += 1,
+            b']' | b'}' => depth = depth.saturating_sub(1),
+            b'\n' => newlines += 1,
+            _ => {}
+        }
+        if depth > YAML_FLOW_DEPTH_MAX {
+            return Some(newlines);
+        }
+    }
+    None
 }
 
 fn json_duplicates(warnings: Vec<String>) -> DuplicateFields {
@@ -240,6 +285,9 @@ fn json_duplicates(warnings: Vec<String>) -> DuplicateFields {
 /// scanner errors from 1, and prefers the line of the context.
 fn go_yaml_error(error: &serde_yaml::Error) -> String {
     let text = error.to_string();
+    if text.contains(duplicates::TOO_MANY_VALUES) || text.contains(REPETITION_LIMIT) {
+        return format!("yaml: {}", duplicates::TOO_MANY_VALUES);
+    }
     let (problem, context) = text.split_once(", while ").unwrap_or((&text, ""));
     let line_of = |text: &str| -> Option<usize> {
         let (_, location) = text.rsplit_once(" at line ")?;

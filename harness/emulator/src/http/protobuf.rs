@@ -4,6 +4,8 @@
 mod types;
 mod wire;
 
+use std::collections::BTreeMap;
+
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use jiff::Timestamp;
 use schedlab_api::{Map, Value};
@@ -38,7 +40,7 @@ pub(super) fn object(body: &[u8]) -> Result<Value, String> {
     }
     let name = types::message_name(api_version, kind)
         .ok_or_else(|| format!("no kind \"{kind}\" is registered for version \"{api_version}\""))?;
-    let mut object = message(raw, name)?;
+    let mut object = message(raw, name, 0)?;
     if let Value::Object(fields) = &mut object {
         fields.insert("apiVersion", api_version.into());
         fields.insert("kind", kind.into());
@@ -46,16 +48,30 @@ pub(super) fn object(body: &[u8]) -> Result<Value, String> {
     Ok(object)
 }
 
-fn message(bytes: &[u8], name: &str) -> Result<Value, String> {
+/// The nesting of messages that is decoded. Only schemas of custom resources are recursive.
+const DEPTH_MAX: usize = 100;
+
+/// Decodes a message inside `depth` others.
+fn message(bytes: &[u8], name: &str, depth: usize) -> Result<Value, String> {
+    if depth > DEPTH_MAX {
+        return Err("exceeded max depth".to_owned());
+    }
     let known = types::message(name).ok_or_else(|| format!("{name} is not known"))?;
     let mut json = Map::new();
+    let mut maps: BTreeMap<&str, BTreeMap<String, Value>> = BTreeMap::new();
     let mut whole = None;
     for field in FieldReader::new(bytes) {
         let (number, field) = field?;
         let Some(of) = known.get(&number) else { continue };
-        let value = |held: Option<Value>| value(field, &of.value_type, held);
+        let value = |held: Option<Value>| value(field, &of.value_type, held, depth);
         match of.placement {
             JsonPlacement::Named(name) => {
+                if let (Type::Map(of), Field::Bytes(entry)) = (&of.value_type, field) {
+                    let (key, value) =
+                        map_entry(entry, of, depth).map_err(|why| format!("{name}: {why}"))?;
+                    maps.entry(name).or_default().insert(key, value);
+                    continue;
+                }
                 let value = value(json.remove(name)).map_err(|why| format!("{name}: {why}"))?;
                 if of.keeps_zero || !is_zero(&value) {
                     json.insert(name.to_owned(), value);
@@ -69,6 +85,7 @@ fn message(bytes: &[u8], name: &str) -> Result<Value, String> {
             JsonPlacement::WholeMessage => whole = Some(value(whole.take())?),
         }
     }
+    json.extend(maps.into_iter().map(|(name, entries)| (name, Value::from_iter(entries))));
     Ok(whole.unwrap_or_else(|| empty_message(known, json)))
 }
 
@@ -91,14 +108,14 @@ fn is_zero(value: &Value) -> bool {
 }
 
 /// Decodes one occurrence of a field. `held` is the list or map of the earlier occurrences.
-fn value(field: Field<'_>, of: &Type, held: Option<Value>) -> Result<Value, String> {
+fn value(field: Field<'_>, of: &Type, held: Option<Value>, depth: usize) -> Result<Value, String> {
     Ok(match (of, field) {
         (Type::List(of), field) => {
             let mut items = match held {
                 Some(Value::Array(items)) => items,
                 _ => Vec::new(),
             };
-            items.push(value(field, of, None)?);
+            items.push(value(field, of, None, depth)?);
             items.into()
         }
         (Type::Map(of), Field::Bytes(entry)) => {
@@ -106,7 +123,7 @@ fn value(field: Field<'_>, of: &Type, held: Option<Value>) -> Result<Value, Stri
                 Some(Value::Object(entries)) => entries,
                 _ => Map::new(),
             };
-            let (key, value) = map_entry(entry, of)?;
+            let (key, value) = map_entry(entry, of, depth)?;
             entries.insert(key, value);
             entries.into()
         }
@@ -122,22 +139,22 @@ fn value(field: Field<'_>, of: &Type, held: Option<Value>) -> Result<Value, Stri
             [] => Value::Null,
             json => serde_json::from_slice(json).map_err(|error| error.to_string())?,
         },
-        (Type::Message(name), Field::Bytes(bytes)) => message(bytes, name)?,
+        (Type::Message(name), Field::Bytes(bytes)) => message(bytes, name, depth + 1)?,
         (of, field) => return Err(format!("{field:?} is no {of:?}")),
     })
 }
 
-fn map_entry(entry: &[u8], of: &Type) -> Result<(String, Value), String> {
+fn map_entry(entry: &[u8], of: &Type, depth: usize) -> Result<(String, Value), String> {
     let (mut key, mut held) = ("", None);
     for field in FieldReader::new(entry) {
         match field? {
             (1, Field::Bytes(bytes)) => key = text(bytes)?,
-            (2, field) => held = Some(value(field, of, None)?),
+            (2, field) => held = Some(value(field, of, None, depth)?),
             _ => {}
         }
     }
     // A zero value may be absent.
-    let value = held.map_or_else(|| value(Field::Bytes(&[]), of, None), Ok)?;
+    let value = held.map_or_else(|| value(Field::Bytes(&[]), of, None, depth), Ok)?;
     Ok((key.to_owned(), value))
 }
 
@@ -295,6 +312,20 @@ mod tests {
         assert_eq!(refused, "no kind \"Thing\" is registered for version \"example.com/v1\"");
         assert_eq!(not(&body("v1", "Pod", &[0x0a, 9])), "unexpected EOF");
         assert!(not(&body("v1", "Pod", &[0x08, 1])).starts_with("metadata: "));
+    }
+
+    #[test]
+    fn nested_messages_and_unsorted_maps_are_decoded_within_limits() {
+        // A message in the field `not`, whose number is 28.
+        let outer = |inner: Vec<u8>| {
+            let length = u32::try_from(inner.len()).unwrap();
+            let low = |shift: u32| u8::try_from(length >> shift & 0x7f).unwrap();
+            [&[0xe2, 0x01, low(0) | 0x80, low(7) | 0x80, low(14)], &*inner].concat()
+        };
+        let nested = |depth: usize| (0..depth).fold(Vec::new(), |inner, _| outer(inner));
+        assert!(message(&nested(50), "apiextensions.JSONSchemaProps", 0).is_ok());
+        let refused = message(&nested(5_000), "apiextensions.JSONSchemaProps", 0).unwrap_err();
+        assert!(refused.ends_with("exceeded max depth"), "{refused}");
     }
 
     #[test]

@@ -19,7 +19,11 @@ use schedlab_api::{Value, json};
 type ChunkStream = Pin<Box<dyn Stream<Item = Bytes> + Send>>;
 
 /// The body of a response.
-pub struct ResponseBody(BodyKind);
+pub struct ResponseBody {
+    kind: BodyKind,
+    /// Dropped after the body was sent.
+    _guard: Option<Box<dyn Send>>,
+}
 
 enum BodyKind {
     Whole(Option<Bytes>),
@@ -29,11 +33,16 @@ enum BodyKind {
 impl ResponseBody {
     /// A body that is sent in chunks.
     pub(super) fn stream(chunks: impl Stream<Item = Bytes> + Send + 'static) -> Self {
-        Self(BodyKind::Stream(Box::pin(chunks)))
+        Self { kind: BodyKind::Stream(Box::pin(chunks)), _guard: None }
+    }
+
+    /// Keeps a value until the body was sent.
+    pub(super) fn with_guard(self, guard: impl Send + 'static) -> Self {
+        Self { _guard: Some(Box::new(guard)), ..self }
     }
 
     fn whole(bytes: impl Into<Bytes>) -> Self {
-        Self(BodyKind::Whole(Some(bytes.into())))
+        Self { kind: BodyKind::Whole(Some(bytes.into())), _guard: None }
     }
 }
 
@@ -45,7 +54,7 @@ impl Body for ResponseBody {
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
-        match &mut self.0 {
+        match &mut self.kind {
             BodyKind::Whole(bytes) => Poll::Ready(bytes.take().map(|bytes| Ok(Frame::data(bytes)))),
             BodyKind::Stream(pieces) => {
                 pieces.as_mut().poll_next(context).map(|piece| piece.map(|p| Ok(Frame::data(p))))
@@ -54,11 +63,11 @@ impl Body for ResponseBody {
     }
 
     fn is_end_stream(&self) -> bool {
-        matches!(self.0, BodyKind::Whole(None))
+        matches!(self.kind, BodyKind::Whole(None))
     }
 
     fn size_hint(&self) -> SizeHint {
-        match &self.0 {
+        match &self.kind {
             BodyKind::Whole(bytes) => {
                 SizeHint::with_exact(bytes.as_ref().map_or(0, |bytes| bytes.len() as u64))
             }
@@ -154,9 +163,23 @@ pub(super) fn status_object(error: &ApiError) -> Value {
     status
 }
 
+/// The maximum number of characters in all warnings, and in each if there are more, as in
+/// kube-apiserver.
+const WARNINGS_LENGTH_MAX: usize = 4 << 10;
+const LONG_WARNING_LENGTH_MAX: usize = 256;
+
 /// Adds `Warning` headers.
 pub(super) fn warn(response: &mut ApiResponse, warnings: &[String]) {
+    let length = |warning: &str| warning.chars().count();
+    let is_long = warnings.iter().map(|it| length(it)).sum::<usize>() > WARNINGS_LENGTH_MAX;
+    let length_max = if is_long { LONG_WARNING_LENGTH_MAX } else { usize::MAX };
+    let mut written = 0;
     for warning in warnings {
+        if written >= WARNINGS_LENGTH_MAX {
+            return;
+        }
+        let warning: String = warning.chars().take(length_max).collect();
+        written += length(&warning);
         let quoted = warning.replace('\\', "\\\\").replace('"', "\\\"").replace(['\n', '\r'], " ");
         if let Ok(value) = HeaderValue::from_str(&format!("299 - \"{quoted}\"")) {
             response.headers_mut().append("warning", value);

@@ -2,6 +2,7 @@
 //! server has its own certificate authority and token, both in its kubeconfig, so that no other
 //! client can use it by accident. Each request is logged as a span; in-process clients log nothing.
 
+mod connections;
 mod kubeconfig;
 mod tls;
 
@@ -14,13 +15,15 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use ::http::header::AUTHORIZATION;
+use ::http::request::Parts;
 use ::http::{Method, Request};
 use anyhow::{Context, bail};
-use hyper::body::Incoming;
+use hyper::body::{Bytes, Incoming};
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use hyper_util::server::conn::auto;
 use tokio::net::{TcpListener, TcpStream};
+use tokio::runtime::Handle;
 use tokio::sync::watch;
 use tokio::task::{JoinHandle, JoinSet};
 use tokio::time::Instant;
@@ -31,12 +34,18 @@ use tracing::{Instrument as _, Level, Span, debug, debug_span, enabled, warn};
 use crate::api_types::error::ApiError;
 use crate::http::path::{Path, Target};
 use crate::http::query::Query;
-use crate::http::{ApiResponse, Router, error_response};
+use crate::http::{ApiResponse, Router, error_response, read_request};
+use connections::{Connection, Connections};
 
 pub use tls::random_token;
 
 /// How long a stopping server waits for open requests. Watches never end by themselves.
 const SHUTDOWN_GRACE: Duration = Duration::from_millis(300);
+
+/// How long a connection that must be closed may take to end.
+const CLOSE_GRACE: Duration = Duration::from_secs(5);
+/// The maximum time to send a request's body: the time in which kube-apiserver handles a request.
+const BODY_TIMEOUT: Duration = Duration::from_mins(1);
 
 /// From where a server can be reached.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -115,11 +124,18 @@ async fn accept(
     mut stopping: watch::Receiver<bool>,
 ) {
     let mut connections = JoinSet::new();
+    let open = Connections::default();
     loop {
         tokio::select! {
             accepted = listener.accept() => match accepted {
                 Ok((stream, _)) => {
-                    connections.spawn(connection(stream, context.clone(), stopping.clone()));
+                    let registered = Arc::new(open.open());
+                    connections.spawn(connection(
+                        stream,
+                        registered,
+                        context.clone(),
+                        stopping.clone(),
+                    ));
                 }
                 // Most likely out of file descriptors: wait for other connections to end.
                 Err(_) => tokio::time::sleep(Duration::from_millis(10)).await,
@@ -142,23 +158,40 @@ async fn stopped(stopping: &mut watch::Receiver<bool>) {
 
 async fn connection(
     stream: TcpStream,
+    registered: Arc<Connection>,
     context: ConnectionContext,
     mut stopping: watch::Receiver<bool>,
 ) {
     // Watch events are small and must not be delayed.
     let _ = stream.set_nodelay(true);
-    let Ok(stream) = context.acceptor.clone().accept(stream).await else { return };
+    let stream = tokio::select! {
+        accepted = context.acceptor.clone().accept(stream) => match accepted {
+            Ok(stream) => stream,
+            Err(_) => return,
+        },
+        () = registered.expired() => return,
+    };
+    let requests = Arc::clone(&registered);
     let service = service_fn(move |request: Request<Incoming>| {
-        let context = context.clone();
-        async move { Ok::<_, Infallible>(context.respond(request).await) }
+        let (context, active) = (context.clone(), requests.begin_request());
+        async move {
+            let response = context.respond(request).await;
+            Ok::<_, Infallible>(response.map(|body| body.with_guard(active)))
+        }
     });
     let builder = auto::Builder::new(TokioExecutor::new());
     let mut connection = std::pin::pin!(builder.serve_connection(TokioIo::new(stream), service));
-    tokio::select! {
+    let is_expired = tokio::select! {
         _ = connection.as_mut() => return,
-        () = stopped(&mut stopping) => connection.as_mut().graceful_shutdown(),
+        () = registered.expired() => true,
+        () = stopped(&mut stopping) => false,
+    };
+    connection.as_mut().graceful_shutdown();
+    if is_expired {
+        let _ = tokio::time::timeout(CLOSE_GRACE, connection).await;
+    } else {
+        let _ = connection.await;
     }
-    let _ = connection.await;
 }
 
 impl ConnectionContext {
@@ -181,10 +214,33 @@ impl ConnectionContext {
     }
 
     async fn handle(&self, request: Request<Incoming>) -> ApiResponse {
-        if self.is_authenticated(&request) || is_public_path(request.uri().path()) {
-            return self.router.handle(request).await;
+        if !self.is_authenticated(&request) && !is_public_path(request.uri().path()) {
+            return error_response(&ApiError::new(401, "Unauthorized", "Unauthorized"));
         }
-        error_response(&ApiError::new(401, "Unauthorized", "Unauthorized"))
+        let read = tokio::time::timeout(BODY_TIMEOUT, read_request(request)).await;
+        let read = read.unwrap_or_else(|_| {
+            let message = "Timeout: request did not complete within the allotted timeout";
+            Err(ApiError::new(504, "Timeout", message))
+        });
+        match read {
+            Ok((parts, body)) if parts.method == Method::GET => {
+                self.router.handle_read(&parts, &body).await
+            }
+            Ok((parts, body)) => self.handle_write(parts, body).await,
+            Err(error) => error_response(&error),
+        }
+    }
+
+    /// Handles a write on a thread of its own: a large body or a costly rule takes long, and the
+    /// runtime's threads answer other requests meanwhile.
+    async fn handle_write(&self, parts: Parts, body: Bytes) -> ApiResponse {
+        let (router, span, runtime) = (self.router.clone(), Span::current(), Handle::current());
+        let written = tokio::task::spawn_blocking(move || {
+            span.in_scope(|| runtime.block_on(router.handle_read(&parts, &body)))
+        });
+        written.await.unwrap_or_else(|error| {
+            error_response(&ApiError::internal(format!("the request was not completed: {error}")))
+        })
     }
 
     fn is_authenticated(&self, request: &Request<Incoming>) -> bool {

@@ -2,6 +2,8 @@
 //! requests for the wire format.
 
 mod client;
+mod fuzz;
+mod limits;
 mod wire;
 
 use ::http::{Method, Request};

@@ -11,7 +11,7 @@ use crate::api_types::error::ApiError;
 use crate::api_types::kinds::Origin;
 use crate::store::{
     DeleteOptions, DuplicateFields, FieldValidation, ListPage, Op, PatchBody, Preconditions,
-    Propagation, Subresource, Write, WriteOutcome,
+    Propagation, RuleEvaluation, Subresource, Write, WriteOutcome,
 };
 use schedlab_api::{Value, json, object};
 
@@ -270,6 +270,7 @@ impl RequestContext<'_> {
             field_manager: self.field_manager().to_owned(),
             field_validation: self.query.field_validation(options)?,
             duplicate_fields: DuplicateFields::default(),
+            rules: RuleEvaluation::default(),
         })
     }
 

@@ -12,8 +12,8 @@ use crate::api_types::kinds::Kind;
 use crate::api_types::kinds::schema::Schema;
 use crate::api_types::kinds::{Origin, typed};
 use crate::store::{
-    Commit, DuplicateFields, FieldValidation, FirstAttempt, Key, Object, Op, Store, Subresource,
-    WebhookContext, Write, WriteOutcome,
+    Commit, DuplicateFields, FieldValidation, FirstAttempt, Key, Object, Op, RuleEvaluation, Store,
+    Subresource, WebhookContext, Write, WriteOutcome,
 };
 use schedlab_api::{Value, object};
 
@@ -29,6 +29,7 @@ pub(super) struct WriteRequest {
     pub(super) validation: FieldValidation,
     /// Duplicate fields of the body, until they are reported.
     duplicate_fields: DuplicateFields,
+    rules: RuleEvaluation,
     /// The time of the first attempt, for timestamps in the object.
     pub(super) now: Timestamp,
     /// The time of this attempt, for the log.
@@ -52,8 +53,8 @@ impl WriteRequest {
         log_time: Timestamp,
         webhook_context: Option<Box<WebhookContext>>,
     ) -> Result<(Self, Op), ApiError> {
-        let Write { mut key, op, dry_run, field_manager, field_validation, duplicate_fields } =
-            write;
+        let Write { op, dry_run, field_manager, field_validation, .. } = write;
+        let (mut key, duplicate_fields, rules) = (write.key, write.duplicate_fields, write.rules);
         let requested_kind =
             Arc::clone(store.kinds().get(&key.resource).ok_or_else(ApiError::no_such_resource)?);
         key.resource = requested_kind.storage_resource();
@@ -83,6 +84,7 @@ impl WriteRequest {
             manager: field_manager.into(),
             validation: field_validation,
             duplicate_fields,
+            rules,
             now: first_attempt.now,
             log_time,
             first_attempt,
@@ -122,6 +124,9 @@ impl WriteRequest {
         }
         let mut object = self.requested_kind.to_stored(body);
         self.prune_and_default(&mut object)?;
+        if is_nested_deeper(&object, DEPTH_MAX) {
+            return Err(self.decode_error(&format!("exceeded max depth of {DEPTH_MAX}")));
+        }
         Ok(object)
     }
 
@@ -216,7 +221,8 @@ impl WriteRequest {
             kind: &self.kind,
             via_view: self.requested_kind.origin == Origin::View,
             key: &self.key,
-            schema: self.kind.version(&self.version).and_then(|version| version.schema.as_deref()),
+            schema: self.kind.version(&self.version).and_then(|version| version.schema.as_ref()),
+            rules: &self.rules,
         }
     }
 
@@ -270,6 +276,20 @@ impl WriteRequest {
             deleted: false,
             warnings: Vec::new(),
         }
+    }
+}
+
+/// The nesting of arrays and objects in an object. kube-apiserver stores up to 10,000 levels; most
+/// clients, and the emulator, read 128.
+const DEPTH_MAX: usize = 120;
+
+fn is_nested_deeper(value: &Value, levels: usize) -> bool {
+    let is_inner_deeper = |inner: &Value| is_nested_deeper(inner, levels - 1);
+    match value {
+        Value::Array(_) | Value::Object(_) if levels == 0 => true,
+        Value::Array(items) => items.iter().any(is_inner_deeper),
+        Value::Object(fields) => fields.values().any(is_inner_deeper),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => false,
     }
 }
 

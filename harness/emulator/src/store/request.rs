@@ -4,7 +4,10 @@ use std::sync::Arc;
 
 use jiff::Timestamp;
 
+use crate::api_types::error::FieldErrors;
+use crate::api_types::kinds::schema::Schema;
 use crate::api_types::resource::{Key, Object};
+use crate::store::FirstAttempt;
 use schedlab_api::Value;
 
 /// A write request.
@@ -22,6 +25,8 @@ pub struct Write {
     pub field_validation: FieldValidation,
     /// Fields that occur twice in the text of the body.
     pub duplicate_fields: DuplicateFields,
+    /// Where costly rules of a custom resource are evaluated.
+    pub rules: RuleEvaluation,
 }
 
 impl Write {
@@ -34,7 +39,48 @@ impl Write {
             field_manager: manager.to_owned(),
             field_validation: FieldValidation::default(),
             duplicate_fields: DuplicateFields::default(),
+            rules: RuleEvaluation::default(),
         }
+    }
+}
+
+/// Where rules of a custom resource are evaluated that may take longer than a millisecond. A write
+/// has the store for itself, and other requests wait for it.
+#[derive(Clone, Debug, Default)]
+pub enum RuleEvaluation {
+    /// During the write.
+    #[default]
+    Here,
+    /// The write ends without effect, and is repeated with the verdict.
+    Deferred,
+    /// They have been evaluated; for another object they are evaluated during the write.
+    Known(Arc<RuleVerdict>),
+}
+
+/// The violations of rules by an object.
+#[derive(Debug)]
+pub struct RuleVerdict {
+    pub(crate) old: Option<Object>,
+    pub(crate) new: Value,
+    pub(crate) violations: FieldErrors,
+}
+
+/// Rules that must be evaluated before a write is repeated.
+#[derive(Clone, Debug)]
+pub(crate) struct PendingRules {
+    pub(crate) schema: Arc<Schema>,
+    pub(crate) old: Option<Object>,
+    pub(crate) new: Value,
+    /// The generated values of this attempt.
+    pub(crate) first_attempt: Option<FirstAttempt>,
+}
+
+impl PendingRules {
+    /// Evaluates the rules.
+    pub(crate) fn evaluate(self) -> RuleVerdict {
+        let Self { schema, old, new, .. } = self;
+        let violations = schema.rule_violations(old.as_deref(), &new);
+        RuleVerdict { old, new, violations }
     }
 }
 

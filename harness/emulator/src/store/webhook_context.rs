@@ -10,6 +10,7 @@ use std::sync::Arc;
 use jiff::Timestamp;
 
 use crate::api_types::error::ApiError;
+use crate::store::PendingRules;
 use schedlab_api::Value;
 
 /// The request attributes that webhooks receive, and the verdicts so far.
@@ -90,6 +91,8 @@ pub(crate) enum WriteError {
     Refused(ApiError),
     /// The write needs the verdicts of these calls.
     NeedsWebhooks(Vec<PendingCall>, FirstAttempt),
+    /// The write needs the verdict of these rules.
+    NeedsRules(Box<PendingRules>),
 }
 
 impl WriteError {
@@ -97,6 +100,14 @@ impl WriteError {
     pub(crate) fn with_warnings(mut self, warnings: &[String]) -> Self {
         if let Self::Refused(error) = &mut self {
             error.warnings.splice(..0, warnings.iter().cloned());
+        }
+        self
+    }
+
+    /// Adds the generated values of this attempt to rules that must be evaluated.
+    pub(crate) fn with_first_attempt(mut self, values: &FirstAttempt) -> Self {
+        if let Self::NeedsRules(pending) = &mut self {
+            pending.first_attempt = Some(values.clone());
         }
         self
     }

@@ -11,7 +11,8 @@
 //!
 //! A path without a leading slash is relative to the namespace of the case: `pods/a/status`, or
 //! `apps/v1:deployments`. `{ns}`, `{hook}` and `{ca}` (a webhook and its authority, see
-//! `test_webhook.rs`) and saved names are substituted everywhere, and `{3*a}` is `aaa`. A body is YAML and sent as JSON,
+//! `test_webhook.rs`) and saved names are substituted everywhere, and `{3*a}` is `aaa`. A body is
+//! YAML and sent as JSON,
 //! unless a `Content-Type` header requests to send it verbatim. `=>` starts the expected response:
 //! its code and the message of an error, or the events of a watch.
 //!

@@ -384,7 +384,7 @@ fn rules_can_test_for_an_old_value() {
 fn rules_know_the_functions_of_kubernetes() {
     let broken = |rule: &str, queue: &str| {
         let mut spec = typical();
-        spec["properties"]["queue"] = json!({"type": "string"});
+        spec["properties"]["queue"] = json!({"type": "string", "maxLength": 253});
         spec["x-kubernetes-validations"] = json!([{"rule": rule}]);
         let mut fixture = TestStore::new();
         fixture.create(definition(&spec)).expect("a valid definition");

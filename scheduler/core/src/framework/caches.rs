@@ -11,6 +11,7 @@ use super::{
 };
 use crate::{
     Snapshot,
+    devices::KnownOutcomes,
     model::{PodGroupId, PodShape, PodStatus, ShapeId},
     queues::{JobKey, MinimumStatus, age_ranks},
 };
@@ -27,6 +28,7 @@ pub(super) struct Caches {
     pub(super) rankings: RefCell<NodeRankings>,
     pub(super) evictable_capacity: EvictableCapacity,
     pub(super) selectors: SelectorCache,
+    pub(super) allocations: KnownOutcomes,
 }
 
 impl<'s> Session<'s> {

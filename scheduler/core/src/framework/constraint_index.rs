@@ -5,7 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::Session;
 use crate::{
     Snapshot,
-    model::{GpuFraction, PodGroupId, PodId, PodShape},
+    devices::{AllocationFailure, AllocationProblem},
+    model::{ClaimRequests, GpuFraction, Name, PodGroupId, PodId, PodShape},
 };
 
 /// Pods with constraints on other pods, so that checks can skip the rest.
@@ -14,6 +15,8 @@ pub(super) struct ConstraintIndex {
     anti_affinity: Vec<PodId>,
     affinity: Vec<PodId>,
     claims: Vec<PodId>,
+    /// Pods with a node by the names of their claims, if devices of any claim must be searched.
+    claim_holders: Option<BTreeMap<Name, Vec<PodId>>>,
     volumes: Vec<PodId>,
     /// Groups with pods that request GPU memory.
     gpu_memory_groups: BTreeSet<PodGroupId>,
@@ -43,12 +46,29 @@ impl ConstraintIndex {
             anti_affinity: with(|shape| !shape.pod_anti_affinity.is_empty()),
             topology_groups: pods_with_topology(snapshot),
             claims: with(|shape| !shape.claims.is_empty()),
+            claim_holders: claim_holders(snapshot),
             volumes: with(|shape| !shape.volumes.is_empty()),
             affinity: with(|shape| {
                 !shape.pod_preferences.is_empty() || !shape.pod_affinity.is_empty()
             }),
         }
     }
+}
+
+/// `None` if counts of devices are exact for all claims.
+fn claim_holders(snapshot: &Snapshot) -> Option<BTreeMap<Name, Vec<PodId>>> {
+    let needs_search = |shape: &PodShape| shape.claim_requests().any(ClaimRequests::needs_search);
+    if !snapshot.shapes.iter().any(needs_search) {
+        return None;
+    }
+    let mut holders: BTreeMap<Name, Vec<PodId>> = BTreeMap::new();
+    for (pod, id) in snapshot.pods.iter().zip(0..).filter(|(pod, _)| pod.node.is_some()) {
+        let shared = snapshot.shapes[pod.shape.0 as usize].claims.iter().map(|claim| &claim.name);
+        for claim in pod.own_claims.iter().chain(shared) {
+            holders.entry(Name::clone(claim)).or_default().push(PodId(id));
+        }
+    }
+    Some(holders)
 }
 
 fn pods_with_topology(snapshot: &Snapshot) -> BTreeMap<PodGroupId, Vec<PodId>> {
@@ -87,6 +107,36 @@ impl Session<'_> {
     /// Pods with device claims, on any node.
     pub fn pods_with_claims(&self) -> &[PodId] {
         &self.constraints.claims
+    }
+
+    /// Whether counts of devices do not tell for some claim if it can be allocated.
+    pub fn needs_device_search(&self) -> bool {
+        self.constraints.claim_holders.is_some()
+    }
+
+    /// Pods with the claim that have a node in the snapshot.
+    pub fn claim_holders(&self, claim: &Name) -> &[PodId] {
+        let holders = self.constraints.claim_holders.as_ref();
+        holders.and_then(|holders| holders.get(claim)).map_or(&[], Vec::as_slice)
+    }
+
+    /// The claims of the pod that request devices of one node: names and requests.
+    pub fn node_claims_of(&self, pod: PodId) -> impl Iterator<Item = (&Name, &ClaimRequests)> {
+        let (shape, pod) = (self.shape_of(pod), self.pod(pod));
+        let own = pod.own_claims.iter().zip(shape.own_claims.iter().map(AsRef::as_ref));
+        let shared = shape.claims.iter();
+        own.chain(shared.filter_map(|claim| Some((&claim.name, claim.requests.as_deref()?))))
+    }
+
+    /// Whether the devices can be allocated, as computed at most once per cycle.
+    ///
+    /// # Errors
+    /// No allocation exists, or none was found.
+    pub(crate) fn allocation_outcome(
+        &self,
+        problem: AllocationProblem,
+    ) -> Result<(), AllocationFailure> {
+        self.caches.allocations.outcome(problem)
     }
 
     /// Pods with volume claims, on any node.

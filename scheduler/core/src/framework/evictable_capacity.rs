@@ -69,7 +69,7 @@ impl Session<'_> {
             let pods: Vec<PodId> = pods.iter().filter(is_inside).copied().collect();
             let constraint = group.topology_constraint(sub_group);
             let levels = constraint.and_then(|constraint| self.levels(constraint).ok());
-            let Some(levels) = levels.filter(|levels| levels.is_required()) else { return true };
+            let Some(levels) = levels.filter(Levels::is_required) else { return true };
             let counts: Vec<(u64, Vec<u64>)> = self
                 .pods_by_shape(&pods)
                 .into_values()

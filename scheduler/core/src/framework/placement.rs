@@ -44,6 +44,9 @@ impl PlacementFailure {
     }
 }
 
+/// Number of shapes whose pods are tried first.
+const REORDERINGS_MAX: usize = 16;
+
 /// What is done with pods.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum PlacementMode {
@@ -168,7 +171,35 @@ impl Statement<'_> {
         }
     }
 
+    /// Places the pods one by one. If one with device claims finds no node, those before it may have
+    /// taken devices that only it needs: it then comes first, once for each shape.
     fn place_each(
+        &mut self,
+        pods: &[PodId],
+        within: Option<&BTreeSet<NodeId>>,
+        mode: PlacementMode,
+    ) -> Result<(), PlacementFailure> {
+        let failure = match self.place_in_order(pods, within, mode) {
+            Ok(()) => return Ok(()),
+            Err(failure) => failure,
+        };
+        let (mut order, mut blocked) = (pods.to_vec(), failure.pod);
+        let mut shapes = BTreeSet::from([self.pod(pods[0]).shape]);
+        while self.node_claims_of(blocked).next().is_some()
+            && shapes.len() < REORDERINGS_MAX
+            && shapes.insert(self.pod(blocked).shape)
+        {
+            order.retain(|pod| *pod != blocked);
+            order.insert(0, blocked);
+            match self.place_in_order(&order, within, mode) {
+                Ok(()) => return Ok(()),
+                Err(failure) => blocked = failure.pod,
+            }
+        }
+        Err(failure)
+    }
+
+    fn place_in_order(
         &mut self,
         pods: &[PodId],
         within: Option<&BTreeSet<NodeId>>,

@@ -163,12 +163,11 @@ impl<'s> Statement<'s> {
 
     /// Makes a pod pending or pipelined that was placed in this cycle and evicted.
     fn cancel_binding(&mut self, pod: PodId) {
-        let (after, portions) = match self.state(pod) {
-            PodState::Moving { to, .. } => {
-                let pipelined = self.portions_of(pod).pipelined;
-                (PodState::Pipelined(to), PodPortions { pipelined, ..PodPortions::default() })
-            }
-            _ => (PodState::Pending, PodPortions::default()),
+        let (after, portions) = if let PodState::Moving { to, .. } = self.state(pod) {
+            let pipelined = self.portions_of(pod).pipelined;
+            (PodState::Pipelined(to), PodPortions { pipelined, ..PodPortions::default() })
+        } else {
+            (PodState::Pending, PodPortions::default())
         };
         self.session.set_state(pod, after, portions);
         self.session.outcome.cancelled_bindings.insert(pod);

@@ -159,6 +159,7 @@ mod tests {
         let mut claim = DeviceClaim {
             name: "x".into(),
             devices: Resources::default(),
+            requests: None,
             allocate_all: BTreeMap::new(),
             is_pod_owned: false,
             queue: None,

@@ -3,7 +3,7 @@
 use std::fmt;
 
 use super::{EvenWhenEmpty, fit_error::resource_label};
-use crate::{model::Name, resources::Shortage};
+use crate::{devices::SEARCH_STEPS_MAX, model::Name, resources::Shortage};
 
 /// Why a pod's claims on devices keep it from a node. The DRA allocator evicts no pods: a claim
 /// keeps its devices until it is deallocated.
@@ -19,13 +19,47 @@ pub enum DeviceFitError {
     /// The pod claims devices that several nodes can use, and too few free ones are usable from
     /// this node.
     NoReachableDevice,
+    /// The node has enough devices of each kind, but no allocation for all claims together.
+    NoAllocation {
+        /// Claims of the pod.
+        claims: Name,
+        /// Why.
+        cause: NoAllocationCause,
+    },
     /// This claim is allocated on another node.
     ClaimOnOtherNode(Name),
     /// This claim is reserved for the maximum number of pods.
     ClaimUsersExhausted(Name),
 }
 
+/// Why claims cannot be allocated together.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum NoAllocationCause {
+    /// They could if all devices of the node were free.
+    DevicesInUse,
+    /// They could not even then.
+    UnsuitableDevices,
+    /// The search for an allocation exceeded its number of steps.
+    SearchLimit,
+}
+
 impl DeviceFitError {
+    /// Whether evicting pods from the node could resolve it.
+    pub(super) const fn is_resolvable_by_eviction(&self) -> bool {
+        matches!(self, Self::NoAllocation { cause: NoAllocationCause::DevicesInUse, .. })
+    }
+
+    /// The message of kube-scheduler.
+    pub(super) fn kube_message(&self) -> &'static str {
+        match self {
+            Self::InsufficientDevices { .. }
+            | Self::NoReachableDevice
+            | Self::NoAllocation { .. } => "cannot allocate all claims",
+            Self::ClaimOnOtherNode(_) => "resourceclaim not available on the node",
+            Self::ClaimUsersExhausted(_) => "node(s) rejected: resourceclaim in use",
+        }
+    }
+
     /// Writes what an operator can do about it.
     pub(super) fn fmt_suggestion(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -46,18 +80,36 @@ impl DeviceFitError {
                 )
             }
             Self::ClaimUsersExhausted(claim) => write!(f, "delete a pod that uses claim {claim}"),
+            Self::NoAllocation { claims, cause: NoAllocationCause::DevicesInUse } => {
+                write!(f, "delete pods whose claims have devices that would satisfy {claims}")
+            }
+            Self::NoAllocation { claims, cause: NoAllocationCause::UnsuitableDevices } => {
+                write!(f, "publish devices on one node that satisfy {claims}")
+            }
+            Self::NoAllocation { claims, cause: NoAllocationCause::SearchLimit } => {
+                write!(f, "request the devices of {claims} with fewer alternatives and constraints")
+            }
         }
     }
 }
 
 impl fmt::Display for DeviceFitError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::InsufficientDevices { .. } | Self::NoReachableDevice => {
-                "cannot allocate all claims"
+        let Self::NoAllocation { claims, cause } = self else {
+            return f.write_str(self.kube_message());
+        };
+        match cause {
+            NoAllocationCause::DevicesInUse => {
+                write!(f, "node(s) had no free devices that satisfy {claims}")
             }
-            Self::ClaimOnOtherNode(_) => "resourceclaim not available on the node",
-            Self::ClaimUsersExhausted(_) => "node(s) rejected: resourceclaim in use",
-        })
+            NoAllocationCause::UnsuitableDevices => {
+                write!(f, "node(s) had no devices that satisfy {claims}")
+            }
+            NoAllocationCause::SearchLimit => write!(
+                f,
+                "node(s) had too many combinations of devices for {claims}: the search stopped after \
+                 {SEARCH_STEPS_MAX} steps"
+            ),
+        }
     }
 }

@@ -117,7 +117,7 @@ pub enum FitError {
     Topology(TopologyFitError),
     /// A volume of the pod cannot be used on the node.
     Volume(VolumeFitError),
-    /// Claims on devices (profile `kube`).
+    /// Claims on devices.
     Devices(DeviceFitError),
     /// The pod's charge on this node exceeds the bounds of its queues; this is their message.
     QueueBoundExceeded(Name),
@@ -180,6 +180,7 @@ impl FitError {
             }
             Self::Topology(fit_error) => fit_error.is_resolvable_by_eviction(),
             Self::Volume(fit_error) => fit_error.is_resolvable_by_eviction(),
+            Self::Devices(fit_error) => fit_error.is_resolvable_by_eviction(),
             Self::PodAntiAffinity
             | Self::ExistingPodsAntiAffinity
             | Self::HostPort { .. }
@@ -205,7 +206,6 @@ impl FitError {
             | Self::GpusNotViaDra
             | Self::NotGpuWorker
             | Self::NotCpuWorker
-            | Self::Devices(_)
             | Self::TopologySpreadLabelMissing(_) => false,
         }
     }
@@ -218,6 +218,7 @@ impl FitError {
             }
             Self::Taint { .. } => vec!["node(s) had untolerated taint(s)".to_owned()],
             Self::Volume(fit_error) => vec![fit_error.kube_message()],
+            Self::Devices(fit_error) => vec![fit_error.kube_message().to_owned()],
             Self::InsufficientGpuMemory { .. }
             | Self::Unschedulable
             | Self::NotReady
@@ -244,7 +245,6 @@ impl FitError {
             | Self::Topology(_)
             | Self::NotGpuWorker
             | Self::NotCpuWorker
-            | Self::Devices(_)
             | Self::QueueBoundExceeded(_) => vec![self.to_string()],
         }
     }

@@ -4,8 +4,8 @@
 use std::collections::BTreeMap;
 
 use super::{
-    DeviceFitError, EvenWhenEmpty, FitError, FitErrors, TopologyFitError, VolumeFitError,
-    fit_error::NodeRefusal,
+    DeviceFitError, EvenWhenEmpty, FitError, FitErrors, NoAllocationCause, TopologyFitError,
+    VolumeFitError, fit_error::NodeRefusal,
 };
 use crate::model::{CORDONED_TAINT, NOT_READY_TAINTS};
 
@@ -135,10 +135,15 @@ const fn volume_rank(fit_error: &VolumeFitError) -> Rank {
 const fn device_rank(fit_error: &DeviceFitError) -> Rank {
     match fit_error {
         DeviceFitError::InsufficientDevices { even_when_empty: EvenWhenEmpty::No, .. }
-        | DeviceFitError::NoReachableDevice => Rank::Closed,
-        DeviceFitError::InsufficientDevices { even_when_empty: EvenWhenEmpty::Yes, .. } => {
-            Rank::OtherKind
+        | DeviceFitError::NoReachableDevice
+        | DeviceFitError::NoAllocation { cause: NoAllocationCause::DevicesInUse, .. } => {
+            Rank::Closed
         }
+        DeviceFitError::InsufficientDevices { even_when_empty: EvenWhenEmpty::Yes, .. }
+        | DeviceFitError::NoAllocation {
+            cause: NoAllocationCause::UnsuitableDevices | NoAllocationCause::SearchLimit,
+            ..
+        } => Rank::OtherKind,
         DeviceFitError::ClaimOnOtherNode(_) => Rank::OtherNodes,
         DeviceFitError::ClaimUsersExhausted(_) => Rank::NoNode,
     }

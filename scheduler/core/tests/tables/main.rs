@@ -3,6 +3,7 @@
 mod competing_jobs;
 mod consolidate;
 mod convergence;
+mod device_allocation;
 mod exclusion;
 mod foreign_nodes;
 mod gangs;
@@ -10,6 +11,7 @@ mod gpu_fractions;
 mod infeasible_heads;
 mod job_order;
 mod kube;
+mod large_borrowers;
 mod mixed_clusters;
 mod multi_node_devices;
 mod placement;

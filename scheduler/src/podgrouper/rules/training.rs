@@ -19,7 +19,7 @@ const WORKER_INDEX_LABEL: &str = "leaderworkerset.sigs.k8s.io/worker-index";
 const PYTORCH_JOB: OwnerKind =
     OwnerKind { api_version: api_versions::PYTORCH_JOB, kind: "PyTorchJob" };
 const LEADER_WORKER_SET: OwnerKind =
-    OwnerKind { api_version: "leaderworkerset.x-k8s.io/v1", kind: "LeaderWorkerSet" };
+    OwnerKind { api_version: api_versions::LEADER_WORKER_SET, kind: "LeaderWorkerSet" };
 
 /// A tree of sub-groups: each replicated job, and below it each replica with the pods that it runs
 /// at once. If the jobs start one after the other, they cannot be one gang: then one is enough.

@@ -1,6 +1,6 @@
 //! Allocated claims that no pod with a node uses.
 
-use schedlab_scheduler_core::model::DeviceReach;
+use schedlab_scheduler_core::model::{DeviceReach, NodeDevice};
 
 use super::*;
 
@@ -286,4 +286,55 @@ fn waiting_pods_see_the_free_multi_node_devices() {
         rendered(&|cache| cache.remove(Kind::ResourceClaim, ObjectKey::from_object(&other), 1)),
     ];
     assert_eq!(rendered, ["net.x/p/0 net.x/p/1", "net.x/p/1", "net.x/p/0 net.x/p/1"]);
+}
+
+/// The devices of node n1, with the claims that they are allocated to.
+fn devices(cache: ClusterCache) -> String {
+    let built = build(cache, Flavor::Kai);
+    let device = |device: &NodeDevice| match &device.allocated_to {
+        Some(claim) => format!("{} of {claim}", device.name),
+        None => device.name.to_string(),
+    };
+    built.snapshot.nodes[0].devices.iter().map(device).collect::<Vec<_>>().join(", ")
+}
+
+#[test]
+fn devices_belong_to_their_claim_until_it_is_left_over() {
+    let with = |users: &[(&str, &str)], spec: Value, phase: &str| {
+        let objects = published().into_iter().chain([claim(users), claiming(&spec, phase)]);
+        devices(cache(&objects.collect::<Vec<_>>()))
+    };
+    let rendered = [
+        with(&[("pods", "p")], json!({ "nodeName": "n1" }), "Running"),
+        with(&[], json!({}), "Pending"),
+        with(&[("pods", "p")], json!({}), "Pending"),
+    ];
+    assert_snapshot!(rendered.join("\n"), @"
+    gpu.x/n1/gpu-0, gpu.x/n1/gpu-1 of ns/c
+    gpu.x/n1/gpu-0, gpu.x/n1/gpu-1 of ns/c
+    gpu.x/n1/gpu-0, gpu.x/n1/gpu-1
+    ");
+}
+
+#[test]
+fn pods_with_equal_claims_of_their_own_share_a_shape() {
+    let own = |name: &str| {
+        let mut claim = claim(&[]);
+        claim["metadata"]["name"] = json!(name);
+        claim["metadata"]["ownerReferences"] =
+            json!([{ "kind": "Pod", "name": name, "uid": name, "controller": true }]);
+        claim["status"] = json!({});
+        let mut pod = in_group(pod(name, "", &json!({})));
+        pod["metadata"]["uid"] = json!(name);
+        pod["spec"]["resourceClaims"] = json!([{ "name": "c", "resourceClaimName": name }]);
+        [claim, pod]
+    };
+    let objects = published().into_iter().chain(own("a")).chain(own("b"));
+    let objects = objects.chain([group("g", &json!({}))]);
+    let snapshot = build(cache(&objects.collect::<Vec<_>>()), Flavor::Kai).snapshot;
+    let claims = snapshot.pods.iter().map(|pod| pod.own_claims.join(" "));
+    assert_eq!(claims.collect::<Vec<_>>(), ["ns/a", "ns/b"]);
+    assert_eq!(snapshot.pods[0].shape, snapshot.pods[1].shape);
+    let shape = &snapshot.shapes[snapshot.pods[0].shape.0 as usize];
+    assert_eq!(&*shape.own_claims[0].alternatives[0].requests[0].selection, "gpu.x");
 }

@@ -108,7 +108,7 @@ fn kai_configuration_is_applied() {
     kai-scheduler pool=Some(NodePool { label: "pool", value: "a100" }) period=2s [Allocate, Reclaim, Preempt, StaleGangEviction]
     off={"gpusharingorder", "numa"}
     nodes Spread/BinPack devices Spread depth={Reclaim: 10} k=500 saturation=1500 victims=4 stale=90s protected=240s/3600s by Lca preempt=None/1 grace=None/Some(120s)
-    restricted=true tree=true moves=true reserved=false filters=19 order=[Priority, Elastic]/[Kubeflow, Ray, TaskOrder]
+    restricted=true tree=true moves=true reserved=false filters=21 order=[Priority, Elastic]/[Kubeflow, Ray, TaskOrder]
     "#);
 }
 
@@ -261,7 +261,7 @@ maxConsolidationVictims: 3
     mine pool=Some(NodePool { label: "kai.scheduler/node-pool", value: "a100" }) period=500ms [Allocate, Consolidate]
     off={"podaffinity", "ray", "topology"}
     nodes BinPack/Spread devices Spread depth={Reclaim: 10} k=500 saturation=1250 victims=3 stale=90s protected=240s/1.5s by Queue preempt=None/1 grace=None/Some(120s)
-    restricted=true tree=true moves=true reserved=false filters=20 order=[Elastic, Priority]/[Kubeflow, TaskOrder]
+    restricted=true tree=true moves=true reserved=false filters=22 order=[Elastic, Priority]/[Kubeflow, TaskOrder]
     "#);
     let plain = Config::kai();
     let (again, notes) = learned(written(&plain));

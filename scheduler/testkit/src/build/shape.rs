@@ -54,6 +54,10 @@ pub(super) fn pod_shape(tokens: &mut Tokens<'_>) -> PodShape {
         gpu_classes: tokens.each("class").into_iter().map(Name::from).collect(),
         claims: (tokens.each("claim").into_iter().map(claim))
             .chain(tokens.each("wide").into_iter().map(multi_node_claim))
+            .chain(tokens.each("select").into_iter().map(super::device::shared_claim))
+            .collect(),
+        own_claims: (tokens.each("template").into_iter())
+            .map(super::device::claim_requests)
             .collect(),
         volumes: super::volume::volume_claims(tokens),
         node_selector: tokens.each("needs").into_iter().map(super::label).collect(),
@@ -181,6 +185,7 @@ fn claim(word: &str) -> DeviceClaim {
     DeviceClaim {
         name: name.into(),
         devices,
+        requests: None,
         allocate_all: every,
         queue: (!queue.is_empty()).then(|| queue.into()),
         is_pod_owned: false,

@@ -52,6 +52,7 @@ fn claim(case: &Case, spec: &ClaimSpec, is_own: bool) -> DeviceClaim {
     DeviceClaim {
         name: name(&format!("{}/{}", spec.namespace, spec.name)),
         devices,
+        requests: None,
         allocate_all: BTreeMap::new(),
         queue: spec.labels.get(labels::QUEUE).map(|queue| name(queue)),
         is_pod_owned: is_own,
@@ -67,6 +68,7 @@ fn missing_claim(claim_name: &str) -> DeviceClaim {
     DeviceClaim {
         name: name(claim_name),
         devices: Resources { extended: devices, ..Resources::default() },
+        requests: None,
         allocate_all: BTreeMap::new(),
         queue: None,
         is_pod_owned: false,

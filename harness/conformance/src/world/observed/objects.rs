@@ -25,7 +25,7 @@ pub enum Phase {
     Pending,
     /// Waits for its scheduling gates.
     Gated,
-    /// Has a node and has not started.
+    /// Has a node and has not started, or none of its containers runs until it is restarted.
     Starting,
     /// Runs.
     Running,
@@ -63,7 +63,7 @@ impl<'a> Pod<'a> {
     }
 
     /// `metadata.uid`.
-    pub(super) fn uid(self) -> &'a str {
+    pub fn uid(self) -> &'a str {
         self.text("/metadata/uid")
     }
 
@@ -83,11 +83,30 @@ impl<'a> Pod<'a> {
             "Succeeded" => Phase::Succeeded,
             "Failed" => Phase::Failed,
             _ if self.is_terminating() => Phase::Terminating,
-            "Running" => Phase::Running,
+            "Running" if !self.waits_for_restart() => Phase::Running,
             _ if !self.node().is_empty() => Phase::Starting,
             _ if self.is_gated() => Phase::Gated,
             _ => Phase::Pending,
         }
+    }
+
+    /// Whether it has started, and none of its containers runs: the kubelet will restart them.
+    pub fn waits_for_restart(self) -> bool {
+        let containers = fields::list(self.0, "/status/containerStatuses");
+        self.text("/status/phase") == "Running"
+            && !containers.is_empty()
+            && containers.iter().all(|container| fields::at(container, "/state/running").is_none())
+    }
+
+    /// When its first container started to run, in the API's format; empty if it does not run.
+    pub fn run_start(self) -> &'a str {
+        self.text("/status/containerStatuses/0/state/running/startedAt")
+    }
+
+    /// How often the kubelet has restarted its containers.
+    pub fn restart_count(self) -> u64 {
+        let containers = fields::list(self.0, "/status/containerStatuses").iter();
+        containers.filter_map(|container| container["restartCount"].as_u64()).sum()
     }
 
     /// Whether it has a scheduling gate that is not the queueing system's.
@@ -220,6 +239,19 @@ mod tests {
         assert_eq!(pod("Running", false), Phase::Running);
         assert_eq!(pod("Pending", false), Phase::Starting);
         assert_eq!(pod("Succeeded", true), Phase::Succeeded);
+    }
+
+    #[test]
+    fn a_pod_whose_containers_wait_for_a_restart_is_not_running() {
+        let phase = |state: Value| {
+            let containers = json!([{"restartCount": 1, "state": state}]);
+            Pod(&json!({"spec": {"nodeName": "n"},
+                        "status": {"phase": "Running", "containerStatuses": containers}}))
+            .phase()
+        };
+        assert_eq!(phase(json!({"running": {}})), Phase::Running);
+        assert_eq!(phase(json!({"waiting": {"reason": "CrashLoopBackOff"}})), Phase::Starting);
+        assert_eq!(phase(json!({"terminated": {"exitCode": 1}})), Phase::Starting);
     }
 
     #[test]

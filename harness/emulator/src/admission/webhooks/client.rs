@@ -22,8 +22,8 @@ use crate::api_types::error::ApiError;
 use crate::api_types::resource::Resource;
 use crate::store::shared::SharedStore;
 use crate::store::{
-    CompletedCall, Key, ListQuery, Object, PendingCall, WebhookContext, WebhookVerdict, Write,
-    WriteError, WriteOutcome,
+    CompletedCall, Key, ListQuery, Object, PendingCall, RuleEvaluation, Store, WebhookContext,
+    WebhookVerdict, Write, WriteError, WriteOutcome,
 };
 use schedlab_api::{Value, object};
 
@@ -69,7 +69,7 @@ impl Webhooks {
         user: impl FnOnce() -> WebhookContext,
     ) -> Result<WriteOutcome, ApiError> {
         let first = store.change(|store, now| {
-            if webhooks::has_webhooks(store) {
+            if webhooks::has_webhooks(store) || has_rules(store, &write) {
                 Err(Box::new(write))
             } else {
                 Ok(store.write(write, now))
@@ -77,25 +77,31 @@ impl Webhooks {
         });
         match first {
             Ok(result) => result,
-            Err(write) => self.write_with_webhooks(store, &write, user()).await,
+            Err(write) => self.write_in_attempts(store, *write, user()).await,
         }
     }
 
-    async fn write_with_webhooks(
+    /// Performs a write that may need verdicts of webhooks or of costly rules.
+    async fn write_in_attempts(
         &self,
         store: &SharedStore,
-        write: &Write,
+        mut write: Write,
         mut context: WebhookContext,
     ) -> Result<WriteOutcome, ApiError> {
         let mut warnings: Vec<String> = Vec::new();
+        write.rules = RuleEvaluation::Deferred;
         for _ in 0..ATTEMPTS_MAX {
-            let (write, known) = (write.clone(), Some(Box::new(context.clone())));
-            match store.change(|store, now| store.try_write(write, now, known)) {
+            let (attempt, known) = (write.clone(), Some(Box::new(context.clone())));
+            match store.change(|store, now| store.try_write(attempt, now, known)) {
                 Ok(mut written) => {
                     written.warnings.append(&mut warnings);
                     return Ok(written);
                 }
                 Err(WriteError::Refused(error)) => return Err(ApiError { warnings, ..error }),
+                Err(WriteError::NeedsRules(mut pending)) => {
+                    context.first_attempt = pending.first_attempt.take();
+                    write.rules = RuleEvaluation::Known(Arc::new(pending.evaluate()));
+                }
                 Err(WriteError::NeedsWebhooks(pending, first_attempt)) => {
                     context.first_attempt = Some(first_attempt);
                     let calls = pending.into_iter().map(|call| self.call(store, call));
@@ -164,6 +170,15 @@ impl Webhooks {
         let response = tokio::time::timeout(timeout, service(target.path.clone(), review));
         response.await.map_err(|_| failed("context deadline exceeded".to_owned()))
     }
+}
+
+/// Whether the kind of the written object has rules, which may be costly.
+fn has_rules(store: &Store, write: &Write) -> bool {
+    let kind = store.kinds().get(&write.key.resource);
+    kind.is_some_and(|kind| {
+        let mut schemas = kind.versions.iter().filter_map(|version| version.schema.as_ref());
+        schemas.any(|schema| schema.has_rules())
+    })
 }
 
 /// Adds the warnings that are not in the list yet.

@@ -1,18 +1,18 @@
 //! `matchConditions`: CEL expressions that must hold for a webhook to be called. The variable
 //! `authorizer` is not supported: the emulator has no authorization.
 
-use kube_cel::{
-    AdmissionRequest, GroupVersionKind, GroupVersionResource, VapEvaluator, VapExpression,
-};
+use kube_cel::cel::Value as CelValue;
 
-use crate::api_types::expression::{is_shallow, with_large_stack};
+use crate::api_types::expression::{
+    EXPRESSION_COST_MAX, Program, is_shallow, untyped_value, with_large_stack,
+};
 use schedlab_api::{
     Value,
     object::{list, text},
 };
 
-/// The message of an expression that is false.
-const FALSE_MESSAGE: &str = "false";
+/// The cost limit of all conditions of a webhook, as in kube-apiserver.
+const COST_MAX: u64 = 2_500_000;
 
 /// Whether the expression uses the variable `authorizer`.
 pub(crate) fn uses_authorizer(text: &str) -> bool {
@@ -46,93 +46,89 @@ pub(super) fn first_violation(
     errors_count: bool,
 ) -> Option<Violation> {
     let is_shallow = validations.iter().all(|one| is_shallow(text(one, &["expression"])));
-    let results = with_large_stack(is_shallow, || {
-        let expressions: Vec<VapExpression> = validations.iter().map(validation).collect();
-        evaluator(request).evaluate(&expressions)
-    })
-    .unwrap_or_default();
-    results.iter().zip(validations).find_map(|(result, validation)| {
-        let message = result.message.clone().unwrap_or_default();
-        let is_error = message.starts_with("evaluation error: ");
-        (!result.passed && (errors_count || !is_error)).then(|| Violation {
-            message: if is_error { in_cel_go_style(&message) } else { message },
-            reason: text(validation, &["reason"]).to_owned(),
+    with_large_stack(is_shallow, || {
+        let variables = variables(request);
+        let mut budget = COST_MAX;
+        validations.iter().find_map(|validation| {
+            let reason = text(validation, &["reason"]).to_owned();
+            match evaluate_one(text(validation, &["expression"]), &variables, &mut budget) {
+                Ok(true) => None,
+                Ok(false) => {
+                    Some(Violation { message: violation_message(validation, &variables), reason })
+                }
+                Err(message) => errors_count.then_some(Violation { message, reason }),
+            }
         })
     })
+    .flatten()
 }
 
-fn validation(validation: &Value) -> VapExpression {
-    let expression = text(validation, &["expression"]).trim().to_owned();
-    let stated = text(validation, &["message"]).trim();
-    let message = match stated {
-        "" => format!("failed expression: {expression}"),
-        stated => stated.to_owned(),
-    };
-    let by_expression = validation["messageExpression"].as_str().map(str::to_owned);
-    VapExpression { expression, message: Some(message), message_expression: by_expression }
+/// The message of a validation that is false: by `messageExpression`, else `message`, else the
+/// expression itself.
+fn violation_message(validation: &Value, variables: &[(&str, CelValue)]) -> String {
+    let by_expression = text(validation, &["messageExpression"]);
+    if let Some(program) = Program::parse(by_expression).filter(|_| !by_expression.is_empty())
+        && let Ok(CelValue::String(message)) =
+            program.evaluate(variables, EXPRESSION_COST_MAX).result
+        && !message.trim().is_empty()
+    {
+        return message.trim().to_owned();
+    }
+    match text(validation, &["message"]).trim() {
+        "" => format!("failed expression: {}", text(validation, &["expression"]).trim()),
+        message => message.to_owned(),
+    }
 }
 
 fn evaluate(conditions: &[Value], request: &Value) -> Result<bool, String> {
-    let expressions: Vec<VapExpression> = conditions.iter().map(expression).collect();
+    let variables = variables(request);
     let mut errors = Vec::new();
-    for (found, condition) in evaluator(request).evaluate(&expressions).iter().zip(conditions) {
-        match found.message.as_deref() {
-            _ if found.passed => {}
-            Some(FALSE_MESSAGE) => return Ok(false),
-            why => {
-                let expression = text(condition, &["expression"]);
-                let why = in_cel_go_style(why.unwrap_or_default());
-                errors.push(format!("expression '{expression}' resulted in error: {why}"));
-            }
+    let mut budget = COST_MAX;
+    for condition in conditions {
+        match evaluate_one(text(condition, &["expression"]), &variables, &mut budget) {
+            Ok(true) => {}
+            Ok(false) => return Ok(false),
+            Err(error) if budget == 0 => return Err(error),
+            Err(error) => errors.push(error),
         }
     }
     if errors.is_empty() { Ok(true) } else { Err(errors.join(", ")) }
 }
 
-/// The message as cel-go writes it.
-fn in_cel_go_style(why: &str) -> String {
-    let why = why.strip_prefix("evaluation error: ").unwrap_or(why);
-    let mut letters = why.chars();
-    letters.next().map_or_else(String::new, |first| first.to_lowercase().chain(letters).collect())
-}
-
-fn expression(condition: &Value) -> VapExpression {
-    VapExpression {
-        expression: text(condition, &["expression"]).to_owned(),
-        message: Some(FALSE_MESSAGE.to_owned()),
-        message_expression: None,
+/// Whether an expression is true. Its cost is subtracted from the budget, which is zero when it is
+/// exhausted.
+fn evaluate_one(
+    expression: &str,
+    variables: &[(&str, CelValue)],
+    budget: &mut u64,
+) -> Result<bool, String> {
+    let program = Program::parse(expression)
+        .ok_or_else(|| format!("expression '{expression}' cannot be parsed"))?;
+    let found = program.evaluate(variables, EXPRESSION_COST_MAX);
+    *budget = budget.saturating_sub(found.cost);
+    if *budget == 0 {
+        return Err("validation failed due to running out of cost budget, no further validation \
+                    rules will be run"
+            .to_owned());
+    }
+    match found.result {
+        Ok(value) => Ok(value == true.into()),
+        Err(error) => {
+            Err(format!("expression '{expression}' resulted in error: {}", error.message()))
+        }
     }
 }
 
-fn evaluator(request: &Value) -> VapEvaluator {
-    let of = |path: &[&str]| text(request, path).to_owned();
-    let groups = list(request, &["userInfo", "groups"]).iter().filter_map(Value::as_str);
-    let attributes = AdmissionRequest {
-        operation: of(&["operation"]),
-        username: of(&["userInfo", "username"]),
-        uid: of(&["userInfo", "uid"]),
-        groups: groups.map(str::to_owned).collect(),
-        name: of(&["name"]),
-        namespace: of(&["namespace"]),
-        dry_run: request["dryRun"] == true,
-        kind: GroupVersionKind {
-            group: of(&["kind", "group"]),
-            version: of(&["kind", "version"]),
-            kind: of(&["kind", "kind"]),
-        },
-        resource: GroupVersionResource {
-            group: of(&["resource", "group"]),
-            version: of(&["resource", "version"]),
-            resource: of(&["resource", "resource"]),
-        },
-    };
-    let builder =
-        VapEvaluator::builder().object(request["object"].clone().into()).request(attributes);
-    let old = Some(&request["oldObject"]).filter(|old| !old.is_null());
-    match old {
-        None => builder.build(),
-        Some(old) => builder.old_object(old.clone().into()).build(),
-    }
+fn variables(request: &Value) -> [(&'static str, CelValue); 3] {
+    let attributes = request.as_object().into_iter().flatten();
+    let attributes =
+        attributes.filter(|(name, _)| !matches!(name.as_str(), "object" | "oldObject"));
+    let attributes: Value = attributes.map(|(name, value)| (name.clone(), value.clone())).collect();
+    [
+        ("object", untyped_value(&request["object"])),
+        ("oldObject", untyped_value(&request["oldObject"])),
+        ("request", untyped_value(&attributes)),
+    ]
 }
 
 #[cfg(test)]

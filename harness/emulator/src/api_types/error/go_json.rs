@@ -3,10 +3,13 @@
 use schedlab_api::Value;
 use schedlab_api::object::go_type;
 
+/// The nesting of arrays and objects that Go's decoder reads.
+const DEPTH_MAX: usize = 10_000;
+
 /// The first syntax error of a text; `None` if it is valid JSON.
 pub(crate) fn syntax_error(text: &[u8]) -> Option<String> {
     let mut scan = Scanner { rest: text };
-    let found = scan.value("looking for beginning of value").and_then(|()| match scan.next() {
+    let found = scan.value().and_then(|()| match scan.next() {
         None => Ok(()),
         Some(byte) => Err(invalid_character(byte, "after top-level value")),
     });
@@ -46,6 +49,10 @@ fn invalid_character(byte: u8, context: &str) -> String {
     format!("invalid character '{shown}' {context}")
 }
 
+fn closing(opening: u8) -> u8 {
+    if opening == b'{' { b'}' } else { b']' }
+}
+
 impl Scanner<'_> {
     fn byte(&mut self) -> Option<u8> {
         let (first, rest) = self.rest.split_first()?;
@@ -67,59 +74,79 @@ impl Scanner<'_> {
         byte.ok_or_else(|| "unexpected end of JSON input".to_owned())
     }
 
-    fn value(&mut self, context: &str) -> ScanResult {
-        let first = Self::expect_byte(self.next())?;
-        self.value_from(first, context)
+    /// Scans one value. Open arrays and objects are on a stack of its own, as a body may have more
+    /// of them than fit on the thread's.
+    fn value(&mut self) -> ScanResult {
+        let mut open = Vec::new();
+        let mut first = Self::expect_byte(self.next())?;
+        loop {
+            let inner = match first {
+                b'{' | b'[' => self.first_item(&mut open, first)?,
+                _ => {
+                    self.scalar(first)?;
+                    None
+                }
+            };
+            let next = if inner.is_some() { inner } else { self.next_item(&mut open)? };
+            let Some(next) = next else { return Ok(()) };
+            first = next;
+        }
     }
 
-    fn value_from(&mut self, first: u8, context: &str) -> ScanResult {
+    /// The first byte of the first value in an array or object; `None` if it is empty.
+    fn first_item(&mut self, open: &mut Vec<u8>, container: u8) -> Result<Option<u8>, String> {
+        if open.len() == DEPTH_MAX {
+            return Err(invalid_character(container, "exceeded max depth"));
+        }
+        let next = Self::expect_byte(self.next())?;
+        if next == closing(container) {
+            return Ok(None);
+        }
+        open.push(container);
+        self.item(container, next).map(Some)
+    }
+
+    /// The first byte of the next value after one that ended; `None` if it was the whole text.
+    fn next_item(&mut self, open: &mut Vec<u8>) -> Result<Option<u8>, String> {
+        while let Some(&container) = open.last() {
+            match Self::expect_byte(self.next())? {
+                b',' => {
+                    let next = Self::expect_byte(self.next())?;
+                    return self.item(container, next).map(Some);
+                }
+                byte if byte == closing(container) => drop(open.pop()),
+                other if container == b'{' => {
+                    return Err(invalid_character(other, "after object key:value pair"));
+                }
+                other => return Err(invalid_character(other, "after array element")),
+            }
+        }
+        Ok(None)
+    }
+
+    /// The first byte of an item's value, after its key in an object. `first` begins the item.
+    fn item(&mut self, container: u8, first: u8) -> Result<u8, String> {
+        if container == b'[' {
+            return Ok(first);
+        }
+        if first != b'"' {
+            return Err(invalid_character(first, "looking for beginning of object key string"));
+        }
+        self.string()?;
+        match Self::expect_byte(self.next())? {
+            b':' => Self::expect_byte(self.next()),
+            other => Err(invalid_character(other, "after object key")),
+        }
+    }
+
+    fn scalar(&mut self, first: u8) -> ScanResult {
         match first {
-            b'{' => self.object(),
-            b'[' => self.array(),
             b'"' => self.string(),
             b't' => self.literal("true"),
             b'f' => self.literal("false"),
             b'n' => self.literal("null"),
             b'-' | b'0'..=b'9' => self.number(first),
-            other => Err(invalid_character(other, context)),
-        }
-    }
-
-    fn object(&mut self) -> ScanResult {
-        const KEY: &str = "looking for beginning of object key string";
-        let mut first = Self::expect_byte(self.next())?;
-        if first == b'}' {
-            return Ok(());
-        }
-        loop {
-            if first != b'"' {
-                return Err(invalid_character(first, KEY));
-            }
-            self.string()?;
-            match Self::expect_byte(self.next())? {
-                b':' => self.value("looking for beginning of value")?,
-                other => return Err(invalid_character(other, "after object key")),
-            }
-            match Self::expect_byte(self.next())? {
-                b'}' => return Ok(()),
-                b',' => first = Self::expect_byte(self.next())?,
-                other => return Err(invalid_character(other, "after object key:value pair")),
-            }
-        }
-    }
-
-    fn array(&mut self) -> ScanResult {
-        let mut first = Self::expect_byte(self.next())?;
-        if first == b']' {
-            return Ok(());
-        }
-        loop {
-            self.value_from(first, "looking for beginning of value")?;
-            match Self::expect_byte(self.next())? {
-                b']' => return Ok(()),
-                b',' => first = Self::expect_byte(self.next())?,
-                other => return Err(invalid_character(other, "after array element")),
-            }
+            other => Err(invalid_character(other, "looking for beginning of value")),
         }
     }
 
@@ -228,5 +255,18 @@ mod tests {
         }
         let bytes = &[0x8e, 0xe9];
         assert_eq!(syntax_error(bytes), invalid(r"'\u008e' looking for beginning of value"));
+    }
+
+    #[test]
+    fn nesting_is_limited_as_in_go() {
+        let nested = |depth: usize| format!("{}{}", "[".repeat(depth), "]".repeat(depth));
+        assert_eq!(syntax_error(nested(10_000).as_bytes()), None);
+        let too_deep = Some("invalid character '[' exceeded max depth".to_owned());
+        for depth in [10_001, 1_000_000] {
+            assert_eq!(syntax_error(nested(depth).as_bytes()), too_deep);
+        }
+        let objects = r#"{"a":"#.repeat(10_001);
+        let too_deep = Some("invalid character '{' exceeded max depth".to_owned());
+        assert_eq!(syntax_error(objects.as_bytes()), too_deep);
     }
 }

@@ -1,7 +1,7 @@
 //! Type check of CEL expressions: syntax, declared names, and argument types. Unknown types pass,
 //! so nothing is rejected that the API server accepts.
 //!
-//! Left out: cost limits, and constant arguments with invalid content.
+//! Left out: constant arguments with invalid content.
 
 use kube_cel::cel::common::ast::{
     CallExpr, ComprehensionExpr, EntryExpr, Expr, IdedExpr, LiteralValue, SelectExpr,
@@ -284,7 +284,7 @@ fn identifier(expr: &IdedExpr) -> &str {
     if let Expr::Ident(name) = &expr.expr { name } else { "" }
 }
 
-fn literal_type(value: &LiteralValue) -> CelType {
+pub(super) fn literal_type(value: &LiteralValue) -> CelType {
     match value {
         LiteralValue::Boolean(_) => CelType::Bool,
         LiteralValue::Bytes(_) => CelType::Bytes,

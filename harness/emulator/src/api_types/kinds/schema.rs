@@ -1,8 +1,10 @@
 //! Structural schemas of custom kinds: pruning ([`prune`]), defaulting ([`default`]), and
-//! validation ([`validate`], [`cel_rules`]).
+//! validation ([`validate`], [`rule_evaluation`]).
 
 mod branches;
+mod cel_cost;
 mod cel_rules;
+mod cel_sizes;
 mod cel_types;
 mod compile;
 mod declaration;
@@ -12,6 +14,8 @@ mod field_path;
 mod formats;
 pub(crate) mod path;
 mod prune;
+pub(crate) mod rule_evaluation;
+mod rule_shape;
 mod structural;
 mod validate;
 
@@ -29,7 +33,7 @@ pub struct Schema {
     /// The schema as written in the CRD.
     pub raw: Value,
     /// The CEL rules of the whole schema; set at the root only.
-    pub(crate) cel: Option<cel_rules::CompiledRules>,
+    pub(crate) cel: Option<rule_evaluation::CompiledRules>,
     pub(crate) kind: Option<Type>,
     pub(crate) nullable: bool,
     pub(crate) default: Option<Value>,

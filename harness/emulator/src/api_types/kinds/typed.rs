@@ -18,6 +18,9 @@ use schedlab_api::Value;
 pub(crate) use canonical_quantity::canonical;
 pub(crate) use type_cursor::{TypeCursor, metadata, root};
 
+/// The maximum number of unknown fields that are recorded, as in kube-apiserver.
+pub(crate) const UNKNOWN_FIELDS_MAX: usize = 100;
+
 /// The warnings of decoding.
 #[derive(Debug, Default)]
 pub(crate) struct Decoded {

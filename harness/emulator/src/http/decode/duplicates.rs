@@ -1,11 +1,12 @@
 //! Decodes JSON to values and records duplicate fields. The last occurrence wins.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
+use std::collections::BTreeMap;
 use std::fmt;
 
 use schedlab_api::{Map, Number, Value};
 use serde::Deserializer;
-use serde::de::{self, DeserializeSeed, MapAccess, SeqAccess, Visitor};
+use serde::de::{self, DeserializeSeed, IgnoredAny, MapAccess, SeqAccess, Visitor};
 
 /// A repeated field.
 pub(super) struct DuplicateField {
@@ -14,14 +15,29 @@ pub(super) struct DuplicateField {
     pub(super) path: String,
 }
 
-/// Decodes a value and its duplicate fields.
-pub(super) fn decode<'de, D>(from: D) -> Result<(Value, Vec<DuplicateField>), D::Error>
+/// The nesting of arrays and objects that is decoded; deeper ones are read and left empty. Deeper
+/// values of a known field are refused when the object is written.
+pub(crate) const DEPTH_MAX: usize = 120;
+/// The maximum number of duplicates that are recorded, as in kube-apiserver.
+const DUPLICATES_MAX: usize = 100;
+
+/// A decoded text.
+pub(super) struct Decoded {
+    pub(super) value: Value,
+    pub(super) duplicates: Vec<DuplicateField>,
+    /// An array or object was too deep and left empty.
+    pub(super) is_cut: bool,
+}
+
+/// Decodes a value and its duplicate fields. More than `values_max` values are an error.
+pub(super) fn decode<'de, D>(from: D, values_max: usize) -> Result<Decoded, D::Error>
 where
     D: Deserializer<'de>,
 {
-    let repeated = RefCell::default();
-    let value = DuplicateTracker { duplicates: &repeated, fail_at: None }.deserialize(from)?;
-    Ok((value, repeated.into_inner()))
+    let state = DecodeState { values_left: values_max.into(), ..DecodeState::default() };
+    let value = DuplicateTracker { state: &state, depth: 0 }.deserialize(from)?;
+    let DecodeState { duplicates, is_cut, .. } = state;
+    Ok(Decoded { value, duplicates: duplicates.into_inner(), is_cut: is_cut.into_inner() })
 }
 
 /// Fails at the `nth` duplicate field, so that the error has its location in the text.
@@ -29,38 +45,72 @@ pub(super) fn fail_at_duplicate<'de, D: Deserializer<'de>>(
     from: D,
     nth: usize,
 ) -> Result<(), D::Error> {
-    let repeated = RefCell::default();
-    DuplicateTracker { duplicates: &repeated, fail_at: Some(nth) }.deserialize(from)?;
+    let state = DecodeState { fail_at: Some(nth), ..DecodeState::default() };
+    DuplicateTracker { state: &state, depth: 0 }.deserialize(from)?;
     Ok(())
+}
+
+/// The error of a text whose aliases stand for more values than the limit.
+pub(super) const TOO_MANY_VALUES: &str = "document contains excessive aliasing";
+
+struct DecodeState {
+    duplicates: RefCell<Vec<DuplicateField>>,
+    fail_at: Option<usize>,
+    values_left: Cell<usize>,
+    is_cut: Cell<bool>,
+}
+
+impl Default for DecodeState {
+    fn default() -> Self {
+        Self {
+            duplicates: RefCell::default(),
+            fail_at: None,
+            values_left: usize::MAX.into(),
+            is_cut: false.into(),
+        }
+    }
 }
 
 /// Decodes one value. Each level prefixes its own step to the paths recorded below it, so that
 /// bodies without duplicates have no path overhead.
 #[derive(Clone, Copy)]
 struct DuplicateTracker<'r> {
-    duplicates: &'r RefCell<Vec<DuplicateField>>,
-    fail_at: Option<usize>,
+    state: &'r DecodeState,
+    /// The number of arrays and objects around the value.
+    depth: usize,
 }
 
 impl DuplicateTracker<'_> {
     fn duplicate_count(self) -> usize {
-        self.duplicates.borrow().len()
+        self.state.duplicates.borrow().len()
     }
 
     fn record_duplicate<E: de::Error>(self, name: &str) -> Result<(), E> {
-        if self.fail_at == Some(self.duplicate_count()) {
+        if self.state.fail_at == Some(self.duplicate_count()) {
             return Err(E::custom("a field that is there again"));
         }
-        let (name, path) = (name.to_owned(), name.to_owned());
-        self.duplicates.borrow_mut().push(DuplicateField { name, path });
+        if self.duplicate_count() < DUPLICATES_MAX {
+            let (name, path) = (name.to_owned(), name.to_owned());
+            self.state.duplicates.borrow_mut().push(DuplicateField { name, path });
+        }
         Ok(())
     }
 
     fn prefix_paths(self, since: usize, step: impl fmt::Display) {
-        for DuplicateField { path, .. } in self.duplicates.borrow_mut().iter_mut().skip(since) {
+        for DuplicateField { path, .. } in self.state.duplicates.borrow_mut().iter_mut().skip(since)
+        {
             let dot = if path.starts_with('[') { "" } else { "." };
             *path = format!("{step}{dot}{path}");
         }
+    }
+
+    /// The decoder of the values in an array or object; `None` if they are too deep.
+    fn inner(self) -> Option<Self> {
+        if self.depth == DEPTH_MAX {
+            self.state.is_cut.set(true);
+            return None;
+        }
+        Some(Self { depth: self.depth + 1, ..self })
     }
 }
 
@@ -68,6 +118,10 @@ impl<'de> DeserializeSeed<'de> for DuplicateTracker<'_> {
     type Value = Value;
 
     fn deserialize<D: Deserializer<'de>>(self, from: D) -> Result<Value, D::Error> {
+        let Some(left) = self.state.values_left.get().checked_sub(1) else {
+            return Err(de::Error::custom(TOO_MANY_VALUES));
+        };
+        self.state.values_left.set(left);
         from.deserialize_any(self)
     }
 }
@@ -109,9 +163,13 @@ impl<'de> Visitor<'de> for DuplicateTracker<'_> {
 
     fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<Value, A::Error> {
         let mut list = Vec::new();
+        let Some(inner) = self.inner() else {
+            while items.next_element::<IgnoredAny>()?.is_some() {}
+            return Ok(list.into());
+        };
         loop {
             let since = self.duplicate_count();
-            let Some(item) = items.next_element_seed(self)? else { return Ok(list.into()) };
+            let Some(item) = items.next_element_seed(inner)? else { return Ok(list.into()) };
             self.prefix_paths(since, format_args!("[{}]", list.len()));
             list.push(item);
         }
@@ -119,12 +177,16 @@ impl<'de> Visitor<'de> for DuplicateTracker<'_> {
 
     fn visit_map<A: MapAccess<'de>>(self, mut fields: A) -> Result<Value, A::Error> {
         let mut read = FieldBuffer::default();
+        let Some(inner) = self.inner() else {
+            while fields.next_entry::<IgnoredAny, IgnoredAny>()?.is_some() {}
+            return Ok(read.into_map().into());
+        };
         while let Some(name) = fields.next_key::<String>()? {
             if read.has(&name) {
                 self.record_duplicate(&name)?;
             }
             let since = self.duplicate_count();
-            let value = fields.next_value_seed(self)?;
+            let value = fields.next_value_seed(inner)?;
             self.prefix_paths(since, &name);
             read.insert(name, value);
         }
@@ -137,28 +199,32 @@ impl<'de> Visitor<'de> for DuplicateTracker<'_> {
 #[derive(Default)]
 struct FieldBuffer {
     in_order: Vec<(String, Value)>,
-    /// All fields, once one arrived out of order.
-    map: Option<Map>,
+    /// All fields, once one arrived out of order. A tree, as a body may have many fields in any
+    /// order.
+    tree: Option<BTreeMap<String, Value>>,
 }
 
 impl FieldBuffer {
     /// Whether the field occurred before.
     fn has(&mut self, name: &str) -> bool {
-        if self.map.is_none() && self.in_order.last().is_some_and(|(last, _)| **last >= *name) {
-            self.map = Some(self.in_order.drain(..).collect());
+        if self.tree.is_none() && self.in_order.last().is_some_and(|(last, _)| **last >= *name) {
+            self.tree = Some(self.in_order.drain(..).collect());
         }
-        self.map.as_ref().is_some_and(|map| map.contains_key(name))
+        self.tree.as_ref().is_some_and(|tree| tree.contains_key(name))
     }
 
     /// Adds a field, after [`Self::has`] was called for it.
     fn insert(&mut self, name: String, value: Value) {
-        match &mut self.map {
-            Some(map) => drop(map.insert(name, value)),
+        match &mut self.tree {
+            Some(tree) => drop(tree.insert(name, value)),
             None => self.in_order.push((name, value)),
         }
     }
 
     fn into_map(self) -> Map {
-        self.map.unwrap_or_else(|| self.in_order.into_iter().collect())
+        match self.tree {
+            Some(tree) => tree.into_iter().collect(),
+            None => self.in_order.into_iter().collect(),
+        }
     }
 }

@@ -2,6 +2,7 @@
 
 use std::net::SocketAddr;
 
+use ::http::Request;
 use futures::TryStreamExt;
 use k8s_openapi::api::core::v1::Namespace;
 use kube::api::{Api, ListParams, PostParams, WatchEvent, WatchParams};
@@ -88,6 +89,44 @@ async fn a_network_address_must_be_requested_explicitly() {
     );
     let server = Server::start(router, anywhere, Reach::Network).await.unwrap();
     assert!(server.kubeconfig.contains("https://127.0.0.1:"));
+}
+
+/// The status code for a POST with a body of 32 MiB.
+async fn post_large(kubeconfig: &str, path: &str) -> u16 {
+    let request = Request::post(path).header("content-type", "application/json");
+    let request = request.body(vec![b' '; 32 << 20].into()).unwrap();
+    client(kubeconfig).await.send(request).await.unwrap().status().as_u16()
+}
+
+#[tokio::test]
+async fn a_body_is_read_after_authentication_and_up_to_its_limit() {
+    let server = started().await;
+    assert_eq!(post_large(&server.kubeconfig, "/api/v1/namespaces").await, 413);
+    let forged = server.kubeconfig.replace("token: ", "token: x");
+    assert_eq!(post_large(&forged, "/api/v1/namespaces").await, 401);
+    assert_eq!(post_large(&forged, "/healthz").await, 405);
+}
+
+#[tokio::test]
+async fn other_requests_are_answered_during_a_long_one() {
+    let server = started().await;
+    let client = client(&server.kubeconfig).await;
+    // Several passes over half a million values.
+    let body = format!(r#"{{"metadata":{{"name":"a"}},"x":[{}1]}}"#, "1,".repeat(500_000));
+    let request = Request::post("/api/v1/namespaces").header("content-type", "application/json");
+    let long = client.send(request.body(body.into_bytes().into()).unwrap());
+    let mut long = std::pin::pin!(long);
+    let namespaces: Api<Namespace> = Api::all(client.clone());
+    let limit = ListParams::default();
+    let mut others = 0;
+    let response = loop {
+        tokio::select! {
+            response = &mut long => break response.unwrap(),
+            listed = namespaces.list(&limit) => others += usize::from(listed.is_ok()),
+        }
+    };
+    assert_eq!(response.status(), 201);
+    assert!(others > 1, "{others} requests were answered during the long one");
 }
 
 #[test]

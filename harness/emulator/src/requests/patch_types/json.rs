@@ -1,5 +1,7 @@
 //! JSON Patch (RFC 6902) and merge patch (RFC 7386), which need no type information.
 
+use std::io::{self, Write};
+
 use json_patch::jsonptr::PointerBuf;
 use json_patch::{
     AddOperation, CopyOperation, MoveOperation, PatchOperation, RemoveOperation, ReplaceOperation,
@@ -12,6 +14,11 @@ use schedlab_api::{Map, Value, object, object::text};
 
 /// The maximum number of operations, as in the API server.
 const OPERATIONS_MAX: usize = 10_000;
+
+/// The maximum size of all values that a patch copies, as in the API server.
+const COPIED_BYTES_MAX: usize = 3 << 20;
+/// The nesting of the document between two operations.
+const DEPTH_MAX: usize = 500;
 
 /// Applies a JSON Patch.
 ///
@@ -34,13 +41,91 @@ pub(crate) fn apply_json_patch(current: &Value, patch: &Value) -> Result<Value, 
         return Err(ApiError::new(413, "RequestEntityTooLarge", message));
     }
     let mut patched = current.clone().into();
+    let mut limits = PatchLimits::default();
     for operation in operations.0 {
         let operation = with_positive_indexes(operation, &patched);
+        limits.check(&operation, &patched)?;
         let Some(operation) = with_absent_as_null(operation, &patched) else { continue };
         let operation = json_patch::Patch(vec![operation]);
         json_patch::patch_unsafe(&mut patched, &operation).map_err(|_| unprocessable_patch())?;
     }
     if patched.is_object() { Ok(patched.into()) } else { Err(unprocessable_patch()) }
+}
+
+/// What a patch has used of its limits.
+#[derive(Default)]
+struct PatchLimits {
+    copied_bytes: usize,
+    /// The nesting of the document, at most; 0 before it is known.
+    depth: usize,
+}
+
+impl PatchLimits {
+    /// Refuses an operation after which the patch would have copied too much, or the document would
+    /// be nested too deeply.
+    fn check(
+        &mut self,
+        operation: &PatchOperation,
+        current: &serde_json::Value,
+    ) -> Result<(), ApiError> {
+        if let PatchOperation::Copy(copy) = operation {
+            let copied = current.pointer(copy.from.as_str()).map_or(0, encoded_length);
+            self.copied_bytes = self.copied_bytes.saturating_add(copied);
+            if self.copied_bytes > COPIED_BYTES_MAX {
+                return Err(unprocessable_patch());
+            }
+        }
+        if self.depth == 0 || self.depth_after(operation) > DEPTH_MAX {
+            self.depth = depth(current);
+        }
+        self.depth = self.depth_after(operation);
+        if self.depth > DEPTH_MAX { Err(unprocessable_patch()) } else { Ok(()) }
+    }
+
+    fn depth_after(&self, operation: &PatchOperation) -> usize {
+        let placed = match operation {
+            PatchOperation::Add(add) => add.path.count() + depth(&add.value),
+            PatchOperation::Replace(replace) => replace.path.count() + depth(&replace.value),
+            PatchOperation::Copy(copy) => {
+                copy.path.count() + self.depth.saturating_sub(copy.from.count())
+            }
+            PatchOperation::Move(moved) => {
+                moved.path.count() + self.depth.saturating_sub(moved.from.count())
+            }
+            PatchOperation::Remove(_) | PatchOperation::Test(_) => 0,
+        };
+        self.depth.max(placed)
+    }
+}
+
+/// The nesting of arrays and objects.
+fn depth(value: &serde_json::Value) -> usize {
+    match value {
+        serde_json::Value::Array(items) => 1 + items.iter().map(depth).max().unwrap_or(0),
+        serde_json::Value::Object(fields) => 1 + fields.values().map(depth).max().unwrap_or(0),
+        serde_json::Value::Null
+        | serde_json::Value::Bool(_)
+        | serde_json::Value::Number(_)
+        | serde_json::Value::String(_) => 0,
+    }
+}
+
+/// The length of a value's JSON text.
+fn encoded_length(value: &serde_json::Value) -> usize {
+    struct Counter(usize);
+    impl Write for Counter {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            self.0 += bytes.len();
+            Ok(bytes.len())
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+    let mut counter = Counter(0);
+    serde_json::to_writer(&mut counter, value).expect("a JSON value serializes");
+    counter.0
 }
 
 /// Refuses operations whose texts are none.

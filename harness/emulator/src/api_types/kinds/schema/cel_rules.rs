@@ -1,102 +1,16 @@
-//! `x-kubernetes-validations`: CEL rules, with `oldSelf` for transition rules.
-//!
-//! Rules that call functions missing in the CEL library are skipped: the API server knows these
-//! functions. The library passes an absent optional `oldSelf` as null, so rules are rewritten to
-//! see the optional value.
+//! `x-kubernetes-validations`: the checks of the rules in a schema. [`super::rule_evaluation`]
+//! evaluates them.
 
-use kube_cel::{CompiledSchema, ErrorKind, ValidationError, Validator, compile_schema};
-
+use super::cel_cost::{Cardinality, RuleSite, TotalCost};
+use super::cel_sizes::declared_size;
+use super::cel_types;
 use super::path::{Brackets, resolve};
-use super::validate::path_or_nil;
-use super::{Schema, cel_types};
 use crate::api_types::error::FieldErrors;
 use crate::api_types::error::go_format::{GoField, go_struct_json};
-use crate::api_types::expression::{
-    self, CelType, Scope, is_shallow, is_within_length_limit, with_large_stack,
-};
-use schedlab_api::{Map, Value, object};
+use crate::api_types::expression::{self, CelType, Scope};
+use schedlab_api::{Value, object};
 
-/// The compiled rules of a whole schema.
-#[derive(Debug)]
-pub(crate) struct CompiledRules {
-    compiled: CompiledSchema,
-    /// Whether evaluation needs no large stack.
-    is_shallow: bool,
-}
-
-/// Compiles the rules of a schema; `None` if there are none, or one is too long.
-pub(super) fn compile(raw: &Value) -> Option<CompiledRules> {
-    let rules = all_expressions(raw);
-    if rules.is_empty() || !rules.iter().all(|rule| is_within_length_limit(rule)) {
-        return None;
-    }
-    let plain = rules.iter().all(|rule| is_shallow(rule));
-    let compiled = with_large_stack(plain, || compile_schema(&with_optional_old_self(raw).into()))?;
-    Some(CompiledRules { compiled, is_shallow: plain })
-}
-
-/// The expression that replaces an optional `oldSelf`.
-const OPTIONAL_OLD_SELF: &str = "(oldSelf == null ? optional.none() : optional.of(oldSelf))";
-
-/// The schema with `oldSelf` replaced in rules with `optionalOldSelf`.
-fn with_optional_old_self(raw: &Value) -> Value {
-    match raw {
-        Value::Object(fields) => {
-            let is_old_optional = raw["optionalOldSelf"] == true;
-            let mut changed = Map::new();
-            for (field, value) in fields {
-                let value = match (value, field.as_str()) {
-                    (Value::String(text), "rule" | "messageExpression") if is_old_optional => {
-                        replace_word(text, "oldSelf", OPTIONAL_OLD_SELF).into()
-                    }
-                    _ => with_optional_old_self(value),
-                };
-                changed.insert(field.as_str(), value);
-            }
-            Value::Object(changed)
-        }
-        Value::Array(items) => items.iter().map(with_optional_old_self).collect(),
-        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => raw.clone(),
-    }
-}
-
-/// Replaces `word` where it is a whole identifier and not a field name.
-fn replace_word(text: &str, word: &str, other: &str) -> String {
-    let mut changed = String::new();
-    let mut rest = text;
-    while let Some((before, after)) = rest.split_once(word) {
-        let part = |c: char| c.is_alphanumeric() || c == '_';
-        let alone = !before.ends_with(|c: char| part(c) || c == '.') && !after.starts_with(part);
-        changed.push_str(before);
-        changed.push_str(if alone { other } else { word });
-        rest = after;
-    }
-    changed + rest
-}
-
-/// All CEL expressions in a schema.
-fn all_expressions(raw: &Value) -> Vec<&str> {
-    match raw {
-        Value::Object(fields) => fields
-            .iter()
-            .flat_map(|(field, value)| match field.as_str() {
-                "x-kubernetes-validations" => rule_expressions(value),
-                _ => all_expressions(value),
-            })
-            .collect(),
-        Value::Array(items) => items.iter().flat_map(all_expressions).collect(),
-        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => Vec::new(),
-    }
-}
-
-/// The expressions of a list of rules: `rule` and `messageExpression`.
-fn rule_expressions(list: &Value) -> Vec<&str> {
-    let each = list.as_array().into_iter().flatten();
-    let of = |rule| ["rule", "messageExpression"].map(|field| object::text(rule, &[field]));
-    each.flat_map(of).collect()
-}
-
-const VALIDATIONS: &str = "x-kubernetes-validations";
+pub(super) const VALIDATIONS: &str = "x-kubernetes-validations";
 const REASONS: [&str; 4] =
     ["FieldValueDuplicate", "FieldValueForbidden", "FieldValueInvalid", "FieldValueRequired"];
 const RULE: &[GoField] = &[
@@ -145,26 +59,38 @@ fn check_rule_texts(rule: &Value, rule_path: &str, errors: &mut FieldErrors) {
     }
 }
 
-/// Reports rules in the schema part at `field` that do not compile, or use `oldSelf` where old and
-/// new values cannot be correlated (`uncorrelated`: the path of that part).
+/// Where a part of a schema is.
+pub(super) struct RulePlace<'p> {
+    pub(super) field: &'p str,
+    pub(super) is_root: bool,
+    /// The path of the part in which old and new values cannot be correlated.
+    pub(super) uncorrelated_within: Option<&'p str>,
+    pub(super) cardinality: Cardinality,
+}
+
+/// Reports rules of a schema part that do not compile, are too expensive, or use `oldSelf` where old
+/// and new values cannot be correlated.
 pub(super) fn check_compiled_rules(
     raw: &Value,
-    field: &str,
-    is_root: bool,
-    uncorrelated: Option<&str>,
+    place: &RulePlace<'_>,
+    cost: &mut TotalCost,
     errors: &mut FieldErrors,
 ) {
     let rules = object::list(raw, &[VALIDATIONS]);
     if rules.is_empty() {
         return;
     }
-    let kind = if is_root { cel_types::root_type(raw) } else { cel_types::type_of(raw) };
+    let is_resource = place.is_root || raw["x-kubernetes-embedded-resource"] == true;
+    let kind = if place.is_root { cel_types::root_type(raw) } else { cel_types::type_of(raw) };
+    let size = declared_size(raw, is_resource).unwrap_or_default();
     for (index, rule) in rules.iter().enumerate() {
-        let rule_path = format!("{field}.{VALIDATIONS}[{index}]");
+        let path = format!("{}.{VALIDATIONS}[{index}]", place.field);
         let before = errors.causes().len();
-        check_rule_compiles(rule, &kind, &rule_path, errors);
+        check_rule_compiles(rule, &kind, &path, errors);
         if errors.causes().len() == before {
-            check_old_self(rule, &kind, &rule_path, uncorrelated, errors);
+            let (kind, size, cardinality) = (&kind, &size, place.cardinality);
+            cost.add(&RuleSite { rule, path: &path, kind, size, cardinality }, errors);
+            check_old_self(rule, kind, &path, place.uncorrelated_within, errors);
         }
     }
 }
@@ -234,69 +160,4 @@ fn rule_as_go(rule: &Value) -> String {
         shown = shown.replace(letter, escape);
     }
     shown
-}
-
-impl Schema {
-    /// Whether the schema has CEL rules.
-    pub fn has_rules(&self) -> bool {
-        self.cel.is_some()
-    }
-
-    /// The rules that `new` violates, except those about an unchanged part.
-    pub fn rule_violations(&self, old: Option<&Value>, new: &Value) -> FieldErrors {
-        self.cel.as_ref().map_or_else(FieldErrors::new, |rules| rules.violations(old, new))
-    }
-}
-
-impl CompiledRules {
-    pub(super) fn violations(&self, old: Option<&Value>, new: &Value) -> FieldErrors {
-        let mut errors = FieldErrors::new();
-        let (was, is) = (old.cloned().map(Into::into), new.clone().into());
-        let judge = || Validator::new().validate_compiled(&self.compiled, &is, was.as_ref());
-        let Some(Err(broken)) = with_large_stack(self.is_shallow, judge) else {
-            return errors;
-        };
-        let mut broken = broken.into_vec();
-        broken.sort_by(|a, b| (&a.field_path, &a.rule).cmp(&(&b.field_path, &b.rule)));
-        for mut rule in broken {
-            rule.message = rule.message.replace(OPTIONAL_OLD_SELF, "oldSelf");
-            let value = at(new, &rule.field_path);
-            let is_old = old.is_some_and(|old| at(old, &rule.field_path) == value);
-            let is_passed_over = matches!(
-                rule.kind,
-                ErrorKind::UnsupportedReference | ErrorKind::CompilationFailure
-            );
-            if !is_old && !is_passed_over {
-                report(&rule, value, &mut errors);
-            }
-        }
-        errors
-    }
-}
-
-fn report(rule: &ValidationError, value: Option<&Value>, errors: &mut FieldErrors) {
-    let field = path_or_nil(rule.field_path.clone());
-    match rule.reason.as_deref() {
-        Some("FieldValueForbidden") => errors.forbidden(field, &rule.message),
-        Some("FieldValueRequired") => errors.required(field, &rule.message),
-        Some("FieldValueDuplicate") => errors.duplicate(field, value.unwrap_or(&Value::Null)),
-        // The message shows scalars only.
-        Some(_) | None => match value {
-            Some(Value::Object(_) | Value::Array(_)) | None => {
-                errors.invalid_without_value(field, &rule.message);
-            }
-            Some(value) => errors.invalid(field, value, &rule.message),
-        },
-    }
-}
-
-/// The value at a path such as `spec.tasks[1].name`.
-fn at<'v>(value: &'v Value, path: &str) -> Option<&'v Value> {
-    let steps = path.split(['.', '[']).map(|step| step.trim_end_matches(']'));
-    steps.filter(|step| !step.is_empty()).try_fold(value, |value, step| match value {
-        Value::Array(items) => items.get(step.parse::<usize>().ok()?),
-        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) | Value::Object(_) => {
-            value.get(step)
-        }
-    })
 }

@@ -90,7 +90,7 @@ fn has_known_type(field: &Value) -> bool {
 }
 
 /// The name of a field in CEL.
-fn escape_field_name(name: &str) -> String {
+pub(super) fn escape_field_name(name: &str) -> String {
     if RESERVED_WORDS.contains(&name) {
         return format!("__{name}__");
     }

@@ -5,7 +5,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use regex::Regex;
 
 use super::{
-    Additional, Constraints, Embedded, ListType, Schema, Type, cel_rules, declaration, structural,
+    Additional, Constraints, Embedded, ListType, Schema, Type, declaration, rule_evaluation,
+    structural,
 };
 use crate::api_types::error::FieldErrors;
 use schedlab_api::{Value, object};
@@ -22,7 +23,7 @@ pub fn compile(raw: &Value, field: &str, errors: &mut FieldErrors) -> Arc<Schema
     }
     let mut schema = compile_part(raw);
     schema.raw = raw.clone();
-    schema.cel = cel_rules::compile(raw);
+    schema.cel = rule_evaluation::compile_rules(raw, true);
     let schema = Arc::new(schema);
     let mut schema_errors = FieldErrors::new();
     structural::check(raw, field, &mut schema_errors);
@@ -109,7 +110,7 @@ fn parse_constraints(raw: &Value) -> Constraints {
     }
 }
 
-fn parse_list_type(raw: &Value) -> ListType {
+pub(super) fn parse_list_type(raw: &Value) -> ListType {
     match raw["x-kubernetes-list-type"].as_str() {
         Some("set") => ListType::Set,
         Some("map") => ListType::Map(texts(&raw["x-kubernetes-list-map-keys"])),

@@ -1,7 +1,8 @@
 //! Validation of the schema in a CRD: the keywords of each part. The rules for structural schemas
 //! are in `structural`.
 
-use super::cel_rules;
+use super::cel_cost::{Cardinality, TotalCost, inner_cardinality};
+use super::cel_rules::{self, RulePlace};
 use crate::api_types::error::FieldErrors;
 use schedlab_api::{
     Value,
@@ -13,6 +14,7 @@ use schedlab_api::{
 struct Findings {
     schema_errors: FieldErrors,
     rule_errors: FieldErrors,
+    rule_cost: TotalCost,
 }
 
 /// What the position in the schema implies for a part.
@@ -27,6 +29,7 @@ struct Context<'a> {
     uncorrelated_within: Option<&'a str>,
     /// Whether CEL rules are compiled.
     compiles_rules: bool,
+    cardinality: Cardinality,
 }
 
 /// Validates the schema at `field`. Rules are compiled only if there are no errors so far.
@@ -37,11 +40,13 @@ pub(super) fn check(raw: &Value, field: &str, errors: &mut FieldErrors) {
         default_prohibition: None,
         uncorrelated_within: None,
         compiles_rules: errors.is_empty(),
+        cardinality: Some(1),
     };
     let mut found = Findings::default();
     check_part(raw, field, context, &mut found);
     errors.extend(found.schema_errors);
     errors.extend(found.rule_errors);
+    found.rule_cost.check(field, errors);
 }
 
 fn check_part(raw: &Value, field: &str, context: Context<'_>, found: &mut Findings) {
@@ -52,13 +57,14 @@ fn check_part(raw: &Value, field: &str, context: Context<'_>, found: &mut Findin
     check_list_type(raw, field, &mut found.schema_errors);
     cel_rules::check_rule_fields(raw, field, &mut found.schema_errors);
     if context.compiles_rules && found.schema_errors.causes().len() == before {
-        cel_rules::check_compiled_rules(
-            raw,
+        let place = RulePlace {
             field,
-            context.is_root,
-            context.uncorrelated_within,
-            &mut found.rule_errors,
-        );
+            is_root: context.is_root,
+            uncorrelated_within: context.uncorrelated_within,
+            cardinality: context.cardinality,
+        };
+        let Findings { rule_errors, rule_cost, .. } = found;
+        cel_rules::check_compiled_rules(raw, &place, rule_cost, rule_errors);
     }
 }
 
@@ -107,7 +113,8 @@ fn check_keywords(raw: &Value, field: &str, context: Context<'_>, errors: &mut F
 }
 
 fn check_children(raw: &Value, field: &str, context: Context<'_>, found: &mut Findings) {
-    let inner = Context { is_root: false, ..context };
+    let cardinality = inner_cardinality(context.cardinality, raw);
+    let inner = Context { is_root: false, cardinality, ..context };
     if raw["additionalProperties"].is_object() {
         let why = "inside additionalProperties applying to object metadata";
         let no_default = if context.in_metadata { Some(why) } else { context.default_prohibition };

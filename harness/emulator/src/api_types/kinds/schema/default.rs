@@ -1,7 +1,7 @@
 //! Defaulting of custom resources, and validation of the defaults in a schema.
 
 use super::field_path::FieldPath;
-use super::{Schema, cel_rules};
+use super::{Schema, rule_evaluation};
 use crate::api_types::error::FieldErrors;
 use schedlab_api::{Map, Value, json, object};
 
@@ -91,7 +91,11 @@ impl Schema {
             errors.invalid(path, default, &why);
             return errors;
         }
-        let rules = || cel_rules::compile(raw).map(|rules| rules.violations(None, default));
+        let is_embedded = raw["x-kubernetes-embedded-resource"] == true;
+        let rules = || {
+            let rules = rule_evaluation::compile_rules(raw, is_embedded);
+            rules.map(|rules| rules.violations(None, default))
+        };
         let checks: [&dyn Fn() -> FieldErrors; 3] =
             [&|| self.check_embedded(default), &|| self.validate(default), &|| {
                 rules().unwrap_or_default()

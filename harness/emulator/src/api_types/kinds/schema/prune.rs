@@ -2,6 +2,7 @@
 
 use super::field_path::FieldPath;
 use super::{Additional, Schema};
+use crate::api_types::kinds::typed::UNKNOWN_FIELDS_MAX;
 use schedlab_api::{Map, Value};
 
 impl Schema {
@@ -56,7 +57,7 @@ fn prune_map(
             schema.prune_value(value, &path, dropped);
             return true;
         }
-        if !schema.keeps_unknown() {
+        if !schema.keeps_unknown() && dropped.len() < UNKNOWN_FIELDS_MAX {
             dropped.push(path.to_string());
         }
         schema.keeps_unknown()

@@ -1,5 +1,7 @@
 //! Validation of custom resources against their schema, with the API server's texts.
 
+use std::collections::BTreeSet;
+
 use super::field_path::FieldPath;
 use super::{ListType, Schema, formats};
 use crate::api_types::error::FieldErrors;
@@ -103,8 +105,9 @@ impl Schema {
             ListType::Set => Some(items.to_vec()),
             ListType::Atomic => None,
         };
+        let mut seen = BTreeSet::new();
         for (index, value) in identity.iter().flatten().enumerate() {
-            if identity.iter().flatten().take(index).any(|earlier| earlier == value) {
+            if !seen.insert(value.to_string()) {
                 errors.duplicate(path.item(index).to_string(), value);
             }
         }

@@ -4,9 +4,9 @@ use std::{borrow::Cow, fmt};
 
 use base64::{DecodeError, Engine as _, engine::general_purpose::STANDARD};
 
-use super::CompiledType;
 use super::canonical_quantity::canonical;
 use super::compiled_type::{FieldType, Struct};
+use super::{CompiledType, UNKNOWN_FIELDS_MAX};
 use crate::api_types::go_time::{self, TimeLayout};
 use schedlab_api::{Map, Value, object};
 
@@ -71,7 +71,8 @@ impl Decoder<'_> {
         fields.retain(|name, value| {
             let location = Path::Field(&path, name);
             let Some(field) = structure.fields.get(name.as_str()) else {
-                self.unknown.push(location.to_string());
+                let is_recorded = self.unknown.len() < UNKNOWN_FIELDS_MAX;
+                self.unknown.extend(is_recorded.then(|| location.to_string()));
                 return false;
             };
             if value.is_null() {

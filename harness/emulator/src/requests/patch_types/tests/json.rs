@@ -114,3 +114,32 @@ fn merge_patch_follows_rfc_7386() {
 fn a_merge_patch_that_is_not_an_object_is_a_bad_request() {
     assert!(merged("{a: 1}", "[1]").starts_with("400 BadRequest: "));
 }
+
+#[test]
+fn a_json_patch_copies_at_most_3_mib() {
+    let doubled = |times: usize| {
+        let copies =
+            (0..times).map(|nth| format!(r#"{{"op": "copy", "from": "/a", "path": "/a/k{nth}"}}"#));
+        let copies: Vec<String> = copies.collect();
+        json_patched("{a: {c: 1}}", &format!("[{}]", copies.join(",")))
+    };
+    assert!(doubled(10).starts_with(r#"{"a":{"c":1,"k0":{"c":1}"#));
+    assert_eq!(doubled(30), UNFIT);
+}
+
+#[test]
+fn a_json_patch_nests_at_most_500_levels() {
+    let nested = |times: usize| {
+        let steps = (0..times).map(|nth| {
+            let path = "/a".repeat(nth + 1);
+            format!(r#"{{"op": "add", "path": "{path}", "value": {{}}}}"#)
+        });
+        json_patched("{}", &format!("[{}]", steps.collect::<Vec<_>>().join(",")))
+    };
+    assert!(nested(100).starts_with(r#"{"a":{"a":"#));
+    assert_eq!(nested(1_000), UNFIT);
+    let moved =
+        r#"{"op": "move", "from": "/a", "path": "/b"}, {"op": "move", "from": "/b", "path": "/a"}"#;
+    let often = format!("[{}]", [moved].repeat(600).join(","));
+    assert_eq!(json_patched("{a: 1}", &often), r#"{"a":1}"#);
+}

@@ -1,0 +1,171 @@
+//! What operators and functions cost at run time, in the units of cel-go and kube-apiserver: about
+//! 50 ns each.
+#![allow(clippy::wildcard_enum_match_arm, reason = "another kind of value has no meaning here")]
+
+use kube_cel::cel::Value;
+use kube_cel::cel::objects::OptionalValue;
+
+pub(super) const LIST_COST: u64 = 10;
+pub(super) const MAP_COST: u64 = 30;
+/// The cost of a character that is read.
+pub(super) const CHARACTER_COST: f64 = 0.1;
+/// The cost of a character of a regular expression.
+pub(super) const PATTERN_COST: f64 = 0.25;
+/// The characters or items that the result of a function may have. kube-apiserver has no limit but
+/// its memory.
+pub(super) const RESULT_SIZE_MAX: u64 = 16 << 20;
+/// The length of a named format's regular expression, at most.
+const FORMAT_PATTERN_SIZE: u64 = 128;
+
+/// The cost of a call, whose arguments begin with the owner of a method.
+pub(super) fn of_call(function: &str, arguments: &[&Value]) -> u64 {
+    let size = |index: usize| arguments.get(index).map_or(0, |value| size_of(value));
+    let read = |characters: u64| scaled(characters, CHARACTER_COST);
+    match function {
+        "isSorted" | "sum" | "max" | "min" | "indexOf" | "lastIndexOf" => {
+            arguments.first().map_or(0, |value| traversal(value))
+        }
+        "url"
+        | "lowerAscii"
+        | "upperAscii"
+        | "substring"
+        | "trim"
+        | "jsonpatch.escapeKey"
+        | "cidr"
+        | "isIP"
+        | "isCIDR"
+        | "quantity"
+        | "isQuantity"
+        | "semver"
+        | "isSemver"
+        | "startsWith"
+        | "endsWith"
+        | "strings.quote"
+        | "format" => read(size(0)),
+        "ip" | "string" | "bytes" if is_text(arguments) => read(size(0)),
+        "replace" | "split" | "ip.isCanonical" => scaled(size(0), 2.0 * CHARACTER_COST),
+        "join" => scaled(result_size(function, arguments), 2.0 * CHARACTER_COST),
+        "find" | "findAll" | "matches" => pattern_cost(size(0), size(1)),
+        "validate" => pattern_cost(size(1), FORMAT_PATTERN_SIZE),
+        "contains" => read(size(0)).saturating_mul(read(size(1))),
+        "@in" if matches!(arguments.get(1), Some(Value::List(_))) => size(1),
+        "_==_" | "_!=_" => read(size(0).min(size(1))),
+        "_<_" | "_<=_" | "_>_" | "_>=_" if is_text(arguments) => read(size(0).min(size(1))),
+        "_+_" if is_text(arguments) => read(size(0) + size(1)),
+        "sets.contains" | "sets.equivalent" | "sets.intersects" => {
+            1 + size(0).saturating_mul(size(1))
+        }
+        "distinct" | "sort" => 1 + LIST_COST + size(0).saturating_mul(size(0)),
+        "slice" | "reverse" | "flatten" => 1 + LIST_COST + size(0),
+        "lists.range" => 1 + LIST_COST + result_size(function, arguments),
+        _ => 1,
+    }
+}
+
+/// The size of a call's result, at most; 0 if it is not larger than its arguments.
+pub(super) fn result_size(function: &str, arguments: &[&Value]) -> u64 {
+    match (function, arguments) {
+        ("lists.range", [Value::Int(count), ..]) => u64::try_from(*count).unwrap_or(0),
+        ("join", [Value::List(items), rest @ ..]) => {
+            let separator = rest.first().map_or(0, |value| size_of(value));
+            items.iter().map(|item| size_of(item).saturating_add(separator)).sum()
+        }
+        ("replace", [text, replaced, with, ..]) => {
+            let times = size_of(text) / size_of(replaced).max(1) + 1;
+            size_of(text).saturating_add(times.saturating_mul(size_of(with)))
+        }
+        ("format", [_, Value::List(items)]) => {
+            items.iter().map(|item| traversal(item).saturating_mul(20)).sum()
+        }
+        ("_+_", [one, other]) => size_of(one).saturating_add(size_of(other)),
+        _ => 0,
+    }
+}
+
+/// The number of values in a value, counted up to a limit.
+#[allow(clippy::iter_over_hash_type, reason = "a sum does not depend on the order")]
+pub(super) fn count_values(value: &Value, limit: u64) -> u64 {
+    let mut count = 1;
+    match value {
+        Value::List(items) => {
+            for item in items.iter() {
+                count += count_values(item, limit - count.min(limit));
+                if count > limit {
+                    break;
+                }
+            }
+        }
+        Value::Map(map) => {
+            for item in map.map.values() {
+                count += 1 + count_values(item, limit - count.min(limit));
+                if count > limit {
+                    break;
+                }
+            }
+        }
+        Value::String(text) => count += text.len() as u64 / 64,
+        Value::Bytes(bytes) => count += bytes.len() as u64 / 64,
+        Value::Opaque(opaque) => {
+            if let Some(inner) = opaque.downcast_ref::<OptionalValue>().and_then(|it| it.value()) {
+                count += count_values(inner, limit);
+            }
+        }
+        _ => {}
+    }
+    count
+}
+
+/// The size as CEL's `size()`; 1 for values without one.
+fn size_of(value: &Value) -> u64 {
+    match value {
+        Value::String(text) => text.chars().count() as u64,
+        Value::Bytes(bytes) => bytes.len() as u64,
+        Value::List(items) => items.len() as u64,
+        Value::Map(map) => map.map.len() as u64,
+        Value::Opaque(opaque) => {
+            let optional = opaque.downcast_ref::<OptionalValue>();
+            optional.and_then(|optional| optional.value()).map_or(1, size_of)
+        }
+        _ => 1,
+    }
+}
+
+fn is_text(arguments: &[&Value]) -> bool {
+    matches!(arguments.first(), Some(Value::String(_) | Value::Bytes(_)))
+}
+
+/// The cost of a visit to every part of a value.
+fn traversal(value: &Value) -> u64 {
+    match value {
+        Value::String(text) => truncated(text.len() as u64, CHARACTER_COST),
+        Value::Bytes(bytes) => truncated(bytes.len() as u64, CHARACTER_COST),
+        Value::List(items) => items.iter().map(traversal).sum(),
+        Value::Map(map) => map.map.values().map(|value| 1 + traversal(value)).sum(),
+        _ => 1,
+    }
+}
+
+fn pattern_cost(text: u64, pattern: u64) -> u64 {
+    scaled(text + 1, CHARACTER_COST).saturating_mul(scaled(pattern, PATTERN_COST))
+}
+
+/// A size times a factor, rounded up.
+#[allow(
+    clippy::cast_precision_loss,
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "costs are rounded as in cel-go; a cast of a large number saturates"
+)]
+pub(super) fn scaled(size: u64, factor: f64) -> u64 {
+    (size as f64 * factor).ceil() as u64
+}
+
+#[allow(
+    clippy::cast_precision_loss,
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "costs are rounded as in cel-go; a cast of a large number saturates"
+)]
+fn truncated(size: u64, factor: f64) -> u64 {
+    (size as f64 * factor) as u64
+}

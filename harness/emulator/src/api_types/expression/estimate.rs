@@ -1,0 +1,501 @@
+//! The worst-case cost of an expression, from the sizes that a schema allows. kube-apiserver
+//! refuses expressions by this estimate, so it follows cel-go's step by step: also where cel-go
+//! knows less than it could.
+#![allow(clippy::wildcard_enum_match_arm, reason = "another kind of value has no meaning here")]
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use kube_cel::cel::common::ast::{
+    CallExpr, ComprehensionExpr, EntryExpr, Expr, IdedExpr, LiteralValue,
+};
+use kube_cel::cel::parser::Parser;
+
+use super::cel_type::CelType;
+use super::check::literal_type;
+use super::cost::{LIST_COST, MAP_COST, PATTERN_COST, scaled};
+use super::function_estimate::{self, Argument};
+use super::functions::{function_result, is_function, operator_result};
+use super::size::DeclaredSize;
+use super::{is_shallow, with_large_stack};
+
+/// The cost of a loop's step beside its expressions.
+const STEP_COST: u64 = 3;
+
+/// The cost of the result and how large it may be.
+#[derive(Clone, Debug)]
+pub(super) struct Estimate {
+    pub(super) cost: u64,
+    pub(super) kind: CelType,
+    place: Place,
+    /// `None`: unknown.
+    pub(super) size: Option<SizeRange>,
+    entry: Option<EntrySize>,
+    /// The value of a literal int.
+    pub(super) literal: Option<i64>,
+}
+
+/// A size as CEL's `size()`.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct SizeRange {
+    pub(super) min: u64,
+    pub(super) max: u64,
+}
+
+/// Where a value comes from.
+#[derive(Clone, Debug)]
+enum Place {
+    /// It is computed.
+    Computed,
+    /// A part of a variable that the schema does not describe.
+    Undeclared,
+    Declared(Arc<DeclaredSize>),
+}
+
+/// The sizes of the keys and values of a list or map.
+#[derive(Clone, Copy, Debug)]
+struct EntrySize {
+    is_list: bool,
+    key: SizeRange,
+    value: SizeRange,
+}
+
+/// The variables of an expression, all with the same declared size.
+pub(crate) struct EstimateScope {
+    pub(crate) variables: Vec<(String, CelType)>,
+    pub(crate) size: Arc<DeclaredSize>,
+    /// The size of other names, such as `int`; `None`: unknown. The estimator for rules of custom
+    /// resources takes every name for the variable.
+    pub(crate) size_of_others: Option<Arc<DeclaredSize>>,
+}
+
+/// The worst-case cost of an expression that compiles.
+pub(crate) fn estimate_cost(text: &str, scope: &EstimateScope) -> u64 {
+    with_large_stack(is_shallow(text), || parse_and_estimate(text, scope)).unwrap_or(0)
+}
+
+fn parse_and_estimate(text: &str, scope: &EstimateScope) -> u64 {
+    let Ok(parsed) = Parser::new().enable_optional_syntax(true).parse(text) else { return 0 };
+    let variables = scope.variables.iter().map(|(name, kind)| {
+        (name.clone(), vec![Local { kind: kind.clone(), ..Local::declared(&scope.size) }])
+    });
+    let mut estimator = Estimator {
+        root: Arc::clone(&scope.size),
+        others: scope.size_of_others.clone().map_or(Place::Undeclared, Place::Declared),
+        variables: variables.collect(),
+    };
+    estimator.estimate(&parsed).cost
+}
+
+#[derive(Clone)]
+struct Local {
+    kind: CelType,
+    place: Place,
+    size: Option<SizeRange>,
+    entry: Option<EntrySize>,
+}
+
+struct Estimator {
+    root: Arc<DeclaredSize>,
+    /// What names that are no variables stand for.
+    others: Place,
+    variables: BTreeMap<String, Vec<Local>>,
+}
+
+impl SizeRange {
+    pub(super) const UNKNOWN: Self = Self { min: 0, max: u64::MAX };
+
+    pub(super) fn exactly(size: usize) -> Self {
+        Self { min: size as u64, max: size as u64 }
+    }
+
+    fn union(self, other: Self) -> Self {
+        Self { min: self.min.min(other.min), max: self.max.max(other.max) }
+    }
+
+    pub(super) fn plus(self, other: Self) -> Self {
+        Self { min: self.min.saturating_add(other.min), max: self.max.saturating_add(other.max) }
+    }
+
+    pub(super) fn times(self, other: Self) -> Self {
+        Self { min: self.min.saturating_mul(other.min), max: self.max.saturating_mul(other.max) }
+    }
+}
+
+impl EntrySize {
+    fn union(one: Option<Self>, other: Option<Self>) -> Option<Self> {
+        let (one, other) = (one?, other?);
+        Some(Self {
+            is_list: one.is_list,
+            key: one.key.union(other.key),
+            value: one.value.union(other.value),
+        })
+    }
+}
+
+impl Local {
+    fn declared(size: &Arc<DeclaredSize>) -> Self {
+        let place = Place::Declared(Arc::clone(size));
+        Self { kind: CelType::Dyn, place, size: None, entry: None }
+    }
+}
+
+impl Place {
+    fn size(&self) -> Option<SizeRange> {
+        let Self::Declared(declared) = self else { return None };
+        Some(SizeRange { min: 0, max: declared.elements_max })
+    }
+
+    fn part(&self, part: impl Fn(&DeclaredSize) -> Option<&Arc<DeclaredSize>>) -> Self {
+        match self {
+            Self::Computed => Self::Computed,
+            Self::Undeclared => Self::Undeclared,
+            Self::Declared(declared) => {
+                part(declared).cloned().map_or(Self::Undeclared, Self::Declared)
+            }
+        }
+    }
+}
+
+impl Estimate {
+    fn computed(cost: u64, kind: CelType) -> Self {
+        let size = is_scalar(&kind).then_some(SizeRange { min: 1, max: 1 });
+        Self { cost, kind, place: Place::Computed, size, entry: None, literal: None }
+    }
+
+    /// The estimate of a part of a variable.
+    fn at(cost: u64, kind: CelType, place: Place) -> Self {
+        let size = place.size();
+        let estimate = Self::computed(cost, kind);
+        Self { size: size.or(estimate.size), place, ..estimate }
+    }
+
+    fn with_size(self, size: SizeRange) -> Self {
+        Self { size: Some(size), ..self }
+    }
+
+    pub(super) fn size_or_unknown(&self) -> SizeRange {
+        self.size.unwrap_or(SizeRange::UNKNOWN)
+    }
+
+    /// The items of a list as an argument of a function; `None` if it is no list.
+    pub(super) fn element(&self) -> Option<(CelType, SizeRange)> {
+        let CelType::List(of) = &self.kind else { return None };
+        let place = self.place.part(|declared| declared.element.as_ref());
+        Some((CelType::clone(of), place.size().unwrap_or(SizeRange::UNKNOWN)))
+    }
+}
+
+fn is_scalar(kind: &CelType) -> bool {
+    use CelType::{Bool, Double, Duration, Int, Timestamp, Uint};
+    matches!(kind, Bool | Int | Uint | Double | Duration | Timestamp)
+}
+
+impl Estimator {
+    fn estimate(&mut self, expr: &IdedExpr) -> Estimate {
+        match &expr.expr {
+            Expr::Literal(value) => literal_estimate(value),
+            Expr::Ident(name) => self.ident(name),
+            Expr::Select(select) => {
+                let of = self.estimate(&select.operand);
+                if select.test {
+                    return Estimate::computed(of.cost, CelType::Bool);
+                }
+                let step = u64::from(matches!(of.kind, CelType::Map(..) | CelType::Object(_)));
+                let kind = field_type(&of.kind, &select.field);
+                let place = of.place.part(|declared| {
+                    declared.fields.get(&select.field).or(declared.other_field.as_ref())
+                });
+                Estimate::at(of.cost.saturating_add(step), kind, place)
+            }
+            Expr::Call(call) => self.call(call),
+            Expr::List(list) => {
+                let items: Vec<Estimate> =
+                    list.elements.iter().map(|item| self.estimate(item)).collect();
+                let kind = items.first().map_or(CelType::Dyn, |item| item.kind.clone());
+                let made = Estimate::computed(sum(&items, LIST_COST), CelType::list(kind));
+                let key = SizeRange::exactly(1);
+                let entry = EntrySize { is_list: true, key, value: union_of_sizes(&items) };
+                Estimate { entry: Some(entry), ..made }.with_size(SizeRange::exactly(items.len()))
+            }
+            Expr::Map(map) => {
+                let entries = map.entries.iter().filter_map(|entry| match &entry.expr {
+                    EntryExpr::MapEntry(entry) => Some(entry),
+                    EntryExpr::StructField(_) => None,
+                });
+                let (keys, values): (Vec<Estimate>, Vec<Estimate>) = entries
+                    .map(|entry| (self.estimate(&entry.key), self.estimate(&entry.value)))
+                    .unzip();
+                let kind = values.first().map_or(CelType::Dyn, |value| value.kind.clone());
+                let cost = sum(&keys, MAP_COST).saturating_add(sum(&values, 0));
+                let (key, value) = (union_of_sizes(&keys), union_of_sizes(&values));
+                let entry = EntrySize { is_list: false, key, value };
+                let made = Estimate::computed(cost, CelType::map(kind));
+                Estimate { entry: Some(entry), ..made }.with_size(SizeRange::exactly(keys.len()))
+            }
+            Expr::Comprehension(comprehension) => self.comprehension(comprehension),
+            Expr::Struct(_) | Expr::Unspecified => Estimate::computed(0, CelType::Dyn),
+        }
+    }
+
+    fn ident(&self, name: &str) -> Estimate {
+        let Some(local) = self.variables.get(name).and_then(|all| all.last()) else {
+            return Estimate::at(1, CelType::Dyn, self.others.clone());
+        };
+        let found = Estimate::at(1, local.kind.clone(), local.place.clone());
+        Estimate { size: found.size.or(local.size), entry: local.entry, ..found }
+    }
+
+    fn push(&mut self, name: &str, local: Local) {
+        self.variables.entry(name.to_owned()).or_default().push(local);
+    }
+
+    fn pop(&mut self, name: &str) {
+        self.variables.get_mut(name).and_then(Vec::pop);
+    }
+
+    fn comprehension(&mut self, loops: &ComprehensionExpr) -> Estimate {
+        let range = self.estimate(&loops.iter_range);
+        let init = self.estimate(&loops.accu_init);
+        let result = Local {
+            kind: init.kind.clone(),
+            place: Place::Computed,
+            size: init.size,
+            entry: init.entry,
+        };
+        self.push(&loops.accu_var, result.clone());
+        let item = self.item_of(&range);
+        self.push(&loops.iter_var, item);
+        let cond = self.estimate(&loops.loop_cond);
+        let step = self.estimate(&loops.loop_step);
+        self.pop(&loops.iter_var);
+        self.pop(&loops.accu_var);
+        self.push(&loops.accu_var, Local { kind: step.kind.clone(), ..result });
+        let found = self.estimate(&loops.result);
+        self.pop(&loops.accu_var);
+        let count = range.size_or_unknown();
+        let each = step.cost.saturating_add(cond.cost);
+        let cost = [range.cost, init.cost, found.cost, count.max.saturating_mul(each)]
+            .into_iter()
+            .fold(0, u64::saturating_add);
+        let made = Estimate::computed(cost, found.kind);
+        match &loops.accu_init.expr {
+            Expr::Literal(_) => Estimate { size: init.size, ..made },
+            Expr::List(_) | Expr::Map(_) => Estimate { entry: step.entry, ..made.with_size(count) },
+            _ => made,
+        }
+    }
+
+    /// The item of a comprehension's range: an item of a list, or a key of a map.
+    fn item_of(&self, range: &Estimate) -> Local {
+        let is_list = range.entry.map_or(matches!(range.kind, CelType::List(_)), |it| it.is_list);
+        let kind = match &range.kind {
+            CelType::List(of) | CelType::Map(of, _) => CelType::clone(of),
+            _ => CelType::Dyn,
+        };
+        let size = range.entry.map(|entry| if is_list { entry.value } else { entry.key });
+        let place = match &range.place {
+            // cel-go takes an item of a computed list for the variable itself.
+            Place::Computed => Place::Declared(Arc::clone(&self.root)),
+            place if is_list => place.part(|declared| declared.element.as_ref()),
+            place => place.part(|declared| declared.key.as_ref()),
+        };
+        Local { kind, place, size, entry: None }
+    }
+
+    fn call(&mut self, call: &CallExpr) -> Estimate {
+        let name = call.func_name.as_str();
+        if let ("dyn", [of]) = (name, call.args.as_slice()) {
+            let of = self.estimate(of);
+            let cost = of.cost.saturating_add(1);
+            return Estimate { kind: CelType::Dyn, place: Place::Computed, cost, ..of };
+        }
+        if let ("bind", [variable, value, body]) = (name, call.args.as_slice()) {
+            return self.bind(variable, value, body);
+        }
+        if let Some(estimate) = self.unexpanded_macro(call) {
+            return estimate;
+        }
+        let owner = call.target.as_deref().filter(|target| !self.is_namespace_of(target, name));
+        let full = match (&call.target, owner) {
+            (Some(target), None) => format!("{}.{name}", ident(target)),
+            _ => name.to_owned(),
+        };
+        let arguments: Vec<Estimate> = call.args.iter().map(|part| self.estimate(part)).collect();
+        let owner = owner.map(|owner| self.estimate(owner));
+        match (name, arguments.as_slice()) {
+            ("_?_:_", [test, one, other]) => return conditional(test, one, other),
+            ("_&&_" | "_||_", [one, other]) => {
+                let cost = one.cost.saturating_add(other.cost);
+                return Estimate::computed(cost, CelType::Bool);
+            }
+            _ => {}
+        }
+        let taken: Vec<CelType> =
+            owner.iter().chain(&arguments).map(|part| part.kind.clone()).collect();
+        let is_operator = name.contains('_') || name == "@in";
+        let kind = if is_operator {
+            operator_result(name, &taken)
+        } else {
+            function_result(&full, &taken)
+        };
+        let kind = kind.unwrap_or(CelType::Dyn);
+        let parts = owner.iter().fold(sum(&arguments, 0), |all, it| all.saturating_add(it.cost));
+        if let ("_[_]", [of, _]) = (name, arguments.as_slice()) {
+            let place = of.place.part(|declared| declared.element.as_ref());
+            let found = Estimate::at(parts.saturating_add(1), kind, place);
+            return Estimate { size: of.entry.map(|entry| entry.value).or(found.size), ..found };
+        }
+        let of_call = function_estimate::of_call(&full, owner.as_ref(), &arguments)
+            .unwrap_or_else(|| default_call(name, owner.as_ref(), &arguments));
+        let made = Estimate::computed(parts.saturating_add(of_call.cost), kind);
+        let entry = match arguments.as_slice() {
+            [one, other] if name == "_+_" => EntrySize::union(one.entry, other.entry),
+            _ => None,
+        };
+        Estimate { size: of_call.size.or(made.size), entry, ..made }
+    }
+
+    /// A macro that the parser does not expand: loops with two variables, and those for optionals.
+    fn unexpanded_macro(&mut self, call: &CallExpr) -> Option<Estimate> {
+        let target = call.target.as_deref()?;
+        let (names, parts) = match (call.func_name.as_str(), call.args.as_slice()) {
+            ("optMap" | "optFlatMap", [name, part]) => (vec![name], vec![part]),
+            (
+                "all" | "exists" | "existsOne" | "exists_one" | "transformList" | "transformMap"
+                | "transformMapEntry",
+                [key, value, parts @ ..],
+            ) => (vec![key, value], parts.iter().collect()),
+            _ => return None,
+        };
+        let range = self.estimate(target);
+        let item = self.item_of(&range);
+        for name in &names {
+            self.push(ident(name), item.clone());
+        }
+        let parts: Vec<Estimate> = parts.into_iter().map(|part| self.estimate(part)).collect();
+        for name in &names {
+            self.pop(ident(name));
+        }
+        let times = if names.len() == 1 { 1 } else { range.size_or_unknown().max };
+        let steps = times.saturating_mul(sum(&parts, STEP_COST));
+        let made = Estimate::computed(range.cost.saturating_add(steps), CelType::Dyn);
+        Some(made.with_size(range.size_or_unknown()))
+    }
+
+    fn bind(&mut self, variable: &IdedExpr, value: &IdedExpr, body: &IdedExpr) -> Estimate {
+        let value = self.estimate(value);
+        let Estimate { kind, place, size, entry, .. } = value;
+        self.push(ident(variable), Local { kind, place, size, entry });
+        let body = self.estimate(body);
+        self.pop(ident(variable));
+        let cost = body.cost.saturating_add(value.cost).saturating_add(LIST_COST);
+        Estimate { cost, ..body }
+    }
+
+    fn is_namespace_of(&self, target: &IdedExpr, name: &str) -> bool {
+        let library = ident(target);
+        let is_variable = self.variables.get(library).is_some_and(|all| !all.is_empty());
+        !library.is_empty() && !is_variable && is_function(&format!("{library}.{name}"))
+    }
+}
+
+fn conditional(test: &Estimate, one: &Estimate, other: &Estimate) -> Estimate {
+    let cost = test.cost.saturating_add(one.cost.max(other.cost));
+    let kind = if one.kind.is_dynamic() { other.kind.clone() } else { one.kind.clone() };
+    let size = one.size_or_unknown().union(other.size_or_unknown());
+    let made = Estimate::computed(cost, kind).with_size(size);
+    Estimate { entry: EntrySize::union(one.entry, other.entry), ..made }
+}
+
+/// The cost of a call for which Kubernetes has no estimate of its own.
+fn default_call(
+    name: &str,
+    owner: Option<&Estimate>,
+    arguments: &[Estimate],
+) -> function_estimate::CallEstimate {
+    let read = |size: SizeRange| scaled_or_max(size.max, super::cost::CHARACTER_COST);
+    let size =
+        |index: usize| arguments.get(index).map_or(SizeRange::UNKNOWN, Estimate::size_or_unknown);
+    let cost = function_estimate::CallEstimate::of_cost;
+    let owner_size = owner.map_or(SizeRange::UNKNOWN, Estimate::size_or_unknown);
+    match (name, arguments.len()) {
+        ("format", _) => cost(read(owner_size)),
+        ("startsWith" | "endsWith", 1) => cost(read(size(0))),
+        ("matches", 1) => {
+            let text = read(owner_size.plus(SizeRange::exactly(1)));
+            cost(text.saturating_mul(scaled_or_max(size(0).max, PATTERN_COST)))
+        }
+        ("contains", 1) => cost(read(owner_size).saturating_mul(read(size(0)))),
+        ("@in", 2) if !matches!(arguments[1].kind, CelType::Map(..)) => cost(size(1).max),
+        ("_==_", 2) if is_opaque(&arguments[0]) && arguments[0].kind == arguments[1].kind => {
+            cost(1)
+        }
+        ("_==_" | "_!=_", 2) => {
+            let smaller = size(0).max.min(size(1).max);
+            cost(scaled_or_max(smaller, super::cost::CHARACTER_COST))
+        }
+        ("_<_" | "_<=_" | "_>_" | "_>=_", 2) if arguments.iter().all(may_be_text) => {
+            let smaller = size(0).max.min(size(1).max);
+            cost(scaled_or_max(smaller, super::cost::CHARACTER_COST).max(1))
+        }
+        ("_+_", 2) => {
+            let both = size(0).plus(size(1));
+            let is_sized = |it: &Estimate| may_be_text(it) || matches!(it.kind, CelType::List(_));
+            let call = if arguments.iter().all(may_be_text) { read(both).max(1) } else { 1 };
+            let sized = arguments.iter().all(is_sized).then_some(both);
+            function_estimate::CallEstimate { cost: call, size: sized }
+        }
+        ("string" | "bytes", 1) if may_be_text(&arguments[0]) => {
+            let of = size(0);
+            let sized = SizeRange { min: of.min / 4, max: of.max.saturating_mul(4) };
+            function_estimate::CallEstimate { cost: read(of).max(1), size: Some(sized) }
+        }
+        _ => cost(1),
+    }
+}
+
+fn is_opaque(of: &Estimate) -> bool {
+    matches!(of.kind, CelType::Opaque(_))
+}
+
+fn may_be_text(of: &Estimate) -> bool {
+    of.kind.is_dynamic() || matches!(of.kind, CelType::Text | CelType::Bytes)
+}
+
+/// A size times a factor, rounded up; the largest number stays the largest.
+pub(super) fn scaled_or_max(size: u64, factor: f64) -> u64 {
+    scaled(size, factor)
+}
+
+fn sum(parts: &[Estimate], base: u64) -> u64 {
+    parts.iter().fold(base, |all, part| all.saturating_add(part.cost))
+}
+
+fn union_of_sizes(parts: &[Estimate]) -> SizeRange {
+    let sizes = parts.iter().map(Argument::size_or_unknown);
+    sizes.reduce(SizeRange::union).unwrap_or_default()
+}
+
+fn field_type(of: &CelType, field: &str) -> CelType {
+    match of {
+        CelType::Map(_, value) => CelType::clone(value),
+        CelType::Object(object) => object.fields.get(field).cloned().unwrap_or(CelType::Dyn),
+        _ => CelType::Dyn,
+    }
+}
+
+fn ident(expr: &IdedExpr) -> &str {
+    if let Expr::Ident(name) = &expr.expr { name } else { "" }
+}
+
+fn literal_estimate(value: &LiteralValue) -> Estimate {
+    let size = match value {
+        LiteralValue::String(text) => text.inner().chars().count(),
+        LiteralValue::Bytes(bytes) => bytes.inner().len(),
+        _ => 1,
+    };
+    let literal = if let LiteralValue::Int(number) = value { Some(*number.inner()) } else { None };
+    let made = Estimate::computed(0, literal_type(value)).with_size(SizeRange::exactly(size));
+    Estimate { literal, ..made }
+}

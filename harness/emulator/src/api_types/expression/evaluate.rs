@@ -1,0 +1,476 @@
+//! Evaluation of CEL expressions within a cost budget, which is counted as cel-go counts it: an
+//! identifier or a selection costs 1, a list 10, a map 30, a call what [`super::cost`] says.
+//!
+//! Functions are those of the CEL library; operators and comprehensions are evaluated here, so that
+//! every step is counted, and a comprehension does not copy its result at every iteration.
+#![allow(clippy::wildcard_enum_match_arm, reason = "another kind of value has no meaning here")]
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use kube_cel::KubeCelExt as _;
+use kube_cel::cel::common::ast::{
+    CallExpr, ComprehensionExpr, EntryExpr, Expr, IdedExpr, ListExpr, LiteralValue, MapExpr,
+    SelectExpr,
+};
+use kube_cel::cel::objects::{AsKeyRef, Key, KeyRef, Map, OptionalValue};
+use kube_cel::cel::parser::Parser;
+use kube_cel::cel::{Context, ExecutionError, Value};
+
+use super::cost::{self, LIST_COST, MAP_COST};
+
+/// The cost limit of one expression, as in kube-apiserver.
+pub(crate) const EXPRESSION_COST_MAX: u64 = 1_000_000;
+/// The number of values that functions and comparisons may copy or visit. kube-apiserver does not
+/// count these; without a limit an expression of little cost takes seconds.
+const VISITS_MAX: u64 = 20_000_000;
+
+/// A parsed expression.
+#[derive(Debug)]
+pub(crate) struct Program {
+    expr: IdedExpr,
+}
+
+/// Why an expression has no value.
+#[derive(Debug)]
+pub(crate) enum EvaluationError {
+    /// It cost more than the limit.
+    CostLimit,
+    Failed(ExecutionError),
+}
+
+impl From<ExecutionError> for EvaluationError {
+    fn from(error: ExecutionError) -> Self {
+        Self::Failed(error)
+    }
+}
+
+impl EvaluationError {
+    /// The function, macro or variable that the CEL library does not have.
+    pub(crate) fn is_unsupported(&self) -> bool {
+        matches!(self, Self::Failed(ExecutionError::UndeclaredReference(_)))
+    }
+
+    /// The message of cel-go.
+    pub(crate) fn message(&self) -> String {
+        let Self::Failed(error) = self else {
+            return "operation cancelled: actual cost limit exceeded".to_owned();
+        };
+        match error {
+            ExecutionError::NoSuchKey(key) => format!("no such key: {key}"),
+            ExecutionError::NoSuchOverload
+            | ExecutionError::UnsupportedBinaryOperator(..)
+            | ExecutionError::UnsupportedUnaryOperator(..)
+            | ExecutionError::ValuesNotComparable(..) => "no such overload".to_owned(),
+            ExecutionError::IndexOutOfBounds(index) => {
+                let index = if let Value::Int(index) = index { *index } else { 0 };
+                format!("index out of bounds: {index}")
+            }
+            ExecutionError::DivisionByZero(_) => "division by zero".to_owned(),
+            ExecutionError::RemainderByZero(_) => "modulus by zero".to_owned(),
+            ExecutionError::Overflow(..) => "integer overflow".to_owned(),
+            other => other.to_string(),
+        }
+    }
+}
+
+type Evaluated = Result<Value, EvaluationError>;
+
+/// The value of an expression and its cost.
+pub(crate) struct Evaluation {
+    pub(crate) result: Evaluated,
+    pub(crate) cost: u64,
+}
+
+impl Program {
+    /// Parses an expression; `None` if it has syntax errors.
+    pub(crate) fn parse(text: &str) -> Option<Self> {
+        let parsed = Parser::new().enable_optional_syntax(true).parse(text);
+        parsed.ok().map(|expr| Self { expr })
+    }
+
+    /// Whether the expression uses the variable.
+    pub(crate) fn uses(&self, variable: &str) -> bool {
+        self.expr.references().has_variable(variable)
+    }
+
+    /// Evaluates the expression, up to a cost limit.
+    pub(crate) fn evaluate(&self, variables: &[(&str, Value)], cost_max: u64) -> Evaluation {
+        thread_local! {
+            static FUNCTIONS: Context<'static> = Context::default().with_all();
+        }
+        FUNCTIONS.with(|functions| {
+            let variables =
+                variables.iter().map(|(name, value)| ((*name).to_owned(), value.clone()));
+            let mut evaluator = Evaluator {
+                functions,
+                variables: variables.collect(),
+                cost: 0,
+                cost_max,
+                visits: 0,
+            };
+            let result = evaluator.value(&self.expr);
+            Evaluation { result, cost: evaluator.cost }
+        })
+    }
+}
+
+struct Evaluator<'f> {
+    functions: &'f Context<'static>,
+    /// The variables in scope; later ones hide earlier ones of the same name.
+    variables: Vec<(String, Value)>,
+    cost: u64,
+    cost_max: u64,
+    visits: u64,
+}
+
+impl Evaluator<'_> {
+    /// Adds to the cost.
+    fn charge(&mut self, cost: u64) -> Result<(), EvaluationError> {
+        self.cost = self.cost.saturating_add(cost);
+        if self.cost > self.cost_max { Err(EvaluationError::CostLimit) } else { Ok(()) }
+    }
+
+    /// Counts the values that an operation visits.
+    fn visit(&mut self, values: &[&Value]) -> Result<(), EvaluationError> {
+        for value in values {
+            self.visits += cost::count_values(value, VISITS_MAX);
+            if self.visits > VISITS_MAX {
+                return Err(EvaluationError::CostLimit);
+            }
+        }
+        Ok(())
+    }
+
+    fn value(&mut self, expr: &IdedExpr) -> Evaluated {
+        match &expr.expr {
+            Expr::Literal(literal) => Ok(literal_value(literal)),
+            Expr::Ident(name) => {
+                self.charge(1)?;
+                let mut all = self.variables.iter().rev();
+                let found = all.find(|(known, _)| known == name).map(|(_, value)| value.clone());
+                found.ok_or_else(|| ExecutionError::undeclared_reference(name).into())
+            }
+            Expr::Select(select) => self.selection(select),
+            Expr::Call(call) => self.call(call),
+            Expr::List(list) => self.list(list),
+            Expr::Map(map) => self.map(map),
+            Expr::Comprehension(comprehension) => self.comprehension(comprehension),
+            Expr::Struct(_) | Expr::Unspecified => Err(ExecutionError::NoSuchOverload.into()),
+        }
+    }
+
+    fn list(&mut self, list: &ListExpr) -> Evaluated {
+        let mut items = Vec::with_capacity(list.elements.len());
+        for (index, element) in list.elements.iter().enumerate() {
+            let is_optional = list.optional_indices.contains(&index);
+            items.extend(unwrap_optional(self.value(element)?, is_optional));
+        }
+        self.charge(LIST_COST)?;
+        Ok(Value::List(Arc::new(items)))
+    }
+
+    fn map(&mut self, map: &MapExpr) -> Evaluated {
+        let mut fields = HashMap::new();
+        for entry in &map.entries {
+            let EntryExpr::MapEntry(entry) = &entry.expr else {
+                return Err(ExecutionError::NoSuchOverload.into());
+            };
+            let key = self.value(&entry.key)?;
+            let key: Key = key.try_into().map_err(ExecutionError::unsupported_key_type)?;
+            let value = unwrap_optional(self.value(&entry.value)?, entry.optional);
+            fields.extend(value.map(|value| (key, value)));
+        }
+        self.charge(MAP_COST)?;
+        Ok(Value::Map(Map { map: Arc::new(fields) }))
+    }
+
+    fn selection(&mut self, select: &SelectExpr) -> Evaluated {
+        let of = self.value(&select.operand)?;
+        if !select.test {
+            self.charge(1)?;
+        }
+        match &of {
+            Value::Map(map) => {
+                let found = find(map, KeyRef::String(&select.field));
+                match found {
+                    _ if select.test => Ok(Value::Bool(found.is_some())),
+                    Some(value) => Ok(value.clone()),
+                    None => Err(ExecutionError::no_such_key(&select.field).into()),
+                }
+            }
+            Value::Opaque(_) => {
+                self.visit(&[&of])?;
+                let operand = Box::new(argument_name(0));
+                let select = SelectExpr { operand, ..select.clone() };
+                self.library(&Expr::Select(select), vec![of])
+            }
+            _ => Err(ExecutionError::NoSuchOverload.into()),
+        }
+    }
+
+    fn comprehension(&mut self, loops: &ComprehensionExpr) -> Evaluated {
+        let range = self.value(&loops.iter_range)?;
+        let result = self.value(&loops.accu_init)?;
+        let items: Vec<Value> = match &range {
+            Value::List(items) => items.to_vec(),
+            Value::Map(map) => {
+                let mut keys: Vec<&Key> = map.map.keys().collect();
+                keys.sort_unstable();
+                keys.into_iter().map(Value::from).collect()
+            }
+            _ => return Err(ExecutionError::NoSuchOverload.into()),
+        };
+        self.visits += items.len() as u64;
+        let slot = self.variables.len();
+        self.variables.push((loops.accu_var.clone(), result));
+        let found = self.iterate(loops, items, slot);
+        self.variables.truncate(slot);
+        found
+    }
+
+    /// Runs the loop of a comprehension, whose result is the variable `slot`.
+    fn iterate(&mut self, loops: &ComprehensionExpr, items: Vec<Value>, slot: usize) -> Evaluated {
+        for item in items {
+            match self.value(&loops.loop_cond)? {
+                Value::Bool(true) => {}
+                Value::Bool(false) => break,
+                _ => return Err(ExecutionError::NoSuchOverload.into()),
+            }
+            self.variables.push((loops.iter_var.clone(), item));
+            let stepped = self.step(&loops.loop_step, slot);
+            self.variables.truncate(slot + 1);
+            self.variables[slot].1 = stepped?;
+        }
+        self.value(&loops.result)
+    }
+
+    /// The result after one step. `result + [item]`, which `map` and `filter` use, appends in place.
+    fn step(&mut self, step: &IdedExpr, slot: usize) -> Evaluated {
+        let Expr::Call(call) = &step.expr else { return self.value(step) };
+        match (call.func_name.as_str(), call.args.as_slice()) {
+            ("_?_:_", [test, then, otherwise]) => match self.value(test)? {
+                Value::Bool(true) => self.step(then, slot),
+                Value::Bool(false) => self.step(otherwise, slot),
+                _ => Err(ExecutionError::NoSuchOverload.into()),
+            },
+            ("_+_", [IdedExpr { expr: Expr::Ident(name), .. }, added])
+                if *name == self.variables[slot].0 =>
+            {
+                self.charge(1)?;
+                let added = self.value(added)?;
+                let result = std::mem::replace(&mut self.variables[slot].1, Value::Null);
+                self.charge(cost::of_call("_+_", &[&result, &added]))?;
+                Ok((result + added)?)
+            }
+            _ => self.value(step),
+        }
+    }
+
+    fn call(&mut self, call: &CallExpr) -> Evaluated {
+        let name = call.func_name.as_str();
+        match (name, call.args.as_slice()) {
+            ("_?_:_", [test, then, otherwise]) => {
+                return match self.value(test)? {
+                    Value::Bool(true) => self.value(then),
+                    Value::Bool(false) => self.value(otherwise),
+                    _ => Err(ExecutionError::NoSuchOverload.into()),
+                };
+            }
+            ("_&&_", [one, other]) => return self.logical(one, other, false),
+            ("_||_", [one, other]) => return self.logical(one, other, true),
+            ("@not_strictly_false", [one]) => {
+                let found = self.value(one);
+                self.charge(1)?;
+                return match found {
+                    Err(EvaluationError::CostLimit) => found,
+                    Ok(Value::Bool(false)) => Ok(Value::Bool(false)),
+                    Ok(_) | Err(EvaluationError::Failed(_)) => Ok(Value::Bool(true)),
+                };
+            }
+            ("bind", [IdedExpr { expr: Expr::Ident(variable), .. }, value, body])
+                if call.target.as_deref().is_some_and(|target| is_ident(target, "cel")) =>
+            {
+                let value = self.value(value)?;
+                self.variables.push((variable.clone(), value));
+                let found = self.value(body);
+                self.variables.pop();
+                return found;
+            }
+            _ => {}
+        }
+        let owner = call.target.as_deref().filter(|target| !self.is_namespace_of(target, name));
+        let mut arguments = Vec::with_capacity(call.args.len() + 1);
+        for part in owner.into_iter().chain(&call.args) {
+            arguments.push(self.value(part)?);
+        }
+        let full = match (&call.target, owner) {
+            (Some(target), None) => format!("{}.{name}", ident(target)),
+            _ => name.to_owned(),
+        };
+        self.apply(call, &full, owner.is_some(), arguments)
+    }
+
+    /// Whether the target of a call is the namespace of a function, as in `sets.contains`.
+    fn is_namespace_of(&self, target: &IdedExpr, name: &str) -> bool {
+        let library = ident(target);
+        !library.is_empty()
+            && !self.variables.iter().any(|(known, _)| known == library)
+            && super::functions::is_function(&format!("{library}.{name}"))
+    }
+
+    /// Evaluates `&&` and `||`: a value that decides the result counts more than an error.
+    fn logical(&mut self, one: &IdedExpr, other: &IdedExpr, deciding: bool) -> Evaluated {
+        let first = match self.value(one) {
+            Err(EvaluationError::CostLimit) => return Err(EvaluationError::CostLimit),
+            Ok(Value::Bool(value)) if value == deciding => return Ok(Value::Bool(deciding)),
+            Ok(Value::Bool(_)) => Ok(()),
+            Ok(_) => Err(ExecutionError::NoSuchOverload.into()),
+            Err(error) => Err(error),
+        };
+        match self.value(other)? {
+            Value::Bool(value) if value == deciding => Ok(Value::Bool(deciding)),
+            Value::Bool(value) => first.map(|()| Value::Bool(value)),
+            _ => first.and(Err(ExecutionError::NoSuchOverload.into())),
+        }
+    }
+
+    /// Applies an operator or a function to its arguments, the owner of a method first.
+    fn apply(
+        &mut self,
+        call: &CallExpr,
+        full: &str,
+        has_owner: bool,
+        arguments: Vec<Value>,
+    ) -> Evaluated {
+        let shown: Vec<&Value> = arguments.iter().collect();
+        let texts: Vec<&Value> = shown.iter().copied().filter(|value| is_text(value)).collect();
+        self.visit(&texts)?;
+        self.charge(cost::of_call(full, &shown))?;
+        if cost::result_size(full, &shown) > cost::RESULT_SIZE_MAX {
+            return Err(EvaluationError::CostLimit);
+        }
+        match (full, arguments.as_slice()) {
+            ("_==_" | "_!=_", [one, other]) => {
+                if is_container(one) && is_container(other) {
+                    self.visit(&[one])?;
+                }
+                return Ok(Value::Bool((one == other) == (full == "_==_")));
+            }
+            ("@in", [item, Value::List(items)]) => {
+                self.visits += items.len() as u64;
+                return Ok(Value::Bool(items.contains(item)));
+            }
+            ("@in", [item, Value::Map(map)]) => {
+                let key = KeyRef::try_from(item).ok();
+                return Ok(Value::Bool(key.is_some_and(|key| find(map, key).is_some())));
+            }
+            ("_[_]", [Value::List(items), Value::Int(index)]) => {
+                let found = usize::try_from(*index).ok().and_then(|index| items.get(index));
+                let missing = || ExecutionError::IndexOutOfBounds(Value::Int(*index)).into();
+                return found.cloned().ok_or_else(missing);
+            }
+            ("_[_]", [Value::Map(map), key]) => {
+                let found = KeyRef::try_from(key).ok().and_then(|key| find(map, key));
+                let missing = || ExecutionError::no_such_key(&shown_key(key)).into();
+                return found.cloned().ok_or_else(missing);
+            }
+            ("_?._" | "_[?_]", [Value::Map(map), key]) => {
+                let found = KeyRef::try_from(key).ok().and_then(|key| find(map, key)).cloned();
+                let optional = found.map_or_else(OptionalValue::none, OptionalValue::of);
+                return Ok(Value::Opaque(Arc::new(optional)));
+            }
+            ("size", [Value::List(items)]) => return Ok(length(items.len())),
+            ("size", [Value::Map(map)]) => return Ok(length(map.map.len())),
+            ("size", [Value::String(text)]) => return Ok(length(text.chars().count())),
+            ("dyn", [_]) => return Ok(arguments.into_iter().next().unwrap_or(Value::Null)),
+            ("_+_", [_, _]) => {
+                let mut both = arguments.into_iter();
+                let (one, other) = (both.next(), both.next());
+                return Ok((one.unwrap_or(Value::Null) + other.unwrap_or(Value::Null))?);
+            }
+            _ => {}
+        }
+        self.visit(&shown)?;
+        let skipped = usize::from(has_owner);
+        let call = CallExpr {
+            func_name: call.func_name.clone(),
+            target: call
+                .target
+                .as_ref()
+                .map(|target| if has_owner { Box::new(argument_name(0)) } else { target.clone() }),
+            args: (skipped..arguments.len()).map(argument_name).collect(),
+        };
+        self.library(&Expr::Call(call), arguments)
+    }
+
+    /// Evaluates a call of the CEL library; its parts are the names of the arguments.
+    fn library(&self, call: &Expr, arguments: Vec<Value>) -> Evaluated {
+        let mut context = self.functions.new_inner_scope();
+        for (index, value) in arguments.into_iter().enumerate() {
+            context.add_variable_from_value(format!("@{index}"), value);
+        }
+        Ok(Value::resolve(&IdedExpr { id: 0, expr: call.clone() }, &context)?)
+    }
+}
+
+fn find<'m>(map: &'m Map, key: KeyRef<'_>) -> Option<&'m Value> {
+    map.map.get(&key as &dyn AsKeyRef)
+}
+
+fn is_text(value: &Value) -> bool {
+    matches!(value, Value::String(_) | Value::Bytes(_))
+}
+
+fn is_container(value: &Value) -> bool {
+    matches!(value, Value::List(_) | Value::Map(_))
+}
+
+fn length(of: usize) -> Value {
+    Value::Int(i64::try_from(of).unwrap_or(i64::MAX))
+}
+
+fn shown_key(key: &Value) -> String {
+    match key {
+        Value::String(text) => text.to_string(),
+        Value::Int(number) => number.to_string(),
+        Value::UInt(number) => number.to_string(),
+        Value::Bool(is) => is.to_string(),
+        other => other.type_of().to_string(),
+    }
+}
+
+/// The name of a call's argument in the scope of the CEL library.
+fn argument_name(index: usize) -> IdedExpr {
+    IdedExpr { id: 0, expr: Expr::Ident(format!("@{index}")) }
+}
+
+fn ident(expr: &IdedExpr) -> &str {
+    if let Expr::Ident(name) = &expr.expr { name } else { "" }
+}
+
+fn is_ident(expr: &IdedExpr, name: &str) -> bool {
+    ident(expr) == name
+}
+
+/// The value of an item or entry; `None` for an optional one without a value.
+fn unwrap_optional(value: Value, is_optional: bool) -> Option<Value> {
+    if let (true, Value::Opaque(opaque)) = (is_optional, &value)
+        && let Some(optional) = opaque.downcast_ref::<OptionalValue>()
+    {
+        return optional.value().cloned();
+    }
+    Some(value)
+}
+
+fn literal_value(literal: &LiteralValue) -> Value {
+    match literal {
+        LiteralValue::Boolean(is) => Value::Bool(*is.inner()),
+        LiteralValue::Bytes(bytes) => Value::Bytes(Arc::new(bytes.inner().to_vec())),
+        LiteralValue::Double(number) => Value::Float(*number.inner()),
+        LiteralValue::Int(number) => Value::Int(*number.inner()),
+        LiteralValue::Null => Value::Null,
+        LiteralValue::String(text) => Value::String(Arc::new(text.inner().to_owned())),
+        LiteralValue::UInt(number) => Value::UInt(*number.inner()),
+    }
+}

@@ -1,0 +1,101 @@
+//! CEL values of JSON: typed by a schema, or by JSON's own types.
+
+use std::collections::HashMap;
+use std::sync::{Arc, LazyLock};
+
+use base64::{Engine as _, engine::general_purpose::STANDARD};
+use kube_cel::cel::Value as CelValue;
+use kube_cel::cel::objects::{Key, Map, OptionalValue};
+use schedlab_api::Value;
+
+use super::evaluate::{EXPRESSION_COST_MAX, Program};
+
+/// How a part of an object is represented in CEL.
+#[derive(Clone, Debug)]
+pub(crate) enum Shape {
+    /// By its JSON type.
+    Any,
+    Number,
+    Bytes,
+    Duration,
+    Date,
+    Timestamp,
+    List(Arc<Shape>),
+    Map(Arc<Shape>),
+    /// The fields with their names in CEL; others are not represented.
+    Object(Arc<Vec<(String, Key, Shape)>>),
+}
+
+impl Shape {
+    /// The value of JSON with this shape.
+    pub(crate) fn value(&self, json: &Value) -> CelValue {
+        match (self, json) {
+            (Self::List(of), Value::Array(items)) => {
+                CelValue::List(Arc::new(items.iter().map(|item| of.value(item)).collect()))
+            }
+            (Self::Map(of), Value::Object(fields)) => {
+                let fields = fields.iter().map(|(name, value)| (key(name), of.value(value)));
+                map(fields.collect())
+            }
+            (Self::Object(known), Value::Object(fields)) => {
+                let present = known.iter().filter_map(|(name, shown, shape)| {
+                    Some((shown.clone(), shape.value(fields.get(name)?)))
+                });
+                map(present.collect())
+            }
+            (Self::Number, Value::Number(number)) => {
+                CelValue::Float(number.as_f64().unwrap_or_default())
+            }
+            (Self::Bytes, Value::String(text)) => {
+                CelValue::Bytes(Arc::new(STANDARD.decode(text.as_bytes()).unwrap_or_default()))
+            }
+            (Self::Duration, Value::String(text)) => converted(&DURATION, text.to_string()),
+            (Self::Timestamp, Value::String(text)) => converted(&TIMESTAMP, text.to_string()),
+            (Self::Date, Value::String(text)) => converted(&TIMESTAMP, format!("{text}T00:00:00Z")),
+            (_, json) => untyped_value(json),
+        }
+    }
+}
+
+/// The value of JSON by its own types.
+pub(crate) fn untyped_value(json: &Value) -> CelValue {
+    match json {
+        Value::Null => CelValue::Null,
+        Value::Bool(is) => CelValue::Bool(*is),
+        Value::Number(number) => match number.as_i64() {
+            Some(number) => CelValue::Int(number),
+            None => CelValue::Float(number.as_f64().unwrap_or_default()),
+        },
+        Value::String(text) => CelValue::String(Arc::new(text.to_string())),
+        Value::Array(items) => CelValue::List(Arc::new(items.iter().map(untyped_value).collect())),
+        Value::Object(fields) => {
+            map(fields.iter().map(|(name, value)| (key(name), untyped_value(value))).collect())
+        }
+    }
+}
+
+/// A value that may be absent, as `optional.of` and `optional.none` make it.
+pub(crate) fn optional_value(value: Option<CelValue>) -> CelValue {
+    let optional = value.map_or_else(OptionalValue::none, OptionalValue::of);
+    CelValue::Opaque(Arc::new(optional))
+}
+
+/// The key of a map for a name.
+pub(crate) fn key(name: &str) -> Key {
+    Key::from(name)
+}
+
+fn map(fields: HashMap<Key, CelValue>) -> CelValue {
+    CelValue::Map(Map { map: Arc::new(fields) })
+}
+
+/// A text as the CEL library converts it; the text itself if it is malformed.
+fn converted(conversion: &LazyLock<Option<Program>>, text: String) -> CelValue {
+    let text = CelValue::String(Arc::new(text));
+    let program = conversion.as_ref();
+    let found = program.map(|it| it.evaluate(&[("it", text.clone())], EXPRESSION_COST_MAX).result);
+    found.and_then(Result::ok).unwrap_or(text)
+}
+
+static DURATION: LazyLock<Option<Program>> = LazyLock::new(|| Program::parse("duration(it)"));
+static TIMESTAMP: LazyLock<Option<Program>> = LazyLock::new(|| Program::parse("timestamp(it)"));

@@ -1,0 +1,104 @@
+//! Limits of the estimated cost of rules, for one rule and for all rules of a schema.
+
+use crate::api_types::error::FieldErrors;
+use crate::api_types::expression::{CelType, DeclaredSize, EstimateScope, estimate_cost};
+use schedlab_api::{Value, object};
+
+/// The estimated cost that one rule may have.
+const RULE_COST_MAX: u64 = 10_000_000;
+/// The estimated cost that all rules of a schema may have.
+const SCHEMA_COST_MAX: u64 = 100_000_000;
+/// The number of rules that are named if the total exceeds its limit.
+const NAMED_MAX: usize = 4;
+
+/// The estimated cost of the rules of a schema so far.
+#[derive(Default)]
+pub(super) struct TotalCost {
+    total: u64,
+    /// The most expensive rules, each with at least a hundredth of the limit.
+    expensive: Vec<(String, u64)>,
+}
+
+/// How often a part of the schema occurs in an object; `None`: unlimited.
+pub(super) type Cardinality = Option<u64>;
+
+/// How often the parts of a list or map occur.
+pub(super) fn inner_cardinality(outer: Cardinality, raw: &Value) -> Cardinality {
+    let limit = |field: &str| raw[field].as_i64().map(|limit| u64::try_from(limit).unwrap_or(0));
+    let elements = match object::text(raw, &["type"]) {
+        "object" if !raw["additionalProperties"].is_null() => limit("maxProperties"),
+        "array" => limit("maxItems"),
+        _ => Some(1),
+    };
+    Some(outer?.saturating_mul(elements?))
+}
+
+/// A rule and the part of the schema it belongs to.
+pub(super) struct RuleSite<'r> {
+    pub(super) rule: &'r Value,
+    pub(super) path: &'r str,
+    pub(super) kind: &'r CelType,
+    pub(super) size: &'r std::sync::Arc<DeclaredSize>,
+    pub(super) cardinality: Cardinality,
+}
+
+impl TotalCost {
+    /// Adds a rule that compiles, and reports it if it is too expensive.
+    pub(super) fn add(&mut self, site: &RuleSite<'_>, errors: &mut FieldErrors) {
+        let kind = site.kind.clone();
+        let old = if site.rule["optionalOldSelf"] == true { CelType::Dyn } else { kind.clone() };
+        let variables = vec![("self".to_owned(), kind), ("oldSelf".to_owned(), old)];
+        let (size, size_of_others) = (site.size.clone(), Some(site.size.clone()));
+        let scope = EstimateScope { variables, size, size_of_others };
+        let times = site.cardinality.unwrap_or_else(|| site.size.cardinality_max());
+        let rule = estimate_cost(object::text(site.rule, &["rule"]), &scope).saturating_mul(times);
+        self.observe(&format!("{}.rule", site.path), "estimated rule cost", rule, errors);
+        let message = object::text(site.rule, &["messageExpression"]);
+        if !message.is_empty() {
+            let cost = estimate_cost(message, &scope);
+            let path = format!("{}.messageExpression", site.path);
+            self.observe(&path, "estimated messageExpression cost", cost, errors);
+        }
+    }
+
+    fn observe(&mut self, path: &str, name: &str, cost: u64, errors: &mut FieldErrors) {
+        if cost > RULE_COST_MAX {
+            errors.forbidden(path, &excess(name, cost, RULE_COST_MAX));
+        }
+        self.total = self.total.saturating_add(cost);
+        if cost >= SCHEMA_COST_MAX / 100 {
+            self.expensive.push((path.to_owned(), cost));
+        }
+    }
+
+    /// Reports the total if it is too high. `field` is the path of the schema.
+    pub(super) fn check(mut self, field: &str, errors: &mut FieldErrors) {
+        if self.total <= SCHEMA_COST_MAX {
+            return;
+        }
+        self.expensive.sort_by_key(|(_, cost)| std::cmp::Reverse(*cost));
+        for (path, _) in self.expensive.iter().take(NAMED_MAX) {
+            let why = "contributed to estimated rule cost total exceeding cost limit for entire \
+                       OpenAPIv3 schema";
+            errors.forbidden(path, why);
+        }
+        let name = "x-kubernetes-validations estimated rule cost total for entire OpenAPIv3 schema";
+        errors.forbidden(field, &excess(name, self.total, SCHEMA_COST_MAX));
+    }
+}
+
+#[allow(clippy::cast_precision_loss, reason = "only shown, with few digits")]
+fn excess(name: &str, cost: u64, limit: u64) -> String {
+    let factor = cost as f64 / limit as f64;
+    let factor = if factor > 100.0 {
+        "more than 100x".to_owned()
+    } else if factor < 1.5 {
+        format!("{factor:.6}x")
+    } else {
+        format!("{factor:.1}x")
+    };
+    format!(
+        "{name} exceeds budget by factor of {factor} (try simplifying the rule, or adding maxItems, \
+         maxProperties, and maxLength where arrays, maps, and strings are declared)"
+    )
+}

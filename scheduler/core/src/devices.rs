@@ -1,0 +1,146 @@
+//! Allocates devices of one node to claims that are allocated together: those of a pod, and those
+//! of all pods that are placed on the node in the same cycle.
+//!
+//! Counts of devices by kind (resources of a node) are exact for claims without `firstAvailable` and
+//! `matchAttribute`, and only necessary for others. For those the filter `DeviceAllocation` searches:
+//!
+//! * The snapshot has the devices of each node, with the selections that match them, and the requests
+//!   of each claim. Selectors are evaluated outside of the core.
+//! * The filter accepts a node for a pod only if all claims that are to be allocated there can be
+//!   allocated together. Filters also run where the solver simulates evictions, so no pod is
+//!   evicted before an allocation is known to exist.
+//! * The writer of claims calls the same search, for the same claims.
+//!
+//! The search backtracks over claims, alternatives and devices. Devices that no claim can tell apart
+//! form a group, of which only numbers matter. So equal nodes have equal problems, whose outcome a
+//! cycle computes once. The number of steps is limited; a search that exceeds the limit fails.
+
+mod problem;
+mod search;
+
+use std::{cell::RefCell, collections::BTreeMap};
+
+use crate::model::{ClaimRequests, DeviceAccess, DeviceProperties, NodeDeviceRequest};
+pub(crate) use problem::AllocationProblem;
+use problem::DeviceGroups;
+use search::{Pick, search};
+
+/// Steps of one search; each tries a number of devices of one group for one request.
+pub const SEARCH_STEPS_MAX: u32 = 20_000;
+
+/// A device that a claim gets.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct AllocatedDevice<'a> {
+    /// The request of the claim.
+    pub request: &'a NodeDeviceRequest,
+    /// Index of the device.
+    pub device: usize,
+}
+
+/// Why claims cannot be allocated together.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum AllocationFailure {
+    /// No allocation exists.
+    Impossible,
+    /// No allocation was found within [`SEARCH_STEPS_MAX`] steps.
+    SearchLimit,
+}
+
+/// Outcomes of the problems of a cycle.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct KnownOutcomes(
+    RefCell<BTreeMap<AllocationProblem, Result<(), AllocationFailure>>>,
+);
+
+/// Problems whose outcome is kept.
+const KNOWN_MAX: usize = 512;
+
+impl KnownOutcomes {
+    /// Whether the problem has a solution.
+    ///
+    /// # Errors
+    /// No allocation exists, or none was found.
+    pub(crate) fn outcome(&self, problem: AllocationProblem) -> Result<(), AllocationFailure> {
+        if let Some(known) = self.0.borrow().get(&problem) {
+            return *known;
+        }
+        let outcome = search(&problem).map(drop);
+        let mut known = self.0.borrow_mut();
+        if known.len() >= KNOWN_MAX {
+            known.clear();
+        }
+        known.insert(problem, outcome);
+        outcome
+    }
+}
+
+/// Allocates the claims together. The first claim gets its first alternative if the others can be
+/// allocated beside it, and so on. Returns the devices of each claim, in the order of its requests.
+/// `devices` are those of the node, with whether they are free.
+///
+/// # Errors
+/// No allocation exists, or none was found.
+pub fn allocate<'a>(
+    claims: &[&'a ClaimRequests],
+    devices: &[(&DeviceProperties, bool)],
+) -> Result<Vec<Vec<AllocatedDevice<'a>>>, AllocationFailure> {
+    let (problem, groups) = AllocationProblem::new(claims, devices);
+    let picks = search(&problem)?;
+    Ok(devices_of_picks(claims, devices, &groups, &picks))
+}
+
+/// How many claims with these requests the node can serve if all its devices are free; the number of
+/// its devices if a search ends without a result.
+pub fn count_claims(requests: &ClaimRequests, devices: &[&DeviceProperties]) -> usize {
+    let devices: Vec<(&DeviceProperties, bool)> =
+        devices.iter().map(|device| (*device, true)).collect();
+    for count in 1..=devices.len() {
+        match allocate(&vec![requests; count], &devices) {
+            Ok(_) => {}
+            Err(AllocationFailure::Impossible) => return count - 1,
+            Err(AllocationFailure::SearchLimit) => break,
+        }
+    }
+    devices.len()
+}
+
+/// The devices of each claim: of each group the first ones that are left.
+fn devices_of_picks<'a>(
+    claims: &[&'a ClaimRequests],
+    devices: &[(&DeviceProperties, bool)],
+    groups: &DeviceGroups,
+    picks: &[Pick],
+) -> Vec<Vec<AllocatedDevice<'a>>> {
+    let mut allocated: Vec<Vec<(usize, usize)>> = vec![Vec::new(); claims.len()];
+    let mut is_taken = vec![false; devices.len()];
+    let (admin, exclusive): (Vec<&Pick>, Vec<&Pick>) =
+        picks.iter().partition(|pick| pick.access == DeviceAccess::Admin);
+    for pick in exclusive {
+        let free = groups[pick.group].iter().filter(|at| devices[**at].1 && !is_taken[**at]);
+        let its: Vec<usize> = free.take(pick.count).copied().collect();
+        for at in &its {
+            is_taken[*at] = true;
+        }
+        allocated[pick.claim].extend(its.into_iter().map(|at| (pick.request, at)));
+    }
+    for pick in admin {
+        let own = &mut allocated[pick.claim];
+        let others = groups[pick.group].iter().filter(|at| own.iter().all(|(_, had)| had != *at));
+        let its: Vec<usize> = others.take(pick.count).copied().collect();
+        own.extend(its.into_iter().map(|at| (pick.request, at)));
+    }
+    let alternatives: BTreeMap<usize, usize> =
+        picks.iter().map(|pick| (pick.claim, pick.alternative)).collect();
+    let of_claim = |(claim, mut its): (usize, Vec<(usize, usize)>)| {
+        its.sort_unstable();
+        let requests = |(request, device): (usize, usize)| {
+            let alternative = &claims[claim].alternatives[alternatives[&claim]];
+            AllocatedDevice { request: &alternative.requests[request], device }
+        };
+        its.into_iter().map(requests).collect()
+    };
+    allocated.into_iter().enumerate().map(of_claim).collect()
+}
+
+#[cfg(test)]
+mod tests;

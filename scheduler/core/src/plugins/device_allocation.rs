@@ -1,0 +1,201 @@
+//! Whether devices of a node can be allocated to all claims of a pod together, beside those of other
+//! pods that are placed there in the same cycle. Filters that count devices come first; this one
+//! applies where counts are not exact. See [`crate::devices`].
+
+use crate::{
+    devices::{AllocationFailure, AllocationProblem},
+    framework::{Filter, Fit, NodeFilter, PodState, ResultInputs, Session},
+    model::{ClaimRequests, DeviceProperties, Name, Node, NodeId, PodId},
+    reason::{DeviceFitError, FitError, NoAllocationCause},
+};
+
+/// Rejects nodes whose devices would not satisfy all claims of the pod even if all were free. This is
+/// known before any pod is evicted. For a single claim the count of its device set is 0.
+#[derive(Debug)]
+pub(super) struct SuitableDevices;
+
+/// Rejects nodes on which no allocation exists, by the devices that a pod may wait for.
+#[derive(Debug)]
+pub(super) enum DeviceAllocation {
+    /// Those of releasing pods, as in KAI.
+    WithReleasedDevices,
+    /// None, as in kube-scheduler: it evicts no pods for devices.
+    OfFreeDevices,
+}
+
+/// When the devices of an allocated claim are free.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Availability {
+    /// Its users are gone.
+    Now,
+    /// Its users are leaving.
+    Later,
+    /// Its users stay.
+    Never,
+}
+
+/// A claim to allocate on a node.
+struct OpenClaim<'a> {
+    name: &'a Name,
+    requests: &'a ClaimRequests,
+    /// Its pod waits for capacity that is being released.
+    is_pipelined: bool,
+}
+
+impl Filter for SuitableDevices {
+    fn result_depends_on(&self) -> ResultInputs {
+        ResultInputs::Shape
+    }
+
+    fn pre_filter<'a>(&self, session: &'a Session<'_>, pod: PodId) -> Option<NodeFilter<'a>> {
+        let claims: Vec<&ClaimRequests> = session.shape_of(pod).claim_requests().collect();
+        let needs_search = claims.iter().any(|requests| requests.needs_search());
+        if claims.len() < 2 || !needs_search {
+            return None;
+        }
+        Some(Box::new(move |node| {
+            let devices = &session.node(node).devices;
+            if devices.is_empty() {
+                return Ok(Fit::Now);
+            }
+            let devices: Vec<(&DeviceProperties, bool)> =
+                devices.iter().map(|device| (&*device.properties, true)).collect();
+            let problem = AllocationProblem::new(&claims, &devices).0;
+            let outcome = session.allocation_outcome(problem);
+            outcome.map(|()| Fit::Now).map_err(|failure| {
+                let cause = match failure {
+                    AllocationFailure::Impossible => NoAllocationCause::UnsuitableDevices,
+                    AllocationFailure::SearchLimit => NoAllocationCause::SearchLimit,
+                };
+                no_allocation(session, pod, cause)
+            })
+        }))
+    }
+}
+
+impl Filter for DeviceAllocation {
+    fn result_depends_on(&self) -> ResultInputs {
+        ResultInputs::Cluster
+    }
+
+    fn is_anti_affinity(&self) -> bool {
+        true
+    }
+
+    fn pre_filter<'a>(&self, session: &'a Session<'_>, pod: PodId) -> Option<NodeFilter<'a>> {
+        if !session.needs_device_search() || session.node_claims_of(pod).next().is_none() {
+            return None;
+        }
+        let may_wait = matches!(self, Self::WithReleasedDevices);
+        Some(Box::new(move |node| {
+            let fit = fit(session, pod, node)?;
+            if fit == Fit::Now || may_wait {
+                return Ok(fit);
+            }
+            Err(no_allocation(session, pod, NoAllocationCause::DevicesInUse))
+        }))
+    }
+}
+
+fn fit(session: &Session<'_>, pod: PodId, at: NodeId) -> Result<Fit, FitError> {
+    let node = session.node(at);
+    let claims = open_claims(session, pod, at);
+    let needs_search = claims.iter().any(|claim| claim.requests.needs_search());
+    if !needs_search || node.devices.is_empty() {
+        return Ok(Fit::Now);
+    }
+    let devices: Vec<(&DeviceProperties, Availability)> = node
+        .devices
+        .iter()
+        .map(|device| {
+            let holder = device.allocated_to.as_ref();
+            let availability =
+                holder.map_or(Availability::Now, |claim| availability(session, claim, at));
+            (&*device.properties, availability)
+        })
+        .collect();
+    let can_allocate = |claims: &[&ClaimRequests], is_free: &dyn Fn(Availability) -> bool| {
+        let devices: Vec<(&DeviceProperties, bool)> =
+            devices.iter().map(|(device, when)| (*device, is_free(*when))).collect();
+        session.allocation_outcome(AllocationProblem::new(claims, &devices).0)
+    };
+    let all: Vec<&ClaimRequests> = claims.iter().map(|claim| claim.requests).collect();
+    if let Err(failure) = can_allocate(&all, &|when| when != Availability::Never) {
+        let cause = match failure {
+            AllocationFailure::Impossible => NoAllocationCause::DevicesInUse,
+            AllocationFailure::SearchLimit => NoAllocationCause::SearchLimit,
+        };
+        return Err(no_allocation(session, pod, cause));
+    }
+    let now = claims.iter().filter(|claim| !claim.is_pipelined).map(|claim| claim.requests);
+    let now: Vec<&ClaimRequests> = now.collect();
+    match can_allocate(&now, &|when| when == Availability::Now) {
+        Ok(()) => Ok(Fit::Now),
+        Err(_) => Ok(Fit::Later),
+    }
+}
+
+/// The claims that are to be allocated on the node if the pod is placed there, those of the pod last.
+fn open_claims<'a>(session: &'a Session<'_>, pod: PodId, at: NodeId) -> Vec<OpenClaim<'a>> {
+    let staying = session.node_info(at).staying.iter().copied().filter(|other| *other != pod);
+    let users = staying.map(|other| (other, session.state(other).is_pipelined()));
+    let node = session.node(at);
+    let mut open: Vec<OpenClaim<'a>> = Vec::new();
+    for (user, is_pipelined) in users.chain([(pod, false)]) {
+        for (name, requests) in session.node_claims_of(user) {
+            if let Some(known) = open.iter_mut().find(|known| known.name == name) {
+                known.is_pipelined &= is_pipelined;
+            } else if !is_allocated(session, name, node, at) {
+                open.push(OpenClaim { name, requests, is_pipelined });
+            }
+        }
+    }
+    open
+}
+
+/// Whether the claim has devices of the node and keeps them.
+fn is_allocated(session: &Session<'_>, claim: &Name, node: &Node, at: NodeId) -> bool {
+    node.devices.iter().any(|device| device.allocated_to.as_ref() == Some(claim))
+        && availability(session, claim, at) == Availability::Never
+}
+
+/// When the devices of the node that are allocated to the claim are free. A claim keeps its devices
+/// as long as one of its users stays.
+fn availability(session: &Session<'_>, claim: &Name, at: NodeId) -> Availability {
+    let holders = session.claim_holders(claim).iter();
+    let holders = holders.filter(|pod| session.pod(**pod).node == Some(at));
+    let of_holder = |pod: &PodId| match session.state(*pod) {
+        PodState::Allocated(node) | PodState::Stuck(node) if node == at => Availability::Never,
+        PodState::Releasing(_) | PodState::Moving { .. } => Availability::Later,
+        PodState::Allocated(_)
+        | PodState::Stuck(_)
+        | PodState::Pipelined(_)
+        | PodState::Pending
+        | PodState::Gated
+        | PodState::OnExcludedNode
+        | PodState::OnMissingNode
+        | PodState::Finished => Availability::Now,
+    };
+    let rank = |availability: &Availability| match availability {
+        Availability::Now => 0,
+        Availability::Later => 1,
+        Availability::Never => 2,
+    };
+    let is_deallocating = || {
+        let mut unused = session.node(at).unused_claims.iter();
+        unused.any(|unused| unused.name == *claim && unused.is_deallocating)
+    };
+    holders.map(of_holder).max_by_key(rank).unwrap_or_else(|| {
+        if is_deallocating() { Availability::Later } else { Availability::Never }
+    })
+}
+
+fn no_allocation(session: &Session<'_>, pod: PodId, cause: NoAllocationCause) -> FitError {
+    let names: Vec<&str> = session.node_claims_of(pod).map(|(name, _)| &**name).collect();
+    let claims = match names.as_slice() {
+        [only] => format!("claim {only}"),
+        several => format!("claims {} together", several.join(", ")),
+    };
+    let claims = claims.into();
+    FitError::Devices(DeviceFitError::NoAllocation { claims, cause })
+}
