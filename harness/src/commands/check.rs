@@ -62,16 +62,15 @@ fn unmatched_steps(suite: &Suite) -> Vec<Diagnostic> {
     let steps = catalogue::step_collection();
     let mut places: BTreeMap<(String, &str), BTreeSet<Place<'_>>> = BTreeMap::new();
     let mut messages: BTreeMap<(String, &str), String> = BTreeMap::new();
-    for case in &suite.cases {
-        for step in &case.steps {
-            let key = (format!("{:?}", step.ty), step.value.as_str());
-            if !messages.contains_key(&key) {
-                let Some((_, message)) = runner::step_mismatch(step, &steps) else { continue };
-                messages.insert(key.clone(), message);
-            }
-            let place = Place { file: &case.location.file, line: step.position.line };
-            places.entry(key).or_default().insert(place);
+    let all = suite.cases.iter().flat_map(|case| case.steps.iter().map(move |step| (case, step)));
+    for (case, step) in all {
+        let key = (format!("{:?}", step.ty), step.value.as_str());
+        if !messages.contains_key(&key) {
+            let Some((_, message)) = runner::step_mismatch(step, &steps) else { continue };
+            messages.insert(key.clone(), message);
         }
+        let place = Place { file: &case.location.file, line: step.position.line };
+        places.entry(key).or_default().insert(place);
     }
     let problem = |(key, message): ((String, &str), String)| {
         let mut places = places.get(&key)?.iter();

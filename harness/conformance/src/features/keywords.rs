@@ -77,7 +77,7 @@ fn heading_without_colon(
         longest_first.sort_by_key(|heading| std::cmp::Reverse(heading.len()));
         let begins =
             |heading: &&str| line.strip_prefix(heading).is_some_and(|rest| rest.starts_with(' '));
-        longest_first.into_iter().find(|heading| begins(&heading))
+        longest_first.into_iter().find(begins)
     };
     let meant = match (stands_alone, surroundings) {
         (Some(heading), _) => *heading,

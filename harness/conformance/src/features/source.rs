@@ -184,21 +184,9 @@ impl Reader<'_> {
 
     /// The parser would report a word at the line below.
     fn tags(&mut self, number: usize, line: &str) {
-        let words = line.split_whitespace().take_while(|word| !word.starts_with('#'));
-        for word in words {
-            let message = match word.strip_prefix('@') {
-                None | Some("") => {
-                    format!("got `{word}` among tags, expected words that begin with @")
-                }
-                Some(tag) => {
-                    let Some(meant) = misspelt_tag(tag) else { continue };
-                    format!(
-                        "got the tag `{word}`, expected one with a meaning or a name of your own \
-                         that is not near it; did you mean `@{meant}`?"
-                    )
-                }
-            };
-            return self.problem(number, message);
+        let mut words = line.split_whitespace().take_while(|word| !word.starts_with('#'));
+        if let Some(message) = words.find_map(tag_problem) {
+            self.problem(number, message);
         }
     }
 
@@ -272,6 +260,21 @@ impl Reader<'_> {
 
     fn problem(&mut self, number: usize, message: String) {
         self.problems.push(Diagnostic::new(self.file, number, message));
+    }
+}
+
+/// What is wrong with a word among tags.
+fn tag_problem(word: &str) -> Option<String> {
+    match word.strip_prefix('@') {
+        None | Some("") => {
+            Some(format!("got `{word}` among tags, expected words that begin with @"))
+        }
+        Some(tag) => misspelt_tag(tag).map(|meant| {
+            format!(
+                "got the tag `{word}`, expected one with a meaning or a name of your own that is \
+                 not near it; did you mean `@{meant}`?"
+            )
+        }),
     }
 }
 
