@@ -8,7 +8,7 @@ Feature: An unusable queue says why, and other queues are scheduled
       | sound | 8     |
 
   Scenario: A pod names a queue that does not exist, until it does
-    When 1 pod "lost" with 1 GPU each is submitted to queue "nowhere"
+    When 1 pod "lost" with 1 GPU each is submitted to queue "nowhere (missing)"
     And 1 pod "fine" with 1 GPU each is submitted to queue "sound"
     Then pod "fine" is running
     And pod "lost" is pending because "nowhere"

@@ -73,7 +73,7 @@ pub enum Command {
     /// List the scenarios that a selection matches, without running them.
     #[command(after_help = "Example:\n  schedlab list features --tags @gang --format json")]
     List(List),
-    /// Parse features and match their steps, without a cluster.
+    /// Find without a cluster what a run would reject: syntax, steps, tables, names, tags.
     #[command(after_help = "Example:\n  schedlab check features/quota")]
     Check(Check),
     /// Print the step catalogue: every step with its meaning and an example.

@@ -1,6 +1,8 @@
 //! Invalid input of users: each mistake gets one message with file, line, the value and what was
 //! expected, and the right exit code; nothing is applied in part.
 
+#[path = "bad_input/check.rs"]
+mod check;
 #[path = "bad_input/files.rs"]
 mod files;
 #[path = "cli/lab.rs"]
@@ -222,7 +224,7 @@ fn malformed_tables_are_rejected() {
     features/f.feature:5: got 3 cells in this row, expected 2 as in line 4: queue, quota
     features/f.feature:5: this row does not end in `|`: | a | 8
     features/f.feature:4: duplicate column `queue` in this table
-    features/f.feature:4: got column `qouta`, expected one of queue, parent, quota, weight, limit, priority, cpu quota, cpu weight, cpu limit, memory quota, memory weight, memory limit, reclaim min runtime, preempt min runtime
+    features/f.feature:4: got column `qouta`, expected one of queue, parent, quota, weight, limit, priority, cpu quota, cpu weight, cpu limit, memory quota, memory weight, memory limit, reclaim min runtime, preempt min runtime; did you mean `quota`?
     features/f.feature:4: got no row below this header, expected one or more
     features/f.feature:3: this step needs a table below it; its columns are pool, nodes, gpus, gpu model, gpu memory, gpus by, cpu, memory, pods, labels, taints
     ");

@@ -6,6 +6,7 @@
 
 mod case;
 mod examples;
+mod keywords;
 mod requirements;
 mod select;
 mod source;
@@ -19,7 +20,7 @@ use crate::report::{Diagnostic, Diagnostics};
 
 pub(crate) use case::split_at_features_folder;
 pub use case::{Case, CaseLocation};
-pub use requirements::{VIRTUAL_TIME, WEBHOOKS};
+pub use requirements::{CLAIMS, VIRTUAL_TIME, WEBHOOKS};
 pub use select::{Query, Shard, last_failed, select};
 pub use tags::TagExpression;
 

@@ -5,6 +5,7 @@
 //! one of the [`schedulers`] under test. [`history`] says what each write means, and the audit
 //! judges it. [`render`] turns what a scenario showed into text, which [`snapshots`] compares with
 //! reviewed files; [`compare`] compares the outcome with another run's. [`report`] writes the results.
+//! [`static_check`] finds without a cluster what a run would reject.
 #![allow(clippy::missing_errors_doc, reason = "72 functions lack the section")]
 
 pub mod compare;
@@ -15,6 +16,7 @@ pub mod report;
 pub mod runner;
 pub mod schedulers;
 pub mod snapshots;
+pub mod static_check;
 pub mod steps;
 pub mod text;
 pub mod world;

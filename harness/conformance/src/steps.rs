@@ -30,7 +30,7 @@ use gherkin::Step;
 
 use crate::world::World;
 
-pub(crate) use unknown_names::unknown_name;
+pub(crate) use unknown_names::{mentions, never_existed, unknown_name};
 
 /// Area title, file and source of all step functions, in reading order.
 pub(crate) const SOURCES: &[(&str, &str, &str)] = &[

@@ -1,5 +1,5 @@
-//! Text files of users: read errors name the line with the first invalid byte. Also shell quoting
-//! and the duration syntax.
+//! Text files of users: read errors name the line with the first invalid byte. Also shell quoting,
+//! the duration syntax, and the nearest known word to a misspelt one.
 
 mod duration;
 
@@ -65,6 +65,31 @@ pub fn counted(count: usize, noun: &str) -> String {
     format!("{count} {noun}{ending}")
 }
 
+/// The known word that a misspelt word most likely means; `None` when no word is near. Case does not
+/// count, and neither do words that differ in a digit only, such as `node-1` and `node-2`.
+pub fn nearest<'k>(word: &str, known: impl IntoIterator<Item = &'k str>) -> Option<&'k str> {
+    let lower = word.to_lowercase();
+    let without_digits = |text: &str| text.replace(|c: char| c.is_ascii_digit(), "");
+    let allowed = match lower.chars().count() {
+        0..=2 => 0,
+        3..=5 => 1,
+        _ => 2,
+    };
+    let distances = known.into_iter().map(|near| {
+        let near_lower = near.to_lowercase();
+        let differs_in_digits = without_digits(&near_lower) == without_digits(&lower);
+        let other_number = differs_in_digits && near_lower != lower;
+        (if other_number { usize::MAX } else { strsim::osa_distance(&near_lower, &lower) }, near)
+    });
+    let near = distances.filter(|(distance, near)| *distance <= allowed && *near != word);
+    near.min_by_key(|(distance, _)| *distance).map(|(_, near)| near)
+}
+
+/// `; did you mean `x`?` with the nearest known word; nothing when no word is near.
+pub fn did_you_mean<'k>(word: &str, known: impl IntoIterator<Item = &'k str>) -> String {
+    nearest(word, known).map_or_else(String::new, |near| format!("; did you mean `{near}`?"))
+}
+
 /// Quotes a word for a shell, if necessary.
 pub fn shell_word(word: &str) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || "-_./:=@".contains(c);
@@ -90,6 +115,18 @@ mod tests {
         let words: Vec<String> = [0, 1, 2].map(|count| counted(count, "pod")).into();
         assert_eq!(words, ["0 pods", "1 pod", "2 pods"]);
         assert_eq!(counted(2, "crash"), "2 crashes");
+    }
+
+    #[test]
+    fn the_nearest_word_allows_two_letters_in_long_words_and_none_in_short_ones() {
+        let known = ["team-a", "prod", "node-1", "db"];
+        let near = ["taem-a", "Prod", "prdo", "porduct", "node-2", "da", "team-a"];
+        assert_eq!(
+            near.map(|word| nearest(word, known)),
+            [Some("team-a"), Some("prod"), Some("prod"), None, None, None, None]
+        );
+        assert_eq!(did_you_mean("tem-a", known), "; did you mean `team-a`?");
+        assert_eq!(did_you_mean("else", known), "");
     }
 
     #[test]

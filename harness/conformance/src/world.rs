@@ -10,11 +10,11 @@ pub mod scenario_cluster;
 mod scheduler;
 mod state_summary;
 mod step_input;
+pub(crate) mod step_source;
 mod submit;
 mod time_scale;
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -362,17 +362,5 @@ impl World {
             )
         });
         format!("the last writes were:\n{}", last.collect::<Vec<_>>().join("\n"))
-    }
-
-    /// Path of a file in the `fixtures` folder beside the `features` folder.
-    pub(crate) fn fixture_path(&self, name: &str) -> PathBuf {
-        self.case.base_folder().join("fixtures").join(name)
-    }
-
-    /// `file:line` of a table's row; row 0 is the header.
-    pub(crate) fn row_location(&self, table_line: usize, row: usize) -> String {
-        let lines = self.case.tables.get(&table_line);
-        let line = lines.and_then(|lines| lines.get(row)).copied().unwrap_or(table_line + row);
-        format!("{}:{line}", self.case.location.file)
     }
 }

@@ -1,6 +1,6 @@
 //! `schedlab list` and `schedlab check`: load and match features without a cluster.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 
 use serde::Serialize;
@@ -11,6 +11,7 @@ use crate::exit::ExitStatus;
 use schedlab_conformance::features::{self, Case, FeaturePath, Query, Suite};
 use schedlab_conformance::report::{self, Diagnostic, Diagnostics};
 use schedlab_conformance::runner;
+use schedlab_conformance::static_check;
 use schedlab_conformance::steps::catalogue;
 use schedlab_conformance::text::counted;
 
@@ -50,26 +51,53 @@ pub(super) fn load(paths: &[FeaturePath]) -> anyhow::Result<Suite> {
     if suite.without_assertions.is_empty() {
         return Ok(suite);
     }
-    let mut problems = std::mem::take(&mut suite.without_assertions);
-    problems.extend(unmatched_steps(&suite));
-    Err(Diagnostics::sorted(problems).into())
+    let mut found = std::mem::take(&mut suite.without_assertions);
+    found.extend(problems(&suite));
+    Err(Diagnostics::sorted(found).into())
 }
 
-/// Diagnostics of undefined and ambiguous steps; each once.
+/// Diagnostics of undefined and ambiguous steps. A step that several places have is one diagnostic at
+/// the first of them.
 fn unmatched_steps(suite: &Suite) -> Vec<Diagnostic> {
     let steps = catalogue::step_collection();
-    let mut seen = BTreeSet::new();
-    let mut problems = Vec::new();
-    for case in &suite.cases {
-        for step in &case.steps {
-            let step_key = (&case.location.file, step.position.line, &step.value);
+    let mut places: BTreeMap<(String, &str), BTreeSet<Place<'_>>> = BTreeMap::new();
+    let mut messages: BTreeMap<(String, &str), String> = BTreeMap::new();
+    let all = suite.cases.iter().flat_map(|case| case.steps.iter().map(move |step| (case, step)));
+    for (case, step) in all {
+        let key = (format!("{:?}", step.ty), step.value.as_str());
+        if !messages.contains_key(&key) {
             let Some((_, message)) = runner::step_mismatch(step, &steps) else { continue };
-            if seen.insert(step_key) {
-                problems.push(Diagnostic::new(&case.location.file, step.position.line, message));
-            }
+            messages.insert(key.clone(), message);
         }
+        let place = Place { file: &case.location.file, line: step.position.line };
+        places.entry(key).or_default().insert(place);
     }
-    problems
+    let problem = |(key, message): ((String, &str), String)| {
+        let mut places = places.get(&key)?.iter();
+        let first = places.next()?;
+        let others: Vec<String> =
+            places.map(|place| format!("{}:{}", place.file, place.line)).collect();
+        let also = match others.as_slice() {
+            [] => String::new(),
+            others => format!("\nalso at {}", others.join(", ")),
+        };
+        Some(Diagnostic::new(first.file, first.line, message + &also))
+    };
+    messages.into_iter().filter_map(problem).collect()
+}
+
+/// Where a step is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Place<'a> {
+    file: &'a str,
+    line: usize,
+}
+
+/// Everything that a run would reject: steps that match nothing, and invalid input.
+fn problems(suite: &Suite) -> Vec<Diagnostic> {
+    let mut problems = unmatched_steps(suite);
+    problems.extend(static_check::check(&suite.cases));
+    Diagnostics::sorted(problems).0
 }
 
 /// The error for an empty selection.
@@ -146,17 +174,19 @@ pub fn check(args: &Check) -> anyhow::Result<ExitStatus> {
     if suite.cases.is_empty() {
         return Err(nothing_selected(&suite, &Query::default()).into());
     }
-    let problems = unmatched_steps(&suite);
+    let problems = problems(&suite);
     for problem in &problems {
-        output.note(&format!("{problem}\n"));
+        // A problem of several lines is set apart.
+        let end = if problem.message.contains('\n') { "\n" } else { "" };
+        output.note(&format!("{problem}{end}"));
     }
     let steps: usize = suite.cases.iter().map(|case| case.steps.len()).sum();
     output.data(&format!(
-        "{} in {}, {}: {} undefined or ambiguous\n",
+        "{} in {}, {}: {}\n",
         counted(suite.cases.len(), "scenario"),
         counted(suite.files.len(), "file"),
         counted(steps, "step"),
-        problems.len(),
+        counted(problems.len(), "problem"),
     ));
     Ok(if problems.is_empty() { ExitStatus::Passed } else { ExitStatus::Failed })
 }

@@ -98,7 +98,7 @@ fn run_selected(args: &Run, output: &mut Output) -> anyhow::Result<ExitStatus> {
 /// Whether schedulers of different node pools would compete for the same devices, which belong to
 /// no pool.
 fn shares_devices(which: &SchedulerSource, cases: &[&Case]) -> bool {
-    let has_claims = |case: &&Case| case.tags.iter().any(|tag| tag == "claims");
+    let has_claims = |case: &&Case| case.tags.iter().any(|tag| tag == features::CLAIMS);
     matches!(which, SchedulerSource::Deployment(_)) && cases.iter().any(has_claims)
 }
 

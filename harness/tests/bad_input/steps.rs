@@ -397,7 +397,7 @@ fn impossible_sizes_states_and_devices_are_rejected() {
     got GPU 9, expected from 0 to 7: the GPUs of node "node-1"
     GPU 0 of node "node-1" is not unhealthy
     got 9 GPUs, expected at most 8: node "node-1" has 8 healthy GPUs
-    features/f.feature:11: node "nod-1" does not exist and never did; known: node-1
+    features/f.feature:11: node "nod-1" does not exist and never did; known: node-1; did you mean `node-1`?
     no admission policy refuses pod "p": /apis/admissionregistration.k8s.io/v1/validatingadmissionpolicybindings/refuse-to-bind-p: validatingadmissionpolicybindings.admissionregistration.k8s.io "refuse-to-bind-p" not found (NotFound)
     "#);
 }

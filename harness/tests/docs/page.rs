@@ -20,6 +20,16 @@ const KUBECTL: &str = "kubectl";
 
 const GHERKIN: &str = "gherkin";
 
+/// What comes before scenarios that a page shows without their feature.
+const HEAD_OF_PART: &str = "Feature: part
+  Background:
+    Given these queues:
+      | queue    |
+      | owner    |
+      | borrower |
+      | team-a   |
+";
+
 /// Languages of blocks that are no commands.
 const OTHER_LANGUAGES: [&str; 5] = [GHERKIN, "json", "rust", "text", "yaml"];
 
@@ -104,10 +114,11 @@ impl Block {
         (self.language == "rust").then(|| self.lines.join("\n"))
     }
 
-    /// The content of the file, if the block is one. Scenarios alone get a `Feature:`.
+    /// The content of the file, if the block is one. Scenarios alone get a `Feature:`
+    /// and the queues that they name.
     pub(crate) fn content(&self) -> Option<String> {
         let is_part = !self.lines.iter().any(|line| line.starts_with("Feature:"));
-        let head = if self.language == GHERKIN && is_part { "Feature: part\n" } else { "" };
+        let head = if self.language == GHERKIN && is_part { HEAD_OF_PART } else { "" };
         let is_file = self.language == GHERKIN || self.option("file").is_some();
         is_file.then(|| format!("{head}{}\n", self.lines.join("\n")))
     }

@@ -140,6 +140,7 @@ pub(crate) const EDGES: [(&str, &str); 14] = [
             world
             compare snapshots
             steps
+            static_check
             runner
         ",
     ),

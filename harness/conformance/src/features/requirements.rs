@@ -18,6 +18,20 @@ pub const VIRTUAL_TIME: &str = "virtual-time";
 /// in this process; a real API server needs an installed scheduler whose target declares them.
 pub const WEBHOOKS: &str = "webhooks";
 
+/// Tag of cases whose claims take devices of a node: on a cluster that several scenarios share, they
+/// run one after the other.
+pub const CLAIMS: &str = "claims";
+
+/// The tag with a meaning that this tag most likely means; `None` for one of those, and for a user's
+/// own. Short words are too near each other.
+pub(super) fn misspelt_tag(tag: &str) -> Option<&'static str> {
+    if tag.chars().count() < 4 {
+        return None;
+    }
+    let known = || CAPABILITIES.iter().map(|(name, _)| *name).chain([VIRTUAL_TIME, CLAIMS]);
+    if known().any(|name| name == tag) { None } else { crate::text::nearest(tag, known()) }
+}
+
 /// In real time no case waits longer than this for one condition.
 const WAIT_MAX: Duration = Duration::from_mins(1);
 

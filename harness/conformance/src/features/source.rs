@@ -8,12 +8,12 @@ use std::sync::Arc;
 use gherkin::{Feature, GherkinEnv};
 
 use super::StepCheck;
+use super::keywords::{MisspeltHeading, STEP_KEYWORDS, Surroundings, is_gherkin, misspelt_heading};
+use super::requirements::misspelt_tag;
 use crate::report::{Diagnostic, Diagnostics};
 use crate::text::counted;
 
-const KEYWORDS: [&str; 6] = ["Given", "When", "Then", "And", "But", "*"];
-
-/// English words that are one letter away from a keyword.
+/// English words that are one letter away from a keyword of a step.
 const ENGLISH_LOOKALIKES: [&str; 6] = ["The", "They", "Them", "Than", "Thin", "Hen"];
 
 /// A feature's text and the lines of its table rows.
@@ -31,7 +31,9 @@ impl Source {
     /// Parses and checks a text.
     pub(super) fn parse(file: &str, text: &str, is_step: StepCheck) -> Result<Self, Diagnostics> {
         let mut reader = Reader::new(file, is_step);
-        for (index, line) in text.lines().enumerate() {
+        let lines: Vec<&str> = text.lines().collect();
+        for (index, line) in lines.iter().enumerate() {
+            reader.next = next_content(&lines[index + 1..]);
             reader.line(index + 1, line);
         }
         if let Some((fence, line)) = reader.fence {
@@ -62,6 +64,8 @@ struct Reader<'a> {
     fence: Option<(&'static str, usize)>,
     /// First line and header of the open table.
     table: Option<(usize, Vec<String>)>,
+    /// The next line that is neither empty nor a comment.
+    next: &'a str,
     /// What the next line may contain.
     context: LineContext,
 }
@@ -90,6 +94,7 @@ impl<'a> Reader<'a> {
             problems: Vec::new(),
             fence: None,
             table: None,
+            next: "",
             context: LineContext::default(),
         }
     }
@@ -142,7 +147,9 @@ impl Reader<'_> {
             self.context = LineContext::Opened;
         } else if begins(&["Feature:", "Rule:", "Examples:", "Scenarios:", "@"]) {
             self.context = LineContext::Prose;
-        } else if !KEYWORDS.contains(&word) {
+        } else if !STEP_KEYWORDS.contains(&word) && self.is_misspelt_heading(number, line) {
+            // It was reported; the lines below it are read as if it were right.
+        } else if !STEP_KEYWORDS.contains(&word) {
             let wrong = self.problems.len();
             self.check_spelling(number, line);
             if self.context == LineContext::Opened && self.problems.len() == wrong {
@@ -157,12 +164,28 @@ impl Reader<'_> {
         }
     }
 
-    /// The parser would report the line below.
+    /// Reports a misspelt heading, which would silently become description.
+    fn is_misspelt_heading(&mut self, number: usize, line: &str) -> bool {
+        let between_steps = self.context == LineContext::Steps || is_gherkin(self.next);
+        let surroundings = if between_steps { Surroundings::Gherkin } else { Surroundings::Prose };
+        let Some(MisspeltHeading { found, meant }) = misspelt_heading(line, surroundings) else {
+            return false;
+        };
+        let message = format!(
+            "`{found}` is not a keyword and would be read as description; did you mean `{meant}:`?"
+        );
+        self.problem(number, message);
+        self.context = match meant {
+            "Feature" | "Rule" | "Examples" | "Scenarios" => LineContext::Prose,
+            _ => LineContext::Opened,
+        };
+        true
+    }
+
+    /// The parser would report a word at the line below.
     fn tags(&mut self, number: usize, line: &str) {
         let mut words = line.split_whitespace().take_while(|word| !word.starts_with('#'));
-        let is_tag = |word: &str| word.len() > 1 && word.starts_with('@');
-        if let Some(word) = words.find(|word| !is_tag(word)) {
-            let message = format!("got `{word}` among tags, expected words that begin with @");
+        if let Some(message) = words.find_map(tag_problem) {
             self.problem(number, message);
         }
     }
@@ -201,11 +224,16 @@ impl Reader<'_> {
     /// A misspelt step would silently become description.
     fn check_spelling(&mut self, number: usize, line: &str) {
         let word = first_word(line);
-        let same_but_case = KEYWORDS.iter().find(|k| k.eq_ignore_ascii_case(word));
-        let close = KEYWORDS.iter().find(|k| k.len() > 3 && strsim::levenshtein(k, word) == 1);
-        let Some(keyword) = same_but_case.or(close) else {
+        let same_but_case = STEP_KEYWORDS.iter().find(|k| k.eq_ignore_ascii_case(word));
+        let near = |distance: usize, length: usize| {
+            let mut long = STEP_KEYWORDS.iter().filter(|keyword| keyword.len() >= length);
+            long.find(|keyword| strsim::osa_distance(keyword, word) == distance)
+        };
+        // The rest of the line is a step, so its first word is a keyword, however misspelt.
+        let before_step = || near(1, 3).or_else(|| near(2, 4)).filter(|_| self.is_step_line(line));
+        let Some(keyword) = same_but_case.or_else(|| near(1, 4)).or_else(before_step) else {
             if self.context == LineContext::Steps {
-                let keywords = KEYWORDS.join(", ");
+                let keywords = STEP_KEYWORDS.join(", ");
                 let message = format!("got `{line}` among steps, expected {keywords}");
                 self.problem(number, message);
             }
@@ -233,6 +261,27 @@ impl Reader<'_> {
     fn problem(&mut self, number: usize, message: String) {
         self.problems.push(Diagnostic::new(self.file, number, message));
     }
+}
+
+/// What is wrong with a word among tags.
+fn tag_problem(word: &str) -> Option<String> {
+    match word.strip_prefix('@') {
+        None | Some("") => {
+            Some(format!("got `{word}` among tags, expected words that begin with @"))
+        }
+        Some(tag) => misspelt_tag(tag).map(|meant| {
+            format!(
+                "got the tag `{word}`, expected one with a meaning or a name of your own that is \
+                 not near it; did you mean `@{meant}`?"
+            )
+        }),
+    }
+}
+
+/// The first line that is neither empty nor a comment.
+fn next_content<'l>(lines: &[&'l str]) -> &'l str {
+    let content = |line: &&str| !line.is_empty() && !line.starts_with('#');
+    lines.iter().map(|line| line.trim()).find(content).unwrap_or_default()
 }
 
 /// The word of a line that could be a keyword.
@@ -277,7 +326,7 @@ pub(super) fn parse(file: &str, source: &Source) -> Result<Feature, Diagnostics>
             "column {column}: got `{found}`, expected Feature:, Rule:, \
              Background:, Scenario:, Example:, Scenario Outline:, Examples:, @tags, steps ({}), \
              tables and doc strings",
-            KEYWORDS.join(", ")
+            STEP_KEYWORDS.join(", ")
         );
         Diagnostics::one(file, line, message)
     })
@@ -337,6 +386,42 @@ mod tests {
     }
 
     #[test]
+    fn a_misspelt_heading_is_rejected_on_its_own_line_only() {
+        let step = "Given a fleet of 1 node with 8 GPUs each";
+        assert_snapshot!(problems(&format!("Feature: f
+  Rules: these are prose, and so is the
+  example: above.
+  Bakground:
+    {step}
+  Scenaro: one
+    {step}
+  Scenario two
+    {step}
+  Scenario outline: three
+    {step}
+    Exmaples:
+    | a |
+    | 1 |
+")), @r"
+        a.feature:4: `Bakground:` is not a keyword and would be read as description; did you mean `Background:`?
+        a.feature:6: `Scenaro:` is not a keyword and would be read as description; did you mean `Scenario:`?
+        a.feature:8: `Scenario` is not a keyword and would be read as description; did you mean `Scenario:`?
+        a.feature:10: `Scenario outline:` is not a keyword and would be read as description; did you mean `Scenario Outline:`?
+        a.feature:12: `Exmaples:` is not a keyword and would be read as description; did you mean `Examples:`?
+        ");
+    }
+
+    #[test]
+    fn a_keyword_before_a_step_may_be_misspelt_by_two_letters() {
+        let text =
+            "Scenario: x\n  Gvene a fleet of 1 node with 8 GPUs each\n  Adn 1 cycle passes\n";
+        assert_snapshot!(problems(text), @r"
+        a.feature:2: `Gvene` is not a keyword and would be read as description; did you mean `Given`?
+        a.feature:3: `Adn` is not a keyword and would be read as description; did you mean `And`?
+        ");
+    }
+
+    #[test]
     fn prose_may_begin_with_the_and_continue_with_and() {
         let text = "Feature: x\n  The owner comes back\n  and takes its share. Given time,\n  \
                     when it likes.\n  Given enough of it.\n  Scenario: x\n    The others leave,\n    \
@@ -363,6 +448,14 @@ mod tests {
         assert_snapshot!(problems(&text("@a b")), @"a.feature:1: got `b` among tags, expected words that begin with @");
         assert_snapshot!(problems(&text("@a @")), @"a.feature:1: got `@` among tags, expected words that begin with @");
         assert_eq!(problems(&text("@a  @b # c d")), "");
+    }
+
+    #[test]
+    fn a_tag_near_one_with_a_meaning_is_rejected() {
+        let text = |tags: &str| format!("{tags}\nFeature: f\n  Scenario: s\n    Given a\n");
+        assert_snapshot!(problems(&text("@gang @virtualtime")), @"a.feature:1: got the tag `@virtualtime`, expected one with a meaning or a name of your own that is not near it; did you mean `@virtual-time`?");
+        assert_snapshot!(problems(&text("@Kai-Setings")), @"a.feature:1: got the tag `@Kai-Setings`, expected one with a meaning or a name of your own that is not near it; did you mean `@kai-settings`?");
+        assert_eq!(problems(&text("@mine @nightly @bug-x-1 @jobs @lap @webhooks @slow")), "");
     }
 
     #[test]

@@ -31,7 +31,8 @@ pub struct StepDoc {
 }
 
 impl StepDoc {
-    fn is_at(&self, location: Location) -> bool {
+    /// Whether an attribute at this location has this pattern.
+    pub(crate) fn is_at(&self, location: Location) -> bool {
         let mut locations = self.locations.iter();
         locations.any(|(file, line)| location.path.ends_with(file) && location.line == *line)
     }

@@ -9,8 +9,34 @@ use schedlab_api::Value;
 use schedlab_audit::claim_names;
 
 use super::subjects::Subject;
+use crate::text::did_you_mean;
 use crate::world::World;
 use crate::world::observed::{Pod, WatchedKind};
+
+/// A queue, node, claim, namespace or workload in a sentence.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Mention<'s> {
+    /// The words in the sentence: `queue "a"`.
+    pub(crate) text: &'s str,
+    /// Its kind: `queue`.
+    pub(crate) kind: &'s str,
+    /// Its name: `a`.
+    pub(crate) name: &'s str,
+}
+
+/// The subjects in a sentence, in order.
+pub(crate) fn mentions(sentence: &str) -> impl Iterator<Item = Mention<'_>> {
+    SUBJECTS.captures_iter(sentence).filter_map(|found| {
+        let name = found.get(2).or_else(|| found.get(3))?.as_str();
+        Some(Mention { text: found.get(0)?.as_str(), kind: found.get(1)?.as_str(), name })
+    })
+}
+
+/// The message about a subject that never existed.
+pub(crate) fn never_existed(subject: &str, name: &str, known: &[String]) -> String {
+    let near = did_you_mean(name, known.iter().map(String::as_str));
+    format!("{subject} does not exist and never did; known: {}{near}", name_list(known))
+}
 
 /// Maximum number of listed names.
 const NAMES_MAX: usize = 12;
@@ -24,17 +50,15 @@ static SUBJECTS: LazyLock<Regex> = LazyLock::new(|| {
 
 /// Describes the first subject of a sentence that never existed.
 pub(crate) fn unknown_name(world: &World, sentence: &str) -> Option<String> {
-    SUBJECTS.captures_iter(sentence).find_map(|found| {
-        let (subject, kind) = (&found[0], &found.get(1)?.as_str());
-        let name = found.get(2).or_else(|| found.get(3))?.as_str();
-        let names = match *kind {
+    mentions(sentence).find_map(|Mention { text: subject, kind, name }| {
+        let names = match kind {
             "queue" => names_unless_known(world, WatchedKind::Queues, name)?,
             "node" => names_unless_known(world, WatchedKind::Nodes, name)?,
             "namespace" => namespaces_unless_known(world, name)?,
             "claim" => claims_unless_known(world, name)?,
             _ => return unknown_workload(world, subject, kind, name),
         };
-        Some(format!("{subject} does not exist and never did; known: {}", name_list(&names)))
+        Some(never_existed(subject, name, &names))
     })
 }
 
@@ -90,7 +114,8 @@ fn unknown_workload(world: &World, subject: &str, kind: &str, name: &str) -> Opt
         .any(|pod| means.includes(Pod(pod), &world.view));
     let names = world.submitted_names();
     (!has_pods && !names.iter().any(|known| known == name)).then(|| {
-        format!("{subject} does not exist and never did; submitted: {}", name_list(&names))
+        let near = did_you_mean(name, names.iter().map(String::as_str));
+        format!("{subject} does not exist and never did; submitted: {}{near}", name_list(&names))
     })
 }
 

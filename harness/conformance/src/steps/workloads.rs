@@ -28,7 +28,8 @@ use crate::world::{Temporal, World};
 /// existing gang that it joins), gated (of a pod or gang: yes, or the number of gated pods),
 /// labels, annotations, node selector, node affinity (`key in a b; key gt 3`), prefer (preferred
 /// node affinity, same syntax), together by, apart by, spread by (a node label), tolerations
-/// (`key=value:Effect`), host port, node, scheduler, namespace.
+/// (`key=value:Effect`), host port, node, scheduler, namespace. A queue or node that does not exist
+/// is an error, unless the cell says `nowhere (missing)`.
 /// ```gherkin
 /// When these workloads are submitted:
 ///   | name  | kind | queue  | pods | gpus | min | priority | run time |
@@ -41,12 +42,13 @@ async fn workloads(world: &mut World, step: &Step) -> StepResult {
     let scheduler = world.scheduler_name();
     let objects = world
         .objects_from_table(step, WORKLOAD_COLUMNS, &|row| workload_from_row(row, &scheduler))?;
+    world.check_references(&world.rows(step, WORKLOAD_COLUMNS)?.rows).await?;
     world.submit(objects).await?;
     Ok(())
 }
 
 /// Submits this number of single pods, `<name>-0`, `<name>-1` …, preemptible like KAI's priority
-/// class `train`.
+/// class `train`. To a queue that does not exist, on purpose: `to queue "nowhere (missing)"`.
 /// ```gherkin
 /// When 8 pods "work" with 1 GPU each are submitted to queue "team-a"
 /// ```
@@ -113,7 +115,9 @@ async fn gang(
 }
 
 async fn submit(world: &mut World, cells: &[(&str, &str)]) -> StepResult {
-    let objects = workload_from_row(&world.inline_row(cells), &world.scheduler_name())?;
+    let row = world.inline_row(cells);
+    let objects = workload_from_row(&row, &world.scheduler_name())?;
+    world.check_references(&[row]).await?;
     let objects = world.inline_documents(objects);
     world.submit(objects).await?;
     Ok(())
@@ -130,8 +134,7 @@ async fn submit(world: &mut World, cells: &[(&str, &str)]) -> StepResult {
 #[when(
     expr = "every {duration} {int} pod(s) {string} with {int} GPU(s) each that run(s) for {duration} arrive(s) in queue {string}"
 )]
-#[expect(clippy::needless_pass_by_value, reason = "cucumber passes parameters by value")]
-fn stream(
+async fn stream(
     world: &mut World,
     every: PositiveDuration,
     pods: String,
@@ -148,7 +151,9 @@ fn stream(
         ("run time", &time),
         ("queue", &queue),
     ];
-    let objects = workload_from_row(&world.inline_row(&cells), &world.scheduler_name())?;
+    let row = world.inline_row(&cells);
+    let objects = workload_from_row(&row, &world.scheduler_name())?;
+    world.check_references(&[row]).await?;
     world.start_stream(&name, every.0, move |number| {
         let numbered = objects.iter().zip(0..).map(|(object, index)| {
             let mut object = object.clone();

@@ -6,6 +6,7 @@ mod manifest;
 mod placement_columns;
 mod quantities;
 mod queue;
+mod references;
 mod source_location;
 mod table;
 mod workload;
@@ -15,6 +16,7 @@ pub(crate) use fleet::{FLEET_COLUMNS, nodes_from_row};
 pub(crate) use manifest::{Document, check_distinct, parse_documents, parse_patch};
 pub(crate) use quantities::first_invalid_quantity;
 pub(crate) use queue::{QUEUE_COLUMNS, QueueTree, queue_field_patch, queue_from_row};
+pub(crate) use references::ExistingNames;
 pub(crate) use source_location::Columns;
 pub(crate) use source_location::{SourceLocation, SourceText};
 

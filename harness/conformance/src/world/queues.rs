@@ -7,8 +7,8 @@ use schedlab_api::Value;
 use super::World;
 use crate::world::manifests::Document;
 
-const QUEUES: &str = "/apis/scheduling.run.ai/v2/queues";
-const NODES: &str = "/api/v1/nodes";
+pub(super) const QUEUES: &str = "/apis/scheduling.run.ai/v2/queues";
+pub(super) const NODES: &str = "/api/v1/nodes";
 
 impl World {
     /// Sets the labels and annotations by which the target assigns workloads to a queue.

@@ -1,14 +1,17 @@
 //! Input of steps: tables, doc strings and fixtures. Each parsed object keeps its source location,
 //! and errors about it quote that location.
 
-use anyhow::{Context as _, anyhow};
+use std::collections::BTreeSet;
+
+use anyhow::anyhow;
 use gherkin::Step;
 use schedlab_api::Value;
 
 use super::World;
+use super::step_source::{self, StepSource};
 use crate::world::manifests::{
-    Columns, Document, Row, RowError, SourceLocation, SourceText, Table, check_distinct,
-    first_invalid_quantity, parse_documents, parse_patch,
+    Document, ExistingNames, Row, RowError, SourceLocation, Table, check_distinct,
+    first_invalid_quantity,
 };
 use schedlab_clusters::api::ApiError;
 
@@ -37,75 +40,70 @@ impl World {
 
     /// Parses the objects of a fixture.
     pub(crate) fn read_fixture(&self, name: &str) -> anyhow::Result<Vec<Document>> {
-        let (file, text) = self.fixture_text(name)?;
-        let whole = SourceText { file, first_line: 1, columns: Columns::AsInFile, content: text };
-        parse_documents(&whole).map_err(anyhow::Error::msg)
+        step_source::fixture_documents(&self.case, name, &self.step_location())
     }
 
     /// Displayed path and text of a fixture.
     pub(crate) fn fixture_text(&self, name: &str) -> anyhow::Result<(String, String)> {
-        let path = self.fixture_path(name);
-        let shown = crate::features::display_path(&path);
-        let text = crate::text::read(&path).map_err(|error| {
-            if error.line > 0 {
-                return anyhow!(error.in_file(&shown));
-            }
-            let siblings = path.parent().and_then(|folder| std::fs::read_dir(folder).ok());
-            let names = siblings.into_iter().flatten().flatten().map(|entry| entry.file_name());
-            let mut names: Vec<String> =
-                names.map(|name| name.to_string_lossy().into_owned()).collect();
-            names.sort();
-            let there = match names.as_slice() {
-                [] => "fixtures are in fixtures/ beside features/".to_owned(),
-                names => format!("its folder has {}", names.join(", ")),
-            };
-            anyhow!("{}: {}; {there}", self.step_location(), error.in_file(&shown))
-        })?;
-        Ok((shown, text))
+        step_source::fixture_text(&self.case, name, &self.step_location())
     }
 
     /// Parses the objects of a step's doc string.
     pub(crate) fn read_docstring(&self, step: &Step) -> anyhow::Result<Vec<Document>> {
-        parse_documents(&self.docstring(step)?).map_err(anyhow::Error::msg)
+        self.source_of(step).documents()
     }
 
     /// Parses the patch in a step's doc string.
     pub(crate) fn read_patch(&self, step: &Step) -> anyhow::Result<Document> {
-        parse_patch(self.docstring(step)?).map_err(anyhow::Error::msg)
-    }
-
-    fn docstring(&self, step: &Step) -> anyhow::Result<SourceText> {
-        let text = step.docstring.clone().with_context(|| {
-            format!(
-                "{}: this step needs a manifest below it: YAML between two lines of three quotes",
-                self.step_location()
-            )
-        })?;
-        // The text begins with the line break after its opening quotes.
-        let first_line = step.position.line + 1;
-        let file = self.case.location.file.clone();
-        Ok(SourceText { file, first_line, columns: Columns::Dedented, content: text })
+        self.source_of(step).patch()
     }
 
     /// Parses a step's table.
-    pub(crate) fn rows<'s>(&self, step: &'s Step, columns: &[&str]) -> anyhow::Result<Table<'s>> {
-        let table = step.table.as_ref().with_context(|| {
-            let columns = columns.join(", ");
-            format!(
-                "{}: this step needs a table below it; its columns are {columns}",
-                self.step_location()
-            )
-        })?;
-        let row_location = |row: usize| self.row_location(table.position.line, row);
-        Ok(Table::parse(&table.rows, columns, &row_location)?)
+    pub(crate) fn rows<'s>(
+        &'s self,
+        step: &'s Step,
+        columns: &[&str],
+    ) -> anyhow::Result<Table<'s>> {
+        self.source_of(step).table(columns)
+    }
+
+    fn source_of<'s>(&'s self, step: &'s Step) -> StepSource<'s> {
+        StepSource { case: &self.case, step }
+    }
+
+    /// Rejects rows whose queue or node does not exist.
+    pub(crate) async fn check_references(&self, rows: &[Row<'_>]) -> anyhow::Result<()> {
+        let names_any = |column: &str| rows.iter().any(|row| row.cell(column).is_some());
+        let mut existing = ExistingNames::default();
+        if names_any("queue") {
+            existing.queues = Some(self.object_names(super::queues::QUEUES).await?);
+        }
+        if names_any("node") {
+            existing.nodes = Some(self.object_names(super::queues::NODES).await?);
+        }
+        Ok(rows.iter().try_for_each(|row| existing.check(row))?)
+    }
+
+    /// Names of a collection; none on a cluster without its API.
+    async fn object_names(&self, collection: &str) -> anyhow::Result<BTreeSet<String>> {
+        let list = match self.api.get(collection).await {
+            Ok(list) => list,
+            Err(error) if schedlab_clusters::api::is_not_found(&error) => {
+                return Ok(BTreeSet::new());
+            }
+            Err(error) => return Err(schedlab_clusters::api::api_error(error)),
+        };
+        let objects = list["items"].as_array().into_iter().flatten();
+        let names = objects.filter_map(|object| object["metadata"]["name"].as_str());
+        Ok(names.map(str::to_owned).collect())
     }
 
     /// Builds objects from all rows of a table; an error in any row creates none.
-    pub(crate) fn objects_from_table<'s>(
+    pub(crate) fn objects_from_table(
         &self,
-        step: &'s Step,
+        step: &Step,
         columns: &[&str],
-        make: &dyn Fn(&Row<'s>) -> Result<Vec<Value>, RowError>,
+        make: &dyn Fn(&Row<'_>) -> Result<Vec<Value>, RowError>,
     ) -> anyhow::Result<Vec<Document>> {
         let rows = self.rows(step, columns)?;
         let mut objects = Vec::new();

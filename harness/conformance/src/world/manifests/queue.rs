@@ -126,7 +126,7 @@ fn amount(row: &Row<'_>, column: &str) -> Result<Option<Value>, RowError> {
 /// Parents of queues, to reject an invalid tree before any object is created. Applies to tables and
 /// manifest files; a manifest below a step may contain an invalid tree, which the API server
 /// accepts.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct QueueTree(BTreeMap<String, String>);
 
 impl QueueTree {
@@ -143,6 +143,11 @@ impl QueueTree {
     pub(crate) fn add(&mut self, queue: &Value) {
         let text = |at: &str| queue.pointer(at).and_then(Value::as_str).unwrap_or_default();
         self.0.insert(text("/metadata/name").to_owned(), text("/spec/parentQueue").to_owned());
+    }
+
+    /// Removes a queue.
+    pub(crate) fn remove(&mut self, name: &str) {
+        self.0.remove(name);
     }
 
     /// Checks the ancestors of a row's queue.

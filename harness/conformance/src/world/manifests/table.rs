@@ -7,7 +7,7 @@ use std::str::FromStr;
 
 use schedlab_api::quantity;
 
-use crate::text::normalize_go_duration;
+use crate::text::{did_you_mean, normalize_go_duration};
 
 /// Maximum number of objects created by one row.
 const OBJECTS_MAX: u32 = 100_000;
@@ -49,8 +49,9 @@ impl<'a> Table<'a> {
         })?;
         for column in header {
             if !allowed.contains(&column.as_str()) {
-                let message =
-                    format!("got column `{column}`, expected one of {}", allowed.join(", "));
+                let near = did_you_mean(column, allowed.iter().copied());
+                let columns = allowed.join(", ");
+                let message = format!("got column `{column}`, expected one of {columns}{near}");
                 return Err(RowError { location: location(0), message });
             }
         }
@@ -169,6 +170,12 @@ impl<'a> Row<'a> {
         self.error_with_message(&format!("column `{column}`: got {found}, expected {allowed}"))
     }
 
+    /// An error about a cell that must be one of these words; names the nearest.
+    pub(crate) fn unknown_word(&self, column: &str, found: &str, known: &[&str]) -> RowError {
+        let near = did_you_mean(found, known.iter().copied());
+        self.error(column, found, &format!("{}{near}", known.join(", ")))
+    }
+
     /// An error about the row with a complete message.
     pub(crate) fn error_with_message(&self, message: &str) -> RowError {
         RowError { location: self.location.clone(), message: message.to_owned() }
@@ -199,7 +206,7 @@ mod tests {
         let location = |index: usize| format!("f.feature:{}", 10 + index);
         let unknown = table(&[&["queue", "qouta"], &["a", "8"]]);
         let error = Table::parse(&unknown, &["queue", "quota"], &location).unwrap_err();
-        assert_snapshot!(error, @"f.feature:10: got column `qouta`, expected one of queue, quota");
+        assert_snapshot!(error, @"f.feature:10: got column `qouta`, expected one of queue, quota; did you mean `quota`?");
         let good = table(&[&["queue", "pods"], &["a", "0"]]);
         let rows = Table::parse(&good, &["queue", "pods"], &location).unwrap();
         let error = rows.rows[0].object_count("pods", 1).unwrap_err();

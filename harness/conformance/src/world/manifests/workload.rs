@@ -79,8 +79,8 @@ impl WorkloadDraft {
         let name = row.required("name")?.to_owned();
         let mut labels = Map::new();
         labels.insert(WORKLOAD_LABEL.to_owned(), json!(name));
-        if let Some(queue) = row.cell("queue") {
-            labels.insert(labels::QUEUE.to_owned(), json!(queue));
+        if let Some(queue) = row.reference("queue") {
+            labels.insert(labels::QUEUE.to_owned(), json!(queue.name));
         }
         if let Some(answer) = row.yes_or_no("preemptible")? {
             let value = match answer {
@@ -220,8 +220,8 @@ fn pod_spec(
     if let Some(grace) = row.count("grace", 0)? {
         spec["terminationGracePeriodSeconds"] = json!(grace);
     }
-    if let Some(node) = row.cell("node") {
-        spec["nodeName"] = json!(node);
+    if let Some(node) = row.reference("node") {
+        spec["nodeName"] = json!(node.name);
     }
     placement_columns::apply(row, name, &mut spec)?;
     Ok(spec)

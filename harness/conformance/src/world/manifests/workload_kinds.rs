@@ -47,7 +47,7 @@ pub(super) fn objects(row: &Row<'_>, draft: &WorkloadDraft) -> Result<Vec<Value>
         "raycluster" => Ok(vec![ray_cluster(draft)]),
         "rayjob" => Ok(vec![ray_job(draft)]),
         "leaderworkerset" => leader_worker_set(row, draft),
-        kind => Err(row.error("kind", kind, &KINDS.join(", "))),
+        kind => Err(row.unknown_word("kind", kind, &KINDS)),
     }
 }
 
@@ -105,7 +105,7 @@ fn join_gang(pod: &mut Value, gang: &str) {
 /// A pod group and its pods, without an owner.
 fn gang(row: &Row<'_>, draft: &WorkloadDraft) -> Result<Vec<Value>, RowError> {
     let sub_groups = sub_groups(row)?;
-    let mut spec = json!({"queue": row.cell("queue").unwrap_or_default()});
+    let mut spec = json!({"queue": row.reference("queue").map_or("", |queue| queue.name)});
     for (column, field) in
         [("preemption delay", "preemptionDelay"), ("staleness grace", "stalenessGracePeriod")]
     {
