@@ -68,7 +68,8 @@ pub(crate) const EDGES: [(&str, &str); 14] = [
             convert
             serial tree
             duration object pointer quantity random
-            crds toleration
+            toleration
+            crds -> Map Value json to_value
             literal -> Value __fields __items json map to_value
         ",
     ),
